@@ -1,0 +1,193 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// commit writes how a job ended and takes the slot's next job in the same
+// call. The write outlives every cancellation and is tried until the lock's
+// own time is over. When an answer is lost, the job's state is read before
+// anything is sent again.
+func (r *runner) commit(ctx context.Context, job *Job, res result) (*Job, time.Time) {
+	w := r.w
+	d := w.decide(ctx, job, &res)
+	until := w.locks.release(job.ID, job.token)
+	var outage backoffTimer
+	for {
+		begun := time.Now()
+		call, cancel := context.WithTimeout(context.Background(), callTimeout)
+		taken, err := w.write(call, job, d, res, !r.stopping())
+		cancel()
+		if err == nil {
+			return r.committed(job, d, res, taken), begun
+		}
+		var refused *Error
+		if errors.As(err, &refused) {
+			w.fault(err, fmt.Sprintf("the end of job %s can't be written", job.ID))
+			r.look()
+			return nil, begun
+		}
+		undone, taken, settled := r.settleCommit(job, err, until, &outage)
+		switch {
+		case !settled:
+			w.fault(err, fmt.Sprintf("the end of job %s could not be written while its lock lasted; it will run again", job.ID))
+			r.look()
+			return nil, begun
+		case !undone:
+			return r.committed(job, d, res, taken), begun
+		}
+	}
+}
+
+// decide says what becomes of the job.
+func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
+	if res.err != nil && errors.Is(context.Cause(ctx), ErrShutdown) && !errors.Is(res.err, ErrUnrecoverable) {
+		return decision{action: giveBack}
+	}
+	policy := retryPolicy{
+		maxStarted: w.o.MaxStartedAttempts, strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(),
+	}
+	d := decision{action: fail}
+	err := errors.New("the worker's Classify or BackoffStrategy panicked")
+	w.guard("Classify or BackoffStrategy", func() { d, err = policy.decide(job, res.err) })
+	if err != nil {
+		res.err = fmt.Errorf("%w (and it can't be tried again: %w)", res.err, err)
+	}
+	return d
+}
+
+// write makes the one call that carries the decision out.
+func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch bool) (scripts.Taken, error) {
+	store, worker, now := w.core.store, w.takeAs(job.token), w.core.nowMs()
+	finish := scripts.Finish{
+		JobID: job.ID, NowMs: now, Token: job.token, Points: int64(w.o.MetricsPoints), Fetch: fetch, Worker: worker,
+	}
+	switch d.action {
+	case complete:
+		finish.Value, finish.Keep = res.json, job.Opts.RemoveOnComplete.orElse(w.o.RemoveOnComplete)
+		return store.Complete(ctx, finish)
+	case fail:
+		finish.Value, finish.Keep = res.err.Error(), job.Opts.RemoveOnFail.orElse(w.o.RemoveOnFail)
+		finish.Attempts, finish.Fields = int64(job.Opts.Attempts), failureFields(job, res)
+		return store.Fail(ctx, finish)
+	case retryLater:
+		return store.Delay(ctx, scripts.Delay{
+			JobID: job.ID, NowMs: now, Token: job.token, DelayMs: millisText(d.wait),
+			Fields: failureFields(job, res), Fetch: fetch, Worker: worker,
+		})
+	case retryNow:
+		return scripts.Taken{}, store.Retry(ctx, job.ID, now, job.token, job.Opts.LIFO, failureFields(job, res))
+	case giveBack:
+		_, err := store.ToWait(ctx, job.ID, job.token)
+		return scripts.Taken{}, err
+	case limited:
+		var asked rateLimited
+		if errors.As(res.err, &asked) && asked.wait >= time.Millisecond {
+			if err := store.RateLimit(ctx, asked.wait.Milliseconds()); err != nil {
+				return scripts.Taken{}, err
+			}
+		}
+		left, err := store.ToWait(ctx, job.ID, job.token)
+		return scripts.Taken{LimitedMs: left}, err
+	default: // alreadyGone
+		return scripts.Taken{}, nil
+	}
+}
+
+// failureFields are what a failed attempt leaves in the job's hash.
+func failureFields(job *Job, res result) []string {
+	text, _ := encodeJSON(traces(job, res.stackTrace())) // strings
+	return []string{"failedReason", res.err.Error(), "stacktrace", text}
+}
+
+// committed tells what has happened and answers the slot's next job.
+func (r *runner) committed(job *Job, d decision, res result, taken scripts.Taken) *Job {
+	w := r.w
+	switch d.action {
+	case complete:
+		job.ReturnValue, job.FinishedOn = []byte(res.json), w.core.now()
+		job.AttemptsMade++
+		if w.o.Events.Completed != nil {
+			w.guard("Completed", func() { w.o.Events.Completed(job, res.value) })
+		}
+	case fail, retryNow, retryLater:
+		job.FailedReason = res.err.Error()
+		job.AttemptsMade++
+		w.core.log.Info().Str("job", job.ID).Str("name", job.Name).Err(res.err).
+			Bool("again", d.action != fail).Int("attempt", job.AttemptsMade).Msg("a job failed")
+		if w.o.Events.Failed != nil {
+			w.guard("Failed", func() { w.o.Events.Failed(job, res.err) })
+		}
+	case limited:
+		r.limit(time.Duration(taken.LimitedMs) * time.Millisecond)
+		r.look()
+		return nil
+	}
+	if d.action == complete || d.action == fail || (d.action == retryLater && taken.JobID != "") {
+		if r.stopping() && taken.JobID == "" {
+			return nil
+		}
+		return r.learn(taken, job.token)
+	}
+	// The call could not take the next job: fetch does.
+	r.look()
+	return nil
+}
+
+// settleCommit finds out, while the lock lasts, what became of a write whose
+// answer was lost.
+func (r *runner) settleCommit(job *Job, cause error, until time.Time, outage *backoffTimer) (undone bool, taken scripts.Taken, settled bool) {
+	for time.Now().Before(until) {
+		r.w.fault(cause, fmt.Sprintf("the end of job %s could not be written yet; trying again while its lock lasts", job.ID))
+		timer := time.NewTimer(min(outage.next(), time.Until(until)))
+		select {
+		case <-timer.C:
+		case <-r.hard:
+			timer.Stop()
+			return false, scripts.Taken{}, false
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		undone, taken, err := r.w.core.store.FindTaken(ctx, job.token, job.ID)
+		if err == nil && !undone && taken.JobID == "" {
+			err = r.confirm(ctx, job)
+			if errors.Is(err, ErrLockLost) {
+				cancel()
+				return false, taken, false
+			}
+		}
+		cancel()
+		if err == nil {
+			return undone, taken, true
+		}
+		cause = err
+	}
+	return false, scripts.Taken{}, false
+}
+
+// confirm tells a job that has ended from one whose lock was lost: that one is
+// active under another's lock or waits to be run again.
+func (r *runner) confirm(ctx context.Context, job *Job) error {
+	state, err := r.w.core.store.State(ctx, job.ID)
+	if err != nil {
+		return err
+	}
+	if state == "active" {
+		return ErrLockLost
+	}
+	return nil
+}
+
+// mayHaveRun says whether a script whose call failed may have been carried
+// out: not when Redis refused it.
+func mayHaveRun(err error) bool {
+	_, refused := rueidis.IsRedisErr(err)
+	return err != nil && !refused
+}

@@ -1,0 +1,222 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
+)
+
+// DefaultURL is where Redis is looked for when no Connection is given.
+const DefaultURL = "redis://127.0.0.1:6379"
+
+// connectTimeout bounds the first contact, whatever the address does.
+const connectTimeout = 4 * time.Second
+
+// Connection says how to reach Redis, Valkey or a compatible server. Make one
+// with URL, Options or Client; the zero Connection is DefaultURL.
+type Connection struct {
+	url    string
+	option *rueidis.ClientOption
+	client rueidis.Client
+}
+
+// URL connects to redis://, rediss:// (TLS) or unix:// addresses, with user,
+// password and database in the address.
+func URL(url string) Connection { return Connection{url: url} }
+
+// Options connects as rueidis is told to, for sentinels, clusters or a TLS
+// configuration of one's own. The name of the connection and the settings
+// that a blocking connection needs are set by this SDK.
+func Options(option rueidis.ClientOption) Connection { return Connection{option: &option} }
+
+// Client uses a client that exists already, which stays the caller's to close.
+// A worker and an event reader take one more connection from its pool, to
+// block on.
+func Client(client rueidis.Client) Connection { return Connection{client: client} }
+
+// link is a Connection in use.
+type link struct {
+	client  rueidis.Client
+	owned   bool
+	option  *rueidis.ClientOption // nil for a caller's own client
+	address string
+}
+
+func (c Connection) options() (rueidis.ClientOption, error) {
+	if c.option != nil {
+		return *c.option, nil
+	}
+	url := c.url
+	if url == "" {
+		url = DefaultURL
+	}
+	option, err := rueidis.ParseURL(url)
+	if err != nil {
+		return option, fmt.Errorf("bullmq: the Redis address %s can't be read: %w; it should look like redis://user:password@host:6379/0", hidePassword(url), withoutURL(err))
+	}
+	return option, nil
+}
+
+// open makes first contact, checks what the server is, and fails within 5
+// seconds with an error that names the address.
+func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
+	l := &link{client: c.client}
+	if l.client == nil {
+		option, err := c.options()
+		if err != nil {
+			return nil, err
+		}
+		option.DisableCache = true
+		if option.Dialer.Timeout == 0 {
+			option.Dialer.Timeout = connectTimeout
+		}
+		if option.RetryDelay == nil {
+			option.RetryDelay = retryReads
+		}
+		l.option, l.owned, l.address = &option, true, strings.Join(option.InitAddress, ",")
+		if l.client, err = dial(option); err != nil {
+			return nil, fmt.Errorf("bullmq: can't reach Redis at %s: %w; check the address, and that the server runs and takes connections from here", l.address, err)
+		}
+	}
+	if l.address == "" {
+		l.address = "the given client's address"
+	}
+	if err := l.inspect(k, log); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// dial is rueidis.NewClient with an end.
+func dial(option rueidis.ClientOption) (rueidis.Client, error) {
+	type result struct {
+		client rueidis.Client
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		client, err := rueidis.NewClient(option)
+		done <- result{client, err}
+	}()
+	timer := time.NewTimer(connectTimeout + 500*time.Millisecond)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		if r.err != nil && r.client != nil {
+			r.client.Close()
+		}
+		return r.client, r.err
+	case <-timer.C:
+		go func() { // it may still come; nobody would close it then
+			if r := <-done; r.client != nil {
+				r.client.Close()
+			}
+		}()
+		return nil, errors.New("no answer within 4.5 s")
+	}
+}
+
+// retryReads lets rueidis repeat commands that only read, a few times; what
+// may write is never repeated. Without an end they would hang for as long as
+// an outage lasts.
+func retryReads(attempts int, _ rueidis.Completed, _ error) time.Duration {
+	if attempts > 5 {
+		return -1
+	}
+	return time.Duration(attempts) * 20 * time.Millisecond
+}
+
+// inspect refuses a server that can't hold a queue, and warns of one that
+// should not.
+func (l *link) inspect(k *keys, log zerolog.Logger) error {
+	if l.client.Mode() == rueidis.ClientModeCluster && !k.hashTagged() {
+		return fmt.Errorf("bullmq: on a cluster all keys of a queue must fall into one slot: put braces around the prefix ({%s}) or the queue's name ({%s}), on every client of the queue", k.prefix, k.queue)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	text, err := l.client.Do(ctx, l.client.B().Info().Build()).ToString()
+	if err != nil {
+		var netErr net.Error
+		if _, isRefusal := rueidis.IsRedisErr(err); !isRefusal && (errors.As(err, &netErr) || errors.Is(err, context.DeadlineExceeded)) {
+			return fmt.Errorf("bullmq: Redis at %s doesn't answer: %w", l.address, err)
+		}
+		return nil // INFO may be forbidden; that alone is no reason not to work
+	}
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	isRedis := info["redis_version"] != "" && info["valkey_version"] == "" && info["dragonfly_version"] == ""
+	if isRedis && olderThan(info["redis_version"], 6, 2) {
+		return fmt.Errorf("bullmq: Redis %s at %s is too old: 6.2 or later is needed", info["redis_version"], l.address)
+	}
+	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+		log.Warn().Str("address", l.address).Str("maxmemory_policy", policy).
+			Msg("Redis may evict keys of the queue when memory runs short, locks first; set maxmemory-policy noeviction")
+	}
+	return nil
+}
+
+func olderThan(version string, major, minor int64) bool {
+	first, rest, _ := strings.Cut(version, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	a, ok := parseNumber(first)
+	b, _ := parseNumber(second)
+	return ok && (a < major || a == major && b < minor)
+}
+
+func (l *link) close() {
+	if l.owned {
+		l.client.Close()
+	}
+}
+
+// blocking opens a client of its own for commands that wait, under the name
+// by which BullMQ finds workers and event readers. With a caller's client
+// that client is used, and the caller of blocking names the connection.
+func (l *link) blocking(name string) (client rueidis.Client, owned bool, err error) {
+	if l.option == nil {
+		return l.client, false, nil
+	}
+	option := *l.option
+	option.ClientName = name
+	option.AlwaysPipelining = true // or a context with a deadline could not end a wait
+	option.DisableRetry = true     // a reconnect has to be seen, or events would be lost
+	option.RingScaleEachConn = 8
+	option.ReadBufferEachConn, option.WriteBufferEachConn = 32<<10, 32<<10
+	option.PipelineMultiplex = -1
+	client, err = dial(option)
+	if err != nil {
+		return nil, false, fmt.Errorf("bullmq: can't reach Redis at %s: %w", l.address, err)
+	}
+	return client, true, nil
+}
+
+func hidePassword(url string) string {
+	at := strings.LastIndexByte(url, '@')
+	scheme := strings.Index(url, "://")
+	if at < 0 || scheme < 0 || scheme+3 > at {
+		return url
+	}
+	return url[:scheme+3] + "***" + url[at:]
+}
+
+// withoutURL drops the address that url.Parse quotes, for it may hold a password.
+func withoutURL(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}

@@ -1,0 +1,42 @@
+package bullmq
+
+import (
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// core is what everything about one queue shares: its keys, the commands that
+// change it, a clock and a logger.
+type core struct {
+	keys   *keys
+	store  *scripts.Queue
+	client rueidis.Client
+	now    func() time.Time
+	log    zerolog.Logger
+	link   *link
+}
+
+func newCore(queue, prefix string, connection Connection, now func() time.Time, log zerolog.Logger) (*core, error) {
+	k, err := newKeys(prefix, queue)
+	if err != nil {
+		return nil, err
+	}
+	log = log.With().Str("queue", queue).Logger()
+	l, err := connection.open(k, log)
+	if err != nil {
+		return nil, err
+	}
+	if now == nil {
+		now = time.Now
+	}
+	return &core{
+		keys: k, store: scripts.NewQueue(l.client, k.base, k.of),
+		client: l.client, now: now, log: log, link: l,
+	}, nil
+}
+
+func (c *core) nowMs() int64 { return c.now().UnixMilli() }

@@ -1,0 +1,100 @@
+package bullmq
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// Error is what a call gets when Redis is fine but the state of the job
+// refuses: it carries queue, job and the code that every BullMQ client uses.
+// Find out which with errors.Is(err, bullmq.ErrJobNotFound) and so on.
+type Error = scripts.Error
+
+// The refusals, by code.
+const (
+	ErrJobNotFound          = scripts.JobNotFound          // -1
+	ErrLockNotFound         = scripts.LockNotFound         // -2
+	ErrNotInState           = scripts.NotInState           // -3
+	ErrPendingChildren      = scripts.PendingChildren      // -4
+	ErrParentNotFound       = scripts.ParentNotFound       // -5
+	ErrLockMismatch         = scripts.LockMismatch         // -6
+	ErrParentNotReplaceable = scripts.ParentNotReplaceable // -7
+	ErrSchedulerJob         = scripts.SchedulerJob         // -8
+	ErrFailedChildren       = scripts.FailedChildren       // -9
+	ErrSchedulerIDTaken     = scripts.SchedulerIDTaken     // -10
+	ErrSchedulerSlotsTaken  = scripts.SchedulerSlotsTaken  // -11
+)
+
+// What a handler returns to say more than that the job failed.
+var (
+	// ErrRateLimited sends the job back to the front of its line without using
+	// an attempt, and the worker looks again when the queue's rate limit, set
+	// before with Queue.RateLimit, is over (BullMQ: RateLimitError). RateLimit
+	// does both at once.
+	ErrRateLimited = errors.New("bullmq:rateLimitExceeded")
+	// ErrMovedToDelayed says that the handler has moved the job to delayed
+	// itself, with Job.MoveToDelayed (BullMQ: DelayedError).
+	ErrMovedToDelayed = errors.New("bullmq:movedToDelayed")
+	// ErrMovedToWait says that the handler has moved the job to wait itself,
+	// with Job.MoveToWait (BullMQ: WaitingError).
+	ErrMovedToWait = errors.New("bullmq:movedToWait")
+	// ErrMovedToWaitingChildren says that the handler has parked the job until
+	// its children have ended, with Job.MoveToWaitingChildren (BullMQ:
+	// WaitingChildrenError).
+	ErrMovedToWaitingChildren = errors.New("bullmq:movedToWaitingChildren")
+	// ErrUnrecoverable fails the job for good, whatever attempts are left; wrap
+	// a reason with Unrecoverable (BullMQ: UnrecoverableError).
+	ErrUnrecoverable = errors.New("unrecoverable")
+)
+
+// Causes of the end of a handler's context, for context.Cause.
+var (
+	// ErrLockLost: another worker may run the job by now; what this handler
+	// returns can't be written any more.
+	ErrLockLost = errors.New("bullmq: the job's lock is lost")
+	// ErrShutdown: the worker stops and ShutdownTimeout is almost over. A
+	// handler that now returns an error gives its job back, without an attempt
+	// used.
+	ErrShutdown = errors.New("bullmq: the worker shuts down")
+)
+
+// ErrClosed answers calls on what has been closed.
+var ErrClosed = errors.New("bullmq: closed")
+
+type unrecoverable struct{ reason error }
+
+func (u unrecoverable) Error() string   { return u.reason.Error() }
+func (u unrecoverable) Unwrap() []error { return []error{u.reason, ErrUnrecoverable} }
+
+// Unrecoverable wraps the reason for which a job must not be tried again. The
+// job's failedReason is the reason's text.
+func Unrecoverable(reason error) error {
+	if reason == nil {
+		reason = ErrUnrecoverable
+	}
+	return unrecoverable{reason}
+}
+
+type rateLimited struct{ wait time.Duration }
+
+func (r rateLimited) Error() string { return ErrRateLimited.Error() }
+func (r rateLimited) Unwrap() error { return ErrRateLimited }
+
+// RateLimit, returned by a handler, stops the whole queue for a time, because
+// whatever the jobs talk to has asked for it, and sends this job back without
+// using an attempt. Workers of the queue need a limiter, of their own or
+// global, to obey it (BullMQ: queue.rateLimit and RateLimitError).
+func RateLimit(wait time.Duration) error { return rateLimited{wait} }
+
+// JobFailedError is the result of a job that failed, for those who wait for it.
+type JobFailedError struct {
+	Queue, JobID string
+	Reason       string // failedReason, as its worker wrote it
+}
+
+func (e *JobFailedError) Error() string {
+	return fmt.Sprintf("bullmq: job %s of %s failed: %s", e.JobID, e.Queue, e.Reason)
+}

@@ -1,0 +1,290 @@
+package bullmq
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
+)
+
+// EventType is what happened. Others than these, which producers may publish,
+// are passed through under their own names.
+type EventType string
+
+// The events of BullMQ 6.7.0, with the fields of Event that each fills beside
+// JobID.
+const (
+	EventAdded            EventType = "added"             // Name
+	EventWaiting          EventType = "waiting"           // Prev, unless it is new
+	EventActive           EventType = "active"            // Prev
+	EventProgress         EventType = "progress"          // Progress
+	EventCompleted        EventType = "completed"         // ReturnValue, Prev
+	EventFailed           EventType = "failed"            // FailedReason, Prev
+	EventDelayed          EventType = "delayed"           // DelayedUntil
+	EventStalled          EventType = "stalled"           //
+	EventRemoved          EventType = "removed"           // Prev
+	EventDuplicated       EventType = "duplicated"        // JobID is the job that exists
+	EventDeduplicated     EventType = "deduplicated"      // DeduplicationID, DeduplicatedJobID; JobID is the owner
+	EventDebounced        EventType = "debounced"         // BullMQ 5 only, before deduplicated
+	EventRetriesExhausted EventType = "retries-exhausted" // AttemptsMade
+	EventWaitingChildren  EventType = "waiting-children"  // Prev, unless it is new
+	EventCleaned          EventType = "cleaned"           // Count; no job
+	EventDrained          EventType = "drained"           // no job
+	EventPaused           EventType = "paused"            // no job
+	EventResumed          EventType = "resumed"           // no job
+)
+
+// Event is an entry of a queue's events stream.
+type Event struct {
+	ID    string // in the stream; a later reader can start after it
+	Type  EventType
+	JobID string // "" for events about the queue
+
+	Name              string          // the job's name
+	Prev              State           // where the job stood before
+	Progress          json.RawMessage // JSON
+	ReturnValue       json.RawMessage // JSON
+	FailedReason      string          // plain text
+	DelayedUntil      time.Time
+	AttemptsMade      int
+	Count             int
+	DeduplicationID   string
+	DeduplicatedJobID string // the job that was dropped
+
+	// Fields is the whole entry in its order, field, value, field, value …, the
+	// field event first.
+	Fields []string
+}
+
+// Field is the text of one field of the entry; "" where there is none.
+func (e Event) Field(name string) string {
+	for i := 0; i+1 < len(e.Fields); i += 2 {
+		if e.Fields[i] == name {
+			return e.Fields[i+1]
+		}
+	}
+	return ""
+}
+
+// Time is when Redis wrote the entry.
+func (e Event) Time() time.Time {
+	ms, _ := parseNumber(e.ID)
+	return time.UnixMilli(ms)
+}
+
+func readEvent(id string, fields []string) Event {
+	e := Event{ID: id, Fields: fields}
+	for i := 0; i+1 < len(fields); i += 2 {
+		value := fields[i+1]
+		switch fields[i] {
+		case "event":
+			e.Type = EventType(value)
+		case "jobId":
+			e.JobID = value
+		case "name":
+			e.Name = value
+		case "prev":
+			e.Prev = State(value)
+			if value == "wait" {
+				e.Prev = Waiting
+			}
+		case "data":
+			e.Progress = rawJSON(value)
+		case "returnvalue":
+			e.ReturnValue = rawJSON(value)
+		case "failedReason":
+			e.FailedReason = value
+		case "delay":
+			e.DelayedUntil = parseTime(value)
+		case "attemptsMade":
+			e.AttemptsMade = parseInt(value)
+		case "count":
+			e.Count = parseInt(value)
+		case "deduplicationId", "debounceId":
+			e.DeduplicationID = value
+		case "deduplicatedJobId":
+			e.DeduplicatedJobID = value
+		}
+	}
+	return e
+}
+
+// EventsOptions configure a QueueEvents; nil and the zero value hold the
+// defaults.
+type EventsOptions struct {
+	// Connection is where the queue lives; DefaultURL unless given.
+	Connection Connection
+	// Prefix is the first part of all keys; "bull" unless given.
+	Prefix string
+	// LastEventID is the entry to start after: "0-0" for all that the stream
+	// still holds, an Event's ID to go on from there. Unless given, events count
+	// from when NewQueueEvents was called.
+	LastEventID string
+	// BlockingTimeout is how long one read waits at the server; 10 s unless
+	// given, and at most that (BullMQ: blockingTimeout).
+	BlockingTimeout time.Duration
+	// Logger is silent unless given.
+	Logger zerolog.Logger
+}
+
+// QueueEvents reads a queue's events stream, as written by all its clients
+// (BullMQ: QueueEvents). The last id is its only state: it survives the loss
+// of its connection without missing or repeating an event, as long as the
+// stream still holds what comes next.
+type QueueEvents struct {
+	core *core
+	o    EventsOptions
+	conn *blockingConn
+	loop sync.Mutex // held by the one loop of All
+
+	mu     sync.Mutex
+	last   string
+	closed context.Context
+	close  context.CancelFunc
+}
+
+// NewQueueEvents connects to a queue's events and fixes where reading starts.
+func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) {
+	var o EventsOptions
+	if options != nil {
+		o = *options
+	}
+	if o.BlockingTimeout < 0 {
+		return nil, fmt.Errorf("bullmq: BlockingTimeout %v is negative", o.BlockingTimeout)
+	}
+	if o.BlockingTimeout == 0 || o.BlockingTimeout > longestBlock {
+		o.BlockingTimeout = longestBlock
+	}
+	c, err := newCore(queue, o.Prefix, o.Connection, nil, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	e := &QueueEvents{core: c, o: o, last: o.LastEventID}
+	if e.last == "" || e.last == "$" {
+		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+		defer cancel()
+		if e.last, err = c.store.LastEventID(ctx); err != nil {
+			c.link.close()
+			return nil, fmt.Errorf("bullmq: can't read the events of %s: %w", queue, err)
+		}
+	}
+	e.conn = &blockingConn{core: c, name: c.keys.clientName(":qe")}
+	e.closed, e.close = context.WithCancel(context.Background())
+	return e, nil
+}
+
+// LastEventID is the id of the last event handed out; a QueueEvents made with
+// it goes on after it.
+func (e *QueueEvents) LastEventID() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last
+}
+
+// Close ends All and the connections.
+func (e *QueueEvents) Close() error {
+	if e.closed.Err() != nil {
+		return nil
+	}
+	e.close()
+	e.loop.Lock()
+	defer e.loop.Unlock()
+	e.conn.close()
+	e.core.link.close()
+	return nil
+}
+
+// All hands out events until ctx ends or Close is called. An error is handed
+// out when Redis can't be read; go on with the loop and reading is tried
+// again, after a short wait, from the last event on. Leave the loop to give up.
+// One loop at a time; a later one goes on where the last has ended.
+func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		e.loop.Lock()
+		defer e.loop.Unlock()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(e.closed, cancel)()
+		var outage backoffTimer
+		for ctx.Err() == nil {
+			events, err := e.read(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				if !yield(Event{}, fmt.Errorf("bullmq: reading the events of %s: %w", e.core.keys.queue, err)) {
+					return
+				}
+				sleep(ctx, outage.next())
+				continue
+			}
+			outage.reset()
+			for _, event := range events {
+				e.mu.Lock()
+				e.last = event.ID
+				e.mu.Unlock()
+				if !yield(event, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// read waits for what comes after the last event.
+func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
+	stream := e.core.keys.of("events")
+	entries, err := e.conn.wait(ctx, e.o.BlockingTimeout, func(b rueidis.Builder) rueidis.Completed {
+		return b.Xread().Count(eventsPage).Block(e.o.BlockingTimeout.Milliseconds()).
+			Streams().Key(stream).Id(e.LastEventID()).Build()
+	}).AsXReadSlices()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil
+	}
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return nil, errors.New("no answer from Redis in time")
+		}
+		return nil, err
+	}
+	var events []Event
+	for _, entry := range entries[stream] {
+		fields := make([]string, 0, 2*len(entry.FieldValues))
+		for _, pair := range entry.FieldValues {
+			fields = append(fields, pair.Field, pair.Value)
+		}
+		events = append(events, readEvent(entry.ID, fields))
+	}
+	return events, nil
+}
+
+const eventsPage = 1000
+
+func sleep(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Publish writes an event of one's own to the stream, for QueueEvents on all
+// sides: field, value, field, value …. The stream is trimmed to about maxEvents
+// entries, 1000 for 0 (BullMQ: QueueEventsProducer.publishEvent).
+func (q *Queue) Publish(ctx context.Context, event EventType, maxEvents int, fields ...string) (string, error) {
+	if len(fields)%2 != 0 {
+		return "", fmt.Errorf("bullmq: event %s: %d fields and values don't make pairs", event, len(fields))
+	}
+	if maxEvents == 0 {
+		maxEvents = 1000
+	}
+	return q.core.store.Publish(ctx, strconv.Itoa(maxEvents), append([]string{"event", string(event)}, fields...))
+}

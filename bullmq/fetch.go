@@ -1,0 +1,234 @@
+package bullmq
+
+import (
+	"context"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// fetch takes jobs while slots are free, until the worker stops. It looks at
+// the start, when woken by the marker, when the first delayed job is due, when
+// the rate limit ends, when a slot has learned of something, and after
+// DrainDelay in any case.
+func (r *runner) fetch() {
+	var outage backoffTimer
+	for !r.stopping() {
+		if r.full() {
+			r.await(nil, 0)
+			continue
+		}
+		if left := r.limited(); left > 0 {
+			r.await(nil, min(left, r.w.o.MaximumRateLimitDelay))
+			continue
+		}
+		if r.idle() {
+			if err := r.waitForWork(); err != nil {
+				r.w.fault(err, "Redis can't be waited on for jobs; trying again")
+				r.await(nil, outage.next())
+			}
+			continue
+		}
+		job, taken, err := r.take(r.w.token())
+		if err != nil {
+			r.w.fault(err, "no job could be taken; trying again")
+			r.await(nil, outage.next())
+			continue
+		}
+		outage.reset()
+		if job != nil {
+			r.occupy(job, taken)
+		}
+	}
+}
+
+// take makes one look. The time answered is from when the job's lock counts.
+func (r *runner) take(token string) (*Job, time.Time, error) {
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	taken, err := r.w.core.store.Take(ctx, r.w.core.nowMs(), r.w.takeAs(token))
+	if err != nil {
+		// The answer may have been lost after a job was taken: ask for it.
+		taken, begun, err = r.settleTake(token, err)
+		if err != nil {
+			return nil, begun, err
+		}
+	}
+	return r.learn(taken, token), begun, nil
+}
+
+func (r *runner) settleTake(token string, cause error) (scripts.Taken, time.Time, error) {
+	if !mayHaveRun(cause) {
+		return scripts.Taken{}, time.Now(), cause
+	}
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	_, taken, err := r.w.core.store.FindTaken(ctx, token, "")
+	if err != nil || taken.JobID == "" {
+		return taken, begun, cause
+	}
+	// The lock is as old as the lost answer; renewed now it counts from now.
+	if ok, err := r.w.core.store.ExtendLock(ctx, scripts.Lock{JobID: taken.JobID, Token: token}, r.w.o.LockDuration.Milliseconds()); err != nil || !ok {
+		return scripts.Taken{}, begun, cause
+	}
+	return taken, begun, nil
+}
+
+// learn takes in what a look has found, and answers the job, if any.
+func (r *runner) learn(taken scripts.Taken, token string) *Job {
+	r.mu.Lock()
+	var drained bool
+	if taken.JobID != "" {
+		r.drained, r.limitedUntil = false, time.Time{}
+	} else {
+		drained = !r.drained
+		r.drained, r.nextDueMs = true, taken.NextDueMs
+		r.limitedUntil = time.Time{}
+		if taken.LimitedMs > 0 {
+			r.limitedUntil = time.Now().Add(time.Duration(taken.LimitedMs) * time.Millisecond)
+		}
+	}
+	r.mu.Unlock()
+	if drained && r.w.o.Events.Drained != nil {
+		r.w.guard("Drained", r.w.o.Events.Drained)
+	}
+	if taken.JobID == "" {
+		return nil
+	}
+	job := r.w.core.readJob(taken.JobID, taken.Hash)
+	job.token = token
+	return job
+}
+
+// look makes the next round of fetch look again.
+func (r *runner) look() {
+	r.mu.Lock()
+	r.drained = false
+	r.mu.Unlock()
+}
+
+func (r *runner) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.drained
+}
+
+// limited is how long the rate limit holds.
+func (r *runner) limited() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := time.Until(r.limitedUntil)
+	if left <= 0 && !r.limitedUntil.IsZero() {
+		r.limitedUntil, r.drained = time.Time{}, false
+	}
+	return left
+}
+
+// limit stops looking for a time.
+func (r *runner) limit(wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limitedUntil = time.Time{}
+	if wait > 0 {
+		r.limitedUntil = time.Now().Add(wait)
+	}
+}
+
+// untilDue is how long until the first delayed job is due, by the clock of
+// the queue.
+func (r *runner) untilDue() (time.Duration, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.nextDueMs == 0 {
+		return 0, false
+	}
+	return time.UnixMilli(r.nextDueMs).Sub(r.w.core.now()), true
+}
+
+// await sleeps until woken, for at most a time (0 for no bound), or until the
+// worker stops.
+func (r *runner) await(marker <-chan popped, most time.Duration) (popped, bool) {
+	var over <-chan time.Time
+	if most > 0 {
+		timer := time.NewTimer(most)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case p := <-marker:
+		return p, true
+	case <-over:
+	case <-r.wake:
+	case <-r.soft.Done():
+	}
+	return popped{}, false
+}
+
+// waitForWork blocks on the marker, and beside it on a timer of our own for
+// the first delayed job, since Redis ends a blocked wait on its 100 ms tick only.
+func (r *runner) waitForWork() error {
+	block := r.w.o.DrainDelay
+	if due, delayed := r.untilDue(); delayed {
+		if due <= 0 {
+			r.look()
+			return nil
+		}
+		block = due
+	}
+	marker := r.marker.pop(block)
+	for {
+		if r.stopping() || !r.idle() || r.limited() > 0 {
+			r.marker.stop()
+			return nil
+		}
+		var most time.Duration
+		if due, delayed := r.untilDue(); delayed {
+			if due <= 0 {
+				r.marker.stop()
+				r.look()
+				return nil
+			}
+			most = due
+		}
+		p, ended := r.await(marker, most)
+		if !ended {
+			continue
+		}
+		r.marker.ended()
+		if p.err != nil {
+			r.look()
+			return p.err
+		}
+		r.woken(p)
+		return nil
+	}
+}
+
+// woken reads a marker: "0", or none after the whole wait, means look; "1"
+// carries the time of the first delayed job.
+func (r *runner) woken(p popped) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.score <= 0 {
+		r.drained = false
+		return
+	}
+	if due := int64(p.score); r.nextDueMs == 0 || due < r.nextDueMs {
+		r.nextDueMs = due
+	}
+}
+
+const callTimeout = 10 * time.Second
+
+// backoffTimer spaces out attempts to reach Redis: short at first, so that a
+// blink costs little, a second at most, so that its return is noticed soon.
+type backoffTimer struct{ wait time.Duration }
+
+func (b *backoffTimer) next() time.Duration {
+	b.wait = min(max(2*b.wait, 20*time.Millisecond), time.Second)
+	return b.wait
+}
+
+func (b *backoffTimer) reset() { b.wait = 0 }

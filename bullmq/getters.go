@@ -1,0 +1,157 @@
+package bullmq
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// allStates are those that Jobs and Counts look at when none is named.
+var allStates = []State{Active, Completed, Delayed, Failed, Prioritized, Waiting, WaitingChildren}
+
+// Job reads a job; ErrJobNotFound when there is none (BullMQ: getJob).
+func (q *Queue) Job(ctx context.Context, id string) (*Job, error) {
+	return q.core.job(ctx, id)
+}
+
+// Job reads a job of the worker's queue.
+func (w *Worker) Job(ctx context.Context, id string) (*Job, error) {
+	return w.core.job(ctx, id)
+}
+
+func (c *core) job(ctx context.Context, id string) (*Job, error) {
+	hash, err := c.store.Hash(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if len(hash) == 0 {
+		return nil, &Error{Code: ErrJobNotFound, Command: "Job", Queue: c.keys.base, JobID: id}
+	}
+	return c.readJob(id, hash), nil
+}
+
+// JobState answers where a job stands; Unknown when there is none.
+func (q *Queue) JobState(ctx context.Context, id string) (State, error) {
+	state, err := q.core.store.State(ctx, id)
+	return State(state), err
+}
+
+// Page is a range of jobs, both ends inclusive; -1 is the last. The zero Page
+// is the first job only.
+type Page struct {
+	From, To  int
+	Ascending bool // oldest first
+}
+
+// All is every job, oldest first.
+func All() Page { return Page{To: -1, Ascending: true} }
+
+// Jobs reads a page of each of some states, one after the other; of all states
+// when none is named (BullMQ: getJobs).
+func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, error) {
+	if len(states) == 0 {
+		states = allStates
+	}
+	records, err := q.core.store.Jobs(ctx, int64(page.From), int64(page.To), page.Ascending, stateKeys(states)...)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]*Job, 0, len(records))
+	seen := make(map[string]bool, len(records))
+	for _, record := range records {
+		if !seen[record.JobID] {
+			seen[record.JobID] = true
+			jobs = append(jobs, q.core.readJob(record.JobID, record.Hash))
+		}
+	}
+	return jobs, nil
+}
+
+// stateKeys are the suffixes of some states' keys, each once.
+func stateKeys(states []State) []string {
+	var suffixes []string
+	seen := map[string]bool{}
+	for _, state := range states {
+		if suffix := state.key(); !seen[suffix] {
+			seen[suffix] = true
+			suffixes = append(suffixes, suffix)
+		}
+	}
+	return suffixes
+}
+
+// Counts answers how many jobs stand in each of some states; in each of all
+// when none is named (BullMQ: getJobCounts).
+func (q *Queue) Counts(ctx context.Context, states ...State) (map[State]int64, error) {
+	if len(states) == 0 {
+		states = allStates
+	}
+	suffixes := make([]string, len(states))
+	for i, state := range states {
+		suffixes[i] = state.key()
+	}
+	numbers, err := q.core.store.Counts(ctx, -1, suffixes...)
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[State]int64, len(states))
+	for i, state := range states {
+		counts[state] = numbers[i]
+	}
+	return counts, nil
+}
+
+// Count answers how many jobs wait to be run: waiting, delayed, prioritized
+// and waiting for children (BullMQ: count).
+func (q *Queue) Count(ctx context.Context) (int64, error) {
+	counts, err := q.Counts(ctx, Waiting, Delayed, Prioritized, WaitingChildren)
+	var sum int64
+	for _, n := range counts {
+		sum += n
+	}
+	return sum, err
+}
+
+// CountsPerPriority answers how many jobs wait for each of some priorities; 0
+// is those without one (BullMQ: getCountsPerPriority).
+func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int) (map[int]int64, error) {
+	wanted := make([]int64, len(priorities))
+	for i, priority := range priorities {
+		wanted[i] = int64(priority)
+	}
+	numbers, err := q.core.store.CountsPerPriority(ctx, wanted...)
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[int]int64, len(priorities))
+	for i, priority := range priorities {
+		counts[priority] = numbers[i]
+	}
+	return counts, nil
+}
+
+// Metrics is what workers with MetricsPoints have counted.
+type Metrics struct {
+	Count     int64     // jobs in all
+	PrevTime  time.Time // of the last point
+	PrevCount int64     // jobs until then
+	Points    []int64   // jobs in each minute, newest first
+	Total     int64     // how many points there are
+}
+
+// Metrics reads the counts of Completed or Failed jobs, of a range of minutes,
+// newest first, -1 the oldest (BullMQ: getMetrics).
+func (q *Queue) Metrics(ctx context.Context, kind State, from, to int) (Metrics, error) {
+	m, err := q.core.store.Metrics(ctx, string(kind), int64(from), int64(to))
+	if err != nil {
+		return Metrics{}, err
+	}
+	metrics := Metrics{PrevTime: parseTime(m.PrevTS), Total: m.Total, Points: make([]int64, len(m.Points))}
+	metrics.Count, _ = parseNumber(m.Count)
+	metrics.PrevCount, _ = parseNumber(m.PrevCount)
+	for i, point := range m.Points {
+		f, _ := strconv.ParseFloat(point, 64)
+		metrics.Points[i] = int64(f)
+	}
+	return metrics, nil
+}

@@ -1,0 +1,168 @@
+package bullmq
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Job is a job of a queue, as it was when it was read. Its methods act on the
+// job in Redis, and may be called from several goroutines.
+type Job struct {
+	ID   string
+	Name string
+	// Data is the payload as JSON, byte for byte as its producer wrote it.
+	Data json.RawMessage
+	// Opts are the job's options, RawOpts the same as they are stored.
+	Opts    JobOptions
+	RawOpts json.RawMessage
+
+	Timestamp time.Time     // when it was made
+	Delay     time.Duration // 0 once it is ready
+	Priority  int
+
+	AttemptsMade    int // tries that have ended (field atm)
+	AttemptsStarted int // (ats)
+	StalledCounter  int // (stc)
+	ProcessedOn     time.Time
+	FinishedOn      time.Time
+	ProcessedBy     string // name of the worker (pb)
+
+	Progress     json.RawMessage // JSON; nil when none was reported
+	ReturnValue  json.RawMessage // JSON; nil unless it completed
+	FailedReason string          // plain text
+	StackTrace   []string        // one for each failed attempt, the newest last
+
+	ParentKey       string // <prefix>:<queue>:<id>
+	ParentPolicy    json.RawMessage
+	SchedulerID     string // of the scheduler that made it (rjk)
+	DeduplicationID string // (deid)
+	// DeferredFailure is why the job must fail without being run: it stalled too
+	// often, or a child failed (defa).
+	DeferredFailure string
+
+	core  *core
+	token string
+	// flaw is what makes the job impossible to run: data that is no JSON, a hash
+	// that is gone.
+	flaw error
+}
+
+// Queue is the name of the job's queue.
+func (j *Job) Queue() string { return j.core.keys.queue }
+
+// Key is the key of the job's hash, by which parents name their children.
+func (j *Job) Key() string { return j.core.keys.job(j.ID) }
+
+// Token is the lock's token, of a job that a worker has handed out.
+func (j *Job) Token() string { return j.token }
+
+// Decode reads the data into target. Numbers that land in an interface stay
+// exact, as json.Number.
+func (j *Job) Decode(target any) error {
+	if err := decodeJSON(j.Data, target); err != nil {
+		return fmt.Errorf("bullmq: data of job %s (%s) of queue %s doesn't fit %T: %w", j.ID, j.Name, j.Queue(), target, err)
+	}
+	return nil
+}
+
+// readJob reads a stored hash: field, value, field, value … It never fails:
+// what can't be read is left out, as Node leaves it out, and a flaw that
+// forbids to run the job is kept for the worker.
+func (c *core) readJob(id string, hash []string) *Job {
+	j := &Job{ID: id, core: c}
+	named, formerly := false, ""
+	for i := 0; i+1 < len(hash); i += 2 {
+		value := hash[i+1]
+		switch hash[i] {
+		case "name":
+			j.Name, named = value, true
+		case "data":
+			j.Data = json.RawMessage(value)
+		case "opts":
+			j.RawOpts = json.RawMessage(value)
+		case "timestamp":
+			j.Timestamp = parseTime(value)
+		case "delay":
+			j.Delay = parseMillis(value)
+		case "priority":
+			j.Priority = parseInt(value)
+		case "atm":
+			j.AttemptsMade = parseInt(value)
+		case "attemptsMade": // its name before BullMQ 5
+			formerly = value
+		case "ats":
+			j.AttemptsStarted = parseInt(value)
+		case "stc":
+			j.StalledCounter = parseInt(value)
+		case "processedOn":
+			j.ProcessedOn = parseTime(value)
+		case "finishedOn":
+			j.FinishedOn = parseTime(value)
+		case "pb":
+			j.ProcessedBy = value
+		case "progress":
+			j.Progress = rawJSON(value)
+		case "returnvalue":
+			j.ReturnValue = rawJSON(value)
+		case "failedReason":
+			j.FailedReason = value
+		case "stacktrace":
+			if json.Unmarshal([]byte(value), &j.StackTrace) != nil {
+				j.StackTrace = nil
+			}
+		case "parentKey":
+			j.ParentKey = value
+		case "parent":
+			j.ParentPolicy = rawJSON(value)
+		case "rjk":
+			j.SchedulerID = value
+		case "deid":
+			j.DeduplicationID = value
+		case "defa":
+			j.DeferredFailure = value
+		}
+	}
+	if formerly != "" {
+		j.AttemptsMade = parseInt(formerly)
+	}
+	if len(j.RawOpts) > 0 && json.Unmarshal(j.RawOpts, &j.Opts) != nil {
+		j.Opts = JobOptions{}
+	}
+	switch {
+	case len(j.Data) == 0:
+		j.Data = json.RawMessage("{}")
+	case !json.Valid(j.Data):
+		j.flaw = fmt.Errorf("the job's data is not JSON: %.80q; its producer must write JSON into the field data", j.Data)
+	}
+	if !named {
+		j.flaw = fmt.Errorf("the job's hash %s is gone, or was never whole: its id stood in the queue without a name; nothing is known of what it was to do", c.keys.job(id))
+	}
+	return j
+}
+
+func parseInt(text string) int {
+	n, _ := parseNumber(text)
+	return int(n)
+}
+
+func rawJSON(text string) json.RawMessage {
+	if text == "" || !json.Valid([]byte(text)) {
+		return nil
+	}
+	return json.RawMessage(text)
+}
+
+// childOf is the parent field: what the job's end does to its parent.
+func childOf(parent *Parent, o *JobOptions) string {
+	fields := map[string]any{"id": parent.ID, "queueKey": parent.Queue}
+	for name, set := range map[string]bool{"fpof": o.FailParentOnFailure, "cpof": o.ContinueParentOnFailure,
+		"idof": o.IgnoreDependencyOnFailure, "rdof": o.RemoveDependencyOnFailure} {
+		if set {
+			fields[name] = true
+		}
+	}
+	text, _ := encodeJSON(fields) // strings and booleans
+	return strings.TrimSpace(text)
+}

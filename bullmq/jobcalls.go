@@ -1,0 +1,208 @@
+package bullmq
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// State is where a job stands.
+type State string
+
+// The states, by BullMQ's names.
+const (
+	Waiting         State = "waiting"
+	Active          State = "active"
+	Delayed         State = "delayed"
+	Prioritized     State = "prioritized"
+	WaitingChildren State = "waiting-children"
+	Completed       State = "completed"
+	Failed          State = "failed"
+	Paused          State = "paused"  // BullMQ 5 only
+	Unknown         State = "unknown" // no such job
+)
+
+// key is the suffix of the key in which jobs of the state stand.
+func (s State) key() string {
+	if s == Waiting {
+		return "wait"
+	}
+	return string(s)
+}
+
+// UpdateProgress writes how far the job is, as JSON, and tells the events
+// stream (BullMQ: updateProgress).
+func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
+	text, err := encodeJSON(progress)
+	if err != nil {
+		return fmt.Errorf("bullmq: progress of job %s can't be written as JSON: %w", j.ID, err)
+	}
+	if err := j.core.store.UpdateProgress(ctx, j.ID, text); err != nil {
+		return err
+	}
+	j.Progress = json.RawMessage(text)
+	return nil
+}
+
+// UpdateData replaces the job's data (BullMQ: updateData).
+func (j *Job) UpdateData(ctx context.Context, data any) error {
+	text, err := encodeJSON(data)
+	if err != nil {
+		return fmt.Errorf("bullmq: data of job %s can't be written as JSON: %w", j.ID, err)
+	}
+	if err := j.core.store.UpdateData(ctx, j.ID, text); err != nil {
+		return err
+	}
+	j.Data = json.RawMessage(text)
+	return nil
+}
+
+// Log adds a row to the job's log and answers how many rows it has. Opts.KeepLogs
+// bounds them (BullMQ: log).
+func (j *Job) Log(ctx context.Context, row string) (int, error) {
+	n, err := j.core.store.AddLog(ctx, j.ID, row, int64(j.Opts.KeepLogs))
+	return int(n), err
+}
+
+// AddJobLog adds a row to a job's log, keeps the newest keep rows (0 for all)
+// and answers how many there are (BullMQ: addJobLog).
+func (q *Queue) AddJobLog(ctx context.Context, jobID, row string, keep int) (int, error) {
+	n, err := q.core.store.AddLog(ctx, jobID, row, int64(keep))
+	return int(n), err
+}
+
+// ClearLogs removes the job's log, but for the newest keep rows (BullMQ:
+// clearLogs).
+func (j *Job) ClearLogs(ctx context.Context, keep int) error {
+	return j.core.store.ClearLogs(ctx, j.ID, int64(keep))
+}
+
+// State answers where the job stands now.
+func (j *Job) State(ctx context.Context) (State, error) {
+	state, err := j.core.store.State(ctx, j.ID)
+	return State(state), err
+}
+
+// ExtendLock makes the job's lock last for a time from now, if token still
+// owns it; false means that it doesn't. Run renews locks by itself; this is
+// for jobs taken by GetNextJob (BullMQ: extendLock).
+func (j *Job) ExtendLock(ctx context.Context, token string, duration time.Duration) (bool, error) {
+	return j.core.store.ExtendLock(ctx, scripts.Lock{JobID: j.ID, Token: token}, duration.Milliseconds())
+}
+
+// MoveToDelayed sends the running job back to run again at a time; no attempt
+// is used. A handler that does this returns ErrMovedToDelayed (BullMQ:
+// moveToDelayed).
+func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) error {
+	now := j.core.nowMs()
+	delay := max(time.Duration(at.UnixMilli()-now)*time.Millisecond, 0)
+	_, err := j.core.store.Delay(ctx, scripts.Delay{
+		JobID: j.ID, NowMs: now, Token: token, DelayMs: millisText(delay), Free: true,
+	})
+	if err == nil {
+		j.Delay = delay
+	}
+	return err
+}
+
+// MoveToWait sends the running job back to the front of its line; no attempt
+// is used. A handler that does this returns ErrMovedToWait (BullMQ: moveToWait).
+func (j *Job) MoveToWait(ctx context.Context, token string) error {
+	_, err := j.core.store.ToWait(ctx, j.ID, token)
+	return err
+}
+
+// MoveToWaitingChildren parks the running job until its pending children have
+// ended, and answers false when there are none. A handler returns
+// ErrMovedToWaitingChildren after true (BullMQ: moveToWaitingChildren).
+func (j *Job) MoveToWaitingChildren(ctx context.Context, token string) (bool, error) {
+	return j.core.store.ToWaitingChildren(ctx, j.ID, j.core.nowMs(), token, "")
+}
+
+// Promote makes the delayed job ready now (BullMQ: promote).
+func (j *Job) Promote(ctx context.Context) error {
+	err := j.core.store.Promote(ctx, j.ID)
+	if err == nil {
+		j.Delay = 0
+	}
+	return err
+}
+
+// ChangeDelay gives the delayed job another delay, counted from now (BullMQ:
+// changeDelay).
+func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
+	err := j.core.store.ChangeDelay(ctx, j.ID, j.core.nowMs(), millisText(delay))
+	if err == nil {
+		j.Delay = delay
+	}
+	return err
+}
+
+// ChangePriority gives the job another priority, 0 for none; with lifo it goes
+// before the others of that priority (BullMQ: changePriority).
+func (j *Job) ChangePriority(ctx context.Context, priority int, lifo bool) error {
+	if priority > maxPriority {
+		return fmt.Errorf("bullmq: priority %d is above the highest, %d", priority, maxPriority)
+	}
+	err := j.core.store.ChangePriority(ctx, j.ID, int64(priority), lifo)
+	if err == nil {
+		j.Priority = priority
+	}
+	return err
+}
+
+// RetryOptions say what a retried job forgets.
+type RetryOptions struct {
+	ResetAttemptsMade    bool // all attempts are left again
+	ResetAttemptsStarted bool
+}
+
+// Retry sends a job that has failed, or completed, back to run again.
+// options may be nil (BullMQ: retry).
+func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) error {
+	if from != Failed && from != Completed {
+		return fmt.Errorf("bullmq: job %s can be retried from %s and %s, not from %q", j.ID, Failed, Completed, from)
+	}
+	var o RetryOptions
+	if options != nil {
+		o = *options
+	}
+	err := j.core.store.Reprocess(ctx, j.ID, from == Failed, j.Opts.LIFO, o.ResetAttemptsMade, o.ResetAttemptsStarted)
+	if err != nil {
+		return err
+	}
+	j.FailedReason, j.ReturnValue, j.ProcessedOn, j.FinishedOn = "", nil, time.Time{}, time.Time{}
+	if o.ResetAttemptsMade {
+		j.AttemptsMade = 0
+	}
+	if o.ResetAttemptsStarted {
+		j.AttemptsStarted = 0
+	}
+	return nil
+}
+
+// Logs reads rows of a job's log, from and to inclusive, -1 the last, and how
+// many there are in all. Ascending is oldest first; otherwise from and to
+// count from the newest (BullMQ: getJobLogs).
+func (q *Queue) Logs(ctx context.Context, jobID string, from, to int, ascending bool) (rows []string, count int, err error) {
+	first, last := int64(from), int64(to)
+	if !ascending {
+		first, last = -(last + 1), -(first + 1)
+	}
+	rows, n, err := q.core.store.Logs(ctx, jobID, first, last)
+	if !ascending {
+		slices.Reverse(rows)
+	}
+	return rows, int(n), err
+}
+
+// Handle is a job known by its id alone: its methods act on the job in Redis,
+// its fields are empty. It costs no call and doesn't say whether the job exists.
+func (q *Queue) Handle(id string) *Job { return &Job{ID: id, core: q.core} }
+
+// Handle is a job of the worker's queue known by its id alone.
+func (w *Worker) Handle(id string) *Job { return &Job{ID: id, core: w.core} }

@@ -1,0 +1,89 @@
+package bullmq
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// JobOptions say how a job is run. The zero value, and nil, is a job that
+// runs once, at once, in its turn. Durations count in milliseconds on the wire.
+type JobOptions struct {
+	// JobID is the job's id instead of the queue's next number. Adding an id
+	// that exists adds nothing. Not a whole number, not "0", not "0:…", and no
+	// colon unless there are exactly two. (BullMQ: jobId)
+	JobID string
+	// Delay is how long after Timestamp the job becomes ready.
+	Delay time.Duration
+	// Priority puts the job behind all jobs without one; lower numbers go
+	// first. From 1 to 2,097,151; 0 is none.
+	Priority int
+	// LIFO lets the job run next instead of last in line. (BullMQ: lifo)
+	LIFO bool
+	// Attempts is how often the job may fail before it counts as failed. 0 and
+	// 1 both mean once.
+	Attempts int
+	// Backoff is the wait between attempts; nil retries at once.
+	Backoff *Backoff
+	// RemoveOnComplete and RemoveOnFail say what stays of ended jobs. They go
+	// before the worker's own.
+	RemoveOnComplete Keep
+	RemoveOnFail     Keep
+	// KeepLogs is how many rows of the job's log stay; 0 for all.
+	KeepLogs int
+	// StackTraceLimit is how many stack traces stay; 0 for all, NoStackTraces
+	// for none.
+	StackTraceLimit int
+	// SizeLimit refuses data of more bytes (JSON, UTF-8); 0 for no limit.
+	SizeLimit int
+	// Timestamp is when the job was made; the zero time is now.
+	Timestamp time.Time
+	// Deduplication drops or merges adds with the same id.
+	Deduplication *Deduplication
+	// Parent makes the job a child of an existing job.
+	Parent *Parent
+	// What the parent does when this job fails for good; at most one.
+	FailParentOnFailure       bool // it fails too
+	ContinueParentOnFailure   bool // it runs at once
+	IgnoreDependencyOnFailure bool // it runs when no child is pending, and can read the reason
+	RemoveDependencyOnFailure bool // it runs when no child is pending, as if this job had never been
+	// Telemetry carries a trace from the producer to the worker.
+	Telemetry *Telemetry
+	// Extra holds options that this SDK doesn't know, by their names on the
+	// wire: what another client wrote is kept, what is put here is written.
+	Extra map[string]json.RawMessage
+}
+
+// NoStackTraces, as JobOptions.StackTraceLimit, keeps none (BullMQ: 0).
+const NoStackTraces = -1
+
+// Deduplication drops an add while another job owns its id (BullMQ:
+// deduplication). Without TTL the id is taken until its owner ends.
+type Deduplication struct {
+	// ID is what makes two adds the same.
+	ID string
+	// TTL frees the id after that time, whether the owner has ended or not.
+	TTL time.Duration
+	// Extend starts the TTL anew with each dropped add.
+	Extend bool
+	// Replace lets the newer add take the place of an owner that is still delayed.
+	Replace bool
+	// KeepLastIfActive queues the newest add that came while the owner ran,
+	// when the owner ends.
+	KeepLastIfActive bool
+	// Reschedule moves an owner that is delayed to the dropped add's delay. (6.7)
+	Reschedule bool
+}
+
+// Parent names the job that waits for this one (BullMQ: parent).
+type Parent struct {
+	ID string
+	// Queue is the parent's queue with its prefix: bull:orders.
+	Queue string
+}
+
+// Telemetry is a trace context in the text of its propagator (BullMQ:
+// telemetry {metadata, omitContext}).
+type Telemetry struct {
+	Metadata    string
+	OmitContext bool
+}

@@ -1,0 +1,464 @@
+package bullmq
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// jobOption is one option of a job: its public name in BullMQ, its key in
+// opts on the wire (the source of truth is what bullmq 6.7.0 stores), how it
+// is written, and how it is read back. write answers nil when it isn't set.
+type jobOption struct {
+	name, wire string
+	write      func(o *JobOptions) any
+	read       func(o *JobOptions, value any) bool
+}
+
+var jobOptions = []jobOption{
+	{"attempts", "attempts",
+		func(o *JobOptions) any { return o.Attempts }, // always there
+		func(o *JobOptions, v any) bool { return readInt(v, &o.Attempts) }},
+	{"delay", "delay",
+		func(o *JobOptions) any { return millisOrNil(o.Delay) },
+		func(o *JobOptions, v any) bool { return readMillis(v, &o.Delay) }},
+	{"priority", "priority",
+		func(o *JobOptions) any { return intOrNil(o.Priority) },
+		func(o *JobOptions, v any) bool { return readInt(v, &o.Priority) }},
+	{"lifo", "lifo",
+		func(o *JobOptions) any { return boolOrNil(o.LIFO) },
+		func(o *JobOptions, v any) bool { return readBool(v, &o.LIFO) }},
+	{"jobId", "jobId",
+		func(o *JobOptions) any { return textOrNil(o.JobID) },
+		func(o *JobOptions, v any) bool { return readText(v, &o.JobID) }},
+	{"timestamp", "timestamp",
+		func(o *JobOptions) any {
+			if o.Timestamp.IsZero() {
+				return nil
+			}
+			return json.RawMessage(timeText(o.Timestamp))
+		},
+		func(o *JobOptions, v any) bool {
+			var ms time.Duration
+			if !readMillis(v, &ms) || ms == 0 {
+				return false
+			}
+			o.Timestamp = time.UnixMicro(ms.Microseconds())
+			return true
+		}},
+	{"backoff", "backoff", writeBackoff, readBackoff},
+	{"removeOnComplete", "removeOnComplete",
+		func(o *JobOptions) any { return keepOrNil(o.RemoveOnComplete) },
+		func(o *JobOptions, v any) bool { return readKeep(v, &o.RemoveOnComplete) }},
+	{"removeOnFail", "removeOnFail",
+		func(o *JobOptions) any { return keepOrNil(o.RemoveOnFail) },
+		func(o *JobOptions, v any) bool { return readKeep(v, &o.RemoveOnFail) }},
+	{"keepLogs", "kl",
+		func(o *JobOptions) any { return intOrNil(o.KeepLogs) },
+		func(o *JobOptions, v any) bool { return readInt(v, &o.KeepLogs) }},
+	{"stackTraceLimit", "stackTraceLimit",
+		func(o *JobOptions) any {
+			if o.StackTraceLimit < 0 {
+				return 0
+			}
+			return intOrNil(o.StackTraceLimit)
+		},
+		func(o *JobOptions, v any) bool {
+			if !readInt(v, &o.StackTraceLimit) {
+				return false
+			}
+			if o.StackTraceLimit == 0 {
+				o.StackTraceLimit = NoStackTraces
+			}
+			return true
+		}},
+	{"sizeLimit", "sizeLimit",
+		func(o *JobOptions) any { return intOrNil(o.SizeLimit) },
+		func(o *JobOptions, v any) bool { return readInt(v, &o.SizeLimit) }},
+	{"deduplication", "de", writeDeduplication, readDeduplication},
+	{"parent", "parent",
+		func(o *JobOptions) any {
+			if o.Parent == nil {
+				return nil
+			}
+			return map[string]any{"id": o.Parent.ID, "queue": o.Parent.Queue}
+		},
+		func(o *JobOptions, v any) bool {
+			fields, ok := v.(map[string]any)
+			parent := &Parent{}
+			if !ok || !readText(fields["id"], &parent.ID) || !readText(fields["queue"], &parent.Queue) {
+				return false
+			}
+			o.Parent = parent
+			return true
+		}},
+	{"failParentOnFailure", "fpof",
+		func(o *JobOptions) any { return boolOrNil(o.FailParentOnFailure) },
+		func(o *JobOptions, v any) bool { return readBool(v, &o.FailParentOnFailure) }},
+	{"continueParentOnFailure", "cpof",
+		func(o *JobOptions) any { return boolOrNil(o.ContinueParentOnFailure) },
+		func(o *JobOptions, v any) bool { return readBool(v, &o.ContinueParentOnFailure) }},
+	{"ignoreDependencyOnFailure", "idof",
+		func(o *JobOptions) any { return boolOrNil(o.IgnoreDependencyOnFailure) },
+		func(o *JobOptions, v any) bool { return readBool(v, &o.IgnoreDependencyOnFailure) }},
+	{"removeDependencyOnFailure", "rdof",
+		func(o *JobOptions) any { return boolOrNil(o.RemoveDependencyOnFailure) },
+		func(o *JobOptions, v any) bool { return readBool(v, &o.RemoveDependencyOnFailure) }},
+	{"", "tm",
+		func(o *JobOptions) any {
+			if o.Telemetry == nil {
+				return nil
+			}
+			return textOrNil(o.Telemetry.Metadata)
+		},
+		func(o *JobOptions, v any) bool { return readText(v, &o.telemetry().Metadata) }},
+	{"", "omc",
+		func(o *JobOptions) any {
+			if o.Telemetry == nil {
+				return nil
+			}
+			return boolOrNil(o.Telemetry.OmitContext)
+		},
+		func(o *JobOptions, v any) bool { return readBool(v, &o.telemetry().OmitContext) }},
+	{"telemetry", "",
+		nil,
+		func(o *JobOptions, v any) bool {
+			fields, ok := v.(map[string]any)
+			if !ok {
+				return false
+			}
+			readText(fields["metadata"], &o.telemetry().Metadata)
+			readBool(fields["omitContext"], &o.telemetry().OmitContext)
+			return true
+		}},
+}
+
+func (o *JobOptions) telemetry() *Telemetry {
+	if o.Telemetry == nil {
+		o.Telemetry = &Telemetry{}
+	}
+	return o.Telemetry
+}
+
+// encode writes opts as they are stored.
+func (o *JobOptions) encode() (string, error) {
+	if o.plain() {
+		return `{"attempts":0}`, nil
+	}
+	fields := make(map[string]any, 4+len(o.Extra))
+	for name, value := range o.Extra {
+		fields[name] = value
+	}
+	for _, option := range jobOptions {
+		if option.write == nil {
+			continue
+		}
+		if value := option.write(o); value != nil {
+			if _, extra := fields[option.wire]; extra && option.wire == "attempts" && o.Attempts == 0 {
+				continue
+			}
+			fields[option.wire] = value
+		}
+	}
+	return encodeJSON(fields)
+}
+
+// plain says whether no option is set at all, as in most jobs.
+func (o *JobOptions) plain() bool {
+	return o.JobID == "" && o.Delay == 0 && o.Priority == 0 && !o.LIFO && o.Attempts == 0 && o.Backoff == nil &&
+		o.RemoveOnComplete.IsZero() && o.RemoveOnFail.IsZero() && o.KeepLogs == 0 && o.StackTraceLimit == 0 &&
+		o.SizeLimit == 0 && o.Timestamp.IsZero() && o.Deduplication == nil && o.Parent == nil &&
+		!o.FailParentOnFailure && !o.ContinueParentOnFailure && !o.IgnoreDependencyOnFailure &&
+		!o.RemoveDependencyOnFailure && o.Telemetry == nil && len(o.Extra) == 0
+}
+
+// UnmarshalJSON reads options in BullMQ's spelling, public (keepLogs) or
+// stored (kl). It takes every form that some client writes: a value that
+// doesn't fit its option, like an option that isn't known, is kept in Extra
+// instead of being refused. An explicit zero (delay: 0) is kept there too, for
+// on the wire it is not the same as nothing.
+func (o *JobOptions) UnmarshalJSON(text []byte) error {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		// An empty list is how some clients write an empty object.
+		var list []any
+		if json.Unmarshal(text, &list) == nil && len(list) == 0 {
+			return nil
+		}
+		return err
+	}
+	for name, value := range raw {
+		i := slices.IndexFunc(jobOptions, func(option jobOption) bool {
+			return name != "" && (option.name == name || option.wire == name)
+		})
+		var decoded any
+		if i < 0 || decodeJSON(value, &decoded) != nil || !jobOptions[i].read(o, decoded) || jobOptions[i].lost(o) {
+			if o.Extra == nil {
+				o.Extra = map[string]json.RawMessage{}
+			}
+			if i >= 0 && jobOptions[i].wire != "" {
+				name = jobOptions[i].wire
+			}
+			o.Extra[name] = value
+		}
+	}
+	return nil
+}
+
+// lost says whether a value that was read would not be written again.
+func (option jobOption) lost(o *JobOptions) bool {
+	return option.write != nil && option.write(o) == nil
+}
+
+// MarshalJSON writes options as they are stored on the wire.
+func (o JobOptions) MarshalJSON() ([]byte, error) {
+	text, err := o.encode()
+	return []byte(text), err
+}
+
+func writeBackoff(o *JobOptions) any {
+	if o.Backoff == nil {
+		return nil
+	}
+	fields := map[string]any{"type": o.Backoff.Type}
+	if o.Backoff.Delay != 0 || o.Backoff.Type == "fixed" || o.Backoff.Type == "exponential" {
+		fields["delay"] = json.RawMessage(millisText(o.Backoff.Delay))
+	}
+	if o.Backoff.Jitter != 0 {
+		fields["jitter"] = o.Backoff.Jitter
+	}
+	return fields
+}
+
+func readBackoff(o *JobOptions, v any) bool {
+	b := &Backoff{Type: "fixed"}
+	switch v := v.(type) {
+	case json.Number: // a number means fixed
+		if !readMillis(v, &b.Delay) {
+			return false
+		}
+	case map[string]any:
+		if !readText(v["type"], &b.Type) {
+			return false
+		}
+		readMillis(v["delay"], &b.Delay)
+		if jitter, ok := v["jitter"].(json.Number); ok {
+			b.Jitter, _ = jitter.Float64()
+		}
+	default:
+		return false
+	}
+	o.Backoff = b
+	return true
+}
+
+func writeDeduplication(o *JobOptions) any {
+	d := o.Deduplication
+	if d == nil {
+		return nil
+	}
+	fields := map[string]any{"id": d.ID}
+	if d.TTL != 0 {
+		fields["ttl"] = d.TTL.Milliseconds()
+	}
+	for name, set := range map[string]bool{"extend": d.Extend, "replace": d.Replace,
+		"keepLastIfActive": d.KeepLastIfActive, "reschedule": d.Reschedule} {
+		if set {
+			fields[name] = true
+		}
+	}
+	return fields
+}
+
+func readDeduplication(o *JobOptions, v any) bool {
+	fields, ok := v.(map[string]any)
+	if !ok {
+		return false
+	}
+	d := &Deduplication{}
+	readText(fields["id"], &d.ID)
+	readMillis(fields["ttl"], &d.TTL)
+	readBool(fields["extend"], &d.Extend)
+	readBool(fields["replace"], &d.Replace)
+	readBool(fields["keepLastIfActive"], &d.KeepLastIfActive)
+	readBool(fields["reschedule"], &d.Reschedule)
+	o.Deduplication = d
+	return true
+}
+
+// flags is the form in which the add scripts take the modes.
+func (d *Deduplication) flags() string {
+	var flags strings.Builder
+	for _, mode := range []struct {
+		letter string
+		set    bool
+	}{{"e", d.Extend}, {"r", d.Replace}, {"k", d.KeepLastIfActive}, {"s", d.Reschedule}} {
+		if mode.set {
+			flags.WriteString(mode.letter)
+		}
+	}
+	return flags.String()
+}
+
+func intOrNil(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+func boolOrNil(set bool) any {
+	if !set {
+		return nil
+	}
+	return true
+}
+
+func textOrNil(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+func millisOrNil(d time.Duration) any {
+	if d == 0 {
+		return nil
+	}
+	return json.RawMessage(millisText(d))
+}
+
+func keepOrNil(k Keep) any {
+	if k.IsZero() {
+		return nil
+	}
+	return k
+}
+
+func readInt(v any, target *int) bool {
+	number, ok := v.(json.Number)
+	if !ok {
+		return false
+	}
+	f, err := number.Float64()
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return false
+	}
+	*target = int(f)
+	return true
+}
+
+func readBool(v any, target *bool) bool {
+	b, ok := v.(bool)
+	if ok {
+		*target = b
+	}
+	return ok
+}
+
+func readText(v any, target *string) bool {
+	text, ok := v.(string)
+	if ok {
+		*target = text
+	}
+	return ok
+}
+
+func readMillis(v any, target *time.Duration) bool {
+	number, ok := v.(json.Number)
+	if !ok {
+		return false
+	}
+	f, err := number.Float64()
+	if err != nil || math.Abs(f) > math.MaxInt64/float64(time.Millisecond) {
+		return false
+	}
+	*target = time.Duration(math.Round(f*1e3)) * time.Microsecond
+	return true
+}
+
+func readKeep(v any, target *Keep) bool {
+	text, err := json.Marshal(v)
+	return err == nil && v != nil && target.UnmarshalJSON(text) == nil
+}
+
+// over lays the options that are set over others. What is set to its zero
+// value counts as not set: a default can be changed by a job, not taken back.
+func (o JobOptions) over(defaults JobOptions) JobOptions {
+	merged := reflect.ValueOf(&defaults).Elem()
+	own := reflect.ValueOf(o)
+	for i := range own.NumField() {
+		if !own.Field(i).IsZero() {
+			merged.Field(i).Set(own.Field(i))
+		}
+	}
+	return defaults
+}
+
+// check refuses what Node refuses, before anything is sent.
+func (o *JobOptions) check(data string) error {
+	if o.SizeLimit > 0 && len(data) > o.SizeLimit {
+		return fmt.Errorf("data of %d bytes exceeds SizeLimit, %d bytes: store the payload elsewhere and put its address into the job", len(data), o.SizeLimit)
+	}
+	var policies []string
+	for _, policy := range []struct {
+		name string
+		set  bool
+	}{
+		{"FailParentOnFailure", o.FailParentOnFailure}, {"ContinueParentOnFailure", o.ContinueParentOnFailure},
+		{"IgnoreDependencyOnFailure", o.IgnoreDependencyOnFailure}, {"RemoveDependencyOnFailure", o.RemoveDependencyOnFailure},
+	} {
+		if policy.set {
+			policies = append(policies, policy.name)
+		}
+	}
+	if len(policies) > 1 {
+		return fmt.Errorf("%s can't be set together: choose one", strings.Join(policies, " and "))
+	}
+	if err := checkJobID(o.JobID); err != nil {
+		return err
+	}
+	if o.Priority > maxPriority {
+		return fmt.Errorf("priority %d is above the highest, %d", o.Priority, maxPriority)
+	}
+	if d := o.Deduplication; d != nil {
+		if d.ID == "" {
+			return fmt.Errorf("Deduplication needs an ID")
+		}
+		if d.TTL < 0 {
+			return fmt.Errorf("Deduplication.TTL %v is negative; 0 is without one", d.TTL)
+		}
+		if o.Parent != nil {
+			return fmt.Errorf("Deduplication can't be set together with Parent")
+		}
+	}
+	if b := o.Backoff; b != nil && (b.Jitter < 0 || b.Jitter > 1) {
+		return fmt.Errorf("Backoff.Jitter %v is not between 0 and 1", b.Jitter)
+	}
+	if o.Parent != nil && (o.Parent.ID == "" || o.Parent.Queue == "") {
+		return fmt.Errorf("Parent needs an ID and a Queue with its prefix, such as bull:orders")
+	}
+	return nil
+}
+
+const maxPriority = 1<<21 - 1
+
+// checkJobID refuses ids that other keys or BullMQ's own numbers could be
+// taken for.
+func checkJobID(id string) error {
+	switch {
+	case id == "":
+		return nil
+	case id == "0" || strings.HasPrefix(id, "0:"):
+		return fmt.Errorf("job id %q: ids must not be 0 or start with 0:, which old clients use as wake-up entries", id)
+	case isDecimalInteger(id):
+		return fmt.Errorf("job id %q: ids must not be whole numbers, which the queue gives out itself; put a letter before it", id)
+	case strings.Contains(id, ":") && strings.Count(id, ":") != 2:
+		return fmt.Errorf("job id %q: ids must not contain colons, which separate the parts of a key (two exactly are allowed)", id)
+	}
+	return nil
+}

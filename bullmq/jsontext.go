@@ -1,0 +1,75 @@
+package bullmq
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// encodeJSON writes a value as JSON.stringify would where Go allows it: no
+// HTML escaping, no newline at the end, U+2028 and U+2029 as they are.
+// json.RawMessage passes through byte for byte, once it is known to be JSON.
+//
+// What differs from Node: invalid UTF-8 becomes U+FFFD, integers above 2^53
+// keep all their digits, a nil slice or map is null, and NaN and infinities
+// are refused where Node writes null.
+func encodeJSON(value any) (string, error) {
+	if raw, ok := value.(json.RawMessage); ok {
+		if !json.Valid(raw) {
+			return "", fmt.Errorf("json.RawMessage holds no valid JSON: %.60q", raw)
+		}
+		return string(raw), nil
+	}
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return "", err
+	}
+	text := bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
+	return string(unescapeLineSeparators(text)), nil
+}
+
+// unescapeLineSeparators undoes the one escape that encoding/json can't be
+// told to leave out.
+func unescapeLineSeparators(text []byte) []byte {
+	if !bytes.Contains(text, []byte(`\u202`)) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			out = append(out, text[i])
+			continue
+		}
+		if i+6 <= len(text) {
+			switch string(text[i : i+6]) {
+			case `\u2028`:
+				out = append(out, "\u2028"...)
+				i += 5
+				continue
+			case `\u2029`:
+				out = append(out, "\u2029"...)
+				i += 5
+				continue
+			}
+		}
+		out = append(out, text[i], text[i+1]) // an escape is two bytes at least
+		i++
+	}
+	return out
+}
+
+// decodeJSON reads JSON into target; numbers that land in an interface stay
+// exact, as json.Number.
+func decodeJSON(text []byte, target any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(target); err != nil {
+		return err
+	}
+	if decoder.More() {
+		return fmt.Errorf("more follows after the JSON value")
+	}
+	return nil
+}

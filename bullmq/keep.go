@@ -1,0 +1,104 @@
+package bullmq
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// Keep says which finished jobs stay in Redis (BullMQ: removeOnComplete,
+// removeOnFail). The zero Keep sets nothing: the worker's own holds, and
+// without that all stay. Old jobs are removed when a newer one ends.
+type Keep struct {
+	wire string // as JSON in opts
+	keep scripts.Keep
+}
+
+// RemoveAll removes each job as soon as it ends (BullMQ: true).
+func RemoveAll() Keep { return Keep{"true", scripts.Keep{Count: "0"}} }
+
+// KeepAll keeps every job (BullMQ: false).
+func KeepAll() Keep { return Keep{"false", scripts.Keep{Count: "-1"}} }
+
+// KeepLast keeps the newest n jobs (BullMQ: a number).
+func KeepLast(n int) Keep {
+	count := strconv.Itoa(n)
+	return Keep{count, scripts.Keep{Count: count}}
+}
+
+// KeepFor keeps jobs for an age, in whole seconds, and of those at most the
+// newest count (0 for no limit). limit is how many are removed at most when a
+// job ends, 0 for 1000 (BullMQ: {age, count, limit}).
+func KeepFor(age time.Duration, count, limit int) Keep {
+	seconds := strconv.FormatInt(int64(age/time.Second), 10)
+	k := Keep{`{"age":` + seconds, scripts.Keep{Age: seconds}}
+	if count > 0 {
+		k.keep.Count = strconv.Itoa(count)
+		k.wire += `,"count":` + k.keep.Count
+	}
+	if limit > 0 {
+		k.keep.Limit = strconv.Itoa(limit)
+		k.wire += `,"limit":` + k.keep.Limit
+	}
+	k.wire += "}"
+	return k
+}
+
+// IsZero says whether nothing is set.
+func (k Keep) IsZero() bool { return k.wire == "" }
+
+// String is the option as it stands on the wire.
+func (k Keep) String() string { return k.wire }
+
+// MarshalJSON writes the option as BullMQ spells it: true, false, a number or
+// an object.
+func (k Keep) MarshalJSON() ([]byte, error) {
+	if k.IsZero() {
+		return []byte("null"), nil
+	}
+	return []byte(k.wire), nil
+}
+
+// UnmarshalJSON reads every form that BullMQ writes.
+func (k *Keep) UnmarshalJSON(text []byte) error {
+	var value any
+	if err := decodeJSON(text, &value); err != nil {
+		return err
+	}
+	switch v := value.(type) {
+	case nil:
+		*k = Keep{}
+	case bool:
+		*k = KeepAll()
+		if v {
+			*k = RemoveAll()
+		}
+	case json.Number:
+		*k = Keep{v.String(), scripts.Keep{Count: v.String()}}
+	case map[string]any:
+		number := func(field string) string {
+			if n, ok := v[field].(json.Number); ok {
+				return n.String()
+			}
+			return ""
+		}
+		*k = Keep{string(text), scripts.Keep{Count: number("count"), Age: number("age"), Limit: number("limit")}}
+	default:
+		return fmt.Errorf("%s is none of true, false, a number or {age, count, limit}", text)
+	}
+	return nil
+}
+
+// orElse is what holds for a job: its own choice, else the worker's, else all.
+func (k Keep) orElse(worker Keep) scripts.Keep {
+	if !k.IsZero() {
+		return k.keep
+	}
+	if !worker.IsZero() {
+		return worker.keep
+	}
+	return scripts.Keep{Count: "-1"}
+}

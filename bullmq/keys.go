@@ -1,0 +1,105 @@
+package bullmq
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+// DefaultPrefix is the first part of every key, unless an option says
+// otherwise. All clients of a queue need the same one.
+const DefaultPrefix = "bull"
+
+// layout is the whole of a queue in Redis: the keys <prefix>:<queue>:<suffix>.
+// It is the only place where key names stand; the scripts are given them.
+// The keys of a single job follow the layout's end, in jobLayout.
+var layout = []struct{ suffix, kind, meaning string }{
+	{"wait", "list", "ready jobs without priority; newest first, taken from the end"},
+	{"paused", "list", "where BullMQ 5 parks waiting jobs while the queue is paused"},
+	{"active", "list", "jobs that run"},
+	{"prioritized", "zset", "ready jobs with a priority; score priority*2^32 + order of arrival"},
+	{"delayed", "zset", "jobs that wait for their time; score due ms*4096 + order"},
+	{"waiting-children", "zset", "parents with pending children; score the time in ms"},
+	{"completed", "zset", "jobs that ended well; score the time in ms"},
+	{"failed", "zset", "jobs that ended badly; score the time in ms"},
+	{"marker", "zset", `wakes idle workers: "0" a job is ready, "1" the next delayed job, score its ms`},
+	{"stalled", "set", "jobs that the last stalled check found in active and no renewal has cleared"},
+	{"stalled-check", "string", "exists while a check was made recently; expires"},
+	{"limiter", "string", "jobs started in the rate limit's window; expires with it"},
+	{"id", "string", "last job number"},
+	{"pc", "string", "order of arrival among prioritized jobs"},
+	{"meta", "hash", "paused, concurrency, max, duration, opts.maxLenEvents, version"},
+	{"events", "stream", "what happened, for QueueEvents"},
+	{"repeat", "zset", "job schedulers; score the next run's ms"},
+	{"metrics:completed", "hash", "count, prevTS, prevCount; the minutes are in metrics:completed:data"},
+	{"metrics:failed", "hash", "count, prevTS, prevCount; the minutes are in metrics:failed:data"},
+	{"metrics:completed:data", "list", "jobs completed in each minute, newest first"},
+	{"metrics:failed:data", "list", "jobs failed in each minute, newest first"},
+}
+
+// keyFamilies are the keys that carry a name of their own:
+// <prefix>:<queue>:<start><name><end>.
+var keyFamilies = []struct{ start, end, kind, meaning string }{
+	{"de:", "", "string", "owner of a deduplication id; expires with its ttl"},
+	{"dn:", "", "hash", "the newest add while the owner of a deduplication id runs (keepLastIfActive)"},
+	{"repeat:", "", "hash", "a job scheduler's record"},
+	{"", "", "hash", "a job: name, data, opts, timestamp, delay, priority, and what happened to it"},
+	{"", ":lock", "string", "token of the worker that runs the job; expires unless renewed"},
+	{"", ":logs", "list", "rows of the job's log"},
+	{"", ":dependencies", "set", "keys of the children that have not ended"},
+	{"", ":processed", "hash", "key of a completed child to its return value"},
+	{"", ":failed", "hash", "key of a failed child that was ignored to its reason"},
+	{"", ":unsuccessful", "zset", "keys of failed children that fail the parent"},
+}
+
+// keys builds the keys of one queue.
+type keys struct {
+	prefix, queue string
+	base          string // bull:orders:
+	named         map[string]string
+}
+
+func newKeys(prefix, queue string) (*keys, error) {
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	if queue == "" {
+		return nil, fmt.Errorf("bullmq: a queue needs a name")
+	}
+	if strings.Contains(queue, ":") {
+		return nil, fmt.Errorf("bullmq: queue name %q must not contain a colon, which separates the parts of a key; put it into the prefix instead", queue)
+	}
+	k := &keys{prefix: prefix, queue: queue, base: prefix + ":" + queue + ":"}
+	k.named = make(map[string]string, len(layout))
+	for _, key := range layout {
+		k.named[key.suffix] = k.base + key.suffix
+	}
+	return k, nil
+}
+
+// of is the key with a suffix of the layout.
+func (k *keys) of(suffix string) string {
+	key, ok := k.named[suffix]
+	if !ok {
+		panic("bullmq: the layout has no key " + suffix)
+	}
+	return key
+}
+
+// job is the key of a job's hash; with a part, of what hangs on it (":logs").
+func (k *keys) job(id string) string           { return k.base + id }
+func (k *keys) jobPart(id, part string) string { return k.base + id + part }
+func (k *keys) deduplication(id string) string { return k.base + "de:" + id }
+func (k *keys) qualifiedName() string          { return k.prefix + ":" + k.queue }
+
+// clientName is the name under which BullMQ finds a queue's workers and event
+// readers in CLIENT LIST: prefix, queue in base64, and what it is.
+func (k *keys) clientName(suffix string) string {
+	return k.prefix + ":" + base64.StdEncoding.EncodeToString([]byte(k.queue)) + suffix
+}
+
+// hashTagged says whether all keys fall into one slot of a cluster.
+func (k *keys) hashTagged() bool {
+	open := strings.IndexByte(k.base, '{')
+	return open >= 0 && strings.IndexByte(k.base[open:], '}') > 1
+}

@@ -1,0 +1,150 @@
+package bullmq
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// lockKeeper renews the locks of all jobs that a worker runs, together, and
+// tells a handler when its lock is lost: when Redis says so, or when the
+// lock's own time is over without a renewal having come through. One renewal
+// that fails for another reason loses nothing.
+type lockKeeper struct {
+	worker *Worker
+	mu     sync.Mutex
+	held   map[string]*heldLock // by job id
+}
+
+type heldLock struct {
+	token   string
+	renewed time.Time // when Redis last confirmed it, by the monotonic clock
+	lose    context.CancelCauseFunc
+}
+
+func newLockKeeper(w *Worker) *lockKeeper {
+	return &lockKeeper{worker: w, held: map[string]*heldLock{}}
+}
+
+// hold takes charge of a lock that was taken at a time.
+func (k *lockKeeper) hold(jobID, token string, taken time.Time, lose context.CancelCauseFunc) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held[jobID] = &heldLock{token: token, renewed: taken, lose: lose}
+}
+
+// release ends the renewals and answers until when the lock is the worker's.
+func (k *lockKeeper) release(jobID, token string) (until time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lock := k.held[jobID]
+	if lock == nil || lock.token != token {
+		return time.Time{}
+	}
+	delete(k.held, jobID)
+	return lock.renewed.Add(k.worker.o.LockDuration)
+}
+
+// start renews until the answered function is called.
+func (k *lockKeeper) start() (stop func()) {
+	if k.worker.o.SkipLockRenewal {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(max(k.worker.o.LockRenewTime/2, time.Millisecond))
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				k.renew(ctx)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// renew extends the locks that are old enough, in one call for a thousand.
+func (k *lockKeeper) renew(ctx context.Context) {
+	w := k.worker
+	begun := time.Now()
+	k.mu.Lock()
+	var due []scripts.Lock
+	for id, lock := range k.held {
+		if begun.Sub(lock.renewed) >= w.o.LockRenewTime/2 {
+			due = append(due, scripts.Lock{JobID: id, Token: lock.token})
+		}
+	}
+	k.mu.Unlock()
+	for from := 0; from < len(due); from += 1000 {
+		some := due[from:min(from+1000, len(due))]
+		callCtx, cancel := context.WithTimeout(ctx, w.o.LockDuration)
+		lost, err := w.core.store.ExtendLocks(callCtx, some, w.o.LockDuration.Milliseconds())
+		cancel()
+		if err != nil {
+			if ctx.Err() == nil {
+				w.fault(err, "locks could not be renewed; trying again while they last")
+			}
+			k.expire()
+			continue
+		}
+		k.settle(some, lost, begun)
+	}
+}
+
+// settle takes in what Redis said of some locks.
+func (k *lockKeeper) settle(asked []scripts.Lock, lost []string, when time.Time) {
+	gone := map[string]bool{}
+	for _, id := range lost {
+		gone[id] = true
+	}
+	var told []string
+	k.mu.Lock()
+	for _, lock := range asked {
+		held := k.held[lock.JobID]
+		if held == nil || held.token != lock.Token {
+			continue // its job has ended meanwhile
+		}
+		if gone[lock.JobID] {
+			held.lose(ErrLockLost)
+			told = append(told, lock.JobID)
+			delete(k.held, lock.JobID)
+		} else {
+			held.renewed = when
+		}
+	}
+	k.mu.Unlock()
+	k.tell(told)
+}
+
+// expire gives up locks whose own time is over.
+func (k *lockKeeper) expire() {
+	var told []string
+	k.mu.Lock()
+	for id, lock := range k.held {
+		if time.Since(lock.renewed) >= k.worker.o.LockDuration {
+			lock.lose(ErrLockLost)
+			told = append(told, id)
+			delete(k.held, id)
+		}
+	}
+	k.mu.Unlock()
+	k.tell(told)
+}
+
+func (k *lockKeeper) tell(jobIDs []string) {
+	if len(jobIDs) == 0 {
+		return
+	}
+	w := k.worker
+	w.core.log.Error().Strs("jobs", jobIDs).Msg("locks are lost: another worker may run these jobs again")
+	if w.o.Events.LocksLost != nil {
+		w.guard("LocksLost", func() { w.o.Events.LocksLost(jobIDs) })
+	}
+}

@@ -1,0 +1,124 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// GetNextJob takes the next job by hand, for a scheduler of one's own: nil
+// when there is none, after waiting for at most wait. The token becomes the
+// lock's; make one for each job, never "0", and renew the lock with
+// Job.ExtendLock before LockDuration is over. A job with a DeferredFailure is
+// to be failed with it and not run. Call CheckStalled from time to time
+// (BullMQ: getNextJob).
+func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duration) (*Job, error) {
+	if token == "" || token == "0" {
+		return nil, errors.New(`bullmq: a lock token must be neither empty nor "0", which would own every lock`)
+	}
+	end := time.Now().Add(wait)
+	var marker *markerWatch
+	defer func() {
+		if marker != nil {
+			marker.close()
+		}
+	}()
+	for {
+		taken, err := w.core.store.Take(ctx, w.core.nowMs(), w.takeAs(token))
+		if err != nil {
+			return nil, err
+		}
+		if taken.JobID != "" {
+			return w.handedOut(taken.JobID, taken.Hash, token), nil
+		}
+		left := time.Until(end)
+		if left <= 0 {
+			return nil, nil
+		}
+		if taken.LimitedMs > 0 {
+			left = min(left, time.Duration(taken.LimitedMs)*time.Millisecond)
+		}
+		if taken.NextDueMs > 0 {
+			left = min(left, max(time.UnixMilli(taken.NextDueMs).Sub(w.core.now()), time.Millisecond))
+		}
+		if marker == nil {
+			marker = newMarkerWatch(w.core, w.core.keys.clientName(w.nameSuffix()))
+		}
+		timer := time.NewTimer(left)
+		select {
+		case p := <-marker.pop(left):
+			marker.ended()
+			timer.Stop()
+			if p.err != nil {
+				return nil, p.err
+			}
+		case <-timer.C:
+			marker.stop()
+		case <-ctx.Done():
+			timer.Stop()
+			marker.stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (w *Worker) handedOut(id string, hash []string, token string) *Job {
+	job := w.core.readJob(id, hash)
+	job.token = token
+	return job
+}
+
+// Complete ends a job that was taken by hand, and with fetchNext takes the
+// next one under the same token; nil when there is none (BullMQ:
+// job.moveToCompleted).
+func (w *Worker) Complete(ctx context.Context, job *Job, token string, value any, fetchNext bool) (*Job, error) {
+	res := outcome(value, nil)
+	if res.err != nil {
+		return nil, fmt.Errorf("bullmq: job %s was not completed: %w", job.ID, res.err)
+	}
+	return w.end(ctx, job, token, decision{action: complete}, res, fetchNext)
+}
+
+// Fail ends an attempt at a job that was taken by hand: it is tried again, now
+// or later, or fails for good, as Run would decide (BullMQ: job.moveToFailed).
+func (w *Worker) Fail(ctx context.Context, job *Job, token string, reason error, fetchNext bool) (*Job, error) {
+	if reason == nil {
+		reason = errors.New("")
+	}
+	policy := retryPolicy{
+		maxStarted: w.o.MaxStartedAttempts, strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(),
+	}
+	d, err := policy.decide(job, reason)
+	if err != nil {
+		reason = fmt.Errorf("%w (and it can't be tried again: %w)", reason, err)
+	}
+	return w.end(ctx, job, token, d, result{err: reason}, fetchNext)
+}
+
+func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, res result, fetchNext bool) (*Job, error) {
+	locked := *job
+	locked.token = token
+	taken, err := w.write(ctx, &locked, d, res, fetchNext)
+	if err != nil || taken.JobID == "" {
+		return nil, err
+	}
+	return w.handedOut(taken.JobID, taken.Hash, token), nil
+}
+
+// ExtendLocks makes the locks of jobs taken by hand last for a time from now,
+// in one call for all, and answers the ids of those whose token no longer owns
+// the lock (BullMQ: extendLocks).
+func (w *Worker) ExtendLocks(ctx context.Context, jobs []*Job, tokens []string, duration time.Duration) ([]string, error) {
+	if len(jobs) != len(tokens) {
+		return nil, fmt.Errorf("bullmq: %d jobs and %d tokens don't make pairs", len(jobs), len(tokens))
+	}
+	locks := make([]scripts.Lock, len(jobs))
+	for i, job := range jobs {
+		locks[i] = scripts.Lock{JobID: job.ID, Token: tokens[i]}
+	}
+	return w.core.store.ExtendLocks(ctx, locks, duration.Milliseconds())
+}

@@ -1,0 +1,227 @@
+// Package bullmq shares job queues with BullMQ, the queue of Node.js: a
+// producer, worker or event reader of this package and one of npm bullmq work
+// on one queue in Redis, and neither can tell.
+//
+// A Queue adds jobs and looks after them, a Worker runs them, and QueueEvents
+// tells what happens. Contexts end calls, errors can be told apart with
+// errors.Is and errors.As, and nothing is logged unless a logger is given.
+package bullmq
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// WireVersion is the BullMQ version whose keyspace and events this package
+// leaves.
+const WireVersion = "6.7.0"
+
+// DefaultMaxEvents is about how many entries the events stream keeps.
+const DefaultMaxEvents = 10000
+
+// QueueOptions configure a Queue; nil and the zero value hold the defaults.
+type QueueOptions struct {
+	// Connection is where the queue lives; DefaultURL unless given.
+	Connection Connection
+	// Prefix is the first part of all keys, the same on all clients; "bull"
+	// unless given.
+	Prefix string
+	// DefaultJobOptions hold for jobs added without options of their own that
+	// say otherwise. JobID is never inherited.
+	DefaultJobOptions *JobOptions
+	// MaxEvents is about how many entries the events stream keeps;
+	// DefaultMaxEvents unless given. Each Queue writes it anew, as Node's does
+	// (BullMQ: streams.events.maxLen).
+	MaxEvents int
+	// SkipMetaUpdate leaves the queue's meta hash alone (BullMQ: skipMetasUpdate).
+	SkipMetaUpdate bool
+	// Logger is silent unless given.
+	Logger zerolog.Logger
+	// Now is the clock; time.Now unless given. For tests.
+	Now func() time.Time
+}
+
+// Queue adds jobs to a queue, reads them and administers it. It is safe for
+// concurrent use (BullMQ: Queue).
+type Queue struct {
+	core     *core
+	defaults JobOptions
+	results  *resultTail
+	closed   atomic.Bool
+}
+
+// NewQueue connects to a queue; name must not contain a colon. It fails within
+// 5 seconds when Redis can't be reached.
+func NewQueue(name string, options *QueueOptions) (*Queue, error) {
+	var o QueueOptions
+	if options != nil {
+		o = *options
+	}
+	c, err := newCore(name, o.Prefix, o.Connection, o.Now, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{core: c, results: newResultTail(c)}
+	if o.DefaultJobOptions != nil {
+		q.defaults = *o.DefaultJobOptions
+		q.defaults.JobID = ""
+	}
+	if !o.SkipMetaUpdate {
+		max := o.MaxEvents
+		if max == 0 {
+			max = DefaultMaxEvents
+		}
+		if err := q.writeMeta(max); err != nil {
+			_ = q.Close()
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+// writeMeta tells the queue's other clients how long the stream is to be, and
+// which version of the wire is spoken here where nobody has said so yet.
+func (q *Queue) writeMeta(maxEvents int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	client, meta := q.core.client, q.core.keys.of("meta")
+	for _, result := range client.DoMulti(ctx,
+		client.B().Hset().Key(meta).FieldValue().FieldValue("opts.maxLenEvents", strconv.Itoa(maxEvents)).Build(),
+		client.B().Hsetnx().Key(meta).Field("version").Value("bullmq:"+WireVersion).Build(),
+	) {
+		if err := result.Error(); err != nil {
+			return fmt.Errorf("bullmq: can't write %s: %w; a queue needs the right to write its keys", meta, err)
+		}
+	}
+	return nil
+}
+
+// Name is the queue's name, without its prefix.
+func (q *Queue) Name() string { return q.core.keys.queue }
+
+// Close ends the queue's connection, unless the client is the caller's own.
+func (q *Queue) Close() error {
+	if !q.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	q.results.close()
+	q.core.link.close()
+	return nil
+}
+
+// BulkJob is one job of AddBulk.
+type BulkJob struct {
+	Name    string
+	Data    any
+	Options *JobOptions
+}
+
+// Add adds a job and answers it with its id. data becomes JSON; nil is an
+// empty object, json.RawMessage passes byte for byte. options may be nil.
+//
+// When a job with the same JobID exists, or another job owns the
+// deduplication id, nothing is added and the job answered has that job's id.
+//
+// After a network error the job may have been added or not. With a JobID of
+// its own it is safe to add it again. (BullMQ: queue.add)
+func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOptions) (*Job, error) {
+	job, add, err := q.prepare(name, data, options)
+	if err != nil {
+		return nil, fmt.Errorf("bullmq: job %q was not added to %s: %w", name, q.Name(), err)
+	}
+	if job.ID, err = q.core.store.Add(ctx, add); err != nil {
+		return nil, err
+	}
+	return job, nil
+}
+
+// AddBulk adds jobs in order, in one round trip for each thousand. Bad options
+// of any job add none. A refusal by Redis concerns a job alone: the error names
+// it, the others are added, and a job that wasn't has no ID. (BullMQ:
+// queue.addBulk)
+func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) ([]*Job, error) {
+	jobs := make([]*Job, len(bulk))
+	adds := make([]scripts.Add, len(bulk))
+	for i, b := range bulk {
+		var err error
+		if jobs[i], adds[i], err = q.prepare(b.Name, b.Data, b.Options); err != nil {
+			return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: job %d, %q: %w", len(bulk), q.Name(), i, b.Name, err)
+		}
+	}
+	ids, err := q.core.store.AddMany(ctx, adds)
+	for i, id := range ids {
+		jobs[i].ID = id
+	}
+	return jobs, err
+}
+
+// prepare checks and encodes a job; nothing is sent.
+func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scripts.Add, error) {
+	o := q.options(options)
+	payload := "{}"
+	if data != nil {
+		var err error
+		if payload, err = encodeJSON(data); err != nil {
+			return nil, scripts.Add{}, fmt.Errorf("its data can't be written as JSON: %w", err)
+		}
+	}
+	if err := o.check(payload); err != nil {
+		return nil, scripts.Add{}, err
+	}
+	wire, err := o.encode()
+	if err != nil {
+		return nil, scripts.Add{}, fmt.Errorf("its options can't be written as JSON: %w", err)
+	}
+	timestamp := o.Timestamp
+	if timestamp.IsZero() {
+		timestamp = q.core.now()
+	}
+	timestamp = timestamp.Truncate(time.Microsecond)
+	if o.Timestamp.IsZero() {
+		timestamp = time.UnixMilli(timestamp.UnixMilli())
+	}
+	add := scripts.Add{
+		Kind: scripts.Standard, ID: o.JobID, Name: name, Data: payload, Opts: wire,
+		Timestamp: timeText(timestamp), Delay: millisText(o.Delay), Priority: strconv.Itoa(o.Priority), LIFO: o.LIFO,
+	}
+	switch {
+	case o.Delay > 0:
+		add.Kind = scripts.Delayed
+	case o.Priority != 0:
+		add.Kind = scripts.Prioritized
+	}
+	job := &Job{
+		ID: o.JobID, Name: name, Data: json.RawMessage(payload), Opts: o, RawOpts: json.RawMessage(wire),
+		Timestamp: timestamp, Delay: o.Delay, Priority: o.Priority, core: q.core,
+	}
+	if o.Parent != nil {
+		add.ParentKey = o.Parent.Queue + ":" + o.Parent.ID
+		add.Parent = childOf(o.Parent, &o)
+		job.ParentKey, job.ParentPolicy = add.ParentKey, json.RawMessage(add.Parent)
+	}
+	if d := o.Deduplication; d != nil {
+		add.DedupID, add.DedupTTL, add.DedupFlags = d.ID, d.TTL.Milliseconds(), d.flags()
+		job.DeduplicationID = d.ID
+	}
+	return job, add, nil
+}
+
+// options lays a job's own options over the queue's defaults, one by one.
+func (q *Queue) options(own *JobOptions) JobOptions {
+	switch {
+	case own == nil:
+		return q.defaults
+	case q.defaults.plain():
+		return *own
+	default:
+		return own.over(q.defaults)
+	}
+}

@@ -1,0 +1,187 @@
+package bullmq
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// Wait waits until the job has ended and answers its return value as JSON. A
+// job that failed answers a *JobFailedError, one that was removed before it
+// ended ErrJobNotFound, and the end of ctx its cause. A job that ended before
+// the call is answered at once, even one that was removed on completion as
+// long as the events stream remembers it (BullMQ: waitUntilFinished).
+func (j *Job) Wait(ctx context.Context, queue *Queue) (json.RawMessage, error) {
+	return queue.WaitForJob(ctx, j.ID)
+}
+
+// WaitForJob waits for the end of a job of the queue, as Job.Wait does. All
+// waits of a Queue share one connection.
+func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, error) {
+	if q.closed.Load() {
+		return nil, ErrClosed
+	}
+	ending, leave, err := q.results.join(id)
+	if err != nil {
+		return nil, fmt.Errorf("bullmq: waiting for job %s: %w", id, err)
+	}
+	defer leave()
+	// Listening first and asking then leaves no gap between the two.
+	for {
+		outcome, value, err := q.core.store.Finished(ctx, id)
+		switch {
+		case err != nil:
+			return nil, err
+		case outcome == scripts.Completed:
+			return rawJSON(value), nil
+		case outcome == scripts.Failed:
+			return nil, q.failure(id, value)
+		case outcome == scripts.Missing:
+			return q.endOfMissing(ctx, id, ending)
+		}
+		select {
+		case event := <-ending:
+			return q.endOf(event)
+		case <-time.After(missedEventCheck): // clean, drain and obliterate say nothing
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+const missedEventCheck = 5 * time.Second
+
+func (q *Queue) failure(id, reason string) error {
+	return &JobFailedError{Queue: q.Name(), JobID: id, Reason: reason}
+}
+
+func (q *Queue) endOf(event Event) (json.RawMessage, error) {
+	switch event.Type {
+	case EventCompleted:
+		return event.ReturnValue, nil
+	case EventFailed:
+		return nil, q.failure(event.JobID, event.FailedReason)
+	default:
+		return nil, &Error{Code: ErrJobNotFound, Command: "WaitForJob", Queue: q.core.keys.base, JobID: event.JobID, Detail: "removed while it was waited for"}
+	}
+}
+
+// endOfMissing looks for the end of a job that is gone: in what the tail has
+// seen meanwhile, then backwards in the stream.
+func (q *Queue) endOfMissing(ctx context.Context, id string, ending <-chan Event) (json.RawMessage, error) {
+	select {
+	case event := <-ending:
+		return q.endOf(event)
+	default:
+	}
+	fields, entryID, err := q.core.store.FindEnd(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if fields != nil {
+		return q.endOf(readEvent(entryID, fields))
+	}
+	return nil, &Error{Code: ErrJobNotFound, Command: "WaitForJob", Queue: q.core.keys.base, JobID: id}
+}
+
+// resultTail follows the events stream for all that wait for a job of one
+// Queue, on one connection, from the first wait until the Queue is closed.
+type resultTail struct {
+	core *core
+
+	mu      sync.Mutex
+	waiting map[string]map[chan Event]bool
+	stop    context.CancelFunc
+	done    chan struct{}
+	closed  bool
+}
+
+func newResultTail(c *core) *resultTail {
+	return &resultTail{core: c, waiting: map[string]map[chan Event]bool{}}
+}
+
+// join starts to listen for a job's end; what ends from now on is not missed.
+func (t *resultTail) join(id string) (<-chan Event, func(), error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, nil, ErrClosed
+	}
+	if t.stop == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+		last, err := t.core.store.LastEventID(ctx)
+		cancel()
+		if err != nil {
+			return nil, nil, err
+		}
+		run, stop := context.WithCancel(context.Background())
+		t.stop, t.done = stop, make(chan struct{})
+		go t.follow(run, last, t.done)
+	}
+	ending := make(chan Event, 1)
+	if t.waiting[id] == nil {
+		t.waiting[id] = map[chan Event]bool{}
+	}
+	t.waiting[id][ending] = true
+	return ending, func() { t.leave(id, ending) }, nil
+}
+
+func (t *resultTail) leave(id string, ending chan Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.waiting[id], ending)
+	if len(t.waiting[id]) == 0 {
+		delete(t.waiting, id)
+	}
+}
+
+func (t *resultTail) follow(ctx context.Context, last string, done chan struct{}) {
+	defer close(done)
+	closed, closeAll := context.WithCancel(context.Background())
+	defer closeAll()
+	e := &QueueEvents{
+		core: t.core, o: EventsOptions{BlockingTimeout: longestBlock}, last: last, closed: closed, close: closeAll,
+		conn: &blockingConn{core: t.core, name: t.core.keys.clientName(":qe")},
+	}
+	defer e.conn.close()
+	for event, err := range e.All(ctx) {
+		if err != nil {
+			if !errors.Is(err, context.Canceled) {
+				t.core.log.Warn().Err(err).Msg("results can't be waited for; trying again")
+			}
+			continue
+		}
+		switch event.Type {
+		case EventCompleted, EventFailed, EventRemoved:
+			t.tell(event)
+		}
+	}
+}
+
+func (t *resultTail) tell(event Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ending := range t.waiting[event.JobID] {
+		select {
+		case ending <- event:
+		default: // it has been told already
+		}
+	}
+}
+
+func (t *resultTail) close() {
+	t.mu.Lock()
+	t.closed = true
+	stop, done := t.stop, t.done
+	t.stop = nil
+	t.mu.Unlock()
+	if stop != nil {
+		stop()
+		<-done
+	}
+}

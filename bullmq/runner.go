@@ -1,0 +1,128 @@
+package bullmq
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// runner is a worker's Run: it decides when to look for jobs (fetch), gives
+// each a slot, and sees the slots out at the end.
+type runner struct {
+	w      *Worker
+	marker *markerWatch
+
+	soft   context.Context // ends when no new job is to be taken
+	base   context.Context // parent of the handlers' contexts
+	cancel context.CancelCauseFunc
+	hard   chan struct{} // closed when handlers are waited for no longer
+
+	wake  chan struct{} // a slot is free, or something was learned
+	slots sync.WaitGroup
+
+	mu           sync.Mutex
+	free         int
+	running      map[string]bool
+	drained      bool      // the last look found nothing to run
+	nextDueMs    int64     // when the first delayed job is due; 0 for none
+	limitedUntil time.Time // by the real clock
+}
+
+func newRunner(w *Worker) *runner {
+	return &runner{
+		w: w, marker: newMarkerWatch(w.core, w.core.keys.clientName(w.nameSuffix())),
+		hard: make(chan struct{}), wake: make(chan struct{}, 1),
+		free: w.o.Concurrency, running: map[string]bool{},
+	}
+}
+
+func (r *runner) run(ctx context.Context) error {
+	r.soft = ctx
+	r.base, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer r.cancel(nil)
+	defer r.marker.close()
+	r.fetch()
+	return r.finish()
+}
+
+// finish waits for the running jobs, for at most ShutdownTimeout.
+func (r *runner) finish() error {
+	done := make(chan struct{})
+	go func() { r.slots.Wait(); close(done) }()
+	grace := min(time.Second, r.w.o.ShutdownTimeout/10)
+	patience := time.NewTimer(r.w.o.ShutdownTimeout - grace)
+	defer patience.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-patience.C:
+	}
+	r.cancel(ErrShutdown)
+	last := time.NewTimer(grace)
+	defer last.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-last.C:
+	}
+	close(r.hard)
+	<-done
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := make([]string, 0, len(r.running))
+	for id := range r.running {
+		left = append(left, id)
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	slices.Sort(left)
+	r.w.core.log.Warn().Strs("jobs", left).Msg("jobs were still running at the end of ShutdownTimeout and are left to the stalled check")
+	return &UnfinishedError{Queue: r.w.Queue(), JobIDs: left}
+}
+
+// stopping says that no new job is to be taken.
+func (r *runner) stopping() bool { return r.soft.Err() != nil }
+
+// nudge lets fetch think again.
+func (r *runner) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// occupy gives a job a slot; the caller knows that one is free.
+func (r *runner) occupy(job *Job, taken time.Time) {
+	r.mu.Lock()
+	r.free--
+	r.mu.Unlock()
+	r.slots.Add(1)
+	go func() {
+		defer r.slots.Done()
+		for job != nil {
+			job, taken = r.process(job, taken)
+		}
+		r.mu.Lock()
+		r.free++
+		r.mu.Unlock()
+		r.nudge()
+	}()
+}
+
+func (r *runner) full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.free == 0
+}
+
+func (r *runner) track(jobID string, runs bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if runs {
+		r.running[jobID] = true
+	} else {
+		delete(r.running, jobID)
+	}
+}

@@ -1,0 +1,12 @@
+--[[ addLog: adds a row to a job's log.
+
+     Arguments: base, jobId, row, keep: how many rows stay, or ''.
+     Answer: how many rows there are now. Errors: -1 no such job. ]]
+--@args base jobId row keep
+--@use text
+local jobKey = base .. jobId
+if call('EXISTS', jobKey) == 0 then return -1 end
+local rows = call('RPUSH', jobKey .. ':logs', row)
+if not given(keep) then return rows end
+call('LTRIM', jobKey .. ':logs', -tonumber(keep), -1)
+return math.min(tonumber(keep), rows)

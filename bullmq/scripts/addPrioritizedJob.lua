@@ -1,0 +1,23 @@
+--[[ addPrioritizedJob: adds a job that runs by its priority, after all jobs without one.
+
+     Arguments: base the queue's prefix (bull:orders:), id the custom id or '', name, data (JSON), opts (JSON as
+     stored), timestamp and delay (ms), priority, lifo '1' or '', parentKey, parent (JSON {id, queueKey, fpof…}),
+     scheduler (its id), dedupId, dedupTtl (ms), dedupFlags (of e extend, r replace, k keepLastIfActive, s reschedule),
+     defer '1' within a flow. From lifo on they may be left out at the end.
+     Answer: the id of the job that now stands for this add.
+     Errors: -5 the parent isn't there, -7 the job exists and has another parent.
+     Events: added, waiting; for an id that exists duplicated; with deduplication deduplicated, removed, delayed. ]]
+--@args base id name data opts timestamp delay priority lifo parentKey parent scheduler dedupId dedupTtl dedupFlags defer
+--@keys prioritized pc active delayed marker
+--@use intake store ready gate events
+local job = jobOf(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
+local mode = dedupMode(base, dedupId, dedupTtl, dedupFlags)
+local jobId, jobKey, limit = intake(base, id, timestamp, job, mode, given(defer), true)
+if not jobId then return jobKey end
+
+store(jobKey, jobId, job)
+call('ZADD', prioritizedKey, rank(pcKey, tonumber(priority)), jobId)
+wake(markerKey, held(metaKey, activeKey))
+sayTrimmed(limit, 'waiting', 'jobId', jobId)
+adopt(jobKey, job)
+return jobId

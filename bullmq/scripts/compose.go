@@ -1,0 +1,140 @@
+package scripts
+
+import (
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A command is one Lua file beside this one. Three directives, each a comment
+// line that starts with --@, say what surrounds its text when it is composed:
+//
+//	--@args base now token ...   names for ARGV in order; ... is the rest, from index rest on
+//	--@keys wait active          keys of the queue it touches, by their suffix; each becomes a local (waitKey)
+//	--@use events lock           parts it builds on, each put in once, after the parts it uses itself
+//
+// A part lives in parts/ and has the directives keys and use. The keys of a
+// command are its own and those of all its parts; they are declared as KEYS.
+//
+//go:embed *.lua parts/*.lua
+var sources embed.FS
+
+// command is a composed script with what a caller has to send.
+type command struct {
+	name string
+	keys []string // suffixes, in the order of KEYS
+	args []string // names, in the order of ARGV
+	rest bool     // more arguments may follow
+	text string
+	sha  string
+}
+
+var commands = map[string]*command{}
+
+// load composes a command once, when the package is set up. A fault here is a
+// fault of the files in this directory, which every test would meet.
+func load(name string) *command {
+	c := compose(name)
+	commands[name] = c
+	return c
+}
+
+func compose(name string) *command {
+	own := read(name + ".lua")
+	c := &command{name: name}
+	var bodies []string
+	seen := map[string]bool{}
+	var use func(f *luaFile)
+	use = func(f *luaFile) {
+		for _, part := range f.use {
+			if !seen[part] {
+				seen[part] = true
+				use(read(path.Join("parts", part+".lua")))
+			}
+		}
+		for _, key := range f.keys {
+			if !slices.Contains(c.keys, key) {
+				c.keys = append(c.keys, key)
+			}
+		}
+		bodies = append(bodies, f.body)
+	}
+	use(own)
+
+	c.args = own.args
+	if n := len(c.args); n > 0 && c.args[n-1] == "..." {
+		c.args, c.rest = c.args[:n-1], true
+	}
+	var text strings.Builder
+	text.WriteString("local call = redis.call\n")
+	for i, key := range c.keys {
+		fmt.Fprintf(&text, "local %s = KEYS[%d]\n", local(key), i+1)
+	}
+	for i, arg := range c.args {
+		fmt.Fprintf(&text, "local %s = ARGV[%d]\n", arg, i+1)
+	}
+	if c.rest {
+		fmt.Fprintf(&text, "local rest = %d\n", len(c.args)+1)
+	}
+	text.WriteString(strings.Join(bodies, "\n"))
+	c.text = text.String()
+	sum := sha1.Sum([]byte(c.text)) // Redis names scripts by it
+	c.sha = hex.EncodeToString(sum[:])
+	return c
+}
+
+// luaFile is a file taken apart: its directives, and its text without
+// comments, which would only be sent and kept in the server's memory.
+type luaFile struct {
+	args, keys, use []string
+	body            string
+}
+
+func read(file string) *luaFile {
+	raw, err := sources.ReadFile(file)
+	if err != nil {
+		panic(fmt.Sprintf("bullmq/scripts: %v", err))
+	}
+	text := string(raw)
+	if start := strings.Index(text, "--[["); start >= 0 {
+		text = text[:start] + text[start+strings.Index(text[start:], "]]")+2:]
+	}
+	s := &luaFile{}
+	var body []string
+	for line := range strings.Lines(text) {
+		trimmed := strings.TrimSpace(line)
+		if directive, ok := strings.CutPrefix(trimmed, "--@"); ok {
+			words := strings.Fields(directive)
+			switch words[0] {
+			case "args":
+				s.args = words[1:]
+			case "keys":
+				s.keys = append(s.keys, words[1:]...)
+			case "use":
+				s.use = append(s.use, words[1:]...)
+			default:
+				panic(fmt.Sprintf("bullmq/scripts: %s: unknown directive %q", file, trimmed))
+			}
+			continue
+		}
+		if trimmed == "" || strings.HasPrefix(trimmed, "--") {
+			continue
+		}
+		body = append(body, strings.TrimRight(line, "\n"))
+	}
+	s.body = strings.Join(body, "\n")
+	return s
+}
+
+// local names the Lua variable of a key: waiting-children is waitingChildrenKey.
+func local(suffix string) string {
+	words := strings.FieldsFunc(suffix, func(r rune) bool { return r == '-' || r == ':' })
+	for i, word := range words[1:] {
+		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+	}
+	return strings.Join(words, "") + "Key"
+}

@@ -1,0 +1,22 @@
+--[[ getCounts: how many jobs stand in each of some states.
+
+     Arguments: base, before: count only delayed jobs due before that time (ms) or '', then states by the names of their keys.
+     Answer: a number for each. ]]
+--@args base before ...
+--@keys wait paused active delayed prioritized completed failed waiting-children
+--@use text legacy
+local counts = {}
+for i = rest, #ARGV do
+  local state = ARGV[i]
+  local at = base .. state
+  if state == 'wait' or state == 'paused' then
+    counts[#counts + 1] = withoutMarker(at)
+  elseif state == 'active' then
+    counts[#counts + 1] = call('LLEN', at)
+  elseif state == 'delayed' and given(before) then
+    counts[#counts + 1] = call('ZCOUNT', at, '-inf', before * 4096 - 1)
+  else
+    counts[#counts + 1] = call('ZCARD', at)
+  end
+end
+return counts

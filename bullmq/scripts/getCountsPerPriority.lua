@@ -1,0 +1,17 @@
+--[[ getCountsPerPriority: how many jobs wait for each of some priorities; 0 is those without one.
+
+     Arguments: base, then priorities.
+     Answer: a number for each. ]]
+--@args base ...
+--@keys wait prioritized
+local counts = {}
+for i = rest, #ARGV do
+  local priority = tonumber(ARGV[i])
+  if priority == 0 then
+    counts[#counts + 1] = call('LLEN', waitKey)
+  else
+    counts[#counts + 1] =
+      call('ZCOUNT', prioritizedKey, priority * 4294967296, (priority + 1) * 4294967296 - 1)
+  end
+end
+return counts

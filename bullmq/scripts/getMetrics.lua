@@ -1,0 +1,12 @@
+--[[ getMetrics: what workers have counted of completed or failed jobs.
+
+     Arguments: base, kind completed or failed, from, to: range of minutes, newest first, -1 the oldest.
+     Answer: {{count, prevTS, prevCount}, minutes, how many minutes there are}. ]]
+--@args base kind from to
+--@keys metrics:completed metrics:failed
+local at = base .. 'metrics:' .. kind
+return {
+  call('HMGET', at, 'count', 'prevTS', 'prevCount'),
+  call('LRANGE', at .. ':data', from, to),
+  call('LLEN', at .. ':data'),
+}

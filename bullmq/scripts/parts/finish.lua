@@ -1,0 +1,76 @@
+--[[ The end of a job that runs.
+
+     finish: job {id, token, outcome 'completed' or 'failed', field, value, attempts?, points ('' or a number),
+             keepCount, keepAge, keepLimit ('' where not set)}, fieldsFrom: first index of ARGV with fields to set.
+             0 done, or -1 no job, -2 no lock, -3 not active, -4 children pending, -6 another's lock, -9 a child failed.
+     sayDrained: says drained when no job waits or runs. ]]
+--@keys wait active prioritized events stalled meta
+--@use text events lock fields dedup parent remove retention drop metrics
+local function endDedup(base, dedupId, jobId, now)
+  local key = base .. 'de:' .. dedupId
+  local left = call('PTTL', key)
+  if left == 0 or (left == -1 and call('GET', key) == jobId) then call('DEL', key) end
+  requeue(base, dedupId, now)
+end
+
+local function tellParent(jobKey, parentKey, parent, outcome, value, now)
+  if outcome == 'failed' then
+    if parent then childFailed(parent, jobKey, value, now) end
+    return
+  end
+  local queue, parentId
+  if parent then
+    queue, parentId = parent.queueKey .. ':', parent.id
+  else
+    queue, parentId = splitKey(parentKey)
+  end
+  if parentId and call('SREM', parentKey .. ':dependencies', jobKey) == 1 then
+    childDone(queue, parentKey, parentId, jobKey, value, now)
+  end
+end
+
+local function finish(base, now, job, setAt, statsAt, fieldsFrom)
+  local jobKey = base .. job.id
+  if call('EXISTS', jobKey) == 0 then return -1 end
+  if job.outcome == 'completed' then
+    if call('SCARD', jobKey .. ':dependencies') > 0 then return -4 end
+    if call('ZCARD', jobKey .. ':unsuccessful') > 0 then return -9 end
+  end
+  local refused = unlock(jobKey, job.id, job.token)
+  if refused < 0 then return refused end
+  setFields(jobKey, fieldsFrom)
+  local link = call('HMGET', jobKey, 'parentKey', 'parent', 'deid')
+  if call('LREM', activeKey, -1, job.id) == 0 then return -3 end
+
+  trim()
+  if link[3] then endDedup(base, link[3], job.id, now) end
+  if link[1] or link[2] then
+    tellParent(jobKey, link[1] or '', parentOf(link[2]), job.outcome, job.value, now)
+  end
+  local made = call('HINCRBY', jobKey, 'atm', 1)
+
+  local count = tonumber(job.keepCount)
+  if count == 0 then
+    dropJob(jobKey)
+    if link[1] and link[1] ~= '' then unlink(jobKey, link[1], false, nil, link[3]) end
+  else
+    call('ZADD', setAt, now, job.id)
+    call('HSET', jobKey, job.field, job.value, 'finishedOn', now)
+    if job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
+    if given(job.keepAge) then dropOlder(base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000) end
+    if count and count > 0 then dropBeyond(base, setAt, count) end
+  end
+
+  say(eventsKey, job.outcome, 'jobId', job.id, job.field, job.value, 'prev', 'active')
+  if job.outcome == 'failed' and made >= (tonumber(job.attempts) or 0) then
+    say(eventsKey, 'retries-exhausted', 'jobId', job.id, 'attemptsMade', made)
+  end
+  if given(job.points) then measure(statsAt, job.points, now) end
+  return 0
+end
+
+local function sayDrained()
+  if call('LLEN', waitKey) == 0 and call('LLEN', activeKey) == 0 and call('ZCARD', prioritizedKey) == 0 then
+    say(eventsKey, 'drained')
+  end
+end

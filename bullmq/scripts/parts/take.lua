@@ -1,0 +1,62 @@
+--[[ Taking the next job to run.
+
+     start: locks a job that already stands in active, counts the start, and answers its hash.
+     take:  promotes what is due, then takes from wait, else from prioritized.
+            answer: {hash, jobId, 0, 0} a job
+                    {false, false, ms, 0} the rate limit holds for ms
+                    {false, false, 0, due} nothing ready; the first delayed job is due at that time
+                    {false, false, 0, 0} paused, or at the global concurrency
+                    nil: nothing at all
+     worker: {token, lockMs, name or '', limitMax or nil, limitMs or nil} ]]
+--@keys wait active prioritized events limiter delayed meta pc marker
+--@use gate events marker limiter promote
+local function start(base, jobId, now, max, perMs, worker)
+  local jobKey = base .. jobId
+  if max and call('HEXISTS', jobKey, 'defa') == 0 and call('INCR', limiterKey) == 1 then
+    call('PEXPIRE', limiterKey, math.floor(math.abs(perMs)))
+  end
+  if worker.token ~= '0' then
+    call('SET', jobKey .. ':lock', worker.token, 'PX', worker.lockMs)
+  end
+  say(eventsKey, 'active', 'jobId', jobId, 'prev', 'waiting')
+  if worker.name == '' then
+    call('HSET', jobKey, 'processedOn', now)
+  else
+    call('HSET', jobKey, 'processedOn', now, 'pb', worker.name)
+  end
+  call('HINCRBY', jobKey, 'ats', 1)
+  wake(markerKey, false)
+  return { call('HGETALL', jobKey), jobId, 0, 0 }
+end
+
+-- Ids of the form 0:… in wait are wake-up entries of BullMQ 4, not jobs: they are dropped.
+local function popReady()
+  local id = call('RPOPLPUSH', waitKey, activeKey)
+  while id and string.sub(id, 1, 2) == '0:' do
+    call('LREM', activeKey, 1, id)
+    id = call('RPOPLPUSH', waitKey, activeKey)
+  end
+  if id then return id end
+  local lowest = call('ZPOPMIN', prioritizedKey)
+  if lowest[1] then
+    call('LPUSH', activeKey, lowest[1])
+    return lowest[1]
+  end
+  call('DEL', pcKey)
+end
+
+local function take(base, now, worker)
+  local set = call('HMGET', metaKey, 'paused', 'concurrency', 'max', 'duration')
+  local isHeld = set[1] or (set[2] and call('LLEN', activeKey) >= tonumber(set[2]))
+  promoteDue(base, now, isHeld)
+
+  local max = tonumber(set[3] or worker.limitMax)
+  local wait = limitedFor(max)
+  if wait > 0 then return { false, false, wait, 0 } end
+  if isHeld then return { false, false, 0, 0 } end
+
+  local id = popReady()
+  if id then return start(base, id, now, max, worker.limitMs or set[4], worker) end
+  local due = dueNext(delayedKey)
+  if due then return { false, false, 0, due } end
+end

@@ -1,0 +1,16 @@
+--[[ promote: makes a delayed job ready now.
+
+     Arguments: base, jobId.
+     Answer: 0. Errors: -3 it isn't delayed.
+     Events: waiting. ]]
+--@args base jobId
+--@keys delayed wait prioritized active meta pc marker events
+--@use gate ready events
+if call('ZREM', delayedKey, jobId) == 0 then return -3 end
+local isHeld = held(metaKey, activeKey)
+local newest = call('LINDEX', waitKey, 0)
+if newest and string.sub(newest, 1, 2) == '0:' then call('LPOP', waitKey) end
+ready(base, jobId, tonumber(call('HGET', base .. jobId, 'priority')) or 0, 'LPUSH', isHeld)
+say(eventsKey, 'waiting', 'jobId', jobId, 'prev', 'delayed')
+call('HSET', base .. jobId, 'delay', 0)
+return 0

@@ -1,0 +1,171 @@
+// Package scripts changes and reads the state of a queue in Redis: one Lua
+// file for each command, and one typed call for each file. It knows the wire
+// and decides nothing: times, retries and waiting are its arguments.
+//
+// Sources of truth: the keyspace and the events that npm bullmq 6.7.0 leaves.
+package scripts
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/redis/rueidis"
+)
+
+// Queue is where the commands of one queue are called. It is safe for
+// concurrent use and holds no connection of its own.
+type Queue struct {
+	client rueidis.Client
+	base   string
+	keyOf  func(suffix string) string
+	keys   sync.Map // *command to []string
+}
+
+// NewQueue binds the commands to a queue: base is its key prefix
+// (bull:orders:), keyOf builds the key with a given suffix.
+func NewQueue(client rueidis.Client, base string, keyOf func(suffix string) string) *Queue {
+	return &Queue{client: client, base: base, keyOf: keyOf}
+}
+
+// Suffixes lists the keys that a command declares, by command; the layout's
+// owner checks that it knows them all.
+func Suffixes() map[string][]string {
+	suffixes := map[string][]string{}
+	for name, c := range commands {
+		suffixes[name] = c.keys
+	}
+	return suffixes
+}
+
+func (q *Queue) keysOf(c *command) []string {
+	if keys, ok := q.keys.Load(c); ok {
+		return keys.([]string)
+	}
+	keys := make([]string, len(c.keys))
+	for i, suffix := range c.keys {
+		keys[i] = q.keyOf(suffix)
+	}
+	if len(keys) == 0 {
+		keys = []string{q.base} // a key to route by
+	}
+	q.keys.Store(c, keys)
+	return keys
+}
+
+// run calls a command by EVALSHA and, when the server doesn't know the script
+// (first call, restart, SCRIPT FLUSH, eviction), by EVAL. It is never retried
+// after the command may have reached the server.
+func (q *Queue) run(ctx context.Context, c *command, args ...string) (rueidis.RedisMessage, error) {
+	c.check(args)
+	keys := q.keysOf(c)
+	result := q.client.Do(ctx, q.bySHA(c, keys, args))
+	if isNoScript(result.Error()) {
+		result = q.client.Do(ctx, q.byText(c, keys, args))
+	}
+	message, err := result.ToMessage()
+	if err != nil {
+		if rueidis.IsRedisNil(err) {
+			return message, nil
+		}
+		return message, fmt.Errorf("bullmq: %s on %s: %w", c.name, q.base, err)
+	}
+	return message, nil
+}
+
+func (q *Queue) bySHA(c *command, keys, args []string) rueidis.Completed {
+	return q.client.B().Evalsha().Sha1(c.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+}
+
+func (q *Queue) byText(c *command, keys, args []string) rueidis.Completed {
+	return q.client.B().Eval().Script(c.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+}
+
+func isNoScript(err error) bool {
+	refusal, ok := rueidis.IsRedisErr(err)
+	return ok && refusal.IsNoScript()
+}
+
+// check guards against a call and its file drifting apart.
+func (c *command) check(args []string) {
+	if len(args) > len(c.args) && !c.rest {
+		panic(fmt.Sprintf("bullmq/scripts: %s takes %d arguments, got %d", c.name, len(c.args), len(args)))
+	}
+}
+
+// number runs a command that answers a number; a negative one is a refusal.
+func (q *Queue) number(ctx context.Context, c *command, jobID string, args ...string) (int64, error) {
+	message, err := q.run(ctx, c, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := message.AsInt64()
+	if err != nil {
+		return 0, q.unexpected(c, err)
+	}
+	if n < 0 {
+		return 0, q.refusal(c, n, jobID, "")
+	}
+	return n, nil
+}
+
+func (q *Queue) refusal(c *command, code int64, jobID, detail string) error {
+	return &Error{Code: Code(code), Command: c.name, Queue: q.base, JobID: jobID, Detail: detail}
+}
+
+func (q *Queue) unexpected(c *command, err error) error {
+	return fmt.Errorf("bullmq: %s on %s answered in a form that is not expected: %w", c.name, q.base, err)
+}
+
+func (q *Queue) strings(ctx context.Context, c *command, args ...string) ([]string, error) {
+	message, err := q.run(ctx, c, args...)
+	if err != nil {
+		return nil, err
+	}
+	return texts(message), nil
+}
+
+func (q *Queue) numbers(ctx context.Context, c *command, args ...string) ([]int64, error) {
+	message, err := q.run(ctx, c, args...)
+	if err != nil {
+		return nil, err
+	}
+	values, err := message.AsIntSlice()
+	if err != nil {
+		return nil, q.unexpected(c, err)
+	}
+	return values, nil
+}
+
+// texts reads a list of strings, whatever types the server gave its elements.
+func texts(message rueidis.RedisMessage) []string {
+	values, err := message.ToArray()
+	if err != nil {
+		return nil
+	}
+	list := make([]string, len(values))
+	for i, value := range values {
+		list[i] = text(value)
+	}
+	return list
+}
+
+func text(message rueidis.RedisMessage) string {
+	if s, err := message.ToString(); err == nil {
+		return s
+	}
+	if n, err := message.AsInt64(); err == nil {
+		return strconv.FormatInt(n, 10)
+	}
+	return ""
+}
+
+func flag(set bool) string {
+	if set {
+		return "1"
+	}
+	return ""
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,28 @@
+--[[ resume: lets workers take jobs again. Jobs that BullMQ 5 parked in the list paused join wait, in order; at most
+     7000 a call, so the caller repeats it until 0 is left.
+
+     Arguments: base, quiet '1' on repeated calls: no event.
+     Answer: how many jobs are still parked.
+     Events: resumed. ]]
+--@args base quiet
+--@keys meta paused wait prioritized delayed marker events
+--@use events marker
+call('HDEL', metaKey, 'paused')
+local parked = 0
+if call('EXISTS', pausedKey) == 1 then
+  if call('EXISTS', waitKey) == 0 then
+    call('RENAME', pausedKey, waitKey)
+  else
+    local some = call('LRANGE', pausedKey, 0, 6999)
+    call('RPUSH', waitKey, unpack(some))
+    call('LTRIM', pausedKey, #some, -1)
+    parked = call('LLEN', pausedKey)
+  end
+end
+if call('LLEN', waitKey) + call('ZCARD', prioritizedKey) > 0 then
+  wake(markerKey, false)
+else
+  wakeAt(markerKey, delayedKey)
+end
+if quiet ~= '1' then say(eventsKey, 'resumed') end
+return parked

@@ -1,0 +1,13 @@
+--[[ updateProgress: writes how far a job is.
+
+     Arguments: base, jobId, progress (JSON).
+     Answer: 0. Errors: -1 no such job.
+     Events: progress. ]]
+--@args base jobId progress
+--@keys events meta
+--@use events
+local jobKey = base .. jobId
+if call('EXISTS', jobKey) == 0 then return -1 end
+call('HSET', jobKey, 'progress', progress)
+sayTrimmed(cap(metaKey), 'progress', 'jobId', jobId, 'data', progress)
+return 0

@@ -1,0 +1,320 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// Handler runs a job. What it returns becomes the job's return value, as JSON;
+// an error makes the job fail, and be tried again while attempts are left.
+// The context ends, with a cause, when the job's lock is lost or the worker
+// gives up waiting for it: context.Cause tells which.
+type Handler func(ctx context.Context, job *Job) (any, error)
+
+// Limiter bounds how many jobs start in a time, over all workers of the queue
+// (BullMQ: limiter).
+type Limiter struct {
+	Max      int
+	Duration time.Duration // whole milliseconds
+}
+
+// WorkerOptions configure a Worker; nil and the zero value hold the defaults.
+type WorkerOptions struct {
+	// Connection is where the queue lives; DefaultURL unless given.
+	Connection Connection
+	// Prefix is the first part of all keys, the same on all clients; "bull"
+	// unless given.
+	Prefix string
+	// Name is shown beside the jobs it ran (field pb) and in the list of
+	// workers.
+	Name string
+	// Concurrency is how many jobs run at once; 1 unless given.
+	Concurrency int
+
+	// LockDuration is how long a job is the worker's own without renewal; 30 s
+	// unless given. A worker that dies holds a job up for about that long.
+	LockDuration time.Duration
+	// LockRenewTime is the age at which a lock is renewed; half of LockDuration
+	// unless given.
+	LockRenewTime time.Duration
+	// SkipLockRenewal leaves locks to expire; for jobs known to be short.
+	SkipLockRenewal bool
+	// StalledInterval is the time between checks for jobs whose worker is gone,
+	// over all workers; 30 s unless given.
+	StalledInterval time.Duration
+	// MaxStalledCount is how often a job may lose its worker before it fails;
+	// 1 when nil, new(0) for never.
+	MaxStalledCount *int
+	// SkipStalledCheck leaves the check to other workers.
+	SkipStalledCheck bool
+	// MaxStartedAttempts fails a job that was started more often than that,
+	// whatever ended it; 0 for no bound.
+	MaxStartedAttempts int
+
+	// DrainDelay is how long an idle worker waits to be woken before it looks by
+	// itself; 5 s unless given.
+	DrainDelay time.Duration
+	// Limiter bounds how many jobs start in a time.
+	Limiter *Limiter
+	// MaximumRateLimitDelay is the longest wait between two looks while the rate
+	// limit holds; 30 s unless given.
+	MaximumRateLimitDelay time.Duration
+	// RemoveOnComplete and RemoveOnFail hold for jobs that say nothing themselves.
+	RemoveOnComplete Keep
+	RemoveOnFail     Keep
+	// MetricsPoints is how many minutes of counts are kept; 0 collects none
+	// (BullMQ: metrics.maxDataPoints).
+	MetricsPoints int
+
+	// BackoffStrategy computes waits for jobs with a backoff of another type
+	// than fixed and exponential.
+	BackoffStrategy BackoffStrategy
+	// Classify judges an error that no sentinel of this package judges: whether
+	// another attempt makes sense, and when.
+	Classify func(err error, job *Job) Verdict
+
+	// ShutdownTimeout is how long Run waits for running jobs once its context
+	// has ended; 30 s unless given. Shortly before it is over (a tenth of it, a
+	// second at most) the handlers' contexts end, with the cause ErrShutdown.
+	ShutdownTimeout time.Duration
+
+	// Events are called as things happen; see WorkerEvents.
+	Events WorkerEvents
+	// Logger is silent unless given.
+	Logger zerolog.Logger
+	// Now is the clock; time.Now unless given. For tests.
+	Now func() time.Time
+}
+
+// WorkerEvents are functions that a Worker calls as things happen, each from
+// the goroutine that the job runs on, before the next job starts there. A
+// panic in one is logged and goes no further. Any may be nil.
+type WorkerEvents struct {
+	Active    func(job *Job)
+	Completed func(job *Job, returnValue any)
+	Failed    func(job *Job, err error) // also when it will be tried again
+	Stalled   func(jobID string)
+	Drained   func()
+	// LocksLost tells of jobs whose lock another worker has or nobody.
+	LocksLost func(jobIDs []string)
+	// Error tells of what went wrong beside the jobs: Redis out of reach, a
+	// result that could not be written.
+	Error func(err error)
+}
+
+// Worker runs the jobs of a queue (BullMQ: Worker).
+type Worker struct {
+	core    *core
+	handler Handler
+	o       WorkerOptions
+	id      string // first part of every lock token
+	locks   *lockKeeper
+
+	mu      sync.Mutex
+	started bool
+	stop    context.CancelFunc
+	ended   chan struct{}
+	tokens  int
+
+	lastFault time.Time
+	leftOut   int
+}
+
+// NewWorker connects to a queue; jobs are taken once Run is called. handler
+// may be nil for a worker that only takes jobs by hand, with GetNextJob.
+func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, error) {
+	var o WorkerOptions
+	if options != nil {
+		o = *options
+	}
+	if err := o.fill(); err != nil {
+		return nil, fmt.Errorf("bullmq: worker of queue %s: %w", queue, err)
+	}
+	c, err := newCore(queue, o.Prefix, o.Connection, o.Now, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	if o.Name != "" {
+		c.log = c.log.With().Str("worker", o.Name).Logger()
+	}
+	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), ended: make(chan struct{})}
+	w.locks = newLockKeeper(w)
+	return w, nil
+}
+
+// fill checks the options and puts in the defaults.
+func (o *WorkerOptions) fill() error {
+	type duration struct {
+		name     string
+		value    *time.Duration
+		standard time.Duration
+	}
+	for _, d := range []duration{
+		{"LockDuration", &o.LockDuration, 30 * time.Second},
+		{"StalledInterval", &o.StalledInterval, 30 * time.Second},
+		{"DrainDelay", &o.DrainDelay, 5 * time.Second},
+		{"MaximumRateLimitDelay", &o.MaximumRateLimitDelay, 30 * time.Second},
+		{"ShutdownTimeout", &o.ShutdownTimeout, 30 * time.Second},
+	} {
+		if *d.value == 0 {
+			*d.value = d.standard
+		}
+		if *d.value < time.Millisecond {
+			return fmt.Errorf("%s %v is less than a millisecond", d.name, *d.value)
+		}
+	}
+	if o.LockRenewTime == 0 {
+		o.LockRenewTime = o.LockDuration / 2
+	}
+	if o.LockRenewTime < 0 || o.LockRenewTime >= o.LockDuration {
+		return fmt.Errorf("LockRenewTime %v must be shorter than LockDuration %v", o.LockRenewTime, o.LockDuration)
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = 1
+	}
+	if o.Concurrency < 0 {
+		return fmt.Errorf("Concurrency %d is less than 1", o.Concurrency)
+	}
+	if o.MaxStalledCount == nil {
+		o.MaxStalledCount = new(1)
+	}
+	if *o.MaxStalledCount < 0 {
+		return fmt.Errorf("MaxStalledCount %d is less than 0", *o.MaxStalledCount)
+	}
+	if o.MaxStartedAttempts < 0 {
+		return fmt.Errorf("MaxStartedAttempts %d is less than 0", o.MaxStartedAttempts)
+	}
+	if o.MetricsPoints < 0 {
+		return fmt.Errorf("MetricsPoints %d is less than 0", o.MetricsPoints)
+	}
+	if l := o.Limiter; l != nil && (l.Max < 1 || l.Duration < time.Millisecond) {
+		return fmt.Errorf("Limiter needs a Max of at least 1 and a Duration of at least a millisecond, not %d and %v", l.Max, l.Duration)
+	}
+	return nil
+}
+
+// Queue is the name of the worker's queue.
+func (w *Worker) Queue() string { return w.core.keys.queue }
+
+// Run takes jobs and runs them until ctx ends. Then no new job is taken, and
+// those that run keep their locks until they are done, for at most
+// ShutdownTimeout. It answers nil when all were done, and an
+// *UnfinishedError when it left jobs behind: after about LockDuration the
+// stalled check gives them to another worker. The worker is closed afterwards.
+//
+// Redis being out of reach does not end Run: it logs, waits and goes on.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.handler == nil {
+		return errors.New("bullmq: the worker has no handler to run jobs with; give NewWorker one, or take jobs by GetNextJob")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.mu.Lock()
+	if w.started {
+		w.mu.Unlock()
+		return errors.New("bullmq: a worker can be run once, and this one has been run or closed")
+	}
+	w.started, w.stop = true, cancel
+	w.mu.Unlock()
+	defer close(w.ended)
+	defer w.core.link.close()
+
+	stopLocks := w.locks.start()
+	defer stopLocks()
+	stopStalled := w.startStalledCheck(ctx)
+	defer stopStalled()
+	return newRunner(w).run(ctx)
+}
+
+// Close ends the worker. A worker that runs stops as if Run's context had
+// ended, and Close returns when Run does.
+func (w *Worker) Close() error {
+	w.mu.Lock()
+	running := w.started
+	w.started = true
+	stop := w.stop
+	w.mu.Unlock()
+	if !running {
+		close(w.ended)
+		w.core.link.close()
+		return nil
+	}
+	if stop != nil {
+		stop()
+	}
+	<-w.ended
+	return nil
+}
+
+// UnfinishedError names jobs that still ran when a worker had to end.
+type UnfinishedError struct {
+	Queue  string
+	JobIDs []string
+}
+
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("bullmq: %d jobs of %s still ran when ShutdownTimeout was over: %v; the stalled check of another worker will take them up", len(e.JobIDs), e.Queue, e.JobIDs)
+}
+
+// nameSuffix is how the worker's name ends the name of its connection.
+func (w *Worker) nameSuffix() string {
+	if w.o.Name == "" {
+		return ""
+	}
+	return ":w:" + w.o.Name
+}
+
+// takeAs is the worker as the scripts need it, for one lock token.
+func (w *Worker) takeAs(token string) scripts.Worker {
+	s := scripts.Worker{Token: token, LockMs: w.o.LockDuration.Milliseconds(), Name: w.o.Name}
+	if w.o.Limiter != nil {
+		s.Limit, s.LimitMs = int64(w.o.Limiter.Max), w.o.Limiter.Duration.Milliseconds()
+	}
+	return s
+}
+
+// token makes the lock token of one chain of jobs.
+func (w *Worker) token() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tokens++
+	return fmt.Sprintf("%s:%d", w.id, w.tokens)
+}
+
+// guard calls a function of the user's and keeps its panic from going further.
+func (w *Worker) guard(name string, call func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			w.core.log.Error().Interface("panic", r).Str("event", name).Msg("a function given to the worker panicked")
+		}
+	}()
+	call()
+}
+
+// fault tells of what went wrong beside the jobs; the log gets at most one
+// line a second of them, with the number of those left out.
+func (w *Worker) fault(err error, message string) {
+	w.mu.Lock()
+	silent := time.Since(w.lastFault) < time.Second
+	left := w.leftOut
+	if silent {
+		w.leftOut++
+	} else {
+		w.lastFault, w.leftOut = time.Now(), 0
+	}
+	w.mu.Unlock()
+	if !silent {
+		w.core.log.Error().Err(err).Int("left_out", left).Msg(message)
+	}
+	if w.o.Events.Error != nil {
+		w.guard("Error", func() { w.o.Events.Error(err) })
+	}
+}

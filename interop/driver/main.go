@@ -1,0 +1,116 @@
+// The Go driver of the parity protocol: it carries out instructions over the
+// SDK's public API, one JSON object a line in and out, so that its answers and
+// the keyspace that it leaves can be compared with those of the Node driver.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+type instruction struct {
+	ID   int             `json:"id"`
+	Op   string          `json:"op"`
+	Args json.RawMessage `json:"args"`
+}
+
+type answer struct {
+	ID     int      `json:"id"`
+	Result any      `json:"result,omitempty"`
+	Error  *refusal `json:"error,omitempty"`
+}
+
+type refusal struct {
+	Message string `json:"message"`
+	Code    *int   `json:"code,omitempty"`
+}
+
+func main() {
+	redis := flag.String("redis", "127.0.0.1:6379", "host:port of Redis")
+	prefix := flag.String("prefix", bullmq.DefaultPrefix, "prefix of all keys")
+	flag.String("bullmq", "6", "dialect of the queue, as the Node driver takes it")
+	flag.Parse()
+	if err := serve(newSession(*redis, *prefix)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+}
+
+// serve answers line by line. An instruction that can't be understood ends the
+// driver: answered as an error, it could count as agreement.
+func serve(s *session) error {
+	defer s.close()
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 64<<20)
+	out := json.NewEncoder(os.Stdout)
+	out.SetEscapeHTML(false)
+	for lines.Scan() {
+		var in instruction
+		if err := json.Unmarshal(lines.Bytes(), &in); err != nil {
+			return fmt.Errorf("not an instruction: %s: %w", lines.Bytes(), err)
+		}
+		reply := answer{ID: in.ID, Result: json.RawMessage("null")}
+		switch in.Op {
+		case "close":
+			return out.Encode(reply)
+		case "reset":
+			s.reset()
+		default:
+			operation, ok := operations[in.Op]
+			if !ok {
+				return fmt.Errorf("unknown operation %s", in.Op)
+			}
+			result, err := operation(context.Background(), s, in.Args)
+			var misread *scenarioError
+			if errors.As(err, &misread) {
+				return fmt.Errorf("%s: %w", in.Op, err)
+			}
+			if err != nil {
+				reply.Result, reply.Error = nil, refusalOf(err)
+			} else if result != nil {
+				reply.Result = result
+			}
+		}
+		if err := out.Encode(reply); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func refusalOf(err error) *refusal {
+	r := &refusal{Message: err.Error()}
+	var coded *bullmq.Error
+	if errors.As(err, &coded) {
+		code := int(coded.Code)
+		r.Code = &code
+	}
+	return r
+}
+
+// scenarioError is a fault of the scenario, not an answer of the library.
+type scenarioError struct{ text string }
+
+func (e *scenarioError) Error() string { return e.text }
+
+func misread(format string, args ...any) error {
+	return &scenarioError{fmt.Sprintf(format, args...)}
+}
+
+// read decodes arguments strictly: an unknown one can't pass by being ignored.
+func read(raw json.RawMessage, target any) error {
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	if err := decodeStrictly(raw, target); err != nil {
+		return misread("%v in %s", err, raw)
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// operation carries out one instruction; a nil answer is null.
+type operation func(ctx context.Context, s *session, raw json.RawMessage) (any, error)
+
+// operations are those of the protocol, each one call of the public API.
+var operations = map[string]operation{
+	"clock": func(_ context.Context, s *session, raw json.RawMessage) (any, error) {
+		var a struct{ Now int64 }
+		err := read(raw, &a)
+		s.stopped.Store(a.Now)
+		return nil, err
+	},
+	"run":    run,
+	"events": readEvents,
+
+	"add": onQueue(func(ctx context.Context, q *bullmq.Queue, a *jobSpec) (any, error) {
+		data, options, err := a.read()
+		if err != nil {
+			return nil, err
+		}
+		job, err := q.Add(ctx, a.Name, data, options)
+		return viewID(job), err
+	}),
+	"addBulk": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue string
+		Jobs  []jobSpec
+	}) (any, error) {
+		bulk := make([]bullmq.BulkJob, len(a.Jobs))
+		for i, spec := range a.Jobs {
+			data, options, err := spec.read()
+			if err != nil {
+				return nil, err
+			}
+			bulk[i] = bullmq.BulkJob{Name: spec.Name, Data: data, Options: options}
+		}
+		jobs, err := q.AddBulk(ctx, bulk)
+		ids := make([]any, len(jobs))
+		for i, job := range jobs {
+			ids[i] = viewID(job)
+		}
+		return ids, err
+	}),
+
+	"job": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+		job, err := q.Job(ctx, a.ID)
+		if errors.Is(err, bullmq.ErrJobNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return viewJob(job), nil
+	}),
+	"state": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+		return q.JobState(ctx, a.ID)
+	}),
+	"progress": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue, ID string
+		Progress  json.RawMessage
+	}) (any, error) {
+		return nil, q.Handle(a.ID).UpdateProgress(ctx, a.Progress)
+	}),
+	"updateData": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue, ID string
+		Data      json.RawMessage
+	}) (any, error) {
+		return nil, q.Handle(a.ID).UpdateData(ctx, a.Data)
+	}),
+	"log": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue, ID, Row string
+		Keep           int
+	}) (any, error) {
+		return q.AddJobLog(ctx, a.ID, a.Row, a.Keep)
+	}),
+	"clearLogs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue, ID string
+		Keep      int
+	}) (any, error) {
+		return nil, q.Handle(a.ID).ClearLogs(ctx, a.Keep)
+	}),
+	"logs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue, ID string
+		Start     int
+		End       *int
+		Asc       *bool
+	}) (any, error) {
+		rows, count, err := q.Logs(ctx, a.ID, a.Start, or(a.End, -1), or(a.Asc, true))
+		return map[string]any{"logs": list(rows), "count": count}, err
+	}),
+	"retry": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue, ID string
+		State     *bullmq.State
+		Opts      bullmq.RetryOptions
+	}) (any, error) {
+		job, err := find(ctx, q, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		return nil, job.Retry(ctx, or(a.State, bullmq.Failed), &a.Opts)
+	}),
+	"promote": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+		return nil, q.Handle(a.ID).Promote(ctx)
+	}),
+	"changeDelay": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue, ID string
+		Delay     millis
+	}) (any, error) {
+		return nil, q.Handle(a.ID).ChangeDelay(ctx, a.Delay.duration())
+	}),
+	"changePriority": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue, ID string
+		Priority  int
+		LIFO      bool
+	}) (any, error) {
+		return nil, q.Handle(a.ID).ChangePriority(ctx, a.Priority, a.LIFO)
+	}),
+
+	"pause":  onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) { return nil, q.Pause(ctx) }),
+	"resume": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) { return nil, q.Resume(ctx) }),
+	"isPaused": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
+		return q.IsPaused(ctx)
+	}),
+	"isMaxed": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
+		return q.IsMaxed(ctx)
+	}),
+	"rateLimit": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue string
+		Ms    millis
+	}) (any, error) {
+		return nil, q.RateLimit(ctx, a.Ms.duration())
+	}),
+	"rateLimitTtl": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue string
+		Max   int
+	}) (any, error) {
+		ttl, err := q.RateLimitTTL(ctx, a.Max)
+		return ttl.Milliseconds(), err
+	}),
+
+	"jobs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue string
+		Types []bullmq.State
+		Start int
+		End   *int
+		Asc   bool
+	}) (any, error) {
+		jobs, err := q.Jobs(ctx, bullmq.Page{From: a.Start, To: or(a.End, -1), Ascending: a.Asc}, a.Types...)
+		return viewJobs(jobs), err
+	}),
+	"counts": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue string
+		Types []bullmq.State
+	}) (any, error) {
+		return q.Counts(ctx, a.Types...)
+	}),
+	"count": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) { return q.Count(ctx) }),
+	"countsPerPriority": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue      string
+		Priorities []int
+	}) (any, error) {
+		return q.CountsPerPriority(ctx, a.Priorities...)
+	}),
+	"metrics": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue string
+		Type  bullmq.State
+		Start int
+		End   *int
+	}) (any, error) {
+		m, err := q.Metrics(ctx, a.Type, a.Start, or(a.End, -1))
+		prev := int64(0)
+		if !m.PrevTime.IsZero() {
+			prev = m.PrevTime.UnixMilli()
+		}
+		return map[string]any{
+			"meta": map[string]any{"count": m.Count, "prevTS": prev, "prevCount": m.PrevCount},
+			"data": list(m.Points), "count": m.Total,
+		}, err
+	}),
+
+	"fetch": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
+		onWorkerArgs
+		Token string
+	}) (any, error) {
+		job, err := w.GetNextJob(ctx, a.Token, 0)
+		if err != nil || job == nil {
+			return nil, err
+		}
+		return viewJob(job), nil
+	}),
+	"complete": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
+		onWorkerArgs
+		ID, Token   string
+		Returnvalue json.RawMessage
+		FetchNext   bool
+	}) (any, error) {
+		job, err := findActive(ctx, w, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		next, err := w.Complete(ctx, job, a.Token, orNull(a.Returnvalue), a.FetchNext)
+		if next == nil {
+			return nil, err
+		}
+		return map[string]any{"next": next.ID}, err
+	}),
+	"fail": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
+		onWorkerArgs
+		ID, Token, Message string
+		Unrecoverable      bool
+		FetchNext          bool
+	}) (any, error) {
+		job, err := findActive(ctx, w, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		reason := errors.New(a.Message)
+		if a.Unrecoverable {
+			reason = bullmq.Unrecoverable(reason)
+		}
+		_, err = w.Fail(ctx, job, a.Token, reason, a.FetchNext)
+		return nil, err
+	}),
+	"extendLock": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
+		onWorkerArgs
+		ID, Token string
+		Duration  millis
+	}) (any, error) {
+		extended, err := w.Handle(a.ID).ExtendLock(ctx, a.Token, a.Duration.duration())
+		if extended {
+			return 1, err
+		}
+		return 0, err
+	}),
+	"extendLocks": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
+		onWorkerArgs
+		IDs, Tokens []string
+		Duration    millis
+	}) (any, error) {
+		jobs := make([]*bullmq.Job, len(a.IDs))
+		for i, id := range a.IDs {
+			jobs[i] = w.Handle(id)
+		}
+		lost, err := w.ExtendLocks(ctx, jobs, a.Tokens, a.Duration.duration())
+		return list(lost), err
+	}),
+	"moveToDelayed": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
+		onWorkerArgs
+		ID, Token string
+		Timestamp int64
+	}) (any, error) {
+		return nil, w.Handle(a.ID).MoveToDelayed(ctx, time.UnixMilli(a.Timestamp), a.Token)
+	}),
+	"moveToWait": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
+		onWorkerArgs
+		ID, Token string
+	}) (any, error) {
+		return nil, w.Handle(a.ID).MoveToWait(ctx, a.Token)
+	}),
+	"moveToWaitingChildren": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
+		onWorkerArgs
+		ID, Token string
+	}) (any, error) {
+		return w.Handle(a.ID).MoveToWaitingChildren(ctx, a.Token)
+	}),
+	"stalled": func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
+		var a struct {
+			Queue           string
+			MaxStalledCount *int
+			StalledInterval *millis
+		}
+		if err := read(raw, &a); err != nil {
+			return nil, err
+		}
+		w, err := s.newWorker(a.Queue, nil, &bullmq.WorkerOptions{
+			MaxStalledCount: a.MaxStalledCount, StalledInterval: or(a.StalledInterval, 30000).duration(),
+		})
+		if err != nil {
+			return nil, err
+		}
+		defer w.Close()
+		moved, err := w.CheckStalled(ctx)
+		return list(moved), err
+	},
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// described is a handler as scenarios write it down.
+type described struct {
+	Progress         json.RawMessage
+	Log              *string
+	Sleep            millis
+	FailUntilAttempt *int
+	Message          *string
+	Unrecoverable    *string
+	Throw            *string
+	Children         bool
+	Return           json.RawMessage
+	ByName           map[string]described
+	Default          *described
+}
+
+func (d described) of(job *bullmq.Job) described {
+	if named, ok := d.ByName[job.Name]; ok {
+		return named
+	}
+	switch {
+	case d.Default != nil:
+		return *d.Default
+	case d.ByName != nil:
+		return described{}
+	default:
+		return d
+	}
+}
+
+func (d described) handle(ctx context.Context, job *bullmq.Job) (any, error) {
+	if len(d.Progress) > 0 {
+		if err := job.UpdateProgress(ctx, d.Progress); err != nil {
+			return nil, err
+		}
+	}
+	if d.Log != nil {
+		if _, err := job.Log(ctx, *d.Log); err != nil {
+			return nil, err
+		}
+	}
+	time.Sleep(d.Sleep.duration())
+	switch {
+	case d.FailUntilAttempt != nil && job.AttemptsMade+1 < *d.FailUntilAttempt:
+		if d.Message != nil {
+			return nil, errors.New(*d.Message)
+		}
+		return nil, errors.New("boom")
+	case d.Unrecoverable != nil:
+		return nil, bullmq.Unrecoverable(errors.New(*d.Unrecoverable))
+	case d.Throw != nil:
+		return nil, errors.New(*d.Throw)
+	}
+	return orNull(d.Return), nil
+}
+
+// run runs a worker until enough attempts have ended, completed or failed, and
+// stops it from within the last one's event, so that nothing more is taken.
+func run(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
+	var a struct {
+		Queue   string
+		Count   int
+		Worker  json.RawMessage
+		Handler described
+		Timeout *millis
+	}
+	if err := read(raw, &a); err != nil {
+		return nil, err
+	}
+	options, err := workerOptions(a.Worker)
+	if err != nil {
+		return nil, err
+	}
+	timeout := 10 * time.Second
+	if a.Timeout != nil {
+		timeout = a.Timeout.duration()
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	var mu sync.Mutex
+	outcomes := []map[string]any{}
+	note := func(outcome map[string]any) {
+		mu.Lock()
+		defer mu.Unlock()
+		outcomes = append(outcomes, outcome)
+		if len(outcomes) >= a.Count {
+			cancel()
+		}
+	}
+	options.Events.Completed = func(job *bullmq.Job, _ any) {
+		note(map[string]any{"id": job.ID, "outcome": "completed", "returnvalue": orNull(job.ReturnValue)})
+	}
+	options.Events.Failed = func(job *bullmq.Job, err error) {
+		note(map[string]any{"id": job.ID, "outcome": "failed", "reason": err.Error()})
+	}
+	w, err := s.newWorker(a.Queue, func(ctx context.Context, job *bullmq.Job) (any, error) {
+		return a.Handler.of(job).handle(ctx, job)
+	}, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Run(ctx); err != nil {
+		return nil, err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(outcomes) < a.Count {
+		return nil, fmt.Errorf("run: %d of %d jobs ended in %v", len(outcomes), a.Count, timeout)
+	}
+	return outcomes, nil
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// session is what a scenario's steps share: one connection, one Queue a name,
+// one Worker for each set of options, each made when a step first needs it,
+// since making a Queue shows on the wire and making a Worker does not.
+type session struct {
+	address, prefix string
+	client          rueidis.Client
+	queues          map[string]*bullmq.Queue
+	workers         map[string]*bullmq.Worker
+	stopped         atomic.Int64 // ms; 0 while the clock runs
+}
+
+func newSession(address, prefix string) *session {
+	s := &session{address: address, prefix: prefix}
+	s.reset()
+	return s
+}
+
+func (s *session) reset() {
+	s.close()
+	s.stopped.Store(0)
+	s.queues, s.workers = map[string]*bullmq.Queue{}, map[string]*bullmq.Worker{}
+}
+
+func (s *session) close() {
+	for _, w := range s.workers {
+		_ = w.Close()
+	}
+	for _, q := range s.queues {
+		_ = q.Close()
+	}
+}
+
+// now is the clock that instructions can stop.
+func (s *session) now() time.Time {
+	if ms := s.stopped.Load(); ms != 0 {
+		return time.UnixMilli(ms)
+	}
+	return time.Now()
+}
+
+func (s *session) connection() (bullmq.Connection, error) {
+	if s.client == nil {
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.address}, DisableCache: true})
+		if err != nil {
+			return bullmq.Connection{}, err
+		}
+		s.client = client
+	}
+	return bullmq.Client(s.client), nil
+}
+
+func (s *session) queue(name string) (*bullmq.Queue, error) {
+	if q := s.queues[name]; q != nil {
+		return q, nil
+	}
+	connection, err := s.connection()
+	if err != nil {
+		return nil, err
+	}
+	q, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection, Prefix: s.prefix, Now: s.now})
+	if err == nil {
+		s.queues[name] = q
+	}
+	return q, err
+}
+
+// worker is one that runs nothing, for jobs that are taken and ended by hand.
+func (s *session) worker(queue string, raw json.RawMessage) (*bullmq.Worker, error) {
+	options, err := workerOptions(raw)
+	if err != nil {
+		return nil, err
+	}
+	key := queue + "\x00" + string(bytes.TrimSpace(raw))
+	if w := s.workers[key]; w != nil {
+		return w, nil
+	}
+	w, err := s.newWorker(queue, nil, options)
+	if err == nil {
+		s.workers[key] = w
+	}
+	return w, err
+}
+
+func (s *session) newWorker(queue string, handler bullmq.Handler, options *bullmq.WorkerOptions) (*bullmq.Worker, error) {
+	connection, err := s.connection()
+	if err != nil {
+		return nil, err
+	}
+	options.Connection, options.Prefix, options.Now = connection, s.prefix, s.now
+	return bullmq.NewWorker(queue, handler, options)
+}
