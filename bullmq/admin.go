@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"strconv"
 	"time"
 )
 
@@ -15,7 +16,8 @@ func (q *Queue) Resume(ctx context.Context) error { return q.core.store.Resume(c
 
 // IsPaused answers whether the queue is paused.
 func (q *Queue) IsPaused(ctx context.Context) (bool, error) {
-	return q.core.client.Do(ctx, q.core.client.B().Hexists().Key(q.core.keys.of("meta")).Field("paused").Build()).AsBool()
+	values, err := q.core.store.Meta(ctx, "paused")
+	return err == nil && values[0] != "", err
 }
 
 // IsMaxed answers whether the queue runs as many jobs as its global
@@ -34,4 +36,69 @@ func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) error {
 func (q *Queue) RateLimitTTL(ctx context.Context, max int) (time.Duration, error) {
 	ms, err := q.core.store.RateLimitTTL(ctx, int64(max))
 	return time.Duration(ms) * time.Millisecond, err
+}
+
+// RemoveRateLimitKey ends a rate limit that is under way and answers whether
+// there was one (BullMQ: removeRateLimitKey).
+func (q *Queue) RemoveRateLimitKey(ctx context.Context) (bool, error) {
+	return q.core.store.Delete(ctx, "limiter")
+}
+
+// SetGlobalConcurrency bounds how many jobs run at once, over all workers
+// (BullMQ: setGlobalConcurrency).
+func (q *Queue) SetGlobalConcurrency(ctx context.Context, concurrency int) error {
+	return q.core.store.SetMeta(ctx, "concurrency", strconv.Itoa(concurrency))
+}
+
+// RemoveGlobalConcurrency takes that bound away.
+func (q *Queue) RemoveGlobalConcurrency(ctx context.Context) error {
+	return q.core.store.RemoveMeta(ctx, "concurrency")
+}
+
+// GlobalConcurrency answers that bound; 0 for none (BullMQ: getGlobalConcurrency).
+func (q *Queue) GlobalConcurrency(ctx context.Context) (int, error) {
+	values, err := q.core.store.Meta(ctx, "concurrency")
+	if err != nil {
+		return 0, err
+	}
+	return parseInt(values[0]), nil
+}
+
+// SetGlobalRateLimit bounds how many jobs start in a time, over all workers;
+// max goes before that of a worker's Limiter, a worker's duration before this
+// one (BullMQ: setGlobalRateLimit).
+func (q *Queue) SetGlobalRateLimit(ctx context.Context, limit Limiter) error {
+	return q.core.store.SetMeta(ctx, "max", strconv.Itoa(limit.Max), "duration", millisText(limit.Duration))
+}
+
+// RemoveGlobalRateLimit takes that bound away.
+func (q *Queue) RemoveGlobalRateLimit(ctx context.Context) error {
+	return q.core.store.RemoveMeta(ctx, "max", "duration")
+}
+
+// GlobalRateLimit answers that bound; nil for none (BullMQ: getGlobalRateLimit).
+func (q *Queue) GlobalRateLimit(ctx context.Context) (*Limiter, error) {
+	values, err := q.core.store.Meta(ctx, "max", "duration")
+	if err != nil || values[0] == "" || values[1] == "" {
+		return nil, err
+	}
+	return &Limiter{Max: parseInt(values[0]), Duration: parseMillis(values[1])}, nil
+}
+
+// DeduplicationJobID answers the job that owns a deduplication id; "" when
+// none does (BullMQ: getDeduplicationJobId).
+func (q *Queue) DeduplicationJobID(ctx context.Context, dedupID string) (string, error) {
+	return q.core.store.DedupOwner(ctx, dedupID)
+}
+
+// RemoveDeduplicationKey frees a deduplication id, whoever owns it, and answers
+// whether anybody did (BullMQ: removeDeduplicationKey).
+func (q *Queue) RemoveDeduplicationKey(ctx context.Context, dedupID string) (bool, error) {
+	return q.core.store.FreeDedup(ctx, dedupID)
+}
+
+// TrimEvents cuts the events stream to about max entries and answers how many
+// went (BullMQ: trimEvents).
+func (q *Queue) TrimEvents(ctx context.Context, max int) (int64, error) {
+	return q.core.store.TrimEvents(ctx, int64(max))
 }

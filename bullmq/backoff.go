@@ -18,6 +18,8 @@ type Backoff struct {
 	// Jitter, from 0 to 1, is the part of the wait that chance decides: with
 	// 0.25 a job waits between 75 % and 100 % of it.
 	Jitter float64
+
+	rest rest
 }
 
 // Fixed waits the same time before each attempt.

@@ -72,6 +72,8 @@ type Deduplication struct {
 	KeepLastIfActive bool
 	// Reschedule moves an owner that is delayed to the dropped add's delay. (6.7)
 	Reschedule bool
+
+	rest rest
 }
 
 // Parent names the job that waits for this one (BullMQ: parent).

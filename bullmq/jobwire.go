@@ -3,6 +3,7 @@ package bullmq
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -224,8 +225,9 @@ func writeBackoff(o *JobOptions) any {
 	if o.Backoff == nil {
 		return nil
 	}
-	fields := map[string]any{"type": o.Backoff.Type}
-	if o.Backoff.Delay != 0 || o.Backoff.Type == "fixed" || o.Backoff.Type == "exponential" {
+	fields := o.Backoff.rest.fields()
+	fields["type"] = o.Backoff.Type
+	if o.Backoff.Delay != 0 {
 		fields["delay"] = json.RawMessage(millisText(o.Backoff.Delay))
 	}
 	if o.Backoff.Jitter != 0 {
@@ -249,6 +251,7 @@ func readBackoff(o *JobOptions, v any) bool {
 		if jitter, ok := v["jitter"].(json.Number); ok {
 			b.Jitter, _ = jitter.Float64()
 		}
+		b.rest = v
 	default:
 		return false
 	}
@@ -261,7 +264,8 @@ func writeDeduplication(o *JobOptions) any {
 	if d == nil {
 		return nil
 	}
-	fields := map[string]any{"id": d.ID}
+	fields := d.rest.fields()
+	fields["id"] = d.ID
 	if d.TTL != 0 {
 		fields["ttl"] = d.TTL.Milliseconds()
 	}
@@ -286,8 +290,20 @@ func readDeduplication(o *JobOptions, v any) bool {
 	readBool(fields["replace"], &d.Replace)
 	readBool(fields["keepLastIfActive"], &d.KeepLastIfActive)
 	readBool(fields["reschedule"], &d.Reschedule)
+	d.rest = fields
 	o.Deduplication = d
 	return true
+}
+
+// rest is an object as it was read: what its owner has no field for, and
+// explicit zeros, are written again from it.
+type rest map[string]any
+
+// fields are a copy to write into.
+func (r rest) fields() map[string]any {
+	fields := make(map[string]any, len(r)+4)
+	maps.Copy(fields, r)
+	return fields
 }
 
 // flags is the form in which the add scripts take the modes.
@@ -424,6 +440,9 @@ func (o *JobOptions) check(data string) error {
 	}
 	if o.Priority > maxPriority {
 		return fmt.Errorf("priority %d is above the highest, %d", o.Priority, maxPriority)
+	}
+	if odd, given := o.Extra["priority"]; given && string(odd) != "0" && string(odd) != "null" {
+		return fmt.Errorf("priority %s is not a whole number", odd)
 	}
 	if d := o.Deduplication; d != nil {
 		if d.ID == "" {

@@ -94,7 +94,7 @@ func (w *Worker) Fail(ctx context.Context, job *Job, token string, reason error,
 	}
 	d, err := policy.decide(job, reason)
 	if err != nil {
-		reason = fmt.Errorf("%w (and it can't be tried again: %w)", reason, err)
+		return nil, fmt.Errorf("bullmq: job %s was left as it is: %w", job.ID, err)
 	}
 	return w.end(ctx, job, token, d, result{err: reason}, fetchNext)
 }

@@ -79,7 +79,7 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 		if max == 0 {
 			max = DefaultMaxEvents
 		}
-		if err := q.writeMeta(max); err != nil {
+		if err := q.introduce(max); err != nil {
 			_ = q.Close()
 			return nil, err
 		}
@@ -87,19 +87,12 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 	return q, nil
 }
 
-// writeMeta tells the queue's other clients how long the stream is to be, and
-// which version of the wire is spoken here where nobody has said so yet.
-func (q *Queue) writeMeta(maxEvents int) error {
+// introduce writes what a queue says of itself.
+func (q *Queue) introduce(maxEvents int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
-	client, meta := q.core.client, q.core.keys.of("meta")
-	for _, result := range client.DoMulti(ctx,
-		client.B().Hset().Key(meta).FieldValue().FieldValue("opts.maxLenEvents", strconv.Itoa(maxEvents)).Build(),
-		client.B().Hsetnx().Key(meta).Field("version").Value("bullmq:"+WireVersion).Build(),
-	) {
-		if err := result.Error(); err != nil {
-			return fmt.Errorf("bullmq: can't write %s: %w; a queue needs the right to write its keys", meta, err)
-		}
+	if err := q.core.store.Introduce(ctx, int64(maxEvents), "bullmq:"+WireVersion); err != nil {
+		return fmt.Errorf("bullmq: can't write %s: %w; a queue needs the right to write its keys", q.core.keys.of("meta"), err)
 	}
 	return nil
 }
@@ -191,6 +184,9 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 	add := scripts.Add{
 		Kind: scripts.Standard, ID: o.JobID, Name: name, Data: payload, Opts: wire,
 		Timestamp: timeText(timestamp), Delay: millisText(o.Delay), Priority: strconv.Itoa(o.Priority), LIFO: o.LIFO,
+	}
+	if text, given := o.Extra["delay"]; given && o.Delay == 0 {
+		_ = json.Unmarshal(text, &add.Delay) // a text, which other clients take for no delay
 	}
 	switch {
 	case o.Delay > 0:

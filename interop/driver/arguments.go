@@ -10,9 +10,10 @@ import (
 
 // Arguments that many operations share.
 type (
-	named   struct{ Queue string }
-	byID    struct{ Queue, ID string }
-	jobSpec struct {
+	named     struct{ Queue string }
+	byID      struct{ Queue, ID string }
+	byDedupID struct{ Queue, DedupID string }
+	jobSpec   struct {
 		Queue, Name string
 		Data        json.RawMessage
 		Opts        json.RawMessage
@@ -104,4 +105,12 @@ func list[T any](items []T) []T {
 		return []T{}
 	}
 	return items
+}
+
+// counted answers yes and no as the protocol does where it counts.
+func counted(yes bool, err error) (any, error) {
+	if yes {
+		return 1, err
+	}
+	return 0, err
 }

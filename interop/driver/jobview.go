@@ -20,7 +20,7 @@ func viewJob(j *bullmq.Job) map[string]any {
 		"attemptsStarted": j.AttemptsStarted, "stalledCounter": j.StalledCounter,
 		"returnvalue": orNull(j.ReturnValue), "progress": 0,
 	}
-	if len(j.Progress) > 0 {
+	if len(j.Progress) > 0 && string(j.Progress) != "null" {
 		view["progress"] = j.Progress
 	}
 	if !j.Timestamp.IsZero() {

@@ -147,6 +147,52 @@ var operations = map[string]operation{
 		return ttl.Milliseconds(), err
 	}),
 
+	"removeRateLimitKey": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
+		return counted(q.RemoveRateLimitKey(ctx))
+	}),
+	"setGlobalConcurrency": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue       string
+		Concurrency int
+	}) (any, error) {
+		return nil, q.SetGlobalConcurrency(ctx, a.Concurrency)
+	}),
+	"removeGlobalConcurrency": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
+		return nil, q.RemoveGlobalConcurrency(ctx)
+	}),
+	"globalConcurrency": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
+		concurrency, err := q.GlobalConcurrency(ctx)
+		if concurrency == 0 {
+			return nil, err
+		}
+		return concurrency, err
+	}),
+	"setGlobalRateLimit": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue    string
+		Max      int
+		Duration millis
+	}) (any, error) {
+		return nil, q.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: a.Max, Duration: a.Duration.duration()})
+	}),
+	"removeGlobalRateLimit": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
+		return nil, q.RemoveGlobalRateLimit(ctx)
+	}),
+	"deduplicationJobId": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byDedupID) (any, error) {
+		id, err := q.DeduplicationJobID(ctx, a.DedupID)
+		if id == "" {
+			return nil, err
+		}
+		return id, err
+	}),
+	"removeDeduplicationKey": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byDedupID) (any, error) {
+		return counted(q.RemoveDeduplicationKey(ctx, a.DedupID))
+	}),
+	"trimEvents": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue string
+		Max   int
+	}) (any, error) {
+		return q.TrimEvents(ctx, a.Max)
+	}),
+
 	"jobs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue string
 		Types []bullmq.State
@@ -235,11 +281,7 @@ var operations = map[string]operation{
 		ID, Token string
 		Duration  millis
 	}) (any, error) {
-		extended, err := w.Handle(a.ID).ExtendLock(ctx, a.Token, a.Duration.duration())
-		if extended {
-			return 1, err
-		}
-		return 0, err
+		return counted(w.Handle(a.ID).ExtendLock(ctx, a.Token, a.Duration.duration()))
 	}),
 	"extendLocks": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
 		onWorkerArgs

@@ -1,0 +1,76 @@
+# Every command of the project. `make help` lists them; those that need a redis-server, a C compiler
+# or the Node packages install what is missing where they can, and say what to install where not.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+# The packages to test, and more flags for go test: make test PACKAGES=./bullmq/... FLAGS='-run TestWorker'
+PACKAGES ?= ./...
+FLAGS ?=
+# The reference that make parity compares with: 6 (bullmq 6.7.0) or 5 (5.81.5).
+BULLMQ ?= 6
+# The program that compares our Lua with the reference's, for make lint; without it that step is left out.
+OWN_LUA ?= $(wildcard ../shared/tools/own-lua.mjs)
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GO_FILES = $(shell find . -name node_modules -prune -o -name '*.go' -print)
+
+.PHONY: help
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: redis node ## show the main job in the terminal: Node and Go sharing queues
+	@go run ./examples/demo
+
+.PHONY: test
+test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
+	go test -race -count=1 -timeout 7m $(FLAGS) $(PACKAGES)
+
+.PHONY: parity
+parity: redis node ## compare every scenario's effect on Redis with the Node library's (BULLMQ=5 for version 5)
+	@go build -o bin/paritycheck ./interop/paritycheck
+	@bin/paritycheck -bullmq $(BULLMQ)
+
+.PHONY: bench
+bench: redis node ## measure latency and throughput beside the Node library's
+	@[ -d bench ] || { echo "make bench: there is no program in ./bench yet" >&2; exit 1; }
+	@go run ./bench
+
+.PHONY: lint
+lint: lint-format lint-vet lint-staticcheck lint-text lint-lua ## check format, vet, staticcheck, stray addresses and paths, and that the Lua is our own
+
+.PHONY: lint-format lint-vet lint-staticcheck lint-text lint-lua
+lint-format:
+	@unformatted=$$(gofmt -l $(GO_FILES)); [ -z "$$unformatted" ] || { printf 'make fmt would change:\n%s\n' "$$unformatted" >&2; exit 1; }
+lint-vet:
+	go vet ./...
+lint-staticcheck:
+	go run $(STATICCHECK) ./...
+lint-text:
+	tools/lint-text.sh
+lint-lua:
+	OWN_LUA=$(OWN_LUA) tools/lint-lua.sh
+
+.PHONY: build
+build: ## compile every package
+	go build ./...
+
+.PHONY: cover
+cover: redis node ## run all tests and tell how much of the SDK they cover
+	go test -count=1 -timeout 7m -coverpkg=./bullmq/... -coverprofile=coverage.out $(FLAGS) $(PACKAGES)
+	@go tool cover -func=coverage.out | tail -n 1
+
+.PHONY: fmt
+fmt: ## format the Go files
+	gofmt -l -w $(GO_FILES)
+
+# What the commands above need.
+
+.PHONY: redis node c-compiler
+redis:
+	@tools/ensure-redis.sh
+node:
+	@tools/ensure-node-modules.sh
+c-compiler:
+	@tools/ensure-c-compiler.sh

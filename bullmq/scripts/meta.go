@@ -1,0 +1,71 @@
+package scripts
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// Meta reads fields of the queue's meta hash; "" where one is missing.
+func (q *Queue) Meta(ctx context.Context, fields ...string) ([]string, error) {
+	message, err := q.client.Do(ctx, q.client.B().Hmget().Key(q.keyOf("meta")).Field(fields...).Build()).ToMessage()
+	if err != nil {
+		return nil, err
+	}
+	return texts(message), nil
+}
+
+// SetMeta writes fields: name, value, name, value …
+func (q *Queue) SetMeta(ctx context.Context, pairs ...string) error {
+	set := q.client.B().Hset().Key(q.keyOf("meta")).FieldValue()
+	for i := 0; i+1 < len(pairs); i += 2 {
+		set = set.FieldValue(pairs[i], pairs[i+1])
+	}
+	return q.client.Do(ctx, set.Build()).Error()
+}
+
+// RemoveMeta deletes fields.
+func (q *Queue) RemoveMeta(ctx context.Context, fields ...string) error {
+	return q.client.Do(ctx, q.client.B().Hdel().Key(q.keyOf("meta")).Field(fields...).Build()).Error()
+}
+
+// Introduce tells the queue's other clients how long the stream is to be, and
+// which version of the wire is spoken here where nobody has said so yet.
+func (q *Queue) Introduce(ctx context.Context, maxEvents int64, version string) error {
+	for _, result := range q.client.DoMulti(ctx,
+		q.client.B().Hset().Key(q.keyOf("meta")).FieldValue().FieldValue("opts.maxLenEvents", strconv.FormatInt(maxEvents, 10)).Build(),
+		q.client.B().Hsetnx().Key(q.keyOf("meta")).Field("version").Value(version).Build(),
+	) {
+		if err := result.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Delete deletes one of the queue's keys and answers whether it was there.
+func (q *Queue) Delete(ctx context.Context, suffix string) (bool, error) {
+	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.keyOf(suffix)).Build()).AsInt64()
+	return n > 0, err
+}
+
+// DedupOwner is the job that owns a deduplication id, or "".
+func (q *Queue) DedupOwner(ctx context.Context, dedupID string) (string, error) {
+	owner, err := q.client.Do(ctx, q.client.B().Get().Key(q.base+"de:"+dedupID).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return "", nil
+	}
+	return owner, err
+}
+
+// FreeDedup frees a deduplication id and answers whether anybody owned it.
+func (q *Queue) FreeDedup(ctx context.Context, dedupID string) (bool, error) {
+	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.base+"de:"+dedupID).Build()).AsInt64()
+	return n > 0, err
+}
+
+// TrimEvents cuts the stream to about max entries and answers how many went.
+func (q *Queue) TrimEvents(ctx context.Context, max int64) (int64, error) {
+	return q.client.Do(ctx, q.client.B().Xtrim().Key(q.keyOf("events")).Maxlen().Almost().Threshold(strconv.FormatInt(max, 10)).Build()).AsInt64()
+}

@@ -1,0 +1,39 @@
+package cron
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+)
+
+var (
+	decimal  = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+	based    = regexp.MustCompile(`^0([xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)$`)
+	integral = regexp.MustCompile(`^[+-]?[0-9]+`)
+)
+
+// number reads a text that is a number as a whole, as JavaScript's Number does: 07 is 7, and 0x1f and 1e1 are numbers.
+func number(text string) (float64, bool) {
+	switch {
+	case decimal.MatchString(text):
+		n, _ := strconv.ParseFloat(text, 64) // too great is infinite
+		return n, true
+	case based.MatchString(text):
+		n, err := strconv.ParseUint(text, 0, 64)
+		if err != nil {
+			return math.Inf(1), true
+		}
+		return float64(n), true
+	}
+	return 0, false
+}
+
+// leadingNumber reads the whole number that a text begins with, as JavaScript's parseInt does.
+func leadingNumber(text string) (float64, bool) {
+	digits := integral.FindString(text)
+	if digits == "" {
+		return 0, false
+	}
+	n, _ := strconv.ParseFloat(digits, 64) // too great is infinite
+	return n, true
+}

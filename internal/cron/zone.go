@@ -1,0 +1,103 @@
+package cron
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // see LoadZone
+)
+
+// ZoneError says that there is no zone of a name.
+type ZoneError struct {
+	Name string
+	Err  error
+}
+
+func (e *ZoneError) Error() string {
+	return fmt.Sprintf("time zone %q: %v: use an IANA name such as \"Europe/Paris\", \"UTC\", or an offset such as \"UTC+3\"", e.Name, e.Err)
+}
+
+func (e *ZoneError) Unwrap() error { return e.Err }
+
+var errUnknownZone = errors.New("unknown")
+
+// LoadZone returns the zone that BullMQ means by a scheduler's tz, or a [*ZoneError]. Those are the names of the IANA
+// database in any case, the old names and abbreviations that Node knows ("PST", "IST"), "utc", offsets from it such as
+// "UTC+3" and "utc-5:30", and for the machine's own zone "local", "system", "default" or none. The names that begin with
+// SystemV/, which Node has as well, are refused.
+//
+// The rules of a zone come from the machine's database (or that which ZONEINFO names). Importing this package embeds
+// a copy, of some 450 KB, for machines without: in a container built from scratch a worker would otherwise turn down
+// schedules that a worker in Node, which brings its own, goes on to serve. Both have to know the same rules to agree, so
+// when a country changes its clocks, both need an update. Before 1970 they may differ in any case.
+func LoadZone(name string) (*time.Location, error) {
+	lower := strings.ToLower(name)
+	switch lower {
+	case "", "local", "system", "default":
+		return time.Local, nil
+	case "utc", "gmt":
+		return time.UTC, nil
+	}
+	if found := offsetName.FindStringSubmatch(lower); found != nil {
+		return fixedZone(found[1], found[2], found[3]), nil
+	}
+	if iana, ok := abbreviations[lower]; ok {
+		return time.LoadLocation(iana)
+	}
+	// Go takes for a zone whatever the database has a file for.
+	first, _, _ := strings.Cut(lower, "/")
+	switch first {
+	case "posix", "right", "factory", "localtime", "posixrules":
+		return nil, &ZoneError{name, errUnknownZone}
+	}
+	for _, spelling := range []string{name, properCase(lower), strings.ToUpper(name)} {
+		if zone, err := time.LoadLocation(spelling); err == nil {
+			return zone, nil
+		}
+	}
+	return nil, &ZoneError{name, errUnknownZone}
+}
+
+var offsetName = regexp.MustCompile(`^utc([+-])([0-9]{1,2})(?::([0-9]{2}))?$`)
+
+func fixedZone(sign, hours, minutes string) *time.Location {
+	h, _ := strconv.Atoi(hours)
+	m, _ := strconv.Atoi(minutes)
+	offset := h*3600 + m*60
+	if sign == "-" {
+		offset = -offset
+	}
+	return time.FixedZone("UTC"+sign+hours, offset)
+}
+
+// abbreviations are names that Node has and the IANA database lacks.
+var abbreviations = map[string]string{
+	"act": "Australia/Darwin", "aet": "Australia/Sydney", "agt": "America/Buenos_Aires", "art": "Africa/Cairo",
+	"ast": "America/Anchorage", "bet": "America/Sao_Paulo", "bst": "Asia/Dhaka", "cat": "Africa/Maputo",
+	"cnt": "America/St_Johns", "cst": "America/Chicago", "ctt": "Asia/Shanghai", "eat": "Africa/Nairobi",
+	"ect": "Europe/Paris", "iet": "America/Indianapolis", "ist": "Asia/Calcutta", "jst": "Asia/Tokyo",
+	"mit": "Pacific/Apia", "net": "Asia/Yerevan", "nst": "Pacific/Auckland", "plt": "Asia/Karachi",
+	"pnt": "America/Phoenix", "prt": "America/Puerto_Rico", "pst": "America/Los_Angeles", "sst": "Pacific/Guadalcanal",
+	"vst": "Asia/Saigon", "us/pacific-new": "America/Los_Angeles",
+}
+
+var (
+	// nameWord is what begins with a capital in most names.
+	nameWord = regexp.MustCompile(`(?:^|[/_-])[a-z]`)
+	// oddWords are the words written in another way.
+	oddWords = strings.NewReplacer(
+		"_Es_", "_es_", "_Of_", "_of_", "-Au-", "-au-", "/Comodrivadavia", "/ComodRivadavia", "Knox_In", "Knox_IN",
+		"/Dumontdurville", "/DumontDUrville", "/Mcmurdo", "/McMurdo", "Australia/Act", "Australia/ACT",
+		"Australia/Lhi", "Australia/LHI", "Australia/Nsw", "Australia/NSW", "/Denoronha", "/DeNoronha",
+		"/Easterisland", "/EasterIsland", "Gb-Eire", "GB-Eire", "/Bajanorte", "/BajaNorte", "/Bajasur", "/BajaSur",
+		"Us/", "US/", "Etc/Gmt", "Etc/GMT", "Etc/Utc", "Etc/UTC", "Etc/Uct", "Etc/UCT",
+	)
+)
+
+// properCase spells a zone name in small letters the way the database does.
+func properCase(lower string) string {
+	return oddWords.Replace(nameWord.ReplaceAllStringFunc(lower, strings.ToUpper))
+}

@@ -1,0 +1,105 @@
+package faultproxy
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+func TestFaultProxy(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "faultproxy")
+}
+
+// patience is how long a spec waits for what should come at once.
+const patience = 10 * time.Second
+
+// link is a proxy before a server of its own; both end with the spec.
+func link() (*Proxy, *redisserver.Server) {
+	GinkgoHelper()
+	server, err := redisserver.Start(redisserver.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(server.Close)
+	proxy, err := Start(server.Addr())
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(proxy.Close)
+	return proxy, server
+}
+
+// client is a bare connection: it shows each byte that comes, and retries nothing.
+type client struct {
+	net.Conn
+	replies *bufio.Reader
+}
+
+func dial(addr string) *client {
+	GinkgoHelper()
+	conn, err := net.DialTimeout("tcp", addr, patience)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { _ = conn.Close() })
+	Expect(conn.SetDeadline(time.Now().Add(patience))).To(Succeed())
+	return &client{Conn: conn, replies: bufio.NewReader(conn)}
+}
+
+func encode(words ...string) string {
+	var text strings.Builder
+	text.WriteString("*" + strconv.Itoa(len(words)) + "\r\n")
+	for _, word := range words {
+		text.WriteString("$" + strconv.Itoa(len(word)) + "\r\n" + word + "\r\n")
+	}
+	return text.String()
+}
+
+func (c *client) send(commands ...string) {
+	GinkgoHelper()
+	var text strings.Builder
+	for _, command := range commands {
+		text.WriteString(encode(strings.Fields(command)...))
+	}
+	_, err := io.WriteString(c, text.String())
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// reply returns the bytes of the next reply.
+func (c *client) reply() string {
+	GinkgoHelper()
+	frame, err := readFrame(c.replies)
+	Expect(err).NotTo(HaveOccurred())
+	return string(frame)
+}
+
+func (c *client) do(command string) string {
+	GinkgoHelper()
+	c.send(command)
+	return c.reply()
+}
+
+// rest returns what still comes until the connection ends.
+func (c *client) rest() string {
+	GinkgoHelper()
+	text, err := io.ReadAll(c.replies)
+	if !errors.Is(err, syscall.ECONNRESET) { // so it ends when commands were left unread
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return string(text)
+}
+
+// hears tells whether anything comes within a short while.
+func (c *client) hears() bool {
+	GinkgoHelper()
+	Expect(c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))).To(Succeed())
+	_, err := c.replies.Peek(1)
+	Expect(c.SetReadDeadline(time.Now().Add(patience))).To(Succeed())
+	return err == nil
+}

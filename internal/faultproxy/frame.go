@@ -1,0 +1,71 @@
+package faultproxy
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// readFrame reads one whole command or reply of RESP 2 or 3 and returns its bytes as they came. On
+// an error it returns those that were there before it.
+func readFrame(from *bufio.Reader) ([]byte, error) {
+	var frame []byte
+	for missing := 1; missing > 0; missing-- {
+		line, err := from.ReadBytes('\n')
+		frame = append(frame, line...)
+		if err != nil {
+			return frame, err
+		}
+		if strings.IndexByte("$=!*~>%|", line[0]) < 0 {
+			continue // a single line, such as a number or an inline command
+		}
+		count, err := strconv.Atoi(string(bytes.TrimSpace(line[1:])))
+		if err != nil {
+			return frame, fmt.Errorf("%q isn't RESP", line)
+		}
+		if count < 0 {
+			continue // null
+		}
+		switch line[0] {
+		case '$', '=', '!':
+			body := make([]byte, count+len("\r\n"))
+			n, err := io.ReadFull(from, body)
+			frame = append(frame, body[:n]...)
+			if err != nil {
+				return frame, err
+			}
+		case '*', '~', '>':
+			missing += count
+		case '%':
+			missing += 2 * count
+		case '|': // attributes, and then what they describe
+			missing += 2*count + 1
+		}
+	}
+	return frame, nil
+}
+
+// isPush tells whether a reply is one that no command asked for.
+func isPush(reply []byte) bool { return len(reply) > 0 && reply[0] == '>' }
+
+// words is a command as one would type it, its arguments joined by spaces.
+func words(command []byte) string {
+	if len(command) == 0 || command[0] != '*' {
+		return string(bytes.TrimSpace(command))
+	}
+	var arguments []string
+	_, rest, _ := bytes.Cut(command, []byte("\r\n"))
+	for len(rest) > 0 {
+		head, body, _ := bytes.Cut(rest, []byte("\r\n"))
+		length, err := strconv.Atoi(strings.TrimPrefix(string(head), "$"))
+		if err != nil || length < 0 || length+2 > len(body) {
+			break
+		}
+		arguments = append(arguments, string(body[:length]))
+		rest = body[length+2:]
+	}
+	return strings.Join(arguments, " ")
+}

@@ -1,0 +1,333 @@
+package faultproxy
+
+import (
+	"context"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+)
+
+var _ = Describe("The link", func() {
+	It("passes everything on when it has no faults", func() {
+		proxy, server := link()
+		through, direct := dial(proxy.Addr()), dial(server.Addr())
+		through.do("HELLO 3")
+		direct.do("HELLO 3")
+		for _, command := range []string{"SET k " + strings.Repeat("v", 1<<20), "HSET h a 1 b 2", "ZADD z 1.5 a"} {
+			direct.do(command)
+		}
+		for _, command := range []string{"PING", "GET k", "GET none", "HGETALL h", "ZRANGE z 0 -1 WITHSCORES", "ZSCORE z a", "LPOP none", "NOSUCH", "CONFIG GET save"} {
+			Expect(through.do(command) == direct.do(command)).To(BeTrue(), command) // Equal would print a megabyte
+		}
+		Expect(proxy.Connections()).To(Equal(1))
+	})
+
+	It("serves a Redis client with blocked and piped commands at once", func() {
+		proxy, _ := link()
+		redis, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
+		Expect(err).NotTo(HaveOccurred())
+		defer redis.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		popped := make(chan error, 1)
+		go func() {
+			popped <- redis.Do(ctx, redis.B().Blpop().Key("list").Timeout(0).Build()).Error()
+		}()
+		var commands rueidis.Commands
+		for range 500 {
+			commands = append(commands, redis.B().Incr().Key("n").Build())
+		}
+		for n, result := range redis.DoMulti(ctx, commands...) {
+			Expect(result.AsInt64()).To(BeEquivalentTo(n + 1))
+		}
+		Expect(redis.Do(ctx, redis.B().Rpush().Key("list").Element("x").Build()).Error()).To(Succeed())
+		Eventually(popped).WithTimeout(patience).Should(Receive(BeNil()))
+	})
+
+	It("ends for the client when the server ends, and works again when the server is back", func() {
+		proxy, server := link()
+		through := dial(proxy.Addr())
+		Expect(through.do("PING")).To(Equal("+PONG\r\n"))
+		server.Kill()
+		Expect(through.rest()).To(BeEmpty())
+		Expect(dial(proxy.Addr()).rest()).To(BeEmpty(), "nobody there")
+		Expect(server.Start()).To(Succeed())
+		Expect(dial(proxy.Addr()).do("PING")).To(Equal("+PONG\r\n"))
+	})
+
+	It("ends for the server when the client goes", func() {
+		proxy, server := link()
+		through := dial(proxy.Addr())
+		through.do("PING")
+		Expect(through.Close()).To(Succeed())
+		Eventually(proxy.Connections).WithTimeout(patience).Should(BeZero())
+		Expect(proxy.Accepted()).To(Equal(1))
+		Eventually(func() string { return dial(server.Addr()).do("INFO clients") }).
+			WithTimeout(patience).Should(ContainSubstring("connected_clients:1\r\n"))
+	})
+
+	It("is gone after Close, with every connection", func() {
+		proxy, _ := link()
+		through := dial(proxy.Addr())
+		through.do("PING")
+		proxy.Close()
+		Expect(through.rest()).To(BeEmpty())
+		Expect(proxy.Connections()).To(BeZero())
+		_, err := net.Dial("tcp", proxy.Addr())
+		Expect(err).To(MatchError(syscall.ECONNREFUSED))
+		Expect(proxy.Set(Faults{})).To(Succeed())
+		_, err = net.Dial("tcp", proxy.Addr())
+		Expect(err).To(MatchError(syscall.ECONNREFUSED))
+		proxy.Close()
+	})
+})
+
+var _ = Describe("Delay", func() {
+	It("holds commands and replies until it is lifted", func() {
+		proxy, _ := link()
+		through := dial(proxy.Addr())
+		through.do("PING")
+		Expect(proxy.Set(Faults{Delay: 150 * time.Millisecond})).To(Succeed())
+		Expect(took(func() { through.do("PING") })).To(BeNumerically(">=", 300*time.Millisecond))
+		Expect(proxy.Set(Faults{})).To(Succeed())
+		Expect(took(func() { through.do("PING") })).To(BeNumerically("<", 300*time.Millisecond))
+	})
+
+	It("holds what comes together once, not once for each command", func() {
+		proxy, _ := link()
+		through := dial(proxy.Addr())
+		Expect(proxy.Set(Faults{Delay: 100 * time.Millisecond})).To(Succeed())
+		Expect(took(func() {
+			through.send(many("PING", 50)...)
+			for range 50 {
+				through.reply()
+			}
+		})).To(BeNumerically("<", 50*100*time.Millisecond))
+	})
+})
+
+var _ = Describe("CutAll", func() {
+	It("ends the connections there are and takes new ones", func() {
+		proxy, _ := link()
+		first, second := dial(proxy.Addr()), dial(proxy.Addr())
+		first.do("PING")
+		second.do("PING")
+		proxy.CutAll()
+		Expect(first.rest()).To(BeEmpty())
+		Expect(second.rest()).To(BeEmpty())
+		Expect(dial(proxy.Addr()).do("PING")).To(Equal("+PONG\r\n"))
+	})
+})
+
+var _ = Describe("CutAfter", func() {
+	It("cuts in the middle of a reply, once", func() {
+		proxy, _ := link()
+		through := dial(proxy.Addr())
+		through.do("SET k value")
+		cut := proxy.CutAfter(len("$5\r\nva"))
+		Expect(cut).NotTo(BeClosed())
+		through.send("GET k")
+		Expect(through.rest()).To(Equal("$5\r\nva"))
+		Eventually(cut).WithTimeout(patience).Should(BeClosed())
+		Expect(dial(proxy.Addr()).do("GET k")).To(Equal("$5\r\nvalue\r\n"))
+	})
+
+	It("counts over replies and connections, and cuts right after the last byte", func() {
+		proxy, _ := link()
+		first, second := dial(proxy.Addr()), dial(proxy.Addr())
+		cut := proxy.CutAfter(3 * len("+PONG\r\n"))
+		Expect(first.do("PING")).To(Equal("+PONG\r\n"))
+		Expect(second.do("PING")).To(Equal("+PONG\r\n"))
+		second.send("PING")
+		Expect(second.rest()).To(Equal("+PONG\r\n"))
+		Eventually(cut).WithTimeout(patience).Should(BeClosed())
+		Expect(first.do("PING")).To(Equal("+PONG\r\n"))
+	})
+
+	It("of no bytes loses the next reply", func() {
+		proxy, server := link()
+		through := dial(proxy.Addr())
+		proxy.CutAfter(0)
+		through.send("INCR n")
+		Expect(through.rest()).To(BeEmpty())
+		Expect(dial(server.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
+	})
+})
+
+var _ = Describe("SwallowReplies", func() {
+	It("lets commands through and drops replies; connections that lost one end with it", func() {
+		proxy, server := link()
+		loser, idle := dial(proxy.Addr()), dial(proxy.Addr())
+		loser.do("PING")
+		idle.do("PING")
+		Expect(proxy.Set(Faults{SwallowReplies: true})).To(Succeed())
+		loser.send("INCR n")
+		Eventually(func() string { return dial(server.Addr()).do("GET n") }).WithTimeout(patience).Should(Equal("$1\r\n1\r\n"))
+		Expect(loser.hears()).To(BeFalse())
+		Expect(proxy.Set(Faults{})).To(Succeed())
+		Expect(loser.rest()).To(BeEmpty())
+		Expect(idle.do("INCR n")).To(Equal(":2\r\n"))
+	})
+})
+
+var _ = Describe("LoseReply", func() {
+	It("cuts between a command's effect and its answer, after the answers to those before it", func() {
+		proxy, server := link()
+		through, other := dial(proxy.Addr()), dial(proxy.Addr())
+		other.do("PING")
+		lost := proxy.LoseReply("incr n")
+		through.send("SET a 1", "GET a", "INCR n", "GET a")
+		Expect(through.rest()).To(Equal("+OK\r\n$1\r\n1\r\n"))
+		Eventually(lost).WithTimeout(patience).Should(BeClosed())
+		Expect(dial(server.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
+		Expect(other.do("INCR n")).To(Equal(":2\r\n"), "it was for one command")
+	})
+
+	It("finds a script by its hash", func() {
+		proxy, _ := link()
+		through := dial(proxy.Addr())
+		through.send()
+		_, err := through.Write([]byte(encode("SCRIPT", "LOAD", "return redis.call('incr', KEYS[1])")))
+		Expect(err).NotTo(HaveOccurred())
+		sha := strings.Split(through.reply(), "\r\n")[1]
+		lost := proxy.LoseReply("evalsha " + sha)
+		Expect(through.do("GET n")).To(Equal("$-1\r\n"))
+		Expect(lost).NotTo(BeClosed())
+		through.send("EVALSHA " + sha + " 1 n")
+		Expect(through.rest()).To(BeEmpty())
+		Expect(dial(proxy.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
+	})
+
+	It("loses the answer to a transaction", func() {
+		proxy, _ := link()
+		through := dial(proxy.Addr())
+		proxy.LoseReply("EXEC")
+		through.send("MULTI", "INCR n", "INCR n", "EXEC")
+		Expect(through.rest()).To(Equal("+OK\r\n+QUEUED\r\n+QUEUED\r\n"))
+		Expect(dial(proxy.Addr()).do("GET n")).To(Equal("$1\r\n2\r\n"))
+	})
+
+	It("doesn't take what the server pushes for an answer", func() {
+		proxy, server := link()
+		through := dial(proxy.Addr())
+		through.do("HELLO 3")
+		Expect(through.do("CLIENT TRACKING ON BCAST")).To(Equal("+OK\r\n"))
+		dial(server.Addr()).do("SET key 1")
+		Expect(through.reply()).To(HavePrefix(">"))
+		proxy.LoseReply("get key")
+		through.send("PING", "GET key")
+		Expect(through.rest()).To(Equal("+PONG\r\n"))
+	})
+
+	It("keeps several traps, each for one command", func() {
+		proxy, server := link()
+		proxy.LoseReply("incr a")
+		proxy.LoseReply("incr a")
+		for range 2 {
+			through := dial(proxy.Addr())
+			through.send("INCR a")
+			Expect(through.rest()).To(BeEmpty())
+		}
+		Expect(dial(proxy.Addr()).do("INCR a")).To(Equal(":3\r\n"))
+		Expect(dial(server.Addr()).do("GET a")).To(Equal("$1\r\n3\r\n"))
+	})
+})
+
+var _ = Describe("LoseCommand", func() {
+	It("cuts before the server sees the command", func() {
+		proxy, server := link()
+		through := dial(proxy.Addr())
+		lost := proxy.LoseCommand("incr n")
+		Expect(through.do("SET a 1")).To(Equal("+OK\r\n"))
+		through.send("INCR n")
+		Expect(through.rest()).To(BeEmpty())
+		Eventually(lost).WithTimeout(patience).Should(BeClosed())
+		Expect(dial(server.Addr()).do("GET n")).To(Equal("$-1\r\n"))
+		Expect(dial(proxy.Addr()).do("INCR n")).To(Equal(":1\r\n"))
+	})
+})
+
+var _ = Describe("Refuse", func() {
+	It("turns new connections away, keeps the old, and ends on the same port", func() {
+		proxy, _ := link()
+		old := dial(proxy.Addr())
+		old.do("PING")
+		Expect(proxy.Set(Faults{Refuse: true})).To(Succeed())
+		_, err := net.Dial("tcp", proxy.Addr())
+		Expect(err).To(MatchError(syscall.ECONNREFUSED))
+		Expect(old.do("PING")).To(Equal("+PONG\r\n"))
+		Expect(proxy.Set(Faults{})).To(Succeed())
+		Expect(dial(proxy.Addr()).do("PING")).To(Equal("+PONG\r\n"))
+	})
+})
+
+var _ = Describe("Trickle", func() {
+	It("passes a reply on whole, a few bytes at a time", func() {
+		proxy, _ := link()
+		through := dial(proxy.Addr())
+		value := strings.Repeat("v", 300)
+		through.do("SET k " + value)
+		Expect(proxy.Set(Faults{Trickle: 10})).To(Succeed())
+		var reply string
+		Expect(took(func() { reply = through.do("GET k") })).To(BeNumerically(">=", 30*trickleEvery))
+		Expect(reply).To(Equal("$300\r\n" + value + "\r\n"))
+	})
+
+	It("hurries on when it is lifted", func() {
+		proxy, _ := link()
+		through := dial(proxy.Addr())
+		through.do("SET k " + strings.Repeat("v", 1<<20))
+		Expect(proxy.Set(Faults{Trickle: 1})).To(Succeed())
+		through.send("GET k")
+		Expect(through.replies.Peek(4)).To(BeEquivalentTo("$104"))
+		Expect(proxy.Set(Faults{})).To(Succeed())
+		Expect(through.reply()).To(HaveLen(len("$1048576\r\n") + 1<<20 + len("\r\n")))
+	})
+})
+
+var _ = Describe("BlackHole", func() {
+	It("accepts and says nothing, and lets what it held go on when it is lifted", func() {
+		proxy, server := link()
+		old := dial(proxy.Addr())
+		old.do("PING")
+		Expect(proxy.Set(Faults{BlackHole: true})).To(Succeed())
+		young := dial(proxy.Addr())
+		old.send("INCR n")
+		young.send("INCR n")
+		Expect(old.hears()).To(BeFalse())
+		Expect(young.hears()).To(BeFalse())
+		Expect(dial(server.Addr()).do("GET n")).To(Equal("$-1\r\n"), "the server heard nothing either")
+		Expect(proxy.Set(Faults{})).To(Succeed())
+		Expect([]string{old.reply(), young.reply()}).To(ConsistOf(":1\r\n", ":2\r\n"))
+	})
+
+	It("ends with CutAll too", func() {
+		proxy, _ := link()
+		through := dial(proxy.Addr())
+		through.do("PING")
+		Expect(proxy.Set(Faults{BlackHole: true})).To(Succeed())
+		through.send("PING")
+		proxy.CutAll()
+		Expect(through.rest()).To(BeEmpty())
+		Eventually(proxy.Connections).WithTimeout(patience).Should(BeZero())
+	})
+})
+
+func took(what func()) time.Duration {
+	begun := time.Now()
+	what()
+	return time.Since(begun)
+}
+
+func many(command string, count int) []string {
+	commands := make([]string, count)
+	for n := range commands {
+		commands[n] = command
+	}
+	return commands
+}

@@ -1,0 +1,66 @@
+package nodeprocess
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Where a Node program can't be run, Find and Start answer with one of these; the text says what to do.
+var (
+	ErrNodeMissing     = errors.New("node is not installed: install Node.js 18 or later (Debian, Ubuntu: `apt-get install nodejs npm`)")
+	ErrPackagesMissing = errors.New("the Node packages are not installed: run `npm ci` in interop/node")
+)
+
+// Installation is what it takes to run this module's Node programs.
+type Installation struct {
+	Node      string // the node program
+	Directory string // interop/node, where the programs and their packages are
+}
+
+// Find returns the installation, or an error that says in one line what is missing.
+func Find() (Installation, error) {
+	node, err := findNode()
+	if err != nil {
+		return Installation{}, err
+	}
+	root, err := ModuleRoot()
+	if err != nil {
+		return Installation{}, err
+	}
+	directory := filepath.Join(root, "interop", "node")
+	for _, name := range []string{"bullmq", "bullmq5", "ioredis"} {
+		if _, err := os.Stat(filepath.Join(directory, "node_modules", name, "package.json")); err != nil {
+			return Installation{}, ErrPackagesMissing
+		}
+	}
+	return Installation{Node: node, Directory: directory}, nil
+}
+
+func findNode() (string, error) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		return "", ErrNodeMissing
+	}
+	return node, nil
+}
+
+// ModuleRoot is the nearest directory, from the working directory upwards, that holds a go.mod.
+// Tests run in their package's directory, so this is the module that is being tested.
+func ModuleRoot() (string, error) {
+	directory, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(directory, "go.mod")); err == nil {
+			return directory, nil
+		}
+		parent := filepath.Dir(directory)
+		if parent == directory {
+			return "", errors.New("no go.mod here or above: run this from within the module")
+		}
+		directory = parent
+	}
+}

@@ -1,0 +1,44 @@
+package nodeprocess
+
+import (
+	"io"
+	"strings"
+	"sync"
+)
+
+// tailBytes is how much of what a program says on standard error is kept.
+const tailBytes = 64 << 10
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if extra := len(t.text) - tailBytes; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}
+
+// lastLines is the end of the text, for an error message.
+func (t *tail) lastLines(count int) string {
+	lines := strings.Split(strings.TrimSpace(t.String()), "\n")
+	return strings.Join(lines[max(0, len(lines)-count):], "\n")
+}
+
+// keep copies everything into the tail and closes done at the end.
+func (t *tail) keep(from io.Reader, done chan<- struct{}) {
+	_, _ = io.Copy(t, from)
+	close(done)
+}

@@ -1,0 +1,50 @@
+// Flags of the programs in this folder, spelled as Go spells them: -name value.
+
+/**
+ * Reads process.argv against a table of {name: default}. A default that is a number makes the
+ * flag a number, a boolean default makes it a switch (-name, or -name=false), and `undefined`
+ * a text that may be left out. An unknown flag ends the program: a misspelt flag that is
+ * ignored would let a test pass for the wrong reason.
+ */
+export function readFlags(defaults, argv = process.argv.slice(2)) {
+  const flags = { ...defaults };
+  for (let index = 0; index < argv.length; index++) {
+    const match = /^--?([a-z0-9-]+)(?:=(.*))?$/s.exec(argv[index]);
+    const name = match?.[1];
+    if (!match || !Object.hasOwn(defaults, name)) {
+      refuse(`unknown flag ${argv[index]}; known are ${Object.keys(defaults).map(known => `-${known}`).join(' ')}`);
+    }
+    if (typeof defaults[name] === 'boolean') {
+      flags[name] = match[2] !== 'false';
+      continue;
+    }
+    const text = match[2] ?? argv[++index];
+    if (text === undefined) {
+      refuse(`flag -${name} needs a value`);
+    }
+    flags[name] = typeof defaults[name] === 'number' ? Number(text) : text;
+    if (Number.isNaN(flags[name])) {
+      refuse(`flag -${name} takes a number, not ${text}`);
+    }
+  }
+  return flags;
+}
+
+/** Splits HOST:PORT into connection options. */
+export function connectionOptions(address) {
+  const match = /^(.+):(\d+)$/.exec(address ?? '');
+  if (!match) {
+    refuse(`-redis takes HOST:PORT, not ${address}`);
+  }
+  return {
+    host: match[1].replace(/^\[|\]$/g, ''),
+    port: Number(match[2]),
+    // A worker's connection has to wait for ever, or bullmq refuses it.
+    maxRetriesPerRequest: null,
+  };
+}
+
+function refuse(message) {
+  process.stderr.write(`${message}\n`);
+  process.exit(2);
+}

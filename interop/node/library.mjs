@@ -1,0 +1,14 @@
+// The reference library in the release line that a test asks for.
+
+/** Imports bullmq 6 (6.7.0) or bullmq 5 (5.81.5), as package.json pins them. */
+export async function loadLibrary(line) {
+  switch (String(line)) {
+    case '6':
+      return import('bullmq');
+    case '5':
+      return import('bullmq5');
+    default:
+      process.stderr.write(`-bullmq takes 6 or 5, not ${line}\n`);
+      process.exit(2);
+  }
+}

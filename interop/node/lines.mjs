@@ -1,0 +1,20 @@
+// JSON lines: one value a line on standard input and standard output.
+
+import { createInterface } from 'node:readline';
+
+// Standard output belongs to the protocol alone, whatever a library wants to print.
+console.log = console.info = console.debug = console.error;
+
+/** Writes one value as a line. */
+export function writeLine(value) {
+  process.stdout.write(`${JSON.stringify(value)}\n`);
+}
+
+/** Yields the values of standard input, line by line, until it ends. */
+export async function* readLines(input = process.stdin) {
+  for await (const line of createInterface({ input, crlfDelay: Infinity })) {
+    if (line.trim() !== '') {
+      yield JSON.parse(line);
+    }
+  }
+}

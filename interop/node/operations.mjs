@@ -1,0 +1,230 @@
+// The operations of the parity protocol, each one call of the library's public API.
+
+import { setClock } from './clock.mjs';
+import { readEvents } from './events-operation.mjs';
+import { runWorker } from './run-operation.mjs';
+import { ProtocolError } from './session.mjs';
+
+const JOB_FIELDS = [
+  'id', 'name', 'data', 'opts', 'attemptsMade', 'attemptsStarted', 'delay', 'priority', 'timestamp',
+  'processedOn', 'finishedOn', 'returnvalue', 'failedReason', 'progress', 'parentKey',
+  'stalledCounter', 'processedBy', 'repeatJobKey', 'deduplicationId',
+];
+
+/** A job as answers show it: what the job lacks is left out, but a missing returnvalue is null. */
+function showJob(job) {
+  const shown = {};
+  for (const field of JOB_FIELDS) {
+    const value = job[field];
+    const lacking = value === undefined || Number.isNaN(value) || (value === null && field !== 'data');
+    if (!lacking) {
+      shown[field] = value;
+    }
+  }
+  shown.returnvalue = job.returnvalue ?? null;
+  return shown;
+}
+
+const showId = job => ({ id: job.id });
+const showTree = node => ({
+  id: node.job.id,
+  children: (node.children ?? []).filter(Boolean).map(showTree),
+});
+
+/** What a finishing call hands back when it was asked for the next job: [hash, id, limit, delay]. */
+const showNext = next => (Array.isArray(next) && next[0] ? { next: next[1] } : null);
+
+/** Operations on a queue: (queue, args, session) => answer. */
+const onQueue = (args, act) => ({
+  args,
+  carryOut: async (session, given) => act(await session.queue(given.queue), given, session),
+});
+
+/** Operations on a job that nobody works on, found through its queue: (job, args) => answer. */
+const onJob = (args, act) => ({
+  args: ['id', ...args],
+  carryOut: async (session, given) => act(await session.job(await session.queue(given.queue), given.id), given),
+});
+
+/** Operations on a job in a worker's hands: (job, args, worker, session) => answer. */
+const onActiveJob = (args, act) => ({
+  args: ['id', 'worker', ...args],
+  carryOut: async (session, given) => {
+    const worker = await session.worker(given.queue, given.worker);
+    return act(await session.job(worker, given.id), given, session);
+  },
+});
+
+const nothing = async promise => {
+  await promise;
+  return null;
+};
+
+const operations = {
+  clock: {
+    args: ['now'],
+    carryOut: async (_session, { now }) => {
+      setClock(now);
+      return null;
+    },
+  },
+
+  // Adding
+  add: onQueue(['name', 'data', 'opts'], async (queue, a) => showId(await queue.add(a.name, a.data, a.opts))),
+  addBulk: onQueue(['jobs'], async (queue, a) => (await queue.addBulk(a.jobs)).map(showId)),
+  addFlow: {
+    args: ['flow'],
+    carryOut: async (session, a) => showTree(await (await session.flows()).add(a.flow)),
+  },
+  addFlowBulk: {
+    args: ['flows'],
+    carryOut: async (session, a) => (await (await session.flows()).addBulk(a.flows)).map(showTree),
+  },
+  flowTree: {
+    args: ['id'],
+    carryOut: async (session, a) => {
+      const tree = await (await session.flows()).getFlow({ id: a.id, queueName: a.queue });
+      return tree ? showTree(tree) : null;
+    },
+  },
+
+  // Processing by hand
+  fetch: {
+    args: ['token', 'worker'],
+    carryOut: async (session, a) => {
+      const worker = await session.worker(a.queue, a.worker);
+      const job = await worker.getNextJob(a.token, { block: false });
+      if (!job) {
+        await session.dropWorker(worker);
+        return null;
+      }
+      return showJob(job);
+    },
+  },
+  complete: onActiveJob(['token', 'returnvalue', 'fetchNext'], async (job, a) =>
+    showNext(await job.moveToCompleted(a.returnvalue, a.token, a.fetchNext ?? false))),
+  fail: onActiveJob(['token', 'message', 'unrecoverable', 'fetchNext'], (job, a, session) => {
+    const error = a.unrecoverable ? new session.bullmq.UnrecoverableError(a.message) : new Error(a.message);
+    return nothing(job.moveToFailed(error, a.token, a.fetchNext ?? false));
+  }),
+  extendLock: onActiveJob(['token', 'duration'], (job, a) => job.extendLock(a.token, a.duration)),
+  extendLocks: {
+    args: ['ids', 'tokens', 'duration', 'worker'],
+    carryOut: async (session, a) =>
+      (await session.worker(a.queue, a.worker)).extendJobLocks(a.ids, a.tokens, a.duration),
+  },
+  moveToDelayed: onActiveJob(['timestamp', 'token'], (job, a) => nothing(job.moveToDelayed(a.timestamp, a.token))),
+  moveToWait: onActiveJob(['token'], (job, a) => nothing(job.moveToWait(a.token))),
+  moveToWaitingChildren: onActiveJob(['token'], (job, a) => job.moveToWaitingChildren(a.token)),
+  stalled: {
+    args: ['maxStalledCount', 'stalledInterval'],
+    carryOut: async (session, { queue, maxStalledCount = 1, stalledInterval = 30000 }) => {
+      const worker = await session.worker(queue, { maxStalledCount, stalledInterval });
+      const moved = [];
+      const note = id => moved.push(id);
+      worker.on('stalled', note);
+      // One turn of the periodic check. The public startStalledCheckTimer makes this call at once
+      // and again after each interval, and can't say when the first has ended.
+      await worker.moveStalledJobsToWait();
+      worker.off('stalled', note);
+      return moved;
+    },
+  },
+  run: { args: ['count', 'worker', 'handler', 'timeout'], carryOut: runWorker },
+
+  // Jobs
+  job: onQueue(['id'], async (queue, a) => {
+    const job = await queue.getJob(a.id);
+    return job ? showJob(job) : null;
+  }),
+  state: onQueue(['id'], (queue, a) => queue.getJobState(a.id)),
+  progress: onQueue(['id', 'progress'], (queue, a) => nothing(queue.updateJobProgress(a.id, a.progress))),
+  updateData: onJob(['data'], (job, a) => nothing(job.updateData(a.data))),
+  log: onQueue(['id', 'row', 'keep'], (queue, a) => queue.addJobLog(a.id, a.row, a.keep)),
+  clearLogs: onJob(['keep'], (job, a) => nothing(job.clearLogs(a.keep))),
+  logs: onQueue(['id', 'start', 'end', 'asc'], (queue, a) => queue.getJobLogs(a.id, a.start, a.end, a.asc)),
+  retry: onJob(['state', 'opts'], (job, a) => nothing(job.retry(a.state, a.opts))),
+  promote: onJob([], job => nothing(job.promote())),
+  changeDelay: onJob(['delay'], (job, a) => nothing(job.changeDelay(a.delay))),
+  changePriority: onJob(['priority', 'lifo'], (job, a) =>
+    nothing(job.changePriority({ priority: a.priority, lifo: a.lifo }))),
+  remove: onQueue(['id', 'removeChildren'], (queue, a) =>
+    queue.remove(a.id, a.removeChildren === undefined ? {} : { removeChildren: a.removeChildren })),
+  removeUnprocessedChildren: onJob([], job => nothing(job.removeUnprocessedChildren())),
+  removeChildDependency: onJob([], job => job.removeChildDependency()),
+  childrenValues: onJob([], job => job.getChildrenValues()),
+  ignoredChildrenFailures: onJob([], job => job.getIgnoredChildrenFailures()),
+  dependencies: onJob([], job => job.getDependencies()),
+  dependenciesCount: onJob([], job => job.getDependenciesCount()),
+
+  // Deduplication
+  removeDeduplicationKey: onQueue(['dedupId'], (queue, a) => queue.removeDeduplicationKey(a.dedupId)),
+  deduplicationJobId: onQueue(['dedupId'], (queue, a) => queue.getDeduplicationJobId(a.dedupId)),
+
+  // The whole queue
+  pause: onQueue([], queue => nothing(queue.pause())),
+  resume: onQueue([], queue => nothing(queue.resume())),
+  isPaused: onQueue([], queue => queue.isPaused()),
+  isMaxed: onQueue([], queue => queue.isMaxed()),
+  drain: onQueue(['delayed'], (queue, a) => nothing(queue.drain(a.delayed))),
+  obliterate: onQueue(['force', 'count'], (queue, a) => nothing(queue.obliterate(given({ force: a.force, count: a.count })))),
+  clean: onQueue(['grace', 'limit', 'type'], async (queue, a) => (await queue.clean(a.grace, a.limit, a.type)).sort()),
+  retryJobs: onQueue(['state', 'count', 'timestamp'], (queue, a) =>
+    nothing(queue.retryJobs(given({ state: a.state, count: a.count, timestamp: a.timestamp })))),
+  promoteJobs: onQueue(['count'], (queue, a) => nothing(queue.promoteJobs(given({ count: a.count })))),
+  trimEvents: onQueue(['max'], (queue, a) => queue.trimEvents(a.max)),
+  removeOrphanedJobs: onQueue(['count', 'limit'], (queue, a) => queue.removeOrphanedJobs(a.count, a.limit)),
+  setGlobalConcurrency: onQueue(['concurrency'], (queue, a) => nothing(queue.setGlobalConcurrency(a.concurrency))),
+  removeGlobalConcurrency: onQueue([], queue => nothing(queue.removeGlobalConcurrency())),
+  globalConcurrency: onQueue([], queue => queue.getGlobalConcurrency()),
+  setGlobalRateLimit: onQueue(['max', 'duration'], (queue, a) => nothing(queue.setGlobalRateLimit(a.max, a.duration))),
+  removeGlobalRateLimit: onQueue([], queue => nothing(queue.removeGlobalRateLimit())),
+  rateLimit: onQueue(['ms'], (queue, a) => nothing(queue.rateLimit(a.ms))),
+  removeRateLimitKey: onQueue([], queue => queue.removeRateLimitKey()),
+  rateLimitTtl: onQueue(['max'], (queue, a) => queue.getRateLimitTtl(a.max)),
+
+  // Schedulers
+  upsertScheduler: onQueue(['id', 'repeat', 'template'], async (queue, a) => {
+    const job = await queue.upsertJobScheduler(a.id, a.repeat, a.template);
+    return job ? showId(job) : null;
+  }),
+  removeScheduler: onQueue(['id'], (queue, a) => queue.removeJobScheduler(a.id)),
+  scheduler: onQueue(['id'], (queue, a) => queue.getJobScheduler(a.id)),
+  schedulers: onQueue(['start', 'end', 'asc'], (queue, a) => queue.getJobSchedulers(a.start, a.end, a.asc)),
+  schedulersCount: onQueue([], queue => queue.getJobSchedulersCount()),
+
+  // Getters
+  jobs: onQueue(['types', 'start', 'end', 'asc'], async (queue, a) =>
+    (await queue.getJobs(a.types, a.start, a.end, a.asc)).map(showJob)),
+  counts: onQueue(['types'], (queue, a) => queue.getJobCounts(...(a.types ?? []))),
+  count: onQueue([], queue => queue.count()),
+  countsPerPriority: onQueue(['priorities'], (queue, a) => queue.getCountsPerPriority(a.priorities)),
+  metrics: onQueue(['type', 'start', 'end'], (queue, a) => queue.getMetrics(a.type, a.start, a.end)),
+  events: { args: ['wait'], carryOut: readEvents },
+};
+
+/** Only what the scenario gave, so that the library's own defaults hold for the rest. */
+function given(options) {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}
+
+/** Operations that aren't about one queue. */
+const WITHOUT_QUEUE = new Set(['clock', 'addFlow', 'addFlowBulk']);
+
+/** Carries out one instruction and returns its answer; undefined answers become null. */
+export async function carryOut(session, op, args = {}) {
+  const operation = Object.hasOwn(operations, op) ? operations[op] : undefined;
+  if (!operation) {
+    throw new ProtocolError(`unknown operation ${op}`);
+  }
+  const needsQueue = !WITHOUT_QUEUE.has(op);
+  for (const name of Object.keys(args)) {
+    if (!operation.args.includes(name) && !(needsQueue && name === 'queue')) {
+      throw new ProtocolError(`operation ${op} has no argument ${name}`);
+    }
+  }
+  if (needsQueue && typeof args.queue !== 'string') {
+    throw new ProtocolError(`operation ${op} needs a queue`);
+  }
+  return (await operation.carryOut(session, args)) ?? null;
+}

@@ -1,0 +1,69 @@
+// Adds jobs to a queue: those on standard input, one {name, data, opts} a line, or a mix of its own.
+//
+//   node producer.mjs -redis HOST:PORT -queue orders [-prefix bull] [-bullmq 6|5]
+//                     [-generate N [-seed S]] [-bulk N]
+//
+// It writes {"event":"ready"}, {"event":"added","id","name","data","opts"} for each job, and
+// {"event":"done","added"} when the input has ended or all N jobs are in. -bulk adds so many jobs in
+// one call. SIGTERM ends it after the call that is under way.
+
+import { connectionOptions, readFlags } from './flags.mjs';
+import { loadLibrary } from './library.mjs';
+import { readLines, writeLine } from './lines.mjs';
+import { mixOfJobs } from './mix.mjs';
+
+const flags = readFlags({
+  redis: '127.0.0.1:6379', prefix: 'bull', queue: 'orders', bullmq: '6', generate: 0, seed: 1, bulk: 0,
+});
+const { Queue } = await loadLibrary(flags.bullmq);
+
+let stopped = false;
+for (const signal of ['SIGTERM', 'SIGINT']) {
+  process.once(signal, () => {
+    stopped = true;
+    process.stdin.destroy();
+  });
+}
+
+const queue = new Queue(flags.queue, { connection: connectionOptions(flags.redis), prefix: flags.prefix });
+queue.on('error', error => process.stderr.write(`${error.stack}\n`));
+await queue.waitUntilReady();
+await queue.getVersion(); // once it is there, the queue's meta is written
+writeLine({ event: 'ready' });
+
+let added = 0;
+const specs = flags.generate > 0 ? mixOfJobs(flags.generate, flags.seed) : readLines();
+for await (const batch of batches(specs, flags.bulk)) {
+  const jobs = flags.bulk > 0
+    ? await queue.addBulk(batch)
+    : [await queue.add(batch[0].name, batch[0].data, batch[0].opts)];
+  jobs.forEach((job, index) => writeLine({ event: 'added', id: job.id, ...batch[index] }));
+  added += jobs.length;
+  if (stopped) {
+    break;
+  }
+}
+await queue.close();
+writeLine({ event: 'done', added });
+process.exit(0);
+
+/** Gathers specs in batches: of so many, or of one. */
+async function* batches(specs, size) {
+  let batch = [];
+  try {
+    for await (const spec of specs) {
+      batch.push(spec);
+      if (batch.length >= Math.max(size, 1)) {
+        yield batch;
+        batch = [];
+      }
+    }
+  } catch (error) {
+    if (!stopped) {
+      throw error; // the input was cut off, but not by us
+    }
+  }
+  if (batch.length > 0) {
+    yield batch;
+  }
+}

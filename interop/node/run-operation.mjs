@@ -1,0 +1,93 @@
+// `run`: a Worker that processes with a described handler until enough jobs have ended.
+
+import { ProtocolError } from './session.mjs';
+
+const HANDLER_KEYS = new Set([
+  'progress', 'log', 'sleep', 'failUntilAttempt', 'message', 'unrecoverable', 'throw', 'children',
+  'return', 'byName', 'default',
+]);
+
+/**
+ * Runs a Worker until `count` attempts have ended, each in `completed` or `failed` as its events
+ * tell (a failed attempt that will be retried counts too), and then closes it.
+ */
+export async function runWorker(session, { queue, count, worker: options, handler = {}, timeout = 20000 }) {
+  checkHandler(handler);
+  const process = processorOf(session, handler);
+  const worker = session.makeWorker(queue, process, options);
+  const outcomes = [];
+
+  let closing;
+  const reached = new Promise(resolve => {
+    const note = outcome => {
+      outcomes.push(outcome);
+      if (outcomes.length >= count && !closing) {
+        // In the event itself, before the worker's loop goes on: nothing more is fetched, and the
+        // marker stays where it is.
+        closing = worker.close();
+        resolve();
+      }
+    };
+    worker.on('completed', (job, result) =>
+      note({ id: job.id, outcome: 'completed', returnvalue: result ?? null }));
+    worker.on('failed', (job, error) => note({ id: job.id, outcome: 'failed', reason: error.message }));
+  });
+
+  await worker.waitUntilReady();
+  const running = worker.run();
+  let timer;
+  const late = new Promise((_resolve, reject) => {
+    timer = setTimeout(
+      () => reject(new Error(`run: ${outcomes.length} of ${count} jobs ended in ${timeout} ms`)), timeout);
+  });
+  try {
+    await Promise.race([reached, late, running.then(() => reached)]);
+  } catch (error) {
+    await worker.close(true);
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+  await closing;
+  await running;
+  return outcomes;
+}
+
+function processorOf(session, described) {
+  return async job => {
+    const handler = described.byName?.[job.name] ?? described.default ?? (described.byName ? {} : described);
+    if (handler.progress !== undefined) {
+      await job.updateProgress(handler.progress);
+    }
+    if (handler.log !== undefined) {
+      await job.log(handler.log);
+    }
+    if (handler.sleep) {
+      await new Promise(resolve => setTimeout(resolve, handler.sleep));
+    }
+    if (handler.failUntilAttempt !== undefined && job.attemptsMade + 1 < handler.failUntilAttempt) {
+      throw new Error(handler.message ?? 'boom');
+    }
+    if (handler.unrecoverable !== undefined) {
+      throw new session.bullmq.UnrecoverableError(handler.unrecoverable);
+    }
+    if (handler.throw !== undefined) {
+      throw new Error(handler.throw);
+    }
+    return handler.children ? job.getChildrenValues() : handler.return;
+  };
+}
+
+function checkHandler(handler) {
+  for (const [key, value] of Object.entries(handler)) {
+    if (!HANDLER_KEYS.has(key)) {
+      throw new ProtocolError(`unknown handler key ${key}`);
+    }
+    if (key === 'default') {
+      checkHandler(value);
+    }
+    if (key === 'byName') {
+      Object.values(value).forEach(checkHandler);
+    }
+  }
+}

@@ -1,0 +1,94 @@
+// Works on a queue and tells of every job.
+//
+//   node worker.mjs -redis HOST:PORT -queue orders [-prefix bull] [-bullmq 6|5] [-name w1]
+//                   [-concurrency N] [-count N] [-fail-every N] [-sleep MS] [-lock-duration MS]
+//                   [-stalled-interval MS] [-max-stalled-count N] [-limit-max N -limit-duration MS]
+//
+// A job fails while its attempt's number is below its data's `failUntilAttempt`; -fail-every makes every
+// N-th job that is started fail too. Others return {"by": name, "sequence": their data's sequence}.
+//
+// Lines: {"event":"ready"} once it takes jobs; {"event":"started"}, {"event":"completed","returnvalue"} and
+// {"event":"failed","reason","final"}, each with id, name, data and attemptsMade; {"event":"stalled","id"},
+// {"event":"drained"}, {"event":"error","message"}; and {"event":"closed","completed","failed"} at the end.
+// The worker ends after -count jobs have been completed or have failed for good, on SIGTERM, or when its
+// standard input is closed; in each case jobs that run are finished.
+
+import { connectionOptions, readFlags } from './flags.mjs';
+import { loadLibrary } from './library.mjs';
+import { writeLine } from './lines.mjs';
+import { askedToStop } from './stopping.mjs';
+
+const flags = readFlags({
+  redis: '127.0.0.1:6379', prefix: 'bull', queue: 'orders', bullmq: '6', name: undefined,
+  concurrency: 1, count: 0, 'fail-every': 0, sleep: 0, 'lock-duration': 30000,
+  'stalled-interval': 30000, 'max-stalled-count': 1, 'limit-max': 0, 'limit-duration': 1000,
+});
+const { Worker } = await loadLibrary(flags.bullmq);
+
+let started = 0;
+const worker = new Worker(flags.queue, work, {
+  connection: connectionOptions(flags.redis),
+  prefix: flags.prefix,
+  autorun: false,
+  concurrency: flags.concurrency,
+  lockDuration: flags['lock-duration'],
+  stalledInterval: flags['stalled-interval'],
+  maxStalledCount: flags['max-stalled-count'],
+  ...(flags.name === undefined ? {} : { name: flags.name }),
+  ...(flags['limit-max'] > 0 ? { limiter: { max: flags['limit-max'], duration: flags['limit-duration'] } } : {}),
+});
+
+const ended = { completed: 0, failed: 0 };
+const counted = new Promise(resolve => {
+  const count = outcome => {
+    ended[outcome]++;
+    if (flags.count > 0 && ended.completed + ended.failed >= flags.count) {
+      resolve('count');
+    }
+  };
+  worker.on('completed', (job, returnvalue) => {
+    tell('completed', job, { returnvalue: returnvalue ?? null });
+    count('completed');
+  });
+  worker.on('failed', (job, error) => {
+    // Only a job that won't be retried has an end.
+    const final = Boolean(job?.finishedOn);
+    tell('failed', job, { reason: error.message, final });
+    if (final) {
+      count('failed');
+    }
+  });
+});
+worker.on('stalled', id => writeLine({ event: 'stalled', id }));
+worker.on('drained', () => writeLine({ event: 'drained' }));
+worker.on('error', error => writeLine({ event: 'error', message: error.message }));
+
+await worker.waitUntilReady();
+const running = worker.run();
+writeLine({ event: 'ready' });
+await Promise.race([counted, askedToStop()]);
+await worker.close();
+await running;
+writeLine({ event: 'closed', ...ended });
+process.exit(0);
+
+async function work(job) {
+  tell('started', job);
+  started++;
+  const failNow = flags['fail-every'] > 0 && started % flags['fail-every'] === 0;
+  if (flags.sleep > 0) {
+    await new Promise(resolve => setTimeout(resolve, flags.sleep));
+  }
+  const attempt = job.attemptsMade + 1;
+  if (attempt < (job.data?.failUntilAttempt ?? 0)) {
+    throw new Error(`attempt ${attempt} fails as the job's data says`);
+  }
+  if (failNow) {
+    throw new Error(`job ${started} of this worker fails`);
+  }
+  return { by: flags.name ?? `node-${flags.bullmq}`, sequence: job.data?.sequence ?? null };
+}
+
+function tell(event, job, more = {}) {
+  writeLine({ event, id: job?.id, name: job?.name, data: job?.data, attemptsMade: job?.attemptsMade, ...more });
+}

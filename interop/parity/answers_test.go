@@ -1,0 +1,59 @@
+package parity_test
+
+import (
+	"encoding/json"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/interop/parity"
+)
+
+func result(text string) parity.Answer { return parity.Answer{Result: json.RawMessage(text)} }
+
+func refusal(message string, code ...int) parity.Answer {
+	refused := &parity.Refusal{Message: message}
+	if len(code) > 0 {
+		refused.Code = &code[0]
+	}
+	return parity.Answer{Error: refused}
+}
+
+var _ = Describe("Comparing answers", func() {
+	DescribeTable("finds a difference", func(op string, reference, subject parity.Answer) {
+		difference, _ := parity.CompareAnswers(op, reference, subject, present)
+		Expect(difference).NotTo(BeNil())
+		difference, _ = parity.CompareAnswers(op, subject, reference, present)
+		Expect(difference).NotTo(BeNil())
+	},
+		Entry("between values", "count", result("1"), result("2")),
+		Entry("between nothing and a value", "fetch", result("null"), result(`{"id":"1"}`)),
+		Entry("between a number and its text", "rateLimitTtl", result("0"), result(`"0"`)),
+		Entry("between fields of a job", "job", result(`{"id":"1","delay":0}`), result(`{"id":"1"}`)),
+		Entry("between the orders of a list", "jobs", result(`[{"id":"1"},{"id":"2"}]`), result(`[{"id":"2"},{"id":"1"}]`)),
+		Entry("between the orders of a list in a job's data", "dependencies", result(`{"data":[1,2]}`), result(`{"data":[2,1]}`)),
+		Entry("between lists of one set with other members", "dependencies", result(`{"unprocessed":["a","b"]}`), result(`{"unprocessed":["a","c"]}`)),
+		Entry("between lists of one set, one with a member twice", "clean", result(`["1","1","2"]`), result(`["1","2","2"]`)),
+		Entry("between no children and none mentioned, where that isn't a tree", "job", result(`{"children":[]}`), result(`{}`)),
+		Entry("between times of a stopped clock", "job", result(`{"timestamp":1700000000000}`), result(`{"timestamp":1700000000001}`)),
+		Entry("between times of the run that are too far apart", "job", result(`{"timestamp":`+nowHere+`}`), result(`{"timestamp":`+muchLater+`}`)),
+		Entry("between times of the run in a return value", "job", result(`{"returnvalue":`+nowHere+`}`), result(`{"returnvalue":`+nowThere+`}`)),
+		Entry("between a result and an error", "add", result(`{"id":"1"}`), refusal("no")),
+		Entry("between error codes", "complete", refusal("x", -2), refusal("x", -6)),
+		Entry("between an error with a code and one without", "complete", refusal("x", -2), refusal("x")),
+	)
+
+	DescribeTable("takes as alike", func(op string, reference, subject parity.Answer, note string) {
+		difference, got := parity.CompareAnswers(op, reference, subject, present)
+		Expect(difference).To(BeNil())
+		Expect(got).To(ContainSubstring(note))
+	},
+		Entry("objects in another order", "counts", result(`{"active":1,"waiting":2}`), result(`{"waiting":2,"active":1}`), ""),
+		Entry("times of the run", "job", result(`{"timestamp":`+nowHere+`,"returnvalue":null}`), result(`{"timestamp":`+nowThere+`,"returnvalue":null}`), ""),
+		Entry("lists of one set in another order", "dependencies", result(`{"processed":{"c":1},"unprocessed":["a","b"]}`), result(`{"unprocessed":["b","a"],"processed":{"c":1}}`), ""),
+		Entry("trees with their children in another order", "flowTree", result(`{"id":"r","children":[{"id":"a"},{"id":"b"}]}`), result(`{"id":"r","children":[{"id":"b"},{"id":"a"}]}`), ""),
+		Entry("trees with no children and none mentioned", "addFlow", result(`{"id":"r","children":[{"id":"a","children":[]}]}`), result(`{"id":"r","children":[{"id":"a"}]}`), ""),
+		Entry("errors with the same code, whose wording is noted", "complete", refusal("Missing lock", -2), refusal("lock is gone", -2), `"Missing lock" and "lock is gone"`),
+		Entry("errors without a code, whose wording is noted", "add", refusal("one"), refusal("other"), "worded differently"),
+	)
+})

@@ -1,0 +1,209 @@
+package parity
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Answer is what a driver says to one instruction.
+type Answer struct {
+	Result json.RawMessage // JSON text; null when there is nothing to say
+	Error  *Refusal        // set when the library refused
+}
+
+// Refusal is an error that a library gave.
+type Refusal struct {
+	Message string `json:"message"`
+	Code    *int   `json:"code"` // the library's number, where a script refused
+}
+
+func (r *Refusal) String() string {
+	if r.Code == nil {
+		return fmt.Sprintf("error %q", r.Message)
+	}
+	return fmt.Sprintf("error %d %q", *r.Code, r.Message)
+}
+
+// driver is one running driver program. One instruction is under way at a time.
+type driver struct {
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	answers chan rawAnswer
+	ended   chan struct{} // closed once the program has ended
+	endErr  error         // how it ended, readable once ended is closed
+	stderr  tail
+	nextID  int
+}
+
+type rawAnswer struct {
+	ID     int             `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *Refusal        `json:"error"`
+
+	unreadable string // the line, where it isn't an answer
+}
+
+func startDriver(cmd *exec.Cmd) (*driver, error) {
+	d := &driver{cmd: cmd, answers: make(chan rawAnswer, 1), ended: make(chan struct{})}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	d.stdin = stdin
+	cmd.Stderr = &d.stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start driver %s: %w", strings.Join(cmd.Args, " "), err)
+	}
+	go d.read(stdout)
+	return d, nil
+}
+
+func (d *driver) read(stdout io.Reader) {
+	reader := bufio.NewReader(stdout)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if len(line) > 0 {
+			var answer rawAnswer
+			if json.Unmarshal(line, &answer) != nil {
+				answer = rawAnswer{unreadable: string(line)}
+			}
+			d.answers <- answer
+		}
+		if err != nil {
+			break
+		}
+	}
+	d.endErr = d.cmd.Wait()
+	close(d.ended)
+}
+
+// do sends one instruction and waits for its answer. An error means that the driver can't go on:
+// it ended, hung, or said something that isn't an answer.
+func (d *driver) do(op string, args json.RawMessage, timeout time.Duration) (Answer, error) {
+	d.nextID++
+	instruction, err := json.Marshal(struct {
+		ID   int             `json:"id"`
+		Op   string          `json:"op"`
+		Args json.RawMessage `json:"args,omitempty"`
+	}{d.nextID, op, args})
+	if err != nil {
+		return Answer{}, err
+	}
+	if _, err := d.stdin.Write(append(instruction, '\n')); err != nil {
+		return Answer{}, d.failure("takes no instructions any more", timeout)
+	}
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case answer := <-d.answers:
+		return d.checked(answer)
+	case <-d.ended:
+		// What it said before it ended counts.
+		select {
+		case answer := <-d.answers:
+			return d.checked(answer)
+		default:
+			return Answer{}, d.failure("ended instead of answering", timeout)
+		}
+	case <-timer.C:
+		return Answer{}, d.failure(fmt.Sprintf("did not answer within %v", timeout), 0)
+	}
+}
+
+func (d *driver) checked(answer rawAnswer) (Answer, error) {
+	if answer.unreadable != "" {
+		return Answer{}, d.failure(fmt.Sprintf("wrote a line that is no answer: %q", answer.unreadable), 0)
+	}
+	if answer.ID != d.nextID {
+		return Answer{}, d.failure(fmt.Sprintf("answered instruction %d when asked %d", answer.ID, d.nextID), 0)
+	}
+	if answer.Result == nil && answer.Error == nil {
+		return Answer{}, d.failure("gave neither a result nor an error", 0)
+	}
+	return Answer{Result: answer.Result, Error: answer.Error}, nil
+}
+
+// failure describes why the driver can't go on, with the end of its log. It waits so long for the
+// program to end, which tells how it ended.
+func (d *driver) failure(what string, wait time.Duration) error {
+	select {
+	case <-d.ended:
+		if d.endErr != nil {
+			what += fmt.Sprintf(" (%v)", d.endErr)
+		}
+	case <-time.After(wait):
+	}
+	if log := d.stderr.String(); log != "" {
+		what += "; its log ends:\n" + log
+	}
+	return errors.New("the driver " + what)
+}
+
+// close asks the driver to end, as the protocol says, and ends it where it doesn't.
+func (d *driver) close(timeout time.Duration) error {
+	_, _ = fmt.Fprintf(d.stdin, "{\"id\":%d,\"op\":\"close\",\"args\":{}}\n", d.nextID+1)
+	_ = d.stdin.Close()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	for {
+		select {
+		case <-d.answers:
+		case <-d.ended:
+			if d.endErr != nil {
+				return d.failure("did not end well", 0)
+			}
+			return nil
+		case <-timer.C:
+			d.kill()
+			return d.failure(fmt.Sprintf("did not end within %v of being told to close", timeout), timeout)
+		}
+	}
+}
+
+// kill ends the driver without asking.
+func (d *driver) kill() {
+	_ = d.stdin.Close()
+	_ = d.cmd.Process.Kill()
+	for {
+		select {
+		case <-d.answers:
+		case <-d.ended:
+			return
+		}
+	}
+}
+
+// tail keeps the last part of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const tailSize = 4 << 10
+
+func (t *tail) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, text...)
+	if extra := len(t.text) - tailSize; extra > 0 {
+		t.text = append([]byte(nil), t.text[extra:]...)
+	}
+	return len(text), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.text))
+}

@@ -1,0 +1,139 @@
+package parity_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/interop/parity"
+)
+
+// fakeDriverVariable makes this test program a driver, at the Redis address that it holds, and
+// fakeSideVariable says which side it is.
+const (
+	fakeDriverVariable = "PARITY_TEST_FAKE_DRIVER"
+	fakeSideVariable   = "PARITY_TEST_FAKE_SIDE"
+)
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv(fakeDriverVariable); address != "" {
+		if err := fakeDriver(address); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// fakeDriver is a driver whose operations are what the specs need: redis runs a command, say answers
+// with what it is given, refuse with an error, age with the number of instructions since the start, and
+// the others misbehave. Arguments are {"both": …} or {"first": …, "second": …}, one for each side.
+func fakeDriver(address string) error {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		return err
+	}
+	age := 0
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var instruction struct {
+			ID   int
+			Op   string
+			Args map[string]json.RawMessage
+		}
+		if err := json.Unmarshal(lines.Bytes(), &instruction); err != nil {
+			return err
+		}
+		mine, ok := instruction.Args[os.Getenv(fakeSideVariable)]
+		if !ok {
+			mine = instruction.Args["both"]
+		}
+		age++
+		answer := func(result any) { writeJSON(map[string]any{"id": instruction.ID, "result": result}) }
+		switch instruction.Op {
+		case "clock":
+			answer(nil)
+		case "redis":
+			var command []string
+			if err := json.Unmarshal(mine, &command); err != nil {
+				return err
+			}
+			if err := client.Do(context.Background(), client.B().Arbitrary(command...).Build()).Error(); err != nil {
+				return err
+			}
+			answer(nil)
+		case "say":
+			answer(mine)
+		case "refuse":
+			writeJSON(map[string]any{"id": instruction.ID, "error": mine})
+		case "age":
+			answer(age)
+		case "reset":
+			age = 0
+			answer(nil)
+		case "hang":
+			select {}
+		case "die":
+			return fmt.Errorf("the fake driver dies as told")
+		case "babble":
+			fmt.Println("no JSON at all")
+		case "confuse":
+			writeJSON(map[string]any{"id": instruction.ID + 1, "result": nil})
+		case "close":
+			answer(nil)
+			return nil
+		}
+	}
+	return lines.Err()
+}
+
+func writeJSON(value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(text))
+}
+
+// fakeSide starts a Redis server and describes the fake driver on it.
+func fakeSide(name string) parity.Side {
+	GinkgoHelper()
+	program, err := os.Executable()
+	Expect(err).NotTo(HaveOccurred())
+	address := startRedis()
+	return parity.Side{
+		Name:  name,
+		Redis: address,
+		Command: func() *exec.Cmd {
+			cmd := exec.Command(program)
+			// A program with the race detector sleeps for a second before it ends.
+			cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0",
+				fakeDriverVariable+"="+address, fakeSideVariable+"="+name)
+			return cmd
+		},
+	}
+}
+
+// scenarioOf makes a scenario of steps as they would stand in a file.
+func scenarioOf(steps ...string) parity.Scenario {
+	GinkgoHelper()
+	text := `[{"name":"made up","steps":[`
+	for index, step := range steps {
+		if index > 0 {
+			text += ","
+		}
+		text += step
+	}
+	scenarios, err := parity.Load(writeScenarios("made-up.json", text+`]}]`))
+	Expect(err).NotTo(HaveOccurred())
+	return scenarios[0]
+}

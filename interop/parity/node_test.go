@@ -1,0 +1,47 @@
+package parity_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/interop/parity"
+)
+
+const scenarioFolder = "../scenarios"
+
+// nodeSide starts a Redis server and describes the Node driver on it, over bullmq 6 or 5.
+func nodeSide(name, line string) parity.Side {
+	GinkgoHelper()
+	folder, err := filepath.Abs("../node")
+	Expect(err).NotTo(HaveOccurred())
+	_, err = os.Stat(filepath.Join(folder, "node_modules", "bullmq"))
+	Expect(err).NotTo(HaveOccurred(), "run `npm ci` in interop/node")
+	node, err := exec.LookPath("node")
+	Expect(err).NotTo(HaveOccurred(), "install Node.js 20 or later")
+
+	address := startRedis()
+	return parity.Side{
+		Name:   name,
+		Redis:  address,
+		Resets: true,
+		Command: func() *exec.Cmd {
+			cmd := exec.Command(node, "driver.mjs", "-redis", address, "-prefix", "bull", "-bullmq", line)
+			cmd.Dir = folder
+			return cmd
+		},
+	}
+}
+
+// startRedis starts a server for the running test and returns its address.
+func startRedis() string {
+	GinkgoHelper()
+	server, err := redisserver.Start(redisserver.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(server.Close)
+	return server.Addr()
+}

@@ -1,0 +1,231 @@
+package parity_test
+
+import (
+	"context"
+	"os/exec"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/interop/parity"
+)
+
+var _ = Describe("A runner", func() {
+	var one, other parity.Side // of which drivers know themselves as first and second
+
+	BeforeEach(func() {
+		one, other = fakeSide("first"), fakeSide("second")
+	})
+
+	run := func(ctx context.Context, steps ...string) parity.Result {
+		GinkgoHelper()
+		return newRunner(one, other).Run(ctx, scenarioOf(steps...))
+	}
+
+	It("finds two sides alike that do the same", func(ctx SpecContext) {
+		result := run(ctx,
+			`["redis",{"both":["SET","k","v"]}]`,
+			`["say",{"both":{"id":"1"}}]`,
+			`["refuse",{"both":{"message":"no","code":-2}}]`,
+			`["$redis",["DEL","k"]]`,
+			`["$sleep",1]`)
+		Expect(result.Alike()).To(BeTrue(), result.String())
+		Expect(result.String()).To(Equal("made-up.json: made up: alike"))
+	})
+
+	It("reports the step, the key and both sides, and goes no further", func(ctx SpecContext) {
+		result := run(ctx,
+			`["redis",{"both":["HSET","bull:orders:1","name","paint"]}]`,
+			`["redis",{"first":["HSET","bull:orders:1","delay","0"],"second":["HSET","bull:orders:1","delay","5"]}]`,
+			`["die",{}]`)
+		Expect(result.Alike()).To(BeFalse())
+		Expect(result.Err).NotTo(HaveOccurred())
+		Expect(result.Step).To(Equal(2))
+		Expect(result.Differences).To(ConsistOf(parity.Difference{Key: "bull:orders:1", Part: "field delay", Reference: "0", Subject: "5"}))
+		Expect(result.String()).To(Equal(`made-up.json: made up
+  step 2 of 3: redis {"first":["HSET","bull:orders:1","delay","0"],"second":["HSET","bull:orders:1","delay","5"]}
+  bull:orders:1, field delay
+    first:   0
+    second:  5`))
+	})
+
+	It("reports answers that differ", func(ctx SpecContext) {
+		result := run(ctx, `["say",{"first":1,"second":2}]`)
+		Expect(result.Differences).To(ConsistOf(parity.Difference{Reference: "1", Subject: "2"}))
+	})
+
+	It("notes errors that are worded differently, which make no difference", func(ctx SpecContext) {
+		result := run(ctx, `["refuse",{"first":{"message":"no","code":-2},"second":{"message":"never","code":-2}}]`)
+		Expect(result.Alike()).To(BeTrue())
+		Expect(result.Notes).To(ConsistOf(And(ContainSubstring("step 1, refuse"), ContainSubstring("never"))))
+	})
+
+	It("leaves out answers and keyspaces where a step says so, until the next step", func(ctx SpecContext) {
+		result := run(ctx,
+			`["say",{"first":1,"second":2},{"anyResult":true}]`,
+			`["redis",{"first":["SET","k","1"],"second":["SET","k","2"]},{"noSnap":true}]`,
+			`["say",{"both":1}]`)
+		Expect(result.Step).To(Equal(3))
+		Expect(result.Differences).To(ConsistOf(HaveField("Key", "k")))
+	})
+
+	DescribeTable("reads every type of key", func(ctx SpecContext, first, second string) {
+		runner := newRunner(one, other)
+		result := runner.Run(ctx, scenarioOf(`["redis",{"first":`+first+`,"second":`+second+`}]`))
+		Expect(result.Err).NotTo(HaveOccurred())
+		Expect(result.Differences).To(ConsistOf(HaveField("Key", "k")))
+		same := runner.Run(ctx, scenarioOf(`["redis",{"both":`+first+`}]`))
+		Expect(same.Alike()).To(BeTrue(), same.String())
+	},
+		Entry("string", `["SET","k","1"]`, `["SET","k","2"]`),
+		Entry("list", `["RPUSH","k","1","2"]`, `["LPUSH","k","1","2"]`),
+		Entry("set", `["SADD","k","1","2"]`, `["SADD","k","1","3"]`),
+		Entry("sorted set", `["ZADD","k","1.5","a"]`, `["ZADD","k","1.25","a"]`),
+		Entry("hash", `["HSET","k","f","1"]`, `["HSET","k","f","2"]`),
+		Entry("stream", `["XADD","k","*","event","a","jobId","1"]`, `["XADD","k","*","jobId","1","event","a"]`),
+		Entry("expiry", `["SET","k","1","PX","60000"]`, `["SET","k","1","PX","63000"]`),
+		Entry("expiry on one side alone", `["SET","k","1","PX","60000"]`, `["SET","k","1"]`),
+	)
+
+	It("knows the life that a key was given, however long ago and however slow the side", func(ctx SpecContext) {
+		result := run(ctx,
+			`["redis",{"both":["SET","k","1","PX","1000000"]}]`,
+			`["$sleep",300]`,
+			`["say",{"both":1}]`,
+			`["redis",{"first":["PEXPIRE","k","500000"],"second":["PEXPIRE","k","500000"]}]`,
+			`["$sleep",300]`,
+			`["say",{"both":1}]`,
+			`["redis",{"first":["PEXPIRE","k","600000"],"second":["PEXPIRE","k","620000"]}]`)
+		Expect(result.Step).To(Equal(7), result.String())
+		Expect(result.Differences).To(ConsistOf(HaveField("Part", "expiry")))
+	})
+
+	It("empties both servers before each scenario", func(ctx SpecContext) {
+		runner := newRunner(one, other)
+		Expect(runner.Run(ctx, scenarioOf(`["redis",{"both":["SET","left","over"]}]`)).Alike()).To(BeTrue())
+		Expect(runner.Run(ctx, scenarioOf(`["say",{"both":1}]`)).Alike()).To(BeTrue())
+		for _, side := range []parity.Side{one, other} {
+			Expect(keysAt(side.Redis)).To(BeEmpty())
+		}
+	})
+
+	DescribeTable("gives each scenario a driver that knows of nothing", func(ctx SpecContext, resets bool) {
+		one.Resets, other.Resets = resets, resets
+		started := 0
+		command := one.Command
+		one.Command = func() *exec.Cmd { started++; return command() }
+
+		runner := newRunner(one, other)
+		for range 3 {
+			result := runner.Run(ctx, scenarioOf(`["age",{},{"anyResult":true}]`, `["age",{}]`))
+			Expect(result.Alike()).To(BeTrue(), result.String())
+		}
+		if resets {
+			Expect(started).To(Equal(1))
+		} else {
+			Expect(started).To(Equal(3))
+		}
+	},
+		Entry("by a reset of one that knows how", true),
+		Entry("by a new start of others", false),
+	)
+
+	It("finds it out when a reset leaves something behind", func(ctx SpecContext) {
+		one.Resets = true
+		runner := newRunner(one, other)
+		scenario := scenarioOf(`["age",{}]`)
+		Expect(runner.Run(ctx, scenario).Alike()).To(BeTrue())
+		// The fake driver counts the instruction by which a new driver is known to be ready, which
+		// a kept one isn't given.
+		Expect(runner.Run(ctx, scenario).Alike()).To(BeFalse())
+	})
+
+	DescribeTable("says what is wrong with a driver, and goes on with a new one", func(ctx SpecContext, op, complaint string) {
+		one.Resets, other.Resets = true, true
+		runner, err := parity.New(one, other, &parity.Options{StepTimeout: 500 * time.Millisecond})
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(runner.Close()).To(Succeed()) }()
+
+		result := runner.Run(ctx, scenarioOf(`["say",{"both":1}]`, `["`+op+`",{}]`))
+		Expect(result.Alike()).To(BeFalse())
+		Expect(result.Step).To(Equal(2))
+		Expect(result.String()).To(And(ContainSubstring("first: the driver "), ContainSubstring(complaint)))
+
+		after := runner.Run(ctx, scenarioOf(`["say",{"both":1}]`))
+		Expect(after.Alike()).To(BeTrue(), after.String())
+	},
+		Entry("that hangs", "hang", "did not answer within 500ms"),
+		Entry("that dies", "die", "ended instead of answering (exit status 3); its log ends:\n  the fake driver dies as told"),
+		Entry("that writes what isn't JSON", "babble", `wrote a line that is no answer: "no JSON at all`),
+		Entry("that answers another instruction", "confuse", "answered instruction 4 when asked 3"),
+		Entry("that doesn't answer an operation", "unheard of", "did not answer within"),
+	)
+
+	It("says when a driver can't be started", func(ctx SpecContext) {
+		other.Command = func() *exec.Cmd { return exec.Command("/no/such/driver") }
+		result := run(ctx, `["say",{"both":1}]`)
+		Expect(result.Alike()).To(BeFalse())
+		Expect(result.String()).To(And(ContainSubstring("second: "), ContainSubstring("/no/such/driver")))
+	})
+
+	It("says when a command of the scenario itself fails", func(ctx SpecContext) {
+		result := run(ctx, `["$redis",["LPUSH","k","1"]]`, `["$redis",["INCR","k"]]`)
+		Expect(result.Step).To(Equal(2))
+		Expect(result.Err).To(MatchError(ContainSubstring("WRONGTYPE")))
+	})
+
+	It("takes no server that holds keys", func() {
+		Expect(redisDo(other.Redis, "SET", "precious", "1")).To(Succeed())
+		_, err := parity.New(one, other, nil)
+		Expect(err).To(MatchError(And(ContainSubstring("second"), ContainSubstring("1 keys"))))
+		Expect(keysAt(other.Redis)).To(ConsistOf("precious"))
+	})
+
+	It("takes no server twice", func() {
+		other.Redis = one.Redis
+		_, err := parity.New(one, other, nil)
+		Expect(err).To(MatchError(ContainSubstring(one.Redis)))
+	})
+
+	It("names the server that it can't reach", func() {
+		other.Redis = "127.0.0.1:1"
+		_, err := parity.New(one, other, nil)
+		Expect(err).To(MatchError(And(ContainSubstring("second"), ContainSubstring("127.0.0.1:1"))))
+	})
+
+	It("counts the scenarios that are alike", func() {
+		Expect(parity.Summary([]parity.Result{{}, {Differences: []parity.Difference{{}}}, {Err: context.Canceled}})).
+			To(Equal("1 of 3 scenarios alike"))
+	})
+})
+
+func redisDo(address string, command ...string) error {
+	_, err := redisStrings(address, command...)
+	return err
+}
+
+func keysAt(address string) []string {
+	GinkgoHelper()
+	keys, err := redisStrings(address, "KEYS", "*")
+	Expect(err).NotTo(HaveOccurred())
+	return keys
+}
+
+func redisStrings(address string, command ...string) ([]string, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	answer := client.Do(context.Background(), client.B().Arbitrary(command...).Build())
+	if err := answer.Error(); err != nil {
+		return nil, err
+	}
+	texts, err := answer.AsStrSlice()
+	if err != nil {
+		return nil, nil // an answer that isn't a list
+	}
+	return texts, nil
+}

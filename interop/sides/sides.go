@@ -1,0 +1,86 @@
+// Package sides describes the two drivers of the parity protocol, Node's and
+// ours, each on a Redis server of its own.
+package sides
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/interop/parity"
+)
+
+// Pair is a reference, a subject, and what has to be ended with them.
+type Pair struct {
+	Reference, Subject parity.Side
+	servers            []*redisserver.Server
+	folder             string
+}
+
+// Start starts two Redis servers and builds our driver. line is the major
+// version of the reference: "6" or "5".
+func Start(line string) (*Pair, error) {
+	node, err := nodeprocess.Find()
+	if err != nil {
+		return nil, err
+	}
+	root, err := nodeprocess.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	p := &Pair{}
+	if p.folder, err = os.MkdirTemp("", "parity-"); err != nil {
+		return nil, err
+	}
+	driver := filepath.Join(p.folder, "driver")
+	build := exec.Command("go", "build", "-o", driver, "./interop/driver")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		p.Close()
+		return nil, fmt.Errorf("building interop/driver: %w\n%s", err, out)
+	}
+	for range 2 {
+		server, err := redisserver.Start(redisserver.Options{})
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+		p.servers = append(p.servers, server)
+	}
+	folder := filepath.Join(root, "interop", "node")
+	p.Reference = parity.Side{
+		Name: "bullmq " + line, Redis: p.servers[0].Addr(), Resets: true,
+		Command: func() *exec.Cmd {
+			cmd := exec.Command(node.Node, "driver.mjs", "-redis", p.servers[0].Addr(), "-prefix", "bull", "-bullmq", line)
+			cmd.Dir = folder
+			return cmd
+		},
+	}
+	p.Subject = parity.Side{
+		Name: "bullmq-go", Redis: p.servers[1].Addr(), Resets: true,
+		Command: func() *exec.Cmd {
+			return exec.Command(driver, "-redis", p.servers[1].Addr(), "-prefix", "bull", "-bullmq", line)
+		},
+	}
+	return p, nil
+}
+
+// Scenarios are those of interop/scenarios.
+func Scenarios() ([]parity.Scenario, error) {
+	root, err := nodeprocess.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	return parity.Load(filepath.Join(root, "interop", "scenarios"))
+}
+
+// Close ends the servers and removes the driver.
+func (p *Pair) Close() {
+	for _, server := range p.servers {
+		server.Close()
+	}
+	_ = os.RemoveAll(p.folder)
+}
