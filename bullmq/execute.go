@@ -26,6 +26,11 @@ func (r *runner) process(job *Job, taken time.Time) (*Job, time.Time) {
 	w.locks.hold(job.ID, job.token, taken, cancel)
 	r.track(job.ID, true)
 
+	if !r.advance(ctx, job) {
+		w.locks.release(job.ID, job.token)
+		r.track(job.ID, false)
+		return nil, taken
+	}
 	res, ended := result{}, true
 	if refusal := w.refusal(job); refusal != nil {
 		res.err = refusal
@@ -41,6 +46,40 @@ func (r *runner) process(job *Job, taken time.Time) (*Job, time.Time) {
 	}
 	r.track(job.ID, false)
 	return r.commit(ctx, job, res)
+}
+
+// advance lets the scheduler that made the job go on, if one did. It is tried
+// for as long as the job is held, since no other job would do it; false means
+// that the job is left to be started again by the stalled check.
+func (r *runner) advance(ctx context.Context, job *Job) bool {
+	if job.SchedulerID == "" {
+		return true
+	}
+	var outage backoffTimer
+	for {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err := r.w.advance(call, job)
+		cancel()
+		var stopped *scheduleError
+		var refused *Error
+		switch {
+		case err == nil:
+			return true
+		case errors.As(err, &stopped), errors.As(err, &refused):
+			r.w.fault(err, "a scheduler stops; the job that it made runs")
+			return true
+		case ctx.Err() != nil:
+			return false
+		}
+		r.w.fault(err, "the next run of a scheduler could not be added yet; trying again before its job runs")
+		select {
+		case <-time.After(outage.next()):
+		case <-ctx.Done():
+			return false
+		case <-r.hard:
+			return false
+		}
+	}
 }
 
 // refusal is why a job must fail without its handler being called.

@@ -33,7 +33,7 @@ func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duratio
 			return nil, err
 		}
 		if taken.JobID != "" {
-			return w.handedOut(taken.JobID, taken.Hash, token), nil
+			return w.startByHand(ctx, w.handedOut(taken.JobID, taken.Hash, token))
 		}
 		left := time.Until(end)
 		if left <= 0 {
@@ -64,6 +64,23 @@ func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duratio
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// startByHand lets the scheduler that made the job go on, as Run would.
+func (w *Worker) startByHand(ctx context.Context, job *Job) (*Job, error) {
+	if job.SchedulerID == "" {
+		return job, nil
+	}
+	err := w.advance(ctx, job)
+	var stopped *scheduleError
+	if errors.As(err, &stopped) {
+		w.fault(err, "a scheduler stops; the job that it made is handed out")
+		return job, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bullmq: job %s is left to the stalled check, for its scheduler could not go on: %w", job.ID, err)
+	}
+	return job, nil
 }
 
 func (w *Worker) handedOut(id string, hash []string, token string) *Job {

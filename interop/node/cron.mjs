@@ -1,132 +1,101 @@
-// The reference for cron patterns: answers, one JSON line for each JSON line read, what bullmq computes.
+// The reference for cron patterns: for each JSON line it reads it answers one, with what bullmq computes.
 //
-//   {"do":"next","pattern":"0 3 * * *","tz":"Europe/Paris","from":1700000000000}          the run after `from`
-//   {"do":"prev", ...}                                                                    the run before it
-//   {"do":"upsert","options":{...},"prevMillis":0,"now":1700000000000,"override":true}    a scheduler's next run
-//   {"do":"zone","tz":"Europe/Paris","at":[1700000000000]}                                offsets from UTC in ms
-//   {"do":"about"}                                                                        versions behind the answers
+//   {"do":"next","pattern":"0 3 * * *","tz":"Europe/Paris","from":1700000000000}   the run after an instant
+//   {"do":"prev", ...}                                                             the run before it
+//   {"do":"upsert","options":{...},"prevMillis":0,"now":1700000000000}             a scheduler's next run
+//   {"do":"zone","tz":"Europe/Paris","instants":[1700000000000]}                   offsets from UTC
+//   {"do":"about"}                                                                 versions and zone names
 //
-// startDate, endDate and hashSeed may be given to next and prev. Answers: {"at":ms}; {"none":why} when the pattern
-// is fine but does not run; {"refused":why} when pattern, zone or options are turned down; {"offsets":[...]}.
-// With `--v5` the answers are those of bullmq 5 (its own cron-parser).
+// next and prev also take a hashSeed. All times are in milliseconds. Answers: {"at":…}; {"none":reason} for a pattern
+// that is fine but does not run; {"refused":reason} for a pattern, zone or options that are turned down;
+// {"offsets":[…]}. With `-bullmq 5` it is bullmq 5 with its own cron-parser; that one does not answer upsert.
+
 import { createRequire } from 'node:module';
-import { createInterface } from 'node:readline';
+import { setClock } from './clock.mjs';
+import { readFlags } from './flags.mjs';
+import { readLines, writeLine } from './lines.mjs';
 
-const v5 = process.argv.includes('--v5');
-const here = createRequire(import.meta.url);
-const bullmq = createRequire(here.resolve(v5 ? 'bullmq5' : 'bullmq'));
-const { JobScheduler } = here(v5 ? 'bullmq5' : 'bullmq');
-const cronParser = bullmq('cron-parser');
-const parserFiles = createRequire(bullmq.resolve('cron-parser'));
-const { DateTime, IANAZone } = parserFiles('luxon');
-const parse = v5
-  ? (pattern, options) => cronParser.parseExpression(pattern, options)
-  : (pattern, options) => cronParser.CronExpressionParser.parse(pattern, options);
+const five = readFlags({ bullmq: 6 }).bullmq === 5;
+const name = five ? 'bullmq5' : 'bullmq';
+const fromHere = createRequire(import.meta.url);
+const fromBullmq = createRequire(fromHere.resolve(name));
+const fromCronParser = createRequire(fromBullmq.resolve('cron-parser'));
+const { JobScheduler, defaultRepeatStrategy } = fromBullmq('./classes/job-scheduler.js');
+const cronParser = fromBullmq('cron-parser');
+const { DateTime, IANAZone } = fromCronParser('luxon');
 
-// luxon asks for the same offsets over and over, and each takes Intl some microseconds; remembered, they are the same.
-const slowOffset = IANAZone.prototype.offset;
-const known = new Map();
-IANAZone.prototype.offset = function (millis) {
-  let offsets = known.get(this.name);
-  if (!offsets) known.set(this.name, (offsets = new Map()));
-  let offset = offsets.get(millis);
-  if (offset === undefined) offsets.set(millis, (offset = slowOffset.call(this, millis)));
+const parse = (pattern, options) =>
+  five ? cronParser.parseExpression(pattern, options) : cronParser.CronExpressionParser.parse(pattern, options);
+
+// luxon asks for the same offsets over and over, and each takes Intl some microseconds. Remembered, they are the same.
+const computeOffset = IANAZone.prototype.offset;
+const offsetsOf = new Map();
+IANAZone.prototype.offset = function (instant) {
+  let offsets = offsetsOf.get(this.name);
+  if (offsets === undefined) {
+    offsetsOf.set(this.name, (offsets = new Map()));
+  }
+  let offset = offsets.get(instant);
+  if (offset === undefined) {
+    offsets.set(instant, (offset = computeOffset.call(this, instant)));
+  }
   return offset;
 };
 
-const RealDate = Date;
-const whyOf = (error) => String(error?.message ?? error);
-
-// Runs `task` with the clock stopped at `now`.
-async function atTime(now, task) {
-  globalThis.Date = class extends RealDate {
-    constructor(...given) {
-      super(...(given.length ? given : [now]));
-    }
-    static now() {
-      return now;
-    }
-  };
-  try {
-    return await task();
-  } finally {
-    globalThis.Date = RealDate;
-  }
-}
-
-function neighbour({ do: direction, pattern, tz, from, startDate, endDate, hashSeed }) {
+function adjacent({ do: direction, pattern, tz, from, hashSeed }) {
   let expression;
   try {
-    expression = parse(pattern, { currentDate: new Date(from), tz, startDate, endDate, hashSeed });
+    expression = parse(pattern, { currentDate: new Date(from), tz, hashSeed });
   } catch (error) {
-    return { refused: whyOf(error) };
+    return { refused: String(error) };
   }
   try {
     return { at: expression[direction]().getTime() };
   } catch (error) {
-    return { none: whyOf(error) };
+    return { none: String(error) };
   }
 }
 
-// bullmq's own upsertJobScheduler, up to the point where it would call Redis.
-async function upsert({ options, prevMillis, now, override }) {
+/** Runs bullmq's own upsertJobScheduler up to the point where it would turn to Redis. */
+async function upsert({ options, prevMillis, now }) {
   let at;
-  const scheduler = Object.create(JobScheduler.prototype);
-  const store = {
-    addJobScheduler: async (id, next) => ((at = next), ['', 0]),
-    updateJobSchedulerNextMillis: async (id, next) => void (at = next),
-  };
-  // 6.7.0 calls its store `backend`, 5.81.5 `scripts`.
-  const standIns = {
-    name: 'cron',
-    opts: {},
-    backend: store,
-    scripts: { ...store, addJobScheduler: async (id, next) => ((at = next), ['', 0]) },
-    client: Promise.resolve({}),
-    trace: async (kind, operation, destination, task) => task(),
-    Job: class {},
-  };
-  for (const [name, value] of Object.entries(standIns)) {
-    Object.defineProperty(scheduler, name, { value });
-  }
-  const { defaultRepeatStrategy } = bullmq('./classes/job-scheduler.js');
-  Object.defineProperty(scheduler, 'repeatStrategy', { value: defaultRepeatStrategy });
+  const scheduler = Object.create(JobScheduler.prototype, {
+    repeatStrategy: { value: defaultRepeatStrategy },
+    trace: { value: (kind, operation, destination, task) => task() },
+    backend: { value: { updateJobSchedulerNextMillis: async (id, next) => void (at = next) } },
+  });
+  setClock(now);
   try {
-    await atTime(now, () =>
-      scheduler.upsertJobScheduler('nightly', options, 'nightly', {}, { prevMillis }, { override, producerId: '1' }),
-    );
+    await scheduler.upsertJobScheduler('id', options, 'name', {}, { prevMillis }, { override: false });
   } catch (error) {
-    return { refused: whyOf(error) };
+    return { refused: String(error) };
+  } finally {
+    setClock(undefined);
   }
   return at === undefined ? { none: 'no job' } : { at };
 }
 
-function zone({ tz, at }) {
-  const offsets = [];
-  for (const millis of at) {
-    const local = DateTime.fromMillis(millis, { zone: tz });
-    if (!local.isValid) {
-      return { refused: local.invalidExplanation };
-    }
-    offsets.push(Math.round(local.offset * 60000));
-  }
-  return { offsets };
+function zone({ tz, instants }) {
+  const times = instants.map(instant => DateTime.fromMillis(instant, { zone: tz }));
+  const invalid = times.find(time => !time.isValid);
+  return invalid ? { refused: invalid.invalidExplanation } : { offsets: times.map(time => Math.round(time.offset * 60000)) };
 }
 
 function about() {
-  const version = (name, from) => from(`${name}/package.json`).version;
+  const versionOf = (from, library) => from(`${library}/package.json`).version;
   return {
-    bullmq: here(`${v5 ? 'bullmq5' : 'bullmq'}/package.json`).version,
-    cronParser: version('cron-parser', bullmq),
-    luxon: version('luxon', parserFiles),
-    node: process.versions.node,
-    tz: process.versions.tz,
+    versions: [
+      `bullmq ${versionOf(fromHere, name)}`,
+      `cron-parser ${versionOf(fromBullmq, 'cron-parser')}`,
+      `luxon ${versionOf(fromCronParser, 'luxon')}`,
+      `node ${process.versions.node}`,
+      `time zones ${process.versions.tz}`,
+    ].join(', '),
     zones: Intl.supportedValuesOf('timeZone'),
   };
 }
 
-const answers = { next: neighbour, prev: neighbour, upsert, zone, about };
-for await (const line of createInterface({ input: process.stdin })) {
-  const request = JSON.parse(line);
-  process.stdout.write(JSON.stringify(await answers[request.do](request)) + '\n');
+const answers = { next: adjacent, prev: adjacent, upsert, zone, about };
+for await (const question of readLines()) {
+  writeLine(await answers[question.do](question));
 }

@@ -10,9 +10,9 @@ export function writeLine(value) {
   process.stdout.write(`${JSON.stringify(value)}\n`);
 }
 
-/** Yields the values of standard input, line by line, until it ends. */
-export async function* readLines(input = process.stdin) {
-  for await (const line of createInterface({ input, crlfDelay: Infinity })) {
+/** Yields the values of standard input, line by line, until it ends or the signal is given. */
+export async function* readLines({ signal } = {}) {
+  for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity, signal })) {
     if (line.trim() !== '') {
       yield JSON.parse(line);
     }

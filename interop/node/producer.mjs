@@ -17,12 +17,9 @@ const flags = readFlags({
 });
 const { Queue } = await loadLibrary(flags.bullmq);
 
-let stopped = false;
+const stop = new AbortController();
 for (const signal of ['SIGTERM', 'SIGINT']) {
-  process.once(signal, () => {
-    stopped = true;
-    process.stdin.destroy();
-  });
+  process.once(signal, () => stop.abort());
 }
 
 const queue = new Queue(flags.queue, { connection: connectionOptions(flags.redis), prefix: flags.prefix });
@@ -32,14 +29,14 @@ await queue.getVersion(); // once it is there, the queue's meta is written
 writeLine({ event: 'ready' });
 
 let added = 0;
-const specs = flags.generate > 0 ? mixOfJobs(flags.generate, flags.seed) : readLines();
+const specs = flags.generate > 0 ? mixOfJobs(flags.generate, flags.seed) : readLines({ signal: stop.signal });
 for await (const batch of batches(specs, flags.bulk)) {
   const jobs = flags.bulk > 0
     ? await queue.addBulk(batch)
     : [await queue.add(batch[0].name, batch[0].data, batch[0].opts)];
   jobs.forEach((job, index) => writeLine({ event: 'added', id: job.id, ...batch[index] }));
   added += jobs.length;
-  if (stopped) {
+  if (stop.signal.aborted) {
     break;
   }
 }
@@ -50,17 +47,11 @@ process.exit(0);
 /** Gathers specs in batches: of so many, or of one. */
 async function* batches(specs, size) {
   let batch = [];
-  try {
-    for await (const spec of specs) {
-      batch.push(spec);
-      if (batch.length >= Math.max(size, 1)) {
-        yield batch;
-        batch = [];
-      }
-    }
-  } catch (error) {
-    if (!stopped) {
-      throw error; // the input was cut off, but not by us
+  for await (const spec of specs) {
+    batch.push(spec);
+    if (batch.length >= Math.max(size, 1)) {
+      yield batch;
+      batch = [];
     }
   }
   if (batch.length > 0) {

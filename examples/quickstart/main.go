@@ -1,0 +1,92 @@
+// Quickstart is a whole queue in one program: a producer adds jobs, a worker runs them, and a tail
+// of the events tells what happens. It brings its own Redis (in this process, gone at the end), so it
+// needs nothing but Go:
+//
+//	go run ./examples/quickstart
+//
+// With a real Redis a Node service could take any of the three parts.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// Dish is what a job carries; on the wire it is {"dish":"soup","minutes":3}.
+type Dish struct {
+	Dish    string `json:"dish"`
+	Minutes int    `json:"minutes"`
+}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	redis, err := miniredis.Run()
+	check(err)
+	defer redis.Close()
+	redis.ClockTTL(true) // keys expire by themselves, as in a real Redis
+	connection := bullmq.URL("redis://" + redis.Addr())
+
+	// The tail comes first: unless told otherwise, it starts with what happens from now on.
+	events, err := bullmq.NewQueueEvents("kitchen", &bullmq.EventsOptions{Connection: connection})
+	check(err)
+	defer events.Close()
+
+	// The worker calls cook for each job, two at a time. Run returns when its context ends.
+	worker, err := bullmq.NewWorker("kitchen", cook, &bullmq.WorkerOptions{Connection: connection, Concurrency: 2})
+	check(err)
+	working, stop := context.WithCancel(ctx)
+	done := make(chan error)
+	go func() { done <- worker.Run(working) }()
+
+	// The producer. Data is anything that encoding/json can write; nil options are fine.
+	queue, err := bullmq.NewQueue("kitchen", &bullmq.QueueOptions{Connection: connection})
+	check(err)
+	defer queue.Close()
+	add(ctx, queue, Dish{"soup", 3}, nil)
+	add(ctx, queue, Dish{"bread", 8}, nil)
+	add(ctx, queue, Dish{"ice cream", 1}, &bullmq.JobOptions{Delay: 1500 * time.Millisecond})
+	add(ctx, queue, Dish{"soufflé", 5}, &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Fixed(500 * time.Millisecond)})
+
+	for completed := 0; completed < 4; {
+		for event, err := range events.All(ctx) {
+			check(err)
+			show("event", event.JobID, describe(event))
+			if event.Type == bullmq.EventCompleted {
+				if completed++; completed == 4 {
+					break
+				}
+			}
+		}
+		check(ctx.Err())
+	}
+	stop() // no new job is taken, those that run are finished
+	check(<-done)
+	fmt.Println("all four dishes are served")
+}
+
+// cook is the handler: what it returns is the job's return value, an error makes the job fail.
+func cook(_ context.Context, job *bullmq.Job) (any, error) {
+	var dish Dish
+	if err := job.Decode(&dish); err != nil {
+		return nil, err
+	}
+	show("worker", job.ID, fmt.Sprintf("cooks %s, attempt %d", dish.Dish, job.AttemptsMade+1))
+	time.Sleep(time.Duration(dish.Minutes) * 50 * time.Millisecond) // a kitchen of fast minutes
+	if dish.Dish == "soufflé" && job.AttemptsMade == 0 {
+		return nil, errors.New("it has collapsed")
+	}
+	return map[string]string{"served": dish.Dish}, nil
+}
+
+func add(ctx context.Context, queue *bullmq.Queue, dish Dish, options *bullmq.JobOptions) {
+	job, err := queue.Add(ctx, "cook", dish, options)
+	check(err)
+	show("producer", job.ID, "added "+string(job.Data))
+}

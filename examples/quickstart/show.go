@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var begun = time.Now()
+
+// show prints a line: when, who, which job, what.
+func show(who, jobID, what string) {
+	fmt.Printf("%6.3f s  %-8s  job %-2s  %s\n", time.Since(begun).Seconds(), who, jobID, what)
+}
+
+// describe tells an event with what it carries beside the job's id.
+func describe(event bullmq.Event) string {
+	switch event.Type {
+	case bullmq.EventCompleted:
+		return fmt.Sprintf("%s %s", event.Type, event.ReturnValue)
+	case bullmq.EventFailed:
+		return fmt.Sprintf("%s: %s", event.Type, event.FailedReason)
+	case bullmq.EventDelayed:
+		return fmt.Sprintf("%s until %s", event.Type, event.DelayedUntil.Format("15:04:05.000"))
+	}
+	return string(event.Type)
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
