@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,7 +18,7 @@ type blockingConn struct {
 	owned   bool
 	conn    rueidis.DedicatedClient // nil on a cluster, where rueidis finds the node
 	release func()
-	id      int64 // of the connection, to end a wait; 0 where CLIENT is forbidden
+	id      atomic.Int64 // of the connection, to end a wait; 0 where CLIENT is forbidden
 }
 
 const (
@@ -45,7 +46,7 @@ func (b *blockingConn) connect() error {
 		b.drop()
 		return err
 	}
-	b.id = id
+	b.id.Store(id)
 	if !b.owned {
 		b.conn.Do(ctx, b.conn.B().ClientSetname().ConnectionName(b.name).Build())
 	}
@@ -75,10 +76,16 @@ func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func
 	return result
 }
 
-// unblock asks Redis to end a wait now; false where that isn't possible.
-func (b *blockingConn) unblock(ctx context.Context) bool {
-	id := b.id
-	return id != 0 && b.core.client.Do(ctx, b.core.client.B().ClientUnblock().ClientId(id).Build()).Error() == nil
+// unblock asks Redis to end a wait now, from another goroutine. ended is false
+// when nothing is blocked there (yet), possible is false where Redis can't be
+// asked.
+func (b *blockingConn) unblock(ctx context.Context) (ended, possible bool) {
+	id := b.id.Load()
+	if id == 0 || ctx.Err() != nil {
+		return false, false
+	}
+	n, err := b.core.client.Do(ctx, b.core.client.B().ClientUnblock().ClientId(id).Build()).AsInt64()
+	return n == 1, err == nil
 }
 
 // drop gives the connection up; the next wait opens another.
@@ -86,7 +93,8 @@ func (b *blockingConn) drop() {
 	if b.conn != nil {
 		b.conn.Close()
 		b.release()
-		b.conn, b.id = nil, 0
+		b.conn = nil
+		b.id.Store(0)
 	}
 }
 

@@ -17,35 +17,102 @@ type result struct {
 	stack string // of a panic; "" otherwise
 }
 
-// process sees one job through, on a slot's goroutine, and answers the next
-// job of that slot.
-func (r *runner) process(job *Job, taken time.Time) (*Job, time.Time) {
-	w := r.w
-	ctx, cancel := context.WithCancelCause(r.base)
-	defer cancel(nil)
-	w.locks.hold(job.ID, job.token, taken, cancel)
-	r.track(job.ID, true)
-
-	if !r.advance(ctx, job) {
-		w.locks.release(job.ID, job.token)
-		r.track(job.ID, false)
-		return nil, taken
-	}
-	res, ended := result{}, true
-	if refusal := w.refusal(job); refusal != nil {
-		res.err = refusal
-	} else {
-		if w.o.Events.Active != nil {
-			w.guard("Active", func() { w.o.Events.Active(job) })
+// slot sees jobs through, one after the other, on a goroutine of its own,
+// until there is none left for it.
+func (r *runner) slot(job *Job, taken time.Time) {
+	var a *attempt
+	defer func() {
+		if a == nil || !a.handedOver {
+			r.vacate()
 		}
-		res, ended = r.handle(ctx, job)
+	}()
+	for job != nil {
+		a = &attempt{runner: r, job: job}
+		a.begin(taken)
+		a.run()
+		job, taken = a.end()
 	}
-	if !ended {
-		w.locks.release(job.ID, job.token)
-		return nil, taken
+}
+
+// attempt is one job on its slot.
+type attempt struct {
+	runner *runner
+	job    *Job
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	res    result
+	left   bool // not to be written: the job is left to the stalled check
+
+	// handedOver: the handler has ended its goroutine, and another one sees the
+	// slot through.
+	handedOver bool
+}
+
+func (a *attempt) begin(taken time.Time) {
+	a.ctx, a.cancel = context.WithCancelCause(a.runner.base)
+	a.runner.w.locks.hold(a.job.ID, a.job.token, taken, a.cancel)
+	a.runner.track(a.job.ID, true)
+}
+
+// run calls the handler, unless the job must fail without.
+func (a *attempt) run() {
+	w, job := a.runner.w, a.job
+	if !a.runner.advance(a.ctx, job) {
+		a.left = true
+		return
 	}
-	r.track(job.ID, false)
-	return r.commit(ctx, job, res)
+	if a.res.err = w.refusal(job); a.res.err != nil {
+		return
+	}
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if p := recover(); p != nil {
+			a.res = panicked(p)
+			return
+		}
+		// Nothing can keep a goroutine that calls runtime.Goexit.
+		a.res = result{err: errors.New("the handler ended its goroutine with runtime.Goexit")}
+		a.handedOver = true
+		go func() {
+			next, taken := a.end()
+			a.runner.slot(next, taken)
+		}()
+	}()
+	if w.o.Events.Active != nil {
+		w.guard("Active", func() { w.o.Events.Active(job) })
+	}
+	value, err := w.handler(a.ctx, job)
+	a.res, returned = outcome(value, err), true
+}
+
+// end writes the outcome and answers the slot's next job.
+func (a *attempt) end() (*Job, time.Time) {
+	defer a.cancel(nil)
+	r := a.runner
+	select {
+	case <-r.hard: // Run has ended without this job
+		a.left = true
+	default:
+	}
+	if a.left {
+		r.w.locks.release(a.job.ID, a.job.token)
+		r.track(a.job.ID, false)
+		return nil, time.Time{}
+	}
+	next, taken := r.commit(a.ctx, a.job, a.res)
+	r.track(a.job.ID, false)
+	return next, taken
+}
+
+func panicked(p any) result {
+	res := result{err: fmt.Errorf("panic: %v", p), stack: string(debug.Stack())}
+	if err, ok := p.(error); ok {
+		res.err = fmt.Errorf("panic: %w", err)
+	}
+	return res
 }
 
 // advance lets the scheduler that made the job go on, if one did. It is tried
@@ -93,40 +160,6 @@ func (w *Worker) refusal(job *Job) error {
 		return Unrecoverable(errors.New("job started more than allowable limit"))
 	}
 	return nil
-}
-
-// handle calls the handler on a goroutine of its own, since it may end that
-// with runtime.Goexit, or never. ended is false when it is waited for no longer.
-func (r *runner) handle(ctx context.Context, job *Job) (res result, ended bool) {
-	done := make(chan result, 1)
-	go func() {
-		res := result{err: errors.New("the handler ended its goroutine with runtime.Goexit")}
-		returned := false
-		defer func() {
-			if !returned {
-				if p := recover(); p != nil {
-					res = result{err: fmt.Errorf("panic: %v", p), stack: string(debug.Stack())}
-					if err, ok := p.(error); ok {
-						res.err = fmt.Errorf("panic: %w", err)
-					}
-				}
-			}
-			done <- res
-		}()
-		value, err := r.w.handler(ctx, job)
-		res, returned = outcome(value, err), true
-	}()
-	select {
-	case res = <-done:
-		return res, true
-	case <-r.hard:
-		select {
-		case res = <-done:
-			return res, true
-		default:
-			return result{}, false
-		}
-	}
 }
 
 // outcome turns what a handler returned into a result; a value that JSON can't

@@ -15,24 +15,24 @@ func (r *runner) fetch() {
 	var outage backoffTimer
 	for !r.stopping() {
 		if r.full() {
-			r.await(nil, 0)
+			r.await(0)
 			continue
 		}
 		if left := r.limited(); left > 0 {
-			r.await(nil, min(left, r.w.o.MaximumRateLimitDelay))
+			r.await(min(left, r.w.o.MaximumRateLimitDelay))
 			continue
 		}
 		if r.idle() {
 			if err := r.waitForWork(); err != nil {
 				r.w.fault(err, "Redis can't be waited on for jobs; trying again")
-				r.await(nil, outage.next())
+				r.await(outage.next())
 			}
 			continue
 		}
 		job, taken, err := r.take(r.w.token())
 		if err != nil {
 			r.w.fault(err, "no job could be taken; trying again")
-			r.await(nil, outage.next())
+			r.await(outage.next())
 			continue
 		}
 		outage.reset()
@@ -149,7 +149,7 @@ func (r *runner) untilDue() (time.Duration, bool) {
 
 // await sleeps until woken, for at most a time (0 for no bound), or until the
 // worker stops.
-func (r *runner) await(marker <-chan popped, most time.Duration) (popped, bool) {
+func (r *runner) await(most time.Duration) {
 	var over <-chan time.Time
 	if most > 0 {
 		timer := time.NewTimer(most)
@@ -157,57 +157,48 @@ func (r *runner) await(marker <-chan popped, most time.Duration) (popped, bool) 
 		over = timer.C
 	}
 	select {
-	case p := <-marker:
-		return p, true
 	case <-over:
 	case <-r.wake:
 	case <-r.soft.Done():
 	}
-	return popped{}, false
 }
 
-// waitForWork blocks on the marker, and beside it on a timer of our own for
-// the first delayed job, since Redis ends a blocked wait on its 100 ms tick only.
+// waitForWork blocks on the marker. A timer of our own ends that when the first
+// delayed job is due, since Redis ends a blocked wait on its 100 ms tick only;
+// nudge ends it when a slot has learned of something, and so does the end of
+// the worker.
 func (r *runner) waitForWork() error {
+	// First said, then checked: what changes in between finds a wait to end.
+	r.marker.begin()
+	defer r.marker.end()
+	if r.stopping() || !r.idle() || r.limited() > 0 {
+		return nil
+	}
 	block := r.w.o.DrainDelay
-	if due, delayed := r.untilDue(); delayed {
+	due, delayed := r.untilDue()
+	if delayed {
 		if due <= 0 {
 			r.look()
 			return nil
 		}
 		block = due
+		defer time.AfterFunc(due, r.marker.interrupt).Stop()
 	}
-	marker := r.marker.pop(block)
-	for {
-		if r.stopping() || !r.idle() || r.limited() > 0 {
-			r.marker.stop()
-			return nil
-		}
-		var most time.Duration
-		if due, delayed := r.untilDue(); delayed {
-			if due <= 0 {
-				r.marker.stop()
-				r.look()
-				return nil
-			}
-			most = due
-		}
-		p, ended := r.await(marker, most)
-		if !ended {
-			continue
-		}
-		r.marker.ended()
-		if p.err != nil {
-			r.look()
-			return p.err
-		}
+	p := r.marker.wait(block)
+	switch {
+	case r.stopping():
+		r.marker.handOn(p)
+	case p.err != nil:
+		r.look()
+		return p.err
+	default:
 		r.woken(p)
-		return nil
 	}
+	return nil
 }
 
-// woken reads a marker: "0", or none after the whole wait, means look; "1"
-// carries the time of the first delayed job.
+// woken reads a marker: "0", or none, means look; "1" carries the time of the
+// first delayed job.
 func (r *runner) woken(p popped) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 )
 
 // encodeJSON writes a value as JSON.stringify would where Go allows it: no
@@ -14,7 +15,7 @@ import (
 // keep all their digits, a nil slice or map is null, and NaN and infinities
 // are refused where Node writes null.
 func encodeJSON(value any) (string, error) {
-	if raw, ok := value.(json.RawMessage); ok {
+	if raw, ok := value.(json.RawMessage); ok && raw != nil {
 		if !json.Valid(raw) {
 			return "", fmt.Errorf("json.RawMessage holds no valid JSON: %.60q", raw)
 		}
@@ -68,7 +69,7 @@ func decodeJSON(text []byte, target any) error {
 	if err := decoder.Decode(target); err != nil {
 		return err
 	}
-	if decoder.More() {
+	if _, err := decoder.Token(); err != io.EOF {
 		return fmt.Errorf("more follows after the JSON value")
 	}
 	return nil

@@ -29,11 +29,11 @@ func KeepLast(n int) Keep {
 	return Keep{count, scripts.Keep{Count: count}}
 }
 
-// KeepFor keeps jobs for an age, in whole seconds, and of those at most the
-// newest count (0 for no limit). limit is how many are removed at most when a
-// job ends, 0 for 1000 (BullMQ: {age, count, limit}).
+// KeepFor keeps jobs for an age, in whole seconds (part of one counts as one),
+// and of those at most the newest count (0 for no limit). limit is how many are
+// removed at most when a job ends, 0 for 1000 (BullMQ: {age, count, limit}).
 func KeepFor(age time.Duration, count, limit int) Keep {
-	seconds := strconv.FormatInt(int64(age/time.Second), 10)
+	seconds := strconv.FormatInt(int64((age+time.Second-1)/time.Second), 10)
 	k := Keep{`{"age":` + seconds, scripts.Keep{Age: seconds}}
 	if count > 0 {
 		k.keep.Count = strconv.Itoa(count)

@@ -24,7 +24,7 @@ func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duratio
 	var marker *markerWatch
 	defer func() {
 		if marker != nil {
-			marker.close()
+			marker.conn.close()
 		}
 	}()
 	for {
@@ -48,20 +48,8 @@ func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duratio
 		if marker == nil {
 			marker = newMarkerWatch(w.core, w.core.keys.clientName(w.nameSuffix()))
 		}
-		timer := time.NewTimer(left)
-		select {
-		case p := <-marker.pop(left):
-			marker.ended()
-			timer.Stop()
-			if p.err != nil {
-				return nil, p.err
-			}
-		case <-timer.C:
-			marker.stop()
-		case <-ctx.Done():
-			timer.Stop()
-			marker.stop()
-			return nil, context.Cause(ctx)
+		if err := marker.waitWithin(ctx, left); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -2,16 +2,20 @@ package bullmq
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
 // markerWatch waits for the queue's marker, which producers set to wake idle
-// workers.
+// workers. One goroutine waits, begin before and end after; any may interrupt.
 type markerWatch struct {
-	conn   *blockingConn
-	out    chan popped // of the wait under way
+	conn *blockingConn
+
+	mu     sync.Mutex
+	turn   int // counts the waits, so that an interrupt meets the one it is for
+	begun  bool
 	cancel context.CancelFunc
 }
 
@@ -30,19 +34,39 @@ func newMarkerWatch(c *core, clientName string) *markerWatch {
 	return &markerWatch{conn: &blockingConn{core: c, name: clientName}}
 }
 
-// pop starts to wait; the answer comes on the channel. One wait at a time.
-func (m *markerWatch) pop(timeout time.Duration) <-chan popped {
+// begin says that a wait is coming: from now on interrupt ends it, even
+// before it has reached the server.
+func (m *markerWatch) begin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.turn++
+	m.begun = true
+}
+
+func (m *markerWatch) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begun, m.cancel = false, nil
+}
+
+// waiting says whether there is a wait to interrupt.
+func (m *markerWatch) waiting() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.begun
+}
+
+// wait blocks for at most a time.
+func (m *markerWatch) wait(timeout time.Duration) popped {
 	timeout = min(max(timeout, shortestBlock), longestBlock)
-	out := make(chan popped, 1)
 	ctx, cancel := context.WithCancel(context.Background())
-	m.out, m.cancel = out, cancel
-	go func() {
-		defer cancel()
-		out <- readPopped(m.conn.wait(ctx, timeout, func(b rueidis.Builder) rueidis.Completed {
-			return b.Bzpopmin().Key(m.conn.core.keys.of("marker")).Timeout(timeout.Seconds()).Build()
-		}))
-	}()
-	return out
+	defer cancel()
+	m.mu.Lock()
+	m.cancel = cancel
+	m.mu.Unlock()
+	return readPopped(m.conn.wait(ctx, timeout, func(b rueidis.Builder) rueidis.Completed {
+		return b.Bzpopmin().Key(m.conn.core.keys.of("marker")).Timeout(timeout.Seconds()).Build()
+	}))
 }
 
 func readPopped(result rueidis.RedisResult) popped {
@@ -63,39 +87,57 @@ func readPopped(result rueidis.RedisResult) popped {
 	return p
 }
 
-// ended tells that an answer has been read from the channel of pop.
-func (m *markerWatch) ended() { m.out = nil }
+// interrupt ends the wait that has begun, if one has. It asks Redis to, so
+// that a marker which comes at the last moment is still handed over, and gives
+// the connection up only where that doesn't help.
+func (m *markerWatch) interrupt() {
+	ctx, cancel := context.WithTimeout(context.Background(), unblockWait)
+	defer cancel()
+	m.mu.Lock()
+	turn := m.turn
+	m.mu.Unlock()
+	for {
+		m.mu.Lock()
+		over, giveUp := !m.begun || m.turn != turn, m.cancel
+		m.mu.Unlock()
+		if over {
+			return
+		}
+		ended, possible := m.conn.unblock(ctx)
+		if ended {
+			return
+		}
+		if !possible && giveUp != nil {
+			giveUp()
+			return
+		}
+		time.Sleep(time.Millisecond) // it is still on its way to the server
+	}
+}
 
-// stop ends a wait that is under way. A marker that came at the last moment is
-// put back, for other workers to be woken by.
-func (m *markerWatch) stop() {
-	if m.out == nil {
+// waitWithin waits for a marker until a time is over or ctx ends.
+func (m *markerWatch) waitWithin(ctx context.Context, most time.Duration) error {
+	m.begin()
+	defer m.end()
+	defer time.AfterFunc(most, m.interrupt).Stop()
+	defer context.AfterFunc(ctx, m.interrupt)()
+	p := m.wait(most)
+	if ctx.Err() != nil {
+		m.handOn(p)
+		return context.Cause(ctx)
+	}
+	return p.err
+}
+
+// handOn puts a marker back that this worker doesn't use, for others to be
+// woken by.
+func (m *markerWatch) handOn(p popped) {
+	if p.member == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), unblockWait)
 	defer cancel()
-	if !m.conn.unblock(ctx) {
-		m.cancel()
-	}
-	var p popped
-	select {
-	case p = <-m.out:
-	case <-ctx.Done():
-		m.cancel()
-		p = <-m.out
-	}
-	m.ended()
-	if p.member == "" {
-		return
-	}
-	put, cancelPut := context.WithTimeout(context.Background(), unblockWait)
-	defer cancelPut()
-	if err := m.conn.core.store.PutMarker(put, p.member, p.score); err != nil {
+	if err := m.conn.core.store.PutMarker(ctx, p.member, p.score); err != nil {
 		m.conn.core.log.Warn().Err(err).Msg("a wake-up could not be handed on; idle workers look by themselves within their DrainDelay")
 	}
-}
-
-func (m *markerWatch) close() {
-	m.stop()
-	m.conn.close()
 }

@@ -47,7 +47,7 @@ func parseTime(text string) time.Time {
 
 func parseMillis(text string) time.Duration {
 	ms, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.Abs(ms) > math.MaxInt64/float64(time.Millisecond) {
+	if err != nil || math.IsNaN(ms) || math.Abs(ms) > math.MaxInt64/float64(time.Millisecond) {
 		return 0
 	}
 	return time.Duration(ms * float64(time.Millisecond))

@@ -1,18 +1,306 @@
 package bullmq_test
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A queue", func() {
-	It("adds a job", func() {
+func rawJSON(text string) json.RawMessage { return json.RawMessage(text) }
+
+// at is a clock that stands still.
+func at(ms int64) func() time.Time { return func() time.Time { return time.UnixMilli(ms) } }
+
+var _ = Describe("A queue's name", func() {
+	DescribeTable("is refused where keys would be torn apart by it", func(name, hint string) {
+		_, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection()})
+		Expect(err).To(MatchError(ContainSubstring(hint)))
+		_, err = bullmq.NewWorker(name, nil, &bullmq.WorkerOptions{Connection: connection()})
+		Expect(err).To(MatchError(ContainSubstring(hint)))
+		_, err = bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: connection()})
+		Expect(err).To(MatchError(ContainSubstring(hint)))
+	},
+		Entry("a colon", "a:b", `"a:b" must not contain a colon`),
+		Entry("nothing", "", "needs a name"),
+	)
+
+	DescribeTable("may hold anything else, and its jobs run", func(name string) {
+		name += newQueueName()
+		queue, ctx := newQueue(name, nil), specContext()
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { return job.Queue(), nil }, nil)
+		job, err := queue.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.Wait(ctx, queue)).To(MatchJSON(strconv.Quote(name)))
+		Expect(hash(key(name, "1"))).To(HaveKeyWithValue("name", "paint"))
+	},
+		Entry("braces", "{x}"),
+		Entry("emoji", "é😀"),
+		Entry("a space", "a b"),
+		Entry("a slash", "a/b"),
+	)
+})
+
+var _ = Describe("Opening a queue", func() {
+	It("says how long the stream is to be and what is spoken here, and nothing else", func() {
 		name := newQueueName()
-		queue := newQueue(name, nil)
-		job, err := queue.Add(specContext(), "paint", map[string]int{"n": 1}, nil)
+		newQueue(name, nil)
+		Expect(snapshot(name)).To(Equal(map[string]any{
+			key(name, "meta"): map[string]string{"opts.maxLenEvents": "10000", "version": "bullmq:6.7.0"},
+		}))
+	})
+
+	It("writes the stream's length anew and leaves the version that is there", func() {
+		name := newQueueName()
+		do("HSET", key(name, "meta"), "version", "bullmq:5.81.5", "opts.maxLenEvents", "77", "paused", "1")
+		newQueue(name, &bullmq.QueueOptions{MaxEvents: 500})
+		Expect(hash(key(name, "meta"))).To(Equal(map[string]string{"version": "bullmq:5.81.5", "opts.maxLenEvents": "500", "paused": "1"}))
+	})
+
+	It("writes nothing when asked not to", func() {
+		name := newQueueName()
+		newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true})
+		Expect(keysOf(name)).To(BeEmpty())
+	})
+
+	It("uses the prefix that it is given for all its keys", func() {
+		name, prefix := newQueueName(), "shop:"+newQueueName()
+		queue, ctx := newQueue(name, &bullmq.QueueOptions{Prefix: prefix}), specContext()
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{Prefix: prefix})
+		job, err := queue.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.Wait(ctx, queue)).To(MatchJSON(`null`))
+		Expect(job.Key()).To(Equal(prefix + ":" + name + ":1"))
+		Expect(strs("KEYS", "*"+name+"*")).To(HaveEach(HavePrefix(prefix + ":" + name + ":")))
+	})
+})
+
+var _ = Describe("Adding a job", func() {
+	const now = 1700000000000
+
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, &bullmq.QueueOptions{Now: at(now)})
+	})
+
+	It("leaves what Node leaves, key by key", func() {
+		job, err := queue.Add(ctx, "paint", map[string]string{"colour": "<red>"}, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.ID).To(Equal("1"))
-		Expect(events(name)).To(Equal([]string{"added jobId=1 name=paint", "waiting jobId=1"}))
-		Expect(snapshot(name)).NotTo(BeEmpty())
+		Expect(snapshot(name)).To(Equal(map[string]any{
+			key(name, "meta"): map[string]string{"opts.maxLenEvents": "10000", "version": "bullmq:6.7.0"},
+			key(name, "id"):   "1",
+			key(name, "1"): map[string]string{
+				"name": "paint", "data": `{"colour":"<red>"}`, "opts": `{"attempts":0}`, "timestamp": "1700000000000", "delay": "0", "priority": "0",
+			},
+			key(name, "wait"):   []string{"1"},
+			key(name, "marker"): map[string]float64{"0": 0},
+			key(name, "events"): [][]string{{"event", "added", "jobId", "1", "name", "paint"}, {"event", "waiting", "jobId", "1"}},
+		}))
+	})
+
+	It("answers the job as it was stored", func() {
+		job, err := queue.Add(ctx, "paint", 7, &bullmq.JobOptions{Delay: time.Minute, Priority: 3, Attempts: 2})
+		Expect(err).NotTo(HaveOccurred())
+		stored, err := queue.Job(ctx, job.ID)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.Timestamp).To(BeTemporally("==", time.UnixMilli(now)))
+		job.Timestamp, stored.Timestamp = time.Time{}, time.Time{}
+		Expect(job).To(Equal(stored))
+	})
+
+	DescribeTable("keeps data that other languages take for nothing", func(data any, want string) {
+		job, err := queue.Add(ctx, "paint", data, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("data", want))
+	},
+		Entry("zero", 0, `0`),
+		Entry("false", false, `false`),
+		Entry("an empty text", "", `""`),
+		Entry("an empty list", []int{}, `[]`),
+		Entry("null", rawJSON(`null`), `null`),
+		Entry("absent data is an empty object", nil, `{}`),
+		Entry("JSON as it is", rawJSON(` {"n":1.0} `), ` {"n":1.0} `),
+	)
+
+	DescribeTable("adds no job whose data JSON can't hold", func(data any) {
+		before := snapshot(name)
+		_, err := queue.Add(ctx, "paint", data, nil)
+		Expect(err).To(MatchError(ContainSubstring("its data can't be written as JSON")))
+		Expect(snapshot(name)).To(Equal(before))
+	},
+		Entry("NaN", math.NaN()),
+		Entry("infinity", map[string]any{"x": math.Inf(-1)}),
+	)
+
+	Describe("with a delay", func() {
+		It("waits in delayed, under its time and its place within the millisecond", func() {
+			for range 3 {
+				_, err := queue.Add(ctx, "later", nil, &bullmq.JobOptions{Delay: time.Minute})
+				Expect(err).NotTo(HaveOccurred())
+			}
+			due := float64(now + 60000)
+			Expect(scores(key(name, "delayed"))).To(Equal(map[string]float64{"1": due * 4096, "2": due*4096 + 1, "3": due*4096 + 2}))
+			Expect(scores(key(name, "marker"))).To(Equal(map[string]float64{"1": due}))
+			Expect(hash(key(name, "1"))).To(HaveKeyWithValue("delay", "60000"))
+			Expect(events(name)).To(ContainElement("delayed jobId=1 delay=1700000060000"))
+		})
+
+		It("counts it from the job's own timestamp", func() {
+			_, err := queue.Add(ctx, "later", nil, &bullmq.JobOptions{Delay: time.Second, Timestamp: time.UnixMilli(now - 5000)})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(scores(key(name, "delayed"))).To(HaveKeyWithValue("1", float64(now-4000)*4096))
+			Expect(hash(key(name, "1"))).To(HaveKeyWithValue("timestamp", "1699999995000"))
+		})
+
+		DescribeTable("of nothing, or what Node takes for nothing, is ready at once", func(options bullmq.JobOptions, stored string) {
+			job, err := queue.Add(ctx, "now", nil, &options)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(list(key(name, "wait"))).To(Equal([]string{job.ID}))
+			Expect(zset(key(name, "delayed"))).To(BeEmpty())
+			Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("delay", stored))
+		},
+			Entry("zero", bullmq.JobOptions{Delay: 0}, "0"),
+			Entry("negative", bullmq.JobOptions{Delay: -5 * time.Millisecond}, "-5"),
+			Entry("a text", bullmq.JobOptions{Extra: map[string]json.RawMessage{"delay": rawJSON(`"1000"`)}}, "1000"),
+		)
+
+		It("hides no job that is ready: both wake workers", func() {
+			_, err := queue.Add(ctx, "later", nil, &bullmq.JobOptions{Delay: time.Minute})
+			Expect(err).NotTo(HaveOccurred())
+			_, err = queue.Add(ctx, "now", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(scores(key(name, "marker"))).To(Equal(map[string]float64{"0": 0, "1": now + 60000}))
+		})
+	})
+
+	Describe("with a place in line", func() {
+		order := func() (ids []string) {
+			GinkgoHelper()
+			worker := newWorker(name, nil, nil)
+			for {
+				job, err := worker.GetNextJob(ctx, "token", 0)
+				Expect(err).NotTo(HaveOccurred())
+				if job == nil {
+					return ids
+				}
+				ids = append(ids, job.Name)
+			}
+		}
+		add := func(jobName string, options *bullmq.JobOptions) {
+			GinkgoHelper()
+			_, err := queue.Add(ctx, jobName, nil, options)
+			Expect(err).NotTo(HaveOccurred())
+		}
+
+		It("is taken first in, first out; lifo before all, any priority after all", func() {
+			add("a", nil)
+			add("p", &bullmq.JobOptions{Priority: 1})
+			add("b", nil)
+			add("c", &bullmq.JobOptions{LIFO: true})
+			Expect(order()).To(Equal([]string{"c", "a", "b", "p"}))
+		})
+
+		It("by priority goes lowest number first, and by arrival within one", func() {
+			add("five-1", &bullmq.JobOptions{Priority: 5})
+			add("one-1", &bullmq.JobOptions{Priority: 1})
+			add("five-2", &bullmq.JobOptions{Priority: 5})
+			add("last", &bullmq.JobOptions{Priority: 2097151})
+			add("one-2", &bullmq.JobOptions{Priority: 1})
+			Expect(scores(key(name, "prioritized"))).To(Equal(map[string]float64{
+				"1": 5<<32 + 1, "2": 1<<32 + 2, "3": 5<<32 + 3, "4": 2097151<<32 + 4, "5": 1<<32 + 5,
+			}))
+			Expect(order()).To(Equal([]string{"one-1", "one-2", "five-1", "five-2", "last"}))
+		})
+
+		It("and a delay keeps its priority for when it is due", func() {
+			add("later", &bullmq.JobOptions{Delay: time.Minute, Priority: 2})
+			Expect(zset(key(name, "delayed"))).To(Equal([]string{"1"}))
+			Expect(zset(key(name, "prioritized"))).To(BeEmpty())
+			Expect(hash(key(name, "1"))).To(HaveKeyWithValue("priority", "2"))
+		})
+	})
+
+	Describe("as the child of a job that exists", func() {
+		It("counts as pending there and says so in its own hash", func() {
+			parentQueue := newQueueName()
+			parent, err := newQueue(parentQueue, nil).Add(ctx, "wall", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			child, err := queue.Add(ctx, "brick", nil, &bullmq.JobOptions{
+				Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + parentQueue}, FailParentOnFailure: true,
+			})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(set(parent.Key() + ":dependencies")).To(Equal([]string{child.Key()}))
+			Expect(hash(child.Key())).To(And(
+				HaveKeyWithValue("parentKey", parent.Key()),
+				HaveKeyWithValue("parent", MatchJSON(fmt.Sprintf(`{"id":"1","queueKey":"bull:%s","fpof":true}`, parentQueue))),
+				HaveKeyWithValue("opts", MatchJSON(fmt.Sprintf(`{"attempts":0,"fpof":true,"parent":{"id":"1","queue":"bull:%s"}}`, parentQueue)))))
+		})
+
+		It("is refused, with the parent's key, where that isn't there", func() {
+			before := snapshot(name)
+			_, err := queue.Add(ctx, "brick", nil, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "gone", Queue: "bull:walls"}})
+			Expect(err).To(MatchError(bullmq.ErrParentNotFound))
+			Expect(err).To(MatchError(And(ContainSubstring("bull:walls:gone"), ContainSubstring("add the parent first"))))
+			Expect(snapshot(name)).To(Equal(before))
+		})
+	})
+
+	It("is safe from many goroutines at once", func() {
+		errs := make(chan error)
+		for range 8 {
+			go func() {
+				var err error
+				for range 25 {
+					if _, err = queue.Add(ctx, "paint", nil, nil); err != nil {
+						break
+					}
+				}
+				errs <- err
+			}()
+		}
+		for range 8 {
+			Expect(<-errs).To(Succeed())
+		}
+		Expect(list(key(name, "wait"))).To(HaveLen(200))
+		Expect(text(key(name, "id"))).To(Equal("200"))
+	})
+
+	It("ends with its context", func() {
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err := queue.Add(over, "paint", nil, nil)
+		Expect(err).To(MatchError(context.Canceled))
+	})
+})
+
+var _ = Describe("A queue that is closed", func() {
+	It("answers every call with ErrClosed, and may be closed again", func() {
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		Expect(queue.Close()).To(Succeed())
+		Expect(queue.Close()).To(Succeed())
+		_, err := queue.Add(ctx, "paint", nil, nil)
+		Expect(err).To(MatchError(bullmq.ErrClosed))
+		_, err = queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "paint"}})
+		Expect(err).To(MatchError(bullmq.ErrClosed))
+		_, err = queue.Job(ctx, "1")
+		Expect(err).To(MatchError(bullmq.ErrClosed))
+		_, err = queue.IsPaused(ctx)
+		Expect(err).To(MatchError(bullmq.ErrClosed))
+		_, err = queue.WaitForJob(ctx, "1")
+		Expect(err).To(MatchError(bullmq.ErrClosed))
 	})
 })

@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,8 +19,7 @@ type runner struct {
 	cancel context.CancelCauseFunc
 	hard   chan struct{} // closed when handlers are waited for no longer
 
-	wake  chan struct{} // a slot is free, or something was learned
-	slots sync.WaitGroup
+	wake chan struct{} // a slot is free, or something was learned
 
 	mu           sync.Mutex
 	free         int
@@ -41,55 +41,65 @@ func (r *runner) run(ctx context.Context) error {
 	r.soft = ctx
 	r.base, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer r.cancel(nil)
-	defer r.marker.close()
+	defer r.marker.conn.close()
+	stop := context.AfterFunc(ctx, r.marker.interrupt)
+	defer stop()
 	r.fetch()
 	return r.finish()
 }
 
 // finish waits for the running jobs, for at most ShutdownTimeout.
 func (r *runner) finish() error {
-	done := make(chan struct{})
-	go func() { r.slots.Wait(); close(done) }()
 	grace := min(time.Second, r.w.o.ShutdownTimeout/10)
-	patience := time.NewTimer(r.w.o.ShutdownTimeout - grace)
-	defer patience.Stop()
-	select {
-	case <-done:
+	if r.quietWithin(r.w.o.ShutdownTimeout - grace) {
 		return nil
-	case <-patience.C:
 	}
 	r.cancel(ErrShutdown)
-	last := time.NewTimer(grace)
-	defer last.Stop()
-	select {
-	case <-done:
+	if r.quietWithin(grace) {
 		return nil
-	case <-last.C:
 	}
 	close(r.hard)
-	<-done
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	left := make([]string, 0, len(r.running))
-	for id := range r.running {
-		left = append(left, id)
-	}
+	left := slices.Sorted(maps.Keys(r.running))
+	r.mu.Unlock()
 	if len(left) == 0 {
 		return nil
 	}
-	slices.Sort(left)
 	r.w.core.log.Warn().Strs("jobs", left).Msg("jobs were still running at the end of ShutdownTimeout and are left to the stalled check")
 	return &UnfinishedError{Queue: r.w.Queue(), JobIDs: left}
+}
+
+// quietWithin says whether all slots are free before a time is over.
+func (r *runner) quietWithin(wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for r.busy() {
+		select {
+		case <-r.wake:
+		case <-timer.C:
+			return !r.busy()
+		}
+	}
+	return true
+}
+
+func (r *runner) busy() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.free < r.w.o.Concurrency
 }
 
 // stopping says that no new job is to be taken.
 func (r *runner) stopping() bool { return r.soft.Err() != nil }
 
-// nudge lets fetch think again.
+// nudge lets fetch, or finish, think again.
 func (r *runner) nudge() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
+	}
+	if r.marker.waiting() && (!r.idle() || r.limited() > 0) {
+		go r.marker.interrupt()
 	}
 }
 
@@ -98,17 +108,14 @@ func (r *runner) occupy(job *Job, taken time.Time) {
 	r.mu.Lock()
 	r.free--
 	r.mu.Unlock()
-	r.slots.Add(1)
-	go func() {
-		defer r.slots.Done()
-		for job != nil {
-			job, taken = r.process(job, taken)
-		}
-		r.mu.Lock()
-		r.free++
-		r.mu.Unlock()
-		r.nudge()
-	}()
+	go r.slot(job, taken)
+}
+
+func (r *runner) vacate() {
+	r.mu.Lock()
+	r.free++
+	r.mu.Unlock()
+	r.nudge()
 }
 
 func (r *runner) full() bool {

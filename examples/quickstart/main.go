@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -31,7 +32,8 @@ func main() {
 	check(err)
 	defer redis.Close()
 	redis.ClockTTL(true) // keys expire by themselves, as in a real Redis
-	connection := bullmq.URL("redis://" + redis.Addr())
+	// For a real one: bullmq.URL("redis://127.0.0.1:6379"). This one calls itself a cluster, which it isn't.
+	connection := bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, ForceSingleClient: true})
 
 	// The tail comes first: unless told otherwise, it starts with what happens from now on.
 	events, err := bullmq.NewQueueEvents("kitchen", &bullmq.EventsOptions{Connection: connection})
@@ -54,18 +56,18 @@ func main() {
 	add(ctx, queue, Dish{"ice cream", 1}, &bullmq.JobOptions{Delay: 1500 * time.Millisecond})
 	add(ctx, queue, Dish{"soufflé", 5}, &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Fixed(500 * time.Millisecond)})
 
-	for completed := 0; completed < 4; {
-		for event, err := range events.All(ctx) {
-			check(err)
-			show("event", event.JobID, describe(event))
-			if event.Type == bullmq.EventCompleted {
-				if completed++; completed == 4 {
-					break
-				}
-			}
+	completed := 0
+	for event, err := range events.All(ctx) {
+		check(err)
+		show("event", event.JobID, describe(event))
+		if event.Type == bullmq.EventCompleted {
+			completed++
 		}
-		check(ctx.Err())
+		if completed == 4 {
+			break
+		}
 	}
+	check(ctx.Err())
 	stop() // no new job is taken, those that run are finished
 	check(<-done)
 	fmt.Println("all four dishes are served")

@@ -23,7 +23,7 @@ func describe(event bullmq.Event) string {
 	case bullmq.EventFailed:
 		return fmt.Sprintf("%s: %s", event.Type, event.FailedReason)
 	case bullmq.EventDelayed:
-		return fmt.Sprintf("%s until %s", event.Type, event.DelayedUntil.Format("15:04:05.000"))
+		return fmt.Sprintf("%s until %.3f s", event.Type, event.DelayedUntil.Sub(begun).Seconds())
 	}
 	return string(event.Type)
 }

@@ -16,8 +16,11 @@
 //
 // # Clock changes
 //
-// A run whose time of day is skipped when clocks go forward happens in the hour after the gap. One whose time of day
-// comes twice when clocks go back happens once, the first time, unless the pattern allows all hours of the day.
+// A run whose hour is skipped when clocks go forward happens in the hour after the gap. A gap shorter than an hour, or
+// one at midnight, takes the day's runs in it along. When clocks go back and a run's time of day comes twice, it
+// happens once, the first time, unless the pattern allows all 24 hours. So the reference has it. It also has the
+// faults that [ErrGaveUp] tells of, and they are kept, since one service that goes on where the others stop would have
+// the schedule to itself.
 package cron
 
 import "time"
@@ -51,7 +54,9 @@ func (s Schedule) Next(after time.Time, loc *time.Location) (time.Time, bool) {
 	return s.adjacent(after, loc, forward)
 }
 
-// Prev returns the last run before the given instant. In all else it is like [Schedule.Next].
+// Prev returns the last run before the given instant. In all else it is like [Schedule.Next]. Where a zone has skipped a
+// day, as Pacific/Apia did on 30 December 2011, a search that comes upon it turns round, and what it returns may be later
+// than before: BullMQ itself never looks backward, but for the same instants as the reference that has to be so.
 func (s Schedule) Prev(before time.Time, loc *time.Location) (time.Time, bool) {
 	return s.adjacent(before, loc, backward)
 }

@@ -82,10 +82,6 @@ func (r *Runner) Run(ctx context.Context, scenario Scenario) (result Result) {
 		}
 		if err != nil || len(differences) > 0 {
 			result.Step, result.Differences, result.Err = index+1, differences, err
-			if err != nil {
-				// A driver that failed a step can't be trusted with the next scenario.
-				_ = r.both(func(s *seat) error { s.discard(); return nil })
-			}
 			break
 		}
 	}
@@ -258,7 +254,10 @@ func (s *seat) carryOut(ctx context.Context, step Step, timeout time.Duration) e
 		return nil
 	}
 	var err error
-	s.answer, err = s.driver.do(step.Op, step.Args, timeout)
+	if s.answer, err = s.driver.do(step.Op, step.Args, timeout); err != nil {
+		// A driver that failed a step can't be trusted with the next scenario.
+		s.discard()
+	}
 	return err
 }
 

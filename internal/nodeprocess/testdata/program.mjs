@@ -6,7 +6,11 @@ const say = (value) => process.stdout.write(JSON.stringify(value) + '\n');
 if (process.argv.includes('-tidy')) {
   process.on('SIGTERM', () => { say({ event: 'tidied' }); process.exit(3); });
 }
-if (process.argv.includes('-stubborn')) process.on('SIGTERM', () => {});
+if (process.argv.includes('-stubborn')) {
+  process.on('SIGTERM', () => {});
+  process.stdout.on('error', () => {}); // stays although nobody reads
+  setTimeout(() => {}, 60_000); // nor writes
+}
 
 for await (const text of createInterface({ input: process.stdin })) {
   const { say: value, flood, raw, complain, exit } = JSON.parse(text);

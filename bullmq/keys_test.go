@@ -1,0 +1,93 @@
+package bullmq
+
+import (
+	"maps"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+var _ = Describe("The layout of a queue in Redis", func() {
+	It("has every key that any script declares", func() {
+		k, err := newKeys("", "orders")
+		Expect(err).NotTo(HaveOccurred())
+		declared := scripts.Suffixes()
+		Expect(len(declared)).To(BeNumerically(">", 20))
+		for _, name := range slices.Sorted(maps.Keys(declared)) {
+			for _, suffix := range declared[name] {
+				Expect(func() { Expect(k.of(suffix)).To(Equal("bull:orders:" + suffix)) }).NotTo(Panic(), "%s declares %s", name, suffix)
+			}
+		}
+	})
+
+	It("has no key that no script or call needs", func() {
+		used := map[string]bool{}
+		for _, suffixes := range scripts.Suffixes() {
+			for _, suffix := range suffixes {
+				used[suffix] = true
+			}
+		}
+		// The rows of metrics are built by the scripts from the hash beside them.
+		for _, built := range []string{"metrics:completed:data", "metrics:failed:data"} {
+			used[built] = true
+		}
+		for _, key := range layout {
+			Expect(used).To(HaveKey(key.suffix))
+		}
+	})
+
+	It("says the type and the meaning of each key, once", func() {
+		seen := map[string]bool{}
+		for _, key := range layout {
+			Expect(seen).NotTo(HaveKey(key.suffix))
+			seen[key.suffix] = true
+			Expect(key.kind).To(BeElementOf("string", "hash", "list", "set", "zset", "stream"), key.suffix)
+			Expect(key.meaning).NotTo(BeEmpty(), key.suffix)
+		}
+		for _, family := range keyFamilies {
+			Expect(family.kind).To(BeElementOf("string", "hash", "list", "set", "zset"), family.start+family.end)
+			Expect(family.meaning).NotTo(BeEmpty(), family.start+family.end)
+		}
+	})
+
+	It("refuses to build a key that it doesn't have", func() {
+		k, err := newKeys("", "orders")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(func() { k.of("wiat") }).To(PanicWith(ContainSubstring("wiat")))
+	})
+
+	It("starts with the prefix, bull unless another is given", func() {
+		k, err := newKeys("shop:eu", "orders")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(k.of("wait")).To(Equal("shop:eu:orders:wait"))
+		Expect(k.job("7")).To(Equal("shop:eu:orders:7"))
+	})
+
+	DescribeTable("names connections as BullMQ looks for them", func(queue, suffix, want string) {
+		k, err := newKeys("", queue)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(k.clientName(suffix)).To(Equal(want))
+	},
+		Entry("an unnamed worker", "orders", "", "bull:b3JkZXJz"),
+		Entry("a named worker", "orders", ":w:blue", "bull:b3JkZXJz:w:blue"),
+		Entry("an event reader", "é😀", ":qe", "bull:w6nwn5iA:qe"),
+	)
+
+	DescribeTable("knows whether all keys fall into one slot of a cluster", func(prefix, queue string, want bool) {
+		k, err := newKeys(prefix, queue)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(k.hashTagged()).To(Equal(want))
+	},
+		Entry("no braces", "bull", "orders", false),
+		Entry("prefix", "{bull}", "orders", true),
+		Entry("queue", "bull", "{orders}", true),
+		Entry("part of a name", "bull", "a{b}c", true),
+		Entry("nothing between the first two", "bull", "{}orders", false),
+		Entry("an empty pair before a full one, which Redis doesn't look at", "{}", "{orders}", false),
+		Entry("never closed", "bull", "{orders", false),
+		Entry("closed before it opens", "bull", "}orders{", false),
+	)
+})

@@ -1,0 +1,143 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("What becomes of a job when its handler returns", func() {
+	boom := errors.New("boom")
+
+	job := func(made, attempts int, backoff *Backoff) *Job {
+		return &Job{ID: "7", AttemptsMade: made, AttemptsStarted: made + 1, Opts: JobOptions{Attempts: attempts, Backoff: backoff}}
+	}
+	decide := func(p retryPolicy, j *Job, err error) decision {
+		GinkgoHelper()
+		d, policyErr := p.decide(j, err)
+		Expect(policyErr).NotTo(HaveOccurred())
+		return d
+	}
+
+	It("completes without an error, whatever attempts are left", func() {
+		Expect(decide(retryPolicy{}, job(5, 1, nil), nil)).To(Equal(decision{action: complete}))
+	})
+
+	DescribeTable("counts attempts", func(made, attempts int, want action) {
+		Expect(decide(retryPolicy{}, job(made, attempts, nil), boom)).To(Equal(decision{action: want}))
+	},
+		Entry("no number of attempts means one", 0, 0, fail),
+		Entry("one attempt means one", 0, 1, fail),
+		Entry("the first of two is tried again at once", 0, 2, retryNow),
+		Entry("the second of two is the last", 1, 2, fail),
+		Entry("the second of three is tried again", 1, 3, retryNow),
+		Entry("more made than allowed is the last", 9, 3, fail),
+	)
+
+	It("waits as the backoff says, which counts the attempt that just failed", func() {
+		Expect(decide(retryPolicy{}, job(0, 5, Fixed(time.Second)), boom)).To(Equal(decision{retryLater, time.Second}))
+		Expect(decide(retryPolicy{}, job(2, 5, Exponential(time.Second)), boom)).To(Equal(decision{retryLater, 4 * time.Second}))
+	})
+
+	It("tries again at once with a backoff of zero", func() {
+		Expect(decide(retryPolicy{}, job(0, 5, Fixed(0)), boom)).To(Equal(decision{action: retryNow}))
+	})
+
+	It("uses the policy's chance for jitter", func() {
+		jittered := Fixed(time.Second)
+		jittered.Jitter = 0.5
+		Expect(decide(retryPolicy{chance: 0.5}, job(0, 5, jittered), boom)).To(Equal(decision{retryLater, 750 * time.Millisecond}))
+	})
+
+	It("fails for good with an unrecoverable error, however deep it is wrapped", func() {
+		for _, err := range []error{ErrUnrecoverable, Unrecoverable(boom), fmt.Errorf("while painting: %w", Unrecoverable(boom)), errors.Join(boom, Unrecoverable(nil))} {
+			Expect(decide(retryPolicy{}, job(0, 5, Fixed(time.Second)), err)).To(Equal(decision{action: fail}), err.Error())
+		}
+	})
+
+	It("is no failure when the handler asks for a rate limit, even at the last attempt", func() {
+		for _, err := range []error{ErrRateLimited, RateLimit(time.Second), fmt.Errorf("api: %w", RateLimit(0))} {
+			Expect(decide(retryPolicy{}, job(0, 1, nil), err)).To(Equal(decision{action: limited}), err.Error())
+		}
+	})
+
+	It("leaves the job where the handler says it has moved it", func() {
+		for _, err := range []error{ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren, fmt.Errorf("step 2: %w", ErrMovedToDelayed)} {
+			Expect(decide(retryPolicy{}, job(0, 1, nil), err)).To(Equal(decision{action: alreadyGone}), err.Error())
+		}
+	})
+
+	It("counts starts where the worker bounds them", func() {
+		j := job(0, 10, nil)
+		j.AttemptsStarted = 3
+		Expect(decide(retryPolicy{maxStarted: 3}, j, boom)).To(Equal(decision{action: fail}))
+		Expect(decide(retryPolicy{maxStarted: 4}, j, boom)).To(Equal(decision{action: retryNow}))
+	})
+
+	Describe("a strategy of the worker's own", func() {
+		It("is given what it needs to know", func() {
+			j := job(2, 5, Custom("tide"))
+			policy := retryPolicy{strategy: func(attemptsMade int, kind string, err error, asked *Job) time.Duration {
+				Expect(attemptsMade).To(Equal(3))
+				Expect(kind).To(Equal("tide"))
+				Expect(err).To(BeIdenticalTo(boom))
+				Expect(asked).To(BeIdenticalTo(j))
+				return time.Minute
+			}}
+			Expect(decide(policy, j, boom)).To(Equal(decision{retryLater, time.Minute}))
+		})
+
+		It("fails the job for good with a negative wait", func() {
+			policy := retryPolicy{strategy: func(int, string, error, *Job) time.Duration { return -1 }}
+			Expect(decide(policy, job(0, 5, Custom("tide")), boom)).To(Equal(decision{action: fail}))
+		})
+
+		It("fails the job for good, and says why, where it is missing", func() {
+			d, err := retryPolicy{}.decide(job(0, 5, Custom("tide")), boom)
+			Expect(d).To(Equal(decision{action: fail}))
+			Expect(err).To(MatchError(ContainSubstring("tide")))
+		})
+	})
+
+	Describe("the worker's judgement of an error", func() {
+		judge := func(v Verdict) retryPolicy {
+			return retryPolicy{classify: func(error, *Job) Verdict { return v }}
+		}
+
+		It("transient leaves it to the job's options", func() {
+			Expect(decide(judge(Transient()), job(0, 2, Fixed(time.Second)), boom)).To(Equal(decision{retryLater, time.Second}))
+			Expect(decide(judge(Transient()), job(1, 2, Fixed(time.Second)), boom)).To(Equal(decision{action: fail}))
+		})
+
+		It("permanent fails the job for good", func() {
+			Expect(decide(judge(Permanent()), job(0, 9, nil), boom)).To(Equal(decision{action: fail}))
+		})
+
+		It("retry after goes before the backoff, and makes no attempts of its own", func() {
+			Expect(decide(judge(RetryAfter(time.Hour)), job(0, 9, Fixed(time.Second)), boom)).To(Equal(decision{retryLater, time.Hour}))
+			Expect(decide(judge(RetryAfter(0)), job(0, 9, Fixed(time.Second)), boom)).To(Equal(decision{action: retryNow}))
+			Expect(decide(judge(RetryAfter(time.Hour)), job(0, 1, nil), boom)).To(Equal(decision{action: fail}))
+		})
+
+		It("isn't asked about errors that speak for themselves", func() {
+			asked := retryPolicy{classify: func(error, *Job) Verdict { Fail("it was asked"); return Verdict{} }}
+			for _, err := range []error{nil, ErrRateLimited, ErrMovedToDelayed, Unrecoverable(boom)} {
+				decide(asked, job(0, 9, nil), err)
+			}
+		})
+	})
+})
+
+var _ = Describe("An unrecoverable error", func() {
+	It("has the text and the identity of its reason", func() {
+		err := Unrecoverable(context.DeadlineExceeded)
+		Expect(err).To(MatchError(context.DeadlineExceeded.Error()))
+		Expect(err).To(MatchError(context.DeadlineExceeded))
+		Expect(err).To(MatchError(ErrUnrecoverable))
+		Expect(Unrecoverable(nil)).To(MatchError(ErrUnrecoverable))
+	})
+})

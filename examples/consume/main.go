@@ -1,0 +1,63 @@
+// Consume runs the jobs that a Node service adds:
+//
+//	import { Queue } from 'bullmq';
+//	await new Queue('orders').add('paint', { colour: 'red', coats: 2 });
+//
+// It works until Ctrl-C. Any number of workers may share the queue, in Go and in Node: each job goes
+// to one of them. REDIS_URL says where Redis is.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// Paint is the data of a job named paint; the tags are the names that Node writes.
+type Paint struct {
+	Colour string `json:"colour"`
+	Coats  int    `json:"coats"`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	worker, err := bullmq.NewWorker("orders", handle, &bullmq.WorkerOptions{
+		Connection:  bullmq.URL(os.Getenv("REDIS_URL")), // redis://127.0.0.1:6379 when that is empty
+		Concurrency: 50,                                 // handlers at once, each on a goroutine of its own
+		Name:        "painter",                          // for dashboards; optional
+		Logger:      zerolog.New(os.Stderr),             // silent without
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("waiting for jobs")
+	if err := worker.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// handle is called for each job of the queue, whatever its name.
+func handle(ctx context.Context, job *bullmq.Job) (any, error) {
+	if job.Name != "paint" {
+		return nil, bullmq.Unrecoverable(fmt.Errorf("nobody here can %s", job.Name)) // no second attempt
+	}
+	var paint Paint
+	if err := job.Decode(&paint); err != nil {
+		return nil, bullmq.Unrecoverable(err)
+	}
+	for coat := 1; coat <= paint.Coats; coat++ {
+		if err := job.UpdateProgress(ctx, 100*coat/paint.Coats); err != nil { // Node: queueEvents.on('progress')
+			return nil, err
+		}
+	}
+	fmt.Printf("job %s: %d coats of %s\n", job.ID, paint.Coats, paint.Colour)
+	return map[string]any{"painted": paint.Colour}, nil // Node: job.returnvalue
+}

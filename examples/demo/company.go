@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+// company is everybody who takes part: Redis, a producer and a worker in Node, the same in Go.
+type company struct {
+	server       *redisserver.Server
+	nodeProducer *nodeprocess.Process
+	nodeWorker   *nodeprocess.Process
+	goWorker     *bullmq.Worker
+	working      chan error // of goWorker
+
+	orders *side // Node → Go
+	mails  *side // Go → Node
+
+	heard chan struct{} // closed when all lines of the Node programs have been read
+}
+
+// side is one of the two queues, with who adds to it and who runs its jobs.
+type side struct {
+	name             string
+	producer, worker string // languages
+	jobs             []jobSpec
+
+	queue  *bullmq.Queue
+	events *bullmq.QueueEvents
+	ledger *ledger
+	names  map[string]string // of jobs, by id
+	starts map[string]int    // of jobs, by id
+}
+
+func (c *company) sides() []*side { return []*side{c.orders, c.mails} }
+
+// assemble starts everybody; when it returns, workers wait for jobs and no event will be missed.
+func assemble() (_ *company, err error) {
+	c := &company{working: make(chan error, 1), heard: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			c.dismiss()
+		}
+	}()
+	if c.server, err = redisserver.Start(redisserver.Options{}); err != nil {
+		return nil, err
+	}
+	connection := bullmq.URL(c.server.URL())
+	if c.orders, err = newSide("orders", "Node", "Go", nodeJobs, connection); err != nil {
+		return nil, err
+	}
+	if c.mails, err = newSide("mails", "Go", "Node", goJobs, connection); err != nil {
+		return nil, err
+	}
+	c.nodeProducer, err = nodeprocess.Start("producer.mjs", "-redis", c.server.Addr(), "-queue", c.orders.name)
+	if err != nil {
+		return nil, err
+	}
+	c.nodeWorker, err = nodeprocess.Start("worker.mjs", "-redis", c.server.Addr(), "-queue", c.mails.name,
+		"-name", "Node", "-concurrency", "2", "-sleep", "250")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for _, program := range []*nodeprocess.Process{c.nodeProducer, c.nodeWorker} {
+		if _, err = program.WaitFor(ctx, says("ready")); err != nil {
+			return nil, err
+		}
+	}
+	c.goWorker, err = bullmq.NewWorker(c.orders.name, brew, &bullmq.WorkerOptions{
+		Connection: connection, Name: "Go", Concurrency: 2, ShutdownTimeout: 2 * time.Second,
+		Logger: zerolog.New(os.Stderr).Level(zerolog.ErrorLevel),
+		Events: bullmq.WorkerEvents{
+			Completed: func(*bullmq.Job, any) { c.orders.ledger.worked("completed", true) },
+			Failed: func(job *bullmq.Job, _ error) {
+				c.orders.ledger.worked("failed", job.AttemptsMade >= job.Opts.Attempts)
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	go func() { c.working <- c.goWorker.Run(context.Background()) }()
+	return c, nil
+}
+
+func newSide(name, producer, worker string, jobs []jobSpec, connection bullmq.Connection) (*side, error) {
+	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection})
+	if err != nil {
+		return nil, err
+	}
+	events, err := bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: connection})
+	if err != nil {
+		_ = queue.Close()
+		return nil, err
+	}
+	return &side{
+		name: name, producer: producer, worker: worker, jobs: jobs, queue: queue, events: events,
+		ledger: newLedger(jobs), names: map[string]string{}, starts: map[string]int{},
+	}, nil
+}
+
+// watch hands on the events of the queue until ctx ends.
+func (s *side) watch(ctx context.Context, happened chan<- happening) {
+	for event, err := range s.events.All(ctx) {
+		if err != nil {
+			s.ledger.wrong(err.Error())
+			continue
+		}
+		happened <- happening{s, event}
+	}
+}
+
+// produce adds the jobs of both sides by turns, and takes down what the Node programs say.
+func (c *company) produce(ctx context.Context) {
+	go c.listen()
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for i := range max(len(c.orders.jobs), len(c.mails.jobs)) {
+		if i < len(c.orders.jobs) {
+			job := c.orders.jobs[i]
+			// The producer adds each job that it is sent, with the options as Node spells them.
+			err := c.nodeProducer.Send(map[string]any{"name": job.name, "data": job.data, "opts": job.nodeOptions})
+			c.orders.ledger.note(err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if i < len(c.mails.jobs) {
+			job := c.mails.jobs[i]
+			added, err := c.mails.queue.Add(ctx, job.name, job.data, job.goOptions)
+			c.mails.ledger.note(err)
+			if err == nil {
+				c.mails.ledger.produced(added.ID)
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	c.orders.ledger.note(c.nodeProducer.CloseInput())
+}
+
+// listen takes down what the Node producer has added and the Node worker has run.
+func (c *company) listen() {
+	defer close(c.heard)
+	for line := range c.nodeProducer.Lines() {
+		said := read(line)
+		if said.Event == "added" {
+			c.orders.ledger.produced(said.ID)
+		}
+	}
+	for line := range c.nodeWorker.Lines() {
+		switch said := read(line); said.Event {
+		case "completed":
+			c.mails.ledger.worked(said.Event, true)
+		case "failed":
+			c.mails.ledger.worked(said.Event, said.Final)
+		case "error":
+			c.mails.ledger.wrong("the Node worker says: " + said.Message)
+		}
+	}
+}
+
+// endWork stops workers and producers; afterwards nothing more is entered into the ledgers.
+func (c *company) endWork() {
+	c.nodeProducer.Stop()
+	c.nodeWorker.Stop()
+	<-c.heard
+	_ = c.goWorker.Close()
+	c.orders.ledger.note(<-c.working)
+}
+
+// dismiss ends whoever is still there.
+func (c *company) dismiss() {
+	if c.goWorker != nil {
+		_ = c.goWorker.Close()
+	}
+	for _, program := range []*nodeprocess.Process{c.nodeProducer, c.nodeWorker} {
+		if program != nil {
+			program.Kill()
+		}
+	}
+	for _, side := range c.sides() {
+		if side != nil {
+			_ = side.events.Close()
+			_ = side.queue.Close()
+		}
+	}
+	if c.server != nil {
+		c.server.Close()
+	}
+}
+
+// brew is the Go worker's handler. It does what interop/node/worker.mjs does: a job fails while its
+// attempt's number is below what its data says.
+func brew(ctx context.Context, job *bullmq.Job) (any, error) {
+	var data jobData
+	if err := job.Decode(&data); err != nil {
+		return nil, err
+	}
+	for _, percent := range []int{50, 100} {
+		select {
+		case <-time.After(125 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		attempt := job.AttemptsMade + 1
+		if attempt < data.FailUntilAttempt {
+			return nil, fmt.Errorf("attempt %d fails as the job's data says", attempt)
+		}
+		if err := job.UpdateProgress(ctx, percent); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]string{"by": "Go"}, nil
+}
+
+// remark is a line of the Node programs.
+type remark struct {
+	Event, ID, Message string
+	Final              bool
+}
+
+func read(line nodeprocess.Line) (said remark) {
+	if err := line.Decode(&said); err != nil {
+		said = remark{Event: "error", Message: err.Error()}
+	}
+	return said
+}
+
+func says(event string) func(nodeprocess.Line) bool {
+	return func(line nodeprocess.Line) bool { return strings.EqualFold(read(line).Event, event) }
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("the demo's ledger", func() {
+	// One job that completes, one that fails after a retry, one that another stands for.
+	var l *ledger
+	held := map[bullmq.State]int64{bullmq.Completed: 1, bullmq.Failed: 1, bullmq.Waiting: 0}
+
+	BeforeEach(func() {
+		l = newLedger([]jobSpec{{name: "a"}, {name: "b", retries: 1, fails: true}, {name: "c", dropped: true}})
+		for _, id := range []string{"1", "2", "1"} {
+			l.produced(id)
+		}
+		for _, event := range []bullmq.EventType{"added", "active", "completed", "added", "active"} {
+			l.happened(event, false)
+		}
+		l.happened(bullmq.EventActive, true)
+		l.worked("completed", true)
+		l.worked("failed", false)
+		l.worked("failed", true)
+	})
+
+	It("finds no fault when all say what must be", func() {
+		Expect(l.done()).To(BeFalse())
+		l.happened(bullmq.EventFailed, true)
+		Expect(l.done()).To(BeTrue())
+		Expect(l.faults("q", held)).To(BeEmpty())
+	})
+
+	It("names who says something else", func() {
+		Expect(l.faults("q", held)).To(ConsistOf("q: the events: 0 failed, not 1"))
+	})
+
+	It("sees a job that ran twice", func() {
+		l.happened(bullmq.EventFailed, true)
+		l.happened(bullmq.EventActive, true)
+		l.worked("completed", true)
+		Expect(l.faults("q", held)).To(ConsistOf("q: the worker: 2 completed, not 1", "q: the events: 2 retried, not 1"))
+	})
+
+	It("sees a job that Redis still holds", func() {
+		l.happened(bullmq.EventFailed, true)
+		Expect(l.faults("q", map[bullmq.State]int64{bullmq.Completed: 1, bullmq.Failed: 1, bullmq.Active: 1})).
+			To(ConsistOf("q: Redis: 1 active, not 0"))
+	})
+
+	It("takes anything that went wrong beside for a fault", func() {
+		l.happened(bullmq.EventFailed, true)
+		l.wrong("the Node worker is gone")
+		Expect(l.faults("q", held)).To(ConsistOf("q: the Node worker is gone"))
+	})
+})

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strings"
+	"unicode"
+)
+
+// wide are the characters that take two cells of a terminal, as far as the demo shows any: scripts of
+// East Asia, their punctuation and fullwidth forms, and emoji.
+var wide = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
+	{
+		R16: []unicode.Range16{{Lo: 0x3000, Hi: 0x303e, Stride: 1}, {Lo: 0xff01, Hi: 0xff60, Stride: 1}},
+		R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, {Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1}, {Lo: 0x1f900, Hi: 0x1faff, Stride: 1}},
+	},
+}
+
+// cells is how many cells of a terminal a character takes.
+func cells(r rune) int {
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Cc):
+		return 0
+	case unicode.In(r, wide...):
+		return 2
+	}
+	return 1
+}
+
+func width(text string) int {
+	sum := 0
+	for _, r := range text {
+		sum += cells(r)
+	}
+	return sum
+}
+
+// fit makes a text exactly so many cells wide: cut with an ellipsis, or filled with spaces.
+func fit(text string, size int, right bool) string {
+	if width(text) > size {
+		var cut strings.Builder
+		used := 0
+		for _, r := range text {
+			if used+cells(r) > size-1 {
+				break
+			}
+			cut.WriteRune(r)
+			used += cells(r)
+		}
+		text = cut.String() + "…"
+	}
+	space := strings.Repeat(" ", max(size-width(text), 0))
+	if right {
+		return space + text
+	}
+	return text + space
+}

@@ -1,0 +1,170 @@
+package examples_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+func TestExamples(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Examples")
+}
+
+// programs is where the examples have been built; redis is what those that need one use.
+var (
+	programs string
+	redis    *redisserver.Server
+)
+
+var _ = BeforeSuite(func() {
+	programs = GinkgoT().TempDir()
+	output, err := exec.Command("go", "build", "-o", programs+"/", "./...").CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+	redis, err = redisserver.Start(redisserver.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(redis.Close)
+})
+
+// run starts an example against the suite's Redis, with further environment NAME=value.
+func run(name string, arguments []string, environment ...string) *gexec.Session {
+	GinkgoHelper()
+	command := exec.Command(filepath.Join(programs, name), arguments...)
+	command.Env = append(append(os.Environ(), "REDIS_URL="+redis.URL()), environment...)
+	session, err := gexec.Start(command, io.Discard, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { session.Kill().Wait(10 * time.Second) })
+	return session
+}
+
+// node starts one of the Node programs on a queue.
+func node(script, queue string, arguments ...string) *nodeprocess.Process {
+	GinkgoHelper()
+	process, err := nodeprocess.Start(script, append([]string{"-redis", redis.Addr(), "-queue", queue}, arguments...)...)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(process.Stop)
+	return process
+}
+
+// nodeAdds adds jobs from Node and waits until they are in.
+func nodeAdds(ctx SpecContext, queue string, jobs ...map[string]any) {
+	GinkgoHelper()
+	producer := node("producer.mjs", queue)
+	for _, job := range jobs {
+		Expect(producer.Send(job)).To(Succeed())
+	}
+	Expect(producer.CloseInput()).To(Succeed())
+	Expect(producer.Wait(ctx)).To(BeZero(), producer.Stderr())
+}
+
+const patience = 20 * time.Second
+
+var _ = Describe("the examples", func() {
+	It("quickstart runs without Redis and Node, and ends by itself", func() {
+		session := run("quickstart", nil, "PATH=", "REDIS_URL=")
+		Eventually(session, patience).Should(gexec.Exit(0))
+		Expect(session.Out).To(gbytes.Say(`cooks soufflé, attempt 2`))
+		Expect(session.Out).To(gbytes.Say(`completed \{"served":"ice cream"\}`))
+		Expect(session.Out).To(gbytes.Say(`all four dishes are served`))
+	})
+
+	It("consume runs what Node adds, tail tells of it, and both end at a signal", func(ctx SpecContext) {
+		tail := run("tail", []string{"orders", "0-0"})
+		consume := run("consume", nil)
+		nodeAdds(ctx, "orders",
+			map[string]any{"name": "paint", "data": map[string]any{"colour": "red", "coats": 2}},
+			map[string]any{"name": "sand", "opts": map[string]any{"attempts": 3}})
+		Eventually(consume.Out, patience).Should(gbytes.Say(`2 coats of red`))
+		Eventually(tail.Out, patience).Should(gbytes.Say(`failed: nobody here can sand|completed with \{"painted":"red"\}`))
+		Eventually(tail.Out, patience).Should(gbytes.Say(`failed: nobody here can sand|completed with \{"painted":"red"\}`))
+		Eventually(consume.Interrupt(), patience).Should(gexec.Exit(0))
+		Eventually(tail.Interrupt(), patience).Should(gexec.Exit(0))
+		Expect(tail.Out).To(gbytes.Say(`go on after \d+-\d+`))
+	})
+
+	It("produce adds jobs that a Node worker runs", func(ctx SpecContext) {
+		worker := node("worker.mjs", "mail", "-concurrency", "10")
+		Eventually(run("produce", nil), patience).Should(gexec.Exit(0))
+		for range 506 { // all but the delayed one
+			_, err := worker.WaitFor(ctx, func(line nodeprocess.Line) bool {
+				var said struct {
+					Event string
+					Data  struct{ To string }
+				}
+				return line.Decode(&said) == nil && said.Event == "completed" && said.Data.To != ""
+			})
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}, SpecTimeout(60*time.Second))
+
+	It("results tells a result from a failure", func() {
+		session := run("results", nil)
+		Eventually(session, patience).Should(gexec.Exit(0))
+		Expect(session.Out).To(gbytes.Say(`84 / 2 = 42`))
+		Expect(session.Out).To(gbytes.Say(`1 / 0 fails: panic: runtime error: integer divide by zero`))
+	})
+
+	It("retries ends each job as its error deserves", func() {
+		session := run("retries", nil)
+		Eventually(session, patience).Should(gexec.Exit(0))
+		output := string(session.Out.Contents())
+		Expect(output).To(ContainSubstring(`flaky        ends with "ok"`))
+		Expect(output).To(ContainSubstring("hopeless     attempt 1 of 3"))
+		Expect(output).To(ContainSubstring("not-found    attempt 1 of 3"))
+		Expect(output).NotTo(MatchRegexp("(hopeless|not-found) +attempt 2"))
+		Expect(output).To(ContainSubstring(`overloaded   ends with "ok"`))
+	})
+
+	It("ratelimit holds the queue back", func() {
+		begun := time.Now()
+		session := run("ratelimit", nil)
+		Eventually(session, patience).Should(gexec.Exit(0))
+		Expect(time.Since(begun)).To(BeNumerically(">", 3500*time.Millisecond))
+		Expect(session.Out).To(gbytes.Say(`is told to wait`))
+	})
+
+	It("shutdown loses no job at a signal", func() {
+		session := run("shutdown", nil)
+		Eventually(session.Out, patience).Should(gbytes.Say(`sleeps for 1m0s`))
+		Eventually(session.Terminate(), patience).Should(gexec.Exit(0))
+		output := string(session.Out.Contents())
+		Expect(output).To(ContainSubstring("job 1 is done"))
+		Expect(output).To(ContainSubstring("job 3 stops: bullmq: the worker shuts down"))
+		Expect(output).To(ContainSubstring("every job is done or back in the queue"))
+	})
+
+	It("manual takes jobs one by one and ends at a signal", func(ctx SpecContext) {
+		nodeAdds(ctx, "orders", map[string]any{"name": "first"}, map[string]any{"name": "second"})
+		session := run("manual", nil)
+		Eventually(session.Out, patience).Should(gbytes.Say(`\(first\): part 3 of 3`))
+		Eventually(session.Out, patience).Should(gbytes.Say(`\(second\): part 3 of 3`))
+		Eventually(session.Signal(syscall.SIGINT), patience).Should(gexec.Exit(0))
+	})
+
+	It("demo shows plain lines without a terminal, and ends within 15 s because all accounts agree", func() {
+		session := run("demo", nil)
+		Eventually(session, 15*time.Second).Should(gexec.Exit(0))
+		Expect(string(session.Out.Contents())).NotTo(ContainSubstring("\x1b"))
+		Expect(session.Out).To(gbytes.Say(`orders: 7 added by Node; run by Go: 6 completed, 1 failed, 3 retried`))
+		Expect(session.Out).To(gbytes.Say(`mails: 8 added by Go; run by Node: 7 completed, 1 failed, 2 retried`))
+		Expect(session.Out).To(gbytes.Say(`right: the ledger adds up`))
+	})
+
+	It("demo says what is missing and fails where it can't run", func() {
+		session := run("demo", nil, redisserver.BinaryVariable+"=no-such-redis-server")
+		Eventually(session, patience).Should(gexec.Exit(1))
+		Expect(session.Err).To(gbytes.Say(redisserver.BinaryVariable))
+	})
+})

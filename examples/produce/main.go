@@ -1,0 +1,69 @@
+// Produce adds jobs that a Node worker runs:
+//
+//	import { Worker } from 'bullmq';
+//	new Worker('mail', async job => { console.log(job.name, job.data.to); });
+//
+// It shows the options that are used most. Times are time.Duration; on the wire they become milliseconds.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// Mail is the data of the jobs: job.data.to and job.data.text in Node.
+type Mail struct {
+	To   string `json:"to"`
+	Text string `json:"text"`
+}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	queue, err := bullmq.NewQueue("mail", &bullmq.QueueOptions{
+		Connection: bullmq.URL(os.Getenv("REDIS_URL")), // redis://127.0.0.1:6379 when that is empty
+		// What holds for every job that says nothing else.
+		DefaultJobOptions: &bullmq.JobOptions{
+			Attempts: 3, Backoff: bullmq.Exponential(time.Second), // waits 1 s, then 2 s
+			RemoveOnComplete: bullmq.KeepFor(time.Hour, 1000, 0), // for an hour, the newest 1000
+			RemoveOnFail:     bullmq.KeepLast(5000),
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+
+	for _, options := range []*bullmq.JobOptions{
+		nil,                      // in its turn
+		{Delay: 5 * time.Second}, // not before that
+		{Priority: 10},           // after all jobs without a priority; 1 goes before 10
+		{LIFO: true},             // next, before all others
+		{JobID: "welcome-ada"},   // once: while that job exists, adding it again adds nothing
+		{Attempts: 5, Backoff: bullmq.Fixed(time.Minute)},                   // instead of the default
+		{Deduplication: &bullmq.Deduplication{ID: "ada", TTL: time.Minute}}, // one a minute
+	} {
+		job, err := queue.Add(ctx, "welcome", Mail{To: "ada@example.org", Text: "hello"}, options)
+		if err != nil {
+			// Redis may have taken the job although its answer was lost. With a JobID it is safe to add again.
+			log.Fatal(err)
+		}
+		fmt.Printf("added job %s with options %s\n", job.ID, job.RawOpts)
+	}
+
+	// Many at once: one round trip for each thousand.
+	bulk := make([]bullmq.BulkJob, 500)
+	for i := range bulk {
+		bulk[i] = bullmq.BulkJob{Name: "newsletter", Data: Mail{To: fmt.Sprintf("reader%d@example.org", i), Text: "news"}}
+	}
+	jobs, err := queue.AddBulk(ctx, bulk)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("added %d more, from job %s to job %s\n", len(jobs), jobs[0].ID, jobs[len(jobs)-1].ID)
+}

@@ -1,0 +1,61 @@
+// Ratelimit holds a queue back for the sake of something that its jobs talk to, in two ways:
+// a Limiter says beforehand how many jobs may start in a time, over all workers of the queue, and a
+// handler that is told "too many requests" stops the whole queue for as long as it was asked to.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	queue, err := bullmq.NewQueue("lookups", &bullmq.QueueOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+	const count = 8
+	for range count {
+		if _, err := queue.Add(ctx, "lookup", nil, nil); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	begun, done := time.Now(), make(chan struct{}, count)
+	var calls atomic.Int64
+	worker, err := bullmq.NewWorker("lookups", func(_ context.Context, job *bullmq.Job) (any, error) {
+		at := time.Since(begun).Truncate(10 * time.Millisecond)
+		if calls.Add(1) == 4 { // say, the answer was 429 with Retry-After: 2
+			fmt.Printf("%6v  job %s is told to wait for 2 s, and so do all others\n", at, job.ID)
+			return nil, bullmq.RateLimit(2 * time.Second) // no attempt is used; the job runs first afterwards
+		}
+		fmt.Printf("%6v  job %s runs\n", at, job.ID)
+		return nil, nil
+	}, &bullmq.WorkerOptions{
+		Connection: connection, Concurrency: 10,
+		// Every worker of the queue should have the same one. Without any, RateLimit isn't obeyed.
+		Limiter: &bullmq.Limiter{Max: 3, Duration: time.Second},
+		Events:  bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) { done <- struct{}{} }},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = worker.Run(ctx) }()
+	defer worker.Close()
+	for range count {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			log.Fatal(ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,89 @@
+// Retries shows who decides whether a failed job is tried again, and when:
+//
+//   - the job, by its Attempts and Backoff, as its producer wished;
+//   - the handler, by the error that it returns: Unrecoverable ends it whatever attempts are left;
+//   - the worker, by Classify, which judges the errors of libraries that know nothing of jobs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// httpError stands for what some HTTP client returns.
+type httpError struct{ status int }
+
+func (e httpError) Error() string { return http.StatusText(e.status) }
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	worker, err := bullmq.NewWorker("calls", call, &bullmq.WorkerOptions{
+		Connection: connection, Concurrency: 4, Classify: classify,
+		Events: bullmq.WorkerEvents{Failed: func(job *bullmq.Job, err error) {
+			fmt.Printf("%-12s attempt %d of %d: %v\n", job.Name, job.AttemptsMade, job.Opts.Attempts, err)
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = worker.Run(ctx) }()
+	defer worker.Close()
+	queue, err := bullmq.NewQueue("calls", &bullmq.QueueOptions{
+		Connection: connection,
+		DefaultJobOptions: &bullmq.JobOptions{
+			Attempts: 3, // the first one counts
+			// 100 ms, then 200 ms; half of it by chance, so that jobs that fail together don't come back together
+			Backoff: &bullmq.Backoff{Type: "exponential", Delay: 100 * time.Millisecond, Jitter: 0.5},
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+
+	for _, name := range []string{"flaky", "hopeless", "not-found", "overloaded"} {
+		job, err := queue.Add(ctx, name, nil, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		value, err := job.Wait(ctx, queue)
+		fmt.Printf("%-12s ends with %s, %v\n\n", name, value, err)
+	}
+}
+
+func call(_ context.Context, job *bullmq.Job) (any, error) {
+	switch {
+	case job.Name == "hopeless":
+		return nil, bullmq.Unrecoverable(errors.New("the customer is gone"))
+	case job.Name == "not-found":
+		return nil, httpError{http.StatusNotFound}
+	case job.Name == "overloaded" && job.AttemptsMade == 0:
+		return nil, httpError{http.StatusServiceUnavailable}
+	case job.AttemptsMade < 2:
+		return nil, errors.New("connection reset")
+	}
+	return "ok", nil
+}
+
+// classify judges what the handler returned. Transient, the zero Verdict, leaves it to the job.
+func classify(err error, _ *bullmq.Job) bullmq.Verdict {
+	var answer httpError
+	switch {
+	case !errors.As(err, &answer):
+		return bullmq.Transient()
+	case answer.status == http.StatusServiceUnavailable:
+		return bullmq.RetryAfter(time.Second) // as long as the server asked for
+	case answer.status >= 400 && answer.status < 500:
+		return bullmq.Permanent()
+	}
+	return bullmq.Transient()
+}

@@ -1,0 +1,30 @@
+package cron_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/cron"
+)
+
+func TestCron(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "cron")
+}
+
+func zoneNamed(name string) *time.Location {
+	GinkgoHelper()
+	zone, err := cron.LoadZone(name)
+	Expect(err).NotTo(HaveOccurred())
+	return zone
+}
+
+func instant(text string) time.Time {
+	GinkgoHelper()
+	at, err := time.Parse(time.RFC3339, text)
+	Expect(err).NotTo(HaveOccurred())
+	return at
+}

@@ -1,0 +1,128 @@
+// Does for a test what the library can do and the other programs don't: the operations of the parity protocol,
+// and those below, several at once, each answered when it is done.
+//
+//   node probe.mjs -redis HOST:PORT [-prefix bull] [-bullmq 6|5]
+//
+// It writes {"event":"ready"}, then takes {"id":1,"op":"…","args":{…}} and answers {"id":1,"result":…} or
+// {"id":1,"error":{"message":"…","code":-2}}. It ends when its standard input does, or on SIGTERM.
+
+import { Redis } from 'ioredis';
+
+import { connectionOptions, readFlags } from './flags.mjs';
+import { loadLibrary } from './library.mjs';
+import { readLines, writeLine } from './lines.mjs';
+import { carryOut } from './operations.mjs';
+import { Session } from './session.mjs';
+
+const flags = readFlags({ redis: '127.0.0.1:6379', prefix: 'bull', bullmq: '6' });
+const bullmq = await loadLibrary(flags.bullmq);
+const connection = connectionOptions(flags.redis);
+const session = new Session({ bullmq, connection, prefix: flags.prefix });
+
+/** The results that are waited for, by queue: {events, results}, results being promises by job id. */
+const awaited = new Map();
+
+const more = {
+  /** Everything that a job says of itself; what it doesn't say (undefined) is left out. */
+  async record({ queue: name, id }) {
+    const queue = await session.queue(name);
+    const job = await queue.getJob(id);
+    if (!job) {
+      return null;
+    }
+    return {
+      ...Object.fromEntries(Object.entries(job.toJSON())),
+      progress: job.progress,
+      returnvalue: job.returnvalue,
+      stacktrace: job.stacktrace,
+      failedReason: job.failedReason,
+      processedBy: job.processedBy,
+      attemptsMade: job.attemptsMade,
+      attemptsStarted: job.attemptsStarted,
+      stalledCounter: job.stalledCounter,
+      state: await job.getState(),
+      logs: (await queue.getJobLogs(id)).logs,
+    };
+  },
+
+  /** The names of the connections that getWorkers and getQueueEvents find. */
+  async workers({ queue }) {
+    return (await (await session.queue(queue)).getWorkers()).map(client => client.rawname);
+  },
+  async eventReaders({ queue }) {
+    return (await (await session.queue(queue)).getQueueEvents()).map(client => client.rawname);
+  },
+
+  /** Starts to wait for the results of jobs (waitUntilFinished), and answers once nothing can be missed. */
+  async listen({ queue: name, ids, ttl = 60000 }) {
+    const queue = await session.queue(name);
+    const events = await listener(name);
+    const results = awaited.get(name).results;
+    for (const id of ids) {
+      const job = new bullmq.Job(queue, '', {}, {}, id);
+      results.set(id, job.waitUntilFinished(events, ttl).then(
+        returnvalue => ({ returnvalue: returnvalue ?? null }),
+        error => ({ error: error.message }),
+      ));
+    }
+    // Each has sent its question over the queue's connection by the next turn; this answer comes after theirs.
+    await new Promise(resolve => setImmediate(resolve));
+    await queue.getVersion();
+    return results.size;
+  },
+
+  /** What those waits came to: {id: {returnvalue} or {error}}. */
+  async results({ queue }) {
+    const { results } = awaited.get(queue);
+    return Object.fromEntries(
+      await Promise.all([...results].map(async ([id, result]) => [id, await result])));
+  },
+
+  /** Publishes an event of one's own. */
+  async publish({ queue, event }) {
+    const producer = new bullmq.QueueEventsProducer(queue, session.options());
+    await producer.publishEvent(event);
+    return null;
+  },
+};
+
+/** One QueueEvents a queue, which reads on from the stream's last entry now. */
+async function listener(name) {
+  if (!awaited.has(name)) {
+    const redis = new Redis(connection);
+    const [last] = await redis.xrevrange(`${flags.prefix}:${name}:events`, '+', '-', 'COUNT', 1);
+    redis.disconnect();
+    const events = new bullmq.QueueEvents(name, {
+      ...session.options({ own: true }),
+      lastEventId: last?.[0] ?? '0-0',
+    });
+    events.setMaxListeners(0);
+    events.on('error', error => process.stderr.write(`${error.stack}\n`));
+    await events.waitUntilReady();
+    awaited.set(name, { events, results: new Map() });
+  }
+  return awaited.get(name).events;
+}
+
+async function answer({ id, op, args = {} }) {
+  try {
+    const result = Object.hasOwn(more, op) ? await more[op](args) : await carryOut(session, op, args);
+    writeLine({ id, result: result ?? null });
+  } catch (error) {
+    const { message, code } = error;
+    writeLine({ id, error: typeof code === 'number' ? { message, code } : { message } });
+  }
+}
+
+process.once('SIGTERM', () => process.stdin.destroy());
+writeLine({ event: 'ready' });
+try {
+  for await (const instruction of readLines()) {
+    void answer(instruction);
+  }
+} catch {
+  // standard input was taken away
+}
+await Promise.all([...awaited.values()].map(({ events }) => events.close()));
+await session.close();
+process.exit(0);

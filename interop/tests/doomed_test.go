@@ -1,0 +1,5 @@
+package tests
+
+const doomedVariable = "INTEROP_DOOMED_WORKER"
+
+func workUntilKilled() {}

@@ -1,0 +1,133 @@
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+func newGoQueue(name string) *bullmq.Queue {
+	GinkgoHelper()
+	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection()})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(queue.Close)
+	return queue
+}
+
+// produceFromGo adds the jobs with Go, every other hundred in one AddBulk, the
+// others one by one.
+func produceFromGo(l *ledger, jobs []bullmq.BulkJob) {
+	GinkgoHelper()
+	queue := newGoQueue(l.queue)
+	ctx := within(60 * time.Second)
+	for from := 0; from < len(jobs); from += 100 {
+		batch := jobs[from:min(from+100, len(jobs))]
+		if from%200 == 0 {
+			made, err := queue.AddBulk(ctx, batch)
+			Expect(err).NotTo(HaveOccurred())
+			for i, job := range made {
+				l.noteAdded(job.ID, batch[i].Name, stringified(batch[i].Data), job.RawOpts)
+			}
+			continue
+		}
+		for _, b := range batch {
+			job, err := queue.Add(ctx, b.Name, b.Data, b.Options)
+			Expect(err).NotTo(HaveOccurred())
+			l.noteAdded(job.ID, b.Name, stringified(b.Data), job.RawOpts)
+		}
+	}
+}
+
+// goWorker is a worker of this SDK at work.
+type goWorker struct {
+	*bullmq.Worker
+	stop func() // returns when Run has
+}
+
+// runGoWorker runs a worker until the spec ends or it is stopped.
+func runGoWorker(queue string, handler bullmq.Handler, options bullmq.WorkerOptions) *goWorker {
+	GinkgoHelper()
+	options.Connection = connection()
+	options.Logger = zerolog.New(GinkgoWriter).With().Timestamp().Logger()
+	worker, err := bullmq.NewWorker(queue, handler, &options)
+	Expect(err).NotTo(HaveOccurred())
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			Fail(fmt.Sprintf("the Go worker of %s ended with %v", queue, err))
+		}
+	})
+	DeferCleanup(stop)
+	return &goWorker{worker, stop}
+}
+
+// workInGo runs a worker that does what worker.mjs does, and keeps the ledger.
+func workInGo(l *ledger, name string, options bullmq.WorkerOptions) *goWorker {
+	GinkgoHelper()
+	options.Name = name
+	if options.Concurrency == 0 {
+		options.Concurrency = 20
+	}
+	end := func(job *bullmq.Job, failed bool, value string) {
+		l.noteEnded(job.ID, ended{by: name, failed: failed, value: value})
+	}
+	options.Events.Completed = func(job *bullmq.Job, _ any) { end(job, false, string(job.ReturnValue)) }
+	options.Events.Failed = func(job *bullmq.Job, err error) {
+		if job.AttemptsMade >= job.Opts.Attempts {
+			end(job, true, err.Error())
+		}
+	}
+	options.Events.Error = func(err error) { l.noteFault(err.Error()) }
+	return runGoWorker(l.queue, func(_ context.Context, job *bullmq.Job) (any, error) {
+		l.noteStarted(job.ID, started{by: name, attemptsMade: job.AttemptsMade, name: job.Name, data: string(job.Data)})
+		var data payload
+		if err := job.Decode(&data); err != nil {
+			return nil, err
+		}
+		if attempt := job.AttemptsMade + 1; attempt < data.FailUntilAttempt {
+			return nil, fmt.Errorf("attempt %d fails as the job's data says", attempt)
+		}
+		return object{"by": name, "sequence": data.Sequence}, nil
+	}, options)
+}
+
+// returning is a handler that always returns the value.
+func returning(value any) bullmq.Handler {
+	return func(context.Context, *bullmq.Job) (any, error) { return value, nil }
+}
+
+// failing is a handler that always fails.
+func failing(reason string) bullmq.Handler {
+	return func(context.Context, *bullmq.Job) (any, error) { return nil, errorText(reason) }
+}
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
+
+// readJob reads a job as Go sees it.
+func readJob(queue *bullmq.Queue, id string) *bullmq.Job {
+	GinkgoHelper()
+	job, err := queue.Job(soon(), id)
+	Expect(err).NotTo(HaveOccurred())
+	return job
+}
+
+// stateOf is for Eventually: where a job stands.
+func stateOf(queue *bullmq.Queue, id string) func() (bullmq.State, error) {
+	ctx := soon()
+	return func() (bullmq.State, error) { return queue.JobState(ctx, id) }
+}
+
+func rawJSON(text string) json.RawMessage { return json.RawMessage(text) }

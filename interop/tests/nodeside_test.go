@@ -1,0 +1,91 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+)
+
+// produceFromNode has Node add a mix of jobs, one by one, or several in a call
+// where bulk is above 0.
+func produceFromNode(l *ledger, line string, count, seed, bulk int) {
+	GinkgoHelper()
+	process := startNode("producer.mjs", "-queue", l.queue, "-bullmq", line,
+		"-generate", strconv.Itoa(count), "-seed", strconv.Itoa(seed), "-bulk", strconv.Itoa(bulk))
+	_, err := process.WaitFor(within(60*time.Second), func(line nodeprocess.Line) bool {
+		var said struct {
+			Event, ID, Name string
+			Data, Opts      json.RawMessage
+		}
+		if err := line.Decode(&said); err != nil {
+			l.noteFault(err.Error())
+		}
+		if said.Event == "added" {
+			l.noteAdded(said.ID, said.Name, string(said.Data), said.Opts)
+		}
+		return said.Event == "done"
+	})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// nodeWorker is worker.mjs at work.
+type nodeWorker struct {
+	*nodeprocess.Process
+	stop func() // lets running jobs finish
+}
+
+// workInNode runs a worker in Node that keeps the ledger.
+func workInNode(l *ledger, name, line string, arguments ...string) *nodeWorker {
+	GinkgoHelper()
+	process := startNode("worker.mjs",
+		append([]string{"-queue", l.queue, "-bullmq", line, "-name", name, "-concurrency", "20"}, arguments...)...)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for line := range process.Lines() {
+			l.noteLine(name, line)
+		}
+	}()
+	stop := sync.OnceFunc(func() {
+		if code := process.Stop(); code != 0 {
+			l.noteFault(fmt.Sprintf("worker %s ended with status %d: %s", name, code, process.Stderr()))
+		}
+		<-read
+	})
+	return &nodeWorker{process, stop}
+}
+
+// noteLine takes in what a Node worker says.
+func (l *ledger) noteLine(by string, line nodeprocess.Line) {
+	var said struct {
+		Event, ID, Name, Reason, Message string
+		Data, ReturnValue                json.RawMessage
+		AttemptsMade                     int
+		Final                            bool
+	}
+	if err := line.Decode(&said); err != nil {
+		l.noteFault(err.Error())
+		return
+	}
+	switch said.Event {
+	case "started":
+		l.noteStarted(said.ID, started{by: by, attemptsMade: said.AttemptsMade, name: said.Name, data: string(said.Data)})
+	case "completed":
+		l.noteEnded(said.ID, ended{by: by, value: string(said.ReturnValue)})
+	case "failed":
+		if said.Final {
+			l.noteEnded(said.ID, ended{by: by, failed: true, value: said.Reason})
+		}
+	case "stalled":
+		l.noteFault("job " + said.ID + " stalled")
+	case "error":
+		l.noteFault(by + ": " + said.Message)
+	}
+}

@@ -1,0 +1,110 @@
+// Package tests holds the suites in which real Node.js processes, with the npm
+// package bullmq, and this SDK share queues on a real Redis. Each spec has
+// queues of its own. What a spec says of Node is what bullmq 6.7.0 does there,
+// unless it names 5.81.5.
+package tests
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(doomedVariable) != "" {
+		workUntilKilled()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestInterop(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(20 * time.Second)
+	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
+	RunSpecs(t, "Node and Go on one queue")
+}
+
+var (
+	server *redisserver.Server
+	redis  rueidis.Client // to look at what stands in Redis
+	node   *probe         // bullmq 6.7.0, for what a spec asks of it by itself
+)
+
+var _ = BeforeSuite(func() {
+	var err error
+	server, err = redisserver.Start(redisserver.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(server.Close)
+	redis, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(redis.Close)
+	node = startProbe()
+})
+
+var queues atomic.Int64
+
+// newQueueName is a name that no other spec uses.
+func newQueueName() string { return fmt.Sprintf("orders-%d", queues.Add(1)) }
+
+func connection() bullmq.Connection { return bullmq.URL(server.URL()) }
+
+// within ends with the spec, and after a time at the latest.
+func within(limit time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	DeferCleanup(cancel)
+	return ctx
+}
+
+// soon is the context of calls that take no time.
+func soon() context.Context { return within(20 * time.Second) }
+
+// ask sends one command to Redis.
+func ask(words ...string) rueidis.RedisResult {
+	return redis.Do(soon(), redis.B().Arbitrary(words...).Build())
+}
+
+// stored is a field of a job's hash, byte for byte, and whether it is there.
+func stored(queue, id, field string) (string, bool) {
+	GinkgoHelper()
+	text, err := ask("HGET", "bull:"+queue+":"+id, field).ToString()
+	if rueidis.IsRedisNil(err) {
+		return "", false
+	}
+	Expect(err).NotTo(HaveOccurred())
+	return text, true
+}
+
+// locks are the keys of all locks that are left in a queue.
+func locks(queue string) []string {
+	GinkgoHelper()
+	keys, err := ask("KEYS", "bull:"+queue+":*:lock").AsStrSlice()
+	Expect(err).NotTo(HaveOccurred())
+	return keys
+}
+
+// lastEvent is the id of the last entry of a queue's stream.
+func lastEvent(queue string) string {
+	GinkgoHelper()
+	entries, err := redis.Do(soon(), redis.B().Xrevrange().Key("bull:"+queue+":events").End("+").Start("-").Count(1).Build()).AsXRange()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(entries).To(HaveLen(1), "the events stream of %s is empty", queue)
+	return entries[0].ID
+}
+
+// number reads a whole number that Redis keeps as text; 0 for none.
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
