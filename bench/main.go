@@ -14,8 +14,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		exitOn(serveWorker(os.Args[2], os.Args[3]))
+	if len(os.Args) == 4 { // one of the programs that are measured
+		exitOn(serveRole(os.Args[1], os.Args[2], os.Args[3]))
 		return
 	}
 	rounds := flag.Int("rounds", 3, "rounds of each measurement")
@@ -39,7 +39,7 @@ func measure(rounds int, write bool) error {
 	for round := range rounds {
 		for _, side := range sides {
 			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, rounds, side.name)
-			if err := side.round(server.URL()); err != nil {
+			if err := side.round(); err != nil {
 				return fmt.Errorf("%s: %w", side.name, err)
 			}
 		}

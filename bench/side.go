@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,17 +11,21 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
 )
 
-// side is one of the two that are compared: an idle worker in a process of its
-// own, and what was measured of it.
-type side struct {
-	name, queue string
-	cmd         *exec.Cmd
-	stdin       io.WriteCloser
-	lines       chan []byte
-	offset      float64 // what its clock is ahead of ours, in ms
+const (
+	pickupAdds    = 300
+	pickupSpacing = 5 // ms
+	delayedJobs   = 30
+)
 
-	pickups  [][]float64 // ms from add to handler, by round
-	lateness []float64   // ms from the due time to the handler, over all rounds
+// side is one of the two that are compared: a producer and an idle worker of
+// one library, each in a process of its own, and what was measured of them.
+type side struct {
+	name             string
+	producer, worker *program
+
+	whole    [][]float64 // ms from the call of add to the start of the handler, by round
+	pickup   [][]float64 // ms from the return of add to the start of the handler, by round
+	lateness []float64   // ms from the due time to the start of the handler, over all rounds
 }
 
 type sides []*side
@@ -37,13 +39,24 @@ func startSides(address string) (sides, error) {
 	if err != nil {
 		return nil, err
 	}
-	pair := sides{
-		{name: "bullmq 6.7.0 (Node)", queue: "node", cmd: exec.Command(node.Node,
-			filepath.Join(node.Directory, "bench-worker.mjs"), "-redis", address, "-queue", "node")},
-		{name: "bullmq-go", queue: "go", cmd: exec.Command(self, "worker", "redis://"+address, "go")},
-	}
-	for _, s := range pair {
-		if err := s.start(); err != nil {
+	var pair sides
+	for _, s := range []struct {
+		name    string
+		command func(role string) *exec.Cmd
+	}{
+		{"bullmq 6.7.0 (Node)", func(role string) *exec.Cmd {
+			return exec.Command(node.Node, filepath.Join(node.Directory, "bench.mjs"), "-role", role, "-redis", address, "-queue", "node")
+		}},
+		{"bullmq-go", func(role string) *exec.Cmd {
+			return exec.Command(self, role, "redis://"+address, "go")
+		}},
+	} {
+		one := &side{name: s.name}
+		pair = append(pair, one)
+		if one.worker, err = start(s.command("worker")); err == nil {
+			one.producer, err = start(s.command("producer"))
+		}
+		if err != nil {
 			pair.close()
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -51,93 +64,66 @@ func startSides(address string) (sides, error) {
 	return pair, nil
 }
 
-func (s *side) start() error {
-	var err error
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	s.cmd.Stderr = os.Stderr
-	if err := s.cmd.Start(); err != nil {
-		return err
-	}
-	s.lines = make(chan []byte, 4096)
-	go func() {
-		defer close(s.lines)
-		scanner := bufio.NewScanner(out)
-		for scanner.Scan() {
-			s.lines <- append([]byte{}, scanner.Bytes()...)
-		}
-	}()
-	if _, err := s.line(); err != nil { // ready
-		return err
-	}
-	return s.readClock()
-}
-
-func (s *side) line() ([]byte, error) {
-	select {
-	case line, ok := <-s.lines:
-		if !ok {
-			return nil, fmt.Errorf("the worker has ended")
-		}
-		return line, nil
-	case <-time.After(10 * time.Second):
-		return nil, fmt.Errorf("the worker has said nothing for 10 s")
-	}
-}
-
-// readClock asks for the worker's clock some times and believes the quickest
-// answer: it is at most half of its round trip off.
-func (s *side) readClock() error {
-	best := -1.0
-	for n := range 20 {
-		asked := nowMs()
-		if _, err := fmt.Fprintf(s.stdin, "{\"clock\":%d}\n", n); err != nil {
-			return err
-		}
-		line, err := s.line()
-		if err != nil {
-			return err
-		}
-		answered := nowMs()
-		var reading clockReading
-		if err := json.Unmarshal(line, &reading); err != nil {
-			return err
-		}
-		if trip := answered - asked; best < 0 || trip < best {
-			best, s.offset = trip, reading.At-(asked+answered)/2
-		}
-	}
-	return nil
-}
-
-func (s *side) started() (started, error) {
-	line, err := s.line()
-	if err != nil {
-		return started{}, err
-	}
-	var job started
-	err = json.Unmarshal(line, &job)
-	job.At -= s.offset
-	return job, err
-}
-
 func (pair sides) close() {
 	for _, s := range pair {
-		if s.cmd.Process == nil {
-			continue
-		}
-		_ = s.stdin.Close()
-		done := make(chan struct{})
-		go func() { _ = s.cmd.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(5 * time.Second):
-			_ = s.cmd.Process.Kill()
+		for _, p := range []*program{s.producer, s.worker} {
+			if p != nil {
+				p.close()
+			}
 		}
 	}
+}
+
+// round measures the side once.
+func (s *side) round() error {
+	for _, p := range []*program{s.producer, s.worker} {
+		if err := p.readClock(); err != nil {
+			return err
+		}
+	}
+	time.Sleep(200 * time.Millisecond) // let the worker come to rest
+	var whole, pickup []float64
+	err := s.jobs(make([]int, pickupAdds), pickupSpacing, func(job added, at float64) {
+		whole = append(whole, at-job.Begun)
+		pickup = append(pickup, at-job.Returned)
+	})
+	if err != nil {
+		return err
+	}
+	s.whole, s.pickup = append(s.whole, whole), append(s.pickup, pickup)
+
+	delays := make([]int, delayedJobs)
+	for i := range delays {
+		delays[i] = 230 + rand.IntN(141)
+	}
+	return s.jobs(delays, 0, func(job added, at float64) {
+		s.lateness = append(s.lateness, at-job.Due)
+	})
+}
+
+// jobs lets the producer add jobs and hands out each with the time at which
+// its handler started, all by our clock.
+func (s *side) jobs(delays []int, every int, each func(job added, at float64)) error {
+	if err := s.producer.tell(instruction{Add: delays, Every: every}); err != nil {
+		return err
+	}
+	at := map[string]float64{}
+	for range delays {
+		var job started
+		if err := s.worker.read(&job); err != nil {
+			return err
+		}
+		at[job.ID] = job.At - s.worker.offset
+	}
+	for range delays {
+		var job added
+		if err := s.producer.read(&job); err != nil {
+			return err
+		}
+		job.Begun -= s.producer.offset
+		job.Returned -= s.producer.offset
+		job.Due -= s.producer.offset
+		each(job, at[job.ID])
+	}
+	return nil
 }

@@ -2,7 +2,7 @@ package bullmq
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,11 +14,12 @@ type blockingConn struct {
 	core *core
 	name string
 
+	mu      sync.Mutex // of what follows: one goroutine waits, others may end that
 	client  rueidis.Client
 	owned   bool
 	conn    rueidis.DedicatedClient // nil on a cluster, where rueidis finds the node
 	release func()
-	id      atomic.Int64 // of the connection, to end a wait; 0 where CLIENT is forbidden
+	id      int64 // of the connection, to end a wait; 0 where CLIENT is forbidden
 }
 
 const (
@@ -28,45 +29,65 @@ const (
 )
 
 func (b *blockingConn) connect() error {
-	if b.client == nil {
-		client, owned, err := b.core.link.blocking(b.name)
-		if err != nil {
+	b.mu.Lock()
+	client, known := b.client, b.conn != nil
+	b.mu.Unlock()
+	owned := false
+	if client == nil {
+		var err error
+		if client, owned, err = b.core.link.blocking(b.name); err != nil {
 			return err
 		}
+		b.mu.Lock()
 		b.client, b.owned = client, owned
+		b.mu.Unlock()
 	}
-	if b.conn != nil || b.client.Mode() == rueidis.ClientModeCluster {
+	if known || client.Mode() == rueidis.ClientModeCluster {
 		return nil
 	}
-	b.conn, b.release = b.client.Dedicate()
+	conn, release := client.Dedicate()
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
-	id, err := b.conn.Do(ctx, b.conn.B().ClientId().Build()).AsInt64()
+	id, err := conn.Do(ctx, conn.B().ClientId().Build()).AsInt64()
 	if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
-		b.drop()
+		conn.Close()
+		release()
 		return err
 	}
-	b.id.Store(id)
-	if !b.owned {
-		b.conn.Do(ctx, b.conn.B().ClientSetname().ConnectionName(b.name).Build())
+	if b.core.link.option == nil { // a caller's client, which knows no name
+		conn.Do(ctx, conn.B().ClientSetname().ConnectionName(b.name).Build())
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.conn, b.release, b.id = conn, release, id
 	return nil
 }
 
-// wait sends a command that blocks at the server for a time. It ends when ctx
-// does, and in any case soon after that time, even when the server, or the way
-// to it, falls silent.
+// wait sends a command that blocks at the server for a time. It ends in any
+// case soon after that time, even when the server, or the way to it, falls
+// silent, and when ctx does. A context that can't end makes the shorter way
+// through the client: the goroutine that calls reads the answer itself. Then
+// drop is what ends the wait.
 func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func(rueidis.Builder) rueidis.Completed) rueidis.RedisResult {
 	if err := b.connect(); err != nil {
 		return rueidis.NewErrorResult(err)
 	}
-	// A context with a deadline would not end the wait on an idle connection.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer time.AfterFunc(block+blockMargin, cancel).Stop()
+	var cancel context.CancelFunc
+	if ctx.Done() == nil {
+		ctx, cancel = context.WithTimeout(ctx, block+blockMargin)
+		defer cancel()
+	} else {
+		// A deadline would keep an earlier end of the context from being noticed.
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer time.AfterFunc(block+blockMargin, cancel).Stop()
+	}
+	b.mu.Lock()
+	conn := b.conn
+	b.mu.Unlock()
 	var result rueidis.RedisResult
-	if b.conn != nil {
-		result = b.conn.Do(ctx, build(b.conn.B()))
+	if conn != nil {
+		result = conn.Do(ctx, build(conn.B()))
 	} else {
 		result = b.client.Do(ctx, build(b.client.B()))
 	}
@@ -76,11 +97,20 @@ func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func
 	return result
 }
 
+// canUnblock says whether Redis can be asked to end a wait.
+func (b *blockingConn) canUnblock() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.id != 0
+}
+
 // unblock asks Redis to end a wait now, from another goroutine. ended is false
 // when nothing is blocked there (yet), possible is false where Redis can't be
 // asked.
 func (b *blockingConn) unblock(ctx context.Context) (ended, possible bool) {
-	id := b.id.Load()
+	b.mu.Lock()
+	id := b.id
+	b.mu.Unlock()
 	if id == 0 || ctx.Err() != nil {
 		return false, false
 	}
@@ -88,19 +118,25 @@ func (b *blockingConn) unblock(ctx context.Context) (ended, possible bool) {
 	return n == 1, err == nil
 }
 
-// drop gives the connection up; the next wait opens another.
+// drop gives the connection up, from any goroutine; a wait on it ends with an
+// error, and the next opens another.
 func (b *blockingConn) drop() {
-	if b.conn != nil {
-		b.conn.Close()
-		b.release()
-		b.conn = nil
-		b.id.Store(0)
+	b.mu.Lock()
+	conn, release := b.conn, b.release
+	b.conn, b.id = nil, 0
+	b.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+		release()
 	}
 }
 
 func (b *blockingConn) close() {
 	b.drop()
-	if b.owned {
-		b.client.Close()
+	b.mu.Lock()
+	client, owned := b.client, b.owned
+	b.mu.Unlock()
+	if owned {
+		client.Close()
 	}
 }

@@ -189,8 +189,7 @@ func (l *link) blocking(name string) (client rueidis.Client, owned bool, err err
 	}
 	option := *l.option
 	option.ClientName = name
-	option.AlwaysPipelining = true // or a context with a deadline could not end a wait
-	option.DisableRetry = true     // a reconnect has to be seen, or events would be lost
+	option.DisableRetry = true // a reconnect has to be seen, or events would be lost
 	option.RingScaleEachConn = 8
 	option.ReadBufferEachConn, option.WriteBufferEachConn = 32<<10, 32<<10
 	option.PipelineMultiplex = -1

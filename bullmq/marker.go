@@ -16,7 +16,7 @@ type markerWatch struct {
 	mu     sync.Mutex
 	turn   int // counts the waits, so that an interrupt meets the one it is for
 	begun  bool
-	cancel context.CancelFunc
+	giveUp func() // ends the wait where Redis can't be asked to
 }
 
 // popped is how a wait ended: with a marker, with none (member ""), or not
@@ -46,7 +46,7 @@ func (m *markerWatch) begin() {
 func (m *markerWatch) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.begun, m.cancel = false, nil
+	m.begun, m.giveUp = false, nil
 }
 
 // waiting says whether there is a wait to interrupt.
@@ -59,10 +59,18 @@ func (m *markerWatch) waiting() bool {
 // wait blocks for at most a time.
 func (m *markerWatch) wait(timeout time.Duration) popped {
 	timeout = min(max(timeout, shortestBlock), longestBlock)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	if err := m.conn.connect(); err != nil {
+		return popped{err: err}
+	}
+	ctx := context.Background()
+	giveUp := m.conn.drop
+	if !m.conn.canUnblock() {
+		cancellable, cancel := context.WithCancel(ctx)
+		defer cancel()
+		ctx, giveUp = cancellable, cancel
+	}
 	m.mu.Lock()
-	m.cancel = cancel
+	m.giveUp = giveUp
 	m.mu.Unlock()
 	return readPopped(m.conn.wait(ctx, timeout, func(b rueidis.Builder) rueidis.Completed {
 		return b.Bzpopmin().Key(m.conn.core.keys.of("marker")).Timeout(timeout.Seconds()).Build()
@@ -98,7 +106,7 @@ func (m *markerWatch) interrupt() {
 	m.mu.Unlock()
 	for {
 		m.mu.Lock()
-		over, giveUp := !m.begun || m.turn != turn, m.cancel
+		over, giveUp := !m.begun || m.turn != turn, m.giveUp
 		m.mu.Unlock()
 		if over {
 			return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -158,22 +159,31 @@ func (c *company) produce(ctx context.Context) {
 // listen takes down what the Node producer has added and the Node worker has run.
 func (c *company) listen() {
 	defer close(c.heard)
-	for line := range c.nodeProducer.Lines() {
-		said := read(line)
-		if said.Event == "added" {
-			c.orders.ledger.produced(said.ID)
+	var both sync.WaitGroup
+	both.Go(func() {
+		for line := range c.nodeProducer.Lines() {
+			if said := read(line); said.Event == "added" {
+				c.orders.ledger.produced(said.ID)
+			}
 		}
-	}
-	for line := range c.nodeWorker.Lines() {
-		switch said := read(line); said.Event {
-		case "completed":
-			c.mails.ledger.worked(said.Event, true)
-		case "failed":
-			c.mails.ledger.worked(said.Event, said.Final)
-		case "error":
-			c.mails.ledger.wrong("the Node worker says: " + said.Message)
+	})
+	both.Go(func() {
+		var last remark
+		for line := range c.nodeWorker.Lines() {
+			switch last = read(line); last.Event {
+			case "completed":
+				c.mails.ledger.worked(last.Event, true)
+			case "failed":
+				c.mails.ledger.worked(last.Event, last.Final)
+			case "error":
+				c.mails.ledger.wrong("the Node worker says: " + last.Message)
+			}
 		}
-	}
+		if last.Event != "closed" {
+			c.mails.ledger.wrong("the Node worker has died " + c.nodeWorker.Stderr())
+		}
+	})
+	both.Wait()
 }
 
 // endWork stops workers and producers; afterwards nothing more is entered into the ledgers.

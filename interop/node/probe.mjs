@@ -114,14 +114,11 @@ async function answer({ id, op, args = {} }) {
   }
 }
 
-process.once('SIGTERM', () => process.stdin.destroy());
+const stop = new AbortController();
+process.once('SIGTERM', () => stop.abort());
 writeLine({ event: 'ready' });
-try {
-  for await (const instruction of readLines()) {
-    void answer(instruction);
-  }
-} catch {
-  // standard input was taken away
+for await (const instruction of readLines({ signal: stop.signal })) {
+  void answer(instruction);
 }
 await Promise.all([...awaited.values()].map(({ events }) => events.close()));
 await session.close();

@@ -1,0 +1,200 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// Paint is what the jobs of these examples carry.
+type Paint struct {
+	Colour string `json:"colour"`
+}
+
+// redisForExample runs a Redis within this process, so that the examples run anywhere. It says that
+// it was a cluster, hence ForceSingleClient.
+func redisForExample() (bullmq.Connection, func()) {
+	server, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	server.ClockTTL(true)
+	return bullmq.Options(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true}), server.Close
+}
+
+func ExampleNewQueue() {
+	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
+	defer stop()
+	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+
+	ctx := context.Background()
+	job, err := queue.Add(ctx, "paint", Paint{Colour: "red"}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	state, err := job.State(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("job %s is %s with %s\n", job.ID, state, job.Data)
+	// Output: job 1 is waiting with {"colour":"red"}
+}
+
+func ExampleQueue_Add() {
+	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
+	defer stop()
+	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+
+	// The id makes the add safe to repeat, as after a network error: the second one adds nothing.
+	for range 2 {
+		job, err := queue.Add(context.Background(), "paint", Paint{Colour: "blue"}, &bullmq.JobOptions{
+			JobID:    "order-17",
+			Attempts: 3,
+			Backoff:  bullmq.Exponential(time.Second),
+			Delay:    time.Minute,
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		count, err := queue.Count(context.Background())
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("job %s of %d, options %s\n", job.ID, count, job.RawOpts)
+	}
+	// Output:
+	// job order-17 of 1, options {"attempts":3,"backoff":{"delay":1000,"type":"exponential"},"delay":60000,"jobId":"order-17"}
+	// job order-17 of 1, options {"attempts":3,"backoff":{"delay":1000,"type":"exponential"},"delay":60000,"jobId":"order-17"}
+}
+
+func ExampleNewWorker() {
+	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
+	defer stop()
+	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+	if _, err := queue.Add(context.Background(), "paint", Paint{Colour: "red"}, nil); err != nil {
+		log.Fatal(err)
+	}
+
+	// In a service the context comes from signal.NotifyContext; here the first job ends it.
+	ctx, cancel := context.WithCancel(context.Background())
+	worker, err := bullmq.NewWorker("orders", func(ctx context.Context, job *bullmq.Job) (any, error) {
+		var paint Paint
+		if err := job.Decode(&paint); err != nil {
+			return nil, bullmq.Unrecoverable(err) // another attempt would read the same data
+		}
+		fmt.Printf("job %s paints it %s\n", job.ID, paint.Colour)
+		cancel()
+		return map[string]bool{"painted": true}, nil
+	}, &bullmq.WorkerOptions{Connection: connection, Concurrency: 10})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := worker.Run(ctx); err != nil { // no new jobs now, but those that run are finished
+		log.Fatal(err)
+	}
+	job, err := queue.Job(context.Background(), "1")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("it returned %s\n", job.ReturnValue)
+	// Output:
+	// job 1 paints it red
+	// it returned {"painted":true}
+}
+
+func ExampleQueueEvents_All() {
+	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
+	defer stop()
+	events, err := bullmq.NewQueueEvents("orders", &bullmq.EventsOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer events.Close()
+	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+	for _, colour := range []string{"red", "blue"} {
+		if _, err := queue.Add(context.Background(), "paint", Paint{Colour: colour}, nil); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for event, err := range events.All(ctx) {
+		if err != nil {
+			log.Print(err) // Redis is out of reach; the loop goes on when it is back
+			continue
+		}
+		fmt.Printf("job %s: %s\n", event.JobID, event.Type)
+		if event.JobID == "2" && event.Type == bullmq.EventWaiting {
+			break
+		}
+	}
+	// Output:
+	// job 1: added
+	// job 1: waiting
+	// job 2: added
+	// job 2: waiting
+}
+
+func ExampleJob_Wait() {
+	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
+	defer stop()
+	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+	worker, err := bullmq.NewWorker("orders", func(_ context.Context, job *bullmq.Job) (any, error) {
+		if job.Name != "paint" {
+			return nil, fmt.Errorf("nobody can %s", job.Name)
+		}
+		return "painted", nil
+	}, &bullmq.WorkerOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	go func() { _ = worker.Run(ctx) }()
+	defer worker.Close()
+
+	for _, name := range []string{"paint", "sand"} {
+		job, err := queue.Add(ctx, name, nil, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		value, err := job.Wait(ctx, queue)
+		var failed *bullmq.JobFailedError
+		if errors.As(err, &failed) {
+			fmt.Println("failed:", failed.Reason)
+		} else if err == nil {
+			fmt.Printf("returned: %s\n", value)
+		}
+	}
+	// Output:
+	// returned: "painted"
+	// failed: nobody can sand
+}

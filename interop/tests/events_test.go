@@ -1,0 +1,175 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("The events of a queue", func() {
+	It("that Go alone works on reach Node's QueueEvents complete, once and in order, as they reach Go's", func() {
+		l := newLedger(newQueueName())
+		inNode, inGo := readInNode(l.queue, ""), readInGo(l.queue)
+		worker := workInGo(l, "gopher", bullmq.WorkerOptions{})
+		produceFromGo(l, mixOfJobs(jobs, 6))
+		l.waitForEnds(jobs)
+		worker.stop()
+		l.settle(jobs)
+		expectSameStory(l, inNode, inGo)
+	})
+
+	It("that Node alone works on reach Go's QueueEvents complete, once and in order, as they reach Node's", func() {
+		l := newLedger(newQueueName())
+		inNode, inGo := readInNode(l.queue, ""), readInGo(l.queue)
+		worker := workInNode(l, "noddy", "6")
+		produceFromNode(l, "6", jobs, 7, 0)
+		l.waitForEnds(jobs)
+		worker.stop()
+		l.settle(jobs)
+		expectSameStory(l, inNode, inGo)
+	})
+
+	It("of every other kind have the same payloads for listeners on both sides, whichever side caused them", func() {
+		name := newQueueName()
+		inNode, inGo := readInNode(name, "custom event"), readInGo(name)
+		queue, ctx := newGoQueue(name), soon()
+
+		add := func(id string, options bullmq.JobOptions) {
+			GinkgoHelper()
+			options.JobID = id
+			_, err := queue.Add(ctx, "a", nil, &options)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		only := &bullmq.Deduplication{ID: "only <one>"}
+		add("go-1", bullmq.JobOptions{Deduplication: only})
+		add("go-1", bullmq.JobOptions{})
+		add("go-2", bullmq.JobOptions{Deduplication: only})
+		node.add(name, "a", object{}, object{"jobId": "node-1"})
+		node.add(name, "a", object{}, object{"jobId": "node-1"})
+		node.add(name, "a", object{}, object{"jobId": "node-2", "deduplication": object{"id": "only <one>"}})
+		for _, progress := range []any{50, "half", true, object{"a": []any{1, nil}}, nil, []any{}, "", 0} {
+			Expect(queue.Handle("go-1").UpdateProgress(ctx, progress)).To(Succeed())
+			node.do("progress", object{"queue": name, "id": "node-1", "progress": progress}, nil)
+		}
+		Expect(queue.Pause(ctx)).To(Succeed())
+		node.do("pause", object{"queue": name}, nil)
+		Expect(queue.Resume(ctx)).To(Succeed())
+		node.do("resume", object{"queue": name}, nil)
+		node.do("remove", object{"queue": name, "id": "node-1"}, nil)
+		node.do("clean", object{"queue": name, "grace": 0, "limit": 10, "type": "completed"}, nil)
+		_, err := queue.Publish(ctx, "custom event", 0, "jobId", "x", "text", "<&> é \"", "delay", "5")
+		Expect(err).NotTo(HaveOccurred())
+		node.do("publish", object{"queue": name, "event": object{"eventName": "custom event", "jobId": "x", "text": "<&> é \"", "delay": "5"}}, nil)
+
+		end := lastEvent(name)
+		inGoHeard, inNodeHeard := inGo.upTo(end), inNode.upTo(end)
+		Expect(inGoHeard).To(Equal(inNodeHeard))
+
+		// Both sides did the same, so what each caused differs in the ids alone.
+		caused := map[string][]string{}
+		for _, event := range inNodeHeard {
+			caused[event.Name] = append(caused[event.Name], stringified(event.Payload))
+		}
+		Expect(caused["custom event"]).To(HaveLen(2))
+		Expect(caused["custom event"][0]).To(Equal(caused["custom event"][1]))
+		Expect(caused["duplicated"]).To(Equal([]string{`{"jobId":"go-1"}`, `{"jobId":"node-1"}`}))
+		Expect(caused["deduplicated"]).To(Equal([]string{
+			`{"deduplicatedJobId":"go-2","deduplicationId":"only <one>","jobId":"go-1"}`,
+			`{"deduplicatedJobId":"node-2","deduplicationId":"only <one>","jobId":"go-1"}`,
+		}))
+		Expect(caused["progress"]).To(HaveLen(16))
+		Expect(caused["progress"][6:8]).To(Equal([]string{
+			`{"data":{"a":[1,null]},"jobId":"go-1"}`, `{"data":{"a":[1,null]},"jobId":"node-1"}`,
+		}))
+		Expect(caused).To(And(HaveKey("paused"), HaveKey("resumed"), HaveKey("removed"), HaveKey("cleaned")))
+	})
+})
+
+// expectSameStory expects that both readers heard the very same events, and of
+// each job those that its options and handler make, in that order.
+func expectSameStory(l *ledger, inNode, inGo *reader) {
+	GinkgoHelper()
+	end := lastEvent(l.queue)
+	first, second := inNode.upTo(end), inGo.upTo(end)
+	Expect(second).To(HaveLen(len(first)))
+	for i := range first {
+		if !reflect.DeepEqual(first[i], second[i]) {
+			Fail(fmt.Sprintf("event %d is %+v in Node and %+v in Go", i+1, first[i], second[i]))
+		}
+	}
+
+	stories := map[string][]heard{}
+	ids := map[string]bool{}
+	for _, event := range first {
+		Expect(ids).NotTo(HaveKey(event.StreamID), "an entry was handed out twice")
+		ids[event.StreamID] = true
+		if id := event.jobID(); id != "" {
+			stories[id] = append(stories[id], event)
+			continue
+		}
+		Expect(event.Name).To(Equal("drained"), "the one event of a run that is about no job")
+	}
+	Expect(first[len(first)-1].Name).To(Equal("drained"))
+	Expect(stories).To(HaveLen(len(l.added)))
+	var wrong []string
+	for id, told := range stories {
+		if want := l.added[id][0].story(l.ends[id][0]); !slices.EqualFunc(told, want, sameEvent) {
+			wrong = append(wrong, fmt.Sprintf("job %s (%s):\n told   %v\n wanted %v", id, l.added[id][0].name, told, want))
+		}
+	}
+	Expect(wrong[:min(len(wrong), 3)]).To(BeEmpty())
+}
+
+// sameEvent compares an event with the one that was expected, whose delay is
+// NaN where only the clock knows it.
+func sameEvent(told, want heard) bool {
+	if until, ok := want.Payload["delay"].(float64); ok && math.IsNaN(until) {
+		if at, isNumber := told.Payload["delay"].(float64); !isNumber || at < 1.7e12 {
+			return false
+		}
+		want.Payload["delay"] = told.Payload["delay"]
+	}
+	return told.Name == want.Name && reflect.DeepEqual(told.Payload, want.Payload)
+}
+
+// story is what the events stream must tell of the job.
+func (a added) story(end ended) []heard {
+	var events []heard
+	say := func(name string, more object) {
+		payload := object{"jobId": a.id}
+		for field, value := range more {
+			payload[field] = value
+		}
+		events = append(events, heard{Name: name, Payload: payload})
+	}
+	wait := func(delayed bool, more object) {
+		if delayed {
+			say("delayed", object{"delay": math.NaN()})
+			more = object{"prev": "delayed"}
+		}
+		say("waiting", more)
+	}
+	say("added", object{"name": a.name})
+	wait(a.opts.Delay > 0, nil)
+	p := a.plan()
+	for attempt := 1; attempt <= p.starts; attempt++ {
+		say("active", object{"prev": "waiting"})
+		if attempt < p.starts {
+			wait(len(a.opts.Backoff) > 0, object{"prev": "active"})
+		}
+	}
+	if p.fails {
+		say("failed", object{"failedReason": end.value, "prev": "active"})
+		say("retries-exhausted", object{"attemptsMade": fmt.Sprint(p.starts)})
+	} else {
+		say("completed", object{"returnvalue": decoded(json.RawMessage(end.value)), "prev": "active"})
+	}
+	return events
+}

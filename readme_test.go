@@ -1,0 +1,76 @@
+package bullmqgo_test
+
+import (
+	"fmt"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func TestReadme(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Readme")
+}
+
+var (
+	goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+	link    = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+)
+
+// programs are the Go blocks of a page that are whole programs.
+func programs(page string) []string {
+	var found []string
+	for _, block := range goBlock.FindAllStringSubmatch(page, -1) {
+		if strings.Contains(block[1], "package main") {
+			found = append(found, block[1])
+		}
+	}
+	return found
+}
+
+var _ = Describe("README.md", func() {
+	var page string
+
+	BeforeEach(func() {
+		text, err := os.ReadFile("README.md")
+		Expect(err).NotTo(HaveOccurred())
+		page = string(text)
+	})
+
+	It("shows programs that compile as they stand", func() {
+		all := programs(page)
+		Expect(len(all)).To(BeNumerically(">=", 3), "one for each of the three uses")
+		for i, program := range all {
+			// A file named on the command line is compiled as part of this module, wherever it is.
+			file := filepath.Join(GinkgoT().TempDir(), fmt.Sprintf("readme%d.go", i+1))
+			Expect(os.WriteFile(file, []byte(program), 0o600)).To(Succeed())
+			for _, command := range [][]string{{"go", "vet", file}, {"go", "build", "-o", os.DevNull, file}} {
+				output, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+				Expect(err).NotTo(HaveOccurred(), "%s\n%s", output, program)
+			}
+		}
+	})
+
+	It("shows them as gofmt would write them", func() {
+		for _, program := range programs(page) {
+			formatted, err := format.Source([]byte(program))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(program).To(Equal(string(formatted)))
+		}
+	})
+
+	It("links to files that exist", func() {
+		links := link.FindAllStringSubmatch(page, -1)
+		Expect(links).NotTo(BeEmpty())
+		for _, target := range links {
+			Expect(filepath.FromSlash(target[1])).To(BeAnExistingFile())
+		}
+	})
+})
