@@ -61,6 +61,9 @@ var (
 	ErrShutdown = errors.New("bullmq: the worker shuts down")
 )
 
+// ErrJobLocked: a worker holds the job, so it can't be removed.
+var ErrJobLocked = errors.New("bullmq: a worker holds the job, or one of its children")
+
 // ErrClosed answers calls on what has been closed.
 var ErrClosed = errors.New("bullmq: closed")
 

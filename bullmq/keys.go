@@ -103,3 +103,26 @@ func (k *keys) hashTagged() bool {
 	open := strings.IndexByte(k.base, '{')
 	return open >= 0 && strings.IndexByte(k.base[open:], '}') > 1
 }
+
+// jobOf is the id of the job that a key belongs to; false where it belongs to
+// the queue, a scheduler or a deduplication id.
+func (k *keys) jobOf(key string) (string, bool) {
+	name, ok := strings.CutPrefix(key, k.base)
+	if !ok || name == "" {
+		return "", false
+	}
+	if _, isLayout := k.named[name]; isLayout {
+		return "", false
+	}
+	for _, family := range keyFamilies {
+		if family.start != "" && strings.HasPrefix(name, family.start) {
+			return "", false
+		}
+	}
+	for _, family := range keyFamilies {
+		if family.end != "" && strings.HasSuffix(name, family.end) {
+			return strings.TrimSuffix(name, family.end), true
+		}
+	}
+	return name, true
+}

@@ -6,7 +6,7 @@
      Events: waiting. ]]
 --@args base jobId state field push resetMade resetStarted
 --@keys completed failed active meta marker events wait prioritized pc
---@use gate ready events
+--@use gate ready events family
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
 if call('ZREM', base .. state, jobId) == 0 then return -3 end
@@ -14,16 +14,6 @@ call('HDEL', jobKey, 'finishedOn', 'processedOn', field)
 if resetMade == '1' then call('HDEL', jobKey, 'atm') end
 if resetStarted == '1' then call('HDEL', jobKey, 'ats') end
 ready(base, jobId, tonumber(call('HGET', jobKey, 'priority')) or 0, push, held(metaKey, activeKey))
-
-local parentKey = call('HGET', jobKey, 'parentKey')
-if parentKey and call('EXISTS', parentKey) == 1 then
-  local gone
-  if state == 'failed' then
-    gone = call('ZREM', parentKey .. ':unsuccessful', jobKey) == 1 or call('HDEL', parentKey .. ':failed', jobKey) == 1
-  else
-    gone = call('HDEL', parentKey .. ':processed', jobKey) == 1
-  end
-  if gone then call('SADD', parentKey .. ':dependencies', jobKey) end
-end
+pendAgain(jobKey, state)
 sayTrimmed(cap(metaKey), 'waiting', 'jobId', jobId, 'prev', state)
 return 1

@@ -108,13 +108,17 @@ func expectSameStory(l *ledger, inNode, inGo *reader) {
 	stories := map[string][]heard{}
 	ids := map[string]bool{}
 	for _, event := range first {
-		Expect(ids).NotTo(HaveKey(event.StreamID), "an entry was handed out twice")
+		if ids[event.StreamID] {
+			Fail("entry " + event.StreamID + " was handed out twice")
+		}
 		ids[event.StreamID] = true
 		if id := event.jobID(); id != "" {
 			stories[id] = append(stories[id], event)
 			continue
 		}
-		Expect(event.Name).To(Equal("drained"), "the one event of a run that is about no job")
+		if event.Name != "drained" {
+			Fail(fmt.Sprintf("%+v is about no job", event))
+		}
 	}
 	Expect(first[len(first)-1].Name).To(Equal("drained"))
 	Expect(stories).To(HaveLen(len(l.added)))

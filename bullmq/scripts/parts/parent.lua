@@ -76,12 +76,13 @@ local function childFailed(parent, childKey, reason, now)
   end
 end
 
+-- Answers whether the child was among the pending ones.
 local unlink
 function unlink(childKey, parentKey, hard, base, dedupId)
-  if call('SREM', parentKey .. ':dependencies', childKey) == 0 then return end
-  if call('SCARD', parentKey .. ':dependencies') > 0 then return end
+  if call('SREM', parentKey .. ':dependencies', childKey) == 0 then return false end
+  if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
   local queue, parentId = splitKey(parentKey)
-  if call('ZREM', queue .. 'waiting-children', parentId) == 0 then return end
+  if call('ZREM', queue .. 'waiting-children', parentId) == 0 then return true end
   if hard and queue == base then
     local above = call('HMGET', parentKey, 'parentKey', 'deid')
     if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
@@ -89,8 +90,9 @@ function unlink(childKey, parentKey, hard, base, dedupId)
     end
     dropJob(parentKey)
     if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
-    return
+    return true
   end
   ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
   if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  return true
 end

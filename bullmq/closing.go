@@ -1,0 +1,45 @@
+package bullmq
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+)
+
+// closable is a client with an end of its own: once its Queue, Worker or
+// QueueEvents is closed, calls answer ErrClosed, also those that the closing
+// cut off, and whether or not the client underneath is closed with it.
+type closable struct {
+	rueidis.Client
+	closed atomic.Bool
+}
+
+func (c *closable) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if c.closed.Load() {
+		return rueidis.NewErrorResult(ErrClosed)
+	}
+	return c.cutOff(c.Client.Do(ctx, command))
+}
+
+func (c *closable) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	if c.closed.Load() {
+		results := make([]rueidis.RedisResult, len(commands))
+		for i := range results {
+			results[i] = rueidis.NewErrorResult(ErrClosed)
+		}
+		return results
+	}
+	results := c.Client.DoMulti(ctx, commands...)
+	for i := range results {
+		results[i] = c.cutOff(results[i])
+	}
+	return results
+}
+
+func (c *closable) cutOff(result rueidis.RedisResult) rueidis.RedisResult {
+	if result.NonRedisError() != nil && c.closed.Load() {
+		return rueidis.NewErrorResult(ErrClosed)
+	}
+	return result
+}

@@ -1,0 +1,223 @@
+package bullmq
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// Why Obliterate refuses.
+var (
+	ErrNotPaused  = scripts.ErrNotPaused
+	ErrActiveJobs = scripts.ErrActiveJobs
+)
+
+// Drain removes all jobs that wait, and with delayed those that are delayed
+// too. Jobs that run stay, and so does the next job of each scheduler (BullMQ:
+// drain).
+func (q *Queue) Drain(ctx context.Context, delayed bool) error {
+	return q.core.store.Drain(ctx, delayed)
+}
+
+// cleanStates are those that Clean knows.
+var cleanStates = []State{Completed, Failed, Waiting, Active, Delayed, Prioritized, Paused}
+
+const cleanPage = 10000
+
+// Clean removes jobs of a state that are older than grace, the oldest first, at
+// most limit of them (0 for all), and answers their ids. Active jobs go only
+// when no worker holds them (BullMQ: clean).
+func (q *Queue) Clean(ctx context.Context, grace time.Duration, limit int, state State) ([]string, error) {
+	if state == "wait" {
+		state = Waiting
+	}
+	if !slices.Contains(cleanStates, state) {
+		return nil, fmt.Errorf("bullmq: jobs can't be cleaned by the state %q; known are %v", state, cleanStates)
+	}
+	before := q.core.nowMs() - grace.Milliseconds()
+	page := cleanPage
+	if limit > 0 {
+		page = min(limit, page)
+	}
+	removed := []string{}
+	for limit == 0 || len(removed) < limit {
+		ids, err := q.core.store.Clean(ctx, before, int64(page), state.key())
+		removed = append(removed, ids...)
+		if err != nil || len(ids) < page {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// ObliterateOptions say how a queue is removed.
+type ObliterateOptions struct {
+	Force bool // even while jobs run
+	Count int  // jobs removed a call to Redis; 1000 for 0
+}
+
+// Obliterate pauses the queue and removes it with all that it holds. While jobs
+// run it is refused with ErrActiveJobs, unless forced. options may be nil
+// (BullMQ: obliterate).
+func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) error {
+	var o ObliterateOptions
+	if options != nil {
+		o = *options
+	}
+	if o.Count <= 0 {
+		o.Count = 1000
+	}
+	if err := q.Pause(ctx); err != nil {
+		return err
+	}
+	for {
+		again, err := q.core.store.Obliterate(ctx, int64(o.Count), o.Force)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// RetryJobsOptions say which jobs run again.
+type RetryJobsOptions struct {
+	State State     // Failed unless given, or Completed
+	Until time.Time // only jobs that ended by then; now unless given
+	Count int       // jobs moved a call to Redis; 1000 for 0
+}
+
+// RetryJobs sends all jobs that have failed, or completed, back to wait. Their
+// priority is not looked at. options may be nil (BullMQ: retryJobs).
+func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) error {
+	o := RetryJobsOptions{}
+	if options != nil {
+		o = *options
+	}
+	if o.State == "" {
+		o.State = Failed
+	}
+	if o.State != Failed && o.State != Completed {
+		return fmt.Errorf("bullmq: jobs can be retried from %s and %s, not from %q", Failed, Completed, o.State)
+	}
+	if o.Until.IsZero() {
+		o.Until = q.core.now()
+	}
+	return q.moveAll(ctx, o.State, o.Count, strconv.FormatInt(o.Until.UnixMilli(), 10))
+}
+
+// PromoteJobs makes all delayed jobs ready now, count a call to Redis, 1000 for
+// 0 (BullMQ: promoteJobs).
+func (q *Queue) PromoteJobs(ctx context.Context, count int) error {
+	return q.moveAll(ctx, Delayed, count, "+inf")
+}
+
+func (q *Queue) moveAll(ctx context.Context, state State, count int, upTo string) error {
+	if count <= 0 {
+		count = 1000
+	}
+	for {
+		again, err := q.core.store.MoveToWait(ctx, state.key(), int64(count), upTo)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// Remove removes a job from whatever state it is in, with its children unless
+// keepChildren is set. false means that a worker holds it or one of them, and
+// nothing was removed; true also that there was no such job (BullMQ: remove).
+func (q *Queue) Remove(ctx context.Context, jobID string, keepChildren bool) (bool, error) {
+	return q.core.store.Remove(ctx, jobID, !keepChildren)
+}
+
+// Remove removes the job, with its children; ErrJobLocked means that a worker
+// holds it or one of them.
+func (j *Job) Remove(ctx context.Context) error {
+	removed, err := j.core.store.Remove(ctx, j.ID, true)
+	if err == nil && !removed {
+		return fmt.Errorf("job %s of queue %s was not removed: %w", j.ID, j.Queue(), ErrJobLocked)
+	}
+	return err
+}
+
+// RemoveUnprocessedChildren removes those of the job's children that have
+// neither ended nor run (BullMQ: removeUnprocessedChildren).
+func (j *Job) RemoveUnprocessedChildren(ctx context.Context) error {
+	return j.core.store.RemoveUnprocessedChildren(ctx, j.ID)
+}
+
+// RemoveChildDependency ends the job's bond to its parent, while it has not
+// ended, and answers whether there was one (BullMQ: removeChildDependency).
+func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
+	removed, err := j.core.store.RemoveChildDependency(ctx, j.ID, j.ParentKey)
+	if removed {
+		j.ParentKey, j.ParentPolicy = "", nil
+	}
+	return removed, err
+}
+
+// RemoveDeduplicationKey frees the job's deduplication id, if the job still
+// owns it (BullMQ: job.removeDeduplicationKey).
+func (j *Job) RemoveDeduplicationKey(ctx context.Context) (bool, error) {
+	if j.DeduplicationID == "" {
+		return false, nil
+	}
+	return j.core.store.RemoveDedup(ctx, j.DeduplicationID, j.ID)
+}
+
+// FindOrphanedJobs answers jobs that have a hash, or something that hangs on
+// one, and stand in no state of the queue: what an obliterate that was cut off,
+// or a mix of versions, has left. It looks at all keys of the server.
+func (q *Queue) FindOrphanedJobs(ctx context.Context) ([]string, error) {
+	return q.orphans(ctx, 1000, 0, false)
+}
+
+// RemoveOrphanedJobs removes them, at most limit (0 for all), and answers which
+// they were; count is how many keys a call to Redis looks at, 1000 for 0. Look
+// at FindOrphanedJobs first: what is gone is gone (BullMQ: removeOrphanedJobs).
+func (q *Queue) RemoveOrphanedJobs(ctx context.Context, count, limit int) ([]string, error) {
+	return q.orphans(ctx, count, limit, true)
+}
+
+func (q *Queue) orphans(ctx context.Context, count, limit int, remove bool) ([]string, error) {
+	if count <= 0 {
+		count = 1000
+	}
+	var found []string
+	seen := map[string]bool{}
+	for cursor := uint64(0); ; {
+		keys, next, err := q.core.store.Scan(ctx, cursor, escapeGlob(q.core.keys.base)+"*", int64(count))
+		if err != nil {
+			return found, err
+		}
+		var candidates []string
+		for _, key := range keys {
+			if id, ok := q.core.keys.jobOf(key); ok && !seen[id] {
+				seen[id] = true
+				candidates = append(candidates, id)
+			}
+		}
+		if limit > 0 && len(found)+len(candidates) > limit {
+			candidates = candidates[:max(limit-len(found), 0)]
+		}
+		if len(candidates) > 0 {
+			orphans, err := q.core.store.Orphans(ctx, candidates, remove)
+			found = append(found, orphans...)
+			if err != nil {
+				return found, err
+			}
+		}
+		if cursor = next; cursor == 0 || limit > 0 && len(found) >= limit {
+			return found, nil
+		}
+	}
+}
+
+// escapeGlob takes the meaning of a pattern's characters away.
+func escapeGlob(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}

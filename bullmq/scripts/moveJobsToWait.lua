@@ -1,0 +1,29 @@
+--[[ moveJobsToWait: sends jobs of one state back to wait, at most count a call, those first that came there first. Their
+     priority is not looked at.
+
+     Arguments: base, state completed, failed or delayed, count, upTo: only jobs whose score is at most this.
+     Answer: 1 there may be more, 0 that was all.
+     Events: waiting for each. ]]
+--@args base state count upTo
+--@keys completed failed delayed wait meta active marker events
+--@use gate marker events sweep family
+local at = base .. state
+local isHeld = held(metaKey, activeKey)
+local ids = call('ZRANGEBYSCORE', at, 0, upTo, 'LIMIT', 0, count)
+if #ids > 0 then
+  local field = state == 'failed' and 'failedReason' or 'returnvalue'
+  for i = 1, #ids do
+    if state ~= 'delayed' then
+      call('HDEL', base .. ids[i], 'finishedOn', 'processedOn', field)
+      pendAgain(base .. ids[i], state)
+    end
+  end
+  local limit = cap(metaKey)
+  for i = 1, #ids do sayTrimmed(limit, 'waiting', 'jobId', ids[i], 'prev', state) end
+  forget(at, ids)
+  for from = 1, #ids, 7000 do
+    call('LPUSH', waitKey, unpack(ids, from, math.min(from + 6999, #ids)))
+  end
+  wake(markerKey, isHeld)
+end
+return #ids >= tonumber(count) and 1 or 0

@@ -1,0 +1,32 @@
+--[[ obliterate: removes a paused queue with all that it holds, at most count jobs a call.
+
+     Arguments: base, count, force '1' to remove jobs that run, with their locks.
+     Answer: 0 all is gone, 1 call again.
+     Errors: -1 the queue isn't paused, -2 jobs run and force isn't given. ]]
+--@args base count force
+--@keys meta active delayed repeat completed wait paused prioritized failed events stalled-check stalled id pc marker metrics:completed metrics:completed:data metrics:failed metrics:failed:data
+--@use sweep
+if call('HEXISTS', metaKey, 'paused') == 0 then return -1 end
+local left = tonumber(count)
+local running = call('LRANGE', activeKey, 0, left - 1)
+if #running > 0 and force ~= '1' then return -2 end
+for i = 1, #running do call('DEL', base .. running[i] .. ':lock') end
+
+local function dropSchedulers()
+  local ids = call('ZRANGE', repeatKey, 0, left - 1)
+  for i = 1, #ids do call('DEL', repeatKey .. ':' .. ids[i]) end
+  forget(repeatKey, ids)
+  return #ids
+end
+
+local steps = {
+  { sweepList, activeKey }, { sweepSet, delayedKey }, { dropSchedulers }, { sweepSet, completedKey },
+  { sweepList, waitKey }, { sweepList, pausedKey }, { sweepSet, prioritizedKey }, { sweepSet, failedKey },
+}
+for i = 1, #steps do
+  left = left - steps[i][1](base, steps[i][2], left)
+  if left <= 0 then return 1 end
+end
+call('DEL', eventsKey, base .. 'delay', stalledCheckKey, stalledKey, idKey, pcKey, markerKey, metaKey, metricsCompletedKey,
+  metricsCompletedDataKey, metricsFailedKey, metricsFailedDataKey)
+return 0

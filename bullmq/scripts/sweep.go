@@ -1,0 +1,110 @@
+package scripts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+var (
+	drain                     = load("drain")
+	clean                     = load("clean")
+	obliterate                = load("obliterate")
+	moveJobsToWait            = load("moveJobsToWait")
+	removeJob                 = load("removeJob")
+	removeUnprocessedChildren = load("removeUnprocessedChildren")
+	removeChildDependency     = load("removeChildDependency")
+	removeDeduplicationKey    = load("removeDeduplicationKey")
+	removeOrphanedJobs        = load("removeOrphanedJobs")
+)
+
+// Why a queue is not obliterated.
+var (
+	ErrNotPaused  = errors.New("bullmq: a queue has to be paused before it is obliterated")
+	ErrActiveJobs = errors.New("bullmq: jobs of the queue are running; wait for them, or force")
+)
+
+// Drain removes all jobs that wait, and those that are delayed if told to.
+func (q *Queue) Drain(ctx context.Context, delayed bool) error {
+	_, err := q.number(ctx, drain, "", q.base, flag(delayed))
+	return err
+}
+
+// Clean removes jobs of a state, by the name of its key, that are older than a
+// time, looking at limit jobs at most, and answers their ids.
+func (q *Queue) Clean(ctx context.Context, beforeMs, limit int64, state string) ([]string, error) {
+	return q.strings(ctx, clean, q.base, decimal(beforeMs), decimal(limit), state)
+}
+
+// Obliterate removes the paused queue with all that it holds, count jobs at a
+// time; again says that there is more.
+func (q *Queue) Obliterate(ctx context.Context, count int64, force bool) (again bool, err error) {
+	message, err := q.run(ctx, obliterate, q.base, decimal(count), flag(force))
+	if err != nil {
+		return false, err
+	}
+	switch n, err := message.AsInt64(); {
+	case err != nil:
+		return false, q.unexpected(obliterate, err)
+	case n == -1:
+		return false, ErrNotPaused
+	case n == -2:
+		return false, ErrActiveJobs
+	default:
+		return n == 1, nil
+	}
+}
+
+// MoveToWait sends jobs of a state back to wait, count at a time, those with a
+// score of at most upTo; again says that there may be more.
+func (q *Queue) MoveToWait(ctx context.Context, state string, count int64, upTo string) (again bool, err error) {
+	n, err := q.number(ctx, moveJobsToWait, "", q.base, state, decimal(count), upTo)
+	return n == 1, err
+}
+
+// Remove removes a job, with its children if told to; false when it, or one of
+// them, is held by a worker.
+func (q *Queue) Remove(ctx context.Context, jobID string, children bool) (bool, error) {
+	n, err := q.number(ctx, removeJob, jobID, q.base, jobID, flag(children))
+	return n == 1, err
+}
+
+// RemoveUnprocessedChildren removes children that have neither ended nor run.
+func (q *Queue) RemoveUnprocessedChildren(ctx context.Context, jobID string) error {
+	_, err := q.number(ctx, removeUnprocessedChildren, jobID, q.base, jobID)
+	return err
+}
+
+// RemoveChildDependency ends the bond of a pending child; false without one.
+func (q *Queue) RemoveChildDependency(ctx context.Context, jobID, parentKey string) (bool, error) {
+	message, err := q.run(ctx, removeChildDependency, q.base, jobID, parentKey)
+	if err != nil {
+		return false, err
+	}
+	n, err := message.AsInt64()
+	if err == nil && n < 0 {
+		err = q.refusal(removeChildDependency, n, jobID, "parent "+parentKey)
+	}
+	return err == nil && n == 0, err
+}
+
+// RemoveDedup frees a deduplication id, if that job owns it.
+func (q *Queue) RemoveDedup(ctx context.Context, dedupID, jobID string) (bool, error) {
+	n, err := q.number(ctx, removeDeduplicationKey, jobID, q.base, dedupID, jobID)
+	return n > 0, err
+}
+
+// Orphans answers those of some ids that stand in no state of the queue, and
+// deletes what there is of them if told to.
+func (q *Queue) Orphans(ctx context.Context, ids []string, remove bool) ([]string, error) {
+	return q.strings(ctx, removeOrphanedJobs, append([]string{q.base, flag(remove)}, ids...)...)
+}
+
+// Scan answers a page of the queue's keys, as SCAN does.
+func (q *Queue) Scan(ctx context.Context, cursor uint64, pattern string, count int64) (keys []string, next uint64, err error) {
+	page, err := q.client.Do(ctx, q.client.B().Scan().Cursor(cursor).Match(pattern).Count(count).Build()).AsScanEntry()
+	if err != nil {
+		return nil, 0, fmt.Errorf("bullmq: scan of %s: %w", q.base, err)
+	}
+	return page.Elements, page.Cursor, nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+func init() {
+	for name, carryOut := range map[string]operation{
+		"drain": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+			Queue   string
+			Delayed bool
+		}) (any, error) {
+			return nil, q.Drain(ctx, a.Delayed)
+		}),
+		"clean": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+			Queue string
+			Grace millis
+			Limit int
+			Type  *bullmq.State
+		}) (any, error) {
+			ids, err := q.Clean(ctx, a.Grace.duration(), a.Limit, or(a.Type, bullmq.Completed))
+			slices.Sort(ids)
+			return ids, err
+		}),
+		"obliterate": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+			Queue string
+			Force bool
+			Count int
+		}) (any, error) {
+			return nil, q.Obliterate(ctx, &bullmq.ObliterateOptions{Force: a.Force, Count: a.Count})
+		}),
+		"retryJobs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+			Queue     string
+			State     bullmq.State
+			Count     int
+			Timestamp int64
+		}) (any, error) {
+			options := &bullmq.RetryJobsOptions{State: a.State, Count: a.Count}
+			if a.Timestamp != 0 {
+				options.Until = time.UnixMilli(a.Timestamp)
+			}
+			return nil, q.RetryJobs(ctx, options)
+		}),
+		"promoteJobs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+			Queue string
+			Count int
+		}) (any, error) {
+			return nil, q.PromoteJobs(ctx, a.Count)
+		}),
+		"remove": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+			Queue, ID      string
+			RemoveChildren *bool
+		}) (any, error) {
+			return counted(q.Remove(ctx, a.ID, !or(a.RemoveChildren, true)))
+		}),
+		"removeOrphanedJobs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+			Queue        string
+			Count, Limit int
+		}) (any, error) {
+			ids, err := q.RemoveOrphanedJobs(ctx, a.Count, a.Limit)
+			return len(ids), err
+		}),
+		"removeUnprocessedChildren": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+			return nil, q.Handle(a.ID).RemoveUnprocessedChildren(ctx)
+		}),
+		"removeChildDependency": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+			job, err := find(ctx, q, a.ID)
+			if err != nil {
+				return nil, err
+			}
+			return job.RemoveChildDependency(ctx)
+		}),
+		"childrenValues": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+			return q.Handle(a.ID).ChildrenValues(ctx)
+		}),
+		"ignoredChildrenFailures": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+			return q.Handle(a.ID).IgnoredChildrenFailures(ctx)
+		}),
+		"dependencies": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+			d, err := q.Handle(a.ID).Dependencies(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return map[string]any{
+				"processed": d.Processed, "unprocessed": list(d.Unprocessed), "ignored": d.Ignored, "failed": list(d.Failed),
+			}, nil
+		}),
+		"dependenciesCount": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+			n, err := q.Handle(a.ID).DependencyCounts(ctx)
+			return map[string]any{
+				"processed": n.Processed, "unprocessed": n.Unprocessed, "ignored": n.Ignored, "failed": n.Failed,
+			}, err
+		}),
+	} {
+		operations[name] = carryOut
+	}
+}
