@@ -19,7 +19,8 @@ type Backoff struct {
 	// 0.25 a job waits between 75 % and 100 % of it.
 	Jitter float64
 
-	rest rest
+	rest   rest
+	number bool // it was read as a number, which means fixed
 }
 
 // Fixed waits the same time before each attempt.

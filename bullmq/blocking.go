@@ -77,9 +77,11 @@ func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func
 		ctx, cancel = context.WithTimeout(ctx, block+blockMargin)
 		defer cancel()
 	} else {
-		// A deadline would keep an earlier end of the context from being noticed.
-		ctx, cancel = context.WithCancel(ctx)
+		// A deadline, be it a parent's, would keep an earlier end from being noticed.
+		ended := ctx
+		ctx, cancel = context.WithCancel(context.WithoutCancel(ended))
 		defer cancel()
+		defer context.AfterFunc(ended, cancel)()
 		defer time.AfterFunc(block+blockMargin, cancel).Stop()
 	}
 	b.mu.Lock()

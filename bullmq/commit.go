@@ -31,6 +31,11 @@ func (r *runner) commit(ctx context.Context, job *Job, res result) (*Job, time.T
 		}
 		var refused *Error
 		if errors.As(err, &refused) {
+			if failure := childrenFailure(job, refused); failure != nil && d.action == complete {
+				res = result{err: failure}
+				d = w.decide(ctx, job, &res)
+				continue
+			}
 			w.fault(err, fmt.Sprintf("the end of job %s can't be written", job.ID))
 			r.look()
 			return nil, begun
@@ -45,6 +50,19 @@ func (r *runner) commit(ctx context.Context, job *Job, res result) (*Job, time.T
 			return r.committed(job, d, res, taken), begun
 		}
 	}
+}
+
+// childrenFailure is why a job fails that its handler has completed too early,
+// with children that have not ended, or in vain, with one that failed; in
+// BullMQ's words, for both sides to find the same text in failedReason.
+func childrenFailure(job *Job, refused *Error) error {
+	switch refused.Code {
+	case ErrPendingChildren:
+		return errors.New("Job " + job.ID + " has pending dependencies. moveToFinished")
+	case ErrFailedChildren:
+		return Unrecoverable(errors.New("Cannot complete job " + job.ID + " because it has at least one failed child. moveToFinished"))
+	}
+	return nil
 }
 
 // decide says what becomes of the job.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func Client(client rueidis.Client) Connection { return Connection{client: client
 
 // link is a Connection in use.
 type link struct {
-	client  rueidis.Client
+	client  *closable
 	owned   bool
 	option  *rueidis.ClientOption // nil for a caller's own client
 	address string
@@ -52,13 +53,17 @@ func (c Connection) options() (rueidis.ClientOption, error) {
 	if c.option != nil {
 		return *c.option, nil
 	}
-	url := c.url
-	if url == "" {
-		url = DefaultURL
+	address := c.url
+	if address == "" {
+		address = DefaultURL
 	}
-	option, err := rueidis.ParseURL(url)
+	err := checkAt(address)
+	var option rueidis.ClientOption
+	if err == nil {
+		option, err = rueidis.ParseURL(address)
+	}
 	if err != nil {
-		return option, fmt.Errorf("bullmq: the Redis address %s can't be read: %w; it should look like redis://user:password@host:6379/0", hidePassword(url), withoutURL(err))
+		return option, fmt.Errorf("bullmq: the Redis address %s can't be read: %w; it should look like redis://user:password@host:6379/0", hidePassword(address), withoutURL(err))
 	}
 	return option, nil
 }
@@ -66,8 +71,9 @@ func (c Connection) options() (rueidis.ClientOption, error) {
 // open makes first contact, checks what the server is, and fails within 5
 // seconds with an error that names the address.
 func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
-	l := &link{client: c.client}
-	if l.client == nil {
+	l := &link{}
+	client := c.client
+	if client == nil {
 		option, err := c.options()
 		if err != nil {
 			return nil, err
@@ -80,10 +86,11 @@ func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
 			option.RetryDelay = retryReads
 		}
 		l.option, l.owned, l.address = &option, true, strings.Join(option.InitAddress, ",")
-		if l.client, err = dial(option); err != nil {
+		if client, err = dial(option); err != nil {
 			return nil, fmt.Errorf("bullmq: can't reach Redis at %s: %w; check the address, and that the server runs and takes connections from here", l.address, err)
 		}
 	}
+	l.client = &closable{Client: client}
 	if l.address == "" {
 		l.address = "the given client's address"
 	}
@@ -175,6 +182,7 @@ func olderThan(version string, major, minor int64) bool {
 }
 
 func (l *link) close() {
+	l.client.closed.Store(true)
 	if l.owned {
 		l.client.Close()
 	}
@@ -200,17 +208,35 @@ func (l *link) blocking(name string) (client rueidis.Client, owned bool, err err
 	return client, true, nil
 }
 
-func hidePassword(url string) string {
-	at := strings.LastIndexByte(url, '@')
-	scheme := strings.Index(url, "://")
-	if at < 0 || scheme < 0 || scheme+3 > at {
-		return url
+// checkAt refuses an address whose password was cut short by a character that
+// ends the host: what is left of it would be taken, and shown, as a host.
+func checkAt(address string) error {
+	_, rest, _ := strings.Cut(address, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {
+		return errors.New("an @ comes after /, ? or #; write those as %2F, %3F and %23 in a password")
 	}
-	return url[:scheme+3] + "***" + url[at:]
+	return nil
 }
 
-// withoutURL drops the address that url.Parse quotes, for it may hold a password.
+func hidePassword(address string) string {
+	at := strings.LastIndexByte(address, '@')
+	scheme := strings.Index(address, "://")
+	switch {
+	case at < 0:
+		return address
+	case scheme < 0 || scheme+3 > at:
+		return "***" + address[at:]
+	}
+	return address[:scheme+3] + "***" + address[at:]
+}
+
+// withoutURL drops what url.Parse quotes of the address, for it may hold the
+// password or a part of it.
 func withoutURL(err error) error {
+	var escape url.EscapeError
+	if errors.As(err, &escape) {
+		return errors.New("a % in it begins no escape; write %25 for a percent sign")
+	}
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {

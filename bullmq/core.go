@@ -33,8 +33,6 @@ func newCore(queue, prefix string, connection Connection, now func() time.Time, 
 	if now == nil {
 		now = time.Now
 	}
-	l.closable = &closable{Client: l.client}
-	l.client = l.closable
 	return &core{
 		keys: k, store: scripts.NewQueue(l.client, k.base, k.of),
 		client: l.client, now: now, log: log, link: l,

@@ -150,6 +150,11 @@ func (o *JobOptions) encode() (string, error) {
 	if o.plain() {
 		return `{"attempts":0}`, nil
 	}
+	return encodeJSON(o.fields())
+}
+
+// fields are opts as they are stored, before they become text.
+func (o *JobOptions) fields() map[string]any {
 	fields := make(map[string]any, 4+len(o.Extra))
 	for name, value := range o.Extra {
 		fields[name] = value
@@ -165,7 +170,7 @@ func (o *JobOptions) encode() (string, error) {
 			fields[option.wire] = value
 		}
 	}
-	return encodeJSON(fields)
+	return fields
 }
 
 // plain says whether no option is set at all, as in most jobs.
@@ -243,6 +248,7 @@ func readBackoff(o *JobOptions, v any) bool {
 		if !readMillis(v, &b.Delay) {
 			return false
 		}
+		b.number = true
 	case map[string]any:
 		if !readText(v["type"], &b.Type) {
 			return false
@@ -448,8 +454,8 @@ func (o *JobOptions) check(data string) error {
 		if d.ID == "" {
 			return fmt.Errorf("Deduplication needs an ID")
 		}
-		if d.TTL < 0 {
-			return fmt.Errorf("Deduplication.TTL %v is negative; 0 is without one", d.TTL)
+		if d.TTL != 0 && d.TTL < time.Millisecond {
+			return fmt.Errorf("Deduplication.TTL %v is less than a millisecond; 0 is without one", d.TTL)
 		}
 		if o.Parent != nil {
 			return fmt.Errorf("Deduplication can't be set together with Parent")
@@ -474,7 +480,7 @@ func checkJobID(id string) error {
 		return nil
 	case id == "0" || strings.HasPrefix(id, "0:"):
 		return fmt.Errorf("job id %q: ids must not be 0 or start with 0:, which old clients use as wake-up entries", id)
-	case isDecimalInteger(id):
+	case isDecimalInteger(id), id == "NaN": // JavaScript reads both as the number that they spell
 		return fmt.Errorf("job id %q: ids must not be whole numbers, which the queue gives out itself; put a letter before it", id)
 	case strings.Contains(id, ":") && strings.Count(id, ":") != 2:
 		return fmt.Errorf("job id %q: ids must not contain colons, which separate the parts of a key (two exactly are allowed)", id)

@@ -86,11 +86,11 @@ func (k *keys) of(suffix string) string {
 	return key
 }
 
-// job is the key of a job's hash; with a part, of what hangs on it (":logs").
-func (k *keys) job(id string) string           { return k.base + id }
-func (k *keys) jobPart(id, part string) string { return k.base + id + part }
-func (k *keys) deduplication(id string) string { return k.base + "de:" + id }
-func (k *keys) qualifiedName() string          { return k.prefix + ":" + k.queue }
+// job is the key of a job's hash, by which parents name it.
+func (k *keys) job(id string) string { return k.base + id }
+
+// qualifiedName is how a parent's queue is named: bull:orders.
+func (k *keys) qualifiedName() string { return k.prefix + ":" + k.queue }
 
 // clientName is the name under which BullMQ finds a queue's workers and event
 // readers in CLIENT LIST: prefix, queue in base64, and what it is.

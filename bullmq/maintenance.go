@@ -25,7 +25,7 @@ func (q *Queue) Drain(ctx context.Context, delayed bool) error {
 }
 
 // cleanStates are those that Clean knows.
-var cleanStates = []State{Completed, Failed, Waiting, Active, Delayed, Prioritized, Paused}
+var cleanStates = []State{Completed, Failed, Waiting, Active, Delayed, Prioritized, WaitingChildren, Paused}
 
 const cleanPage = 10000
 

@@ -111,7 +111,7 @@ func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, re
 	if err != nil || taken.JobID == "" {
 		return nil, err
 	}
-	return w.handedOut(taken.JobID, taken.Hash, token), nil
+	return w.startByHand(ctx, w.handedOut(taken.JobID, taken.Hash, token))
 }
 
 // ExtendLocks makes the locks of jobs taken by hand last for a time from now,

@@ -3,6 +3,7 @@ package scripts
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/rueidis"
 )
@@ -115,7 +116,9 @@ func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, error) {
 }
 
 // pipeline sends adds by EVALSHA and, for those whose script the server did
-// not know, once more by EVAL, still in order.
+// not know, once more by EVAL, still in order. Adds of several kinds bring
+// their scripts along: a server that knew only some of the scripts would carry
+// out those adds before the others.
 func (q *Queue) pipeline(ctx context.Context, adds []Add) []rueidis.RedisResult {
 	build := func(add Add, byText bool) rueidis.Completed {
 		c := add.command()
@@ -127,8 +130,12 @@ func (q *Queue) pipeline(ctx context.Context, adds []Add) []rueidis.RedisResult 
 		return q.bySHA(c, q.keysOf(c), args)
 	}
 	calls := make([]rueidis.Completed, len(adds))
+	mixed := slices.ContainsFunc(adds, func(add Add) bool { return add.command() != adds[0].command() })
+	brought := map[*command]bool{}
 	for i, add := range adds {
-		calls[i] = build(add, false)
+		c := add.command()
+		calls[i] = build(add, mixed && !brought[c])
+		brought[c] = true
 	}
 	results := q.client.DoMulti(ctx, calls...)
 	var unknown []int

@@ -39,3 +39,35 @@ func (q *Queue) ChildCounts(ctx context.Context, jobID string) (counts [4]int64,
 	}
 	return counts, nil
 }
+
+// ChildKeys reads the keys of about max children of each kind: processed,
+// pending, failed, ignored.
+func (q *Queue) ChildKeys(ctx context.Context, jobID string, max int64) ([]string, error) {
+	at := q.base + jobID
+	results := q.client.DoMulti(ctx,
+		q.client.B().Hscan().Key(at+":processed").Cursor(0).Count(max).Build(),
+		q.client.B().Sscan().Key(at+":dependencies").Cursor(0).Count(max).Build(),
+		q.client.B().Zrange().Key(at+":unsuccessful").Min("0").Max(decimal(max-1)).Build(),
+		q.client.B().Hscan().Key(at+":failed").Cursor(0).Count(max).Build())
+	var keys []string
+	for i, result := range results {
+		if i == 2 {
+			failed, err := result.AsStrSlice()
+			if err != nil {
+				return nil, err
+			}
+			keys = append(keys, failed...)
+			continue
+		}
+		page, err := result.AsScanEntry()
+		if err != nil {
+			return nil, err
+		}
+		for j, element := range page.Elements {
+			if i == 1 || j%2 == 0 { // of a hash the fields, not the values
+				keys = append(keys, element)
+			}
+		}
+	}
+	return keys, nil
+}

@@ -39,6 +39,9 @@ func Suffixes() map[string][]string {
 	return suffixes
 }
 
+// Base is the key prefix of the queue, bull:orders:.
+func (q *Queue) Base() string { return q.base }
+
 func (q *Queue) keysOf(c *command) []string {
 	if keys, ok := q.keys.Load(c); ok {
 		return keys.([]string)

@@ -92,7 +92,11 @@ func (t *table) row(r row) {
 	t.line(strings.Join(painted, gap))
 }
 
-func (t *table) end() { t.rule("╰", "╯", t.inner) }
+// end closes the box, over the ^C that the terminal shows when the demo is interrupted.
+func (t *table) end() {
+	fmt.Fprint(t.to, "\r")
+	t.rule("╰", "╯", t.inner)
+}
 
 // summary shows the sums by who produced and who ran.
 func (t *table) summary(sides []*side) {

@@ -44,17 +44,25 @@ func viewJob(j *bullmq.Job) map[string]any {
 }
 
 func viewOptions(j *bullmq.Job) map[string]any {
+	view := publicOptions(j.RawOpts)
+	if view["attempts"] == nil {
+		view["attempts"] = 0
+	}
+	delete(view, "repeatJobKey")
+	return view
+}
+
+// publicOptions are stored options in their public spelling.
+func publicOptions(raw json.RawMessage) map[string]any {
 	stored := map[string]json.RawMessage{}
-	_ = json.Unmarshal(j.RawOpts, &stored)
-	view := map[string]any{"attempts": 0}
-	telemetry := map[string]any{}
+	_ = json.Unmarshal(raw, &stored)
+	view, telemetry := map[string]any{}, map[string]any{}
 	for name, value := range stored {
 		switch name {
 		case "tm":
 			telemetry["metadata"] = value
 		case "omc":
 			telemetry["omitContext"] = value
-		case "repeatJobKey":
 		default:
 			if public, ok := publicNames[name]; ok {
 				name = public

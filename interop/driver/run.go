@@ -63,6 +63,9 @@ func (d described) handle(ctx context.Context, job *bullmq.Job) (any, error) {
 	case d.Throw != nil:
 		return nil, errors.New(*d.Throw)
 	}
+	if d.Children {
+		return job.ChildrenValues(ctx)
+	}
 	return orNull(d.Return), nil
 }
 

@@ -19,6 +19,7 @@ type session struct {
 	client          rueidis.Client
 	queues          map[string]*bullmq.Queue
 	workers         map[string]*bullmq.Worker
+	flowProducer    *bullmq.FlowProducer
 	stopped         atomic.Int64 // ms; 0 while the clock runs
 }
 
@@ -31,6 +32,7 @@ func newSession(address, prefix string) *session {
 func (s *session) reset() {
 	s.close()
 	s.stopped.Store(0)
+	s.flowProducer = nil
 	s.queues, s.workers = map[string]*bullmq.Queue{}, map[string]*bullmq.Worker{}
 }
 

@@ -56,7 +56,7 @@ type goWorker struct {
 func runGoWorker(queue string, handler bullmq.Handler, options bullmq.WorkerOptions) *goWorker {
 	GinkgoHelper()
 	options.Connection = connection()
-	options.Logger = zerolog.New(GinkgoWriter).With().Timestamp().Logger()
+	options.Logger = zerolog.New(GinkgoWriter).Level(zerolog.WarnLevel).With().Timestamp().Logger()
 	worker, err := bullmq.NewWorker(queue, handler, &options)
 	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())

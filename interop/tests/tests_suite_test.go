@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,16 +74,18 @@ func ask(words ...string) rueidis.RedisResult {
 	return redis.Do(soon(), redis.B().Arbitrary(words...).Build())
 }
 
-// stored is a field of a job's hash, byte for byte, and whether it is there.
-func stored(queue, id, field string) (string, bool) {
+// stored is a field of a job's hash, byte for byte, or missing.
+func stored(queue, id, field string) string {
 	GinkgoHelper()
 	text, err := ask("HGET", "bull:"+queue+":"+id, field).ToString()
 	if rueidis.IsRedisNil(err) {
-		return "", false
+		return missing
 	}
 	Expect(err).NotTo(HaveOccurred())
-	return text, true
+	return text
 }
+
+const missing = "\x00missing"
 
 // locks are the keys of all locks that are left in a queue.
 func locks(queue string) []string {
@@ -101,10 +102,4 @@ func lastEvent(queue string) string {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(entries).To(HaveLen(1), "the events stream of %s is empty", queue)
 	return entries[0].ID
-}
-
-// number reads a whole number that Redis keeps as text; 0 for none.
-func number(text string) int64 {
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return n
 }

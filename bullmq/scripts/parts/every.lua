@@ -1,5 +1,15 @@
---[[ nextSlot: when a scheduler with an interval runs after prev: prev + every or, where that has passed, the next
-     multiple of every, shifted by offset. ]]
+--[[ Slots of a scheduler with an interval.
+     firstSlot: when it runs first: at its start date, at the next multiple of every shifted by offset, or now.
+     nextSlot:  when it runs after prev: prev + every or, where that has passed, the next such multiple.
+     shiftOf:   the offset that keeps later slots in step with this one. ]]
+local function firstSlot(every, now, offset, startDate)
+  if startDate then return math.floor(math.max(startDate, now)) end
+  if offset <= 0 then return math.floor(now) end
+  local due = math.floor(now / every) * every + offset
+  if due <= now then due = due + every end
+  return math.floor(due)
+end
+
 local function nextSlot(prev, every, now, offset)
   local due = prev + every
   if due < now then
@@ -7,4 +17,9 @@ local function nextSlot(prev, every, now, offset)
     if due <= now then due = due + every end
   end
   return math.floor(due)
+end
+
+local function shiftOf(due, every, offset)
+  if offset ~= 0 then return math.floor(offset) end
+  return math.floor(due - math.floor(due / every) * every)
 end

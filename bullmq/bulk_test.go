@@ -1,0 +1,150 @@
+package bullmq_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("Adding many jobs at once", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	ids := func(jobs []*bullmq.Job) []string {
+		all := make([]string, len(jobs))
+		for i, job := range jobs {
+			all[i] = job.ID
+		}
+		return all
+	}
+	numbers := func(n int) []string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = strconv.Itoa(i + 1)
+		}
+		return all
+	}
+	// mixed are jobs of all the kinds of adds, by turns.
+	mixed := func(n int) []bullmq.BulkJob {
+		kinds := []*bullmq.JobOptions{nil, {Delay: time.Hour}, {Priority: 1}}
+		bulk := make([]bullmq.BulkJob, n)
+		for i := range bulk {
+			bulk[i] = bullmq.BulkJob{Name: fmt.Sprint("job-", i+1), Data: i + 1, Options: kinds[i%len(kinds)]}
+		}
+		return bulk
+	}
+
+	It("adds none for none", func() {
+		jobs, err := queue.AddBulk(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(jobs).To(BeEmpty())
+		Expect(keysOf(name)).To(Equal([]string{key(name, "meta")}))
+	})
+
+	It("numbers 3000 jobs in their order", func() {
+		bulk := make([]bullmq.BulkJob, 3000)
+		for i := range bulk {
+			bulk[i] = bullmq.BulkJob{Name: "paint", Data: i + 1}
+		}
+		jobs, err := queue.AddBulk(ctx, bulk)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ids(jobs)).To(Equal(numbers(3000)))
+		waiting := list(key(name, "wait"))
+		Expect(waiting).To(HaveLen(3000))
+		Expect(waiting[0]).To(Equal("3000"), "the last is the last in line")
+		Expect(hash(key(name, "1234"))).To(HaveKeyWithValue("data", "1234"))
+	})
+
+	It("keeps the order among jobs of all kinds, also where the server knows only some of the scripts", func() {
+		do("SCRIPT", "FLUSH")
+		_, err := queue.Add(ctx, "job-0", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		jobs, err := queue.AddBulk(ctx, mixed(9))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ids(jobs)).To(Equal([]string{"2", "3", "4", "5", "6", "7", "8", "9", "10"}))
+		for i, job := range jobs {
+			Expect(hash(job.Key())).To(HaveKeyWithValue("name", fmt.Sprint("job-", i+1)))
+		}
+	})
+
+	It("lets a job of the bulk be the parent of a later one, whatever their kinds", func() {
+		do("SCRIPT", "FLUSH")
+		_, err := queue.Add(ctx, "before", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{
+			{Name: "wall", Options: &bullmq.JobOptions{JobID: "wall", Delay: time.Hour}},
+			{Name: "brick", Options: &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "wall", Queue: "bull:" + name}}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(set(key(name, "wall:dependencies"))).To(Equal([]string{jobs[1].Key()}))
+	})
+
+	It("loses and doubles nothing when the server forgets its scripts in between", func() {
+		const rounds, each = 40, 30
+		flushing, flushed := context.WithCancel(ctx)
+		done := make(chan int)
+		go func() {
+			times := 0
+			for ; flushing.Err() == nil; times++ {
+				do("SCRIPT", "FLUSH")
+			}
+			done <- times
+		}()
+		seen := map[string]bool{}
+		for range rounds {
+			jobs, err := queue.AddBulk(ctx, mixed(each))
+			Expect(err).NotTo(HaveOccurred())
+			for _, id := range ids(jobs) {
+				Expect(seen).NotTo(HaveKey(id))
+				seen[id] = true
+			}
+		}
+		flushed()
+		Expect(<-done).To(BeNumerically(">", rounds))
+		Expect(seen).To(HaveLen(rounds * each))
+		counts, err := queue.Counts(ctx, bullmq.Waiting, bullmq.Delayed, bullmq.Prioritized)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(counts).To(HaveEach(BeEquivalentTo(rounds * each / 3)))
+		Expect(text(key(name, "id"))).To(Equal(strconv.Itoa(rounds * each)))
+	})
+
+	It("adds none when the options of one are bad, and names it", func() {
+		before := snapshot(name)
+		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "good"}, {Name: "bad", Options: &bullmq.JobOptions{JobID: "77"}}, {Name: "good"}})
+		Expect(err).To(MatchError(And(ContainSubstring("none of 3 jobs"), ContainSubstring(`job 1, "bad"`), ContainSubstring(`"77"`))))
+		Expect(jobs).To(BeNil())
+		Expect(snapshot(name)).To(Equal(before))
+	})
+
+	It("adds the others when Redis refuses one, and names it", func() {
+		orphan := &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "gone", Queue: "bull:" + name}}
+		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}, {Name: "b", Options: orphan}, {Name: "c"}})
+		Expect(err).To(MatchError(bullmq.ErrParentNotFound))
+		Expect(err).To(MatchError(And(ContainSubstring("job 1"), ContainSubstring(":gone"))))
+		Expect(ids(jobs)).To(Equal([]string{"1", "", "2"}))
+		Expect(list(key(name, "wait"))).To(Equal([]string{"2", "1"}))
+	})
+
+	It("answers, for an id that exists or a deduplicated job, the job that stands for it", func() {
+		once := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}
+		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{
+			{Name: "a", Options: &bullmq.JobOptions{JobID: "own"}}, {Name: "b", Options: &bullmq.JobOptions{JobID: "own"}},
+			{Name: "c", Options: once}, {Name: "d", Options: once},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ids(jobs)).To(Equal([]string{"own", "own", "3", "3"}))
+		Expect(list(key(name, "wait"))).To(Equal([]string{"3", "own"}))
+	})
+})

@@ -1,0 +1,297 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// Flow is a job with children that have to end before it runs (BullMQ:
+// FlowJob). Children may be on other queues, and have children of their own.
+type Flow struct {
+	Name    string
+	Queue   string
+	Prefix  string // that of the FlowProducer unless given
+	Data    any
+	Options *JobOptions
+	// Children run first. What becomes of the parent when one fails is the
+	// child's option: without any, the parent waits for ever.
+	Children []Flow
+}
+
+// FlowNode is a job of a flow that was added or read, with its children.
+type FlowNode struct {
+	Job      *Job
+	Children []*FlowNode
+}
+
+// FlowOptions configure a FlowProducer; nil and the zero value hold the defaults.
+type FlowOptions struct {
+	// Connection is where the queues live; DefaultURL unless given.
+	Connection Connection
+	// Prefix is the first part of all keys; "bull" unless given.
+	Prefix string
+	// DefaultJobOptions hold for jobs of a queue, by its name, that say nothing
+	// else themselves (BullMQ: queuesOptions).
+	DefaultJobOptions map[string]JobOptions
+	// Logger is silent unless given.
+	Logger zerolog.Logger
+	// Now is the clock; time.Now unless given. For tests.
+	Now func() time.Time
+}
+
+// FlowProducer adds jobs with their children, over any queues of one server
+// (BullMQ: FlowProducer). It is safe for concurrent use.
+type FlowProducer struct {
+	core *core
+	o    FlowOptions
+}
+
+// NewFlowProducer connects to where the queues live.
+func NewFlowProducer(options *FlowOptions) (*FlowProducer, error) {
+	var o FlowOptions
+	if options != nil {
+		o = *options
+	}
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	// The keys of this core are nobody's; each node has its own.
+	c, err := newCore("flow", o.Prefix, o.Connection, o.Now, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	return &FlowProducer{core: c, o: o}, nil
+}
+
+// Close ends the connection, unless the client is the caller's own.
+func (p *FlowProducer) Close() error {
+	p.core.link.close()
+	return nil
+}
+
+// Add adds a job with all its children, in one transaction: all of them or
+// none. Jobs without an id get a UUID (BullMQ: FlowProducer.add).
+func (p *FlowProducer) Add(ctx context.Context, flow Flow) (*FlowNode, error) {
+	nodes, refusals, err := p.add(ctx, []Flow{flow})
+	if err != nil {
+		return nil, err
+	}
+	return nodes[0], refusals[0]
+}
+
+// AddBulk adds several flows in one transaction (BullMQ: FlowProducer.addBulk).
+func (p *FlowProducer) AddBulk(ctx context.Context, flows []Flow) ([]*FlowNode, error) {
+	nodes, refusals, err := p.add(ctx, flows)
+	if err != nil {
+		return nil, err
+	}
+	return nodes, errors.Join(refusals...)
+}
+
+// planned is a node on its way into a transaction.
+type planned struct {
+	flow   *Flow
+	parent *Parent
+	node   *FlowNode
+}
+
+func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []error, error) {
+	roots := make([]*FlowNode, len(flows))
+	var level []planned
+	for i := range flows {
+		roots[i] = &FlowNode{}
+		var parent *Parent
+		if flows[i].Options != nil {
+			parent = flows[i].Options.Parent
+		}
+		level = append(level, planned{&flows[i], parent, roots[i]})
+	}
+	var branches []scripts.Branch
+	var parents []scripts.Waiting
+	known := map[string]bool{}
+	// Level by level, so that a parent is there before its children.
+	for len(level) > 0 {
+		var below []planned
+		for _, n := range level {
+			branch, err := p.branch(n)
+			if err != nil {
+				return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %q of queue %s: %w", n.flow.Name, n.flow.Queue, err)
+			}
+			branches = append(branches, branch)
+			if key := branch.Add.ParentKey; key != "" && !known[key] {
+				known[key] = true
+				parents = append(parents, scripts.Waiting{Queue: branch.Queue, QueueKey: n.parent.Queue, ID: n.parent.ID})
+			}
+			job := n.node.Job
+			for i := range n.flow.Children {
+				child := &FlowNode{}
+				n.node.Children = append(n.node.Children, child)
+				below = append(below, planned{&n.flow.Children[i], &Parent{ID: job.ID, Queue: job.core.keys.qualifiedName()}, child})
+			}
+		}
+		level = below
+	}
+	if err := p.oneSlot(branches); err != nil {
+		return nil, nil, err
+	}
+	ids, refusals, err := scripts.AddFlow(ctx, p.core.client, branches, parents, p.core.nowMs())
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, root := range roots {
+		if refusals[i] == nil {
+			root.Job.ID = ids[i]
+		}
+	}
+	return roots, refusals[:len(roots)], nil
+}
+
+// branch checks and encodes one node.
+func (p *FlowProducer) branch(n planned) (scripts.Branch, error) {
+	queue, err := p.queue(n.flow.Queue, n.flow.Prefix)
+	if err != nil {
+		return scripts.Branch{}, err
+	}
+	own := JobOptions{}
+	if n.flow.Options != nil {
+		own = *n.flow.Options
+	}
+	if d := own.Deduplication; d != nil && len(n.flow.Children) > 0 {
+		return scripts.Branch{}, errors.New("Deduplication can't be set on a job with children")
+	}
+	own.Parent = n.parent
+	if n.parent == nil {
+		// The queue's defaults have no say in who is whose parent.
+		queue.defaults.Parent = nil
+	}
+	job, add, err := queue.prepare(n.flow.Name, n.flow.Data, &own)
+	if err != nil {
+		return scripts.Branch{}, err
+	}
+	if add.ID == "" {
+		add.ID = uuid.NewString()
+		job.ID = add.ID
+	}
+	if len(n.flow.Children) > 0 {
+		add.Kind = scripts.Parent
+	}
+	add.Defer = true
+	n.node.Job = job
+	return scripts.Branch{Queue: queue.core.store, Add: add}, nil
+}
+
+// queue is a node's queue, on this producer's connection.
+func (p *FlowProducer) queue(name, prefix string) (*Queue, error) {
+	if prefix == "" {
+		prefix = p.o.Prefix
+	}
+	k, err := newKeys(prefix, name)
+	if err != nil {
+		return nil, err
+	}
+	c := *p.core
+	c.keys, c.store = k, scripts.NewQueue(p.core.client, k.base, k.of)
+	defaults := p.o.DefaultJobOptions[name]
+	defaults.JobID = ""
+	return &Queue{core: &c, defaults: defaults}, nil
+}
+
+// oneSlot refuses a flow whose keys fall into several slots of a cluster,
+// before anything is sent.
+func (p *FlowProducer) oneSlot(branches []scripts.Branch) error {
+	if p.core.client.Mode() != rueidis.ClientModeCluster {
+		return nil
+	}
+	first := hashTag(branches[0].Queue.Base())
+	for _, b := range branches {
+		if tag := hashTag(b.Queue.Base()); tag != first || tag == "" {
+			return fmt.Errorf("bullmq: no job of the flow was added: on a cluster all its queues must share one hash tag, and %s and %s don't; put it into the prefix, such as {bull}",
+				branches[0].Queue.Base(), b.Queue.Base())
+		}
+	}
+	return nil
+}
+
+// hashTag is the part of a key by which a cluster places it; "" without one.
+func hashTag(key string) string {
+	_, rest, found := strings.Cut(key, "{")
+	tag, _, closed := strings.Cut(rest, "}")
+	if !found || !closed {
+		return ""
+	}
+	return tag
+}
+
+// FlowQuery says which flow to read, and how much of it.
+type FlowQuery struct {
+	Queue       string
+	Prefix      string // that of the FlowProducer unless given
+	ID          string
+	Depth       int // levels; 10 for 0
+	MaxChildren int // about how many of each kind a job shows; 20 for 0
+}
+
+// Flow reads a job with its children; nil when there is no such job (BullMQ:
+// getFlow).
+func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, error) {
+	if query.Depth == 0 {
+		query.Depth = 10
+	}
+	if query.MaxChildren == 0 {
+		query.MaxChildren = 20
+	}
+	queue, err := p.queue(query.Queue, query.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	job, err := queue.Job(ctx, query.ID)
+	if errors.Is(err, ErrJobNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	node := &FlowNode{Job: job}
+	if query.Depth == 1 {
+		return node, nil
+	}
+	keys, err := queue.core.store.ChildKeys(ctx, query.ID, int64(query.MaxChildren))
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		child := query
+		child.Depth--
+		if child.Prefix, child.Queue, child.ID, err = splitJobKey(key); err != nil {
+			return nil, err
+		}
+		below, err := p.Flow(ctx, child)
+		if err != nil {
+			return nil, err
+		}
+		if below != nil {
+			node.Children = append(node.Children, below)
+		}
+	}
+	return node, nil
+}
+
+// splitJobKey takes <prefix>:<queue>:<id> apart; a prefix may have colons.
+func splitJobKey(key string) (prefix, queue, id string, err error) {
+	last := strings.LastIndexByte(key, ':')
+	if last > 0 {
+		if middle := strings.LastIndexByte(key[:last], ':'); middle >= 0 {
+			return key[:middle], key[middle+1 : last], key[last+1:], nil
+		}
+	}
+	return "", "", "", fmt.Errorf("bullmq: %q is no key of a job", key)
+}

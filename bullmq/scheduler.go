@@ -1,0 +1,252 @@
+package bullmq
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+	"github.com/17a2ac88/bullmq-go/internal/cron"
+)
+
+// Repeat says when a job scheduler makes jobs: by a Pattern or by an interval
+// (BullMQ: RepeatOptions).
+type Repeat struct {
+	// Pattern is a cron pattern of five fields, or six with seconds first, as
+	// cron-parser 5 reads it.
+	Pattern string
+	// TimeZone is the IANA name of the zone in which the pattern counts; that of
+	// this process unless given (BullMQ: tz).
+	TimeZone string
+	// Every is the interval, in whole milliseconds.
+	Every time.Duration
+	// Offset shifts the slots of an interval.
+	Offset time.Duration
+	// StartDate and EndDate bound the runs.
+	StartDate, EndDate time.Time
+	// Limit is how many jobs are made in all; 0 for no limit.
+	Limit int
+	// Immediately makes the first job of a pattern at once.
+	Immediately bool
+}
+
+// Template is what the jobs of a scheduler are.
+type Template struct {
+	Name    string // the scheduler's id unless given
+	Data    any
+	Options *JobOptions
+}
+
+// Scheduler is a job scheduler as it is stored (BullMQ: JobSchedulerJson).
+type Scheduler struct {
+	ID         string
+	Name       string
+	Next       time.Time
+	Repeat     Repeat
+	Iterations int // jobs made so far
+	// HasOffset says that an offset is stored, be it 0.
+	HasOffset bool
+	// Data is the template's data, Options its options; nil where none are stored.
+	Data    json.RawMessage
+	Options json.RawMessage
+}
+
+// UpsertScheduler makes a job scheduler, or changes the one with that id, and
+// answers its next job; nil when there is none to make, by Limit or EndDate.
+// Many processes may upsert the same id at the same time. template may be nil
+// (BullMQ: upsertJobScheduler).
+func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *Template) (*Job, error) {
+	t := Template{}
+	if template != nil {
+		t = *template
+	}
+	if t.Name == "" {
+		t.Name = id
+	}
+	s, err := q.scheduler(id, repeat, t)
+	if err != nil {
+		return nil, fmt.Errorf("bullmq: scheduler %q of queue %s was not changed: %w", id, q.Name(), err)
+	}
+	if s == nil {
+		return nil, nil
+	}
+	jobID, delay, err := q.core.store.Upsert(ctx, *s)
+	if err != nil {
+		return nil, err
+	}
+	return &Job{
+		ID: jobID, Name: t.Name, Data: json.RawMessage(s.Data), Timestamp: time.UnixMilli(s.NowMs),
+		Delay: time.Duration(delay) * time.Millisecond, SchedulerID: id, core: q.core,
+	}, nil
+}
+
+// scheduler checks and encodes a scheduler; nil when there is no next job.
+func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, error) {
+	switch {
+	case r.Pattern != "" && r.Every != 0:
+		return nil, errors.New("Repeat has both a Pattern and an interval: choose one")
+	case r.Pattern == "" && r.Every < time.Millisecond:
+		return nil, errors.New("Repeat needs a Pattern, or an interval of at least a millisecond")
+	case r.Immediately && !r.StartDate.IsZero():
+		return nil, errors.New("Repeat has both Immediately and a StartDate: choose one")
+	case !r.EndDate.IsZero() && r.EndDate.Before(q.core.now()):
+		return nil, fmt.Errorf("EndDate %v has passed", r.EndDate)
+	case r.Limit < 0:
+		return nil, fmt.Errorf("Limit %d is negative", r.Limit)
+	}
+	now := q.core.nowMs()
+	s := &scripts.Scheduler{
+		ID: id, NowMs: now, Name: t.Name, Data: "{}", Pattern: r.Pattern, TimeZone: r.TimeZone,
+		Every: wholeMs(r.Every), StartDate: dateText(r.StartDate), EndDate: dateText(r.EndDate),
+	}
+	if r.Limit > 0 {
+		s.Limit = strconv.Itoa(r.Limit)
+	}
+	if r.Every > 0 {
+		s.Offset = wholeMs(r.Offset)
+	}
+	if r.Pattern != "" {
+		due, err := cron.Plan{
+			Pattern: r.Pattern, TimeZone: r.TimeZone, StartDate: dateMillis(r.StartDate), EndDate: dateMillis(r.EndDate),
+			Immediately: r.Immediately,
+		}.NextRun(now)
+		if errors.Is(err, cron.ErrNoRun) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.DueMs = due
+	}
+	if t.Data != nil {
+		var err error
+		if s.Data, err = encodeJSON(t.Data); err != nil {
+			return nil, fmt.Errorf("its data can't be written as JSON: %w", err)
+		}
+	}
+	return s, q.schedulerOptions(s, r, t)
+}
+
+// schedulerOptions writes the options of a scheduler's jobs, and those of its
+// next one.
+func (q *Queue) schedulerOptions(s *scripts.Scheduler, r Repeat, t Template) error {
+	o := q.options(t.Options)
+	if err := o.check(s.Data); err != nil {
+		return err
+	}
+	template := o.fields()
+	if o.Backoff != nil && o.Backoff.number {
+		template["backoff"] = json.RawMessage(millisText(o.Backoff.Delay)) // BullMQ keeps that form in a template
+	}
+	if o.Attempts == 0 && len(o.Extra["attempts"]) == 0 {
+		delete(template, "attempts") // a template has no defaults
+	}
+	var err error
+	if s.Template, err = encodeJSON(template); err != nil {
+		return err
+	}
+	repeat := map[string]any{"count": 1}
+	for name, text := range map[string]string{"pattern": r.Pattern, "tz": r.TimeZone} {
+		if text != "" {
+			repeat[name] = text
+		}
+	}
+	for name, number := range map[string]string{"every": s.Every, "limit": s.Limit, "startDate": s.StartDate, "endDate": s.EndDate, "offset": s.Offset} {
+		if number != "" {
+			repeat[name] = json.RawMessage(number)
+		}
+	}
+	template["repeat"], template["repeatJobKey"], template["timestamp"] = repeat, s.ID, s.NowMs
+	if s.DueMs != 0 {
+		template["prevMillis"] = s.DueMs
+	}
+	s.Opts, err = encodeJSON(template)
+	return err
+}
+
+// RemoveScheduler removes a job scheduler with its next job; false when there
+// was none. A job that runs is left alone (BullMQ: removeJobScheduler).
+func (q *Queue) RemoveScheduler(ctx context.Context, id string) (bool, error) {
+	return q.core.store.RemoveScheduler(ctx, id)
+}
+
+// Scheduler reads a job scheduler; nil when there is none (BullMQ:
+// getJobScheduler).
+func (q *Queue) Scheduler(ctx context.Context, id string) (*Scheduler, error) {
+	record, next, err := q.core.store.SchedulerRecord(ctx, id)
+	if err != nil || next == "" || len(record) == 0 {
+		return nil, err
+	}
+	ms, _ := strconv.ParseFloat(next, 64)
+	return readScheduler(id, record, int64(ms)), nil
+}
+
+// Schedulers reads job schedulers by their next run, the last one first, or the
+// next one first if Page.Ascending (BullMQ: getJobSchedulers). Entries without
+// a record, which old repeatable jobs are, are left out and left alone.
+func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error) {
+	ids, next, err := q.core.store.Schedulers(ctx, int64(page.From), int64(page.To), page.Ascending)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Scheduler
+	for i, id := range ids {
+		record, _, err := q.core.store.SchedulerRecord(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case len(record) > 0:
+			all = append(all, readScheduler(id, record, int64(next[i])))
+		case isLegacyRepeatKey(id):
+			return nil, fmt.Errorf("bullmq: %s of queue %s is a repeatable job of BullMQ 4 or older, not a scheduler; upsert a scheduler in its place and remove it with BullMQ 5", id, q.Name())
+		default:
+			if _, err := q.RemoveScheduler(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// CountSchedulers answers how many job schedulers there are (BullMQ:
+// getJobSchedulersCount).
+func (q *Queue) CountSchedulers(ctx context.Context) (int64, error) {
+	return q.core.store.CountSchedulers(ctx)
+}
+
+func readScheduler(id string, record map[string]string, nextMs int64) *Scheduler {
+	return &Scheduler{
+		ID: id, Name: record["name"], Next: time.UnixMilli(nextMs), Iterations: parseInt(record["ic"]),
+		Repeat: Repeat{
+			Pattern: record["pattern"], TimeZone: record["tz"], Every: parseMillis(record["every"]),
+			Offset: parseMillis(record["offset"]), Limit: parseInt(record["limit"]),
+			StartDate: parseTime(record["startDate"]), EndDate: parseTime(record["endDate"]),
+		},
+		HasOffset: record["offset"] != "", Data: rawJSON(record["data"]), Options: rawJSON(record["opts"]),
+	}
+}
+
+func wholeMs(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10)
+}
+
+func dateMillis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func dateText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
+}

@@ -1,0 +1,102 @@
+--[[ addJobScheduler: makes a scheduler, or changes it, and adds its next job in place of the one that was pending.
+
+     Arguments: base, scheduler (its id), now (ms), name, data (JSON), template: the options of its jobs (JSON), opts: those
+     of the next one (JSON), due: the next time (ms) of a pattern or '', every (ms) or '', then pattern, tz, limit,
+     startDate, endDate (ms), offset (ms), each '' when not set.
+     Answer: {id of the next job, its delay}.
+     Errors: -10 the job of a pattern's next time exists already and isn't pending, -11 so do those of the next slots of
+     an interval.
+     Events: added, then waiting or delayed. ]]
+--@args base scheduler now name data template opts due every pattern tz limit startDate endDate offset
+--@keys repeat delayed wait paused meta prioritized marker id events pc active
+--@use text every store events remove
+local recordKey = repeatKey .. ':' .. scheduler
+local trimTo = cap(metaKey)
+local prev = tonumber(call('ZSCORE', repeatKey, scheduler))
+local options = cjson.decode(opts)
+local interval = tonumber(every)
+now = tonumber(now)
+
+local shift, restarted = tonumber(offset), false
+if interval then
+  local own = type(options['repeat']) == 'table' and options['repeat'].offset
+  local wanted = shift or own or 0
+  local from = prev
+  if prev and tonumber(call('HGET', recordKey, 'every')) ~= interval then
+    from, restarted = nil, true
+  end
+  due = from and nextSlot(from, interval, now, wanted) or firstSlot(interval, now, wanted, tonumber(startDate))
+  shift = shiftOf(due, interval, wanted)
+end
+
+-- The pending job goes. While the queue is paused it is looked for in the list paused only, as BullMQ 6.7.0 does.
+local function replaced(jobId)
+  local gone = call('ZREM', delayedKey, jobId) == 1 or call('ZREM', prioritizedKey, jobId) == 1
+  if not gone then
+    local list = call('HEXISTS', metaKey, 'paused') == 1 and pausedKey or waitKey
+    gone = call('LREM', list, 1, jobId) == 1
+  end
+  if gone then discard(base, jobId) end
+  return gone
+end
+
+local stored = tonumber(offset)
+local swapped = false
+if prev then
+  local pending = 'repeat:' .. scheduler .. ':' .. prev
+  swapped = call('EXISTS', base .. pending) == 1 and replaced(pending)
+end
+if swapped then
+  if interval and not restarted then due = prev end
+else
+  stored = shift or 0
+end
+
+local jobId = 'repeat:' .. scheduler .. ':' .. due
+if call('EXISTS', base .. jobId) == 1 then
+  if not interval then
+    if not swapped then return -10 end
+  else
+    local tries = 0
+    repeat
+      if tries == 32 then return -11 end
+      tries = tries + 1
+      due = due + interval
+      jobId = 'repeat:' .. scheduler .. ':' .. due
+    until call('EXISTS', base .. jobId) == 0
+  end
+end
+
+call('ZADD', repeatKey, due, scheduler)
+local known = call('HMGET', recordKey, 'offset', 'ic')
+local record = { 'name', name }
+local function keep(field, value)
+  if given(value) then
+    record[#record + 1] = field
+    record[#record + 1] = value
+  end
+end
+keep('tz', tz)
+keep('limit', limit)
+keep('pattern', pattern)
+keep('startDate', startDate)
+keep('endDate', endDate)
+keep('every', every)
+keep('offset', stored or (known[1] and tonumber(known[1])) or nil)
+if template ~= '{}' then keep('opts', template) end
+if data ~= '{}' then keep('data', data) end
+keep('ic', known[2] or 1)
+call('DEL', recordKey)
+call('HSET', recordKey, unpack(record))
+
+call('INCR', idKey)
+options.delay = math.max(due - now, 0)
+options.jobId = jobId
+local job = {
+  name = name, data = data, opts = cjson.encode(options), timestamp = now, delay = options.delay,
+  priority = options.priority or 0, lifo = options.lifo, scheduler = scheduler,
+  dedupId = type(options.de) == 'table' and options.de.id or nil,
+}
+store(base .. jobId, jobId, job)
+enqueue(base, jobId, job, now, trimTo)
+return { jobId, options.delay }

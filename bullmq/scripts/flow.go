@@ -1,0 +1,70 @@
+package scripts
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/rueidis"
+)
+
+var releaseParent = load("releaseParent")
+
+// Branch is one job of a flow, on its queue.
+type Branch struct {
+	Queue *Queue
+	Add   Add
+}
+
+// Waiting is a parent that a flow has attached children to.
+type Waiting struct {
+	Queue    *Queue
+	QueueKey string // bull:orders
+	ID       string
+}
+
+// AddFlow adds all jobs of some flows in one transaction, parents before their
+// children, and then lets go of parents whose children had all completed
+// before. Each job answers its id, or the refusal that met it.
+func AddFlow(ctx context.Context, client rueidis.Client, branches []Branch, parents []Waiting, nowMs int64) ([]string, []error, error) {
+	sent := map[*command]bool{}
+	build := func(q *Queue, c *command, args []string) rueidis.Completed {
+		// Within a transaction a script that the server doesn't know would fail
+		// alone, so each is sent as text once.
+		keys := q.keysOf(c)
+		if sent[c] {
+			return q.bySHA(c, keys, args)
+		}
+		sent[c] = true
+		return q.byText(c, keys, args)
+	}
+	calls := []rueidis.Completed{client.B().Multi().Build()}
+	for _, b := range branches {
+		calls = append(calls, build(b.Queue, b.Add.command(), b.Add.args(b.Queue.base)))
+	}
+	for _, p := range parents {
+		calls = append(calls, build(p.Queue, releaseParent, []string{p.QueueKey, p.ID, decimal(nowMs)}))
+	}
+	calls = append(calls, client.B().Exec().Build())
+	results := client.DoMulti(ctx, calls...)
+	for _, result := range results[:len(results)-1] {
+		if err := result.Error(); err != nil {
+			return nil, nil, fmt.Errorf("bullmq: a flow was not added: %w", err)
+		}
+	}
+	answers, err := results[len(results)-1].ToArray()
+	if err != nil {
+		return nil, nil, fmt.Errorf("bullmq: a flow may or may not have been added: %w", err)
+	}
+	if len(answers) != len(branches)+len(parents) {
+		return nil, nil, fmt.Errorf("bullmq: a flow of %d jobs got %d answers", len(branches), len(answers))
+	}
+	ids, refusals := make([]string, len(branches)), make([]error, len(branches))
+	for i, b := range branches {
+		if err := answers[i].Error(); err != nil {
+			refusals[i] = err
+			continue
+		}
+		ids[i], refusals[i] = b.Queue.added(b.Add, answers[i])
+	}
+	return ids, refusals, nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// tree is a flow as scenarios write it down.
+type tree struct {
+	Name, QueueName, Prefix string
+	Data, Opts              json.RawMessage
+	Children                []tree
+}
+
+func (t tree) flow() (bullmq.Flow, error) {
+	data, err := payload(t.Data)
+	if err != nil {
+		return bullmq.Flow{}, err
+	}
+	options, err := jobOptions(t.Opts)
+	if err != nil {
+		return bullmq.Flow{}, err
+	}
+	flow := bullmq.Flow{Name: t.Name, Queue: t.QueueName, Prefix: t.Prefix, Data: data, Options: options}
+	for _, child := range t.Children {
+		below, err := child.flow()
+		if err != nil {
+			return bullmq.Flow{}, err
+		}
+		flow.Children = append(flow.Children, below)
+	}
+	return flow, nil
+}
+
+func viewTree(n *bullmq.FlowNode) any {
+	children := []any{}
+	for _, child := range n.Children {
+		children = append(children, viewTree(child))
+	}
+	return map[string]any{"id": n.Job.ID, "children": children}
+}
+
+func (s *session) flows() (*bullmq.FlowProducer, error) {
+	if s.flowProducer != nil {
+		return s.flowProducer, nil
+	}
+	connection, err := s.connection()
+	if err != nil {
+		return nil, err
+	}
+	s.flowProducer, err = bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection, Prefix: s.prefix, Now: s.now})
+	return s.flowProducer, err
+}
+
+func init() {
+	operations["addFlow"] = func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
+		var a struct{ Flow tree }
+		if err := read(raw, &a); err != nil {
+			return nil, err
+		}
+		flow, err := a.Flow.flow()
+		if err != nil {
+			return nil, err
+		}
+		producer, err := s.flows()
+		if err != nil {
+			return nil, err
+		}
+		node, err := producer.Add(ctx, flow)
+		if err != nil {
+			return nil, err
+		}
+		return viewTree(node), nil
+	}
+	operations["addFlowBulk"] = func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
+		var a struct{ Flows []tree }
+		if err := read(raw, &a); err != nil {
+			return nil, err
+		}
+		flows := make([]bullmq.Flow, len(a.Flows))
+		for i, described := range a.Flows {
+			var err error
+			if flows[i], err = described.flow(); err != nil {
+				return nil, err
+			}
+		}
+		producer, err := s.flows()
+		if err != nil {
+			return nil, err
+		}
+		nodes, err := producer.AddBulk(ctx, flows)
+		if nodes == nil {
+			return nil, err
+		}
+		views := []any{}
+		for _, node := range nodes {
+			views = append(views, viewTree(node))
+		}
+		return views, nil
+	}
+	operations["flowTree"] = func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
+		var a byID
+		if err := read(raw, &a); err != nil {
+			return nil, err
+		}
+		producer, err := s.flows()
+		if err != nil {
+			return nil, err
+		}
+		node, err := producer.Flow(ctx, bullmq.FlowQuery{Queue: a.Queue, ID: a.ID})
+		if node == nil {
+			return nil, err
+		}
+		return viewTree(node), err
+	}
+}

@@ -1,0 +1,162 @@
+package tests
+
+import (
+	"encoding/base64"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("What one side lists of the other", func() {
+	// listed is for Eventually: the names that Node finds in CLIENT LIST.
+	listed := func(op, queue string) func() []string {
+		return func() []string {
+			var names []string
+			node.do(op, object{"queue": queue}, &names)
+			return names
+		}
+	}
+	clientName := func(queue, suffix string) string {
+		return "bull:" + base64.StdEncoding.EncodeToString([]byte(queue)) + suffix
+	}
+
+	It("are Go's workers, with and without a name, in Node's getWorkers, and none once they have stopped", func() {
+		name := newQueueName() + " é/x"
+		unnamed := runGoWorker(name, returning(nil), bullmq.WorkerOptions{})
+		named := runGoWorker(name, returning(nil), bullmq.WorkerOptions{Name: "gopher-1"})
+		Eventually(listed("workers", name)).Should(ConsistOf(clientName(name, ""), clientName(name, ":w:gopher-1")))
+		unnamed.stop()
+		Eventually(listed("workers", name)).Should(ConsistOf(clientName(name, ":w:gopher-1")))
+		named.stop()
+		Eventually(listed("workers", name)).Should(BeEmpty())
+	})
+
+	It("are Go's workers beside Node's in the same list, under names made the same way", func() {
+		l := newLedger(newQueueName())
+		worker := workInNode(l, "noddy", "6")
+		defer worker.stop()
+		runGoWorker(l.queue, returning(nil), bullmq.WorkerOptions{Name: "gopher"})
+		Eventually(listed("workers", l.queue)).Should(ConsistOf(clientName(l.queue, ":w:noddy"), clientName(l.queue, ":w:gopher")))
+	})
+
+	It("are Go's event readers in Node's getQueueEvents, and workers are not among them", func() {
+		name := newQueueName()
+		runGoWorker(name, returning(nil), bullmq.WorkerOptions{Name: "gopher"})
+		reader := readInGo(name)
+		Eventually(listed("eventReaders", name)).Should(ConsistOf(clientName(name, ":qe")))
+		Eventually(listed("workers", name)).Should(ConsistOf(clientName(name, ":w:gopher")))
+		reader.stop()
+		Eventually(listed("eventReaders", name)).Should(BeEmpty())
+	})
+
+	It("are the jobs that the other made, in every state, in the same order and number", func() {
+		byGo, byNode := newQueueName(), newQueueName()
+		makeStatesInGo(byGo)
+		makeStatesInNode(byNode)
+		want := map[string][]string{
+			"completed": {"c1", "c2"}, "failed": {"f1"}, "active": {"a1"}, "waiting": {"w0", "w1", "w2"},
+			"prioritized": {"p1", "p2"}, "delayed": {"d1", "d2"}, "waiting-children": {"parent"},
+		}
+		for _, name := range []string{byGo, byNode} {
+			queue := newGoQueue(name)
+			for state, ids := range want {
+				var seen []struct{ ID string }
+				node.do("jobs", object{"queue": name, "types": []string{state}, "start": 0, "end": -1, "asc": false}, &seen)
+				var inNode, inGo []string
+				for _, job := range seen {
+					inNode = append(inNode, job.ID)
+				}
+				jobs, err := queue.Jobs(soon(), bullmq.Page{To: -1}, bullmq.State(state))
+				Expect(err).NotTo(HaveOccurred())
+				for _, job := range jobs {
+					inGo = append(inGo, job.ID)
+					Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.State(state)))
+				}
+				Expect(inGo).To(Equal(inNode), "%s jobs of %s", state, name)
+				Expect(inGo).To(ConsistOf(ids), "%s jobs of %s", state, name)
+			}
+			var counts map[bullmq.State]int64
+			node.do("counts", object{"queue": name}, &counts)
+			Expect(queue.Counts(soon())).To(Equal(counts))
+			Expect(counts).To(HaveKeyWithValue(bullmq.Waiting, int64(3)))
+			var waiting int64
+			node.do("count", object{"queue": name}, &waiting)
+			Expect(queue.Count(soon())).To(Equal(waiting))
+			perPriority := map[int]int64{}
+			node.do("countsPerPriority", object{"queue": name, "priorities": []int{0, 1, 2}}, &perPriority)
+			Expect(queue.CountsPerPriority(soon(), 0, 1, 2)).To(Equal(perPriority))
+		}
+	})
+})
+
+// makeStatesInGo leaves jobs in every state, the parent's child in another queue.
+func makeStatesInGo(name string) {
+	GinkgoHelper()
+	queue, kids, ctx := newGoQueue(name), newGoQueue(name+"-kids"), soon()
+	worker, err := bullmq.NewWorker(name, nil, &bullmq.WorkerOptions{Connection: connection()})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(worker.Close)
+	add := func(id string, options bullmq.JobOptions) {
+		GinkgoHelper()
+		options.JobID = id
+		_, err := queue.Add(ctx, "a", object{"id": id}, &options)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	take := func(id string) *bullmq.Job {
+		GinkgoHelper()
+		add(id, bullmq.JobOptions{})
+		job, err := worker.GetNextJob(ctx, "token", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.ID).To(Equal(id))
+		return job
+	}
+	for _, id := range []string{"c1", "c2"} {
+		_, err := worker.Complete(ctx, take(id), "token", nil, false)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	_, err = worker.Fail(ctx, take("f1"), "token", errorText("no"), false)
+	Expect(err).NotTo(HaveOccurred())
+	parent := take("parent")
+	_, err = kids.Add(ctx, "child", nil, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "parent", Queue: "bull:" + name}})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(parent.MoveToWaitingChildren(ctx, "token")).To(BeTrue())
+	take("a1")
+	add("w1", bullmq.JobOptions{})
+	add("w2", bullmq.JobOptions{})
+	add("w0", bullmq.JobOptions{LIFO: true})
+	add("p2", bullmq.JobOptions{Priority: 2})
+	add("p1", bullmq.JobOptions{Priority: 1})
+	add("d2", bullmq.JobOptions{Delay: 2 * time.Hour})
+	add("d1", bullmq.JobOptions{Delay: time.Hour})
+}
+
+func makeStatesInNode(name string) {
+	GinkgoHelper()
+	take := func(id string) {
+		GinkgoHelper()
+		node.add(name, "a", object{"id": id}, object{"jobId": id})
+		var job struct{ ID string }
+		node.do("fetch", object{"queue": name, "token": "token"}, &job)
+		Expect(job.ID).To(Equal(id))
+	}
+	for _, id := range []string{"c1", "c2"} {
+		take(id)
+		node.do("complete", object{"queue": name, "id": id, "token": "token"}, nil)
+	}
+	take("f1")
+	node.do("fail", object{"queue": name, "id": "f1", "token": "token", "message": "no"}, nil)
+	take("parent")
+	node.add(name+"-kids", "child", object{}, object{"parent": object{"id": "parent", "queue": "bull:" + name}})
+	node.do("moveToWaitingChildren", object{"queue": name, "id": "parent", "token": "token"}, nil)
+	take("a1")
+	for id, opts := range map[string]object{
+		"w1": {}, "w2": {}, "w0": {"lifo": true}, "p2": {"priority": 2}, "p1": {"priority": 1},
+		"d2": {"delay": 7200000}, "d1": {"delay": 3600000},
+	} {
+		opts["jobId"] = id
+		node.add(name, "a", object{"id": id}, opts)
+	}
+}

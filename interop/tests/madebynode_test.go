@@ -1,0 +1,218 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A scheduler that Node made", func() {
+	var name string
+	var mu sync.Mutex
+	var ran []*bullmq.Job
+	note := func(_ context.Context, job *bullmq.Job) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		ran = append(ran, job)
+		return nil, nil
+	}
+	runs := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(ran)
+	}
+	pending := func() []string {
+		GinkgoHelper()
+		var jobs []struct{ ID string }
+		node.do("jobs", object{"queue": name, "types": []string{"delayed", "waiting", "prioritized"}}, &jobs)
+		var ids []string
+		for _, job := range jobs {
+			ids = append(ids, job.ID)
+		}
+		return ids
+	}
+	dueOf := func(id string) int64 {
+		GinkgoHelper()
+		ms, found := strings.CutPrefix(id, "repeat:tick:")
+		Expect(found).To(BeTrue(), "the id of a scheduler's job: %s", id)
+		due, err := strconv.ParseInt(ms, 10, 64)
+		Expect(err).NotTo(HaveOccurred())
+		return due
+	}
+	BeforeEach(func() {
+		name = newQueueName()
+		ran = nil
+	})
+
+	It("goes on under a Go worker, interval after interval, with the template's data, and back under Node", func() {
+		const every = 150
+		node.do("upsertScheduler", object{
+			"queue": name, "id": "tick", "repeat": object{"every": every},
+			"template": object{"name": "tock", "data": object{"list": []any{}, "text": "<&>"}, "opts": object{"attempts": 2}},
+		}, nil)
+		worker := runGoWorker(name, note, bullmq.WorkerOptions{Name: "gopher"})
+		Eventually(runs).Should(BeNumerically(">=", 5))
+		worker.stop()
+
+		for i, job := range ran {
+			Expect(job.Name).To(Equal("tock"))
+			Expect(string(job.Data)).To(Equal(`{"list":[],"text":"<&>"}`))
+			Expect(job.SchedulerID).To(Equal("tick"))
+			Expect(job.Opts.Attempts).To(Equal(2))
+			if i > 0 {
+				Expect(dueOf(job.ID)-dueOf(ran[i-1].ID)).To(BeEquivalentTo(every), "%s after %s", job.ID, ran[i-1].ID)
+			}
+		}
+		last := dueOf(ran[len(ran)-1].ID)
+		Expect(pending()).To(Equal([]string{fmt.Sprint("repeat:tick:", last+every)}))
+		var scheduler object
+		node.do("scheduler", object{"queue": name, "id": "tick"}, &scheduler)
+		Expect(scheduler).To(And(
+			HaveKeyWithValue("iterationCount", float64(len(ran)+1)), HaveKeyWithValue("next", float64(last+every)),
+			HaveKeyWithValue("every", float64(every)), HaveKeyWithValue("template", HaveKeyWithValue("data", object{"list": []any{}, "text": "<&>"})),
+		))
+
+		var outcomes []struct{ ID string }
+		node.run(name, 2, object{}, object{})(&outcomes)
+		Expect(outcomes).To(HaveLen(2))
+		Expect(dueOf(outcomes[0].ID)).To(Equal(last + every))
+		Expect(pending()).To(HaveLen(1))
+		var removed bool
+		node.do("removeScheduler", object{"queue": name, "id": "tick"}, &removed)
+		Expect(removed).To(BeTrue())
+		Expect(pending()).To(BeEmpty())
+	})
+
+	It("with a cron pattern goes on under a Go worker, at the times that Node works out", func() {
+		node.do("upsertScheduler", object{
+			"queue": name, "id": "tick", "repeat": object{"pattern": "* * * * * *", "tz": "Asia/Kolkata", "limit": 3}, "template": object{"name": "tock"},
+		}, nil)
+		worker := runGoWorker(name, note, bullmq.WorkerOptions{})
+		Eventually(runs).Should(Equal(2))
+		Eventually(pending).Should(HaveLen(1))
+		next := dueOf(pending()[0])
+		Expect(next - dueOf(ran[1].ID)).To(BeEquivalentTo(1000))
+		Expect(next % 1000).To(BeZero())
+		Eventually(runs).Should(Equal(3))
+		worker.stop()
+		Expect(pending()).To(BeEmpty(), "three runs were the limit")
+	})
+
+	It("goes on when its job fails in Go", func() {
+		node.do("upsertScheduler", object{
+			"queue": name, "id": "tick", "repeat": object{"every": 100}, "template": object{"name": "tock"},
+		}, nil)
+		worker := runGoWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			_, _ = note(ctx, job)
+			return nil, errorText("no")
+		}, bullmq.WorkerOptions{})
+		Eventually(runs).Should(BeNumerically(">=", 3))
+		worker.stop()
+		Expect(pending()).To(HaveLen(1))
+	})
+})
+
+var _ = Describe("A flow that Node made", func() {
+	var parents, kids string
+	BeforeEach(func() {
+		parents = newQueueName()
+		kids = parents + "-kids"
+	})
+	type tree struct {
+		ID       string
+		Children []tree
+	}
+	addFlow := func(childOpts object) (parent string, children []string) {
+		GinkgoHelper()
+		child := func(n int) object {
+			return object{"name": "child", "queueName": kids, "data": object{"n": n}, "opts": childOpts}
+		}
+		var made tree
+		node.do("addFlow", object{"flow": object{
+			"name": "parent", "queueName": parents, "data": object{"p": 1}, "opts": object{}, "children": []any{child(1), child(2)},
+		}}, &made)
+		for _, child := range made.Children {
+			children = append(children, child.ID)
+		}
+		return made.ID, children
+	}
+	key := func(id string) string { return "bull:" + kids + ":" + id }
+
+	It("has its children run by Go: the parent is released after the last, and Node reads their values", func() {
+		parent, children := addFlow(object{})
+		queue := newGoQueue(parents)
+		Expect(stateOf(queue, parent)()).To(Equal(bullmq.WaitingChildren))
+		work := func(_ context.Context, job *bullmq.Job) (any, error) {
+			var data struct{ N int }
+			if err := job.Decode(&data); err != nil {
+				return nil, err
+			}
+			return object{"square": data.N * data.N, "text": "<&>"}, nil
+		}
+		runOnce(kids, work, bullmq.WorkerOptions{})
+		Expect(stateOf(queue, parent)()).To(Equal(bullmq.WaitingChildren))
+		runOnce(kids, work, bullmq.WorkerOptions{})
+		Expect(stateOf(queue, parent)()).To(Equal(bullmq.Waiting))
+
+		var values object
+		node.do("childrenValues", object{"queue": parents, "id": parent}, &values)
+		Expect(values).To(HaveLen(2))
+		for _, id := range children {
+			Expect(values).To(HaveKeyWithValue(key(id), And(HaveKey("square"), HaveKeyWithValue("text", "<&>"))))
+		}
+		var outcomes []struct{ Returnvalue object }
+		node.run(parents, 1, object{"children": true}, object{})(&outcomes)
+		Expect(outcomes[0].Returnvalue).To(Equal(values))
+	})
+
+	It("has its parent run by Go once children that Node ran are done, not before", func() {
+		parent, _ := addFlow(object{})
+		queue := newGoQueue(parents)
+		var ranAt time.Time
+		worker := runGoWorker(parents, func(_ context.Context, job *bullmq.Job) (any, error) {
+			ranAt = time.Now()
+			return object{"got": job.Data}, nil
+		}, bullmq.WorkerOptions{})
+		node.run(kids, 1, object{"return": 1}, object{})(nil)
+		Expect(stateOf(queue, parent)()).To(Equal(bullmq.WaitingChildren))
+		before := time.Now()
+		node.run(kids, 1, object{"return": 2}, object{})(nil)
+		Expect(queue.WaitForJob(soon(), parent)).To(MatchJSON(`{"got":{"p":1}}`))
+		worker.stop()
+		Expect(ranAt).To(BeTemporally(">", before))
+	})
+
+	It("fails with its child that fails in Go, where the child says so, without the parent's handler being called", func() {
+		parent, children := addFlow(object{"failParentOnFailure": true})
+		runOnce(kids, failing("no <way>"), bullmq.WorkerOptions{})
+		queue := newGoQueue(parents)
+		Expect(stateOf(queue, parent)()).To(Equal(bullmq.Waiting))
+		ran := false
+		worker := runGoWorker(parents, func(context.Context, *bullmq.Job) (any, error) { ran = true; return nil, nil }, bullmq.WorkerOptions{})
+		Eventually(stateOf(queue, parent)).Should(Equal(bullmq.Failed))
+		worker.stop()
+		Expect(ran).To(BeFalse())
+		Expect(node.record(parents, parent)["failedReason"]).To(BeElementOf("child "+key(children[0])+" failed", "child "+key(children[1])+" failed"))
+	})
+
+	It("goes on without a child that fails in Go, where the child says so, and Node reads the reason", func() {
+		parent, children := addFlow(object{"ignoreDependencyOnFailure": true})
+		runOnce(kids, failing(`{"a":"<no>"}`), bullmq.WorkerOptions{})
+		runOnce(kids, returning("well"), bullmq.WorkerOptions{})
+		Expect(stateOf(newGoQueue(parents), parent)()).To(Equal(bullmq.Waiting))
+		var failures, values object
+		node.do("ignoredChildrenFailures", object{"queue": parents, "id": parent}, &failures)
+		node.do("childrenValues", object{"queue": parents, "id": parent}, &values)
+		Expect(failures).To(HaveLen(1))
+		Expect(failures).To(Or(HaveKeyWithValue(key(children[0]), `{"a":"<no>"}`), HaveKeyWithValue(key(children[1]), `{"a":"<no>"}`)))
+		Expect(values).To(HaveLen(1))
+	})
+})
