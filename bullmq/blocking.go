@@ -54,9 +54,8 @@ func (b *blockingConn) connect() error {
 		release()
 		return err
 	}
-	if b.core.link.option == nil { // a caller's client, which knows no name
-		conn.Do(ctx, conn.B().ClientSetname().ConnectionName(b.name).Build())
-	}
+	// Where CLIENT is forbidden, the connection just isn't listed.
+	conn.Do(ctx, conn.B().ClientSetname().ConnectionName(b.name).Build())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.conn, b.release, b.id = conn, release, id

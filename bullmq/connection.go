@@ -188,15 +188,19 @@ func (l *link) close() {
 	}
 }
 
-// blocking opens a client of its own for commands that wait, under the name
-// by which BullMQ finds workers and event readers. With a caller's client
-// that client is used, and the caller of blocking names the connection.
+// blocking opens a client of its own for commands that wait; with a caller's
+// client, that one is used. The name by which BullMQ finds workers and event
+// readers is for the connection that waits alone: a client has others beside
+// it, and each named one would count as a worker. So whoever takes that
+// connection names it; only on a cluster, where rueidis takes it, all are named.
 func (l *link) blocking(name string) (client rueidis.Client, owned bool, err error) {
 	if l.option == nil {
 		return l.client, false, nil
 	}
 	option := *l.option
-	option.ClientName = name
+	if l.client.Mode() == rueidis.ClientModeCluster {
+		option.ClientName = name
+	}
 	option.DisableRetry = true // a reconnect has to be seen, or events would be lost
 	option.RingScaleEachConn = 8
 	option.ReadBufferEachConn, option.WriteBufferEachConn = 32<<10, 32<<10

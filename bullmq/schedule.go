@@ -155,6 +155,9 @@ func nextOpts(opts map[string]json.RawMessage, repeat repeatOptions, a *scripts.
 		return "", err
 	}
 	opts["repeatJobKey"] = json.RawMessage(text)
+	if _, err := strconv.ParseFloat(string(opts["backoff"]), 64); err == nil { // a number means fixed
+		opts["backoff"] = json.RawMessage(`{"type":"fixed","delay":` + string(opts["backoff"]) + `}`)
+	}
 	if _, set := opts["attempts"]; !set {
 		opts["attempts"] = json.RawMessage("0")
 	}

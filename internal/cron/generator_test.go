@@ -232,7 +232,7 @@ func (g *generator) oddPattern() question {
 		fields[g.IntN(len(fields))] = odd.String()
 	}
 	if g.chance(5) {
-		fields = fields[:g.IntN(len(fields)+1)]
+		fields = fields[:1+g.IntN(len(fields))]
 	}
 	if g.chance(2) {
 		fields = append(fields, "*", "*")

@@ -48,6 +48,9 @@ func viewOptions(j *bullmq.Job) map[string]any {
 	if view["attempts"] == nil {
 		view["attempts"] = 0
 	}
+	if raw, _ := view["backoff"].(json.RawMessage); len(raw) > 0 && raw[0] != '{' {
+		view["backoff"] = map[string]any{"type": "fixed", "delay": raw} // a number means fixed
+	}
 	delete(view, "repeatJobKey")
 	return view
 }

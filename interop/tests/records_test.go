@@ -75,7 +75,7 @@ var _ = Describe("The record of a job", func() {
 			byGo := node.add(name, "a", object{}, object{})
 			endInGo(byGo, bullmq.Completed, returning(value))
 			Expect(stored(name, byGo, "returnvalue")).To(Equal(text))
-			Expect(node.record(name, byGo)).To(HaveKeyWithValue("returnvalue", decoded(rawJSON(text))))
+			Expect(node.record(name, byGo)).To(HaveKeyWithValue("returnvalue", valueOf(text)))
 
 			byNode := addInGo(nil, nil)
 			handler := object{"return": value}
@@ -103,7 +103,7 @@ var _ = Describe("The record of a job", func() {
 			id := addInGo(nil, nil)
 			Expect(queue.Handle(id).UpdateProgress(soon(), progress)).To(Succeed())
 			Expect(stored(name, id, "progress")).To(Equal(text))
-			Expect(node.record(name, id)).To(HaveKeyWithValue("progress", decoded(rawJSON(text))))
+			Expect(node.record(name, id)).To(HaveKeyWithValue("progress", valueOf(text)))
 
 			id = node.add(name, "a", object{}, object{})
 			node.do("progress", object{"queue": name, "id": id, "progress": progress}, nil)
@@ -137,7 +137,7 @@ var _ = Describe("The record of a job", func() {
 			}
 			id := addInGo(given, nil)
 			Expect(stored(name, id, "data")).To(Equal(text))
-			Expect(node.record(name, id)).To(HaveKeyWithValue("data", decoded(rawJSON(text))))
+			Expect(node.record(name, id)).To(HaveKeyWithValue("data", valueOf(text)))
 
 			id = node.add(name, "a", data, object{})
 			job := readJob(queue, id)
@@ -273,3 +273,11 @@ var _ = Describe("The record of a job", func() {
 		Expect(record).To(BeNil())
 	})
 })
+
+// valueOf matches what the JSON text stands for.
+func valueOf(text string) any {
+	if value := decoded(rawJSON(text)); value != nil {
+		return Equal(value)
+	}
+	return BeNil()
+}
