@@ -9,7 +9,7 @@ var (
 	getCountsPerPriority = load("getCountsPerPriority")
 	getJobs              = load("getJobs")
 	getMetrics           = load("getMetrics")
-	getRateLimitTtl      = load("getRateLimitTtl")
+	getRateLimitTTL      = load("getRateLimitTtl")
 	isMaxed              = load("isMaxed")
 	pause                = load("pause")
 	resume               = load("resume")
@@ -94,7 +94,7 @@ func (q *Queue) Metrics(ctx context.Context, kind string, from, to int64) (Metri
 // RateLimitTTL answers for how many ms the rate limit holds when max jobs a
 // window are allowed, 0 for the queue's own maximum.
 func (q *Queue) RateLimitTTL(ctx context.Context, max int64) (int64, error) {
-	message, err := q.run(ctx, getRateLimitTtl, q.base, decimal(max))
+	message, err := q.run(ctx, getRateLimitTTL, q.base, decimal(max))
 	if err != nil {
 		return 0, err
 	}

@@ -63,6 +63,7 @@ var _ = Describe("A scheduler that Node made", func() {
 		worker.stop()
 
 		for i, job := range ran {
+			GinkgoWriter.Println(job.ID, job.ProcessedOn.UnixMilli()-dueOf(job.ID), job.Delay, job.Timestamp.UnixMilli()-dueOf(job.ID))
 			Expect(job.Name).To(Equal("tock"))
 			Expect(string(job.Data)).To(Equal(`{"list":[],"text":"<&>"}`))
 			Expect(job.SchedulerID).To(Equal("tick"))
