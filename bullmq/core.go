@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -18,6 +19,8 @@ type core struct {
 	now    func() time.Time
 	log    zerolog.Logger
 	link   *link
+
+	jobs *sync.Mutex // held while a method of a Job changes its fields
 }
 
 func newCore(queue, prefix string, connection Connection, now func() time.Time, log zerolog.Logger) (*core, error) {
@@ -35,7 +38,7 @@ func newCore(queue, prefix string, connection Connection, now func() time.Time, 
 	}
 	return &core{
 		keys: k, store: scripts.NewQueue(l.client, k.base, k.of),
-		client: l.client, now: now, log: log, link: l,
+		client: l.client, now: now, log: log, link: l, jobs: &sync.Mutex{},
 	}, nil
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 // Job is a job of a queue, as it was when it was read. Its methods act on the
-// job in Redis, and may be called from several goroutines.
+// job in Redis, and may be called from several goroutines; those that change
+// what a field says change the field too, so don't read it at the same time.
 type Job struct {
 	ID   string
 	Name string
@@ -47,6 +48,13 @@ type Job struct {
 	// flaw is what makes the job impossible to run: data that is no JSON, a hash
 	// that is gone.
 	flaw error
+}
+
+// set changes fields of a job that other goroutines may be changing.
+func (j *Job) set(change func()) {
+	j.core.jobs.Lock()
+	defer j.core.jobs.Unlock()
+	change()
 }
 
 // Queue is the name of the job's queue.

@@ -44,7 +44,7 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 	if err := j.core.store.UpdateProgress(ctx, j.ID, text); err != nil {
 		return err
 	}
-	j.Progress = json.RawMessage(text)
+	j.set(func() { j.Progress = json.RawMessage(text) })
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (j *Job) UpdateData(ctx context.Context, data any) error {
 	if err := j.core.store.UpdateData(ctx, j.ID, text); err != nil {
 		return err
 	}
-	j.Data = json.RawMessage(text)
+	j.set(func() { j.Data = json.RawMessage(text) })
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) err
 		JobID: j.ID, NowMs: now, Token: token, DelayMs: millisText(delay), Free: true,
 	})
 	if err == nil {
-		j.Delay = delay
+		j.set(func() { j.Delay = delay })
 	}
 	return err
 }
@@ -127,7 +127,7 @@ func (j *Job) MoveToWaitingChildren(ctx context.Context, token string) (bool, er
 func (j *Job) Promote(ctx context.Context) error {
 	err := j.core.store.Promote(ctx, j.ID)
 	if err == nil {
-		j.Delay = 0
+		j.set(func() { j.Delay = 0 })
 	}
 	return err
 }
@@ -137,7 +137,7 @@ func (j *Job) Promote(ctx context.Context) error {
 func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 	err := j.core.store.ChangeDelay(ctx, j.ID, j.core.nowMs(), millisText(delay))
 	if err == nil {
-		j.Delay = delay
+		j.set(func() { j.Delay = delay })
 	}
 	return err
 }
@@ -150,7 +150,7 @@ func (j *Job) ChangePriority(ctx context.Context, priority int, lifo bool) error
 	}
 	err := j.core.store.ChangePriority(ctx, j.ID, int64(priority), lifo)
 	if err == nil {
-		j.Priority = priority
+		j.set(func() { j.Priority = priority })
 	}
 	return err
 }
@@ -175,13 +175,15 @@ func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) erro
 	if err != nil {
 		return err
 	}
-	j.FailedReason, j.ReturnValue, j.ProcessedOn, j.FinishedOn = "", nil, time.Time{}, time.Time{}
-	if o.ResetAttemptsMade {
-		j.AttemptsMade = 0
-	}
-	if o.ResetAttemptsStarted {
-		j.AttemptsStarted = 0
-	}
+	j.set(func() {
+		j.FailedReason, j.ReturnValue, j.ProcessedOn, j.FinishedOn = "", nil, time.Time{}, time.Time{}
+		if o.ResetAttemptsMade {
+			j.AttemptsMade = 0
+		}
+		if o.ResetAttemptsStarted {
+			j.AttemptsStarted = 0
+		}
+	})
 	return nil
 }
 

@@ -155,7 +155,7 @@ func (j *Job) RemoveUnprocessedChildren(ctx context.Context) error {
 func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
 	removed, err := j.core.store.RemoveChildDependency(ctx, j.ID, j.ParentKey)
 	if removed {
-		j.ParentKey, j.ParentPolicy = "", nil
+		j.set(func() { j.ParentKey, j.ParentPolicy = "", nil })
 	}
 	return removed, err
 }

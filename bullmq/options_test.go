@@ -61,7 +61,6 @@ var _ = Describe("Job options", func() {
 			bullmq.JobOptions{Attempts: 2, KeepLogs: 5, FailParentOnFailure: true}),
 		Entry("telemetry under its public name", `{"telemetry":{"metadata":"trace","omitContext":true}}`,
 			bullmq.JobOptions{Telemetry: &bullmq.Telemetry{Metadata: "trace", OmitContext: true}}),
-		Entry("a backoff that is a number", `{"backoff":1500}`, bullmq.JobOptions{Backoff: bullmq.Fixed(1500 * time.Millisecond)}),
 		Entry("numbers as Lua writes large ones", `{"attempts":1e1,"timestamp":1.7e+12}`,
 			bullmq.JobOptions{Attempts: 10, Timestamp: time.UnixMilli(1700000000000)}),
 		Entry("removeOnFail that is a number", `{"removeOnFail":7}`, bullmq.JobOptions{RemoveOnFail: bullmq.KeepLast(7)}),
@@ -69,6 +68,13 @@ var _ = Describe("Job options", func() {
 		Entry("a stackTraceLimit of 0", `{"stackTraceLimit":0}`, bullmq.JobOptions{StackTraceLimit: bullmq.NoStackTraces}),
 		Entry("an empty parent list", `{"parent":[]}`, bullmq.JobOptions{Extra: map[string]json.RawMessage{"parent": []byte(`[]`)}}),
 	)
+
+	It("are read with a backoff that is a number, which means fixed", func() {
+		var options bullmq.JobOptions
+		Expect(json.Unmarshal([]byte(`{"backoff":1500}`), &options)).To(Succeed())
+		Expect(options.Backoff.Type).To(Equal("fixed"))
+		Expect(options.Backoff.Delay).To(Equal(1500 * time.Millisecond))
+	})
 
 	DescribeTable("keep what they can't take in, and write it again", func(wire, again string) {
 		var options bullmq.JobOptions

@@ -83,8 +83,6 @@ var _ = Describe("Opening a queue", func() {
 })
 
 var _ = Describe("Adding a job", func() {
-	const now = 1700000000000
-
 	var (
 		name  string
 		queue *bullmq.Queue

@@ -50,11 +50,8 @@ var names = map[string]int{
 
 var (
 	threeLetters = regexp.MustCompile(`[A-Za-z]{3}`)
-	allowed      = regexp.MustCompile(`^[?,*0-9H/-]+$`)
-	allowedLast  = regexp.MustCompile(`^[?,*0-9HL/-]+$`)
 	// A field with either of these may hold any characters, as far as they make sense where they stand.
 	allowsAll = regexp.MustCompile(`H\([0-9]+-[0-9]+\)|H/[0-9]+`)
-	wildcards = regexp.MustCompile(`[*?]`)
 	lastItem  = regexp.MustCompile(`^[0-9]{0,2}L$`)
 )
 
@@ -65,29 +62,30 @@ func (f *field) list(text string, luck float64) ([]item, *flaw) {
 	if wrong != nil {
 		return nil, wrong
 	}
-	fits := allowed
+	allowed := "0123456789,-/*?H"
 	if f.last {
-		fits = allowedLast
+		allowed += "L"
 	}
-	if !fits.MatchString(text) && !allowsAll.MatchString(text) {
+	if (text == "" || strings.Trim(text, allowed) != "") && !allowsAll.MatchString(text) {
 		return nil, flawf(f.remedy(), "characters that have no meaning here")
 	}
-	text = wildcards.ReplaceAllString(text, fmt.Sprintf("%d-%d", f.min, f.max))
+	all := fmt.Sprintf("%d-%d", f.min, f.max)
+	text = strings.NewReplacer("*", all, "?", all).Replace(text)
 	if text, wrong = f.replaceHashes(text, luck); wrong != nil {
 		return nil, wrong
 	}
-	var all []item
+	var items []item
 	for part := range strings.SplitSeq(text, ",") {
-		if len(all) > maxItems {
+		if len(items) > maxItems {
 			return nil, flawf("list each value once", "more than %d values", maxItems)
 		}
-		items, wrong := f.part(part)
+		more, wrong := f.part(part)
 		if wrong != nil {
 			return nil, wrong
 		}
-		all = append(all, items...)
+		items = append(items, more...)
 	}
-	return all, nil
+	return items, nil
 }
 
 // remedy says what may stand in the field.
@@ -107,7 +105,7 @@ func (f *field) remedy() string {
 }
 
 func (f *field) replaceNames(text string) (string, *flaw) {
-	if !f.named {
+	if !f.named || text == "*" {
 		return text, nil
 	}
 	var unknown string
@@ -181,8 +179,12 @@ func (f *field) value(text string) (item, *flaw) {
 		}
 		return item{last: text}, nil
 	}
-	if !ok && f.week {
+	if f.week && !ok {
 		n, ok = leadingNumber(text)
+	}
+	if f.week && n >= 1e21 {
+		// Written in full JavaScript has it as 1e+21, and the reference goes by the digits up to the e.
+		n, ok = leadingNumber(strconv.FormatFloat(n, 'e', -1, 64))
 	}
 	switch {
 	case !ok || n != math.Trunc(n):

@@ -15,6 +15,9 @@ var hashed = regexp.MustCompile(`H(?:\(([0-9]+)-([0-9]+)\))?(?:/([0-9]+))?`)
 // replaceHashes writes values drawn by luck, a number in [0, 1), in place of each H. One field has one luck, so every
 // H in it falls on the same spot of its range.
 func (f *field) replaceHashes(text string, luck float64) (string, *flaw) {
+	if !strings.Contains(text, "H") {
+		return text, nil
+	}
 	var wrong *flaw
 	text = hashed.ReplaceAllStringFunc(text, func(match string) string {
 		found := hashed.FindStringSubmatch(match)

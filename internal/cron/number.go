@@ -4,18 +4,22 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 var (
-	decimal  = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
-	based    = regexp.MustCompile(`^0([xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)$`)
-	integral = regexp.MustCompile(`^[+-]?[0-9]+`)
+	decimal = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+	based   = regexp.MustCompile(`^0([xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)$`)
 )
+
+const digits = "0123456789"
 
 // number reads a text that is a number as a whole, as JavaScript's Number does: 07 is 7, and 0x1f and 1e1 are numbers.
 func number(text string) (float64, bool) {
 	switch {
-	case decimal.MatchString(text):
+	case text == "":
+		return 0, false
+	case strings.Trim(text, digits) == "", decimal.MatchString(text):
 		n, _ := strconv.ParseFloat(text, 64) // too great is infinite
 		return n, true
 	case based.MatchString(text):
@@ -30,10 +34,14 @@ func number(text string) (float64, bool) {
 
 // leadingNumber reads the whole number that a text begins with, as JavaScript's parseInt does.
 func leadingNumber(text string) (float64, bool) {
-	digits := integral.FindString(text)
-	if digits == "" {
+	unsigned := text
+	if text != "" && (text[0] == '+' || text[0] == '-') {
+		unsigned = text[1:]
+	}
+	rest := strings.TrimLeft(unsigned, digits)
+	if rest == unsigned {
 		return 0, false
 	}
-	n, _ := strconv.ParseFloat(digits, 64) // too great is infinite
+	n, _ := strconv.ParseFloat(strings.TrimSuffix(text, rest), 64) // too great is infinite
 	return n, true
 }

@@ -61,9 +61,8 @@ func flawf(remedy, problem string, args ...any) *flaw {
 //   - Days that a single month lacks are dropped if others are left: "28-31" in February is "28,29".
 //   - H is drawn anew by each Parse; see [ParseSeeded].
 //
-// The reference takes two things that are refused here. One is a number with a fraction, which it lets pass beside
-// H/n or H(m-n), as in "H/5,1.5", and which then matches nothing. The other is a day of the week of 22 digits or more,
-// of which it sees the first.
+// The reference takes one thing that is refused here: a number with a fraction, which it lets pass beside H/n or
+// H(m-n), as in "H/5,1.5", and then loses its way about.
 func Parse(pattern string) (Schedule, error) {
 	return parse(pattern, rand.Float64)
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	_ "time/tzdata" // see LoadZone
 )
@@ -34,6 +35,21 @@ var errUnknownZone = errors.New("unknown")
 // schedules that a worker in Node, which brings its own, goes on to serve. Both have to know the same rules to agree, so
 // when a country changes its clocks, both need an update. Before 1970 they may differ in any case.
 func LoadZone(name string) (*time.Location, error) {
+	if zone, ok := loadedZones.Load(name); ok {
+		return zone.(*time.Location), nil
+	}
+	zone, err := findZone(name)
+	if err != nil {
+		return nil, &ZoneError{name, err}
+	}
+	loadedZones.Store(name, zone)
+	return zone, nil
+}
+
+// loadedZones has the zones asked for so far, since a schedule asks at each run, and reading one takes a while.
+var loadedZones sync.Map
+
+func findZone(name string) (*time.Location, error) {
 	lower := strings.ToLower(name)
 	switch lower {
 	case "", "local", "system", "default":
@@ -48,17 +64,16 @@ func LoadZone(name string) (*time.Location, error) {
 		return time.LoadLocation(iana)
 	}
 	// Go takes for a zone whatever the database has a file for.
-	first, _, _ := strings.Cut(lower, "/")
-	switch first {
+	switch folder, _, _ := strings.Cut(lower, "/"); folder {
 	case "posix", "right", "factory", "localtime", "posixrules":
-		return nil, &ZoneError{name, errUnknownZone}
+		return nil, errUnknownZone
 	}
 	for _, spelling := range []string{name, properCase(lower), strings.ToUpper(name)} {
 		if zone, err := time.LoadLocation(spelling); err == nil {
 			return zone, nil
 		}
 	}
-	return nil, &ZoneError{name, errUnknownZone}
+	return nil, errUnknownZone
 }
 
 var offsetName = regexp.MustCompile(`^utc([+-])([0-9]{1,2})(?::([0-9]{2}))?$`)

@@ -11,7 +11,6 @@
 // {"offsets":[…]}. With `-bullmq 5` it is bullmq 5 with its own cron-parser; that one does not answer upsert.
 
 import { createRequire } from 'node:module';
-import { setClock } from './clock.mjs';
 import { readFlags } from './flags.mjs';
 import { readLines, writeLine } from './lines.mjs';
 
@@ -58,6 +57,8 @@ function adjacent({ do: direction, pattern, tz, from, hashSeed }) {
 
 /** Runs bullmq's own upsertJobScheduler up to the point where it would turn to Redis. */
 async function upsert({ options, prevMillis, now }) {
+  // Not before it is needed, as a clock that can be stopped is a slow one.
+  const { setClock } = await import('./clock.mjs');
   let at;
   const scheduler = Object.create(JobScheduler.prototype, {
     repeatStrategy: { value: defaultRepeatStrategy },

@@ -1,10 +1,14 @@
 package tests
 
 import (
+	"context"
+	"time"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
 )
 
 // jobs is how many jobs of mixed options go through each of these queues.
@@ -73,4 +77,92 @@ var _ = Describe("A queue between Node and Go", func() {
 			l.settle(200)
 		}
 	})
+
+	// An idle worker of either kind looks by itself every 5 seconds only.
+	It("wakes an idle Node worker at once for whatever Go makes ready", func() {
+		name := newQueueName()
+		queue := newGoQueue(name)
+		runIdle := startNode("worker.mjs", "-queue", name)
+		expectWoken(runIdle.Lines(), func(sequence int) []func() {
+			data := payload{Sequence: sequence}
+			return []func(){
+				func() { mustAdd(queue, data, nil) },
+				func() { mustAdd(queue, data, &bullmq.JobOptions{Priority: 3}) },
+				func() { mustAdd(queue, data, &bullmq.JobOptions{Delay: 30 * time.Millisecond}) },
+				func() {
+					id := mustAdd(queue, data, &bullmq.JobOptions{Delay: time.Hour})
+					Expect(queue.Handle(id).Promote(soon())).To(Succeed())
+				},
+				func() {
+					id := mustAdd(queue, data, &bullmq.JobOptions{Delay: time.Hour})
+					Expect(queue.Handle(id).ChangeDelay(soon(), 30*time.Millisecond)).To(Succeed())
+				},
+				func() {
+					Expect(queue.Pause(soon())).To(Succeed())
+					mustAdd(queue, data, nil)
+					Expect(queue.Resume(soon())).To(Succeed())
+				},
+			}
+		})
+	})
+
+	It("wakes an idle Go worker at once for whatever Node makes ready", func() {
+		name := newQueueName()
+		lines := make(chan nodeprocess.Line, 100) // what worker.mjs would say
+		runGoWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			lines <- nodeprocess.Line(stringified(object{"event": "completed", "data": job.Data}))
+			return nil, nil
+		}, bullmq.WorkerOptions{})
+		expectWoken(lines, func(sequence int) []func() {
+			data := object{"sequence": sequence}
+			later := object{"delay": 3600000}
+			return []func(){
+				func() { node.add(name, "a", data, object{}) },
+				func() { node.add(name, "a", data, object{"priority": 3}) },
+				func() { node.add(name, "a", data, object{"delay": 30}) },
+				func() { node.do("promote", object{"queue": name, "id": node.add(name, "a", data, later)}, nil) },
+				func() {
+					node.do("changeDelay", object{"queue": name, "id": node.add(name, "a", data, later), "delay": 30}, nil)
+				},
+				func() {
+					node.do("pause", object{"queue": name}, nil)
+					node.add(name, "a", data, object{})
+					node.do("resume", object{"queue": name}, nil)
+				},
+			}
+		})
+	})
 })
+
+// expectWoken makes a job ready in one way after the other, each when the
+// worker has been idle for a moment, and expects each to end soon.
+func expectWoken(lines <-chan nodeprocess.Line, ways func(sequence int) []func()) {
+	GinkgoHelper()
+	for i := range ways(0) {
+		time.Sleep(50 * time.Millisecond) // idle; nothing tells when a worker has begun to wait
+		ways(i)[i]()
+		Eventually(func() int {
+			for {
+				select {
+				case line := <-lines:
+					var said struct {
+						Event string
+						Data  payload
+					}
+					if line.Decode(&said) == nil && said.Event == "completed" {
+						return said.Data.Sequence
+					}
+				default:
+					return -1
+				}
+			}
+		}).WithTimeout(2*time.Second).Should(Equal(i), "way %d of making a job ready", i+1)
+	}
+}
+
+func mustAdd(queue *bullmq.Queue, data any, options *bullmq.JobOptions) (id string) {
+	GinkgoHelper()
+	job, err := queue.Add(soon(), "a", data, options)
+	Expect(err).NotTo(HaveOccurred())
+	return job.ID
+}

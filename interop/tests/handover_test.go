@@ -257,11 +257,11 @@ var _ = Describe("What holds for a whole queue", func() {
 		l := newLedger(name)
 		gopher := workInGo(l, "gopher", bullmq.WorkerOptions{})
 		noddy := workInNode(l, "noddy", "6", "-sleep", "3")
-		produceFromGo(l, mixOfJobs(200, 22))
-		l.waitForEnds(200)
+		produceFromGo(l, mixOfJobs(100, 22))
+		l.waitForEnds(100)
 		gopher.stop()
 		noddy.stop()
-		l.settle(200)
+		l.settle(100)
 		running, most := map[string]bool{}, 0
 		for _, event := range events.upTo(lastEvent(name)) {
 			switch event.Name {

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
 )
 
 // ledger is the account of one queue's jobs: what producers say they added,
@@ -160,6 +161,29 @@ func (l *ledger) settle(count int) {
 	node.do("counts", object{"queue": l.queue}, &counts)
 	Expect(counts).To(Equal(want), "what Node counts in %s", l.queue)
 	Expect(locks(l.queue)).To(BeEmpty())
+	Expect(l.changed()).To(BeEmpty())
+}
+
+// changed are jobs whose stored data isn't byte for byte what was added, at most three.
+func (l *ledger) changed() []string {
+	GinkgoHelper()
+	var ids []string
+	var reads rueidis.Commands
+	for id, jobs := range l.added {
+		if jobs[0].stays() {
+			ids = append(ids, id)
+			reads = append(reads, redis.B().Hget().Key("bull:"+l.queue+":"+id).Field("data").Build())
+		}
+	}
+	var changed []string
+	for i, answer := range redis.DoMulti(soon(), reads...) {
+		data, err := answer.ToString()
+		Expect(err).NotTo(HaveOccurred())
+		if want := l.added[ids[i]][0].data; data != want {
+			changed = append(changed, fmt.Sprintf("job %s: %.200s is stored, %.200s was added", ids[i], data, want))
+		}
+	}
+	return changed[:min(len(changed), 3)]
 }
 
 // problems is one sentence for each thing that is not as it must be, at most ten.

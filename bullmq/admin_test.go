@@ -1,0 +1,186 @@
+package bullmq_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("Looking after a queue", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, &bullmq.QueueOptions{Now: at(now)})
+	})
+	add := func(jobName string, options *bullmq.JobOptions) {
+		GinkgoHelper()
+		_, err := queue.Add(ctx, jobName, nil, options)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	take := func(worker *bullmq.Worker) *bullmq.Job {
+		GinkgoHelper()
+		job, err := worker.GetNextJob(ctx, "token", 0)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+
+	Describe("paused", func() {
+		It("hands out no job until it is resumed, and keeps its waiting jobs where they are", func() {
+			Expect(queue.IsPaused(ctx)).To(BeFalse())
+			Expect(queue.Pause(ctx)).To(Succeed())
+			Expect(queue.IsPaused(ctx)).To(BeTrue())
+			for n := range 21 {
+				add(fmt.Sprint(n), nil)
+			}
+			Expect(queue.Counts(ctx, bullmq.Waiting, bullmq.Paused)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 21, bullmq.Paused: 0}))
+			Expect(keysOf(name)).NotTo(ContainElement(key(name, "marker")), "nobody is woken")
+			worker := newWorker(name, nil, nil)
+			Expect(take(worker)).To(BeNil())
+
+			Expect(queue.Resume(ctx)).To(Succeed())
+			Expect(queue.IsPaused(ctx)).To(BeFalse())
+			Expect(scores(key(name, "marker"))).To(HaveKey("0"))
+			Expect(take(worker).Name).To(Equal("0"))
+			Expect(events(name)).To(ContainElements("paused", "resumed"))
+		})
+
+		It("takes back the wake-up of an idle worker", func() {
+			add("a", nil)
+			Expect(scores(key(name, "marker"))).To(HaveKey("0"))
+			Expect(queue.Pause(ctx)).To(Succeed())
+			Expect(keysOf(name)).NotTo(ContainElement(key(name, "marker")))
+		})
+
+		It("lets a job that became due meanwhile run before those added after it", func() {
+			add("due", &bullmq.JobOptions{Delay: time.Second})
+			Expect(queue.Pause(ctx)).To(Succeed())
+			worker := newWorker(name, nil, &bullmq.WorkerOptions{Now: at(now + 2000)})
+			Expect(take(worker)).To(BeNil())
+			add("later", nil)
+			Expect(queue.Resume(ctx)).To(Succeed())
+			Expect(take(worker).Name).To(Equal("due"))
+			Expect(take(worker).Name).To(Equal("later"))
+		})
+
+		It("by BullMQ 5 gives back all that was parked, however much, in its order and before later jobs", func() {
+			const parked = 15000
+			push := []string{"LPUSH", key(name, "paused")}
+			for n := range parked {
+				push = append(push, fmt.Sprint("p", n))
+			}
+			Expect(do(push...).Error()).To(Succeed())
+			do("HSET", key(name, "meta"), "paused", "1")
+			add("later", nil)
+			Expect(queue.Resume(ctx)).To(Succeed())
+			Expect(keysOf(name)).NotTo(ContainElement(key(name, "paused")))
+			waiting := list(key(name, "wait"))
+			Expect(waiting).To(HaveLen(parked + 1))
+			Expect(waiting[0]).To(Equal("1"))
+			Expect(waiting[1]).To(Equal(fmt.Sprint("p", parked-1)))
+			Expect(waiting[parked]).To(Equal("p0"))
+			Expect(events(name)).To(HaveExactElements("added jobId=1 name=later", "waiting jobId=1", "resumed"))
+		})
+	})
+
+	Describe("with a bound on how many jobs run", func() {
+		It("says so, and whether it is reached, until the bound is taken away", func() {
+			Expect(queue.GlobalConcurrency(ctx)).To(Equal(0))
+			Expect(queue.SetGlobalConcurrency(ctx, 1)).To(Succeed())
+			Expect(queue.GlobalConcurrency(ctx)).To(Equal(1))
+			Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("concurrency", "1"))
+			add("a", nil)
+			add("b", nil)
+			Expect(queue.IsMaxed(ctx)).To(BeFalse())
+			worker := newWorker(name, nil, nil)
+			Expect(take(worker).Name).To(Equal("a"))
+			Expect(queue.IsMaxed(ctx)).To(BeTrue())
+			Expect(take(worker)).To(BeNil())
+			Expect(queue.RemoveGlobalConcurrency(ctx)).To(Succeed())
+			Expect(queue.IsMaxed(ctx)).To(BeFalse())
+			Expect(hash(key(name, "meta"))).NotTo(HaveKey("concurrency"))
+			Expect(take(worker).Name).To(Equal("b"))
+		})
+	})
+
+	Describe("with a limit on how many jobs start in a time", func() {
+		It("says so until the limit is taken away", func() {
+			Expect(queue.GlobalRateLimit(ctx)).To(BeNil())
+			Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 5, Duration: 2 * time.Second})).To(Succeed())
+			Expect(queue.GlobalRateLimit(ctx)).To(Equal(&bullmq.Limiter{Max: 5, Duration: 2 * time.Second}))
+			Expect(hash(key(name, "meta"))).To(And(HaveKeyWithValue("max", "5"), HaveKeyWithValue("duration", "2000")))
+			Expect(queue.RemoveGlobalRateLimit(ctx)).To(Succeed())
+			Expect(queue.GlobalRateLimit(ctx)).To(BeNil())
+			Expect(hash(key(name, "meta"))).To(And(Not(HaveKey("max")), Not(HaveKey("duration"))))
+		})
+
+		It("starts no more than that, and tells how long it holds", func() {
+			Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 1, Duration: time.Minute})).To(Succeed())
+			add("a", nil)
+			add("b", nil)
+			worker := newWorker(name, nil, nil)
+			Expect(queue.RateLimitTTL(ctx, 0)).To(BeZero())
+			Expect(take(worker).Name).To(Equal("a"))
+			Expect(take(worker)).To(BeNil())
+			Expect(queue.RateLimitTTL(ctx, 0)).To(BeNumerically("~", time.Minute, 5*time.Second))
+			Expect(queue.RateLimitTTL(ctx, 2)).To(BeZero(), "two would be allowed")
+		})
+
+		It("is stopped by hand for a time, and let go again", func() {
+			Expect(queue.RateLimitTTL(ctx, 0)).To(Equal(-2 * time.Millisecond))
+			Expect(queue.RemoveRateLimitKey(ctx)).To(BeFalse())
+			Expect(queue.RateLimit(ctx, time.Minute)).To(Succeed())
+			Expect(text(key(name, "limiter"))).To(Equal("9007199254740991"))
+			Expect(queue.RateLimitTTL(ctx, 100)).To(BeNumerically("~", time.Minute, 5*time.Second))
+			add("a", nil)
+			worker := newWorker(name, nil, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
+			Expect(take(worker)).To(BeNil())
+			Expect(queue.RemoveRateLimitKey(ctx)).To(BeTrue())
+			Expect(take(worker).Name).To(Equal("a"))
+		})
+	})
+
+	Describe("with deduplicated jobs", func() {
+		It("tells who owns an id, and frees it", func() {
+			options := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}
+			Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
+			add("a", options)
+			Expect(queue.DeduplicationJobID(ctx, "d")).To(Equal("1"))
+			add("b", options)
+			Expect(list(key(name, "wait"))).To(Equal([]string{"1"}))
+			Expect(events(name)).To(ContainElement("deduplicated jobId=1 deduplicationId=d deduplicatedJobId=2"))
+			Expect(queue.RemoveDeduplicationKey(ctx, "d")).To(BeTrue())
+			Expect(queue.RemoveDeduplicationKey(ctx, "d")).To(BeFalse())
+			add("c", options)
+			Expect(queue.DeduplicationJobID(ctx, "d")).To(Equal("3"))
+		})
+
+		It("frees an id from a job only while that job owns it", func() {
+			options := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}
+			first, err := queue.Add(ctx, "a", nil, options)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(first.RemoveDeduplicationKey(ctx)).To(BeTrue())
+			add("b", options)
+			Expect(first.RemoveDeduplicationKey(ctx)).To(BeFalse())
+			Expect(queue.DeduplicationJobID(ctx, "d")).To(Equal("2"))
+		})
+	})
+
+	It("cuts the events stream and tells how many entries went", func() {
+		for range 500 {
+			do("XADD", key(name, "events"), "*", "event", "noise")
+		}
+		Expect(queue.TrimEvents(ctx, 100)).To(BeNumerically("~", 400, 100))
+		Expect(do("XLEN", key(name, "events")).AsInt64()).To(BeNumerically("~", 100, 100))
+		Expect(queue.TrimEvents(ctx, 0)).To(BeNumerically(">", 0))
+		Expect(do("XLEN", key(name, "events")).AsInt64()).To(BeZero())
+	})
+})

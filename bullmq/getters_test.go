@@ -1,0 +1,181 @@
+package bullmq_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("Reading a queue", func() {
+	var (
+		name   string
+		queue  *bullmq.Queue
+		worker *bullmq.Worker
+		ctx    context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue, worker = newQueue(name, nil), newWorker(name, nil, nil)
+	})
+	add := func(jobName string, options *bullmq.JobOptions) {
+		GinkgoHelper()
+		_, err := queue.Add(ctx, jobName, nil, options)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	take := func() *bullmq.Job {
+		GinkgoHelper()
+		job, err := worker.GetNextJob(ctx, "token", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job).NotTo(BeNil())
+		return job
+	}
+	names := func(page bullmq.Page, states ...bullmq.State) []string {
+		GinkgoHelper()
+		jobs, err := queue.Jobs(ctx, page, states...)
+		Expect(err).NotTo(HaveOccurred())
+		all := make([]string, len(jobs))
+		for i, job := range jobs {
+			all[i] = job.Name
+		}
+		return all
+	}
+	// oneOfEach leaves a job in every state, named after it.
+	oneOfEach := func() {
+		GinkgoHelper()
+		add("completed", nil)
+		_, err := worker.Complete(ctx, take(), "token", nil, false)
+		Expect(err).NotTo(HaveOccurred())
+		add("failed", nil)
+		_, err = worker.Fail(ctx, take(), "token", nil, false)
+		Expect(err).NotTo(HaveOccurred())
+		add("waiting-children", nil)
+		parent := take()
+		add("waiting", &bullmq.JobOptions{Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + name}, JobID: "child"})
+		Expect(parent.MoveToWaitingChildren(ctx, "token")).To(BeTrue())
+		add("active", &bullmq.JobOptions{LIFO: true})
+		take()
+		add("delayed", &bullmq.JobOptions{Delay: time.Hour})
+		add("prioritized", &bullmq.JobOptions{Priority: 3})
+	}
+
+	It("answers a job by its id, for worker and queue alike", func() {
+		add("paint", nil)
+		for _, find := range []func(context.Context, string) (*bullmq.Job, error){queue.Job, worker.Job} {
+			job, err := find(ctx, "1")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job.Name).To(Equal("paint"))
+			Expect(job.Queue()).To(Equal(name))
+			Expect(job.Key()).To(Equal(key(name, "1")))
+			_, err = find(ctx, "2")
+			Expect(err).To(MatchError(bullmq.ErrJobNotFound))
+			Expect(err).To(MatchError(ContainSubstring("job 2")))
+		}
+	})
+
+	It("tells each job's state", func() {
+		oneOfEach()
+		jobs, err := queue.Jobs(ctx, bullmq.All())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(jobs).To(HaveLen(7))
+		for _, job := range jobs {
+			Expect(job.State(ctx)).To(BeEquivalentTo(job.Name))
+			Expect(queue.JobState(ctx, job.ID)).To(BeEquivalentTo(job.Name))
+		}
+		Expect(queue.JobState(ctx, "gone")).To(Equal(bullmq.Unknown))
+	})
+
+	It("counts the jobs of each state, of those asked for, and of those still to run", func() {
+		oneOfEach()
+		add("waiting", nil)
+		Expect(queue.Counts(ctx)).To(Equal(map[bullmq.State]int64{
+			bullmq.Active: 1, bullmq.Completed: 1, bullmq.Delayed: 1, bullmq.Failed: 1, bullmq.Prioritized: 1, bullmq.Waiting: 2, bullmq.WaitingChildren: 1,
+		}))
+		Expect(queue.Counts(ctx, bullmq.Waiting, bullmq.Paused)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 2, bullmq.Paused: 0}))
+		Expect(queue.Count(ctx)).To(BeEquivalentTo(5))
+	})
+
+	It("counts waiting jobs by their priorities", func() {
+		add("a", nil)
+		for _, priority := range []int{1, 3, 3, 2097151} {
+			add("p", &bullmq.JobOptions{Priority: priority})
+		}
+		Expect(queue.CountsPerPriority(ctx, 0, 1, 2, 3, 2097151)).To(Equal(map[int]int64{0: 1, 1: 1, 2: 0, 3: 2, 2097151: 1}))
+		Expect(queue.CountsPerPriority(ctx)).To(BeEmpty())
+	})
+
+	Describe("in pages", func() {
+		DescribeTable("hands out waiting jobs from either end, both ends of the page included", func(page bullmq.Page, want ...string) {
+			for n := range 5 {
+				add(fmt.Sprint(n), nil)
+			}
+			Expect(names(page, bullmq.Waiting)).To(Equal(append([]string{}, want...)))
+		},
+			Entry("all, oldest first", bullmq.All(), "0", "1", "2", "3", "4"),
+			Entry("all, newest first", bullmq.Page{To: -1}, "4", "3", "2", "1", "0"),
+			Entry("the first, oldest first", bullmq.Page{Ascending: true}, "0"),
+			Entry("the first, newest first", bullmq.Page{}, "4"),
+			Entry("the middle, oldest first", bullmq.Page{From: 1, To: 3, Ascending: true}, "1", "2", "3"),
+			Entry("the middle, newest first", bullmq.Page{From: 1, To: 3}, "3", "2", "1"),
+			Entry("beyond the end", bullmq.Page{From: 3, To: 10, Ascending: true}, "3", "4"),
+			Entry("after the end", bullmq.Page{From: 5, To: 10, Ascending: true}),
+			Entry("from the second to the last", bullmq.Page{From: 1, To: -1, Ascending: true}, "1", "2", "3", "4"),
+		)
+
+		DescribeTable("hands out sorted states by score, from either end", func(page bullmq.Page, want ...string) {
+			for n := range 4 {
+				add(fmt.Sprint(n), &bullmq.JobOptions{Priority: n + 1})
+			}
+			Expect(names(page, bullmq.Prioritized)).To(Equal(want))
+		},
+			Entry("lowest first", bullmq.Page{From: 0, To: 1, Ascending: true}, "0", "1"),
+			Entry("highest first", bullmq.Page{From: 0, To: 1}, "3", "2"),
+		)
+
+		It("hands out one state after the other, each job once", func() {
+			add("a", nil)
+			add("p", &bullmq.JobOptions{Priority: 1})
+			add("b", nil)
+			Expect(names(bullmq.All(), bullmq.Prioritized, bullmq.Waiting, bullmq.Waiting, "wait")).To(Equal([]string{"p", "a", "b"}))
+			Expect(names(bullmq.Page{Ascending: true}, bullmq.Waiting, bullmq.Prioritized)).To(Equal([]string{"a", "p"}), "a page of each")
+		})
+
+		It("passes over ids whose hash is gone and fills the page up", func() {
+			for n := range 6 {
+				add(fmt.Sprint(n), nil)
+			}
+			do("DEL", key(name, "2"), key(name, "3"))
+			Expect(names(bullmq.Page{From: 0, To: 2, Ascending: true}, bullmq.Waiting)).To(Equal([]string{"0", "3", "4"}))
+			Expect(names(bullmq.All(), bullmq.Waiting)).To(Equal([]string{"0", "3", "4", "5"}))
+		})
+
+		It("is empty for an empty queue", func() {
+			Expect(names(bullmq.All())).To(BeEmpty())
+		})
+	})
+
+	Describe("that older versions have used", func() {
+		It("counts and hands out jobs parked while BullMQ 5 had paused it", func() {
+			for id := range 21 {
+				do("LPUSH", key(name, "paused"), fmt.Sprint("p", id))
+				do("HSET", key(name, fmt.Sprint("p", id)), "name", fmt.Sprint(id))
+			}
+			Expect(queue.Counts(ctx, bullmq.Paused, bullmq.Waiting)).To(Equal(map[bullmq.State]int64{bullmq.Paused: 21, bullmq.Waiting: 0}))
+			Expect(names(bullmq.Page{From: 0, To: 1, Ascending: true}, bullmq.Paused)).To(Equal([]string{"0", "1"}))
+			Expect(queue.JobState(ctx, "p3")).To(Equal(bullmq.Waiting))
+		})
+
+		It("doesn't count BullMQ 4's wake-up entry", func() {
+			do("RPUSH", key(name, "wait"), "0:1700000000000")
+			Expect(queue.Counts(ctx, bullmq.Waiting)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 0}))
+			Expect(names(bullmq.All(), bullmq.Waiting)).To(BeEmpty())
+			add("a", nil)
+			Expect(queue.Counts(ctx, bullmq.Waiting)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 1}))
+			Expect(names(bullmq.All(), bullmq.Waiting)).To(Equal([]string{"a"}))
+		})
+	})
+})

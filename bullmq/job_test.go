@@ -1,0 +1,462 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+const now = 1700000000000 // ms, of clocks that stand still
+
+var _ = Describe("A job as it is read", func() {
+	read := func(fields ...string) *bullmq.Job {
+		GinkgoHelper()
+		name := newQueueName()
+		Expect(do(append([]string{"HSET", key(name, "7")}, fields...)...).Error()).To(Succeed())
+		job, err := newQueue(name, nil).Job(specContext(), "7")
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+
+	It("has every field of its hash, in Go's types", func() {
+		job := read("name", "paint", "data", `{"n":1}`, "opts", `{"attempts":3,"kl":5}`, "timestamp", "1700000000000", "delay", "1500",
+			"priority", "9", "atm", "2", "ats", "4", "stc", "1", "processedOn", "1700000000001", "finishedOn", "1700000000002",
+			"pb", "blue", "progress", "50", "returnvalue", `{"ok":true}`, "failedReason", "boom", "stacktrace", `["one","two"]`,
+			"parentKey", "bull:walls:1", "parent", `{"id":"1","queueKey":"bull:walls"}`, "rjk", "daily", "deid", "d", "defa", "a child failed")
+		Expect(job.ID).To(Equal("7"))
+		Expect(job.Name).To(Equal("paint"))
+		Expect(job.Data).To(MatchJSON(`{"n":1}`))
+		Expect(job.Opts).To(Equal(bullmq.JobOptions{Attempts: 3, KeepLogs: 5}))
+		Expect(string(job.RawOpts)).To(Equal(`{"attempts":3,"kl":5}`))
+		Expect(job.Timestamp).To(BeTemporally("==", time.UnixMilli(now)))
+		Expect(job.Delay).To(Equal(1500 * time.Millisecond))
+		Expect(job.Priority).To(Equal(9))
+		Expect([]int{job.AttemptsMade, job.AttemptsStarted, job.StalledCounter}).To(Equal([]int{2, 4, 1}))
+		Expect(job.ProcessedOn).To(BeTemporally("==", time.UnixMilli(now+1)))
+		Expect(job.FinishedOn).To(BeTemporally("==", time.UnixMilli(now+2)))
+		Expect(job.ProcessedBy).To(Equal("blue"))
+		Expect(job.Progress).To(MatchJSON(`50`))
+		Expect(job.ReturnValue).To(MatchJSON(`{"ok":true}`))
+		Expect(job.FailedReason).To(Equal("boom"))
+		Expect(job.StackTrace).To(Equal([]string{"one", "two"}))
+		Expect(job.ParentKey).To(Equal("bull:walls:1"))
+		Expect(job.ParentPolicy).To(MatchJSON(`{"id":"1","queueKey":"bull:walls"}`))
+		Expect(job.SchedulerID).To(Equal("daily"))
+		Expect(job.DeduplicationID).To(Equal("d"))
+		Expect(job.DeferredFailure).To(Equal("a child failed"))
+	})
+
+	It("has zero values for what its hash doesn't say", func() {
+		job := read("name", "paint")
+		Expect(string(job.Data)).To(Equal(`{}`))
+		Expect(job.Progress).To(BeNil())
+		Expect(job.ReturnValue).To(BeNil())
+		Expect(job.StackTrace).To(BeNil())
+		Expect(job.Opts).To(Equal(bullmq.JobOptions{}))
+		Expect(job.ProcessedOn.IsZero()).To(BeTrue())
+		Expect(job.FinishedOn.IsZero()).To(BeTrue())
+	})
+
+	It("has its attempts under the name that older versions gave them", func() {
+		Expect(read("name", "paint", "attemptsMade", "3").AttemptsMade).To(Equal(3))
+	})
+
+	It("has times with fractions, as other clients may write them", func() {
+		job := read("name", "paint", "timestamp", "1700000000000.5", "delay", "1000.7")
+		Expect(job.Timestamp).To(BeTemporally("==", time.UnixMilli(now)))
+		Expect(job.Delay).To(Equal(1000700 * time.Microsecond))
+	})
+
+	It("leaves out what can't be read", func() {
+		job := read("name", "paint", "opts", `{"att`, "progress", "half", "returnvalue", "plain text", "stacktrace", "Error: x",
+			"timestamp", "soon", "priority", "high", "atm", "")
+		Expect(job.Opts).To(Equal(bullmq.JobOptions{}))
+		Expect(job.Progress).To(BeNil())
+		Expect(job.ReturnValue).To(BeNil())
+		Expect(job.StackTrace).To(BeNil())
+		Expect(job.Timestamp.IsZero()).To(BeTrue())
+		Expect(job.Priority).To(BeZero())
+		Expect(job.AttemptsMade).To(BeZero())
+	})
+
+	It("keeps its data byte for byte", func() {
+		data := "{ \"html\" : \"<&>\", \"sep\":\"\u2028\", \"n\": 1.0e2 , \"big\":9007199254740993 }"
+		Expect(string(read("name", "paint", "data", data).Data)).To(Equal(data))
+	})
+})
+
+var _ = Describe("A job's data", func() {
+	add := func(data string) *bullmq.Job {
+		GinkgoHelper()
+		job, err := newQueue(newQueueName(), nil).Add(specContext(), "paint", rawJSON(data), nil)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+
+	It("is decoded into the caller's type, with exact integers", func() {
+		var target struct {
+			ID  int64
+			Any any
+		}
+		Expect(add(`{"ID":9007199254740993,"Any":12345678901234567890}`).Decode(&target)).To(Succeed())
+		Expect(target.ID).To(Equal(int64(9007199254740993)))
+		Expect(target.Any).To(Equal(json.Number("12345678901234567890")))
+	})
+
+	It("that doesn't fit is an error which names job, queue and type", func() {
+		var target struct{ Colour int }
+		job := add(`{"Colour":"red"}`)
+		Expect(job.Decode(&target)).To(MatchError(And(ContainSubstring("job 1 (paint)"), ContainSubstring(job.Queue()),
+			ContainSubstring("struct { Colour int }"), ContainSubstring("Colour"))))
+	})
+})
+
+var _ = Describe("A job in Redis", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, &bullmq.QueueOptions{Now: at(now)})
+	})
+	add := func(options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "paint", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	lastEvent := func() string {
+		GinkgoHelper()
+		all := events(name)
+		return all[len(all)-1]
+	}
+
+	It("that doesn't exist is ErrJobNotFound for whoever changes it, and stays as it is", func() {
+		before := snapshot(name)
+		handle := queue.Handle("gone")
+		_, logErr := handle.Log(ctx, "row")
+		_, byIDErr := queue.AddJobLog(ctx, "gone", "row", 0)
+		for i, err := range []error{
+			handle.UpdateProgress(ctx, 1), handle.UpdateData(ctx, 1), handle.ChangeDelay(ctx, time.Second),
+			handle.ChangePriority(ctx, 1, false), handle.Retry(ctx, bullmq.Failed, nil), handle.MoveToWait(ctx, "t"),
+			handle.MoveToDelayed(ctx, time.UnixMilli(now), "t"), logErr, byIDErr,
+		} {
+			Expect(err).To(MatchError(bullmq.ErrJobNotFound), fmt.Sprint("call ", i))
+			var refusal *bullmq.Error
+			Expect(errors.As(err, &refusal)).To(BeTrue())
+			Expect(refusal.JobID).To(Equal("gone"))
+			Expect(refusal.Queue).To(Equal("bull:" + name + ":"))
+			Expect(err).To(MatchError(And(ContainSubstring("job gone of bull:"+name), ContainSubstring("(code -1)"))))
+		}
+		Expect(handle.Promote(ctx)).To(MatchError(bullmq.ErrNotInState))
+		Expect(handle.State(ctx)).To(Equal(bullmq.Unknown))
+		Expect(snapshot(name)).To(Equal(before))
+	})
+
+	Describe("progress", func() {
+		DescribeTable("is JSON of any type, in the hash and in the event alike", func(progress any, want string) {
+			job := add(nil)
+			Expect(job.UpdateProgress(ctx, progress)).To(Succeed())
+			Expect(string(job.Progress)).To(Equal(want))
+			Expect(hash(job.Key())).To(HaveKeyWithValue("progress", want))
+			Expect(lastEvent()).To(Equal("progress jobId=1 data=" + want))
+		},
+			Entry("a number", 50, `50`),
+			Entry("a text", "half", `"half"`),
+			Entry("true", true, `true`),
+			Entry("an object", map[string]int{"a": 1}, `{"a":1}`),
+			Entry("nothing", nil, `null`),
+			Entry("HTML", "<b>", `"<b>"`),
+		)
+
+		It("that JSON can't hold is refused, and nothing is written", func() {
+			job := add(nil)
+			before := snapshot(name)
+			Expect(job.UpdateProgress(ctx, func() {})).To(MatchError(ContainSubstring("progress of job 1")))
+			Expect(snapshot(name)).To(Equal(before))
+		})
+
+		It("may be reported from many goroutines, beside logs", func() {
+			job := add(nil)
+			errs := make(chan error)
+			for n := range 10 {
+				go func() {
+					_, err := job.Log(ctx, "row")
+					errs <- errors.Join(err, job.UpdateProgress(ctx, n))
+				}()
+			}
+			for range 10 {
+				Expect(<-errs).To(Succeed())
+			}
+			_, count, err := queue.Logs(ctx, "1", 0, -1, true)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(count).To(Equal(10))
+		})
+	})
+
+	Describe("data", func() {
+		It("is replaced, without an event", func() {
+			job, count := add(nil), len(events(name))
+			Expect(job.UpdateData(ctx, map[string]string{"colour": "<blue>"})).To(Succeed())
+			Expect(string(job.Data)).To(Equal(`{"colour":"<blue>"}`))
+			Expect(hash(job.Key())).To(HaveKeyWithValue("data", `{"colour":"<blue>"}`))
+			Expect(events(name)).To(HaveLen(count))
+		})
+
+		It("that JSON can't hold is refused, and nothing is written", func() {
+			job := add(nil)
+			before := snapshot(name)
+			Expect(job.UpdateData(ctx, make(chan int))).To(MatchError(ContainSubstring("data of job 1")))
+			Expect(snapshot(name)).To(Equal(before))
+		})
+	})
+
+	Describe("log", func() {
+		It("counts its rows and hands out pages of them, from either end", func() {
+			job := add(nil)
+			for n := range 5 {
+				Expect(job.Log(ctx, fmt.Sprint("row ", n))).To(Equal(n + 1))
+			}
+			page := func(from, to int, ascending bool) []string {
+				GinkgoHelper()
+				rows, count, err := queue.Logs(ctx, "1", from, to, ascending)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(count).To(Equal(5))
+				return rows
+			}
+			Expect(page(0, -1, true)).To(Equal([]string{"row 0", "row 1", "row 2", "row 3", "row 4"}))
+			Expect(page(1, 2, true)).To(Equal([]string{"row 1", "row 2"}))
+			Expect(page(0, -1, false)).To(Equal([]string{"row 4", "row 3", "row 2", "row 1", "row 0"}))
+			Expect(page(0, 1, false)).To(Equal([]string{"row 4", "row 3"}))
+			Expect(page(7, 9, true)).To(BeEmpty())
+		})
+
+		It("keeps its newest rows only where the job's options bound it", func() {
+			job := add(&bullmq.JobOptions{KeepLogs: 2})
+			Expect(job.Log(ctx, "a")).To(Equal(1))
+			Expect(job.Log(ctx, "b")).To(Equal(2))
+			Expect(job.Log(ctx, "c")).To(Equal(2))
+			Expect(list(job.Key() + ":logs")).To(Equal([]string{"b", "c"}))
+		})
+
+		It("can be written by id, bounded by the caller", func() {
+			add(nil)
+			for _, row := range []string{"a", "b", "c"} {
+				_, err := queue.AddJobLog(ctx, "1", row, 1)
+				Expect(err).NotTo(HaveOccurred())
+			}
+			Expect(list(key(name, "1:logs"))).To(Equal([]string{"c"}))
+		})
+
+		It("is cleared, in part or as a whole", func() {
+			job := add(nil)
+			for _, row := range []string{"a", "b", "c"} {
+				_, err := job.Log(ctx, row)
+				Expect(err).NotTo(HaveOccurred())
+			}
+			Expect(job.ClearLogs(ctx, 2)).To(Succeed())
+			Expect(list(job.Key() + ":logs")).To(Equal([]string{"b", "c"}))
+			Expect(job.ClearLogs(ctx, 0)).To(Succeed())
+			Expect(keysOf(name)).NotTo(ContainElement(job.Key() + ":logs"))
+		})
+	})
+
+	Describe("that is delayed", func() {
+		It("is given another delay, counted from now; its options stay", func() {
+			job := add(&bullmq.JobOptions{Delay: time.Minute})
+			Expect(job.ChangeDelay(ctx, 5*time.Second)).To(Succeed())
+			Expect(job.Delay).To(Equal(5 * time.Second))
+			Expect(hash(job.Key())).To(And(HaveKeyWithValue("delay", "5000"), HaveKeyWithValue("opts", MatchJSON(`{"attempts":0,"delay":60000}`))))
+			Expect(scores(key(name, "delayed"))).To(Equal(map[string]float64{"1": (now + 5000) * 4096}))
+			Expect(scores(key(name, "marker"))).To(Equal(map[string]float64{"1": now + 5000}))
+			Expect(lastEvent()).To(Equal("delayed jobId=1 delay=1700000005000"))
+		})
+
+		It("starts on its new time at an idle worker", func() {
+			clocked := newQueue(name, nil)
+			started := make(chan time.Time, 1)
+			runWorker(name, func(context.Context, *bullmq.Job) (any, error) { started <- time.Now(); return nil, nil }, nil)
+			job, err := clocked.Add(ctx, "paint", nil, &bullmq.JobOptions{Delay: time.Minute})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job.ChangeDelay(ctx, 100*time.Millisecond)).To(Succeed())
+			due := time.Now().Add(100 * time.Millisecond)
+			var at time.Time
+			Eventually(started).Should(Receive(&at))
+			Expect(at).To(BeTemporally("~", due, 80*time.Millisecond))
+		})
+
+		It("becomes ready at once when promoted", func() {
+			job := add(&bullmq.JobOptions{Delay: time.Minute})
+			Expect(job.Promote(ctx)).To(Succeed())
+			Expect(job.Delay).To(BeZero())
+			Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(hash(job.Key())).To(HaveKeyWithValue("delay", "0"))
+			Expect(scores(key(name, "marker"))).To(HaveKey("0"))
+			Expect(lastEvent()).To(Equal("waiting jobId=1 prev=delayed"))
+		})
+
+		It("keeps its priority when promoted", func() {
+			job := add(&bullmq.JobOptions{Delay: time.Minute, Priority: 4})
+			Expect(job.Promote(ctx)).To(Succeed())
+			Expect(scores(key(name, "prioritized"))).To(Equal(map[string]float64{"1": 4<<32 + 1}))
+		})
+	})
+
+	It("that isn't delayed can neither be promoted nor given a delay", func() {
+		job := add(nil)
+		before := snapshot(name)
+		Expect(job.Promote(ctx)).To(MatchError(bullmq.ErrNotInState))
+		Expect(job.ChangeDelay(ctx, time.Second)).To(MatchError(bullmq.ErrNotInState))
+		Expect(snapshot(name)).To(Equal(before))
+	})
+
+	Describe("given another priority", func() {
+		It("moves from its place in line to that of the priority, and back", func() {
+			first, second := add(nil), add(nil)
+			Expect(first.ChangePriority(ctx, 5, false)).To(Succeed())
+			Expect(first.Priority).To(Equal(5))
+			Expect(list(key(name, "wait"))).To(Equal([]string{second.ID}))
+			Expect(scores(key(name, "prioritized"))).To(Equal(map[string]float64{"1": 5<<32 + 1}))
+			Expect(hash(first.Key())).To(HaveKeyWithValue("priority", "5"))
+
+			Expect(first.ChangePriority(ctx, 0, false)).To(Succeed())
+			Expect(list(key(name, "wait"))).To(Equal([]string{first.ID, second.ID}), "last in line")
+			Expect(zset(key(name, "prioritized"))).To(BeEmpty())
+		})
+
+		It("goes before the others of that priority with lifo", func() {
+			add(&bullmq.JobOptions{Priority: 5})
+			second := add(nil)
+			Expect(second.ChangePriority(ctx, 5, true)).To(Succeed())
+			Expect(zset(key(name, "prioritized"))).To(Equal([]string{"2", "1"}))
+			Expect(second.ChangePriority(ctx, 0, true)).To(Succeed())
+			add(nil)
+			Expect(list(key(name, "wait"))).To(Equal([]string{"3", "2"}), "next to run is last in the list")
+		})
+
+		It("remembers it while it is delayed", func() {
+			job := add(&bullmq.JobOptions{Delay: time.Minute})
+			Expect(job.ChangePriority(ctx, 7, false)).To(Succeed())
+			Expect(hash(job.Key())).To(HaveKeyWithValue("priority", "7"))
+			Expect(job.State(ctx)).To(Equal(bullmq.Delayed))
+		})
+
+		It("above the highest is refused, and nothing is written", func() {
+			job := add(nil)
+			before := snapshot(name)
+			Expect(job.ChangePriority(ctx, 2097152, false)).To(MatchError(ContainSubstring("2097151")))
+			Expect(snapshot(name)).To(Equal(before))
+		})
+	})
+
+	Describe("that has ended", func() {
+		run := func(options *bullmq.JobOptions, end error) *bullmq.Job {
+			GinkgoHelper()
+			add(options)
+			worker := newWorker(name, nil, &bullmq.WorkerOptions{Now: at(now)})
+			job, err := worker.GetNextJob(ctx, "token", 0)
+			Expect(err).NotTo(HaveOccurred())
+			if end == nil {
+				_, err = worker.Complete(ctx, job, "token", "done", false)
+			} else {
+				_, err = worker.Fail(ctx, job, "token", end, false)
+			}
+			Expect(err).NotTo(HaveOccurred())
+			job, err = queue.Job(ctx, job.ID)
+			Expect(err).NotTo(HaveOccurred())
+			return job
+		}
+
+		It("runs again after a failure, and forgets how that ended", func() {
+			job := run(nil, errors.New("boom"))
+			Expect(job.FailedReason).To(Equal("boom"))
+			Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(job.FailedReason).To(BeEmpty())
+			Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(hash(job.Key())).To(And(Not(HaveKey("failedReason")), Not(HaveKey("finishedOn")), Not(HaveKey("processedOn")), HaveKeyWithValue("atm", "1")))
+			Expect(scores(key(name, "marker"))).To(HaveKey("0"))
+			Expect(lastEvent()).To(Equal("waiting jobId=1 prev=failed"))
+		})
+
+		It("runs again after a success", func() {
+			job := run(nil, nil)
+			Expect(job.ReturnValue).To(MatchJSON(`"done"`))
+			Expect(job.Retry(ctx, bullmq.Completed, nil)).To(Succeed())
+			Expect(job.ReturnValue).To(BeNil())
+			Expect(hash(job.Key())).NotTo(HaveKey("returnvalue"))
+			Expect(lastEvent()).To(Equal("waiting jobId=1 prev=completed"))
+		})
+
+		It("forgets its attempts and starts when asked to", func() {
+			job := run(nil, errors.New("boom"))
+			Expect(job.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true, ResetAttemptsStarted: true})).To(Succeed())
+			Expect([]int{job.AttemptsMade, job.AttemptsStarted}).To(Equal([]int{0, 0}))
+			Expect(hash(job.Key())).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
+		})
+
+		It("goes back to its priority", func() {
+			Expect(run(&bullmq.JobOptions{Priority: 3}, errors.New("boom")).Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(zset(key(name, "prioritized"))).To(Equal([]string{"1"}))
+		})
+
+		It("keeps its options byte for byte, those of newer clients too", func() {
+			job := run(nil, errors.New("boom"))
+			opts := `{"foo":1,"kl":5,"attempts":1,"nested":{"b":1,"a":[ ]}}`
+			do("HSET", job.Key(), "opts", opts)
+			again, err := queue.Job(ctx, job.ID)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(again.Opts.Extra).To(HaveKey("foo"))
+			Expect(again.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(hash(job.Key())).To(HaveKeyWithValue("opts", opts))
+		})
+
+		It("can't be retried from a state that it isn't in", func() {
+			job := run(nil, errors.New("boom"))
+			before := snapshot(name)
+			Expect(job.Retry(ctx, bullmq.Completed, nil)).To(MatchError(bullmq.ErrNotInState))
+			Expect(job.Retry(ctx, bullmq.Waiting, nil)).To(MatchError(ContainSubstring(`not from "waiting"`)))
+			Expect(snapshot(name)).To(Equal(before))
+		})
+	})
+
+	Describe("retried after its attempts are used up", func() {
+		It("runs once more, or as often as at first with its attempts reset", func() {
+			runs := 0
+			worker := newWorker(name, nil, nil)
+			exhaust := func() {
+				GinkgoHelper()
+				for {
+					job, err := worker.GetNextJob(ctx, "token", 0)
+					Expect(err).NotTo(HaveOccurred())
+					if job == nil {
+						return
+					}
+					runs++
+					_, err = worker.Fail(ctx, job, "token", errors.New("boom"), false)
+					Expect(err).NotTo(HaveOccurred())
+				}
+			}
+			job := add(&bullmq.JobOptions{Attempts: 2})
+			exhaust()
+			Expect(runs).To(Equal(2))
+			Expect(hash(job.Key())).To(HaveKeyWithValue("atm", "2"))
+			Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			exhaust()
+			Expect(runs).To(Equal(3))
+			Expect(hash(job.Key())).To(HaveKeyWithValue("atm", "3"))
+			Expect(job.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
+			exhaust()
+			Expect(runs).To(Equal(5))
+			Expect(hash(job.Key())).To(HaveKeyWithValue("atm", "2"))
+		})
+	})
+})

@@ -1,0 +1,119 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("What a handler returns", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	run := func(options *bullmq.JobOptions, handler bullmq.Handler) *bullmq.Job {
+		GinkgoHelper()
+		runWorker(name, handler, nil)
+		job, err := queue.Add(ctx, "paint", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = job.Wait(ctx, queue)
+		if err != nil {
+			var failed *bullmq.JobFailedError
+			Expect(errors.As(err, &failed)).To(BeTrue(), err.Error())
+		}
+		job, err = queue.Job(ctx, job.ID)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+
+	DescribeTable("is stored as JSON, in the hash and in the event alike", func(value any, want string) {
+		job := run(nil, func(context.Context, *bullmq.Job) (any, error) { return value, nil })
+		Expect(hash(job.Key())).To(HaveKeyWithValue("returnvalue", want))
+		Expect(string(job.ReturnValue)).To(Equal(want))
+		Expect(events(name)).To(ContainElement("completed jobId=1 returnvalue=" + want + " prev=active"))
+	},
+		Entry("nothing", nil, `null`),
+		Entry("an empty text", "", `""`),
+		Entry("a text", "foo", `"foo"`),
+		Entry("a text that looks like JSON", `{"a":1}`, `"{\"a\":1}"`),
+		Entry("false", false, `false`),
+		Entry("zero", 0, `0`),
+		Entry("an empty list", []string{}, `[]`),
+		Entry("JSON, byte for byte", rawJSON(` {"a" : 1}`), ` {"a" : 1}`),
+		Entry("HTML", "<b>&", `"<b>&"`),
+	)
+
+	DescribeTable("fails the job, clearly and once, where JSON can't hold it", func(value any, hint string) {
+		calls := 0
+		job := run(nil, func(context.Context, *bullmq.Job) (any, error) { calls++; return value, nil })
+		Expect(job.State(ctx)).To(Equal(bullmq.Failed))
+		Expect(job.FailedReason).To(And(ContainSubstring("can't be written as JSON"), ContainSubstring(hint)))
+		Expect(hash(job.Key())).NotTo(HaveKey("returnvalue"))
+		Expect(calls).To(Equal(1))
+	},
+		Entry("NaN", math.NaN(), "float64"),
+		Entry("infinity", map[string]float64{"x": math.Inf(1)}, "Inf"),
+		Entry("a function", func() {}, "func()"),
+	)
+
+	DescribeTable("as an error is stored as plain text, byte for byte", func(text string) {
+		job := run(nil, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New(text) })
+		Expect(hash(job.Key())).To(HaveKeyWithValue("failedReason", text))
+		Expect(job.FailedReason).To(Equal(text))
+		Expect(events(name)).To(ContainElement("failed jobId=1 failedReason=" + text + " prev=active"))
+	},
+		Entry("quotes and HTML", `boom "q" <&> é`),
+		Entry("nothing", ""),
+		Entry("what looks like JSON", `{"a":1}`),
+		Entry("a backslash", `C:\new`),
+		Entry("several lines", "one\ntwo"),
+	)
+
+	Describe("as an error leaves stack traces,", func() {
+		failing := func() bullmq.Handler {
+			n := 0
+			return func(context.Context, *bullmq.Job) (any, error) { n++; return nil, fmt.Errorf("failure %d", n) }
+		}
+
+		It("one for each attempt, the newest last", func() {
+			Expect(run(&bullmq.JobOptions{Attempts: 3}, failing()).StackTrace).To(HaveExactElements(
+				ContainSubstring("failure 1"), ContainSubstring("failure 2"), ContainSubstring("failure 3")))
+		})
+
+		It("the newest few where the job bounds them", func() {
+			job := run(&bullmq.JobOptions{Attempts: 3, StackTraceLimit: 2}, failing())
+			Expect(job.StackTrace).To(HaveExactElements(ContainSubstring("failure 2"), ContainSubstring("failure 3")))
+			Expect(hash(job.Key())).To(HaveKeyWithValue("stacktrace", MatchJSON(fmt.Sprintf("[%q,%q]", job.StackTrace[0], job.StackTrace[1]))))
+		})
+
+		It("an empty list where the job wants none", func() {
+			Expect(hash(run(&bullmq.JobOptions{Attempts: 3, StackTraceLimit: bullmq.NoStackTraces}, failing()).Key())).To(HaveKeyWithValue("stacktrace", "[]"))
+		})
+
+		It("that say where the handler panicked", func() {
+			job := run(nil, func(context.Context, *bullmq.Job) (any, error) { panic("boom <&>") })
+			Expect(job.FailedReason).To(Equal("panic: boom <&>"))
+			Expect(job.StackTrace).To(HaveExactElements(And(ContainSubstring("boom <&>"), ContainSubstring("outcomes_test.go"))))
+		})
+	})
+
+	It("is what Node's jobs get that carry fractions of milliseconds", func() {
+		due := make(chan *bullmq.Job, 1)
+		do("HSET", key(name, "7"), "name", "paint", "data", "{}", "opts", `{"delay":1000.7}`, "timestamp", "1700000000000.5", "delay", "1000.7", "priority", "0")
+		do("ZADD", key(name, "delayed"), fmt.Sprint((1700000000000.5+1000.7)*4096), "7")
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { due <- job; return "ok", nil }, nil)
+		Expect(queue.WaitForJob(ctx, "7")).To(MatchJSON(`"ok"`))
+		Expect((<-due).Timestamp.UnixMilli()).To(BeEquivalentTo(now))
+	})
+})

@@ -1,0 +1,186 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("Ended jobs", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+		clock time.Time // the worker's
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue, clock = newQueue(name, nil), time.UnixMilli(now)
+	})
+	newClockedWorker := func(o bullmq.WorkerOptions) *bullmq.Worker {
+		GinkgoHelper()
+		o.Now = func() time.Time { return clock }
+		return newWorker(name, nil, &o)
+	}
+	// run adds a job and ends it, with an error where there is one.
+	run := func(worker *bullmq.Worker, id string, options bullmq.JobOptions, end error) {
+		GinkgoHelper()
+		options.JobID = id
+		_, err := queue.Add(ctx, "paint", nil, &options)
+		Expect(err).NotTo(HaveOccurred())
+		job, err := worker.GetNextJob(ctx, "token", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.ID).To(Equal(id))
+		if end == nil {
+			_, err = worker.Complete(ctx, job, "token", "result of "+id, false)
+		} else {
+			_, err = worker.Fail(ctx, job, "token", end, false)
+		}
+		Expect(err).NotTo(HaveOccurred())
+	}
+	completed := func() []string { GinkgoHelper(); return zset(key(name, "completed")) }
+	failed := func() []string { GinkgoHelper(); return zset(key(name, "failed")) }
+	keep := func(wire string) (k bullmq.Keep) {
+		GinkgoHelper()
+		Expect(k.UnmarshalJSON([]byte(wire))).To(Succeed())
+		return k
+	}
+
+	DescribeTable("are gone at once, but for the event with their result, with removal", func(wire string) {
+		worker := newClockedWorker(bullmq.WorkerOptions{})
+		run(worker, "a", bullmq.JobOptions{RemoveOnComplete: keep(wire)}, nil)
+		Expect(completed()).To(BeEmpty())
+		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(key(name, "a"))))
+		Expect(events(name)).To(ContainElement(`completed jobId=a returnvalue="result of a" prev=active`))
+
+		run(worker, "b", bullmq.JobOptions{RemoveOnFail: keep(wire)}, errors.New("boom"))
+		Expect(failed()).To(BeEmpty())
+		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(key(name, "b"))))
+		Expect(events(name)).To(ContainElement(`failed jobId=b failedReason=boom prev=active`))
+	},
+		Entry("true", `true`), Entry("0", `0`), Entry("{age:0}", `{"age":0}`), Entry("{count:0}", `{"count":0}`),
+	)
+
+	DescribeTable("are all kept without", func(wire string) {
+		worker := newClockedWorker(bullmq.WorkerOptions{RemoveOnComplete: bullmq.RemoveAll(), RemoveOnFail: bullmq.RemoveAll()})
+		for n := range 3 {
+			id := fmt.Sprint("job-", n)
+			run(worker, id, bullmq.JobOptions{RemoveOnComplete: keep(wire)}, nil)
+			run(worker, id+"-failed", bullmq.JobOptions{RemoveOnFail: keep(wire)}, errors.New("boom"))
+		}
+		Expect(completed()).To(HaveLen(3))
+		Expect(failed()).To(HaveLen(3))
+		Expect(hash(key(name, "job-1"))).To(And(HaveKeyWithValue("returnvalue", `"result of job-1"`), HaveKeyWithValue("finishedOn", "1700000000000")))
+		Expect(hash(key(name, "job-1-failed"))).To(HaveKeyWithValue("failedReason", "boom"))
+	},
+		Entry("false", `false`), Entry("-1", `-1`), Entry("{count:-1}", `{"count":-1}`),
+	)
+
+	It("are kept by default", func() {
+		worker := newClockedWorker(bullmq.WorkerOptions{})
+		run(worker, "a", bullmq.JobOptions{}, nil)
+		run(worker, "b", bullmq.JobOptions{}, errors.New("boom"))
+		Expect(completed()).To(Equal([]string{"a"}))
+		Expect(failed()).To(Equal([]string{"b"}))
+	})
+
+	It("are kept as the worker says where the job says nothing", func() {
+		worker := newClockedWorker(bullmq.WorkerOptions{RemoveOnComplete: bullmq.RemoveAll(), RemoveOnFail: bullmq.KeepLast(1)})
+		run(worker, "a", bullmq.JobOptions{}, nil)
+		run(worker, "kept", bullmq.JobOptions{RemoveOnComplete: bullmq.KeepAll()}, nil)
+		for _, id := range []string{"x", "y"} {
+			clock = clock.Add(time.Second)
+			run(worker, id, bullmq.JobOptions{}, errors.New("boom"))
+		}
+		Expect(completed()).To(Equal([]string{"kept"}))
+		Expect(failed()).To(Equal([]string{"y"}))
+	})
+
+	It("beyond the newest few go with all that belongs to them", func() {
+		worker := newClockedWorker(bullmq.WorkerOptions{})
+		for _, id := range []string{"a", "b", "c", "d"} {
+			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: id, RemoveOnComplete: bullmq.KeepLast(2)})
+			Expect(err).NotTo(HaveOccurred())
+			_, err = queue.AddJobLog(ctx, id, "row", 0)
+			Expect(err).NotTo(HaveOccurred())
+			clock = clock.Add(time.Second)
+			run(worker, id, bullmq.JobOptions{}, nil) // added already
+		}
+		Expect(completed()).To(Equal([]string{"c", "d"}))
+		Expect(keysOf(name)).NotTo(ContainElements(HavePrefix(key(name, "a")), HavePrefix(key(name, "b"))))
+		Expect(keysOf(name)).To(ContainElements(key(name, "c"), key(name, "c:logs")))
+	})
+
+	Describe("with an age", func() {
+		aged := bullmq.JobOptions{RemoveOnComplete: bullmq.KeepFor(time.Second, 0, 0), RemoveOnFail: bullmq.KeepFor(time.Second, 0, 0)}
+
+		It("stay, however old, until the next job of their kind ends that has an age", func() {
+			worker := newClockedWorker(bullmq.WorkerOptions{})
+			run(worker, "old", aged, nil)
+			clock = clock.Add(3 * time.Second)
+			Expect(completed()).To(Equal([]string{"old"}))
+			run(worker, "no-age", bullmq.JobOptions{}, nil)
+			Expect(completed()).To(ConsistOf("old", "no-age"))
+			run(worker, "failure", aged, errors.New("boom"))
+			Expect(completed()).To(ConsistOf("old", "no-age"), "failures remove failures only")
+			clock = clock.Add(500 * time.Millisecond)
+			run(worker, "young", aged, nil)
+			Expect(completed()).To(ConsistOf("no-age", "young"))
+			Expect(failed()).To(Equal([]string{"failure"}))
+		})
+
+		It("go at most limit at a time", func() {
+			worker := newClockedWorker(bullmq.WorkerOptions{})
+			for n := range 5 {
+				run(worker, fmt.Sprint("old-", n), bullmq.JobOptions{}, nil)
+			}
+			clock = clock.Add(time.Minute)
+			run(worker, "new", bullmq.JobOptions{RemoveOnComplete: bullmq.KeepFor(time.Second, 0, 2)}, nil)
+			Expect(completed()).To(HaveLen(4))
+			run(worker, "newer", bullmq.JobOptions{RemoveOnComplete: bullmq.KeepFor(time.Second, 0, 10)}, nil)
+			Expect(completed()).To(ConsistOf("new", "newer"))
+		})
+
+		It("are bounded in number too", func() {
+			worker := newClockedWorker(bullmq.WorkerOptions{})
+			for n := range 4 {
+				clock = clock.Add(time.Second)
+				run(worker, fmt.Sprint("job-", n), bullmq.JobOptions{RemoveOnComplete: bullmq.KeepFor(time.Hour, 2, 0)}, nil)
+			}
+			Expect(completed()).To(Equal([]string{"job-2", "job-3"}))
+		})
+	})
+
+	It("give back their deduplication id when they are removed", func() {
+		worker := newClockedWorker(bullmq.WorkerOptions{})
+		run(worker, "a", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}, RemoveOnComplete: bullmq.RemoveAll()}, nil)
+		Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
+	})
+
+	It("say drained once when the last of them ends, and not while the worker idles", func() {
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{DrainDelay: 30 * time.Millisecond})
+		Expect(queue.Pause(ctx)).To(Succeed())
+		for range 3 {
+			_, err := queue.Add(ctx, "paint", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(queue.Resume(ctx)).To(Succeed())
+		drained := func() (n int) {
+			for _, event := range events(name) {
+				if event == "drained" {
+					n++
+				}
+			}
+			return n
+		}
+		Eventually(drained).Should(Equal(1))
+		Consistently(drained, 150*time.Millisecond).Should(Equal(1))
+		Expect(completed()).To(HaveLen(3))
+	})
+})
