@@ -23,6 +23,9 @@ var _ = Describe("A job's own id", func() {
 		Entry("even with two colons", "0:a:b", "wake-up"),
 		Entry("the largest number that JavaScript prints in full", "999999999999999900000", "whole numbers"),
 		Entry("JavaScript's word for no number", "NaN", "whole numbers"),
+		Entry("the name of a key that every queue has", "meta", "key of that name"),
+		Entry("the name of a key that this queue hasn't yet", "delayed", "key of that name"),
+		Entry("the name of a key with two colons", "metrics:completed:data", "key of that name"),
 		Entry("one colon", "a:b", "colons"),
 		Entry("three colons", "a:b:c:d", "colons"),
 	)

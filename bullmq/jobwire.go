@@ -482,6 +482,8 @@ func checkJobID(id string) error {
 		return fmt.Errorf("job id %q: ids must not be 0 or start with 0:, which old clients use as wake-up entries", id)
 	case isDecimalInteger(id), id == "NaN": // JavaScript reads both as the number that they spell
 		return fmt.Errorf("job id %q: ids must not be whole numbers, which the queue gives out itself; put a letter before it", id)
+	case isKeyName(id):
+		return fmt.Errorf("job id %q: the queue has a key of that name itself; put something before it", id)
 	case strings.Contains(id, ":") && strings.Count(id, ":") != 2:
 		return fmt.Errorf("job id %q: ids must not contain colons, which separate the parts of a key (two exactly are allowed)", id)
 	}

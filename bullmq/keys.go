@@ -52,6 +52,17 @@ var keyFamilies = []struct{ start, end, kind, meaning string }{
 	{"", ":unsuccessful", "zset", "keys of failed children that fail the parent"},
 }
 
+// isKeyName says whether a job with this id would have one of the queue's own
+// keys for its hash.
+func isKeyName(id string) bool {
+	for _, key := range layout {
+		if key.suffix == id {
+			return true
+		}
+	}
+	return false
+}
+
 // keys builds the keys of one queue.
 type keys struct {
 	prefix, queue string

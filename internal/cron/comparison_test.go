@@ -157,7 +157,7 @@ func (c compared) String() string {
 
 // stuckSample is how many of the questions on which this package gives up are put to the reference. Each costs that
 // one its 10,000 steps, near half a second. They are drawn from all there are.
-const stuckSample = 6
+const stuckSample = 4
 
 // compare puts count questions to both sides, and some more on which this package gives up.
 func (r *reference) compare(ctx context.Context, count int, random *rand.Rand, next func() question) {

@@ -50,13 +50,13 @@ type generator struct {
 func newGenerator(seed uint64, zones []string) *generator {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	g.places = slices.Clone(skippedDays)
-	for range 70 {
+	for range 50 {
 		g.places = append(g.places, g.change(pick(g, peculiarZones)))
 	}
-	for range 30 {
+	for range 20 {
 		g.places = append(g.places, g.change(pick(g, commonZones)))
 	}
-	for range 45 {
+	for range 30 {
 		g.places = append(g.places, g.change(pick(g, zones)))
 	}
 	return g
@@ -168,13 +168,13 @@ func (g *generator) pattern(where place) string {
 		date := func() int { return nearby(local.Day(), 1, 31) }
 		fields[2] = pick(g, []string{"L", "?", strconv.Itoa(date()), g.field(20, 31, date)})
 	}
-	if g.chance(15) {
+	if g.chance(8) {
 		fields[3] = g.field(20, 12, func() int { return nearby(int(local.Month()), 1, 12) })
 		if g.chance(20) {
 			fields[3] = pick(g, []string{"jan", "MAR,Apr", "oct-nov", "sep-DEC/2"})
 		}
 	}
-	if g.chance(30) {
+	if g.chance(20) {
 		weekday := func() int { return g.IntN(8) }
 		fields[4] = pick(g, []string{"?", g.field(0, 7, weekday), fmt.Sprintf("%dL", weekday()),
 			fmt.Sprintf("%d#%d", weekday(), 1+g.IntN(5)), "mon-fri", "SUN", "0-6"})

@@ -55,9 +55,9 @@ func (p Plan) NextRun(now int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for name, date := range map[string]int64{"StartDate": p.StartDate, "EndDate": p.EndDate} {
-		if date < -lastDate || date > lastDate {
-			return 0, &DateError{name, date}
+	for _, date := range []*DateError{{"StartDate", p.StartDate}, {"EndDate", p.EndDate}} {
+		if date.Millis < -lastDate || date.Millis > lastDate {
+			return 0, date
 		}
 	}
 	earliest := max(now, p.PrevMillis)

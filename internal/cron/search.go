@@ -16,8 +16,8 @@ var (
 	ErrEnded = fmt.Errorf("cron: %w before the end date: nothing to do, or set a later one", ErrNoRun)
 	// ErrGaveUp says that the search went on for so long that the reference gives up. Mostly that is because the
 	// pattern asks for dates that no year has. In some zones it is because the reference, on a day when clocks
-	// change, comes back to the same moment over and over: in Australia/Lord_Howe each time clocks go back, and when
-	// looking backward where a day was skipped or clocks change at midnight.
+	// change, comes back to the same moment over and over: in Australia/Lord_Howe whenever clocks go back, unless
+	// every hour has runs, and, looking backward, where a day was skipped or clocks change at midnight.
 	ErrGaveUp = fmt.Errorf("cron: %w in reach: check the pattern for dates that don't occur", ErrNoRun)
 )
 

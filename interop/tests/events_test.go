@@ -29,7 +29,7 @@ var _ = Describe("The events of a queue", func() {
 		l := newLedger(newQueueName())
 		inNode, inGo := readInNode(l.queue, ""), readInGo(l.queue)
 		worker := workInNode(l, "noddy", "6")
-		produceFromNode(l, "6", jobs, 7, 0)
+		produceFromNode(l, "6", jobs, 7)
 		l.waitForEnds(jobs)
 		worker.stop()
 		l.settle(jobs)

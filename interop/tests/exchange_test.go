@@ -2,6 +2,8 @@ package tests
 
 import (
 	"context"
+	"encoding/base64"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -16,17 +18,20 @@ const jobs = 2000
 
 var _ = Describe("A queue between Node and Go", func() {
 	DescribeTable("carries what Node produces to a Go worker, every job run exactly once",
-		func(line string, bulk int) {
+		func(line string, produce func(l *ledger, line string)) {
 			l := newLedger(newQueueName())
 			worker := workInGo(l, "gopher", bullmq.WorkerOptions{})
-			produceFromNode(l, line, jobs, 1, bulk)
+			produce(l, line)
 			l.waitForEnds(jobs)
 			worker.stop()
 			l.settle(jobs)
 		},
-		Entry("with bullmq 6.7.0, one job a call", "6", 0),
-		Entry("with bullmq 6.7.0, many jobs a call", "6", 25),
-		Entry("with bullmq 5.81.5", "5", 0),
+		Entry("with bullmq 6.7.0, jobs of Node's own mix, one in a call", "6",
+			func(l *ledger, line string) { produceFromNode(l, line, jobs, 1) }),
+		Entry("with bullmq 6.7.0, jobs of the mix that Go adds too, many in a call", "6",
+			func(l *ledger, line string) { produceThroughNode(l, line, mixOfJobs(jobs, 2)) }),
+		Entry("with bullmq 5.81.5", "5",
+			func(l *ledger, line string) { produceThroughNode(l, line, mixOfJobs(jobs, 2)) }),
 	)
 
 	DescribeTable("carries what Go produces to a Node worker, every job run exactly once",
@@ -50,7 +55,7 @@ var _ = Describe("A queue between Node and Go", func() {
 		go func() {
 			defer GinkgoRecover()
 			defer close(fromNode)
-			produceFromNode(l, "6", jobs/2, 3, 0)
+			produceFromNode(l, "6", jobs/2, 3)
 		}()
 		produceFromGo(l, mixOfJobs(jobs/2, 4))
 		<-fromNode
@@ -69,7 +74,7 @@ var _ = Describe("A queue between Node and Go", func() {
 				produceFromGo(l, mixOfJobs(200, 5))
 				stop = workInNode(l, "noddy", "6").stop
 			} else {
-				produceFromNode(l, "6", 200, 5, 50)
+				produceThroughNode(l, "6", mixOfJobs(200, 5))
 				stop = workInGo(l, "gopher", bullmq.WorkerOptions{}).stop
 			}
 			l.waitForEnds(200)
@@ -82,8 +87,8 @@ var _ = Describe("A queue between Node and Go", func() {
 	It("wakes an idle Node worker at once for whatever Go makes ready", func() {
 		name := newQueueName()
 		queue := newGoQueue(name)
-		runIdle := startNode("worker.mjs", "-queue", name)
-		expectWoken(runIdle.Lines(), func(sequence int) []func() {
+		worker := startNode("worker.mjs", "-queue", name)
+		expectWoken(name, worker.Lines(), func(sequence int) []func() {
 			data := payload{Sequence: sequence}
 			return []func(){
 				func() { mustAdd(queue, data, nil) },
@@ -113,7 +118,7 @@ var _ = Describe("A queue between Node and Go", func() {
 			lines <- nodeprocess.Line(stringified(object{"event": "completed", "data": job.Data}))
 			return nil, nil
 		}, bullmq.WorkerOptions{})
-		expectWoken(lines, func(sequence int) []func() {
+		expectWoken(name, lines, func(sequence int) []func() {
 			data := object{"sequence": sequence}
 			later := object{"delay": 3600000}
 			return []func(){
@@ -135,11 +140,11 @@ var _ = Describe("A queue between Node and Go", func() {
 })
 
 // expectWoken makes a job ready in one way after the other, each when the
-// worker has been idle for a moment, and expects each to end soon.
-func expectWoken(lines <-chan nodeprocess.Line, ways func(sequence int) []func()) {
+// worker is idle, and expects each to end soon.
+func expectWoken(queue string, lines <-chan nodeprocess.Line, ways func(sequence int) []func()) {
 	GinkgoHelper()
 	for i := range ways(0) {
-		time.Sleep(50 * time.Millisecond) // idle; nothing tells when a worker has begun to wait
+		Eventually(blocked(queue)).Should(BeTrue(), "the worker is idle")
 		ways(i)[i]()
 		Eventually(func() int {
 			for {
@@ -157,6 +162,21 @@ func expectWoken(lines <-chan nodeprocess.Line, ways func(sequence int) []func()
 				}
 			}
 		}).WithTimeout(2*time.Second).Should(Equal(i), "way %d of making a job ready", i+1)
+	}
+}
+
+// blocked is for Eventually: whether a worker of the queue waits to be woken.
+func blocked(queue string) func() bool {
+	name := "name=bull:" + base64.StdEncoding.EncodeToString([]byte(queue)) + " "
+	return func() bool {
+		clients, err := ask("CLIENT", "LIST").ToString()
+		Expect(err).NotTo(HaveOccurred())
+		for client := range strings.Lines(clients) {
+			if strings.Contains(client, name) && strings.Contains(client, "flags=b ") {
+				return true
+			}
+		}
+		return false
 	}
 }
 

@@ -196,7 +196,9 @@ func (l *ledger) problems(count int) []string {
 		say("%d jobs were added, not %d", len(l.added), count)
 	}
 	for id, jobs := range l.added {
-		job, starts, ends := jobs[0], l.starts[id], l.ends[id]
+		job, ends := jobs[0], l.ends[id]
+		// What workers in other processes say comes late: the order is that of the attempts.
+		starts := slices.SortedFunc(slices.Values(l.starts[id]), func(a, b started) int { return a.attemptsMade - b.attemptsMade })
 		want := job.plan()
 		if len(jobs) > 1 {
 			say("job %s was added %d times", id, len(jobs))
@@ -206,7 +208,7 @@ func (l *ledger) problems(count int) []string {
 		}
 		for i, start := range starts {
 			if start.attemptsMade != i {
-				say("start %d of job %s (%s) had %d attempts made", i+1, id, job.name, start.attemptsMade)
+				say("the start of attempt %d of job %s (%s) had %d attempts made", i+1, id, job.name, start.attemptsMade)
 			}
 			if start.name != job.name || start.data != job.data {
 				say("job %s was added as %s %.200s but %s was started with %s %.200s", id, job.name, job.data, start.by, start.name, start.data)

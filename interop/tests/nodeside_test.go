@@ -10,15 +10,53 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
 )
 
-// produceFromNode has Node add a mix of jobs, one by one, or several in a call
-// where bulk is above 0.
-func produceFromNode(l *ledger, line string, count, seed, bulk int) {
+// produceFromNode has Node add a mix of its own.
+func produceFromNode(l *ledger, line string, count, seed int) {
 	GinkgoHelper()
-	process := startNode("producer.mjs", "-queue", l.queue, "-bullmq", line,
-		"-generate", strconv.Itoa(count), "-seed", strconv.Itoa(seed), "-bulk", strconv.Itoa(bulk))
+	produced(l, startNode("producer.mjs", "-queue", l.queue, "-bullmq", line,
+		"-generate", strconv.Itoa(count), "-seed", strconv.Itoa(seed)))
+}
+
+// produceThroughNode has Node add jobs of our mix, several in a call.
+func produceThroughNode(l *ledger, line string, jobs []bullmq.BulkJob) {
+	GinkgoHelper()
+	process := startNode("producer.mjs", "-queue", l.queue, "-bullmq", line, "-bulk", "20")
+	go func() {
+		defer GinkgoRecover()
+		for _, job := range jobs {
+			Expect(process.Send(object{"name": job.Name, "data": job.Data, "opts": publicOptions(job.Options)})).To(Succeed())
+		}
+		Expect(process.CloseInput()).To(Succeed())
+	}()
+	produced(l, process)
+}
+
+// publicOptions are options as a program in Node writes them.
+func publicOptions(o *bullmq.JobOptions) map[string]json.RawMessage {
+	GinkgoHelper()
+	public := map[string]json.RawMessage{}
+	if o == nil {
+		return public
+	}
+	stored, err := json.Marshal(o)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(json.Unmarshal(stored, &public)).To(Succeed())
+	for short, long := range map[string]string{"kl": "keepLogs", "de": "deduplication"} {
+		if value, there := public[short]; there {
+			delete(public, short)
+			public[long] = value
+		}
+	}
+	return public
+}
+
+// produced takes in what producer.mjs says it has added, until it is done.
+func produced(l *ledger, process *nodeprocess.Process) {
+	GinkgoHelper()
 	_, err := process.WaitFor(within(60*time.Second), func(line nodeprocess.Line) bool {
 		var said struct {
 			Event, ID, Name string

@@ -40,6 +40,9 @@ var _ = Describe("Results across languages", func() {
 		}
 		worker := workInNode(l, "noddy", "6")
 		l.waitForEnds(jobs)
+		told := make(chan struct{})
+		go func() { waiting.Wait(); close(told) }()
+		Eventually(told).WithTimeout(3*time.Second).Should(BeClosed(), "all who waited before the end")
 		worker.stop()
 		for id := range late {
 			if l.added[id][0].stays() {
@@ -54,7 +57,7 @@ var _ = Describe("Results across languages", func() {
 
 	It("of jobs that Go ends reach all who wait in Node, also of jobs that are removed at once", func() {
 		l := newLedger(newQueueName())
-		produceFromNode(l, "6", jobs/2, 9, 0)
+		produceFromNode(l, "6", jobs/2, 9)
 		produceFromGo(l, mixOfJobs(jobs/2, 10))
 		ids := make([]string, 0, len(l.added))
 		for id := range l.added {

@@ -1,0 +1,368 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
+)
+
+func newEvents(name string, o bullmq.EventsOptions) *bullmq.QueueEvents {
+	GinkgoHelper()
+	if o.Connection == (bullmq.Connection{}) {
+		o.Connection = connection()
+	}
+	e, err := bullmq.NewQueueEvents(name, &o)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(e.Close)
+	return e
+}
+
+// proxied is the suite's server behind a proxy that can be told to misbehave.
+func proxied() (*faultproxy.Proxy, bullmq.Connection) {
+	GinkgoHelper()
+	proxy, err := faultproxy.Start(redis.Addr())
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(proxy.Close)
+	return proxy, bullmq.URL("redis://" + proxy.Addr())
+}
+
+var _ = Describe("Events of a queue", func() {
+	var (
+		name string
+		ctx  context.Context
+	)
+	BeforeEach(func() { name, ctx = newQueueName(), specContext() })
+
+	say := func(fields ...string) string {
+		GinkgoHelper()
+		id, err := do(append([]string{"XADD", key(name, "events"), "*"}, fields...)...).ToString()
+		Expect(err).NotTo(HaveOccurred())
+		return id
+	}
+	// first takes n events; an error ends it.
+	first := func(n int, all iter.Seq2[bullmq.Event, error]) (events []bullmq.Event) {
+		GinkgoHelper()
+		for event, err := range all {
+			Expect(err).NotTo(HaveOccurred())
+			if events = append(events, event); len(events) == n {
+				break
+			}
+		}
+		Expect(events).To(HaveLen(n))
+		return events
+	}
+	ids := func(events []bullmq.Event) (ids []string) {
+		for _, event := range events {
+			ids = append(ids, event.JobID)
+		}
+		return ids
+	}
+
+	DescribeTable("are typed", func(want bullmq.Event, fields ...string) {
+		want.ID, want.Fields = say(fields...), fields
+		event := first(1, newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"}).All(ctx))[0]
+		Expect(event).To(Equal(want))
+		Expect(event.Time()).To(BeTemporally("~", time.Now(), 5*time.Second))
+	},
+		Entry("added", bullmq.Event{Type: bullmq.EventAdded, JobID: "1", Name: "paint"}, "event", "added", "jobId", "1", "name", "paint"),
+		Entry("waiting, of a new job", bullmq.Event{Type: bullmq.EventWaiting, JobID: "1"}, "event", "waiting", "jobId", "1"),
+		Entry("waiting, after a delay", bullmq.Event{Type: bullmq.EventWaiting, JobID: "1", Prev: bullmq.Delayed}, "event", "waiting", "jobId", "1", "prev", "delayed"),
+		Entry("active", bullmq.Event{Type: bullmq.EventActive, JobID: "1", Prev: bullmq.Waiting}, "event", "active", "jobId", "1", "prev", "waiting"),
+		Entry("progress", bullmq.Event{Type: bullmq.EventProgress, JobID: "1", Progress: rawJSON(`{"a":1}`)}, "event", "progress", "jobId", "1", "data", `{"a":1}`),
+		Entry("completed", bullmq.Event{Type: bullmq.EventCompleted, JobID: "1", ReturnValue: rawJSON(`"ok"`), Prev: bullmq.Active},
+			"event", "completed", "jobId", "1", "returnvalue", `"ok"`, "prev", "active"),
+		Entry("failed", bullmq.Event{Type: bullmq.EventFailed, JobID: "1", FailedReason: `{"a":1}`, Prev: bullmq.Active},
+			"event", "failed", "jobId", "1", "failedReason", `{"a":1}`, "prev", "active"),
+		Entry("delayed", bullmq.Event{Type: bullmq.EventDelayed, JobID: "1", DelayedUntil: time.UnixMilli(now)}, "event", "delayed", "jobId", "1", "delay", "1700000000000"),
+		Entry("stalled", bullmq.Event{Type: bullmq.EventStalled, JobID: "1"}, "event", "stalled", "jobId", "1"),
+		Entry("removed, by the list's own name", bullmq.Event{Type: bullmq.EventRemoved, JobID: "1", Prev: bullmq.Waiting}, "event", "removed", "jobId", "1", "prev", "wait"),
+		Entry("duplicated", bullmq.Event{Type: bullmq.EventDuplicated, JobID: "1"}, "event", "duplicated", "jobId", "1"),
+		Entry("deduplicated", bullmq.Event{Type: bullmq.EventDeduplicated, JobID: "1", DeduplicationID: "d", DeduplicatedJobID: "2"},
+			"event", "deduplicated", "jobId", "1", "deduplicationId", "d", "deduplicatedJobId", "2"),
+		Entry("debounced, of BullMQ 5", bullmq.Event{Type: bullmq.EventDebounced, JobID: "1", DeduplicationID: "d"}, "event", "debounced", "jobId", "1", "debounceId", "d"),
+		Entry("retries-exhausted", bullmq.Event{Type: bullmq.EventRetriesExhausted, JobID: "1", AttemptsMade: 3},
+			"event", "retries-exhausted", "jobId", "1", "attemptsMade", "3"),
+		Entry("waiting-children", bullmq.Event{Type: bullmq.EventWaitingChildren, JobID: "1", Prev: bullmq.Active},
+			"event", "waiting-children", "jobId", "1", "prev", "active"),
+		Entry("cleaned", bullmq.Event{Type: bullmq.EventCleaned, Count: 7}, "event", "cleaned", "count", "7"),
+		Entry("drained", bullmq.Event{Type: bullmq.EventDrained}, "event", "drained"),
+		Entry("paused", bullmq.Event{Type: bullmq.EventPaused}, "event", "paused"),
+		Entry("resumed", bullmq.Event{Type: bullmq.EventResumed}, "event", "resumed"),
+		Entry("a progress that isn't JSON", bullmq.Event{Type: bullmq.EventProgress, JobID: "1"}, "event", "progress", "jobId", "1", "data", "half"),
+		Entry("unknown ones, with fields of their own, some twice", bullmq.Event{Type: "coloured", JobID: "1"},
+			"event", "coloured", "jobId", "1", "colour", "red", "colour", "blue"),
+		Entry("an entry without a type", bullmq.Event{JobID: "1"}, "jobId", "1"),
+	)
+
+	It("hand out any field by its name", func() {
+		say("event", "coloured", "colour", "red")
+		event := first(1, newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"}).All(ctx))[0]
+		Expect(event.Field("colour")).To(Equal("red"))
+		Expect(event.Field("size")).To(BeEmpty())
+	})
+
+	Describe("begin", func() {
+		It("when the reader is made, be it long before the loop", func() {
+			say("event", "waiting", "jobId", "old")
+			reader := newEvents(name, bullmq.EventsOptions{})
+			say("event", "waiting", "jobId", "a")
+			say("event", "waiting", "jobId", "b")
+			Expect(ids(first(2, reader.All(ctx)))).To(Equal([]string{"a", "b"}))
+		})
+
+		It("with the first one of a queue that is still empty", func() {
+			reader := newEvents(name, bullmq.EventsOptions{})
+			say("event", "waiting", "jobId", "a")
+			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
+		})
+
+		It("at the new ones where all the old have been removed", func() {
+			say("event", "waiting", "jobId", "old")
+			do("XTRIM", key(name, "events"), "MAXLEN", "0")
+			reader := newEvents(name, bullmq.EventsOptions{LastEventID: "$"})
+			say("event", "waiting", "jobId", "a")
+			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
+		})
+
+		It("after an id, so that another reader can go on where one has ended", func() {
+			for _, id := range []string{"a", "b", "c", "d"} {
+				say("event", "waiting", "jobId", id)
+			}
+			former := newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"})
+			Expect(ids(first(2, former.All(ctx)))).To(Equal([]string{"a", "b"}))
+			Expect(former.Close()).To(Succeed())
+			reader := newEvents(name, bullmq.EventsOptions{LastEventID: former.LastEventID()})
+			Expect(ids(first(2, reader.All(ctx)))).To(Equal([]string{"c", "d"}))
+		})
+
+		It("anew where the loop before was left", func() {
+			reader := newEvents(name, bullmq.EventsOptions{})
+			for _, id := range []string{"a", "b", "c"} {
+				say("event", "waiting", "jobId", id)
+			}
+			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
+			Expect(ids(first(2, reader.All(ctx)))).To(Equal([]string{"b", "c"}))
+		})
+	})
+
+	It("come in order and in full, more than one read takes", func() {
+		reader := newEvents(name, bullmq.EventsOptions{})
+		var batch []rueidis.Completed
+		for n := range 2500 {
+			batch = append(batch, raw.B().Xadd().Key(key(name, "events")).Id("*").FieldValue().FieldValue("event", "waiting").FieldValue("jobId", strconv.Itoa(n)).Build())
+		}
+		raw.DoMulti(ctx, batch[:1500]...)
+		raw.DoMulti(ctx, batch[1500:]...)
+		for n, event := range first(2500, reader.All(ctx)) {
+			Expect(event.JobID).To(Equal(strconv.Itoa(n)))
+		}
+	})
+
+	It("wake a reader that waits, at once", func() {
+		reader := newEvents(name, bullmq.EventsOptions{})
+		got := make(chan time.Time, 1)
+		go func() {
+			for range reader.All(ctx) {
+				got <- time.Now()
+				return
+			}
+		}()
+		Eventually(func() (string, error) { result := do("CLIENT", "LIST"); return result.ToString() }).Should(ContainSubstring("cmd=xread"))
+		said := time.Now()
+		say("event", "drained")
+		var at time.Time
+		Eventually(got).Should(Receive(&at))
+		Expect(at.Sub(said)).To(BeNumerically("<", 200*time.Millisecond))
+	})
+
+	It("are read on a connection that BullMQ finds by its name", func() {
+		reader := newEvents(name, bullmq.EventsOptions{})
+		ending, end := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range reader.All(ending) {
+			}
+		}()
+		want := "name=bull:" + base64.StdEncoding.EncodeToString([]byte(name)) + ":qe "
+		Eventually(func() string { text, _ := do("CLIENT", "LIST").ToString(); return text }).Should(ContainSubstring(want))
+		end()
+		Eventually(done).Should(BeClosed())
+	})
+
+	It("come over RESP2 as over RESP3", func() {
+		reader := newEvents(name, bullmq.EventsOptions{
+			Connection: bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, AlwaysRESP2: true}), LastEventID: "0-0",
+		})
+		say("event", "waiting", "jobId", "a", "prev", "active")
+		Expect(first(1, reader.All(ctx))[0].Fields).To(Equal([]string{"event", "waiting", "jobId", "a", "prev", "active"}))
+	})
+
+	Describe("end", func() {
+		over := func(all iter.Seq2[bullmq.Event, error]) <-chan int {
+			done := make(chan int)
+			go func() {
+				n := 0
+				for range all {
+					n++
+				}
+				done <- n
+			}()
+			return done
+		}
+
+		It("with the context, without an error", func() {
+			ending, end := context.WithCancel(ctx)
+			done := over(newEvents(name, bullmq.EventsOptions{}).All(ending))
+			Consistently(done, 50*time.Millisecond).ShouldNot(Receive())
+			end()
+			Eventually(done, "500ms").Should(Receive(BeZero()))
+		})
+
+		It("with a context that has a deadline", func() {
+			ending, end := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer end()
+			Eventually(over(newEvents(name, bullmq.EventsOptions{}).All(ending)), "800ms").Should(Receive(BeZero()))
+		})
+
+		It("when the reader is closed, without an error", func() {
+			reader := newEvents(name, bullmq.EventsOptions{})
+			done := over(reader.All(ctx))
+			Consistently(done, 50*time.Millisecond).ShouldNot(Receive())
+			Expect(reader.Close()).To(Succeed())
+			Eventually(done, "500ms").Should(Receive(BeZero()))
+			Expect(reader.Close()).To(Succeed())
+			Eventually(over(reader.All(ctx))).Should(Receive(BeZero()))
+		})
+
+		It("when the reader is closed within the loop", func() {
+			reader := newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"})
+			say("event", "waiting", "jobId", "a")
+			say("event", "waiting", "jobId", "b")
+			done := make(chan []string, 1)
+			go func() {
+				var seen []string
+				for event := range reader.All(ctx) {
+					seen = append(seen, event.JobID)
+					_ = reader.Close()
+				}
+				done <- seen
+			}()
+			Eventually(done).Should(Receive(Equal([]string{"a"})))
+		})
+	})
+
+	Describe("over a bad link", func() {
+		It("are neither lost nor repeated when connections are cut", func() {
+			proxy, link := proxied()
+			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
+			const total = 300
+			go func() {
+				for n := range total {
+					do("XADD", key(name, "events"), "*", "event", "waiting", "jobId", strconv.Itoa(n))
+					if n%60 == 30 {
+						proxy.CutAll()
+					}
+				}
+			}()
+			var seen []string
+			for event, err := range reader.All(ctx) {
+				if err != nil {
+					continue
+				}
+				if seen = append(seen, event.JobID); len(seen) == total {
+					break
+				}
+			}
+			for n := range total {
+				Expect(seen[n]).To(Equal(strconv.Itoa(n)))
+			}
+			Expect(proxy.Accepted()).To(BeNumerically(">", 4))
+		})
+
+		It("are told to be out of reach, and go on when they can be read again", func() {
+			proxy, link := proxied()
+			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
+			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+			proxy.CutAll()
+			said := false
+			for event, err := range reader.All(ctx) {
+				if err == nil {
+					Expect(event.JobID).To(Equal("a"))
+					break
+				}
+				Expect(err).To(MatchError(ContainSubstring("reading the events of " + name)))
+				if !said {
+					said = true
+					say("event", "waiting", "jobId", "a")
+					Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+				}
+			}
+			Expect(said).To(BeTrue())
+		})
+
+		It("aren't waited for without end when the link falls silent", func() {
+			proxy, link := proxied()
+			reader := newEvents(name, bullmq.EventsOptions{Connection: link, BlockingTimeout: 100 * time.Millisecond})
+			say("event", "waiting", "jobId", "a")
+			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
+			Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
+			begun := time.Now()
+			for event, err := range reader.All(ctx) {
+				if err != nil {
+					Expect(err).To(MatchError(ContainSubstring("no answer from Redis in time")))
+					Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
+					say("event", "waiting", "jobId", "b")
+					Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+					continue
+				}
+				Expect(event.JobID).To(Equal("b"))
+				break
+			}
+		})
+	})
+
+	Describe("of one's own", func() {
+		It("are written as they are given, and read as such", func() {
+			queue := newQueue(name, nil)
+			reader := newEvents(name, bullmq.EventsOptions{})
+			id, err := queue.Publish(ctx, "coloured", 0, "colour", "red", "jobId", "7")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(stream(key(name, "events"))).To(Equal([][]string{{"event", "coloured", "colour", "red", "jobId", "7"}}))
+			event := first(1, reader.All(ctx))[0]
+			Expect(event).To(And(HaveField("ID", id), HaveField("Type", bullmq.EventType("coloured")), HaveField("JobID", "7")))
+		})
+
+		It("keep the stream to about as many as asked for", func() {
+			queue := newQueue(name, nil)
+			for n := range 400 {
+				_, err := queue.Publish(ctx, "coloured", 100, "n", fmt.Sprint(n))
+				Expect(err).NotTo(HaveOccurred())
+			}
+			Expect(len(events(name))).To(BeNumerically("~", 150, 51))
+		})
+
+		It("are refused where a field has no value", func() {
+			_, err := newQueue(name, nil).Publish(ctx, "coloured", 0, "colour")
+			Expect(err).To(MatchError(ContainSubstring("pairs")))
+			Expect(events(name)).To(BeEmpty())
+		})
+	})
+
+	DescribeTable("can't be read with a wait that Redis would take for endless", func(wait time.Duration) {
+		_, err := bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: connection(), BlockingTimeout: wait})
+		Expect(err).To(MatchError(And(ContainSubstring("BlockingTimeout"), ContainSubstring(wait.String()))))
+	},
+		Entry("negative", -time.Second), Entry("less than a millisecond", 500*time.Microsecond),
+	)
+})

@@ -1,0 +1,266 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("Clearing a queue", func() {
+	var (
+		name   string
+		queue  *bullmq.Queue
+		worker *bullmq.Worker
+		ctx    context.Context
+		clock  time.Time
+	)
+	BeforeEach(func() {
+		name, ctx, clock = newQueueName(), specContext(), time.UnixMilli(now)
+		ticking := func() time.Time { return clock }
+		queue = newQueue(name, &bullmq.QueueOptions{Now: ticking})
+		worker = newWorker(name, nil, &bullmq.WorkerOptions{Now: ticking, MetricsPoints: 10})
+	})
+	add := func(id string, options bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		options.JobID = id
+		job, err := queue.Add(ctx, "paint", nil, &options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	take := func() *bullmq.Job {
+		GinkgoHelper()
+		job, err := worker.GetNextJob(ctx, "token", 0)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	complete := func(id string) {
+		GinkgoHelper()
+		add(id, bullmq.JobOptions{LIFO: true})
+		_, err := worker.Complete(ctx, take(), "token", nil, false)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	fail := func(id string) {
+		GinkgoHelper()
+		add(id, bullmq.JobOptions{LIFO: true})
+		_, err := worker.Fail(ctx, take(), "token", errors.New("boom"), false)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	lastEvent := func() string {
+		GinkgoHelper()
+		all := events(name)
+		return all[len(all)-1]
+	}
+
+	Describe("by cleaning a state", func() {
+		for _, state := range []bullmq.State{bullmq.Waiting, "wait"} {
+			It(fmt.Sprintf("removes waiting jobs, named %q, that are old enough, as many as allowed, the oldest first", state), func() {
+				for n := range 5 {
+					add(fmt.Sprint("job-", n), bullmq.JobOptions{})
+				}
+				Expect(queue.Clean(ctx, time.Minute, 0, state)).To(BeEmpty())
+				Expect(queue.Clean(ctx, 0, 2, state)).To(ConsistOf("job-0", "job-1"))
+				Expect(lastEvent()).To(Equal("cleaned count=2"))
+				Expect(queue.Clean(ctx, 0, 0, state)).To(ConsistOf("job-2", "job-3", "job-4"))
+				Expect(keysOf(name)).To(ConsistOf(key(name, "meta"), key(name, "id"), key(name, "events"), key(name, "marker")))
+			})
+		}
+
+		It("removes ended jobs by when they ended", func() {
+			complete("old")
+			fail("old-failure")
+			clock = clock.Add(time.Hour)
+			complete("new")
+			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.Completed)).To(Equal([]string{"old"}))
+			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.Failed)).To(Equal([]string{"old-failure"}))
+			Expect(zset(key(name, "completed"))).To(Equal([]string{"new"}))
+		})
+
+		It("removes delayed and prioritized jobs by when they were made", func() {
+			add("later", bullmq.JobOptions{Delay: 24 * time.Hour})
+			add("ranked", bullmq.JobOptions{Priority: 1})
+			clock = clock.Add(time.Hour)
+			add("young", bullmq.JobOptions{Delay: time.Minute})
+			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.Delayed)).To(Equal([]string{"later"}))
+			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.Prioritized)).To(Equal([]string{"ranked"}))
+		})
+
+		It("leaves active jobs that a worker holds", func() {
+			add("held", bullmq.JobOptions{})
+			add("lost", bullmq.JobOptions{})
+			take()
+			take()
+			do("DEL", key(name, "lost:lock"))
+			Expect(queue.Clean(ctx, 0, 0, bullmq.Active)).To(Equal([]string{"lost"}))
+			Expect(list(key(name, "active"))).To(Equal([]string{"held"}))
+		})
+
+		It("refuses states that it doesn't know", func() {
+			_, err := queue.Clean(ctx, 0, 0, "done")
+			Expect(err).To(MatchError(And(ContainSubstring(`"done"`), ContainSubstring("completed"))))
+		})
+	})
+
+	Describe("by draining it", func() {
+		It("removes what waits and leaves what runs or is done; delayed jobs go if asked for", func() {
+			complete("done")
+			add("running", bullmq.JobOptions{})
+			take()
+			add("waiting", bullmq.JobOptions{})
+			add("ranked", bullmq.JobOptions{Priority: 1})
+			add("later", bullmq.JobOptions{Delay: time.Hour})
+			Expect(queue.Drain(ctx, false)).To(Succeed())
+			Expect(queue.Counts(ctx)).To(And(HaveKeyWithValue(bullmq.Waiting, BeZero()), HaveKeyWithValue(bullmq.Prioritized, BeZero()),
+				HaveKeyWithValue(bullmq.Delayed, BeEquivalentTo(1)), HaveKeyWithValue(bullmq.Active, BeEquivalentTo(1)), HaveKeyWithValue(bullmq.Completed, BeEquivalentTo(1))))
+			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(key(name, "waiting"), key(name, "ranked"))))
+			Expect(queue.Drain(ctx, true)).To(Succeed())
+			Expect(keysOf(name)).NotTo(Or(ContainElement(key(name, "delayed")), ContainElement(key(name, "later"))))
+		})
+	})
+
+	Describe("by obliterating it", func() {
+		It("leaves no key of it: no scheduler, flow, metrics, lock or deduplication id", func() {
+			complete("done")
+			fail("broken")
+			add("running", bullmq.JobOptions{})
+			take()
+			add("waiting", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}})
+			add("ranked", bullmq.JobOptions{Priority: 1})
+			add("later", bullmq.JobOptions{Delay: time.Hour})
+			_, err := queue.AddJobLog(ctx, "waiting", "row", 0)
+			Expect(err).NotTo(HaveOccurred())
+			_, err = queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, nil)
+			Expect(err).NotTo(HaveOccurred())
+			flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(flows.Close)
+			_, err = flows.Add(ctx, bullmq.Flow{Name: "wall", Queue: name, Children: []bullmq.Flow{{Name: "brick", Queue: name}}})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(len(keysOf(name))).To(BeNumerically(">", 20))
+
+			Expect(queue.Obliterate(ctx, nil)).To(MatchError(bullmq.ErrActiveJobs))
+			Expect(queue.IsPaused(ctx)).To(BeTrue())
+			Expect(keysOf(name)).To(ContainElement(key(name, "waiting")))
+			Expect(queue.Obliterate(ctx, &bullmq.ObliterateOptions{Force: true, Count: 2})).To(Succeed())
+			Expect(keysOf(name)).To(BeEmpty())
+		})
+	})
+
+	Describe("by removing a job", func() {
+		It("says so once, with where it stood", func() {
+			add("a", bullmq.JobOptions{})
+			add("b", bullmq.JobOptions{Delay: time.Hour})
+			Expect(queue.Remove(ctx, "a", false)).To(BeTrue())
+			Expect(lastEvent()).To(Equal("removed jobId=a prev=wait"))
+			Expect(queue.Handle("b").Remove(ctx)).To(Succeed())
+			Expect(lastEvent()).To(Equal("removed jobId=b prev=delayed"))
+			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(key(name, "a"), key(name, "b"), key(name, "wait"), key(name, "delayed"))))
+			count := len(events(name))
+			Expect(queue.Remove(ctx, "a", false)).To(BeTrue(), "it isn't there any more")
+			Expect(events(name)).To(HaveLen(count))
+		})
+
+		It("leaves one that a worker holds as it is", func() {
+			add("a", bullmq.JobOptions{})
+			job := take()
+			before := snapshot(name)
+			Expect(queue.Remove(ctx, "a", false)).To(BeFalse())
+			Expect(job.Remove(ctx)).To(MatchError(bullmq.ErrJobLocked))
+			Expect(snapshot(name)).To(Equal(before))
+		})
+
+		It("leaves the next job of a scheduler, and says what to do instead", func() {
+			job, err := queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, nil)
+			Expect(err).NotTo(HaveOccurred())
+			before := snapshot(name)
+			_, err = queue.Remove(ctx, job.ID, false)
+			Expect(err).To(MatchError(bullmq.ErrSchedulerJob))
+			Expect(err).To(MatchError(ContainSubstring("remove the scheduler instead")))
+			Expect(snapshot(name)).To(Equal(before))
+		})
+
+		It("frees its deduplication id, but not one that a newer job owns", func() {
+			once := bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}
+			add("1a", once)
+			_, err := worker.Fail(ctx, take(), "token", errors.New("boom"), false)
+			Expect(err).NotTo(HaveOccurred())
+			add("2a", once)
+			Expect(queue.Remove(ctx, "1a", false)).To(BeTrue())
+			Expect(add("3a", once).ID).To(Equal("2a"))
+			Expect(queue.Remove(ctx, "2a", false)).To(BeTrue())
+			Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
+		})
+	})
+
+	Describe("by sending all of a state back to wait", func() {
+		It("retries what has failed by a time, in the order of the failures, page by page", func() {
+			for n := range 5 {
+				fail(fmt.Sprint("job-", n))
+				clock = clock.Add(time.Second)
+			}
+			until := clock
+			clock = clock.Add(time.Minute)
+			fail("late")
+			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{Until: until, Count: 2})).To(Succeed())
+			Expect(zset(key(name, "failed"))).To(Equal([]string{"late"}))
+			Expect(list(key(name, "wait"))).To(Equal([]string{"job-4", "job-3", "job-2", "job-1", "job-0"}))
+			Expect(hash(key(name, "job-0"))).To(And(Not(HaveKey("failedReason")), Not(HaveKey("finishedOn"))))
+			Expect(scores(key(name, "marker"))).To(HaveKey("0"))
+			Expect(events(name)).To(ContainElement("waiting jobId=job-4 prev=failed"))
+		})
+
+		It("runs every retried job after a pause", func() {
+			for n := range 3 {
+				fail(fmt.Sprint("job-", n))
+			}
+			Expect(queue.Pause(ctx)).To(Succeed())
+			Expect(queue.RetryJobs(ctx, nil)).To(Succeed())
+			Expect(take()).To(BeNil())
+			Expect(queue.Resume(ctx)).To(Succeed())
+			for n := range 3 {
+				Expect(take().ID).To(Equal(fmt.Sprint("job-", n)))
+			}
+		})
+
+		It("runs completed jobs again", func() {
+			complete("a")
+			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.Completed})).To(Succeed())
+			Expect(list(key(name, "wait"))).To(Equal([]string{"a"}))
+			Expect(hash(key(name, "a"))).NotTo(HaveKey("returnvalue"))
+		})
+
+		It("promotes all that is delayed", func() {
+			for n := range 5 {
+				add(fmt.Sprint("job-", n), bullmq.JobOptions{Delay: time.Duration(n+1) * time.Hour})
+			}
+			Expect(queue.PromoteJobs(ctx, 2)).To(Succeed())
+			Expect(list(key(name, "wait"))).To(HaveLen(5))
+			Expect(zset(key(name, "delayed"))).To(BeEmpty())
+		})
+
+		It("refuses other states", func() {
+			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.Waiting})).To(MatchError(ContainSubstring(`"waiting"`)))
+		})
+	})
+
+	Describe("of what stands in no state", func() {
+		It("finds the remains of jobs and removes them, and nothing else", func() {
+			complete("done")
+			add("waiting", bullmq.JobOptions{})
+			add("later", bullmq.JobOptions{Delay: time.Hour})
+			_, err := queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, nil)
+			Expect(err).NotTo(HaveOccurred())
+			before := snapshot(name)
+			do("HSET", key(name, "orphan"), "name", "paint")
+			do("RPUSH", key(name, "logs-only:logs"), "row")
+			Expect(queue.FindOrphanedJobs(ctx)).To(ConsistOf("orphan", "logs-only"))
+			Expect(queue.RemoveOrphanedJobs(ctx, 0, 0)).To(ConsistOf("orphan", "logs-only"))
+			Expect(snapshot(name)).To(Equal(before))
+		})
+	})
+})

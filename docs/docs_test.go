@@ -1,0 +1,188 @@
+// Package docs_test keeps the page of the wire protocol in step with the code
+// that speaks it.
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func TestDocs(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Docs")
+}
+
+const protocolPage = "wire-protocol.md"
+
+func read(path string) string {
+	GinkgoHelper()
+	text, err := os.ReadFile(path)
+	Expect(err).NotTo(HaveOccurred())
+	return string(text)
+}
+
+func parse(path string) *ast.File {
+	GinkgoHelper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	Expect(err).NotTo(HaveOccurred())
+	return file
+}
+
+// text is the value of a string literal; "" of anything else.
+func text(expression ast.Expr) string {
+	literal, ok := expression.(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return ""
+	}
+	value, err := strconv.Unquote(literal.Value)
+	Expect(err).NotTo(HaveOccurred())
+	return value
+}
+
+// rows are the elements of the table that a package variable holds, each with
+// its own elements.
+func rows(path, variable string) [][]ast.Expr {
+	GinkgoHelper()
+	var found [][]ast.Expr
+	ast.Inspect(parse(path), func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || spec.Names[0].Name != variable || len(spec.Values) == 0 {
+			return true
+		}
+		table, ok := spec.Values[0].(*ast.CompositeLit)
+		Expect(ok).To(BeTrue(), "%s in %s is no table", variable, path)
+		for _, element := range table.Elts {
+			row, ok := element.(*ast.CompositeLit)
+			Expect(ok).To(BeTrue(), "a row of %s in %s is no literal", variable, path)
+			found = append(found, row.Elts)
+		}
+		return false
+	})
+	Expect(found).NotTo(BeEmpty(), "%s has no table %s", path, variable)
+	return found
+}
+
+// constants are those of a type, by name, as they are written.
+func constants(path, typeName string) map[string]ast.Expr {
+	GinkgoHelper()
+	found := map[string]ast.Expr{}
+	ast.Inspect(parse(path), func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		if of, ok := spec.Type.(*ast.Ident); ok && of.Name == typeName {
+			found[spec.Names[0].Name] = spec.Values[0]
+		}
+		return true
+	})
+	Expect(found).NotTo(BeEmpty(), "%s has no constants of type %s", path, typeName)
+	return found
+}
+
+// section is what stands below a heading, up to the next of its level or above.
+func section(page, heading string) string {
+	GinkgoHelper()
+	_, body, found := strings.Cut(page, "\n"+heading+"\n")
+	Expect(found).To(BeTrue(), "the page has no heading %q", heading)
+	level := strings.Count(strings.Fields(heading)[0], "#")
+	if end := regexp.MustCompile(`(?m)^#{1,` + strconv.Itoa(level) + `} `).FindStringIndex(body); end != nil {
+		body = body[:end[0]]
+	}
+	return body
+}
+
+// expectCode says that a section mentions a word, set as code.
+func expectCode(where, word string) {
+	GinkgoHelper()
+	Expect(strings.Contains(where, "`"+word+"`")).To(BeTrue(), "%s does not mention `%s`", protocolPage, word)
+}
+
+var _ = Describe("The page of the wire protocol", func() {
+	It("names every key of a queue", func() {
+		keys := section(read(protocolPage), "### Keys of a queue")
+		for _, row := range rows("../bullmq/keys.go", "layout") {
+			expectCode(keys, text(row[0]))
+		}
+	})
+
+	It("names every family of keys", func() {
+		keys := section(read(protocolPage), "## 2. Keys")
+		for _, row := range rows("../bullmq/keys.go", "keyFamilies") {
+			start, end := text(row[0]), text(row[1])
+			pattern := "`" + regexp.QuoteMeta(start) + "<[^>`]+>" + regexp.QuoteMeta(end) + "`"
+			Expect(keys).To(MatchRegexp(pattern), "a key %s<…>%s", start, end)
+		}
+	})
+
+	It("names every option of a job by its key on the wire, and by its public name", func() {
+		opts := section(read(protocolPage), "### Opts on the wire")
+		for _, row := range rows("../bullmq/jobwire.go", "jobOptions") {
+			name, wire := text(row[0]), text(row[1])
+			if wire != "" {
+				expectCode(opts, wire)
+			}
+			if name != "" {
+				Expect(opts).To(MatchRegexp(`(?m)^\| `+name+`[ .]`), "option %s has no row", name)
+			}
+		}
+	})
+
+	It("has a row for every event", func() {
+		events := section(read(protocolPage), "## 16. Events stream")
+		for name, value := range constants("../bullmq/events.go", "EventType") {
+			event := text(value)
+			Expect(event).NotTo(BeEmpty(), name)
+			Expect(events).To(MatchRegexp("(?m)^\\|[^|]*`"+regexp.QuoteMeta(event)+"`"), "event %s has no row", event)
+		}
+	})
+
+	It("has a row for every error code, under the name it has here", func() {
+		codes := section(read(protocolPage), "## 19. Error codes")
+		for name, value := range constants("../bullmq/scripts/errors.go", "Code") {
+			negative, ok := value.(*ast.UnaryExpr)
+			Expect(ok && negative.Op == token.SUB).To(BeTrue(), "%s is no negative number", name)
+			number := "-" + negative.X.(*ast.BasicLit).Value
+			Expect(codes).To(ContainSubstring("\n| " + number + " | " + name + " |"))
+		}
+	})
+
+	DescribeTable("has no link that leads nowhere", func(name string) {
+		page := read(name)
+		anchors := map[string]bool{}
+		for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(page, -1) {
+			anchors[anchor(heading[1])] = true
+		}
+		links := regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(page, -1)
+		Expect(links).NotTo(BeEmpty())
+		for _, link := range links {
+			file, place, inside := strings.Cut(link[1], "#")
+			switch {
+			case strings.Contains(link[1], "://"):
+			case file == "" && inside:
+				Expect(anchors).To(HaveKey(place), "%s links to #%s", name, place)
+			default:
+				Expect(file).To(BeAnExistingFile(), "%s links to it", name)
+			}
+		}
+	},
+		Entry("of its own", protocolPage),
+		Entry("nor has the page of legacy queues", "legacy-queues.md"),
+	)
+})
+
+// anchor is how a heading is linked to: lower case, without punctuation,
+// hyphens for spaces.
+func anchor(heading string) string {
+	kept := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(heading), "")
+	return strings.ReplaceAll(kept, " ", "-")
+}
