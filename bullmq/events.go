@@ -156,8 +156,8 @@ func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) 
 	if options != nil {
 		o = *options
 	}
-	if o.BlockingTimeout < 0 {
-		return nil, fmt.Errorf("bullmq: BlockingTimeout %v is negative", o.BlockingTimeout)
+	if o.BlockingTimeout != 0 && o.BlockingTimeout < time.Millisecond {
+		return nil, fmt.Errorf("bullmq: BlockingTimeout %v is less than a millisecond, which Redis would take for ever", o.BlockingTimeout)
 	}
 	if o.BlockingTimeout == 0 || o.BlockingTimeout > longestBlock {
 		o.BlockingTimeout = longestBlock
@@ -188,17 +188,21 @@ func (e *QueueEvents) LastEventID() string {
 	return e.last
 }
 
-// Close ends All and the connections.
+// Close ends All and the connections; it may be called within the loop.
 func (e *QueueEvents) Close() error {
-	if e.closed.Err() != nil {
-		return nil
-	}
 	e.close()
-	e.loop.Lock()
-	defer e.loop.Unlock()
-	e.conn.close()
-	e.core.link.close()
+	e.release()
 	return nil
+}
+
+// release ends the connections of a reader that is closed, unless a loop still
+// runs: that does so when it has ended.
+func (e *QueueEvents) release() {
+	if e.closed.Err() != nil && e.loop.TryLock() {
+		defer e.loop.Unlock()
+		e.conn.close()
+		e.core.link.close()
+	}
 }
 
 // All hands out events until ctx ends or Close is called. An error is handed
@@ -208,14 +212,16 @@ func (e *QueueEvents) Close() error {
 func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		e.loop.Lock()
+		defer e.release()
 		defer e.loop.Unlock()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(e.closed, cancel)()
+		over := func() bool { return ctx.Err() != nil || e.closed.Err() != nil }
 		var outage backoffTimer
-		for ctx.Err() == nil {
+		for !over() {
 			events, err := e.read(ctx)
-			if ctx.Err() != nil {
+			if over() {
 				return
 			}
 			if err != nil {
@@ -230,7 +236,7 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 				e.mu.Lock()
 				e.last = event.ID
 				e.mu.Unlock()
-				if !yield(event, nil) {
+				if !yield(event, nil) || over() {
 					return
 				}
 			}

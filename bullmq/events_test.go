@@ -27,6 +27,11 @@ func newEvents(name string, o bullmq.EventsOptions) *bullmq.QueueEvents {
 	return e
 }
 
+func clientList() string {
+	text, _ := do("CLIENT", "LIST").ToString()
+	return text
+}
+
 // proxied is the suite's server behind a proxy that can be told to misbehave.
 func proxied() (*faultproxy.Proxy, bullmq.Connection) {
 	GinkgoHelper()
@@ -195,7 +200,7 @@ var _ = Describe("Events of a queue", func() {
 			}
 		}()
 		want := "name=bull:" + base64.StdEncoding.EncodeToString([]byte(name)) + ":qe "
-		Eventually(func() string { text, _ := do("CLIENT", "LIST").ToString(); return text }).Should(ContainSubstring(want))
+		Eventually(clientList).Should(ContainSubstring(want))
 		end()
 		Eventually(done).Should(BeClosed())
 	})

@@ -45,6 +45,9 @@ type Job struct {
 
 	core  *core
 	token string
+	// madeSince are attempts beyond AttemptsMade, of a job that BullMQ 4 or older
+	// has counted first, under another name.
+	madeSince int
 	// flaw is what makes the job impossible to run: data that is no JSON, a hash
 	// that is gone.
 	flaw error
@@ -133,7 +136,8 @@ func (c *core) readJob(id string, hash []string) *Job {
 		}
 	}
 	if formerly != "" {
-		j.AttemptsMade = parseInt(formerly)
+		// Node shows the old count alone; what has been made since counts too.
+		j.AttemptsMade, j.madeSince = parseInt(formerly), j.AttemptsMade
 	}
 	if len(j.RawOpts) > 0 && json.Unmarshal(j.RawOpts, &j.Opts) != nil {
 		j.Opts = JobOptions{}

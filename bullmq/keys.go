@@ -12,7 +12,7 @@ const DefaultPrefix = "bull"
 
 // layout is the whole of a queue in Redis: the keys <prefix>:<queue>:<suffix>.
 // It is the only place where key names stand; the scripts are given them.
-// The keys of a single job follow the layout's end, in jobLayout.
+// The keys of a single job follow the layout's end, in keyFamilies.
 var layout = []struct{ suffix, kind, meaning string }{
 	{"wait", "list", "ready jobs without priority; newest first, taken from the end"},
 	{"paused", "list", "where BullMQ 5 parks waiting jobs while the queue is paused"},

@@ -69,7 +69,8 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 	case errors.Is(err, ErrMovedToDelayed), errors.Is(err, ErrMovedToWait), errors.Is(err, ErrMovedToWaitingChildren):
 		return decision{action: alreadyGone}, nil
 	}
-	last := job.AttemptsMade+1 >= job.Opts.Attempts ||
+	made := job.AttemptsMade + job.madeSince + 1
+	last := made >= job.Opts.Attempts ||
 		p.maxStarted > 0 && job.AttemptsStarted >= p.maxStarted
 	if last || errors.Is(err, ErrUnrecoverable) {
 		return decision{action: fail}, nil
@@ -87,10 +88,10 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 	case job.Opts.Backoff != nil:
 		var custom func() time.Duration
 		if p.strategy != nil {
-			custom = func() time.Duration { return p.strategy(job.AttemptsMade+1, job.Opts.Backoff.Type, err, job) }
+			custom = func() time.Duration { return p.strategy(made, job.Opts.Backoff.Type, err, job) }
 		}
 		var unknown error
-		if wait, unknown = job.Opts.Backoff.wait(job.AttemptsMade+1, p.chance, custom); unknown != nil {
+		if wait, unknown = job.Opts.Backoff.wait(made, p.chance, custom); unknown != nil {
 			return decision{action: fail}, unknown
 		}
 		if wait < 0 {

@@ -9,6 +9,8 @@ local lists = { waitKey, pausedKey, activeKey }
 local sets = { prioritizedKey, delayedKey, waitingChildrenKey, completedKey, failedKey }
 
 local function stands(jobId)
+  local kind = call('TYPE', base .. jobId).ok
+  if kind ~= 'hash' and kind ~= 'none' then return true end -- no job: something that an old client has left
   for i = 1, #sets do
     if call('ZSCORE', sets[i], jobId) then return true end
   end
