@@ -48,6 +48,8 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 		case event := <-ending:
 			return q.endOf(event)
 		case <-time.After(missedEventCheck): // clean, drain and obliterate say nothing
+		case <-q.results.over:
+			return nil, ErrClosed
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -93,6 +95,7 @@ func (q *Queue) endOfMissing(ctx context.Context, id string, ending <-chan Event
 // Queue, on one connection, from the first wait until the Queue is closed.
 type resultTail struct {
 	core *core
+	over chan struct{} // closed with the Queue
 
 	mu      sync.Mutex
 	waiting map[string]map[chan Event]bool
@@ -102,7 +105,7 @@ type resultTail struct {
 }
 
 func newResultTail(c *core) *resultTail {
-	return &resultTail{core: c, waiting: map[string]map[chan Event]bool{}}
+	return &resultTail{core: c, over: make(chan struct{}), waiting: map[string]map[chan Event]bool{}}
 }
 
 // join starts to listen for a job's end; what ends from now on is not missed.
@@ -177,6 +180,7 @@ func (t *resultTail) tell(event Event) {
 func (t *resultTail) close() {
 	t.mu.Lock()
 	t.closed = true
+	close(t.over)
 	stop, done := t.stop, t.done
 	t.stop = nil
 	t.mu.Unlock()

@@ -235,6 +235,15 @@ var _ = Describe("A worker that runs", func() {
 			Expect(read.FailedReason).To(Equal("while painting: no such colour"))
 		})
 
+		It("adds attempts that an old client has counted to its own", func() {
+			job := add("a", &bullmq.JobOptions{Attempts: 4})
+			Expect(do("HSET", key(name, job.ID), "attemptsMade", "2").Error()).To(Succeed())
+			var calls atomic.Int64
+			runWorker(name, func(context.Context, *bullmq.Job) (any, error) { calls.Add(1); return nil, errors.New("boom") }, nil)
+			Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+			Expect(calls.Load()).To(BeEquivalentTo(2))
+		})
+
 		It("asks Classify what an error is worth", func() {
 			job, calls := attempts(func(*bullmq.Job) error { return context.DeadlineExceeded }, &bullmq.WorkerOptions{
 				Classify: func(err error, job *bullmq.Job) bullmq.Verdict {

@@ -1,0 +1,199 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
+)
+
+var _ = Describe("Waiting for a job's result", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	add := func(options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "paint", 21, options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	doubling := func(_ context.Context, job *bullmq.Job) (any, error) {
+		var n int
+		err := job.Decode(&n)
+		return 2 * n, err
+	}
+	type outcome struct {
+		value string
+		err   error
+	}
+	// waiting starts a wait and returns when it listens.
+	waiting := func(ctx context.Context, id string) <-chan outcome {
+		GinkgoHelper()
+		done := make(chan outcome, 1)
+		go func() {
+			value, err := queue.WaitForJob(ctx, id)
+			done <- outcome{string(value), err}
+		}()
+		Eventually(clientList).Should(ContainSubstring("cmd=xread"))
+		return done
+	}
+	soon := 700 * time.Millisecond
+
+	It("answers the value of a job that ends meanwhile, at once", func() {
+		job := add(nil)
+		done := waiting(ctx, job.ID)
+		runWorker(name, doubling, nil)
+		Eventually(done, soon).Should(Receive(Equal(outcome{"42", nil})))
+	})
+
+	It("answers the value of a job that had ended before", func() {
+		job := add(nil)
+		runWorker(name, doubling, nil)
+		Eventually(func() (bullmq.State, error) { return job.State(ctx) }).Should(Equal(bullmq.Completed))
+		Expect(job.Wait(ctx, queue)).To(MatchJSON(`42`))
+	})
+
+	It("answers the reason of a failure, as an error", func() {
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New(`boom "q"`) }, nil)
+		job := add(nil)
+		_, err := job.Wait(ctx, queue)
+		var failed *bullmq.JobFailedError
+		Expect(errors.As(err, &failed)).To(BeTrue())
+		Expect(*failed).To(Equal(bullmq.JobFailedError{Queue: name, JobID: job.ID, Reason: `boom "q"`}))
+		Expect(err).To(MatchError(And(ContainSubstring("job 1"), ContainSubstring(name), ContainSubstring(`boom "q"`))))
+		_, again := job.Wait(ctx, queue)
+		Expect(again).To(Equal(err), "now that it has failed")
+	})
+
+	It("isn't over while the job is tried again", func() {
+		tries := 0
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			if tries++; tries < 3 {
+				return nil, errors.New("not yet")
+			}
+			return tries, nil
+		}, nil)
+		Expect(add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(5 * time.Millisecond)}).Wait(ctx, queue)).To(MatchJSON(`3`))
+	})
+
+	DescribeTable("answers the end of jobs that are removed as they end, each and every one", func(end error) {
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "done", end }, &bullmq.WorkerOptions{Concurrency: 5})
+		for range 20 {
+			job := add(&bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll(), RemoveOnFail: bullmq.RemoveAll()})
+			value, err := job.Wait(ctx, queue)
+			if end == nil {
+				Expect(value, err).To(MatchJSON(`"done"`))
+			} else {
+				Expect(err).To(MatchError(ContainSubstring("boom")))
+			}
+		}
+		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(key(name, "2"))))
+	},
+		Entry("completed", nil), Entry("failed", errors.New("boom")),
+	)
+
+	It("finds the end of a removed job in the stream, far back and long before the call", func() {
+		do("XADD", key(name, "events"), "*", "event", "completed", "jobId", "7", "returnvalue", `{"a":1}`, "prev", "active")
+		for n := range 2500 {
+			do("XADD", key(name, "events"), "*", "event", "completed", "jobId", fmt.Sprint("other-", n), "returnvalue", "0", "prev", "active")
+		}
+		Expect(queue.WaitForJob(ctx, "7")).To(MatchJSON(`{"a":1}`))
+	})
+
+	It("is over, with an error, when the job is removed", func() {
+		job := add(nil)
+		done := waiting(ctx, job.ID)
+		Expect(job.Remove(ctx)).To(Succeed())
+		var end outcome
+		Eventually(done, soon).Should(Receive(&end))
+		Expect(end.err).To(MatchError(bullmq.ErrJobNotFound))
+	})
+
+	It("is over, with an error, for a job that never was", func() {
+		_, err := queue.WaitForJob(ctx, "gone")
+		Expect(err).To(MatchError(bullmq.ErrJobNotFound))
+		Expect(err).To(MatchError(ContainSubstring("job gone")))
+	})
+
+	It("is over with its context, and answers the cause", func() {
+		reason := errors.New("the user went away")
+		job := add(nil)
+		leaving, leave := context.WithCancelCause(ctx)
+		done := waiting(leaving, job.ID)
+		leave(reason)
+		Eventually(done, soon).Should(Receive(Equal(outcome{"", reason})))
+
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := job.Wait(short, queue)
+		Expect(err).To(MatchError(context.DeadlineExceeded))
+	})
+
+	It("is over when the queue is closed", func() {
+		job := add(nil)
+		done := waiting(ctx, job.ID)
+		Expect(queue.Close()).To(Succeed())
+		Eventually(done, soon).Should(Receive(HaveField("err", MatchError(bullmq.ErrClosed))))
+	})
+
+	It("shares one connection among many waits, several for one job among them", func() {
+		const jobs, each = 20, 3
+		reading := func() int { return strings.Count(clientList(), "cmd=xread") }
+		before := reading()
+		results := make(chan string, jobs*each)
+		for range jobs {
+			job := add(nil)
+			for range each {
+				go func() {
+					defer GinkgoRecover()
+					value, err := job.Wait(ctx, queue)
+					Expect(err).NotTo(HaveOccurred())
+					results <- string(value)
+				}()
+			}
+		}
+		Eventually(reading).Should(Equal(before + 1))
+		Consistently(reading, 50*time.Millisecond).Should(Equal(before + 1))
+		runWorker(name, doubling, &bullmq.WorkerOptions{Concurrency: 5})
+		for range jobs * each {
+			Eventually(results).Should(Receive(Equal("42")))
+		}
+	})
+
+	It("survives the loss of its connection", func() {
+		proxy, link := proxied()
+		shaky := newQueue(name, &bullmq.QueueOptions{Connection: link})
+		job := add(nil)
+		done := make(chan json.RawMessage, 1)
+		go func() {
+			defer GinkgoRecover()
+			value, err := shaky.WaitForJob(ctx, job.ID)
+			Expect(err).NotTo(HaveOccurred())
+			done <- value
+		}()
+		Eventually(clientList).Should(ContainSubstring("cmd=xread"))
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		proxy.CutAll()
+		worker := newWorker(name, nil, nil)
+		taken, err := worker.GetNextJob(ctx, "token", 0)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = worker.Complete(ctx, taken, "token", "late", false)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Eventually(done).Should(Receive(MatchJSON(`"late"`)))
+	})
+})
