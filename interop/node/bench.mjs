@@ -13,7 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Queue, Worker } from 'bullmq';
 
 import { connectionOptions, readFlags } from './flags.mjs';
-import { readLines, writeLine } from './lines.mjs';
+import { leave, readLines, writeLine } from './lines.mjs';
 
 const now = () => performance.timeOrigin + performance.now();
 
@@ -31,7 +31,7 @@ for await (const line of readLines()) {
   }
 }
 await party.close();
-process.exit(0);
+leave();
 
 async function started(job) {
   const at = now();

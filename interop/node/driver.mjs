@@ -15,7 +15,7 @@
 import { setClock } from './clock.mjs';
 import { connectionOptions, readFlags } from './flags.mjs';
 import { loadLibrary } from './library.mjs';
-import { readLines, writeLine } from './lines.mjs';
+import { leave, readLines, writeLine } from './lines.mjs';
 import { carryOut } from './operations.mjs';
 import { ProtocolError, Session } from './session.mjs';
 
@@ -42,7 +42,7 @@ try {
     writeLine(await answer(id, op, args));
   }
   await session.close();
-  process.exit(0);
+  leave();
 } catch (error) {
   process.stderr.write(`${error instanceof ProtocolError ? error.message : error.stack}\n`);
   process.exit(2);

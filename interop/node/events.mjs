@@ -12,7 +12,7 @@ import { Redis } from 'ioredis';
 
 import { connectionOptions, readFlags } from './flags.mjs';
 import { loadLibrary } from './library.mjs';
-import { writeLine } from './lines.mjs';
+import { leave, writeLine } from './lines.mjs';
 import { askedToStop } from './stopping.mjs';
 
 const NAMES = [
@@ -60,7 +60,7 @@ writeLine({ event: 'ready' });
 await Promise.race([counted, askedToStop()]);
 await events.close();
 writeLine({ event: 'closed', events: heard });
-process.exit(0);
+leave();
 
 /** The stream's last id now: with it, unlike with `$`, nothing is missed until the first read. */
 async function lastId() {

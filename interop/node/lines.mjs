@@ -18,3 +18,8 @@ export async function* readLines({ signal } = {}) {
     }
   }
 }
+
+/** Ends the program once what was written has been taken: process.exit alone would drop it. */
+export function leave(status = 0) {
+  process.stdout.end(() => process.exit(status));
+}

@@ -10,7 +10,7 @@ import { Redis } from 'ioredis';
 
 import { connectionOptions, readFlags } from './flags.mjs';
 import { loadLibrary } from './library.mjs';
-import { readLines, writeLine } from './lines.mjs';
+import { leave, readLines, writeLine } from './lines.mjs';
 import { carryOut } from './operations.mjs';
 import { Session } from './session.mjs';
 
@@ -122,4 +122,4 @@ for await (const instruction of readLines({ signal: stop.signal })) {
 }
 await Promise.all([...awaited.values()].map(({ events }) => events.close()));
 await session.close();
-process.exit(0);
+leave();

@@ -9,7 +9,7 @@
 
 import { connectionOptions, readFlags } from './flags.mjs';
 import { loadLibrary } from './library.mjs';
-import { readLines, writeLine } from './lines.mjs';
+import { leave, readLines, writeLine } from './lines.mjs';
 import { mixOfJobs } from './mix.mjs';
 
 const flags = readFlags({
@@ -42,7 +42,7 @@ for await (const batch of batches(specs, flags.bulk)) {
 }
 await queue.close();
 writeLine({ event: 'done', added });
-process.exit(0);
+leave();
 
 /** Gathers specs in batches: of so many, or of one. */
 async function* batches(specs, size) {

@@ -15,7 +15,7 @@
 
 import { connectionOptions, readFlags } from './flags.mjs';
 import { loadLibrary } from './library.mjs';
-import { writeLine } from './lines.mjs';
+import { leave, writeLine } from './lines.mjs';
 import { askedToStop } from './stopping.mjs';
 
 const flags = readFlags({
@@ -70,7 +70,7 @@ await Promise.race([counted, askedToStop()]);
 await worker.close();
 await running;
 writeLine({ event: 'closed', ...ended });
-process.exit(0);
+leave();
 
 async function work(job) {
   tell('started', job);

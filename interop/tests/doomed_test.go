@@ -22,11 +22,11 @@ const doomedVariable = "INTEROP_DOOMED_WORKER"
 // Workers that are to stall hold their locks this briefly, and all that look
 // for stalled jobs look this often: the longest interval of all holds for all.
 const (
-	shortLock        = 500 * time.Millisecond
-	oftenLook        = 200 * time.Millisecond
-	shortLockInNode  = "500"
-	oftenLookInNode  = "200"
-	longerThanASpecs = "60000" // ms
+	shortLock       = 500 * time.Millisecond
+	oftenLook       = 200 * time.Millisecond
+	shortLockInNode = "500"
+	oftenLookInNode = "200"
+	longerThanASpec = "60000" // ms
 )
 
 func workUntilKilled() {

@@ -1,0 +1,76 @@
+package tests
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+)
+
+var _ = Describe("A job whose worker is killed", func() {
+	var name string
+	var queue *bullmq.Queue
+	BeforeEach(func() {
+		name = newQueueName()
+		queue = newGoQueue(name)
+	})
+	startDoomedNodeWorker := func() *nodeprocess.Process {
+		GinkgoHelper()
+		doomed := startNode("worker.mjs", "-queue", name, "-lock-duration", shortLockInNode, "-stalled-interval", oftenLookInNode, "-sleep", longerThanASpec)
+		_, err := doomed.WaitFor(soon(), says("started"))
+		Expect(err).NotTo(HaveOccurred())
+		return doomed
+	}
+
+	It("in Node is found stalled and run by Go", func() {
+		reader := readInGo(name)
+		id := node.add(name, "a", object{"n": 1}, object{})
+		startDoomedNodeWorker().Kill()
+		runGoWorker(name, returning("by Go"), bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: oftenLook})
+		Expect(queue.WaitForJob(soon(), id)).To(MatchJSON(`"by Go"`))
+		job := readJob(queue, id)
+		Expect([]int{job.StalledCounter, job.AttemptsStarted, job.AttemptsMade}).To(Equal([]int{1, 2, 1}))
+		var names []string
+		for _, event := range reader.upTo(lastEvent(name)) {
+			names = append(names, event.Name)
+		}
+		Expect(names).To(Equal([]string{"added", "waiting", "active", "waiting", "stalled", "active", "completed", "drained"}))
+	})
+
+	It("in Go is found stalled and run by Node", func() {
+		id := node.add(name, "a", object{"n": 1}, object{})
+		startDoomedGoWorker(name, id)()
+		saviour := startNode("worker.mjs", "-queue", name, "-lock-duration", shortLockInNode, "-stalled-interval", oftenLookInNode, "-name", "noddy")
+		_, err := saviour.WaitFor(soon(), says("completed"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(node.record(name, id)).To(And(
+			HaveKeyWithValue("state", "completed"), HaveKeyWithValue("stalledCounter", 1.),
+			HaveKeyWithValue("attemptsStarted", 2.), HaveKeyWithValue("processedBy", "noddy"),
+		))
+	})
+
+	It("once on each side has stalled too often: the next worker fails it without running it", func() {
+		id := node.add(name, "a", object{}, object{"attempts": 5})
+		startDoomedNodeWorker().Kill()
+		startDoomedGoWorker(name, id)()
+		ran := false
+		runGoWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran = true; return nil, nil },
+			bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: oftenLook})
+		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Failed))
+		Expect(ran).To(BeFalse())
+		Expect(node.record(name, id)).To(And(
+			HaveKeyWithValue("failedReason", "job stalled more than allowable limit"), HaveKeyWithValue("stalledCounter", 2.),
+		))
+	})
+})
+
+// says waits for a line of a Node program about this event.
+func says(event string) func(nodeprocess.Line) bool {
+	return func(line nodeprocess.Line) bool {
+		var said struct{ Event string }
+		return line.Decode(&said) == nil && said.Event == event
+	}
+}
