@@ -15,6 +15,8 @@ type blockingConn struct {
 	name string
 
 	mu      sync.Mutex // of what follows: one goroutine waits, others may end that
+	opening *opening
+	closed  bool
 	client  rueidis.Client
 	owned   bool
 	conn    rueidis.DedicatedClient // nil on a cluster, where rueidis finds the node
@@ -28,38 +30,84 @@ const (
 	unblockWait  = time.Second // what an answer may take after CLIENT UNBLOCK
 )
 
-func (b *blockingConn) connect() error {
+// opening is the way to a connection. It may take seconds where Redis is
+// silent, and can't be cut short: so it goes on when nobody waits for it.
+type opening struct {
+	done chan struct{}
+	err  error
+}
+
+// connect sees to it that there is a connection, or that ctx has ended.
+func (b *blockingConn) connect(ctx context.Context) error {
 	b.mu.Lock()
-	client, known := b.client, b.conn != nil
-	b.mu.Unlock()
-	owned := false
-	if client == nil {
-		var err error
-		if client, owned, err = b.core.link.blocking(b.name); err != nil {
-			return err
-		}
-		b.mu.Lock()
-		b.client, b.owned = client, owned
+	if b.ready() {
 		b.mu.Unlock()
-	}
-	if known || client.Mode() == rueidis.ClientModeCluster {
 		return nil
 	}
-	conn, release := client.Dedicate()
+	if b.closed {
+		b.mu.Unlock()
+		return ErrClosed
+	}
+	o := b.opening
+	if o == nil {
+		o = &opening{done: make(chan struct{})}
+		b.opening = o
+		go b.open(o, b.client)
+	}
+	b.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// ready says whether there is a connection; the caller holds mu.
+func (b *blockingConn) ready() bool {
+	return b.conn != nil || b.client != nil && b.client.Mode() == rueidis.ClientModeCluster
+}
+
+func (b *blockingConn) open(o *opening, client rueidis.Client) {
+	defer close(o.done)
+	owned := false
+	if client == nil {
+		client, owned, o.err = b.core.link.blocking(b.name)
+	}
+	var conn rueidis.DedicatedClient
+	var release func()
+	var id int64
+	if o.err == nil && client.Mode() != rueidis.ClientModeCluster {
+		conn, release, id, o.err = b.dedicate(client)
+	}
+	b.mu.Lock()
+	b.opening = nil
+	closed := b.closed
+	if client != nil && b.client == nil {
+		b.client, b.owned = client, owned
+	}
+	if conn != nil {
+		b.conn, b.release, b.id = conn, release, id
+	}
+	b.mu.Unlock()
+	if closed {
+		b.close()
+	}
+}
+
+func (b *blockingConn) dedicate(client rueidis.Client) (conn rueidis.DedicatedClient, release func(), id int64, err error) {
+	conn, release = client.Dedicate()
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
-	id, err := conn.Do(ctx, conn.B().ClientId().Build()).AsInt64()
+	id, err = conn.Do(ctx, conn.B().ClientId().Build()).AsInt64()
 	if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
 		conn.Close()
 		release()
-		return err
+		return nil, nil, 0, err
 	}
 	// Where CLIENT is forbidden, the connection just isn't listed.
 	conn.Do(ctx, conn.B().ClientSetname().ConnectionName(b.name).Build())
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.conn, b.release, b.id = conn, release, id
-	return nil
+	return conn, release, id, nil
 }
 
 // wait sends a command that blocks at the server for a time. It ends in any
@@ -68,7 +116,7 @@ func (b *blockingConn) connect() error {
 // through the client: the goroutine that calls reads the answer itself. Then
 // drop is what ends the wait.
 func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func(rueidis.Builder) rueidis.Completed) rueidis.RedisResult {
-	if err := b.connect(); err != nil {
+	if err := b.connect(ctx); err != nil {
 		return rueidis.NewErrorResult(err)
 	}
 	var cancel context.CancelFunc
@@ -132,11 +180,13 @@ func (b *blockingConn) drop() {
 	}
 }
 
+// close ends it for good, also the way to a connection that is under way.
 func (b *blockingConn) close() {
-	b.drop()
 	b.mu.Lock()
+	b.closed = true
 	client, owned := b.client, b.owned
 	b.mu.Unlock()
+	b.drop()
 	if owned {
 		client.Close()
 	}

@@ -21,16 +21,19 @@ func (r *runner) commit(ctx context.Context, job *Job, res result) (*Job, time.T
 	d := w.decide(ctx, job, &res)
 	until := w.locks.release(job.ID, job.token)
 	var outage backoffTimer
+	doubt := false // an answer was lost
 	for {
-		begun := time.Now()
+		since, begun := r.newsSoFar(), time.Now()
 		call, cancel := context.WithTimeout(context.Background(), callTimeout)
 		taken, err := w.write(call, job, d, res, !r.stopping())
 		cancel()
 		if err == nil {
-			return r.committed(job, d, res, taken), begun
+			return r.committed(job, d, res, taken, since), begun
 		}
+		// After a lost answer a refusal may mean that the lost call has come through
+		// in the end.
 		var refused *Error
-		if errors.As(err, &refused) {
+		if errors.As(err, &refused) && !doubt {
 			if failure := childrenFailure(job, refused); failure != nil && d.action == complete {
 				res = result{err: failure}
 				d = w.decide(ctx, job, &res)
@@ -40,14 +43,15 @@ func (r *runner) commit(ctx context.Context, job *Job, res result) (*Job, time.T
 			r.look()
 			return nil, begun
 		}
-		undone, taken, settled := r.settleCommit(job, err, until, &outage)
+		doubt = doubt || mayHaveRun(err)
+		undone, taken, settled := r.settleCommit(job, d, err, until, &outage)
 		switch {
 		case !settled:
 			w.fault(err, fmt.Sprintf("the end of job %s could not be written while its lock lasted; it will run again", job.ID))
 			r.look()
 			return nil, begun
 		case !undone:
-			return r.committed(job, d, res, taken), begun
+			return r.committed(job, d, res, taken, since), begun
 		}
 	}
 }
@@ -67,7 +71,7 @@ func childrenFailure(job *Job, refused *Error) error {
 
 // decide says what becomes of the job.
 func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
-	if res.err != nil && errors.Is(context.Cause(ctx), ErrShutdown) && !errors.Is(res.err, ErrUnrecoverable) {
+	if res.err != nil && errors.Is(context.Cause(ctx), ErrShutdown) && !speaksForItself(res.err) {
 		return decision{action: giveBack}
 	}
 	policy := retryPolicy{
@@ -80,6 +84,17 @@ func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
 		res.err = fmt.Errorf("%w (and it can't be tried again: %w)", res.err, err)
 	}
 	return d
+}
+
+// speaksForItself says whether a handler's error tells what becomes of the job,
+// even when the worker shuts down.
+func speaksForItself(err error) bool {
+	for _, word := range []error{ErrUnrecoverable, ErrRateLimited, ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren} {
+		if errors.Is(err, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // write makes the one call that carries the decision out.
@@ -127,8 +142,9 @@ func failureFields(job *Job, res result) []string {
 }
 
 // committed tells what has happened and answers the slot's next job.
-func (r *runner) committed(job *Job, d decision, res result, taken scripts.Taken) *Job {
+func (r *runner) committed(job *Job, d decision, res result, taken scripts.Taken, since int) *Job {
 	w := r.w
+	r.track(job.ID, false)
 	switch d.action {
 	case complete:
 		job.ReturnValue, job.FinishedOn = []byte(res.json), w.core.now()
@@ -153,17 +169,17 @@ func (r *runner) committed(job *Job, d decision, res result, taken scripts.Taken
 		if r.stopping() && taken.JobID == "" {
 			return nil
 		}
-		return r.learn(taken, job.token)
+		return r.learn(taken, job.token, since)
 	}
 	// The call could not take the next job: fetch does.
 	r.look()
 	return nil
 }
 
-// settleCommit finds out, while the lock lasts, what became of a write whose
-// answer was lost.
-func (r *runner) settleCommit(job *Job, cause error, until time.Time, outage *backoffTimer) (undone bool, taken scripts.Taken, settled bool) {
-	for time.Now().Before(until) {
+// settleCommit finds out, while the lock lasts and once in any case, what became
+// of a write whose answer was lost.
+func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time, outage *backoffTimer) (undone bool, taken scripts.Taken, settled bool) {
+	for asked := false; !asked || time.Now().Before(until); asked = true {
 		r.w.fault(cause, fmt.Sprintf("the end of job %s could not be written yet; trying again while its lock lasts", job.ID))
 		timer := time.NewTimer(min(outage.next(), time.Until(until)))
 		select {
@@ -174,33 +190,31 @@ func (r *runner) settleCommit(job *Job, cause error, until time.Time, outage *ba
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		undone, taken, err := r.w.core.store.FindTaken(ctx, job.token, job.ID)
-		if err == nil && !undone && taken.JobID == "" {
-			err = r.confirm(ctx, job)
-			if errors.Is(err, ErrLockLost) {
-				cancel()
-				return false, taken, false
-			}
+		done := undone || taken.JobID != ""
+		if err == nil && !done {
+			done, err = r.carriedOut(ctx, job, d)
 		}
 		cancel()
 		if err == nil {
-			return undone, taken, true
+			return undone, taken, done
 		}
 		cause = err
 	}
 	return false, scripts.Taken{}, false
 }
 
-// confirm tells a job that has ended from one whose lock was lost: that one is
-// active under another's lock or waits to be run again.
-func (r *runner) confirm(ctx context.Context, job *Job) error {
-	state, err := r.w.core.store.State(ctx, job.ID)
+// carriedOut tells a job whose end was written from one whose lock was lost
+// before that: an end counts the attempt, or takes the job away.
+func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, error) {
+	if d.action == giveBack || d.action == limited {
+		return true, nil // it waits to be run again, whatever came first
+	}
+	hash, err := r.w.core.store.Hash(ctx, job.ID)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if state == "active" {
-		return ErrLockLost
-	}
-	return nil
+	now := r.w.core.readJob(job.ID, hash)
+	return len(hash) == 0 || now.AttemptsMade+now.madeSince > job.AttemptsMade+job.madeSince, nil
 }
 
 // mayHaveRun says whether a script whose call failed may have been carried

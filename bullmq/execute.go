@@ -14,7 +14,7 @@ type result struct {
 	value any
 	json  string // value as JSON
 	err   error
-	stack string // of a panic; "" otherwise
+	stack string // of a panic or runtime.Goexit; "" otherwise
 }
 
 // slot sees jobs through, one after the other, on a goroutine of its own,
@@ -26,7 +26,7 @@ func (r *runner) slot(job *Job, taken time.Time) {
 			r.vacate()
 		}
 	}()
-	for job != nil {
+	for job != nil && !r.over() {
 		a = &attempt{runner: r, job: job}
 		a.begin(taken)
 		a.run()
@@ -74,7 +74,7 @@ func (a *attempt) run() {
 			return
 		}
 		// Nothing can keep a goroutine that calls runtime.Goexit.
-		a.res = result{err: errors.New("the handler ended its goroutine with runtime.Goexit")}
+		a.res = result{err: errors.New("the handler ended its goroutine with runtime.Goexit"), stack: string(debug.Stack())}
 		a.handedOver = true
 		go func() {
 			next, taken := a.end()
@@ -92,18 +92,13 @@ func (a *attempt) run() {
 func (a *attempt) end() (*Job, time.Time) {
 	defer a.cancel(nil)
 	r := a.runner
-	select {
-	case <-r.hard: // Run has ended without this job
-		a.left = true
-	default:
-	}
-	if a.left {
+	if a.left || r.over() {
 		r.w.locks.release(a.job.ID, a.job.token)
 		r.track(a.job.ID, false)
 		return nil, time.Time{}
 	}
 	next, taken := r.commit(a.ctx, a.job, a.res)
-	r.track(a.job.ID, false)
+	r.track(a.job.ID, false) // where it was not written either
 	return next, taken
 }
 
@@ -166,6 +161,9 @@ func (w *Worker) refusal(job *Job) error {
 // hold is a failure.
 func outcome(value any, err error) result {
 	if err != nil {
+		// Its methods are the user's too: what panics in them does so here, where it
+		// is caught, and not on the way to Redis.
+		_, _ = err.Error(), errors.Is(err, ErrUnrecoverable)
 		return result{err: err}
 	}
 	text, err := encodeJSON(value)

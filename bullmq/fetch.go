@@ -12,24 +12,26 @@ import (
 // the rate limit ends, when a slot has learned of something, and after
 // DrainDelay in any case.
 func (r *runner) fetch() {
-	var outage backoffTimer
+	var outage, waitOutage backoffTimer
 	for !r.stopping() {
 		if r.full() {
 			r.await(0)
 			continue
 		}
 		if left := r.limited(); left > 0 {
-			r.await(min(left, r.w.o.MaximumRateLimitDelay))
+			r.await(left)
 			continue
 		}
 		if r.idle() {
 			if err := r.waitForWork(); err != nil {
 				r.w.fault(err, "Redis can't be waited on for jobs; trying again")
-				r.await(outage.next())
+				r.await(waitOutage.next())
+			} else {
+				waitOutage.reset()
 			}
 			continue
 		}
-		job, taken, err := r.take(r.w.token())
+		job, taken, err := r.take()
 		if err != nil {
 			r.w.fault(err, "no job could be taken; trying again")
 			r.await(outage.next())
@@ -43,52 +45,70 @@ func (r *runner) fetch() {
 }
 
 // take makes one look. The time answered is from when the job's lock counts.
-func (r *runner) take(token string) (*Job, time.Time, error) {
-	begun := time.Now()
+func (r *runner) take() (*Job, time.Time, error) {
+	if r.doubt != "" {
+		if job, taken, err := r.settleTake(); job != nil || err != nil {
+			return job, taken, err
+		}
+	}
+	token, since, begun := r.w.token(), r.newsSoFar(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	taken, err := r.w.core.store.Take(ctx, r.w.core.nowMs(), r.w.takeAs(token))
-	if err != nil {
-		// The answer may have been lost after a job was taken: ask for it.
-		taken, begun, err = r.settleTake(token, err)
-		if err != nil {
-			return nil, begun, err
+	if err == nil {
+		return r.learn(taken, token, since), begun, nil
+	}
+	if mayHaveRun(err) {
+		r.doubt = token
+		if job, taken, _ := r.settleTake(); job != nil {
+			return job, taken, nil
 		}
 	}
-	return r.learn(taken, token), begun, nil
+	return nil, begun, err
 }
 
-func (r *runner) settleTake(token string, cause error) (scripts.Taken, time.Time, error) {
-	if !mayHaveRun(cause) {
-		return scripts.Taken{}, time.Now(), cause
-	}
-	begun := time.Now()
+// settleTake asks for the job of a take whose answer was lost. An error means
+// that this is still unknown: it is asked again before another job is taken,
+// or the job would be left to the stalled check.
+func (r *runner) settleTake() (*Job, time.Time, error) {
+	token, since, begun := r.doubt, r.newsSoFar(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	_, taken, err := r.w.core.store.FindTaken(ctx, token, "")
-	if err != nil || taken.JobID == "" {
-		return taken, begun, cause
+	if err != nil {
+		return nil, begun, err
 	}
-	// The lock is as old as the lost answer; renewed now it counts from now.
-	if ok, err := r.w.core.store.ExtendLock(ctx, scripts.Lock{JobID: taken.JobID, Token: token}, r.w.o.LockDuration.Milliseconds()); err != nil || !ok {
-		return scripts.Taken{}, begun, cause
+	if taken.JobID != "" {
+		// The lock is as old as the lost answer; renewed now it counts from now.
+		held, err := r.w.core.store.ExtendLock(ctx, scripts.Lock{JobID: taken.JobID, Token: token}, r.w.o.LockDuration.Milliseconds())
+		if err != nil {
+			return nil, begun, err
+		}
+		if !held {
+			taken.JobID = ""
+		}
 	}
-	return taken, begun, nil
+	r.doubt = ""
+	if taken.JobID == "" {
+		return nil, begun, nil
+	}
+	return r.learn(taken, token, since), begun, nil
 }
 
-// learn takes in what a look has found, and answers the job, if any.
-func (r *runner) learn(taken scripts.Taken, token string) *Job {
+// learn takes in what a look has found, and answers the job, if any. since is
+// newsSoFar from before the look: an answer that was on its way while a slot or
+// the marker told of something new must not put the worker to rest.
+func (r *runner) learn(taken scripts.Taken, token string, since int) *Job {
 	r.mu.Lock()
 	var drained bool
 	if taken.JobID != "" {
 		r.drained, r.limitedUntil = false, time.Time{}
 	} else {
-		drained = !r.drained
-		r.drained, r.nextDueMs = true, taken.NextDueMs
-		r.limitedUntil = time.Time{}
-		if taken.LimitedMs > 0 {
-			r.limitedUntil = time.Now().Add(time.Duration(taken.LimitedMs) * time.Millisecond)
+		if r.news == since {
+			drained = !r.drained
+			r.drained, r.nextDueMs = true, taken.NextDueMs
 		}
+		r.holdBack(time.Duration(taken.LimitedMs) * time.Millisecond)
 	}
 	r.mu.Unlock()
 	if drained && r.w.o.Events.Drained != nil {
@@ -105,8 +125,15 @@ func (r *runner) learn(taken scripts.Taken, token string) *Job {
 // look makes the next round of fetch look again.
 func (r *runner) look() {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.news++
 	r.drained = false
-	r.mu.Unlock()
+}
+
+func (r *runner) newsSoFar() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.news
 }
 
 func (r *runner) idle() bool {
@@ -130,9 +157,16 @@ func (r *runner) limited() time.Duration {
 func (r *runner) limit(wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.holdBack(wait)
+}
+
+// holdBack is limit, for those who hold mu. A look promotes delayed jobs even
+// while the limit holds, and it may have been lifted: so there is one from time
+// to time.
+func (r *runner) holdBack(wait time.Duration) {
 	r.limitedUntil = time.Time{}
 	if wait > 0 {
-		r.limitedUntil = time.Now().Add(wait)
+		r.limitedUntil = time.Now().Add(min(wait, r.w.o.MaximumRateLimitDelay))
 	}
 }
 
@@ -181,7 +215,7 @@ func (r *runner) waitForWork() error {
 			r.look()
 			return nil
 		}
-		block = due
+		block = min(block, due)
 		defer time.AfterFunc(due, r.marker.interrupt).Stop()
 	}
 	p := r.marker.wait(block)
@@ -202,6 +236,7 @@ func (r *runner) waitForWork() error {
 func (r *runner) woken(p popped) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.news++
 	if p.score <= 0 {
 		r.drained = false
 		return

@@ -139,7 +139,7 @@ func (c *core) readJob(id string, hash []string) *Job {
 		// Node shows the old count alone; what has been made since counts too.
 		j.AttemptsMade, j.madeSince = parseInt(formerly), j.AttemptsMade
 	}
-	if len(j.RawOpts) > 0 && json.Unmarshal(j.RawOpts, &j.Opts) != nil {
+	if text := string(j.RawOpts); text != "" && text != noOptions && j.Opts.UnmarshalJSON(j.RawOpts) != nil {
 		j.Opts = JobOptions{}
 	}
 	switch {

@@ -64,6 +64,10 @@ var _ = Describe("A job as it is read", func() {
 		Expect(job.FinishedOn.IsZero()).To(BeTrue())
 	})
 
+	It("has no progress where that is empty", func() {
+		Expect(read("name", "paint", "progress", "").Progress).To(BeNil())
+	})
+
 	It("has its attempts under the name that older versions gave them", func() {
 		Expect(read("name", "paint", "attemptsMade", "3").AttemptsMade).To(Equal(3))
 	})

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 )
@@ -145,10 +144,13 @@ func (o *JobOptions) telemetry() *Telemetry {
 	return o.Telemetry
 }
 
+// noOptions are the opts of a job for which nothing is set.
+const noOptions = `{"attempts":0}`
+
 // encode writes opts as they are stored.
 func (o *JobOptions) encode() (string, error) {
 	if o.plain() {
-		return `{"attempts":0}`, nil
+		return noOptions, nil
 	}
 	return encodeJSON(o.fields())
 }
@@ -188,8 +190,8 @@ func (o *JobOptions) plain() bool {
 // instead of being refused. An explicit zero (delay: 0) is kept there too, for
 // on the wire it is not the same as nothing.
 func (o *JobOptions) UnmarshalJSON(text []byte) error {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(text, &raw); err != nil {
+	var values map[string]any
+	if err := decodeJSON(text, &values); err != nil {
 		// An empty list is how some clients write an empty object.
 		var list []any
 		if json.Unmarshal(text, &list) == nil && len(list) == 0 {
@@ -197,26 +199,44 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 		}
 		return err
 	}
-	for name, value := range raw {
-		i := slices.IndexFunc(jobOptions, func(option jobOption) bool {
-			return name != "" && (option.name == name || option.wire == name)
-		})
-		var decoded any
-		if i < 0 || decodeJSON(value, &decoded) != nil || !jobOptions[i].read(o, decoded) || jobOptions[i].lost(o) {
+	var raw map[string]json.RawMessage // read only when something has to be kept as it is
+	for name, value := range values {
+		option := jobOptionsByName[name]
+		if option != nil && option.read(o, value) && !option.lost(o) {
+			continue
+		}
+		if raw == nil {
+			if err := json.Unmarshal(text, &raw); err != nil {
+				return err
+			}
 			if o.Extra == nil {
 				o.Extra = map[string]json.RawMessage{}
 			}
-			if i >= 0 && jobOptions[i].wire != "" {
-				name = jobOptions[i].wire
-			}
-			o.Extra[name] = value
 		}
+		kept := name
+		if option != nil && option.wire != "" {
+			kept = option.wire
+		}
+		o.Extra[kept] = raw[name]
 	}
 	return nil
 }
 
+// jobOptionsByName finds an option by its public name and by its stored one.
+var jobOptionsByName = map[string]*jobOption{}
+
+func init() {
+	for i := range jobOptions {
+		for _, name := range []string{jobOptions[i].name, jobOptions[i].wire} {
+			if name != "" {
+				jobOptionsByName[name] = &jobOptions[i]
+			}
+		}
+	}
+}
+
 // lost says whether a value that was read would not be written again.
-func (option jobOption) lost(o *JobOptions) bool {
+func (option *jobOption) lost(o *JobOptions) bool {
 	return option.write != nil && option.write(o) == nil
 }
 
@@ -404,8 +424,11 @@ func readMillis(v any, target *time.Duration) bool {
 }
 
 func readKeep(v any, target *Keep) bool {
-	text, err := json.Marshal(v)
-	return err == nil && v != nil && target.UnmarshalJSON(text) == nil
+	keep, ok := keepOf(v)
+	if ok && v != nil {
+		*target = keep
+	}
+	return ok && v != nil
 }
 
 // over lays the options that are set over others. What is set to its zero

@@ -39,6 +39,7 @@ var _ = Describe("JSON on the wire", func() {
 		Entry("the escape at the very end", `\u202`, `"\\u202"`),
 		Entry("line breaks, escaped", "a\nb\tc\x00", `"a\nb\tc\u0000"`),
 		Entry("a struct by its tags", paint{Colour: "red"}, `{"colour":"red","notes":null}`),
+		Entry("negative zero, which Node writes as 0", math.Copysign(0, -1), `-0`),
 		Entry("integers beyond 2^53, exact", int64(math.MaxInt64), `9223372036854775807`),
 		Entry("large and small floats", []float64{1e21, 1e-7, 0.1, 100}, `[1e+21,1e-7,0.1,100]`),
 		Entry("invalid UTF-8 as the replacement character", "a\xffb", `"a\ufffdb"`),

@@ -68,16 +68,26 @@ func (k *Keep) UnmarshalJSON(text []byte) error {
 	if err := decodeJSON(text, &value); err != nil {
 		return err
 	}
+	keep, ok := keepOf(value)
+	if !ok {
+		return fmt.Errorf("%s is none of true, false, a number or {age, count, limit}", text)
+	}
+	*k = keep
+	return nil
+}
+
+// keepOf reads a decoded value.
+func keepOf(value any) (Keep, bool) {
 	switch v := value.(type) {
 	case nil:
-		*k = Keep{}
+		return Keep{}, true
 	case bool:
-		*k = KeepAll()
 		if v {
-			*k = RemoveAll()
+			return RemoveAll(), true
 		}
+		return KeepAll(), true
 	case json.Number:
-		*k = Keep{v.String(), scripts.Keep{Count: v.String()}}
+		return Keep{v.String(), scripts.Keep{Count: v.String()}}, true
 	case map[string]any:
 		number := func(field string) string {
 			if n, ok := v[field].(json.Number); ok {
@@ -85,11 +95,11 @@ func (k *Keep) UnmarshalJSON(text []byte) error {
 			}
 			return ""
 		}
-		*k = Keep{string(text), scripts.Keep{Count: number("count"), Age: number("age"), Limit: number("limit")}}
+		text, err := encodeJSON(v)
+		return Keep{text, scripts.Keep{Count: number("count"), Age: number("age"), Limit: number("limit")}}, err == nil
 	default:
-		return fmt.Errorf("%s is none of true, false, a number or {age, count, limit}", text)
+		return Keep{}, false
 	}
-	return nil
 }
 
 // orElse is what holds for a job: its own choice, else the worker's, else all.

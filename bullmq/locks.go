@@ -47,44 +47,44 @@ func (k *lockKeeper) release(jobID, token string) (until time.Time) {
 	return lock.renewed.Add(k.worker.o.LockDuration)
 }
 
-// start renews until the answered function is called.
-func (k *lockKeeper) start() (stop func()) {
-	if k.worker.o.SkipLockRenewal {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(max(k.worker.o.LockRenewTime/2, time.Millisecond))
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				k.renew(ctx)
-			}
+// run renews until ctx ends. What fails is tried again soon, since the locks
+// go on growing old.
+func (k *lockKeeper) run(ctx context.Context) {
+	rhythm := max(k.worker.o.LockRenewTime/2, time.Millisecond)
+	var outage backoffTimer
+	wait := rhythm
+	for sleep(ctx, wait); ctx.Err() == nil; sleep(ctx, wait) {
+		wait = rhythm
+		if k.renew(ctx) {
+			outage.reset()
+		} else {
+			wait = min(rhythm, outage.next())
 		}
-	}()
-	return func() { cancel(); <-done }
+	}
 }
 
-// renew extends the locks that are old enough, in one call for a thousand.
-func (k *lockKeeper) renew(ctx context.Context) {
+// renew extends the locks that are old enough, in one call for a thousand, and
+// says whether Redis has answered.
+func (k *lockKeeper) renew(ctx context.Context) (answered bool) {
 	w := k.worker
 	begun := time.Now()
+	first := begun.Add(w.o.LockDuration) // when the first of them is over
 	k.mu.Lock()
 	var due []scripts.Lock
 	for id, lock := range k.held {
 		if begun.Sub(lock.renewed) >= w.o.LockRenewTime/2 {
 			due = append(due, scripts.Lock{JobID: id, Token: lock.token})
 		}
+		if end := lock.renewed.Add(w.o.LockDuration); end.Before(first) {
+			first = end
+		}
 	}
 	k.mu.Unlock()
+	answered = true
 	for from := 0; from < len(due); from += 1000 {
 		some := due[from:min(from+1000, len(due))]
-		callCtx, cancel := context.WithTimeout(ctx, w.o.LockDuration)
+		// A silent Redis must not keep a handler from hearing that its lock is over.
+		callCtx, cancel := context.WithTimeout(ctx, max(time.Until(first), shortestRenewal))
 		lost, err := w.core.store.ExtendLocks(callCtx, some, w.o.LockDuration.Milliseconds())
 		cancel()
 		if err != nil {
@@ -92,11 +92,16 @@ func (k *lockKeeper) renew(ctx context.Context) {
 				w.fault(err, "locks could not be renewed; trying again while they last")
 			}
 			k.expire()
+			answered = false
 			continue
 		}
 		k.settle(some, lost, begun)
 	}
+	return answered
 }
+
+// shortestRenewal is what a call may take whose locks are about over.
+const shortestRenewal = 100 * time.Millisecond
 
 // settle takes in what Redis said of some locks.
 func (k *lockKeeper) settle(asked []scripts.Lock, lost []string, when time.Time) {

@@ -17,6 +17,7 @@ type markerWatch struct {
 	turn   int // counts the waits, so that an interrupt meets the one it is for
 	begun  bool
 	giveUp func() // ends the wait where Redis can't be asked to
+	gaveUp bool   // it was called
 }
 
 // popped is how a wait ended: with a marker, with none (member ""), or not
@@ -40,7 +41,7 @@ func (m *markerWatch) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.turn++
-	m.begun = true
+	m.begun, m.gaveUp = true, false
 }
 
 func (m *markerWatch) end() {
@@ -59,22 +60,33 @@ func (m *markerWatch) waiting() bool {
 // wait blocks for at most a time.
 func (m *markerWatch) wait(timeout time.Duration) popped {
 	timeout = min(max(timeout, shortestBlock), longestBlock)
-	if err := m.conn.connect(); err != nil {
-		return popped{err: err}
-	}
-	ctx := context.Background()
-	giveUp := m.conn.drop
-	if !m.conn.canUnblock() {
-		cancellable, cancel := context.WithCancel(ctx)
-		defer cancel()
-		ctx, giveUp = cancellable, cancel
+	cancellable, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	m.orElse(cancel)
+	p := popped{err: m.conn.connect(cancellable)}
+	if p.err == nil {
+		ctx := cancellable
+		if m.conn.canUnblock() {
+			ctx = context.Background()
+			m.orElse(m.conn.drop)
+		}
+		p = readPopped(m.conn.wait(ctx, timeout, func(b rueidis.Builder) rueidis.Completed {
+			return b.Bzpopmin().Key(m.conn.core.keys.of("marker")).Timeout(timeout.Seconds()).Build()
+		}))
 	}
 	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gaveUp && p.err != nil { // as was wanted
+		p.err = nil
+	}
+	return p
+}
+
+// orElse sets what ends the wait where Redis can't be asked to.
+func (m *markerWatch) orElse(giveUp func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.giveUp = giveUp
-	m.mu.Unlock()
-	return readPopped(m.conn.wait(ctx, timeout, func(b rueidis.Builder) rueidis.Completed {
-		return b.Bzpopmin().Key(m.conn.core.keys.of("marker")).Timeout(timeout.Seconds()).Build()
-	}))
 }
 
 func readPopped(result rueidis.RedisResult) popped {
@@ -116,6 +128,9 @@ func (m *markerWatch) interrupt() {
 			return
 		}
 		if !possible && giveUp != nil {
+			m.mu.Lock()
+			m.gaveUp = m.gaveUp || m.turn == turn
+			m.mu.Unlock()
 			giveUp()
 			return
 		}

@@ -108,6 +108,32 @@ var _ = Describe("What a handler returns", func() {
 		})
 	})
 
+	It("reaches the parent as JSON, and an ignored failure as plain text", func() {
+		parent, err := queue.Add(ctx, "wall", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		worker := newWorker(name, nil, nil)
+		_, err = worker.GetNextJob(ctx, "parent", 0)
+		Expect(err).NotTo(HaveOccurred())
+		child := func() *bullmq.Job {
+			GinkgoHelper()
+			_, err := queue.Add(ctx, "brick", nil, &bullmq.JobOptions{
+				Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + name}, IgnoreDependencyOnFailure: true,
+			})
+			Expect(err).NotTo(HaveOccurred())
+			job, err := worker.GetNextJob(ctx, "child", 0)
+			Expect(err).NotTo(HaveOccurred())
+			return job
+		}
+		good, bad := child(), child()
+		_, err = worker.Complete(ctx, good, "child", "laid", false)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = worker.Fail(ctx, bad, "child", errors.New(`crack "q"`), false)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(hash(parent.Key() + ":processed")).To(Equal(map[string]string{good.Key(): `"laid"`}))
+		Expect(hash(parent.Key() + ":failed")).To(Equal(map[string]string{bad.Key(): `crack "q"`}))
+		Expect(set(parent.Key() + ":dependencies")).To(BeEmpty())
+	})
+
 	It("is what Node's jobs get that carry fractions of milliseconds", func() {
 		due := make(chan *bullmq.Job, 1)
 		do("HSET", key(name, "7"), "name", "paint", "data", "{}", "opts", `{"delay":1000.7}`, "timestamp", "1700000000000.5", "delay", "1000.7", "priority", "0")

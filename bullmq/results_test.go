@@ -147,7 +147,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		job := add(nil)
 		done := waiting(ctx, job.ID)
 		Expect(queue.Close()).To(Succeed())
-		Eventually(done, soon).Should(Receive(HaveField("err", MatchError(bullmq.ErrClosed))))
+		Eventually(done, soon).Should(Receive(Equal(outcome{"", bullmq.ErrClosed})))
 	})
 
 	It("shares one connection among many waits, several for one job among them", func() {

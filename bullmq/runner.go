@@ -21,9 +21,13 @@ type runner struct {
 
 	wake chan struct{} // a slot is free, or something was learned
 
+	doubt string // token of a take whose answer was lost; fetch's own
+
 	mu           sync.Mutex
+	fetching     bool // fetch has not ended yet
 	free         int
 	running      map[string]bool
+	news         int       // counts what is learned that is worth a look
 	drained      bool      // the last look found nothing to run
 	nextDueMs    int64     // when the first delayed job is due; 0 for none
 	limitedUntil time.Time // by the real clock
@@ -44,11 +48,20 @@ func (r *runner) run(ctx context.Context) error {
 	defer r.marker.conn.close()
 	stop := context.AfterFunc(ctx, r.marker.interrupt)
 	defer stop()
-	r.fetch()
+	r.fetching = true
+	go func() {
+		r.fetch()
+		r.mu.Lock()
+		r.fetching = false
+		r.mu.Unlock()
+		r.nudge()
+	}()
+	<-ctx.Done()
 	return r.finish()
 }
 
-// finish waits for the running jobs, for at most ShutdownTimeout.
+// finish waits for the running jobs, and for fetch, which may be about to take
+// one more, for at most ShutdownTimeout.
 func (r *runner) finish() error {
 	grace := min(time.Second, r.w.o.ShutdownTimeout/10)
 	if r.quietWithin(r.w.o.ShutdownTimeout - grace) {
@@ -69,7 +82,8 @@ func (r *runner) finish() error {
 	return &UnfinishedError{Queue: r.w.Queue(), JobIDs: left}
 }
 
-// quietWithin says whether all slots are free before a time is over.
+// quietWithin says whether fetch has ended and all slots are free before a time
+// is over.
 func (r *runner) quietWithin(wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -86,11 +100,21 @@ func (r *runner) quietWithin(wait time.Duration) bool {
 func (r *runner) busy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.free < r.w.o.Concurrency
+	return r.fetching || r.free < r.w.o.Concurrency
 }
 
 // stopping says that no new job is to be taken.
 func (r *runner) stopping() bool { return r.soft.Err() != nil }
+
+// over says that Run has ended, or is about to, without what isn't done yet.
+func (r *runner) over() bool {
+	select {
+	case <-r.hard:
+		return true
+	default:
+		return false
+	}
+}
 
 // nudge lets fetch, or finish, think again.
 func (r *runner) nudge() {

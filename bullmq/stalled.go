@@ -5,29 +5,14 @@ import (
 	"time"
 )
 
-// startStalledCheck looks for jobs whose worker is gone, at once and then each
-// StalledInterval, until ctx ends or the answered function is called.
-func (w *Worker) startStalledCheck(ctx context.Context) (stop func()) {
-	if w.o.SkipStalledCheck {
-		return func() {}
+// runStalledCheck looks for jobs whose worker is gone, at once and then each
+// StalledInterval, until ctx ends. The interval counts from the end of a check:
+// a moment too soon, and the check would still count as made, for all workers.
+func (w *Worker) runStalledCheck(ctx context.Context) {
+	for ctx.Err() == nil {
+		w.checkStalled(ctx)
+		sleep(ctx, w.o.StalledInterval)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	w.checkStalled(ctx)
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(w.o.StalledInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				w.checkStalled(ctx)
-			}
-		}
-	}()
-	return func() { cancel(); <-done }
 }
 
 func (w *Worker) checkStalled(ctx context.Context) {

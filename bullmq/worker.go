@@ -225,17 +225,30 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.started, w.stop = true, cancel
 	w.mu.Unlock()
 	defer close(w.ended)
-	defer w.core.link.close()
 
-	stopLocks := w.locks.start()
-	defer stopLocks()
-	stopStalled := w.startStalledCheck(ctx)
-	defer stopStalled()
-	return newRunner(w).run(ctx)
+	var parts []*part
+	if !w.o.SkipLockRenewal {
+		parts = append(parts, startPart(context.Background(), w.locks.run))
+	}
+	if !w.o.SkipStalledCheck {
+		parts = append(parts, startPart(ctx, w.runStalledCheck))
+	}
+	err := newRunner(w).run(ctx)
+	for _, p := range parts {
+		p.cancel()
+	}
+	// A call to which Redis doesn't answer ends with its connection.
+	w.core.link.close()
+	for _, p := range parts {
+		p.join()
+	}
+	return err
 }
 
 // Close ends the worker. A worker that runs stops as if Run's context had
-// ended, and Close returns when Run does.
+// ended, and Close returns when Run does. Run waits for the handlers and for
+// the functions in Events, so one of these that called Close would be waited
+// for until ShutdownTimeout is over: it ends Run's context instead.
 func (w *Worker) Close() error {
 	w.mu.Lock()
 	running := w.started

@@ -12,12 +12,12 @@
 --@use intake store ready gate events
 local job = jobOf(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
 local mode = dedupMode(base, dedupId, dedupTtl, dedupFlags)
-local jobId, jobKey, limit = intake(base, id, timestamp, job, mode, given(defer), true)
+local jobId, jobKey, limit, isHeld = intake(base, id, timestamp, job, mode, given(defer), true)
 if not jobId then return jobKey end
 
 store(jobKey, jobId, job)
 call('ZADD', prioritizedKey, rank(pcKey, tonumber(priority)), jobId)
-wake(markerKey, held(metaKey, activeKey))
+wake(markerKey, isHeld)
 sayTrimmed(limit, 'waiting', 'jobId', jobId)
 adopt(jobKey, job)
 return jobId

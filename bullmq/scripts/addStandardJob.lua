@@ -12,11 +12,11 @@
 --@use intake store ready gate events
 local job = jobOf(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
 local mode = dedupMode(base, dedupId, dedupTtl, dedupFlags)
-local jobId, jobKey, limit = intake(base, id, timestamp, job, mode, given(defer), true)
+local jobId, jobKey, limit, isHeld = intake(base, id, timestamp, job, mode, given(defer), true)
 if not jobId then return jobKey end
 
 store(jobKey, jobId, job)
-ready(base, jobId, 0, job.lifo and 'RPUSH' or 'LPUSH', held(metaKey, activeKey))
+ready(base, jobId, 0, job.lifo and 'RPUSH' or 'LPUSH', isHeld)
 sayTrimmed(limit, 'waiting', 'jobId', jobId)
 adopt(jobKey, job)
 return jobId

@@ -99,7 +99,10 @@ func read(file string) *luaFile {
 	if err != nil {
 		panic(fmt.Sprintf("bullmq/scripts: %v", err))
 	}
-	text := string(raw)
+	return parse(file, string(raw))
+}
+
+func parse(file, text string) *luaFile {
 	if start := strings.Index(text, "--[["); start >= 0 {
 		text = text[:start] + text[start+strings.Index(text[start:], "]]")+2:]
 	}

@@ -4,7 +4,7 @@
      jobs, each '' when not set; points: how many minutes of metrics are kept or ''; fetch '1' to take the next
      job, then lockMs, name, limitMax, limitMs as for moveToActive.
      Answer: 0, or what moveToActive answers where fetch found something to tell.
-     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active, -4 children are pending,
+     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is given back then), -4 children are pending,
      -6 the lock is another's, -9 a child failed.
      Events: completed, then those of moveToActive or drained; of its parent waiting or delayed. ]]
 --@args base jobId now token value keepCount keepAge keepLimit points fetch lockMs name limitMax limitMs

@@ -3,7 +3,8 @@
      Arguments: base, now (ms), jobId, token, delay (ms), free '1' when this costs no attempt, fetch '1' to take the next
      job, lockMs, name, limitMax, limitMs as for moveToActive; then field, value … to set.
      Answer: 0, or {hash, jobId, 0, 0} of the next job.
-     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active, -6 the lock is another's.
+     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is given back then, the fields set),
+     -6 the lock is another's.
      Events: delayed, then those of moveToActive. ]]
 --@args base now jobId token delay free fetch lockMs name limitMax limitMs ...
 --@keys active delayed meta events marker

@@ -2,7 +2,8 @@
 
      Arguments: base, jobId, now (ms), token, childKey: the one to wait for or ''.
      Answer: 0 it waits, 1 there is nothing to wait for and it goes on running.
-     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active, -6 the lock is another's, -9 a child has failed.
+     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is given back then),
+     -6 the lock is another's, -9 a child has failed.
      Events: waiting-children. ]]
 --@args base jobId now token childKey
 --@keys active waiting-children events stalled

@@ -1,7 +1,8 @@
 --[[ retryJob: gives a running job that failed another attempt at once. Delayed jobs that are due go first.
 
      Arguments: base, now (ms), jobId, token, push: LPUSH (last in line) or RPUSH (next to run), then field, value … to set.
-     Answer: 0. Errors: -1 no such job, -2 its lock is gone, -3 it isn't active, -6 the lock is another's.
+     Answer: 0. Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is given back then, the fields
+     set), -6 the lock is another's.
      Events: waiting. ]]
 --@args base now jobId token push ...
 --@keys active meta events

@@ -1,13 +1,13 @@
 --[[ What every add does before a job is stored.
 
      intake: {base, id ('' for the next number), now, job, mode?, defer, mayReplace}.
-             Answers jobId, jobKey, the stream's cap to go on; or nil and the answer to give:
+             Answers jobId, jobKey, the stream's cap, whether the queue is held to go on; or nil and the answer to give:
              an id (the job exists already, or the owner of its deduplication id stands for it),
              -5 the parent isn't there, -7 the existing job has another parent that is still there.
      defer:  the call is one of a flow's: a parent isn't let go before the whole tree is there.
      adopt:  the child is counted among its parent's pending ones. ]]
---@keys id meta events completed
---@use text events parent dedup
+--@keys id meta events completed active
+--@use text gate events parent dedup
 local function readopt(jobKey, jobId, job, now, defer)
   local parentKey = job.parentKey
   if not parentKey then return end
@@ -40,7 +40,7 @@ end
 local function intake(base, id, now, job, mode, defer, mayReplace)
   if job.parentKey and call('EXISTS', job.parentKey) == 0 then return nil, -5 end
   local number = call('INCR', idKey)
-  local limit = cap(metaKey)
+  local limit, isHeld = capAndHeld(metaKey, activeKey)
   local jobId = id
   if id == '' then jobId = number .. '' end
   local jobKey = base .. jobId
@@ -49,7 +49,7 @@ local function intake(base, id, now, job, mode, defer, mayReplace)
   end
   local owner = ownerOf(base, mode, jobId, job, now, limit, mayReplace)
   if owner then return nil, owner end
-  return jobId, jobKey, limit
+  return jobId, jobKey, limit, isHeld
 end
 
 local function adopt(jobKey, job)

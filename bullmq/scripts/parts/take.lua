@@ -1,6 +1,7 @@
 --[[ Taking the next job to run.
 
-     start: locks a job that already stands in active, counts the start, and answers its hash.
+     start: locks a job that already stands in active, counts the start, and answers its hash,
+            where a later value of a field holds.
      take:  promotes what is due, then takes from wait, else from prioritized.
             answer: {hash, jobId, 0, 0} a job
                     {false, false, ms, 0} the rate limit holds for ms
@@ -19,14 +20,20 @@ local function start(base, jobId, now, max, perMs, worker)
     call('SET', jobKey .. ':lock', worker.token, 'PX', worker.lockMs)
   end
   say(eventsKey, 'active', 'jobId', jobId, 'prev', 'waiting')
-  if worker.name == '' then
-    call('HSET', jobKey, 'processedOn', now)
-  else
-    call('HSET', jobKey, 'processedOn', now, 'pb', worker.name)
+  -- Read first and written once: what is written is told on to the caller beside what was read.
+  local hash = call('HGETALL', jobKey)
+  local starts = 1
+  for i = 1, #hash, 2 do
+    if hash[i] == 'ats' then starts = (tonumber(hash[i + 1]) or 0) + 1 end
   end
-  call('HINCRBY', jobKey, 'ats', 1)
+  local news = { 'processedOn', now, 'ats', starts }
+  if worker.name ~= '' then
+    news[5], news[6] = 'pb', worker.name
+  end
+  call('HSET', jobKey, unpack(news))
+  for i = 1, #news do hash[#hash + 1] = news[i] end
   wake(markerKey, false)
-  return { call('HGETALL', jobKey), jobId, 0, 0 }
+  return { hash, jobId, 0, 0 }
 end
 
 -- Ids of the form 0:… in wait are wake-up entries of BullMQ 4, not jobs: they are dropped.

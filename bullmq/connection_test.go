@@ -1,0 +1,342 @@
+package bullmq_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+func startRedis(options redisserver.Options) *redisserver.Server {
+	GinkgoHelper()
+	server, err := redisserver.Start(options)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(server.Close)
+	return server
+}
+
+// roundTrip adds a job, runs it, waits for its result and reads an event, all over a connection.
+func roundTrip(name, prefix string, link bullmq.Connection) {
+	GinkgoHelper()
+	ctx := specContext()
+	reader := newEvents(name, bullmq.EventsOptions{Connection: link, Prefix: prefix})
+	queue := newQueue(name, &bullmq.QueueOptions{Connection: link, Prefix: prefix})
+	runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { return job.Name, nil }, &bullmq.WorkerOptions{Connection: link, Prefix: prefix})
+	jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "now"}, {Name: "later", Options: &bullmq.JobOptions{Delay: 20 * time.Millisecond}}})
+	Expect(err).NotTo(HaveOccurred())
+	for _, job := range jobs {
+		Expect(job.Wait(ctx, queue)).To(MatchJSON(fmt.Sprintf("%q", job.Name)))
+	}
+	Expect(queue.Counts(ctx, bullmq.Completed)).To(HaveKeyWithValue(bullmq.Completed, BeEquivalentTo(2)))
+	for event, err := range reader.All(ctx) {
+		Expect(err).NotTo(HaveOccurred())
+		Expect(event.Type).To(Equal(bullmq.EventAdded))
+		break
+	}
+}
+
+var _ = Describe("A connection", func() {
+	// open tries what all three ways into a queue say of a connection, side by side.
+	open := func(link bullmq.Connection) (errs []error, longest time.Duration) {
+		var mu sync.Mutex
+		var tries sync.WaitGroup
+		for _, try := range []func() error{
+			func() error { _, err := bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: link}); return err },
+			func() error {
+				_, err := bullmq.NewWorker("q", nil, &bullmq.WorkerOptions{Connection: link})
+				return err
+			},
+			func() error {
+				_, err := bullmq.NewQueueEvents("q", &bullmq.EventsOptions{Connection: link})
+				return err
+			},
+		} {
+			tries.Go(func() {
+				begun := time.Now()
+				err := try()
+				mu.Lock()
+				defer mu.Unlock()
+				errs, longest = append(errs, err), max(longest, time.Since(begun))
+			})
+		}
+		tries.Wait()
+		return errs, longest
+	}
+
+	Describe("that leads nowhere", func() {
+		It("is an error that names the address, at once where nothing listens", func() {
+			port, err := redisserver.FreePort()
+			Expect(err).NotTo(HaveOccurred())
+			address := fmt.Sprint("127.0.0.1:", port)
+			errs, longest := open(bullmq.URL("redis://user:s3cret@" + address))
+			Expect(errs).To(HaveEach(MatchError(And(ContainSubstring(address), ContainSubstring("refused"), ContainSubstring("check the address"), Not(ContainSubstring("s3cret"))))))
+			Expect(longest).To(BeNumerically("<", 3*time.Second))
+		})
+
+		It("is an error that names the address, within 5 seconds, where nobody answers, be it the first question or the second", func() {
+			mute, err := net.Listen("tcp", "127.0.0.1:0")
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(mute.Close)
+			var accepted sync.Map
+			go func() {
+				for {
+					conn, err := mute.Accept()
+					if err != nil {
+						return
+					}
+					accepted.Store(conn, true)
+				}
+			}()
+			DeferCleanup(func() { accepted.Range(func(conn, _ any) bool { conn.(net.Conn).Close(); return true }) })
+
+			halfMute := miniredis.RunT(GinkgoT())
+			halfMute.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool { return command == "INFO" })
+
+			var tries sync.WaitGroup
+			for _, address := range []string{mute.Addr().String(), halfMute.Addr()} {
+				tries.Go(func() {
+					defer GinkgoRecover()
+					errs, longest := open(bullmq.Options(rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true}))
+					Expect(errs).To(HaveEach(MatchError(ContainSubstring(address))))
+					Expect(longest).To(BeNumerically("<", 5*time.Second))
+				})
+			}
+			tries.Wait()
+		})
+
+		DescribeTable("is an error without the password where the address can't be read", func(address, shown string) {
+			errs, _ := open(bullmq.URL(address))
+			for _, secret := range []string{"s3", "cret", "%zz", "777"} {
+				Expect(errs).To(HaveEach(MatchError(Not(ContainSubstring(secret)))))
+			}
+			Expect(errs).To(HaveEach(MatchError(And(ContainSubstring("Redis address "+shown), ContainSubstring("redis://user:password@host:6379/0")))))
+		},
+			Entry("an unknown scheme", "http://user:s3cret@localhost:6379", "http://***@localhost:6379"),
+			Entry("a bad port", "redis://user:s3cret@localhost:port", "redis://***@localhost:port"),
+			Entry("a bad database", "redis://user:s3cret@localhost:6379/first", "redis://***@localhost:6379/first"),
+			Entry("a bad escape in the password", "redis://user:s3%zzcret@localhost:6379", "redis://***@localhost:6379"),
+			Entry("a slash in the password", "redis://user:s3/cret@localhost:6379", "redis://***@localhost:6379"),
+			Entry("a slash after digits, which could be a port", "redis://user:777/cret@localhost:6379", "redis://***@localhost:6379"),
+			Entry("a number sign in the password", "redis://:777#cret@localhost:6379", "redis://***@localhost:6379"),
+			Entry("a question mark in the password", "redis://:s3?cret@localhost:6379", "redis://***@localhost:6379"),
+			Entry("no scheme", "user:s3cret@localhost:6379", "***@localhost:6379"),
+		)
+	})
+
+	It("reads a password with escaped characters, and users", func() {
+		secured := startRedis(redisserver.Options{Password: "s3/c#r?t@%", ACL: []string{"paint on >blue ~bull:* &* +@all"}})
+		roundTrip(newQueueName(), "", bullmq.URL(secured.URL()))
+		roundTrip(newQueueName(), "", bullmq.URL("redis://paint:blue@"+secured.Addr()))
+	})
+
+	It("is an error that names the address, not the password, where that is wrong or missing", func() {
+		secured := startRedis(redisserver.Options{Password: "right"})
+		errs, _ := open(bullmq.URL("redis://:s3cret@" + secured.Addr()))
+		Expect(errs).To(HaveEach(MatchError(And(ContainSubstring(secured.Addr()), ContainSubstring("WRONGPASS"), Not(ContainSubstring("s3cret"))))))
+		errs, _ = open(bullmq.URL("redis://" + secured.Addr()))
+		Expect(errs).To(HaveEach(MatchError(And(ContainSubstring(secured.Addr()), ContainSubstring("NOAUTH")))))
+	})
+
+	DescribeTable("works", func(link func() bullmq.Connection) { roundTrip(newQueueName(), "", link()) },
+		Entry("by an address", func() bullmq.Connection { return bullmq.URL(redis.URL()) }),
+		Entry("by a socket file", func() bullmq.Connection {
+			return bullmq.URL("unix://" + filepath.Join(redis.Directory(), "redis.sock"))
+		}),
+		Entry("over RESP2", func() bullmq.Connection {
+			return bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, AlwaysRESP2: true})
+		}),
+		Entry("with the caller's client", func() bullmq.Connection {
+			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, DisableCache: true})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(client.Close)
+			return bullmq.Client(client)
+		}),
+		Entry("with the caller's client, that caches and speaks RESP3", func() bullmq.Connection {
+			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(client.Close)
+			return bullmq.Client(client)
+		}),
+	)
+
+	It("uses the database that its address names", func() {
+		name := newQueueName()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(redis.URL() + "/3")})
+		_, err := queue.Add(specContext(), "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(keysOf(name)).To(BeEmpty())
+	})
+
+	Describe("with the caller's client", func() {
+		newClient := func(option rueidis.ClientOption) rueidis.Client {
+			GinkgoHelper()
+			option.InitAddress, option.DisableCache = []string{redis.Addr()}, true
+			client, err := rueidis.NewClient(option)
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(client.Close)
+			return client
+		}
+
+		It("leaves it open, and all who share it unharmed, when a queue, a worker or a reader is closed", func() {
+			name, client := newQueueName(), newClient(rueidis.ClientOption{})
+			link := bullmq.Client(client)
+			queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
+			other := newQueue(name, &bullmq.QueueOptions{Connection: link})
+			Expect(queue.Close()).To(Succeed())
+			Expect(newWorker(name, nil, &bullmq.WorkerOptions{Connection: link}).Close()).To(Succeed())
+			Expect(newEvents(name, bullmq.EventsOptions{Connection: link}).Close()).To(Succeed())
+			_, err := queue.Add(specContext(), "paint", nil, nil)
+			Expect(err).To(MatchError(bullmq.ErrClosed))
+			_, err = other.Add(specContext(), "paint", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(client.Do(specContext(), client.B().Ping().Build()).ToString()).To(Equal("PONG"))
+		})
+
+		It("holds no add up while an idle worker and a reader block on it", func() {
+			name := newQueueName()
+			link := bullmq.Client(newClient(rueidis.ClientOption{PipelineMultiplex: -1}))
+			queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
+			runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{Connection: link})
+			ending, end := context.WithCancel(specContext())
+			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for range reader.All(ending) {
+				}
+			}()
+			Eventually(clientList).Should(And(ContainSubstring("cmd=bzpopmin"), ContainSubstring("cmd=xread")))
+			for range 5 {
+				begun := time.Now()
+				_, err := queue.Add(specContext(), "paint", nil, nil)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(time.Since(begun)).To(BeNumerically("<", 50*time.Millisecond))
+			}
+			end()
+			Eventually(ended).Should(BeClosed())
+		})
+	})
+
+	Describe("to a server that is no place for a queue", func() {
+		// pretending is an in-process server that tells something of itself.
+		pretending := func(info string) bullmq.Connection {
+			GinkgoHelper()
+			mini := miniredis.RunT(GinkgoT())
+			mini.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+				if command == "INFO" {
+					c.WriteBulk(strings.ReplaceAll(info, "\n", "\r\n"))
+					return true
+				}
+				return false
+			})
+			return bullmq.Options(rueidis.ClientOption{InitAddress: []string{mini.Addr()}, ForceSingleClient: true})
+		}
+
+		It("is refused when that is too old", func() {
+			errs, _ := open(pretending("# Server\nredis_version:6.0.16\n"))
+			Expect(errs).To(HaveEach(MatchError(And(ContainSubstring("Redis 6.0.16"), ContainSubstring("127.0.0.1:"), ContainSubstring("6.2 or later")))))
+		})
+
+		DescribeTable("is taken when that is new enough, or another kind of server", func(info string) {
+			newQueue(newQueueName(), &bullmq.QueueOptions{Connection: pretending(info)})
+		},
+			Entry("Redis 6.2", "redis_version:6.2.0\n"),
+			Entry("Redis 10", "redis_version:10.0.0\n"),
+			Entry("a version that isn't one", "redis_version:unstable\n"),
+			Entry("Valkey, whatever Redis it says to be", "redis_version:5.0.0\nvalkey_version:8.0.1\n"),
+			Entry("Dragonfly", "redis_version:5.0.0\ndragonfly_version:df-v1.20\n"),
+			Entry("a server that says nothing", ""),
+		)
+
+		It("is warned of once when that may evict keys, and works", func() {
+			evicting := startRedis(redisserver.Options{Config: []string{"maxmemory-policy volatile-lru"}})
+			var log bytes.Buffer
+			queue := newQueue("q", &bullmq.QueueOptions{Connection: bullmq.URL(evicting.URL()), Logger: zerolog.New(&log)})
+			_, err := queue.Add(specContext(), "paint", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+			Expect(lines).To(HaveLen(1))
+			Expect(lines[0]).To(And(ContainSubstring(`"level":"warn"`), ContainSubstring("volatile-lru"), ContainSubstring("noeviction"), ContainSubstring(evicting.Addr())))
+		})
+
+		It("says nothing of a good one", func() {
+			var log bytes.Buffer
+			newQueue(newQueueName(), &bullmq.QueueOptions{Logger: zerolog.New(&log)})
+			Expect(log.String()).To(BeEmpty())
+		})
+	})
+
+	Describe("of a user with few rights", func() {
+		var restricted *redisserver.Server
+		as := func(user string) bullmq.Connection {
+			return bullmq.URL("redis://" + user + ":secret@" + restricted.Addr())
+		}
+		BeforeEach(func() {
+			restricted = startRedis(redisserver.Options{ACL: []string{
+				"frugal on >secret ~bull:* +@all -info -config -client -xinfo -@dangerous -@admin",
+				"noscript on >secret ~bull:* +@all -eval -evalsha",
+				"noread on >secret ~bull:* +@all -xread",
+				"nowrite on >secret ~bull:* +@all -hset",
+				"elsewhere on >secret ~other:* +@all",
+			}})
+		})
+
+		It("works without INFO, CONFIG, CLIENT and XINFO", func() { roundTrip("q", "", as("frugal")) })
+
+		It("is an error that names the command which a call needs", func() {
+			queue := newQueue("q", &bullmq.QueueOptions{Connection: as("noscript")})
+			_, err := queue.Add(specContext(), "paint", nil, nil)
+			Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("evalsha"), ContainSubstring("bull:q"))))
+			_, err = queue.AddBulk(specContext(), []bullmq.BulkJob{{Name: "paint"}})
+			Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("evalsha"))))
+		})
+
+		It("is an error of the loop that reads events", func() {
+			for _, err := range newEvents("q", bullmq.EventsOptions{Connection: as("noread")}).All(specContext()) {
+				Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("xread"), ContainSubstring("events of q"))))
+				break
+			}
+		})
+
+		It("is an error of opening a queue that can't be written", func() {
+			_, err := bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: as("nowrite")})
+			Expect(err).To(MatchError(And(ContainSubstring("bull:q:meta"), ContainSubstring("hset"))))
+			_, err = bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: as("elsewhere")})
+			Expect(err).To(MatchError(And(ContainSubstring("bull:q:meta"), ContainSubstring("NOPERM"), ContainSubstring("right to write its keys"))))
+		})
+	})
+
+	It("to a cluster is refused for keys without a common slot, and works with braces around the queue's name or the prefix", func() {
+		node := startRedis(redisserver.Options{Cluster: true})
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{node.Addr()}, DisableCache: true, ForceSingleClient: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(client.Close)
+		Expect(client.Do(specContext(), client.B().Arbitrary("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Build()).Error()).To(Succeed())
+		Eventually(func() (string, error) {
+			return client.Do(specContext(), client.B().Arbitrary("CLUSTER", "INFO").Build()).ToString()
+		}).Should(ContainSubstring("cluster_state:ok"))
+		cluster := bullmq.URL(node.URL())
+
+		errs, _ := open(cluster)
+		Expect(errs).To(HaveEach(MatchError(And(ContainSubstring("{bull}"), ContainSubstring("{q}"), ContainSubstring("on every client")))))
+		roundTrip("{paint}", "", cluster)
+		roundTrip("paint", "{bull}", cluster)
+		queue := newQueue("paint", &bullmq.QueueOptions{Connection: cluster, Prefix: "{bull}"})
+		Expect(queue.Obliterate(specContext(), nil)).To(Succeed())
+		Expect(client.Do(specContext(), client.B().Keys().Pattern("*").Build()).AsStrSlice()).To(HaveEach(HavePrefix("bull:{paint}:")))
+	})
+})

@@ -1,0 +1,141 @@
+package scripts
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = ginkgo.Describe("A Lua file", func() {
+	ginkgo.It("is taken apart into its directives and its text without comments", func() {
+		f := parse("paint.lua", `--[[ paint: paints.
+     Answer: 0. ]]
+--@args base jobId ...
+--@keys wait waiting-children
+--@keys metrics:completed
+--@use events lock
+-- why this is so
+local one = 1
+
+if one then
+  return 0 -- kept, for it stands behind code
+end
+`)
+		Expect(f.args).To(Equal([]string{"base", "jobId", "..."}))
+		Expect(f.keys).To(Equal([]string{"wait", "waiting-children", "metrics:completed"}))
+		Expect(f.use).To(Equal([]string{"events", "lock"}))
+		Expect(f.body).To(Equal("local one = 1\nif one then\n  return 0 -- kept, for it stands behind code\nend"))
+	})
+
+	ginkgo.It("may do without any of them", func() {
+		Expect(parse("x.lua", "return 1\n")).To(Equal(&luaFile{body: "return 1"}))
+	})
+
+	ginkgo.It("is refused with a directive that nobody knows", func() {
+		Expect(func() { parse("paint.lua", "--@keys wait\n--@include events\n") }).
+			To(PanicWith(And(ContainSubstring("paint.lua"), ContainSubstring(`unknown directive "--@include events"`))))
+	})
+
+	ginkgo.It("is missed when it isn't there", func() {
+		Expect(func() { read("parts/paint.lua") }).To(PanicWith(ContainSubstring("parts/paint.lua")))
+	})
+})
+
+var _ = ginkgo.Describe("A composed command", func() {
+	ginkgo.It("has its keys and arguments as locals, then its parts, each once and after what it uses, then its own text", func() {
+		c := compose("moveToDelayed")
+		Expect(c.args).To(Equal([]string{"base", "now", "jobId", "token", "delay", "free", "fetch", "lockMs", "name", "limitMax", "limitMs"}))
+		Expect(c.rest).To(BeTrue())
+		lines := strings.Split(c.text, "\n")
+		Expect(lines[0]).To(Equal("local call = redis.call"))
+		for i, key := range c.keys {
+			Expect(lines[1+i]).To(MatchRegexp(`^local [a-zA-Z]+Key = KEYS\[%d\]$`, i+1), key)
+		}
+		Expect(c.text).To(ContainSubstring("\nlocal token = ARGV[4]\n"))
+		Expect(c.text).To(ContainSubstring("\nlocal rest = 12\n"))
+		Expect(strings.Count(c.text, "local function say(")).To(Equal(1))
+		Expect(strings.Index(c.text, "local function slot(")).To(BeNumerically(">", strings.Index(c.text, "local function wakeAt(")))
+		Expect(strings.Index(c.text, "local score, due = slot(")).To(BeNumerically(">", strings.Index(c.text, "local function slot(")))
+		Expect(c.text).NotTo(ContainSubstring("--[["))
+	})
+
+	ginkgo.DescribeTable("names the local of a key after its suffix", func(suffix, want string) { Expect(local(suffix)).To(Equal(want)) },
+		ginkgo.Entry(nil, "wait", "waitKey"),
+		ginkgo.Entry(nil, "waiting-children", "waitingChildrenKey"),
+		ginkgo.Entry(nil, "metrics:completed:data", "metricsCompletedDataKey"),
+	)
+
+	ginkgo.It("is known to Redis by the hash that we send", func(ctx context.Context) {
+		for name, c := range commands {
+			Expect(client.Do(ctx, client.B().ScriptLoad().Script(c.text).Build()).ToString()).To(Equal(c.sha), name)
+		}
+	})
+
+	ginkgo.It("takes no more arguments than it names", func() {
+		Expect(func() { pause.check([]string{"base", "more"}) }).To(PanicWith(ContainSubstring("pause takes 1 arguments, got 2")))
+		Expect(func() { extendLocks.check(make([]string, 500)) }).NotTo(Panic())
+	})
+
+	ginkgo.It("has a typed call, and each part a command that uses it", func() {
+		files, err := fs.Glob(sources, "*.lua")
+		Expect(err).NotTo(HaveOccurred())
+		var names []string
+		for _, file := range files {
+			names = append(names, strings.TrimSuffix(file, ".lua"))
+		}
+		Expect(slices.Sorted(maps.Keys(commands))).To(Equal(names))
+
+		used := map[string]bool{}
+		parts, err := fs.Glob(sources, "parts/*.lua")
+		Expect(err).NotTo(HaveOccurred())
+		for _, file := range append(files, parts...) {
+			for _, part := range read(file).use {
+				used[part] = true
+			}
+		}
+		for _, file := range parts {
+			Expect(used).To(HaveKey(strings.TrimSuffix(path.Base(file), ".lua")))
+		}
+	})
+
+	ginkgo.It("says at its head what it is called and, unless it only writes, what it answers", func() {
+		for name := range commands {
+			text, err := fs.ReadFile(sources, name+".lua")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(text)).To(HavePrefix("--[[ " + name + ": "))
+			Expect(string(text)).To(Or(ContainSubstring("Answer"), ContainSubstring("Events: ")), name)
+		}
+	})
+
+	ginkgo.It("needs nothing of Redis that isn't everywhere: no MessagePack, no keys by pattern, no scripts that write at random", func() {
+		for name, c := range commands {
+			for _, foreign := range []string{"cmsgpack", "'KEYS'", "'SCAN'", "'TIME'", "math.random", "struct.", "bit."} {
+				Expect(c.text).NotTo(ContainSubstring(foreign), name)
+			}
+		}
+	})
+
+	ginkgo.It("declares each key of the queue that it touches", func() {
+		known := map[string]bool{}
+		for _, c := range commands {
+			for _, key := range c.keys {
+				known[local(key)] = true
+			}
+		}
+		words := regexp.MustCompile(`\w+Key\b`)
+		for name, c := range commands {
+			for _, word := range words.FindAllString(c.text, -1) {
+				if known[word] {
+					Expect(c.text).To(ContainSubstring("local "+word+" = KEYS["), name)
+				}
+			}
+		}
+	})
+})

@@ -1,0 +1,289 @@
+package scripts
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+)
+
+// watched is a client that notes which scripts are called, and can make the
+// server forget its scripts before each call.
+type watched struct {
+	rueidis.Client
+	forgetful bool
+
+	mu     sync.Mutex
+	called map[string]bool // by hash
+	texts  int             // calls that sent a script's text
+}
+
+func (w *watched) note(commands ...rueidis.Completed) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, command := range commands {
+		switch words := command.Commands(); words[0] {
+		case "EVALSHA":
+			w.called[words[1]] = true
+		case "EVAL":
+			sum := sha1.Sum([]byte(words[1]))
+			w.called[hex.EncodeToString(sum[:])] = true
+			w.texts++
+		}
+	}
+}
+
+func (w *watched) forget(first rueidis.Completed) {
+	if w.forgetful && first.Commands()[0] == "EVALSHA" {
+		w.Client.Do(context.Background(), w.Client.B().ScriptFlush().Build())
+	}
+}
+
+func (w *watched) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	w.note(command)
+	w.forget(command)
+	return w.Client.Do(ctx, command)
+}
+
+func (w *watched) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	w.note(commands...)
+	w.forget(commands[0])
+	return w.Client.DoMulti(ctx, commands...)
+}
+
+// live sees jobs through everything that can happen to them, with each typed
+// call that there is.
+func live(f *fixture) {
+	ginkgo.GinkgoHelper()
+	ok := func(err error) { ginkgo.GinkgoHelper(); Expect(err).NotTo(HaveOccurred()) }
+	job := func(kind Kind, id string) Add {
+		add := Add{Kind: kind, ID: id, Name: id, Data: `{"n":1}`, Opts: `{"attempts":2}`, Timestamp: "1700000000000", Delay: "0", Priority: "0"}
+		switch kind {
+		case Delayed:
+			add.Delay = "1000"
+		case Prioritized:
+			add.Priority = "3"
+		}
+		return add
+	}
+	add := func(a Add) { ginkgo.GinkgoHelper(); Expect(f.Add(f.ctx, a)).To(Equal(a.ID)) }
+	worker := Worker{Token: "t", LockMs: 30000, Name: "blue"}
+	take := func(id string) {
+		ginkgo.GinkgoHelper()
+		taken, err := f.Take(f.ctx, nowMs, worker)
+		ok(err)
+		Expect(taken.JobID).To(Equal(id))
+	}
+	state := func(id, want string) { ginkgo.GinkgoHelper(); Expect(f.State(f.ctx, id)).To(Equal(want)) }
+	finish := func(id, value string, fetch bool) Finish {
+		return Finish{JobID: id, NowMs: nowMs, Token: "t", Value: value, Keep: Keep{Count: "-1"}, Points: 5, Attempts: 1, Fetch: fetch, Worker: worker}
+	}
+
+	// Adds of all kinds, alone and together.
+	add(job(Standard, "a"))
+	add(job(Delayed, "later"))
+	add(job(Prioritized, "ranked"))
+	Expect(f.AddMany(f.ctx, []Add{job(Standard, "b"), job(Delayed, "d2"), job(Prioritized, "p2"), job(Standard, "c")})).
+		To(Equal([]string{"b", "d2", "p2", "c"}))
+	Expect(f.Counts(f.ctx, -1, "wait", "delayed", "prioritized", "active")).To(Equal([]int64{3, 2, 2, 0}))
+	Expect(f.Counts(f.ctx, nowMs, "delayed")).To(Equal([]int64{0}))
+	Expect(f.CountsPerPriority(f.ctx, 0, 3)).To(Equal([]int64{3, 2}))
+	records, err := f.Jobs(f.ctx, 0, -1, true, "wait", "prioritized")
+	ok(err)
+	Expect(records).To(HaveLen(5))
+	Expect(records[0].JobID).To(Equal("a"))
+
+	// A delay that changes, ends, and comes early.
+	ok(f.ChangeDelay(f.ctx, "later", nowMs, "5000"))
+	taken, err := f.Take(f.ctx, nowMs, Worker{Token: "t", LockMs: 1})
+	ok(err)
+	Expect(taken.JobID).To(Equal("a"))
+	Expect(taken.Hash).To(ContainElements("name", "a", "ats", "1"))
+	_, err = f.ToWait(f.ctx, "a", "t")
+	ok(err)
+	state("a", "waiting")
+	ok(f.Promote(f.ctx, "later"))
+	state("later", "waiting")
+
+	// What a worker does with a job while it runs.
+	take("a")
+	Expect(f.ExtendLock(f.ctx, Lock{"a", "t"}, 30000)).To(BeTrue())
+	Expect(f.ExtendLock(f.ctx, Lock{"a", "other"}, 30000)).To(BeFalse())
+	Expect(f.ExtendLocks(f.ctx, []Lock{{"a", "t"}, {"b", "t"}}, 30000)).To(Equal([]string{"b"}))
+	ok(f.UpdateProgress(f.ctx, "a", "50"))
+	ok(f.UpdateData(f.ctx, "a", "{}"))
+	Expect(f.AddLog(f.ctx, "a", "row", 5)).To(BeEquivalentTo(1))
+	undone, _, err := f.FindTaken(f.ctx, "t", "a")
+	ok(err)
+	Expect(undone).To(BeTrue())
+	taken, err = f.Complete(f.ctx, finish("a", `"ok"`, true))
+	ok(err)
+	Expect(taken.JobID).To(Equal("b"))
+	outcome, value, err := f.Finished(f.ctx, "a")
+	ok(err)
+	Expect(outcome).To(Equal(Completed))
+	Expect(value).To(Equal(`"ok"`))
+
+	// The ways of a failure: at once, later, for good; and back.
+	ok(f.Retry(f.ctx, "b", nowMs, "t", true, []string{"failedReason", "boom"}))
+	take("b")
+	taken, err = f.Delay(f.ctx, Delay{JobID: "b", NowMs: nowMs, Token: "t", DelayMs: "1000", Fields: []string{"stacktrace", "[]"}, Fetch: true, Worker: worker})
+	ok(err)
+	Expect(taken.JobID).To(Equal("c"))
+	state("b", "delayed")
+	taken, err = f.Fail(f.ctx, finish("c", "boom", true))
+	ok(err)
+	Expect(taken.JobID).To(Equal("later"))
+	state("c", "failed")
+	ok(f.Reprocess(f.ctx, "c", true, false, true, true))
+	ok(f.ChangePriority(f.ctx, "c", 1, false))
+	state("c", "prioritized")
+	metrics, err := f.Metrics(f.ctx, "completed", 0, -1)
+	ok(err)
+	Expect(metrics.Count).To(Equal("1"))
+
+	// A worker that dies with its job.
+	Expect(f.MoveStalled(f.ctx, nowMs, 1, 10)).To(BeEmpty())
+	f.set("DEL", "later:lock")
+	f.set("DEL", "stalled-check")
+	Expect(f.MoveStalled(f.ctx, nowMs, 1, 10)).To(Equal([]string{"later"}))
+	state("later", "waiting")
+
+	// Paused, bounded, limited.
+	ok(f.Pause(f.ctx))
+	take("")
+	ok(f.Resume(f.ctx))
+	f.set("HSET", "meta", "concurrency", "1", "max", "1", "duration", "60000")
+	Expect(f.IsMaxed(f.ctx)).To(BeFalse())
+	take("later")
+	Expect(f.IsMaxed(f.ctx)).To(BeTrue())
+	Expect(f.RateLimitTTL(f.ctx, 0)).To(BeNumerically(">", 0))
+	f.set("HDEL", "meta", "concurrency", "max", "duration")
+	_, err = f.Complete(f.ctx, finish("later", "null", false))
+	ok(err)
+
+	// A parent that waits, a child that ends, one that is let go, one that is removed.
+	children := func(id string) []Branch {
+		queueKey := strings.TrimSuffix(f.base, ":")
+		branches := []Branch{{f.Queue, job(Parent, id)}}
+		for n := range 3 {
+			child := job(Standard, fmt.Sprint(id, "-child-", n))
+			child.ParentKey, child.Parent = f.base+id, fmt.Sprintf(`{"id":%q,"queueKey":%q}`, id, queueKey)
+			branches = append(branches, Branch{f.Queue, child})
+		}
+		for i := range branches {
+			branches[i].Add.Defer = true
+		}
+		return branches
+	}
+	ids, refusals, err := AddFlow(f.ctx, f.client, children("wall"), []Waiting{{f.Queue, strings.TrimSuffix(f.base, ":"), "wall"}}, nowMs)
+	ok(err)
+	Expect(refusals).To(HaveEach(BeNil()))
+	Expect(ids).To(Equal([]string{"wall", "wall-child-0", "wall-child-1", "wall-child-2"}))
+	state("wall", "waiting-children")
+	take("wall-child-0")
+	_, err = f.Complete(f.ctx, finish("wall-child-0", "0", false))
+	ok(err)
+	Expect(f.RemoveChildDependency(f.ctx, "wall-child-1", f.base+"wall")).To(BeTrue())
+	ok(f.RemoveUnprocessedChildren(f.ctx, "wall"))
+	state("wall", "waiting")
+	state("wall-child-2", "unknown")
+	take("wall")
+	Expect(f.ToWaitingChildren(f.ctx, "wall", nowMs, "t", "")).To(BeFalse())
+	f.set("SADD", "wall:dependencies", f.base+"c")
+	Expect(f.ToWaitingChildren(f.ctx, "wall", nowMs, "t", "")).To(BeTrue())
+	Expect(f.Remove(f.ctx, "wall", false)).To(BeTrue())
+
+	// Deduplication.
+	once := job(Standard, "once")
+	once.DedupID = "d"
+	add(once)
+	again := once
+	again.ID = "again"
+	Expect(f.Add(f.ctx, again)).To(Equal("once"))
+	Expect(f.RemoveDedup(f.ctx, "d", "once")).To(BeTrue())
+
+	// A scheduler.
+	jobID, _, err := f.Upsert(f.ctx, Scheduler{ID: "often", NowMs: nowMs, Name: "s", Data: "{}", Template: "{}", Opts: `{"repeat":{"every":1000}}`, Every: "1000"})
+	ok(err)
+	Expect(jobID).To(HavePrefix("repeat:often:"))
+	next, err := f.Advance(f.ctx, Advance{Scheduler: "often", NowMs: nowMs, Producer: jobID, EveryMs: "1000", Opts: `{"repeat":{"every":1000}}`, Data: "{}"})
+	ok(err)
+	Expect(next).NotTo(Equal(jobID))
+	Expect(f.RemoveScheduler(f.ctx, "often")).To(BeTrue())
+
+	// The broom.
+	f.set("HSET", "lost", "name", "lost")
+	Expect(f.Orphans(f.ctx, []string{"lost", "a"}, true)).To(Equal([]string{"lost"}))
+	Expect(f.Clean(f.ctx, nowMs, 1, "completed")).To(HaveLen(1))
+	Expect(f.MoveToWait(f.ctx, "delayed", 100, "+inf")).To(BeFalse())
+	ok(f.Drain(f.ctx, true))
+	Expect(f.Counts(f.ctx, -1, "wait", "delayed", "prioritized")).To(Equal([]int64{0, 0, 0}))
+	ok(f.Pause(f.ctx))
+	Expect(f.Obliterate(f.ctx, 1000, true)).To(BeFalse())
+	left := f.state()
+	delete(left, "limiter")
+	Expect(left).To(BeEmpty())
+}
+
+var _ = ginkgo.Describe("All commands", func() {
+	hashes := func() []string {
+		var all []string
+		for _, c := range commands {
+			all = append(all, c.sha)
+		}
+		return all
+	}
+
+	ginkgo.It("work together on a real Redis", func() {
+		w := &watched{Client: client, called: map[string]bool{}}
+		live(newFixture(w))
+		Expect(slices.Collect(maps.Keys(w.called))).To(ConsistOf(hashes()), "every command is called")
+	})
+
+	ginkgo.It("work all the same when the server forgets its scripts before every call", func() {
+		w := &watched{Client: client, called: map[string]bool{}, forgetful: true}
+		live(newFixture(w))
+		Expect(w.texts).To(BeNumerically(">", len(commands)))
+	})
+
+	ginkgo.It("send a script's text once, as long as the server keeps it", func() {
+		w := &watched{Client: client, called: map[string]bool{}}
+		f := newFixture(w)
+		f.do("SCRIPT", "FLUSH")
+		for range 5 {
+			Expect(f.IsMaxed(f.ctx)).To(BeFalse())
+		}
+		Expect(w.texts).To(Equal(1))
+	})
+
+	ginkgo.It("work on an in-process Redis", func() {
+		mini := miniredis.RunT(ginkgo.GinkgoT())
+		inProcess, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{mini.Addr()}, DisableCache: true, ForceSingleClient: true})
+		Expect(err).NotTo(HaveOccurred())
+		ginkgo.DeferCleanup(inProcess.Close)
+		live(newFixture(inProcess))
+	})
+
+	ginkgo.It("keep bulks in order when the scripts are forgotten between the first try and the second", func() {
+		w := &watched{Client: client, called: map[string]bool{}, forgetful: true}
+		f := newFixture(w)
+		var adds []Add
+		var want []string
+		for n := range 50 {
+			adds = append(adds, Add{Kind: Standard, Name: fmt.Sprint(n), Data: "{}", Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"})
+			want = append(want, fmt.Sprint(n+1))
+		}
+		Expect(f.AddMany(f.ctx, adds)).To(Equal(want))
+		Expect(f.do("LRANGE", f.base+"wait", "0", "-1").AsStrSlice()).To(HaveLen(50))
+	})
+})

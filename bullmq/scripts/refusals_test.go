@@ -1,0 +1,243 @@
+package scripts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// refusal is how one command refuses with one number.
+type refusal struct {
+	command string
+	code    Code
+	why     string
+	arrange func(f *fixture)
+	call    func(f *fixture) error
+	// changes are the keys that it leaves otherwise all the same, with what is in
+	// them then, "" for gone: what the wire demands.
+	changes map[string]string
+}
+
+// unlocked is what a command has done when it finds that a job whose lock it
+// has given back isn't active.
+var unlocked = map[string]string{"1:lock": "", "stalled": ""}
+
+var refusals = slices.Concat(
+	adds(), holds(),
+	[]refusal{
+		{"addLog", JobNotFound, "no such job", nil, func(f *fixture) error { _, err := f.AddLog(f.ctx, "1", "row", 0); return err }, nil},
+		{"updateData", JobNotFound, "no such job", nil, func(f *fixture) error { return f.UpdateData(f.ctx, "1", "{}") }, nil},
+		{"updateProgress", JobNotFound, "no such job", nil, func(f *fixture) error { return f.UpdateProgress(f.ctx, "1", "50") }, nil},
+		{"changePriority", JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangePriority(f.ctx, "1", 5, false) }, nil},
+		{"changeDelay", JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", nowMs, "5") }, nil},
+		{"changeDelay", NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", nowMs, "5") }, nil},
+		{"promote", NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.Promote(f.ctx, "1") }, nil},
+		{"reprocessJob", JobNotFound, "no such job", nil, func(f *fixture) error { return f.Reprocess(f.ctx, "1", true, false, true, true) }, nil},
+		{"reprocessJob", NotInState, "it hasn't failed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", true, false, true, true) }, nil},
+		{"reprocessJob", NotInState, "it hasn't completed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", false, false, true, true) }, nil},
+		{"removeJob", SchedulerJob, "it is a scheduler's next", func(f *fixture) {
+			f.set("HSET", "repeat:daily:500", "name", "paint", "rjk", "daily")
+			f.set("ZADD", "repeat", "500", "daily")
+			f.set("ZADD", "delayed", "2048000", "repeat:daily:500")
+		}, func(f *fixture) error { _, err := f.Remove(f.ctx, "repeat:daily:500", true); return err }, nil},
+		{"removeChildDependency", JobNotFound, "no such job", nil,
+			func(f *fixture) error { _, err := f.RemoveChildDependency(f.ctx, "1", f.base+"wall"); return err }, nil},
+		{"removeChildDependency", ParentNotFound, "no such parent", waiting,
+			func(f *fixture) error { _, err := f.RemoveChildDependency(f.ctx, "1", f.base+"wall"); return err }, nil},
+		{"addJobScheduler", SchedulerIDTaken, "the next job of the pattern runs already", func(f *fixture) {
+			f.set("HSET", "meta", "opts.maxLenEvents", "10000")
+			f.running(fmt.Sprint("repeat:daily:", nowMs), "t")
+		}, func(f *fixture) error {
+			_, _, err := f.Upsert(f.ctx, Scheduler{ID: "daily", NowMs: nowMs, Name: "paint", Data: "{}", Template: "{}", Opts: "{}", DueMs: nowMs, Pattern: "* * * * *"})
+			return err
+		}, nil},
+		{"addJobScheduler", SchedulerSlotsTaken, "all the next slots are taken", func(f *fixture) {
+			f.set("HSET", "meta", "opts.maxLenEvents", "10000")
+			for n := -2; n < 40; n++ {
+				f.set("HSET", fmt.Sprint("repeat:often:", nowMs+n*1000), "name", "paint")
+			}
+		}, func(f *fixture) error {
+			_, _, err := f.Upsert(f.ctx, Scheduler{ID: "often", NowMs: nowMs, Name: "paint", Data: "{}", Template: "{}", Opts: "{}", Every: "1000"})
+			return err
+		}, nil},
+		{"obliterate", -1, "the queue isn't paused", waiting, func(f *fixture) error { return numbered(f, ErrNotPaused, -1) }, nil},
+		{"obliterate", -2, "jobs run", func(f *fixture) { f.running("1", "t"); f.set("HSET", "meta", "paused", "1") },
+			func(f *fixture) error { return numbered(f, ErrActiveJobs, -2) }, nil},
+	},
+)
+
+// waiting leaves a job in wait.
+func waiting(f *fixture) {
+	f.set("HSET", "1", "name", "paint", "data", "{}", "opts", "{}")
+	f.set("LPUSH", "wait", "1")
+}
+
+// numbered gives the number back to a refusal that has a name of its own.
+func numbered(f *fixture, want error, code Code) error {
+	_, err := f.Obliterate(f.ctx, 100, false)
+	if errors.Is(err, want) {
+		return &Error{Code: code, Command: "obliterate"}
+	}
+	return err
+}
+
+// adds are the refusals that all adds share.
+func adds() (all []refusal) {
+	for name, kind := range map[string]Kind{"addStandardJob": Standard, "addDelayedJob": Delayed, "addPrioritizedJob": Prioritized, "addParentJob": Parent} {
+		add := func(f *fixture, id string, deferred bool) error {
+			_, err := f.Add(f.ctx, Add{
+				Kind: kind, ID: id, Name: "brick", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "1", Priority: "1",
+				ParentKey: f.base + "wall", Parent: `{"id":"wall","queueKey":"` + strings.TrimSuffix(f.base, ":") + `"}`, Defer: deferred,
+			})
+			return err
+		}
+		taken := func(f *fixture) {
+			f.set("HSET", "meta", "opts.maxLenEvents", "77")
+			f.set("SET", "id", "6")
+			for _, parent := range []string{"wall", "other-wall"} {
+				f.set("HSET", parent, "name", "wall")
+			}
+			f.set("HSET", "brick", "name", "brick", "parentKey", f.base+"other-wall", "parent", "{}")
+			f.set("SADD", "other-wall:dependencies", f.base+"brick")
+		}
+		all = append(all,
+			refusal{name, ParentNotFound, "the parent isn't there", nil, func(f *fixture) error { return add(f, "", false) }, nil},
+			refusal{name, ParentNotFound, "the parent isn't there, for an id of its own", nil, func(f *fixture) error { return add(f, "brick", false) }, nil},
+			refusal{name, ParentNotReplaceable, "it has another parent", taken,
+				func(f *fixture) error { return add(f, "brick", false) }, map[string]string{"id": "7"}},
+			refusal{name, ParentNotReplaceable, "it has another parent, within a flow, whose parent is told", taken,
+				func(f *fixture) error { return add(f, "brick", true) },
+				map[string]string{"id": "7", "wall": "map[flowAttachmentFailed:1 name:wall]"}},
+		)
+	}
+	return all
+}
+
+// holds are the refusals of commands that end a worker's hold on a job.
+func holds() (all []refusal) {
+	worker := Worker{Token: "t", LockMs: 1000}
+	fields := []string{"stacktrace", "[]"}
+	calls := map[string]func(f *fixture) error{
+		"moveToCompleted": func(f *fixture) error {
+			_, err := f.Complete(f.ctx, Finish{JobID: "1", NowMs: nowMs, Token: "t", Value: "1", Keep: Keep{Count: "-1"}, Points: 5, Fetch: true, Worker: worker})
+			return err
+		},
+		"moveToFailed": func(f *fixture) error {
+			_, err := f.Fail(f.ctx, Finish{JobID: "1", NowMs: nowMs, Token: "t", Value: "boom", Points: 5, Attempts: 1, Fields: fields, Fetch: true, Worker: worker})
+			return err
+		},
+		"retryJob": func(f *fixture) error { return f.Retry(f.ctx, "1", nowMs, "t", false, fields) },
+		"moveToDelayed": func(f *fixture) error {
+			_, err := f.Delay(f.ctx, Delay{JobID: "1", NowMs: nowMs, Token: "t", DelayMs: "1000", Fields: fields, Fetch: true, Worker: worker})
+			return err
+		},
+		"moveToWait":            func(f *fixture) error { _, err := f.ToWait(f.ctx, "1", "t"); return err },
+		"moveToWaitingChildren": func(f *fixture) error { _, err := f.ToWaitingChildren(f.ctx, "1", nowMs, "t", ""); return err },
+	}
+	// A job that could be taken next, and one that waits for a child, so that
+	// every command would have something to write.
+	held := func(f *fixture) {
+		f.running("1", "t")
+		waitingNext := "2"
+		f.set("HSET", waitingNext, "name", "paint")
+		f.set("LPUSH", "wait", waitingNext)
+	}
+	for name, call := range calls {
+		parks := name == "moveToWaitingChildren"
+		arranged := func(also func(f *fixture)) func(f *fixture) {
+			return func(f *fixture) {
+				held(f)
+				if parks {
+					f.set("SADD", "1:dependencies", f.base+"child")
+				}
+				also(f)
+			}
+		}
+		all = append(all,
+			refusal{name, JobNotFound, "no such job", arranged(func(f *fixture) { f.set("DEL", "1") }), call, nil},
+			refusal{name, LockNotFound, "its lock is gone", arranged(func(f *fixture) { f.set("DEL", "1:lock") }), call, nil},
+			refusal{name, LockMismatch, "another holds it", arranged(func(f *fixture) { f.set("SET", "1:lock", "other") }), call, nil},
+		)
+		if name != "moveToWait" { // which leaves a job that isn't active where it is
+			changes := maps.Clone(unlocked)
+			if name == "moveToFailed" || name == "retryJob" || name == "moveToDelayed" {
+				changes["1"] = "map[data:{} delay:0 name:paint opts:{} priority:0 stacktrace:[] timestamp:1]"
+			}
+			all = append(all, refusal{name, NotInState, "it isn't active", arranged(func(f *fixture) { f.set("LREM", "active", "1", "1") }), call, changes})
+		}
+		if name == "moveToCompleted" {
+			all = append(all, refusal{name, PendingChildren, "children are pending",
+				arranged(func(f *fixture) { f.set("SADD", "1:dependencies", f.base+"child") }), call, nil})
+		}
+		if name == "moveToCompleted" || parks {
+			all = append(all, refusal{name, FailedChildren, "a child failed",
+				arranged(func(f *fixture) { f.set("ZADD", "1:unsuccessful", "1", f.base+"child") }), call, nil})
+		}
+	}
+	return all
+}
+
+var _ = ginkgo.Describe("A refusal", func() {
+	for _, r := range refusals {
+		ginkgo.It(fmt.Sprintf("of %s with %d, since %s, changes nothing else", r.command, r.code, r.why), func() {
+			f := newFixture(client)
+			if r.arrange != nil {
+				r.arrange(f)
+			}
+			want := f.state()
+			for suffix, value := range r.changes {
+				want[suffix] = value
+				if value == "" {
+					delete(want, suffix)
+				}
+			}
+			err := r.call(f)
+			var refused *Error
+			Expect(errors.As(err, &refused)).To(BeTrue(), fmt.Sprint(err))
+			Expect(refused.Code).To(Equal(r.code))
+			Expect(refused.Command).To(Equal(r.command))
+			Expect(f.state()).To(Equal(want))
+		})
+	}
+
+	ginkgo.It("is tried above for every number that a command's head tells of", func() {
+		tried := map[string]bool{}
+		for _, r := range refusals {
+			tried[fmt.Sprint(r.command, " ", int(r.code))] = true
+		}
+		told := map[string]bool{}
+		for _, code := range []int{-1, -2, -3, -6} {
+			told[fmt.Sprint("moveToFailed ", code)] = true // whose head points to moveToCompleted's
+		}
+		number := regexp.MustCompile(`-\d+ `)
+		for name := range commands {
+			text, err := fs.ReadFile(sources, name+".lua")
+			Expect(err).NotTo(HaveOccurred())
+			head, _, _ := strings.Cut(string(text), "]]")
+			_, listed, _ := strings.Cut(head, "Errors: ")
+			listed, _, _ = strings.Cut(listed, "Events: ")
+			for _, code := range number.FindAllString(listed, -1) {
+				told[name+" "+strings.TrimSpace(code)] = true
+			}
+		}
+		Expect(slices.Sorted(maps.Keys(tried))).To(Equal(slices.Sorted(maps.Keys(told))))
+	})
+
+	ginkgo.It("says which job of which queue, why, and the number, and can be told apart by it", func() {
+		err := error(&Error{Code: LockMismatch, Command: "moveToCompleted", Queue: "bull:orders:", JobID: "7"})
+		Expect(err).To(MatchError("bullmq: moveToCompleted refused for job 7 of bull:orders:: its lock belongs to another token: another worker runs it now (code -6)"))
+		Expect(errors.Is(err, LockMismatch)).To(BeTrue())
+		Expect(errors.Is(err, LockNotFound)).To(BeFalse())
+		Expect(Code(-99).Error()).To(ContainSubstring("-99"))
+		for code := JobNotFound; code >= SchedulerSlotsTaken; code-- {
+			Expect(code.Error()).NotTo(ContainSubstring("unknown"))
+		}
+	})
+})

@@ -1,0 +1,91 @@
+package scripts
+
+// One redis-server for all specs; each spec has a queue of its own, by newFixture.
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+var (
+	client rueidis.Client
+	queues atomic.Int64
+)
+
+func TestScripts(t *testing.T) {
+	RegisterFailHandler(ginkgo.Fail)
+	ginkgo.RunSpecs(t, "bullmq/scripts")
+}
+
+var _ = ginkgo.BeforeSuite(func() {
+	server, err := redisserver.Start(redisserver.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	ginkgo.DeferCleanup(server.Close)
+	client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	Expect(err).NotTo(HaveOccurred())
+	ginkgo.DeferCleanup(client.Close)
+})
+
+const nowMs = 1700000000000
+
+// fixture is a queue whose keys a spec sets by hand.
+type fixture struct {
+	*Queue
+	ctx context.Context
+}
+
+func newFixture(client rueidis.Client) *fixture {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ginkgo.DeferCleanup(cancel)
+	base := fmt.Sprintf("bull:scripts-%d:", queues.Add(1))
+	return &fixture{NewQueue(client, base, func(suffix string) string { return base + suffix }), ctx}
+}
+
+func (f *fixture) do(words ...string) rueidis.RedisResult {
+	return f.client.Do(f.ctx, f.client.B().Arbitrary(words...).Build())
+}
+
+// set writes something under a key of the queue: set("HSET", "1", "name", "paint").
+func (f *fixture) set(command, suffix string, arguments ...string) {
+	ginkgo.GinkgoHelper()
+	Expect(f.do(append([]string{command, f.base + suffix}, arguments...)...).Error()).To(Succeed())
+}
+
+// running leaves a job as a worker that holds it with the token would.
+func (f *fixture) running(id, token string) {
+	ginkgo.GinkgoHelper()
+	f.set("HSET", id, "name", "paint", "data", "{}", "opts", "{}", "timestamp", "1", "delay", "0", "priority", "0")
+	f.set("LPUSH", "active", id)
+	f.set("SET", id+":lock", token)
+	f.set("SADD", "stalled", id)
+}
+
+// state is all that the queue holds, key by key.
+func (f *fixture) state() map[string]string {
+	ginkgo.GinkgoHelper()
+	keys, err := f.do("KEYS", f.base+"*").AsStrSlice()
+	Expect(err).NotTo(HaveOccurred())
+	state := map[string]string{}
+	for _, key := range keys {
+		kind, err := f.do("TYPE", key).ToString()
+		Expect(err).NotTo(HaveOccurred())
+		words := map[string][]string{
+			"string": {"GET", key}, "hash": {"HGETALL", key}, "list": {"LRANGE", key, "0", "-1"},
+			"set": {"SMEMBERS", key}, "zset": {"ZRANGE", key, "0", "-1", "WITHSCORES"}, "stream": {"XRANGE", key, "-", "+"},
+		}[kind]
+		answer, err := f.do(words...).ToAny()
+		Expect(err).NotTo(HaveOccurred())
+		state[strings.TrimPrefix(key, f.base)] = fmt.Sprint(answer)
+	}
+	return state
+}

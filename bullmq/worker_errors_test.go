@@ -1,0 +1,158 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// paintError panics when it is nil, as many errors with fields do.
+type paintError struct{ colour string }
+
+func (e *paintError) Error() string { return "no such colour: " + e.colour }
+
+// isPanic panics when it is compared.
+type isPanic struct{}
+
+func (isPanic) Error() string { return "don't compare me" }
+func (isPanic) Is(error) bool { panic("compared") }
+
+// jsonPanic panics when it is written as JSON.
+type jsonPanic struct{}
+
+func (jsonPanic) MarshalJSON() ([]byte, error) { panic("in MarshalJSON") }
+
+var _ = Describe("What a handler returns", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	add := func(options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "a", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	ending := func(job *bullmq.Job, in bullmq.State) map[string]string {
+		GinkgoHelper()
+		Eventually(state(queue, job.ID)).Should(Equal(in))
+		return hash(key(name, job.ID))
+	}
+
+	DescribeTable("may have methods that panic: the job fails, with a reason, and the worker lives on, for", func(value any, err error, reason string) {
+		job := add(nil)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			if job.ID == "1" {
+				return value, err
+			}
+			return "fine", nil
+		}, nil)
+		read := ending(job, bullmq.Failed)
+		Expect(read["failedReason"]).To(ContainSubstring(reason))
+		Expect(read["stacktrace"]).To(ContainSubstring("worker_errors_test.go"))
+		ending(add(nil), bullmq.Completed)
+	},
+		Entry("an error that is a nil pointer", nil, (*paintError)(nil), "nil pointer"),
+		Entry("an error that can't be compared", nil, isPanic{}, "panic: compared"),
+		Entry("a value that can't be written", jsonPanic{}, nil, "panic: in MarshalJSON"),
+	)
+
+	It("fails the job, and says what to do, where nobody knows its backoff", func() {
+		job := add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Custom("tide")})
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }, nil)
+		read := ending(job, bullmq.Failed)
+		Expect(read["failedReason"]).To(And(HavePrefix("boom"), ContainSubstring(`"tide"`), ContainSubstring("BackoffStrategy")))
+		Expect(read).To(HaveKeyWithValue("atm", "1"))
+	})
+
+	DescribeTable("fails the job, and says why, when what is to judge it panics: ", func(options bullmq.WorkerOptions, job bullmq.JobOptions) {
+		job.Attempts = 3
+		added := add(&job)
+		var faults atomic.Int64
+		options.Events.Error = func(error) { faults.Add(1) }
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }, &options)
+		read := ending(added, bullmq.Failed)
+		Expect(read["failedReason"]).To(And(HavePrefix("boom"), ContainSubstring("panicked")))
+		Expect(read).To(HaveKeyWithValue("atm", "1"))
+		ending(add(nil), bullmq.Failed)
+	},
+		Entry("Classify", bullmq.WorkerOptions{Classify: func(error, *bullmq.Job) bullmq.Verdict { panic("no idea") }}, bullmq.JobOptions{}),
+		Entry("BackoffStrategy", bullmq.WorkerOptions{BackoffStrategy: func(int, string, error, *bullmq.Job) time.Duration { panic("no idea") }},
+			bullmq.JobOptions{Backoff: bullmq.Custom("tide")}),
+	)
+
+	It("says that the job is in wait again, and no attempt is used", func() {
+		job := add(nil)
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if job.AttemptsStarted == 1 {
+				if err := job.MoveToWait(ctx, job.Token()); err != nil {
+					return nil, err
+				}
+				return nil, fmt.Errorf("later: %w", bullmq.ErrMovedToWait)
+			}
+			return nil, nil
+		}, nil)
+		Expect(ending(job, bullmq.Completed)).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
+	})
+
+	It("says that the job waits for its children, and runs it again when they have ended", func() {
+		children := newQueue(newQueueName(), nil)
+		runWorker(children.Name(), func(context.Context, *bullmq.Job) (any, error) { return "red", nil }, nil)
+		parent := add(nil)
+		var faults atomic.Int64
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if job.AttemptsStarted == 1 {
+				if _, err := children.Add(ctx, "mix", nil, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: job.ID, Queue: "bull:" + name}}); err != nil {
+					return nil, err
+				}
+			}
+			parked, err := job.MoveToWaitingChildren(ctx, job.Token())
+			if err != nil {
+				return nil, err
+			}
+			if parked {
+				return nil, bullmq.ErrMovedToWaitingChildren
+			}
+			return "painted", nil
+		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
+		read := ending(parent, bullmq.Completed)
+		Expect(read).To(HaveKeyWithValue("atm", "1"))
+		Expect(faults.Load()).To(BeZero())
+	})
+
+	It("is refused when someone else has failed the job meanwhile, and the job stays failed", func() {
+		job := add(&bullmq.JobOptions{Attempts: 1})
+		started, finish := make(chan *bullmq.Job, 1), make(chan struct{})
+		faults := make(chan error, 1)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			started <- job
+			<-finish
+			return "done", nil
+		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }}})
+		var running *bullmq.Job
+		Eventually(started).Should(Receive(&running))
+		_, err := newWorker(name, nil, nil).Fail(ctx, running, "0", errors.New("stopped by hand"), false)
+		Expect(err).NotTo(HaveOccurred())
+		close(finish)
+		var fault error
+		Eventually(faults).Should(Receive(&fault))
+		var refused *bullmq.Error
+		Expect(errors.As(fault, &refused)).To(BeTrue())
+		Expect(refused.JobID).To(Equal(job.ID))
+		Expect(ending(job, bullmq.Failed)).To(HaveKeyWithValue("failedReason", "stopped by hand"))
+		Expect(list(key(name, "active"))).To(BeEmpty())
+		Expect(set(key(name, "stalled"))).To(BeEmpty())
+	})
+})

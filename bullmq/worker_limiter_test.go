@@ -1,0 +1,173 @@
+package bullmq_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A worker with a limiter", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+
+		mu     sync.Mutex
+		starts []time.Time
+		order  []string
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+		starts, order = nil, nil
+	})
+	note := func(_ context.Context, job *bullmq.Job) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		starts, order = append(starts, time.Now()), append(order, job.ID)
+		return nil, nil
+	}
+	noted := func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(order) }
+	add := func(n int, options *bullmq.JobOptions) {
+		GinkgoHelper()
+		for range n {
+			_, err := queue.Add(ctx, "a", nil, options)
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}
+	twoIn := func(window time.Duration) *bullmq.WorkerOptions {
+		return &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 2, Duration: window}, Concurrency: 5}
+	}
+	// inWindows checks that five jobs start as two, two and one.
+	inWindows := func(window time.Duration) {
+		GinkgoHelper()
+		Eventually(noted).Should(HaveLen(5))
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range starts[:3] {
+			Expect(starts[i+2].Sub(starts[i])).To(BeNumerically(">=", window*8/10), "%v", starts)
+		}
+		Expect(starts[4].Sub(starts[0])).To(BeNumerically("<", 5*window))
+	}
+
+	It("starts no more jobs in a window than allowed, and goes on with each new window", func() {
+		add(5, nil)
+		runWorker(name, note, twoIn(400*time.Millisecond))
+		inWindows(400 * time.Millisecond)
+	})
+
+	It("shares its window with the queue's other workers", func() {
+		add(5, nil)
+		for range 3 {
+			runWorker(name, note, twoIn(400*time.Millisecond))
+		}
+		inWindows(400 * time.Millisecond)
+	})
+
+	It("obeys the queue's own limit without one of its own", func() {
+		Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 2, Duration: 400 * time.Millisecond})).To(Succeed())
+		add(5, nil)
+		runWorker(name, note, &bullmq.WorkerOptions{Concurrency: 5})
+		inWindows(400 * time.Millisecond)
+	})
+
+	It("starts jobs that come while it rests for the limit when the window is over", func() {
+		add(2, nil)
+		runWorker(name, note, twoIn(400*time.Millisecond))
+		Eventually(noted).Should(HaveLen(2))
+		add(3, nil)
+		inWindows(400 * time.Millisecond)
+	})
+
+	It("asks Redis for next to nothing while the limit holds", func() {
+		add(10, nil)
+		runWorker(name, note, twoIn(10*time.Second))
+		Eventually(noted).Should(HaveLen(2))
+		time.Sleep(50 * time.Millisecond)
+		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		time.Sleep(time.Second)
+		Expect(commandCalls()["evalsha"]).To(BeNumerically("<=", 1))
+	})
+
+	It("keeps the order of its jobs when one of them asks for a pause, which costs no attempt", func() {
+		add(4, &bullmq.JobOptions{Priority: 10})
+		asked := false
+		o := &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}}
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if !asked {
+				asked = true
+				return nil, bullmq.RateLimit(150 * time.Millisecond)
+			}
+			return note(ctx, job)
+		}, o)
+		Eventually(noted).Should(Equal([]string{"1", "2", "3", "4"}))
+		Eventually(state(queue, "4")).Should(Equal(bullmq.Completed))
+		for _, id := range []string{"1", "2", "3", "4"} {
+			Expect(hash(key(name, id))).To(HaveKeyWithValue("atm", "1"))
+		}
+	})
+
+	It("stops every worker of the queue when the queue is stopped by hand and the handler says so", func() {
+		add(3, nil)
+		var once sync.Once
+		handler := func(ctx context.Context, job *bullmq.Job) (any, error) {
+			var limited bool
+			once.Do(func() { limited = true })
+			if limited {
+				if err := queue.RateLimit(ctx, 300*time.Millisecond); err != nil {
+					return nil, err
+				}
+				return nil, bullmq.ErrRateLimited
+			}
+			return note(ctx, job)
+		}
+		begun := time.Now()
+		o := bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}}
+		runWorker(name, handler, &o)
+		runWorker(name, handler, &o)
+		Eventually(noted).Should(HaveLen(3))
+		mu.Lock()
+		defer mu.Unlock()
+		Expect(starts[2].Sub(begun)).To(BeNumerically(">=", 290*time.Millisecond))
+	})
+
+	It("takes the job again at once when no limit was set", func() {
+		add(1, nil)
+		runs := 0
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if runs++; runs < 3 {
+				return nil, bullmq.ErrRateLimited
+			}
+			return note(ctx, job)
+		}, nil)
+		Eventually(noted, "2s").Should(Equal([]string{"1"}))
+		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
+		Expect(hash(key(name, "1"))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "3")))
+	})
+
+	It("looks after MaximumRateLimitDelay whether the limit still holds", func() {
+		Expect(queue.RateLimit(ctx, time.Minute)).To(Succeed())
+		add(1, nil)
+		o := twoIn(time.Second)
+		o.MaximumRateLimitDelay = 100 * time.Millisecond
+		runWorker(name, note, o)
+		Consistently(noted, "250ms").Should(BeEmpty())
+		Expect(queue.RemoveRateLimitKey(ctx)).To(BeTrue())
+		Eventually(noted, "2s").Should(HaveLen(1))
+	})
+
+	It("promotes delayed jobs in their order even while the limit holds", func() {
+		Expect(queue.RateLimit(ctx, time.Minute)).To(Succeed())
+		add(1, &bullmq.JobOptions{Delay: 50 * time.Millisecond})
+		o := twoIn(time.Second)
+		o.MaximumRateLimitDelay = 100 * time.Millisecond
+		runWorker(name, note, o)
+		Eventually(state(queue, "1")).Should(Equal(bullmq.Waiting))
+	})
+})

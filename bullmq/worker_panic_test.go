@@ -1,0 +1,85 @@
+package bullmq_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A handler that doesn't return", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+
+	DescribeTable("leaves in its job where it was, once for each attempt, newest last: ", func(end func(), reason string) {
+		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 3})
+		Expect(err).NotTo(HaveOccurred())
+		var calls atomic.Int64
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			calls.Add(1)
+			end()
+			return nil, nil
+		}, nil)
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(calls.Load()).To(BeEquivalentTo(3))
+		read, err := queue.Job(ctx, job.ID)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(read.FailedReason).To(ContainSubstring(reason))
+		Expect(read.StackTrace).To(HaveLen(3))
+		for _, trace := range read.StackTrace {
+			Expect(trace).To(And(HavePrefix(read.FailedReason), ContainSubstring("worker_panic_test.go")))
+		}
+	},
+		Entry("a panic", func() { panic("no such colour") }, "panic: no such colour"),
+		Entry("a panic with nothing", func() { panic(nil) }, "panic called with nil argument"),
+		Entry("a fault of the run time", func() { var m map[string]int; m["a"] = 1 }, "nil map"),
+		Entry("runtime.Goexit", runtime.Goexit, "runtime.Goexit"),
+	)
+
+	It("costs the worker no slot, however often it happens", func() {
+		const jobs = 60
+		bulk := make([]bullmq.BulkJob, jobs)
+		_, err := queue.AddBulk(ctx, bulk)
+		Expect(err).NotTo(HaveOccurred())
+		var n atomic.Int64
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			if n.Add(1)%2 == 0 {
+				runtime.Goexit()
+			}
+			panic("boom")
+		}, &bullmq.WorkerOptions{Concurrency: 3})
+		Eventually(func() (int64, error) { c, err := queue.Counts(ctx, bullmq.Failed); return c[bullmq.Failed], err }).Should(BeEquivalentTo(jobs))
+
+		// All three slots are still there.
+		var together sync.WaitGroup
+		together.Add(3)
+		second := newQueueName()
+		other := newQueue(second, nil)
+		_, err = other.AddBulk(ctx, make([]bullmq.BulkJob, 6))
+		Expect(err).NotTo(HaveOccurred())
+		met := make(chan struct{})
+		var calls atomic.Int64
+		runWorker(second, func(context.Context, *bullmq.Job) (any, error) {
+			if calls.Add(1) <= 3 {
+				runtime.Goexit()
+			}
+			together.Done()
+			<-met
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 3})
+		go func() { together.Wait(); close(met) }()
+		Eventually(met).Should(BeClosed())
+	})
+})

@@ -1,0 +1,285 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
+)
+
+// startWorker runs a worker whose end the spec itself waits for.
+func startWorker(name string, handler bullmq.Handler, options *bullmq.WorkerOptions) (worker *bullmq.Worker, stop context.CancelFunc, ended <-chan error) {
+	GinkgoHelper()
+	worker = newWorker(name, handler, options)
+	run, stop := context.WithCancel(context.Background())
+	DeferCleanup(stop)
+	answer := make(chan error, 1)
+	go func() { answer <- worker.Run(run) }()
+	return worker, stop, answer
+}
+
+// link is a connection whose faults the spec decides.
+func link() (*faultproxy.Proxy, bullmq.Connection) {
+	GinkgoHelper()
+	proxy, err := faultproxy.Start(redis.Addr())
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(proxy.Close)
+	return proxy, bullmq.URL("redis://" + proxy.Addr())
+}
+
+func nothing(context.Context, *bullmq.Job) (any, error) { return nil, nil }
+
+var _ = Describe("The end of a worker", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	add := func(options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "a", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	stalled := func() {
+		GinkgoHelper()
+		add(nil)
+		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
+		_, err := dead.GetNextJob(ctx, "dead", 0)
+		Expect(err).NotTo(HaveOccurred())
+	}
+
+	// Each of them ends up in the function under test, which calls inside.
+	DescribeTable("comes in time though a function given to it waits for that end itself, as with", func(arrange func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions)) {
+		inside, closed := make(chan struct{}), make(chan struct{})
+		var worker *bullmq.Worker
+		made := make(chan struct{})
+		var once atomic.Bool
+		handler, options := arrange(func() {
+			if once.Swap(true) {
+				return
+			}
+			<-made
+			close(inside)
+			_ = worker.Close()
+			close(closed)
+		})
+		options.ShutdownTimeout = 300 * time.Millisecond
+		var ended <-chan error
+		worker, _, ended = startWorker(name, handler, options)
+		close(made)
+		Eventually(inside).Should(BeClosed())
+		Eventually(ended, "3s").Should(Receive())
+		Eventually(closed).Should(BeClosed())
+	},
+		Entry("the handler", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
+			add(nil)
+			return func(context.Context, *bullmq.Job) (any, error) { inside(); return nil, nil }, &bullmq.WorkerOptions{}
+		}),
+		Entry("Active", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
+			add(nil)
+			return nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Active: func(*bullmq.Job) { inside() }}}
+		}),
+		Entry("Completed", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
+			add(nil)
+			return nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) { inside() }}}
+		}),
+		Entry("Failed", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
+			add(nil)
+			return func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") },
+				&bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Failed: func(*bullmq.Job, error) { inside() }}}
+		}),
+		Entry("Drained", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
+			return nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Drained: inside}}
+		}),
+		Entry("Stalled", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
+			stalled()
+			return nothing, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond,
+				Events: bullmq.WorkerEvents{Stalled: func(string) { inside() }}}
+		}),
+		Entry("LocksLost", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
+			job := add(nil)
+			return func(ctx context.Context, _ *bullmq.Job) (any, error) {
+					Expect(do("DEL", key(name, job.ID+":lock")).Error()).To(Succeed())
+					<-ctx.Done()
+					return nil, nil
+				}, &bullmq.WorkerOptions{LockDuration: 100 * time.Millisecond, SkipStalledCheck: true,
+					Events: bullmq.WorkerEvents{LocksLost: func([]string) { inside() }}}
+		}),
+		Entry("Error", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
+			job := add(nil)
+			return func(context.Context, *bullmq.Job) (any, error) {
+				Expect(do("DEL", key(name, job.ID+":lock")).Error()).To(Succeed())
+				return nil, nil
+			}, &bullmq.WorkerOptions{SkipStalledCheck: true, Events: bullmq.WorkerEvents{Error: func(error) { inside() }}}
+		}),
+		Entry("Classify", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
+			add(&bullmq.JobOptions{Attempts: 2})
+			return func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") },
+				&bullmq.WorkerOptions{Classify: func(error, *bullmq.Job) bullmq.Verdict { inside(); return bullmq.Permanent() }}
+		}),
+	)
+
+	It("doesn't name a job as unfinished whose end is written, while a function is still being told", func() {
+		job := add(nil)
+		told, free := make(chan struct{}), make(chan struct{})
+		DeferCleanup(func() { close(free) })
+		_, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{
+			ShutdownTimeout: 200 * time.Millisecond,
+			Events:          bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) { close(told); <-free }},
+		})
+		Eventually(told).Should(BeClosed())
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
+	})
+
+	It("leaves no goroutine of its own behind a handler that never returns", func() {
+		add(nil)
+		started, free := make(chan struct{}), make(chan struct{})
+		_, stop, ended := startWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			close(started)
+			<-free
+			return nil, nil
+		}, &bullmq.WorkerOptions{ShutdownTimeout: 100 * time.Millisecond})
+		Eventually(started).Should(BeClosed())
+		stop()
+		Eventually(ended).Should(Receive(HaveOccurred()))
+		close(free) // what is left after that fails the spec
+	})
+
+	Describe("while Redis is silent", func() {
+		var (
+			proxy *faultproxy.Proxy
+			via   bullmq.Connection
+		)
+		BeforeEach(func() { proxy, via = link() })
+		silence := func() {
+			GinkgoHelper()
+			Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
+		}
+		within := func(ended <-chan error, most time.Duration) error {
+			GinkgoHelper()
+			begun := time.Now()
+			var err error
+			Eventually(ended, "15s").Should(Receive(&err))
+			Expect(time.Since(begun)).To(BeNumerically("<", most))
+			return err
+		}
+
+		It("names the job whose end could not be written", func() {
+			job := add(nil)
+			started, finish := make(chan struct{}), make(chan struct{})
+			_, stop, ended := startWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+				close(started)
+				<-finish
+				return nil, nil
+			}, &bullmq.WorkerOptions{Connection: via, ShutdownTimeout: 300 * time.Millisecond})
+			Eventually(started).Should(BeClosed())
+			silence()
+			close(finish)
+			stop()
+			var unfinished *bullmq.UnfinishedError
+			Expect(errors.As(within(ended, 3*time.Second), &unfinished)).To(BeTrue())
+			Expect(unfinished.JobIDs).To(Equal([]string{job.ID}))
+		})
+
+		It("waits for no take, and starts no job after it", func() {
+			var ran atomic.Bool
+			handler := func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil }
+			_, stop, ended := startWorker(name, handler, &bullmq.WorkerOptions{Connection: via, ShutdownTimeout: 300 * time.Millisecond, DrainDelay: time.Second})
+			Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
+			silence()
+			add(nil) // its marker is on the way, and then the take
+			stop()
+			Expect(within(ended, 3*time.Second)).To(Succeed())
+			Expect(ran.Load()).To(BeFalse())
+		})
+
+		It("waits for no renewal, no check for stalled jobs and no connection that is being opened", func() {
+			job := add(nil)
+			started := make(chan struct{})
+			_, stop, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+				close(started)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, LockDuration: 20 * time.Second, LockRenewTime: 100 * time.Millisecond,
+				StalledInterval: 50 * time.Millisecond, DrainDelay: 50 * time.Millisecond, ShutdownTimeout: 500 * time.Millisecond})
+			Eventually(started).Should(BeClosed())
+			silence()
+			proxy.CutAll()
+			Eventually(proxy.Connections).Should(BeNumerically(">", 0)) // it tries again
+			stop()
+			var unfinished *bullmq.UnfinishedError
+			Expect(errors.As(within(ended, 4*time.Second), &unfinished)).To(BeTrue())
+			Expect(unfinished.JobIDs).To(Equal([]string{job.ID}))
+		})
+	})
+
+	Describe("for handlers that are told to stop", func() {
+		onShutdown := func(job *bullmq.Job, err func(ctx context.Context, job *bullmq.Job) error) (faults *atomic.Int64) {
+			GinkgoHelper()
+			started := make(chan struct{})
+			faults = &atomic.Int64{}
+			_, stop, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+				close(started)
+				<-ctx.Done()
+				return nil, err(ctx, job)
+			}, &bullmq.WorkerOptions{ShutdownTimeout: 500 * time.Millisecond, Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
+			Eventually(started).Should(BeClosed())
+			stop()
+			Eventually(ended).Should(Receive(BeNil()))
+			return faults
+		}
+
+		It("leaves a job where they have moved it", func() {
+			job := add(nil)
+			faults := onShutdown(job, func(_ context.Context, job *bullmq.Job) error {
+				if err := job.MoveToDelayed(context.Background(), time.Now().Add(time.Minute), job.Token()); err != nil {
+					return err
+				}
+				return bullmq.ErrMovedToDelayed
+			})
+			Expect(state(queue, job.ID)()).To(Equal(bullmq.Delayed))
+			Expect(faults.Load()).To(BeZero())
+		})
+
+		It("fails a job that they call unrecoverable", func() {
+			job := add(&bullmq.JobOptions{Attempts: 5})
+			onShutdown(job, func(context.Context, *bullmq.Job) error { return bullmq.Unrecoverable(errors.New("no such colour")) })
+			Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed))
+		})
+
+		It("completes a job that they bring to its end all the same", func() {
+			job := add(nil)
+			onShutdown(job, func(context.Context, *bullmq.Job) error { return nil })
+			Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
+		})
+
+		It("gives a prioritized job back to its priority", func() {
+			job := add(&bullmq.JobOptions{Priority: 7})
+			onShutdown(job, func(ctx context.Context, _ *bullmq.Job) error { return context.Cause(ctx) })
+			Expect(state(queue, job.ID)()).To(Equal(bullmq.Prioritized))
+		})
+	})
+
+	It("leaves a caller's own client open", func() {
+		client := ownClient(nil)
+		_, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(client.Do(ctx, client.B().Ping().Build()).Error()).To(Succeed())
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(BeEmpty(), "the connection it blocked on goes with it")
+	})
+})

@@ -1,0 +1,198 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// ownClient is a client as a caller may have one already.
+func ownClient(change func(*rueidis.ClientOption)) rueidis.Client {
+	GinkgoHelper()
+	option := rueidis.ClientOption{InitAddress: []string{redis.Addr()}}
+	if change != nil {
+		change(&option)
+	}
+	client, err := rueidis.NewClient(option)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(client.Close)
+	return client
+}
+
+var _ = Describe("A worker", func() {
+	var (
+		name string
+		ctx  context.Context
+	)
+	BeforeEach(func() { name, ctx = newQueueName(), specContext() })
+
+	DescribeTable("that shares the caller's one client with a queue doesn't hold up adds while it waits", func(change func(*rueidis.ClientOption)) {
+		shared := bullmq.Client(ownClient(change))
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: shared})
+		started := make(chan string, 1)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.ID; return nil, nil },
+			&bullmq.WorkerOptions{Connection: shared, Name: "painter"})
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
+		workers, err := queue.Workers(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(workers[0].Fields).To(HaveKeyWithValue("cmd", "bzpopmin"))
+
+		var slow []time.Duration
+		for range 30 {
+			Eventually(func() ([]string, error) { return do("ZRANGE", key(name, "marker"), "0", "-1").AsStrSlice() }).Should(BeEmpty())
+			begun := time.Now()
+			job, err := queue.Add(ctx, "a", nil, nil)
+			took := time.Since(begun)
+			Expect(err).NotTo(HaveOccurred())
+			if took >= 50*time.Millisecond {
+				slow = append(slow, took)
+			}
+			Eventually(started).Should(Receive(Equal(job.ID)))
+		}
+		Expect(len(slow)).To(BeNumerically("<=", 1), "adds took %v", slow)
+	},
+		Entry("as it comes", nil),
+		Entry("with one connection for all", func(o *rueidis.ClientOption) { o.PipelineMultiplex = -1; o.BlockingPoolSize = 1 }),
+		Entry("with all commands on the pipeline", func(o *rueidis.ClientOption) { o.AlwaysPipelining = true }),
+		Entry("in RESP 2", func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }),
+	)
+
+	It("is found by BullMQ's name in the list of connections, and leaves its name in its jobs", func() {
+		queue := newQueue(name, nil)
+		runWorker(name, nothing, &bullmq.WorkerOptions{Name: "painter"})
+		bare := "bull:" + base64.StdEncoding.EncodeToString([]byte(name))
+		Eventually(func() []string {
+			workers, err := queue.Workers(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			var names []string
+			for _, worker := range workers {
+				names = append(names, worker.Fields["name"])
+			}
+			slices.Sort(names)
+			return names
+		}).Should(Equal([]string{bare + ":w:painter"}))
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("pb", "painter"))
+	})
+
+	It("runs jobs of clients that write their numbers with fractions", func() {
+		queue := newQueue(name, nil)
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(do("HSET", key(name, job.ID), "timestamp", "1700000000000.5", "delay", "1000.7", "opts", `{"attempts":2,"delay":1000.7,"timestamp":1700000000000.5}`).Error()).To(Succeed())
+		runs := make(chan *bullmq.Job, 1)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { runs <- job; return nil, nil }, nil)
+		var read *bullmq.Job
+		Eventually(runs).Should(Receive(&read))
+		Expect(read.Timestamp.UnixMilli()).To(BeEquivalentTo(1700000000000))
+		Expect(read.Delay).To(Equal(1000700 * time.Microsecond))
+	})
+
+	It("leaves the options of newer clients as they are when it tries a job again", func() {
+		queue := newQueue(name, nil)
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		const opts = `{"foo":{"bar":[1,2]},"kl":5,"attempts":2,"removeOnFail":{"age":3600,"whatever":true}}`
+		Expect(do("HSET", key(name, job.ID), "opts", opts).Error()).To(Succeed())
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, context.Canceled }, nil)
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("opts", opts), HaveKeyWithValue("atm", "2")))
+	})
+
+	It("starts a job no more often than MaxStartedAttempts, whatever ended it", func() {
+		queue := newQueue(name, nil)
+		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 10})
+		Expect(err).NotTo(HaveOccurred())
+		var mu sync.Mutex
+		var starts []int
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			mu.Lock()
+			starts = append(starts, job.AttemptsStarted)
+			mu.Unlock()
+			if job.AttemptsStarted == 1 {
+				if err := job.MoveToDelayed(ctx, time.Now().Add(time.Millisecond), job.Token()); err != nil {
+					return nil, err
+				}
+				return nil, bullmq.ErrMovedToDelayed
+			}
+			return nil, context.Canceled
+		}, &bullmq.WorkerOptions{MaxStartedAttempts: 3})
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		mu.Lock()
+		defer mu.Unlock()
+		Expect(starts).To(Equal([]int{1, 2, 3}))
+	})
+
+	It("fails a job that others have started too often, without calling its handler", func() {
+		queue := newQueue(name, nil)
+		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 10})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(do("HSET", key(name, job.ID), "ats", "3").Error()).To(Succeed())
+		called := make(chan struct{}, 1)
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { called <- struct{}{}; return nil, nil }, &bullmq.WorkerOptions{MaxStartedAttempts: 3})
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(called).NotTo(Receive())
+		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("failedReason", "job started more than allowable limit"))
+	})
+
+	It("without a handler can't be run, and runs once only", func() {
+		Expect(newWorker(name, nil, nil).Run(ctx)).To(MatchError(ContainSubstring("no handler")))
+		idle := make(chan struct{})
+		worker, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Drained: func() { close(idle) }}})
+		Eventually(idle).Should(BeClosed())
+		Expect(worker.Run(ctx)).To(MatchError(ContainSubstring("once")))
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(worker.Run(ctx)).To(MatchError(ContainSubstring("once")))
+	})
+
+	It("doesn't run with a context that has ended already", func() {
+		queue := newQueue(name, nil)
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		over, stop := context.WithCancel(ctx)
+		stop()
+		Expect(newWorker(name, nothing, nil).Run(over)).To(Succeed())
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Waiting))
+	})
+
+	It("calls its functions in the order of what happens, each once a job", func() {
+		queue := newQueue(name, nil)
+		var mu sync.Mutex
+		var calls []string
+		note := func(what string) { mu.Lock(); defer mu.Unlock(); calls = append(calls, what) }
+		_, err := queue.AddBulk(ctx, []bullmq.BulkJob{
+			{Name: "good"}, {Name: "bad", Options: &bullmq.JobOptions{Attempts: 2}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			note("run " + job.Name)
+			if job.Name == "bad" {
+				return nil, context.Canceled
+			}
+			return "fine", nil
+		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{
+			Active: func(job *bullmq.Job) { note("active " + job.Name) },
+			Completed: func(job *bullmq.Job, value any) {
+				note("completed " + job.Name + " " + value.(string) + " " + string(job.ReturnValue))
+			},
+			Failed:  func(job *bullmq.Job, err error) { note("failed " + job.Name + " " + err.Error()) },
+			Drained: func() { note("drained") },
+		}})
+		Eventually(func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(calls) }).Should(Equal([]string{
+			"active good", "run good", `completed good fine "fine"`,
+			"active bad", "run bad", "failed bad context canceled",
+			"active bad", "run bad", "failed bad context canceled", "drained",
+		}))
+	})
+})

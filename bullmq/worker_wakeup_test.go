@@ -1,0 +1,359 @@
+package bullmq_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+// resting waits until a worker of the queue is blocked on the marker, and there
+// is no marker left to wake it.
+func resting(queue *bullmq.Queue) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		workers, err := queue.Workers(context.Background())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(workers).NotTo(BeEmpty())
+		for _, worker := range workers {
+			g.Expect(worker.Fields["cmd"]).To(Equal("bzpopmin"))
+			g.Expect(worker.Fields["flags"]).To(ContainSubstring("b"))
+		}
+		g.Expect(do("EXISTS", key(queue.Name(), "marker")).AsInt64()).To(BeZero())
+	}).Should(Succeed())
+}
+
+var _ = Describe("An idle worker", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+		runs  chan *bullmq.Job
+		note  bullmq.Handler
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+		runs = make(chan *bullmq.Job, 100)
+		note = func(_ context.Context, job *bullmq.Job) (any, error) { runs <- job; return nil, nil }
+	})
+	add := func(queue *bullmq.Queue, options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "a", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	// A worker that isn't woken would look by itself after ten seconds only.
+	patient := func() *bullmq.WorkerOptions { return &bullmq.WorkerOptions{DrainDelay: 10 * time.Second, SkipStalledCheck: true} }
+
+	It("starts a job soon after it is added, a hundred times in a row", func() {
+		runWorker(name, note, patient())
+		resting(queue)
+		late := 0
+		for range 100 {
+			begun := time.Now()
+			job := add(queue, nil)
+			Eventually(runs).Should(Receive(HaveField("ID", job.ID)))
+			if time.Since(begun) > 100*time.Millisecond {
+				late++
+			}
+		}
+		Expect(late).To(BeNumerically("<=", 5))
+	})
+
+	It("starts jobs by their turn while it runs several at once", func() {
+		var mu sync.Mutex
+		started := map[string]bool{}
+		o := patient()
+		o.Concurrency = 8
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			started[job.ID] = true
+			return nil, nil
+		}, o)
+		// Adds that meet the end of other jobs: whatever comes first, none may be left lying.
+		var adders sync.WaitGroup
+		for range 4 {
+			adders.Go(func() {
+				defer GinkgoRecover()
+				for range 100 {
+					add(queue, nil)
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		adders.Wait()
+		Eventually(func() int { mu.Lock(); defer mu.Unlock(); return len(started) }, "2s").Should(Equal(400))
+	})
+
+	DescribeTable("is woken", func(arrange func() (wake func(), id string)) {
+		wake, id := arrange()
+		runWorker(name, note, patient())
+		resting(queue)
+		begun := time.Now()
+		wake()
+		Eventually(runs, "2s").Should(Receive(HaveField("ID", id)))
+		Expect(time.Since(begun)).To(BeNumerically("<", time.Second))
+	},
+		Entry("by a job", func() (func(), string) { return func() { add(queue, nil) }, "1" }),
+		Entry("by a job that is to go first", func() (func(), string) { return func() { add(queue, &bullmq.JobOptions{LIFO: true}) }, "1" }),
+		Entry("by a job with a priority", func() (func(), string) { return func() { add(queue, &bullmq.JobOptions{Priority: 3}) }, "1" }),
+		Entry("by a bulk", func() (func(), string) {
+			return func() {
+				_, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}})
+				Expect(err).NotTo(HaveOccurred())
+			}, "1"
+		}),
+		Entry("when a delayed job is due", func() (func(), string) {
+			return func() { add(queue, &bullmq.JobOptions{Delay: 50 * time.Millisecond}) }, "1"
+		}),
+		Entry("when a delayed job with a priority is due", func() (func(), string) {
+			return func() { add(queue, &bullmq.JobOptions{Delay: 50 * time.Millisecond, Priority: 2}) }, "1"
+		}),
+		Entry("when a delayed job is promoted", func() (func(), string) {
+			job := add(queue, &bullmq.JobOptions{Delay: time.Minute})
+			return func() { Expect(job.Promote(ctx)).To(Succeed()) }, job.ID
+		}),
+		Entry("when a delayed job with a priority is promoted", func() (func(), string) {
+			job := add(queue, &bullmq.JobOptions{Delay: time.Minute, Priority: 2})
+			return func() { Expect(job.Promote(ctx)).To(Succeed()) }, job.ID
+		}),
+		Entry("when all delayed jobs are promoted", func() (func(), string) {
+			job := add(queue, &bullmq.JobOptions{Delay: time.Minute})
+			return func() { Expect(queue.PromoteJobs(ctx, 0)).To(Succeed()) }, job.ID
+		}),
+		Entry("when a delayed job is given less delay", func() (func(), string) {
+			job := add(queue, &bullmq.JobOptions{Delay: time.Minute})
+			return func() { Expect(job.ChangeDelay(ctx, 50*time.Millisecond)).To(Succeed()) }, job.ID
+		}),
+		Entry("when a failed job is retried", func() (func(), string) {
+			job := failed(ctx, queue)
+			return func() { Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed()) }, job.ID
+		}),
+		Entry("when all failed jobs are retried", func() (func(), string) {
+			job := failed(ctx, queue)
+			return func() { Expect(queue.RetryJobs(ctx, nil)).To(Succeed()) }, job.ID
+		}),
+		Entry("when the queue is resumed", func() (func(), string) {
+			Expect(queue.Pause(ctx)).To(Succeed())
+			job := add(queue, nil)
+			return func() { Expect(queue.Resume(ctx)).To(Succeed()) }, job.ID
+		}),
+		Entry("when the queue is resumed and a delayed job is next", func() (func(), string) {
+			Expect(queue.Pause(ctx)).To(Succeed())
+			job := add(queue, &bullmq.JobOptions{Delay: 400 * time.Millisecond})
+			return func() { Expect(queue.Resume(ctx)).To(Succeed()) }, job.ID
+		}),
+		Entry("when another gives a job back", func() (func(), string) {
+			job := add(queue, nil)
+			other := newWorker(name, nil, nil)
+			taken, err := other.GetNextJob(ctx, "other", 0)
+			Expect(err).NotTo(HaveOccurred())
+			return func() { Expect(taken.MoveToWait(ctx, "other")).To(Succeed()) }, job.ID
+		}),
+		Entry("when another fails a job that has attempts left", func() (func(), string) {
+			job := add(queue, &bullmq.JobOptions{Attempts: 2})
+			other := newWorker(name, nil, nil)
+			taken, err := other.GetNextJob(ctx, "other", 0)
+			Expect(err).NotTo(HaveOccurred())
+			return func() {
+				_, err := other.Fail(ctx, taken, "other", context.Canceled, false)
+				Expect(err).NotTo(HaveOccurred())
+			}, job.ID
+		}),
+		Entry("when another's job is found to have stalled", func() (func(), string) {
+			job := add(queue, nil)
+			other := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: 20 * time.Millisecond, StalledInterval: 20 * time.Millisecond})
+			_, err := other.GetNextJob(ctx, "other", 0)
+			Expect(err).NotTo(HaveOccurred())
+			return func() {
+				Eventually(func() ([]string, error) { return other.CheckStalled(ctx) }).Should(Equal([]string{job.ID}))
+			}, job.ID
+		}),
+		Entry("when the last child of a parent, in another queue, has ended", func() (func(), string) {
+			// The parent is an ordinary job, which parks itself until its child is done.
+			parent := add(queue, nil)
+			other := newWorker(name, nil, nil)
+			taken, err := other.GetNextJob(ctx, "other", 0)
+			Expect(err).NotTo(HaveOccurred())
+			children := newQueue(newQueueName(), nil)
+			child := add(children, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + name}})
+			Expect(taken.MoveToWaitingChildren(ctx, "other")).To(BeTrue())
+			return func() {
+				runWorker(children.Name(), nothing, nil)
+				Eventually(state(children, child.ID)).Should(Equal(bullmq.Completed))
+			}, parent.ID
+		}),
+	)
+
+	It("finds a job whose wake-up is lost within its DrainDelay, beside a far-off delayed one too", func() {
+		o := patient()
+		o.DrainDelay = 300 * time.Millisecond
+		runWorker(name, note, o)
+		add(queue, &bullmq.JobOptions{Delay: time.Hour})
+		resting(queue)
+		// What a producer that knows no markers would write.
+		Expect(do("HSET", key(name, "lost"), "name", "a", "data", "{}", "opts", "{}", "timestamp", "1", "delay", "0", "priority", "0").Error()).To(Succeed())
+		Expect(do("LPUSH", key(name, "wait"), "lost").Error()).To(Succeed())
+		Eventually(runs, "2s").Should(Receive(HaveField("ID", "lost")))
+	})
+
+	It("finds a delayed job that is overdue, and whose wake-up is lost, within its DrainDelay", func() {
+		o := patient()
+		o.DrainDelay = 300 * time.Millisecond
+		runWorker(name, note, o)
+		resting(queue)
+		due := time.Now().Add(-time.Second).UnixMilli() * 4096
+		Expect(do("HSET", key(name, "lost"), "name", "a", "data", "{}", "opts", "{}", "timestamp", "1", "delay", "5", "priority", "0").Error()).To(Succeed())
+		Expect(do("ZADD", key(name, "delayed"), strconv.FormatInt(due, 10), "lost").Error()).To(Succeed())
+		Eventually(runs, "2s").Should(Receive(HaveField("ID", "lost")))
+	})
+
+	DescribeTable("asks Redis for next to nothing", func(before func()) {
+		before()
+		o := &bullmq.WorkerOptions{Concurrency: 10, Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}}
+		runWorker(name, note, o)
+		resting(queue)
+		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		time.Sleep(1500 * time.Millisecond)
+		calls := commandCalls()
+		Expect(calls["bzpopmin"]+calls["evalsha"]+calls["eval"]+calls["client|unblock"]).To(BeNumerically("<=", 2), fmt.Sprint(calls))
+	},
+		Entry("beside nothing at all", func() {}),
+		Entry("beside far-off delayed jobs", func() {
+			for i := range 20 {
+				add(queue, &bullmq.JobOptions{Delay: time.Minute + time.Duration(i)*time.Second})
+			}
+		}),
+		Entry("while the queue is paused, with jobs that wait and jobs that are due", func() {
+			Expect(queue.Pause(ctx)).To(Succeed())
+			add(queue, nil)
+			add(queue, &bullmq.JobOptions{Delay: time.Millisecond})
+		}),
+		Entry("while the queue's concurrency is taken by others", func() {
+			Expect(queue.SetGlobalConcurrency(ctx, 1)).To(Succeed())
+			add(queue, nil)
+			other := newWorker(name, nil, nil)
+			_, err := other.GetNextJob(ctx, "other", 0)
+			Expect(err).NotTo(HaveOccurred())
+			add(queue, nil)
+		}),
+	)
+
+	It("takes one look for each job that another worker was faster with, and rests again", func() {
+		for range 3 {
+			runWorker(name, note, patient())
+		}
+		resting(queue)
+		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		for range 20 {
+			add(queue, nil)
+			Eventually(runs).Should(Receive())
+		}
+		resting(queue)
+		calls := commandCalls()
+		// Each job: an add, a take, an end, and a wake-up that is passed on and leads to one look more.
+		Expect(calls["evalsha"]).To(BeNumerically("<=", 20*8), fmt.Sprint(calls))
+		time.Sleep(500 * time.Millisecond)
+		Expect(commandCalls()["evalsha"]).To(Equal(calls["evalsha"]), "they must not wake each other for ever")
+	})
+
+	Describe("where the server forbids commands", func() {
+		serve := func(rule string) (*bullmq.Queue, bullmq.Connection) {
+			GinkgoHelper()
+			server, err := redisserver.Start(redisserver.Options{ACL: []string{"worker on >secret ~bull:* +@all " + rule}})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(server.Close)
+			return newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())}),
+				bullmq.URL("redis://worker:secret@" + server.Addr())
+		}
+
+		DescribeTable("works all the same", func(rule string) {
+			queue, limited := serve(rule)
+			o := patient()
+			o.Connection = limited
+			var faults atomic.Int64
+			o.Events.Error = func(error) { faults.Add(1) }
+			_, stop, ended := startWorker(name, note, o)
+			time.Sleep(100 * time.Millisecond) // nobody can see when it rests
+			add(queue, nil)
+			Eventually(runs, "2s").Should(Receive())
+			var late []time.Duration
+			for range 5 {
+				add(queue, &bullmq.JobOptions{Delay: 150 * time.Millisecond})
+				var job *bullmq.Job
+				Eventually(runs).Should(Receive(&job))
+				late = append(late, time.Since(job.Timestamp.Add(150*time.Millisecond)))
+			}
+			slices.Sort(late)
+			Expect(late[2]).To(BeNumerically("<", 50*time.Millisecond), fmt.Sprint(late))
+			Expect(faults.Load()).To(BeZero())
+			stop()
+			Eventually(ended).Should(Receive(BeNil()))
+		},
+			Entry("without CLIENT", "-client"),
+			Entry("without CLIENT UNBLOCK alone", "-client|unblock"),
+			Entry("without INFO and CONFIG", "-info -config"),
+		)
+
+		It("says that it can't wait, and looks now and then, without BZPOPMIN", func() {
+			queue, limited := serve("-bzpopmin")
+			o := patient()
+			o.Connection = limited
+			var faults atomic.Int64
+			o.Events.Error = func(err error) {
+				if _, refused := rueidis.IsRedisErr(err); refused {
+					faults.Add(1)
+				}
+			}
+			_, stop, ended := startWorker(name, note, o)
+			time.Sleep(2 * time.Second)
+			Expect(faults.Load()).To(And(BeNumerically(">=", 1), BeNumerically("<=", 15)))
+			add(queue, nil)
+			Eventually(runs, "3s").Should(Receive())
+			stop()
+			Eventually(ended).Should(Receive(BeNil()))
+		})
+	})
+})
+
+// failed is a job that has failed.
+func failed(ctx context.Context, queue *bullmq.Queue) *bullmq.Job {
+	GinkgoHelper()
+	job, err := queue.Add(ctx, "a", nil, nil)
+	Expect(err).NotTo(HaveOccurred())
+	worker := newWorker(queue.Name(), nil, nil)
+	taken, err := worker.GetNextJob(ctx, "once", 0)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = worker.Fail(ctx, taken, "once", context.Canceled, false)
+	Expect(err).NotTo(HaveOccurred())
+	return job
+}
+
+// commandCalls is how often each command has been called, by its name.
+func commandCalls() map[string]int {
+	GinkgoHelper()
+	info, err := do("INFO", "commandstats").ToString()
+	Expect(err).NotTo(HaveOccurred())
+	calls := map[string]int{}
+	for line := range strings.Lines(info) {
+		name, stats, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
+		var n int
+		if _, err := fmt.Sscanf(stats, "calls=%d", &n); err == nil {
+			calls[name] = n
+		}
+	}
+	return calls
+}
