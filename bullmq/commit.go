@@ -74,16 +74,22 @@ func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
 	if res.err != nil && errors.Is(context.Cause(ctx), ErrShutdown) && !speaksForItself(res.err) {
 		return decision{action: giveBack}
 	}
+	d, err := w.judge(job, res.err)
+	if err != nil {
+		res.err = fmt.Errorf("%w (and it can't be tried again: %w)", res.err, err)
+	}
+	return d
+}
+
+// judge asks the worker's policy, parts of which are the user's.
+func (w *Worker) judge(job *Job, reason error) (decision, error) {
 	policy := retryPolicy{
 		maxStarted: w.o.MaxStartedAttempts, strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(),
 	}
 	d := decision{action: fail}
 	err := errors.New("the worker's Classify or BackoffStrategy panicked")
-	w.guard("Classify or BackoffStrategy", func() { d, err = policy.decide(job, res.err) })
-	if err != nil {
-		res.err = fmt.Errorf("%w (and it can't be tried again: %w)", res.err, err)
-	}
-	return d
+	w.guard("Classify or BackoffStrategy", func() { d, err = policy.decide(job, reason) })
+	return d, err
 }
 
 // speaksForItself says whether a handler's error tells what becomes of the job,

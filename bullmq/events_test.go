@@ -271,28 +271,36 @@ var _ = Describe("Events of a queue", func() {
 		It("are neither lost nor repeated when connections are cut", func() {
 			proxy, link := proxied()
 			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
-			const total = 300
-			go func() {
-				for n := range total {
-					do("XADD", key(name, "events"), "*", "event", "waiting", "jobId", strconv.Itoa(n))
-					if n%60 == 30 {
+			const rounds, each = 5, 60
+			written := 0
+			// writeRound cuts the connections before and amidst the events that it writes.
+			writeRound := func() {
+				for range each {
+					if written%(each/2) == 0 {
 						proxy.CutAll()
 					}
+					say("event", "waiting", "jobId", strconv.Itoa(written))
+					written++
 				}
-			}()
+			}
+			writeRound()
 			var seen []string
 			for event, err := range reader.All(ctx) {
 				if err != nil {
 					continue
 				}
-				if seen = append(seen, event.JobID); len(seen) == total {
+				if seen = append(seen, event.JobID); len(seen) == rounds*each {
 					break
 				}
+				if len(seen) == written {
+					writeRound()
+				}
 			}
-			for n := range total {
+			Expect(seen).To(HaveLen(rounds * each))
+			for n := range seen {
 				Expect(seen[n]).To(Equal(strconv.Itoa(n)))
 			}
-			Expect(proxy.Accepted()).To(BeNumerically(">", 4))
+			Expect(proxy.Accepted()).To(BeNumerically(">", rounds))
 		})
 
 		It("are told to be out of reach, and go on when they can be read again", func() {

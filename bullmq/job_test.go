@@ -407,6 +407,15 @@ var _ = Describe("A job in Redis", func() {
 			Expect(hash(job.Key())).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
 		})
 
+		It("forgets only what it is asked to", func() {
+			job := run(nil, errors.New("boom"))
+			Expect(job.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsStarted: true})).To(Succeed())
+			Expect(hash(job.Key())).To(And(HaveKeyWithValue("atm", "1"), Not(HaveKey("ats"))))
+			again := run(&bullmq.JobOptions{LIFO: true}, errors.New("boom"))
+			Expect(again.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
+			Expect(hash(again.Key())).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("atm"))))
+		})
+
 		It("goes back to its priority", func() {
 			Expect(run(&bullmq.JobOptions{Priority: 3}, errors.New("boom")).Retry(ctx, bullmq.Failed, nil)).To(Succeed())
 			Expect(zset(key(name, "prioritized"))).To(Equal([]string{"1"}))

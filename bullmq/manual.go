@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
@@ -14,12 +13,16 @@ import (
 // when there is none, after waiting for at most wait. The token becomes the
 // lock's; make one for each job, never "0", and renew the lock with
 // Job.ExtendLock before LockDuration is over. A job with a DeferredFailure is
-// to be failed with it and not run. Call CheckStalled from time to time
-// (BullMQ: getNextJob).
+// to be failed with it and not run. Call CheckStalled from time to time: it also
+// finds a job that was taken at the very moment when ctx ended (BullMQ:
+// getNextJob).
 func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duration) (*Job, error) {
 	if token == "" || token == "0" {
 		return nil, errors.New(`bullmq: a lock token must be neither empty nor "0", which would own every lock`)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(w.closed, func() { cancel(ErrClosed) })()
 	end := time.Now().Add(wait)
 	var marker *markerWatch
 	defer func() {
@@ -29,6 +32,12 @@ func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duratio
 	}()
 	for {
 		taken, err := w.core.store.Take(ctx, w.core.nowMs(), w.takeAs(token))
+		if mayHaveRun(err) {
+			// The answer was lost: a job that came with it is still to be had.
+			if _, found, unknown := w.core.store.FindTaken(ctx, token, ""); unknown == nil && found.JobID != "" {
+				taken, err = found, nil
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -94,10 +103,7 @@ func (w *Worker) Fail(ctx context.Context, job *Job, token string, reason error,
 	if reason == nil {
 		reason = errors.New("")
 	}
-	policy := retryPolicy{
-		maxStarted: w.o.MaxStartedAttempts, strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(),
-	}
-	d, err := policy.decide(job, reason)
+	d, err := w.judge(job, reason)
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: job %s was left as it is: %w", job.ID, err)
 	}

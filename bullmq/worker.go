@@ -34,7 +34,8 @@ type WorkerOptions struct {
 	// unless given.
 	Prefix string
 	// Name is shown beside the jobs it ran (field pb) and in the list of
-	// workers.
+	// workers. Redis lists no name with spaces, or of others than ASCII
+	// characters: such a worker runs, and can't be seen.
 	Name string
 	// Concurrency is how many jobs run at once; 1 unless given.
 	Concurrency int
@@ -122,6 +123,8 @@ type Worker struct {
 	started bool
 	stop    context.CancelFunc
 	ended   chan struct{}
+	closed  context.Context // for those who wait for a job by hand
+	close   context.CancelFunc
 	tokens  int
 
 	lastFault time.Time
@@ -146,6 +149,7 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 		c.log = c.log.With().Str("worker", o.Name).Logger()
 	}
 	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), ended: make(chan struct{})}
+	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
 	return w, nil
 }
@@ -238,6 +242,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		p.cancel()
 	}
 	// A call to which Redis doesn't answer ends with its connection.
+	w.close()
 	w.core.link.close()
 	for _, p := range parts {
 		p.join()
@@ -257,6 +262,7 @@ func (w *Worker) Close() error {
 	w.mu.Unlock()
 	if !running {
 		close(w.ended)
+		w.close()
 		w.core.link.close()
 		return nil
 	}

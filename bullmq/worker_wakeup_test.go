@@ -55,7 +55,9 @@ var _ = Describe("An idle worker", func() {
 		return job
 	}
 	// A worker that isn't woken would look by itself after ten seconds only.
-	patient := func() *bullmq.WorkerOptions { return &bullmq.WorkerOptions{DrainDelay: 10 * time.Second, SkipStalledCheck: true} }
+	patient := func() *bullmq.WorkerOptions {
+		return &bullmq.WorkerOptions{DrainDelay: 10 * time.Second, SkipStalledCheck: true}
+	}
 
 	It("starts a job soon after it is added, a hundred times in a row", func() {
 		runWorker(name, note, patient())

@@ -9,6 +9,7 @@ import (
 )
 
 var (
+	addPlainJob       = load("addPlainJob")
 	addStandardJob    = load("addStandardJob")
 	addDelayedJob     = load("addDelayedJob")
 	addPrioritizedJob = load("addPrioritizedJob")
@@ -58,12 +59,22 @@ func (a Add) command() *command {
 		return addPrioritizedJob
 	case Parent:
 		return addParentJob
-	default:
-		return addStandardJob
 	}
+	if a.plain() {
+		return addPlainJob
+	}
+	return addStandardJob
+}
+
+// plain says whether the job needs nothing but a place in line.
+func (a Add) plain() bool {
+	return a.Kind == Standard && a.ID == "" && a.ParentKey == "" && a.Scheduler == "" && a.DedupID == ""
 }
 
 func (a Add) args(base string) []string {
+	if a.plain() {
+		return []string{base, a.Name, a.Data, a.Opts, a.Timestamp, a.Delay, a.Priority, flag(a.LIFO)}
+	}
 	ttl := ""
 	if a.DedupTTL > 0 {
 		ttl = decimal(a.DedupTTL)

@@ -61,7 +61,7 @@ func compose(name string) *command {
 				c.keys = append(c.keys, key)
 			}
 		}
-		bodies = append(bodies, f.body)
+		bodies = append(bodies, f.body+"\n")
 	}
 	use(own)
 
@@ -80,7 +80,7 @@ func compose(name string) *command {
 	if c.rest {
 		fmt.Fprintf(&text, "local rest = %d\n", len(c.args)+1)
 	}
-	text.WriteString(strings.Join(bodies, "\n"))
+	text.WriteString(prune(bodies[:len(bodies)-1], bodies[len(bodies)-1]))
 	c.text = text.String()
 	sum := sha1.Sum([]byte(c.text)) // Redis names scripts by it
 	c.sha = hex.EncodeToString(sum[:])

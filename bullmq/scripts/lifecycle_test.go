@@ -210,6 +210,9 @@ func live(f *fixture) {
 	again := once
 	again.ID = "again"
 	Expect(f.Add(f.ctx, again)).To(Equal("once"))
+	numbered, err := f.Add(f.ctx, job(Standard, ""))
+	ok(err)
+	Expect(numbered).To(MatchRegexp(`^\d+$`))
 	Expect(f.RemoveDedup(f.ctx, "d", "once")).To(BeTrue())
 
 	// A scheduler.

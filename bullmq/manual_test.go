@@ -1,0 +1,237 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A job taken by hand", func() {
+	var (
+		name   string
+		queue  *bullmq.Queue
+		worker *bullmq.Worker
+		ctx    context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+		worker = newWorker(name, nil, &bullmq.WorkerOptions{Name: "by-hand", LockDuration: 5 * time.Second})
+	})
+	add := func(options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "a", map[string]int{"n": 1}, options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	take := func(token string) *bullmq.Job {
+		GinkgoHelper()
+		job, err := worker.GetNextJob(ctx, token, 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job).NotTo(BeNil())
+		return job
+	}
+
+	It("is active, under its token's lock and the worker's name", func() {
+		added := add(nil)
+		job := take("mine")
+		Expect(job.ID).To(Equal(added.ID))
+		Expect(string(job.Data)).To(Equal(`{"n":1}`))
+		Expect(job.Token()).To(Equal("mine"))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(text(key(name, job.ID+":lock"))).To(Equal("mine"))
+		Expect(do("PTTL", key(name, job.ID+":lock")).AsInt64()).To(And(BeNumerically(">", 4000), BeNumerically("<=", 5000)))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("pb", "by-hand"), HaveKeyWithValue("ats", "1"), HaveKey("processedOn")))
+	})
+
+	It("is completed with its value, and the next one comes along when asked for", func() {
+		add(nil)
+		add(nil)
+		job := take("mine")
+		next, err := worker.Complete(ctx, job, "mine", map[string]string{"colour": "red"}, true)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(next.ID).To(Equal("2"))
+		Expect(text(key(name, "2:lock"))).To(Equal("mine"))
+		Expect(hash(key(name, "1"))).To(HaveKeyWithValue("returnvalue", `{"colour":"red"}`))
+		next, err = worker.Complete(ctx, next, "mine", nil, true)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(next).To(BeNil())
+	})
+
+	It("is left as it is by a value that JSON can't hold", func() {
+		add(nil)
+		job := take("mine")
+		_, err := worker.Complete(ctx, job, "mine", func() {}, false)
+		Expect(err).To(MatchError(ContainSubstring("can't be written as JSON")))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(text(key(name, job.ID+":lock"))).To(Equal("mine"))
+	})
+
+	It("that fails is tried again as its options say, then fails for good", func() {
+		add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(30 * time.Millisecond)})
+		fail := func(token string) {
+			GinkgoHelper()
+			job, err := worker.GetNextJob(ctx, token, 2*time.Second)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job).NotTo(BeNil(), "it waits for what is delayed")
+			_, err = worker.Fail(ctx, job, token, errors.New("boom"), false)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		fail("t:1")
+		Expect(state(queue, "1")()).To(Equal(bullmq.Delayed))
+		fail("t:2")
+		fail("t:3")
+		Expect(state(queue, "1")()).To(Equal(bullmq.Failed))
+		Expect(hash(key(name, "1"))).To(And(HaveKeyWithValue("atm", "3"), HaveKeyWithValue("failedReason", "boom")))
+		Expect(events(name)).To(ContainElement("retries-exhausted jobId=1 attemptsMade=3"))
+	})
+
+	It("that fails brings the next one along when asked for", func() {
+		add(nil)
+		add(nil)
+		next, err := worker.Fail(ctx, take("mine"), "mine", bullmq.Unrecoverable(errors.New("boom")), true)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(next.ID).To(Equal("2"))
+		Expect(next.Token()).To(Equal("mine"))
+	})
+
+	It("that fails for no reason fails all the same", func() {
+		add(nil)
+		_, err := worker.Fail(ctx, take("mine"), "mine", nil, false)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state(queue, "1")()).To(Equal(bullmq.Failed))
+	})
+
+	It("keeps its lock for as long as its token asks, alone or with others", func() {
+		add(nil)
+		add(nil)
+		one, two := take("t:1"), take("t:2")
+		ttl := func(job *bullmq.Job) int64 {
+			ms, err := do("PTTL", key(name, job.ID+":lock")).AsInt64()
+			Expect(err).NotTo(HaveOccurred())
+			return ms
+		}
+		Expect(one.ExtendLock(ctx, "t:1", time.Minute)).To(BeTrue())
+		Expect(ttl(one)).To(BeNumerically(">", 50000))
+		Expect(one.ExtendLock(ctx, "t:2", time.Hour)).To(BeFalse())
+		Expect(ttl(one)).To(BeNumerically("<=", 60000))
+
+		Expect(do("DEL", key(name, one.ID+":lock")).Error()).To(Succeed())
+		Expect(worker.ExtendLocks(ctx, []*bullmq.Job{one, two}, []string{"t:1", "t:2"}, time.Minute)).To(Equal([]string{one.ID}))
+		Expect(ttl(two)).To(BeNumerically(">", 50000))
+		_, err := worker.ExtendLocks(ctx, []*bullmq.Job{one, two}, []string{"t:1"}, time.Minute)
+		Expect(err).To(HaveOccurred())
+	})
+
+	It("is put off to a time, at no attempt, and comes again then", func() {
+		add(nil)
+		job := take("t:1")
+		Expect(job.MoveToDelayed(ctx, time.Now().Add(100*time.Millisecond), "other")).To(MatchError(bullmq.ErrLockMismatch))
+		begun := time.Now()
+		Expect(job.MoveToDelayed(ctx, begun.Add(100*time.Millisecond), "t:1")).To(Succeed())
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		again, err := worker.GetNextJob(ctx, "t:2", 5*time.Second)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(again.ID).To(Equal(job.ID))
+		Expect(again.AttemptsMade).To(BeZero())
+		Expect(time.Since(begun)).To(And(BeNumerically(">=", 99*time.Millisecond), BeNumerically("<", time.Second)))
+	})
+
+	It("that stalled too often says that it is to be failed", func() {
+		add(nil)
+		Expect(do("HSET", key(name, "1"), "defa", "job stalled more than allowable limit").Error()).To(Succeed())
+		job := take("mine")
+		Expect(job.DeferredFailure).To(Equal("job stalled more than allowable limit"))
+		_, err := worker.Fail(ctx, job, "mine", bullmq.Unrecoverable(errors.New(job.DeferredFailure)), false)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(hash(key(name, "1"))).NotTo(HaveKey("defa"))
+	})
+
+	It("comes when the limit lets it, and when the queue is resumed", func() {
+		worker = newWorker(name, nil, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 1, Duration: 300 * time.Millisecond}})
+		add(nil)
+		add(nil)
+		take("t:1")
+		begun := time.Now()
+		job, err := worker.GetNextJob(ctx, "t:2", 5*time.Second)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.ID).To(Equal("2"))
+		Expect(time.Since(begun)).To(And(BeNumerically(">", 150*time.Millisecond), BeNumerically("<", 2*time.Second)))
+
+		Expect(queue.Pause(ctx)).To(Succeed())
+		add(nil)
+		got := make(chan *bullmq.Job, 1)
+		go func() {
+			defer GinkgoRecover()
+			job, err := worker.GetNextJob(ctx, "t:3", 10*time.Second)
+			Expect(err).NotTo(HaveOccurred())
+			got <- job
+		}()
+		resting(queue)
+		Expect(queue.Resume(ctx)).To(Succeed())
+		Eventually(got, "2s").Should(Receive(HaveField("ID", "3")))
+	})
+
+	It("goes to one of many that wait, and each of them gets its own", func() {
+		const many = 8
+		got := make(chan string, many)
+		var waiting sync.WaitGroup
+		for i := range many {
+			waiting.Go(func() {
+				defer GinkgoRecover()
+				token := fmt.Sprint("t:", i)
+				job, err := worker.GetNextJob(ctx, token, 10*time.Second)
+				Expect(err).NotTo(HaveOccurred())
+				got <- job.ID
+				_, err = worker.Complete(ctx, job, token, nil, false)
+				Expect(err).NotTo(HaveOccurred())
+			})
+		}
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(many))
+		for range many {
+			add(nil)
+		}
+		waiting.Wait()
+		close(got)
+		ids := map[string]bool{}
+		for id := range got {
+			ids[id] = true
+		}
+		Expect(ids).To(HaveLen(many))
+	})
+
+	It("is failed by hand, but not judged by a function that panics", func() {
+		worker = newWorker(name, nil, &bullmq.WorkerOptions{Classify: func(error, *bullmq.Job) bullmq.Verdict { panic("no idea") }})
+		add(&bullmq.JobOptions{Attempts: 2})
+		job := take("mine")
+		_, err := worker.Fail(ctx, job, "mine", errors.New("boom"), false)
+		Expect(err).To(MatchError(ContainSubstring("panicked")))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active), "left as it is")
+	})
+
+	It("is not to be had from a worker that is closed", func() {
+		Expect(worker.Close()).To(Succeed())
+		_, err := worker.GetNextJob(ctx, "mine", time.Second)
+		Expect(err).To(MatchError(bullmq.ErrClosed))
+		_, err = worker.CheckStalled(ctx)
+		Expect(err).To(MatchError(bullmq.ErrClosed))
+	})
+
+	It("ends a wait when the worker is closed", func() {
+		got := make(chan error, 1)
+		go func() {
+			_, err := worker.GetNextJob(ctx, "mine", 10*time.Second)
+			got <- err
+		}()
+		resting(queue)
+		Expect(worker.Close()).To(Succeed())
+		Eventually(got, "2s").Should(Receive(MatchError(bullmq.ErrClosed)))
+	})
+})

@@ -1,0 +1,311 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+var _ = Describe("A worker whose answers are lost", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		proxy *faultproxy.Proxy
+		via   bullmq.Connection
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+		proxy, via = link()
+		// The server has to know the scripts, or what is lost is its answer that it doesn't.
+		known := newQueue(newQueueName(), nil)
+		byHand := newWorker(known.Name(), nil, nil)
+		for _, backoff := range []*bullmq.Backoff{nil, bullmq.Fixed(time.Hour)} {
+			for attempts := range 3 {
+				_, err := known.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: attempts, Backoff: backoff})
+				Expect(err).NotTo(HaveOccurred())
+				job, err := byHand.GetNextJob(ctx, "t", 0)
+				Expect(err).NotTo(HaveOccurred())
+				if attempts == 0 {
+					_, err = byHand.Complete(ctx, job, "t", nil, false)
+				} else {
+					_, err = byHand.Fail(ctx, job, "t", errors.New("boom"), false)
+				}
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}
+	})
+	add := func(job string, options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		added, err := queue.Add(ctx, job, nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		return added
+	}
+	// outage follows the lost answer: Redis can't be asked for half a second.
+	outage := func(lost <-chan struct{}) {
+		GinkgoHelper()
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		Eventually(lost).Should(BeClosed())
+		proxy.CutAll()
+		time.Sleep(500 * time.Millisecond)
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+	}
+
+	It("runs the job of a lost take when an outage follows, without waiting for the stalled check", func() {
+		var runs atomic.Int64
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { runs.Add(1); return nil, nil },
+			&bullmq.WorkerOptions{Connection: via, Name: "the-one-that-takes"})
+		resting(queue)
+		lost := proxy.LoseReply("the-one-that-takes")
+		job := add("a", nil)
+		outage(lost)
+		Eventually(state(queue, job.ID), "3s").Should(Equal(bullmq.Completed))
+		Expect(runs.Load()).To(BeEquivalentTo(1))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
+	})
+
+	// losing runs a job whose end, with any of the given words in its command, loses its answer.
+	type told struct {
+		mu        sync.Mutex
+		completed int
+		failed    int
+		faults    []error
+		lost      int
+	}
+	losing := func(o bullmq.WorkerOptions, match string, then func(lost <-chan struct{}), handler bullmq.Handler) *told {
+		GinkgoHelper()
+		t := &told{}
+		count := func(n *int) { t.mu.Lock(); defer t.mu.Unlock(); *n++ }
+		o.Connection = via
+		o.Events = bullmq.WorkerEvents{
+			Completed: func(*bullmq.Job, any) { count(&t.completed) },
+			Failed:    func(*bullmq.Job, error) { count(&t.failed) },
+			LocksLost: func([]string) { count(&t.lost) },
+			Error:     func(err error) { t.mu.Lock(); defer t.mu.Unlock(); t.faults = append(t.faults, err) },
+		}
+		started, finish := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			once.Do(func() { close(started); <-finish })
+			return handler(ctx, job)
+		}, &o)
+		Eventually(started).Should(BeClosed())
+		lost := proxy.LoseReply(match)
+		close(finish)
+		then(lost)
+		return t
+	}
+	wait := func(lost <-chan struct{}) { GinkgoHelper(); Eventually(lost).Should(BeClosed()) }
+	quiet := func(t *told) {
+		GinkgoHelper()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		Expect(t.lost).To(BeZero())
+		for _, fault := range t.faults {
+			var refused *bullmq.Error
+			Expect(errors.As(fault, &refused)).To(BeFalse(), fault.Error())
+		}
+	}
+	fails := func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }
+
+	It("completes a job once when an outage follows, and tells of it once", func() {
+		job := add("a", nil)
+		t := losing(bullmq.WorkerOptions{}, "the end", outage, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
+		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.completed }).Should(Equal(1))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1")))
+		quiet(t)
+	})
+
+	It("completes a job once that removes itself", func() {
+		add("a", &bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll()})
+		t := losing(bullmq.WorkerOptions{}, "the end", wait, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
+		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.completed }).Should(Equal(1))
+		quiet(t)
+	})
+
+	It("fails a job once", func() {
+		job := add("a", nil)
+		t := losing(bullmq.WorkerOptions{}, "boom", wait, fails)
+		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed))
+		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
+		quiet(t)
+	})
+
+	It("sends a job back for another attempt once, though another worker is faster to take it", func() {
+		job := add("a", &bullmq.JobOptions{Attempts: 2})
+		other := newWorker(name, nil, nil)
+		var taken *bullmq.Job
+		t := losing(bullmq.WorkerOptions{}, "boom", func(lost <-chan struct{}) {
+			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+			wait(lost)
+			var err error
+			taken, err = other.GetNextJob(ctx, "other", time.Second)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(taken.ID).To(Equal(job.ID))
+			Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		}, fails)
+		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
+		Expect(taken.AttemptsMade).To(Equal(1))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(text(key(name, job.ID+":lock"))).To(Equal("other"))
+		quiet(t)
+	})
+
+	It("sends a job back to run later once", func() {
+		job := add("a", &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Fixed(time.Minute)})
+		t := losing(bullmq.WorkerOptions{}, "boom", wait, fails)
+		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
+		quiet(t)
+	})
+
+	It("sends a job back once that met a rate limit", func() {
+		job := add("a", nil)
+		t := losing(bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 5, Duration: time.Second}}, "set bull:"+name+":limiter", wait,
+			func(_ context.Context, job *bullmq.Job) (any, error) {
+				if job.AttemptsStarted == 1 {
+					return nil, bullmq.RateLimit(100 * time.Millisecond)
+				}
+				return nil, nil
+			})
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
+		quiet(t)
+	})
+
+	It("says that a job's end could not be written when its lock was lost before that", func() {
+		job := add("a", nil)
+		var once atomic.Bool
+		finish, started := make(chan struct{}), make(chan struct{})
+		faults := make(chan string, 20)
+		var completed atomic.Int64
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			if once.Swap(true) {
+				return nil, nil
+			}
+			close(started)
+			<-finish
+			return "the end", nil
+		}, &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true, Events: bullmq.WorkerEvents{
+			Error:     func(err error) { faults <- err.Error() },
+			Completed: func(*bullmq.Job, any) { completed.Add(1) },
+		}})
+		Eventually(started).Should(BeClosed())
+		lost := proxy.LoseCommand("the end")
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		close(finish)
+		Eventually(lost).Should(BeClosed())
+		Expect(do("SET", key(name, job.ID+":lock"), "another").Error()).To(Succeed())
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Eventually(faults).Should(Receive())
+		next := add("next", nil)
+		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Completed), "the slot is free again")
+		Expect(completed.Load()).To(BeEquivalentTo(1))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(text(key(name, job.ID+":lock"))).To(Equal("another"))
+	})
+
+	It("gives up the end of a job when the outage outlasts the lock, says so, and leaves the job to another", func() {
+		job := add("a", nil)
+		started, finish := make(chan struct{}), make(chan struct{})
+		faults := make(chan error, 100)
+		_, stop, ended := startWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			close(started)
+			<-finish
+			return "too late", nil
+		}, &bullmq.WorkerOptions{Connection: via, LockDuration: 400 * time.Millisecond, SkipStalledCheck: true,
+			Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }}})
+		Eventually(started).Should(BeClosed())
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		proxy.CutAll()
+		close(finish)
+		Eventually(faults).Should(Receive())
+		stop()
+		Eventually(ended).Should(Receive(BeNil()), "the slot is free once the lock is over")
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "in time", nil }, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond})
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("returnvalue", `"in time"`), HaveKeyWithValue("stc", "1")))
+	})
+
+	It("hands out by hand the job of a take whose answer is lost", func() {
+		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: via})
+		added := add("a", nil)
+		lost := proxy.LoseReply("by-hand")
+		job, err := worker.GetNextJob(ctx, "by-hand", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(lost).To(BeClosed())
+		Expect(job.ID).To(Equal(added.ID))
+	})
+
+	DescribeTable("loses no job and runs none twice on a link that", func(faults faultproxy.Faults) {
+		const jobs = 100
+		var mu sync.Mutex
+		runs := map[string]int{}
+		Expect(proxy.Set(faults)).To(Succeed())
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			runs[job.ID]++
+			return nil, nil
+		}, &bullmq.WorkerOptions{Connection: via, Concurrency: 5})
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() (int64, error) { c, err := queue.Counts(ctx, bullmq.Completed); return c[bullmq.Completed], err }, "10s").Should(BeEquivalentTo(jobs))
+		mu.Lock()
+		defer mu.Unlock()
+		Expect(runs).To(HaveLen(jobs))
+		for id, n := range runs {
+			Expect(n).To(Equal(1), "job "+id)
+		}
+	},
+		Entry("is slow", faultproxy.Faults{Delay: 20 * time.Millisecond}),
+		Entry("hands answers over in small pieces", faultproxy.Faults{Trickle: 7}),
+	)
+})
+
+var _ = Describe("A worker whose Redis hangs", func() {
+	It("goes on when it is back, and runs each job once", func() {
+		name, ctx := newQueueName(), specContext()
+		server, err := redisserver.Start(redisserver.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(server.Close)
+		own := bullmq.URL(server.URL())
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
+		var mu sync.Mutex
+		runs := map[string]int{}
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			runs[job.ID]++
+			time.Sleep(time.Millisecond)
+			return nil, nil
+		}, &bullmq.WorkerOptions{Connection: own, Concurrency: 3})
+		_, err = queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
+		Expect(err).NotTo(HaveOccurred())
+		for range 3 {
+			Expect(server.Freeze()).To(Succeed())
+			time.Sleep(300 * time.Millisecond)
+			Expect(server.Thaw()).To(Succeed())
+			time.Sleep(20 * time.Millisecond)
+		}
+		Eventually(func() (int64, error) { c, err := queue.Counts(ctx, bullmq.Completed); return c[bullmq.Completed], err }).Should(BeEquivalentTo(300))
+		mu.Lock()
+		defer mu.Unlock()
+		for id, n := range runs {
+			Expect(n).To(Equal(1), "job "+id)
+		}
+	})
+})

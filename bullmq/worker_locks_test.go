@@ -1,0 +1,167 @@
+package bullmq_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
+)
+
+var _ = Describe("The locks of a worker", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	addMany := func(n int) {
+		GinkgoHelper()
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, n))
+		Expect(err).NotTo(HaveOccurred())
+	}
+
+	It("are renewed in one call for all", func() {
+		const jobs = 20
+		addMany(jobs)
+		var running sync.WaitGroup
+		running.Add(jobs)
+		finish := make(chan struct{})
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { running.Done(); <-finish; return nil, nil },
+			&bullmq.WorkerOptions{Concurrency: jobs, LockDuration: 400 * time.Millisecond, SkipStalledCheck: true})
+		running.Wait()
+		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		time.Sleep(time.Second)
+		calls := commandCalls()
+		Expect(calls["evalsha"]+calls["eval"]).To(And(BeNumerically(">=", 3), BeNumerically("<=", 15)), fmt.Sprint(calls))
+		for i := range jobs {
+			Expect(do("EXISTS", key(name, fmt.Sprint(i+1, ":lock"))).AsInt64()).To(BeEquivalentTo(1))
+		}
+		close(finish)
+		Eventually(func() (int64, error) { c, err := queue.Counts(ctx, bullmq.Completed); return c[bullmq.Completed], err }).Should(BeEquivalentTo(jobs))
+	})
+
+	It("are left to themselves where renewal is not wanted, and the job can still end", func() {
+		addMany(1)
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { time.Sleep(300 * time.Millisecond); return nil, nil },
+			&bullmq.WorkerOptions{LockDuration: 400 * time.Millisecond, LockRenewTime: 50 * time.Millisecond, SkipLockRenewal: true})
+		Eventually(func() (int64, error) { return do("PTTL", key(name, "1:lock")).AsInt64() }).Should(And(BeNumerically(">", 0), BeNumerically("<", 250)))
+		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
+	})
+
+	It("stand for one chain of jobs each: no two tokens are alike, and each begins with the worker's own id", func() {
+		addMany(6)
+		var mu sync.Mutex
+		tokens := map[string]int{}
+		var running sync.WaitGroup
+		running.Add(3)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			mu.Lock()
+			tokens[job.Token()]++
+			first := len(tokens) <= 3 && tokens[job.Token()] == 1
+			mu.Unlock()
+			if first {
+				running.Done()
+				running.Wait()
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 3})
+		Eventually(func() (int64, error) { c, err := queue.Counts(ctx, bullmq.Completed); return c[bullmq.Completed], err }).Should(BeEquivalentTo(6))
+		mu.Lock()
+		defer mu.Unlock()
+		Expect(len(tokens)).To(BeNumerically(">=", 3))
+		for token := range tokens {
+			Expect(token).To(MatchRegexp(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+$`))
+		}
+	})
+
+	It("that one job has lost leave the others alone", func() {
+		addMany(5)
+		var running sync.WaitGroup
+		running.Add(5)
+		causes := make(chan string, 5)
+		finish := make(chan struct{})
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			running.Done()
+			select {
+			case <-ctx.Done():
+				causes <- job.ID + " " + context.Cause(ctx).Error()
+			case <-finish:
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 5, LockDuration: 200 * time.Millisecond, SkipStalledCheck: true})
+		running.Wait()
+		Expect(do("DEL", key(name, "3:lock")).Error()).To(Succeed())
+		Eventually(causes).Should(Receive(Equal("3 " + bullmq.ErrLockLost.Error())))
+		Consistently(causes, "300ms").ShouldNot(Receive())
+		close(finish)
+		Eventually(func() (int64, error) { c, err := queue.Counts(ctx, bullmq.Completed); return c[bullmq.Completed], err }).Should(BeEquivalentTo(4))
+	})
+
+	DescribeTable("are over when their time is, and the handlers hear of it then, though Redis", func(faults faultproxy.Faults) {
+		proxy, via := link()
+		addMany(1)
+		cause := make(chan error, 1)
+		lost := make(chan []string, 1)
+		started := make(chan struct{})
+		runWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			close(started)
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+			return nil, nil
+		}, &bullmq.WorkerOptions{Connection: via, LockDuration: 800 * time.Millisecond, SkipStalledCheck: true, ShutdownTimeout: time.Second,
+			Events: bullmq.WorkerEvents{LocksLost: func(ids []string) { lost <- ids }}})
+		Eventually(started).Should(BeClosed())
+		Expect(proxy.Set(faults)).To(Succeed())
+		if faults.Refuse {
+			proxy.CutAll()
+		}
+		begun := time.Now()
+		Eventually(cause).Should(Receive(MatchError(bullmq.ErrLockLost)))
+		Expect(time.Since(begun)).To(And(BeNumerically(">", 300*time.Millisecond), BeNumerically("<", 1300*time.Millisecond)))
+		Eventually(lost).Should(Receive(Equal([]string{"1"})))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+	},
+		Entry("falls silent", faultproxy.Faults{BlackHole: true}),
+		Entry("can't be reached", faultproxy.Faults{Refuse: true}),
+		Entry("answers nothing", faultproxy.Faults{SwallowReplies: true}),
+	)
+
+	It("survive an outage that ends a moment before their time is over", func() {
+		proxy, via := link()
+		addMany(1)
+		var lost atomic.Int64
+		started, finish := make(chan struct{}), make(chan struct{})
+		ended := make(chan error, 1)
+		runWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			close(started)
+			<-finish
+			ended <- ctx.Err()
+			return nil, nil
+		}, &bullmq.WorkerOptions{Connection: via, LockDuration: 3 * time.Second, SkipStalledCheck: true,
+			Events: bullmq.WorkerEvents{LocksLost: func([]string) { lost.Add(1) }}})
+		Eventually(started).Should(BeClosed())
+		// The rhythm of renewals alone, 0.75 s, would meet the outage at 2.25 s and the end at 3 s.
+		Eventually(func() (int64, error) { return do("PTTL", key(name, "1:lock")).AsInt64() }, "2s").Should(BeNumerically("<", 2500))
+		left, err := do("PTTL", key(name, "1:lock")).AsInt64()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		proxy.CutAll()
+		time.Sleep(time.Duration(left)*time.Millisecond - 700*time.Millisecond)
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Eventually(func() (int64, error) { return do("PTTL", key(name, "1:lock")).AsInt64() }).Should(BeNumerically(">", 2000))
+		close(finish)
+		Eventually(ended).Should(Receive(BeNil()))
+		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
+		Expect(lost.Load()).To(BeZero())
+	})
+})

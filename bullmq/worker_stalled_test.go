@@ -1,0 +1,100 @@
+package bullmq_test
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A job whose worker is gone", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	abandon := func(options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "a", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
+		taken, err := dead.GetNextJob(ctx, "dead", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(taken.ID).To(Equal(job.ID))
+		return job
+	}
+
+	It("is taken up by another, which tells of it", func() {
+		job := abandon(nil)
+		told := make(chan string, 5)
+		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond,
+			Events: bullmq.WorkerEvents{Stalled: func(id string) { told <- id }}})
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect(told).To(Receive(Equal(job.ID)))
+		Expect(events(name)).To(ContainElements("waiting jobId=1 prev=active", "stalled jobId=1"))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("stc", "1"), HaveKeyWithValue("atm", "1")))
+	})
+
+	It("fails at the first time where MaxStalledCount is 0, whatever attempts are left", func() {
+		job := abandon(&bullmq.JobOptions{Attempts: 5})
+		var ran atomic.Bool
+		failure := make(chan error, 1)
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil },
+			&bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond, MaxStalledCount: new(0),
+				Events: bullmq.WorkerEvents{Failed: func(_ *bullmq.Job, err error) { failure <- err }}})
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(ran.Load()).To(BeFalse())
+		Eventually(failure).Should(Receive(And(MatchError("job stalled more than allowable limit"), MatchError(bullmq.ErrUnrecoverable))))
+	})
+
+	It("is left where it is by a worker that makes no checks", func() {
+		job := abandon(nil)
+		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond, SkipStalledCheck: true})
+		Consistently(state(queue, job.ID), "200ms").Should(Equal(bullmq.Active))
+	})
+
+	It("is looked for once in each interval, not in every other one", func() {
+		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: 100 * time.Millisecond})
+		checks := map[string]bool{}
+		deadline := time.Now().Add(1500 * time.Millisecond)
+		for time.Now().Before(deadline) {
+			if at := text(key(name, "stalled-check")); at != "" {
+				checks[at] = true
+			}
+			time.Sleep(time.Millisecond)
+		}
+		Expect(len(checks)).To(BeNumerically(">=", 11))
+	})
+
+	It("is looked for once in each interval over all workers", func() {
+		for range 5 {
+			runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: time.Minute})
+		}
+		Eventually(func() string { return text(key(name, "stalled-check")) }).ShouldNot(BeEmpty())
+		first := text(key(name, "stalled-check"))
+		Consistently(func() string { return text(key(name, "stalled-check")) }, "200ms").Should(Equal(first))
+		Expect(do("PTTL", key(name, "stalled-check")).AsInt64()).To(BeNumerically(">", 50000))
+	})
+
+	It("is left alone while its worker renews the lock, however often it is looked for", func() {
+		_, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		var runs atomic.Int64
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			runs.Add(1)
+			time.Sleep(600 * time.Millisecond)
+			return nil, nil
+		}, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, StalledInterval: 10 * time.Millisecond})
+		runWorker(name, nothing, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, StalledInterval: 10 * time.Millisecond})
+		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
+		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
+	})
+})
