@@ -129,9 +129,11 @@ func (m *markerWatch) interrupt() {
 		}
 		if !possible && giveUp != nil {
 			m.mu.Lock()
-			m.gaveUp = m.gaveUp || m.turn == turn
+			if m.begun && m.turn == turn { // under the lock, or it could meet the next wait
+				m.gaveUp = true
+				giveUp()
+			}
 			m.mu.Unlock()
-			giveUp()
 			return
 		}
 		time.Sleep(time.Millisecond) // it is still on its way to the server
