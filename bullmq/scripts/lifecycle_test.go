@@ -104,7 +104,7 @@ func live(f *fixture) {
 
 	// A delay that changes, ends, and comes early.
 	ok(f.ChangeDelay(f.ctx, "later", nowMs, "5000"))
-	taken, err := f.Take(f.ctx, nowMs, Worker{Token: "t", LockMs: 1})
+	taken, err := f.Take(f.ctx, nowMs, Worker{Token: "t", LockMs: 30000})
 	ok(err)
 	Expect(taken.JobID).To(Equal("a"))
 	Expect(taken.Hash).To(ContainElements("name", "a", "ats", "1"))
