@@ -111,10 +111,10 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 	}
 	switch d.action {
 	case complete:
-		finish.Value, finish.Keep = res.json, job.Opts.RemoveOnComplete.orElse(w.o.RemoveOnComplete)
+		finish.Value, finish.Keep = res.json, w.keep(job, d)
 		return store.Complete(ctx, finish)
 	case fail:
-		finish.Value, finish.Keep = res.err.Error(), job.Opts.RemoveOnFail.orElse(w.o.RemoveOnFail)
+		finish.Value, finish.Keep = res.err.Error(), w.keep(job, d)
 		finish.Attempts, finish.Fields = int64(job.Opts.Attempts), failureFields(job, res)
 		return store.Fail(ctx, finish)
 	case retryLater:
@@ -210,7 +210,8 @@ func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time
 }
 
 // carriedOut tells a job whose end was written from one whose lock was lost
-// before that: an end counts the attempt, or takes the job away.
+// before that: an end counts the attempt. A job that is gone has ended, unless it
+// was to be kept: then Redis has lost it.
 func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, error) {
 	if d.action == giveBack || d.action == limited {
 		return true, nil // it waits to be run again, whatever came first
@@ -219,8 +220,24 @@ func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, er
 	if err != nil {
 		return false, err
 	}
+	if len(hash) == 0 {
+		keep := r.w.keep(job, d)
+		return keep.Age != "" || keep.Count != "-1", nil
+	}
 	now := r.w.core.readJob(job.ID, hash)
-	return len(hash) == 0 || now.AttemptsMade+now.madeSince > job.AttemptsMade+job.madeSince, nil
+	return now.AttemptsMade+now.madeSince > job.AttemptsMade+job.madeSince, nil
+}
+
+// keep is what stays of jobs that end as this one does.
+func (w *Worker) keep(job *Job, d decision) scripts.Keep {
+	switch d.action {
+	case complete:
+		return job.Opts.RemoveOnComplete.orElse(w.o.RemoveOnComplete)
+	case fail:
+		return job.Opts.RemoveOnFail.orElse(w.o.RemoveOnFail)
+	default:
+		return KeepAll().keep
+	}
 }
 
 // mayHaveRun says whether a script whose call failed may have been carried

@@ -205,11 +205,9 @@ var _ = Describe("A worker whose answers are lost", func() {
 		}})
 		Eventually(started).Should(BeClosed())
 		lost := proxy.LoseCommand("the end")
-		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		Expect(do("SET", key(name, job.ID+":lock"), "another").Error()).To(Succeed())
 		close(finish)
 		Eventually(lost).Should(BeClosed())
-		Expect(do("SET", key(name, job.ID+":lock"), "another").Error()).To(Succeed())
-		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Eventually(faults).Should(Receive())
 		next := add("next", nil)
 		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Completed), "the slot is free again")
@@ -272,16 +270,14 @@ var _ = Describe("A worker whose answers are lost", func() {
 		}
 	},
 		Entry("is slow", faultproxy.Faults{Delay: 20 * time.Millisecond}),
-		Entry("hands answers over in small pieces", faultproxy.Faults{Trickle: 7}),
+		Entry("hands answers over in small pieces", faultproxy.Faults{Trickle: 50}),
 	)
 })
 
 var _ = Describe("A worker whose Redis hangs", func() {
 	It("goes on when it is back, and runs each job once", func() {
 		name, ctx := newQueueName(), specContext()
-		server, err := redisserver.Start(redisserver.Options{})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(server.Close)
+		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
 		var mu sync.Mutex
@@ -293,7 +289,7 @@ var _ = Describe("A worker whose Redis hangs", func() {
 			time.Sleep(time.Millisecond)
 			return nil, nil
 		}, &bullmq.WorkerOptions{Connection: own, Concurrency: 3})
-		_, err = queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
 		Expect(err).NotTo(HaveOccurred())
 		for range 3 {
 			Expect(server.Freeze()).To(Succeed())
@@ -307,5 +303,29 @@ var _ = Describe("A worker whose Redis hangs", func() {
 		for id, n := range runs {
 			Expect(n).To(Equal(1), "job "+id)
 		}
+	})
+
+	It("goes on with what comes when it is back empty, and says which end could not be written", func() {
+		name, ctx := newQueueName(), specContext()
+		server := startRedis(redisserver.Options{})
+		own := bullmq.URL(server.URL())
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
+		_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "forgotten"})
+		Expect(err).NotTo(HaveOccurred())
+		started, finish := make(chan string, 5), make(chan struct{})
+		faults, completed := make(chan error, 100), make(chan string, 5)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.ID; <-finish; return nil, nil },
+			&bullmq.WorkerOptions{Connection: own, DrainDelay: 500 * time.Millisecond, Events: bullmq.WorkerEvents{
+				Error: func(err error) { faults <- err }, Completed: func(job *bullmq.Job, _ any) { completed <- job.ID },
+			}})
+		Eventually(started).Should(Receive(Equal("forgotten")))
+		Expect(server.Restart()).To(Succeed())
+		Eventually(func() error { return queue.Handle("forgotten").UpdateProgress(ctx, 1) }).Should(MatchError(bullmq.ErrJobNotFound))
+		close(finish)
+		Eventually(faults).Should(Receive())
+		// Each connection that the restart has cut says so once; with its id the job may be added again.
+		Eventually(func() error { _, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "new"}); return err }).Should(Succeed())
+		Eventually(started).Should(Receive(Equal("new")))
+		Eventually(completed).Should(Receive(Equal("new")))
 	})
 })

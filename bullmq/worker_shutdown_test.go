@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
@@ -24,13 +25,14 @@ func startWorker(name string, handler bullmq.Handler, options *bullmq.WorkerOpti
 	return worker, stop, answer
 }
 
-// link is a connection whose faults the spec decides.
+// link is a connection whose faults the spec decides. All commands go over one
+// connection, so that which of them meets a fault is not left to chance.
 func link() (*faultproxy.Proxy, bullmq.Connection) {
 	GinkgoHelper()
 	proxy, err := faultproxy.Start(redis.Addr())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(proxy.Close)
-	return proxy, bullmq.URL("redis://" + proxy.Addr())
+	return proxy, bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, PipelineMultiplex: -1})
 }
 
 func nothing(context.Context, *bullmq.Job) (any, error) { return nil, nil }

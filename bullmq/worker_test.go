@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"encoding/base64"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -164,6 +165,32 @@ var _ = Describe("A worker", func() {
 		stop()
 		Expect(newWorker(name, nothing, nil).Run(over)).To(Succeed())
 		Expect(state(queue, job.ID)()).To(Equal(bullmq.Waiting))
+	})
+
+	It("needs no more memory and no more goroutines the more jobs it has run", func() {
+		queue := newQueue(name, nil)
+		var left sync.WaitGroup
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { left.Done(); return "done", nil },
+			&bullmq.WorkerOptions{Concurrency: 10, RemoveOnComplete: bullmq.RemoveAll()})
+		use := func(jobs int) (heap uint64, goroutines int) {
+			GinkgoHelper()
+			left.Add(jobs)
+			_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
+			Expect(err).NotTo(HaveOccurred())
+			left.Wait()
+			Eventually(func() (map[bullmq.State]int64, error) { return queue.Counts(ctx, bullmq.Active) }).Should(HaveKeyWithValue(bullmq.Active, BeZero()))
+			resting(queue)
+			runtime.GC()
+			var memory runtime.MemStats
+			runtime.ReadMemStats(&memory)
+			return memory.HeapAlloc, runtime.NumGoroutine()
+		}
+		heap, goroutines := use(1000)
+		for range 3 {
+			later, more := use(2000)
+			Expect(later).To(BeNumerically("<", heap+2<<20))
+			Expect(more).To(BeNumerically("<=", goroutines+5))
+		}
 	})
 
 	It("calls its functions in the order of what happens, each once a job", func() {

@@ -272,12 +272,33 @@ var _ = Describe("An idle worker", func() {
 		Expect(commandCalls()["evalsha"]).To(Equal(calls["evalsha"]), "they must not wake each other for ever")
 	})
 
+	It("starts jobs in time on a cluster, and stops at once", func() {
+		node := startRedis(redisserver.Options{Cluster: true})
+		direct := ownClient(func(o *rueidis.ClientOption) { o.InitAddress, o.ForceSingleClient = []string{node.Addr()}, true })
+		Expect(direct.Do(ctx, direct.B().Arbitrary("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Build()).Error()).To(Succeed())
+		Eventually(func() (string, error) { return direct.Do(ctx, direct.B().ClusterInfo().Build()).ToString() }).
+			Should(ContainSubstring("cluster_state:ok"))
+		queue := newQueue("{paint}", &bullmq.QueueOptions{Connection: bullmq.URL(node.URL())})
+		o := patient()
+		o.Connection = bullmq.URL(node.URL())
+		_, stop, ended := startWorker("{paint}", note, o)
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).ShouldNot(BeEmpty())
+		for _, delay := range []time.Duration{0, 150 * time.Millisecond, 170 * time.Millisecond} {
+			job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: delay})
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(runs, "2s").Should(Receive(HaveField("ID", job.ID)))
+			Expect(time.Since(job.Timestamp.Add(delay))).To(BeNumerically("<", time.Second))
+		}
+		begun := time.Now()
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
+	})
+
 	Describe("where the server forbids commands", func() {
 		serve := func(rule string) (*bullmq.Queue, bullmq.Connection) {
 			GinkgoHelper()
-			server, err := redisserver.Start(redisserver.Options{ACL: []string{"worker on >secret ~bull:* +@all " + rule}})
-			Expect(err).NotTo(HaveOccurred())
-			DeferCleanup(server.Close)
+			server := startRedis(redisserver.Options{ACL: []string{"worker on >secret ~bull:* +@all " + rule}})
 			return newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())}),
 				bullmq.URL("redis://worker:secret@" + server.Addr())
 		}

@@ -1,0 +1,73 @@
+package bullmq
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+var _ = Describe("What a worker knows of its queue", func() {
+	const minute = int64(60_000)
+	var r *runner
+	BeforeEach(func() {
+		k, err := newKeys("", "paint")
+		Expect(err).NotTo(HaveOccurred())
+		w := &Worker{core: &core{keys: k, now: time.Now}, o: WorkerOptions{Concurrency: 2, MaximumRateLimitDelay: time.Second}}
+		r = newRunner(w)
+		r.soft = context.Background()
+	})
+	due := func() int64 {
+		until, known := r.untilDue()
+		if !known {
+			return 0
+		}
+		return time.Now().Add(until).UnixMilli()
+	}
+
+	It("lets it rest when a look has found nothing", func() {
+		r.learn(scripts.Taken{}, "t", r.newsSoFar())
+		Expect(r.idle()).To(BeTrue())
+		r.woken(popped{member: "0"})
+		Expect(r.idle()).To(BeFalse())
+	})
+
+	// The two answers come over two connections, to two goroutines: they may overtake each other.
+	It("doesn't let it rest on an answer that is older than the wake-up that came before it", func() {
+		r.learn(scripts.Taken{}, "t", r.newsSoFar())
+		since := r.newsSoFar() // a slot sends the end of its job; then a job is added
+		r.woken(popped{member: "0"})
+		r.learn(scripts.Taken{}, "t", since)
+		Expect(r.idle()).To(BeFalse())
+	})
+
+	It("keeps the time of a delayed job that is newer than the answer which comes after it", func() {
+		r.learn(scripts.Taken{}, "t", r.newsSoFar())
+		since := r.newsSoFar()
+		at := time.Now().UnixMilli() + minute
+		r.woken(popped{member: "1", score: float64(at)})
+		r.learn(scripts.Taken{}, "t", since)
+		Expect(due()).To(BeNumerically("~", at, 1000))
+	})
+
+	It("keeps the earlier of two delayed jobs' times", func() {
+		at := time.Now().UnixMilli() + minute
+		r.learn(scripts.Taken{NextDueMs: at}, "t", r.newsSoFar())
+		r.woken(popped{member: "1", score: float64(at + minute)})
+		Expect(due()).To(BeNumerically("~", at, 1000))
+		r.woken(popped{member: "1", score: float64(at - minute/2)})
+		Expect(due()).To(BeNumerically("~", at-minute/2, 1000))
+		Expect(r.idle()).To(BeTrue(), "nothing is ready")
+	})
+
+	It("has it look again when the rate limit is over, or after MaximumRateLimitDelay", func() {
+		r.learn(scripts.Taken{LimitedMs: minute}, "t", r.newsSoFar())
+		Expect(r.limited()).To(And(BeNumerically(">", 900*time.Millisecond), BeNumerically("<=", time.Second)))
+		r.learn(scripts.Taken{LimitedMs: 20}, "t", r.newsSoFar())
+		Eventually(r.limited).Should(BeNumerically("<=", 0))
+		Expect(r.idle()).To(BeFalse())
+	})
+})
