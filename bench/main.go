@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 4 { // one of the programs that are measured
+	if len(os.Args) == 4 && (os.Args[1] == "worker" || os.Args[1] == "producer") { // one of the programs that are measured
 		exitOn(serveRole(os.Args[1], os.Args[2], os.Args[3]))
 		return
 	}
