@@ -1,0 +1,159 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("Jobs with the same deduplication id", func() {
+	var (
+		name   string
+		queue  *bullmq.Queue
+		worker *bullmq.Worker
+		ctx    context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, &bullmq.QueueOptions{Now: at(now)})
+		worker = newWorker(name, nil, &bullmq.WorkerOptions{Now: at(now)})
+	})
+	add := func(data int, d bullmq.Deduplication, delay time.Duration) string {
+		GinkgoHelper()
+		d.ID = "d"
+		job, err := queue.Add(ctx, "paint", data, &bullmq.JobOptions{Deduplication: &d, Delay: delay})
+		Expect(err).NotTo(HaveOccurred())
+		return job.ID
+	}
+	take := func() *bullmq.Job {
+		GinkgoHelper()
+		job, err := worker.GetNextJob(ctx, "token", 0)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	end := func(job *bullmq.Job, reason error) {
+		GinkgoHelper()
+		var err error
+		if reason == nil {
+			_, err = worker.Complete(ctx, job, "token", nil, false)
+		} else {
+			_, err = worker.Fail(ctx, job, "token", reason, false)
+		}
+		Expect(err).NotTo(HaveOccurred())
+	}
+	owner := func() string { GinkgoHelper(); return text(key(name, "de:d")) }
+	ttl := func() int64 {
+		GinkgoHelper()
+		ms, err := do("PTTL", key(name, "de:d")).AsInt64()
+		Expect(err).NotTo(HaveOccurred())
+		return ms
+	}
+
+	It("are dropped until their owner ends, and say which job stands for them", func() {
+		Expect(add(1, bullmq.Deduplication{}, 0)).To(Equal("1"))
+		Expect(hash(key(name, "1"))).To(HaveKeyWithValue("deid", "d"))
+		Expect(add(2, bullmq.Deduplication{}, 0)).To(Equal("1"))
+		job := take()
+		Expect(add(3, bullmq.Deduplication{}, 0)).To(Equal("1"), "while it runs")
+		end(job, nil)
+		Expect(owner()).To(BeEmpty())
+		Expect(add(4, bullmq.Deduplication{}, 0)).To(Equal("4"))
+		Expect(events(name)).To(ContainElements(
+			"deduplicated jobId=1 deduplicationId=d deduplicatedJobId=2", "deduplicated jobId=1 deduplicationId=d deduplicatedJobId=3"))
+		Expect(events(name)).NotTo(ContainElement(HavePrefix("debounced")))
+	})
+
+	It("are dropped for a time, whether their owner has ended or not", func() {
+		Expect(add(1, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("1"))
+		end(take(), nil)
+		Expect(ttl()).To(BeNumerically("~", 60000, 5000))
+		Expect(add(2, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("1"))
+		do("DEL", key(name, "de:d")) // as when the time is over
+		Expect(add(3, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("3"))
+	})
+
+	It("start the time anew where asked to", func() {
+		add(1, bullmq.Deduplication{TTL: time.Minute, Extend: true}, 0)
+		do("PEXPIRE", key(name, "de:d"), "5000")
+		add(2, bullmq.Deduplication{TTL: time.Minute}, 0)
+		Expect(ttl()).To(BeNumerically("<=", 5000))
+		add(3, bullmq.Deduplication{TTL: time.Minute, Extend: true}, 0)
+		Expect(ttl()).To(BeNumerically(">", 50000))
+		Expect(owner()).To(Equal("1"))
+	})
+
+	It("replace an owner that is still delayed where asked to", func() {
+		replace := bullmq.Deduplication{TTL: time.Minute, Extend: true, Replace: true}
+		for n := range 5 {
+			Expect(add(n, replace, time.Second)).To(Equal(strconv.Itoa(n + 1)))
+		}
+		Expect(zset(key(name, "delayed"))).To(Equal([]string{"5"}))
+		Expect(hash(key(name, "5"))).To(HaveKeyWithValue("data", "4"))
+		Expect(keysOf(name)).NotTo(ContainElement(key(name, "4")))
+		Expect(owner()).To(Equal("5"))
+		Expect(events(name)).To(ContainElements("removed jobId=4 prev=delayed", "deduplicated jobId=5 deduplicationId=d deduplicatedJobId=4"))
+	})
+
+	It("don't replace an owner that is ready", func() {
+		add(1, bullmq.Deduplication{Replace: true}, 0)
+		Expect(add(2, bullmq.Deduplication{Replace: true}, 0)).To(Equal("1"))
+		Expect(list(key(name, "wait"))).To(Equal([]string{"1"}))
+	})
+
+	It("put an owner that is delayed off to their own time where asked to", func() {
+		add(1, bullmq.Deduplication{}, time.Minute)
+		Expect(add(2, bullmq.Deduplication{Reschedule: true}, time.Second)).To(Equal("1"))
+		Expect(scores(key(name, "delayed"))).To(Equal(map[string]float64{"1": (now + 1000) * 4096}))
+		Expect(hash(key(name, "1"))).To(And(HaveKeyWithValue("delay", "1000"), HaveKeyWithValue("data", "1")))
+	})
+
+	DescribeTable("are kept, the newest of them, for when an owner that runs has ended", func(reason error) {
+		keep := bullmq.Deduplication{KeepLastIfActive: true}
+		add(1, keep, 0)
+		job := take()
+		Expect(add(2, keep, 0)).To(Equal("1"))
+		Expect(add(3, keep, 0)).To(Equal("1"))
+		Expect(list(key(name, "wait"))).To(BeEmpty())
+		end(job, reason)
+		next := take()
+		Expect(string(next.Data)).To(Equal("3"))
+		Expect(owner()).To(Equal(next.ID))
+		Expect(keysOf(name)).NotTo(ContainElement(key(name, "dn:d")))
+		end(next, nil)
+		Expect(take()).To(BeNil())
+		Expect(owner()).To(BeEmpty())
+	},
+		Entry("well", nil), Entry("badly", errors.New("boom")),
+	)
+
+	It("take the id over from an owner that is gone without a trace", func() {
+		add(1, bullmq.Deduplication{}, 0)
+		do("DEL", key(name, "1"), key(name, "wait"))
+		Expect(add(2, bullmq.Deduplication{}, 0)).To(Equal("2"))
+		Expect(owner()).To(Equal("2"))
+	})
+
+	It("run as one when they are added in quick succession, with the data of the last", func() {
+		live := newQueue(name, nil)
+		ran := make(chan string, 5)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { ran <- string(job.Data); return nil, nil }, nil)
+		var last time.Time
+		for n := range 5 {
+			last = time.Now()
+			_, err := live.Add(ctx, "paint", n, &bullmq.JobOptions{
+				Delay: 150 * time.Millisecond, Deduplication: &bullmq.Deduplication{ID: "d", TTL: 150 * time.Millisecond, Extend: true, Replace: true},
+			})
+			Expect(err).NotTo(HaveOccurred())
+			time.Sleep(30 * time.Millisecond) // what is tested is the succession
+		}
+		Eventually(ran).Should(Receive(Equal("4")))
+		Expect(time.Since(last)).To(BeNumerically("~", 150*time.Millisecond, 100*time.Millisecond))
+		Consistently(ran, 100*time.Millisecond).ShouldNot(Receive())
+	})
+})
