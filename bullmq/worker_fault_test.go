@@ -211,7 +211,7 @@ var _ = Describe("A worker whose answers are lost", func() {
 		Eventually(faults).Should(Receive())
 		next := add("next", nil)
 		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Completed), "the slot is free again")
-		Expect(completed.Load()).To(BeEquivalentTo(1))
+		Eventually(completed.Load).Should(BeEquivalentTo(1))
 		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
 		Expect(text(key(name, job.ID+":lock"))).To(Equal("another"))
 	})
