@@ -50,7 +50,7 @@ func serveRole(role, url, queue string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if role == "producer" {
-		return produce(ctx, url, queue, lines)
+		return produce(url, queue, lines)
 	}
 	worker, err := bullmq.NewWorker(queue, func(_ context.Context, job *bullmq.Job) (any, error) {
 		lines <- started{job.ID, nowMs()}
@@ -67,13 +67,15 @@ func serveRole(role, url, queue string) error {
 	return worker.Run(ctx)
 }
 
-func produce(ctx context.Context, url, name string, lines chan<- any) error {
+func produce(url, name string, lines chan<- any) error {
 	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(url)})
 	if err != nil {
 		return err
 	}
 	defer queue.Close()
 	lines <- map[string]string{"event": "ready"}
+	// As in Node, where an add can't be called off. One that can takes a few goroutines more in the client.
+	ctx := context.Background()
 	return eachInstruction(lines, func(in instruction) error {
 		var all []added
 		for _, ms := range in.Add {

@@ -110,14 +110,15 @@ func (b *blockingConn) dedicate(client rueidis.Client) (conn rueidis.DedicatedCl
 	return conn, release, id, nil
 }
 
-// wait sends a command that blocks at the server for a time. It ends in any
+// wait sends a command that blocks at the server for a time, and others behind
+// it, which the server carries out as soon as the first has ended. It ends in any
 // case soon after that time, even when the server, or the way to it, falls
 // silent, and when ctx does. A context that can't end makes the shorter way
 // through the client: the goroutine that calls reads the answer itself. Then
 // drop is what ends the wait.
-func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func(rueidis.Builder) rueidis.Completed) rueidis.RedisResult {
+func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
 	if err := b.connect(ctx); err != nil {
-		return rueidis.NewErrorResult(err)
+		return []rueidis.RedisResult{rueidis.NewErrorResult(err)}
 	}
 	var cancel context.CancelFunc
 	if ctx.Done() == nil {
@@ -134,16 +135,21 @@ func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func
 	b.mu.Lock()
 	conn := b.conn
 	b.mu.Unlock()
-	var result rueidis.RedisResult
+	var results []rueidis.RedisResult
 	if conn != nil {
-		result = conn.Do(ctx, build(conn.B()))
+		results = conn.DoMulti(ctx, build(conn.B())...)
 	} else {
-		result = b.client.Do(ctx, build(b.client.B()))
+		for _, command := range build(b.client.B()) {
+			results = append(results, b.client.Do(ctx, command))
+		}
 	}
-	if err := result.NonRedisError(); err != nil {
-		b.drop()
+	for _, result := range results {
+		if err := result.NonRedisError(); err != nil {
+			b.drop()
+			break
+		}
 	}
-	return result
+	return results
 }
 
 // canUnblock says whether Redis can be asked to end a wait.

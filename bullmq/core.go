@@ -17,6 +17,7 @@ type core struct {
 	store  *scripts.Queue
 	client rueidis.Client
 	now    func() time.Time
+	isReal bool // now is the clock of this machine
 	log    zerolog.Logger
 	link   *link
 
@@ -33,12 +34,13 @@ func newCore(queue, prefix string, connection Connection, now func() time.Time, 
 	if err != nil {
 		return nil, err
 	}
-	if now == nil {
+	isReal := now == nil
+	if isReal {
 		now = time.Now
 	}
 	return &core{
 		keys: k, store: scripts.NewQueue(l.client, k.base, k.of),
-		client: l.client, now: now, log: log, link: l, jobs: &sync.Mutex{},
+		client: l.client, now: now, isReal: isReal, log: log, link: l, jobs: &sync.Mutex{},
 	}, nil
 }
 

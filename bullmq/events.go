@@ -247,10 +247,10 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 // read waits for what comes after the last event.
 func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 	stream := e.core.keys.of("events")
-	entries, err := e.conn.wait(ctx, e.o.BlockingTimeout, func(b rueidis.Builder) rueidis.Completed {
-		return b.Xread().Count(eventsPage).Block(e.o.BlockingTimeout.Milliseconds()).
-			Streams().Key(stream).Id(e.LastEventID()).Build()
-	}).AsXReadSlices()
+	entries, err := e.conn.wait(ctx, e.o.BlockingTimeout, func(b rueidis.Builder) []rueidis.Completed {
+		return []rueidis.Completed{b.Xread().Count(eventsPage).Block(e.o.BlockingTimeout.Milliseconds()).
+			Streams().Key(stream).Id(e.LastEventID()).Build()}
+	})[0].AsXReadSlices()
 	if rueidis.IsRedisNil(err) {
 		return nil, nil
 	}

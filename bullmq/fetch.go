@@ -2,7 +2,10 @@ package bullmq
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -23,11 +26,15 @@ func (r *runner) fetch() {
 			continue
 		}
 		if r.idle() {
-			if err := r.waitForWork(); err != nil {
+			job, taken, err := r.waitForWork()
+			if err != nil {
 				r.w.fault(err, "Redis can't be waited on for jobs; trying again")
 				r.await(waitOutage.next())
-			} else {
-				waitOutage.reset()
+				continue
+			}
+			waitOutage.reset()
+			if job != nil {
+				r.occupy(job, taken)
 			}
 			continue
 		}
@@ -44,53 +51,76 @@ func (r *runner) fetch() {
 	}
 }
 
+// doubt is a take whose answer was lost: the token under which it may have
+// locked a job, and until when it may still be carried out.
+type doubt struct {
+	token string
+	until time.Time
+}
+
 // take makes one look. The time answered is from when the job's lock counts.
 func (r *runner) take() (*Job, time.Time, error) {
-	if r.doubt != "" {
-		if job, taken, err := r.settleTake(); job != nil || err != nil {
-			return job, taken, err
-		}
+	if job, taken, err := r.settleDoubts(); job != nil || err != nil {
+		return job, taken, err
 	}
 	token, since, begun := r.w.token(), r.newsSoFar(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	taken, err := r.w.core.store.Take(ctx, r.w.core.nowMs(), r.w.takeAs(token))
 	if err == nil {
+		r.setClock(taken.ServerUs)
 		return r.learn(taken, token, since), begun, nil
 	}
 	if mayHaveRun(err) {
-		r.doubt = token
-		if job, taken, _ := r.settleTake(); job != nil {
+		r.doubts = append(r.doubts, doubt{token: token})
+		if job, taken, _ := r.settleDoubts(); job != nil {
 			return job, taken, nil
 		}
 	}
 	return nil, begun, err
 }
 
-// settleTake asks for the job of a take whose answer was lost. An error means
-// that this is still unknown: it is asked again before another job is taken,
-// or the job would be left to the stalled check.
-func (r *runner) settleTake() (*Job, time.Time, error) {
-	token, since, begun := r.doubt, r.newsSoFar(), time.Now()
+// settleDoubts asks for the jobs of takes whose answer was lost, and answers the
+// first. An error means that this is still unknown: it is asked again before
+// another job is taken, or the job would be left to the stalled check.
+func (r *runner) settleDoubts() (*Job, time.Time, error) {
+	for _, d := range slices.Clone(r.doubts) {
+		job, taken, err := r.settleTake(d.token)
+		if err != nil {
+			return nil, taken, err
+		}
+		if job != nil || time.Now().After(d.until) {
+			r.doubts = slices.DeleteFunc(r.doubts, func(o doubt) bool { return o == d })
+		}
+		if job != nil {
+			return job, taken, nil
+		}
+	}
+	return nil, time.Time{}, nil
+}
+
+// setClock compares the server's clock, as an answer tells it, with the queue's.
+// The answer has been on its way, so ours seems further ahead than it is, by
+// about what the answer of the next take will be on its way too: a job that is
+// taken so early starts on time.
+func (r *runner) setClock(serverUs int64) {
+	r.isAhead = serverUs > 0 && r.w.core.isReal
+	r.ahead = time.Now().Sub(time.UnixMicro(serverUs))
+}
+
+// settleTake asks for the job that a take locked under a token.
+func (r *runner) settleTake(token string) (*Job, time.Time, error) {
+	since, begun := r.newsSoFar(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	_, taken, err := r.w.core.store.FindTaken(ctx, token, "")
-	if err != nil {
+	if err != nil || taken.JobID == "" {
 		return nil, begun, err
 	}
-	if taken.JobID != "" {
-		// The lock is as old as the lost answer; renewed now it counts from now.
-		held, err := r.w.core.store.ExtendLock(ctx, scripts.Lock{JobID: taken.JobID, Token: token}, r.w.o.LockDuration.Milliseconds())
-		if err != nil {
-			return nil, begun, err
-		}
-		if !held {
-			taken.JobID = ""
-		}
-	}
-	r.doubt = ""
-	if taken.JobID == "" {
-		return nil, begun, nil
+	// The lock is as old as the lost answer; renewed now it counts from now.
+	held, err := r.w.core.store.ExtendLock(ctx, scripts.Lock{JobID: taken.JobID, Token: token}, r.w.o.LockDuration.Milliseconds())
+	if err != nil || !held {
+		return nil, begun, err
 	}
 	return r.learn(taken, token, since), begun, nil
 }
@@ -100,18 +130,18 @@ func (r *runner) settleTake() (*Job, time.Time, error) {
 // the marker told of something new must not put the worker to rest.
 func (r *runner) learn(taken scripts.Taken, token string, since int) *Job {
 	r.mu.Lock()
-	var drained bool
+	tell := false
 	if taken.JobID != "" {
-		r.drained, r.limitedUntil = false, time.Time{}
+		r.drained, r.toldDrained, r.limitedUntil = false, false, time.Time{}
 	} else {
 		if r.news == since {
-			drained = !r.drained
-			r.drained, r.nextDueMs = true, taken.NextDueMs
+			tell = !r.toldDrained
+			r.drained, r.toldDrained, r.nextDueMs = true, true, taken.NextDueMs
 		}
 		r.holdBack(time.Duration(taken.LimitedMs) * time.Millisecond)
 	}
 	r.mu.Unlock()
-	if drained && r.w.o.Events.Drained != nil {
+	if tell && r.w.o.Events.Drained != nil {
 		r.w.guard("Drained", r.w.o.Events.Drained)
 	}
 	if taken.JobID == "" {
@@ -197,38 +227,71 @@ func (r *runner) await(most time.Duration) {
 	}
 }
 
-// waitForWork blocks on the marker. A timer of our own ends that when the first
-// delayed job is due, since Redis ends a blocked wait on its 100 ms tick only;
-// nudge ends it when a slot has learned of something, and so does the end of
-// the worker.
-func (r *runner) waitForWork() error {
+// waitForWork blocks on the marker, and takes a job in the same go where it
+// can. A timer of our own ends the wait when the first delayed job is due, since
+// Redis ends a blocked wait on its 100 ms tick only; nudge ends it when a slot
+// has learned of something, and so does the end of the worker.
+func (r *runner) waitForWork() (*Job, time.Time, error) {
 	// First said, then checked: what changes in between finds a wait to end.
 	r.marker.begin()
 	defer r.marker.end()
 	if r.stopping() || !r.idle() || r.limited() > 0 {
-		return nil
+		return nil, time.Time{}, nil
 	}
 	block := r.w.o.DrainDelay
 	due, delayed := r.untilDue()
 	if delayed {
 		if due <= 0 {
 			r.look()
-			return nil
+			return nil, time.Time{}, nil
 		}
-		block = min(block, due)
+		// The timer ends the wait; where it can't, the wait ends soon after.
+		block = min(block, due+overdue)
 		defer time.AfterFunc(due, r.marker.interrupt).Stop()
 	}
-	p := r.marker.wait(block)
+	token, since, begun := r.w.token(), r.newsSoFar(), time.Now()
+	p, answer, followed := r.marker.wait(block, r.takeBehind(token, block))
+	looked := false
+	if followed {
+		found, err := r.w.core.store.WhenWokenAnswer(answer)
+		r.inFull = scripts.IsNoScript(err)
+		if mayHaveRun(err) {
+			// Nor may it have run yet: Redis may not have noticed that we are gone.
+			r.doubts = append(r.doubts, doubt{token, begun.Add(block + blockMargin)})
+		}
+		if looked = err == nil && !found.NothingSet; looked {
+			if job := r.learn(found, token, since); job != nil {
+				return job, r.takenAt(job), nil
+			}
+		}
+	}
 	switch {
-	case r.stopping():
-		r.marker.handOn(p)
 	case p.err != nil:
 		r.look()
-		return p.err
-	default:
+		return nil, time.Time{}, p.err
+	case r.stopping():
+		r.marker.handOn(p)
+	case !looked:
 		r.woken(p)
 	}
-	return nil
+	return nil, time.Time{}, nil
+}
+
+// takenAt is when a job was taken, as it tells itself.
+func (r *runner) takenAt(job *Job) time.Time {
+	return time.Now().Add(-max(0, r.w.core.now().Sub(job.ProcessedOn)))
+}
+
+// takeBehind makes the take that follows a wait on the same connection; nil
+// where none can, for it would not know what time it is.
+func (r *runner) takeBehind(token string, block time.Duration) func(rueidis.Builder) rueidis.Completed {
+	if !r.isAhead {
+		return nil
+	}
+	before := r.w.core.now().Add(block).UnixMilli()
+	return func(b rueidis.Builder) rueidis.Completed {
+		return r.w.core.store.WhenWoken(b, r.inFull, r.ahead.Microseconds(), before, r.w.takeAs(token))
+	}
 }
 
 // woken reads a marker: "0", or none, means look; "1" carries the time of the
@@ -246,7 +309,10 @@ func (r *runner) woken(p popped) {
 	}
 }
 
-const callTimeout = 10 * time.Second
+const (
+	callTimeout = 10 * time.Second
+	overdue     = 20 * time.Millisecond // what the timer for a delayed job may take
+)
 
 // backoffTimer spaces out attempts to reach Redis: short at first, so that a
 // blink costs little, a second at most, so that its return is noticed soon.

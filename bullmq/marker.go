@@ -57,29 +57,39 @@ func (m *markerWatch) waiting() bool {
 	return m.begun
 }
 
-// wait blocks for at most a time.
-func (m *markerWatch) wait(timeout time.Duration) popped {
+// wait blocks for at most a time. behind, which may be nil, makes a command that
+// the server carries out when the wait ends, however it does; done is false
+// where none was sent, for Redis can't be asked to end this wait, or there is a
+// cluster between.
+func (m *markerWatch) wait(timeout time.Duration, behind func(rueidis.Builder) rueidis.Completed) (p popped, answer rueidis.RedisResult, done bool) {
 	timeout = min(max(timeout, shortestBlock), longestBlock)
 	cancellable, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	m.orElse(cancel)
-	p := popped{err: m.conn.connect(cancellable)}
+	p = popped{err: m.conn.connect(cancellable)}
 	if p.err == nil {
 		ctx := cancellable
 		if m.conn.canUnblock() {
 			ctx = context.Background()
 			m.orElse(m.conn.drop)
+			done = behind != nil
 		}
-		p = readPopped(m.conn.wait(ctx, timeout, func(b rueidis.Builder) rueidis.Completed {
-			return b.Bzpopmin().Key(m.conn.core.keys.of("marker")).Timeout(timeout.Seconds()).Build()
-		}))
+		results := m.conn.wait(ctx, timeout, func(b rueidis.Builder) []rueidis.Completed {
+			commands := []rueidis.Completed{b.Bzpopmin().Key(m.conn.core.keys.of("marker")).Timeout(timeout.Seconds()).Build()}
+			if done {
+				commands = append(commands, behind(b))
+			}
+			return commands
+		})
+		p = readPopped(results[0])
+		answer = results[len(results)-1]
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gaveUp && p.err != nil { // as was wanted
 		p.err = nil
 	}
-	return p
+	return p, answer, done
 }
 
 // orElse sets what ends the wait where Redis can't be asked to.
@@ -146,7 +156,7 @@ func (m *markerWatch) waitWithin(ctx context.Context, most time.Duration) error 
 	defer m.end()
 	defer time.AfterFunc(most, m.interrupt).Stop()
 	defer context.AfterFunc(ctx, m.interrupt)()
-	p := m.wait(most)
+	p, _, _ := m.wait(most, nil)
 	if ctx.Err() != nil {
 		m.handOn(p)
 		return context.Cause(ctx)

@@ -21,7 +21,11 @@ type runner struct {
 
 	wake chan struct{} // a slot is free, or something was learned
 
-	doubt string // token of a take whose answer was lost; fetch's own
+	// fetch's own:
+	doubts  []doubt
+	ahead   time.Duration // by which our clock is ahead of the server's
+	isAhead bool          // that is known
+	inFull  bool          // the server may not know the script of a take that follows a wait
 
 	mu           sync.Mutex
 	fetching     bool // fetch has not ended yet
@@ -29,6 +33,7 @@ type runner struct {
 	running      map[string]bool
 	news         int       // counts what is learned that is worth a look
 	drained      bool      // the last look found nothing to run
+	toldDrained  bool      // that was told, and no job has been taken since
 	nextDueMs    int64     // when the first delayed job is due; 0 for none
 	limitedUntil time.Time // by the real clock
 }
@@ -37,7 +42,7 @@ func newRunner(w *Worker) *runner {
 	return &runner{
 		w: w, marker: newMarkerWatch(w.core, w.core.keys.clientName(w.nameSuffix())),
 		hard: make(chan struct{}), wake: make(chan struct{}, 1),
-		free: w.o.Concurrency, running: map[string]bool{},
+		free: w.o.Concurrency, running: map[string]bool{}, inFull: true,
 	}
 }
 

@@ -61,17 +61,45 @@ var _ = Describe("A worker whose answers are lost", func() {
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 	}
 
-	It("runs the job of a lost take when an outage follows, without waiting for the stalled check", func() {
+	DescribeTable("runs the job of a lost take when an outage follows, without waiting for the stalled check,", func(arrange func(run func()) (lost <-chan struct{}, id string)) {
 		var runs atomic.Int64
-		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { runs.Add(1); return nil, nil },
-			&bullmq.WorkerOptions{Connection: via, Name: "the-one-that-takes"})
-		resting(queue)
-		lost := proxy.LoseReply("the-one-that-takes")
-		job := add("a", nil)
+		lost, id := arrange(func() {
+			runWorker(name, func(context.Context, *bullmq.Job) (any, error) { runs.Add(1); return nil, nil },
+				&bullmq.WorkerOptions{Connection: via, Name: "the-one-that-takes"})
+		})
 		outage(lost)
-		Eventually(state(queue, job.ID), "3s").Should(Equal(bullmq.Completed))
+		Eventually(state(queue, id), "3s").Should(Equal(bullmq.Completed))
 		Expect(runs.Load()).To(BeEquivalentTo(1))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
+		Expect(hash(key(name, id))).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
+	},
+		Entry("be it a call of its own", func(run func()) (<-chan struct{}, string) {
+			job := add("a", nil)
+			lost := proxy.LoseReply("the-one-that-takes")
+			run()
+			return lost, job.ID
+		}),
+		Entry("be it one that followed a wait", func(run func()) (<-chan struct{}, string) {
+			run()
+			resting(queue)
+			lost := proxy.LoseReply("the-one-that-takes")
+			// Woken for nothing it waits again, and that wait is the one to be lost.
+			Expect(do("ZADD", key(name, "marker"), "0", "0").Error()).To(Succeed())
+			resting(queue)
+			Consistently(lost).ShouldNot(BeClosed())
+			return lost, add("a", nil).ID
+		}),
+	)
+
+	It("leaves a job to the others when its connection ends while it waits", func() {
+		runWorker(name, nothing, &bullmq.WorkerOptions{Connection: via, Name: "cut-off", DrainDelay: 10 * time.Second})
+		resting(queue)
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		proxy.CutAll()
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(BeEmpty())
+		job := add("a", nil)
+		Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
+		runWorker(name, nothing, nil)
+		Eventually(state(queue, job.ID), "2s").Should(Equal(bullmq.Completed))
 	})
 
 	// losing runs a job whose end, with any of the given words in its command, loses its answer.

@@ -74,6 +74,41 @@ var _ = Describe("An idle worker", func() {
 		Expect(late).To(BeNumerically("<=", 5))
 	})
 
+	It("takes a job at the moment at which it is woken, with no call of its own for that", func() {
+		runWorker(name, note, patient())
+		add(queue, nil) // the script of such a take goes over in full once
+		Eventually(runs).Should(Receive())
+		resting(queue)
+		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		add(queue, nil)
+		Eventually(runs).Should(Receive())
+		resting(queue)
+		calls := commandCalls()
+		Expect(calls["evalsha"]+calls["eval"]).To(Equal(4), "add, take, complete, and a look since the take has set the marker for others: "+fmt.Sprint(calls))
+	})
+
+	It("starts a job at once though the server has forgotten its scripts meanwhile", func() {
+		runWorker(name, note, patient())
+		for range 3 {
+			resting(queue)
+			Expect(do("SCRIPT", "FLUSH").Error()).To(Succeed())
+			begun := time.Now()
+			job := add(queue, nil)
+			Eventually(runs).Should(Receive(HaveField("ID", job.ID)))
+			Expect(time.Since(begun)).To(BeNumerically("<", time.Second))
+		}
+	})
+
+	It("takes no job any more that comes after it was told to stop", func() {
+		_, stop, ended := startWorker(name, note, patient())
+		resting(queue)
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		job := add(queue, nil)
+		Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
+		Expect(zset(key(name, "marker"))).To(Equal([]string{"0"}))
+	})
+
 	It("starts jobs by their turn while it runs several at once", func() {
 		var mu sync.Mutex
 		started := map[string]bool{}

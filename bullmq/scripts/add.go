@@ -131,14 +131,14 @@ func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, error) {
 // their scripts along: a server that knew only some of the scripts would carry
 // out those adds before the others.
 func (q *Queue) pipeline(ctx context.Context, adds []Add) []rueidis.RedisResult {
-	build := func(add Add, byText bool) rueidis.Completed {
+	build := func(add Add, inFull bool) rueidis.Completed {
 		c := add.command()
 		args := add.args(q.base)
 		c.check(args)
-		if byText {
-			return q.byText(c, q.keysOf(c), args)
+		if inFull {
+			return byText(q.client.B(), c, q.keysOf(c), args)
 		}
-		return q.bySHA(c, q.keysOf(c), args)
+		return bySHA(q.client.B(), c, q.keysOf(c), args)
 	}
 	calls := make([]rueidis.Completed, len(adds))
 	mixed := slices.ContainsFunc(adds, func(add Add) bool { return add.command() != adds[0].command() })
@@ -151,7 +151,7 @@ func (q *Queue) pipeline(ctx context.Context, adds []Add) []rueidis.RedisResult 
 	results := q.client.DoMulti(ctx, calls...)
 	var unknown []int
 	for i, result := range results {
-		if isNoScript(result.Error()) {
+		if IsNoScript(result.Error()) {
 			unknown = append(unknown, i)
 		}
 	}
@@ -166,7 +166,7 @@ func (q *Queue) pipeline(ctx context.Context, adds []Add) []rueidis.RedisResult 
 	}
 	for n, result := range q.client.DoMulti(ctx, again...) {
 		// Flushed between the two: the text is sent by itself.
-		if isNoScript(result.Error()) {
+		if IsNoScript(result.Error()) {
 			result = q.client.Do(ctx, build(adds[unknown[n]], true))
 		}
 		results[unknown[n]] = result

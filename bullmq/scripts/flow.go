@@ -32,10 +32,10 @@ func AddFlow(ctx context.Context, client rueidis.Client, branches []Branch, pare
 		// alone, so each is sent as text once.
 		keys := q.keysOf(c)
 		if sent[c] {
-			return q.bySHA(c, keys, args)
+			return bySHA(q.client.B(), c, keys, args)
 		}
 		sent[c] = true
-		return q.byText(c, keys, args)
+		return byText(q.client.B(), c, keys, args)
 	}
 	calls := []rueidis.Completed{client.B().Multi().Build()}
 	for _, b := range branches {

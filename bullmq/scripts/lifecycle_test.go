@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -125,6 +126,9 @@ func live(f *fixture) {
 	undone, _, err := f.FindTaken(f.ctx, "t", "a")
 	ok(err)
 	Expect(undone).To(BeTrue())
+	taken, err = f.wake(0, math.MaxInt32, worker)
+	ok(err)
+	Expect(taken.NothingSet).To(BeTrue(), "it is later than that")
 	taken, err = f.Complete(f.ctx, finish("a", `"ok"`, true))
 	ok(err)
 	Expect(taken.JobID).To(Equal("b"))

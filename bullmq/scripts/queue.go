@@ -63,29 +63,34 @@ func (q *Queue) keysOf(c *command) []string {
 func (q *Queue) run(ctx context.Context, c *command, args ...string) (rueidis.RedisMessage, error) {
 	c.check(args)
 	keys := q.keysOf(c)
-	result := q.client.Do(ctx, q.bySHA(c, keys, args))
-	if isNoScript(result.Error()) {
-		result = q.client.Do(ctx, q.byText(c, keys, args))
+	result := q.client.Do(ctx, bySHA(q.client.B(), c, keys, args))
+	if IsNoScript(result.Error()) {
+		result = q.client.Do(ctx, byText(q.client.B(), c, keys, args))
 	}
 	message, err := result.ToMessage()
 	if err != nil {
 		if rueidis.IsRedisNil(err) {
 			return message, nil
 		}
-		return message, fmt.Errorf("bullmq: %s on %s: %w", c.name, q.base, err)
+		return message, q.failed(c, err)
 	}
 	return message, nil
 }
 
-func (q *Queue) bySHA(c *command, keys, args []string) rueidis.Completed {
-	return q.client.B().Evalsha().Sha1(c.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+func (q *Queue) failed(c *command, err error) error {
+	return fmt.Errorf("bullmq: %s on %s: %w", c.name, q.base, err)
 }
 
-func (q *Queue) byText(c *command, keys, args []string) rueidis.Completed {
-	return q.client.B().Eval().Script(c.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+func bySHA(b rueidis.Builder, c *command, keys, args []string) rueidis.Completed {
+	return b.Evalsha().Sha1(c.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }
 
-func isNoScript(err error) bool {
+func byText(b rueidis.Builder, c *command, keys, args []string) rueidis.Completed {
+	return b.Eval().Script(c.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+}
+
+// IsNoScript says whether a call failed since the server doesn't know the script.
+func IsNoScript(err error) bool {
 	refusal, ok := rueidis.IsRedisErr(err)
 	return ok && refusal.IsNoScript()
 }

@@ -18,8 +18,9 @@ import (
 )
 
 var (
-	client rueidis.Client
-	queues atomic.Int64
+	client  rueidis.Client
+	address string
+	queues  atomic.Int64
 )
 
 func TestScripts(t *testing.T) {
@@ -31,7 +32,8 @@ var _ = ginkgo.BeforeSuite(func() {
 	server, err := redisserver.Start(redisserver.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	ginkgo.DeferCleanup(server.Close)
-	client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	address = server.Addr()
+	client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true})
 	Expect(err).NotTo(HaveOccurred())
 	ginkgo.DeferCleanup(client.Close)
 })
@@ -59,6 +61,15 @@ func (f *fixture) do(words ...string) rueidis.RedisResult {
 func (f *fixture) set(command, suffix string, arguments ...string) {
 	ginkgo.GinkgoHelper()
 	Expect(f.do(append([]string{command, f.base + suffix}, arguments...)...).Error()).To(Succeed())
+}
+
+// wake takes as behind a wait.
+func (f *fixture) wake(aheadUs, beforeMs int64, worker Worker) (Taken, error) {
+	answer := f.client.Do(f.ctx, f.WhenWoken(f.client.B(), false, aheadUs, beforeMs, worker))
+	if IsNoScript(answer.Error()) {
+		answer = f.client.Do(f.ctx, f.WhenWoken(f.client.B(), true, aheadUs, beforeMs, worker))
+	}
+	return f.WhenWokenAnswer(answer)
 }
 
 // running leaves a job as a worker that holds it with the token would.

@@ -6,7 +6,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-var moveToActive = load("moveToActive")
+var (
+	moveToActive          = load("moveToActive")
+	moveToActiveWhenWoken = load("moveToActiveWhenWoken")
+)
 
 // Worker is who takes a job: what the lock and the limiter of a take need.
 type Worker struct {
@@ -31,6 +34,7 @@ type Taken struct {
 	Hash       []string // field, value, field, value …
 	LimitedMs  int64    // the rate limit holds for so long
 	NextDueMs  int64    // when the first delayed job is due; 0 for none
+	ServerUs   int64    // the server's time in microseconds, told by takes that found no job; 0 for untold
 	NothingSet bool     // the command said nothing about the next look
 }
 
@@ -42,6 +46,30 @@ func (q *Queue) Take(ctx context.Context, nowMs int64, worker Worker) (Taken, er
 		return Taken{}, err
 	}
 	return q.taken(moveToActive, message)
+}
+
+// WhenWoken is the command of a take that is sent behind a blocked wait on the
+// marker, on the same connection. aheadUs is by how many microseconds the
+// caller's clock is ahead of the server's; from beforeMs on, by the caller's
+// clock, the command takes nothing. inFull sends the script itself, which a
+// server needs that has answered NOSCRIPT (IsNoScript) before.
+func (q *Queue) WhenWoken(b rueidis.Builder, inFull bool, aheadUs, beforeMs int64, worker Worker) rueidis.Completed {
+	c := moveToActiveWhenWoken
+	args := append([]string{q.base, decimal(aheadUs), decimal(beforeMs), worker.Token}, worker.args()...)
+	c.check(args)
+	if inFull {
+		return byText(b, c, q.keysOf(c), args)
+	}
+	return bySHA(b, c, q.keysOf(c), args)
+}
+
+// WhenWokenAnswer reads the answer to WhenWoken.
+func (q *Queue) WhenWokenAnswer(result rueidis.RedisResult) (Taken, error) {
+	message, err := result.ToMessage()
+	if err != nil {
+		return Taken{}, q.failed(moveToActiveWhenWoken, err)
+	}
+	return q.taken(moveToActiveWhenWoken, message)
 }
 
 // taken reads the answer of a command that may have taken a job: a list of
@@ -58,6 +86,9 @@ func (q *Queue) taken(c *command, message rueidis.RedisMessage) (Taken, error) {
 	if len(parts) > 3 {
 		taken.LimitedMs, _ = parts[2].AsInt64()
 		taken.NextDueMs, _ = parts[3].AsInt64()
+	}
+	if len(parts) > 4 {
+		taken.ServerUs, _ = parts[4].AsInt64()
 	}
 	if len(parts) > 1 && parts[0].IsArray() {
 		taken.JobID = text(parts[1])
