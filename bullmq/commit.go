@@ -84,7 +84,7 @@ func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
 // judge asks the worker's policy, parts of which are the user's.
 func (w *Worker) judge(job *Job, reason error) (decision, error) {
 	policy := retryPolicy{
-		maxStarted: w.o.MaxStartedAttempts, strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(),
+		maxStarted: w.maxStarted(), strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(),
 	}
 	d := decision{action: fail}
 	err := errors.New("the worker's Classify or BackoffStrategy panicked")

@@ -13,18 +13,19 @@ import (
 // core is what everything about one queue shares: its keys, the commands that
 // change it, a clock and a logger.
 type core struct {
-	keys   *keys
-	store  *scripts.Queue
-	client rueidis.Client
-	now    func() time.Time
-	isReal bool // now is the clock of this machine
-	log    zerolog.Logger
-	link   *link
+	keys    *keys
+	store   *scripts.Queue
+	client  rueidis.Client
+	now     func() time.Time
+	isReal  bool    // now is the clock of this machine
+	dialect Dialect // V6 or V5
+	log     zerolog.Logger
+	link    *link
 
 	jobs *sync.Mutex // held while a method of a Job changes its fields
 }
 
-func newCore(queue, prefix string, connection Connection, now func() time.Time, log zerolog.Logger) (*core, error) {
+func newCore(queue, prefix string, connection Connection, now func() time.Time, dialect Dialect, log zerolog.Logger) (*core, error) {
 	k, err := newKeys(prefix, queue)
 	if err != nil {
 		return nil, err
@@ -38,10 +39,15 @@ func newCore(queue, prefix string, connection Connection, now func() time.Time, 
 	if isReal {
 		now = time.Now
 	}
-	return &core{
+	c := &core{
 		keys: k, store: scripts.NewQueue(l.client, k.base, k.of),
 		client: l.client, now: now, isReal: isReal, log: log, link: l, jobs: &sync.Mutex{},
-	}, nil
+	}
+	if err := c.speak(dialect); err != nil {
+		l.close()
+		return nil, err
+	}
+	return c, nil
 }
 
 func (c *core) nowMs() int64 { return c.now().UnixMilli() }

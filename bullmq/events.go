@@ -162,7 +162,7 @@ func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) 
 	if o.BlockingTimeout == 0 || o.BlockingTimeout > longestBlock {
 		o.BlockingTimeout = longestBlock
 	}
-	c, err := newCore(queue, o.Prefix, o.Connection, nil, o.Logger)
+	c, err := newCore(queue, o.Prefix, o.Connection, nil, V6, o.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -157,6 +157,15 @@ func (w *Worker) refusal(job *Job) error {
 	return nil
 }
 
+// maxStarted is the number of starts after which a failed job isn't tried
+// again; BullMQ 5 tries it again, and fails it at the next start.
+func (w *Worker) maxStarted() int {
+	if w.core.dialect == V5 {
+		return 0
+	}
+	return w.o.MaxStartedAttempts
+}
+
 // outcome turns what a handler returned into a result; a value that JSON can't
 // hold is a failure.
 func outcome(value any, err error) result {

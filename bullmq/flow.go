@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,6 +40,9 @@ type FlowOptions struct {
 	Connection Connection
 	// Prefix is the first part of all keys; "bull" unless given.
 	Prefix string
+	// Dialect is the version of BullMQ that the queues are to look like; found
+	// out for each queue unless given.
+	Dialect Dialect
 	// DefaultJobOptions hold for jobs of a queue, by its name, that say nothing
 	// else themselves (BullMQ: queuesOptions).
 	DefaultJobOptions map[string]JobOptions
@@ -53,6 +57,8 @@ type FlowOptions struct {
 type FlowProducer struct {
 	core *core
 	o    FlowOptions
+
+	dialects sync.Map // Dialect of a queue that was met, by its key prefix
 }
 
 // NewFlowProducer connects to where the queues live.
@@ -65,7 +71,7 @@ func NewFlowProducer(options *FlowOptions) (*FlowProducer, error) {
 		o.Prefix = DefaultPrefix
 	}
 	// The keys of this core are nobody's; each node has its own.
-	c, err := newCore("flow", o.Prefix, o.Connection, o.Now, o.Logger)
+	c, err := newCore("flow", o.Prefix, o.Connection, o.Now, V6, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +133,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 				return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %q of queue %s: %w", n.flow.Name, n.flow.Queue, err)
 			}
 			branches = append(branches, branch)
-			if key := branch.Add.ParentKey; key != "" && !known[key] {
+			if key := branch.Add.ParentKey; key != "" && !known[key] && branch.Add.Defer {
 				known[key] = true
 				parents = append(parents, scripts.Waiting{Queue: branch.Queue, QueueKey: n.parent.Queue, ID: n.parent.ID})
 			}
@@ -165,7 +171,7 @@ func (p *FlowProducer) branch(n planned) (scripts.Branch, error) {
 	if n.flow.Options != nil {
 		own = *n.flow.Options
 	}
-	if d := own.Deduplication; d != nil && len(n.flow.Children) > 0 {
+	if d := own.Deduplication; d != nil && len(n.flow.Children) > 0 && queue.core.dialect == V6 {
 		return scripts.Branch{}, errors.New("Deduplication can't be set on a job with children")
 	}
 	own.Parent = n.parent
@@ -184,7 +190,7 @@ func (p *FlowProducer) branch(n planned) (scripts.Branch, error) {
 	if len(n.flow.Children) > 0 {
 		add.Kind = scripts.Parent
 	}
-	add.Defer = true
+	add.Defer = queue.core.dialect == V6
 	n.node.Job = job
 	return scripts.Branch{Queue: queue.core.store, Add: add}, nil
 }
@@ -200,6 +206,14 @@ func (p *FlowProducer) queue(name, prefix string) (*Queue, error) {
 	}
 	c := *p.core
 	c.keys, c.store = k, scripts.NewQueue(p.core.client, k.base, k.of)
+	dialect := p.o.Dialect
+	if known, ok := p.dialects.Load(k.base); ok {
+		dialect = known.(Dialect)
+	}
+	if err := c.speak(dialect); err != nil {
+		return nil, err
+	}
+	p.dialects.Store(k.base, c.dialect)
 	defaults := p.o.DefaultJobOptions[name]
 	defaults.JobID = ""
 	return &Queue{core: &c, defaults: defaults}, nil

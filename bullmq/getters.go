@@ -2,12 +2,25 @@ package bullmq
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 )
 
 // allStates are those that Jobs and Counts look at when none is named.
 var allStates = []State{Active, Completed, Delayed, Failed, Prioritized, Waiting, WaitingChildren}
+
+// statesOf are the states to look at for those that were named. In BullMQ 5 who
+// asks for waiting jobs also gets those that a pause has parked.
+func (c *core) statesOf(named []State) []State {
+	if len(named) == 0 {
+		named = allStates
+	}
+	if c.dialect == V5 && slices.Contains(named, Waiting) && !slices.Contains(named, Paused) {
+		return append(slices.Clone(named), Paused)
+	}
+	return named
+}
 
 // Job reads a job; ErrJobNotFound when there is none (BullMQ: getJob).
 func (q *Queue) Job(ctx context.Context, id string) (*Job, error) {
@@ -49,9 +62,7 @@ func All() Page { return Page{To: -1, Ascending: true} }
 // Jobs reads a page of each of some states, one after the other; of all states
 // when none is named (BullMQ: getJobs).
 func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, error) {
-	if len(states) == 0 {
-		states = allStates
-	}
+	states = q.core.statesOf(states)
 	records, err := q.core.store.Jobs(ctx, int64(page.From), int64(page.To), page.Ascending, stateKeys(states)...)
 	if err != nil {
 		return nil, err
@@ -81,11 +92,10 @@ func stateKeys(states []State) []string {
 }
 
 // Counts answers how many jobs stand in each of some states; in each of all
-// when none is named (BullMQ: getJobCounts).
+// when none is named (BullMQ: getJobCounts). On a queue of BullMQ 5 Waiting
+// comes with Paused, where its jobs stand while the queue is paused.
 func (q *Queue) Counts(ctx context.Context, states ...State) (map[State]int64, error) {
-	if len(states) == 0 {
-		states = allStates
-	}
+	states = q.core.statesOf(states)
 	suffixes := make([]string, len(states))
 	for i, state := range states {
 		suffixes[i] = state.key()

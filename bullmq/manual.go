@@ -13,7 +13,7 @@ import (
 // when there is none, after waiting for at most wait. The token becomes the
 // lock's; make one for each job, never "0", and renew the lock with
 // Job.ExtendLock before LockDuration is over. A job with a DeferredFailure is
-// to be failed with it and not run. Call CheckStalled from time to time: it also
+// to be failed with it and not run; in the dialect of BullMQ 5 that is done here. Call CheckStalled from time to time: it also
 // finds a job that was taken at the very moment when ctx ended (BullMQ:
 // getNextJob).
 func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duration) (*Job, error) {
@@ -42,7 +42,14 @@ func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duratio
 			return nil, err
 		}
 		if taken.JobID != "" {
-			return w.startByHand(ctx, w.handedOut(taken.JobID, taken.Hash, token))
+			job := w.handedOut(taken.JobID, taken.Hash, token)
+			if reason := w.refusal(job); reason != nil && w.core.dialect == V5 {
+				if _, err := w.Fail(ctx, job, token, reason, false); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			return w.startByHand(ctx, job)
 		}
 		left := time.Until(end)
 		if left <= 0 {

@@ -20,10 +20,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// WireVersion is the BullMQ version whose keyspace and events this package
-// leaves.
-const WireVersion = "6.7.0"
-
 // DefaultMaxEvents is about how many entries the events stream keeps.
 const DefaultMaxEvents = 10000
 
@@ -34,6 +30,9 @@ type QueueOptions struct {
 	// Prefix is the first part of all keys, the same on all clients; "bull"
 	// unless given.
 	Prefix string
+	// Dialect is the version of BullMQ that the queue is to look like; found out
+	// unless given.
+	Dialect Dialect
 	// DefaultJobOptions hold for jobs added without options of their own that
 	// say otherwise. JobID is never inherited.
 	DefaultJobOptions *JobOptions
@@ -65,7 +64,7 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 	if options != nil {
 		o = *options
 	}
-	c, err := newCore(name, o.Prefix, o.Connection, o.Now, o.Logger)
+	c, err := newCore(name, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +90,7 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 func (q *Queue) introduce(maxEvents int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
-	if err := q.core.store.Introduce(ctx, int64(maxEvents), "bullmq:"+WireVersion); err != nil {
+	if err := q.core.store.Introduce(ctx, int64(maxEvents), q.core.dialect.version()); err != nil {
 		return fmt.Errorf("bullmq: can't write %s: %w; a queue needs the right to write its keys", q.core.keys.of("meta"), err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
@@ -185,8 +186,9 @@ func (q *Queue) Scheduler(ctx context.Context, id string) (*Scheduler, error) {
 }
 
 // Schedulers reads job schedulers by their next run, the last one first, or the
-// next one first if Page.Ascending (BullMQ: getJobSchedulers). Entries without
-// a record, which old repeatable jobs are, are left out and left alone.
+// next one first if Page.Ascending (BullMQ: getJobSchedulers). An entry without a
+// record is removed, as BullMQ 6 does, and one of an old repeatable job is an error;
+// in the dialect of BullMQ 5 both are answered, with what the entry itself says.
 func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error) {
 	ids, next, err := q.core.store.Schedulers(ctx, int64(page.From), int64(page.To), page.Ascending)
 	if err != nil {
@@ -201,6 +203,8 @@ func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error)
 		switch {
 		case len(record) > 0:
 			all = append(all, readScheduler(id, record, int64(next[i])))
+		case q.core.dialect == V5:
+			all = append(all, readEntry(id, int64(next[i])))
 		case isLegacyRepeatKey(id):
 			return nil, fmt.Errorf("bullmq: %s of queue %s is a repeatable job of BullMQ 4 or older, not a scheduler; upsert a scheduler in its place and remove it with BullMQ 5", id, q.Name())
 		default:
@@ -228,6 +232,16 @@ func readScheduler(id string, record map[string]string, nextMs int64) *Scheduler
 		},
 		HasOffset: record["offset"] != "", Data: rawJSON(record["data"]), Options: rawJSON(record["opts"]),
 	}
+}
+
+// readEntry reads an entry without a record: an old repeatable job's tells what
+// it is, name:id:endDate:tz:pattern.
+func readEntry(entry string, nextMs int64) *Scheduler {
+	parts := strings.SplitN(entry, ":", 5)
+	if len(parts) < 5 {
+		return &Scheduler{ID: entry, Next: time.UnixMilli(nextMs)}
+	}
+	return readScheduler(entry, map[string]string{"name": parts[0], "endDate": parts[2], "tz": parts[3], "pattern": parts[4]}, nextMs)
 }
 
 func wholeMs(d time.Duration) string {

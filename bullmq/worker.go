@@ -33,6 +33,9 @@ type WorkerOptions struct {
 	// Prefix is the first part of all keys, the same on all clients; "bull"
 	// unless given.
 	Prefix string
+	// Dialect is the version of BullMQ that the queue is to look like; found out
+	// unless given.
+	Dialect Dialect
 	// Name is shown beside the jobs it ran (field pb) and in the list of
 	// workers. Redis lists no name with spaces, or of others than ASCII
 	// characters: such a worker runs, and can't be seen.
@@ -141,7 +144,7 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 	if err := o.fill(); err != nil {
 		return nil, fmt.Errorf("bullmq: worker of queue %s: %w", queue, err)
 	}
-	c, err := newCore(queue, o.Prefix, o.Connection, o.Now, o.Logger)
+	c, err := newCore(queue, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
 	if err != nil {
 		return nil, err
 	}

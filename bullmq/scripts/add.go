@@ -51,7 +51,7 @@ type Add struct {
 	Defer bool // part of a flow
 }
 
-func (a Add) command() *command {
+func (q *Queue) addCommand(a Add) *command {
 	switch a.Kind {
 	case Delayed:
 		return addDelayedJob
@@ -60,26 +60,26 @@ func (a Add) command() *command {
 	case Parent:
 		return addParentJob
 	}
-	if a.plain() {
+	if q.plain(a) {
 		return addPlainJob
 	}
 	return addStandardJob
 }
 
 // plain says whether the job needs nothing but a place in line.
-func (a Add) plain() bool {
-	return a.Kind == Standard && a.ID == "" && a.ParentKey == "" && a.Scheduler == "" && a.DedupID == ""
+func (q *Queue) plain(a Add) bool {
+	return q.Dialect == V6 && a.Kind == Standard && a.ID == "" && a.ParentKey == "" && a.Scheduler == "" && a.DedupID == ""
 }
 
-func (a Add) args(base string) []string {
-	if a.plain() {
-		return []string{base, a.Name, a.Data, a.Opts, a.Timestamp, a.Delay, a.Priority, flag(a.LIFO)}
+func (q *Queue) addArgs(a Add) []string {
+	if q.plain(a) {
+		return []string{q.base, a.Name, a.Data, a.Opts, a.Timestamp, a.Delay, a.Priority, flag(a.LIFO)}
 	}
 	ttl := ""
 	if a.DedupTTL > 0 {
 		ttl = decimal(a.DedupTTL)
 	}
-	args := []string{base, a.ID, a.Name, a.Data, a.Opts, a.Timestamp, a.Delay, a.Priority, flag(a.LIFO),
+	args := []string{q.base, a.ID, a.Name, a.Data, a.Opts, a.Timestamp, a.Delay, a.Priority, flag(a.LIFO),
 		a.ParentKey, a.Parent, a.Scheduler, a.DedupID, ttl, a.DedupFlags, flag(a.Defer)}
 	used := len(args)
 	for used > 8 && args[used-1] == "" {
@@ -95,7 +95,7 @@ func (a Add) args(base string) []string {
 // Add adds one job and answers the id that stands for it: its own, that of an
 // existing job with the same id, or that of the owner of its deduplication id.
 func (q *Queue) Add(ctx context.Context, add Add) (string, error) {
-	message, err := q.run(ctx, add.command(), add.args(q.base)...)
+	message, err := q.run(ctx, q.addCommand(add), q.addArgs(add)...)
 	if err != nil {
 		return "", err
 	}
@@ -132,19 +132,13 @@ func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, error) {
 // out those adds before the others.
 func (q *Queue) pipeline(ctx context.Context, adds []Add) []rueidis.RedisResult {
 	build := func(add Add, inFull bool) rueidis.Completed {
-		c := add.command()
-		args := add.args(q.base)
-		c.check(args)
-		if inFull {
-			return byText(q.client.B(), c, q.keysOf(c), args)
-		}
-		return bySHA(q.client.B(), c, q.keysOf(c), args)
+		return q.call(q.client.B(), q.addCommand(add), inFull, q.addArgs(add))
 	}
 	calls := make([]rueidis.Completed, len(adds))
-	mixed := slices.ContainsFunc(adds, func(add Add) bool { return add.command() != adds[0].command() })
+	mixed := slices.ContainsFunc(adds, func(add Add) bool { return q.addCommand(add) != q.addCommand(adds[0]) })
 	brought := map[*command]bool{}
 	for i, add := range adds {
-		c := add.command()
+		c := q.addCommand(add)
 		calls[i] = build(add, mixed && !brought[c])
 		brought[c] = true
 	}
@@ -161,8 +155,8 @@ func (q *Queue) pipeline(ctx context.Context, adds []Add) []rueidis.RedisResult 
 	sent := map[*command]bool{}
 	again := make([]rueidis.Completed, len(unknown))
 	for n, i := range unknown {
-		again[n] = build(adds[i], !sent[adds[i].command()])
-		sent[adds[i].command()] = true
+		again[n] = build(adds[i], !sent[q.addCommand(adds[i])])
+		sent[q.addCommand(adds[i])] = true
 	}
 	for n, result := range q.client.DoMulti(ctx, again...) {
 		// Flushed between the two: the text is sent by itself.
@@ -180,10 +174,10 @@ func (q *Queue) added(add Add, message rueidis.RedisMessage) (string, error) {
 	}
 	code, err := message.AsInt64()
 	if err != nil {
-		return "", q.unexpected(add.command(), err)
+		return "", q.unexpected(q.addCommand(add), err)
 	}
 	if code < 0 {
-		return "", q.refusal(add.command(), code, add.ID, "parent "+add.ParentKey)
+		return "", q.refusal(q.addCommand(add), code, add.ID, "parent "+add.ParentKey)
 	}
 	return decimal(code), nil
 }

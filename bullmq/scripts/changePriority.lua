@@ -9,7 +9,7 @@ local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
 priority = tonumber(priority)
 local isHeld = held(metaKey, activeKey)
-if call('ZREM', prioritizedKey, jobId) == 1 or call('LREM', waitKey, -1, jobId) == 1 then
+if call('ZREM', prioritizedKey, jobId) == 1 or call('LREM', lineAt(base), -1, jobId) == 1 then
   if priority ~= 0 and lifo == '1' then
     call('ZADD', prioritizedKey, priority * 4294967296, jobId)
   else

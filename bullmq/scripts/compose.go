@@ -17,18 +17,37 @@ import (
 //	--@keys wait active          keys of the queue it touches, by their suffix; each becomes a local (waitKey)
 //	--@use events lock           parts it builds on, each put in once, after the parts it uses itself
 //
+// A line that ends with --@v5, or with --@v6, is for that dialect alone.
+//
 // A part lives in parts/ and has the directives keys and use. The keys of a
 // command are its own and those of all its parts; they are declared as KEYS.
 //
 //go:embed *.lua parts/*.lua
 var sources embed.FS
 
-// command is a composed script with what a caller has to send.
+// Dialect is the major version of BullMQ whose keyspace and events a command
+// leaves.
+type Dialect int
+
+// The dialects.
+const (
+	V6 Dialect = iota
+	V5
+)
+
+var dialects = map[Dialect]string{V6: "v6", V5: "v5"}
+
+// command is a file with what a caller has to send.
 type command struct {
-	name string
+	name  string
+	args  []string // names, in the order of ARGV
+	rest  bool     // more arguments may follow
+	forms [2]form  // by dialect
+}
+
+// form is the composed script of a command in one dialect.
+type form struct {
 	keys []string // suffixes, in the order of KEYS
-	args []string // names, in the order of ARGV
-	rest bool     // more arguments may follow
 	text string
 	sha  string
 }
@@ -38,40 +57,43 @@ var commands = map[string]*command{}
 // load composes a command once, when the package is set up. A fault here is a
 // fault of the files in this directory, which every test would meet.
 func load(name string) *command {
-	c := compose(name)
+	c := &command{name: name}
+	for dialect := range dialects {
+		c.compose(dialect)
+	}
 	commands[name] = c
 	return c
 }
 
-func compose(name string) *command {
-	own := read(name + ".lua")
-	c := &command{name: name}
+func (c *command) compose(dialect Dialect) {
+	own := read(c.name+".lua", dialect)
+	var f form
 	var bodies []string
 	seen := map[string]bool{}
-	var use func(f *luaFile)
-	use = func(f *luaFile) {
-		for _, part := range f.use {
+	var use func(file *luaFile)
+	use = func(file *luaFile) {
+		for _, part := range file.use {
 			if !seen[part] {
 				seen[part] = true
-				use(read(path.Join("parts", part+".lua")))
+				use(read(path.Join("parts", part+".lua"), dialect))
 			}
 		}
-		for _, key := range f.keys {
-			if !slices.Contains(c.keys, key) {
-				c.keys = append(c.keys, key)
+		for _, key := range file.keys {
+			if !slices.Contains(f.keys, key) {
+				f.keys = append(f.keys, key)
 			}
 		}
-		bodies = append(bodies, f.body+"\n")
+		bodies = append(bodies, file.body+"\n")
 	}
 	use(own)
 
-	c.args = own.args
+	c.args, c.rest = own.args, false
 	if n := len(c.args); n > 0 && c.args[n-1] == "..." {
 		c.args, c.rest = c.args[:n-1], true
 	}
 	var text strings.Builder
 	text.WriteString("local call = redis.call\n")
-	for i, key := range c.keys {
+	for i, key := range f.keys {
 		fmt.Fprintf(&text, "local %s = KEYS[%d]\n", local(key), i+1)
 	}
 	for i, arg := range c.args {
@@ -81,10 +103,10 @@ func compose(name string) *command {
 		fmt.Fprintf(&text, "local rest = %d\n", len(c.args)+1)
 	}
 	text.WriteString(prune(bodies[:len(bodies)-1], bodies[len(bodies)-1]))
-	c.text = text.String()
-	sum := sha1.Sum([]byte(c.text)) // Redis names scripts by it
-	c.sha = hex.EncodeToString(sum[:])
-	return c
+	f.text = text.String()
+	sum := sha1.Sum([]byte(f.text)) // Redis names scripts by it
+	f.sha = hex.EncodeToString(sum[:])
+	c.forms[dialect] = f
 }
 
 // luaFile is a file taken apart: its directives, and its text without
@@ -94,21 +116,25 @@ type luaFile struct {
 	body            string
 }
 
-func read(file string) *luaFile {
+func read(file string, dialect Dialect) *luaFile {
 	raw, err := sources.ReadFile(file)
 	if err != nil {
 		panic(fmt.Sprintf("bullmq/scripts: %v", err))
 	}
-	return parse(file, string(raw))
+	return parse(file, string(raw), dialect)
 }
 
-func parse(file, text string) *luaFile {
+func parse(file, text string, dialect Dialect) *luaFile {
 	if start := strings.Index(text, "--[["); start >= 0 {
 		text = text[:start] + text[start+strings.Index(text[start:], "]]")+2:]
 	}
 	s := &luaFile{}
 	var body []string
 	for line := range strings.Lines(text) {
+		line, mine := forDialect(line, dialect)
+		if !mine {
+			continue
+		}
 		trimmed := strings.TrimSpace(line)
 		if directive, ok := strings.CutPrefix(trimmed, "--@"); ok {
 			words := strings.Fields(directive)
@@ -127,10 +153,22 @@ func parse(file, text string) *luaFile {
 		if trimmed == "" || strings.HasPrefix(trimmed, "--") {
 			continue
 		}
-		body = append(body, strings.TrimRight(line, "\n"))
+		body = append(body, line)
 	}
 	s.body = strings.Join(body, "\n")
 	return s
+}
+
+// forDialect takes the mark of a dialect from the end of a line, and says whether
+// the line is there in a dialect.
+func forDialect(line string, dialect Dialect) (string, bool) {
+	line = strings.TrimRight(line, " \n")
+	for d, name := range dialects {
+		if rest, ok := strings.CutSuffix(line, "--@"+name); ok {
+			return strings.TrimRight(rest, " "), d == dialect
+		}
+	}
+	return line, true
 }
 
 // local names the Lua variable of a key: waiting-children is waitingChildrenKey.

@@ -27,43 +27,51 @@ local one = 1
 if one then
   return 0 -- kept, for it stands behind code
 end
-`)
+`, V6)
 		Expect(f.args).To(Equal([]string{"base", "jobId", "..."}))
 		Expect(f.keys).To(Equal([]string{"wait", "waiting-children", "metrics:completed"}))
 		Expect(f.use).To(Equal([]string{"events", "lock"}))
 		Expect(f.body).To(Equal("local one = 1\nif one then\n  return 0 -- kept, for it stands behind code\nend"))
 	})
 
+	ginkgo.It("has lines that are for one dialect alone, directives too", func() {
+		text := "--@keys wait\n--@keys paused --@v5\nlocal a = 1 --@v6\nlocal a = 2 --@v5\nreturn a\n"
+		Expect(parse("x.lua", text, V6)).To(Equal(&luaFile{keys: []string{"wait"}, body: "local a = 1\nreturn a"}))
+		Expect(parse("x.lua", text, V5)).To(Equal(&luaFile{keys: []string{"wait", "paused"}, body: "local a = 2\nreturn a"}))
+	})
+
 	ginkgo.It("may do without any of them", func() {
-		Expect(parse("x.lua", "return 1\n")).To(Equal(&luaFile{body: "return 1"}))
+		Expect(parse("x.lua", "return 1\n", V6)).To(Equal(&luaFile{body: "return 1"}))
 	})
 
 	ginkgo.It("is refused with a directive that nobody knows", func() {
-		Expect(func() { parse("paint.lua", "--@keys wait\n--@include events\n") }).
+		Expect(func() { parse("paint.lua", "--@keys wait\n--@include events\n", V6) }).
 			To(PanicWith(And(ContainSubstring("paint.lua"), ContainSubstring(`unknown directive "--@include events"`))))
 	})
 
 	ginkgo.It("is missed when it isn't there", func() {
-		Expect(func() { read("parts/paint.lua") }).To(PanicWith(ContainSubstring("parts/paint.lua")))
+		Expect(func() { read("parts/paint.lua", V6) }).To(PanicWith(ContainSubstring("parts/paint.lua")))
 	})
 })
 
 var _ = ginkgo.Describe("A composed command", func() {
 	ginkgo.It("has its keys and arguments as locals, then its parts, each once and after what it uses, then its own text", func() {
-		c := compose("moveToDelayed")
+		c := &command{name: "moveToDelayed"}
+		c.compose(V6)
+		text := c.forms[V6].text
 		Expect(c.args).To(Equal([]string{"base", "now", "jobId", "token", "delay", "free", "fetch", "lockMs", "name", "limitMax", "limitMs"}))
 		Expect(c.rest).To(BeTrue())
-		lines := strings.Split(c.text, "\n")
+		lines := strings.Split(text, "\n")
 		Expect(lines[0]).To(Equal("local call = redis.call"))
-		for i, key := range c.keys {
+		for i, key := range c.forms[V6].keys {
 			Expect(lines[1+i]).To(MatchRegexp(`^local [a-zA-Z]+Key = KEYS\[%d\]$`, i+1), key)
 		}
-		Expect(c.text).To(ContainSubstring("\nlocal token = ARGV[4]\n"))
-		Expect(c.text).To(ContainSubstring("\nlocal rest = 12\n"))
-		Expect(strings.Count(c.text, "local function say(")).To(Equal(1))
-		Expect(strings.Index(c.text, "local function slot(")).To(BeNumerically(">", strings.Index(c.text, "local function wakeAt(")))
-		Expect(strings.Index(c.text, "local score, due = slot(")).To(BeNumerically(">", strings.Index(c.text, "local function slot(")))
-		Expect(c.text).NotTo(ContainSubstring("--[["))
+		Expect(text).To(ContainSubstring("\nlocal token = ARGV[4]\n"))
+		Expect(text).To(ContainSubstring("\nlocal rest = 12\n"))
+		Expect(strings.Count(text, "local function say(")).To(Equal(1))
+		Expect(strings.Index(text, "local function slot(")).To(BeNumerically(">", strings.Index(text, "local function wakeAt(")))
+		Expect(strings.Index(text, "local score, due = slot(")).To(BeNumerically(">", strings.Index(text, "local function slot(")))
+		Expect(text).NotTo(ContainSubstring("--[["))
 	})
 
 	ginkgo.DescribeTable("names the local of a key after its suffix", func(suffix, want string) { Expect(local(suffix)).To(Equal(want)) },
@@ -74,7 +82,9 @@ var _ = ginkgo.Describe("A composed command", func() {
 
 	ginkgo.It("is known to Redis by the hash that we send", func(ctx context.Context) {
 		for name, c := range commands {
-			Expect(client.Do(ctx, client.B().ScriptLoad().Script(c.text).Build()).ToString()).To(Equal(c.sha), name)
+			for _, f := range c.forms {
+				Expect(client.Do(ctx, client.B().ScriptLoad().Script(f.text).Build()).ToString()).To(Equal(f.sha), name)
+			}
 		}
 	})
 
@@ -96,8 +106,10 @@ var _ = ginkgo.Describe("A composed command", func() {
 		parts, err := fs.Glob(sources, "parts/*.lua")
 		Expect(err).NotTo(HaveOccurred())
 		for _, file := range append(files, parts...) {
-			for _, part := range read(file).use {
-				used[part] = true
+			for dialect := range dialects {
+				for _, part := range read(file, dialect).use {
+					used[part] = true
+				}
 			}
 		}
 		for _, file := range parts {
@@ -117,7 +129,9 @@ var _ = ginkgo.Describe("A composed command", func() {
 	ginkgo.It("needs nothing of Redis that isn't everywhere: no MessagePack, no keys by pattern, no chance, no TIME that must be allowed", func() {
 		for name, c := range commands {
 			for _, foreign := range []string{"cmsgpack", "'KEYS'", "'SCAN'", " call('TIME')", "redis.call('TIME')", "math.random", "struct.", "bit."} {
-				Expect(c.text).NotTo(ContainSubstring(foreign), name)
+				for _, f := range c.forms {
+					Expect(f.text).NotTo(ContainSubstring(foreign), name)
+				}
 			}
 		}
 	})
@@ -125,15 +139,19 @@ var _ = ginkgo.Describe("A composed command", func() {
 	ginkgo.It("declares each key of the queue that it touches", func() {
 		known := map[string]bool{}
 		for _, c := range commands {
-			for _, key := range c.keys {
-				known[local(key)] = true
+			for _, f := range c.forms {
+				for _, key := range f.keys {
+					known[local(key)] = true
+				}
 			}
 		}
 		words := regexp.MustCompile(`\w+Key\b`)
 		for name, c := range commands {
-			for _, word := range words.FindAllString(c.text, -1) {
-				if known[word] {
-					Expect(c.text).To(ContainSubstring("local "+word+" = KEYS["), name)
+			for _, f := range c.forms {
+				for _, word := range words.FindAllString(f.text, -1) {
+					if known[word] {
+						Expect(f.text).To(ContainSubstring("local "+word+" = KEYS["), name)
+					}
 				}
 			}
 		}

@@ -26,20 +26,18 @@ type Waiting struct {
 // children, and then lets go of parents whose children had all completed
 // before. Each job answers its id, or the refusal that met it.
 func AddFlow(ctx context.Context, client rueidis.Client, branches []Branch, parents []Waiting, nowMs int64) ([]string, []error, error) {
-	sent := map[*command]bool{}
+	sent := map[string]bool{}
 	build := func(q *Queue, c *command, args []string) rueidis.Completed {
 		// Within a transaction a script that the server doesn't know would fail
 		// alone, so each is sent as text once.
-		keys := q.keysOf(c)
-		if sent[c] {
-			return bySHA(q.client.B(), c, keys, args)
-		}
-		sent[c] = true
-		return byText(q.client.B(), c, keys, args)
+		sha := c.forms[q.Dialect].sha
+		inFull := !sent[sha]
+		sent[sha] = true
+		return q.call(q.client.B(), c, inFull, args)
 	}
 	calls := []rueidis.Completed{client.B().Multi().Build()}
 	for _, b := range branches {
-		calls = append(calls, build(b.Queue, b.Add.command(), b.Add.args(b.Queue.base)))
+		calls = append(calls, build(b.Queue, b.Queue.addCommand(b.Add), b.Queue.addArgs(b.Add)))
 	}
 	for _, p := range parents {
 		calls = append(calls, build(p.Queue, releaseParent, []string{p.QueueKey, p.ID, decimal(nowMs)}))

@@ -4,11 +4,13 @@
      Answer: a number for each. ]]
 --@args base ...
 --@keys wait prioritized
+--@keys meta paused --@v5
+--@use gate
 local counts = {}
 for i = rest, #ARGV do
   local priority = tonumber(ARGV[i])
   if priority == 0 then
-    counts[#counts + 1] = call('LLEN', waitKey)
+    counts[#counts + 1] = call('LLEN', lineAt(base))
   else
     counts[#counts + 1] =
       call('ZCOUNT', prioritizedKey, priority * 4294967296, (priority + 1) * 4294967296 - 1)

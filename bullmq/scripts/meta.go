@@ -16,6 +16,19 @@ func (q *Queue) Meta(ctx context.Context, fields ...string) ([]string, error) {
 	return texts(message), nil
 }
 
+// Signs are by what a queue's dialect is told: the version in meta, "" for none,
+// and whether jobs are parked in paused.
+func (q *Queue) Signs(ctx context.Context) (version string, parked bool, err error) {
+	results := q.client.DoMulti(ctx,
+		q.client.B().Hget().Key(q.keyOf("meta")).Field("version").Build(),
+		q.client.B().Exists().Key(q.keyOf("paused")).Build())
+	if version, err = results[0].ToString(); err != nil && !rueidis.IsRedisNil(err) {
+		return "", false, err
+	}
+	parked, err = results[1].AsBool()
+	return version, parked, err
+}
+
 // SetMeta writes fields: name, value, name, value …
 func (q *Queue) SetMeta(ctx context.Context, pairs ...string) error {
 	set := q.client.B().Hset().Key(q.keyOf("meta")).FieldValue()

@@ -5,6 +5,7 @@
      Answer: 1 there may be more, 0 that was all.
      Events: waiting for each. ]]
 --@args base state count upTo
+--@keys paused --@v5
 --@keys completed failed delayed wait meta active marker events
 --@use gate marker events sweep family
 local at = base .. state
@@ -15,14 +16,14 @@ if #ids > 0 then
   for i = 1, #ids do
     if state ~= 'delayed' then
       call('HDEL', base .. ids[i], 'finishedOn', 'processedOn', field)
-      pendAgain(base .. ids[i], state)
+      pendAgain(base .. ids[i], state) --@v6
     end
   end
   local limit = cap(metaKey)
   for i = 1, #ids do sayTrimmed(limit, 'waiting', 'jobId', ids[i], 'prev', state) end
   forget(at, ids)
   for from = 1, #ids, 7000 do
-    call('LPUSH', waitKey, unpack(ids, from, math.min(from + 6999, #ids)))
+    call('LPUSH', lineAt(base), unpack(ids, from, math.min(from + 6999, #ids)))
   end
   wake(markerKey, isHeld)
 end

@@ -8,8 +8,9 @@
 --@use gate ready events
 if call('ZREM', delayedKey, jobId) == 0 then return -3 end
 local isHeld = held(metaKey, activeKey)
-local newest = call('LINDEX', waitKey, 0)
-if newest and string.sub(newest, 1, 2) == '0:' then call('LPOP', waitKey) end
+local line = lineAt(base)
+local newest = call('LINDEX', line, 0)
+if newest and string.sub(newest, 1, 2) == '0:' then call('LPOP', line) end
 ready(base, jobId, tonumber(call('HGET', base .. jobId, 'priority')) or 0, 'LPUSH', isHeld)
 say(eventsKey, 'waiting', 'jobId', jobId, 'prev', 'delayed')
 call('HSET', base .. jobId, 'delay', 0)

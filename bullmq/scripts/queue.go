@@ -21,6 +21,8 @@ type Queue struct {
 	base   string
 	keyOf  func(suffix string) string
 	keys   sync.Map // *command to []string
+
+	Dialect // to be set before the first call
 }
 
 // NewQueue binds the commands to a queue: base is its key prefix
@@ -34,7 +36,9 @@ func NewQueue(client rueidis.Client, base string, keyOf func(suffix string) stri
 func Suffixes() map[string][]string {
 	suffixes := map[string][]string{}
 	for name, c := range commands {
-		suffixes[name] = c.keys
+		for _, f := range c.forms {
+			suffixes[name] = append(suffixes[name], f.keys...)
+		}
 	}
 	return suffixes
 }
@@ -46,8 +50,9 @@ func (q *Queue) keysOf(c *command) []string {
 	if keys, ok := q.keys.Load(c); ok {
 		return keys.([]string)
 	}
-	keys := make([]string, len(c.keys))
-	for i, suffix := range c.keys {
+	suffixes := c.forms[q.Dialect].keys
+	keys := make([]string, len(suffixes))
+	for i, suffix := range suffixes {
 		keys[i] = q.keyOf(suffix)
 	}
 	if len(keys) == 0 {
@@ -61,11 +66,9 @@ func (q *Queue) keysOf(c *command) []string {
 // (first call, restart, SCRIPT FLUSH, eviction), by EVAL. It is never retried
 // after the command may have reached the server.
 func (q *Queue) run(ctx context.Context, c *command, args ...string) (rueidis.RedisMessage, error) {
-	c.check(args)
-	keys := q.keysOf(c)
-	result := q.client.Do(ctx, bySHA(q.client.B(), c, keys, args))
+	result := q.client.Do(ctx, q.call(q.client.B(), c, false, args))
 	if IsNoScript(result.Error()) {
-		result = q.client.Do(ctx, byText(q.client.B(), c, keys, args))
+		result = q.client.Do(ctx, q.call(q.client.B(), c, true, args))
 	}
 	message, err := result.ToMessage()
 	if err != nil {
@@ -81,12 +84,14 @@ func (q *Queue) failed(c *command, err error) error {
 	return fmt.Errorf("bullmq: %s on %s: %w", c.name, q.base, err)
 }
 
-func bySHA(b rueidis.Builder, c *command, keys, args []string) rueidis.Completed {
-	return b.Evalsha().Sha1(c.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
-}
-
-func byText(b rueidis.Builder, c *command, keys, args []string) rueidis.Completed {
-	return b.Eval().Script(c.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+// call is the Redis command that calls a script, by its hash or in full.
+func (q *Queue) call(b rueidis.Builder, c *command, inFull bool, args []string) rueidis.Completed {
+	c.check(args)
+	f, keys := &c.forms[q.Dialect], q.keysOf(c)
+	if inFull {
+		return b.Eval().Script(f.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+	}
+	return b.Evalsha().Sha1(f.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }
 
 // IsNoScript says whether a call failed since the server doesn't know the script.

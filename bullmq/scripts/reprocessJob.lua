@@ -13,7 +13,9 @@ if call('ZREM', base .. state, jobId) == 0 then return -3 end
 call('HDEL', jobKey, 'finishedOn', 'processedOn', field)
 if resetMade == '1' then call('HDEL', jobKey, 'atm') end
 if resetStarted == '1' then call('HDEL', jobKey, 'ats') end
-ready(base, jobId, tonumber(call('HGET', jobKey, 'priority')) or 0, push, held(metaKey, activeKey))
+local priority = tonumber(call('HGET', jobKey, 'priority')) or 0
+priority = 0 --@v5
+ready(base, jobId, priority, push, held(metaKey, activeKey))
 pendAgain(jobKey, state)
 sayTrimmed(cap(metaKey), 'waiting', 'jobId', jobId, 'prev', state)
 return 1

@@ -54,13 +54,8 @@ func (q *Queue) Take(ctx context.Context, nowMs int64, worker Worker) (Taken, er
 // clock, the command takes nothing. inFull sends the script itself, which a
 // server needs that has answered NOSCRIPT (IsNoScript) before.
 func (q *Queue) WhenWoken(b rueidis.Builder, inFull bool, aheadUs, beforeMs int64, worker Worker) rueidis.Completed {
-	c := moveToActiveWhenWoken
-	args := append([]string{q.base, decimal(aheadUs), decimal(beforeMs), worker.Token}, worker.args()...)
-	c.check(args)
-	if inFull {
-		return byText(b, c, q.keysOf(c), args)
-	}
-	return bySHA(b, c, q.keysOf(c), args)
+	return q.call(b, moveToActiveWhenWoken, inFull,
+		append([]string{q.base, decimal(aheadUs), decimal(beforeMs), worker.Token}, worker.args()...))
 }
 
 // WhenWokenAnswer reads the answer to WhenWoken.

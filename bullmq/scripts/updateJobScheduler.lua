@@ -29,7 +29,9 @@ if call('EXISTS', base .. jobId) == 1 then
   return nil
 end
 call('ZADD', repeatKey, due, scheduler)
-if not record[2] and not record[5] and data ~= '{}' then
+local isLegacy = not record[5]
+isLegacy = true --@v5
+if not record[2] and isLegacy and data ~= '{}' then
   call('HSET', recordKey, 'data', data)
   record[2] = data
 end
@@ -45,4 +47,5 @@ local job = {
 }
 store(base .. jobId, jobId, job)
 enqueue(base, jobId, job, now, limit)
+call('HSET', base .. producer, 'nrjid', jobId) --@v5
 return jobId

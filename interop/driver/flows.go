@@ -50,7 +50,7 @@ func (s *session) flows() (*bullmq.FlowProducer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.flowProducer, err = bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection, Prefix: s.prefix, Now: s.now})
+	s.flowProducer, err = bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection, Prefix: s.prefix, Dialect: dialect, Now: s.now})
 	return s.flowProducer, err
 }
 

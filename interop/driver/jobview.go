@@ -20,8 +20,11 @@ func viewJob(j *bullmq.Job) map[string]any {
 		"attemptsStarted": j.AttemptsStarted, "stalledCounter": j.StalledCounter,
 		"returnvalue": orNull(j.ReturnValue), "progress": 0,
 	}
-	if len(j.Progress) > 0 && string(j.Progress) != "null" {
+	switch {
+	case len(j.Progress) > 0 && string(j.Progress) != "null":
 		view["progress"] = j.Progress
+	case len(j.Progress) > 0 && dialect == bullmq.V5:
+		delete(view, "progress") // null is 0 to BullMQ 6 alone
 	}
 	if !j.Timestamp.IsZero() {
 		view["name"], view["timestamp"] = j.Name, j.Timestamp.UnixMilli()

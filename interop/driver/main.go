@@ -32,11 +32,20 @@ type refusal struct {
 	Code    *int   `json:"code,omitempty"`
 }
 
+// dialect is that of the queues.
+var dialect = bullmq.V6
+
 func main() {
 	redis := flag.String("redis", "127.0.0.1:6379", "host:port of Redis")
 	prefix := flag.String("prefix", bullmq.DefaultPrefix, "prefix of all keys")
-	flag.String("bullmq", "6", "dialect of the queue, as the Node driver takes it")
+	version := flag.String("bullmq", "6", "dialect of the queues, as the Node driver takes it: 6 or 5")
 	flag.Parse()
+	known := false
+	dialect, known = map[string]bullmq.Dialect{"6": bullmq.V6, "5": bullmq.V5}[*version]
+	if !known {
+		fmt.Fprintf(os.Stderr, "-bullmq is 6 or 5, not %q\n", *version)
+		os.Exit(2)
+	}
 	if err := serve(newSession(*redis, *prefix)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)

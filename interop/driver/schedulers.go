@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -107,7 +108,15 @@ func init() {
 		all, err := q.Schedulers(ctx, bullmq.Page{From: a.Start, To: or(a.End, -1), Ascending: a.Asc})
 		views := []any{}
 		for _, s := range all {
-			views = append(views, viewScheduler(s))
+			if s.Name == "" && s.Repeat == (bullmq.Repeat{}) {
+				views = append(views, nil) // an entry without a record, as the Node library answers it
+				continue
+			}
+			view := viewScheduler(s)
+			if parts := strings.SplitN(s.ID, ":", 5); len(parts) == 5 && s.Iterations == 0 {
+				view["id"] = parts[1] // an old repeatable job's
+			}
+			views = append(views, view)
 		}
 		return views, err
 	})

@@ -72,7 +72,7 @@ func (s *session) queue(name string) (*bullmq.Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection, Prefix: s.prefix, Now: s.now})
+	q, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection, Prefix: s.prefix, Dialect: dialect, Now: s.now})
 	if err == nil {
 		s.queues[name] = q
 	}
@@ -101,6 +101,6 @@ func (s *session) newWorker(queue string, handler bullmq.Handler, options *bullm
 	if err != nil {
 		return nil, err
 	}
-	options.Connection, options.Prefix, options.Now = connection, s.prefix, s.now
+	options.Connection, options.Prefix, options.Dialect, options.Now = connection, s.prefix, dialect, s.now
 	return bullmq.NewWorker(queue, handler, options)
 }

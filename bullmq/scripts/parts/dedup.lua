@@ -16,7 +16,8 @@ local function dedupMode(base, id, ttl, flags)
   return {
     key = base .. 'de:' .. id, id = id, ttl = tonumber(ttl) or 0,
     extend = string.find(flags, 'e', 1, true), replace = string.find(flags, 'r', 1, true),
-    keepLast = string.find(flags, 'k', 1, true), reschedule = string.find(flags, 's', 1, true),
+    keepLast = string.find(flags, 'k', 1, true),
+    reschedule = string.find(flags, 's', 1, true), --@v6
   }
 end
 
@@ -29,6 +30,7 @@ local function claim(mode, jobId)
 end
 
 local function takeOver(base, mode, owner, jobId)
+  if true then return false end --@v5
   if call('PTTL', mode.key) ~= -1 or call('EXISTS', base .. owner) == 1 then return false end
   call('DEL', mode.key, base .. 'dn:' .. mode.id)
   claim(mode, jobId)
@@ -36,6 +38,7 @@ local function takeOver(base, mode, owner, jobId)
 end
 
 local function sayDropped(limit, mode, owner, dropped)
+  sayTrimmed(limit, 'debounced', 'jobId', owner, 'debounceId', mode.id) --@v5
   sayTrimmed(limit, 'deduplicated', 'jobId', owner, 'deduplicationId', mode.id, 'deduplicatedJobId', dropped)
 end
 
@@ -70,7 +73,7 @@ local function replaceOwner(base, mode, jobId, job, limit)
     dropJob(base .. owner)
     say(eventsKey, 'removed', 'jobId', owner, 'prev', 'delayed')
     sayDropped(limit, mode, jobId, owner)
-    call('DEL', base .. 'dn:' .. mode.id)
+    call('DEL', base .. 'dn:' .. mode.id) --@v6
     if mode.ttl > 0 and not mode.extend and not mode.keepLast then
       call('SET', mode.key, jobId, 'KEEPTTL')
     else

@@ -27,9 +27,12 @@ end
 
 local function duplicate(jobKey, jobId, job, now, defer, limit)
   local known = call('HGET', jobKey, 'parentKey')
-  if not known or known == job.parentKey or call('EXISTS', known) == 0 then
+  local free = not known or known == job.parentKey
+  local there = not free and call('EXISTS', known) == 1
+  if not there then free = true end --@v6
+  if free then
     readopt(jobKey, jobId, job, now, defer)
-  elseif job.parentKey then
+  elseif job.parentKey and there then
     if defer then call('HSET', job.parentKey, 'flowAttachmentFailed', '1') end
     return -7
   end

@@ -1,6 +1,6 @@
 --[[ promoteDue: moves delayed jobs whose time has come (at most 1000) to the ready state, in order. ]]
 --@keys delayed marker wait prioritized events pc
---@use events marker ready
+--@use events marker ready gate
 local function promoteDue(base, now, isHeld)
   local due = call('ZRANGEBYSCORE', delayedKey, 0, (now + 1) * 4096 - 1, 'LIMIT', 0, 1000)
   if #due == 0 then return end
@@ -9,7 +9,7 @@ local function promoteDue(base, now, isHeld)
     local id = due[i]
     local priority = tonumber(call('HGET', base .. id, 'priority')) or 0
     if priority == 0 then
-      call('LPUSH', waitKey, id)
+      call('LPUSH', lineAt(base), id)
     else
       call('ZADD', prioritizedKey, rank(pcKey, priority), id)
     end

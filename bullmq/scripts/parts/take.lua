@@ -13,7 +13,9 @@
 --@use gate events marker limiter promote
 local function start(base, jobId, now, max, perMs, worker)
   local jobKey = base .. jobId
-  if max and call('HEXISTS', jobKey, 'defa') == 0 and call('INCR', limiterKey) == 1 then
+  local counts = max
+  counts = counts and call('HEXISTS', jobKey, 'defa') == 0 --@v6
+  if counts and call('INCR', limiterKey) == 1 then
     call('PEXPIRE', limiterKey, math.floor(math.abs(perMs)))
   end
   if worker.token ~= '0' then
