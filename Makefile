@@ -7,8 +7,8 @@ SHELL := /bin/bash
 # The packages to test, and more flags for go test: make test PACKAGES=./bullmq/... FLAGS='-run TestWorker'
 PACKAGES ?= ./...
 FLAGS ?=
-# The reference that make parity compares with: 6 (bullmq 6.7.0) or 5 (5.81.5).
-BULLMQ ?= 6
+# The reference that make parity compares with: 6 (bullmq 6.7.0), 5 (5.81.5), or both.
+BULLMQ ?= 5 6
 # The program that compares our Lua with the reference's, for make lint; without it that step is left out.
 OWN_LUA ?= $(wildcard ../shared/tools/own-lua.mjs)
 
@@ -28,9 +28,9 @@ test: redis node c-compiler ## run all tests with the race detector, against rea
 	go test -race -count=1 -timeout 7m $(FLAGS) $(PACKAGES)
 
 .PHONY: parity
-parity: redis node ## compare every scenario's effect on Redis with the Node library's (BULLMQ=5 for version 5)
+parity: redis node ## compare every scenario's effect on Redis with the Node library's (BULLMQ=6 or 5 for one version)
 	@go build -o bin/paritycheck ./interop/paritycheck
-	@bin/paritycheck -bullmq $(BULLMQ)
+	@bin/paritycheck -bullmq "$(BULLMQ)"
 
 .PHONY: bench
 bench: redis node ## measure latency and throughput beside the Node library's

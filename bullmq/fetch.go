@@ -105,7 +105,7 @@ func (r *runner) settleDoubts() (*Job, time.Time, error) {
 // taken so early starts on time.
 func (r *runner) setClock(serverUs int64) {
 	r.isAhead = serverUs > 0 && r.w.core.isReal
-	r.ahead = time.Now().Sub(time.UnixMicro(serverUs))
+	r.ahead = time.Since(time.UnixMicro(serverUs))
 }
 
 // settleTake asks for the job that a take locked under a token.

@@ -184,35 +184,48 @@ func (q *Queue) RemoveOrphanedJobs(ctx context.Context, count, limit int) ([]str
 }
 
 func (q *Queue) orphans(ctx context.Context, count, limit int, remove bool) ([]string, error) {
+	var found []string
+	err := q.eachJobID(ctx, count, func(ids []string) (more bool, err error) {
+		if limit > 0 && len(found)+len(ids) > limit {
+			ids = ids[:max(limit-len(found), 0)]
+		}
+		if len(ids) > 0 {
+			orphans, err := q.core.store.Orphans(ctx, ids, remove)
+			found = append(found, orphans...)
+			if err != nil {
+				return false, err
+			}
+		}
+		return limit <= 0 || len(found) < limit, nil
+	})
+	return found, err
+}
+
+// eachJobID looks at all keys of the server, count a call (1000 for 0), and
+// hands on the ids of the queue's jobs, each once, until it is told to stop.
+func (q *Queue) eachJobID(ctx context.Context, count int, each func(ids []string) (more bool, err error)) error {
 	if count <= 0 {
 		count = 1000
 	}
-	var found []string
 	seen := map[string]bool{}
 	for cursor := uint64(0); ; {
 		keys, next, err := q.core.store.Scan(ctx, cursor, escapeGlob(q.core.keys.base)+"*", int64(count))
 		if err != nil {
-			return found, err
+			return err
 		}
-		var candidates []string
+		var ids []string
 		for _, key := range keys {
 			if id, ok := q.core.keys.jobOf(key); ok && !seen[id] {
 				seen[id] = true
-				candidates = append(candidates, id)
+				ids = append(ids, id)
 			}
 		}
-		if limit > 0 && len(found)+len(candidates) > limit {
-			candidates = candidates[:max(limit-len(found), 0)]
+		more, err := each(ids)
+		if err != nil || !more {
+			return err
 		}
-		if len(candidates) > 0 {
-			orphans, err := q.core.store.Orphans(ctx, candidates, remove)
-			found = append(found, orphans...)
-			if err != nil {
-				return found, err
-			}
-		}
-		if cursor = next; cursor == 0 || limit > 0 && len(found) >= limit {
-			return found, nil
+		if cursor = next; cursor == 0 {
+			return nil
 		}
 	}
 }

@@ -231,6 +231,11 @@ func live(f *fixture) {
 	// The broom.
 	f.set("HSET", "lost", "name", "lost")
 	Expect(f.Orphans(f.ctx, []string{"lost", "a"}, true)).To(Equal([]string{"lost"}))
+	f.set("HSET", "stray", "name", "a", "data", "{}", "opts", "{}", "timestamp", "5")
+	Expect(f.Stranded(f.ctx, []string{"stray", "a", "nobody"}, false)).To(Equal([]Stranded{{"stray", "5"}}))
+	Expect(f.Stranded(f.ctx, []string{"stray"}, true)).To(HaveLen(1))
+	state("stray", "waiting")
+	Expect(f.JoinPaused(f.ctx)).To(BeEquivalentTo(0))
 	Expect(f.Clean(f.ctx, nowMs, 1, "completed")).To(HaveLen(1))
 	Expect(f.MoveToWait(f.ctx, "delayed", 100, "+inf")).To(BeFalse())
 	ok(f.Drain(f.ctx, true))

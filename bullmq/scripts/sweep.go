@@ -16,6 +16,8 @@ var (
 	removeChildDependency     = load("removeChildDependency")
 	removeDeduplicationKey    = load("removeDeduplicationKey")
 	removeOrphanedJobs        = load("removeOrphanedJobs")
+	strandedJobs              = load("strandedJobs")
+	joinPaused                = load("joinPaused")
 )
 
 // Why a queue is not obliterated.
@@ -98,6 +100,32 @@ func (q *Queue) RemoveDedup(ctx context.Context, dedupID, jobID string) (bool, e
 // deletes what there is of them if told to.
 func (q *Queue) Orphans(ctx context.Context, ids []string, remove bool) ([]string, error) {
 	return q.strings(ctx, removeOrphanedJobs, append([]string{q.base, flag(remove)}, ids...)...)
+}
+
+// Stranded is a job that was to run and stands in no state of the queue.
+type Stranded struct {
+	JobID     string
+	Timestamp string // ms, as its hash has it
+}
+
+// Stranded answers those of some ids that are stranded; with putBack it makes
+// them ready, each in front of the one before it.
+func (q *Queue) Stranded(ctx context.Context, ids []string, putBack bool) ([]Stranded, error) {
+	pairs, err := q.strings(ctx, strandedJobs, append([]string{q.base, flag(putBack)}, ids...)...)
+	if err != nil {
+		return nil, err
+	}
+	var found []Stranded
+	for i := 0; i+1 < len(pairs); i += 2 {
+		found = append(found, Stranded{pairs[i], pairs[i+1]})
+	}
+	return found, nil
+}
+
+// JoinPaused brings the lists wait and paused together where nobody else would,
+// and answers how many jobs it moved.
+func (q *Queue) JoinPaused(ctx context.Context) (int64, error) {
+	return q.number(ctx, joinPaused, "", q.base)
 }
 
 // Scan answers a page of the queue's keys, as SCAN does.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/17a2ac88/bullmq-go/interop/parity"
@@ -14,36 +15,41 @@ import (
 )
 
 func main() {
-	line := flag.String("bullmq", "6", "major version of the reference: 6 (6.7.0) or 5 (5.81.5)")
+	versions := flag.String("bullmq", "5 6", "major versions of the reference: 6 (6.7.0), 5 (5.81.5)")
 	only := flag.String("only", "", "run only scenarios whose file or name contains this")
 	flag.Parse()
-	alike, err := check(*line, *only)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
+	var all []parity.Result
+	for _, version := range strings.Fields(*versions) {
+		results, err := check(version, *only)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		fmt.Printf("beside bullmq %s: %s\n\n", version, parity.Summary(results))
+		all = append(all, results...)
 	}
-	if !alike {
+	fmt.Println(parity.Summary(all))
+	if slices.ContainsFunc(all, func(r parity.Result) bool { return !r.Alike() }) {
 		os.Exit(1)
 	}
 }
 
-func check(line, only string) (bool, error) {
+func check(version, only string) ([]parity.Result, error) {
 	scenarios, err := sides.Scenarios()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	pair, err := sides.Start(line)
+	pair, err := sides.Start(version)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer pair.Close()
 	runner, err := parity.New(pair.Reference, pair.Subject, nil)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer runner.Close()
 	var results []parity.Result
-	all := true
 	for _, scenario := range scenarios {
 		if only != "" && !strings.Contains(scenario.File+": "+scenario.Name, only) {
 			continue
@@ -51,8 +57,6 @@ func check(line, only string) (bool, error) {
 		result := runner.Run(context.Background(), scenario)
 		fmt.Println(result)
 		results = append(results, result)
-		all = all && result.Alike()
 	}
-	fmt.Println(parity.Summary(results))
-	return all, nil
+	return results, nil
 }

@@ -36,7 +36,12 @@ type probeAnswer struct {
 
 func startProbe() *probe {
 	GinkgoHelper()
-	p := &probe{process: startNode("probe.mjs"), waiting: map[int]chan probeAnswer{}}
+	return startProbeAt(server.Addr())
+}
+
+func startProbeAt(address string, arguments ...string) *probe {
+	GinkgoHelper()
+	p := &probe{process: startNodeAt(address, "probe.mjs", arguments...), waiting: map[int]chan probeAnswer{}}
 	go func() {
 		defer GinkgoRecover()
 		for line := range p.process.Lines() {
@@ -119,7 +124,12 @@ func (p *probe) run(queue string, count int, handler, options object) func(into 
 // once it is ready.
 func startNode(script string, arguments ...string) *nodeprocess.Process {
 	GinkgoHelper()
-	process, err := nodeprocess.Start(script, append([]string{"-redis", server.Addr()}, arguments...)...)
+	return startNodeAt(server.Addr(), script, arguments...)
+}
+
+func startNodeAt(address, script string, arguments ...string) *nodeprocess.Process {
+	GinkgoHelper()
+	process, err := nodeprocess.Start(script, append([]string{"-redis", address}, arguments...)...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(process.Stop)
 	_, err = process.WaitFor(within(30*time.Second), func(line nodeprocess.Line) bool {

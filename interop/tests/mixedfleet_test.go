@@ -1,0 +1,228 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+// A fleet in which bullmq 5.81.5, bullmq 6.7.0 and this SDK work on one queue.
+// Each of them pauses, adds, retries and resumes, in every order of four such
+// steps, and no job may get lost but by bullmq 5, which renames one list over
+// another; what that loses, RepairPaused finds.
+
+var (
+	fleetActors = []string{"Node 5", "Node 6", "Go"}
+	fleetCalls  = []string{"pause", "add", "retry", "resume"}
+)
+
+const fleetSteps = 4
+
+// fleetStep is one call of one member, by its number among all there are.
+type fleetStep int
+
+func (s fleetStep) actor() string  { return fleetActors[int(s)/len(fleetCalls)] }
+func (s fleetStep) call() string   { return fleetCalls[int(s)%len(fleetCalls)] }
+func (s fleetStep) String() string { return s.actor() + " " + s.call() }
+
+// fleetLane works off orders one after the other, on a queue of its own.
+type fleetLane struct {
+	ctx   context.Context
+	name  string
+	redis rueidis.Client
+	nodes map[string]*probe
+	queue *bullmq.Queue
+}
+
+func (l *fleetLane) key(suffix string) string { return "bull:" + l.name + ":" + suffix }
+
+func (l *fleetLane) ask(words ...string) rueidis.RedisResult {
+	return l.redis.Do(l.ctx, l.redis.B().Arbitrary(words...).Build())
+}
+
+func (l *fleetLane) list(suffix string) []string {
+	GinkgoHelper()
+	ids, err := l.ask("LRANGE", l.key(suffix), "0", "-1").AsStrSlice()
+	Expect(err).NotTo(HaveOccurred())
+	return ids
+}
+
+// begin leaves three jobs that wait and one for each step that has failed.
+func (l *fleetLane) begin() {
+	GinkgoHelper()
+	var keys []string
+	for _, suffix := range []string{"id", "wait", "paused", "failed", "events", "marker", "meta", "prioritized", "delayed", "pc"} {
+		keys = append(keys, l.key(suffix))
+	}
+	commands := []rueidis.Completed{}
+	add := func(words ...string) { commands = append(commands, l.redis.B().Arbitrary(words...).Build()) }
+	for n := range fleetSteps {
+		keys = append(keys, l.key(fmt.Sprint("w", n)), l.key(fmt.Sprint("f", n)), l.key(fmt.Sprint("a", n)))
+	}
+	add(append([]string{"DEL"}, keys...)...)
+	job := func(id string, at int) {
+		add("HSET", l.key(id), "name", "a", "data", "{}", "opts", `{"attempts":0}`, "timestamp", strconv.Itoa(at), "delay", "0", "priority", "0")
+	}
+	for n := range 3 {
+		job(fmt.Sprint("w", n), 100+n)
+		add("LPUSH", l.key("wait"), fmt.Sprint("w", n))
+	}
+	for n := range fleetSteps {
+		job(fmt.Sprint("f", n), 200+n)
+		add("HSET", l.key(fmt.Sprint("f", n)), "failedReason", "boom", "finishedOn", "300", "atm", "1")
+		add("ZADD", l.key("failed"), strconv.Itoa(300+n), fmt.Sprint("f", n))
+	}
+	for _, result := range l.redis.DoMulti(l.ctx, commands...) {
+		Expect(result.Error()).NotTo(HaveOccurred())
+	}
+}
+
+// do carries out the n-th step, and says whether it was bullmq 5 overwriting.
+func (l *fleetLane) do(n int, step fleetStep) (overwrites bool) {
+	GinkgoHelper()
+	failed, added := fmt.Sprint("f", n), fmt.Sprint("a", n)
+	if step.actor() == "Go" {
+		var err error
+		switch step.call() {
+		case "pause":
+			err = l.queue.Pause(l.ctx)
+		case "resume":
+			err = l.queue.Resume(l.ctx)
+		case "add":
+			_, err = l.queue.Add(l.ctx, "a", nil, &bullmq.JobOptions{JobID: added})
+		case "retry":
+			var job *bullmq.Job
+			if job, err = l.queue.Job(l.ctx, failed); err == nil {
+				err = job.Retry(l.ctx, bullmq.Failed, nil)
+			}
+		}
+		Expect(err).NotTo(HaveOccurred())
+		return false
+	}
+	if step.actor() == "Node 5" && (step.call() == "pause" || step.call() == "resume") {
+		both, err := l.ask("EXISTS", l.key("wait"), l.key("paused")).AsInt64()
+		Expect(err).NotTo(HaveOccurred())
+		overwrites = both == 2
+	}
+	args := object{"queue": l.name}
+	switch step.call() {
+	case "add":
+		args["name"], args["data"], args["opts"] = "a", object{}, object{"jobId": added}
+	case "retry":
+		args["id"] = failed
+	}
+	l.nodes[step.actor()].do(step.call(), args, nil)
+	return overwrites
+}
+
+// check carries an order out and sees where every job is.
+func (l *fleetLane) check(order []fleetStep) (lost int) {
+	GinkgoHelper()
+	l.begin()
+	excused := false
+	toRun := []string{"w0", "w1", "w2"}
+	for n, step := range order {
+		excused = l.do(n, step) || excused
+		switch step.call() {
+		case "add":
+			toRun = append(toRun, fmt.Sprint("a", n))
+		case "retry":
+			toRun = append(toRun, fmt.Sprint("f", n))
+		}
+	}
+	stranded, err := l.queue.FindStrandedJobs(l.ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(len(stranded) == 0 || excused).To(BeTrue(), "%v lost %v, and bullmq 5 has overwritten nothing", order, stranded)
+	Expect(append(append(l.list("wait"), l.list("paused")...), stranded...)).To(ConsistOf(toRun), "%v", order)
+
+	repaired, err := l.queue.RepairPaused(l.ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(repaired).To(HaveExactElements(stranded), "%v", order)
+	Expect(l.queue.FindStrandedJobs(l.ctx)).To(BeEmpty())
+	Expect(append(l.list("wait"), l.list("paused")...)).To(ConsistOf(toRun), "%v", order)
+	Expect(l.queue.Resume(l.ctx)).To(Succeed())
+	waiting := l.list("wait")
+	Expect(waiting).To(ConsistOf(toRun), "%v", order)
+	Expect(l.list("paused")).To(BeEmpty())
+	Expect(l.ask("ZCARD", l.key("marker")).AsInt64()).To(BeEquivalentTo(1))
+	if !excused {
+		// Jobs that nobody lost have kept their turn.
+		slices.Reverse(waiting)
+		Expect(slices.DeleteFunc(waiting, func(id string) bool { return id[0] != 'w' })).To(Equal([]string{"w0", "w1", "w2"}), "%v", order)
+	}
+	return len(stranded)
+}
+
+var _ = Describe("A fleet of bullmq 5, bullmq 6 and this SDK", func() {
+	It("loses no job by what we do, in any order of four calls, and gets back what bullmq 5 has lost", func() {
+		own, err := redisserver.Start(redisserver.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(own.Close)
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{own.Addr()}, DisableCache: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(client.Close)
+		nodes := map[string]*probe{"Node 5": startProbeAt(own.Addr(), "-bullmq", "5"), "Node 6": startProbeAt(own.Addr(), "-bullmq", "6")}
+		ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+		DeferCleanup(stop)
+
+		orders := make(chan []fleetStep)
+		var lanes sync.WaitGroup
+		var mu sync.Mutex
+		seen, lossy := 0, 0
+		for n := range 8 {
+			// Half of them as in a fleet that comes from bullmq 5, half as in one that has left it.
+			dialect := []bullmq.Dialect{bullmq.V6, bullmq.V5}[n%2]
+			name := fmt.Sprint("fleet-", n)
+			queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: bullmq.Client(client), Dialect: dialect})
+			Expect(err).NotTo(HaveOccurred())
+			lane := &fleetLane{ctx: ctx, name: name, redis: client, nodes: nodes, queue: queue}
+			lanes.Go(func() {
+				defer GinkgoRecover()
+				finished := false
+				defer func() {
+					if !finished {
+						stop()
+					}
+				}()
+				for order := range orders {
+					lost := lane.check(order)
+					mu.Lock()
+					seen++
+					if lost > 0 {
+						lossy++
+					}
+					mu.Unlock()
+				}
+				finished = true
+			})
+		}
+		kinds := len(fleetActors) * len(fleetCalls)
+		total := kinds * kinds * kinds * kinds
+		for n := range total {
+			order := make([]fleetStep, fleetSteps)
+			for i, rest := 0, n; i < fleetSteps; i++ {
+				order[i] = fleetStep(rest % kinds)
+				rest /= kinds
+			}
+			select {
+			case orders <- order:
+			case <-ctx.Done(): // also when a lane has failed
+				Fail(fmt.Sprintf("only %d of %d orders were tried in time", n, total))
+			}
+		}
+		close(orders)
+		lanes.Wait()
+		Expect(seen).To(Equal(total))
+		Expect(lossy).To(BeNumerically(">", 100), "the loss that is repaired")
+	})
+})
