@@ -1,0 +1,102 @@
+package bullmq_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("The dialect of a queue", func() {
+	var (
+		name string
+		ctx  context.Context
+	)
+	BeforeEach(func() { name, ctx = newQueueName(), specContext() })
+
+	// parks says whether a paused queue's jobs go to the list paused, as in BullMQ 5.
+	parks := func(queue *bullmq.Queue) bool {
+		GinkgoHelper()
+		Expect(queue.Pause(ctx)).To(Succeed())
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		return len(list(key(name, "paused"))) > 0 && list(key(name, "paused"))[0] == job.ID
+	}
+
+	DescribeTable("is found out", func(prepare func(), want bool) {
+		prepare()
+		Expect(parks(newQueue(name, nil))).To(Equal(want))
+	},
+		Entry("from nothing at all", func() {}, false),
+		Entry("from the version that BullMQ 5 has left", func() { do("HSET", key(name, "meta"), "version", "bullmq:5.81.5") }, true),
+		Entry("from the version that BullMQ 6 has left", func() { do("HSET", key(name, "meta"), "version", "bullmq:6.7.0") }, false),
+		Entry("from that of a port, which counts for itself", func() { do("HSET", key(name, "meta"), "version", "bullmq:1.1.0") }, false),
+		Entry("from one that nobody knows", func() { do("HSET", key(name, "meta"), "version", "bullmq:55.1") }, false),
+		Entry("from jobs that stand in paused", func() {
+			do("HSET", key(name, "meta"), "version", "bullmq:6.7.0", "paused", "1")
+			do("LPUSH", key(name, "paused"), "old")
+		}, true),
+	)
+
+	It("is what is told, whatever the queue says", func() {
+		do("HSET", key(name, "meta"), "version", "bullmq:5.81.5")
+		Expect(parks(newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V6}))).To(BeFalse())
+		name = newQueueName()
+		Expect(parks(newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5}))).To(BeTrue())
+	})
+
+	It("is written into meta where nobody has said a version, and otherwise left as it is", func() {
+		newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
+		Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion5))
+		newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V6})
+		Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion5))
+		name = newQueueName()
+		newQueue(name, nil)
+		Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion))
+	})
+
+	It("is found out by workers and for the queues of flows too", func() {
+		do("HSET", key(name, "meta"), "version", "bullmq:5.81.5", "paused", "1")
+		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		_, err = flows.Add(ctx, bullmq.Flow{Name: "a", Queue: name})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(list(key(name, "paused"))).To(HaveLen(1))
+
+		worker := newWorker(name, nil, nil)
+		queue := newQueue(name, nil)
+		Expect(queue.Resume(ctx)).To(Succeed())
+		job, err := worker.GetNextJob(ctx, "t", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(queue.Pause(ctx)).To(Succeed())
+		Expect(job.MoveToWait(ctx, "t")).Error().NotTo(HaveOccurred())
+		Expect(list(key(name, "paused"))).To(Equal([]string{job.ID}))
+	})
+
+	It("of BullMQ 5 counts and shows parked jobs beside those that wait", func() {
+		queue := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
+		Expect(parks(queue)).To(BeTrue())
+		Expect(queue.Counts(ctx, bullmq.Waiting)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 0, bullmq.Paused: 1}))
+		Expect(queue.Counts(ctx)).To(HaveKeyWithValue(bullmq.Paused, int64(1)))
+		Expect(queue.Count(ctx)).To(BeEquivalentTo(1))
+		Expect(queue.Jobs(ctx, bullmq.All(), bullmq.Waiting)).To(HaveLen(1))
+		Expect(queue.CountsPerPriority(ctx, 0)).To(Equal(map[int]int64{0: 1}))
+	})
+
+	It("of BullMQ 5 fails, at a fetch by hand, jobs that are to fail, and takes the next", func() {
+		queue := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
+		worker := newWorker(name, nil, &bullmq.WorkerOptions{Dialect: bullmq.V5})
+		for range 2 {
+			_, err := queue.Add(ctx, "a", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		do("HSET", key(name, "1"), "defa", "it had no chance")
+		job, err := worker.GetNextJob(ctx, "t", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.ID).To(Equal("2"))
+		Expect(hash(key(name, "1"))).To(HaveKeyWithValue("failedReason", "it had no chance"))
+	})
+})
