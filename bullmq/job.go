@@ -51,6 +51,8 @@ type Job struct {
 	// flaw is what makes the job impossible to run: data that is no JSON, a hash
 	// that is gone.
 	flaw error
+	// behind: its scheduler has not been told yet that the job has started.
+	behind bool
 }
 
 // set changes fields of a job that other goroutines may be changing.

@@ -94,8 +94,9 @@ func (w *Worker) handedOut(id string, hash []string, token string) *Job {
 }
 
 // Complete ends a job that was taken by hand, and with fetchNext takes the
-// next one under the same token; nil when there is none (BullMQ:
-// job.moveToCompleted).
+// next one under the same token; nil when there is none. When that one is a
+// scheduler's, the run after it is set up only when it is ended here itself,
+// since BullMQ doesn't do so at all (BullMQ: job.moveToCompleted).
 func (w *Worker) Complete(ctx context.Context, job *Job, token string, value any, fetchNext bool) (*Job, error) {
 	res := outcome(value, nil)
 	if res.err != nil {
@@ -118,13 +119,21 @@ func (w *Worker) Fail(ctx context.Context, job *Job, token string, reason error,
 }
 
 func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, res result, fetchNext bool) (*Job, error) {
+	if job.behind {
+		if _, err := w.startByHand(ctx, job); err != nil {
+			return nil, err
+		}
+		job.behind = false
+	}
 	locked := *job
 	locked.token = token
 	taken, err := w.write(ctx, &locked, d, res, fetchNext)
 	if err != nil || taken.JobID == "" {
 		return nil, err
 	}
-	return w.startByHand(ctx, w.handedOut(taken.JobID, taken.Hash, token))
+	next := w.handedOut(taken.JobID, taken.Hash, token)
+	next.behind = next.SchedulerID != ""
+	return next, nil
 }
 
 // ExtendLocks makes the locks of jobs taken by hand last for a time from now,

@@ -7,9 +7,11 @@
 --@args base quiet
 --@keys meta paused wait prioritized delayed marker events
 --@use events marker
-call('HDEL', metaKey, 'paused')
+local wasPaused = call('HDEL', metaKey, 'paused') == 1 --@v5
+call('HDEL', metaKey, 'paused') --@v6
+local hadParked = call('EXISTS', pausedKey) == 1
 local parked = 0
-if call('EXISTS', pausedKey) == 1 then
+if hadParked then
   if call('EXISTS', waitKey) == 0 then
     call('RENAME', pausedKey, waitKey)
   else
@@ -19,7 +21,10 @@ if call('EXISTS', pausedKey) == 1 then
     parked = call('LLEN', pausedKey)
   end
 end
-if call('LLEN', waitKey) + call('ZCARD', prioritizedKey) > 0 then
+local isReady = call('LLEN', waitKey) + call('ZCARD', prioritizedKey) > 0
+-- BullMQ 5 doesn't look at wait, which is empty while it has paused the queue itself.
+isReady = isReady and (hadParked or wasPaused or call('ZCARD', prioritizedKey) > 0) --@v5
+if isReady then
   wake(markerKey, false)
 else
   wakeAt(markerKey, delayedKey)

@@ -17,10 +17,16 @@ import (
 func main() {
 	versions := flag.String("bullmq", "5 6", "major versions of the reference: 6 (6.7.0), 5 (5.81.5)")
 	only := flag.String("only", "", "run only scenarios whose file or name contains this")
+	made := flag.Int("random", 0, "instead of the scenarios, run so many that are made up from seeds")
+	seed := flag.Uint64("seed", 1, "the first of these seeds")
 	flag.Parse()
 	var all []parity.Result
 	for _, version := range strings.Fields(*versions) {
-		results, err := check(version, *only)
+		scenarios, err := chosen(*only, *made, *seed)
+		var results []parity.Result
+		if err == nil {
+			results, err = check(version, scenarios)
+		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
@@ -34,11 +40,24 @@ func main() {
 	}
 }
 
-func check(version, only string) ([]parity.Result, error) {
-	scenarios, err := sides.Scenarios()
-	if err != nil {
-		return nil, err
+func chosen(only string, made int, seed uint64) ([]parity.Scenario, error) {
+	var scenarios []parity.Scenario
+	for n := range made {
+		scenarios = append(scenarios, parity.Random(seed+uint64(n)))
 	}
+	if made > 0 {
+		return scenarios, nil
+	}
+	all, err := sides.Scenarios()
+	for _, scenario := range all {
+		if strings.Contains(scenario.File+": "+scenario.Name, only) {
+			scenarios = append(scenarios, scenario)
+		}
+	}
+	return scenarios, err
+}
+
+func check(version string, scenarios []parity.Scenario) ([]parity.Result, error) {
 	pair, err := sides.Start(version)
 	if err != nil {
 		return nil, err
@@ -51,11 +70,11 @@ func check(version, only string) ([]parity.Result, error) {
 	defer runner.Close()
 	var results []parity.Result
 	for _, scenario := range scenarios {
-		if only != "" && !strings.Contains(scenario.File+": "+scenario.Name, only) {
-			continue
-		}
 		result := runner.Run(context.Background(), scenario)
 		fmt.Println(result)
+		if scenario.File == "random" && !result.Alike() {
+			fmt.Println(scenario.JSON())
+		}
 		results = append(results, result)
 	}
 	return results, nil
