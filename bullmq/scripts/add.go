@@ -10,6 +10,7 @@ import (
 
 var (
 	addPlainJob       = load("addPlainJob")
+	addPlainJobs      = load("addPlainJobs")
 	addStandardJob    = load("addStandardJob")
 	addDelayedJob     = load("addDelayedJob")
 	addPrioritizedJob = load("addPrioritizedJob")
@@ -102,6 +103,10 @@ func (q *Queue) Add(ctx context.Context, add Add) (string, error) {
 	return q.added(add, message)
 }
 
+// Jobs that one call adds at most: enough to make the call itself cheap, and few
+// enough for others to get a word in between two.
+const plainAtOnce = 250
+
 // AddMany adds jobs in order, in one round trip for each 1000. Each job is
 // added or refused by itself; the error tells the first that failed and how
 // many were added.
@@ -109,15 +114,17 @@ func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, error) {
 	ids := make([]string, len(adds))
 	var failed error
 	for from := 0; from < len(adds); from += 1000 {
-		chunk := adds[from:min(from+1000, len(adds))]
-		for i, result := range q.pipeline(ctx, chunk) {
+		calls := q.bulk(adds[from:min(from+1000, len(adds))])
+		at := from
+		for i, result := range q.pipeline(ctx, calls) {
 			message, err := result.ToMessage()
 			if err == nil {
-				ids[from+i], err = q.added(chunk[i], message)
+				err = q.addedAll(calls[i], message, ids[at:])
 			}
 			if err != nil && failed == nil {
-				failed = fmt.Errorf("job %d of the bulk: %w", from+i, err)
+				failed = fmt.Errorf("job %d of the bulk: %w", at, err)
 			}
+			at += len(calls[i].adds)
 		}
 		if failed != nil {
 			return ids, failed
@@ -126,23 +133,64 @@ func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, error) {
 	return ids, nil
 }
 
-// pipeline sends adds by EVALSHA and, for those whose script the server did
-// not know, once more by EVAL, still in order. Adds of several kinds bring
+// bulkCall is a call that adds one job, or several plain ones in a row.
+type bulkCall struct {
+	command *command
+	args    []string
+	adds    []Add
+}
+
+func (q *Queue) bulk(adds []Add) []bulkCall {
+	var calls []bulkCall
+	for len(adds) > 0 {
+		n := 0
+		for n < len(adds) && n < plainAtOnce && q.plain(adds[n]) {
+			n++
+		}
+		if n < 2 {
+			calls = append(calls, bulkCall{q.addCommand(adds[0]), q.addArgs(adds[0]), adds[:1]})
+			adds = adds[1:]
+			continue
+		}
+		args := make([]string, 1, 1+7*n)
+		args[0] = q.base
+		for _, add := range adds[:n] {
+			args = append(args, q.addArgs(add)[1:]...)
+		}
+		calls = append(calls, bulkCall{addPlainJobs, args, adds[:n]})
+		adds = adds[n:]
+	}
+	return calls
+}
+
+// addedAll reads the ids of the jobs that one call has added.
+func (q *Queue) addedAll(c bulkCall, message rueidis.RedisMessage, ids []string) (err error) {
+	if c.command != addPlainJobs {
+		ids[0], err = q.added(c.adds[0], message)
+		return err
+	}
+	if copy(ids, texts(message)) < len(c.adds) {
+		return q.unexpected(c.command, fmt.Errorf("%d jobs were added, and fewer ids came back", len(c.adds)))
+	}
+	return nil
+}
+
+// pipeline sends calls by EVALSHA and, for those whose script the server did
+// not know, once more by EVAL, still in order. Calls of several kinds bring
 // their scripts along: a server that knew only some of the scripts would carry
-// out those adds before the others.
-func (q *Queue) pipeline(ctx context.Context, adds []Add) []rueidis.RedisResult {
-	build := func(add Add, inFull bool) rueidis.Completed {
-		return q.call(q.client.B(), q.addCommand(add), inFull, q.addArgs(add))
+// out those before the others.
+func (q *Queue) pipeline(ctx context.Context, calls []bulkCall) []rueidis.RedisResult {
+	build := func(c bulkCall, inFull bool) rueidis.Completed {
+		return q.call(q.client.B(), c.command, inFull, c.args)
 	}
-	calls := make([]rueidis.Completed, len(adds))
-	mixed := slices.ContainsFunc(adds, func(add Add) bool { return q.addCommand(add) != q.addCommand(adds[0]) })
+	sent := make([]rueidis.Completed, len(calls))
+	mixed := slices.ContainsFunc(calls, func(c bulkCall) bool { return c.command != calls[0].command })
 	brought := map[*command]bool{}
-	for i, add := range adds {
-		c := q.addCommand(add)
-		calls[i] = build(add, mixed && !brought[c])
-		brought[c] = true
+	for i, c := range calls {
+		sent[i] = build(c, mixed && !brought[c.command])
+		brought[c.command] = true
 	}
-	results := q.client.DoMulti(ctx, calls...)
+	results := q.client.DoMulti(ctx, sent...)
 	var unknown []int
 	for i, result := range results {
 		if IsNoScript(result.Error()) {
@@ -152,16 +200,16 @@ func (q *Queue) pipeline(ctx context.Context, adds []Add) []rueidis.RedisResult 
 	if len(unknown) == 0 {
 		return results
 	}
-	sent := map[*command]bool{}
+	inFull := map[*command]bool{}
 	again := make([]rueidis.Completed, len(unknown))
 	for n, i := range unknown {
-		again[n] = build(adds[i], !sent[q.addCommand(adds[i])])
-		sent[q.addCommand(adds[i])] = true
+		again[n] = build(calls[i], !inFull[calls[i].command])
+		inFull[calls[i].command] = true
 	}
 	for n, result := range q.client.DoMulti(ctx, again...) {
 		// Flushed between the two: the text is sent by itself.
 		if IsNoScript(result.Error()) {
-			result = q.client.Do(ctx, build(adds[unknown[n]], true))
+			result = q.client.Do(ctx, build(calls[unknown[n]], true))
 		}
 		results[unknown[n]] = result
 	}

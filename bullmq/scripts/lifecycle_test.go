@@ -241,6 +241,8 @@ func live(f *fixture) {
 	ok(f.Drain(f.ctx, true))
 	Expect(f.Counts(f.ctx, -1, "wait", "delayed", "prioritized")).To(Equal([]int64{0, 0, 0}))
 	ok(f.Pause(f.ctx))
+	plain := Add{Name: "plain", Data: "{}", Opts: "{}", Timestamp: "1700000000000", Delay: "0", Priority: "0"}
+	Expect(f.AddMany(f.ctx, []Add{plain, plain})).To(HaveLen(2))
 	Expect(f.Obliterate(f.ctx, 1000, true)).To(BeFalse())
 	left := f.state()
 	delete(left, "limiter")
@@ -262,7 +264,7 @@ var _ = ginkgo.Describe("All commands", func() {
 		Expect(slices.Collect(maps.Keys(w.called))).To(ConsistOf(want), "every command is called")
 	},
 		ginkgo.Entry("BullMQ 6", V6),
-		ginkgo.Entry("BullMQ 5", V5, addPlainJob),
+		ginkgo.Entry("BullMQ 5", V5, addPlainJob, addPlainJobs),
 	)
 
 	ginkgo.It("work all the same when the server forgets its scripts before every call", func() {
