@@ -133,8 +133,8 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 		})
 	case giveBackLater:
 		return store.Delay(ctx, scripts.Delay{
-			JobID: job.ID, NowMs: now, Token: job.token, DelayMs: millisText(d.wait), Free: true, Fetch: fetch, Worker: worker,
-		})
+			JobID: job.ID, NowMs: now, Token: job.token, DelayMs: millisText(d.wait), Free: true,
+		}) // takes no other job: BullMQ's way of it is two calls too, and leaves the markers of both
 	case retryNow:
 		return scripts.Taken{}, store.Retry(ctx, job.ID, now, job.token, job.Opts.LIFO, failureFields(job, res))
 	case giveBack:
