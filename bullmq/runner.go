@@ -126,7 +126,7 @@ func (r *runner) nudge() {
 	case r.wake <- struct{}{}:
 	default:
 	}
-	if r.marker.waiting() && (!r.idle() || r.limited() > 0 || !r.slots.open()) {
+	if r.marker.waiting() && (!r.idle() || r.limited() > 0) {
 		go r.marker.interrupt()
 	}
 }

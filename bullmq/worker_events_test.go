@@ -138,7 +138,7 @@ var _ = Describe("The events of a worker", func() {
 				<-free
 			}
 			return nil, nil
-		}, &bullmq.WorkerOptions{Concurrency: 2, LockDuration: 100 * time.Millisecond, StalledInterval: 20 * time.Millisecond})
+		}, &bullmq.WorkerOptions{Concurrency: 2, LockDuration: time.Second, LockRenewTime: 50 * time.Millisecond, StalledInterval: 20 * time.Millisecond})
 		stalled := add("stalled")
 		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
 		_, err := dead.GetNextJob(ctx, "dead", 0)

@@ -179,7 +179,7 @@ var _ = Describe("A worker that is paused", func() {
 	It("keeps the locks of its jobs, and leaves stalled ones to others until it is resumed", func() {
 		var renewals atomic.Int64
 		worker := runWorker(name, handler, &bullmq.WorkerOptions{
-			LockDuration: 200 * time.Millisecond, StalledInterval: 20 * time.Millisecond,
+			LockDuration: 400 * time.Millisecond, LockRenewTime: 100 * time.Millisecond, StalledInterval: 20 * time.Millisecond,
 			Events: bullmq.WorkerEvents{LocksRenewed: func([]string) { renewals.Add(1) }},
 		})
 		running := long()
@@ -188,7 +188,7 @@ var _ = Describe("A worker that is paused", func() {
 		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
 		_, err := dead.GetNextJob(ctx, "dead", 0)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(renewals.Load).Should(BeNumerically(">=", 5)) // for longer than a lock lasts
+		Eventually(renewals.Load).Should(BeNumerically(">=", 10)) // for longer than a lock lasts
 		Expect(list(key(name, "active"))).To(ConsistOf(running.ID, stalled.ID))
 		close(finish)
 		worker.Resume()
@@ -206,6 +206,25 @@ var _ = Describe("A worker that is paused", func() {
 		job := add("a", &bullmq.JobOptions{Delay: 400 * time.Millisecond})
 		resting(queue) // the one that has waited longer has popped the marker
 		Expect(first.PauseNow(ctx)).To(Succeed())
+		Eventually(started, "2s").Should(Receive(Equal(job.ID)))
+	})
+
+	It("hands on a wake-up that comes to it at that very moment", func() {
+		proxy, via := link()
+		o := patient()
+		o.Connection, o.Now = via, time.Now // with a clock of its own it sends no take behind its wait
+		worker := runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("not mine") }, o)
+		resting(queue)
+		runWorker(name, handler, patient())
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(2))
+		resting(queue)
+		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
+		job := add("a", nil) // the one that has waited longer pops the marker
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		Expect(worker.PauseNow(short)).To(MatchError(context.DeadlineExceeded))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Eventually(started, "2s").Should(Receive(Equal(job.ID)))
 	})
 

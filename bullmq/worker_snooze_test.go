@@ -135,6 +135,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		proxy, via := link()
 		job := add(nil)
 		var runs atomic.Int64
+		var faults atomic.Int64
 		started, free := make(chan struct{}), make(chan struct{})
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
 			if runs.Add(1) == 1 {
@@ -142,7 +143,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 				<-free
 			}
 			return nil, bullmq.Snooze(time.Hour)
-		}, &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true})
+		}, &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true, Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
 		Eventually(started).Should(BeClosed())
 		lost := proxy.LoseReply(" 3600000 ")
 		close(free)
@@ -152,6 +153,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Delayed))
 		Expect(runs.Load()).To(BeEquivalentTo(2))
 		Expect(zset(key(name, "delayed"))).To(Equal([]string{job.ID, next.ID}))
+		Expect(faults.Load()).To(BeEquivalentTo(1), "the lost answer, and no end that could not be written")
 	})
 
 	It("and a limit of the worker's own stop the queue as the handler asks", func() {
