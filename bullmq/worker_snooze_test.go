@@ -113,7 +113,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 			close(started)
 			<-ctx.Done()
 			return nil, bullmq.Snooze(time.Hour)
-		}, &bullmq.WorkerOptions{ShutdownTimeout: 300 * time.Millisecond})
+		}, &bullmq.WorkerOptions{ShutdownTimeout: time.Second})
 		Eventually(started).Should(BeClosed())
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
