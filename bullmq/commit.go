@@ -16,42 +16,51 @@ import (
 // call. The write outlives every cancellation and is tried until the lock's
 // own time is over. When an answer is lost, the job's state is read before
 // anything is sent again.
-func (r *runner) commit(ctx context.Context, job *Job, res result) (*Job, time.Time) {
-	w := r.w
-	d := w.decide(ctx, job, &res)
+func (r *runner) commit(a *attempt) (*Job, time.Time) {
+	w, job, res := r.w, a.job, a.res
+	d := w.decide(a.ctx, job, &res)
 	until := w.locks.release(job.ID, job.token)
 	var outage backoffTimer
 	doubt := false // an answer was lost
 	for {
 		since, begun := r.newsSoFar(), time.Now()
+		fetch := !r.stopping() && r.slots.beginNext()
 		call, cancel := context.WithTimeout(context.Background(), callTimeout)
-		taken, err := w.write(call, job, d, res, !r.stopping())
+		taken, err := w.write(call, job, d, res, fetch)
 		cancel()
-		if err == nil {
-			return r.committed(job, d, res, taken, since), begun
-		}
 		// After a lost answer a refusal may mean that the lost call has come through
 		// in the end.
 		var refused *Error
-		if errors.As(err, &refused) && !doubt {
+		final := err == nil || errors.As(err, &refused) && !doubt
+		undone, settled := false, true
+		if !final {
+			doubt = doubt || mayHaveRun(err)
+			undone, taken, settled = r.settleCommit(job, d, err, until, &outage)
+		}
+		if fetch {
+			r.slots.end(false)
+		}
+		switch {
+		case final && err != nil:
 			if failure := childrenFailure(job, refused); failure != nil && d.action == complete {
 				res = result{err: failure}
-				d = w.decide(ctx, job, &res)
+				d = w.decide(a.ctx, job, &res)
 				continue
 			}
 			w.fault(err, fmt.Sprintf("the end of job %s can't be written", job.ID))
 			r.look()
 			return nil, begun
-		}
-		doubt = doubt || mayHaveRun(err)
-		undone, taken, settled := r.settleCommit(job, d, err, until, &outage)
-		switch {
 		case !settled:
 			w.fault(err, fmt.Sprintf("the end of job %s could not be written while its lock lasted; it will run again", job.ID))
 			r.look()
 			return nil, begun
 		case !undone:
-			return r.committed(job, d, res, taken, since), begun
+			r.committed(a, d, res, taken)
+			if taken.JobID != "" || fetch && (d.action == complete || d.action == fail) {
+				return r.learn(taken, job.token, since), begun
+			}
+			r.look() // the call could not take the next job: fetch does
+			return nil, begun
 		}
 	}
 }
@@ -95,7 +104,7 @@ func (w *Worker) judge(job *Job, reason error) (decision, error) {
 // speaksForItself says whether a handler's error tells what becomes of the job,
 // even when the worker shuts down.
 func speaksForItself(err error) bool {
-	for _, word := range []error{ErrUnrecoverable, ErrRateLimited, ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren} {
+	for _, word := range []error{ErrUnrecoverable, ErrRateLimited, ErrSnoozed, ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren} {
 		if errors.Is(err, word) {
 			return true
 		}
@@ -122,6 +131,10 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 			JobID: job.ID, NowMs: now, Token: job.token, DelayMs: millisText(d.wait),
 			Fields: failureFields(job, res), Fetch: fetch, Worker: worker,
 		})
+	case giveBackLater:
+		return store.Delay(ctx, scripts.Delay{
+			JobID: job.ID, NowMs: now, Token: job.token, DelayMs: millisText(d.wait), Free: true,
+		}) // takes no other job: BullMQ's way of it is two calls too, and leaves the markers of both
 	case retryNow:
 		return scripts.Taken{}, store.Retry(ctx, job.ID, now, job.token, job.Opts.LIFO, failureFields(job, res))
 	case giveBack:
@@ -147,39 +160,27 @@ func failureFields(job *Job, res result) []string {
 	return []string{"failedReason", res.err.Error(), "stacktrace", text}
 }
 
-// committed tells what has happened and answers the slot's next job.
-func (r *runner) committed(job *Job, d decision, res result, taken scripts.Taken, since int) *Job {
-	w := r.w
-	r.track(job.ID, false)
+// committed tells what has happened.
+func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Taken) {
+	w, job := r.w, a.job
+	r.untrack(a)
 	switch d.action {
 	case complete:
 		job.ReturnValue, job.FinishedOn = []byte(res.json), w.core.now()
 		job.AttemptsMade++
-		if w.o.Events.Completed != nil {
-			w.guard("Completed", func() { w.o.Events.Completed(job, res.value) })
-		}
+		w.tell(WorkerEvent{Type: EventCompleted, Job: job, Value: res.value})
 	case fail, retryNow, retryLater:
 		job.FailedReason = res.err.Error()
+		if d.action == fail {
+			job.FinishedOn = w.core.now()
+		}
 		job.AttemptsMade++
 		w.core.log.Info().Str("job", job.ID).Str("name", job.Name).Err(res.err).
 			Bool("again", d.action != fail).Int("attempt", job.AttemptsMade).Msg("a job failed")
-		if w.o.Events.Failed != nil {
-			w.guard("Failed", func() { w.o.Events.Failed(job, res.err) })
-		}
+		w.tell(WorkerEvent{Type: EventFailed, Job: job, Err: res.err})
 	case limited:
 		r.limit(time.Duration(taken.LimitedMs) * time.Millisecond)
-		r.look()
-		return nil
 	}
-	if d.action == complete || d.action == fail || (d.action == retryLater && taken.JobID != "") {
-		if r.stopping() && taken.JobID == "" {
-			return nil
-		}
-		return r.learn(taken, job.token, since)
-	}
-	// The call could not take the next job: fetch does.
-	r.look()
-	return nil
 }
 
 // settleCommit finds out, while the lock lasts and once in any case, what became
@@ -213,7 +214,7 @@ func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time
 // before that: an end counts the attempt. A job that is gone has ended, unless it
 // was to be kept: then Redis has lost it.
 func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, error) {
-	if d.action == giveBack || d.action == limited {
+	if d.action == giveBack || d.action == giveBackLater || d.action == limited {
 		return true, nil // it waits to be run again, whatever came first
 	}
 	hash, err := r.w.core.store.Hash(ctx, job.ID)

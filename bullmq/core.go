@@ -23,6 +23,8 @@ type core struct {
 	link    *link
 
 	jobs *sync.Mutex // held while a method of a Job changes its fields
+
+	progressed func(job *Job, progress any) // a worker's; nil for others
 }
 
 func newCore(queue, prefix string, connection Connection, now func() time.Time, dialect Dialect, log zerolog.Logger) (*core, error) {

@@ -35,6 +35,9 @@ var (
 	// before with Queue.RateLimit, is over (BullMQ: RateLimitError). RateLimit
 	// does both at once.
 	ErrRateLimited = errors.New("bullmq:rateLimitExceeded")
+	// ErrSnoozed sends the job back to the front of its line without using an
+	// attempt, to run again at once; Snooze does so after a time.
+	ErrSnoozed = errors.New("bullmq: snoozed")
 	// ErrMovedToDelayed says that the handler has moved the job to delayed
 	// itself, with Job.MoveToDelayed (BullMQ: DelayedError).
 	ErrMovedToDelayed = errors.New("bullmq:movedToDelayed")
@@ -91,6 +94,19 @@ func (r rateLimited) Unwrap() error { return ErrRateLimited }
 // using an attempt. Workers of the queue need a limiter, of their own or
 // global, to obey it (BullMQ: queue.rateLimit and RateLimitError).
 func RateLimit(wait time.Duration) error { return rateLimited{wait} }
+
+type snoozed struct{ wait time.Duration }
+
+func (s snoozed) Error() string { return fmt.Sprintf("%v for %v", ErrSnoozed, s.wait) }
+func (s snoozed) Unwrap() error { return ErrSnoozed }
+
+// Snooze, returned by a handler, sends the job back to run again after a time,
+// counted from when the worker writes it in whole milliseconds, or at once for
+// less than one. It uses no attempt, is no failure, and leaves no trace but the
+// delay. AttemptsStarted counts such runs too: a handler, or
+// WorkerOptions.MaxStartedAttempts, can bound them. (BullMQ: moveToDelayed and
+// DelayedError, or moveToWait and WaitingError, in one call.)
+func Snooze(wait time.Duration) error { return snoozed{wait} }
 
 // JobFailedError is the result of a job that failed, for those who wait for it.
 type JobFailedError struct {

@@ -43,6 +43,10 @@ type attempt struct {
 	res    result
 	left   bool // not to be written: the job is left to the stalled check
 
+	// of the runner's mu:
+	stage     stage
+	cancelled error // why, once it is
+
 	// handedOver: the handler has ended its goroutine, and another one sees the
 	// slot through.
 	handedOver bool
@@ -51,7 +55,7 @@ type attempt struct {
 func (a *attempt) begin(taken time.Time) {
 	a.ctx, a.cancel = context.WithCancelCause(a.runner.base)
 	a.runner.w.locks.hold(a.job.ID, a.job.token, taken, a.cancel)
-	a.runner.track(a.job.ID, true)
+	a.runner.track(a)
 }
 
 // run calls the handler, unless the job must fail without.
@@ -81,9 +85,8 @@ func (a *attempt) run() {
 			a.runner.slot(next, taken)
 		}()
 	}()
-	if w.o.Events.Active != nil {
-		w.guard("Active", func() { w.o.Events.Active(job) })
-	}
+	a.enter(handling)
+	w.tell(WorkerEvent{Type: EventActive, Job: job})
 	value, err := w.handler(a.ctx, job)
 	a.res, returned = outcome(value, err), true
 }
@@ -91,15 +94,14 @@ func (a *attempt) run() {
 // end writes the outcome and answers the slot's next job.
 func (a *attempt) end() (*Job, time.Time) {
 	defer a.cancel(nil)
+	a.enter(returned)
 	r := a.runner
+	defer r.untrack(a) // where it was not written either
 	if a.left || r.over() {
 		r.w.locks.release(a.job.ID, a.job.token)
-		r.track(a.job.ID, false)
 		return nil, time.Time{}
 	}
-	next, taken := r.commit(a.ctx, a.job, a.res)
-	r.track(a.job.ID, false) // where it was not written either
-	return next, taken
+	return r.commit(a)
 }
 
 func panicked(p any) result {

@@ -10,15 +10,15 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// fetch takes jobs while slots are free, until the worker stops. It looks at
-// the start, when woken by the marker, when the first delayed job is due, when
-// the rate limit ends, when a slot has learned of something, and after
-// DrainDelay in any case.
+// fetch takes jobs while slots are free, until the worker stops, but for the
+// time that it is paused. It looks at the start, when woken by the marker, when
+// the first delayed job is due, when the rate limit ends, when a slot has
+// learned of something, and after DrainDelay in any case.
 func (r *runner) fetch() {
 	var outage, waitOutage backoffTimer
 	for !r.stopping() {
-		if r.full() {
-			r.await(0)
+		if !r.slots.open() {
+			r.rest(&outage)
 			continue
 		}
 		if left := r.limited(); left > 0 {
@@ -34,7 +34,7 @@ func (r *runner) fetch() {
 			}
 			waitOutage.reset()
 			if job != nil {
-				r.occupy(job, taken)
+				go r.slot(job, taken)
 			}
 			continue
 		}
@@ -46,13 +46,53 @@ func (r *runner) fetch() {
 		}
 		outage.reset()
 		if job != nil {
-			r.occupy(job, taken)
+			go r.slot(job, taken)
 		}
 	}
 }
 
+// rest waits for a slot, or for the end of a pause. A job that may be ours since
+// an answer was lost runs even in a pause, for nobody else would run it while
+// its lock lasts.
+func (r *runner) rest(outage *backoffTimer) {
+	if r.slots.full() {
+		r.await(0)
+		return
+	}
+	if len(r.doubts) == 0 {
+		r.passOn()
+		r.await(0)
+		return
+	}
+	job, taken, err := r.settleDoubts()
+	switch {
+	case job != nil:
+		outage.reset()
+		go r.slot(job, taken)
+	case err != nil:
+		r.w.fault(err, "Redis can't be asked for a job that it may have handed over; trying again")
+		fallthrough
+	default:
+		r.await(outage.next())
+	}
+}
+
+// passOn gives away what only this worker may know, before it rests: when the
+// first delayed job is due. Others would learn of it within their DrainDelay
+// only.
+func (r *runner) passOn() {
+	r.mu.Lock()
+	due := r.nextDueMs
+	r.nextDueMs = 0
+	r.mu.Unlock()
+	if due > 0 {
+		r.marker.handOn(popped{member: "1", score: float64(due)})
+	}
+}
+
 // doubt is a take whose answer was lost: the token under which it may have
-// locked a job, and until when it may still be carried out.
+// locked a job, and until when it may still be carried out. For slots it goes
+// on for as long as that is unknown.
 type doubt struct {
 	token string
 	until time.Time
@@ -63,21 +103,26 @@ func (r *runner) take() (*Job, time.Time, error) {
 	if job, taken, err := r.settleDoubts(); job != nil || err != nil {
 		return job, taken, err
 	}
+	if !r.slots.begin() {
+		return nil, time.Time{}, nil
+	}
 	token, since, begun := r.w.token(), r.newsSoFar(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	taken, err := r.w.core.store.Take(ctx, r.w.core.nowMs(), r.w.takeAs(token))
-	if err == nil {
-		r.setClock(taken.ServerUs)
-		return r.learn(taken, token, since), begun, nil
-	}
 	if mayHaveRun(err) {
 		r.doubts = append(r.doubts, doubt{token: token})
 		if job, taken, _ := r.settleDoubts(); job != nil {
 			return job, taken, nil
 		}
+		return nil, begun, err
 	}
-	return nil, begun, err
+	r.slots.end(taken.JobID != "")
+	if err != nil {
+		return nil, begun, err
+	}
+	r.setClock(taken.ServerUs)
+	return r.learn(taken, token, since), begun, nil
 }
 
 // settleDoubts asks for the jobs of takes whose answer was lost, and answers the
@@ -91,6 +136,7 @@ func (r *runner) settleDoubts() (*Job, time.Time, error) {
 		}
 		if job != nil || time.Now().After(d.until) {
 			r.doubts = slices.DeleteFunc(r.doubts, func(o doubt) bool { return o == d })
+			r.slots.end(job != nil)
 		}
 		if job != nil {
 			return job, taken, nil
@@ -141,8 +187,8 @@ func (r *runner) learn(taken scripts.Taken, token string, since int) *Job {
 		r.holdBack(time.Duration(taken.LimitedMs) * time.Millisecond)
 	}
 	r.mu.Unlock()
-	if tell && r.w.o.Events.Drained != nil {
-		r.w.guard("Drained", r.w.o.Events.Drained)
+	if tell {
+		r.w.tell(WorkerEvent{Type: EventDrained})
 	}
 	if taken.JobID == "" {
 		return nil
@@ -230,7 +276,8 @@ func (r *runner) await(most time.Duration) {
 // waitForWork blocks on the marker, and takes a job in the same go where it
 // can. A timer of our own ends the wait when the first delayed job is due, since
 // Redis ends a blocked wait on its 100 ms tick only; nudge ends it when a slot
-// has learned of something, and so does the end of the worker.
+// has learned of something or no job may be taken any more, and so does the end
+// of the worker.
 func (r *runner) waitForWork() (*Job, time.Time, error) {
 	// First said, then checked: what changes in between finds a wait to end.
 	r.marker.begin()
@@ -249,27 +296,34 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 		block = min(block, due+overdue)
 		defer time.AfterFunc(due, r.marker.interrupt).Stop()
 	}
+	if !r.slots.begin() {
+		return nil, time.Time{}, nil
+	}
 	token, since, begun := r.w.token(), r.newsSoFar(), time.Now()
 	p, answer, followed := r.marker.wait(block, r.takeBehind(token, block))
-	looked := false
+	var found scripts.Taken
+	var err error
 	if followed {
-		found, err := r.w.core.store.WhenWokenAnswer(answer)
+		found, err = r.w.core.store.WhenWokenAnswer(answer)
 		r.inFull = scripts.IsNoScript(err)
-		if mayHaveRun(err) {
-			// Nor may it have run yet: Redis may not have noticed that we are gone.
-			r.doubts = append(r.doubts, doubt{token, begun.Add(block + blockMargin)})
-		}
-		if looked = err == nil && !found.NothingSet; looked {
-			if job := r.learn(found, token, since); job != nil {
-				return job, r.takenAt(job), nil
-			}
+	}
+	if mayHaveRun(err) {
+		// Nor may it have run yet: Redis may not have noticed that we are gone.
+		r.doubts = append(r.doubts, doubt{token, begun.Add(block + blockMargin)})
+	} else {
+		r.slots.end(found.JobID != "")
+	}
+	looked := followed && err == nil && !found.NothingSet
+	if looked {
+		if job := r.learn(found, token, since); job != nil {
+			return job, r.takenAt(job), nil
 		}
 	}
 	switch {
 	case p.err != nil:
 		r.look()
 		return nil, time.Time{}, p.err
-	case r.stopping():
+	case r.stopping() || !r.slots.open():
 		r.marker.handOn(p)
 	case !looked:
 		r.woken(p)

@@ -62,6 +62,16 @@ func (j *Job) set(change func()) {
 	change()
 }
 
+// snapshot is a copy that later changes pass by; nil of nil.
+func (j *Job) snapshot() *Job {
+	if j == nil {
+		return nil
+	}
+	var copied Job
+	j.set(func() { copied = *j })
+	return &copied
+}
+
 // Queue is the name of the job's queue.
 func (j *Job) Queue() string { return j.core.keys.queue }
 

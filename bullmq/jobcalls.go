@@ -45,6 +45,9 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 		return err
 	}
 	j.set(func() { j.Progress = json.RawMessage(text) })
+	if j.core.progressed != nil {
+		j.core.progressed(j, progress)
+	}
 	return nil
 }
 

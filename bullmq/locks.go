@@ -109,7 +109,7 @@ func (k *lockKeeper) settle(asked []scripts.Lock, lost []string, when time.Time)
 	for _, id := range lost {
 		gone[id] = true
 	}
-	var told []string
+	var told, renewed []string
 	k.mu.Lock()
 	for _, lock := range asked {
 		held := k.held[lock.JobID]
@@ -122,10 +122,14 @@ func (k *lockKeeper) settle(asked []scripts.Lock, lost []string, when time.Time)
 			delete(k.held, lock.JobID)
 		} else {
 			held.renewed = when
+			renewed = append(renewed, lock.JobID)
 		}
 	}
 	k.mu.Unlock()
 	k.tell(told)
+	if len(renewed) > 0 {
+		k.worker.tell(WorkerEvent{Type: EventLocksRenewed, JobIDs: renewed})
+	}
 }
 
 // expire gives up locks whose own time is over.
@@ -149,7 +153,5 @@ func (k *lockKeeper) tell(jobIDs []string) {
 	}
 	w := k.worker
 	w.core.log.Error().Strs("jobs", jobIDs).Msg("locks are lost: another worker may run these jobs again")
-	if w.o.Events.LocksLost != nil {
-		w.guard("LocksLost", func() { w.o.Events.LocksLost(jobIDs) })
-	}
+	w.tell(WorkerEvent{Type: EventLocksLost, JobIDs: jobIDs})
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // GetNextJob takes the next job by hand, for a scheduler of one's own: nil
-// when there is none, after waiting for at most wait. The token becomes the
+// when there is none, after waiting for at most wait, and at once while the
+// worker is paused. The token becomes the
 // lock's; make one for each job, never "0", and renew the lock with
 // Job.ExtendLock before LockDuration is over. A job with a DeferredFailure is
 // to be failed with it and not run; in the dialect of BullMQ 5 that is done here. Call CheckStalled from time to time: it also
@@ -31,6 +32,10 @@ func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duratio
 		}
 	}()
 	for {
+		paused, turn := w.slots.paused()
+		if paused {
+			return nil, nil
+		}
 		taken, err := w.core.store.Take(ctx, w.core.nowMs(), w.takeAs(token))
 		if mayHaveRun(err) {
 			// The answer was lost: a job that came with it is still to be had.
@@ -64,11 +69,22 @@ func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duratio
 		if marker == nil {
 			marker = newMarkerWatch(w.core, w.core.keys.clientName(w.nameSuffix()))
 		}
-		if err := marker.waitWithin(ctx, left); err != nil {
+		waiting, stop := context.WithCancelCause(ctx)
+		forget := context.AfterFunc(turn, func() { stop(errPaused) })
+		err = marker.waitWithin(waiting, left)
+		forget()
+		stop(nil)
+		if errors.Is(err, errPaused) {
+			return nil, nil
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 }
+
+// errPaused ends a wait by hand.
+var errPaused = errors.New("bullmq: the worker is paused")
 
 // startByHand lets the scheduler that made the job go on, as Run would.
 func (w *Worker) startByHand(ctx context.Context, job *Job) (*Job, error) {

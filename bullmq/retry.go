@@ -34,13 +34,14 @@ func RetryAfter(wait time.Duration) Verdict { return Verdict{kind: retryAfter, w
 type action int
 
 const (
-	complete    action = iota // it completed
-	fail                      // it failed for good
-	retryNow                  // it is tried again at once
-	retryLater                // it is tried again after decision.wait
-	limited                   // it goes back to wait, and the rate limit holds
-	alreadyGone               // the handler has moved it itself
-	giveBack                  // it goes back to wait, the worker shuts down
+	complete      action = iota // it completed
+	fail                        // it failed for good
+	retryNow                    // it is tried again at once
+	retryLater                  // it is tried again after decision.wait
+	limited                     // it goes back to wait, and the rate limit holds
+	alreadyGone                 // the handler has moved it itself
+	giveBack                    // it goes back to wait, with no attempt used
+	giveBackLater               // it is delayed by decision.wait, with no attempt used
 )
 
 type decision struct {
@@ -66,6 +67,8 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 		return decision{action: complete}, nil
 	case errors.Is(err, ErrRateLimited):
 		return decision{action: limited}, nil
+	case errors.Is(err, ErrSnoozed):
+		return snooze(err), nil
 	case errors.Is(err, ErrMovedToDelayed), errors.Is(err, ErrMovedToWait), errors.Is(err, ErrMovedToWaitingChildren):
 		return decision{action: alreadyGone}, nil
 	}
@@ -102,4 +105,13 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 		return decision{action: retryNow}, nil
 	}
 	return decision{action: retryLater, wait: wait}, nil
+}
+
+// snooze is what an error that is ErrSnoozed asks for, in whole milliseconds.
+func snooze(err error) decision {
+	var asked snoozed
+	if errors.As(err, &asked) && asked.wait >= time.Millisecond {
+		return decision{action: giveBackLater, wait: asked.wait.Truncate(time.Millisecond)}
+	}
+	return decision{action: giveBack}
 }

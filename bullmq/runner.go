@@ -2,7 +2,6 @@ package bullmq
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 // each a slot, and sees the slots out at the end.
 type runner struct {
 	w      *Worker
+	slots  *slots
 	marker *markerWatch
 
 	soft   context.Context // ends when no new job is to be taken
@@ -19,7 +19,7 @@ type runner struct {
 	cancel context.CancelCauseFunc
 	hard   chan struct{} // closed when handlers are waited for no longer
 
-	wake chan struct{} // a slot is free, or something was learned
+	wake chan struct{} // a slot is free, something was learned, or it is time to rest
 
 	// fetch's own:
 	doubts  []doubt
@@ -29,8 +29,7 @@ type runner struct {
 
 	mu           sync.Mutex
 	fetching     bool // fetch has not ended yet
-	free         int
-	running      map[string]bool
+	running      map[*attempt]bool
 	news         int       // counts what is learned that is worth a look
 	drained      bool      // the last look found nothing to run
 	toldDrained  bool      // that was told, and no job has been taken since
@@ -40,9 +39,9 @@ type runner struct {
 
 func newRunner(w *Worker) *runner {
 	return &runner{
-		w: w, marker: newMarkerWatch(w.core, w.core.keys.clientName(w.nameSuffix())),
+		w: w, slots: w.slots, marker: newMarkerWatch(w.core, w.core.keys.clientName(w.nameSuffix())),
 		hard: make(chan struct{}), wake: make(chan struct{}, 1),
-		free: w.o.Concurrency, running: map[string]bool{}, inFull: true,
+		running: map[*attempt]bool{}, inFull: true,
 	}
 }
 
@@ -62,6 +61,7 @@ func (r *runner) run(ctx context.Context) error {
 		r.nudge()
 	}()
 	<-ctx.Done()
+	defer r.w.tellAside(EventClosing).join()
 	return r.finish()
 }
 
@@ -77,9 +77,7 @@ func (r *runner) finish() error {
 		return nil
 	}
 	close(r.hard)
-	r.mu.Lock()
-	left := slices.Sorted(maps.Keys(r.running))
-	r.mu.Unlock()
+	left := r.unfinished()
 	if len(left) == 0 {
 		return nil
 	}
@@ -104,8 +102,9 @@ func (r *runner) quietWithin(wait time.Duration) bool {
 
 func (r *runner) busy() bool {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.fetching || r.free < r.w.o.Concurrency
+	fetching := r.fetching
+	r.mu.Unlock()
+	return fetching || r.slots.occupied()
 }
 
 // stopping says that no new job is to be taken.
@@ -132,33 +131,31 @@ func (r *runner) nudge() {
 	}
 }
 
-// occupy gives a job a slot; the caller knows that one is free.
-func (r *runner) occupy(job *Job, taken time.Time) {
-	r.mu.Lock()
-	r.free--
-	r.mu.Unlock()
-	go r.slot(job, taken)
-}
-
 func (r *runner) vacate() {
-	r.mu.Lock()
-	r.free++
-	r.mu.Unlock()
+	r.slots.vacate()
 	r.nudge()
 }
 
-func (r *runner) full() bool {
+func (r *runner) track(a *attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.free == 0
+	r.running[a] = true
 }
 
-func (r *runner) track(jobID string, runs bool) {
+func (r *runner) untrack(a *attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if runs {
-		r.running[jobID] = true
-	} else {
-		delete(r.running, jobID)
+	delete(r.running, a)
+}
+
+// unfinished are the jobs that still run, or whose end isn't written.
+func (r *runner) unfinished() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ids []string
+	for a := range r.running {
+		ids = append(ids, a.job.ID)
 	}
+	slices.Sort(ids)
+	return ids
 }

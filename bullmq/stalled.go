@@ -6,12 +6,22 @@ import (
 )
 
 // runStalledCheck looks for jobs whose worker is gone, at once and then each
-// StalledInterval, until ctx ends. The interval counts from the end of a check:
-// a moment too soon, and the check would still count as made, for all workers.
+// StalledInterval, until ctx ends; not while the worker is paused, and at once
+// when it is resumed. The interval counts from the end of a check: a moment too
+// soon, and the check would still count as made, for all workers.
 func (w *Worker) runStalledCheck(ctx context.Context) {
 	for ctx.Err() == nil {
-		w.checkStalled(ctx)
-		sleep(ctx, w.o.StalledInterval)
+		paused, turn := w.slots.paused()
+		var next <-chan time.Time
+		if !paused {
+			w.checkStalled(ctx)
+			next = time.After(w.o.StalledInterval)
+		}
+		select {
+		case <-next:
+		case <-turn.Done():
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -24,9 +34,7 @@ func (w *Worker) checkStalled(ctx context.Context) {
 	}
 	for _, id := range ids {
 		w.core.log.Warn().Str("job", id).Msg("a stalled job goes back to wait")
-		if w.o.Events.Stalled != nil {
-			w.guard("Stalled", func() { w.o.Events.Stalled(id) })
-		}
+		w.tell(WorkerEvent{Type: EventStalled, JobIDs: []string{id}})
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 
 // Handler runs a job. What it returns becomes the job's return value, as JSON;
 // an error makes the job fail, and be tried again while attempts are left.
-// The context ends, with a cause, when the job's lock is lost or the worker
-// gives up waiting for it: context.Cause tells which.
+// Unrecoverable, Snooze, RateLimit and the ErrMoved… errors say something else.
+// The context ends, with a cause, when the job's lock is lost, the job is
+// cancelled, or the worker gives up waiting for it: context.Cause tells which.
 type Handler func(ctx context.Context, job *Job) (any, error)
 
 // Limiter bounds how many jobs start in a time, over all workers of the queue
@@ -40,7 +41,8 @@ type WorkerOptions struct {
 	// workers. Redis lists no name with spaces, or of others than ASCII
 	// characters: such a worker runs, and can't be seen.
 	Name string
-	// Concurrency is how many jobs run at once; 1 unless given.
+	// Concurrency is how many jobs run at once; 1 unless given. SetConcurrency
+	// changes it later.
 	Concurrency int
 
 	// LockDuration is how long a job is the worker's own without renewal; 30 s
@@ -98,22 +100,6 @@ type WorkerOptions struct {
 	Now func() time.Time
 }
 
-// WorkerEvents are functions that a Worker calls as things happen, each from
-// the goroutine that the job runs on, before the next job starts there. A
-// panic in one is logged and goes no further. Any may be nil.
-type WorkerEvents struct {
-	Active    func(job *Job)
-	Completed func(job *Job, returnValue any)
-	Failed    func(job *Job, err error) // also when it will be tried again
-	Stalled   func(jobID string)
-	Drained   func()
-	// LocksLost tells of jobs whose lock another worker has or nobody.
-	LocksLost func(jobIDs []string)
-	// Error tells of what went wrong beside the jobs: Redis out of reach, a
-	// result that could not be written.
-	Error func(err error)
-}
-
 // Worker runs the jobs of a queue (BullMQ: Worker).
 type Worker struct {
 	core    *core
@@ -121,9 +107,12 @@ type Worker struct {
 	o       WorkerOptions
 	id      string // first part of every lock token
 	locks   *lockKeeper
+	slots   *slots
+	readers eventReaders
 
 	mu      sync.Mutex
 	started bool
+	runner  *runner // nil before Run
 	stop    context.CancelFunc
 	ended   chan struct{}
 	closed  context.Context // for those who wait for a job by hand
@@ -151,9 +140,12 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 	if o.Name != "" {
 		c.log = c.log.With().Str("worker", o.Name).Logger()
 	}
-	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), ended: make(chan struct{})}
+	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
+	c.progressed = func(job *Job, progress any) {
+		w.tell(WorkerEvent{Type: EventProgress, Job: job, Value: progress})
+	}
 	return w, nil
 }
 
@@ -229,7 +221,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.mu.Unlock()
 		return errors.New("bullmq: a worker can be run once, and this one has been run or closed")
 	}
-	w.started, w.stop = true, cancel
+	w.started, w.stop, w.runner = true, cancel, newRunner(w)
 	w.mu.Unlock()
 	defer close(w.ended)
 
@@ -240,7 +232,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.o.SkipStalledCheck {
 		parts = append(parts, startPart(ctx, w.runStalledCheck))
 	}
-	err := newRunner(w).run(ctx)
+	err := w.runner.run(ctx)
 	for _, p := range parts {
 		p.cancel()
 	}
@@ -250,6 +242,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	for _, p := range parts {
 		p.join()
 	}
+	w.tellAside(EventClosed).join()
 	return err
 }
 
@@ -264,9 +257,11 @@ func (w *Worker) Close() error {
 	stop := w.stop
 	w.mu.Unlock()
 	if !running {
-		close(w.ended)
+		w.tellAside(EventClosing).join()
 		w.close()
 		w.core.link.close()
+		w.tellAside(EventClosed).join()
+		close(w.ended)
 		return nil
 	}
 	if stop != nil {
@@ -274,6 +269,13 @@ func (w *Worker) Close() error {
 	}
 	<-w.ended
 	return nil
+}
+
+// RateLimit stops the queue for a time, for all workers that have a limiter, of
+// their own or global. A handler that has called it returns ErrRateLimited, or
+// does both at once with the error RateLimit (BullMQ: worker.rateLimit).
+func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) error {
+	return w.core.store.RateLimit(ctx, wait.Milliseconds())
 }
 
 // UnfinishedError names jobs that still ran when a worker had to end.
@@ -336,7 +338,5 @@ func (w *Worker) fault(err error, message string) {
 	if !silent {
 		w.core.log.Error().Err(err).Int("left_out", left).Msg(message)
 	}
-	if w.o.Events.Error != nil {
-		w.guard("Error", func() { w.o.Events.Error(err) })
-	}
+	w.tell(WorkerEvent{Type: EventError, Err: err})
 }

@@ -177,7 +177,36 @@ var _ = Describe("The page of the wire protocol", func() {
 	},
 		Entry("of its own", protocolPage),
 		Entry("nor has the page of legacy queues", "legacy-queues.md"),
+		Entry("nor has the page of workers", "workers.md"),
 	)
+})
+
+var _ = Describe("The page of workers", func() {
+	It("shows nothing but pieces of the example that it speaks of", func() {
+		example := read("../examples/controls/main.go")
+		pieces := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(read("workers.md"), -1)
+		Expect(len(pieces)).To(BeNumerically(">=", 5))
+		for _, piece := range pieces {
+			Expect(example).To(ContainSubstring(piece[1]))
+		}
+	})
+
+	It("has a row for every function of WorkerEvents", func() {
+		events := section(read("workers.md"), "## Events")
+		functions := 0
+		ast.Inspect(parse("../bullmq/workerevents.go"), func(node ast.Node) bool {
+			spec, ok := node.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != "WorkerEvents" {
+				return true
+			}
+			for _, field := range spec.Type.(*ast.StructType).Fields.List {
+				functions++
+				Expect(events).To(MatchRegexp("(?m)^\\| `.*\\|.*`"+field.Names[0].Name+"`"), "no row has %s", field.Names[0].Name)
+			}
+			return false
+		})
+		Expect(functions).To(BeNumerically(">", 10))
+	})
 })
 
 // anchor is how a heading is linked to: lower case, without punctuation,

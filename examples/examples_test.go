@@ -145,6 +145,17 @@ var _ = Describe("the examples", func() {
 		Expect(output).To(ContainSubstring("every job is done or back in the queue"))
 	})
 
+	It("controls steers a worker, and gives its jobs back at the end", func() {
+		session := run("controls", nil)
+		Eventually(session, patience).Should(gexec.Exit(0))
+		output := string(session.Out.Contents())
+		Expect(output).To(ContainSubstring("failed: job 1 bullmq: the job is cancelled: the customer is gone"))
+		Expect(output).To(MatchRegexp(`(?s)paused.*resumed.*active: job 4`))
+		Expect(output).To(ContainSubstring("3 jobs are told to stop"))
+		Expect(output).To(HaveSuffix("closing\nclosed\n"))
+		Expect(output).NotTo(MatchRegexp(`failed: job [234]`))
+	})
+
 	It("manual takes jobs one by one and ends at a signal", func(ctx SpecContext) {
 		nodeAdds(ctx, "orders", map[string]any{"name": "first"}, map[string]any{"name": "second"})
 		session := run("manual", nil)

@@ -26,9 +26,10 @@ func (q *Queue) FindTaken(ctx context.Context, token, jobID string) (undone bool
 	return false, Taken{NothingSet: true}, nil
 }
 
-// PutMarker gives back a marker that was popped and not used.
+// PutMarker gives back a marker that was popped and not used. One that has been
+// set meanwhile, for an earlier time, stays.
 func (q *Queue) PutMarker(ctx context.Context, member string, score float64) error {
-	return q.client.Do(ctx, q.client.B().Zadd().Key(q.keyOf("marker")).ScoreMember().ScoreMember(score, member).Build()).Error()
+	return q.client.Do(ctx, q.client.B().Zadd().Key(q.keyOf("marker")).Lt().ScoreMember().ScoreMember(score, member).Build()).Error()
 }
 
 // RateLimit stops the queue for some ms, for all workers that have a limit.

@@ -21,6 +21,10 @@ type described struct {
 	Unrecoverable    *string
 	Throw            *string
 	Children         bool
+	Delay            *millis // this and the next two when it is started for the first time
+	Wait             bool
+	RateLimit        *millis
+	Cancel           *string
 	Return           json.RawMessage
 	ByName           map[string]described
 	Default          *described
@@ -40,7 +44,32 @@ func (d described) of(job *bullmq.Job) described {
 	}
 }
 
-func (d described) handle(ctx context.Context, job *bullmq.Job) (any, error) {
+func (d described) handle(ctx context.Context, w *bullmq.Worker, job *bullmq.Job) (any, error) {
+	var result any = orNull(d.Return)
+	if d.Cancel != nil {
+		here, elsewhere := w.CancelJob(job.ID, *d.Cancel), w.CancelJob("nobody", *d.Cancel)
+		var cancelled *bullmq.CancelledError
+		if !errors.As(context.Cause(ctx), &cancelled) {
+			return nil, errors.New("the handler's context has not ended")
+		}
+		ctx = context.WithoutCancel(ctx)
+		if len(d.Return) == 0 {
+			result = map[string]any{"here": here, "elsewhere": elsewhere, "reason": cancelled.Reason}
+		}
+	}
+	if job.AttemptsStarted < 2 {
+		switch {
+		case d.Delay != nil:
+			return nil, bullmq.Snooze(d.Delay.duration())
+		case d.Wait:
+			return nil, bullmq.ErrSnoozed
+		case d.RateLimit != nil:
+			if err := w.RateLimit(ctx, d.RateLimit.duration()); err != nil {
+				return nil, err
+			}
+			return nil, bullmq.ErrRateLimited
+		}
+	}
 	if len(d.Progress) > 0 {
 		if err := job.UpdateProgress(ctx, d.Progress); err != nil {
 			return nil, err
@@ -66,7 +95,7 @@ func (d described) handle(ctx context.Context, job *bullmq.Job) (any, error) {
 	if d.Children {
 		return job.ChildrenValues(ctx)
 	}
-	return orNull(d.Return), nil
+	return result, nil
 }
 
 // run runs a worker until enough attempts have ended, completed or failed, and
@@ -109,8 +138,9 @@ func run(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
 	options.Events.Failed = func(job *bullmq.Job, err error) {
 		note(map[string]any{"id": job.ID, "outcome": "failed", "reason": err.Error()})
 	}
-	w, err := s.newWorker(a.Queue, func(ctx context.Context, job *bullmq.Job) (any, error) {
-		return a.Handler.of(job).handle(ctx, job)
+	var w *bullmq.Worker
+	w, err = s.newWorker(a.Queue, func(ctx context.Context, job *bullmq.Job) (any, error) {
+		return a.Handler.of(job).handle(ctx, w, job)
 	}, options)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ import { ProtocolError } from './session.mjs';
 
 const HANDLER_KEYS = new Set([
   'progress', 'log', 'sleep', 'failUntilAttempt', 'message', 'unrecoverable', 'throw', 'children',
-  'return', 'byName', 'default',
+  'return', 'byName', 'default', 'delay', 'wait', 'rateLimit', 'cancel',
 ]);
 
 /**
@@ -13,8 +13,8 @@ const HANDLER_KEYS = new Set([
  */
 export async function runWorker(session, { queue, count, worker: options, handler = {}, timeout = 20000 }) {
   checkHandler(handler);
-  const process = processorOf(session, handler);
-  const worker = session.makeWorker(queue, process, options);
+  const worker = session.makeWorker(queue, (job, token, signal) => process(job, token, signal), options);
+  const process = processorOf(session, handler, worker);
   const outcomes = [];
 
   let closing;
@@ -53,9 +53,29 @@ export async function runWorker(session, { queue, count, worker: options, handle
   return outcomes;
 }
 
-function processorOf(session, described) {
-  return async job => {
+function processorOf(session, described, worker) {
+  const { DelayedError, WaitingError, UnrecoverableError } = session.bullmq;
+  return async (job, token, signal) => {
     const handler = described.byName?.[job.name] ?? described.default ?? (described.byName ? {} : described);
+    const cancelled = handler.cancel === undefined ? undefined : {
+      here: worker.cancelJob(job.id, handler.cancel),
+      elsewhere: worker.cancelJob('nobody', handler.cancel),
+      reason: signal.reason,
+    };
+    if (job.attemptsStarted < 2) {
+      if (handler.delay !== undefined) {
+        await job.moveToDelayed(Date.now() + handler.delay, token);
+        throw new DelayedError();
+      }
+      if (handler.wait) {
+        await job.moveToWait(token);
+        throw new WaitingError();
+      }
+      if (handler.rateLimit !== undefined) {
+        await worker.rateLimit(handler.rateLimit);
+        throw session.bullmq.Worker.RateLimitError();
+      }
+    }
     if (handler.progress !== undefined) {
       await job.updateProgress(handler.progress);
     }
@@ -69,12 +89,12 @@ function processorOf(session, described) {
       throw new Error(handler.message ?? 'boom');
     }
     if (handler.unrecoverable !== undefined) {
-      throw new session.bullmq.UnrecoverableError(handler.unrecoverable);
+      throw new UnrecoverableError(handler.unrecoverable);
     }
     if (handler.throw !== undefined) {
       throw new Error(handler.throw);
     }
-    return handler.children ? job.getChildrenValues() : handler.return;
+    return handler.children ? job.getChildrenValues() : handler.return ?? cancelled;
   };
 }
 

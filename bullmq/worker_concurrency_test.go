@@ -1,0 +1,134 @@
+package bullmq_test
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("The concurrency of a worker", func() {
+	var (
+		name    string
+		queue   *bullmq.Queue
+		ctx     context.Context
+		running atomic.Int64
+		finish  chan struct{} // each receive ends a job
+		handler bullmq.Handler
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+		running.Store(0)
+		finish = make(chan struct{})
+		handler = func(context.Context, *bullmq.Job) (any, error) {
+			running.Add(1)
+			defer running.Add(-1)
+			<-finish
+			return nil, nil
+		}
+	})
+	add := func(n int) {
+		GinkgoHelper()
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, n))
+		Expect(err).NotTo(HaveOccurred())
+	}
+	end := func(n int) {
+		for range n {
+			Eventually(finish).Should(BeSent(struct{}{}))
+		}
+	}
+	run := func(concurrency int) *bullmq.Worker {
+		GinkgoHelper()
+		worker := runWorker(name, handler, &bullmq.WorkerOptions{Concurrency: concurrency, DrainDelay: 10 * time.Second, SkipStalledCheck: true})
+		DeferCleanup(func() { close(finish) }) // before the worker ends
+		return worker
+	}
+	completed := func() int64 {
+		counts, err := queue.Counts(ctx, bullmq.Completed)
+		Expect(err).NotTo(HaveOccurred())
+		return counts[bullmq.Completed]
+	}
+
+	It("raised under load lets more jobs start at once", func() {
+		add(10)
+		worker := run(1)
+		Eventually(running.Load).Should(BeEquivalentTo(1))
+		Consistently(running.Load, "50ms").Should(BeEquivalentTo(1))
+		Expect(worker.SetConcurrency(6)).To(Succeed())
+		Eventually(running.Load).Should(BeEquivalentTo(6))
+		Consistently(running.Load, "50ms").Should(BeEquivalentTo(6))
+		Expect(worker.Concurrency()).To(Equal(6))
+	})
+
+	It("lowered under load is reached as jobs end, and kept", func() {
+		add(12)
+		worker := run(5)
+		Eventually(running.Load).Should(BeEquivalentTo(5))
+		Expect(worker.SetConcurrency(2)).To(Succeed())
+		Consistently(running.Load, "50ms").Should(BeEquivalentTo(5), "none is interrupted")
+		end(3)
+		Eventually(running.Load).Should(BeEquivalentTo(2))
+		for i := range 4 {
+			end(1)
+			Eventually(completed).Should(BeEquivalentTo(4 + i))
+			Eventually(running.Load).Should(BeEquivalentTo(2))
+		}
+		Expect(worker.SetConcurrency(3)).To(Succeed())
+		Eventually(running.Load).Should(BeEquivalentTo(3))
+	})
+
+	It("lowered to what runs keeps a worker that waits from taking one job more, which is left to others", func() {
+		add(2)
+		worker := run(3)
+		Eventually(running.Load).Should(BeEquivalentTo(2))
+		resting(queue)
+		Expect(worker.SetConcurrency(2)).To(Succeed())
+		Eventually(func() []string {
+			var blocked []string
+			workers, err := queue.Workers(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			for _, worker := range workers {
+				blocked = append(blocked, worker.Fields["flags"])
+			}
+			return blocked
+		}).ShouldNot(ContainElement(ContainSubstring("b")))
+		add(1)
+		Consistently(running.Load, "100ms").Should(BeEquivalentTo(2))
+		Expect(zset(key(name, "marker"))).To(Equal([]string{"0"}))
+		Expect(worker.SetConcurrency(3)).To(Succeed())
+		Eventually(running.Load).Should(BeEquivalentTo(3))
+	})
+
+	It("raised in a pause counts from its end", func() {
+		add(3)
+		worker := run(1)
+		Eventually(running.Load).Should(BeEquivalentTo(1))
+		Expect(worker.PauseNow(ctx)).To(Succeed())
+		Expect(worker.SetConcurrency(3)).To(Succeed())
+		Consistently(running.Load, "50ms").Should(BeEquivalentTo(1))
+		worker.Resume()
+		Eventually(running.Load).Should(BeEquivalentTo(3))
+	})
+
+	It("can be set before the worker is run, and is 1 unless set", func() {
+		worker := newWorker(name, handler, nil)
+		Expect(worker.Concurrency()).To(Equal(1))
+		Expect(worker.SetConcurrency(2)).To(Succeed())
+		add(3)
+		go func() { _ = worker.Run(ctx) }()
+		Eventually(running.Load).Should(BeEquivalentTo(2))
+		close(finish)
+		Eventually(completed).Should(BeEquivalentTo(3))
+	})
+
+	DescribeTable("is refused below 1", func(concurrency int) {
+		worker := newWorker(name, handler, &bullmq.WorkerOptions{Concurrency: 4})
+		Expect(worker.SetConcurrency(concurrency)).To(MatchError(ContainSubstring("less than 1")))
+		Expect(worker.Concurrency()).To(Equal(4))
+	}, Entry("at 0", 0), Entry("at -1", -1))
+})

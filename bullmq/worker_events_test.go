@@ -1,0 +1,232 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("The events of a worker", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	add := func(job string) *bullmq.Job {
+		GinkgoHelper()
+		added, err := queue.Add(ctx, job, nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		return added
+	}
+	quiet := func() *bullmq.WorkerOptions { return &bullmq.WorkerOptions{SkipStalledCheck: true} }
+	// all reads a channel to its end.
+	all := func(out <-chan bullmq.WorkerEvent) (events []bullmq.WorkerEvent) {
+		GinkgoHelper()
+		for {
+			var event bullmq.WorkerEvent
+			var open bool
+			Eventually(func() bool {
+				select {
+				case event, open = <-out:
+					return true
+				default:
+					return false
+				}
+			}).Should(BeTrue())
+			if !open {
+				return events
+			}
+			events = append(events, event)
+		}
+	}
+	types := func(events []bullmq.WorkerEvent) (types []bullmq.EventType) {
+		for _, event := range events {
+			types = append(types, event.Type)
+		}
+		return types
+	}
+
+	It("come over a channel in their order, each job as it was then, to the last", func() {
+		boom := errors.New("boom")
+		worker := newWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if err := job.UpdateProgress(ctx, 50); err != nil || job.Name == "bad" {
+				return nil, boom
+			}
+			return "fine", nil
+		}, quiet())
+		out := worker.Events(ctx, 100)
+		add("good")
+		add("bad")
+		run, stop := context.WithCancel(ctx)
+		defer stop()
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(run) }()
+		resting(queue)
+		Expect(worker.Pause(ctx)).To(Succeed())
+		worker.Resume()
+		resting(queue)
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+
+		events := all(out)
+		Expect(types(events)).To(Equal([]bullmq.EventType{
+			bullmq.EventActive, bullmq.EventProgress, bullmq.EventCompleted, bullmq.EventActive, bullmq.EventProgress, bullmq.EventFailed,
+			bullmq.EventDrained, bullmq.EventPaused, bullmq.EventResumed, bullmq.EventClosing, bullmq.EventClosed,
+		}))
+		for i, event := range events[:6] {
+			Expect(event.Job.Name).To(Equal([]string{"good", "bad"}[i/3]))
+		}
+		Expect(events).To(HaveEach(HaveField("Missed", 0)))
+		Expect(events[0].Job.Progress).To(BeEmpty())
+		Expect(events[1]).To(And(HaveField("Value", 50), HaveField("Job.Progress", BeEquivalentTo("50")), HaveField("Job.ReturnValue", BeEmpty())))
+		Expect(events[2]).To(And(HaveField("Value", "fine"), HaveField("Job.ReturnValue", BeEquivalentTo(`"fine"`))))
+		Expect(events[5]).To(And(HaveField("Err", boom), HaveField("Job.FailedReason", "boom"), HaveField("Job.FinishedOn", Not(BeZero()))))
+		Expect(all(worker.Events(ctx, 5))).To(BeEmpty(), "nothing comes after the end")
+	})
+
+	It("don't hold the worker up where nobody reads them, and the reader learns how many it has missed", func() {
+		worker := newWorker(name, nothing, quiet())
+		slow, fast := worker.Events(ctx, 3), worker.Events(ctx, 1000)
+		const jobs = 50
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
+		Expect(err).NotTo(HaveOccurred())
+		go func() { _ = worker.Run(ctx) }()
+		Eventually(func() (map[bullmq.State]int64, error) { return queue.Counts(ctx, bullmq.Completed) }).
+			Should(HaveKeyWithValue(bullmq.Completed, BeEquivalentTo(jobs)))
+		Expect(<-slow).To(And(HaveField("Type", bullmq.EventActive), HaveField("Missed", 0)))
+		add("late") // there is room again
+		Expect(worker.Close()).To(Succeed())
+
+		told, missed := 1, 0
+		events := all(slow)
+		for _, event := range events {
+			told++
+			missed += event.Missed
+		}
+		Expect(events[len(events)-1].Type).To(Equal(bullmq.EventClosed))
+		Expect(missed).To(BeNumerically(">", jobs))
+		Expect(told + missed).To(Equal(len(all(fast))))
+	})
+
+	It("end for a reader with its context, while the worker and other readers go on", func() {
+		worker := runWorker(name, nothing, quiet())
+		reading, leave := context.WithCancel(ctx)
+		out, other := worker.Events(reading, 10), worker.Events(ctx, 10)
+		leave()
+		Eventually(out).Should(BeClosed())
+		job := add("a")
+		Eventually(other).Should(Receive(And(HaveField("Type", bullmq.EventActive), HaveField("Job.ID", job.ID))))
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+	})
+
+	It("tell of stalled jobs, locks and faults by their ids and errors", func() {
+		started, free := make(chan struct{}), make(chan struct{})
+		worker := newWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			if job.Name == "held" {
+				close(started)
+				<-free
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 2, LockDuration: time.Second, LockRenewTime: 50 * time.Millisecond, StalledInterval: 20 * time.Millisecond})
+		stalled := add("stalled")
+		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
+		_, err := dead.GetNextJob(ctx, "dead", 0)
+		Expect(err).NotTo(HaveOccurred())
+		held := add("held")
+		out := worker.Events(ctx, 1000)
+		next := func(event bullmq.EventType) bullmq.WorkerEvent {
+			GinkgoHelper()
+			var found bullmq.WorkerEvent
+			Eventually(func() bool {
+				select {
+				case found = <-out:
+				default:
+				}
+				return found.Type == event
+			}, "5s", "1ms").Should(BeTrue(), "%s", event)
+			return found
+		}
+		go func() { _ = worker.Run(ctx) }()
+		Eventually(started).Should(BeClosed())
+		Expect(next(bullmq.EventLocksRenewed).JobIDs).To(Equal([]string{held.ID}))
+		Eventually(state(queue, stalled.ID)).Should(Equal(bullmq.Completed))
+		Expect(events(name)).To(ContainElement("stalled jobId=" + stalled.ID))
+		Expect(do("SET", key(name, held.ID+":lock"), "another", "PX", "60000").Error()).To(Succeed())
+		Expect(next(bullmq.EventLocksLost).JobIDs).To(Equal([]string{held.ID}))
+		close(free)
+		Expect(next(bullmq.EventError).Err).To(MatchError(bullmq.ErrLockMismatch))
+		Expect(worker.Close()).To(Succeed())
+	})
+
+	It("call their functions, each when it happens, and Closing and Closed of a worker that never ran too", func() {
+		var mu sync.Mutex
+		var calls []string
+		note := func(call string) func() {
+			return func() { mu.Lock(); defer mu.Unlock(); calls = append(calls, call) }
+		}
+		o := quiet()
+		o.Events = bullmq.WorkerEvents{
+			Paused: note("paused"), Resumed: note("resumed"), Closing: note("closing"), Closed: note("closed"),
+			Progress: func(job *bullmq.Job, progress any) { note("progress " + progress.(string) + " of " + job.ID)() },
+		}
+		worker := newWorker(name, nil, o)
+		Expect(worker.Pause(ctx)).To(Succeed())
+		Expect(worker.PauseNow(ctx)).To(Succeed())
+		worker.Resume()
+		worker.Resume()
+		job := add("a")
+		Expect(worker.Handle(job.ID).UpdateProgress(ctx, "half")).To(Succeed())
+		Expect(queue.Handle(job.ID).UpdateProgress(ctx, "not the worker's")).To(Succeed())
+		Expect(worker.Close()).To(Succeed())
+		mu.Lock()
+		defer mu.Unlock()
+		Expect(slices.Clone(calls)).To(Equal([]string{"paused", "resumed", "progress half of " + job.ID, "closing", "closed"}))
+	})
+
+	It("of an end don't hold that end up though they wait for it", func() {
+		var worker *bullmq.Worker
+		var stop context.CancelFunc
+		var ended <-chan error
+		made := make(chan struct{})
+		closed := make(chan struct{}, 2)
+		wait := func() { <-made; _ = worker.Close(); closed <- struct{}{} }
+		o := quiet()
+		o.Events = bullmq.WorkerEvents{Closing: wait, Closed: wait}
+		worker, stop, ended = startWorker(name, nothing, o)
+		close(made)
+		stop()
+		Eventually(ended, "4s").Should(Receive(BeNil()))
+		Eventually(closed).Should(Receive())
+		Eventually(closed).Should(Receive())
+	})
+
+	It("say of a failure whether the job is tried again", func() {
+		worker := newWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }, quiet())
+		out := worker.Events(ctx, 100)
+		_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 2})
+		Expect(err).NotTo(HaveOccurred())
+		go func() { _ = worker.Run(ctx) }()
+		failures := make([]bullmq.WorkerEvent, 0, 2)
+		for event := range out {
+			if event.Type == bullmq.EventFailed {
+				if failures = append(failures, event); len(failures) == 2 {
+					break
+				}
+			}
+		}
+		Expect(failures[0].Job.FinishedOn).To(BeZero())
+		Expect(failures[1].Job.FinishedOn).NotTo(BeZero())
+		Expect(worker.Close()).To(Succeed())
+	})
+})

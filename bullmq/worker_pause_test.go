@@ -1,0 +1,346 @@
+package bullmq_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
+)
+
+var _ = Describe("A worker that is paused", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+
+		started chan string
+		finish  chan struct{} // lets the handler's jobs end
+		handler bullmq.Handler
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+		begun, end := make(chan string, 1000), make(chan struct{}) // its own: a handler may outlive its spec
+		started, finish = begun, end
+		handler = func(_ context.Context, job *bullmq.Job) (any, error) {
+			begun <- job.ID
+			if job.Name == "long" {
+				<-end
+			}
+			return nil, nil
+		}
+	})
+	add := func(job string, options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		added, err := queue.Add(ctx, job, nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		return added
+	}
+	// A worker that isn't woken would look by itself after ten seconds only.
+	patient := func() *bullmq.WorkerOptions {
+		return &bullmq.WorkerOptions{DrainDelay: 10 * time.Second, SkipStalledCheck: true}
+	}
+	long := func() *bullmq.Job {
+		GinkgoHelper()
+		job := add("long", nil)
+		Eventually(started).Should(Receive(Equal(job.ID)))
+		return job
+	}
+
+	It("while idle takes no job that comes later, leaves its wake-up to others, and takes the job once resumed", func() {
+		worker := runWorker(name, handler, patient())
+		resting(queue)
+		Expect(worker.PauseNow(ctx)).To(Succeed())
+		Expect(worker.IsPaused()).To(BeTrue())
+		workers, err := queue.Workers(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(workers).To(HaveEach(HaveField("Fields", HaveKeyWithValue("flags", Not(ContainSubstring("b"))))), "it must wait no more")
+		job := add("a", nil)
+		Consistently(started, "150ms").ShouldNot(Receive())
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(zset(key(name, "marker"))).To(Equal([]string{"0"}))
+		worker.Resume()
+		Expect(worker.IsPaused()).To(BeFalse())
+		Eventually(started).Should(Receive(Equal(job.ID)))
+	})
+
+	DescribeTable("without waiting during a long job, and resumed at once, runs a new job", func(concurrency int) {
+		o := patient()
+		o.Concurrency = concurrency
+		worker := runWorker(name, handler, o)
+		running := long()
+		Expect(worker.PauseNow(ctx)).To(Succeed())
+		Expect(state(queue, running.ID)()).To(Equal(bullmq.Active))
+		worker.Resume()
+		job := add("a", nil)
+		if concurrency == 1 {
+			Consistently(started, "50ms").ShouldNot(Receive())
+			close(finish)
+		} else {
+			defer close(finish)
+		}
+		Eventually(started).Should(Receive(Equal(job.ID)))
+	},
+		Entry("after it, one at a time", 1),
+		Entry("beside it, several at a time", 3),
+	)
+
+	It("waits for the job that runs, which takes no other with its end", func() {
+		worker := runWorker(name, handler, patient())
+		running, next := long(), add("next", nil)
+		paused := make(chan error, 1)
+		go func() { paused <- worker.Pause(ctx) }()
+		Consistently(paused, "100ms").ShouldNot(Receive())
+		close(finish)
+		Eventually(paused).Should(Receive(BeNil()))
+		Expect(state(queue, running.ID)()).To(Equal(bullmq.Completed))
+		Expect(state(queue, next.ID)()).To(Equal(bullmq.Waiting))
+		Expect(worker.IsRunning()).To(BeTrue())
+		worker.Resume()
+		Eventually(started).Should(Receive(Equal(next.ID)))
+	})
+
+	It("stays paused when the one who paused it can't wait any longer", func() {
+		worker := runWorker(name, handler, patient())
+		running, next := long(), add("next", nil)
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		Expect(worker.Pause(short)).To(MatchError(context.DeadlineExceeded))
+		close(finish)
+		Eventually(state(queue, running.ID)).Should(Equal(bullmq.Completed))
+		Expect(worker.Pause(ctx)).To(Succeed(), "a second pause waits too")
+		Expect(state(queue, next.ID)()).To(Equal(bullmq.Waiting))
+	})
+
+	It("is told so when it is resumed before its jobs are done", func() {
+		worker := runWorker(name, handler, patient())
+		long()
+		defer close(finish)
+		paused := make(chan error, 1)
+		go func() { paused <- worker.Pause(ctx) }()
+		Eventually(worker.IsPaused).Should(BeTrue())
+		worker.Resume()
+		Eventually(paused).Should(Receive(MatchError(bullmq.ErrResumed)))
+	})
+
+	It("before it is run takes no job until it is resumed", func() {
+		worker := newWorker(name, handler, patient())
+		worker.Resume() // of nothing
+		Expect(worker.Pause(ctx)).To(Succeed())
+		Expect([]bool{worker.IsPaused(), worker.IsRunning()}).To(Equal([]bool{true, false}))
+		job := add("a", nil)
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(ctx) }()
+		Eventually(worker.IsRunning).Should(BeTrue())
+		Consistently(started, "100ms").ShouldNot(Receive())
+		worker.Resume()
+		Eventually(started).Should(Receive(Equal(job.ID)))
+		Expect(worker.Close()).To(Succeed())
+		Expect(ended).To(Receive(BeNil()))
+		Expect(worker.IsRunning()).To(BeFalse())
+	})
+
+	DescribeTable("ends at once", func(end func(worker *bullmq.Worker, stop context.CancelFunc)) {
+		worker, stop, ended := startWorker(name, handler, patient())
+		resting(queue)
+		Expect(worker.Pause(ctx)).To(Succeed())
+		begun := time.Now()
+		end(worker, stop)
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(time.Since(begun)).To(BeNumerically("<", time.Second))
+		Expect(worker.PauseNow(ctx)).To(Succeed(), "of one that has ended too")
+	},
+		Entry("when it is closed", func(worker *bullmq.Worker, _ context.CancelFunc) { Expect(worker.Close()).To(Succeed()) }),
+		Entry("when its context ends", func(_ *bullmq.Worker, stop context.CancelFunc) { stop() }),
+	)
+
+	It("answers a Pause that waits when it ends and leaves a job behind", func() {
+		o := patient()
+		o.ShutdownTimeout = 100 * time.Millisecond
+		worker, stop, ended := startWorker(name, handler, o)
+		long()
+		defer close(finish)
+		paused := make(chan error, 1)
+		go func() { paused <- worker.Pause(ctx) }()
+		Eventually(worker.IsPaused).Should(BeTrue())
+		stop()
+		Eventually(ended).Should(Receive(HaveOccurred()))
+		Eventually(paused).Should(Receive(MatchError(bullmq.ErrClosed)))
+	})
+
+	It("keeps the locks of its jobs, and leaves stalled ones to others until it is resumed", func() {
+		var renewals atomic.Int64
+		worker := runWorker(name, handler, &bullmq.WorkerOptions{
+			LockDuration: 400 * time.Millisecond, LockRenewTime: 100 * time.Millisecond, StalledInterval: 20 * time.Millisecond,
+			Events: bullmq.WorkerEvents{LocksRenewed: func([]string) { renewals.Add(1) }},
+		})
+		running := long()
+		Expect(worker.PauseNow(ctx)).To(Succeed())
+		stalled := add("a", nil)
+		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
+		_, err := dead.GetNextJob(ctx, "dead", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(renewals.Load).Should(BeNumerically(">=", 10)) // for longer than a lock lasts
+		Expect(list(key(name, "active"))).To(ConsistOf(running.ID, stalled.ID))
+		close(finish)
+		worker.Resume()
+		Eventually(state(queue, stalled.ID)).Should(Equal(bullmq.Completed))
+		Eventually(state(queue, running.ID)).Should(Equal(bullmq.Completed))
+		Expect(events(name)).NotTo(ContainElement("stalled jobId=" + running.ID))
+	})
+
+	It("passes on when a delayed job is due that only it knows of", func() {
+		first := runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("not mine") }, patient())
+		resting(queue)
+		runWorker(name, handler, patient())
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(2))
+		resting(queue)
+		job := add("a", &bullmq.JobOptions{Delay: 400 * time.Millisecond})
+		resting(queue) // the one that has waited longer has popped the marker
+		Expect(first.PauseNow(ctx)).To(Succeed())
+		Eventually(started, "2s").Should(Receive(Equal(job.ID)))
+	})
+
+	It("hands on a wake-up that comes to it at that very moment", func() {
+		proxy, via := link()
+		o := patient()
+		o.Connection, o.Now = via, time.Now // with a clock of its own it sends no take behind its wait
+		worker := runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("not mine") }, o)
+		resting(queue)
+		runWorker(name, handler, patient())
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(2))
+		resting(queue)
+		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
+		job := add("a", nil) // the one that has waited longer pops the marker
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		Expect(worker.PauseNow(short)).To(MatchError(context.DeadlineExceeded))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Eventually(started, "2s").Should(Receive(Equal(job.ID)))
+	})
+
+	It("runs a job all the same that it was given by a take whose answer is lost, before it counts as still", func() {
+		proxy, via := link()
+		o := patient()
+		o.Connection, o.Name = via, "the-one-that-takes"
+		worker := newWorker(name, handler, o)
+		runOther := runWorker(newQueueName(), nothing, &bullmq.WorkerOptions{Connection: via}) // the server has to know the script
+		Eventually(func() (int, error) { return commandCalls()["bzpopmin"], nil }).Should(BeNumerically(">", 0))
+		Expect(runOther.Close()).To(Succeed())
+		job := add("long", nil)
+		lost := proxy.LoseReply("the-one-that-takes")
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed()) // no other connection than the one there is
+		go func() { _ = worker.Run(ctx) }()
+		Eventually(lost).Should(BeClosed())
+		proxy.CutAll()
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		Expect(worker.PauseNow(short)).To(MatchError(context.DeadlineExceeded))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Expect(worker.PauseNow(ctx)).To(Succeed())
+		Eventually(started).Should(Receive(Equal(job.ID)))
+		close(finish)
+		Expect(worker.Pause(ctx)).To(Succeed())
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
+	})
+
+	DescribeTable("can be paused from within a function given to it:", func(options func(o *bullmq.WorkerOptions, pause func())) {
+		paused, ready := make(chan error, 1), make(chan struct{})
+		var worker *bullmq.Worker
+		var once sync.Once
+		o := patient()
+		options(o, func() { once.Do(func() { <-ready; paused <- worker.PauseNow(ctx) }) })
+		active := o.Events.Active
+		o.Events.Active = nil
+		worker = runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			if active != nil {
+				active(job)
+			}
+			return nil, nil
+		}, o)
+		close(ready)
+		add("a", nil)
+		add("b", nil)
+		Eventually(paused).Should(Receive(BeNil()))
+		Expect(worker.Pause(ctx)).To(Succeed())
+		last := add("c", nil)
+		Consistently(state(queue, last.ID), "50ms").Should(Equal(bullmq.Waiting))
+	},
+		Entry("the handler", func(o *bullmq.WorkerOptions, pause func()) { o.Events.Active = func(*bullmq.Job) { pause() } }),
+		Entry("Completed", func(o *bullmq.WorkerOptions, pause func()) { o.Events.Completed = func(*bullmq.Job, any) { pause() } }),
+		Entry("Drained", func(o *bullmq.WorkerOptions, pause func()) { o.Events.Drained = pause }),
+	)
+
+	It("hands out no job by hand, and ends a wait for one", func() {
+		worker := newWorker(name, nil, nil)
+		type answer struct {
+			job *bullmq.Job
+			err error
+		}
+		answers := make(chan answer, 1)
+		go func() {
+			job, err := worker.GetNextJob(ctx, "t", time.Minute)
+			answers <- answer{job, err}
+		}()
+		resting(queue)
+		Expect(worker.Pause(ctx)).To(Succeed())
+		Eventually(answers).Should(Receive(Equal(answer{})))
+		job := add("a", nil)
+		Expect(worker.GetNextJob(ctx, "t", time.Minute)).To(BeNil())
+		worker.Resume()
+		Expect(worker.GetNextJob(ctx, "t", 0)).To(HaveField("ID", job.ID))
+	})
+
+	It("and resumed again and again under load, runs every job once, and none while it is paused", func() {
+		var mu sync.Mutex
+		runs := map[string]int{}
+		var running atomic.Int64
+		worker := runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			running.Add(1)
+			defer running.Add(-1)
+			mu.Lock()
+			defer mu.Unlock()
+			runs[job.ID]++
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 4, DrainDelay: 10 * time.Second})
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			runs[job.ID]++
+			return nil, nil
+		}, &bullmq.WorkerOptions{DrainDelay: 10 * time.Second})
+		const count = 300
+		var adders sync.WaitGroup
+		adders.Go(func() {
+			defer GinkgoRecover()
+			for i := range count {
+				add("a", &bullmq.JobOptions{Delay: time.Duration(i%3) * 5 * time.Millisecond})
+			}
+		})
+		for range 40 {
+			if rand.IntN(2) == 0 {
+				Expect(worker.PauseNow(ctx)).To(Succeed())
+			} else {
+				Expect(worker.Pause(ctx)).To(Succeed())
+				Expect(running.Load()).To(BeZero())
+			}
+			Expect(worker.SetConcurrency(1 + rand.IntN(6))).To(Succeed())
+			worker.Resume()
+			time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond) // let it work a little
+		}
+		adders.Wait()
+		Eventually(func() int { mu.Lock(); defer mu.Unlock(); return len(runs) }, "10s").Should(Equal(count))
+		mu.Lock()
+		defer mu.Unlock()
+		Expect(runs).To(HaveEach(1))
+	})
+})

@@ -1,0 +1,180 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A job that its handler snoozes", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	add := func(options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "a", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+
+	It("runs again after the time, with all its attempts, and counts as no failure", func() {
+		var failures, faults atomic.Int64
+		var starts []time.Time
+		job := add(&bullmq.JobOptions{Attempts: 2})
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			starts = append(starts, time.Now())
+			switch job.AttemptsStarted {
+			case 1, 2:
+				return nil, fmt.Errorf("the shop is closed: %w", bullmq.Snooze(60*time.Millisecond))
+			case 3:
+				return nil, errors.New("boom")
+			}
+			return job.AttemptsMade, nil
+		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{
+			Failed: func(*bullmq.Job, error) { failures.Add(1) }, Error: func(error) { faults.Add(1) },
+		}})
+		Expect(job.Wait(ctx, queue)).To(MatchJSON("1"))
+		Expect(starts).To(HaveLen(4))
+		Expect(starts[1].Sub(starts[0])).To(BeNumerically(">=", 60*time.Millisecond))
+		Expect(starts[2].Sub(starts[1])).To(BeNumerically(">=", 60*time.Millisecond))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("ats", "4"), HaveKeyWithValue("failedReason", "boom")))
+		Expect([]int64{failures.Load(), faults.Load()}).To(Equal([]int64{1, 0}))
+	})
+
+	It("goes to delayed, with its time, its lock given back, while others are run", func() {
+		job := add(nil)
+		next := add(nil)
+		done := make(chan struct{})
+		begun := time.Now()
+		runWorker(name, func(_ context.Context, j *bullmq.Job) (any, error) {
+			if j.ID == job.ID {
+				return nil, bullmq.Snooze(time.Hour + 500*time.Microsecond)
+			}
+			close(done)
+			return nil, nil
+		}, nil)
+		Eventually(done).Should(BeClosed())
+		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Completed))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("delay", "3600000"), Not(HaveKey("atm")), Not(HaveKey("failedReason"))))
+		due := time.UnixMilli(int64(scores(key(name, "delayed"))[job.ID]) / 4096)
+		Expect(due).To(BeTemporally("~", begun.Add(time.Hour), 5*time.Second))
+		Expect(keysOf(name)).NotTo(ContainElement(HaveSuffix(":lock")))
+		Expect(events(name)).To(ContainElement("delayed jobId=" + job.ID + " delay=" + strconv.FormatInt(due.UnixMilli(), 10)))
+	})
+
+	DescribeTable("for no time goes to the front of its line", func(err error, priority int) {
+		job, other := add(&bullmq.JobOptions{Priority: priority}), add(&bullmq.JobOptions{Priority: priority})
+		order := make(chan string, 3)
+		runWorker(name, func(_ context.Context, j *bullmq.Job) (any, error) {
+			order <- j.ID
+			if j.ID == job.ID && j.AttemptsStarted == 1 {
+				return nil, err
+			}
+			return nil, nil
+		}, nil)
+		for _, id := range []string{job.ID, job.ID, other.ID} {
+			Eventually(order).Should(Receive(Equal(id)))
+		}
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
+	},
+		Entry("by itself", bullmq.ErrSnoozed, 0),
+		Entry("by a time of zero", bullmq.Snooze(0), 0),
+		Entry("by a time that is over", bullmq.Snooze(-time.Second), 0),
+		Entry("by less than the wire can say", bullmq.Snooze(time.Microsecond), 0),
+		Entry("with a priority", bullmq.ErrSnoozed, 3),
+	)
+
+	It("again and again fails once it was started more often than MaxStartedAttempts", func() {
+		job := add(nil)
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.ErrSnoozed }, &bullmq.WorkerOptions{MaxStartedAttempts: 3})
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("ats", "4"))
+	})
+
+	It("on the shutdown waits for its time all the same", func() {
+		job := add(nil)
+		started := make(chan struct{})
+		_, stop, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			close(started)
+			<-ctx.Done()
+			return nil, bullmq.Snooze(time.Hour)
+		}, &bullmq.WorkerOptions{ShutdownTimeout: time.Second})
+		Eventually(started).Should(BeClosed())
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Delayed))
+	})
+
+	It("by hand is delayed too", func() {
+		job := add(nil)
+		worker := newWorker(name, nil, nil)
+		taken, err := worker.GetNextJob(ctx, "t", 0)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = worker.Fail(ctx, taken, "t", bullmq.Snooze(time.Hour), false)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		Expect(hash(key(name, job.ID))).NotTo(HaveKey("atm"))
+	})
+
+	It("is snoozed once though the answer is lost", func() {
+		proxy, via := link()
+		job := add(nil)
+		var runs atomic.Int64
+		var faults atomic.Int64
+		started, free := make(chan struct{}), make(chan struct{})
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			if runs.Add(1) == 1 {
+				close(started)
+				<-free
+			}
+			return nil, bullmq.Snooze(time.Hour)
+		}, &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true, Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
+		Eventually(started).Should(BeClosed())
+		lost := proxy.LoseReply(" 3600000 ")
+		close(free)
+		Eventually(lost).Should(BeClosed())
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Delayed))
+		next := add(nil)
+		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Delayed))
+		Expect(runs.Load()).To(BeEquivalentTo(2))
+		Expect(zset(key(name, "delayed"))).To(Equal([]string{job.ID, next.ID}))
+		Expect(faults.Load()).To(BeEquivalentTo(1), "the lost answer, and no end that could not be written")
+	})
+
+	It("and a limit of the worker's own stop the queue as the handler asks", func() {
+		job := add(nil)
+		starts := make(chan time.Time, 3)
+		var worker *bullmq.Worker
+		made := make(chan struct{})
+		worker = runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			<-made
+			starts <- time.Now()
+			if job.AttemptsStarted == 1 {
+				if err := worker.RateLimit(ctx, 300*time.Millisecond); err != nil {
+					return nil, err
+				}
+				return nil, bullmq.ErrRateLimited
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
+		close(made)
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect((<-starts).Sub(<-starts)).To(BeNumerically("<=", -290*time.Millisecond))
+		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
+	})
+})

@@ -1,0 +1,108 @@
+package bullmq
+
+import "context"
+
+// WorkerEvents are functions that a Worker calls as things happen. Those about
+// one job are called from the goroutine that it runs on, before the next job
+// starts there, and Progress from the one that reports it. A panic in one is
+// logged and goes no further. Any may be nil. Worker.Events tells the same over
+// a channel.
+type WorkerEvents struct {
+	Active    func(job *Job)
+	Completed func(job *Job, returnValue any)
+	// Failed is also called when the job will be tried again: then it has no
+	// FinishedOn.
+	Failed func(job *Job, err error)
+	// Progress tells what was given to UpdateProgress of a job that this worker
+	// has handed out.
+	Progress func(job *Job, progress any)
+	Stalled  func(jobID string)
+	Drained  func()
+	// Paused is called before Pause or PauseNow returns, once for each pause;
+	// Resumed when it is over.
+	Paused  func()
+	Resumed func()
+	// LocksRenewed tells of jobs that are still this worker's, LocksLost of jobs
+	// whose lock another has or nobody (BullMQ: locksRenewed, lockRenewalFailed).
+	LocksRenewed func(jobIDs []string)
+	LocksLost    func(jobIDs []string)
+	// Error tells of what went wrong beside the jobs: Redis out of reach, a
+	// result that could not be written.
+	Error func(err error)
+	// Closing is called when no new job will be taken any more, Closed when Run is
+	// about to return.
+	Closing func()
+	Closed  func()
+}
+
+// Types of worker events beside those that the queue's events have too:
+// EventActive, EventCompleted, EventFailed, EventProgress, EventStalled,
+// EventDrained, EventPaused and EventResumed.
+const (
+	EventLocksRenewed EventType = "locksRenewed"
+	EventLocksLost    EventType = "lockRenewalFailed"
+	EventError        EventType = "error"
+	EventClosing      EventType = "closing"
+	EventClosed       EventType = "closed"
+)
+
+// WorkerEvent is what has happened in a Worker, with the fields that its Type
+// has.
+type WorkerEvent struct {
+	Type EventType
+	// Job is the job as it was then: of active, completed, failed and progress.
+	Job *Job
+	// Value is what the handler returned (completed) or reported (progress).
+	Value any
+	// Err is why: of failed and error.
+	Err error
+	// JobIDs are the jobs in question: of stalled, locksRenewed and
+	// lockRenewalFailed.
+	JobIDs []string
+	// Missed is how many events before this one its reader was too slow for.
+	Missed int
+}
+
+// tell tells all who listen.
+func (w *Worker) tell(e WorkerEvent) {
+	w.readers.send(e)
+	w.guard(string(e.Type), func() { w.o.Events.call(e) })
+}
+
+// call calls the function that there is for an event.
+func (f *WorkerEvents) call(e WorkerEvent) {
+	switch {
+	case e.Type == EventActive && f.Active != nil:
+		f.Active(e.Job)
+	case e.Type == EventCompleted && f.Completed != nil:
+		f.Completed(e.Job, e.Value)
+	case e.Type == EventFailed && f.Failed != nil:
+		f.Failed(e.Job, e.Err)
+	case e.Type == EventProgress && f.Progress != nil:
+		f.Progress(e.Job, e.Value)
+	case e.Type == EventStalled && f.Stalled != nil:
+		f.Stalled(e.JobIDs[0])
+	case e.Type == EventDrained && f.Drained != nil:
+		f.Drained()
+	case e.Type == EventPaused && f.Paused != nil:
+		f.Paused()
+	case e.Type == EventResumed && f.Resumed != nil:
+		f.Resumed()
+	case e.Type == EventLocksRenewed && f.LocksRenewed != nil:
+		f.LocksRenewed(e.JobIDs)
+	case e.Type == EventLocksLost && f.LocksLost != nil:
+		f.LocksLost(e.JobIDs)
+	case e.Type == EventError && f.Error != nil:
+		f.Error(e.Err)
+	case e.Type == EventClosing && f.Closing != nil:
+		f.Closing()
+	case e.Type == EventClosed && f.Closed != nil:
+		f.Closed()
+	}
+}
+
+// tellAside tells of the worker's own end. A function that waits for that end
+// doesn't hold it up for longer than join waits.
+func (w *Worker) tellAside(event EventType) *part {
+	return startPart(context.Background(), func(context.Context) { w.tell(WorkerEvent{Type: event}) })
+}

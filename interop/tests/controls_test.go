@@ -1,0 +1,88 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A Go worker that is steered beside Node's", func() {
+	var name string
+	var queue *bullmq.Queue
+	BeforeEach(func() {
+		name = newQueueName()
+		queue = newGoQueue(name)
+	})
+
+	It("snoozes a job that Node then runs, with all its attempts, and finds one that Node has delayed itself", func() {
+		id := node.add(name, "a", object{}, object{"attempts": 2})
+		runOnce(name, func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.Snooze(150 * time.Millisecond) }, bullmq.WorkerOptions{})
+		Expect(node.record(name, id)).To(And(HaveKeyWithValue("state", "delayed"), HaveKeyWithValue("delay", 150.),
+			HaveKeyWithValue("attemptsMade", 0.), HaveKeyWithValue("attemptsStarted", 1.)))
+		node.run(name, 2, object{"failUntilAttempt": 2, "return": "done"}, object{})(nil)
+		Expect(node.record(name, id)).To(And(HaveKeyWithValue("returnvalue", "done"), HaveKeyWithValue("attemptsMade", 2.)))
+
+		napped := node.add(name, "nap", object{}, object{})
+		node.add(name, "b", object{}, object{})
+		node.run(name, 1, object{"byName": object{"nap": object{"delay": 150}, "b": object{"return": 1}}}, object{})(nil)
+		Expect(stateOf(queue, napped)()).To(Equal(bullmq.Delayed))
+		runOnce(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			return []int{job.AttemptsMade, job.AttemptsStarted}, nil
+		}, bullmq.WorkerOptions{})
+		Expect(node.record(name, napped)).To(HaveKeyWithValue("returnvalue", HaveExactElements(0., 2.)))
+	})
+
+	It("leaves what comes in a pause to Node, and goes on after it", func() {
+		ran := make(chan string, 10)
+		worker, err := bullmq.NewWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			ran <- job.ID
+			return "by Go", nil
+		}, &bullmq.WorkerOptions{Connection: connection(), DrainDelay: 10 * time.Second})
+		Expect(err).NotTo(HaveOccurred())
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(context.Background()) }()
+		DeferCleanup(func() {
+			Expect(worker.Close()).To(Succeed())
+			Eventually(ended).Should(Receive(BeNil()))
+		})
+		id := node.add(name, "a", object{}, object{})
+		Eventually(ran).Should(Receive(Equal(id)))
+		Expect(worker.Pause(soon())).To(Succeed())
+		Expect(queue.IsPaused(soon())).To(BeFalse(), "it is nobody's concern but the worker's")
+		for range 3 {
+			id = node.add(name, "a", object{}, object{})
+			node.run(name, 1, object{"return": "by Node"}, object{})(nil)
+			Expect(node.record(name, id)).To(HaveKeyWithValue("returnvalue", "by Node"))
+		}
+		Expect(ran).NotTo(Receive())
+		worker.Resume()
+		id = node.add(name, "a", object{}, object{})
+		Eventually(ran).Should(Receive(Equal(id)))
+	})
+
+	It("fails a job that it has cancelled, for Node to see why", func() {
+		id := node.add(name, "a", object{}, object{})
+		started := make(chan struct{})
+		worker, err := bullmq.NewWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			close(started)
+			<-ctx.Done()
+			var cancelled *bullmq.CancelledError
+			if !errors.As(context.Cause(ctx), &cancelled) {
+				return nil, errorText("not cancelled")
+			}
+			return nil, errors.New(cancelled.Reason)
+		}, &bullmq.WorkerOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		go func() { _ = worker.Run(context.Background()) }()
+		DeferCleanup(worker.Close)
+		Eventually(started).Should(BeClosed())
+		Expect(worker.CancelJob(id, "the order is void")).To(BeTrue())
+		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Failed))
+		Expect(node.record(name, id)).To(And(HaveKeyWithValue("failedReason", "the order is void"), HaveKeyWithValue("attemptsMade", 1.)))
+	})
+})
