@@ -16,20 +16,21 @@ import (
 // call. The write outlives every cancellation and is tried until the lock's
 // own time is over. When an answer is lost, the job's state is read before
 // anything is sent again.
-func (r *runner) commit(ctx context.Context, job *Job, res result) (*Job, time.Time) {
-	w := r.w
+func (r *runner) commit(a *attempt) (*Job, time.Time) {
+	w, ctx, job, res := r.w, a.ctx, a.job, a.res
 	d := w.decide(ctx, job, &res)
 	until := w.locks.release(job.ID, job.token)
 	var outage backoffTimer
 	doubt := false // an answer was lost
 	for {
 		since, begun := r.newsSoFar(), time.Now()
-		call, cancel := context.WithTimeout(context.Background(), callTimeout)
+		call, cancel := context.WithTimeout(w.core.trace.outliving(ctx), callTimeout)
 		taken, err := w.write(call, job, d, res, !r.stopping())
 		cancel()
 		if err == nil {
-			return r.committed(job, d, res, taken, since), begun
+			return r.committed(a, d, res, taken, since), begun
 		}
+		a.span.fail(err)
 		// After a lost answer a refusal may mean that the lost call has come through
 		// in the end.
 		var refused *Error
@@ -51,7 +52,7 @@ func (r *runner) commit(ctx context.Context, job *Job, res result) (*Job, time.T
 			r.look()
 			return nil, begun
 		case !undone:
-			return r.committed(job, d, res, taken, since), begun
+			return r.committed(a, d, res, taken, since), begun
 		}
 	}
 }
@@ -104,7 +105,9 @@ func speaksForItself(err error) bool {
 }
 
 // write makes the one call that carries the decision out.
-func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch bool) (scripts.Taken, error) {
+func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch bool) (taken scripts.Taken, err error) {
+	ctx, span := w.startEnd(ctx, job, d.action)
+	defer span.end(&err)
 	store, worker, now := w.core.store, w.takeAs(job.token), w.core.nowMs()
 	finish := scripts.Finish{
 		JobID: job.ID, NowMs: now, Token: job.token, Points: int64(w.o.MetricsPoints), Fetch: fetch, Worker: worker,
@@ -115,22 +118,22 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 		return store.Complete(ctx, finish)
 	case fail:
 		finish.Value, finish.Keep = res.err.Error(), w.keep(job, d)
-		finish.Attempts, finish.Fields = int64(job.Opts.Attempts), failureFields(job, res)
+		finish.Attempts, finish.Fields = int64(job.Opts.Attempts), w.failureFields(ctx, job, res)
 		return store.Fail(ctx, finish)
 	case retryLater:
 		return store.Delay(ctx, scripts.Delay{
 			JobID: job.ID, NowMs: now, Token: job.token, DelayMs: millisText(d.wait),
-			Fields: failureFields(job, res), Fetch: fetch, Worker: worker,
+			Fields: w.failureFields(ctx, job, res), Fetch: fetch, Worker: worker,
 		})
 	case retryNow:
-		return scripts.Taken{}, store.Retry(ctx, job.ID, now, job.token, job.Opts.LIFO, failureFields(job, res))
+		return scripts.Taken{}, store.Retry(ctx, job.ID, now, job.token, job.Opts.LIFO, w.failureFields(ctx, job, res))
 	case giveBack:
 		_, err := store.ToWait(ctx, job.ID, job.token)
 		return scripts.Taken{}, err
 	case limited:
 		var asked rateLimited
 		if errors.As(res.err, &asked) && asked.wait >= time.Millisecond {
-			if err := store.RateLimit(ctx, asked.wait.Milliseconds()); err != nil {
+			if err := w.rateLimit(ctx, asked.wait); err != nil {
 				return scripts.Taken{}, err
 			}
 		}
@@ -142,15 +145,32 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 }
 
 // failureFields are what a failed attempt leaves in the job's hash.
-func failureFields(job *Job, res result) []string {
+func (w *Worker) failureFields(ctx context.Context, job *Job, res result) []string {
 	text, _ := encodeJSON(traces(job, res.stackTrace())) // strings
-	return []string{"failedReason", res.err.Error(), "stacktrace", text}
+	fields := []string{"failedReason", res.err.Error(), "stacktrace", text}
+	if t := job.Opts.Telemetry; t != nil && t.OmitContext {
+		return fields
+	}
+	if metadata := w.core.trace.inject(ctx); metadata != "" {
+		fields = append(fields, "tm", metadata)
+	}
+	return fields
+}
+
+// rateLimit stops the queue, as a handler has asked for.
+func (w *Worker) rateLimit(ctx context.Context, wait time.Duration) (err error) {
+	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
+	defer span.end(&err)
+	w.describe(span)
+	set(span, attrWorkerRateLimit, wait.Milliseconds())
+	return w.core.store.RateLimit(ctx, wait.Milliseconds())
 }
 
 // committed tells what has happened and answers the slot's next job.
-func (r *runner) committed(job *Job, d decision, res result, taken scripts.Taken, since int) *Job {
-	w := r.w
+func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Taken, since int) *Job {
+	w, job := r.w, a.job
 	r.track(job.ID, false)
+	w.measureEnd(a.ctx, job, d.action)
 	switch d.action {
 	case complete:
 		job.ReturnValue, job.FinishedOn = []byte(res.json), w.core.now()
@@ -158,6 +178,7 @@ func (r *runner) committed(job *Job, d decision, res result, taken scripts.Taken
 		if w.o.Events.Completed != nil {
 			w.guard("Completed", func() { w.o.Events.Completed(job, res.value) })
 		}
+		a.span.completed(job, res)
 	case fail, retryNow, retryLater:
 		job.FailedReason = res.err.Error()
 		job.AttemptsMade++
@@ -166,6 +187,7 @@ func (r *runner) committed(job *Job, d decision, res result, taken scripts.Taken
 		if w.o.Events.Failed != nil {
 			w.guard("Failed", func() { w.o.Events.Failed(job, res.err) })
 		}
+		a.span.failed(job, res)
 	case limited:
 		r.limit(time.Duration(taken.LimitedMs) * time.Millisecond)
 		r.look()

@@ -40,6 +40,7 @@ type attempt struct {
 	job    *Job
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	span   span
 	res    result
 	left   bool // not to be written: the job is left to the stalled check
 
@@ -61,6 +62,7 @@ func (a *attempt) run() {
 		a.left = true
 		return
 	}
+	a.ctx, a.span = w.startProcess(a.ctx, job)
 	if a.res.err = w.refusal(job); a.res.err != nil {
 		return
 	}
@@ -92,12 +94,13 @@ func (a *attempt) run() {
 func (a *attempt) end() (*Job, time.Time) {
 	defer a.cancel(nil)
 	r := a.runner
+	defer r.w.endProcess(a.span, a.job)
 	if a.left || r.over() {
 		r.w.locks.release(a.job.ID, a.job.token)
 		r.track(a.job.ID, false)
 		return nil, time.Time{}
 	}
-	next, taken := r.commit(a.ctx, a.job, a.res)
+	next, taken := r.commit(a)
 	r.track(a.job.ID, false) // where it was not written either
 	return next, taken
 }

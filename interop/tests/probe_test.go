@@ -34,9 +34,9 @@ type probeAnswer struct {
 	}
 }
 
-func startProbe() *probe {
+func startProbe(arguments ...string) *probe {
 	GinkgoHelper()
-	return startProbeAt(server.Addr())
+	return startProbeAt(server.Addr(), arguments...)
 }
 
 func startProbeAt(address string, arguments ...string) *probe {
