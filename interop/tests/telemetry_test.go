@@ -26,7 +26,7 @@ const (
 	elsewhereSpan  = "b7ad6b7169203331"
 )
 
-var _ = Describe("Telemetry", Ordered, func() {
+var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 	var (
 		tracedNode *probe // with bullmq-otel
 		traced     *goTelemetry

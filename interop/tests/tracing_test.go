@@ -20,7 +20,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/bullmqotel"
 )
 
-// ended is a span that has ended, as telemetry.mjs shows it.
+// endedSpan is a span that has ended, as telemetry.mjs shows it.
 type endedSpan struct {
 	Name, Kind              string
 	TraceID, SpanID, Parent string
