@@ -8,11 +8,19 @@ import (
 
 // Pause stops the whole queue: no worker takes a job until Resume; jobs that
 // run go on (BullMQ: pause).
-func (q *Queue) Pause(ctx context.Context) error { return q.core.store.Pause(ctx) }
+func (q *Queue) Pause(ctx context.Context) (err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "pause")
+	defer span.end(&err)
+	return q.core.store.Pause(ctx)
+}
 
 // Resume lets workers take jobs again, those that BullMQ 5 had parked too
 // (BullMQ: resume).
-func (q *Queue) Resume(ctx context.Context) error { return q.core.store.Resume(ctx) }
+func (q *Queue) Resume(ctx context.Context) (err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "resume")
+	defer span.end(&err)
+	return q.core.store.Resume(ctx)
+}
 
 // IsPaused answers whether the queue is paused.
 func (q *Queue) IsPaused(ctx context.Context) (bool, error) {
@@ -26,7 +34,10 @@ func (q *Queue) IsMaxed(ctx context.Context) (bool, error) { return q.core.store
 
 // RateLimit stops the queue for a time, for all workers that have a limiter,
 // of their own or global (BullMQ: rateLimit).
-func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) error {
+func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) (err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "rateLimit")
+	defer span.end(&err)
+	set(span, attrQueueRateLimit, wait.Milliseconds())
 	return q.core.store.RateLimit(ctx, wait.Milliseconds())
 }
 
@@ -93,12 +104,18 @@ func (q *Queue) DeduplicationJobID(ctx context.Context, dedupID string) (string,
 
 // RemoveDeduplicationKey frees a deduplication id, whoever owns it, and answers
 // whether anybody did (BullMQ: removeDeduplicationKey).
-func (q *Queue) RemoveDeduplicationKey(ctx context.Context, dedupID string) (bool, error) {
+func (q *Queue) RemoveDeduplicationKey(ctx context.Context, dedupID string) (freed bool, err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "removeDeduplicationKey")
+	defer span.end(&err)
+	set(span, attrDeduplicationKey, dedupID)
 	return q.core.store.FreeDedup(ctx, dedupID)
 }
 
 // TrimEvents cuts the events stream to about max entries and answers how many
 // went (BullMQ: trimEvents).
-func (q *Queue) TrimEvents(ctx context.Context, max int) (int64, error) {
+func (q *Queue) TrimEvents(ctx context.Context, max int) (removed int64, err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "trimEvents")
+	defer span.end(&err)
+	set(span, attrQueueMaxEvents, max)
 	return q.core.store.TrimEvents(ctx, int64(max))
 }

@@ -17,17 +17,20 @@ import (
 // own time is over. When an answer is lost, the job's state is read before
 // anything is sent again.
 func (r *runner) commit(a *attempt) (*Job, time.Time) {
-	w, job, res := r.w, a.job, a.res
-	d := w.decide(a.ctx, job, &res)
+	w, ctx, job, res := r.w, a.ctx, a.job, a.res
+	d := w.decide(ctx, job, &res)
 	until := w.locks.release(job.ID, job.token)
 	var outage backoffTimer
 	doubt := false // an answer was lost
 	for {
 		since, begun := r.newsSoFar(), time.Now()
 		fetch := !r.stopping() && r.slots.beginNext()
-		call, cancel := context.WithTimeout(context.Background(), callTimeout)
+		call, cancel := context.WithTimeout(w.core.trace.outliving(ctx), callTimeout)
 		taken, err := w.write(call, job, d, res, fetch)
 		cancel()
+		if err != nil {
+			a.span.fail(err)
+		}
 		// After a lost answer a refusal may mean that the lost call has come through
 		// in the end.
 		var refused *Error
@@ -44,7 +47,7 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 		case final && err != nil:
 			if failure := childrenFailure(job, refused); failure != nil && d.action == complete {
 				res = result{err: failure}
-				d = w.decide(a.ctx, job, &res)
+				d = w.decide(ctx, job, &res)
 				continue
 			}
 			w.fault(err, fmt.Sprintf("the end of job %s can't be written", job.ID))
@@ -113,7 +116,9 @@ func speaksForItself(err error) bool {
 }
 
 // write makes the one call that carries the decision out.
-func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch bool) (scripts.Taken, error) {
+func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch bool) (taken scripts.Taken, err error) {
+	ctx, span := w.startEnd(ctx, job, d.action)
+	defer span.end(&err)
 	store, worker, now := w.core.store, w.takeAs(job.token), w.core.nowMs()
 	finish := scripts.Finish{
 		JobID: job.ID, NowMs: now, Token: job.token, Points: int64(w.o.MetricsPoints), Fetch: fetch, Worker: worker,
@@ -124,26 +129,26 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 		return store.Complete(ctx, finish)
 	case fail:
 		finish.Value, finish.Keep = res.err.Error(), w.keep(job, d)
-		finish.Attempts, finish.Fields = int64(job.Opts.Attempts), failureFields(job, res)
+		finish.Attempts, finish.Fields = int64(job.Opts.Attempts), w.failureFields(ctx, job, res)
 		return store.Fail(ctx, finish)
 	case retryLater:
 		return store.Delay(ctx, scripts.Delay{
 			JobID: job.ID, NowMs: now, Token: job.token, DelayMs: millisText(d.wait),
-			Fields: failureFields(job, res), Fetch: fetch, Worker: worker,
+			Fields: w.failureFields(ctx, job, res), Fetch: fetch, Worker: worker,
 		})
 	case giveBackLater:
 		return store.Delay(ctx, scripts.Delay{
 			JobID: job.ID, NowMs: now, Token: job.token, DelayMs: millisText(d.wait), Free: true,
 		}) // takes no other job: BullMQ's way of it is two calls too, and leaves the markers of both
 	case retryNow:
-		return scripts.Taken{}, store.Retry(ctx, job.ID, now, job.token, job.Opts.LIFO, failureFields(job, res))
+		return scripts.Taken{}, store.Retry(ctx, job.ID, now, job.token, job.Opts.LIFO, w.failureFields(ctx, job, res))
 	case giveBack:
 		_, err := store.ToWait(ctx, job.ID, job.token)
 		return scripts.Taken{}, err
 	case limited:
 		var asked rateLimited
 		if errors.As(res.err, &asked) && asked.wait >= time.Millisecond {
-			if err := store.RateLimit(ctx, asked.wait.Milliseconds()); err != nil {
+			if err := w.rateLimit(ctx, asked.wait); err != nil {
 				return scripts.Taken{}, err
 			}
 		}
@@ -155,20 +160,38 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 }
 
 // failureFields are what a failed attempt leaves in the job's hash.
-func failureFields(job *Job, res result) []string {
+func (w *Worker) failureFields(ctx context.Context, job *Job, res result) []string {
 	text, _ := encodeJSON(traces(job, res.stackTrace())) // strings
-	return []string{"failedReason", res.err.Error(), "stacktrace", text}
+	fields := []string{"failedReason", res.err.Error(), "stacktrace", text}
+	if t := job.Opts.Telemetry; t != nil && t.OmitContext {
+		return fields
+	}
+	if metadata := w.core.trace.inject(ctx); metadata != "" {
+		fields = append(fields, "tm", metadata)
+	}
+	return fields
+}
+
+// rateLimit stops the queue, as a handler has asked for.
+func (w *Worker) rateLimit(ctx context.Context, wait time.Duration) (err error) {
+	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
+	defer span.end(&err)
+	w.describe(span)
+	set(span, attrWorkerRateLimit, wait.Milliseconds())
+	return w.core.store.RateLimit(ctx, wait.Milliseconds())
 }
 
 // committed tells what has happened.
 func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Taken) {
 	w, job := r.w, a.job
 	r.untrack(a)
+	w.measureEnd(a.ctx, job, d.action)
 	switch d.action {
 	case complete:
 		job.ReturnValue, job.FinishedOn = []byte(res.json), w.core.now()
 		job.AttemptsMade++
 		w.tell(WorkerEvent{Type: EventCompleted, Job: job, Value: res.value})
+		a.span.completed(job, res)
 	case fail, retryNow, retryLater:
 		job.FailedReason = res.err.Error()
 		if d.action == fail {
@@ -178,6 +201,7 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 		w.core.log.Info().Str("job", job.ID).Str("name", job.Name).Err(res.err).
 			Bool("again", d.action != fail).Int("attempt", job.AttemptsMade).Msg("a job failed")
 		w.tell(WorkerEvent{Type: EventFailed, Job: job, Err: res.err})
+		a.span.failed(job, res)
 	case limited:
 		r.limit(time.Duration(taken.LimitedMs) * time.Millisecond)
 	}

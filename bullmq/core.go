@@ -11,7 +11,7 @@ import (
 )
 
 // core is what everything about one queue shares: its keys, the commands that
-// change it, a clock and a logger.
+// change it, a clock, a logger and a tracer.
 type core struct {
 	keys    *keys
 	store   *scripts.Queue
@@ -21,6 +21,7 @@ type core struct {
 	dialect Dialect // V6 or V5
 	log     zerolog.Logger
 	link    *link
+	trace   tracer
 
 	jobs *sync.Mutex // held while a method of a Job changes its fields
 
@@ -44,6 +45,7 @@ func newCore(queue, prefix string, connection Connection, now func() time.Time, 
 	c := &core{
 		keys: k, store: scripts.NewQueue(l.client, k.base, k.of),
 		client: l.client, now: now, isReal: isReal, log: log, link: l, jobs: &sync.Mutex{},
+		trace: tracer{queue: queue},
 	}
 	if err := c.speak(dialect); err != nil {
 		l.close()

@@ -40,6 +40,7 @@ type attempt struct {
 	job    *Job
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	span   span
 	res    result
 	left   bool // not to be written: the job is left to the stalled check
 
@@ -65,6 +66,7 @@ func (a *attempt) run() {
 		a.left = true
 		return
 	}
+	a.ctx, a.span = w.startProcess(a.ctx, job)
 	if a.res.err = w.refusal(job); a.res.err != nil {
 		return
 	}
@@ -97,6 +99,7 @@ func (a *attempt) end() (*Job, time.Time) {
 	a.enter(returned)
 	r := a.runner
 	defer r.untrack(a) // where it was not written either
+	defer r.w.endProcess(a.span, a.job)
 	if a.left || r.over() {
 		r.w.locks.release(a.job.ID, a.job.token)
 		return nil, time.Time{}

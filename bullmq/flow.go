@@ -46,6 +46,8 @@ type FlowOptions struct {
 	// DefaultJobOptions hold for jobs of a queue, by its name, that say nothing
 	// else themselves (BullMQ: queuesOptions).
 	DefaultJobOptions map[string]JobOptions
+	// Telemetry traces what the producer does; nothing unless given.
+	Telemetry Telemetry
 	// Logger is silent unless given.
 	Logger zerolog.Logger
 	// Now is the clock; time.Now unless given. For tests.
@@ -75,6 +77,7 @@ func NewFlowProducer(options *FlowOptions) (*FlowProducer, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.trace = tracer{telemetry: o.Telemetry}
 	return &FlowProducer{core: c, o: o}, nil
 }
 
@@ -86,7 +89,10 @@ func (p *FlowProducer) Close() error {
 
 // Add adds a job with all its children, in one transaction: all of them or
 // none. Jobs without an id get a UUID (BullMQ: FlowProducer.add).
-func (p *FlowProducer) Add(ctx context.Context, flow Flow) (*FlowNode, error) {
+func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err error) {
+	ctx, span := p.tracer(flow.Queue).start(ctx, SpanProducer, "addFlow")
+	defer span.end(&err)
+	set(span, attrFlowName, flow.Name)
 	nodes, refusals, err := p.add(ctx, []Flow{flow})
 	if err != nil {
 		return nil, err
@@ -95,7 +101,17 @@ func (p *FlowProducer) Add(ctx context.Context, flow Flow) (*FlowNode, error) {
 }
 
 // AddBulk adds several flows in one transaction (BullMQ: FlowProducer.addBulk).
-func (p *FlowProducer) AddBulk(ctx context.Context, flows []Flow) ([]*FlowNode, error) {
+func (p *FlowProducer) AddBulk(ctx context.Context, flows []Flow) (roots []*FlowNode, err error) {
+	ctx, span := p.core.trace.start(ctx, SpanProducer, "addBulkFlows")
+	defer span.end(&err)
+	if span.on() {
+		names := make([]string, len(flows))
+		for i, flow := range flows {
+			names[i] = flow.Name
+		}
+		set(span, attrBulkNames, strings.Join(names, ","))
+		set(span, attrBulkCount, len(flows))
+	}
 	nodes, refusals, err := p.add(ctx, flows)
 	if err != nil {
 		return nil, err
@@ -103,8 +119,14 @@ func (p *FlowProducer) AddBulk(ctx context.Context, flows []Flow) ([]*FlowNode, 
 	return nodes, errors.Join(refusals...)
 }
 
+// tracer starts spans for a queue, on this producer's behalf.
+func (p *FlowProducer) tracer(queue string) tracer {
+	return tracer{p.core.trace.telemetry, queue}
+}
+
 // planned is a node on its way into a transaction.
 type planned struct {
+	ctx    context.Context // with the span of the node above it
 	flow   *Flow
 	parent *Parent
 	node   *FlowNode
@@ -119,7 +141,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		if flows[i].Options != nil {
 			parent = flows[i].Options.Parent
 		}
-		level = append(level, planned{&flows[i], parent, roots[i]})
+		level = append(level, planned{ctx, &flows[i], parent, roots[i]})
 	}
 	var branches []scripts.Branch
 	var parents []scripts.Waiting
@@ -128,7 +150,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	for len(level) > 0 {
 		var below []planned
 		for _, n := range level {
-			branch, err := p.branch(n)
+			branch, inside, err := p.branch(n)
 			if err != nil {
 				return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %q of queue %s: %w", n.flow.Name, n.flow.Queue, err)
 			}
@@ -141,7 +163,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 			for i := range n.flow.Children {
 				child := &FlowNode{}
 				n.node.Children = append(n.node.Children, child)
-				below = append(below, planned{&n.flow.Children[i], &Parent{ID: job.ID, Queue: job.core.keys.qualifiedName()}, child})
+				below = append(below, planned{inside, &n.flow.Children[i], &Parent{ID: job.ID, Queue: job.core.keys.qualifiedName()}, child})
 			}
 		}
 		level = below
@@ -161,27 +183,35 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	return roots, refusals[:len(roots)], nil
 }
 
-// branch checks and encodes one node.
-func (p *FlowProducer) branch(n planned) (scripts.Branch, error) {
+// branch checks and encodes one node; the context answered has its span.
+func (p *FlowProducer) branch(n planned) (_ scripts.Branch, ctx context.Context, err error) {
+	ctx, span := p.tracer(n.flow.Queue).start(n.ctx, SpanProducer, "addNode")
+	defer span.end(&err)
 	queue, err := p.queue(n.flow.Queue, n.flow.Prefix)
 	if err != nil {
-		return scripts.Branch{}, err
+		return scripts.Branch{}, ctx, err
 	}
 	own := JobOptions{}
 	if n.flow.Options != nil {
 		own = *n.flow.Options
 	}
 	if d := own.Deduplication; d != nil && len(n.flow.Children) > 0 && queue.core.dialect == V6 {
-		return scripts.Branch{}, errors.New("Deduplication can't be set on a job with children")
+		return scripts.Branch{}, ctx, errors.New("Deduplication can't be set on a job with children")
 	}
 	own.Parent = n.parent
 	if n.parent == nil {
 		// The queue's defaults have no say in who is whose parent.
 		queue.defaults.Parent = nil
 	}
-	job, add, err := queue.prepare(n.flow.Name, n.flow.Data, &own)
+	o := queue.options(&own)
+	metadata := ""
+	if n.flow.Options != nil { // BullMQ gives a node without any options no context either
+		metadata = p.core.trace.inject(ctx)
+	}
+	o.carry(metadata, n.flow.Options)
+	job, add, err := queue.prepare(n.flow.Name, n.flow.Data, &o)
 	if err != nil {
-		return scripts.Branch{}, err
+		return scripts.Branch{}, ctx, err
 	}
 	if add.ID == "" {
 		add.ID = uuid.NewString()
@@ -192,7 +222,8 @@ func (p *FlowProducer) branch(n planned) (scripts.Branch, error) {
 	}
 	add.Defer = queue.core.dialect == V6
 	n.node.Job = job
-	return scripts.Branch{Queue: queue.core.store, Add: add}, nil
+	span.describe(job)
+	return scripts.Branch{Queue: queue.core.store, Add: add}, ctx, nil
 }
 
 // queue is a node's queue, on this producer's connection.
@@ -205,7 +236,7 @@ func (p *FlowProducer) queue(name, prefix string) (*Queue, error) {
 		return nil, err
 	}
 	c := *p.core
-	c.keys, c.store = k, scripts.NewQueue(p.core.client, k.base, k.of)
+	c.keys, c.store, c.trace = k, scripts.NewQueue(p.core.client, k.base, k.of), p.tracer(name)
 	dialect := p.o.Dialect
 	if known, ok := p.dialects.Load(k.base); ok {
 		dialect = known.(Dialect)

@@ -108,6 +108,7 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) err
 	})
 	if err == nil {
 		j.set(func() { j.Delay = delay })
+		j.core.measure(ctx, j, "delayed")
 	}
 	return err
 }
@@ -116,6 +117,9 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) err
 // is used. A handler that does this returns ErrMovedToWait (BullMQ: moveToWait).
 func (j *Job) MoveToWait(ctx context.Context, token string) error {
 	_, err := j.core.store.ToWait(ctx, j.ID, token)
+	if err == nil {
+		j.core.measure(ctx, j, "waiting")
+	}
 	return err
 }
 
@@ -123,7 +127,11 @@ func (j *Job) MoveToWait(ctx context.Context, token string) error {
 // ended, and answers false when there are none. A handler returns
 // ErrMovedToWaitingChildren after true (BullMQ: moveToWaitingChildren).
 func (j *Job) MoveToWaitingChildren(ctx context.Context, token string) (bool, error) {
-	return j.core.store.ToWaitingChildren(ctx, j.ID, j.core.nowMs(), token, "")
+	moved, err := j.core.store.ToWaitingChildren(ctx, j.ID, j.core.nowMs(), token, "")
+	if moved {
+		j.core.measure(ctx, j, "waiting-children")
+	}
+	return moved, err
 }
 
 // Promote makes the delayed job ready now (BullMQ: promote).

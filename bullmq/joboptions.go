@@ -46,8 +46,9 @@ type JobOptions struct {
 	ContinueParentOnFailure   bool // it runs at once
 	IgnoreDependencyOnFailure bool // it runs when no child is pending, and can read the reason
 	RemoveDependencyOnFailure bool // it runs when no child is pending, as if this job had never been
-	// Telemetry carries a trace from the producer to the worker.
-	Telemetry *Telemetry
+	// Telemetry is the trace to which the job belongs. A Queue or FlowProducer with a
+	// Telemetry fills it in.
+	Telemetry *JobTelemetry
 	// Extra holds options that this SDK doesn't know, by their names on the
 	// wire: what another client wrote is kept, what is put here is written.
 	Extra map[string]json.RawMessage
@@ -83,9 +84,12 @@ type Parent struct {
 	Queue string
 }
 
-// Telemetry is a trace context in the text of its propagator (BullMQ:
-// telemetry {metadata, omitContext}).
-type Telemetry struct {
-	Metadata    string
+// JobTelemetry is what a job carries of a trace (BullMQ: telemetry {metadata,
+// omitContext}).
+type JobTelemetry struct {
+	// Metadata is the context, as Telemetry.Inject has written it.
+	Metadata string
+	// OmitContext leaves the context of who adds the job out, so that the job
+	// starts a trace of its own.
 	OmitContext bool
 }

@@ -135,9 +135,9 @@ var jobOptions = []jobOption{
 		}},
 }
 
-func (o *JobOptions) telemetry() *Telemetry {
+func (o *JobOptions) telemetry() *JobTelemetry {
 	if o.Telemetry == nil {
-		o.Telemetry = &Telemetry{}
+		o.Telemetry = &JobTelemetry{}
 	}
 	return o.Telemetry
 }

@@ -85,7 +85,9 @@ func (k *lockKeeper) renew(ctx context.Context) (answered bool) {
 		some := due[from:min(from+1000, len(due))]
 		// A silent Redis must not keep a handler from hearing that its lock is over.
 		callCtx, cancel := context.WithTimeout(ctx, max(time.Until(first), shortestRenewal))
+		callCtx, span := w.startExtendLocks(callCtx, some)
 		lost, err := w.core.store.ExtendLocks(callCtx, some, w.o.LockDuration.Milliseconds())
+		span.end(&err)
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {

@@ -2,7 +2,9 @@ package bullmq
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +22,10 @@ var (
 // Drain removes all jobs that wait, and with delayed those that are delayed
 // too. Jobs that run stay, and so does the next job of each scheduler (BullMQ:
 // drain).
-func (q *Queue) Drain(ctx context.Context, delayed bool) error {
+func (q *Queue) Drain(ctx context.Context, delayed bool) (err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "drain")
+	defer span.end(&err)
+	set(span, attrQueueDrainDelayed, delayed)
 	return q.core.store.Drain(ctx, delayed)
 }
 
@@ -32,7 +37,11 @@ const cleanPage = 10000
 // Clean removes jobs of a state that are older than grace, the oldest first, at
 // most limit of them (0 for all), and answers their ids. Active jobs go only
 // when no worker holds them (BullMQ: clean).
-func (q *Queue) Clean(ctx context.Context, grace time.Duration, limit int, state State) ([]string, error) {
+func (q *Queue) Clean(ctx context.Context, grace time.Duration, limit int, state State) (removed []string, err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "clean")
+	defer span.end(&err)
+	given := state
+	defer func() { describeClean(span, grace, limit, given, len(removed)) }()
 	if state == "wait" {
 		state = Waiting
 	}
@@ -44,7 +53,7 @@ func (q *Queue) Clean(ctx context.Context, grace time.Duration, limit int, state
 	if limit > 0 {
 		page = min(limit, page)
 	}
-	removed := []string{}
+	removed = []string{}
 	for limit == 0 || len(removed) < limit {
 		ids, err := q.core.store.Clean(ctx, before, int64(page), state.key())
 		removed = append(removed, ids...)
@@ -53,6 +62,17 @@ func (q *Queue) Clean(ctx context.Context, grace time.Duration, limit int, state
 		}
 	}
 	return removed, nil
+}
+
+func describeClean(s span, grace time.Duration, limit int, state State, removed int) {
+	set(s, attrQueueGrace, grace.Milliseconds())
+	set(s, attrJobType, string(state))
+	if limit > 0 {
+		set(s, attrQueueCleanLimit, limit)
+	} else {
+		set(s, attrQueueCleanLimit, math.Inf(1)) // what BullMQ says for no limit
+	}
+	set(s, attrQueueCleanCount, removed)
 }
 
 // ObliterateOptions say how a queue is removed.
@@ -64,7 +84,9 @@ type ObliterateOptions struct {
 // Obliterate pauses the queue and removes it with all that it holds. While jobs
 // run it is refused with ErrActiveJobs, unless forced. options may be nil
 // (BullMQ: obliterate).
-func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) error {
+func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) (err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "obliterate")
+	defer span.end(&err)
 	var o ObliterateOptions
 	if options != nil {
 		o = *options
@@ -90,9 +112,28 @@ type RetryJobsOptions struct {
 	Count int       // jobs moved a call to Redis; 1000 for 0
 }
 
+// text is the options as JSON, as far as they are given.
+func (o *RetryJobsOptions) text() string {
+	var given struct {
+		State     State `json:"state,omitempty"`
+		Count     int   `json:"count,omitempty"`
+		Timestamp int64 `json:"timestamp,omitempty"`
+	}
+	if o != nil {
+		given.State, given.Count, given.Timestamp = o.State, o.Count, dateMillis(o.Until)
+	}
+	text, _ := json.Marshal(given) // no text of it has to be escaped
+	return string(text)
+}
+
 // RetryJobs sends all jobs that have failed, or completed, back to wait. Their
 // priority is not looked at. options may be nil (BullMQ: retryJobs).
-func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) error {
+func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) (err error) {
+	ctx, span := q.core.trace.start(ctx, SpanProducer, "retryJobs")
+	defer span.end(&err)
+	if span.on() {
+		set(span, attrQueueOptions, options.text())
+	}
 	o := RetryJobsOptions{}
 	if options != nil {
 		o = *options
@@ -111,7 +152,12 @@ func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) error 
 
 // PromoteJobs makes all delayed jobs ready now, count a call to Redis, 1000 for
 // 0 (BullMQ: promoteJobs).
-func (q *Queue) PromoteJobs(ctx context.Context, count int) error {
+func (q *Queue) PromoteJobs(ctx context.Context, count int) (err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "promoteJobs")
+	defer span.end(&err)
+	if span.on() {
+		set(span, attrQueueOptions, (&RetryJobsOptions{Count: count}).text())
+	}
 	return q.moveAll(ctx, Delayed, count, "+inf")
 }
 
@@ -130,7 +176,13 @@ func (q *Queue) moveAll(ctx context.Context, state State, count int, upTo string
 // Remove removes a job from whatever state it is in, with its children unless
 // keepChildren is set. false means that a worker holds it or one of them, and
 // nothing was removed; true also that there was no such job (BullMQ: remove).
-func (q *Queue) Remove(ctx context.Context, jobID string, keepChildren bool) (bool, error) {
+func (q *Queue) Remove(ctx context.Context, jobID string, keepChildren bool) (removed bool, err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "remove")
+	defer span.end(&err)
+	set(span, attrJobID, jobID)
+	if span.on() {
+		set(span, attrJobOptions, fmt.Sprintf(`{"removeChildren":%t}`, !keepChildren))
+	}
 	return q.core.store.Remove(ctx, jobID, !keepChildren)
 }
 

@@ -18,6 +18,14 @@ import (
 // finds a job that was taken at the very moment when ctx ended (BullMQ:
 // getNextJob).
 func (w *Worker) GetNextJob(ctx context.Context, token string, wait time.Duration) (*Job, error) {
+	job, err := w.nextByHand(ctx, token, wait)
+	if err == nil {
+		w.noteHandedOut(ctx, job, wait)
+	}
+	return job, err
+}
+
+func (w *Worker) nextByHand(ctx context.Context, token string, wait time.Duration) (*Job, error) {
 	if token == "" || token == "0" {
 		return nil, errors.New(`bullmq: a lock token must be neither empty nor "0", which would own every lock`)
 	}
@@ -144,6 +152,9 @@ func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, re
 	locked := *job
 	locked.token = token
 	taken, err := w.write(ctx, &locked, d, res, fetchNext)
+	if err == nil {
+		w.measureEnd(ctx, job, d.action)
+	}
 	if err != nil || taken.JobID == "" {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ var _ = Describe("Job options", func() {
 		Entry("continueParentOnFailure", bullmq.JobOptions{ContinueParentOnFailure: true}, `{"attempts":0,"cpof":true}`),
 		Entry("ignoreDependencyOnFailure", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, `{"attempts":0,"idof":true}`),
 		Entry("removeDependencyOnFailure", bullmq.JobOptions{RemoveDependencyOnFailure: true}, `{"attempts":0,"rdof":true}`),
-		Entry("telemetry", bullmq.JobOptions{Telemetry: &bullmq.Telemetry{Metadata: "trace", OmitContext: true}}, `{"attempts":0,"tm":"trace","omc":true}`),
+		Entry("telemetry", bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "trace", OmitContext: true}}, `{"attempts":0,"tm":"trace","omc":true}`),
 		Entry("what only others know", bullmq.JobOptions{Extra: map[string]json.RawMessage{"foo": []byte(`{"a":[1.0]}`)}}, `{"attempts":0,"foo":{"a":[1.0]}}`),
 	)
 
@@ -60,7 +60,7 @@ var _ = Describe("Job options", func() {
 		Entry("public names", `{"attempts":2,"keepLogs":5,"failParentOnFailure":true}`,
 			bullmq.JobOptions{Attempts: 2, KeepLogs: 5, FailParentOnFailure: true}),
 		Entry("telemetry under its public name", `{"telemetry":{"metadata":"trace","omitContext":true}}`,
-			bullmq.JobOptions{Telemetry: &bullmq.Telemetry{Metadata: "trace", OmitContext: true}}),
+			bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "trace", OmitContext: true}}),
 		Entry("numbers as Lua writes large ones", `{"attempts":1e1,"timestamp":1.7e+12}`,
 			bullmq.JobOptions{Attempts: 10, Timestamp: time.UnixMilli(1700000000000)}),
 		Entry("removeOnFail that is a number", `{"removeOnFail":7}`, bullmq.JobOptions{RemoveOnFail: bullmq.KeepLast(7)}),

@@ -42,6 +42,8 @@ type QueueOptions struct {
 	MaxEvents int
 	// SkipMetaUpdate leaves the queue's meta hash alone (BullMQ: skipMetasUpdate).
 	SkipMetaUpdate bool
+	// Telemetry traces and measures what the queue does; nothing unless given.
+	Telemetry Telemetry
 	// Logger is silent unless given.
 	Logger zerolog.Logger
 	// Now is the clock; time.Now unless given. For tests.
@@ -68,6 +70,7 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.trace.telemetry = o.Telemetry
 	q := &Queue{core: c, results: newResultTail(c)}
 	if o.DefaultJobOptions != nil {
 		q.defaults = *o.DefaultJobOptions
@@ -100,10 +103,12 @@ func (q *Queue) introduce(maxEvents int) error {
 func (q *Queue) Name() string { return q.core.keys.queue }
 
 // Close ends the queue's connection, unless the client is the caller's own.
-func (q *Queue) Close() error {
+func (q *Queue) Close() (err error) {
 	if !q.closed.CompareAndSwap(false, true) {
 		return nil
 	}
+	_, span := q.core.trace.start(context.Background(), SpanInternal, "close")
+	defer span.end(&err)
 	q.results.close()
 	q.core.link.close()
 	return nil
@@ -124,14 +129,19 @@ type BulkJob struct {
 //
 // After a network error the job may have been added or not. With a JobID of
 // its own it is safe to add it again. (BullMQ: queue.add)
-func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOptions) (*Job, error) {
-	job, add, err := q.prepare(name, data, options)
+func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOptions) (job *Job, err error) {
+	ctx, span := q.core.trace.startAdd(ctx, name)
+	defer span.end(&err)
+	o := q.options(options)
+	o.carryAlone(q.core.trace.inject(ctx), options)
+	job, add, err := q.prepare(name, data, &o)
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: job %q was not added to %s: %w", name, q.Name(), err)
 	}
 	if job.ID, err = q.core.store.Add(ctx, add); err != nil {
 		return nil, err
 	}
+	span.describe(job)
 	return job, nil
 }
 
@@ -139,12 +149,24 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 // of any job add none. A refusal by Redis concerns a job alone: the error names
 // it, the others are added, and a job that wasn't has no ID. (BullMQ:
 // queue.addBulk)
-func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) ([]*Job, error) {
-	jobs := make([]*Job, len(bulk))
+func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err error) {
+	ctx, span := q.core.trace.start(ctx, SpanProducer, "addBulk")
+	defer span.end(&err)
+	if span.on() {
+		names := make([]string, len(bulk))
+		for i, b := range bulk {
+			names[i] = b.Name
+		}
+		set(span, attrBulkNames, names)
+		set(span, attrBulkCount, len(bulk))
+	}
+	metadata := q.core.trace.inject(ctx)
+	jobs = make([]*Job, len(bulk))
 	adds := make([]scripts.Add, len(bulk))
 	for i, b := range bulk {
-		var err error
-		if jobs[i], adds[i], err = q.prepare(b.Name, b.Data, b.Options); err != nil {
+		o := q.options(b.Options)
+		o.carry(metadata, b.Options)
+		if jobs[i], adds[i], err = q.prepare(b.Name, b.Data, &o); err != nil {
 			return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: job %d, %q: %w", len(bulk), q.Name(), i, b.Name, err)
 		}
 	}
@@ -156,8 +178,7 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) ([]*Job, error) {
 }
 
 // prepare checks and encodes a job; nothing is sent.
-func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scripts.Add, error) {
-	o := q.options(options)
+func (q *Queue) prepare(name string, data any, o *JobOptions) (*Job, scripts.Add, error) {
 	payload := "{}"
 	if data != nil {
 		var err error
@@ -194,12 +215,12 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 		add.Kind = scripts.Prioritized
 	}
 	job := &Job{
-		ID: o.JobID, Name: name, Data: json.RawMessage(payload), Opts: o, RawOpts: json.RawMessage(wire),
+		ID: o.JobID, Name: name, Data: json.RawMessage(payload), Opts: *o, RawOpts: json.RawMessage(wire),
 		Timestamp: timestamp, Delay: o.Delay, Priority: o.Priority, core: q.core,
 	}
 	if o.Parent != nil {
 		add.ParentKey = o.Parent.Queue + ":" + o.Parent.ID
-		add.Parent = childOf(o.Parent, &o)
+		add.Parent = childOf(o.Parent, o)
 		job.ParentKey, job.ParentPolicy = add.ParentKey, json.RawMessage(add.Parent)
 	}
 	if d := o.Deduplication; d != nil {

@@ -67,7 +67,10 @@ func (r *runner) run(ctx context.Context) error {
 
 // finish waits for the running jobs, and for fetch, which may be about to take
 // one more, for at most ShutdownTimeout.
-func (r *runner) finish() error {
+func (r *runner) finish() (err error) {
+	span := r.w.startClose(r.soft)
+	defer span.end(&err)
+	defer func() { set(span, attrWorkerForceClose, err != nil) }()
 	grace := min(time.Second, r.w.o.ShutdownTimeout/10)
 	if r.quietWithin(r.w.o.ShutdownTimeout - grace) {
 		return nil

@@ -53,12 +53,21 @@ func number(n json.Number) int64 {
 // advance adds the next job of the scheduler that made this one; a worker does
 // so when the job starts, whatever becomes of it. An error that is a
 // *scheduleError can't be mended by trying again.
-func (w *Worker) advance(ctx context.Context, job *Job) error {
+func (w *Worker) advance(ctx context.Context, job *Job) (err error) {
 	a, err := w.nextRun(job)
 	if err != nil || a == nil {
 		return err
 	}
-	_, err = w.core.store.Advance(ctx, *a)
+	ctx, span := w.core.trace.startAdd(ctx, job.Name)
+	defer span.end(&err)
+	if a.Opts, err = carryOn(a.Opts, w.core.trace.inject(ctx)); err != nil {
+		return err
+	}
+	id, err := w.core.store.Advance(ctx, *a)
+	if id != "" {
+		set(span, attrSchedulerID, job.SchedulerID)
+		set(span, attrJobID, id)
+	}
 	return err
 }
 

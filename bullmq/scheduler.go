@@ -59,7 +59,7 @@ type Scheduler struct {
 // answers its next job; nil when there is none to make, by Limit or EndDate.
 // Many processes may upsert the same id at the same time. template may be nil
 // (BullMQ: upsertJobScheduler).
-func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *Template) (*Job, error) {
+func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *Template) (_ *Job, err error) {
 	t := Template{}
 	if template != nil {
 		t = *template
@@ -74,10 +74,17 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 	if s == nil {
 		return nil, nil
 	}
+	ctx, span := q.core.trace.startAdd(ctx, t.Name)
+	defer span.end(&err)
+	if s.Opts, err = carryOn(s.Opts, q.core.trace.inject(ctx)); err != nil {
+		return nil, err
+	}
 	jobID, delay, err := q.core.store.Upsert(ctx, *s)
 	if err != nil {
 		return nil, err
 	}
+	set(span, attrSchedulerID, id)
+	set(span, attrJobID, jobID)
 	return &Job{
 		ID: jobID, Name: t.Name, Data: json.RawMessage(s.Data), Timestamp: time.UnixMilli(s.NowMs),
 		Delay: time.Duration(delay) * time.Millisecond, SchedulerID: id, core: q.core,

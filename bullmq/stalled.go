@@ -10,6 +10,9 @@ import (
 // when it is resumed. The interval counts from the end of a check: a moment too
 // soon, and the check would still count as made, for all workers.
 func (w *Worker) runStalledCheck(ctx context.Context) {
+	_, span := w.core.trace.start(ctx, SpanInternal, "startStalledCheckTimer")
+	w.describe(span)
+	span.done()
 	for ctx.Err() == nil {
 		paused, turn := w.slots.paused()
 		var next <-chan time.Time
@@ -43,6 +46,16 @@ func (w *Worker) checkStalled(ctx context.Context) {
 // without a lock; over all workers one check is made in StalledInterval. Run
 // does this by itself; who takes jobs by hand calls it in a loop of their own
 // (BullMQ: startStalledCheckTimer).
-func (w *Worker) CheckStalled(ctx context.Context) ([]string, error) {
-	return w.core.store.MoveStalled(ctx, w.core.nowMs(), int64(*w.o.MaxStalledCount), w.o.StalledInterval.Milliseconds())
+func (w *Worker) CheckStalled(ctx context.Context) (jobIDs []string, err error) {
+	ctx, span := w.core.trace.start(ctx, SpanInternal, "moveStalledJobsToWait")
+	defer span.end(&err)
+	w.describe(span)
+	jobIDs, err = w.core.store.MoveStalled(ctx, w.core.nowMs(), int64(*w.o.MaxStalledCount), w.o.StalledInterval.Milliseconds())
+	if span.on() && err == nil {
+		set(span, attrWorkerStalledJobs, jobIDs)
+		for _, id := range jobIDs {
+			span.event("job stalled", Attribute{attrJobID, id})
+		}
+	}
+	return jobIDs, err
 }

@@ -94,6 +94,8 @@ type WorkerOptions struct {
 
 	// Events are called as things happen; see WorkerEvents.
 	Events WorkerEvents
+	// Telemetry traces and measures what the worker does; nothing unless given.
+	Telemetry Telemetry
 	// Logger is silent unless given.
 	Logger zerolog.Logger
 	// Now is the clock; time.Now unless given. For tests.
@@ -137,6 +139,7 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 	if err != nil {
 		return nil, err
 	}
+	c.trace.telemetry = o.Telemetry
 	if o.Name != "" {
 		c.log = c.log.With().Str("worker", o.Name).Logger()
 	}
@@ -227,7 +230,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	var parts []*part
 	if !w.o.SkipLockRenewal {
-		parts = append(parts, startPart(context.Background(), w.locks.run))
+		parts = append(parts, startPart(w.core.trace.outliving(ctx), w.locks.run))
 	}
 	if !w.o.SkipStalledCheck {
 		parts = append(parts, startPart(ctx, w.runStalledCheck))
@@ -257,6 +260,9 @@ func (w *Worker) Close() error {
 	stop := w.stop
 	w.mu.Unlock()
 	if !running {
+		span := w.startClose(context.Background())
+		defer span.done()
+		set(span, attrWorkerForceClose, false)
 		w.tellAside(EventClosing).join()
 		w.close()
 		w.core.link.close()

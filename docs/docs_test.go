@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -178,6 +179,7 @@ var _ = Describe("The page of the wire protocol", func() {
 		Entry("of its own", protocolPage),
 		Entry("nor has the page of legacy queues", "legacy-queues.md"),
 		Entry("nor has the page of workers", "workers.md"),
+		Entry("nor has the page of telemetry", "telemetry.md"),
 	)
 })
 
@@ -206,6 +208,35 @@ var _ = Describe("The page of workers", func() {
 			return false
 		})
 		Expect(functions).To(BeNumerically(">", 10))
+	})
+})
+
+var _ = Describe("The page of telemetry", func() {
+	It("shows lines of the example that compiles", func() {
+		example := read("../examples/telemetry/main.go")
+		block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(read("telemetry.md"))
+		Expect(block).To(HaveLen(2))
+		for line := range strings.Lines(block[1]) {
+			Expect(example).To(ContainSubstring(strings.TrimRight(line, "\n")))
+		}
+	})
+
+	It("names every span and attribute", func() {
+		page := read("telemetry.md")
+		files, err := filepath.Glob("../bullmq/*.go")
+		Expect(err).NotTo(HaveOccurred())
+		operations := regexp.MustCompile(`Span(?:Internal|Producer|Consumer), "(\w+)"|operation = "(\w+)"`)
+		found := 0
+		for _, file := range files {
+			for _, operation := range operations.FindAllStringSubmatch(read(file), -1) {
+				found++
+				Expect(page).To(MatchRegexp("(?m)^\\| .*`"+operation[1]+operation[2]+"[ `]"), file)
+			}
+		}
+		Expect(found).To(BeNumerically(">", 25))
+		for _, attribute := range regexp.MustCompile(`"bullmq\.([a-z._]+)"`).FindAllStringSubmatch(read("../bullmq/tracing.go"), -1) {
+			Expect(page).To(MatchRegexp("`(bullmq\\.)?" + regexp.QuoteMeta(attribute[1]) + "`"))
+		}
 	})
 })
 

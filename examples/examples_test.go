@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -154,6 +156,18 @@ var _ = Describe("the examples", func() {
 		Expect(output).To(ContainSubstring("3 jobs are told to stop"))
 		Expect(output).To(HaveSuffix("closing\nclosed\n"))
 		Expect(output).NotTo(MatchRegexp(`failed: job [234]`))
+	})
+
+	It("telemetry shows the request, its job and both attempts in one trace", func() {
+		session := run("telemetry", nil)
+		Eventually(session, patience).Should(gexec.Exit(0))
+		output := string(session.Out.Contents())
+		trace := regexp.MustCompile(`the request's trace is (.{8})`).FindStringSubmatch(output)
+		Expect(trace).To(HaveLen(2))
+		for name, times := range map[string]int{"POST /orders": 1, "add invoices.write": 1, "process invoices": 2, "SELECT orders": 2, "retry invoices": 1, "complete invoices": 1} {
+			Expect(strings.Count(output, name+"\n")).To(Equal(times), name)
+			Expect(regexp.MustCompile("trace "+trace[1]+"….*: "+name).FindAllString(output, -1)).To(HaveLen(times), name)
+		}
 	})
 
 	It("manual takes jobs one by one and ends at a signal", func(ctx SpecContext) {

@@ -1,10 +1,11 @@
 // Does for a test what the library can do and the other programs don't: the operations of the parity protocol,
 // and those below, several at once, each answered when it is done.
 //
-//   node probe.mjs -redis HOST:PORT [-prefix bull] [-bullmq 6|5]
+//   node probe.mjs -redis HOST:PORT [-prefix bull] [-bullmq 6|5] [-telemetry]
 //
 // It writes {"event":"ready"}, then takes {"id":1,"op":"…","args":{…}} and answers {"id":1,"result":…} or
 // {"id":1,"error":{"message":"…","code":-2}}. It ends when its standard input does, or on SIGTERM.
+// With -telemetry everything is traced and measured by bullmq-otel.
 
 import { Redis } from 'ioredis';
 
@@ -13,11 +14,13 @@ import { loadLibrary } from './library.mjs';
 import { leave, readLines, writeLine } from './lines.mjs';
 import { carryOut } from './operations.mjs';
 import { Session } from './session.mjs';
+import { startTelemetry } from './telemetry.mjs';
 
-const flags = readFlags({ redis: '127.0.0.1:6379', prefix: 'bull', bullmq: '6' });
+const flags = readFlags({ redis: '127.0.0.1:6379', prefix: 'bull', bullmq: '6', telemetry: false });
 const bullmq = await loadLibrary(flags.bullmq);
 const connection = connectionOptions(flags.redis);
-const session = new Session({ bullmq, connection, prefix: flags.prefix });
+const recorded = flags.telemetry ? startTelemetry() : undefined;
+const session = new Session({ bullmq, connection, prefix: flags.prefix, telemetry: recorded?.telemetry });
 
 /** The results that are waited for, by queue: {events, results}, results being promises by job id. */
 const awaited = new Map();
@@ -76,6 +79,42 @@ const more = {
     const { results } = awaited.get(queue);
     return Object.fromEntries(
       await Promise.all([...results].map(async ([id, result]) => [id, await result])));
+  },
+
+  /** Carries an operation out with a context that has come from elsewhere, as a carrier. */
+  within: ({ carrier, op, args }) => recorded.within(carrier, () => carryOut(session, op, args)),
+  /** The spans that have ended since it was asked last, and what was measured so far. */
+  spans: () => recorded.spans(),
+  measured: () => recorded.measured(),
+  async recordCounts({ queue }) {
+    return (await session.queue(queue)).recordJobCountsMetric();
+  },
+
+  /** Adds a job whose handler moves it where its name says, at its first start, and runs it twice. */
+  async addAndMove({ queue: name, name: where }) {
+    await (await session.queue(name)).add(where, {});
+    let starts = 0;
+    const worker = session.makeWorker(name, async (job, token) => {
+      if (++starts === 2) {
+        return 'ok';
+      }
+      switch (where) {
+        case 'delayed':
+          await job.moveToDelayed(Date.now() + 5, token);
+          throw new bullmq.DelayedError();
+        case 'wait':
+          await job.moveToWait(token);
+          throw new bullmq.WaitingError();
+        case 'limit':
+          await worker.rateLimit(20);
+          throw bullmq.Worker.RateLimitError();
+        default:
+          throw bullmq.Worker.RateLimitError();
+      }
+    });
+    const done = new Promise(resolve => worker.once('completed', () => resolve(worker.close())));
+    await Promise.all([worker.run(), done]);
+    return null;
   },
 
   /** Publishes an event of one's own. */

@@ -20,16 +20,22 @@ export class Session {
   #queues = new Map();
   #workers = new Map();
   #flows;
+  #telemetry;
 
-  constructor({ bullmq, connection, prefix }) {
+  constructor({ bullmq, connection, prefix, telemetry }) {
     this.bullmq = bullmq;
+    this.#telemetry = telemetry;
     this.#connection = connection;
     this.#prefix = prefix;
   }
 
   /** Options for an object of the library: over the shared connection, or one of its own. */
   options({ own = false } = {}) {
-    return { prefix: this.#prefix, connection: own ? { ...this.#connection } : this.client() };
+    return {
+      prefix: this.#prefix,
+      connection: own ? { ...this.#connection } : this.client(),
+      ...(this.#telemetry ? { telemetry: this.#telemetry } : {}),
+    };
   }
 
   /** The connection that the session's objects share. */

@@ -34,9 +34,9 @@ type probeAnswer struct {
 	}
 }
 
-func startProbe() *probe {
+func startProbe(arguments ...string) *probe {
 	GinkgoHelper()
-	return startProbeAt(server.Addr())
+	return startProbeAt(server.Addr(), arguments...)
 }
 
 func startProbeAt(address string, arguments ...string) *probe {
@@ -57,9 +57,8 @@ func startProbeAt(address string, arguments ...string) *probe {
 	return p
 }
 
-// begin gives an instruction; what is answered calls for the result, which it
-// reads into a value of one's own, or nil.
-func (p *probe) begin(op string, args object) func(into any) {
+// send gives an instruction.
+func (p *probe) send(op string, args object) <-chan probeAnswer {
 	GinkgoHelper()
 	out := make(chan probeAnswer, 1)
 	p.mu.Lock()
@@ -68,6 +67,14 @@ func (p *probe) begin(op string, args object) func(into any) {
 	p.waiting[id] = out
 	p.mu.Unlock()
 	Expect(p.process.Send(object{"id": id, "op": op, "args": args})).To(Succeed())
+	return out
+}
+
+// begin gives an instruction; what is answered calls for the result, which it
+// reads into a value of one's own, or nil.
+func (p *probe) begin(op string, args object) func(into any) {
+	GinkgoHelper()
+	out := p.send(op, args)
 	return func(into any) {
 		GinkgoHelper()
 		select {
@@ -82,6 +89,15 @@ func (p *probe) begin(op string, args object) func(into any) {
 			Fail(fmt.Sprintf("Node did not answer %s %v; it says %s", op, args, p.process.Stderr()))
 		}
 	}
+}
+
+// refused gives an instruction that Node refuses, and answers what it says.
+func (p *probe) refused(op string, args object) string {
+	GinkgoHelper()
+	var answer probeAnswer
+	Eventually(p.send(op, args)).Should(Receive(&answer))
+	Expect(answer.Error).NotTo(BeNil(), "Node carries %s %v out", op, args)
+	return answer.Error.Message
 }
 
 // do gives an instruction and waits for its result.

@@ -251,7 +251,7 @@ var _ = Describe("The record of a job", func() {
 			Expect(o.RemoveOnComplete.String()).To(MatchJSON(`{"age":60,"count":5}`))
 		}),
 		Entry("a telemetry context", object{"telemetry": object{"metadata": "trace", "omitContext": true}}, func(o bullmq.JobOptions) {
-			Expect(o.Telemetry).To(Equal(&bullmq.Telemetry{Metadata: "trace", OmitContext: true}))
+			Expect(o.Telemetry).To(Equal(&bullmq.JobTelemetry{Metadata: "trace", OmitContext: true}))
 		}),
 	)
 

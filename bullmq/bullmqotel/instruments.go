@@ -1,0 +1,61 @@
+package bullmqotel
+
+import (
+	"context"
+	"sync"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// instruments are those that have been made so far, by their Metric. All take
+// floating-point numbers, as JavaScript's do: some receivers take a name's
+// values of one type only.
+type instruments struct{ sync.Map }
+
+// record takes in a value; what it does depends on the kind of the instrument.
+type record func(ctx context.Context, value float64, attributes metric.MeasurementOption)
+
+func (t *telemetry) Record(ctx context.Context, m bullmq.Metric, value float64, attributes ...bullmq.Attribute) {
+	if t.meter == nil {
+		return
+	}
+	known, ok := t.instruments.Load(m)
+	if !ok {
+		known, _ = t.instruments.LoadOrStore(m, t.instrument(m))
+	}
+	known.(record)(ctx, value, metric.WithAttributes(keyValues(attributes)...))
+}
+
+func (t *telemetry) instrument(m bullmq.Metric) record {
+	switch m.Kind {
+	case bullmq.MetricHistogram:
+		histogram, err := t.meter.Float64Histogram(m.Name, metric.WithDescription(m.Description), metric.WithUnit(m.Unit))
+		handle(err)
+		return func(ctx context.Context, value float64, attributes metric.MeasurementOption) {
+			histogram.Record(ctx, value, attributes)
+		}
+	case bullmq.MetricGauge:
+		gauge, err := t.meter.Float64Gauge(m.Name, metric.WithDescription(m.Description), metric.WithUnit(m.Unit))
+		handle(err)
+		return func(ctx context.Context, value float64, attributes metric.MeasurementOption) {
+			gauge.Record(ctx, value, attributes)
+		}
+	default:
+		counter, err := t.meter.Float64Counter(m.Name, metric.WithDescription(m.Description), metric.WithUnit(m.Unit))
+		handle(err)
+		return func(ctx context.Context, value float64, attributes metric.MeasurementOption) {
+			counter.Add(ctx, value, attributes)
+		}
+	}
+}
+
+// handle gives an error to OpenTelemetry. An instrument comes with it that does
+// no harm.
+func handle(err error) {
+	if err != nil {
+		otel.Handle(err)
+	}
+}

@@ -1,0 +1,202 @@
+package bullmq
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+)
+
+// Names of attributes, as BullMQ has them.
+const (
+	attrQueueName         = "bullmq.queue.name"
+	attrQueueOperation    = "bullmq.queue.operation"
+	attrQueueDrainDelayed = "bullmq.queue.drain.delay"
+	attrQueueGrace        = "bullmq.queue.grace"
+	attrQueueCleanLimit   = "bullmq.queue.clean.limit"
+	attrQueueCleanCount   = "bullmq.queue.clean.count"
+	attrQueueRateLimit    = "bullmq.queue.rate.limit"
+	attrQueueOptions      = "bullmq.queue.options"
+	attrQueueMaxEvents    = "bullmq.queue.event.max.length"
+	attrQueueJobsState    = "bullmq.queue.jobs.state"
+	attrJobName           = "bullmq.job.name"
+	attrJobID             = "bullmq.job.id"
+	attrJobType           = "bullmq.job.type"
+	attrJobState          = "bullmq.job.state"
+	attrJobOptions        = "bullmq.job.options"
+	attrJobAttemptsMade   = "bullmq.job.attempts.made"
+	attrJobResult         = "bullmq.job.result"
+	attrJobFailedReason   = "bullmq.job.failed.reason"
+	attrJobProcessed      = "bullmq.job.processed.timestamp"
+	attrJobFinished       = "bullmq.job.attempt_finished_timestamp"
+	attrBulkNames         = "bullmq.job.bulk.names"
+	attrBulkCount         = "bullmq.job.bulk.count"
+	attrDeduplicationKey  = "bullmq.job.deduplication.key"
+	attrSchedulerID       = "bullmq.job.scheduler.id"
+	attrFlowName          = "bullmq.flow.name"
+	attrWorkerID          = "bullmq.worker.id"
+	attrWorkerName        = "bullmq.worker.name"
+	attrWorkerOptions     = "bullmq.worker.options"
+	attrWorkerRateLimit   = "bullmq.worker.rate.limit"
+	attrWorkerForceClose  = "bullmq.worker.force.close"
+	attrWorkerStalledJobs = "bullmq.worker.stalled.jobs"
+	attrWorkerLocks       = "bullmq.worker.jobs.to.extend.locks"
+)
+
+// tracer starts the spans of one queue. Without a Telemetry it starts none, and
+// costs nothing: no text is put together and nothing is allocated before it has
+// been looked at.
+type tracer struct {
+	telemetry Telemetry
+	queue     string
+}
+
+// start begins the span of an operation on the queue.
+func (t tracer) start(ctx context.Context, kind SpanKind, operation string) (context.Context, span) {
+	if t.telemetry == nil {
+		return ctx, span{}
+	}
+	return t.begin(ctx, kind, operation, t.queue)
+}
+
+// startAdd begins the span that adds a job of a name.
+func (t tracer) startAdd(ctx context.Context, job string) (context.Context, span) {
+	if t.telemetry == nil {
+		return ctx, span{}
+	}
+	return t.begin(ctx, SpanProducer, "add", t.queue+"."+job)
+}
+
+func (t tracer) begin(ctx context.Context, kind SpanKind, operation, destination string) (context.Context, span) {
+	name := operation
+	if destination != "" {
+		name += " " + destination
+	}
+	ctx, s := t.telemetry.StartSpan(ctx, name, kind)
+	s.SetAttributes(Attribute{attrQueueName, t.queue}, Attribute{attrQueueOperation, operation})
+	return ctx, span{s}
+}
+
+// inject is what of ctx goes with a job; "" for nothing.
+func (t tracer) inject(ctx context.Context) string {
+	if t.telemetry == nil {
+		return ""
+	}
+	return t.telemetry.Inject(ctx)
+}
+
+// from is ctx with what came with a job.
+func (t tracer) from(ctx context.Context, job *Job) context.Context {
+	if t.telemetry == nil || job.Opts.Telemetry == nil || job.Opts.Telemetry.Metadata == "" {
+		return ctx
+	}
+	return t.telemetry.Extract(ctx, job.Opts.Telemetry.Metadata)
+}
+
+// outliving is a context for what has to be written although ctx has ended.
+func (t tracer) outliving(ctx context.Context) context.Context {
+	if t.telemetry == nil {
+		return context.Background()
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// span is a Span, or none.
+type span struct{ to Span }
+
+func (s span) on() bool { return s.to != nil }
+
+func (s span) event(name string, attributes ...Attribute) { s.to.AddEvent(name, attributes...) }
+
+// fail notes an error that the span gets over.
+func (s span) fail(err error) {
+	if s.to != nil {
+		s.to.RecordError(err)
+	}
+}
+
+// end is for defer: err is what the function answers.
+func (s span) end(err *error) {
+	if s.to == nil {
+		return
+	}
+	if *err != nil {
+		s.to.RecordError(*err)
+	}
+	s.to.End()
+}
+
+// done ends a span in which nothing could go wrong.
+func (s span) done() {
+	if s.to != nil {
+		s.to.End()
+	}
+}
+
+// set gives a span an attribute. The value is put into an interface, which
+// allocates, only where there is a span.
+func set[V any](s span, key string, value V) {
+	if s.to != nil {
+		s.to.SetAttributes(Attribute{key, value})
+	}
+}
+
+// describe says which job a span is about.
+func (s span) describe(job *Job) {
+	set(s, attrJobName, job.Name)
+	set(s, attrJobID, job.ID)
+}
+
+// carryAlone is what Add does with the context of its span: it goes before
+// everything but the job's own wish to have none.
+func (o *JobOptions) carryAlone(metadata string, own *JobOptions) {
+	if metadata == "" || own != nil && own.Telemetry != nil && own.Telemetry.OmitContext {
+		return
+	}
+	o.Telemetry = &JobTelemetry{Metadata: metadata}
+}
+
+// carry is what bulks and flows do with it: what a job brings itself goes first,
+// the defaults of its queue have no say, and where the context is left out
+// BullMQ stores tm: false.
+func (o *JobOptions) carry(metadata string, own *JobOptions) {
+	o.Telemetry = nil
+	if own != nil {
+		o.Telemetry = own.Telemetry
+	}
+	switch {
+	case metadata == "" || o.Telemetry != nil && o.Telemetry.Metadata != "":
+	case o.Telemetry != nil && o.Telemetry.OmitContext:
+		o.Extra = maps.Clone(o.Extra)
+		if o.Extra == nil {
+			o.Extra = map[string]json.RawMessage{}
+		}
+		o.Extra["tm"] = json.RawMessage("false")
+	default:
+		o.Telemetry = &JobTelemetry{Metadata: metadata}
+	}
+}
+
+// carryOn does the same with opts as they are stored, of a scheduler's next job.
+func carryOn(opts, metadata string) (string, error) {
+	if metadata == "" {
+		return opts, nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(opts), &fields); err != nil {
+		return "", err
+	}
+	var own string
+	switch {
+	case json.Unmarshal(fields["tm"], &own) == nil && own != "":
+		return opts, nil
+	case string(fields["omc"]) == "true":
+		fields["tm"] = json.RawMessage("false")
+	default:
+		text, err := encodeJSON(metadata)
+		if err != nil {
+			return "", err
+		}
+		fields["tm"] = json.RawMessage(text)
+	}
+	return encodeJSON(fields)
+}

@@ -1,0 +1,303 @@
+package tests
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// elsewhere is the context of a request from elsewhere, as a carrier brings it.
+var elsewhere = map[string]string{
+	"traceparent": "00-" + elsewhereTrace + "-" + elsewhereSpan + "-01",
+	"tracestate":  "rojo=00f067aa0ba902b7,congo=t61/x",
+	"baggage":     "user=ada", // one: OpenTelemetry for Go keeps no order of them
+}
+
+const (
+	elsewhereTrace = "0af7651916cd43dd8448eb211c80319c"
+	elsewhereSpan  = "b7ad6b7169203331"
+)
+
+var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
+	var (
+		tracedNode *probe // with bullmq-otel
+		traced     *goTelemetry
+		name       string
+		queue      *bullmq.Queue
+	)
+	BeforeAll(func() { tracedNode = startProbe("-telemetry") })
+	BeforeEach(func() {
+		traced, name = newGoTelemetry(), newQueueName()
+		queue = tracedQueue(name, traced)
+		tracedNode.spans() // those of specs before this one
+	})
+	// Some specs want a queue for each side's job, so that each is sure to run the other's.
+	anotherQueue := func() (string, *bullmq.Queue) {
+		GinkgoHelper()
+		name := newQueueName()
+		return name, tracedQueue(name, traced)
+	}
+	// inNode carries an operation out in Node, within the context from elsewhere.
+	inNode := func(op string, args object, into any) {
+		GinkgoHelper()
+		tracedNode.do("within", object{"carrier": elsewhere, "op": op, "args": args}, into)
+	}
+	addInNode := func(name string, opts object) string {
+		GinkgoHelper()
+		var job struct{ ID string }
+		inNode("add", object{"queue": name, "name": "paint", "data": object{}, "opts": opts}, &job)
+		return job.ID
+	}
+	addInGo := func(queue *bullmq.Queue, options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(traced.within(elsewhere), "paint", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	// runInGo runs so many attempts in Go.
+	runInGo := func(name string, count int, handler bullmq.Handler) {
+		GinkgoHelper()
+		ended := make(chan struct{}, 10)
+		worker := runGoWorker(name, handler, bullmq.WorkerOptions{Telemetry: traced, SkipStalledCheck: true, Events: bullmq.WorkerEvents{
+			Completed: func(*bullmq.Job, any) { ended <- struct{}{} },
+			Failed:    func(*bullmq.Job, error) { ended <- struct{}{} },
+		}})
+		for range count {
+			Eventually(ended).Should(Receive())
+		}
+		worker.stop()
+	}
+
+	It("goes on in Go with the trace that began in Node", func() {
+		id := addInNode(name, object{})
+		add := the(tracedNode.spans(), "add "+name+".paint")
+		Expect(add.TraceID).To(Equal(elsewhereTrace))
+		Expect(add.Parent).To(Equal(elsewhereSpan))
+
+		var ofHandler trace.SpanContext
+		var user string
+		runInGo(name, 1, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			Expect(job.ID).To(Equal(id))
+			ofHandler, user = trace.SpanContextFromContext(ctx), baggage.FromContext(ctx).Member("user").Value()
+			return nil, nil
+		})
+		spans := traced.spans()
+		process := the(spans, "process "+name)
+		Expect(process.TraceID).To(Equal(elsewhereTrace))
+		Expect(process.Parent).To(Equal(add.SpanID))
+		Expect(process.Kind).To(Equal("consumer"))
+		Expect(the(spans, "complete "+name).Parent).To(Equal(process.SpanID))
+		// The handler's context is that of the span, with what else has come along.
+		Expect(ofHandler.SpanID().String()).To(Equal(process.SpanID))
+		Expect(ofHandler.TraceState().Get("rojo")).To(Equal("00f067aa0ba902b7"))
+		Expect(user).To(Equal("ada"))
+	})
+
+	It("goes on in Node with the trace that began in Go", func() {
+		addInGo(queue, nil)
+		add := the(traced.spans(), "add "+name+".paint")
+		Expect(add.TraceID).To(Equal(elsewhereTrace))
+		Expect(add.Parent).To(Equal(elsewhereSpan))
+		Expect(add.Kind).To(Equal("producer"))
+
+		tracedNode.run(name, 1, object{}, object{})(nil)
+		process := the(tracedNode.spans(), "process "+name)
+		Expect(process.TraceID).To(Equal(elsewhereTrace))
+		Expect(process.Parent).To(Equal(add.SpanID))
+	})
+
+	It("stores for a context the very text that Node stores, but for the id of the span", func() {
+		ours, queueOfOurs := anotherQueue()
+		byNode, byGo := addInNode(name, object{}), addInGo(queueOfOurs, nil)
+		nodeSpan := the(tracedNode.spans(), "add "+name+".paint").SpanID
+		goSpan := the(traced.spans(), "add "+ours+".paint").SpanID
+		ofNode, ofGo := readJob(queue, byNode).Opts.Telemetry.Metadata, readJob(queueOfOurs, byGo.ID).Opts.Telemetry.Metadata
+		Expect(ofGo).To(Equal(strings.ReplaceAll(ofNode, nodeSpan, goSpan)))
+		Expect(ofGo).To(Equal(`{"traceparent":"00-` + elsewhereTrace + "-" + goSpan + `-01","tracestate":"rojo=00f067aa0ba902b7,congo=t61/x","baggage":"user=ada"}`))
+		Expect(stored(ours, byGo.ID, "opts")).To(MatchJSON(strings.ReplaceAll(stored(name, byNode, "opts"), nodeSpan, goSpan)))
+		Expect(byGo.Opts.Telemetry.Metadata).To(Equal(ofGo), "the job that Add answers says so too")
+
+		// The hash's own field tm, which a failed attempt leaves.
+		runInGo(name, 1, failing("boom"))
+		fail := the(traced.spans(), "fail "+name)
+		Expect(stored(name, byNode, "tm")).To(Equal(strings.ReplaceAll(ofNode, nodeSpan, fail.SpanID)))
+		tracedNode.run(ours, 1, object{"throw": "boom"}, object{})(nil)
+		fail = the(tracedNode.spans(), "fail "+ours)
+		Expect(stored(ours, byGo.ID, "tm")).To(Equal(strings.ReplaceAll(ofNode, nodeSpan, fail.SpanID)))
+	})
+
+	It("keeps the trace through the retries of a job, whoever makes the attempts", func() {
+		id := addInNode(name, object{"attempts": 4, "backoff": object{"type": "fixed", "delay": 3600000}})
+		add := the(tracedNode.spans(), "add "+name+".paint")
+		runInGo(name, 1, failing("boom"))
+		Expect(queue.Handle(id).Promote(soon())).To(Succeed())
+		tracedNode.run(name, 1, object{"throw": "boom"}, object{})(nil)
+		Expect(queue.Handle(id).Promote(soon())).To(Succeed())
+		runInGo(name, 1, returning(nil))
+		spans := append(traced.spans(), tracedNode.spans()...)
+		delays := all(spans, "delay "+name)
+		Expect(delays).To(HaveLen(2))
+		Expect(delays).To(ContainElement(HaveField("SpanID", tracedSpan(stored(name, id, "tm")))))
+		for _, delay := range delays {
+			Expect(delay.TraceID).To(Equal(elsewhereTrace))
+		}
+		Expect(all(spans, "process "+name)).To(HaveLen(3))
+		for _, process := range all(spans, "process "+name) {
+			Expect(process.TraceID).To(Equal(elsewhereTrace))
+			Expect(process.Parent).To(Equal(add.SpanID))
+		}
+	})
+
+	It("carries nothing where the context is left out, on neither side", func() {
+		ours, queueOfOurs := anotherQueue()
+		byNode := addInNode(name, object{"telemetry": object{"omitContext": true}})
+		byGo := addInGo(queueOfOurs, &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}})
+		for queue, id := range map[string]string{name: byNode, ours: byGo.ID} {
+			Expect(stored(queue, id, "opts")).To(MatchJSON(`{"attempts":0,"omc":true}`))
+		}
+		runInGo(name, 1, failing("boom"))
+		tracedNode.run(ours, 1, object{"throw": "boom"}, object{})(nil)
+		for queue, spans := range map[string][]endedSpan{name: traced.spans(), ours: tracedNode.spans()} {
+			process := the(spans, "process "+queue)
+			Expect(process.Parent).To(BeEmpty())
+			Expect(process.TraceID).NotTo(Equal(elsewhereTrace))
+			Expect(stored(queue, "1", "tm")).To(Equal(missing))
+		}
+	})
+
+	DescribeTable("carries the context with the jobs of a bulk as Node does",
+		func(opts object, options *bullmq.JobOptions) {
+			specs := []object{{"name": "a", "data": object{}}, {"name": "b", "data": object{}, "opts": opts}}
+			var ofNode []struct{ ID string }
+			inNode("addBulk", object{"queue": name, "jobs": specs}, &ofNode)
+			ofGo, err := queue.AddBulk(traced.within(elsewhere), []bullmq.BulkJob{{Name: "a"}, {Name: "b", Options: options}})
+			Expect(err).NotTo(HaveOccurred())
+			nodeSpan, goSpan := the(tracedNode.spans(), "addBulk "+name).SpanID, the(traced.spans(), "addBulk "+name).SpanID
+			for i, job := range ofGo {
+				Expect(stored(name, job.ID, "opts")).To(MatchJSON(strings.ReplaceAll(stored(name, ofNode[i].ID, "opts"), nodeSpan, goSpan)))
+			}
+			runInGo(name, 4, returning(nil))
+			plain := slices.DeleteFunc(all(traced.spans(), "process "+name), func(s endedSpan) bool { return s.Attributes["bullmq.job.name"] != "a" })
+			Expect(parents(plain)).To(ConsistOf(nodeSpan, goSpan))
+		},
+		Entry("with no wishes", object{}, &bullmq.JobOptions{}),
+		Entry("that leave it out", object{"telemetry": object{"omitContext": true}}, &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}}),
+		Entry("that bring their own", object{"telemetry": object{"metadata": "own"}}, &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "own"}}),
+		Entry("that bring their own and leave it out", object{"telemetry": object{"metadata": "own", "omitContext": true}},
+			&bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "own", OmitContext: true}}),
+	)
+
+	It("carries the context to the children of a flow, each that of its own span", func() {
+		child := func(name string, opts object) object {
+			return object{"name": name, "queueName": name, "data": object{}, "opts": opts}
+		}
+		kid, plain, alone := name+"-kid", name+"-plain", name+"-alone"
+		tree := child(name, object{})
+		tree["children"] = []object{child(kid, object{}), child(alone, object{"telemetry": object{"omitContext": true}}),
+			{"name": plain, "queueName": plain, "data": object{}}}
+		inNode("addFlow", object{"flow": tree}, nil)
+		ofNode := tracedNode.spans()
+
+		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Telemetry: traced})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		root, err := flows.Add(traced.within(elsewhere), bullmq.Flow{Name: name, Queue: name, Options: &bullmq.JobOptions{}, Children: []bullmq.Flow{
+			{Name: kid, Queue: kid, Options: &bullmq.JobOptions{}},
+			{Name: alone, Queue: alone, Options: &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}}},
+			{Name: plain, Queue: plain},
+		}})
+		Expect(err).NotTo(HaveOccurred())
+		ofGo := traced.spans()
+
+		for _, node := range append(root.Children, root) {
+			queue := node.Job.Queue()
+			nodeSpan, goSpan := the(ofNode, "addNode "+queue), the(ofGo, "addNode "+queue)
+			Expect(goSpan.TraceID).To(Equal(elsewhereTrace))
+			other := otherJob(queue, node.Job.ID)
+			withIDs := strings.NewReplacer(nodeSpan.SpanID, goSpan.SpanID)
+			if queue != name { // children name their parents
+				withIDs = strings.NewReplacer(nodeSpan.SpanID, goSpan.SpanID, otherJob(name, root.Job.ID), root.Job.ID)
+			}
+			Expect(stored(queue, node.Job.ID, "opts")).To(MatchJSON(withIDs.Replace(stored(queue, other, "opts"))), queue)
+		}
+		Expect(stored(plain, root.Children[2].Job.ID, "opts")).NotTo(ContainSubstring("traceparent"), "without options Node carries nothing either")
+		runInGo(kid, 2, returning(nil))
+		Expect(parents(all(traced.spans(), "process "+kid))).To(ConsistOf(the(ofNode, "addNode "+kid).SpanID, the(ofGo, "addNode "+kid).SpanID))
+	})
+
+	It("gives all jobs of a scheduler the context of its upsert, on both sides", func() {
+		inNode("upsertScheduler", object{"queue": name, "id": "tick", "repeat": object{"every": 50}, "template": object{"name": "paint"}}, nil)
+		upsert := the(tracedNode.spans(), "add "+name+".paint")
+		runInGo(name, 2, returning(nil))
+		tracedNode.run(name, 1, object{}, object{})(nil)
+		spans := append(traced.spans(), tracedNode.spans()...)
+		Expect(len(all(spans, "process "+name))).To(BeNumerically(">=", 3))
+		for _, process := range all(spans, "process "+name) {
+			Expect(process.Parent).To(Equal(upsert.SpanID))
+		}
+		Expect(all(spans, "add "+name+".paint")).NotTo(BeEmpty(), "a worker adds the next job")
+		_, err := queue.UpsertScheduler(traced.within(elsewhere), "tock", bullmq.Repeat{Every: time.Hour}, nil)
+		Expect(err).NotTo(HaveOccurred())
+		tock := the(traced.spans(), "add "+name+".tock")
+		Expect(tock.Attributes).To(HaveKeyWithValue("bullmq.job.scheduler.id", "tock"))
+		Expect(stored(name, tock.Attributes["bullmq.job.id"].(string), "opts")).To(ContainSubstring(tock.SpanID))
+		Expect(stored(name, "repeat:tock", "opts")).NotTo(ContainSubstring("traceparent"), "the template has none")
+	})
+
+	It("runs a job whose context can't be read", func() {
+		addInGo(queue, nil)
+		_, err := queue.AddBulk(soon(), []bullmq.BulkJob{{Name: "a", Options: &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "no JSON"}}}})
+		Expect(err).NotTo(HaveOccurred())
+		runInGo(name, 2, returning(nil))
+		processes := all(traced.spans(), "process "+name)
+		Expect(parents(processes)).To(ContainElement(""))
+	})
+})
+
+func tracedQueue(name string, telemetry bullmq.Telemetry) *bullmq.Queue {
+	GinkgoHelper()
+	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection(), Telemetry: telemetry})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(queue.Close)
+	return queue
+}
+
+// otherJob is the second job of a queue that has two.
+func otherJob(queue, first string) string {
+	GinkgoHelper()
+	for _, where := range [][]string{{"LRANGE", "wait", "0", "-1"}, {"ZRANGE", "waiting-children", "0", "-1"}} {
+		ids, err := ask(where[0], "bull:"+queue+":"+where[1], where[2], where[3]).AsStrSlice()
+		Expect(err).NotTo(HaveOccurred())
+		for _, id := range ids {
+			if id != first {
+				return id
+			}
+		}
+	}
+	Fail("no other job in " + queue)
+	return ""
+}
+
+// tracedSpan is the span that a context stored with a job is that of.
+func tracedSpan(metadata string) string {
+	GinkgoHelper()
+	parts := strings.Split(metadata, "-")
+	Expect(parts).To(HaveLen(4), metadata)
+	return parts[2]
+}
+
+func parents(spans []endedSpan) []string {
+	out := make([]string, len(spans))
+	for i, s := range spans {
+		out[i] = s.Parent
+	}
+	return out
+}

@@ -1,0 +1,290 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// Each spec does the same on both sides, on queues of the same name under
+// different prefixes, and compares what is traced or measured.
+var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
+	const ofGo = "gobull"
+	var (
+		inNode *probe // with bullmq-otel
+		traced *goTelemetry
+		name   string
+		queue  *bullmq.Queue
+	)
+	BeforeAll(func() { inNode = startProbe("-telemetry") })
+	BeforeEach(func() {
+		traced, name = newGoTelemetry(), newQueueName()
+		var err error
+		queue, err = bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(queue.Close)
+		inNode.spans()
+	})
+	do := func(op string, args object) {
+		GinkgoHelper()
+		args["queue"] = name
+		inNode.do(op, args, nil)
+	}
+	ok := func(_ any, err error) { GinkgoHelper(); Expect(err).NotTo(HaveOccurred()) }
+	worker := func(handler bullmq.Handler, options bullmq.WorkerOptions) *bullmq.Worker {
+		GinkgoHelper()
+		options.Connection, options.Prefix, options.Telemetry = connection(), ofGo, traced
+		worker, err := bullmq.NewWorker(name, handler, &options)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(worker.Close)
+		return worker
+	}
+	// run runs a Go worker until so many attempts have ended.
+	run := func(count int, handler bullmq.Handler, options bullmq.WorkerOptions) {
+		GinkgoHelper()
+		ctx, stop := context.WithCancel(soon())
+		options.Events.Completed = func(*bullmq.Job, any) {
+			if count--; count == 0 {
+				stop()
+			}
+		}
+		options.Events.Failed = func(*bullmq.Job, error) { options.Events.Completed(nil, nil) }
+		Expect(worker(handler, options).Run(ctx)).To(Succeed())
+	}
+	spansAreAlike := func() {
+		GinkgoHelper()
+		nodes, ours := likeness(inNode.spans()), likeness(traced.spans())
+		Expect(nodes).NotTo(BeEmpty())
+		Expect(names(ours)).To(ConsistOf(names(nodes)))
+		Expect(ours).To(ConsistOf(nodes))
+	}
+
+	It("is the same when jobs are added", func() {
+		do("add", object{"name": "paint", "data": object{}})
+		do("add", object{"name": "paint", "data": object{}, "opts": object{"telemetry": object{"omitContext": true}}})
+		do("addBulk", object{"jobs": []object{{"name": "a", "data": object{}}, {"name": "b", "data": object{}}}})
+		do("upsertScheduler", object{"id": "tick", "repeat": object{"every": 3600000}, "template": object{"name": "strike"}})
+
+		ok(queue.Add(soon(), "paint", nil, nil))
+		ok(queue.Add(soon(), "paint", nil, &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}}))
+		ok(queue.AddBulk(soon(), []bullmq.BulkJob{{Name: "a"}, {Name: "b"}}))
+		ok(queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "strike"}))
+		spansAreAlike()
+	})
+
+	It("is the same when a job is refused", func() {
+		refusal := object{"queue": name, "name": "paint", "data": object{}, "opts": object{"jobId": "12"}}
+		Expect(inNode.refused("add", refusal)).NotTo(BeEmpty())
+		_, err := queue.Add(soon(), "paint", nil, &bullmq.JobOptions{JobID: "12"})
+		Expect(err).To(HaveOccurred())
+		spansAreAlike()
+	})
+
+	It("is the same when flows are added", func() {
+		tree := object{"name": "root", "queueName": name, "data": object{}, "children": []object{
+			{"name": "left", "queueName": name + "-l", "data": object{}, "children": []object{{"name": "below", "queueName": name, "data": object{}}}},
+			{"name": "right", "queueName": name + "-r", "data": object{}},
+		}}
+		inNode.do("addFlow", object{"flow": tree}, nil)
+		inNode.do("addFlowBulk", object{"flows": []object{tree, {"name": "single", "queueName": name, "data": object{}}}}, nil)
+
+		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		flow := bullmq.Flow{Name: "root", Queue: name, Children: []bullmq.Flow{
+			{Name: "left", Queue: name + "-l", Children: []bullmq.Flow{{Name: "below", Queue: name}}},
+			{Name: "right", Queue: name + "-r"},
+		}}
+		ok(flows.Add(soon(), flow))
+		ok(flows.AddBulk(soon(), []bullmq.Flow{flow, {Name: "single", Queue: name}}))
+		spansAreAlike()
+	})
+
+	It("is the same when a queue is administered", func() {
+		for _, step := range []struct {
+			op   string
+			args object
+			here func() error
+		}{
+			{"pause", object{}, func() error { return queue.Pause(soon()) }},
+			{"resume", object{}, func() error { return queue.Resume(soon()) }},
+			{"rateLimit", object{"ms": 50}, func() error { return queue.RateLimit(soon(), 50*time.Millisecond) }},
+			{"removeDeduplicationKey", object{"dedupId": "x"}, func() error { _, err := queue.RemoveDeduplicationKey(soon(), "x"); return err }},
+			{"remove", object{"id": "7"}, func() error { _, err := queue.Remove(soon(), "7", false); return err }},
+			{"remove", object{"id": "7", "removeChildren": false}, func() error { _, err := queue.Remove(soon(), "7", true); return err }},
+			{"drain", object{"delayed": false}, func() error { return queue.Drain(soon(), false) }},
+			{"drain", object{"delayed": true}, func() error { return queue.Drain(soon(), true) }},
+			{"clean", object{"grace": 0, "limit": 0, "type": "failed"}, func() error { _, err := queue.Clean(soon(), 0, 0, bullmq.Failed); return err }},
+			{"clean", object{"grace": 1500, "limit": 7, "type": "wait"}, func() error { _, err := queue.Clean(soon(), 1500*time.Millisecond, 7, "wait"); return err }},
+			{"retryJobs", object{}, func() error { return queue.RetryJobs(soon(), nil) }},
+			{"retryJobs", object{"state": "completed", "count": 10, "timestamp": 1700000000000},
+				func() error {
+					return queue.RetryJobs(soon(), &bullmq.RetryJobsOptions{State: bullmq.Completed, Count: 10, Until: time.UnixMilli(1700000000000)})
+				}},
+			{"promoteJobs", object{}, func() error { return queue.PromoteJobs(soon(), 0) }},
+			{"promoteJobs", object{"count": 5}, func() error { return queue.PromoteJobs(soon(), 5) }},
+			{"trimEvents", object{"max": 5}, func() error { _, err := queue.TrimEvents(soon(), 5); return err }},
+			{"obliterate", object{}, func() error { return queue.Obliterate(soon(), nil) }},
+		} {
+			do(step.op, step.args)
+			Expect(step.here()).To(Succeed(), step.op)
+			spansAreAlike()
+		}
+	})
+
+	It("is the same when a worker runs jobs, and counts the same", func() {
+		three := object{"attempts": 3}
+		later := object{"attempts": 2, "backoff": object{"type": "fixed", "delay": 5}}
+		handler := object{"byName": object{
+			"again": object{"failUntilAttempt": 2, "return": object{"done": true}},
+			"later": object{"throw": "boom"},
+		}}
+		do("add", object{"name": "again", "data": object{}, "opts": three})
+		do("run", object{"count": 2, "handler": handler, "worker": object{"name": "w1"}})
+		do("add", object{"name": "later", "data": object{}, "opts": later})
+		do("run", object{"count": 2, "handler": handler})
+
+		here := func(_ context.Context, job *bullmq.Job) (any, error) {
+			if job.Name == "later" || job.AttemptsMade == 0 {
+				return nil, errors.New("boom")
+			}
+			return object{"done": true}, nil
+		}
+		ok(queue.Add(soon(), "again", nil, &bullmq.JobOptions{Attempts: 3}))
+		run(2, here, bullmq.WorkerOptions{Name: "w1"})
+		ok(queue.Add(soon(), "later", nil, &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Fixed(5 * time.Millisecond)}))
+		run(2, here, bullmq.WorkerOptions{})
+		spansAreAlike()
+
+		var nodes, ours []measured
+		inNode.do("measured", nil, &nodes)
+		for _, m := range traced.measured() {
+			if m.Attributes["bullmq.queue.name"] == name {
+				ours = append(ours, m)
+			}
+		}
+		Expect(ours).To(HaveLen(8))
+		for _, m := range ours {
+			Expect(nodes).To(ContainElement(m))
+		}
+	})
+
+	It("is the same when a worker starts the next job of a scheduler", func() {
+		do("upsertScheduler", object{"id": "tick", "repeat": object{"every": 3600000}, "template": object{"name": "strike"}})
+		do("run", object{"count": 1, "handler": object{}})
+		ok(queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "strike"}))
+		run(1, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{})
+		node, ours := inNode.spans(), traced.spans()
+		for _, spans := range [][]endedSpan{node, ours} {
+			// What the handler has returned differs: undefined in Node, nil here, which is null.
+			process := the(spans, "process "+name)
+			for _, event := range process.Events {
+				delete(event.Attributes, "bullmq.job.result")
+			}
+		}
+		Expect(likeness(ours)).To(ConsistOf(likeness(node)))
+	})
+
+	It("is the same when jobs are taken by hand", func() {
+		five := object{"name": "paint", "data": object{}, "opts": object{"attempts": 5}}
+		do("add", five)
+		do("fetch", object{"token": "t1"})
+		do("fail", object{"id": "1", "token": "t1", "message": "boom"})
+		do("fetch", object{"token": "t2"})
+		do("complete", object{"id": "1", "token": "t2", "returnvalue": object{}})
+		do("fetch", object{"token": "t3"}) // none is left, and the program closes that worker
+
+		ok(queue.Add(soon(), "paint", nil, &bullmq.JobOptions{Attempts: 5}))
+		byHand := worker(nil, bullmq.WorkerOptions{})
+		job, err := byHand.GetNextJob(soon(), "t1", 0)
+		ok(byHand.Fail(soon(), job, "t1", errors.New("boom"), false))
+		Expect(err).NotTo(HaveOccurred())
+		job, err = byHand.GetNextJob(soon(), "t2", 0)
+		Expect(err).NotTo(HaveOccurred())
+		ok(byHand.Complete(soon(), job, "t2", object{}, false))
+		ok(byHand.GetNextJob(soon(), "t3", 0))
+		Expect(byHand.Close()).To(Succeed())
+		spansAreAlike()
+	})
+
+	It("is the same when locks are renewed and a job has stalled", func() {
+		do("add", object{"name": "paint", "data": object{}})
+		do("run", object{"count": 1, "handler": object{"sleep": 100, "return": "ok"}, "worker": object{"lockDuration": 60}})
+		do("add", object{"name": "paint", "data": object{}})
+		do("fetch", object{"token": "t1", "worker": object{"lockDuration": 50000}})
+		for range 2 {
+			Expect(ask("DEL", "bull:"+name+":2:lock", "bull:"+name+":stalled-check").Error()).NotTo(HaveOccurred())
+			do("stalled", object{})
+		}
+
+		ok(queue.Add(soon(), "paint", nil, nil))
+		run(1, func(context.Context, *bullmq.Job) (any, error) {
+			time.Sleep(100 * time.Millisecond) // longer than the lock lasts
+			return "ok", nil
+		}, bullmq.WorkerOptions{LockDuration: 60 * time.Millisecond})
+		ok(queue.Add(soon(), "paint", nil, nil))
+		byHand := worker(nil, bullmq.WorkerOptions{LockDuration: 50 * time.Second})
+		ok(byHand.GetNextJob(soon(), "t1", 0))
+		for range 2 {
+			Expect(ask("DEL", ofGo+":"+name+":2:lock", ofGo+":"+name+":stalled-check").Error()).NotTo(HaveOccurred())
+			ok(byHand.CheckStalled(soon()))
+		}
+		spansAreAlike()
+	})
+
+	It("is the same of a queue's counts", func() {
+		do("add", object{"name": "paint", "data": object{}})
+		do("recordCounts", object{})
+		ok(queue.Add(soon(), "paint", nil, nil))
+		counts, err := queue.RecordCounts(soon())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(counts).To(HaveKeyWithValue(bullmq.Waiting, int64(1)))
+		var nodes, ofThisQueue []measured
+		inNode.do("measured", nil, &nodes)
+		for _, m := range nodes {
+			if m.Attributes["bullmq.queue.name"] == name {
+				ofThisQueue = append(ofThisQueue, m)
+			}
+		}
+		Expect(traced.measured()).To(ConsistOf(ofThisQueue))
+		Expect(ofThisQueue).To(HaveLen(len(counts)))
+	})
+
+	It("is the same when a handler moves its job elsewhere", func() {
+		moves := []string{"delayed", "wait", "limited", "limit"}
+		for _, move := range moves {
+			do("addAndMove", object{"name": move})
+			ok(queue.Add(soon(), move, nil, nil))
+			ctx, stop := context.WithCancel(soon())
+			starts := 0
+			Expect(worker(func(ctx context.Context, job *bullmq.Job) (any, error) {
+				if starts++; starts == 2 {
+					stop()
+					return "ok", nil
+				}
+				switch move {
+				case "delayed":
+					Expect(job.MoveToDelayed(ctx, time.Now().Add(5*time.Millisecond), job.Token())).To(Succeed())
+					return nil, bullmq.ErrMovedToDelayed
+				case "wait":
+					Expect(job.MoveToWait(ctx, job.Token())).To(Succeed())
+					return nil, bullmq.ErrMovedToWait
+				case "limit":
+					return nil, bullmq.RateLimit(20 * time.Millisecond)
+				}
+				return nil, bullmq.ErrRateLimited
+			}, bullmq.WorkerOptions{}).Run(ctx)).To(Succeed())
+			spansAreAlike()
+		}
+		var nodes []measured
+		inNode.do("measured", nil, &nodes)
+		for _, m := range traced.measured() {
+			Expect(nodes).To(ContainElement(m))
+		}
+	})
+})

@@ -1,0 +1,210 @@
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/bullmq/bullmqotel"
+)
+
+// endedSpan is a span that has ended, as telemetry.mjs shows it.
+type endedSpan struct {
+	Name, Kind              string
+	TraceID, SpanID, Parent string
+	Attributes              object
+	Events                  []spanEvent
+	Status                  int
+}
+
+type spanEvent struct {
+	Name       string
+	Attributes object
+}
+
+// measured is a value of a metric; of a histogram, how many there were.
+type measured struct {
+	Name, Description, Unit, Kind string
+	Attributes                    object
+	Value                         float64
+}
+
+// goTelemetry is OpenTelemetry for the Go side, which keeps what it records in
+// memory.
+type goTelemetry struct {
+	bullmq.Telemetry
+	propagator propagation.TextMapPropagator
+	exporter   *tracetest.InMemoryExporter
+	reader     *metric.ManualReader
+}
+
+func newGoTelemetry() *goTelemetry {
+	t := &goTelemetry{
+		propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
+		exporter:   tracetest.NewInMemoryExporter(),
+		reader:     metric.NewManualReader(),
+	}
+	t.Telemetry = bullmqotel.New(&bullmqotel.Options{
+		TracerProvider: trace.NewTracerProvider(trace.WithSyncer(t.exporter)),
+		Propagator:     t.propagator,
+		MeterProvider:  metric.NewMeterProvider(metric.WithReader(t.reader)),
+	})
+	return t
+}
+
+// within is the context of somebody elsewhere, as a carrier brings it.
+func (t *goTelemetry) within(carrier map[string]string) context.Context {
+	return t.propagator.Extract(soon(), propagation.MapCarrier(carrier))
+}
+
+// spans are those that have ended since it was asked last.
+func (t *goTelemetry) spans() []endedSpan {
+	stubs := t.exporter.GetSpans()
+	t.exporter.Reset()
+	spans := make([]endedSpan, len(stubs))
+	for i, s := range stubs {
+		spans[i] = endedSpan{
+			Name: s.Name, Kind: s.SpanKind.String(), TraceID: s.SpanContext.TraceID().String(), SpanID: s.SpanContext.SpanID().String(),
+			Attributes: values(s.Attributes), Status: int(s.Status.Code),
+		}
+		if s.Parent.IsValid() {
+			spans[i].Parent = s.Parent.SpanID().String()
+		}
+		for _, event := range s.Events {
+			spans[i].Events = append(spans[i].Events, spanEvent{event.Name, values(event.Attributes)})
+		}
+	}
+	return spans
+}
+
+// values are attributes as JSON has them, where there is no infinity.
+func values(attributes []attribute.KeyValue) object {
+	out := object{}
+	for _, a := range attributes {
+		value := a.Value.AsInterface()
+		if value == math.Inf(1) {
+			value = nil
+		}
+		var plain any
+		Expect(json.Unmarshal([]byte(stringified(value)), &plain)).To(Succeed())
+		out[string(a.Key)] = plain
+	}
+	return out
+}
+
+// measured is every value that was measured so far.
+func (t *goTelemetry) measured() []measured {
+	GinkgoHelper()
+	var all metricdata.ResourceMetrics
+	Expect(t.reader.Collect(soon(), &all)).To(Succeed())
+	var out []measured
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			add := func(kind string, attributes attribute.Set, value float64) {
+				out = append(out, measured{m.Name, m.Description, m.Unit, kind, values(attributes.ToSlice()), value})
+			}
+			switch data := m.Data.(type) {
+			case metricdata.Sum[float64]:
+				for _, point := range data.DataPoints {
+					add("counter", point.Attributes, point.Value)
+				}
+			case metricdata.Gauge[float64]:
+				for _, point := range data.DataPoints {
+					add("gauge", point.Attributes, point.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, point := range data.DataPoints {
+					add("histogram", point.Attributes, float64(point.Count))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// spans are those that have ended in Node since it was asked last.
+func (p *probe) spans() (spans []endedSpan) {
+	GinkgoHelper()
+	p.do("spans", nil, &spans)
+	return spans
+}
+
+// the is the one span of a name.
+func the(spans []endedSpan, name string) endedSpan {
+	GinkgoHelper()
+	found := all(spans, name)
+	Expect(found).To(HaveLen(1), "spans of the name %q among %v", name, names(spans))
+	return found[0]
+}
+
+func all(spans []endedSpan, name string) []endedSpan {
+	return slices.DeleteFunc(slices.Clone(spans), func(s endedSpan) bool { return s.Name != name })
+}
+
+func names(spans []endedSpan) []string {
+	out := make([]string, len(spans))
+	for i, s := range spans {
+		out[i] = s.Name
+	}
+	return out
+}
+
+// likeness is what must be the same of a span on both sides: what is made up on
+// the spot is replaced by a word, and the parent's id by its name.
+func likeness(spans []endedSpan) []endedSpan {
+	byID := map[string]string{}
+	for _, s := range spans {
+		byID[s.SpanID] = s.Name
+	}
+	var out []endedSpan
+	renewed := false
+	for _, s := range spans {
+		like := endedSpan{Name: s.Name, Kind: s.Kind, Parent: s.Parent, Status: s.Status, Attributes: object{}, Events: []spanEvent{}}
+		if name, there := byID[s.Parent]; there {
+			like.Parent = name
+		}
+		if strings.HasPrefix(s.Name, "close ") {
+			like.Parent = "" // in Node that of the job whose end led to it
+		}
+		for key, value := range s.Attributes {
+			text, isText := value.(string)
+			switch {
+			case key == "bullmq.worker.id":
+				value = "a worker"
+			case strings.HasSuffix(key, "timestamp"):
+				Expect(value).To(BeNumerically(">", 1.7e12), key)
+				value = "a time"
+			case key == "bullmq.job.id" && isText && (len(text) == 36 || strings.HasPrefix(text, "repeat:")):
+				value = "an id"
+			}
+			like.Attributes[key] = value
+		}
+		for _, event := range s.Events {
+			if event.Name == "exception" {
+				Expect(event.Attributes).To(HaveKeyWithValue("exception.message", Not(BeEmpty())))
+				event.Attributes = nil
+			}
+			like.Events = append(like.Events, event)
+		}
+		if strings.HasPrefix(s.Name, "extendLocks ") {
+			if renewed {
+				continue // how often is a matter of time
+			}
+			renewed = true
+		}
+		out = append(out, like)
+	}
+	return out
+}
