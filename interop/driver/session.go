@@ -68,15 +68,20 @@ func (s *session) queue(name string) (*bullmq.Queue, error) {
 	if q := s.queues[name]; q != nil {
 		return q, nil
 	}
-	connection, err := s.connection()
-	if err != nil {
-		return nil, err
-	}
-	q, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection, Prefix: s.prefix, Dialect: dialect, Now: s.now})
+	q, err := s.newQueue(name, bullmq.QueueOptions{})
 	if err == nil {
 		s.queues[name] = q
 	}
 	return q, err
+}
+
+func (s *session) newQueue(name string, options bullmq.QueueOptions) (*bullmq.Queue, error) {
+	connection, err := s.connection()
+	if err != nil {
+		return nil, err
+	}
+	options.Connection, options.Prefix, options.Dialect, options.Now = connection, s.prefix, dialect, s.now
+	return bullmq.NewQueue(name, &options)
 }
 
 // worker is one that runs nothing, for jobs that are taken and ended by hand.

@@ -20,6 +20,7 @@ export class Session {
   #queues = new Map();
   #workers = new Map();
   #flows;
+  #producers = new Map();
 
   constructor({ bullmq, connection, prefix }) {
     this.bullmq = bullmq;
@@ -96,6 +97,16 @@ export class Session {
     return this.#flows;
   }
 
+  /** A producer of events alone, which says nothing of the queue in `meta`. */
+  async eventsProducer(queueName) {
+    if (!this.#producers.has(queueName)) {
+      const producer = logErrors(new this.bullmq.QueueEventsProducer(queueName, this.options()), `events of ${queueName}`);
+      this.#producers.set(queueName, producer);
+      await producer.waitUntilReady();
+    }
+    return this.#producers.get(queueName);
+  }
+
   /**
    * The job as a Queue or Worker knows it, so that its methods act with that one's options. Where
    * the hash is gone, a bare job stands in: its holder would still call it, and the script answers.
@@ -105,7 +116,7 @@ export class Session {
   }
 
   async close() {
-    const closing = [...this.#workers.values(), ...this.#queues.values()].map(object => object.close());
+    const closing = [...this.#workers.values(), ...this.#queues.values(), ...this.#producers.values()].map(object => object.close());
     closing.push(this.#flows?.close());
     await Promise.all(closing);
     this.#client?.disconnect();
