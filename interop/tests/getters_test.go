@@ -40,6 +40,9 @@ var _ = Describe("What one side lists of the other", func() {
 		defer worker.stop()
 		runGoWorker(l.queue, returning(nil), bullmq.WorkerOptions{Name: "gopher"})
 		Eventually(listed("workers", l.queue)).Should(ConsistOf(clientName(l.queue, ":w:noddy"), clientName(l.queue, ":w:gopher")))
+		workers, err := newGoQueue(l.queue).Workers(soon())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(workers).To(ConsistOf(HaveField("Name", "noddy"), HaveField("Name", "gopher")))
 	})
 
 	It("are Go's event readers in Node's getQueueEvents, and workers are not among them", func() {
@@ -47,6 +50,7 @@ var _ = Describe("What one side lists of the other", func() {
 		runGoWorker(name, returning(nil), bullmq.WorkerOptions{Name: "gopher"})
 		reader := readInGo(name)
 		Eventually(listed("eventReaders", name)).Should(ConsistOf(clientName(name, ":qe")))
+		Expect(newGoQueue(name).EventReaders(soon())).To(HaveLen(1))
 		Eventually(listed("workers", name)).Should(ConsistOf(clientName(name, ":w:gopher")))
 		reader.stop()
 		Eventually(listed("eventReaders", name)).Should(BeEmpty())
