@@ -155,6 +155,16 @@ var _ = Describe("A job's children", func() {
 		Expect(total).To(Equal(250))
 	})
 
+	It("can't be added by a producer that is closed", func() {
+		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(producer.Close()).To(Succeed())
+		Expect(producer.Close()).To(Succeed())
+		_, err = producer.Add(ctx, bullmq.Flow{Name: "a", Queue: name})
+		Expect(err).To(MatchError(bullmq.ErrClosed))
+		Expect(keysOf(name)).NotTo(ContainElement(HaveSuffix("wait")))
+	})
+
 	It("are none of a job that has none, or isn't there", func() {
 		children, total, err := queue.ProcessedChildren(ctx, "nobody", 0, -1)
 		Expect(err).NotTo(HaveOccurred())

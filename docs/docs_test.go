@@ -178,6 +178,7 @@ var _ = Describe("The page of the wire protocol", func() {
 		Entry("of its own", protocolPage),
 		Entry("nor has the page of legacy queues", "legacy-queues.md"),
 		Entry("nor has the page of workers", "workers.md"),
+		Entry("nor has the page of compatibility", compatibilityPage),
 	)
 })
 

@@ -23,6 +23,8 @@ var operations = map[string]operation{
 	"run":    run,
 	"events": readEvents,
 
+	"openQueue": openQueue,
+
 	"add": onQueue(func(ctx context.Context, q *bullmq.Queue, a *jobSpec) (any, error) {
 		data, options, err := a.read()
 		if err != nil {

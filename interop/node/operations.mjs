@@ -57,7 +57,7 @@ const onActiveJob = (args, act) => ({
 
 /** A job as JSON shows it, but for its stack traces, which name the files of one program. */
 const showJSON = job => {
-  const shown = JSON.parse(JSON.stringify(job));
+  const shown = JSON.parse(JSON.stringify(job.toJSON()));
   return { ...shown, stacktrace: shown.stacktrace.length };
 };
 
@@ -189,6 +189,10 @@ const operations = {
   deduplicationJobId: onQueue(['dedupId'], (queue, a) => queue.getDeduplicationJobId(a.dedupId)),
 
   // The whole queue
+  openQueue: {
+    args: ['streams', 'skipMetasUpdate', 'defaultJobOptions'],
+    carryOut: (session, { queue, ...options }) => nothing(session.openQueue(queue, options)),
+  },
   pause: onQueue([], queue => nothing(queue.pause())),
   resume: onQueue([], queue => nothing(queue.resume())),
   isPaused: onQueue([], queue => queue.isPaused()),

@@ -39,9 +39,16 @@ export class Session {
     return this.#client;
   }
 
-  async queue(name) {
+  /** Makes a Queue with options of its own, which the steps that follow use. */
+  async openQueue(name, options) {
+    await this.#queues.get(name)?.close();
+    this.#queues.delete(name);
+    await this.queue(name, options);
+  }
+
+  async queue(name, options = {}) {
     if (!this.#queues.has(name)) {
-      const queue = logErrors(new this.bullmq.Queue(name, this.options()), `queue ${name}`);
+      const queue = logErrors(new this.bullmq.Queue(name, { ...options, ...this.options() }), `queue ${name}`);
       this.#queues.set(name, queue);
       // The constructor writes `meta` in the background; reading a field of it back over the
       // same connection is the sign that it is there.
