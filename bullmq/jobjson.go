@@ -26,6 +26,7 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 		Timestamp       int64           `json:"timestamp,omitempty"`
 		ParentKey       string          `json:"parentKey,omitempty"`
 		Parent          json.RawMessage `json:"parent,omitempty"`
+		DebounceID      string          `json:"debounceId,omitempty"` // BullMQ 5's other name for the next
 		DeduplicationID string          `json:"deduplicationId,omitempty"`
 		Queue           string          `json:"queueQualifiedName,omitempty"`
 		FinishedOn      int64           `json:"finishedOn,omitempty"`
@@ -44,13 +45,17 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 		FinishedOn: millisOf(j.FinishedOn), ProcessedOn: millisOf(j.ProcessedOn),
 		FailedReason: j.FailedReason, DeferredFailure: j.DeferredFailure, ProcessedBy: j.ProcessedBy, Token: j.token,
 	}
+	v5 := false
 	if j.core != nil {
-		view.Queue = j.core.keys.qualifiedName()
+		view.Queue, v5 = j.core.keys.qualifiedName(), j.core.dialect == V5
+	}
+	if v5 {
+		view.DebounceID = j.DeduplicationID
 	}
 	if view.StackTrace == nil {
 		view.StackTrace = []string{}
 	}
-	if p := string(view.Progress); p == "" || p == "null" {
+	if p := string(view.Progress); p == "" || p == "null" && !v5 {
 		view.Progress = json.RawMessage("0")
 	}
 	switch {

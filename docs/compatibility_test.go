@@ -30,7 +30,6 @@ var pending = []string{
 	"Worker.rateLimit", "Worker.pause", "Worker.resume", "Worker.isPaused", "Worker.concurrency", "Worker.cancelJob", "Worker.cancelAllJobs",
 	"WorkerListener.progress", "WorkerListener.locksRenewed", "WorkerListener.paused", "WorkerListener.resumed",
 	"WorkerListener.ready", "WorkerListener.closing", "WorkerListener.closed",
-	"Only in bullmq-go.QueueOptions.Dialect", "Only in bullmq-go.Queue.RepairPaused",
 }
 
 // Sections with rows of whole classes, and the one of what Node lacks.

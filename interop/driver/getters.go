@@ -168,7 +168,7 @@ func init() {
 			found, total, err := read(ctx, a.ID, a.Start, a.End)
 			views := []map[string]any{}
 			for _, child := range found {
-				view := map[string]any{"id": child.Key, "name": child.Job.Name, "attemptsMade": child.Job.AttemptsMade}
+				view := map[string]any{"id": child.Key, "name": child.Job.Name}
 				if child.ReturnValue != nil {
 					view["v"] = child.ReturnValue
 				}

@@ -24,7 +24,8 @@ var viewFields = []string{
 func viewJob(j *bullmq.Job) map[string]any {
 	whole, view := viewJSON(j), map[string]any{}
 	for _, name := range viewFields {
-		if value, has := whole[name]; has {
+		value, has := whole[name]
+		if has && (string(value) != "null" || name == "data" || name == "returnvalue") {
 			view[name] = value
 		}
 	}

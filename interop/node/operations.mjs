@@ -179,7 +179,7 @@ const operations = {
     job.getDependencies(given({ processed: a.processed, unprocessed: a.unprocessed, ignored: a.ignored, failed: a.failed }))),
   children: onQueue(['id', 'type', 'start', 'end'], async (queue, a) => {
     const { items, jobs, total } = await queue.getDependencies(a.id, a.type, a.start, a.end);
-    return { children: items.map((item, i) => ({ ...item, name: jobs[i].name, attemptsMade: jobs[i].attemptsMade })), total };
+    return { children: items.map((item, i) => ({ ...item, name: jobs[i].name })), total };
   }),
   dependenciesCount: onJob([], job => job.getDependenciesCount()),
 

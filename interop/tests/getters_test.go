@@ -56,6 +56,22 @@ var _ = Describe("What one side lists of the other", func() {
 		Eventually(listed("eventReaders", name)).Should(BeEmpty())
 	})
 
+	It("are delayed jobs that are due before a time", func() {
+		queue := newGoQueue(newQueueName())
+		start := time.UnixMilli(time.Now().UnixMilli())
+		for _, delay := range []time.Duration{time.Hour, 2 * time.Hour} {
+			_, err := queue.Add(soon(), "late", nil, &bullmq.JobOptions{Timestamp: start, Delay: delay})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		for after, want := range map[time.Duration]int64{0: 0, time.Hour: 0, time.Hour + time.Millisecond: 1, 2 * time.Hour: 1, 3 * time.Hour: 2} {
+			before := start.Add(after)
+			var inNode int64
+			node.do("countOf", object{"queue": queue.Name(), "state": "delayed", "before": before.UnixMilli()}, &inNode)
+			Expect(inNode).To(Equal(want), "in Node, after %v", after)
+			Expect(queue.CountDelayedBefore(soon(), before)).To(Equal(want), "in Go, after %v", after)
+		}
+	})
+
 	It("are the jobs that the other made, in every state, in the same order and number", func() {
 		byGo, byNode := newQueueName(), newQueueName()
 		makeStatesInGo(byGo)
