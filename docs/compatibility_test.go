@@ -27,9 +27,6 @@ const compatibilityPage = "compatibility.md"
 // off here and gives its row a name and a test.
 var pending = []string{
 	"QueueGetters.recordJobCountsMetric", "QueueBase.trace", "QueueBaseOptions.telemetry", "WorkerOptions.telemetry",
-	"Worker.rateLimit", "Worker.pause", "Worker.resume", "Worker.isPaused", "Worker.concurrency", "Worker.cancelJob", "Worker.cancelAllJobs",
-	"WorkerListener.progress", "WorkerListener.locksRenewed", "WorkerListener.paused", "WorkerListener.resumed",
-	"WorkerListener.ready", "WorkerListener.closing", "WorkerListener.closed",
 }
 
 // Sections with rows of whole classes, and the one of what Node lacks.
