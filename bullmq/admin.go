@@ -119,3 +119,10 @@ func (q *Queue) TrimEvents(ctx context.Context, max int) (removed int64, err err
 	set(span, attrQueueMaxEvents, max)
 	return q.core.store.TrimEvents(ctx, int64(max))
 }
+
+// RemoveDeprecatedPriorityKey removes what BullMQ 3 and older have left of their
+// priorities, and answers whether there was anything. Only when no client of that
+// age works on the queue any more (BullMQ: removeDeprecatedPriorityKey).
+func (q *Queue) RemoveDeprecatedPriorityKey(ctx context.Context) (bool, error) {
+	return q.core.store.DeletePriority(ctx)
+}

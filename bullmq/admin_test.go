@@ -183,4 +183,13 @@ var _ = Describe("Looking after a queue", func() {
 		Expect(queue.TrimEvents(ctx, 0)).To(BeNumerically(">", 0))
 		Expect(do("XLEN", key(name, "events")).AsInt64()).To(BeZero())
 	})
+
+	It("loses what BullMQ 3 has left of its priorities, and nothing else", func() {
+		add("a", nil)
+		before := snapshot(name)
+		Expect(queue.RemoveDeprecatedPriorityKey(ctx)).To(BeFalse())
+		do("ZADD", key(name, "priority"), "3", "1")
+		Expect(queue.RemoveDeprecatedPriorityKey(ctx)).To(BeTrue())
+		Expect(snapshot(name)).To(Equal(before))
+	})
 })

@@ -54,4 +54,16 @@ func newCore(queue, prefix string, connection Connection, now func() time.Time, 
 	return c, nil
 }
 
+// at is another queue on the same connection, taken to speak the same dialect.
+func (c *core) at(prefix, queue string) (*core, error) {
+	k, err := newKeys(prefix, queue)
+	if err != nil {
+		return nil, err
+	}
+	other := *c
+	other.keys, other.store = k, scripts.NewQueue(c.client, k.base, k.of)
+	other.store.Dialect = c.store.Dialect
+	return &other, nil
+}
+
 func (c *core) nowMs() int64 { return c.now().UnixMilli() }

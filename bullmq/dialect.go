@@ -50,7 +50,7 @@ func (c *core) speak(told Dialect) error {
 			return err
 		}
 	}
-	c.dialect = told
+	c.dialect, c.store.Dialect = told, scripts.V6
 	if told == V5 {
 		c.store.Dialect = scripts.V5
 	}

@@ -3,6 +3,8 @@ package bullmq
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // ChildrenValues answers what the job's completed children have returned, as
@@ -45,6 +47,128 @@ func (j *Job) Dependencies(ctx context.Context) (*Dependencies, error) {
 	}
 	d.Unprocessed, d.Failed, err = j.core.store.Children(ctx, j.ID)
 	return d, err
+}
+
+// Cursor is where to read children of one kind, and about how many of them.
+type Cursor struct {
+	At    uint64 // 0 is the beginning; else what a DependencyPage has said
+	Count int    // 20 for 0
+}
+
+// DependencyQuery says which children to read; a kind that is nil is left out.
+type DependencyQuery struct{ Processed, Unprocessed, Ignored, Failed *Cursor }
+
+// DependencyPage is a part of a job's children.
+type DependencyPage struct {
+	Dependencies
+	// Next is the query for what follows: a kind is nil once all of it is read,
+	// and all kinds are, Next == (DependencyQuery{}), when nothing is left.
+	Next DependencyQuery
+}
+
+// DependencyPage reads a part of the job's children, for a job with very many.
+// Redis hands them out in no order, up to a hundred or so in any case; while
+// children come and go, one may come twice (BullMQ: getDependencies with
+// cursors).
+func (j *Job) DependencyPage(ctx context.Context, query DependencyQuery) (*DependencyPage, error) {
+	found, err := j.core.store.ScanChildren(ctx, j.ID, scripts.ChildScan{
+		Processed: query.Processed.scan(), Unprocessed: query.Unprocessed.scan(),
+		Ignored: query.Ignored.scan(), Failed: query.Failed.scan(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	page := &DependencyPage{
+		Dependencies: Dependencies{
+			Processed: map[string]json.RawMessage{}, Ignored: map[string]string{},
+			Unprocessed: found.Unprocessed, Failed: found.Failed,
+		},
+		Next: DependencyQuery{
+			Processed: cursor(found.Next.Processed), Unprocessed: cursor(found.Next.Unprocessed),
+			Ignored: cursor(found.Next.Ignored), Failed: cursor(found.Next.Failed),
+		},
+	}
+	for i := 0; i+1 < len(found.Processed); i += 2 {
+		page.Processed[found.Processed[i]] = json.RawMessage(found.Processed[i+1])
+	}
+	for i := 0; i+1 < len(found.Ignored); i += 2 {
+		page.Ignored[found.Ignored[i]] = found.Ignored[i+1]
+	}
+	return page, nil
+}
+
+func (c *Cursor) scan() *scripts.Scan {
+	if c == nil {
+		return nil
+	}
+	count := c.Count
+	if count <= 0 {
+		count = 20
+	}
+	return &scripts.Scan{Cursor: c.At, Count: int64(count)}
+}
+
+func cursor(next *scripts.Scan) *Cursor {
+	if next == nil {
+		return nil
+	}
+	return &Cursor{At: next.Cursor, Count: int(next.Count)}
+}
+
+// Child is a child of a job, with its record.
+type Child struct {
+	Key         string          // <prefix>:<queue>:<id>
+	ReturnValue json.RawMessage // JSON; nil while it is pending
+	Job         *Job            // nil once it is removed
+}
+
+// PendingChildren reads children of a job that have not ended, with their
+// records, from and to inclusive, -1 the last, and how many there are in all.
+// Their order is Redis's own, and holds until a child comes or goes (BullMQ:
+// queue.getDependencies, "pending").
+func (q *Queue) PendingChildren(ctx context.Context, parentID string, from, to int) ([]Child, int, error) {
+	return q.children(ctx, parentID, false, from, to)
+}
+
+// ProcessedChildren reads children of a job that have completed, as
+// PendingChildren does (BullMQ: queue.getDependencies, "processed").
+func (q *Queue) ProcessedChildren(ctx context.Context, parentID string, from, to int) ([]Child, int, error) {
+	return q.children(ctx, parentID, true, from, to)
+}
+
+func (q *Queue) children(ctx context.Context, parentID string, processed bool, from, to int) ([]Child, int, error) {
+	keys, values, total, err := q.core.store.ChildRange(ctx, parentID, processed, int64(from), int64(to))
+	if err != nil {
+		return nil, 0, err
+	}
+	hashes, err := q.core.store.Hashes(ctx, keys)
+	if err != nil {
+		return nil, 0, err
+	}
+	children := make([]Child, len(keys))
+	homes := map[string]*core{}
+	for i, key := range keys {
+		children[i].Key = key
+		if processed {
+			children[i].ReturnValue = json.RawMessage(values[i])
+		}
+		if len(hashes[i]) == 0 {
+			continue
+		}
+		prefix, queue, id, err := splitJobKey(key)
+		if err != nil {
+			return nil, 0, err
+		}
+		home := homes[prefix+":"+queue]
+		if home == nil {
+			if home, err = q.core.at(prefix, queue); err != nil {
+				return nil, 0, err
+			}
+			homes[prefix+":"+queue] = home
+		}
+		children[i].Job = home.readJob(id, hashes[i])
+	}
+	return children, int(total), nil
 }
 
 // DependencyCounts says how many children a job has, by how they stand.

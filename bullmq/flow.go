@@ -231,23 +231,22 @@ func (p *FlowProducer) queue(name, prefix string) (*Queue, error) {
 	if prefix == "" {
 		prefix = p.o.Prefix
 	}
-	k, err := newKeys(prefix, name)
+	c, err := p.core.at(prefix, name)
 	if err != nil {
 		return nil, err
 	}
-	c := *p.core
-	c.keys, c.store, c.trace = k, scripts.NewQueue(p.core.client, k.base, k.of), p.tracer(name)
+	c.trace = p.tracer(name)
 	dialect := p.o.Dialect
-	if known, ok := p.dialects.Load(k.base); ok {
+	if known, ok := p.dialects.Load(c.keys.base); ok {
 		dialect = known.(Dialect)
 	}
 	if err := c.speak(dialect); err != nil {
 		return nil, err
 	}
-	p.dialects.Store(k.base, c.dialect)
+	p.dialects.Store(c.keys.base, c.dialect)
 	defaults := p.o.DefaultJobOptions[name]
 	defaults.JobID = ""
-	return &Queue{core: &c, defaults: defaults}, nil
+	return &Queue{core: c, defaults: defaults}, nil
 }
 
 // oneSlot refuses a flow whose keys fall into several slots of a cluster,

@@ -78,6 +78,27 @@ func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, e
 	return jobs, nil
 }
 
+// JobIDs reads the ids of a page of each of some states, as Jobs does, also of
+// jobs whose hash is gone (BullMQ: getRanges).
+func (q *Queue) JobIDs(ctx context.Context, page Page, states ...State) ([]string, error) {
+	if len(states) == 0 {
+		states = q.core.statesOf(nil)
+	}
+	found, err := q.core.store.JobIDs(ctx, int64(page.From), int64(page.To), page.Ascending, stateKeys(states)...)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, 0, len(found))
+	seen := make(map[string]bool, len(found))
+	for _, id := range found {
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
 // stateKeys are the suffixes of some states' keys, each once.
 func stateKeys(states []State) []string {
 	var suffixes []string

@@ -153,8 +153,21 @@ var _ = Describe("Reading a queue", func() {
 			Expect(names(bullmq.All(), bullmq.Waiting)).To(Equal([]string{"0", "3", "4", "5"}))
 		})
 
+		It("hands out ids alone, those without a hash among them", func() {
+			for range 4 {
+				add("a", nil)
+			}
+			add("p", &bullmq.JobOptions{Priority: 1})
+			do("DEL", key(name, "2"))
+			Expect(queue.JobIDs(ctx, bullmq.All(), bullmq.Waiting)).To(Equal([]string{"1", "2", "3", "4"}))
+			Expect(queue.JobIDs(ctx, bullmq.Page{From: 1, To: 2}, bullmq.Waiting)).To(Equal([]string{"3", "2"}))
+			Expect(queue.JobIDs(ctx, bullmq.Page{Ascending: true}, bullmq.Prioritized, "wait", bullmq.Waiting)).To(Equal([]string{"5", "1"}), "each state once")
+			Expect(queue.JobIDs(ctx, bullmq.All())).To(ConsistOf("1", "2", "3", "4", "5"))
+		})
+
 		It("is empty for an empty queue", func() {
 			Expect(names(bullmq.All())).To(BeEmpty())
+			Expect(queue.JobIDs(ctx, bullmq.All())).To(BeEmpty())
 		})
 	})
 

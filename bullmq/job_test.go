@@ -182,6 +182,12 @@ var _ = Describe("A job in Redis", func() {
 			Entry("HTML", "<b>", `"<b>"`),
 		)
 
+		It("can be reported by id", func() {
+			Expect(queue.UpdateJobProgress(ctx, add(nil).ID, 50)).To(Succeed())
+			Expect(lastEvent()).To(Equal("progress jobId=1 data=50"))
+			Expect(queue.UpdateJobProgress(ctx, "gone", 50)).To(MatchError(bullmq.ErrJobNotFound))
+		})
+
 		It("that JSON can't hold is refused, and nothing is written", func() {
 			job := add(nil)
 			before := snapshot(name)

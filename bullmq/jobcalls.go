@@ -51,6 +51,12 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 	return nil
 }
 
+// UpdateJobProgress writes how far a job is, as Job.UpdateProgress does (BullMQ:
+// updateJobProgress).
+func (q *Queue) UpdateJobProgress(ctx context.Context, jobID string, progress any) error {
+	return q.Handle(jobID).UpdateProgress(ctx, progress)
+}
+
 // UpdateData replaces the job's data (BullMQ: updateData).
 func (j *Job) UpdateData(ctx context.Context, data any) error {
 	text, err := encodeJSON(data)
@@ -132,6 +138,14 @@ func (j *Job) MoveToWaitingChildren(ctx context.Context, token string) (bool, er
 		j.core.measure(ctx, j, "waiting-children")
 	}
 	return moved, err
+}
+
+// MoveToWaitingChild parks the running job as MoveToWaitingChildren does, but
+// only while the child with that key is pending, and answers false when it isn't.
+// Once parked, the job waits for all its children (BullMQ: moveToWaitingChildren
+// with child).
+func (j *Job) MoveToWaitingChild(ctx context.Context, token, childKey string) (bool, error) {
+	return j.core.store.ToWaitingChildren(ctx, j.ID, j.core.nowMs(), token, childKey)
 }
 
 // Promote makes the delayed job ready now (BullMQ: promote).

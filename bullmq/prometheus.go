@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// prometheusStates are the states of the gauge, in Node's order.
-var prometheusStates = []State{Active, Completed, Delayed, Failed, Prioritized, Waiting, WaitingChildren}
-
 var prometheusEscape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
 // PrometheusMetrics writes the queue's figures in the text format of
@@ -18,7 +15,8 @@ var prometheusEscape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 // workers with MetricsPoints have ended. labels are added to each (BullMQ:
 // exportPrometheusMetrics).
 func (q *Queue) PrometheusMetrics(ctx context.Context, labels map[string]string) (string, error) {
-	counts, err := q.Counts(ctx, prometheusStates...)
+	states := slices.Sorted(slices.Values(q.core.statesOf(nil))) // Node's order
+	counts, err := q.Counts(ctx, states...)
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +34,7 @@ func (q *Queue) PrometheusMetrics(ctx context.Context, labels map[string]string)
 		"# HELP bullmq_job_count Number of jobs in the queue by state",
 		"# TYPE bullmq_job_count gauge",
 	}
-	for _, state := range prometheusStates {
+	for _, state := range states {
 		lines = append(lines, fmt.Sprintf(`bullmq_job_count{queue="%s", state="%s"%s} %d`, queue, state, extra.String(), counts[state]))
 	}
 	for _, kind := range []State{Completed, Failed} {

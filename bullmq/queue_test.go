@@ -78,6 +78,7 @@ var _ = Describe("Opening a queue", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.Wait(ctx, queue)).To(MatchJSON(`null`))
 		Expect(job.Key()).To(Equal(prefix + ":" + name + ":1"))
+		Expect(queue.Name()).To(Equal(name), "without it")
 		Expect(strs("KEYS", "*"+name+"*")).To(HaveEach(HavePrefix(prefix + ":" + name + ":")))
 	})
 })

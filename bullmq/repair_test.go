@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -84,21 +85,27 @@ var _ = Describe("RepairPaused", func() {
 
 	It("and a pause and a resume join long lists in order", func() {
 		five := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
-		var want []string
+		var pushed []string
 		push := func(suffix string, from, count int) {
 			words := []string{"LPUSH", key(name, suffix)}
 			for n := range count {
 				words = append(words, fmt.Sprint(from+n))
-				want = append([]string{fmt.Sprint(from + n)}, want...)
 			}
+			pushed = append(pushed, words[2:]...)
 			Expect(do(words...).Error()).To(Succeed())
+		}
+		// oldestFirst is a list of jobs from the end at which workers take.
+		oldestFirst := func(suffix string) []string {
+			jobs := list(key(name, suffix))
+			slices.Reverse(jobs)
+			return jobs
 		}
 		push("paused", 0, 15000)
 		push("wait", 15000, 15000)
 		Expect(five.Pause(ctx)).To(Succeed())
-		Expect(list(key(name, "paused"))).To(Equal(want))
+		Expect(oldestFirst("paused")).To(Equal(pushed))
 		push("wait", 30000, 10)
 		Expect(five.Resume(ctx)).To(Succeed())
-		Expect(list(key(name, "wait"))).To(Equal(want))
+		Expect(oldestFirst("wait")).To(Equal(pushed))
 	})
 })

@@ -77,6 +77,19 @@ var _ = Describe("What a handler returns", func() {
 		Expect(read).To(HaveKeyWithValue("atm", "1"))
 	})
 
+	It("has the job wait as the worker's own strategy says", func() {
+		job := add(&bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Custom("tide")})
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("ebb") }, &bullmq.WorkerOptions{
+			BackoffStrategy: func(attemptsMade int, kind string, err error, _ *bullmq.Job) time.Duration {
+				if attemptsMade != 1 || kind != "tide" || err.Error() != "ebb" {
+					return 0
+				}
+				return time.Hour
+			},
+		})
+		Expect(ending(job, bullmq.Delayed)).To(HaveKeyWithValue("delay", "3600000"))
+	})
+
 	DescribeTable("fails the job, and says why, when what is to judge it panics: ", func(options bullmq.WorkerOptions, job bullmq.JobOptions) {
 		job.Attempts = 3
 		added := add(&job)

@@ -180,6 +180,7 @@ var _ = Describe("The page of the wire protocol", func() {
 		Entry("nor has the page of legacy queues", "legacy-queues.md"),
 		Entry("nor has the page of workers", "workers.md"),
 		Entry("nor has the page of telemetry", "telemetry.md"),
+		Entry("nor has the page of compatibility", compatibilityPage),
 	)
 })
 

@@ -1,6 +1,10 @@
 package scripts
 
-import "context"
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+)
 
 var (
 	updateProgress = load("updateProgress")
@@ -132,11 +136,28 @@ func (q *Queue) ClearLogs(ctx context.Context, jobID string, keep int64) error {
 
 // Hash reads a job's hash; empty when there is no such job.
 func (q *Queue) Hash(ctx context.Context, jobID string) ([]string, error) {
-	message, err := q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID).Build()).ToMessage()
-	if err != nil {
-		return nil, err
+	return fieldsOf(q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID).Build()))
+}
+
+// Hashes reads the hashes of jobs, of any queues, by their keys.
+func (q *Queue) Hashes(ctx context.Context, keys []string) ([][]string, error) {
+	commands := make([]rueidis.Completed, len(keys))
+	for i, key := range keys {
+		commands[i] = q.client.B().Hgetall().Key(key).Build()
 	}
-	fields, err := message.AsStrMap()
+	hashes := make([][]string, len(keys))
+	for i, result := range q.client.DoMulti(ctx, commands...) {
+		var err error
+		if hashes[i], err = fieldsOf(result); err != nil {
+			return nil, err
+		}
+	}
+	return hashes, nil
+}
+
+// fieldsOf are a hash's fields: name, value, name, value …
+func fieldsOf(result rueidis.RedisResult) ([]string, error) {
+	fields, err := result.AsStrMap()
 	if err != nil {
 		return nil, err
 	}

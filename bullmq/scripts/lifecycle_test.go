@@ -102,6 +102,7 @@ func live(f *fixture) {
 	ok(err)
 	Expect(records).To(HaveLen(5))
 	Expect(records[0].JobID).To(Equal("a"))
+	Expect(f.JobIDs(f.ctx, 0, 0, false, "wait", "prioritized")).To(Equal([]string{"c", "p2"}))
 
 	// A delay that changes, ends, and comes early.
 	ok(f.ChangeDelay(f.ctx, "later", nowMs, "5000"))

@@ -63,6 +63,13 @@ func (q *Queue) Delete(ctx context.Context, suffix string) (bool, error) {
 	return n > 0, err
 }
 
+// DeletePriority deletes the key in which BullMQ 3 and older kept jobs by
+// priority, and answers whether it was there.
+func (q *Queue) DeletePriority(ctx context.Context) (bool, error) {
+	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.base+"priority").Build()).AsInt64()
+	return n > 0, err
+}
+
 // DedupOwner is the job that owns a deduplication id, or "".
 func (q *Queue) DedupOwner(ctx context.Context, dedupID string) (string, error) {
 	owner, err := q.client.Do(ctx, q.client.B().Get().Key(q.base+"de:"+dedupID).Build()).ToString()

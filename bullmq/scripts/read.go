@@ -7,6 +7,7 @@ import (
 var (
 	getCounts            = load("getCounts")
 	getCountsPerPriority = load("getCountsPerPriority")
+	getJobIDs            = load("getJobIds")
 	getJobs              = load("getJobs")
 	getMetrics           = load("getMetrics")
 	getRateLimitTTL      = load("getRateLimitTtl")
@@ -63,6 +64,12 @@ func (q *Queue) Jobs(ctx context.Context, from, to int64, ascending bool, states
 		}
 	}
 	return records, nil
+}
+
+// JobIDs answers a page of ids for each of some states, by the names of their
+// keys, also of jobs without a hash; to is inclusive, -1 the last.
+func (q *Queue) JobIDs(ctx context.Context, from, to int64, ascending bool, states ...string) ([]string, error) {
+	return q.strings(ctx, getJobIDs, append([]string{q.base, decimal(from), decimal(to), flag(ascending)}, states...)...)
 }
 
 // Metrics is what workers have counted of completed or failed jobs, in the

@@ -46,17 +46,25 @@ func (s *session) flows() (*bullmq.FlowProducer, error) {
 	if s.flowProducer != nil {
 		return s.flowProducer, nil
 	}
+	var err error
+	s.flowProducer, err = s.newFlows(nil)
+	return s.flowProducer, err
+}
+
+func (s *session) newFlows(defaults map[string]bullmq.JobOptions) (*bullmq.FlowProducer, error) {
 	connection, err := s.connection()
 	if err != nil {
 		return nil, err
 	}
-	s.flowProducer, err = bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection, Prefix: s.prefix, Dialect: dialect, Now: s.now})
-	return s.flowProducer, err
+	return bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection, Prefix: s.prefix, Dialect: dialect, Now: s.now, DefaultJobOptions: defaults})
 }
 
 func init() {
 	operations["addFlow"] = func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
-		var a struct{ Flow tree }
+		var a struct {
+			Flow          tree
+			QueuesOptions map[string]struct{ DefaultJobOptions bullmq.JobOptions }
+		}
 		if err := read(raw, &a); err != nil {
 			return nil, err
 		}
@@ -65,6 +73,15 @@ func init() {
 			return nil, err
 		}
 		producer, err := s.flows()
+		if a.QueuesOptions != nil && err == nil {
+			defaults := map[string]bullmq.JobOptions{}
+			for queue, options := range a.QueuesOptions {
+				defaults[queue] = options.DefaultJobOptions
+			}
+			if producer, err = s.newFlows(defaults); err == nil {
+				defer producer.Close()
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +118,10 @@ func init() {
 		return views, nil
 	}
 	operations["flowTree"] = func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
-		var a byID
+		var a struct {
+			Queue, ID          string
+			Depth, MaxChildren int
+		}
 		if err := read(raw, &a); err != nil {
 			return nil, err
 		}
@@ -109,7 +129,7 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		node, err := producer.Flow(ctx, bullmq.FlowQuery{Queue: a.Queue, ID: a.ID})
+		node, err := producer.Flow(ctx, bullmq.FlowQuery{Queue: a.Queue, ID: a.ID, Depth: a.Depth, MaxChildren: a.MaxChildren})
 		if node == nil {
 			return nil, err
 		}

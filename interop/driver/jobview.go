@@ -2,7 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"time"
+	"strconv"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -13,48 +13,42 @@ var publicNames = map[string]string{
 	"idof": "ignoreDependencyOnFailure", "rdof": "removeDependencyOnFailure", "kl": "keepLogs",
 }
 
+// viewFields are what answers show of a job.
+var viewFields = []string{
+	"id", "name", "data", "opts", "attemptsMade", "attemptsStarted", "delay", "priority", "timestamp",
+	"processedOn", "finishedOn", "returnvalue", "failedReason", "progress", "parentKey",
+	"stalledCounter", "processedBy", "repeatJobKey", "deduplicationId",
+}
+
 // viewJob is a job as answers show it: a field that the job lacks is left out.
 func viewJob(j *bullmq.Job) map[string]any {
-	view := map[string]any{
-		"id": j.ID, "data": j.Data, "opts": viewOptions(j), "attemptsMade": j.AttemptsMade,
-		"attemptsStarted": j.AttemptsStarted, "stalledCounter": j.StalledCounter,
-		"returnvalue": orNull(j.ReturnValue), "progress": 0,
-	}
-	switch {
-	case len(j.Progress) > 0 && string(j.Progress) != "null":
-		view["progress"] = j.Progress
-	case len(j.Progress) > 0 && dialect == bullmq.V5:
-		delete(view, "progress") // null is 0 to BullMQ 6 alone
-	}
-	if !j.Timestamp.IsZero() {
-		view["name"], view["timestamp"] = j.Name, j.Timestamp.UnixMilli()
-		view["delay"], view["priority"] = j.Delay.Milliseconds(), j.Priority
-	}
-	for name, at := range map[string]time.Time{"processedOn": j.ProcessedOn, "finishedOn": j.FinishedOn} {
-		if !at.IsZero() {
-			view[name] = at.UnixMilli()
+	whole, view := viewJSON(j), map[string]any{}
+	for _, name := range viewFields {
+		value, has := whole[name]
+		if has && (string(value) != "null" || name == "data" || name == "returnvalue") {
+			view[name] = value
 		}
 	}
-	for name, text := range map[string]string{
-		"failedReason": j.FailedReason, "parentKey": j.ParentKey, "processedBy": j.ProcessedBy,
-		"repeatJobKey": j.SchedulerID, "deduplicationId": j.DeduplicationID,
-	} {
-		if text != "" {
-			view[name] = text
-		}
+	if j.Timestamp.IsZero() { // nothing is known of it but its id
+		delete(view, "name")
+		delete(view, "delay")
+		delete(view, "priority")
 	}
 	return view
 }
 
-func viewOptions(j *bullmq.Job) map[string]any {
-	view := publicOptions(j.RawOpts)
-	if view["attempts"] == nil {
-		view["attempts"] = 0
+// viewJSON is a job as JSON shows it, but for its stack traces, which name the
+// files of one program.
+func viewJSON(j *bullmq.Job) map[string]json.RawMessage {
+	view := map[string]json.RawMessage{}
+	text, err := json.Marshal(j)
+	if err == nil {
+		err = json.Unmarshal(text, &view)
 	}
-	if raw, _ := view["backoff"].(json.RawMessage); len(raw) > 0 && raw[0] != '{' {
-		view["backoff"] = map[string]any{"type": "fixed", "delay": raw} // a number means fixed
+	if err != nil {
+		panic(err)
 	}
-	delete(view, "repeatJobKey")
+	view["stacktrace"] = json.RawMessage(strconv.Itoa(len(j.StackTrace)))
 	return view
 }
 

@@ -23,6 +23,8 @@ var operations = map[string]operation{
 	"run":    run,
 	"events": readEvents,
 
+	"openQueue": openQueue,
+
 	"add": onQueue(func(ctx context.Context, q *bullmq.Queue, a *jobSpec) (any, error) {
 		data, options, err := a.read()
 		if err != nil {
@@ -68,7 +70,7 @@ var operations = map[string]operation{
 		Queue, ID string
 		Progress  json.RawMessage
 	}) (any, error) {
-		return nil, q.Handle(a.ID).UpdateProgress(ctx, a.Progress)
+		return nil, q.UpdateJobProgress(ctx, a.ID, a.Progress)
 	}),
 	"updateData": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue, ID string
@@ -311,7 +313,11 @@ var operations = map[string]operation{
 	"moveToWaitingChildren": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
 		onWorkerArgs
 		ID, Token string
+		Child     *struct{ ID, Queue string }
 	}) (any, error) {
+		if a.Child != nil {
+			return w.Handle(a.ID).MoveToWaitingChild(ctx, a.Token, a.Child.Queue+":"+a.Child.ID)
+		}
 		return w.Handle(a.ID).MoveToWaitingChildren(ctx, a.Token)
 	}),
 	"stalled": func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,9 +22,10 @@ type described struct {
 	Unrecoverable    *string
 	Throw            *string
 	Children         bool
-	Delay            *millis // this and the next two when it is started for the first time
+	Delay            *millis // this and the next three when it is started for the first time
 	Wait             bool
 	RateLimit        *millis
+	WaitForChildren  bool
 	Cancel           *string
 	Return           json.RawMessage
 	ByName           map[string]described
@@ -68,6 +70,10 @@ func (d described) handle(ctx context.Context, w *bullmq.Worker, job *bullmq.Job
 				return nil, err
 			}
 			return nil, bullmq.ErrRateLimited
+		case d.WaitForChildren:
+			if parked, err := job.MoveToWaitingChildren(ctx, job.Token()); parked || err != nil {
+				return nil, cmp.Or(err, bullmq.ErrMovedToWaitingChildren)
+			}
 		}
 	}
 	if len(d.Progress) > 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"sync/atomic"
 	"time"
@@ -68,15 +69,20 @@ func (s *session) queue(name string) (*bullmq.Queue, error) {
 	if q := s.queues[name]; q != nil {
 		return q, nil
 	}
-	connection, err := s.connection()
-	if err != nil {
-		return nil, err
-	}
-	q, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection, Prefix: s.prefix, Dialect: dialect, Now: s.now})
+	q, err := s.newQueue(name, bullmq.QueueOptions{})
 	if err == nil {
 		s.queues[name] = q
 	}
 	return q, err
+}
+
+func (s *session) newQueue(name string, options bullmq.QueueOptions) (*bullmq.Queue, error) {
+	connection, err := s.connection()
+	if err != nil {
+		return nil, err
+	}
+	options.Connection, options.Prefix, options.Dialect, options.Now = connection, s.prefix, dialect, s.now
+	return bullmq.NewQueue(name, &options)
 }
 
 // worker is one that runs nothing, for jobs that are taken and ended by hand.
@@ -103,4 +109,30 @@ func (s *session) newWorker(queue string, handler bullmq.Handler, options *bullm
 	}
 	options.Connection, options.Prefix, options.Dialect, options.Now = connection, s.prefix, dialect, s.now
 	return bullmq.NewWorker(queue, handler, options)
+}
+
+// openQueue makes a Queue with options of its own, which the steps that follow
+// use.
+func openQueue(_ context.Context, s *session, raw json.RawMessage) (any, error) {
+	var a struct {
+		Queue             string
+		Streams           struct{ Events struct{ MaxLen int } }
+		SkipMetasUpdate   bool
+		DefaultJobOptions *bullmq.JobOptions
+	}
+	if err := read(raw, &a); err != nil {
+		return nil, err
+	}
+	if q := s.queues[a.Queue]; q != nil {
+		if err := q.Close(); err != nil {
+			return nil, err
+		}
+	}
+	q, err := s.newQueue(a.Queue, bullmq.QueueOptions{
+		MaxEvents: a.Streams.Events.MaxLen, SkipMetaUpdate: a.SkipMetasUpdate, DefaultJobOptions: a.DefaultJobOptions,
+	})
+	if err == nil {
+		s.queues[a.Queue] = q
+	}
+	return nil, err
 }

@@ -55,6 +55,21 @@ const onActiveJob = (args, act) => ({
   },
 });
 
+/** A job as JSON shows it, but for its stack traces, which name the files of one program. */
+const showJSON = job => {
+  const shown = JSON.parse(JSON.stringify(job.toJSON()));
+  return { ...shown, stacktrace: shown.stacktrace.length };
+};
+
+const COUNTERS = {
+  completed: 'getCompletedCount', failed: 'getFailedCount', delayed: 'getDelayedCount', active: 'getActiveCount',
+  prioritized: 'getPrioritizedCount', waiting: 'getWaitingCount', 'waiting-children': 'getWaitingChildrenCount',
+};
+const LISTERS = {
+  completed: 'getCompleted', failed: 'getFailed', delayed: 'getDelayed', active: 'getActive',
+  prioritized: 'getPrioritized', waiting: 'getWaiting', 'waiting-children': 'getWaitingChildren',
+};
+
 const nothing = async promise => {
   await promise;
   return null;
@@ -73,17 +88,18 @@ const operations = {
   add: onQueue(['name', 'data', 'opts'], async (queue, a) => showId(await queue.add(a.name, a.data, a.opts))),
   addBulk: onQueue(['jobs'], async (queue, a) => (await queue.addBulk(a.jobs)).map(showId)),
   addFlow: {
-    args: ['flow'],
-    carryOut: async (session, a) => showTree(await (await session.flows()).add(a.flow)),
+    args: ['flow', 'queuesOptions'],
+    carryOut: async (session, a) =>
+      showTree(await (await session.flows()).add(a.flow, a.queuesOptions && { queuesOptions: a.queuesOptions })),
   },
   addFlowBulk: {
     args: ['flows'],
     carryOut: async (session, a) => (await (await session.flows()).addBulk(a.flows)).map(showTree),
   },
   flowTree: {
-    args: ['id'],
+    args: ['id', 'depth', 'maxChildren'],
     carryOut: async (session, a) => {
-      const tree = await (await session.flows()).getFlow({ id: a.id, queueName: a.queue });
+      const tree = await (await session.flows()).getFlow({ queueName: a.queue, ...given({ id: a.id, depth: a.depth, maxChildren: a.maxChildren }) });
       return tree ? showTree(tree) : null;
     },
   },
@@ -115,7 +131,8 @@ const operations = {
   },
   moveToDelayed: onActiveJob(['timestamp', 'token'], (job, a) => nothing(job.moveToDelayed(a.timestamp, a.token))),
   moveToWait: onActiveJob(['token'], (job, a) => nothing(job.moveToWait(a.token))),
-  moveToWaitingChildren: onActiveJob(['token'], (job, a) => job.moveToWaitingChildren(a.token)),
+  moveToWaitingChildren: onActiveJob(['token', 'child'], (job, a) =>
+    job.moveToWaitingChildren(a.token, given({ child: a.child }))),
   stalled: {
     args: ['maxStalledCount', 'stalledInterval'],
     carryOut: async (session, { queue, maxStalledCount = 1, stalledInterval = 30000 }) => {
@@ -139,8 +156,10 @@ const operations = {
   }),
   state: onQueue(['id'], (queue, a) => queue.getJobState(a.id)),
   progress: onQueue(['id', 'progress'], (queue, a) => nothing(queue.updateJobProgress(a.id, a.progress))),
+  jobProgress: onJob(['progress'], (job, a) => nothing(job.updateProgress(a.progress))),
   updateData: onJob(['data'], (job, a) => nothing(job.updateData(a.data))),
   log: onQueue(['id', 'row', 'keep'], (queue, a) => queue.addJobLog(a.id, a.row, a.keep)),
+  jobLog: onJob(['row'], (job, a) => job.log(a.row)),
   clearLogs: onJob(['keep'], (job, a) => nothing(job.clearLogs(a.keep))),
   logs: onQueue(['id', 'start', 'end', 'asc'], (queue, a) => queue.getJobLogs(a.id, a.start, a.end, a.asc)),
   retry: onJob(['state', 'opts'], (job, a) => nothing(job.retry(a.state, a.opts))),
@@ -150,18 +169,30 @@ const operations = {
     nothing(job.changePriority({ priority: a.priority, lifo: a.lifo }))),
   remove: onQueue(['id', 'removeChildren'], (queue, a) =>
     queue.remove(a.id, a.removeChildren === undefined ? {} : { removeChildren: a.removeChildren })),
+  removeJob: onJob([], job => nothing(job.remove())),
   removeUnprocessedChildren: onJob([], job => nothing(job.removeUnprocessedChildren())),
   removeChildDependency: onJob([], job => job.removeChildDependency()),
   childrenValues: onJob([], job => job.getChildrenValues()),
   ignoredChildrenFailures: onJob([], job => job.getIgnoredChildrenFailures()),
   dependencies: onJob([], job => job.getDependencies()),
+  dependenciesPage: onJob(['processed', 'unprocessed', 'ignored', 'failed'], (job, a) =>
+    job.getDependencies(given({ processed: a.processed, unprocessed: a.unprocessed, ignored: a.ignored, failed: a.failed }))),
+  children: onQueue(['id', 'type', 'start', 'end'], async (queue, a) => {
+    const { items, jobs, total } = await queue.getDependencies(a.id, a.type, a.start, a.end);
+    return { children: items.map((item, i) => ({ ...item, name: jobs[i].name })), total };
+  }),
   dependenciesCount: onJob([], job => job.getDependenciesCount()),
 
   // Deduplication
+  removeJobDeduplicationKey: onJob([], job => job.removeDeduplicationKey()),
   removeDeduplicationKey: onQueue(['dedupId'], (queue, a) => queue.removeDeduplicationKey(a.dedupId)),
   deduplicationJobId: onQueue(['dedupId'], (queue, a) => queue.getDeduplicationJobId(a.dedupId)),
 
   // The whole queue
+  openQueue: {
+    args: ['streams', 'skipMetasUpdate', 'defaultJobOptions'],
+    carryOut: (session, { queue, ...options }) => nothing(session.openQueue(queue, options)),
+  },
   pause: onQueue([], queue => nothing(queue.pause())),
   resume: onQueue([], queue => nothing(queue.resume())),
   isPaused: onQueue([], queue => queue.isPaused()),
@@ -172,12 +203,19 @@ const operations = {
   retryJobs: onQueue(['state', 'count', 'timestamp'], (queue, a) =>
     nothing(queue.retryJobs(given({ state: a.state, count: a.count, timestamp: a.timestamp })))),
   promoteJobs: onQueue(['count'], (queue, a) => nothing(queue.promoteJobs(given({ count: a.count })))),
+  publish: {
+    args: ['event', 'fields', 'max'],
+    carryOut: async (session, a) =>
+      nothing((await session.eventsProducer(a.queue)).publishEvent({ eventName: a.event, ...a.fields }, a.max)),
+  },
   trimEvents: onQueue(['max'], (queue, a) => queue.trimEvents(a.max)),
   removeOrphanedJobs: onQueue(['count', 'limit'], (queue, a) => queue.removeOrphanedJobs(a.count, a.limit)),
+  removeDeprecatedPriorityKey: onQueue([], queue => queue.removeDeprecatedPriorityKey()),
   setGlobalConcurrency: onQueue(['concurrency'], (queue, a) => nothing(queue.setGlobalConcurrency(a.concurrency))),
   removeGlobalConcurrency: onQueue([], queue => nothing(queue.removeGlobalConcurrency())),
   globalConcurrency: onQueue([], queue => queue.getGlobalConcurrency()),
   setGlobalRateLimit: onQueue(['max', 'duration'], (queue, a) => nothing(queue.setGlobalRateLimit(a.max, a.duration))),
+  globalRateLimit: onQueue([], queue => queue.getGlobalRateLimit()),
   removeGlobalRateLimit: onQueue([], queue => nothing(queue.removeGlobalRateLimit())),
   rateLimit: onQueue(['ms'], (queue, a) => nothing(queue.rateLimit(a.ms))),
   removeRateLimitKey: onQueue([], queue => queue.removeRateLimitKey()),
@@ -191,11 +229,30 @@ const operations = {
   removeScheduler: onQueue(['id'], (queue, a) => queue.removeJobScheduler(a.id)),
   scheduler: onQueue(['id'], (queue, a) => queue.getJobScheduler(a.id)),
   schedulers: onQueue(['start', 'end', 'asc'], (queue, a) => queue.getJobSchedulers(a.start, a.end, a.asc)),
+  schedulerObject: onQueue(['id'], async (queue, a) => {
+    const schedulers = await queue.jobScheduler;
+    return {
+      scheduler: (await schedulers.getScheduler(a.id)) ?? null,
+      known: await schedulers.isJobScheduler(a.id),
+      count: await schedulers.getSchedulersCount(),
+    };
+  }),
   schedulersCount: onQueue([], queue => queue.getJobSchedulersCount()),
 
   // Getters
   jobs: onQueue(['types', 'start', 'end', 'asc'], async (queue, a) =>
     (await queue.getJobs(a.types, a.start, a.end, a.asc)).map(showJob)),
+  ids: onQueue(['types', 'start', 'end', 'asc'], (queue, a) => queue.getRanges(a.types, a.start, a.end, a.asc)),
+  jobsOf: onQueue(['state', 'start', 'end'], async (queue, a) => (await queue[LISTERS[a.state]](a.start, a.end)).map(showJob)),
+  countOf: onQueue(['state', 'before'], (queue, a) => queue[COUNTERS[a.state]](a.before)),
+  countOfTypes: onQueue(['types'], (queue, a) => queue.getJobCountByTypes(...a.types)),
+  json: onQueue(['id'], async (queue, a) => showJSON(await queue.getJob(a.id))),
+  isIn: onJob([], async job => ({
+    completed: await job.isCompleted(), failed: await job.isFailed(), delayed: await job.isDelayed(), active: await job.isActive(),
+    waiting: await job.isWaiting(), 'waiting-children': await job.isWaitingChildren(), state: await job.getState(),
+  })),
+  meta: onQueue([], async queue => ({ meta: await queue.getMeta(), version: await queue.getVersion() })),
+  prometheus: onQueue(['labels'], (queue, a) => queue.exportPrometheusMetrics(a.labels)),
   counts: onQueue(['types'], (queue, a) => queue.getJobCounts(...(a.types ?? []))),
   count: onQueue([], queue => queue.count()),
   countsPerPriority: onQueue(['priorities'], (queue, a) => queue.getCountsPerPriority(a.priorities)),

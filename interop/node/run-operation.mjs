@@ -4,7 +4,7 @@ import { ProtocolError } from './session.mjs';
 
 const HANDLER_KEYS = new Set([
   'progress', 'log', 'sleep', 'failUntilAttempt', 'message', 'unrecoverable', 'throw', 'children',
-  'return', 'byName', 'default', 'delay', 'wait', 'rateLimit', 'cancel',
+  'return', 'byName', 'default', 'delay', 'wait', 'rateLimit', 'waitForChildren', 'cancel',
 ]);
 
 /**
@@ -54,7 +54,7 @@ export async function runWorker(session, { queue, count, worker: options, handle
 }
 
 function processorOf(session, described, worker) {
-  const { DelayedError, WaitingError, UnrecoverableError } = session.bullmq;
+  const { DelayedError, WaitingError, WaitingChildrenError, UnrecoverableError } = session.bullmq;
   return async (job, token, signal) => {
     const handler = described.byName?.[job.name] ?? described.default ?? (described.byName ? {} : described);
     const cancelled = handler.cancel === undefined ? undefined : {
@@ -74,6 +74,9 @@ function processorOf(session, described, worker) {
       if (handler.rateLimit !== undefined) {
         await worker.rateLimit(handler.rateLimit);
         throw session.bullmq.Worker.RateLimitError();
+      }
+      if (handler.waitForChildren && (await job.moveToWaitingChildren(token))) {
+        throw new WaitingChildrenError();
       }
     }
     if (handler.progress !== undefined) {

@@ -21,6 +21,7 @@ export class Session {
   #workers = new Map();
   #flows;
   #telemetry;
+  #producers = new Map();
 
   constructor({ bullmq, connection, prefix, telemetry }) {
     this.bullmq = bullmq;
@@ -44,9 +45,16 @@ export class Session {
     return this.#client;
   }
 
-  async queue(name) {
+  /** Makes a Queue with options of its own, which the steps that follow use. */
+  async openQueue(name, options) {
+    await this.#queues.get(name)?.close();
+    this.#queues.delete(name);
+    await this.queue(name, options);
+  }
+
+  async queue(name, options = {}) {
     if (!this.#queues.has(name)) {
-      const queue = logErrors(new this.bullmq.Queue(name, this.options()), `queue ${name}`);
+      const queue = logErrors(new this.bullmq.Queue(name, { ...options, ...this.options() }), `queue ${name}`);
       this.#queues.set(name, queue);
       // The constructor writes `meta` in the background; reading a field of it back over the
       // same connection is the sign that it is there.
@@ -102,6 +110,16 @@ export class Session {
     return this.#flows;
   }
 
+  /** A producer of events alone, which says nothing of the queue in `meta`. */
+  async eventsProducer(queueName) {
+    if (!this.#producers.has(queueName)) {
+      const producer = logErrors(new this.bullmq.QueueEventsProducer(queueName, this.options()), `events of ${queueName}`);
+      this.#producers.set(queueName, producer);
+      await producer.waitUntilReady();
+    }
+    return this.#producers.get(queueName);
+  }
+
   /**
    * The job as a Queue or Worker knows it, so that its methods act with that one's options. Where
    * the hash is gone, a bare job stands in: its holder would still call it, and the script answers.
@@ -111,7 +129,7 @@ export class Session {
   }
 
   async close() {
-    const closing = [...this.#workers.values(), ...this.#queues.values()].map(object => object.close());
+    const closing = [...this.#workers.values(), ...this.#queues.values(), ...this.#producers.values()].map(object => object.close());
     closing.push(this.#flows?.close());
     await Promise.all(closing);
     this.#client?.disconnect();

@@ -10,12 +10,14 @@ import (
 // unordered are the operations whose answers hold lists that come from sets: where one stands in such a
 // list says nothing.
 var unordered = map[string]bool{
-	"addFlow":      true, // children, which the Node library adds side by side
-	"addFlowBulk":  true,
-	"flowTree":     true,
-	"dependencies": true,
-	"clean":        true,
-	"stalled":      true,
+	"addFlow":          true, // children, which the Node library adds side by side
+	"addFlowBulk":      true,
+	"flowTree":         true,
+	"dependencies":     true,
+	"dependenciesPage": true,
+	"children":         true,
+	"clean":            true,
+	"stalled":          true,
 }
 
 // trees are the operations that answer {id, children}, where no children and none mentioned are the same.

@@ -40,6 +40,9 @@ var _ = Describe("What one side lists of the other", func() {
 		defer worker.stop()
 		runGoWorker(l.queue, returning(nil), bullmq.WorkerOptions{Name: "gopher"})
 		Eventually(listed("workers", l.queue)).Should(ConsistOf(clientName(l.queue, ":w:noddy"), clientName(l.queue, ":w:gopher")))
+		workers, err := newGoQueue(l.queue).Workers(soon())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(workers).To(ConsistOf(HaveField("Name", "noddy"), HaveField("Name", "gopher")))
 	})
 
 	It("are Go's event readers in Node's getQueueEvents, and workers are not among them", func() {
@@ -47,9 +50,26 @@ var _ = Describe("What one side lists of the other", func() {
 		runGoWorker(name, returning(nil), bullmq.WorkerOptions{Name: "gopher"})
 		reader := readInGo(name)
 		Eventually(listed("eventReaders", name)).Should(ConsistOf(clientName(name, ":qe")))
+		Expect(newGoQueue(name).EventReaders(soon())).To(HaveLen(1))
 		Eventually(listed("workers", name)).Should(ConsistOf(clientName(name, ":w:gopher")))
 		reader.stop()
 		Eventually(listed("eventReaders", name)).Should(BeEmpty())
+	})
+
+	It("are delayed jobs that are due before a time", func() {
+		queue := newGoQueue(newQueueName())
+		start := time.UnixMilli(time.Now().UnixMilli())
+		for _, delay := range []time.Duration{time.Hour, 2 * time.Hour} {
+			_, err := queue.Add(soon(), "late", nil, &bullmq.JobOptions{Timestamp: start, Delay: delay})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		for after, want := range map[time.Duration]int64{0: 0, time.Hour: 0, time.Hour + time.Millisecond: 1, 2 * time.Hour: 1, 3 * time.Hour: 2} {
+			before := start.Add(after)
+			var inNode int64
+			node.do("countOf", object{"queue": queue.Name(), "state": "delayed", "before": before.UnixMilli()}, &inNode)
+			Expect(inNode).To(Equal(want), "in Node, after %v", after)
+			Expect(queue.CountDelayedBefore(soon(), before)).To(Equal(want), "in Go, after %v", after)
+		}
 	})
 
 	It("are the jobs that the other made, in every state, in the same order and number", func() {

@@ -1,0 +1,189 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A job's children", func() {
+	var (
+		name, parts string
+		queue       *bullmq.Queue
+		worker      *bullmq.Worker
+		parent      *bullmq.Job
+		ctx         context.Context
+	)
+	BeforeEach(func() {
+		name, parts, ctx = newQueueName(), newQueueName(), specContext()
+		queue, worker = newQueue(name, nil), newWorker(parts, nil, nil)
+	})
+	// family adds a parent with children that are named after their ids.
+	family := func(children ...bullmq.JobOptions) {
+		GinkgoHelper()
+		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		defer producer.Close()
+		flow := bullmq.Flow{Name: "parent", Queue: name, Options: &bullmq.JobOptions{JobID: "parent"}}
+		for _, options := range children {
+			flow.Children = append(flow.Children, bullmq.Flow{Name: options.JobID, Queue: parts, Options: &options})
+		}
+		_, err = producer.Add(ctx, flow)
+		Expect(err).NotTo(HaveOccurred())
+		parent = queue.Handle("parent")
+	}
+	// finish takes the next child and ends it: with a value, or with an error.
+	finish := func(value any) {
+		GinkgoHelper()
+		job, err := worker.GetNextJob(ctx, "t", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job).NotTo(BeNil())
+		if reason, failed := value.(error); failed {
+			_, err = worker.Fail(ctx, job, "t", reason, false)
+		} else {
+			_, err = worker.Complete(ctx, job, "t", value, false)
+		}
+		Expect(err).NotTo(HaveOccurred())
+	}
+	many := func(count int) {
+		GinkgoHelper()
+		children := make([]bullmq.JobOptions, count)
+		for n := range children {
+			children[n].JobID = fmt.Sprint("c", n)
+		}
+		family(children...)
+	}
+
+	Describe("of every kind", func() {
+		BeforeEach(func() {
+			family(bullmq.JobOptions{JobID: "good"}, bullmq.JobOptions{JobID: "bad", FailParentOnFailure: true},
+				bullmq.JobOptions{JobID: "lost", IgnoreDependencyOnFailure: true}, bullmq.JobOptions{JobID: "open"})
+			finish(map[string]int{"n": 1})
+			finish(errors.New("broken"))
+			finish(errors.New("no matter"))
+		})
+
+		It("are told apart by how they stand", func() {
+			Expect(parent.Dependencies(ctx)).To(Equal(&bullmq.Dependencies{
+				Processed:   map[string]json.RawMessage{key(parts, "good"): json.RawMessage(`{"n":1}`)},
+				Unprocessed: []string{key(parts, "open")},
+				Ignored:     map[string]string{key(parts, "lost"): "no matter"},
+				Failed:      []string{key(parts, "bad")},
+			}))
+			Expect(parent.DependencyCounts(ctx)).To(Equal(bullmq.DependencyCounts{Processed: 1, Unprocessed: 1, Ignored: 1, Failed: 1}))
+			Expect(parent.ChildrenValues(ctx)).To(HaveKeyWithValue(key(parts, "good"), json.RawMessage(`{"n":1}`)))
+			Expect(parent.IgnoredChildrenFailures(ctx)).To(Equal(map[string]string{key(parts, "lost"): "no matter"}))
+		})
+
+		It("are read by kind, only those that are asked for", func() {
+			page, err := parent.DependencyPage(ctx, bullmq.DependencyQuery{Processed: &bullmq.Cursor{}, Failed: &bullmq.Cursor{}})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(page.Processed).To(HaveLen(1))
+			Expect(page.Failed).To(Equal([]string{key(parts, "bad")}))
+			Expect(page.Unprocessed).To(BeEmpty())
+			Expect(page.Ignored).To(BeEmpty())
+			Expect(page.Next).To(Equal(bullmq.DependencyQuery{}), "nothing is left")
+			page, err = parent.DependencyPage(ctx, bullmq.DependencyQuery{Unprocessed: &bullmq.Cursor{}, Ignored: &bullmq.Cursor{}})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(page.Unprocessed).To(Equal([]string{key(parts, "open")}))
+			Expect(page.Ignored).To(Equal(map[string]string{key(parts, "lost"): "no matter"}))
+		})
+
+		It("are handed out with their records", func() {
+			children, total, err := queue.ProcessedChildren(ctx, "parent", 0, -1)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(total).To(Equal(1))
+			Expect(children).To(HaveLen(1))
+			Expect(children[0].Key).To(Equal(key(parts, "good")))
+			Expect(children[0].ReturnValue).To(MatchJSON(`{"n":1}`))
+			Expect(children[0].Job.ID).To(Equal("good"))
+			Expect(children[0].Job.Queue()).To(Equal(parts))
+			Expect(children[0].Job.State(ctx)).To(Equal(bullmq.Completed))
+
+			do("DEL", key(parts, "open"))
+			children, total, err = queue.PendingChildren(ctx, "parent", 0, 10)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(total).To(Equal(1))
+			Expect(children).To(Equal([]bullmq.Child{{Key: key(parts, "open")}}), "without a record where that is gone")
+		})
+	})
+
+	It("are read in parts, each once, until nothing is left", func() {
+		many(300)
+		do("ZADD", key(name, "parent:unsuccessful"), "1", "x", "2", "y", "3", "z")
+		var pending, failed []string
+		pages := 0
+		page := &bullmq.DependencyPage{}
+		start := bullmq.DependencyQuery{Unprocessed: &bullmq.Cursor{Count: 50}, Failed: &bullmq.Cursor{Count: 2}}
+		for query := start; query != (bullmq.DependencyQuery{}); query = page.Next {
+			var err error
+			page, err = parent.DependencyPage(ctx, query)
+			Expect(err).NotTo(HaveOccurred())
+			pending, failed, pages = append(pending, page.Unprocessed...), append(failed, page.Failed...), pages+1
+		}
+		slices.Sort(pending)
+		Expect(slices.Compact(pending)).To(HaveLen(300))
+		Expect(failed).To(Equal([]string{"x", "y", "z"}))
+		Expect(pages).To(BeNumerically(">=", 3))
+	})
+
+	It("are handed out in pages that make up the whole", func() {
+		many(250)
+		var keys []string
+		for from := 0; from < 250; from += 100 {
+			children, total, err := queue.PendingChildren(ctx, "parent", from, from+99)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(total).To(Equal(250))
+			Expect(children).To(HaveLen(min(100, 250-from)))
+			for _, child := range children {
+				Expect(child.Job.Key()).To(Equal(child.Key))
+				keys = append(keys, child.Key)
+			}
+		}
+		slices.Sort(keys)
+		Expect(keys).To(Equal(set(key(name, "parent:dependencies"))))
+		children, total, err := queue.PendingChildren(ctx, "parent", 250, 300)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(children).To(BeEmpty())
+		Expect(total).To(Equal(250))
+	})
+
+	It("can't be added by a producer that is closed", func() {
+		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(producer.Close()).To(Succeed())
+		Expect(producer.Close()).To(Succeed())
+		_, err = producer.Add(ctx, bullmq.Flow{Name: "a", Queue: name})
+		Expect(err).To(MatchError(bullmq.ErrClosed))
+		Expect(keysOf(name)).NotTo(ContainElement(HaveSuffix("wait")))
+	})
+
+	It("are none of a job that has none, or isn't there", func() {
+		children, total, err := queue.ProcessedChildren(ctx, "nobody", 0, -1)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(children).To(BeEmpty())
+		Expect(total).To(BeZero())
+		Expect(queue.Handle("nobody").DependencyPage(ctx, bullmq.DependencyQuery{})).To(HaveField("Next", bullmq.DependencyQuery{}))
+	})
+
+	It("are waited for by a running job only while the one that it names is pending", func() {
+		family()
+		running, err := newWorker(name, nil, nil).GetNextJob(ctx, "t", 0)
+		Expect(err).NotTo(HaveOccurred())
+		child, err := newQueue(parts, nil).Add(ctx, "child", nil, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "parent", Queue: "bull:" + name}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(running.MoveToWaitingChild(ctx, "t", key(parts, "other"))).To(BeFalse())
+		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.Active))
+		Expect(running.MoveToWaitingChild(ctx, "t", child.Key())).To(BeTrue())
+		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.WaitingChildren))
+		finish(nil)
+		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.Waiting))
+	})
+})

@@ -1,0 +1,106 @@
+package bullmq
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// MarshalJSON writes the job as JSON.stringify writes a job in Node: times in
+// whole milliseconds, options by their public names, what is not set left out. It is
+// a view, to be shown; nothing reads it back (BullMQ: toJSON).
+func (j *Job) MarshalJSON() ([]byte, error) {
+	view := struct {
+		Name            string          `json:"name"`
+		Data            json.RawMessage `json:"data"`
+		Opts            map[string]any  `json:"opts"`
+		ID              string          `json:"id"`
+		Progress        json.RawMessage `json:"progress"`
+		ReturnValue     json.RawMessage `json:"returnvalue"`
+		StackTrace      []string        `json:"stacktrace"`
+		Delay           int64           `json:"delay"`
+		Priority        int             `json:"priority"`
+		AttemptsStarted int             `json:"attemptsStarted"`
+		AttemptsMade    int             `json:"attemptsMade"`
+		StalledCounter  int             `json:"stalledCounter"`
+		SchedulerID     string          `json:"repeatJobKey,omitempty"`
+		Timestamp       int64           `json:"timestamp,omitempty"`
+		ParentKey       string          `json:"parentKey,omitempty"`
+		Parent          json.RawMessage `json:"parent,omitempty"`
+		DebounceID      string          `json:"debounceId,omitempty"` // BullMQ 5's other name for the next
+		DeduplicationID string          `json:"deduplicationId,omitempty"`
+		Queue           string          `json:"queueQualifiedName,omitempty"`
+		FinishedOn      int64           `json:"finishedOn,omitempty"`
+		ProcessedOn     int64           `json:"processedOn,omitempty"`
+		FailedReason    string          `json:"failedReason,omitempty"`
+		DeferredFailure string          `json:"deferredFailure,omitempty"`
+		ProcessedBy     string          `json:"processedBy,omitempty"`
+		Token           string          `json:"token,omitempty"`
+	}{
+		Name: j.Name, Data: j.Data, Opts: publicOptions(j.RawOpts), ID: j.ID,
+		Progress: j.Progress, ReturnValue: j.ReturnValue, StackTrace: j.StackTrace,
+		Delay: j.Delay.Milliseconds(), Priority: j.Priority,
+		AttemptsStarted: j.AttemptsStarted, AttemptsMade: j.AttemptsMade, StalledCounter: j.StalledCounter,
+		SchedulerID: j.SchedulerID, Timestamp: millisOf(j.Timestamp),
+		ParentKey: j.ParentKey, Parent: j.ParentPolicy, DeduplicationID: j.DeduplicationID,
+		FinishedOn: millisOf(j.FinishedOn), ProcessedOn: millisOf(j.ProcessedOn),
+		FailedReason: j.FailedReason, DeferredFailure: j.DeferredFailure, ProcessedBy: j.ProcessedBy, Token: j.token,
+	}
+	v5 := false
+	if j.core != nil {
+		view.Queue, v5 = j.core.keys.qualifiedName(), j.core.dialect == V5
+	}
+	if v5 {
+		view.DebounceID = j.DeduplicationID
+	}
+	if view.StackTrace == nil {
+		view.StackTrace = []string{}
+	}
+	if p := string(view.Progress); p == "" || p == "null" && !v5 {
+		view.Progress = json.RawMessage("0")
+	}
+	switch {
+	case len(view.Data) == 0:
+		view.Data = json.RawMessage("{}")
+	case !json.Valid(view.Data):
+		view.Data, _ = json.Marshal(string(view.Data)) // shown as the text that it is
+	}
+	text, err := encodeJSON(view)
+	return []byte(text), err
+}
+
+// millisOf is a time in milliseconds; 0 for none.
+func millisOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// publicOptions are stored options under their public names, those that this
+// SDK doesn't know among them.
+func publicOptions(stored json.RawMessage) map[string]any {
+	public := map[string]any{"attempts": 0}
+	var values map[string]json.RawMessage
+	_ = json.Unmarshal(stored, &values) // none can be read: none are shown
+	telemetry := map[string]any{}
+	for name, value := range values {
+		option := jobOptionsByName[name]
+		switch {
+		case name == "tm":
+			telemetry["metadata"] = value
+		case name == "omc":
+			telemetry["omitContext"] = value
+		case name == "repeatJobKey": // the job has it itself
+		case name == "backoff" && json.Valid(value) && value[0] != '{':
+			public[name] = map[string]any{"type": "fixed", "delay": value} // a number means fixed
+		case option != nil:
+			public[option.name] = value
+		default:
+			public[name] = value
+		}
+	}
+	if len(telemetry) > 0 {
+		public["telemetry"] = telemetry
+	}
+	return public
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// Calls on a job itself, where operations.go has those by its id, and events
+// of one's own.
+func init() {
+	operations["jobProgress"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
+		Queue, ID string
+		Progress  json.RawMessage
+	}) (any, error) {
+		return nil, q.Handle(a.ID).UpdateProgress(ctx, a.Progress)
+	})
+	operations["jobLog"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct{ Queue, ID, Row string }) (any, error) {
+		job, err := find(ctx, q, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		return job.Log(ctx, a.Row)
+	})
+	operations["removeJob"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+		return nil, q.Handle(a.ID).Remove(ctx)
+	})
+	operations["removeJobDeduplicationKey"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
+		job, err := find(ctx, q, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		return job.RemoveDeduplicationKey(ctx)
+	})
+	operations["removeDeprecatedPriorityKey"] = onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
+		return counted(q.RemoveDeprecatedPriorityKey(ctx))
+	})
+	operations["publish"] = func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
+		var a struct {
+			Queue  string
+			Event  bullmq.EventType
+			Fields map[string]string
+			Max    int
+		}
+		if err := read(raw, &a); err != nil {
+			return nil, err
+		}
+		q, err := s.newQueue(a.Queue, bullmq.QueueOptions{SkipMetaUpdate: true})
+		if err != nil {
+			return nil, err
+		}
+		defer q.Close()
+		var fields []string
+		for _, name := range slices.Sorted(maps.Keys(a.Fields)) { // scenarios have them in this order too
+			fields = append(fields, name, a.Fields[name])
+		}
+		_, err = q.Publish(ctx, a.Event, a.Max, fields...)
+		return nil, err
+	}
+}
