@@ -7,6 +7,7 @@ package bullmq_test
 //	worker := runWorker(name, handler, options) // runs until the spec ends or worker.Close(); Run must answer nil
 //	ctx := specContext()                       // ends with the spec, at the latest after 20 s
 //	redis.URL(), redis.Addr(), connection()    // the server; the Connection to it
+//	clustered()                                // the Connection to a cluster of one node, for queues with braces
 //	raw, do("HSET", key, …)                    // a rueidis client, and one command through it
 //
 // Keys: key(name, "wait"), keysOf(name) all of a queue, sorted, snapshot(name) what they hold.
@@ -36,8 +37,9 @@ import (
 )
 
 var (
-	redis *redisserver.Server
-	raw   rueidis.Client
+	redis   *redisserver.Server
+	cluster *redisserver.Server
+	raw     rueidis.Client
 
 	queues atomic.Int64
 )
@@ -61,7 +63,28 @@ var _ = BeforeSuite(func() {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(raw.Close)
+
+	// A cluster is of use two seconds after its start only: it is started here, once.
+	cluster, err = redisserver.Start(redisserver.Options{Cluster: true})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(cluster.Close)
+	Expect(onCluster("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Error()).To(Succeed())
 })
+
+// onCluster sends one command to the cluster's node.
+func onCluster(words ...string) rueidis.RedisResult {
+	GinkgoHelper()
+	node, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{cluster.Addr()}, DisableCache: true, ForceSingleClient: true})
+	Expect(err).NotTo(HaveOccurred())
+	defer node.Close()
+	return node.Do(context.Background(), node.B().Arbitrary(words...).Build())
+}
+
+func clustered() bullmq.Connection {
+	GinkgoHelper()
+	Eventually(func() (string, error) { return onCluster("CLUSTER", "INFO").ToString() }, "10s", "50ms").Should(ContainSubstring("cluster_state:ok"))
+	return bullmq.URL(cluster.URL())
+}
 
 // What is cleaned up first was put up last: this check comes after all of a spec's own clean-ups.
 var _ = BeforeEach(func() {

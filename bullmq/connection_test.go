@@ -321,22 +321,15 @@ var _ = Describe("A connection", func() {
 	})
 
 	It("to a cluster is refused for keys without a common slot, and works with braces around the queue's name or the prefix", func() {
-		node := startRedis(redisserver.Options{Cluster: true})
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{node.Addr()}, DisableCache: true, ForceSingleClient: true})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(client.Close)
-		Expect(client.Do(specContext(), client.B().Arbitrary("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Build()).Error()).To(Succeed())
-		Eventually(func() (string, error) {
-			return client.Do(specContext(), client.B().Arbitrary("CLUSTER", "INFO").Build()).ToString()
-		}).Should(ContainSubstring("cluster_state:ok"))
-		cluster := bullmq.URL(node.URL())
+		cluster := clustered()
+		name := newQueueName()
 
 		errs, _ := open(cluster)
 		Expect(errs).To(HaveEach(MatchError(And(ContainSubstring("{bull}"), ContainSubstring("{q}"), ContainSubstring("on every client")))))
-		roundTrip("{paint}", "", cluster)
-		roundTrip("paint", "{bull}", cluster)
-		queue := newQueue("paint", &bullmq.QueueOptions{Connection: cluster, Prefix: "{bull}"})
+		roundTrip("{"+name+"}", "", cluster)
+		roundTrip(name, "{bull}", cluster)
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: cluster, Prefix: "{bull}"})
 		Expect(queue.Obliterate(specContext(), nil)).To(Succeed())
-		Expect(client.Do(specContext(), client.B().Keys().Pattern("*").Build()).AsStrSlice()).To(HaveEach(HavePrefix("bull:{paint}:")))
+		Expect(onCluster("KEYS", "{bull}:"+name+":*").AsStrSlice()).To(BeEmpty())
 	})
 })

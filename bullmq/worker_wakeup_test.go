@@ -308,15 +308,11 @@ var _ = Describe("An idle worker", func() {
 	})
 
 	It("starts jobs in time on a cluster, and stops at once", func() {
-		node := startRedis(redisserver.Options{Cluster: true})
-		direct := ownClient(func(o *rueidis.ClientOption) { o.InitAddress, o.ForceSingleClient = []string{node.Addr()}, true })
-		Expect(direct.Do(ctx, direct.B().Arbitrary("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Build()).Error()).To(Succeed())
-		Eventually(func() (string, error) { return direct.Do(ctx, direct.B().ClusterInfo().Build()).ToString() }).
-			Should(ContainSubstring("cluster_state:ok"))
-		queue := newQueue("{paint}", &bullmq.QueueOptions{Connection: bullmq.URL(node.URL())})
+		name, link := "{"+name+"}", clustered()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		o := patient()
-		o.Connection = bullmq.URL(node.URL())
-		_, stop, ended := startWorker("{paint}", note, o)
+		o.Connection = link
+		_, stop, ended := startWorker(name, note, o)
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).ShouldNot(BeEmpty())
 		for _, delay := range []time.Duration{0, 150 * time.Millisecond, 170 * time.Millisecond} {
 			job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: delay})
