@@ -71,6 +71,38 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(take(worker).Name).To(Equal("later"))
 		})
 
+		It("keeps all that comes back to it meanwhile, and runs each of it when it is resumed", func() {
+			ids := []string{}
+			worker := newWorker(name, nil, nil)
+			for _, options := range []bullmq.JobOptions{
+				{}, {Attempts: 2}, {Attempts: 2, Priority: 3}, {Attempts: 2, Backoff: bullmq.Fixed(time.Hour)}, {},
+			} {
+				job, err := queue.Add(ctx, "a", nil, &options)
+				Expect(err).NotTo(HaveOccurred())
+				ids = append(ids, job.ID)
+			}
+			taken := map[string]*bullmq.Job{}
+			for range ids {
+				job := take(worker)
+				taken[job.ID] = job
+			}
+			Expect(queue.Pause(ctx)).To(Succeed())
+			Expect(taken["5"].MoveToWait(ctx, "token")).To(Succeed())
+			for _, id := range []string{"1", "2", "3", "4"} {
+				_, err := worker.Fail(ctx, taken[id], "token", context.Canceled, false)
+				Expect(err).NotTo(HaveOccurred())
+			}
+			Expect(taken["1"].Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(queue.PromoteJobs(ctx, 0)).To(Succeed())
+			Expect(take(worker)).To(BeNil())
+
+			Expect(queue.Resume(ctx)).To(Succeed())
+			runWorker(name, nothing, nil)
+			for _, id := range ids {
+				Eventually(state(queue, id)).Should(Equal(bullmq.Completed), "job "+id)
+			}
+		})
+
 		It("by BullMQ 5 gives back all that was parked, however much, in its order and before later jobs", func() {
 			const parked = 15000
 			push := []string{"LPUSH", key(name, "paused")}

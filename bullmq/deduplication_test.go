@@ -139,6 +139,39 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(owner()).To(Equal("2"))
 	})
 
+	DescribeTable("keep to the newer owner when the old one, that had failed,", func(happens func(old *bullmq.Job)) {
+		add(1, bullmq.Deduplication{}, 0)
+		end(take(), errors.New("boom"))
+		Expect(add(2, bullmq.Deduplication{}, time.Minute)).To(Equal("2"))
+		old, err := queue.Job(ctx, "1")
+		Expect(err).NotTo(HaveOccurred())
+		happens(old)
+		Expect(add(3, bullmq.Deduplication{}, 0)).To(Equal("2"))
+		Expect(owner()).To(Equal("2"))
+	},
+		Entry("is removed", func(old *bullmq.Job) { Expect(old.Remove(ctx)).To(Succeed()) }),
+		Entry("is cleaned away", func(*bullmq.Job) { Expect(queue.Clean(ctx, 0, 0, bullmq.Failed)).To(Equal([]string{"1"})) }),
+		Entry("makes room for a newer failure", func(*bullmq.Job) {
+			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{RemoveOnFail: bullmq.KeepLast(1)})
+			Expect(err).NotTo(HaveOccurred())
+			end(take(), errors.New("boom"))
+			Expect(zset(key(name, "failed"))).To(Equal([]string{"3"}))
+		}),
+		Entry("stands in no state any more and is removed for that", func(*bullmq.Job) {
+			do("ZREM", key(name, "failed"), "1")
+			Expect(queue.RemoveOrphanedJobs(ctx, 0, 0)).To(Equal([]string{"1"}))
+		}),
+		Entry("is retried and completes", func(old *bullmq.Job) {
+			Expect(old.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			end(take(), nil)
+		}),
+		Entry("is retried and drained", func(old *bullmq.Job) {
+			Expect(old.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(queue.Drain(ctx, false)).To(Succeed())
+			Expect(keysOf(name)).NotTo(ContainElement(old.Key()))
+		}),
+	)
+
 	It("run as one when they are added in quick succession, with the data of the last", func() {
 		live := newQueue(name, nil)
 		ran := make(chan string, 5)

@@ -93,6 +93,22 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(events(name)).To(ContainElement("retries-exhausted jobId=1 attemptsMade=3"))
 	})
 
+	DescribeTable("that has a priority and fails is tried again behind lower numbers and earlier equals", func(backoff *bullmq.Backoff) {
+		add(&bullmq.JobOptions{Priority: 2, Attempts: 2, Backoff: backoff})
+		job := take("mine")
+		for _, priority := range []int{1, 2, 3} {
+			add(&bullmq.JobOptions{Priority: priority})
+		}
+		_, err := worker.Fail(ctx, job, "mine", errors.New("boom"), false)
+		Expect(err).NotTo(HaveOccurred())
+		if backoff != nil {
+			Expect(job.Promote(ctx)).To(Succeed())
+		}
+		Expect(zset(key(name, "prioritized"))).To(Equal([]string{"2", "3", "1", "4"}))
+	},
+		Entry("at once", nil), Entry("after a backoff", bullmq.Fixed(time.Hour)),
+	)
+
 	It("that fails brings the next one along when asked for", func() {
 		add(nil)
 		add(nil)

@@ -114,13 +114,30 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(queue.WaitForJob(ctx, "7")).To(MatchJSON(`{"a":1}`))
 	})
 
-	It("is over, with an error, when the job is removed", func() {
-		job := add(nil)
+	DescribeTable("is over, with an error, when the job is", func(remove func(job *bullmq.Job) error) {
+		job := add(&bullmq.JobOptions{Delay: time.Hour})
+		queue.LookForResultsEvery(300 * time.Millisecond)
 		done := waiting(ctx, job.ID)
-		Expect(job.Remove(ctx)).To(Succeed())
+		Expect(remove(job)).To(Succeed())
 		var end outcome
 		Eventually(done, soon).Should(Receive(&end))
 		Expect(end.err).To(MatchError(bullmq.ErrJobNotFound))
+	},
+		Entry("removed", func(job *bullmq.Job) error { return job.Remove(ctx) }),
+		Entry("drained", func(*bullmq.Job) error { return queue.Drain(ctx, true) }),
+		Entry("obliterated with its queue", func(*bullmq.Job) error { return queue.Obliterate(ctx, nil) }),
+	)
+
+	It("is over at once when the job is cleaned away, and not for the others", func() {
+		job := add(nil)
+		done := waiting(ctx, job.ID)
+		kept := waiting(ctx, add(&bullmq.JobOptions{Delay: 100 * time.Millisecond}).ID)
+		Expect(queue.Clean(ctx, 0, 0, bullmq.Waiting)).To(Equal([]string{job.ID}))
+		var end outcome
+		Eventually(done, soon).Should(Receive(&end))
+		Expect(end.err).To(MatchError(bullmq.ErrJobNotFound))
+		runWorker(name, doubling, nil)
+		Eventually(kept).Should(Receive(Equal(outcome{"42", nil})))
 	})
 
 	It("is over, with an error, for a job that never was", func() {

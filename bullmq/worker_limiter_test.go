@@ -95,23 +95,28 @@ var _ = Describe("A worker with a limiter", func() {
 		Expect(commandCalls()["evalsha"]).To(BeNumerically("<=", 1))
 	})
 
-	It("keeps the order of its jobs when one of them asks for a pause, which costs no attempt", func() {
-		add(4, &bullmq.JobOptions{Priority: 10})
-		asked := false
+	DescribeTable("keeps the order of its jobs when the first of them asks for a pause, which costs no attempt, with", func(options *bullmq.JobOptions, want ...string) {
+		add(4, options)
+		var asked time.Time
 		o := &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}}
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
-			if !asked {
-				asked = true
+			if asked.IsZero() {
+				asked = time.Now()
 				return nil, bullmq.RateLimit(150 * time.Millisecond)
 			}
 			return note(ctx, job)
 		}, o)
-		Eventually(noted).Should(Equal([]string{"1", "2", "3", "4"}))
-		Eventually(state(queue, "4")).Should(Equal(bullmq.Completed))
-		for _, id := range []string{"1", "2", "3", "4"} {
+		Eventually(noted).Should(Equal(want))
+		Expect(starts[0].Sub(asked)).To(BeNumerically(">=", 140*time.Millisecond))
+		Eventually(state(queue, want[3])).Should(Equal(bullmq.Completed))
+		for _, id := range want {
 			Expect(hash(key(name, id))).To(HaveKeyWithValue("atm", "1"))
 		}
-	})
+	},
+		Entry("no options", nil, "1", "2", "3", "4"),
+		Entry("a priority", &bullmq.JobOptions{Priority: 10}, "1", "2", "3", "4"),
+		Entry("lifo", &bullmq.JobOptions{LIFO: true}, "4", "3", "2", "1"),
+	)
 
 	It("stops every worker of the queue when the queue is stopped by hand and the handler says so", func() {
 		add(3, nil)
