@@ -7,12 +7,14 @@ package bullmq_test
 //	worker := runWorker(name, handler, options) // runs until the spec ends or worker.Close(); Run must answer nil
 //	ctx := specContext()                       // ends with the spec, at the latest after 20 s
 //	redis.URL(), redis.Addr(), connection()    // the server; the Connection to it
+//	restricted("~bull:* +@all -info")          // the Connection of a user with these rights
 //	clustered()                                // the Connection to a cluster of one node, for queues with braces
 //	raw, do("HSET", key, …)                    // a rueidis client, and one command through it
 //
 // Keys: key(name, "wait"), keysOf(name) all of a queue, sorted, snapshot(name) what they hold.
 // Contents: text(k) of a string, hash(k), list(k), set(k) sorted, zset(k) in order, scores(k),
 // stream(k) each entry as field, value, …, and events(name), each as "waiting jobId=1 prev=delayed".
+// For Eventually: state(queue, id), count(queue, bullmq.Completed). A tally's handler counts the runs of each job.
 //
 // newQueue, newWorker and runWorker fill in the Connection where it isn't given. After each spec no
 // goroutine of it may be left, so every spec closes what it opens, by DeferCleanup at best.
@@ -23,6 +25,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,6 +73,16 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(cluster.Close)
 	Expect(onCluster("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Error()).To(Succeed())
 })
+
+// restricted is the Connection of a user of its own, with the rights that the
+// rules give.
+func restricted(rules string) bullmq.Connection {
+	GinkgoHelper()
+	user := fmt.Sprint("user-", queues.Add(1))
+	Expect(do(append([]string{"ACL", "SETUSER", user, "on", ">secret"}, strings.Fields(rules)...)...).Error()).To(Succeed())
+	DeferCleanup(func() { do("ACL", "DELUSER", user) })
+	return bullmq.URL("redis://" + user + ":secret@" + redis.Addr())
+}
 
 // onCluster sends one command to the cluster's node.
 func onCluster(words ...string) rueidis.RedisResult {
@@ -261,4 +274,48 @@ func events(queue string) []string {
 		lines = append(lines, line.String())
 	}
 	return lines
+}
+
+func state(queue *bullmq.Queue, id string) func() bullmq.State {
+	return func() bullmq.State {
+		s, err := queue.JobState(context.Background(), id)
+		if err != nil {
+			return bullmq.State(err.Error())
+		}
+		return s
+	}
+}
+
+func count(queue *bullmq.Queue, state bullmq.State) func() (int, error) {
+	return func() (int, error) {
+		counts, err := queue.Counts(context.Background(), state)
+		return int(counts[state]), err
+	}
+}
+
+// tally is how often each job has run.
+type tally struct {
+	mu   sync.Mutex
+	runs map[string]int
+}
+
+func (t *tally) handle(_ context.Context, job *bullmq.Job) (any, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.runs == nil {
+		t.runs = map[string]int{}
+	}
+	t.runs[job.ID]++
+	return nil, nil
+}
+
+// once expects that so many jobs have run, and each of them once.
+func (t *tally) once(jobs int) {
+	GinkgoHelper()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	Expect(t.runs).To(HaveLen(jobs))
+	for id, runs := range t.runs {
+		Expect(runs).To(Equal(1), "job "+id)
+	}
 }

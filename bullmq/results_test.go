@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
@@ -108,8 +110,12 @@ var _ = Describe("Waiting for a job's result", func() {
 
 	It("finds the end of a removed job in the stream, far back and long before the call", func() {
 		do("XADD", key(name, "events"), "*", "event", "completed", "jobId", "7", "returnvalue", `{"a":1}`, "prev", "active")
-		for n := range 2500 {
-			do("XADD", key(name, "events"), "*", "event", "completed", "jobId", fmt.Sprint("other-", n), "returnvalue", "0", "prev", "active")
+		others := make([]rueidis.Completed, 2500)
+		for n := range others {
+			others[n] = raw.B().Arbitrary("XADD").Keys(key(name, "events")).Args("*", "event", "completed", "jobId", fmt.Sprint("other-", n), "returnvalue", "0", "prev", "active").Build()
+		}
+		for batch := range slices.Chunk(others, 500) {
+			raw.DoMulti(ctx, batch...)
 		}
 		Expect(queue.WaitForJob(ctx, "7")).To(MatchJSON(`{"a":1}`))
 	})

@@ -58,31 +58,31 @@ var _ = Describe("A worker with a limiter", func() {
 
 	It("starts no more jobs in a window than allowed, and goes on with each new window", func() {
 		add(5, nil)
-		runWorker(name, note, twoIn(400*time.Millisecond))
-		inWindows(400 * time.Millisecond)
+		runWorker(name, note, twoIn(300*time.Millisecond))
+		inWindows(300 * time.Millisecond)
 	})
 
 	It("shares its window with the queue's other workers", func() {
 		add(5, nil)
 		for range 3 {
-			runWorker(name, note, twoIn(400*time.Millisecond))
+			runWorker(name, note, twoIn(300*time.Millisecond))
 		}
-		inWindows(400 * time.Millisecond)
+		inWindows(300 * time.Millisecond)
 	})
 
 	It("obeys the queue's own limit without one of its own", func() {
-		Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 2, Duration: 400 * time.Millisecond})).To(Succeed())
+		Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 2, Duration: 300 * time.Millisecond})).To(Succeed())
 		add(5, nil)
 		runWorker(name, note, &bullmq.WorkerOptions{Concurrency: 5})
-		inWindows(400 * time.Millisecond)
+		inWindows(300 * time.Millisecond)
 	})
 
 	It("starts jobs that come while it rests for the limit when the window is over", func() {
 		add(2, nil)
-		runWorker(name, note, twoIn(400*time.Millisecond))
+		runWorker(name, note, twoIn(300*time.Millisecond))
 		Eventually(noted).Should(HaveLen(2))
 		add(3, nil)
-		inWindows(400 * time.Millisecond)
+		inWindows(300 * time.Millisecond)
 	})
 
 	It("asks Redis for next to nothing while the limit holds", func() {
@@ -91,7 +91,7 @@ var _ = Describe("A worker with a limiter", func() {
 		Eventually(noted).Should(HaveLen(2))
 		time.Sleep(50 * time.Millisecond)
 		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
-		time.Sleep(time.Second)
+		time.Sleep(500 * time.Millisecond)
 		Expect(commandCalls()["evalsha"]).To(BeNumerically("<=", 1))
 	})
 
