@@ -26,12 +26,6 @@ var _ = Describe("Looking after a queue", func() {
 		_, err := queue.Add(ctx, jobName, nil, options)
 		Expect(err).NotTo(HaveOccurred())
 	}
-	take := func(worker *bullmq.Worker) *bullmq.Job {
-		GinkgoHelper()
-		job, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
-		return job
-	}
 
 	Describe("paused", func() {
 		It("hands out no job until it is resumed, and keeps its waiting jobs where they are", func() {

@@ -14,6 +14,7 @@ package bullmq_test
 // Keys: key(name, "wait"), keysOf(name) all of a queue, sorted, snapshot(name) what they hold.
 // Contents: text(k) of a string, hash(k), list(k), set(k) sorted, zset(k) in order, scores(k),
 // stream(k) each entry as field, value, …, and events(name), each as "waiting jobId=1 prev=delayed".
+// By hand, under the token "token": take(worker) a job, nil where there is none, and end(worker, job, value, reason).
 // For Eventually: state(queue, id), count(queue, bullmq.Completed). A tally's handler counts the runs of each job.
 //
 // newQueue, newWorker and runWorker fill in the Connection where it isn't given. After each spec no
@@ -157,6 +158,26 @@ func runWorker(name string, handler bullmq.Handler, options *bullmq.WorkerOption
 		Eventually(ended).Should(Receive(BeNil()))
 	})
 	return worker
+}
+
+func take(worker *bullmq.Worker) *bullmq.Job {
+	GinkgoHelper()
+	job, err := worker.GetNextJob(specContext(), "token", 0)
+	Expect(err).NotTo(HaveOccurred())
+	return job
+}
+
+// end completes a job, or fails it where there is a reason.
+func end(worker *bullmq.Worker, job *bullmq.Job, value any, reason error) {
+	GinkgoHelper()
+	Expect(job).NotTo(BeNil(), "there is no job to end")
+	var err error
+	if reason == nil {
+		_, err = worker.Complete(specContext(), job, "token", value, false)
+	} else {
+		_, err = worker.Fail(specContext(), job, "token", reason, false)
+	}
+	Expect(err).NotTo(HaveOccurred())
 }
 
 func do(words ...string) rueidis.RedisResult {

@@ -50,19 +50,12 @@ var _ = Describe("A flow", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return node.Job
 	}
-	// end takes the next job of a queue and ends it.
-	end := func(queue *bullmq.Queue, value any, reason error) *bullmq.Job {
+	// finish takes the next job of a queue and ends it.
+	finish := func(queue *bullmq.Queue, value any, reason error) *bullmq.Job {
 		GinkgoHelper()
 		worker := newWorker(queue.Name(), nil, nil)
-		job, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(job).NotTo(BeNil(), "nothing is to be done")
-		if reason == nil {
-			_, err = worker.Complete(ctx, job, "token", value, false)
-		} else {
-			_, err = worker.Fail(ctx, job, "token", reason, false)
-		}
-		Expect(err).NotTo(HaveOccurred())
+		job := take(worker)
+		end(worker, job, value, reason)
 		return job
 	}
 	kid := func(n int) string { return key(bricks.Name(), fmt.Sprint("kid-", n)) }
@@ -83,19 +76,19 @@ var _ = Describe("A flow", func() {
 
 	It("runs its parent when the last child has completed, with the values of all", func() {
 		parent := add(wall(bullmq.JobOptions{}, bullmq.JobOptions{}))
-		end(bricks, "red", nil)
+		finish(bricks, "red", nil)
 		Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
-		end(bricks, 2, nil)
+		finish(bricks, 2, nil)
 		Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
 		Expect(parent.ChildrenValues(ctx)).To(Equal(map[string]json.RawMessage{kid(1): rawJSON(`"red"`), kid(2): rawJSON(`2`)}))
-		Expect(end(walls, nil, nil).ID).To(Equal("par"))
+		Expect(finish(walls, nil, nil).ID).To(Equal("par"))
 	})
 
 	Describe("when a child fails for good", func() {
 		It("keeps its parent waiting, for ever, if the child says nothing of that", func() {
 			parent := add(wall(bullmq.JobOptions{Attempts: 2}))
-			end(bricks, nil, boom)
-			end(bricks, nil, boom)
+			finish(bricks, nil, boom)
+			finish(bricks, nil, boom)
 			Expect(bricks.JobState(ctx, "kid-1")).To(Equal(bullmq.Failed))
 			Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
 			Expect(set(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
@@ -105,7 +98,7 @@ var _ = Describe("A flow", func() {
 			flow := wall(bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{})
 			flow.Options.FailParentOnFailure = true
 			house := add(bullmq.Flow{Name: "house", Queue: walls.Name(), Options: &bullmq.JobOptions{JobID: "house"}, Children: []bullmq.Flow{flow}})
-			end(bricks, nil, boom)
+			finish(bricks, nil, boom)
 			Expect(hash(key(walls.Name(), "par"))).To(HaveKeyWithValue("defa", "child "+kid(1)+" failed"))
 			Expect(walls.JobState(ctx, "par")).To(Equal(bullmq.Waiting))
 			Expect(zset(key(walls.Name(), "par:unsuccessful"))).To(Equal([]string{kid(1)}))
@@ -122,12 +115,12 @@ var _ = Describe("A flow", func() {
 
 		DescribeTable("lets its parent go on, if the child says so:", func(options bullmq.JobOptions, atOnce bool, reasons map[string]string) {
 			parent := add(wall(options, bullmq.JobOptions{}))
-			end(bricks, nil, boom)
+			finish(bricks, nil, boom)
 			if atOnce {
 				Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
 			} else {
 				Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
-				end(bricks, "laid", nil)
+				finish(bricks, "laid", nil)
 				Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
 				Expect(parent.ChildrenValues(ctx)).To(Equal(map[string]json.RawMessage{kid(2): rawJSON(`"laid"`)}))
 			}
@@ -146,7 +139,7 @@ var _ = Describe("A flow", func() {
 
 		DescribeTable("counts that child again when it is retried and completes, if", func(options bullmq.JobOptions, released bool) {
 			parent := add(wall(options))
-			end(bricks, nil, boom)
+			finish(bricks, nil, boom)
 			if released {
 				Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
 			}
@@ -155,7 +148,7 @@ var _ = Describe("A flow", func() {
 			Expect(child.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
 			Expect(set(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
 			Expect(parent.Dependencies(ctx)).To(HaveField("Failed", BeEmpty()))
-			end(bricks, "laid after all", nil)
+			finish(bricks, "laid after all", nil)
 			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
 			Expect(parent.Dependencies(ctx)).To(Equal(&bullmq.Dependencies{
 				Processed: map[string]json.RawMessage{kid(1): rawJSON(`"laid after all"`)}, Unprocessed: []string{}, Ignored: map[string]string{}, Failed: []string{},
@@ -171,7 +164,7 @@ var _ = Describe("A flow", func() {
 		It("takes the value of one that has completed, and runs its parent where no other is pending", func() {
 			_, err := bricks.Add(ctx, "brick", nil, &bullmq.JobOptions{JobID: "kid-1"})
 			Expect(err).NotTo(HaveOccurred())
-			end(bricks, "laid long ago", nil)
+			finish(bricks, "laid long ago", nil)
 			parent := add(wall(bullmq.JobOptions{}))
 			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
 			Expect(parent.ChildrenValues(ctx)).To(Equal(map[string]json.RawMessage{kid(1): rawJSON(`"laid long ago"`)}))
@@ -182,7 +175,7 @@ var _ = Describe("A flow", func() {
 			Expect(err).NotTo(HaveOccurred())
 			parent := add(wall(bullmq.JobOptions{}))
 			Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
-			end(bricks, nil, nil)
+			finish(bricks, nil, nil)
 			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
 		})
 	})

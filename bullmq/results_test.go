@@ -92,12 +92,12 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(5 * time.Millisecond)}).Wait(ctx, queue)).To(MatchJSON(`3`))
 	})
 
-	DescribeTable("answers the end of jobs that are removed as they end, each and every one", func(end error) {
-		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "done", end }, &bullmq.WorkerOptions{Concurrency: 5})
+	DescribeTable("answers the end of jobs that are removed as they end, each and every one", func(reason error) {
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "done", reason }, &bullmq.WorkerOptions{Concurrency: 5})
 		for range 20 {
 			job := add(&bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll(), RemoveOnFail: bullmq.RemoveAll()})
 			value, err := job.Wait(ctx, queue)
-			if end == nil {
+			if reason == nil {
 				Expect(value, err).To(MatchJSON(`"done"`))
 			} else {
 				Expect(err).To(MatchError(ContainSubstring("boom")))
@@ -212,10 +212,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 		proxy.CutAll()
 		worker := newWorker(name, nil, nil)
-		taken, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
-		_, err = worker.Complete(ctx, taken, "token", "late", false)
-		Expect(err).NotTo(HaveOccurred())
+		end(worker, take(worker), "late", nil)
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Eventually(done).Should(Receive(MatchJSON(`"late"`)))
 	})

@@ -33,19 +33,11 @@ var _ = Describe("A job scheduler", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return job
 	}
-	// take starts the job that is due, which is when the next one is made.
-	take := func() *bullmq.Job {
-		GinkgoHelper()
-		job, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(job).NotTo(BeNil(), "nothing is due")
-		return job
-	}
+	// run takes the job that is due, which is when the next one is made, and completes it.
 	run := func() *bullmq.Job {
 		GinkgoHelper()
-		job := take()
-		_, err := worker.Complete(ctx, job, "token", nil, false)
-		Expect(err).NotTo(HaveOccurred())
+		job := take(worker)
+		end(worker, job, nil, nil)
 		return job
 	}
 	slot := func(after time.Duration) string { return fmt.Sprint("repeat:tick:", now+after.Milliseconds()) }
@@ -105,7 +97,7 @@ var _ = Describe("A job scheduler", func() {
 			upsert(every, nil)
 			clock = clock.Add(100 * time.Millisecond)
 			Expect(upsert(every, &bullmq.Template{Data: 1}).ID).To(Equal(slot(0)))
-			running := take()
+			running := take(worker)
 			Expect(string(running.Data)).To(Equal("1"))
 			clock = clock.Add(100 * time.Millisecond)
 			Expect(upsert(every, &bullmq.Template{Data: 2}).ID).To(Equal(slot(3 * time.Second)))
@@ -182,12 +174,11 @@ var _ = Describe("A job scheduler", func() {
 
 	It("that is removed leaves its running job alone, and no job after that", func() {
 		upsert(bullmq.Repeat{Every: time.Second}, nil)
-		job := take()
+		job := take(worker)
 		Expect(queue.RemoveScheduler(ctx, "tick")).To(BeTrue())
 		Expect(queue.RemoveScheduler(ctx, "tick")).To(BeFalse())
 		Expect(pending()).To(BeEmpty())
-		_, err := worker.Fail(ctx, job, "token", errors.New("boom"), false)
-		Expect(err).NotTo(HaveOccurred())
+		end(worker, job, nil, errors.New("boom"))
 		Expect(queue.Schedulers(ctx, bullmq.All())).To(BeEmpty())
 		Expect(keysOf(name)).NotTo(ContainElement(key(name, "repeat:tick")))
 	})
