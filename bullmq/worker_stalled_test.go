@@ -122,7 +122,7 @@ var _ = Describe("A job whose worker is gone", func() {
 	})
 
 	It("is told from one that has ended and is gone: several workers, quick checks and jobs that remove themselves run each job once", func() {
-		const jobs = 1500
+		const jobs = 1000
 		var runs tally
 		for range 4 {
 			runWorker(name, runs.handle, &bullmq.WorkerOptions{Concurrency: 5, StalledInterval: 50 * time.Millisecond, RemoveOnComplete: bullmq.RemoveAll()})

@@ -43,10 +43,7 @@ var _ = Describe("A worker", func() {
 		started := make(chan string, 1)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.ID; return nil, nil },
 			&bullmq.WorkerOptions{Connection: shared, Name: "painter"})
-		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
-		workers, err := queue.Workers(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(workers[0].Fields).To(HaveKeyWithValue("cmd", "bzpopmin"))
+		resting(queue)
 
 		var slow []time.Duration
 		for range 30 {
