@@ -84,21 +84,28 @@ var _ = Describe("RepairPaused", func() {
 
 	It("and a pause and a resume join long lists in order", func() {
 		five := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
-		var want []string
-		push := func(suffix string, from, count int) {
+		pushed := 0
+		push := func(suffix string, count int) {
 			words := []string{"LPUSH", key(name, suffix)}
-			for n := range count {
-				words = append(words, fmt.Sprint(from+n))
-				want = append([]string{fmt.Sprint(from + n)}, want...)
+			for range count {
+				words = append(words, fmt.Sprint(pushed))
+				pushed++
 			}
 			Expect(do(words...).Error()).To(Succeed())
 		}
-		push("paused", 0, 15000)
-		push("wait", 15000, 15000)
+		all := func() []string { // the newest first
+			ids := make([]string, pushed)
+			for n := range ids {
+				ids[n] = fmt.Sprint(pushed - 1 - n)
+			}
+			return ids
+		}
+		push("paused", 15000)
+		push("wait", 15000)
 		Expect(five.Pause(ctx)).To(Succeed())
-		Expect(list(key(name, "paused"))).To(Equal(want))
-		push("wait", 30000, 10)
+		Expect(list(key(name, "paused"))).To(Equal(all()))
+		push("wait", 10)
 		Expect(five.Resume(ctx)).To(Succeed())
-		Expect(list(key(name, "wait"))).To(Equal(want))
+		Expect(list(key(name, "wait"))).To(Equal(all()))
 	})
 })
