@@ -26,12 +26,6 @@ var _ = Describe("Looking after a queue", func() {
 		_, err := queue.Add(ctx, jobName, nil, options)
 		Expect(err).NotTo(HaveOccurred())
 	}
-	take := func(worker *bullmq.Worker) *bullmq.Job {
-		GinkgoHelper()
-		job, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
-		return job
-	}
 
 	Describe("paused", func() {
 		It("hands out no job until it is resumed, and keeps its waiting jobs where they are", func() {
@@ -69,6 +63,38 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(queue.Resume(ctx)).To(Succeed())
 			Expect(take(worker).Name).To(Equal("due"))
 			Expect(take(worker).Name).To(Equal("later"))
+		})
+
+		It("keeps all that comes back to it meanwhile, and runs each of it when it is resumed", func() {
+			ids := []string{}
+			worker := newWorker(name, nil, nil)
+			for _, options := range []bullmq.JobOptions{
+				{}, {Attempts: 2}, {Attempts: 2, Priority: 3}, {Attempts: 2, Backoff: bullmq.Fixed(time.Hour)}, {},
+			} {
+				job, err := queue.Add(ctx, "a", nil, &options)
+				Expect(err).NotTo(HaveOccurred())
+				ids = append(ids, job.ID)
+			}
+			taken := map[string]*bullmq.Job{}
+			for range ids {
+				job := take(worker)
+				taken[job.ID] = job
+			}
+			Expect(queue.Pause(ctx)).To(Succeed())
+			Expect(taken["5"].MoveToWait(ctx, "token")).To(Succeed())
+			for _, id := range []string{"1", "2", "3", "4"} {
+				_, err := worker.Fail(ctx, taken[id], "token", context.Canceled, false)
+				Expect(err).NotTo(HaveOccurred())
+			}
+			Expect(taken["1"].Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(queue.PromoteJobs(ctx, 0)).To(Succeed())
+			Expect(take(worker)).To(BeNil())
+
+			Expect(queue.Resume(ctx)).To(Succeed())
+			runWorker(name, nothing, nil)
+			for _, id := range ids {
+				Eventually(state(queue, id)).Should(Equal(bullmq.Completed), "job "+id)
+			}
 		})
 
 		It("by BullMQ 5 gives back all that was parked, however much, in its order and before later jobs", func() {

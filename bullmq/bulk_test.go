@@ -92,7 +92,7 @@ var _ = Describe("Adding many jobs at once", func() {
 	})
 
 	It("loses and doubles nothing when the server forgets its scripts in between", func() {
-		const rounds, each = 40, 30
+		const rounds, each = 20, 30
 		flushing, flushed := context.WithCancel(ctx)
 		done := make(chan int)
 		go func() {

@@ -7,11 +7,15 @@ package bullmq_test
 //	worker := runWorker(name, handler, options) // runs until the spec ends or worker.Close(); Run must answer nil
 //	ctx := specContext()                       // ends with the spec, at the latest after 20 s
 //	redis.URL(), redis.Addr(), connection()    // the server; the Connection to it
+//	restricted("~bull:* +@all -info")          // the Connection of a user with these rights
+//	clustered()                                // the Connection to a cluster of one node, for queues with braces
 //	raw, do("HSET", key, …)                    // a rueidis client, and one command through it
 //
 // Keys: key(name, "wait"), keysOf(name) all of a queue, sorted, snapshot(name) what they hold.
 // Contents: text(k) of a string, hash(k), list(k), set(k) sorted, zset(k) in order, scores(k),
 // stream(k) each entry as field, value, …, and events(name), each as "waiting jobId=1 prev=delayed".
+// By hand, under the token "token": take(worker) a job, nil where there is none, and end(worker, job, value, reason).
+// For Eventually: state(queue, id), count(queue, bullmq.Completed). A tally's handler counts the runs of each job.
 //
 // newQueue, newWorker and runWorker fill in the Connection where it isn't given. After each spec no
 // goroutine of it may be left, so every spec closes what it opens, by DeferCleanup at best.
@@ -22,6 +26,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,8 +41,9 @@ import (
 )
 
 var (
-	redis *redisserver.Server
-	raw   rueidis.Client
+	redis   *redisserver.Server
+	cluster *redisserver.Server
+	raw     rueidis.Client
 
 	queues atomic.Int64
 )
@@ -61,7 +67,38 @@ var _ = BeforeSuite(func() {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(raw.Close)
+
+	// A cluster is of use two seconds after its start only: it is started here, once.
+	cluster, err = redisserver.Start(redisserver.Options{Cluster: true})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(cluster.Close)
+	Expect(onCluster("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Error()).To(Succeed())
 })
+
+// restricted is the Connection of a user of its own, with the rights that the
+// rules give.
+func restricted(rules string) bullmq.Connection {
+	GinkgoHelper()
+	user := fmt.Sprint("user-", queues.Add(1))
+	Expect(do(append([]string{"ACL", "SETUSER", user, "on", ">secret"}, strings.Fields(rules)...)...).Error()).To(Succeed())
+	DeferCleanup(func() { do("ACL", "DELUSER", user) })
+	return bullmq.URL("redis://" + user + ":secret@" + redis.Addr())
+}
+
+// onCluster sends one command to the cluster's node.
+func onCluster(words ...string) rueidis.RedisResult {
+	GinkgoHelper()
+	node, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{cluster.Addr()}, DisableCache: true, ForceSingleClient: true})
+	Expect(err).NotTo(HaveOccurred())
+	defer node.Close()
+	return node.Do(context.Background(), node.B().Arbitrary(words...).Build())
+}
+
+func clustered() bullmq.Connection {
+	GinkgoHelper()
+	Eventually(func() (string, error) { return onCluster("CLUSTER", "INFO").ToString() }, "10s", "50ms").Should(ContainSubstring("cluster_state:ok"))
+	return bullmq.URL(cluster.URL())
+}
 
 // What is cleaned up first was put up last: this check comes after all of a spec's own clean-ups.
 var _ = BeforeEach(func() {
@@ -121,6 +158,26 @@ func runWorker(name string, handler bullmq.Handler, options *bullmq.WorkerOption
 		Eventually(ended).Should(Receive(BeNil()))
 	})
 	return worker
+}
+
+func take(worker *bullmq.Worker) *bullmq.Job {
+	GinkgoHelper()
+	job, err := worker.GetNextJob(specContext(), "token", 0)
+	Expect(err).NotTo(HaveOccurred())
+	return job
+}
+
+// end completes a job, or fails it where there is a reason.
+func end(worker *bullmq.Worker, job *bullmq.Job, value any, reason error) {
+	GinkgoHelper()
+	Expect(job).NotTo(BeNil(), "there is no job to end")
+	var err error
+	if reason == nil {
+		_, err = worker.Complete(specContext(), job, "token", value, false)
+	} else {
+		_, err = worker.Fail(specContext(), job, "token", reason, false)
+	}
+	Expect(err).NotTo(HaveOccurred())
 }
 
 func do(words ...string) rueidis.RedisResult {
@@ -238,4 +295,48 @@ func events(queue string) []string {
 		lines = append(lines, line.String())
 	}
 	return lines
+}
+
+func state(queue *bullmq.Queue, id string) func() bullmq.State {
+	return func() bullmq.State {
+		s, err := queue.JobState(context.Background(), id)
+		if err != nil {
+			return bullmq.State(err.Error())
+		}
+		return s
+	}
+}
+
+func count(queue *bullmq.Queue, state bullmq.State) func() (int, error) {
+	return func() (int, error) {
+		counts, err := queue.Counts(context.Background(), state)
+		return int(counts[state]), err
+	}
+}
+
+// tally is how often each job has run.
+type tally struct {
+	mu   sync.Mutex
+	runs map[string]int
+}
+
+func (t *tally) handle(_ context.Context, job *bullmq.Job) (any, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.runs == nil {
+		t.runs = map[string]int{}
+	}
+	t.runs[job.ID]++
+	return nil, nil
+}
+
+// once expects that so many jobs have run, and each of them once.
+func (t *tally) once(jobs int) {
+	GinkgoHelper()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	Expect(t.runs).To(HaveLen(jobs))
+	for id, runs := range t.runs {
+		Expect(runs).To(Equal(1), "job "+id)
+	}
 }

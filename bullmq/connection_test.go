@@ -281,62 +281,46 @@ var _ = Describe("A connection", func() {
 	})
 
 	Describe("of a user with few rights", func() {
-		var restricted *redisserver.Server
-		as := func(user string) bullmq.Connection {
-			return bullmq.URL("redis://" + user + ":secret@" + restricted.Addr())
-		}
-		BeforeEach(func() {
-			restricted = startRedis(redisserver.Options{ACL: []string{
-				"frugal on >secret ~bull:* +@all -info -config -client -xinfo -@dangerous -@admin",
-				"noscript on >secret ~bull:* +@all -eval -evalsha",
-				"noread on >secret ~bull:* +@all -xread",
-				"nowrite on >secret ~bull:* +@all -hset",
-				"elsewhere on >secret ~other:* +@all",
-			}})
+		var name string
+		BeforeEach(func() { name = newQueueName() })
+
+		It("works without INFO, CONFIG, CLIENT and XINFO", func() {
+			roundTrip(name, "", restricted("~bull:* +@all -info -config -client -xinfo -@dangerous -@admin"))
 		})
 
-		It("works without INFO, CONFIG, CLIENT and XINFO", func() { roundTrip("q", "", as("frugal")) })
-
 		It("is an error that names the command which a call needs", func() {
-			queue := newQueue("q", &bullmq.QueueOptions{Connection: as("noscript")})
+			queue := newQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -eval -evalsha")})
 			_, err := queue.Add(specContext(), "paint", nil, nil)
-			Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("evalsha"), ContainSubstring("bull:q"))))
+			Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("evalsha"), ContainSubstring("bull:"+name))))
 			_, err = queue.AddBulk(specContext(), []bullmq.BulkJob{{Name: "paint"}})
 			Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("evalsha"))))
 		})
 
 		It("is an error of the loop that reads events", func() {
-			for _, err := range newEvents("q", bullmq.EventsOptions{Connection: as("noread")}).All(specContext()) {
-				Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("xread"), ContainSubstring("events of q"))))
+			for _, err := range newEvents(name, bullmq.EventsOptions{Connection: restricted("~bull:* +@all -xread")}).All(specContext()) {
+				Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("xread"), ContainSubstring("events of "+name))))
 				break
 			}
 		})
 
 		It("is an error of opening a queue that can't be written", func() {
-			_, err := bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: as("nowrite")})
-			Expect(err).To(MatchError(And(ContainSubstring("bull:q:meta"), ContainSubstring("hset"))))
-			_, err = bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: as("elsewhere")})
-			Expect(err).To(MatchError(And(ContainSubstring("bull:q:meta"), ContainSubstring("NOPERM"), ContainSubstring("right to write its keys"))))
+			_, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -hset")})
+			Expect(err).To(MatchError(And(ContainSubstring("bull:"+name+":meta"), ContainSubstring("hset"))))
+			_, err = bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: restricted("~other:* +@all")})
+			Expect(err).To(MatchError(And(ContainSubstring("bull:"+name+":meta"), ContainSubstring("NOPERM"), ContainSubstring("right to write its keys"))))
 		})
 	})
 
 	It("to a cluster is refused for keys without a common slot, and works with braces around the queue's name or the prefix", func() {
-		node := startRedis(redisserver.Options{Cluster: true})
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{node.Addr()}, DisableCache: true, ForceSingleClient: true})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(client.Close)
-		Expect(client.Do(specContext(), client.B().Arbitrary("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Build()).Error()).To(Succeed())
-		Eventually(func() (string, error) {
-			return client.Do(specContext(), client.B().Arbitrary("CLUSTER", "INFO").Build()).ToString()
-		}).Should(ContainSubstring("cluster_state:ok"))
-		cluster := bullmq.URL(node.URL())
+		cluster := clustered()
+		name := newQueueName()
 
 		errs, _ := open(cluster)
 		Expect(errs).To(HaveEach(MatchError(And(ContainSubstring("{bull}"), ContainSubstring("{q}"), ContainSubstring("on every client")))))
-		roundTrip("{paint}", "", cluster)
-		roundTrip("paint", "{bull}", cluster)
-		queue := newQueue("paint", &bullmq.QueueOptions{Connection: cluster, Prefix: "{bull}"})
+		roundTrip("{"+name+"}", "", cluster)
+		roundTrip(name, "{bull}", cluster)
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: cluster, Prefix: "{bull}"})
 		Expect(queue.Obliterate(specContext(), nil)).To(Succeed())
-		Expect(client.Do(specContext(), client.B().Keys().Pattern("*").Build()).AsStrSlice()).To(HaveEach(HavePrefix("bull:{paint}:")))
+		Expect(onCluster("KEYS", "{bull}:"+name+":*").AsStrSlice()).To(BeEmpty())
 	})
 })

@@ -1,6 +1,8 @@
 package bullmq
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,3 +69,13 @@ func (c *core) at(prefix, queue string) (*core, error) {
 }
 
 func (c *core) nowMs() int64 { return c.now().UnixMilli() }
+
+// inSlotOf refuses a call that needs keys of two queues where a cluster keeps
+// them apart: no script and no transaction could reach both.
+func (c *core) inSlotOf(other string) error {
+	if c.client.Mode() != rueidis.ClientModeCluster || hashTag(other) == hashTag(c.keys.base) && c.keys.hashTagged() {
+		return nil
+	}
+	return fmt.Errorf("on a cluster, jobs of one flow must be on queues with one hash tag, and %s and %s have not: put it into the prefix, such as {bull}, on every client of the queues",
+		strings.TrimSuffix(other, ":"), c.keys.qualifiedName())
+}

@@ -31,22 +31,6 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return job.ID
 	}
-	take := func() *bullmq.Job {
-		GinkgoHelper()
-		job, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
-		return job
-	}
-	end := func(job *bullmq.Job, reason error) {
-		GinkgoHelper()
-		var err error
-		if reason == nil {
-			_, err = worker.Complete(ctx, job, "token", nil, false)
-		} else {
-			_, err = worker.Fail(ctx, job, "token", reason, false)
-		}
-		Expect(err).NotTo(HaveOccurred())
-	}
 	owner := func() string { GinkgoHelper(); return text(key(name, "de:d")) }
 	ttl := func() int64 {
 		GinkgoHelper()
@@ -59,9 +43,9 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(add(1, bullmq.Deduplication{}, 0)).To(Equal("1"))
 		Expect(hash(key(name, "1"))).To(HaveKeyWithValue("deid", "d"))
 		Expect(add(2, bullmq.Deduplication{}, 0)).To(Equal("1"))
-		job := take()
+		job := take(worker)
 		Expect(add(3, bullmq.Deduplication{}, 0)).To(Equal("1"), "while it runs")
-		end(job, nil)
+		end(worker, job, nil, nil)
 		Expect(owner()).To(BeEmpty())
 		Expect(add(4, bullmq.Deduplication{}, 0)).To(Equal("4"))
 		Expect(events(name)).To(ContainElements(
@@ -71,7 +55,7 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 
 	It("are dropped for a time, whether their owner has ended or not", func() {
 		Expect(add(1, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("1"))
-		end(take(), nil)
+		end(worker, take(worker), nil, nil)
 		Expect(ttl()).To(BeNumerically("~", 60000, 5000))
 		Expect(add(2, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("1"))
 		do("DEL", key(name, "de:d")) // as when the time is over
@@ -116,17 +100,17 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 	DescribeTable("are kept, the newest of them, for when an owner that runs has ended", func(reason error) {
 		keep := bullmq.Deduplication{KeepLastIfActive: true}
 		add(1, keep, 0)
-		job := take()
+		job := take(worker)
 		Expect(add(2, keep, 0)).To(Equal("1"))
 		Expect(add(3, keep, 0)).To(Equal("1"))
 		Expect(list(key(name, "wait"))).To(BeEmpty())
-		end(job, reason)
-		next := take()
+		end(worker, job, nil, reason)
+		next := take(worker)
 		Expect(string(next.Data)).To(Equal("3"))
 		Expect(owner()).To(Equal(next.ID))
 		Expect(keysOf(name)).NotTo(ContainElement(key(name, "dn:d")))
-		end(next, nil)
-		Expect(take()).To(BeNil())
+		end(worker, next, nil, nil)
+		Expect(take(worker)).To(BeNil())
 		Expect(owner()).To(BeEmpty())
 	},
 		Entry("well", nil), Entry("badly", errors.New("boom")),
@@ -138,6 +122,39 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(add(2, bullmq.Deduplication{}, 0)).To(Equal("2"))
 		Expect(owner()).To(Equal("2"))
 	})
+
+	DescribeTable("keep to the newer owner when the old one, that had failed,", func(happens func(old *bullmq.Job)) {
+		add(1, bullmq.Deduplication{}, 0)
+		end(worker, take(worker), nil, errors.New("boom"))
+		Expect(add(2, bullmq.Deduplication{}, time.Minute)).To(Equal("2"))
+		old, err := queue.Job(ctx, "1")
+		Expect(err).NotTo(HaveOccurred())
+		happens(old)
+		Expect(add(3, bullmq.Deduplication{}, 0)).To(Equal("2"))
+		Expect(owner()).To(Equal("2"))
+	},
+		Entry("is removed", func(old *bullmq.Job) { Expect(old.Remove(ctx)).To(Succeed()) }),
+		Entry("is cleaned away", func(*bullmq.Job) { Expect(queue.Clean(ctx, 0, 0, bullmq.Failed)).To(Equal([]string{"1"})) }),
+		Entry("makes room for a newer failure", func(*bullmq.Job) {
+			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{RemoveOnFail: bullmq.KeepLast(1)})
+			Expect(err).NotTo(HaveOccurred())
+			end(worker, take(worker), nil, errors.New("boom"))
+			Expect(zset(key(name, "failed"))).To(Equal([]string{"3"}))
+		}),
+		Entry("stands in no state any more and is removed for that", func(*bullmq.Job) {
+			do("ZREM", key(name, "failed"), "1")
+			Expect(queue.RemoveOrphanedJobs(ctx, 0, 0)).To(Equal([]string{"1"}))
+		}),
+		Entry("is retried and completes", func(old *bullmq.Job) {
+			Expect(old.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			end(worker, take(worker), nil, nil)
+		}),
+		Entry("is retried and drained", func(old *bullmq.Job) {
+			Expect(old.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(queue.Drain(ctx, false)).To(Succeed())
+			Expect(keysOf(name)).NotTo(ContainElement(old.Key()))
+		}),
+	)
 
 	It("run as one when they are added in quick succession, with the data of the last", func() {
 		live := newQueue(name, nil)

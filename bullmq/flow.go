@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
@@ -72,8 +71,8 @@ func NewFlowProducer(options *FlowOptions) (*FlowProducer, error) {
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
 	}
-	// The keys of this core are nobody's; each node has its own.
-	c, err := newCore("flow", o.Prefix, o.Connection, o.Now, V6, o.Logger)
+	// The keys of this core are nobody's; each node has its own. With braces a cluster takes them.
+	c, err := newCore("{flow}", o.Prefix, o.Connection, o.Now, V6, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +167,10 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		}
 		level = below
 	}
-	if err := p.oneSlot(branches); err != nil {
-		return nil, nil, err
+	for i, root := range roots {
+		if err := root.Job.core.inSlotOf(roots[0].Job.core.keys.base); err != nil {
+			return nil, nil, fmt.Errorf("bullmq: no job of the flows was added: %q of queue %s: %w", flows[i].Name, flows[i].Queue, err)
+		}
 	}
 	ids, refusals, err := scripts.AddFlow(ctx, p.core.client, branches, parents, p.core.nowMs())
 	if err != nil {
@@ -247,32 +248,6 @@ func (p *FlowProducer) queue(name, prefix string) (*Queue, error) {
 	defaults := p.o.DefaultJobOptions[name]
 	defaults.JobID = ""
 	return &Queue{core: c, defaults: defaults}, nil
-}
-
-// oneSlot refuses a flow whose keys fall into several slots of a cluster,
-// before anything is sent.
-func (p *FlowProducer) oneSlot(branches []scripts.Branch) error {
-	if p.core.client.Mode() != rueidis.ClientModeCluster {
-		return nil
-	}
-	first := hashTag(branches[0].Queue.Base())
-	for _, b := range branches {
-		if tag := hashTag(b.Queue.Base()); tag != first || tag == "" {
-			return fmt.Errorf("bullmq: no job of the flow was added: on a cluster all its queues must share one hash tag, and %s and %s don't; put it into the prefix, such as {bull}",
-				branches[0].Queue.Base(), b.Queue.Base())
-		}
-	}
-	return nil
-}
-
-// hashTag is the part of a key by which a cluster places it; "" without one.
-func hashTag(key string) string {
-	_, rest, found := strings.Cut(key, "{")
-	tag, _, closed := strings.Cut(rest, "}")
-	if !found || !closed {
-		return ""
-	}
-	return tag
 }
 
 // FlowQuery says which flow to read, and how much of it.

@@ -27,13 +27,6 @@ var _ = Describe("Reading a queue", func() {
 		_, err := queue.Add(ctx, jobName, nil, options)
 		Expect(err).NotTo(HaveOccurred())
 	}
-	take := func() *bullmq.Job {
-		GinkgoHelper()
-		job, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(job).NotTo(BeNil())
-		return job
-	}
 	names := func(page bullmq.Page, states ...bullmq.State) []string {
 		GinkgoHelper()
 		jobs, err := queue.Jobs(ctx, page, states...)
@@ -48,17 +41,17 @@ var _ = Describe("Reading a queue", func() {
 	oneOfEach := func() {
 		GinkgoHelper()
 		add("completed", nil)
-		_, err := worker.Complete(ctx, take(), "token", nil, false)
+		_, err := worker.Complete(ctx, take(worker), "token", nil, false)
 		Expect(err).NotTo(HaveOccurred())
 		add("failed", nil)
-		_, err = worker.Fail(ctx, take(), "token", nil, false)
+		_, err = worker.Fail(ctx, take(worker), "token", nil, false)
 		Expect(err).NotTo(HaveOccurred())
 		add("waiting-children", nil)
-		parent := take()
+		parent := take(worker)
 		add("waiting", &bullmq.JobOptions{Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + name}, JobID: "child"})
 		Expect(parent.MoveToWaitingChildren(ctx, "token")).To(BeTrue())
 		add("active", &bullmq.JobOptions{LIFO: true})
-		take()
+		take(worker)
 		add("delayed", &bullmq.JobOptions{Delay: time.Hour})
 		add("prioritized", &bullmq.JobOptions{Priority: 3})
 	}

@@ -180,13 +180,13 @@ func rawJSON(text string) json.RawMessage {
 
 // childOf is the parent field: what the job's end does to its parent.
 func childOf(parent *Parent, o *JobOptions) string {
-	fields := map[string]any{"id": parent.ID, "queueKey": parent.Queue}
-	for name, set := range map[string]bool{"fpof": o.FailParentOnFailure, "cpof": o.ContinueParentOnFailure,
-		"idof": o.IgnoreDependencyOnFailure, "rdof": o.RemoveDependencyOnFailure} {
-		if set {
-			fields[name] = true
-		}
-	}
-	text, _ := encodeJSON(fields) // strings and booleans
+	text, _ := encodeJSON(struct { // strings and booleans
+		ID       string `json:"id"`
+		QueueKey string `json:"queueKey"`
+		Fail     bool   `json:"fpof,omitempty"`
+		Continue bool   `json:"cpof,omitempty"`
+		Ignore   bool   `json:"idof,omitempty"`
+		Remove   bool   `json:"rdof,omitempty"`
+	}{parent.ID, parent.Queue, o.FailParentOnFailure, o.ContinueParentOnFailure, o.IgnoreDependencyOnFailure, o.RemoveDependencyOnFailure})
 	return strings.TrimSpace(text)
 }

@@ -369,19 +369,13 @@ var _ = Describe("A job in Redis", func() {
 	})
 
 	Describe("that has ended", func() {
-		run := func(options *bullmq.JobOptions, end error) *bullmq.Job {
+		run := func(options *bullmq.JobOptions, reason error) *bullmq.Job {
 			GinkgoHelper()
 			add(options)
 			worker := newWorker(name, nil, &bullmq.WorkerOptions{Now: at(now)})
-			job, err := worker.GetNextJob(ctx, "token", 0)
-			Expect(err).NotTo(HaveOccurred())
-			if end == nil {
-				_, err = worker.Complete(ctx, job, "token", "done", false)
-			} else {
-				_, err = worker.Fail(ctx, job, "token", end, false)
-			}
-			Expect(err).NotTo(HaveOccurred())
-			job, err = queue.Job(ctx, job.ID)
+			taken := take(worker)
+			end(worker, taken, "done", reason)
+			job, err := queue.Job(ctx, taken.ID)
 			Expect(err).NotTo(HaveOccurred())
 			return job
 		}
@@ -453,15 +447,9 @@ var _ = Describe("A job in Redis", func() {
 			worker := newWorker(name, nil, nil)
 			exhaust := func() {
 				GinkgoHelper()
-				for {
-					job, err := worker.GetNextJob(ctx, "token", 0)
-					Expect(err).NotTo(HaveOccurred())
-					if job == nil {
-						return
-					}
+				for job := take(worker); job != nil; job = take(worker) {
 					runs++
-					_, err = worker.Fail(ctx, job, "token", errors.New("boom"), false)
-					Expect(err).NotTo(HaveOccurred())
+					end(worker, job, nil, errors.New("boom"))
 				}
 			}
 			job := add(&bullmq.JobOptions{Attempts: 2})

@@ -90,13 +90,11 @@ var _ = Describe("A job's own id", func() {
 		Expect(events(name)).To(Equal([]string{"added jobId=d name=first", "waiting jobId=d", "duplicated jobId=d"}))
 
 		worker := newWorker(name, nil, nil)
-		job, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
+		job := take(worker)
 		add("third", 3)
 		Expect(list(key(name, "wait"))).To(BeEmpty())
 
-		_, err = worker.Complete(ctx, job, "token", nil, false)
-		Expect(err).NotTo(HaveOccurred())
+		end(worker, job, nil, nil)
 		add("fourth", 4)
 		Expect(list(key(name, "wait"))).To(BeEmpty())
 		Expect(zset(key(name, "completed"))).To(Equal([]string{"d"}))
@@ -112,11 +110,9 @@ var _ = Describe("A job's own id", func() {
 		for _, v := range []string{`{"v":1}`, `{"v":2}`} {
 			_, err := queue.Add(ctx, "paint", rawJSON(v), options)
 			Expect(err).NotTo(HaveOccurred())
-			job, err := worker.GetNextJob(ctx, "token", 0)
-			Expect(err).NotTo(HaveOccurred())
+			job := take(worker)
 			Expect(string(job.Data)).To(Equal(v))
-			_, err = worker.Complete(ctx, job, "token", nil, false)
-			Expect(err).NotTo(HaveOccurred())
+			end(worker, job, nil, nil)
 			Expect(keysOf(name)).NotTo(ContainElement(key(name, "d")))
 		}
 		Expect(events(name)).NotTo(ContainElement(ContainSubstring("duplicated")))

@@ -110,9 +110,16 @@ func (k *keys) clientName(suffix string) string {
 }
 
 // hashTagged says whether all keys fall into one slot of a cluster.
-func (k *keys) hashTagged() bool {
-	open := strings.IndexByte(k.base, '{')
-	return open >= 0 && strings.IndexByte(k.base[open:], '}') > 1
+func (k *keys) hashTagged() bool { return hashTag(k.base) != "" }
+
+// hashTag is the part of a key by which a cluster places it; "" without one.
+func hashTag(key string) string {
+	_, rest, found := strings.Cut(key, "{")
+	tag, _, closed := strings.Cut(rest, "}")
+	if !found || !closed {
+		return ""
+	}
+	return tag
 }
 
 // jobOf is the id of the job that a key belongs to; false where it belongs to

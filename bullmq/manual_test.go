@@ -51,6 +51,44 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("pb", "by-hand"), HaveKeyWithValue("ats", "1"), HaveKey("processedOn")))
 	})
 
+	DescribeTable("can't be taken with a token that owns every lock", func(token string) {
+		add(nil)
+		_, err := worker.GetNextJob(ctx, token, 0)
+		Expect(err).To(MatchError(ContainSubstring("token")))
+		Expect(list(key(name, "active"))).To(BeEmpty())
+	}, Entry("0", "0"), Entry("nothing", ""))
+
+	It("is refused its end with another token", func() {
+		add(nil)
+		job := take("mine")
+		_, err := worker.Complete(ctx, job, "theirs", nil, false)
+		Expect(err).To(MatchError(bullmq.ErrLockMismatch))
+		_, err = worker.Complete(ctx, job, "mine", "done", false)
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("is waited for until one is added, the time is over, or the context", func() {
+		Expect(worker.GetNextJob(ctx, "t:1", 50*time.Millisecond)).To(BeNil())
+
+		got := make(chan *bullmq.Job, 1)
+		go func() {
+			defer GinkgoRecover()
+			job, err := worker.GetNextJob(ctx, "t:2", 10*time.Second)
+			Expect(err).NotTo(HaveOccurred())
+			got <- job
+		}()
+		resting(queue)
+		add(nil)
+		Eventually(got, "3s").Should(Receive(HaveField("ID", "1")))
+
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		_, err := worker.GetNextJob(short, "t:3", 10*time.Second)
+		Expect(err).To(MatchError(context.DeadlineExceeded))
+		Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
+	})
+
 	It("is completed with its value, and the next one comes along when asked for", func() {
 		add(nil)
 		add(nil)
@@ -92,6 +130,22 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(hash(key(name, "1"))).To(And(HaveKeyWithValue("atm", "3"), HaveKeyWithValue("failedReason", "boom")))
 		Expect(events(name)).To(ContainElement("retries-exhausted jobId=1 attemptsMade=3"))
 	})
+
+	DescribeTable("that has a priority and fails is tried again behind lower numbers and earlier equals", func(backoff *bullmq.Backoff) {
+		add(&bullmq.JobOptions{Priority: 2, Attempts: 2, Backoff: backoff})
+		job := take("mine")
+		for _, priority := range []int{1, 2, 3} {
+			add(&bullmq.JobOptions{Priority: priority})
+		}
+		_, err := worker.Fail(ctx, job, "mine", errors.New("boom"), false)
+		Expect(err).NotTo(HaveOccurred())
+		if backoff != nil {
+			Expect(job.Promote(ctx)).To(Succeed())
+		}
+		Expect(zset(key(name, "prioritized"))).To(Equal([]string{"2", "3", "1", "4"}))
+	},
+		Entry("at once", nil), Entry("after a backoff", bullmq.Fixed(time.Hour)),
+	)
 
 	It("that fails brings the next one along when asked for", func() {
 		add(nil)

@@ -26,18 +26,11 @@ var _ = Describe("Metrics", func() {
 		GinkgoHelper()
 		return newWorker(name, nil, &bullmq.WorkerOptions{MetricsPoints: points, Now: func() time.Time { return clock }})
 	}
-	run := func(worker *bullmq.Worker, end error) {
+	run := func(worker *bullmq.Worker, reason error) {
 		GinkgoHelper()
 		_, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		job, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
-		if end == nil {
-			_, err = worker.Complete(ctx, job, "token", nil, false)
-		} else {
-			_, err = worker.Fail(ctx, job, "token", end, false)
-		}
-		Expect(err).NotTo(HaveOccurred())
+		end(worker, take(worker), nil, reason)
 	}
 	metrics := func(kind bullmq.State, from, to int) bullmq.Metrics {
 		GinkgoHelper()

@@ -189,6 +189,11 @@ func (q *Queue) prepare(name string, data any, o *JobOptions) (*Job, scripts.Add
 	if err := o.check(payload); err != nil {
 		return nil, scripts.Add{}, err
 	}
+	if o.Parent != nil {
+		if err := q.core.inSlotOf(o.Parent.Queue); err != nil {
+			return nil, scripts.Add{}, err
+		}
+	}
 	wire, err := o.encode()
 	if err != nil {
 		return nil, scripts.Add{}, fmt.Errorf("its options can't be written as JSON: %w", err)

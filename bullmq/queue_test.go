@@ -189,14 +189,10 @@ var _ = Describe("Adding a job", func() {
 		order := func() (ids []string) {
 			GinkgoHelper()
 			worker := newWorker(name, nil, nil)
-			for {
-				job, err := worker.GetNextJob(ctx, "token", 0)
-				Expect(err).NotTo(HaveOccurred())
-				if job == nil {
-					return ids
-				}
+			for job := take(worker); job != nil; job = take(worker) {
 				ids = append(ids, job.Name)
 			}
+			return ids
 		}
 		add := func(jobName string, options *bullmq.JobOptions) {
 			GinkgoHelper()

@@ -46,8 +46,10 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 		}
 		select {
 		case event := <-ending:
-			return q.endOf(event)
-		case <-time.After(missedEventCheck): // clean, drain and obliterate say nothing
+			if event.Type != EventCleaned { // which may be the job's end, and doesn't say so
+				return q.endOf(event)
+			}
+		case <-time.After(q.results.lookAgain):
 		case <-q.results.over:
 			return nil, ErrClosed
 		case <-ctx.Done():
@@ -56,7 +58,9 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 	}
 }
 
-const missedEventCheck = 5 * time.Second
+// Drain and obliterate tell nobody which jobs they remove: whether one that is
+// waited for is still there is asked this often.
+const lookAgainAfter = 5 * time.Second
 
 func (q *Queue) failure(id, reason string) error {
 	return &JobFailedError{Queue: q.Name(), JobID: id, Reason: reason}
@@ -78,7 +82,9 @@ func (q *Queue) endOf(event Event) (json.RawMessage, error) {
 func (q *Queue) endOfMissing(ctx context.Context, id string, ending <-chan Event) (json.RawMessage, error) {
 	select {
 	case event := <-ending:
-		return q.endOf(event)
+		if event.Type != EventCleaned {
+			return q.endOf(event)
+		}
 	default:
 	}
 	fields, entryID, err := q.core.store.FindEnd(ctx, id)
@@ -94,8 +100,9 @@ func (q *Queue) endOfMissing(ctx context.Context, id string, ending <-chan Event
 // resultTail follows the events stream for all that wait for a job of one
 // Queue, on one connection, from the first wait until the Queue is closed.
 type resultTail struct {
-	core *core
-	over chan struct{} // closed with the Queue
+	core      *core
+	over      chan struct{} // closed with the Queue
+	lookAgain time.Duration
 
 	mu      sync.Mutex
 	waiting map[string]map[chan Event]bool
@@ -105,7 +112,7 @@ type resultTail struct {
 }
 
 func newResultTail(c *core) *resultTail {
-	return &resultTail{core: c, over: make(chan struct{}), waiting: map[string]map[chan Event]bool{}}
+	return &resultTail{core: c, over: make(chan struct{}), lookAgain: lookAgainAfter, waiting: map[string]map[chan Event]bool{}}
 }
 
 // join starts to listen for a job's end; what ends from now on is not missed.
@@ -161,18 +168,33 @@ func (t *resultTail) follow(ctx context.Context, last string, done chan struct{}
 		}
 		switch event.Type {
 		case EventCompleted, EventFailed, EventRemoved:
-			t.tell(event)
+			t.tell(event.JobID, event)
+		case EventCleaned:
+			t.tellAll(event)
 		}
 	}
 }
 
-func (t *resultTail) tell(event Event) {
+// tell hands an event to all that wait for a job.
+func (t *resultTail) tell(id string, event Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for ending := range t.waiting[event.JobID] {
+	t.handOut(id, event)
+}
+
+func (t *resultTail) tellAll(event Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id := range t.waiting {
+		t.handOut(id, event)
+	}
+}
+
+func (t *resultTail) handOut(id string, event Event) {
+	for ending := range t.waiting[id] {
 		select {
 		case ending <- event:
-		default: // it has been told already
+		default: // one is to be read already, and the state is asked after that
 		}
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
@@ -90,12 +92,12 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(5 * time.Millisecond)}).Wait(ctx, queue)).To(MatchJSON(`3`))
 	})
 
-	DescribeTable("answers the end of jobs that are removed as they end, each and every one", func(end error) {
-		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "done", end }, &bullmq.WorkerOptions{Concurrency: 5})
+	DescribeTable("answers the end of jobs that are removed as they end, each and every one", func(reason error) {
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "done", reason }, &bullmq.WorkerOptions{Concurrency: 5})
 		for range 20 {
 			job := add(&bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll(), RemoveOnFail: bullmq.RemoveAll()})
 			value, err := job.Wait(ctx, queue)
-			if end == nil {
+			if reason == nil {
 				Expect(value, err).To(MatchJSON(`"done"`))
 			} else {
 				Expect(err).To(MatchError(ContainSubstring("boom")))
@@ -108,19 +110,40 @@ var _ = Describe("Waiting for a job's result", func() {
 
 	It("finds the end of a removed job in the stream, far back and long before the call", func() {
 		do("XADD", key(name, "events"), "*", "event", "completed", "jobId", "7", "returnvalue", `{"a":1}`, "prev", "active")
-		for n := range 2500 {
-			do("XADD", key(name, "events"), "*", "event", "completed", "jobId", fmt.Sprint("other-", n), "returnvalue", "0", "prev", "active")
+		others := make([]rueidis.Completed, 2500)
+		for n := range others {
+			others[n] = raw.B().Arbitrary("XADD").Keys(key(name, "events")).Args("*", "event", "completed", "jobId", fmt.Sprint("other-", n), "returnvalue", "0", "prev", "active").Build()
+		}
+		for batch := range slices.Chunk(others, 500) {
+			raw.DoMulti(ctx, batch...)
 		}
 		Expect(queue.WaitForJob(ctx, "7")).To(MatchJSON(`{"a":1}`))
 	})
 
-	It("is over, with an error, when the job is removed", func() {
-		job := add(nil)
+	DescribeTable("is over, with an error, when the job is", func(remove func(job *bullmq.Job) error) {
+		job := add(&bullmq.JobOptions{Delay: time.Hour})
+		queue.LookForResultsEvery(300 * time.Millisecond)
 		done := waiting(ctx, job.ID)
-		Expect(job.Remove(ctx)).To(Succeed())
+		Expect(remove(job)).To(Succeed())
 		var end outcome
 		Eventually(done, soon).Should(Receive(&end))
 		Expect(end.err).To(MatchError(bullmq.ErrJobNotFound))
+	},
+		Entry("removed", func(job *bullmq.Job) error { return job.Remove(ctx) }),
+		Entry("drained", func(*bullmq.Job) error { return queue.Drain(ctx, true) }),
+		Entry("obliterated with its queue", func(*bullmq.Job) error { return queue.Obliterate(ctx, nil) }),
+	)
+
+	It("is over at once when the job is cleaned away, and not for the others", func() {
+		job := add(nil)
+		done := waiting(ctx, job.ID)
+		kept := waiting(ctx, add(&bullmq.JobOptions{Delay: 100 * time.Millisecond}).ID)
+		Expect(queue.Clean(ctx, 0, 0, bullmq.Waiting)).To(Equal([]string{job.ID}))
+		var end outcome
+		Eventually(done, soon).Should(Receive(&end))
+		Expect(end.err).To(MatchError(bullmq.ErrJobNotFound))
+		runWorker(name, doubling, nil)
+		Eventually(kept).Should(Receive(Equal(outcome{"42", nil})))
 	})
 
 	It("is over, with an error, for a job that never was", func() {
@@ -189,10 +212,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 		proxy.CutAll()
 		worker := newWorker(name, nil, nil)
-		taken, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
-		_, err = worker.Complete(ctx, taken, "token", "late", false)
-		Expect(err).NotTo(HaveOccurred())
+		end(worker, take(worker), "late", nil)
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Eventually(done).Should(Receive(MatchJSON(`"late"`)))
 	})

@@ -29,20 +29,14 @@ var _ = Describe("Ended jobs", func() {
 		return newWorker(name, nil, &o)
 	}
 	// run adds a job and ends it, with an error where there is one.
-	run := func(worker *bullmq.Worker, id string, options bullmq.JobOptions, end error) {
+	run := func(worker *bullmq.Worker, id string, options bullmq.JobOptions, reason error) {
 		GinkgoHelper()
 		options.JobID = id
 		_, err := queue.Add(ctx, "paint", nil, &options)
 		Expect(err).NotTo(HaveOccurred())
-		job, err := worker.GetNextJob(ctx, "token", 0)
-		Expect(err).NotTo(HaveOccurred())
+		job := take(worker)
 		Expect(job.ID).To(Equal(id))
-		if end == nil {
-			_, err = worker.Complete(ctx, job, "token", "result of "+id, false)
-		} else {
-			_, err = worker.Fail(ctx, job, "token", end, false)
-		}
-		Expect(err).NotTo(HaveOccurred())
+		end(worker, job, "result of "+id, reason)
 	}
 	completed := func() []string { GinkgoHelper(); return zset(key(name, "completed")) }
 	failed := func() []string { GinkgoHelper(); return zset(key(name, "failed")) }

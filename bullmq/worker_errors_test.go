@@ -106,6 +106,62 @@ var _ = Describe("What a handler returns", func() {
 			bullmq.JobOptions{Backoff: bullmq.Custom("tide")}),
 	)
 
+	It("is judged by Classify where that is given", func() {
+		job := add(&bullmq.JobOptions{Attempts: 5})
+		var calls atomic.Int64
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { calls.Add(1); return nil, context.DeadlineExceeded }, &bullmq.WorkerOptions{
+			Classify: func(err error, job *bullmq.Job) bullmq.Verdict {
+				if job.AttemptsMade == 0 {
+					return bullmq.RetryAfter(20 * time.Millisecond)
+				}
+				return bullmq.Permanent()
+			},
+		})
+		ending(job, bullmq.Failed)
+		Expect(calls.Load()).To(BeEquivalentTo(2))
+	})
+
+	It("is written though a function that is told of it panics", func() {
+		job, other := add(nil), add(nil)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			if job.ID == "1" {
+				return nil, errors.New("boom")
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{
+			Active: func(*bullmq.Job) { panic("in Active") }, Completed: func(*bullmq.Job, any) { panic("in Completed") },
+			Failed: func(*bullmq.Job, error) { panic("in Failed") }, Drained: func() { panic("in Drained") },
+		}})
+		ending(job, bullmq.Failed)
+		ending(other, bullmq.Completed)
+	})
+
+	It("says that the job is delayed again, and no attempt is used, however often", func() {
+		job := add(nil)
+		var faults atomic.Int64
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if job.AttemptsStarted < 3 {
+				if err := job.MoveToDelayed(ctx, time.Now().Add(20*time.Millisecond), job.Token()); err != nil {
+					return nil, err
+				}
+				return nil, bullmq.ErrMovedToDelayed
+			}
+			return "done", nil
+		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
+		Expect(ending(job, bullmq.Completed)).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "3")))
+		Expect(faults.Load()).To(BeZero())
+	})
+
+	It("is refused where it doesn't say that the handler has moved the job, and the job stays where it is", func() {
+		faults := make(chan error, 5)
+		job := add(nil)
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			return nil, job.MoveToDelayed(ctx, time.Now().Add(time.Minute), job.Token())
+		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }}})
+		Eventually(faults).Should(Receive(MatchError(bullmq.ErrLockNotFound)))
+		Expect(ending(job, bullmq.Delayed)).NotTo(HaveKey("atm"))
+	})
+
 	It("says that the job is in wait again, and no attempt is used", func() {
 		job := add(nil)
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -167,5 +223,26 @@ var _ = Describe("What a handler returns", func() {
 		Expect(ending(job, bullmq.Failed)).To(HaveKeyWithValue("failedReason", "stopped by hand"))
 		Expect(list(key(name, "active"))).To(BeEmpty())
 		Expect(set(key(name, "stalled"))).To(BeEmpty())
+	})
+})
+
+var _ = Describe("A job that can't be run", func() {
+	It("fails, be its data no JSON or its hash gone, and the worker goes on", func() {
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		jobs, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 3))
+		Expect(err).NotTo(HaveOccurred())
+		bad, ghost, good := jobs[0], jobs[1], jobs[2]
+		Expect(do("HSET", bad.Key(), "data", "{nonsense").Error()).To(Succeed())
+		Expect(do("DEL", ghost.Key()).Error()).To(Succeed())
+		var runs tally
+		runWorker(name, runs.handle, nil)
+		Eventually(state(queue, good.ID)).Should(Equal(bullmq.Completed))
+		runs.once(1)
+		for id, says := range map[string]string{bad.ID: "not JSON", ghost.ID: "is gone"} {
+			Expect(state(queue, id)()).To(Equal(bullmq.Failed))
+			Expect(hash(key(name, id))).To(HaveKeyWithValue("failedReason", ContainSubstring(says)))
+		}
+		Expect(list(key(name, "active"))).To(BeEmpty())
 	})
 })

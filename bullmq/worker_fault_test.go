@@ -1,6 +1,7 @@
 package bullmq_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -9,11 +10,30 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
 	"github.com/17a2ac88/bullmq-go/internal/redisserver"
 )
+
+// logLines counts what a logger writes.
+type logLines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logLines) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Count(l.text.Bytes(), []byte("\n"))
+}
 
 var _ = Describe("A worker whose answers are lost", func() {
 	var (
@@ -155,6 +175,16 @@ var _ = Describe("A worker whose answers are lost", func() {
 		quiet(t)
 	})
 
+	It("completes a job once, and keeps the next one that came with the answer", func() {
+		job, next := add("a", nil), add("b", nil)
+		t := losing(bullmq.WorkerOptions{}, "the end", wait, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
+		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Completed), "it must not wait for the stalled check")
+		for _, id := range []string{job.ID, next.ID} {
+			Expect(hash(key(name, id))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
+		}
+		quiet(t)
+	})
+
 	It("completes a job once that removes itself", func() {
 		add("a", &bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll()})
 		t := losing(bullmq.WorkerOptions{}, "the end", wait, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
@@ -276,61 +306,100 @@ var _ = Describe("A worker whose answers are lost", func() {
 		Expect(job.ID).To(Equal(added.ID))
 	})
 
-	DescribeTable("loses no job and runs none twice on a link that", func(faults faultproxy.Faults) {
-		const jobs = 100
-		var mu sync.Mutex
-		runs := map[string]int{}
+	DescribeTable("loses no job and runs none twice", func(faults faultproxy.Faults, meanwhile func(round int)) {
+		const rounds, each = 10, 10
+		var runs tally
 		Expect(proxy.Set(faults)).To(Succeed())
-		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			runs[job.ID]++
-			return nil, nil
-		}, &bullmq.WorkerOptions{Connection: via, Concurrency: 5})
-		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(func() (int64, error) { c, err := queue.Counts(ctx, bullmq.Completed); return c[bullmq.Completed], err }, "10s").Should(BeEquivalentTo(jobs))
-		mu.Lock()
-		defer mu.Unlock()
-		Expect(runs).To(HaveLen(jobs))
-		for id, n := range runs {
-			Expect(n).To(Equal(1), "job "+id)
+		runWorker(name, runs.handle, &bullmq.WorkerOptions{Connection: via, Concurrency: 5})
+		for round := range rounds {
+			_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, each))
+			Expect(err).NotTo(HaveOccurred())
+			meanwhile(round)
 		}
+		Eventually(count(queue, bullmq.Completed), "15s").Should(Equal(rounds * each))
+		runs.once(rounds * each)
 	},
-		Entry("is slow", faultproxy.Faults{Delay: 20 * time.Millisecond}),
-		Entry("hands answers over in small pieces", faultproxy.Faults{Trickle: 50}),
+		Entry("on a link that is slow", faultproxy.Faults{Delay: 10 * time.Millisecond}, func(int) {}),
+		Entry("on a link that hands answers over in small pieces", faultproxy.Faults{Trickle: 50}, func(int) {}),
+		Entry("on a link that is cut again and again", faultproxy.Faults{}, func(int) { proxy.CutAll(); time.Sleep(10 * time.Millisecond) }),
+		Entry("while the server forgets its scripts", faultproxy.Faults{}, func(int) { Expect(do("SCRIPT", "FLUSH").Error()).To(Succeed()) }),
 	)
+
+	It("goes on when its wait is ended by an error, and when all connections are killed", func() {
+		started := make(chan string, 2)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.Name; return nil, nil }, nil)
+		resting(queue)
+		workers, err := queue.Workers(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(do("CLIENT", "UNBLOCK", workers[0].Fields["id"], "ERROR").Error()).To(Succeed())
+		add("one", nil)
+		Eventually(started, "2s").Should(Receive(Equal("one")))
+
+		Expect(do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Error()).To(Succeed())
+		Eventually(func() error { _, err := queue.Add(ctx, "two", nil, nil); return err }).Should(Succeed())
+		Eventually(started, "2s").Should(Receive(Equal("two")))
+	})
+
+	It("says little while Redis is out of reach, and is back soon after it is", func() {
+		var lines logLines
+		started := make(chan string, 1)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.Name; return nil, nil },
+			&bullmq.WorkerOptions{Connection: via, Logger: zerolog.New(&lines)})
+		resting(queue)
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		proxy.CutAll()
+		time.Sleep(1200 * time.Millisecond)
+		Expect(lines.count()).To(And(BeNumerically(">", 0), BeNumerically("<=", 4)))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		add("back", nil)
+		Eventually(started, "2s").Should(Receive(Equal("back")))
+	})
 })
 
-var _ = Describe("A worker whose Redis hangs", func() {
+var _ = Describe("A worker whose Redis hangs or restarts", func() {
 	It("goes on when it is back, and runs each job once", func() {
 		name, ctx := newQueueName(), specContext()
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
-		var mu sync.Mutex
-		runs := map[string]int{}
-		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			runs[job.ID]++
+		var runs tally
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 			time.Sleep(time.Millisecond)
-			return nil, nil
+			return runs.handle(ctx, job)
 		}, &bullmq.WorkerOptions{Connection: own, Concurrency: 3})
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
 		Expect(err).NotTo(HaveOccurred())
 		for range 3 {
 			Expect(server.Freeze()).To(Succeed())
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
 			Expect(server.Thaw()).To(Succeed())
 			time.Sleep(20 * time.Millisecond)
 		}
-		Eventually(func() (int64, error) { c, err := queue.Counts(ctx, bullmq.Completed); return c[bullmq.Completed], err }).Should(BeEquivalentTo(300))
-		mu.Lock()
-		defer mu.Unlock()
-		for id, n := range runs {
-			Expect(n).To(Equal(1), "job "+id)
-		}
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(300))
+		runs.once(300)
+	})
+
+	It("writes the end of a job when it is back, while the lock lasts", func() {
+		name, ctx := newQueueName(), specContext()
+		server := startRedis(redisserver.Options{AppendOnly: true})
+		own := bullmq.URL(server.URL())
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		started, finish := make(chan struct{}), make(chan struct{})
+		var runs tally
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			close(started)
+			<-finish
+			return runs.handle(ctx, job)
+		}, &bullmq.WorkerOptions{Connection: own})
+		Eventually(started).Should(BeClosed())
+		server.Stop()
+		close(finish)
+		time.Sleep(300 * time.Millisecond)
+		Expect(server.Start()).To(Succeed())
+		Eventually(state(queue, job.ID), "8s").Should(Equal(bullmq.Completed))
+		runs.once(1)
 	})
 
 	It("goes on with what comes when it is back empty, and says which end could not be written", func() {

@@ -58,31 +58,31 @@ var _ = Describe("A worker with a limiter", func() {
 
 	It("starts no more jobs in a window than allowed, and goes on with each new window", func() {
 		add(5, nil)
-		runWorker(name, note, twoIn(400*time.Millisecond))
-		inWindows(400 * time.Millisecond)
+		runWorker(name, note, twoIn(300*time.Millisecond))
+		inWindows(300 * time.Millisecond)
 	})
 
 	It("shares its window with the queue's other workers", func() {
 		add(5, nil)
 		for range 3 {
-			runWorker(name, note, twoIn(400*time.Millisecond))
+			runWorker(name, note, twoIn(300*time.Millisecond))
 		}
-		inWindows(400 * time.Millisecond)
+		inWindows(300 * time.Millisecond)
 	})
 
 	It("obeys the queue's own limit without one of its own", func() {
-		Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 2, Duration: 400 * time.Millisecond})).To(Succeed())
+		Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 2, Duration: 300 * time.Millisecond})).To(Succeed())
 		add(5, nil)
 		runWorker(name, note, &bullmq.WorkerOptions{Concurrency: 5})
-		inWindows(400 * time.Millisecond)
+		inWindows(300 * time.Millisecond)
 	})
 
 	It("starts jobs that come while it rests for the limit when the window is over", func() {
 		add(2, nil)
-		runWorker(name, note, twoIn(400*time.Millisecond))
+		runWorker(name, note, twoIn(300*time.Millisecond))
 		Eventually(noted).Should(HaveLen(2))
 		add(3, nil)
-		inWindows(400 * time.Millisecond)
+		inWindows(300 * time.Millisecond)
 	})
 
 	It("asks Redis for next to nothing while the limit holds", func() {
@@ -91,27 +91,32 @@ var _ = Describe("A worker with a limiter", func() {
 		Eventually(noted).Should(HaveLen(2))
 		time.Sleep(50 * time.Millisecond)
 		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
-		time.Sleep(time.Second)
+		time.Sleep(500 * time.Millisecond)
 		Expect(commandCalls()["evalsha"]).To(BeNumerically("<=", 1))
 	})
 
-	It("keeps the order of its jobs when one of them asks for a pause, which costs no attempt", func() {
-		add(4, &bullmq.JobOptions{Priority: 10})
-		asked := false
+	DescribeTable("keeps the order of its jobs when the first of them asks for a pause, which costs no attempt, with", func(options *bullmq.JobOptions, want ...string) {
+		add(4, options)
+		var asked time.Time
 		o := &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}}
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
-			if !asked {
-				asked = true
+			if asked.IsZero() {
+				asked = time.Now()
 				return nil, bullmq.RateLimit(150 * time.Millisecond)
 			}
 			return note(ctx, job)
 		}, o)
-		Eventually(noted).Should(Equal([]string{"1", "2", "3", "4"}))
-		Eventually(state(queue, "4")).Should(Equal(bullmq.Completed))
-		for _, id := range []string{"1", "2", "3", "4"} {
+		Eventually(noted).Should(Equal(want))
+		Expect(starts[0].Sub(asked)).To(BeNumerically(">=", 140*time.Millisecond))
+		Eventually(state(queue, want[3])).Should(Equal(bullmq.Completed))
+		for _, id := range want {
 			Expect(hash(key(name, id))).To(HaveKeyWithValue("atm", "1"))
 		}
-	})
+	},
+		Entry("no options", nil, "1", "2", "3", "4"),
+		Entry("a priority", &bullmq.JobOptions{Priority: 10}, "1", "2", "3", "4"),
+		Entry("lifo", &bullmq.JobOptions{LIFO: true}, "4", "3", "2", "1"),
+	)
 
 	It("stops every worker of the queue when the queue is stopped by hand and the handler says so", func() {
 		add(3, nil)

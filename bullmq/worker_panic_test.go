@@ -2,6 +2,7 @@ package bullmq_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"runtime"
 	"sync"
@@ -44,6 +45,7 @@ var _ = Describe("A handler that doesn't return", func() {
 		}
 	},
 		Entry("a panic", func() { panic("no such colour") }, "panic: no such colour"),
+		Entry("a panic with an error", func() { panic(errors.New("boom")) }, "panic: boom"),
 		Entry("a panic with nothing", func() { panic(nil) }, "panic called with nil argument"),
 		Entry("a fault of the run time", func() { _ = []string{}[len(os.Args)] }, "index out of range"),
 		Entry("runtime.Goexit", runtime.Goexit, "runtime.Goexit"),
@@ -61,7 +63,7 @@ var _ = Describe("A handler that doesn't return", func() {
 			}
 			panic("boom")
 		}, &bullmq.WorkerOptions{Concurrency: 3})
-		Eventually(func() (int64, error) { c, err := queue.Counts(ctx, bullmq.Failed); return c[bullmq.Failed], err }).Should(BeEquivalentTo(jobs))
+		Eventually(count(queue, bullmq.Failed)).Should(Equal(jobs))
 
 		// All three slots are still there.
 		var together sync.WaitGroup

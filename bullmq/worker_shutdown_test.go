@@ -132,6 +132,50 @@ var _ = Describe("The end of a worker", func() {
 		}),
 	)
 
+	It("takes no new job, and holds the one that runs until it is done", func() {
+		add(nil)
+		add(nil)
+		started := make(chan struct{}, 2)
+		_, stop, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			started <- struct{}{}
+			time.Sleep(600 * time.Millisecond)
+			return nil, ctx.Err()
+		}, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
+		Eventually(started).Should(Receive())
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(queue.Counts(ctx, bullmq.Completed, bullmq.Waiting, bullmq.Active)).
+			To(Equal(map[bullmq.State]int64{bullmq.Completed: 1, bullmq.Waiting: 1, bullmq.Active: 0}))
+		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
+	})
+
+	It("doesn't wait for ever on a handler that ignores its context: it says which job is left, and another worker takes it up", func() {
+		job := add(nil)
+		started, free, handlerGone := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		_, stop, ended := startWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			defer close(handlerGone)
+			close(started)
+			<-free
+			return "too late", nil
+		}, &bullmq.WorkerOptions{LockDuration: 300 * time.Millisecond, ShutdownTimeout: 300 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
+		Eventually(started).Should(BeClosed())
+		begun := time.Now()
+		stop()
+		var left error
+		Eventually(ended).Should(Receive(&left))
+		Expect(time.Since(begun)).To(BeNumerically("<", time.Second))
+		var unfinished *bullmq.UnfinishedError
+		Expect(errors.As(left, &unfinished)).To(BeTrue())
+		Expect(unfinished.JobIDs).To(Equal([]string{job.ID}))
+
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "in time", nil },
+			&bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond})
+		Expect(job.Wait(ctx, queue)).To(MatchJSON(`"in time"`))
+		close(free)
+		Eventually(handlerGone).Should(BeClosed())
+		Consistently(func() string { return hash(job.Key())["returnvalue"] }, 100*time.Millisecond).Should(Equal(`"in time"`))
+	})
+
 	It("doesn't name a job as unfinished whose end is written, while a function is still being told", func() {
 		job := add(nil)
 		told, free := make(chan struct{}), make(chan struct{})
@@ -144,20 +188,6 @@ var _ = Describe("The end of a worker", func() {
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
 		Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
-	})
-
-	It("leaves no goroutine of its own behind a handler that never returns", func() {
-		add(nil)
-		started, free := make(chan struct{}), make(chan struct{})
-		_, stop, ended := startWorker(name, func(context.Context, *bullmq.Job) (any, error) {
-			close(started)
-			<-free
-			return nil, nil
-		}, &bullmq.WorkerOptions{ShutdownTimeout: 100 * time.Millisecond})
-		Eventually(started).Should(BeClosed())
-		stop()
-		Eventually(ended).Should(Receive(HaveOccurred()))
-		close(free) // what is left after that fails the spec
 	})
 
 	Describe("while Redis is silent", func() {
@@ -237,7 +267,7 @@ var _ = Describe("The end of a worker", func() {
 				close(started)
 				<-ctx.Done()
 				return nil, err(ctx, job)
-			}, &bullmq.WorkerOptions{ShutdownTimeout: 500 * time.Millisecond, Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
+			}, &bullmq.WorkerOptions{ShutdownTimeout: 200 * time.Millisecond, Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
 			Eventually(started).Should(BeClosed())
 			stop()
 			Eventually(ended).Should(Receive(BeNil()))
@@ -268,11 +298,14 @@ var _ = Describe("The end of a worker", func() {
 			Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
 		})
 
-		It("gives a prioritized job back to its priority", func() {
-			job := add(&bullmq.JobOptions{Priority: 7})
+		DescribeTable("gives a job back, with no attempt used, where they end on that", func(options bullmq.JobOptions, where bullmq.State) {
+			job := add(&options)
 			onShutdown(job, func(ctx context.Context, _ *bullmq.Job) error { return context.Cause(ctx) })
-			Expect(state(queue, job.ID)()).To(Equal(bullmq.Prioritized))
-		})
+			Expect(state(queue, job.ID)()).To(Equal(where))
+			Expect(hash(job.Key())).NotTo(HaveKey("atm"))
+		},
+			Entry("to wait", bullmq.JobOptions{Attempts: 2}, bullmq.Waiting), Entry("to its priority", bullmq.JobOptions{Priority: 7}, bullmq.Prioritized),
+		)
 	})
 
 	It("leaves a caller's own client open", func() {

@@ -21,14 +21,18 @@ var _ = Describe("A job whose worker is gone", func() {
 		name, ctx = newQueueName(), specContext()
 		queue = newQueue(name, nil)
 	})
+	die := func() *bullmq.Job {
+		GinkgoHelper()
+		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
+		job, err := dead.GetNextJob(ctx, "dead", 0)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
 	abandon := func(options *bullmq.JobOptions) *bullmq.Job {
 		GinkgoHelper()
 		job, err := queue.Add(ctx, "a", nil, options)
 		Expect(err).NotTo(HaveOccurred())
-		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
-		taken, err := dead.GetNextJob(ctx, "dead", 0)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(taken.ID).To(Equal(job.ID))
+		Expect(die().ID).To(Equal(job.ID))
 		return job
 	}
 
@@ -55,6 +59,27 @@ var _ = Describe("A job whose worker is gone", func() {
 		Eventually(failure).Should(Receive(And(MatchError("job stalled more than allowable limit"), MatchError(bullmq.ErrUnrecoverable))))
 	})
 
+	It("goes back to wait time and again, and fails without being run once that was too often", func() {
+		job := abandon(nil)
+		checker := newWorker(name, nil, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond})
+		stalls := func() {
+			GinkgoHelper()
+			Eventually(func() ([]string, error) { return checker.CheckStalled(ctx) }, "3s", "30ms").Should(Equal([]string{job.ID}))
+			Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
+		}
+		stalls()
+		Expect(hash(job.Key())).To(And(HaveKeyWithValue("stc", "1"), Not(HaveKey("defa"))))
+		die()
+		stalls()
+		Expect(hash(job.Key())).To(And(HaveKeyWithValue("stc", "2"), HaveKeyWithValue("defa", "job stalled more than allowable limit")))
+
+		var ran atomic.Bool
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil }, nil)
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(ran.Load()).To(BeFalse(), "the handler must not be called")
+		Expect(hash(job.Key())).To(And(HaveKeyWithValue("failedReason", "job stalled more than allowable limit"), Not(HaveKey("defa"))))
+	})
+
 	It("is left where it is by a worker that makes no checks", func() {
 		job := abandon(nil)
 		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond, SkipStalledCheck: true})
@@ -62,9 +87,9 @@ var _ = Describe("A job whose worker is gone", func() {
 	})
 
 	It("is looked for once in each interval, not in every other one", func() {
-		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: 100 * time.Millisecond})
+		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond})
 		checks := map[string]bool{}
-		deadline := time.Now().Add(1500 * time.Millisecond)
+		deadline := time.Now().Add(800 * time.Millisecond)
 		for time.Now().Before(deadline) {
 			if at := text(key(name, "stalled-check")); at != "" {
 				checks[at] = true
@@ -87,14 +112,26 @@ var _ = Describe("A job whose worker is gone", func() {
 	It("is left alone while its worker renews the lock, however often it is looked for", func() {
 		_, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		var runs atomic.Int64
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
-			runs.Add(1)
 			time.Sleep(600 * time.Millisecond)
 			return nil, nil
 		}, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, StalledInterval: 10 * time.Millisecond})
 		runWorker(name, nothing, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, StalledInterval: 10 * time.Millisecond})
 		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
 		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
+	})
+
+	It("is told from one that has ended and is gone: several workers, quick checks and jobs that remove themselves run each job once", func() {
+		const jobs = 1000
+		var runs tally
+		for range 4 {
+			runWorker(name, runs.handle, &bullmq.WorkerOptions{Concurrency: 5, StalledInterval: 50 * time.Millisecond, RemoveOnComplete: bullmq.RemoveAll()})
+		}
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() (int64, error) { return queue.Count(ctx) }, "15s").Should(BeZero())
+		Eventually(count(queue, bullmq.Active)).Should(BeZero())
+		time.Sleep(200 * time.Millisecond) // a few checks more
+		runs.once(jobs)
 	})
 })

@@ -3,9 +3,11 @@ package bullmq_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -41,10 +43,7 @@ var _ = Describe("A worker", func() {
 		started := make(chan string, 1)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.ID; return nil, nil },
 			&bullmq.WorkerOptions{Connection: shared, Name: "painter"})
-		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
-		workers, err := queue.Workers(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(workers[0].Fields).To(HaveKeyWithValue("cmd", "bzpopmin"))
+		resting(queue)
 
 		var slow []time.Duration
 		for range 30 {
@@ -84,6 +83,46 @@ var _ = Describe("A worker", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
 		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("pb", "painter"))
+	})
+
+	It("never runs more jobs at once than its concurrency, and takes what waits at once", func() {
+		queue := newQueue(name, nil)
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 20))
+		Expect(err).NotTo(HaveOccurred())
+		var now, most atomic.Int64
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			n := now.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			time.Sleep(10 * time.Millisecond)
+			now.Add(-1)
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 5})
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(20))
+		Expect(most.Load()).To(BeEquivalentTo(5))
+	})
+
+	It("survives options and parents that nobody can read", func() {
+		queue := newQueue(name, nil)
+		jobs, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 2))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(do("HSET", jobs[0].Key(), "opts", `[true,{"x":`, "parent", `{"id":5}`, "parentKey", "bull:none:1", "stacktrace", "no list", "progress", "{").Error()).To(Succeed())
+		Expect(do("HSET", jobs[1].Key(), "opts", `{"attempts":2,"backoff":true,"removeOnComplete":[],"de":7,"parent":[]}`).Error()).To(Succeed())
+		runWorker(name, nothing, nil)
+		for _, job := range jobs {
+			Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		}
+	})
+
+	It("adds attempts that an old client has counted to its own", func() {
+		queue := newQueue(name, nil)
+		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 4})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(do("HSET", job.Key(), "attemptsMade", "2").Error()).To(Succeed())
+		var calls atomic.Int64
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { calls.Add(1); return nil, errors.New("boom") }, nil)
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(calls.Load()).To(BeEquivalentTo(2))
 	})
 
 	It("runs jobs of clients that write their numbers with fractions", func() {
@@ -146,7 +185,18 @@ var _ = Describe("A worker", func() {
 		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("failedReason", "job started more than allowable limit"))
 	})
 
-	It("without a handler can't be run, and runs once only", func() {
+	DescribeTable("is not made with options that can't be", func(options bullmq.WorkerOptions, names string) {
+		options.Connection = connection()
+		_, err := bullmq.NewWorker(name, nil, &options)
+		Expect(err).To(MatchError(ContainSubstring(names)))
+	},
+		Entry("a negative MaxStalledCount", bullmq.WorkerOptions{MaxStalledCount: new(-1)}, "MaxStalledCount"),
+		Entry("a negative Concurrency", bullmq.WorkerOptions{Concurrency: -1}, "Concurrency"),
+		Entry("a lock renewed later than it lasts", bullmq.WorkerOptions{LockDuration: time.Second, LockRenewTime: time.Second}, "LockRenewTime"),
+		Entry("a limiter of nothing", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{}}, "Limiter"),
+	)
+
+	It("without a handler can't be run, and runs once only, and not when it is closed", func() {
 		Expect(newWorker(name, nil, nil).Run(ctx)).To(MatchError(ContainSubstring("no handler")))
 		idle := make(chan struct{})
 		worker, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Drained: func() { close(idle) }}})
@@ -155,6 +205,11 @@ var _ = Describe("A worker", func() {
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
 		Expect(worker.Run(ctx)).To(MatchError(ContainSubstring("once")))
+
+		closed := newWorker(name, nothing, nil)
+		Expect(closed.Close()).To(Succeed())
+		Expect(closed.Run(ctx)).NotTo(Succeed())
+		Expect(closed.Close()).To(Succeed())
 	})
 
 	It("doesn't run with a context that has ended already", func() {
@@ -178,16 +233,16 @@ var _ = Describe("A worker", func() {
 			_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
 			Expect(err).NotTo(HaveOccurred())
 			left.Wait()
-			Eventually(func() (map[bullmq.State]int64, error) { return queue.Counts(ctx, bullmq.Active) }).Should(HaveKeyWithValue(bullmq.Active, BeZero()))
+			Eventually(count(queue, bullmq.Active)).Should(BeZero())
 			resting(queue)
 			runtime.GC()
 			var memory runtime.MemStats
 			runtime.ReadMemStats(&memory)
 			return memory.HeapAlloc, runtime.NumGoroutine()
 		}
-		heap, goroutines := use(1000)
+		heap, goroutines := use(500)
 		for range 3 {
-			later, more := use(2000)
+			later, more := use(1000)
 			Expect(later).To(BeNumerically("<", heap+2<<20))
 			Expect(more).To(BeNumerically("<=", goroutines+5))
 		}

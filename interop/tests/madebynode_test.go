@@ -111,6 +111,30 @@ var _ = Describe("A scheduler that Node made", func() {
 		Expect(pending()).To(BeEmpty(), "three runs were the limit")
 	})
 
+	DescribeTable("as a repeatable job of bullmq 5 goes on under a Go worker, with its data", func(repeat object) {
+		producer := startNode("producer.mjs", "-queue", name, "-bullmq", "5")
+		Expect(producer.Send(object{"name": "tock", "data": object{"a": []any{}}, "opts": object{"repeat": repeat, "attempts": 2}})).To(Succeed())
+		Expect(producer.CloseInput()).To(Succeed())
+		_, err := producer.WaitFor(soon(), says("done"))
+		Expect(err).NotTo(HaveOccurred())
+		entries, err := ask("ZRANGE", "bull:"+name+":repeat", "0", "-1").AsStrSlice()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(entries).To(HaveLen(1))
+
+		worker := runGoWorker(name, note, bullmq.WorkerOptions{})
+		Eventually(runs).Should(BeNumerically(">=", 4))
+		worker.stop()
+		for _, job := range ran {
+			Expect(string(job.Data)).To(Equal(`{"a":[]}`))
+			Expect(job.Opts.Attempts).To(Equal(2))
+			Expect(job.SchedulerID).To(Equal(entries[0]))
+		}
+		Expect(pending()).To(HaveLen(1))
+		Expect(ask("ZRANGE", "bull:"+name+":repeat", "0", "-1").AsStrSlice()).To(Equal(entries))
+	},
+		Entry("under an id of its own", object{"every": 150}), Entry("under a key", object{"every": 150, "key": "mine"}),
+	)
+
 	It("goes on when its job fails in Go", func() {
 		node.do("upsertScheduler", object{
 			"queue": name, "id": "tick", "repeat": object{"every": 100}, "template": object{"name": "tock"},

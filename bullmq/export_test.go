@@ -1,0 +1,6 @@
+package bullmq
+
+import "time"
+
+// LookForResultsEvery says how often a wait asks for a job of whose end nothing was heard.
+func (q *Queue) LookForResultsEvery(d time.Duration) { q.results.lookAgain = d }

@@ -1,0 +1,263 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A flow", func() {
+	var (
+		walls, bricks *bullmq.Queue // of the parents, and of their children
+		builder       *bullmq.FlowProducer
+		ctx           context.Context
+	)
+	newProducer := func(o bullmq.FlowOptions) *bullmq.FlowProducer {
+		GinkgoHelper()
+		if o.Connection == (bullmq.Connection{}) {
+			o.Connection = connection()
+		}
+		producer, err := bullmq.NewFlowProducer(&o)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(producer.Close)
+		return producer
+	}
+	BeforeEach(func() {
+		ctx = specContext()
+		walls, bricks = newQueue(newQueueName(), nil), newQueue(newQueueName(), nil)
+		builder = newProducer(bullmq.FlowOptions{})
+	})
+	// wall is a flow of a parent and children with the given options.
+	wall := func(children ...bullmq.JobOptions) bullmq.Flow {
+		flow := bullmq.Flow{Name: "wall", Queue: walls.Name(), Options: &bullmq.JobOptions{JobID: "par"}}
+		for n, options := range children {
+			if options.JobID == "" {
+				options.JobID = fmt.Sprint("kid-", n+1)
+			}
+			flow.Children = append(flow.Children, bullmq.Flow{Name: "brick", Queue: bricks.Name(), Options: &options})
+		}
+		return flow
+	}
+	add := func(flow bullmq.Flow) *bullmq.Job {
+		GinkgoHelper()
+		node, err := builder.Add(ctx, flow)
+		Expect(err).NotTo(HaveOccurred())
+		return node.Job
+	}
+	// finish takes the next job of a queue and ends it.
+	finish := func(queue *bullmq.Queue, value any, reason error) *bullmq.Job {
+		GinkgoHelper()
+		worker := newWorker(queue.Name(), nil, nil)
+		job := take(worker)
+		end(worker, job, value, reason)
+		return job
+	}
+	kid := func(n int) string { return key(bricks.Name(), fmt.Sprint("kid-", n)) }
+	boom := errors.New("boom")
+
+	It("is stored as parents that wait and children that name them, each in its own way in hash and options", func() {
+		parent := add(wall(bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{}))
+		Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
+		Expect(set(parent.Key() + ":dependencies")).To(Equal([]string{kid(1), kid(2)}))
+		queueKey := "bull:" + walls.Name()
+		Expect(hash(kid(1))).To(And(
+			HaveKeyWithValue("parentKey", queueKey+":par"),
+			HaveKeyWithValue("parent", fmt.Sprintf(`{"id":"par","queueKey":%q,"fpof":true}`, queueKey)),
+			HaveKeyWithValue("opts", MatchJSON(fmt.Sprintf(`{"attempts":0,"fpof":true,"jobId":"kid-1","parent":{"id":"par","queue":%q}}`, queueKey))),
+		))
+		Expect(hash(kid(2))).To(HaveKeyWithValue("parent", fmt.Sprintf(`{"id":"par","queueKey":%q}`, queueKey)))
+	})
+
+	It("runs its parent when the last child has completed, with the values of all", func() {
+		parent := add(wall(bullmq.JobOptions{}, bullmq.JobOptions{}))
+		finish(bricks, "red", nil)
+		Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
+		finish(bricks, 2, nil)
+		Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+		Expect(parent.ChildrenValues(ctx)).To(Equal(map[string]json.RawMessage{kid(1): rawJSON(`"red"`), kid(2): rawJSON(`2`)}))
+		Expect(finish(walls, nil, nil).ID).To(Equal("par"))
+	})
+
+	Describe("when a child fails for good", func() {
+		It("keeps its parent waiting, for ever, if the child says nothing of that", func() {
+			parent := add(wall(bullmq.JobOptions{Attempts: 2}))
+			finish(bricks, nil, boom)
+			finish(bricks, nil, boom)
+			Expect(bricks.JobState(ctx, "kid-1")).To(Equal(bullmq.Failed))
+			Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
+			Expect(set(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
+		})
+
+		It("fails its parent without running it, if the child says so, and those above that say so too", func() {
+			flow := wall(bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{})
+			flow.Options.FailParentOnFailure = true
+			house := add(bullmq.Flow{Name: "house", Queue: walls.Name(), Options: &bullmq.JobOptions{JobID: "house"}, Children: []bullmq.Flow{flow}})
+			finish(bricks, nil, boom)
+			Expect(hash(key(walls.Name(), "par"))).To(HaveKeyWithValue("defa", "child "+kid(1)+" failed"))
+			Expect(walls.JobState(ctx, "par")).To(Equal(bullmq.Waiting))
+			Expect(zset(key(walls.Name(), "par:unsuccessful"))).To(Equal([]string{kid(1)}))
+			runWorker(walls.Name(), func(_ context.Context, job *bullmq.Job) (any, error) {
+				defer GinkgoRecover()
+				Fail("the handler ran for " + job.ID)
+				return nil, nil
+			}, nil)
+			Eventually(state(walls, "house")).Should(Equal(bullmq.Failed))
+			Expect(hash(key(walls.Name(), "par"))).To(And(HaveKeyWithValue("failedReason", "child "+kid(1)+" failed"), Not(HaveKey("defa"))))
+			Expect(hash(house.Key())).To(HaveKeyWithValue("failedReason", "child "+key(walls.Name(), "par")+" failed"))
+			Expect(bricks.JobState(ctx, "kid-2")).To(Equal(bullmq.Waiting), "the others are left alone")
+		})
+
+		DescribeTable("lets its parent go on, if the child says so:", func(options bullmq.JobOptions, atOnce bool, reasons map[string]string) {
+			parent := add(wall(options, bullmq.JobOptions{}))
+			finish(bricks, nil, boom)
+			if atOnce {
+				Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			} else {
+				Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
+				finish(bricks, "laid", nil)
+				Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+				Expect(parent.ChildrenValues(ctx)).To(Equal(map[string]json.RawMessage{kid(2): rawJSON(`"laid"`)}))
+			}
+			named := map[string]string{}
+			for n, reason := range reasons {
+				named[key(bricks.Name(), n)] = reason
+			}
+			Expect(hash(parent.Key() + ":failed")).To(Equal(named))
+			Expect(parent.IgnoredChildrenFailures(ctx)).To(Equal(named))
+			Expect(hash(parent.Key())).NotTo(HaveKey("defa"))
+		},
+			Entry("at once", bullmq.JobOptions{ContinueParentOnFailure: true}, true, map[string]string{"kid-1": "boom"}),
+			Entry("after the others, with the reason", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, false, map[string]string{"kid-1": "boom"}),
+			Entry("after the others, without a trace", bullmq.JobOptions{RemoveDependencyOnFailure: true}, false, map[string]string{}),
+		)
+
+		DescribeTable("counts that child again when it is retried and completes, if", func(options bullmq.JobOptions, released bool) {
+			parent := add(wall(options))
+			finish(bricks, nil, boom)
+			if released {
+				Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			}
+			child, err := bricks.Job(ctx, "kid-1")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(child.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(set(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
+			Expect(parent.Dependencies(ctx)).To(HaveField("Failed", BeEmpty()))
+			finish(bricks, "laid after all", nil)
+			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(parent.Dependencies(ctx)).To(Equal(&bullmq.Dependencies{
+				Processed: map[string]json.RawMessage{kid(1): rawJSON(`"laid after all"`)}, Unprocessed: []string{}, Ignored: map[string]string{}, Failed: []string{},
+			}))
+		},
+			Entry("the parent waits for it still", bullmq.JobOptions{}, false),
+			Entry("the parent was to fail", bullmq.JobOptions{FailParentOnFailure: true}, true),
+			Entry("its failure was ignored", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, true),
+		)
+	})
+
+	Describe("with a child that is there already", func() {
+		It("takes the value of one that has completed, and runs its parent where no other is pending", func() {
+			_, err := bricks.Add(ctx, "brick", nil, &bullmq.JobOptions{JobID: "kid-1"})
+			Expect(err).NotTo(HaveOccurred())
+			finish(bricks, "laid long ago", nil)
+			parent := add(wall(bullmq.JobOptions{}))
+			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(parent.ChildrenValues(ctx)).To(Equal(map[string]json.RawMessage{kid(1): rawJSON(`"laid long ago"`)}))
+		})
+
+		It("waits for one that has not ended", func() {
+			_, err := bricks.Add(ctx, "brick", nil, &bullmq.JobOptions{JobID: "kid-1"})
+			Expect(err).NotTo(HaveOccurred())
+			parent := add(wall(bullmq.JobOptions{}))
+			Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
+			finish(bricks, nil, nil)
+			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+		})
+	})
+
+	Describe("is not added at all, not even in part,", func() {
+		refused := func(producer *bullmq.FlowProducer, flow bullmq.Flow, hints ...string) {
+			GinkgoHelper()
+			before := []map[string]any{snapshot(walls.Name()), snapshot(bricks.Name())}
+			_, err := producer.Add(ctx, flow)
+			for _, hint := range append(hints, "no job of the flow was added") {
+				Expect(err).To(MatchError(ContainSubstring(hint)))
+			}
+			Expect([]map[string]any{snapshot(walls.Name()), snapshot(bricks.Name())}).To(Equal(before))
+		}
+
+		DescribeTable("when one of its jobs can't be", func(options bullmq.JobOptions, hints ...string) {
+			refused(builder, wall(bullmq.JobOptions{}, options), hints...)
+		},
+			Entry("two rules for its failure", bullmq.JobOptions{FailParentOnFailure: true, IgnoreDependencyOnFailure: true},
+				"FailParentOnFailure and IgnoreDependencyOnFailure", "choose one"),
+			Entry("an id that a queue gives out", bullmq.JobOptions{JobID: "77"}, `"77"`),
+			Entry("deduplication, as children can't have it", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}, "Deduplication"),
+		)
+
+		It("below a parent that is not there", func() {
+			flow := wall()
+			flow.Options.Parent = &bullmq.Parent{ID: "nobody", Queue: "bull:" + bricks.Name()}
+			_, err := builder.Add(ctx, flow)
+			Expect(err).To(MatchError(bullmq.ErrParentNotFound))
+			Expect(err).To(MatchError(ContainSubstring("bull:" + bricks.Name() + ":nobody")))
+			Expect(keysOf(walls.Name())).To(Equal([]string{key(walls.Name(), "meta")}))
+		})
+	})
+
+	Describe("on a cluster", func() {
+		var link bullmq.Connection
+		BeforeEach(func() { link = clustered() })
+
+		DescribeTable("is refused, before anything is sent, where its jobs would live apart", func(add func(name string) error) {
+			name := newQueueName()
+			Expect(add(name)).To(MatchError(And(ContainSubstring("bull:{"+name+"}"), ContainSubstring("bull:{"+name+"-b}"), ContainSubstring("one hash tag"), ContainSubstring("{bull}"))))
+			Expect(onCluster("KEYS", "*"+name+"*").AsStrSlice()).To(Or(BeEmpty(), ConsistOf("bull:{"+name+"-b}:meta")))
+		},
+			Entry("a child", func(name string) error {
+				_, err := newProducer(bullmq.FlowOptions{Connection: link}).Add(ctx, bullmq.Flow{
+					Name: "wall", Queue: "{" + name + "}", Children: []bullmq.Flow{{Name: "brick", Queue: "{" + name + "-b}"}},
+				})
+				return err
+			}),
+			Entry("two flows of one call", func(name string) error {
+				_, err := newProducer(bullmq.FlowOptions{Connection: link}).AddBulk(ctx, []bullmq.Flow{
+					{Name: "wall", Queue: "{" + name + "}"}, {Name: "wall", Queue: "{" + name + "-b}"},
+				})
+				return err
+			}),
+			Entry("a flow and the parent that it gets", func(name string) error {
+				_, err := newProducer(bullmq.FlowOptions{Connection: link}).Add(ctx, bullmq.Flow{
+					Name: "brick", Queue: "{" + name + "-b}", Options: &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "par", Queue: "bull:{" + name + "}"}},
+				})
+				return err
+			}),
+			Entry("a single job and the parent that it gets", func(name string) error {
+				_, err := newQueue("{"+name+"-b}", &bullmq.QueueOptions{Connection: link}).Add(ctx, "brick", nil,
+					&bullmq.JobOptions{Parent: &bullmq.Parent{ID: "par", Queue: "bull:{" + name + "}"}})
+				return err
+			}),
+		)
+
+		DescribeTable("runs where they live together", func(prefix, parents, children string) {
+			parents, children = fmt.Sprintf(parents, newQueueName()), fmt.Sprintf(children, newQueueName())
+			node, err := newProducer(bullmq.FlowOptions{Connection: link, Prefix: prefix}).Add(ctx, bullmq.Flow{
+				Name: "wall", Queue: parents, Children: []bullmq.Flow{{Name: "brick", Queue: children}},
+			})
+			Expect(err).NotTo(HaveOccurred())
+			for _, name := range []string{children, parents} {
+				runWorker(name, nothing, &bullmq.WorkerOptions{Connection: link, Prefix: prefix})
+			}
+			queue := newQueue(parents, &bullmq.QueueOptions{Connection: link, Prefix: prefix})
+			Expect(node.Job.Wait(ctx, queue)).To(MatchJSON(`null`))
+			Expect(queue.Obliterate(ctx, nil)).To(Succeed())
+		},
+			Entry("by the prefix", "{bull}", "%s", "%s"), Entry("by their names", "bull", "{flow}%s", "{flow}%s"),
+		)
+	})
+})

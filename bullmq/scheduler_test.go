@@ -1,0 +1,213 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A job scheduler", func() {
+	var (
+		name   string
+		queue  *bullmq.Queue
+		worker *bullmq.Worker
+		ctx    context.Context
+		clock  time.Time
+	)
+	BeforeEach(func() {
+		name, ctx, clock = newQueueName(), specContext(), time.UnixMilli(now)
+		ticking := func() time.Time { return clock }
+		queue = newQueue(name, &bullmq.QueueOptions{Now: ticking})
+		worker = newWorker(name, nil, &bullmq.WorkerOptions{Now: ticking})
+	})
+	upsert := func(repeat bullmq.Repeat, template *bullmq.Template) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.UpsertScheduler(ctx, "tick", repeat, template)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	// run takes the job that is due, which is when the next one is made, and completes it.
+	run := func() *bullmq.Job {
+		GinkgoHelper()
+		job := take(worker)
+		end(worker, job, nil, nil)
+		return job
+	}
+	slot := func(after time.Duration) string { return fmt.Sprint("repeat:tick:", now+after.Milliseconds()) }
+	pending := func() []string {
+		GinkgoHelper()
+		return append(list(key(name, "wait")), zset(key(name, "delayed"))...)
+	}
+
+	It("with an interval is a record, a place by its next time, and one job under an id with that time", func() {
+		job := upsert(bullmq.Repeat{Every: time.Minute, Limit: 9, StartDate: time.UnixMilli(now + 5000), EndDate: time.UnixMilli(now + 3600000)},
+			&bullmq.Template{Name: "tock", Data: map[string]int{"a": 1}, Options: &bullmq.JobOptions{Attempts: 2}})
+		Expect(job.ID).To(Equal(slot(5 * time.Second)))
+		Expect(scores(key(name, "repeat"))).To(Equal(map[string]float64{"tick": now + 5000}))
+		Expect(hash(key(name, "repeat:tick"))).To(Equal(map[string]string{
+			"name": "tock", "data": `{"a":1}`, "opts": `{"attempts":2}`, "every": "60000", "offset": "25000", "limit": "9",
+			"startDate": "1700000005000", "endDate": "1700003600000", "ic": "1",
+		}))
+		Expect(hash(job.Key())).To(And(HaveKeyWithValue("rjk", "tick"), HaveKeyWithValue("name", "tock"), HaveKeyWithValue("data", `{"a":1}`),
+			HaveKeyWithValue("delay", "5000"), HaveKeyWithValue("opts", MatchJSON(`{
+				"attempts":2,"delay":5000,"jobId":"repeat:tick:1700000005000","repeatJobKey":"tick","timestamp":1700000000000,
+				"repeat":{"every":60000,"limit":9,"startDate":1700000005000,"endDate":1700003600000,"count":1}}`))))
+		Expect(pending()).To(Equal([]string{job.ID}))
+	})
+
+	It("with a pattern says so, and in which zone it counts", func() {
+		job := upsert(bullmq.Repeat{Pattern: "0 0 * * *", TimeZone: "Asia/Kolkata"}, nil)
+		midnight := time.Date(2023, time.November, 15, 18, 30, 0, 0, time.UTC).UnixMilli()
+		Expect(job.ID).To(Equal(fmt.Sprint("repeat:tick:", midnight)))
+		Expect(scores(key(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(midnight)}))
+		Expect(hash(key(name, "repeat:tick"))).To(Equal(map[string]string{
+			"name": "tick", "pattern": "0 0 * * *", "tz": "Asia/Kolkata", "offset": "0", "ic": "1",
+		}))
+		scheduler, err := queue.Scheduler(ctx, "tick")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(*scheduler).To(Equal(bullmq.Scheduler{
+			ID: "tick", Name: "tick", Next: time.UnixMilli(midnight), Iterations: 1, HasOffset: true,
+			Repeat: bullmq.Repeat{Pattern: "0 0 * * *", TimeZone: "Asia/Kolkata"},
+		}))
+	})
+
+	It("gives every run the data and options of its template", func() {
+		upsert(bullmq.Repeat{Every: time.Second}, &bullmq.Template{Data: map[string]any{"a": []int{}}, Options: &bullmq.JobOptions{Attempts: 2}})
+		for n := range 5 {
+			job := run()
+			Expect(job.ID).To(Equal(slot(time.Duration(n) * time.Second)))
+			Expect(string(job.Data)).To(Equal(`{"a":[]}`))
+			Expect(job.Opts.Attempts).To(Equal(2))
+			Expect(pending()).To(Equal([]string{slot(time.Duration(n+1) * time.Second)}))
+			clock = clock.Add(time.Second)
+		}
+	})
+
+	Describe("that is upserted again", func() {
+		every := bullmq.Repeat{Every: 3 * time.Second}
+
+		It("unchanged keeps its rhythm, be its job pending or running, and takes the new template", func() {
+			upsert(every, nil)
+			clock = clock.Add(100 * time.Millisecond)
+			Expect(upsert(every, &bullmq.Template{Data: 1}).ID).To(Equal(slot(0)))
+			running := take(worker)
+			Expect(string(running.Data)).To(Equal("1"))
+			clock = clock.Add(100 * time.Millisecond)
+			Expect(upsert(every, &bullmq.Template{Data: 2}).ID).To(Equal(slot(3 * time.Second)))
+			Expect(pending()).To(Equal([]string{slot(3 * time.Second)}))
+			clock = time.UnixMilli(now + 3000)
+			Expect(string(run().Data)).To(Equal("2"))
+			Expect(queue.CountSchedulers(ctx)).To(BeEquivalentTo(1))
+		})
+
+		DescribeTable("with another rhythm follows it from now on, and has no job of the old one left", func(repeat bullmq.Repeat, next time.Duration) {
+			upsert(every, nil)
+			run()
+			Expect(pending()).To(Equal([]string{slot(3 * time.Second)}))
+			clock = clock.Add(300 * time.Millisecond)
+			Expect(upsert(repeat, nil).ID).To(Equal(slot(next)))
+			Expect(pending()).To(Equal([]string{slot(next)}))
+			Expect(keysOf(name)).NotTo(ContainElement(key(name, slot(3*time.Second))))
+			Expect(scores(key(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(now + next.Milliseconds())}))
+			scheduler, err := queue.Scheduler(ctx, "tick")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(scheduler.Repeat.Every).To(Equal(repeat.Every))
+			Expect(scheduler.Repeat.Pattern).To(Equal(repeat.Pattern))
+		},
+			Entry("a longer interval: at once, and then by it", bullmq.Repeat{Every: 8 * time.Second}, 300*time.Millisecond),
+			Entry("a shorter one", bullmq.Repeat{Every: time.Second}, 300*time.Millisecond),
+			Entry("one with a start", bullmq.Repeat{Every: 8 * time.Second, StartDate: time.UnixMilli(now + 20000)}, 20*time.Second),
+			Entry("a pattern", bullmq.Repeat{Pattern: "*/10 * * * * *", TimeZone: "UTC"}, 10*time.Second),
+		)
+	})
+
+	It("with a pattern and a start has its first run after that, not at the next match", func() {
+		start := time.Date(2031, time.March, 5, 12, 0, 0, 0, time.UTC)
+		upsert(bullmq.Repeat{Pattern: "0 0 * * *", TimeZone: "UTC", StartDate: start}, nil)
+		first := start.Add(12 * time.Hour)
+		Expect(scores(key(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(first.UnixMilli())}))
+		clock = first
+		run()
+		Expect(scores(key(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(first.AddDate(0, 0, 1).UnixMilli())}))
+	})
+
+	DescribeTable("takes patterns of five or six fields, with what cron-parser adds to them, such as", func(pattern, first string) {
+		upsert(bullmq.Repeat{Pattern: pattern, TimeZone: "UTC"}, nil)
+		scheduler, err := queue.Scheduler(ctx, "tick")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(scheduler.Next.UTC().Format(time.DateTime)).To(Equal(first)) // the clock says 2023-11-14 22:13:20, a Tuesday
+	}, EntryDescription("%q, which is first due on %s"),
+		Entry(nil, "30 9 * * *", "2023-11-15 09:30:00"),
+		Entry(nil, "5 30 9 * * *", "2023-11-15 09:30:05"),
+		Entry(nil, "0 0 L * *", "2023-11-30 00:00:00"),
+		Entry(nil, "0 0 * * 5L", "2023-11-24 00:00:00"),
+		Entry(nil, "0 0 * * 1#2", "2023-12-11 00:00:00"),
+		Entry(nil, "0 0 * * 7", "2023-11-19 00:00:00"),
+		Entry(nil, "0/15 * * * *", "2023-11-14 22:15:00"),
+		Entry(nil, "@daily", "2023-11-15 00:00:00"),
+		Entry("13th or Friday", "0 0 13 * 5", "2023-11-17 00:00:00"),
+	)
+
+	DescribeTable("is refused, and what was there stays as it was, with", func(repeat bullmq.Repeat, hint string) {
+		upsert(bullmq.Repeat{Every: time.Minute}, nil)
+		before := snapshot(name)
+		_, err := queue.UpsertScheduler(ctx, "tick", repeat, nil)
+		Expect(err).To(MatchError(And(ContainSubstring(`scheduler "tick" of queue `+name+" was not changed"), ContainSubstring(hint))))
+		Expect(snapshot(name)).To(Equal(before))
+	},
+		Entry("a nearest weekday", bullmq.Repeat{Pattern: "0 0 15W * *"}, "day of the month"),
+		Entry("a range that runs backward", bullmq.Repeat{Pattern: "0 22-2 * * *"}, "22-2"),
+		Entry("30 February", bullmq.Repeat{Pattern: "0 0 30 2 *"}, "no such day"),
+		Entry("minute 61", bullmq.Repeat{Pattern: "61 * * * *"}, "61"),
+		Entry("an unknown zone", bullmq.Repeat{Pattern: "* * * * *", TimeZone: "Mars/Olympus"}, "Mars/Olympus"),
+		Entry("both an interval and a pattern", bullmq.Repeat{Pattern: "* * * * *", Every: time.Second}, "choose one"),
+		Entry("neither", bullmq.Repeat{}, "Pattern"),
+		Entry("an end that has passed", bullmq.Repeat{Every: time.Second, EndDate: time.UnixMilli(now - 1)}, "EndDate"),
+	)
+
+	It("that is removed leaves its running job alone, and no job after that", func() {
+		upsert(bullmq.Repeat{Every: time.Second}, nil)
+		job := take(worker)
+		Expect(queue.RemoveScheduler(ctx, "tick")).To(BeTrue())
+		Expect(queue.RemoveScheduler(ctx, "tick")).To(BeFalse())
+		Expect(pending()).To(BeEmpty())
+		end(worker, job, nil, errors.New("boom"))
+		Expect(queue.Schedulers(ctx, bullmq.All())).To(BeEmpty())
+		Expect(keysOf(name)).NotTo(ContainElement(key(name, "repeat:tick")))
+	})
+
+	DescribeTable("of BullMQ 4, which has no record, is left where it is while its last job runs, and an error tells of it", func(entry string) {
+		job := upsert(bullmq.Repeat{Every: time.Minute}, nil)
+		do("DEL", key(name, "repeat"), key(name, "repeat:tick"))
+		do("ZADD", key(name, "repeat"), "1700000000000", entry)
+		do("HSET", job.Key(), "rjk", entry)
+		faults := make(chan error, 5)
+		runWorker(name, nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }}})
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect(faults).To(Receive(MatchError(And(ContainSubstring(entry), ContainSubstring("BullMQ 4 or older"), ContainSubstring("upsert a scheduler")))))
+		Expect(zset(key(name, "repeat"))).To(Equal([]string{entry}))
+		Expect(pending()).To(BeEmpty())
+		_, err := queue.Schedulers(ctx, bullmq.All())
+		Expect(err).To(MatchError(ContainSubstring(entry)))
+		Expect(zset(key(name, "repeat"))).To(Equal([]string{entry}))
+	},
+		Entry("by a pattern", "paint:wall:::0 0 * * *"), Entry("by an interval", "paint::1800000000000:Europe/Berlin:60000"),
+	)
+
+	It("of BullMQ 5's repeatable jobs, which keep no data, goes on with that of the job before", func() {
+		upsert(bullmq.Repeat{Every: time.Second}, &bullmq.Template{Name: "paint", Data: map[string]int{"a": 1}})
+		do("HDEL", key(name, "repeat:tick"), "data", "opts", "ic")
+		for n := range 3 {
+			Expect(run().Data).To(Equal(json.RawMessage(`{"a":1}`)), "run %d", n)
+			clock = clock.Add(time.Second)
+		}
+		Expect(zset(key(name, "repeat"))).To(Equal([]string{"tick"}))
+	})
+})
