@@ -12,11 +12,15 @@ func (j *Job) ChildrenValues(ctx context.Context) (map[string]json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	children := make(map[string]json.RawMessage, len(values))
-	for key, value := range values {
-		children[key] = json.RawMessage(value)
+	return rawValues(values), nil
+}
+
+func rawValues(texts map[string]string) map[string]json.RawMessage {
+	values := make(map[string]json.RawMessage, len(texts))
+	for key, text := range texts {
+		values[key] = json.RawMessage(text)
 	}
-	return children, nil
+	return values
 }
 
 // IgnoredChildrenFailures answers why children failed whose failure the job
@@ -33,18 +37,16 @@ type Dependencies struct {
 	Failed      []string                   // keys of those that fail the job
 }
 
-// Dependencies reads the job's children (BullMQ: getDependencies).
+// Dependencies reads the job's children, as they are at one moment (BullMQ:
+// getDependencies).
 func (j *Job) Dependencies(ctx context.Context) (*Dependencies, error) {
-	values, err := j.ChildrenValues(ctx)
+	children, err := j.core.store.Children(ctx, j.ID)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dependencies{Processed: values}
-	if d.Ignored, err = j.core.store.Ignored(ctx, j.ID); err != nil {
-		return nil, err
-	}
-	d.Unprocessed, d.Failed, err = j.core.store.Children(ctx, j.ID)
-	return d, err
+	return &Dependencies{
+		Processed: rawValues(children.Processed), Unprocessed: children.Pending, Ignored: children.Ignored, Failed: children.Failed,
+	}, nil
 }
 
 // DependencyCounts says how many children a job has, by how they stand.
