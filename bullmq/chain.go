@@ -16,7 +16,8 @@ import "slices"
 //   - RemoveDependencyOnFailure: runs, and finds nothing.
 //
 // It also runs, and finds nothing, when the step before it is removed, be it by
-// its own RemoveOnFail. To give up a chain, remove its root: all steps go with it.
+// its own RemoveOnFail. To give up a chain, remove its root: all steps go with it,
+// unless a worker holds one of them.
 //
 // A step may have children of its own, as those made by FanOut. It waits for
 // them and the step before it alike; they don't wait for that.

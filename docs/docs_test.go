@@ -180,6 +180,8 @@ var _ = Describe("The page of the wire protocol", func() {
 		Entry("nor has the page of legacy queues", "legacy-queues.md"),
 		Entry("nor has the page of workers", "workers.md"),
 		Entry("nor has the page of telemetry", "telemetry.md"),
+		Entry("nor that of flows", "flows.md"),
+		Entry("nor that of schedulers", "schedulers.md"),
 	)
 })
 
