@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -166,6 +167,39 @@ var _ = Describe("What children have come to", func() {
 			_, err := bullmq.ChildValue[price](ctx, parent)
 			Expect(err).To(MatchError(bullmq.ErrNoChild))
 		})
+	})
+
+	It("lets a parent that failed with a child complete after all, once the child has been retried and completed", func() {
+		parent := order(bullmq.JobOptions{FailParentOnFailure: true})
+		end(nil, customer)
+		runWorker(orders.Name(), func(ctx context.Context, job *bullmq.Job) (any, error) {
+			return bullmq.ChildValue[price](ctx, job)
+		}, nil)
+		_, err := parent.Wait(ctx, orders)
+		Expect(err).To(MatchError(ContainSubstring("child " + key(lookups.Name(), "a") + " failed")))
+		Expect(lookups.Handle("a").Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+		end(price{Cents: 5}, nil)
+		Expect(parent.State(ctx)).To(Equal(bullmq.Failed), "it doesn't come back by itself")
+		Expect(parent.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+		Expect(parent.Wait(ctx, orders)).To(MatchJSON(`{"Cents":5}`))
+	})
+
+	It("keeps a parent that goes on at once from completing while others are pending, unless it removes them", func() {
+		hasty := order(bullmq.JobOptions{ContinueParentOnFailure: true}, bullmq.JobOptions{})
+		end(nil, customer)
+		var remove atomic.Bool
+		runWorker(orders.Name(), func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if remove.Load() {
+				return nil, job.RemoveUnprocessedChildren(ctx)
+			}
+			return nil, nil
+		}, nil)
+		_, err := hasty.Wait(ctx, orders)
+		Expect(err).To(MatchError(ContainSubstring("pending dependencies")))
+		remove.Store(true)
+		Expect(hasty.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+		Expect(hasty.Wait(ctx, orders)).To(MatchJSON(`null`))
+		Expect(lookups.JobState(ctx, "b")).To(Equal(bullmq.Unknown))
 	})
 
 	It("is asked for as one thing where there are several: that is refused", func() {
