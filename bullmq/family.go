@@ -14,11 +14,15 @@ func (j *Job) ChildrenValues(ctx context.Context) (map[string]json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	children := make(map[string]json.RawMessage, len(values))
-	for key, value := range values {
-		children[key] = json.RawMessage(value)
+	return rawValues(values), nil
+}
+
+func rawValues(texts map[string]string) map[string]json.RawMessage {
+	values := make(map[string]json.RawMessage, len(texts))
+	for key, text := range texts {
+		values[key] = json.RawMessage(text)
 	}
-	return children, nil
+	return values
 }
 
 // IgnoredChildrenFailures answers why children failed whose failure the job
@@ -35,18 +39,16 @@ type Dependencies struct {
 	Failed      []string                   // keys of those that fail the job
 }
 
-// Dependencies reads the job's children (BullMQ: getDependencies).
+// Dependencies reads the job's children, as they are at one moment (BullMQ:
+// getDependencies).
 func (j *Job) Dependencies(ctx context.Context) (*Dependencies, error) {
-	values, err := j.ChildrenValues(ctx)
+	children, err := j.core.store.Children(ctx, j.ID)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dependencies{Processed: values}
-	if d.Ignored, err = j.core.store.Ignored(ctx, j.ID); err != nil {
-		return nil, err
-	}
-	d.Unprocessed, d.Failed, err = j.core.store.Children(ctx, j.ID)
-	return d, err
+	return &Dependencies{
+		Processed: rawValues(children.Processed), Unprocessed: children.Pending, Ignored: children.Ignored, Failed: children.Failed,
+	}, nil
 }
 
 // Cursor is where to read children of one kind, and about how many of them.
@@ -115,8 +117,8 @@ func cursor(next *scripts.Scan) *Cursor {
 	return &Cursor{At: next.Cursor, Count: int(next.Count)}
 }
 
-// Child is a child of a job, with its record.
-type Child struct {
+// ChildJob is a child of a job, with its record.
+type ChildJob struct {
 	Key         string          // <prefix>:<queue>:<id>
 	ReturnValue json.RawMessage // JSON; nil while it is pending
 	Job         *Job            // nil once it is removed
@@ -126,17 +128,17 @@ type Child struct {
 // records, from and to inclusive, -1 the last, and how many there are in all.
 // Their order is Redis's own, and holds until a child comes or goes (BullMQ:
 // queue.getDependencies, "pending").
-func (q *Queue) PendingChildren(ctx context.Context, parentID string, from, to int) ([]Child, int, error) {
+func (q *Queue) PendingChildren(ctx context.Context, parentID string, from, to int) ([]ChildJob, int, error) {
 	return q.children(ctx, parentID, false, from, to)
 }
 
 // ProcessedChildren reads children of a job that have completed, as
 // PendingChildren does (BullMQ: queue.getDependencies, "processed").
-func (q *Queue) ProcessedChildren(ctx context.Context, parentID string, from, to int) ([]Child, int, error) {
+func (q *Queue) ProcessedChildren(ctx context.Context, parentID string, from, to int) ([]ChildJob, int, error) {
 	return q.children(ctx, parentID, true, from, to)
 }
 
-func (q *Queue) children(ctx context.Context, parentID string, processed bool, from, to int) ([]Child, int, error) {
+func (q *Queue) children(ctx context.Context, parentID string, processed bool, from, to int) ([]ChildJob, int, error) {
 	keys, values, total, err := q.core.store.ChildRange(ctx, parentID, processed, int64(from), int64(to))
 	if err != nil {
 		return nil, 0, err
@@ -145,7 +147,7 @@ func (q *Queue) children(ctx context.Context, parentID string, processed bool, f
 	if err != nil {
 		return nil, 0, err
 	}
-	children := make([]Child, len(keys))
+	children := make([]ChildJob, len(keys))
 	homes := map[string]*core{}
 	for i, key := range keys {
 		children[i].Key = key

@@ -111,7 +111,7 @@ var _ = Describe("A job's children", func() {
 			children, total, err = queue.PendingChildren(ctx, "parent", 0, 10)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(total).To(Equal(1))
-			Expect(children).To(Equal([]bullmq.Child{{Key: key(parts, "open")}}), "without a record where that is gone")
+			Expect(children).To(Equal([]bullmq.ChildJob{{Key: key(parts, "open")}}), "without a record where that is gone")
 		})
 	})
 

@@ -181,6 +181,8 @@ var _ = Describe("The page of the wire protocol", func() {
 		Entry("nor has the page of workers", "workers.md"),
 		Entry("nor has the page of telemetry", "telemetry.md"),
 		Entry("nor has the page of compatibility", compatibilityPage),
+		Entry("nor that of flows", "flows.md"),
+		Entry("nor that of schedulers", "schedulers.md"),
 	)
 })
 

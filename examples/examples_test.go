@@ -137,6 +137,31 @@ var _ = Describe("the examples", func() {
 		Expect(session.Out).To(gbytes.Say(`is told to wait`))
 	})
 
+	It("flow packs what could be picked", func() {
+		session := run("flow", nil)
+		Eventually(session, patience).Should(gexec.Exit(0))
+		Expect(session.Out).To(gbytes.Say(`left out: there is no unicorn`))
+		Expect(session.Out).To(gbytes.Say(`the parcel weighs 350 g`))
+	})
+
+	It("chain hands results from step to step", func() {
+		session := run("chain", nil)
+		Eventually(session, patience).Should(gexec.Exit(0))
+		output := string(session.Out.Contents())
+		Expect(output).To(ContainSubstring("8 words: a rose is"))
+		Expect(output).To(ContainSubstring("4 words: an old"))
+		Expect(output).To(HaveSuffix("published: 12 words in all\n"))
+	})
+
+	It("scheduler makes its jobs in a rhythm, as often as it may", func() {
+		session := run("scheduler", nil)
+		Eventually(session, patience).Should(gexec.Exit(0))
+		output := string(session.Out.Contents())
+		Expect(output).To(MatchRegexp(`the first report is due at \d{4}-`))
+		Expect(strings.Count(output, "ran repeat:beat:")).To(Equal(5))
+		Expect(output).To(HaveSuffix("removed beat: true\nremoved report: true\n"))
+	})
+
 	It("shutdown loses no job at a signal", func() {
 		session := run("shutdown", nil)
 		Eventually(session.Out, patience).Should(gbytes.Say(`sleeps for 1m0s`))

@@ -17,16 +17,53 @@ func (q *Queue) Ignored(ctx context.Context, jobID string) (map[string]string, e
 	return q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":failed").Build()).AsStrMap()
 }
 
-// Children reads the keys of a job's pending children and of those that fail it.
-func (q *Queue) Children(ctx context.Context, jobID string) (pending, failed []string, err error) {
-	results := q.client.DoMulti(ctx,
-		q.client.B().Smembers().Key(q.base+jobID+":dependencies").Build(),
-		q.client.B().Zrange().Key(q.base+jobID+":unsuccessful").Min("0").Max("-1").Build())
-	if pending, err = results[0].AsStrSlice(); err != nil {
-		return nil, nil, err
+// Children are the keys of a job's children, by how they stand.
+type Children struct {
+	Processed map[string]string // to return values (JSON)
+	Pending   []string
+	Ignored   map[string]string // to the reasons of failures that the job goes on without
+	Failed    []string          // those that fail the job
+}
+
+// Children reads all children of a job, as they are at one moment.
+func (q *Queue) Children(ctx context.Context, jobID string) (c Children, err error) {
+	at, b := q.base+jobID, q.client.B
+	results := q.client.DoMulti(ctx, b().Multi().Build(),
+		b().Hgetall().Key(at+":processed").Build(), b().Smembers().Key(at+":dependencies").Build(),
+		b().Hgetall().Key(at+":failed").Build(), b().Zrange().Key(at+":unsuccessful").Min("0").Max("-1").Build(),
+		b().Exec().Build())
+	answers, err := results[len(results)-1].ToArray()
+	if err != nil {
+		return c, err
 	}
-	failed, err = results[1].AsStrSlice()
-	return pending, failed, err
+	if c.Processed, err = answers[0].AsStrMap(); err != nil {
+		return c, err
+	}
+	if c.Pending, err = answers[1].AsStrSlice(); err != nil {
+		return c, err
+	}
+	if c.Ignored, err = answers[2].AsStrMap(); err != nil {
+		return c, err
+	}
+	c.Failed, err = answers[3].AsStrSlice()
+	return c, err
+}
+
+// FailedReasons reads why jobs failed, by their keys, in their order; "" where
+// a job is gone or has not failed.
+func (q *Queue) FailedReasons(ctx context.Context, keys []string) ([]string, error) {
+	calls := make([]rueidis.Completed, len(keys))
+	for i, key := range keys {
+		calls[i] = q.client.B().Hget().Key(key).Field("failedReason").Build()
+	}
+	reasons := make([]string, len(keys))
+	for i, result := range q.client.DoMulti(ctx, calls...) {
+		var err error
+		if reasons[i], err = result.ToString(); err != nil && !rueidis.IsRedisNil(err) {
+			return nil, err
+		}
+	}
+	return reasons, nil
 }
 
 // Scan is where to read children of one kind, and about how many of them; nil

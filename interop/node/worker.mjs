@@ -2,10 +2,12 @@
 //
 //   node worker.mjs -redis HOST:PORT -queue orders [-prefix bull] [-bullmq 6|5] [-name w1]
 //                   [-concurrency N] [-count N] [-fail-every N] [-sleep MS] [-lock-duration MS]
-//                   [-stalled-interval MS] [-max-stalled-count N] [-limit-max N -limit-duration MS]
+//                   [-stalled-interval MS] [-max-stalled-count N] [-limit-max N -limit-duration MS] [-family]
 //
 // A job fails while its attempt's number is below its data's `failUntilAttempt`; -fail-every makes every
-// N-th job that is started fail too. Others return {"by": name, "sequence": their data's sequence}.
+// N-th job that is started fail too. Others return {"by": name, "sequence": their data's sequence}; with
+// -family, once none of their children is pending, {"sequence", "values", "failures"}, the latter by the
+// children's keys.
 //
 // Lines: {"event":"ready"} once it takes jobs; {"event":"started"}, {"event":"completed","returnvalue"} and
 // {"event":"failed","reason","final"}, each with id, name, data and attemptsMade; {"event":"stalled","id"},
@@ -22,6 +24,7 @@ const flags = readFlags({
   redis: '127.0.0.1:6379', prefix: 'bull', queue: 'orders', bullmq: '6', name: undefined,
   concurrency: 1, count: 0, 'fail-every': 0, sleep: 0, 'lock-duration': 30000,
   'stalled-interval': 30000, 'max-stalled-count': 1, 'limit-max': 0, 'limit-duration': 1000,
+  family: false,
 });
 const { Worker } = await loadLibrary(flags.bullmq);
 
@@ -86,7 +89,15 @@ async function work(job) {
   if (failNow) {
     throw new Error(`job ${started} of this worker fails`);
   }
-  return { by: flags.name ?? `node-${flags.bullmq}`, sequence: job.data?.sequence ?? null };
+  const sequence = job.data?.sequence ?? null;
+  if (!flags.family) {
+    return { by: flags.name ?? `node-${flags.bullmq}`, sequence };
+  }
+  // A parent that goes on without waiting for a failed child may not end before the others.
+  while ((await job.getDependenciesCount()).unprocessed > 0) {
+    await new Promise(resolve => setTimeout(resolve, 10));
+  }
+  return { sequence, values: await job.getChildrenValues(), failures: await job.getIgnoredChildrenFailures() };
 }
 
 function tell(event, job, more = {}) {

@@ -45,7 +45,10 @@ func publicOptions(o *bullmq.JobOptions) map[string]json.RawMessage {
 	stored, err := json.Marshal(o)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(json.Unmarshal(stored, &public)).To(Succeed())
-	for short, long := range map[string]string{"kl": "keepLogs", "de": "deduplication"} {
+	for short, long := range map[string]string{
+		"kl": "keepLogs", "de": "deduplication", "fpof": "failParentOnFailure", "cpof": "continueParentOnFailure",
+		"idof": "ignoreDependencyOnFailure", "rdof": "removeDependencyOnFailure",
+	} {
 		if value, there := public[short]; there {
 			delete(public, short)
 			public[long] = value

@@ -1,0 +1,210 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A chain", func() {
+	step := func(name string, children ...bullmq.Flow) bullmq.Flow {
+		return bullmq.Flow{Name: name, Queue: name + "s", Children: children}
+	}
+
+	It("is a flow in which each step is the child of the next", func() {
+		Expect(bullmq.Chain(step("fetch"), step("resize"), step("publish"))).To(Equal(step("publish", step("resize", step("fetch")))))
+		Expect(bullmq.Chain(step("fetch"))).To(Equal(step("fetch")))
+	})
+
+	It("and a fan-out go into each other", func() {
+		Expect(bullmq.Chain(bullmq.FanOut(step("join"), bullmq.Chain(step("a"), step("b")), step("c")), step("d"))).
+			To(Equal(step("d", step("join", step("b", step("a")), step("c")))))
+		Expect(bullmq.FanOut(step("join"))).To(Equal(step("join")))
+	})
+
+	It("leaves the flows that it is made of as they were", func() {
+		children := make([]bullmq.Flow, 1, 8)
+		children[0] = step("a")
+		join := step("join", children...)
+		first, second := bullmq.Chain(step("b"), join), bullmq.Chain(step("c"), join)
+		Expect(join).To(Equal(step("join", step("a"))))
+		Expect(first).To(Equal(step("join", step("a"), step("b"))))
+		Expect(second).To(Equal(step("join", step("a"), step("c"))))
+	})
+
+	It("of no steps is refused when it is added", func() {
+		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(producer.Close)
+		_, err = producer.Add(specContext(), bullmq.Chain())
+		Expect(err).To(MatchError(ContainSubstring("a queue needs a name")))
+	})
+})
+
+var _ = Describe("What children have come to", func() {
+	type price struct{ Cents int }
+	var (
+		ctx               context.Context
+		orders, lookups   *bullmq.Queue // of the parent, and of its children
+		producer          *bullmq.FlowProducer
+		customer, company = errors.New("no such customer"), errors.New("no such company")
+	)
+	BeforeEach(func() {
+		ctx = specContext()
+		orders, lookups = newQueue(newQueueName(), nil), newQueue(newQueueName(), nil)
+		var err error
+		producer, err = bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(producer.Close)
+	})
+	// order adds a parent with children, one for each of the options.
+	order := func(children ...bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		flow := bullmq.Flow{Name: "order", Queue: orders.Name()}
+		for i, options := range children {
+			options.JobID = string(rune('a' + i))
+			flow.Children = append(flow.Children, bullmq.Flow{Name: "lookup", Queue: lookups.Name(), Options: &options})
+		}
+		node, err := producer.Add(ctx, flow)
+		Expect(err).NotTo(HaveOccurred())
+		return node.Job
+	}
+	// end takes the next child and ends it.
+	end := func(value any, reason error) {
+		GinkgoHelper()
+		worker := newWorker(lookups.Name(), nil, nil)
+		job, err := worker.GetNextJob(ctx, "token", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job).NotTo(BeNil())
+		if reason == nil {
+			_, err = worker.Complete(ctx, job, "token", value, false)
+		} else {
+			_, err = worker.Fail(ctx, job, "token", reason, false)
+		}
+		Expect(err).NotTo(HaveOccurred())
+	}
+	child := func(id string, value price, err error) bullmq.Child[price] {
+		return bullmq.Child[price]{Key: key(lookups.Name(), id), Queue: lookups.Name(), ID: id, Value: value, Err: err}
+	}
+	failure := func(id string, reason error) error {
+		return &bullmq.JobFailedError{Queue: lookups.Name(), JobID: id, Reason: reason.Error()}
+	}
+
+	It("is read in the caller's type: values, reasons of failures, and which have not ended", func() {
+		parent := order(bullmq.JobOptions{}, bullmq.JobOptions{IgnoreDependencyOnFailure: true}, bullmq.JobOptions{},
+			bullmq.JobOptions{RemoveDependencyOnFailure: true}, bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{})
+		end(price{Cents: 120}, nil)
+		end(nil, customer)
+		end(nil, errors.New("to be retried by hand, since the option says nothing"))
+		end(nil, errors.New("leaves no trace"))
+		end(nil, company)
+		Expect(bullmq.Children[price](ctx, parent)).To(Equal([]bullmq.Child[price]{
+			child("a", price{Cents: 120}, nil),
+			child("b", price{}, failure("b", customer)),
+			child("c", price{}, bullmq.ErrChildPending),
+			child("e", price{}, failure("e", company)),
+			child("f", price{}, bullmq.ErrChildPending),
+		}))
+		Expect(parent.Dependencies(ctx)).To(HaveValue(And(
+			HaveField("Processed", map[string]json.RawMessage{key(lookups.Name(), "a"): json.RawMessage(`{"Cents":120}`)}),
+			HaveField("Unprocessed", ConsistOf(key(lookups.Name(), "f"), key(lookups.Name(), "c"))),
+			HaveField("Ignored", map[string]string{key(lookups.Name(), "b"): customer.Error()}),
+			HaveField("Failed", []string{key(lookups.Name(), "e")}),
+		)))
+	})
+
+	It("is an error where a value doesn't fit, unless it is taken as it is", func() {
+		parent := order(bullmq.JobOptions{})
+		end(json.RawMessage(`"twelve"`), nil)
+		_, err := bullmq.Children[int](ctx, parent)
+		Expect(err).To(MatchError(And(ContainSubstring("job a of queue "+lookups.Name()), ContainSubstring("fit int"))))
+		Expect(bullmq.ChildValue[json.RawMessage](ctx, parent)).To(MatchJSON(`"twelve"`))
+		Expect(bullmq.ChildValue[string](ctx, parent)).To(Equal("twelve"))
+	})
+
+	Describe("where there is one", func() {
+		It("is its value, once it has completed", func() {
+			parent := order(bullmq.JobOptions{})
+			_, err := bullmq.ChildValue[price](ctx, parent)
+			Expect(err).To(MatchError(bullmq.ErrChildPending))
+			end(price{Cents: 80}, nil)
+			Expect(bullmq.ChildValue[price](ctx, parent)).To(Equal(price{Cents: 80}))
+		})
+
+		DescribeTable("is its failure", func(options bullmq.JobOptions) {
+			parent := order(options)
+			end(nil, customer)
+			_, err := bullmq.ChildValue[price](ctx, parent)
+			Expect(err).To(Equal(failure("a", customer)))
+		},
+			Entry("with which the parent fails", bullmq.JobOptions{FailParentOnFailure: true}),
+			Entry("that doesn't matter", bullmq.JobOptions{IgnoreDependencyOnFailure: true}),
+			Entry("with which the parent goes on", bullmq.JobOptions{ContinueParentOnFailure: true}),
+		)
+
+		DescribeTable("is nothing, when it has left no trace, and the parent runs", func(options bullmq.JobOptions) {
+			parent := order(options)
+			end(nil, customer)
+			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			_, err := bullmq.ChildValue[price](ctx, parent)
+			Expect(err).To(MatchError(bullmq.ErrNoChild))
+			Expect(err).To(MatchError(ContainSubstring("job " + parent.ID)))
+		},
+			Entry("as its option says", bullmq.JobOptions{RemoveDependencyOnFailure: true}),
+			Entry("since it was removed when it failed", bullmq.JobOptions{RemoveOnFail: bullmq.RemoveAll()}),
+		)
+
+		It("is nothing, when it was removed, and the parent runs", func() {
+			parent := order(bullmq.JobOptions{})
+			Expect(lookups.Remove(ctx, "a", false)).To(BeTrue())
+			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			_, err := bullmq.ChildValue[price](ctx, parent)
+			Expect(err).To(MatchError(bullmq.ErrNoChild))
+		})
+	})
+
+	It("lets a parent that failed with a child complete after all, once the child has been retried and completed", func() {
+		parent := order(bullmq.JobOptions{FailParentOnFailure: true})
+		end(nil, customer)
+		runWorker(orders.Name(), func(ctx context.Context, job *bullmq.Job) (any, error) {
+			return bullmq.ChildValue[price](ctx, job)
+		}, nil)
+		_, err := parent.Wait(ctx, orders)
+		Expect(err).To(MatchError(ContainSubstring("child " + key(lookups.Name(), "a") + " failed")))
+		Expect(lookups.Handle("a").Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+		end(price{Cents: 5}, nil)
+		Expect(parent.State(ctx)).To(Equal(bullmq.Failed), "it doesn't come back by itself")
+		Expect(parent.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+		Expect(parent.Wait(ctx, orders)).To(MatchJSON(`{"Cents":5}`))
+	})
+
+	It("keeps a parent that goes on at once from completing while others are pending, unless it removes them", func() {
+		hasty := order(bullmq.JobOptions{ContinueParentOnFailure: true}, bullmq.JobOptions{})
+		end(nil, customer)
+		var remove atomic.Bool
+		runWorker(orders.Name(), func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if remove.Load() {
+				return nil, job.RemoveUnprocessedChildren(ctx)
+			}
+			return nil, nil
+		}, nil)
+		_, err := hasty.Wait(ctx, orders)
+		Expect(err).To(MatchError(ContainSubstring("pending dependencies")))
+		remove.Store(true)
+		Expect(hasty.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+		Expect(hasty.Wait(ctx, orders)).To(MatchJSON(`null`))
+		Expect(lookups.JobState(ctx, "b")).To(Equal(bullmq.Unknown))
+	})
+
+	It("is asked for as one thing where there are several: that is refused", func() {
+		parent := order(bullmq.JobOptions{}, bullmq.JobOptions{})
+		_, err := bullmq.ChildValue[price](ctx, parent)
+		Expect(err).To(MatchError(ContainSubstring("has 2 children, not one")))
+	})
+})

@@ -1,0 +1,68 @@
+package docs_test
+
+import (
+	"fmt"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+
+// Snippets are of two kinds: declarations, and the inside of a function that has
+// these at hand.
+const given = "ctx context.Context, queue *bullmq.Queue, flows *bullmq.FlowProducer, job *bullmq.Job"
+
+// imported are the packages that snippets may use.
+var imported = []string{"context", "errors", "fmt", "time", "github.com/17a2ac88/bullmq-go/bullmq"}
+
+// asFile makes a file of Go of a snippet.
+func asFile(n int, snippet string) string {
+	body := snippet
+	if !strings.HasPrefix(snippet, "func ") {
+		if !strings.Contains(lastLine(snippet), "return") {
+			snippet += "return nil, nil\n"
+		}
+		body = fmt.Sprintf("func snippet%d(%s) (any, error) {\n%s}\n", n, given, snippet)
+	}
+	head := "package main\n\n"
+	for _, path := range imported {
+		if strings.Contains(body, filepath.Base(path)+".") {
+			head += fmt.Sprintf("import %q\n", path)
+		}
+	}
+	return head + "\n" + body
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+var _ = DescribeTable("The snippets compile, and are written as gofmt would, of", func(page string) {
+	blocks := goBlock.FindAllStringSubmatch(read(page), -1)
+	Expect(blocks).NotTo(BeEmpty())
+	folder := GinkgoT().TempDir()
+	files := []string{filepath.Join(folder, "main.go")}
+	Expect(os.WriteFile(files[0], []byte("package main\n\nfunc main() {}\n"), 0o600)).To(Succeed())
+	for n, block := range blocks {
+		formatted, err := format.Source([]byte(block[1]))
+		Expect(err).NotTo(HaveOccurred(), block[1])
+		Expect(block[1]).To(Equal(string(formatted)))
+		file := filepath.Join(folder, fmt.Sprintf("snippet%d.go", n))
+		Expect(os.WriteFile(file, []byte(asFile(n, block[1])), 0o600)).To(Succeed())
+		files = append(files, file)
+	}
+	// Files named on the command line are compiled as part of this module, wherever they are.
+	output, err := exec.Command("go", append([]string{"vet"}, files...)...).CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+},
+	Entry("flows.md", "flows.md"),
+	Entry("schedulers.md", "schedulers.md"),
+)

@@ -1,0 +1,87 @@
+// Chain runs steps one after the other, each with the result of the one before: a text is fetched,
+// its words are counted, and the count is published. Two texts are handled at the same time, and the
+// publishing joins them. A chain is a flow like any other, so any step may run in Node.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	worker, err := bullmq.NewWorker("texts", run, &bullmq.WorkerOptions{Connection: connection, Concurrency: 4})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = worker.Run(ctx) }()
+	defer worker.Close()
+	flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer flows.Close()
+	queue, err := bullmq.NewQueue("texts", &bullmq.QueueOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+
+	// A step that fails for good takes those after it along.
+	stop := &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(time.Second), FailParentOnFailure: true}
+	count := func(title string) bullmq.Flow {
+		return bullmq.Chain(
+			bullmq.Flow{Name: "fetch", Queue: "texts", Data: title, Options: stop},
+			bullmq.Flow{Name: "count", Queue: "texts", Options: stop},
+		)
+	}
+	flow := bullmq.FanOut(bullmq.Flow{Name: "publish", Queue: "texts"}, count("a rose"), count("a haiku"))
+	published, err := flows.Add(ctx, flow)
+	if err != nil {
+		log.Fatal(err)
+	}
+	result, err := published.Job.Wait(ctx, queue)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("published: %s words in all\n", result)
+}
+
+var library = map[string]string{
+	"a rose":  "a rose is a rose is a rose",
+	"a haiku": "an old silent pond",
+}
+
+func run(ctx context.Context, job *bullmq.Job) (any, error) {
+	switch job.Name {
+	case "fetch":
+		var title string
+		if err := job.Decode(&title); err != nil {
+			return nil, bullmq.Unrecoverable(err)
+		}
+		return library[title], nil
+	case "count":
+		text, err := bullmq.ChildValue[string](ctx, job)
+		if err != nil {
+			return nil, err
+		}
+		words := len(strings.Fields(text))
+		fmt.Printf("%d words: %s\n", words, text)
+		return words, nil
+	default:
+		counts, err := bullmq.Children[int](ctx, job)
+		total := 0
+		for _, count := range counts {
+			total += count.Value // all have completed, or this job would not run
+		}
+		return total, err
+	}
+}

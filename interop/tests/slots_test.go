@@ -1,0 +1,95 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A scheduler", func() {
+	const runs = 3
+	// byNode and byGo run jobs in one language only and tell of each as it starts.
+	byNode := func(queue string, started func(id string)) {
+		process := startNode("worker.mjs", "-queue", queue)
+		go func() {
+			defer GinkgoRecover()
+			for line := range process.Lines() {
+				var said struct{ Event, ID string }
+				Expect(line.Decode(&said)).To(Succeed())
+				Expect(said.Event).NotTo(Equal("error"), "%s", line)
+				if said.Event == "started" {
+					started(said.ID)
+				}
+			}
+		}()
+	}
+	byGo := func(queue string, started func(id string)) {
+		runGoWorker(queue, func(_ context.Context, job *bullmq.Job) (any, error) { started(job.ID); return nil, nil }, bullmq.WorkerOptions{})
+	}
+	inNode := func(queue string, repeat bullmq.Repeat) {
+		GinkgoHelper()
+		asNode := object{"limit": repeat.Limit, "startDate": repeat.StartDate.UnixMilli()}
+		if repeat.Every > 0 {
+			asNode["every"] = repeat.Every.Milliseconds()
+		} else {
+			asNode["pattern"], asNode["tz"] = repeat.Pattern, repeat.TimeZone
+		}
+		node.do("upsertScheduler", object{"queue": queue, "id": "tick", "repeat": asNode, "template": object{"name": "tock"}}, nil)
+	}
+	inGo := func(queue string, repeat bullmq.Repeat) {
+		GinkgoHelper()
+		_, err := newGoQueue(queue).UpsertScheduler(soon(), "tick", repeat, &bullmq.Template{Name: "tock"})
+		Expect(err).NotTo(HaveOccurred())
+	}
+
+	DescribeTable("that is made in one language and run in the other alone keeps to its slots, and to its limit:", func(
+		upsert func(string, bullmq.Repeat), work func(string, func(string)), repeat bullmq.Repeat, step, first time.Duration,
+	) {
+		name := newQueueName()
+		var mu sync.Mutex
+		var started []string
+		work(name, func(id string) {
+			mu.Lock()
+			defer mu.Unlock()
+			started = append(started, id)
+		})
+		repeat.Limit = runs
+		repeat.StartDate = time.Now().Add(1500 * time.Millisecond).Truncate(time.Second) // so no slot passes before it is there
+		upsert(name, repeat)
+		queue := newGoQueue(name)
+		completed := func() (int64, error) {
+			counts, err := queue.Counts(soon(), bullmq.Completed)
+			return counts[bullmq.Completed], err
+		}
+		Eventually(completed).WithPolling(50 * time.Millisecond).Should(BeEquivalentTo(runs))
+
+		var slots []string
+		for n := range runs {
+			slots = append(slots, fmt.Sprintf("repeat:tick:%d", repeat.StartDate.Add(first+time.Duration(n)*step).UnixMilli()))
+		}
+		mu.Lock()
+		Expect(started).To(Equal(slots))
+		mu.Unlock()
+		for _, id := range slots {
+			job := readJob(queue, id)
+			due := job.Timestamp.Add(job.Opts.Delay)
+			Expect(job.ID).To(Equal(fmt.Sprintf("repeat:tick:%d", due.UnixMilli())), "due at its slot")
+			Expect(job.ProcessedOn.UnixMilli()).To(BeNumerically(">=", due.UnixMilli()), "not before it is due")
+		}
+		// The last run starts with no next one, so nothing is left to wait for.
+		Expect(queue.Counts(soon(), bullmq.Waiting, bullmq.Delayed, bullmq.Prioritized, bullmq.Active, bullmq.Failed)).To(
+			HaveEach(BeZero()))
+		Expect(queue.Scheduler(soon(), "tick")).To(HaveField("Iterations", runs))
+	},
+		Entry("by Node, in Go, an interval", inNode, byGo, bullmq.Repeat{Every: 750 * time.Millisecond}, 750*time.Millisecond, time.Duration(0)),
+		Entry("by Node, in Go, a pattern of seconds", inNode, byGo, bullmq.Repeat{Pattern: "* * * * * *", TimeZone: "Asia/Kolkata"}, time.Second, time.Second),
+		Entry("by Go, in Node, an interval", inGo, byNode, bullmq.Repeat{Every: 750 * time.Millisecond}, 750*time.Millisecond, time.Duration(0)),
+		Entry("by Go, in Node, a pattern of seconds", inGo, byNode, bullmq.Repeat{Pattern: "* * * * * *", TimeZone: "Asia/Kolkata"}, time.Second, time.Second),
+	)
+})
