@@ -236,7 +236,6 @@ func (p *FlowProducer) queue(name, prefix string) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.trace = p.tracer(name)
 	dialect := p.o.Dialect
 	if known, ok := p.dialects.Load(c.keys.base); ok {
 		dialect = known.(Dialect)
