@@ -105,6 +105,7 @@ type span struct{ to Span }
 
 func (s span) on() bool { return s.to != nil }
 
+// event is for callers that have asked whether the span is on.
 func (s span) event(name string, attributes ...Attribute) { s.to.AddEvent(name, attributes...) }
 
 // fail notes an error that the span gets over.
