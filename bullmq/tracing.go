@@ -37,6 +37,7 @@ const (
 	attrWorkerName        = "bullmq.worker.name"
 	attrWorkerOptions     = "bullmq.worker.options"
 	attrWorkerRateLimit   = "bullmq.worker.rate.limit"
+	attrWorkerDoNotWait   = "bullmq.worker.do.not.wait.active"
 	attrWorkerForceClose  = "bullmq.worker.force.close"
 	attrWorkerStalledJobs = "bullmq.worker.stalled.jobs"
 	attrWorkerLocks       = "bullmq.worker.jobs.to.extend.locks"
