@@ -148,7 +148,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 	case limited:
 		var asked rateLimited
 		if errors.As(res.err, &asked) && asked.wait >= time.Millisecond {
-			if err := w.rateLimit(ctx, asked.wait); err != nil {
+			if err := w.RateLimit(ctx, asked.wait); err != nil {
 				return scripts.Taken{}, err
 			}
 		}
@@ -170,15 +170,6 @@ func (w *Worker) failureFields(ctx context.Context, job *Job, res result) []stri
 		fields = append(fields, "tm", metadata)
 	}
 	return fields
-}
-
-// rateLimit stops the queue, as a handler has asked for.
-func (w *Worker) rateLimit(ctx context.Context, wait time.Duration) (err error) {
-	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
-	defer span.end(&err)
-	w.describe(span)
-	set(span, attrWorkerRateLimit, wait.Milliseconds())
-	return w.core.store.RateLimit(ctx, wait.Milliseconds())
 }
 
 // committed tells what has happened.

@@ -32,7 +32,10 @@ func (p *pause) tell(w *Worker) {
 // A handler or a function in Events that calls Pause would wait for itself: it
 // calls PauseNow. Queue.Pause stops all workers of a queue. (BullMQ:
 // worker.pause)
-func (w *Worker) Pause(ctx context.Context) error {
+func (w *Worker) Pause(ctx context.Context) (err error) {
+	ctx, span := w.core.trace.start(ctx, SpanInternal, "pause")
+	defer span.end(&err)
+	w.describe(span)
 	p := w.slots.shut()
 	return w.awaitPause(ctx, p, p.quiet)
 }
@@ -41,7 +44,11 @@ func (w *Worker) Pause(ctx context.Context) error {
 // ctx ends, for Redis to answer the take that an idle worker has sent ahead; a
 // job that comes with that answer is run. Once PauseNow has answered nil no job
 // is taken until Resume (BullMQ: worker.pause(true)).
-func (w *Worker) PauseNow(ctx context.Context) error {
+func (w *Worker) PauseNow(ctx context.Context) (err error) {
+	ctx, span := w.core.trace.start(ctx, SpanInternal, "pause")
+	defer span.end(&err)
+	w.describe(span)
+	set(span, attrWorkerDoNotWait, true)
 	p := w.slots.shut()
 	return w.awaitPause(ctx, p, p.still)
 }
@@ -77,6 +84,9 @@ func (w *Worker) Resume() {
 	if p == nil {
 		return
 	}
+	_, span := w.core.trace.start(context.Background(), SpanInternal, "resume")
+	defer span.done()
+	w.describe(span)
 	p.tell(w) // before a Pause that waits can, or it would come after the resumption
 	if w.slots.lift(p) {
 		w.lookAgain()

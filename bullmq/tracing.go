@@ -37,6 +37,7 @@ const (
 	attrWorkerName        = "bullmq.worker.name"
 	attrWorkerOptions     = "bullmq.worker.options"
 	attrWorkerRateLimit   = "bullmq.worker.rate.limit"
+	attrWorkerDoNotWait   = "bullmq.worker.do.not.wait.active"
 	attrWorkerForceClose  = "bullmq.worker.force.close"
 	attrWorkerStalledJobs = "bullmq.worker.stalled.jobs"
 	attrWorkerLocks       = "bullmq.worker.jobs.to.extend.locks"
@@ -105,6 +106,7 @@ type span struct{ to Span }
 
 func (s span) on() bool { return s.to != nil }
 
+// event is for callers that have asked whether the span is on.
 func (s span) event(name string, attributes ...Attribute) { s.to.AddEvent(name, attributes...) }
 
 // fail notes an error that the span gets over.

@@ -280,7 +280,11 @@ func (w *Worker) Close() error {
 // RateLimit stops the queue for a time, for all workers that have a limiter, of
 // their own or global. A handler that has called it returns ErrRateLimited, or
 // does both at once with the error RateLimit (BullMQ: worker.rateLimit).
-func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) error {
+func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) {
+	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
+	defer span.end(&err)
+	w.describe(span)
+	set(span, attrWorkerRateLimit, wait.Milliseconds())
 	return w.core.store.RateLimit(ctx, wait.Milliseconds())
 }
 

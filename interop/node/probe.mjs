@@ -90,31 +90,16 @@ const more = {
     return (await session.queue(queue)).recordJobCountsMetric();
   },
 
-  /** Adds a job whose handler moves it where its name says, at its first start, and runs it twice. */
-  async addAndMove({ queue: name, name: where }) {
-    await (await session.queue(name)).add(where, {});
-    let starts = 0;
-    const worker = session.makeWorker(name, async (job, token) => {
-      if (++starts === 2) {
-        return 'ok';
-      }
-      switch (where) {
-        case 'delayed':
-          await job.moveToDelayed(Date.now() + 5, token);
-          throw new bullmq.DelayedError();
-        case 'wait':
-          await job.moveToWait(token);
-          throw new bullmq.WaitingError();
-        case 'limit':
-          await worker.rateLimit(20);
-          throw bullmq.Worker.RateLimitError();
-        default:
-          throw bullmq.Worker.RateLimitError();
-      }
-    });
-    const done = new Promise(resolve => worker.once('completed', () => resolve(worker.close())));
-    await Promise.all([worker.run(), done]);
-    return null;
+  /** Pauses and resumes a worker that runs, once in each way, and closes it. */
+  async pauseAndResume({ queue }) {
+    const worker = new bullmq.Worker(queue, async () => {}, { ...session.options(), autorun: false, skipStalledCheck: true });
+    const running = worker.run();
+    await worker.pause();
+    await worker.resume();
+    await worker.pause(true);
+    await worker.resume();
+    await worker.close();
+    await running;
   },
 
   /** Publishes an event of one's own. */

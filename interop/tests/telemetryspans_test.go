@@ -255,19 +255,19 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		Expect(ofThisQueue).To(HaveLen(len(counts)))
 	})
 
-	It("is the same when a handler moves its job elsewhere", func() {
-		moves := []string{"delayed", "wait", "limited", "limit"}
-		for _, move := range moves {
-			do("addAndMove", object{"name": move})
-			ok(queue.Add(soon(), move, nil, nil))
-			ctx, stop := context.WithCancel(soon())
-			starts := 0
-			Expect(worker(func(ctx context.Context, job *bullmq.Job) (any, error) {
-				if starts++; starts == 2 {
-					stop()
+	It("is the same when a handler sends its job back", func() {
+		for name, node := range map[string]object{
+			"delayed": {"delay": 5}, "snoozed": {"delay": 5}, "wait": {"wait": true}, "limit": {"rateLimit": 20},
+		} {
+			node["return"] = "ok"
+			do("add", object{"name": name, "data": object{}})
+			do("run", object{"count": 1, "handler": node})
+			ok(queue.Add(soon(), name, nil, nil))
+			run(1, func(ctx context.Context, job *bullmq.Job) (any, error) {
+				if job.AttemptsStarted == 2 {
 					return "ok", nil
 				}
-				switch move {
+				switch name {
 				case "delayed":
 					Expect(job.MoveToDelayed(ctx, time.Now().Add(5*time.Millisecond), job.Token())).To(Succeed())
 					return nil, bullmq.ErrMovedToDelayed
@@ -277,14 +277,30 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 				case "limit":
 					return nil, bullmq.RateLimit(20 * time.Millisecond)
 				}
-				return nil, bullmq.ErrRateLimited
-			}, bullmq.WorkerOptions{}).Run(ctx)).To(Succeed())
+				return nil, bullmq.Snooze(5 * time.Millisecond)
+			}, bullmq.WorkerOptions{})
 			spansAreAlike()
 		}
 		var nodes []measured
 		inNode.do("measured", nil, &nodes)
+		Expect(traced.measured()).To(HaveLen(16)) // a counter and a duration for each way back and each end
 		for _, m := range traced.measured() {
 			Expect(nodes).To(ContainElement(m))
 		}
+	})
+
+	It("is the same when a worker is paused and resumed", func() {
+		do("pauseAndResume", object{})
+		w := worker(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{SkipStalledCheck: true})
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(soon()) }()
+		Eventually(w.IsRunning).Should(BeTrue())
+		Expect(w.Pause(soon())).To(Succeed())
+		w.Resume()
+		Expect(w.PauseNow(soon())).To(Succeed())
+		w.Resume()
+		Expect(w.Close()).To(Succeed())
+		Expect(<-ended).To(Succeed())
+		spansAreAlike()
 	})
 })
