@@ -64,7 +64,7 @@ func (c *core) at(prefix, queue string) (*core, error) {
 	}
 	other := *c
 	other.keys, other.store = k, scripts.NewQueue(c.client, k.base, k.of)
-	other.store.Dialect = c.store.Dialect
+	other.store.Dialect, other.trace.queue = c.store.Dialect, queue
 	return &other, nil
 }
 
