@@ -44,17 +44,24 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		DeferCleanup(worker.Close)
 		return worker
 	}
-	// run runs a Go worker until so many attempts have ended.
+	// run runs a Go worker until so many attempts have ended, the first not before
+	// the first check for stalled jobs, which Node's worker makes before all else.
 	run := func(count int, handler bullmq.Handler, options bullmq.WorkerOptions) {
 		GinkgoHelper()
 		ctx, stop := context.WithCancel(soon())
+		checks := func() []endedSpan { return all(traced.sofar(), "moveStalledJobsToWait "+name) }
+		before := len(checks())
+		checked := func(ctx context.Context, job *bullmq.Job) (any, error) {
+			Eventually(checks).Should(HaveLen(before + 1))
+			return handler(ctx, job)
+		}
 		options.Events.Completed = func(*bullmq.Job, any) {
 			if count--; count == 0 {
 				stop()
 			}
 		}
 		options.Events.Failed = func(*bullmq.Job, error) { options.Events.Completed(nil, nil) }
-		Expect(worker(handler, options).Run(ctx)).To(Succeed())
+		Expect(worker(checked, options).Run(ctx)).To(Succeed())
 	}
 	spansAreAlike := func() {
 		GinkgoHelper()
@@ -214,7 +221,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 
 	It("is the same when locks are renewed and a job has stalled", func() {
 		do("add", object{"name": "paint", "data": object{}})
-		do("run", object{"count": 1, "handler": object{"sleep": 100, "return": "ok"}, "worker": object{"lockDuration": 60}})
+		do("run", object{"count": 1, "handler": object{"sleep": 700, "return": "ok"}, "worker": object{"lockDuration": 1200}})
 		do("add", object{"name": "paint", "data": object{}})
 		do("fetch", object{"token": "t1", "worker": object{"lockDuration": 50000}})
 		for range 2 {
@@ -224,9 +231,9 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 
 		ok(queue.Add(soon(), "paint", nil, nil))
 		run(1, func(context.Context, *bullmq.Job) (any, error) {
-			time.Sleep(100 * time.Millisecond) // longer than the lock lasts
+			time.Sleep(700 * time.Millisecond) // past the first renewal, for which Redis has time enough
 			return "ok", nil
-		}, bullmq.WorkerOptions{LockDuration: 60 * time.Millisecond})
+		}, bullmq.WorkerOptions{LockDuration: 1200 * time.Millisecond})
 		ok(queue.Add(soon(), "paint", nil, nil))
 		byHand := worker(nil, bullmq.WorkerOptions{LockDuration: 50 * time.Second})
 		ok(byHand.GetNextJob(soon(), "t1", 0))

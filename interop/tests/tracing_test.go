@@ -71,8 +71,13 @@ func (t *goTelemetry) within(carrier map[string]string) context.Context {
 
 // spans are those that have ended since it was asked last.
 func (t *goTelemetry) spans() []endedSpan {
+	defer t.exporter.Reset()
+	return t.sofar()
+}
+
+// sofar is spans, which will answer them again.
+func (t *goTelemetry) sofar() []endedSpan {
 	stubs := t.exporter.GetSpans()
-	t.exporter.Reset()
 	spans := make([]endedSpan, len(stubs))
 	for i, s := range stubs {
 		spans[i] = endedSpan{
