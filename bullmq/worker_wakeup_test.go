@@ -377,14 +377,14 @@ var _ = Describe("An idle worker", func() {
 			add(queue, nil)
 			Eventually(runs, "2s").Should(Receive())
 			var late []time.Duration
-			for range 5 {
+			for range 3 {
 				add(queue, &bullmq.JobOptions{Delay: 150 * time.Millisecond})
 				var job *bullmq.Job
 				Eventually(runs).Should(Receive(&job))
 				late = append(late, time.Since(job.Timestamp.Add(150*time.Millisecond)))
 			}
 			slices.Sort(late)
-			Expect(late[2]).To(BeNumerically("<", 50*time.Millisecond), fmt.Sprint(late))
+			Expect(late[1]).To(BeNumerically("<", 50*time.Millisecond), fmt.Sprint(late))
 			Expect(faults.Load()).To(BeZero())
 			stop()
 			Eventually(ended).Should(Receive(BeNil()))
