@@ -121,7 +121,7 @@ func (r *runner) take() (*Job, time.Time, error) {
 	if err != nil {
 		return nil, begun, err
 	}
-	r.setClock(taken.ServerUs)
+	r.setClock(taken.ServerUs, begun)
 	return r.learn(taken, token, since), begun, nil
 }
 
@@ -145,13 +145,31 @@ func (r *runner) settleDoubts() (*Job, time.Time, error) {
 	return nil, time.Time{}, nil
 }
 
-// setClock compares the server's clock, as an answer tells it, with the queue's.
-// The answer has been on its way, so ours seems further ahead than it is, by
-// about what the answer of the next take will be on its way too: a job that is
-// taken so early starts on time.
-func (r *runner) setClock(serverUs int64) {
-	r.isAhead = serverUs > 0 && r.w.core.isReal
-	r.ahead = time.Since(time.UnixMicro(serverUs))
+// setClock compares the server's clock, as the answer to a call tells it, with
+// the queue's. A call that took less time tells more, and holds for as long as
+// both can be true: clocks drift, and are set.
+func (r *runner) setClock(serverUs int64, begun time.Time) {
+	if serverUs == 0 || !r.w.core.isReal {
+		return
+	}
+	told := serverClock{known: true, ahead: begun.Sub(time.UnixMicro(serverUs)), unsure: time.Since(begun)}
+	if !r.clock.known || told.unsure <= r.clock.unsure || !r.clock.agreesWith(told) {
+		r.clock = told
+	}
+}
+
+// serverClock is how the server's clock and ours compare.
+type serverClock struct {
+	known bool
+	// ahead is by how much ours is ahead, counted from before the call that told:
+	// as with a call of one's own, the time is when it was sent. So no job starts
+	// before its time, however long the answer was on its way.
+	ahead  time.Duration
+	unsure time.Duration // by how much it may be further ahead: as long as that call took
+}
+
+func (c serverClock) agreesWith(other serverClock) bool {
+	return c.ahead <= other.ahead+other.unsure && other.ahead <= c.ahead+c.unsure
 }
 
 // settleTake asks for the job that a take locked under a token.
@@ -337,14 +355,15 @@ func (r *runner) takenAt(job *Job) time.Time {
 }
 
 // takeBehind makes the take that follows a wait on the same connection; nil
-// where none can, for it would not know what time it is.
+// where none can, for it would not know what time it is. It must not take the
+// end of the wait for a moment before it, hence unsure.
 func (r *runner) takeBehind(token string, block time.Duration) func(rueidis.Builder) rueidis.Completed {
-	if !r.isAhead {
+	if !r.clock.known {
 		return nil
 	}
-	before := r.w.core.now().Add(block).UnixMilli()
+	before := r.w.core.now().Add(block - r.clock.unsure).UnixMilli()
 	return func(b rueidis.Builder) rueidis.Completed {
-		return r.w.core.store.WhenWoken(b, r.inFull, r.ahead.Microseconds(), before, r.w.takeAs(token))
+		return r.w.core.store.WhenWoken(b, r.inFull, r.clock.ahead.Microseconds(), before, r.w.takeAs(token))
 	}
 }
 

@@ -70,4 +70,41 @@ var _ = Describe("What a worker knows of its queue", func() {
 		Eventually(r.limited).Should(BeNumerically("<=", 0))
 		Expect(r.idle()).To(BeFalse())
 	})
+
+	Describe("about the server's clock", func() {
+		// answered is a call that took so long, and was carried out after a part of that, while ours was ahead by so much.
+		answered := func(took, after, ahead time.Duration) {
+			begun := time.Now().Add(-took)
+			r.setClock(begun.Add(after-ahead).UnixMicro(), begun)
+		}
+		BeforeEach(func() { r.w.core.isReal = true })
+
+		It("counts from before the call, so that no job seems to be due before it is", func() {
+			answered(100*time.Millisecond, 20*time.Millisecond, time.Minute)
+			Expect(r.clock.known).To(BeTrue())
+			Expect(r.clock.ahead).To(BeNumerically("~", time.Minute-20*time.Millisecond, time.Millisecond))
+			Expect(r.clock.unsure).To(BeNumerically("~", 100*time.Millisecond, 20*time.Millisecond))
+		})
+
+		It("trusts the call that took the least time, for as long as what others tell can be true too", func() {
+			answered(100*time.Millisecond, 80*time.Millisecond, 0)
+			answered(2*time.Millisecond, time.Millisecond, 0)
+			best := r.clock
+			Expect(best.ahead).To(BeNumerically("~", -time.Millisecond, time.Millisecond))
+			answered(time.Second, 900*time.Millisecond, 0)
+			Expect(r.clock).To(Equal(best))
+			answered(time.Second, 900*time.Millisecond, time.Hour) // one of the clocks was set
+			Expect(r.clock.ahead).To(BeNumerically("~", time.Hour-900*time.Millisecond, time.Millisecond))
+			answered(time.Second, 100*time.Millisecond, -time.Hour)
+			Expect(r.clock.ahead).To(BeNumerically("~", -time.Hour-100*time.Millisecond, time.Millisecond))
+		})
+
+		It("says nothing where the server doesn't tell, or the queue's clock isn't that of this machine", func() {
+			r.setClock(0, time.Now())
+			Expect(r.takeBehind("t", time.Second)).To(BeNil())
+			r.w.core.isReal = false
+			answered(2*time.Millisecond, time.Millisecond, 0)
+			Expect(r.takeBehind("t", time.Second)).To(BeNil())
+		})
+	})
 })

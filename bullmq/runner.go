@@ -22,10 +22,9 @@ type runner struct {
 	wake chan struct{} // a slot is free, something was learned, or it is time to rest
 
 	// fetch's own:
-	doubts  []doubt
-	ahead   time.Duration // by which our clock is ahead of the server's
-	isAhead bool          // that is known
-	inFull  bool          // the server may not know the script of a take that follows a wait
+	doubts []doubt
+	clock  serverClock
+	inFull bool // the server may not know the script of a take that follows a wait
 
 	mu           sync.Mutex
 	fetching     bool // fetch has not ended yet

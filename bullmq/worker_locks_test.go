@@ -143,7 +143,7 @@ var _ = Describe("The locks of a worker", func() {
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
 			return nil, nil
-		}, &bullmq.WorkerOptions{Connection: via, LockDuration: 800 * time.Millisecond, SkipStalledCheck: true, ShutdownTimeout: time.Second,
+		}, &bullmq.WorkerOptions{Connection: via, LockDuration: 500 * time.Millisecond, SkipStalledCheck: true, ShutdownTimeout: time.Second,
 			Events: bullmq.WorkerEvents{LocksLost: func(ids []string) { lost <- ids }}})
 		Eventually(started).Should(BeClosed())
 		Expect(proxy.Set(faults)).To(Succeed())
@@ -152,7 +152,7 @@ var _ = Describe("The locks of a worker", func() {
 		}
 		begun := time.Now()
 		Eventually(cause).Should(Receive(MatchError(bullmq.ErrLockLost)))
-		Expect(time.Since(begun)).To(And(BeNumerically(">", 300*time.Millisecond), BeNumerically("<", 1300*time.Millisecond)))
+		Expect(time.Since(begun)).To(And(BeNumerically(">", 150*time.Millisecond), BeNumerically("<", 1300*time.Millisecond)))
 		Eventually(lost).Should(Receive(Equal([]string{"1"})))
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 	},

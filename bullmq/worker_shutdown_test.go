@@ -76,7 +76,7 @@ var _ = Describe("The end of a worker", func() {
 			_ = worker.Close()
 			close(closed)
 		})
-		options.ShutdownTimeout = 300 * time.Millisecond
+		options.ShutdownTimeout = 150 * time.Millisecond
 		var ended <-chan error
 		worker, _, ended = startWorker(name, handler, options)
 		close(made)
