@@ -32,7 +32,9 @@ func (p *pause) tell(w *Worker) {
 // A handler or a function in Events that calls Pause would wait for itself: it
 // calls PauseNow. Queue.Pause stops all workers of a queue. (BullMQ:
 // worker.pause)
-func (w *Worker) Pause(ctx context.Context) error {
+func (w *Worker) Pause(ctx context.Context) (err error) {
+	ctx, span := w.startPause(ctx)
+	defer span.end(&err)
 	p := w.slots.shut()
 	return w.awaitPause(ctx, p, p.quiet)
 }
@@ -41,7 +43,10 @@ func (w *Worker) Pause(ctx context.Context) error {
 // ctx ends, for Redis to answer the take that an idle worker has sent ahead; a
 // job that comes with that answer is run. Once PauseNow has answered nil no job
 // is taken until Resume (BullMQ: worker.pause(true)).
-func (w *Worker) PauseNow(ctx context.Context) error {
+func (w *Worker) PauseNow(ctx context.Context) (err error) {
+	ctx, span := w.startPause(ctx)
+	defer span.end(&err)
+	set(span, attrWorkerDoNotWait, true)
 	p := w.slots.shut()
 	return w.awaitPause(ctx, p, p.still)
 }
@@ -77,6 +82,9 @@ func (w *Worker) Resume() {
 	if p == nil {
 		return
 	}
+	_, span := w.core.trace.start(context.Background(), SpanInternal, "resume")
+	w.describe(span)
+	defer span.done()
 	p.tell(w) // before a Pause that waits can, or it would come after the resumption
 	if w.slots.lift(p) {
 		w.lookAgain()

@@ -38,6 +38,7 @@ const (
 	attrWorkerOptions     = "bullmq.worker.options"
 	attrWorkerRateLimit   = "bullmq.worker.rate.limit"
 	attrWorkerForceClose  = "bullmq.worker.force.close"
+	attrWorkerDoNotWait   = "bullmq.worker.do.not.wait.active"
 	attrWorkerStalledJobs = "bullmq.worker.stalled.jobs"
 	attrWorkerLocks       = "bullmq.worker.jobs.to.extend.locks"
 )

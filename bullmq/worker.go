@@ -281,7 +281,7 @@ func (w *Worker) Close() error {
 // their own or global. A handler that has called it returns ErrRateLimited, or
 // does both at once with the error RateLimit (BullMQ: worker.rateLimit).
 func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) error {
-	return w.core.store.RateLimit(ctx, wait.Milliseconds())
+	return w.rateLimit(ctx, wait)
 }
 
 // UnfinishedError names jobs that still ran when a worker had to end.

@@ -255,15 +255,38 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		Expect(ofThisQueue).To(HaveLen(len(counts)))
 	})
 
+	It("is the same when a worker is paused and resumed", func() {
+		do("pauseWorker", object{"name": "w1"})
+		steered := worker(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{Name: "w1", SkipStalledCheck: true})
+		ended := make(chan error, 1)
+		go func() { ended <- steered.Run(soon()) }()
+		Expect(steered.PauseNow(soon())).To(Succeed())
+		steered.Resume()
+		Expect(steered.Pause(soon())).To(Succeed())
+		steered.Resume()
+		steered.Resume() // of nothing
+		Eventually(steered.IsRunning).Should(BeTrue())
+		Expect(steered.Close()).To(Succeed())
+		Expect(ended).To(Receive(BeNil()))
+		spansAreAlike()
+	})
+
 	It("is the same when a handler moves its job elsewhere", func() {
-		moves := []string{"delayed", "wait", "limited", "limit"}
+		moves := []string{"delayed", "wait", "limited", "limit", "snoozed", "snoozed at once"}
+		asInNode := map[string]string{"snoozed": "delayed", "snoozed at once": "wait"}
 		for _, move := range moves {
-			do("addAndMove", object{"name": move})
-			ok(queue.Add(soon(), move, nil, nil))
+			moveInNode := move
+			if other, there := asInNode[move]; there {
+				moveInNode = other
+			}
+			do("addAndMove", object{"name": moveInNode})
+			ok(queue.Add(soon(), moveInNode, nil, nil))
 			ctx, stop := context.WithCancel(soon())
 			starts := 0
 			Expect(worker(func(ctx context.Context, job *bullmq.Job) (any, error) {
 				if starts++; starts == 2 {
+					// The end of the worker would cut its first check short.
+					Eventually(func() []string { return names(traced.ended()) }).Should(ContainElement("moveStalledJobsToWait " + name))
 					stop()
 					return "ok", nil
 				}
@@ -276,6 +299,10 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 					return nil, bullmq.ErrMovedToWait
 				case "limit":
 					return nil, bullmq.RateLimit(20 * time.Millisecond)
+				case "snoozed":
+					return nil, bullmq.Snooze(5 * time.Millisecond)
+				case "snoozed at once":
+					return nil, bullmq.Snooze(0)
 				}
 				return nil, bullmq.ErrRateLimited
 			}, bullmq.WorkerOptions{}).Run(ctx)).To(Succeed())

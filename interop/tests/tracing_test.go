@@ -71,8 +71,14 @@ func (t *goTelemetry) within(carrier map[string]string) context.Context {
 
 // spans are those that have ended since it was asked last.
 func (t *goTelemetry) spans() []endedSpan {
-	stubs := t.exporter.GetSpans()
+	spans := t.ended()
 	t.exporter.Reset()
+	return spans
+}
+
+// ended is spans for one who will ask again.
+func (t *goTelemetry) ended() []endedSpan {
+	stubs := t.exporter.GetSpans()
 	spans := make([]endedSpan, len(stubs))
 	for i, s := range stubs {
 		spans[i] = endedSpan{
