@@ -121,7 +121,7 @@ func (r *runner) take() (*Job, time.Time, error) {
 	if err != nil {
 		return nil, begun, err
 	}
-	r.setClock(taken.ServerUs)
+	r.setClock(begun, taken.ServerUs)
 	return r.learn(taken, token, since), begun, nil
 }
 
@@ -145,13 +145,14 @@ func (r *runner) settleDoubts() (*Job, time.Time, error) {
 	return nil, time.Time{}, nil
 }
 
-// setClock compares the server's clock, as an answer tells it, with the queue's.
-// The answer has been on its way, so ours seems further ahead than it is, by
-// about what the answer of the next take will be on its way too: a job that is
-// taken so early starts on time.
-func (r *runner) setClock(serverUs int64) {
+// setClock compares the server's clock, as the answer to a call tells it that
+// was begun then, with the queue's. The server has read it later, by what the
+// call was on its way: ours is ahead by that much more, which nobody knows, but
+// for its bound. So no job starts before its time, and a take that comes too
+// soon to see a job due, since its own way was shorter, is made again.
+func (r *runner) setClock(begun time.Time, serverUs int64) {
 	r.isAhead = serverUs > 0 && r.w.core.isReal
-	r.ahead = time.Since(time.UnixMicro(serverUs))
+	r.ahead, r.unsure = begun.Sub(time.UnixMicro(serverUs)), time.Since(begun)
 }
 
 // settleTake asks for the job that a take locked under a token.
@@ -294,7 +295,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 		}
 		// The timer ends the wait; where it can't, the wait ends soon after.
 		block = min(block, due+overdue)
-		defer time.AfterFunc(due, r.marker.interrupt).Stop()
+		defer time.AfterFunc(due+min(r.unsure/2, time.Millisecond), r.marker.interrupt).Stop()
 	}
 	if !r.slots.begin() {
 		return nil, time.Time{}, nil
@@ -342,7 +343,7 @@ func (r *runner) takeBehind(token string, block time.Duration) func(rueidis.Buil
 	if !r.isAhead {
 		return nil
 	}
-	before := r.w.core.now().Add(block).UnixMilli()
+	before := r.w.core.now().Add(block - r.unsure).UnixMilli()
 	return func(b rueidis.Builder) rueidis.Completed {
 		return r.w.core.store.WhenWoken(b, r.inFull, r.ahead.Microseconds(), before, r.w.takeAs(token))
 	}

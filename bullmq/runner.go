@@ -23,7 +23,8 @@ type runner struct {
 
 	// fetch's own:
 	doubts  []doubt
-	ahead   time.Duration // by which our clock is ahead of the server's
+	ahead   time.Duration // by which our clock is ahead of the server's, at least
+	unsure  time.Duration // what it may be further ahead, at most
 	isAhead bool          // that is known
 	inFull  bool          // the server may not know the script of a take that follows a wait
 
