@@ -10,15 +10,13 @@ import (
 // when it is resumed. The interval counts from the end of a check: a moment too
 // soon, and the check would still count as made, for all workers.
 func (w *Worker) runStalledCheck(ctx context.Context) {
-	var last context.Context // the turn in which the last check was made
+	_, span := w.core.trace.start(ctx, SpanInternal, "startStalledCheckTimer")
+	w.describe(span)
+	span.done()
 	for ctx.Err() == nil {
 		paused, turn := w.slots.paused()
 		var next <-chan time.Time
 		if !paused {
-			if turn != last {
-				w.noteChecking(ctx)
-				last = turn
-			}
 			w.checkStalled(ctx)
 			next = time.After(w.o.StalledInterval)
 		}

@@ -39,7 +39,6 @@ const (
 	attrWorkerRateLimit   = "bullmq.worker.rate.limit"
 	attrWorkerDoNotWait   = "bullmq.worker.do.not.wait.active"
 	attrWorkerForceClose  = "bullmq.worker.force.close"
-	attrWorkerDoNotWait   = "bullmq.worker.do.not.wait.active"
 	attrWorkerStalledJobs = "bullmq.worker.stalled.jobs"
 	attrWorkerLocks       = "bullmq.worker.jobs.to.extend.locks"
 )

@@ -109,28 +109,6 @@ var _ = Describe("An idle worker", func() {
 		Expect(zset(key(name, "marker"))).To(Equal([]string{"0"}))
 	})
 
-	It("starts no delayed job before its time though it has learned the server's time over a slow link", func() {
-		proxy, via := link()
-		Expect(proxy.Set(faultproxy.Faults{Delay: 15 * time.Millisecond})).To(Succeed())
-		o := patient()
-		o.Connection = via
-		late := make(chan time.Duration, 2)
-		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
-			late <- time.Since(job.Timestamp.Add(job.Opts.Delay))
-			return nil, nil
-		}, o)
-		resting(queue)
-		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
-		for _, delay := range []time.Duration{300, 305} {
-			add(queue, &bullmq.JobOptions{Delay: delay * time.Millisecond})
-		}
-		for range 2 {
-			var d time.Duration
-			Eventually(late).Should(Receive(&d))
-			Expect(d).To(And(BeNumerically(">=", 0), BeNumerically("<", 100*time.Millisecond)))
-		}
-	})
-
 	It("starts delayed jobs within 5 ms of their time, nearly always, and never before", func() {
 		late := make(chan time.Duration, 30)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {

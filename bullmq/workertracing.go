@@ -86,26 +86,11 @@ func (w *Worker) startExtendLocks(ctx context.Context, locks []scripts.Lock) (co
 	return ctx, s
 }
 
-// noteChecking is the span of the beginning, and of each resumption, of the
-// checks for stalled jobs.
-func (w *Worker) noteChecking(ctx context.Context) {
-	_, s := w.core.trace.start(ctx, SpanInternal, "startStalledCheckTimer")
-	w.describe(s)
-	s.done()
-}
-
 // startClose begins the span in which the worker ends.
 func (w *Worker) startClose(ctx context.Context) span {
 	_, s := w.core.trace.start(ctx, SpanInternal, "close")
 	w.describe(s)
 	return s
-}
-
-// startPause begins the span in which the worker is paused.
-func (w *Worker) startPause(ctx context.Context) (context.Context, span) {
-	ctx, s := w.core.trace.start(ctx, SpanInternal, "pause")
-	w.describe(s)
-	return ctx, s
 }
 
 // noteHandedOut is the span of GetNextJob. It begins when the job is known,

@@ -102,20 +102,6 @@ const more = {
     await running;
   },
 
-  /** Runs a worker, with nothing to do, that is paused and resumed, without waiting and with, and closes it. */
-  async pauseWorker({ queue, name }) {
-    const worker = new bullmq.Worker(queue, async () => {}, { ...session.options(), name, autorun: false, skipStalledCheck: true });
-    await worker.waitUntilReady();
-    const running = [worker.run()];
-    await worker.pause(true);
-    await worker.resume();
-    await worker.pause();
-    await worker.resume();
-    await worker.close();
-    await Promise.all(running);
-    return null;
-  },
-
   /** Publishes an event of one's own. */
   async publish({ queue, event }) {
     const producer = new bullmq.QueueEventsProducer(queue, session.options());

@@ -283,10 +283,6 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 					return nil, bullmq.ErrMovedToWait
 				case "limit":
 					return nil, bullmq.RateLimit(20 * time.Millisecond)
-				case "snoozed":
-					return nil, bullmq.Snooze(5 * time.Millisecond)
-				case "snoozed at once":
-					return nil, bullmq.Snooze(0)
 				}
 				return nil, bullmq.Snooze(5 * time.Millisecond)
 			}, bullmq.WorkerOptions{})
