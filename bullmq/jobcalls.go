@@ -53,8 +53,14 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 
 // UpdateJobProgress writes how far a job is, as Job.UpdateProgress does (BullMQ:
 // updateJobProgress).
-func (q *Queue) UpdateJobProgress(ctx context.Context, jobID string, progress any) error {
-	return q.Handle(jobID).UpdateProgress(ctx, progress)
+func (q *Queue) UpdateJobProgress(ctx context.Context, jobID string, progress any) (err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "updateJobProgress")
+	defer span.end(&err)
+	set(span, attrJobID, jobID)
+	job := q.Handle(jobID)
+	err = job.UpdateProgress(ctx, progress)
+	set(span, attrJobProgress, string(job.Progress))
+	return err
 }
 
 // UpdateData replaces the job's data (BullMQ: updateData).
@@ -133,11 +139,7 @@ func (j *Job) MoveToWait(ctx context.Context, token string) error {
 // ended, and answers false when there are none. A handler returns
 // ErrMovedToWaitingChildren after true (BullMQ: moveToWaitingChildren).
 func (j *Job) MoveToWaitingChildren(ctx context.Context, token string) (bool, error) {
-	moved, err := j.core.store.ToWaitingChildren(ctx, j.ID, j.core.nowMs(), token, "")
-	if moved {
-		j.core.measure(ctx, j, "waiting-children")
-	}
-	return moved, err
+	return j.MoveToWaitingChild(ctx, token, "")
 }
 
 // MoveToWaitingChild parks the running job as MoveToWaitingChildren does, but
@@ -145,7 +147,11 @@ func (j *Job) MoveToWaitingChildren(ctx context.Context, token string) (bool, er
 // Once parked, the job waits for all its children (BullMQ: moveToWaitingChildren
 // with child).
 func (j *Job) MoveToWaitingChild(ctx context.Context, token, childKey string) (bool, error) {
-	return j.core.store.ToWaitingChildren(ctx, j.ID, j.core.nowMs(), token, childKey)
+	moved, err := j.core.store.ToWaitingChildren(ctx, j.ID, j.core.nowMs(), token, childKey)
+	if moved {
+		j.core.measure(ctx, j, "waiting-children")
+	}
+	return moved, err
 }
 
 // Promote makes the delayed job ready now (BullMQ: promote).

@@ -24,6 +24,7 @@ const (
 	attrJobState          = "bullmq.job.state"
 	attrJobOptions        = "bullmq.job.options"
 	attrJobAttemptsMade   = "bullmq.job.attempts.made"
+	attrJobProgress       = "bullmq.job.progress"
 	attrJobResult         = "bullmq.job.result"
 	attrJobFailedReason   = "bullmq.job.failed.reason"
 	attrJobProcessed      = "bullmq.job.processed.timestamp"

@@ -113,6 +113,8 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("is the same when a queue is administered", func() {
+		do("add", object{"name": "paint", "data": object{}})
+		ok(queue.Add(soon(), "paint", nil, nil))
 		for _, step := range []struct {
 			op   string
 			args object
@@ -124,6 +126,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 			{"removeDeduplicationKey", object{"dedupId": "x"}, func() error { _, err := queue.RemoveDeduplicationKey(soon(), "x"); return err }},
 			{"remove", object{"id": "7"}, func() error { _, err := queue.Remove(soon(), "7", false); return err }},
 			{"remove", object{"id": "7", "removeChildren": false}, func() error { _, err := queue.Remove(soon(), "7", true); return err }},
+			{"progress", object{"id": "1", "progress": object{"done": 0.5}}, func() error { return queue.UpdateJobProgress(soon(), "1", object{"done": 0.5}) }},
 			{"drain", object{"delayed": false}, func() error { return queue.Drain(soon(), false) }},
 			{"drain", object{"delayed": true}, func() error { return queue.Drain(soon(), true) }},
 			{"clean", object{"grace": 0, "limit": 0, "type": "failed"}, func() error { _, err := queue.Clean(soon(), 0, 0, bullmq.Failed); return err }},
