@@ -46,7 +46,8 @@ func (q *Queue) FindStrandedJobs(ctx context.Context) ([]string, error) {
 // that wait, oldest first, and answers which they were. It also brings together
 // what stands apart: jobs in the list paused of a queue that isn't paused, where
 // no worker looks, go to wait; and with V5, while the queue is paused, those in
-// wait go to paused, for BullMQ 5 would overwrite them when it resumes.
+// wait go to paused, for BullMQ 5 would overwrite them when it resumes. An idle
+// worker is woken for what waits.
 //
 // It may be called while clients work. Stop those of BullMQ 5 from pausing and
 // resuming, or it happens again.

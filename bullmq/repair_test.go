@@ -83,6 +83,12 @@ var _ = Describe("RepairPaused", func() {
 		Expect(list(key(name, "wait"))).To(BeEmpty())
 	})
 
+	It("wakes a worker for jobs that wait though nobody was woken for them", func() {
+		Expect(do("LPUSH", key(name, "wait"), "1").Error()).To(Succeed())
+		Expect(newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5}).RepairPaused(ctx)).To(BeEmpty())
+		Expect(scores(key(name, "marker"))).To(HaveKey("0"))
+	})
+
 	It("and a pause and a resume join long lists in order", func() {
 		five := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
 		var pushed []string

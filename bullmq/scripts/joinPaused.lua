@@ -1,5 +1,6 @@
 --[[ joinPaused: brings the lists wait and paused together where nobody would do it any more: into wait when the queue isn't
      paused, for no worker looks into paused; in BullMQ 5 into paused when it is, for its resume would overwrite wait.
+     Where jobs wait and the queue isn't paused, a worker is woken: BullMQ 5 wakes none when it resumes what 6 has paused.
 
      Arguments: base.
      Answer: how many jobs were moved. ]]
@@ -14,8 +15,8 @@ if not isPaused then
   if moved > 0 then
     joinLine(waitKey, pausedKey)
     call('RENAME', pausedKey, waitKey)
-    wake(markerKey, held(metaKey, activeKey))
   end
+  if call('EXISTS', waitKey) == 1 then wake(markerKey, held(metaKey, activeKey)) end
 end
 if isPaused then moved = call('LLEN', waitKey) end --@v5
 if isPaused then joinLine(waitKey, pausedKey) end --@v5
