@@ -42,7 +42,7 @@ var _ = Describe("A job whose worker is gone", func() {
 		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond,
 			Events: bullmq.WorkerEvents{Stalled: func(id string) { told <- id }}})
 		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
-		Expect(told).To(Receive(Equal(job.ID)))
+		Eventually(told).Should(Receive(Equal(job.ID)))
 		Expect(events(name)).To(ContainElements("waiting jobId=1 prev=active", "stalled jobId=1"))
 		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("stc", "1"), HaveKeyWithValue("atm", "1")))
 	})

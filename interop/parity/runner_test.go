@@ -144,7 +144,7 @@ var _ = Describe("A runner", func() {
 
 	DescribeTable("says what is wrong with a driver, and goes on with a new one", func(ctx SpecContext, op, complaint string) {
 		one.Resets, other.Resets = true, true
-		runner, err := parity.New(one, other, &parity.Options{StepTimeout: 500 * time.Millisecond})
+		runner, err := parity.New(one, other, &parity.Options{StepTimeout: 2 * time.Second})
 		Expect(err).NotTo(HaveOccurred())
 		defer func() { Expect(runner.Close()).To(Succeed()) }()
 
@@ -156,7 +156,7 @@ var _ = Describe("A runner", func() {
 		after := runner.Run(ctx, scenarioOf(`["say",{"both":1}]`))
 		Expect(after.Alike()).To(BeTrue(), after.String())
 	},
-		Entry("that hangs", "hang", "did not answer within 500ms"),
+		Entry("that hangs", "hang", "did not answer within 2s"),
 		Entry("that dies", "die", "ended instead of answering (exit status 3); its log ends:\n  the fake driver dies as told"),
 		Entry("that writes what isn't JSON", "babble", `wrote a line that is no answer: "no JSON at all`),
 		Entry("that answers another instruction", "confuse", "answered instruction 4 when asked 3"),
