@@ -312,7 +312,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 		}
 		// The timer ends the wait; where it can't, the wait ends soon after.
 		block = min(block, due+overdue)
-		defer time.AfterFunc(due+min(r.clock.unsure/2, time.Millisecond), r.marker.interrupt).Stop()
+		defer time.AfterFunc(due, r.marker.interrupt).Stop()
 	}
 	if !r.slots.begin() {
 		return nil, time.Time{}, nil

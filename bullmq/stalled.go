@@ -13,11 +13,16 @@ func (w *Worker) runStalledCheck(ctx context.Context) {
 	_, span := w.core.trace.start(ctx, SpanInternal, "startStalledCheckTimer")
 	w.describe(span)
 	span.done()
-	for ctx.Err() == nil {
+	for first := true; first || ctx.Err() == nil; first = false {
 		paused, turn := w.slots.paused()
 		var next <-chan time.Time
 		if !paused {
-			w.checkStalled(ctx)
+			// The first is made however short the worker lives: Run ends its connection, and it with that.
+			if first {
+				w.checkStalled(context.WithoutCancel(ctx))
+			} else {
+				w.checkStalled(ctx)
+			}
 			next = time.After(w.o.StalledInterval)
 		}
 		select {
