@@ -42,6 +42,44 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 		}
 	})
 
+	ginkgo.It("leaves what an ordinary take leaves: locks, limits, promoted jobs, events, and the same answer", func() {
+		limited := Worker{Token: "t", LockMs: 30000, Name: "blue", Limit: 1, LimitMs: 30000}
+		take := map[bool]func(f *fixture, w Worker) (Taken, error){
+			false: func(f *fixture, w Worker) (Taken, error) { return f.Take(f.ctx, time.Now().UnixMilli(), w) },
+			true: func(f *fixture, w Worker) (Taken, error) {
+				return f.wake(0, time.Now().Add(time.Minute).UnixMilli(), w)
+			},
+		}
+		for _, dialect := range []Dialect{V6, V5} {
+			left, answers := map[bool]map[string]string{}, map[bool][]string{}
+			for woken, take := range take {
+				f := newFixture(client)
+				f.Dialect = dialect
+				for _, add := range []Add{
+					{Kind: Delayed, Name: "due", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "5", Priority: "0"},
+					{Kind: Delayed, Name: "ranked", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "5", Priority: "2"},
+					{Kind: Delayed, Name: "far", Data: "{}", Opts: "{}", Timestamp: "4000000000000", Delay: "5", Priority: "0"},
+				} {
+					_, err := f.Add(f.ctx, add)
+					Expect(err).NotTo(HaveOccurred())
+				}
+				for _, w := range []Worker{worker, limited, limited, worker} { // the third meets the limit, the fourth only what is far off
+					taken, err := take(f, w)
+					Expect(err).NotTo(HaveOccurred())
+					answers[woken] = append(answers[woken], fmt.Sprint(taken.JobID, taken.LimitedMs > 29000, taken.NextDueMs, len(taken.Hash)))
+				}
+				for _, id := range []string{"1", "2"} {
+					f.set("HDEL", id, "processedOn") // the one thing that tells the time
+				}
+				left[woken] = f.state()
+				left[woken]["events"] = f.told()
+			}
+			Expect(answers[false]).To(Equal([]string{"1false 0 16", "2false 0 18", "true 0 0", "false 4000000000005 0"}))
+			Expect(answers[true]).To(Equal(answers[false]))
+			Expect(left[true]).To(Equal(left[false]))
+		}
+	})
+
 	ginkgo.It("takes nothing, and writes nothing, when the wait has ended by itself", func() {
 		before := f.state()
 		taken, err := f.wake(0, time.Now().Add(-time.Millisecond).UnixMilli(), worker)
