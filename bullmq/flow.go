@@ -29,6 +29,10 @@ type Flow struct {
 
 // FlowNode is a job of a flow that was added or read, with its children.
 type FlowNode struct {
+	// Refused is why this job of a flow that was added could not become a child
+	// where it stands, nil if it did: a job with its id has another parent
+	// (ErrParentNotReplaceable). Its parent waits without it, until told to go on.
+	Refused  error
 	Job      *Job
 	Children []*FlowNode
 }
@@ -143,6 +147,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		level = append(level, planned{ctx, &flows[i], parent, roots[i]})
 	}
 	var branches []scripts.Branch
+	var nodes []*FlowNode // of the branches
 	var parents []scripts.Waiting
 	known := map[string]bool{}
 	// Level by level, so that a parent is there before its children.
@@ -153,7 +158,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 			if err != nil {
 				return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %q of queue %s: %w", n.flow.Name, n.flow.Queue, err)
 			}
-			branches = append(branches, branch)
+			branches, nodes = append(branches, branch), append(nodes, n.node)
 			if key := branch.Add.ParentKey; key != "" && !known[key] && branch.Add.Defer {
 				known[key] = true
 				parents = append(parents, scripts.Waiting{Queue: branch.Queue, QueueKey: n.parent.Queue, ID: n.parent.ID})
@@ -175,6 +180,9 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	ids, refusals, err := scripts.AddFlow(ctx, p.core.client, branches, parents, p.core.nowMs())
 	if err != nil {
 		return nil, nil, err
+	}
+	for i, node := range nodes {
+		node.Refused = refusals[i]
 	}
 	for i, root := range roots {
 		if refusals[i] == nil {

@@ -180,6 +180,19 @@ var _ = Describe("A flow", func() {
 		})
 	})
 
+	It("says which job it couldn't take from another parent, and adds the rest", func() {
+		add(wall(bullmq.JobOptions{}))
+		second := wall(bullmq.JobOptions{}, bullmq.JobOptions{JobID: "own"})
+		second.Options.JobID = "other"
+		node, err := builder.Add(ctx, second)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(node.Refused).NotTo(HaveOccurred())
+		Expect(node.Children[0].Refused).To(MatchError(bullmq.ErrParentNotReplaceable))
+		Expect(node.Children[1].Refused).NotTo(HaveOccurred())
+		Expect(set(key(walls.Name(), "other:dependencies"))).To(Equal([]string{key(bricks.Name(), "own")}))
+		Expect(hash(key(bricks.Name(), "kid-1"))).To(HaveKeyWithValue("parentKey", key(walls.Name(), "par")))
+	})
+
 	Describe("is not added at all, not even in part,", func() {
 		refused := func(producer *bullmq.FlowProducer, flow bullmq.Flow, hints ...string) {
 			GinkgoHelper()
