@@ -133,7 +133,9 @@ var _ = Describe("the examples", func() {
 		begun := time.Now()
 		session := run("ratelimit", nil)
 		Eventually(session, patience).Should(gexec.Exit(0))
-		Expect(time.Since(begun)).To(BeNumerically(">", 3500*time.Millisecond))
+		// Three jobs start at once, three after a second, and what is left waits for two more. How many
+		// of the second three are taken before the first of them is told to wait is left to chance.
+		Expect(time.Since(begun)).To(BeNumerically(">", 2900*time.Millisecond))
 		Expect(session.Out).To(gbytes.Say(`is told to wait`))
 	})
 
