@@ -22,11 +22,11 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 	until := w.locks.release(job.ID, job.token)
 	var outage backoffTimer
 	doubt := false // an answer was lost
-	for {
+	for alone := false; ; alone = true {
 		since, begun := r.newsSoFar(), time.Now()
 		fetch := !r.stopping() && r.slots.beginNext()
 		call, cancel := context.WithTimeout(w.core.trace.outliving(ctx), callTimeout)
-		taken, err := w.write(call, job, d, res, fetch)
+		taken, err := w.write(call, job, d, res, fetch, alone)
 		cancel()
 		if err != nil {
 			a.span.fail(err)
@@ -59,7 +59,7 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 			return nil, begun
 		case !undone:
 			r.committed(a, d, res, taken)
-			if taken.JobID != "" || fetch && (d.action == complete || d.action == fail) {
+			if taken.JobID != "" || fetch && !taken.Shared && (d.action == complete || d.action == fail) {
 				return r.learn(taken, job.token, since), begun
 			}
 			r.look() // the call could not take the next job: fetch does
@@ -115,33 +115,39 @@ func speaksForItself(err error) bool {
 	return false
 }
 
-// write makes the one call that carries the decision out.
-func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch bool) (taken scripts.Taken, err error) {
+// write carries the decision out. Ends of jobs share calls, unless they are to be
+// written alone.
+func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch, alone bool) (taken scripts.Taken, err error) {
 	ctx, span := w.startEnd(ctx, job, d.action)
 	defer span.end(&err)
-	store, worker, now := w.core.store, w.takeAs(job.token), w.core.nowMs()
-	finish := scripts.Finish{
-		JobID: job.ID, NowMs: now, Token: job.token, Points: int64(w.o.MetricsPoints), Fetch: fetch, Worker: worker,
-	}
+	store := w.core.store
 	switch d.action {
-	case complete:
-		finish.Value, finish.Keep = res.json, w.keep(job, d)
-		return store.Complete(ctx, finish)
-	case fail:
-		finish.Value, finish.Keep = res.err.Error(), w.keep(job, d)
-		finish.Attempts, finish.Fields = int64(job.Opts.Attempts), w.failureFields(ctx, job, res)
-		return store.Fail(ctx, finish)
+	case complete, fail:
+		end := scripts.End{JobID: job.ID, Token: job.token, Value: res.json, Keep: w.keep(job, d), Fetch: fetch}
+		if d.action == fail {
+			end.Failed, end.Value = true, res.err.Error()
+			end.Attempts, end.Fields = int64(job.Opts.Attempts), w.failureFields(ctx, job, res)
+		}
+		do := w.ends.do
+		if alone {
+			do = w.ends.alone
+		}
+		ended, err := do(ctx, end)
+		if err == nil {
+			err = ended.Err
+		}
+		return ended.Taken, err
 	case retryLater:
 		return store.Delay(ctx, scripts.Delay{
-			JobID: job.ID, NowMs: now, Token: job.token, DelayMs: millisText(d.wait),
-			Fields: w.failureFields(ctx, job, res), Fetch: fetch, Worker: worker,
+			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: millisText(d.wait),
+			Fields: w.failureFields(ctx, job, res), Fetch: fetch, Worker: w.takes(),
 		})
 	case giveBackLater:
 		return store.Delay(ctx, scripts.Delay{
-			JobID: job.ID, NowMs: now, Token: job.token, DelayMs: millisText(d.wait), Free: true,
+			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: millisText(d.wait), Free: true,
 		}) // takes no other job: BullMQ's way of it is two calls too, and leaves the markers of both
 	case retryNow:
-		return scripts.Taken{}, store.Retry(ctx, job.ID, now, job.token, job.Opts.LIFO, w.failureFields(ctx, job, res))
+		return scripts.Taken{}, store.Retry(ctx, job.ID, w.core.nowMs(), job.token, job.Opts.LIFO, w.failureFields(ctx, job, res))
 	case giveBack:
 		_, err := store.ToWait(ctx, job.ID, job.token)
 		return scripts.Taken{}, err
@@ -157,6 +163,21 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 	default: // alreadyGone
 		return scripts.Taken{}, nil
 	}
+}
+
+// finish ends jobs in one call.
+func (w *Worker) finish(ctx context.Context, ends []scripts.End) ([]scripts.Ended, error) {
+	return w.core.store.Finish(ctx, scripts.Finish{
+		NowMs: w.core.nowMs(), Points: int64(w.o.MetricsPoints), Worker: w.takes(), Ends: ends,
+	})
+}
+
+func weightOfEnd(e scripts.End) int {
+	n := len(e.Value)
+	for _, field := range e.Fields {
+		n += len(field)
+	}
+	return n
 }
 
 // failureFields are what a failed attempt leaves in the job's hash.
@@ -260,5 +281,7 @@ func (w *Worker) keep(job *Job, d decision) scripts.Keep {
 // out: not when Redis refused it.
 func mayHaveRun(err error) bool {
 	_, refused := rueidis.IsRedisErr(err)
-	return err != nil && !refused
+	var one *scripts.ServerError
+	var not notSent
+	return err != nil && !refused && !errors.As(err, &one) && !errors.As(err, &not)
 }

@@ -38,14 +38,14 @@ func (r *runner) fetch() {
 			}
 			continue
 		}
-		job, taken, err := r.take()
+		jobs, taken, err := r.take()
 		if err != nil {
 			r.w.fault(err, "no job could be taken; trying again")
 			r.await(outage.next())
 			continue
 		}
 		outage.reset()
-		if job != nil {
+		for _, job := range jobs {
 			go r.slot(job, taken)
 		}
 	}
@@ -98,31 +98,55 @@ type doubt struct {
 	until time.Time
 }
 
-// take makes one look. The time answered is from when the job's lock counts.
-func (r *runner) take() (*Job, time.Time, error) {
+// take makes one look, for as many jobs as there seem to be: twice as many as the
+// last one brought, where that was what it had asked for. The time answered is
+// from when the jobs' locks count.
+func (r *runner) take() ([]*Job, time.Time, error) {
 	if job, taken, err := r.settleDoubts(); job != nil || err != nil {
-		return job, taken, err
+		return []*Job{job}, taken, err
 	}
-	if !r.slots.begin() {
+	n := r.slots.begin(max(1, min(r.appetite, r.w.o.BatchSize)))
+	if n == 0 {
 		return nil, time.Time{}, nil
 	}
-	token, since, begun := r.w.token(), r.newsSoFar(), time.Now()
+	tokens := make([]string, n)
+	for i := range tokens {
+		tokens[i] = r.w.token()
+	}
+	since, begun := r.newsSoFar(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	taken, err := r.w.core.store.Take(ctx, r.w.core.nowMs(), r.w.takeAs(token))
+	each, err := r.w.core.store.Take(ctx, r.w.core.nowMs(), r.w.takes(), tokens...)
 	if mayHaveRun(err) {
-		r.doubts = append(r.doubts, doubt{token: token})
+		for _, token := range tokens {
+			r.doubts = append(r.doubts, doubt{token: token})
+		}
 		if job, taken, _ := r.settleDoubts(); job != nil {
-			return job, taken, nil
+			return []*Job{job}, taken, nil
 		}
 		return nil, begun, err
 	}
-	r.slots.end(taken.JobID != "")
 	if err != nil {
+		for range tokens {
+			r.slots.end(false)
+		}
 		return nil, begun, err
 	}
-	r.setClock(taken.ServerUs, begun)
-	return r.learn(taken, token, since), begun, nil
+	var jobs []*Job
+	for i, taken := range each {
+		if taken.JobID != "" || i == 0 {
+			r.setClock(taken.ServerUs, begun)
+			if job := r.learn(taken, tokens[i], since); job != nil {
+				jobs = append(jobs, job)
+			}
+		}
+		r.slots.end(taken.JobID != "")
+	}
+	r.appetite = 0
+	if len(jobs) == n {
+		r.appetite = 2 * n
+	}
+	return jobs, begun, nil
 }
 
 // settleDoubts asks for the jobs of takes whose answer was lost, and answers the
@@ -314,7 +338,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 		block = min(block, due+overdue)
 		defer time.AfterFunc(due, r.marker.interrupt).Stop()
 	}
-	if !r.slots.begin() {
+	if r.slots.begin(1) == 0 {
 		return nil, time.Time{}, nil
 	}
 	token, since, begun := r.w.token(), r.newsSoFar(), time.Now()
@@ -363,7 +387,7 @@ func (r *runner) takeBehind(token string, block time.Duration) func(rueidis.Buil
 	}
 	before := r.w.core.now().Add(block - r.clock.unsure).UnixMilli()
 	return func(b rueidis.Builder) rueidis.Completed {
-		return r.w.core.store.WhenWoken(b, r.inFull, r.clock.ahead.Microseconds(), before, r.w.takeAs(token))
+		return r.w.core.store.WhenWoken(b, r.inFull, r.clock.ahead.Microseconds(), before, r.w.takes(), token)
 	}
 }
 

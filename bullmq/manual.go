@@ -44,7 +44,7 @@ func (w *Worker) nextByHand(ctx context.Context, token string, wait time.Duratio
 		if paused {
 			return nil, nil
 		}
-		taken, err := w.core.store.Take(ctx, w.core.nowMs(), w.takeAs(token))
+		taken, err := w.takeOne(ctx, token)
 		if mayHaveRun(err) {
 			// The answer was lost: a job that came with it is still to be had.
 			if _, found, unknown := w.core.store.FindTaken(ctx, token, ""); unknown == nil && found.JobID != "" {
@@ -89,6 +89,14 @@ func (w *Worker) nextByHand(ctx context.Context, token string, wait time.Duratio
 			return nil, err
 		}
 	}
+}
+
+func (w *Worker) takeOne(ctx context.Context, token string) (scripts.Taken, error) {
+	each, err := w.core.store.Take(ctx, w.core.nowMs(), w.takes(), token)
+	if err != nil {
+		return scripts.Taken{}, err
+	}
+	return each[0], nil
 }
 
 // errPaused ends a wait by hand.
@@ -151,7 +159,7 @@ func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, re
 	}
 	locked := *job
 	locked.token = token
-	taken, err := w.write(ctx, &locked, d, res, fetchNext)
+	taken, err := w.write(ctx, &locked, d, res, fetchNext, false)
 	if err == nil {
 		w.measureEnd(ctx, job, d.action)
 	}

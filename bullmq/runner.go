@@ -22,9 +22,10 @@ type runner struct {
 	wake chan struct{} // a slot is free, something was learned, or it is time to rest
 
 	// fetch's own:
-	doubts []doubt
-	clock  serverClock
-	inFull bool // the server may not know the script of a take that follows a wait
+	doubts   []doubt
+	clock    serverClock
+	appetite int  // how many jobs a look asks for
+	inFull   bool // the server may not know the script of a take that follows a wait
 
 	mu           sync.Mutex
 	fetching     bool // fetch has not ended yet

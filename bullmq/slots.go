@@ -52,19 +52,21 @@ func (s *slots) resize(size int) {
 	s.size = size
 }
 
-// begin says whether a job may be taken now; end follows then.
-func (s *slots) begin() bool {
+// begin says how many jobs may be taken now, at most so many; end follows for
+// each.
+func (s *slots) begin(most int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pause != nil || s.taken >= s.size {
-		return false
+	if s.pause != nil {
+		return 0
 	}
-	s.takes++
-	return true
+	n := max(0, min(most, s.size-s.taken))
+	s.takes += n
+	return n
 }
 
-// beginNext is begin for a slot whose job has just ended, and which would be
-// the next job's.
+// beginNext says whether a slot whose job has just ended may take the next one;
+// end follows then.
 func (s *slots) beginNext() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,6 +46,11 @@ type WorkerOptions struct {
 	// Concurrency is how many jobs run at once; 1 unless given. SetConcurrency
 	// changes it later.
 	Concurrency int
+
+	// BatchSize is how many jobs one call to Redis ends, and takes, at most; 100
+	// unless given. Those that end while a call is under way share the next one,
+	// and none waits for others: with 1 each has a call of its own.
+	BatchSize int
 
 	// LockDuration is how long a job is the worker's own without renewal; 30 s
 	// unless given. A worker that dies holds a job up for about that long.
@@ -110,6 +117,7 @@ type Worker struct {
 	id      string // first part of every lock token
 	locks   *lockKeeper
 	slots   *slots
+	ends    batcher[scripts.End, scripts.Ended]
 	readers eventReaders
 
 	mu      sync.Mutex
@@ -119,7 +127,7 @@ type Worker struct {
 	ended   chan struct{}
 	closed  context.Context // for those who wait for a job by hand
 	close   context.CancelFunc
-	tokens  int
+	tokens  atomic.Int64
 
 	lastFault time.Time
 	leftOut   int
@@ -146,6 +154,7 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
+	w.ends.most, w.ends.weight, w.ends.send = o.BatchSize, weightOfEnd, w.finish
 	c.progressed = func(job *Job, progress any) {
 		w.tell(WorkerEvent{Type: EventProgress, Job: job, Value: progress})
 	}
@@ -184,6 +193,9 @@ func (o *WorkerOptions) fill() error {
 	}
 	if o.Concurrency < 0 {
 		return fmt.Errorf("Concurrency %d is less than 1", o.Concurrency)
+	}
+	if err := checkBatch(&o.BatchSize); err != nil {
+		return err
 	}
 	if o.MaxStalledCount == nil {
 		o.MaxStalledCount = new(1)
@@ -306,9 +318,9 @@ func (w *Worker) nameSuffix() string {
 	return ":w:" + w.o.Name
 }
 
-// takeAs is the worker as the scripts need it, for one lock token.
-func (w *Worker) takeAs(token string) scripts.Worker {
-	s := scripts.Worker{Token: token, LockMs: w.o.LockDuration.Milliseconds(), Name: w.o.Name}
+// takes is the worker as the scripts need it.
+func (w *Worker) takes() scripts.Worker {
+	s := scripts.Worker{LockMs: w.o.LockDuration.Milliseconds(), Name: w.o.Name}
 	if w.o.Limiter != nil {
 		s.Limit, s.LimitMs = int64(w.o.Limiter.Max), w.o.Limiter.Duration.Milliseconds()
 	}
@@ -317,10 +329,7 @@ func (w *Worker) takeAs(token string) scripts.Worker {
 
 // token makes the lock token of one chain of jobs.
 func (w *Worker) token() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.tokens++
-	return fmt.Sprintf("%s:%d", w.id, w.tokens)
+	return w.id + ":" + strconv.FormatInt(w.tokens.Add(1), 10)
 }
 
 // guard calls a function of the user's and keeps its panic from going further.

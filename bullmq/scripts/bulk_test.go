@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -64,4 +65,15 @@ func (f *fixture) told() string {
 		told = append(told, entry.FieldValues)
 	}
 	return fmt.Sprint(told...)
+}
+
+// named is state with the events, for comparing with another fixture's.
+func (f *fixture) named() map[string]string {
+	ginkgo.GinkgoHelper()
+	state := f.state()
+	state["events"] = f.told()
+	for suffix, value := range state {
+		state[suffix] = strings.ReplaceAll(value, strings.TrimSuffix(f.base, ":"), "queue")
+	}
+	return state
 }

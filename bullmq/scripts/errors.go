@@ -65,3 +65,12 @@ func (e *Error) Error() string {
 
 // Unwrap makes errors.Is(err, JobNotFound) and the like work.
 func (e *Error) Unwrap() error { return e.Code }
+
+// ServerError is an error that the server gave for one job of a call that was
+// carried out for others.
+type ServerError struct {
+	JobID string
+	Text  string
+}
+
+func (e *ServerError) Error() string { return "job " + e.JobID + ": " + e.Text }

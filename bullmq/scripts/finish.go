@@ -1,10 +1,12 @@
 package scripts
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 var (
-	moveToCompleted       = load("moveToCompleted")
-	moveToFailed          = load("moveToFailed")
+	moveToFinished        = load("moveToFinished")
 	retryJob              = load("retryJob")
 	moveToDelayed         = load("moveToDelayed")
 	moveToWait            = load("moveToWait")
@@ -19,20 +21,69 @@ type Keep struct {
 	Limit string // removals a call
 }
 
-// Finish ends a job.
-type Finish struct {
-	JobID  string
-	NowMs  int64
-	Token  string
-	Value  string // return value (JSON), or the reason (plain text)
-	Keep   Keep
-	Points int64 // minutes of metrics to keep; 0 collects none
+// End is how a job ends for good.
+type End struct {
+	JobID string
+	Token string
+	Value string // return value (JSON), or the reason of a failure (plain text)
+	Keep  Keep
 
+	Failed   bool
 	Attempts int64    // of a failed job: how many it had
 	Fields   []string // of a failed job: field, value … to set
 
-	Fetch  bool // take the next job under the same token
+	Fetch bool // take a next job under the same token
+}
+
+// Finish ends jobs, and takes next ones for those that ask for one.
+type Finish struct {
+	NowMs  int64
+	Points int64 // minutes of metrics to keep; 0 collects none
 	Worker Worker
+	Ends   []End
+}
+
+// Ended is what became of an End.
+type Ended struct {
+	Err   error // it was refused; the others were not
+	Taken Taken // of those that fetch
+}
+
+// Finish ends jobs, each by itself, in one call (BullMQ: moveToFinished, which
+// ends one). An error means that none of them may have ended, or all.
+func (q *Queue) Finish(ctx context.Context, f Finish) ([]Ended, error) {
+	message, err := q.run(ctx, moveToFinished, f.args(q.base)...)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := message.ToArray()
+	if err == nil && len(parts) == 0 {
+		err = errors.New("an empty list")
+	}
+	if err != nil {
+		return nil, q.unexpected(moveToFinished, err)
+	}
+	ended := make([]Ended, len(f.Ends))
+	refused, _ := parts[0].ToArray()
+	for i := 0; i+1 < len(refused); i += 2 {
+		n, _ := refused[i].AsInt64()
+		end := int(n) - 1
+		if end < 0 || end >= len(ended) {
+			continue
+		}
+		if code, err := refused[i+1].AsInt64(); err == nil {
+			ended[end].Err = q.refusal(moveToFinished, code, f.Ends[end].JobID, "")
+		} else {
+			ended[end].Err = q.failed(moveToFinished, &ServerError{JobID: f.Ends[end].JobID, Text: text(refused[i+1])})
+		}
+	}
+	each := takenEach(parts[1:], len(ended))
+	for i := range ended {
+		if f.Ends[i].Fetch && ended[i].Err == nil {
+			ended[i].Taken, each = each[0], each[1:]
+		}
+	}
+	return ended, nil
 }
 
 func (f Finish) args(base string) []string {
@@ -40,31 +91,30 @@ func (f Finish) args(base string) []string {
 	if f.Points > 0 {
 		points = decimal(f.Points)
 	}
-	args := []string{base, f.JobID, decimal(f.NowMs), f.Token, f.Value, f.Keep.Count, f.Keep.Age, f.Keep.Limit,
-		points, flag(f.Fetch)}
-	return append(args, f.Worker.args()...)
-}
-
-// Complete ends a job well (BullMQ: moveToFinished, target completed).
-func (q *Queue) Complete(ctx context.Context, f Finish) (Taken, error) {
-	return q.finishing(ctx, moveToCompleted, f.JobID, f.args(q.base))
-}
-
-// Fail ends a job as failed (BullMQ: moveToFinished, target failed).
-func (q *Queue) Fail(ctx context.Context, f Finish) (Taken, error) {
-	args := append(f.args(q.base), decimal(f.Attempts))
-	return q.finishing(ctx, moveToFailed, f.JobID, append(args, f.Fields...))
-}
-
-func (q *Queue) finishing(ctx context.Context, c *command, jobID string, args []string) (Taken, error) {
-	message, err := q.run(ctx, c, args...)
-	if err != nil {
-		return Taken{}, err
+	fetch := make([]byte, len(f.Ends))
+	for i := range f.Ends {
+		fetch[i] = '0'
+		if f.Ends[i].Fetch {
+			fetch[i] = '1'
+		}
 	}
-	if code, err := message.AsInt64(); err == nil && code < 0 {
-		return Taken{}, q.refusal(c, code, jobID, "")
+	args := make([]string, 0, 8+4*len(f.Ends))
+	args = append(args, base, decimal(f.NowMs), points, string(fetch))
+	args = append(args, f.Worker.args()...)
+	for i := range f.Ends {
+		e := &f.Ends[i]
+		args = append(args, e.JobID, e.Token, e.Value)
+		switch {
+		case e.Failed:
+			args = append(args, decimal(int64(4+len(e.Fields))), e.Keep.Count, e.Keep.Age, e.Keep.Limit, decimal(e.Attempts))
+			args = append(args, e.Fields...)
+		case e.Keep != Keep{} && e.Keep != Keep{Count: "-1"}:
+			args = append(args, "3", e.Keep.Count, e.Keep.Age, e.Keep.Limit)
+		default:
+			args = append(args, "")
+		}
 	}
-	return q.taken(c, message)
+	return args
 }
 
 // Retry gives a job that failed another attempt at once (BullMQ: retryJob).
@@ -99,7 +149,14 @@ type Delay struct {
 func (q *Queue) Delay(ctx context.Context, d Delay) (Taken, error) {
 	args := append([]string{q.base, decimal(d.NowMs), d.JobID, d.Token, d.DelayMs, flag(d.Free), flag(d.Fetch)},
 		d.Worker.args()...)
-	return q.finishing(ctx, moveToDelayed, d.JobID, append(args, d.Fields...))
+	message, err := q.run(ctx, moveToDelayed, append(args, d.Fields...)...)
+	if err != nil {
+		return Taken{}, err
+	}
+	if code, err := message.AsInt64(); err == nil && code < 0 {
+		return Taken{}, q.refusal(moveToDelayed, code, d.JobID, "")
+	}
+	return q.takenOne(moveToDelayed, message)
 }
 
 // ToWait sends a running job back to the front of its line and answers for

@@ -77,16 +77,16 @@ func live(f *fixture) {
 		return add
 	}
 	add := func(a Add) { ginkgo.GinkgoHelper(); Expect(f.Add(f.ctx, a)).To(Equal(a.ID)) }
-	worker := Worker{Token: "t", LockMs: 30000, Name: "blue"}
+	worker := Worker{LockMs: 30000, Name: "blue"}
 	take := func(id string) {
 		ginkgo.GinkgoHelper()
-		taken, err := f.Take(f.ctx, nowMs, worker)
+		taken, err := f.take(nowMs, worker)
 		ok(err)
 		Expect(taken.JobID).To(Equal(id))
 	}
 	state := func(id, want string) { ginkgo.GinkgoHelper(); Expect(f.State(f.ctx, id)).To(Equal(want)) }
-	finish := func(id, value string, fetch bool) Finish {
-		return Finish{JobID: id, NowMs: nowMs, Token: "t", Value: value, Keep: Keep{Count: "-1"}, Points: 5, Attempts: 1, Fetch: fetch, Worker: worker}
+	end := func(id, value string, failed, fetch bool) (Taken, error) {
+		return f.finish(End{JobID: id, Token: "t", Value: value, Keep: Keep{Count: "-1"}, Failed: failed, Attempts: 1, Fetch: fetch}, worker)
 	}
 
 	// Adds of all kinds, alone and together.
@@ -106,7 +106,7 @@ func live(f *fixture) {
 
 	// A delay that changes, ends, and comes early.
 	ok(f.ChangeDelay(f.ctx, "later", nowMs, "5000"))
-	taken, err := f.Take(f.ctx, nowMs, Worker{Token: "t", LockMs: 30000})
+	taken, err := f.take(nowMs, Worker{LockMs: 30000})
 	ok(err)
 	Expect(taken.JobID).To(Equal("a"))
 	Expect(taken.Hash).To(ContainElements("name", "a", "ats", "1"))
@@ -130,7 +130,7 @@ func live(f *fixture) {
 	taken, err = f.wake(0, math.MaxInt32, worker)
 	ok(err)
 	Expect(taken.NothingSet).To(BeTrue(), "it is later than that")
-	taken, err = f.Complete(f.ctx, finish("a", `"ok"`, true))
+	taken, err = end("a", `"ok"`, false, true)
 	ok(err)
 	Expect(taken.JobID).To(Equal("b"))
 	outcome, value, err := f.Finished(f.ctx, "a")
@@ -145,7 +145,7 @@ func live(f *fixture) {
 	ok(err)
 	Expect(taken.JobID).To(Equal("c"))
 	state("b", "delayed")
-	taken, err = f.Fail(f.ctx, finish("c", "boom", true))
+	taken, err = end("c", "boom", true, true)
 	ok(err)
 	Expect(taken.JobID).To(Equal("later"))
 	state("c", "failed")
@@ -173,7 +173,7 @@ func live(f *fixture) {
 	Expect(f.IsMaxed(f.ctx)).To(BeTrue())
 	Expect(f.RateLimitTTL(f.ctx, 0)).To(BeNumerically(">", 0))
 	f.set("HDEL", "meta", "concurrency", "max", "duration")
-	_, err = f.Complete(f.ctx, finish("later", "null", false))
+	_, err = end("later", "null", false, false)
 	ok(err)
 
 	// A parent that waits, a child that ends, one that is let go, one that is removed.
@@ -196,7 +196,7 @@ func live(f *fixture) {
 	Expect(ids).To(Equal([]string{"wall", "wall-child-0", "wall-child-1", "wall-child-2"}))
 	state("wall", "waiting-children")
 	take("wall-child-0")
-	_, err = f.Complete(f.ctx, finish("wall-child-0", "0", false))
+	_, err = end("wall-child-0", "0", false, false)
 	ok(err)
 	Expect(f.RemoveChildDependency(f.ctx, "wall-child-1", f.base+"wall")).To(BeTrue())
 	ok(f.RemoveUnprocessedChildren(f.ctx, "wall"))

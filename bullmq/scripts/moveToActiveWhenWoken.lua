@@ -11,4 +11,4 @@
 local us = serverTime()
 local now = math.floor((us + tonumber(ahead)) / 1000)
 if us == 0 or now >= tonumber(before) then return 0 end
-return withTime(take(base, now, workerOf(token, lockMs, name, limitMax, limitMs)))
+return withTime(take(base, now, workerOf(lockMs, name, limitMax, limitMs), { token }))

@@ -2,7 +2,7 @@
 
      Arguments: base, now (ms), jobId, token, delay (ms), free '1' when this costs no attempt, fetch '1' to take the next
      job, lockMs, name, limitMax, limitMs as for moveToActive; then field, value … to set.
-     Answer: 0, or {hash, jobId, 0, 0} of the next job.
+     Answer: 0, or {{jobId, hash}, 0, 0} of the next job.
      Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is given back then, the fields set),
      -6 the lock is another's.
      Events: delayed, then those of moveToActive. ]]
@@ -13,7 +13,7 @@ local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
 local refused = unlock(jobKey, jobId, token)
 if refused < 0 then return refused end
-setFields(jobKey, rest)
+setFields(jobKey, rest, #ARGV)
 if call('LREM', activeKey, -1, jobId) == 0 then return -3 end
 
 local score, due = slot(now, tonumber(delay))
@@ -23,7 +23,7 @@ local limit = cap(metaKey)
 call('ZADD', delayedKey, score, jobId)
 sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
 
-local nextJob = fetch == '1' and take(base, now, workerOf(token, lockMs, name, limitMax, limitMs))
-if nextJob and nextJob[1] then return nextJob end
+local nextJob = fetch == '1' and take(base, now, workerOf(lockMs, name, limitMax, limitMs), { token })
+if nextJob and nextJob[1][1] then return nextJob end
 wakeAt(markerKey, delayedKey)
 return 0

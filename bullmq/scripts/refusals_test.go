@@ -122,15 +122,15 @@ func adds() (all []refusal) {
 
 // holds are the refusals of commands that end a worker's hold on a job.
 func holds() (all []refusal) {
-	worker := Worker{Token: "t", LockMs: 1000}
+	worker := Worker{LockMs: 1000}
 	fields := []string{"stacktrace", "[]"}
 	calls := map[string]func(f *fixture) error{
-		"moveToCompleted": func(f *fixture) error {
-			_, err := f.Complete(f.ctx, Finish{JobID: "1", NowMs: nowMs, Token: "t", Value: "1", Keep: Keep{Count: "-1"}, Points: 5, Fetch: true, Worker: worker})
+		"moveToFinished": func(f *fixture) error {
+			_, err := f.finish(End{JobID: "1", Token: "t", Value: "1", Fetch: true}, worker)
 			return err
 		},
-		"moveToFailed": func(f *fixture) error {
-			_, err := f.Fail(f.ctx, Finish{JobID: "1", NowMs: nowMs, Token: "t", Value: "boom", Points: 5, Attempts: 1, Fields: fields, Fetch: true, Worker: worker})
+		"moveToFinished of a failed job": func(f *fixture) error {
+			_, err := f.finish(End{JobID: "1", Token: "t", Value: "boom", Failed: true, Attempts: 1, Fields: fields, Fetch: true}, worker)
 			return err
 		},
 		"retryJob": func(f *fixture) error { return f.Retry(f.ctx, "1", nowMs, "t", false, fields) },
@@ -149,7 +149,8 @@ func holds() (all []refusal) {
 		f.set("HSET", waitingNext, "name", "paint")
 		f.set("LPUSH", "wait", waitingNext)
 	}
-	for name, call := range calls {
+	for variant, call := range calls {
+		name, _, _ := strings.Cut(variant, " ")
 		parks := name == "moveToWaitingChildren"
 		arranged := func(also func(f *fixture)) func(f *fixture) {
 			return func(f *fixture) {
@@ -167,16 +168,16 @@ func holds() (all []refusal) {
 		)
 		if name != "moveToWait" { // which leaves a job that isn't active where it is
 			changes := maps.Clone(unlocked)
-			if name == "moveToFailed" || name == "retryJob" || name == "moveToDelayed" {
+			if variant == "moveToFinished of a failed job" || name == "retryJob" || name == "moveToDelayed" {
 				changes["1"] = "map[data:{} delay:0 name:paint opts:{} priority:0 stacktrace:[] timestamp:1]"
 			}
 			all = append(all, refusal{name, NotInState, "it isn't active", arranged(func(f *fixture) { f.set("LREM", "active", "1", "1") }), call, changes})
 		}
-		if name == "moveToCompleted" {
+		if variant == "moveToFinished" {
 			all = append(all, refusal{name, PendingChildren, "children are pending",
 				arranged(func(f *fixture) { f.set("SADD", "1:dependencies", f.base+"child") }), call, nil})
 		}
-		if name == "moveToCompleted" || parks {
+		if variant == "moveToFinished" || parks {
 			all = append(all, refusal{name, FailedChildren, "a child failed",
 				arranged(func(f *fixture) { f.set("ZADD", "1:unsuccessful", "1", f.base+"child") }), call, nil})
 		}
@@ -213,9 +214,6 @@ var _ = ginkgo.Describe("A refusal", func() {
 			tried[fmt.Sprint(r.command, " ", int(r.code))] = true
 		}
 		told := map[string]bool{}
-		for _, code := range []int{-1, -2, -3, -6} {
-			told[fmt.Sprint("moveToFailed ", code)] = true // whose head points to moveToCompleted's
-		}
 		number := regexp.MustCompile(`-\d+ `)
 		for name := range commands {
 			text, err := fs.ReadFile(sources, name+".lua")
@@ -231,8 +229,8 @@ var _ = ginkgo.Describe("A refusal", func() {
 	})
 
 	ginkgo.It("says which job of which queue, why, and the number, and can be told apart by it", func() {
-		err := error(&Error{Code: LockMismatch, Command: "moveToCompleted", Queue: "bull:orders:", JobID: "7"})
-		Expect(err).To(MatchError("bullmq: moveToCompleted refused for job 7 of bull:orders:: its lock belongs to another token: another worker runs it now (code -6)"))
+		err := error(&Error{Code: LockMismatch, Command: "moveToFinished", Queue: "bull:orders:", JobID: "7"})
+		Expect(err).To(MatchError("bullmq: moveToFinished refused for job 7 of bull:orders:: its lock belongs to another token: another worker runs it now (code -6)"))
 		Expect(errors.Is(err, LockMismatch)).To(BeTrue())
 		Expect(errors.Is(err, LockNotFound)).To(BeFalse())
 		Expect(Code(-99).Error()).To(ContainSubstring("-99"))

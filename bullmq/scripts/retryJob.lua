@@ -12,7 +12,7 @@ local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
 local refused = unlock(jobKey, jobId, token)
 if refused < 0 then return refused end
-setFields(jobKey, rest)
+setFields(jobKey, rest, #ARGV)
 if call('LREM', activeKey, -1, jobId) == 0 then return -3 end
 
 local priority = tonumber(call('HGET', jobKey, 'priority')) or 0

@@ -5,6 +5,7 @@ package scripts
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -65,11 +66,29 @@ func (f *fixture) set(command, suffix string, arguments ...string) {
 
 // wake takes as behind a wait.
 func (f *fixture) wake(aheadUs, beforeMs int64, worker Worker) (Taken, error) {
-	answer := f.client.Do(f.ctx, f.WhenWoken(f.client.B(), false, aheadUs, beforeMs, worker))
+	answer := f.client.Do(f.ctx, f.WhenWoken(f.client.B(), false, aheadUs, beforeMs, worker, "t"))
 	if IsNoScript(answer.Error()) {
-		answer = f.client.Do(f.ctx, f.WhenWoken(f.client.B(), true, aheadUs, beforeMs, worker))
+		answer = f.client.Do(f.ctx, f.WhenWoken(f.client.B(), true, aheadUs, beforeMs, worker, "t"))
 	}
 	return f.WhenWokenAnswer(answer)
+}
+
+// take takes one job, under the token t.
+func (f *fixture) take(ms int64, worker Worker) (Taken, error) {
+	taken, err := f.Take(f.ctx, ms, worker, "t")
+	if err != nil {
+		return Taken{}, err
+	}
+	return taken[0], nil
+}
+
+// finish ends one job.
+func (f *fixture) finish(end End, worker Worker) (Taken, error) {
+	ended, err := f.Finish(f.ctx, Finish{NowMs: nowMs, Points: 5, Worker: worker, Ends: []End{end}})
+	if err != nil {
+		return Taken{}, err
+	}
+	return ended[0].Taken, ended[0].Err
 }
 
 // running leaves a job as a worker that holds it with the token would.
@@ -96,6 +115,9 @@ func (f *fixture) state() map[string]string {
 		}[kind]
 		answer, err := f.do(words...).ToAny()
 		Expect(err).NotTo(HaveOccurred())
+		if members, is := answer.([]any); is && kind == "set" {
+			slices.SortFunc(members, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		}
 		state[strings.TrimPrefix(key, f.base)] = fmt.Sprint(answer)
 	}
 	return state

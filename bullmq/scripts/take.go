@@ -11,9 +11,8 @@ var (
 	moveToActiveWhenWoken = load("moveToActiveWhenWoken")
 )
 
-// Worker is who takes a job: what the lock and the limiter of a take need.
+// Worker is who takes jobs: what the lock and the limiter of a take need.
 type Worker struct {
-	Token   string // of the lock; "" is refused by nobody, so callers check it
 	LockMs  int64
 	Name    string // field pb; "" for none
 	Limit   int64  // jobs a window; 0 for no limiter of the worker's own
@@ -36,16 +35,23 @@ type Taken struct {
 	NextDueMs  int64    // when the first delayed job is due; 0 for none
 	ServerUs   int64    // the server's time in microseconds, told by takes that found no job; 0 for untold
 	NothingSet bool     // the command said nothing about the next look
+	Shared     bool     // others of the call took jobs; whether there are more is not known
 }
 
-// Take takes the next job, if there is one (BullMQ: moveToActive).
-func (q *Queue) Take(ctx context.Context, nowMs int64, worker Worker) (Taken, error) {
-	args := append([]string{q.base, decimal(nowMs), worker.Token}, worker.args()...)
-	message, err := q.run(ctx, moveToActive, args...)
+// Take takes the next jobs, at most one for each lock token, and answers for
+// each token what it found; the jobs come first. A take of several may bring
+// fewer than there are. (BullMQ: moveToActive, which takes one)
+func (q *Queue) Take(ctx context.Context, nowMs int64, worker Worker, tokens ...string) ([]Taken, error) {
+	args := append([]string{q.base, decimal(nowMs)}, worker.args()...)
+	message, err := q.run(ctx, moveToActive, append(args, tokens...)...)
 	if err != nil {
-		return Taken{}, err
+		return nil, err
 	}
-	return q.taken(moveToActive, message)
+	parts, err := message.ToArray()
+	if err != nil {
+		return nil, q.unexpected(moveToActive, err)
+	}
+	return takenEach(parts, len(tokens)), nil
 }
 
 // WhenWoken is the command of a take that is sent behind a blocked wait on the
@@ -53,9 +59,9 @@ func (q *Queue) Take(ctx context.Context, nowMs int64, worker Worker) (Taken, er
 // caller's clock is ahead of the server's; from beforeMs on, by the caller's
 // clock, the command takes nothing. inFull sends the script itself, which a
 // server needs that has answered NOSCRIPT (IsNoScript) before.
-func (q *Queue) WhenWoken(b rueidis.Builder, inFull bool, aheadUs, beforeMs int64, worker Worker) rueidis.Completed {
+func (q *Queue) WhenWoken(b rueidis.Builder, inFull bool, aheadUs, beforeMs int64, worker Worker, token string) rueidis.Completed {
 	return q.call(b, moveToActiveWhenWoken, inFull,
-		append([]string{q.base, decimal(aheadUs), decimal(beforeMs), worker.Token}, worker.args()...))
+		append([]string{q.base, decimal(aheadUs), decimal(beforeMs), token}, worker.args()...))
 }
 
 // WhenWokenAnswer reads the answer to WhenWoken.
@@ -64,12 +70,12 @@ func (q *Queue) WhenWokenAnswer(result rueidis.RedisResult) (Taken, error) {
 	if err != nil {
 		return Taken{}, q.failed(moveToActiveWhenWoken, err)
 	}
-	return q.taken(moveToActiveWhenWoken, message)
+	return q.takenOne(moveToActiveWhenWoken, message)
 }
 
-// taken reads the answer of a command that may have taken a job: a list of
-// four, or a number where it had nothing to tell.
-func (q *Queue) taken(c *command, message rueidis.RedisMessage) (Taken, error) {
+// takenOne reads the answer of a command that may have taken a job: what a take
+// answers, or a number where it had nothing to tell.
+func (q *Queue) takenOne(c *command, message rueidis.RedisMessage) (Taken, error) {
 	if !message.IsArray() {
 		return Taken{NothingSet: true}, nil
 	}
@@ -77,17 +83,31 @@ func (q *Queue) taken(c *command, message rueidis.RedisMessage) (Taken, error) {
 	if err != nil {
 		return Taken{}, q.unexpected(c, err)
 	}
-	var taken Taken
+	return takenEach(parts, 1)[0], nil
+}
+
+// takenEach reads the answer of a take for so many tokens.
+func takenEach(parts []rueidis.RedisMessage, tokens int) []Taken {
+	taken := make([]Taken, tokens)
+	var none Taken
+	var jobs []rueidis.RedisMessage
+	if len(parts) < 3 {
+		none.NothingSet = true
+	} else {
+		jobs, _ = parts[0].ToArray()
+		none.LimitedMs, _ = parts[1].AsInt64()
+		none.NextDueMs, _ = parts[2].AsInt64()
+	}
 	if len(parts) > 3 {
-		taken.LimitedMs, _ = parts[2].AsInt64()
-		taken.NextDueMs, _ = parts[3].AsInt64()
+		none.ServerUs, _ = parts[3].AsInt64()
 	}
-	if len(parts) > 4 {
-		taken.ServerUs, _ = parts[4].AsInt64()
+	for i := range taken {
+		if 2*i+1 < len(jobs) {
+			taken[i] = Taken{JobID: text(jobs[2*i]), Hash: texts(jobs[2*i+1])}
+		} else {
+			taken[i] = none
+			taken[i].Shared = len(jobs) > 0
+		}
 	}
-	if len(parts) > 1 && parts[0].IsArray() {
-		taken.JobID = text(parts[1])
-		taken.Hash = texts(parts[0])
-	}
-	return taken, nil
+	return taken
 }

@@ -12,7 +12,7 @@ import (
 
 var _ = ginkgo.Describe("A take behind a wait", func() {
 	var f *fixture
-	worker := Worker{Token: "t", LockMs: 30000}
+	worker := Worker{LockMs: 30000}
 	ginkgo.BeforeEach(func() {
 		f = newFixture(client)
 		Expect(f.Add(f.ctx, Add{Name: "a", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"})).To(Equal("1"))
@@ -43,9 +43,9 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 	})
 
 	ginkgo.It("leaves what an ordinary take leaves: locks, limits, promoted jobs, events, and the same answer", func() {
-		limited := Worker{Token: "t", LockMs: 30000, Name: "blue", Limit: 1, LimitMs: 30000}
+		limited := Worker{LockMs: 30000, Name: "blue", Limit: 1, LimitMs: 30000}
 		take := map[bool]func(f *fixture, w Worker) (Taken, error){
-			false: func(f *fixture, w Worker) (Taken, error) { return f.Take(f.ctx, time.Now().UnixMilli(), w) },
+			false: func(f *fixture, w Worker) (Taken, error) { return f.take(time.Now().UnixMilli(), w) },
 			true: func(f *fixture, w Worker) (Taken, error) {
 				return f.wake(0, time.Now().Add(time.Minute).UnixMilli(), w)
 			},
@@ -98,13 +98,13 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(taken).To(Equal(Taken{NothingSet: true}))
 
-		taken, err = there.Take(f.ctx, nowMs, worker)
+		taken, err = there.take(nowMs, worker)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(taken.JobID).To(Equal("1"))
-		taken, err = there.Take(f.ctx, nowMs, worker)
+		taken, err = there.take(nowMs, worker)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(taken).To(Equal(Taken{}))
-		taken, err = f.Take(f.ctx, nowMs, worker)
+		taken, err = f.take(nowMs, worker)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(time.UnixMicro(taken.ServerUs)).To(BeTemporally("~", time.Now(), time.Second))
 	})

@@ -7,7 +7,7 @@ local function serverTime()
 end
 
 local function withTime(taken)
-  taken = taken or { false, false, 0, 0 }
-  if not taken[1] then taken[5] = serverTime() end
+  taken = taken or { {}, 0, 0 }
+  if not taken[1][1] then taken[4] = serverTime() end
   return taken
 end

@@ -1,10 +1,10 @@
 --[[ The end of a job that runs.
 
-     finish: job {id, token, outcome 'completed' or 'failed', field, value, attempts?, points ('' or a number),
-             keepCount, keepAge, keepLimit ('' where not set)}, fieldsFrom: first index of ARGV with fields to set.
+     finish: job {id, token, outcome 'completed' or 'failed', value, attempts?, keepCount, keepAge, keepLimit ('' where not
+             set), from, to: where in ARGV there are fields to set}, points: '' or how many minutes of metrics are kept.
              0 done, or -1 no job, -2 no lock, -3 not active, -4 children pending, -6 another's lock, -9 a child failed.
      sayDrained: says drained when no job waits or runs. ]]
---@keys wait active prioritized events stalled meta
+--@keys wait active prioritized events stalled meta completed failed metrics:completed metrics:failed
 --@use text events lock fields dedup parent remove retention drop metrics
 local function endDedup(base, dedupId, jobId, now)
   local key = base .. 'de:' .. dedupId
@@ -29,8 +29,14 @@ local function tellParent(jobKey, parentKey, parent, outcome, value, now)
   end
 end
 
-local function finish(base, now, job, setAt, statsAt, fieldsFrom)
+local function whereTo(outcome)
+  if outcome == 'completed' then return completedKey, metricsCompletedKey, 'returnvalue' end
+  return failedKey, metricsFailedKey, 'failedReason'
+end
+
+local function finish(base, now, job, points)
   local jobKey = base .. job.id
+  local setAt, statsAt, field = whereTo(job.outcome)
   if call('EXISTS', jobKey) == 0 then return -1 end
   if job.outcome == 'completed' then
     if call('SCARD', jobKey .. ':dependencies') > 0 then return -4 end
@@ -38,7 +44,7 @@ local function finish(base, now, job, setAt, statsAt, fieldsFrom)
   end
   local refused = unlock(jobKey, job.id, job.token)
   if refused < 0 then return refused end
-  setFields(jobKey, fieldsFrom)
+  setFields(jobKey, job.from, job.to)
   local link = call('HMGET', jobKey, 'parentKey', 'parent', 'deid')
   if call('LREM', activeKey, -1, job.id) == 0 then return -3 end
 
@@ -55,17 +61,17 @@ local function finish(base, now, job, setAt, statsAt, fieldsFrom)
     if link[1] and link[1] ~= '' then unlink(jobKey, link[1], false, nil, link[3]) end
   else
     call('ZADD', setAt, now, job.id)
-    call('HSET', jobKey, job.field, job.value, 'finishedOn', now)
+    call('HSET', jobKey, field, job.value, 'finishedOn', now)
     if job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
     if given(job.keepAge) then dropOlder(base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000) end
     if count and count > 0 then dropBeyond(base, setAt, count) end
   end
 
-  say(eventsKey, job.outcome, 'jobId', job.id, job.field, job.value, 'prev', 'active')
+  say(eventsKey, job.outcome, 'jobId', job.id, field, job.value, 'prev', 'active')
   if job.outcome == 'failed' and made >= (tonumber(job.attempts) or 0) then
     say(eventsKey, 'retries-exhausted', 'jobId', job.id, 'attemptsMade', made)
   end
-  if given(job.points) then measure(statsAt, job.points, now) end
+  if given(points) then measure(statsAt, points, now, 1) end
   return 0
 end
 

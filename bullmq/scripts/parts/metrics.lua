@@ -1,7 +1,7 @@
---[[ measure: counts a finished job. The hash at statsAt holds count, prevTS and prevCount; when a minute has
+--[[ measure: counts so many finished jobs. The hash at statsAt holds count, prevTS and prevCount; when a minute has
      passed, what was counted since goes to the list <statsAt>:data, newest first, with a zero for each idle minute between. ]]
-local function measure(statsAt, points, now)
-  local before = call('HINCRBY', statsAt, 'count', 1) - 1
+local function measure(statsAt, points, now, jobs)
+  local before = call('HINCRBY', statsAt, 'count', jobs) - jobs
   local last = call('HMGET', statsAt, 'prevTS', 'prevCount')
   if not last[1] then
     call('HSET', statsAt, 'prevTS', now, 'prevCount', 0)

@@ -1,71 +1,99 @@
---[[ Taking the next job to run.
+--[[ Taking the next jobs to run.
 
-     start: locks a job that already stands in active, counts the start, and answers its hash,
-            where a later value of a field holds.
-     take:  promotes what is due, then takes from wait, else from prioritized.
-            answer: {hash, jobId, 0, 0} a job
-                    {false, false, ms, 0} the rate limit holds for ms
-                    {false, false, 0, due} nothing ready; the first delayed job is due at that time
-                    {false, false, 0, 0} paused, or at the global concurrency
+     start: locks a job that already stands in active, counts the start, and answers its hash, where a later value of a
+            field holds, and about how long that is. What is no job at all fails: then there is no answer.
+     take:  promotes what is due, then takes one job for each token, from wait, else from prioritized.
+            answer: {{jobId, hash, jobId, hash …}} jobs, under the tokens in their order
+                    {{}, ms, 0} the rate limit holds for ms
+                    {{}, 0, due} nothing ready; the first delayed job is due at that time
+                    {{}, 0, 0} paused, or at the global concurrency
                     nil: nothing at all
-     worker: {token, lockMs, name or '', limitMax or nil, limitMs or nil} ]]
---@keys wait active prioritized events limiter delayed meta pc marker
+     worker: {lockMs, name or '', limitMax or nil, limitMs or nil} ]]
+--@keys wait active prioritized events limiter delayed meta pc marker failed
 --@use gate events marker limiter promote
-local function start(base, jobId, now, max, perMs, worker)
+local function start(base, jobId, now, max, perMs, worker, token)
   local jobKey = base .. jobId
-  local counts = max
-  counts = counts and call('HEXISTS', jobKey, 'defa') == 0 --@v6
+  -- Read first and written once: what is written is told on to the caller beside what was read.
+  local hash = redis.pcall('HGETALL', jobKey)
+  if hash.err then
+    call('LREM', activeKey, 1, jobId)
+    call('ZADD', failedKey, now, jobId)
+    say(eventsKey, 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash', 'prev', 'active')
+    return
+  end
+  if token ~= '0' then
+    call('SET', jobKey .. ':lock', token, 'PX', worker.lockMs)
+  end
+  say(eventsKey, 'active', 'jobId', jobId, 'prev', 'waiting')
+  local starts, length, counts = 1, 0, max
+  for i = 1, #hash, 2 do
+    local field, value = hash[i], hash[i + 1]
+    length = length + #value
+    if field == 'ats' then starts = (tonumber(value) or 0) + 1 end
+    if field == 'defa' then counts = nil end --@v6
+  end
+  local n = #hash
+  hash[n + 1], hash[n + 2], hash[n + 3], hash[n + 4] = 'processedOn', now, 'ats', starts
+  if worker.name ~= '' then
+    hash[n + 5], hash[n + 6] = 'pb', worker.name
+  end
+  call('HSET', jobKey, unpack(hash, n + 1))
   if counts and call('INCR', limiterKey) == 1 then
     call('PEXPIRE', limiterKey, math.floor(math.abs(perMs)))
   end
-  if worker.token ~= '0' then
-    call('SET', jobKey .. ':lock', worker.token, 'PX', worker.lockMs)
-  end
-  say(eventsKey, 'active', 'jobId', jobId, 'prev', 'waiting')
-  -- Read first and written once: what is written is told on to the caller beside what was read.
-  local hash = call('HGETALL', jobKey)
-  local starts = 1
-  for i = 1, #hash, 2 do
-    if hash[i] == 'ats' then starts = (tonumber(hash[i + 1]) or 0) + 1 end
-  end
-  local news = { 'processedOn', now, 'ats', starts }
-  if worker.name ~= '' then
-    news[5], news[6] = 'pb', worker.name
-  end
-  call('HSET', jobKey, unpack(news))
-  for i = 1, #news do hash[#hash + 1] = news[i] end
-  wake(markerKey, false)
-  return { hash, jobId, 0, 0 }
+  return hash, length
 end
 
--- Ids of the form 0:… in wait are wake-up entries of BullMQ 4, not jobs: they are dropped.
-local function popReady()
-  local id = call('RPOPLPUSH', waitKey, activeKey)
-  while id and string.sub(id, 1, 2) == '0:' do
-    call('LREM', activeKey, 1, id)
-    id = call('RPOPLPUSH', waitKey, activeKey)
+-- At most so many ids, next first, put into active. Ids of the form 0:… in wait are wake-up entries of BullMQ 4, not jobs:
+-- they are dropped.
+local function popReady(most)
+  local ids = {}
+  while #ids < most do
+    local popped = call('RPOP', waitKey, most - #ids)
+    if not popped then break end
+    for i = 1, #popped do
+      if string.sub(popped[i], 1, 2) ~= '0:' then ids[#ids + 1] = popped[i] end
+    end
   end
-  if id then return id end
-  local lowest = call('ZPOPMIN', prioritizedKey)
-  if lowest[1] then
-    call('LPUSH', activeKey, lowest[1])
-    return lowest[1]
+  if #ids < most then
+    local lowest = call('ZPOPMIN', prioritizedKey, most - #ids)
+    for i = 1, #lowest, 2 do ids[#ids + 1] = lowest[i] end
+    if #ids < most then call('DEL', pcKey) end
   end
-  call('DEL', pcKey)
+  if ids[1] then call('LPUSH', activeKey, unpack(ids)) end
+  return ids
 end
 
-local function take(base, now, worker)
+local function take(base, now, worker, tokens)
   local set = call('HMGET', metaKey, 'paused', 'concurrency', 'max', 'duration')
-  local isHeld = set[1] or (set[2] and call('LLEN', activeKey) >= tonumber(set[2]))
+  local most = #tokens
+  if set[2] then most = math.min(most, math.ceil(tonumber(set[2])) - call('LLEN', activeKey)) end
+  local isHeld = set[1] or most <= 0
   promoteDue(base, now, isHeld)
 
   local max = tonumber(set[3] or worker.limitMax)
   local wait = limitedFor(max)
-  if wait > 0 then return { false, false, wait, 0 } end
-  if isHeld then return { false, false, 0, 0 } end
+  if wait > 0 then return { {}, wait, 0 } end
+  if isHeld then return { {}, 0, 0 } end
 
-  local id = popReady()
-  if id then return start(base, id, now, max, worker.limitMs or set[4], worker) end
+  -- Many at a time, once they are known to be small, for the answer has to be put together before it is sent.
+  local taken, count, length, atOnce = {}, 0, 0, 1
+  repeat
+    local ids = popReady(math.min(atOnce, most - count))
+    for i = 1, #ids do
+      local hash, more = start(base, ids[i], now, max, worker.limitMs or set[4], worker, tokens[count + 1])
+      if hash then
+        taken[2 * count + 1], taken[2 * count + 2] = ids[i], hash
+        count, length = count + 1, length + more
+      end
+    end
+    if not ids[atOnce] or length > 1000000 then break end
+    if not max and length < 10000 * count then atOnce = 50 end
+  until count >= most or limitedFor(max) > 0
+  if count > 0 then
+    wake(markerKey, false)
+    return { taken, 0, 0 }
+  end
   local due = dueNext(delayedKey)
-  if due then return { false, false, 0, due } end
+  if due then return { {}, 0, due } end
 end

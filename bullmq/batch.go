@@ -1,0 +1,146 @@
+package bullmq
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// batcher makes calls one at a time. What is asked for while one is under way
+// travels together in the next; what is asked for alone is sent at once, by the
+// goroutine that asks.
+type batcher[Q, A any] struct {
+	most   int         // how many travel together; with 1 none does, and none waits
+	weight func(Q) int // about how many bytes one is
+	send   func(ctx context.Context, all []Q) ([]A, error)
+
+	mu      sync.Mutex
+	busy    bool
+	waiting []*passenger[Q, A]
+}
+
+type passenger[Q, A any] struct {
+	ask    Q
+	sent   bool // of the batcher's mu
+	answer A
+	err    error
+	done   chan struct{}
+}
+
+const (
+	defaultBatch = 100     // calls stay short for the other clients of the server
+	batchBytes   = 1 << 20 // beyond that, sharing a call saves nothing
+)
+
+// checkBatch puts in the default.
+func checkBatch(most *int) error {
+	if *most == 0 {
+		*most = defaultBatch
+	}
+	if *most < 1 || *most > 1000 {
+		return fmt.Errorf("BatchSize %d is not between 1 and 1000", *most)
+	}
+	return nil
+}
+
+// do answers what became of ask. When ctx ends before that, ask has not been
+// sent, which errNotSent tells, or it may be carried out.
+func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
+	if b.most == 1 {
+		return b.alone(ctx, ask)
+	}
+	b.mu.Lock()
+	if !b.busy {
+		b.busy = true
+		b.mu.Unlock()
+		defer b.next()
+		return b.alone(ctx, ask)
+	}
+	p := &passenger[Q, A]{ask: ask, done: make(chan struct{})}
+	b.waiting = append(b.waiting, p)
+	b.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.answer, p.err
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	sent := p.sent
+	if !sent {
+		b.waiting = slices.DeleteFunc(b.waiting, func(o *passenger[Q, A]) bool { return o == p })
+	}
+	b.mu.Unlock()
+	err := ctx.Err()
+	if !sent {
+		err = notSent{err}
+	}
+	var none A
+	return none, err
+}
+
+// alone is for what can't share a call, or did so in vain.
+func (b *batcher[Q, A]) alone(ctx context.Context, ask Q) (answer A, err error) {
+	answers, err := b.send(ctx, []Q{ask})
+	if err == nil {
+		answer = answers[0]
+	}
+	return answer, err
+}
+
+// next sees to those that have come meanwhile.
+func (b *batcher[Q, A]) next() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		b.busy = false
+		return
+	}
+	go b.run()
+}
+
+// run sends until nobody waits.
+func (b *batcher[Q, A]) run() {
+	for {
+		all := b.board()
+		if len(all) == 0 {
+			return
+		}
+		asked := make([]Q, len(all))
+		for i, p := range all {
+			asked[i] = p.ask
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		answers, err := b.send(ctx, asked)
+		cancel()
+		for i, p := range all {
+			if p.err = err; err == nil {
+				p.answer = answers[i]
+			}
+			close(p.done)
+		}
+	}
+}
+
+// board is who travels in the next call.
+func (b *batcher[Q, A]) board() []*passenger[Q, A] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(b.waiting) && n < b.most && (n == 0 || bytes < batchBytes) {
+		b.waiting[n].sent = true
+		bytes += b.weight(b.waiting[n].ask)
+		n++
+	}
+	all := slices.Clone(b.waiting[:n])
+	b.waiting = slices.Delete(b.waiting, 0, n)
+	if n == 0 {
+		b.busy = false
+	}
+	return all
+}
+
+// notSent is why something was not sent, and so has not happened.
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }
