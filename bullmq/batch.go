@@ -45,7 +45,7 @@ func checkBatch(most *int) error {
 }
 
 // do answers what became of ask. When ctx ends before that, ask has not been
-// sent, which errNotSent tells, or it may be carried out.
+// sent, which the error tells (notSent), or it may be carried out.
 func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
 	if b.most == 1 {
 		return b.alone(ctx, ask)
@@ -142,5 +142,7 @@ func (b *batcher[Q, A]) board() []*passenger[Q, A] {
 
 // notSent is why something was not sent, and so has not happened.
 type notSent struct{ error }
+
+func (e notSent) Error() string { return "bullmq: not sent: " + e.error.Error() }
 
 func (e notSent) Unwrap() error { return e.error }

@@ -236,7 +236,7 @@ func (r *runner) learn(taken scripts.Taken, token string, since int) *Job {
 		return nil
 	}
 	job := r.w.core.readJob(taken.JobID, taken.Hash)
-	job.token = token
+	job.token, job.bare = token, taken.Bare
 	return job
 }
 
@@ -346,7 +346,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 	var found scripts.Taken
 	var err error
 	if followed {
-		found, err = r.w.core.store.WhenWokenAnswer(answer)
+		found, err = r.w.core.store.WhenWokenAnswer(answer, r.w.takes())
 		r.inFull = scripts.IsNoScript(err)
 	}
 	if mayHaveRun(err) {

@@ -51,6 +51,8 @@ type Job struct {
 	// flaw is what makes the job impossible to run: data that is no JSON, a hash
 	// that is gone.
 	flaw error
+	// bare: when it was taken it had nothing but what every job has.
+	bare bool
 	// behind: its scheduler has not been told yet that the job has started.
 	behind bool
 }

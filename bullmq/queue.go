@@ -42,6 +42,11 @@ type QueueOptions struct {
 	MaxEvents int
 	// SkipMetaUpdate leaves the queue's meta hash alone (BullMQ: skipMetasUpdate).
 	SkipMetaUpdate bool
+	// BatchSize is how many jobs one call to Redis adds at most, when goroutines
+	// call Add at the same time; 100 unless given. Adds that come while a call is
+	// under way share the next one, and none waits for others: with 1 each has a
+	// call of its own.
+	BatchSize int
 	// Telemetry traces and measures what the queue does; nothing unless given.
 	Telemetry Telemetry
 	// Logger is silent unless given.
@@ -56,6 +61,7 @@ type Queue struct {
 	core     *core
 	defaults JobOptions
 	results  *resultTail
+	adds     batcher[scripts.Add, string]
 	closed   atomic.Bool
 }
 
@@ -66,12 +72,16 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 	if options != nil {
 		o = *options
 	}
+	if err := checkBatch(&o.BatchSize); err != nil {
+		return nil, fmt.Errorf("bullmq: queue %s: %w", name, err)
+	}
 	c, err := newCore(name, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
 	if err != nil {
 		return nil, err
 	}
 	c.trace.telemetry = o.Telemetry
 	q := &Queue{core: c, results: newResultTail(c)}
+	q.adds.most, q.adds.weight, q.adds.send = o.BatchSize, weightOfAdd, c.store.AddPlain
 	if o.DefaultJobOptions != nil {
 		q.defaults = *o.DefaultJobOptions
 		q.defaults.JobID = ""
@@ -138,7 +148,12 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: job %q was not added to %s: %w", name, q.Name(), err)
 	}
-	if job.ID, err = q.core.store.Add(ctx, add); err != nil {
+	if q.core.store.Plain(add) {
+		job.ID, err = q.adds.do(ctx, add)
+	} else {
+		job.ID, err = q.core.store.Add(ctx, add)
+	}
+	if err != nil {
 		return nil, err
 	}
 	span.describe(job)
@@ -176,6 +191,8 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 	}
 	return jobs, err
 }
+
+func weightOfAdd(a scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
 
 // prepare checks and encodes a job; nothing is sent.
 func (q *Queue) prepare(name string, data any, o *JobOptions) (*Job, scripts.Add, error) {

@@ -61,20 +61,45 @@ func (q *Queue) addCommand(a Add) *command {
 	case Parent:
 		return addParentJob
 	}
-	if q.plain(a) {
+	if q.Plain(a) {
 		return addPlainJob
 	}
 	return addStandardJob
 }
 
-// plain says whether the job needs nothing but a place in line.
-func (q *Queue) plain(a Add) bool {
+// Plain says whether the job needs nothing but a place in line: such jobs can
+// be added by one call, and none of them can be refused.
+func (q *Queue) Plain(a Add) bool {
 	return q.Dialect == V6 && a.Kind == Standard && a.ID == "" && a.ParentKey == "" && a.Scheduler == "" && a.DedupID == ""
 }
 
+// AddPlain adds plain jobs, in order and in one call, and answers their ids.
+func (q *Queue) AddPlain(ctx context.Context, adds []Add) ([]string, error) {
+	call := bulkCall{addPlainJobs, q.plainArgs(adds), adds}
+	if len(adds) == 1 {
+		call = bulkCall{addPlainJob, call.args, adds}
+	}
+	message, err := q.run(ctx, call.command, call.args...)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(adds))
+	return ids, q.addedAll(call, message, ids)
+}
+
+func (q *Queue) plainArgs(adds []Add) []string {
+	args := make([]string, 1, 1+7*len(adds))
+	args[0] = q.base
+	for i := range adds {
+		a := &adds[i]
+		args = append(args, a.Name, a.Data, a.Opts, a.Timestamp, a.Delay, a.Priority, flag(a.LIFO))
+	}
+	return args
+}
+
 func (q *Queue) addArgs(a Add) []string {
-	if q.plain(a) {
-		return []string{q.base, a.Name, a.Data, a.Opts, a.Timestamp, a.Delay, a.Priority, flag(a.LIFO)}
+	if q.Plain(a) {
+		return q.plainArgs([]Add{a})
 	}
 	ttl := ""
 	if a.DedupTTL > 0 {
@@ -144,7 +169,7 @@ func (q *Queue) bulk(adds []Add) []bulkCall {
 	var calls []bulkCall
 	for len(adds) > 0 {
 		n := 0
-		for n < len(adds) && n < plainAtOnce && q.plain(adds[n]) {
+		for n < len(adds) && n < plainAtOnce && q.Plain(adds[n]) {
 			n++
 		}
 		if n < 2 {
@@ -152,12 +177,7 @@ func (q *Queue) bulk(adds []Add) []bulkCall {
 			adds = adds[1:]
 			continue
 		}
-		args := make([]string, 1, 1+7*n)
-		args[0] = q.base
-		for _, add := range adds[:n] {
-			args = append(args, q.addArgs(add)[1:]...)
-		}
-		calls = append(calls, bulkCall{addPlainJobs, args, adds[:n]})
+		calls = append(calls, bulkCall{addPlainJobs, q.plainArgs(adds[:n]), adds[:n]})
 		adds = adds[n:]
 	}
 	return calls

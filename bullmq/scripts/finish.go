@@ -32,6 +32,7 @@ type End struct {
 	Attempts int64    // of a failed job: how many it had
 	Fields   []string // of a failed job: field, value … to set
 
+	Bare  bool // as it was when the job was taken
 	Fetch bool // take a next job under the same token
 }
 
@@ -77,7 +78,7 @@ func (q *Queue) Finish(ctx context.Context, f Finish) ([]Ended, error) {
 			ended[end].Err = q.failed(moveToFinished, &ServerError{JobID: f.Ends[end].JobID, Text: text(refused[i+1])})
 		}
 	}
-	each := takenEach(parts[1:], len(ended))
+	each := f.Worker.takenEach(parts[1:], len(ended))
 	for i := range ended {
 		if f.Ends[i].Fetch && ended[i].Err == nil {
 			ended[i].Taken, each = each[0], each[1:]
@@ -91,29 +92,31 @@ func (f Finish) args(base string) []string {
 	if f.Points > 0 {
 		points = decimal(f.Points)
 	}
-	fetch := make([]byte, len(f.Ends))
-	for i := range f.Ends {
-		fetch[i] = '0'
-		if f.Ends[i].Fetch {
-			fetch[i] = '1'
-		}
-	}
-	args := make([]string, 0, 8+4*len(f.Ends))
-	args = append(args, base, decimal(f.NowMs), points, string(fetch))
+	kinds := make([]byte, len(f.Ends))
+	args := make([]string, 0, 8+3*len(f.Ends))
+	args = append(args, base, decimal(f.NowMs), points, "")
 	args = append(args, f.Worker.args()...)
 	for i := range f.Ends {
 		e := &f.Ends[i]
+		kinds[i] = '0'
+		if e.Fetch {
+			kinds[i]++
+		}
+		if e.Bare {
+			kinds[i] += 4
+		}
 		args = append(args, e.JobID, e.Token, e.Value)
 		switch {
 		case e.Failed:
+			kinds[i] += 2
 			args = append(args, decimal(int64(4+len(e.Fields))), e.Keep.Count, e.Keep.Age, e.Keep.Limit, decimal(e.Attempts))
 			args = append(args, e.Fields...)
 		case e.Keep != Keep{} && e.Keep != Keep{Count: "-1"}:
+			kinds[i] += 2
 			args = append(args, "3", e.Keep.Count, e.Keep.Age, e.Keep.Limit)
-		default:
-			args = append(args, "")
 		}
 	}
+	args[3] = string(kinds)
 	return args
 }
 
@@ -156,7 +159,7 @@ func (q *Queue) Delay(ctx context.Context, d Delay) (Taken, error) {
 	if code, err := message.AsInt64(); err == nil && code < 0 {
 		return Taken{}, q.refusal(moveToDelayed, code, d.JobID, "")
 	}
-	return q.takenOne(moveToDelayed, message)
+	return q.takenOne(moveToDelayed, message, d.Worker)
 }
 
 // ToWait sends a running job back to the front of its line and answers for

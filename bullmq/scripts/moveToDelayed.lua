@@ -2,7 +2,7 @@
 
      Arguments: base, now (ms), jobId, token, delay (ms), free '1' when this costs no attempt, fetch '1' to take the next
      job, lockMs, name, limitMax, limitMs as for moveToActive; then field, value … to set.
-     Answer: 0, or {{jobId, hash}, 0, 0} of the next job.
+     Answer: 0, or {{jobId, hash}, 0, 0, now} of the next job.
      Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is given back then, the fields set),
      -6 the lock is another's.
      Events: delayed, then those of moveToActive. ]]

@@ -1,48 +1,57 @@
 --[[ moveToFinished: ends running jobs, each as completed or as failed for good, and takes next ones when asked.
 
-     Arguments: base, now (ms), points: how many minutes of metrics are kept or '', fetch: for each job '1' if a
-     next one is to be taken under its token once it has ended, else '0', lockMs, name, limitMax, limitMs as for moveToActive; then of
-     each job its id, token, value, and the number of further arguments of it, '' for none. These are keepCount, keepAge (s),
-     keepLimit: what stays of the completed or failed jobs, each '' when not set; and of a failed job attempts (how many it
-     had), then field, value … to set in the hash before (stacktrace). The value is JSON, the reason of a failure plain text.
-     Answer: {refused, jobs, ms, due}: refused is {number, error, number, error …}, the jobs that were not ended, with the
-     server's own words where it is none of the errors below; the others are what moveToActive answers, left out when there is nothing to tell.
+     Arguments: base, now (ms), points: how many minutes of metrics are kept or '', kinds: a digit for each job, plus 1 when a
+     next one is to be taken under its token once it has ended, plus 2 when it has more to tell, plus 4 when it was bare at its
+     start: its hash held nothing but what every job has; lockMs, name, limitMax, limitMs
+     as for moveToActive. Then of each job its id, token and value (JSON, or the reason of a failure, plain text), and, when it
+     has more to tell, the number of arguments that follow: keepCount, keepAge (s), keepLimit: what stays of the completed or
+     failed jobs, each '' when not set; and of a failed job attempts (how many it had), then field, value … to set in the hash
+     before (stacktrace).
+     Answer: {refused, jobs, ms, due, us}: refused is {number, error, number, error …}, the jobs that were not ended, with the
+     server's own words where it is none of the errors below; the others are what moveToActive answers, left out when
+     there is nothing to tell.
      Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is given back then), -4 children are pending,
      -6 the lock is another's, -9 a child failed; -4 and -9 of completed jobs only. Each concerns one job; the others end.
      Events: of each job completed, or failed and, when no attempt is left, retries-exhausted; of its parent waiting or
      delayed; then those of moveToActive, or drained. ]]
---@args base now points fetch lockMs name limitMax limitMs ...
+--@args base now points kinds lockMs name limitMax limitMs ...
 --@use finish together take worker
-local jobs, tokens, at = {}, {}, rest
-while ARGV[at] do
-  local more = tonumber(ARGV[at + 3]) or 0
-  local job = { id = ARGV[at], token = ARGV[at + 1], value = ARGV[at + 2], outcome = 'completed', number = #jobs + 1, from = 1, to = 0,
-    keepCount = '', keepAge = '', keepLimit = '' }
-  at = at + 4
-  if more > 0 then
-    job.keepCount, job.keepAge, job.keepLimit = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-    if more > 3 then
-      job.outcome, job.attempts, job.from, job.to = 'failed', ARGV[at + 3], at + 4, at + more - 1
-    end
-    at = at + more
+local ids, tokens, values, keeps, bare, at = {}, {}, {}, {}, {}, rest
+for i = 1, #kinds do
+  local kind = string.byte(kinds, i) - 48
+  bare[i] = kind > 3
+  ids[i], tokens[i], values[i] = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  at = at + 3
+  if kind % 4 > 1 then
+    local last = at + ARGV[at]
+    keeps[i] = { ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], last > at + 3 and at + 4, last }
+    at = last + 1
   end
-  jobs[job.number] = job
 end
 
-local refused, others = {}, finishTogether(base, now, jobs, points)
-for i = 1, #others do
-  local done, code = pcall(finish, base, now, others[i], points)
-  if not done or code < 0 then
-    if type(code) == 'table' then code = code.err end -- from Redis 7 on
-    refused[#refused + 1], refused[#refused + 2] = others[i].number, code
-    others[i].refused = true
+local refused, gone = {}, {}
+local done = finishTogether(base, now, ids, tokens, values, keeps, bare, name == '' and 8 or 9, points)
+for i = 1, #ids do
+  if not done[i] then
+    local more = keeps[i] or {}
+    local failed = more[4]
+    local could, code = pcall(finish, base, now, {
+      id = ids[i], token = tokens[i], value = values[i], outcome = failed and 'failed' or 'completed',
+      keepCount = more[1], keepAge = more[2], keepLimit = more[3],
+      attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
+    }, points)
+    if not could or code < 0 then
+      if type(code) == 'table' then code = code.err end -- from Redis 7 on
+      gone[i], refused[#refused + 1], refused[#refused + 2] = true, i, code
+    end
   end
 end
-if #refused == 2 * #jobs then return { refused } end
-for i = 1, #jobs do
-  if string.sub(fetch, i, i) == '1' and not jobs[i].refused then tokens[#tokens + 1] = jobs[i].token end
+if #refused == 2 * #ids then return { refused } end
+local under = {}
+for i = 1, #ids do
+  if string.byte(kinds, i) % 2 == 1 and not gone[i] then under[#under + 1] = tokens[i] end
 end
-local taken = tokens[1] and take(base, now, workerOf(lockMs, name, limitMax, limitMs), tokens)
+local taken = under[1] and take(base, now, workerOf(lockMs, name, limitMax, limitMs), under)
 if taken then return { refused, unpack(taken) } end
 sayDrained()
 return { refused }

@@ -157,7 +157,7 @@ func texts(message rueidis.RedisMessage) []string {
 	if err != nil {
 		return nil
 	}
-	list := make([]string, len(values))
+	list := make([]string, len(values), len(values)+6) // a take adds some
 	for i, value := range values {
 		list[i] = text(value)
 	}

@@ -70,7 +70,7 @@ func (f *fixture) wake(aheadUs, beforeMs int64, worker Worker) (Taken, error) {
 	if IsNoScript(answer.Error()) {
 		answer = f.client.Do(f.ctx, f.WhenWoken(f.client.B(), true, aheadUs, beforeMs, worker, "t"))
 	}
-	return f.WhenWokenAnswer(answer)
+	return f.WhenWokenAnswer(answer, worker)
 }
 
 // take takes one job, under the token t.

@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/redis/rueidis"
 )
@@ -31,6 +32,7 @@ func (w Worker) args() []string {
 type Taken struct {
 	JobID      string   // "" when there is no job
 	Hash       []string // field, value, field, value …
+	Bare       bool     // it held nothing but what every job has
 	LimitedMs  int64    // the rate limit holds for so long
 	NextDueMs  int64    // when the first delayed job is due; 0 for none
 	ServerUs   int64    // the server's time in microseconds, told by takes that found no job; 0 for untold
@@ -51,7 +53,7 @@ func (q *Queue) Take(ctx context.Context, nowMs int64, worker Worker, tokens ...
 	if err != nil {
 		return nil, q.unexpected(moveToActive, err)
 	}
-	return takenEach(parts, len(tokens)), nil
+	return worker.takenEach(parts, len(tokens)), nil
 }
 
 // WhenWoken is the command of a take that is sent behind a blocked wait on the
@@ -65,17 +67,17 @@ func (q *Queue) WhenWoken(b rueidis.Builder, inFull bool, aheadUs, beforeMs int6
 }
 
 // WhenWokenAnswer reads the answer to WhenWoken.
-func (q *Queue) WhenWokenAnswer(result rueidis.RedisResult) (Taken, error) {
+func (q *Queue) WhenWokenAnswer(result rueidis.RedisResult, worker Worker) (Taken, error) {
 	message, err := result.ToMessage()
 	if err != nil {
 		return Taken{}, q.failed(moveToActiveWhenWoken, err)
 	}
-	return q.takenOne(moveToActiveWhenWoken, message)
+	return q.takenOne(moveToActiveWhenWoken, message, worker)
 }
 
 // takenOne reads the answer of a command that may have taken a job: what a take
 // answers, or a number where it had nothing to tell.
-func (q *Queue) takenOne(c *command, message rueidis.RedisMessage) (Taken, error) {
+func (q *Queue) takenOne(c *command, message rueidis.RedisMessage, worker Worker) (Taken, error) {
 	if !message.IsArray() {
 		return Taken{NothingSet: true}, nil
 	}
@@ -83,31 +85,67 @@ func (q *Queue) takenOne(c *command, message rueidis.RedisMessage) (Taken, error
 	if err != nil {
 		return Taken{}, q.unexpected(c, err)
 	}
-	return takenEach(parts, 1)[0], nil
+	return worker.takenEach(parts, 1)[0], nil
 }
 
 // takenEach reads the answer of a take for so many tokens.
-func takenEach(parts []rueidis.RedisMessage, tokens int) []Taken {
+func (w Worker) takenEach(parts []rueidis.RedisMessage, tokens int) []Taken {
 	taken := make([]Taken, tokens)
-	var none Taken
+	none := Taken{NothingSet: true}
 	var jobs []rueidis.RedisMessage
-	if len(parts) < 3 {
-		none.NothingSet = true
-	} else {
+	var now string
+	if len(parts) >= 3 {
 		jobs, _ = parts[0].ToArray()
+		none = Taken{Shared: len(jobs) > 0}
 		none.LimitedMs, _ = parts[1].AsInt64()
 		none.NextDueMs, _ = parts[2].AsInt64()
 	}
 	if len(parts) > 3 {
-		none.ServerUs, _ = parts[3].AsInt64()
+		if none.Shared {
+			now = text(parts[3])
+		} else {
+			none.ServerUs, _ = parts[3].AsInt64()
+		}
 	}
 	for i := range taken {
 		if 2*i+1 < len(jobs) {
-			taken[i] = Taken{JobID: text(jobs[2*i]), Hash: texts(jobs[2*i+1])}
+			hash := texts(jobs[2*i+1])
+			taken[i] = Taken{JobID: text(jobs[2*i]), Hash: w.started(hash, now), Bare: bare(hash)}
 		} else {
 			taken[i] = none
-			taken[i].Shared = len(jobs) > 0
 		}
 	}
 	return taken
+}
+
+// started puts in what a take has written into a job's hash since it was read; a
+// later value of a field holds.
+func (w Worker) started(hash []string, now string) []string {
+	starts := int64(1)
+	for i := 0; i+1 < len(hash); i += 2 {
+		if hash[i] == "ats" {
+			before, _ := strconv.ParseFloat(hash[i+1], 64)
+			starts = int64(before) + 1
+		}
+	}
+	hash = append(hash, "processedOn", now, "ats", decimal(starts))
+	if w.Name != "" {
+		hash = append(hash, "pb", w.Name)
+	}
+	return hash
+}
+
+// bare says whether a hash has just the fields that every job is added with.
+func bare(hash []string) bool {
+	if len(hash) != 12 {
+		return false
+	}
+	for i := 0; i < 12; i += 2 {
+		switch hash[i] {
+		case "name", "data", "opts", "timestamp", "delay", "priority":
+		default:
+			return false
+		}
+	}
+	return true
 }

@@ -20,6 +20,14 @@ type trait struct {
 var traits = []trait{
 	{"nothing", 0, func(*fixture, string, *End) {}},
 	{"an attempt before", 0, func(f *fixture, id string, _ *End) { f.set("HSET", id, "atm", "2") }},
+	{"nothing, and never had", 0, func(f *fixture, id string, end *End) {
+		f.set("HSET", id, "processedOn", "1", "pb", "blue")
+		end.Bare = true
+	}},
+	{"a parent since its start", 3, func(f *fixture, id string, end *End) {
+		f.set("HSET", id, "processedOn", "1", "pb", "blue", "parentKey", f.base+"p"+id, "parent", "{}")
+		end.Bare = true
+	}},
 	{"removed at once", 0, func(f *fixture, id string, end *End) {
 		f.set("RPUSH", id+":logs", "line")
 		end.Keep = Keep{Count: "0"}

@@ -1,7 +1,7 @@
 --[[ The end of a job that runs.
 
-     finish: job {id, token, outcome 'completed' or 'failed', value, attempts?, keepCount, keepAge, keepLimit ('' where not
-             set), from, to: where in ARGV there are fields to set}, points: '' or how many minutes of metrics are kept.
+     finish: job {id, token, outcome 'completed' or 'failed', value, attempts?, keepCount, keepAge, keepLimit (nil or ''
+             where not set), from, to: where in ARGV there are fields to set}, points: '' or how many minutes of metrics are kept.
              0 done, or -1 no job, -2 no lock, -3 not active, -4 children pending, -6 another's lock, -9 a child failed.
      sayDrained: says drained when no job waits or runs. ]]
 --@keys wait active prioritized events stalled meta completed failed metrics:completed metrics:failed

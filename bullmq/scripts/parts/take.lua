@@ -1,9 +1,9 @@
 --[[ Taking the next jobs to run.
 
-     start: locks a job that already stands in active, counts the start, and answers its hash, where a later value of a
-            field holds, and about how long that is. What is no job at all fails: then there is no answer.
+     start: locks a job that already stands in active, counts the start, and answers its hash as it was before that, and
+            about how long it is. What is no job at all fails: then there is no answer.
      take:  promotes what is due, then takes one job for each token, from wait, else from prioritized.
-            answer: {{jobId, hash, jobId, hash …}} jobs, under the tokens in their order
+            answer: {{jobId, hash, jobId, hash …}, 0, 0, now} jobs, under the tokens in their order
                     {{}, ms, 0} the rate limit holds for ms
                     {{}, 0, due} nothing ready; the first delayed job is due at that time
                     {{}, 0, 0} paused, or at the global concurrency
@@ -13,7 +13,7 @@
 --@use gate events marker limiter promote
 local function start(base, jobId, now, max, perMs, worker, token)
   local jobKey = base .. jobId
-  -- Read first and written once: what is written is told on to the caller beside what was read.
+  -- Read first and written once: the caller knows what is written.
   local hash = redis.pcall('HGETALL', jobKey)
   if hash.err then
     call('LREM', activeKey, 1, jobId)
@@ -24,20 +24,19 @@ local function start(base, jobId, now, max, perMs, worker, token)
   if token ~= '0' then
     call('SET', jobKey .. ':lock', token, 'PX', worker.lockMs)
   end
-  say(eventsKey, 'active', 'jobId', jobId, 'prev', 'waiting')
-  local starts, length, counts = 1, 0, max
+  call('XADD', eventsKey, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
+  local starts, length, counts = '1', 0, max
   for i = 1, #hash, 2 do
     local field, value = hash[i], hash[i + 1]
     length = length + #value
     if field == 'ats' then starts = (tonumber(value) or 0) + 1 end
     if field == 'defa' then counts = nil end --@v6
   end
-  local n = #hash
-  hash[n + 1], hash[n + 2], hash[n + 3], hash[n + 4] = 'processedOn', now, 'ats', starts
-  if worker.name ~= '' then
-    hash[n + 5], hash[n + 6] = 'pb', worker.name
+  if worker.name == '' then
+    call('HSET', jobKey, 'processedOn', now, 'ats', starts)
+  else
+    call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', worker.name)
   end
-  call('HSET', jobKey, unpack(hash, n + 1))
   if counts and call('INCR', limiterKey) == 1 then
     call('PEXPIRE', limiterKey, math.floor(math.abs(perMs)))
   end
@@ -92,7 +91,7 @@ local function take(base, now, worker, tokens)
   until count >= most or limitedFor(max) > 0
   if count > 0 then
     wake(markerKey, false)
-    return { taken, 0, 0 }
+    return { taken, 0, 0, now }
   end
   local due = dueNext(delayedKey)
   if due then return { {}, 0, due } end

@@ -1,9 +1,11 @@
 --[[ Ending many jobs in one go.
 
      leaveActive:    takes jobs out of active; answers which ones stood there, by id.
-     finishTogether: ends those that have completed and need nothing but an end: held by their token, with no parent, no
-                     child that is pending or failed, and no deduplication id. Each ends as finish would end it; what can
-                     be done for all is one call. Answers the other jobs, for finish to look at one by one. ]]
+     finishTogether: ends those of the jobs that have completed and need nothing but an end: held by their token, with no
+                     parent, no child that is pending or failed, and no deduplication id. Each ends as finish would end it;
+                     what can be done for all is one call. Answers which are done, by their number; finish looks at the others.
+                     keeps: of a job with more to tell, {keepCount, keepAge, keepLimit, failed}. bare: a job of which nothing
+                     was known at its start but what every job has; with nothing new it has as many fields as size tells. ]]
 --@keys active stalled events completed metrics:completed
 --@use text events drop retention metrics
 local function leaveActive(ids)
@@ -17,12 +19,14 @@ local function leaveActive(ids)
       if wanted[id] then
         wanted[id], left[id] = nil, true
       else
-        stay[#popped - i + 1] = id
+        stay[#stay + 1] = id
       end
     end
-    local back = {}
-    for i = 1, #popped do back[#back + 1] = stay[i] end
-    if back[1] then call('RPUSH', activeKey, unpack(back)) end
+    if stay[1] then
+      local back = {}
+      for i = #stay, 1, -1 do back[#back + 1] = stay[i] end
+      call('RPUSH', activeKey, unpack(back))
+    end
   end
   for id in pairs(wanted) do
     if call('LREM', activeKey, -1, id) == 1 then left[id] = true end
@@ -30,74 +34,84 @@ local function leaveActive(ids)
   return left
 end
 
--- Of jobs with one retention.
-local function endAlike(base, now, jobs, points)
-  local ended, keep = {}, jobs[1]
-  for i = 1, #jobs do
-    local job = jobs[i]
-    if tonumber(job.keepCount) == 0 then
-      dropJob(job.key)
+-- Of the jobs with these numbers, which have one retention, or none.
+local function endAlike(base, now, numbers, ids, keys, values, made, keeps, points)
+  local ended = {}
+  for i = 1, #numbers do
+    local n = numbers[i]
+    if keeps[n] and keeps[n][1] == '0' then
+      dropJob(keys[n])
     else
-      call('HSET', job.key, 'atm', job.made, 'returnvalue', job.value, 'finishedOn', now)
-      ended[#ended + 1], ended[#ended + 2] = now, job.id
+      call('HSET', keys[n], 'atm', made[n], 'returnvalue', values[n], 'finishedOn', now)
+      ended[#ended + 1] = now
+      ended[#ended + 1] = ids[n]
     end
   end
-  if ended[1] then call('ZADD', completedKey, unpack(ended)) end
-  if given(keep.keepAge) and keep.keepCount ~= '0' then
-    for _ = 1, #jobs do dropOlder(base, completedKey, now, tonumber(keep.keepAge), tonumber(keep.keepLimit) or 1000) end
+  if ended[1] then
+    call('ZADD', completedKey, unpack(ended))
+    local keep = keeps[numbers[1]]
+    if keep and keep[1] ~= '0' then
+      if given(keep[2]) then
+        for _ = 1, #numbers do dropOlder(base, completedKey, now, tonumber(keep[2]), tonumber(keep[3]) or 1000) end
+      end
+      local count = tonumber(keep[1])
+      if count and count > 0 then dropBeyond(base, completedKey, count) end
+    end
   end
-  local count = tonumber(keep.keepCount)
-  if count and count > 0 then dropBeyond(base, completedKey, count) end
-  for i = 1, #jobs do
-    if i == #jobs then trim() end -- before the last event, as a single end does
-    say(eventsKey, 'completed', 'jobId', jobs[i].id, 'returnvalue', jobs[i].value, 'prev', 'active')
+  for i = 1, #numbers do
+    local n = numbers[i]
+    if i == #numbers then trim() end -- before the last event, as a single end does
+    call('XADD', eventsKey, '*', 'event', 'completed', 'jobId', ids[n], 'returnvalue', values[n], 'prev', 'active')
   end
-  if given(points) then measure(metricsCompletedKey, points, now, #jobs) end
+  if given(points) then measure(metricsCompletedKey, points, now, #numbers) end
 end
 
-local function finishTogether(base, now, jobs, points)
-  local locks, kin = {}, {}
-  for i = 1, #jobs do
-    local jobKey = base .. jobs[i].id
-    jobs[i].key, locks[i] = jobKey, jobKey .. ':lock'
+local function finishTogether(base, now, ids, tokens, values, keeps, bare, size, points)
+  local done, keys, locks, kin = {}, {}, {}, {}
+  for i = 1, #ids do
+    local jobKey = base .. ids[i]
+    keys[i], locks[i] = jobKey, jobKey .. ':lock'
     kin[2 * i - 1], kin[2 * i] = jobKey .. ':dependencies', jobKey .. ':unsuccessful'
   end
-  if call('EXISTS', unpack(kin)) > 0 then return jobs end
-  local owners, ids = call('MGET', unpack(locks)), {}
-  for i = 1, #jobs do
-    local job = jobs[i]
-    if job.outcome == 'completed' and owners[i] == job.token then
-      local set = redis.pcall('HMGET', job.key, 'ats', 'atm', 'parentKey', 'parent', 'deid')
-      if set[1] and not (set[3] or set[4] or set[5]) then
-        job.made = (tonumber(set[2]) or 0) + 1
-        ids[#ids + 1] = job.id
+  if call('EXISTS', unpack(kin)) > 0 then return done end
+  local owners, chosen, theirIds, made = call('MGET', unpack(locks)), {}, {}, {}
+  for i = 1, #ids do
+    if owners[i] == tokens[i] and not (keeps[i] and keeps[i][4]) then
+      if bare[i] and redis.pcall('HLEN', keys[i]) == size then
+        made[i] = '1'
+      else
+        local set = redis.pcall('HMGET', keys[i], 'ats', 'atm', 'parentKey', 'parent', 'deid')
+        if set[1] and not (set[3] or set[4] or set[5]) then made[i] = (tonumber(set[2]) or 0) + 1 end
+      end
+      if made[i] then
+        chosen[#chosen + 1], theirIds[#theirIds + 1] = i, ids[i]
       end
     end
   end
-  if not ids[1] then return jobs end
+  if not chosen[1] then return done end
 
-  local left, others, freed, kinds, alike = leaveActive(ids), {}, {}, { '' }, { [''] = {} }
-  ids = {}
-  for i = 1, #jobs do
-    local job = jobs[i]
-    if job.made and left[job.id] then
-      freed[#freed + 1], ids[#ids + 1] = locks[i], job.id
-      local kind = job.keepCount == '0' and '' or job.keepCount .. job.keepAge
-      if kind ~= '' then kind = job.keepCount .. ' ' .. job.keepAge .. ' ' .. job.keepLimit end
+  local left, freed, gone, kinds, alike = leaveActive(theirIds), {}, {}, {}, {}
+  for i = 1, #chosen do
+    local n = chosen[i]
+    if left[ids[n]] then
+      done[n] = true
+      freed[#freed + 1], gone[#gone + 1] = locks[n], ids[n]
+      local kind = ''
+      if keeps[n] and keeps[n][1] ~= '0' then kind = table.concat(keeps[n], ' ', 1, 3) end
       if not alike[kind] then
         kinds[#kinds + 1], alike[kind] = kind, {}
       end
-      table.insert(alike[kind], job)
-    else
-      others[#others + 1] = job
+      local numbers = alike[kind]
+      numbers[#numbers + 1] = n
     end
   end
-  if not ids[1] then return others end
+  if not gone[1] then return done end
   call('DEL', unpack(freed))
-  call('SREM', stalledKey, unpack(ids))
+  call('SREM', stalledKey, unpack(gone))
   -- Those that leave the others alone end first: so what stays is what would stay if they had ended one after the other.
+  if alike[''] then endAlike(base, now, alike[''], ids, keys, values, made, keeps, points) end
   for i = 1, #kinds do
-    if alike[kinds[i]][1] then endAlike(base, now, alike[kinds[i]], points) end
+    if kinds[i] ~= '' then endAlike(base, now, alike[kinds[i]], ids, keys, values, made, keeps, points) end
   end
-  return others
+  return done
 end

@@ -1,0 +1,177 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("What travels together", func() {
+	// gated is a batcher whose calls wait for the gate, each call told by its size.
+	gated := func(most int) (b *batcher[int, string], gate chan struct{}, calls chan []int) {
+		gate, calls = make(chan struct{}), make(chan []int, 100)
+		b = &batcher[int, string]{most: most, weight: func(n int) int { return n }}
+		b.send = func(ctx context.Context, all []int) ([]string, error) {
+			calls <- all
+			select {
+			case <-gate:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			answers := make([]string, len(all))
+			for i, n := range all {
+				if n == 13 {
+					return nil, errors.New("unlucky")
+				}
+				answers[i] = fmt.Sprint(n)
+			}
+			return answers, nil
+		}
+		return b, gate, calls
+	}
+	waiting := func(b *batcher[int, string]) func() int {
+		return func() int {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.waiting)
+		}
+	}
+
+	It("is what comes while a call is under way, in order, each with its own answer", func() {
+		b, gate, calls := gated(10)
+		var all sync.WaitGroup
+		ask := func(n int) {
+			all.Go(func() {
+				defer GinkgoRecover()
+				Expect(b.do(context.Background(), n)).To(Equal(fmt.Sprint(n)))
+			})
+		}
+		ask(1)
+		Eventually(calls).Should(Receive(Equal([]int{1})), "a lone one is sent at once")
+		for n := 2; n <= 4; n++ {
+			ask(n)
+			Eventually(waiting(b)).Should(Equal(n - 1))
+		}
+		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive())
+		gate <- struct{}{}
+		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4})))
+		gate <- struct{}{}
+		all.Wait()
+		Eventually(func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.busy }).Should(BeFalse())
+		ask(5)
+		Eventually(calls).Should(Receive(Equal([]int{5})))
+		gate <- struct{}{}
+		all.Wait()
+	})
+
+	It("is bounded in number and in bytes", func() {
+		b, gate, calls := gated(3)
+		var all sync.WaitGroup
+		for i, n := range []int{1, 2, 3, 4, 5, batchBytes, 6} {
+			all.Go(func() { _, _ = b.do(context.Background(), n) })
+			if i == 0 {
+				Eventually(calls).Should(Receive(Equal([]int{1})))
+			} else {
+				Eventually(waiting(b)).Should(Equal(i))
+			}
+		}
+		for _, want := range [][]int{{2, 3, 4}, {5, batchBytes}, {6}} {
+			gate <- struct{}{}
+			Eventually(calls).Should(Receive(Equal(want)))
+		}
+		gate <- struct{}{}
+		all.Wait()
+	})
+
+	It("shares the failure of its call, and what goes alone is spared", func() {
+		b, gate, calls := gated(10)
+		errs := make(chan error, 3)
+		for i, n := range []int{1, 13, 3} {
+			go func() { _, err := b.do(context.Background(), n); errs <- err }()
+			if i == 0 {
+				Eventually(calls).Should(Receive())
+			} else {
+				Eventually(waiting(b)).Should(Equal(i))
+			}
+		}
+		close(gate)
+		Eventually(errs).Should(Receive(BeNil()))
+		Eventually(errs).Should(Receive(MatchError("unlucky")))
+		Eventually(errs).Should(Receive(MatchError("unlucky")))
+		Expect(b.alone(context.Background(), 3)).To(Equal("3"))
+	})
+
+	It("is left by whose context ends: not sent, or maybe carried out", func() {
+		b, gate, calls := gated(10)
+		first, second := make(chan error, 1), make(chan error, 1)
+		busy := make(chan struct{})
+		go func() { defer close(busy); _, _ = b.do(context.Background(), 1) }()
+		Eventually(calls).Should(Receive())
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { _, err := b.do(ctx, 2); first <- err }()
+		Eventually(waiting(b)).Should(Equal(1))
+		cancel()
+		var err error
+		Eventually(first).Should(Receive(&err))
+		Expect(err).To(MatchError(context.Canceled))
+		Expect(err).To(MatchError(ContainSubstring("not sent")))
+		Expect(mayHaveRun(err)).To(BeFalse())
+
+		ctx, cancel = context.WithCancel(context.Background())
+		go func() { _, err := b.do(ctx, 3); second <- err }()
+		Eventually(waiting(b)).Should(Equal(1))
+		gate <- struct{}{}
+		Eventually(calls).Should(Receive(Equal([]int{3})), "2 has gone")
+		cancel()
+		Eventually(second).Should(Receive(&err))
+		Expect(err).To(MatchError(context.Canceled))
+		Expect(mayHaveRun(err)).To(BeTrue())
+		gate <- struct{}{}
+		<-busy
+	})
+
+	It("does not travel together where each has a call of its own", func() {
+		b, gate, calls := gated(1)
+		var all sync.WaitGroup
+		for n := range 5 {
+			all.Go(func() { _, _ = b.do(context.Background(), n) })
+		}
+		for range 5 {
+			Eventually(calls).Should(Receive(HaveLen(1)))
+		}
+		close(gate)
+		all.Wait()
+	})
+
+	It("gets every answer to who asked, under load", func() {
+		var calls atomic.Int64
+		b := &batcher[int, string]{most: 7, weight: func(int) int { return 1 }}
+		b.send = func(_ context.Context, all []int) ([]string, error) {
+			calls.Add(1)
+			answers := make([]string, len(all))
+			for i, n := range all {
+				answers[i] = fmt.Sprint(n)
+			}
+			return answers, nil
+		}
+		var all sync.WaitGroup
+		for g := range 50 {
+			all.Go(func() {
+				defer GinkgoRecover()
+				for i := range 200 {
+					Expect(b.do(context.Background(), g*1000+i)).To(Equal(fmt.Sprint(g*1000 + i)))
+				}
+			})
+		}
+		all.Wait()
+		Expect(b.busy).To(BeFalse())
+		Expect(b.waiting).To(BeEmpty())
+		Expect(calls.Load()).To(BeNumerically("<=", 10000))
+	})
+})
