@@ -33,7 +33,7 @@ parity: redis node ## compare every scenario's effect on Redis with the Node lib
 	@bin/paritycheck -bullmq "$(BULLMQ)"
 
 .PHONY: bench
-bench: redis node ## measure latency and throughput beside the Node library's
+bench: redis node ## measure speed, memory and latency beside Node bullmq and asynq
 	@[ -d bench ] || { echo "make bench: there is no program in ./bench yet" >&2; exit 1; }
 	@go run ./bench
 
@@ -45,6 +45,7 @@ lint-format:
 	@unformatted=$$(gofmt -l $(GO_FILES)); [ -z "$$unformatted" ] || { printf 'make fmt would change:\n%s\n' "$$unformatted" >&2; exit 1; }
 lint-vet:
 	go vet ./...
+	go vet -C bench/asynq ./...
 lint-staticcheck:
 	go run $(STATICCHECK) ./...
 lint-text:

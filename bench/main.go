@@ -1,64 +1,73 @@
-// bench measures this SDK beside Node's bullmq 6.7.0: one Redis, one run, the
-// two in turns. It starts all that it needs and ends by itself.
+// bench measures this SDK beside Node's bullmq and Go's asynq: one Redis, one
+// run, all in turns. It starts all that it needs and ends by itself.
 //
-//	go run ./bench             print the table
-//	go run ./bench -write      and put it into docs/benchmarks.md
+//	go run ./bench                          print the tables
+//	go run ./bench -write                   and put them into docs/benchmarks.md and .svg
+//	go run ./bench -only 'process-1$|add'   only what the expression matches
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/bench/contender"
 )
 
+// contenderArgument makes this program one of those that are measured.
+const contenderArgument = "contender"
+
 func main() {
-	if len(os.Args) == 4 && (os.Args[1] == "worker" || os.Args[1] == "producer") { // one of the programs that are measured
-		exitOn(serveRole(os.Args[1], os.Args[2], os.Args[3]))
+	if len(os.Args) > 1 && os.Args[1] == contenderArgument {
+		contender.Main(own, os.Args[2:])
 		return
 	}
+	only := flag.String("only", "", "what to measure: a regular expression for names")
+	against := flag.String("contenders", "", "whom to measure: a regular expression for names")
 	rounds := flag.Int("rounds", 3, "rounds of each measurement")
-	write := flag.Bool("write", false, "write the figures into docs/benchmarks.md")
 	flag.Parse()
-	exitOn(measure(*rounds, *write))
-}
-
-func measure(rounds int, write bool) error {
-	server, err := redisserver.Start(redisserver.Options{})
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	sides, err := startSides(server.Addr())
-	if err != nil {
-		return err
-	}
-	defer sides.close()
-	report := report{rounds: rounds}
-	for round := range rounds {
-		for _, side := range sides {
-			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, rounds, side.name)
-			if err := side.round(); err != nil {
-				return fmt.Errorf("%s: %w", side.name, err)
-			}
-		}
-	}
-	report.redis, err = redisVersion(server.URL())
-	if err != nil {
-		return err
-	}
-	report.sides = sides
-	fmt.Println(report.text())
-	if write {
-		return report.write()
-	}
-	return nil
-}
-
-func exitOn(err error) {
-	if err != nil {
+	if err := run(*only, *against, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func run(only, against string, rounds int) error {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	measured, err := regexp.Compile(against)
+	if err != nil {
+		return err
+	}
+	directory, err := os.MkdirTemp("", "bullmq-go-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(directory)
+	rivals, err := findRivals(directory)
+	if err != nil {
+		return err
+	}
+	rivals = slices.DeleteFunc(rivals, func(r rival) bool { return !measured.MatchString(r.name) })
+	redis, err := startRedis()
+	if err != nil {
+		return err
+	}
+	defer redis.close()
+	h := &harness{redis: redis, rivals: rivals, rounds: rounds, taken: map[string]map[string][]taken{}}
+	for round := range rounds {
+		for _, s := range throughput {
+			if !wanted.MatchString(s.name) {
+				continue
+			}
+			if err := h.throughput(round, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
