@@ -22,7 +22,7 @@ type rival struct {
 func (r rival) can(part string) bool { return !slices.Contains(r.cannot, part) }
 
 func (r rival) start(p contender.Part) (*program, error) {
-	return start(exec.Command(r.command[0], append(r.command[1:], p.Arguments()...)...))
+	return start(exec.Command(r.command[0], slices.Concat(r.command[1:], p.Arguments())...))
 }
 
 // The names of the contenders, in the order of the tables. Ratios are to Node.
@@ -33,27 +33,29 @@ const (
 )
 
 // findRivals says how each is started, and builds what has to be.
-func findRivals(directory string) ([]rival, error) {
+func (h *harness) findRivals(directory string) error {
 	node, err := nodeprocess.Find()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	root, err := nodeprocess.ModuleRoot()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	asynq := filepath.Join(directory, "asynq")
 	build := exec.Command("go", "build", "-C", filepath.Join(root, "bench", "asynq"), "-o", asynq, ".")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", build, err, out)
+		return fmt.Errorf("%s: %w\n%s", build, err, out)
 	}
-	return []rival{
+	h.asynq, h.nodeDirectory = asynq, node.Directory
+	h.rivals = []rival{
 		{name: nodeName, command: []string{node.Node, filepath.Join(node.Directory, "bench.mjs")}, isBullMQ: true},
 		{name: ownName, command: []string{self, contenderArgument}, isBullMQ: true},
 		{name: asynqName, command: []string{asynq}, cannot: []string{"bulk", "events"}},
-	}, nil
+	}
+	return nil
 }

@@ -10,11 +10,16 @@ func quantile(figures []float64, q float64) float64 {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// medianOf is the median of one figure of each round.
-func medianOf[T any](rounds []T, figure func(T) float64) float64 {
-	figures := make([]float64, len(rounds))
-	for i, round := range rounds {
-		figures[i] = figure(round)
+// quantileOf is the quantile of one figure of each item.
+func quantileOf[T any](items []T, q float64, figure func(T) float64) float64 {
+	figures := make([]float64, len(items))
+	for i, item := range items {
+		figures[i] = figure(item)
 	}
-	return quantile(figures, 0.5)
+	return quantile(figures, q)
+}
+
+// medianOf is the median of one figure of each item.
+func medianOf[T any](items []T, figure func(T) float64) float64 {
+	return quantileOf(items, 0.5, figure)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 
 	"github.com/17a2ac88/bullmq-go/bench/contender"
 )
@@ -18,10 +19,69 @@ type taken struct {
 
 // harness runs scenarios on one Redis.
 type harness struct {
-	redis  *redis
-	rivals []rival
-	rounds int
-	taken  map[string]map[string][]taken // by scenario and rival, one a round
+	redis         *redis
+	rivals        []rival
+	asynq         string // its program
+	nodeDirectory string
+	rounds        int
+
+	taken   map[string]map[string][]taken    // by scenario and rival, one a round
+	samples map[string]map[string][][]sample // the same
+}
+
+func newHarness(directory string, o options) (*harness, error) {
+	h := &harness{rounds: o.rounds, taken: map[string]map[string][]taken{}, samples: map[string]map[string][][]sample{}}
+	if err := h.findRivals(directory); err != nil {
+		return nil, err
+	}
+	h.rivals = slices.DeleteFunc(h.rivals, func(r rival) bool { return !o.contenders.wants(r.name) })
+	var err error
+	h.redis, err = startRedis()
+	return h, err
+}
+
+// run measures what is wanted.
+func (h *harness) run(o options) (report, error) {
+	r := report{names: []string{nodeName, ownName, asynqName}}
+	for round := range h.rounds {
+		for _, s := range throughput {
+			if o.only.wants(s.name) {
+				if err := h.throughput(round, s); err != nil {
+					return r, err
+				}
+			}
+		}
+		for _, l := range latencies {
+			if o.only.wants(l.name) {
+				if err := h.latency(round, l); err != nil {
+					return r, err
+				}
+			}
+		}
+	}
+	var err error
+	if o.only.wants("growth") {
+		if r.growth, err = measureGrowth(); err != nil {
+			return r, err
+		}
+	}
+	if o.only.wants("queues") {
+		row, err := measureQueues()
+		if err != nil {
+			return r, err
+		}
+		r.growth = append(r.growth, row)
+	}
+	if o.only.wants("floor") {
+		f, err := measureFloor(h.rounds)
+		if err != nil {
+			return r, err
+		}
+		r.floor = &f
+	}
+	r.tables = h.tables()
+	r.environment, err = h.environment()
+	return r, err
 }
 
 // inTurns calls run for each rival in each round, each time beginning with
@@ -98,7 +158,7 @@ func (h *harness) fill(s scenario, r rival, part contender.Part) error {
 		return nil
 	case !r.isBullMQ:
 		part.Name = "preload"
-		command := exec.Command(r.command[0], append(r.command[1:], part.Arguments()...)...)
+		command := exec.Command(r.command[0], slices.Concat(r.command[1:], part.Arguments())...)
 		command.Stderr = os.Stderr
 		return command.Run()
 	}

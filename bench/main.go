@@ -7,11 +7,11 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 
 	"github.com/17a2ac88/bullmq-go/bench/contender"
 )
@@ -24,50 +24,58 @@ func main() {
 		contender.Main(own, os.Args[2:])
 		return
 	}
-	only := flag.String("only", "", "what to measure: a regular expression for names")
-	against := flag.String("contenders", "", "whom to measure: a regular expression for names")
-	rounds := flag.Int("rounds", 3, "rounds of each measurement")
+	o := options{}
+	flag.Func("only", "what to measure: a regular expression for names", o.only.set)
+	flag.Func("contenders", "whom to measure: a regular expression for names", o.contenders.set)
+	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement")
+	flag.BoolVar(&o.write, "write", false, "write the figures into docs/benchmarks.md and docs/benchmarks.svg")
 	flag.Parse()
-	if err := run(*only, *against, *rounds); err != nil {
+	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(only, against string, rounds int) error {
-	wanted, err := regexp.Compile(only)
-	if err != nil {
-		return err
+type options struct {
+	only, contenders filter
+	rounds           int
+	write            bool
+}
+
+// filter says what is wanted; the empty one wants all.
+type filter struct{ expression *regexp.Regexp }
+
+func (f *filter) set(text string) (err error) {
+	f.expression, err = regexp.Compile(text)
+	return err
+}
+
+func (f filter) wants(name string) bool { return f.expression == nil || f.expression.MatchString(name) }
+
+func run(o options) error {
+	if o.rounds < 1 {
+		return errors.New("-rounds takes a number from 1 on")
 	}
-	measured, err := regexp.Compile(against)
-	if err != nil {
-		return err
+	if o.write && (o.only.expression != nil || o.contenders.expression != nil) {
+		return errors.New("-write takes a whole run, without -only and -contenders")
 	}
 	directory, err := os.MkdirTemp("", "bullmq-go-bench")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(directory)
-	rivals, err := findRivals(directory)
+	h, err := newHarness(directory, o)
 	if err != nil {
 		return err
 	}
-	rivals = slices.DeleteFunc(rivals, func(r rival) bool { return !measured.MatchString(r.name) })
-	redis, err := startRedis()
+	defer h.redis.close()
+	report, err := h.run(o)
 	if err != nil {
 		return err
 	}
-	defer redis.close()
-	h := &harness{redis: redis, rivals: rivals, rounds: rounds, taken: map[string]map[string][]taken{}}
-	for round := range rounds {
-		for _, s := range throughput {
-			if !wanted.MatchString(s.name) {
-				continue
-			}
-			if err := h.throughput(round, s); err != nil {
-				return err
-			}
-		}
+	fmt.Print(report.text())
+	if o.write {
+		return report.write()
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -68,6 +69,23 @@ func (r *redis) cpuSeconds() (float64, error) {
 	}
 	system, err := strconv.ParseFloat(info["used_cpu_sys"], 64)
 	return user + system, err
+}
+
+// cost is what the work takes for each job.
+func (r *redis) cost(work func() (jobs int, err error)) (cost, error) {
+	before, err := r.cpuSeconds()
+	if err != nil {
+		return cost{}, err
+	}
+	begun := time.Now()
+	jobs, err := work()
+	if err != nil {
+		return cost{}, err
+	}
+	took := time.Since(begun)
+	after, err := r.cpuSeconds()
+	perJob := 1e6 / float64(jobs)
+	return cost{took.Seconds() * perJob, (after - before) * perJob}, err
 }
 
 // addJobs fills a queue of BullMQ.

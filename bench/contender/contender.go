@@ -102,7 +102,7 @@ func play(library Library, p Part) error {
 	case "preload":
 		return preload(library, p)
 	case "add":
-		return produce(library, p, addEach)
+		return produce(library, p, AddEach)
 	case "bulk":
 		return produce(library, p, addBulks)
 	case "process":

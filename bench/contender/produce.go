@@ -25,8 +25,8 @@ func produce(library Library, p Part, add func(producer Producer, jobs, concurre
 	return measure(func() error { return add(producer, p.Count, p.Concurrency) })
 }
 
-// addEach adds jobs one by one, so many of them at any time.
-func addEach(producer Producer, jobs, concurrency int) error {
+// AddEach adds jobs one by one, so many of them at any time.
+func AddEach(producer Producer, jobs, concurrency int) error {
 	var (
 		begun  atomic.Int64
 		group  sync.WaitGroup
@@ -62,7 +62,7 @@ func preload(library Library, p Part) error {
 			return err
 		}
 		defer producer.Close()
-		if err := addEach(producer, jobs, 100); err != nil {
+		if err := AddEach(producer, jobs, 100); err != nil {
 			return err
 		}
 	}

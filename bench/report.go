@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+)
+
+// report is all that was measured.
+type report struct {
+	environment string
+	names       []string // of the contenders, Node first
+	tables      []table
+	growth      []grown
+	floor       *floor
+}
+
+// text is the report in Markdown.
+func (r report) text() string {
+	parts := []string{r.environment}
+	for _, t := range r.tables {
+		if len(t.figures) > 0 {
+			parts = append(parts, "### "+t.title, r.comparison(t))
+		}
+	}
+	if len(r.growth) > 0 {
+		parts = append(parts, "### Growth", growthTable(r.growth))
+	}
+	if r.floor != nil {
+		parts = append(parts, "### The floor", r.floorTable())
+	}
+	if verdict := r.verdict(); verdict != "" {
+		parts = append(parts, "### Goals", verdict)
+	}
+	for i := range parts {
+		parts[i] = strings.TrimRight(parts[i], "\n")
+	}
+	return strings.Join(parts, "\n\n") + "\n"
+}
+
+// comparison is a table of the contenders, with ratios to the first.
+func (r report) comparison(t table) string {
+	var b strings.Builder
+	b.WriteString("| |")
+	for i, name := range r.names {
+		fmt.Fprintf(&b, " %s |", name)
+		if i > 0 {
+			b.WriteString(" ratio |")
+		}
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", 2*len(r.names)-1) + "\n")
+	for _, f := range t.figures {
+		fmt.Fprintf(&b, "| %s |", f.title)
+		for i, name := range r.names {
+			value, known := f.of[name]
+			cell := ""
+			if known {
+				cell = number(value) + " " + f.unit
+			}
+			fmt.Fprintf(&b, " %s |", cell)
+			if i == 0 {
+				continue
+			}
+			cell = ""
+			if ratio, ok := f.ratio(name); ok {
+				cell = ratioText(ratio)
+			}
+			fmt.Fprintf(&b, " %s |", cell)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func growthTable(rows []grown) string {
+	var b strings.Builder
+	b.WriteString("| | add: time | ratio | add: CPU of Redis | ratio | process: time | ratio | process: CPU of Redis | ratio |\n" +
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, g := range rows {
+		name := "1,000 → 1,000,000 jobs " + g.title
+		if g.title == queuesTitle {
+			name = "1 → 1,000 queues"
+		}
+		fmt.Fprintf(&b, "| %s |", name)
+		for _, c := range []compared{g.add, g.process} {
+			fmt.Fprintf(&b, " %s → %s µs | %s | %s → %s µs | %s |",
+				number(c.few.micros), number(c.many.micros), ratioText(c.time()),
+				number(c.few.redisCPU), number(c.many.redisCPU), ratioText(c.redis()))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// floorTable sets the floor beside what the contenders need.
+func (r report) floorTable() string {
+	var b strings.Builder
+	b.WriteString("| CPU of Redis, for each job | the floor | bullmq-go | Node |\n|---|--:|--:|--:|\n")
+	for _, row := range []struct {
+		what  string
+		floor float64
+		title string
+	}{
+		{"add", r.floor.add, "addBulk of 1,000"},
+		{"process", r.floor.process, "process, concurrency 100"},
+	} {
+		f := find(r.tables, redisCPUTitle, row.title)
+		fmt.Fprintf(&b, "| %s (beside it: %s) | %s µs |", row.what, row.title, number(row.floor))
+		for _, name := range []string{ownName, nodeName} {
+			cell := ""
+			if value, known := f.of[name]; known {
+				cell = number(value) + " µs"
+			}
+			fmt.Fprintf(&b, " %s |", cell)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// number has about three digits that count, and commas from a thousand on.
+func number(value float64) string {
+	switch magnitude := math.Abs(value); {
+	case magnitude >= 1000:
+		text := strconv.FormatFloat(math.Round(value), 'f', 0, 64)
+		for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+			text = text[:i] + "," + text[i:]
+		}
+		return text
+	case magnitude >= 100:
+		return fmt.Sprintf("%.0f", value)
+	case magnitude >= 10:
+		return fmt.Sprintf("%.1f", value)
+	default:
+		return fmt.Sprintf("%.2f", value)
+	}
+}
+
+func ratioText(ratio float64) string { return number(ratio) + "×" }
+
+const (
+	begin = "<!-- figures: begin -->"
+	end   = "<!-- figures: end -->"
+)
+
+// write puts the report between the marks in docs/benchmarks.md, and the
+// picture beside it.
+func (r report) write() error {
+	root, err := nodeprocess.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(root, "docs", "benchmarks.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		return fmt.Errorf("%s has no place for figures: the lines %s and %s", path, begin, end)
+	}
+	if err := os.WriteFile(path, []byte(before+begin+"\n"+r.text()+end+after), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, "docs", "benchmarks.svg"), []byte(r.picture()), 0o644)
+}
