@@ -38,10 +38,6 @@ func (h *harness) findRivals(directory string) error {
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	root, err := nodeprocess.ModuleRoot()
 	if err != nil {
 		return err
@@ -52,10 +48,17 @@ func (h *harness) findRivals(directory string) error {
 		return fmt.Errorf("%s: %w\n%s", build, err, out)
 	}
 	h.asynq, h.nodeDirectory = asynq, node.Directory
-	h.rivals = []rival{
+	h.rivals = append(bullmqRivals(node), rival{name: asynqName, command: []string{asynq}, cannot: []string{"bulk", "events"}})
+	return nil
+}
+
+func bullmqRivals(node nodeprocess.Installation) []rival {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	return []rival{
 		{name: nodeName, command: []string{node.Node, filepath.Join(node.Directory, "bench.mjs")}, isBullMQ: true},
 		{name: ownName, command: []string{self, contenderArgument}, isBullMQ: true},
-		{name: asynqName, command: []string{asynq}, cannot: []string{"bulk", "events"}},
 	}
-	return nil
 }

@@ -19,12 +19,13 @@ import (
 // servers, one with each, and the same steps on both in turns. A step adds
 // 1,000 jobs, 100 in flight, and lets a worker of concurrency 100 run 1,000.
 const (
-	few, many   = 1_000, 1_000_000
 	stepJobs    = 1_000
 	growthSteps = 20
 	warmSteps   = 3
 	inFlight    = 100
 )
+
+var fewAndMany = [2]int{1_000, 1_000_000}
 
 const (
 	waitingTitle   = "waiting"
@@ -63,15 +64,14 @@ type ground struct {
 	background int
 	producer   ownProducer
 	worker     *bullmq.Worker
-	stop       func()
 
 	handled, target atomic.Int64
 	reached         chan struct{}
 }
 
-func measureGrowth() ([]grown, error) {
+func measureGrowth(backgrounds [2]int, steps int) ([]grown, error) {
 	var grounds [2]*ground
-	for i, background := range []int{few, many} {
+	for i, background := range backgrounds {
 		fmt.Fprintf(os.Stderr, "growth: adding %d jobs\n", background)
 		g, err := openGround(background)
 		if err != nil {
@@ -97,7 +97,7 @@ func measureGrowth() ([]grown, error) {
 				return nil, fmt.Errorf("growth, %s: %w", background.title, err)
 			}
 		}
-		for step := range warmSteps + growthSteps {
+		for step := range warmSteps + steps {
 			for i := range grounds {
 				at := (step + i) % len(grounds)
 				add, run, err := grounds[at].step(background.keep)
@@ -191,6 +191,10 @@ func (g *ground) step(keepCompleted bool) (add, run cost, err error) {
 		err := g.worker.Pause(context.Background())
 		return int(g.handled.Load() - before), err
 	}); err != nil {
+		return
+	}
+	// Those that ran when the worker was paused have come to an end as well.
+	if err = g.addJobs(contender.Queue, int(g.handled.Load()-g.target.Load())); err != nil {
 		return
 	}
 	kept := 0

@@ -61,12 +61,12 @@ func (h *harness) run(o options) (report, error) {
 	}
 	var err error
 	if o.only.wants("growth") {
-		if r.growth, err = measureGrowth(); err != nil {
+		if r.growth, err = measureGrowth(fewAndMany, growthSteps); err != nil {
 			return r, err
 		}
 	}
 	if o.only.wants("queues") {
-		row, err := measureQueues()
+		row, err := measureQueues(oneAndThousand, spreadJobs)
 		if err != nil {
 			return r, err
 		}

@@ -11,9 +11,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 
 	"github.com/17a2ac88/bullmq-go/bench/contender"
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
 )
 
 // contenderArgument makes this program one of those that are measured.
@@ -74,8 +76,12 @@ func run(o options) error {
 		return err
 	}
 	fmt.Print(report.text())
-	if o.write {
-		return report.write()
+	if !o.write {
+		return nil
 	}
-	return nil
+	root, err := nodeprocess.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	return report.write(filepath.Join(root, "docs"))
 }

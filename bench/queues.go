@@ -18,27 +18,29 @@ import (
 // client of Redis that all share: the same number of jobs, spread over the
 // queues.
 const (
-	oneQueue, thousandQueues = 1, 1_000
-	spreadJobs               = 20_000
-	spreadSteps              = 2
-	queuesTitle              = "queues"
+	spreadJobs  = 20_000
+	spreadSteps = 2
+	queuesTitle = "queues"
 )
+
+var oneAndThousand = [2]int{1, 1_000}
 
 // fleet is so many queues, each with a worker that is paused but for the steps.
 type fleet struct {
 	*redis
 	shared  rueidis.Client
+	jobs    int // in a step
 	queues  []ownProducer
 	workers []*bullmq.Worker
 	done    atomic.Int64
 	all     chan struct{}
 }
 
-func measureQueues() (grown, error) {
+func measureQueues(sizes [2]int, jobs int) (grown, error) {
 	row := grown{title: queuesTitle}
 	var fleets [2]*fleet
-	for i, size := range []int{oneQueue, thousandQueues} {
-		f, err := openFleet(size)
+	for i, size := range sizes {
+		f, err := openFleet(size, jobs)
 		if err != nil {
 			return row, fmt.Errorf("growth, %d queues: %w", size, err)
 		}
@@ -63,15 +65,15 @@ func measureQueues() (grown, error) {
 	return row, nil
 }
 
-func openFleet(size int) (*fleet, error) {
+func openFleet(size, jobs int) (*fleet, error) {
 	server, err := startRedis()
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{redis: server}
+	f := &fleet{redis: server, jobs: jobs}
 	// Each worker blocks on a connection of its own, and with the default buffers each takes a megabyte.
 	f.shared, err = rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{server.Addr()}, DisableCache: true, BlockingPoolSize: 2 * thousandQueues,
+		InitAddress: []string{server.Addr()}, DisableCache: true, BlockingPoolSize: size + 1,
 		ReadBufferEachConn: 32 << 10, WriteBufferEachConn: 32 << 10, RingScaleEachConn: 8,
 	})
 	if err != nil {
@@ -96,7 +98,7 @@ func (f *fleet) open(name string) error {
 	worker, err := bullmq.NewWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{
 		Connection: bullmq.Client(f.shared), Concurrency: inFlight,
 		Events: bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) {
-			if f.done.Add(1) == spreadJobs {
+			if f.done.Add(1) == int64(f.jobs) {
 				close(f.all)
 			}
 		}},
@@ -126,7 +128,7 @@ func (f *fleet) close() {
 // step answers what an add and the run of a job have cost.
 func (f *fleet) step() (add, run cost, err error) {
 	if add, err = f.cost(func() (int, error) {
-		return spreadJobs, contender.AddEach(&spread{queues: f.queues}, spreadJobs, inFlight)
+		return f.jobs, contender.AddEach(&spread{queues: f.queues}, f.jobs, inFlight)
 	}); err != nil {
 		return
 	}
@@ -138,9 +140,9 @@ func (f *fleet) step() (add, run cost, err error) {
 		}
 		select {
 		case <-f.all:
-			return spreadJobs, nil
+			return f.jobs, nil
 		case <-time.After(patience):
-			return 0, fmt.Errorf("%d of %d jobs were run within %v", f.done.Load(), spreadJobs, patience)
+			return 0, fmt.Errorf("%d of %d jobs were run within %v", f.done.Load(), f.jobs, patience)
 		}
 	})
 	inParallel(f.workers, func(w *bullmq.Worker) { _ = w.Pause(context.Background()) })

@@ -9,8 +9,8 @@ import (
 
 // The picture: for each figure a bar of each contender but Node, whose length
 // says how many times as good as Node it is. Better is to the right, and each
-// grid line is twice as good as the one before. It has a ground of its own, so that it
-// can be read on a dark page too.
+// line of the grid is twice as good as the one before. It has a ground of its
+// own, so that it can be read on a dark page too.
 const (
 	pictureWidth = 860
 	barsLeft     = 310
@@ -36,11 +36,9 @@ func (r report) picture() string {
 		writeText(&b, 20, y-8, "start", "bold", "", t.title)
 		for _, f := range t.figures {
 			writeText(&b, barsLeft-10, y+rowHeight/2+2, "end", "normal", "", f.title)
-			bar := 0
-			for _, name := range r.names {
-				if better, ok := f.better(name); ok && name != nodeName {
-					writeBar(&b, y+4+bar*(barHeight+1), name, better)
-					bar++
+			for i, name := range r.names[1:] {
+				if better, ok := f.better(name); ok {
+					writeBar(&b, y+4+i*(barHeight+1), name, better)
 				}
 			}
 			y += rowHeight
@@ -88,7 +86,14 @@ func writeBar(b *strings.Builder, y int, name string, better float64) {
 	from, to := place(1), place(better)
 	fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n",
 		min(from, to), y, max(math.Abs(to-from), 1), barHeight, barColours[name])
-	writeText(b, int(max(from, to))+5, y+barHeight-1, "start", "normal", "10", number(better)+"×")
+	writeText(b, int(max(from, to))+5, y+barHeight-1, "start", "normal", "10", betterText(better))
+}
+
+func betterText(better float64) string {
+	if better < 0.1 {
+		return "1/" + number(1/better)
+	}
+	return number(better) + "×"
 }
 
 func writeText(b *strings.Builder, x, y int, anchor, weight, size, text string) {
