@@ -5,6 +5,7 @@
 SHELL := /bin/bash
 
 # The packages to test, and more flags for go test: make test PACKAGES=./bullmq/... FLAGS='-run TestWorker'
+# Or for the benchmark: make bench FLAGS='-only process -rounds 1', make bench FLAGS=-write
 PACKAGES ?= ./...
 FLAGS ?=
 # The reference that make parity compares with: 6 (bullmq 6.7.0), 5 (5.81.5), or both.
@@ -33,9 +34,8 @@ parity: redis node ## compare every scenario's effect on Redis with the Node lib
 	@bin/paritycheck -bullmq "$(BULLMQ)"
 
 .PHONY: bench
-bench: redis node ## measure latency and throughput beside the Node library's
-	@[ -d bench ] || { echo "make bench: there is no program in ./bench yet" >&2; exit 1; }
-	@go run ./bench
+bench: redis node ## measure speed, memory and latency beside Node bullmq and asynq
+	@go run ./bench $(FLAGS)
 
 .PHONY: lint
 lint: lint-format lint-vet lint-staticcheck lint-text lint-lua ## check format, vet, staticcheck, stray addresses and paths, and that the Lua is our own
@@ -45,8 +45,10 @@ lint-format:
 	@unformatted=$$(gofmt -l $(GO_FILES)); [ -z "$$unformatted" ] || { printf 'make fmt would change:\n%s\n' "$$unformatted" >&2; exit 1; }
 lint-vet:
 	go vet ./...
+	go vet -C bench/asynq ./...
 lint-staticcheck:
 	go run $(STATICCHECK) ./...
+	go run -C bench/asynq $(STATICCHECK) ./...
 lint-text:
 	tools/lint-text.sh
 lint-lua:

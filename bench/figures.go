@@ -2,28 +2,24 @@ package main
 
 import "slices"
 
+const mebi = 1 << 20
+
 // quantile of some figures, q from 0 to 1.
 func quantile(figures []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(figures))
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// medianOf is the median over the rounds of a figure of each round.
-func medianOf(rounds [][]float64, q float64) float64 {
-	var figures []float64
-	for _, round := range rounds {
-		figures = append(figures, quantile(round, q))
+// quantileOf is the quantile of one figure of each item.
+func quantileOf[T any](items []T, q float64, figure func(T) float64) float64 {
+	figures := make([]float64, len(items))
+	for i, item := range items {
+		figures[i] = figure(item)
 	}
-	return quantile(figures, 0.5)
+	return quantile(figures, q)
 }
 
-// within is the share of figures that are at most so many.
-func within(figures []float64, most float64) float64 {
-	n := 0
-	for _, figure := range figures {
-		if figure <= most {
-			n++
-		}
-	}
-	return float64(n) / float64(len(figures))
+// medianOf is the median of one figure of each item.
+func medianOf[T any](items []T, figure func(T) float64) float64 {
+	return quantileOf(items, 0.5, figure)
 }

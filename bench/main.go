@@ -1,64 +1,87 @@
-// bench measures this SDK beside Node's bullmq 6.7.0: one Redis, one run, the
-// two in turns. It starts all that it needs and ends by itself.
+// bench measures this SDK beside Node's bullmq and Go's asynq: one Redis, one
+// run, all in turns. It starts all that it needs and ends by itself.
 //
-//	go run ./bench             print the table
-//	go run ./bench -write      and put it into docs/benchmarks.md
+//	go run ./bench                          print the tables
+//	go run ./bench -write                   and put them into docs/benchmarks.md and .svg
+//	go run ./bench -only 'process-1$|add'   only what the expression matches
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/bench/contender"
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
 )
 
+// contenderArgument makes this program one of those that are measured.
+const contenderArgument = "contender"
+
 func main() {
-	if len(os.Args) == 4 && (os.Args[1] == "worker" || os.Args[1] == "producer") { // one of the programs that are measured
-		exitOn(serveRole(os.Args[1], os.Args[2], os.Args[3]))
+	if len(os.Args) > 1 && os.Args[1] == contenderArgument {
+		contender.Main(own, os.Args[2:])
 		return
 	}
-	rounds := flag.Int("rounds", 3, "rounds of each measurement")
-	write := flag.Bool("write", false, "write the figures into docs/benchmarks.md")
+	o := options{}
+	flag.Func("only", "what to measure: a regular expression for names", o.only.set)
+	flag.Func("contenders", "whom to measure: a regular expression for names", o.contenders.set)
+	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement")
+	flag.BoolVar(&o.write, "write", false, "write the figures into docs/benchmarks.md and docs/benchmarks.svg")
 	flag.Parse()
-	exitOn(measure(*rounds, *write))
-}
-
-func measure(rounds int, write bool) error {
-	server, err := redisserver.Start(redisserver.Options{})
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	sides, err := startSides(server.Addr())
-	if err != nil {
-		return err
-	}
-	defer sides.close()
-	report := report{rounds: rounds}
-	for round := range rounds {
-		for _, side := range sides {
-			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, rounds, side.name)
-			if err := side.round(); err != nil {
-				return fmt.Errorf("%s: %w", side.name, err)
-			}
-		}
-	}
-	report.redis, err = redisVersion(server.URL())
-	if err != nil {
-		return err
-	}
-	report.sides = sides
-	fmt.Println(report.text())
-	if write {
-		return report.write()
-	}
-	return nil
-}
-
-func exitOn(err error) {
-	if err != nil {
+	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+type options struct {
+	only, contenders filter
+	rounds           int
+	write            bool
+}
+
+// filter says what is wanted; the empty one wants all.
+type filter struct{ expression *regexp.Regexp }
+
+func (f *filter) set(text string) (err error) {
+	f.expression, err = regexp.Compile(text)
+	return err
+}
+
+func (f filter) wants(name string) bool { return f.expression == nil || f.expression.MatchString(name) }
+
+func run(o options) error {
+	if o.rounds < 1 {
+		return errors.New("-rounds takes a number from 1 on")
+	}
+	if o.write && (o.only.expression != nil || o.contenders.expression != nil) {
+		return errors.New("-write takes a whole run, without -only and -contenders")
+	}
+	directory, err := os.MkdirTemp("", "bullmq-go-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(directory)
+	h, err := newHarness(directory, o)
+	if err != nil {
+		return err
+	}
+	defer h.redis.close()
+	report, err := h.run(o)
+	if err != nil {
+		return err
+	}
+	fmt.Print(report.text())
+	if !o.write {
+		return nil
+	}
+	root, err := nodeprocess.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	return report.write(filepath.Join(root, "docs"))
 }

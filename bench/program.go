@@ -8,47 +8,57 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess/childprocess"
 )
 
-// program is a process that speaks lines of JSON, with a clock of its own.
+// patience is how long a program may say nothing.
+const patience = 60 * time.Second
+
+// program is a process that speaks lines of JSON.
 type program struct {
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	lines  chan []byte
-	offset float64 // what its clock is ahead of ours, in ms
+	name  string
+	child *childprocess.Child
+	stdin io.WriteCloser
+	lines chan []byte
 }
 
+// start returns once the program is ready.
 func start(cmd *exec.Cmd) (*program, error) {
-	p := &program{cmd: cmd, lines: make(chan []byte, 4096)}
+	p := &program{name: cmd.String(), lines: make(chan []byte, 4096)}
 	var err error
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
+	out, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
+	defer theirs.Close()
+	cmd.Stdout, cmd.Stderr = theirs, os.Stderr
+	if p.child, err = childprocess.Start(cmd); err != nil {
+		_ = out.Close()
 		return nil, err
 	}
 	go func() {
+		defer out.Close()
 		defer close(p.lines)
 		scanner := bufio.NewScanner(out)
 		for scanner.Scan() {
 			p.lines <- append([]byte{}, scanner.Bytes()...)
 		}
 	}()
-	if err := p.read(&struct{}{}); err != nil { // ready
+	var ready struct{ Ready bool }
+	if err := p.read(&ready); err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-// tell sends an instruction.
-func (p *program) tell(in instruction) error {
-	text, err := json.Marshal(in)
+// tell writes a line.
+func (p *program) tell(line any) error {
+	text, err := json.Marshal(line)
 	if err != nil {
 		return err
 	}
@@ -61,38 +71,20 @@ func (p *program) read(line any) error {
 	select {
 	case text, ok := <-p.lines:
 		if !ok {
-			return fmt.Errorf("%s has ended", p.cmd)
+			return fmt.Errorf("%s has ended", p.name)
 		}
 		return json.Unmarshal(text, line)
-	case <-time.After(20 * time.Second):
-		return fmt.Errorf("%s has said nothing for 20 s", p.cmd)
+	case <-time.After(patience):
+		return fmt.Errorf("%s has said nothing for %v", p.name, patience)
 	}
 }
 
-// readClock asks for the program's clock some times and believes the quickest
-// answer: it is at most half of its round trip off.
-func (p *program) readClock() error {
-	best := -1.0
-	for n := range 20 {
-		asked := nowMs()
-		if err := p.tell(instruction{Clock: &n}); err != nil {
-			return err
-		}
-		var reading clockReading
-		if err := p.read(&reading); err != nil {
-			return err
-		}
-		answered := nowMs()
-		if trip := answered - asked; best < 0 || trip < best {
-			best, p.offset = trip, reading.At-(asked+answered)/2
-		}
-	}
-	return nil
-}
-
+// close ends the program: by itself once its input is closed, or it is killed.
 func (p *program) close() {
 	_ = p.stdin.Close()
-	kill := time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Kill() })
-	defer kill.Stop()
-	_ = p.cmd.Wait()
+	select {
+	case <-p.child.Done():
+	case <-time.After(10 * time.Second):
+		p.child.Kill()
+	}
 }

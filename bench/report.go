@@ -1,100 +1,155 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
+	"strconv"
 	"strings"
-	"time"
-
-	"github.com/redis/rueidis"
-
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
 )
 
+// report is all that was measured.
 type report struct {
-	rounds int
-	redis  string
-	sides  sides
+	environment string
+	names       []string // of the contenders, Node first
+	tables      []table
+	growth      []grown
+	floor       *floor
 }
 
-// text is the table, in Markdown. The first side is what ratios refer to.
+// text is the report in Markdown.
 func (r report) text() string {
-	node, own := r.sides[0], r.sides[1]
-	var t strings.Builder
-	fmt.Fprintf(&t, "| figure | %s | %s | ratio |\n|---|---|---|---|\n", node.name, own.name)
-	row := func(name, unit string, of func(*side) float64) {
-		a, b := of(node), of(own)
-		fmt.Fprintf(&t, "| %s | %.2f %s | %.2f %s | %.2f |\n", name, a, unit, b, unit, b/a)
+	parts := []string{r.environment}
+	for _, t := range r.tables {
+		if len(t.figures) > 0 {
+			parts = append(parts, "### "+t.title, r.comparison(t))
+		}
 	}
-	row("from the call of add to the start of the handler, median", "ms", func(s *side) float64 { return medianOf(s.whole, 0.5) })
-	row("the same, 99th percentile", "ms", func(s *side) float64 { return medianOf(s.whole, 0.99) })
-	row("from the return of add to the start of the handler, median", "ms", func(s *side) float64 { return medianOf(s.pickup, 0.5) })
-	row("the same, 99th percentile", "ms", func(s *side) float64 { return medianOf(s.pickup, 0.99) })
-	row("lateness of delayed jobs, median", "ms", func(s *side) float64 { return quantile(s.lateness, 0.5) })
-	row("lateness of delayed jobs, 95th percentile", "ms", func(s *side) float64 { return quantile(s.lateness, 0.95) })
-	row("delayed jobs that start within 5 ms", "%", func(s *side) float64 { return 100 * within(s.lateness, 5) })
-	fmt.Fprintf(&t, "\n%s; %d rounds, the two in turns on one Redis, each library with a producer and an idle worker of "+
-		"concurrency 1 in processes of their own. The first four rows: %d adds a round, %d ms apart; median over the rounds. "+
-		"Lateness: %d jobs a round delayed by 230 to 370 ms, from timestamp + delay to the start of the handler, over all rounds.\n",
-		r.environment(), r.rounds, pickupAdds, pickupSpacing, delayedJobs)
-	return t.String()
+	if len(r.growth) > 0 {
+		parts = append(parts, "### Growth", growthTable(r.growth))
+	}
+	if r.floor != nil {
+		parts = append(parts, "### The floor", r.floorTable())
+	}
+	if verdict := r.verdict(); verdict != "" {
+		parts = append(parts, "### Goals", verdict)
+	}
+	for i := range parts {
+		parts[i] = strings.TrimRight(parts[i], "\n")
+	}
+	return strings.Join(parts, "\n\n") + "\n"
 }
 
-func (r report) environment() string {
-	rueidisVersion := ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, dep := range info.Deps {
-			if dep.Path == "github.com/redis/rueidis" {
-				rueidisVersion = dep.Version
+// comparison is a table of the contenders, with ratios to the first.
+func (r report) comparison(t table) string {
+	var b strings.Builder
+	b.WriteString("| |")
+	for i, name := range r.names {
+		fmt.Fprintf(&b, " %s |", name)
+		if i > 0 {
+			b.WriteString(" ratio |")
+		}
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", 2*len(r.names)-1) + "\n")
+	for _, f := range t.figures {
+		fmt.Fprintf(&b, "| %s |", f.title)
+		for i, name := range r.names {
+			value, known := f.of[name]
+			cell := ""
+			if known {
+				cell = number(value) + " " + f.unit
 			}
+			fmt.Fprintf(&b, " %s |", cell)
+			if i == 0 {
+				continue
+			}
+			cell = ""
+			if ratio, ok := f.ratio(name); ok {
+				cell = ratioText(ratio)
+			}
+			fmt.Fprintf(&b, " %s |", cell)
 		}
+		b.WriteString("\n")
 	}
-	nodeVersion := "?"
-	if out, err := exec.Command("node", "--version").Output(); err == nil {
-		nodeVersion = strings.TrimSpace(string(out))
-	}
-	return fmt.Sprintf("%s, %s, %d cores; Redis %s, %s, rueidis %s, Node.js %s",
-		time.Now().Format("2006-01-02"), runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(),
-		r.redis, runtime.Version(), rueidisVersion, nodeVersion)
+	return b.String()
 }
 
-func redisVersion(url string) (string, error) {
-	option, err := rueidis.ParseURL(url)
-	if err != nil {
-		return "", err
-	}
-	option.DisableCache = true
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		return "", err
-	}
-	defer client.Close()
-	info, err := client.Do(context.Background(), client.B().Info().Section("server").Build()).ToString()
-	for line := range strings.Lines(info) {
-		if version, ok := strings.CutPrefix(line, "redis_version:"); ok {
-			return strings.TrimSpace(version), err
+func growthTable(rows []grown) string {
+	var b strings.Builder
+	b.WriteString("| | add: time | ratio | add: CPU of Redis | ratio | process: time | ratio | process: CPU of Redis | ratio |\n" +
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, g := range rows {
+		name := "1,000 → 1,000,000 jobs " + g.title
+		if g.title == queuesTitle {
+			name = "1 → 1,000 queues"
 		}
+		fmt.Fprintf(&b, "| %s |", name)
+		for _, c := range []compared{g.add, g.process} {
+			fmt.Fprintf(&b, " %s → %s µs | %s | %s → %s µs | %s |",
+				number(c.few.micros), number(c.many.micros), ratioText(c.time()),
+				number(c.few.redisCPU), number(c.many.redisCPU), ratioText(c.redis()))
+		}
+		b.WriteString("\n")
 	}
-	return "?", err
+	return b.String()
 }
+
+// floorTable sets the floor beside what the contenders need.
+func (r report) floorTable() string {
+	var b strings.Builder
+	b.WriteString("| CPU of Redis, for each job | the floor | bullmq-go | Node |\n|---|--:|--:|--:|\n")
+	for _, row := range []struct {
+		what  string
+		floor float64
+		title string
+	}{
+		{"add", r.floor.add, "addBulk of 1,000"},
+		{"process", r.floor.process, "process, concurrency 100"},
+	} {
+		f := find(r.tables, redisCPUTitle, row.title)
+		fmt.Fprintf(&b, "| %s (beside it: %s) | %s µs |", row.what, row.title, number(row.floor))
+		for _, name := range []string{ownName, nodeName} {
+			cell := ""
+			if value, known := f.of[name]; known {
+				cell = number(value) + " µs"
+			}
+			fmt.Fprintf(&b, " %s |", cell)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// number has about three digits that count, and commas from a thousand on.
+func number(value float64) string {
+	switch magnitude := math.Abs(value); {
+	case magnitude >= 1000:
+		text := strconv.FormatFloat(math.Round(value), 'f', 0, 64)
+		for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+			text = text[:i] + "," + text[i:]
+		}
+		return text
+	case magnitude >= 100:
+		return fmt.Sprintf("%.0f", value)
+	case magnitude >= 10:
+		return fmt.Sprintf("%.1f", value)
+	default:
+		return fmt.Sprintf("%.2f", value)
+	}
+}
+
+func ratioText(ratio float64) string { return number(ratio) + "×" }
 
 const (
 	begin = "<!-- figures: begin -->"
 	end   = "<!-- figures: end -->"
 )
 
-// write puts the table between the marks in docs/benchmarks.md.
-func (r report) write() error {
-	root, err := nodeprocess.ModuleRoot()
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(root, "docs", "benchmarks.md")
+// write puts the report between the marks of benchmarks.md in a directory, and
+// the picture beside it.
+func (r report) write(directory string) error {
+	path := filepath.Join(directory, "benchmarks.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -104,5 +159,9 @@ func (r report) write() error {
 	if !found || !closed {
 		return fmt.Errorf("%s has no place for figures: the lines %s and %s", path, begin, end)
 	}
-	return os.WriteFile(path, []byte(before+begin+"\n"+r.text()+end+after), 0o644)
+	picture := "![How many times as good as Node's bullmq, each row of the tables](benchmarks.svg)\n\n"
+	if err := os.WriteFile(path, []byte(before+begin+"\n"+picture+r.text()+end+after), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(directory, "benchmarks.svg"), []byte(r.picture()), 0o644)
 }

@@ -1,0 +1,101 @@
+package contender
+
+import (
+	"context"
+	"time"
+)
+
+// The lines of a worker and a producer whose latency is measured. Times are
+// milliseconds since 1970, with fractions, by the clock of the one that says
+// them. A line with clock is answered at once with a Reading, so that the
+// benchmark can tell how far the clocks are apart.
+type (
+	// Instruction comes in: a producer adds a job for each delay (ms, 0 for
+	// none), so many ms apart, and says of each what it has added.
+	Instruction struct {
+		Clock *int  `json:"clock,omitempty"`
+		Add   []int `json:"add,omitempty"`
+		Every int   `json:"every,omitempty"`
+	}
+	// Reading is the clock.
+	Reading struct {
+		Clock int     `json:"clock"`
+		At    float64 `json:"at"`
+	}
+	// Started is a worker's: the handler of the job starts.
+	Started struct {
+		ID string  `json:"id"`
+		At float64 `json:"at"`
+	}
+	// Added is a producer's: when add was called and when it returned, and when
+	// the job is due.
+	Added struct {
+		ID       string  `json:"id"`
+		Begun    float64 `json:"begun"`
+		Returned float64 `json:"returned"`
+		Due      float64 `json:"due"`
+	}
+)
+
+// Millis is a moment as the lines have it.
+func Millis(t time.Time) float64 { return float64(t.UnixNano()) / 1e6 }
+
+func nowMs() float64 { return Millis(time.Now()) }
+
+// serveWorker is a worker of concurrency 1 that says when each job starts.
+func serveWorker(library Library, p Part) error {
+	l := openLines()
+	consumer, err := library.Consumer(p.Redis, Queue, 1, func(id string) { l.say(Started{id, nowMs()}) })
+	if err != nil {
+		return err
+	}
+	if err := consumer.Start(); err != nil {
+		return err
+	}
+	l.ready()
+	if err := l.eachInstruction(func(Instruction) error { return nil }); err != nil {
+		return err
+	}
+	return consumer.Stop()
+}
+
+// serveProducer adds jobs as it is told to, and says so after the last.
+func serveProducer(library Library, p Part) error {
+	l := openLines()
+	producer, err := library.Producer(p.Redis, Queue)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	l.ready()
+	return l.eachInstruction(func(in Instruction) error {
+		added := make([]Added, 0, len(in.Add))
+		for _, ms := range in.Add {
+			begun := nowMs()
+			id, due, err := producer.Add(context.Background(), time.Duration(ms)*time.Millisecond)
+			if err != nil {
+				return err
+			}
+			added = append(added, Added{id, begun, nowMs(), Millis(due)})
+			time.Sleep(time.Duration(in.Every) * time.Millisecond)
+		}
+		for _, line := range added {
+			l.say(line)
+		}
+		return nil
+	})
+}
+
+func (l *lines) eachInstruction(carryOut func(Instruction) error) error {
+	for {
+		var in Instruction
+		if more, err := l.next(&in); !more {
+			return err
+		}
+		if in.Clock != nil {
+			l.say(Reading{*in.Clock, nowMs()})
+		} else if err := carryOut(in); err != nil {
+			return err
+		}
+	}
+}

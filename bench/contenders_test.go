@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bench/contender"
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+)
+
+// asynq is left out: to build it takes modules that a test shouldn't fetch.
+var _ = Describe("A contender", func() {
+	var h *harness
+
+	BeforeEach(func() {
+		node, err := nodeprocess.Find()
+		Expect(err).NotTo(HaveOccurred())
+		h = &harness{rivals: bullmqRivals(node)}
+		h.redis, err = startRedis()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(h.redis.close)
+	})
+
+	for i, name := range []string{nodeName, ownName} {
+		for _, s := range throughput {
+			if !slices.Contains([]string{"add-100", "addbulk-1000", "process-100", "events"}, s.name) { // one of each part
+				continue
+			}
+			It("plays "+s.name+": "+name, func() {
+				s.count, s.warm = 2_000, 1_000
+				t, err := h.measure(s, h.rivals[i])
+				Expect(err).NotTo(HaveOccurred())
+				Expect(t.perSecond).To(BeNumerically(">", 0))
+				Expect(t.redisCPU).To(BeNumerically(">", 0))
+				Expect(t.clientCPU).To(BeNumerically(">", 0))
+
+				q, err := bullmq.NewQueue(contender.Queue, &bullmq.QueueOptions{Connection: bullmq.Client(h.redis.client)})
+				Expect(err).NotTo(HaveOccurred())
+				defer q.Close()
+				counts, err := q.Counts(context.Background(), bullmq.Waiting, bullmq.Active, bullmq.Completed)
+				Expect(err).NotTo(HaveOccurred())
+				want := map[bullmq.State]int64{bullmq.Waiting: 0, bullmq.Active: 0, bullmq.Completed: 0}
+				switch s.part {
+				case "add", "bulk":
+					want[bullmq.Waiting] = 2_000
+				case "process":
+					want[bullmq.Completed] = 2_000
+				}
+				Expect(counts).To(Equal(want))
+			})
+		}
+
+		It("has its latency measured: "+name, func() {
+			pair, err := startPair(h.rivals[i], h.redis.Addr())
+			Expect(err).NotTo(HaveOccurred())
+			defer pair.close()
+			samples, err := pair.jobs([]int{0, 0, 200}, 1)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(samples).To(HaveLen(3))
+			for _, s := range samples {
+				Expect(s.whole).To(BeNumerically(">", 0))
+				Expect(s.pickup).To(BeNumerically("<", s.whole))
+			}
+			Expect(samples[2].whole).To(BeNumerically(">", 190), "it is delayed")
+		})
+	}
+})
+
+var _ = Describe("The floor", func() {
+	It("leaves of jobs what the SDK leaves of them", func() {
+		server, err := startRedis()
+		Expect(err).NotTo(HaveOccurred())
+		defer server.close()
+		const jobs = 2 * floorCall
+
+		Expect(server.floorAdd(jobs)).To(Succeed())
+		addedByFloor := look(server)
+		Expect(server.floorProcess(jobs)).To(Succeed())
+		doneByFloor := look(server)
+		Expect(doneByFloor.Events).To(HaveLen(jobs))
+
+		Expect(server.flush()).To(Succeed())
+		Expect(server.addJobs(contender.Queue, jobs)).To(Succeed())
+		Expect(addedByFloor).To(Equal(look(server)))
+		Expect(processed(server, jobs)).To(Succeed())
+		Expect(doneByFloor).To(Equal(look(server)))
+	})
+})
+
+// seen is what a test looks at, without the times.
+type seen struct {
+	Keys   []string
+	Hashes []map[string]string
+	Events map[string][]string // of each job
+}
+
+func look(r *redis) seen {
+	GinkgoHelper()
+	base, ctx := floorBase[0], context.Background()
+	keys, err := r.client.Do(ctx, r.client.B().Keys().Pattern(base+"*").Build()).AsStrSlice()
+	Expect(err).NotTo(HaveOccurred())
+	s := seen{Events: map[string][]string{}}
+	for _, key := range slices.Sorted(slices.Values(keys)) {
+		switch suffix := strings.TrimPrefix(key, base); {
+		case suffix == "meta" || suffix == "stalled-check": // what a queue and a worker say of themselves
+		case strings.Trim(suffix, "0123456789") == "":
+			hash, err := r.client.Do(ctx, r.client.B().Hgetall().Key(key).Build()).AsStrMap()
+			Expect(err).NotTo(HaveOccurred())
+			for field := range maps.Keys(hash) {
+				if field == "timestamp" || field == "processedOn" || field == "finishedOn" {
+					hash[field] = "ms"
+				}
+			}
+			s.Hashes = append(s.Hashes, hash)
+			s.Keys = append(s.Keys, suffix)
+		default:
+			s.Keys = append(s.Keys, suffix)
+		}
+	}
+	entries, err := r.client.Do(ctx, r.client.B().Xrange().Key(base+"events").Start("-").End("+").Build()).AsXRangeSlices()
+	Expect(err).NotTo(HaveOccurred())
+	for _, entry := range entries {
+		var id, text string
+		for _, pair := range entry.FieldValues {
+			text += " " + pair.Field + "=" + pair.Value
+			if pair.Field == "jobId" {
+				id = pair.Value
+			}
+		}
+		if id != "" {
+			s.Events[id] = append(s.Events[id], text)
+		}
+	}
+	return s
+}
+
+// processed runs all jobs with a worker.
+func processed(r *redis, jobs int) error {
+	done := make(chan string, jobs)
+	consumer, err := own.Consumer(r.Addr(), contender.Queue, 10, func(id string) { done <- id })
+	if err != nil {
+		return err
+	}
+	if err := consumer.Start(); err != nil {
+		return err
+	}
+	for range jobs {
+		<-done
+	}
+	return consumer.Stop()
+}

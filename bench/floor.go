@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bench/contender"
+)
+
+//go:embed floorAdd.lua
+var floorAddText string
+
+//go:embed floorProcess.lua
+var floorProcessText string
+
+const (
+	floorJobs = 40_000
+	floorCall = 100 // jobs a call
+)
+
+// floor is the CPU of Redis for each job, in µs, when all that is done is what
+// an added and a processed job leave behind.
+type floor struct{ add, process float64 }
+
+func measureFloor(rounds int) (floor, error) {
+	server, err := startRedis()
+	if err != nil {
+		return floor{}, err
+	}
+	defer server.close()
+	var all []floor
+	for range rounds {
+		if err := server.flush(); err != nil {
+			return floor{}, err
+		}
+		add, err := server.cost(func() (int, error) { return floorJobs, server.floorAdd(floorJobs) })
+		if err != nil {
+			return floor{}, err
+		}
+		process, err := server.cost(func() (int, error) { return floorJobs, server.floorProcess(floorJobs) })
+		if err != nil {
+			return floor{}, err
+		}
+		all = append(all, floor{add.redisCPU, process.redisCPU})
+		fmt.Fprintf(os.Stderr, "floor: add %.1f µs, process %.1f µs of Redis\n", add.redisCPU, process.redisCPU)
+	}
+	return floor{
+		add:     medianOf(all, func(f floor) float64 { return f.add }),
+		process: medianOf(all, func(f floor) float64 { return f.process }),
+	}, nil
+}
+
+var floorBase = []string{"bull:" + contender.Queue + ":"}
+
+func (r *redis) floorAdd(jobs int) error {
+	add := rueidis.NewLuaScript(floorAddText)
+	for range jobs / floorCall {
+		now := strconv.FormatInt(time.Now().UnixMilli(), 10)
+		arguments := []string{strconv.Itoa(floorCall), contender.JobName, contender.JobData, `{"attempts":0}`, now}
+		if err := add.Exec(context.Background(), r.client, floorBase, arguments).Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// floorProcess starts jobs, and then ends them and starts the next, until none
+// are left.
+func (r *redis) floorProcess(jobs int) error {
+	process := rueidis.NewLuaScript(floorProcessText)
+	var running []string
+	for ended := 0; ; {
+		now := strconv.FormatInt(time.Now().UnixMilli(), 10)
+		arguments := append([]string{strconv.Itoa(floorCall), now, "floor:1", "30000"}, running...)
+		answer, err := process.Exec(context.Background(), r.client, floorBase, arguments).ToArray()
+		if err != nil {
+			return err
+		}
+		ended += len(running)
+		if running, err = answer[0].AsStrSlice(); err != nil {
+			return err
+		}
+		if len(running) == 0 {
+			if ended != jobs {
+				return errors.New("the floor has lost jobs")
+			}
+			return nil
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// goal is a bound for a figure.
+type goal struct {
+	title, unit string
+	value       float64
+	known       bool
+	least, most float64 // one of the two; 0 for none
+}
+
+func (g goal) met() bool {
+	if g.least > 0 {
+		return g.value >= g.least
+	}
+	return g.value <= g.most
+}
+
+func (g goal) bound() string {
+	if g.least > 0 {
+		return fmt.Sprintf("≥ %g%s", g.least, g.unit)
+	}
+	return fmt.Sprintf("≤ %.2g%s", g.most, g.unit)
+}
+
+// goals are what this SDK is to reach beside Node's library.
+func (r report) goals() []goal {
+	const times = " × Node's"
+	beside := func(what, table, title string, least, most float64) goal {
+		value, known := find(r.tables, table, title).ratio(ownName)
+		return goal{what, times, value, known, least, most}
+	}
+	late, known := find(r.tables, latencyTitle, latenessTitle+", p95").of[ownName]
+	goals := []goal{
+		beside("addBulk of 1,000, jobs a second", throughputTitle, "addBulk of 1,000", 4, 0),
+		beside("add with 100 in flight, jobs a second", throughputTitle, "add, 100 in flight", 3, 0),
+		beside("process with concurrency 100, jobs a second", throughputTitle, "process, concurrency 100", 3, 0),
+		beside("process with concurrency 1, jobs a second", throughputTitle, "process, concurrency 1", 1.5, 0),
+		beside("CPU of Redis, processing with concurrency 100", redisCPUTitle, "process, concurrency 100", 0, 1.0/3),
+		beside("peak memory of the client, concurrency 100", memoryTitle, "process, concurrency 100", 0, 0.5),
+		beside(pickupTitle+", p50", latencyTitle, pickupTitle+", p50", 0, 0.5),
+		beside(pickupTitle+", p99", latencyTitle, pickupTitle+", p99", 0, 0.5),
+		{latenessTitle + ", p95", " ms", late, known, 0, 2},
+	}
+	for _, g := range r.growth {
+		if g.title == waitingTitle {
+			const against = " × with 1,000"
+			goals = append(goals,
+				goal{"process with 1,000,000 waiting, time a job", against, g.process.time(), true, 0, 1.1},
+				goal{"process with 1,000,000 waiting, CPU of Redis", against, g.process.redis(), true, 0, 1.1},
+				goal{"add with 1,000,000 waiting, time a job", against, g.add.time(), true, 0, 1.1},
+				goal{"add with 1,000,000 waiting, CPU of Redis", against, g.add.redis(), true, 0, 1.1})
+		}
+	}
+	return goals
+}
+
+// verdict is the goals as a table, those that were measured.
+func (r report) verdict() string {
+	var t strings.Builder
+	for _, g := range r.goals() {
+		if !g.known {
+			continue
+		}
+		met := "met"
+		if !g.met() {
+			met = "not met"
+		}
+		fmt.Fprintf(&t, "| %s | %s | %.2f%s | %s |\n", g.title, g.bound(), g.value, g.unit, met)
+	}
+	if t.Len() == 0 {
+		return ""
+	}
+	return "| goal | bound | measured | |\n|---|---|---|---|\n" + t.String()
+}

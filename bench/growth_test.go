@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("Growth", func() {
+	costsSomething := func(c compared) {
+		GinkgoHelper()
+		for _, one := range []cost{c.few, c.many} {
+			Expect(one.micros).To(BeNumerically(">", 0))
+			Expect(one.redisCPU).To(BeNumerically(">", 0))
+		}
+	}
+
+	It("is measured with jobs of each state in the background", func() {
+		rows, err := measureGrowth([2]int{100, 3_000}, 1)
+		Expect(err).NotTo(HaveOccurred())
+		var titles []string
+		for _, row := range rows {
+			titles = append(titles, row.title)
+			costsSomething(row.add)
+			costsSomething(row.process)
+		}
+		Expect(titles).To(Equal([]string{waitingTitle, completedTitle, delayedTitle}))
+	})
+
+	It("leaves in the background what was there", func() {
+		g, err := openGround(500)
+		Expect(err).NotTo(HaveOccurred())
+		defer g.close()
+		counts := func() map[bullmq.State]int64 {
+			GinkgoHelper()
+			counts, err := g.producer.queue.Counts(context.Background(), bullmq.Waiting, bullmq.Active, bullmq.Completed, bullmq.Delayed)
+			Expect(err).NotTo(HaveOccurred())
+			return counts
+		}
+
+		const background = 500
+		holds := func(state bullmq.State) {
+			GinkgoHelper()
+			want := map[bullmq.State]int64{bullmq.Waiting: 0, bullmq.Active: 0, bullmq.Completed: 0, bullmq.Delayed: 0}
+			want[state] = background
+			Expect(counts()).To(Equal(want))
+		}
+		holds(bullmq.Waiting)
+		_, _, err = g.step(false)
+		Expect(err).NotTo(HaveOccurred())
+		holds(bullmq.Waiting)
+
+		Expect(g.each(completeText)).To(Succeed())
+		_, _, err = g.step(true)
+		Expect(err).NotTo(HaveOccurred())
+		holds(bullmq.Completed)
+
+		Expect(g.each(delayText)).To(Succeed())
+		_, _, err = g.step(false)
+		Expect(err).NotTo(HaveOccurred())
+		holds(bullmq.Delayed)
+	})
+
+	It("is measured with several queues", func() {
+		row, err := measureQueues([2]int{1, 8}, 400)
+		Expect(err).NotTo(HaveOccurred())
+		costsSomething(row.add)
+		costsSomething(row.process)
+	})
+})

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bench/contender"
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// What a job costs on one queue and on a thousand, in one process with one
+// client of Redis that all share: the same number of jobs, spread over the
+// queues.
+const (
+	spreadJobs  = 20_000
+	spreadSteps = 2
+	queuesTitle = "queues"
+)
+
+var oneAndThousand = [2]int{1, 1_000}
+
+// fleet is so many queues, each with a worker that is paused but for the steps.
+type fleet struct {
+	*redis
+	shared  rueidis.Client
+	jobs    int // in a step
+	queues  []ownProducer
+	workers []*bullmq.Worker
+	done    atomic.Int64
+	all     chan struct{}
+}
+
+func measureQueues(sizes [2]int, jobs int) (grown, error) {
+	row := grown{title: queuesTitle}
+	var fleets [2]*fleet
+	for i, size := range sizes {
+		f, err := openFleet(size, jobs)
+		if err != nil {
+			return row, fmt.Errorf("growth, %d queues: %w", size, err)
+		}
+		defer f.close()
+		fleets[i] = f
+	}
+	var adds, runs [2][]cost
+	for step := range 1 + spreadSteps { // the first opens the workers' connections
+		for i := range fleets {
+			at := (step + i) % len(fleets)
+			add, run, err := fleets[at].step()
+			if err != nil {
+				return row, fmt.Errorf("growth, %d queues: %w", len(fleets[at].queues), err)
+			}
+			if step > 0 {
+				adds[at], runs[at] = append(adds[at], add), append(runs[at], run)
+			}
+		}
+	}
+	row.add, row.process = compare(adds), compare(runs)
+	fmt.Fprintln(os.Stderr, "growth:", row)
+	return row, nil
+}
+
+func openFleet(size, jobs int) (*fleet, error) {
+	server, err := startRedis()
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{redis: server, jobs: jobs}
+	// Each worker blocks on a connection of its own, and with the default buffers each takes a megabyte.
+	f.shared, err = rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{server.Addr()}, DisableCache: true, BlockingPoolSize: size + 1,
+		ReadBufferEachConn: 32 << 10, WriteBufferEachConn: 32 << 10, RingScaleEachConn: 8,
+	})
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	for i := range size {
+		if err := f.open(fmt.Sprintf("bench-%d", i)); err != nil {
+			f.close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *fleet) open(name string) error {
+	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: bullmq.Client(f.shared)})
+	if err != nil {
+		return err
+	}
+	f.queues = append(f.queues, ownProducer{queue})
+	worker, err := bullmq.NewWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{
+		Connection: bullmq.Client(f.shared), Concurrency: inFlight,
+		Events: bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) {
+			if f.done.Add(1) == int64(f.jobs) {
+				close(f.all)
+			}
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	f.workers = append(f.workers, worker)
+	if err := worker.Pause(context.Background()); err != nil {
+		return err
+	}
+	go func() { _ = worker.Run(context.Background()) }()
+	return nil
+}
+
+func (f *fleet) close() {
+	inParallel(f.workers, func(w *bullmq.Worker) { _ = w.Close() })
+	for _, q := range f.queues {
+		_ = q.Close()
+	}
+	if f.shared != nil {
+		f.shared.Close()
+	}
+	f.redis.close()
+}
+
+// step answers what an add and the run of a job have cost.
+func (f *fleet) step() (add, run cost, err error) {
+	if add, err = f.cost(func() (int, error) {
+		return f.jobs, contender.AddEach(&spread{queues: f.queues}, f.jobs, inFlight)
+	}); err != nil {
+		return
+	}
+	f.done.Store(0)
+	f.all = make(chan struct{})
+	run, err = f.cost(func() (int, error) {
+		for _, w := range f.workers {
+			w.Resume()
+		}
+		select {
+		case <-f.all:
+			return f.jobs, nil
+		case <-time.After(patience):
+			return 0, fmt.Errorf("%d of %d jobs were run within %v", f.done.Load(), f.jobs, patience)
+		}
+	})
+	inParallel(f.workers, func(w *bullmq.Worker) { _ = w.Pause(context.Background()) })
+	return add, run, err
+}
+
+// spread adds to one queue after the other.
+type spread struct {
+	contender.Producer
+	queues []ownProducer
+	added  atomic.Int64
+}
+
+func (s *spread) Add(ctx context.Context, delay time.Duration) (string, time.Time, error) {
+	return s.queues[int(s.added.Add(1))%len(s.queues)].Add(ctx, delay)
+}
+
+func inParallel[T any](items []T, do func(T)) {
+	var group sync.WaitGroup
+	for _, item := range items {
+		group.Go(func() { do(item) })
+	}
+	group.Wait()
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("The report", func() {
+	measured := report{
+		names: []string{nodeName, ownName, asynqName},
+		tables: []table{
+			{throughputTitle, []figure{
+				{title: "add, 100 in flight", unit: "/s", of: map[string]float64{nodeName: 1000, ownName: 3100, asynqName: 500}},
+				{title: "addBulk of 1,000", unit: "/s", of: map[string]float64{nodeName: 1000, ownName: 3999}},
+			}},
+			{latencyTitle, []figure{
+				{title: latenessTitle + ", p95", unit: "ms", lessIsBetter: true, of: map[string]float64{nodeName: 80, ownName: 1.6}},
+				{title: "pick-up, from the return of add, p50", unit: "ms", lessIsBetter: true, of: map[string]float64{nodeName: 1, ownName: -0.1}},
+			}},
+		},
+		growth: []grown{{waitingTitle, compared{cost{10, 5}, cost{10, 5}}, compared{cost{40, 20}, cost{50, 20}}}},
+		floor:  &floor{add: 5, process: 15},
+	}
+
+	It("sets every contender beside Node, and leaves empty what it doesn't have", func() {
+		Expect(measured.text()).To(And(
+			ContainSubstring("| add, 100 in flight | 1,000 /s | 3,100 /s | 3.10× | 500 /s | 0.50× |\n"),
+			ContainSubstring("| addBulk of 1,000 | 1,000 /s | 3,999 /s | 4.00× |  |  |\n"),
+			ContainSubstring("| pick-up, from the return of add, p50 | 1.00 ms | -0.10 ms |  |  |  |\n"),
+			ContainSubstring("| 1,000 → 1,000,000 jobs waiting | 10.0 → 10.0 µs | 1.00× | 5.00 → 5.00 µs | 1.00× | 40.0 → 50.0 µs | 1.25× |"),
+		))
+	})
+
+	It("says of each goal that was measured whether it is met", func() {
+		met := map[string]bool{}
+		for _, g := range measured.goals() {
+			if g.known {
+				met[g.title] = g.met()
+			}
+		}
+		Expect(met).To(Equal(map[string]bool{
+			"add with 100 in flight, jobs a second":      true,
+			"addBulk of 1,000, jobs a second":            false,
+			latenessTitle + ", p95":                      true,
+			"process with 1,000,000 waiting, time a job": false, "process with 1,000,000 waiting, CPU of Redis": true,
+			"add with 1,000,000 waiting, time a job": true, "add with 1,000,000 waiting, CPU of Redis": true,
+		}))
+		Expect(measured.verdict()).To(ContainSubstring("| addBulk of 1,000, jobs a second | ≥ 4 × Node's | 4.00 × Node's | not met |"))
+	})
+
+	It("finds every figure that a goal is about in the tables of a whole run", func() {
+		h := &harness{taken: map[string]map[string][]taken{}, samples: map[string]map[string][][]sample{}}
+		for _, s := range throughput {
+			h.taken[s.name] = map[string][]taken{nodeName: {{1, 1, 1, 1}}, ownName: {{1, 1, 1, 1}}}
+		}
+		for _, l := range latencies {
+			h.samples[l.name] = map[string][][]sample{nodeName: {{{1, 1, 1}}}, ownName: {{{1, 1, 1}}}}
+		}
+		for _, g := range (report{tables: h.tables(), growth: measured.growth}).goals() {
+			Expect(g.known).To(BeTrue(), g.title)
+		}
+	})
+
+	It("draws a bar to the right for what is better and to the left for what is worse", func() {
+		picture := measured.picture()
+		decoder := xml.NewDecoder(strings.NewReader(picture))
+		for {
+			_, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			Expect(err).NotTo(HaveOccurred(), picture)
+		}
+		Expect(picture).To(ContainSubstring(">50.0×</text>"), "lateness: 80 ms and 1.6 ms")
+		Expect(place(50)).To(Equal(place(mostBetter)), "what is beyond the scale ends with it")
+		Expect(place(0.5)).To(BeNumerically("<", place(1)))
+		Expect(strings.Count(picture, barColours[ownName])).To(Equal(1+3), "the legend, and a bar for each ratio")
+		Expect(strings.Count(picture, barColours[asynqName])).To(Equal(1 + 1))
+	})
+
+	It("takes the place of the one that was written before, and of nothing else", func() {
+		directory := GinkgoT().TempDir()
+		page := filepath.Join(directory, "benchmarks.md")
+		Expect(os.WriteFile(page, []byte("# Before\n"+begin+"\nold\n"+end+"\n# After\n"), 0o600)).To(Succeed())
+		for range 2 {
+			Expect(measured.write(directory)).To(Succeed())
+			text, err := os.ReadFile(page)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(text)).To(And(HavePrefix("# Before\n"+begin+"\n![How"), HaveSuffix(measured.text()+end+"\n# After\n"), Not(ContainSubstring("old"))))
+			Expect(filepath.Join(directory, "benchmarks.svg")).To(BeAnExistingFile())
+		}
+		Expect(os.WriteFile(page, []byte("no marks"), 0o600)).To(Succeed())
+		Expect(measured.write(directory)).To(MatchError(ContainSubstring("has no place for figures")))
+	})
+
+	DescribeTable("has numbers of about three digits", func(value float64, text string) {
+		Expect(number(value)).To(Equal(text))
+	},
+		Entry("of thousands", 12345.6, "12,346"),
+		Entry("of millions", 1234567.0, "1,234,567"),
+		Entry("below zero", -1234.0, "-1,234"),
+		Entry("of hundreds", 123.4, "123"),
+		Entry("of tens", 12.34, "12.3"),
+		Entry("of ones", 1.234, "1.23"),
+	)
+})

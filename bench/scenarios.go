@@ -1,0 +1,33 @@
+package main
+
+// scenario is one thing that is measured of every contender. A section that is
+// measured should last about a second or more for Node, and not less than 0.3 s
+// for the quickest: that is what the counts are for.
+type scenario struct {
+	name, title string
+	part        string // what the program plays
+	count       int    // jobs or events that are measured
+	warm        int    // the same before it, on another queue
+	concurrency int    // jobs or adds at once, or jobs in a bulk
+	preloaded   preload
+}
+
+// preload is what is in Redis before the program starts.
+type preload int
+
+const (
+	nothing preload = iota
+	jobs
+	events
+)
+
+var throughput = []scenario{
+	{"add-1", "add, one at a time", "add", 8_000, 2_000, 1, nothing},
+	{"add-100", "add, 100 in flight", "add", 60_000, 5_000, 100, nothing},
+	{"addbulk-1000", "addBulk of 1,000", "bulk", 80_000, 10_000, 1_000, nothing},
+	{"process-1", "process, concurrency 1", "process", 6_000, 2_000, 1, jobs},
+	{"process-10", "process, concurrency 10", "process", 20_000, 5_000, 10, jobs},
+	{"process-100", "process, concurrency 100", "process", 30_000, 5_000, 100, jobs},
+	{"process-500", "process, concurrency 500", "process", 30_000, 5_000, 500, jobs},
+	{"events", "read events", "events", 200_000, 10_000, 1, events},
+}
