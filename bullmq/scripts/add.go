@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/redis/rueidis"
 )
 
 var (
-	addPlainJob       = load("addPlainJob")
 	addPlainJobs      = load("addPlainJobs")
 	addStandardJob    = load("addStandardJob")
 	addDelayedJob     = load("addDelayedJob")
@@ -61,46 +61,62 @@ func (q *Queue) addCommand(a Add) *command {
 	case Parent:
 		return addParentJob
 	}
-	if q.Plain(a) {
-		return addPlainJob
-	}
 	return addStandardJob
 }
 
 // Plain says whether the job needs nothing but a place in line: such jobs can
 // be added by one call, and none of them can be refused.
 func (q *Queue) Plain(a Add) bool {
-	return q.Dialect == V6 && a.Kind == Standard && a.ID == "" && a.ParentKey == "" && a.Scheduler == "" && a.DedupID == ""
+	return q.Dialect == V6 && a.Kind == Standard && a.ID == "" && a.ParentKey == "" && a.Scheduler == "" && a.DedupID == "" &&
+		a.Delay == "0" && a.Priority == "0"
 }
 
 // AddPlain adds plain jobs, in order and in one call, and answers their ids.
 func (q *Queue) AddPlain(ctx context.Context, adds []Add) ([]string, error) {
-	call := bulkCall{addPlainJobs, q.plainArgs(adds), adds}
-	if len(adds) == 1 {
-		call = bulkCall{addPlainJob, call.args, adds}
-	}
-	message, err := q.run(ctx, call.command, call.args...)
+	message, err := q.run(ctx, addPlainJobs, q.plainArgs(adds)...)
 	if err != nil {
 		return nil, err
 	}
 	ids := make([]string, len(adds))
-	return ids, q.addedAll(call, message, ids)
+	return ids, q.addedPlain(message, ids)
 }
 
 func (q *Queue) plainArgs(adds []Add) []string {
-	args := make([]string, 1, 1+7*len(adds))
-	args[0] = q.base
+	lifo := make([]byte, len(adds))
+	args := make([]string, 2, 2+4*len(adds))
 	for i := range adds {
 		a := &adds[i]
-		args = append(args, a.Name, a.Data, a.Opts, a.Timestamp, a.Delay, a.Priority, flag(a.LIFO))
+		lifo[i] = '0'
+		if a.LIFO {
+			lifo[i] = '1'
+		}
+		args = append(args, a.Name, a.Data, a.Opts, a.Timestamp)
 	}
+	args[0], args[1] = q.base, string(lifo)
 	return args
 }
 
-func (q *Queue) addArgs(a Add) []string {
-	if q.Plain(a) {
-		return q.plainArgs([]Add{a})
+// addedPlain reads the numbers of plain jobs.
+func (q *Queue) addedPlain(message rueidis.RedisMessage, ids []string) error {
+	first, err := message.AsInt64()
+	if err != nil {
+		return q.unexpected(addPlainJobs, err)
 	}
+	for i := range ids {
+		ids[i] = numberText(first + int64(i))
+	}
+	return nil
+}
+
+// numberText is an id as Lua writes it, with 14 digits at most.
+func numberText(n int64) string {
+	if n < 1e14 {
+		return decimal(n)
+	}
+	return strconv.FormatFloat(float64(n), 'g', 14, 64)
+}
+
+func (q *Queue) addArgs(a Add) []string {
 	ttl := ""
 	if a.DedupTTL > 0 {
 		ttl = decimal(a.DedupTTL)
@@ -121,6 +137,13 @@ func (q *Queue) addArgs(a Add) []string {
 // Add adds one job and answers the id that stands for it: its own, that of an
 // existing job with the same id, or that of the owner of its deduplication id.
 func (q *Queue) Add(ctx context.Context, add Add) (string, error) {
+	if q.Plain(add) {
+		ids, err := q.AddPlain(ctx, []Add{add})
+		if err != nil {
+			return "", err
+		}
+		return ids[0], nil
+	}
 	message, err := q.run(ctx, q.addCommand(add), q.addArgs(add)...)
 	if err != nil {
 		return "", err
@@ -172,7 +195,7 @@ func (q *Queue) bulk(adds []Add) []bulkCall {
 		for n < len(adds) && n < plainAtOnce && q.Plain(adds[n]) {
 			n++
 		}
-		if n < 2 {
+		if n == 0 {
 			calls = append(calls, bulkCall{q.addCommand(adds[0]), q.addArgs(adds[0]), adds[:1]})
 			adds = adds[1:]
 			continue
@@ -189,10 +212,7 @@ func (q *Queue) addedAll(c bulkCall, message rueidis.RedisMessage, ids []string)
 		ids[0], err = q.added(c.adds[0], message)
 		return err
 	}
-	if copy(ids, texts(message)) < len(c.adds) {
-		return q.unexpected(c.command, fmt.Errorf("%d jobs were added, and fewer ids came back", len(c.adds)))
-	}
-	return nil
+	return q.addedPlain(message, ids[:len(c.adds)])
 }
 
 // pipeline sends calls by EVALSHA and, for those whose script the server did

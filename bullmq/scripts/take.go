@@ -109,8 +109,8 @@ func (w Worker) takenEach(parts []rueidis.RedisMessage, tokens int) []Taken {
 	}
 	for i := range taken {
 		if 2*i+1 < len(jobs) {
-			hash := texts(jobs[2*i+1])
-			taken[i] = Taken{JobID: text(jobs[2*i]), Hash: w.started(hash, now), Bare: bare(hash)}
+			hash, bare := hashOf(jobs[2*i+1])
+			taken[i] = Taken{JobID: text(jobs[2*i]), Hash: w.started(hash, now), Bare: bare}
 		} else {
 			taken[i] = none
 		}
@@ -135,17 +135,20 @@ func (w Worker) started(hash []string, now string) []string {
 	return hash
 }
 
-// bare says whether a hash has just the fields that every job is added with.
-func bare(hash []string) bool {
-	if len(hash) != 12 {
-		return false
+// always are the fields that every job is added with.
+var always = [...]string{"name", "data", "opts", "timestamp", "delay", "priority"}
+
+// hashOf reads a job's hash: field, value, field, value …, or the values alone,
+// and one text more, of a job that is bare: with no field but those that are
+// always there.
+func hashOf(message rueidis.RedisMessage) (hash []string, bare bool) {
+	values, _ := message.ToArray()
+	if len(values) != len(always)+1 {
+		return texts(message), false
 	}
-	for i := 0; i < 12; i += 2 {
-		switch hash[i] {
-		case "name", "data", "opts", "timestamp", "delay", "priority":
-		default:
-			return false
-		}
+	hash = make([]string, 0, 2*len(always)+6)
+	for i, field := range always {
+		hash = append(hash, field, text(values[i]))
 	}
-	return true
+	return hash, true
 }

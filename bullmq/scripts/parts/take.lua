@@ -1,7 +1,8 @@
 --[[ Taking the next jobs to run.
 
      start: locks a job that already stands in active, counts the start, and answers its hash as it was before that, and
-            about how long it is. What is no job at all fails: then there is no answer.
+            about how long it is. Of a job that is bare, as most are at their first start, that is the values alone of the
+            six fields that every job has, and an empty text to make their number odd. What is no job at all fails: then there is no answer.
      take:  promotes what is due, then takes one job for each token, from wait, else from prioritized.
             answer: {{jobId, hash, jobId, hash …}, 0, 0, now} jobs, under the tokens in their order
                     {{}, ms, 0} the rate limit holds for ms
@@ -14,7 +15,15 @@
 local function start(base, jobId, now, max, perMs, worker, token)
   local jobKey = base .. jobId
   -- Read first and written once: the caller knows what is written.
-  local hash = redis.pcall('HGETALL', jobKey)
+  local hash
+  if redis.pcall('HLEN', jobKey) == 6 then
+    hash = call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority')
+    hash[7] = ''
+    for i = 1, 6 do
+      if hash and not hash[i] then hash = nil end
+    end
+  end
+  hash = hash or redis.pcall('HGETALL', jobKey)
   if hash.err then
     call('LREM', activeKey, 1, jobId)
     call('ZADD', failedKey, now, jobId)
@@ -26,11 +35,15 @@ local function start(base, jobId, now, max, perMs, worker, token)
   end
   call('XADD', eventsKey, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
   local starts, length, counts = '1', 0, max
-  for i = 1, #hash, 2 do
-    local field, value = hash[i], hash[i + 1]
-    length = length + #value
-    if field == 'ats' then starts = (tonumber(value) or 0) + 1 end
-    if field == 'defa' then counts = nil end --@v6
+  if #hash == 7 then
+    length = #hash[2] + #hash[3]
+  else
+    for i = 1, #hash, 2 do
+      local field, value = hash[i], hash[i + 1]
+      length = length + #value
+      if field == 'ats' then starts = (tonumber(value) or 0) + 1 end
+      if field == 'defa' then counts = nil end --@v6
+    end
   end
   if worker.name == '' then
     call('HSET', jobKey, 'processedOn', now, 'ats', starts)
