@@ -25,9 +25,7 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 	for alone := false; ; alone = true {
 		since, begun := r.newsSoFar(), time.Now()
 		fetch := !r.stopping() && r.slots.beginNext()
-		call, cancel := context.WithTimeout(w.core.trace.outliving(ctx), callTimeout)
-		taken, err := w.write(call, job, d, res, fetch, alone)
-		cancel()
+		taken, err := w.write(w.core.trace.outliving(ctx), job, d, res, fetch, alone)
 		if err != nil {
 			a.span.fail(err)
 		}
@@ -120,6 +118,11 @@ func speaksForItself(err error) bool {
 func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch, alone bool) (taken scripts.Taken, err error) {
 	ctx, span := w.startEnd(ctx, job, d.action)
 	defer span.end(&err)
+	if d.action != complete && d.action != fail { // which share a call, with a time of its own
+		limited, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		ctx = limited
+	}
 	store := w.core.store
 	switch d.action {
 	case complete, fail:
@@ -167,6 +170,8 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 
 // finish ends jobs in one call.
 func (w *Worker) finish(ctx context.Context, ends []scripts.End) ([]scripts.Ended, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	return w.core.store.Finish(ctx, scripts.Finish{
 		NowMs: w.core.nowMs(), Points: int64(w.o.MetricsPoints), Worker: w.takes(), Ends: ends,
 	})

@@ -14,10 +14,9 @@ type runner struct {
 	slots  *slots
 	marker *markerWatch
 
-	soft   context.Context // ends when no new job is to be taken
-	base   context.Context // parent of the handlers' contexts
-	cancel context.CancelCauseFunc
-	hard   chan struct{} // closed when handlers are waited for no longer
+	soft context.Context // ends when no new job is to be taken
+	base context.Context // parent of the handlers' contexts, which end by cancel
+	hard chan struct{}   // closed when handlers are waited for no longer
 
 	wake chan struct{} // a slot is free, something was learned, or it is time to rest
 
@@ -30,6 +29,8 @@ type runner struct {
 	mu           sync.Mutex
 	fetching     bool // fetch has not ended yet
 	running      map[*attempt]bool
+	cancelled    bool      // all handlers were told to end
+	cause        error     // why
 	news         int       // counts what is learned that is worth a look
 	drained      bool      // the last look found nothing to run
 	toldDrained  bool      // that was told, and no job has been taken since
@@ -47,7 +48,7 @@ func newRunner(w *Worker) *runner {
 
 func (r *runner) run(ctx context.Context) error {
 	r.soft = ctx
-	r.base, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	r.base = context.WithoutCancel(ctx)
 	defer r.cancel(nil)
 	defer r.marker.conn.close()
 	stop := context.AfterFunc(ctx, r.marker.interrupt)
@@ -143,6 +144,20 @@ func (r *runner) track(a *attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running[a] = true
+	if r.cancelled {
+		a.cancel(r.cause)
+	}
+}
+
+// cancel ends the contexts of all handlers, those to come included. They are no
+// children of one context, in which each would have to be entered.
+func (r *runner) cancel(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cancelled, r.cause = true, cause
+	for a := range r.running {
+		a.cancel(cause)
+	}
 }
 
 func (r *runner) untrack(a *attempt) {

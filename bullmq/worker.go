@@ -120,6 +120,8 @@ type Worker struct {
 	ends    batcher[scripts.End, scripts.Ended]
 	readers eventReaders
 
+	listened bool // there are functions in Events
+
 	mu      sync.Mutex
 	started bool
 	runner  *runner // nil before Run
@@ -154,6 +156,7 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
+	w.listened = o.Events.any()
 	w.ends.most, w.ends.weight, w.ends.send = o.BatchSize, weightOfEnd, w.finish
 	c.progressed = func(job *Job, progress any) {
 		w.tell(WorkerEvent{Type: EventProgress, Job: job, Value: progress})

@@ -66,7 +66,16 @@ type WorkerEvent struct {
 // tell tells all who listen.
 func (w *Worker) tell(e WorkerEvent) {
 	w.readers.send(e)
-	w.guard(string(e.Type), func() { w.o.Events.call(e) })
+	if w.listened {
+		w.guard(string(e.Type), func() { w.o.Events.call(e) })
+	}
+}
+
+// any says whether there is a function to call.
+func (f *WorkerEvents) any() bool {
+	return f.Active != nil || f.Completed != nil || f.Failed != nil || f.Progress != nil || f.Stalled != nil || f.Drained != nil ||
+		f.Paused != nil || f.Resumed != nil || f.LocksRenewed != nil || f.LocksLost != nil || f.Error != nil ||
+		f.Closing != nil || f.Closed != nil
 }
 
 // call calls the function that there is for an event.
