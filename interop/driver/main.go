@@ -32,13 +32,17 @@ type refusal struct {
 	Code    *int   `json:"code,omitempty"`
 }
 
-// dialect is that of the queues.
-var dialect = bullmq.V6
+// dialect is that of the queues, batchSize how many jobs share a call at most.
+var (
+	dialect   = bullmq.V6
+	batchSize int
+)
 
 func main() {
 	redis := flag.String("redis", "127.0.0.1:6379", "host:port of Redis")
 	prefix := flag.String("prefix", bullmq.DefaultPrefix, "prefix of all keys")
 	version := flag.String("bullmq", "6", "dialect of the queues, as the Node driver takes it: 6 or 5")
+	flag.IntVar(&batchSize, "batch", 0, "BatchSize of queues and workers; 0 for the default")
 	flag.Parse()
 	known := false
 	dialect, known = map[string]bullmq.Dialect{"6": bullmq.V6, "5": bullmq.V5}[*version]

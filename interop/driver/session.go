@@ -82,6 +82,7 @@ func (s *session) newQueue(name string, options bullmq.QueueOptions) (*bullmq.Qu
 		return nil, err
 	}
 	options.Connection, options.Prefix, options.Dialect, options.Now = connection, s.prefix, dialect, s.now
+	options.BatchSize = batchSize
 	return bullmq.NewQueue(name, &options)
 }
 
@@ -108,6 +109,7 @@ func (s *session) newWorker(queue string, handler bullmq.Handler, options *bullm
 		return nil, err
 	}
 	options.Connection, options.Prefix, options.Dialect, options.Now = connection, s.prefix, dialect, s.now
+	options.BatchSize = batchSize
 	return bullmq.NewWorker(queue, handler, options)
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/17a2ac88/bullmq-go/interop/parity"
@@ -16,28 +17,39 @@ import (
 
 func main() {
 	versions := flag.String("bullmq", "5 6", "major versions of the reference: 6 (6.7.0), 5 (5.81.5)")
+	batches := flag.String("batch", "100 1", "how many jobs may share a call of ours, for each run of the scenarios")
 	only := flag.String("only", "", "run only scenarios whose file or name contains this")
 	made := flag.Int("random", 0, "instead of the scenarios, run so many that are made up from seeds")
 	seed := flag.Uint64("seed", 1, "the first of these seeds")
 	flag.Parse()
 	var all []parity.Result
 	for _, version := range strings.Fields(*versions) {
-		scenarios, err := chosen(*only, *made, *seed)
-		var results []parity.Result
-		if err == nil {
-			results, err = check(version, scenarios)
+		for _, batch := range strings.Fields(*batches) {
+			results, err := run(version, batch, *only, *made, *seed)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(2)
+			}
+			fmt.Printf("beside bullmq %s, with a batch size of %s: %s\n\n", version, batch, parity.Summary(results))
+			all = append(all, results...)
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(2)
-		}
-		fmt.Printf("beside bullmq %s: %s\n\n", version, parity.Summary(results))
-		all = append(all, results...)
 	}
 	fmt.Println(parity.Summary(all))
 	if slices.ContainsFunc(all, func(r parity.Result) bool { return !r.Alike() }) {
 		os.Exit(1)
 	}
+}
+
+func run(version, batch, only string, made int, seed uint64) ([]parity.Result, error) {
+	size, err := strconv.Atoi(batch)
+	if err != nil {
+		return nil, fmt.Errorf("-batch: %w", err)
+	}
+	scenarios, err := chosen(only, made, seed)
+	if err != nil {
+		return nil, err
+	}
+	return check(version, size, scenarios)
 }
 
 func chosen(only string, made int, seed uint64) ([]parity.Scenario, error) {
@@ -57,8 +69,8 @@ func chosen(only string, made int, seed uint64) ([]parity.Scenario, error) {
 	return scenarios, err
 }
 
-func check(version string, scenarios []parity.Scenario) ([]parity.Result, error) {
-	pair, err := sides.Start(version)
+func check(version string, batch int, scenarios []parity.Scenario) ([]parity.Result, error) {
+	pair, err := sides.Start(version, batch)
 	if err != nil {
 		return nil, err
 	}

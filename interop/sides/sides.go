@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 
 	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
 	"github.com/17a2ac88/bullmq-go/internal/redisserver"
@@ -21,8 +22,9 @@ type Pair struct {
 }
 
 // Start starts two Redis servers and builds our driver. line is the major
-// version of the reference: "6" or "5".
-func Start(line string) (*Pair, error) {
+// version of the reference: "6" or "5"; batch is the BatchSize of our queues and
+// workers, 0 for the default.
+func Start(line string, batch int) (*Pair, error) {
 	node, err := nodeprocess.Find()
 	if err != nil {
 		return nil, err
@@ -62,7 +64,7 @@ func Start(line string) (*Pair, error) {
 	p.Subject = parity.Side{
 		Name: "bullmq-go", Redis: p.servers[1].Addr(), Resets: true,
 		Command: func() *exec.Cmd {
-			return exec.Command(driver, "-redis", p.servers[1].Addr(), "-prefix", "bull", "-bullmq", line)
+			return exec.Command(driver, "-redis", p.servers[1].Addr(), "-prefix", "bull", "-bullmq", line, "-batch", strconv.Itoa(batch))
 		},
 	}
 	return p, nil

@@ -16,7 +16,7 @@ import (
 
 func newGoQueue(name string) *bullmq.Queue {
 	GinkgoHelper()
-	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection()})
+	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection(), BatchSize: batchSize})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(queue.Close)
 	return queue
@@ -55,7 +55,7 @@ type goWorker struct {
 // runGoWorker runs a worker until the spec ends or it is stopped.
 func runGoWorker(queue string, handler bullmq.Handler, options bullmq.WorkerOptions) *goWorker {
 	GinkgoHelper()
-	options.Connection = connection()
+	options.Connection, options.BatchSize = connection(), batchSize
 	options.Logger = zerolog.New(GinkgoWriter).Level(zerolog.WarnLevel).With().Timestamp().Logger()
 	worker, err := bullmq.NewWorker(queue, handler, &options)
 	Expect(err).NotTo(HaveOccurred())

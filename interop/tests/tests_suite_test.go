@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,6 +40,10 @@ var (
 	server *redisserver.Server
 	redis  rueidis.Client // to look at what stands in Redis
 	node   *probe         // bullmq 6.7.0, for what a spec asks of it by itself
+
+	// batchSize is that of Go's queues and workers: BATCH_SIZE=1 gives each job
+	// calls of its own.
+	batchSize, _ = strconv.Atoi(os.Getenv("BATCH_SIZE"))
 )
 
 var _ = BeforeSuite(func() {
