@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -94,16 +95,17 @@ var _ = Describe("Adding many jobs at once", func() {
 	It("loses and doubles nothing when the server forgets its scripts in between", func() {
 		const rounds, each = 20, 30
 		flushing, flushed := context.WithCancel(ctx)
-		done := make(chan int)
+		var times atomic.Int64
+		done := make(chan struct{})
 		go func() {
-			times := 0
-			for ; flushing.Err() == nil; times++ {
+			defer close(done)
+			for ; flushing.Err() == nil; times.Add(1) {
 				do("SCRIPT", "FLUSH")
 			}
-			done <- times
 		}()
 		seen := map[string]bool{}
-		for range rounds {
+		for round := range rounds {
+			Eventually(times.Load).Should(BeNumerically(">", round))
 			jobs, err := queue.AddBulk(ctx, mixed(each))
 			Expect(err).NotTo(HaveOccurred())
 			for _, id := range ids(jobs) {
@@ -112,7 +114,7 @@ var _ = Describe("Adding many jobs at once", func() {
 			}
 		}
 		flushed()
-		Expect(<-done).To(BeNumerically(">", rounds))
+		<-done
 		Expect(seen).To(HaveLen(rounds * each))
 		counts, err := queue.Counts(ctx, bullmq.Waiting, bullmq.Delayed, bullmq.Prioritized)
 		Expect(err).NotTo(HaveOccurred())
