@@ -10,16 +10,17 @@ import (
 	"strings"
 )
 
-// A command is one Lua file beside this one. Three directives, each a comment
+// A command is one Lua file beside this one. Four directives, each a comment
 // line that starts with --@, say what surrounds its text when it is composed:
 //
 //	--@args base now token ...   names for ARGV in order; ... is the rest, from index rest on
 //	--@keys wait active          keys of the queue it touches, by their suffix; each becomes a local (waitKey)
 //	--@use events lock           parts it builds on, each put in once, after the parts it uses itself
+//	--@rarely finish             functions that most calls do without: they are made when first called
 //
 // A line that ends with --@v5, or with --@v6, is for that dialect alone.
 //
-// A part lives in parts/ and has the directives keys and use. The keys of a
+// A part lives in parts/ and has the directives keys, use and rarely. The keys of a
 // command are its own and those of all its parts; they are declared as KEYS.
 //
 //go:embed *.lua parts/*.lua
@@ -68,7 +69,7 @@ func load(name string) *command {
 func (c *command) compose(dialect Dialect) {
 	own := read(c.name+".lua", dialect)
 	var f form
-	var bodies []string
+	var bodies, rarely []string
 	seen := map[string]bool{}
 	var use func(file *luaFile)
 	use = func(file *luaFile) {
@@ -84,6 +85,7 @@ func (c *command) compose(dialect Dialect) {
 			}
 		}
 		bodies = append(bodies, file.body+"\n")
+		rarely = append(rarely, file.rarely...)
 	}
 	use(own)
 
@@ -102,7 +104,7 @@ func (c *command) compose(dialect Dialect) {
 	if c.rest {
 		fmt.Fprintf(&text, "local rest = %d\n", len(c.args)+1)
 	}
-	text.WriteString(prune(bodies[:len(bodies)-1], bodies[len(bodies)-1]))
+	text.WriteString(prune(bodies[:len(bodies)-1], bodies[len(bodies)-1], rarely))
 	f.text = text.String()
 	sum := sha1.Sum([]byte(f.text)) // Redis names scripts by it
 	f.sha = hex.EncodeToString(sum[:])
@@ -112,8 +114,8 @@ func (c *command) compose(dialect Dialect) {
 // luaFile is a file taken apart: its directives, and its text without
 // comments, which would only be sent and kept in the server's memory.
 type luaFile struct {
-	args, keys, use []string
-	body            string
+	args, keys, use, rarely []string
+	body                    string
 }
 
 func read(file string, dialect Dialect) *luaFile {
@@ -145,6 +147,8 @@ func parse(file, text string, dialect Dialect) *luaFile {
 				s.keys = append(s.keys, words[1:]...)
 			case "use":
 				s.use = append(s.use, words[1:]...)
+			case "rarely":
+				s.rarely = append(s.rarely, words[1:]...)
 			default:
 				panic(fmt.Sprintf("bullmq/scripts: %s: unknown directive %q", file, trimmed))
 			}

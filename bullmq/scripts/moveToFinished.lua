@@ -16,6 +16,7 @@
      delayed; then those of moveToActive, or drained. ]]
 --@args base now points kinds lockMs name limitMax limitMs ...
 --@use finish together take worker
+--@rarely finish
 local ids, tokens, values, keeps, bare, at = {}, {}, {}, {}, {}, rest
 for i = 1, #kinds do
   local kind = string.byte(kinds, i) - 48

@@ -112,7 +112,6 @@ local function yieldToOwner(base, mode, jobId, job, limit)
 end
 
 local function ownerOf(base, mode, jobId, job, now, limit, mayReplace)
-  if not mode then return nil end
   if mode.replace and mayReplace then return replaceOwner(base, mode, jobId, job, limit) end
   local owner = yieldToOwner(base, mode, jobId, job, limit)
   if owner and mode.reschedule and mayReplace and call('ZSCORE', delayedKey, owner) then

@@ -8,6 +8,7 @@
      adopt:  the child is counted among its parent's pending ones. ]]
 --@keys id meta events completed active
 --@use text gate events parent dedup
+--@rarely duplicate ownerOf
 local function readopt(jobKey, jobId, job, now, defer)
   local parentKey = job.parentKey
   if not parentKey then return end
@@ -50,7 +51,7 @@ local function intake(base, id, now, job, mode, defer, mayReplace)
   if id ~= '' and call('EXISTS', jobKey) == 1 then
     return nil, duplicate(jobKey, jobId, job, now, defer, limit)
   end
-  local owner = ownerOf(base, mode, jobId, job, now, limit, mayReplace)
+  local owner = mode and ownerOf(base, mode, jobId, job, now, limit, mayReplace)
   if owner then return nil, owner end
   return jobId, jobKey, limit, isHeld
 end

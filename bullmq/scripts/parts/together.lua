@@ -8,6 +8,7 @@
                      was known at its start but what every job has; with nothing new it has as many fields as size tells. ]]
 --@keys active stalled events completed metrics:completed
 --@use text events drop retention metrics
+--@rarely dropOlder dropBeyond measure
 local function leaveActive(ids)
   local wanted, left = {}, {}
   for i = 1, #ids do wanted[ids[i]] = true end
