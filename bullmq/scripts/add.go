@@ -64,11 +64,20 @@ func (q *Queue) addCommand(a Add) *command {
 	return addStandardJob
 }
 
-// Plain says whether the job needs nothing but a place in line: such jobs can
-// be added by one call, and none of them can be refused.
+// Plain says whether the job needs nothing but its place: such jobs can be added
+// by one call, and none of them can be refused.
 func (q *Queue) Plain(a Add) bool {
-	return q.Dialect == V6 && a.Kind == Standard && a.ID == "" && a.ParentKey == "" && a.Scheduler == "" && a.DedupID == "" &&
-		a.Delay == "0" && a.Priority == "0"
+	if a.ID != "" || a.ParentKey != "" || a.Scheduler != "" || a.DedupID != "" {
+		return false
+	}
+	switch a.Kind {
+	case Standard:
+		return a.Delay == "0" && a.Priority == "0"
+	case Prioritized:
+		return a.Delay == "0"
+	default:
+		return a.Kind == Delayed
+	}
 }
 
 // AddPlain adds plain jobs, in order and in one call, and answers their ids.
@@ -82,17 +91,22 @@ func (q *Queue) AddPlain(ctx context.Context, adds []Add) ([]string, error) {
 }
 
 func (q *Queue) plainArgs(adds []Add) []string {
-	lifo := make([]byte, len(adds))
+	kinds := make([]byte, len(adds))
 	args := make([]string, 2, 2+4*len(adds))
 	for i := range adds {
 		a := &adds[i]
-		lifo[i] = '0'
-		if a.LIFO {
-			lifo[i] = '1'
-		}
 		args = append(args, a.Name, a.Data, a.Opts, a.Timestamp)
+		switch {
+		case a.Kind != Standard:
+			kinds[i] = '2'
+			args = append(args, a.Delay, a.Priority)
+		case a.LIFO:
+			kinds[i] = '1'
+		default:
+			kinds[i] = '0'
+		}
 	}
-	args[0], args[1] = q.base, string(lifo)
+	args[0], args[1] = q.base, string(kinds)
 	return args
 }
 

@@ -265,7 +265,7 @@ var _ = ginkgo.Describe("All commands", func() {
 		Expect(slices.Collect(maps.Keys(w.called))).To(ConsistOf(want), "every command is called")
 	},
 		ginkgo.Entry("BullMQ 6", V6),
-		ginkgo.Entry("BullMQ 5", V5, addPlainJobs),
+		ginkgo.Entry("BullMQ 5", V5),
 	)
 
 	ginkgo.It("work all the same when the server forgets its scripts before every call", func() {
