@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -256,9 +254,8 @@ func (w *Worker) keep(job *Job, d decision) scripts.Keep {
 	}
 }
 
-// mayHaveRun says whether a script whose call failed may have been carried
-// out: not when Redis refused it.
+// mayHaveRun says whether a script whose call failed may have been carried out,
+// or a part of it: not when Redis didn't know it.
 func mayHaveRun(err error) bool {
-	_, refused := rueidis.IsRedisErr(err)
-	return err != nil && !refused
+	return err != nil && !scripts.IsNoScript(err)
 }
