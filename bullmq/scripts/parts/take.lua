@@ -1,5 +1,7 @@
 --[[ Taking the next job to run.
 
+     popReady: the next id, with the job's hash. What stands in the queue and has something else than a hash for its key
+            can't be run, and can't be marked as failed: it leaves the queue, and an event says why.
      start: locks a job that already stands in active, counts the start, and answers its hash,
             where a later value of a field holds.
      take:  promotes what is due, then takes from wait, else from prioritized.
@@ -10,23 +12,22 @@
                     nil: nothing at all
      worker: {token, lockMs, name or '', limitMax or nil, limitMs or nil} ]]
 --@keys wait active prioritized events limiter delayed meta pc marker
---@use gate events marker limiter promote
-local function start(base, jobId, now, max, perMs, worker)
+--@use gate events marker limiter promote sound
+local function start(base, jobId, hash, now, max, perMs, worker)
   local jobKey = base .. jobId
   local counts = max
   counts = counts and call('HEXISTS', jobKey, 'defa') == 0 --@v6
   if counts and call('INCR', limiterKey) == 1 then
-    call('PEXPIRE', limiterKey, math.floor(math.abs(perMs)))
+    call('PEXPIRE', limiterKey, math.abs(wholeOf(perMs)))
   end
   if worker.token ~= '0' then
     call('SET', jobKey .. ':lock', worker.token, 'PX', worker.lockMs)
   end
   say(eventsKey, 'active', 'jobId', jobId, 'prev', 'waiting')
-  -- Read first and written once: what is written is told on to the caller beside what was read.
-  local hash = call('HGETALL', jobKey)
+  -- What is written is told on to the caller beside what was read.
   local starts = 1
   for i = 1, #hash, 2 do
-    if hash[i] == 'ats' then starts = (tonumber(hash[i + 1]) or 0) + 1 end
+    if hash[i] == 'ats' then starts = wholeOf(hash[i + 1]) + 1 end
   end
   local news = { 'processedOn', now, 'ats', starts }
   if worker.name ~= '' then
@@ -39,7 +40,7 @@ local function start(base, jobId, now, max, perMs, worker)
 end
 
 -- Ids of the form 0:… in wait are wake-up entries of BullMQ 4, not jobs: they are dropped.
-local function popReady()
+local function popId()
   local id = call('RPOPLPUSH', waitKey, activeKey)
   while id and string.sub(id, 1, 2) == '0:' do
     call('LREM', activeKey, 1, id)
@@ -54,18 +55,30 @@ local function popReady()
   call('DEL', pcKey)
 end
 
+local function popReady(base)
+  local id = popId()
+  while id do
+    local hash = orNothing(redis.pcall('HGETALL', base .. id))
+    if hash then return id, hash end
+    call('LREM', activeKey, 1, id)
+    say(eventsKey, 'failed', 'jobId', id, 'failedReason', 'the key of the job holds no hash, but a '
+      .. call('TYPE', base .. id).ok, 'prev', 'active')
+    id = popId()
+  end
+end
+
 local function take(base, now, worker)
   local set = call('HMGET', metaKey, 'paused', 'concurrency', 'max', 'duration')
-  local isHeld = set[1] or (set[2] and call('LLEN', activeKey) >= tonumber(set[2]))
+  local isHeld = set[1] or isFull(set[2], activeKey)
   promoteDue(base, now, isHeld)
 
-  local max = tonumber(set[3] or worker.limitMax)
+  local max = tonumber(set[3]) or tonumber(worker.limitMax)
   local wait = limitedFor(max)
   if wait > 0 then return { false, false, wait, 0 } end
   if isHeld then return { false, false, 0, 0 } end
 
-  local id = popReady()
-  if id then return start(base, id, now, max, worker.limitMs or set[4], worker) end
+  local id, hash = popReady(base)
+  if id then return start(base, id, hash, now, max, worker.limitMs or set[4], worker) end
   local due = dueNext(delayedKey)
-  if due then return { false, false, 0, due } end
+  if due then return { false, false, 0, wholeOf(due) } end
 end
