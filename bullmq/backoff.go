@@ -56,6 +56,9 @@ func (b *Backoff) wait(attemptsMade int, chance float64, custom func() time.Dura
 	if b.Jitter > 0 {
 		full = math.Floor(chance*full*b.Jitter + full*(1-b.Jitter))
 	}
+	if math.IsNaN(full) { // no wait, doubled beyond all numbers
+		return 0, nil
+	}
 	// Centuries are as good as for ever, and a Duration holds no more.
 	return time.Duration(math.Min(full, maxWait) * float64(time.Millisecond)), nil
 }

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -282,11 +280,9 @@ func (w *Worker) keep(job *Job, d decision) scripts.Keep {
 	}
 }
 
-// mayHaveRun says whether a script whose call failed may have been carried
-// out: not when Redis refused it.
+// mayHaveRun says whether a script whose call failed may have been carried out,
+// or a part of it: not when Redis didn't know it.
 func mayHaveRun(err error) bool {
-	_, refused := rueidis.IsRedisErr(err)
-	var one *scripts.ServerError
 	var not notSent
-	return err != nil && !refused && !errors.As(err, &one) && !errors.As(err, &not)
+	return err != nil && !scripts.IsNoScript(err) && !errors.As(err, &not)
 }

@@ -401,7 +401,7 @@ func (r *runner) woken(p popped) {
 		r.drained = false
 		return
 	}
-	if due := int64(p.score); r.nextDueMs == 0 || due < r.nextDueMs {
+	if due := int64(min(p.score, maxSafeInteger)); r.nextDueMs == 0 || due < r.nextDueMs {
 		r.nextDueMs = due
 	}
 }

@@ -168,9 +168,11 @@ func (c *core) readJob(id string, hash []string) *Job {
 	return j
 }
 
+// parseInt reads a count. Nobody counts beyond what JavaScript can: more would
+// only turn over when one is added.
 func parseInt(text string) int {
 	n, _ := parseNumber(text)
-	return int(n)
+	return int(min(max(n, -maxSafeInteger), maxSafeInteger))
 }
 
 func rawJSON(text string) json.RawMessage {

@@ -3,6 +3,7 @@ package bullmq
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -87,19 +88,27 @@ func keepOf(value any) (Keep, bool) {
 		}
 		return KeepAll(), true
 	case json.Number:
-		return Keep{v.String(), scripts.Keep{Count: v.String()}}, true
+		return Keep{v.String(), scripts.Keep{Count: wholeText(v)}}, true
 	case map[string]any:
-		number := func(field string) string {
-			if n, ok := v[field].(json.Number); ok {
-				return n.String()
-			}
-			return ""
-		}
 		text, err := encodeJSON(v)
-		return Keep{text, scripts.Keep{Count: number("count"), Age: number("age"), Limit: number("limit")}}, err == nil
+		return Keep{text, scripts.Keep{Count: wholeText(v["count"]), Age: wholeText(v["age"]), Limit: wholeText(v["limit"])}}, err == nil
 	default:
 		return Keep{}, false
 	}
+}
+
+// wholeText is a decoded number as the scripts can count with it: whole; "" for
+// what is none, or beyond all counting.
+func wholeText(value any) string {
+	number, ok := value.(json.Number)
+	if !ok {
+		return ""
+	}
+	f, err := number.Float64()
+	if err != nil || math.Abs(f) > maxSafeInteger {
+		return ""
+	}
+	return strconv.FormatInt(int64(math.Floor(f)), 10)
 }
 
 // orElse is what holds for a job: its own choice, else the worker's, else all.

@@ -37,6 +37,9 @@ func parseNumber(text string) (n int64, ok bool) {
 	return n, err == nil
 }
 
+// maxSafeInteger is the largest number up to which JavaScript counts without gaps.
+const maxSafeInteger = 1<<53 - 1
+
 func parseTime(text string) time.Time {
 	ms, ok := parseNumber(text)
 	if !ok || ms == 0 {

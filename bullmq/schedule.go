@@ -64,6 +64,9 @@ func (w *Worker) advance(ctx context.Context, job *Job) (err error) {
 		return err
 	}
 	id, err := w.core.store.Advance(ctx, *a)
+	if errors.Is(err, scripts.ErrUnreadable) {
+		return &scheduleError{job.SchedulerID, err}
+	}
 	if id != "" {
 		set(span, attrSchedulerID, job.SchedulerID)
 		set(span, attrJobID, id)
@@ -96,6 +99,9 @@ func (w *Worker) nextRun(job *Job) (*scripts.Advance, error) {
 		return stop(fmt.Errorf("the job's opts can't be read: %w", err))
 	}
 	var repeat repeatOptions
+	if len(opts["repeat"]) == 0 {
+		return stop(errors.New("the job's opts have no option repeat"))
+	}
 	if err := json.Unmarshal(opts["repeat"], &repeat); err != nil {
 		return stop(fmt.Errorf("the job's option repeat can't be read: %w", err))
 	}

@@ -97,6 +97,16 @@ var _ = Describe("An idle worker", func() {
 			Eventually(runs).Should(Receive(HaveField("ID", job.ID)))
 			Expect(time.Since(begun)).To(BeNumerically("<", time.Second))
 		}
+		resting(queue) // behind a wait for which the script went over in full again
+		add(queue, nil)
+		Eventually(runs).Should(Receive())
+		resting(queue)
+		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		add(queue, nil)
+		Eventually(runs).Should(Receive())
+		resting(queue)
+		calls := commandCalls()
+		Expect(calls["evalsha"]+calls["eval"]).To(Equal(4), "as if nothing had been: "+fmt.Sprint(calls))
 	})
 
 	It("takes no job any more that comes after it was told to stop", func() {

@@ -9,7 +9,7 @@
      Events: added, then waiting or delayed. ]]
 --@args base scheduler now name data template opts due every pattern tz limit startDate endDate offset
 --@keys repeat delayed wait paused meta prioritized marker id events pc active
---@use text every store events remove
+--@use text every store events remove sound
 local recordKey = repeatKey .. ':' .. scheduler
 local trimTo = cap(metaKey)
 local prev = tonumber(call('ZSCORE', repeatKey, scheduler))
@@ -22,7 +22,7 @@ if interval then
   local own = type(options['repeat']) == 'table' and options['repeat'].offset
   local wanted = shift or own or 0
   local from = prev
-  if prev and tonumber(call('HGET', recordKey, 'every')) ~= interval then
+  if prev and tonumber(orNothing(redis.pcall('HGET', recordKey, 'every'))) ~= interval then
     from, restarted = nil, true
   end
   due = from and nextSlot(from, interval, now, wanted) or firstSlot(interval, now, wanted, tonumber(startDate))
@@ -68,7 +68,7 @@ if call('EXISTS', base .. jobId) == 1 then
 end
 
 call('ZADD', repeatKey, due, scheduler)
-local known = call('HMGET', recordKey, 'offset', 'ic')
+local known = orNothing(redis.pcall('HMGET', recordKey, 'offset', 'ic')) or {}
 local record = { 'name', name }
 local function keep(field, value)
   if given(value) then

@@ -5,7 +5,7 @@
      Events: cleaned, with the count. ]]
 --@args base before limit state
 --@keys events repeat wait paused active delayed prioritized completed failed waiting-children
---@use remove events sweep
+--@use remove events sweep sound
 local at = base .. state
 before, limit = tonumber(before), tonumber(limit)
 
@@ -17,15 +17,16 @@ local times = {
 }
 
 local function scheduled(jobId)
-  local scheduler = call('HGET', base .. jobId, 'rjk')
+  local scheduler = orNothing(redis.pcall('HGET', base .. jobId, 'rjk'))
   local due = scheduler and call('ZSCORE', repeatKey, scheduler)
   return due and jobId == 'repeat:' .. scheduler .. ':' .. due
 end
 
 local function old(jobId)
-  local found = call('HMGET', base .. jobId, unpack(times[state]))
+  local found = orNothing(redis.pcall('HMGET', base .. jobId, unpack(times[state]))) or {}
   for i = 1, #times[state] do
-    if found[i] then return tonumber(found[i]) <= before end
+    local at = tonumber(found[i])
+    if at and math.abs(at) < math.huge then return at <= before end
   end
   return true
 end

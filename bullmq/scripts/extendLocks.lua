@@ -4,11 +4,12 @@
      Answer: ids whose lock is gone or another's. ]]
 --@args base lockMs ...
 --@keys stalled
+--@use sound
 local lost = {}
 for i = rest, #ARGV, 2 do
   local jobId, token = ARGV[i], ARGV[i + 1]
   local lockKey = base .. jobId .. ':lock'
-  if call('GET', lockKey) == token then
+  if orNothing(redis.pcall('GET', lockKey)) == token then
     call('SET', lockKey, token, 'PX', lockMs)
     call('SREM', stalledKey, jobId)
   else

@@ -7,10 +7,12 @@
      Writes nothing. ]]
 --@args base token jobId
 --@keys active
-local function held(id) return call('GET', base .. id .. ':lock') == token end
+--@use sound
+local function held(id) return orNothing(redis.pcall('GET', base .. id .. ':lock')) == token end
 if jobId ~= '' and held(jobId) and call('LPOS', activeKey, jobId) then return { 1 } end
 local running = call('LRANGE', activeKey, 0, -1)
 for i = 1, #running do
-  if held(running[i]) then return { 0, running[i], call('HGETALL', base .. running[i]) } end
+  local hash = held(running[i]) and orNothing(redis.pcall('HGETALL', base .. running[i]))
+  if hash then return { 0, running[i], hash } end
 end
 return { 0 }

@@ -5,7 +5,7 @@
      Answer: for each state a list of {jobId, hash}. ]]
 --@args base from to ascending ...
 --@keys wait paused active delayed prioritized completed failed waiting-children
---@use legacy range
+--@use legacy range sound
 from, to = tonumber(from), tonumber(to)
 
 local function page(state)
@@ -18,7 +18,7 @@ local function page(state)
     local found = range(at, state, first, last, ascending)
     if #found == 0 then break end
     for i = 1, #found do
-      local hash = #jobs < wanted and call('HGETALL', base .. found[i]) or {}
+      local hash = #jobs < wanted and orNothing(redis.pcall('HGETALL', base .. found[i])) or {}
       if #hash > 0 then jobs[#jobs + 1] = { found[i], hash } end
     end
     first, rounds = first + #found, rounds - 1

@@ -3,6 +3,5 @@
      Answer: 1 or 0. ]]
 --@args base
 --@keys meta active
-local allowed = tonumber(call('HGET', metaKey, 'concurrency'))
-if allowed and call('LLEN', activeKey) >= allowed then return 1 end
-return 0
+--@use gate
+return isFull(call('HGET', metaKey, 'concurrency'), activeKey) and 1 or 0

@@ -7,7 +7,7 @@
 --@args base state count upTo
 --@keys paused --@v5
 --@keys completed failed delayed wait meta active marker events
---@use gate marker events sweep family
+--@use gate marker events sweep family sound
 local at = base .. state
 local isHeld = held(metaKey, activeKey)
 local ids = call('ZRANGEBYSCORE', at, 0, upTo, 'LIMIT', 0, count)
@@ -15,7 +15,7 @@ if #ids > 0 then
   local field = state == 'failed' and 'failedReason' or 'returnvalue'
   for i = 1, #ids do
     if state ~= 'delayed' then
-      call('HDEL', base .. ids[i], 'finishedOn', 'processedOn', field)
+      orNothing(redis.pcall('HDEL', base .. ids[i], 'finishedOn', 'processedOn', field)) -- what is no hash goes when it is taken
       pendAgain(base .. ids[i], state) --@v6
     end
   end

@@ -8,13 +8,13 @@
      Events: waiting and stalled for each. ]]
 --@args base now maxStalled checkMs
 --@keys stalled active stalled-check meta events repeat
---@use events gate ready
+--@use events gate ready sound
 if call('EXISTS', stalledCheckKey) == 1 then return {} end
 call('SET', stalledCheckKey, now, 'PX', checkMs)
 trim()
 
 local function scheduled(jobKey)
-  local scheduler = call('HGET', jobKey, 'rjk')
+  local scheduler = orNothing(redis.pcall('HGET', jobKey, 'rjk'))
   return scheduler
     and (call('EXISTS', repeatKey .. ':' .. scheduler) == 1 or call('ZSCORE', repeatKey, scheduler))
 end
@@ -28,8 +28,11 @@ for i = 1, #marked do
   if string.sub(jobId, 1, 2) == '0:' then
     call('LREM', activeKey, 1, jobId)
   elseif call('EXISTS', jobKey .. ':lock') == 0 and call('LREM', activeKey, 1, jobId) == 1 then
-    if call('HINCRBY', jobKey, 'stc', 1) > tonumber(maxStalled) and not scheduled(jobKey) then
-      call('HSET', jobKey, 'defa', 'job stalled more than allowable limit')
+    -- What is no hash is passed on all the same, and goes when it is taken.
+    local stalled = wholeOf(orNothing(redis.pcall('HGET', jobKey, 'stc'))) + 1
+    orNothing(redis.pcall('HSET', jobKey, 'stc', stalled))
+    if stalled > tonumber(maxStalled) and not scheduled(jobKey) then
+      orNothing(redis.pcall('HSET', jobKey, 'defa', 'job stalled more than allowable limit'))
     end
     ready(base, jobId, 0, 'RPUSH', held(metaKey, activeKey))
     say(eventsKey, 'waiting', 'jobId', jobId, 'prev', 'active')

@@ -8,7 +8,7 @@
      Events: delayed, then those of moveToActive. ]]
 --@args base now jobId token delay free fetch lockMs name limitMax limitMs ...
 --@keys active delayed meta events marker
---@use lock fields events delay take worker
+--@use lock fields events delay take worker sound
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
 local refused = unlock(jobKey, jobId, token)
@@ -17,7 +17,7 @@ setFields(jobKey, rest, #ARGV)
 if call('LREM', activeKey, -1, jobId) == 0 then return -3 end
 
 local score, due = slot(now, tonumber(delay))
-if free ~= '1' then call('HINCRBY', jobKey, 'atm', 1) end
+if free ~= '1' then call('HSET', jobKey, 'atm', wholeOf(call('HGET', jobKey, 'atm')) + 1) end
 call('HSET', jobKey, 'delay', delay)
 local limit = cap(metaKey)
 call('ZADD', delayedKey, score, jobId)

@@ -7,14 +7,14 @@
      Events: waiting, when the job was active. ]]
 --@args base jobId token
 --@keys active wait prioritized marker limiter meta events
---@use lock gate events ready
+--@use lock gate events ready sound
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
 local refused = unlock(jobKey, jobId, token)
 if refused < 0 then return refused end
 
 if call('LREM', activeKey, 1, jobId) == 1 then
-  local priority = tonumber(call('HGET', jobKey, 'priority')) or 0
+  local priority = priorityOf(jobKey)
   if priority > 0 then
     call('ZADD', prioritizedKey, priority * 4294967296, jobId)
   else

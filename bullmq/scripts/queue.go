@@ -7,6 +7,7 @@ package scripts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -96,8 +97,8 @@ func (q *Queue) call(b rueidis.Builder, c *command, inFull bool, args []string) 
 
 // IsNoScript says whether a call failed since the server doesn't know the script.
 func IsNoScript(err error) bool {
-	refusal, ok := rueidis.IsRedisErr(err)
-	return ok && refusal.IsNoScript()
+	var refusal *rueidis.RedisError // which rueidis.IsRedisErr doesn't find when it is wrapped
+	return errors.As(err, &refusal) && refusal.IsNoScript()
 }
 
 // check guards against a call and its file drifting apart.

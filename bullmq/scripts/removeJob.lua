@@ -6,8 +6,8 @@
      Events: removed for each, on its own queue; of a parent that it was the last child of waiting. ]]
 --@args base jobId children
 --@keys repeat
---@use removeTree
-local scheduler = call('HGET', base .. jobId, 'rjk')
+--@use removeTree sound
+local scheduler = orNothing(redis.pcall('HGET', base .. jobId, 'rjk'))
 local due = scheduler and call('ZSCORE', repeatKey, scheduler)
 if due and jobId == 'repeat:' .. scheduler .. ':' .. due then return -8 end
 if anyLocked(base, jobId, children == '1') then return 0 end

@@ -6,14 +6,14 @@
      Events: waiting. ]]
 --@args base jobId state field push resetMade resetStarted
 --@keys completed failed active meta marker events wait prioritized pc
---@use gate ready events family
+--@use gate ready events family sound
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
 if call('ZREM', base .. state, jobId) == 0 then return -3 end
 call('HDEL', jobKey, 'finishedOn', 'processedOn', field)
 if resetMade == '1' then call('HDEL', jobKey, 'atm') end
 if resetStarted == '1' then call('HDEL', jobKey, 'ats') end
-local priority = tonumber(call('HGET', jobKey, 'priority')) or 0
+local priority = priorityOf(jobKey)
 priority = 0 --@v5
 ready(base, jobId, priority, push, held(metaKey, activeKey))
 pendAgain(jobKey, state)

@@ -6,7 +6,7 @@
      Events: waiting. ]]
 --@args base now jobId token push ...
 --@keys active meta events
---@use gate events promote lock fields ready
+--@use gate events promote lock fields ready sound
 promoteDue(base, now, held(metaKey, activeKey))
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
@@ -15,8 +15,8 @@ if refused < 0 then return refused end
 setFields(jobKey, rest, #ARGV)
 if call('LREM', activeKey, -1, jobId) == 0 then return -3 end
 
-local priority = tonumber(call('HGET', jobKey, 'priority')) or 0
-ready(base, jobId, priority, push, held(metaKey, activeKey))
-call('HINCRBY', jobKey, 'atm', 1)
+local was = call('HMGET', jobKey, 'priority', 'atm')
+ready(base, jobId, numberOf(was[1]), push, held(metaKey, activeKey))
+call('HSET', jobKey, 'atm', wholeOf(was[2]) + 1)
 sayTrimmed(cap(metaKey), 'waiting', 'jobId', jobId, 'prev', 'active')
 return 0

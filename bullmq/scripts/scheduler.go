@@ -2,7 +2,10 @@ package scripts
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
@@ -24,6 +27,10 @@ type Advance struct {
 	Data      string // of the producer, JSON
 }
 
+// ErrUnreadable says that the options of a scheduler's job are JSON that Redis
+// can't work with: nested too deeply, or with numbers beyond all counting.
+var ErrUnreadable = errors.New("bullmq: Redis can't work with the options of the scheduler's job")
+
 // Advance adds the next job of a scheduler and answers its id; "" when there
 // is none to add. It may be repeated.
 func (q *Queue) Advance(ctx context.Context, a Advance) (string, error) {
@@ -32,6 +39,10 @@ func (q *Queue) Advance(ctx context.Context, a Advance) (string, error) {
 		due = decimal(a.DueMs)
 	}
 	message, err := q.run(ctx, updateJobScheduler, q.base, a.Scheduler, decimal(a.NowMs), a.Producer, due, a.EveryMs, a.Opts, a.Data)
+	var refused *rueidis.RedisError
+	if errors.As(err, &refused) && strings.Contains(refused.Error(), "UNREADABLE") {
+		return "", fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
 	if err != nil || message.IsNil() {
 		return "", err
 	}

@@ -6,7 +6,7 @@
      Events: waiting for each that is put back. ]]
 --@args base putBack ...
 --@keys meta active events
---@use stands gate ready events
+--@use stands gate ready events sound
 local isHeld = held(metaKey, activeKey)
 local found = {}
 for i = rest, #ARGV do
@@ -18,7 +18,7 @@ for i = rest, #ARGV do
       found[#found + 1] = jobId
       found[#found + 1] = job[3]
       if putBack == '1' then
-        ready(base, jobId, tonumber(job[4]) or 0, 'RPUSH', isHeld)
+        ready(base, jobId, numberOf(job[4]), 'RPUSH', isHeld)
         sayTrimmed(cap(metaKey), 'waiting', 'jobId', jobId)
       end
     end

@@ -5,20 +5,23 @@
      pattern or '' for an interval, every (ms) of the job's own options or '', opts of the next job (JSON), data: of the
      producer, for a scheduler that BullMQ 5 made without a template.
      Answer: the id of the next job, or nil: the scheduler is gone, another job stands for it, or the slot's job exists.
+     The error UNREADABLE: opts are too deep for Redis, or hold numbers that can't be written.
      Events: added, then waiting or delayed; duplicated. ]]
 --@args base scheduler now producer due every opts data
 --@keys repeat delayed wait meta prioritized marker id events pc active
---@use text every store events
+--@use text every store events sound
 local prev = call('ZSCORE', repeatKey, scheduler)
 if not prev then return nil end
 
 local recordKey = repeatKey .. ':' .. scheduler
-local record = call('HMGET', recordKey, 'name', 'data', 'every', 'offset', 'ic')
-local options = cjson.decode(opts)
-local interval = tonumber(record[3]) or tonumber(every)
+local record = orNothing(redis.pcall('HMGET', recordKey, 'name', 'data', 'every', 'offset', 'ic'))
+if not (record and record[1]) then return nil end -- no scheduler is made without a name
+local read, options = pcall(cjson.decode, opts)
+if not read then return redis.error_reply('UNREADABLE ' .. options) end
+local interval = intervalOf(record[3]) or intervalOf(every)
 if interval then
   local own = type(options['repeat']) == 'table' and options['repeat'].offset
-  due = nextSlot(tonumber(prev), interval, tonumber(now), tonumber(record[4] or own) or 0)
+  due = nextSlot(tonumber(prev), interval, tonumber(now), wholeOf(record[4] or own))
 end
 if producer ~= 'repeat:' .. scheduler .. ':' .. prev or not given(due) then return nil end
 
@@ -28,6 +31,10 @@ if call('EXISTS', base .. jobId) == 1 then
   sayTrimmed(limit, 'duplicated', 'jobId', jobId)
   return nil
 end
+options.delay = math.max(due - now, 0)
+options.jobId = jobId
+local written, text = pcall(cjson.encode, options)
+if not written then return redis.error_reply('UNREADABLE ' .. text) end
 call('ZADD', repeatKey, due, scheduler)
 local isLegacy = not record[5]
 isLegacy = true --@v5
@@ -35,15 +42,13 @@ if not record[2] and isLegacy and data ~= '{}' then
   call('HSET', recordKey, 'data', data)
   record[2] = data
 end
-call('HINCRBY', recordKey, 'ic', 1)
+call('HSET', recordKey, 'ic', wholeOf(record[5]) + 1)
 call('INCR', idKey)
 
-options.delay = math.max(due - now, 0)
-options.jobId = jobId
 local job = {
-  name = record[1], data = record[2] or '{}', opts = cjson.encode(options), timestamp = now, delay = options.delay,
-  priority = options.priority or 0, lifo = options.lifo, scheduler = scheduler,
-  dedupId = type(options.de) == 'table' and options.de.id or nil,
+  name = record[1], data = record[2] or '{}', opts = text, timestamp = now, delay = options.delay,
+  priority = numberOf(options.priority), lifo = options.lifo, scheduler = scheduler,
+  dedupId = type(options.de) == 'table' and textOf(options.de.id) or nil,
 }
 store(base .. jobId, jobId, job)
 enqueue(base, jobId, job, now, limit)

@@ -10,7 +10,7 @@
                    mayReplace is false for parents of a flow, which replace nobody.
      requeue:      at the end of an owner, queues what keepForLater kept. ]]
 --@keys events active delayed meta id
---@use text events delay store drop
+--@use text events delay store drop sound
 local function dedupMode(base, id, ttl, flags)
   if not given(id) then return nil end
   return {
@@ -124,17 +124,18 @@ end
 
 local function requeue(base, dedupId, now)
   local later = base .. 'dn:' .. dedupId
-  local kept = call('HMGET', later, 'name', 'data', 'opts', 'jid', 'pk', 'pd', 'pdk', 'rjk')
+  local kept = orNothing(redis.pcall('HMGET', later, 'name', 'data', 'opts', 'jid', 'pk', 'pd', 'pdk', 'rjk')) or {}
   if not kept[3] then return end
+  local read, opts = pcall(cjson.decode, kept[3])
+  if not read or type(opts) ~= 'table' then opts = {} end
   local fresh = call('INCR', idKey) .. ''
   local jobId = kept[4] or fresh
-  local opts = cjson.decode(kept[3])
   local de = type(opts.de) == 'table' and opts.de or {}
-  claim({ key = base .. 'de:' .. dedupId, ttl = tonumber(de.ttl) or 0, keepLast = de.keepLastIfActive }, jobId)
+  claim({ key = base .. 'de:' .. dedupId, ttl = wholeOf(de.ttl), keepLast = de.keepLastIfActive }, jobId)
   local job = {
-    name = kept[1], data = kept[2], opts = kept[3], timestamp = now, delay = opts.delay or 0,
-    priority = opts.priority or 0, lifo = opts.lifo, parentKey = kept[5], parent = kept[6],
-    scheduler = kept[8], dedupId = de.id,
+    name = kept[1] or '', data = kept[2] or '{}', opts = kept[3], timestamp = now, delay = numberOf(opts.delay),
+    priority = numberOf(opts.priority), lifo = opts.lifo, parentKey = kept[5], parent = kept[6] or '',
+    scheduler = kept[8], dedupId = textOf(de.id),
   }
   local limit = cap(metaKey)
   store(base .. jobId, jobId, job)

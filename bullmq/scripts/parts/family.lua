@@ -1,7 +1,8 @@
 --[[ pendAgain: a child that had ended, in that state, is to run again: its parent, if it is still there, counts it among
      the pending ones. A parent that no longer waits does not wait again. ]]
+--@use sound
 local function pendAgain(jobKey, state)
-  local parentKey = call('HGET', jobKey, 'parentKey')
+  local parentKey = orNothing(redis.pcall('HGET', jobKey, 'parentKey'))
   if not parentKey or call('EXISTS', parentKey) == 0 then return end
   local gone
   if state == 'failed' then

@@ -2,11 +2,17 @@
      as its global concurrency allows (meta.concurrency). Takes keys, for a parent may live in another queue.
      lineAt: the list in which jobs without priority wait for a worker: wait; in BullMQ 5 the list paused while the
      queue is paused.
-     capAndHeld: that, and the events stream's cap (opts.maxLenEvents, written as 10000 when missing), in one read. ]]
+     capAndHeld: that, and the events stream's cap (as cap), in one read.
+     isFull: do as many jobs run as a concurrency allows? One that is no number allows any. ]]
+--@use events
+local function isFull(concurrency, activeAt)
+  local allowed = tonumber(concurrency)
+  return allowed and call('LLEN', activeAt) >= allowed
+end
+
 local function held(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  if set[1] then return true end
-  return set[2] and call('LLEN', activeAt) >= tonumber(set[2])
+  return set[1] or isFull(set[2], activeAt)
 end
 
 local function lineAt(queue)
@@ -16,9 +22,5 @@ end
 
 local function capAndHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'opts.maxLenEvents', 'paused', 'concurrency')
-  if not set[1] then
-    set[1] = 10000
-    call('HSET', metaAt, 'opts.maxLenEvents', set[1])
-  end
-  return set[1], set[2] or (set[3] and call('LLEN', activeAt) >= tonumber(set[3]))
+  return capOf(metaAt, set[1]), set[2] or isFull(set[3], activeAt)
 end

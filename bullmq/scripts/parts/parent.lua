@@ -9,10 +9,10 @@
                    pending, both with the reason in <parent>:failed; rdof the child is forgotten; none: the parent waits on.
      parentOf:     the parent field of a job, decoded: {id, queueKey, fpof?, cpof?, idof?, rdof?}.
      unlink:       a child is removed. hard is for clean-ups: a parent of the same queue that has lost its last child goes too. ]]
---@use text gate marker events ready drop
+--@use text gate marker events ready drop sound
 local function putBack(queue, parentKey, parentId, now)
-  local set = call('HMGET', parentKey, 'priority', 'delay')
-  local delay = tonumber(set[2]) or 0
+  local set = orNothing(redis.pcall('HMGET', parentKey, 'priority', 'delay')) or {}
+  local delay = numberOf(set[2])
   if delay > 0 then
     local due = tonumber(now) + delay
     call('ZADD', queue .. 'delayed', due * 4096, parentId)
@@ -20,7 +20,7 @@ local function putBack(queue, parentKey, parentId, now)
     wakeAt(queue .. 'marker', queue .. 'delayed')
     return
   end
-  ready(queue, parentId, tonumber(set[1]) or 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
+  ready(queue, parentId, numberOf(set[1]), 'RPUSH', held(queue .. 'meta', queue .. 'active'))
   say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
 end
 
@@ -79,9 +79,10 @@ end
 -- Answers whether the child was among the pending ones.
 local unlink
 function unlink(childKey, parentKey, hard, base, dedupId)
-  if call('SREM', parentKey .. ':dependencies', childKey) == 0 then return false end
+  if (orNothing(redis.pcall('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
   if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
   local queue, parentId = splitKey(parentKey)
+  if not queue then return true end
   if call('ZREM', queue .. 'waiting-children', parentId) == 0 then return true end
   if hard and queue == base then
     local above = call('HMGET', parentKey, 'parentKey', 'deid')

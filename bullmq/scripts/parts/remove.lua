@@ -2,9 +2,9 @@
      unlinkFromParent: a job leaves its parent's pending children, if it has a parent that is still there.
      freeDedup:        gives a removed job's deduplication id back, if it still owns it.
      discard:          all of a job but its place in a list or set: for clean-ups, which say nothing. ]]
---@use text parent drop
+--@use text parent drop sound
 local function unlinkFromParent(jobKey, hard, base)
-  local link = call('HMGET', jobKey, 'parentKey', 'deid')
+  local link = orNothing(redis.pcall('HMGET', jobKey, 'parentKey', 'deid')) or {}
   if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
     unlink(jobKey, link[1], hard, base, link[2])
   end

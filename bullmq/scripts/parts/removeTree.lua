@@ -4,12 +4,12 @@
                  keepChildren is set. how: {keepChildren, keepEnded: children that have ended stay, keepLocked: so do those
                  that run}. Says removed on the queue of each.
      removeChildren: the children alone. ]]
---@use text parent remove drop events
+--@use text parent remove drop events sound
 local anyLocked
 function anyLocked(queue, jobId, withChildren)
   if call('EXISTS', queue .. jobId .. ':lock') == 1 then return true end
   if withChildren then
-    local pending = call('SMEMBERS', queue .. jobId .. ':dependencies')
+    local pending = orNothing(redis.pcall('SMEMBERS', queue .. jobId .. ':dependencies')) or {}
     for i = 1, #pending do
       local childQueue, childId = splitKey(pending[i])
       if childId and anyLocked(childQueue, childId, true) then return true end
@@ -32,18 +32,19 @@ end
 
 local removeTree
 local function removeChildren(jobKey, how)
-  local function each(keys, step)
+  local function each(step, command, ...)
+    local keys = orNothing(redis.pcall(command, ...)) or {}
     for i = 1, #keys, step do
       local queue, id = splitKey(keys[i])
       if id then removeTree(queue, id, jobKey, how) end
     end
   end
   if not how.keepEnded then
-    each(call('HGETALL', jobKey .. ':processed'), 2)
-    each(call('HGETALL', jobKey .. ':failed'), 2)
-    each(call('ZRANGE', jobKey .. ':unsuccessful', 0, -1), 1)
+    each(2, 'HGETALL', jobKey .. ':processed')
+    each(2, 'HGETALL', jobKey .. ':failed')
+    each(1, 'ZRANGE', jobKey .. ':unsuccessful', 0, -1)
   end
-  each(call('SMEMBERS', jobKey .. ':dependencies'), 1)
+  each(1, 'SMEMBERS', jobKey .. ':dependencies')
 end
 
 function removeTree(queue, jobId, parentKey, how)
@@ -57,7 +58,7 @@ function removeTree(queue, jobId, parentKey, how)
   end
   if not how.keepChildren then removeChildren(jobKey, how) end
   local prev = pullOut(queue, jobId)
-  freeDedup(queue, jobId, call('HGET', jobKey, 'deid'))
+  freeDedup(queue, jobId, orNothing(redis.pcall('HGET', jobKey, 'deid')))
   if dropJob(jobKey) > 0 then
     call('XADD', queue .. 'events', 'MAXLEN', '~', cap(queue .. 'meta'), '*', 'event', 'removed', 'jobId', jobId, 'prev', prev)
   end

@@ -2,7 +2,8 @@
 
      start: locks a job that already stands in active, counts the start, and answers its hash as it was before that, and
             about how long it is. Of a job that is bare, as most are at their first start, that is the values alone of the
-            six fields that every job has, and an empty text to make their number odd. What is no job at all fails: then there is no answer.
+            six fields that every job has, and an empty text to make their number odd. What has something else than a hash
+            for its key can't be run, and can't be marked as failed: it leaves the queue, an event says why, and there is no answer.
      take:  promotes what is due, then takes one job for each token, from wait, else from prioritized.
             answer: {{jobId, hash, jobId, hash …}, 0, 0, now} jobs, under the tokens in their order
                     {{}, ms, 0} the rate limit holds for ms
@@ -10,8 +11,8 @@
                     {{}, 0, 0} paused, or at the global concurrency
                     nil: nothing at all
      worker: {lockMs, name or '', limitMax or nil, limitMs or nil} ]]
---@keys wait active prioritized events limiter delayed meta pc marker failed
---@use gate events marker limiter promote
+--@keys wait active prioritized events limiter delayed meta pc marker
+--@use gate events marker limiter promote sound
 local function start(base, jobId, now, max, perMs, worker, token)
   local jobKey = base .. jobId
   -- Read first and written once: the caller knows what is written.
@@ -23,11 +24,11 @@ local function start(base, jobId, now, max, perMs, worker, token)
       if hash and not hash[i] then hash = nil end
     end
   end
-  hash = hash or redis.pcall('HGETALL', jobKey)
-  if hash.err then
+  hash = hash or orNothing(redis.pcall('HGETALL', jobKey))
+  if not hash then
     call('LREM', activeKey, 1, jobId)
-    call('ZADD', failedKey, now, jobId)
-    say(eventsKey, 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash', 'prev', 'active')
+    say(eventsKey, 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+      .. call('TYPE', jobKey).ok, 'prev', 'active')
     return
   end
   if token ~= '0' then
@@ -41,7 +42,7 @@ local function start(base, jobId, now, max, perMs, worker, token)
     for i = 1, #hash, 2 do
       local field, value = hash[i], hash[i + 1]
       length = length + #value
-      if field == 'ats' then starts = (tonumber(value) or 0) + 1 end
+      if field == 'ats' then starts = wholeOf(value) + 1 end
       if field == 'defa' then counts = nil end --@v6
     end
   end
@@ -51,7 +52,7 @@ local function start(base, jobId, now, max, perMs, worker, token)
     call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', worker.name)
   end
   if counts and call('INCR', limiterKey) == 1 then
-    call('PEXPIRE', limiterKey, math.floor(math.abs(perMs)))
+    call('PEXPIRE', limiterKey, math.abs(wholeOf(perMs)))
   end
   return hash, length
 end
@@ -79,11 +80,12 @@ end
 local function take(base, now, worker, tokens)
   local set = call('HMGET', metaKey, 'paused', 'concurrency', 'max', 'duration')
   local most = #tokens
-  if set[2] then most = math.min(most, math.ceil(tonumber(set[2])) - call('LLEN', activeKey)) end
+  local allowed = tonumber(set[2])
+  if allowed then most = math.min(most, math.ceil(allowed) - call('LLEN', activeKey)) end
   local isHeld = set[1] or most <= 0
   promoteDue(base, now, isHeld)
 
-  local max = tonumber(set[3] or worker.limitMax)
+  local max = tonumber(set[3]) or tonumber(worker.limitMax)
   local wait = limitedFor(max)
   if wait > 0 then return { {}, wait, 0 } end
   if isHeld then return { {}, 0, 0 } end
@@ -107,5 +109,5 @@ local function take(base, now, worker, tokens)
     return { taken, 0, 0, now }
   end
   local due = dueNext(delayedKey)
-  if due then return { {}, 0, due } end
+  if due then return { {}, 0, wholeOf(due) } end
 end

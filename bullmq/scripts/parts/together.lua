@@ -7,7 +7,7 @@
                      keeps: of a job with more to tell, {keepCount, keepAge, keepLimit, failed}. bare: a job of which nothing
                      was known at its start but what every job has; with nothing new it has as many fields as size tells. ]]
 --@keys active stalled events completed metrics:completed
---@use text events drop retention metrics
+--@use text events drop retention metrics sound
 --@rarely dropOlder dropBeyond measure
 local function leaveActive(ids)
   local wanted, left = {}, {}
@@ -82,7 +82,7 @@ local function finishTogether(base, now, ids, tokens, values, keeps, bare, size,
         made[i] = '1'
       else
         local set = redis.pcall('HMGET', keys[i], 'ats', 'atm', 'parentKey', 'parent', 'deid')
-        if set[1] and not (set[3] or set[4] or set[5]) then made[i] = (tonumber(set[2]) or 0) + 1 end
+        if set[1] and not (set[3] or set[4] or set[5]) then made[i] = wholeOf(set[2]) + 1 end
       end
       if made[i] then
         chosen[#chosen + 1], theirIds[#theirIds + 1] = i, ids[i]

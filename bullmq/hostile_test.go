@@ -1,0 +1,585 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// badJob is what somebody has written in place of a job.
+type badJob struct {
+	what  string
+	write func(key string)
+	// ends is how it must end when its handler returns nil: completed, or else a
+	// part of why it failed.
+	ends string
+	// homeless: its key holds no hash, so it can be in no state.
+	homeless bool
+}
+
+const completes = "completed"
+
+// storedWith is a sound job but for some fields: name, value, name, value …; a
+// value of without leaves the field out.
+func storedWith(fields ...string) func(key string) {
+	return func(key string) {
+		job := map[string]string{"name": "paint", "data": "{}", "opts": "{}", "timestamp": "1", "delay": "0", "priority": "0"}
+		for i := 0; i < len(fields); i += 2 {
+			job[fields[i]] = fields[i+1]
+			if fields[i+1] == without {
+				delete(job, fields[i])
+			}
+		}
+		words := []string{"HSET", key}
+		for field, value := range job {
+			words = append(words, field, value)
+		}
+		Expect(do(words...).Error()).To(Succeed())
+	}
+}
+
+const without = "\x00without"
+
+// beside is a sound job with another key of its own, <job>:<suffix>, of a wrong kind.
+func beside(suffix string, command string, arguments ...string) func(key string) {
+	return func(key string) {
+		storedWith()(key)
+		Expect(do(append([]string{command, key + suffix}, arguments...)...).Error()).To(Succeed())
+	}
+}
+
+func instead(command string, arguments ...string) func(key string) {
+	return func(key string) {
+		Expect(do(append([]string{command, key}, arguments...)...).Error()).To(Succeed())
+	}
+}
+
+var badJobs = []badJob{
+	{"a list", instead("RPUSH", "a"), "holds no hash, but a list", true},
+	{"a string", instead("SET", "a"), "holds no hash, but a string", true},
+	{"a sorted set", instead("ZADD", "1", "a"), "holds no hash, but a zset", true},
+	{"a stream", instead("XADD", "*", "name", "a"), "holds no hash, but a stream", true},
+	{"nothing", func(string) {}, "is gone", false},
+	{"a hash without a name", storedWith("name", without), "is gone", false},
+
+	{"opts that are no JSON", storedWith("opts", "{nonsense"), completes, false},
+	{"opts that are a list", storedWith("opts", "[1]"), completes, false},
+	{"opts with words for numbers", storedWith("opts", `{"attempts":"many","backoff":"soon","delay":"x","removeOnComplete":"yes",`+
+		`"removeOnFail":{"age":"old","count":"x"},"kl":"x","de":5,"parent":"x","stackTraceLimit":"x","priority":"x","tm":5,"omc":"x"}`), completes, false},
+	{"opts with numbers beyond all counting", storedWith("opts", `{"removeOnComplete":{"count":1e400,"age":1e300,"limit":-1e300},`+
+		`"removeOnFail":1e400,"attempts":1e300,"backoff":{"type":"exponential","delay":1e400,"jitter":1e308}}`), completes, false},
+	{"opts with fractions", storedWith("opts", `{"removeOnComplete":{"count":1000000.5},"removeOnFail":-5.5,"attempts":1.5}`), completes, false},
+	{"opts nested deeper than anybody reads", storedWith("opts", strings.Repeat(`{"a":`, 20000)+"1"+strings.Repeat("}", 20000)), completes, false},
+
+	{"data that are no JSON", storedWith("data", "{nonsense"), "not JSON", false},
+	{"data that are bytes", storedWith("data", "\xff\x00\xfe"), "not JSON", false},
+	{"data nested deeper than anybody reads", storedWith("data", strings.Repeat(`[`, 20000)+strings.Repeat("]", 20000)), "not JSON", false},
+	{"empty data", storedWith("data", ""), completes, false},
+	{"no data", storedWith("data", without), completes, false},
+	{"a megabyte of data", storedWith("data", `"`+strings.Repeat("x", 1<<20)+`"`), completes, false},
+	{"a name of bytes", storedWith("name", "\xff\x00\xfe\r\n"), completes, false},
+	{"an empty name", storedWith("name", ""), completes, false},
+	{"a name of a megabyte", storedWith("name", strings.Repeat("x", 1<<20)), completes, false},
+	{"twenty thousand fields", func(key string) {
+		storedWith()(key)
+		words := []string{"HSET", key}
+		for i := range 20000 {
+			words = append(words, fmt.Sprint("f", i), "v")
+		}
+		Expect(do(words...).Error()).To(Succeed())
+	}, completes, false},
+
+	{"a word for its attempts", storedWith("atm", "many"), completes, false},
+	{"a fraction of attempts", storedWith("atm", "1.5"), completes, false},
+	{"as many attempts as can be counted", storedWith("atm", "9223372036854775807"), completes, false},
+	{"more attempts than can be counted", storedWith("atm", "1e400"), completes, false},
+	{"a word for its starts", storedWith("ats", "many"), completes, false},
+	{"no number of starts", storedWith("ats", "nan"), completes, false},
+	{"endless starts", storedWith("ats", "1e400"), completes, false},
+	{"a word for its stalls", storedWith("stc", "many"), completes, false},
+	{"a word for BullMQ 4's attempts", storedWith("attemptsMade", "many"), completes, false},
+	{"as many of BullMQ 4's attempts as can be counted", storedWith("attemptsMade", "9223372036854775807"), completes, false},
+
+	{"a word for its priority", storedWith("priority", "high"), completes, false},
+	{"no number for its priority", storedWith("priority", "nan"), completes, false},
+	{"an endless priority", storedWith("priority", "1e400"), completes, false},
+	{"a priority below zero", storedWith("priority", "-1"), completes, false},
+	{"a fraction of a priority", storedWith("priority", "1.5"), completes, false},
+	{"no number for its delay", storedWith("delay", "NaN"), completes, false},
+	{"an endless delay", storedWith("delay", "Infinity"), completes, false},
+	{"a delay below zero", storedWith("delay", "-1"), completes, false},
+	{"a delay beyond all numbers", storedWith("delay", "1e400"), completes, false},
+	{"words for its times", storedWith("timestamp", "yesterday", "processedOn", "now", "finishedOn", "never"), completes, false},
+	{"times beyond all numbers", storedWith("timestamp", "1e400", "processedOn", "-1e400", "finishedOn", "nan"), completes, false},
+
+	{"a word for its stack traces", storedWith("stacktrace", "boom"), completes, false},
+	{"an object for its stack traces", storedWith("stacktrace", `{"a":1}`), completes, false},
+	{"stack traces of all kinds", storedWith("stacktrace", `["a",1,null]`), completes, false},
+	{"words for progress and result", storedWith("progress", "half", "returnvalue", "half"), completes, false},
+	{"a context of bytes", storedWith("tm", "\xff"), completes, false},
+	{"a parent's key that is none", storedWith("parentKey", "nobody", "parent", "word"), completes, false},
+	{"an empty parent", storedWith("parentKey", "", "parent", ""), completes, false},
+	{"a parent of other types", storedWith("parentKey", "bull:nobody:1", "parent", `{"id":5,"queueKey":[]}`), completes, false},
+	{"a parent of bytes", storedWith("parentKey", "\xff", "parent", `{"id":"\u0000","queueKey":"x","fpof":true}`), completes, false},
+	{"a scheduler that isn't there", storedWith("rjk", "nobody"), completes, false},
+	{"a scheduler, and a repetition that can't be read", storedWith("rjk", "nobody", "opts", `{"repeat":{"pattern":"* * *","count":"x"}}`), completes, false},
+	{"a scheduler of BullMQ 4", storedWith("rjk", "a:b:1:c:* * * * *"), completes, false},
+	{"a deduplication id of bytes", storedWith("deid", "\xff\x00:"), completes, false},
+	{"a reason to fail", storedWith("defa", "because"), "because", false},
+	{"an empty reason to fail", storedWith("defa", ""), completes, false},
+
+	{"a list of pending children", beside(":dependencies", "RPUSH", "x"), completes, false},
+	{"a string of failed children", beside(":unsuccessful", "SET", "x"), completes, false},
+	{"a string of results of children", beside(":processed", "SET", "x"), completes, false},
+	{"a string for its log", beside(":logs", "SET", "x"), completes, false},
+}
+
+// crowd is a queue in which sound and bad jobs stand in turns, in each of three lines.
+type crowd struct {
+	name string
+	good []string
+	bad  map[string]badJob
+
+	mu     sync.Mutex
+	runs   map[string]int
+	errors []error
+}
+
+func newCrowd() *crowd {
+	return &crowd{name: newQueueName(), bad: map[string]badJob{}, runs: map[string]int{}}
+}
+
+// gather puts a job of each kind before a sound one, as place says.
+func (c *crowd) gather(line string, place func(id string, n int)) {
+	GinkgoHelper()
+	for i, kind := range badJobs {
+		id, next := fmt.Sprintf("%s-bad-%d", line, i), fmt.Sprintf("%s-good-%d", line, i)
+		c.bad[id], c.good = kind, append(c.good, next)
+		kind.write(key(c.name, id))
+		storedWith()(key(c.name, next))
+		place(id, 2*i+1)
+		place(next, 2*i+2)
+	}
+}
+
+func (c *crowd) gatherAll() {
+	GinkgoHelper()
+	c.gather("wait", func(id string, _ int) { do("LPUSH", key(c.name, "wait"), id) })
+	c.gather("delayed", func(id string, n int) { do("ZADD", key(c.name, "delayed"), fmt.Sprint(n), id) })
+	c.gather("prioritized", func(id string, n int) { do("ZADD", key(c.name, "prioritized"), fmt.Sprint(n), id) })
+}
+
+// run has a worker run all of it; failing jobs fail at their first two starts.
+func (c *crowd) run(failing bool, options bullmq.WorkerOptions) {
+	GinkgoHelper()
+	options.Events.Error = func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.errors = append(c.errors, err)
+	}
+	worker := runWorker(c.name, func(_ context.Context, job *bullmq.Job) (any, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.runs[job.ID]++
+		if failing && strings.Contains(job.ID, "bad") && c.runs[job.ID] < 3 {
+			return nil, errors.New("boom")
+		}
+		return nil, nil
+	}, &options)
+	queue := newQueue(c.name, &bullmq.QueueOptions{Dialect: options.Dialect})
+	// All at once, and all long before a lock or the interval of the stalled check is over.
+	Eventually(func() (map[bullmq.State]int64, error) { return queue.Counts(specContext()) }).Within(15 * time.Second).
+		ProbeEvery(20 * time.Millisecond).Should(And(
+		HaveKeyWithValue(bullmq.Waiting, BeZero()), HaveKeyWithValue(bullmq.Delayed, BeZero()),
+		HaveKeyWithValue(bullmq.Prioritized, BeZero()), HaveKeyWithValue(bullmq.Active, BeZero())))
+	Expect(worker.Close()).To(Succeed())
+	for _, id := range c.good {
+		Expect(state(queue, id)()).To(Equal(bullmq.Completed), id)
+	}
+	// A scheduler that isn't there is all that the worker has to complain of.
+	for _, err := range c.errors {
+		Expect(err).To(MatchError(ContainSubstring("scheduler")))
+	}
+	Expect(len(c.errors)).To(BeNumerically("<=", 3*3*3)) // schedulers, lines, tries
+}
+
+// reasons are why jobs failed, as the events tell.
+func (c *crowd) reasons() map[string]string {
+	GinkgoHelper()
+	told := map[string]string{}
+	for _, fields := range stream(key(c.name, "events")) {
+		entry := map[string]string{}
+		for i := 0; i+1 < len(fields); i += 2 {
+			entry[fields[i]] = fields[i+1]
+		}
+		if entry["event"] == "failed" {
+			told[entry["jobId"]] = entry["failedReason"]
+		}
+	}
+	return told
+}
+
+var _ = Describe("What anybody may have written in place of a job", func() {
+	for dialect, version := range map[bullmq.Dialect]string{bullmq.V6: "6", bullmq.V5: "5"} {
+		Describe("of BullMQ "+version, func() {
+			var c *crowd
+			options := bullmq.WorkerOptions{Dialect: dialect, LockDuration: time.Minute, StalledInterval: time.Minute}
+			BeforeEach(func() { c = newCrowd() })
+
+			It("ends, holds no other job up, and the reason is told where it fails", func() {
+				c.gatherAll()
+				c.run(false, options)
+				queue := newQueue(c.name, &bullmq.QueueOptions{Dialect: dialect})
+				reasons := c.reasons()
+				for id, kind := range c.bad {
+					about := id + ": " + kind.what
+					switch {
+					case kind.ends == completes:
+						Expect(state(queue, id)()).To(Equal(bullmq.Completed), about)
+						Expect(c.runs[id]).To(Equal(1), about)
+						continue
+					case kind.homeless:
+						Expect(state(queue, id)()).To(Equal(bullmq.Unknown), about)
+					default:
+						Expect(state(queue, id)()).To(Equal(bullmq.Failed), about)
+						Expect(hash(key(c.name, id))["failedReason"]).To(Equal(reasons[id]), about)
+					}
+					Expect(reasons[id]).To(ContainSubstring(kind.ends), about)
+					Expect(c.runs[id]).To(BeZero(), about)
+				}
+				Expect(do("KEYS", key(c.name, "*:lock")).AsStrSlice()).To(BeEmpty())
+			})
+
+			It("is not tried without end when its handler fails, with attempts left or none, at once or later", func() {
+				c.gatherAll()
+				tries := []string{`{"attempts":3}`, `{"attempts":3,"backoff":1}`, "{}"}
+				for id := range c.bad {
+					if opts, err := do("HGET", key(c.name, id), "opts").ToString(); err == nil && opts == "{}" {
+						Expect(do("HSET", key(c.name, id), "opts", tries[len(id)%len(tries)]).Error()).To(Succeed())
+					}
+				}
+				c.run(true, options)
+				for id, kind := range c.bad {
+					Expect(c.runs[id]).To(BeNumerically("<=", 3), id+": "+kind.what)
+				}
+			})
+
+			It("is brought back by the stalled check, and others with it, when its worker is gone", func() {
+				c.gather("active", func(id string, _ int) {
+					do("LPUSH", key(c.name, "active"), id)
+					do("SADD", key(c.name, "stalled"), id)
+				})
+				c.run(false, options)
+				for id, kind := range c.bad {
+					if kind.ends == completes {
+						Expect(c.runs[id]).To(Equal(1), id+": "+kind.what)
+					}
+				}
+			})
+		})
+	}
+})
+
+var _ = Describe("What stands in a queue, whatever it is", func() {
+	var name string
+	var queue *bullmq.Queue
+	BeforeEach(func() {
+		name = newQueueName()
+		queue = newQueue(name, nil)
+	})
+	ctx := specContext
+
+	// fill puts every bad job into a state, by its number as the score in a set.
+	fill := func(state string) (ids []string) {
+		GinkgoHelper()
+		for i, kind := range badJobs {
+			id := fmt.Sprint(state, "-", i)
+			kind.write(key(name, id))
+			switch state {
+			case "wait", "active", "paused":
+				Expect(do("LPUSH", key(name, state), id).Error()).To(Succeed())
+			default:
+				Expect(do("ZADD", key(name, state), fmt.Sprint(i+1), id).Error()).To(Succeed())
+			}
+			ids = append(ids, id)
+		}
+		return ids
+	}
+	homeless := 0
+	for _, kind := range badJobs {
+		if kind.homeless || kind.what == "nothing" {
+			homeless++
+		}
+	}
+
+	It("is listed, but for what has no hash, and written as JSON", func() {
+		states := []bullmq.State{bullmq.Waiting, bullmq.Active, bullmq.Delayed, bullmq.Prioritized, bullmq.Completed, bullmq.Failed, bullmq.WaitingChildren}
+		for _, s := range states {
+			suffix := string(s)
+			if s == bullmq.Waiting {
+				suffix = "wait"
+			}
+			fill(suffix)
+			jobs, err := queue.Jobs(ctx(), bullmq.All(), s)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(jobs).To(HaveLen(len(badJobs)-homeless), suffix)
+			for _, job := range jobs {
+				_, err := job.MarshalJSON()
+				Expect(err).NotTo(HaveOccurred())
+			}
+			Expect(queue.JobIDs(ctx(), bullmq.All(), s)).To(HaveLen(len(badJobs)))
+		}
+	})
+
+	DescribeTable("can be cleaned away", func(suffix string, s bullmq.State) {
+		fill(suffix)
+		Expect(queue.Clean(ctx(), 0, 0, s)).To(HaveLen(len(badJobs)))
+		Expect(queue.JobIDs(ctx(), bullmq.All(), s)).To(BeEmpty())
+	},
+		Entry("waiting", "wait", bullmq.Waiting), Entry("active", "active", bullmq.Active), Entry("delayed", "delayed", bullmq.Delayed),
+		Entry("prioritized", "prioritized", bullmq.Prioritized), Entry("completed", "completed", bullmq.Completed), Entry("failed", "failed", bullmq.Failed),
+	)
+
+	It("can be drained, and obliterated", func() {
+		fill("wait")
+		fill("prioritized")
+		fill("delayed")
+		Expect(queue.Drain(ctx(), true)).To(Succeed())
+		Expect(queue.Count(ctx())).To(BeZero())
+		for _, suffix := range []string{"wait", "active", "delayed", "prioritized", "completed", "failed", "paused"} {
+			fill(suffix)
+		}
+		Expect(queue.Obliterate(ctx(), &bullmq.ObliterateOptions{Force: true})).To(Succeed())
+		Expect(keysOf(name)).To(BeEmpty())
+	})
+
+	It("can be removed one by one", func() {
+		for _, id := range append(fill("wait"), fill("failed")...) {
+			Expect(queue.Remove(ctx(), id, false)).To(BeTrue(), id)
+			Expect(state(queue, id)()).To(Equal(bullmq.Unknown))
+		}
+	})
+
+	It("can be promoted and retried, one by one or together", func() {
+		fill("failed")
+		Expect(queue.RetryJobs(ctx(), nil)).To(Succeed())
+		Expect(count(queue, bullmq.Waiting)()).To(Equal(len(badJobs)))
+		fill("delayed")
+		Expect(queue.PromoteJobs(ctx(), 0)).To(Succeed())
+		Expect(count(queue, bullmq.Waiting)()).To(Equal(2 * len(badJobs)))
+		for _, id := range fill("delayed") {
+			Expect(queue.Handle(id).Promote(ctx())).To(Succeed(), id)
+		}
+		for i, id := range fill("completed") {
+			err := queue.Handle(id).Retry(ctx(), bullmq.Completed, nil)
+			switch {
+			case badJobs[i].what == "nothing":
+				Expect(err).To(MatchError(bullmq.ErrJobNotFound))
+			case badJobs[i].homeless:
+				Expect(err).To(MatchError(ContainSubstring("WRONGTYPE")))
+			default:
+				Expect(err).NotTo(HaveOccurred(), badJobs[i].what)
+			}
+		}
+	})
+
+	It("can be kept to the newest, when a job ends", func() {
+		fill("completed")
+		add, err := queue.Add(ctx(), "paint", nil, &bullmq.JobOptions{RemoveOnComplete: bullmq.KeepLast(1)})
+		Expect(err).NotTo(HaveOccurred())
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, nil)
+		Eventually(state(queue, add.ID)).Should(Equal(bullmq.Completed))
+		Expect(zset(key(name, "completed"))).To(Equal([]string{add.ID}))
+	})
+
+	It("is found when it is stranded, and put back", func() {
+		for i, kind := range badJobs {
+			kind.write(key(name, fmt.Sprint("lost-", i)))
+		}
+		found, err := queue.FindStrandedJobs(ctx())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(queue.RepairPaused(ctx())).To(ConsistOf(found))
+		Expect(queue.Count(ctx())).To(BeEquivalentTo(len(found)))
+	})
+})
+
+var _ = Describe("A worker of a queue into which anybody writes", func() {
+	var name string
+	BeforeEach(func() { name = newQueueName() })
+	ctx := specContext
+
+	work := func(options bullmq.WorkerOptions) (*bullmq.Queue, func() []error) {
+		GinkgoHelper()
+		var mu sync.Mutex
+		var errs []error
+		options.Events.Error = func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		}
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &options)
+		return newQueue(name, nil), func() []error {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(errs)
+		}
+	}
+
+	DescribeTable("rests, and runs what comes", func(write ...string) {
+		write[1] = key(name, write[1])
+		Expect(do(write...).Error()).To(Succeed())
+		storedWith()(key(name, "late"))
+		queue, faults := work(bullmq.WorkerOptions{})
+		for range 3 {
+			job, err := queue.Add(ctx(), "paint", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		}
+		before := commandCalls()
+		time.Sleep(300 * time.Millisecond)
+		calls := 0
+		for command, n := range commandCalls() {
+			if command == "evalsha" || command == "bzpopmin" {
+				calls += n - before[command]
+			}
+		}
+		Expect(calls).To(BeNumerically("<", 20), "calls of an idle worker")
+		Expect(faults()).To(BeEmpty())
+	},
+		Entry("where a job is delayed for ever", "ZADD", "delayed", "inf", "late"),
+		Entry("where a job was due before all time", "ZADD", "delayed", "-inf", "late"),
+		Entry("where a job was due before 1970", "ZADD", "delayed", "-1", "late"),
+		Entry("where a job is due beyond all counting", "ZADD", "delayed", "1e300", "late"),
+		Entry("whose marker never comes", "ZADD", "marker", "inf", "1"),
+		Entry("whose marker is of no kind", "ZADD", "marker", "-inf", "\xff"),
+		Entry("whose concurrency is a word", "HSET", "meta", "concurrency", "many"),
+		Entry("whose rate limit is a word", "HSET", "meta", "max", "many", "duration", "long"),
+		Entry("whose rate limit has no duration", "HSET", "meta", "max", "1000"),
+		Entry("whose events are to be a word many", "HSET", "meta", "opts.maxLenEvents", "many"),
+		Entry("whose version is of no kind", "HSET", "meta", "version", "\xff"),
+		Entry("whose count of starts is a word", "SET", "limiter", "many"),
+	)
+
+	It("runs all jobs that are due beside one that can't be", func() {
+		for i, kind := range badJobs {
+			kind.write(key(name, fmt.Sprint("bad-", i)))
+			storedWith()(key(name, fmt.Sprint("good-", i)))
+			Expect(do("ZADD", key(name, "delayed"), "-inf", fmt.Sprint("bad-", i), fmt.Sprint(i+1), fmt.Sprint("good-", i)).Error()).To(Succeed())
+		}
+		queue, _ := work(bullmq.WorkerOptions{})
+		Eventually(count(queue, bullmq.Delayed)).Should(BeZero())
+		for i := range badJobs {
+			Eventually(state(queue, fmt.Sprint("good-", i))).Should(Equal(bullmq.Completed))
+		}
+	})
+
+	// A child whose parent, or what hangs on it, is something else.
+	DescribeTable("ends a child whose parent is none, and says what it met", func(policy string, attempts string, spoil ...string) {
+		parent := key(name, "parent")
+		storedWith()(parent)
+		spoil[1] = parent + spoil[1]
+		Expect(do("DEL", spoil[1]).Error()).To(Succeed())
+		Expect(do(spoil...).Error()).To(Succeed())
+		if !strings.HasSuffix(spoil[1], ":dependencies") {
+			Expect(do("SADD", parent+":dependencies", key(name, "child")).Error()).To(Succeed())
+		}
+		Expect(do("ZADD", key(name, "waiting-children"), "1", "parent").Error()).To(Succeed())
+		data := "{}"
+		if policy != "" {
+			data = "{nonsense" // it fails for good
+		}
+		storedWith("data", data, "parentKey", parent, "parent", fmt.Sprintf(`{"id":"parent","queueKey":"bull:%s"%s}`, name, policy))(key(name, "child"))
+		Expect(do("LPUSH", key(name, "wait"), "child").Error()).To(Succeed())
+		queue, faults := work(bullmq.WorkerOptions{LockDuration: time.Minute})
+		wanted := bullmq.Completed
+		if policy != "" {
+			wanted = bullmq.Failed
+		}
+		Eventually(state(queue, "child")).Should(Equal(wanted))
+		Eventually(func() []string { return list(key(name, "active")) }).Should(BeEmpty())
+		job, err := queue.Add(ctx(), "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		if attempts == "told" {
+			Expect(faults()).To(ContainElement(MatchError(ContainSubstring("WRONGTYPE"))))
+		}
+	},
+		Entry("a parent that is a string", "", "", "SET", "", "x"),
+		Entry("pending children that are a list", "", "told", "RPUSH", ":dependencies", "x"),
+		Entry("results that are a list", "", "told", "RPUSH", ":processed", "x"),
+		Entry("a parent that is a string, and fails with it", `,"fpof":true`, "told", "SET", "", "x"),
+		Entry("failed children that are a list", `,"fpof":true`, "told", "RPUSH", ":unsuccessful", "x"),
+		Entry("ignored failures that are a list", `,"idof":true`, "told", "RPUSH", ":failed", "x"),
+		Entry("failures to go on without that are a list", `,"cpof":true`, "told", "RPUSH", ":failed", "x"),
+	)
+
+	DescribeTable("ends the owner of a deduplication id, whatever was kept for after it", func(write ...string) {
+		storedWith("deid", "d")(key(name, "owner"))
+		Expect(do("SET", key(name, "de:d"), "owner").Error()).To(Succeed())
+		write[1] = key(name, write[1])
+		Expect(do(write...).Error()).To(Succeed())
+		Expect(do("LPUSH", key(name, "wait"), "owner").Error()).To(Succeed())
+		queue, _ := work(bullmq.WorkerOptions{LockDuration: time.Minute})
+		Eventually(state(queue, "owner")).Should(Equal(bullmq.Completed))
+		Eventually(count(queue, bullmq.Active)).Should(BeZero())
+	},
+		Entry("a list", "RPUSH", "dn:d", "x"),
+		Entry("opts that are no JSON", "HSET", "dn:d", "name", "a", "data", "{}", "opts", "{nonsense"),
+		Entry("opts that are a number", "HSET", "dn:d", "name", "a", "data", "{}", "opts", "5"),
+		Entry("opts of other types", "HSET", "dn:d", "name", "a", "data", "{}", "opts", `{"delay":{},"priority":[],"de":{"id":{},"ttl":"x"}}`),
+		Entry("a delay beyond all counting", "HSET", "dn:d", "name", "a", "data", "{}", "opts", `{"delay":1e300}`),
+		Entry("opts alone", "HSET", "dn:d", "opts", "{}"),
+		Entry("a parent by half", "HSET", "dn:d", "name", "a", "data", "{}", "opts", "{}", "pk", "x", "pdk", "y"),
+	)
+
+	DescribeTable("runs the job of a scheduler, whatever its record is", func(opts string, write ...string) {
+		producer := "repeat:s:1000"
+		storedWith("rjk", "s", "opts", opts)(key(name, producer))
+		Expect(do("ZADD", key(name, "repeat"), "1000", "s").Error()).To(Succeed())
+		Expect(do("HSET", key(name, "repeat:s"), "name", "s", "every", "60000", "ic", "1").Error()).To(Succeed())
+		if len(write) > 0 {
+			write[1] = key(name, write[1])
+			if write[0] == "RPUSH" {
+				do("DEL", write[1])
+			}
+			Expect(do(write...).Error()).To(Succeed())
+		}
+		Expect(do("LPUSH", key(name, "wait"), producer).Error()).To(Succeed())
+		queue, _ := work(bullmq.WorkerOptions{LockDuration: time.Minute})
+		Eventually(state(queue, producer)).Should(Equal(bullmq.Completed))
+		_, err := queue.Schedulers(ctx(), bullmq.All())
+		Expect(err).To(Or(BeNil(), MatchError(ContainSubstring("WRONGTYPE"))))
+		_, err = queue.UpsertScheduler(ctx(), "s", bullmq.Repeat{Every: time.Hour}, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(queue.RemoveScheduler(ctx(), "s")).To(BeTrue())
+	},
+		Entry("a sound one", `{"repeat":{"every":60000,"count":1}}`),
+		Entry("a list", `{"repeat":{"every":60000,"count":1}}`, "RPUSH", "repeat:s", "x"),
+		Entry("one without a name", `{"repeat":{"every":60000,"count":1}}`, "HDEL", "repeat:s", "name"),
+		Entry("an interval that is a word", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "often"),
+		Entry("an interval of 0", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "0"),
+		Entry("an interval that is no number", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "nan"),
+		Entry("an endless interval", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "inf"),
+		Entry("an interval below 0", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "-5"),
+		Entry("an endless offset", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "offset", "inf"),
+		Entry("iterations that are a word", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "ic", "many"),
+		Entry("data that are no JSON", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "data", "{nonsense"),
+		Entry("a next time beyond all counting", `{"repeat":{"every":60000,"count":1}}`, "ZADD", "repeat", "inf", "s"),
+		Entry("numbers of its own beyond all counting", `{"repeat":{"every":1e400,"count":1e400,"limit":1e300,"offset":-1e300,"endDate":1e300}}`),
+		Entry("an interval and a pattern", `{"repeat":{"every":60000,"pattern":"* * * * *"}}`),
+		Entry("a pattern that is none", `{"repeat":{"pattern":"61 * * * *"},"prevMillis":"x"}`),
+		Entry("a pattern that never comes", `{"repeat":{"pattern":"0 0 31 2 *"}}`),
+		Entry("a time zone that is none", `{"repeat":{"pattern":"* * * * *","tz":"Mars/Olympus"}}`),
+		Entry("options of other types", `{"repeat":{"every":60000,"count":1},"priority":{"a":1},"de":{"id":[]},"lifo":{},"backoff":[],"attempts":"x"}`),
+		Entry("options that are too deep", `{"repeat":{"every":60000,"count":1},"deep":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}`),
+	)
+})
