@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -254,11 +252,4 @@ func (w *Worker) keep(job *Job, d decision) scripts.Keep {
 	default:
 		return KeepAll().keep
 	}
-}
-
-// mayHaveRun says whether a script whose call failed may have been carried
-// out: not when Redis refused it.
-func mayHaveRun(err error) bool {
-	_, refused := rueidis.IsRedisErr(err)
-	return err != nil && !refused
 }
