@@ -201,7 +201,7 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time, outage *backoffTimer) (undone bool, taken scripts.Taken, settled bool) {
 	for asked := false; !asked || time.Now().Before(until); asked = true {
 		r.w.fault(cause, fmt.Sprintf("the end of job %s could not be written yet; trying again while its lock lasts", job.ID))
-		timer := time.NewTimer(min(outage.next(), time.Until(until)))
+		timer := time.NewTimer(min(r.w.pauseAfter(cause, outage), time.Until(until)))
 		select {
 		case <-timer.C:
 		case <-r.hard:

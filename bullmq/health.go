@@ -78,6 +78,7 @@ type healthWatch struct {
 const (
 	probeTimeout  = 2 * time.Second
 	probeInterval = 500 * time.Millisecond // at most
+	shortestPause = 20 * time.Millisecond
 	brokenFor     = time.Second            // connections that break, one after the other, are an outage after that
 )
 
@@ -127,6 +128,17 @@ func (h *healthWatch) inDoubt() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.probing
+}
+
+// pauseAfter is how long to wait after a failure before a call is made again
+// that has to come through: hardly at all where Redis serves and only the
+// connection broke, for the next may be another that has broken unnoticed.
+func (w *Worker) pauseAfter(failure error, outage *backoffTimer) time.Duration {
+	wait := outage.next()
+	if mayHaveRun(failure) && w.core.link.health.inDoubt() == nil {
+		wait = min(wait, shortestPause)
+	}
+	return wait
 }
 
 // probe asks until Redis serves. cause is the failure that raised the doubt.

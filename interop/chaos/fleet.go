@@ -54,6 +54,7 @@ type Member struct {
 
 	mu        sync.Mutex
 	complaint string // the last error that it told
+	locksLost []string
 	health    []bool // reachable or not, as it told
 }
 
@@ -121,6 +122,10 @@ func (m *Member) listen(l *Ledger) {
 			m.mu.Lock()
 			m.complaint = s.Message
 			m.mu.Unlock()
+		case s.Event == "locksLost":
+			m.mu.Lock()
+			m.locksLost = append(m.locksLost, s.Message)
+			m.mu.Unlock()
 		case s.Event == "health":
 			m.mu.Lock()
 			m.health = append(m.health, s.Reachable)
@@ -148,6 +153,13 @@ func (m *Member) Health() []bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.health)
+}
+
+// LocksLost is what the worker has told of locks that it lost, in Go.
+func (m *Member) LocksLost() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.locksLost)
 }
 
 // Members are those that haven't been taken away.

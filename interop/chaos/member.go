@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -59,7 +61,7 @@ func work(arguments []string) error {
 			return err
 		})
 	}
-	var sleep, clock time.Duration
+	var sleep time.Duration
 	flags.StringVar(&site.Address, "redis", "", "where Redis is")
 	flags.StringVar(&site.Prefix, "prefix", "bull", "first part of all keys")
 	queue := flags.String("queue", "", "the queue's name")
@@ -69,7 +71,7 @@ func work(arguments []string) error {
 	ms("stalled-interval", &options.StalledInterval, "time between two checks")
 	options.MaxStalledCount = flags.Int("max-stalled-count", 1, "how often a job may stall")
 	ms("sleep", &sleep, "length of a job")
-	ms("clock", &clock, "how far this process's clock is ahead")
+	jumps := flags.Bool("jumps", false, "take each line of standard input for how far the clock is ahead: \"1m\"")
 	flags.Bool("brief", true, "lines are always brief here")
 	if err := flags.Parse(arguments); err != nil {
 		return err
@@ -82,8 +84,17 @@ func work(arguments []string) error {
 	options.Events.Failed = func(job *bullmq.Job, _ error) { m.tell("failed", job, !job.FinishedOn.IsZero()) }
 	options.Events.Error = func(err error) { m.say(said{Event: "error", Message: err.Error()}) }
 	options.OnHealth = func(h bullmq.Health) { m.say(said{Event: "health", Reachable: h.Reachable}) }
-	if clock != 0 {
-		options.Now = func() time.Time { return time.Now().Add(clock) }
+	options.Events.LocksLost = func(ids []string) { m.say(said{Event: "locksLost", Message: strings.Join(ids, " ")}) }
+	var clock Clock
+	if *jumps {
+		options.Now = clock.Now
+		go func() {
+			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+				if ahead, err := time.ParseDuration(strings.Trim(lines.Text(), `"`)); err == nil {
+					clock.Jump(ahead)
+				}
+			}
+		}()
 	}
 	worker, err := bullmq.NewWorker(*queue, func(_ context.Context, job *bullmq.Job) (any, error) {
 		m.tell("started", job, false)

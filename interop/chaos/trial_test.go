@@ -29,6 +29,7 @@ type trial struct {
 	inGo   []*Producer
 	queues []*bullmq.Queue
 	inNode *NodeProducer
+	clock  Clock // of the first queue
 
 	mu      sync.Mutex
 	changes []bullmq.Health // what the first queue tells
@@ -86,6 +87,7 @@ func begin(fault string, site Site, l load) *trial {
 	for i, wait := range []time.Duration{0, 2 * time.Minute} {
 		options := &bullmq.QueueOptions{Connection: site.Connection(), Prefix: site.Prefix, AddWait: wait}
 		if i == 0 {
+			options.Now = t.clock.Now
 			options.OnHealth = func(h bullmq.Health) { t.mu.Lock(); defer t.mu.Unlock(); t.changes = append(t.changes, h) }
 		}
 		queue, err := bullmq.NewQueue(t.queue, options)
@@ -137,6 +139,8 @@ type terms struct {
 	// nodeErrs: bullmq is known to take a refusal by Redis, when it writes a job's
 	// end, for an error of the handler, or to leave the job to the stalled check.
 	nodeErrs bool
+	// late is how much longer than the locks last and 30 s jobs may take to be run.
+	late time.Duration
 	// back is how soon after the fault Go must add and start jobs again; 2 s
 	// unless given.
 	back time.Duration
@@ -167,9 +171,15 @@ func (t *trial) settle(granted terms) Account {
 	if t.inNode != nil {
 		Expect(t.inNode.Stop(within(30 * time.Second))).To(Succeed())
 	}
-	patience := within(t.fleet.settings.Lock + 30*time.Second)
+	patience := within(t.fleet.settings.Lock + 30*time.Second + granted.late)
 	Expect(drained(patience, t.admin, t.site.base(t.queue))).To(Succeed(), t.complaints)
+	members := t.fleet.Members()
 	Expect(t.fleet.Stop()).To(Succeed())
+	if !granted.reruns {
+		for _, member := range members {
+			Expect(member.LocksLost()).To(BeEmpty(), "locks that %s believes to have lost", member.Name)
+		}
+	}
 
 	account, err := t.ledger.Settle(patience, t.admin, t.site.base(t.queue))
 	Expect(err).NotTo(HaveOccurred())
