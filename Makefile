@@ -28,6 +28,10 @@ demo: redis node ## show the main job in the terminal: Node and Go sharing queue
 test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
 	go test -race -count=1 -timeout 7m $(FLAGS) $(PACKAGES)
 
+.PHONY: chaos
+chaos: redis node ## break things under load and count every job (FLAGS='-ginkgo.focus=…' for some; a short form is in make test)
+	@go test -count=1 -timeout 20m -v ./interop/chaos -args -full -ginkgo.succinct $(FLAGS)
+
 .PHONY: parity
 parity: redis node ## compare every scenario's effect on Redis with the Node library's (BULLMQ=6 or 5 for one version)
 	@go build -o bin/paritycheck ./interop/paritycheck

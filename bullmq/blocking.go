@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ const (
 	blockMargin  = time.Second // what an answer may be late
 	unblockWait  = time.Second // what an answer may take after CLIENT UNBLOCK
 )
+
+// errSilent is what a wait tells of a Redis that has not ended it in time.
+var errSilent = errors.New("no answer from Redis in time")
 
 // opening is the way to a connection. It may take seconds where Redis is
 // silent, and can't be cut short: so it goes on when nobody waits for it.
@@ -100,7 +104,7 @@ func (b *blockingConn) dedicate(client rueidis.Client) (conn rueidis.DedicatedCl
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
 	id, err = conn.Do(ctx, conn.B().ClientId().Build()).AsInt64()
-	if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+	if err != nil && !forbidden(err) {
 		conn.Close()
 		release()
 		return nil, nil, 0, err
@@ -117,7 +121,9 @@ func (b *blockingConn) dedicate(client rueidis.Client) (conn rueidis.DedicatedCl
 // through the client: the goroutine that calls reads the answer itself. Then
 // drop is what ends the wait.
 func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
+	health := b.core.link.health
 	if err := b.connect(ctx); err != nil {
+		health.heard(err)
 		return []rueidis.RedisResult{rueidis.NewErrorResult(err)}
 	}
 	var cancel context.CancelFunc
@@ -130,7 +136,7 @@ func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func
 		ctx, cancel = context.WithCancel(context.WithoutCancel(ended))
 		defer cancel()
 		defer context.AfterFunc(ended, cancel)()
-		defer time.AfterFunc(block+blockMargin, cancel).Stop()
+		defer time.AfterFunc(block+blockMargin, func() { health.heard(errSilent); cancel() }).Stop()
 	}
 	b.mu.Lock()
 	conn := b.conn
@@ -144,7 +150,8 @@ func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func
 		}
 	}
 	for _, result := range results {
-		if err := result.NonRedisError(); err != nil {
+		health.heard(result.Error())
+		if result.NonRedisError() != nil {
 			b.drop()
 			break
 		}
@@ -169,7 +176,12 @@ func (b *blockingConn) unblock(ctx context.Context) (ended, possible bool) {
 	if id == 0 || ctx.Err() != nil {
 		return false, false
 	}
-	n, err := b.core.client.Do(ctx, b.core.client.B().ClientUnblock().ClientId(id).Build()).AsInt64()
+	// Redis before 8.2 crashes when it is to unblock a command that CLIENT PAUSE, as
+	// part of a failover too, holds up. A write before it is held up as well, and
+	// keeps it from being looked at until the pause is over.
+	client, meta := b.core.client, b.core.keys.of("meta")
+	results := client.DoMulti(ctx, client.B().Hdel().Key(meta).Field("").Build(), client.B().ClientUnblock().ClientId(id).Build())
+	n, err := results[1].AsInt64()
 	return n == 1, err == nil
 }
 

@@ -44,7 +44,7 @@ func (q *Queue) clients(ctx context.Context, match func(name string) (string, bo
 	var found []ConnectedClient
 	for _, node := range nodes {
 		text, err := node.Do(ctx, node.B().ClientList().Build()).ToString()
-		if _, refused := rueidis.IsRedisErr(err); refused {
+		if forbidden(err) {
 			continue // some services forbid CLIENT
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
@@ -13,7 +14,11 @@ import (
 type closable struct {
 	rueidis.Client
 	closed atomic.Bool
+	health *healthWatch // hears of what fails
 }
+
+// errCutOff is ErrClosed for a call that was under way.
+var errCutOff = fmt.Errorf("%w while the call was under way", ErrClosed)
 
 func (c *closable) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	if c.closed.Load() {
@@ -38,8 +43,13 @@ func (c *closable) DoMulti(ctx context.Context, commands ...rueidis.Completed) [
 }
 
 func (c *closable) cutOff(result rueidis.RedisResult) rueidis.RedisResult {
-	if result.NonRedisError() != nil && c.closed.Load() {
-		return rueidis.NewErrorResult(ErrClosed)
+	err := result.Error()
+	if err == nil {
+		return result
 	}
+	if result.NonRedisError() != nil && c.closed.Load() {
+		return rueidis.NewErrorResult(errCutOff)
+	}
+	c.health.heard(err)
 	return result
 }

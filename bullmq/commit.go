@@ -227,7 +227,7 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time, outage *backoffTimer) (undone bool, taken scripts.Taken, settled bool) {
 	for asked := false; !asked || time.Now().Before(until); asked = true {
 		r.w.fault(cause, fmt.Sprintf("the end of job %s could not be written yet; trying again while its lock lasts", job.ID))
-		timer := time.NewTimer(min(outage.next(), time.Until(until)))
+		timer := time.NewTimer(min(r.w.pauseAfter(cause, outage), time.Until(until)))
 		select {
 		case <-timer.C:
 		case <-r.hard:
@@ -278,11 +278,4 @@ func (w *Worker) keep(job *Job, d decision) scripts.Keep {
 	default:
 		return KeepAll().keep
 	}
-}
-
-// mayHaveRun says whether a script whose call failed may have been carried out,
-// or a part of it: not when Redis didn't know it.
-func mayHaveRun(err error) bool {
-	var not notSent
-	return err != nil && !scripts.IsNoScript(err) && !errors.As(err, &not)
 }

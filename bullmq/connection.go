@@ -47,6 +47,7 @@ type link struct {
 	owned   bool
 	option  *rueidis.ClientOption // nil for a caller's own client
 	address string
+	health  *healthWatch
 }
 
 func (c Connection) options() (rueidis.ClientOption, error) {
@@ -90,7 +91,8 @@ func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
 			return nil, fmt.Errorf("bullmq: can't reach Redis at %s: %w; check the address, and that the server runs and takes connections from here", l.address, err)
 		}
 	}
-	l.client = &closable{Client: client}
+	l.health = newHealthWatch(probe(client, k), hidesPasswords(l.option), log)
+	l.client = &closable{Client: client, health: l.health}
 	if l.address == "" {
 		l.address = "the given client's address"
 	}
@@ -151,7 +153,7 @@ func (l *link) inspect(k *keys, log zerolog.Logger) error {
 	text, err := l.client.Do(ctx, l.client.B().Info().Build()).ToString()
 	if err != nil {
 		var netErr net.Error
-		if _, isRefusal := rueidis.IsRedisErr(err); !isRefusal && (errors.As(err, &netErr) || errors.Is(err, context.DeadlineExceeded)) {
+		if _, refused := answered(err); !refused && (errors.As(err, &netErr) || errors.Is(err, context.DeadlineExceeded)) {
 			return fmt.Errorf("bullmq: Redis at %s doesn't answer: %w", l.address, err)
 		}
 		return nil // INFO may be forbidden; that alone is no reason not to work
@@ -183,6 +185,7 @@ func olderThan(version string, major, minor int64) bool {
 
 func (l *link) close() {
 	l.client.closed.Store(true)
+	l.health.close()
 	if l.owned {
 		l.client.Close()
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/redis/rueidis"
-
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -61,7 +59,7 @@ func (c *core) detect() (Dialect, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
 	version, parked, err := c.store.Signs(ctx)
-	if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+	if err != nil && !forbidden(err) {
 		return V6, err
 	}
 	if parked || strings.HasPrefix(version, "bullmq:5.") {

@@ -130,6 +130,9 @@ type EventsOptions struct {
 	// BlockingTimeout is how long one read waits at the server; 10 s unless
 	// given, and at most that (BullMQ: blockingTimeout).
 	BlockingTimeout time.Duration
+	// OnHealth is called when Redis gets out of reach and when it is back, one
+	// call at a time.
+	OnHealth func(Health)
 	// Logger is silent unless given.
 	Logger zerolog.Logger
 }
@@ -166,6 +169,7 @@ func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) 
 	if err != nil {
 		return nil, err
 	}
+	c.link.health.tell(o.OnHealth)
 	e := &QueueEvents{core: c, o: o, last: o.LastEventID}
 	if e.last == "" || e.last == "$" {
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
@@ -256,7 +260,7 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 	}
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
-			return nil, errors.New("no answer from Redis in time")
+			return nil, errSilent
 		}
 		return nil, err
 	}

@@ -91,7 +91,8 @@ func (p *FlowProducer) Close() error {
 }
 
 // Add adds a job with all its children, in one transaction: all of them or
-// none. Jobs without an id get a UUID (BullMQ: FlowProducer.add).
+// none, also after ErrMaybeAdded. Jobs without an id get a UUID (BullMQ:
+// FlowProducer.add).
 func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err error) {
 	ctx, span := p.tracer(flow.Queue).start(ctx, SpanProducer, "addFlow")
 	defer span.end(&err)
@@ -177,7 +178,13 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 			return nil, nil, fmt.Errorf("bullmq: no job of the flows was added: %q of queue %s: %w", flows[i].Name, flows[i].Queue, err)
 		}
 	}
+	if ctx.Err() != nil {
+		return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %w", context.Cause(ctx))
+	}
 	ids, refusals, err := scripts.AddFlow(ctx, p.core.client, branches, parents, p.core.nowMs())
+	if mayHaveRun(err) {
+		err = &lostAnswer{err}
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -51,6 +51,11 @@ func KeepFor(age time.Duration, count, limit int) Keep {
 // IsZero says whether nothing is set.
 func (k Keep) IsZero() bool { return k.wire == "" }
 
+// staysAll says whether the option removes no job, as far as it goes.
+func (k Keep) staysAll() bool {
+	return k.keep.Age == "" && (k.keep.Count == "" || k.keep.Count == "-1")
+}
+
 // String is the option as it stands on the wire.
 func (k Keep) String() string { return k.wire }
 

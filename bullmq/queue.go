@@ -40,6 +40,16 @@ type QueueOptions struct {
 	// DefaultMaxEvents unless given. Each Queue writes it anew, as Node's does
 	// (BullMQ: streams.events.maxLen).
 	MaxEvents int
+	// AddWait is how long Add and AddBulk wait for a Redis that can't be reached
+	// or can't serve, counted from when they are called; 0: they fail at once. An
+	// add of which nobody knows whether it was carried out is sent again only if
+	// that can't add the job twice, and ends with ErrMaybeAdded otherwise: a
+	// job with a JobID that stays when it has ended, by its own options and the
+	// workers', or with a Deduplication that throttles (TTL) for longer than the wait.
+	AddWait time.Duration
+	// OnHealth is called when Redis gets out of reach and when it is back, one
+	// call at a time.
+	OnHealth func(Health)
 	// SkipMetaUpdate leaves the queue's meta hash alone (BullMQ: skipMetasUpdate).
 	SkipMetaUpdate bool
 	// BatchSize is how many jobs one call to Redis adds at most, when goroutines
@@ -60,6 +70,7 @@ type QueueOptions struct {
 type Queue struct {
 	core     *core
 	defaults JobOptions
+	addWait  time.Duration
 	results  *resultTail
 	adds     batcher[scripts.Add, string]
 	closed   atomic.Bool
@@ -80,7 +91,8 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 		return nil, err
 	}
 	c.trace.telemetry = o.Telemetry
-	q := &Queue{core: c, results: newResultTail(c)}
+	c.link.health.tell(o.OnHealth)
+	q := &Queue{core: c, addWait: o.AddWait, results: newResultTail(c)}
 	q.adds.most, q.adds.weight, q.adds.send = o.BatchSize, weightOfAdd, c.store.AddPlain
 	if o.DefaultJobOptions != nil {
 		q.defaults = *o.DefaultJobOptions
@@ -137,24 +149,26 @@ type BulkJob struct {
 // When a job with the same JobID exists, or another job owns the
 // deduplication id, nothing is added and the job answered has that job's id.
 //
-// After a network error the job may have been added or not. With a JobID of
-// its own it is safe to add it again. (BullMQ: queue.add)
+// When Redis can't be reached, Add fails at once, or waits for AddWait. After
+// ErrMaybeAdded the job may have been added or not, after any other error it was
+// not. (BullMQ: queue.add)
 func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOptions) (job *Job, err error) {
 	ctx, span := q.core.trace.startAdd(ctx, name)
 	defer span.end(&err)
+	begun := time.Now()
 	o := q.options(options)
 	o.carryAlone(q.core.trace.inject(ctx), options)
 	job, add, err := q.prepare(name, data, &o)
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: job %q was not added to %s: %w", name, q.Name(), err)
 	}
-	if q.core.store.Plain(add) {
-		job.ID, err = q.adds.do(ctx, add)
-	} else {
-		job.ID, err = q.core.store.Add(ctx, add)
-	}
-	if err != nil {
-		return nil, err
+	if job.ID, err = q.addOnce(ctx, add); err != nil {
+		if job.ID, err = q.addAgain(ctx, begun, job, add, err); err != nil {
+			return nil, err
+		}
 	}
 	span.describe(job)
 	return job, nil
@@ -162,11 +176,13 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 
 // AddBulk adds jobs in order, in one round trip for each thousand. Bad options
 // of any job add none. A refusal by Redis concerns a job alone: the error names
-// it, the others are added, and a job that wasn't has no ID. (BullMQ:
-// queue.addBulk)
+// it, the others are added, and a job that wasn't has no ID. When Redis can't be
+// reached, it is as with Add: after ErrMaybeAdded some of the jobs without an
+// ID may have been added. (BullMQ: queue.addBulk)
 func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanProducer, "addBulk")
 	defer span.end(&err)
+	begun := time.Now()
 	if span.on() {
 		names := make([]string, len(bulk))
 		for i, b := range bulk {
@@ -185,11 +201,25 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 			return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: job %d, %q: %w", len(bulk), q.Name(), i, b.Name, err)
 		}
 	}
-	ids, err := q.core.store.AddMany(ctx, adds)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: %w", len(bulk), q.Name(), context.Cause(ctx))
+	}
+	ids, failed := q.core.store.AddMany(ctx, adds)
+	if failed != nil {
+		err = q.addManyAgain(ctx, begun, jobs, adds, ids, failed)
+	}
 	for i, id := range ids {
 		jobs[i].ID = id
 	}
 	return jobs, err
+}
+
+// addOnce sends a job, together with others where it needs no care.
+func (q *Queue) addOnce(ctx context.Context, add scripts.Add) (string, error) {
+	if q.core.store.Plain(add) {
+		return q.adds.do(ctx, add)
+	}
+	return q.core.store.Add(ctx, add)
 }
 
 func weightOfAdd(a scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }

@@ -101,6 +101,9 @@ type WorkerOptions struct {
 
 	// Events are called as things happen; see WorkerEvents.
 	Events WorkerEvents
+	// OnHealth is called when Redis gets out of reach and when it is back, one
+	// call at a time.
+	OnHealth func(Health)
 	// Telemetry traces and measures what the worker does; nothing unless given.
 	Telemetry Telemetry
 	// Logger is silent unless given.
@@ -150,6 +153,7 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 		return nil, err
 	}
 	c.trace.telemetry = o.Telemetry
+	c.link.health.tell(o.OnHealth)
 	if o.Name != "" {
 		c.log = c.log.With().Str("worker", o.Name).Logger()
 	}
@@ -346,10 +350,15 @@ func (w *Worker) guard(name string, call func()) {
 }
 
 // fault tells of what went wrong beside the jobs; the log gets at most one
-// line a second of them, with the number of those left out.
+// line a second of them, with the number of those left out, and one in ten
+// seconds while Redis is known to be out of reach.
 func (w *Worker) fault(err error, message string) {
+	pause := time.Second
+	if !w.Health().Reachable {
+		pause = 10 * time.Second
+	}
 	w.mu.Lock()
-	silent := time.Since(w.lastFault) < time.Second
+	silent := time.Since(w.lastFault) < pause
 	left := w.leftOut
 	if silent {
 		w.leftOut++

@@ -379,6 +379,23 @@ var _ = Describe("A worker whose Redis hangs or restarts", func() {
 		runs.once(300)
 	})
 
+	It("does not take it down when it ends its wait while Redis holds up writes, as in a failover", func() {
+		name, ctx := newQueueName(), specContext()
+		server := startRedis(redisserver.Options{})
+		own := bullmq.URL(server.URL())
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
+		worker, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{Connection: own, DrainDelay: 100 * time.Millisecond})
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
+		admin := clientOf(server)
+		Expect(admin.Do(ctx, admin.B().Arbitrary("CLIENT", "PAUSE", "1500", "WRITE").Build()).Error()).To(Succeed())
+		time.Sleep(400 * time.Millisecond) // its wait is over, and what it has sent behind it is held up
+		Expect(worker.SetConcurrency(5)).To(Succeed())
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		time.Sleep(1500 * time.Millisecond)
+		Expect(admin.Do(ctx, admin.B().Ping().Build()).Error()).To(Succeed(), "%s", server.Log())
+	})
+
 	It("writes the end of a job when it is back, while the lock lasts", func() {
 		name, ctx := newQueueName(), specContext()
 		server := startRedis(redisserver.Options{AppendOnly: true})

@@ -233,8 +233,9 @@ var _ = Describe("A worker that is paused", func() {
 		o := patient()
 		o.Connection, o.Name = via, "the-one-that-takes"
 		worker := newWorker(name, handler, o)
-		runOther := runWorker(newQueueName(), nothing, &bullmq.WorkerOptions{Connection: via}) // the server has to know the script
-		Eventually(func() (int, error) { return commandCalls()["bzpopmin"], nil }).Should(BeNumerically(">", 0))
+		other := newQueueName() // the server has to know the script
+		runOther := runWorker(other, nothing, &bullmq.WorkerOptions{Connection: via})
+		resting(newQueue(other, nil))
 		Expect(runOther.Close()).To(Succeed())
 		job := add("long", nil)
 		lost := proxy.LoseReply("the-one-that-takes")

@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -170,29 +171,87 @@ func (q *Queue) Add(ctx context.Context, add Add) (string, error) {
 const plainAtOnce = 250
 
 // AddMany adds jobs in order, in one round trip for each 1000. Each job is
-// added or refused by itself; the error tells the first that failed and how
-// many were added.
-func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, error) {
+// added or refused by itself. After a round trip in which the server or the way
+// to it has failed no more are sent.
+func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, *BulkError) {
 	ids := make([]string, len(adds))
-	var failed error
+	var failed *BulkError
+	broken := false
 	for from := 0; from < len(adds); from += 1000 {
+		if broken {
+			failed.note(len(adds), from, len(adds), ErrNotSent)
+			break
+		}
 		calls := q.bulk(adds[from:min(from+1000, len(adds))])
 		at := from
 		for i, result := range q.pipeline(ctx, calls) {
 			message, err := result.ToMessage()
 			if err == nil {
 				err = q.addedAll(calls[i], message, ids[at:])
+			} else {
+				broken, err = true, q.failed(calls[i].command, err)
 			}
-			if err != nil && failed == nil {
-				failed = fmt.Errorf("job %d of the bulk: %w", at, err)
+			if err != nil {
+				failed = failed.note(len(adds), at, at+len(calls[i].adds), err)
 			}
 			at += len(calls[i].adds)
 		}
-		if failed != nil {
-			return ids, failed
+	}
+	return ids, failed
+}
+
+// ErrNotSent says of a job of a bulk that it was not sent, since others before
+// it had failed.
+var ErrNotSent = errors.New("bullmq: not sent, since jobs before it could not be added")
+
+// BulkError is why jobs of a bulk were not added.
+type BulkError struct {
+	Errs []error // by the job's index; nil for one that was added
+}
+
+// NewBulkError answers nil where no job has failed.
+func NewBulkError(errs []error) error {
+	if slices.IndexFunc(errs, isError) < 0 {
+		return nil
+	}
+	return &BulkError{errs}
+}
+
+func isError(err error) bool { return err != nil }
+
+// Of is why one job was not added; nil if it was.
+func (e *BulkError) Of(index int) error {
+	if e == nil {
+		return nil
+	}
+	return e.Errs[index]
+}
+
+func (e *BulkError) note(all, from, to int, err error) *BulkError {
+	if e == nil {
+		e = &BulkError{make([]error, all)}
+	}
+	for i := from; i < to; i++ {
+		e.Errs[i] = err
+	}
+	return e
+}
+
+func (e *BulkError) Error() string {
+	first := slices.IndexFunc(e.Errs, isError)
+	return fmt.Sprintf("job %d of the bulk: %v", first, e.Errs[first])
+}
+
+// Unwrap answers each kind of failure once; neighbours that failed together
+// share theirs.
+func (e *BulkError) Unwrap() []error {
+	var errs []error
+	for _, err := range e.Errs {
+		if err != nil && (len(errs) == 0 || err != errs[len(errs)-1]) {
+			errs = append(errs, err)
 		}
 	}
-	return ids, nil
+	return errs
 }
 
 // bulkCall is a call that adds one job, or several plain ones in a row.

@@ -44,14 +44,15 @@ func AddFlow(ctx context.Context, client rueidis.Client, branches []Branch, pare
 	}
 	calls = append(calls, client.B().Exec().Build())
 	results := client.DoMulti(ctx, calls...)
-	for _, result := range results[:len(results)-1] {
+	for _, result := range results {
+		// Of a refusal nothing has been carried out; after another error all may have been.
 		if err := result.Error(); err != nil {
-			return nil, nil, fmt.Errorf("bullmq: a flow was not added: %w", err)
+			return nil, nil, fmt.Errorf("bullmq: adding a flow: %w", err)
 		}
 	}
 	answers, err := results[len(results)-1].ToArray()
 	if err != nil {
-		return nil, nil, fmt.Errorf("bullmq: a flow may or may not have been added: %w", err)
+		return nil, nil, fmt.Errorf("bullmq: adding a flow: %w", err)
 	}
 	if len(answers) != len(branches)+len(parents) {
 		return nil, nil, fmt.Errorf("bullmq: a flow of %d jobs got %d answers", len(branches), len(answers))

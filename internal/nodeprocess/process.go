@@ -54,7 +54,12 @@ func Start(script string, arguments ...string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	process := &Process{name: "node " + filepath.Base(script), lines: make(chan Line, lineBuffer), stderrDone: make(chan struct{})}
+	return Run("node "+filepath.Base(script), command)
+}
+
+// Run starts any other program that speaks in lines as those do, under a name for errors.
+func Run(name string, command *exec.Cmd) (process *Process, err error) {
+	process = &Process{name: name, lines: make(chan Line, lineBuffer), stderrDone: make(chan struct{})}
 	if process.stdin, err = command.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -182,6 +187,12 @@ func (p *Process) Freeze() error { return p.child.Freeze() }
 
 // Thaw lets a frozen program go on.
 func (p *Process) Thaw() error { return p.child.Thaw() }
+
+// Pid is the program's process id.
+func (p *Process) Pid() int { return p.child.Pid() }
+
+// StderrLines is how many lines the program has written on standard error.
+func (p *Process) StderrLines() int { return p.stderr.lineCount() }
 
 // Stderr is what the program has said on standard error, at most the last 64 KiB.
 func (p *Process) Stderr() string { return p.stderr.String() }

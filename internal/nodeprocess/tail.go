@@ -1,6 +1,7 @@
 package nodeprocess
 
 import (
+	"bytes"
 	"io"
 	"strings"
 	"sync"
@@ -11,14 +12,16 @@ const tailBytes = 64 << 10
 
 // tail keeps the end of what is written to it.
 type tail struct {
-	mu   sync.Mutex
-	text []byte
+	mu    sync.Mutex
+	text  []byte
+	lines int // all that have come, kept or not
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, p...)
+	t.lines += bytes.Count(p, []byte("\n"))
 	if extra := len(t.text) - tailBytes; extra > 0 {
 		t.text = append(t.text[:0], t.text[extra:]...)
 	}
@@ -29,6 +32,12 @@ func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text)
+}
+
+func (t *tail) lineCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lines
 }
 
 // lastLines is the end of the text, for an error message.

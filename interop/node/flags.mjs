@@ -1,5 +1,7 @@
 // Flags of the programs in this folder, spelled as Go spells them: -name value.
 
+import { Cluster } from 'ioredis';
+
 /**
  * Reads process.argv against a table of {name: default}. A default that is a number makes the
  * flag a number, a boolean default makes it a switch (-name, or -name=false), and `undefined`
@@ -30,18 +32,30 @@ export function readFlags(defaults, argv = process.argv.slice(2)) {
   return flags;
 }
 
-/** Splits HOST:PORT into connection options. */
+/**
+ * Reads what -redis names: HOST:PORT, sentinel:MASTER@HOST:PORT,… or cluster:HOST:PORT,…. The last is a
+ * connection already, and not options for one.
+ */
 export function connectionOptions(address) {
+  const [, kind, master, nodes] = /^(sentinel|cluster):(?:(.+)@)?(.+)$/.exec(address ?? '') ?? [];
+  // A worker's connection has to wait for ever, or bullmq refuses it.
+  const endless = { maxRetriesPerRequest: null };
+  switch (kind) {
+    case 'sentinel':
+      return { ...endless, name: master, sentinels: nodes.split(',').map(hostAndPort) };
+    case 'cluster':
+      return new Cluster(nodes.split(',').map(hostAndPort), { redisOptions: endless });
+    default:
+      return { ...endless, ...hostAndPort(address) };
+  }
+}
+
+function hostAndPort(address) {
   const match = /^(.+):(\d+)$/.exec(address ?? '');
   if (!match) {
     refuse(`-redis takes HOST:PORT, not ${address}`);
   }
-  return {
-    host: match[1].replace(/^\[|\]$/g, ''),
-    port: Number(match[2]),
-    // A worker's connection has to wait for ever, or bullmq refuses it.
-    maxRetriesPerRequest: null,
-  };
+  return { host: match[1].replace(/^\[|\]$/g, ''), port: Number(match[2]) };
 }
 
 function refuse(message) {

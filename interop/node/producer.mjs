@@ -1,11 +1,12 @@
 // Adds jobs to a queue: those on standard input, one {name, data, opts} a line, or a mix of its own.
 //
 //   node producer.mjs -redis HOST:PORT -queue orders [-prefix bull] [-bullmq 6|5]
-//                     [-generate N [-seed S]] [-bulk N]
+//                     [-generate N [-seed S]] [-bulk N] [-go-on]
 //
 // It writes {"event":"ready"}, {"event":"added","id","name","data","opts"} for each job, and
 // {"event":"done","added"} when the input has ended or all N jobs are in. -bulk adds so many jobs in
-// one call. SIGTERM ends it after the call that is under way.
+// one call. A call that fails ends the program; with -go-on it is told, by {"event":"refused","message",
+// "name","data","opts"} for each job, and the next follows. SIGTERM ends it after the call that is under way.
 
 import { connectionOptions, readFlags } from './flags.mjs';
 import { loadLibrary } from './library.mjs';
@@ -14,6 +15,7 @@ import { mixOfJobs } from './mix.mjs';
 
 const flags = readFlags({
   redis: '127.0.0.1:6379', prefix: 'bull', queue: 'orders', bullmq: '6', generate: 0, seed: 1, bulk: 0,
+  'go-on': false,
 });
 const { Queue } = await loadLibrary(flags.bullmq);
 
@@ -31,11 +33,18 @@ writeLine({ event: 'ready' });
 let added = 0;
 const specs = flags.generate > 0 ? mixOfJobs(flags.generate, flags.seed) : readLines({ signal: stop.signal });
 for await (const batch of batches(specs, flags.bulk)) {
-  const jobs = flags.bulk > 0
-    ? await queue.addBulk(batch)
-    : [await queue.add(batch[0].name, batch[0].data, batch[0].opts)];
-  jobs.forEach((job, index) => writeLine({ event: 'added', id: job.id, ...batch[index] }));
-  added += jobs.length;
+  try {
+    const jobs = flags.bulk > 0
+      ? await queue.addBulk(batch)
+      : [await queue.add(batch[0].name, batch[0].data, batch[0].opts)];
+    jobs.forEach((job, index) => writeLine({ event: 'added', id: job.id, ...batch[index] }));
+    added += jobs.length;
+  } catch (error) {
+    if (!flags['go-on']) {
+      throw error;
+    }
+    batch.forEach(spec => writeLine({ event: 'refused', message: error.message, ...spec }));
+  }
   if (stop.signal.aborted) {
     break;
   }

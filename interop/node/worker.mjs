@@ -3,6 +3,7 @@
 //   node worker.mjs -redis HOST:PORT -queue orders [-prefix bull] [-bullmq 6|5] [-name w1]
 //                   [-concurrency N] [-count N] [-fail-every N] [-sleep MS] [-lock-duration MS]
 //                   [-stalled-interval MS] [-max-stalled-count N] [-limit-max N -limit-duration MS] [-family]
+//                   [-brief]
 //
 // A job fails while its attempt's number is below its data's `failUntilAttempt`; -fail-every makes every
 // N-th job that is started fail too. Others return {"by": name, "sequence": their data's sequence}; with
@@ -10,8 +11,9 @@
 // children's keys.
 //
 // Lines: {"event":"ready"} once it takes jobs; {"event":"started"}, {"event":"completed","returnvalue"} and
-// {"event":"failed","reason","final"}, each with id, name, data and attemptsMade; {"event":"stalled","id"},
-// {"event":"drained"}, {"event":"error","message"}; and {"event":"closed","completed","failed"} at the end.
+// {"event":"failed","reason","final"}, each with id, name, data and attemptsMade, or with -brief the data's
+// sequence instead of name and data; {"event":"stalled","id"}, {"event":"drained"}, {"event":"error","message"};
+// and {"event":"closed","completed","failed"} at the end.
 // The worker ends after -count jobs have been completed or have failed for good, on SIGTERM, or when its
 // standard input is closed; in each case jobs that run are finished.
 
@@ -24,7 +26,7 @@ const flags = readFlags({
   redis: '127.0.0.1:6379', prefix: 'bull', queue: 'orders', bullmq: '6', name: undefined,
   concurrency: 1, count: 0, 'fail-every': 0, sleep: 0, 'lock-duration': 30000,
   'stalled-interval': 30000, 'max-stalled-count': 1, 'limit-max': 0, 'limit-duration': 1000,
-  family: false,
+  family: false, brief: false,
 });
 const { Worker } = await loadLibrary(flags.bullmq);
 
@@ -101,5 +103,9 @@ async function work(job) {
 }
 
 function tell(event, job, more = {}) {
+  if (flags.brief) {
+    writeLine({ event, id: job?.id, sequence: job?.data?.sequence, attemptsMade: job?.attemptsMade, final: more.final });
+    return;
+  }
   writeLine({ event, id: job?.id, name: job?.name, data: job?.data, attemptsMade: job?.attemptsMade, ...more });
 }

@@ -1,0 +1,141 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// ErrMaybeAdded says that the answer to an add was lost: the connection broke or
+// the context ended after the command may have been sent, so the job may be
+// there or not. Any other error of Add means that nothing was added. With a
+// JobID of its own a job can just be added again.
+var ErrMaybeAdded = errors.New("bullmq: the answer was lost, so it may have been added or not")
+
+// lostAnswer is a call's error after which nobody knows.
+type lostAnswer struct{ cause error }
+
+func (l *lostAnswer) Error() string   { return ErrMaybeAdded.Error() + ": " + l.cause.Error() }
+func (l *lostAnswer) Unwrap() []error { return []error{ErrMaybeAdded, l.cause} }
+
+// addAgain goes on after an add that failed: it waits for Redis where the queue
+// is told to, and tries again where that can't add a job twice.
+func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add scripts.Add, err error) (string, error) {
+	p := q.patience(begun)
+	lost := mayHaveRun(err)
+	for p.hopes(job.Opts, lost, err) && p.wait(ctx) {
+		id, failed := q.core.store.Add(ctx, add)
+		if failed == nil {
+			return id, nil
+		}
+		err, lost = failed, lost || mayHaveRun(failed)
+	}
+	return "", p.verdict(lost, err)
+}
+
+// addManyAgain is addAgain for those jobs of a bulk that have no id yet.
+func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []scripts.Add, ids []string, failed *scripts.BulkError) error {
+	p := q.patience(begun)
+	errs, lost := failed.Errs, make([]bool, len(jobs))
+	for {
+		var at []int
+		var rest []scripts.Add
+		for i, err := range errs {
+			lost[i] = lost[i] || mayHaveRun(err)
+			if p.hopes(jobs[i].Opts, lost[i], err) {
+				at, rest = append(at, i), append(rest, adds[i])
+			}
+		}
+		if len(rest) == 0 || !p.wait(ctx) {
+			break
+		}
+		more, failed := q.core.store.AddMany(ctx, rest)
+		for n, i := range at {
+			ids[i], errs[i] = more[n], failed.Of(n)
+		}
+	}
+	told := map[string]error{} // those that failed alike share their error
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		alike := fmt.Sprint(lost[i], err)
+		if told[alike] == nil {
+			told[alike] = p.verdict(lost[i], err)
+		}
+		errs[i] = told[alike]
+	}
+	return scripts.NewBulkError(errs)
+}
+
+// patience is what one call to add has of the queue's AddWait.
+type patience struct {
+	health *healthWatch
+	begun  time.Time // the call
+	most   time.Duration
+	pause  backoffTimer
+	ended  error // why the last wait was ended, if it was
+}
+
+func (q *Queue) patience(begun time.Time) *patience {
+	return &patience{health: q.core.link.health, begun: begun, most: q.addWait}
+}
+
+// hopes says whether an add that has failed may be sent again: where Redis can't
+// serve just now, and a second one would not be one too many. lost says that it
+// may have been carried out before.
+func (p *patience) hopes(o JobOptions, lost bool, err error) bool {
+	switch {
+	case p.most <= 0 || err == nil || errors.Is(err, ErrClosed):
+		return false
+	case lost && !p.repeatable(o):
+		return false
+	case mayHaveRun(err), neverSent(err):
+		return true
+	default:
+		return refusedAs(err, cantServe...) || refusedAs(err, "OOM", "MISCONF", "NOREPLICAS", "TRYAGAIN")
+	}
+}
+
+// repeatable says whether an add that may have been carried out changes nothing
+// when it comes again: the job has an id of its own and stays when it has ended;
+// or its deduplication id still belongs to it, ended or not.
+func (p *patience) repeatable(o JobOptions) bool {
+	if o.JobID != "" {
+		return o.RemoveOnComplete.staysAll() && o.RemoveOnFail.staysAll()
+	}
+	d := o.Deduplication
+	return d != nil && !d.Replace && !d.KeepLastIfActive && !d.Reschedule && time.Since(p.begun)+time.Second < d.TTL
+}
+
+// wait returns when Redis may be tried again; false when the patience, or the
+// context, has come to its end.
+func (p *patience) wait(ctx context.Context) bool {
+	wait, cancel := context.WithDeadlineCause(ctx, p.begun.Add(p.most), fmt.Errorf("the AddWait of %v is over", p.most))
+	defer cancel()
+	sleep(wait, p.pause.next())
+	if doubt := p.health.inDoubt(); doubt != nil {
+		select {
+		case <-doubt:
+		case <-wait.Done():
+		}
+	}
+	if wait.Err() != nil {
+		p.ended = context.Cause(wait)
+	}
+	return p.ended == nil
+}
+
+// verdict is the error that an add ends with.
+func (p *patience) verdict(lost bool, err error) error {
+	if p.ended != nil {
+		err = fmt.Errorf("%w: %w", p.ended, err)
+	}
+	if lost {
+		return &lostAnswer{err}
+	}
+	return err
+}

@@ -1,0 +1,223 @@
+package bullmq_test
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gstruct"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+var _ = Describe("An add whose answer is lost", func() {
+	var (
+		name  string
+		proxy *faultproxy.Proxy
+		queue *bullmq.Queue // that waits for Redis where it may
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		var via bullmq.Connection
+		proxy, via = link()
+		queue = newQueue(name, &bullmq.QueueOptions{Connection: via, AddWait: 10 * time.Second})
+		// The server has to know the scripts, or what is lost is its answer that it doesn't.
+		known := newQueue(newQueueName(), nil)
+		for _, options := range []*bullmq.JobOptions{nil, {JobID: "a"}} {
+			_, err := known.Add(ctx, "a", nil, options)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		_, err := known.AddBulk(ctx, make([]bullmq.BulkJob, 2))
+		Expect(err).NotTo(HaveOccurred())
+	})
+	waiting := func() []string { GinkgoHelper(); return list(key(name, "wait")) }
+
+	DescribeTable("may have been carried out, says so, and is not sent again", func(lose func(match string) <-chan struct{}, options *bullmq.JobOptions, there int) {
+		lost := lose("the-one")
+		job, err := queue.Add(ctx, "the-one", nil, options)
+		Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
+		Expect(job).To(BeNil())
+		Eventually(lost).Should(BeClosed())
+		Expect(waiting()).To(HaveLen(there))
+	},
+		Entry("where it was", func(match string) <-chan struct{} { return proxy.LoseReply(match) }, nil, 1),
+		Entry("and where it wasn't", func(match string) <-chan struct{} { return proxy.LoseCommand(match) }, nil, 0),
+		Entry("where its job is removed when it ends, for a second one could then be run", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
+			&bullmq.JobOptions{JobID: "own", RemoveOnComplete: bullmq.RemoveAll()}, 1),
+		Entry("where its deduplication ends with the job", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
+			&bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}, 1),
+		Entry("where its deduplication might end meanwhile", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
+			&bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Second}}, 1),
+	)
+
+	DescribeTable("is sent again where that can't add a second job", func(options *bullmq.JobOptions) {
+		lost := proxy.LoseReply("the-one")
+		job, err := queue.Add(ctx, "the-one", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(lost).Should(BeClosed())
+		Expect(waiting()).To(Equal([]string{job.ID}))
+	},
+		Entry("with an id of its own", &bullmq.JobOptions{JobID: "own"}),
+		Entry("with a deduplication id for a time", &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Minute}}),
+	)
+
+	It("stays in doubt when Redis can't be reached for the rest of the wait", func() {
+		short := newQueue(name, &bullmq.QueueOptions{Connection: viaOf(proxy), AddWait: 500 * time.Millisecond})
+		lost := proxy.LoseReply("the-one")
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		_, err := short.Add(ctx, "the-one", nil, &bullmq.JobOptions{JobID: "own"})
+		Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
+		Eventually(lost).Should(BeClosed())
+		Expect(waiting()).To(Equal([]string{"own"}))
+	})
+
+	It("within a bulk concerns the jobs without an id, and those with one are added all the same", func() {
+		lost := proxy.LoseReply("last-of-all")
+		own := &bullmq.JobOptions{JobID: "own"}
+		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}, {Name: "b", Options: own}, {Name: "last-of-all"}})
+		Eventually(lost).Should(BeClosed())
+		Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
+		Expect(err).To(MatchError(ContainSubstring("job 0 of the bulk")))
+		Expect(jobs[1].ID).To(Equal("own"))
+		Expect([]string{jobs[0].ID, jobs[2].ID}).To(HaveEach(""))
+		Expect(waiting()).To(Equal([]string{"3", "own", "1"}))
+	})
+
+	It("of a flow says so, and the flow is there as a whole or not at all", func() {
+		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: viaOf(proxy)})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		tree := bullmq.Flow{Queue: name, Name: "wall", Children: []bullmq.Flow{{Queue: name, Name: "brick"}}}
+		for i, lose := range []func(string) <-chan struct{}{proxy.LoseCommand, proxy.LoseReply} {
+			lost := lose("exec")
+			_, err = flows.Add(ctx, tree)
+			Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
+			Eventually(lost).Should(BeClosed())
+			Eventually(waiting).Should(HaveLen(i))
+			Expect(zset(key(name, "waiting-children"))).To(HaveLen(i))
+		}
+	})
+})
+
+var _ = Describe("An add that Redis can't take now", func() {
+	var (
+		name   string
+		server *redisserver.Server
+		ctx    context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		server = startRedis(redisserver.Options{AppendOnly: true})
+	})
+	open := func(wait time.Duration) *bullmq.Queue {
+		GinkgoHelper()
+		return newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL()), AddWait: wait})
+	}
+	// away ends the server, once no connection is left that doesn't know.
+	away := func(queues ...*bullmq.Queue) {
+		GinkgoHelper()
+		server.Stop()
+		for _, queue := range queues {
+			Eventually(func() error { _, err := queue.Add(ctx, "a", nil, nil); return err }).ShouldNot(MatchError(bullmq.ErrMaybeAdded))
+		}
+	}
+
+	It("fails at once and has added nothing, unless the queue is told to wait", func() {
+		queue := open(0)
+		away(queue)
+		begun := time.Now()
+		_, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).To(MatchError(ContainSubstring(server.Addr())))
+		_, bulkErr := queue.AddBulk(ctx, make([]bullmq.BulkJob, 3))
+		Expect(bulkErr).To(MatchError(ContainSubstring(server.Addr())))
+		Expect(time.Since(begun)).To(BeNumerically("<", time.Second))
+		Expect(server.Start()).To(Succeed())
+		Expect(queue.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeZero()))
+	})
+
+	It("waits for Redis and is made once, be it one or many", func() {
+		queue := open(time.Minute)
+		fast := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())})
+		away(fast)
+		answers := make(chan error, 20)
+		for i := range 20 {
+			go func() {
+				defer GinkgoRecover()
+				// With an id of its own it isn't in doubt where the connection had not heard of the end.
+				if i%2 == 0 {
+					_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "one-" + strconv.Itoa(i)})
+					answers <- err
+					return
+				}
+				jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{
+					{Name: "a", Options: &bullmq.JobOptions{JobID: "many-" + strconv.Itoa(i)}}, {Name: "b", Options: &bullmq.JobOptions{JobID: "more-" + strconv.Itoa(i)}},
+				})
+				Expect(jobs).To(HaveEach(gstruct.PointTo(HaveField("ID", Not(BeEmpty())))))
+				answers <- err
+			}()
+		}
+		Consistently(answers, 500*time.Millisecond).ShouldNot(Receive())
+		Expect(server.Start()).To(Succeed())
+		for range 20 {
+			Eventually(answers).Should(Receive(BeNil()))
+		}
+		Expect(queue.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeEquivalentTo(30)))
+	})
+
+	It("gives up when the wait, or its context, is over, and says that nothing was added", func() {
+		queue := open(300 * time.Millisecond)
+		away(queue)
+		_, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).To(MatchError(And(ContainSubstring("AddWait of 300ms is over"), ContainSubstring(server.Addr()))))
+		Expect(err).NotTo(MatchError(bullmq.ErrMaybeAdded))
+
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		_, err = queue.Add(short, "a", nil, nil)
+		Expect(err).To(MatchError(context.DeadlineExceeded))
+		Expect(err).NotTo(MatchError(bullmq.ErrMaybeAdded))
+		ended, end := context.WithCancel(ctx)
+		end()
+		_, err = queue.Add(ended, "a", nil, nil)
+		Expect(err).To(And(MatchError(context.Canceled), MatchError(ContainSubstring("was not added"))))
+		_, err = queue.AddBulk(ended, make([]bullmq.BulkJob, 2))
+		Expect(err).To(And(MatchError(context.Canceled), MatchError(ContainSubstring("none of 2 jobs was added"))))
+		Expect(queue.Close()).To(Succeed())
+		_, err = queue.Add(ctx, "a", nil, nil)
+		Expect(err).To(And(MatchError(bullmq.ErrClosed), Not(MatchError(bullmq.ErrMaybeAdded))))
+	})
+
+	It("is told from one in doubt where Redis refuses it, and waits for that to end", func() {
+		fast, patient := open(0), open(time.Minute)
+		admin := clientOf(server)
+		Expect(admin.Do(ctx, admin.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build()).Error()).To(Succeed())
+		_, err := fast.Add(ctx, "a", nil, nil)
+		Expect(err).To(And(MatchError(ContainSubstring("OOM")), Not(MatchError(bullmq.ErrMaybeAdded))))
+		Expect(fast.Health().Reachable).To(BeTrue(), "a full Redis is reachable")
+		added := make(chan error, 1)
+		go func() { _, err := patient.Add(ctx, "a", nil, nil); added <- err }()
+		Consistently(added, 300*time.Millisecond).ShouldNot(Receive())
+		Expect(admin.Do(ctx, admin.B().Arbitrary("CONFIG", "SET", "maxmemory", "0").Build()).Error()).To(Succeed())
+		Eventually(added).Should(Receive(BeNil()))
+		Expect(fast.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeEquivalentTo(1)))
+	})
+})
+
+var _ = Describe("A bulk of more jobs than one round trip takes", func() {
+	It("adds those that follow a thousand of which one was refused", func() {
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		bulk := make([]bullmq.BulkJob, 2500)
+		bulk[7].Options = &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "gone", Queue: "bull:" + name}}
+		jobs, err := queue.AddBulk(ctx, bulk)
+		Expect(err).To(MatchError(bullmq.ErrParentNotFound))
+		Expect(jobs[7].ID).To(BeEmpty())
+		Expect(jobs[2499].ID).To(Equal("2499"))
+		Expect(queue.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeEquivalentTo(2499)))
+	})
+})

@@ -1,0 +1,224 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+// told collects what OnHealth is called with.
+type told struct {
+	mu  sync.Mutex
+	all []bullmq.Health
+}
+
+func (t *told) hear(h bullmq.Health) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = append(t.all, h)
+}
+
+// reachable is what was told, in order.
+func (t *told) reachable() []bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []bool
+	for _, h := range t.all {
+		all = append(all, h.Reachable)
+	}
+	return all
+}
+
+func (t *told) last() bullmq.Health {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all[len(t.all)-1]
+}
+
+func viaOf(proxy *faultproxy.Proxy) bullmq.Connection {
+	return bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, PipelineMultiplex: -1})
+}
+
+func clientOf(server *redisserver.Server) rueidis.Client {
+	GinkgoHelper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(client.Close)
+	return client
+}
+
+var _ = Describe("Health", func() {
+	var (
+		name string
+		ctx  context.Context
+	)
+	BeforeEach(func() { name, ctx = newQueueName(), specContext() })
+	// try makes a call whose end doesn't matter.
+	try := func(queue *bullmq.Queue) {
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		_, _ = queue.Add(short, "a", nil, nil)
+	}
+
+	It("of a queue, a worker, a reader of events and a producer of flows tells of an outage and of its end, once each", func() {
+		server := startRedis(redisserver.Options{})
+		own := bullmq.URL(server.URL())
+		var inQueue, inWorker, inEvents told
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: inQueue.hear})
+		worker := runWorker(name, nothing, &bullmq.WorkerOptions{Connection: own, OnHealth: inWorker.hear})
+		events := newEvents(name, bullmq.EventsOptions{Connection: own, OnHealth: inEvents.hear})
+		go func() {
+			for range events.All(ctx) {
+			}
+		}()
+		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: own})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		all := []interface{ Health() bullmq.Health }{queue, worker, events, flows}
+		for _, one := range all {
+			Expect(one.Health()).To(And(HaveField("Reachable", true), HaveField("Err", BeNil()), HaveField("Since", BeTemporally("~", time.Now(), 5*time.Second))))
+			Expect(one.Health().String()).To(HavePrefix("Redis is reachable since"))
+		}
+
+		begun := time.Now()
+		server.Stop()
+		// Who waits at Redis notices by itself, the others with their next call.
+		Eventually(inWorker.reachable, "2s").Should(Equal([]bool{false}))
+		Eventually(inEvents.reachable, "2s").Should(Equal([]bool{false}))
+		try(queue)
+		_, _ = flows.Add(ctx, bullmq.Flow{Queue: name, Name: "a"})
+		for _, one := range all {
+			Eventually(one.Health, "2s").Should(And(HaveField("Reachable", false), HaveField("Since", BeTemporally("~", begun, 2*time.Second)),
+				HaveField("Err", MatchError(ContainSubstring(server.Addr())))))
+			Expect(one.Health().String()).To(HavePrefix("Redis is out of reach since"))
+		}
+		Eventually(inQueue.reachable).Should(Equal([]bool{false}))
+
+		Expect(server.Start()).To(Succeed())
+		for _, one := range all {
+			Eventually(one.Health, "2s").Should(And(HaveField("Reachable", true), HaveField("Since", BeTemporally(">", begun)), HaveField("Err", HaveOccurred())))
+			Expect(one.Health().String()).To(HavePrefix("Redis is reachable again since"))
+		}
+		for _, told := range []*told{&inQueue, &inWorker, &inEvents} {
+			Eventually(told.reachable).Should(Equal([]bool{false, true}))
+			Expect(told.last().Reachable).To(BeTrue())
+		}
+	})
+
+	It("makes no call while all goes well", func() {
+		calls := func() string {
+			for line := range strings.Lines(mustText("INFO", "commandstats")) {
+				if strings.HasPrefix(line, "cmdstat_hdel:") {
+					return line
+				}
+			}
+			return ""
+		}
+		queue := newQueue(name, nil)
+		runWorker(name, nothing, &bullmq.WorkerOptions{DrainDelay: 50 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
+		before := calls()
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		time.Sleep(200 * time.Millisecond)
+		Expect(calls()).To(Equal(before))
+	})
+
+	It("does not speak of connections that are lost and come back at once", func() {
+		server := startRedis(redisserver.Options{})
+		own := bullmq.URL(server.URL())
+		var changes told
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: changes.hear, AddWait: 5 * time.Second})
+		runWorker(name, nothing, &bullmq.WorkerOptions{Connection: own, OnHealth: changes.hear})
+		admin := clientOf(server)
+		for range 5 {
+			Expect(admin.Do(ctx, admin.B().Arbitrary("CLIENT", "KILL", "TYPE", "normal").Build()).Error()).To(Succeed())
+			_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "a"})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Consistently(changes.reachable, 200*time.Millisecond).Should(BeEmpty())
+	})
+
+	It("speaks of a Redis that answers nothing", func() {
+		proxy, via := link()
+		var changes told
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: via, OnHealth: changes.hear})
+		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
+		try(queue)
+		Expect(queue.Health().Reachable).To(BeTrue(), "a call with too little time is no outage yet")
+		Eventually(changes.reachable).Should(Equal([]bool{false}))
+		Expect(changes.last().Err).To(MatchError(ContainSubstring("no answer within 2s")))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Eventually(changes.reachable).Should(Equal([]bool{false, true}))
+	})
+
+	It("speaks of a Redis that answers that it can't serve", func() {
+		server := startRedis(redisserver.Options{})
+		var changes told
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL()), OnHealth: changes.hear})
+		admin := clientOf(server)
+		nobody, err := redisserver.FreePort()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(admin.Do(ctx, admin.B().Replicaof().Host("127.0.0.1").Port(int64(nobody)).Build()).Error()).To(Succeed())
+		_, err = queue.Add(ctx, "a", nil, nil)
+		Expect(err).To(And(MatchError(ContainSubstring("READONLY")), Not(MatchError(bullmq.ErrMaybeAdded))))
+		Eventually(changes.reachable).Should(Equal([]bool{false}))
+		Expect(changes.last().Err).To(MatchError(ContainSubstring("READONLY")))
+		_, err = queue.Counts(ctx)
+		Expect(err).NotTo(HaveOccurred(), "it can be read")
+		Consistently(changes.reachable, 100*time.Millisecond).Should(Equal([]bool{false}))
+		Expect(admin.Do(ctx, admin.B().Replicaof().No().One().Build()).Error()).To(Succeed())
+		Eventually(changes.reachable).Should(Equal([]bool{false, true}))
+	})
+
+	It("stands above a guess: where Redis can't say of which version a queue is, none is opened", func() {
+		server := startRedis(redisserver.Options{Config: []string{"replica-serve-stale-data no"}})
+		admin := clientOf(server)
+		nobody, err := redisserver.FreePort()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(admin.Do(ctx, admin.B().Hset().Key(key(name, "meta")).FieldValue().FieldValue("version", "bullmq:5.0.0").Build()).Error()).To(Succeed())
+		Expect(admin.Do(ctx, admin.B().Replicaof().Host("127.0.0.1").Port(int64(nobody)).Build()).Error()).To(Succeed())
+		_, err = bullmq.NewWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.URL(server.URL())})
+		Expect(err).To(MatchError(ContainSubstring("MASTERDOWN")))
+	})
+
+	It("says to a logger what OnHealth hears, and survives its panic", func() {
+		proxy, via := link()
+		var lines logLines
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: via, Logger: zerolog.New(&lines), OnHealth: func(bullmq.Health) { panic("boom") }})
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		proxy.CutAll()
+		try(queue)
+		Eventually(queue.Health).Should(HaveField("Reachable", false))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Eventually(queue.Health).Should(HaveField("Reachable", true))
+		Eventually(lines.count).Should(Equal(4))
+		Expect(lines.text.String()).To(And(ContainSubstring("Redis is out of reach"), ContainSubstring("Redis is reachable again"), ContainSubstring("OnHealth panicked")))
+	})
+
+	It("shows no password", func() {
+		hide := bullmq.HidesPasswords(&rueidis.ClientOption{Password: "s3cret", Sentinel: rueidis.SentinelOption{Password: "0ther"}})
+		Expect(hide(errors.New("unknown command, with args 'AUTH' 's3cret' '0ther'"))).To(MatchError("unknown command, with args 'AUTH' '***' '***'"))
+		plain := errors.New("nothing to hide")
+		Expect(hide(plain)).To(BeIdenticalTo(plain))
+		Expect(bullmq.HidesPasswords(nil)(plain)).To(BeIdenticalTo(plain))
+	})
+})
+
+func mustText(words ...string) string {
+	GinkgoHelper()
+	text, err := do(words...).ToString()
+	Expect(err).NotTo(HaveOccurred())
+	return text
+}

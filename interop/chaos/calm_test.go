@@ -1,0 +1,70 @@
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// outage is what Go workers use and say while Redis is away.
+type outage struct {
+	trial *trial
+	begun time.Time
+	cpu   map[*Member]time.Duration
+	lines map[*Member]int
+}
+
+func (t *trial) watch() *outage {
+	o := &outage{trial: t, begun: time.Now(), cpu: map[*Member]time.Duration{}, lines: map[*Member]int{}}
+	for _, m := range t.fleet.Members(Go) {
+		o.cpu[m], o.lines[m] = cpuTime(m.Pid()), m.StderrLines()
+	}
+	return o
+}
+
+// expectCalm says that each Go worker has logged little and hardly worked since.
+func (o *outage) expectCalm() {
+	length := time.Since(o.begun)
+	for _, m := range o.trial.fleet.Members(Go) {
+		lines, cpu := m.StderrLines()-o.lines[m], cpuTime(m.Pid())-o.cpu[m]
+		Expect(lines).To(BeNumerically("<=", 3+int(length.Seconds()/5)), "lines logged by %s within %v: %s", m.Name, length, m.Stderr())
+		Expect(cpu).To(BeNumerically("<", length/10+200*time.Millisecond), "CPU time used by %s within %v", m.Name, length)
+		report.Note("    %s logged %d lines within %.1f s and used %.1f %% of a CPU", m.Name, lines, length.Seconds(), 100*cpu.Seconds()/length.Seconds())
+	}
+}
+
+// expectTold says that each Go worker, and the queue that adds, has told of one
+// outage, and of its end.
+func (o *outage) expectTold() {
+	for _, m := range o.trial.fleet.Members(Go) {
+		Expect(m.Health()).To(Equal([]bool{false, true}), "what %s told of Redis", m.Name)
+	}
+	told := o.trial.health()
+	Expect(told).To(HaveLen(2))
+	Expect(told[0].Reachable).To(BeFalse())
+	Expect(told[0].Err).To(HaveOccurred())
+	Expect(told[0].Since).To(BeTemporally("~", o.begun, 2*time.Second))
+	Expect(told[1].Reachable).To(BeTrue())
+	Expect(o.trial.queues[0].Health().Reachable).To(BeTrue())
+}
+
+// cpuTime is what a process has used so far; 0 where the system doesn't tell.
+func cpuTime(pid int) time.Duration {
+	if runtime.GOOS != "linux" {
+		return 0
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold spaces.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond // ticks of 100 Hz
+}
