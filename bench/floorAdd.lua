@@ -9,8 +9,9 @@ for i = 1, count do
   ids[i] = id
   redis.call('HSET', base .. id, 'name', ARGV[2], 'data', ARGV[3], 'opts', ARGV[4], 'timestamp', ARGV[5], 'delay', '0', 'priority', '0')
   redis.call('XADD', events, '*', 'event', 'added', 'jobId', id, 'name', ARGV[2])
-  redis.call('XADD', events, 'MAXLEN', '~', '10000', '*', 'event', 'waiting', 'jobId', id)
+  redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', id)
 end
+redis.call('XTRIM', events, 'MAXLEN', '~', '10000')
 redis.call('LPUSH', base .. 'wait', unpack(ids))
 redis.call('ZADD', base .. 'marker', '0', '0')
 return ids
