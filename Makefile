@@ -7,6 +7,8 @@ SHELL := /bin/bash
 # The packages to test, and more flags for go test: make test PACKAGES=./bullmq/... FLAGS='-run TestWorker'
 PACKAGES ?= ./...
 FLAGS ?=
+# How long make fuzz spends on each target.
+FUZZTIME ?= 30s
 # The reference that make parity compares with: 6 (bullmq 6.7.0), 5 (5.81.5), or both.
 BULLMQ ?= 5 6
 # The program that compares our Lua with the reference's, for make lint; without it that step is left out.
@@ -36,6 +38,10 @@ parity: redis node ## compare every scenario's effect on Redis with the Node lib
 bench: redis node ## measure latency and throughput beside the Node library's
 	@[ -d bench ] || { echo "make bench: there is no program in ./bench yet" >&2; exit 1; }
 	@go run ./bench
+
+.PHONY: fuzz
+fuzz: ## give what is read from Redis to the fuzzer, each target for FUZZTIME (30s)
+	@FUZZTIME=$(FUZZTIME) tools/fuzz.sh $(PACKAGES)
 
 .PHONY: lint
 lint: lint-format lint-vet lint-staticcheck lint-text lint-lua ## check format, vet, staticcheck, stray addresses and paths, and that the Lua is our own

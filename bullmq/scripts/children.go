@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/redis/rueidis"
@@ -33,6 +34,9 @@ func (q *Queue) Children(ctx context.Context, jobID string) (c Children, err err
 		b().Hgetall().Key(at+":failed").Build(), b().Zrange().Key(at+":unsuccessful").Min("0").Max("-1").Build(),
 		b().Exec().Build())
 	answers, err := results[len(results)-1].ToArray()
+	if err == nil && len(answers) != 4 {
+		err = fmt.Errorf("bullmq: the children of job %s of %s were asked for in 4 calls, and %d answers came", jobID, q.base, len(answers))
+	}
 	if err != nil {
 		return c, err
 	}
@@ -168,7 +172,7 @@ func (q *Queue) ChildRange(ctx context.Context, jobID string, processed bool, fr
 			next = page.Next.Processed
 		}
 	}
-	end := min(to+1, int64(len(keys)))
+	end := min(max(to+1, 0), int64(len(keys)))
 	start := min(max(from, 0), end)
 	return keys[start:end], values[start:end], total, nil
 }

@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -13,7 +14,11 @@ func (q *Queue) Meta(ctx context.Context, fields ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return texts(message), nil
+	values := texts(message)
+	if len(values) != len(fields) {
+		return nil, fmt.Errorf("bullmq: %d fields of the meta hash of %s were asked for, and %d came", len(fields), q.base, len(values))
+	}
+	return values, nil
 }
 
 // Signs are by what a queue's dialect is told: the version in meta, "" for none,

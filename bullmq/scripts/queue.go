@@ -140,12 +140,16 @@ func (q *Queue) strings(ctx context.Context, c *command, args ...string) ([]stri
 	return texts(message), nil
 }
 
-func (q *Queue) numbers(ctx context.Context, c *command, args ...string) ([]int64, error) {
+// numbers runs a command that answers so many numbers.
+func (q *Queue) numbers(ctx context.Context, c *command, count int, args ...string) ([]int64, error) {
 	message, err := q.run(ctx, c, args...)
 	if err != nil {
 		return nil, err
 	}
 	values, err := message.AsIntSlice()
+	if err == nil && len(values) != count {
+		err = fmt.Errorf("%d numbers, not %d", len(values), count)
+	}
 	if err != nil {
 		return nil, q.unexpected(c, err)
 	}
