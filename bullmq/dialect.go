@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -61,7 +62,8 @@ func (c *core) detect() (Dialect, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
 	version, parked, err := c.store.Signs(ctx)
-	if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+	var refused *rueidis.RedisError
+	if err != nil && !errors.As(err, &refused) {
 		return V6, err
 	}
 	if parked || strings.HasPrefix(version, "bullmq:5.") {

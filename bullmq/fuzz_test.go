@@ -15,8 +15,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rs/zerolog"
-
 	"github.com/17a2ac88/bullmq-go/internal/anyanswer"
 )
 
@@ -381,105 +379,346 @@ func FuzzJSONText(f *testing.F) {
 	})
 }
 
-// fuzzCalls are the public readers, each on a queue of a server that answers anything.
-var fuzzCalls = []func(ctx context.Context, q *Queue, w *Worker, p *FlowProducer){
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.Job(ctx, "1") },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.JobState(ctx, "1") },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.Jobs(ctx, All()) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.JobIDs(ctx, All()) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.Counts(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.Count(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.CountsPerPriority(ctx, 0, 5) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.CountDelayedBefore(ctx, time.Now())
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.Metrics(ctx, Completed, 0, -1)
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.PrometheusMetrics(ctx, map[string]string{"a": "b"})
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.Meta(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.IsPaused(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.GlobalConcurrency(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.GlobalRateLimit(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.RateLimitTTL(ctx, 0) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.Workers(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.EventReaders(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.Scheduler(ctx, "s") },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.Schedulers(ctx, All()) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.UpsertScheduler(ctx, "s", Repeat{Every: time.Minute}, nil)
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _, _ = q.Logs(ctx, "1", 0, -1, false)
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _, _ = q.PendingChildren(ctx, "1", 0, -1)
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _, _ = q.ProcessedChildren(ctx, "1", 0, 5)
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.Handle("1").Dependencies(ctx)
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.Handle("1").DependencyPage(ctx, DependencyQuery{&Cursor{}, &Cursor{}, &Cursor{}, &Cursor{}})
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.Handle("1").DependencyCounts(ctx)
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.Handle("1").ChildrenValues(ctx)
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = Children[int](ctx, q.Handle("1"))
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = ChildValue[map[string]any](ctx, q.Handle("1"))
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.FindStrandedJobs(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.RepairPaused(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.FindOrphanedJobs(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.Clean(ctx, 0, 0, Completed)
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _ = q.Obliterate(ctx, nil) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.endOfMissing(ctx, "1", make(chan Event))
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) { _, _ = q.Add(ctx, "a", nil, nil) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		_, _ = q.AddBulk(ctx, make([]BulkJob, 3))
-	},
-	func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) {
-		job, _ := w.GetNextJob(ctx, "t", 0)
+// publicCalls are the calls that read, and some that write, each on a queue of a server that answers anything.
+var publicCalls = []struct {
+	name string
+	call func(ctx context.Context, q *Queue, w *Worker, p *FlowProducer) error
+}{
+	{"Job", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Job(ctx, "1")
+		return err
+	}},
+	{"Worker.Job", func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) error {
+		_, err := w.Job(ctx, "1")
+		return err
+	}},
+	{"JobState", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.JobState(ctx, "1")
+		return err
+	}},
+	{"Jobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Jobs(ctx, All())
+		return err
+	}},
+	{"JobIDs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.JobIDs(ctx, All())
+		return err
+	}},
+	{"Counts", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Counts(ctx)
+		return err
+	}},
+	{"Count", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Count(ctx)
+		return err
+	}},
+	{"CountsPerPriority", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.CountsPerPriority(ctx, 0, 5)
+		return err
+	}},
+	{"CountDelayedBefore", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.CountDelayedBefore(ctx, time.Now())
+		return err
+	}},
+	{"Metrics", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Metrics(ctx, Completed, 0, -1)
+		return err
+	}},
+	{"PrometheusMetrics", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.PrometheusMetrics(ctx, map[string]string{"a": "b"})
+		return err
+	}},
+	{"RecordCounts", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RecordCounts(ctx)
+		return err
+	}},
+	{"Meta", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Meta(ctx)
+		return err
+	}},
+	{"IsPaused", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.IsPaused(ctx)
+		return err
+	}},
+	{"IsMaxed", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.IsMaxed(ctx)
+		return err
+	}},
+	{"GlobalConcurrency", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.GlobalConcurrency(ctx)
+		return err
+	}},
+	{"GlobalRateLimit", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.GlobalRateLimit(ctx)
+		return err
+	}},
+	{"RateLimitTTL", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RateLimitTTL(ctx, 0)
+		return err
+	}},
+	{"RemoveRateLimitKey", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RemoveRateLimitKey(ctx)
+		return err
+	}},
+	{"DeduplicationJobID", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.DeduplicationJobID(ctx, "d")
+		return err
+	}},
+	{"RemoveDeduplicationKey", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RemoveDeduplicationKey(ctx, "d")
+		return err
+	}},
+	{"TrimEvents", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.TrimEvents(ctx, 5)
+		return err
+	}},
+	{"RemoveDeprecatedPriorityKey", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RemoveDeprecatedPriorityKey(ctx)
+		return err
+	}},
+	{"Publish", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Publish(ctx, "mine", 5, "a", "b")
+		return err
+	}},
+	{"AddJobLog", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.AddJobLog(ctx, "1", "row", 5)
+		return err
+	}},
+	{"Workers", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Workers(ctx)
+		return err
+	}},
+	{"EventReaders", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.EventReaders(ctx)
+		return err
+	}},
+	{"Scheduler", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Scheduler(ctx, "s")
+		return err
+	}},
+	{"Schedulers", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Schedulers(ctx, All())
+		return err
+	}},
+	{"CountSchedulers", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.CountSchedulers(ctx)
+		return err
+	}},
+	{"UpsertScheduler", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.UpsertScheduler(ctx, "s", Repeat{Every: time.Minute}, nil)
+		return err
+	}},
+	{"RemoveScheduler", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RemoveScheduler(ctx, "s")
+		return err
+	}},
+	{"Dependencies", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").Dependencies(ctx)
+		return err
+	}},
+	{"DependencyPage", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").DependencyPage(ctx, DependencyQuery{&Cursor{}, &Cursor{}, &Cursor{}, &Cursor{}})
+		return err
+	}},
+	{"DependencyCounts", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").DependencyCounts(ctx)
+		return err
+	}},
+	{"ChildrenValues", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").ChildrenValues(ctx)
+		return err
+	}},
+	{"IgnoredChildrenFailures", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").IgnoredChildrenFailures(ctx)
+		return err
+	}},
+	{"Children", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := Children[int](ctx, q.Handle("1"))
+		return err
+	}},
+	{"ChildValue", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := ChildValue[map[string]any](ctx, q.Handle("1"))
+		return err
+	}},
+	{"FindStrandedJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.FindStrandedJobs(ctx)
+		return err
+	}},
+	{"RepairPaused", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RepairPaused(ctx)
+		return err
+	}},
+	{"FindOrphanedJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.FindOrphanedJobs(ctx)
+		return err
+	}},
+	{"RemoveOrphanedJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RemoveOrphanedJobs(ctx, 5, 5)
+		return err
+	}},
+	{"Clean", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Clean(ctx, 0, 0, Completed)
+		return err
+	}},
+	{"endOfMissing", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.endOfMissing(ctx, "1", make(chan Event))
+		return err
+	}},
+	{"Add", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Add(ctx, "a", nil, nil)
+		return err
+	}},
+	{"AddBulk", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.AddBulk(ctx, make([]BulkJob, 3))
+		return err
+	}},
+	{"Remove", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Remove(ctx, "1", false)
+		return err
+	}},
+	{"Job.Log", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").Log(ctx, "row")
+		return err
+	}},
+	{"Job.State", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").State(ctx)
+		return err
+	}},
+	{"Job.ExtendLock", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").ExtendLock(ctx, "t", time.Second)
+		return err
+	}},
+	{"Job.MoveToWaitingChildren", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").MoveToWaitingChildren(ctx, "t")
+		return err
+	}},
+	{"Job.RemoveDeduplicationKey", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := (&Job{ID: "1", DeduplicationID: "d", core: q.core}).RemoveDeduplicationKey(ctx)
+		return err
+	}},
+	{"Job.RemoveChildDependency", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := (&Job{ID: "1", ParentKey: "bull:fuzzed:2", core: q.core}).RemoveChildDependency(ctx)
+		return err
+	}},
+	{"Logs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, _, err := q.Logs(ctx, "1", 0, -1, false)
+		return err
+	}},
+	{"PendingChildren", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, _, err := q.PendingChildren(ctx, "1", 0, -1)
+		return err
+	}},
+	{"ProcessedChildren", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, _, err := q.ProcessedChildren(ctx, "1", 0, 5)
+		return err
+	}},
+	{"Pause", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.Pause(ctx) }},
+	{"Resume", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.Resume(ctx) }},
+	{"RateLimit", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.RateLimit(ctx, time.Second)
+	}},
+	{"SetGlobalConcurrency", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.SetGlobalConcurrency(ctx, 5)
+	}},
+	{"RemoveGlobalConcurrency", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.RemoveGlobalConcurrency(ctx)
+	}},
+	{"SetGlobalRateLimit", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.SetGlobalRateLimit(ctx, Limiter{Max: 1, Duration: time.Second})
+	}},
+	{"RemoveGlobalRateLimit", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.RemoveGlobalRateLimit(ctx)
+	}},
+	{"UpdateJobProgress", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.UpdateJobProgress(ctx, "1", 5)
+	}},
+	{"Drain", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.Drain(ctx, true) }},
+	{"Obliterate", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.Obliterate(ctx, nil) }},
+	{"RetryJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.RetryJobs(ctx, nil) }},
+	{"PromoteJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.PromoteJobs(ctx, 0) }},
+	{"Job.UpdateProgress", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").UpdateProgress(ctx, 5)
+	}},
+	{"Job.UpdateData", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").UpdateData(ctx, 5)
+	}},
+	{"Job.ClearLogs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").ClearLogs(ctx, 5)
+	}},
+	{"Job.MoveToDelayed", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").MoveToDelayed(ctx, time.Now(), "t")
+	}},
+	{"Job.MoveToWait", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").MoveToWait(ctx, "t")
+	}},
+	{"Job.Promote", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").Promote(ctx)
+	}},
+	{"Job.ChangeDelay", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").ChangeDelay(ctx, time.Second)
+	}},
+	{"Job.ChangePriority", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").ChangePriority(ctx, 5, false)
+	}},
+	{"Job.Retry", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").Retry(ctx, Failed, nil)
+	}},
+	{"Job.Remove", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").Remove(ctx)
+	}},
+	{"Job.RemoveUnprocessedChildren", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").RemoveUnprocessedChildren(ctx)
+	}},
+	{"GetNextJob", func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) error {
+		job, err := w.GetNextJob(ctx, "t", 0)
 		if job != nil {
-			_, _ = w.Complete(ctx, job, "t", 1, true)
+			_, err = w.Complete(ctx, job, "t", 1, true)
 		}
-	},
-	func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) { _, _ = w.CheckStalled(ctx) },
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
-		readPopped(q.core.client.Do(ctx, q.core.client.B().Bzpopmin().Key("m").Timeout(1).Build()))
-	},
-	func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) {
-		_, _ = p.Flow(ctx, FlowQuery{Queue: "fuzzed", ID: "1", Depth: 4})
-	},
-	func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) {
-		_, _ = p.Add(ctx, Flow{Name: "a", Queue: "fuzzed", Children: []Flow{{Name: "b", Queue: "fuzzed"}}})
-	},
-	func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) {
+		return err
+	}},
+	{"Complete", func(ctx context.Context, q *Queue, w *Worker, _ *FlowProducer) error {
+		_, err := w.Complete(ctx, q.Handle("1"), "t", 1, true)
+		return err
+	}},
+	{"Fail", func(ctx context.Context, q *Queue, w *Worker, _ *FlowProducer) error {
+		_, err := w.Fail(ctx, q.Handle("1"), "t", errors.New("boom"), true)
+		return err
+	}},
+	{"CheckStalled", func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) error {
+		_, err := w.CheckStalled(ctx)
+		return err
+	}},
+	{"Worker.RateLimit", func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) error {
+		return w.RateLimit(ctx, time.Second)
+	}},
+	{"Flow", func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) error {
+		_, err := p.Flow(ctx, FlowQuery{Queue: "fuzzed", ID: "1", Depth: 4})
+		return err
+	}},
+	{"FlowProducer.Add", func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) error {
+		_, err := p.Add(ctx, Flow{Name: "a", Queue: "fuzzed", Children: []Flow{{Name: "b", Queue: "fuzzed"}}})
+		return err
+	}},
+	{"FlowProducer.AddBulk", func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) error {
+		_, err := p.AddBulk(ctx, []Flow{{Name: "a", Queue: "fuzzed"}, {Name: "b", Queue: "fuzzed"}})
+		return err
+	}},
+	{"the marker", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return readPopped(q.core.client.Do(ctx, q.core.client.B().Bzpopmin().Key("m").Timeout(1).Build())).err
+	}},
+	{"the events", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) (err error) {
 		closed, closeAll := context.WithCancel(ctx)
 		defer closeAll()
 		e := &QueueEvents{core: q.core, o: EventsOptions{BlockingTimeout: time.Second}, last: "0-0", closed: closed, close: closeAll,
 			conn: &blockingConn{core: q.core, name: "bull:x:qe"}}
 		defer e.conn.close()
 		for range 3 {
-			if _, err := e.read(ctx); err != nil {
-				return
+			if _, err = e.read(ctx); err != nil {
+				break
 			}
 		}
-	},
+		return err
+	}},
 }
 
 func FuzzPublicReaders(f *testing.F) {
@@ -493,12 +732,16 @@ func FuzzPublicReaders(f *testing.F) {
 		{1, "OK", anyanswer.Map{"bull:fuzzed:events", []any{[]any{"1-1", []string{"event", "failed", "jobId", "1"}}}}},
 		{[]any{[]any{"1-1", []string{"event", "completed", "jobId", "1", "returnvalue", "{nonsense"}}}}, {anyanswer.Err("WRONGTYPE no")}, {-1}, {nil},
 	}
-	for _, seed := range seeds {
-		for which := range 4 {
-			f.Add(byte(which*11), anyanswer.Written(seed...))
+	for i := range publicCalls {
+		for _, n := range []int{0, 1, 5} {
+			f.Add(byte(i), anyanswer.Written(seeds[(i+n)%len(seeds)]...))
 		}
 	}
-	server, q, w, p := fuzzedQueue(f)
+	server, q, w, p, closeAll, err := onAnyServer()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(closeAll)
 	f.Fuzz(func(t *testing.T, which byte, answers []byte) {
 		if len(answers) > 1<<14 {
 			return
@@ -506,7 +749,7 @@ func FuzzPublicReaders(f *testing.F) {
 		server.Say(answers)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		fuzzCalls[int(which)%len(fuzzCalls)](ctx, q, w, p)
+		_ = publicCalls[int(which)%len(publicCalls)].call(ctx, q, w, p)
 		if ctx.Err() != nil {
 			t.Fatal("the call didn't end")
 		}
@@ -516,29 +759,21 @@ func FuzzPublicReaders(f *testing.F) {
 	})
 }
 
-// fuzzedQueue is a queue, a worker and a producer on a server that answers anything.
-func fuzzedQueue(f *testing.F) (*anyanswer.Server, *Queue, *Worker, *FlowProducer) {
-	server := &anyanswer.Server{}
-	option := server.Option()
-	server.Say(anyanswer.Written("redis_version:7.0.15\n", 1, 1, 1, 1, 1))
-	q, err := NewQueue("fuzzed", &QueueOptions{Connection: Options(option), Dialect: V6})
-	if err != nil {
-		f.Fatal(err)
+// onAnyServer is a queue, a worker and a producer on a server that answers anything.
+func onAnyServer() (server *anyanswer.Server, q *Queue, w *Worker, p *FlowProducer, closeAll func(), err error) {
+	server = &anyanswer.Server{}
+	link := Options(server.Option())
+	server.Say(anyanswer.Written("redis_version:7.0.15\n", 1, 1, "redis_version:7.0.15\n", "redis_version:7.0.15\n"))
+	if q, err = NewQueue("fuzzed", &QueueOptions{Connection: link, Dialect: V6}); err != nil {
+		return
 	}
-	server.Say(anyanswer.Written("redis_version:7.0.15\n"))
-	w, err := NewWorker("fuzzed", nil, &WorkerOptions{Connection: Options(option), Dialect: V6, Logger: zerolog.Nop()})
-	if err != nil {
-		f.Fatal(err)
+	if w, err = NewWorker("fuzzed", nil, &WorkerOptions{Connection: link, Dialect: V6}); err != nil {
+		return
 	}
-	server.Say(anyanswer.Written("redis_version:7.0.15\n"))
-	p, err := NewFlowProducer(&FlowOptions{Connection: Options(option), Dialect: V6})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() {
+	p, err = NewFlowProducer(&FlowOptions{Connection: link, Dialect: V6})
+	return server, q, w, p, func() {
 		_ = q.Close()
 		_ = w.Close()
 		_ = p.Close()
-	})
-	return server, q, w, p
+	}, err
 }

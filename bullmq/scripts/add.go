@@ -122,7 +122,7 @@ func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, error) {
 				err = q.addedAll(calls[i], message, ids[at:])
 			}
 			if err != nil && failed == nil {
-				failed = fmt.Errorf("job %d of the bulk: %w", at, err)
+				failed = fmt.Errorf("bullmq: job %d of a bulk of %s: %w", at, q.base, err)
 			}
 			at += len(calls[i].adds)
 		}

@@ -81,6 +81,14 @@ func (q *Queue) run(ctx context.Context, c *command, args ...string) (rueidis.Re
 	return message, nil
 }
 
+// about says in the error of a plain command of Redis what it was for, and of which
+// queue. Deferred, it looks at what the function answers.
+func (q *Queue) about(what string, err *error) {
+	if *err != nil && !rueidis.IsRedisNil(*err) {
+		*err = fmt.Errorf("bullmq: %s of %s: %w", what, q.base, *err)
+	}
+}
+
 func (q *Queue) failed(c *command, err error) error {
 	return fmt.Errorf("bullmq: %s on %s: %w", c.name, q.base, err)
 }
