@@ -8,6 +8,8 @@ SHELL := /bin/bash
 # Or for the benchmark: make bench FLAGS='-only process -rounds 1', make bench FLAGS=-write
 PACKAGES ?= ./...
 FLAGS ?=
+# How long make fuzz spends on each target.
+FUZZTIME ?= 30s
 # The reference that make parity compares with: 6 (bullmq 6.7.0), 5 (5.81.5), or both.
 BULLMQ ?= 5 6
 # The program that compares our Lua with the reference's, for make lint; without it that step is left out.
@@ -40,6 +42,10 @@ parity: redis node ## compare every scenario's effect on Redis with the Node lib
 .PHONY: bench
 bench: redis node ## measure speed, memory and latency beside Node bullmq and asynq
 	@go run ./bench $(FLAGS)
+
+.PHONY: fuzz
+fuzz: ## give what is read from Redis to the fuzzer, each target for FUZZTIME (30s)
+	@FUZZTIME=$(FUZZTIME) tools/fuzz.sh $(PACKAGES)
 
 .PHONY: lint
 lint: lint-format lint-vet lint-staticcheck lint-text lint-lua ## check format, vet, staticcheck, stray addresses and paths, and that the Lua is our own

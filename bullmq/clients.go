@@ -50,16 +50,23 @@ func (q *Queue) clients(ctx context.Context, match func(name string) (string, bo
 		if err != nil {
 			return nil, err
 		}
-		for line := range strings.Lines(text) {
-			fields := map[string]string{}
-			for _, pair := range strings.Split(strings.TrimRight(line, "\r\n"), " ") {
-				name, value, _ := strings.Cut(pair, "=")
-				fields[name] = value
-			}
-			if name, ok := match(fields["name"]); ok {
-				found = append(found, ConnectedClient{Name: name, Fields: fields})
-			}
-		}
+		found = append(found, readClients(text, match)...)
 	}
 	return found, nil
+}
+
+// readClients reads the answer to CLIENT LIST, a line for each client: name=value
+// name=value …
+func readClients(text string, match func(name string) (string, bool)) (found []ConnectedClient) {
+	for line := range strings.Lines(text) {
+		fields := map[string]string{}
+		for _, pair := range strings.Split(strings.TrimRight(line, "\r\n"), " ") {
+			name, value, _ := strings.Cut(pair, "=")
+			fields[name] = value
+		}
+		if name, ok := match(fields["name"]); ok {
+			found = append(found, ConnectedClient{Name: name, Fields: fields})
+		}
+	}
+	return found
 }

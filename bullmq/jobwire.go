@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -185,7 +186,8 @@ func (o *JobOptions) plain() bool {
 // UnmarshalJSON reads options in BullMQ's spelling, public (keepLogs) or
 // stored (kl). It takes every form that some client writes: a value that
 // doesn't fit its option, like an option that isn't known, is kept in Extra
-// instead of being refused. An explicit zero (delay: 0) is kept there too, for
+// instead of being refused. Where an option stands there under both its names, the
+// stored one holds. An explicit zero (delay: 0) is kept there too, for
 // on the wire it is not the same as nothing.
 func (o *JobOptions) UnmarshalJSON(text []byte) error {
 	var values map[string]any
@@ -200,7 +202,7 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 	var raw map[string]json.RawMessage // read only when something has to be kept as it is
 	for name, value := range values {
 		option := jobOptionsByName[name]
-		if option != nil && option.read(o, value) && !option.lost(o) {
+		if option != nil && (option.isSaidIn(values, name) || option.read(o, value) && !option.lost(o)) {
 			continue
 		}
 		if raw == nil {
@@ -231,6 +233,19 @@ func init() {
 			}
 		}
 	}
+}
+
+// isSaidIn says whether an option that has this public name stands there by its
+// stored one too, which holds then.
+func (option *jobOption) isSaidIn(values map[string]any, name string) bool {
+	if name == option.wire {
+		return false
+	}
+	stored := []string{option.wire}
+	if name == "telemetry" {
+		stored = []string{"tm", "omc"}
+	}
+	return slices.ContainsFunc(stored, func(wire string) bool { _, there := values[wire]; return there })
 }
 
 // lost says whether a value that was read would not be written again.
@@ -289,9 +304,11 @@ func writeDeduplication(o *JobOptions) any {
 		return nil
 	}
 	fields := d.rest.fields()
-	fields["id"] = d.ID
+	if d.ID != "" {
+		fields["id"] = d.ID
+	}
 	if d.TTL != 0 {
-		fields["ttl"] = d.TTL.Milliseconds()
+		fields["ttl"] = json.RawMessage(millisText(d.TTL))
 	}
 	for name, set := range map[string]bool{"extend": d.Extend, "replace": d.Replace,
 		"keepLastIfActive": d.KeepLastIfActive, "reschedule": d.Reschedule} {

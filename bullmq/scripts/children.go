@@ -2,18 +2,21 @@ package scripts
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/redis/rueidis"
 )
 
 // Processed reads the return values (JSON) of a job's completed children.
-func (q *Queue) Processed(ctx context.Context, jobID string) (map[string]string, error) {
+func (q *Queue) Processed(ctx context.Context, jobID string) (values map[string]string, err error) {
+	defer q.about("results of the children of job "+jobID, &err)
 	return q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":processed").Build()).AsStrMap()
 }
 
 // Ignored reads the reasons of failures that a job goes on without.
-func (q *Queue) Ignored(ctx context.Context, jobID string) (map[string]string, error) {
+func (q *Queue) Ignored(ctx context.Context, jobID string) (reasons map[string]string, err error) {
+	defer q.about("failures of the children of job "+jobID, &err)
 	return q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":failed").Build()).AsStrMap()
 }
 
@@ -27,12 +30,16 @@ type Children struct {
 
 // Children reads all children of a job, as they are at one moment.
 func (q *Queue) Children(ctx context.Context, jobID string) (c Children, err error) {
+	defer q.about("children of job "+jobID, &err)
 	at, b := q.base+jobID, q.client.B
 	results := q.client.DoMulti(ctx, b().Multi().Build(),
 		b().Hgetall().Key(at+":processed").Build(), b().Smembers().Key(at+":dependencies").Build(),
 		b().Hgetall().Key(at+":failed").Build(), b().Zrange().Key(at+":unsuccessful").Min("0").Max("-1").Build(),
 		b().Exec().Build())
 	answers, err := results[len(results)-1].ToArray()
+	if err == nil && len(answers) != 4 {
+		err = fmt.Errorf("4 calls have %d answers", len(answers))
+	}
 	if err != nil {
 		return c, err
 	}
@@ -51,14 +58,14 @@ func (q *Queue) Children(ctx context.Context, jobID string) (c Children, err err
 
 // FailedReasons reads why jobs failed, by their keys, in their order; "" where
 // a job is gone or has not failed.
-func (q *Queue) FailedReasons(ctx context.Context, keys []string) ([]string, error) {
+func (q *Queue) FailedReasons(ctx context.Context, keys []string) (reasons []string, err error) {
+	defer q.about("reading why jobs failed, for a job", &err)
 	calls := make([]rueidis.Completed, len(keys))
 	for i, key := range keys {
 		calls[i] = q.client.B().Hget().Key(key).Field("failedReason").Build()
 	}
-	reasons := make([]string, len(keys))
+	reasons = make([]string, len(keys))
 	for i, result := range q.client.DoMulti(ctx, calls...) {
-		var err error
 		if reasons[i], err = result.ToString(); err != nil && !rueidis.IsRedisNil(err) {
 			return nil, err
 		}
@@ -85,6 +92,7 @@ type ChildPage struct {
 
 // ScanChildren reads a part of a job's children.
 func (q *Queue) ScanChildren(ctx context.Context, jobID string, from ChildScan) (page ChildPage, err error) {
+	defer q.about("children of job "+jobID, &err)
 	at, b := q.base+jobID, q.client.B()
 	var commands []rueidis.Completed
 	var readers []func(rueidis.RedisResult) error
@@ -168,13 +176,14 @@ func (q *Queue) ChildRange(ctx context.Context, jobID string, processed bool, fr
 			next = page.Next.Processed
 		}
 	}
-	end := min(to+1, int64(len(keys)))
+	end := min(max(to+1, 0), int64(len(keys)))
 	start := min(max(from, 0), end)
 	return keys[start:end], values[start:end], total, nil
 }
 
 // ChildCounts counts a job's children: processed, pending, ignored, failed.
 func (q *Queue) ChildCounts(ctx context.Context, jobID string) (counts [4]int64, err error) {
+	defer q.about("counting the children of job "+jobID, &err)
 	at := q.base + jobID
 	for i, result := range q.client.DoMulti(ctx,
 		q.client.B().Hlen().Key(at+":processed").Build(), q.client.B().Scard().Key(at+":dependencies").Build(),

@@ -9,7 +9,8 @@ import (
 
 // LastEventID is the id after which the next event will come; a real one, for
 // "$" would lose what comes between two reads.
-func (q *Queue) LastEventID(ctx context.Context) (string, error) {
+func (q *Queue) LastEventID(ctx context.Context) (id string, err error) {
+	defer q.about("the last event", &err)
 	info, err := q.client.Do(ctx, q.client.B().XinfoStream().Key(q.keyOf("events")).Build()).AsMap()
 	if refused, ok := rueidis.IsRedisErr(err); ok && strings.Contains(refused.Error(), "no such key") {
 		return "0-0", nil
@@ -32,7 +33,8 @@ func (q *Queue) LastEventID(ctx context.Context) (string, error) {
 }
 
 // Publish writes an entry: field, value … in order.
-func (q *Queue) Publish(ctx context.Context, maxEvents string, fields []string) (string, error) {
+func (q *Queue) Publish(ctx context.Context, maxEvents string, fields []string) (id string, err error) {
+	defer q.about("an event", &err)
 	entry := q.client.B().Xadd().Key(q.keyOf("events")).Maxlen().Almost().Threshold(maxEvents).Id("*").FieldValue()
 	for i := 0; i+1 < len(fields); i += 2 {
 		entry = entry.FieldValue(fields[i], fields[i+1])
@@ -44,6 +46,7 @@ func (q *Queue) Publish(ctx context.Context, maxEvents string, fields []string) 
 // entry that tells of a job's end, and answers its fields; nil when the stream
 // remembers none.
 func (q *Queue) FindEnd(ctx context.Context, jobID string) (fields []string, id string, err error) {
+	defer q.about("the end of job "+jobID, &err)
 	end := "+"
 	for {
 		page, err := q.client.Do(ctx, q.client.B().Xrevrange().Key(q.keyOf("events")).End(end).Start("-").Count(1000).Build()).AsXRangeSlices()

@@ -43,19 +43,23 @@ func AddFlow(ctx context.Context, client rueidis.Client, branches []Branch, pare
 		calls = append(calls, build(p.Queue, releaseParent, []string{p.QueueKey, p.ID, decimal(nowMs)}))
 	}
 	calls = append(calls, client.B().Exec().Build())
+	of := ""
+	if len(branches) > 0 {
+		of = " of " + branches[0].Queue.base
+	}
 	results := client.DoMulti(ctx, calls...)
 	for _, result := range results {
 		// Of a refusal nothing has been carried out; after another error all may have been.
 		if err := result.Error(); err != nil {
-			return nil, nil, fmt.Errorf("bullmq: adding a flow: %w", err)
+			return nil, nil, fmt.Errorf("bullmq: adding a flow%s: %w", of, err)
 		}
 	}
 	answers, err := results[len(results)-1].ToArray()
 	if err != nil {
-		return nil, nil, fmt.Errorf("bullmq: adding a flow: %w", err)
+		return nil, nil, fmt.Errorf("bullmq: adding a flow%s: %w", of, err)
 	}
 	if len(answers) != len(branches)+len(parents) {
-		return nil, nil, fmt.Errorf("bullmq: a flow of %d jobs got %d answers", len(branches), len(answers))
+		return nil, nil, fmt.Errorf("bullmq: a flow%s, %d jobs, got %d answers", of, len(branches), len(answers))
 	}
 	ids, refusals := make([]string, len(branches)), make([]error, len(branches))
 	for i, b := range branches {

@@ -113,20 +113,21 @@ func (q *Queue) Finished(ctx context.Context, jobID string) (Outcome, string, er
 }
 
 // Logs reads a range of a job's log, oldest first, and how many rows there are.
-func (q *Queue) Logs(ctx context.Context, jobID string, from, to int64) ([]string, int64, error) {
+func (q *Queue) Logs(ctx context.Context, jobID string, from, to int64) (rows []string, count int64, err error) {
+	defer q.about("the log of job "+jobID, &err)
 	at := q.base + jobID + ":logs"
 	results := q.client.DoMulti(ctx,
 		q.client.B().Lrange().Key(at).Start(from).Stop(to).Build(), q.client.B().Llen().Key(at).Build())
-	rows, err := results[0].AsStrSlice()
-	if err != nil {
+	if rows, err = results[0].AsStrSlice(); err != nil {
 		return nil, 0, err
 	}
-	count, err := results[1].AsInt64()
+	count, err = results[1].AsInt64()
 	return rows, count, err
 }
 
 // ClearLogs removes a job's log but for the newest keep rows.
-func (q *Queue) ClearLogs(ctx context.Context, jobID string, keep int64) error {
+func (q *Queue) ClearLogs(ctx context.Context, jobID string, keep int64) (err error) {
+	defer q.about("clearing the log of job "+jobID, &err)
 	at := q.base + jobID + ":logs"
 	if keep > 0 {
 		return q.client.Do(ctx, q.client.B().Ltrim().Key(at).Start(-keep).Stop(-1).Build()).Error()
@@ -135,19 +136,20 @@ func (q *Queue) ClearLogs(ctx context.Context, jobID string, keep int64) error {
 }
 
 // Hash reads a job's hash; empty when there is no such job.
-func (q *Queue) Hash(ctx context.Context, jobID string) ([]string, error) {
+func (q *Queue) Hash(ctx context.Context, jobID string) (hash []string, err error) {
+	defer q.about("job "+jobID, &err)
 	return fieldsOf(q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID).Build()))
 }
 
 // Hashes reads the hashes of jobs, of any queues, by their keys.
-func (q *Queue) Hashes(ctx context.Context, keys []string) ([][]string, error) {
+func (q *Queue) Hashes(ctx context.Context, keys []string) (hashes [][]string, err error) {
+	defer q.about("reading jobs for a job", &err)
 	commands := make([]rueidis.Completed, len(keys))
 	for i, key := range keys {
 		commands[i] = q.client.B().Hgetall().Key(key).Build()
 	}
-	hashes := make([][]string, len(keys))
+	hashes = make([][]string, len(keys))
 	for i, result := range q.client.DoMulti(ctx, commands...) {
-		var err error
 		if hashes[i], err = fieldsOf(result); err != nil {
 			return nil, err
 		}

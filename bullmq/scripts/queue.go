@@ -81,6 +81,14 @@ func (q *Queue) run(ctx context.Context, c *command, args ...string) (rueidis.Re
 	return message, nil
 }
 
+// about says in the error of a plain command of Redis what it was for, and of which
+// queue. Deferred, it looks at what the function answers.
+func (q *Queue) about(what string, err *error) {
+	if *err != nil && !rueidis.IsRedisNil(*err) {
+		*err = fmt.Errorf("bullmq: %s of %s: %w", what, q.base, *err)
+	}
+}
+
 func (q *Queue) failed(c *command, err error) error {
 	return fmt.Errorf("bullmq: %s on %s: %w", c.name, q.base, err)
 }
@@ -140,12 +148,16 @@ func (q *Queue) strings(ctx context.Context, c *command, args ...string) ([]stri
 	return texts(message), nil
 }
 
-func (q *Queue) numbers(ctx context.Context, c *command, args ...string) ([]int64, error) {
+// numbers runs a command that answers so many numbers.
+func (q *Queue) numbers(ctx context.Context, c *command, count int, args ...string) ([]int64, error) {
 	message, err := q.run(ctx, c, args...)
 	if err != nil {
 		return nil, err
 	}
 	values, err := message.AsIntSlice()
+	if err == nil && len(values) != count {
+		err = fmt.Errorf("%d numbers, not %d", len(values), count)
+	}
 	if err != nil {
 		return nil, q.unexpected(c, err)
 	}

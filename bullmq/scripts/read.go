@@ -24,7 +24,7 @@ func (q *Queue) Counts(ctx context.Context, beforeMs int64, states ...string) ([
 	if beforeMs >= 0 {
 		before = decimal(beforeMs)
 	}
-	return q.numbers(ctx, getCounts, append([]string{q.base, before}, states...)...)
+	return q.numbers(ctx, getCounts, len(states), append([]string{q.base, before}, states...)...)
 }
 
 // CountsPerPriority answers how many jobs wait for each of some priorities.
@@ -33,7 +33,7 @@ func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int64) ([]i
 	for _, priority := range priorities {
 		args = append(args, decimal(priority))
 	}
-	return q.numbers(ctx, getCountsPerPriority, args...)
+	return q.numbers(ctx, getCountsPerPriority, len(priorities), args...)
 }
 
 // Record is a job as it is stored.

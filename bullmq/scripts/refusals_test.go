@@ -185,6 +185,30 @@ func holds() (all []refusal) {
 	return all
 }
 
+var (
+	toldNumber     = regexp.MustCompile(`-\d+ `)
+	returnedNumber = regexp.MustCompile(`return (?:nil, )?(-\d+)\b`)
+)
+
+// headOf is what a command's file says of it at its beginning.
+func headOf(command string) string {
+	text, err := fs.ReadFile(sources, command+".lua")
+	Expect(err).NotTo(HaveOccurred())
+	head, _, _ := strings.Cut(string(text), "]]")
+	return head
+}
+
+// toldNumbers are those with which a command refuses, as its head tells.
+func toldNumbers(command string) (numbers []string) {
+	head := headOf(command)
+	_, listed, _ := strings.Cut(head, "Errors: ")
+	listed, _, _ = strings.Cut(listed, "Events: ")
+	for _, number := range toldNumber.FindAllString(listed, -1) {
+		numbers = append(numbers, strings.TrimSpace(number))
+	}
+	return numbers
+}
+
 var _ = ginkgo.Describe("A refusal", func() {
 	for _, r := range refusals {
 		ginkgo.It(fmt.Sprintf("of %s with %d, since %s, changes nothing else", r.command, r.code, r.why), func() {
@@ -214,18 +238,30 @@ var _ = ginkgo.Describe("A refusal", func() {
 			tried[fmt.Sprint(r.command, " ", int(r.code))] = true
 		}
 		told := map[string]bool{}
-		number := regexp.MustCompile(`-\d+ `)
 		for name := range commands {
-			text, err := fs.ReadFile(sources, name+".lua")
-			Expect(err).NotTo(HaveOccurred())
-			head, _, _ := strings.Cut(string(text), "]]")
-			_, listed, _ := strings.Cut(head, "Errors: ")
-			listed, _, _ = strings.Cut(listed, "Events: ")
-			for _, code := range number.FindAllString(listed, -1) {
-				told[name+" "+strings.TrimSpace(code)] = true
+			for _, code := range toldNumbers(name) {
+				told[name+" "+code] = true
 			}
 		}
 		Expect(slices.Sorted(maps.Keys(tried))).To(Equal(slices.Sorted(maps.Keys(told))))
+	})
+
+	ginkgo.It("has no number that its command's head doesn't tell of", func() {
+		for name, c := range commands {
+			for dialect, form := range c.forms {
+				var returned []string
+				for _, match := range returnedNumber.FindAllStringSubmatch(form.text, -1) {
+					returned = append(returned, match[1])
+				}
+				told := toldNumbers(name)
+				for _, code := range returned {
+					Expect(told).To(ContainElement(code), fmt.Sprintf("%s in dialect %d", name, dialect))
+				}
+				for _, code := range told {
+					Expect(returned).To(ContainElement(code), fmt.Sprintf("%s tells of it in dialect %d", name, dialect))
+				}
+			}
+		}
 	})
 
 	ginkgo.It("says which job of which queue, why, and the number, and can be told apart by it", func() {

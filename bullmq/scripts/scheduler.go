@@ -98,6 +98,7 @@ func (q *Queue) RemoveScheduler(ctx context.Context, id string) (bool, error) {
 // SchedulerRecord reads a scheduler's record and its next time; "" when there
 // is no such scheduler.
 func (q *Queue) SchedulerRecord(ctx context.Context, id string) (record map[string]string, next string, err error) {
+	defer q.about("scheduler "+id, &err)
 	at := q.keyOf("repeat")
 	results := q.client.DoMulti(ctx,
 		q.client.B().Hgetall().Key(at+":"+id).Build(), q.client.B().Zscore().Key(at).Member(id).Build())
@@ -113,6 +114,7 @@ func (q *Queue) SchedulerRecord(ctx context.Context, id string) (record map[stri
 
 // Schedulers reads a range of schedulers' ids with their next times (ms).
 func (q *Queue) Schedulers(ctx context.Context, from, to int64, ascending bool) (ids []string, next []float64, err error) {
+	defer q.about("the schedulers", &err)
 	at := q.keyOf("repeat")
 	query := q.client.B().Zrevrange().Key(at).Start(from).Stop(to).Withscores().Build()
 	if ascending {
@@ -126,6 +128,7 @@ func (q *Queue) Schedulers(ctx context.Context, from, to int64, ascending bool) 
 }
 
 // CountSchedulers counts the schedulers.
-func (q *Queue) CountSchedulers(ctx context.Context) (int64, error) {
+func (q *Queue) CountSchedulers(ctx context.Context) (n int64, err error) {
+	defer q.about("counting the schedulers", &err)
 	return q.client.Do(ctx, q.client.B().Zcard().Key(q.keyOf("repeat")).Build()).AsInt64()
 }

@@ -1,0 +1,779 @@
+package bullmq
+
+// What is read from Redis may be anything: these targets give it to the readers. In an ordinary test run
+// only the inputs in testdata/fuzz and the seeds run; make fuzz looks for more.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/17a2ac88/bullmq-go/internal/anyanswer"
+)
+
+// fuzzCore is a queue without a connection.
+func fuzzCore(t testing.TB) *core {
+	k, err := newKeys("bull", "fuzzed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &core{keys: k, now: func() time.Time { return time.UnixMilli(1700000000000) }}
+}
+
+// within fails a reader that takes long, or far more memory than what it reads.
+func within(t *testing.T, size int, read func()) {
+	t.Helper()
+	before, begun := allocated(), time.Now()
+	read()
+	took := time.Since(begun)
+	if took > 5*time.Second {
+		t.Fatalf("%d bytes were read for %v", size, took)
+	}
+	if grown := allocated() - before; grown > uint64(4<<20+2000*size) {
+		t.Fatalf("%d bytes of memory for %d bytes read", grown, size)
+	}
+}
+
+// allocated is what the process has ever allocated, nearly: it stops nobody to count.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// same compares JSON values; numbers by what they are in JavaScript.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case json.Number:
+		b, ok := b.(json.Number)
+		if !ok {
+			return false
+		}
+		x, _ := a.Float64()
+		y, _ := b.Float64()
+		return x == y || math.Abs(x-y) <= math.Max(0.001, 1e-12*math.Abs(x)) // times are kept in microseconds
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !same(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for name := range a {
+			if value, there := b[name]; !there || !same(a[name], value) {
+				return false
+			}
+		}
+		return true
+	default:
+		return reflect.DeepEqual(a, b)
+	}
+}
+
+func FuzzJobOptions(f *testing.F) {
+	for _, seed := range []string{
+		`{"attempts":0}`, `[]`, `null`, `{"attempts":3,"backoff":{"type":"exponential","delay":1000,"jitter":0.5,"more":[1]},"delay":5}`,
+		`{"backoff":250}`, `{"backoff":"soon","removeOnComplete":true,"removeOnFail":{"age":60,"count":5,"limit":2,"more":1}}`,
+		`{"kl":5,"keepLogs":6,"de":{"id":"d","ttl":5,"extend":true,"replace":false,"x":1}}`, `{"telemetry":{"metadata":"m","omitContext":true},"tm":"n","omc":false}`,
+		`{"parent":{"id":"1","queue":"bull:q","more":1},"fpof":true,"failParentOnFailure":false}`, `{"delay":0,"priority":0,"lifo":false,"jobId":"","timestamp":1.5}`,
+		`{"repeat":{"pattern":"* * * * *"},"repeatJobKey":"s","prevMillis":1,"stackTraceLimit":0,"sizeLimit":1e3,"attempts":1.5}`,
+		`{"timestamp":1e400,"attempts":-1e300,"delay":"x"}`, `{"a":1,"a":2}`, "{\"\xff\":\"\u2028\"}",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		within(t, len(text), func() { checkOptions(t, text) })
+	})
+}
+
+func checkOptions(t *testing.T, text string) {
+	var o JobOptions
+	if o.UnmarshalJSON([]byte(text)) != nil {
+		return
+	}
+	written, err := o.encode()
+	if err != nil {
+		t.Fatalf("options that were read can't be written: %v", err)
+	}
+	var again JobOptions
+	if err := again.UnmarshalJSON([]byte(written)); err != nil {
+		t.Fatalf("%s can't be read again: %v", written, err)
+	}
+	if twice, _ := again.encode(); twice != written {
+		t.Fatalf("written as %s and then as %s", written, twice)
+	}
+	var in, out map[string]any
+	if decodeJSON([]byte(text), &in) != nil || !utf8.ValidString(text) {
+		return
+	}
+	if err := decodeJSON([]byte(written), &out); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range in {
+		option := jobOptionsByName[name]
+		if option != nil && option.wire != name {
+			continue // a public name, which is written under another
+		}
+		if number, ok := value.(json.Number); ok && name == "backoff" {
+			value = map[string]any{"type": "fixed", "delay": number}
+			if f, err := number.Float64(); err != nil || f == 0 {
+				continue
+			}
+		}
+		if parent, ok := value.(map[string]any); ok && name == "parent" && option != nil {
+			value = map[string]any{"id": parent["id"], "queue": parent["queue"]} // no more is read of it
+			if _, kept := o.Extra[name]; kept {
+				value = parent
+			}
+		}
+		if !same(value, out[name]) {
+			t.Fatalf("%s of %s became %v", name, text, out[name])
+		}
+	}
+}
+
+func FuzzJobHash(f *testing.F) {
+	f.Add("paint", `{"a":1}`, `{"attempts":3,"backoff":{"type":"exponential","delay":1000}}`, "1700000000000", `["boom"]`, "bull:q:1", `{"id":"1","queueKey":"bull:q"}`)
+	f.Add("", "{nonsense", "[1]", "-1.5", "boom", "", "")
+	f.Add("a", "", "{}", "1e400", `["a",1,null]`, "nobody", "{}")
+	f.Add("a", "null", `{"stackTraceLimit":2,"attempts":99999,"backoff":{"type":"fixed","delay":1e300,"jitter":-1e300}}`, "9223372036854775808", `["a","b","c"]`, ":::", "5")
+	f.Add("a", "[]", `{"attempts":9e15,"backoff":{"type":"exponential","delay":0,"jitter":2}}`, "5000", `{}`, "\xff", "\x00")
+	f.Fuzz(func(t *testing.T, name, data, opts, number, stack, key, text string) {
+		c := fuzzCore(t)
+		hash := []string{
+			"name", name, "data", data, "opts", opts, "timestamp", number, "delay", number, "priority", number, "atm", number, "ats", number,
+			"stc", number, "processedOn", number, "finishedOn", number, "pb", text, "progress", data, "returnvalue", text, "failedReason", text,
+			"stacktrace", stack, "parentKey", key, "parent", text, "rjk", key, "deid", key, "defa", text, key, text, "odd",
+		}
+		within(t, len(name)+len(data)+len(opts)+len(number)+len(stack)+len(key)+len(text), func() { checkJob(t, c.readJob("1", hash), hash) })
+	})
+}
+
+func checkJob(t *testing.T, job *Job, hash []string) {
+	view, err := job.MarshalJSON()
+	if err != nil || !json.Valid(view) {
+		t.Fatalf("the job is written as %s: %v", view, err)
+	}
+	if string(job.RawOpts) != hash[5] || job.FailedReason != hash[29] || len(job.Data) == 0 {
+		t.Fatalf("fields got lost: %+v", job)
+	}
+	if (job.flaw == nil) != json.Valid(job.Data) {
+		t.Fatalf("data %q, flaw %v", job.Data, job.flaw)
+	}
+	before := job.StackTrace
+	if after := traces(job, "newest"); job.Opts.StackTraceLimit == 0 {
+		if len(after) != len(before)+1 || after[len(before)] != "newest" || len(before) > 0 && after[0] != before[0] {
+			t.Fatalf("stack traces %q became %q", before, after)
+		}
+	}
+	for _, chance := range []float64{0, 0.999} {
+		d, err := retryPolicy{chance: chance}.decide(job, errors.New("boom"))
+		switch {
+		case d.action == retryLater && (d.wait <= 0 || d.wait > (maxWait+1)*time.Millisecond):
+			t.Fatalf("a wait of %v", d.wait)
+		case d.action != retryLater && d.action != retryNow && d.action != fail:
+			t.Fatalf("a job that failed is to be %v", d)
+		case d.action != fail && job.AttemptsMade+job.madeSince+1 >= job.Opts.Attempts:
+			t.Fatalf("attempt %d of %d is not the last", job.AttemptsMade, job.Opts.Attempts)
+		case err != nil && d.action != fail:
+			t.Fatal(err)
+		}
+	}
+	keep := job.Opts.RemoveOnComplete.orElse(Keep{})
+	for _, number := range []string{keep.Count, keep.Age, keep.Limit} {
+		if n, ok := parseNumber(number); number != "" && (!ok || n > maxSafeInteger || n < -maxSafeInteger) {
+			t.Fatalf("what is kept: %+v", keep)
+		}
+	}
+	for _, at := range []time.Time{job.Timestamp, job.ProcessedOn, job.FinishedOn} {
+		if !at.IsZero() && parseTime(timeText(at)) != at {
+			t.Fatalf("%v is written as %s", at, timeText(at))
+		}
+	}
+}
+
+func FuzzScheduledJob(f *testing.F) {
+	f.Add(`{"repeat":{"every":60000,"count":1,"offset":5,"limit":9},"prevMillis":1}`, "s", "{}")
+	f.Add(`{"repeat":{"pattern":"*/5 * * * *","tz":"Europe/Rome","count":"x","startDate":"2024-01-01T00:00:00Z"},"backoff":5}`, "s", `{"a":1}`)
+	f.Add(`{"repeat":{"pattern":"0 0 31 2 *"}}`, "s", "")
+	f.Add(`{"repeat":{"pattern":"H H(0-5) 29 2 5L","hashSeed":"x"},"tm":5,"omc":true}`, "a:b:c:d", "null")
+	f.Add(`{"repeat":null}`, "s", "{}")
+	f.Add(`{"repeat":{"every":1e400,"limit":-1e300,"endDate":9e99}}`, "a:b:1:c:* * * * *", "{}")
+	f.Add(`null`, "\xff", "{}")
+	f.Fuzz(func(t *testing.T, opts, scheduler, data string) {
+		w := &Worker{core: fuzzCore(t)}
+		within(t, len(opts)+len(scheduler)+len(data)+1<<10, func() {
+			job := w.core.readJob("repeat:s:1", []string{"name", "a", "data", data, "opts", opts, "rjk", scheduler})
+			a, err := w.nextRun(job)
+			if err != nil || a == nil {
+				return
+			}
+			if text, err := carryOn(a.Opts, "context"); err != nil || !json.Valid([]byte(text)) {
+				t.Fatalf("%s with a context is %s: %v", a.Opts, text, err)
+			}
+			var before, after map[string]any
+			if err := decodeJSON([]byte(a.Opts), &after); err != nil {
+				t.Fatalf("%s: %v", a.Opts, err)
+			}
+			if decodeJSON([]byte(opts), &before) != nil || !utf8.ValidString(opts) {
+				return
+			}
+			for name, value := range before {
+				switch name {
+				case "repeat", "repeatJobKey", "timestamp", "prevMillis", "backoff":
+				default:
+					if !same(value, after[name]) {
+						t.Fatalf("%s of %s became %v", name, opts, after[name])
+					}
+				}
+			}
+			if a.DueMs != 0 && a.DueMs < w.core.nowMs() {
+				t.Fatalf("the next run is at %d", a.DueMs)
+			}
+		})
+	})
+}
+
+func FuzzSchedulerRecord(f *testing.F) {
+	f.Add("s", "*/5 * * * *", "Europe/Rome", "60000", `{"a":1}`, int64(1))
+	f.Add("name:id:1:UTC:* * * * *", "nonsense", "Mars", "-1e400", "{nonsense", int64(math.MinInt64))
+	f.Fuzz(func(t *testing.T, id, pattern, zone, number, text string, next int64) {
+		c := fuzzCore(t)
+		within(t, len(id)+len(pattern)+len(zone)+len(number)+len(text)+1<<10, func() {
+			record := map[string]string{
+				"name": text, "pattern": pattern, "tz": zone, "every": number, "offset": number, "limit": number, "ic": number,
+				"startDate": number, "endDate": number, "data": text, "opts": text,
+			}
+			s := readScheduler(id, record, next)
+			if s.Repeat.Pattern != pattern || s.Name != text || s.Data != nil && !json.Valid(s.Data) {
+				t.Fatalf("%+v", s)
+			}
+			readEntry(id, next)
+			isLegacyRepeatKey(id)
+			for _, r := range []Repeat{{Pattern: pattern, TimeZone: zone}, s.Repeat, {Every: s.Repeat.Every, Offset: s.Repeat.Offset, Limit: s.Repeat.Limit}} {
+				made, err := (&Queue{core: c}).scheduler(id, r, Template{Name: s.Name, Data: s.Data})
+				if err == nil && made != nil && (!json.Valid([]byte(made.Opts)) || made.DueMs == 0 && made.Every == "") {
+					t.Fatalf("%+v", made)
+				}
+			}
+		})
+	})
+}
+
+func FuzzEvent(f *testing.F) {
+	f.Add("1700000000000-0", "completed", "returnvalue", `{"a":1}`)
+	f.Add("x", "delayed", "delay", "1e400")
+	f.Add("", "cleaned", "count", "-5")
+	f.Add("9999999999999999999-1", "\xff", "event", "waiting")
+	f.Fuzz(func(t *testing.T, id, kind, field, value string) {
+		fields := []string{"event", kind, "jobId", value, field, value, "data", value, "returnvalue", value, "delay", value, "attemptsMade", value, "count", value, "odd"}
+		within(t, len(id)+len(kind)+len(field)+len(value), func() {
+			e := readEvent(id, fields)
+			if e.ID != id || !reflect.DeepEqual(e.Fields, fields) || e.Field("event") != kind {
+				t.Fatalf("%+v", e)
+			}
+			if e.Progress != nil && !json.Valid(e.Progress) || e.ReturnValue != nil && !json.Valid(e.ReturnValue) {
+				t.Fatalf("%+v", e)
+			}
+			e.Time()
+		})
+	})
+}
+
+func FuzzClientList(f *testing.F) {
+	f.Add("id=3 addr=127.0.0.1:1 name=bull:ZnV6emVk age=1 cmd=bzpopmin\nid=4 name=bull:ZnV6emVk:w:painter\r\nid=5 name=bull:ZnV6emVk:qe\n")
+	f.Add("= == name name= \xff\x00 name=bull:ZnV6emVk:w:=a=b\n\n\r\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		within(t, len(text), func() {
+			unnamed := fuzzCore(t).keys.clientName("")
+			found := readClients(text, func(name string) (string, bool) { return strings.CutPrefix(name, unnamed) })
+			if len(found) > strings.Count(text, unnamed) {
+				t.Fatalf("%d clients in %q", len(found), text)
+			}
+			for _, client := range found {
+				if client.Fields["name"] != unnamed+client.Name {
+					t.Fatalf("%+v", client)
+				}
+			}
+		})
+	})
+}
+
+func FuzzNumbers(f *testing.F) {
+	for _, seed := range []string{"0", "-0", "12", "1.5", "1e3", "nan", "inf", "-9223372036854775808", "9223372036854775808", " 7 ", "+", "0x10", "１"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		n, ok := parseNumber(text)
+		if count := parseInt(text); ok && n >= -maxSafeInteger && n <= maxSafeInteger && int64(count) != n {
+			t.Fatalf("%q is %d and %d", text, n, count)
+		}
+		if isDecimalInteger(text) && len(text) < 16 && (!ok || text != wholeText(json.Number(text))) {
+			t.Fatalf("%q is the whole number %d", text, n)
+		}
+		if d := parseMillis(text); parseMillis(millisText(d)) != d && math.Abs(float64(d)) < 1e15 {
+			t.Fatalf("%v is written as %s", d, millisText(d))
+		}
+		if at := parseTime(text); !at.IsZero() && parseTime(timeText(at)) != at {
+			t.Fatalf("%v is written as %s", at, timeText(at))
+		}
+	})
+}
+
+func FuzzJobKey(f *testing.F) {
+	for _, seed := range []string{"bull:fuzzed:1", "bull:fuzzed:1:lock", "bull:fuzzed:repeat:s:1", "a:b:c:d", "::", "", "bull:fuzzed:", "bull:fuzzed:de:x:logs"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		if prefix, queue, id, err := splitJobKey(key); err == nil && prefix+":"+queue+":"+id != key {
+			t.Fatalf("%q is %q, %q and %q", key, prefix, queue, id)
+		}
+		k := fuzzCore(t).keys
+		if id, ok := k.jobOf(key); ok && !strings.HasPrefix(key, k.job(id)) {
+			t.Fatalf("%q is of job %q", key, id)
+		}
+		hashTag(key)
+	})
+}
+
+func FuzzJSONText(f *testing.F) {
+	for _, seed := range []string{`{"a":[1,"\u2028\\u2028"]}`, `"\\\\u2029"`, "\u2028", `[1e400,-0,12345678901234567890]`, "\xff", `"\ud800"`, `"\\`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		within(t, len(text), func() {
+			written, err := encodeJSON(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var back string
+			if err := json.Unmarshal([]byte(written), &back); err != nil || utf8.ValidString(text) && back != text {
+				t.Fatalf("%q is written as %s: %v", text, written, err)
+			}
+			var value any
+			if decodeJSON([]byte(text), &value) != nil {
+				return
+			}
+			again, err := encodeJSON(value)
+			var read any
+			if err != nil || decodeJSON([]byte(again), &read) != nil || utf8.ValidString(text) && !same(value, read) {
+				t.Fatalf("%s is written as %s: %v", text, again, err)
+			}
+		})
+	})
+}
+
+// publicCalls are the calls that read, and some that write, each on a queue of a server that answers anything.
+var publicCalls = []struct {
+	name string
+	call func(ctx context.Context, q *Queue, w *Worker, p *FlowProducer) error
+}{
+	{"Job", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Job(ctx, "1")
+		return err
+	}},
+	{"Worker.Job", func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) error {
+		_, err := w.Job(ctx, "1")
+		return err
+	}},
+	{"JobState", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.JobState(ctx, "1")
+		return err
+	}},
+	{"Jobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Jobs(ctx, All())
+		return err
+	}},
+	{"JobIDs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.JobIDs(ctx, All())
+		return err
+	}},
+	{"Counts", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Counts(ctx)
+		return err
+	}},
+	{"Count", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Count(ctx)
+		return err
+	}},
+	{"CountsPerPriority", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.CountsPerPriority(ctx, 0, 5)
+		return err
+	}},
+	{"CountDelayedBefore", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.CountDelayedBefore(ctx, time.Now())
+		return err
+	}},
+	{"Metrics", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Metrics(ctx, Completed, 0, -1)
+		return err
+	}},
+	{"PrometheusMetrics", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.PrometheusMetrics(ctx, map[string]string{"a": "b"})
+		return err
+	}},
+	{"RecordCounts", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RecordCounts(ctx)
+		return err
+	}},
+	{"Meta", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Meta(ctx)
+		return err
+	}},
+	{"IsPaused", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.IsPaused(ctx)
+		return err
+	}},
+	{"IsMaxed", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.IsMaxed(ctx)
+		return err
+	}},
+	{"GlobalConcurrency", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.GlobalConcurrency(ctx)
+		return err
+	}},
+	{"GlobalRateLimit", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.GlobalRateLimit(ctx)
+		return err
+	}},
+	{"RateLimitTTL", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RateLimitTTL(ctx, 0)
+		return err
+	}},
+	{"RemoveRateLimitKey", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RemoveRateLimitKey(ctx)
+		return err
+	}},
+	{"DeduplicationJobID", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.DeduplicationJobID(ctx, "d")
+		return err
+	}},
+	{"RemoveDeduplicationKey", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RemoveDeduplicationKey(ctx, "d")
+		return err
+	}},
+	{"TrimEvents", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.TrimEvents(ctx, 5)
+		return err
+	}},
+	{"RemoveDeprecatedPriorityKey", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RemoveDeprecatedPriorityKey(ctx)
+		return err
+	}},
+	{"Publish", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Publish(ctx, "mine", 5, "a", "b")
+		return err
+	}},
+	{"AddJobLog", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.AddJobLog(ctx, "1", "row", 5)
+		return err
+	}},
+	{"Workers", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Workers(ctx)
+		return err
+	}},
+	{"EventReaders", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.EventReaders(ctx)
+		return err
+	}},
+	{"Scheduler", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Scheduler(ctx, "s")
+		return err
+	}},
+	{"Schedulers", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Schedulers(ctx, All())
+		return err
+	}},
+	{"CountSchedulers", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.CountSchedulers(ctx)
+		return err
+	}},
+	{"UpsertScheduler", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.UpsertScheduler(ctx, "s", Repeat{Every: time.Minute}, nil)
+		return err
+	}},
+	{"RemoveScheduler", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RemoveScheduler(ctx, "s")
+		return err
+	}},
+	{"Dependencies", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").Dependencies(ctx)
+		return err
+	}},
+	{"DependencyPage", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").DependencyPage(ctx, DependencyQuery{&Cursor{}, &Cursor{}, &Cursor{}, &Cursor{}})
+		return err
+	}},
+	{"DependencyCounts", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").DependencyCounts(ctx)
+		return err
+	}},
+	{"ChildrenValues", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").ChildrenValues(ctx)
+		return err
+	}},
+	{"IgnoredChildrenFailures", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").IgnoredChildrenFailures(ctx)
+		return err
+	}},
+	{"Children", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := Children[int](ctx, q.Handle("1"))
+		return err
+	}},
+	{"ChildValue", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := ChildValue[map[string]any](ctx, q.Handle("1"))
+		return err
+	}},
+	{"FindStrandedJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.FindStrandedJobs(ctx)
+		return err
+	}},
+	{"RepairPaused", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RepairPaused(ctx)
+		return err
+	}},
+	{"FindOrphanedJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.FindOrphanedJobs(ctx)
+		return err
+	}},
+	{"RemoveOrphanedJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.RemoveOrphanedJobs(ctx, 5, 5)
+		return err
+	}},
+	{"Clean", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Clean(ctx, 0, 0, Completed)
+		return err
+	}},
+	{"endOfMissing", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.endOfMissing(ctx, "1", make(chan Event))
+		return err
+	}},
+	{"Add", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Add(ctx, "a", nil, nil)
+		return err
+	}},
+	{"AddBulk", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.AddBulk(ctx, make([]BulkJob, 3))
+		return err
+	}},
+	{"Remove", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Remove(ctx, "1", false)
+		return err
+	}},
+	{"Job.Log", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").Log(ctx, "row")
+		return err
+	}},
+	{"Job.State", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").State(ctx)
+		return err
+	}},
+	{"Job.ExtendLock", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").ExtendLock(ctx, "t", time.Second)
+		return err
+	}},
+	{"Job.MoveToWaitingChildren", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.Handle("1").MoveToWaitingChildren(ctx, "t")
+		return err
+	}},
+	{"Job.RemoveDeduplicationKey", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := (&Job{ID: "1", DeduplicationID: "d", core: q.core}).RemoveDeduplicationKey(ctx)
+		return err
+	}},
+	{"Job.RemoveChildDependency", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := (&Job{ID: "1", ParentKey: "bull:fuzzed:2", core: q.core}).RemoveChildDependency(ctx)
+		return err
+	}},
+	{"Logs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, _, err := q.Logs(ctx, "1", 0, -1, false)
+		return err
+	}},
+	{"PendingChildren", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, _, err := q.PendingChildren(ctx, "1", 0, -1)
+		return err
+	}},
+	{"ProcessedChildren", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, _, err := q.ProcessedChildren(ctx, "1", 0, 5)
+		return err
+	}},
+	{"Pause", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.Pause(ctx) }},
+	{"Resume", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.Resume(ctx) }},
+	{"RateLimit", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.RateLimit(ctx, time.Second)
+	}},
+	{"SetGlobalConcurrency", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.SetGlobalConcurrency(ctx, 5)
+	}},
+	{"RemoveGlobalConcurrency", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.RemoveGlobalConcurrency(ctx)
+	}},
+	{"SetGlobalRateLimit", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.SetGlobalRateLimit(ctx, Limiter{Max: 1, Duration: time.Second})
+	}},
+	{"RemoveGlobalRateLimit", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.RemoveGlobalRateLimit(ctx)
+	}},
+	{"UpdateJobProgress", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.UpdateJobProgress(ctx, "1", 5)
+	}},
+	{"Drain", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.Drain(ctx, true) }},
+	{"Obliterate", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.Obliterate(ctx, nil) }},
+	{"RetryJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.RetryJobs(ctx, nil) }},
+	{"PromoteJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.PromoteJobs(ctx, 0) }},
+	{"Job.UpdateProgress", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").UpdateProgress(ctx, 5)
+	}},
+	{"Job.UpdateData", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").UpdateData(ctx, 5)
+	}},
+	{"Job.ClearLogs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").ClearLogs(ctx, 5)
+	}},
+	{"Job.MoveToDelayed", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").MoveToDelayed(ctx, time.Now(), "t")
+	}},
+	{"Job.MoveToWait", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").MoveToWait(ctx, "t")
+	}},
+	{"Job.Promote", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").Promote(ctx)
+	}},
+	{"Job.ChangeDelay", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").ChangeDelay(ctx, time.Second)
+	}},
+	{"Job.ChangePriority", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").ChangePriority(ctx, 5, false)
+	}},
+	{"Job.Retry", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").Retry(ctx, Failed, nil)
+	}},
+	{"Job.Remove", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").Remove(ctx)
+	}},
+	{"Job.RemoveUnprocessedChildren", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return q.Handle("1").RemoveUnprocessedChildren(ctx)
+	}},
+	{"GetNextJob", func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) error {
+		job, err := w.GetNextJob(ctx, "t", 0)
+		if job != nil {
+			_, err = w.Complete(ctx, job, "t", 1, true)
+		}
+		return err
+	}},
+	{"Complete", func(ctx context.Context, q *Queue, w *Worker, _ *FlowProducer) error {
+		_, err := w.Complete(ctx, q.Handle("1"), "t", 1, true)
+		return err
+	}},
+	{"Fail", func(ctx context.Context, q *Queue, w *Worker, _ *FlowProducer) error {
+		_, err := w.Fail(ctx, q.Handle("1"), "t", errors.New("boom"), true)
+		return err
+	}},
+	{"CheckStalled", func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) error {
+		_, err := w.CheckStalled(ctx)
+		return err
+	}},
+	{"Worker.RateLimit", func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) error {
+		return w.RateLimit(ctx, time.Second)
+	}},
+	{"Flow", func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) error {
+		_, err := p.Flow(ctx, FlowQuery{Queue: "fuzzed", ID: "1", Depth: 4})
+		return err
+	}},
+	{"FlowProducer.Add", func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) error {
+		_, err := p.Add(ctx, Flow{Name: "a", Queue: "fuzzed", Children: []Flow{{Name: "b", Queue: "fuzzed"}}})
+		return err
+	}},
+	{"FlowProducer.AddBulk", func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) error {
+		_, err := p.AddBulk(ctx, []Flow{{Name: "a", Queue: "fuzzed"}, {Name: "b", Queue: "fuzzed"}})
+		return err
+	}},
+	{"the marker", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		return readPopped(q.core.client.Do(ctx, q.core.client.B().Bzpopmin().Key("m").Timeout(1).Build())).err
+	}},
+	{"the events", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) (err error) {
+		closed, closeAll := context.WithCancel(ctx)
+		defer closeAll()
+		e := &QueueEvents{core: q.core, o: EventsOptions{BlockingTimeout: time.Second}, last: "0-0", closed: closed, close: closeAll,
+			conn: &blockingConn{core: q.core, name: "bull:x:qe"}}
+		defer e.conn.close()
+		for range 3 {
+			if _, err = e.read(ctx); err != nil {
+				break
+			}
+		}
+		return err
+	}},
+}
+
+func FuzzPublicReaders(f *testing.F) {
+	hash := []string{"name", "paint", "data", "{}", "opts", `{"attempts":3}`, "timestamp", "1", "delay", "0", "priority", "0", "rjk", "s"}
+	fields := anyanswer.Map{"name", "paint", "every", "60000", "data", "{nonsense"}
+	seeds := [][]any{
+		{fields}, {[]any{[]any{[]any{"1", hash}}}}, {[]any{hash, "1", 0, 0}, 0}, {[]any{1, 2, 3, 4, 5, 6, 7}}, {[]any{nil, "1", "many", "5", "long", "x"}},
+		{"id=1 name=bull:ZnV6emVk\n"}, {[]any{[]any{"s", 1e300}}, fields, 5.5}, {[]any{"0", []string{"bull:fuzzed:1", "bull:fuzzed:de:x"}}, []string{"1", "2"}},
+		{1, 2, 3, 4, []any{"0", []string{"bull:q:1", "{}"}}, fields}, {"OK", "Q", "Q", "Q", "Q", []any{fields, []string{"x"}, fields, []string{}}},
+		{fields, []any{"0", []string{"a:b:c", "v"}}, []any{"0", []string{}}, []any{"0", []string{}}, []string{"bull:fuzzed:1"}, fields},
+		{1, "OK", anyanswer.Map{"bull:fuzzed:events", []any{[]any{"1-1", []string{"event", "failed", "jobId", "1"}}}}},
+		{[]any{[]any{"1-1", []string{"event", "completed", "jobId", "1", "returnvalue", "{nonsense"}}}}, {anyanswer.Err("WRONGTYPE no")}, {-1}, {nil},
+	}
+	for i := range publicCalls {
+		for _, n := range []int{0, 1, 5} {
+			f.Add(byte(i), anyanswer.Written(seeds[(i+n)%len(seeds)]...))
+		}
+	}
+	server, q, w, p, closeAll, err := onAnyServer()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(closeAll)
+	f.Fuzz(func(t *testing.T, which byte, answers []byte) {
+		if len(answers) > 1<<14 {
+			return
+		}
+		server.Say(answers)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = publicCalls[int(which)%len(publicCalls)].call(ctx, q, w, p)
+		if ctx.Err() != nil {
+			t.Fatal("the call didn't end")
+		}
+		if asked := server.Asked(); asked > 16*(len(answers)+16) {
+			t.Fatalf("%d commands were sent for %d bytes of answers", asked, len(answers))
+		}
+	})
+}
+
+// onAnyServer is a queue, a worker and a producer on a server that answers anything.
+func onAnyServer() (server *anyanswer.Server, q *Queue, w *Worker, p *FlowProducer, closeAll func(), err error) {
+	server = &anyanswer.Server{}
+	link := Options(server.Option())
+	server.Say(anyanswer.Written("redis_version:7.0.15\n", 1, 1, "redis_version:7.0.15\n", "redis_version:7.0.15\n"))
+	if q, err = NewQueue("fuzzed", &QueueOptions{Connection: link, Dialect: V6}); err != nil {
+		return
+	}
+	if w, err = NewWorker("fuzzed", nil, &WorkerOptions{Connection: link, Dialect: V6}); err != nil {
+		return
+	}
+	p, err = NewFlowProducer(&FlowOptions{Connection: link, Dialect: V6})
+	return server, q, w, p, func() {
+		_ = q.Close()
+		_ = w.Close()
+		_ = p.Close()
+	}, err
+}

@@ -1,0 +1,40 @@
+package bullmq
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/anyanswer"
+)
+
+var _ = Describe("A call that Redis refuses", func() {
+	It("answers why, whichever it is, and says of which queue", func() {
+		server, q, w, p, closeAll, err := onAnyServer()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(closeAll)
+		var unclear []string
+		for _, c := range publicCalls {
+			if slices.Contains([]string{"Workers", "EventReaders"}, c.name) || strings.HasPrefix(c.name, "the ") {
+				continue // where CLIENT is forbidden, nobody is listed; loops say what they were at themselves
+			}
+			var refused []any
+			for range 20 {
+				refused = append(refused, anyanswer.Err("NOPERM this user has no permissions"))
+			}
+			server.Say(anyanswer.Written(refused...))
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			err := c.call(ctx, q, w, p)
+			cancel()
+			if err == nil || !strings.Contains(err.Error(), "NOPERM") || !strings.Contains(err.Error(), "bull:fuzzed") {
+				unclear = append(unclear, fmt.Sprint(c.name, ": ", err))
+			}
+		}
+		Expect(unclear).To(BeEmpty())
+	})
+})

@@ -1,0 +1,60 @@
+package anyanswer_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/internal/anyanswer"
+)
+
+func TestAnyAnswer(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "internal/anyanswer")
+}
+
+var _ = Describe("A server that answers anything", func() {
+	var server anyanswer.Server
+	var client rueidis.Client
+	ask := func() rueidis.RedisResult {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return client.Do(ctx, client.B().Get().Key("k").Build())
+	}
+	BeforeEach(func() {
+		server = anyanswer.Server{}
+		var err error
+		client, err = server.Client()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(client.Close)
+	})
+
+	It("answers what it was told, in order, and then errors", func() {
+		server.Say(anyanswer.Written("text", -7, nil, true, []any{"a", []string{"b"}, 2.5}, anyanswer.Map{"k", "v"}, anyanswer.Err("WRONGTYPE no")))
+		Expect(ask().ToString()).To(Equal("text"))
+		Expect(ask().AsInt64()).To(Equal(int64(-7)))
+		Expect(rueidis.IsRedisNil(ask().Error())).To(BeTrue())
+		Expect(ask().AsBool()).To(BeTrue())
+		Expect(ask().ToAny()).To(Equal([]any{"a", []any{"b"}, 2.5}))
+		Expect(ask().AsStrMap()).To(Equal(map[string]string{"k": "v"}))
+		Expect(ask().Error()).To(MatchError("WRONGTYPE no"))
+		Expect(server.Asked()).To(Equal(7))
+		Expect(ask().Error()).To(MatchError(ContainSubstring("nothing more")))
+	})
+
+	It("makes an answer of any bytes", func() {
+		for b := range 256 {
+			server.Say([]byte{byte(b), byte(b), byte(b), 1, 2})
+			Expect(ask().NonRedisError()).NotTo(HaveOccurred(), "byte %d", b)
+		}
+		server.Say(anyanswer.Written(math.Inf(-1), math.NaN(), string(make([]byte, 1000))))
+		Expect(ask().AsFloat64()).To(Equal(math.Inf(-1)))
+		Expect(ask().NonRedisError()).NotTo(HaveOccurred())
+		Expect(ask().ToString()).To(HaveLen(1000))
+	})
+})
