@@ -1,12 +1,11 @@
 --[[ promoteDue: moves delayed jobs whose time has come (at most 1000) to the ready state, in order. ]]
 --@keys delayed marker wait prioritized events pc
 --@use events marker ready gate sound
-local function promoteDue(base, now, isHeld)
-  local due = call('ZRANGEBYSCORE', delayedKey, '-inf', (now + 1) * 4096 - 1, 'LIMIT', 0, 1000)
-  if #due == 0 then return end
-  call('ZREM', delayedKey, unpack(due))
-  for i = 1, #due do
-    local id = due[i]
+--@rarely promote
+local function promote(base, ids, isHeld)
+  call('ZREM', delayedKey, unpack(ids))
+  for i = 1, #ids do
+    local id = ids[i]
     local priority = priorityOf(base .. id)
     if priority == 0 then
       call('LPUSH', lineAt(base), id)
@@ -17,4 +16,9 @@ local function promoteDue(base, now, isHeld)
     orNothing(redis.pcall('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
   end
   wake(markerKey, isHeld)
+end
+
+local function promoteDue(base, now, isHeld)
+  local due = call('ZRANGEBYSCORE', delayedKey, '-inf', (now + 1) * 4096 - 1, 'LIMIT', 0, 1000)
+  if due[1] then promote(base, due, isHeld) end
 end
