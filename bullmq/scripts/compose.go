@@ -14,7 +14,7 @@ import (
 // line that starts with --@, say what surrounds its text when it is composed:
 //
 //	--@args base now token ...   names for ARGV in order; ... is the rest, from index rest on
-//	--@keys wait active          keys of the queue it touches, by their suffix; each becomes a local (waitKey)
+//	--@keys wait active          keys of the queue it touches, by their suffix; each has a name (waitKey)
 //	--@use events lock           parts it builds on, each put in once, after the parts it uses itself
 //	--@rarely finish             functions that most calls do without: they are made when first called
 //
@@ -95,9 +95,6 @@ func (c *command) compose(dialect Dialect) {
 	}
 	var text strings.Builder
 	text.WriteString("local call = redis.call\n")
-	for i, key := range f.keys {
-		fmt.Fprintf(&text, "local %s = KEYS[%d]\n", local(key), i+1)
-	}
 	for i, arg := range c.args {
 		fmt.Fprintf(&text, "local %s = ARGV[%d]\n", arg, i+1)
 	}
@@ -105,10 +102,26 @@ func (c *command) compose(dialect Dialect) {
 		fmt.Fprintf(&text, "local rest = %d\n", len(c.args)+1)
 	}
 	text.WriteString(prune(bodies[:len(bodies)-1], bodies[len(bodies)-1], rarely))
-	f.text = text.String()
+	f.text = f.resolve(text.String())
 	sum := sha1.Sum([]byte(f.text)) // Redis names scripts by it
 	f.sha = hex.EncodeToString(sum[:])
 	c.forms[dialect] = f
+}
+
+// resolve puts keys in the place of their names. As locals they would have to be
+// bound to each function that uses them, each time the script runs, which took
+// longer than a few commands.
+func (f *form) resolve(text string) string {
+	at := make(map[string]string, len(f.keys))
+	for i, key := range f.keys {
+		at[nameOf(key)] = fmt.Sprintf("KEYS[%d]", i+1)
+	}
+	return identifier.ReplaceAllStringFunc(text, func(word string) string {
+		if key, ok := at[word]; ok {
+			return key
+		}
+		return word
+	})
 }
 
 // luaFile is a file taken apart: its directives, and its text without
@@ -175,8 +188,8 @@ func forDialect(line string, dialect Dialect) (string, bool) {
 	return line, true
 }
 
-// local names the Lua variable of a key: waiting-children is waitingChildrenKey.
-func local(suffix string) string {
+// nameOf is how Lua names a key: waiting-children is waitingChildrenKey.
+func nameOf(suffix string) string {
 	words := strings.FieldsFunc(suffix, func(r rune) bool { return r == '-' || r == ':' })
 	for i, word := range words[1:] {
 		words[i+1] = strings.ToUpper(word[:1]) + word[1:]

@@ -55,7 +55,7 @@ end
 })
 
 var _ = ginkgo.Describe("A composed command", func() {
-	ginkgo.It("has its keys and arguments as locals, then its parts, each once and after what it uses, then its own text", func() {
+	ginkgo.It("has its keys in place and its arguments as locals, then its parts, each once and after what it uses, then its own text", func() {
 		c := &command{name: "moveToDelayed"}
 		c.compose(V6)
 		text := c.forms[V6].text
@@ -63,8 +63,10 @@ var _ = ginkgo.Describe("A composed command", func() {
 		Expect(c.rest).To(BeTrue())
 		lines := strings.Split(text, "\n")
 		Expect(lines[0]).To(Equal("local call = redis.call"))
+		Expect(lines[1]).To(Equal("local base = ARGV[1]"))
 		for i, key := range c.forms[V6].keys {
-			Expect(lines[1+i]).To(MatchRegexp(`^local [a-zA-Z]+Key = KEYS\[%d\]$`, i+1), key)
+			Expect(text).NotTo(MatchRegexp(`\b` + nameOf(key) + `\b`))
+			Expect(text).To(ContainSubstring("KEYS[%d]", i+1), key)
 		}
 		Expect(text).To(ContainSubstring("\nlocal token = ARGV[4]\n"))
 		Expect(text).To(ContainSubstring("\nlocal rest = 12\n"))
@@ -74,7 +76,7 @@ var _ = ginkgo.Describe("A composed command", func() {
 		Expect(text).NotTo(ContainSubstring("--[["))
 	})
 
-	ginkgo.DescribeTable("names the local of a key after its suffix", func(suffix, want string) { Expect(local(suffix)).To(Equal(want)) },
+	ginkgo.DescribeTable("names a key after its suffix", func(suffix, want string) { Expect(nameOf(suffix)).To(Equal(want)) },
 		ginkgo.Entry(nil, "wait", "waitKey"),
 		ginkgo.Entry(nil, "waiting-children", "waitingChildrenKey"),
 		ginkgo.Entry(nil, "metrics:completed:data", "metricsCompletedDataKey"),
@@ -187,7 +189,7 @@ end
 		for _, c := range commands {
 			for _, f := range c.forms {
 				for _, key := range f.keys {
-					known[local(key)] = true
+					known[nameOf(key)] = true
 				}
 			}
 		}
