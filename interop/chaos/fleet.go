@@ -41,6 +41,7 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	members []*Member
+	ever    []*Member // also those that are gone
 	started int
 }
 
@@ -88,7 +89,7 @@ func (f *Fleet) Start(ctx context.Context, side Side, more ...string) (*Member, 
 	go m.listen(f.ledger)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.members = append(f.members, m)
+	f.members, f.ever = append(f.members, m), append(f.ever, m)
 	return m, nil
 }
 
@@ -162,11 +163,16 @@ func (m *Member) LocksLost() []string {
 	return slices.Clone(m.locksLost)
 }
 
-// Members are those that haven't been taken away.
-func (f *Fleet) Members(sides ...Side) []*Member {
+// Members are those that haven't been removed.
+func (f *Fleet) Members(sides ...Side) []*Member { return f.some(&f.members, sides) }
+
+// Ever are all that there have been.
+func (f *Fleet) Ever(sides ...Side) []*Member { return f.some(&f.ever, sides) }
+
+func (f *Fleet) some(of *[]*Member, sides []Side) []*Member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(f.members), func(m *Member) bool {
+	return slices.DeleteFunc(slices.Clone(*of), func(m *Member) bool {
 		return len(sides) > 0 && !slices.Contains(sides, m.Side)
 	})
 }
@@ -187,13 +193,13 @@ func (f *Fleet) Remove(m *Member, end func(*Member)) {
 	<-m.read
 }
 
-// Stop stops all, as a service manager would, and says which of them did not
-// end well.
-func (f *Fleet) Stop() error {
+// Stop stops all of some sides, as a service manager would, and says which of
+// them did not end well.
+func (f *Fleet) Stop(sides ...Side) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
-	for _, m := range f.Members() {
+	for _, m := range f.Members(sides...) {
 		all.Go(func() {
 			f.Remove(m, func(m *Member) {
 				if status := m.Stop(); status != 0 {

@@ -8,6 +8,8 @@
 package chaos
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -55,6 +57,7 @@ type Ledger struct {
 	mu      sync.Mutex
 	jobs    []entry
 	strange []string // lines about jobs that nobody has offered
+	reruns  []string // in words
 	mark    time.Time
 	started [2]time.Duration // from the mark to the first start on each side
 	taken   [2]time.Duration // from the mark to the first add on each side
@@ -85,6 +88,7 @@ func (l *Ledger) Started(sequence, attemptsMade int, on Side) {
 		attempt := uint16(1) << min(attemptsMade, 15)
 		if e.seen&attempt != 0 {
 			e.reruns[e.last]++
+			l.reruns = append(l.reruns, fmt.Sprintf("job %d, started in %v, is started again in %v at %s", sequence, e.last, on, time.Now().Format(time.StampMilli)))
 		}
 		e.starts, e.seen, e.last = e.starts+1, e.seen|attempt, on
 		l.noteFirst(&l.started[on])
@@ -142,6 +146,13 @@ func (l *Ledger) count(holds func(entry) bool) int {
 		}
 	}
 	return n
+}
+
+// Reruns are the attempts that were started again, in words.
+func (l *Ledger) Reruns() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.reruns)
 }
 
 // AddedSoFar is how many adds were answered with a job.
