@@ -79,7 +79,7 @@ const (
 	probeTimeout  = 2 * time.Second
 	probeInterval = 500 * time.Millisecond // at most
 	shortestPause = 20 * time.Millisecond
-	brokenFor     = time.Second            // connections that break, one after the other, are an outage after that
+	brokenFor     = time.Second // connections that break, one after the other, are an outage after that
 )
 
 func newHealthWatch(ask func(context.Context) error, hide func(error) error, log zerolog.Logger) *healthWatch {

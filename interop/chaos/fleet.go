@@ -56,6 +56,7 @@ type Member struct {
 	mu        sync.Mutex
 	complaint string // the last error that it told
 	locksLost []string
+	usage     []said
 	health    []bool // reachable or not, as it told
 }
 
@@ -93,10 +94,18 @@ func (f *Fleet) Start(ctx context.Context, side Side, more ...string) (*Member, 
 	return m, nil
 }
 
-// StartAll starts so many on each side, all at once.
-func (f *Fleet) StartAll(ctx context.Context, inGo, inNode int) error {
+// StartAll starts so many on each side, all at once; those in Go with further
+// arguments.
+func (f *Fleet) StartAll(ctx context.Context, inGo, inNode int, moreInGo ...string) error {
 	errs := make(chan error)
-	start := func(side Side) { _, err := f.Start(ctx, side); errs <- err }
+	start := func(side Side) {
+		var more []string
+		if side == Go {
+			more = moreInGo
+		}
+		_, err := f.Start(ctx, side, more...)
+		errs <- err
+	}
 	for range inGo {
 		go start(Go)
 	}
@@ -127,6 +136,10 @@ func (m *Member) listen(l *Ledger) {
 			m.mu.Lock()
 			m.locksLost = append(m.locksLost, s.Message)
 			m.mu.Unlock()
+		case s.Event == "usage":
+			m.mu.Lock()
+			m.usage = append(m.usage, s)
+			m.mu.Unlock()
 		case s.Event == "health":
 			m.mu.Lock()
 			m.health = append(m.health, s.Reachable)
@@ -154,6 +167,13 @@ func (m *Member) Health() []bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.health)
+}
+
+// Usage is what the worker has told of its memory and goroutines, in order.
+func (m *Member) Usage() []said {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.usage)
 }
 
 // LocksLost is what the worker has told of locks that it lost, in Go.
