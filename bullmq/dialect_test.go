@@ -32,6 +32,7 @@ var _ = Describe("The dialect of a queue", func() {
 		Entry("from nothing at all", func() {}, false),
 		Entry("from the version that BullMQ 5 has left", func() { do("HSET", key(name, "meta"), "version", "bullmq:5.81.5") }, true),
 		Entry("from the version that BullMQ 6 has left", func() { do("HSET", key(name, "meta"), "version", "bullmq:6.7.0") }, false),
+		Entry("from the version that BullMQ 4 has left", func() { do("HSET", key(name, "meta"), "version", "bullmq:4.17.0") }, false),
 		Entry("from that of a port, which counts for itself", func() { do("HSET", key(name, "meta"), "version", "bullmq:1.1.0") }, false),
 		Entry("from one that nobody knows", func() { do("HSET", key(name, "meta"), "version", "bullmq:55.1") }, false),
 		Entry("from jobs that stand in paused", func() {

@@ -23,6 +23,8 @@ type Options struct {
 	ACL []string
 	// Cluster makes it a cluster node. It serves no key until it has been given slots.
 	Cluster bool
+	// Sentinel makes it a Sentinel; Config says what it watches: "sentinel monitor …".
+	Sentinel bool
 	// Config holds further lines of redis.conf: "maxmemory-policy allkeys-lru".
 	Config []string
 	// StartTimeout is how long Start waits for the first answer; 10 s when zero.
@@ -46,7 +48,9 @@ func (o Options) file(directory string, port int) string {
 		"dir " + strconv.Quote(directory),
 		"daemonize no",
 		"loglevel notice",
-		`save ""`,
+	}
+	if !o.Sentinel {
+		lines = append(lines, `save ""`)
 	}
 	if o.AppendOnly {
 		// Unlike with everysec, a write is then always in the file before it is answered, and that

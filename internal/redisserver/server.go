@@ -117,6 +117,9 @@ func (s *Server) Start() error {
 	}
 	defer log.Close()
 	command := exec.Command(s.binary, s.configPath())
+	if s.options.Sentinel {
+		command.Args = append(command.Args, "--sentinel")
+	}
 	command.Dir = s.directory.path
 	command.Stdout, command.Stderr = log, log
 	child, err := childprocess.Start(command)

@@ -15,6 +15,13 @@ import (
 // short ones are run.
 var full = flag.Bool("full", false, "run all faults, at full length")
 
+// jobs is how many the load has: in the time of make chaos no more is possible,
+// 2,000,000 take about ten times as long.
+var (
+	jobs    = flag.Int("jobs", 200_000, "jobs of the load")
+	delayed = flag.Int("delayed", 100_000, "delayed jobs that are due in the same second")
+)
+
 func TestMain(m *testing.M) {
 	MaybeWork()
 	os.Exit(m.Run())

@@ -41,6 +41,7 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	members []*Member
+	ever    []*Member // also those that are gone
 	started int
 }
 
@@ -55,6 +56,7 @@ type Member struct {
 	mu        sync.Mutex
 	complaint string // the last error that it told
 	locksLost []string
+	usage     []said
 	health    []bool // reachable or not, as it told
 }
 
@@ -88,14 +90,22 @@ func (f *Fleet) Start(ctx context.Context, side Side, more ...string) (*Member, 
 	go m.listen(f.ledger)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.members = append(f.members, m)
+	f.members, f.ever = append(f.members, m), append(f.ever, m)
 	return m, nil
 }
 
-// StartAll starts so many on each side, all at once.
-func (f *Fleet) StartAll(ctx context.Context, inGo, inNode int) error {
+// StartAll starts so many on each side, all at once; those in Go with further
+// arguments.
+func (f *Fleet) StartAll(ctx context.Context, inGo, inNode int, moreInGo ...string) error {
 	errs := make(chan error)
-	start := func(side Side) { _, err := f.Start(ctx, side); errs <- err }
+	start := func(side Side) {
+		var more []string
+		if side == Go {
+			more = moreInGo
+		}
+		_, err := f.Start(ctx, side, more...)
+		errs <- err
+	}
 	for range inGo {
 		go start(Go)
 	}
@@ -126,6 +136,10 @@ func (m *Member) listen(l *Ledger) {
 			m.mu.Lock()
 			m.locksLost = append(m.locksLost, s.Message)
 			m.mu.Unlock()
+		case s.Event == "usage":
+			m.mu.Lock()
+			m.usage = append(m.usage, s)
+			m.mu.Unlock()
 		case s.Event == "health":
 			m.mu.Lock()
 			m.health = append(m.health, s.Reachable)
@@ -155,6 +169,13 @@ func (m *Member) Health() []bool {
 	return slices.Clone(m.health)
 }
 
+// Usage is what the worker has told of its memory and goroutines, in order.
+func (m *Member) Usage() []said {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.usage)
+}
+
 // LocksLost is what the worker has told of locks that it lost, in Go.
 func (m *Member) LocksLost() []string {
 	m.mu.Lock()
@@ -162,11 +183,16 @@ func (m *Member) LocksLost() []string {
 	return slices.Clone(m.locksLost)
 }
 
-// Members are those that haven't been taken away.
-func (f *Fleet) Members(sides ...Side) []*Member {
+// Members are those that haven't been removed.
+func (f *Fleet) Members(sides ...Side) []*Member { return f.some(&f.members, sides) }
+
+// Ever are all that there have been.
+func (f *Fleet) Ever(sides ...Side) []*Member { return f.some(&f.ever, sides) }
+
+func (f *Fleet) some(of *[]*Member, sides []Side) []*Member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(f.members), func(m *Member) bool {
+	return slices.DeleteFunc(slices.Clone(*of), func(m *Member) bool {
 		return len(sides) > 0 && !slices.Contains(sides, m.Side)
 	})
 }
@@ -187,13 +213,13 @@ func (f *Fleet) Remove(m *Member, end func(*Member)) {
 	<-m.read
 }
 
-// Stop stops all, as a service manager would, and says which of them did not
-// end well.
-func (f *Fleet) Stop() error {
+// Stop stops all of some sides, as a service manager would, and says which of
+// them did not end well.
+func (f *Fleet) Stop(sides ...Side) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
-	for _, m := range f.Members() {
+	for _, m := range f.Members(sides...) {
 		all.Go(func() {
 			f.Remove(m, func(m *Member) {
 				if status := m.Stop(); status != 0 {

@@ -8,6 +8,8 @@
 package chaos
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -55,6 +57,9 @@ type Ledger struct {
 	mu      sync.Mutex
 	jobs    []entry
 	strange []string // lines about jobs that nobody has offered
+	begun   int      // jobs
+	ended   int      // jobs
+	reruns  []string // in words
 	mark    time.Time
 	started [2]time.Duration // from the mark to the first start on each side
 	taken   [2]time.Duration // from the mark to the first add on each side
@@ -85,6 +90,10 @@ func (l *Ledger) Started(sequence, attemptsMade int, on Side) {
 		attempt := uint16(1) << min(attemptsMade, 15)
 		if e.seen&attempt != 0 {
 			e.reruns[e.last]++
+			l.reruns = append(l.reruns, fmt.Sprintf("job %d, started in %v, is started again in %v at %s", sequence, e.last, on, time.Now().Format(time.StampMilli)))
+		}
+		if e.starts == 0 {
+			l.begun++
 		}
 		e.starts, e.seen, e.last = e.starts+1, e.seen|attempt, on
 		l.noteFirst(&l.started[on])
@@ -93,7 +102,12 @@ func (l *Ledger) Started(sequence, attemptsMade int, on Side) {
 
 // Ended enters what a worker tells of a job's end.
 func (l *Ledger) Ended(sequence int, failed bool) {
-	l.with(sequence, func(e *entry) { e.ends++; e.failed = failed })
+	l.with(sequence, func(e *entry) {
+		if e.ends == 0 {
+			l.ended++
+		}
+		e.ends, e.failed = e.ends+1, failed
+	})
 }
 
 func (l *Ledger) with(sequence int, do func(*entry)) {
@@ -131,21 +145,23 @@ func (l *Ledger) Recovery(side Side) time.Duration {
 	return max(l.started[side], l.taken[side])
 }
 
-// count is how many jobs there are of which something holds.
-func (l *Ledger) count(holds func(entry) bool) int {
+// Reruns are the attempts that were started again, in words.
+func (l *Ledger) Reruns() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
-	for _, e := range l.jobs {
-		if holds(e) {
-			n++
-		}
-	}
-	return n
+	return slices.Clone(l.reruns)
 }
 
-// AddedSoFar is how many adds were answered with a job.
-func (l *Ledger) AddedSoFar() int { return l.count(func(e entry) bool { return e.add == added }) }
+// StartedSoFar is of how many jobs a handler was started.
+func (l *Ledger) StartedSoFar() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begun
+}
 
 // EndedSoFar is of how many jobs the end was told.
-func (l *Ledger) EndedSoFar() int { return l.count(func(e entry) bool { return e.ends > 0 }) }
+func (l *Ledger) EndedSoFar() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
+}

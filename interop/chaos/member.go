@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,12 +26,14 @@ const memberVariable = "CHAOS_MEMBER"
 
 // said is a line of a worker, in either language.
 type said struct {
-	Event        string `json:"event"`
-	Sequence     *int   `json:"sequence,omitempty"`
-	AttemptsMade int    `json:"attemptsMade,omitempty"`
-	Final        bool   `json:"final,omitempty"`
-	Message      string `json:"message,omitempty"`
-	Reachable    bool   `json:"reachable,omitempty"`
+	Event        string  `json:"event"`
+	Sequence     *int    `json:"sequence,omitempty"`
+	AttemptsMade int     `json:"attemptsMade,omitempty"`
+	Final        bool    `json:"final,omitempty"`
+	Message      string  `json:"message,omitempty"`
+	Reachable    bool    `json:"reachable,omitempty"`
+	HeapMiB      float64 `json:"heapMiB,omitempty"`
+	Goroutines   int     `json:"goroutines,omitempty"`
 }
 
 // payload is the data of a job.
@@ -72,6 +75,7 @@ func work(arguments []string) error {
 	options.MaxStalledCount = flags.Int("max-stalled-count", 1, "how often a job may stall")
 	ms("sleep", &sleep, "length of a job")
 	jumps := flags.Bool("jumps", false, "take each line of standard input for how far the clock is ahead: \"1m\"")
+	usage := flags.Bool("usage", false, "tell of memory and goroutines, four times a second")
 	flags.Bool("brief", true, "lines are always brief here")
 	if err := flags.Parse(arguments); err != nil {
 		return err
@@ -114,6 +118,9 @@ func work(arguments []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	m.say(said{Event: "ready"})
+	if *usage {
+		go m.tellUsage()
+	}
 	return worker.Run(ctx)
 }
 
@@ -129,6 +136,16 @@ func (m *member) say(line said) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, _ = os.Stdout.Write(append(text, '\n'))
+}
+
+// tellUsage tells what is in use, of the heap after a collection.
+func (m *member) tellUsage() {
+	for range time.Tick(250 * time.Millisecond) {
+		runtime.GC()
+		var memory runtime.MemStats
+		runtime.ReadMemStats(&memory)
+		m.say(said{Event: "usage", HeapMiB: float64(memory.HeapAlloc) / (1 << 20), Goroutines: runtime.NumGoroutine()})
+	}
 }
 
 func (m *member) tell(event string, job *bullmq.Job, final bool) {

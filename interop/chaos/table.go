@@ -35,7 +35,7 @@ var columns = []struct {
 	{"doubled", 8, func(r Row) string { return fmt.Sprint(r.Doubled + r.Phantom) }},
 	{"spoilt", 7, func(r Row) string { return fmt.Sprint(r.Spoilt) }},
 	{"stalled", 8, func(r Row) string { return fmt.Sprint(r.Stalls) }},
-	{"rerun", 6, func(r Row) string { return fmt.Sprintf("%d/%d", r.Reruns[Go], r.Reruns[Node]) }},
+	{"rerun", 10, func(r Row) string { return fmt.Sprintf("%d/%d", r.Reruns[Go], r.Reruns[Node]) }},
 	{"Go back", 9, func(r Row) string { return seconds(r.InGo) }},
 	{"Node back", 11, func(r Row) string { return seconds(r.InNode) }},
 	{"took", 8, func(r Row) string { return seconds(r.Took) }},

@@ -81,6 +81,13 @@ func begin(fault string, site Site, l load) *trial {
 
 	t.fleet = &Fleet{site: site, queue: t.queue, settings: l.Settings, ledger: t.ledger}
 	DeferCleanup(t.fleet.Kill)
+	DeferCleanup(func() {
+		if CurrentSpecReport().Failed() {
+			for _, m := range t.fleet.Ever(Go) {
+				GinkgoWriter.Printf("%s said:\n%s\n", m.Name, m.Stderr())
+			}
+		}
+	})
 	Expect(t.fleet.StartAll(ctx, l.goWorkers, l.nodeWorkers)).To(Succeed())
 
 	// One adds single jobs and fails fast, one adds several at once and waits.
@@ -174,6 +181,10 @@ func (t *trial) settle(granted terms) Account {
 	patience := within(t.fleet.settings.Lock + 30*time.Second + granted.late)
 	Expect(drained(patience, t.admin, t.site.base(t.queue))).To(Succeed(), t.complaints)
 	members := t.fleet.Members()
+	Expect(t.fleet.Stop(Go)).To(Succeed())
+	if granted.nodeErrs {
+		t.fleet.Kill() // bullmq may also wait for ever for a server that is gone
+	}
 	Expect(t.fleet.Stop()).To(Succeed())
 	if !granted.reruns {
 		for _, member := range members {
@@ -193,7 +204,7 @@ func (t *trial) settle(granted terms) Account {
 		Expect(account.Stalls).To(BeZero(), "jobs found without their lock: what Go has taken it finds again by itself")
 	}
 	if !granted.reruns {
-		Expect(account.Reruns[Go]).To(BeZero(), "attempts started again after a start in Go")
+		Expect(account.Reruns[Go]).To(BeZero(), "attempts started again after a start in Go: %v", t.ledger.Reruns())
 	}
 	if !granted.reruns && !granted.nodeErrs {
 		Expect(account.Reruns[Node]).To(BeZero(), "attempts started again after a start in Node")

@@ -1,0 +1,131 @@
+package bullmq_test
+
+import (
+	"errors"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("On a cluster", func() {
+	It("every call finds its keys in one slot", func() {
+		link, name, ctx := clustered(), newQueueName(), specContext()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: link, Prefix: "{bull}"})
+		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: link, Prefix: "{bull}", Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
+		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: link, Prefix: "{bull}"})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+
+		// works takes what a call answers, of which only the error matters.
+		works := func(answers ...any) {
+			GinkgoHelper()
+			if err, failed := answers[len(answers)-1].(error); failed {
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}
+		add := func(options *bullmq.JobOptions) *bullmq.Job {
+			GinkgoHelper()
+			job, err := queue.Add(ctx, "paint", nil, options)
+			Expect(err).NotTo(HaveOccurred())
+			return job
+		}
+		take := func() *bullmq.Job {
+			GinkgoHelper()
+			job, err := worker.GetNextJob(ctx, "t", 0)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job).NotTo(BeNil())
+			return job
+		}
+
+		By("adding and running")
+		add(nil)
+		works(worker.Complete(ctx, take(), "t", "done", false))
+		add(&bullmq.JobOptions{Attempts: 2})
+		works(worker.Fail(ctx, take(), "t", errors.New("boom"), false))
+		failed := take()
+		works(worker.Fail(ctx, failed, "t", bullmq.Unrecoverable(errors.New("boom")), false))
+		works(queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}, {Name: "b"}, {Name: "c", Options: &bullmq.JobOptions{Priority: 3}}, {Name: "d", Options: &bullmq.JobOptions{Delay: time.Hour}}}))
+		running := take()
+		works(running.ExtendLock(ctx, "t", time.Minute))
+		works(worker.ExtendLocks(ctx, []*bullmq.Job{running}, []string{"t"}, time.Minute))
+		works(running.UpdateProgress(ctx, 50))
+		works(running.UpdateData(ctx, 1))
+		works(running.Log(ctx, "row"))
+		works(queue.Logs(ctx, running.ID, 0, -1, true))
+		works(running.ClearLogs(ctx, 0))
+		works(running.MoveToWait(ctx, "t"))
+		works(take().MoveToDelayed(ctx, time.Now().Add(time.Hour), "t"))
+		works(worker.CheckStalled(ctx))
+
+		By("looking")
+		works(queue.Counts(ctx))
+		works(queue.Count(ctx))
+		works(queue.CountsPerPriority(ctx, 0, 3))
+		works(queue.CountDelayedBefore(ctx, time.Now()))
+		works(queue.Jobs(ctx, bullmq.Page{}, bullmq.Waiting, bullmq.Prioritized, bullmq.Failed))
+		works(queue.JobIDs(ctx, bullmq.Page{}, bullmq.Waiting))
+		works(queue.JobState(ctx, failed.ID))
+		works(queue.Metrics(ctx, bullmq.Completed, 0, -1))
+		works(queue.PrometheusMetrics(ctx, nil))
+		works(queue.Meta(ctx))
+		works(queue.Workers(ctx))
+		works(queue.EventReaders(ctx))
+		works(queue.FindOrphanedJobs(ctx))
+		works(queue.FindStrandedJobs(ctx))
+
+		By("administering")
+		works(queue.Pause(ctx))
+		works(queue.IsPaused(ctx))
+		works(queue.RepairPaused(ctx))
+		works(queue.Resume(ctx))
+		works(queue.SetGlobalConcurrency(ctx, 5))
+		works(queue.IsMaxed(ctx))
+		works(queue.RemoveGlobalConcurrency(ctx))
+		works(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 5, Duration: time.Second}))
+		works(queue.RemoveGlobalRateLimit(ctx))
+		works(queue.RateLimit(ctx, time.Minute))
+		works(queue.RateLimitTTL(ctx, 5))
+		works(queue.RemoveRateLimitKey(ctx))
+		works(failed.Retry(ctx, bullmq.Failed, nil))
+		works(queue.RetryJobs(ctx, nil))
+		works(queue.PromoteJobs(ctx, 0))
+		delayed := add(&bullmq.JobOptions{Delay: time.Hour, Deduplication: &bullmq.Deduplication{ID: "d"}})
+		works(delayed.ChangeDelay(ctx, time.Minute))
+		works(queue.DeduplicationJobID(ctx, "d"))
+		works(queue.RemoveDeduplicationKey(ctx, "d"))
+		works(delayed.Promote(ctx))
+		works(delayed.ChangePriority(ctx, 4, false))
+		works(queue.Remove(ctx, delayed.ID, false))
+		works(queue.Publish(ctx, "dried", 0, "colour", "red"))
+		works(queue.TrimEvents(ctx, 10))
+		works(queue.Clean(ctx, 0, 10, bullmq.Completed))
+		works(queue.RemoveOrphanedJobs(ctx, 100, 0))
+		works(queue.Drain(ctx, true))
+
+		By("flows and schedulers")
+		root, err := flows.Add(ctx, bullmq.Flow{Queue: name, Name: "wall", Children: []bullmq.Flow{{Queue: "bricks", Name: "brick"}, {Queue: name, Name: "brick"}}})
+		Expect(err).NotTo(HaveOccurred())
+		works(flows.Flow(ctx, bullmq.FlowQuery{Queue: name, ID: root.Job.ID}))
+		works(root.Job.Dependencies(ctx))
+		works(root.Job.DependencyCounts(ctx))
+		works(queue.PendingChildren(ctx, root.Job.ID, 0, 10))
+		works(queue.ProcessedChildren(ctx, root.Job.ID, 0, 10))
+		works(worker.Complete(ctx, take(), "t", "red", false))
+		works(root.Job.ChildrenValues(ctx))
+		works(root.Children[0].Job.RemoveChildDependency(ctx))
+		works(queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, nil))
+		works(queue.Scheduler(ctx, "daily"))
+		works(queue.Schedulers(ctx, bullmq.Page{}))
+		works(queue.CountSchedulers(ctx))
+		works(queue.RemoveScheduler(ctx, "daily"))
+
+		works(queue.RemoveRateLimitKey(ctx)) // the worker's window outlives the queue by itself
+		for _, emptied := range []string{name, "bricks"} {
+			works(newQueue(emptied, &bullmq.QueueOptions{Connection: link, Prefix: "{bull}"}).Obliterate(ctx, &bullmq.ObliterateOptions{Force: true}))
+			Expect(onCluster("KEYS", "{bull}:"+emptied+":*").AsStrSlice()).To(BeEmpty())
+		}
+	})
+})

@@ -1,0 +1,259 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+// node is one server of a group, with a connection to it alone.
+type node struct {
+	*redisserver.Server
+	client rueidis.Client
+	id     string // in the cluster
+}
+
+func startNode(options redisserver.Options) (*node, error) {
+	server, err := redisserver.Start(options)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	return &node{Server: server, client: client}, nil
+}
+
+func (n *node) close() {
+	n.client.Close()
+	n.Close()
+}
+
+func (n *node) do(ctx context.Context, words ...string) error { return ask(ctx, n.client, words...) }
+
+func (n *node) text(ctx context.Context, words ...string) (string, error) {
+	return n.client.Do(ctx, n.client.B().Arbitrary(words...).Build()).ToString()
+}
+
+// info is one line of what INFO replication says.
+func (n *node) info(ctx context.Context, name string) string {
+	text, _ := n.text(ctx, "INFO", "replication")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// until waits for something to hold.
+func until(ctx context.Context, what string, holds func() bool) error {
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// handOver holds up writes at a master until its replicas have all of them, so
+// that it can be killed with nothing lost: replication doesn't wait for it.
+func handOver(ctx context.Context, master *node, replicas ...*node) error {
+	if err := master.do(ctx, "CLIENT", "PAUSE", "10000", "WRITE"); err != nil {
+		return err
+	}
+	return until(ctx, "the replicas have all of the master", func() bool {
+		offset := master.info(ctx, "master_repl_offset")
+		for _, replica := range replicas {
+			if offset == "" || offset != replica.info(ctx, "slave_repl_offset") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Cluster is a Redis cluster of masters, each with one replica.
+type Cluster struct {
+	masters, replicas []*node
+}
+
+const slots = 16384
+
+// StartCluster starts so many masters and as many replicas, and returns when
+// all know of all and serve.
+func StartCluster(ctx context.Context, masters int) (c *Cluster, err error) {
+	c = &Cluster{}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	start := func() (*node, error) {
+		n, err := startNode(redisserver.Options{
+			Cluster: true, AppendOnly: true, Config: []string{"cluster-node-timeout 1500", "appendfsync always", "repl-diskless-sync-delay 0"},
+		})
+		if err == nil {
+			n.id, err = n.text(ctx, "CLUSTER", "MYID")
+		}
+		return n, err
+	}
+	for i := range masters {
+		n, err := start()
+		if err != nil {
+			return c, err
+		}
+		c.masters = append(c.masters, n)
+		first, last := slots*i/masters, slots*(i+1)/masters-1
+		if err := n.do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)); err != nil {
+			return c, err
+		}
+	}
+	for range masters {
+		n, err := start()
+		if err != nil {
+			return c, err
+		}
+		c.replicas = append(c.replicas, n)
+	}
+	for _, n := range c.nodes()[1:] {
+		if err := n.do(ctx, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(c.masters[0].Port())); err != nil {
+			return c, err
+		}
+	}
+	for i, n := range c.replicas {
+		if err := until(ctx, "a replica knows its master", func() bool { return n.do(ctx, "CLUSTER", "REPLICATE", c.masters[i].id) == nil }); err != nil {
+			return c, err
+		}
+	}
+	return c, c.whole(ctx)
+}
+
+func (c *Cluster) nodes() []*node { return append(append([]*node(nil), c.masters...), c.replicas...) }
+
+// whole waits until all nodes agree that all slots are served and replicated.
+func (c *Cluster) whole(ctx context.Context) error {
+	return until(ctx, "the cluster is whole", func() bool {
+		for _, n := range c.nodes() {
+			text, _ := n.text(ctx, "CLUSTER", "INFO")
+			if !strings.Contains(text, "cluster_state:ok") || !strings.Contains(text, fmt.Sprintf("cluster_known_nodes:%d", len(c.nodes()))) {
+				return false
+			}
+		}
+		for _, n := range c.replicas {
+			if n.info(ctx, "master_link_status") != "up" {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Site is the cluster as its clients are told.
+func (c *Cluster) Site() Site {
+	var addresses []string
+	for _, n := range c.nodes() {
+		addresses = append(addresses, n.Addr())
+	}
+	return Site{Address: "cluster:" + strings.Join(addresses, ","), Prefix: "{bull}"}
+}
+
+// owner is the master of a key's slot, with its replica.
+func (c *Cluster) owner(ctx context.Context, key string) (master, replica *node, slot string, err error) {
+	n, err := c.masters[0].client.Do(ctx, c.masters[0].client.B().ClusterKeyslot().Key(key).Build()).AsInt64()
+	if err != nil {
+		return nil, nil, "", err
+	}
+	at := int(n) * len(c.masters) / slots
+	return c.masters[at], c.replicas[at], strconv.FormatInt(n, 10), nil
+}
+
+// Failover makes the replica the master of a key's slot, by agreement of both,
+// and back again.
+func (c *Cluster) Failover(ctx context.Context, key string) error {
+	master, replica, _, err := c.owner(ctx, key)
+	if err != nil {
+		return err
+	}
+	for _, heir := range []*node{replica, master} {
+		if err := heir.do(ctx, "CLUSTER", "FAILOVER"); err != nil {
+			return err
+		}
+		if err := until(ctx, "the replica is the master", func() bool { return heir.info(ctx, "role") == "master" }); err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+	return nil
+}
+
+// KillMaster kills the master of a key's slot, once its replica has all that it
+// has, waits until the replica has taken over, and starts the old master again.
+func (c *Cluster) KillMaster(ctx context.Context, key string) error {
+	master, replica, _, err := c.owner(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := handOver(ctx, master, replica); err != nil {
+		return err
+	}
+	master.Kill()
+	if err := until(ctx, "the replica is the master", func() bool { return replica.info(ctx, "role") == "master" }); err != nil {
+		return err
+	}
+	return master.Start()
+}
+
+// MoveSlot moves a key's slot to the next master, a few keys at a time.
+func (c *Cluster) MoveSlot(ctx context.Context, key string) error {
+	from, _, slot, err := c.owner(ctx, key)
+	if err != nil {
+		return err
+	}
+	to := c.masters[0]
+	if to == from {
+		to = c.masters[1]
+	}
+	err = errors.Join(
+		to.do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id),
+		from.do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id),
+	)
+	for err == nil {
+		keys, failed := from.client.Do(ctx, from.client.B().Arbitrary("CLUSTER", "GETKEYSINSLOT", slot, "3").Build()).AsStrSlice()
+		if failed != nil {
+			return failed
+		}
+		if len(keys) == 0 {
+			break
+		}
+		err = from.do(ctx, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000", "KEYS"}, keys...)...)
+		time.Sleep(5 * time.Millisecond) // for commands to meet a queue that is torn in two
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range []*node{to, from} {
+		if err := n.do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", to.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends all nodes.
+func (c *Cluster) Close() {
+	for _, n := range c.nodes() {
+		n.close()
+	}
+}
