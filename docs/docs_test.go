@@ -183,6 +183,7 @@ var _ = Describe("The page of the wire protocol", func() {
 		Entry("nor has the page of compatibility", compatibilityPage),
 		Entry("nor that of flows", "flows.md"),
 		Entry("nor that of schedulers", "schedulers.md"),
+		Entry("nor that of guarantees", guaranteesPage),
 	)
 })
 

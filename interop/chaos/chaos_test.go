@@ -36,12 +36,14 @@ func TestChaos(t *testing.T) {
 
 var report = NewTable(os.Stdout)
 
-// onlyInFull leaves a spec out of the short form.
-func onlyInFull() {
-	if !*full {
+// inShortFormIf leaves a spec out of the short form unless it is of it.
+func inShortFormIf(short bool) {
+	if !*full && !short {
 		Skip("part of the full form: make chaos")
 	}
 }
+
+func onlyInFull() { inShortFormIf(false) }
 
 // within ends with the spec, and after a time at the latest.
 func within(limit time.Duration) context.Context {
