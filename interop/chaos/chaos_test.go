@@ -51,3 +51,6 @@ func within(limit time.Duration) context.Context {
 	DeferCleanup(cancel)
 	return ctx
 }
+
+// soon is the context of calls that take no time.
+func soon() context.Context { return within(20 * time.Second) }
