@@ -192,6 +192,16 @@ var _ = Describe("An add that Redis can't take now", func() {
 		Expect(err).To(And(MatchError(bullmq.ErrClosed), Not(MatchError(bullmq.ErrMaybeAdded))))
 	})
 
+	It("gives up at once when its queue is closed", func() {
+		queue := open(time.Minute)
+		away(newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())}))
+		added := make(chan error, 1)
+		go func() { _, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "a"}); added <- err }()
+		Consistently(added, 300*time.Millisecond).ShouldNot(Receive())
+		Expect(queue.Close()).To(Succeed())
+		Eventually(added).Should(Receive(MatchError(bullmq.ErrClosed)))
+	})
+
 	It("is told from one in doubt where Redis refuses it, and waits for that to end", func() {
 		fast, patient := open(0), open(time.Minute)
 		admin := clientOf(server)

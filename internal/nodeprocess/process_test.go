@@ -202,3 +202,19 @@ var _ = Describe("Find", func() {
 		Expect(err).To(MatchError(ContainSubstring("no go.mod")))
 	})
 })
+
+var _ = Describe("Another program", func() {
+	It("is run as those of Node are, under its own name and process id, with its lines on standard error counted", func() {
+		process, err := Run("a shell", exec.Command("sh", "-c", "echo '{\"pid\":'$$'}'; echo one >&2; echo two >&2; exit 3"))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(process.Kill)
+		line, err := process.WaitFor(within(10*time.Second), func(Line) bool { return true })
+		Expect(err).NotTo(HaveOccurred())
+		var said struct{ Pid int }
+		Expect(line.Decode(&said)).To(Succeed())
+		Expect(said.Pid).To(Equal(process.Pid()))
+		_, err = process.WaitFor(within(10*time.Second), func(Line) bool { return true })
+		Expect(err).To(MatchError(And(ContainSubstring("a shell ended (exit status 3)"), ContainSubstring("two"))))
+		Expect(process.StderrLines()).To(Equal(2))
+	})
+})

@@ -106,6 +106,12 @@ var _ = Describe("A server", func() {
 		Expect(do(client(start(Options{Cluster: true})), "CLUSTER", "INFO")).To(ContainSubstring("cluster_state:fail"))
 	})
 
+	It("is a Sentinel when asked to", func() {
+		master := start(Options{})
+		sentinel := start(Options{Sentinel: true, Config: []string{"sentinel monitor orders 127.0.0.1 " + strconv.Itoa(master.Port()) + " 1"}})
+		Expect(do(client(sentinel), "INFO", "sentinel")).To(ContainSubstring("name=orders"))
+	})
+
 	It("answers nothing while frozen and goes on when thawed", func() {
 		server := start(Options{})
 		conn, err := net.Dial("tcp", server.Addr())

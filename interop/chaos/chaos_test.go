@@ -36,12 +36,14 @@ func TestChaos(t *testing.T) {
 
 var report = NewTable(os.Stdout)
 
-// onlyInFull leaves a spec out of the short form.
-func onlyInFull() {
-	if !*full {
+// inShortFormIf leaves a spec out of the short form unless it is of it.
+func inShortFormIf(short bool) {
+	if !*full && !short {
 		Skip("part of the full form: make chaos")
 	}
 }
+
+func onlyInFull() { inShortFormIf(false) }
 
 // within ends with the spec, and after a time at the latest.
 func within(limit time.Duration) context.Context {
@@ -49,3 +51,6 @@ func within(limit time.Duration) context.Context {
 	DeferCleanup(cancel)
 	return ctx
 }
+
+// soon is the context of calls that take no time.
+func soon() context.Context { return within(20 * time.Second) }

@@ -19,8 +19,8 @@ var _ = Describe("The way to Redis", func() {
 		DeferCleanup(proxy.Close)
 		return proxy, Site{Address: proxy.Addr(), Prefix: "bull", Admin: server.Addr()}
 	}
-	for10s := func(each func()) {
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+	for6s := func(each func()) {
+		for end := time.Now().Add(6 * time.Second); time.Now().Before(end); {
 			each()
 		}
 	}
@@ -32,7 +32,7 @@ var _ = Describe("The way to Redis", func() {
 		}
 	}
 
-	DescribeTable("that is bad", func(fault string, l load, cause func(*faultproxy.Proxy)) {
+	DescribeTable("that is bad loses no job and no lock", func(fault string, l load, cause func(*faultproxy.Proxy)) {
 		onlyInFull()
 		proxy, site := through()
 		t := begin(fault, site, l)
@@ -47,26 +47,26 @@ var _ = Describe("The way to Redis", func() {
 		// check for stalled ones.
 		bad("is slow: 20 ms each way", func(p *faultproxy.Proxy) {
 			Expect(p.Set(faultproxy.Faults{Delay: 20 * time.Millisecond})).To(Succeed())
-			time.Sleep(10 * time.Second)
+			time.Sleep(6 * time.Second)
 		}),
 		bad("trickles: 40 bytes a millisecond", func(p *faultproxy.Proxy) {
 			Expect(p.Set(faultproxy.Faults{Trickle: 40})).To(Succeed())
-			time.Sleep(10 * time.Second)
+			time.Sleep(6 * time.Second)
 		}),
 		bad("cuts all connections again and again", func(p *faultproxy.Proxy) {
-			for10s(func() { p.CutAll(); time.Sleep(100 * time.Millisecond) })
+			for6s(func() { p.CutAll(); time.Sleep(100 * time.Millisecond) })
 		}),
 		bad("cuts within replies", func(p *faultproxy.Proxy) {
-			for10s(func() { sprung(p.CutAfter(700)); time.Sleep(20 * time.Millisecond) })
+			for6s(func() { sprung(p.CutAfter(700)); time.Sleep(20 * time.Millisecond) })
 		}),
 		bad("loses replies, and then the connection", func(p *faultproxy.Proxy) {
-			for10s(func() { sprung(p.LoseReply("evalsha")); time.Sleep(20 * time.Millisecond) })
+			for6s(func() { sprung(p.LoseReply("evalsha")); time.Sleep(20 * time.Millisecond) })
 		}),
 		bad("loses commands, and then the connection", func(p *faultproxy.Proxy) {
-			for10s(func() { sprung(p.LoseCommand("evalsha")); time.Sleep(20 * time.Millisecond) })
+			for6s(func() { sprung(p.LoseCommand("evalsha")); time.Sleep(20 * time.Millisecond) })
 		}),
 		bad("swallows all replies for a while", func(p *faultproxy.Proxy) {
-			for10s(func() {
+			for6s(func() {
 				Expect(p.Set(faultproxy.Faults{SwallowReplies: true})).To(Succeed())
 				time.Sleep(400 * time.Millisecond)
 				Expect(p.Set(faultproxy.Faults{})).To(Succeed())

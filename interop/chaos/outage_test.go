@@ -11,8 +11,9 @@ import (
 var _ = Describe("Redis that is away", func() {
 	// The locks outlast the outage, so nothing may run twice.
 	DescribeTable("and comes back with its data loses nothing", func(away time.Duration, nodeWorkers int, short bool) {
+		inShortFormIf(short)
 		// Node's connections may take another 10 s to come back after a long outage.
-		l := on(nodeWorkers, short, light(away+max(4*time.Second, away/2)))
+		l := on(nodeWorkers, light(away+max(2*time.Second, away/2)))
 		server := startServer()
 		t := begin(fmt.Sprintf("Redis is stopped for %v", away), at(server), l)
 		watched := t.watch()

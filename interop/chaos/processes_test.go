@@ -28,7 +28,7 @@ var _ = Describe("Workers that end while they work", func() {
 	It("by kill -9 leave their jobs to others", func() {
 		t := begin("workers are killed (SIGKILL), one after the other", at(startServer()), light(time.Second))
 		ctx := within(time.Minute)
-		for range times(3, 20) {
+		for range times(2, 12) {
 			replace(t, ctx, func(m *Member) { m.Kill() })
 		}
 		t.over()
@@ -36,9 +36,10 @@ var _ = Describe("Workers that end while they work", func() {
 	})
 
 	It("by SIGTERM finish theirs", func() {
+		onlyInFull()
 		t := begin("workers are stopped (SIGTERM), one after the other", at(startServer()), light(10*time.Second))
 		ctx := within(time.Minute)
-		for range times(2, 12) {
+		for range 12 {
 			replace(t, ctx, func(m *Member) { Expect(m.Stop()).To(Equal(0), m.Stderr()) })
 		}
 		t.over()

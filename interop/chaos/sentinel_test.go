@@ -14,7 +14,7 @@ var _ = Describe("A master watched by Sentinels", func() {
 		group, err := StartWatched(within(30 * time.Second))
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(group.Close)
-		t := begin("Sentinel: the master "+fault, group.Site(), on(nodeWorkers, false, light(12*time.Second)))
+		t := begin("Sentinel: the master "+fault, group.Site(), on(nodeWorkers, light(12*time.Second)))
 		Expect(cause(group, within(30*time.Second))).To(Succeed())
 		t.over()
 		t.settle(terms{nodeErrs: true, back: 3 * time.Second})

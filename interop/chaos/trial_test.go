@@ -54,14 +54,10 @@ func light(lock time.Duration) load {
 
 // sides are the entries of a table of faults: each meets a fleet of both sides,
 // and of Go alone, of which more can be asked.
-var sides = []TableEntry{Entry("with Go and Node", 2, true), Entry("with Go alone", 0, false)}
+var sides = []TableEntry{Entry("with Go and Node", 2), Entry("with Go alone", 0)}
 
-// on is a load with so many workers in Node; one that isn't of the short form
-// skips the spec there.
-func on(nodeWorkers int, short bool, l load) load {
-	if !short {
-		onlyInFull()
-	}
+// on is a load with so many workers in Node.
+func on(nodeWorkers int, l load) load {
 	l.nodeWorkers = nodeWorkers
 	return l
 }

@@ -70,8 +70,9 @@ worker.on('error', error => writeLine({ event: 'error', message: error.message }
 
 await worker.waitUntilReady();
 const running = worker.run();
+const stopped = askedToStop(); // from now on it doesn't just die of a signal
 writeLine({ event: 'ready' });
-await Promise.race([counted, askedToStop()]);
+await Promise.race([counted, stopped]);
 await worker.close();
 await running;
 writeLine({ event: 'closed', ...ended });
