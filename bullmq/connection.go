@@ -44,7 +44,6 @@ func Client(client rueidis.Client) Connection { return Connection{client: client
 // link is a Connection in use.
 type link struct {
 	client  *closable
-	owned   bool
 	option  *rueidis.ClientOption // nil for a caller's own client
 	address string
 }
@@ -85,12 +84,12 @@ func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
 		if option.RetryDelay == nil {
 			option.RetryDelay = retryReads
 		}
-		l.option, l.owned, l.address = &option, true, strings.Join(option.InitAddress, ",")
+		l.option, l.address = &option, strings.Join(option.InitAddress, ",")
 		if client, err = dial(option); err != nil {
 			return nil, fmt.Errorf("bullmq: can't reach Redis at %s: %w; check the address, and that the server runs and takes connections from here", l.address, err)
 		}
 	}
-	l.client = &closable{Client: client}
+	l.client = &closable{Client: client, owned: l.option != nil}
 	if l.address == "" {
 		l.address = "the given client's address"
 	}
@@ -181,12 +180,7 @@ func olderThan(version string, major, minor int64) bool {
 	return ok && (a < major || a == major && b < minor)
 }
 
-func (l *link) close() {
-	l.client.closed.Store(true)
-	if l.owned {
-		l.client.Close()
-	}
-}
+func (l *link) close() { l.client.close() }
 
 // blocking opens a client of its own for commands that wait; with a caller's
 // client, that one is used. The name by which BullMQ finds workers and event

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/redisserver"
 )
 
@@ -41,12 +42,17 @@ var (
 	node   *probe         // bullmq 6.7.0, for what a spec asks of it by itself
 )
 
+var _ = BeforeEach(leaks.Check)
+
 var _ = BeforeSuite(func() {
+	leaks.Check()
 	var err error
 	server, err = redisserver.Start(redisserver.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Close)
-	redis, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	redis, err = rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{server.Addr()}, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1, // all of it there from the start
+	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(redis.Close)
 	node = startProbe()
