@@ -18,7 +18,7 @@ package bullmq_test
 // For Eventually: state(queue, id), count(queue, bullmq.Completed). A tally's handler counts the runs of each job.
 //
 // newQueue, newWorker and runWorker fill in the Connection where it isn't given. After each spec no
-// goroutine of it may be left, so every spec closes what it opens, by DeferCleanup at best.
+// goroutine or connection of it may be left, so every spec closes what it opens, by DeferCleanup at best.
 // Eventually waits up to 5 s and looks every 5 ms.
 
 import (
@@ -33,10 +33,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gleak"
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/redisserver"
 )
 
@@ -57,6 +57,7 @@ func TestBullMQ(t *testing.T) {
 }
 
 var _ = BeforeSuite(func() {
+	leaks.Check()
 	var err error
 	redis, err = redisserver.Start(redisserver.Options{})
 	Expect(err).NotTo(HaveOccurred())
@@ -100,13 +101,7 @@ func clustered() bullmq.Connection {
 	return bullmq.URL(cluster.URL())
 }
 
-// What is cleaned up first was put up last: this check comes after all of a spec's own clean-ups.
-var _ = BeforeEach(func() {
-	before := gleak.Goroutines()
-	DeferCleanup(func() {
-		Eventually(gleak.Goroutines).ShouldNot(gleak.HaveLeaked(before), "the spec left goroutines behind")
-	})
-})
+var _ = BeforeEach(leaks.Check)
 
 func newQueueName() string { return fmt.Sprintf("queue-%d", queues.Add(1)) }
 

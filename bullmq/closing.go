@@ -13,28 +13,57 @@ import (
 // cut off, and whether or not the client underneath is closed with it.
 type closable struct {
 	rueidis.Client
+	owned  bool // the client underneath is closed with it
 	closed atomic.Bool
 	health *healthWatch // hears of what fails
+	inside atomic.Int64 // calls under way
+}
+
+func (c *closable) close() {
+	c.closed.Store(true)
+	if c.owned {
+		c.Client.Close()
+	}
+}
+
+// enter says whether a call may be made; leave follows then.
+func (c *closable) enter() bool {
+	c.inside.Add(1)
+	if c.closed.Load() {
+		c.leave()
+		return false
+	}
+	return true
+}
+
+// leave closes the client once more behind the last call that met its end:
+// rueidis keeps a connection open that such a call was just about to open.
+func (c *closable) leave() {
+	if c.inside.Add(-1) == 0 && c.closed.Load() && c.owned {
+		c.Client.Close()
+	}
 }
 
 // errCutOff is ErrClosed for a call that was under way.
 var errCutOff = fmt.Errorf("%w while the call was under way", ErrClosed)
 
 func (c *closable) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
-	if c.closed.Load() {
+	if !c.enter() {
 		return rueidis.NewErrorResult(ErrClosed)
 	}
+	defer c.leave()
 	return c.cutOff(c.Client.Do(ctx, command))
 }
 
 func (c *closable) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
-	if c.closed.Load() {
+	if !c.enter() {
 		results := make([]rueidis.RedisResult, len(commands))
 		for i := range results {
 			results[i] = rueidis.NewErrorResult(ErrClosed)
 		}
 		return results
 	}
+	defer c.leave()
 	results := c.Client.DoMulti(ctx, commands...)
 	for i := range results {
 		results[i] = c.cutOff(results[i])

@@ -2,11 +2,14 @@ package bullmq
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -20,44 +23,64 @@ const DefaultURL = "redis://127.0.0.1:6379"
 const connectTimeout = 4 * time.Second
 
 // Connection says how to reach Redis, Valkey or a compatible server. Make one
-// with URL, Options or Client; the zero Connection is DefaultURL.
-type Connection struct {
-	url    string
-	option *rueidis.ClientOption
+// with URL, Options or Client; the zero Connection is DefaultURL. Printed, it
+// shows where that is, and never a password.
+type Connection struct{ way *way }
+
+// way is a function where it knows a password, so that nothing that prints
+// values by reflection finds one.
+type way struct {
+	shown  string
+	option func() (rueidis.ClientOption, error)
 	client rueidis.Client
 }
 
 // URL connects to redis://, rediss:// (TLS) or unix:// addresses, with user,
 // password and database in the address.
-func URL(url string) Connection { return Connection{url: url} }
+func URL(url string) Connection {
+	if url == "" {
+		return Connection{}
+	}
+	return Connection{&way{shown: hidePassword(url), option: func() (rueidis.ClientOption, error) { return parseURL(url) }}}
+}
 
 // Options connects as rueidis is told to, for sentinels, clusters or a TLS
 // configuration of one's own. The name of the connection and the settings
 // that a blocking connection needs are set by this SDK.
-func Options(option rueidis.ClientOption) Connection { return Connection{option: &option} }
+func Options(option rueidis.ClientOption) Connection {
+	return Connection{&way{
+		shown:  strings.Join(option.InitAddress, ","),
+		option: func() (rueidis.ClientOption, error) { return option, nil },
+	}}
+}
 
 // Client uses a client that exists already, which stays the caller's to close.
 // A worker and an event reader take one more connection from its pool, to
 // block on.
-func Client(client rueidis.Client) Connection { return Connection{client: client} }
+func Client(client rueidis.Client) Connection {
+	return Connection{&way{shown: "the given client's address", client: client}}
+}
+
+// String is the address, without user and password.
+func (c Connection) String() string {
+	if c.way == nil {
+		return DefaultURL
+	}
+	return c.way.shown
+}
+
+// GoString is String, for %#v.
+func (c Connection) GoString() string { return fmt.Sprintf("bullmq.Connection(%s)", c) }
 
 // link is a Connection in use.
 type link struct {
 	client  *closable
-	owned   bool
-	option  *rueidis.ClientOption // nil for a caller's own client
+	option  func() rueidis.ClientOption // nil for a caller's own client
 	address string
 	health  *healthWatch
 }
 
-func (c Connection) options() (rueidis.ClientOption, error) {
-	if c.option != nil {
-		return *c.option, nil
-	}
-	address := c.url
-	if address == "" {
-		address = DefaultURL
-	}
+func parseURL(address string) (rueidis.ClientOption, error) {
 	err := checkAt(address)
 	var option rueidis.ClientOption
 	if err == nil {
@@ -72,10 +95,13 @@ func (c Connection) options() (rueidis.ClientOption, error) {
 // open makes first contact, checks what the server is, and fails within 5
 // seconds with an error that names the address.
 func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
-	l := &link{}
-	client := c.client
+	if c.way == nil {
+		c = URL(DefaultURL)
+	}
+	l := &link{address: c.String()}
+	client := c.way.client
 	if client == nil {
-		option, err := c.options()
+		option, err := c.way.option()
 		if err != nil {
 			return nil, err
 		}
@@ -86,22 +112,49 @@ func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
 		if option.RetryDelay == nil {
 			option.RetryDelay = retryReads
 		}
-		l.option, l.owned, l.address = &option, true, strings.Join(option.InitAddress, ",")
+		l.option, l.address = func() rueidis.ClientOption { return option }, strings.Join(option.InitAddress, ",")
 		if client, err = dial(option); err != nil {
-			return nil, fmt.Errorf("bullmq: can't reach Redis at %s: %w; check the address, and that the server runs and takes connections from here", l.address, err)
+			return nil, fmt.Errorf("bullmq: can't reach Redis at %s: %w; %s", l.address, err, advice(err, option.TLSConfig != nil))
 		}
 	}
 	l.health = newHealthWatch(probe(client, k), hidesPasswords(l.option), log)
-	l.client = &closable{Client: client, health: l.health}
-	if l.address == "" {
-		l.address = "the given client's address"
-	}
+	l.client = &closable{Client: client, owned: l.option != nil, health: l.health}
 	if err := l.inspect(k, log); err != nil {
 		l.close()
 		return nil, err
 	}
 	return l, nil
 }
+
+// advice is what to look at after first contact has failed.
+func advice(err error, overTLS bool) string {
+	var refused *rueidis.RedisError
+	var unknownAuthority x509.UnknownAuthorityError
+	var otherName x509.HostnameError
+	hungUp := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	switch {
+	case errors.As(err, &refused):
+		return "check user, password and what the user may do"
+	case errors.As(err, &unknownAuthority):
+		return "give the certificate of the authority that signed the server's, as RootCAs of a TLSConfig in bullmq.Options"
+	case errors.As(err, &otherName):
+		return "use a name that is in the server's certificate, or give one as ServerName of a TLSConfig in bullmq.Options"
+	case overTLS && (hungUp || strings.Contains(err.Error(), "remote error: tls")):
+		return "the server may ask for a certificate of the client: give one that it knows, in a TLSConfig in bullmq.Options"
+	case overTLS && isSlow(err):
+		return "the server may speak no TLS there: use redis://, or its port for TLS"
+	case hungUp:
+		return "the server hung up: where it speaks TLS, use rediss://"
+	}
+	return "check the address, and that the server runs and takes connections from here"
+}
+
+func isSlow(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+var errNoAnswer = errors.New("no answer within 4.5 s")
 
 // dial is rueidis.NewClient with an end.
 func dial(option rueidis.ClientOption) (rueidis.Client, error) {
@@ -128,7 +181,7 @@ func dial(option rueidis.ClientOption) (rueidis.Client, error) {
 				r.client.Close()
 			}
 		}()
-		return nil, errors.New("no answer within 4.5 s")
+		return nil, errNoAnswer
 	}
 }
 
@@ -184,11 +237,8 @@ func olderThan(version string, major, minor int64) bool {
 }
 
 func (l *link) close() {
-	l.client.closed.Store(true)
 	l.health.close()
-	if l.owned {
-		l.client.Close()
-	}
+	l.client.close()
 }
 
 // blocking opens a client of its own for commands that wait; with a caller's
@@ -200,7 +250,7 @@ func (l *link) blocking(name string) (client rueidis.Client, owned bool, err err
 	if l.option == nil {
 		return l.client, false, nil
 	}
-	option := *l.option
+	option := l.option()
 	if l.client.Mode() == rueidis.ClientModeCluster {
 		option.ClientName = name
 	}

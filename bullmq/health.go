@@ -245,10 +245,10 @@ func speaksOfOutage(err error) bool {
 
 // hidesPasswords takes the passwords of a client out of an error's text: some
 // servers repeat in it what they were sent.
-func hidesPasswords(option *rueidis.ClientOption) func(error) error {
+func hidesPasswords(option func() rueidis.ClientOption) func(error) error {
 	var words []string
 	if option != nil {
-		for _, word := range []string{option.Password, option.Sentinel.Password} {
+		for _, word := range []string{option().Password, option().Sentinel.Password} {
 			if word != "" {
 				words = append(words, word, "***")
 			}

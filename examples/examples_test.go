@@ -16,6 +16,7 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 
+	"github.com/17a2ac88/bullmq-go/internal/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
 	"github.com/17a2ac88/bullmq-go/internal/redisserver"
 )
@@ -24,6 +25,8 @@ func TestExamples(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "Examples")
 }
+
+var _ = BeforeEach(leaks.Check)
 
 // programs is where the examples have been built; redis is what those that need one use.
 var (

@@ -5,9 +5,13 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/leaks"
 )
 
 func TestBullMQOTel(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "bullmqotel")
 }
+
+var _ = BeforeEach(leaks.Check)

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
 
+	"github.com/17a2ac88/bullmq-go/internal/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/redisserver"
 )
 
@@ -29,12 +30,17 @@ func TestScripts(t *testing.T) {
 	ginkgo.RunSpecs(t, "bullmq/scripts")
 }
 
+var _ = ginkgo.BeforeEach(leaks.Check)
+
 var _ = ginkgo.BeforeSuite(func() {
+	leaks.Check()
 	server, err := redisserver.Start(redisserver.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	ginkgo.DeferCleanup(server.Close)
 	address = server.Addr()
-	client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true})
+	client, err = rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{address}, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1, // all of it there from the start
+	})
 	Expect(err).NotTo(HaveOccurred())
 	ginkgo.DeferCleanup(client.Close)
 })

@@ -11,12 +11,15 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/internal/anyanswer"
+	"github.com/17a2ac88/bullmq-go/internal/leaks"
 )
 
 func TestAnyAnswer(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "internal/anyanswer")
 }
+
+var _ = BeforeEach(leaks.Check)
 
 var _ = Describe("A server that answers anything", func() {
 	var server anyanswer.Server

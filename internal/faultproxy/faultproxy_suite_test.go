@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/17a2ac88/bullmq-go/internal/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/redisserver"
 )
 
@@ -21,6 +22,8 @@ func TestFaultProxy(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "faultproxy")
 }
+
+var _ = BeforeEach(leaks.Check)
 
 // patience is how long a spec waits for what should come at once.
 const patience = 10 * time.Second

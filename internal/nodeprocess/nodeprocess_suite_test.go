@@ -10,6 +10,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/leaks"
 )
 
 // ownerVariable turns the test binary into a process that owns a program and waits to be killed.
@@ -33,6 +35,8 @@ func TestNodeProcess(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "nodeprocess")
 }
+
+var _ = BeforeEach(leaks.Check)
 
 type message = map[string]any
 

@@ -10,6 +10,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/internal/leaks"
 )
 
 // ownerVariable turns the test binary into a process that owns a server and waits to be killed.
@@ -32,6 +34,8 @@ func TestRedisServer(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "redisserver")
 }
+
+var _ = BeforeEach(leaks.Check)
 
 // start runs a server that is closed when the spec ends.
 func start(options Options) *Server {

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/redisserver"
 )
 
@@ -46,12 +47,17 @@ var (
 	batchSize, _ = strconv.Atoi(os.Getenv("BATCH_SIZE"))
 )
 
+var _ = BeforeEach(leaks.Check)
+
 var _ = BeforeSuite(func() {
+	leaks.Check()
 	var err error
 	server, err = redisserver.Start(redisserver.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Close)
-	redis, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	redis, err = rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{server.Addr()}, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1, // all of it there from the start
+	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(redis.Close)
 	node = startProbe()

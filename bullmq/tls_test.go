@@ -1,0 +1,173 @@
+package bullmq_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+// authority signs certificates, and is the root of those who trust it.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pem         []byte
+}
+
+var serials int64
+
+func newAuthority(name string) *authority {
+	GinkgoHelper()
+	a := &authority{}
+	a.key, a.pem, a.certificate = sign(nil, &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	})
+	return a
+}
+
+// sign makes a certificate and its key; by itself where there is no authority.
+func sign(by *authority, template *x509.Certificate) (*ecdsa.PrivateKey, []byte, *x509.Certificate) {
+	GinkgoHelper()
+	serials++
+	template.SerialNumber = big.NewInt(serials)
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	Expect(err).NotTo(HaveOccurred())
+	parent, signer := template, key
+	if by != nil {
+		parent, signer = by.certificate, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	Expect(err).NotTo(HaveOccurred())
+	certificate, err := x509.ParseCertificate(der)
+	Expect(err).NotTo(HaveOccurred())
+	return key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), certificate
+}
+
+// issue is a certificate for a server, or a client, at 127.0.0.1, as files and as Go takes it.
+func (a *authority) issue(hosts ...string) (certFile, keyFile string, pair tls.Certificate) {
+	GinkgoHelper()
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "redis"}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	key, certPEM, _ := sign(a, template)
+	der, err := x509.MarshalECPrivateKey(key)
+	Expect(err).NotTo(HaveOccurred())
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	pair, err = tls.X509KeyPair(certPEM, keyPEM)
+	Expect(err).NotTo(HaveOccurred())
+	return write(certPEM), write(keyPEM), pair
+}
+
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}
+
+func write(content []byte) string {
+	GinkgoHelper()
+	path := filepath.Join(GinkgoT().TempDir(), "file.pem")
+	Expect(os.WriteFile(path, content, 0o600)).To(Succeed())
+	return path
+}
+
+// overTLS starts a server with a certificate for some hosts, and answers the address where it speaks TLS.
+func (a *authority) overTLS(clients string, hosts ...string) string {
+	GinkgoHelper()
+	certFile, keyFile, _ := a.issue(hosts...)
+	port, err := redisserver.FreePort()
+	Expect(err).NotTo(HaveOccurred())
+	server, err := redisserver.Start(redisserver.Options{Password: "s3cret", Config: []string{
+		fmt.Sprint("tls-port ", port), "tls-cert-file " + certFile, "tls-key-file " + keyFile, "tls-ca-cert-file " + write(a.pem),
+		"tls-auth-clients " + clients,
+	}})
+	if err != nil && strings.Contains(err.Error(), "tls-port") {
+		Skip("this redis-server was built without TLS")
+	}
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(server.Close)
+	return fmt.Sprint("127.0.0.1:", port)
+}
+
+var _ = Describe("A connection over TLS", func() {
+	var own *authority
+	BeforeEach(func() { own = newAuthority("the company's own") })
+
+	trusting := func(address string, config *tls.Config) bullmq.Connection {
+		return bullmq.Options(rueidis.ClientOption{InitAddress: []string{address}, Password: "s3cret", TLSConfig: config})
+	}
+	refused := func(link bullmq.Connection, address string, says ...string) {
+		GinkgoHelper()
+		begun := time.Now()
+		_, err := bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: link})
+		Expect(err).To(MatchError(And(ContainSubstring("Redis at "+address), Not(ContainSubstring("s3cret")))))
+		for _, text := range says {
+			Expect(err).To(MatchError(ContainSubstring(text)))
+		}
+		Expect(time.Since(begun)).To(BeNumerically("<", 5*time.Second))
+	}
+
+	It("works with an authority of one's own: adding, running, waiting and following", func() {
+		address := own.overTLS("no", "127.0.0.1")
+		roundTrip(newQueueName(), "", trusting(address, &tls.Config{RootCAs: own.pool()}))
+	})
+
+	It("works with a name that is told, and refuses a certificate for others", func() {
+		address := own.overTLS("no", "redis.example.org")
+		roundTrip(newQueueName(), "", trusting(address, &tls.Config{RootCAs: own.pool(), ServerName: "redis.example.org"}))
+		refused(trusting(address, &tls.Config{RootCAs: own.pool()}), address, "certificate", "ServerName")
+	})
+
+	It("works with a certificate of the client, and tells of one that is missing or another's", func() {
+		address := own.overTLS("yes", "127.0.0.1")
+		_, _, client := own.issue("client")
+		roundTrip(newQueueName(), "", trusting(address, &tls.Config{RootCAs: own.pool(), Certificates: []tls.Certificate{client}}))
+		refused(trusting(address, &tls.Config{RootCAs: own.pool()}), address, "certificate of the client")
+		_, _, stranger := newAuthority("another").issue("client")
+		refused(trusting(address, &tls.Config{RootCAs: own.pool(), Certificates: []tls.Certificate{stranger}}), address, "certificate of the client")
+	})
+
+	It("refuses a certificate of an authority that it doesn't know, by an address too", func() {
+		address := own.overTLS("no", "127.0.0.1")
+		refused(trusting(address, &tls.Config{RootCAs: newAuthority("another").pool()}), address, "unknown authority", "RootCAs")
+		refused(bullmq.URL("rediss://:s3cret@"+address), address, "unknown authority", "RootCAs")
+	})
+
+	It("checks nothing where the address says so", func() {
+		address := own.overTLS("no", "127.0.0.1")
+		roundTrip(newQueueName(), "", bullmq.URL("rediss://:s3cret@"+address+"?skip_verify=true"))
+	})
+
+	It("tells of a server that speaks none, and of one that speaks nothing else", func() {
+		plain := startRedis(redisserver.Options{Password: "s3cret"})
+		refused(bullmq.URL("rediss://:s3cret@"+plain.Addr()), plain.Addr(), "no TLS there", "redis://")
+		address := own.overTLS("no", "127.0.0.1")
+		refused(bullmq.URL("redis://:s3cret@"+address), address, "rediss://")
+	})
+})

@@ -1,0 +1,43 @@
+package leaks
+
+import (
+	"net"
+	"runtime"
+	"testing"
+
+	"github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func TestLeaks(t *testing.T) {
+	RegisterFailHandler(ginkgo.Fail)
+	ginkgo.RunSpecs(t, "internal/leaks")
+}
+
+var _ = ginkgo.BeforeEach(Check)
+
+var _ = ginkgo.Describe("What a spec leaves behind", func() {
+	ginkgo.It("is a connection that it opens, until it is closed", func() {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		Expect(err).NotTo(HaveOccurred())
+		defer listener.Close()
+		before := open()
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(more(before, open())).NotTo(BeEmpty())
+		Expect(conn.Close()).To(Succeed())
+		Eventually(func() []string { return more(before, open()) }).Should(BeEmpty())
+	})
+
+	ginkgo.It("is counted, where several are alike", func() {
+		Expect(more([]string{"pipe", "pipe"}, []string{"pipe", "pipe", "pipe", "socket"})).To(Equal([]string{"pipe", "socket"}))
+		Expect(more([]string{"pipe", "socket"}, []string{"pipe"})).To(BeEmpty())
+	})
+
+	ginkgo.It("is what the system lists", func() {
+		if runtime.GOOS != "linux" {
+			ginkgo.Skip("only on Linux are all of them told apart")
+		}
+		Expect(open()).NotTo(BeEmpty())
+	})
+})
