@@ -131,7 +131,6 @@ type NodeProducer struct {
 	process *nodeprocess.Process
 	stop    context.CancelFunc
 	done    sync.WaitGroup
-	status  int
 }
 
 // produceInNode adds a job in each interval; while Redis is away they wait in
