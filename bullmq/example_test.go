@@ -82,6 +82,38 @@ func ExampleQueue_Add() {
 	// job order-17 of 1, options {"attempts":3,"backoff":{"delay":1000,"type":"exponential"},"delay":60000,"jobId":"order-17"}
 }
 
+// An add that fails says whether the job may be there all the same.
+func ExampleQueue_Add_outage() {
+	server, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{
+		Connection: bullmq.Options(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true}),
+		AddWait:    200 * time.Millisecond, // for Redis to come back; without it an add fails at once
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+	server.SetError("LOADING Redis is loading the dataset in memory") // it has just been started again
+
+	_, err = queue.Add(context.Background(), "paint", Paint{Colour: "red"}, nil)
+	switch {
+	case err == nil:
+		fmt.Println("added")
+	case errors.Is(err, bullmq.ErrMaybeAdded):
+		fmt.Println("added or not: add it again only if two are no harm, or with a JobID")
+	default:
+		fmt.Println("not added")
+	}
+	fmt.Println("reachable:", queue.Health().Reachable)
+	// Output:
+	// not added
+	// reachable: false
+}
+
 func ExampleNewWorker() {
 	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
 	defer stop()

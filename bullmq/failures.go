@@ -55,7 +55,7 @@ func neverSent(err error) bool {
 	case errors.Is(err, ErrClosed):
 		return !errors.Is(err, errCutOff)
 	}
-	return errors.Is(err, scripts.ErrNotSent)
+	return errors.Is(err, scripts.ErrNotSent) || errors.Is(err, rueidis.ErrNoSlot)
 }
 
 // mayHaveRun says whether a script whose call failed may have been carried out

@@ -16,10 +16,10 @@ import (
 var full = flag.Bool("full", false, "run all faults, at full length")
 
 // jobs is how many the load has: in the time of make chaos no more is possible,
-// 2,000,000 take about ten times as long.
+// 2,000,000 take about five times as long.
 var (
-	jobs    = flag.Int("jobs", 200_000, "jobs of the load")
-	delayed = flag.Int("delayed", 100_000, "delayed jobs that are due in the same second")
+	jobs    = flag.Int("jobs", 400_000, "jobs of the load")
+	delayed = flag.Int("delayed", 200_000, "delayed jobs that are due in the same second")
 )
 
 func TestMain(m *testing.M) {

@@ -14,7 +14,7 @@ var _ = Describe("A cluster of three masters and their replicas", func() {
 		cluster, err := StartCluster(within(30*time.Second), 3)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(cluster.Close)
-		l := on(nodeWorkers, light(8*time.Second))
+		l := on(nodeWorkers, light(14*time.Second))
 		t := begin("cluster: "+fault, cluster.Site(), l)
 		Expect(cause(cluster, within(30*time.Second), t.site.base(t.queue)+"wait")).To(Succeed())
 		t.over()
