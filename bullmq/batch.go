@@ -13,7 +13,7 @@ import (
 type batcher[Q, A any] struct {
 	most   int         // how many travel together; with 1 none does, and none waits
 	weight func(Q) int // about how many bytes one is
-	send   func(ctx context.Context, all []Q) ([]A, error)
+	send   func(ctx context.Context, all []Q) (read func() ([]A, error))
 
 	mu      sync.Mutex
 	busy    bool
@@ -81,7 +81,7 @@ func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
 
 // alone is for what can't share a call, or did so in vain.
 func (b *batcher[Q, A]) alone(ctx context.Context, ask Q) (answer A, err error) {
-	answers, err := b.send(ctx, []Q{ask})
+	answers, err := b.send(ctx, []Q{ask})()
 	if err == nil {
 		answer = answers[0]
 	}
@@ -99,7 +99,8 @@ func (b *batcher[Q, A]) next() {
 	go b.run()
 }
 
-// run sends until nobody waits.
+// run sends until nobody waits. Answers are read and handed out beside that, for
+// the server would have nothing to do meanwhile.
 func (b *batcher[Q, A]) run() {
 	for {
 		all := b.board()
@@ -111,14 +112,19 @@ func (b *batcher[Q, A]) run() {
 			asked[i] = p.ask
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		answers, err := b.send(ctx, asked)
+		read := b.send(ctx, asked)
 		cancel()
-		for i, p := range all {
-			if p.err = err; err == nil {
-				p.answer = answers[i]
-			}
-			close(p.done)
+		go handOut(all, read)
+	}
+}
+
+func handOut[Q, A any](all []*passenger[Q, A], read func() ([]A, error)) {
+	answers, err := read()
+	for i, p := range all {
+		if p.err = err; err == nil {
+			p.answer = answers[i]
 		}
+		close(p.done)
 	}
 }
 

@@ -17,7 +17,7 @@ var _ = Describe("What travels together", func() {
 	gated := func(most int) (b *batcher[int, string], gate chan struct{}, calls chan []int) {
 		gate, calls = make(chan struct{}), make(chan []int, 100)
 		b = &batcher[int, string]{most: most, weight: func(n int) int { return n }}
-		b.send = func(ctx context.Context, all []int) ([]string, error) {
+		send := func(ctx context.Context, all []int) ([]string, error) {
 			calls <- all
 			select {
 			case <-gate:
@@ -32,6 +32,10 @@ var _ = Describe("What travels together", func() {
 				answers[i] = fmt.Sprint(n)
 			}
 			return answers, nil
+		}
+		b.send = func(ctx context.Context, all []int) func() ([]string, error) {
+			answers, err := send(ctx, all)
+			return func() ([]string, error) { return answers, err }
 		}
 		return b, gate, calls
 	}
@@ -152,13 +156,15 @@ var _ = Describe("What travels together", func() {
 	It("gets every answer to who asked, under load", func() {
 		var calls atomic.Int64
 		b := &batcher[int, string]{most: 7, weight: func(int) int { return 1 }}
-		b.send = func(_ context.Context, all []int) ([]string, error) {
+		b.send = func(_ context.Context, all []int) func() ([]string, error) {
 			calls.Add(1)
-			answers := make([]string, len(all))
-			for i, n := range all {
-				answers[i] = fmt.Sprint(n)
+			return func() ([]string, error) {
+				answers := make([]string, len(all))
+				for i, n := range all {
+					answers[i] = fmt.Sprint(n)
+				}
+				return answers, nil
 			}
-			return answers, nil
 		}
 		var all sync.WaitGroup
 		for g := range 50 {

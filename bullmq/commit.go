@@ -167,7 +167,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 }
 
 // finish ends jobs in one call.
-func (w *Worker) finish(ctx context.Context, ends []scripts.End) ([]scripts.Ended, error) {
+func (w *Worker) finish(ctx context.Context, ends []scripts.End) func() ([]scripts.Ended, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return w.core.store.Finish(ctx, scripts.Finish{

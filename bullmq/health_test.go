@@ -208,7 +208,9 @@ var _ = Describe("Health", func() {
 	})
 
 	It("shows no password", func() {
-		hide := bullmq.HidesPasswords(func() rueidis.ClientOption { return rueidis.ClientOption{Password: "s3cret", Sentinel: rueidis.SentinelOption{Password: "0ther"}} })
+		hide := bullmq.HidesPasswords(func() rueidis.ClientOption {
+			return rueidis.ClientOption{Password: "s3cret", Sentinel: rueidis.SentinelOption{Password: "0ther"}}
+		})
 		Expect(hide(errors.New("unknown command, with args 'AUTH' 's3cret' '0ther'"))).To(MatchError("unknown command, with args 'AUTH' '***' '***'"))
 		plain := errors.New("nothing to hide")
 		Expect(hide(plain)).To(BeIdenticalTo(plain))

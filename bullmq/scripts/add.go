@@ -81,14 +81,17 @@ func (q *Queue) Plain(a Add) bool {
 	}
 }
 
-// AddPlain adds plain jobs, in order and in one call, and answers their ids.
-func (q *Queue) AddPlain(ctx context.Context, adds []Add) ([]string, error) {
+// AddPlain adds plain jobs, in order and in one call, and answers when that is
+// done; read tells their ids.
+func (q *Queue) AddPlain(ctx context.Context, adds []Add) (read func() ([]string, error)) {
 	message, err := q.run(ctx, addPlainJobs, q.plainArgs(adds)...)
-	if err != nil {
-		return nil, err
+	return func() ([]string, error) {
+		if err != nil {
+			return nil, err
+		}
+		ids := make([]string, len(adds))
+		return ids, q.addedPlain(message, ids)
 	}
-	ids := make([]string, len(adds))
-	return ids, q.addedPlain(message, ids)
 }
 
 func (q *Queue) plainArgs(adds []Add) []string {
@@ -153,7 +156,7 @@ func (q *Queue) addArgs(a Add) []string {
 // existing job with the same id, or that of the owner of its deduplication id.
 func (q *Queue) Add(ctx context.Context, add Add) (string, error) {
 	if q.Plain(add) {
-		ids, err := q.AddPlain(ctx, []Add{add})
+		ids, err := q.AddPlain(ctx, []Add{add})()
 		if err != nil {
 			return "", err
 		}

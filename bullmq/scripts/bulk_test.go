@@ -43,7 +43,7 @@ var _ = ginkgo.Describe("A bulk", func() {
 				want = append(want, text(message))
 			}
 			about := fmt.Sprintf("round %d of seed %d", round, seed)
-			Expect(many.AddPlain(many.ctx, adds)).To(Equal(want), about)
+			Expect(many.AddPlain(many.ctx, adds)()).To(Equal(want), about)
 			Expect(many.named()).To(Equal(one.named()), about)
 		}
 	},

@@ -3,6 +3,8 @@ package scripts
 import (
 	"context"
 	"errors"
+
+	"github.com/redis/rueidis"
 )
 
 var (
@@ -51,12 +53,19 @@ type Ended struct {
 }
 
 // Finish ends jobs, each by itself, in one call (BullMQ: moveToFinished, which
-// ends one). An error means that none of them may have ended, or all.
-func (q *Queue) Finish(ctx context.Context, f Finish) ([]Ended, error) {
+// ends one), and answers when that is done; read tells what became of each. An
+// error means that none of them may have ended, or all.
+func (q *Queue) Finish(ctx context.Context, f Finish) (read func() ([]Ended, error)) {
 	message, err := q.run(ctx, moveToFinished, f.args(q.base)...)
-	if err != nil {
-		return nil, err
+	return func() ([]Ended, error) {
+		if err != nil {
+			return nil, err
+		}
+		return q.finished(f, message)
 	}
+}
+
+func (q *Queue) finished(f Finish, message rueidis.RedisMessage) ([]Ended, error) {
 	parts, err := message.ToArray()
 	if err == nil && len(parts) == 0 {
 		err = errors.New("an empty list")

@@ -111,12 +111,12 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 
 			together, ends := arrange()
 			ends[len(ends)-1].Fetch = true
-			all, err := together.Finish(together.ctx, Finish{NowMs: nowMs, Points: points, Worker: worker, Ends: ends})
+			all, err := together.Finish(together.ctx, Finish{NowMs: nowMs, Points: points, Worker: worker, Ends: ends})()
 			Expect(err).NotTo(HaveOccurred())
 			oneByOne, ends := arrange()
 			ends[len(ends)-1].Fetch = true
 			for i, end := range ends {
-				one, err := oneByOne.Finish(oneByOne.ctx, Finish{NowMs: nowMs, Points: points, Worker: worker, Ends: []End{end}})
+				one, err := oneByOne.Finish(oneByOne.ctx, Finish{NowMs: nowMs, Points: points, Worker: worker, Ends: []End{end}})()
 				Expect(err).NotTo(HaveOccurred())
 				about := fmt.Sprintf("round %d of seed %d: job %d of %d, %s", round, seed, i, len(ends), chosen[i].name)
 				Expect(unnamed(all[i].Err, together)).To(Equal(unnamed(one[0].Err, oneByOne)), about)
@@ -142,7 +142,7 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 			f.set("HSET", fmt.Sprint("next", n), "name", "next")
 			f.set("LPUSH", "wait", fmt.Sprint("next", n))
 		}
-		ended, err := f.Finish(f.ctx, Finish{NowMs: nowMs, Worker: worker, Ends: ends})
+		ended, err := f.Finish(f.ctx, Finish{NowMs: nowMs, Worker: worker, Ends: ends})()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ended[0].Err).To(MatchError(LockNotFound))
 		taken := func(i int) string { return ended[i].Taken.JobID }
