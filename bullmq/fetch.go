@@ -29,7 +29,7 @@ func (r *runner) fetch() {
 			job, taken, err := r.waitForWork()
 			if err != nil {
 				r.w.fault(err, "Redis can't be waited on for jobs; trying again")
-				r.await(waitOutage.next())
+				r.await(r.w.pauseAfter(err, &waitOutage))
 				continue
 			}
 			waitOutage.reset()
@@ -41,7 +41,7 @@ func (r *runner) fetch() {
 		jobs, taken, err := r.take()
 		if err != nil {
 			r.w.fault(err, "no job could be taken; trying again")
-			r.await(outage.next())
+			r.await(r.w.pauseAfter(err, &outage))
 			continue
 		}
 		outage.reset()
@@ -71,7 +71,7 @@ func (r *runner) rest(outage *backoffTimer) {
 		go r.slot(job, taken)
 	case err != nil:
 		r.w.fault(err, "Redis can't be asked for a job that it may have handed over; trying again")
-		fallthrough
+		r.await(r.w.pauseAfter(err, outage))
 	default:
 		r.await(outage.next())
 	}

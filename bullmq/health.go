@@ -131,11 +131,11 @@ func (h *healthWatch) inDoubt() <-chan struct{} {
 }
 
 // pauseAfter is how long to wait after a failure before a call is made again
-// that has to come through: hardly at all where Redis serves and only the
-// connection broke, for the next may be another that has broken unnoticed.
+// that has to come through: hardly at all where only a connection broke and
+// Redis isn't known to be out of reach, for the next one may have broken too.
 func (w *Worker) pauseAfter(failure error, outage *backoffTimer) time.Duration {
 	wait := outage.next()
-	if mayHaveRun(failure) && w.core.link.health.inDoubt() == nil {
+	if mayHaveRun(failure) && w.Health().Reachable {
 		wait = min(wait, shortestPause)
 	}
 	return wait
