@@ -207,6 +207,7 @@ func runJobs(ctx context.Context, at func(address string) bullmq.Connection, oth
 	others.do("LREM", others.key("wait"), "1", "stuck")
 	others.do("LPUSH", others.key("active"), "stuck", "0:0")
 	others.do("SADD", others.key("stalled"), "stuck", "0:0")
+	others.do("HSET", others.key("meta"), "concurrency", "50")
 	others.do("ZADD", others.key("failed"), "1", "old")
 	others.do("HSET", others.key("metrics:completed"), "prevTS", "1", "prevCount", "0", "count", "0")
 	proxy, err := faultproxy.Start(others.address)

@@ -31,10 +31,6 @@ local function start(base, jobId, now, max, perMs, worker, token)
       .. call('TYPE', jobKey).ok, 'prev', 'active')
     return
   end
-  if token ~= '0' then
-    call('SET', jobKey .. ':lock', token, 'PX', worker.lockMs)
-  end
-  call('XADD', eventsKey, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
   local starts, length, counts = '1', 0, max
   if #hash == 7 then
     length = #hash[2] + #hash[3]
@@ -46,13 +42,17 @@ local function start(base, jobId, now, max, perMs, worker, token)
       if field == 'defa' then counts = nil end --@v6
     end
   end
+  if counts and call('INCR', limiterKey) == 1 then
+    call('PEXPIRE', limiterKey, math.abs(wholeOf(perMs)))
+  end
+  if token ~= '0' then
+    call('SET', jobKey .. ':lock', token, 'PX', worker.lockMs)
+  end
+  call('XADD', eventsKey, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
   if worker.name == '' then
     call('HSET', jobKey, 'processedOn', now, 'ats', starts)
   else
     call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', worker.name)
-  end
-  if counts and call('INCR', limiterKey) == 1 then
-    call('PEXPIRE', limiterKey, math.abs(wholeOf(perMs)))
   end
   return hash, length
 end
