@@ -136,7 +136,7 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 	o.carryAlone(q.core.trace.inject(ctx), options)
 	job, add, err := q.prepare(name, data, &o)
 	if err != nil {
-		return nil, fmt.Errorf("bullmq: job %q was not added to %s: %w", name, q.Name(), err)
+		return nil, fmt.Errorf("bullmq: job %.80q was not added to %s: %w", name, q.Name(), err)
 	}
 	if job.ID, err = q.core.store.Add(ctx, add); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 		o := q.options(b.Options)
 		o.carry(metadata, b.Options)
 		if jobs[i], adds[i], err = q.prepare(b.Name, b.Data, &o); err != nil {
-			return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: job %d, %q: %w", len(bulk), q.Name(), i, b.Name, err)
+			return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: job %d, %.80q: %w", len(bulk), q.Name(), i, b.Name, err)
 		}
 	}
 	ids, err := q.core.store.AddMany(ctx, adds)
@@ -179,6 +179,9 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 
 // prepare checks and encodes a job; nothing is sent.
 func (q *Queue) prepare(name string, data any, o *JobOptions) (*Job, scripts.Add, error) {
+	if err := checkText("its name", name); err != nil {
+		return nil, scripts.Add{}, err
+	}
 	payload := "{}"
 	if data != nil {
 		var err error
