@@ -1,10 +1,12 @@
 package bullmq
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // over lays the options that are set over others. What is set to its zero
@@ -43,6 +45,11 @@ func (o *JobOptions) check(data string) error {
 	if err := checkJobID(o.JobID); err != nil {
 		return err
 	}
+	if o.Parent != nil {
+		if err := cmp.Or(checkText("Parent.ID", o.Parent.ID), checkText("Parent.Queue", o.Parent.Queue)); err != nil {
+			return err
+		}
+	}
 	if o.Priority > maxPriority {
 		return fmt.Errorf("priority %d is above the highest, %d", o.Priority, maxPriority)
 	}
@@ -52,6 +59,9 @@ func (o *JobOptions) check(data string) error {
 	if d := o.Deduplication; d != nil {
 		if d.ID == "" {
 			return fmt.Errorf("Deduplication needs an ID")
+		}
+		if err := checkText("Deduplication.ID", d.ID); err != nil {
+			return err
 		}
 		if d.TTL != 0 && d.TTL < time.Millisecond {
 			return fmt.Errorf("Deduplication.TTL %v is less than a millisecond; 0 is without one", d.TTL)
@@ -69,6 +79,15 @@ func (o *JobOptions) check(data string) error {
 	return nil
 }
 
+// checkText refuses a name that is no text: what carried it, Node could not
+// name.
+func checkText(what, name string) error {
+	if utf8.ValidString(name) {
+		return nil
+	}
+	return fmt.Errorf("%s %.80q is not valid UTF-8, and could not be named in Node", what, name)
+}
+
 const maxPriority = 1<<21 - 1
 
 // checkJobID refuses ids that other keys or BullMQ's own numbers could be
@@ -78,13 +97,13 @@ func checkJobID(id string) error {
 	case id == "":
 		return nil
 	case id == "0" || strings.HasPrefix(id, "0:"):
-		return fmt.Errorf("job id %q: ids must not be 0 or start with 0:, which old clients use as wake-up entries", id)
+		return fmt.Errorf("job id %.80q: ids must not be 0 or start with 0:, which old clients use as wake-up entries", id)
 	case isDecimalInteger(id), id == "NaN": // JavaScript reads both as the number that they spell
-		return fmt.Errorf("job id %q: ids must not be whole numbers, which the queue gives out itself; put a letter before it", id)
+		return fmt.Errorf("job id %.80q: ids must not be whole numbers, which the queue gives out itself; put a letter before it", id)
 	case isKeyName(id):
-		return fmt.Errorf("job id %q: the queue has a key of that name itself; put something before it", id)
+		return fmt.Errorf("job id %.80q: the queue has a key of that name itself; put something before it", id)
 	case strings.Contains(id, ":") && strings.Count(id, ":") != 2:
-		return fmt.Errorf("job id %q: ids must not contain colons, which separate the parts of a key (two exactly are allowed)", id)
+		return fmt.Errorf("job id %.80q: ids must not contain colons, which separate the parts of a key (two exactly are allowed)", id)
 	}
-	return nil
+	return checkText("job id", id)
 }

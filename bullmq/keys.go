@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -78,7 +79,10 @@ func newKeys(prefix, queue string) (*keys, error) {
 		return nil, fmt.Errorf("bullmq: a queue needs a name")
 	}
 	if strings.Contains(queue, ":") {
-		return nil, fmt.Errorf("bullmq: queue name %q must not contain a colon, which separates the parts of a key; put it into the prefix instead", queue)
+		return nil, fmt.Errorf("bullmq: queue name %.80q must not contain a colon, which separates the parts of a key; put it into the prefix instead", queue)
+	}
+	if err := cmp.Or(checkText("the queue name", queue), checkText("the prefix", prefix)); err != nil {
+		return nil, fmt.Errorf("bullmq: %w", err)
 	}
 	k := &keys{prefix: prefix, queue: queue, base: prefix + ":" + queue + ":"}
 	k.named = make(map[string]string, len(layout))

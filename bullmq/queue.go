@@ -163,7 +163,7 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bullmq: job %q was not added to %s: %w", name, q.Name(), err)
+		return nil, fmt.Errorf("bullmq: job %.80q was not added to %s: %w", name, q.Name(), err)
 	}
 	if job.ID, err = q.addOnce(ctx, add); err != nil {
 		if job.ID, err = q.addAgain(ctx, begun, job, add, err); err != nil {
@@ -198,7 +198,7 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 		o := q.options(b.Options)
 		o.carry(metadata, b.Options)
 		if jobs[i], adds[i], err = q.prepare(b.Name, b.Data, &o); err != nil {
-			return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: job %d, %q: %w", len(bulk), q.Name(), i, b.Name, err)
+			return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: job %d, %.80q: %w", len(bulk), q.Name(), i, b.Name, err)
 		}
 	}
 	if ctx.Err() != nil {
@@ -226,6 +226,9 @@ func weightOfAdd(a scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.O
 
 // prepare checks and encodes a job; nothing is sent.
 func (q *Queue) prepare(name string, data any, o *JobOptions) (*Job, scripts.Add, error) {
+	if err := checkText("its name", name); err != nil {
+		return nil, scripts.Add{}, err
+	}
 	payload := "{}"
 	if data != nil {
 		var err error

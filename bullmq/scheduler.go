@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,7 +70,7 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 	}
 	s, err := q.scheduler(id, repeat, t)
 	if err != nil {
-		return nil, fmt.Errorf("bullmq: scheduler %q of queue %s was not changed: %w", id, q.Name(), err)
+		return nil, fmt.Errorf("bullmq: scheduler %.80q of queue %s was not changed: %w", id, q.Name(), err)
 	}
 	if s == nil {
 		return nil, nil
@@ -93,7 +94,12 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 
 // scheduler checks and encodes a scheduler; nil when there is no next job.
 func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, error) {
+	if err := cmp.Or(checkText("its id", id), checkText("the name of its jobs", t.Name)); err != nil {
+		return nil, err
+	}
 	switch {
+	case id == "":
+		return nil, errors.New("it needs an id")
 	case r.Pattern != "" && r.Every != 0:
 		return nil, errors.New("Repeat has both a Pattern and an interval: choose one")
 	case r.Pattern == "" && r.Every < time.Millisecond:

@@ -210,6 +210,9 @@ func (o *WorkerOptions) fill() error {
 	if *o.MaxStalledCount < 0 {
 		return fmt.Errorf("MaxStalledCount %d is less than 0", *o.MaxStalledCount)
 	}
+	if err := checkText("Name", o.Name); err != nil {
+		return err
+	}
 	if o.MaxStartedAttempts < 0 {
 		return fmt.Errorf("MaxStartedAttempts %d is less than 0", o.MaxStartedAttempts)
 	}

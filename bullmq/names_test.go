@@ -1,0 +1,146 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// How Node takes odd names, and what both leave then, is compared in interop/scenarios/25-names.json.
+var _ = Describe("A name", func() {
+	const megabyte = 1 << 20
+	noText := "a\xff"
+
+	// attempts use a name for something that a queue is told to keep.
+	attempts := map[string]func(queue *bullmq.Queue, name string) error{
+		"a queue": func(_ *bullmq.Queue, name string) error {
+			queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection()})
+			if err == nil {
+				err = errors.Join(queue.Obliterate(specContext(), nil), queue.Close())
+			}
+			return err
+		},
+		"a prefix": func(_ *bullmq.Queue, name string) error {
+			queue, err := bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: connection(), Prefix: name})
+			if err == nil {
+				err = errors.Join(queue.Obliterate(specContext(), nil), queue.Close())
+			}
+			return err
+		},
+		"a job": func(queue *bullmq.Queue, name string) error {
+			_, err := queue.Add(specContext(), name, nil, nil)
+			return err
+		},
+		"a job of a bulk": func(queue *bullmq.Queue, name string) error {
+			_, err := queue.AddBulk(specContext(), []bullmq.BulkJob{{Name: "first"}, {Name: name}})
+			return err
+		},
+		"a job's id": func(queue *bullmq.Queue, name string) error {
+			_, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{JobID: name})
+			return err
+		},
+		"a deduplication id": func(queue *bullmq.Queue, name string) error {
+			_, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: name}})
+			return err
+		},
+		"a scheduler": func(queue *bullmq.Queue, name string) error {
+			_, err := queue.UpsertScheduler(specContext(), name, bullmq.Repeat{Every: time.Hour}, nil)
+			return err
+		},
+		"a scheduler's jobs": func(queue *bullmq.Queue, name string) error {
+			_, err := queue.UpsertScheduler(specContext(), "s", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: name})
+			return err
+		},
+		"a worker": func(queue *bullmq.Queue, name string) error {
+			worker, err := bullmq.NewWorker(queue.Name(), nil, &bullmq.WorkerOptions{Connection: connection(), Name: name})
+			if err == nil {
+				err = worker.Close()
+			}
+			return err
+		},
+	}
+	parent := func(queue *bullmq.Queue, name string) error {
+		_, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: name, Queue: "bull:" + queue.Name()}})
+		return err
+	}
+
+	refused := func(what string, attempt func(*bullmq.Queue, string) error, name string, says string) {
+		GinkgoHelper()
+		queue := newQueue(newQueueName(), nil)
+		size := func() int64 { n, err := do("DBSIZE").AsInt64(); Expect(err).NotTo(HaveOccurred()); return n }
+		keys, before := size(), snapshot(queue.Name())
+		err := attempt(queue, name)
+		Expect(err).To(MatchError(ContainSubstring(says)), what)
+		Expect(len(err.Error())).To(BeNumerically("<", 1000), what)
+		Expect(snapshot(queue.Name())).To(Equal(before), what)
+		Expect(size()).To(Equal(keys), what)
+	}
+
+	It("is refused, and nothing written, where it is no text, which Node could not name", func() {
+		for what, attempt := range attempts {
+			refused(what, attempt, noText, "UTF-8")
+			refused(what, attempt, strings.Repeat("x", megabyte)+noText, "UTF-8")
+		}
+		refused("a parent", parent, noText, "UTF-8")
+	})
+
+	DescribeTable("is refused, and nothing written, where it would be taken for something else", func(what, name, says string) {
+		refused(what, attempts[what], name, says)
+	},
+		Entry("an empty queue", "a queue", "", "needs a name"),
+		Entry("a queue's with a colon", "a queue", "a:b", "colon"),
+		Entry("a very long queue's with a colon", "a queue", strings.Repeat("x", megabyte)+":", "colon"),
+		Entry("a job's id that is a list of the queue", "a job's id", "wait", "key of that name"),
+		Entry("a job's id with a colon, very long", "a job's id", strings.Repeat("x", megabyte)+":", "colons"),
+		Entry("an empty scheduler", "a scheduler", "", "needs an id"),
+		Entry("an empty deduplication id", "a deduplication id", "", "needs an ID"),
+	)
+
+	DescribeTable("does what it is for, be it a megabyte, or full of what others give a meaning to", func(name string) {
+		for what, attempt := range attempts {
+			queue := newQueue(newQueueName(), nil)
+			Expect(attempt(queue, name)).To(Succeed(), what)
+		}
+		queue := newQueue(newQueueName(), nil)
+		job, err := queue.Add(specContext(), name, name, &bullmq.JobOptions{JobID: name, Deduplication: &bullmq.Deduplication{ID: name}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.ID).To(Equal(name))
+		family := newQueue(newQueueName(), nil)
+		Expect(attempts["a job's id"](family, name)).To(Succeed())
+		Expect(parent(family, name)).To(Succeed())
+		runWorker(queue.Name(), func(_ context.Context, job *bullmq.Job) (any, error) { return job.Name, nil }, &bullmq.WorkerOptions{Name: name})
+		Eventually(state(queue, name)).Should(Equal(bullmq.Completed))
+		read, err := queue.Job(specContext(), name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(read.Name).To(Equal(name))
+		Expect(read.ProcessedBy).To(Equal(name))
+		Expect(queue.DeduplicationJobID(specContext(), name)).To(BeEmpty())
+		Expect(queue.Remove(specContext(), name, false)).To(BeTrue())
+		Expect(queue.FindStrandedJobs(specContext())).To(BeEmpty())
+	},
+		Entry("a megabyte", strings.Repeat("x", megabyte)),
+		Entry("a pattern", `[a-z]*?\*`),
+		Entry("what ends a line, a text or a program's argument", "a\x00b\r\nc\"d'e`f"),
+		Entry("braces", "{a}{b}"),
+		Entry("spaces", " a b "),
+		Entry("what printing takes for its own", "%s%!v%00"),
+	)
+
+	It("of a queue that is a pattern leads to its own keys alone", func() {
+		beside := newQueueName()
+		neighbour := newQueue(beside, nil)
+		Expect(do("HSET", key(beside, "orphan"), "name", "a").Error()).To(Succeed())
+		queue := newQueue(strings.Replace(beside, "queue", "q*e", 1), nil)
+		Expect(do("HSET", key(queue.Name(), "orphan"), "name", "a").Error()).To(Succeed())
+		Expect(queue.RemoveOrphanedJobs(specContext(), 0, 0)).To(Equal([]string{"orphan"}))
+		Expect(neighbour.FindOrphanedJobs(specContext())).To(Equal([]string{"orphan"}))
+		Expect(queue.Obliterate(specContext(), nil)).To(Succeed())
+		Expect(neighbour.Meta(specContext())).To(HaveField("MaxEvents", 10000))
+	})
+})
