@@ -48,9 +48,9 @@ fuzz: ## give what is read from Redis to the fuzzer, each target for FUZZTIME (3
 	@FUZZTIME=$(FUZZTIME) tools/fuzz.sh $(PACKAGES)
 
 .PHONY: lint
-lint: lint-format lint-vet lint-staticcheck lint-text lint-lua ## check format, vet, staticcheck, stray addresses and paths, and that the Lua is our own
+lint: lint-format lint-vet lint-staticcheck lint-modules lint-text lint-lua lint-vuln ## check format, vet, staticcheck, modules, stray addresses, our own Lua, vulnerabilities
 
-.PHONY: lint-format lint-vet lint-staticcheck lint-text lint-lua
+.PHONY: lint-format lint-vet lint-staticcheck lint-modules lint-text lint-lua lint-vuln
 lint-format:
 	@unformatted=$$(gofmt -l $(GO_FILES)); [ -z "$$unformatted" ] || { printf 'make fmt would change:\n%s\n' "$$unformatted" >&2; exit 1; }
 lint-vet:
@@ -59,10 +59,15 @@ lint-vet:
 lint-staticcheck:
 	go run $(STATICCHECK) ./...
 	go run -C bench/asynq $(STATICCHECK) ./...
+lint-modules:
+	go mod verify
+	go mod tidy -diff
 lint-text:
 	tools/lint-text.sh
 lint-lua:
 	OWN_LUA=$(OWN_LUA) tools/lint-lua.sh
+lint-vuln:
+	tools/lint-vuln.sh
 
 .PHONY: build
 build: ## compile every package

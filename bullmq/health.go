@@ -135,7 +135,7 @@ func (h *healthWatch) inDoubt() <-chan struct{} {
 // Redis isn't known to be out of reach, for the next one may have broken too.
 func (w *Worker) pauseAfter(failure error, outage *backoffTimer) time.Duration {
 	wait := outage.next()
-	if mayHaveRun(failure) && w.Health().Reachable {
+	if _, refused := answered(failure); !refused && mayHaveRun(failure) && w.Health().Reachable {
 		wait = min(wait, shortestPause)
 	}
 	return wait

@@ -143,7 +143,7 @@ var _ = Describe("A password", func() {
 		Expect(err).NotTo(HaveOccurred())
 
 		secured.Kill()
-		Eventually(log.String).Should(And(ContainSubstring("can't be waited on"), ContainSubstring("events")))
+		Eventually(log.String).Should(And(ContainSubstring("connection refused"), ContainSubstring(`"message":"events"`)))
 		_, err = queue.Add(specContext(), "paint", nil, nil)
 		Expect(err).To(HaveOccurred())
 		shownNowhere(err)
