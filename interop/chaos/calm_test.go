@@ -41,7 +41,7 @@ func (o *outage) expectCalm() {
 // expectTold says that each Go worker, and the queue that adds, has told of one
 // outage, and of its end.
 func (o *outage) expectTold() {
-	for _, m := range o.trial.fleet.Members(Go) {
+	for _, m := range o.trial.fleet.Ever(Go) {
 		Expect(m.Health()).To(Equal([]bool{false, true}), "what %s told of Redis", m.Name)
 	}
 	told := o.trial.health()

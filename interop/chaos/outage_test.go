@@ -22,7 +22,7 @@ var _ = Describe("Redis that is away", func() {
 		watched.expectCalm()
 		Expect(server.Start()).To(Succeed())
 		t.over()
-		t.settle(terms{})
+		t.settle(terms{nodeErrs: true})
 		watched.expectTold()
 	},
 		Entry("for 1 s", time.Second, 2, true),
@@ -53,7 +53,7 @@ var _ = Describe("Redis that is away", func() {
 			time.Sleep(400 * time.Millisecond)
 		}
 		t.over()
-		t.settle(terms{})
+		t.settle(terms{nodeErrs: true})
 	})
 
 	It("and hangs, its connections open, loses nothing", func() {

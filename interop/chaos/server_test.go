@@ -45,7 +45,7 @@ var _ = Describe("A Redis", func() {
 		t := begin("CLIENT KILL of all, again and again", at(startServer()), l)
 		again(150*time.Millisecond, func() { t.on("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") })
 		t.over()
-		t.settle(terms{})
+		t.settle(terms{nodeErrs: true})
 	}, sides)
 
 	DescribeTable("that is started again without its scripts loses nothing", func(nodeWorkers int) {
@@ -55,7 +55,7 @@ var _ = Describe("A Redis", func() {
 		t := begin("Redis is restarted, without its scripts", at(server), l)
 		Expect(server.Restart()).To(Succeed())
 		t.over()
-		t.settle(terms{})
+		t.settle(terms{nodeErrs: true})
 	}, sides)
 
 	DescribeTable("that pauses its clients only holds them up", func(nodeWorkers int) {

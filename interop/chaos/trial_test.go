@@ -139,8 +139,10 @@ type terms struct {
 	// reruns may happen, for jobs whose lock has expired: their worker was killed
 	// or stopped, or Redis away for longer than the lock.
 	reruns bool
-	// nodeErrs: bullmq is known to take a refusal by Redis, when it writes a job's
-	// end, for an error of the handler, or to leave the job to the stalled check.
+	// nodeErrs: bullmq takes a refusal by Redis, when it writes a job's end, for an
+	// error of the handler, and ioredis sends again what had no answer, which
+	// leaves jobs to the check for stalled ones. Both are counted, and not held
+	// against Go.
 	nodeErrs bool
 	// late is how much longer than the locks last and 30 s jobs may take to be run.
 	late time.Duration
