@@ -53,7 +53,7 @@ func parseMillis(text string) time.Duration {
 	if err != nil || math.IsNaN(ms) || math.Abs(ms) > math.MaxInt64/float64(time.Millisecond) {
 		return 0
 	}
-	return time.Duration(ms * float64(time.Millisecond))
+	return time.Duration(math.Round(ms * float64(time.Millisecond))) // what is written is read back the same
 }
 
 // isDecimalInteger says whether JavaScript would print the number that the
