@@ -66,6 +66,12 @@ func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
 	case <-ctx.Done():
 	}
 	b.mu.Lock()
+	select {
+	case <-p.done: // both at once: the answer tells more
+		b.mu.Unlock()
+		return p.answer, p.err
+	default:
+	}
 	sent := p.sent
 	if !sent {
 		b.waiting = slices.DeleteFunc(b.waiting, func(o *passenger[Q, A]) bool { return o == p })

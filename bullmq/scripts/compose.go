@@ -110,7 +110,7 @@ func (c *command) compose(dialect Dialect) {
 
 // resolve puts keys in the place of their names. As locals they would have to be
 // bound to each function that uses them, each time the script runs, which took
-// longer than a few commands.
+// about as long as two commands.
 func (f *form) resolve(text string) string {
 	at := make(map[string]string, len(f.keys))
 	for i, key := range f.keys {
