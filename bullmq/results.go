@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +28,7 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 	if q.closed.Load() {
 		return nil, ErrClosed
 	}
-	ending, leave, err := q.results.join(id)
+	ending, leave, err := q.results.join(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: waiting for job %s: %w", id, err)
 	}
@@ -105,39 +107,41 @@ type resultTail struct {
 	lookAgain time.Duration
 
 	mu      sync.Mutex
-	waiting map[string]map[chan Event]bool
+	waiting map[string]map[chan Event]string // by job: who waits, and the last event before they did
 	stop    context.CancelFunc
 	done    chan struct{}
 	closed  bool
 }
 
 func newResultTail(c *core) *resultTail {
-	return &resultTail{core: c, over: make(chan struct{}), lookAgain: lookAgainAfter, waiting: map[string]map[chan Event]bool{}}
+	return &resultTail{core: c, over: make(chan struct{}), lookAgain: lookAgainAfter, waiting: map[string]map[chan Event]string{}}
 }
 
-// join starts to listen for a job's end; what ends from now on is not missed.
-func (t *resultTail) join(id string) (<-chan Event, func(), error) {
+// join starts to listen for a job's end; what ends from now on is not missed,
+// and what the tail has yet to read of an earlier end, before a retry, is not
+// taken for it.
+func (t *resultTail) join(ctx context.Context, id string) (<-chan Event, func(), error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	last, err := t.core.store.LastEventID(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return nil, nil, ErrClosed
 	}
 	if t.stop == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
-		last, err := t.core.store.LastEventID(ctx)
-		cancel()
-		if err != nil {
-			return nil, nil, err
-		}
 		run, stop := context.WithCancel(context.Background())
 		t.stop, t.done = stop, make(chan struct{})
 		go t.follow(run, last, t.done)
 	}
 	ending := make(chan Event, 1)
 	if t.waiting[id] == nil {
-		t.waiting[id] = map[chan Event]bool{}
+		t.waiting[id] = map[chan Event]string{}
 	}
-	t.waiting[id][ending] = true
+	t.waiting[id][ending] = last
 	return ending, func() { t.leave(id, ending) }, nil
 }
 
@@ -191,12 +195,29 @@ func (t *resultTail) tellAll(event Event) {
 }
 
 func (t *resultTail) handOut(id string, event Event) {
-	for ending := range t.waiting[id] {
+	for ending, last := range t.waiting[id] {
+		if !comesAfter(event.ID, last) {
+			continue
+		}
 		select {
 		case ending <- event:
 		default: // one is to be read already, and the state is asked after that
 		}
 	}
+}
+
+// comesAfter reports whether one entry of a stream was written after another;
+// both are named by their milliseconds, a dash and a number.
+func comesAfter(id, other string) bool {
+	part := func(id string) (ms, number uint64) {
+		before, after, _ := strings.Cut(id, "-")
+		ms, _ = strconv.ParseUint(before, 10, 64)
+		number, _ = strconv.ParseUint(after, 10, 64)
+		return ms, number
+	}
+	ms, number := part(id)
+	otherMs, otherNumber := part(other)
+	return ms > otherMs || ms == otherMs && number > otherNumber
 }
 
 func (t *resultTail) close() {

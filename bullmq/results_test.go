@@ -92,6 +92,22 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(5 * time.Millisecond)}).Wait(ctx, queue)).To(MatchJSON(`3`))
 	})
 
+	It("tells the end after a retry, not the one before it, which the stream still has to say", func() {
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			if job.AttemptsStarted == 1 {
+				return nil, errors.New("not at first")
+			}
+			return "in the end", nil
+		}, nil)
+		for range 50 {
+			job := add(nil)
+			_, err := job.Wait(ctx, queue)
+			Expect(err).To(MatchError(ContainSubstring("not at first")))
+			Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(job.Wait(ctx, queue)).To(MatchJSON(`"in the end"`))
+		}
+	})
+
 	DescribeTable("answers the end of jobs that are removed as they end, each and every one", func(reason error) {
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "done", reason }, &bullmq.WorkerOptions{Concurrency: 5})
 		for range 20 {
