@@ -7,16 +7,18 @@ import (
 	"sync"
 )
 
-// batcher makes calls one at a time. What is asked for while one is under way
-// travels together in the next; what is asked for alone is sent at once, by the
-// goroutine that asks.
+// batcher makes few calls of what is asked for at the same time. What is asked
+// for alone is sent at once, by the goroutine that asks; what comes while that is
+// under way travels together in the next call, which waits for the first to be
+// answered, or for no more than a few companions: with the second at hand, the
+// server goes on while the answers of the first are on their way.
 type batcher[Q, A any] struct {
 	most   int         // how many travel together; with 1 none does, and none waits
 	weight func(Q) int // about how many bytes one is
 	send   func(ctx context.Context, all []Q) (read func() ([]A, error))
 
 	mu      sync.Mutex
-	busy    bool
+	flying  int // calls under way, two at most
 	waiting []*passenger[Q, A]
 }
 
@@ -29,8 +31,10 @@ type passenger[Q, A any] struct {
 }
 
 const (
-	defaultBatch = 100     // calls stay short for the other clients of the server
-	batchBytes   = 1 << 20 // beyond that, sharing a call saves nothing
+	defaultBatch = 100 // calls stay short for the other clients of the server
+	companions   = 5   // fewer aren't worth a second call at the same time
+
+	batchBytes = 1 << 20 // beyond that, sharing a call saves nothing
 )
 
 // checkBatch puts in the default.
@@ -51,14 +55,18 @@ func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
 		return b.alone(ctx, ask)
 	}
 	b.mu.Lock()
-	if !b.busy {
-		b.busy = true
+	if b.flying == 0 {
+		b.flying++
 		b.mu.Unlock()
 		defer b.next()
 		return b.alone(ctx, ask)
 	}
 	p := &passenger[Q, A]{ask: ask, done: make(chan struct{})}
 	b.waiting = append(b.waiting, p)
+	if b.flying == 1 && b.enough() {
+		b.flying++
+		go b.run()
+	}
 	b.mu.Unlock()
 	select {
 	case <-p.done:
@@ -99,13 +107,13 @@ func (b *batcher[Q, A]) next() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiting) == 0 {
-		b.busy = false
+		b.flying--
 		return
 	}
 	go b.run()
 }
 
-// run sends until nobody waits. Answers are read and handed out beside that, for
+// run sends until too few wait. Answers are read and handed out beside that, for
 // the server would have nothing to do meanwhile.
 func (b *batcher[Q, A]) run() {
 	for {
@@ -139,6 +147,10 @@ func (b *batcher[Q, A]) board() []*passenger[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, bytes := 0, 0
+	if b.flying == 2 && !b.enough() {
+		b.flying--
+		return nil
+	}
 	for n < len(b.waiting) && n < b.most && (n == 0 || bytes < batchBytes) {
 		b.waiting[n].sent = true
 		bytes += b.weight(b.waiting[n].ask)
@@ -147,10 +159,13 @@ func (b *batcher[Q, A]) board() []*passenger[Q, A] {
 	all := slices.Clone(b.waiting[:n])
 	b.waiting = slices.Delete(b.waiting, 0, n)
 	if n == 0 {
-		b.busy = false
+		b.flying--
 	}
 	return all
 }
+
+// enough says whether those who wait are worth a second call beside the first.
+func (b *batcher[Q, A]) enough() bool { return len(b.waiting) >= min(companions, b.most) }
 
 // notSent is why something was not sent, and so has not happened.
 type notSent struct{ error }

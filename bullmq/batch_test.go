@@ -67,9 +67,39 @@ var _ = Describe("What travels together", func() {
 		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4})))
 		gate <- struct{}{}
 		all.Wait()
-		Eventually(func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.busy }).Should(BeFalse())
+		Eventually(func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.flying > 0 }).Should(BeFalse())
 		ask(5)
 		Eventually(calls).Should(Receive(Equal([]int{5})))
+		gate <- struct{}{}
+		all.Wait()
+	})
+
+	It("goes in a second call when enough wait, which may end before the first, and in no third", func() {
+		b, gate, calls := gated(100)
+		var all sync.WaitGroup
+		ask := func(n int) { all.Go(func() { _, _ = b.do(context.Background(), n) }) }
+		ask(1)
+		Eventually(calls).Should(Receive(Equal([]int{1})))
+		for n := 2; n <= companions; n++ {
+			ask(n)
+			Eventually(waiting(b)).Should(Equal(n - 1))
+		}
+		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "fewer wait for the first to end")
+		ask(6)
+		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4, 5, 6})))
+		for n := 7; n < 7+2*companions; n++ {
+			ask(n)
+			Eventually(waiting(b)).Should(Equal(n - 6))
+		}
+		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive())
+		gate <- struct{}{} // either ends
+		Eventually(calls).Should(Receive(HaveLen(2 * companions)))
+		ask(100)
+		Eventually(waiting(b)).Should(Equal(1))
+		gate <- struct{}{}
+		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "one isn't enough beside another call")
+		gate <- struct{}{}
+		Eventually(calls).Should(Receive(Equal([]int{100})), "but is not left behind")
 		gate <- struct{}{}
 		all.Wait()
 	})
@@ -77,16 +107,25 @@ var _ = Describe("What travels together", func() {
 	It("is bounded in number and in bytes", func() {
 		b, gate, calls := gated(3)
 		var all sync.WaitGroup
-		for i, n := range []int{1, 2, 3, 4, 5, batchBytes, 6} {
-			all.Go(func() { _, _ = b.do(context.Background(), n) })
-			if i == 0 {
-				Eventually(calls).Should(Receive(Equal([]int{1})))
-			} else {
-				Eventually(waiting(b)).Should(Equal(i))
+		ask := func(n int) { all.Go(func() { _, _ = b.do(context.Background(), n) }) }
+		ask(1)
+		Eventually(calls).Should(Receive(Equal([]int{1})))
+		for i := range 3 {
+			ask(2 + i)
+			if i < 2 {
+				Eventually(waiting(b)).Should(Equal(i + 1))
 			}
 		}
-		for _, want := range [][]int{{2, 3, 4}, {5, batchBytes}, {6}} {
+		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4})))
+		for i, n := range []int{5, batchBytes, 6, 7, 8, 9} {
+			ask(n)
+			Eventually(waiting(b)).Should(Equal(i + 1))
+		}
+		for _, want := range [][]int{{5, batchBytes}, {6, 7, 8}, {9}} {
 			gate <- struct{}{}
+			if want[0] == 9 {
+				gate <- struct{}{} // too few for a second call
+			}
 			Eventually(calls).Should(Receive(Equal(want)))
 		}
 		gate <- struct{}{}
@@ -176,7 +215,7 @@ var _ = Describe("What travels together", func() {
 			})
 		}
 		all.Wait()
-		Expect(b.busy).To(BeFalse())
+		Expect(b.flying).To(BeZero())
 		Expect(b.waiting).To(BeEmpty())
 		Expect(calls.Load()).To(BeNumerically("<=", 10000))
 	})
