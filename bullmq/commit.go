@@ -124,7 +124,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 	store := w.core.store
 	switch d.action {
 	case complete, fail:
-		end := scripts.End{JobID: job.ID, Token: job.token, Value: res.json, Keep: w.keep(job, d), Bare: job.bare, Fetch: fetch}
+		end := &scripts.End{JobID: job.ID, Token: job.token, Value: res.json, Keep: w.keep(job, d), Bare: job.bare, Fetch: fetch}
 		if d.action == fail {
 			end.Failed, end.Value = true, res.err.Error()
 			end.Attempts, end.Fields = int64(job.Opts.Attempts), w.failureFields(ctx, job, res)
@@ -167,7 +167,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 }
 
 // finish ends jobs in one call.
-func (w *Worker) finish(ctx context.Context, ends []scripts.End) func() ([]scripts.Ended, error) {
+func (w *Worker) finish(ctx context.Context, ends []*scripts.End) func() ([]scripts.Ended, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return w.core.store.Finish(ctx, scripts.Finish{
@@ -175,7 +175,7 @@ func (w *Worker) finish(ctx context.Context, ends []scripts.End) func() ([]scrip
 	})
 }
 
-func weightOfEnd(e scripts.End) int {
+func weightOfEnd(e *scripts.End) int {
 	n := len(e.Value)
 	for _, field := range e.Fields {
 		n += len(field)
@@ -276,6 +276,6 @@ func (w *Worker) keep(job *Job, d decision) scripts.Keep {
 	case fail:
 		return job.Opts.RemoveOnFail.orElse(w.o.RemoveOnFail)
 	default:
-		return KeepAll().keep
+		return keepAll.rule.keep
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // encodeJSON writes a value as JSON.stringify would where Go allows it: no
@@ -21,15 +22,29 @@ func encodeJSON(value any) (string, error) {
 		}
 		return string(raw), nil
 	}
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return "", err
+	w := jsonWriters.Get().(*jsonWriter)
+	w.buffer.Reset()
+	if err := w.encoder.Encode(value); err != nil {
+		return "", err // and one that has failed is not used again
 	}
-	text := bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
-	return string(unescapeLineSeparators(text)), nil
+	text := string(unescapeLineSeparators(bytes.TrimSuffix(w.buffer.Bytes(), []byte("\n"))))
+	if w.buffer.Cap() < 64<<10 {
+		jsonWriters.Put(w)
+	}
+	return text, nil
 }
+
+type jsonWriter struct {
+	buffer  bytes.Buffer
+	encoder *json.Encoder
+}
+
+var jsonWriters = sync.Pool{New: func() any {
+	w := &jsonWriter{}
+	w.encoder = json.NewEncoder(&w.buffer)
+	w.encoder.SetEscapeHTML(false)
+	return w
+}}
 
 // unescapeLineSeparators undoes the one escape that encoding/json can't be
 // told to leave out.

@@ -13,21 +13,30 @@ import (
 // Keep says which finished jobs stay in Redis (BullMQ: removeOnComplete,
 // removeOnFail). The zero Keep sets nothing: the worker's own holds, and
 // without that all stay. Old jobs are removed when a newer one ends.
-type Keep struct {
+type Keep struct{ rule *keepRule }
+
+type keepRule struct {
 	wire string // as JSON in opts
 	keep scripts.Keep
 }
 
+func newKeep(wire string, keep scripts.Keep) Keep { return Keep{&keepRule{wire, keep}} }
+
+var (
+	removeAll = newKeep("true", scripts.Keep{Count: "0"})
+	keepAll   = newKeep("false", scripts.Keep{Count: "-1"})
+)
+
 // RemoveAll removes each job as soon as it ends (BullMQ: true).
-func RemoveAll() Keep { return Keep{"true", scripts.Keep{Count: "0"}} }
+func RemoveAll() Keep { return removeAll }
 
 // KeepAll keeps every job (BullMQ: false).
-func KeepAll() Keep { return Keep{"false", scripts.Keep{Count: "-1"}} }
+func KeepAll() Keep { return keepAll }
 
 // KeepLast keeps the newest n jobs (BullMQ: a number).
 func KeepLast(n int) Keep {
 	count := strconv.Itoa(n)
-	return Keep{count, scripts.Keep{Count: count}}
+	return newKeep(count, scripts.Keep{Count: count})
 }
 
 // KeepFor keeps jobs for an age, in whole seconds (part of one counts as one),
@@ -35,29 +44,33 @@ func KeepLast(n int) Keep {
 // removed at most when a job ends, 0 for 1000 (BullMQ: {age, count, limit}).
 func KeepFor(age time.Duration, count, limit int) Keep {
 	seconds := strconv.FormatInt(int64((age+time.Second-1)/time.Second), 10)
-	k := Keep{`{"age":` + seconds, scripts.Keep{Age: seconds}}
+	wire, keep := `{"age":`+seconds, scripts.Keep{Age: seconds}
 	if count > 0 {
-		k.keep.Count = strconv.Itoa(count)
-		k.wire += `,"count":` + k.keep.Count
+		keep.Count = strconv.Itoa(count)
+		wire += `,"count":` + keep.Count
 	}
 	if limit > 0 {
-		k.keep.Limit = strconv.Itoa(limit)
-		k.wire += `,"limit":` + k.keep.Limit
+		keep.Limit = strconv.Itoa(limit)
+		wire += `,"limit":` + keep.Limit
 	}
-	k.wire += "}"
-	return k
+	return newKeep(wire+"}", keep)
 }
 
 // IsZero says whether nothing is set.
-func (k Keep) IsZero() bool { return k.wire == "" }
+func (k Keep) IsZero() bool { return k.rule == nil }
 
 // staysAll says whether the option removes no job, as far as it goes.
 func (k Keep) staysAll() bool {
-	return k.keep.Age == "" && (k.keep.Count == "" || k.keep.Count == "-1")
+	return k.IsZero() || k.rule.keep.Age == "" && (k.rule.keep.Count == "" || k.rule.keep.Count == "-1")
 }
 
 // String is the option as it stands on the wire.
-func (k Keep) String() string { return k.wire }
+func (k Keep) String() string {
+	if k.IsZero() {
+		return ""
+	}
+	return k.rule.wire
+}
 
 // MarshalJSON writes the option as BullMQ spells it: true, false, a number or
 // an object.
@@ -65,7 +78,7 @@ func (k Keep) MarshalJSON() ([]byte, error) {
 	if k.IsZero() {
 		return []byte("null"), nil
 	}
-	return []byte(k.wire), nil
+	return []byte(k.rule.wire), nil
 }
 
 // UnmarshalJSON reads every form that BullMQ writes.
@@ -93,10 +106,10 @@ func keepOf(value any) (Keep, bool) {
 		}
 		return KeepAll(), true
 	case json.Number:
-		return Keep{v.String(), scripts.Keep{Count: wholeText(v)}}, true
+		return newKeep(v.String(), scripts.Keep{Count: wholeText(v)}), true
 	case map[string]any:
 		text, err := encodeJSON(v)
-		return Keep{text, scripts.Keep{Count: wholeText(v["count"]), Age: wholeText(v["age"]), Limit: wholeText(v["limit"])}}, err == nil
+		return newKeep(text, scripts.Keep{Count: wholeText(v["count"]), Age: wholeText(v["age"]), Limit: wholeText(v["limit"])}), err == nil
 	default:
 		return Keep{}, false
 	}
@@ -119,10 +132,10 @@ func wholeText(value any) string {
 // orElse is what holds for a job: its own choice, else the worker's, else all.
 func (k Keep) orElse(worker Keep) scripts.Keep {
 	if !k.IsZero() {
-		return k.keep
+		return k.rule.keep
 	}
 	if !worker.IsZero() {
-		return worker.keep
+		return worker.rule.keep
 	}
-	return scripts.Keep{Count: "-1"}
+	return keepAll.rule.keep
 }

@@ -72,7 +72,7 @@ type Queue struct {
 	defaults JobOptions
 	addWait  time.Duration
 	results  *resultTail
-	adds     batcher[scripts.Add, string]
+	adds     batcher[*scripts.Add, string]
 	closed   atomic.Bool
 }
 
@@ -216,13 +216,13 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 
 // addOnce sends a job, together with others where it needs no care.
 func (q *Queue) addOnce(ctx context.Context, add scripts.Add) (string, error) {
-	if q.core.store.Plain(add) {
-		return q.adds.do(ctx, add)
+	if q.core.store.Plain(&add) {
+		return q.adds.do(ctx, &add)
 	}
 	return q.core.store.Add(ctx, add)
 }
 
-func weightOfAdd(a scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
+func weightOfAdd(a *scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
 
 // prepare checks and encodes a job; nothing is sent.
 func (q *Queue) prepare(name string, data any, o *JobOptions) (*Job, scripts.Add, error) {

@@ -120,7 +120,7 @@ type Worker struct {
 	id      string // first part of every lock token
 	locks   *lockKeeper
 	slots   *slots
-	ends    batcher[scripts.End, scripts.Ended]
+	ends    batcher[*scripts.End, scripts.Ended]
 	readers eventReaders
 
 	listened bool // there are functions in Events

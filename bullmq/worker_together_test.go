@@ -112,7 +112,7 @@ var _ = Describe("Jobs that end at the same time", func() {
 
 	It("end once, and the next run once, when the answers to their calls are lost", func() {
 		proxy, via := link()
-		more := make([]bullmq.BulkJob, 200)
+		more := make([]bullmq.BulkJob, 2000)
 		for i := range more {
 			more[i] = bullmq.BulkJob{Name: "later"}
 		}

@@ -67,7 +67,7 @@ func (q *Queue) addCommand(a Add) *command {
 
 // Plain says whether the job needs nothing but its place: such jobs can be added
 // by one call, and none of them can be refused.
-func (q *Queue) Plain(a Add) bool {
+func (q *Queue) Plain(a *Add) bool {
 	if a.ID != "" || a.ParentKey != "" || a.Scheduler != "" || a.DedupID != "" {
 		return false
 	}
@@ -83,7 +83,7 @@ func (q *Queue) Plain(a Add) bool {
 
 // AddPlain adds plain jobs, in order and in one call, and answers when that is
 // done; read tells their ids.
-func (q *Queue) AddPlain(ctx context.Context, adds []Add) (read func() ([]string, error)) {
+func (q *Queue) AddPlain(ctx context.Context, adds []*Add) (read func() ([]string, error)) {
 	message, err := q.run(ctx, addPlainJobs, q.plainArgs(adds)...)
 	return func() ([]string, error) {
 		if err != nil {
@@ -94,11 +94,10 @@ func (q *Queue) AddPlain(ctx context.Context, adds []Add) (read func() ([]string
 	}
 }
 
-func (q *Queue) plainArgs(adds []Add) []string {
+func (q *Queue) plainArgs(adds []*Add) []string {
 	kinds := make([]byte, len(adds))
 	args := make([]string, 2, 2+4*len(adds))
-	for i := range adds {
-		a := &adds[i]
+	for i, a := range adds {
 		args = append(args, a.Name, a.Data, a.Opts, a.Timestamp)
 		switch {
 		case a.Kind != Standard:
@@ -155,8 +154,8 @@ func (q *Queue) addArgs(a Add) []string {
 // Add adds one job and answers the id that stands for it: its own, that of an
 // existing job with the same id, or that of the owner of its deduplication id.
 func (q *Queue) Add(ctx context.Context, add Add) (string, error) {
-	if q.Plain(add) {
-		ids, err := q.AddPlain(ctx, []Add{add})()
+	if q.Plain(&add) {
+		ids, err := q.AddPlain(ctx, []*Add{&add})()
 		if err != nil {
 			return "", err
 		}
@@ -267,16 +266,17 @@ type bulkCall struct {
 func (q *Queue) bulk(adds []Add) []bulkCall {
 	var calls []bulkCall
 	for len(adds) > 0 {
-		n := 0
-		for n < len(adds) && n < plainAtOnce && q.Plain(adds[n]) {
-			n++
+		var plain []*Add
+		for n := 0; n < len(adds) && n < plainAtOnce && q.Plain(&adds[n]); n++ {
+			plain = append(plain, &adds[n])
 		}
+		n := len(plain)
 		if n == 0 {
 			calls = append(calls, bulkCall{q.addCommand(adds[0]), q.addArgs(adds[0]), adds[:1]})
 			adds = adds[1:]
 			continue
 		}
-		calls = append(calls, bulkCall{addPlainJobs, q.plainArgs(adds[:n]), adds[:n]})
+		calls = append(calls, bulkCall{addPlainJobs, q.plainArgs(plain), adds[:n]})
 		adds = adds[n:]
 	}
 	return calls

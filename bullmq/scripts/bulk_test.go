@@ -18,7 +18,7 @@ var _ = ginkgo.Describe("A bulk", func() {
 		seed := rand.Uint64()
 		for round := range uint64(40) {
 			random := rand.New(rand.NewPCG(seed, round))
-			var adds []Add
+			var adds []*Add
 			for n := range 1 + random.IntN(12) {
 				add := plain(n, random.IntN(4) == 0)
 				switch random.IntN(6) {
@@ -29,7 +29,7 @@ var _ = ginkgo.Describe("A bulk", func() {
 				case 2:
 					add.Kind, add.Delay, add.Priority = Delayed, "0.5", "2"
 				}
-				adds = append(adds, add)
+				adds = append(adds, &add)
 			}
 			one, many := newFixture(client), newFixture(client)
 			one.Dialect = Dialect(round % 2)
@@ -38,7 +38,7 @@ var _ = ginkgo.Describe("A bulk", func() {
 			prepare(many)
 			var want []string
 			for _, add := range adds {
-				message, err := one.run(one.ctx, one.addCommand(add), one.addArgs(add)...)
+				message, err := one.run(one.ctx, one.addCommand(*add), one.addArgs(*add)...)
 				Expect(err).NotTo(HaveOccurred())
 				want = append(want, text(message))
 			}

@@ -43,7 +43,7 @@ type Finish struct {
 	NowMs  int64
 	Points int64 // minutes of metrics to keep; 0 collects none
 	Worker Worker
-	Ends   []End
+	Ends   []*End
 }
 
 // Ended is what became of an End.
@@ -105,8 +105,7 @@ func (f Finish) args(base string) []string {
 	args := make([]string, 0, 8+3*len(f.Ends))
 	args = append(args, base, decimal(f.NowMs), points, "")
 	args = append(args, f.Worker.args()...)
-	for i := range f.Ends {
-		e := &f.Ends[i]
+	for i, e := range f.Ends {
 		kinds[i] = '0'
 		if e.Fetch {
 			kinds[i]++

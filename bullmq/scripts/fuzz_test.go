@@ -19,10 +19,10 @@ var readers = []func(ctx context.Context, q *Queue){
 		_, _ = q.WhenWokenAnswer(q.client.Do(ctx, q.WhenWoken(q.client.B(), false, 0, 1, Worker{LockMs: 1}, "t")), Worker{})
 	},
 	func(ctx context.Context, q *Queue) {
-		_, _ = q.Finish(ctx, Finish{Ends: []End{{JobID: "1", Token: "t"}}})()
+		_, _ = q.Finish(ctx, Finish{Ends: []*End{{JobID: "1", Token: "t"}}})()
 	},
 	func(ctx context.Context, q *Queue) {
-		_, _ = q.Finish(ctx, Finish{Ends: []End{{JobID: "1", Fetch: true}, {JobID: "2", Failed: true}, {JobID: "3", Fetch: true}}})()
+		_, _ = q.Finish(ctx, Finish{Ends: []*End{{JobID: "1", Fetch: true}, {JobID: "2", Failed: true}, {JobID: "3", Fetch: true}}})()
 	},
 	func(ctx context.Context, q *Queue) { _ = q.Retry(ctx, "1", 1, "t", false, nil) },
 	func(ctx context.Context, q *Queue) { _, _ = q.Delay(ctx, Delay{JobID: "1", Token: "t"}) },

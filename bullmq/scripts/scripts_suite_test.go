@@ -90,7 +90,7 @@ func (f *fixture) take(ms int64, worker Worker) (Taken, error) {
 
 // finish ends one job.
 func (f *fixture) finish(end End, worker Worker) (Taken, error) {
-	ended, err := f.Finish(f.ctx, Finish{NowMs: nowMs, Points: 5, Worker: worker, Ends: []End{end}})()
+	ended, err := f.Finish(f.ctx, Finish{NowMs: nowMs, Points: 5, Worker: worker, Ends: []*End{&end}})()
 	if err != nil {
 		return Taken{}, err
 	}

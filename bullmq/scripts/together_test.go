@@ -81,10 +81,10 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 			}
 			slices.SortStableFunc(chosen, func(a, b trait) int { return a.turn - b.turn })
 			waiting, delayed, points, dialect := random.IntN(3), random.IntN(2) == 0, int64(random.IntN(2)*5), Dialect(random.IntN(2))
-			arrange := func() (*fixture, []End) {
+			arrange := func() (*fixture, []*End) {
 				f := newFixture(client)
 				f.Dialect = dialect
-				ends := make([]End, len(chosen))
+				ends := make([]*End, len(chosen))
 				for n := range 3 {
 					f.set("HSET", fmt.Sprint("old", n), "name", "old")
 					f.set("ZADD", "completed", fmt.Sprint(n+1), fmt.Sprint("old", n))
@@ -103,8 +103,8 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 				}
 				for i, t := range chosen {
 					id := fmt.Sprint("job", slices.Index(slices.Sorted(slices.Values(shuffle)), shuffle[i]))
-					ends[i] = End{JobID: id, Token: "t" + id[3:], Value: fmt.Sprintf(`"of %s"`, id)}
-					t.change(f, id, &ends[i])
+					ends[i] = &End{JobID: id, Token: "t" + id[3:], Value: fmt.Sprintf(`"of %s"`, id)}
+					t.change(f, id, ends[i])
 				}
 				return f, ends
 			}
@@ -116,7 +116,7 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 			oneByOne, ends := arrange()
 			ends[len(ends)-1].Fetch = true
 			for i, end := range ends {
-				one, err := oneByOne.Finish(oneByOne.ctx, Finish{NowMs: nowMs, Points: points, Worker: worker, Ends: []End{end}})()
+				one, err := oneByOne.Finish(oneByOne.ctx, Finish{NowMs: nowMs, Points: points, Worker: worker, Ends: []*End{end}})()
 				Expect(err).NotTo(HaveOccurred())
 				about := fmt.Sprintf("round %d of seed %d: job %d of %d, %s", round, seed, i, len(ends), chosen[i].name)
 				Expect(unnamed(all[i].Err, together)).To(Equal(unnamed(one[0].Err, oneByOne)), about)
@@ -131,11 +131,11 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 
 	ginkgo.It("take next jobs for those that have ended and want one", func() {
 		f := newFixture(client)
-		var ends []End
+		var ends []*End
 		for i := range 4 {
 			f.running(fmt.Sprint("job", i), fmt.Sprint("t", i))
 			f.set("HSET", fmt.Sprint("job", i), "ats", "1")
-			ends = append(ends, End{JobID: fmt.Sprint("job", i), Token: fmt.Sprint("t", i), Value: "1", Fetch: i != 1})
+			ends = append(ends, &End{JobID: fmt.Sprint("job", i), Token: fmt.Sprint("t", i), Value: "1", Fetch: i != 1})
 		}
 		f.set("DEL", "job0:lock")
 		for n := range 3 {

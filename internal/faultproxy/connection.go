@@ -40,6 +40,7 @@ func (c *connection) run() {
 	c.passCommands(server)
 	c.cut()
 	replies.Wait()
+	c.proxy.putBack(c.traps)
 }
 
 // adopt makes the server's end part of the connection, unless that was cut meanwhile.
@@ -156,6 +157,8 @@ func (c *connection) expectReply(t *trap) {
 func (c *connection) countReply() *trap {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	t := c.traps[c.replies]
+	delete(c.traps, c.replies)
 	c.replies++
-	return c.traps[c.replies-1]
+	return t
 }

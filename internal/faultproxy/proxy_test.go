@@ -224,6 +224,21 @@ var _ = Describe("LoseReply", func() {
 		Expect(through.rest()).To(Equal("+PONG\r\n"))
 	})
 
+	It("keeps the trap of a reply that another's cut has kept from coming", func() {
+		proxy, _ := link()
+		first, second := proxy.LoseReply("incr a"), proxy.LoseReply("incr b")
+		through := dial(proxy.Addr())
+		through.send("INCR a", "INCR b")
+		Expect(through.rest()).To(BeEmpty())
+		Eventually(first).WithTimeout(patience).Should(BeClosed())
+		Expect(second).NotTo(BeClosed())
+		Eventually(func() int { proxy.mu.Lock(); defer proxy.mu.Unlock(); return len(proxy.traps) }).Should(Equal(1))
+		again := dial(proxy.Addr())
+		again.send("INCR b")
+		Expect(again.rest()).To(BeEmpty())
+		Eventually(second).WithTimeout(patience).Should(BeClosed())
+	})
+
 	It("keeps several traps, each for one command", func() {
 		proxy, server := link()
 		proxy.LoseReply("incr a")

@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -49,6 +50,15 @@ func (p *Proxy) trapFor(command []byte) *trap {
 	t := p.traps[at]
 	p.traps = slices.Delete(p.traps, at, at+1)
 	return t
+}
+
+// putBack sets traps again whose replies another cut has kept from coming.
+func (p *Proxy) putBack(traps map[int]*trap) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, number := range slices.Sorted(maps.Keys(traps)) {
+		p.traps = append(p.traps, traps[number])
+	}
 }
 
 // byteCut cuts the connection that carries the last of a number of reply bytes.

@@ -68,19 +68,18 @@ local function endAlike(base, now, numbers, ids, keys, values, made, keeps, poin
 end
 
 local function finishTogether(base, now, ids, tokens, values, keeps, bare, size, points)
-  local done, keys, locks, kin = {}, {}, {}, {}
+  local done, keys, locks, pending = {}, {}, {}, {}
   for i = 1, #ids do
     local jobKey = base .. ids[i]
-    keys[i], locks[i] = jobKey, jobKey .. ':lock'
-    kin[2 * i - 1], kin[2 * i] = jobKey .. ':dependencies', jobKey .. ':unsuccessful'
+    keys[i], locks[i], pending[i] = jobKey, jobKey .. ':lock', jobKey .. ':dependencies'
   end
-  if call('EXISTS', unpack(kin)) > 0 then return done end
+  if call('EXISTS', unpack(pending)) > 0 then return done end
   local owners, chosen, theirIds, made = call('MGET', unpack(locks)), {}, {}, {}
   for i = 1, #ids do
     if owners[i] == tokens[i] and not (keeps[i] and keeps[i][4]) then
       if bare[i] and redis.pcall('HLEN', keys[i]) == size then
-        made[i] = '1'
-      else
+        made[i] = '1' -- and no child has failed, for that writes defa
+      elseif call('EXISTS', keys[i] .. ':unsuccessful') == 0 then
         local set = redis.pcall('HMGET', keys[i], 'ats', 'atm', 'parentKey', 'parent', 'deid')
         if set[1] and not (set[3] or set[4] or set[5]) then made[i] = wholeOf(set[2]) + 1 end
       end
