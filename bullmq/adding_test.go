@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gstruct"
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
@@ -116,7 +117,9 @@ var _ = Describe("An add that Redis can't take now", func() {
 	})
 	open := func(wait time.Duration) *bullmq.Queue {
 		GinkgoHelper()
-		return newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL()), AddWait: wait})
+		// One connection alone, for each hears of the server's end when it is used next.
+		link := bullmq.Options(rueidis.ClientOption{InitAddress: []string{server.Addr()}, PipelineMultiplex: -1})
+		return newQueue(name, &bullmq.QueueOptions{Connection: link, AddWait: wait})
 	}
 	// away ends the server, once no connection is left that doesn't know.
 	away := func(queues ...*bullmq.Queue) {
@@ -142,7 +145,7 @@ var _ = Describe("An add that Redis can't take now", func() {
 
 	It("waits for Redis and is made once, be it one or many", func() {
 		queue := open(time.Minute)
-		fast := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())})
+		fast := open(0)
 		away(fast)
 		answers := make(chan error, 20)
 		for i := range 20 {
@@ -194,7 +197,7 @@ var _ = Describe("An add that Redis can't take now", func() {
 
 	It("gives up at once when its queue is closed", func() {
 		queue := open(time.Minute)
-		away(newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())}))
+		away(open(0))
 		added := make(chan error, 1)
 		go func() { _, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "a"}); added <- err }()
 		Consistently(added, 300*time.Millisecond).ShouldNot(Receive())

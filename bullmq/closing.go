@@ -82,3 +82,20 @@ func (c *closable) cutOff(result rueidis.RedisResult) rueidis.RedisResult {
 	c.health.heard(err)
 	return result
 }
+
+// apart is the client over connections of its own, one for each call under way.
+// A call needs no help from other goroutines there, which is quicker; but only
+// the shared connections find their way when a cluster moves its slots.
+type apart struct{ *closable }
+
+func (a apart) Do(ctx context.Context, command rueidis.Completed) (result rueidis.RedisResult) {
+	if !a.enter() {
+		return rueidis.NewErrorResult(ErrClosed)
+	}
+	defer a.leave()
+	_ = a.Client.Dedicated(func(own rueidis.DedicatedClient) error {
+		result = a.cutOff(own.Do(ctx, command))
+		return nil
+	})
+	return result
+}

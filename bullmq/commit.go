@@ -117,7 +117,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 	ctx, span := w.startEnd(ctx, job, d.action)
 	defer span.end(&err)
 	if d.action != complete && d.action != fail { // which share a call, with a time of its own
-		limited, cancel := context.WithTimeout(ctx, callTimeout)
+		limited, cancel := context.WithTimeout(ctx, w.endTimeout())
 		defer cancel()
 		ctx = limited
 	}
@@ -168,11 +168,18 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 
 // finish ends jobs in one call.
 func (w *Worker) finish(ctx context.Context, ends []*scripts.End) func() ([]scripts.Ended, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
 	defer cancel()
-	return w.core.store.Finish(ctx, scripts.Finish{
+	return w.apart.Finish(ctx, scripts.Finish{
 		NowMs: w.core.nowMs(), Points: int64(w.o.MetricsPoints), Worker: w.takes(), Ends: ends,
 	})
+}
+
+// endTimeout is how long the end of a job may take to be written: a lock isn't
+// renewed meanwhile, and what has become of the call is to be found out in its
+// time.
+func (w *Worker) endTimeout() time.Duration {
+	return min(callTimeout, max(w.o.LockDuration/3, shortestRenewal))
 }
 
 func weightOfEnd(e *scripts.End) int {

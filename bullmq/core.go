@@ -68,6 +68,18 @@ func (c *core) at(prefix, queue string) (*core, error) {
 	return &other, nil
 }
 
+// apart are the queue's commands over connections of their own, where that can
+// be: a caller's client may have none to spare.
+func (c *core) apart() *scripts.Queue {
+	client, ok := c.client.(*closable)
+	if !ok || !client.owned || c.client.Mode() == rueidis.ClientModeCluster {
+		return c.store
+	}
+	own := scripts.NewQueue(apart{client}, c.keys.base, c.keys.of)
+	own.Dialect = c.store.Dialect
+	return own
+}
+
 func (c *core) nowMs() int64 { return c.now().UnixMilli() }
 
 // inSlotOf refuses a call that needs keys of two queues where a cluster keeps

@@ -120,6 +120,7 @@ type Worker struct {
 	id      string // first part of every lock token
 	locks   *lockKeeper
 	slots   *slots
+	apart   *scripts.Queue // for the calls of ends
 	ends    batcher[*scripts.End, scripts.Ended]
 	readers eventReaders
 
@@ -158,6 +159,7 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 		c.log = c.log.With().Str("worker", o.Name).Logger()
 	}
 	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
+	w.apart = c.apart()
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
 	w.listened = o.Events.any()

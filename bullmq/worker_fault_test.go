@@ -144,6 +144,9 @@ var _ = Describe("A worker whose answers are lost", func() {
 		started, finish := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if job.Name == "before" {
+				return nil, nil
+			}
 			once.Do(func() { close(started); <-finish })
 			return handler(ctx, job)
 		}, &o)
@@ -167,9 +170,10 @@ var _ = Describe("A worker whose answers are lost", func() {
 	fails := func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }
 
 	It("completes a job once when an outage follows, and tells of it once", func() {
+		add("before", nil) // so that the connection is there which is to be cut
 		job := add("a", nil)
 		t := losing(bullmq.WorkerOptions{}, "the end", outage, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
-		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.completed }).Should(Equal(1))
+		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.completed }).Should(Equal(2))
 		Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
 		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1")))
 		quiet(t)
