@@ -316,7 +316,7 @@ func (r *runner) await(most time.Duration) {
 }
 
 // waitForWork blocks on the marker, and takes a job in the same go where it
-// can. A timer of our own ends the wait when the first delayed job is due, since
+// can. An alarm of our own ends the wait when the first delayed job is due, since
 // Redis ends a blocked wait on its 100 ms tick only; nudge ends it when a slot
 // has learned of something or no job may be taken any more, and so does the end
 // of the worker.
@@ -334,9 +334,9 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 			r.look()
 			return nil, time.Time{}, nil
 		}
-		// The timer ends the wait; where it can't, the wait ends soon after.
+		// The alarm ends the wait; where it can't, the wait ends soon after.
 		block = min(block, due+overdue)
-		defer time.AfterFunc(due, r.marker.interrupt).Stop()
+		defer alarm(due, r.marker.interrupt)()
 	}
 	if r.slots.begin(1) == 0 {
 		return nil, time.Time{}, nil
@@ -408,7 +408,7 @@ func (r *runner) woken(p popped) {
 
 const (
 	callTimeout = 10 * time.Second
-	overdue     = 20 * time.Millisecond // what the timer for a delayed job may take
+	overdue     = 20 * time.Millisecond // what the alarm for a delayed job may take
 )
 
 // backoffTimer spaces out attempts to reach Redis: short at first, so that a

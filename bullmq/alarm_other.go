@@ -1,0 +1,7 @@
+//go:build !linux
+
+package bullmq
+
+import "time"
+
+func sleepExactly(wait time.Duration) { time.Sleep(wait) }

@@ -1,0 +1,40 @@
+package bullmq
+
+import (
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("An alarm", func() {
+	It("rings when its time is over, never before, and mostly at once", func() {
+		var late []time.Duration
+		for n := range 40 {
+			wait := time.Duration(n*170) * time.Microsecond
+			begun, rung := time.Now(), make(chan time.Duration, 1)
+			alarm(wait, func() { rung <- time.Since(begun) })
+			var after time.Duration
+			Eventually(rung).Should(Receive(&after))
+			Expect(after).To(BeNumerically(">=", wait))
+			late = append(late, after-wait)
+		}
+		slices.Sort(late)
+		Expect(late[len(late)/2]).To(BeNumerically("<", 5*time.Millisecond), "on a busy machine too")
+	})
+
+	It("doesn't ring once it is stopped, be it in its last moment", func() {
+		for n := range 40 {
+			rung := make(chan bool, 1)
+			stop := alarm(3*time.Millisecond, func() { rung <- true })
+			time.Sleep(time.Duration(n*50) * time.Microsecond)
+			stop()
+			select {
+			case <-rung: // it was quicker, before stop was called
+			default:
+				Consistently(rung, 5*time.Millisecond).ShouldNot(Receive())
+			}
+		}
+	})
+})
