@@ -27,7 +27,10 @@ const (
 
 // floor is the CPU of Redis for each job, in µs, when all that is done is what
 // an added and a processed job leave behind.
-type floor struct{ add, process float64 }
+type floor struct {
+	add, process float64
+	among        *floor // the same on a server with a million jobs on another queue
+}
 
 func measureFloor(rounds int) (floor, error) {
 	server, err := startRedis()
@@ -35,26 +38,44 @@ func measureFloor(rounds int) (floor, error) {
 		return floor{}, err
 	}
 	defer server.close()
-	var all []floor
+	var alone, among []floor
 	for range rounds {
 		if err := server.flush(); err != nil {
 			return floor{}, err
 		}
-		add, err := server.cost(func() (int, error) { return floorJobs, server.floorAdd(floorJobs) })
+		few, err := server.floor()
 		if err != nil {
 			return floor{}, err
 		}
-		process, err := server.cost(func() (int, error) { return floorJobs, server.floorProcess(floorJobs) })
+		if err := server.addJobs("background", fewAndMany[1]); err != nil {
+			return floor{}, err
+		}
+		many, err := server.floor()
 		if err != nil {
 			return floor{}, err
 		}
-		all = append(all, floor{add.redisCPU, process.redisCPU})
-		fmt.Fprintf(os.Stderr, "floor: add %.1f µs, process %.1f µs of Redis\n", add.redisCPU, process.redisCPU)
+		alone, among = append(alone, few), append(among, many)
+		fmt.Fprintf(os.Stderr, "floor: add %.1f µs, process %.1f µs of Redis; among a million jobs %.1f and %.1f\n", few.add, few.process, many.add, many.process)
 	}
-	return floor{
-		add:     medianOf(all, func(f floor) float64 { return f.add }),
-		process: medianOf(all, func(f floor) float64 { return f.process }),
-	}, nil
+	middle := func(all []floor) floor {
+		return floor{
+			add:     medianOf(all, func(f floor) float64 { return f.add }),
+			process: medianOf(all, func(f floor) float64 { return f.process }),
+		}
+	}
+	f, million := middle(alone), middle(among)
+	f.among = &million
+	return f, nil
+}
+
+// floor is what is measured once.
+func (r *redis) floor() (floor, error) {
+	add, err := r.cost(func() (int, error) { return floorJobs, r.floorAdd(floorJobs) })
+	if err != nil {
+		return floor{}, err
+	}
+	process, err := r.cost(func() (int, error) { return floorJobs, r.floorProcess(floorJobs) })
+	return floor{add: add.redisCPU, process: process.redisCPU}, err
 }
 
 var floorBase = []string{"bull:" + contender.Queue + ":"}

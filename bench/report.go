@@ -98,17 +98,17 @@ func growthTable(rows []grown) string {
 // floorTable sets the floor beside what the contenders need.
 func (r report) floorTable() string {
 	var b strings.Builder
-	b.WriteString("| CPU of Redis, for each job | the floor | bullmq-go | Node |\n|---|--:|--:|--:|\n")
+	b.WriteString("| CPU of Redis, for each job | the floor | among 1,000,000 jobs | bullmq-go | Node |\n|---|--:|--:|--:|--:|\n")
 	for _, row := range []struct {
-		what  string
-		floor float64
-		title string
+		what         string
+		alone, among float64
+		title        string
 	}{
-		{"add", r.floor.add, "addBulk of 1,000"},
-		{"process", r.floor.process, "process, concurrency 100"},
+		{"add", r.floor.add, r.floor.among.add, "addBulk of 1,000"},
+		{"process", r.floor.process, r.floor.among.process, "process, concurrency 100"},
 	} {
 		f := find(r.tables, redisCPUTitle, row.title)
-		fmt.Fprintf(&b, "| %s (beside it: %s) | %s µs |", row.what, row.title, number(row.floor))
+		fmt.Fprintf(&b, "| %s (beside it: %s) | %s µs | %s µs, %s |", row.what, row.title, number(row.alone), number(row.among), ratioText(row.among/row.alone))
 		for _, name := range []string{ownName, nodeName} {
 			cell := ""
 			if value, known := f.of[name]; known {

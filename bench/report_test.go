@@ -26,7 +26,7 @@ var _ = Describe("The report", func() {
 			}},
 		},
 		growth: []grown{{waitingTitle, compared{cost{10, 5}, cost{10, 5}}, compared{cost{40, 20}, cost{50, 20}}}},
-		floor:  &floor{add: 5, process: 15},
+		floor:  &floor{add: 5, process: 15, among: &floor{add: 6, process: 18}},
 	}
 
 	It("sets every contender beside Node, and leaves empty what it doesn't have", func() {
