@@ -241,7 +241,7 @@ func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time
 			timer.Stop()
 			return false, scripts.Taken{}, false
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), r.w.endTimeout())
 		undone, taken, err := r.w.core.store.FindTaken(ctx, job.token, job.ID)
 		done := undone || taken.JobID != ""
 		if err == nil && !done {

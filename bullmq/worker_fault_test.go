@@ -189,6 +189,24 @@ var _ = Describe("A worker whose answers are lost", func() {
 		quiet(t)
 	})
 
+	It("is told in the lock's time what became of a call that hangs", func() {
+		job := add("a", nil)
+		var runs atomic.Int64
+		completed := make(chan time.Time, 2)
+		hung := proxy.HangReply("the end")
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { runs.Add(1); return "the end", nil }, &bullmq.WorkerOptions{
+			Connection: via, LockDuration: 1500 * time.Millisecond, StalledInterval: 300 * time.Millisecond,
+			Events: bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) { completed <- time.Now() }},
+		})
+		Eventually(hung).Should(BeClosed())
+		since := time.Now()
+		var told time.Time
+		Eventually(completed, "3s").Should(Receive(&told))
+		Expect(told.Sub(since)).To(BeNumerically("<", 1500*time.Millisecond))
+		Consistently(runs.Load, "500ms").Should(BeEquivalentTo(1))
+		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), Not(HaveKey("stc"))))
+	})
+
 	It("completes a job once that removes itself", func() {
 		add("a", &bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll()})
 		t := losing(bullmq.WorkerOptions{}, "the end", wait, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })

@@ -98,6 +98,11 @@ func (c *connection) passReplies(server net.Conn) {
 		reply, ended := readFrame(from)
 		if ended == nil && !isPush(reply) {
 			if trap := c.countReply(); trap != nil {
+				if trap.hang {
+					close(trap.sprung)
+					<-c.gone
+					return
+				}
 				c.cut()
 				close(trap.sprung)
 				return

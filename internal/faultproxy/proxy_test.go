@@ -253,6 +253,21 @@ var _ = Describe("LoseReply", func() {
 	})
 })
 
+var _ = Describe("HangReply", func() {
+	It("lets the server see the command, and nothing come back, on that connection alone", func() {
+		proxy, server := link()
+		hung := proxy.HangReply("incr n")
+		through := dial(proxy.Addr())
+		through.send("INCR n", "PING")
+		Eventually(hung).WithTimeout(patience).Should(BeClosed())
+		Expect(through.hears()).To(BeFalse())
+		Expect(dial(proxy.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
+		Expect(dial(server.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
+		proxy.CutAll()
+		Expect(through.rest()).To(BeEmpty())
+	})
+})
+
 var _ = Describe("LoseCommand", func() {
 	It("cuts before the server sees the command", func() {
 		proxy, server := link()

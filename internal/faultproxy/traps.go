@@ -7,10 +7,11 @@ import (
 )
 
 // trap waits for one command, and cuts its connection either before the server sees the command or
-// when the server has answered it.
+// when the server has answered it; or lets nothing more through from then on.
 type trap struct {
 	match  string
 	before bool
+	hang   bool
 	sprung chan struct{}
 }
 
@@ -20,18 +21,23 @@ type trap struct {
 //
 // Commands are matched as one would type them ("evalsha 5f8c…"), capitals or not. Each call sets a
 // trap for one command.
-func (p *Proxy) LoseReply(match string) <-chan struct{} { return p.set(match, false) }
+func (p *Proxy) LoseReply(match string) <-chan struct{} { return p.set(trap{match: match}) }
+
+// HangReply is LoseReply without the cut: the connection stays, and no reply comes over it any more.
+func (p *Proxy) HangReply(match string) <-chan struct{} { return p.set(trap{match: match, hang: true}) }
 
 // LoseCommand cuts the connection instead of passing on the next command that contains match: it
 // was never carried out, and looks the same to its sender. The channel is closed when that has
 // happened.
-func (p *Proxy) LoseCommand(match string) <-chan struct{} { return p.set(match, true) }
+func (p *Proxy) LoseCommand(match string) <-chan struct{} {
+	return p.set(trap{match: match, before: true})
+}
 
-func (p *Proxy) set(match string, before bool) <-chan struct{} {
-	t := &trap{match: strings.ToLower(match), before: before, sprung: make(chan struct{})}
+func (p *Proxy) set(t trap) <-chan struct{} {
+	t.match, t.sprung = strings.ToLower(t.match), make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.traps = append(p.traps, t)
+	p.traps = append(p.traps, &t)
 	return t.sprung
 }
 
