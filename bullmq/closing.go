@@ -88,6 +88,13 @@ func (c *closable) cutOff(result rueidis.RedisResult) rueidis.RedisResult {
 // the shared connections find their way when a cluster moves its slots.
 type apart struct{ *closable }
 
+func (a apart) open() {
+	if a.enter() {
+		defer a.leave()
+		_ = a.Client.Dedicated(func(rueidis.DedicatedClient) error { return nil })
+	}
+}
+
 func (a apart) Do(ctx context.Context, command rueidis.Completed) (result rueidis.RedisResult) {
 	if !a.enter() {
 		return rueidis.NewErrorResult(ErrClosed)

@@ -69,15 +69,17 @@ func (c *core) at(prefix, queue string) (*core, error) {
 }
 
 // apart are the queue's commands over connections of their own, where that can
-// be: a caller's client may have none to spare.
-func (c *core) apart() *scripts.Queue {
+// be: a caller's client may have none to spare. open makes the first of these,
+// so that no call has to wait for it.
+func (c *core) apart() (store *scripts.Queue, open func()) {
 	client, ok := c.client.(*closable)
 	if !ok || !client.owned || c.client.Mode() == rueidis.ClientModeCluster {
-		return c.store
+		return c.store, func() {}
 	}
-	own := scripts.NewQueue(apart{client}, c.keys.base, c.keys.of)
-	own.Dialect = c.store.Dialect
-	return own
+	own := apart{client}
+	store = scripts.NewQueue(own, c.keys.base, c.keys.of)
+	store.Dialect = c.store.Dialect
+	return store, own.open
 }
 
 func (c *core) nowMs() int64 { return c.now().UnixMilli() }

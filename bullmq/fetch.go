@@ -132,6 +132,9 @@ func (r *runner) take() ([]*Job, time.Time, error) {
 		}
 		return nil, begun, err
 	}
+	for _, taken := range each {
+		r.slots.end(taken.JobID != "") // before anybody is told, who may wait for that
+	}
 	var jobs []*Job
 	for i, taken := range each {
 		if taken.JobID != "" || i == 0 {
@@ -140,7 +143,6 @@ func (r *runner) take() ([]*Job, time.Time, error) {
 				jobs = append(jobs, job)
 			}
 		}
-		r.slots.end(taken.JobID != "")
 	}
 	r.appetite = 0
 	if len(jobs) == n {

@@ -121,6 +121,7 @@ type Worker struct {
 	locks   *lockKeeper
 	slots   *slots
 	apart   *scripts.Queue // for the calls of ends
+	open    func()         // makes its first connection
 	ends    batcher[*scripts.End, scripts.Ended]
 	readers eventReaders
 
@@ -159,7 +160,7 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 		c.log = c.log.With().Str("worker", o.Name).Logger()
 	}
 	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
-	w.apart = c.apart()
+	w.apart, w.open = c.apart()
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
 	w.listened = o.Events.any()
@@ -251,6 +252,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.started, w.stop, w.runner = true, cancel, newRunner(w)
 	w.mu.Unlock()
 	defer close(w.ended)
+	go w.open()
 
 	var parts []*part
 	if !w.o.SkipLockRenewal {

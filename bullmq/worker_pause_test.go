@@ -281,6 +281,15 @@ var _ = Describe("A worker that is paused", func() {
 		Entry("Drained", func(o *bullmq.WorkerOptions, pause func()) { o.Events.Drained = pause }),
 	)
 
+	It("can be paused when it is told at its first look that there is nothing to do", func() {
+		paused, o := make(chan error, 1), patient()
+		var worker *bullmq.Worker
+		o.Events.Drained = func() { paused <- worker.PauseNow(ctx) }
+		worker = newWorker(name, nothing, o)
+		go func() { _ = worker.Run(ctx) }()
+		Eventually(paused).Should(Receive(BeNil()))
+	})
+
 	It("hands out no job by hand, and ends a wait for one", func() {
 		worker := newWorker(name, nil, nil)
 		type answer struct {
