@@ -200,6 +200,7 @@ var _ = Describe("The end of a worker", func() {
 			GinkgoHelper()
 			Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		}
+		// rueidis waits a second for each connection that says nothing to its end.
 		within := func(ended <-chan error, most time.Duration) error {
 			GinkgoHelper()
 			begun := time.Now()
@@ -222,7 +223,7 @@ var _ = Describe("The end of a worker", func() {
 			close(finish)
 			stop()
 			var unfinished *bullmq.UnfinishedError
-			Expect(errors.As(within(ended, 3*time.Second), &unfinished)).To(BeTrue())
+			Expect(errors.As(within(ended, 6*time.Second), &unfinished)).To(BeTrue())
 			Expect(unfinished.JobIDs).To(Equal([]string{job.ID}))
 		})
 
@@ -234,7 +235,6 @@ var _ = Describe("The end of a worker", func() {
 			silence()
 			add(nil) // its marker is on the way, and then the take
 			stop()
-			// rueidis waits a second for each connection that says nothing to its end.
 			Expect(within(ended, 6*time.Second)).To(Succeed())
 			Expect(ran.Load()).To(BeFalse())
 		})
@@ -254,7 +254,7 @@ var _ = Describe("The end of a worker", func() {
 			Eventually(proxy.Connections).Should(BeNumerically(">", 0)) // it tries again
 			stop()
 			var unfinished *bullmq.UnfinishedError
-			Expect(errors.As(within(ended, 4*time.Second), &unfinished)).To(BeTrue())
+			Expect(errors.As(within(ended, 6*time.Second), &unfinished)).To(BeTrue())
 			Expect(unfinished.JobIDs).To(Equal([]string{job.ID}))
 		})
 	})
