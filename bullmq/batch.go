@@ -10,8 +10,9 @@ import (
 // batcher makes few calls of what is asked for at the same time. What is asked
 // for alone is sent at once, by the goroutine that asks; what comes while that is
 // under way travels together in the next call, which waits for the first to be
-// answered, or for no more than a few companions: with the second at hand, the
-// server goes on while the answers of the first are on their way.
+// answered, or for as many companions as the first has: with the second at hand,
+// the server goes on while the answers of the first are on their way, and calls of
+// one size keep it busy with the fewest of them.
 type batcher[Q, A any] struct {
 	most   int         // how many travel together; with 1 none does, and none waits
 	weight func(Q) int // about how many bytes one is
@@ -19,6 +20,7 @@ type batcher[Q, A any] struct {
 
 	mu      sync.Mutex
 	flying  int // calls under way, two at most
+	aboard  int // how many travel in the last of them
 	waiting []*passenger[Q, A]
 }
 
@@ -56,7 +58,7 @@ func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
 	}
 	b.mu.Lock()
 	if b.flying == 0 {
-		b.flying++
+		b.flying, b.aboard = 1, 1
 		b.mu.Unlock()
 		defer b.next()
 		return b.alone(ctx, ask)
@@ -156,6 +158,7 @@ func (b *batcher[Q, A]) board() []*passenger[Q, A] {
 		bytes += b.weight(b.waiting[n].ask)
 		n++
 	}
+	b.aboard = n
 	all := slices.Clone(b.waiting[:n])
 	b.waiting = slices.Delete(b.waiting, 0, n)
 	if n == 0 {
@@ -165,7 +168,9 @@ func (b *batcher[Q, A]) board() []*passenger[Q, A] {
 }
 
 // enough says whether those who wait are worth a second call beside the first.
-func (b *batcher[Q, A]) enough() bool { return len(b.waiting) >= min(companions, b.most) }
+func (b *batcher[Q, A]) enough() bool {
+	return len(b.waiting) >= min(max(companions, b.aboard), b.most)
+}
 
 // notSent is why something was not sent, and so has not happened.
 type notSent struct{ error }

@@ -94,12 +94,20 @@ var _ = Describe("What travels together", func() {
 		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive())
 		gate <- struct{}{} // either ends
 		Eventually(calls).Should(Receive(HaveLen(2 * companions)))
+		gate <- struct{}{}
+		for n := 1; n < 2*companions; n++ {
+			ask(100)
+			Eventually(waiting(b)).Should(Equal(n))
+		}
+		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "fewer than there are in the other call aren't enough")
 		ask(100)
+		Eventually(calls).Should(Receive(HaveLen(2*companions)), "as many are")
+		ask(101)
 		Eventually(waiting(b)).Should(Equal(1))
 		gate <- struct{}{}
 		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "one isn't enough beside another call")
 		gate <- struct{}{}
-		Eventually(calls).Should(Receive(Equal([]int{100})), "but is not left behind")
+		Eventually(calls).Should(Receive(Equal([]int{101})), "but is not left behind")
 		gate <- struct{}{}
 		all.Wait()
 	})
