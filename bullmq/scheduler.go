@@ -140,6 +140,9 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, 
 		if s.Data, err = encodeJSON(t.Data); err != nil {
 			return nil, fmt.Errorf("its data can't be written as JSON: %w", err)
 		}
+		if s.Data == "null" { // as if there were none
+			s.Data = "{}"
+		}
 	}
 	return s, q.schedulerOptions(s, r, t)
 }

@@ -139,7 +139,7 @@ func (g *generator) add(queue string, m *model) {
 	if id, ok := o["jobId"].(string); ok && id[0] < 'a' {
 		delete(o, "jobId")
 	}
-	g.step("add", args{"queue": queue, "name": oneOf(g, "a", "b"), "data": args{"n": g.IntN(5)}, "opts": o})
+	g.step("add", args{"queue": queue, "name": oneOf(g, "a", "b"), "data": g.data(), "opts": o})
 	g.note(m, o)
 }
 
@@ -222,6 +222,10 @@ func (g *generator) pick() {
 	on := func(more args) args {
 		more["queue"] = queue
 		return more
+	}
+	if g.chance(20) {
+		g.more(queue, m)
+		return
 	}
 	switch n := g.IntN(100); {
 	case n < 18:
@@ -322,8 +326,7 @@ func (g *generator) pick() {
 	case n < 95:
 		m.scheduled = true
 		id := oneOf(g, "tick", "tock")
-		repeat := oneOf(g, args{"every": 1000}, args{"every": 5000, "limit": 3}, args{"pattern": "* * * * *"}, args{"pattern": "*/2 * * * * *", "limit": 2})
-		g.step("upsertScheduler", on(args{"id": id, "repeat": repeat, "template": args{"name": id, "data": args{"n": 1}}}))
+		g.step("upsertScheduler", on(args{"id": id, "repeat": g.repeat(), "template": g.template(id)}))
 	case n < 96:
 		g.step("removeScheduler", on(args{"id": oneOf(g, "tick", "tock")}))
 	case n < 97:
