@@ -50,6 +50,8 @@ type generator struct {
 	queues map[string]*model
 	large  map[string]bool // jobs with several children, and those above them
 	steps  []Step
+
+	measured bool // a worker has counted what ends
 }
 
 func (g *generator) step(op string, a args) {
@@ -208,7 +210,7 @@ func (g *generator) worker() args {
 		w["limiter"] = args{"max": oneOf(g, 1, 2, 5), "duration": 60000}
 	}
 	if g.chance(10) {
-		w["metrics"] = args{"maxDataPoints": 5}
+		w["metrics"], g.measured = args{"maxDataPoints": 5}, true
 	}
 	if g.chance(10) {
 		w["removeOnComplete"] = oneOf[any](g, args{"count": 1}, args{"age": 3})

@@ -17,7 +17,7 @@ func (g *generator) more(queue string, m *model) {
 		job := oneOf(g, m.active...)
 		id, token = job.id, job.token
 	}
-	switch g.IntN(24) {
+	switch g.IntN(28) {
 	case 0:
 		g.step("updateData", on(args{"id": id, "data": g.data()}))
 	case 1:
@@ -61,9 +61,29 @@ func (g *generator) more(queue string, m *model) {
 		g.child(queue, m)
 	case 22:
 		g.step("complete", on(args{"id": id, "token": "stranger", "returnvalue": 1}))
+	case 23:
+		g.step("addFlowBulk", args{"flows": []args{g.flow(queue, 1, true), g.flow(oneOf(g, "orders", "parts"), 1, true)}})
+	case 24:
+		g.step("retryJobs", on(args{"state": oneOf(g, "failed", "completed"), "count": oneOf(g, 1, 1000), "timestamp": g.now - int64(g.IntN(2000))}))
+	case 25:
+		if g.chance(30) {
+			g.step("obliterate", on(args{"force": g.chance(70), "count": oneOf(g, 1, 1000)}))
+		}
+	case 26:
+		g.orphans(queue)
 	default:
 		g.work(queue, m)
 	}
+}
+
+// orphans lets jobs stand in no state, and has them removed. Node's way of it
+// takes the counters of failed jobs for a job; ours doesn't.
+func (g *generator) orphans(queue string) {
+	if g.measured {
+		return
+	}
+	g.steps = append(g.steps, Step{Op: "$redis", Redis: []string{"DEL", "bull:" + queue + ":" + oneOf(g, "completed", "failed", "nothing")}})
+	g.step("removeOrphanedJobs", args{"queue": queue, "count": 1000, "limit": 0})
 }
 
 // child adds a job below one that may be there already.
