@@ -34,6 +34,11 @@ test: redis node c-compiler ## run all tests with the race detector, against rea
 chaos: redis node ## break things under load and count every job (FLAGS='-ginkgo.focus=…' for some; a short form is in make test)
 	@go test -count=1 -timeout 20m -v ./interop/chaos -args -full -ginkgo.succinct $(FLAGS)
 
+.PHONY: load
+load: redis node ## the load of make chaos at its largest: 2,000,000 jobs, and 1,000,000 delayed ones due in the same second
+	@go test -count=1 -timeout 20m -v ./interop/chaos -args -full -jobs 2000000 -delayed 1000000 \
+		-ginkgo.succinct -ginkgo.focus 'A load|same second' $(FLAGS)
+
 .PHONY: parity
 parity: redis node ## compare every scenario's effect on Redis with the Node library's (BULLMQ=6 or 5 for one version)
 	@go build -o bin/paritycheck ./interop/paritycheck
