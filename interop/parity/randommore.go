@@ -17,7 +17,7 @@ func (g *generator) more(queue string, m *model) {
 		job := oneOf(g, m.active...)
 		id, token = job.id, job.token
 	}
-	switch g.IntN(28) {
+	switch g.IntN(31) {
 	case 0:
 		g.step("updateData", on(args{"id": id, "data": g.data()}))
 	case 1:
@@ -71,6 +71,8 @@ func (g *generator) more(queue string, m *model) {
 		}
 	case 26:
 		g.orphans(queue)
+	case 27, 28, 29:
+		g.spoil(queue, id)
 	default:
 		g.work(queue, m)
 	}
@@ -164,4 +166,16 @@ func (g *generator) template(id string) args {
 		t["opts"] = o
 	}
 	return t
+}
+
+// spoil changes behind both backs what others may have changed, or Redis lost.
+func (g *generator) spoil(queue, id string) {
+	base := "bull:" + queue + ":"
+	g.steps = append(g.steps, Step{Op: "$redis", Redis: oneOf(g,
+		[]string{"DEL", base + id + ":lock"}, []string{"DEL", base + "meta"}, []string{"DEL", base + "marker"}, []string{"DEL", base + "id"},
+		[]string{"DEL", base + "events"}, []string{"DEL", base + "pc"}, []string{"DEL", base + "stalled"}, []string{"DEL", base + "de:d1"},
+		[]string{"SADD", base + "stalled", id}, []string{"LREM", base + "active", "0", id}, []string{"LREM", base + "wait", "0", id},
+		[]string{"ZREM", base + "delayed", id}, []string{"SET", base + id + ":lock", "another's"}, []string{"DEL", base + id + ":dependencies"},
+		[]string{"HDEL", base + id, "opts"}, []string{"HDEL", base + id, "delay", "priority"}, []string{"HDEL", base + id, "data"},
+	)})
 }
