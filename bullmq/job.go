@@ -48,6 +48,8 @@ type Job struct {
 	// madeSince are attempts beyond AttemptsMade, of a job that BullMQ 4 or older
 	// has counted first, under another name.
 	madeSince int
+	// What the hash doesn't say, as jobs of others may not: it is shown as Node shows it.
+	lacksDelay, lacksPriority bool
 	// flaw is what makes the job impossible to run: data that is no JSON, a hash
 	// that is gone.
 	flaw error
@@ -96,7 +98,7 @@ func (j *Job) Decode(target any) error {
 // what can't be read is left out, as Node leaves it out, and a flaw that
 // forbids to run the job is kept for the worker.
 func (c *core) readJob(id string, hash []string) *Job {
-	j := &Job{ID: id, core: c}
+	j := &Job{ID: id, core: c, lacksDelay: true, lacksPriority: true}
 	named, formerly := false, ""
 	for i := 0; i+1 < len(hash); i += 2 {
 		value := hash[i+1]
@@ -110,9 +112,9 @@ func (c *core) readJob(id string, hash []string) *Job {
 		case "timestamp":
 			j.Timestamp = parseTime(value)
 		case "delay":
-			j.Delay = parseMillis(value)
+			j.Delay, j.lacksDelay = parseMillis(value), false
 		case "priority":
-			j.Priority = parseInt(value)
+			j.Priority, j.lacksPriority = parseInt(value), false
 		case "atm":
 			j.AttemptsMade = parseInt(value)
 		case "attemptsMade": // its name before BullMQ 5

@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 )
 
@@ -17,8 +18,8 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 		Progress        json.RawMessage `json:"progress"`
 		ReturnValue     json.RawMessage `json:"returnvalue"`
 		StackTrace      []string        `json:"stacktrace"`
-		Delay           int64           `json:"delay"`
-		Priority        int             `json:"priority"`
+		Delay           json.RawMessage `json:"delay"`
+		Priority        json.RawMessage `json:"priority"`
 		AttemptsStarted int             `json:"attemptsStarted"`
 		AttemptsMade    int             `json:"attemptsMade"`
 		StalledCounter  int             `json:"stalledCounter"`
@@ -38,7 +39,7 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 	}{
 		Name: j.Name, Data: j.Data, Opts: publicOptions(j.RawOpts), ID: j.ID,
 		Progress: j.Progress, ReturnValue: j.ReturnValue, StackTrace: j.StackTrace,
-		Delay: j.Delay.Milliseconds(), Priority: j.Priority,
+		Delay: shownNumber(j.Delay.Milliseconds(), j.lacksDelay), Priority: shownNumber(int64(j.Priority), j.lacksPriority),
 		AttemptsStarted: j.AttemptsStarted, AttemptsMade: j.AttemptsMade, StalledCounter: j.StalledCounter,
 		SchedulerID: j.SchedulerID, Timestamp: millisOf(j.Timestamp),
 		ParentKey: j.ParentKey, Parent: j.ParentPolicy, DeduplicationID: j.DeduplicationID,
@@ -66,6 +67,15 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 	}
 	text, err := encodeJSON(view)
 	return []byte(text), err
+}
+
+// shownNumber is a number as Node shows it: null, out of NaN, for what the hash
+// lacks, as only others' can.
+func shownNumber(n int64, lacking bool) json.RawMessage {
+	if lacking && n == 0 {
+		return json.RawMessage("null")
+	}
+	return strconv.AppendInt(nil, n, 10)
 }
 
 // millisOf is a time in milliseconds; 0 for none.

@@ -8,8 +8,9 @@ import (
 // runStalledCheck looks for jobs whose worker is gone, at once and then each
 // StalledInterval, until ctx ends; not while the worker is paused, and at once
 // when it is resumed. The interval counts from the end of a check: a moment too
-// soon, and the check would still count as made, for all workers.
-func (w *Worker) runStalledCheck(ctx context.Context) {
+// soon, and the check would still count as made, for all workers. looked is
+// closed behind the first.
+func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 	_, span := w.core.trace.start(ctx, SpanInternal, "startStalledCheckTimer")
 	w.describe(span)
 	span.done()
@@ -17,13 +18,15 @@ func (w *Worker) runStalledCheck(ctx context.Context) {
 		paused, turn := w.slots.paused()
 		var next <-chan time.Time
 		if !paused {
-			// The first is made however short the worker lives: Run ends its connection, and it with that.
-			if first {
-				w.checkStalled(context.WithoutCancel(ctx))
-			} else {
-				w.checkStalled(ctx)
+			callCtx := ctx
+			if first { // is made however short the worker lives
+				callCtx = context.WithoutCancel(ctx)
 			}
+			w.checkStalled(callCtx)
 			next = time.After(w.o.StalledInterval)
+		}
+		if first {
+			close(looked)
 		}
 		select {
 		case <-next:

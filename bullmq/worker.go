@@ -258,14 +258,21 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.o.SkipLockRenewal {
 		parts = append(parts, startPart(w.core.trace.outliving(ctx), w.locks.run))
 	}
-	if !w.o.SkipStalledCheck {
-		parts = append(parts, startPart(ctx, w.runStalledCheck))
+	looked := make(chan struct{})
+	if w.o.SkipStalledCheck {
+		close(looked)
+	} else {
+		parts = append(parts, startPart(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, looked) }))
 	}
 	err := w.runner.run(ctx)
 	for _, p := range parts {
 		p.cancel()
 	}
-	// A call to which Redis doesn't answer ends with its connection.
+	// A call to which Redis doesn't answer ends with its connection; the first check has a moment more.
+	select {
+	case <-looked:
+	case <-time.After(time.Second):
+	}
 	w.close()
 	w.core.link.close()
 	for _, p := range parts {

@@ -99,6 +99,16 @@ var _ = Describe("A job whose worker is gone", func() {
 		Expect(len(checks)).To(BeNumerically(">=", 11))
 	})
 
+	It("is looked for once by a worker that lives for a moment only", func() {
+		over, end := context.WithCancel(ctx)
+		end()
+		for range 20 {
+			brief := newQueueName()
+			Expect(newWorker(brief, nothing, nil).Run(over)).To(Succeed())
+			Expect(text(key(brief, "stalled-check"))).NotTo(BeEmpty())
+		}
+	})
+
 	It("is looked for once in each interval over all workers", func() {
 		for range 5 {
 			runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: time.Minute})

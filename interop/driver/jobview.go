@@ -31,8 +31,6 @@ func viewJob(j *bullmq.Job) map[string]any {
 	}
 	if j.Timestamp.IsZero() { // nothing is known of it but its id
 		delete(view, "name")
-		delete(view, "delay")
-		delete(view, "priority")
 	}
 	return view
 }
