@@ -17,7 +17,7 @@ func (g *generator) more(queue string, m *model) {
 		job := oneOf(g, m.active...)
 		id, token = job.id, job.token
 	}
-	switch g.IntN(31) {
+	switch g.IntN(34) {
 	case 0:
 		g.step("updateData", on(args{"id": id, "data": g.data()}))
 	case 1:
@@ -71,7 +71,7 @@ func (g *generator) more(queue string, m *model) {
 		}
 	case 26:
 		g.orphans(queue)
-	case 27, 28, 29:
+	case 27, 28, 29, 30, 31, 32:
 		g.spoil(queue, id)
 	default:
 		g.work(queue, m)
@@ -170,6 +170,9 @@ func (g *generator) template(id string) args {
 
 // spoil changes behind both backs what others may have changed, or Redis lost.
 func (g *generator) spoil(queue, id string) {
+	if id == "nobody" { // a job without a name is failed here, and run by Node
+		return
+	}
 	base := "bull:" + queue + ":"
 	g.steps = append(g.steps, Step{Op: "$redis", Redis: oneOf(g,
 		[]string{"DEL", base + id + ":lock"}, []string{"DEL", base + "meta"}, []string{"DEL", base + "marker"}, []string{"DEL", base + "id"},
@@ -177,5 +180,11 @@ func (g *generator) spoil(queue, id string) {
 		[]string{"SADD", base + "stalled", id}, []string{"LREM", base + "active", "0", id}, []string{"LREM", base + "wait", "0", id},
 		[]string{"ZREM", base + "delayed", id}, []string{"SET", base + id + ":lock", "another's"}, []string{"DEL", base + id + ":dependencies"},
 		[]string{"HDEL", base + id, "opts"}, []string{"HDEL", base + id, "delay", "priority"}, []string{"HDEL", base + id, "data"},
+		[]string{"HSET", base + id, "atm", "3"}, []string{"HSET", base + id, "ats", "7"}, []string{"HSET", base + id, "stc", "1"},
+		[]string{"HSET", base + id, "priority", "4"}, []string{"HSET", base + id, "delay", "100"}, []string{"HSET", base + id, "defa", "why"},
+		[]string{"HSET", base + id, "processedOn", "5"}, []string{"HSET", base + id, "finishedOn", "6", "returnvalue", "7"},
+		[]string{"ZADD", base + "delayed", "4096", id}, []string{"RPUSH", base + "wait", id}, []string{"ZADD", base + "completed", "5", id},
+		[]string{"HSET", base + "meta", "paused", "1"}, []string{"HSET", base + "meta", "concurrency", "1"}, []string{"SET", base + "limiter", "2", "PX", "60000"},
+		[]string{"SADD", base + id + ":dependencies", "bull:parts:nobody"}, []string{"SET", base + "de:d2", id},
 	)})
 }
