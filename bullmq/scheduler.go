@@ -39,7 +39,7 @@ type Repeat struct {
 type Template struct {
 	Name    string // the scheduler's id unless given
 	Data    any
-	Options *JobOptions
+	Options *JobOptions // JobID and Delay are the scheduler's own, whatever stands here
 }
 
 // Scheduler is a job scheduler as it is stored (BullMQ: JobSchedulerJson).
