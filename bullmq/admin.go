@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -38,7 +39,14 @@ func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "rateLimit")
 	defer span.end(&err)
 	set(span, attrQueueRateLimit, wait.Milliseconds())
-	return q.core.store.RateLimit(ctx, wait.Milliseconds())
+	return q.core.rateLimit(ctx, wait)
+}
+
+func (c *core) rateLimit(ctx context.Context, wait time.Duration) error {
+	if wait < time.Millisecond {
+		return fmt.Errorf("bullmq: queue %s can't be stopped for %v, which is less than a millisecond; RemoveRateLimitKey of a Queue ends a rate limit", c.keys.queue, wait)
+	}
+	return c.store.RateLimit(ctx, wait.Milliseconds())
 }
 
 // RateLimitTTL answers for how long the rate limit holds when max jobs a window
@@ -55,9 +63,13 @@ func (q *Queue) RemoveRateLimitKey(ctx context.Context) (bool, error) {
 	return q.core.store.Delete(ctx, "limiter")
 }
 
-// SetGlobalConcurrency bounds how many jobs run at once, over all workers
+// SetGlobalConcurrency bounds how many jobs run at once, over all workers. Less
+// than 1 is refused: with 0, as Node takes it, no job would start any more
 // (BullMQ: setGlobalConcurrency).
 func (q *Queue) SetGlobalConcurrency(ctx context.Context, concurrency int) error {
+	if concurrency < 1 {
+		return fmt.Errorf("bullmq: queue %s: a global concurrency of %d is less than 1; RemoveGlobalConcurrency takes the bound away, Pause stops the queue", q.Name(), concurrency)
+	}
 	return q.core.store.SetMeta(ctx, "concurrency", strconv.Itoa(concurrency))
 }
 
@@ -79,6 +91,9 @@ func (q *Queue) GlobalConcurrency(ctx context.Context) (int, error) {
 // max goes before that of a worker's Limiter, a worker's duration before this
 // one (BullMQ: setGlobalRateLimit).
 func (q *Queue) SetGlobalRateLimit(ctx context.Context, limit Limiter) error {
+	if err := limit.check(); err != nil {
+		return fmt.Errorf("bullmq: queue %s: %w; RemoveGlobalRateLimit takes a limit away", q.Name(), err)
+	}
 	return q.core.store.SetMeta(ctx, "max", strconv.Itoa(limit.Max), "duration", millisText(limit.Duration))
 }
 

@@ -135,6 +135,12 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(hash(key(name, "meta"))).NotTo(HaveKey("concurrency"))
 			Expect(take(worker).Name).To(Equal("b"))
 		})
+
+		It("refuses one that no job could start under", func() {
+			Expect(queue.SetGlobalConcurrency(ctx, 0)).To(MatchError(ContainSubstring("RemoveGlobalConcurrency takes the bound away")))
+			Expect(queue.SetGlobalConcurrency(ctx, -1)).To(MatchError(ContainSubstring("-1 is less than 1")))
+			Expect(hash(key(name, "meta"))).NotTo(HaveKey("concurrency"))
+		})
 	})
 
 	Describe("with a limit on how many jobs start in a time", func() {
@@ -146,6 +152,18 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(queue.RemoveGlobalRateLimit(ctx)).To(Succeed())
 			Expect(queue.GlobalRateLimit(ctx)).To(BeNil())
 			Expect(hash(key(name, "meta"))).To(And(Not(HaveKey("max")), Not(HaveKey("duration"))))
+		})
+
+		It("refuses one that is none", func() {
+			for _, limit := range []bullmq.Limiter{{}, {Max: 5}, {Duration: time.Second}, {Max: 5, Duration: 1000}} {
+				Expect(queue.SetGlobalRateLimit(ctx, limit)).To(MatchError(And(ContainSubstring("Limiter needs"), ContainSubstring("RemoveGlobalRateLimit"))))
+			}
+			Expect(hash(key(name, "meta"))).NotTo(HaveKey("max"))
+			worker := newWorker(name, nil, nil)
+			for _, wait := range []time.Duration{-time.Second, 0, 500} {
+				Expect(queue.RateLimit(ctx, wait)).To(MatchError(And(ContainSubstring(wait.String()), ContainSubstring("less than a millisecond"))))
+				Expect(worker.RateLimit(ctx, wait)).To(MatchError(ContainSubstring("less than a millisecond")))
+			}
 		})
 
 		It("starts no more than that, and tells how long it holds", func() {

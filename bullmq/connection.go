@@ -36,7 +36,7 @@ type way struct {
 }
 
 // URL connects to redis://, rediss:// (TLS) or unix:// addresses, with user,
-// password and database in the address.
+// password and database in the address; "" is DefaultURL.
 func URL(url string) Connection {
 	if url == "" {
 		return Connection{}
@@ -58,7 +58,12 @@ func Options(option rueidis.ClientOption) Connection {
 // A worker and an event reader take one more connection from its pool, to
 // block on.
 func Client(client rueidis.Client) Connection {
-	return Connection{&way{shown: "the given client's address", client: client}}
+	return Connection{&way{
+		shown: "the given client's address", client: client,
+		option: func() (option rueidis.ClientOption, err error) {
+			return option, errors.New("bullmq: Client was given nil: give it a client, or use URL or Options")
+		},
+	}}
 }
 
 // String is the address, without user and password.
@@ -87,7 +92,7 @@ func parseURL(address string) (rueidis.ClientOption, error) {
 		option, err = rueidis.ParseURL(address)
 	}
 	if err != nil {
-		return option, fmt.Errorf("bullmq: the Redis address %s can't be read: %w; it should look like redis://user:password@host:6379/0", hidePassword(address), withoutURL(err))
+		return option, fmt.Errorf("bullmq: the Redis address %q can't be read: %w; it should look like redis://user:password@host:6379/0", hidePassword(address), withoutURL(err))
 	}
 	return option, nil
 }
@@ -104,6 +109,9 @@ func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
 		option, err := c.way.option()
 		if err != nil {
 			return nil, err
+		}
+		if len(option.InitAddress) == 0 {
+			return nil, errors.New("bullmq: Options name no server: give InitAddress, such as 127.0.0.1:6379")
 		}
 		option.DisableCache = true
 		if option.Dialer.Timeout == 0 {
@@ -133,6 +141,8 @@ func advice(err error, overTLS bool) string {
 	var otherName x509.HostnameError
 	hungUp := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	switch {
+	case errors.As(err, &refused) && (strings.Contains(refused.Error(), "DB index") || strings.Contains(refused.Error(), "SELECT")):
+		return "check the database, the number at the end of the address: the server has no such one"
 	case errors.As(err, &refused):
 		return "check user, password and what the user may do"
 	case errors.As(err, &unknownAuthority):

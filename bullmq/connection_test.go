@@ -118,12 +118,26 @@ var _ = Describe("A connection", func() {
 			tries.Wait()
 		})
 
+		DescribeTable("is an error that says what to give instead", func(connection func() bullmq.Connection, hints ...string) {
+			errs, longest := open(connection())
+			for _, hint := range hints {
+				Expect(errs).To(HaveEach(MatchError(ContainSubstring(hint))))
+			}
+			Expect(longest).To(BeNumerically("<", 3*time.Second))
+		},
+			Entry("a database that the server lacks", func() bullmq.Connection { return bullmq.URL("redis://" + redis.Addr() + "/9999") },
+				"DB index is out of range", "check the database, the number at the end of the address"),
+			Entry("options without an address", func() bullmq.Connection { return bullmq.Options(rueidis.ClientOption{}) }, "give InitAddress"),
+			Entry("no client", func() bullmq.Connection { return bullmq.Client(nil) }, "Client was given nil"),
+			Entry("an address with a space before it", func() bullmq.Connection { return bullmq.URL(" redis://" + redis.Addr()) }, `address " redis://`),
+		)
+
 		DescribeTable("is an error without the password where the address can't be read", func(address, shown string) {
 			errs, _ := open(bullmq.URL(address))
 			for _, secret := range []string{"s3", "cret", "%zz", "777"} {
 				Expect(errs).To(HaveEach(MatchError(Not(ContainSubstring(secret)))))
 			}
-			Expect(errs).To(HaveEach(MatchError(And(ContainSubstring("Redis address "+shown), ContainSubstring("redis://user:password@host:6379/0")))))
+			Expect(errs).To(HaveEach(MatchError(And(ContainSubstring(fmt.Sprintf("Redis address %q", shown)), ContainSubstring("redis://user:password@host:6379/0")))))
 		},
 			Entry("an unknown scheme", "http://user:s3cret@localhost:6379", "http://***@localhost:6379"),
 			Entry("a bad port", "redis://user:s3cret@localhost:port", "redis://***@localhost:port"),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -124,8 +125,8 @@ type EventsOptions struct {
 	// Prefix is the first part of all keys; "bull" unless given.
 	Prefix string
 	// LastEventID is the entry to start after: "0-0" for all that the stream
-	// still holds, an Event's ID to go on from there. Unless given, events count
-	// from when NewQueueEvents was called.
+	// still holds, an Event's ID to go on from there. Unless given, or with "$",
+	// events count from when NewQueueEvents was called.
 	LastEventID string
 	// BlockingTimeout is how long one read waits at the server; 10 s unless
 	// given, and at most that (BullMQ: blockingTimeout).
@@ -162,6 +163,9 @@ func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) 
 	if o.BlockingTimeout != 0 && o.BlockingTimeout < time.Millisecond {
 		return nil, fmt.Errorf("bullmq: BlockingTimeout %v is less than a millisecond, which Redis would take for ever", o.BlockingTimeout)
 	}
+	if !isEventID(o.LastEventID) {
+		return nil, fmt.Errorf("bullmq: LastEventID %.80q is no id of an event: give an Event's ID, such as 1700000000000-0, or 0-0 for all", o.LastEventID)
+	}
 	if o.BlockingTimeout == 0 || o.BlockingTimeout > longestBlock {
 		o.BlockingTimeout = longestBlock
 	}
@@ -182,6 +186,19 @@ func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) 
 	e.conn = &blockingConn{core: c, name: c.keys.clientName(":qe")}
 	e.closed, e.close = context.WithCancel(context.Background())
 	return e, nil
+}
+
+// isEventID says whether Redis can start reading after id.
+func isEventID(id string) bool {
+	if id == "" || id == "$" {
+		return true
+	}
+	ms, sequence, both := strings.Cut(id, "-")
+	_, err := strconv.ParseUint(ms, 10, 64)
+	if err == nil && both {
+		_, err = strconv.ParseUint(sequence, 10, 64)
+	}
+	return err == nil
 }
 
 // LastEventID is the id of the last event handed out; a QueueEvents made with

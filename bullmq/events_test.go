@@ -378,4 +378,18 @@ var _ = Describe("Events of a queue", func() {
 	},
 		Entry("negative", -time.Second), Entry("less than a millisecond", 500*time.Microsecond),
 	)
+
+	DescribeTable("can't be read from what is no id of an event", func(id string) {
+		_, err := bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: connection(), LastEventID: id})
+		Expect(err).To(MatchError(And(ContainSubstring("LastEventID"), ContainSubstring(strconv.Quote(id)), ContainSubstring("0-0 for all"))))
+	},
+		Entry("a word", "newest"), Entry("below zero", "-1"), Entry("half an id", "1-"), Entry("a job's id", "bull:1"),
+		Entry("more than Redis counts to", "18446744073709551616-0"),
+	)
+
+	It("can be read from an id without its second number", func() {
+		_, err := newQueue(name, nil).Publish(ctx, "coloured", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(first(1, newEvents(name, bullmq.EventsOptions{LastEventID: "0"}).All(ctx))[0].Type).To(BeEquivalentTo("coloured"))
+	})
 })

@@ -157,7 +157,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		for _, n := range level {
 			branch, inside, err := p.branch(n)
 			if err != nil {
-				return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %.80q of queue %s: %w", n.flow.Name, n.flow.Queue, err)
+				return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %.80q of queue %.80q: %w", n.flow.Name, n.flow.Queue, err)
 			}
 			branches, nodes = append(branches, branch), append(nodes, n.node)
 			if key := branch.Add.ParentKey; key != "" && !known[key] && branch.Add.Defer {
@@ -175,7 +175,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	}
 	for i, root := range roots {
 		if err := root.Job.core.inSlotOf(roots[0].Job.core.keys.base); err != nil {
-			return nil, nil, fmt.Errorf("bullmq: no job of the flows was added: %.80q of queue %s: %w", flows[i].Name, flows[i].Queue, err)
+			return nil, nil, fmt.Errorf("bullmq: no job of the flows was added: %.80q of queue %.80q: %w", flows[i].Name, flows[i].Queue, err)
 		}
 	}
 	if ctx.Err() != nil {

@@ -213,6 +213,10 @@ var _ = Describe("A flow", func() {
 			Entry("deduplication, as children can't have it", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}, "Deduplication"),
 		)
 
+		It("when one of its jobs names no queue", func() {
+			refused(builder, bullmq.Chain(), `"" of queue ""`, "a queue needs a name")
+		})
+
 		It("below a parent that is not there", func() {
 			flow := wall()
 			flow.Options.Parent = &bullmq.Parent{ID: "nobody", Queue: "bull:" + bricks.Name()}

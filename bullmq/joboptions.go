@@ -12,7 +12,8 @@ type JobOptions struct {
 	// that exists adds nothing. Not a whole number, not "0", not "0:…", and no
 	// colon unless there are exactly two. (BullMQ: jobId)
 	JobID string
-	// Delay is how long after Timestamp the job becomes ready.
+	// Delay is how long after Timestamp the job becomes ready; a negative one, as
+	// time.Until may answer, is none.
 	Delay time.Duration
 	// Priority puts the job behind all jobs without one; lower numbers go
 	// first. From 1 to 2,097,151; 0 is none.

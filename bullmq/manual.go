@@ -40,6 +40,9 @@ func (w *Worker) nextByHand(ctx context.Context, token string, wait time.Duratio
 		}
 	}()
 	for {
+		if w.closed.Err() != nil {
+			return nil, fmt.Errorf("bullmq: worker of queue %s: %w", w.core.keys.queue, ErrClosed)
+		}
 		paused, turn := w.slots.paused()
 		if paused {
 			return nil, nil

@@ -270,10 +270,13 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active), "left as it is")
 	})
 
-	It("is not to be had from a worker that is closed", func() {
+	It("is not to be had from a worker that is closed, be it paused or not", func() {
 		Expect(worker.Close()).To(Succeed())
 		_, err := worker.GetNextJob(ctx, "mine", time.Second)
 		Expect(err).To(MatchError(bullmq.ErrClosed))
+		Expect(worker.Pause(ctx)).To(Succeed())
+		_, err = worker.GetNextJob(ctx, "mine", time.Second)
+		Expect(err).To(And(MatchError(bullmq.ErrClosed), MatchError(ContainSubstring(name))))
 		_, err = worker.CheckStalled(ctx)
 		Expect(err).To(MatchError(bullmq.ErrClosed))
 	})

@@ -86,6 +86,12 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 	if err := checkBatch(&o.BatchSize); err != nil {
 		return nil, fmt.Errorf("bullmq: queue %s: %w", name, err)
 	}
+	if o.MaxEvents < 0 { // every add of Node would fail by it
+		return nil, fmt.Errorf("bullmq: queue %s: MaxEvents %d is less than 0", name, o.MaxEvents)
+	}
+	if o.AddWait < 0 {
+		return nil, fmt.Errorf("bullmq: queue %s: AddWait %v is less than 0", name, o.AddWait)
+	}
 	c, err := newCore(name, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
 	if err != nil {
 		return nil, err

@@ -49,6 +49,18 @@ var _ = Describe("A queue's name", func() {
 })
 
 var _ = Describe("Opening a queue", func() {
+	DescribeTable("is refused with options that can't be, and says which", func(options bullmq.QueueOptions, hint string) {
+		name := newQueueName()
+		options.Connection = connection()
+		_, err := bullmq.NewQueue(name, &options)
+		Expect(err).To(MatchError(And(ContainSubstring("queue "+name), ContainSubstring(hint))))
+		Expect(snapshot(name)).To(BeEmpty())
+	},
+		Entry("a stream of less than nothing", bullmq.QueueOptions{MaxEvents: -1}, "MaxEvents -1 is less than 0"),
+		Entry("a wait of less than nothing", bullmq.QueueOptions{AddWait: -time.Second}, "AddWait -1s is less than 0"),
+		Entry("calls without jobs", bullmq.QueueOptions{BatchSize: -1}, "BatchSize -1"),
+	)
+
 	It("says how long the stream is to be and what is spoken here, and nothing else", func() {
 		name := newQueueName()
 		newQueue(name, nil)

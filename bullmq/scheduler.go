@@ -39,7 +39,7 @@ type Repeat struct {
 type Template struct {
 	Name    string // the scheduler's id unless given
 	Data    any
-	Options *JobOptions
+	Options *JobOptions // JobID and Delay are the scheduler's own, whatever stands here
 }
 
 // Scheduler is a job scheduler as it is stored (BullMQ: JobSchedulerJson).
@@ -101,9 +101,9 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, 
 	case id == "":
 		return nil, errors.New("it needs an id")
 	case r.Pattern != "" && r.Every != 0:
-		return nil, errors.New("Repeat has both a Pattern and an interval: choose one")
+		return nil, errors.New("Repeat has both a Pattern and an Every: choose one")
 	case r.Pattern == "" && r.Every < time.Millisecond:
-		return nil, errors.New("Repeat needs a Pattern, or an interval of at least a millisecond")
+		return nil, fmt.Errorf("Repeat needs a Pattern, or an Every of at least a millisecond, not %v", r.Every)
 	case r.Immediately && !r.StartDate.IsZero():
 		return nil, errors.New("Repeat has both Immediately and a StartDate: choose one")
 	case !r.EndDate.IsZero() && r.EndDate.Before(q.core.now()):

@@ -169,6 +169,7 @@ var _ = Describe("A job scheduler", func() {
 		Entry("an unknown zone", bullmq.Repeat{Pattern: "* * * * *", TimeZone: "Mars/Olympus"}, "Mars/Olympus"),
 		Entry("both an interval and a pattern", bullmq.Repeat{Pattern: "* * * * *", Every: time.Second}, "choose one"),
 		Entry("neither", bullmq.Repeat{}, "Pattern"),
+		Entry("an interval of nanoseconds", bullmq.Repeat{Every: 500}, "Every of at least a millisecond, not 500ns"),
 		Entry("an end that has passed", bullmq.Repeat{Every: time.Second, EndDate: time.UnixMilli(now - 1)}, "EndDate"),
 	)
 

@@ -29,6 +29,13 @@ type Limiter struct {
 	Duration time.Duration // whole milliseconds
 }
 
+func (l Limiter) check() error {
+	if l.Max < 1 || l.Duration < time.Millisecond {
+		return fmt.Errorf("Limiter needs a Max of at least 1 and a Duration of at least a millisecond, not %d and %v", l.Max, l.Duration)
+	}
+	return nil
+}
+
 // WorkerOptions configure a Worker; nil and the zero value hold the defaults.
 type WorkerOptions struct {
 	// Connection is where the queue lives; DefaultURL unless given.
@@ -222,8 +229,8 @@ func (o *WorkerOptions) fill() error {
 	if o.MetricsPoints < 0 {
 		return fmt.Errorf("MetricsPoints %d is less than 0", o.MetricsPoints)
 	}
-	if l := o.Limiter; l != nil && (l.Max < 1 || l.Duration < time.Millisecond) {
-		return fmt.Errorf("Limiter needs a Max of at least 1 and a Duration of at least a millisecond, not %d and %v", l.Max, l.Duration)
+	if o.Limiter != nil {
+		return o.Limiter.check()
 	}
 	return nil
 }
@@ -318,7 +325,7 @@ func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) 
 	defer span.end(&err)
 	w.describe(span)
 	set(span, attrWorkerRateLimit, wait.Milliseconds())
-	return w.core.store.RateLimit(ctx, wait.Milliseconds())
+	return w.core.rateLimit(ctx, wait)
 }
 
 // UnfinishedError names jobs that still ran when a worker had to end.

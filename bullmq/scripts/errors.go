@@ -1,6 +1,9 @@
 package scripts
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Code is the number with which a command refuses, the same on every client
 // of a queue. It is an error of its own, for errors.Is.
@@ -53,15 +56,18 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	about := e.Queue
+	about := shown(e.Queue)
 	if e.JobID != "" {
-		about = fmt.Sprintf("job %s of %s", e.JobID, e.Queue)
+		about = fmt.Sprintf("job %s of %s", e.JobID, about)
 	}
 	if e.Detail != "" {
 		about += " (" + e.Detail + ")"
 	}
 	return fmt.Sprintf("bullmq: %s refused for %s: %s (code %d)", e.Command, about, e.Code.Error(), int(e.Code))
 }
+
+// shown is a queue's key prefix as its name stands in texts: bull:orders.
+func shown(base string) string { return strings.TrimSuffix(base, ":") }
 
 // Unwrap makes errors.Is(err, JobNotFound) and the like work.
 func (e *Error) Unwrap() error { return e.Code }

@@ -85,12 +85,12 @@ func (q *Queue) run(ctx context.Context, c *command, args ...string) (rueidis.Re
 // queue. Deferred, it looks at what the function answers.
 func (q *Queue) about(what string, err *error) {
 	if *err != nil && !rueidis.IsRedisNil(*err) {
-		*err = fmt.Errorf("bullmq: %s of %s: %w", what, q.base, *err)
+		*err = fmt.Errorf("bullmq: %s of %s: %w", what, shown(q.base), *err)
 	}
 }
 
 func (q *Queue) failed(c *command, err error) error {
-	return fmt.Errorf("bullmq: %s on %s: %w", c.name, q.base, err)
+	return fmt.Errorf("bullmq: %s on %s: %w", c.name, shown(q.base), err)
 }
 
 // call is the Redis command that calls a script, by its hash or in full.
@@ -137,7 +137,7 @@ func (q *Queue) refusal(c *command, code int64, jobID, detail string) error {
 }
 
 func (q *Queue) unexpected(c *command, err error) error {
-	return fmt.Errorf("bullmq: %s on %s answered in a form that is not expected: %w", c.name, q.base, err)
+	return fmt.Errorf("bullmq: %s on %s answered in a form that is not expected: %w", c.name, shown(q.base), err)
 }
 
 func (q *Queue) strings(ctx context.Context, c *command, args ...string) ([]string, error) {

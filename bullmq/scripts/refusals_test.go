@@ -266,7 +266,7 @@ var _ = ginkgo.Describe("A refusal", func() {
 
 	ginkgo.It("says which job of which queue, why, and the number, and can be told apart by it", func() {
 		err := error(&Error{Code: LockMismatch, Command: "moveToFinished", Queue: "bull:orders:", JobID: "7"})
-		Expect(err).To(MatchError("bullmq: moveToFinished refused for job 7 of bull:orders:: its lock belongs to another token: another worker runs it now (code -6)"))
+		Expect(err).To(MatchError("bullmq: moveToFinished refused for job 7 of bull:orders: its lock belongs to another token: another worker runs it now (code -6)"))
 		Expect(errors.Is(err, LockMismatch)).To(BeTrue())
 		Expect(errors.Is(err, LockNotFound)).To(BeFalse())
 		Expect(Code(-99).Error()).To(ContainSubstring("-99"))

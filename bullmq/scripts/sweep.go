@@ -132,7 +132,7 @@ func (q *Queue) JoinPaused(ctx context.Context) (int64, error) {
 func (q *Queue) Scan(ctx context.Context, cursor uint64, pattern string, count int64) (keys []string, next uint64, err error) {
 	page, err := q.client.Do(ctx, q.client.B().Scan().Cursor(cursor).Match(pattern).Count(count).Build()).AsScanEntry()
 	if err != nil {
-		return nil, 0, fmt.Errorf("bullmq: scan of %s: %w", q.base, err)
+		return nil, 0, fmt.Errorf("bullmq: scan of %s: %w", shown(q.base), err)
 	}
 	return page.Elements, page.Cursor, nil
 }
