@@ -63,12 +63,12 @@ func (q *Queue) RemoveRateLimitKey(ctx context.Context) (bool, error) {
 	return q.core.store.Delete(ctx, "limiter")
 }
 
-// SetGlobalConcurrency bounds how many jobs run at once, over all workers. Less
-// than 1 is refused: with 0, as Node takes it, no job would start any more
-// (BullMQ: setGlobalConcurrency).
+// SetGlobalConcurrency bounds how many jobs run at once, over all workers. With 0
+// no job starts any more, until RemoveGlobalConcurrency takes the bound away; less
+// is refused (BullMQ: setGlobalConcurrency).
 func (q *Queue) SetGlobalConcurrency(ctx context.Context, concurrency int) error {
-	if concurrency < 1 {
-		return fmt.Errorf("bullmq: queue %s: a global concurrency of %d is less than 1; RemoveGlobalConcurrency takes the bound away, Pause stops the queue", q.Name(), concurrency)
+	if concurrency < 0 {
+		return fmt.Errorf("bullmq: queue %s: a global concurrency of %d is less than 0; RemoveGlobalConcurrency takes the bound away", q.Name(), concurrency)
 	}
 	return q.core.store.SetMeta(ctx, "concurrency", strconv.Itoa(concurrency))
 }
@@ -78,7 +78,8 @@ func (q *Queue) RemoveGlobalConcurrency(ctx context.Context) error {
 	return q.core.store.RemoveMeta(ctx, "concurrency")
 }
 
-// GlobalConcurrency answers that bound; 0 for none (BullMQ: getGlobalConcurrency).
+// GlobalConcurrency answers that bound; 0 when there is none, or a bound of 0
+// (BullMQ: getGlobalConcurrency).
 func (q *Queue) GlobalConcurrency(ctx context.Context) (int, error) {
 	values, err := q.core.store.Meta(ctx, "concurrency")
 	if err != nil {
