@@ -112,11 +112,13 @@ var _ = Describe("A job whose worker is gone", func() {
 	It("is left alone while its worker renews the lock, however often it is looked for", func() {
 		_, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
+		const lasts = 600 * time.Millisecond // long enough that a slow machine renews it in time
+		options := &bullmq.WorkerOptions{LockDuration: lasts, StalledInterval: 10 * time.Millisecond}
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
-			time.Sleep(600 * time.Millisecond)
+			time.Sleep(3 * lasts)
 			return nil, nil
-		}, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, StalledInterval: 10 * time.Millisecond})
-		runWorker(name, nothing, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, StalledInterval: 10 * time.Millisecond})
+		}, options)
+		runWorker(name, nothing, options)
 		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
 		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})
