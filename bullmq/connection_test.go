@@ -276,16 +276,35 @@ var _ = Describe("A connection", func() {
 			Entry("a server that says nothing", ""),
 		)
 
-		It("is warned of once when that may evict keys, and works", func() {
-			evicting := startRedis(redisserver.Options{Config: []string{"maxmemory-policy volatile-lru"}})
+		DescribeTable("is warned of once when that may evict keys, and works", func(policy string, use func(name string, link bullmq.Connection, log zerolog.Logger)) {
+			evicting := startRedis(redisserver.Options{Config: []string{"maxmemory-policy " + policy}})
 			var log bytes.Buffer
-			queue := newQueue("q", &bullmq.QueueOptions{Connection: bullmq.URL(evicting.URL()), Logger: zerolog.New(&log)})
-			_, err := queue.Add(specContext(), "paint", nil, nil)
-			Expect(err).NotTo(HaveOccurred())
+			use("q", bullmq.URL(evicting.URL()), zerolog.New(&log))
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 			Expect(lines).To(HaveLen(1))
-			Expect(lines[0]).To(And(ContainSubstring(`"level":"warn"`), ContainSubstring("volatile-lru"), ContainSubstring("noeviction"), ContainSubstring(evicting.Addr())))
-		})
+			Expect(lines[0]).To(And(ContainSubstring(`"level":"warn"`), ContainSubstring(policy), ContainSubstring("noeviction"), ContainSubstring(evicting.Addr())))
+		},
+			Entry("locks first, by a queue", "volatile-lru", func(name string, link bullmq.Connection, log zerolog.Logger) {
+				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link, Logger: log}).Add(specContext(), "paint", nil, nil)
+				Expect(err).NotTo(HaveOccurred())
+			}),
+			Entry("whichever, by a worker, through its work and its end", "allkeys-random", func(name string, link bullmq.Connection, log zerolog.Logger) {
+				queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
+				_, err := queue.Add(specContext(), "paint", nil, nil)
+				Expect(err).NotTo(HaveOccurred())
+				worker := runWorker(name, nothing, &bullmq.WorkerOptions{Connection: link, Logger: log})
+				Eventually(count(queue, bullmq.Completed)).Should(Equal(1))
+				Expect(worker.Close()).To(Succeed())
+			}),
+			Entry("locks first, by a reader of events", "volatile-ttl", func(name string, link bullmq.Connection, log zerolog.Logger) {
+				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link}).Publish(specContext(), "dried", 0)
+				Expect(err).NotTo(HaveOccurred())
+				for _, err := range newEvents(name, bullmq.EventsOptions{Connection: link, Logger: log, LastEventID: "0"}).All(specContext()) {
+					Expect(err).NotTo(HaveOccurred())
+					break
+				}
+			}),
+		)
 
 		It("says nothing of a good one", func() {
 			var log bytes.Buffer

@@ -220,6 +220,7 @@ var _ = Describe("What a handler returns", func() {
 		var refused *bullmq.Error
 		Expect(errors.As(fault, &refused)).To(BeTrue())
 		Expect(refused.JobID).To(Equal(job.ID))
+		Expect(fault).To(MatchError(bullmq.ErrNotInState))
 		Expect(ending(job, bullmq.Failed)).To(HaveKeyWithValue("failedReason", "stopped by hand"))
 		Expect(list(key(name, "active"))).To(BeEmpty())
 		Expect(set(key(name, "stalled"))).To(BeEmpty())

@@ -194,6 +194,69 @@ var _ = Describe("The events of a worker", func() {
 		Expect(slices.Clone(calls)).To(Equal([]string{"paused", "resumed", "progress half of " + job.ID, "closing", "closed"}))
 	})
 
+	It("may panic, all of them, and the worker goes on, keeps its locks, and can be paused and closed", func() {
+		var mu sync.Mutex
+		called := map[string]bool{}
+		panics := func(function string) {
+			mu.Lock()
+			called[function] = true
+			mu.Unlock()
+			panic("in " + function)
+		}
+		has := func(function string) func() bool {
+			return func() bool { mu.Lock(); defer mu.Unlock(); return called[function] }
+		}
+		add("stalls")
+		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
+		_, err := dead.GetNextJob(ctx, "dead", 0)
+		Expect(err).NotTo(HaveOccurred())
+		free, held := make(chan struct{}), make(chan *bullmq.Job, 1)
+		worker, stop, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			switch job.Name {
+			case "fails":
+				return nil, errors.New("boom")
+			case "loses":
+				Expect(do("DEL", key(name, job.ID+":lock")).Error()).To(Succeed())
+				<-ctx.Done()
+			case "held":
+				held <- job
+				<-free
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{
+			Concurrency: 2, LockDuration: time.Second, LockRenewTime: 50 * time.Millisecond, StalledInterval: 50 * time.Millisecond, MaxStalledCount: new(100),
+			Events: bullmq.WorkerEvents{
+				Active: func(*bullmq.Job) { panics("Active") }, Completed: func(*bullmq.Job, any) { panics("Completed") },
+				Failed: func(*bullmq.Job, error) { panics("Failed") }, Progress: func(*bullmq.Job, any) { panics("Progress") },
+				Stalled: func(string) { panics("Stalled") }, Drained: func() { panics("Drained") },
+				Paused: func() { panics("Paused") }, Resumed: func() { panics("Resumed") },
+				LocksRenewed: func([]string) { panics("LocksRenewed") }, LocksLost: func([]string) { panics("LocksLost") },
+				Error: func(error) { panics("Error") }, Closing: func() { panics("Closing") }, Closed: func() { panics("Closed") },
+			},
+		})
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(1), "the job that has stalled")
+		add("held")
+		var running *bullmq.Job
+		Eventually(held).Should(Receive(&running))
+		Expect(running.UpdateProgress(ctx, 50)).To(Succeed())
+		failing := add("fails")
+		Eventually(state(queue, failing.ID)).Should(Equal(bullmq.Failed))
+		losing := add("loses")
+		Eventually(has("Error")).Should(BeTrue())
+		// Or it would stall, and run, time and again; while it does, it is locked.
+		Eventually(func() (bool, error) { return queue.Remove(ctx, losing.ID, false) }).Should(BeTrue())
+		Expect(worker.PauseNow(ctx)).To(Succeed())
+		worker.Resume()
+		Consistently(func() (int64, error) { return do("EXISTS", key(name, running.ID+":lock")).AsInt64() }, "1200ms", "20ms").Should(BeEquivalentTo(1))
+		close(free)
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(2))
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		for _, function := range []string{"Active", "Completed", "Failed", "Progress", "Stalled", "Drained", "Paused", "Resumed", "LocksRenewed", "LocksLost", "Error", "Closing", "Closed"} {
+			Expect(has(function)()).To(BeTrue(), function)
+		}
+	})
+
 	It("of an end don't hold that end up though they wait for it", func() {
 		var worker *bullmq.Worker
 		var stop context.CancelFunc

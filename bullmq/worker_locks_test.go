@@ -2,6 +2,7 @@ package bullmq_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -109,6 +110,42 @@ var _ = Describe("The locks of a worker", func() {
 		Entry("with a token of its own", func(lock string) { Expect(do("SET", lock, "another", "PX", "60000").Error()).To(Succeed()) }, bullmq.ErrLockMismatch, "another"),
 	)
 
+	// No renewal comes in between: what is refused here is the end itself, whichever it is.
+	DescribeTable("are asked for by every end: a job whose lock is gone stays as it is until the stalled check, and nothing is told, be its end",
+		func(value any, reason error, options bullmq.JobOptions) {
+			job, err := queue.Add(ctx, "a", nil, &options)
+			Expect(err).NotTo(HaveOccurred())
+			faults, told := make(chan error, 5), make(chan string, 5)
+			var before map[string]string
+			runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+				Expect(do("DEL", key(name, job.ID+":lock")).Error()).To(Succeed())
+				before = hash(job.Key())
+				return value, reason
+			}, &bullmq.WorkerOptions{SkipStalledCheck: true, Events: bullmq.WorkerEvents{
+				Error:     func(err error) { faults <- err },
+				Completed: func(*bullmq.Job, any) { told <- "completed" },
+				Failed:    func(*bullmq.Job, error) { told <- "failed" },
+			}})
+			Eventually(faults).Should(Receive(MatchError(bullmq.ErrLockNotFound)))
+			Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
+			Expect(hash(job.Key())).To(Equal(before))
+			Expect(events(name)).To(HaveExactElements(HavePrefix("added"), HavePrefix("waiting"), HavePrefix("active")))
+			Consistently(told, "50ms").ShouldNot(Receive())
+
+			other := newWorker(name, nil, &bullmq.WorkerOptions{StalledInterval: 10 * time.Millisecond, MaxStalledCount: new(5)})
+			Eventually(func() ([]string, error) { return other.CheckStalled(ctx) }, "5s", "20ms").Should(Equal([]string{job.ID}))
+			Expect(events(name)).To(ContainElement("stalled jobId=" + job.ID))
+		},
+		Entry("a value", "done", nil, bullmq.JobOptions{}),
+		Entry("a value, and the job were to remove itself", "done", nil, bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll()}),
+		Entry("an error", nil, errors.New("boom"), bullmq.JobOptions{}),
+		Entry("an error, with attempts left", nil, errors.New("boom"), bullmq.JobOptions{Attempts: 3}),
+		Entry("an error, with attempts left after a time", nil, errors.New("boom"), bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(time.Minute)}),
+		Entry("an error that forbids another attempt", nil, bullmq.Unrecoverable(errors.New("boom")), bullmq.JobOptions{Attempts: 3}),
+		Entry("a snooze", nil, bullmq.Snooze(time.Minute), bullmq.JobOptions{}),
+		Entry("a rate limit", nil, bullmq.RateLimit(time.Millisecond), bullmq.JobOptions{}),
+	)
+
 	It("that one job has lost leave the others alone", func() {
 		addMany(5)
 		var running sync.WaitGroup
@@ -123,11 +160,11 @@ var _ = Describe("The locks of a worker", func() {
 			case <-finish:
 			}
 			return nil, nil
-		}, &bullmq.WorkerOptions{Concurrency: 5, LockDuration: 200 * time.Millisecond, SkipStalledCheck: true})
+		}, &bullmq.WorkerOptions{Concurrency: 5, LockDuration: 600 * time.Millisecond, SkipStalledCheck: true})
 		running.Wait()
 		Expect(do("DEL", key(name, "3:lock")).Error()).To(Succeed())
 		Eventually(causes).Should(Receive(Equal("3 " + bullmq.ErrLockLost.Error())))
-		Consistently(causes, "300ms").ShouldNot(Receive())
+		Consistently(causes, "700ms").ShouldNot(Receive())
 		close(finish)
 		Eventually(count(queue, bullmq.Completed)).Should(Equal(4))
 	})

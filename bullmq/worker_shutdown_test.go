@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
@@ -132,20 +133,35 @@ var _ = Describe("The end of a worker", func() {
 		}),
 	)
 
-	It("takes no new job, and holds the one that runs until it is done", func() {
+	It("takes no new job, and holds the one that runs until it is done, three times as long as its lock lasts", func() {
+		const lasts = 800 * time.Millisecond // long enough that a slow machine renews it in time
 		add(nil)
 		add(nil)
-		started := make(chan struct{}, 2)
-		_, stop, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+		var runs tally
+		started, closed := make(chan struct{}, 2), make(chan error, 1)
+		worker, _, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			_, _ = runs.handle(ctx, job)
 			started <- struct{}{}
-			time.Sleep(600 * time.Millisecond)
+			time.Sleep(3 * lasts)
 			return nil, ctx.Err()
-		}, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
+		}, &bullmq.WorkerOptions{LockDuration: lasts, Logger: zerolog.New(GinkgoWriter)})
 		Eventually(started).Should(Receive())
-		stop()
-		Eventually(ended).Should(Receive(BeNil()))
+		go func() { closed <- worker.Close() }()
+		others := newWorker(name, nil, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond})
+		Eventually(func() ([]string, error) {
+			if stalled, err := others.CheckStalled(ctx); err != nil || len(stalled) > 0 {
+				return stalled, StopTrying("a check for stalled jobs").Wrap(err)
+			}
+			if len(closed) == 0 {
+				return nil, errors.New("the worker isn't closed")
+			}
+			return nil, nil
+		}, "10s", "20ms").Should(BeEmpty())
 		Expect(queue.Counts(ctx, bullmq.Completed, bullmq.Waiting, bullmq.Active)).
-			To(Equal(map[bullmq.State]int64{bullmq.Completed: 1, bullmq.Waiting: 1, bullmq.Active: 0}))
+			To(Equal(map[bullmq.State]int64{bullmq.Completed: 1, bullmq.Waiting: 1, bullmq.Active: 0}), "once Close has returned")
+		Expect(closed).To(Receive(BeNil()))
+		Eventually(ended).Should(Receive(BeNil()))
+		runs.once(1)
 		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})
 

@@ -122,20 +122,26 @@ var _ = Describe("A job whose worker is gone", func() {
 	It("is left alone while its worker renews the lock, however often it is looked for", func() {
 		_, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
+		const lasts = 600 * time.Millisecond // long enough that a slow machine renews it in time
+		options := &bullmq.WorkerOptions{LockDuration: lasts, StalledInterval: 10 * time.Millisecond}
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
-			time.Sleep(600 * time.Millisecond)
+			time.Sleep(3 * lasts)
 			return nil, nil
-		}, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, StalledInterval: 10 * time.Millisecond})
-		runWorker(name, nothing, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, StalledInterval: 10 * time.Millisecond})
+		}, options)
+		runWorker(name, nothing, options)
 		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
 		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})
 
-	It("is told from one that has ended and is gone: several workers, quick checks and jobs that remove themselves run each job once", func() {
+	DescribeTable("is told from one that has ended meanwhile: several workers and quick checks run each job once, and call none stalled, where the ended", func(keep bullmq.Keep, kept int) {
 		const jobs = 1000
 		var runs tally
+		handler := func(ctx context.Context, job *bullmq.Job) (any, error) {
+			time.Sleep(2 * time.Millisecond) // so that every check meets jobs that run
+			return runs.handle(ctx, job)
+		}
 		for range 4 {
-			runWorker(name, runs.handle, &bullmq.WorkerOptions{Concurrency: 5, StalledInterval: 50 * time.Millisecond, RemoveOnComplete: bullmq.RemoveAll()})
+			runWorker(name, handler, &bullmq.WorkerOptions{Concurrency: 2, StalledInterval: 20 * time.Millisecond, RemoveOnComplete: keep})
 		}
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
 		Expect(err).NotTo(HaveOccurred())
@@ -143,5 +149,12 @@ var _ = Describe("A job whose worker is gone", func() {
 		Eventually(count(queue, bullmq.Active)).Should(BeZero())
 		time.Sleep(200 * time.Millisecond) // a few checks more
 		runs.once(jobs)
-	})
+		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
+		Expect(queue.Counts(ctx, bullmq.Completed, bullmq.Failed, bullmq.Waiting, bullmq.Active)).To(Equal(map[bullmq.State]int64{
+			bullmq.Completed: int64(kept), bullmq.Failed: 0, bullmq.Waiting: 0, bullmq.Active: 0,
+		}))
+	},
+		Entry("are removed", bullmq.RemoveAll(), 0),
+		Entry("are kept", bullmq.KeepAll(), 1000),
+	)
 })

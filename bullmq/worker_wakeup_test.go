@@ -1,8 +1,11 @@
 package bullmq_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -188,6 +191,23 @@ var _ = Describe("An idle worker", func() {
 		ran.once(400)
 	})
 
+	newFlows := func() *bullmq.FlowProducer {
+		GinkgoHelper()
+		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		return flows
+	}
+	// waitingFor is a flow of a parent with a priority and one child, in another queue.
+	waitingFor := func(options *bullmq.JobOptions) (parent, child *bullmq.Job) {
+		GinkgoHelper()
+		root, err := newFlows().Add(ctx, bullmq.Flow{Name: "wall", Queue: name, Options: &bullmq.JobOptions{Priority: 2}, Children: []bullmq.Flow{
+			{Name: "brick", Queue: newQueueName(), Options: options},
+		}})
+		Expect(err).NotTo(HaveOccurred())
+		return root.Job, root.Children[0].Job
+	}
+
 	DescribeTable("is woken", func(arrange func() (wake func(), id string)) {
 		wake, id := arrange()
 		runWorker(name, note, patient())
@@ -290,6 +310,47 @@ var _ = Describe("An idle worker", func() {
 				Eventually(state(children, child.ID)).Should(Equal(bullmq.Completed))
 			}, parent.ID
 		}),
+		Entry("when the last child of a parent is removed", func() (func(), string) {
+			parent, child := waitingFor(nil)
+			return func() { Expect(child.Remove(ctx)).To(Succeed()) }, parent.ID
+		}),
+		Entry("when the last child of a parent is cleaned away", func() (func(), string) {
+			parent, child := waitingFor(nil)
+			return func() {
+				Expect(newQueue(child.Queue(), nil).Clean(ctx, 0, 0, bullmq.Waiting)).To(Equal([]string{child.ID}))
+			}, parent.ID
+		}),
+		Entry("when the last child of a parent leaves it", func() (func(), string) {
+			parent, child := waitingFor(nil)
+			return func() { Expect(child.RemoveChildDependency(ctx)).To(BeTrue()) }, parent.ID
+		}),
+		Entry("when the last child of a parent with a priority fails, which is ignored", func() (func(), string) {
+			parent, child := waitingFor(&bullmq.JobOptions{IgnoreDependencyOnFailure: true})
+			return func() {
+				other := newWorker(child.Queue(), nil, nil)
+				end(other, take(other), nil, context.Canceled)
+			}, parent.ID
+		}),
+		Entry("by a flow whose children have all ended before", func() (func(), string) {
+			children := newQueue(newQueueName(), nil)
+			child := add(children, &bullmq.JobOptions{JobID: "brick"})
+			other := newWorker(children.Name(), nil, nil)
+			end(other, take(other), nil, nil)
+			return func() {
+				_, err := newFlows().Add(ctx, bullmq.Flow{Name: "wall", Queue: name, Options: &bullmq.JobOptions{JobID: "wall"}, Children: []bullmq.Flow{
+					{Name: "brick", Queue: children.Name(), Options: &bullmq.JobOptions{JobID: child.ID}},
+				}})
+				Expect(err).NotTo(HaveOccurred())
+			}, "wall"
+		}),
+		Entry("when another ends a job that has kept back the next of its deduplication id", func() (func(), string) {
+			d := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", KeepLastIfActive: true}}
+			add(queue, d)
+			other := newWorker(name, nil, nil)
+			taken := take(other)
+			Expect(add(queue, d).ID).To(Equal(taken.ID))
+			return func() { end(other, taken, nil, nil) }, "2"
+		}),
 	)
 
 	It("finds a job whose wake-up is lost within its DrainDelay, beside a far-off delayed one too", func() {
@@ -314,6 +375,38 @@ var _ = Describe("An idle worker", func() {
 		Expect(do("ZADD", key(name, "delayed"), strconv.FormatInt(due, 10), "lost").Error()).To(Succeed())
 		Eventually(runs, "2s").Should(Receive(HaveField("ID", "lost")))
 	})
+
+	// Before Redis 7.0.8 a wait of 1 ms or less had no end, as has one of 0 on all.
+	DescribeTable("waits for no less than 2 ms and no more than 10 s at a time,", func(drainDelay time.Duration, options *bullmq.JobOptions, least, most float64) {
+		monitor, err := net.Dial("tcp", redis.Addr())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(monitor.Close)
+		Expect(monitor.SetDeadline(time.Now().Add(10 * time.Second))).To(Succeed())
+		_, err = monitor.Write([]byte("MONITOR\r\n"))
+		Expect(err).NotTo(HaveOccurred())
+		lines := bufio.NewScanner(monitor)
+		Expect(lines.Scan()).To(BeTrue())
+		Expect(lines.Text()).To(Equal("+OK"))
+		if options != nil {
+			add(queue, options)
+		}
+		runWorker(name, note, &bullmq.WorkerOptions{DrainDelay: drainDelay, SkipStalledCheck: true})
+		wait := regexp.MustCompile(`(?i)"bzpopmin" "` + key(name, "marker") + `" "([^"]*)"`)
+		var waits []float64
+		for len(waits) == 0 && lines.Scan() {
+			if found := wait.FindStringSubmatch(lines.Text()); found != nil {
+				seconds, err := strconv.ParseFloat(found[1], 64)
+				Expect(err).NotTo(HaveOccurred())
+				waits = append(waits, seconds)
+			}
+		}
+		Expect(waits).To(HaveExactElements(And(BeNumerically(">=", least), BeNumerically("<=", most))))
+	},
+		Entry("be its DrainDelay next to nothing", time.Millisecond, nil, 0.002, 0.002),
+		Entry("be it an hour", time.Hour, nil, 10.0, 10.0),
+		Entry("be the next delayed job far off", time.Hour, &bullmq.JobOptions{Delay: time.Hour}, 10.0, 10.0),
+		Entry("be the next delayed job due any moment", 5*time.Second, &bullmq.JobOptions{Delay: 30 * time.Millisecond}, 0.002, 5.0),
+	)
 
 	DescribeTable("asks Redis for next to nothing", func(before func()) {
 		before()
