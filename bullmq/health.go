@@ -215,14 +215,9 @@ func (h *healthWatch) tellAll(onChange func(Health)) {
 		next := h.untold[0]
 		h.untold = h.untold[1:]
 		h.mu.Unlock()
-		func() {
-			defer func() {
-				if p := recover(); p != nil {
-					h.log.Error().Interface("panic", p).Msg("OnHealth panicked")
-				}
-			}()
-			onChange(next)
-		}()
+		if p := sheltered(func() { onChange(next) }); p != nil {
+			h.log.Error().Interface("panic", p).Msg("OnHealth panicked")
+		}
 	}
 }
 

@@ -132,8 +132,6 @@ type Worker struct {
 	ends    batcher[*scripts.End, scripts.Ended]
 	readers eventReaders
 
-	listened bool // there are functions in Events
-
 	mu      sync.Mutex
 	started bool
 	runner  *runner // nil before Run
@@ -170,7 +168,6 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 	w.apart, w.open = c.apart()
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
-	w.listened = o.Events.any()
 	w.ends.most, w.ends.weight, w.ends.send = o.BatchSize, weightOfEnd, w.finish
 	c.progressed = func(job *Job, progress any) {
 		w.tell(WorkerEvent{Type: EventProgress, Job: job, Value: progress})
@@ -362,12 +359,9 @@ func (w *Worker) token() string {
 
 // guard calls a function of the user's and keeps its panic from going further.
 func (w *Worker) guard(name string, call func()) {
-	defer func() {
-		if r := recover(); r != nil {
-			w.core.log.Error().Interface("panic", r).Str("event", name).Msg("a function given to the worker panicked")
-		}
-	}()
-	call()
+	if r := sheltered(call); r != nil {
+		w.core.log.Error().Interface("panic", r).Str("event", name).Msg("a function given to the worker panicked")
+	}
 }
 
 // fault tells of what went wrong beside the jobs; the log gets at most one

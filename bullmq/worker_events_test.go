@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -194,14 +195,14 @@ var _ = Describe("The events of a worker", func() {
 		Expect(slices.Clone(calls)).To(Equal([]string{"paused", "resumed", "progress half of " + job.ID, "closing", "closed"}))
 	})
 
-	It("may panic, all of them, and the worker goes on, keeps its locks, and can be paused and closed", func() {
+	DescribeTable("may fail, all of them, and the worker goes on, keeps its locks, and can be paused and closed", func(fail func(function string)) {
 		var mu sync.Mutex
 		called := map[string]bool{}
-		panics := func(function string) {
+		fails := func(function string) {
 			mu.Lock()
 			called[function] = true
 			mu.Unlock()
-			panic("in " + function)
+			fail(function)
 		}
 		has := func(function string) func() bool {
 			return func() bool { mu.Lock(); defer mu.Unlock(); return called[function] }
@@ -226,12 +227,12 @@ var _ = Describe("The events of a worker", func() {
 		}, &bullmq.WorkerOptions{
 			Concurrency: 2, LockDuration: time.Second, LockRenewTime: 50 * time.Millisecond, StalledInterval: 50 * time.Millisecond, MaxStalledCount: new(100),
 			Events: bullmq.WorkerEvents{
-				Active: func(*bullmq.Job) { panics("Active") }, Completed: func(*bullmq.Job, any) { panics("Completed") },
-				Failed: func(*bullmq.Job, error) { panics("Failed") }, Progress: func(*bullmq.Job, any) { panics("Progress") },
-				Stalled: func(string) { panics("Stalled") }, Drained: func() { panics("Drained") },
-				Paused: func() { panics("Paused") }, Resumed: func() { panics("Resumed") },
-				LocksRenewed: func([]string) { panics("LocksRenewed") }, LocksLost: func([]string) { panics("LocksLost") },
-				Error: func(error) { panics("Error") }, Closing: func() { panics("Closing") }, Closed: func() { panics("Closed") },
+				Active: func(*bullmq.Job) { fails("Active") }, Completed: func(*bullmq.Job, any) { fails("Completed") },
+				Failed: func(*bullmq.Job, error) { fails("Failed") }, Progress: func(*bullmq.Job, any) { fails("Progress") },
+				Stalled: func(string) { fails("Stalled") }, Drained: func() { fails("Drained") },
+				Paused: func() { fails("Paused") }, Resumed: func() { fails("Resumed") },
+				LocksRenewed: func([]string) { fails("LocksRenewed") }, LocksLost: func([]string) { fails("LocksLost") },
+				Error: func(error) { fails("Error") }, Closing: func() { fails("Closing") }, Closed: func() { fails("Closed") },
 			},
 		})
 		Eventually(count(queue, bullmq.Completed)).Should(Equal(1), "the job that has stalled")
@@ -255,7 +256,10 @@ var _ = Describe("The events of a worker", func() {
 		for _, function := range []string{"Active", "Completed", "Failed", "Progress", "Stalled", "Drained", "Paused", "Resumed", "LocksRenewed", "LocksLost", "Error", "Closing", "Closed"} {
 			Expect(has(function)()).To(BeTrue(), function)
 		}
-	})
+	},
+		Entry("with a panic", func(function string) { panic("in " + function) }),
+		Entry("with the end of their goroutine, as t.FailNow does", func(string) { runtime.Goexit() }),
+	)
 
 	It("of an end don't hold that end up though they wait for it", func() {
 		var worker *bullmq.Worker

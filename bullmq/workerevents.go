@@ -3,9 +3,8 @@ package bullmq
 import "context"
 
 // WorkerEvents are functions that a Worker calls as things happen. Those about
-// one job are called from the goroutine that it runs on, before the next job
-// starts there, and Progress from the one that reports it. A panic in one is
-// logged and goes no further. Any may be nil. Worker.Events tells the same over
+// one job are called before the next job starts in its place, and Progress while
+// the handler reports it. A panic in one is logged and goes no further. Any may be nil. Worker.Events tells the same over
 // a channel.
 type WorkerEvents struct {
 	Active    func(job *Job)
@@ -66,48 +65,42 @@ type WorkerEvent struct {
 // tell tells all who listen.
 func (w *Worker) tell(e WorkerEvent) {
 	w.readers.send(e)
-	if w.listened {
-		w.guard(string(e.Type), func() { w.o.Events.call(e) })
+	if call := w.o.Events.of(e); call != nil {
+		w.guard(string(e.Type), call)
 	}
 }
 
-// any says whether there is a function to call.
-func (f *WorkerEvents) any() bool {
-	return f.Active != nil || f.Completed != nil || f.Failed != nil || f.Progress != nil || f.Stalled != nil || f.Drained != nil ||
-		f.Paused != nil || f.Resumed != nil || f.LocksRenewed != nil || f.LocksLost != nil || f.Error != nil ||
-		f.Closing != nil || f.Closed != nil
-}
-
-// call calls the function that there is for an event.
-func (f *WorkerEvents) call(e WorkerEvent) {
+// of is the call of the function that there is for an event; nil without one.
+func (f *WorkerEvents) of(e WorkerEvent) func() {
 	switch {
 	case e.Type == EventActive && f.Active != nil:
-		f.Active(e.Job)
+		return func() { f.Active(e.Job) }
 	case e.Type == EventCompleted && f.Completed != nil:
-		f.Completed(e.Job, e.Value)
+		return func() { f.Completed(e.Job, e.Value) }
 	case e.Type == EventFailed && f.Failed != nil:
-		f.Failed(e.Job, e.Err)
+		return func() { f.Failed(e.Job, e.Err) }
 	case e.Type == EventProgress && f.Progress != nil:
-		f.Progress(e.Job, e.Value)
+		return func() { f.Progress(e.Job, e.Value) }
 	case e.Type == EventStalled && f.Stalled != nil:
-		f.Stalled(e.JobIDs[0])
+		return func() { f.Stalled(e.JobIDs[0]) }
 	case e.Type == EventDrained && f.Drained != nil:
-		f.Drained()
+		return f.Drained
 	case e.Type == EventPaused && f.Paused != nil:
-		f.Paused()
+		return f.Paused
 	case e.Type == EventResumed && f.Resumed != nil:
-		f.Resumed()
+		return f.Resumed
 	case e.Type == EventLocksRenewed && f.LocksRenewed != nil:
-		f.LocksRenewed(e.JobIDs)
+		return func() { f.LocksRenewed(e.JobIDs) }
 	case e.Type == EventLocksLost && f.LocksLost != nil:
-		f.LocksLost(e.JobIDs)
+		return func() { f.LocksLost(e.JobIDs) }
 	case e.Type == EventError && f.Error != nil:
-		f.Error(e.Err)
+		return func() { f.Error(e.Err) }
 	case e.Type == EventClosing && f.Closing != nil:
-		f.Closing()
+		return f.Closing
 	case e.Type == EventClosed && f.Closed != nil:
-		f.Closed()
+		return f.Closed
 	}
+	return nil
 }
 
 // tellAside tells of the worker's own end. A function that waits for that end
