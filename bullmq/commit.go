@@ -208,24 +208,37 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 	w, job := r.w, a.job
 	r.untrack(a)
 	w.measureEnd(a.ctx, job, d.action)
+	w.noteEnd(job, d, res)
 	switch d.action {
 	case complete:
-		job.ReturnValue, job.FinishedOn = []byte(res.json), w.core.now()
-		job.AttemptsMade++
 		w.tell(WorkerEvent{Type: EventCompleted, Job: job, Value: res.value})
 		a.span.completed(job, res)
 	case fail, retryNow, retryLater:
-		job.FailedReason = res.err.Error()
-		if d.action == fail {
-			job.FinishedOn = w.core.now()
+		line := w.core.log.Info()
+		if res.stack != "" { // a panic
+			line = w.core.log.Error().Str("stack", res.stack)
 		}
-		job.AttemptsMade++
-		w.core.log.Info().Str("job", job.ID).Str("name", job.Name).Err(res.err).
+		line.Str("job", job.ID).Str("name", job.Name).Err(res.err).
 			Bool("again", d.action != fail).Int("attempt", job.AttemptsMade).Msg("a job failed")
 		w.tell(WorkerEvent{Type: EventFailed, Job: job, Err: res.err})
 		a.span.failed(job, res)
 	case limited:
 		r.limit(time.Duration(taken.LimitedMs) * time.Millisecond)
+	}
+}
+
+// noteEnd sets on a job what has been written of its end.
+func (w *Worker) noteEnd(job *Job, d decision, res result) {
+	switch d.action {
+	case complete:
+		job.ReturnValue, job.FinishedOn = []byte(res.json), w.core.now()
+		job.AttemptsMade++
+	case fail, retryNow, retryLater:
+		job.FailedReason, job.StackTrace = res.err.Error(), traces(job, res.stackTrace())
+		if d.action == fail {
+			job.FinishedOn = w.core.now()
+		}
+		job.AttemptsMade++
 	}
 }
 

@@ -70,8 +70,15 @@ func (o *JobOptions) check(data string) error {
 			return fmt.Errorf("Deduplication can't be set together with Parent")
 		}
 	}
-	if b := o.Backoff; b != nil && (b.Jitter < 0 || b.Jitter > 1) {
-		return fmt.Errorf("Backoff.Jitter %v is not between 0 and 1", b.Jitter)
+	if b := o.Backoff; b != nil {
+		switch {
+		case b.Jitter < 0 || b.Jitter > 1:
+			return fmt.Errorf("Backoff.Jitter %v is not between 0 and 1", b.Jitter)
+		case b.Type == "" && b.rest == nil: // read from JSON, it is Node's
+			return fmt.Errorf("Backoff has no Type: make it by Fixed, Exponential or Custom")
+		case b.Delay > 0 && b.Delay < time.Millisecond && b.rest == nil && !b.number:
+			return fmt.Errorf("Backoff.Delay %v is less than a millisecond", b.Delay)
+		}
 	}
 	if o.Parent != nil && (o.Parent.ID == "" || o.Parent.Queue == "") {
 		return fmt.Errorf("Parent needs an ID and a Queue with its prefix, such as bull:orders")

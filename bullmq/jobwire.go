@@ -264,7 +264,9 @@ func writeBackoff(o *JobOptions) any {
 		return nil
 	}
 	fields := o.Backoff.rest.fields()
-	fields["type"] = o.Backoff.Type
+	if _, had := fields["type"]; had || o.Backoff.Type != "" {
+		fields["type"] = o.Backoff.Type
+	}
 	if o.Backoff.Delay != 0 {
 		fields["delay"] = json.RawMessage(millisText(o.Backoff.Delay))
 	}
@@ -283,7 +285,8 @@ func readBackoff(o *JobOptions, v any) bool {
 		}
 		b.number = true
 	case map[string]any:
-		if !readText(v["type"], &b.Type) {
+		b.Type = "" // without one it is unknown, as in Node
+		if kind, has := v["type"]; has && !readText(kind, &b.Type) {
 			return false
 		}
 		readMillis(v["delay"], &b.Delay)

@@ -131,7 +131,8 @@ func (w *Worker) handedOut(id string, hash []string, token string) *Job {
 // Complete ends a job that was taken by hand, and with fetchNext takes the
 // next one under the same token; nil when there is none. When that one is a
 // scheduler's, the run after it is set up only when it is ended here itself,
-// since BullMQ doesn't do so at all (BullMQ: job.moveToCompleted).
+// since BullMQ doesn't do so at all. The job then says what was written (BullMQ:
+// job.moveToCompleted).
 func (w *Worker) Complete(ctx context.Context, job *Job, token string, value any, fetchNext bool) (*Job, error) {
 	res := outcome(value, nil)
 	if res.err != nil {
@@ -141,7 +142,8 @@ func (w *Worker) Complete(ctx context.Context, job *Job, token string, value any
 }
 
 // Fail ends an attempt at a job that was taken by hand: it is tried again, now
-// or later, or fails for good, as Run would decide (BullMQ: job.moveToFailed).
+// or later, or fails for good, as Run would decide; the job then says what was
+// written (BullMQ: job.moveToFailed).
 func (w *Worker) Fail(ctx context.Context, job *Job, token string, reason error, fetchNext bool) (*Job, error) {
 	if reason == nil {
 		reason = errors.New("")
@@ -165,6 +167,7 @@ func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, re
 	taken, err := w.write(ctx, &locked, d, res, fetchNext, false)
 	if err == nil {
 		w.measureEnd(ctx, job, d.action)
+		job.set(func() { w.noteEnd(job, d, res) })
 	}
 	if err != nil || taken.JobID == "" {
 		return nil, err

@@ -96,6 +96,9 @@ var _ = Describe("A job taken by hand", func() {
 		next, err := worker.Complete(ctx, job, "mine", map[string]string{"colour": "red"}, true)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(next.ID).To(Equal("2"))
+		Expect(string(job.ReturnValue)).To(Equal(`{"colour":"red"}`))
+		Expect(job.AttemptsMade).To(Equal(1))
+		Expect(job.FinishedOn).NotTo(BeZero())
 		Expect(text(key(name, "2:lock"))).To(Equal("mine"))
 		Expect(hash(key(name, "1"))).To(HaveKeyWithValue("returnvalue", `{"colour":"red"}`))
 		next, err = worker.Complete(ctx, next, "mine", nil, true)
@@ -121,6 +124,8 @@ var _ = Describe("A job taken by hand", func() {
 			Expect(job).NotTo(BeNil(), "it waits for what is delayed")
 			_, err = worker.Fail(ctx, job, token, errors.New("boom"), false)
 			Expect(err).NotTo(HaveOccurred())
+			Expect(job.FailedReason).To(Equal("boom"))
+			Expect(job.StackTrace).To(HaveLen(job.AttemptsMade))
 		}
 		fail("t:1")
 		Expect(state(queue, "1")()).To(Equal(bullmq.Delayed))

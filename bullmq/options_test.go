@@ -127,6 +127,8 @@ var _ = Describe("Job options", func() {
 			Entry("three of them", bullmq.JobOptions{ContinueParentOnFailure: true, IgnoreDependencyOnFailure: true, RemoveDependencyOnFailure: true}, nil,
 				"ContinueParentOnFailure", "IgnoreDependencyOnFailure", "RemoveDependencyOnFailure"),
 			Entry("a jitter above 1", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: 1.1}}, nil, "Jitter", "1.1"),
+			Entry("a backoff without a type", bullmq.JobOptions{Backoff: &bullmq.Backoff{Delay: time.Second}}, nil, "no Type", "Fixed"),
+			Entry("a backoff counted in nothing", bullmq.JobOptions{Backoff: bullmq.Fixed(1000)}, nil, "Backoff.Delay", "1µs"),
 			Entry("a negative jitter", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: -0.1}}, nil, "Jitter", "-0.1"),
 			Entry("a parent without a queue", bullmq.JobOptions{Parent: &bullmq.Parent{ID: "p"}}, nil, "Parent", "Queue"),
 			Entry("a parent without an id", bullmq.JobOptions{Parent: &bullmq.Parent{Queue: "bull:q"}}, nil, "Parent", "ID"),

@@ -29,6 +29,12 @@ func (l *logLines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
+func (l *logLines) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func (l *logLines) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -29,12 +30,20 @@ var _ = Describe("A handler that doesn't return", func() {
 		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 3})
 		Expect(err).NotTo(HaveOccurred())
 		var calls atomic.Int64
+		told := make(chan []string, 3)
+		var lines logLines
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
 			calls.Add(1)
 			end()
 			return nil, nil
-		}, nil)
+		}, &bullmq.WorkerOptions{
+			Logger: zerolog.New(&lines), Events: bullmq.WorkerEvents{Failed: func(job *bullmq.Job, _ error) { told <- job.StackTrace }},
+		})
 		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		for attempt := 1; attempt <= 3; attempt++ {
+			Eventually(told).Should(Receive(And(HaveLen(attempt), HaveEach(ContainSubstring("worker_panic_test.go")))))
+		}
+		Expect(lines.all()).To(And(ContainSubstring(`"stack":"`), ContainSubstring("worker_panic_test.go")))
 		Expect(calls.Load()).To(BeEquivalentTo(3))
 		read, err := queue.Job(ctx, job.ID)
 		Expect(err).NotTo(HaveOccurred())
