@@ -168,7 +168,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 			for i := range n.flow.Children {
 				child := &FlowNode{}
 				n.node.Children = append(n.node.Children, child)
-				below = append(below, planned{inside, &n.flow.Children[i], &Parent{ID: job.ID, Queue: job.core.keys.qualifiedName()}, child})
+				below = append(below, planned{inside, &n.flow.Children[i], job.AsParent(), child})
 			}
 		}
 		level = below

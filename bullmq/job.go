@@ -82,6 +82,10 @@ func (j *Job) Queue() string { return j.core.keys.queue }
 // Key is the key of the job's hash, by which parents name their children.
 func (j *Job) Key() string { return j.core.keys.job(j.ID) }
 
+// AsParent is what a child names this job by, in JobOptions.Parent: its id, and its
+// queue with the prefix (BullMQ: queueQualifiedName).
+func (j *Job) AsParent() *Parent { return &Parent{ID: j.ID, Queue: j.core.keys.qualifiedName()} }
+
 // Token is the lock's token, of a job that a worker has handed out.
 func (j *Job) Token() string { return j.token }
 
