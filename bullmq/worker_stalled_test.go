@@ -2,6 +2,8 @@ package bullmq_test
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -87,16 +89,24 @@ var _ = Describe("A job whose worker is gone", func() {
 	})
 
 	It("is looked for once in each interval, not in every other one", func() {
-		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond})
-		checks := map[string]bool{}
-		deadline := time.Now().Add(800 * time.Millisecond)
-		for time.Now().Before(deadline) {
-			if at := text(key(name, "stalled-check")); at != "" {
-				checks[at] = true
+		const interval = 200 * time.Millisecond
+		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: interval})
+		var last string
+		var checks []int64 // ms
+		Eventually(func() int {
+			if at := text(key(name, "stalled-check")); at != "" && at != last {
+				ms, err := strconv.ParseInt(at, 10, 64)
+				Expect(err).NotTo(HaveOccurred())
+				last, checks = at, append(checks, ms)
 			}
-			time.Sleep(time.Millisecond)
+			return len(checks)
+		}, "10s", "2ms").Should(Equal(10))
+		gaps := make([]int64, len(checks)-1)
+		for i := range gaps {
+			gaps[i] = checks[i+1] - checks[i]
 		}
-		Expect(len(checks)).To(BeNumerically(">=", 11))
+		slices.Sort(gaps)
+		Expect(gaps[len(gaps)/2]).To(BeNumerically("<", 3*interval.Milliseconds()/2), "most of them: a busy machine is late now and then")
 	})
 
 	It("is looked for once by a worker that lives for a moment only", func() {
