@@ -78,14 +78,22 @@ func (q *Queue) RemoveGlobalConcurrency(ctx context.Context) error {
 	return q.core.store.RemoveMeta(ctx, "concurrency")
 }
 
-// GlobalConcurrency answers that bound; 0 when there is none, or a bound of 0
-// (BullMQ: getGlobalConcurrency).
-func (q *Queue) GlobalConcurrency(ctx context.Context) (int, error) {
+// GlobalConcurrency answers that bound; nil for none (BullMQ:
+// getGlobalConcurrency).
+func (q *Queue) GlobalConcurrency(ctx context.Context) (*int, error) {
 	values, err := q.core.store.Meta(ctx, "concurrency")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return parseInt(values[0]), nil
+	return readBound(values[0]), nil
+}
+
+// readBound reads a bound that may be 0; nil where none is stored.
+func readBound(text string) *int {
+	if text == "" {
+		return nil
+	}
+	return new(parseInt(text))
 }
 
 // SetGlobalRateLimit bounds how many jobs start in a time, over all workers;

@@ -119,9 +119,9 @@ var _ = Describe("Looking after a queue", func() {
 
 	Describe("with a bound on how many jobs run", func() {
 		It("says so, and whether it is reached, until the bound is taken away", func() {
-			Expect(queue.GlobalConcurrency(ctx)).To(Equal(0))
+			Expect(queue.GlobalConcurrency(ctx)).To(BeNil())
 			Expect(queue.SetGlobalConcurrency(ctx, 1)).To(Succeed())
-			Expect(queue.GlobalConcurrency(ctx)).To(Equal(1))
+			Expect(queue.GlobalConcurrency(ctx)).To(HaveValue(Equal(1)))
 			Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("concurrency", "1"))
 			add("a", nil)
 			add("b", nil)
@@ -136,7 +136,7 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(take(worker).Name).To(Equal("b"))
 		})
 
-		It("refuses one that no job could start under", func() {
+		It("refuses a negative one", func() {
 			Expect(queue.SetGlobalConcurrency(ctx, -1)).To(MatchError(ContainSubstring("-1 is less than 0; RemoveGlobalConcurrency takes the bound away")))
 			Expect(hash(key(name, "meta"))).NotTo(HaveKey("concurrency"))
 		})

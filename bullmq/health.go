@@ -215,8 +215,8 @@ func (h *healthWatch) tellAll(onChange func(Health)) {
 		next := h.untold[0]
 		h.untold = h.untold[1:]
 		h.mu.Unlock()
-		if p := sheltered(func() { onChange(next) }); p != nil {
-			h.log.Error().Interface("panic", p).Msg("OnHealth panicked")
+		if p, stack := sheltered(func() { onChange(next) }); p != nil {
+			h.log.Error().Interface("panic", p).Str("stack", stack).Msg("OnHealth panicked")
 		}
 	}
 }

@@ -204,7 +204,7 @@ var _ = Describe("Health", func() {
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Eventually(queue.Health).Should(HaveField("Reachable", true))
 		Eventually(lines.count).Should(Equal(4))
-		Expect(lines.text.String()).To(And(ContainSubstring("Redis is out of reach"), ContainSubstring("Redis is reachable again"), ContainSubstring("OnHealth panicked")))
+		Expect(lines.all()).To(And(ContainSubstring("Redis is out of reach"), ContainSubstring("Redis is reachable again"), ContainSubstring("OnHealth panicked"), ContainSubstring("health_test.go")))
 	})
 
 	It("shows no password", func() {

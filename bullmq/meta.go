@@ -9,7 +9,7 @@ import (
 type Meta struct {
 	Version     string // that of the client which made the queue, such as bullmq:6.7.0
 	Paused      bool
-	Concurrency int      // global; 0 for no bound
+	Concurrency *int     // global; nil for no bound
 	RateLimit   *Limiter // global; nil for none
 	MaxEvents   int      // about how many entries the events stream keeps
 }
@@ -21,7 +21,7 @@ func (q *Queue) Meta(ctx context.Context) (Meta, error) {
 		return Meta{}, err
 	}
 	m := Meta{
-		Version: values[0], Paused: values[1] != "", Concurrency: parseInt(values[2]), MaxEvents: parseInt(values[5]),
+		Version: values[0], Paused: values[1] != "", Concurrency: readBound(values[2]), MaxEvents: parseInt(values[5]),
 	}
 	if values[3] != "" && values[4] != "" {
 		m.RateLimit = &Limiter{Max: parseInt(values[3]), Duration: parseMillis(values[4])}

@@ -359,8 +359,8 @@ func (w *Worker) token() string {
 
 // guard calls a function of the user's and keeps its panic from going further.
 func (w *Worker) guard(name string, call func()) {
-	if r := sheltered(call); r != nil {
-		w.core.log.Error().Interface("panic", r).Str("event", name).Msg("a function given to the worker panicked")
+	if r, stack := sheltered(call); r != nil {
+		w.core.log.Error().Interface("panic", r).Str("stack", stack).Str("event", name).Msg("a function given to the worker panicked")
 	}
 }
 

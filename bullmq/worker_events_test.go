@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -195,7 +196,8 @@ var _ = Describe("The events of a worker", func() {
 		Expect(slices.Clone(calls)).To(Equal([]string{"paused", "resumed", "progress half of " + job.ID, "closing", "closed"}))
 	})
 
-	DescribeTable("may fail, all of them, and the worker goes on, keeps its locks, and can be paused and closed", func(fail func(function string)) {
+	DescribeTable("may fail, all of them, and the worker goes on, keeps its locks, and can be paused and closed", func(fail func(function string), logged OmegaMatcher) {
+		var lines logLines
 		var mu sync.Mutex
 		called := map[string]bool{}
 		fails := func(function string) {
@@ -226,6 +228,7 @@ var _ = Describe("The events of a worker", func() {
 			return nil, nil
 		}, &bullmq.WorkerOptions{
 			Concurrency: 2, LockDuration: time.Second, LockRenewTime: 50 * time.Millisecond, StalledInterval: 50 * time.Millisecond, MaxStalledCount: new(100),
+			Logger: zerolog.New(&lines),
 			Events: bullmq.WorkerEvents{
 				Active: func(*bullmq.Job) { fails("Active") }, Completed: func(*bullmq.Job, any) { fails("Completed") },
 				Failed: func(*bullmq.Job, error) { fails("Failed") }, Progress: func(*bullmq.Job, any) { fails("Progress") },
@@ -256,9 +259,11 @@ var _ = Describe("The events of a worker", func() {
 		for _, function := range []string{"Active", "Completed", "Failed", "Progress", "Stalled", "Drained", "Paused", "Resumed", "LocksRenewed", "LocksLost", "Error", "Closing", "Closed"} {
 			Expect(has(function)()).To(BeTrue(), function)
 		}
+		Expect(lines.all()).To(logged)
 	},
-		Entry("with a panic", func(function string) { panic("in " + function) }),
-		Entry("with the end of their goroutine, as t.FailNow does", func(string) { runtime.Goexit() }),
+		Entry("with a panic", func(function string) { panic("in " + function) },
+			And(ContainSubstring("a function given to the worker panicked"), ContainSubstring("in Drained"), ContainSubstring("worker_events_test.go"))),
+		Entry("with the end of their goroutine, as t.FailNow does", func(string) { runtime.Goexit() }, Not(ContainSubstring("panicked"))),
 	)
 
 	It("of an end don't hold that end up though they wait for it", func() {

@@ -4,8 +4,9 @@ import "context"
 
 // WorkerEvents are functions that a Worker calls as things happen. Those about
 // one job are called before the next job starts in its place, and Progress while
-// the handler reports it. A panic in one is logged and goes no further. Any may be nil. Worker.Events tells the same over
-// a channel.
+// the handler reports it. Each call has a goroutine of its own: a panic in one is
+// logged, and neither that nor a runtime.Goexit goes any further. Any may be nil.
+// Worker.Events tells the same over a channel.
 type WorkerEvents struct {
 	Active    func(job *Job)
 	Completed func(job *Job, returnValue any)

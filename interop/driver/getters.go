@@ -84,7 +84,7 @@ func init() {
 		"meta": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
 			m, err := q.Meta(ctx)
 			meta := map[string]any{"version": m.Version, "maxLenEvents": m.MaxEvents, "paused": m.Paused}
-			if m.Concurrency != 0 {
+			if m.Concurrency != nil {
 				meta["concurrency"] = m.Concurrency
 			}
 			if m.RateLimit != nil {

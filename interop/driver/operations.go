@@ -162,11 +162,7 @@ var operations = map[string]operation{
 		return nil, q.RemoveGlobalConcurrency(ctx)
 	}),
 	"globalConcurrency": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
-		concurrency, err := q.GlobalConcurrency(ctx)
-		if concurrency == 0 {
-			return nil, err
-		}
-		return concurrency, err
+		return q.GlobalConcurrency(ctx)
 	}),
 	"setGlobalRateLimit": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue    string
