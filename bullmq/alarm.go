@@ -5,23 +5,25 @@ import (
 	"time"
 )
 
-// alarm calls ring when a time is over, unless stopped before, and closer to the
+// alarm calls ring once a time is over, unless stopped before, and closer to the
 // moment than a timer does: in a process that is idle, Go's timers on Linux are
-// late by 0.6 ms in the middle and by 1 ms often, and this by 0.1 to 0.2 ms.
-func alarm(wait time.Duration, ring func()) (stop func()) {
+// late by 0.6 ms in the middle and by 1 ms often, and this by 0.1 to 0.2 ms. As
+// with a timer, stop says whether it was in time: ring was or will be called
+// where it was not.
+func alarm(wait time.Duration, ring func()) (stop func() bool) {
 	at := time.Now().Add(wait)
-	var stopped atomic.Bool
+	var over atomic.Bool // stopped or rung, whichever was first
 	timer := time.AfterFunc(wait-timerSlack, func() {
-		if left := time.Until(at); left > 0 && !stopped.Load() {
+		if left := time.Until(at); left > 0 && !over.Load() {
 			sleepExactly(min(left, timerSlack))
 		}
-		if !stopped.Load() {
+		if over.CompareAndSwap(false, true) {
 			ring()
 		}
 	})
-	return func() {
-		stopped.Store(true)
+	return func() bool {
 		timer.Stop()
+		return over.CompareAndSwap(false, true)
 	}
 }
 

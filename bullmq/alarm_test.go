@@ -29,12 +29,12 @@ var _ = Describe("An alarm", func() {
 			rung := make(chan bool, 1)
 			stop := alarm(3*time.Millisecond, func() { rung <- true })
 			time.Sleep(time.Duration(n*50) * time.Microsecond)
-			stop()
-			select {
-			case <-rung: // it was quicker, before stop was called
-			default:
-				Consistently(rung, 5*time.Millisecond).ShouldNot(Receive())
+			if stop() {
+				Consistently(rung, 5*time.Millisecond).ShouldNot(Receive(), "stopped in time, after %d µs", n*50)
+			} else {
+				Eventually(rung).Should(Receive(), "it was quicker, after %d µs", n*50)
 			}
+			Expect(stop()).To(BeFalse(), "there is nothing left to stop")
 		}
 	})
 })
