@@ -10,11 +10,22 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// fetch takes jobs while slots are free, until the worker stops, but for the
-// time that it is paused. It looks at the start, when woken by the marker, when
-// the first delayed job is due, when the rate limit ends, when a slot has
-// learned of something, and after DrainDelay in any case.
-func (r *runner) fetch() {
+func (r *runner) fetchUntilStopped() {
+	if !r.fetch() {
+		return
+	}
+	r.mu.Lock()
+	r.fetching = false
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// fetch takes jobs while slots are free, until the worker stops (true), or until
+// it is for another goroutine to go on, but for the time that the worker is paused.
+// It looks at the start, when woken by the marker, when the first delayed job is
+// due, when the rate limit ends, when a slot has learned of something, and after
+// DrainDelay in any case.
+func (r *runner) fetch() (stopped bool) {
 	var outage, waitOutage backoffTimer
 	for !r.stopping() {
 		if !r.slots.open() {
@@ -34,7 +45,8 @@ func (r *runner) fetch() {
 			}
 			waitOutage.reset()
 			if job != nil {
-				go r.slot(job, taken)
+				r.lend(job, taken)
+				return false
 			}
 			continue
 		}
@@ -49,6 +61,7 @@ func (r *runner) fetch() {
 			go r.slot(job, taken)
 		}
 	}
+	return true
 }
 
 // rest waits for a slot, or for the end of a pause. A job that may be ours since

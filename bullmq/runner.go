@@ -28,6 +28,7 @@ type runner struct {
 
 	mu           sync.Mutex
 	fetching     bool // fetch has not ended yet
+	lent         bool // its goroutine sees a job through, and nobody fetches
 	running      map[*attempt]bool
 	cancelled    bool      // all handlers were told to end
 	cause        error     // why
@@ -54,13 +55,7 @@ func (r *runner) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, r.marker.interrupt)
 	defer stop()
 	r.fetching = true
-	go func() {
-		r.fetch()
-		r.mu.Lock()
-		r.fetching = false
-		r.mu.Unlock()
-		r.nudge()
-	}()
+	go r.fetchUntilStopped()
 	<-ctx.Done()
 	defer r.w.tellAside(EventClosing).join()
 	return r.finish()
@@ -126,6 +121,7 @@ func (r *runner) over() bool {
 
 // nudge lets fetch, or finish, think again.
 func (r *runner) nudge() {
+	r.recall()
 	select {
 	case r.wake <- struct{}{}:
 	default:

@@ -65,6 +65,44 @@ var _ = Describe("The concurrency of a worker", func() {
 		Expect(worker.Concurrency()).To(Equal(6))
 	})
 
+	// The job of the last slot runs where jobs are fetched, so that goes on elsewhere.
+	It("raised while the only job runs that an idle worker was woken for lets more jobs start at once", func() {
+		worker := run(1)
+		resting(queue)
+		add(3)
+		Eventually(running.Load).Should(BeEquivalentTo(1))
+		Consistently(running.Load, "50ms").Should(BeEquivalentTo(1))
+		Expect(worker.SetConcurrency(3)).To(Succeed())
+		Eventually(running.Load).Should(BeEquivalentTo(3))
+	})
+
+	It("is kept up by an idle worker whose slots are taken one by one, and become free out of order", func() {
+		hold := make(chan struct{})
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			running.Add(1)
+			defer running.Add(-1)
+			if job.Name == "held" {
+				<-hold
+			} else {
+				<-finish
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 3, DrainDelay: 10 * time.Second, SkipStalledCheck: true})
+		DeferCleanup(func() { close(finish); close(hold) }) // before the worker ends
+		for n, job := range []string{"short", "short", "held"} {
+			resting(queue)
+			_, err := queue.Add(ctx, job, nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(running.Load).Should(BeEquivalentTo(n + 1))
+		}
+		for range 5 {
+			end(1)
+			Eventually(running.Load).Should(BeEquivalentTo(2))
+			add(1)
+			Eventually(running.Load).Should(BeEquivalentTo(3))
+		}
+	})
+
 	It("lowered under load is reached as jobs end, and kept", func() {
 		add(12)
 		worker := run(5)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -59,6 +60,19 @@ var _ = Describe("A handler that doesn't return", func() {
 		Entry("a fault of the run time", func() { _ = []string{}[len(os.Args)] }, "index out of range"),
 		Entry("runtime.Goexit", runtime.Goexit, "runtime.Goexit"),
 	)
+
+	It("leaves an idle worker able to take the next job", func() {
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			runtime.Goexit()
+			return nil, nil
+		}, &bullmq.WorkerOptions{DrainDelay: 10 * time.Second, SkipStalledCheck: true})
+		for n := range 4 {
+			resting(queue)
+			_, err := queue.Add(ctx, "", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(count(queue, bullmq.Failed)).Should(Equal(n + 1))
+		}
+	})
 
 	It("costs the worker no slot, however often it happens", func() {
 		const jobs = 60
