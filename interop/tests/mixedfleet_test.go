@@ -172,7 +172,7 @@ var _ = Describe("A fleet of bullmq 5, bullmq 6 and this SDK", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(client.Close)
 		nodes := map[string]*probe{"Node 5": startProbeAt(own.Addr(), "-bullmq", "5"), "Node 6": startProbeAt(own.Addr(), "-bullmq", "6")}
-		ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, stop := context.WithTimeout(context.Background(), 6*time.Minute)
 		DeferCleanup(stop)
 
 		orders := make(chan []fleetStep)
