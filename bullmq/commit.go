@@ -89,10 +89,14 @@ func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
 	return d
 }
 
-// judge asks the worker's policy, parts of which are the user's.
+// judge asks the worker's policy, parts of which are the user's where there is an
+// error.
 func (w *Worker) judge(job *Job, reason error) (decision, error) {
 	policy := retryPolicy{
 		maxStarted: w.maxStarted(), strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(),
+	}
+	if reason == nil {
+		return policy.decide(job, nil) // most jobs: the shelter costs a goroutine
 	}
 	d := decision{action: fail}
 	err := errors.New("the worker's Classify or BackoffStrategy panicked")
