@@ -104,7 +104,7 @@ var _ = Describe("A job that is cancelled", func() {
 		Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
 		Expect(list(key(name, "wait"))).To(HaveLen(5))
 		for range 3 {
-			Expect(causes).To(Receive(Equal(&bullmq.CancelledError{Reason: "deploy"})))
+			Eventually(causes).Should(Receive(Equal(&bullmq.CancelledError{Reason: "deploy"})))
 		}
 		Expect(worker.CancelAllJobs("again")).To(BeZero())
 	})

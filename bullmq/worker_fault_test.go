@@ -330,7 +330,7 @@ var _ = Describe("A worker whose answers are lost", func() {
 		lost := proxy.LoseReply("by-hand")
 		job, err := worker.GetNextJob(ctx, "by-hand", 0)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(lost).To(BeClosed())
+		Eventually(lost).Should(BeClosed())
 		Expect(job.ID).To(Equal(added.ID))
 	})
 

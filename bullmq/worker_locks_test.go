@@ -100,7 +100,7 @@ var _ = Describe("The locks of a worker", func() {
 		Eventually(started).Should(BeClosed())
 		lose(key(name, "1:lock"))
 		Eventually(causes).Should(Receive(MatchError(bullmq.ErrLockLost)))
-		Expect(lost).To(Receive(Equal([]string{"1"})))
+		Eventually(lost).Should(Receive(Equal([]string{"1"})))
 		Eventually(faults).Should(Receive(MatchError(code)))
 		Expect(state(queue, "1")()).To(Equal(bullmq.Active))
 		Expect(text(key(name, "1:lock"))).To(Equal(left))

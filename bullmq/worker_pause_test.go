@@ -144,7 +144,7 @@ var _ = Describe("A worker that is paused", func() {
 		worker.Resume()
 		Eventually(started).Should(Receive(Equal(job.ID)))
 		Expect(worker.Close()).To(Succeed())
-		Expect(ended).To(Receive(BeNil()))
+		Eventually(ended).Should(Receive(BeNil()))
 		Expect(worker.IsRunning()).To(BeFalse())
 	})
 

@@ -159,7 +159,7 @@ var _ = Describe("The end of a worker", func() {
 		}, "10s", "20ms").Should(BeEmpty())
 		Expect(queue.Counts(ctx, bullmq.Completed, bullmq.Waiting, bullmq.Active)).
 			To(Equal(map[bullmq.State]int64{bullmq.Completed: 1, bullmq.Waiting: 1, bullmq.Active: 0}), "once Close has returned")
-		Expect(closed).To(Receive(BeNil()))
+		Eventually(closed).Should(Receive(BeNil()))
 		Eventually(ended).Should(Receive(BeNil()))
 		runs.once(1)
 		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
