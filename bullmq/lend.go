@@ -3,9 +3,8 @@ package bullmq
 import "time"
 
 // lend sees a job through on fetch's own goroutine: to wake another one for it
-// takes a tenth of the time between an add and the start of its job. fetch goes
-// on elsewhere, at once where there is another free slot, or else when there is
-// one.
+// takes 8 % of the time between an add and the start of its job. fetch goes on
+// elsewhere, at once where there is another free slot, or else when there is one.
 func (r *runner) lend(job *Job, taken time.Time) {
 	r.setLent(true)
 	r.recall()
