@@ -27,7 +27,9 @@ type core struct {
 
 	jobs *sync.Mutex // held while a method of a Job changes its fields
 
-	progressed func(job *Job, progress any) // a worker's; nil for others
+	// A worker's; nil for others.
+	progressed func(job *Job, progress any)
+	locks      *lockKeeper
 }
 
 func newCore(queue, prefix string, connection Connection, now func() time.Time, dialect Dialect, log zerolog.Logger) (*core, error) {

@@ -115,9 +115,11 @@ func (j *Job) ExtendLock(ctx context.Context, token string, duration time.Durati
 func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) error {
 	now := j.core.nowMs()
 	delay := max(time.Duration(at.UnixMilli()-now)*time.Millisecond, 0)
+	left := j.core.locks.leave(j.ID, token)
 	_, err := j.core.store.Delay(ctx, scripts.Delay{
 		JobID: j.ID, NowMs: now, Token: token, DelayMs: millisText(delay), Free: true,
 	})
+	left(err == nil)
 	if err == nil {
 		j.set(func() { j.Delay = delay })
 		j.core.measure(ctx, j, "delayed")
@@ -128,7 +130,9 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) err
 // MoveToWait sends the running job back to the front of its line; no attempt
 // is used. A handler that does this returns ErrMovedToWait (BullMQ: moveToWait).
 func (j *Job) MoveToWait(ctx context.Context, token string) error {
+	left := j.core.locks.leave(j.ID, token)
 	_, err := j.core.store.ToWait(ctx, j.ID, token)
+	left(err == nil)
 	if err == nil {
 		j.core.measure(ctx, j, "waiting")
 	}
@@ -147,7 +151,9 @@ func (j *Job) MoveToWaitingChildren(ctx context.Context, token string) (bool, er
 // Once parked, the job waits for all its children (BullMQ: moveToWaitingChildren
 // with child).
 func (j *Job) MoveToWaitingChild(ctx context.Context, token, childKey string) (bool, error) {
+	left := j.core.locks.leave(j.ID, token)
 	moved, err := j.core.store.ToWaitingChildren(ctx, j.ID, j.core.nowMs(), token, childKey)
+	left(moved)
 	if moved {
 		j.core.measure(ctx, j, "waiting-children")
 	}

@@ -22,6 +22,7 @@ type heldLock struct {
 	token   string
 	renewed time.Time // when Redis last confirmed it, by the monotonic clock
 	lose    context.CancelCauseFunc
+	leaving int // calls under way by which the handler itself gives the lock up
 }
 
 func newLockKeeper(w *Worker) *lockKeeper {
@@ -45,6 +46,31 @@ func (k *lockKeeper) release(jobID, token string) (until time.Time) {
 	}
 	delete(k.held, jobID)
 	return lock.renewed.Add(k.worker.o.LockDuration)
+}
+
+// leave is for a call by which a handler itself gives up the lock that it holds:
+// a renewal that finds it gone meanwhile is no loss. What is answered is called
+// with whether the job has gone, after the call. Where no keeper has charge of
+// the lock, as for a queue's jobs and for those taken by hand, it does nothing.
+func (k *lockKeeper) leave(jobID, token string) func(gone bool) {
+	if k == nil {
+		return func(bool) {}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lock := k.held[jobID]
+	if lock == nil || lock.token != token {
+		return func(bool) {}
+	}
+	lock.leaving++
+	return func(gone bool) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		lock.leaving--
+		if gone && k.held[jobID] == lock {
+			delete(k.held, jobID)
+		}
+	}
 }
 
 // run renews until ctx ends. What fails is tried again soon, since the locks
@@ -118,11 +144,13 @@ func (k *lockKeeper) settle(asked []scripts.Lock, lost []string, when time.Time)
 		if held == nil || held.token != lock.Token {
 			continue // its job has ended meanwhile
 		}
-		if gone[lock.JobID] {
+		switch {
+		case gone[lock.JobID] && held.leaving > 0: // its handler is about to say so
+		case gone[lock.JobID]:
 			held.lose(ErrLockLost)
 			told = append(told, lock.JobID)
 			delete(k.held, lock.JobID)
-		} else {
+		default:
 			held.renewed = when
 			renewed = append(renewed, lock.JobID)
 		}

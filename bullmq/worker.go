@@ -168,6 +168,7 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 	w.apart, w.open = c.apart()
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
+	c.locks = w.locks
 	w.ends.most, w.ends.weight, w.ends.send = o.BatchSize, weightOfEnd, w.finish
 	c.progressed = func(job *Job, progress any) {
 		w.tell(WorkerEvent{Type: EventProgress, Job: job, Value: progress})

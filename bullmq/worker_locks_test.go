@@ -85,6 +85,48 @@ var _ = Describe("The locks of a worker", func() {
 		}
 	})
 
+	// Renewals come all the time here: during the call that gives the lock up, and after it.
+	DescribeTable("are given up without a loss where a handler moves its job itself", func(move func(ctx context.Context, job *bullmq.Job) error, moved error) {
+		const jobs = 30
+		addMany(jobs)
+		var told atomic.Value
+		told.Store("")
+		var seen sync.Map
+		left := make(chan struct{}, jobs)
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if _, again := seen.LoadOrStore(job.ID, true); again {
+				return nil, nil
+			}
+			if err := move(ctx, job); err != nil {
+				told.Store(fmt.Sprintf("moving job %s: %v", job.ID, err))
+			}
+			time.Sleep(30 * time.Millisecond)
+			if err := context.Cause(ctx); err != nil {
+				told.Store(fmt.Sprintf("after the move of job %s: %v", job.ID, err))
+			}
+			left <- struct{}{}
+			return nil, moved
+		}, &bullmq.WorkerOptions{Concurrency: 10, LockDuration: 5 * time.Second, LockRenewTime: 2 * time.Millisecond, Events: bullmq.WorkerEvents{
+			LocksLost: func(ids []string) { told.Store(fmt.Sprint("locks lost: ", ids)) },
+			Error:     func(err error) { told.Store(err.Error()) },
+		}})
+		Eventually(left).Should(HaveLen(jobs))
+		Eventually(count(queue, bullmq.Active)).Should(BeZero())
+		Expect(told.Load()).To(BeEmpty())
+	},
+		Entry("to delayed", func(ctx context.Context, job *bullmq.Job) error {
+			return job.MoveToDelayed(ctx, time.Now().Add(time.Hour), job.Token())
+		}, bullmq.ErrMovedToDelayed),
+		Entry("to wait", func(ctx context.Context, job *bullmq.Job) error { return job.MoveToWait(ctx, job.Token()) }, bullmq.ErrMovedToWait),
+		Entry("to waiting-children", func(ctx context.Context, job *bullmq.Job) error {
+			if _, err := queue.Add(ctx, "child", nil, &bullmq.JobOptions{Parent: job.AsParent(), Delay: time.Hour}); err != nil {
+				return err
+			}
+			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			return err
+		}, bullmq.ErrMovedToWaitingChildren),
+	)
+
 	DescribeTable("are lost once another writes over them: the handler learns why, and what it returns is refused", func(lose func(lock string), code error, left string) {
 		addMany(1)
 		started, causes, faults := make(chan struct{}), make(chan error, 1), make(chan error, 5)
