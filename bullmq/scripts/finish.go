@@ -101,10 +101,13 @@ func (f Finish) args(base string) []string {
 	if f.Points > 0 {
 		points = decimal(f.Points)
 	}
-	kinds := make([]byte, len(f.Ends))
-	args := make([]string, 0, 8+3*len(f.Ends))
-	args = append(args, base, decimal(f.NowMs), points, "")
-	args = append(args, f.Worker.args()...)
+	many := len(f.Ends)
+	kinds := make([]byte, many)
+	args := make([]string, 8+3*many)
+	copy(args, []string{base, decimal(f.NowMs), points})
+	copy(args[4:], f.Worker.args())
+	ids, tokens, values := args[8:], args[8+many:], args[8+2*many:]
+	var more []string
 	for i, e := range f.Ends {
 		kinds[i] = '0'
 		if e.Fetch {
@@ -113,19 +116,19 @@ func (f Finish) args(base string) []string {
 		if e.Bare {
 			kinds[i] += 4
 		}
-		args = append(args, e.JobID, e.Token, e.Value)
+		ids[i], tokens[i], values[i] = e.JobID, e.Token, e.Value
 		switch {
 		case e.Failed:
 			kinds[i] += 2
-			args = append(args, decimal(int64(4+len(e.Fields))), e.Keep.Count, e.Keep.Age, e.Keep.Limit, decimal(e.Attempts))
-			args = append(args, e.Fields...)
+			more = append(more, decimal(int64(4+len(e.Fields))), e.Keep.Count, e.Keep.Age, e.Keep.Limit, decimal(e.Attempts))
+			more = append(more, e.Fields...)
 		case e.Keep != Keep{} && e.Keep != Keep{Count: "-1"}:
 			kinds[i] += 2
-			args = append(args, "3", e.Keep.Count, e.Keep.Age, e.Keep.Limit)
+			more = append(more, "3", e.Keep.Count, e.Keep.Age, e.Keep.Limit)
 		}
 	}
 	args[3] = string(kinds)
-	return args
+	return append(args, more...)
 }
 
 // Retry gives a job that failed another attempt at once (BullMQ: retryJob).

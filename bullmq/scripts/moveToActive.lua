@@ -2,9 +2,9 @@
 
      Arguments: base the queue's prefix, now (ms), lockMs, name of the worker or '', limitMax and limitMs of the worker's
      limiter or '', the tokens.
-     Answer: {{jobId, hash, jobId, hash …}, 0, 0, now} jobs under the tokens in their order, each with its hash as it was
-             before the start: field, value …, or the values alone of name, data, opts, timestamp, delay and priority, and
-             an empty text, when it has no other fields; maybe fewer than there are to be had
+     Answer: {{jobId, n, hash …, jobId, n, hash …}, 0, 0, now} jobs under the tokens in their order, each with its hash as
+             it was before the start: n texts, field, value …; or n is 0 where it has no other fields than name, data, opts,
+             timestamp, delay and priority, and those six values follow; maybe fewer jobs than there are to be had
              {{}, ms, 0, us} the rate limit holds for ms
              {{}, 0, due, us} nothing is ready; the first delayed job is due at that time (ms)
              {{}, 0, 0, us} nothing at all, or the queue is paused or at its global concurrency.

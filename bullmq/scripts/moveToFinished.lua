@@ -3,7 +3,7 @@
      Arguments: base, now (ms), points: how many minutes of metrics are kept or '', kinds: a digit for each job, plus 1 when a
      next one is to be taken under its token once it has ended, plus 2 when it has more to tell, plus 4 when it was bare at its
      start: its hash held nothing but what every job has; lockMs, name, limitMax, limitMs
-     as for moveToActive. Then of each job its id, token and value (JSON, or the reason of a failure, plain text), and, when it
+     as for moveToActive. Then the ids of all, their tokens, their values (JSON, or the reason of a failure, plain text), and, of each that
      has more to tell, the number of arguments that follow: keepCount, keepAge (s), keepLimit: what stays of the completed or
      failed jobs, each '' when not set; and of a failed job attempts (how many it had), then field, value … to set in the hash
      before (stacktrace).
@@ -17,22 +17,24 @@
 --@args base now points kinds lockMs name limitMax limitMs ...
 --@use finish together take worker
 --@rarely finish
-local ids, tokens, values, keeps, bare, at = {}, {}, {}, {}, {}, rest
-for i = 1, #kinds do
-  local kind = string.byte(kinds, i) - 48
-  bare[i] = kind > 3
-  ids[i], tokens[i], values[i] = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  at = at + 3
+local many = #kinds
+local kindOf = { string.byte(kinds, 1, many) }
+local function column(from) return { unpack(ARGV, from, from + many - 1) } end
+local ids, tokens, values = column(rest), column(rest + many), column(rest + 2 * many)
+local keeps, at = {}, rest + 3 * many
+for i = 1, many do
+  local kind = kindOf[i] - 48
   if kind % 4 > 1 then
     local last = at + ARGV[at]
     keeps[i] = { ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], last > at + 3 and at + 4, last }
     at = last + 1
   end
+  kindOf[i] = kind
 end
 
 local refused, gone = {}, {}
-local done = finishTogether(base, now, ids, tokens, values, keeps, bare, name == '' and 8 or 9, points)
-for i = 1, #ids do
+local done = finishTogether(base, now, ids, tokens, values, keeps, kindOf, name == '' and 8 or 9, points)
+for i = 1, many do
   if not done[i] then
     local more = keeps[i] or {}
     local failed = more[4]
@@ -47,10 +49,13 @@ for i = 1, #ids do
     end
   end
 end
-if #refused == 2 * #ids then return { refused } end
-local under = {}
-for i = 1, #ids do
-  if string.byte(kinds, i) % 2 == 1 and not gone[i] then under[#under + 1] = tokens[i] end
+if #refused == 2 * many then return { refused } end
+local under = tokens
+if refused[1] or string.find(kinds, '[0246]') then
+  under = {}
+  for i = 1, many do
+    if kindOf[i] % 2 == 1 and not gone[i] then under[#under + 1] = tokens[i] end
+  end
 end
 local taken = under[1] and take(base, now, workerOf(lockMs, name, limitMax, limitMs), under)
 if taken then return { refused, unpack(taken) } end

@@ -108,11 +108,11 @@ func (w Worker) takenEach(parts []rueidis.RedisMessage, tokens int) []Taken {
 		}
 	}
 	for i := range taken {
-		if 2*i+1 < len(jobs) {
-			hash, bare := hashOf(jobs[2*i+1])
-			taken[i] = Taken{JobID: text(jobs[2*i]), Hash: w.started(hash, now), Bare: bare}
-		} else {
-			taken[i] = none
+		taken[i] = none
+		if len(jobs) >= 2 {
+			id := text(jobs[0])
+			hash, bare, rest := hashOf(jobs[1:])
+			taken[i], jobs = Taken{JobID: id, Hash: w.started(hash, now), Bare: bare}, rest
 		}
 	}
 	return taken
@@ -138,17 +138,22 @@ func (w Worker) started(hash []string, now string) []string {
 // always are the fields that every job is added with.
 var always = [...]string{"name", "data", "opts", "timestamp", "delay", "priority"}
 
-// hashOf reads a job's hash: field, value, field, value …, or the values alone,
-// and one text more, of a job that is bare: with no field but those that are
-// always there.
-func hashOf(message rueidis.RedisMessage) (hash []string, bare bool) {
-	values, _ := message.ToArray()
-	if len(values) != len(always)+1 {
-		return texts(message), false
+// hashOf reads a job's hash, as field, value, field, value …: so many texts, or,
+// for 0, the values of those fields alone that are always there, of a job that is
+// bare: it has no others.
+func hashOf(answer []rueidis.RedisMessage) (hash []string, bare bool, rest []rueidis.RedisMessage) {
+	n, _ := answer[0].AsInt64()
+	answer = answer[1:]
+	if bare = n == 0; bare {
+		n = int64(len(always))
 	}
-	hash = make([]string, 0, 2*len(always)+6)
-	for i, field := range always {
-		hash = append(hash, field, text(values[i]))
+	n = max(0, min(n, int64(len(answer))))
+	hash = make([]string, 0, max(2*len(always), int(n))+6) // a take adds some
+	for i, value := range answer[:n] {
+		if bare {
+			hash = append(hash, always[i])
+		}
+		hash = append(hash, text(value))
 	}
-	return hash, true
+	return hash, bare, answer[n:]
 }

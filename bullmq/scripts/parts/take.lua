@@ -1,11 +1,13 @@
 --[[ Taking the next jobs to run.
 
-     start: locks a job that already stands in active, counts the start, and answers its hash as it was before that, and
-            about how long it is. Of a job that is bare, as most are at their first start, that is the values alone of the
-            six fields that every job has, and an empty text to make their number odd. What has something else than a hash
-            for its key can't be run, and can't be marked as failed: it leaves the queue, an event says why, and there is no answer.
+     start: locks a job that already stands in active, counts the start, puts its id and its hash as it was before that into
+            taken, from at on, and answers where the next one goes, and about how long this one is. The hash is the number of
+            its texts and field, value …; of a job that is bare, as most are at their first start, 0 and the values alone of the
+            six fields that every job has. What has something else than a hash for its key can't be run, and can't be
+            marked as failed: it leaves the queue, an event says why, and there is no answer.
      take:  promotes what is due, then takes one job for each token, from wait, else from prioritized.
-            answer: {{jobId, hash, jobId, hash …}, 0, 0, now} jobs, under the tokens in their order
+            answer: {{jobId, hash …, jobId, hash …}, 0, 0, now} jobs, under the tokens in their order, in one list: a list
+                    within it would take the server a buffer of its own
                     {{}, ms, 0} the rate limit holds for ms
                     {{}, 0, due} nothing ready; the first delayed job is due at that time
                     {{}, 0, 0} paused, or at the global concurrency
@@ -13,28 +15,31 @@
      worker: {lockMs, name or '', limitMax or nil, limitMs or nil} ]]
 --@keys wait active prioritized events limiter delayed meta pc marker
 --@use gate events marker limiter promote sound
-local function start(base, jobId, now, max, perMs, worker, token)
+local function start(base, jobId, now, max, perMs, worker, token, taken, at)
   local jobKey = base .. jobId
   -- Read first and written once: the caller knows what is written.
-  local hash
+  local starts, length, counts, bare = '1', 0, max, false
   if redis.pcall('HLEN', jobKey) == 6 then
-    hash = call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority')
-    hash[7] = ''
-    for i = 1, 6 do
-      if hash and not hash[i] then hash = nil end
+    local set = call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority')
+    local name, data, opts, timestamp, delay, priority = set[1], set[2], set[3], set[4], set[5], set[6]
+    bare = name and data and opts and timestamp and delay and priority
+    if bare then
+      taken[at], taken[at + 1], taken[at + 2], taken[at + 3] = jobId, 0, name, data
+      taken[at + 4], taken[at + 5], taken[at + 6], taken[at + 7] = opts, timestamp, delay, priority
+      at, length = at + 8, #data + #opts
     end
   end
-  hash = hash or orNothing(redis.pcall('HGETALL', jobKey))
-  if not hash then
-    call('LREM', activeKey, 1, jobId)
-    say(eventsKey, 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
-      .. call('TYPE', jobKey).ok, 'prev', 'active')
-    return
-  end
-  local starts, length, counts = '1', 0, max
-  if #hash == 7 then
-    length = #hash[2] + #hash[3]
-  else
+  if not bare then
+    local hash = orNothing(redis.pcall('HGETALL', jobKey))
+    if not hash then
+      call('LREM', activeKey, 1, jobId)
+      say(eventsKey, 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+        .. call('TYPE', jobKey).ok, 'prev', 'active')
+      return
+    end
+    taken[at], taken[at + 1] = jobId, #hash
+    for i = 1, #hash do taken[at + 1 + i] = hash[i] end
+    at = at + 2 + #hash
     for i = 1, #hash, 2 do
       local field, value = hash[i], hash[i + 1]
       length = length + #value
@@ -54,7 +59,7 @@ local function start(base, jobId, now, max, perMs, worker, token)
   else
     call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', worker.name)
   end
-  return hash, length
+  return at, length
 end
 
 -- At most so many ids, next first, put into active. Ids of the form 0:… in wait are wake-up entries of BullMQ 4, not jobs:
@@ -91,14 +96,13 @@ local function take(base, now, worker, tokens)
   if isHeld then return { {}, 0, 0 } end
 
   -- Many at a time, once they are known to be small, for the answer has to be put together before it is sent.
-  local taken, count, length, atOnce = {}, 0, 0, 1
+  local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
   repeat
     local ids = popReady(math.min(atOnce, most - count))
     for i = 1, #ids do
-      local hash, more = start(base, ids[i], now, max, worker.limitMs or set[4], worker, tokens[count + 1])
-      if hash then
-        taken[2 * count + 1], taken[2 * count + 2] = ids[i], hash
-        count, length = count + 1, length + more
+      local following, more = start(base, ids[i], now, max, worker.limitMs or set[4], worker, tokens[count + 1], taken, at)
+      if following then
+        at, count, length = following, count + 1, length + more
       end
     end
     if not ids[atOnce] or length > 1000000 then break end
