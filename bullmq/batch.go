@@ -22,6 +22,7 @@ type batcher[Q, A any] struct {
 	flying  int // calls under way, two at most
 	aboard  int // how many travel in the last of them
 	waiting []*passenger[Q, A]
+	spare   sync.Pool // passengers that have arrived
 }
 
 type passenger[Q, A any] struct {
@@ -29,7 +30,7 @@ type passenger[Q, A any] struct {
 	sent   bool // of the batcher's mu
 	answer A
 	err    error
-	done   chan struct{}
+	done   chan struct{} // of one place: told once the answer is there
 }
 
 const (
@@ -63,7 +64,7 @@ func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
 		defer b.next()
 		return b.alone(ctx, ask)
 	}
-	p := &passenger[Q, A]{ask: ask, done: make(chan struct{})}
+	p := b.passenger(ask)
 	b.waiting = append(b.waiting, p)
 	if b.flying == 1 && b.enough() {
 		b.flying++
@@ -72,14 +73,14 @@ func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
 	b.mu.Unlock()
 	select {
 	case <-p.done:
-		return p.answer, p.err
+		return b.arrived(p)
 	case <-ctx.Done():
 	}
 	b.mu.Lock()
 	select {
 	case <-p.done: // both at once: the answer tells more
 		b.mu.Unlock()
-		return p.answer, p.err
+		return b.arrived(p)
 	default:
 	}
 	sent := p.sent
@@ -93,6 +94,23 @@ func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
 	}
 	var none A
 	return none, err
+}
+
+func (b *batcher[Q, A]) passenger(ask Q) *passenger[Q, A] {
+	p, _ := b.spare.Get().(*passenger[Q, A])
+	if p == nil {
+		p = &passenger[Q, A]{done: make(chan struct{}, 1)}
+	}
+	p.ask = ask
+	return p
+}
+
+// arrived takes the answer from a passenger that nobody else holds any more.
+func (b *batcher[Q, A]) arrived(p *passenger[Q, A]) (A, error) {
+	answer, err := p.answer, p.err
+	*p = passenger[Q, A]{done: p.done}
+	b.spare.Put(p)
+	return answer, err
 }
 
 // alone is for what can't share a call, or did so in vain.
@@ -140,7 +158,7 @@ func handOut[Q, A any](all []*passenger[Q, A], read func() ([]A, error)) {
 		if p.err = err; err == nil {
 			p.answer = answers[i]
 		}
-		close(p.done)
+		p.done <- struct{}{}
 	}
 }
 

@@ -117,6 +117,9 @@ func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
 		if option.Dialer.Timeout == 0 {
 			option.Dialer.Timeout = connectTimeout
 		}
+		if option.WriteBufferEachConn == 0 {
+			option.WriteBufferEachConn = writeBuffer
+		}
 		if option.RetryDelay == nil {
 			option.RetryDelay = retryReads
 		}
@@ -165,6 +168,10 @@ func isSlow(err error) bool {
 }
 
 var errNoAnswer = errors.New("no answer within 4.5 s")
+
+// writeBuffer lets Redis begin with a bulk while the rest of it is being written:
+// rueidis would send half a megabyte at once, which took 5 % longer.
+const writeBuffer = 16 << 10
 
 // dial is rueidis.NewClient with an end.
 func dial(option rueidis.ClientOption) (rueidis.Client, error) {

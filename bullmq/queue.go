@@ -231,7 +231,9 @@ func (q *Queue) addOnce(ctx context.Context, add scripts.Add) (string, error) {
 func weightOfAdd(a *scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
 
 // prepare checks and encodes a job; nothing is sent.
-func (q *Queue) prepare(name string, data any, o *JobOptions) (*Job, scripts.Add, error) {
+func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scripts.Add, error) {
+	job := &Job{Name: name, Opts: *options, core: q.core}
+	o := &job.Opts // options stays where its caller has it, which costs no memory
 	if err := checkText("its name", name); err != nil {
 		return nil, scripts.Add{}, err
 	}
@@ -267,7 +269,10 @@ func (q *Queue) prepare(name string, data any, o *JobOptions) (*Job, scripts.Add
 		Timestamp: timeText(timestamp), Delay: millisText(o.Delay), Priority: strconv.Itoa(o.Priority), LIFO: o.LIFO,
 	}
 	if text, given := o.Extra["delay"]; given && o.Delay == 0 {
-		_ = json.Unmarshal(text, &add.Delay) // a text, which other clients take for no delay
+		var delay string // which other clients take for no delay
+		if json.Unmarshal(text, &delay) == nil {
+			add.Delay = delay
+		}
 	}
 	switch {
 	case o.Delay > 0:
@@ -275,10 +280,8 @@ func (q *Queue) prepare(name string, data any, o *JobOptions) (*Job, scripts.Add
 	case o.Priority != 0:
 		add.Kind = scripts.Prioritized
 	}
-	job := &Job{
-		ID: o.JobID, Name: name, Data: json.RawMessage(payload), Opts: *o, RawOpts: json.RawMessage(wire),
-		Timestamp: timestamp, Delay: o.Delay, Priority: o.Priority, core: q.core,
-	}
+	job.ID, job.Data, job.RawOpts = o.JobID, json.RawMessage(payload), json.RawMessage(wire)
+	job.Timestamp, job.Delay, job.Priority = timestamp, o.Delay, o.Priority
 	if o.Parent != nil {
 		add.ParentKey = o.Parent.Queue + ":" + o.Parent.ID
 		add.Parent = childOf(o.Parent, o)
