@@ -150,6 +150,37 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 		Expect(f.do("MGET", f.base+"next0:lock", f.base+"next1:lock").AsStrSlice()).To(Equal([]string{"t2", "t3"}))
 		Expect(f.do("LRANGE", f.base+"active", "0", "-1").AsStrSlice()).To(Equal([]string{"next1", "next0", "job0"}))
 	})
+
+	ginkgo.It("may be a thousand, as may those that are added together", func() {
+		const many = 1000 // the largest BatchSize
+		f := newFixture(client)
+		tokens, ends, adds := make([]string, many), make([]*End, many), make([]*Add, many)
+		for i := range adds {
+			tokens[i] = fmt.Sprint("t", i)
+			adds[i] = &Add{Kind: Standard, Name: "paint", Data: fmt.Sprint(i), Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"}
+		}
+		for range 2 {
+			ids, err := f.AddPlain(f.ctx, adds)()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(ids[many-1]).To(HaveSuffix("000"))
+		}
+		taken, err := f.Take(f.ctx, nowMs, worker, tokens...)
+		Expect(err).NotTo(HaveOccurred())
+		for i, t := range taken {
+			Expect(t.JobID).To(Equal(fmt.Sprint(i + 1)))
+			Expect(t.Hash[3]).To(Equal(fmt.Sprint(i))) // its data
+			ends[i] = &End{JobID: t.JobID, Token: tokens[i], Value: fmt.Sprint(i), Bare: t.Bare, Fetch: true}
+		}
+		ended, err := f.Finish(f.ctx, Finish{NowMs: nowMs, Worker: worker, Ends: ends})()
+		Expect(err).NotTo(HaveOccurred())
+		for i, e := range ended {
+			Expect(e.Err).NotTo(HaveOccurred())
+			Expect(e.Taken.JobID).To(Equal(fmt.Sprint(many + i + 1)))
+			Expect(f.do("HGET", f.base+fmt.Sprint(i+1), "returnvalue").ToString()).To(Equal(fmt.Sprint(i)))
+		}
+		Expect(f.do("ZCARD", f.base+"completed").AsInt64()).To(BeEquivalentTo(many))
+		Expect(f.do("LLEN", f.base+"active").AsInt64()).To(BeEquivalentTo(many))
+	})
 })
 
 func unnamed(err error, f *fixture) string {
