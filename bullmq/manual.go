@@ -164,9 +164,7 @@ func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, re
 	}
 	locked := *job
 	locked.token = token
-	left := w.locks.leave(job.ID, token)
 	taken, err := w.write(ctx, &locked, d, res, fetchNext, false)
-	left(err == nil)
 	if err == nil {
 		w.measureEnd(ctx, job, d.action)
 		job.set(func() { w.noteEnd(job, d, res) })

@@ -269,7 +269,7 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 		Timestamp: timeText(timestamp), Delay: millisText(o.Delay), Priority: strconv.Itoa(o.Priority), LIFO: o.LIFO,
 	}
 	if text, given := o.Extra["delay"]; given && o.Delay == 0 {
-		var delay string // which other clients take for no delay
+		delay := add.Delay // a text, which other clients take for no delay; null changes nothing
 		if json.Unmarshal(text, &delay) == nil {
 			add.Delay = delay
 		}

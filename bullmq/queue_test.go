@@ -186,6 +186,7 @@ var _ = Describe("Adding a job", func() {
 			Entry("zero", bullmq.JobOptions{Delay: 0}, "0"),
 			Entry("negative", bullmq.JobOptions{Delay: -5 * time.Millisecond}, "-5"),
 			Entry("a text", bullmq.JobOptions{Extra: map[string]json.RawMessage{"delay": rawJSON(`"1000"`)}}, "1000"),
+			Entry("null", bullmq.JobOptions{Extra: map[string]json.RawMessage{"delay": rawJSON(`null`)}}, "0"),
 		)
 
 		It("hides no job that is ready: both wake workers", func() {

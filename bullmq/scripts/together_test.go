@@ -181,6 +181,18 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 		Expect(f.do("ZCARD", f.base+"completed").AsInt64()).To(BeEquivalentTo(many))
 		Expect(f.do("LLEN", f.base+"active").AsInt64()).To(BeEquivalentTo(many))
 	})
+
+	ginkgo.It("are told their ids as they stand in the queue, also where Lua runs out of digits", func() {
+		for _, before := range []string{"0", "8", "99", "19999", "99999999999998"} {
+			f := newFixture(client)
+			f.set("SET", "id", before)
+			add := &Add{Kind: Standard, Name: "paint", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"}
+			ids, err := f.AddPlain(f.ctx, []*Add{add, add})()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(f.do("LRANGE", f.base+"wait", "0", "-1").AsStrSlice()).To(Equal([]string{ids[1], ids[0]}), before)
+			Expect(f.do("EXISTS", f.base+ids[0], f.base+ids[1]).AsInt64()).To(BeEquivalentTo(2), before)
+		}
+	})
 })
 
 func unnamed(err error, f *fixture) string {
