@@ -10,9 +10,10 @@ import (
 // batcher makes few calls of what is asked for at the same time. What is asked
 // for alone is sent at once, by the goroutine that asks; what comes while that is
 // under way travels together in the next call, which waits for the first to be
-// answered, or for as many companions as the first has: with the second at hand,
-// the server goes on while the answers of the first are on their way, and calls of
-// one size keep it busy with the fewest of them.
+// answered, or for as many companions as the first has and for those to come back
+// that have just been answered: with the second at hand, the server goes on while
+// the answers of the first are on their way, and calls of one size keep it busy
+// with the fewest of them.
 type batcher[Q, A any] struct {
 	most   int         // how many travel together; with 1 none does, and none waits
 	weight func(Q) int // about how many bytes one is
@@ -21,6 +22,7 @@ type batcher[Q, A any] struct {
 	mu      sync.Mutex
 	flying  int // calls under way, two at most
 	aboard  int // how many travel in the last of them
+	away    int // of those that were answered last, how many have had no successor yet: most ask again at once
 	waiting []*passenger[Q, A]
 	spare   sync.Pool // passengers that have arrived
 }
@@ -64,6 +66,7 @@ func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
 		defer b.next()
 		return b.alone(ctx, ask)
 	}
+	b.away = max(0, b.away-1)
 	p := b.passenger(ask)
 	b.waiting = append(b.waiting, p)
 	if b.flying == 1 && b.enough() {
@@ -148,6 +151,9 @@ func (b *batcher[Q, A]) run() {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		read := b.send(ctx, asked)
 		cancel()
+		b.mu.Lock()
+		b.away = len(all)
+		b.mu.Unlock()
 		go handOut(all, read)
 	}
 }
@@ -187,7 +193,7 @@ func (b *batcher[Q, A]) board() []*passenger[Q, A] {
 
 // enough says whether those who wait are worth a second call beside the first.
 func (b *batcher[Q, A]) enough() bool {
-	return len(b.waiting) >= min(max(companions, b.aboard), b.most)
+	return len(b.waiting) >= min(max(companions, b.aboard+b.away), b.most)
 }
 
 // notSent is why something was not sent, and so has not happened.

@@ -112,6 +112,47 @@ var _ = Describe("What travels together", func() {
 		all.Wait()
 	})
 
+	It("waits in a second call for those that come back from the one before", func() {
+		var gates sync.Map // by the first of a call
+		calls := make(chan []int, 100)
+		b := &batcher[int, string]{most: 100, weight: func(int) int { return 1 }}
+		b.send = func(_ context.Context, all []int) func() ([]string, error) {
+			gate := make(chan struct{})
+			gates.Store(all[0], gate)
+			calls <- all
+			<-gate
+			return func() ([]string, error) { return make([]string, len(all)), nil }
+		}
+		answer := func(first int) {
+			gate, _ := gates.Load(first)
+			close(gate.(chan struct{}))
+		}
+		var all sync.WaitGroup
+		ask := func(from, to, before int) {
+			for n := from; n <= to; n++ {
+				all.Go(func() { _, _ = b.do(context.Background(), n) })
+				if before >= 0 {
+					Eventually(waiting(b)).Should(Equal(before + n - from + 1))
+				}
+			}
+		}
+		ask(1, 1, -1)
+		Eventually(calls).Should(Receive(Equal([]int{1})))
+		ask(2, 5, 0)
+		ask(6, 6, -1)
+		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4, 5, 6})))
+		ask(7, 10, 0)
+		answer(2)
+		Eventually(func() int { b.mu.Lock(); defer b.mu.Unlock(); return b.flying }).Should(Equal(1))
+		ask(11, 12, 4)
+		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "6 are more than there are in the other call, but three of five haven't come back")
+		ask(13, 13, -1)
+		Eventually(calls).Should(Receive(Equal([]int{7, 8, 9, 10, 11, 12, 13})))
+		answer(1)
+		answer(7)
+		all.Wait()
+	})
+
 	It("is bounded in number and in bytes", func() {
 		b, gate, calls := gated(3)
 		var all sync.WaitGroup
