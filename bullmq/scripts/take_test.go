@@ -109,3 +109,51 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 		Expect(time.UnixMicro(taken.ServerUs)).To(BeTemporally("~", time.Now(), time.Second))
 	})
 })
+
+var _ = ginkgo.Describe("A take of many jobs", func() {
+	ginkgo.It("answers each with its own hash, whatever it shares with the one before", func() {
+		f := newFixture(client)
+		hashes := [][]string{ // of jobs in line, first to run first
+			{"name", "a", "data", "1", "opts", "{}", "timestamp", "11", "delay", "0", "priority", "0"},
+			{"name", "a", "data", "2", "opts", "{}", "timestamp", "12", "delay", "0", "priority", "0"},
+			{"name", "", "data", "", "opts", "{}", "timestamp", "13", "delay", "0", "priority", "0"},
+			{"name", "", "data", "4", "opts", "", "timestamp", "", "delay", "0", "priority", "0"},
+			{"name", "b", "data", "5", "opts", "[]", "timestamp", "15", "delay", "7", "priority", "0"},
+			{"name", "", "data", "6", "opts", "[]", "timestamp", "16", "delay", "0", "priority", "0"},
+			{"name", "b", "data", "7", "opts", "[]", "timestamp", "17", "delay", "0", "priority", "3"},
+			{"name", "b", "data", "8", "opts", "[]", "timestamp", "18", "delay", "0", "priority", "0", "ats", "4"},
+			{"name", "b", "data", "9", "opts", "[]", "timestamp", "19", "delay", "0", "atm", "0"},
+			{"name", "c", "data", "10", "opts", "[]", "timestamp", "20", "delay", "0", "priority", "0"},
+			{}, // its hash is gone
+			{"name", "c", "data", "12", "opts", "[]", "timestamp", "22", "delay", "0", "priority", "0"},
+		}
+		var tokens []string
+		for i, hash := range hashes {
+			id := fmt.Sprint("j", i)
+			if len(hash) > 0 {
+				f.set("HSET", id, hash...)
+			}
+			f.set("LPUSH", "wait", id)
+			if i == 5 {
+				f.set("LPUSH", "wait", "0:17") // no job
+			}
+			tokens = append(tokens, fmt.Sprint("t", i))
+		}
+		each, err := f.Take(f.ctx, nowMs, Worker{LockMs: 30000}, append(tokens, "spare")...)
+		Expect(err).NotTo(HaveOccurred())
+		now := fmt.Sprint(nowMs)
+		for i, hash := range hashes {
+			starts := "1"
+			if i == 7 {
+				starts = "5"
+			}
+			Expect(each[i].JobID).To(Equal(fmt.Sprint("j", i)))
+			Expect(each[i].Hash).To(Equal(append(hash, "processedOn", now, "ats", starts)), each[i].JobID)
+			Expect(each[i].Bare).To(Equal(len(hash) == 12 && hash[10] == "priority"), each[i].JobID)
+			Expect(f.do("GET", f.base+each[i].JobID+":lock").ToString()).To(Equal(tokens[i]))
+		}
+		Expect(each[len(hashes)].JobID).To(BeEmpty())
+		Expect(f.do("LLEN", f.base+"wait").AsInt64()).To(BeZero())
+		Expect(f.do("LLEN", f.base+"active").AsInt64()).To(BeEquivalentTo(len(hashes)))
+	})
+})

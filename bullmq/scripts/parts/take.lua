@@ -1,13 +1,15 @@
 --[[ Taking the next jobs to run.
 
      start: locks a job that already stands in active, counts the start, puts its id and its hash as it was before that into
-            taken, from at on, and answers where the next one goes, and about how long this one is. The hash is the number of
-            its texts and field, value …; of a job that is bare, as most are at their first start, 0 and the values alone of the
-            six fields that every job has. What has something else than a hash for its key can't be run, and can't be
-            marked as failed: it leaves the queue, an event says why, and there is no answer.
+            taken, from at on, and answers where the next one goes, and about how long this one is. In taken a job is the number
+            of texts of its hash, its id, field, value …; or, of a job that is bare, as most are at their first start, -1, id and the
+            values alone of the six fields that every job has; or, where its delay and its priority are '0', too, nothing but
+            id, name, data, opts, timestamp, with false for a name or opts that are those of the last such job: each text of
+            an answer costs the server as much as a small command. What has something else than a hash for its key can't be
+            run, and can't be marked as failed: it leaves the queue, an event says why, and there is no answer.
      take:  promotes what is due, then takes one job for each token, from wait, else from prioritized.
-            answer: {{jobId, hash …, jobId, hash …}, 0, 0, now} jobs, under the tokens in their order, in one list: a list
-                    within it would take the server a buffer of its own
+            answer: {{job …, job …}, 0, 0, now} jobs, as start puts them, under the tokens in their order, in one list: a
+                    list within it would take the server a buffer of its own
                     {{}, ms, 0} the rate limit holds for ms
                     {{}, 0, due} nothing ready; the first delayed job is due at that time
                     {{}, 0, 0} paused, or at the global concurrency
@@ -15,6 +17,7 @@
      worker: {lockMs, name or '', limitMax or nil, limitMs or nil} ]]
 --@keys wait active prioritized events limiter delayed meta pc marker
 --@use gate events marker limiter promote sound
+local lastName, lastOpts
 local function start(base, jobId, now, max, perMs, worker, token, taken, at)
   local jobKey = base .. jobId
   -- Read first and written once: the caller knows what is written.
@@ -24,9 +27,16 @@ local function start(base, jobId, now, max, perMs, worker, token, taken, at)
     local name, data, opts, timestamp, delay, priority = set[1], set[2], set[3], set[4], set[5], set[6]
     bare = name and data and opts and timestamp and delay and priority
     if bare then
-      taken[at], taken[at + 1], taken[at + 2], taken[at + 3] = jobId, 0, name, data
-      taken[at + 4], taken[at + 5], taken[at + 6], taken[at + 7] = opts, timestamp, delay, priority
-      at, length = at + 8, #data + #opts
+      length = #data + #opts
+      if delay == '0' and priority == '0' then
+        taken[at], taken[at + 1], taken[at + 2] = jobId, name ~= lastName and name, data
+        taken[at + 3], taken[at + 4] = opts ~= lastOpts and opts, timestamp
+        at, lastName, lastOpts = at + 5, name, opts
+      else
+        taken[at], taken[at + 1], taken[at + 2], taken[at + 3] = -1, jobId, name, data
+        taken[at + 4], taken[at + 5], taken[at + 6], taken[at + 7] = opts, timestamp, delay, priority
+        at = at + 8
+      end
     end
   end
   if not bare then
@@ -37,7 +47,7 @@ local function start(base, jobId, now, max, perMs, worker, token, taken, at)
         .. call('TYPE', jobKey).ok, 'prev', 'active')
       return
     end
-    taken[at], taken[at + 1] = jobId, #hash
+    taken[at], taken[at + 1] = #hash, jobId
     for i = 1, #hash do taken[at + 1 + i] = hash[i] end
     at = at + 2 + #hash
     for i = 1, #hash, 2 do
@@ -65,14 +75,21 @@ end
 -- At most so many ids, next first, put into active. Ids of the form 0:… in wait are wake-up entries of BullMQ 4, not jobs:
 -- they are dropped.
 local function popReady(most)
-  local ids = {}
-  while #ids < most do
-    local popped = call('RPOP', waitKey, most - #ids)
-    if not popped then break end
-    for i = 1, #popped do
-      if string.sub(popped[i], 1, 2) ~= '0:' then ids[#ids + 1] = popped[i] end
+  local ids, asked = {}, most
+  repeat
+    local popped = call('RPOP', waitKey, asked) or {}
+    local all = #popped == asked
+    if string.find(table.concat(popped, ' '), '0:', 1, true) then
+      for i = 1, #popped do
+        if string.sub(popped[i], 1, 2) ~= '0:' then ids[#ids + 1] = popped[i] end
+      end
+    elseif not ids[1] then
+      ids = popped
+    else
+      for i = 1, #popped do ids[#ids + 1] = popped[i] end
     end
-  end
+    asked = most - #ids
+  until asked == 0 or not all
   if #ids < most then
     local lowest = call('ZPOPMIN', prioritizedKey, most - #ids)
     for i = 1, #lowest, 2 do ids[#ids + 1] = lowest[i] end
