@@ -22,7 +22,7 @@ if interval then
   local own = type(options['repeat']) == 'table' and options['repeat'].offset
   local wanted = shift or own or 0
   local from = prev
-  if prev and tonumber(orNothing(redis.pcall('HGET', recordKey, 'every'))) ~= interval then
+  if prev and tonumber(orNothing(try('HGET', recordKey, 'every'))) ~= interval then
     from, restarted = nil, true
   end
   due = from and nextSlot(from, interval, now, wanted) or firstSlot(interval, now, wanted, tonumber(startDate))
@@ -68,7 +68,7 @@ if call('EXISTS', base .. jobId) == 1 then
 end
 
 call('ZADD', repeatKey, due, scheduler)
-local known = orNothing(redis.pcall('HMGET', recordKey, 'offset', 'ic')) or {}
+local known = orNothing(try('HMGET', recordKey, 'offset', 'ic')) or {}
 local record = { 'name', name }
 local function keep(field, value)
   if given(value) then

@@ -17,13 +17,13 @@ local times = {
 }
 
 local function scheduled(jobId)
-  local scheduler = orNothing(redis.pcall('HGET', base .. jobId, 'rjk'))
+  local scheduler = orNothing(try('HGET', base .. jobId, 'rjk'))
   local due = scheduler and call('ZSCORE', repeatKey, scheduler)
   return due and jobId == 'repeat:' .. scheduler .. ':' .. due
 end
 
 local function old(jobId)
-  local found = orNothing(redis.pcall('HMGET', base .. jobId, unpack(times[state]))) or {}
+  local found = orNothing(try('HMGET', base .. jobId, unpack(times[state]))) or {}
   for i = 1, #times[state] do
     local at = tonumber(found[i])
     if at and math.abs(at) < math.huge then return at <= before end

@@ -18,7 +18,8 @@ import (
 //	--@use events lock           parts it builds on, each put in once, after the parts it uses itself
 //	--@rarely finish             functions that most calls do without: they are made when first called
 //
-// A line that ends with --@v5, or with --@v6, is for that dialect alone.
+// A line that ends with --@v5, or with --@v6, is for that dialect alone. call and
+// try are redis.call and redis.pcall.
 //
 // A part lives in parts/ and has the directives keys, use and rarely. The keys of a
 // command are its own and those of all its parts; they are declared as KEYS.
@@ -94,7 +95,7 @@ func (c *command) compose(dialect Dialect) {
 		c.args, c.rest = c.args[:n-1], true
 	}
 	var text strings.Builder
-	text.WriteString("local call = redis.call\n")
+	text.WriteString("local call, try = redis.call, redis.pcall\n")
 	for i, arg := range c.args {
 		fmt.Fprintf(&text, "local %s = ARGV[%d]\n", arg, i+1)
 	}

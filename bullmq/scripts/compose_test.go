@@ -62,7 +62,7 @@ var _ = ginkgo.Describe("A composed command", func() {
 		Expect(c.args).To(Equal([]string{"base", "now", "jobId", "token", "delay", "free", "fetch", "lockMs", "name", "limitMax", "limitMs"}))
 		Expect(c.rest).To(BeTrue())
 		lines := strings.Split(text, "\n")
-		Expect(lines[0]).To(Equal("local call = redis.call"))
+		Expect(lines[0]).To(Equal("local call, try = redis.call, redis.pcall"))
 		Expect(lines[1]).To(Equal("local base = ARGV[1]"))
 		for i, key := range c.forms[V6].keys {
 			Expect(text).NotTo(MatchRegexp(`\b` + nameOf(key) + `\b`))

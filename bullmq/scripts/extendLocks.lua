@@ -9,7 +9,7 @@ local lost = {}
 for i = rest, #ARGV, 2 do
   local jobId, token = ARGV[i], ARGV[i + 1]
   local lockKey = base .. jobId .. ':lock'
-  if orNothing(redis.pcall('GET', lockKey)) == token then
+  if orNothing(try('GET', lockKey)) == token then
     call('SET', lockKey, token, 'PX', lockMs)
     call('SREM', stalledKey, jobId)
   else

@@ -8,11 +8,11 @@
 --@args base token jobId
 --@keys active
 --@use sound
-local function held(id) return orNothing(redis.pcall('GET', base .. id .. ':lock')) == token end
+local function held(id) return orNothing(try('GET', base .. id .. ':lock')) == token end
 if jobId ~= '' and held(jobId) and call('LPOS', activeKey, jobId) then return { 1 } end
 local running = call('LRANGE', activeKey, 0, -1)
 for i = 1, #running do
-  local hash = held(running[i]) and orNothing(redis.pcall('HGETALL', base .. running[i]))
+  local hash = held(running[i]) and orNothing(try('HGETALL', base .. running[i]))
   if hash then return { 0, running[i], hash } end
 end
 return { 0 }

@@ -18,7 +18,7 @@ local function page(state)
     local found = range(at, state, first, last, ascending)
     if #found == 0 then break end
     for i = 1, #found do
-      local hash = #jobs < wanted and orNothing(redis.pcall('HGETALL', base .. found[i])) or {}
+      local hash = #jobs < wanted and orNothing(try('HGETALL', base .. found[i])) or {}
       if #hash > 0 then jobs[#jobs + 1] = { found[i], hash } end
     end
     first, rounds = first + #found, rounds - 1

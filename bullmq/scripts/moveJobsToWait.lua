@@ -15,7 +15,7 @@ if #ids > 0 then
   local field = state == 'failed' and 'failedReason' or 'returnvalue'
   for i = 1, #ids do
     if state ~= 'delayed' then
-      orNothing(redis.pcall('HDEL', base .. ids[i], 'finishedOn', 'processedOn', field)) -- what is no hash goes when it is taken
+      orNothing(try('HDEL', base .. ids[i], 'finishedOn', 'processedOn', field)) -- what is no hash goes when it is taken
       pendAgain(base .. ids[i], state) --@v6
     end
   end

@@ -14,7 +14,7 @@ call('SET', stalledCheckKey, now, 'PX', checkMs)
 trim()
 
 local function scheduled(jobKey)
-  local scheduler = orNothing(redis.pcall('HGET', jobKey, 'rjk'))
+  local scheduler = orNothing(try('HGET', jobKey, 'rjk'))
   return scheduler
     and (call('EXISTS', repeatKey .. ':' .. scheduler) == 1 or call('ZSCORE', repeatKey, scheduler))
 end
@@ -29,10 +29,10 @@ for i = 1, #marked do
     call('LREM', activeKey, 1, jobId)
   elseif call('EXISTS', jobKey .. ':lock') == 0 and call('LREM', activeKey, 1, jobId) == 1 then
     -- What is no hash is passed on all the same, and goes when it is taken.
-    local stalled = wholeOf(orNothing(redis.pcall('HGET', jobKey, 'stc'))) + 1
-    orNothing(redis.pcall('HSET', jobKey, 'stc', stalled))
+    local stalled = wholeOf(orNothing(try('HGET', jobKey, 'stc'))) + 1
+    orNothing(try('HSET', jobKey, 'stc', stalled))
     if stalled > tonumber(maxStalled) and not scheduled(jobKey) then
-      orNothing(redis.pcall('HSET', jobKey, 'defa', 'job stalled more than allowable limit'))
+      orNothing(try('HSET', jobKey, 'defa', 'job stalled more than allowable limit'))
     end
     ready(base, jobId, 0, 'RPUSH', held(metaKey, activeKey))
     say(eventsKey, 'waiting', 'jobId', jobId, 'prev', 'active')

@@ -13,5 +13,5 @@ local newest = call('LINDEX', line, 0)
 if newest and string.sub(newest, 1, 2) == '0:' then call('LPOP', line) end
 ready(base, jobId, priorityOf(base .. jobId), 'LPUSH', isHeld)
 say(eventsKey, 'waiting', 'jobId', jobId, 'prev', 'delayed')
-orNothing(redis.pcall('HSET', base .. jobId, 'delay', 0)) -- what is no hash goes when it is taken
+orNothing(try('HSET', base .. jobId, 'delay', 0)) -- what is no hash goes when it is taken
 return 0

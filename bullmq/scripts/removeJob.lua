@@ -7,7 +7,7 @@
 --@args base jobId children
 --@keys repeat
 --@use removeTree sound
-local scheduler = orNothing(redis.pcall('HGET', base .. jobId, 'rjk'))
+local scheduler = orNothing(try('HGET', base .. jobId, 'rjk'))
 local due = scheduler and call('ZSCORE', repeatKey, scheduler)
 if due and jobId == 'repeat:' .. scheduler .. ':' .. due then return -8 end
 if anyLocked(base, jobId, children == '1') then return 0 end

@@ -14,7 +14,7 @@ local prev = call('ZSCORE', repeatKey, scheduler)
 if not prev then return nil end
 
 local recordKey = repeatKey .. ':' .. scheduler
-local record = orNothing(redis.pcall('HMGET', recordKey, 'name', 'data', 'every', 'offset', 'ic'))
+local record = orNothing(try('HMGET', recordKey, 'name', 'data', 'every', 'offset', 'ic'))
 if not (record and record[1]) then return nil end -- no scheduler is made without a name
 local read, options = pcall(cjson.decode, opts)
 if not read then return redis.error_reply('UNREADABLE ' .. options) end

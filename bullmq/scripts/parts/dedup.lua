@@ -124,7 +124,7 @@ end
 
 local function requeue(base, dedupId, now)
   local later = base .. 'dn:' .. dedupId
-  local kept = orNothing(redis.pcall('HMGET', later, 'name', 'data', 'opts', 'jid', 'pk', 'pd', 'pdk', 'rjk')) or {}
+  local kept = orNothing(try('HMGET', later, 'name', 'data', 'opts', 'jid', 'pk', 'pd', 'pdk', 'rjk')) or {}
   if not kept[3] then return end
   local read, opts = pcall(cjson.decode, kept[3])
   if not read or type(opts) ~= 'table' then opts = {} end

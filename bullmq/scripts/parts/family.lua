@@ -2,7 +2,7 @@
      the pending ones. A parent that no longer waits does not wait again. ]]
 --@use sound
 local function pendAgain(jobKey, state)
-  local parentKey = orNothing(redis.pcall('HGET', jobKey, 'parentKey'))
+  local parentKey = orNothing(try('HGET', jobKey, 'parentKey'))
   if not parentKey or call('EXISTS', parentKey) == 0 then return end
   local gone
   if state == 'failed' then

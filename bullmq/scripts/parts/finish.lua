@@ -41,8 +41,8 @@ local function finish(base, now, job, points)
   local setAt, statsAt, field = whereTo(job.outcome)
   if call('EXISTS', jobKey) == 0 then return -1 end
   if job.outcome == 'completed' then
-    if (orNothing(redis.pcall('SCARD', jobKey .. ':dependencies')) or 0) > 0 then return -4 end
-    if (orNothing(redis.pcall('ZCARD', jobKey .. ':unsuccessful')) or 0) > 0 then return -9 end
+    if (orNothing(try('SCARD', jobKey .. ':dependencies')) or 0) > 0 then return -4 end
+    if (orNothing(try('ZCARD', jobKey .. ':unsuccessful')) or 0) > 0 then return -9 end
   end
   local refused = unlock(jobKey, job.id, job.token)
   if refused < 0 then return refused end

@@ -6,7 +6,7 @@
 local function unlock(jobKey, jobId, token)
   if token == '0' then return 0 end
   local lockKey = jobKey .. ':lock'
-  local owner = orNothing(redis.pcall('GET', lockKey))
+  local owner = orNothing(try('GET', lockKey))
   if not owner then return -2 end
   if owner ~= token then return -6 end
   call('DEL', lockKey)

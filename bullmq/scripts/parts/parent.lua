@@ -11,7 +11,7 @@
      unlink:       a child is removed. hard is for clean-ups: a parent of the same queue that has lost its last child goes too. ]]
 --@use text gate marker events ready drop sound
 local function putBack(queue, parentKey, parentId, now)
-  local set = orNothing(redis.pcall('HMGET', parentKey, 'priority', 'delay')) or {}
+  local set = orNothing(try('HMGET', parentKey, 'priority', 'delay')) or {}
   local delay = numberOf(set[2])
   if delay > 0 then
     local due = tonumber(now) + delay
@@ -79,7 +79,7 @@ end
 -- Answers whether the child was among the pending ones.
 local unlink
 function unlink(childKey, parentKey, hard, base, dedupId)
-  if (orNothing(redis.pcall('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
   if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
   local queue, parentId = splitKey(parentKey)
   if not queue then return true end

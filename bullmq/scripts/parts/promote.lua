@@ -13,7 +13,7 @@ local function promote(base, ids, isHeld)
       call('ZADD', prioritizedKey, rank(pcKey, priority), id)
     end
     say(eventsKey, 'waiting', 'jobId', id, 'prev', 'delayed')
-    orNothing(redis.pcall('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
+    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
   end
   wake(markerKey, isHeld)
 end

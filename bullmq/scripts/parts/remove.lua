@@ -4,7 +4,7 @@
      discard:          all of a job but its place in a list or set: for clean-ups, which say nothing. ]]
 --@use text parent drop sound
 local function unlinkFromParent(jobKey, hard, base)
-  local link = orNothing(redis.pcall('HMGET', jobKey, 'parentKey', 'deid')) or {}
+  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
   if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
     unlink(jobKey, link[1], hard, base, link[2])
   end

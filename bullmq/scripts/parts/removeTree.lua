@@ -9,7 +9,7 @@ local anyLocked
 function anyLocked(queue, jobId, withChildren)
   if call('EXISTS', queue .. jobId .. ':lock') == 1 then return true end
   if withChildren then
-    local pending = orNothing(redis.pcall('SMEMBERS', queue .. jobId .. ':dependencies')) or {}
+    local pending = orNothing(try('SMEMBERS', queue .. jobId .. ':dependencies')) or {}
     for i = 1, #pending do
       local childQueue, childId = splitKey(pending[i])
       if childId and anyLocked(childQueue, childId, true) then return true end
@@ -33,7 +33,7 @@ end
 local removeTree
 local function removeChildren(jobKey, how)
   local function each(step, command, ...)
-    local keys = orNothing(redis.pcall(command, ...)) or {}
+    local keys = orNothing(try(command, ...)) or {}
     for i = 1, #keys, step do
       local queue, id = splitKey(keys[i])
       if id then removeTree(queue, id, jobKey, how) end
@@ -58,7 +58,7 @@ function removeTree(queue, jobId, parentKey, how)
   end
   if not how.keepChildren then removeChildren(jobKey, how) end
   local prev = pullOut(queue, jobId)
-  freeDedup(queue, jobId, orNothing(redis.pcall('HGET', jobKey, 'deid')))
+  freeDedup(queue, jobId, orNothing(try('HGET', jobKey, 'deid')))
   if dropJob(jobKey) > 0 then
     call('XADD', queue .. 'events', 'MAXLEN', '~', cap(queue .. 'meta'), '*', 'event', 'removed', 'jobId', jobId, 'prev', prev)
   end

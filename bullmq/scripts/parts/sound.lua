@@ -1,5 +1,5 @@
 --[[ Reading what anybody may have written, so that it can't stop a command halfway.
-     orNothing:  the answer of a redis.pcall; nil where the key holds something of another kind. Other errors stay errors.
+     orNothing:  the answer of a try (redis.pcall); nil where the key holds something of another kind. Other errors stay errors.
      numberOf:   the number that a text spells; 0 for what spells none, and for NaN.
      wholeOf:    the same as a whole number, no larger than JavaScript counts.
      textOf:     a text or a number of decoded JSON; nil for anything else.
@@ -26,5 +26,5 @@ local function textOf(value)
 end
 
 local function priorityOf(jobKey)
-  return numberOf(orNothing(redis.pcall('HGET', jobKey, 'priority')))
+  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
 end

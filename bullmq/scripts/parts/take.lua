@@ -18,11 +18,11 @@
 --@keys wait active prioritized events limiter delayed meta pc marker
 --@use gate events marker limiter promote sound
 local lastName, lastOpts
-local function start(base, jobId, now, max, perMs, worker, token, taken, at)
+local function start(base, jobId, now, max, perMs, lockMs, owner, token, taken, at)
   local jobKey = base .. jobId
   -- Read first and written once: the caller knows what is written.
   local starts, length, counts, bare = '1', 0, max, false
-  if redis.pcall('HLEN', jobKey) == 6 then
+  if try('HLEN', jobKey) == 6 then
     local set = call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority')
     local name, data, opts, timestamp, delay, priority = set[1], set[2], set[3], set[4], set[5], set[6]
     bare = name and data and opts and timestamp and delay and priority
@@ -40,7 +40,7 @@ local function start(base, jobId, now, max, perMs, worker, token, taken, at)
     end
   end
   if not bare then
-    local hash = orNothing(redis.pcall('HGETALL', jobKey))
+    local hash = orNothing(try('HGETALL', jobKey))
     if not hash then
       call('LREM', activeKey, 1, jobId)
       say(eventsKey, 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
@@ -61,13 +61,13 @@ local function start(base, jobId, now, max, perMs, worker, token, taken, at)
     call('PEXPIRE', limiterKey, math.abs(wholeOf(perMs)))
   end
   if token ~= '0' then
-    call('SET', jobKey .. ':lock', token, 'PX', worker.lockMs)
+    call('SET', jobKey .. ':lock', token, 'PX', lockMs)
   end
   call('XADD', eventsKey, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
-  if worker.name == '' then
+  if owner == '' then
     call('HSET', jobKey, 'processedOn', now, 'ats', starts)
   else
-    call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', worker.name)
+    call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', owner)
   end
   return at, length
 end
@@ -114,10 +114,11 @@ local function take(base, now, worker, tokens)
 
   -- Many at a time, once they are known to be small, for the answer has to be put together before it is sent.
   local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
+  local perMs, lockMs, owner = worker.limitMs or set[4], worker.lockMs, worker.name
   repeat
     local ids = popReady(math.min(atOnce, most - count))
     for i = 1, #ids do
-      local following, more = start(base, ids[i], now, max, worker.limitMs or set[4], worker, tokens[count + 1], taken, at)
+      local following, more = start(base, ids[i], now, max, perMs, lockMs, owner, tokens[count + 1], taken, at)
       if following then
         at, count, length = following, count + 1, length + more
       end

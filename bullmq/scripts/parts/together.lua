@@ -40,15 +40,15 @@ end
 
 -- Of the jobs with these numbers, which have one retention, or none.
 local function endAlike(base, now, numbers, ids, keys, values, made, keeps, points)
-  local ended = {}
+  local ended, to, stream = {}, 0, eventsKey
   for i = 1, #numbers do
     local n = numbers[i]
     if keeps[n] and keeps[n][1] == '0' then
       dropJob(keys[n])
     else
       call('HSET', keys[n], 'atm', made[n], 'returnvalue', values[n], 'finishedOn', now)
-      ended[#ended + 1] = now
-      ended[#ended + 1] = ids[n]
+      ended[to + 1], ended[to + 2] = now, ids[n]
+      to = to + 2
     end
   end
   if ended[1] then
@@ -65,7 +65,7 @@ local function endAlike(base, now, numbers, ids, keys, values, made, keeps, poin
   for i = 1, #numbers do
     local n = numbers[i]
     if i == #numbers then trim() end -- before the last event, as a single end does
-    call('XADD', eventsKey, '*', 'event', 'completed', 'jobId', ids[n], 'returnvalue', values[n], 'prev', 'active')
+    call('XADD', stream, '*', 'event', 'completed', 'jobId', ids[n], 'returnvalue', values[n], 'prev', 'active')
   end
   if given(points) then measure(metricsCompletedKey, points, now, #numbers) end
 end
@@ -82,10 +82,10 @@ local function finishTogether(base, now, ids, tokens, values, keeps, kindOf, siz
   for i = 1, #ids do
     made[i] = false
     if owners[i] == tokens[i] and not (keeps[i] and keeps[i][4]) then
-      if kindOf[i] > 3 and redis.pcall('HLEN', keys[i]) == size then
+      if kindOf[i] > 3 and try('HLEN', keys[i]) == size then
         made[i] = '1' -- and no child has failed, for that writes defa
       elseif call('EXISTS', keys[i] .. ':unsuccessful') == 0 then
-        local set = redis.pcall('HMGET', keys[i], 'ats', 'atm', 'parentKey', 'parent', 'deid')
+        local set = try('HMGET', keys[i], 'ats', 'atm', 'parentKey', 'parent', 'deid')
         if set[1] and not (set[3] or set[4] or set[5]) then made[i] = wholeOf(set[2]) + 1 end
       end
     end
