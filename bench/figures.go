@@ -10,13 +10,18 @@ func quantile(figures []float64, q float64) float64 {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// quantileOf is the quantile of one figure of each item.
-func quantileOf[T any](items []T, q float64, figure func(T) float64) float64 {
+// each is one figure of each item.
+func each[T any](items []T, figure func(T) float64) []float64 {
 	figures := make([]float64, len(items))
 	for i, item := range items {
 		figures[i] = figure(item)
 	}
-	return quantile(figures, q)
+	return figures
+}
+
+// quantileOf is the quantile of one figure of each item.
+func quantileOf[T any](items []T, q float64, figure func(T) float64) float64 {
+	return quantile(each(items, figure), q)
 }
 
 // medianOf is the median of one figure of each item.

@@ -21,24 +21,26 @@ var floorAddText string
 var floorProcessText string
 
 const (
-	floorJobs = 40_000
-	floorCall = 100 // jobs a call
+	floorName  = "the floor"
+	floorJobs  = 40_000
+	floorTexts = 5  // of each job in an answer
+	floorCall  = 50 // jobs a call: what two calls under way can hold of 100 jobs that run
 )
 
 // floor is the CPU of Redis for each job, in µs, when all that is done is what
 // an added and a processed job leave behind.
-type floor struct {
-	add, process float64
-	among        *floor // the same on a server with a million jobs on another queue
-}
+type floor struct{ add, process float64 }
 
-func measureFloor(rounds int) (floor, error) {
+// floorAmong measures, in each round, the floor on a server of its own and then
+// the same with a million jobs on another queue; answered is how many times as
+// much it takes then.
+func floorAmong(rounds int) (floor, error) {
 	server, err := startRedis()
 	if err != nil {
 		return floor{}, err
 	}
 	defer server.close()
-	var alone, among []floor
+	var times []floor
 	for range rounds {
 		if err := server.flush(); err != nil {
 			return floor{}, err
@@ -54,18 +56,13 @@ func measureFloor(rounds int) (floor, error) {
 		if err != nil {
 			return floor{}, err
 		}
-		alone, among = append(alone, few), append(among, many)
+		times = append(times, floor{many.add / few.add, many.process / few.process})
 		fmt.Fprintf(os.Stderr, "floor: add %.1f µs, process %.1f µs of Redis; among a million jobs %.1f and %.1f\n", few.add, few.process, many.add, many.process)
 	}
-	middle := func(all []floor) floor {
-		return floor{
-			add:     medianOf(all, func(f floor) float64 { return f.add }),
-			process: medianOf(all, func(f floor) float64 { return f.process }),
-		}
-	}
-	f, million := middle(alone), middle(among)
-	f.among = &million
-	return f, nil
+	return floor{
+		add:     medianOf(times, func(f floor) float64 { return f.add }),
+		process: medianOf(times, func(f floor) float64 { return f.process }),
+	}, nil
 }
 
 // floor is what is measured once.
@@ -105,8 +102,13 @@ func (r *redis) floorProcess(jobs int) error {
 			return err
 		}
 		ended += len(running)
-		if running, err = answer[0].AsStrSlice(); err != nil {
-			return err
+		running = running[:0]
+		for at := 0; at < len(answer); at += floorTexts {
+			id, err := answer[at].ToString()
+			if err != nil {
+				return err
+			}
+			running = append(running, id)
 		}
 		if len(running) == 0 {
 			if ended != jobs {

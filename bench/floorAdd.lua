@@ -1,17 +1,17 @@
 --[[ The floor of adding: what plain jobs leave in Redis, in as few commands as there are, and nothing else: no options are
      looked at. Keys: the queue's prefix. Arguments: number of jobs, name, data, opts, timestamp. ]]
-local base, count = KEYS[1], tonumber(ARGV[1])
+local call, base, count = redis.call, KEYS[1], tonumber(ARGV[1])
 local events = base .. 'events'
-local last = redis.call('INCRBY', base .. 'id', count)
+local last = call('INCRBY', base .. 'id', count)
 local ids = {}
 for i = 1, count do
   local id = last - count + i .. ''
   ids[i] = id
-  redis.call('HSET', base .. id, 'name', ARGV[2], 'data', ARGV[3], 'opts', ARGV[4], 'timestamp', ARGV[5], 'delay', '0', 'priority', '0')
-  redis.call('XADD', events, '*', 'event', 'added', 'jobId', id, 'name', ARGV[2])
-  redis.call('XADD', events, '*', 'event', 'waiting', 'jobId', id)
+  call('HSET', base .. id, 'name', ARGV[2], 'data', ARGV[3], 'opts', ARGV[4], 'timestamp', ARGV[5], 'delay', '0', 'priority', '0')
+  call('XADD', events, '*', 'event', 'added', 'jobId', id, 'name', ARGV[2])
+  call('XADD', events, '*', 'event', 'waiting', 'jobId', id)
 end
-redis.call('XTRIM', events, 'MAXLEN', '~', '10000')
-redis.call('LPUSH', base .. 'wait', unpack(ids))
-redis.call('ZADD', base .. 'marker', '0', '0')
+call('XTRIM', events, 'MAXLEN', '~', '10000')
+call('LPUSH', base .. 'wait', unpack(ids))
+call('ZADD', base .. 'marker', '0', '0')
 return ids

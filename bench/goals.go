@@ -34,7 +34,7 @@ func (r report) goals() []goal {
 		value, known := find(r.tables, table, title).ratio(ownName)
 		return goal{what, times, value, known, least, most}
 	}
-	late, known := find(r.tables, latencyTitle, latenessTitle+", p95").of[ownName]
+	late, known := find(r.tables, latencyTitle, latenessTitle+", p95").of(ownName)
 	goals := []goal{
 		beside("addBulk of 1,000, jobs a second", throughputTitle, "addBulk of 1,000", 4, 0),
 		beside("add with 100 in flight, jobs a second", throughputTitle, "add, 100 in flight", 3, 0),
@@ -50,10 +50,10 @@ func (r report) goals() []goal {
 		if g.title == waitingTitle {
 			const against = " × with 1,000"
 			goals = append(goals,
-				goal{"process with 1,000,000 waiting, time a job", against, g.process.time(), true, 0, 1.1},
-				goal{"process with 1,000,000 waiting, CPU of Redis", against, g.process.redis(), true, 0, 1.1},
-				goal{"add with 1,000,000 waiting, time a job", against, g.add.time(), true, 0, 1.1},
-				goal{"add with 1,000,000 waiting, CPU of Redis", against, g.add.redis(), true, 0, 1.1})
+				goal{"process with 1,000,000 waiting, time a job", against, g.process.ratio.micros, true, 0, 1.1},
+				goal{"process with 1,000,000 waiting, CPU of Redis", against, g.process.ratio.redisCPU, true, 0, 1.1},
+				goal{"add with 1,000,000 waiting, time a job", against, g.add.ratio.micros, true, 0, 1.1},
+				goal{"add with 1,000,000 waiting, CPU of Redis", against, g.add.ratio.redisCPU, true, 0, 1.1})
 		}
 	}
 	return goals

@@ -20,7 +20,7 @@ import (
 // 1,000 jobs, 100 in flight, and lets a worker of concurrency 100 run 1,000.
 const (
 	stepJobs    = 1_000
-	growthSteps = 20
+	growthSteps = 60
 	warmSteps   = 3
 	inFlight    = 100
 )
@@ -48,11 +48,9 @@ type grown struct {
 	add, process compared
 }
 
-// compared are two costs of the same thing.
-type compared struct{ few, many cost }
-
-func (c compared) time() float64  { return c.many.micros / c.few.micros }
-func (c compared) redis() float64 { return c.many.redisCPU / c.few.redisCPU }
+// compared are two costs of the same thing, and the second divided by the first:
+// medians over the steps, in each of which both are measured.
+type compared struct{ few, many, ratio cost }
 
 // cost of one job, in µs.
 type cost struct{ micros, redisCPU float64 }
@@ -120,12 +118,16 @@ func compare(costs [2][]cost) compared {
 	median := func(costs []cost) cost {
 		return cost{medianOf(costs, func(c cost) float64 { return c.micros }), medianOf(costs, func(c cost) float64 { return c.redisCPU })}
 	}
-	return compared{median(costs[0]), median(costs[1])}
+	ratios := make([]cost, len(costs[0]))
+	for i, few := range costs[0] {
+		ratios[i] = cost{costs[1][i].micros / few.micros, costs[1][i].redisCPU / few.redisCPU}
+	}
+	return compared{median(costs[0]), median(costs[1]), median(ratios)}
 }
 
 func (g grown) String() string {
 	return fmt.Sprintf("%s: add %.2f × the time, %.2f × Redis' CPU; process %.2f ×, %.2f ×",
-		g.title, g.add.time(), g.add.redis(), g.process.time(), g.process.redis())
+		g.title, g.add.ratio.micros, g.add.ratio.redisCPU, g.process.ratio.micros, g.process.ratio.redisCPU)
 }
 
 func openGround(background int) (*ground, error) {

@@ -27,6 +27,7 @@ type harness struct {
 
 	taken   map[string]map[string][]taken    // by scenario and rival, one a round
 	samples map[string]map[string][][]sample // the same
+	floors  []floor                          // one a round
 }
 
 func newHarness(directory string, o options) (*harness, error) {
@@ -51,6 +52,11 @@ func (h *harness) run(o options) (report, error) {
 				}
 			}
 		}
+		if o.only.wants("floor") {
+			if err := h.floor(); err != nil {
+				return r, err
+			}
+		}
 		for _, l := range latencies {
 			if o.only.wants(l.name) {
 				if err := h.latency(round, l); err != nil {
@@ -73,11 +79,11 @@ func (h *harness) run(o options) (report, error) {
 		r.growth = append(r.growth, row)
 	}
 	if o.only.wants("floor") {
-		f, err := measureFloor(h.rounds)
+		f, err := floorAmong(h.rounds)
 		if err != nil {
 			return r, err
 		}
-		r.floor = &f
+		r.amongMillion = &f
 	}
 	r.tables = h.tables()
 	r.environment, err = h.environment()
@@ -113,6 +119,16 @@ func (h *harness) throughput(round int, s scenario) error {
 			round+1, h.rounds, s.name, r.name, t.perSecond, t.redisCPU, t.clientCPU, t.peak/mebi)
 		return nil
 	})
+}
+
+// floor is measured on an empty Redis, as the scenarios are.
+func (h *harness) floor() error {
+	if err := h.redis.flush(); err != nil {
+		return err
+	}
+	f, err := h.redis.floor()
+	h.floors = append(h.floors, f)
+	return err
 }
 
 // measure runs a scenario once, on an empty Redis and in a process of its own.

@@ -11,11 +11,11 @@ import (
 
 // report is all that was measured.
 type report struct {
-	environment string
-	names       []string // of the contenders, Node first
-	tables      []table
-	growth      []grown
-	floor       *floor
+	environment  string
+	names        []string // of the contenders, Node first
+	tables       []table
+	growth       []grown
+	amongMillion *floor // the floor with a million jobs, beside it without
 }
 
 // text is the report in Markdown.
@@ -29,7 +29,7 @@ func (r report) text() string {
 	if len(r.growth) > 0 {
 		parts = append(parts, "### Growth", growthTable(r.growth))
 	}
-	if r.floor != nil {
+	if r.amongMillion != nil {
 		parts = append(parts, "### The floor", r.floorTable())
 	}
 	if verdict := r.verdict(); verdict != "" {
@@ -55,20 +55,10 @@ func (r report) comparison(t table) string {
 	for _, f := range t.figures {
 		fmt.Fprintf(&b, "| %s |", f.title)
 		for i, name := range r.names {
-			value, known := f.of[name]
-			cell := ""
-			if known {
-				cell = number(value) + " " + f.unit
+			fmt.Fprintf(&b, " %s |", f.text(name))
+			if i > 0 {
+				fmt.Fprintf(&b, " %s |", f.ratioText(name))
 			}
-			fmt.Fprintf(&b, " %s |", cell)
-			if i == 0 {
-				continue
-			}
-			cell = ""
-			if ratio, ok := f.ratio(name); ok {
-				cell = ratioText(ratio)
-			}
-			fmt.Fprintf(&b, " %s |", cell)
 		}
 		b.WriteString("\n")
 	}
@@ -87,8 +77,8 @@ func growthTable(rows []grown) string {
 		fmt.Fprintf(&b, "| %s |", name)
 		for _, c := range []compared{g.add, g.process} {
 			fmt.Fprintf(&b, " %s → %s µs | %s | %s → %s µs | %s |",
-				number(c.few.micros), number(c.many.micros), ratioText(c.time()),
-				number(c.few.redisCPU), number(c.many.redisCPU), ratioText(c.redis()))
+				number(c.few.micros), number(c.many.micros), ratioText(c.ratio.micros),
+				number(c.few.redisCPU), number(c.many.redisCPU), ratioText(c.ratio.redisCPU))
 		}
 		b.WriteString("\n")
 	}
@@ -98,25 +88,23 @@ func growthTable(rows []grown) string {
 // floorTable sets the floor beside what the contenders need.
 func (r report) floorTable() string {
 	var b strings.Builder
-	b.WriteString("| CPU of Redis, for each job | the floor | among 1,000,000 jobs | bullmq-go | Node |\n|---|--:|--:|--:|--:|\n")
+	b.WriteString("| CPU of Redis, for each job | Node | the floor | ratio | bullmq-go | ratio | the floor, among 1,000,000 jobs |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, row := range []struct {
-		what         string
-		alone, among float64
-		title        string
+		title string
+		among float64
 	}{
-		{"add", r.floor.add, r.floor.among.add, "addBulk of 1,000"},
-		{"process", r.floor.process, r.floor.among.process, "process, concurrency 100"},
+		{"add, 100 in flight", r.amongMillion.add},
+		{"process, concurrency 100", r.amongMillion.process},
 	} {
 		f := find(r.tables, redisCPUTitle, row.title)
-		fmt.Fprintf(&b, "| %s (beside it: %s) | %s µs | %s µs, %s |", row.what, row.title, number(row.alone), number(row.among), ratioText(row.among/row.alone))
-		for _, name := range []string{ownName, nodeName} {
-			cell := ""
-			if value, known := f.of[name]; known {
-				cell = number(value) + " µs"
+		fmt.Fprintf(&b, "| %s |", row.title)
+		for _, name := range []string{nodeName, floorName, ownName} {
+			fmt.Fprintf(&b, " %s |", f.text(name))
+			if name != nodeName {
+				fmt.Fprintf(&b, " %s |", f.ratioText(name))
 			}
-			fmt.Fprintf(&b, " %s |", cell)
 		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, " %s |\n", ratioText(row.among))
 	}
 	return b.String()
 }
@@ -137,6 +125,23 @@ func number(value float64) string {
 	default:
 		return fmt.Sprintf("%.2f", value)
 	}
+}
+
+// text is a contender's cell of a table; empty where it wasn't measured.
+func (f figure) text(name string) string {
+	value, known := f.of(name)
+	if !known {
+		return ""
+	}
+	return number(value) + " " + f.unit
+}
+
+func (f figure) ratioText(name string) string {
+	ratio, known := f.ratio(name)
+	if !known {
+		return ""
+	}
+	return ratioText(ratio)
 }
 
 func ratioText(ratio float64) string { return number(ratio) + "×" }

@@ -17,16 +17,19 @@ var _ = Describe("The report", func() {
 		names: []string{nodeName, ownName, asynqName},
 		tables: []table{
 			{throughputTitle, []figure{
-				{title: "add, 100 in flight", unit: "/s", of: map[string]float64{nodeName: 1000, ownName: 3100, asynqName: 500}},
-				{title: "addBulk of 1,000", unit: "/s", of: map[string]float64{nodeName: 1000, ownName: 3999}},
+				{title: "add, 100 in flight", unit: "/s", rounds: map[string][]float64{nodeName: {1000}, ownName: {3100}, asynqName: {500}}},
+				{title: "addBulk of 1,000", unit: "/s", rounds: map[string][]float64{nodeName: {1000}, ownName: {3999}}},
+			}},
+			{redisCPUTitle, []figure{
+				{title: "process, concurrency 100", unit: "µs", lessIsBetter: true, rounds: map[string][]float64{nodeName: {40}, floorName: {12}, ownName: {14}}},
 			}},
 			{latencyTitle, []figure{
-				{title: latenessTitle + ", p95", unit: "ms", lessIsBetter: true, of: map[string]float64{nodeName: 80, ownName: 1.6}},
-				{title: "pick-up, from the return of add, p50", unit: "ms", lessIsBetter: true, of: map[string]float64{nodeName: 1, ownName: -0.1}},
+				{title: latenessTitle + ", p95", unit: "ms", lessIsBetter: true, rounds: map[string][]float64{nodeName: {80}, ownName: {1.6}}},
+				{title: "pick-up, from the return of add, p50", unit: "ms", lessIsBetter: true, rounds: map[string][]float64{nodeName: {1}, ownName: {-0.1}}},
 			}},
 		},
-		growth: []grown{{waitingTitle, compared{cost{10, 5}, cost{10, 5}}, compared{cost{40, 20}, cost{50, 20}}}},
-		floor:  &floor{add: 5, process: 15, among: &floor{add: 6, process: 18}},
+		growth:       []grown{{waitingTitle, compared{cost{10, 5}, cost{10, 5}, cost{1, 1}}, compared{cost{40, 20}, cost{50, 20}, cost{1.25, 1}}}},
+		amongMillion: &floor{1.2, 1.5},
 	}
 
 	It("sets every contender beside Node, and leaves empty what it doesn't have", func() {
@@ -34,8 +37,26 @@ var _ = Describe("The report", func() {
 			ContainSubstring("| add, 100 in flight | 1,000 /s | 3,100 /s | 3.10× | 500 /s | 0.50× |\n"),
 			ContainSubstring("| addBulk of 1,000 | 1,000 /s | 3,999 /s | 4.00× |  |  |\n"),
 			ContainSubstring("| pick-up, from the return of add, p50 | 1.00 ms | -0.10 ms |  |  |  |\n"),
+			ContainSubstring("| process, concurrency 100 | 40.0 µs | 12.0 µs | 0.30× | 14.0 µs | 0.35× | 1.50× |\n"),
 			ContainSubstring("| 1,000 → 1,000,000 jobs waiting | 10.0 → 10.0 µs | 1.00× | 5.00 → 5.00 µs | 1.00× | 40.0 → 50.0 µs | 1.25× |"),
 		))
+	})
+
+	It("compares within a round, for the machine may be another one in the next", func() {
+		f := figure{rounds: map[string][]float64{nodeName: {10, 20, 40}, ownName: {30, 50, 80}}}
+		value, known := f.of(ownName)
+		Expect(known).To(BeTrue())
+		Expect(value).To(Equal(50.0))
+		ratio, known := f.ratio(ownName)
+		Expect(known).To(BeTrue())
+		Expect(ratio).To(Equal(2.5), "the median of 3, 2.5 and 2")
+		f.lessIsBetter = true
+		better, known := f.better(ownName)
+		Expect(known).To(BeTrue())
+		Expect(better).To(Equal(0.4))
+		f.rounds[ownName][1] = 0
+		_, known = f.ratio(ownName)
+		Expect(known).To(BeFalse())
 	})
 
 	It("says of each goal that was measured whether it is met", func() {
@@ -46,10 +67,11 @@ var _ = Describe("The report", func() {
 			}
 		}
 		Expect(met).To(Equal(map[string]bool{
-			"add with 100 in flight, jobs a second":      true,
-			"addBulk of 1,000, jobs a second":            false,
-			latenessTitle + ", p95":                      true,
-			"process with 1,000,000 waiting, time a job": false, "process with 1,000,000 waiting, CPU of Redis": true,
+			"add with 100 in flight, jobs a second":         true,
+			"addBulk of 1,000, jobs a second":               false,
+			latenessTitle + ", p95":                         true,
+			"CPU of Redis, processing with concurrency 100": false,
+			"process with 1,000,000 waiting, time a job":    false, "process with 1,000,000 waiting, CPU of Redis": true,
 			"add with 1,000,000 waiting, time a job": true, "add with 1,000,000 waiting, CPU of Redis": true,
 		}))
 		Expect(measured.verdict()).To(ContainSubstring("| addBulk of 1,000, jobs a second | ≥ 4 × Node's | 4.00 × Node's | not met |"))
@@ -81,7 +103,7 @@ var _ = Describe("The report", func() {
 		Expect(picture).To(ContainSubstring(">50.0×</text>"), "lateness: 80 ms and 1.6 ms")
 		Expect(place(50)).To(Equal(place(mostBetter)), "what is beyond the scale ends with it")
 		Expect(place(0.5)).To(BeNumerically("<", place(1)))
-		Expect(strings.Count(picture, barColours[ownName])).To(Equal(1+3), "the legend, and a bar for each ratio")
+		Expect(strings.Count(picture, barColours[ownName])).To(Equal(1+4), "the legend, and a bar for each ratio")
 		Expect(strings.Count(picture, barColours[asynqName])).To(Equal(1 + 1))
 	})
 

@@ -23,11 +23,11 @@ const (
 
 var throughput = []scenario{
 	{"add-1", "add, one at a time", "add", 8_000, 2_000, 1, nothing},
-	{"add-100", "add, 100 in flight", "add", 150_000, 5_000, 100, nothing},
-	{"addbulk-1000", "addBulk of 1,000", "bulk", 150_000, 10_000, 1_000, nothing},
+	{"add-100", "add, 100 in flight", "add", 60_000, 5_000, 100, nothing},
+	{"addbulk-1000", "addBulk of 1,000", "bulk", 80_000, 10_000, 1_000, nothing},
 	{"process-1", "process, concurrency 1", "process", 6_000, 2_000, 1, jobs},
 	{"process-10", "process, concurrency 10", "process", 20_000, 5_000, 10, jobs},
-	{"process-100", "process, concurrency 100", "process", 70_000, 5_000, 100, jobs},
-	{"process-500", "process, concurrency 500", "process", 70_000, 5_000, 500, jobs},
+	{"process-100", "process, concurrency 100", "process", 30_000, 5_000, 100, jobs},
+	{"process-500", "process, concurrency 500", "process", 30_000, 5_000, 500, jobs},
 	{"events", "read events", "events", 200_000, 10_000, 1, events},
 }

@@ -1,10 +1,19 @@
 package main
 
-// figure is a row of a table: a number of each contender.
+// figure is a row of a table: a number of each contender, for each round.
 type figure struct {
 	title, unit  string
 	lessIsBetter bool
-	of           map[string]float64 // by contender; none where it wasn't measured
+	rounds       map[string][]float64 // by contender; none where it wasn't measured
+}
+
+// of is the contender's median.
+func (f figure) of(name string) (value float64, known bool) {
+	rounds := f.rounds[name]
+	if len(rounds) == 0 {
+		return 0, false
+	}
+	return quantile(rounds, 0.5), true
 }
 
 // better is how many times as good as Node's the contender's number is.
@@ -16,13 +25,22 @@ func (f figure) better(name string) (float64, bool) {
 	return ratio, ok
 }
 
-// ratio is the contender's number divided by Node's.
+// ratio is the contender's number divided by Node's: the median of what that is
+// in each round, whose runs are seconds apart. A machine that others share may be
+// another one a round later.
 func (f figure) ratio(name string) (float64, bool) {
-	node, own := f.of[nodeName], f.of[name]
-	if node <= 0 || own <= 0 {
+	node, own := f.rounds[nodeName], f.rounds[name]
+	var ratios []float64
+	for i := range min(len(node), len(own)) {
+		if node[i] <= 0 || own[i] <= 0 {
+			return 0, false
+		}
+		ratios = append(ratios, own[i]/node[i])
+	}
+	if len(ratios) == 0 {
 		return 0, false
 	}
-	return own / node, true
+	return quantile(ratios, 0.5), true
 }
 
 // table is a group of figures.
@@ -31,7 +49,7 @@ type table struct {
 	figures []figure
 }
 
-// tables are the medians over the rounds of what was measured.
+// tables are what was measured, round by round.
 func (h *harness) tables() []table {
 	kinds := []struct {
 		title, unit  string
@@ -47,9 +65,12 @@ func (h *harness) tables() []table {
 	for _, kind := range kinds {
 		t := table{title: kind.title}
 		for _, s := range throughput {
-			f := figure{title: s.title, unit: kind.unit, lessIsBetter: kind.lessIsBetter, of: map[string]float64{}}
+			f := figure{title: s.title, unit: kind.unit, lessIsBetter: kind.lessIsBetter, rounds: map[string][]float64{}}
 			for name, rounds := range h.taken[s.name] {
-				f.of[name] = medianOf(rounds, kind.of)
+				f.rounds[name] = each(rounds, kind.of)
+			}
+			if of, ok := floorBeside[s.name]; ok && kind.title == redisCPUTitle && len(h.floors) > 0 {
+				f.rounds[floorName] = each(h.floors, of)
 			}
 			t.add(f)
 		}
@@ -69,13 +90,19 @@ func (h *harness) tables() []table {
 		{latenessTitle + ", p95", "lateness", 0.95, lateOf},
 		{latenessTitle + ", p99", "lateness", 0.99, lateOf},
 	} {
-		f := figure{title: row.title, unit: "ms", lessIsBetter: true, of: map[string]float64{}}
+		f := figure{title: row.title, unit: "ms", lessIsBetter: true, rounds: map[string][]float64{}}
 		for name, rounds := range h.samples[row.scenario] {
-			f.of[name] = medianOf(rounds, func(samples []sample) float64 { return quantileOf(samples, row.q, row.of) })
+			f.rounds[name] = each(rounds, func(samples []sample) float64 { return quantileOf(samples, row.q, row.of) })
 		}
 		latencies.add(f)
 	}
 	return append(all, latencies)
+}
+
+// floorBeside are the scenarios of whose CPU the floor is a part.
+var floorBeside = map[string]func(floor) float64{
+	"add-100":     func(f floor) float64 { return f.add },
+	"process-100": func(f floor) float64 { return f.process },
 }
 
 const (
@@ -90,7 +117,7 @@ const (
 )
 
 func (t *table) add(f figure) {
-	if len(f.of) > 0 {
+	if len(f.rounds) > 0 {
 		t.figures = append(t.figures, f)
 	}
 }
