@@ -98,15 +98,19 @@ func (q *Queue) plainArgs(adds []*Add) []string {
 	kinds := make([]byte, len(adds))
 	args := make([]string, 2, 2+4*len(adds))
 	for i, a := range adds {
-		args = append(args, a.Name, a.Data, a.Opts, a.Timestamp)
+		kinds[i] = '0'
+		args = append(args, a.Data)
+		if i > 0 && a.Name == adds[i-1].Name && a.Opts == adds[i-1].Opts && a.Timestamp == adds[i-1].Timestamp {
+			kinds[i] += 4
+		} else {
+			args = append(args, a.Name, a.Opts, a.Timestamp)
+		}
 		switch {
 		case a.Kind != Standard:
-			kinds[i] = '2'
+			kinds[i] += 2
 			args = append(args, a.Delay, a.Priority)
 		case a.LIFO:
-			kinds[i] = '1'
-		default:
-			kinds[i] = '0'
+			kinds[i]++
 		}
 	}
 	args[0], args[1] = q.base, string(kinds)

@@ -21,6 +21,15 @@ var _ = ginkgo.Describe("A bulk", func() {
 			var adds []*Add
 			for n := range 1 + random.IntN(12) {
 				add := plain(n, random.IntN(4) == 0)
+				if random.IntN(3) > 0 { // what one shares with the one before isn't sent again
+					add.Name = "job"
+				}
+				if random.IntN(8) == 0 {
+					add.Opts = `{"attempts":3}`
+				}
+				if random.IntN(8) == 0 {
+					add.Timestamp = "1700000000001"
+				}
 				switch random.IntN(6) {
 				case 0:
 					add.Kind, add.Priority = Prioritized, fmt.Sprint(1+random.IntN(3))
