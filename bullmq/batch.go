@@ -61,7 +61,7 @@ func (b *batcher[Q, A]) do(ctx context.Context, ask Q) (A, error) {
 	}
 	b.mu.Lock()
 	if b.flying == 0 {
-		b.flying, b.aboard = 1, 1
+		b.flying, b.aboard, b.away = 1, 1, 0
 		b.mu.Unlock()
 		defer b.next()
 		return b.alone(ctx, ask)

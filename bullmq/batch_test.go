@@ -112,10 +112,11 @@ var _ = Describe("What travels together", func() {
 		all.Wait()
 	})
 
-	It("waits in a second call for those that come back from the one before", func() {
-		var gates sync.Map // by the first of a call
-		calls := make(chan []int, 100)
-		b := &batcher[int, string]{most: 100, weight: func(int) int { return 1 }}
+	// numbered is a batcher whose calls are answered by the first that travels in them.
+	numbered := func() (b *batcher[int, string], calls chan []int, answer func(first int)) {
+		var gates sync.Map
+		calls = make(chan []int, 100)
+		b = &batcher[int, string]{most: 100, weight: func(int) int { return 1 }}
 		b.send = func(_ context.Context, all []int) func() ([]string, error) {
 			gate := make(chan struct{})
 			gates.Store(all[0], gate)
@@ -123,10 +124,21 @@ var _ = Describe("What travels together", func() {
 			<-gate
 			return func() ([]string, error) { return make([]string, len(all)), nil }
 		}
-		answer := func(first int) {
+		return b, calls, func(first int) {
 			gate, _ := gates.Load(first)
 			close(gate.(chan struct{}))
 		}
+	}
+	flying := func(b *batcher[int, string]) func() int {
+		return func() int {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.flying
+		}
+	}
+
+	It("waits in a second call for those that come back from the one before, but not for those of long ago", func() {
+		b, calls, answer := numbered()
 		var all sync.WaitGroup
 		ask := func(from, to, before int) {
 			for n := from; n <= to; n++ {
@@ -143,13 +155,27 @@ var _ = Describe("What travels together", func() {
 		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4, 5, 6})))
 		ask(7, 10, 0)
 		answer(2)
-		Eventually(func() int { b.mu.Lock(); defer b.mu.Unlock(); return b.flying }).Should(Equal(1))
+		Eventually(flying(b)).Should(Equal(1))
 		ask(11, 12, 4)
 		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "6 are more than there are in the other call, but three of five haven't come back")
 		ask(13, 13, -1)
 		Eventually(calls).Should(Receive(Equal([]int{7, 8, 9, 10, 11, 12, 13})))
+		ask(14, 25, 0)
 		answer(1)
+		Eventually(calls).Should(Receive(HaveLen(12)))
 		answer(7)
+		Eventually(flying(b)).Should(Equal(1))
+		answer(14)
+		all.Wait()
+		Eventually(flying(b)).Should(BeZero(), "12 have been answered, and none comes back")
+
+		ask(31, 31, -1)
+		Eventually(calls).Should(Receive(Equal([]int{31})))
+		ask(32, 35, 0)
+		ask(36, 36, -1)
+		Eventually(calls).Should(Receive(Equal([]int{32, 33, 34, 35, 36})))
+		answer(31)
+		answer(32)
 		all.Wait()
 	})
 
