@@ -209,9 +209,10 @@ var _ = Describe("What travels together", func() {
 
 	It("shares the failure of its call, and what goes alone is spared", func() {
 		b, gate, calls := gated(10)
-		errs := make(chan error, 3)
+		var all sync.WaitGroup
+		var errs [3]error // which of them returns first is open
 		for i, n := range []int{1, 13, 3} {
-			go func() { _, err := b.do(context.Background(), n); errs <- err }()
+			all.Go(func() { _, errs[i] = b.do(context.Background(), n) })
 			if i == 0 {
 				Eventually(calls).Should(Receive())
 			} else {
@@ -219,9 +220,8 @@ var _ = Describe("What travels together", func() {
 			}
 		}
 		close(gate)
-		Eventually(errs).Should(Receive(BeNil()))
-		Eventually(errs).Should(Receive(MatchError("unlucky")))
-		Eventually(errs).Should(Receive(MatchError("unlucky")))
+		all.Wait()
+		Expect(errs[:]).To(HaveExactElements(BeNil(), MatchError("unlucky"), MatchError("unlucky")))
 		Expect(b.alone(context.Background(), 3)).To(Equal("3"))
 	})
 
