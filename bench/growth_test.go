@@ -12,7 +12,7 @@ import (
 var _ = Describe("Growth", func() {
 	costsSomething := func(c compared) {
 		GinkgoHelper()
-		for _, one := range []cost{c.few, c.many} {
+		for _, one := range []cost{c.few, c.many, c.ratio} {
 			Expect(one.micros).To(BeNumerically(">", 0))
 			Expect(one.redisCPU).To(BeNumerically(">", 0))
 		}
@@ -28,6 +28,11 @@ var _ = Describe("Growth", func() {
 			costsSomething(row.process)
 		}
 		Expect(titles).To(Equal([]string{waitingTitle, completedTitle, delayedTitle}))
+	})
+
+	It("compares within a step", func() {
+		c := compare([2][]cost{{{10, 1}, {20, 2}, {40, 4}}, {{30, 3}, {50, 4}, {80, 4}}})
+		Expect(c).To(Equal(compared{few: cost{20, 2}, many: cost{50, 4}, ratio: cost{2.5, 2}}), "of 3, 2.5 and 2, and of 3, 2 and 1")
 	})
 
 	It("leaves in the background what was there", func() {

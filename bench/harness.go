@@ -79,11 +79,11 @@ func (h *harness) run(o options) (report, error) {
 		r.growth = append(r.growth, row)
 	}
 	if o.only.wants("floor") {
-		f, err := floorAmong(h.rounds)
+		among, err := floorAmong(h.rounds)
 		if err != nil {
 			return r, err
 		}
-		r.amongMillion = &f
+		r.floor = h.floored(among)
 	}
 	r.tables = h.tables()
 	r.environment, err = h.environment()

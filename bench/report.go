@@ -11,11 +11,11 @@ import (
 
 // report is all that was measured.
 type report struct {
-	environment  string
-	names        []string // of the contenders, Node first
-	tables       []table
-	growth       []grown
-	amongMillion *floor // the floor with a million jobs, beside it without
+	environment string
+	names       []string // of the contenders, Node first
+	tables      []table
+	growth      []grown
+	floor       []floored
 }
 
 // text is the report in Markdown.
@@ -29,7 +29,7 @@ func (r report) text() string {
 	if len(r.growth) > 0 {
 		parts = append(parts, "### Growth", growthTable(r.growth))
 	}
-	if r.amongMillion != nil {
+	if len(r.floor) > 0 {
 		parts = append(parts, "### The floor", r.floorTable())
 	}
 	if verdict := r.verdict(); verdict != "" {
@@ -89,22 +89,15 @@ func growthTable(rows []grown) string {
 func (r report) floorTable() string {
 	var b strings.Builder
 	b.WriteString("| CPU of Redis, for each job | Node | the floor | ratio | bullmq-go | ratio | the floor, among 1,000,000 jobs |\n|---|--:|--:|--:|--:|--:|--:|\n")
-	for _, row := range []struct {
-		title string
-		among float64
-	}{
-		{"add, 100 in flight", r.amongMillion.add},
-		{"process, concurrency 100", r.amongMillion.process},
-	} {
-		f := find(r.tables, redisCPUTitle, row.title)
-		fmt.Fprintf(&b, "| %s |", row.title)
+	for _, f := range r.floor {
+		fmt.Fprintf(&b, "| %s |", f.title)
 		for _, name := range []string{nodeName, floorName, ownName} {
 			fmt.Fprintf(&b, " %s |", f.text(name))
 			if name != nodeName {
 				fmt.Fprintf(&b, " %s |", f.ratioText(name))
 			}
 		}
-		fmt.Fprintf(&b, " %s |\n", ratioText(row.among))
+		fmt.Fprintf(&b, " %s |\n", ratioText(f.among))
 	}
 	return b.String()
 }

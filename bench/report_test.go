@@ -21,15 +21,14 @@ var _ = Describe("The report", func() {
 				{title: "addBulk of 1,000", unit: "/s", rounds: map[string][]float64{nodeName: {1000}, ownName: {3999}}},
 			}},
 			{redisCPUTitle, []figure{
-				{title: "process, concurrency 100", unit: "µs", lessIsBetter: true, rounds: map[string][]float64{nodeName: {40}, floorName: {12}, ownName: {14}}},
+				{title: "process, concurrency 100", unit: "µs", lessIsBetter: true, rounds: map[string][]float64{nodeName: {40}, ownName: {14}}},
 			}},
 			{latencyTitle, []figure{
 				{title: latenessTitle + ", p95", unit: "ms", lessIsBetter: true, rounds: map[string][]float64{nodeName: {80}, ownName: {1.6}}},
 				{title: "pick-up, from the return of add, p50", unit: "ms", lessIsBetter: true, rounds: map[string][]float64{nodeName: {1}, ownName: {-0.1}}},
 			}},
 		},
-		growth:       []grown{{waitingTitle, compared{cost{10, 5}, cost{10, 5}, cost{1, 1}}, compared{cost{40, 20}, cost{50, 20}, cost{1.25, 1}}}},
-		amongMillion: &floor{1.2, 1.5},
+		growth: []grown{{waitingTitle, compared{cost{10, 5}, cost{10, 5}, cost{1, 1}}, compared{cost{40, 20}, cost{50, 20}, cost{1.25, 1}}}},
 	}
 
 	It("sets every contender beside Node, and leaves empty what it doesn't have", func() {
@@ -37,8 +36,22 @@ var _ = Describe("The report", func() {
 			ContainSubstring("| add, 100 in flight | 1,000 /s | 3,100 /s | 3.10× | 500 /s | 0.50× |\n"),
 			ContainSubstring("| addBulk of 1,000 | 1,000 /s | 3,999 /s | 4.00× |  |  |\n"),
 			ContainSubstring("| pick-up, from the return of add, p50 | 1.00 ms | -0.10 ms |  |  |  |\n"),
-			ContainSubstring("| process, concurrency 100 | 40.0 µs | 12.0 µs | 0.30× | 14.0 µs | 0.35× | 1.50× |\n"),
+			ContainSubstring("| process, concurrency 100 | 40.0 µs | 14.0 µs | 0.35× |  |  |\n"),
 			ContainSubstring("| 1,000 → 1,000,000 jobs waiting | 10.0 → 10.0 µs | 1.00× | 5.00 → 5.00 µs | 1.00× | 40.0 → 50.0 µs | 1.25× |"),
+		))
+	})
+
+	It("sets the floor beside what the contenders take in the same rounds", func() {
+		h := &harness{
+			taken: map[string]map[string][]taken{"process-100": {
+				nodeName: {{redisCPU: 40}, {redisCPU: 20}, {redisCPU: 10}}, ownName: {{redisCPU: 14}, {redisCPU: 7}, {redisCPU: 4}},
+			}},
+			floors: []floor{{3, 12}, {4, 8}, {5, 3}},
+		}
+		Expect((report{floor: h.floored(floor{1.2, 1.5})}).text()).To(And(
+			ContainSubstring("| add, 100 in flight |  | 4.00 µs |  |  |  | 1.20× |\n"),
+			ContainSubstring("| process, concurrency 100 | 20.0 µs | 8.00 µs | 0.30× | 7.00 µs | 0.35× | 1.50× |\n"),
+			Not(ContainSubstring(redisCPUTitle+"\n\n| | Node")),
 		))
 	})
 

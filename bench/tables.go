@@ -69,9 +69,6 @@ func (h *harness) tables() []table {
 			for name, rounds := range h.taken[s.name] {
 				f.rounds[name] = each(rounds, kind.of)
 			}
-			if of, ok := floorBeside[s.name]; ok && kind.title == redisCPUTitle && len(h.floors) > 0 {
-				f.rounds[floorName] = each(h.floors, of)
-			}
 			t.add(f)
 		}
 		all = append(all, t)
@@ -99,8 +96,30 @@ func (h *harness) tables() []table {
 	return append(all, latencies)
 }
 
-// floorBeside are the scenarios of whose CPU the floor is a part.
-var floorBeside = map[string]func(floor) float64{
+// floored is the CPU of Redis of a scenario, that of the floor among them.
+type floored struct {
+	figure
+	among float64 // how many times as much the floor takes among a million jobs
+}
+
+func (h *harness) floored(among floor) []floored {
+	var rows []floored
+	for _, s := range throughput {
+		of, ok := floorOf[s.name]
+		if !ok {
+			continue
+		}
+		f := figure{title: s.title, unit: "µs", lessIsBetter: true, rounds: map[string][]float64{floorName: each(h.floors, of)}}
+		for name, rounds := range h.taken[s.name] {
+			f.rounds[name] = each(rounds, func(t taken) float64 { return t.redisCPU })
+		}
+		rows = append(rows, floored{f, of(among)})
+	}
+	return rows
+}
+
+// floorOf has the floor of some scenarios.
+var floorOf = map[string]func(floor) float64{
 	"add-100":     func(f floor) float64 { return f.add },
 	"process-100": func(f floor) float64 { return f.process },
 }

@@ -47,6 +47,14 @@ var _ = Describe("What travels together", func() {
 		}
 	}
 
+	flying := func(b *batcher[int, string]) func() int {
+		return func() int {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.flying
+		}
+	}
+
 	It("is what comes while a call is under way, in order, each with its own answer", func() {
 		b, gate, calls := gated(10)
 		var all sync.WaitGroup
@@ -67,7 +75,7 @@ var _ = Describe("What travels together", func() {
 		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4})))
 		gate <- struct{}{}
 		all.Wait()
-		Eventually(func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.flying > 0 }).Should(BeFalse())
+		Eventually(flying(b)).Should(BeZero())
 		ask(5)
 		Eventually(calls).Should(Receive(Equal([]int{5})))
 		gate <- struct{}{}
@@ -129,14 +137,6 @@ var _ = Describe("What travels together", func() {
 			close(gate.(chan struct{}))
 		}
 	}
-	flying := func(b *batcher[int, string]) func() int {
-		return func() int {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.flying
-		}
-	}
-
 	It("waits in a second call for those that come back from the one before, but not for those of long ago", func() {
 		b, calls, answer := numbered()
 		var all sync.WaitGroup
