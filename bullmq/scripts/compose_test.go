@@ -70,7 +70,7 @@ var _ = ginkgo.Describe("A composed command", func() {
 		}
 		Expect(text).To(ContainSubstring("\nlocal token = ARGV[4]\n"))
 		Expect(text).To(ContainSubstring("\nlocal rest = 12\n"))
-		Expect(strings.Count(text, "local function say(")).To(Equal(1))
+		Expect(strings.Count(text, "local function wakeAt(")).To(Equal(1))
 		Expect(strings.Index(text, "local function slot(")).To(BeNumerically(">", strings.Index(text, "local function wakeAt(")))
 		Expect(strings.Index(text, "local score, due = slot(")).To(BeNumerically(">", strings.Index(text, "local function slot(")))
 		Expect(text).NotTo(ContainSubstring("--[["))

@@ -103,10 +103,12 @@ func (f Finish) args(base string) []string {
 	}
 	many := len(f.Ends)
 	kinds := make([]byte, many)
-	args := make([]string, 8+3*many)
+	value := f.valueOfAll()
+	args := make([]string, 9+2*many, 9+3*many)
 	copy(args, []string{base, decimal(f.NowMs), points})
-	copy(args[4:], f.Worker.args())
-	ids, tokens, values := args[8:], args[8+many:], args[8+2*many:]
+	args[4] = value
+	copy(args[5:], f.Worker.args())
+	ids, tokens := args[9:], args[9+many:]
 	var more []string
 	for i, e := range f.Ends {
 		kinds[i] = '0'
@@ -116,7 +118,10 @@ func (f Finish) args(base string) []string {
 		if e.Bare {
 			kinds[i] += 4
 		}
-		ids[i], tokens[i], values[i] = e.JobID, e.Token, e.Value
+		ids[i], tokens[i] = e.JobID, e.Token
+		if value == "" {
+			args = append(args, e.Value)
+		}
 		switch {
 		case e.Failed:
 			kinds[i] += 2
@@ -129,6 +134,16 @@ func (f Finish) args(base string) []string {
 	}
 	args[3] = string(kinds)
 	return append(args, more...)
+}
+
+// valueOfAll is the value that all ends have; "" where there is none.
+func (f Finish) valueOfAll() string {
+	for _, e := range f.Ends[1:] {
+		if e.Value != f.Ends[0].Value {
+			return ""
+		}
+	}
+	return f.Ends[0].Value
 }
 
 // Retry gives a job that failed another attempt at once (BullMQ: retryJob).

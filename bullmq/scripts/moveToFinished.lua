@@ -2,9 +2,9 @@
 
      Arguments: base, now (ms), points: how many minutes of metrics are kept or '', kinds: a digit for each job, plus 1 when a
      next one is to be taken under its token once it has ended, plus 2 when it has more to tell, plus 4 when it was bare at its
-     start: its hash held nothing but what every job has; lockMs, name, limitMax, limitMs
-     as for moveToActive. Then the ids of all, their tokens, their values (JSON, or the reason of a failure, plain text), and, of each that
-     has more to tell, the number of arguments that follow: keepCount, keepAge (s), keepLimit: what stays of the completed or
+     start: its hash held nothing but what every job has; value: what all of them have for a value, or ''; lockMs, name,
+     limitMax, limitMs as for moveToActive. Then the ids of all, their tokens, unless there is one for all their values (JSON,
+     or the reason of a failure, plain text), and, of each that has more to tell, the number of arguments that follow: keepCount, keepAge (s), keepLimit: what stays of the completed or
      failed jobs, each '' when not set; and of a failed job attempts (how many it had), then field, value … to set in the hash
      before (stacktrace).
      Answer: {refused, jobs, ms, due, us}: refused is {number, error, number, error …}, the jobs that were not ended, with the
@@ -14,32 +14,39 @@
      -6 the lock is another's, -9 a child failed; -4 and -9 of completed jobs only. Each concerns one job; the others end.
      Events: of each job completed, or failed and, when no attempt is left, retries-exhausted; of its parent waiting or
      delayed; then those of moveToActive, or drained. ]]
---@args base now points kinds lockMs name limitMax limitMs ...
+--@args base now points kinds value lockMs name limitMax limitMs ...
 --@use finish together take worker
 --@rarely finish
 local many = #kinds
-local kindOf = { string.byte(kinds, 1, many) }
 local function column(from) return { unpack(ARGV, from, from + many - 1) } end
-local ids, tokens, values = column(rest), column(rest + many), column(rest + 2 * many)
-local keeps, at = {}, rest + 3 * many
-for i = 1, many do
-  local kind = kindOf[i] - 48
-  if kind % 4 > 1 then
-    local last = at + ARGV[at]
-    keeps[i] = { ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], last > at + 3 and at + 4, last }
-    at = last + 1
+local ids, tokens, values = column(rest), column(rest + many), nil
+local at = rest + 2 * many
+if value == '' then
+  values, value = column(at), nil
+  at = at + many
+end
+local bytes, keeps = { string.byte(kinds, 1, many) }, nil
+if string.find(kinds, '[2367]') then
+  keeps = {}
+  for i = 1, many do
+    if bytes[i] % 4 > 1 then
+      local last = at + ARGV[at]
+      local failed = last > at + 3 and at + 4
+      keeps[i] = { ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], failed, last }
+      at = last + 1
+      if failed then bytes[i] = 0 end
+    end
   end
-  kindOf[i] = kind
 end
 
 local refused, gone = {}, {}
-local done = finishTogether(base, now, ids, tokens, values, keeps, kindOf, name == '' and 8 or 9, points)
-for i = 1, many do
-  if not done[i] then
-    local more = keeps[i] or {}
+local left = finishTogether(base, now, ids, tokens, values, value, keeps, bytes, name == '' and 8 or 9, points)
+for i = next(left) and 1 or many + 1, many do
+  if left[i] then
+    local more = keeps and keeps[i] or {}
     local failed = more[4]
     local could, code = pcall(finish, base, now, {
-      id = ids[i], token = tokens[i], value = values[i], outcome = failed and 'failed' or 'completed',
+      id = ids[i], token = tokens[i], value = value or values[i], outcome = failed and 'failed' or 'completed',
       keepCount = more[1], keepAge = more[2], keepLimit = more[3],
       attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
     }, points)
@@ -54,7 +61,7 @@ local under = tokens
 if refused[1] or string.find(kinds, '[0246]') then
   under = {}
   for i = 1, many do
-    if kindOf[i] % 2 == 1 and not gone[i] then under[#under + 1] = tokens[i] end
+    if string.byte(kinds, i) % 2 == 1 and not gone[i] then under[#under + 1] = tokens[i] end
   end
 end
 local taken = under[1] and take(base, now, workerOf(lockMs, name, limitMax, limitMs), under)

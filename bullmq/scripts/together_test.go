@@ -40,6 +40,7 @@ var traits = []trait{
 	{"failed, and the newest kept", 3, func(_ *fixture, _ string, end *End) {
 		end.Failed, end.Attempts, end.Keep = true, 3, Keep{Count: "1"}
 	}},
+	{"failed for a reason without words", 3, func(_ *fixture, _ string, end *End) { end.Failed, end.Attempts, end.Value = true, 1, "" }},
 	{"a parent", 3, func(f *fixture, id string, _ *End) {
 		f.set("HSET", id, "parentKey", f.base+"p"+id, "parent", fmt.Sprintf(`{"id":"p%s","queueKey":%q}`, id, f.base[:len(f.base)-1]))
 		f.set("HSET", "p"+id, "name", "parent")
@@ -80,6 +81,7 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 				chosen = append(chosen, common[random.IntN(len(common))])
 			}
 			slices.SortStableFunc(chosen, func(a, b trait) int { return a.turn - b.turn })
+			shareValue := random.IntN(2) == 0
 			waiting, delayed, points, dialect := random.IntN(3), random.IntN(2) == 0, int64(random.IntN(2)*5), Dialect(random.IntN(2))
 			arrange := func() (*fixture, []*End) {
 				f := newFixture(client)
@@ -104,6 +106,9 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 				for i, t := range chosen {
 					id := fmt.Sprint("job", slices.Index(slices.Sorted(slices.Values(shuffle)), shuffle[i]))
 					ends[i] = &End{JobID: id, Token: "t" + id[3:], Value: fmt.Sprintf(`"of %s"`, id)}
+					if shareValue {
+						ends[i].Value = "null"
+					}
 					t.change(f, id, ends[i])
 				}
 				return f, ends

@@ -1,75 +1,47 @@
 --[[ Taking the next jobs to run.
 
-     start: locks a job that already stands in active, counts the start, puts its id and its hash as it was before that into
-            taken, from at on, and answers where the next one goes, and about how long this one is. In taken a job is the number
-            of texts of its hash, its id, field, value …; or, of a job that is bare, as most are at their first start, -1, id and the
-            values alone of the six fields that every job has; or, where its delay and its priority are '0', too, nothing but
-            id, name, data, opts, timestamp, with false for a name or opts that are those of the last such job: each text of
-            an answer costs the server as much as a small command. What has something else than a hash for its key can't be
-            run, and can't be marked as failed: it leaves the queue, an event says why, and there is no answer.
-     take:  promotes what is due, then takes one job for each token, from wait, else from prioritized.
-            answer: {{job …, job …}, 0, 0, now} jobs, as start puts them, under the tokens in their order, in one list: a
-                    list within it would take the server a buffer of its own
+     take:  promotes what is due, then takes one job for each token, from wait, else from prioritized: puts it into active,
+            locks it and counts the start.
+            answer: {{job …, job …}, 0, 0, now} jobs, with their hashes as they were before that, under the tokens in their
+                    order, in one list: a list within it would take the server a buffer of its own
                     {{}, ms, 0} the rate limit holds for ms
                     {{}, 0, due} nothing ready; the first delayed job is due at that time
                     {{}, 0, 0} paused, or at the global concurrency
                     nil: nothing at all
-     worker: {lockMs, name or '', limitMax or nil, limitMs or nil} ]]
+     worker: {lockMs, name or '', limitMax or nil, limitMs or nil}
+     In the answer a job that is bare, as most are at their first start, with the six fields that every job has and no other,
+     is id, name, data, opts, timestamp, where its delay and its priority are '0'; with false for a name or opts that are
+     those of the last such job: each text of an answer costs the server as much as a small command.
+     tellOther: any other job: -1, id and the six values; or the number of texts of its hash, id, field, value …; puts it
+            into taken, from at on, and answers where the next one goes, about how long this one is, what its field ats
+            becomes, and whether it counts for the rate limit. What has something else than a hash for its key can't be run, and can't be
+            marked as failed: it leaves the queue, an event says why, and there is no answer. ]]
 --@keys wait active prioritized events limiter delayed meta pc marker
 --@use gate events marker limiter promote sound
-local lastName, lastOpts
-local function start(base, jobId, now, max, perMs, lockMs, owner, token, taken, at)
-  local jobKey = base .. jobId
-  -- Read first and written once: the caller knows what is written.
-  local starts, length, counts, bare = '1', 0, max, false
-  if try('HLEN', jobKey) == 6 then
-    local set = call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority')
-    local name, data, opts, timestamp, delay, priority = set[1], set[2], set[3], set[4], set[5], set[6]
-    bare = name and data and opts and timestamp and delay and priority
-    if bare then
-      length = #data + #opts
-      if delay == '0' and priority == '0' then
-        taken[at], taken[at + 1], taken[at + 2] = jobId, name ~= lastName and name, data
-        taken[at + 3], taken[at + 4] = opts ~= lastOpts and opts, timestamp
-        at, lastName, lastOpts = at + 5, name, opts
-      else
-        taken[at], taken[at + 1], taken[at + 2], taken[at + 3] = -1, jobId, name, data
-        taken[at + 4], taken[at + 5], taken[at + 6], taken[at + 7] = opts, timestamp, delay, priority
-        at = at + 8
-      end
-    end
+--@rarely tellOther
+local function tellOther(jobId, jobKey, six, taken, at)
+  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
+    taken[at], taken[at + 1] = -1, jobId
+    for i = 1, 6 do taken[at + 1 + i] = six[i] end
+    return at + 8, #six[2] + #six[3], '1', true
   end
-  if not bare then
-    local hash = orNothing(try('HGETALL', jobKey))
-    if not hash then
-      call('LREM', activeKey, 1, jobId)
-      say(eventsKey, 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
-        .. call('TYPE', jobKey).ok, 'prev', 'active')
-      return
-    end
-    taken[at], taken[at + 1] = #hash, jobId
-    for i = 1, #hash do taken[at + 1 + i] = hash[i] end
-    at = at + 2 + #hash
-    for i = 1, #hash, 2 do
-      local field, value = hash[i], hash[i + 1]
-      length = length + #value
-      if field == 'ats' then starts = wholeOf(value) + 1 end
-      if field == 'defa' then counts = nil end --@v6
-    end
+  local hash = orNothing(try('HGETALL', jobKey))
+  if not hash then
+    call('LREM', activeKey, 1, jobId)
+    say(eventsKey, 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+      .. call('TYPE', jobKey).ok, 'prev', 'active')
+    return
   end
-  if counts and call('INCR', limiterKey) == 1 then
-    call('PEXPIRE', limiterKey, math.abs(wholeOf(perMs)))
+  local length, starts, counts = 0, '1', true
+  taken[at], taken[at + 1] = #hash, jobId
+  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
+  for i = 1, #hash, 2 do
+    local field, value = hash[i], hash[i + 1]
+    length = length + #value
+    if field == 'ats' then starts = wholeOf(value) + 1 end
+    if field == 'defa' then counts = false end --@v6
   end
-  if token ~= '0' then
-    call('SET', jobKey .. ':lock', token, 'PX', lockMs)
-  end
-  call('XADD', eventsKey, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
-  if owner == '' then
-    call('HSET', jobKey, 'processedOn', now, 'ats', starts)
-  else
-    call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', owner)
-  end
-  return at, length
+  return at + 2 + #hash, length, starts, counts
 end
 
 -- At most so many ids, next first, put into active. Ids of the form 0:… in wait are wake-up entries of BullMQ 4, not jobs:
@@ -114,13 +86,46 @@ local function take(base, now, worker, tokens)
 
   -- Many at a time, once they are known to be small, for the answer has to be put together before it is sent.
   local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
-  local perMs, lockMs, owner = worker.limitMs or set[4], worker.lockMs, worker.name
+  local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, eventsKey
+  local lastName, lastOpts, none = nil, nil, {}
   repeat
     local ids = popReady(math.min(atOnce, most - count))
     for i = 1, #ids do
-      local following, more = start(base, ids[i], now, max, perMs, lockMs, owner, tokens[count + 1], taken, at)
+      local jobId = ids[i]
+      local jobKey = base .. jobId
+      -- Read first and written once: the caller knows what is written.
+      local six = try('HLEN', jobKey) == 6
+        and call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority') or none
+      local name, data, opts, timestamp = six[1], six[2], six[3], six[4]
+      local following, starts, counts = at + 5, '1', max
+      if name and data and opts and timestamp and six[5] == '0' and six[6] == '0' then
+        taken[at] = jobId
+        taken[at + 1] = name ~= lastName and name
+        taken[at + 2] = data
+        taken[at + 3] = opts ~= lastOpts and opts
+        taken[at + 4] = timestamp
+        length = length + #data + #opts
+        lastName, lastOpts = name, opts
+      else
+        local more, counted
+        following, more, starts, counted = tellOther(jobId, jobKey, six, taken, at)
+        length, counts = length + (more or 0), counted and max
+      end
       if following then
-        at, count, length = following, count + 1, length + more
+        at, count = following, count + 1
+        if counts and call('INCR', limiterKey) == 1 then
+          call('PEXPIRE', limiterKey, math.abs(wholeOf(perMs)))
+        end
+        local token = tokens[count]
+        if token ~= '0' then
+          call('SET', jobKey .. ':lock', token, 'PX', lockMs)
+        end
+        call('XADD', stream, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
+        if owner == '' then
+          call('HSET', jobKey, 'processedOn', now, 'ats', starts)
+        else
+          call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', owner)
+        end
       end
     end
     if not ids[atOnce] or length > 1000000 then break end
