@@ -13,33 +13,46 @@ type function struct{ name, text string }
 // prune leaves out the functions of parts that a command doesn't reach: each
 // would be made anew whenever the script runs, which a short script feels.
 // Those that are called rarely, and what only they reach, are made when first
-// called. Parts hold functions only, one after the other, each ending with a
-// line end.
+// asked for, all by one function: rare. Parts hold functions only, one after the
+// other, each ending with a line end.
 func prune(parts []string, own string, rarely []string) string {
 	var functions []function
 	for _, part := range parts {
 		functions = append(functions, functionsOf(part)...)
 	}
-	always := reach(functions, own, rarely)
-	var kept strings.Builder
+	always, all := reach(functions, own, rarely), reach(functions, own, nil)
+	ask := func(text string) string { return asking(text, rarely) }
+	var kept, made strings.Builder
 	for _, f := range functions {
 		switch {
-		case !always[f.name]:
-		case slices.Contains(rarely, f.name):
-			inner := reach(functions, f.text, nil)
-			fmt.Fprintf(&kept, "local %sMade\nlocal function make_%s()\n", f.name, f.name)
+		case all[f.name] && slices.Contains(rarely, f.name):
+			fmt.Fprintf(&made, "if name == '%s' then\n", f.name)
+			needed := reach(functions, f.text, rarely)
 			for _, g := range functions {
-				if inner[g.name] && !always[g.name] {
-					kept.WriteString(g.text)
+				if needed[g.name] && !always[g.name] && !slices.Contains(rarely, g.name) {
+					made.WriteString(ask(g.text))
 				}
 			}
-			fmt.Fprintf(&kept, "%sreturn %s\nend\n", f.text, f.name)
-			fmt.Fprintf(&kept, "local function %[1]s(...)\n%[1]sMade = %[1]sMade or make_%[1]s()\nreturn %[1]sMade(...)\nend\n", f.name)
-		default:
-			kept.WriteString(f.text)
+			fmt.Fprintf(&made, "%smade[name] = %s\nend\n", ask(f.text), f.name)
+		case always[f.name]:
+			kept.WriteString(ask(f.text))
 		}
 	}
-	return kept.String() + own
+	if made.Len() == 0 {
+		return kept.String() + own
+	}
+	return "local rare\n" + kept.String() + "local made = {}\nfunction rare(name)\nif not made[name] then\n" +
+		made.String() + "end\nreturn made[name]\nend\n" + ask(own)
+}
+
+// asking puts rare's answer in the place of names of functions that it makes.
+func asking(text string, rarely []string) string {
+	return nameOrText.ReplaceAllStringFunc(text, func(word string) string {
+		if slices.Contains(rarely, word) {
+			return "rare'" + word + "'"
+		}
+		return word
+	})
 }
 
 func functionsOf(part string) (functions []function) {
@@ -84,4 +97,5 @@ func reach(functions []function, text string, stops []string) map[string]bool {
 var (
 	functionStart = regexp.MustCompile(`^(?:local )?function (\w+)`)
 	identifier    = regexp.MustCompile(`[A-Za-z_]\w*`)
+	nameOrText    = regexp.MustCompile(`(?:function |\.)?[A-Za-z_]\w*|'[^'\n]*'|"[^"\n]*"`) // a name that isn't being declared or a field's, or what names nothing
 )

@@ -8,7 +8,7 @@ local function slot(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
   local lowest, highest = due * 4096, (due + 1) * 4096 - 1
-  local taken = call('ZREVRANGEBYSCORE', delayedKey, highest, lowest, 'WITHSCORES', 'LIMIT', 0, 1)
+  local taken = call('ZREVRANGEBYSCORE', delayedKey, highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
   local last = taken[2] and tonumber(taken[2])
   if not last then return lowest, due end
   if last >= highest then return highest, due end

@@ -6,8 +6,8 @@
 --@keys events meta
 local function capOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
-  call('HSET', metaAt, 'opts.maxLenEvents', 10000)
-  return 10000
+  call('HSET', metaAt, 'opts.maxLenEvents', '10000')
+  return '10000'
 end
 
 local function cap(metaAt)

@@ -48,7 +48,7 @@ local function finish(base, now, job, points)
   if refused < 0 then return refused end
   setFields(jobKey, job.from, job.to)
   local link = call('HMGET', jobKey, 'parentKey', 'parent', 'deid', 'atm')
-  if call('LREM', activeKey, -1, job.id) == 0 then return -3 end
+  if call('LREM', activeKey, '-1', job.id) == 0 then return -3 end
 
   trim()
   local trouble

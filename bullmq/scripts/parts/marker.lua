@@ -3,11 +3,11 @@
      dueNext: the time in ms of the first delayed job, with the fraction that its order within the ms makes; nil without one.
      wakeAt:  member "1", score dueNext: look again then. ]]
 local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, 0, '0') end
+  if not isHeld then call('ZADD', markerAt, '0', '0') end
 end
 
 local function dueNext(delayedAt)
-  local first = call('ZRANGE', delayedAt, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) / 4096 end
 end
 

@@ -19,6 +19,6 @@ local function promote(base, ids, isHeld)
 end
 
 local function promoteDue(base, now, isHeld)
-  local due = call('ZRANGEBYSCORE', delayedKey, '-inf', (now + 1) * 4096 - 1, 'LIMIT', 0, 1000)
+  local due = call('ZRANGEBYSCORE', delayedKey, '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
   if due[1] then promote(base, due, isHeld) end
 end

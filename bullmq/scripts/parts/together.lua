@@ -36,7 +36,7 @@ local function leaveActive(ids)
   end
   if found == #ids then return end
   for id, is in pairs(stood) do
-    if not is then stood[id] = call('LREM', activeKey, -1, id) > 0 end
+    if not is then stood[id] = call('LREM', activeKey, '-1', id) > 0 end
   end
   return stood
 end
