@@ -15,9 +15,9 @@ import (
 // the answers of the first are on their way, and calls of one size keep it busy
 // with the fewest of them.
 type batcher[Q, A any] struct {
-	most   int         // how many travel together; with 1 none does, and none waits
-	weight func(Q) int // about how many bytes one is
-	send   func(ctx context.Context, all []Q) (read func() ([]A, error))
+	most   int                                                            // how many travel together; with 1 none does, and none waits
+	weight func(*Q) int                                                   // about how many bytes one is
+	send   func(ctx context.Context, all []*Q) (read func() ([]A, error)) // what all points to is others' once read has answered
 
 	mu      sync.Mutex
 	flying  int // calls under way, two at most
@@ -118,7 +118,7 @@ func (b *batcher[Q, A]) arrived(p *passenger[Q, A]) (A, error) {
 
 // alone is for what can't share a call, or did so in vain.
 func (b *batcher[Q, A]) alone(ctx context.Context, ask Q) (answer A, err error) {
-	answers, err := b.send(ctx, []Q{ask})()
+	answers, err := b.send(ctx, []*Q{&ask})()
 	if err == nil {
 		answer = answers[0]
 	}
@@ -144,9 +144,9 @@ func (b *batcher[Q, A]) run() {
 		if len(all) == 0 {
 			return
 		}
-		asked := make([]Q, len(all))
+		asked := make([]*Q, len(all))
 		for i, p := range all {
-			asked[i] = p.ask
+			asked[i] = &p.ask
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		read := b.send(ctx, asked)
@@ -179,7 +179,7 @@ func (b *batcher[Q, A]) board() []*passenger[Q, A] {
 	}
 	for n < len(b.waiting) && n < b.most && (n == 0 || bytes < batchBytes) {
 		b.waiting[n].sent = true
-		bytes += b.weight(b.waiting[n].ask)
+		bytes += b.weight(&b.waiting[n].ask)
 		n++
 	}
 	b.aboard = n

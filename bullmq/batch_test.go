@@ -13,10 +13,16 @@ import (
 )
 
 var _ = Describe("What travels together", func() {
+	numbers := func(all []*int) (n []int) {
+		for _, one := range all {
+			n = append(n, *one)
+		}
+		return n
+	}
 	// gated is a batcher whose calls wait for the gate, each call told by its size.
 	gated := func(most int) (b *batcher[int, string], gate chan struct{}, calls chan []int) {
 		gate, calls = make(chan struct{}), make(chan []int, 100)
-		b = &batcher[int, string]{most: most, weight: func(n int) int { return n }}
+		b = &batcher[int, string]{most: most, weight: func(n *int) int { return *n }}
 		send := func(ctx context.Context, all []int) ([]string, error) {
 			calls <- all
 			select {
@@ -33,8 +39,8 @@ var _ = Describe("What travels together", func() {
 			}
 			return answers, nil
 		}
-		b.send = func(ctx context.Context, all []int) func() ([]string, error) {
-			answers, err := send(ctx, all)
+		b.send = func(ctx context.Context, all []*int) func() ([]string, error) {
+			answers, err := send(ctx, numbers(all))
 			return func() ([]string, error) { return answers, err }
 		}
 		return b, gate, calls
@@ -124,11 +130,11 @@ var _ = Describe("What travels together", func() {
 	numbered := func() (b *batcher[int, string], calls chan []int, answer func(first int)) {
 		var gates sync.Map
 		calls = make(chan []int, 100)
-		b = &batcher[int, string]{most: 100, weight: func(int) int { return 1 }}
-		b.send = func(_ context.Context, all []int) func() ([]string, error) {
+		b = &batcher[int, string]{most: 100, weight: func(*int) int { return 1 }}
+		b.send = func(_ context.Context, all []*int) func() ([]string, error) {
 			gate := make(chan struct{})
-			gates.Store(all[0], gate)
-			calls <- all
+			gates.Store(*all[0], gate)
+			calls <- numbers(all)
 			<-gate
 			return func() ([]string, error) { return make([]string, len(all)), nil }
 		}
@@ -269,13 +275,13 @@ var _ = Describe("What travels together", func() {
 
 	It("gets every answer to who asked, under load", func() {
 		var calls atomic.Int64
-		b := &batcher[int, string]{most: 7, weight: func(int) int { return 1 }}
-		b.send = func(_ context.Context, all []int) func() ([]string, error) {
+		b := &batcher[int, string]{most: 7, weight: func(*int) int { return 1 }}
+		b.send = func(_ context.Context, all []*int) func() ([]string, error) {
 			calls.Add(1)
 			return func() ([]string, error) {
 				answers := make([]string, len(all))
 				for i, n := range all {
-					answers[i] = fmt.Sprint(n)
+					answers[i] = fmt.Sprint(*n)
 				}
 				return answers, nil
 			}

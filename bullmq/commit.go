@@ -128,7 +128,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 	store := w.core.store
 	switch d.action {
 	case complete, fail:
-		end := &scripts.End{JobID: job.ID, Token: job.token, Value: res.json, Keep: w.keep(job, d), Bare: job.bare, Fetch: fetch}
+		end := scripts.End{JobID: job.ID, Token: job.token, Value: res.json, Keep: w.keep(job, d), Bare: job.bare, Fetch: fetch}
 		if d.action == fail {
 			end.Failed, end.Value = true, res.err.Error()
 			end.Attempts, end.Fields = int64(job.Opts.Attempts), w.failureFields(ctx, job, res)

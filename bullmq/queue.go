@@ -72,7 +72,7 @@ type Queue struct {
 	defaults JobOptions
 	addWait  time.Duration
 	results  *resultTail
-	adds     batcher[*scripts.Add, string]
+	adds     batcher[scripts.Add, string]
 	closed   atomic.Bool
 }
 
@@ -223,7 +223,7 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 // addOnce sends a job, together with others where it needs no care.
 func (q *Queue) addOnce(ctx context.Context, add scripts.Add) (string, error) {
 	if q.core.store.Plain(&add) {
-		return q.adds.do(ctx, &add)
+		return q.adds.do(ctx, add)
 	}
 	return q.core.store.Add(ctx, add)
 }

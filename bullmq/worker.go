@@ -129,7 +129,7 @@ type Worker struct {
 	slots   *slots
 	apart   *scripts.Queue // for the calls of ends
 	open    func()         // makes its first connection
-	ends    batcher[*scripts.End, scripts.Ended]
+	ends    batcher[scripts.End, scripts.Ended]
 	readers eventReaders
 
 	mu      sync.Mutex
