@@ -96,10 +96,10 @@ func (h *harness) tables() []table {
 	return append(all, latencies)
 }
 
-// floored is the CPU of Redis of a scenario, that of the floor among them.
+// floored is a figure of a scenario, the floor's among them.
 type floored struct {
 	figure
-	among float64 // how many times as much the floor takes among a million jobs
+	among float64 // how many times as much time, or CPU, the floor takes among a million jobs
 }
 
 func (h *harness) floored(among floor) []floored {
@@ -109,19 +109,23 @@ func (h *harness) floored(among floor) []floored {
 		if !ok {
 			continue
 		}
-		f := figure{title: s.title, unit: "µs", lessIsBetter: true, rounds: map[string][]float64{floorName: each(h.floors, of)}}
+		cpu := figure{title: s.title + ": CPU of Redis, for each job", unit: "µs", lessIsBetter: true,
+			rounds: map[string][]float64{floorName: each(h.floors, func(f floor) float64 { return of(f).redisCPU })}}
+		rate := figure{title: s.title + ": jobs a second", unit: "/s",
+			rounds: map[string][]float64{floorName: each(h.floors, func(f floor) float64 { return 1e6 / of(f).micros })}}
 		for name, rounds := range h.taken[s.name] {
-			f.rounds[name] = each(rounds, func(t taken) float64 { return t.redisCPU })
+			cpu.rounds[name] = each(rounds, func(t taken) float64 { return t.redisCPU })
+			rate.rounds[name] = each(rounds, func(t taken) float64 { return t.perSecond })
 		}
-		rows = append(rows, floored{f, of(among)})
+		rows = append(rows, floored{cpu, of(among).redisCPU}, floored{rate, of(among).micros})
 	}
 	return rows
 }
 
 // floorOf has the floor of some scenarios.
-var floorOf = map[string]func(floor) float64{
-	"add-100":     func(f floor) float64 { return f.add },
-	"process-100": func(f floor) float64 { return f.process },
+var floorOf = map[string]func(floor) cost{
+	"add-100":     func(f floor) cost { return f.add },
+	"process-100": func(f floor) cost { return f.process },
 }
 
 const (
