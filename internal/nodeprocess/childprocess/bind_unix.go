@@ -11,13 +11,13 @@ func bind(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Setsid = true
 	dieWithParent(cmd.SysProcAttr)
 }
 
 func (c *Child) terminate() { _ = c.cmd.Process.Signal(syscall.SIGTERM) }
 
-// kill goes to the whole group: a redis-server that rewrites its append-only file has a child of its own.
+// kill goes to the whole group, which is the session's: a redis-server that rewrites its append-only file has a child of its own.
 func (c *Child) kill() { _ = syscall.Kill(-c.Pid(), syscall.SIGKILL) }
 
 // Freeze stops the program in its tracks (SIGSTOP): its connections stay open and nothing answers,

@@ -16,7 +16,8 @@ type Child struct {
 	done chan struct{}
 }
 
-// Start starts cmd in a process group of its own. cmd's output should go to files (an *os.File), not
+// Start starts cmd in a session of its own, as a service has one: Linux shares the processors between sessions
+// first, so that the threads of one program don't crowd out another. cmd's output should go to files (an *os.File), not
 // to other writers: then the end of the program isn't held up by a grandchild that keeps its output open.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	bind(cmd)
