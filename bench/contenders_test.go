@@ -79,17 +79,19 @@ var _ = Describe("The floor", func() {
 		defer server.close()
 		const jobs = 2 * floorCall
 
-		Expect(server.floorAdd(jobs)).To(Succeed())
-		addedByFloor := look(server)
-		Expect(server.floorProcess(jobs)).To(Succeed())
-		doneByFloor := look(server)
-		Expect(doneByFloor.Events).To(HaveLen(jobs))
-
-		Expect(server.flush()).To(Succeed())
 		Expect(server.addJobs(contender.Queue, jobs)).To(Succeed())
-		Expect(addedByFloor).To(Equal(look(server)))
+		added := look(server)
 		Expect(processed(server, jobs)).To(Succeed())
-		Expect(doneByFloor).To(Equal(look(server)))
+		done := look(server)
+		for _, checks := range []string{"0", "1"} {
+			Expect(server.flush()).To(Succeed())
+			Expect(server.floorAdd(jobs)).To(Succeed())
+			Expect(look(server)).To(Equal(added))
+			Expect(server.floorProcess(jobs, checks)).To(Succeed())
+			doneByFloor := look(server)
+			Expect(doneByFloor.Events).To(HaveLen(jobs))
+			Expect(doneByFloor).To(Equal(done))
+		}
 	})
 })
 

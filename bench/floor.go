@@ -30,57 +30,81 @@ const (
 )
 
 // floor is what a job takes when all that is done is what an added and a
-// processed job leave behind.
-type floor struct{ add, process cost }
+// processed job leave behind; checked is a processed job's with the checks that no
+// client can leave out.
+type floor struct{ add, process, checked cost }
 
-// floorAmong measures, in each round, the floor on a server of its own and then
-// the same with a million jobs on another queue; answered is how many times as
-// much it takes then.
-func floorAmong(rounds int) (floor, error) {
-	server, err := startRedis()
-	if err != nil {
-		return floor{}, err
-	}
-	defer server.close()
-	var times []floor
-	for range rounds {
-		if err := server.flush(); err != nil {
-			return floor{}, err
-		}
-		few, err := server.floor()
+// floorGrowth is how many times as much the floor takes with many jobs waiting as
+// with few, measured as the growth of what a client needs is.
+func floorGrowth(backgrounds [2]int, steps int) (floor, error) {
+	var servers [2]*redis
+	for i, background := range backgrounds {
+		server, err := startRedis()
 		if err != nil {
 			return floor{}, err
 		}
-		if err := server.addJobs("background", fewAndMany[1]); err != nil {
+		defer server.close()
+		if err := server.addJobs(contender.Queue, background); err != nil {
 			return floor{}, err
 		}
-		many, err := server.floor()
-		if err != nil {
-			return floor{}, err
-		}
-		times = append(times, floor{timesAsMuch(many.add, few.add), timesAsMuch(many.process, few.process)})
-		fmt.Fprintf(os.Stderr, "floor: add %.1f µs, process %.1f µs of Redis; among a million jobs %.1f and %.1f\n",
-			few.add.redisCPU, few.process.redisCPU, many.add.redisCPU, many.process.redisCPU)
+		servers[i] = server
 	}
-	median := func(of func(floor) float64) float64 { return medianOf(times, of) }
-	return floor{
-		add:     cost{median(func(f floor) float64 { return f.add.micros }), median(func(f floor) float64 { return f.add.redisCPU })},
-		process: cost{median(func(f floor) float64 { return f.process.micros }), median(func(f floor) float64 { return f.process.redisCPU })},
-	}, nil
+	var taken [2][]floor
+	for step := range warmSteps + steps {
+		for i := range servers {
+			at := (step + i) % len(servers)
+			f, err := servers[at].floor(stepJobs, func() error { return servers[at].eval(trimText, "0") })
+			if err != nil {
+				return floor{}, err
+			}
+			if step >= warmSteps {
+				taken[at] = append(taken[at], f)
+			}
+		}
+	}
+	ratio := func(of func(floor) cost) cost {
+		return compare([2][]cost{costs(taken[0], of), costs(taken[1], of)}).ratio
+	}
+	f := floor{ratio(addOf), ratio(processOf), ratio(checkedOf)}
+	fmt.Fprintf(os.Stderr, "the floor: add %.2f × the time, %.2f × Redis' CPU; process %.2f ×, %.2f ×; with checks %.2f ×, %.2f ×\n",
+		f.add.micros, f.add.redisCPU, f.process.micros, f.process.redisCPU, f.checked.micros, f.checked.redisCPU)
+	return f, nil
 }
+
+func costs(floors []floor, of func(floor) cost) []cost {
+	all := make([]cost, len(floors))
+	for i, f := range floors {
+		all[i] = of(f)
+	}
+	return all
+}
+
+func addOf(f floor) cost     { return f.add }
+func processOf(f floor) cost { return f.process }
+func checkedOf(f floor) cost { return f.checked }
 
 func timesAsMuch(many, few cost) cost {
 	return cost{many.micros / few.micros, many.redisCPU / few.redisCPU}
 }
 
-// floor is what is measured once.
-func (r *redis) floor() (floor, error) {
-	add, err := r.cost(func() (int, error) { return floorJobs, r.floorAdd(floorJobs) })
-	if err != nil {
-		return floor{}, err
+// floor is measured once, on a Redis that is cleared before each kind of it.
+func (r *redis) floor(jobs int, clear func() error) (f floor, err error) {
+	for _, process := range []struct {
+		cost   *cost
+		checks string
+	}{{&f.process, "0"}, {&f.checked, "1"}} {
+		if err = clear(); err != nil {
+			return floor{}, err
+		}
+		if f.add, err = r.cost(func() (int, error) { return jobs, r.floorAdd(jobs) }); err != nil {
+			return floor{}, err
+		}
+		*process.cost, err = r.cost(func() (int, error) { return jobs, r.floorProcess(jobs, process.checks) })
+		if err != nil {
+			return floor{}, err
+		}
 	}
-	process, err := r.cost(func() (int, error) { return floorJobs, r.floorProcess(floorJobs) })
-	return floor{add, process}, err
+	return f, nil
 }
 
 var floorBase = []string{"bull:" + contender.Queue + ":"}
@@ -111,22 +135,23 @@ func (r *redis) floorAdd(jobs int) error {
 	})
 }
 
-// floorProcess starts jobs, and then ends them and starts the next, until none
-// are left.
-func (r *redis) floorProcess(jobs int) error {
+// floorProcess starts jobs, and then ends them and starts the next, until so many
+// have ended.
+func (r *redis) floorProcess(jobs int, checks string) error {
 	process := rueidis.NewLuaScript(floorProcessText)
 	var ended atomic.Int64
 	err := twice(func() error {
 		var running []string
-		for {
+		for left := jobs / 2; left > 0 || len(running) > 0; {
+			start := min(left, floorCall)
 			now := strconv.FormatInt(time.Now().UnixMilli(), 10)
-			arguments := append([]string{strconv.Itoa(floorCall), now, "floor:1", "30000"}, running...)
+			arguments := append([]string{strconv.Itoa(start), now, "floor:1", "30000", checks}, running...)
 			answer, err := process.Exec(context.Background(), r.client, floorBase, arguments).ToArray()
 			if err != nil {
 				return err
 			}
 			ended.Add(int64(len(running)))
-			running = running[:0]
+			running, left = running[:0], left-start
 			for at := 0; at < len(answer); at += floorTexts {
 				id, err := answer[at].ToString()
 				if err != nil {
@@ -134,13 +159,11 @@ func (r *redis) floorProcess(jobs int) error {
 				}
 				running = append(running, id)
 			}
-			if len(running) == 0 {
-				return nil
-			}
 		}
+		return nil
 	})
 	if err == nil && ended.Load() != int64(jobs) {
-		err = errors.New("the floor has lost jobs")
+		err = fmt.Errorf("the floor has ended %d of %d jobs", ended.Load(), jobs)
 	}
 	return err
 }

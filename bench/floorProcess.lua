@@ -1,14 +1,18 @@
 --[[ The floor of processing: the end of jobs that run, and the start of as many others, in as few commands as there are,
      and nothing else: of what a queue may have, such as parents, limits and delayed jobs, only the locks are looked at.
-     Keys: the queue's prefix. Arguments: number of jobs to start, now (ms), token, lock duration (ms), ids of the jobs to
-     end. Answer: of those that have started id, name, data, opts, timestamp, in one list: a text like that of the job before
+     Keys: the queue's prefix. Arguments: number of jobs to start, now (ms), token, lock duration (ms), '1' for the three
+     checks that no client can leave out, ids of the jobs to end: whether a job has children that are pending, and, at its
+     start and at its end, whether its hash has more than what every job has, as a parent is.
+     Answer: of those that have started id, name, data, opts, timestamp, in one list: a text like that of the job before
      isn't told again. ]]
 local call, base, now, token = redis.call, KEYS[1], ARGV[2], ARGV[3]
 local active, events = base .. 'active', base .. 'events'
-local ended, locks, scores = {}, {}, {}
-for i = 5, #ARGV do
-  local n, id = i - 4, ARGV[i]
+local checks = ARGV[5] == '1'
+local ended, locks, scores, pending = {}, {}, {}, {}
+for i = 6, #ARGV do
+  local n, id = i - 5, ARGV[i]
   ended[n], locks[n] = id, base .. id .. ':lock'
+  if checks then pending[n] = base .. id .. ':dependencies' end
   scores[2 * n - 1], scores[2 * n] = now, id
 end
 if ended[1] then
@@ -16,6 +20,7 @@ if ended[1] then
   for i = 1, #owners do
     if owners[i] ~= token then return redis.error_reply('the lock of job ' .. ended[i] .. ' is not ours') end
   end
+  if checks and call('EXISTS', unpack(pending)) > 0 then return redis.error_reply('a job has children') end
   call('DEL', unpack(locks))
   call('SREM', base .. 'stalled', unpack(ended))
   call('RPOP', active, #ended)
@@ -23,10 +28,12 @@ if ended[1] then
   call('XTRIM', events, 'MAXLEN', '~', '10000')
   for i = 1, #ended do
     local id = ended[i]
+    if checks and call('HLEN', base .. id) ~= 8 then return redis.error_reply('job ' .. id .. ' has got something') end
     call('HSET', base .. id, 'atm', '1', 'returnvalue', 'null', 'finishedOn', now)
     call('XADD', events, '*', 'event', 'completed', 'jobId', id, 'returnvalue', 'null', 'prev', 'active')
   end
 end
+if ARGV[1] == '0' then return {} end
 local ids = call('RPOP', base .. 'wait', ARGV[1])
 if not ids then return {} end
 call('LPUSH', active, unpack(ids))
@@ -35,6 +42,7 @@ for i = 1, #ids do
   local id = ids[i]
   call('SET', base .. id .. ':lock', token, 'PX', ARGV[4])
   call('XADD', events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting')
+  if checks and call('HLEN', base .. id) ~= 6 then return redis.error_reply('job ' .. id .. ' is no plain one') end
   local set = call('HMGET', base .. id, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority')
   started[at], started[at + 1], started[at + 2] = id, set[1] ~= name and set[1], set[2]
   started[at + 3], started[at + 4] = set[3] ~= opts and set[3], set[4]

@@ -214,11 +214,11 @@ func (g *ground) each(script string) error {
 	return g.eval(script)
 }
 
-func (g *ground) eval(script string, arguments ...string) error {
+func (r *redis) eval(script string, arguments ...string) error {
 	lua := rueidis.NewLuaScript(script)
 	base := "bull:" + contender.Queue + ":"
 	for {
-		left, err := lua.Exec(context.Background(), g.client, []string{base}, arguments).AsInt64()
+		left, err := lua.Exec(context.Background(), r.client, []string{base}, arguments).AsInt64()
 		if err != nil || left == 0 {
 			return err
 		}

@@ -30,6 +30,15 @@ var _ = Describe("Growth", func() {
 		Expect(titles).To(Equal([]string{waitingTitle, completedTitle, delayedTitle}))
 	})
 
+	It("is measured of the floor in the same way", func() {
+		f, err := floorGrowth([2]int{100, 3_000}, 1)
+		Expect(err).NotTo(HaveOccurred())
+		for _, times := range []cost{f.add, f.process, f.checked} {
+			Expect(times.micros).To(BeNumerically(">", 0))
+			Expect(times.redisCPU).To(BeNumerically(">", 0))
+		}
+	})
+
 	It("compares within a step", func() {
 		c := compare([2][]cost{{{10, 1}, {20, 2}, {40, 4}}, {{30, 3}, {50, 4}, {80, 4}}})
 		Expect(c).To(Equal(compared{few: cost{20, 2}, many: cost{50, 4}, ratio: cost{2.5, 2}}), "of 3, 2.5 and 2, and of 3, 2 and 1")

@@ -79,7 +79,7 @@ func (h *harness) run(o options) (report, error) {
 		r.growth = append(r.growth, row)
 	}
 	if o.only.wants("floor") {
-		among, err := floorAmong(h.rounds)
+		among, err := floorGrowth(fewAndMany, growthSteps)
 		if err != nil {
 			return r, err
 		}
@@ -123,10 +123,7 @@ func (h *harness) throughput(round int, s scenario) error {
 
 // floor is measured on an empty Redis, as the scenarios are.
 func (h *harness) floor() error {
-	if err := h.redis.flush(); err != nil {
-		return err
-	}
-	f, err := h.redis.floor()
+	f, err := h.redis.floor(floorJobs, h.redis.flush)
 	h.floors = append(h.floors, f)
 	return err
 }

@@ -88,7 +88,7 @@ func growthTable(rows []grown) string {
 // floorTable sets the floor beside what the contenders need.
 func (r report) floorTable() string {
 	var b strings.Builder
-	b.WriteString("| | Node | the floor | ratio | bullmq-go | ratio | the floor, among 1,000,000 jobs |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| | Node | the floor | ratio | bullmq-go | ratio | the floor, 1,000 → 1,000,000 waiting |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, f := range r.floor {
 		fmt.Fprintf(&b, "| %s |", f.title)
 		for _, name := range []string{nodeName, floorName, ownName} {

@@ -47,12 +47,15 @@ var _ = Describe("The report", func() {
 				nodeName: {{redisCPU: 40, perSecond: 100}, {redisCPU: 20, perSecond: 200}, {redisCPU: 10, perSecond: 300}},
 				ownName:  {{redisCPU: 14, perSecond: 300}, {redisCPU: 7, perSecond: 500}, {redisCPU: 4, perSecond: 600}},
 			}},
-			floors: []floor{{cost{5, 3}, cost{2000, 12}}, {cost{5, 4}, cost{1000, 8}}, {cost{5, 5}, cost{4000, 3}}},
+			floors: []floor{
+				{cost{5, 3}, cost{2000, 12}, cost{2000, 14}}, {cost{5, 4}, cost{1000, 8}, cost{1000, 9}}, {cost{5, 5}, cost{4000, 3}, cost{4000, 4}},
+			},
 		}
-		Expect((report{floor: h.floored(floor{cost{1.3, 1.2}, cost{1.6, 1.5}})}).text()).To(And(
+		Expect((report{floor: h.floored(floor{cost{1.3, 1.2}, cost{1.6, 1.5}, cost{1.8, 1.7}})}).text()).To(And(
 			ContainSubstring("| add, 100 in flight: CPU of Redis, for each job |  | 4.00 µs |  |  |  | 1.20× |\n"),
 			ContainSubstring("| add, 100 in flight: jobs a second |  | 200,000 /s |  |  |  | 1.30× |\n"),
 			ContainSubstring("| process, concurrency 100: CPU of Redis, for each job | 20.0 µs | 8.00 µs | 0.30× | 7.00 µs | 0.35× | 1.50× |\n"),
+			ContainSubstring("| process, concurrency 100, with three checks: CPU of Redis, for each job | 20.0 µs | 9.00 µs | 0.40× | 7.00 µs | 0.35× | 1.70× |\n"),
 			ContainSubstring("| process, concurrency 100: jobs a second | 200 /s | 500 /s | 5.00× | 500 /s | 2.50× | 1.60× |\n"),
 			Not(ContainSubstring(redisCPUTitle+"\n\n| | Node")),
 		))

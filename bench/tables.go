@@ -99,33 +99,30 @@ func (h *harness) tables() []table {
 // floored is a figure of a scenario, the floor's among them.
 type floored struct {
 	figure
-	among float64 // how many times as much time, or CPU, the floor takes among a million jobs
+	among float64 // how many times as much CPU, or time, the floor takes with a million jobs waiting
 }
 
 func (h *harness) floored(among floor) []floored {
 	var rows []floored
-	for _, s := range throughput {
-		of, ok := floorOf[s.name]
-		if !ok {
-			continue
-		}
-		cpu := figure{title: s.title + ": CPU of Redis, for each job", unit: "µs", lessIsBetter: true,
-			rounds: map[string][]float64{floorName: each(h.floors, func(f floor) float64 { return of(f).redisCPU })}}
-		rate := figure{title: s.title + ": jobs a second", unit: "/s",
-			rounds: map[string][]float64{floorName: each(h.floors, func(f floor) float64 { return 1e6 / of(f).micros })}}
-		for name, rounds := range h.taken[s.name] {
+	for _, kind := range []struct {
+		scenario, title string
+		of              func(floor) cost
+	}{
+		{"add-100", "add, 100 in flight", addOf},
+		{"process-100", "process, concurrency 100", processOf},
+		{"process-100", "process, concurrency 100, with three checks", checkedOf},
+	} {
+		cpu := figure{title: kind.title + ": CPU of Redis, for each job", unit: "µs", lessIsBetter: true,
+			rounds: map[string][]float64{floorName: each(h.floors, func(f floor) float64 { return kind.of(f).redisCPU })}}
+		rate := figure{title: kind.title + ": jobs a second", unit: "/s",
+			rounds: map[string][]float64{floorName: each(h.floors, func(f floor) float64 { return 1e6 / kind.of(f).micros })}}
+		for name, rounds := range h.taken[kind.scenario] {
 			cpu.rounds[name] = each(rounds, func(t taken) float64 { return t.redisCPU })
 			rate.rounds[name] = each(rounds, func(t taken) float64 { return t.perSecond })
 		}
-		rows = append(rows, floored{cpu, of(among).redisCPU}, floored{rate, of(among).micros})
+		rows = append(rows, floored{cpu, kind.of(among).redisCPU}, floored{rate, kind.of(among).micros})
 	}
 	return rows
-}
-
-// floorOf has the floor of some scenarios.
-var floorOf = map[string]func(floor) cost{
-	"add-100":     func(f floor) cost { return f.add },
-	"process-100": func(f floor) cost { return f.process },
 }
 
 const (
