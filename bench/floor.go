@@ -83,10 +83,6 @@ func addOf(f floor) cost     { return f.add }
 func processOf(f floor) cost { return f.process }
 func checkedOf(f floor) cost { return f.checked }
 
-func timesAsMuch(many, few cost) cost {
-	return cost{many.micros / few.micros, many.redisCPU / few.redisCPU}
-}
-
 // floor is measured once, on a Redis that is cleared before each kind of it.
 func (r *redis) floor(jobs int, clear func() error) (f floor, err error) {
 	for _, process := range []struct {
