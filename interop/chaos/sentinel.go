@@ -44,12 +44,14 @@ func StartWatched(ctx context.Context) (w *Watched, err error) {
 	if err := until(ctx, "the replicas have the master's data", func() bool { return w.master.info(ctx, "min_slaves_good_slaves") == "2" }); err != nil {
 		return w, err
 	}
+	// Sentinels that are quicker take a master that they have just promoted for dead, before they are connected to it, and
+	// promote another one: what the first had not passed on is lost then, whoever has added it.
 	for range 3 {
 		watch := "sentinel %s " + masterName + " %s"
 		s, err := startNode(redisserver.Options{Sentinel: true, Config: []string{
 			fmt.Sprintf(watch, "monitor", fmt.Sprintf("127.0.0.1 %d 2", w.master.Port())),
-			fmt.Sprintf(watch, "down-after-milliseconds", "1000"),
-			fmt.Sprintf(watch, "failover-timeout", "3000"),
+			fmt.Sprintf(watch, "down-after-milliseconds", "4000"),
+			fmt.Sprintf(watch, "failover-timeout", "12000"),
 		}})
 		if err != nil {
 			return w, err
@@ -111,6 +113,19 @@ func (w *Watched) promoted(ctx context.Context) error {
 		}
 		return false
 	})
+}
+
+// Log is what the Sentinels have said of masters and who takes whose place.
+func (w *Watched) Log() string {
+	var said strings.Builder
+	for i, s := range w.sentinels {
+		for line := range strings.Lines(s.Log()) {
+			if strings.Contains(line, "master") || strings.Contains(line, "failover") || strings.Contains(line, "slave") {
+				fmt.Fprintf(&said, "Sentinel %d: %s", i+1, line)
+			}
+		}
+	}
+	return said.String()
 }
 
 // Close ends all.
