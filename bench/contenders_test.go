@@ -93,6 +93,31 @@ var _ = Describe("The floor", func() {
 			Expect(doneByFloor).To(Equal(done))
 		}
 	})
+
+	DescribeTable("with its checks notices what it looks for, and goes on without them",
+		func(what string, change func(r *redis) error) {
+			server, err := startRedis()
+			Expect(err).NotTo(HaveOccurred())
+			defer server.close()
+			for _, checks := range []string{"0", "1"} {
+				Expect(server.flush()).To(Succeed())
+				Expect(server.floorAdd(2 * floorCall)).To(Succeed())
+				Expect(change(server)).To(Succeed())
+				err := server.floorProcess(2*floorCall, checks)
+				if checks == "0" {
+					Expect(err).NotTo(HaveOccurred())
+				} else {
+					Expect(err).To(MatchError(ContainSubstring(what)))
+				}
+			}
+		},
+		Entry("a child", "has children", func(r *redis) error {
+			return r.client.Do(context.Background(), r.client.B().Sadd().Key(floorBase[0]+"7:dependencies").Member("child").Build()).Error()
+		}),
+		Entry("another field", "is no plain one", func(r *redis) error {
+			return r.client.Do(context.Background(), r.client.B().Hset().Key(floorBase[0]+"7").FieldValue().FieldValue("parentKey", "p").Build()).Error()
+		}),
+	)
 })
 
 // seen is what a test looks at, without the times.

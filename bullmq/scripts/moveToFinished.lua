@@ -4,8 +4,8 @@
      next one is to be taken under its token once it has ended, plus 2 when it has more to tell, plus 4 when it was bare at its
      start: its hash held nothing but what every job has; value: what all of them have for a value, or ''; lockMs, name,
      limitMax, limitMs as for moveToActive. Then the ids of all, their tokens, unless there is one for all their values (JSON,
-     or the reason of a failure, plain text), and, of each that has more to tell, the number of arguments that follow: keepCount, keepAge (s), keepLimit: what stays of the completed or
-     failed jobs, each '' when not set; and of a failed job attempts (how many it had), then field, value … to set in the hash
+     or the reason of a failure, plain text), and, of each that has more to tell, the number of arguments that follow:
+     keepCount, keepAge (s), keepLimit: what stays of the completed or failed jobs, each '' when not set; and of a failed job attempts (how many it had), then field, value … to set in the hash
      before (stacktrace).
      Answer: {refused, jobs, ms, due, us}: refused is {number, error, number, error …}, the jobs that were not ended, with the
      server's own words where it is none of the errors below; the others are what moveToActive answers, left out when
@@ -41,18 +41,20 @@ end
 
 local refused, gone = {}, {}
 local left = finishTogether(base, now, ids, tokens, values, value, keeps, bytes, name == '' and 8 or 9, points)
-for i = next(left) and 1 or many + 1, many do
-  if left[i] then
-    local more = keeps and keeps[i] or {}
-    local failed = more[4]
-    local could, code = pcall(finish, base, now, {
-      id = ids[i], token = tokens[i], value = value or values[i], outcome = failed and 'failed' or 'completed',
-      keepCount = more[1], keepAge = more[2], keepLimit = more[3],
-      attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
-    }, points)
-    if not could or code < 0 then
-      if type(code) == 'table' then code = code.err end -- from Redis 7 on
-      gone[i], refused[#refused + 1], refused[#refused + 2] = true, i, code
+if next(left) then
+  for i = 1, many do
+    if left[i] then
+      local more = keeps and keeps[i] or {}
+      local failed = more[4]
+      local could, code = pcall(finish, base, now, {
+        id = ids[i], token = tokens[i], value = value or values[i], outcome = failed and 'failed' or 'completed',
+        keepCount = more[1], keepAge = more[2], keepLimit = more[3],
+        attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
+      }, points)
+      if not could or code < 0 then
+        if type(code) == 'table' then code = code.err end -- from Redis 7 on
+        gone[i], refused[#refused + 1], refused[#refused + 2] = true, i, code
+      end
     end
   end
 end

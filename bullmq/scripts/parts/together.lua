@@ -10,7 +10,9 @@
                      {keepCount, keepAge, keepLimit, failed}. kinds: bytes, from '4' on of a job of which nothing was known at
                      its start but what every job has, and that has not failed; with nothing new it has as many fields as
                      size tells.
-     made is the number of the attempt that ends, by the number of the job, where it isn't the first. Most calls have
+     attemptOf:      the attempt with which such a job ends that has run before, or been given something; nil where it needs
+                     more than an end.
+     made is that attempt, by the number of the job, where it isn't the first. Most calls have
      nothing but jobs that are alike, and so these cost no step of Lua that can be saved. Tables are made as copies of ids and
      written over: one that grows job by job is moved each time it doubles. ]]
 --@keys active stalled events completed metrics:completed
@@ -122,6 +124,7 @@ local function finishTogether(base, now, ids, tokens, values, value, keeps, kind
   local owners, made = call('MGET', unpack(locks)), {}
   for i = 1, many do
     local held = owners[i] == tokens[i]
+    -- Bytes below that of '4', or a hash with something new. Without, no child has failed either, for that writes defa.
     if not held or kinds[i] < 52 or try('HLEN', keys[i]) ~= size then
       if held and not (keeps and keeps[i] and keeps[i][4]) then made[i] = attemptOf(keys[i]) end
       if not made[i] then left[i], anyLeft = true, true end
