@@ -15,9 +15,13 @@ type blockingConn struct {
 	core *core
 	name string
 
-	mu      sync.Mutex // of what follows: one goroutine waits, others may end that
-	opening *opening
-	closed  bool
+	closed context.Context
+	end    context.CancelFunc
+
+	mu      sync.Mutex  // of what follows: one goroutine waits, others may end that
+	opening *opening    // nil, or the last one, unless its outcome has been returned
+	pool    *clientPool // nil unless the client is a caller's
+	left    bool        // the pool
 	client  rueidis.Client
 	owned   bool
 	conn    rueidis.DedicatedClient // nil on a cluster, where rueidis finds the node
@@ -34,34 +38,64 @@ const (
 // errSilent is what a wait tells of a Redis that has not ended it in time.
 var errSilent = errors.New("no answer from Redis in time")
 
+func newBlockingConn(c *core, name string) *blockingConn {
+	b := &blockingConn{core: c, name: name}
+	b.closed, b.end = context.WithCancel(context.Background())
+	return b
+}
+
 // opening is the way to a connection. It may take seconds where Redis is
 // silent, and can't be cut short: so it goes on when nobody waits for it.
 type opening struct {
-	done chan struct{}
-	err  error
+	begun time.Time
+	done  chan struct{}
+	err   error
 }
 
-// connect sees to it that there is a connection, or that ctx has ended.
+// connect sees to it that there is a connection, or that ctx has ended. It returns
+// errNoConnection where the pool of a caller's client has none to give for the
+// moment: the next call may find one.
 func (b *blockingConn) connect(ctx context.Context) error {
 	b.mu.Lock()
 	if b.ready() {
 		b.mu.Unlock()
 		return nil
 	}
-	if b.closed {
+	if b.closed.Err() != nil {
 		b.mu.Unlock()
 		return ErrClosed
 	}
+	if b.pool == nil && b.core.link.option == nil && b.core.link.client.Mode() != rueidis.ClientModeCluster {
+		b.pool = joinPool(b.core.link.client.Client)
+	}
 	o := b.opening
 	if o == nil {
-		o = &opening{done: make(chan struct{})}
+		o = &opening{begun: time.Now(), done: make(chan struct{})}
 		b.opening = o
 		go b.open(o, b.client)
 	}
+	pool := b.pool
 	b.mu.Unlock()
+	var late <-chan time.Time
+	if pool != nil {
+		timer := time.NewTimer(time.Until(o.begun.Add(poolPatience)))
+		defer timer.Stop()
+		late = timer.C
+	}
 	select {
 	case <-o.done:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.opening == o {
+			b.opening = nil
+		}
 		return o.err
+	case <-late:
+		// A Redis that is out of reach holds connections up as well.
+		if time.Since(o.begun) >= shortAfter && b.core.link.health.inDoubt() == nil {
+			pool.warn(b.core.log)
+		}
+		return errNoConnection
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -78,40 +112,45 @@ func (b *blockingConn) open(o *opening, client rueidis.Client) {
 	if client == nil {
 		client, owned, o.err = b.core.link.blocking(b.name)
 	}
-	var conn rueidis.DedicatedClient
-	var release func()
+	var got dedicated
 	var id int64
 	if o.err == nil && client.Mode() != rueidis.ClientModeCluster {
-		conn, release, id, o.err = b.dedicate(client)
+		got, id, o.err = b.dedicate(client)
 	}
 	b.mu.Lock()
-	b.opening = nil
-	closed := b.closed
+	if o.err == nil {
+		b.opening = nil
+	}
 	if client != nil && b.client == nil {
 		b.client, b.owned = client, owned
 	}
-	if conn != nil {
-		b.conn, b.release, b.id = conn, release, id
+	if got.conn != nil {
+		b.conn, b.release, b.id = got.conn, got.release, id
 	}
 	b.mu.Unlock()
-	if closed {
+	if b.closed.Err() != nil {
 		b.close()
 	}
 }
 
-func (b *blockingConn) dedicate(client rueidis.Client) (conn rueidis.DedicatedClient, release func(), id int64, err error) {
-	conn, release = client.Dedicate()
+func (b *blockingConn) dedicate(client rueidis.Client) (got dedicated, id int64, err error) {
+	if b.pool == nil {
+		got.conn, got.release = client.Dedicate()
+	} else if got, err = b.pool.take(b.closed); err != nil {
+		return dedicated{}, 0, ErrClosed
+	}
+	conn := got.conn
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
 	id, err = conn.Do(ctx, conn.B().ClientId().Build()).AsInt64()
 	if err != nil && !forbidden(err) {
 		conn.Close()
-		release()
-		return nil, nil, 0, err
+		got.release()
+		return dedicated{}, 0, err
 	}
 	// Where CLIENT is forbidden, the connection just isn't listed.
 	conn.Do(ctx, conn.B().ClientSetname().ConnectionName(b.name).Build())
-	return conn, release, id, nil
+	return got, id, nil
 }
 
 // wait sends a command that blocks at the server for a time, and others behind
@@ -201,8 +240,12 @@ func (b *blockingConn) drop() {
 // close ends it for good, also the way to a connection that is under way.
 func (b *blockingConn) close() {
 	b.mu.Lock()
-	b.closed = true
-	client, owned := b.client, b.owned
+	b.end()
+	client, owned, pool := b.client, b.owned, b.pool
+	if pool != nil && !b.left {
+		b.left = true
+		pool.leave()
+	}
 	b.mu.Unlock()
 	b.drop()
 	if owned {

@@ -64,6 +64,10 @@ func (c *closable) DoMulti(ctx context.Context, commands ...rueidis.Completed) [
 		return results
 	}
 	defer c.leave()
+	if !c.owned && len(commands) > 1 {
+		// rueidis would send a long one over the client's pool, which may be in use.
+		commands[0] = commands[0].ToPipe()
+	}
 	results := c.Client.DoMulti(ctx, commands...)
 	for i := range results {
 		results[i] = c.cutOff(results[i])
@@ -86,7 +90,11 @@ func (c *closable) cutOff(result rueidis.RedisResult) rueidis.RedisResult {
 // apart is the client over connections of its own, one for each call under way.
 // A call needs no help from other goroutines there, which is quicker; but only
 // the shared connections find their way when a cluster moves its slots.
-type apart struct{ *closable }
+type apart struct {
+	*closable
+	most int64         // how many of these connections the client allows
+	busy *atomic.Int64 // calls under way
+}
 
 func (a apart) open() {
 	if a.enter() {
@@ -96,6 +104,10 @@ func (a apart) open() {
 }
 
 func (a apart) Do(ctx context.Context, command rueidis.Completed) (result rueidis.RedisResult) {
+	defer a.busy.Add(-1)
+	if a.busy.Add(1) > a.most { // the wait for one of them couldn't be cut short
+		return a.closable.Do(ctx, command)
+	}
 	if !a.enter() {
 		return rueidis.NewErrorResult(ErrClosed)
 	}

@@ -183,7 +183,7 @@ func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) 
 			return nil, fmt.Errorf("bullmq: can't read the events of %s: %w", queue, err)
 		}
 	}
-	e.conn = &blockingConn{core: c, name: c.keys.clientName(":qe")}
+	e.conn = newBlockingConn(c, c.keys.clientName(":qe"))
 	e.closed, e.close = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -272,6 +272,9 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 		return []rueidis.Completed{b.Xread().Count(eventsPage).Block(e.o.BlockingTimeout.Milliseconds()).
 			Streams().Key(stream).Id(e.LastEventID()).Build()}
 	})[0].AsXReadSlices()
+	if errors.Is(err, errNoConnection) {
+		entries, err = e.poll(ctx, stream)
+	}
 	if rueidis.IsRedisNil(err) {
 		return nil, nil
 	}
@@ -290,6 +293,19 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 		events = append(events, readEvent(entry.ID, fields))
 	}
 	return events, nil
+}
+
+// poll reads what there is, over the connections that all commands share. It takes
+// its time when there is nothing.
+func (e *QueueEvents) poll(ctx context.Context, stream string) (map[string][]rueidis.XRangeSlice, error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	client := e.core.client
+	entries, err := client.Do(call, client.B().Xread().Count(eventsPage).Streams().Key(stream).Id(e.LastEventID()).Build()).AsXReadSlices()
+	if rueidis.IsRedisNil(err) {
+		sleep(ctx, pollInterval)
+	}
+	return entries, err
 }
 
 const eventsPage = 1000

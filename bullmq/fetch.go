@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -38,6 +39,10 @@ func (r *runner) fetch() (stopped bool) {
 		}
 		if r.idle() {
 			job, taken, err := r.waitForWork()
+			if errors.Is(err, errNoConnection) {
+				r.await(r.untilPoll())
+				continue
+			}
 			if err != nil {
 				r.w.fault(err, "Redis can't be waited on for jobs; trying again")
 				r.await(r.w.pauseAfter(err, &waitOutage))
@@ -312,6 +317,16 @@ func (r *runner) untilDue() (time.Duration, bool) {
 		return 0, false
 	}
 	return time.UnixMilli(r.nextDueMs).Sub(r.w.core.now()), true
+}
+
+// untilPoll is how long to wait before the next look where there is no connection
+// to wait on.
+func (r *runner) untilPoll() time.Duration {
+	wait := min(pollInterval, r.w.o.DrainDelay)
+	if due, delayed := r.untilDue(); delayed {
+		wait = max(min(wait, due), time.Millisecond)
+	}
+	return wait
 }
 
 // await sleeps until woken, for at most a time (0 for no bound), or until the

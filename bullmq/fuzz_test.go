@@ -710,7 +710,7 @@ var publicCalls = []struct {
 		closed, closeAll := context.WithCancel(ctx)
 		defer closeAll()
 		e := &QueueEvents{core: q.core, o: EventsOptions{BlockingTimeout: time.Second}, last: "0-0", closed: closed, close: closeAll,
-			conn: &blockingConn{core: q.core, name: "bull:x:qe"}}
+			conn: newBlockingConn(q.core, "bull:x:qe")}
 		defer e.conn.close()
 		for range 3 {
 			if _, err = e.read(ctx); err != nil {

@@ -230,7 +230,7 @@ func speaksOfOutage(err error) bool {
 	if _, refused := answered(err); refused {
 		return refusedAs(err, cantServe...)
 	}
-	for _, ended := range []error{context.Canceled, ErrClosed, rueidis.ErrClosing, net.ErrClosed} {
+	for _, ended := range []error{context.Canceled, errNoConnection, ErrClosed, rueidis.ErrClosing, net.ErrClosed} {
 		if errors.Is(err, ended) {
 			return false
 		}

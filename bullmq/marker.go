@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -32,7 +33,7 @@ type popped struct {
 const shortestBlock = 2 * time.Millisecond
 
 func newMarkerWatch(c *core, clientName string) *markerWatch {
-	return &markerWatch{conn: &blockingConn{core: c, name: clientName}}
+	return &markerWatch{conn: newBlockingConn(c, clientName)}
 }
 
 // begin says that a wait is coming: from now on interrupt ends it, even
@@ -150,13 +151,19 @@ func (m *markerWatch) interrupt() {
 	}
 }
 
-// waitWithin waits for a marker until a time is over or ctx ends.
+// waitWithin waits for a marker until a time is over or ctx ends. Where there is
+// no connection to wait on, it returns sooner: when it is time to look.
 func (m *markerWatch) waitWithin(ctx context.Context, most time.Duration) error {
 	m.begin()
 	defer m.end()
 	defer time.AfterFunc(most, m.interrupt).Stop()
 	defer context.AfterFunc(ctx, m.interrupt)()
+	end := time.Now().Add(most)
 	p, _, _ := m.wait(most, nil)
+	if errors.Is(p.err, errNoConnection) {
+		p.err = nil
+		sleep(ctx, min(time.Until(end), pollInterval))
+	}
 	if ctx.Err() != nil {
 		m.handOn(p)
 		return context.Cause(ctx)

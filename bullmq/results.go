@@ -160,7 +160,7 @@ func (t *resultTail) follow(ctx context.Context, last string, done chan struct{}
 	defer closeAll()
 	e := &QueueEvents{
 		core: t.core, o: EventsOptions{BlockingTimeout: longestBlock}, last: last, closed: closed, close: closeAll,
-		conn: &blockingConn{core: t.core, name: t.core.keys.clientName(":qe")},
+		conn: newBlockingConn(t.core, t.core.keys.clientName(":qe")),
 	}
 	defer e.conn.close()
 	for event, err := range e.All(ctx) {

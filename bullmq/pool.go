@@ -1,0 +1,143 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
+)
+
+// clientPool hands out the connections of a caller's client on which workers and
+// event readers wait. The client may have too few of them, since its
+// BlockingPoolSize is shared by all workers and readers on it and by the
+// caller's own blocking commands. Those that get none poll instead, over the
+// connections that all commands share.
+type clientPool struct {
+	client rueidis.Client
+
+	// The fields below are guarded by clientPools.mu.
+	users   int              // how many connections workers and readers hold or ask for
+	asking  int              // calls of Dedicate that have not returned
+	waiting []chan dedicated // who gets the next connection, in order
+	warned  bool             // the shortage has been logged
+}
+
+type dedicated struct {
+	conn    rueidis.DedicatedClient
+	release func()
+}
+
+const (
+	poolPatience = 100 * time.Millisecond // after that, whoever waits for a connection polls
+	pollInterval = 200 * time.Millisecond
+	shortAfter   = time.Second // after that, the shortage is logged
+)
+
+// errNoConnection is returned by a wait for which the caller's client has no
+// connection at present.
+var errNoConnection = errors.New("no connection of the client's pool is free")
+
+// clientPools holds the pools in use. Workers and readers that are given the same
+// client share one, whether or not they share a Connection.
+var clientPools = struct {
+	mu sync.Mutex
+	of map[rueidis.Client]*clientPool
+}{of: map[rueidis.Client]*clientPool{}}
+
+// joinPool returns the pool of a client; leave follows.
+func joinPool(client rueidis.Client) *clientPool {
+	clientPools.mu.Lock()
+	defer clientPools.mu.Unlock()
+	comparable := reflect.ValueOf(client).Comparable() // a caller's own type may not be
+	var p *clientPool
+	if comparable {
+		p = clientPools.of[client]
+	}
+	if p == nil {
+		p = &clientPool{client: client}
+		if comparable {
+			clientPools.of[client] = p
+		}
+	}
+	p.users++
+	return p
+}
+
+func (p *clientPool) leave() {
+	clientPools.mu.Lock()
+	defer clientPools.mu.Unlock()
+	p.users--
+	p.forget()
+}
+
+// forget drops a pool that nobody uses any more; the caller holds the lock.
+func (p *clientPool) forget() {
+	if p.users == 0 && p.asking == 0 && reflect.ValueOf(p.client).Comparable() {
+		delete(clientPools.of, p.client)
+	}
+}
+
+// take waits for a connection until ctx ends.
+func (p *clientPool) take(ctx context.Context) (dedicated, error) {
+	turn := make(chan dedicated, 1)
+	clientPools.mu.Lock()
+	p.waiting = append(p.waiting, turn)
+	// A call that is left over from someone who gave up serves the next one.
+	if p.asking < len(p.waiting) {
+		p.asking++
+		go p.ask()
+	}
+	clientPools.mu.Unlock()
+	select {
+	case got := <-turn:
+		return got, nil
+	case <-ctx.Done():
+	}
+	clientPools.mu.Lock()
+	at := slices.Index(p.waiting, turn)
+	if at >= 0 {
+		p.waiting = slices.Delete(p.waiting, at, at+1)
+	}
+	clientPools.mu.Unlock()
+	if at < 0 { // it was handed over at the same moment
+		got := <-turn
+		got.release()
+	}
+	return dedicated{}, context.Cause(ctx)
+}
+
+// ask takes one connection from the client, for whoever is first by then. It can
+// be neither cancelled nor limited in time.
+func (p *clientPool) ask() {
+	conn, release := p.client.Dedicate()
+	clientPools.mu.Lock()
+	p.asking--
+	var turn chan dedicated
+	if len(p.waiting) > 0 {
+		turn, p.waiting = p.waiting[0], p.waiting[1:]
+	}
+	p.forget()
+	clientPools.mu.Unlock()
+	if turn == nil {
+		release()
+		return
+	}
+	turn <- dedicated{conn, release}
+}
+
+// warn logs, once, that the pool is too small and how large it must be.
+func (p *clientPool) warn(log zerolog.Logger) {
+	clientPools.mu.Lock()
+	warned, needed := p.warned, p.users
+	p.warned = true
+	clientPools.mu.Unlock()
+	if !warned {
+		log.Warn().Int("needed", needed).
+			Msg("the client has too few connections for blocking commands, so workers and event readers poll; set its BlockingPoolSize to at least the number needed by them, plus those that the program blocks on itself")
+	}
+}

@@ -1,0 +1,230 @@
+package bullmq_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A client whose pool has too few connections to wait on", func() {
+	var (
+		ctx    context.Context
+		lines  *logLines
+		logger zerolog.Logger
+	)
+	BeforeEach(func() {
+		ctx, lines = specContext(), &logLines{}
+		logger = zerolog.New(lines)
+	})
+	// pooled is a client with so many connections in its pool.
+	pooled := func(size int) rueidis.Client {
+		GinkgoHelper()
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, DisableCache: true, BlockingPoolSize: size})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(client.Close)
+		return client
+	}
+	warnings := func() int { return strings.Count(lines.all(), "BlockingPoolSize") }
+
+	DescribeTable("lets all workers of a queue take jobs", func(size, workers int) {
+		client, name := pooled(size), newQueueName()
+		queue := newQueue(name, nil)
+		var together sync.WaitGroup
+		together.Add(workers)
+		for range workers {
+			runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+				together.Done()
+				together.Wait()
+				return nil, nil
+			}, &bullmq.WorkerOptions{Connection: bullmq.Client(client), Logger: logger})
+		}
+		Eventually(warnings, "3s").Should(Equal(1))
+		Expect(lines.all()).To(ContainSubstring(fmt.Sprintf(`"needed":%d`, workers)))
+		// A worker runs one job at a time, so these end only once each worker has taken one.
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, workers))
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(count(queue, bullmq.Completed), "3s").Should(Equal(workers))
+		Expect(warnings()).To(Equal(1))
+	},
+		Entry("with one connection for two workers", 1, 2),
+		Entry("with four connections for eight workers", 4, 8),
+	)
+
+	DescribeTable("serves workers, event readers and waits for results of several queues", func(size int) {
+		client := pooled(size)
+		const queues, jobs = 3, 20
+		var seen [queues]atomic.Int64
+		var waits sync.WaitGroup
+		failures := make(chan error, queues*jobs)
+		for q := range queues {
+			via := bullmq.Client(client)
+			name := newQueueName()
+			queue := newQueue(name, &bullmq.QueueOptions{Connection: via, Logger: logger})
+			reader := newEvents(name, bullmq.EventsOptions{Connection: via, Logger: logger})
+			read := make(chan struct{})
+			go func() {
+				defer close(read)
+				for event, err := range reader.All(ctx) {
+					if err != nil {
+						failures <- err
+					} else if event.Type == bullmq.EventCompleted {
+						seen[q].Add(1)
+					}
+				}
+			}()
+			DeferCleanup(func() { Expect(reader.Close()).To(Succeed()); Eventually(read).Should(BeClosed()) })
+			runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { return job.ID, nil },
+				&bullmq.WorkerOptions{Connection: via, Logger: logger})
+			waits.Go(func() {
+				for range jobs {
+					job, err := queue.Add(ctx, "a", nil, nil)
+					if err == nil {
+						_, err = queue.WaitForJob(ctx, job.ID)
+					}
+					if err != nil {
+						failures <- err
+						return
+					}
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { waits.Wait(); close(done) }()
+		Eventually(done, "15s").Should(BeClosed())
+		for q := range queues {
+			Eventually(seen[q].Load, "3s").Should(BeEquivalentTo(jobs))
+		}
+		Expect(failures).NotTo(Receive())
+		Eventually(warnings, "3s").Should(Equal(1))
+	},
+		Entry("with one connection", 1),
+		Entry("with two connections", 2),
+		Entry("with three connections", 3),
+	)
+
+	It("serves a worker while the caller's own commands hold every connection, and gives it one when they end", func() {
+		client, name := pooled(1), newQueueName()
+		queue := newQueue(name, nil)
+		_, release := client.Dedicate()
+		runWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client), Logger: logger})
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(state(queue, job.ID), "2s").Should(Equal(bullmq.Completed))
+		delayed, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: 500 * time.Millisecond})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(state(queue, delayed.ID), "2s").Should(Equal(bullmq.Completed))
+		Expect(queue.Workers(ctx)).To(BeEmpty())
+		Eventually(warnings, "3s").Should(Equal(1))
+		release()
+		resting(queue)
+	})
+
+	It("hands out jobs by hand, and leaves no goroutine behind for each call that waited", func() {
+		client, name := pooled(1), newQueueName()
+		queue := newQueue(name, nil)
+		_, release := client.Dedicate()
+		defer release()
+		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
+		Expect(worker.GetNextJob(ctx, "token", 150*time.Millisecond)).To(BeNil())
+		before := runtime.NumGoroutine()
+		for range 5 {
+			Expect(worker.GetNextJob(ctx, "token", 150*time.Millisecond)).To(BeNil())
+		}
+		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", before))
+
+		waiting := make(chan *bullmq.Job, 1)
+		go func() { job, _ := worker.GetNextJob(ctx, "token", 5*time.Second); waiting <- job }()
+		time.Sleep(300 * time.Millisecond)
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(waiting, "1s").Should(Receive(HaveField("ID", job.ID)))
+	})
+
+	It("closes workers and readers at once that have no connection yet, while others hold them all", func() {
+		client, name := pooled(1), newQueueName()
+		_, release := client.Dedicate()
+		defer release()
+		worker, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
+		reader := newEvents(name, bullmq.EventsOptions{Connection: bullmq.Client(client)})
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			for range reader.All(ctx) {
+			}
+		}()
+		time.Sleep(300 * time.Millisecond)
+		stop()
+		Eventually(ended, "1s").Should(Receive(BeNil()))
+		Expect(worker.Close()).To(Succeed())
+		Expect(reader.Close()).To(Succeed())
+		Eventually(read, "1s").Should(BeClosed())
+	})
+
+	It("adds flows and bulks of thousands of jobs while every connection is held", func() {
+		client, name := pooled(1), newQueueName()
+		_, release := client.Dedicate()
+		defer release()
+		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: bullmq.Client(client)})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		children := make([]bullmq.Flow, 2500)
+		for i := range children {
+			children[i] = bullmq.Flow{Name: "child", Queue: name}
+		}
+		_, err = flows.Add(short, bullmq.Flow{Name: "parent", Queue: name, Children: children})
+		Expect(err).NotTo(HaveOccurred())
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.Client(client)})
+		_, err = queue.AddBulk(short, make([]bullmq.BulkJob, 2500))
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("is no matter to a worker that makes its own connections", func() {
+		own := bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, BlockingPoolSize: 1})
+		name := newQueueName()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
+		for range 3 {
+			runWorker(name, nothing, &bullmq.WorkerOptions{Connection: own, Concurrency: 20, BatchSize: 1, Logger: logger})
+		}
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(3))
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(count(queue, bullmq.Completed), "5s").Should(Equal(300))
+		Expect(warnings()).To(BeZero())
+	})
+
+	It("lets jobs end while the end of another hangs on the only connection for that", func() {
+		proxy, _ := link()
+		via := bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, BlockingPoolSize: 1, PipelineMultiplex: -1})
+		name := newQueueName()
+		queue := newQueue(name, nil)
+		finish := make(chan struct{})
+		hung := proxy.HangReply("the first end")
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			if job.Name == "first" {
+				return "the first end", nil
+			}
+			<-finish
+			return nil, nil
+		}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, BatchSize: 1, LockDuration: 15 * time.Second})
+		second, err := queue.Add(ctx, "second", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = queue.Add(ctx, "first", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(hung).Should(BeClosed())
+		close(finish)
+		Eventually(state(queue, second.ID), "2s").Should(Equal(bullmq.Completed))
+	})
+})
