@@ -247,11 +247,16 @@ func (w *Worker) noteEnd(job *Job, d decision, res result) {
 }
 
 // settleCommit finds out, while the lock lasts and once in any case, what became
-// of a write whose answer was lost.
+// of a write whose answer was lost. It takes its time also where Redis lets the job
+// keep its lock for longer than the worker has counted on.
 func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time, outage *backoffTimer) (undone bool, taken scripts.Taken, settled bool) {
 	for asked := false; !asked || time.Now().Before(until); asked = true {
 		r.w.fault(cause, fmt.Sprintf("the end of job %s could not be written yet; trying again while its lock lasts", job.ID))
-		timer := time.NewTimer(min(r.w.pauseAfter(cause, outage), time.Until(until)))
+		pause := r.w.pauseAfter(cause, outage)
+		if left := time.Until(until); left > 0 {
+			pause = min(pause, left)
+		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-r.hard:

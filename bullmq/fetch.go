@@ -441,12 +441,18 @@ const (
 	overdue     = 20 * time.Millisecond // what the alarm for a delayed job may take
 )
 
-// backoffTimer spaces out attempts to reach Redis: short at first, so that a
-// blink costs little, a second at most, so that its return is noticed soon.
+// backoffTimer spaces out the attempts of one loop: short at first, so that a
+// blink costs little, a second at most, so that the end of an outage is noticed
+// soon. reset follows when an attempt of the same loop has succeeded.
 type backoffTimer struct{ wait time.Duration }
 
+const (
+	longestPause   = time.Second
+	lastQuickPause = 8 * shortestPause // a client has up to four connections that may have broken
+)
+
 func (b *backoffTimer) next() time.Duration {
-	b.wait = min(max(2*b.wait, 20*time.Millisecond), time.Second)
+	b.wait = min(max(2*b.wait, shortestPause), longestPause)
 	return b.wait
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Health is what a Queue, a Worker or a QueueEvents knows of its Redis. It is
 // learned from the calls that are made anyway: none is made for it while all
-// goes well. When one fails, Redis is asked by a small command, and again twice
+// goes well. When one fails, Redis is asked by a small command, and again once
 // a second until it can serve; a connection that was lost and could be made
 // anew at once is no outage. So an idle Queue learns of an outage by its next
 // call, an idle Worker or a reader of events, whose connection waits at Redis,
@@ -77,7 +77,6 @@ type healthWatch struct {
 
 const (
 	probeTimeout  = 2 * time.Second
-	probeInterval = 500 * time.Millisecond // at most
 	shortestPause = 20 * time.Millisecond
 	brokenFor     = time.Second // connections that break, one after the other, are an outage after that
 )
@@ -131,12 +130,13 @@ func (h *healthWatch) inDoubt() <-chan struct{} {
 }
 
 // pauseAfter is how long to wait after a failure before a call is made again
-// that has to come through: hardly at all where only a connection broke and
-// Redis isn't known to be out of reach, for the next one may have broken too.
+// that has to come through. Where only a connection broke and Redis isn't known to
+// be out of reach, the first few attempts follow quickly, for the other connections
+// of the client may have broken too.
 func (w *Worker) pauseAfter(failure error, outage *backoffTimer) time.Duration {
 	wait := outage.next()
-	if _, refused := answered(failure); !refused && mayHaveRun(failure) && w.Health().Reachable {
-		wait = min(wait, shortestPause)
+	if _, refused := answered(failure); !refused && mayHaveRun(failure) && wait <= lastQuickPause && w.Health().Reachable {
+		wait = shortestPause
 	}
 	return wait
 }
@@ -160,7 +160,7 @@ func (h *healthWatch) probe(cause error) {
 		if silent || !mayHaveRun(err) || time.Since(h.since) > brokenFor {
 			h.out(h.hide(err))
 		}
-		sleep(h.closed, min(pause.next(), probeInterval))
+		sleep(h.closed, pause.next())
 	}
 }
 

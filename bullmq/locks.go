@@ -74,24 +74,31 @@ func (k *lockKeeper) leave(jobID, token string) func(gone bool) {
 }
 
 // run renews until ctx ends. What fails is tried again soon, since the locks
-// go on growing old.
+// go on growing old. Its errors are reported like those of the other loops, less
+// and less often, even where short locks must be renewed more often than that.
 func (k *lockKeeper) run(ctx context.Context) {
 	rhythm := max(k.worker.o.LockRenewTime/2, time.Millisecond)
 	var outage backoffTimer
+	var reported time.Time
 	wait := rhythm
 	for sleep(ctx, wait); ctx.Err() == nil; sleep(ctx, wait) {
 		wait = rhythm
-		if k.renew(ctx) {
+		err := k.renew(ctx)
+		if err == nil {
 			outage.reset()
-		} else {
-			wait = min(rhythm, outage.next())
+			continue
 		}
+		pause := outage.next()
+		if ctx.Err() == nil && time.Since(reported) >= pause {
+			reported = time.Now()
+			k.worker.fault(err, "locks could not be renewed; trying again while they last")
+		}
+		wait = min(rhythm, pause)
 	}
 }
 
-// renew extends the locks that are old enough, in one call for a thousand, and
-// says whether Redis has answered.
-func (k *lockKeeper) renew(ctx context.Context) (answered bool) {
+// renew extends the locks that are old enough, in one call for a thousand.
+func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 	w := k.worker
 	begun := time.Now()
 	first := begun.Add(w.o.LockDuration) // when the first of them is over
@@ -106,7 +113,6 @@ func (k *lockKeeper) renew(ctx context.Context) (answered bool) {
 		}
 	}
 	k.mu.Unlock()
-	answered = true
 	for from := 0; from < len(due); from += 1000 {
 		some := due[from:min(from+1000, len(due))]
 		// A silent Redis must not keep a handler from hearing that its lock is over.
@@ -116,16 +122,13 @@ func (k *lockKeeper) renew(ctx context.Context) (answered bool) {
 		span.end(&err)
 		cancel()
 		if err != nil {
-			if ctx.Err() == nil {
-				w.fault(err, "locks could not be renewed; trying again while they last")
-			}
 			k.expire()
-			answered = false
+			failed = err
 			continue
 		}
 		k.settle(some, lost, begun)
 	}
-	return answered
+	return failed
 }
 
 // shortestRenewal is what a call may take whose locks are about over.

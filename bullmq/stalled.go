@@ -14,6 +14,7 @@ func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 	_, span := w.core.trace.start(ctx, SpanInternal, "startStalledCheckTimer")
 	w.describe(span)
 	span.done()
+	var outage backoffTimer
 	for first := true; first || ctx.Err() == nil; first = false {
 		paused, turn := w.slots.paused()
 		var next <-chan time.Time
@@ -22,8 +23,13 @@ func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 			if first { // is made however short the worker lives
 				callCtx = context.WithoutCancel(ctx)
 			}
-			w.checkStalled(callCtx)
-			next = time.After(w.o.StalledInterval)
+			pause := w.o.StalledInterval
+			if w.checkStalled(callCtx) {
+				outage.reset()
+			} else {
+				pause = max(pause, outage.next())
+			}
+			next = time.After(pause)
 		}
 		if first {
 			close(looked)
@@ -36,7 +42,8 @@ func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 	}
 }
 
-func (w *Worker) checkStalled(ctx context.Context) {
+// checkStalled makes one check and reports whether Redis has carried it out.
+func (w *Worker) checkStalled(ctx context.Context) bool {
 	callCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	ids, err := w.CheckStalled(callCtx)
@@ -47,6 +54,7 @@ func (w *Worker) checkStalled(ctx context.Context) {
 		w.core.log.Warn().Str("job", id).Msg("a stalled job goes back to wait")
 		w.tell(WorkerEvent{Type: EventStalled, JobIDs: []string{id}})
 	}
+	return err == nil
 }
 
 // CheckStalled makes one check for jobs whose worker is gone and answers those

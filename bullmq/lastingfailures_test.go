@@ -1,0 +1,180 @@
+//go:build unix
+
+package bullmq_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+// balancer passes connections on to a server, and closes new ones at once while
+// it has none.
+type balancer struct {
+	net.Listener
+	without  atomic.Bool
+	accepted atomic.Int64
+}
+
+func newBalancer(target string) *balancer {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	b := &balancer{Listener: listener}
+	var relays sync.WaitGroup
+	relays.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			b.accepted.Add(1)
+			if b.without.Load() {
+				_ = client.Close()
+				continue
+			}
+			server, err := net.Dial("tcp", target)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			pass := func(to, from net.Conn) { _, _ = io.Copy(to, from); _ = to.Close(); _ = from.Close() }
+			relays.Go(func() { pass(server, client) })
+			relays.Go(func() { pass(client, server) })
+		}
+	})
+	DeferCleanup(func() { _ = listener.Close(); relays.Wait() })
+	return b
+}
+
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	GinkgoHelper()
+	var usage syscall.Rusage
+	Expect(syscall.Getrusage(syscall.RUSAGE_SELF, &usage)).To(Succeed())
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+var _ = Describe("A failure that lasts", func() {
+	const (
+		lasting = 3 * time.Second
+		few     = 10 // attempts in that time: some at first, then one a second
+	)
+	var (
+		ctx    context.Context
+		server *redisserver.Server
+		front  *balancer
+		admin  rueidis.Client
+		name   string
+		queue  *bullmq.Queue
+		via    bullmq.Connection
+	)
+	command := func(words ...string) {
+		GinkgoHelper()
+		Expect(admin.Do(ctx, admin.B().Arbitrary(words...).Build()).Error()).To(Succeed(), strings.Join(words, " "))
+	}
+	BeforeEach(func() {
+		ctx, name = specContext(), newQueueName()
+		server = startRedis(redisserver.Options{})
+		front = newBalancer(server.Addr())
+		admin = clientOf(server)
+		command("ACL", "SETUSER", "user", "on", ">secret", "~*", "+@all")
+		queue = newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())})
+		via = bullmq.URL("redis://user:secret@" + front.Addr().String())
+	})
+	// cutWaiting ends the connections on which a worker and a reader wait, and no other.
+	cutWaiting := func() {
+		GinkgoHelper()
+		workers, err := queue.Workers(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		readers, err := queue.EventReaders(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		for _, client := range append(workers, readers...) {
+			command("CLIENT", "KILL", "ID", client.Fields["id"])
+		}
+	}
+	forbid := func(words ...string) func() {
+		return func() { command(append([]string{"ACL", "SETUSER", "user"}, words...)...) }
+	}
+	// rarely expects that something has happened seldom, and with little work, once the failure has lasted.
+	rarely := func(counts ...*atomic.Int64) {
+		GinkgoHelper()
+		before := processorTime()
+		accepted := front.accepted.Load()
+		time.Sleep(lasting)
+		used := processorTime() - before
+		GinkgoWriter.Printf("used %v, accepted %d\n", used, front.accepted.Load()-accepted)
+		for _, count := range counts {
+			GinkgoWriter.Printf("counted %d\n", count.Load())
+			Expect(count.Load()).To(BeNumerically("<=", few))
+		}
+		Expect(used).To(BeNumerically("<", lasting/20))
+		Expect(front.accepted.Load() - accepted).To(BeNumerically("<=", 3*few))
+	}
+
+	DescribeTable("costs a worker and a reader of events an attempt a second, and they are back within two seconds of its end:", func(fail, mend func()) {
+		var workerErrors, readerErrors atomic.Int64
+		runWorker(name, nothing, &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true, DrainDelay: 500 * time.Millisecond,
+			Events: bullmq.WorkerEvents{Error: func(err error) { workerErrors.Add(1) }}})
+		reader := newEvents(name, bullmq.EventsOptions{Connection: via, BlockingTimeout: 500 * time.Millisecond})
+		completed := make(chan string, 10)
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			for event, err := range reader.All(ctx) {
+				if err != nil {
+					readerErrors.Add(1)
+				} else if event.Type == bullmq.EventCompleted {
+					completed <- event.JobID
+				}
+			}
+		}()
+		DeferCleanup(func() { Expect(reader.Close()).To(Succeed()); Eventually(read).Should(BeClosed()) })
+		resting(queue)
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.EventReaders(ctx) }).Should(HaveLen(1))
+
+		fail()
+		Eventually(func() int64 { return workerErrors.Load() + readerErrors.Load() }).ShouldNot(BeZero())
+		rarely(&workerErrors, &readerErrors)
+		mend()
+		var job *bullmq.Job
+		Eventually(func() (err error) { job, err = queue.Add(ctx, "a", nil, nil); return err }).Should(Succeed())
+		Eventually(completed, "2s").Should(Receive(Equal(job.ID)))
+	},
+		Entry("the connections that wait can't be made anew, since the server is full",
+			func() { command("CONFIG", "SET", "maxclients", "1"); cutWaiting() },
+			func() { command("CONFIG", "SET", "maxclients", "1000") }),
+		Entry("the connections that wait can't be made anew, since the balancer closes them at once",
+			func() { front.without.Store(true); cutWaiting() },
+			func() { front.without.Store(false) }),
+		Entry("no connection can be made",
+			func() { front.without.Store(true); command("CLIENT", "KILL", "USER", "user") },
+			func() { front.without.Store(false) }),
+		Entry("waiting is forbidden", forbid("-bzpopmin", "-xread"), forbid("+bzpopmin", "+xread")),
+		Entry("scripts and reading events are forbidden", forbid("-evalsha", "-eval", "-xread"), forbid("+evalsha", "+eval", "+xread")),
+		Entry("scripts are unknown and must not be sent",
+			func() { forbid("-eval")(); command("SCRIPT", "FLUSH") }, forbid("+eval")),
+		Entry("all is forbidden", forbid("-@all"), forbid("+@all")),
+		Entry("the marker and the events are keys of another type",
+			func() {
+				command("SET", key(name, "marker"), "x")
+				command("SET", key(name, "events"), "x")
+			},
+			func() { command("DEL", key(name, "marker"), key(name, "events")) }),
+		Entry("a list is a key of another type", func() { command("SET", key(name, "wait"), "x") }, func() { command("DEL", key(name, "wait")) }),
+		Entry("Redis is a replica",
+			func() { command("REPLICAOF", "127.0.0.1", "1") }, func() { command("REPLICAOF", "NO", "ONE") }),
+	)
+})
