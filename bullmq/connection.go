@@ -55,8 +55,11 @@ func Options(option rueidis.ClientOption) Connection {
 }
 
 // Client uses a client that exists already, which stays the caller's to close.
-// A worker and an event reader take one more connection from its pool, to
-// block on.
+// Each Worker, each QueueEvents, each Queue on which WaitForJob is called, and
+// each call of GetNextJob that waits, holds a connection of the client's pool to
+// block on (BlockingPoolSize). Those that find none free poll five times a second
+// until there is one, and a warning is logged that names the number needed. A
+// client of a cluster needs them on each node.
 func Client(client rueidis.Client) Connection {
 	return Connection{&way{
 		shown: "the given client's address", client: client,

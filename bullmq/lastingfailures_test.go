@@ -50,7 +50,12 @@ func newBalancer(target string) *balancer {
 				_ = client.Close()
 				continue
 			}
-			pass := func(to, from net.Conn) { _, _ = io.Copy(to, from); _ = to.Close(); _ = from.Close() }
+			pass := func(to, from net.Conn) {
+				// Plain ones, since two connections would be joined by pipes, which stay open for a while.
+				_, _ = io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
+				_ = to.Close()
+				_ = from.Close()
+			}
 			relays.Go(func() { pass(server, client) })
 			relays.Go(func() { pass(client, server) })
 		}
@@ -177,4 +182,55 @@ var _ = Describe("A failure that lasts", func() {
 		Entry("Redis is a replica",
 			func() { command("REPLICAOF", "127.0.0.1", "1") }, func() { command("REPLICAOF", "NO", "ONE") }),
 	)
+
+	// holding runs a job that doesn't end before finish is called.
+	holding := func(o bullmq.WorkerOptions) (errors *atomic.Int64, finish func(), id string) {
+		GinkgoHelper()
+		end := make(chan struct{})
+		errors, finish = &atomic.Int64{}, sync.OnceFunc(func() { close(end) })
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		started := make(chan struct{})
+		o.Connection = via
+		o.Events.Error = func(error) { errors.Add(1) }
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			close(started)
+			<-end
+			return nil, nil
+		}, &o)
+		DeferCleanup(finish)
+		Eventually(started).Should(BeClosed())
+		return errors, finish, job.ID
+	}
+
+	It("is reported once a second by the renewal of locks, even where locks are short", func() {
+		errors, finish, id := holding(bullmq.WorkerOptions{LockDuration: 8 * time.Second, LockRenewTime: 100 * time.Millisecond, SkipStalledCheck: true})
+		forbid("-evalsha", "-eval")()
+		Eventually(errors.Load).ShouldNot(BeZero())
+		rarely(errors)
+		forbid("+evalsha", "+eval")()
+		finish()
+		Eventually(state(queue, id), "2s").Should(Equal(bullmq.Completed))
+	})
+
+	It("costs the check for stalled jobs an attempt a second, even where its interval is short", func() {
+		errors, finish, id := holding(bullmq.WorkerOptions{SkipLockRenewal: true, StalledInterval: 20 * time.Millisecond})
+		forbid("-evalsha", "-eval")()
+		Eventually(errors.Load).ShouldNot(BeZero())
+		rarely(errors)
+		forbid("+evalsha", "+eval")()
+		finish()
+		Eventually(state(queue, id), "2s").Should(Equal(bullmq.Completed))
+	})
+
+	It("costs the end of a job an attempt a second, also where Redis keeps the job's lock for longer than the worker counts on", func() {
+		errors, finish, id := holding(bullmq.WorkerOptions{SkipLockRenewal: true, SkipStalledCheck: true, LockDuration: 500 * time.Millisecond})
+		command("PEXPIRE", key(name, id+":lock"), "3600000")
+		command("REPLICAOF", "127.0.0.1", "1")
+		finish()
+		Eventually(errors.Load).ShouldNot(BeZero())
+		rarely(errors)
+		command("REPLICAOF", "NO", "ONE")
+		Eventually(state(queue, id), "2s").Should(Equal(bullmq.Completed))
+	})
 })
