@@ -65,7 +65,7 @@ func (b *blockingConn) connect(ctx context.Context) error {
 		b.mu.Unlock()
 		return ErrClosed
 	}
-	if b.pool == nil && b.core.link.option == nil && b.core.link.client.Mode() != rueidis.ClientModeCluster {
+	if b.pool == nil && b.core.link.option == nil {
 		b.pool = joinPool(b.core.link.client.Client)
 	}
 	o := b.opening
@@ -76,28 +76,39 @@ func (b *blockingConn) connect(ctx context.Context) error {
 	}
 	pool := b.pool
 	b.mu.Unlock()
-	var late <-chan time.Time
-	if pool != nil {
-		timer := time.NewTimer(time.Until(o.begun.Add(poolPatience)))
-		defer timer.Stop()
-		late = timer.C
-	}
-	select {
-	case <-o.done:
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.opening == o {
-			b.opening = nil
-		}
-		return o.err
-	case <-late:
+	if pool != nil && !o.endsBy(ctx, o.begun.Add(poolPatience)) && ctx.Err() == nil {
 		// A Redis that is out of reach holds connections up as well.
 		if time.Since(o.begun) >= shortAfter && b.core.link.health.inDoubt() == nil {
 			pool.warn(b.core.log)
 		}
 		return errNoConnection
+	}
+	select {
+	case <-o.done:
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.opening == o {
+		b.opening = nil
+	}
+	return o.err
+}
+
+// endsBy waits for the end of the opening until a time, or until ctx has ended.
+func (o *opening) endsBy(ctx context.Context, until time.Time) bool {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+	}
+	select {
+	case <-o.done:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -166,12 +177,12 @@ func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func
 		return []rueidis.RedisResult{rueidis.NewErrorResult(err)}
 	}
 	var cancel context.CancelFunc
+	ended := ctx
 	if ctx.Done() == nil {
 		ctx, cancel = context.WithTimeout(ctx, block+blockMargin)
 		defer cancel()
 	} else {
 		// A deadline, be it a parent's, would keep an earlier end from being noticed.
-		ended := ctx
 		ctx, cancel = context.WithCancel(context.WithoutCancel(ended))
 		defer cancel()
 		defer context.AfterFunc(ended, cancel)()
@@ -185,7 +196,11 @@ func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func
 		results = conn.DoMulti(ctx, build(conn.B())...)
 	} else {
 		for _, command := range build(b.client.B()) {
-			results = append(results, b.client.Do(ctx, command))
+			result := b.client.Do(ctx, command)
+			if result.NonRedisError() != nil && ctx.Err() != nil && ended.Err() == nil && b.starved(ended) {
+				result = rueidis.NewErrorResult(errNoConnection)
+			}
+			results = append(results, result)
 		}
 	}
 	for _, result := range results {
@@ -196,6 +211,31 @@ func (b *blockingConn) wait(ctx context.Context, block time.Duration, build func
 		}
 	}
 	return results
+}
+
+// starved reports whether a wait that was never answered has been for a connection,
+// since the pool of a caller's client has too few: Redis answers otherwise.
+func (b *blockingConn) starved(ctx context.Context) bool {
+	health := b.core.link.health
+	if b.pool == nil {
+		return false
+	}
+	if doubt := health.inDoubt(); doubt != nil {
+		timer := time.NewTimer(blockMargin)
+		defer timer.Stop()
+		select {
+		case <-doubt:
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	if !health.now().Reachable {
+		return false
+	}
+	b.pool.warn(b.core.log)
+	return true
 }
 
 // canUnblock says whether Redis can be asked to end a wait.

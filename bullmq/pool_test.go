@@ -113,6 +113,26 @@ var _ = Describe("A client whose pool has too few connections to wait on", func(
 		Entry("with three connections", 3),
 	)
 
+	It("lets workers of a cluster take turns, without errors", func() {
+		clustered()
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{cluster.Addr()}, DisableCache: true, BlockingPoolSize: 1})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(client.Close)
+		const workers = 4
+		name, via := "{"+newQueueName()+"}", bullmq.Client(client)
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: via})
+		failures := make(chan error, 100)
+		for range workers {
+			runWorker(name, nothing, &bullmq.WorkerOptions{Connection: via, Logger: logger, DrainDelay: time.Second,
+				Events: bullmq.WorkerEvents{Error: func(err error) { failures <- err }}})
+		}
+		Eventually(warnings, "8s").Should(Equal(1))
+		_, err = queue.AddBulk(ctx, make([]bullmq.BulkJob, workers))
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(count(queue, bullmq.Completed), "3s").Should(Equal(workers))
+		Consistently(failures, "1s").ShouldNot(Receive())
+	})
+
 	It("serves a worker while the caller's own commands hold every connection, and gives it one when they end", func() {
 		client, name := pooled(1), newQueueName()
 		queue := newQueue(name, nil)
