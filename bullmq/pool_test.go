@@ -198,7 +198,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", func(
 		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: bullmq.Client(client)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
-		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		short, cancel := context.WithTimeout(ctx, 15*time.Second)
 		defer cancel()
 		children := make([]bullmq.Flow, 2500)
 		for i := range children {
