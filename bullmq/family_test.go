@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -187,4 +189,81 @@ var _ = Describe("A job's children", func() {
 		finish(nil)
 		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.Waiting))
 	})
+})
+
+var _ = Describe("Removing a parent", func() {
+	// calls is how often the server has carried out a command.
+	calls := func(command string) int {
+		GinkgoHelper()
+		count := 0
+		for line := range strings.Lines(mustText("INFO", "commandstats")) {
+			_, _ = fmt.Sscanf(line, "cmdstat_"+command+":calls=%d", &count)
+		}
+		return count
+	}
+
+	DescribeTable("takes its whole family along, whatever state each is in, and leaves the others in their order", func(size, most int) {
+		name, parts, ctx := newQueueName(), newQueueName(), specContext()
+		queue, other := newQueue(name, nil), newQueue(parts, nil)
+		worker := newWorker(name, nil, nil)
+		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(producer.Close)
+		add := func(id string, options bullmq.JobOptions) {
+			GinkgoHelper()
+			options.JobID = id
+			_, err := queue.Add(ctx, id, nil, &options)
+			Expect(err).NotTo(HaveOccurred())
+		}
+
+		add("first", bullmq.JobOptions{})
+		flow := bullmq.Flow{Name: "parent", Queue: name, Options: &bullmq.JobOptions{JobID: "parent"}}
+		prev := map[string]string{"parent": "wait", "child-0": "completed"}
+		for n := range size {
+			child := bullmq.Flow{Name: "child", Queue: name, Options: &bullmq.JobOptions{JobID: fmt.Sprint("child-", n)}}
+			from := "wait"
+			switch n % 4 {
+			case 1:
+				child.Options.Delay, from = time.Hour, "delayed"
+			case 2:
+				child.Options.Priority, from = 3, "prioritized"
+			case 3: // a family below, whose parent goes to wait when its child is removed
+				grandchild := fmt.Sprint("grandchild-", n)
+				child.Children = []bullmq.Flow{{Name: "grandchild", Queue: parts, Options: &bullmq.JobOptions{JobID: grandchild}}}
+				prev[grandchild] = "wait"
+			}
+			if n > 0 {
+				prev[child.Options.JobID] = from
+			}
+			flow.Children = append(flow.Children, child)
+		}
+		end(worker, take(worker), nil, nil) // the first, so that a child is next
+		_, err = producer.Add(ctx, flow)
+		Expect(err).NotTo(HaveOccurred())
+		end(worker, take(worker), nil, nil)
+		add("last", bullmq.JobOptions{})
+		add("next", bullmq.JobOptions{LIFO: true})
+		before := calls("lrem")
+
+		Expect(queue.Remove(ctx, "parent", false)).To(BeTrue())
+		Expect(calls("lrem")-before).To(BeNumerically("<=", most), "each searches a list from its beginning")
+		Expect(list(key(name, "wait"))).To(Equal([]string{"last", "next"}))
+		Expect(zset(key(name, "completed"))).To(Equal([]string{"first"}))
+		for _, state := range []string{"delayed", "prioritized", "waiting-children", "child-0", "child-1", "parent", "parent:dependencies", "parent:processed"} {
+			Expect(do("EXISTS", key(name, state)).AsInt64()).To(BeZero(), state)
+		}
+		Expect(other.Counts(ctx)).To(HaveEach(BeZero()))
+		removed := map[string]string{}
+		for _, event := range append(events(name), events(parts)...) {
+			var id, from string
+			if n, _ := fmt.Sscanf(event, "removed jobId=%s prev=%s", &id, &from); n == 2 {
+				Expect(removed).NotTo(HaveKey(id))
+				removed[id] = from
+			}
+		}
+		Expect(removed).To(Equal(prev))
+	},
+		Entry("with few children", 40, 120),
+		Entry("with many children, without searching a list for each", 600, 320),
+	)
 })
