@@ -1,6 +1,7 @@
 package bullmq_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -119,3 +120,12 @@ var _ = Describe("The rights in docs/security.md", func() {
 		Expect(err).NotTo(HaveOccurred())
 	})
 })
+
+var _ = DescribeTable("A right that is missing is recognized by the words of", func(text string) {
+	Expect(isDenied(errors.New(text))).To(BeTrue())
+},
+	Entry("Redis 6.2", "ERR Error running script (call to f_1): @user_script:4: @user_script: 4: The user executing the script can't run this command or subcommand"),
+	Entry("Redis 7.0", "ERR The user executing the script can't run this command or subcommand script: f_1, on @user_script:4."),
+	Entry("Redis 7.2 and 8, and Valkey", "ERR ACL failure in script: User worker has no permissions to run the 'zadd' command script: f_1, on @user_script:4."),
+	Entry("a command outside of scripts", "NOPERM User worker has no permissions to run the 'evalsha' command"),
+)

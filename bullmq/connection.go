@@ -149,6 +149,10 @@ func advice(err error, overTLS bool) string {
 	switch {
 	case errors.As(err, &refused) && (strings.Contains(refused.Error(), "DB index") || strings.Contains(refused.Error(), "SELECT")):
 		return "check the database, the number at the end of the address: the server has no such one"
+	case refusedAs(err, "max number of clients"):
+		return "the server has as many connections as it allows (maxclients): close some, or raise it"
+	case refusedAs(err, cantServe...):
+		return "the server runs but can't serve commands now: try again later"
 	case errors.As(err, &refused):
 		return "check user, password and what the user may do"
 	case errors.As(err, &unknownAuthority):
@@ -160,7 +164,7 @@ func advice(err error, overTLS bool) string {
 	case overTLS && isSlow(err):
 		return "the server may speak no TLS there: use redis://, or its port for TLS"
 	case hungUp:
-		return "the server hung up: where it speaks TLS, use rediss://"
+		return "the server hung up: where it speaks TLS, use rediss://; or it has as many connections as it allows (maxclients)"
 	}
 	return "check the address, and that the server runs and takes connections from here"
 }

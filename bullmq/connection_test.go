@@ -165,6 +165,15 @@ var _ = Describe("A connection", func() {
 		Expect(errs).To(HaveEach(MatchError(And(ContainSubstring(secured.Addr()), ContainSubstring("NOAUTH")))))
 	})
 
+	It("is an error that speaks of maxclients where the server has as many clients as it allows", func() {
+		full := startRedis(redisserver.Options{})
+		admin := clientOf(full)
+		Expect(admin.Do(specContext(), admin.B().ConfigSet().ParameterValue().ParameterValue("maxclients", "1").Build()).Error()).To(Succeed())
+		errs, _ := open(bullmq.URL(full.URL()))
+		Expect(admin.Do(specContext(), admin.B().ConfigSet().ParameterValue().ParameterValue("maxclients", "100").Build()).Error()).To(Succeed())
+		Expect(errs).To(HaveEach(MatchError(And(ContainSubstring(full.Addr()), ContainSubstring("maxclients")))))
+	})
+
 	DescribeTable("works", func(link func() bullmq.Connection) { roundTrip(newQueueName(), "", link()) },
 		Entry("by an address", func() bullmq.Connection { return bullmq.URL(redis.URL()) }),
 		Entry("by a socket file", func() bullmq.Connection {
@@ -325,8 +334,18 @@ var _ = Describe("A connection", func() {
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -eval -evalsha")})
 			_, err := queue.Add(specContext(), "paint", nil, nil)
 			Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("evalsha"), ContainSubstring("bull:"+name))))
+			Expect(err).NotTo(MatchError(bullmq.ErrMaybeAdded))
 			_, err = queue.AddBulk(specContext(), []bullmq.BulkJob{{Name: "paint"}})
 			Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("evalsha"))))
+		})
+
+		It("leaves a flow in doubt that could not be added in one transaction", func() {
+			producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: restricted("~bull:* +@all -multi")})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(producer.Close)
+			_, err = producer.Add(specContext(), bullmq.Flow{Name: "paint", Queue: name})
+			Expect(err).To(And(MatchError(ContainSubstring("NOPERM")), MatchError(bullmq.ErrMaybeAdded)))
+			Expect(newQueue(name, nil).Counts(specContext(), bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeEquivalentTo(1)))
 		})
 
 		It("is an error of the loop that reads events", func() {

@@ -3,6 +3,7 @@ package bullmq
 import (
 	"errors"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,22 +19,38 @@ func answered(err error) (*rueidis.RedisError, bool) {
 	return refusal, errors.As(err, &refusal) && refusal != rueidis.Nil
 }
 
-// cantServe are the first words of refusals that concern not the command but
-// the server: it has done nothing, and may some time later.
-var cantServe = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY"}
+// cantServe are the beginnings of refusals that concern not the command but
+// the server: it has done nothing, and may some time later. rueidis takes the
+// word ERR away.
+var cantServe = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "UNBLOCKED", "max number of clients"}
 
-// inFull are the first words of other refusals that come before a command has
+// inFull are the beginnings of other refusals that come before a command has
 // done anything. Any other error of the server's may end a script halfway.
-var inFull = []string{"OOM", "MISCONF", "NOREPLICAS", "TRYAGAIN", "NOSCRIPT", "MOVED", "ASK", "CROSSSLOT", "NOAUTH"}
+var inFull = []string{
+	"OOM", "MISCONF", "NOREPLICAS", "TRYAGAIN", "NOSCRIPT", "MOVED", "ASK", "CROSSSLOT",
+	"NOAUTH", "WRONGPASS", "DENIED", "NOPERM", // a right that a script lacks is an ERR, see acl_test.go
+}
 
-// refusedAs says whether Redis refused a command with one of the words.
-func refusedAs(err error, words ...string) bool {
+// scriptError matches how Redis 6.2 reports a refusal that a script met. The
+// dash is there only if the server refused the command without carrying it out.
+var scriptError = regexp.MustCompile(`^Error running script .*@user_script: [0-9]+: -`)
+
+// refusedAs reports whether Redis refused a command with an error that begins
+// with one of the given words. An error of a script begins, from Redis 7 on, as
+// the error that ended it.
+func refusedAs(err error, beginnings ...string) bool {
 	refusal, ok := answered(err)
 	if !ok {
 		return false
 	}
-	word, _, _ := strings.Cut(refusal.Error(), " ")
-	return slices.Contains(words, word)
+	text := refusal.Error()
+	if prefix := scriptError.FindString(text); prefix != "" {
+		text = text[len(prefix):]
+	}
+	return slices.ContainsFunc(beginnings, func(words string) bool {
+		rest, found := strings.CutPrefix(text, words)
+		return found && (rest == "" || rest[0] == ' ')
+	})
 }
 
 // forbidden says whether Redis refused a command for good, as where its use is

@@ -182,7 +182,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %w", context.Cause(ctx))
 	}
 	ids, refusals, err := scripts.AddFlow(ctx, p.core.client, branches, parents, p.core.nowMs())
-	if mayHaveRun(err) {
+	if mayHaveRun(err) || refusedAs(err, "NOPERM") { // without the right to MULTI, each job is added by itself
 		err = &lostAnswer{err}
 	}
 	if err != nil {

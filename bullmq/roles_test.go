@@ -307,7 +307,7 @@ func isDenied(err error) bool {
 	return denied.MatchString(fmt.Sprint(err))
 }
 
-var denied = regexp.MustCompile("NOPERM|can't run this command|EXECABORT|EXEC without MULTI")
+var denied = regexp.MustCompile("NOPERM|can't run this command|ACL failure in script|EXECABORT|EXEC without MULTI")
 
 func isClosed(done <-chan struct{}) bool {
 	select {
