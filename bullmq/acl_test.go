@@ -129,3 +129,18 @@ var _ = DescribeTable("A right that is missing is recognized by the words of", f
 	Entry("Redis 7.2 and 8, and Valkey", "ERR ACL failure in script: User worker has no permissions to run the 'zadd' command script: f_1, on @user_script:4."),
 	Entry("a command outside of scripts", "NOPERM User worker has no permissions to run the 'evalsha' command"),
 )
+
+var _ = Describe("A worker that lacks a right in the midst of a job's end", func() {
+	It("leaves the job in no list, where FindOrphanedJobs finds it", func() {
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		_, err := queue.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		rights := slices.DeleteFunc(rightsOf("worker"), func(right string) bool { return right == "+zadd" })
+		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: restricted("~bull:" + name + ":* " + strings.Join(rights, " "))})
+		job := take(worker)
+		_, err = worker.Complete(ctx, job, "token", nil, false)
+		Expect(isDenied(err)).To(BeTrue(), "%v", err)
+		Expect(queue.FindOrphanedJobs(ctx)).To(Equal([]string{job.ID}))
+	})
+})

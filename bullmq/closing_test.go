@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
 )
 
 var _ = Describe("What is closed while calls are on their way", func() {
@@ -33,5 +35,70 @@ var _ = Describe("What is closed while calls are on their way", func() {
 			Expect(queue.Close()).To(Succeed())
 			calls.Wait()
 		}
+	})
+})
+
+var _ = Describe("Queues that are closed while goroutines add", func() {
+	It("answer each add, as closed or in doubt at worst, and hold every job whose add succeeded", func() {
+		for range 5 {
+			name, ctx := newQueueName(), specContext()
+			queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection()})
+			Expect(err).NotTo(HaveOccurred())
+			var added, doubtful atomic.Int64
+			var calls sync.WaitGroup
+			for range 30 {
+				calls.Go(func() {
+					defer GinkgoRecover()
+					for {
+						_, err := queue.Add(ctx, "paint", nil, nil)
+						switch {
+						case err == nil:
+							added.Add(1)
+							continue
+						case errors.Is(err, bullmq.ErrMaybeAdded):
+							doubtful.Add(1)
+						default:
+							Expect(err).To(MatchError(bullmq.ErrClosed))
+						}
+						return
+					}
+				})
+			}
+			waited := make(chan error, 1)
+			go func() { _, err := queue.WaitForJob(ctx, "none"); waited <- err }()
+			Eventually(added.Load).Should(BeNumerically(">", 50))
+			Expect(queue.Close()).To(Succeed())
+			calls.Wait()
+			Eventually(waited).Should(Receive(HaveOccurred()))
+			there := len(list(key(name, "wait")))
+			Expect(there).To(And(BeNumerically(">=", added.Load()), BeNumerically("<=", added.Load()+doubtful.Load())))
+		}
+	})
+})
+
+var _ = Describe("What is closed while Redis is out of reach", func() {
+	It("makes no connection when Redis is back", func() {
+		proxy, err := faultproxy.Start(redis.Addr())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(proxy.Close)
+		via, name, ctx := bullmq.URL("redis://"+proxy.Addr()), newQueueName(), specContext()
+		queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: via})
+		Expect(err).NotTo(HaveOccurred())
+		worker, err := bullmq.NewWorker(name, nothing, &bullmq.WorkerOptions{Connection: via})
+		Expect(err).NotTo(HaveOccurred())
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(ctx) }()
+		resting(queue)
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		proxy.CutAll()
+		Eventually(queue.Health).Should(HaveField("Reachable", true)) // a queue at rest has noticed nothing yet
+		_, err = queue.Add(ctx, "paint", nil, nil)
+		Expect(err).To(HaveOccurred())
+		Expect(queue.Close()).To(Succeed())
+		Expect(worker.Close()).To(Succeed())
+		Eventually(ended).Should(Receive())
+		before := proxy.Accepted()
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Consistently(proxy.Accepted, 700*time.Millisecond).Should(Equal(before))
 	})
 })

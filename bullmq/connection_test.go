@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
 	"github.com/17a2ac88/bullmq-go/internal/redisserver"
 )
 
@@ -374,5 +376,74 @@ var _ = Describe("A connection", func() {
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: cluster, Prefix: "{bull}"})
 		Expect(queue.Obliterate(specContext(), nil)).To(Succeed())
 		Expect(onCluster("KEYS", "{bull}:"+name+":*").AsStrSlice()).To(BeEmpty())
+	})
+})
+
+var _ = Describe("A connection in between", func() {
+	It("stands idle times that are longer than the server's timeout, or its own client's, without an error and without being made anew", func() {
+		server := startRedis(redisserver.Options{})
+		admin, ctx := clientOf(server), specContext()
+		Expect(admin.Do(ctx, admin.B().ConfigSet().ParameterValue().ParameterValue("timeout", "2").Build()).Error()).To(Succeed())
+		var runs []func()
+		proxy, err := faultproxy.Start(server.Addr())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(proxy.Close)
+		faults := make(chan error, 100)
+		for _, option := range []rueidis.ClientOption{{}, {ConnWriteTimeout: 400 * time.Millisecond, Dialer: net.Dialer{KeepAlive: 300 * time.Millisecond}}} {
+			option.InitAddress, option.PipelineMultiplex = []string{proxy.Addr()}, -1
+			name, done := newQueueName(), make(chan string, 1)
+			queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.Options(option)})
+			runWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.Options(option), Events: bullmq.WorkerEvents{
+				Error: func(err error) { faults <- err }, Completed: func(job *bullmq.Job, _ any) { done <- job.ID },
+			}})
+			runs = append(runs, func() {
+				GinkgoHelper()
+				_, err := queue.Add(ctx, "paint", nil, nil)
+				Expect(err).NotTo(HaveOccurred())
+				Eventually(done).Should(Receive())
+			})
+		}
+		for _, run := range runs {
+			run()
+		}
+		before := proxy.Accepted()
+		time.Sleep(3500 * time.Millisecond) // nothing to wait for: longer than the timeouts
+		for _, run := range runs {
+			run()
+		}
+		Expect(proxy.Accepted()).To(Equal(before))
+		Expect(faults).To(BeEmpty())
+	})
+
+	DescribeTable("works", func(option rueidis.ClientOption) {
+		secured := startRedis(redisserver.Options{Password: "s3/c#r?t@%"})
+		option.InitAddress, option.Password, option.SelectDB = []string{secured.Addr()}, "s3/c#r?t@%", 5
+		roundTrip(newQueueName(), "", bullmq.Options(option))
+	},
+		Entry("with a password, on another database", rueidis.ClientOption{}),
+		Entry("with pools of one connection", rueidis.ClientOption{BlockingPoolSize: 1, PipelineMultiplex: -1}),
+		Entry("with pipelining at all times", rueidis.ClientOption{AlwaysPipelining: true}),
+		Entry("without pipelining", rueidis.ClientOption{DisableAutoPipelining: true}),
+		Entry("over RESP2", rueidis.ClientOption{AlwaysRESP2: true, DisableCache: true}),
+	)
+
+	It("carries megabytes whole, and what is more than the server takes is an error", func() {
+		server := startRedis(redisserver.Options{})
+		own, name, ctx := bullmq.URL(server.URL()), newQueueName(), specContext()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { return job.Data, nil }, &bullmq.WorkerOptions{Connection: own})
+		for _, size := range []int{1 << 20, 12 << 20} {
+			data := `"` + strings.Repeat("a ", size/2) + `"`
+			job, err := queue.Add(ctx, "paint", json.RawMessage(data), nil)
+			Expect(err).NotTo(HaveOccurred())
+			result, err := job.Wait(ctx, queue)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(result) == data).To(BeTrue(), "of %d bytes", size)
+		}
+		admin := clientOf(server)
+		Expect(admin.Do(ctx, admin.B().ConfigSet().ParameterValue().ParameterValue("proto-max-bulk-len", "1mb").Build()).Error()).To(Succeed())
+		_, err := queue.Add(ctx, "paint", strings.Repeat("a", 3<<20), nil)
+		Expect(err).To(HaveOccurred())
+		Expect(queue.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeZero()))
 	})
 })

@@ -2,6 +2,7 @@ package bullmq_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -141,5 +142,36 @@ var _ = Describe("What a handler returns", func() {
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { due <- job; return "ok", nil }, nil)
 		Expect(queue.WaitForJob(ctx, "7")).To(MatchJSON(`"ok"`))
 		Expect((<-due).Timestamp.UnixMilli()).To(BeEquivalentTo(now))
+	})
+})
+
+var _ = Describe("Text that is not UTF-8, or holds NUL", func() {
+	It("ends the job all the same: reasons and logs keep it byte for byte, JSON gets a replacement character", func() {
+		const text = "a\x00b 日\xe6\x97 caf\xe9 \xed\xa0\x80"
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			_, err := job.Log(ctx, text)
+			if err = errors.Join(err, job.UpdateProgress(ctx, text)); err != nil {
+				return nil, err
+			}
+			if job.Name == "fails" {
+				return nil, errors.New(text)
+			}
+			return text, nil
+		}, nil)
+		for _, called := range []string{"fails", "completes"} {
+			_, err := queue.Add(ctx, called, text, &bullmq.JobOptions{JobID: called})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Eventually(state(queue, "fails")).Should(Equal(bullmq.Failed))
+		Eventually(state(queue, "completes")).Should(Equal(bullmq.Completed))
+		Expect(hash(key(name, "fails"))).To(HaveKeyWithValue("failedReason", text))
+		Expect(list(key(name, "fails:logs"))).To(Equal([]string{text}))
+		for _, field := range []string{"data", "progress", "returnvalue"} {
+			var read string
+			Expect(json.Unmarshal([]byte(hash(key(name, "completes"))[field]), &read)).To(Succeed(), field)
+			Expect(read).To(And(HavePrefix("a\x00b 日\ufffd"), HaveSuffix("\ufffd")), field)
+		}
 	})
 })

@@ -2,6 +2,9 @@ package bullmq_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
 )
 
 var _ = Describe("The concurrency of a worker", func() {
@@ -169,4 +173,70 @@ var _ = Describe("The concurrency of a worker", func() {
 		Expect(worker.SetConcurrency(concurrency)).To(MatchError(ContainSubstring("less than 1")))
 		Expect(worker.Concurrency()).To(Equal(4))
 	}, Entry("at 0", 0), Entry("at -1", -1))
+})
+
+var _ = Describe("The concurrency of a worker", func() {
+	It("holds for delayed jobs that are due at once too", func() {
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		bulk := make([]bullmq.BulkJob, 60)
+		for i := range bulk {
+			bulk[i].Options = &bullmq.JobOptions{Delay: 200 * time.Millisecond}
+		}
+		_, err := queue.AddBulk(ctx, bulk)
+		Expect(err).NotTo(HaveOccurred())
+		var running, most atomic.Int64
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			n := running.Add(1)
+			defer running.Add(-1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			time.Sleep(20 * time.Millisecond)
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 10})
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(60))
+		Expect(most.Load()).To(BeEquivalentTo(10))
+	})
+
+	It("is used in full on a server that is far away", func() {
+		proxy, err := faultproxy.Start(redis.Addr())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(proxy.Close)
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		_, err = queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(proxy.Set(faultproxy.Faults{Delay: 25 * time.Millisecond})).To(Succeed())
+		begun := time.Now()
+		runWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.URL("redis://" + proxy.Addr()), Concurrency: 100})
+		Eventually(count(queue, bullmq.Completed), "10s").Should(Equal(300))
+		Expect(time.Since(begun)).To(BeNumerically("<", 4*time.Second), "one after the other takes 15 s")
+	})
+})
+
+var _ = Describe("Attempts of many jobs", func() {
+	It("are made once each, whichever of several workers makes them", func() {
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		bulk := make([]bullmq.BulkJob, 50)
+		for i := range bulk {
+			bulk[i].Options = &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(20 * time.Millisecond)}
+		}
+		_, err := queue.AddBulk(ctx, bulk)
+		Expect(err).NotTo(HaveOccurred())
+		var mu sync.Mutex
+		attempts := map[string]int{}
+		for range 8 {
+			runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				attempts[fmt.Sprint(job.ID, ":", job.AttemptsMade)]++
+				return nil, errors.New("boom")
+			}, &bullmq.WorkerOptions{Concurrency: 3})
+		}
+		Eventually(count(queue, bullmq.Failed)).Should(Equal(50))
+		mu.Lock()
+		defer mu.Unlock()
+		Expect(attempts).To(And(HaveLen(150), HaveEach(1)))
+	})
 })

@@ -471,3 +471,44 @@ var _ = Describe("A worker whose Redis hangs or restarts", func() {
 		Eventually(completed).Should(Receive(Equal("new")))
 	})
 })
+
+var _ = DescribeTable("A worker goes on at once when all data are flushed", func(before func(queue *bullmq.Queue)) {
+	name, ctx := newQueueName(), specContext()
+	server := startRedis(redisserver.Options{})
+	own := bullmq.URL(server.URL())
+	queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
+	reader := newEvents(name, bullmq.EventsOptions{Connection: own})
+	finish := make(chan struct{})
+	runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+		if job.Name == "runs" {
+			<-finish
+		}
+		return nil, nil
+	}, &bullmq.WorkerOptions{Connection: own, Concurrency: 2})
+	resting(queue)
+	before(queue)
+	admin := clientOf(server)
+	Expect(admin.Do(ctx, admin.B().Flushall().Build()).Error()).To(Succeed())
+	close(finish)
+	begun := time.Now()
+	job, err := queue.Add(ctx, "new", nil, nil)
+	Expect(err).NotTo(HaveOccurred())
+	for event, err := range reader.All(ctx) {
+		Expect(err).NotTo(HaveOccurred())
+		if event.Type == bullmq.EventCompleted && event.JobID == job.ID {
+			break
+		}
+	}
+	Expect(time.Since(begun)).To(BeNumerically("<", 2*time.Second))
+},
+	Entry("while it is idle", func(*bullmq.Queue) {}),
+	Entry("while it runs a job", func(queue *bullmq.Queue) {
+		_, err := queue.Add(specContext(), "runs", nil, &bullmq.JobOptions{JobID: "runs"})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(state(queue, "runs")).Should(Equal(bullmq.Active))
+	}),
+	Entry("while a delayed job is to come", func(queue *bullmq.Queue) {
+		_, err := queue.Add(specContext(), "late", nil, &bullmq.JobOptions{Delay: time.Hour})
+		Expect(err).NotTo(HaveOccurred())
+	}),
+)

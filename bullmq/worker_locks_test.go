@@ -269,3 +269,23 @@ var _ = Describe("The locks of a worker", func() {
 		Expect(lost.Load()).To(BeZero())
 	})
 })
+
+var _ = Describe("The locks of jobs that end about when they are to be renewed", func() {
+	It("are not reported as lost", func() {
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 600))
+		Expect(err).NotTo(HaveOccurred())
+		var renewed, lost atomic.Int64
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			time.Sleep(time.Duration(15+len(job.ID)*7) * time.Millisecond)
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 30, LockDuration: 2 * time.Second, LockRenewTime: 15 * time.Millisecond, Events: bullmq.WorkerEvents{
+			LocksRenewed: func(ids []string) { renewed.Add(int64(len(ids))) },
+			LocksLost:    func(ids []string) { lost.Add(int64(len(ids))) },
+		}})
+		Eventually(count(queue, bullmq.Completed), "10s").Should(Equal(600))
+		Expect(renewed.Load()).To(BeNumerically(">", 100))
+		Expect(lost.Load()).To(BeZero())
+	})
+})
