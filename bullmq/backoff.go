@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -10,10 +11,11 @@ import (
 // backoff). nil retries at once.
 type Backoff struct {
 	// Type is "fixed", "exponential", or the name of a strategy of the worker's
-	// own (WorkerOptions.BackoffStrategy).
+	// own (WorkerOptions.BackoffStrategy), which Custom sets: any other text is
+	// refused, since a misspelt type would be noticed by the first retry only.
 	Type string
 	// Delay is the wait, or with exponential the first one: it doubles with
-	// each attempt.
+	// each attempt. In whole milliseconds.
 	Delay time.Duration
 	// Jitter, from 0 to 1, is the part of the wait that chance decides: with
 	// 0.25 a job waits between 75 % and 100 % of it.
@@ -21,6 +23,7 @@ type Backoff struct {
 
 	rest   rest
 	number bool // it was read as a number, which means fixed
+	custom bool // made by Custom
 }
 
 // Fixed waits the same time before each attempt.
@@ -30,7 +33,21 @@ func Fixed(delay time.Duration) *Backoff { return &Backoff{Type: "fixed", Delay:
 func Exponential(delay time.Duration) *Backoff { return &Backoff{Type: "exponential", Delay: delay} }
 
 // Custom leaves the wait to the worker's BackoffStrategy, which is given name.
-func Custom(name string) *Backoff { return &Backoff{Type: name} }
+func Custom(name string) *Backoff { return &Backoff{Type: name, custom: true} }
+
+// check refuses what no program means; what was read from JSON is taken as
+// Node takes it.
+func (b *Backoff) check() error {
+	switch {
+	case b.rest != nil || b.number:
+		return nil
+	case b.Type == "":
+		return errors.New("Backoff has no Type: make it by Fixed, Exponential or Custom")
+	case !b.custom && b.Type != "fixed" && b.Type != "exponential":
+		return fmt.Errorf("Backoff.Type %.80q is neither fixed nor exponential: make it by Custom(%.80[1]q) for a worker with a BackoffStrategy", b.Type)
+	}
+	return checkMillis("Backoff.Delay", b.Delay, 0)
+}
 
 // BackoffStrategy computes the wait before the next attempt for jobs whose
 // backoff type is neither fixed nor exponential. A negative wait means: do not

@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,6 +72,11 @@ func NewFlowProducer(options *FlowOptions) (*FlowProducer, error) {
 	var o FlowOptions
 	if options != nil {
 		o = *options
+	}
+	for queue, defaults := range o.DefaultJobOptions {
+		if err := defaults.checkDefaults(); err != nil {
+			return nil, fmt.Errorf("bullmq: flow producer: queue %.80q: %w", queue, err)
+		}
 	}
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
@@ -210,6 +216,7 @@ func (p *FlowProducer) branch(n planned) (_ scripts.Branch, ctx context.Context,
 	own := JobOptions{}
 	if n.flow.Options != nil {
 		own = *n.flow.Options
+		own.settle()
 	}
 	if d := own.Deduplication; d != nil && len(n.flow.Children) > 0 && queue.core.dialect == V6 {
 		return scripts.Branch{}, ctx, errors.New("Deduplication can't be set on a job with children")
@@ -259,9 +266,7 @@ func (p *FlowProducer) queue(name, prefix string) (*Queue, error) {
 		return nil, err
 	}
 	p.dialects.Store(c.keys.base, c.dialect)
-	defaults := p.o.DefaultJobOptions[name]
-	defaults.JobID = ""
-	return &Queue{core: c, defaults: defaults}, nil
+	return &Queue{core: c, defaults: p.o.DefaultJobOptions[name].asDefaults()}, nil
 }
 
 // FlowQuery says which flow to read, and how much of it.
@@ -276,6 +281,9 @@ type FlowQuery struct {
 // Flow reads a job with its children; nil when there is no such job (BullMQ:
 // getFlow).
 func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, error) {
+	if err := cmp.Or(checkCount("Depth", query.Depth, "10 levels"), checkCount("MaxChildren", query.MaxChildren, "20")); err != nil {
+		return nil, fmt.Errorf("bullmq: flow %.80q of queue %.80q was not read: %w", query.ID, query.Queue, err)
+	}
 	if query.Depth == 0 {
 		query.Depth = 10
 	}

@@ -159,7 +159,11 @@ func (c *core) readJob(id string, hash []string) *Job {
 		// Node shows the old count alone; what has been made since counts too.
 		j.AttemptsMade, j.madeSince = parseInt(formerly), j.AttemptsMade
 	}
-	if text := string(j.RawOpts); text != "" && text != noOptions && j.Opts.UnmarshalJSON(j.RawOpts) != nil {
+	switch text := string(j.RawOpts); {
+	case text == "":
+	case text == noOptions:
+		j.Opts.noAttempts = true
+	case j.Opts.UnmarshalJSON(j.RawOpts) != nil:
 		j.Opts = JobOptions{}
 	}
 	switch {

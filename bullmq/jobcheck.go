@@ -2,29 +2,126 @@ package bullmq
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
-// over lays the options that are set over others. What is set to its zero
-// value counts as not set: a default can be changed by a job, not taken back.
+// over adds the defaults of those options that o doesn't state, as BullMQ does:
+// what is stated holds, be it a zero, null, or in Reset.
 func (o JobOptions) over(defaults JobOptions) JobOptions {
-	merged := reflect.ValueOf(&defaults).Elem()
-	own := reflect.ValueOf(o)
-	for i := range own.NumField() {
-		if !own.Field(i).IsZero() {
-			merged.Field(i).Set(own.Field(i))
+	o.settle()
+	if defaults.plain() {
+		return o
+	}
+	own, standard := reflect.ValueOf(&o).Elem(), reflect.ValueOf(&defaults).Elem()
+	attempts := fieldsByName["attempts"]
+	stated := func(field int) bool {
+		if !own.Field(field).IsZero() || field == attempts && o.noAttempts {
+			return true
+		}
+		for name := range o.Extra {
+			if other, known := fieldsByName[name]; known && other == field {
+				return true
+			}
+		}
+		return false
+	}
+	extra := maps.Clone(defaults.Extra)
+	for name := range extra {
+		if field, known := fieldsByName[name]; known && stated(field) {
+			delete(extra, name)
 		}
 	}
-	return defaults
+	o.noAttempts = o.noAttempts || !stated(attempts) && defaults.noAttempts
+	for _, field := range optionFields {
+		if !stated(field) {
+			own.Field(field).Set(standard.Field(field))
+		}
+	}
+	if extra == nil {
+		extra = o.Extra
+	} else {
+		maps.Copy(extra, o.Extra)
+	}
+	o.Extra, o.foreign = extra, o.foreign || defaults.foreign
+	return o
 }
 
-// check refuses what Node refuses, before anything is sent.
+// settle moves what Extra and Reset state of options that have a field into that
+// field, where it is not set, or else under the option's stored name in Extra.
+func (o *JobOptions) settle() {
+	known := len(o.Reset) > 0
+	for name := range o.Extra {
+		known = known || jobOptionsByName[name] != nil
+	}
+	if !known {
+		return
+	}
+	given, extra := *o, make(map[string]json.RawMessage, len(o.Extra)+len(o.Reset))
+	for name, text := range given.Extra {
+		option := jobOptionsByName[name]
+		if option != nil {
+			if option.isSet(&given) || hasStored(given.Extra, option, name) {
+				continue
+			}
+			var value any
+			if decodeJSON(text, &value) == nil && option.read(o, value) && !option.lost(o) {
+				continue
+			}
+		}
+		extra[option.storedName(name)] = text
+	}
+	for _, name := range o.Reset {
+		option := jobOptionsByName[name]
+		if _, there := extra[option.storedName(name)]; !there && option != nil && !option.isSet(o) {
+			extra[option.storedName(name)] = json.RawMessage("null")
+		}
+	}
+	if o.Extra = extra; len(extra) == 0 {
+		o.Extra = nil
+	}
+}
+
+// asDefaults is o as the defaults of a queue: a job id is never inherited.
+func (o JobOptions) asDefaults() JobOptions {
+	o.settle()
+	o.JobID = ""
+	if _, odd := o.Extra["jobId"]; odd {
+		o.Extra = maps.Clone(o.Extra)
+		delete(o.Extra, "jobId")
+	}
+	return o
+}
+
+// checkDefaults refuses defaults that no job could be added with.
+func (o *JobOptions) checkDefaults() error {
+	err := o.checkReset()
+	if err == nil && !o.foreign {
+		err = o.checkRanges()
+	}
+	if err != nil {
+		return fmt.Errorf("DefaultJobOptions: %w", err)
+	}
+	return nil
+}
+
+// check refuses what Node refuses, and what makes no sense from a program,
+// before anything is sent.
 func (o *JobOptions) check(data string) error {
-	if o.SizeLimit > 0 && len(data) > o.SizeLimit {
+	if err := o.checkReset(); err != nil {
+		return err
+	}
+	if !o.foreign {
+		if err := o.checkRanges(); err != nil {
+			return err
+		}
+	}
+	if o.SizeLimit != 0 && len(data) > o.SizeLimit {
 		return fmt.Errorf("data of %d bytes exceeds SizeLimit, %d bytes: store the payload elsewhere and put its address into the job", len(data), o.SizeLimit)
 	}
 	var policies []string
@@ -53,7 +150,7 @@ func (o *JobOptions) check(data string) error {
 	if o.Priority > maxPriority {
 		return fmt.Errorf("priority %d is above the highest, %d", o.Priority, maxPriority)
 	}
-	if odd, given := o.Extra["priority"]; given && string(odd) != "0" && string(odd) != "null" {
+	if odd, given := o.Extra["priority"]; given && !isFalsy(odd) {
 		return fmt.Errorf("priority %s is not a whole number", odd)
 	}
 	if d := o.Deduplication; d != nil {
@@ -63,25 +160,60 @@ func (o *JobOptions) check(data string) error {
 		if err := checkText("Deduplication.ID", d.ID); err != nil {
 			return err
 		}
-		if d.TTL != 0 && d.TTL < time.Millisecond {
-			return fmt.Errorf("Deduplication.TTL %v is less than a millisecond; 0 is without one", d.TTL)
-		}
 		if o.Parent != nil {
 			return fmt.Errorf("Deduplication can't be set together with Parent")
 		}
 	}
-	if b := o.Backoff; b != nil {
-		switch {
-		case b.Jitter < 0 || b.Jitter > 1:
-			return fmt.Errorf("Backoff.Jitter %v is not between 0 and 1", b.Jitter)
-		case b.Type == "" && b.rest == nil: // read from JSON, it is Node's
-			return fmt.Errorf("Backoff has no Type: make it by Fixed, Exponential or Custom")
-		case b.Delay > 0 && b.Delay < time.Millisecond && b.rest == nil && !b.number:
-			return fmt.Errorf("Backoff.Delay %v is less than a millisecond", b.Delay)
-		}
+	if b := o.Backoff; b != nil && (b.Jitter < 0 || b.Jitter > 1) {
+		return fmt.Errorf("Backoff.Jitter %v is not between 0 and 1", b.Jitter)
 	}
 	if o.Parent != nil && (o.Parent.ID == "" || o.Parent.Queue == "") {
 		return fmt.Errorf("Parent needs an ID and a Queue with its prefix, such as bull:orders")
+	}
+	return nil
+}
+
+// checkReset refuses names that are no options.
+func (o *JobOptions) checkReset() error {
+	for _, name := range o.Reset {
+		if option := jobOptionsByName[name]; option == nil || option.name != name {
+			var known []string
+			for _, option := range jobOptions {
+				if option.name != "" {
+					known = append(known, option.name)
+				}
+			}
+			slices.Sort(known)
+			return fmt.Errorf("Reset names %.80q, which is no option: known are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// checkRanges refuses numbers and durations that no program means. What was read
+// from JSON may hold them, since Node takes them.
+func (o *JobOptions) checkRanges() error {
+	if err := cmp.Or(
+		checkDelay("Delay", o.Delay),
+		checkCount("Attempts", o.Attempts, "one attempt"), checkCount("Priority", o.Priority, "none"),
+		checkCount("KeepLogs", o.KeepLogs, "all rows"), checkCount("SizeLimit", o.SizeLimit, "no limit"),
+		o.RemoveOnComplete.check("RemoveOnComplete"), o.RemoveOnFail.check("RemoveOnFail"),
+	); err != nil {
+		return err
+	}
+	if o.StackTraceLimit < NoStackTraces {
+		return fmt.Errorf("StackTraceLimit %d is less than 0; 0 means all, NoStackTraces none", o.StackTraceLimit)
+	}
+	if !o.Timestamp.IsZero() && o.Timestamp.UnixMilli() <= 0 {
+		return fmt.Errorf("Timestamp %v is not after the beginning of 1970; the zero time means now", o.Timestamp)
+	}
+	if d := o.Deduplication; d != nil && d.rest == nil {
+		if err := checkMillis("Deduplication.TTL", d.TTL, 0); err != nil {
+			return fmt.Errorf("%w; 0 means that the id is taken until its owner ends", err)
+		}
+	}
+	if o.Backoff != nil {
+		return o.Backoff.check()
 	}
 	return nil
 }

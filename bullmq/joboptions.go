@@ -12,8 +12,9 @@ type JobOptions struct {
 	// that exists adds nothing. Not a whole number, not "0", not "0:…", and no
 	// colon unless there are exactly two. (BullMQ: jobId)
 	JobID string
-	// Delay is how long after Timestamp the job becomes ready; a negative one, as
-	// time.Until may answer, is none.
+	// Delay is how long after Timestamp the job becomes ready, in whole
+	// milliseconds: round what time.Until returns with Round(time.Millisecond). A
+	// negative one, as time.Until may return, is none.
 	Delay time.Duration
 	// Priority puts the job behind all jobs without one; lower numbers go
 	// first. From 1 to 2,097,151; 0 is none.
@@ -42,17 +43,31 @@ type JobOptions struct {
 	Deduplication *Deduplication
 	// Parent makes the job a child of an existing job.
 	Parent *Parent
-	// What the parent does when this job fails for good; at most one.
+	// What the parent does when this job fails for good; at most one. These are
+	// options of the child: a job without a parent ignores them, as in Node.
 	FailParentOnFailure       bool // it fails too
 	ContinueParentOnFailure   bool // it runs at once
 	IgnoreDependencyOnFailure bool // it runs when no child is pending, and can read the reason
 	RemoveDependencyOnFailure bool // it runs when no child is pending, as if this job had never been
+
+	noAttempts bool // attempts: 0 was read, which a default doesn't replace
+	foreign    bool // it was read from JSON, with values that a program may not set
+
 	// Telemetry is the trace to which the job belongs. A Queue or FlowProducer with a
 	// Telemetry fills it in.
 	Telemetry *JobTelemetry
 	// Extra holds options that this SDK doesn't know, by their names on the
-	// wire: what another client wrote is kept, what is put here is written.
+	// wire: what another client wrote is kept, what is put here is written. An
+	// option that has a field may stand here too, by either of its names, with a
+	// value that the field can't express: {"delay": 0} is an explicit zero, which
+	// a default of the queue doesn't replace. The field, where set, takes
+	// precedence. Extra adds to the Extra of the defaults, name by name, and null
+	// leaves an option out, the default's value included.
 	Extra map[string]json.RawMessage
+	// Reset names options, as BullMQ spells them (delay, lifo, keepLogs), that the
+	// queue's DefaultJobOptions must not set for this job. It is not stored.
+	// (BullMQ: an option that is undefined)
+	Reset []string
 }
 
 // NoStackTraces, as JobOptions.StackTraceLimit, keeps none (BullMQ: 0).

@@ -1,9 +1,12 @@
 package bullmq
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +14,7 @@ import (
 
 // jobOption is one option of a job: its public name in BullMQ, its key in
 // opts on the wire (the source of truth is what bullmq 6.7.0 stores), how it
-// is written, and how it is read back. write answers nil when it isn't set.
+// is written, and how it is read back. write returns nil when it isn't set.
 type jobOption struct {
 	name, wire string
 	write      func(o *JobOptions) any
@@ -21,7 +24,11 @@ type jobOption struct {
 var jobOptions = []jobOption{
 	{"attempts", "attempts",
 		func(o *JobOptions) any { return o.Attempts }, // always there
-		func(o *JobOptions, v any) bool { return readInt(v, &o.Attempts) }},
+		func(o *JobOptions, v any) bool {
+			read := readInt(v, &o.Attempts)
+			o.noAttempts = read && o.Attempts == 0
+			return read
+		}},
 	{"delay", "delay",
 		func(o *JobOptions) any { return millisOrNil(o.Delay) },
 		func(o *JobOptions, v any) bool { return readMillis(v, &o.Delay) }},
@@ -154,18 +161,21 @@ func (o *JobOptions) encode() (string, error) {
 	return encodeJSON(o.fields())
 }
 
-// fields are opts as they are stored, before they become text.
+// fields are opts as they are stored, before they become text. What is null is
+// not stored, and neither is a backoff that JavaScript takes for none.
 func (o *JobOptions) fields() map[string]any {
 	fields := make(map[string]any, 4+len(o.Extra))
 	for name, value := range o.Extra {
-		fields[name] = value
+		if !isNull(value) && !(name == "backoff" && isFalsy(value)) {
+			fields[name] = value
+		}
 	}
 	for _, option := range jobOptions {
 		if option.write == nil {
 			continue
 		}
 		if value := option.write(o); value != nil {
-			if _, extra := fields[option.wire]; extra && option.wire == "attempts" && o.Attempts == 0 {
+			if _, extra := o.Extra[option.wire]; extra && option.wire == "attempts" && o.Attempts == 0 {
 				continue
 			}
 			fields[option.wire] = value
@@ -202,7 +212,7 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 	var raw map[string]json.RawMessage // read only when something has to be kept as it is
 	for name, value := range values {
 		option := jobOptionsByName[name]
-		if option != nil && (option.isSaidIn(values, name) || option.read(o, value) && !option.lost(o)) {
+		if option != nil && (hasStored(values, option, name) || option.read(o, value) && !option.lost(o)) {
 			continue
 		}
 		if raw == nil {
@@ -213,31 +223,53 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 				o.Extra = map[string]json.RawMessage{}
 			}
 		}
-		kept := name
-		if option != nil && option.wire != "" {
-			kept = option.wire
-		}
-		o.Extra[kept] = raw[name]
+		o.Extra[option.storedName(name)] = raw[name]
 	}
+	o.foreign = o.checkRanges() != nil
 	return nil
 }
 
 // jobOptionsByName finds an option by its public name and by its stored one.
 var jobOptionsByName = map[string]*jobOption{}
 
+// fieldsByName finds the index of the field of JobOptions that holds an option
+// by either of its names. The options of telemetry share one.
+var fieldsByName = map[string]int{}
+
+// optionFields are the indexes of all such fields.
+var optionFields []int
+
 func init() {
+	all := map[string]int{}
+	options := reflect.TypeFor[JobOptions]()
+	for i := range options.NumField() {
+		all[strings.ToLower(options.Field(i).Name)] = i
+	}
 	for i := range jobOptions {
-		for _, name := range []string{jobOptions[i].name, jobOptions[i].wire} {
+		option := &jobOptions[i]
+		field := all[strings.ToLower(cmp.Or(option.name, "telemetry"))]
+		for _, name := range []string{option.name, option.wire} {
 			if name != "" {
-				jobOptionsByName[name] = &jobOptions[i]
+				jobOptionsByName[name], fieldsByName[name] = option, field
 			}
 		}
+		optionFields = append(optionFields, field)
 	}
+	slices.Sort(optionFields)
+	optionFields = slices.Compact(optionFields)
 }
 
-// isSaidIn says whether an option that has this public name stands there by its
-// stored one too, which holds then.
-func (option *jobOption) isSaidIn(values map[string]any, name string) bool {
+// storedName is the name under which Extra holds the option, or an unknown one.
+func (option *jobOption) storedName(name string) string {
+	if option == nil || option.wire == "" {
+		return name
+	}
+	return option.wire
+}
+
+// hasStored reports whether values hold an option, found under its public name,
+// under its stored name too, which takes precedence.
+func hasStored[V any](values map[string]V, option *jobOption, name string) bool {
 	if name == option.wire {
 		return false
 	}
@@ -248,6 +280,17 @@ func (option *jobOption) isSaidIn(values map[string]any, name string) bool {
 	return slices.ContainsFunc(stored, func(wire string) bool { _, there := values[wire]; return there })
 }
 
+// isSet reports whether the option's own field is set.
+func (option *jobOption) isSet(o *JobOptions) bool {
+	switch option.name {
+	case "attempts":
+		return o.Attempts != 0 || o.noAttempts
+	case "telemetry":
+		return o.Telemetry != nil
+	}
+	return option.write(o) != nil
+}
+
 // lost says whether a value that was read would not be written again.
 func (option *jobOption) lost(o *JobOptions) bool {
 	return option.write != nil && option.write(o) == nil
@@ -255,6 +298,7 @@ func (option *jobOption) lost(o *JobOptions) bool {
 
 // MarshalJSON writes options as they are stored on the wire.
 func (o JobOptions) MarshalJSON() ([]byte, error) {
+	o.settle()
 	text, err := o.encode()
 	return []byte(text), err
 }
@@ -267,7 +311,7 @@ func writeBackoff(o *JobOptions) any {
 	if _, had := fields["type"]; had || o.Backoff.Type != "" {
 		fields["type"] = o.Backoff.Type
 	}
-	if o.Backoff.Delay != 0 {
+	if o.Backoff.Delay != 0 || o.Backoff.number {
 		fields["delay"] = json.RawMessage(millisText(o.Backoff.Delay))
 	}
 	if o.Backoff.Jitter != 0 {
@@ -362,6 +406,17 @@ func (d *Deduplication) flags() string {
 		}
 	}
 	return flags.String()
+}
+
+func isNull(text json.RawMessage) bool { return string(bytes.TrimSpace(text)) == "null" }
+
+// isFalsy reports whether JavaScript takes a value for false.
+func isFalsy(text json.RawMessage) bool {
+	var value any
+	if json.Unmarshal(text, &value) != nil {
+		return false
+	}
+	return value == nil || value == false || value == 0.0 || value == ""
 }
 
 func intOrNil(n int) any {

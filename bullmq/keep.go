@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -18,9 +19,10 @@ type Keep struct{ rule *keepRule }
 type keepRule struct {
 	wire string // as JSON in opts
 	keep scripts.Keep
+	flaw error // why the rule is refused from a program, nil for most
 }
 
-func newKeep(wire string, keep scripts.Keep) Keep { return Keep{&keepRule{wire, keep}} }
+func newKeep(wire string, keep scripts.Keep) Keep { return Keep{&keepRule{wire: wire, keep: keep}} }
 
 var (
 	removeAll = newKeep("true", scripts.Keep{Count: "0"})
@@ -33,15 +35,22 @@ func RemoveAll() Keep { return removeAll }
 // KeepAll keeps every job (BullMQ: false).
 func KeepAll() Keep { return keepAll }
 
-// KeepLast keeps the newest n jobs (BullMQ: a number).
+// KeepLast keeps the newest n jobs (BullMQ: a number). An option with a negative
+// n is refused where it is used: KeepAll keeps every job.
 func KeepLast(n int) Keep {
 	count := strconv.Itoa(n)
-	return newKeep(count, scripts.Keep{Count: count})
+	k := newKeep(count, scripts.Keep{Count: count})
+	if n < 0 {
+		k.rule.flaw = fmt.Errorf("KeepLast(%d) is less than 0; KeepAll() keeps every job", n)
+	}
+	return k
 }
 
 // KeepFor keeps jobs for an age, in whole seconds (part of one counts as one),
 // and of those at most the newest count (0 for no limit). limit is how many are
-// removed at most when a job ends, 0 for 1000 (BullMQ: {age, count, limit}).
+// removed at most when a job ends, 0 for 1000. An option with a negative one of
+// these, or an age with part of a millisecond, is refused where it is used
+// (BullMQ: {age, count, limit}).
 func KeepFor(age time.Duration, count, limit int) Keep {
 	seconds := strconv.FormatInt(int64((age+time.Second-1)/time.Second), 10)
 	wire, keep := `{"age":`+seconds, scripts.Keep{Age: seconds}
@@ -53,7 +62,18 @@ func KeepFor(age time.Duration, count, limit int) Keep {
 		keep.Limit = strconv.Itoa(limit)
 		wire += `,"limit":` + keep.Limit
 	}
-	return newKeep(wire+"}", keep)
+	k := newKeep(wire+"}", keep)
+	k.rule.flaw = cmp.Or(checkMillis("the age of KeepFor", age, 0),
+		checkCount("the count of KeepFor", count, "no limit"), checkCount("the limit of KeepFor", limit, "1000"))
+	return k
+}
+
+// check refuses a rule that was made of values which make no sense.
+func (k Keep) check(option string) error {
+	if k.IsZero() || k.rule.flaw == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", option, k.rule.flaw)
 }
 
 // IsZero says whether nothing is set.

@@ -101,7 +101,31 @@ var _ = Describe("Job options", func() {
 		Expect(json.Unmarshal([]byte(`[1]`), &options)).NotTo(Succeed())
 	})
 
-	Describe("that Node refuses", func() {
+	DescribeTable("have one value for an option that a field and Extra both name: the field's where it is set", func(options bullmq.JobOptions, wire string) {
+		Expect(json.Marshal(options)).To(MatchJSON(wire))
+		name := newQueueName()
+		job, err := newQueue(name, nil).Add(specContext(), "paint", nil, &options)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("opts", MatchJSON(wire)))
+	},
+		Entry("by its stored name", bullmq.JobOptions{KeepLogs: 3, Extra: map[string]json.RawMessage{"kl": []byte("9")}}, `{"attempts":0,"kl":3}`),
+		Entry("by its public name", bullmq.JobOptions{KeepLogs: 3, Extra: map[string]json.RawMessage{"keepLogs": []byte("9")}}, `{"attempts":0,"kl":3}`),
+		Entry("not set", bullmq.JobOptions{Extra: map[string]json.RawMessage{"keepLogs": []byte("9")}}, `{"attempts":0,"kl":9}`),
+		Entry("attempts", bullmq.JobOptions{Attempts: 2, Extra: map[string]json.RawMessage{"attempts": []byte("9")}}, `{"attempts":2}`),
+		Entry("telemetry", bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "own"}, Extra: map[string]json.RawMessage{"telemetry": []byte(`{"metadata":"m"}`)}},
+			`{"attempts":0,"tm":"own"}`),
+		Entry("in Reset", bullmq.JobOptions{KeepLogs: 3, Reset: []string{"keepLogs", "lifo", "attempts"}}, `{"kl":3}`),
+	)
+
+	It("put a job where an option in Extra says, as they do by its field", func() {
+		queue := newQueue(newQueueName(), nil)
+		job, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{Extra: map[string]json.RawMessage{"delay": []byte("60000")}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.State(specContext())).To(Equal(bullmq.Delayed))
+		Expect(job.Opts.Delay).To(Equal(time.Minute))
+	})
+
+	Describe("that Node refuses, or that make no sense", func() {
 		DescribeTable("are refused before anything is sent, with what to change", func(options bullmq.JobOptions, data any, hints ...string) {
 			name := newQueueName()
 			queue := newQueue(name, nil)
@@ -130,6 +154,27 @@ var _ = Describe("Job options", func() {
 			Entry("a backoff without a type", bullmq.JobOptions{Backoff: &bullmq.Backoff{Delay: time.Second}}, nil, "no Type", "Fixed"),
 			Entry("a backoff counted in nothing", bullmq.JobOptions{Backoff: bullmq.Fixed(1000)}, nil, "Backoff.Delay", "1µs"),
 			Entry("a negative jitter", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: -0.1}}, nil, "Jitter", "-0.1"),
+			Entry("a negative number of attempts", bullmq.JobOptions{Attempts: -1}, nil, "Attempts -1", "0 means one attempt"),
+			Entry("a negative priority", bullmq.JobOptions{Priority: -1}, nil, "Priority -1", "0 means none"),
+			Entry("a negative number of rows of its log", bullmq.JobOptions{KeepLogs: -1}, nil, "KeepLogs -1", "0 means all"),
+			Entry("a negative size limit", bullmq.JobOptions{SizeLimit: -1}, nil, "SizeLimit -1", "0 means no limit"),
+			Entry("a negative number of stack traces other than NoStackTraces", bullmq.JobOptions{StackTraceLimit: -2}, nil, "StackTraceLimit -2", "NoStackTraces"),
+			Entry("a timestamp before 1970", bullmq.JobOptions{Timestamp: time.UnixMilli(-1)}, nil, "Timestamp", "1970"),
+			Entry("a negative number of completed jobs to keep", bullmq.JobOptions{RemoveOnComplete: bullmq.KeepLast(-1)}, nil, "RemoveOnComplete", "-1", "KeepAll()"),
+			Entry("a negative age of failed jobs to keep", bullmq.JobOptions{RemoveOnFail: bullmq.KeepFor(-time.Hour, 0, 0)}, nil, "RemoveOnFail", "age", "-1h"),
+			Entry("an age that is a plain number", bullmq.JobOptions{RemoveOnFail: bullmq.KeepFor(3600, 0, 0)}, nil, "RemoveOnFail", "3.6µs", "time.Millisecond"),
+			Entry("a negative count beside an age", bullmq.JobOptions{RemoveOnFail: bullmq.KeepFor(time.Hour, -1, 0)}, nil, "RemoveOnFail", "count", "-1"),
+			Entry("a negative limit beside an age", bullmq.JobOptions{RemoveOnFail: bullmq.KeepFor(time.Hour, 1, -1)}, nil, "RemoveOnFail", "limit", "-1"),
+			Entry("a delay that is a plain number", bullmq.JobOptions{Delay: 500}, nil, "Delay 500ns", "500*time.Millisecond"),
+			Entry("a delay with part of a millisecond", bullmq.JobOptions{Delay: 1500 * time.Microsecond}, nil, "Delay 1.5ms", "whole number", "Round(time.Millisecond)"),
+			Entry("a backoff with part of a millisecond", bullmq.JobOptions{Backoff: bullmq.Exponential(3_600_000)}, nil, "Backoff.Delay 3.6ms", "whole number"),
+			Entry("a negative backoff", bullmq.JobOptions{Backoff: bullmq.Fixed(-time.Second)}, nil, "Backoff.Delay -1s", "less than 0"),
+			Entry("a backoff of an unknown type", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "expo"}}, nil, `"expo"`, "fixed", "exponential", `Custom("expo")`),
+			Entry("a backoff of a type in other letters", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "Fixed", Delay: time.Second}}, nil, `"Fixed"`, "Custom"),
+			Entry("a ttl with part of a millisecond",
+				bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: 1500 * time.Microsecond}}, nil, "TTL", "1.5ms", "whole number"),
+			Entry("an unknown name in Reset", bullmq.JobOptions{Reset: []string{"delay", "Lifo"}}, nil, `"Lifo"`, "attempts, backoff", "keepLogs, lifo, parent"),
+			Entry("a stored name in Reset", bullmq.JobOptions{Reset: []string{"kl"}}, nil, `"kl"`, "keepLogs"),
 			Entry("a parent without a queue", bullmq.JobOptions{Parent: &bullmq.Parent{ID: "p"}}, nil, "Parent", "Queue"),
 			Entry("a parent without an id", bullmq.JobOptions{Parent: &bullmq.Parent{Queue: "bull:q"}}, nil, "Parent", "ID"),
 			Entry("further options that aren't JSON", bullmq.JobOptions{Extra: map[string]json.RawMessage{"foo": []byte(`{`)}}, nil, "JSON"),
@@ -143,9 +188,29 @@ var _ = Describe("Job options", func() {
 			Entry("the highest priority", bullmq.JobOptions{Priority: 2097151}, nil),
 			Entry("as many bytes as allowed", bullmq.JobOptions{SizeLimit: 8}, "ééé"),
 			Entry("a jitter of 1", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: 1}}, nil),
+			Entry("a negative delay, as of a time that has passed", bullmq.JobOptions{Delay: -1234567}, nil),
+			Entry("a backoff of the worker's own", bullmq.JobOptions{Backoff: bullmq.Custom("expo")}, nil),
+			Entry("a policy for a parent that it hasn't, as Node takes it", bullmq.JobOptions{FailParentOnFailure: true}, nil),
 			Entry("a ttl of a millisecond", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Millisecond}}, nil),
 		)
 	})
+
+	DescribeTable("that were read from JSON are taken as Node takes them, with numbers that a program may not set", func(text, stored string) {
+		var options bullmq.JobOptions
+		Expect(json.Unmarshal([]byte(text), &options)).To(Succeed())
+		name := newQueueName()
+		job, err := newQueue(name, &bullmq.QueueOptions{DefaultJobOptions: &options}).Add(specContext(), "paint", nil, &options)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("opts", MatchJSON(stored)))
+	},
+		Entry("negative attempts", `{"attempts":-1}`, `{"attempts":-1}`),
+		Entry("a negative priority", `{"priority":-1}`, `{"attempts":0,"priority":-1}`),
+		Entry("a delay with a fraction", `{"delay":1.5}`, `{"attempts":0,"delay":1.5}`),
+		Entry("a number of jobs to keep that keeps all", `{"removeOnComplete":-1}`, `{"attempts":0,"removeOnComplete":-1}`),
+		Entry("a backoff of any type", `{"backoff":{"type":"expo","delay":-1}}`, `{"attempts":0,"backoff":{"type":"expo","delay":-1}}`),
+		Entry("a backoff of no milliseconds", `{"backoff":0}`, `{"attempts":0,"backoff":{"type":"fixed","delay":0}}`),
+		Entry("null, which leaves an option out", `{"attempts":null,"delay":null,"shard":null}`, `{}`),
+	)
 
 	Describe("of a queue", func() {
 		add := func(defaults bullmq.JobOptions, own *bullmq.JobOptions) map[string]string {
@@ -169,6 +234,67 @@ var _ = Describe("Job options", func() {
 			Expect(add(defaults, own)).To(HaveKeyWithValue("opts",
 				MatchJSON(`{"attempts":5,"backoff":{"type":"fixed","delay":1000},"removeOnComplete":10,"delay":60000,"priority":2}`)))
 			Expect(*own).To(Equal(bullmq.JobOptions{Attempts: 5, Delay: time.Minute, Priority: 2}), "the caller's options stay as they are")
+		})
+
+		DescribeTable("give way to an explicit zero that was read from JSON", func(text, stored, state string) {
+			var own bullmq.JobOptions
+			Expect(json.Unmarshal([]byte(text), &own)).To(Succeed())
+			all := bullmq.JobOptions{Attempts: 3, Priority: 7, LIFO: true, KeepLogs: 5, Delay: time.Hour, Backoff: bullmq.Fixed(time.Second)}
+			name := newQueueName()
+			queue := newQueue(name, &bullmq.QueueOptions{DefaultJobOptions: &all})
+			job, err := queue.Add(specContext(), "paint", nil, &own)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("opts", MatchJSON(stored)))
+			Expect(queue.JobState(specContext(), job.ID)).To(BeEquivalentTo(state))
+		},
+			Entry("of every option", `{"attempts":0,"delay":0,"priority":0,"lifo":false,"keepLogs":0,"backoff":0}`,
+				`{"attempts":0,"delay":0,"priority":0,"lifo":false,"kl":0,"backoff":{"type":"fixed","delay":0}}`, "waiting"),
+			Entry("of one", `{"delay":0}`, `{"attempts":3,"delay":0,"priority":7,"lifo":true,"kl":5,"backoff":{"type":"fixed","delay":1000}}`, "prioritized"),
+			Entry("or to null", `{"attempts":null,"delay":null,"backoff":null,"keepLogs":null}`, `{"priority":7,"lifo":true}`, "prioritized"),
+		)
+
+		It("are not set for a job that names them in Reset", func() {
+			own := &bullmq.JobOptions{Reset: []string{"delay", "backoff"}, Attempts: 5}
+			Expect(add(defaults, own)).To(And(HaveKeyWithValue("opts", MatchJSON(`{"attempts":5,"removeOnComplete":10}`)), HaveKeyWithValue("delay", "0")))
+			Expect(*own).To(Equal(bullmq.JobOptions{Reset: []string{"delay", "backoff"}, Attempts: 5}), "the caller's options stay as they are")
+			Expect(json.Marshal(own)).To(MatchJSON(`{"attempts":5}`))
+		})
+
+		It("hold in what Extra says of other options, name by name", func() {
+			extra := func(text string) (fields map[string]json.RawMessage) {
+				Expect(json.Unmarshal([]byte(text), &fields)).To(Succeed())
+				return fields
+			}
+			standard := bullmq.JobOptions{Extra: extra(`{"tenant":"a","shard":1,"kl":0}`)}
+			Expect(add(standard, &bullmq.JobOptions{Extra: extra(`{"requestId":"r","shard":2}`)})).To(
+				HaveKeyWithValue("opts", MatchJSON(`{"attempts":0,"kl":0,"tenant":"a","requestId":"r","shard":2}`)))
+			Expect(add(standard, &bullmq.JobOptions{KeepLogs: 3, Extra: extra(`{"tenant":null}`)})).To(
+				HaveKeyWithValue("opts", MatchJSON(`{"attempts":0,"kl":3,"shard":1}`)))
+			Expect(standard.Extra).To(HaveLen(3), "the queue's own stay as they are")
+		})
+
+		It("leave a job that was read as it is when it is added again", func() {
+			source, target := newQueue(newQueueName(), nil), newQueue(newQueueName(), &bullmq.QueueOptions{DefaultJobOptions: &bullmq.JobOptions{Attempts: 3}})
+			for _, attempts := range []int{0, 2} {
+				added, err := source.Add(specContext(), "paint", nil, &bullmq.JobOptions{Attempts: attempts})
+				Expect(err).NotTo(HaveOccurred())
+				job, err := source.Job(specContext(), added.ID)
+				Expect(err).NotTo(HaveOccurred())
+				again, err := target.Add(specContext(), job.Name, job.Data, &job.Opts)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(again.RawOpts).To(MatchJSON(added.RawOpts))
+			}
+		})
+
+		It("are refused with the queue, or the flow producer, when no job could have them", func() {
+			name := newQueueName()
+			for _, bad := range []bullmq.JobOptions{{Attempts: -1}, {Reset: []string{"attemps"}}, {Delay: 500}} {
+				_, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection(), DefaultJobOptions: &bad})
+				Expect(err).To(MatchError(And(ContainSubstring(name), ContainSubstring("DefaultJobOptions"))))
+				_, err = bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), DefaultJobOptions: map[string]bullmq.JobOptions{name: bad}})
+				Expect(err).To(MatchError(And(ContainSubstring(name), ContainSubstring("DefaultJobOptions"))))
+			}
+			Expect(keysOf(name)).To(BeEmpty())
 		})
 
 		It("never hand on a job id", func() {

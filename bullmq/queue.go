@@ -8,6 +8,7 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,7 +35,9 @@ type QueueOptions struct {
 	// unless given.
 	Dialect Dialect
 	// DefaultJobOptions hold for jobs added without options of their own that
-	// say otherwise. JobID is never inherited.
+	// say otherwise. A job takes one back by an explicit zero, where its options
+	// were read from JSON, or by naming it in JobOptions.Reset. JobID is never
+	// inherited.
 	DefaultJobOptions *JobOptions
 	// MaxEvents is about how many entries the events stream keeps;
 	// DefaultMaxEvents unless given. Each Queue writes it anew, as Node's does
@@ -83,14 +86,8 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 	if options != nil {
 		o = *options
 	}
-	if err := checkBatch(&o.BatchSize); err != nil {
+	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("bullmq: queue %s: %w", name, err)
-	}
-	if o.MaxEvents < 0 { // every add of Node would fail by it
-		return nil, fmt.Errorf("bullmq: queue %s: MaxEvents %d is less than 0", name, o.MaxEvents)
-	}
-	if o.AddWait < 0 {
-		return nil, fmt.Errorf("bullmq: queue %s: AddWait %v is less than 0", name, o.AddWait)
 	}
 	c, err := newCore(name, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
 	if err != nil {
@@ -101,8 +98,7 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 	q := &Queue{core: c, addWait: o.AddWait, results: newResultTail(c)}
 	q.adds.most, q.adds.weight, q.adds.send = o.BatchSize, weightOfAdd, c.store.AddPlain
 	if o.DefaultJobOptions != nil {
-		q.defaults = *o.DefaultJobOptions
-		q.defaults.JobID = ""
+		q.defaults = o.DefaultJobOptions.asDefaults()
 	}
 	if !o.SkipMetaUpdate {
 		max := o.MaxEvents
@@ -115,6 +111,19 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 		}
 	}
 	return q, nil
+}
+
+// check refuses bad options, and puts in the default of BatchSize.
+func (o *QueueOptions) check() error {
+	if o.DefaultJobOptions != nil {
+		if err := o.DefaultJobOptions.checkDefaults(); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(
+		checkBatch(&o.BatchSize), checkMillis("AddWait", o.AddWait, 0),
+		checkCount("MaxEvents", o.MaxEvents, "DefaultMaxEvents"), // by less, every add of Node would fail
+	)
 }
 
 // introduce writes what a queue says of itself.
@@ -268,6 +277,9 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 		Kind: scripts.Standard, ID: o.JobID, Name: name, Data: payload, Opts: wire,
 		Timestamp: timeText(timestamp), Delay: millisText(o.Delay), Priority: strconv.Itoa(o.Priority), LIFO: o.LIFO,
 	}
+	if odd, given := o.Extra["lifo"]; given { // Lua takes all else for true
+		add.LIFO = !isNull(odd) && string(odd) != "false"
+	}
 	if text, given := o.Extra["delay"]; given && o.Delay == 0 {
 		delay := add.Delay // a text, which other clients take for no delay; null changes nothing
 		if json.Unmarshal(text, &delay) == nil {
@@ -294,12 +306,13 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 	return job, add, nil
 }
 
-// options lays a job's own options over the queue's defaults, one by one.
+// options are a job's own options, and the queue's defaults for those that it
+// doesn't state.
 func (q *Queue) options(own *JobOptions) JobOptions {
 	switch {
 	case own == nil:
 		return q.defaults
-	case q.defaults.plain():
+	case len(own.Extra) == 0 && len(own.Reset) == 0 && q.defaults.plain():
 		return *own
 	default:
 		return own.over(q.defaults)

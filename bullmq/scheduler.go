@@ -108,8 +108,9 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, 
 		return nil, errors.New("Repeat has both Immediately and a StartDate: choose one")
 	case !r.EndDate.IsZero() && r.EndDate.Before(q.core.now()):
 		return nil, fmt.Errorf("EndDate %v has passed", r.EndDate)
-	case r.Limit < 0:
-		return nil, fmt.Errorf("Limit %d is negative", r.Limit)
+	}
+	if err := cmp.Or(checkMillis("Every", r.Every, 0), checkMillis("Offset", r.Offset.Abs(), 0), checkCount("Limit", r.Limit, "no limit")); err != nil {
+		return nil, err
 	}
 	now := q.core.nowMs()
 	s := &scripts.Scheduler{
@@ -158,7 +159,10 @@ func (q *Queue) schedulerOptions(s *scripts.Scheduler, r Repeat, t Template) err
 	if o.Backoff != nil && o.Backoff.number {
 		template["backoff"] = json.RawMessage(millisText(o.Backoff.Delay)) // BullMQ keeps that form in a template
 	}
-	if o.Attempts == 0 && len(o.Extra["attempts"]) == 0 {
+	if odd := o.Extra["backoff"]; len(odd) > 0 && !isNull(odd) {
+		template["backoff"] = odd // and every other
+	}
+	if o.Attempts == 0 && !o.noAttempts && len(o.Extra["attempts"]) == 0 {
 		delete(template, "attempts") // a template has no defaults
 	}
 	var err error

@@ -1,0 +1,235 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// defaultsOfQueues are default options of queues, as JSON of a program in Node.
+var defaultsOfQueues = []string{
+	`{}`,
+	`{"attempts":3,"delay":3600000,"priority":7,"lifo":true,"backoff":{"type":"fixed","delay":1000},"keepLogs":5,"removeOnComplete":10,"removeOnFail":true,"sizeLimit":100,"stackTraceLimit":3}`,
+	`{"attempts":0,"delay":0,"priority":0,"lifo":false,"keepLogs":0,"backoff":0}`,
+	`{"attempts":null,"tenant":"a","shard":1,"timestamp":1700000000000,"backoff":500,"removeOnFail":{"age":60,"count":5}}`,
+	`{"failParentOnFailure":true,"deduplication":{"id":"d","ttl":60000},"removeOnComplete":true,"delay":500}`,
+	`{"telemetry":{"metadata":"m","omitContext":true},"priority":3,"tenant":null}`,
+}
+
+// optionsOfJobs are what jobs say themselves. What Go can say without JSON has
+// the options of Go beside it.
+var optionsOfJobs = []struct {
+	json string
+	inGo *bullmq.JobOptions
+}{
+	{`{}`, &bullmq.JobOptions{}},
+	{`{"delay":0,"priority":0,"lifo":false,"keepLogs":0,"backoff":0}`, nil},
+	{`{"delay":0}`, nil}, {`{"priority":0}`, nil}, {`{"lifo":false}`, nil}, {`{"keepLogs":0}`, nil}, {`{"attempts":0}`, nil},
+	{`{"sizeLimit":0,"stackTraceLimit":0}`, &bullmq.JobOptions{StackTraceLimit: bullmq.NoStackTraces, Extra: raw(`{"sizeLimit":0}`)}},
+	{`{"backoff":0}`, nil}, {`{"backoff":false}`, nil}, {`{"backoff":""}`, nil},
+	{`{"backoff":{"type":"fixed","delay":0}}`, nil}, {`{"backoff":{"type":"tide","jitter":0}}`, nil},
+	{`{"removeOnComplete":false,"removeOnFail":false}`, &bullmq.JobOptions{RemoveOnComplete: bullmq.KeepAll(), RemoveOnFail: bullmq.KeepAll()}},
+	{`{"removeOnComplete":0,"removeOnFail":{"count":0}}`, nil},
+	{`{"delay":null,"lifo":null}`, &bullmq.JobOptions{Reset: []string{"delay", "lifo"}}},
+	{`{"attempts":null}`, &bullmq.JobOptions{Reset: []string{"attempts"}}},
+	{`{"priority":null,"keepLogs":null,"backoff":null}`, &bullmq.JobOptions{Reset: []string{"priority", "keepLogs", "backoff"}}},
+	{`{"removeOnComplete":null,"removeOnFail":null,"sizeLimit":null,"stackTraceLimit":null}`,
+		&bullmq.JobOptions{Reset: []string{"removeOnComplete", "removeOnFail", "sizeLimit", "stackTraceLimit"}}},
+	{`{"deduplication":null,"failParentOnFailure":null}`, &bullmq.JobOptions{Reset: []string{"deduplication", "failParentOnFailure"}}},
+	{`{"failParentOnFailure":false,"continueParentOnFailure":true}`,
+		&bullmq.JobOptions{ContinueParentOnFailure: true, Extra: raw(`{"failParentOnFailure":false}`)}},
+	{`{"continueParentOnFailure":true}`, &bullmq.JobOptions{ContinueParentOnFailure: true}},
+	{`{"timestamp":null}`, &bullmq.JobOptions{Reset: []string{"timestamp"}}},
+	{`{"delay":60000,"priority":2,"attempts":5,"keepLogs":1}`, &bullmq.JobOptions{Delay: time.Minute, Priority: 2, Attempts: 5, KeepLogs: 1}},
+	{`{"delay":60000,"priority":0}`, &bullmq.JobOptions{Delay: time.Minute, Extra: raw(`{"priority":0,"delay":1}`)}},
+	{`{"delay":5}`, &bullmq.JobOptions{Extra: raw(`{"delay":5}`)}},
+	{`{"keepLogs":4}`, &bullmq.JobOptions{Extra: raw(`{"keepLogs":4}`)}}, {`{"keepLogs":4}`, &bullmq.JobOptions{Extra: raw(`{"kl":4,"keepLogs":9}`)}},
+	{`{"lifo":true}`, &bullmq.JobOptions{LIFO: true}}, {`{"lifo":0}`, nil}, {`{"lifo":""}`, nil},
+	{`{"priority":-1}`, nil}, {`{"priority":1.5}`, nil}, {`{"priority":"2"}`, nil}, {`{"priority":false}`, nil}, {`{"priority":2097152}`, nil},
+	{`{"delay":-5}`, &bullmq.JobOptions{Delay: -5 * time.Millisecond}}, {`{"delay":1.5}`, nil}, {`{"delay":"5"}`, nil},
+	{`{"attempts":-1,"keepLogs":-1}`, nil}, {`{"sizeLimit":-1}`, nil},
+	{`{"requestId":"r"}`, &bullmq.JobOptions{Extra: raw(`{"requestId":"r"}`)}},
+	{`{"tenant":"b"}`, &bullmq.JobOptions{Extra: raw(`{"tenant":"b"}`)}}, {`{"tenant":null}`, &bullmq.JobOptions{Extra: raw(`{"tenant":null}`)}},
+	{`{"jobId":"own"}`, &bullmq.JobOptions{JobID: "own"}},
+	{`{"timestamp":1600000000000}`, &bullmq.JobOptions{Timestamp: time.UnixMilli(1600000000000)}},
+}
+
+func raw(text string) (fields map[string]json.RawMessage) {
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		panic(err)
+	}
+	return fields
+}
+
+// read is options of JSON in Go.
+func read(text string) *bullmq.JobOptions {
+	GinkgoHelper()
+	o := &bullmq.JobOptions{}
+	Expect(json.Unmarshal([]byte(text), o)).To(Succeed())
+	return o
+}
+
+// template are the stored options of the scheduler tick, nil where it has none.
+func template(queue string) (opts object) {
+	GinkgoHelper()
+	if text := stored(queue, "repeat:tick", "opts"); text != missing {
+		Expect(json.Unmarshal([]byte(text), &opts)).To(Succeed())
+	}
+	return opts
+}
+
+// entry is a stored job, but for its time where it has none of its own.
+func entry(queue, id string) object {
+	GinkgoHelper()
+	hash, err := ask("HGETALL", "bull:"+queue+":"+id).AsStrMap()
+	Expect(err).NotTo(HaveOccurred())
+	var opts object
+	decoder := json.NewDecoder(bytes.NewReader([]byte(hash["opts"])))
+	decoder.UseNumber()
+	Expect(decoder.Decode(&opts)).To(Succeed())
+	shown := object{"opts": opts}
+	for name, value := range hash {
+		shown[name] = value
+	}
+	shown["opts"] = opts
+	if opts["timestamp"] == nil {
+		delete(shown, "timestamp")
+	}
+	var state string
+	node.do("state", object{"queue": queue, "id": id}, &state)
+	shown["state"] = state
+	return shown
+}
+
+var _ = Describe("The default options of a queue", func() {
+	for _, line := range []string{"5", "6"} {
+		reference := func() *probe {
+			if line == "6" {
+				return node
+			}
+			return startProbe("-bullmq", "5")
+		}
+		dialect := bullmq.V6
+		if line == "5" {
+			dialect = bullmq.V5
+		}
+		goQueue := func(defaults string) *bullmq.Queue {
+			GinkgoHelper()
+			queue, err := bullmq.NewQueue(newQueueName(), &bullmq.QueueOptions{
+				Connection: connection(), Dialect: dialect, DefaultJobOptions: read(defaults), BatchSize: batchSize,
+			})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(queue.Close)
+			return queue
+		}
+		// added is what Node stores, nil where it refuses.
+		added := func(other *probe, defaults, options string) object {
+			GinkgoHelper()
+			name := newQueueName()
+			other.do("openQueue", object{"queue": name, "defaultJobOptions": json.RawMessage(defaults)}, nil)
+			answer := <-other.send("add", object{"queue": name, "name": "a", "data": object{}, "opts": json.RawMessage(options)})
+			if answer.Error != nil {
+				return nil
+			}
+			var job struct{ ID string }
+			Expect(json.Unmarshal(answer.Result, &job)).To(Succeed())
+			return entry(name, job.ID)
+		}
+
+		It("give way to the options of a job as in Node "+line+", zeros and nulls among them", func() {
+			other := reference()
+			for _, defaults := range defaultsOfQueues {
+				for _, options := range optionsOfJobs {
+					want := added(other, defaults, options.json)
+					own := []*bullmq.JobOptions{read(options.json)}
+					if options.inGo != nil {
+						own = append(own, options.inGo)
+					}
+					for _, o := range own {
+						queue := goQueue(defaults)
+						job, err := queue.Add(soon(), "a", nil, o)
+						_, bulkErr := queue.AddBulk(soon(), []bullmq.BulkJob{{Name: "a", Options: o}})
+						what := "defaults " + defaults + ", options " + options.json
+						if want == nil {
+							Expect(err).To(HaveOccurred(), what)
+							Expect(bulkErr).To(HaveOccurred(), what)
+							continue
+						}
+						Expect(err).NotTo(HaveOccurred(), what)
+						Expect(bulkErr).NotTo(HaveOccurred(), what)
+						Expect(entry(queue.Name(), job.ID)).To(Equal(want), what)
+					}
+				}
+			}
+		})
+
+		It("give way in flows and in templates of schedulers as in Node "+line, func() {
+			other := reference()
+			for _, defaults := range defaultsOfQueues {
+				var asNode, inGo []bullmq.Flow
+				kids := []object{}
+				parentOfNode, parentOfGo, kidsOfNode, kidsOfGo := newQueueName(), newQueueName(), newQueueName(), newQueueName()
+				producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{
+					Connection: connection(), Dialect: dialect, DefaultJobOptions: map[string]bullmq.JobOptions{kidsOfGo: *read(defaults)},
+				})
+				Expect(err).NotTo(HaveOccurred())
+				DeferCleanup(producer.Close)
+				queue, schedulers := goQueue(defaults), newQueueName()
+				other.do("openQueue", object{"queue": schedulers, "defaultJobOptions": json.RawMessage(defaults)}, nil)
+				for _, options := range optionsOfJobs {
+					if strings.Contains(options.json, "jobId") || strings.Contains(defaults, "deduplication") && options.json != `{"deduplication":null,"failParentOnFailure":null}` ||
+						added(other, defaults, options.json) == nil {
+						continue
+					}
+					kids = append(kids, object{"name": "kid", "queueName": kidsOfNode, "data": object{}, "opts": json.RawMessage(options.json)})
+					asNode = append(asNode, bullmq.Flow{Name: "kid", Queue: kidsOfGo, Options: read(options.json)})
+					if o := options.inGo; o != nil {
+						inGo = append(inGo, bullmq.Flow{Name: "kid", Queue: kidsOfGo, Options: o})
+					} else {
+						inGo = append(inGo, asNode[len(asNode)-1])
+					}
+					var next struct{ ID string }
+					other.do("upsertScheduler", object{"queue": schedulers, "id": "tick", "repeat": object{"every": 3600000},
+						"template": object{"name": "a", "opts": json.RawMessage(options.json)}}, &next)
+					job, err := queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "a", Options: read(options.json)})
+					Expect(err).NotTo(HaveOccurred())
+					what := "defaults " + defaults + ", options " + options.json
+					Expect(template(queue.Name())).To(Equal(template(schedulers)), what)
+					ofGo, ofNode := entry(queue.Name(), job.ID), entry(schedulers, next.ID)
+					for _, volatile := range []string{"timestamp", "delay", "jobId"} {
+						for _, shown := range []object{ofGo, ofNode} {
+							delete(shown["opts"].(object), volatile)
+							delete(shown, volatile)
+						}
+					}
+					Expect(ofGo).To(Equal(ofNode), what)
+				}
+				var tree struct{ Children []struct{ ID string } }
+				other.do("addFlow", object{"flow": object{"name": "par", "queueName": parentOfNode, "data": object{}, "opts": object{"jobId": "par"}, "children": kids},
+					"queuesOptions": object{kidsOfNode: object{"defaultJobOptions": json.RawMessage(defaults)}}}, &tree)
+				for id, children := range map[string][]bullmq.Flow{"read": asNode, "written": inGo} {
+					root, err := producer.Add(soon(), bullmq.Flow{Name: "par", Queue: parentOfGo, Options: &bullmq.JobOptions{JobID: id}, Children: children})
+					Expect(err).NotTo(HaveOccurred())
+					for i, kid := range root.Children {
+						want := maps.Clone(entry(kidsOfNode, tree.Children[i].ID))
+						got := entry(kidsOfGo, kid.Job.ID)
+						for _, named := range []string{"parent", "parentKey"} { // each side's own
+							delete(want, named)
+							delete(got, named)
+						}
+						delete(want["opts"].(object), "parent")
+						delete(got["opts"].(object), "parent")
+						Expect(got).To(Equal(want), "defaults %s, child %d of %v", defaults, i, kids[i]["opts"])
+					}
+				}
+			}
+		})
+	}
+})
