@@ -34,7 +34,8 @@ func (q *Queue) IsPaused(ctx context.Context) (bool, error) {
 func (q *Queue) IsMaxed(ctx context.Context) (bool, error) { return q.core.store.IsMaxed(ctx) }
 
 // RateLimit stops the queue for a time, for all workers that have a limiter,
-// of their own or global (BullMQ: rateLimit).
+// of their own or global. wait counts in whole milliseconds, what is left of one
+// is dropped, and less than one is refused (BullMQ: rateLimit).
 func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "rateLimit")
 	defer span.end(&err)
@@ -53,6 +54,9 @@ func (c *core) rateLimit(ctx context.Context, wait time.Duration) error {
 // are allowed; 0 takes the queue's global limit. It is negative where that is
 // not set: -2 ms without any limit under way (BullMQ: getRateLimitTtl).
 func (q *Queue) RateLimitTTL(ctx context.Context, max int) (time.Duration, error) {
+	if err := checkCount("max", max, "the queue's global limit"); err != nil {
+		return 0, fmt.Errorf("bullmq: the rate limit of %s was not read: %w", q.Name(), err)
+	}
 	ms, err := q.core.store.RateLimitTTL(ctx, int64(max))
 	return time.Duration(ms) * time.Millisecond, err
 }
@@ -96,9 +100,10 @@ func readBound(text string) *int {
 	return new(parseInt(text))
 }
 
-// SetGlobalRateLimit bounds how many jobs start in a time, over all workers;
-// max goes before that of a worker's Limiter, a worker's duration before this
-// one (BullMQ: setGlobalRateLimit).
+// SetGlobalRateLimit bounds how many jobs start within a time, over all workers.
+// The global Max takes precedence over a worker's Limiter.Max; a worker's
+// Limiter.Duration takes precedence over the global one (BullMQ:
+// setGlobalRateLimit).
 func (q *Queue) SetGlobalRateLimit(ctx context.Context, limit Limiter) error {
 	if err := limit.check(); err != nil {
 		return fmt.Errorf("bullmq: queue %s: %w; RemoveGlobalRateLimit takes a limit away", q.Name(), err)
@@ -141,6 +146,9 @@ func (q *Queue) TrimEvents(ctx context.Context, max int) (removed int64, err err
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "trimEvents")
 	defer span.end(&err)
 	set(span, attrQueueMaxEvents, max)
+	if err := checkCount("max", max, "that none stays"); err != nil {
+		return 0, fmt.Errorf("bullmq: the events of %s were not trimmed: %w", q.Name(), err)
+	}
 	return q.core.store.TrimEvents(ctx, int64(max))
 }
 

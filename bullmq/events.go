@@ -160,11 +160,11 @@ func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) 
 	if options != nil {
 		o = *options
 	}
-	if o.BlockingTimeout != 0 && o.BlockingTimeout < time.Millisecond {
-		return nil, fmt.Errorf("bullmq: BlockingTimeout %v is less than a millisecond, which Redis would take for ever", o.BlockingTimeout)
+	if err := checkMillis("BlockingTimeout", o.BlockingTimeout, 0); err != nil { // Redis would wait without end
+		return nil, fmt.Errorf("bullmq: events of queue %s: %w; 0 means 10 s", queue, err)
 	}
 	if !isEventID(o.LastEventID) {
-		return nil, fmt.Errorf("bullmq: LastEventID %.80q is no id of an event: give an Event's ID, such as 1700000000000-0, or 0-0 for all", o.LastEventID)
+		return nil, fmt.Errorf("bullmq: events of queue %s: LastEventID %.80q is no id of an event: give an Event's ID, such as 1700000000000-0, or 0-0 for all", queue, o.LastEventID)
 	}
 	if o.BlockingTimeout == 0 || o.BlockingTimeout > longestBlock {
 		o.BlockingTimeout = longestBlock
@@ -325,6 +325,9 @@ func sleep(ctx context.Context, wait time.Duration) {
 func (q *Queue) Publish(ctx context.Context, event EventType, maxEvents int, fields ...string) (string, error) {
 	if len(fields)%2 != 0 {
 		return "", fmt.Errorf("bullmq: event %s: %d fields and values don't make pairs", event, len(fields))
+	}
+	if err := checkCount("maxEvents", maxEvents, "1000"); err != nil {
+		return "", fmt.Errorf("bullmq: event %s was not published to %s: %w", event, q.Name(), err)
 	}
 	if maxEvents == 0 {
 		maxEvents = 1000

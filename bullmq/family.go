@@ -3,6 +3,7 @@ package bullmq
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -73,6 +74,15 @@ type DependencyPage struct {
 // children come and go, one may come twice (BullMQ: getDependencies with
 // cursors).
 func (j *Job) DependencyPage(ctx context.Context, query DependencyQuery) (*DependencyPage, error) {
+	for name, cursor := range map[string]*Cursor{
+		"Processed": query.Processed, "Unprocessed": query.Unprocessed, "Ignored": query.Ignored, "Failed": query.Failed,
+	} {
+		if cursor != nil {
+			if err := checkCount(name+".Count", cursor.Count, "20"); err != nil {
+				return nil, fmt.Errorf("bullmq: children of job %s were not read: %w", j.ID, err)
+			}
+		}
+	}
 	found, err := j.core.store.ScanChildren(ctx, j.ID, scripts.ChildScan{
 		Processed: query.Processed.scan(), Unprocessed: query.Unprocessed.scan(),
 		Ignored: query.Ignored.scan(), Failed: query.Failed.scan(),
@@ -104,7 +114,7 @@ func (c *Cursor) scan() *scripts.Scan {
 		return nil
 	}
 	count := c.Count
-	if count <= 0 {
+	if count == 0 {
 		count = 20
 	}
 	return &scripts.Scan{Cursor: c.At, Count: int64(count)}

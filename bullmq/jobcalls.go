@@ -86,6 +86,9 @@ func (j *Job) Log(ctx context.Context, row string) (int, error) {
 // AddJobLog adds a row to a job's log, keeps the newest keep rows (0 for all)
 // and answers how many there are (BullMQ: addJobLog).
 func (q *Queue) AddJobLog(ctx context.Context, jobID, row string, keep int) (int, error) {
+	if err := checkCount("keep", keep, "all rows"); err != nil {
+		return 0, fmt.Errorf("bullmq: nothing was added to the log of job %s: %w", jobID, err)
+	}
 	n, err := q.core.store.AddLog(ctx, jobID, row, int64(keep))
 	return int(n), err
 }
@@ -93,6 +96,9 @@ func (q *Queue) AddJobLog(ctx context.Context, jobID, row string, keep int) (int
 // ClearLogs removes the job's log, but for the newest keep rows (BullMQ:
 // clearLogs).
 func (j *Job) ClearLogs(ctx context.Context, keep int) error {
+	if err := checkCount("keep", keep, "no row"); err != nil {
+		return fmt.Errorf("bullmq: the log of job %s was not cleared: %w", j.ID, err)
+	}
 	return j.core.store.ClearLogs(ctx, j.ID, int64(keep))
 }
 
@@ -106,6 +112,9 @@ func (j *Job) State(ctx context.Context) (State, error) {
 // owns it; false means that it doesn't. Run renews locks by itself; this is
 // for jobs taken by GetNextJob (BullMQ: extendLock).
 func (j *Job) ExtendLock(ctx context.Context, token string, duration time.Duration) (bool, error) {
+	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
+		return false, fmt.Errorf("bullmq: the lock of job %s was not extended: %w", j.ID, err)
+	}
 	return j.core.store.ExtendLock(ctx, scripts.Lock{JobID: j.ID, Token: token}, duration.Milliseconds())
 }
 
@@ -169,9 +178,12 @@ func (j *Job) Promote(ctx context.Context) error {
 	return err
 }
 
-// ChangeDelay gives the delayed job another delay, counted from now (BullMQ:
-// changeDelay).
+// ChangeDelay gives the delayed job another delay, counted from now in whole
+// milliseconds; a negative one makes it ready at once (BullMQ: changeDelay).
 func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
+	if err := checkDelay("delay", delay); err != nil {
+		return fmt.Errorf("bullmq: the delay of job %s was not changed: %w", j.ID, err)
+	}
 	err := j.core.store.ChangeDelay(ctx, j.ID, j.core.nowMs(), millisText(delay))
 	if err == nil {
 		j.set(func() { j.Delay = delay })
@@ -182,8 +194,8 @@ func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 // ChangePriority gives the job another priority, 0 for none; with lifo it goes
 // before the others of that priority (BullMQ: changePriority).
 func (j *Job) ChangePriority(ctx context.Context, priority int, lifo bool) error {
-	if priority > maxPriority {
-		return fmt.Errorf("bullmq: priority %d is above the highest, %d", priority, maxPriority)
+	if err := checkPriority(priority); err != nil {
+		return fmt.Errorf("bullmq: the priority of job %s was not changed: %w", j.ID, err)
 	}
 	err := j.core.store.ChangePriority(ctx, j.ID, int64(priority), lifo)
 	if err == nil {

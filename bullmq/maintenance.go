@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,6 +49,9 @@ func (q *Queue) Clean(ctx context.Context, grace time.Duration, limit int, state
 	if !slices.Contains(cleanStates, state) {
 		return nil, fmt.Errorf("bullmq: jobs can't be cleaned by the state %q; known are %v", state, cleanStates)
 	}
+	if err := cmp.Or(checkMillis("grace", grace, 0), checkCount("limit", limit, "all")); err != nil {
+		return nil, fmt.Errorf("bullmq: queue %s was not cleaned: %w", q.Name(), err)
+	}
 	before := q.core.nowMs() - grace.Milliseconds()
 	page := cleanPage
 	if limit > 0 {
@@ -91,7 +95,10 @@ func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) (err
 	if options != nil {
 		o = *options
 	}
-	if o.Count <= 0 {
+	if err := checkCount("Count", o.Count, "1000 a call"); err != nil {
+		return fmt.Errorf("bullmq: queue %s was not obliterated: %w", q.Name(), err)
+	}
+	if o.Count == 0 {
 		o.Count = 1000
 	}
 	if err := q.Pause(ctx); err != nil {
@@ -162,7 +169,10 @@ func (q *Queue) PromoteJobs(ctx context.Context, count int) (err error) {
 }
 
 func (q *Queue) moveAll(ctx context.Context, state State, count int, upTo string) error {
-	if count <= 0 {
+	if err := checkCount("count", count, "1000 a call"); err != nil {
+		return fmt.Errorf("bullmq: no %s jobs of %s were moved: %w", state, q.Name(), err)
+	}
+	if count == 0 {
 		count = 1000
 	}
 	for {
@@ -236,6 +246,9 @@ func (q *Queue) RemoveOrphanedJobs(ctx context.Context, count, limit int) ([]str
 }
 
 func (q *Queue) orphans(ctx context.Context, count, limit int, remove bool) ([]string, error) {
+	if err := cmp.Or(checkCount("count", count, "1000 a call"), checkCount("limit", limit, "all")); err != nil {
+		return nil, fmt.Errorf("bullmq: no orphaned jobs of %s were removed: %w", q.Name(), err)
+	}
 	var found []string
 	err := q.eachJobID(ctx, count, func(ids []string) (more bool, err error) {
 		if limit > 0 && len(found)+len(ids) > limit {

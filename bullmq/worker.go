@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +23,15 @@ import (
 // cancelled, or the worker gives up waiting for it: context.Cause tells which.
 type Handler func(ctx context.Context, job *Job) (any, error)
 
-// Limiter bounds how many jobs start in a time, over all workers of the queue
-// (BullMQ: limiter).
+// Limiter bounds how many jobs start within a time, over all workers of the
+// queue (BullMQ: limiter).
+//
+// It counts in fixed windows: the first job that starts opens a window of
+// Duration, in which Max jobs may start, and the next job after its end opens
+// another. So up to 2*Max-1 jobs may start within one Duration that lies across
+// two windows.
 type Limiter struct {
-	Max      int
+	Max      int           // at least 1
 	Duration time.Duration // whole milliseconds
 }
 
@@ -33,7 +39,7 @@ func (l Limiter) check() error {
 	if l.Max < 1 || l.Duration < time.Millisecond {
 		return fmt.Errorf("Limiter needs a Max of at least 1 and a Duration of at least a millisecond, not %d and %v", l.Max, l.Duration)
 	}
-	return nil
+	return checkMillis("Limiter.Duration", l.Duration, time.Millisecond)
 }
 
 // WorkerOptions configure a Worker; nil and the zero value hold the defaults.
@@ -193,14 +199,17 @@ func (o *WorkerOptions) fill() error {
 		if *d.value == 0 {
 			*d.value = d.standard
 		}
-		if *d.value < time.Millisecond {
-			return fmt.Errorf("%s %v is less than a millisecond", d.name, *d.value)
+		if err := checkMillis(d.name, *d.value, time.Millisecond); err != nil {
+			return err
 		}
+	}
+	if err := checkMillis("LockRenewTime", o.LockRenewTime, 0); err != nil {
+		return err
 	}
 	if o.LockRenewTime == 0 {
 		o.LockRenewTime = o.LockDuration / 2
 	}
-	if o.LockRenewTime < 0 || o.LockRenewTime >= o.LockDuration {
+	if o.LockRenewTime >= o.LockDuration {
 		return fmt.Errorf("LockRenewTime %v must be shorter than LockDuration %v", o.LockRenewTime, o.LockDuration)
 	}
 	if o.Concurrency == 0 {
@@ -209,28 +218,21 @@ func (o *WorkerOptions) fill() error {
 	if o.Concurrency < 0 {
 		return fmt.Errorf("Concurrency %d is less than 1", o.Concurrency)
 	}
-	if err := checkBatch(&o.BatchSize); err != nil {
-		return err
-	}
 	if o.MaxStalledCount == nil {
 		o.MaxStalledCount = new(1)
 	}
-	if *o.MaxStalledCount < 0 {
-		return fmt.Errorf("MaxStalledCount %d is less than 0", *o.MaxStalledCount)
-	}
-	if err := checkText("Name", o.Name); err != nil {
-		return err
-	}
-	if o.MaxStartedAttempts < 0 {
-		return fmt.Errorf("MaxStartedAttempts %d is less than 0", o.MaxStartedAttempts)
-	}
-	if o.MetricsPoints < 0 {
-		return fmt.Errorf("MetricsPoints %d is less than 0", o.MetricsPoints)
-	}
 	if o.Limiter != nil {
-		return o.Limiter.check()
+		if err := o.Limiter.check(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return cmp.Or(
+		checkBatch(&o.BatchSize), checkText("Name", o.Name),
+		checkCount("MaxStalledCount", *o.MaxStalledCount, "that a job fails when it stalls once"),
+		checkCount("MaxStartedAttempts", o.MaxStartedAttempts, "no bound"),
+		checkCount("MetricsPoints", o.MetricsPoints, "that none are collected"),
+		o.RemoveOnComplete.check("RemoveOnComplete"), o.RemoveOnFail.check("RemoveOnFail"),
+	)
 }
 
 // Queue is the name of the worker's queue.

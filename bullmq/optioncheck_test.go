@@ -1,0 +1,179 @@
+package bullmq_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("An option", func() {
+	const part = 1500 * time.Microsecond
+
+	// refused expects an error that names the option, and nothing in Redis.
+	refused := func(name string, err error, hints []string) {
+		GinkgoHelper()
+		for _, hint := range append(hints, "bullmq: ", name) {
+			Expect(err).To(MatchError(ContainSubstring(hint)))
+		}
+		Expect(keysOf(name)).To(BeEmpty())
+	}
+
+	DescribeTable("of a worker that makes no sense is refused", func(options bullmq.WorkerOptions, hints ...string) {
+		name := newQueueName()
+		options.Connection = connection()
+		_, err := bullmq.NewWorker(name, nil, &options)
+		refused(name, err, hints)
+	},
+		Entry("Concurrency", bullmq.WorkerOptions{Concurrency: -1}, "Concurrency -1"),
+		Entry("BatchSize", bullmq.WorkerOptions{BatchSize: -1}, "BatchSize -1"),
+		Entry("BatchSize that is too large", bullmq.WorkerOptions{BatchSize: 1001}, "BatchSize 1001"),
+		Entry("LockDuration", bullmq.WorkerOptions{LockDuration: -time.Second}, "LockDuration -1s"),
+		Entry("LockDuration that is a plain number", bullmq.WorkerOptions{LockDuration: 30000}, "LockDuration 30µs", "500*time.Millisecond"),
+		Entry("LockDuration with part of a millisecond", bullmq.WorkerOptions{LockDuration: part}, "LockDuration 1.5ms", "whole number"),
+		Entry("LockRenewTime", bullmq.WorkerOptions{LockRenewTime: -1}, "LockRenewTime"),
+		Entry("LockRenewTime that is a plain number", bullmq.WorkerOptions{LockRenewTime: 15000}, "LockRenewTime 15µs", "500*time.Millisecond"),
+		Entry("LockRenewTime that comes too late", bullmq.WorkerOptions{LockRenewTime: time.Minute}, "LockRenewTime 1m0s", "LockDuration 30s"),
+		Entry("StalledInterval", bullmq.WorkerOptions{StalledInterval: part}, "StalledInterval 1.5ms"),
+		Entry("MaxStalledCount", bullmq.WorkerOptions{MaxStalledCount: new(-1)}, "MaxStalledCount -1"),
+		Entry("MaxStartedAttempts", bullmq.WorkerOptions{MaxStartedAttempts: -1}, "MaxStartedAttempts -1", "no bound"),
+		Entry("DrainDelay", bullmq.WorkerOptions{DrainDelay: 5}, "DrainDelay 5ns", "500*time.Millisecond"),
+		Entry("MaximumRateLimitDelay", bullmq.WorkerOptions{MaximumRateLimitDelay: -time.Second}, "MaximumRateLimitDelay -1s"),
+		Entry("ShutdownTimeout", bullmq.WorkerOptions{ShutdownTimeout: 30}, "ShutdownTimeout 30ns"),
+		Entry("RemoveOnComplete", bullmq.WorkerOptions{RemoveOnComplete: bullmq.KeepLast(-1)}, "RemoveOnComplete", "KeepAll()"),
+		Entry("RemoveOnFail", bullmq.WorkerOptions{RemoveOnFail: bullmq.KeepFor(-time.Second, 0, 0)}, "RemoveOnFail", "-1s"),
+		Entry("MetricsPoints", bullmq.WorkerOptions{MetricsPoints: -1}, "MetricsPoints -1"),
+		Entry("Limiter without a number", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Duration: time.Second}}, "Limiter", "Max"),
+		Entry("Limiter with part of a millisecond", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 1, Duration: part}}, "Limiter.Duration 1.5ms", "whole number"),
+	)
+
+	DescribeTable("of a queue that makes no sense is refused", func(options bullmq.QueueOptions, hints ...string) {
+		name := newQueueName()
+		options.Connection = connection()
+		_, err := bullmq.NewQueue(name, &options)
+		refused(name, err, hints)
+	},
+		Entry("AddWait", bullmq.QueueOptions{AddWait: -time.Second}, "AddWait -1s", "less than 0"),
+		Entry("AddWait that is a plain number", bullmq.QueueOptions{AddWait: 500}, "AddWait 500ns", "500*time.Millisecond"),
+		Entry("MaxEvents", bullmq.QueueOptions{MaxEvents: -1}, "MaxEvents -1", "DefaultMaxEvents"),
+		Entry("BatchSize", bullmq.QueueOptions{BatchSize: 1001}, "BatchSize 1001"),
+	)
+
+	DescribeTable("of a reader of events that makes no sense is refused", func(options bullmq.EventsOptions, hints ...string) {
+		name := newQueueName()
+		options.Connection = connection()
+		_, err := bullmq.NewQueueEvents(name, &options)
+		refused(name, err, hints)
+	},
+		Entry("BlockingTimeout", bullmq.EventsOptions{BlockingTimeout: 500}, "BlockingTimeout 500ns", "500*time.Millisecond"),
+		Entry("BlockingTimeout with part of a millisecond", bullmq.EventsOptions{BlockingTimeout: part}, "BlockingTimeout 1.5ms", "whole number"),
+		Entry("LastEventID", bullmq.EventsOptions{LastEventID: "-1"}, "LastEventID", `"-1"`),
+	)
+
+	DescribeTable("of a scheduler that makes no sense is refused", func(repeat bullmq.Repeat, template bullmq.Template, hints ...string) {
+		name := newQueueName()
+		queue := newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true})
+		_, err := queue.UpsertScheduler(specContext(), "tick", repeat, &template)
+		refused(name, err, append(hints, `"tick"`))
+	},
+		Entry("Every", bullmq.Repeat{Every: 500}, bullmq.Template{}, "Every", "500ns"),
+		Entry("Every with part of a millisecond", bullmq.Repeat{Every: part}, bullmq.Template{}, "Every 1.5ms", "whole number"),
+		Entry("Offset", bullmq.Repeat{Every: time.Second, Offset: 500}, bullmq.Template{}, "Offset 500ns", "500*time.Millisecond"),
+		Entry("Limit", bullmq.Repeat{Every: time.Second, Limit: -1}, bullmq.Template{}, "Limit -1", "no limit"),
+		Entry("an option of its jobs", bullmq.Repeat{Every: time.Second}, bullmq.Template{Options: &bullmq.JobOptions{Attempts: -1}}, "Attempts -1"),
+	)
+
+	DescribeTable("of a call that makes no sense is refused", func(call func(context.Context, *bullmq.Queue, *bullmq.Job) error, hints ...string) {
+		name := newQueueName()
+		queue := newQueue(name, nil)
+		job, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{Delay: time.Hour})
+		Expect(err).NotTo(HaveOccurred())
+		before := snapshot(name)
+		err = call(specContext(), queue, job)
+		for _, hint := range append(hints, "bullmq: ") {
+			Expect(err).To(MatchError(ContainSubstring(hint)))
+		}
+		Expect(snapshot(name)).To(Equal(before))
+	},
+		Entry("ChangeDelay by a plain number", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+			return job.ChangeDelay(ctx, 500)
+		}, "job 1", "delay 500ns", "500*time.Millisecond"),
+		Entry("ChangePriority to less than 0", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+			return job.ChangePriority(ctx, -1, false)
+		}, "job 1", "priority -1", "0 means none"),
+		Entry("ChangePriority to more than the highest", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+			return job.ChangePriority(ctx, 2097152, false)
+		}, "job 1", "2097152", "2097151"),
+		Entry("ExtendLock for no time", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+			_, err := job.ExtendLock(ctx, "token", 0)
+			return err
+		}, "job 1", "duration 0s"),
+		Entry("ExtendLock by a plain number", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+			_, err := job.ExtendLock(ctx, "token", 30000)
+			return err
+		}, "job 1", "duration 30µs", "500*time.Millisecond"),
+		Entry("ClearLogs", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+			return job.ClearLogs(ctx, -1)
+		}, "job 1", "keep -1"),
+		Entry("AddJobLog", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
+			_, err := queue.AddJobLog(ctx, job.ID, "row", -1)
+			return err
+		}, "job 1", "keep -1"),
+		Entry("Clean of jobs from the future", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			_, err := queue.Clean(ctx, -time.Hour, 0, bullmq.Delayed)
+			return err
+		}, "grace -1h"),
+		Entry("Clean of less than no jobs", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			_, err := queue.Clean(ctx, 0, -1, bullmq.Delayed)
+			return err
+		}, "limit -1", "0 means all"),
+		Entry("Obliterate", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			return queue.Obliterate(ctx, &bullmq.ObliterateOptions{Count: -1})
+		}, "Count -1"),
+		Entry("RetryJobs", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			return queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{Count: -1})
+		}, "count -1"),
+		Entry("PromoteJobs", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			return queue.PromoteJobs(ctx, -1)
+		}, "count -1"),
+		Entry("RemoveOrphanedJobs", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			_, err := queue.RemoveOrphanedJobs(ctx, 0, -1)
+			return err
+		}, "limit -1"),
+		Entry("TrimEvents", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			_, err := queue.TrimEvents(ctx, -1)
+			return err
+		}, "max -1"),
+		Entry("Publish", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			_, err := queue.Publish(ctx, "mine", -1)
+			return err
+		}, "maxEvents -1"),
+		Entry("RateLimit", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			return queue.RateLimit(ctx, -time.Second)
+		}, "-1s"),
+		Entry("RateLimitTTL", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			_, err := queue.RateLimitTTL(ctx, -1)
+			return err
+		}, "max -1"),
+		Entry("SetGlobalConcurrency", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			return queue.SetGlobalConcurrency(ctx, -1)
+		}, "-1"),
+		Entry("SetGlobalRateLimit", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+			return queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 1, Duration: part})
+		}, "Limiter.Duration 1.5ms"),
+		Entry("DependencyPage", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+			_, err := job.DependencyPage(ctx, bullmq.DependencyQuery{Failed: &bullmq.Cursor{Count: -1}})
+			return err
+		}, "Failed.Count -1"),
+		Entry("Flow", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
+			flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+			Expect(err).NotTo(HaveOccurred())
+			defer flows.Close()
+			_, err = flows.Flow(ctx, bullmq.FlowQuery{Queue: queue.Name(), ID: job.ID, MaxChildren: -1})
+			return err
+		}, "MaxChildren -1"),
+	)
+})
