@@ -14,8 +14,8 @@ type Telemetry interface {
 	// answers ctx with the new span in it.
 	StartSpan(ctx context.Context, name string, kind SpanKind) (context.Context, Span)
 	// Inject writes what of ctx is to travel as the text that is stored with a
-	// job (opts.tm): the JSON of a carrier, in a mixed fleet. "" stores nothing
-	// (BullMQ: getMetadata).
+	// job (opts.tm): the JSON of a carrier, in a mixed fleet. "" and
+	// "{}", an empty carrier, store nothing (BullMQ: getMetadata).
 	Inject(ctx context.Context) string
 	// Extract is ctx with what Inject, here or in Node, has written. Text that it
 	// can't read leaves ctx as it is (BullMQ: fromMetadata).

@@ -83,7 +83,11 @@ func (t tracer) inject(ctx context.Context) string {
 	if t.telemetry == nil {
 		return ""
 	}
-	return t.telemetry.Inject(ctx)
+	metadata := t.telemetry.Inject(ctx)
+	if metadata == "{}" {
+		return "" // a carrier into which nothing was put
+	}
+	return metadata
 }
 
 // from is ctx with what came with a job.
