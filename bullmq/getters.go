@@ -49,8 +49,9 @@ func (q *Queue) JobState(ctx context.Context, id string) (State, error) {
 	return State(state), err
 }
 
-// Page is a range of jobs, both ends inclusive; -1 is the last. The zero Page
-// is the first job only.
+// Page is a range of jobs. The zero Page{} is one job, the first, since both ends
+// are inclusive: Page{To: 99} is the first 100 jobs, and All is every job.
+// Negative positions count from the end: -1 is the last job.
 type Page struct {
 	From, To  int
 	Ascending bool // oldest first
