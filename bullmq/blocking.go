@@ -23,7 +23,7 @@ type blockingConn struct {
 	pool    *clientPool // nil unless the client is a caller's
 	left    bool        // the pool
 	client  rueidis.Client
-	owned   bool
+	sockets *sockets                // of client, also while it is opened; not used by a caller's own
 	conn    rueidis.DedicatedClient // nil on a cluster, where rueidis finds the node
 	release func()
 	id      int64 // of the connection, to end a wait; 0 where CLIENT is forbidden
@@ -119,9 +119,15 @@ func (b *blockingConn) ready() bool {
 
 func (b *blockingConn) open(o *opening, client rueidis.Client) {
 	defer close(o.done)
-	owned := false
 	if client == nil {
-		client, owned, o.err = b.core.link.blocking(b.name)
+		open := newSockets()
+		b.mu.Lock()
+		b.sockets = open
+		if b.closed.Err() != nil {
+			open.cut()
+		}
+		b.mu.Unlock()
+		client, o.err = b.core.link.blocking(b.name, open)
 	}
 	var got dedicated
 	var id int64
@@ -133,7 +139,7 @@ func (b *blockingConn) open(o *opening, client rueidis.Client) {
 		b.opening = nil
 	}
 	if client != nil && b.client == nil {
-		b.client, b.owned = client, owned
+		b.client = client
 	}
 	if got.conn != nil {
 		b.conn, b.release, b.id = got.conn, got.release, id
@@ -281,14 +287,19 @@ func (b *blockingConn) drop() {
 func (b *blockingConn) close() {
 	b.mu.Lock()
 	b.end()
-	client, owned, pool := b.client, b.owned, b.pool
+	client, open, pool := b.client, b.sockets, b.pool
 	if pool != nil && !b.left {
 		b.left = true
 		pool.leave()
 	}
 	b.mu.Unlock()
-	b.drop()
-	if owned {
-		client.Close()
+	if open == nil {
+		return // it was never used
 	}
+	open.close(func() {
+		b.drop()
+		if client != nil && b.core.link.option != nil {
+			client.Close()
+		}
+	})
 }

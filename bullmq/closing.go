@@ -13,16 +13,17 @@ import (
 // cut off, and whether or not the client underneath is closed with it.
 type closable struct {
 	rueidis.Client
-	owned  bool // the client underneath is closed with it
-	closed atomic.Bool
-	health *healthWatch // hears of what fails
-	inside atomic.Int64 // calls under way
+	owned   bool     // the client underneath is closed with it
+	sockets *sockets // of an owned client
+	closed  atomic.Bool
+	health  *healthWatch // hears of what fails
+	inside  atomic.Int64 // calls under way
 }
 
 func (c *closable) close() {
 	c.closed.Store(true)
 	if c.owned {
-		c.Client.Close()
+		c.sockets.close(c.Client.Close)
 	}
 }
 

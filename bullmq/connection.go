@@ -107,7 +107,7 @@ func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
 		c = URL(DefaultURL)
 	}
 	l := &link{address: c.String()}
-	client := c.way.client
+	client, open := c.way.client, newSockets()
 	if client == nil {
 		option, err := c.way.option()
 		if err != nil {
@@ -127,12 +127,12 @@ func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
 			option.RetryDelay = retryReads
 		}
 		l.option, l.address = func() rueidis.ClientOption { return option }, strings.Join(option.InitAddress, ",")
-		if client, err = dial(option); err != nil {
+		if client, err = dial(option, open); err != nil {
 			return nil, fmt.Errorf("bullmq: can't reach Redis at %s: %w; %s", l.address, err, advice(err, option.TLSConfig != nil))
 		}
 	}
 	l.health = newHealthWatch(probe(client, k), hidesPasswords(l.option), log)
-	l.client = &closable{Client: client, owned: l.option != nil, health: l.health}
+	l.client = &closable{Client: client, owned: l.option != nil, sockets: open, health: l.health}
 	if err := l.inspect(k, log); err != nil {
 		l.close()
 		return nil, err
@@ -181,12 +181,13 @@ var errNoAnswer = errors.New("no answer within 4.5 s")
 const writeBuffer = 16 << 10
 
 // dial is rueidis.NewClient with an end.
-func dial(option rueidis.ClientOption) (rueidis.Client, error) {
+func dial(option rueidis.ClientOption, open *sockets) (rueidis.Client, error) {
 	type result struct {
 		client rueidis.Client
 		err    error
 	}
 	done := make(chan result, 1)
+	open.track(&option)
 	go func() {
 		client, err := rueidis.NewClient(option)
 		done <- result{client, err}
@@ -200,6 +201,7 @@ func dial(option rueidis.ClientOption) (rueidis.Client, error) {
 		}
 		return r.client, r.err
 	case <-timer.C:
+		open.cut()
 		go func() { // it may still come; nobody would close it then
 			if r := <-done; r.client != nil {
 				r.client.Close()
@@ -270,9 +272,9 @@ func (l *link) close() {
 // readers is for the connection that waits alone: a client has others beside
 // it, and each named one would count as a worker. So whoever takes that
 // connection names it; only on a cluster, where rueidis takes it, all are named.
-func (l *link) blocking(name string) (client rueidis.Client, owned bool, err error) {
+func (l *link) blocking(name string, open *sockets) (rueidis.Client, error) {
 	if l.option == nil {
-		return l.client, false, nil
+		return l.client, nil
 	}
 	option := l.option()
 	if l.client.Mode() == rueidis.ClientModeCluster {
@@ -282,11 +284,11 @@ func (l *link) blocking(name string) (client rueidis.Client, owned bool, err err
 	option.RingScaleEachConn = 8
 	option.ReadBufferEachConn, option.WriteBufferEachConn = 32<<10, 32<<10
 	option.PipelineMultiplex = -1
-	client, err = dial(option)
+	client, err := dial(option, open)
 	if err != nil {
-		return nil, false, fmt.Errorf("bullmq: can't reach Redis at %s: %w", l.address, err)
+		return nil, fmt.Errorf("bullmq: can't reach Redis at %s: %w", l.address, err)
 	}
-	return client, true, nil
+	return client, nil
 }
 
 // checkAt refuses an address whose password was cut short by a character that

@@ -221,8 +221,7 @@ func (e *QueueEvents) Close() error {
 func (e *QueueEvents) release() {
 	if e.closed.Err() != nil && e.loop.TryLock() {
 		defer e.loop.Unlock()
-		e.conn.close()
-		e.core.link.close()
+		together(e.conn.close, e.core.link.close)
 	}
 }
 

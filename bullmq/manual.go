@@ -29,9 +29,8 @@ func (w *Worker) nextByHand(ctx context.Context, token string, wait time.Duratio
 	if token == "" || token == "0" {
 		return nil, errors.New(`bullmq: a lock token must be neither empty nor "0", which would own every lock`)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(w.closed, func() { cancel(ErrClosed) })()
+	ctx, cancel := w.untilClosed(ctx)
+	defer cancel()
 	end := time.Now().Add(wait)
 	var marker *markerWatch
 	defer func() {
@@ -55,7 +54,7 @@ func (w *Worker) nextByHand(ctx context.Context, token string, wait time.Duratio
 			}
 		}
 		if err != nil {
-			return nil, err
+			return nil, w.cutOff(err)
 		}
 		if taken.JobID != "" {
 			job := w.handedOut(taken.JobID, taken.Hash, token)
@@ -100,6 +99,25 @@ func (w *Worker) takeOne(ctx context.Context, token string) (scripts.Taken, erro
 		return scripts.Taken{}, err
 	}
 	return each[0], nil
+}
+
+// untilClosed is a context that also ends when the worker is closed, which ends
+// calls over a caller's own client.
+func (w *Worker) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(w.closed, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		forget()
+		cancel(nil)
+	}
+}
+
+// cutOff is the error of a call whose context was ended by the worker's end.
+func (w *Worker) cutOff(err error) error {
+	if errors.Is(err, context.Canceled) && w.closed.Err() != nil {
+		return fmt.Errorf("bullmq: worker of queue %s: %w", w.Queue(), errCutOff)
+	}
+	return err
 }
 
 // errPaused ends a wait by hand.

@@ -22,11 +22,11 @@ func startPart(ctx context.Context, run func(ctx context.Context)) *part {
 	return p
 }
 
-// join waits for the part's end, after cancel. It gives up after a while: the
-// part may be held up by a function of the user's, which may even wait for the
-// worker.
-func (p *part) join() {
-	timer := time.NewTimer(partPatience)
+// join waits for the part's end, after cancel, until a time at the latest. It
+// gives up after a while: the part may be held up by a function of the user's,
+// which may even wait for the worker.
+func (p *part) join(latest time.Time) {
+	timer := time.NewTimer(min(partPatience, time.Until(latest)))
 	defer timer.Stop()
 	select {
 	case <-p.done:

@@ -146,8 +146,7 @@ func (q *Queue) Close() (err error) {
 	}
 	_, span := q.core.trace.start(context.Background(), SpanInternal, "close")
 	defer span.end(&err)
-	q.results.close()
-	q.core.link.close()
+	together(q.results.close, q.core.link.close)
 	return nil
 }
 

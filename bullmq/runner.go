@@ -47,18 +47,22 @@ func newRunner(w *Worker) *runner {
 	}
 }
 
-func (r *runner) run(ctx context.Context) error {
+// run takes jobs until ctx ends, and returns when those that it took are done,
+// at the deadline, which is when ShutdownTimeout is over, at the latest.
+func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 	r.soft = ctx
 	r.base = context.WithoutCancel(ctx)
 	defer r.cancel(nil)
-	defer r.marker.conn.close()
 	stop := context.AfterFunc(ctx, r.marker.interrupt)
 	defer stop()
 	r.fetching = true
 	go r.fetchUntilStopped()
 	<-ctx.Done()
-	defer r.w.tellAside(EventClosing).join()
-	return r.finish()
+	deadline = time.Now().Add(r.w.o.ShutdownTimeout)
+	closing := r.w.tellAside(EventClosing)
+	err = r.finish()
+	closing.join(deadline)
+	return deadline, err
 }
 
 // finish waits for the running jobs, and for fetch, which may be about to take
@@ -77,11 +81,12 @@ func (r *runner) finish() (err error) {
 	}
 	close(r.hard)
 	left := r.unfinished()
-	if len(left) == 0 {
+	if left == nil {
 		return nil
 	}
-	r.w.core.log.Warn().Strs("jobs", left).Msg("jobs were still running at the end of ShutdownTimeout and are left to the stalled check")
-	return &UnfinishedError{Queue: r.w.Queue(), JobIDs: left}
+	r.w.core.log.Warn().Strs("running", left.JobIDs).Strs("unwritten", left.Unwritten).
+		Msg("jobs were not finished at the end of ShutdownTimeout and are left to the stalled check")
+	return left
 }
 
 // quietWithin says whether fetch has ended and all slots are free before a time
@@ -162,14 +167,22 @@ func (r *runner) untrack(a *attempt) {
 	delete(r.running, a)
 }
 
-// unfinished are the jobs that still run, or whose end isn't written.
-func (r *runner) unfinished() []string {
+// unfinished names the jobs that are left behind; nil where there are none.
+func (r *runner) unfinished() *UnfinishedError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var ids []string
-	for a := range r.running {
-		ids = append(ids, a.job.ID)
+	if len(r.running) == 0 {
+		return nil
 	}
-	slices.Sort(ids)
-	return ids
+	left := &UnfinishedError{Queue: r.w.Queue()}
+	for a := range r.running {
+		if a.stage == returned {
+			left.Unwritten = append(left.Unwritten, a.job.ID)
+		} else {
+			left.JobIDs = append(left.JobIDs, a.job.ID)
+		}
+	}
+	slices.Sort(left.JobIDs)
+	slices.Sort(left.Unwritten)
+	return left
 }

@@ -66,7 +66,10 @@ func (w *Worker) CheckStalled(ctx context.Context) (jobIDs []string, err error) 
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "moveStalledJobsToWait")
 	defer span.end(&err)
 	w.describe(span)
+	ctx, cancel := w.untilClosed(ctx)
+	defer cancel()
 	jobIDs, err = w.core.store.MoveStalled(ctx, w.core.nowMs(), int64(*w.o.MaxStalledCount), w.o.StalledInterval.Milliseconds())
+	err = w.cutOff(err)
 	if span.on() && err == nil {
 		set(span, attrWorkerStalledJobs, jobIDs)
 		for _, id := range jobIDs {

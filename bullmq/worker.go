@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -271,23 +272,28 @@ func (w *Worker) Run(ctx context.Context) error {
 	} else {
 		parts = append(parts, startPart(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, looked) }))
 	}
-	err := w.runner.run(ctx)
+	deadline, err := w.runner.run(ctx)
 	for _, p := range parts {
 		p.cancel()
 	}
 	// A call to which Redis doesn't answer ends with its connection; the first check has a moment more.
 	select {
 	case <-looked:
-	case <-time.After(time.Second):
+	case <-time.After(min(time.Second, time.Until(deadline))):
 	}
 	w.close()
-	w.core.link.close()
+	together(w.runner.marker.conn.close, w.core.link.close)
+	deadline = deadline.Add(closingTime)
 	for _, p := range parts {
-		p.join()
+		p.join(deadline)
 	}
-	w.tellAside(EventClosed).join()
+	w.tellAside(EventClosed).join(deadline)
 	return err
 }
+
+// closingTime is how much later than ShutdownTimeout a worker may end, for its
+// connections to be closed.
+const closingTime = closePatience + 150*time.Millisecond
 
 // Close ends the worker. A worker that runs stops as if Run's context had
 // ended, and Close returns when Run does. Run waits for the handlers and for
@@ -303,10 +309,11 @@ func (w *Worker) Close() error {
 		span := w.startClose(context.Background())
 		defer span.done()
 		set(span, attrWorkerForceClose, false)
-		w.tellAside(EventClosing).join()
+		deadline := time.Now().Add(w.o.ShutdownTimeout)
+		w.tellAside(EventClosing).join(deadline)
 		w.close()
 		w.core.link.close()
-		w.tellAside(EventClosed).join()
+		w.tellAside(EventClosed).join(deadline.Add(closingTime))
 		close(w.ended)
 		return nil
 	}
@@ -328,14 +335,26 @@ func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) 
 	return w.core.rateLimit(ctx, wait)
 }
 
-// UnfinishedError names jobs that still ran when a worker had to end.
+// UnfinishedError is returned by [Worker.Run] when ShutdownTimeout is over and
+// jobs are left behind. The stalled check of another worker starts them again.
 type UnfinishedError struct {
-	Queue  string
+	Queue string
+	// JobIDs are the jobs whose handlers were still running.
 	JobIDs []string
+	// Unwritten are the jobs whose handlers had returned, but whose end could not
+	// be written to Redis.
+	Unwritten []string
 }
 
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("bullmq: %d jobs of %s still ran when ShutdownTimeout was over: %v; the stalled check of another worker will take them up", len(e.JobIDs), e.Queue, e.JobIDs)
+	var left []string
+	if n := len(e.JobIDs); n > 0 {
+		left = append(left, fmt.Sprintf("%d still running: %v", n, e.JobIDs))
+	}
+	if n := len(e.Unwritten); n > 0 {
+		left = append(left, fmt.Sprintf("%d finished but not written to Redis: %v", n, e.Unwritten))
+	}
+	return fmt.Sprintf("bullmq: jobs of %s were left behind when ShutdownTimeout was over (%s); the stalled check of another worker will run them again", e.Queue, strings.Join(left, "; "))
 }
 
 // nameSuffix is how the worker's name ends the name of its connection.

@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
 
@@ -216,7 +217,6 @@ var _ = Describe("The end of a worker", func() {
 			GinkgoHelper()
 			Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		}
-		// rueidis waits a second for each connection that says nothing to its end.
 		within := func(ended <-chan error, most time.Duration) error {
 			GinkgoHelper()
 			begun := time.Now()
@@ -226,21 +226,30 @@ var _ = Describe("The end of a worker", func() {
 			return err
 		}
 
-		It("names the job whose end could not be written", func() {
-			job := add(nil)
-			started, finish := make(chan struct{}), make(chan struct{})
-			_, stop, ended := startWorker(name, func(context.Context, *bullmq.Job) (any, error) {
-				close(started)
+		It("tells the jobs whose handlers still run from those whose end could not be written", func() {
+			returns, runs := add(nil), add(nil)
+			started, finish, never := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
+			DeferCleanup(func() { close(never) })
+			log := gbytes.NewBuffer()
+			_, stop, ended := startWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+				started <- struct{}{}
+				if job.ID == runs.ID {
+					<-never
+				}
 				<-finish
 				return nil, nil
-			}, &bullmq.WorkerOptions{Connection: via, ShutdownTimeout: 300 * time.Millisecond})
-			Eventually(started).Should(BeClosed())
+			}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, ShutdownTimeout: 300 * time.Millisecond, Logger: zerolog.New(log)})
+			Eventually(started).Should(Receive())
+			Eventually(started).Should(Receive())
 			silence()
 			close(finish)
 			stop()
+			err := within(ended, 800*time.Millisecond)
 			var unfinished *bullmq.UnfinishedError
-			Expect(errors.As(within(ended, 6*time.Second), &unfinished)).To(BeTrue())
-			Expect(unfinished.JobIDs).To(Equal([]string{job.ID}))
+			Expect(errors.As(err, &unfinished)).To(BeTrue())
+			Expect(*unfinished).To(Equal(bullmq.UnfinishedError{Queue: name, JobIDs: []string{runs.ID}, Unwritten: []string{returns.ID}}))
+			Expect(err).To(MatchError(And(ContainSubstring("1 still running: ["+runs.ID+"]"), ContainSubstring("1 finished but not written to Redis: ["+returns.ID+"]"))))
+			Expect(string(log.Contents())).To(ContainSubstring(`"running":["` + runs.ID + `"],"unwritten":["` + returns.ID + `"]`))
 		})
 
 		It("waits for no take, and starts no job after it", func() {
@@ -251,7 +260,7 @@ var _ = Describe("The end of a worker", func() {
 			silence()
 			add(nil) // its marker is on the way, and then the take
 			stop()
-			Expect(within(ended, 6*time.Second)).To(Succeed())
+			Expect(within(ended, 800*time.Millisecond)).To(Succeed())
 			Expect(ran.Load()).To(BeFalse())
 		})
 
@@ -270,8 +279,8 @@ var _ = Describe("The end of a worker", func() {
 			Eventually(proxy.Connections).Should(BeNumerically(">", 0)) // it tries again
 			stop()
 			var unfinished *bullmq.UnfinishedError
-			Expect(errors.As(within(ended, 6*time.Second), &unfinished)).To(BeTrue())
-			Expect(unfinished.JobIDs).To(Equal([]string{job.ID}))
+			Expect(errors.As(within(ended, time.Second), &unfinished)).To(BeTrue())
+			Expect(unfinished.Unwritten).To(Equal([]string{job.ID}))
 		})
 	})
 

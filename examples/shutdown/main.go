@@ -47,7 +47,7 @@ func main() {
 	var unfinished *bullmq.UnfinishedError
 	switch {
 	case errors.As(err, &unfinished):
-		log.Fatalf("left behind: %v", unfinished.JobIDs)
+		log.Fatalf("left behind: %v still running, %v finished but not written", unfinished.JobIDs, unfinished.Unwritten)
 	case err != nil:
 		log.Fatal(err)
 	}

@@ -1,0 +1,152 @@
+package bullmq
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// sockets are the network connections of one rueidis client. When a client is
+// closed, rueidis waits up to a second for each connection whose server is
+// silent, one after the other; cut closes all of them at once.
+type sockets struct {
+	ended context.Context // ends with cut, and with it every dial in progress
+	end   context.CancelFunc
+
+	mu   sync.Mutex
+	open map[*socket]struct{}
+}
+
+// socket is a connection that is forgotten when it is closed.
+type socket struct {
+	net.Conn
+	of *sockets
+}
+
+// closePatience is how long a connection to Redis may take to be closed in
+// order, with the replies to what was sent before; then it is cut.
+const closePatience = 200 * time.Millisecond
+
+func newSockets() *sockets {
+	s := &sockets{open: map[*socket]struct{}{}}
+	s.ended, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// track makes the client of an option open its connections here.
+func (s *sockets) track(option *rueidis.ClientOption) {
+	dial := dialer(*option)
+	option.DialCtxFn = func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.ended, cancel)()
+		conn, err := dial(ctx, address, d, config)
+		if err != nil {
+			return nil, err
+		}
+		return s.add(conn)
+	}
+}
+
+// dialer is how rueidis would dial by itself.
+func dialer(option rueidis.ClientOption) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	dial := func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		switch {
+		case option.DialCtxFn != nil:
+			return option.DialCtxFn(ctx, address, d, config)
+		case option.DialFn != nil:
+			return option.DialFn(address, d, config)
+		case config != nil:
+			return (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, "tcp", address)
+		default:
+			return d.DialContext(ctx, "tcp", address)
+		}
+	}
+	if !option.DisableTCPNoDelay {
+		return dial
+	}
+	// rueidis sets this option on connections of type *net.TCPConn only.
+	return func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		conn, err := dial(ctx, address, d, config)
+		if tcp, ok := bare(conn).(*net.TCPConn); ok {
+			_ = tcp.SetNoDelay(false)
+		}
+		return conn, err
+	}
+}
+
+// bare is a connection without its TLS. Closing it doesn't wait for the peer.
+func bare(conn net.Conn) net.Conn {
+	if secured, ok := conn.(*tls.Conn); ok {
+		return secured.NetConn()
+	}
+	return conn
+}
+
+func (s *sockets) add(conn net.Conn) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended.Err() != nil {
+		_ = bare(conn).Close()
+		return nil, net.ErrClosed
+	}
+	added := &socket{conn, s}
+	s.open[added] = struct{}{}
+	return added, nil
+}
+
+// Close closes the connection.
+func (s *socket) Close() error {
+	s.of.mu.Lock()
+	delete(s.of.open, s)
+	s.of.mu.Unlock()
+	return s.Conn.Close()
+}
+
+// cut closes all connections, and lets no other be opened.
+func (s *sockets) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
+	for open := range s.open {
+		_ = bare(open.Conn).Close()
+	}
+	clear(s.open)
+}
+
+// close calls end, which closes the client, and returns when that is done.
+// Whatever is still open after closePatience is cut, which also ends calls that
+// are in flight.
+func (s *sockets) close(end func()) {
+	time.AfterFunc(closePatience, s.cut)
+	waitAtMost(closePatience+closePatience/4, end)
+}
+
+// waitAtMost calls a function that may hang, and returns when it has returned or
+// the time is over.
+func waitAtMost(most time.Duration, call func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call()
+	}()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}
+
+// together calls functions at the same time and waits for all of them.
+func together(calls ...func()) {
+	var all sync.WaitGroup
+	for _, call := range calls {
+		all.Go(call)
+	}
+	all.Wait()
+}
