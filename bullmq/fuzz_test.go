@@ -561,7 +561,7 @@ var publicCalls = []struct {
 		return err
 	}},
 	{"endOfMissing", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.endOfMissing(ctx, "1", make(chan Event))
+		_, err := q.endOfMissing(ctx, &reader{tail: q.results, id: "1"}, make(chan Event))
 		return err
 	}},
 	{"Add", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +17,9 @@ import (
 // ended ErrJobNotFound, and the end of ctx its cause. A job that ended before
 // the call is answered at once, even one that was removed on completion as
 // long as the events stream remembers it (BullMQ: waitUntilFinished).
+//
+// While Redis can't be reached or can't serve, Wait goes on waiting. If ctx ends
+// meanwhile, the error wraps the cause and says why Redis could not be read.
 func (j *Job) Wait(ctx context.Context, queue *Queue) (json.RawMessage, error) {
 	return queue.WaitForJob(ctx, j.ID)
 }
@@ -28,14 +30,20 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 	if q.closed.Load() {
 		return nil, ErrClosed
 	}
-	ending, leave, err := q.results.join(ctx, id)
+	r := reader{tail: q.results, id: id}
+	ending, leave, err := q.results.join(ctx, &r)
 	if err != nil {
-		return nil, fmt.Errorf("bullmq: waiting for job %s: %w", id, err)
+		return nil, err
 	}
 	defer leave()
 	// Listening first and asking then leaves no gap between the two.
 	for {
-		outcome, value, err := q.core.store.Finished(ctx, id)
+		var outcome scripts.Outcome
+		var value string
+		err := r.read(ctx, func(ctx context.Context) (err error) {
+			outcome, value, err = q.core.store.Finished(ctx, id)
+			return err
+		})
 		switch {
 		case err != nil:
 			return nil, err
@@ -44,18 +52,14 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 		case outcome == scripts.Failed:
 			return nil, q.failure(id, value)
 		case outcome == scripts.Missing:
-			return q.endOfMissing(ctx, id, ending)
+			return q.endOfMissing(ctx, &r, ending)
 		}
-		select {
-		case event := <-ending:
-			if event.Type != EventCleaned { // which may be the job's end, and doesn't say so
-				return q.endOf(event)
-			}
-		case <-time.After(q.results.lookAgain):
-		case <-q.results.over:
-			return nil, ErrClosed
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		event, err := r.next(ctx, ending)
+		if err != nil {
+			return nil, err
+		}
+		if event.Type != "" && event.Type != EventCleaned { // which may be the job's end, and doesn't say so
+			return q.endOf(event)
 		}
 	}
 }
@@ -81,7 +85,7 @@ func (q *Queue) endOf(event Event) (json.RawMessage, error) {
 
 // endOfMissing looks for the end of a job that is gone: in what the tail has
 // seen meanwhile, then backwards in the stream.
-func (q *Queue) endOfMissing(ctx context.Context, id string, ending <-chan Event) (json.RawMessage, error) {
+func (q *Queue) endOfMissing(ctx context.Context, r *reader, ending <-chan Event) (json.RawMessage, error) {
 	select {
 	case event := <-ending:
 		if event.Type != EventCleaned {
@@ -89,14 +93,19 @@ func (q *Queue) endOfMissing(ctx context.Context, id string, ending <-chan Event
 		}
 	default:
 	}
-	fields, entryID, err := q.core.store.FindEnd(ctx, id)
+	var fields []string
+	var entryID string
+	err := r.read(ctx, func(ctx context.Context) (err error) {
+		fields, entryID, err = q.core.store.FindEnd(ctx, r.id)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	if fields != nil {
 		return q.endOf(readEvent(entryID, fields))
 	}
-	return nil, &Error{Code: ErrJobNotFound, Command: "WaitForJob", Queue: q.core.keys.base, JobID: id}
+	return nil, &Error{Code: ErrJobNotFound, Command: "WaitForJob", Queue: q.core.keys.base, JobID: r.id}
 }
 
 // resultTail follows the events stream for all that wait for a job of one
@@ -120,13 +129,16 @@ func newResultTail(c *core) *resultTail {
 // join starts to listen for a job's end; what ends from now on is not missed,
 // and what the tail has yet to read of an earlier end, before a retry, is not
 // taken for it.
-func (t *resultTail) join(ctx context.Context, id string) (<-chan Event, func(), error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	last, err := t.core.store.LastEventID(ctx)
+func (t *resultTail) join(ctx context.Context, r *reader) (<-chan Event, func(), error) {
+	var last string
+	err := r.read(ctx, func(ctx context.Context) (err error) {
+		last, err = t.core.store.LastEventID(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
+	id := r.id
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {

@@ -11,7 +11,11 @@ import (
 // "$" would lose what comes between two reads.
 func (q *Queue) LastEventID(ctx context.Context) (id string, err error) {
 	defer q.about("the last event", &err)
-	info, err := q.client.Do(ctx, q.client.B().XinfoStream().Key(q.keyOf("events")).Build()).AsMap()
+	result := q.client.Do(ctx, q.client.B().XinfoStream().Key(q.keyOf("events")).Build())
+	if err := result.NonRedisError(); err != nil {
+		return "", err
+	}
+	info, err := result.AsMap()
 	if refused, ok := rueidis.IsRedisErr(err); ok && strings.Contains(refused.Error(), "no such key") {
 		return "0-0", nil
 	}

@@ -1,0 +1,255 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
+	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+)
+
+var _ = Describe("A wait for a job's result, while Redis is away", func() {
+	type outcome struct {
+		value string
+		err   error
+	}
+	var (
+		name string
+		ctx  context.Context
+	)
+	BeforeEach(func() { name, ctx = newQueueName(), specContext() })
+	waitFor := func(ctx context.Context, queue *bullmq.Queue, id string) <-chan outcome {
+		done := make(chan outcome, 1)
+		go func() {
+			value, err := queue.WaitForJob(ctx, id)
+			done <- outcome{string(value), err}
+		}()
+		return done
+	}
+	finish := func(value string) {
+		GinkgoHelper()
+		worker := newWorker(name, nil, nil)
+		end(worker, take(worker), value, nil)
+	}
+	set := func(proxy *faultproxy.Proxy, faults faultproxy.Faults) {
+		GinkgoHelper()
+		Expect(proxy.Set(faults)).To(Succeed())
+	}
+
+	DescribeTable("goes on, and returns what the job has returned, when", func(away func(proxy *faultproxy.Proxy), begunBefore, endsMeanwhile bool) {
+		proxy, link := proxied()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
+		queue.LookForResultsEvery(50 * time.Millisecond) // so that reads meet the outage
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		var done <-chan outcome
+		if begunBefore {
+			done = waitFor(ctx, queue, job.ID)
+			Eventually(clientList).Should(ContainSubstring("cmd=xread"))
+		}
+		away(proxy)
+		if !begunBefore {
+			done = waitFor(ctx, queue, job.ID)
+		}
+		Consistently(done, "300ms").ShouldNot(Receive())
+		if endsMeanwhile {
+			finish("late")
+			set(proxy, faultproxy.Faults{})
+		} else {
+			set(proxy, faultproxy.Faults{})
+			Eventually(queue.Health).Should(HaveField("Reachable", true))
+			finish("late")
+		}
+		Eventually(done).Should(Receive(Equal(outcome{`"late"`, nil})))
+	},
+		Entry("connections are refused and the job ends meanwhile", refused, true, true),
+		Entry("connections are refused and the job ends afterwards", refused, true, false),
+		Entry("connections are refused from before it began", refused, false, true),
+		Entry("the link falls silent", silenced, true, true),
+		Entry("the link is silent from before it began", silenced, false, true),
+		Entry("replies are lost and connections cut", func(proxy *faultproxy.Proxy) {
+			set(proxy, faultproxy.Faults{SwallowReplies: true})
+			proxy.CutAll()
+		}, true, true),
+	)
+
+	It("goes on while connections are cut again and again", func() {
+		proxy, link := proxied()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
+		queue.LookForResultsEvery(5 * time.Millisecond)
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		waits := make([]<-chan outcome, 50)
+		for i := range waits {
+			waits[i] = waitFor(ctx, queue, job.ID)
+		}
+		for range 20 {
+			time.Sleep(20 * time.Millisecond)
+			proxy.CutAll()
+		}
+		finish("whole")
+		for _, done := range waits {
+			Eventually(done).Should(Receive(Equal(outcome{`"whole"`, nil})))
+		}
+	})
+
+	type sender func(words ...string) rueidis.RedisResult
+	DescribeTable("goes on while Redis refuses for now, with", func(refuse func(do, other sender), serve func(do sender)) {
+		server, err := redisserver.Start(redisserver.Options{Config: []string{"lua-time-limit 10", "replica-serve-stale-data no"}})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(server.Close)
+		direct := func() sender {
+			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(client.Close)
+			return func(words ...string) rueidis.RedisResult {
+				return client.Do(ctx, client.B().Arbitrary(words...).Build())
+			}
+		}
+		send := direct()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())})
+		queue.LookForResultsEvery(50 * time.Millisecond)
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: bullmq.URL(server.URL())})
+		taken := take(worker)
+		before := waitFor(ctx, queue, job.ID)
+		refuse(send, direct())
+		meanwhile := waitFor(ctx, queue, job.ID)
+		Consistently(before, "300ms").ShouldNot(Receive())
+		Expect(meanwhile).NotTo(Receive())
+		serve(send)
+		Eventually(func() error {
+			_, err := worker.Complete(ctx, taken, "token", "late", false)
+			return err
+		}).Should(Succeed())
+		Eventually(before).Should(Receive(Equal(outcome{`"late"`, nil})))
+		Eventually(meanwhile).Should(Receive(Equal(outcome{`"late"`, nil})))
+	},
+		Entry("MASTERDOWN", func(do, _ sender) {
+			Expect(do("REPLICAOF", "127.0.0.1", "1").Error()).To(Succeed())
+		}, func(do sender) {
+			Expect(do("REPLICAOF", "NO", "ONE").Error()).To(Succeed())
+		}),
+		Entry("BUSY", func(do, other sender) {
+			go other("EVAL", "while true do end", "0")
+			Eventually(func() error { return do("GET", "a").Error() }).Should(MatchError(ContainSubstring("BUSY")))
+		}, func(do sender) {
+			Expect(do("SCRIPT", "KILL").Error()).To(Succeed())
+		}),
+		Entry("too many clients", func(do, _ sender) {
+			Expect(do("CONFIG", "SET", "maxclients", "1").Error()).To(Succeed())
+			Expect(do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Error()).To(Succeed())
+		}, func(do sender) {
+			Expect(do("CONFIG", "SET", "maxclients", "1000").Error()).To(Succeed())
+		}),
+	)
+
+	DescribeTable("is over at once where Redis refuses for good, with", func(rights string, refuse func(), refusal string) {
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: restricted(rights)})
+		refuse()
+		_, err := queue.WaitForJob(ctx, "7")
+		Expect(err).To(MatchError(And(ContainSubstring("waiting for job 7"), ContainSubstring(refusal))))
+		Expect(ctx.Err()).NotTo(HaveOccurred())
+	},
+		Entry("NOPERM", "~bull:* +@all -xrevrange -xinfo", func() {}, "NOPERM"),
+		Entry("WRONGTYPE", "~bull:* +@all", func() {
+			Expect(do("DEL", key(name, "events")).Error()).To(Succeed())
+			Expect(do("SET", key(name, "events"), "text").Error()).To(Succeed())
+		}, "WRONGTYPE"),
+	)
+
+	DescribeTable("ends with its context, and says why Redis could not be read, after", func(limit time.Duration, away func(proxy *faultproxy.Proxy), why func(error) bool) {
+		proxy, link := proxied()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
+		away(proxy)
+		reason := errors.New("the user went away")
+		leaving, leave := context.WithCancelCause(ctx)
+		far, cancel := context.WithTimeout(leaving, time.Minute) // whose deadline must not hide the end
+		defer cancel()
+		done := waitFor(far, queue, "7")
+		begun := time.Now()
+		time.AfterFunc(limit, func() { leave(reason) })
+		var last outcome
+		Eventually(done).Should(Receive(&last))
+		Expect(time.Since(begun)).To(BeNumerically("<", limit+500*time.Millisecond))
+		Expect(last.err).To(MatchError(reason))
+		Expect(last.err).To(MatchError(ContainSubstring("waiting for job 7")))
+		Expect(last.err).To(Satisfy(why))
+	},
+		Entry("connections were refused", 700*time.Millisecond, refused, func(err error) bool {
+			var network *net.OpError
+			return errors.As(err, &network) && errors.Is(err, syscall.ECONNREFUSED)
+		}),
+		Entry("silence", 1200*time.Millisecond, silenced, func(err error) bool {
+			return strings.Contains(err.Error(), "no answer from Redis in time")
+		}),
+	)
+
+	It("is over when the queue is closed", func() {
+		proxy, link := proxied()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
+		silenced(proxy)
+		done := waitFor(ctx, queue, "7")
+		Consistently(done, "50ms").ShouldNot(Receive())
+		Expect(queue.Close()).To(Succeed())
+		Eventually(done, "100ms").Should(Receive(Equal(outcome{"", bullmq.ErrClosed})))
+	})
+
+	It("doesn't ask on behalf of each of many waits whether Redis is back", func() {
+		server, err := redisserver.Start(redisserver.Options{Config: []string{"replica-serve-stale-data no"}})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(server.Close)
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(client.Close)
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())})
+		queue.LookForResultsEvery(100 * time.Millisecond)
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		const waits = 300
+		var all sync.WaitGroup
+		leaving, leave := context.WithCancel(ctx)
+		DeferCleanup(all.Wait)
+		DeferCleanup(leave)
+		for range waits {
+			all.Go(func() { _, _ = queue.WaitForJob(leaving, job.ID) })
+		}
+		refusals := func() int {
+			text, err := client.Do(ctx, client.B().Info().Section("errorstats").Build()).ToString()
+			Expect(err).NotTo(HaveOccurred())
+			_, after, _ := strings.Cut(text, "errorstat_MASTERDOWN:count=")
+			n, _ := strconv.Atoi(strings.TrimSpace(strings.SplitN(after, "\n", 2)[0]))
+			return n
+		}
+		Expect(client.Do(ctx, client.B().Arbitrary("REPLICAOF", "127.0.0.1", "1").Build()).Error()).To(Succeed())
+		Eventually(refusals).Should(BeNumerically(">", 0))
+		time.Sleep(500 * time.Millisecond) // each wait may meet the outage once
+		before := refusals()
+		time.Sleep(time.Second)
+		Expect(refusals()-before).To(BeNumerically("<", 20), fmt.Sprint("in a second, for ", waits, " waits"))
+	})
+})
+
+func refused(proxy *faultproxy.Proxy) {
+	GinkgoHelper()
+	Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+	proxy.CutAll()
+}
+
+func silenced(proxy *faultproxy.Proxy) {
+	GinkgoHelper()
+	Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
+}
