@@ -34,7 +34,8 @@ func (q *Queue) IsPaused(ctx context.Context) (bool, error) {
 func (q *Queue) IsMaxed(ctx context.Context) (bool, error) { return q.core.store.IsMaxed(ctx) }
 
 // RateLimit stops the queue for a time, for all workers that have a limiter,
-// of their own or global. wait counts in whole milliseconds, what is left of one
+// of their own or global; others go on. A handler that has called it returns
+// [ErrRateLimited]. wait counts in whole milliseconds, what is left of one
 // is dropped, and less than one is refused (BullMQ: rateLimit).
 func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "rateLimit")

@@ -17,12 +17,15 @@ import (
 func (r *runner) commit(a *attempt) (*Job, time.Time) {
 	w, ctx, job, res := r.w, a.ctx, a.job, a.res
 	d := w.decide(ctx, job, &res)
+	if d.action == giveBack || d.action == limited && d.wait == 0 {
+		w.pauseBeforeRerun(ctx, job)
+	}
 	until := w.locks.release(job.ID, job.token)
 	var outage backoffTimer
 	doubt := false // an answer was lost
 	for alone := false; ; alone = true {
 		since, begun := r.newsSoFar(), time.Now()
-		fetch := !r.stopping() && r.slots.beginNext()
+		fetch := !r.stopping() && !r.resting() && r.slots.beginNext()
 		taken, err := w.write(w.core.trace.outliving(ctx), job, d, res, fetch, alone)
 		if err != nil {
 			a.span.fail(err)
@@ -82,7 +85,7 @@ func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
 	if res.err != nil && errors.Is(context.Cause(ctx), ErrShutdown) && !speaksForItself(res.err) {
 		return decision{action: giveBack}
 	}
-	d, err := w.judge(job, res.err)
+	d, err := w.judge(w.core.trace.outliving(ctx), job, res.err)
 	if err != nil {
 		res.err = fmt.Errorf("%w (and it can't be tried again: %w)", res.err, err)
 	}
@@ -91,7 +94,7 @@ func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
 
 // judge asks the worker's policy, parts of which are the user's where there is an
 // error.
-func (w *Worker) judge(job *Job, reason error) (decision, error) {
+func (w *Worker) judge(ctx context.Context, job *Job, reason error) (decision, error) {
 	policy := retryPolicy{
 		maxStarted: w.maxStarted(), strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(),
 	}
@@ -101,6 +104,9 @@ func (w *Worker) judge(job *Job, reason error) (decision, error) {
 	d := decision{action: fail}
 	err := errors.New("the worker's Classify or BackoffStrategy panicked")
 	w.guard("Classify or BackoffStrategy", func() { d, err = policy.decide(job, reason) })
+	if d.action == limited {
+		d = w.underRateLimit(ctx, reason)
+	}
 	return d, err
 }
 
@@ -125,6 +131,13 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 		defer cancel()
 		ctx = limited
 	}
+	if d.action == limited || d.action == heldBack {
+		if wait := askedRateLimit(res.err); wait > 0 {
+			if err := w.RateLimit(ctx, wait); err != nil {
+				return scripts.Taken{}, err
+			}
+		}
+	}
 	store := w.core.store
 	switch d.action {
 	case complete, fail:
@@ -147,7 +160,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: millisText(d.wait),
 			Fields: w.failureFields(ctx, job, res), Fetch: fetch, Worker: w.takes(),
 		})
-	case giveBackLater:
+	case giveBackLater, heldBack:
 		return store.Delay(ctx, scripts.Delay{
 			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: millisText(d.wait), Free: true,
 		}) // takes no other job: BullMQ's way of it is two calls too, and leaves the markers of both
@@ -157,12 +170,6 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 		_, err := store.ToWait(ctx, job.ID, job.token)
 		return scripts.Taken{}, err
 	case limited:
-		var asked rateLimited
-		if errors.As(res.err, &asked) && asked.wait >= time.Millisecond {
-			if err := w.RateLimit(ctx, asked.wait); err != nil {
-				return scripts.Taken{}, err
-			}
-		}
 		left, err := store.ToWait(ctx, job.ID, job.token)
 		return scripts.Taken{LimitedMs: left}, err
 	default: // alreadyGone
@@ -228,6 +235,8 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 		a.span.failed(job, res)
 	case limited:
 		r.limit(time.Duration(taken.LimitedMs) * time.Millisecond)
+	case heldBack:
+		r.restFor(d.wait)
 	}
 }
 
@@ -282,7 +291,7 @@ func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time
 // before that: an end counts the attempt. A job that is gone has ended, unless it
 // was to be kept: then Redis has lost it.
 func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, error) {
-	if d.action == giveBack || d.action == giveBackLater || d.action == limited {
+	if d.action == giveBack || d.action == giveBackLater || d.action == heldBack || d.action == limited {
 		return true, nil // it waits to be run again, whatever came first
 	}
 	hash, err := r.w.core.store.Hash(ctx, job.ID)

@@ -31,13 +31,17 @@ const (
 
 // What a handler returns to say more than that the job failed.
 var (
-	// ErrRateLimited sends the job back to the front of its line without using
-	// an attempt, and the worker looks again when the queue's rate limit, set
-	// before with Queue.RateLimit, is over (BullMQ: RateLimitError). RateLimit
-	// does both at once.
+	// ErrRateLimited sends the job back until the queue's rate limit, set before
+	// with [Queue.RateLimit] or [Worker.RateLimit], is over, without using an
+	// attempt (BullMQ: RateLimitError). [RateLimit] does both at once, and its
+	// comment says what happens without a limiter. While no limit holds, the job
+	// runs again at once, as after ErrSnoozed.
 	ErrRateLimited = errors.New("bullmq:rateLimitExceeded")
 	// ErrSnoozed sends the job back to the front of its line without using an
-	// attempt, to run again at once; Snooze does so after a time.
+	// attempt, to run again at once; Snooze does so after a time. The worker
+	// keeps a job that is sent back like this again and again for a moment first:
+	// no time, 1 ms, 3 ms, 7 ms and so on, a second at most, by the number of the
+	// job's starts that have used no attempt.
 	ErrSnoozed = errors.New("bullmq: snoozed")
 	// ErrMovedToDelayed says that the handler has moved the job to delayed
 	// itself, with Job.MoveToDelayed (BullMQ: DelayedError).
@@ -92,8 +96,14 @@ func (r rateLimited) Unwrap() error { return ErrRateLimited }
 
 // RateLimit, returned by a handler, stops the whole queue for a time, because
 // whatever the jobs talk to has asked for it, and sends this job back without
-// using an attempt. Workers of the queue need a limiter, of their own or
-// global, to obey it (BullMQ: queue.rateLimit and RateLimitError).
+// using an attempt (BullMQ: queue.rateLimit and RateLimitError).
+//
+// Workers obey it if they have a limiter: a [Limiter] of their own, or that of
+// [Queue.SetGlobalRateLimit]. The job then waits at the front of its line. Where
+// the worker has no limiter and the queue has none either, the job is delayed by
+// the time, as [Snooze] does; this worker takes no other job meanwhile, for at
+// most MaximumRateLimitDelay, and logs a warning once; other workers without a
+// limiter go on.
 func RateLimit(wait time.Duration) error { return rateLimited{wait} }
 
 type snoozed struct{ wait time.Duration }

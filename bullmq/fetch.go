@@ -280,15 +280,28 @@ func (r *runner) idle() bool {
 	return r.drained
 }
 
-// limited is how long the rate limit holds.
+// limited is how long the rate limit, or the rest in its stead, holds.
 func (r *runner) limited() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	left := time.Until(r.limitedUntil)
-	if left <= 0 && !r.limitedUntil.IsZero() {
-		r.limitedUntil, r.drained = time.Time{}, false
+	left := max(time.Until(r.limitedUntil), time.Until(r.restUntil))
+	if left <= 0 && !(r.limitedUntil.IsZero() && r.restUntil.IsZero()) {
+		r.limitedUntil, r.restUntil, r.drained = time.Time{}, time.Time{}, false
 	}
 	return left
+}
+
+// restFor stops taking jobs for a time, whatever other looks find.
+func (r *runner) restFor(wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.restUntil = time.Now().Add(min(wait, r.w.o.MaximumRateLimitDelay))
+}
+
+func (r *runner) resting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.restUntil.IsZero() && time.Now().Before(r.restUntil)
 }
 
 // limit stops looking for a time.

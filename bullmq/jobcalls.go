@@ -119,11 +119,14 @@ func (j *Job) ExtendLock(ctx context.Context, token string, duration time.Durati
 }
 
 // MoveToDelayed sends the running job back to run again at a time; no attempt
-// is used. A handler that does this returns ErrMovedToDelayed (BullMQ:
-// moveToDelayed).
+// is used. A handler that does this returns ErrMovedToDelayed. For a time that is
+// over it may pause first, as MoveToWait does (BullMQ: moveToDelayed).
 func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) error {
 	now := j.core.nowMs()
 	delay := max(time.Duration(at.UnixMilli()-now)*time.Millisecond, 0)
+	if delay == 0 {
+		j.pauseBeforeRerun(ctx, token)
+	}
 	left := j.core.locks.leave(j.ID, token)
 	_, err := j.core.store.Delay(ctx, scripts.Delay{
 		JobID: j.ID, NowMs: now, Token: token, DelayMs: millisText(delay), Free: true,
@@ -137,8 +140,11 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) err
 }
 
 // MoveToWait sends the running job back to the front of its line; no attempt
-// is used. A handler that does this returns ErrMovedToWait (BullMQ: moveToWait).
+// is used. A handler that does this returns ErrMovedToWait. For a job that has
+// come back without using an attempt again and again, the call pauses first, as
+// [ErrSnoozed] says, or until ctx ends (BullMQ: moveToWait).
 func (j *Job) MoveToWait(ctx context.Context, token string) error {
+	j.pauseBeforeRerun(ctx, token)
 	left := j.core.locks.leave(j.ID, token)
 	_, err := j.core.store.ToWait(ctx, j.ID, token)
 	left(err == nil)

@@ -48,6 +48,17 @@ func (k *lockKeeper) release(jobID, token string) (until time.Time) {
 	return lock.renewed.Add(k.worker.o.LockDuration)
 }
 
+// holds reports whether the worker runs the job under the token.
+func (k *lockKeeper) holds(jobID, token string) bool {
+	if k == nil {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lock := k.held[jobID]
+	return lock != nil && lock.token == token
+}
+
 // leave is for a call by which a handler itself gives up the lock that it holds:
 // a renewal that finds it gone meanwhile is no loss. What is answered is called
 // with whether the job has gone, after the call. Where no keeper has charge of

@@ -43,7 +43,7 @@ func (w *Worker) measureEnd(ctx context.Context, job *Job, a action) {
 		w.core.measure(ctx, job, "failed")
 	case retryNow:
 		w.core.measure(ctx, job, "retried")
-	case retryLater, giveBackLater:
+	case retryLater, giveBackLater, heldBack:
 		w.core.measure(ctx, job, "delayed")
 	case limited, giveBack:
 		w.core.measure(ctx, job, "waiting")

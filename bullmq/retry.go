@@ -38,10 +38,11 @@ const (
 	fail                        // it failed for good
 	retryNow                    // it is tried again at once
 	retryLater                  // it is tried again after decision.wait
-	limited                     // it goes back to wait, and the rate limit holds
+	limited                     // it goes back to wait, and the rate limit holds, for decision.wait if that is known
 	alreadyGone                 // the handler has moved it itself
 	giveBack                    // it goes back to wait, with no attempt used
 	giveBackLater               // it is delayed by decision.wait, with no attempt used
+	heldBack                    // the same, for a rate limit that the worker has no limiter to obey
 )
 
 type decision struct {

@@ -37,6 +37,7 @@ type runner struct {
 	toldDrained  bool      // that was told, and no job has been taken since
 	nextDueMs    int64     // when the first delayed job is due; 0 for none
 	limitedUntil time.Time // by the real clock
+	restUntil    time.Time // likewise, where a handler asks for a rate limit and there is no limiter
 }
 
 func newRunner(w *Worker) *runner {

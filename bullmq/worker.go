@@ -150,6 +150,8 @@ type Worker struct {
 
 	lastFault time.Time
 	leftOut   int
+
+	warnUnlimited sync.Once
 }
 
 // NewWorker connects to a queue; jobs are taken once Run is called. handler
@@ -325,8 +327,9 @@ func (w *Worker) Close() error {
 }
 
 // RateLimit stops the queue for a time, for all workers that have a limiter, of
-// their own or global. A handler that has called it returns ErrRateLimited, or
-// does both at once with the error RateLimit (BullMQ: worker.rateLimit).
+// their own or global; others go on, see the error [RateLimit]. A handler that has
+// called it returns [ErrRateLimited], or does both at once with that error
+// (BullMQ: worker.rateLimit).
 func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
 	defer span.end(&err)

@@ -42,7 +42,7 @@ func main() {
 		return nil, nil
 	}, &bullmq.WorkerOptions{
 		Connection: connection, Concurrency: 10,
-		// Every worker of the queue should have the same one. Without any, RateLimit isn't obeyed.
+		// Every worker of the queue should have the same one. Without any, RateLimit can't stop the queue.
 		Limiter: &bullmq.Limiter{Max: 3, Duration: time.Second},
 		Events:  bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) { done <- struct{}{} }},
 	})

@@ -1,0 +1,51 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// underRateLimit decides what becomes of a job whose handler has met a rate limit.
+// With a limiter it waits for the limit's end at the front of its line. Without
+// one no worker would wait for that, and the job would run again at once: it is
+// delayed for as long instead.
+func (w *Worker) underRateLimit(ctx context.Context, reason error) decision {
+	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
+	defer cancel()
+	wait := askedRateLimit(reason)
+	if wait == 0 {
+		wait, _ = w.core.stoppedFor(ctx) // none where that can't be asked
+	}
+	if wait == 0 || w.obeysRateLimit(ctx) {
+		return decision{action: limited, wait: wait}
+	}
+	w.warnUnlimited.Do(func() {
+		w.core.log.Warn().Msg("a handler asks for a rate limit, but nothing makes the queue's workers obey one: only its job is delayed, and this worker rests; give the workers a Limiter, or call Queue.SetGlobalRateLimit")
+	})
+	return decision{action: heldBack, wait: wait}
+}
+
+// askedRateLimit returns the time that an error from RateLimit asks for, in whole
+// milliseconds.
+func askedRateLimit(err error) time.Duration {
+	var asked rateLimited
+	errors.As(err, &asked)
+	return max(0, asked.wait.Truncate(time.Millisecond))
+}
+
+// stoppedFor returns for how long a RateLimit of a queue or a worker still holds.
+func (c *core) stoppedFor(ctx context.Context) (time.Duration, error) {
+	ms, err := c.store.RateLimitTTL(ctx, maxSafeInteger)
+	return max(0, time.Duration(ms)*time.Millisecond), err
+}
+
+// obeysRateLimit reports whether the worker takes no job while a rate limit
+// holds: with a limiter of its own or a global one.
+func (w *Worker) obeysRateLimit(ctx context.Context) bool {
+	if w.o.Limiter != nil {
+		return true
+	}
+	limit, err := w.core.store.Meta(ctx, "max")
+	return err == nil && limit[0] != ""
+}

@@ -1,0 +1,205 @@
+package bullmq_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// starts notes when each job was started.
+type starts struct {
+	mu    sync.Mutex
+	byJob map[string][]time.Time
+}
+
+func (s *starts) note(job *bullmq.Job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byJob == nil {
+		s.byJob = map[string][]time.Time{}
+	}
+	s.byJob[job.ID] = append(s.byJob[job.ID], time.Now())
+}
+
+func (s *starts) of(id string) []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]time.Time{}, s.byJob[id]...)
+}
+
+func (s *starts) all() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, times := range s.byJob {
+		n += len(times)
+	}
+	return n
+}
+
+// lines is a log that several goroutines may write.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *lines) with(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
+}
+
+var _ = Describe("A rate limit that a handler asks for", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+		seen  *starts
+	)
+	BeforeEach(func() {
+		name, ctx, seen = newQueueName(), specContext(), &starts{}
+		queue = newQueue(name, nil)
+	})
+	add := func(n int, options *bullmq.JobOptions) (ids []string) {
+		GinkgoHelper()
+		for range n {
+			job, err := queue.Add(ctx, "a", nil, options)
+			Expect(err).NotTo(HaveOccurred())
+			ids = append(ids, job.ID)
+		}
+		return ids
+	}
+	const wait = 400 * time.Millisecond
+	atOnce := func(context.Context) error { return bullmq.RateLimit(wait) }
+	byQueue := func(ctx context.Context) error {
+		if err := queue.RateLimit(ctx, wait); err != nil {
+			return err
+		}
+		return bullmq.ErrRateLimited
+	}
+
+	DescribeTable("holds the job back for as long where neither the worker nor the queue has a limiter", func(workers, concurrency int, ask func(context.Context) error) {
+		id := add(1, &bullmq.JobOptions{Priority: 3})[0]
+		for range workers {
+			runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+				seen.note(job)
+				if job.AttemptsStarted < 4 {
+					return nil, ask(ctx)
+				}
+				return nil, nil
+			}, &bullmq.WorkerOptions{Concurrency: concurrency})
+		}
+		Eventually(state(queue, id)).Should(Equal(bullmq.Completed))
+		times := seen.of(id)
+		Expect(times).To(HaveLen(4))
+		for i := range times[1:] {
+			Expect(times[i+1].Sub(times[i])).To(BeNumerically(">=", wait-20*time.Millisecond))
+		}
+		Expect(hash(key(name, id))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "4"), Not(HaveKey("failedReason"))))
+	},
+		Entry("by RateLimit, at concurrency 1", 1, 1, atOnce),
+		Entry("by RateLimit, at concurrency 20", 1, 20, atOnce),
+		Entry("by RateLimit, with several workers", 3, 4, atOnce),
+		Entry("by Queue.RateLimit and ErrRateLimited, at concurrency 20", 1, 20, byQueue),
+		Entry("by Queue.RateLimit and ErrRateLimited, with several workers", 3, 4, byQueue),
+	)
+
+	It("lets a worker without a limiter start no other job meanwhile", func() {
+		add(200, nil)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			seen.note(job)
+			if job.ID == "1" && job.AttemptsStarted == 1 {
+				return nil, bullmq.RateLimit(wait)
+			}
+			time.Sleep(time.Millisecond)
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 4})
+		Eventually(state(queue, "1")).Should(Equal(bullmq.Delayed))
+		before := seen.all()
+		Expect(before).To(BeNumerically("<", 150))
+		time.Sleep(wait / 2)
+		Expect(seen.all()-before).To(BeNumerically("<=", 8), "those that were being taken")
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(200))
+	})
+
+	It("is logged once by a worker without a limiter, with what to do about it", func() {
+		log := &lines{}
+		ids := add(3, nil)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			if job.AttemptsStarted < 3 {
+				return nil, bullmq.RateLimit(20 * time.Millisecond)
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{Concurrency: 3, Logger: zerolog.New(log)})
+		for _, id := range ids {
+			Eventually(state(queue, id)).Should(Equal(bullmq.Completed))
+		}
+		Expect(log.with(`"level":"warn"`)).To(Equal(1))
+		Expect(log.with("give the workers a Limiter, or call Queue.SetGlobalRateLimit")).To(Equal(1))
+	})
+
+	It("sends the job to the front of its line, and logs nothing, where the queue alone has a limit", func() {
+		Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 100, Duration: time.Second})).To(Succeed())
+		log := &lines{}
+		ids := add(2, nil)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			seen.note(job)
+			if job.AttemptsStarted == 1 && job.ID == ids[0] {
+				return nil, bullmq.RateLimit(wait)
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{Logger: zerolog.New(log)})
+		Eventually(state(queue, ids[0])).Should(Equal(bullmq.Waiting))
+		Eventually(state(queue, ids[1])).Should(Equal(bullmq.Completed))
+		Expect(seen.of(ids[1])[0]).To(BeTemporally(">", seen.of(ids[0])[1]))
+		Expect(events(name)).NotTo(ContainElement(HavePrefix("delayed")))
+		Expect(log.with("warn")).To(BeZero())
+	})
+
+	It("delays a job that was taken by hand where there is no limiter", func() {
+		id := add(1, nil)[0]
+		worker := newWorker(name, nil, nil)
+		end(worker, take(worker), nil, bullmq.RateLimit(time.Hour))
+		Expect(state(queue, id)()).To(Equal(bullmq.Delayed))
+		Expect(hash(key(name, id))).To(And(HaveKeyWithValue("delay", "3600000"), Not(HaveKey("atm"))))
+	})
+
+	It("stops the workers that do have a limiter, whoever asks for it", func() {
+		ids := add(2, nil)
+		asking := newWorker(name, nil, nil)
+		end(asking, take(asking), nil, bullmq.RateLimit(time.Hour))
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			seen.note(job)
+			return nil, nil
+		}, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
+		Consistently(seen.all, "200ms").Should(BeZero())
+		Expect(state(queue, ids[1])()).To(Equal(bullmq.Waiting))
+	})
+
+	It("holds the job back once though the answer is lost", func() {
+		proxy, via := link()
+		id := add(1, nil)[0]
+		lost := proxy.LoseReply(" 3600000 ")
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			seen.note(job)
+			return nil, bullmq.RateLimit(time.Hour)
+		}, &bullmq.WorkerOptions{Connection: via})
+		Eventually(lost).Should(BeClosed())
+		Eventually(state(queue, id)).Should(Equal(bullmq.Delayed))
+		Consistently(seen.all, "200ms").Should(Equal(1))
+	})
+})
