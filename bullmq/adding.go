@@ -24,9 +24,9 @@ func (l *lostAnswer) Unwrap() []error { return []error{ErrMaybeAdded, l.cause} }
 // addAgain goes on after an add that failed: it waits for Redis where the queue
 // is told to, and tries again where that can't add a job twice.
 func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add scripts.Add, err error) (string, error) {
-	p := q.patience(begun)
+	p := q.patience(ctx, begun)
 	lost := mayHaveRun(err)
-	for p.hopes(job.Opts, lost, err) && p.wait(ctx) {
+	for p.hopes(job.Opts, lost, err) && p.wait() {
 		id, failed := q.core.store.Add(ctx, add)
 		if failed == nil {
 			return id, nil
@@ -38,7 +38,7 @@ func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add scr
 
 // addManyAgain is addAgain for those jobs of a bulk that have no id yet.
 func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []scripts.Add, ids []string, failed *scripts.BulkError) error {
-	p := q.patience(begun)
+	p := q.patience(ctx, begun)
 	errs, lost := failed.Errs, make([]bool, len(jobs))
 	for {
 		var at []int
@@ -49,7 +49,7 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 				at, rest = append(at, i), append(rest, adds[i])
 			}
 		}
-		if len(rest) == 0 || !p.wait(ctx) {
+		if len(rest) == 0 || !p.wait() {
 			break
 		}
 		more, failed := q.core.store.AddMany(ctx, rest)
@@ -71,17 +71,26 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 	return scripts.NewBulkError(errs)
 }
 
+// withinAddWait is ctx with an end when AddWait is over, counted from begun: also
+// a call that Redis doesn't answer returns then.
+func (q *Queue) withinAddWait(ctx context.Context, begun time.Time) (context.Context, context.CancelFunc) {
+	if q.addWait <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, begun.Add(q.addWait), q.addWaitOver)
+}
+
 // patience is what one call to add has of the queue's AddWait.
 type patience struct {
+	ctx    context.Context // from withinAddWait
 	health *healthWatch
 	begun  time.Time // the call
 	most   time.Duration
 	pause  backoffTimer
-	ended  error // why the last wait was ended, if it was
 }
 
-func (q *Queue) patience(begun time.Time) *patience {
-	return &patience{health: q.core.link.health, begun: begun, most: q.addWait}
+func (q *Queue) patience(ctx context.Context, begun time.Time) *patience {
+	return &patience{ctx: ctx, health: q.core.link.health, begun: begun, most: q.addWait}
 }
 
 // hopes says whether an add that has failed may be sent again: where Redis can't
@@ -89,7 +98,7 @@ func (q *Queue) patience(begun time.Time) *patience {
 // may have been carried out before.
 func (p *patience) hopes(o JobOptions, lost bool, err error) bool {
 	switch {
-	case p.most <= 0 || err == nil || errors.Is(err, ErrClosed):
+	case p.most <= 0 || p.ctx.Err() != nil || err == nil || errors.Is(err, ErrClosed):
 		return false
 	case lost && !p.repeatable(o):
 		return false
@@ -113,26 +122,25 @@ func (p *patience) repeatable(o JobOptions) bool {
 
 // wait returns when Redis may be tried again; false when the patience, or the
 // context, has come to its end.
-func (p *patience) wait(ctx context.Context) bool {
-	wait, cancel := context.WithDeadlineCause(ctx, p.begun.Add(p.most), fmt.Errorf("the AddWait of %v is over", p.most))
-	defer cancel()
-	sleep(wait, p.pause.next())
+func (p *patience) wait() bool {
+	sleep(p.ctx, p.pause.next())
 	if doubt := p.health.inDoubt(); doubt != nil {
 		select {
 		case <-doubt:
-		case <-wait.Done():
+		case <-p.ctx.Done():
 		}
 	}
-	if wait.Err() != nil {
-		p.ended = context.Cause(wait)
-	}
-	return p.ended == nil
+	return p.ctx.Err() == nil
 }
 
 // verdict is the error that an add ends with.
 func (p *patience) verdict(lost bool, err error) error {
-	if p.ended != nil {
-		err = fmt.Errorf("%w: %w", p.ended, err)
+	// A connection's deadline is the context's, and may be noticed a moment before it.
+	if at, ok := p.ctx.Deadline(); ok && time.Until(at) < shortestPause && errors.Is(err, context.DeadlineExceeded) {
+		<-p.ctx.Done()
+	}
+	if p.most > 0 && p.ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(p.ctx), err)
 	}
 	if lost {
 		return &lostAnswer{err}

@@ -221,6 +221,95 @@ var _ = Describe("An add that Redis can't take now", func() {
 	})
 })
 
+var _ = Describe("An add to a Redis that accepts connections and doesn't answer", func() {
+	const wait, late = time.Second, 500 * time.Millisecond
+	silences := map[string]func() (connect func() bullmq.Connection, silence func()){
+		"stopped": func() (func() bullmq.Connection, func()) {
+			server := startRedis(redisserver.Options{})
+			return func() bullmq.Connection { return bullmq.URL(server.URL()) }, func() {
+				Expect(server.Freeze()).To(Succeed())
+				DeferCleanup(func() { Expect(server.Thaw()).To(Succeed()) })
+			}
+		},
+		"behind a silent link": func() (func() bullmq.Connection, func()) {
+			proxy, _ := link()
+			return func() bullmq.Connection { return bullmq.URL("redis://" + proxy.Addr()) }, func() {
+				Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
+				DeferCleanup(func() { Expect(proxy.Set(faultproxy.Faults{})).To(Succeed()) })
+			}
+		},
+	}
+	// timed makes a call, and returns its error and how long it took.
+	type timed struct {
+		err  error
+		took time.Duration
+	}
+	within := func(call func() error) timed {
+		begun := time.Now()
+		err := call()
+		return timed{err, time.Since(begun)}
+	}
+
+	for how, silenced := range silences {
+		It("returns within AddWait from one that is "+how+", and says that the job may have been added", func() {
+			name, ctx := newQueueName(), specContext()
+			connect, silence := silenced()
+			queue := newQueue(name, &bullmq.QueueOptions{Connection: connect(), AddWait: wait})
+			calls := map[string]func() error{
+				"one":       func() error { _, err := queue.Add(ctx, "a", nil, nil); return err },
+				"with id":   func() error { _, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "own"}); return err },
+				"a bulk":    func() error { _, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 3)); return err },
+				"a big one": func() error { _, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 3000)); return err },
+			}
+			for what, call := range calls {
+				Expect(call()).To(Succeed(), what)
+			}
+			silence()
+			t := within(calls["one"])
+			Expect(t.err).To(And(MatchError(bullmq.ErrMaybeAdded), MatchError(ContainSubstring("the AddWait of 1s is over"))))
+			Expect(t.took).To(BeNumerically("~", wait, late))
+			for range 2 { // the connections are given up, and made anew, meanwhile
+				for what, call := range calls {
+					t := within(call)
+					Expect(t.err).To(HaveOccurred(), what)
+					Expect(t.took).To(BeNumerically("<", wait+late), what)
+				}
+			}
+		})
+
+		It("by many goroutines returns within AddWait for each of them from one that is "+how, func() {
+			name, ctx := newQueueName(), specContext()
+			connect, silence := silenced()
+			queue := newQueue(name, &bullmq.QueueOptions{Connection: connect(), AddWait: wait})
+			_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "own"})
+			Expect(err).NotTo(HaveOccurred())
+			silence()
+			const many = 1000
+			ended := make(chan timed, many)
+			for i := range many {
+				go func() {
+					ended <- within(func() error {
+						var options *bullmq.JobOptions
+						if i%2 == 0 {
+							options = &bullmq.JobOptions{JobID: "own-" + strconv.Itoa(i)}
+						}
+						_, err := queue.Add(ctx, "a", nil, options)
+						return err
+					})
+				}()
+			}
+			var longest time.Duration
+			for range many {
+				var t timed
+				Eventually(ended, "15s").Should(Receive(&t))
+				Expect(t.err).To(HaveOccurred())
+				longest = max(longest, t.took)
+			}
+			Expect(longest).To(BeNumerically("<", wait+late))
+		})
+	}
+})
+
 var _ = Describe("A bulk of more jobs than one round trip takes", func() {
 	It("adds those that follow a thousand of which one was refused", func() {
 		name, ctx := newQueueName(), specContext()

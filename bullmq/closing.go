@@ -3,6 +3,7 @@ package bullmq
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
@@ -52,18 +53,30 @@ func (c *closable) Do(ctx context.Context, command rueidis.Completed) rueidis.Re
 	if !c.enter() {
 		return rueidis.NewErrorResult(ErrClosed)
 	}
+	if c.mayOutlast(ctx) {
+		return inTime(ctx, rueidis.NewErrorResult, func() rueidis.RedisResult { return c.do(ctx, command) })
+	}
+	return c.do(ctx, command)
+}
+
+func (c *closable) do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	defer c.leave()
 	return c.cutOff(c.Client.Do(ctx, command))
 }
 
 func (c *closable) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
 	if !c.enter() {
-		results := make([]rueidis.RedisResult, len(commands))
-		for i := range results {
-			results[i] = rueidis.NewErrorResult(ErrClosed)
-		}
-		return results
+		return failed(ErrClosed, len(commands))
 	}
+	if c.mayOutlast(ctx) {
+		return inTime(ctx,
+			func(err error) []rueidis.RedisResult { return failed(err, len(commands)) },
+			func() []rueidis.RedisResult { return c.doMulti(ctx, commands) })
+	}
+	return c.doMulti(ctx, commands)
+}
+
+func (c *closable) doMulti(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
 	defer c.leave()
 	if !c.owned && len(commands) > 1 {
 		// rueidis would send a long one over the client's pool, which may be in use.
@@ -74,6 +87,35 @@ func (c *closable) DoMulti(ctx context.Context, commands ...rueidis.Completed) [
 		results[i] = c.cutOff(results[i])
 	}
 	return results
+}
+
+// failed are the results of n commands that failed alike.
+func failed(err error, n int) []rueidis.RedisResult {
+	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, n)
+}
+
+// mayOutlast reports whether a call may go on when ctx has ended. rueidis doesn't
+// look at it while another call opens the connection, which takes up to ten
+// seconds where Redis accepts connections and doesn't answer.
+func (c *closable) mayOutlast(ctx context.Context) bool {
+	return ctx.Done() != nil && c.health.doubted.Load()
+}
+
+// inTime makes a call, and leaves it to itself when ctx ends before it does.
+func inTime[R any](ctx context.Context, ended func(error) R, call func() R) R {
+	done := make(chan R, 1)
+	go func() { done <- call() }()
+	select {
+	case result := <-done:
+		return result
+	case <-ctx.Done():
+	}
+	select {
+	case result := <-done: // both at once: it tells more
+		return result
+	default:
+		return ended(ctx.Err())
+	}
 }
 
 func (c *closable) cutOff(result rueidis.RedisResult) rueidis.RedisResult {

@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -53,7 +54,7 @@ func newCore(queue, prefix string, connection Connection, now func() time.Time, 
 		client: l.client, now: now, isReal: isReal, log: log, link: l, jobs: &sync.Mutex{},
 		trace: tracer{queue: queue},
 	}
-	if err := c.speak(dialect); err != nil {
+	if err := c.speak(context.Background(), dialect); err != nil {
 		l.close()
 		return nil, err
 	}

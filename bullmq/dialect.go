@@ -41,10 +41,10 @@ func (d Dialect) version() string {
 }
 
 // speak sets the dialect of the core's queue, or finds it out.
-func (c *core) speak(told Dialect) error {
+func (c *core) speak(ctx context.Context, told Dialect) error {
 	if told == Detect {
 		var err error
-		if told, err = c.detect(); err != nil {
+		if told, err = c.detect(ctx); err != nil {
 			return err
 		}
 	}
@@ -55,8 +55,8 @@ func (c *core) speak(told Dialect) error {
 	return nil
 }
 
-func (c *core) detect() (Dialect, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+func (c *core) detect(ctx context.Context) (Dialect, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	version, parked, err := c.store.Signs(ctx)
 	if err != nil && !forbidden(err) {

@@ -209,7 +209,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 func (p *FlowProducer) branch(n planned) (_ scripts.Branch, ctx context.Context, err error) {
 	ctx, span := p.tracer(n.flow.Queue).start(n.ctx, SpanProducer, "addNode")
 	defer span.end(&err)
-	queue, err := p.queue(n.flow.Queue, n.flow.Prefix)
+	queue, err := p.queue(ctx, n.flow.Queue, n.flow.Prefix)
 	if err != nil {
 		return scripts.Branch{}, ctx, err
 	}
@@ -250,7 +250,7 @@ func (p *FlowProducer) branch(n planned) (_ scripts.Branch, ctx context.Context,
 }
 
 // queue is a node's queue, on this producer's connection.
-func (p *FlowProducer) queue(name, prefix string) (*Queue, error) {
+func (p *FlowProducer) queue(ctx context.Context, name, prefix string) (*Queue, error) {
 	if prefix == "" {
 		prefix = p.o.Prefix
 	}
@@ -262,7 +262,7 @@ func (p *FlowProducer) queue(name, prefix string) (*Queue, error) {
 	if known, ok := p.dialects.Load(c.keys.base); ok {
 		dialect = known.(Dialect)
 	}
-	if err := c.speak(dialect); err != nil {
+	if err := c.speak(ctx, dialect); err != nil {
 		return nil, err
 	}
 	p.dialects.Store(c.keys.base, c.dialect)
@@ -290,7 +290,7 @@ func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, er
 	if query.MaxChildren == 0 {
 		query.MaxChildren = 20
 	}
-	queue, err := p.queue(query.Queue, query.Prefix)
+	queue, err := p.queue(ctx, query.Queue, query.Prefix)
 	if err != nil {
 		return nil, err
 	}

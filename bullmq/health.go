@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -19,7 +20,8 @@ import (
 // a second until it can serve; a connection that was lost and could be made
 // anew at once is no outage. So an idle Queue learns of an outage by its next
 // call, an idle Worker or a reader of events, whose connection waits at Redis,
-// as soon as that breaks, or 11 s after Redis has fallen silent.
+// as soon as that breaks, or 11 s after Redis has fallen silent. [Queue.Ping] asks
+// at once.
 type Health struct {
 	// Reachable says that Redis answers, and can serve: it is false also while
 	// Redis answers that it loads its data, is a replica that takes no writes, is
@@ -48,6 +50,18 @@ func (h Health) String() string {
 // Health says whether Redis can be reached; it makes no call.
 func (q *Queue) Health() Health { return q.core.link.health.now() }
 
+// Ping asks Redis now, by a small command on the queue's connection, and returns
+// nil if it answers and can serve. It returns when ctx ends at the latest, so give
+// ctx a deadline. A process that makes no other calls learns of an outage by Ping;
+// Health knows of what it finds too.
+func (q *Queue) Ping(ctx context.Context) error {
+	err := probe(q.core.client, q.core.keys)(ctx)
+	if err == nil || refusedAs(err, "NOPERM") { // an answer all the same
+		return nil
+	}
+	return fmt.Errorf("bullmq: queue %s: Redis at %s can't serve: %w", q.Name(), q.core.link.address, q.core.link.health.hide(err))
+}
+
 // Health says whether Redis can be reached; it makes no call.
 func (w *Worker) Health() Health { return w.core.link.health.now() }
 
@@ -66,6 +80,7 @@ type healthWatch struct {
 	closed context.Context
 	close  context.CancelFunc
 
+	doubted  atomic.Bool // probing is set
 	mu       sync.Mutex
 	state    Health
 	since    time.Time     // when the doubt arose; of the probe's own while it lasts
@@ -118,6 +133,7 @@ func (h *healthWatch) heard(err error) {
 	defer h.mu.Unlock()
 	if h.probing == nil && h.closed.Err() == nil {
 		h.probing, h.since = make(chan struct{}), time.Now()
+		h.doubted.Store(true)
 		go h.probe(err)
 	}
 }
@@ -185,6 +201,7 @@ func (h *healthWatch) over() {
 	defer h.mu.Unlock()
 	close(h.probing)
 	h.probing = nil
+	h.doubted.Store(false)
 	if !h.state.Reachable && h.closed.Err() == nil {
 		h.log.Warn().Dur("after_ms", time.Since(h.state.Since)).Msg("Redis is reachable again")
 		h.state.Reachable, h.state.Since = true, time.Now()

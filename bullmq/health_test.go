@@ -116,6 +116,43 @@ var _ = Describe("Health", func() {
 		}
 	})
 
+	It("of an idle queue is brought up to date by a ping, which asks Redis at once and ends with its context", func() {
+		server := startRedis(redisserver.Options{Password: "open-sesame"})
+		proxy, err := faultproxy.Start(server.Addr())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(proxy.Close)
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL("redis://:open-sesame@" + proxy.Addr())})
+		ping := func(within time.Duration) (error, time.Duration) {
+			short, cancel := context.WithTimeout(ctx, within)
+			defer cancel()
+			begun := time.Now()
+			return queue.Ping(short), time.Since(begun)
+		}
+		err, _ = ping(time.Second)
+		Expect(err).NotTo(HaveOccurred())
+
+		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
+		Expect(queue.Health().Reachable).To(BeTrue(), "nobody has asked")
+		for range 4 { // the connection is given up, and made anew, meanwhile
+			err, took := ping(300 * time.Millisecond)
+			Expect(err).To(And(MatchError(context.DeadlineExceeded), MatchError(HavePrefix("bullmq: queue "+name+": Redis at "+proxy.Addr()+" can't serve: "))))
+			Expect(took).To(BeNumerically("<", 600*time.Millisecond))
+		}
+		Eventually(queue.Health).Should(HaveField("Reachable", false))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Eventually(func() error { err, _ := ping(time.Second); return err }).Should(Succeed())
+
+		server.Stop()
+		Eventually(func() error { err, _ := ping(time.Second); return err }).Should(HaveOccurred())
+		Expect(queue.Close()).To(Succeed())
+		Expect(queue.Ping(ctx)).To(MatchError(bullmq.ErrClosed))
+	})
+
+	It("is not in doubt for a user who may not send the command of a ping", func() {
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -hdel")})
+		Expect(queue.Ping(ctx)).To(Succeed())
+	})
+
 	It("makes no call while all goes well", func() {
 		calls := func() string {
 			for line := range strings.Lines(mustText("INFO", "commandstats")) {

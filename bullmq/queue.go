@@ -44,8 +44,10 @@ type QueueOptions struct {
 	// (BullMQ: streams.events.maxLen).
 	MaxEvents int
 	// AddWait is how long Add and AddBulk wait for a Redis that can't be reached
-	// or can't serve, counted from when they are called; 0: they fail at once. An
-	// add of which nobody knows whether it was carried out is sent again only if
+	// or can't serve, counted from when they are called; 0: they fail at once. They
+	// also return when AddWait is over if Redis accepts connections and doesn't
+	// answer; with 0 such a connection is given up after 10 to 12 seconds (rueidis'
+	// ConnWriteTimeout), or when the call's context ends. An add of which nobody knows whether it was carried out is sent again only if
 	// that can't add the job twice, and ends with ErrMaybeAdded otherwise: a
 	// job with a JobID that stays when it has ended, by its own options and the
 	// workers', or with a Deduplication that throttles (TTL) for longer than the wait.
@@ -74,9 +76,11 @@ type Queue struct {
 	core     *core
 	defaults JobOptions
 	addWait  time.Duration
-	results  *resultTail
-	adds     batcher[scripts.Add, string]
-	closed   atomic.Bool
+	// addWaitOver ends an add when addWait is over.
+	addWaitOver error
+	results     *resultTail
+	adds        batcher[scripts.Add, string]
+	closed      atomic.Bool
 }
 
 // NewQueue connects to a queue; name must not contain a colon. It fails within
@@ -96,6 +100,7 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 	c.trace.telemetry = o.Telemetry
 	c.link.health.tell(o.OnHealth)
 	q := &Queue{core: c, addWait: o.AddWait, results: newResultTail(c)}
+	q.addWaitOver = fmt.Errorf("the AddWait of %v is over", o.AddWait)
 	q.adds.most, q.adds.weight, q.adds.send = o.BatchSize, weightOfAdd, c.store.AddPlain
 	if o.DefaultJobOptions != nil {
 		q.defaults = o.DefaultJobOptions.asDefaults()
@@ -170,6 +175,8 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 	ctx, span := q.core.trace.startAdd(ctx, name)
 	defer span.end(&err)
 	begun := time.Now()
+	ctx, cancel := q.withinAddWait(ctx, begun)
+	defer cancel()
 	o := q.options(options)
 	o.carryAlone(q.core.trace.inject(ctx), options)
 	job, add, err := q.prepare(name, data, &o)
@@ -197,6 +204,8 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 	ctx, span := q.core.trace.start(ctx, SpanProducer, "addBulk")
 	defer span.end(&err)
 	begun := time.Now()
+	ctx, cancel := q.withinAddWait(ctx, begun)
+	defer cancel()
 	if span.on() {
 		names := make([]string, len(bulk))
 		for i, b := range bulk {
