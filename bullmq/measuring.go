@@ -17,6 +17,8 @@ func init() {
 }
 
 var (
+	attemptsFailed = Metric{Name: "bullmq.jobs.attempts.failed", Description: "Number of failed attempts of jobs", Unit: "1"}
+
 	jobDuration = Metric{Name: "bullmq.job.duration", Description: "Job processing duration", Unit: "ms", Kind: MetricHistogram}
 	jobsByState = Metric{Name: "bullmq.queue.jobs", Description: "Number of jobs in the queue by state", Unit: "{jobs}", Kind: MetricGauge}
 )
@@ -27,11 +29,25 @@ func (c *core) measure(ctx context.Context, job *Job, state string) {
 	if t.telemetry == nil {
 		return
 	}
-	about := []Attribute{{attrQueueName, t.queue}, {attrJobName, job.Name}, {attrJobState, state}}
+	about := c.measured(job, state)
 	t.telemetry.Record(ctx, counted[state], 1, about...)
 	if !job.ProcessedOn.IsZero() {
 		t.telemetry.Record(ctx, jobDuration, float64(c.nowMs()-job.ProcessedOn.UnixMilli()), about...)
 	}
+}
+
+// measureFailure is measure, for an attempt that has failed. The counter of these
+// is our own: in BullMQ's, a delay after a failure looks like any other.
+func (c *core) measureFailure(ctx context.Context, job *Job, state string) {
+	c.measure(ctx, job, state)
+	if t := c.trace; t.telemetry != nil {
+		t.telemetry.Record(ctx, attemptsFailed, 1, c.measured(job, state)...)
+	}
+}
+
+// measured are the attributes of what has become of a job.
+func (c *core) measured(job *Job, state string) []Attribute {
+	return []Attribute{{attrQueueName, c.trace.queue}, {attrJobName, job.Name}, {attrJobState, state}}
 }
 
 // measureEnd is measure, for what a worker has decided.
@@ -40,10 +56,12 @@ func (w *Worker) measureEnd(ctx context.Context, job *Job, a action) {
 	case complete:
 		w.core.measure(ctx, job, "completed")
 	case fail:
-		w.core.measure(ctx, job, "failed")
+		w.core.measureFailure(ctx, job, "failed")
 	case retryNow:
-		w.core.measure(ctx, job, "retried")
-	case retryLater, giveBackLater, heldBack:
+		w.core.measureFailure(ctx, job, "retried")
+	case retryLater:
+		w.core.measureFailure(ctx, job, "delayed")
+	case giveBackLater, heldBack:
 		w.core.measure(ctx, job, "delayed")
 	case limited, giveBack:
 		w.core.measure(ctx, job, "waiting")

@@ -271,7 +271,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		} {
 			node["return"] = "ok"
 			do("add", object{"name": name, "data": object{}})
-			do("run", object{"count": 1, "handler": node})
+			do("run", object{"count": 1, "handler": node, "worker": object{"limiter": object{"max": 100, "duration": 60}}})
 			ok(queue.Add(soon(), name, nil, nil))
 			run(1, func(ctx context.Context, job *bullmq.Job) (any, error) {
 				if job.AttemptsStarted == 2 {
@@ -288,7 +288,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 					return nil, bullmq.RateLimit(20 * time.Millisecond)
 				}
 				return nil, bullmq.Snooze(5 * time.Millisecond)
-			}, bullmq.WorkerOptions{})
+			}, bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: 60 * time.Millisecond}})
 			spansAreAlike()
 		}
 		var nodes []measured
