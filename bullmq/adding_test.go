@@ -250,6 +250,20 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 		return timed{err, time.Since(begun)}
 	}
 
+	It("ends with its context, be it of a flow whose queue is met for the first time", func() {
+		proxy, via := link()
+		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: via})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
+		DeferCleanup(func() { Expect(proxy.Set(faultproxy.Faults{})).To(Succeed()) })
+		short, cancel := context.WithTimeout(specContext(), 300*time.Millisecond)
+		defer cancel()
+		t := within(func() error { _, err := flows.Add(short, bullmq.Flow{Queue: newQueueName(), Name: "a"}); return err })
+		Expect(t.err).To(And(MatchError(context.DeadlineExceeded), MatchError(ContainSubstring("no job of the flow was added"))))
+		Expect(t.took).To(BeNumerically("<", 300*time.Millisecond+late))
+	})
+
 	for how, silenced := range silences {
 		It("returns within AddWait from one that is "+how+", and says that the job may have been added", func() {
 			name, ctx := newQueueName(), specContext()
