@@ -33,11 +33,15 @@ var (
 // every value as it is. A value that doesn't fit is an error (BullMQ:
 // getDependencies).
 func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
-	standing, err := job.core.store.Children(ctx, job.ID)
+	c, err := job.at("read the children of")
 	if err != nil {
 		return nil, err
 	}
-	reasons, err := job.core.store.FailedReasons(ctx, standing.Failed)
+	standing, err := c.store.Children(ctx, job.ID)
+	if err != nil {
+		return nil, err
+	}
+	reasons, err := c.store.FailedReasons(ctx, standing.Failed)
 	if err != nil {
 		return nil, err
 	}

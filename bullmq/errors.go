@@ -72,6 +72,11 @@ var (
 // ErrJobLocked: a worker holds the job, so it can't be removed.
 var ErrJobLocked = errors.New("bullmq: a worker holds the job, or one of its children")
 
+// ErrNoQueue is returned by methods of a Job that was made by hand, as for the
+// test of a handler. Such a job can be decoded and shown, but there is no queue for
+// it to act on.
+var ErrNoQueue = errors.New("it belongs to no queue; get the job from Queue.Job, Queue.Add or a worker's handler")
+
 // ErrClosed answers calls on what has been closed.
 var ErrClosed = errors.New("bullmq: closed")
 

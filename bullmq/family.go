@@ -11,7 +11,11 @@ import (
 // ChildrenValues answers what the job's completed children have returned, as
 // JSON, by their keys (BullMQ: getChildrenValues).
 func (j *Job) ChildrenValues(ctx context.Context) (map[string]json.RawMessage, error) {
-	values, err := j.core.store.Processed(ctx, j.ID)
+	c, err := j.at("read the children of")
+	if err != nil {
+		return nil, err
+	}
+	values, err := c.store.Processed(ctx, j.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +33,11 @@ func rawValues(texts map[string]string) map[string]json.RawMessage {
 // IgnoredChildrenFailures answers why children failed whose failure the job
 // goes on without, by their keys (BullMQ: getIgnoredChildrenFailures).
 func (j *Job) IgnoredChildrenFailures(ctx context.Context) (map[string]string, error) {
-	return j.core.store.Ignored(ctx, j.ID)
+	c, err := j.at("read the children of")
+	if err != nil {
+		return nil, err
+	}
+	return c.store.Ignored(ctx, j.ID)
 }
 
 // Dependencies are a job's children, by how they stand.
@@ -43,7 +51,11 @@ type Dependencies struct {
 // Dependencies reads the job's children, as they are at one moment (BullMQ:
 // getDependencies).
 func (j *Job) Dependencies(ctx context.Context) (*Dependencies, error) {
-	children, err := j.core.store.Children(ctx, j.ID)
+	c, err := j.at("read the children of")
+	if err != nil {
+		return nil, err
+	}
+	children, err := c.store.Children(ctx, j.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +86,10 @@ type DependencyPage struct {
 // children come and go, one may come twice (BullMQ: getDependencies with
 // cursors).
 func (j *Job) DependencyPage(ctx context.Context, query DependencyQuery) (*DependencyPage, error) {
+	c, err := j.at("read the children of")
+	if err != nil {
+		return nil, err
+	}
 	for name, cursor := range map[string]*Cursor{
 		"Processed": query.Processed, "Unprocessed": query.Unprocessed, "Ignored": query.Ignored, "Failed": query.Failed,
 	} {
@@ -83,7 +99,7 @@ func (j *Job) DependencyPage(ctx context.Context, query DependencyQuery) (*Depen
 			}
 		}
 	}
-	found, err := j.core.store.ScanChildren(ctx, j.ID, scripts.ChildScan{
+	found, err := c.store.ScanChildren(ctx, j.ID, scripts.ChildScan{
 		Processed: query.Processed.scan(), Unprocessed: query.Unprocessed.scan(),
 		Ignored: query.Ignored.scan(), Failed: query.Failed.scan(),
 	})
@@ -188,6 +204,10 @@ type DependencyCounts struct{ Processed, Unprocessed, Ignored, Failed int64 }
 
 // DependencyCounts counts the job's children (BullMQ: getDependenciesCount).
 func (j *Job) DependencyCounts(ctx context.Context) (DependencyCounts, error) {
-	n, err := j.core.store.ChildCounts(ctx, j.ID)
+	c, err := j.at("count the children of")
+	if err != nil {
+		return DependencyCounts{}, err
+	}
+	n, err := c.store.ChildCounts(ctx, j.ID)
 	return DependencyCounts{n[0], n[1], n[2], n[3]}, err
 }

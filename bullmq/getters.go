@@ -38,9 +38,13 @@ func (c *core) job(ctx context.Context, id string) (*Job, error) {
 		return nil, err
 	}
 	if len(hash) == 0 {
-		return nil, &Error{Code: ErrJobNotFound, Command: "Job", Queue: c.keys.base, JobID: id}
+		return nil, c.noJob(id)
 	}
 	return c.readJob(id, hash), nil
+}
+
+func (c *core) noJob(id string) error {
+	return &Error{Code: ErrJobNotFound, Command: "Job", Queue: c.keys.base, JobID: id}
 }
 
 // JobState answers where a job stands; Unknown when there is none.

@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -55,8 +56,55 @@ type Job struct {
 	flaw error
 	// bare: when it was taken it had nothing but what every job has.
 	bare bool
+	// handle: it is known by its id alone, and its fields say nothing.
+	handle bool
 	// behind: its scheduler has not been told yet that the job has started.
 	behind bool
+}
+
+// at returns the core of the job's queue, for a call that is to do something to
+// the job. A job that was made by hand has none.
+func (j *Job) at(verb string) (*core, error) {
+	switch {
+	case j == nil:
+		return nil, fmt.Errorf("bullmq: %s a nil Job: %w", verb, ErrNoQueue)
+	case j.core == nil:
+		return nil, fmt.Errorf("bullmq: %s job %q: %w", verb, j.ID, ErrNoQueue)
+	}
+	return j.core, nil
+}
+
+// stored returns a job with some fields of its hash: the job itself, unless it is
+// a handle, for which they are read.
+func (j *Job) stored(ctx context.Context, fields ...string) (*Job, error) {
+	if !j.handle {
+		return j, nil
+	}
+	hash, found, err := j.core.store.Fields(ctx, j.ID, fields...)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return nil, j.core.noJob(j.ID)
+	}
+	return j.core.readJob(j.ID, hash), nil
+}
+
+// load reads the record of a handle into it.
+func (j *Job) load(ctx context.Context) error {
+	if !j.handle {
+		return nil
+	}
+	read, err := j.core.job(ctx, j.ID)
+	if err == nil {
+		j.set(func() { *j = *read })
+	}
+	return err
+}
+
+// unread is the error of what needs the record of a job that is a handle.
+func (j *Job) unread(verb string) error {
+	return fmt.Errorf("bullmq: %s job %s of queue %s: it is a handle, whose record has not been read; get it from Queue.Job or Worker.Job", verb, j.ID, j.Queue())
 }
 
 // set changes fields of a job that other goroutines may be changing.
@@ -76,26 +124,61 @@ func (j *Job) snapshot() *Job {
 	return &copied
 }
 
-// Queue is the name of the job's queue.
-func (j *Job) Queue() string { return j.core.keys.queue }
+// Queue returns the name of the job's queue; "" for a job that belongs to none.
+func (j *Job) Queue() string {
+	if j == nil || j.core == nil {
+		return ""
+	}
+	return j.core.keys.queue
+}
 
-// Key is the key of the job's hash, by which parents name their children.
-func (j *Job) Key() string { return j.core.keys.job(j.ID) }
+// Key returns the key of the job's hash, by which parents name their children;
+// "" for a job that belongs to no queue.
+func (j *Job) Key() string {
+	if j == nil || j.core == nil {
+		return ""
+	}
+	return j.core.keys.job(j.ID)
+}
 
-// AsParent is what a child names this job by, in JobOptions.Parent: its id, and its
-// queue with the prefix (BullMQ: queueQualifiedName).
-func (j *Job) AsParent() *Parent { return &Parent{ID: j.ID, Queue: j.core.keys.qualifiedName()} }
+// AsParent returns what a child names this job by, in JobOptions.Parent: its id, and
+// its queue with the prefix (BullMQ: queueQualifiedName). For a job that belongs
+// to no queue the Parent has no Queue, and an add of a child with it fails.
+func (j *Job) AsParent() *Parent {
+	switch {
+	case j == nil:
+		return &Parent{}
+	case j.core == nil:
+		return &Parent{ID: j.ID}
+	}
+	return &Parent{ID: j.ID, Queue: j.core.keys.qualifiedName()}
+}
 
-// Token is the lock's token, of a job that a worker has handed out.
-func (j *Job) Token() string { return j.token }
+// Token returns the lock's token, of a job that a worker has handed out.
+func (j *Job) Token() string {
+	if j == nil {
+		return ""
+	}
+	return j.token
+}
 
 // Decode reads the data into target. Numbers that land in an interface stay
-// exact, as json.Number.
+// exact, as json.Number. It fails for a handle, which has no data.
 func (j *Job) Decode(target any) error {
-	if err := decodeJSON(j.Data, target); err != nil {
-		return fmt.Errorf("bullmq: data of job %s (%s) of queue %s doesn't fit %T: %w", j.ID, j.Name, j.Queue(), target, err)
+	switch {
+	case j == nil:
+		return fmt.Errorf("bullmq: decode the data of a nil Job: %w", ErrNoQueue)
+	case j.handle && j.Data == nil:
+		return j.unread("decode the data of")
 	}
-	return nil
+	err := decodeJSON(j.Data, target)
+	switch {
+	case err == nil:
+		return nil
+	case j.core == nil:
+		return fmt.Errorf("bullmq: data of job %s (%s) doesn't fit %T: %w", j.ID, j.Name, target, err)
+	}
+	return fmt.Errorf("bullmq: data of job %s (%s) of queue %s doesn't fit %T: %w", j.ID, j.Name, j.Queue(), target, err)
 }
 
 // readJob reads a stored hash: field, value, field, value … It never fails:

@@ -37,16 +37,20 @@ func (s State) key() string {
 // UpdateProgress writes how far the job is, as JSON, and tells the events
 // stream (BullMQ: updateProgress).
 func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
+	c, err := j.at("report the progress of")
+	if err != nil {
+		return err
+	}
 	text, err := encodeJSON(progress)
 	if err != nil {
 		return fmt.Errorf("bullmq: progress of job %s can't be written as JSON: %w", j.ID, err)
 	}
-	if err := j.core.store.UpdateProgress(ctx, j.ID, text); err != nil {
+	if err := c.store.UpdateProgress(ctx, j.ID, text); err != nil {
 		return err
 	}
 	j.set(func() { j.Progress = json.RawMessage(text) })
-	if j.core.progressed != nil {
-		j.core.progressed(j, progress)
+	if c.progressed != nil {
+		c.progressed(j, progress)
 	}
 	return nil
 }
@@ -65,11 +69,15 @@ func (q *Queue) UpdateJobProgress(ctx context.Context, jobID string, progress an
 
 // UpdateData replaces the job's data (BullMQ: updateData).
 func (j *Job) UpdateData(ctx context.Context, data any) error {
+	c, err := j.at("update the data of")
+	if err != nil {
+		return err
+	}
 	text, err := encodeJSON(data)
 	if err != nil {
 		return fmt.Errorf("bullmq: data of job %s can't be written as JSON: %w", j.ID, err)
 	}
-	if err := j.core.store.UpdateData(ctx, j.ID, text); err != nil {
+	if err := c.store.UpdateData(ctx, j.ID, text); err != nil {
 		return err
 	}
 	j.set(func() { j.Data = json.RawMessage(text) })
@@ -79,7 +87,15 @@ func (j *Job) UpdateData(ctx context.Context, data any) error {
 // Log adds a row to the job's log and answers how many rows it has. Opts.KeepLogs
 // bounds them (BullMQ: log).
 func (j *Job) Log(ctx context.Context, row string) (int, error) {
-	n, err := j.core.store.AddLog(ctx, j.ID, row, int64(j.Opts.KeepLogs))
+	c, err := j.at("log a row of")
+	if err != nil {
+		return 0, err
+	}
+	stored, err := j.stored(ctx, "opts")
+	if err != nil {
+		return 0, err
+	}
+	n, err := c.store.AddLog(ctx, j.ID, row, int64(stored.Opts.KeepLogs))
 	return int(n), err
 }
 
@@ -99,12 +115,20 @@ func (j *Job) ClearLogs(ctx context.Context, keep int) error {
 	if err := checkCount("keep", keep, "no row"); err != nil {
 		return fmt.Errorf("bullmq: the log of job %s was not cleared: %w", j.ID, err)
 	}
-	return j.core.store.ClearLogs(ctx, j.ID, int64(keep))
+	c, err := j.at("clear the log of")
+	if err != nil {
+		return err
+	}
+	return c.store.ClearLogs(ctx, j.ID, int64(keep))
 }
 
 // State answers where the job stands now.
 func (j *Job) State(ctx context.Context) (State, error) {
-	state, err := j.core.store.State(ctx, j.ID)
+	c, err := j.at("read the state of")
+	if err != nil {
+		return "", err
+	}
+	state, err := c.store.State(ctx, j.ID)
 	return State(state), err
 }
 
@@ -115,26 +139,34 @@ func (j *Job) ExtendLock(ctx context.Context, token string, duration time.Durati
 	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
 		return false, fmt.Errorf("bullmq: the lock of job %s was not extended: %w", j.ID, err)
 	}
-	return j.core.store.ExtendLock(ctx, scripts.Lock{JobID: j.ID, Token: token}, duration.Milliseconds())
+	c, err := j.at("extend the lock of")
+	if err != nil {
+		return false, err
+	}
+	return c.store.ExtendLock(ctx, scripts.Lock{JobID: j.ID, Token: token}, duration.Milliseconds())
 }
 
 // MoveToDelayed sends the running job back to run again at a time; no attempt
 // is used. A handler that does this returns ErrMovedToDelayed. For a time that is
 // over it may pause first, as MoveToWait does (BullMQ: moveToDelayed).
 func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) error {
-	now := j.core.nowMs()
+	c, err := j.at("delay")
+	if err != nil {
+		return err
+	}
+	now := c.nowMs()
 	delay := max(time.Duration(at.UnixMilli()-now)*time.Millisecond, 0)
 	if delay == 0 {
 		j.pauseBeforeRerun(ctx, token)
 	}
-	left := j.core.locks.leave(j.ID, token)
-	_, err := j.core.store.Delay(ctx, scripts.Delay{
+	left := c.locks.leave(j.ID, token)
+	_, err = c.store.Delay(ctx, scripts.Delay{
 		JobID: j.ID, NowMs: now, Token: token, DelayMs: millisText(delay), Free: true,
 	})
 	left(err == nil)
 	if err == nil {
 		j.set(func() { j.Delay = delay })
-		j.core.measure(ctx, j, "delayed")
+		c.measure(ctx, j, "delayed")
 	}
 	return err
 }
@@ -144,12 +176,16 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) err
 // come back without using an attempt again and again, the call pauses first, as
 // [ErrSnoozed] says, or until ctx ends (BullMQ: moveToWait).
 func (j *Job) MoveToWait(ctx context.Context, token string) error {
+	c, err := j.at("move back")
+	if err != nil {
+		return err
+	}
 	j.pauseBeforeRerun(ctx, token)
-	left := j.core.locks.leave(j.ID, token)
-	_, err := j.core.store.ToWait(ctx, j.ID, token)
+	left := c.locks.leave(j.ID, token)
+	_, err = c.store.ToWait(ctx, j.ID, token)
 	left(err == nil)
 	if err == nil {
-		j.core.measure(ctx, j, "waiting")
+		c.measure(ctx, j, "waiting")
 	}
 	return err
 }
@@ -166,18 +202,26 @@ func (j *Job) MoveToWaitingChildren(ctx context.Context, token string) (bool, er
 // Once parked, the job waits for all its children (BullMQ: moveToWaitingChildren
 // with child).
 func (j *Job) MoveToWaitingChild(ctx context.Context, token, childKey string) (bool, error) {
-	left := j.core.locks.leave(j.ID, token)
-	moved, err := j.core.store.ToWaitingChildren(ctx, j.ID, j.core.nowMs(), token, childKey)
+	c, err := j.at("park")
+	if err != nil {
+		return false, err
+	}
+	left := c.locks.leave(j.ID, token)
+	moved, err := c.store.ToWaitingChildren(ctx, j.ID, c.nowMs(), token, childKey)
 	left(moved)
 	if moved {
-		j.core.measure(ctx, j, "waiting-children")
+		c.measure(ctx, j, "waiting-children")
 	}
 	return moved, err
 }
 
 // Promote makes the delayed job ready now (BullMQ: promote).
 func (j *Job) Promote(ctx context.Context) error {
-	err := j.core.store.Promote(ctx, j.ID)
+	c, err := j.at("promote")
+	if err != nil {
+		return err
+	}
+	err = c.store.Promote(ctx, j.ID)
 	if err == nil {
 		j.set(func() { j.Delay = 0 })
 	}
@@ -190,7 +234,11 @@ func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 	if err := checkDelay("delay", delay); err != nil {
 		return fmt.Errorf("bullmq: the delay of job %s was not changed: %w", j.ID, err)
 	}
-	err := j.core.store.ChangeDelay(ctx, j.ID, j.core.nowMs(), millisText(delay))
+	c, err := j.at("change the delay of")
+	if err != nil {
+		return err
+	}
+	err = c.store.ChangeDelay(ctx, j.ID, c.nowMs(), millisText(delay))
 	if err == nil {
 		j.set(func() { j.Delay = delay })
 	}
@@ -200,10 +248,14 @@ func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 // ChangePriority gives the job another priority, 0 for none; with lifo it goes
 // before the others of that priority (BullMQ: changePriority).
 func (j *Job) ChangePriority(ctx context.Context, priority int, lifo bool) error {
+	c, err := j.at("change the priority of")
+	if err != nil {
+		return err
+	}
 	if err := checkPriority(priority); err != nil {
 		return fmt.Errorf("bullmq: the priority of job %s was not changed: %w", j.ID, err)
 	}
-	err := j.core.store.ChangePriority(ctx, j.ID, int64(priority), lifo)
+	err = c.store.ChangePriority(ctx, j.ID, int64(priority), lifo)
 	if err == nil {
 		j.set(func() { j.Priority = priority })
 	}
@@ -219,6 +271,10 @@ type RetryOptions struct {
 // Retry sends a job that has failed, or completed, back to run again.
 // options may be nil (BullMQ: retry).
 func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) error {
+	c, err := j.at("retry")
+	if err != nil {
+		return err
+	}
 	if from != Failed && from != Completed {
 		return fmt.Errorf("bullmq: job %s can be retried from %s and %s, not from %q", j.ID, Failed, Completed, from)
 	}
@@ -226,8 +282,11 @@ func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) erro
 	if options != nil {
 		o = *options
 	}
-	err := j.core.store.Reprocess(ctx, j.ID, from == Failed, j.Opts.LIFO, o.ResetAttemptsMade, o.ResetAttemptsStarted)
+	stored, err := j.stored(ctx, "opts")
 	if err != nil {
+		return err
+	}
+	if err := c.store.Reprocess(ctx, j.ID, from == Failed, stored.Opts.LIFO, o.ResetAttemptsMade, o.ResetAttemptsStarted); err != nil {
 		return err
 	}
 	j.set(func() {
@@ -257,9 +316,12 @@ func (q *Queue) Logs(ctx context.Context, jobID string, from, to int, ascending 
 	return rows, int(n), err
 }
 
-// Handle is a job known by its id alone: its methods act on the job in Redis,
-// its fields are empty. It costs no call and doesn't say whether the job exists.
-func (q *Queue) Handle(id string) *Job { return &Job{ID: id, core: q.core} }
+// Handle returns a job known by its id alone. Its methods act on the job in Redis as
+// those of Queue.Job's do, and read first what they need of its options. Its
+// fields are empty, so Decode and MarshalJSON fail. Handle itself makes no call and
+// doesn't check that the job exists.
+func (q *Queue) Handle(id string) *Job { return &Job{ID: id, core: q.core, handle: true} }
 
-// Handle is a job of the worker's queue known by its id alone.
-func (w *Worker) Handle(id string) *Job { return &Job{ID: id, core: w.core} }
+// Handle returns a job of the worker's queue known by its id alone, as
+// Queue.Handle does.
+func (w *Worker) Handle(id string) *Job { return &Job{ID: id, core: w.core, handle: true} }

@@ -8,8 +8,15 @@ import (
 
 // MarshalJSON writes the job as JSON.stringify writes a job in Node: times in
 // whole milliseconds, options by their public names, what is not set left out. It is
-// a view, to be shown; nothing reads it back (BullMQ: toJSON).
+// a view, to be shown; nothing reads it back. It fails for a handle, which has
+// nothing to show (BullMQ: toJSON).
 func (j *Job) MarshalJSON() ([]byte, error) {
+	switch {
+	case j == nil:
+		return []byte("null"), nil
+	case j.handle:
+		return nil, j.unread("show")
+	}
 	view := struct {
 		Name            string          `json:"name"`
 		Data            json.RawMessage `json:"data"`

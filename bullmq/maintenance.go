@@ -199,7 +199,11 @@ func (q *Queue) Remove(ctx context.Context, jobID string, keepChildren bool) (re
 // Remove removes the job, with its children; ErrJobLocked means that a worker
 // holds it or one of them.
 func (j *Job) Remove(ctx context.Context) error {
-	removed, err := j.core.store.Remove(ctx, j.ID, true)
+	c, err := j.at("remove")
+	if err != nil {
+		return err
+	}
+	removed, err := c.store.Remove(ctx, j.ID, true)
 	if err == nil && !removed {
 		return fmt.Errorf("job %s of queue %s was not removed: %w", j.ID, j.Queue(), ErrJobLocked)
 	}
@@ -209,13 +213,21 @@ func (j *Job) Remove(ctx context.Context) error {
 // RemoveUnprocessedChildren removes those of the job's children that have
 // neither ended nor run (BullMQ: removeUnprocessedChildren).
 func (j *Job) RemoveUnprocessedChildren(ctx context.Context) error {
-	return j.core.store.RemoveUnprocessedChildren(ctx, j.ID)
+	c, err := j.at("remove the children of")
+	if err != nil {
+		return err
+	}
+	return c.store.RemoveUnprocessedChildren(ctx, j.ID)
 }
 
 // RemoveChildDependency ends the job's bond to its parent, while it has not
 // ended, and answers whether there was one (BullMQ: removeChildDependency).
 func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
-	removed, err := j.core.store.RemoveChildDependency(ctx, j.ID, j.ParentKey)
+	c, err := j.at("remove the parent of")
+	if err != nil {
+		return false, err
+	}
+	removed, err := c.store.RemoveChildDependency(ctx, j.ID)
 	if removed {
 		j.set(func() { j.ParentKey, j.ParentPolicy = "", nil })
 	}
@@ -225,10 +237,15 @@ func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
 // RemoveDeduplicationKey frees the job's deduplication id, if the job still
 // owns it (BullMQ: job.removeDeduplicationKey).
 func (j *Job) RemoveDeduplicationKey(ctx context.Context) (bool, error) {
-	if j.DeduplicationID == "" {
-		return false, nil
+	c, err := j.at("free the deduplication id of")
+	if err != nil {
+		return false, err
 	}
-	return j.core.store.RemoveDedup(ctx, j.DeduplicationID, j.ID)
+	stored, err := j.stored(ctx, "deid")
+	if err != nil || stored.DeduplicationID == "" {
+		return false, err
+	}
+	return c.store.RemoveDedup(ctx, stored.DeduplicationID, j.ID)
 }
 
 // FindOrphanedJobs answers jobs that have a hash, or something that hangs on

@@ -149,20 +149,32 @@ func (w *Worker) handedOut(id string, hash []string, token string) *Job {
 // Complete ends a job that was taken by hand, and with fetchNext takes the
 // next one under the same token; nil when there is none. When that one is a
 // scheduler's, the run after it is set up only when it is ended here itself,
-// since BullMQ doesn't do so at all. The job then says what was written (BullMQ:
-// job.moveToCompleted).
+// since BullMQ doesn't do so at all. The job then says what was written; the record
+// of a handle is read first (BullMQ: job.moveToCompleted).
 func (w *Worker) Complete(ctx context.Context, job *Job, token string, value any, fetchNext bool) (*Job, error) {
+	if _, err := job.at("complete"); err != nil {
+		return nil, err
+	}
 	res := outcome(value, nil)
 	if res.err != nil {
 		return nil, fmt.Errorf("bullmq: job %s was not completed: %w", job.ID, res.err)
+	}
+	if err := job.load(ctx); err != nil {
+		return nil, err
 	}
 	return w.end(ctx, job, token, decision{action: complete}, res, fetchNext)
 }
 
 // Fail ends an attempt at a job that was taken by hand: it is tried again, now
 // or later, or fails for good, as Run would decide; the job then says what was
-// written (BullMQ: job.moveToFailed).
+// written. The record of a handle is read first (BullMQ: job.moveToFailed).
 func (w *Worker) Fail(ctx context.Context, job *Job, token string, reason error, fetchNext bool) (*Job, error) {
+	if _, err := job.at("fail"); err != nil {
+		return nil, err
+	}
+	if err := job.load(ctx); err != nil {
+		return nil, err
+	}
 	if reason == nil {
 		reason = errors.New("")
 	}
@@ -207,6 +219,9 @@ func (w *Worker) ExtendLocks(ctx context.Context, jobs []*Job, tokens []string, 
 	}
 	locks := make([]scripts.Lock, len(jobs))
 	for i, job := range jobs {
+		if job == nil {
+			return nil, fmt.Errorf("bullmq: no lock was extended: job %d of %d is nil", i, len(jobs))
+		}
 		locks[i] = scripts.Lock{JobID: job.ID, Token: tokens[i]}
 	}
 	return w.core.store.ExtendLocks(ctx, locks, duration.Milliseconds())

@@ -29,6 +29,9 @@ func (c *core) measure(ctx context.Context, job *Job, state string) {
 	if t.telemetry == nil {
 		return
 	}
+	if read, err := job.stored(ctx, "name", "processedOn"); err == nil {
+		job = read
+	}
 	about := c.measured(job, state)
 	t.telemetry.Record(ctx, counted[state], 1, about...)
 	if !job.ProcessedOn.IsZero() {

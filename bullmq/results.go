@@ -21,6 +21,12 @@ import (
 // While Redis can't be reached or can't serve, Wait goes on waiting. If ctx ends
 // meanwhile, the error wraps the cause and says why Redis could not be read.
 func (j *Job) Wait(ctx context.Context, queue *Queue) (json.RawMessage, error) {
+	switch {
+	case j == nil:
+		return nil, fmt.Errorf("bullmq: wait for a nil Job: %w", ErrNoQueue)
+	case queue == nil || queue.core == nil:
+		return nil, fmt.Errorf("bullmq: wait for job %q: Wait needs the Queue of the job, made by NewQueue", j.ID)
+	}
 	return queue.WaitForJob(ctx, j.ID)
 }
 

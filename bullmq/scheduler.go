@@ -86,10 +86,33 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 	}
 	set(span, attrSchedulerID, id)
 	set(span, attrJobID, jobID)
-	return &Job{
-		ID: jobID, Name: t.Name, Data: json.RawMessage(s.Data), Timestamp: time.UnixMilli(s.NowMs),
-		Delay: time.Duration(delay) * time.Millisecond, SchedulerID: id, core: q.core,
-	}, nil
+	return q.scheduled(s, jobID, delay)
+}
+
+// scheduled is the job that an upsert has added.
+func (q *Queue) scheduled(s *scripts.Scheduler, id string, delayMs int64) (*Job, error) {
+	job := &Job{
+		ID: id, Name: s.Name, Data: json.RawMessage(s.Data), Timestamp: time.UnixMilli(s.NowMs),
+		Delay: time.Duration(delayMs) * time.Millisecond, SchedulerID: s.ID, core: q.core,
+	}
+	var fields map[string]any
+	if err := decodeJSON([]byte(s.Opts), &fields); err != nil {
+		return nil, err
+	}
+	fields["jobId"], fields["delay"] = id, delayMs // which the script puts in
+	wire, err := encodeJSON(fields)
+	if err != nil {
+		return nil, err
+	}
+	job.RawOpts = json.RawMessage(wire)
+	if err := job.Opts.UnmarshalJSON(job.RawOpts); err != nil {
+		return nil, err
+	}
+	job.Priority = job.Opts.Priority
+	if d := job.Opts.Deduplication; d != nil {
+		job.DeduplicationID = d.ID
+	}
+	return job, nil
 }
 
 // scheduler checks and encodes a scheduler; nil when there is no next job.

@@ -141,6 +141,26 @@ func (q *Queue) Hash(ctx context.Context, jobID string) (hash []string, err erro
 	return fieldsOf(q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID).Build()))
 }
 
+// Fields reads some fields of a job's hash, those that it has, as field, value …;
+// found is false when there is no such job.
+func (q *Queue) Fields(ctx context.Context, jobID string, fields ...string) (hash []string, found bool, err error) {
+	defer q.about("job "+jobID, &err)
+	at := q.base + jobID
+	results := q.client.DoMulti(ctx,
+		q.client.B().Hmget().Key(at).Field(fields...).Build(), q.client.B().Exists().Key(at).Build())
+	values, err := results[0].ToArray()
+	if err != nil {
+		return nil, false, err
+	}
+	for i, value := range values[:min(len(values), len(fields))] {
+		if !value.IsNil() {
+			hash = append(hash, fields[i], text(value))
+		}
+	}
+	number, err := results[1].AsInt64()
+	return hash, number > 0, err
+}
+
 // Hashes reads the hashes of jobs, of any queues, by their keys.
 func (q *Queue) Hashes(ctx context.Context, keys []string) (hashes [][]string, err error) {
 	defer q.about("reading jobs for a job", &err)

@@ -198,7 +198,7 @@ func live(f *fixture) {
 	take("wall-child-0")
 	_, err = end("wall-child-0", "0", false, false)
 	ok(err)
-	Expect(f.RemoveChildDependency(f.ctx, "wall-child-1", f.base+"wall")).To(BeTrue())
+	Expect(f.RemoveChildDependency(f.ctx, "wall-child-1")).To(BeTrue())
 	ok(f.RemoveUnprocessedChildren(f.ctx, "wall"))
 	state("wall", "waiting")
 	state("wall-child-2", "unknown")

@@ -48,9 +48,10 @@ var refusals = slices.Concat(
 			f.set("ZADD", "delayed", "2048000", "repeat:daily:500")
 		}, func(f *fixture) error { _, err := f.Remove(f.ctx, "repeat:daily:500", true); return err }, nil},
 		{"removeChildDependency", JobNotFound, "no such job", nil,
-			func(f *fixture) error { _, err := f.RemoveChildDependency(f.ctx, "1", f.base+"wall"); return err }, nil},
-		{"removeChildDependency", ParentNotFound, "no such parent", waiting,
-			func(f *fixture) error { _, err := f.RemoveChildDependency(f.ctx, "1", f.base+"wall"); return err }, nil},
+			func(f *fixture) error { _, err := f.RemoveChildDependency(f.ctx, "1"); return err }, nil},
+		{"removeChildDependency", ParentNotFound, "no such parent",
+			func(f *fixture) { waiting(f); f.set("HSET", "1", "parentKey", f.base+"wall") },
+			func(f *fixture) error { _, err := f.RemoveChildDependency(f.ctx, "1"); return err }, nil},
 		{"addJobScheduler", SchedulerIDTaken, "the next job of the pattern runs already", func(f *fixture) {
 			f.set("HSET", "meta", "opts.maxLenEvents", "10000")
 			f.running(fmt.Sprint("repeat:daily:", nowMs), "t")

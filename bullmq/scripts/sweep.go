@@ -78,15 +78,8 @@ func (q *Queue) RemoveUnprocessedChildren(ctx context.Context, jobID string) err
 }
 
 // RemoveChildDependency ends the bond of a pending child; false without one.
-func (q *Queue) RemoveChildDependency(ctx context.Context, jobID, parentKey string) (bool, error) {
-	message, err := q.run(ctx, removeChildDependency, q.base, jobID, parentKey)
-	if err != nil {
-		return false, err
-	}
-	n, err := message.AsInt64()
-	if err == nil && n < 0 {
-		err = q.refusal(removeChildDependency, n, jobID, "parent "+parentKey)
-	}
+func (q *Queue) RemoveChildDependency(ctx context.Context, jobID string) (bool, error) {
+	n, err := q.number(ctx, removeChildDependency, jobID, q.base, jobID)
 	return err == nil && n == 0, err
 }
 

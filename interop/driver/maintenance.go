@@ -72,7 +72,11 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			return job.RemoveChildDependency(ctx)
+			removed, err := job.RemoveChildDependency(ctx)
+			if err == nil && !removed && job.ParentKey == "" {
+				err = &bullmq.Error{Code: bullmq.ErrParentNotFound} // what Node answers for a job without a parent
+			}
+			return removed, err
 		}),
 		"childrenValues": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
 			return q.Handle(a.ID).ChildrenValues(ctx)

@@ -1,0 +1,108 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A job made by hand, which belongs to no queue,", func() {
+	made := map[string]*bullmq.Job{
+		"with data":        {ID: "7", Name: "paint", Data: json.RawMessage(`{"n":1}`), Opts: bullmq.JobOptions{Attempts: 3}, DeduplicationID: "d", ParentKey: "bull:q:1"},
+		"with broken data": {ID: "7", Name: "paint", Data: json.RawMessage(`{"broken`)},
+		"without an ID":    {},
+		"that is nil":      nil,
+	}
+	ofError := reflect.TypeFor[error]()
+	// needNoQueue are the methods that can do something without a queue.
+	needNoQueue := []string{"Queue", "Key", "AsParent", "Token", "Decode", "MarshalJSON", "Wait"}
+
+	methods := reflect.TypeFor[*bullmq.Job]()
+	for i := range methods.NumMethod() {
+		method := methods.Method(i)
+		for about, job := range made {
+			It("doesn't panic in "+method.Name+", "+about, func() {
+				arguments := []reflect.Value{reflect.ValueOf(job)}
+				for n := 1; n < method.Type.NumIn(); n++ {
+					argument := reflect.Zero(method.Type.In(n))
+					if method.Type.In(n) == reflect.TypeFor[context.Context]() {
+						argument = reflect.ValueOf(specContext())
+					}
+					arguments = append(arguments, argument)
+				}
+				results := method.Func.Call(arguments)
+				for _, name := range needNoQueue {
+					if name == method.Name {
+						return
+					}
+				}
+				last := results[len(results)-1]
+				Expect(last.Type()).To(Equal(ofError))
+				err, _ := last.Interface().(error)
+				Expect(err).To(MatchError(bullmq.ErrNoQueue))
+				Expect(err).To(MatchError(HavePrefix("bullmq: ")))
+			})
+		}
+	}
+
+	It("is refused by what is given it", func() {
+		ctx, worker := specContext(), newWorker(newQueueName(), nil, nil)
+		for _, job := range []*bullmq.Job{{ID: "7"}, nil} {
+			_, err := worker.Complete(ctx, job, "token", 1, false)
+			Expect(err).To(MatchError(bullmq.ErrNoQueue))
+			_, err = worker.Fail(ctx, job, "token", errors.New("boom"), false)
+			Expect(err).To(MatchError(bullmq.ErrNoQueue))
+			_, err = bullmq.Children[any](ctx, job)
+			Expect(err).To(MatchError(bullmq.ErrNoQueue))
+			_, err = bullmq.ChildValue[any](ctx, job)
+			Expect(err).To(MatchError(bullmq.ErrNoQueue))
+		}
+		_, err := worker.ExtendLocks(ctx, []*bullmq.Job{nil}, []string{"token"}, 1)
+		Expect(err).To(MatchError(ContainSubstring("job 0 of 1 is nil")))
+	})
+
+	It("can't be the parent of another: the add says what is missing", func() {
+		queue := newQueue(newQueueName(), nil)
+		for _, job := range []*bullmq.Job{{ID: "7"}, nil} {
+			_, err := queue.Add(specContext(), "part", nil, &bullmq.JobOptions{Parent: job.AsParent()})
+			Expect(err).To(MatchError(ContainSubstring("Parent needs an ID and a Queue")))
+		}
+	})
+
+	It("is decoded where its data is good, and is an error that names it where not", func() {
+		var data struct{ N int }
+		Expect(made["with data"].Decode(&data)).To(Succeed())
+		Expect(data.N).To(Equal(1))
+		Expect(made["with broken data"].Decode(&data)).To(MatchError(HavePrefix("bullmq: data of job 7 (paint) doesn't fit ")))
+	})
+
+	It("can be waited for at the queue that it is on", func() {
+		queue, ctx := newQueue(newQueueName(), nil), specContext()
+		job, err := queue.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		worker := newWorker(queue.Name(), nil, nil)
+		end(worker, take(worker), "done", nil)
+		Expect((&bullmq.Job{ID: job.ID}).Wait(ctx, queue)).To(MatchJSON(`"done"`))
+		_, err = job.Wait(ctx, nil)
+		Expect(err).To(MatchError(ContainSubstring("Wait needs the Queue of the job")))
+		_, err = job.Wait(ctx, &bullmq.Queue{})
+		Expect(err).To(MatchError(ContainSubstring("Wait needs the Queue of the job")))
+	})
+
+	It("is printed and shown as JSON", func() {
+		for about, job := range made {
+			for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+				Expect(fmt.Sprintf(format, job)).NotTo(ContainSubstring("PANIC"), about)
+			}
+		}
+		Expect(json.Marshal(made["with data"])).To(ContainSubstring(`"name":"paint"`))
+		Expect(json.Marshal(made["that is nil"])).To(MatchJSON(`null`))
+	})
+})

@@ -1,0 +1,299 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// bench is a queue with a job named "job" on it, in some state.
+type bench struct {
+	ctx    context.Context
+	name   string
+	queue  *bullmq.Queue
+	worker *bullmq.Worker
+}
+
+func newBench(dialect bullmq.Dialect) *bench {
+	GinkgoHelper()
+	b := &bench{ctx: specContext(), name: newQueueName()}
+	b.queue = newQueue(b.name, &bullmq.QueueOptions{Now: at(now), Dialect: dialect})
+	b.worker = newWorker(b.name, nil, &bullmq.WorkerOptions{Now: at(now), Dialect: dialect, RemoveOnFail: bullmq.KeepAll()})
+	return b
+}
+
+func (b *bench) add(options bullmq.JobOptions) {
+	GinkgoHelper()
+	options.JobID = "job"
+	_, err := b.queue.Add(b.ctx, "paint", map[string]int{"n": 1}, &options)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// others wait beside the job, so that its place among them shows.
+func (b *bench) others() {
+	GinkgoHelper()
+	for _, id := range []string{"first", "second"} {
+		_, err := b.queue.Add(b.ctx, "other", nil, &bullmq.JobOptions{JobID: id})
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// childOfJob adds a child of the job, and ends it where there is a reason.
+func (b *bench) childOfJob(id string, options bullmq.JobOptions, reason error) {
+	GinkgoHelper()
+	options.JobID, options.Parent = id, b.queue.Handle("job").AsParent()
+	_, err := b.queue.Add(b.ctx, "part", nil, &options)
+	Expect(err).NotTo(HaveOccurred())
+	if reason != nil {
+		end(b.worker, take(b.worker), nil, reason)
+	}
+}
+
+// benches put the job into its states.
+var benches = map[string]func(b *bench){
+	"waiting": func(b *bench) { b.add(bullmq.JobOptions{}) },
+	"waiting, with a log of three rows": func(b *bench) {
+		b.add(bullmq.JobOptions{KeepLogs: 2})
+		for _, row := range []string{"a", "b", "c"} {
+			_, err := b.queue.AddJobLog(b.ctx, "job", row, 0)
+			Expect(err).NotTo(HaveOccurred())
+		}
+	},
+	"waiting, with a deduplication id": func(b *bench) {
+		b.add(bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "once"}})
+	},
+	"waiting, as a child": func(b *bench) {
+		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Now: at(now)})
+		Expect(err).NotTo(HaveOccurred())
+		defer producer.Close()
+		_, err = producer.Add(b.ctx, bullmq.Flow{
+			Name: "house", Queue: b.name, Options: &bullmq.JobOptions{JobID: "house"},
+			Children: []bullmq.Flow{{Name: "paint", Queue: b.name, Options: &bullmq.JobOptions{JobID: "job"}}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+	},
+	"delayed": func(b *bench) { b.add(bullmq.JobOptions{Delay: time.Minute, Priority: 3}) },
+	"active":  func(b *bench) { b.add(bullmq.JobOptions{}); take(b.worker) },
+	"active, with options for its end": func(b *bench) {
+		b.add(bullmq.JobOptions{
+			Attempts: 3, Backoff: bullmq.Fixed(time.Hour), StackTraceLimit: 1, RemoveOnComplete: bullmq.RemoveAll(),
+		})
+		take(b.worker)
+	},
+	"active, next to run after a failure": func(b *bench) {
+		b.add(bullmq.JobOptions{Attempts: 2, LIFO: true})
+		take(b.worker)
+		b.others()
+	},
+	"active, with children": func(b *bench) {
+		b.add(bullmq.JobOptions{})
+		take(b.worker)
+		b.childOfJob("bad", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, errors.New("broken"))
+		b.childOfJob("open", bullmq.JobOptions{}, nil)
+	},
+	"failed, next to run": func(b *bench) {
+		b.add(bullmq.JobOptions{LIFO: true})
+		end(b.worker, take(b.worker), nil, errors.New("boom"))
+		b.others()
+	},
+	"completed": func(b *bench) {
+		b.add(bullmq.JobOptions{})
+		end(b.worker, take(b.worker), "done", nil)
+	},
+}
+
+// jobCall is a call of a method of the job, or of a function that is given it.
+type jobCall struct {
+	method, state string
+	call          func(b *bench, job *bullmq.Job) (any, error)
+}
+
+var jobCalls = []jobCall{
+	{"Queue", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.Queue(), nil }},
+	{"Key", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.Key(), nil }},
+	{"AsParent", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.AsParent(), nil }},
+	{"Token", "active", func(_ *bench, job *bullmq.Job) (any, error) { return job.Token(), nil }},
+	{"UpdateProgress", "active", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.UpdateProgress(b.ctx, 50) }},
+	{"UpdateData", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.UpdateData(b.ctx, 5) }},
+	{"Log", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return job.Log(b.ctx, "d") }},
+	{"ClearLogs", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ClearLogs(b.ctx, 1) }},
+	{"State", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return job.State(b.ctx) }},
+	{"ExtendLock", "active", func(b *bench, job *bullmq.Job) (any, error) { return job.ExtendLock(b.ctx, "token", time.Minute) }},
+	{"MoveToDelayed", "active", func(b *bench, job *bullmq.Job) (any, error) {
+		return nil, job.MoveToDelayed(b.ctx, time.UnixMilli(now+500), "token")
+	}},
+	{"MoveToWait", "active", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.MoveToWait(b.ctx, "token") }},
+	{"MoveToWait", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.MoveToWait(b.ctx, "token") }},
+	{"MoveToWaitingChildren", "active, with children", func(b *bench, job *bullmq.Job) (any, error) {
+		return job.MoveToWaitingChildren(b.ctx, "token")
+	}},
+	{"MoveToWaitingChild", "active, with children", func(b *bench, job *bullmq.Job) (any, error) {
+		return job.MoveToWaitingChild(b.ctx, "token", key(b.name, "open"))
+	}},
+	{"Promote", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Promote(b.ctx) }},
+	{"ChangeDelay", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangeDelay(b.ctx, time.Hour) }},
+	{"ChangePriority", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangePriority(b.ctx, 9, true) }},
+	{"ChangePriority", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangePriority(b.ctx, 9, true) }},
+	{"Retry", "failed, next to run", func(b *bench, job *bullmq.Job) (any, error) {
+		return nil, job.Retry(b.ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true})
+	}},
+	{"Retry", "completed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Retry(b.ctx, bullmq.Failed, nil) }},
+	{"Wait", "completed", func(b *bench, job *bullmq.Job) (any, error) { return job.Wait(b.ctx, b.queue) }},
+	{"Remove", "waiting, with a deduplication id", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Remove(b.ctx) }},
+	{"Remove", "active", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Remove(b.ctx) }},
+	{"RemoveUnprocessedChildren", "active, with children", func(b *bench, job *bullmq.Job) (any, error) {
+		return nil, job.RemoveUnprocessedChildren(b.ctx)
+	}},
+	{"RemoveChildDependency", "waiting, as a child", func(b *bench, job *bullmq.Job) (any, error) { return job.RemoveChildDependency(b.ctx) }},
+	{"RemoveChildDependency", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return job.RemoveChildDependency(b.ctx) }},
+	{"RemoveDeduplicationKey", "waiting, with a deduplication id", func(b *bench, job *bullmq.Job) (any, error) {
+		return job.RemoveDeduplicationKey(b.ctx)
+	}},
+	{"RemoveDeduplicationKey", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return job.RemoveDeduplicationKey(b.ctx) }},
+	{"ChildrenValues", "active, with children", func(b *bench, job *bullmq.Job) (any, error) { return job.ChildrenValues(b.ctx) }},
+	{"IgnoredChildrenFailures", "active, with children", func(b *bench, job *bullmq.Job) (any, error) {
+		return job.IgnoredChildrenFailures(b.ctx)
+	}},
+	{"Dependencies", "active, with children", func(b *bench, job *bullmq.Job) (any, error) { return job.Dependencies(b.ctx) }},
+	{"DependencyPage", "active, with children", func(b *bench, job *bullmq.Job) (any, error) {
+		return job.DependencyPage(b.ctx, bullmq.DependencyQuery{Unprocessed: &bullmq.Cursor{}})
+	}},
+	{"DependencyCounts", "active, with children", func(b *bench, job *bullmq.Job) (any, error) { return job.DependencyCounts(b.ctx) }},
+
+	{"Children", "active, with children", func(b *bench, job *bullmq.Job) (any, error) { return bullmq.Children[any](b.ctx, job) }},
+	{"Worker.Complete", "active, with options for its end", func(b *bench, job *bullmq.Job) (any, error) {
+		return b.worker.Complete(b.ctx, job, "token", "done", false)
+	}},
+	{"Worker.Fail", "active, with options for its end", func(b *bench, job *bullmq.Job) (any, error) {
+		_, err := b.worker.Fail(b.ctx, job, "token", errors.New("boom"), false)
+		return []any{job.AttemptsMade, job.FailedReason, job.StackTrace}, err
+	}},
+	{"Worker.Fail", "active, next to run after a failure", func(b *bench, job *bullmq.Job) (any, error) {
+		return b.worker.Fail(b.ctx, job, "token", errors.New("boom"), false)
+	}},
+}
+
+// unreadable are the methods that show what a handle doesn't have.
+var unreadable = map[string]func(job *bullmq.Job) error{
+	"Decode":      func(job *bullmq.Job) error { return job.Decode(new(any)) },
+	"MarshalJSON": func(job *bullmq.Job) error { _, err := json.Marshal(job); return err },
+}
+
+var _ = Describe("A handle, which is a job known by its id alone,", func() {
+	// outcome is what a call returns and what it leaves in Redis, with the queue's
+	// name left out.
+	outcome := func(dialect bullmq.Dialect, c jobCall, find func(b *bench) (*bullmq.Job, error)) string {
+		GinkgoHelper()
+		b := newBench(dialect)
+		benches[c.state](b)
+		job, err := find(b)
+		Expect(err).NotTo(HaveOccurred())
+		value, err := c.call(b, job)
+		text, broken := json.MarshalIndent([]any{value, fmt.Sprint(err), snapshot(b.name)}, "", " ")
+		Expect(broken).NotTo(HaveOccurred())
+		return strings.ReplaceAll(string(text), b.name, "QUEUE")
+	}
+	for version, dialect := range map[int]bullmq.Dialect{6: bullmq.V6, 5: bullmq.V5} {
+		for _, c := range jobCalls {
+			It(fmt.Sprintf("acts as the job itself in %s of one that is %s, in the dialect of BullMQ %d", c.method, c.state, version), func() {
+				want := outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.queue.Job(b.ctx, "job") })
+				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.queue.Handle("job"), nil })).To(Equal(want))
+				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.worker.Handle("job"), nil })).To(Equal(want))
+			})
+		}
+	}
+
+	for method, call := range unreadable {
+		It("refuses "+method+", and says where to get the record", func() {
+			b := newBench(bullmq.V6)
+			benches["waiting"](b)
+			for _, handle := range []*bullmq.Job{b.queue.Handle("job"), b.worker.Handle("job")} {
+				Expect(call(handle)).To(MatchError(And(ContainSubstring("job job of queue "+b.name), ContainSubstring("Queue.Job"))))
+			}
+		})
+	}
+
+	It("is put to the test with every method of a job", func() {
+		known := map[string]bool{}
+		for _, c := range jobCalls {
+			known[c.method] = true
+		}
+		for method := range unreadable {
+			known[method] = true
+		}
+		methods := reflect.TypeFor[*bullmq.Job]()
+		for i := range methods.NumMethod() {
+			Expect(known).To(HaveKey(methods.Method(i).Name))
+		}
+	})
+
+	It("shows data that it has itself replaced", func() {
+		b := newBench(bullmq.V6)
+		benches["waiting"](b)
+		handle := b.queue.Handle("job")
+		Expect(handle.UpdateData(b.ctx, 5)).To(Succeed())
+		var data int
+		Expect(handle.Decode(&data)).To(Succeed())
+		Expect(data).To(Equal(5))
+	})
+
+	It("has the whole record once a worker has ended it", func() {
+		b := newBench(bullmq.V6)
+		benches["active"](b)
+		handle := b.worker.Handle("job")
+		_, err := b.worker.Complete(b.ctx, handle, "token", "done", false)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(handle.Name).To(Equal("paint"))
+		Expect(handle.ReturnValue).To(MatchJSON(`"done"`))
+		Expect(handle.AttemptsMade).To(Equal(1))
+		Expect(json.Marshal(handle)).To(ContainSubstring(`"paint"`))
+	})
+
+	DescribeTable("of a job that is gone is refused with ErrJobNotFound, and nothing is written, by", func(call func(b *bench, job *bullmq.Job) (any, error)) {
+		b := newBench(bullmq.V6)
+		before := snapshot(b.name)
+		_, err := call(b, b.worker.Handle("gone"))
+		Expect(err).To(MatchError(bullmq.ErrJobNotFound))
+		Expect(err).To(MatchError(ContainSubstring("job gone of bull:" + b.name)))
+		Expect(snapshot(b.name)).To(Equal(before))
+	},
+		Entry("Log", func(b *bench, job *bullmq.Job) (any, error) { return job.Log(b.ctx, "row") }),
+		Entry("Retry", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Retry(b.ctx, bullmq.Failed, nil) }),
+		Entry("RemoveDeduplicationKey", func(b *bench, job *bullmq.Job) (any, error) { return job.RemoveDeduplicationKey(b.ctx) }),
+		Entry("RemoveChildDependency", func(b *bench, job *bullmq.Job) (any, error) { return job.RemoveChildDependency(b.ctx) }),
+		Entry("Worker.Complete", func(b *bench, job *bullmq.Job) (any, error) { return b.worker.Complete(b.ctx, job, "token", 1, false) }),
+		Entry("Worker.Fail", func(b *bench, job *bullmq.Job) (any, error) {
+			return b.worker.Fail(b.ctx, job, "token", errors.New("boom"), false)
+		}),
+	)
+})
+
+var _ = Describe("A scheduler's job, as its upsert returns it,", func() {
+	It("has the options that are stored, and acts by them", func() {
+		b := newBench(bullmq.V6)
+		job, err := b.queue.UpsertScheduler(b.ctx, "daily", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{
+			Options: &bullmq.JobOptions{KeepLogs: 2, LIFO: true, Priority: 3, Deduplication: &bullmq.Deduplication{ID: "once"}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		read, err := b.queue.Job(b.ctx, job.ID)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.Opts).To(Equal(read.Opts))
+		Expect(job.RawOpts).To(MatchJSON(read.RawOpts))
+		Expect(job.Priority).To(Equal(read.Priority))
+		Expect(job.DeduplicationID).To(Equal("once"))
+		for range 3 {
+			_, err := job.Log(b.ctx, "row")
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(list(job.Key() + ":logs")).To(HaveLen(2))
+	})
+})
