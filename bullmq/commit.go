@@ -16,6 +16,9 @@ import (
 // anything is sent again.
 func (r *runner) commit(a *attempt) (*Job, time.Time) {
 	w, ctx, job, res := r.w, a.ctx, a.job, a.res
+	if res.err != nil { // whose methods are the user's
+		w.guard("the handler's error", func() { res.err = childrenFailure(job, res.err) })
+	}
 	d := w.decide(ctx, job, &res)
 	if d.action == giveBack || d.action == limited && d.wait == 0 {
 		w.pauseBeforeRerun(ctx, job)
@@ -44,8 +47,8 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 		}
 		switch {
 		case final && err != nil:
-			if failure := childrenFailure(job, refused); failure != nil && d.action == complete {
-				res = result{err: failure}
+			if d.action == complete && refusedForChildren(refused) {
+				res = result{err: childrenFailure(job, err)}
 				d = w.decide(ctx, job, &res)
 				continue
 			}
@@ -65,19 +68,6 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 			return nil, begun
 		}
 	}
-}
-
-// childrenFailure is why a job fails that its handler has completed too early,
-// with children that have not ended, or in vain, with one that failed; in
-// BullMQ's words, for both sides to find the same text in failedReason.
-func childrenFailure(job *Job, refused *Error) error {
-	switch refused.Code {
-	case ErrPendingChildren:
-		return errors.New("Job " + job.ID + " has pending dependencies. moveToFinished")
-	case ErrFailedChildren:
-		return Unrecoverable(errors.New("Cannot complete job " + job.ID + " because it has at least one failed child. moveToFinished"))
-	}
-	return nil
 }
 
 // decide says what becomes of the job.

@@ -178,6 +178,7 @@ func (w *Worker) Fail(ctx context.Context, job *Job, token string, reason error,
 	if reason == nil {
 		reason = errors.New("")
 	}
+	reason = childrenFailure(job, reason)
 	d, err := w.judge(ctx, job, reason)
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: job %s was left as it is: %w", job.ID, err)

@@ -316,6 +316,25 @@ var operations = map[string]operation{
 		}
 		return w.Handle(a.ID).MoveToWaitingChildren(ctx, a.Token)
 	}),
+	"waitOrFail": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
+		onWorkerArgs
+		ID, Token string
+	}) (any, error) {
+		return orFail(ctx, w, a.ID, a.Token, func(job *bullmq.Job) error {
+			_, err := job.MoveToWaitingChildren(ctx, a.Token)
+			return err
+		})
+	}),
+	"completeOrFail": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
+		onWorkerArgs
+		ID, Token   string
+		ReturnValue json.RawMessage
+	}) (any, error) {
+		return orFail(ctx, w, a.ID, a.Token, func(job *bullmq.Job) error {
+			_, err := w.Complete(ctx, job, a.Token, orNull(a.ReturnValue), false)
+			return err
+		})
+	}),
 	"stalled": func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
 		var a struct {
 			Queue           string
@@ -335,4 +354,18 @@ var operations = map[string]operation{
 		moved, err := w.CheckStalled(ctx)
 		return list(moved), err
 	},
+}
+
+// orFail fails a job with what a call refuses with, and answers the reason.
+func orFail(ctx context.Context, w *bullmq.Worker, id, token string, act func(job *bullmq.Job) error) (any, error) {
+	job, err := findActive(ctx, w, id)
+	if err != nil {
+		return nil, err
+	}
+	refused := act(job)
+	if refused == nil {
+		return nil, nil
+	}
+	_, err = w.Fail(ctx, job, token, refused, false)
+	return job.FailedReason, err
 }

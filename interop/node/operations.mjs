@@ -75,6 +75,16 @@ const nothing = async promise => {
   return null;
 };
 
+const orFail = async (job, token, act) => {
+  try {
+    await act();
+    return null;
+  } catch (error) {
+    await job.moveToFailed(error, token, false);
+    return error.message;
+  }
+};
+
 const operations = {
   clock: {
     args: ['now'],
@@ -133,6 +143,10 @@ const operations = {
   moveToWait: onActiveJob(['token'], (job, a) => nothing(job.moveToWait(a.token))),
   moveToWaitingChildren: onActiveJob(['token', 'child'], (job, a) =>
     job.moveToWaitingChildren(a.token, given({ child: a.child }))),
+  // What the call refuses with fails the job, as it does where a processor lets it through.
+  waitOrFail: onActiveJob(['token'], (job, a) => orFail(job, a.token, () => job.moveToWaitingChildren(a.token))),
+  completeOrFail: onActiveJob(['token', 'returnvalue'], (job, a) =>
+    orFail(job, a.token, () => job.moveToCompleted(a.returnvalue, a.token, false))),
   stalled: {
     args: ['maxStalledCount', 'stalledInterval'],
     carryOut: async (session, { queue, maxStalledCount = 1, stalledInterval = 30000 }) => {

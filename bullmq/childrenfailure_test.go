@@ -1,0 +1,157 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A running job whose child has failed it", func() {
+	var (
+		name, parts string
+		queue       *bullmq.Queue
+		ctx         context.Context
+	)
+	BeforeEach(func() {
+		name, parts, ctx = newQueueName(), newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	// failChild adds a child to a job and fails it, so that it fails its parent.
+	failChild := func(parent *bullmq.Job) {
+		GinkgoHelper()
+		_, err := newQueue(parts, nil).Add(ctx, "part", nil, &bullmq.JobOptions{Parent: parent.AsParent(), FailParentOnFailure: true})
+		Expect(err).NotTo(HaveOccurred())
+		worker := newWorker(parts, nil, nil)
+		end(worker, take(worker), nil, errors.New("broken"))
+	}
+	add := func() *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "assemble", nil, &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(time.Hour)})
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	const words = "Cannot complete job 1 because it has at least one failed child. "
+
+	DescribeTable("fails for good at once, with one attempt used, when its handler", func(reason string, handle bullmq.Handler) {
+		job := add()
+		failed := make(chan error, 5)
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			failChild(job)
+			return handle(ctx, job)
+		}, &bullmq.WorkerOptions{
+			Events:   bullmq.WorkerEvents{Failed: func(_ *bullmq.Job, err error) { failed <- err }},
+			Classify: func(error, *bullmq.Job) bullmq.Verdict { return bullmq.RetryAfter(time.Hour) },
+		})
+		var err error
+		Eventually(failed).Should(Receive(&err))
+		Expect(err).To(MatchError(reason))
+		Expect(err).To(MatchError(bullmq.ErrFailedChildren))
+		Expect(err).To(MatchError(bullmq.ErrUnrecoverable))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed))
+		Expect(hash(job.Key())).To(And(
+			HaveKeyWithValue("failedReason", reason), HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1"), Not(HaveKey("defa")),
+		))
+		Expect(events(name)).To(ContainElement("failed jobId=1 failedReason=" + reason + " prev=active"))
+		Expect(strings.Join(events(name), "\n")).NotTo(ContainSubstring("delayed jobId=1"))
+		Expect(failed).NotTo(Receive())
+	},
+		Entry("returns the error of MoveToWaitingChildren", words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
+			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			return nil, err
+		}),
+		Entry("returns the error of MoveToWaitingChild", words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
+			_, err := job.MoveToWaitingChild(ctx, job.Token(), "bull:any:1")
+			return nil, err
+		}),
+		Entry("wraps that error", "step 2: "+words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
+			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			return nil, fmt.Errorf("step 2: %w", err)
+		}),
+		Entry("joins it to another", "tidying up: no\n"+words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
+			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			return nil, errors.Join(errors.New("tidying up: no"), err)
+		}),
+		Entry("panics with it", "panic: "+words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
+			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			panic(err)
+		}),
+		Entry("completes it", words+"moveToFinished", func(context.Context, *bullmq.Job) (any, error) { return "done", nil }),
+	)
+
+	It("is tried again after another failure, and fails at its next start", func() {
+		job, err := queue.Add(ctx, "assemble", nil, &bullmq.JobOptions{Attempts: 3})
+		Expect(err).NotTo(HaveOccurred())
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			failChild(job)
+			return nil, errors.New("boom")
+		}, nil)
+		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(hash(job.Key())).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("failedReason", HavePrefix("child bull:"+parts))))
+	})
+
+	It("fails even while its worker stops", func() {
+		job := add()
+		started := make(chan struct{})
+		worker := newWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			failChild(job)
+			close(started)
+			<-ctx.Done()
+			_, err := job.MoveToWaitingChildren(context.WithoutCancel(ctx), job.Token())
+			return nil, err
+		}, &bullmq.WorkerOptions{ShutdownTimeout: time.Second})
+		stop, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(stop) }()
+		Eventually(started).Should(BeClosed())
+		cancel()
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed))
+	})
+
+	DescribeTable("isn't failed for good by the refusal of another job,", func(other func() (queue, id string)) {
+		queueOfOther, id := other()
+		otherQueue := newQueue(queueOfOther, nil)
+		_, err := otherQueue.Add(ctx, "other", nil, &bullmq.JobOptions{JobID: id})
+		Expect(err).NotTo(HaveOccurred())
+		otherWorker := newWorker(queueOfOther, nil, nil)
+		taken := take(otherWorker)
+		failChild(taken)
+		_, refusal := taken.MoveToWaitingChildren(ctx, "token")
+		Expect(refusal).To(MatchError(bullmq.ErrFailedChildren))
+
+		worker := newWorker(name, nil, nil)
+		job, err := queue.Add(ctx, "assemble", nil, &bullmq.JobOptions{JobID: "mine", Attempts: 3})
+		Expect(err).NotTo(HaveOccurred())
+		end(worker, take(worker), nil, fmt.Errorf("asking: %w", refusal))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(hash(job.Key())).To(HaveKeyWithValue("failedReason", "asking: "+refusal.Error()))
+
+		failed := take(worker)
+		failChild(failed)
+		_, own := failed.MoveToWaitingChildren(ctx, "token")
+		end(worker, failed, nil, errors.Join(refusal, own))
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed), "its own is found beside it")
+	},
+		Entry("one of its queue", func() (string, string) { return name, "other" }),
+		Entry("one of the same id on another queue", func() (string, string) { return newQueueName(), "mine" }),
+	)
+
+	It("fails for good by hand, with the error that refused its end", func() {
+		job := add()
+		worker := newWorker(name, nil, nil)
+		taken := take(worker)
+		failChild(taken)
+		_, refusal := worker.Complete(ctx, taken, "token", "done", false)
+		Expect(refusal).To(MatchError(bullmq.ErrFailedChildren))
+		end(worker, taken, nil, refusal)
+		Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed))
+		Expect(taken.FailedReason).To(Equal(words + "moveToFinished"))
+	})
+})
