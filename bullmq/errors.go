@@ -72,6 +72,11 @@ var (
 // ErrJobLocked: a worker holds the job, so it can't be removed.
 var ErrJobLocked = errors.New("bullmq: a worker holds the job, or one of its children")
 
+// ErrNoNextRun is returned by UpsertScheduler for a pattern whose next run isn't
+// found, such as one of dates that don't occur, and given to the worker's Error event
+// when a scheduler stops for that. BullMQ adds no job then, and reports nothing.
+var ErrNoNextRun = errors.New("no next run is found")
+
 // ErrNoQueue is returned by methods of a Job that was made by hand, as for the
 // test of a handler. Such a job can be decoded and shown, but there is no queue for
 // it to act on.

@@ -189,6 +189,52 @@ var _ = Describe("A job's children", func() {
 		finish(nil)
 		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.Waiting))
 	})
+
+	Describe("lose their parent by RemoveChildDependency", func() {
+		// child is the child as a job, once it is one.
+		child := func() *bullmq.Job {
+			GinkgoHelper()
+			family(bullmq.JobOptions{JobID: "c"}, bullmq.JobOptions{JobID: "other"})
+			job, err := newQueue(parts, nil).Job(ctx, "c")
+			Expect(err).NotTo(HaveOccurred())
+			return job
+		}
+
+		It("once: a second call does nothing, by whatever Job of the child", func() {
+			job := child()
+			stale := *job
+			Expect(job.RemoveChildDependency(ctx)).To(BeTrue())
+			Expect(hash(job.Key())).To(And(Not(HaveKey("parentKey")), Not(HaveKey("parent"))))
+			before := snapshot(parts)
+			for _, again := range []*bullmq.Job{job, &stale, newQueue(parts, nil).Handle("c")} {
+				Expect(again.RemoveChildDependency(ctx)).To(BeFalse())
+			}
+			Expect(snapshot(parts)).To(Equal(before))
+		})
+
+		It("and a job that never had one is left as it is", func() {
+			job, err := newQueue(parts, nil).Add(ctx, "alone", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job.RemoveChildDependency(ctx)).To(BeFalse())
+		})
+
+		It("but not once they have ended", func() {
+			job := child()
+			finish("done")
+			finish("done")
+			Expect(job.RemoveChildDependency(ctx)).To(BeFalse())
+			Expect(hash(job.Key())).To(HaveKey("parentKey"))
+		})
+
+		It("unless that parent is gone, which is ErrParentNotFound", func() {
+			job := child()
+			Expect(do("DEL", key(name, "parent")).Error()).To(Succeed())
+			_, err := job.RemoveChildDependency(ctx)
+			Expect(err).To(MatchError(bullmq.ErrParentNotFound))
+			_, err = newQueue(parts, nil).Handle("c").RemoveChildDependency(ctx)
+			Expect(err).To(MatchError(bullmq.ErrParentNotFound))
+		})
+	})
 })
 
 var _ = Describe("Removing a parent", func() {

@@ -112,29 +112,39 @@ func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) (err
 	}
 }
 
-// RetryJobsOptions say which jobs run again.
+// RetryJobsOptions say which jobs run again, and what they forget.
 type RetryJobsOptions struct {
 	State State     // Failed unless given, or Completed
 	Until time.Time // only jobs that ended by then; now unless given
 	Count int       // jobs moved a call to Redis; 1000 for 0
+	// ResetAttemptsMade gives the jobs all their attempts back, and ResetAttemptsStarted
+	// their starts, as RetryOptions do for one job. BullMQ has them for one job only.
+	// Without ResetAttemptsMade a job whose attempts are used up gets one more.
+	ResetAttemptsMade    bool
+	ResetAttemptsStarted bool
 }
 
 // text is the options as JSON, as far as they are given.
 func (o *RetryJobsOptions) text() string {
 	var given struct {
-		State     State `json:"state,omitempty"`
-		Count     int   `json:"count,omitempty"`
-		Timestamp int64 `json:"timestamp,omitempty"`
+		State                State `json:"state,omitempty"`
+		Count                int   `json:"count,omitempty"`
+		Timestamp            int64 `json:"timestamp,omitempty"`
+		ResetAttemptsMade    bool  `json:"resetAttemptsMade,omitempty"`
+		ResetAttemptsStarted bool  `json:"resetAttemptsStarted,omitempty"`
 	}
 	if o != nil {
 		given.State, given.Count, given.Timestamp = o.State, o.Count, dateMillis(o.Until)
+		given.ResetAttemptsMade, given.ResetAttemptsStarted = o.ResetAttemptsMade, o.ResetAttemptsStarted
 	}
 	text, _ := json.Marshal(given) // no text of it has to be escaped
 	return string(text)
 }
 
-// RetryJobs sends all jobs that have failed, or completed, back to wait. Their
-// priority is not looked at. options may be nil (BullMQ: retryJobs).
+// RetryJobs sends all jobs that have failed, or completed, back to wait, whatever
+// their priority. By default they keep the attempts they have made, so a failed job
+// gets one more attempt; with ResetAttemptsMade it gets all of them. options may be
+// nil (BullMQ: retryJobs).
 func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanProducer, "retryJobs")
 	defer span.end(&err)
@@ -154,7 +164,7 @@ func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) (err e
 	if o.Until.IsZero() {
 		o.Until = q.core.now()
 	}
-	return q.moveAll(ctx, o.State, o.Count, strconv.FormatInt(o.Until.UnixMilli(), 10))
+	return q.moveAll(ctx, o, strconv.FormatInt(o.Until.UnixMilli(), 10))
 }
 
 // PromoteJobs makes all delayed jobs ready now, count a call to Redis, 1000 for
@@ -165,18 +175,18 @@ func (q *Queue) PromoteJobs(ctx context.Context, count int) (err error) {
 	if span.on() {
 		set(span, attrQueueOptions, (&RetryJobsOptions{Count: count}).text())
 	}
-	return q.moveAll(ctx, Delayed, count, "+inf")
+	return q.moveAll(ctx, RetryJobsOptions{State: Delayed, Count: count}, "+inf")
 }
 
-func (q *Queue) moveAll(ctx context.Context, state State, count int, upTo string) error {
-	if err := checkCount("count", count, "1000 a call"); err != nil {
-		return fmt.Errorf("bullmq: no %s jobs of %s were moved: %w", state, q.Name(), err)
+func (q *Queue) moveAll(ctx context.Context, o RetryJobsOptions, upTo string) error {
+	if err := checkCount("count", o.Count, "1000 a call"); err != nil {
+		return fmt.Errorf("bullmq: no %s jobs of %s were moved: %w", o.State, q.Name(), err)
 	}
-	if count == 0 {
-		count = 1000
+	if o.Count == 0 {
+		o.Count = 1000
 	}
 	for {
-		again, err := q.core.store.MoveToWait(ctx, state.key(), int64(count), upTo)
+		again, err := q.core.store.MoveToWait(ctx, o.State.key(), int64(o.Count), upTo, o.ResetAttemptsMade, o.ResetAttemptsStarted)
 		if err != nil || !again {
 			return err
 		}

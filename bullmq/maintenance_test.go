@@ -220,6 +220,65 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(hash(key(name, "a"))).NotTo(HaveKey("returnvalue"))
 		})
 
+		It("keeps the attempts made, so that a job whose attempts are used up runs once more", func() {
+			add("a", bullmq.JobOptions{Attempts: 2})
+			for job := take(worker); job != nil; job = take(worker) {
+				end(worker, job, nil, errors.New("boom"))
+			}
+			Expect(queue.RetryJobs(ctx, nil)).To(Succeed())
+			Expect(hash(key(name, "a"))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("ats", "2")))
+			end(worker, take(worker), nil, errors.New("boom"))
+			Expect(queue.JobState(ctx, "a")).To(Equal(bullmq.Failed))
+		})
+
+		for version, dialect := range map[int]bullmq.Dialect{6: bullmq.V6, 5: bullmq.V5} {
+			for _, reset := range []bullmq.RetryOptions{
+				{}, {ResetAttemptsMade: true}, {ResetAttemptsStarted: true}, {ResetAttemptsMade: true, ResetAttemptsStarted: true},
+			} {
+				It(fmt.Sprintf("leaves each job as Job.Retry does with %+v, page by page, in the dialect of BullMQ %d", reset, version), func() {
+					queue = newQueue(name, &bullmq.QueueOptions{Now: func() time.Time { return clock }, Dialect: dialect})
+					jobs := func() (all []map[string]string) {
+						GinkgoHelper()
+						for n := range 5 {
+							all = append(all, hash(key(name, fmt.Sprint("job-", n))))
+						}
+						return all
+					}
+					for n := range 5 {
+						fail(fmt.Sprint("job-", n))
+					}
+					Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{
+						Count: 2, ResetAttemptsMade: reset.ResetAttemptsMade, ResetAttemptsStarted: reset.ResetAttemptsStarted,
+					})).To(Succeed())
+					together := jobs()
+					Expect(queue.Obliterate(ctx, &bullmq.ObliterateOptions{Force: true})).To(Succeed())
+					Expect(queue.Resume(ctx)).To(Succeed())
+					for n := range 5 {
+						fail(fmt.Sprint("job-", n))
+						Expect(queue.Handle(fmt.Sprint("job-", n)).Retry(ctx, bullmq.Failed, &reset)).To(Succeed())
+					}
+					Expect(together).To(Equal(jobs()))
+				})
+			}
+		}
+
+		It("gives all attempts back, of completed jobs too", func() {
+			add("a", bullmq.JobOptions{Attempts: 2, LIFO: true})
+			for job := take(worker); job != nil; job = take(worker) {
+				end(worker, job, nil, errors.New("boom"))
+			}
+			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{ResetAttemptsMade: true})).To(Succeed())
+			runs := 0
+			for job := take(worker); job != nil; job = take(worker) {
+				runs++
+				end(worker, job, nil, errors.New("boom"))
+			}
+			Expect(runs).To(Equal(2))
+			complete("b")
+			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.Completed, ResetAttemptsMade: true, ResetAttemptsStarted: true})).To(Succeed())
+			Expect(hash(key(name, "b"))).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
+		})
+
 		It("promotes all that is delayed", func() {
 			for n := range 5 {
 				add(fmt.Sprint("job-", n), bullmq.JobOptions{Delay: time.Duration(n+1) * time.Hour})

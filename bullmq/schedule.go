@@ -120,10 +120,12 @@ func (w *Worker) nextRun(job *Job) (*scripts.Advance, error) {
 			Pattern: repeat.Pattern, TimeZone: repeat.TimeZone, HashSeed: repeat.HashSeed,
 			StartDate: int64(repeat.StartDate), EndDate: int64(repeat.EndDate), PrevMillis: prev,
 		}.NextRun(now)
-		if errors.Is(err, cron.ErrNoRun) {
+		switch {
+		case errors.Is(err, cron.ErrEnded):
 			return nil, nil
-		}
-		if err != nil {
+		case errors.Is(err, cron.ErrGaveUp):
+			return stop(fmt.Errorf("%w for the pattern %q in the time zone %q", ErrNoNextRun, repeat.Pattern, repeat.TimeZone))
+		case err != nil:
 			return stop(err)
 		}
 		a.DueMs = due

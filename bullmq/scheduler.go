@@ -151,10 +151,12 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, 
 			Pattern: r.Pattern, TimeZone: r.TimeZone, StartDate: dateMillis(r.StartDate), EndDate: dateMillis(r.EndDate),
 			Immediately: r.Immediately,
 		}.NextRun(now)
-		if errors.Is(err, cron.ErrNoRun) {
+		switch {
+		case errors.Is(err, cron.ErrEnded):
 			return nil, nil
-		}
-		if err != nil {
+		case errors.Is(err, cron.ErrGaveUp):
+			return nil, fmt.Errorf("%w for the pattern %q in the time zone %q", ErrNoNextRun, r.Pattern, r.TimeZone)
+		case err != nil:
 			return nil, err
 		}
 		s.DueMs = due

@@ -46,6 +46,65 @@ var _ = Describe("A job scheduler", func() {
 		return append(list(key(name, "wait")), zset(key(name, "delayed"))...)
 	}
 
+	It("with an interval makes no job once EndDate has passed, but one before may have its slot after it", func() {
+		upsert(bullmq.Repeat{Every: time.Minute, EndDate: time.UnixMilli(now + 90_000)}, nil)
+		run()
+		clock = clock.Add(time.Minute)
+		run()
+		Expect(pending()).To(Equal([]string{slot(2 * time.Minute)}), "half a minute after EndDate")
+		clock = clock.Add(time.Minute)
+		run()
+		Expect(pending()).To(BeEmpty())
+	})
+
+	It("with a pattern has no slot after EndDate, though its last job may run later", func() {
+		upsert(bullmq.Repeat{Pattern: "* * * * *", TimeZone: "UTC", EndDate: time.UnixMilli(now + 90_000)}, nil)
+		clock = clock.Add(time.Hour)
+		run()
+		Expect(pending()).To(BeEmpty())
+	})
+
+	Describe("with a pattern that the reference finds no next run for,", func() {
+		repeat := bullmq.Repeat{Pattern: "0 12 * * *", TimeZone: "Australia/Lord_Howe"}
+		on := func(date string) time.Time {
+			GinkgoHelper()
+			t, err := time.Parse(time.RFC3339, date)
+			Expect(err).NotTo(HaveOccurred())
+			return t
+		}
+
+		It("isn't set up: the error says so, and nothing is written", func() {
+			clock = on("2024-04-06T13:00:00+11:00") // clocks go back by half an hour that night
+			before := snapshot(name)
+			job, err := queue.UpsertScheduler(ctx, "tick", repeat, nil)
+			Expect(job).To(BeNil())
+			Expect(err).To(MatchError(bullmq.ErrNoNextRun))
+			Expect(err).To(MatchError(And(HavePrefix(`bullmq: scheduler "tick" of queue `+name), ContainSubstring(`"0 12 * * *"`), ContainSubstring(`"Australia/Lord_Howe"`))))
+			Expect(snapshot(name)).To(Equal(before))
+		})
+
+		It("stops, as in Node, and the worker's Error event says so", func() {
+			clock = on("2024-04-06T10:00:00+11:00")
+			upsert(repeat, nil)
+			clock = on("2024-04-06T13:00:00+11:00")
+			faults := make(chan error, 5)
+			runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{
+				Now: func() time.Time { return on("2024-04-06T13:00:00+11:00") }, Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }},
+			})
+			var fault error
+			Eventually(faults).Should(Receive(&fault))
+			Expect(fault).To(MatchError(bullmq.ErrNoNextRun))
+			Eventually(count(queue, bullmq.Completed)).Should(Equal(1))
+			Expect(pending()).To(BeEmpty())
+		})
+
+		It("is no error where EndDate is the reason", func() {
+			job, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Pattern: "0 12 1 1 *", TimeZone: "UTC", EndDate: time.UnixMilli(now + 1000)}, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job).To(BeNil())
+		})
+	})
+
 	It("with an interval is a record, a place by its next time, and one job under an id with that time", func() {
 		job := upsert(bullmq.Repeat{Every: time.Minute, Limit: 9, StartDate: time.UnixMilli(now + 5000), EndDate: time.UnixMilli(now + 3600000)},
 			&bullmq.Template{Name: "tock", Data: map[string]int{"a": 1}, Options: &bullmq.JobOptions{Attempts: 2}})

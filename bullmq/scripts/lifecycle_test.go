@@ -238,7 +238,7 @@ func live(f *fixture) {
 	state("stray", "waiting")
 	Expect(f.JoinPaused(f.ctx)).To(BeEquivalentTo(0))
 	Expect(f.Clean(f.ctx, nowMs, 1, "completed")).To(HaveLen(1))
-	Expect(f.MoveToWait(f.ctx, "delayed", 100, "+inf")).To(BeFalse())
+	Expect(f.MoveToWait(f.ctx, "delayed", 100, "+inf", false, false)).To(BeFalse())
 	ok(f.Drain(f.ctx, true))
 	Expect(f.Counts(f.ctx, -1, "wait", "delayed", "prioritized")).To(Equal([]int64{0, 0, 0}))
 	ok(f.Pause(f.ctx))

@@ -58,9 +58,10 @@ func (q *Queue) Obliterate(ctx context.Context, count int64, force bool) (again 
 }
 
 // MoveToWait sends jobs of a state back to wait, count at a time, those with a
-// score of at most upTo; again says that there may be more.
-func (q *Queue) MoveToWait(ctx context.Context, state string, count int64, upTo string) (again bool, err error) {
-	n, err := q.number(ctx, moveJobsToWait, "", q.base, state, decimal(count), upTo)
+// score of at most upTo; again says that there may be more. With resetMade and
+// resetStarted they forget their attempts and their starts.
+func (q *Queue) MoveToWait(ctx context.Context, state string, count int64, upTo string, resetMade, resetStarted bool) (again bool, err error) {
+	n, err := q.number(ctx, moveJobsToWait, "", q.base, state, decimal(count), upTo, flag(resetMade), flag(resetStarted))
 	return n == 1, err
 }
 

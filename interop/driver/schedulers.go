@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -87,6 +88,9 @@ func init() {
 			template = &bullmq.Template{Name: a.Template.Name, Data: data, Options: options}
 		}
 		job, err := q.UpsertScheduler(ctx, a.ID, repeat, template)
+		if errors.Is(err, bullmq.ErrNoNextRun) {
+			return nil, nil // as Node answers
+		}
 		return viewID(job), err
 	})
 	operations["removeScheduler"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
