@@ -24,7 +24,7 @@ const (
 	ErrLockMismatch         = scripts.LockMismatch         // -6: another token holds its lock: another worker runs it
 	ErrParentNotReplaceable = scripts.ParentNotReplaceable // -7: it has another parent already, which still exists
 	ErrSchedulerJob         = scripts.SchedulerJob         // -8: it is a scheduler's next job: remove the scheduler
-	ErrFailedChildren       = scripts.FailedChildren       // -9: it can't complete, for a child has failed it
+	ErrFailedChildren       = scripts.FailedChildren       // -9: it can't complete, or wait for children, for a child has failed it
 	ErrSchedulerIDTaken     = scripts.SchedulerIDTaken     // -10: a job stands already where the scheduler's next would
 	ErrSchedulerSlotsTaken  = scripts.SchedulerSlotsTaken  // -11: jobs stand already where its next ones would, for an interval
 )

@@ -160,6 +160,57 @@ var _ = Describe("A flow", func() {
 		)
 	})
 
+	Describe("added again, with a root that is there already,", func() {
+		for _, state := range []bullmq.State{bullmq.WaitingChildren, bullmq.Active, bullmq.Completed, bullmq.Failed} {
+			reach := func() *bullmq.Job {
+				GinkgoHelper()
+				root := add(wall(bullmq.JobOptions{}))
+				if state == bullmq.WaitingChildren {
+					return root
+				}
+				finish(bricks, "laid", nil)
+				worker := newWorker(walls.Name(), nil, nil)
+				taken := take(worker)
+				switch state {
+				case bullmq.Completed:
+					end(worker, taken, "built", nil)
+				case bullmq.Failed:
+					end(worker, taken, nil, boom)
+				}
+				return root
+			}
+			stored := func(root *bullmq.Job) []any {
+				GinkgoHelper()
+				return []any{
+					hash(root.Key()), set(root.Key() + ":dependencies"), hash(root.Key() + ":processed"), hash(kid(1)), list(key(bricks.Name(), "wait")),
+				}
+			}
+			It(fmt.Sprintf("which is %s, changes nothing where every job has its JobID", state), func() {
+				root := reach()
+				before := stored(root)
+				again := wall(bullmq.JobOptions{Priority: 5})
+				again.Data = "other data"
+				node, err := builder.Add(ctx, again)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(node.Job.ID).To(Equal("par"))
+				Expect(node.Job.State(ctx)).To(Equal(state))
+				Expect(stored(root)).To(Equal(before))
+			})
+
+			It(fmt.Sprintf("which is %s, gives it another child for each that has no JobID", state), func() {
+				root := reach()
+				pending := len(set(root.Key() + ":dependencies"))
+				again := wall(bullmq.JobOptions{})
+				again.Children[0].Options = nil
+				node, err := builder.Add(ctx, again)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(root.State(ctx)).To(Equal(state))
+				Expect(set(root.Key() + ":dependencies")).To(And(HaveLen(pending+1), ContainElement(node.Children[0].Job.Key())))
+				Expect(node.Children[0].Job.State(ctx)).To(Equal(bullmq.Waiting))
+			})
+		}
+	})
+
 	Describe("with a child that is there already", func() {
 		It("takes the value of one that has completed, and runs its parent where no other is pending", func() {
 			_, err := bricks.Add(ctx, "brick", nil, &bullmq.JobOptions{JobID: "kid-1"})

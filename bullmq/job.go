@@ -11,6 +11,9 @@ import (
 // Job is a job of a queue, as it was when it was read. Its methods act on the
 // job in Redis, and may be called from several goroutines; those that change
 // what a field says change the field too, so don't read it at the same time.
+//
+// A Job that is made by hand, as for the test of a handler, belongs to no queue. It
+// can be decoded and shown; methods that act on Redis return ErrNoQueue.
 type Job struct {
 	ID   string
 	Name string
@@ -31,10 +34,14 @@ type Job struct {
 	FinishedOn      time.Time
 	ProcessedBy     string // name of the worker (pb)
 
-	Progress     json.RawMessage // JSON; nil when none was reported
-	ReturnValue  json.RawMessage // JSON; nil unless it completed
-	FailedReason string          // plain text
-	StackTrace   []string        // one for each failed attempt, the newest last
+	Progress    json.RawMessage // JSON; nil when none was reported
+	ReturnValue json.RawMessage // JSON; nil unless it completed
+	// FailedReason is why the last attempt that failed did so, as plain text. As in
+	// BullMQ it stays while the job waits for its next attempt and runs, and even when
+	// that attempt completes: State, not FailedReason, tells whether a job has
+	// failed. Job.Retry and Queue.RetryJobs remove it from a failed job.
+	FailedReason string
+	StackTrace   []string // one for each failed attempt, the newest last
 
 	ParentKey       string // <prefix>:<queue>:<id>
 	ParentPolicy    json.RawMessage

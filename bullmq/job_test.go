@@ -441,6 +441,19 @@ var _ = Describe("A job in Redis", func() {
 		})
 	})
 
+	It("keeps the reason of its last failure while it is tried again, and when that succeeds", func() {
+		job := add(&bullmq.JobOptions{Attempts: 2})
+		worker := newWorker(name, nil, nil)
+		end(worker, take(worker), nil, errors.New("boom"))
+		running := take(worker)
+		Expect(running.FailedReason).To(Equal("boom"))
+		end(worker, running, "done", nil)
+		read, err := queue.Job(ctx, job.ID)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(read.FailedReason).To(Equal("boom"))
+		Expect(read.State(ctx)).To(Equal(bullmq.Completed))
+	})
+
 	Describe("retried after its attempts are used up", func() {
 		It("runs once more, or as often as at first with its attempts reset", func() {
 			runs := 0

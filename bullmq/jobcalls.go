@@ -192,7 +192,11 @@ func (j *Job) MoveToWait(ctx context.Context, token string) error {
 
 // MoveToWaitingChildren parks the running job until its pending children have
 // ended, and answers false when there are none. A handler returns
-// ErrMovedToWaitingChildren after true (BullMQ: moveToWaitingChildren).
+// ErrMovedToWaitingChildren after true.
+//
+// The error is ErrFailedChildren when a child with FailParentOnFailure has failed. A
+// handler that returns it, wrapped or not, fails the job for good, whatever attempts
+// are left (BullMQ: moveToWaitingChildren).
 func (j *Job) MoveToWaitingChildren(ctx context.Context, token string) (bool, error) {
 	return j.MoveToWaitingChild(ctx, token, "")
 }

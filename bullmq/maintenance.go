@@ -193,9 +193,13 @@ func (q *Queue) moveAll(ctx context.Context, o RetryJobsOptions, upTo string) er
 	}
 }
 
-// Remove removes a job from whatever state it is in, with its children unless
-// keepChildren is set. false means that a worker holds it or one of them, and
-// nothing was removed; true also that there was no such job (BullMQ: remove).
+// Remove removes a job from whatever state it is in, and all jobs below it in its
+// flow unless keepChildren is set. Removing the last pending child of a parent lets
+// the parent run.
+//
+// It returns true when the job is removed, and also when there is no such job.
+// It returns false, and removes nothing, when a worker holds the job or one of the
+// children that would go with it (BullMQ: remove).
 func (q *Queue) Remove(ctx context.Context, jobID string, keepChildren bool) (removed bool, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "remove")
 	defer span.end(&err)
@@ -206,8 +210,10 @@ func (q *Queue) Remove(ctx context.Context, jobID string, keepChildren bool) (re
 	return q.core.store.Remove(ctx, jobID, !keepChildren)
 }
 
-// Remove removes the job, with its children; ErrJobLocked means that a worker
-// holds it or one of them.
+// Remove removes the job, from whatever state it is in, and all jobs below it in its
+// flow; Queue.Remove can keep those. Removing the last pending child of a parent lets
+// the parent run. ErrJobLocked means that a worker holds the job or one of its
+// children, and that nothing was removed (BullMQ: job.remove).
 func (j *Job) Remove(ctx context.Context) error {
 	c, err := j.at("remove")
 	if err != nil {
@@ -230,8 +236,11 @@ func (j *Job) RemoveUnprocessedChildren(ctx context.Context) error {
 	return c.store.RemoveUnprocessedChildren(ctx, j.ID)
 }
 
-// RemoveChildDependency ends the job's bond to its parent, while it has not
-// ended, and answers whether there was one (BullMQ: removeChildDependency).
+// RemoveChildDependency ends the job's bond to its parent, so that the parent no
+// longer waits for it, and reports whether it did. It returns false for a job that
+// has no parent in Redis, where BullMQ throws, and for one that its parent doesn't wait
+// for any more. ErrParentNotFound means that the parent is gone (BullMQ:
+// removeChildDependency).
 func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
 	c, err := j.at("remove the parent of")
 	if err != nil {

@@ -27,8 +27,13 @@ type Repeat struct {
 	Every time.Duration
 	// Offset shifts the slots of an interval.
 	Offset time.Duration
-	// StartDate and EndDate bound the runs.
-	StartDate, EndDate time.Time
+	// StartDate is an interval's first slot; a pattern's slots come after it.
+	StartDate time.Time
+	// EndDate is when the scheduler stops making jobs. It bounds when jobs are made, not
+	// when they run. The next job is made when one starts, so a job that was made in
+	// time runs even if it starts after EndDate; and with Every its slot may be up to an
+	// interval after EndDate. A pattern has no slots after EndDate.
+	EndDate time.Time
 	// Limit is how many jobs are made in all; 0 for no limit.
 	Limit int
 	// Immediately makes the first job of a pattern at once.
@@ -57,9 +62,10 @@ type Scheduler struct {
 }
 
 // UpsertScheduler makes a job scheduler, or changes the one with that id, and
-// answers its next job; nil when there is none to make, by Limit or EndDate.
-// Many processes may upsert the same id at the same time. template may be nil
-// (BullMQ: upsertJobScheduler).
+// answers its next job; nil when a pattern has no slot until EndDate, and nothing is
+// written then. ErrNoNextRun means that no next run of the pattern is found, where
+// BullMQ reports nothing. Many processes may upsert the same id at the same time.
+// template may be nil (BullMQ: upsertJobScheduler).
 func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *Template) (_ *Job, err error) {
 	t := Template{}
 	if template != nil {
