@@ -188,6 +188,26 @@ var unreadable = map[string]func(job *bullmq.Job) error{
 	"MarshalJSON": func(job *bullmq.Job) error { _, err := json.Marshal(job); return err },
 }
 
+// gauge is a Telemetry that notes what is measured, and traces nothing.
+type gauge struct{ lines []string }
+
+func (g *gauge) Record(_ context.Context, metric bullmq.Metric, value float64, attributes ...bullmq.Attribute) {
+	g.lines = append(g.lines, fmt.Sprint(metric.Name, " ", value, " ", attributes))
+}
+
+func (g *gauge) StartSpan(ctx context.Context, _ string, _ bullmq.SpanKind) (context.Context, bullmq.Span) {
+	return ctx, noSpan{}
+}
+func (*gauge) Inject(context.Context) string                         { return "" }
+func (*gauge) Extract(ctx context.Context, _ string) context.Context { return ctx }
+
+type noSpan struct{}
+
+func (noSpan) SetAttributes(...bullmq.Attribute)    {}
+func (noSpan) AddEvent(string, ...bullmq.Attribute) {}
+func (noSpan) RecordError(error)                    {}
+func (noSpan) End()                                 {}
+
 var _ = Describe("A handle, which is a job known by its id alone,", func() {
 	// outcome is what a call returns and what it leaves in Redis, with the queue's
 	// name left out.
@@ -234,6 +254,25 @@ var _ = Describe("A handle, which is a job known by its id alone,", func() {
 		for i := range methods.NumMethod() {
 			Expect(known).To(HaveKey(methods.Method(i).Name))
 		}
+	})
+
+	It("counts in metrics under the job's name, as the job itself", func() {
+		measured := func(find func(w *bullmq.Worker) (*bullmq.Job, error)) []string {
+			GinkgoHelper()
+			b, gauge := newBench(bullmq.V6), &gauge{}
+			benches["active"](b)
+			worker := newWorker(b.name, nil, &bullmq.WorkerOptions{Now: at(now + 250), Telemetry: gauge})
+			job, err := find(worker)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job.MoveToWait(b.ctx, "token")).To(Succeed())
+			for i, line := range gauge.lines {
+				gauge.lines[i] = strings.ReplaceAll(line, b.name, "QUEUE")
+			}
+			return gauge.lines
+		}
+		want := measured(func(w *bullmq.Worker) (*bullmq.Job, error) { return w.Job(context.Background(), "job") })
+		Expect(want).To(ContainElement(And(HavePrefix("bullmq.job.duration 250 "), ContainSubstring("paint"))))
+		Expect(measured(func(w *bullmq.Worker) (*bullmq.Job, error) { return w.Handle("job"), nil })).To(Equal(want))
 	})
 
 	It("shows data that it has itself replaced", func() {
