@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // EventType is what happened. Others than these, which producers may publish,
@@ -58,6 +60,15 @@ type Event struct {
 	Count             int
 	DeduplicationID   string
 	DeduplicatedJobID string // the job that was dropped
+
+	// Missed is at least how many events before this one were trimmed away before
+	// they could be read, because the reader was slower than the queue's other
+	// clients by more than MaxEvents, or was away for so long. Events that were
+	// removed otherwise don't count. It is 1 where the number isn't known: for a
+	// reader that starts after the ID of an event which is gone from the stream,
+	// and on Redis before 7.0. Nothing is reported where a user may not call
+	// XINFO STREAM.
+	Missed int
 
 	// Fields is the whole entry in its order, field, value, field, value …, the
 	// field event first.
@@ -146,7 +157,12 @@ type QueueEvents struct {
 	core *core
 	o    EventsOptions
 	conn *blockingConn
-	loop sync.Mutex // held by the one loop of All
+
+	loop      sync.Mutex // held by the one loop of All, which alone uses what follows
+	position  eventPosition
+	away      time.Time // since when nothing is being read; zero when it isn't known
+	blind     bool      // the server doesn't say how the stream stands
+	overtaken func()    // called, if not nil, when events were missed or the stream is another one
 
 	mu     sync.Mutex
 	last   string
@@ -174,18 +190,29 @@ func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) 
 		return nil, err
 	}
 	c.link.health.tell(o.OnHealth)
-	e := &QueueEvents{core: c, o: o, last: o.LastEventID}
-	if e.last == "" || e.last == "$" {
+	e := &QueueEvents{core: c, o: o}
+	if o.LastEventID == "" || o.LastEventID == "$" {
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 		defer cancel()
-		if e.last, err = c.store.LastEventID(ctx); err != nil {
+		last, added, err := c.store.LastEventID(ctx)
+		if err != nil {
 			c.link.close()
 			return nil, fmt.Errorf("bullmq: can't read the events of %s: %w", queue, err)
 		}
+		e.startAt(last, added)
+	} else {
+		e.last = o.LastEventID
+		e.position = eventPosition{id: e.last, count: -1, resumed: strings.Contains(e.last, "-") && comesAfter(e.last, "0-0")}
 	}
 	e.conn = newBlockingConn(c, c.keys.clientName(":qe"))
 	e.closed, e.close = context.WithCancel(context.Background())
 	return e, nil
+}
+
+// startAt has reading start after the stream's last entry, of so many added.
+func (e *QueueEvents) startAt(last string, added int64) {
+	e.last = last
+	e.position = eventPosition{id: last, count: added, counted: last, read: []string{last}}
 }
 
 // isEventID says whether Redis can start reading after id.
@@ -238,6 +265,10 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 		defer cancel()
 		defer context.AfterFunc(e.closed, cancel)()
 		over := func() bool { return ctx.Err() != nil || e.closed.Err() != nil }
+		e.away = time.Time{}
+		if comesAfter(e.position.counted, e.position.id) { // the loop before was left amidst what it had read
+			e.position.counted = e.position.id
+		}
 		var outage backoffTimer
 		for !over() {
 			events, err := e.read(ctx)
@@ -245,6 +276,7 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 				return
 			}
 			if err != nil {
+				e.away = time.Time{}
 				if !yield(Event{}, fmt.Errorf("bullmq: reading the events of %s: %w", e.core.keys.queue, err)) {
 					return
 				}
@@ -256,6 +288,7 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 				e.mu.Lock()
 				e.last = event.ID
 				e.mu.Unlock()
+				e.position.pass(event.ID)
 				if !yield(event, nil) || over() {
 					return
 				}
@@ -264,20 +297,36 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
+// Trimming can overtake a reader only where it was away for a time, or where
+// much was added at once: only then is the stream's state asked for.
+const (
+	eventsPage  = 1000
+	shortAway   = 250 * time.Microsecond // with less between two reads, too little is added for that
+	eventsBurst = 10                     // events at once
+)
+
 // read waits for what comes after the last event.
 func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 	stream := e.core.keys.of("events")
-	entries, err := e.conn.wait(ctx, e.o.BlockingTimeout, func(b rueidis.Builder) []rueidis.Completed {
-		return []rueidis.Completed{b.Xread().Count(eventsPage).Block(e.o.BlockingTimeout.Milliseconds()).
-			Streams().Key(stream).Id(e.LastEventID()).Build()}
-	})[0].AsXReadSlices()
-	if errors.Is(err, errNoConnection) {
-		entries, err = e.poll(ctx, stream)
+	away := !e.blind && (e.position.unclear || time.Since(e.away) > shortAway)
+	commands := func(b rueidis.Builder, read rueidis.Completed) (commands []rueidis.Completed) {
+		if away {
+			commands = append(commands, b.XinfoStream().Key(stream).Build())
+		}
+		return append(commands, read)
 	}
-	if rueidis.IsRedisNil(err) {
-		return nil, nil
+	replies := e.conn.wait(ctx, e.o.BlockingTimeout, func(b rueidis.Builder) []rueidis.Completed {
+		return commands(b, b.Xread().Count(eventsPage).Block(e.o.BlockingTimeout.Milliseconds()).
+			Streams().Key(stream).Id(e.position.id).Build())
+	})
+	polled := errors.Is(replies[len(replies)-1].Error(), errNoConnection)
+	if polled {
+		replies = e.poll(ctx, func(b rueidis.Builder) []rueidis.Completed {
+			return commands(b, b.Xread().Count(eventsPage).Streams().Key(stream).Id(e.position.id).Build())
+		})
 	}
-	if err != nil {
+	entries, err := replies[len(replies)-1].AsXReadSlices()
+	if err != nil && !rueidis.IsRedisNil(err) {
 		if errors.Is(err, context.Canceled) {
 			return nil, errSilent
 		}
@@ -291,23 +340,59 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 		}
 		events = append(events, readEvent(entry.ID, fields))
 	}
+	if away && len(replies) > 1 {
+		e.compare(replies[0], events)
+	}
+	if !e.blind && (len(events) == 0 || len(events) >= eventsBurst) {
+		ask := func(b rueidis.Builder) []rueidis.Completed {
+			return []rueidis.Completed{b.XinfoStream().Key(stream).Build()}
+		}
+		if polled {
+			e.compare(e.poll(ctx, ask)[0], events)
+		} else {
+			e.compare(e.conn.wait(ctx, 0, ask)[0], events)
+		}
+	}
+	if len(events) > 0 {
+		events[0].Missed = e.position.untold
+	} else if polled {
+		sleep(ctx, pollInterval)
+	}
+	e.away = time.Now()
 	return events, nil
 }
 
-// poll reads what there is, over the connections that all commands share. It takes
-// its time when there is nothing.
-func (e *QueueEvents) poll(ctx context.Context, stream string) (map[string][]rueidis.XRangeSlice, error) {
+// poll reads what there is, over the connections that all commands share.
+func (e *QueueEvents) poll(ctx context.Context, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	client := e.core.client
-	entries, err := client.Do(call, client.B().Xread().Count(eventsPage).Streams().Key(stream).Id(e.LastEventID()).Build()).AsXReadSlices()
-	if rueidis.IsRedisNil(err) {
-		sleep(ctx, pollInterval)
-	}
-	return entries, err
+	return e.core.client.DoMulti(call, build(e.core.client.B())...)
 }
 
-const eventsPage = 1000
+// compare finds out, from the reply of XINFO STREAM, whether events were missed
+// before those that have just been read, and whether the stream is another one.
+func (e *QueueEvents) compare(reply rueidis.RedisResult, events []Event) {
+	now, err := scripts.ReadStream(reply)
+	if err != nil {
+		e.blind = forbidden(err)
+		return
+	}
+	missed, restarted := 0, false
+	if comesAfter(e.position.id, now.Last) {
+		restarted = len(events) == 0 && e.position.restart(now)
+	} else {
+		missed = e.position.missed(now, events)
+	}
+	if restarted {
+		e.mu.Lock()
+		e.last = e.position.id
+		e.mu.Unlock()
+	}
+	e.position.untold += missed
+	if (restarted || missed > 0) && e.overtaken != nil {
+		e.overtaken()
+	}
+}
 
 func sleep(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)

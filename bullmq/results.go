@@ -127,7 +127,13 @@ type resultTail struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 	closed  bool
+	looked  time.Time   // when all were last told to look
+	looking *time.Timer // until they are next
 }
+
+// lookNowAgainAfter is how long waits that have looked for their jobs are left
+// alone, however often the tail is overtaken.
+const lookNowAgainAfter = time.Second
 
 func newResultTail(c *core) *resultTail {
 	return &resultTail{core: c, over: make(chan struct{}), lookAgain: lookAgainAfter, waiting: map[string]map[chan Event]string{}}
@@ -138,8 +144,9 @@ func newResultTail(c *core) *resultTail {
 // taken for it.
 func (t *resultTail) join(ctx context.Context, r *reader) (<-chan Event, func(), error) {
 	var last string
+	var added int64
 	err := r.read(ctx, func(ctx context.Context) (err error) {
-		last, err = t.core.store.LastEventID(ctx)
+		last, added, err = t.core.store.LastEventID(ctx)
 		return err
 	})
 	if err != nil {
@@ -154,7 +161,7 @@ func (t *resultTail) join(ctx context.Context, r *reader) (<-chan Event, func(),
 	if t.stop == nil {
 		run, stop := context.WithCancel(context.Background())
 		t.stop, t.done = stop, make(chan struct{})
-		go t.follow(run, last, t.done)
+		go t.follow(run, last, added, t.done)
 	}
 	ending := make(chan Event, 1)
 	if t.waiting[id] == nil {
@@ -173,14 +180,16 @@ func (t *resultTail) leave(id string, ending chan Event) {
 	}
 }
 
-func (t *resultTail) follow(ctx context.Context, last string, done chan struct{}) {
+func (t *resultTail) follow(ctx context.Context, last string, added int64, done chan struct{}) {
 	defer close(done)
 	closed, closeAll := context.WithCancel(context.Background())
 	defer closeAll()
 	e := &QueueEvents{
-		core: t.core, o: EventsOptions{BlockingTimeout: longestBlock}, last: last, closed: closed, close: closeAll,
-		conn: newBlockingConn(t.core, t.core.keys.clientName(":qe")),
+		core: t.core, o: EventsOptions{BlockingTimeout: longestBlock}, closed: closed, close: closeAll,
+		conn:      newBlockingConn(t.core, t.core.keys.clientName(":qe")),
+		overtaken: t.lookNow,
 	}
+	e.startAt(last, added)
 	defer e.conn.close()
 	for event, err := range e.All(ctx) {
 		if err != nil {
@@ -195,6 +204,34 @@ func (t *resultTail) follow(ctx context.Context, last string, done chan struct{}
 		case EventCleaned:
 			t.tellAll(event)
 		}
+	}
+}
+
+// lookNow has all waits ask for the states of their jobs, because events that told
+// of an end may have been missed.
+func (t *resultTail) lookNow() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.looking != nil {
+		return
+	}
+	t.looking = time.AfterFunc(time.Until(t.looked.Add(lookNowAgainAfter)), func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.looked, t.looking = time.Now(), nil
+		for _, waits := range t.waiting {
+			for ending := range waits {
+				notify(ending, Event{Type: EventCleaned})
+			}
+		}
+	})
+}
+
+// notify hands an event to a wait.
+func notify(ending chan Event, event Event) {
+	select {
+	case ending <- event:
+	default: // one is to be read already, and the state is asked after that
 	}
 }
 
@@ -218,10 +255,7 @@ func (t *resultTail) handOut(id string, event Event) {
 		if !comesAfter(event.ID, last) {
 			continue
 		}
-		select {
-		case ending <- event:
-		default: // one is to be read already, and the state is asked after that
-		}
+		notify(ending, event)
 	}
 }
 
@@ -243,6 +277,9 @@ func (t *resultTail) close() {
 	t.mu.Lock()
 	t.closed = true
 	close(t.over)
+	if t.looking != nil {
+		t.looking.Stop()
+	}
 	stop, done := t.stop, t.done
 	t.stop = nil
 	t.mu.Unlock()

@@ -213,6 +213,15 @@ var _ = Describe("Waiting for a job's result", func() {
 		}
 	})
 
+	It("asks for the job's state at once when the event of its end was trimmed away unread", func() {
+		job := add(nil)
+		done := waiting(ctx, job.ID)
+		worker := newWorker(name, nil, nil)
+		take(worker)
+		endUnseen(name, job.ID, "42")
+		Eventually(done, "2s").Should(Receive(Equal(outcome{"42", nil})))
+	})
+
 	It("survives the loss of its connection", func() {
 		proxy, link := proxied()
 		shaky := newQueue(name, &bullmq.QueueOptions{Connection: link})
@@ -233,3 +242,16 @@ var _ = Describe("Waiting for a job's result", func() {
 		Eventually(done).Should(Receive(MatchJSON(`"late"`)))
 	})
 })
+
+// endUnseen completes a job, in one step with the loss of its event.
+func endUnseen(name, id, value string) {
+	GinkgoHelper()
+	Expect(do("EVAL", `
+		redis.call('LREM', KEYS[1] .. 'active', 0, ARGV[1])
+		redis.call('ZADD', KEYS[1] .. 'completed', 1, ARGV[1])
+		redis.call('HSET', KEYS[1] .. ARGV[1], 'returnvalue', ARGV[2], 'finishedOn', 1)
+		redis.call('XADD', KEYS[1] .. 'events', '*', 'event', 'completed', 'jobId', ARGV[1], 'returnvalue', ARGV[2])
+		for n = 1, 20 do redis.call('XADD', KEYS[1] .. 'events', '*', 'event', 'drained') end
+		redis.call('XTRIM', KEYS[1] .. 'events', 'MAXLEN', 15)
+		return 1`, "1", key(name, ""), id, value).Error()).To(Succeed())
+}

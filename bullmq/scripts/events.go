@@ -7,33 +7,79 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// LastEventID is the id after which the next event will come; a real one, for
-// "$" would lose what comes between two reads.
-func (q *Queue) LastEventID(ctx context.Context) (id string, err error) {
-	defer q.about("the last event", &err)
-	result := q.client.Do(ctx, q.client.B().XinfoStream().Key(q.keyOf("events")).Build())
-	if err := result.NonRedisError(); err != nil {
+// Stream is the state of the events stream.
+type Stream struct {
+	First   string // the id of its first entry; "" where it has none
+	Last    string // the last id that was generated, of an entry that may be gone; "0-0" where there is no stream
+	Deleted string // the greatest id that was removed by XDEL; "0-0" for none, and before Redis 7.0
+	Length  int64
+	Added   int64 // entries added since the stream was made; -1 before Redis 7.0
+}
+
+// ReadStream reads the reply of XINFO STREAM.
+func ReadStream(reply rueidis.RedisResult) (Stream, error) {
+	info, err := reply.AsMap()
+	if refused, ok := rueidis.IsRedisErr(err); ok && strings.Contains(refused.Error(), "no such key") {
+		return Stream{Last: "0-0", Deleted: "0-0"}, nil
+	}
+	if err != nil {
+		return Stream{}, err
+	}
+	s := Stream{Deleted: "0-0", Added: -1}
+	last := info["last-generated-id"]
+	if s.Last, err = last.ToString(); err != nil {
+		return Stream{}, err
+	}
+	length := info["length"]
+	if s.Length, err = length.AsInt64(); err != nil {
+		return Stream{}, err
+	}
+	if first, err := entryID(info["first-entry"]); err == nil {
+		s.First = first
+	}
+	if deleted, there := info["max-deleted-entry-id"]; there {
+		if s.Deleted, err = deleted.ToString(); err != nil {
+			return Stream{}, err
+		}
+	}
+	if added, there := info["entries-added"]; there {
+		if s.Added, err = added.AsInt64(); err != nil {
+			return Stream{}, err
+		}
+	}
+	return s, nil
+}
+
+// entryID is the id of an entry: id, [field, value …].
+func entryID(entry rueidis.RedisMessage) (string, error) {
+	parts, err := entry.ToArray()
+	if err != nil || len(parts) == 0 {
 		return "", err
 	}
-	info, err := result.AsMap()
-	if refused, ok := rueidis.IsRedisErr(err); ok && strings.Contains(refused.Error(), "no such key") {
-		return "0-0", nil
+	return parts[0].ToString()
+}
+
+// LastEventID is the id after which the next event will come, a real one, for
+// "$" would lose what comes between two reads; and how many entries have been
+// added to the stream until then, -1 where Redis doesn't say.
+func (q *Queue) LastEventID(ctx context.Context) (id string, added int64, err error) {
+	defer q.about("the last event", &err)
+	reply := q.client.Do(ctx, q.client.B().XinfoStream().Key(q.keyOf("events")).Build())
+	if err := reply.NonRedisError(); err != nil {
+		return "", -1, err
 	}
-	if err == nil {
-		last := info["last-generated-id"]
-		if id, err := last.ToString(); err == nil {
-			return id, nil
-		}
+	if s, err := ReadStream(reply); err == nil {
+		return s.Last, s.Added, nil
 	}
 	// A server without XINFO: the last entry there is.
 	entries, err := q.client.Do(ctx, q.client.B().Xrevrange().Key(q.keyOf("events")).End("+").Start("-").Count(1).Build()).AsXRange()
 	if err != nil {
-		return "", err
+		return "", -1, err
 	}
 	if len(entries) == 0 {
-		return "0-0", nil
+		return "0-0", -1, nil
 	}
-	return entries[0].ID, nil
+	return entries[0].ID, -1, nil
 }
 
 // Publish writes an entry: field, value … in order.

@@ -1,0 +1,101 @@
+package bullmq
+
+import "github.com/17a2ac88/bullmq-go/bullmq/scripts"
+
+// eventPosition is how far a reader has read an events stream. Since version 7.0
+// Redis counts the entries that it adds to a stream, so that a position which is
+// known by its count too shows how many entries were trimmed away unread.
+type eventPosition struct {
+	id      string   // of the last entry read
+	resumed bool     // id was given by the caller, as the id of an event
+	count   int64    // entries added to the stream up to id; -1 when unknown
+	counted string   // the id at which count was last compared with the stream
+	unclear bool     // the last comparison has to be repeated after the next read
+	untold  int      // missed events that no event has reported yet
+	read    []string // the ids of the last entries read, oldest first
+}
+
+// rememberedIDs is how many entries a replica that takes over may lack without
+// its stream being taken for a new one.
+const rememberedIDs = 1000
+
+// pass moves the position past an entry.
+func (p *eventPosition) pass(id string) {
+	p.id, p.untold = id, 0
+	if p.count >= 0 {
+		p.count++
+	}
+	if len(p.read) == 2*rememberedIDs {
+		p.read = append(p.read[:0], p.read[rememberedIDs:]...)
+	}
+	p.read = append(p.read, id)
+}
+
+// missed returns at least how many entries between the position and page, the
+// entries that were read from there, were trimmed away. Entries removed by XDEL
+// don't count: what can't be told from them isn't reported. The state of the
+// stream may be from before or after the page was read.
+func (p *eventPosition) missed(now scripts.Stream, page []Event) int {
+	trimmed, within := 0, 0 // entries of the page that are gone by now, and that were there by now
+	for _, event := range page {
+		if comesAfter(event.ID, now.Last) {
+			break
+		}
+		within++
+		if now.First == "" || comesAfter(now.First, event.ID) {
+			trimmed++
+		}
+	}
+	overtaken := now.First == "" || comesAfter(now.First, p.id)
+	p.unclear = overtaken && trimmed > 0 && trimmed == len(page)
+	if p.unclear {
+		return 0 // entries may be missing before the page or after it
+	}
+	if now.Added < 0 { // before Redis 7.0
+		if overtaken && now.First != "" && len(page) > 0 && comesAfter(p.id, "0-0") && p.untold == 0 {
+			return 1
+		}
+		return 0
+	}
+	end := p.id
+	if len(page) > 0 {
+		end = page[len(page)-1].ID
+	}
+	var before int64 // entries added before the page
+	switch {
+	case overtaken:
+		before = now.Added - now.Length - int64(trimmed)
+	case !comesAfter(now.Last, end):
+		before = now.Added - int64(within)
+	default:
+		return 0
+	}
+	missed := 0
+	switch {
+	case p.count >= 0 && !comesAfter(now.Deleted, p.counted):
+		missed = int(max(before-p.count, 0))
+	case p.count < 0 && p.resumed && overtaken && before > 0 && comesAfter(p.id, now.Deleted):
+		missed = 1
+	}
+	p.count, p.counted = before, end
+	return missed
+}
+
+// restart moves a position that the stream has not reached: to the start, for the
+// stream was deleted and began anew; or, where it ends with an entry that has been
+// read, after that one, for a replica that took over may lack the last entries.
+// It reports whether the position was moved.
+func (p *eventPosition) restart(now scripts.Stream) bool {
+	if len(p.read) == 0 {
+		return false // the id is the caller's choice
+	}
+	next := eventPosition{id: "0-0", count: -1, untold: p.untold}
+	for _, id := range p.read {
+		if id == now.Last {
+			next.id, next.count, next.read = id, now.Added, p.read
+		}
+	}
+	next.counted = next.id
+	*p = next
+	return true
+}
