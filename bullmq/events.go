@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -404,17 +405,25 @@ func sleep(ctx context.Context, wait time.Duration) {
 }
 
 // Publish writes an event of one's own to the stream, for QueueEvents on all
-// sides: field, value, field, value …. The stream is trimmed to about maxEvents
-// entries, 1000 for 0 (BullMQ: QueueEventsProducer.publishEvent).
+// sides: field, value, field, value …. It returns the event's ID.
+//
+// maxEvents is about how many entries the stream keeps then, of all events. 0
+// keeps as many as the queue does, which is what MaxEvents of its QueueOptions
+// has stored in Redis, or DefaultMaxEvents; NoEvents keeps none
+// (BullMQ: QueueEventsProducer.publishEvent, which keeps 1000 by default).
 func (q *Queue) Publish(ctx context.Context, event EventType, maxEvents int, fields ...string) (string, error) {
 	if len(fields)%2 != 0 {
 		return "", fmt.Errorf("bullmq: event %s: %d fields and values don't make pairs", event, len(fields))
 	}
-	if err := checkCount("maxEvents", maxEvents, "1000"); err != nil {
-		return "", fmt.Errorf("bullmq: event %s was not published to %s: %w", event, q.Name(), err)
+	if maxEvents < NoEvents {
+		return "", fmt.Errorf("bullmq: event %s: the stream can't keep %d events: give a number, 0 for the queue's own, or NoEvents", event, maxEvents)
 	}
 	if maxEvents == 0 {
-		maxEvents = 1000
+		stored, err := q.core.store.MaxEvents(ctx)
+		if err != nil {
+			return "", err
+		}
+		maxEvents = cmp.Or(readMaxEvents(stored), DefaultMaxEvents)
 	}
-	return q.core.store.Publish(ctx, strconv.Itoa(maxEvents), append([]string{"event", string(event)}, fields...))
+	return q.core.store.Publish(ctx, maxLength(maxEvents), append([]string{"event", string(event)}, fields...))
 }

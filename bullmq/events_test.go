@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
@@ -363,6 +364,46 @@ var _ = Describe("Events of a queue", func() {
 				Expect(err).NotTo(HaveOccurred())
 			}
 			Expect(len(events(name))).To(BeNumerically("~", 150, 51))
+		})
+
+		DescribeTable("keep as many events of others as the queue does", func(stored string, before, atLeast int) {
+			queue := newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true})
+			if stored != "" {
+				do("HSET", key(name, "meta"), "opts.maxLenEvents", stored)
+			}
+			var batch []rueidis.Completed
+			for range before {
+				batch = append(batch, raw.B().Xadd().Key(key(name, "events")).Id("*").FieldValue().FieldValue("event", "drained").Build())
+			}
+			for some := range slices.Chunk(batch, 500) {
+				raw.DoMulti(ctx, some...)
+			}
+			_, err := queue.Publish(ctx, "coloured", 0)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(len(events(name))).To(BeNumerically("~", atLeast+50, 51))
+		},
+			Entry("by what is stored", "2000", 3000, 2000),
+			Entry("by default", "", 1900, 1850),
+			Entry("by default, where what is stored is no number", "many", 1900, 1850),
+		)
+
+		It("keep none where the queue keeps none, or where that is asked for", func() {
+			queue := newQueue(name, nil)
+			_, err := queue.Publish(ctx, "coloured", bullmq.NoEvents)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(events(name)).To(BeEmpty())
+			queue = newQueue(name, &bullmq.QueueOptions{MaxEvents: bullmq.NoEvents})
+			_, err = queue.Publish(ctx, "coloured", 0)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(events(name)).To(BeEmpty())
+		})
+
+		It("are refused where the stream is to keep less than none", func() {
+			queue := newQueue(name, nil)
+			_, err := queue.Publish(ctx, "coloured", -2)
+			Expect(err).To(MatchError(And(ContainSubstring("event coloured"), ContainSubstring("-2 events"), ContainSubstring("NoEvents"))))
+			_, err = queue.TrimEvents(ctx, -1)
+			Expect(err).To(MatchError(And(ContainSubstring("queue "+name), ContainSubstring("trim the events to -1"))))
 		})
 
 		It("are refused where a field has no value", func() {

@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"strconv"
 	"time"
 )
 
@@ -11,7 +12,7 @@ type Meta struct {
 	Paused      bool
 	Concurrency *int     // global; nil for no bound
 	RateLimit   *Limiter // global; nil for none
-	MaxEvents   int      // about how many entries the events stream keeps
+	MaxEvents   int      // about how many entries the events stream keeps, or NoEvents; 0 when nothing is stored yet
 }
 
 // Meta reads what the queue says of itself.
@@ -21,12 +22,25 @@ func (q *Queue) Meta(ctx context.Context) (Meta, error) {
 		return Meta{}, err
 	}
 	m := Meta{
-		Version: values[0], Paused: values[1] != "", Concurrency: readBound(values[2]), MaxEvents: parseInt(values[5]),
+		Version: values[0], Paused: values[1] != "", Concurrency: readBound(values[2]), MaxEvents: readMaxEvents(values[5]),
 	}
 	if values[3] != "" && values[4] != "" {
 		m.RateLimit = &Limiter{Max: parseInt(values[3]), Duration: parseMillis(values[4])}
 	}
 	return m, nil
+}
+
+// readMaxEvents reads opts.maxLenEvents; 0 for what the scripts replace by
+// DefaultMaxEvents, no text of digits.
+func readMaxEvents(stored string) int {
+	n, err := strconv.ParseUint(stored, 10, 63)
+	switch {
+	case err != nil:
+		return 0
+	case n == 0:
+		return NoEvents
+	}
+	return int(n)
 }
 
 // CountDelayedBefore answers how many delayed jobs are due before a time

@@ -24,6 +24,9 @@ import (
 // DefaultMaxEvents is about how many entries the events stream keeps.
 const DefaultMaxEvents = 10000
 
+// NoEvents as MaxEvents keeps no events (BullMQ: maxLen 0).
+const NoEvents = -1
+
 // QueueOptions configure a Queue; nil and the zero value hold the defaults.
 type QueueOptions struct {
 	// Connection is where the queue lives; DefaultURL unless given.
@@ -42,6 +45,10 @@ type QueueOptions struct {
 	// MaxEvents is about how many entries the events stream keeps;
 	// DefaultMaxEvents unless given. Each Queue writes it anew, as Node's does
 	// (BullMQ: streams.events.maxLen).
+	//
+	// NoEvents keeps none: QueueEvents then reads only some events, those that the
+	// next call to Redis would remove, and WaitForJob may notice the end of a job
+	// up to 5 seconds late.
 	MaxEvents int
 	// AddWait is how long Add and AddBulk wait for a Redis that can't be reached
 	// or can't serve, counted from when they are called; 0: they fail at once. They
@@ -106,17 +113,16 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 		q.defaults = o.DefaultJobOptions.asDefaults()
 	}
 	if !o.SkipMetaUpdate {
-		max := o.MaxEvents
-		if max == 0 {
-			max = DefaultMaxEvents
-		}
-		if err := q.introduce(max); err != nil {
+		if err := q.introduce(maxLength(cmp.Or(o.MaxEvents, DefaultMaxEvents))); err != nil {
 			_ = q.Close()
 			return nil, err
 		}
 	}
 	return q, nil
 }
+
+// maxLength is what BullMQ calls the number of events to keep: 0 for NoEvents.
+func maxLength(maxEvents int) int64 { return int64(max(maxEvents, 0)) }
 
 // check refuses bad options, and puts in the default of BatchSize.
 func (o *QueueOptions) check() error {
@@ -127,15 +133,23 @@ func (o *QueueOptions) check() error {
 	}
 	return cmp.Or(
 		checkBatch(&o.BatchSize), checkMillis("AddWait", o.AddWait, 0),
-		checkCount("MaxEvents", o.MaxEvents, "DefaultMaxEvents"), // by less, every add of Node would fail
+		checkMaxEvents(o.MaxEvents),
 	)
 }
 
+// checkMaxEvents refuses a bound by which every add of Node would fail.
+func checkMaxEvents(maxEvents int) error {
+	if maxEvents < NoEvents {
+		return fmt.Errorf("MaxEvents %d is less than 0: use NoEvents to keep none", maxEvents)
+	}
+	return nil
+}
+
 // introduce writes what a queue says of itself.
-func (q *Queue) introduce(maxEvents int) error {
+func (q *Queue) introduce(maxEvents int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
-	if err := q.core.store.Introduce(ctx, int64(maxEvents), q.core.dialect.version()); err != nil {
+	if err := q.core.store.Introduce(ctx, maxEvents, q.core.dialect.version()); err != nil {
 		return fmt.Errorf("bullmq: can't write %s: %w; a queue needs the right to write its keys", q.core.keys.of("meta"), err)
 	}
 	return nil

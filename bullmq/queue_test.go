@@ -56,7 +56,7 @@ var _ = Describe("Opening a queue", func() {
 		Expect(err).To(MatchError(And(ContainSubstring("queue "+name), ContainSubstring(hint))))
 		Expect(snapshot(name)).To(BeEmpty())
 	},
-		Entry("a stream of less than nothing", bullmq.QueueOptions{MaxEvents: -1}, "MaxEvents -1 is less than 0"),
+		Entry("a stream of less than nothing", bullmq.QueueOptions{MaxEvents: -2}, "MaxEvents -2 is less than 0: use NoEvents to keep none"),
 		Entry("a wait of less than nothing", bullmq.QueueOptions{AddWait: -time.Second}, "AddWait -1s is less than 0"),
 		Entry("calls without jobs", bullmq.QueueOptions{BatchSize: -1}, "BatchSize -1"),
 	)
@@ -75,6 +75,36 @@ var _ = Describe("Opening a queue", func() {
 		newQueue(name, &bullmq.QueueOptions{MaxEvents: 500})
 		Expect(hash(key(name, "meta"))).To(Equal(map[string]string{"version": "bullmq:5.81.5", "opts.maxLenEvents": "500", "paused": "1"}))
 	})
+
+	DescribeTable("says that it keeps no events, as Node does, and then none pile up", func(dialect bullmq.Dialect) {
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, &bullmq.QueueOptions{MaxEvents: bullmq.NoEvents, Dialect: dialect})
+		Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("opts.maxLenEvents", "0"))
+		Expect(queue.Meta(ctx)).To(HaveField("MaxEvents", bullmq.NoEvents))
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
+		Expect(err).NotTo(HaveOccurred())
+		for n := range 50 {
+			_, err := queue.Add(ctx, "paint", n, &bullmq.JobOptions{Delay: time.Duration(n%2) * time.Millisecond, Priority: n % 3})
+			Expect(err).NotTo(HaveOccurred())
+			_, err = queue.Publish(ctx, "mine", 0)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(events(name)).To(BeEmpty())
+		runWorker(name, nothing, &bullmq.WorkerOptions{Dialect: dialect, Concurrency: 10})
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(350))
+		Expect(len(events(name))).To(BeNumerically("<", 100), "what one call has written is removed by the next")
+		Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("opts.maxLenEvents", "0"))
+	},
+		Entry("of BullMQ 6", bullmq.V6), Entry("of BullMQ 5", bullmq.V5),
+	)
+
+	DescribeTable("reads how many events are kept, of what others have stored", func(stored string, want int) {
+		name := newQueueName()
+		do("HSET", key(name, "meta"), "opts.maxLenEvents", stored)
+		Expect(newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true}).Meta(specContext())).To(HaveField("MaxEvents", want))
+	},
+		Entry("some", "77", 77), Entry("none", "0", bullmq.NoEvents), Entry("a word", "many", 0), Entry("less than nothing", "-1", 0), Entry("nothing", "", 0),
+	)
 
 	It("writes nothing when asked not to", func() {
 		name := newQueueName()

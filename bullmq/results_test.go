@@ -222,6 +222,26 @@ var _ = Describe("Waiting for a job's result", func() {
 		Eventually(done, "2s").Should(Receive(Equal(outcome{"42", nil})))
 	})
 
+	It("is over on a queue without events, be it busy or not", func() {
+		queue = newQueue(name, &bullmq.QueueOptions{MaxEvents: bullmq.NoEvents})
+		runWorker(name, doubling, &bullmq.WorkerOptions{Concurrency: 5})
+		const jobs = 200
+		results := make(chan string, jobs)
+		for range jobs {
+			job := add(nil)
+			go func() {
+				defer GinkgoRecover()
+				value, err := job.Wait(ctx, queue)
+				Expect(err).NotTo(HaveOccurred())
+				results <- string(value)
+			}()
+		}
+		for range jobs {
+			Eventually(results, "7s").Should(Receive(Equal("42")))
+		}
+		Expect(add(nil).Wait(ctx, queue)).To(MatchJSON("42"))
+	})
+
 	It("survives the loss of its connection", func() {
 		proxy, link := proxied()
 		shaky := newQueue(name, &bullmq.QueueOptions{Connection: link})

@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -82,10 +83,20 @@ func (q *Queue) LastEventID(ctx context.Context) (id string, added int64, err er
 	return entries[0].ID, -1, nil
 }
 
+// MaxEvents is the bound of the stream that is stored; "" where none is.
+func (q *Queue) MaxEvents(ctx context.Context) (stored string, err error) {
+	defer q.about("the bound of the events", &err)
+	stored, err = q.client.Do(ctx, q.client.B().Hget().Key(q.keyOf("meta")).Field("opts.maxLenEvents").Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return "", nil
+	}
+	return stored, err
+}
+
 // Publish writes an entry: field, value … in order.
-func (q *Queue) Publish(ctx context.Context, maxEvents string, fields []string) (id string, err error) {
+func (q *Queue) Publish(ctx context.Context, maxEvents int64, fields []string) (id string, err error) {
 	defer q.about("an event", &err)
-	entry := q.client.B().Xadd().Key(q.keyOf("events")).Maxlen().Almost().Threshold(maxEvents).Id("*").FieldValue()
+	entry := q.client.B().Xadd().Key(q.keyOf("events")).Maxlen().Almost().Threshold(strconv.FormatInt(maxEvents, 10)).Id("*").FieldValue()
 	for i := 0; i+1 < len(fields); i += 2 {
 		entry = entry.FieldValue(fields[i], fields[i+1])
 	}

@@ -92,6 +92,51 @@ var _ = Describe("The events of a queue", func() {
 	})
 })
 
+var _ = Describe("A queue without events", func() {
+	DescribeTable("is one for both sides: they add to it and work on it, and no events pile up", func(line string) {
+		name, ctx := newQueueName(), soon()
+		other := node
+		if line != "6" {
+			other = startProbe("-bullmq", line)
+		}
+		other.do("openQueue", object{"queue": name, "streams": object{"events": object{"maxLen": 0}}}, nil)
+		Expect(ask("HGET", "bull:"+name+":meta", "opts.maxLenEvents").ToString()).To(Equal("0"))
+		queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection(), MaxEvents: bullmq.NoEvents})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(queue.Close)
+		Expect(ask("HGET", "bull:"+name+":meta", "opts.maxLenEvents").ToString()).To(Equal("0"))
+		kept := func() (int64, error) { return ask("XLEN", "bull:"+name+":events").AsInt64() }
+
+		const each = 60
+		add := func() {
+			for range each {
+				_, err := queue.Add(ctx, "go", nil, nil)
+				Expect(err).NotTo(HaveOccurred())
+				other.add(name, "node", object{}, object{})
+			}
+		}
+		completed := func() (int64, error) {
+			counts, err := queue.Counts(ctx, bullmq.Completed)
+			return counts[bullmq.Completed], err
+		}
+		add()
+		Expect(kept()).To(BeZero())
+		inNode := startNode("worker.mjs", "-queue", name, "-bullmq", line)
+		Eventually(completed).Should(BeEquivalentTo(2 * each))
+		Expect(inNode.Stop()).To(BeZero())
+		Expect(kept()).To(BeNumerically("<", 100))
+		add()
+		runGoWorker(name, returning(nil), bullmq.WorkerOptions{})
+		Eventually(completed).Should(BeEquivalentTo(4 * each))
+		Expect(kept()).To(BeNumerically("<", 100))
+		_, err = queue.Publish(ctx, "mine", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(kept()).To(BeZero())
+	},
+		Entry("Go and bullmq 6.7.0", "6"), Entry("Go and bullmq 5.81.5", "5"),
+	)
+})
+
 // expectSameStory expects that both readers heard the very same events, and of
 // each job those that its options and handler make, in that order.
 func expectSameStory(l *ledger, inNode, inGo *reader) {
