@@ -3,49 +3,106 @@ package bullmq
 import (
 	"context"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-var prometheusEscape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+// PrometheusMetrics returns the queue's figures in the text format of
+// Prometheus, as the function PrometheusMetrics does for several queues (BullMQ:
+// exportPrometheusMetrics, whose text lacks the last line end).
+func (q *Queue) PrometheusMetrics(ctx context.Context, labels map[string]string) (string, error) {
+	return PrometheusMetrics(ctx, labels, q)
+}
 
-// PrometheusMetrics writes the queue's figures in the text format of
+// PrometheusMetrics returns the figures of several queues in the text format of
 // Prometheus: the gauge bullmq_job_count by state, and the counters
 // bullmq_job_completed_total and bullmq_job_failed_total, which count only what
-// workers with MetricsPoints have ended. labels are added to each (BullMQ:
-// exportPrometheusMetrics).
-func (q *Queue) PrometheusMetrics(ctx context.Context, labels map[string]string) (string, error) {
-	states := slices.Sorted(slices.Values(q.core.statesOf(nil))) // Node's order
-	counts, err := q.Counts(ctx, states...)
+// workers with MetricsPoints have ended. The samples of each have the label
+// queue; they are in the order of the queues.
+//
+// labels are added to each sample. Their names are of letters, digits and
+// underscores, and not queue or state. Invalid UTF-8 in names of queues and
+// values of labels is replaced. Without queues the text is empty.
+func PrometheusMetrics(ctx context.Context, labels map[string]string, queues ...*Queue) (string, error) {
+	extra, err := prometheusLabels(labels)
 	if err != nil {
 		return "", err
 	}
-	var extra strings.Builder
-	names := make([]string, 0, len(labels))
-	for name := range labels {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		fmt.Fprintf(&extra, `, %s="%s"`, name, prometheusEscape.Replace(labels[name]))
-	}
-	queue := prometheusEscape.Replace(q.Name())
-	lines := []string{
-		"# HELP bullmq_job_count Number of jobs in the queue by state",
-		"# TYPE bullmq_job_count gauge",
-	}
-	for _, state := range states {
-		lines = append(lines, fmt.Sprintf(`bullmq_job_count{queue="%s", state="%s"%s} %d`, queue, state, extra.String(), counts[state]))
-	}
-	for _, kind := range []State{Completed, Failed} {
-		metrics, err := q.Metrics(ctx, kind, 0, -1)
+	counts := prometheusFamily{name: "bullmq_job_count", kind: "gauge", help: "Number of jobs in the queue by state"}
+	completed := prometheusFamily{name: "bullmq_job_completed_total", kind: "counter", help: "Total number of completed jobs"}
+	failed := prometheusFamily{name: "bullmq_job_failed_total", kind: "counter", help: "Total number of failed jobs"}
+	seen := map[string]bool{}
+	for i, q := range queues {
+		if q == nil {
+			return "", fmt.Errorf("bullmq: PrometheusMetrics: queue %d of %d is nil", i+1, len(queues))
+		}
+		queue := prometheusText(q.Name())
+		if seen[queue] {
+			return "", fmt.Errorf("bullmq: PrometheusMetrics: two queues are named %s: give each name once, and export queues of other prefixes apart, with a label of their own", q.Name())
+		}
+		seen[queue] = true
+		states := slices.Sorted(slices.Values(q.core.statesOf(nil))) // Node's order
+		jobs, err := q.Counts(ctx, states...)
 		if err != nil {
 			return "", err
 		}
-		lines = append(lines,
-			fmt.Sprintf("# HELP bullmq_job_%s_total Total number of %s jobs", kind, kind),
-			fmt.Sprintf("# TYPE bullmq_job_%s_total counter", kind),
-			fmt.Sprintf(`bullmq_job_%s_total{queue="%s"%s} %d`, kind, queue, extra.String(), metrics.Count))
+		for _, state := range states {
+			counts.add(jobs[state], `queue="%s", state="%s"%s`, queue, state, extra)
+		}
+		for kind, family := range map[State]*prometheusFamily{Completed: &completed, Failed: &failed} {
+			ended, err := q.Metrics(ctx, kind, 0, 0)
+			if err != nil {
+				return "", err
+			}
+			family.add(ended.Count, `queue="%s"%s`, queue, extra)
+		}
 	}
-	return strings.Join(lines, "\n"), nil
+	return counts.text() + completed.text() + failed.text(), nil
+}
+
+// prometheusFamily is a metric: all its samples stand together, under one HELP
+// and one TYPE.
+type prometheusFamily struct {
+	name, kind, help string
+	samples          strings.Builder
+}
+
+func (f *prometheusFamily) add(value int64, labels string, values ...any) {
+	fmt.Fprintf(&f.samples, "%s{%s} %d\n", f.name, fmt.Sprintf(labels, values...), value)
+}
+
+func (f *prometheusFamily) text() string {
+	if f.samples.Len() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("# HELP %s %s\n# TYPE %s %s\n%s", f.name, f.help, f.name, f.kind, f.samples.String())
+}
+
+var (
+	prometheusName   = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	prometheusEscape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+)
+
+// prometheusText is the value of a label, without its quotes.
+func prometheusText(value string) string {
+	return prometheusEscape.Replace(strings.ToValidUTF8(value, "\uFFFD"))
+}
+
+// prometheusLabels are the labels that follow others, sorted by their names.
+func prometheusLabels(labels map[string]string) (string, error) {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		switch {
+		case name == "queue" || name == "state":
+			return "", fmt.Errorf("bullmq: PrometheusMetrics: the label %s is set from the queue: choose another name", name)
+		case !prometheusName.MatchString(name):
+			return "", fmt.Errorf("bullmq: PrometheusMetrics: %.80q is no name of a label: use letters, digits and underscores, and no digit first", name)
+		case strings.HasPrefix(name, "__"):
+			return "", fmt.Errorf("bullmq: PrometheusMetrics: the label %.80s begins with two underscores, which Prometheus reserves: choose another name", name)
+		}
+		fmt.Fprintf(&text, `, %s="%s"`, name, prometheusText(labels[name]))
+	}
+	return text.String(), nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -83,7 +84,7 @@ func init() {
 		}),
 		"meta": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
 			m, err := q.Meta(ctx)
-			meta := map[string]any{"version": m.Version, "maxLenEvents": m.MaxEvents, "paused": m.Paused}
+			meta := map[string]any{"version": m.Version, "maxLenEvents": max(m.MaxEvents, 0), "paused": m.Paused}
 			if m.Concurrency != nil {
 				meta["concurrency"] = m.Concurrency
 			}
@@ -103,7 +104,8 @@ func init() {
 			Queue  string
 			Labels map[string]string
 		}) (any, error) {
-			return q.PrometheusMetrics(ctx, a.Labels)
+			text, err := q.PrometheusMetrics(ctx, a.Labels)
+			return strings.TrimSuffix(text, "\n"), err // Node leaves the last line unended
 		}),
 		"schedulerObject": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
 			scheduler, err := q.Scheduler(ctx, a.ID)

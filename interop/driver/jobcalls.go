@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -43,10 +44,14 @@ func init() {
 			Queue  string
 			Event  bullmq.EventType
 			Fields map[string]string
-			Max    int
+			Max    *int
 		}
 		if err := read(raw, &a); err != nil {
 			return nil, err
+		}
+		keep := 1000 // Node's default
+		if a.Max != nil {
+			keep = cmp.Or(*a.Max, bullmq.NoEvents)
 		}
 		q, err := s.newQueue(a.Queue, bullmq.QueueOptions{SkipMetaUpdate: true})
 		if err != nil {
@@ -57,7 +62,7 @@ func init() {
 		for _, name := range slices.Sorted(maps.Keys(a.Fields)) { // scenarios have them in this order too
 			fields = append(fields, name, a.Fields[name])
 		}
-		_, err = q.Publish(ctx, a.Event, a.Max, fields...)
+		_, err = q.Publish(ctx, a.Event, keep, fields...)
 		return nil, err
 	}
 }

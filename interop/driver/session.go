@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -118,7 +119,7 @@ func (s *session) newWorker(queue string, handler bullmq.Handler, options *bullm
 func openQueue(_ context.Context, s *session, raw json.RawMessage) (any, error) {
 	var a struct {
 		Queue             string
-		Streams           struct{ Events struct{ MaxLen int } }
+		Streams           struct{ Events struct{ MaxLen *int } }
 		SkipMetasUpdate   bool
 		DefaultJobOptions *bullmq.JobOptions
 	}
@@ -130,8 +131,12 @@ func openQueue(_ context.Context, s *session, raw json.RawMessage) (any, error) 
 			return nil, err
 		}
 	}
+	keep := 0
+	if most := a.Streams.Events.MaxLen; most != nil {
+		keep = cmp.Or(*most, bullmq.NoEvents)
+	}
 	q, err := s.newQueue(a.Queue, bullmq.QueueOptions{
-		MaxEvents: a.Streams.Events.MaxLen, SkipMetaUpdate: a.SkipMetasUpdate, DefaultJobOptions: a.DefaultJobOptions,
+		MaxEvents: keep, SkipMetaUpdate: a.SkipMetasUpdate, DefaultJobOptions: a.DefaultJobOptions,
 	})
 	if err == nil {
 		s.queues[a.Queue] = q
