@@ -16,7 +16,7 @@ var _ = Describe("Metrics in the text format of Prometheus", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(bullmq.PrometheusMetrics(specContext(), map[string]string{"zone": "b", "region": "a"}, queues...)).To(Equal(
 			"# HELP bullmq_job_count Number of jobs in the queue by state\n# TYPE bullmq_job_count gauge\n" +
-				lines("bullmq_job_count", one, "0") + lines("bullmq_job_count", two, "1") +
+				samples("bullmq_job_count", one, "0") + samples("bullmq_job_count", two, "1") +
 				"# HELP bullmq_job_completed_total Total number of completed jobs\n# TYPE bullmq_job_completed_total counter\n" +
 				`bullmq_job_completed_total{queue="` + one + `", region="a", zone="b"} 0` + "\n" +
 				`bullmq_job_completed_total{queue="` + two + `", region="a", zone="b"} 0` + "\n" +
@@ -48,7 +48,7 @@ var _ = Describe("Metrics in the text format of Prometheus", func() {
 })
 
 // lines are the samples of a queue's states, of which waiting has a value.
-func lines(metric, queue, waiting string) (text string) {
+func samples(metric, queue, waiting string) (text string) {
 	for _, state := range []string{"active", "completed", "delayed", "failed", "prioritized", "waiting", "waiting-children"} {
 		value := "0"
 		if state == "waiting" {
