@@ -4,10 +4,14 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
-# The packages to test, and more flags for go test: make test PACKAGES=./bullmq/... FLAGS='-run TestWorker'
+# The packages to test, and more flags for go test: make test PACKAGES=./bullmq/... FLAGS=-v
 # Or for the benchmark: make bench FLAGS='-only process -rounds 1', make bench FLAGS=-write
+# One spec is run by its title: make spec SPEC='renews locks'
 PACKAGES ?= ./...
 FLAGS ?=
+SPEC ?=
+# DEPS=no forbids commands to install what is missing; they fail instead, and name it.
+export DEPS
 # How long make fuzz spends on each target.
 FUZZTIME ?= 30s
 # The reference that make parity compares with: 6 (bullmq 6.7.0), 5 (5.81.5), or both.
@@ -28,8 +32,14 @@ demo: redis node ## show the main job in the terminal: Node and Go sharing queue
 
 .PHONY: test
 test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
-	go test -race -count=1 -timeout 7m $(FLAGS) $(PACKAGES)
-	[ "$(PACKAGES)" != ./... ] || go test -C interop/prometheus -count=1 $(FLAGS) ./...
+	go test -race -count=1 -timeout 7m $(PACKAGES) $(FLAGS)
+	@[ "$(PACKAGES)" != ./... ] || go test -C interop/prometheus -count=1 $(FLAGS) ./...
+
+.PHONY: spec
+spec: PACKAGES := $(if $(filter file,$(origin PACKAGES)),./bullmq,$(PACKAGES))
+spec: redis ## run the specs whose title contains SPEC, in ./bullmq or PACKAGES
+	@[ -n "$(SPEC)" ] || { echo "make spec needs the text of a title: make spec SPEC='renews locks'" >&2; exit 1; }
+	go test -count=1 -timeout 7m $(PACKAGES) -ginkgo.focus '$(SPEC)' -ginkgo.fail-on-empty -ginkgo.succinct $(FLAGS)
 
 .PHONY: chaos
 chaos: redis node ## break things under load and count every job (FLAGS='-ginkgo.focus=…' for some; a short form is in make test)
@@ -83,7 +93,7 @@ build: ## compile every package
 
 .PHONY: cover
 cover: redis node ## run all tests and tell how much of the SDK they cover
-	go test -count=1 -timeout 7m -coverpkg=./bullmq/... -coverprofile=coverage.out $(FLAGS) $(PACKAGES)
+	go test -count=1 -timeout 7m -coverpkg=./bullmq/... -coverprofile=coverage.out $(PACKAGES) $(FLAGS)
 	@go tool cover -func=coverage.out | tail -n 1
 
 .PHONY: fmt
@@ -92,7 +102,8 @@ fmt: ## format the Go files
 
 # What the commands above need.
 
-.PHONY: redis node c-compiler
+.PHONY: deps redis node c-compiler
+deps: redis node c-compiler ## install what the other commands need, where it is missing
 redis:
 	@tools/ensure-redis.sh
 node:
