@@ -72,12 +72,12 @@ var _ = Describe("A contender", func() {
 	}
 })
 
-var _ = Describe("The floor", func() {
+var _ = Describe("The baseline", func() {
 	It("leaves of jobs what the SDK leaves of them", func() {
 		server, err := startRedis()
 		Expect(err).NotTo(HaveOccurred())
 		defer server.close()
-		const jobs = 2 * floorCall
+		const jobs = 2 * baselineCall
 
 		Expect(server.addJobs(contender.Queue, jobs)).To(Succeed())
 		added := look(server)
@@ -85,12 +85,12 @@ var _ = Describe("The floor", func() {
 		done := look(server)
 		for _, checks := range []string{"0", "1"} {
 			Expect(server.flush()).To(Succeed())
-			Expect(server.floorAdd(jobs)).To(Succeed())
+			Expect(server.baselineAdd(jobs)).To(Succeed())
 			Expect(look(server)).To(Equal(added))
-			Expect(server.floorProcess(jobs, checks)).To(Succeed())
-			doneByFloor := look(server)
-			Expect(doneByFloor.Events).To(HaveLen(jobs))
-			Expect(doneByFloor).To(Equal(done))
+			Expect(server.baselineProcess(jobs, checks)).To(Succeed())
+			doneByBaseline := look(server)
+			Expect(doneByBaseline.Events).To(HaveLen(jobs))
+			Expect(doneByBaseline).To(Equal(done))
 		}
 	})
 
@@ -101,9 +101,9 @@ var _ = Describe("The floor", func() {
 			defer server.close()
 			for _, checks := range []string{"0", "1"} {
 				Expect(server.flush()).To(Succeed())
-				Expect(server.floorAdd(2 * floorCall)).To(Succeed())
+				Expect(server.baselineAdd(2 * baselineCall)).To(Succeed())
 				Expect(change(server)).To(Succeed())
-				err := server.floorProcess(2*floorCall, checks)
+				err := server.baselineProcess(2*baselineCall, checks)
 				if checks == "0" {
 					Expect(err).NotTo(HaveOccurred())
 				} else {
@@ -112,10 +112,10 @@ var _ = Describe("The floor", func() {
 			}
 		},
 		Entry("a child", "has children", func(r *redis) error {
-			return r.client.Do(context.Background(), r.client.B().Sadd().Key(floorBase[0]+"7:dependencies").Member("child").Build()).Error()
+			return r.client.Do(context.Background(), r.client.B().Sadd().Key(baselineKeys[0]+"7:dependencies").Member("child").Build()).Error()
 		}),
 		Entry("another field", "is no plain one", func(r *redis) error {
-			return r.client.Do(context.Background(), r.client.B().Hset().Key(floorBase[0]+"7").FieldValue().FieldValue("parentKey", "p").Build()).Error()
+			return r.client.Do(context.Background(), r.client.B().Hset().Key(baselineKeys[0]+"7").FieldValue().FieldValue("parentKey", "p").Build()).Error()
 		}),
 	)
 })
@@ -129,7 +129,7 @@ type seen struct {
 
 func look(r *redis) seen {
 	GinkgoHelper()
-	base, ctx := floorBase[0], context.Background()
+	base, ctx := baselineKeys[0], context.Background()
 	keys, err := r.client.Do(ctx, r.client.B().Keys().Pattern(base+"*").Build()).AsStrSlice()
 	Expect(err).NotTo(HaveOccurred())
 	s := seen{Events: map[string][]string{}}

@@ -36,12 +36,12 @@ func (r report) goals() []goal {
 	}
 	late, known := find(r.tables, latencyTitle, latenessTitle+", p95").of(ownName)
 	goals := []goal{
-		beside("addBulk of 1,000, jobs a second", throughputTitle, "addBulk of 1,000", 4, 0),
-		beside("add with 100 in flight, jobs a second", throughputTitle, "add, 100 in flight", 3, 0),
-		beside("process with concurrency 100, jobs a second", throughputTitle, "process, concurrency 100", 3, 0),
-		beside("process with concurrency 1, jobs a second", throughputTitle, "process, concurrency 1", 1.5, 0),
-		beside("CPU of Redis, processing with concurrency 100", redisCPUTitle, "process, concurrency 100", 0, 1.0/3),
-		beside("peak memory of the client, concurrency 100", memoryTitle, "process, concurrency 100", 0, 0.5),
+		beside("addBulk of 1,000, jobs per second", throughputTitle, "addBulk of 1,000", 4, 0),
+		beside("add with 100 in flight, jobs per second", throughputTitle, "add, 100 in flight", 3, 0),
+		beside("process with concurrency 100, jobs per second", throughputTitle, "process, concurrency 100", 3, 0),
+		beside("process with concurrency 1, jobs per second", throughputTitle, "process, concurrency 1", 1.5, 0),
+		beside("Redis CPU, process with concurrency 100", redisCPUTitle, "process, concurrency 100", 0, 1.0/3),
+		beside("peak client memory, concurrency 100", memoryTitle, "process, concurrency 100", 0, 0.5),
 		beside(pickupTitle+", p50", latencyTitle, pickupTitle+", p50", 0, 0.5),
 		beside(pickupTitle+", p99", latencyTitle, pickupTitle+", p99", 0, 0.5),
 		{latenessTitle + ", p95", " ms", late, known, 0, 2},
@@ -50,10 +50,10 @@ func (r report) goals() []goal {
 		if g.title == waitingTitle {
 			const against = " × with 1,000"
 			goals = append(goals,
-				goal{"process with 1,000,000 waiting, time a job", against, g.process.ratio.micros, true, 0, 1.1},
-				goal{"process with 1,000,000 waiting, CPU of Redis", against, g.process.ratio.redisCPU, true, 0, 1.1},
-				goal{"add with 1,000,000 waiting, time a job", against, g.add.ratio.micros, true, 0, 1.1},
-				goal{"add with 1,000,000 waiting, CPU of Redis", against, g.add.ratio.redisCPU, true, 0, 1.1})
+				goal{"process with 1,000,000 waiting, time per job", against, g.process.ratio.micros, true, 0, 1.1},
+				goal{"process with 1,000,000 waiting, Redis CPU per job", against, g.process.ratio.redisCPU, true, 0, 1.1},
+				goal{"add with 1,000,000 waiting, time per job", against, g.add.ratio.micros, true, 0, 1.1},
+				goal{"add with 1,000,000 waiting, Redis CPU per job", against, g.add.ratio.redisCPU, true, 0, 1.1})
 		}
 	}
 	return goals
@@ -75,5 +75,5 @@ func (r report) verdict() string {
 	if t.Len() == 0 {
 		return ""
 	}
-	return "| goal | bound | measured | |\n|---|---|---|---|\n" + t.String()
+	return "| goal | target | measured | result |\n|---|---|---|---|\n" + t.String()
 }

@@ -30,8 +30,8 @@ var _ = Describe("Growth", func() {
 		Expect(titles).To(Equal([]string{waitingTitle, completedTitle, delayedTitle}))
 	})
 
-	It("is measured of the floor in the same way", func() {
-		f, err := floorGrowth([2]int{100, 3_000}, 1)
+	It("is measured of the baseline in the same way", func() {
+		f, err := baselineGrowth([2]int{100, 3_000}, 1)
 		Expect(err).NotTo(HaveOccurred())
 		for _, times := range []cost{f.add, f.process, f.checked} {
 			Expect(times.micros).To(BeNumerically(">", 0))

@@ -25,9 +25,9 @@ type harness struct {
 	nodeDirectory string
 	rounds        int
 
-	taken   map[string]map[string][]taken    // by scenario and rival, one a round
-	samples map[string]map[string][][]sample // the same
-	floors  []floor                          // one a round
+	taken     map[string]map[string][]taken    // by scenario and rival, one a round
+	samples   map[string]map[string][][]sample // the same
+	baselines []baseline                       // one a round
 }
 
 func newHarness(directory string, o options) (*harness, error) {
@@ -52,8 +52,8 @@ func (h *harness) run(o options) (report, error) {
 				}
 			}
 		}
-		if o.only.wants("floor") {
-			if err := h.floor(); err != nil {
+		if o.only.wants("baseline") {
+			if err := h.baseline(); err != nil {
 				return r, err
 			}
 		}
@@ -78,12 +78,12 @@ func (h *harness) run(o options) (report, error) {
 		}
 		r.growth = append(r.growth, row)
 	}
-	if o.only.wants("floor") {
-		among, err := floorGrowth(fewAndMany, growthSteps)
+	if o.only.wants("baseline") {
+		among, err := baselineGrowth(fewAndMany, growthSteps)
 		if err != nil {
 			return r, err
 		}
-		r.floor = h.floored(among)
+		r.baseline = h.baselineRows(among)
 	}
 	r.tables = h.tables()
 	r.environment, err = h.environment()
@@ -121,10 +121,10 @@ func (h *harness) throughput(round int, s scenario) error {
 	})
 }
 
-// floor is measured on an empty Redis, as the scenarios are.
-func (h *harness) floor() error {
-	f, err := h.redis.floor(floorJobs, h.redis.flush)
-	h.floors = append(h.floors, f)
+// baseline is measured on an empty Redis, as the scenarios are.
+func (h *harness) baseline() error {
+	f, err := h.redis.baseline(baselineJobs, h.redis.flush)
+	h.baselines = append(h.baselines, f)
 	return err
 }
 

@@ -15,7 +15,7 @@ type report struct {
 	names       []string // of the contenders, Node first
 	tables      []table
 	growth      []grown
-	floor       []floored
+	baseline    []baselineRow
 }
 
 // text is the report in Markdown.
@@ -29,8 +29,8 @@ func (r report) text() string {
 	if len(r.growth) > 0 {
 		parts = append(parts, "### Growth", growthTable(r.growth))
 	}
-	if len(r.floor) > 0 {
-		parts = append(parts, "### The floor", r.floorTable())
+	if len(r.baseline) > 0 {
+		parts = append(parts, "### Baseline", r.baselineTable())
 	}
 	if verdict := r.verdict(); verdict != "" {
 		parts = append(parts, "### Goals", verdict)
@@ -67,7 +67,7 @@ func (r report) comparison(t table) string {
 
 func growthTable(rows []grown) string {
 	var b strings.Builder
-	b.WriteString("| | add: time | ratio | add: CPU of Redis | ratio | process: time | ratio | process: CPU of Redis | ratio |\n" +
+	b.WriteString("| | add: time | ratio | add: Redis CPU | ratio | process: time | ratio | process: Redis CPU | ratio |\n" +
 		"|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, g := range rows {
 		name := "1,000 → 1,000,000 jobs " + g.title
@@ -85,13 +85,13 @@ func growthTable(rows []grown) string {
 	return b.String()
 }
 
-// floorTable sets the floor beside what the contenders need.
-func (r report) floorTable() string {
+// baselineTable sets the baseline beside what the contenders need.
+func (r report) baselineTable() string {
 	var b strings.Builder
-	b.WriteString("| | Node | the floor | ratio | bullmq-go | ratio | the floor, 1,000 → 1,000,000 waiting |\n|---|--:|--:|--:|--:|--:|--:|\n")
-	for _, f := range r.floor {
+	b.WriteString("| | Node | baseline | ratio | bullmq-go | ratio | baseline, 1,000 → 1,000,000 waiting |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	for _, f := range r.baseline {
 		fmt.Fprintf(&b, "| %s |", f.title)
-		for _, name := range []string{nodeName, floorName, ownName} {
+		for _, name := range []string{nodeName, baselineName, ownName} {
 			fmt.Fprintf(&b, " %s |", f.text(name))
 			if name != nodeName {
 				fmt.Fprintf(&b, " %s |", f.ratioText(name))
@@ -157,7 +157,7 @@ func (r report) write(directory string) error {
 	if !found || !closed {
 		return fmt.Errorf("%s has no place for figures: the lines %s and %s", path, begin, end)
 	}
-	picture := "![How many times as good as Node's bullmq, each row of the tables](benchmarks.svg)\n\n"
+	picture := "![The rows of the tables as multiples of Node's bullmq](benchmarks.svg)\n\n"
 	if err := os.WriteFile(path, []byte(before+begin+"\n"+picture+r.text()+end+after), 0o644); err != nil {
 		return err
 	}

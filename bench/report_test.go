@@ -25,7 +25,7 @@ var _ = Describe("The report", func() {
 			}},
 			{latencyTitle, []figure{
 				{title: latenessTitle + ", p95", unit: "ms", lessIsBetter: true, rounds: map[string][]float64{nodeName: {80}, ownName: {1.6}}},
-				{title: "pick-up, from the return of add, p50", unit: "ms", lessIsBetter: true, rounds: map[string][]float64{nodeName: {1}, ownName: {-0.1}}},
+				{title: "pickup, from the return of add, p50", unit: "ms", lessIsBetter: true, rounds: map[string][]float64{nodeName: {1}, ownName: {-0.1}}},
 			}},
 		},
 		growth: []grown{{waitingTitle, compared{cost{10, 5}, cost{10, 5}, cost{1, 1}}, compared{cost{40, 20}, cost{50, 20}, cost{1.25, 1}}}},
@@ -35,28 +35,28 @@ var _ = Describe("The report", func() {
 		Expect(measured.text()).To(And(
 			ContainSubstring("| add, 100 in flight | 1,000 /s | 3,100 /s | 3.10× | 500 /s | 0.50× |\n"),
 			ContainSubstring("| addBulk of 1,000 | 1,000 /s | 3,999 /s | 4.00× |  |  |\n"),
-			ContainSubstring("| pick-up, from the return of add, p50 | 1.00 ms | -0.10 ms |  |  |  |\n"),
+			ContainSubstring("| pickup, from the return of add, p50 | 1.00 ms | -0.10 ms |  |  |  |\n"),
 			ContainSubstring("| process, concurrency 100 | 40.0 µs | 14.0 µs | 0.35× |  |  |\n"),
 			ContainSubstring("| 1,000 → 1,000,000 jobs waiting | 10.0 → 10.0 µs | 1.00× | 5.00 → 5.00 µs | 1.00× | 40.0 → 50.0 µs | 1.25× |"),
 		))
 	})
 
-	It("sets the floor beside what the contenders take in the same rounds", func() {
+	It("sets the baseline beside what the contenders take in the same rounds", func() {
 		h := &harness{
 			taken: map[string]map[string][]taken{"process-100": {
 				nodeName: {{redisCPU: 40, perSecond: 100}, {redisCPU: 20, perSecond: 200}, {redisCPU: 10, perSecond: 300}},
 				ownName:  {{redisCPU: 14, perSecond: 300}, {redisCPU: 7, perSecond: 500}, {redisCPU: 4, perSecond: 600}},
 			}},
-			floors: []floor{
+			baselines: []baseline{
 				{cost{5, 3}, cost{2000, 12}, cost{2000, 14}}, {cost{5, 4}, cost{1000, 8}, cost{1000, 9}}, {cost{5, 5}, cost{4000, 3}, cost{4000, 4}},
 			},
 		}
-		Expect((report{floor: h.floored(floor{cost{1.3, 1.2}, cost{1.6, 1.5}, cost{1.8, 1.7}})}).text()).To(And(
-			ContainSubstring("| add, 100 in flight: CPU of Redis, for each job |  | 4.00 µs |  |  |  | 1.20× |\n"),
-			ContainSubstring("| add, 100 in flight: jobs a second |  | 200,000 /s |  |  |  | 1.30× |\n"),
-			ContainSubstring("| process, concurrency 100: CPU of Redis, for each job | 20.0 µs | 8.00 µs | 0.30× | 7.00 µs | 0.35× | 1.50× |\n"),
-			ContainSubstring("| process, concurrency 100, with three checks: CPU of Redis, for each job | 20.0 µs | 9.00 µs | 0.40× | 7.00 µs | 0.35× | 1.70× |\n"),
-			ContainSubstring("| process, concurrency 100: jobs a second | 200 /s | 500 /s | 5.00× | 500 /s | 2.50× | 1.60× |\n"),
+		Expect((report{baseline: h.baselineRows(baseline{cost{1.3, 1.2}, cost{1.6, 1.5}, cost{1.8, 1.7}})}).text()).To(And(
+			ContainSubstring("| add, 100 in flight: Redis CPU per job |  | 4.00 µs |  |  |  | 1.20× |\n"),
+			ContainSubstring("| add, 100 in flight: jobs per second |  | 200,000 /s |  |  |  | 1.30× |\n"),
+			ContainSubstring("| process, concurrency 100: Redis CPU per job | 20.0 µs | 8.00 µs | 0.30× | 7.00 µs | 0.35× | 1.50× |\n"),
+			ContainSubstring("| process, concurrency 100, with three checks: Redis CPU per job | 20.0 µs | 9.00 µs | 0.40× | 7.00 µs | 0.35× | 1.70× |\n"),
+			ContainSubstring("| process, concurrency 100: jobs per second | 200 /s | 500 /s | 5.00× | 500 /s | 2.50× | 1.60× |\n"),
 			Not(ContainSubstring(redisCPUTitle+"\n\n| | Node")),
 		))
 	})
@@ -86,14 +86,14 @@ var _ = Describe("The report", func() {
 			}
 		}
 		Expect(met).To(Equal(map[string]bool{
-			"add with 100 in flight, jobs a second":         true,
-			"addBulk of 1,000, jobs a second":               false,
-			latenessTitle + ", p95":                         true,
-			"CPU of Redis, processing with concurrency 100": false,
-			"process with 1,000,000 waiting, time a job":    false, "process with 1,000,000 waiting, CPU of Redis": true,
-			"add with 1,000,000 waiting, time a job": true, "add with 1,000,000 waiting, CPU of Redis": true,
+			"add with 100 in flight, jobs per second":      true,
+			"addBulk of 1,000, jobs per second":            false,
+			latenessTitle + ", p95":                        true,
+			"Redis CPU, process with concurrency 100":      false,
+			"process with 1,000,000 waiting, time per job": false, "process with 1,000,000 waiting, Redis CPU per job": true,
+			"add with 1,000,000 waiting, time per job": true, "add with 1,000,000 waiting, Redis CPU per job": true,
 		}))
-		Expect(measured.verdict()).To(ContainSubstring("| addBulk of 1,000, jobs a second | ≥ 4 × Node's | 4.00 × Node's | not met |"))
+		Expect(measured.verdict()).To(ContainSubstring("| addBulk of 1,000, jobs per second | ≥ 4 × Node's | 4.00 × Node's | not met |"))
 	})
 
 	It("finds every figure that a goal is about in the tables of a whole run", func() {
@@ -134,7 +134,7 @@ var _ = Describe("The report", func() {
 			Expect(measured.write(directory)).To(Succeed())
 			text, err := os.ReadFile(page)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(string(text)).To(And(HavePrefix("# Before\n"+begin+"\n![How"), HaveSuffix(measured.text()+end+"\n# After\n"), Not(ContainSubstring("old"))))
+			Expect(string(text)).To(And(HavePrefix("# Before\n"+begin+"\n![The rows"), HaveSuffix(measured.text()+end+"\n# After\n"), Not(ContainSubstring("old"))))
 			Expect(filepath.Join(directory, "benchmarks.svg")).To(BeAnExistingFile())
 		}
 		Expect(os.WriteFile(page, []byte("no marks"), 0o600)).To(Succeed())

@@ -48,9 +48,9 @@ func (r report) picture() string {
 	var all strings.Builder
 	fmt.Fprintf(&all, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="12" fill="#24292f" role="img">`+"\n",
 		pictureWidth, height, pictureWidth, height)
-	all.WriteString("<title>bullmq-go and asynq beside Node's bullmq</title>\n")
+	all.WriteString("<title>bullmq-go and asynq compared with Node's bullmq</title>\n")
 	fmt.Fprintf(&all, `<rect width="%d" height="%d" rx="8" fill="#f6f8fa"/>`+"\n", pictureWidth, height)
-	writeText(&all, 20, 28, "start", "bold", "16", "How many times as good as Node's bullmq (more is better)")
+	writeText(&all, 20, 28, "start", "bold", "16", "Compared with Node's bullmq (right is better)")
 	x := 20
 	for _, name := range r.names {
 		if colour, ok := barColours[name]; ok {

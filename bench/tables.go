@@ -81,8 +81,8 @@ func (h *harness) tables() []table {
 	}{
 		{pickupTitle + ", p50", "pickup", 0.5, wholeOf},
 		{pickupTitle + ", p99", "pickup", 0.99, wholeOf},
-		{"pick-up, from the return of add, p50", "pickup", 0.5, pickupOf},
-		{"pick-up, from the return of add, p99", "pickup", 0.99, pickupOf},
+		{"pickup, from the return of add, p50", "pickup", 0.5, pickupOf},
+		{"pickup, from the return of add, p99", "pickup", 0.99, pickupOf},
 		{latenessTitle + ", p50", "lateness", 0.5, lateOf},
 		{latenessTitle + ", p95", "lateness", 0.95, lateOf},
 		{latenessTitle + ", p99", "lateness", 0.99, lateOf},
@@ -96,43 +96,43 @@ func (h *harness) tables() []table {
 	return append(all, latencies)
 }
 
-// floored is a figure of a scenario, the floor's among them.
-type floored struct {
+// baselineRow is a figure of a scenario, the baseline's among them.
+type baselineRow struct {
 	figure
-	among float64 // how many times as much CPU, or time, the floor takes with a million jobs waiting
+	among float64 // how many times as much CPU, or time, the baseline takes with a million jobs waiting
 }
 
-func (h *harness) floored(among floor) []floored {
-	var rows []floored
+func (h *harness) baselineRows(among baseline) []baselineRow {
+	var rows []baselineRow
 	for _, kind := range []struct {
 		scenario, title string
-		of              func(floor) cost
+		of              func(baseline) cost
 	}{
 		{"add-100", "add, 100 in flight", addOf},
 		{"process-100", "process, concurrency 100", processOf},
 		{"process-100", "process, concurrency 100, with three checks", checkedOf},
 	} {
-		cpu := figure{title: kind.title + ": CPU of Redis, for each job", unit: "µs", lessIsBetter: true,
-			rounds: map[string][]float64{floorName: each(h.floors, func(f floor) float64 { return kind.of(f).redisCPU })}}
-		rate := figure{title: kind.title + ": jobs a second", unit: "/s",
-			rounds: map[string][]float64{floorName: each(h.floors, func(f floor) float64 { return 1e6 / kind.of(f).micros })}}
+		cpu := figure{title: kind.title + ": Redis CPU per job", unit: "µs", lessIsBetter: true,
+			rounds: map[string][]float64{baselineName: each(h.baselines, func(f baseline) float64 { return kind.of(f).redisCPU })}}
+		rate := figure{title: kind.title + ": jobs per second", unit: "/s",
+			rounds: map[string][]float64{baselineName: each(h.baselines, func(f baseline) float64 { return 1e6 / kind.of(f).micros })}}
 		for name, rounds := range h.taken[kind.scenario] {
 			cpu.rounds[name] = each(rounds, func(t taken) float64 { return t.redisCPU })
 			rate.rounds[name] = each(rounds, func(t taken) float64 { return t.perSecond })
 		}
-		rows = append(rows, floored{cpu, kind.of(among).redisCPU}, floored{rate, kind.of(among).micros})
+		rows = append(rows, baselineRow{cpu, kind.of(among).redisCPU}, baselineRow{rate, kind.of(among).micros})
 	}
 	return rows
 }
 
 const (
-	throughputTitle = "Jobs (or events) a second"
-	redisCPUTitle   = "CPU of Redis, for each job"
-	clientCPUTitle  = "CPU of the client, for each job"
-	memoryTitle     = "Peak memory of the client"
+	throughputTitle = "Throughput: jobs or events per second"
+	redisCPUTitle   = "Redis CPU per job"
+	clientCPUTitle  = "Client CPU per job"
+	memoryTitle     = "Peak client memory"
 	latencyTitle    = "Latency"
 
-	pickupTitle   = "pick-up, from the call of add"
+	pickupTitle   = "pickup, from the call to add"
 	latenessTitle = "lateness of a delayed job"
 )
 

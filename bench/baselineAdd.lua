@@ -1,4 +1,4 @@
---[[ The floor of adding: what plain jobs leave in Redis, in as few commands as there are, and nothing else: no options are
+--[[ The baseline of adding: what plain jobs leave in Redis, in as few commands as there are, and nothing else: no options are
      looked at. Keys: the queue's prefix. Arguments: number of jobs, name, data, opts, timestamp. ]]
 local call, base, count = redis.call, KEYS[1], tonumber(ARGV[1])
 local events = base .. 'events'

@@ -1,4 +1,4 @@
---[[ The floor of processing: the end of jobs that run, and the start of as many others, in as few commands as there are,
+--[[ The baseline of processing: the end of jobs that run, and the start of as many others, in as few commands as there are,
      and nothing else: of what a queue may have, such as parents, limits and delayed jobs, only the locks are looked at.
      Keys: the queue's prefix. Arguments: number of jobs to start, now (ms), token, lock duration (ms), '1' for the three
      checks that no client can leave out, ids of the jobs to end: whether a job has children that are pending, and, at its
