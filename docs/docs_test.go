@@ -185,6 +185,7 @@ var _ = Describe("The page of the wire protocol", func() {
 		Entry("nor that of schedulers", "schedulers.md"),
 		Entry("nor that of benchmarks", "benchmarks.md"),
 		Entry("nor that of guarantees", guaranteesPage),
+		Entry("nor that of the architecture", architecturePage),
 	)
 })
 

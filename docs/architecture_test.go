@@ -1,0 +1,93 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+const architecturePage = "architecture.md"
+
+// namedFiles returns the files of Go and Lua that a page names in backquotes.
+func namedFiles(page string) []string {
+	var files []string
+	for _, name := range regexp.MustCompile("`([\\w/]+\\.(?:go|lua))`").FindAllStringSubmatch(page, -1) {
+		files = append(files, name[1])
+	}
+	return files
+}
+
+var _ = Describe("The page of the architecture", func() {
+	It("names only files that exist", func() {
+		files := namedFiles(read(architecturePage))
+		Expect(len(files)).To(BeNumerically(">", 70))
+		for _, file := range files {
+			found := slices.ContainsFunc([]string{"../bullmq", "../bullmq/scripts", ".."}, func(directory string) bool {
+				_, err := os.Stat(filepath.Join(directory, file))
+				return err == nil
+			})
+			Expect(found).To(BeTrue(), "%s names %s, which is in neither bullmq, bullmq/scripts nor the root", architecturePage, file)
+		}
+	})
+
+	It("says what each file of package bullmq holds", func() {
+		files, err := filepath.Glob("../bullmq/*.go")
+		Expect(err).NotTo(HaveOccurred())
+		var names []string
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				names = append(names, filepath.Base(file))
+			}
+		}
+		tables := section(read(architecturePage), "## Which file holds what")
+		Expect(namedFiles(tables)).To(ContainElements(names), "each file needs a row in %s", architecturePage)
+	})
+})
+
+var _ = Describe("The decision records", func() {
+	var records []string
+
+	BeforeEach(func() {
+		var err error
+		records, err = filepath.Glob("adr/[0-9]*.md")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(len(records)).To(BeNumerically(">", 10))
+	})
+
+	It("are numbered without gaps, and say the same number in their title", func() {
+		for i, record := range records {
+			Expect(read(record)).To(MatchRegexp(`^# %d\. \S`, i+1), record)
+			Expect(filepath.Base(record)).To(MatchRegexp(`^%04d-[a-z0-9-]+\.md$`, i+1))
+		}
+	})
+
+	It("have a context, a decision and consequences", func() {
+		for _, record := range records {
+			for _, heading := range []string{"## Context", "## Decision", "## Consequences"} {
+				Expect(strings.TrimSpace(section(read(record), heading))).NotTo(BeEmpty(), "%s: %s", record, heading)
+			}
+		}
+	})
+
+	It("each have a row in the index", func() {
+		index := read("adr/README.md")
+		for _, record := range records {
+			Expect(index).To(ContainSubstring("(" + filepath.Base(record) + ")"))
+		}
+	})
+
+	It("have no link that leads nowhere", func() {
+		for _, record := range append(records, "adr/README.md") {
+			for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(read(record), -1) {
+				if !strings.Contains(link[1], "://") {
+					Expect(filepath.Join("adr", link[1])).To(BeAnExistingFile(), "%s links to it", record)
+				}
+			}
+		}
+	})
+})
