@@ -31,7 +31,7 @@ func (h *harness) environment() (string, error) {
 		_ = json.Unmarshal(text, &bullmq)
 	}
 	node, _ := exec.Command("node", "--version").Output()
-	return fmt.Sprintf("%s on %s, %d cores, %s/%s. Redis %s; Node.js %s with bullmq %s; %s with rueidis %s; asynq %s. Figures are medians of %d rounds.",
+	return fmt.Sprintf("%s on %s, %d cores, %s/%s. Redis %s; Node.js %s with bullmq %s; %s with rueidis %s; asynq %s. Rounds: %d; figures are medians.",
 		time.Now().Format("2006-01-02"), processor(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
 		server["redis_version"], strings.TrimSpace(string(node)), bullmq.Version,
 		runtime.Version(), rueidis, asynq, h.rounds), nil

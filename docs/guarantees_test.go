@@ -137,7 +137,7 @@ var _ = Describe("The page of guarantees", func() {
 		Expect(count).To(BeNumerically(">", 25))
 	})
 
-	It("has the titles of tests as Ginkgo prints them, where the source tells these", func() {
+	It("is compared with the titles that Ginkgo prints", func() {
 		file, err := parser.ParseFile(token.NewFileSet(), "", `package p
 var _ = Describe("A thing", func() {
 	It("works", nil)
