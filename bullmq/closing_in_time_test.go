@@ -198,21 +198,8 @@ var _ = Describe("The end of workers, queues, readers of events and flow produce
 		caller = "the caller's own client"
 		nodes  = "a cluster"
 	)
-	for _, way := range []string{byURL, caller, nodes} {
-		troubles := []TableEntry{
-			Entry("is well", trouble(well)),
-			Entry("is silent", trouble(silent)),
-		}
-		if way != nodes { // the suite has one cluster only, and a proxy can't stand before it
-			troubles = append(troubles,
-				Entry("is gone", trouble(gone)),
-				Entry("has no memory left", trouble(full)),
-				Entry("takes no more connections", trouble(crowded)),
-				Entry("is slow", faulty(faultproxy.Faults{Delay: 150 * time.Millisecond})),
-				Entry("is silent to new connections too", trouble(silentAgain)),
-			)
-		}
-		DescribeTable("comes in time, over "+way+", while Redis", func(fault trouble) {
+	comesInTime := func(way string) func(fault trouble) {
+		return func(fault trouble) {
 			server, prefix := cluster, "{bull}"
 			if way == nodes {
 				clustered()
@@ -255,6 +242,21 @@ var _ = Describe("The end of workers, queues, readers of events and flow produce
 			}
 			all.Wait()
 			Expect(late).To(BeEmpty())
-		}, troubles)
+		}
 	}
+	// The suite has one cluster only, and a proxy can't stand before it.
+	ofAll := []TableEntry{
+		Entry("is well", trouble(well)),
+		Entry("is silent", trouble(silent)),
+	}
+	troubles := append([]TableEntry{
+		Entry("is gone", trouble(gone)),
+		Entry("has no memory left", trouble(full)),
+		Entry("takes no more connections", trouble(crowded)),
+		Entry("is slow", faulty(faultproxy.Faults{Delay: 150 * time.Millisecond})),
+		Entry("is silent to new connections too", trouble(silentAgain)),
+	}, ofAll...)
+	DescribeTable("comes in time, over a URL, while Redis", comesInTime(byURL), troubles)
+	DescribeTable("comes in time, over the caller's own client, while Redis", comesInTime(caller), troubles)
+	DescribeTable("comes in time, over a cluster, while Redis", comesInTime(nodes), ofAll)
 })

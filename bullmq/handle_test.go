@@ -201,7 +201,6 @@ func (g *gauge) StartSpan(ctx context.Context, _ string, _ bullmq.SpanKind) (con
 func (*gauge) Inject(context.Context) string                         { return "" }
 func (*gauge) Extract(ctx context.Context, _ string) context.Context { return ctx }
 
-
 var _ = Describe("A handle, which is a job known by its id alone,", func() {
 	// outcome is what a call returns and what it leaves in Redis, with the queue's
 	// name left out.
