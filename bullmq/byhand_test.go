@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -64,7 +65,7 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 			_, err = bullmq.ChildValue[any](ctx, job)
 			Expect(err).To(MatchError(bullmq.ErrNoQueue))
 		}
-		_, err := worker.ExtendLocks(ctx, []*bullmq.Job{nil}, []string{"token"}, 1)
+		_, err := worker.ExtendLocks(ctx, []*bullmq.Job{nil}, []string{"token"}, time.Second)
 		Expect(err).To(MatchError(ContainSubstring("job 0 of 1 is nil")))
 	})
 

@@ -403,7 +403,7 @@ var _ = Describe("Events of a queue", func() {
 			_, err := queue.Publish(ctx, "coloured", -2)
 			Expect(err).To(MatchError(And(ContainSubstring("event coloured"), ContainSubstring("-2 events"), ContainSubstring("NoEvents"))))
 			_, err = queue.TrimEvents(ctx, -1)
-			Expect(err).To(MatchError(And(ContainSubstring("queue "+name), ContainSubstring("trim the events to -1"))))
+			Expect(err).To(MatchError(And(ContainSubstring("the events of "+name+" were not trimmed"), ContainSubstring("max -1"))))
 		})
 
 		It("are refused where a field has no value", func() {

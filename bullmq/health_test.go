@@ -122,28 +122,29 @@ var _ = Describe("Health", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(proxy.Close)
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL("redis://:open-sesame@" + proxy.Addr())})
-		ping := func(within time.Duration) (error, time.Duration) {
+		ping := func(within time.Duration) (time.Duration, error) {
 			short, cancel := context.WithTimeout(ctx, within)
 			defer cancel()
 			begun := time.Now()
-			return queue.Ping(short), time.Since(begun)
+			err := queue.Ping(short)
+			return time.Since(begun), err
 		}
-		err, _ = ping(time.Second)
+		_, err = ping(time.Second)
 		Expect(err).NotTo(HaveOccurred())
 
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		Expect(queue.Health().Reachable).To(BeTrue(), "nobody has asked")
 		for range 4 { // the connection is given up, and made anew, meanwhile
-			err, took := ping(300 * time.Millisecond)
+			took, err := ping(300 * time.Millisecond)
 			Expect(err).To(And(MatchError(context.DeadlineExceeded), MatchError(HavePrefix("bullmq: queue "+name+": Redis at "+proxy.Addr()+" can't serve: "))))
 			Expect(took).To(BeNumerically("<", 600*time.Millisecond))
 		}
 		Eventually(queue.Health).Should(HaveField("Reachable", false))
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
-		Eventually(func() error { err, _ := ping(time.Second); return err }).Should(Succeed())
+		Eventually(func() error { _, err := ping(time.Second); return err }).Should(Succeed())
 
 		server.Stop()
-		Eventually(func() error { err, _ := ping(time.Second); return err }).Should(HaveOccurred())
+		Eventually(func() error { _, err := ping(time.Second); return err }).Should(HaveOccurred())
 		Expect(queue.Close()).To(Succeed())
 		Expect(queue.Ping(ctx)).To(MatchError(bullmq.ErrClosed))
 	})

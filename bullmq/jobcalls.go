@@ -112,12 +112,12 @@ func (q *Queue) AddJobLog(ctx context.Context, jobID, row string, keep int) (int
 // ClearLogs removes the job's log, but for the newest keep rows (BullMQ:
 // clearLogs).
 func (j *Job) ClearLogs(ctx context.Context, keep int) error {
-	if err := checkCount("keep", keep, "no row"); err != nil {
-		return fmt.Errorf("bullmq: the log of job %s was not cleared: %w", j.ID, err)
-	}
 	c, err := j.at("clear the log of")
 	if err != nil {
 		return err
+	}
+	if err := checkCount("keep", keep, "no row"); err != nil {
+		return fmt.Errorf("bullmq: the log of job %s was not cleared: %w", j.ID, err)
 	}
 	return c.store.ClearLogs(ctx, j.ID, int64(keep))
 }
@@ -136,12 +136,12 @@ func (j *Job) State(ctx context.Context) (State, error) {
 // owns it; false means that it doesn't. Run renews locks by itself; this is
 // for jobs taken by GetNextJob (BullMQ: extendLock).
 func (j *Job) ExtendLock(ctx context.Context, token string, duration time.Duration) (bool, error) {
-	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
-		return false, fmt.Errorf("bullmq: the lock of job %s was not extended: %w", j.ID, err)
-	}
 	c, err := j.at("extend the lock of")
 	if err != nil {
 		return false, err
+	}
+	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
+		return false, fmt.Errorf("bullmq: the lock of job %s was not extended: %w", j.ID, err)
 	}
 	return c.store.ExtendLock(ctx, scripts.Lock{JobID: j.ID, Token: token}, duration.Milliseconds())
 }
@@ -235,12 +235,12 @@ func (j *Job) Promote(ctx context.Context) error {
 // ChangeDelay gives the delayed job another delay, counted from now in whole
 // milliseconds; a negative one makes it ready at once (BullMQ: changeDelay).
 func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
-	if err := checkDelay("delay", delay); err != nil {
-		return fmt.Errorf("bullmq: the delay of job %s was not changed: %w", j.ID, err)
-	}
 	c, err := j.at("change the delay of")
 	if err != nil {
 		return err
+	}
+	if err := checkDelay("delay", delay); err != nil {
+		return fmt.Errorf("bullmq: the delay of job %s was not changed: %w", j.ID, err)
 	}
 	err = c.store.ChangeDelay(ctx, j.ID, c.nowMs(), millisText(delay))
 	if err == nil {

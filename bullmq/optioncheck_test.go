@@ -58,7 +58,7 @@ var _ = Describe("An option", func() {
 	},
 		Entry("AddWait", bullmq.QueueOptions{AddWait: -time.Second}, "AddWait -1s", "less than 0"),
 		Entry("AddWait that is a plain number", bullmq.QueueOptions{AddWait: 500}, "AddWait 500ns", "500*time.Millisecond"),
-		Entry("MaxEvents", bullmq.QueueOptions{MaxEvents: -1}, "MaxEvents -1", "DefaultMaxEvents"),
+		Entry("MaxEvents", bullmq.QueueOptions{MaxEvents: -2}, "MaxEvents -2", "NoEvents"),
 		Entry("BatchSize", bullmq.QueueOptions{BatchSize: 1001}, "BatchSize 1001"),
 	)
 
@@ -148,9 +148,9 @@ var _ = Describe("An option", func() {
 			return err
 		}, "max -1"),
 		Entry("Publish", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
-			_, err := queue.Publish(ctx, "mine", -1)
+			_, err := queue.Publish(ctx, "mine", -2)
 			return err
-		}, "maxEvents -1"),
+		}, "keep -2 events"),
 		Entry("RateLimit", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
 			return queue.RateLimit(ctx, -time.Second)
 		}, "-1s"),
