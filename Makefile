@@ -32,7 +32,7 @@ demo: redis node ## show the main job in the terminal: Node and Go sharing queue
 
 .PHONY: test
 test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
-	go test -race -count=1 -timeout 7m $(PACKAGES) $(FLAGS)
+	go test -race -count=1 -timeout 9m $(PACKAGES) $(FLAGS)
 	@[ "$(PACKAGES)" != ./... ] || go test -C interop/prometheus -count=1 $(FLAGS) ./...
 
 .PHONY: spec

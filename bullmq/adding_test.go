@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"strconv"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -283,8 +284,15 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 			Expect(t.err).To(And(MatchError(bullmq.ErrMaybeAdded), MatchError(ContainSubstring("the AddWait of 1s is over"))))
 			Expect(t.took).To(BeNumerically("~", wait, late))
 			for range 2 { // the connections are given up, and made anew, meanwhile
+				var all sync.WaitGroup
+				ended := make(map[string]*timed, len(calls))
 				for what, call := range calls {
-					t := within(call)
+					t := &timed{}
+					ended[what] = t
+					all.Go(func() { *t = within(call) })
+				}
+				all.Wait()
+				for what, t := range ended {
 					Expect(t.err).To(HaveOccurred(), what)
 					Expect(t.took).To(BeNumerically("<", wait+late), what)
 				}

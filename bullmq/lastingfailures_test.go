@@ -74,8 +74,8 @@ func processorTime() time.Duration {
 
 var _ = Describe("A failure that lasts", func() {
 	const (
-		lasting = 3 * time.Second
-		few     = 10 // attempts in that time: some at first, then one a second
+		lasting = 2 * time.Second
+		few     = 9 // attempts in that time: some at first, then one a second
 	)
 	var (
 		ctx    context.Context

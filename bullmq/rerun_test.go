@@ -59,12 +59,13 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		}
 		runs, names := map[string]*starts{}, map[string]string{}
 		for what, loop := range loops {
-			runs[what], names[what] = &starts{}, newQueueName()
+			seen := &starts{}
+			runs[what], names[what] = seen, newQueueName()
 			_, err := newQueue(names[what], nil).Add(ctx, "a", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
 			for range workers {
 				runWorker(names[what], func(ctx context.Context, job *bullmq.Job) (any, error) {
-					runs[what].note(job)
+					seen.note(job)
 					return nil, loop.back(ctx, job)
 				}, &bullmq.WorkerOptions{Concurrency: concurrency, Limiter: loop.limit})
 			}
