@@ -27,7 +27,7 @@ func (r *runner) fetchUntilStopped() {
 // due, when the rate limit ends, when a slot has learned of something, and after
 // DrainDelay in any case.
 func (r *runner) fetch() (stopped bool) {
-	var outage, waitOutage backoffTimer
+	var outage backoffTimer
 	for !r.stopping() {
 		if !r.slots.open() {
 			r.rest(&outage)
@@ -45,10 +45,10 @@ func (r *runner) fetch() (stopped bool) {
 			}
 			if err != nil {
 				r.w.fault(err, "Redis can't be waited on for jobs; trying again")
-				r.await(r.w.pauseAfter(err, &waitOutage))
+				r.await(r.w.pauseAfter(err, &outage))
 				continue
 			}
-			waitOutage.reset()
+			outage.reset()
 			if job != nil {
 				r.lend(job, taken)
 				return false
@@ -456,17 +456,29 @@ const (
 
 // backoffTimer spaces out the attempts of one loop: short at first, so that a
 // blink costs little, a second at most, so that the end of an outage is noticed
-// soon. reset follows when an attempt of the same loop has succeeded.
-type backoffTimer struct{ wait time.Duration }
+// soon. reset follows when an attempt of the same loop has succeeded. A failure
+// soon after the last one finds the pauses as long as they were, whatever has
+// succeeded in between: one of several connections may be the one that fails.
+type backoffTimer struct {
+	wait      time.Duration
+	failed    time.Time // the last failure
+	succeeded bool      // since then
+}
 
 const (
 	longestPause   = time.Second
 	lastQuickPause = 8 * shortestPause // a client has up to four connections that may have broken
+	calmAfter      = 3 * time.Second   // without a failure, pauses are short again
 )
 
 func (b *backoffTimer) next() time.Duration {
+	now := time.Now()
+	if b.succeeded && now.Sub(b.failed) > calmAfter {
+		b.wait = 0
+	}
+	b.failed, b.succeeded = now, false
 	b.wait = min(max(2*b.wait, shortestPause), longestPause)
 	return b.wait
 }
 
-func (b *backoffTimer) reset() { b.wait = 0 }
+func (b *backoffTimer) reset() { b.succeeded = true }
