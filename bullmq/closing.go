@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -137,7 +138,10 @@ type apart struct {
 	*closable
 	most int64         // how many of these connections the client allows
 	busy *atomic.Int64 // calls under way
+	rest *atomic.Int64 // until when, in Unix nanoseconds, none is used: one has failed, and may not be made anew
 }
+
+const apartRest = time.Second
 
 func (a apart) open() {
 	if a.enter() {
@@ -148,7 +152,7 @@ func (a apart) open() {
 
 func (a apart) Do(ctx context.Context, command rueidis.Completed) (result rueidis.RedisResult) {
 	defer a.busy.Add(-1)
-	if a.busy.Add(1) > a.most { // the wait for one of them couldn't be cut short
+	if a.busy.Add(1) > a.most || a.resting() { // the wait for one of them couldn't be cut short
 		return a.closable.Do(ctx, command)
 	}
 	if !a.enter() {
@@ -159,5 +163,13 @@ func (a apart) Do(ctx context.Context, command rueidis.Completed) (result rueidi
 		result = a.cutOff(own.Do(ctx, command))
 		return nil
 	})
+	if result.NonRedisError() != nil {
+		a.rest.Store(time.Now().Add(apartRest).UnixNano())
+	}
 	return result
+}
+
+func (a apart) resting() bool {
+	until := a.rest.Load()
+	return until != 0 && time.Now().UnixNano() < until
 }

@@ -81,7 +81,7 @@ func (c *core) apart() (store *scripts.Queue, open func()) {
 	if !ok || !client.owned || c.client.Mode() == rueidis.ClientModeCluster {
 		return c.store, func() {}
 	}
-	own := apart{client, int64(cmp.Or(c.link.option().BlockingPoolSize, rueidis.DefaultPoolSize)), &atomic.Int64{}}
+	own := apart{client, int64(cmp.Or(c.link.option().BlockingPoolSize, rueidis.DefaultPoolSize)), &atomic.Int64{}, &atomic.Int64{}}
 	store = scripts.NewQueue(own, c.keys.base, c.keys.of)
 	store.Dialect = c.store.Dialect
 	return store, own.open

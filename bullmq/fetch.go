@@ -28,6 +28,7 @@ func (r *runner) fetchUntilStopped() {
 // DrainDelay in any case.
 func (r *runner) fetch() (stopped bool) {
 	var outage backoffTimer
+	var waitAgain time.Time // after a wait that failed
 	for !r.stopping() {
 		if !r.slots.open() {
 			r.rest(&outage)
@@ -38,14 +39,18 @@ func (r *runner) fetch() (stopped bool) {
 			continue
 		}
 		if r.idle() {
+			if left := time.Until(waitAgain); left > 0 {
+				r.restIdle(left)
+				continue
+			}
 			job, taken, err := r.waitForWork()
 			if errors.Is(err, errNoConnection) {
-				r.await(r.untilPoll())
+				waitAgain = time.Now().Add(min(pollInterval, r.w.o.DrainDelay))
 				continue
 			}
 			if err != nil {
 				r.w.fault(err, "Redis can't be waited on for jobs; trying again")
-				r.await(r.w.pauseAfter(err, &outage))
+				waitAgain = time.Now().Add(r.w.pauseAfter(err, &outage))
 				continue
 			}
 			outage.reset()
@@ -58,7 +63,7 @@ func (r *runner) fetch() (stopped bool) {
 		jobs, taken, err := r.take()
 		if err != nil {
 			r.w.fault(err, "no job could be taken; trying again")
-			r.await(r.w.pauseAfter(err, &outage))
+			sleep(r.soft, r.w.pauseAfter(err, &outage)) // jobs that end meanwhile don't cut it short
 			continue
 		}
 		outage.reset()
@@ -89,7 +94,7 @@ func (r *runner) rest(outage *backoffTimer) {
 		go r.slot(job, taken)
 	case err != nil:
 		r.w.fault(err, "Redis can't be asked for a job that it may have handed over; trying again")
-		r.await(r.w.pauseAfter(err, outage))
+		sleep(r.soft, r.w.pauseAfter(err, outage))
 	default:
 		r.await(outage.next())
 	}
@@ -332,14 +337,17 @@ func (r *runner) untilDue() (time.Duration, bool) {
 	return time.UnixMilli(r.nextDueMs).Sub(r.w.core.now()), true
 }
 
-// untilPoll is how long to wait before the next look where there is no connection
-// to wait on.
-func (r *runner) untilPoll() time.Duration {
-	wait := min(pollInterval, r.w.o.DrainDelay)
+// restIdle waits for a time, after which the marker may be waited for again, or
+// until there is a reason to look sooner.
+func (r *runner) restIdle(most time.Duration) {
 	if due, delayed := r.untilDue(); delayed {
-		wait = max(min(wait, due), time.Millisecond)
+		if due <= 0 {
+			r.look()
+			return
+		}
+		most = min(most, due)
 	}
-	return wait
+	r.await(most)
 }
 
 // await sleeps until woken, for at most a time (0 for no bound), or until the

@@ -183,6 +183,29 @@ var _ = Describe("A failure that lasts", func() {
 			func() { command("REPLICAOF", "127.0.0.1", "1") }, func() { command("REPLICAOF", "NO", "ONE") }),
 	)
 
+	It("costs a worker few attempts where no more connections can be made, however many jobs it runs meanwhile over those that it has", func() {
+		var errors, runs atomic.Int64
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			time.Sleep(time.Duration(runs.Add(1)%50) * time.Millisecond)
+			return nil, nil
+		}, &bullmq.WorkerOptions{Connection: via, Concurrency: 20, SkipStalledCheck: true,
+			Events: bullmq.WorkerEvents{Error: func(error) { errors.Add(1) }}})
+		resting(queue)
+		front.without.Store(true)
+		cutWaiting()
+		accepted := front.accepted.Load()
+		added := 0
+		for end := time.Now().Add(lasting); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			_, err := queue.Add(ctx, "a", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			added++
+		}
+		Eventually(count(queue, bullmq.Completed), "3s").Should(Equal(added))
+		Expect(runs.Load()).To(BeEquivalentTo(added))
+		Expect(errors.Load()).To(BeNumerically("<=", 3*few))
+		Expect(front.accepted.Load() - accepted).To(BeNumerically("<=", 3*few))
+	})
+
 	// holding runs a job that doesn't end before finish is called.
 	holding := func(o bullmq.WorkerOptions) (errors *atomic.Int64, finish func(), id string) {
 		GinkgoHelper()
