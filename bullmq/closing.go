@@ -99,7 +99,7 @@ func failed(err error, n int) []rueidis.RedisResult {
 // look at it while another call opens the connection, which takes up to ten
 // seconds where Redis accepts connections and doesn't answer.
 func (c *closable) mayOutlast(ctx context.Context) bool {
-	return ctx.Done() != nil && c.health.doubted.Load()
+	return ctx.Done() != nil && (c.sockets.opening.Load() > 0 || c.health.doubted.Load())
 }
 
 // inTime makes a call, and leaves it to itself when ctx ends before it does.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,6 +18,8 @@ type sockets struct {
 	ended context.Context // ends with cut, and with it every dial in progress
 	end   context.CancelFunc
 
+	opening atomic.Int64 // connections on their way, until the server's first reply
+
 	mu   sync.Mutex
 	open map[*socket]struct{}
 }
@@ -24,7 +27,8 @@ type sockets struct {
 // socket is a connection that is forgotten when it is closed.
 type socket struct {
 	net.Conn
-	of *sockets
+	of     *sockets
+	opened atomic.Bool // the server has replied, or nobody waits for that any more
 }
 
 // closePatience is how long a connection to Redis may take to be closed in
@@ -40,15 +44,17 @@ func newSockets() *sockets {
 // track makes the client of an option open its connections here.
 func (s *sockets) track(option *rueidis.ClientOption) {
 	dial := dialer(*option)
-	option.DialCtxFn = func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
-		ctx, cancel := context.WithCancel(ctx)
+	option.DialCtxFn = func(call context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(call)
 		defer cancel()
 		defer context.AfterFunc(s.ended, cancel)()
+		s.opening.Add(1)
 		conn, err := dial(ctx, address, d, config)
 		if err != nil {
+			s.opening.Add(-1)
 			return nil, err
 		}
-		return s.add(conn)
+		return s.add(call, conn)
 	}
 }
 
@@ -87,20 +93,56 @@ func bare(conn net.Conn) net.Conn {
 	return conn
 }
 
-func (s *sockets) add(conn net.Conn) (net.Conn, error) {
+// add takes in a connection that was made for a call.
+func (s *sockets) add(call context.Context, conn net.Conn) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended.Err() != nil {
+		s.opening.Add(-1)
 		_ = bare(conn).Close()
 		return nil, net.ErrClosed
 	}
-	added := &socket{conn, s}
+	added := &socket{Conn: conn, of: s}
 	s.open[added] = struct{}{}
+	context.AfterFunc(call, added.giveUp)
 	return added, nil
+}
+
+// giveUp follows the end of the call that opens the connection: if the server does
+// not reply soon, it ends the opening. rueidis itself heeds the call's deadline,
+// but not its cancellation.
+func (s *socket) giveUp() {
+	if s.opened.Load() {
+		return
+	}
+	time.AfterFunc(closePatience, func() {
+		if s.endOpening() {
+			_ = bare(s.Conn).SetDeadline(time.Unix(1, 0))
+		}
+	})
+}
+
+// endOpening ends the opening and reports whether it was under way.
+func (s *socket) endOpening() bool {
+	if s.opened.Load() || !s.opened.CompareAndSwap(false, true) {
+		return false
+	}
+	s.of.opening.Add(-1)
+	return true
+}
+
+// Read reads from the connection.
+func (s *socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if n > 0 {
+		s.endOpening()
+	}
+	return n, err
 }
 
 // Close closes the connection.
 func (s *socket) Close() error {
+	s.endOpening()
 	s.of.mu.Lock()
 	delete(s.of.open, s)
 	s.of.mu.Unlock()
