@@ -159,7 +159,7 @@ type QueueEvents struct {
 	o    EventsOptions
 	conn *blockingConn
 
-	loop      sync.Mutex // held by the one loop of All, which alone uses what follows
+	loop      chan struct{} // full while a loop of All runs, which alone uses what follows
 	position  eventPosition
 	away      time.Time // since when nothing is being read; zero when it isn't known
 	blind     bool      // the server doesn't say how the stream stands
@@ -191,7 +191,7 @@ func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) 
 		return nil, err
 	}
 	c.link.health.tell(o.OnHealth)
-	e := &QueueEvents{core: c, o: o}
+	e := &QueueEvents{core: c, o: o, loop: make(chan struct{}, 1)}
 	if o.LastEventID == "" || o.LastEventID == "$" {
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 		defer cancel()
@@ -247,21 +247,32 @@ func (e *QueueEvents) Close() error {
 // release ends the connections of a reader that is closed, unless a loop still
 // runs: that does so when it has ended.
 func (e *QueueEvents) release() {
-	if e.closed.Err() != nil && e.loop.TryLock() {
-		defer e.loop.Unlock()
+	if e.closed.Err() == nil {
+		return
+	}
+	select {
+	case e.loop <- struct{}{}:
 		together(e.conn.close, e.core.link.close)
+		<-e.loop
+	default:
 	}
 }
 
 // All hands out events until ctx ends or Close is called. An error is handed
 // out when Redis can't be read; go on with the loop and reading is tried
 // again, after a short wait, from the last event on. Leave the loop to give up.
-// One loop at a time; a later one goes on where the last has ended.
+// One loop runs at a time; another waits for its end and goes on from there.
 func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		e.loop.Lock()
+		select {
+		case e.loop <- struct{}{}:
+		case <-ctx.Done():
+			return
+		case <-e.closed.Done():
+			return
+		}
 		defer e.release()
-		defer e.loop.Unlock()
+		defer func() { <-e.loop }()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(e.closed, cancel)()

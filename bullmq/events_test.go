@@ -428,6 +428,27 @@ var _ = Describe("Events of a queue", func() {
 		Entry("more than Redis counts to", "18446744073709551616-0"),
 	)
 
+	It("are read by one loop at a time, and one that waits for another ends with its context", func() {
+		reader := newEvents(name, bullmq.EventsOptions{})
+		running, stop := context.WithCancel(ctx)
+		loop := func(ctx context.Context) <-chan struct{} {
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for range reader.All(ctx) {
+				}
+			}()
+			return ended
+		}
+		first := loop(running)
+		DeferCleanup(func() { stop(); Eventually(first).Should(BeClosed()) })
+		Eventually(clientList).Should(ContainSubstring("cmd=xread"))
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		Eventually(loop(short), "1s").Should(BeClosed())
+		Expect(first).NotTo(BeClosed())
+	})
+
 	It("can be read from an id without its second number", func() {
 		_, err := newQueue(name, nil).Publish(ctx, "coloured", 0)
 		Expect(err).NotTo(HaveOccurred())

@@ -185,7 +185,7 @@ func (t *resultTail) follow(ctx context.Context, last string, added int64, done 
 	closed, closeAll := context.WithCancel(context.Background())
 	defer closeAll()
 	e := &QueueEvents{
-		core: t.core, o: EventsOptions{BlockingTimeout: longestBlock}, closed: closed, close: closeAll,
+		core: t.core, o: EventsOptions{BlockingTimeout: longestBlock}, closed: closed, close: closeAll, loop: make(chan struct{}, 1),
 		conn:      newBlockingConn(t.core, t.core.keys.clientName(":qe")),
 		overtaken: t.lookNow,
 	}
