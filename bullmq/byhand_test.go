@@ -84,6 +84,20 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 		Expect(made["with broken data"].Decode(&data)).To(MatchError(HavePrefix("bullmq: data of job 7 (paint) doesn't fit ")))
 	})
 
+	It("doesn't hide behind an argument that is bad as well", func() {
+		ctx := specContext()
+		for _, job := range []*bullmq.Job{{ID: "7"}, nil} {
+			_, extended := job.ExtendLock(ctx, "token", -1)
+			_, retried := job.DependencyPage(ctx, bullmq.DependencyQuery{Failed: &bullmq.Cursor{Count: -1}})
+			for _, err := range []error{
+				extended, retried, job.ClearLogs(ctx, -1), job.ChangeDelay(ctx, 1), job.ChangePriority(ctx, -1, false), job.Retry(ctx, "odd", nil),
+				job.UpdateData(ctx, func() {}), job.UpdateProgress(ctx, func() {}),
+			} {
+				Expect(err).To(MatchError(bullmq.ErrNoQueue))
+			}
+		}
+	})
+
 	It("can be waited for at the queue that it is on", func() {
 		queue, ctx := newQueue(newQueueName(), nil), specContext()
 		job, err := queue.Add(ctx, "paint", nil, nil)
@@ -91,6 +105,8 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 		worker := newWorker(queue.Name(), nil, nil)
 		end(worker, take(worker), "done", nil)
 		Expect((&bullmq.Job{ID: job.ID}).Wait(ctx, queue)).To(MatchJSON(`"done"`))
+		_, err = job.Wait(ctx, newQueue(newQueueName(), nil))
+		Expect(err).To(MatchError(ContainSubstring("give it the Queue of the job")))
 		_, err = job.Wait(ctx, nil)
 		Expect(err).To(MatchError(ContainSubstring("Wait needs the Queue of the job")))
 		_, err = job.Wait(ctx, &bullmq.Queue{})

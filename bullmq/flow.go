@@ -149,7 +149,9 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		roots[i] = &FlowNode{}
 		var parent *Parent
 		if flows[i].Options != nil {
-			parent = flows[i].Options.Parent
+			own := *flows[i].Options
+			own.settle()
+			parent = own.Parent
 		}
 		level = append(level, planned{ctx, &flows[i], parent, roots[i]})
 	}

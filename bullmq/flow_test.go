@@ -270,10 +270,15 @@ var _ = Describe("A flow", func() {
 
 		It("below a parent that is not there", func() {
 			flow := wall()
-			flow.Options.Parent = &bullmq.Parent{ID: "nobody", Queue: "bull:" + bricks.Name()}
-			_, err := builder.Add(ctx, flow)
-			Expect(err).To(MatchError(bullmq.ErrParentNotFound))
-			Expect(err).To(MatchError(ContainSubstring("bull:" + bricks.Name() + ":nobody")))
+			parent := &bullmq.Parent{ID: "nobody", Queue: "bull:" + bricks.Name()}
+			text, err := json.Marshal(map[string]any{"id": parent.ID, "queue": parent.Queue})
+			Expect(err).NotTo(HaveOccurred())
+			for _, options := range []*bullmq.JobOptions{{JobID: "par", Parent: parent}, {JobID: "par", Extra: map[string]json.RawMessage{"parent": text}}} {
+				flow.Options = options
+				_, err := builder.Add(ctx, flow)
+				Expect(err).To(MatchError(bullmq.ErrParentNotFound))
+				Expect(err).To(MatchError(ContainSubstring("bull:" + bricks.Name() + ":nobody")))
+			}
 			Expect(keysOf(walls.Name())).To(Equal([]string{key(walls.Name(), "meta")}))
 		})
 	})

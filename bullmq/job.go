@@ -255,6 +255,8 @@ func (c *core) readJob(id string, hash []string) *Job {
 		j.Opts.noAttempts = true
 	case j.Opts.UnmarshalJSON(j.RawOpts) != nil:
 		j.Opts = JobOptions{}
+	default:
+		delete(j.Opts.Extra, schedulerOption) // which is SchedulerID
 	}
 	switch {
 	case len(j.Data) == 0:
@@ -291,6 +293,10 @@ func childOf(parent *Parent, o *JobOptions) string {
 		Continue bool   `json:"cpof,omitempty"`
 		Ignore   bool   `json:"idof,omitempty"`
 		Remove   bool   `json:"rdof,omitempty"`
-	}{parent.ID, parent.Queue, o.FailParentOnFailure, o.ContinueParentOnFailure, o.IgnoreDependencyOnFailure, o.RemoveDependencyOnFailure})
+	}{
+		parent.ID, parent.Queue,
+		o.chosen(o.FailParentOnFailure, "fpof"), o.chosen(o.ContinueParentOnFailure, "cpof"),
+		o.chosen(o.IgnoreDependencyOnFailure, "idof"), o.chosen(o.RemoveDependencyOnFailure, "rdof"),
+	})
 	return strings.TrimSpace(text)
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -121,6 +122,9 @@ func (o *JobOptions) check(data string) error {
 			return err
 		}
 	}
+	if err := o.checkExtra(); err != nil {
+		return err
+	}
 	if o.SizeLimit != 0 && len(data) > o.SizeLimit {
 		return fmt.Errorf("data of %d bytes exceeds SizeLimit, %d bytes: store the payload elsewhere and put its address into the job", len(data), o.SizeLimit)
 	}
@@ -129,8 +133,10 @@ func (o *JobOptions) check(data string) error {
 		name string
 		set  bool
 	}{
-		{"FailParentOnFailure", o.FailParentOnFailure}, {"ContinueParentOnFailure", o.ContinueParentOnFailure},
-		{"IgnoreDependencyOnFailure", o.IgnoreDependencyOnFailure}, {"RemoveDependencyOnFailure", o.RemoveDependencyOnFailure},
+		{"FailParentOnFailure", o.chosen(o.FailParentOnFailure, "fpof")},
+		{"ContinueParentOnFailure", o.chosen(o.ContinueParentOnFailure, "cpof")},
+		{"IgnoreDependencyOnFailure", o.chosen(o.IgnoreDependencyOnFailure, "idof")},
+		{"RemoveDependencyOnFailure", o.chosen(o.RemoveDependencyOnFailure, "rdof")},
 	} {
 		if policy.set {
 			policies = append(policies, policy.name)
@@ -150,9 +156,6 @@ func (o *JobOptions) check(data string) error {
 	if o.Priority > maxPriority {
 		return fmt.Errorf("priority %d is above the highest, %d", o.Priority, maxPriority)
 	}
-	if odd, given := o.Extra["priority"]; given && !isFalsy(odd) {
-		return fmt.Errorf("priority %s is not a whole number", odd)
-	}
 	if d := o.Deduplication; d != nil {
 		if d.ID == "" {
 			return fmt.Errorf("Deduplication needs an ID")
@@ -171,6 +174,59 @@ func (o *JobOptions) check(data string) error {
 		return fmt.Errorf("Parent needs an ID and a Queue with its prefix, such as bull:orders")
 	}
 	return nil
+}
+
+// checkExtra refuses values in Extra that would change which job is added, or when
+// it runs, if they were left out: BullMQ refuses nearly all of them too.
+func (o *JobOptions) checkExtra() error {
+	if len(o.Extra) == 0 {
+		return nil
+	}
+	for _, need := range []struct {
+		name, wire, what string
+		falsy            bool // is as good as none
+		fits             func(value any) bool
+	}{
+		{"jobId", "jobId", "a string", false, isString}, // an empty one
+		{"parent", "parent", "an object with the strings id and queue", true, nil},
+		{"deduplication", "de", "an object with an id", true, nil},
+		{"priority", "priority", "a whole number", true, nil},
+		{"delay", "delay", "a number of milliseconds", true, isString},
+		{"timestamp", "timestamp", "a number of milliseconds", true, func(v any) bool { return stringMillis(v) != "" }},
+	} {
+		text, given := o.Extra[need.wire]
+		if !given || isNull(text) || need.falsy && isFalsy(text) {
+			continue
+		}
+		var value any
+		if decodeJSON(text, &value) == nil && need.fits != nil && need.fits(value) {
+			continue
+		}
+		return fmt.Errorf("%s %.80s is not %s", need.name, text, need.what)
+	}
+	return nil
+}
+
+// chosen reports whether a policy for the job's failure is set, by its field or by
+// a value in Extra that JavaScript takes for true.
+func (o *JobOptions) chosen(field bool, wire string) bool {
+	text, given := o.Extra[wire]
+	return field || given && !isNull(text) && !isFalsy(text)
+}
+
+func isString(v any) bool {
+	_, ok := v.(string)
+	return ok
+}
+
+// stringMillis returns a whole number of milliseconds that was given as a string;
+// "" for any other value.
+func stringMillis(v any) string {
+	text, ok := v.(string)
+	if n, err := strconv.ParseInt(text, 10, 64); !ok || err != nil || n <= 0 {
+		return ""
+	}
+	return text
 }
 
 // checkReset refuses names that are no options.

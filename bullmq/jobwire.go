@@ -8,6 +8,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -311,12 +312,8 @@ func writeBackoff(o *JobOptions) any {
 	if _, had := fields["type"]; had || o.Backoff.Type != "" {
 		fields["type"] = o.Backoff.Type
 	}
-	if o.Backoff.Delay != 0 || o.Backoff.number {
-		fields["delay"] = json.RawMessage(millisText(o.Backoff.Delay))
-	}
-	if o.Backoff.Jitter != 0 {
-		fields["jitter"] = o.Backoff.Jitter
-	}
+	write(fields, "delay", o.Backoff.Delay != 0 || o.Backoff.number, json.RawMessage(millisText(o.Backoff.Delay)))
+	write(fields, "jitter", o.Backoff.Jitter != 0, o.Backoff.Jitter)
 	return fields
 }
 
@@ -351,18 +348,14 @@ func writeDeduplication(o *JobOptions) any {
 		return nil
 	}
 	fields := d.rest.fields()
-	if d.ID != "" {
-		fields["id"] = d.ID
+	if numberID(fields["id"]) != d.ID || d.ID == "" {
+		write(fields, "id", d.ID != "", d.ID)
 	}
-	if d.TTL != 0 {
-		fields["ttl"] = json.RawMessage(millisText(d.TTL))
-	}
-	for name, set := range map[string]bool{"extend": d.Extend, "replace": d.Replace,
-		"keepLastIfActive": d.KeepLastIfActive, "reschedule": d.Reschedule} {
-		if set {
-			fields[name] = true
-		}
-	}
+	write(fields, "ttl", d.TTL != 0, json.RawMessage(millisText(d.TTL)))
+	write(fields, "extend", d.Extend, true)
+	write(fields, "replace", d.Replace, true)
+	write(fields, "keepLastIfActive", d.KeepLastIfActive, true)
+	write(fields, "reschedule", d.Reschedule, true)
 	return fields
 }
 
@@ -372,7 +365,9 @@ func readDeduplication(o *JobOptions, v any) bool {
 		return false
 	}
 	d := &Deduplication{}
-	readText(fields["id"], &d.ID)
+	if !readText(fields["id"], &d.ID) {
+		d.ID = numberID(fields["id"])
+	}
 	readMillis(fields["ttl"], &d.TTL)
 	readBool(fields["extend"], &d.Extend)
 	readBool(fields["replace"], &d.Replace)
@@ -394,6 +389,38 @@ func (r rest) fields() map[string]any {
 	return fields
 }
 
+// write puts a value into an object that may have been read. A value that is not
+// set, and was when the object was read, is removed: the owner has set it to zero
+// since. Other values that were read stay.
+func write(fields map[string]any, name string, set bool, value any) {
+	if set {
+		fields[name] = value
+		return
+	}
+	_, flag := value.(bool)
+	switch was := fields[name].(type) {
+	case bool:
+		set = flag && was
+	case json.Number:
+		var ms time.Duration
+		set = !flag && readMillis(was, &ms) && ms != 0
+	}
+	if set {
+		delete(fields, name)
+	}
+}
+
+// numberID returns an id that was given as a whole number, as text; "" for any
+// other value.
+func numberID(v any) string {
+	number, ok := v.(json.Number)
+	var n int
+	if !ok || !readInt(number, &n) || strconv.Itoa(n) != number.String() || n == 0 {
+		return ""
+	}
+	return number.String()
+}
+
 // flags is the form in which the add scripts take the modes.
 func (d *Deduplication) flags() string {
 	var flags strings.Builder
@@ -408,7 +435,11 @@ func (d *Deduplication) flags() string {
 	return flags.String()
 }
 
-func isNull(text json.RawMessage) bool { return string(bytes.TrimSpace(text)) == "null" }
+// isNull reports whether a value is null or, from a program, nothing at all.
+func isNull(text json.RawMessage) bool {
+	text = bytes.TrimSpace(text)
+	return len(text) == 0 || string(text) == "null"
+}
 
 // isFalsy reports whether JavaScript takes a value for false.
 func isFalsy(text json.RawMessage) bool {

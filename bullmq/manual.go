@@ -215,15 +215,15 @@ func (w *Worker) ExtendLocks(ctx context.Context, jobs []*Job, tokens []string, 
 	if len(jobs) != len(tokens) {
 		return nil, fmt.Errorf("bullmq: %d jobs and %d tokens don't make pairs", len(jobs), len(tokens))
 	}
-	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
-		return nil, fmt.Errorf("bullmq: no locks were extended: %w", err)
-	}
 	locks := make([]scripts.Lock, len(jobs))
 	for i, job := range jobs {
 		if job == nil {
 			return nil, fmt.Errorf("bullmq: no lock was extended: job %d of %d is nil", i, len(jobs))
 		}
 		locks[i] = scripts.Lock{JobID: job.ID, Token: tokens[i]}
+	}
+	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
+		return nil, fmt.Errorf("bullmq: no locks were extended: %w", err)
 	}
 	return w.core.store.ExtendLocks(ctx, locks, duration.Milliseconds())
 }

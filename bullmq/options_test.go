@@ -286,6 +286,40 @@ var _ = Describe("Job options", func() {
 			}
 		})
 
+		It("let a job that was read be changed before it is added again, also back to nothing", func() {
+			queue := newQueue(newQueueName(), nil)
+			stored := `{"attempts":3,"backoff":{"type":"fixed","delay":500,"jitter":0.5,"own":1},"de":{"id":"d","ttl":60000,"extend":true,"own":0}}`
+			var o bullmq.JobOptions
+			Expect(json.Unmarshal([]byte(stored), &o)).To(Succeed())
+			Expect(json.Marshal(o)).To(MatchJSON(stored))
+			o.Backoff.Delay, o.Backoff.Jitter = 0, 0
+			o.Deduplication.TTL, o.Deduplication.Extend = 0, false
+			job, err := queue.Add(specContext(), "paint", nil, &o)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job.RawOpts).To(MatchJSON(`{"attempts":3,"backoff":{"type":"fixed","own":1},"de":{"id":"d","own":0}}`))
+			Expect(do("PTTL", key(queue.Name(), "de:d")).AsInt64()).To(BeEquivalentTo(-1))
+		})
+
+		It("take no value in Extra for none", func() {
+			extra := map[string]json.RawMessage{"tenant": nil, "delay": nil, "lifo": {}, "jobId": nil}
+			Expect(add(bullmq.JobOptions{Delay: time.Hour}, &bullmq.JobOptions{Extra: extra})).To(HaveKeyWithValue("opts", MatchJSON(`{"attempts":0}`)))
+		})
+
+		It("of a scheduler's job, that was read, are not taken for another's", func() {
+			queue, ctx := newQueue(newQueueName(), nil), specContext()
+			first, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Every: time.Hour}, nil)
+			Expect(err).NotTo(HaveOccurred())
+			job, err := queue.Job(ctx, first.ID)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job.SchedulerID).To(Equal("tick"))
+			o := job.Opts
+			o.JobID = "copy"
+			again, err := newQueue(newQueueName(), nil).Add(ctx, "tick", nil, &o)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(hash(again.Key())).NotTo(HaveKey("rjk"))
+			Expect(again.RawOpts).NotTo(ContainSubstring("repeatJobKey"))
+		})
+
 		It("are refused with the queue, or the flow producer, when no job could have them", func() {
 			name := newQueueName()
 			for _, bad := range []bullmq.JobOptions{{Attempts: -1}, {Reset: []string{"attemps"}}, {Delay: 500}} {

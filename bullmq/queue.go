@@ -11,7 +11,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -268,6 +270,9 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 	if err := checkText("its name", name); err != nil {
 		return nil, scripts.Add{}, err
 	}
+	if err := q.core.takeSpecial(job); err != nil {
+		return nil, scripts.Add{}, err
+	}
 	payload := "{}"
 	if data != nil {
 		var err error
@@ -308,6 +313,14 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 			add.Delay = delay
 		}
 	}
+	if text, given := o.Extra["timestamp"]; given {
+		var value any
+		if decodeJSON(text, &value) == nil && stringMillis(value) != "" {
+			add.Timestamp = stringMillis(value)
+			timestamp = parseTime(add.Timestamp)
+		}
+	}
+	add.Scheduler = job.SchedulerID
 	switch {
 	case o.Delay > 0:
 		add.Kind = scripts.Delayed
@@ -326,6 +339,38 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 		job.DeduplicationID = d.ID
 	}
 	return job, add, nil
+}
+
+// schedulerOption names the scheduler that a job belongs to. BullMQ keeps it as a
+// field of the job (rjk), not among its options.
+const schedulerOption = "repeatJobKey"
+
+// takeSpecial reads options in Extra that are stored elsewhere: the scheduler of a
+// job, and debounce, an older name of deduplication. BullMQ 6 refuses debounce.
+func (c *core) takeSpecial(job *Job) error {
+	o := &job.Opts
+	scheduler, scheduled := o.Extra[schedulerOption]
+	debounce, debounced := o.Extra["debounce"]
+	if !scheduled && !debounced {
+		return nil
+	}
+	o.Extra = maps.Clone(o.Extra)
+	delete(o.Extra, schedulerOption)
+	delete(o.Extra, "debounce")
+	if scheduled && !isNull(scheduler) && json.Unmarshal(scheduler, &job.SchedulerID) != nil {
+		return fmt.Errorf("%s %.80s is not a string", schedulerOption, scheduler)
+	}
+	if !debounced {
+		return nil
+	}
+	if c.dialect != V5 {
+		return errors.New("the option debounce was removed in BullMQ 6; use deduplication, which is JobOptions.Deduplication")
+	}
+	var value any
+	if o.Deduplication == nil && !isNull(debounce) && !isFalsy(debounce) && (decodeJSON(debounce, &value) != nil || !readDeduplication(o, value)) {
+		return fmt.Errorf("debounce %.80s is not an object with an id", debounce)
+	}
+	return nil
 }
 
 // options are a job's own options, and the queue's defaults for those that it

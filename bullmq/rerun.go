@@ -44,7 +44,11 @@ func (w *Worker) pauseBeforeRerun(ctx context.Context, job *Job) {
 
 // pauseBeforeRerun does so for a job that its handler moves itself.
 func (j *Job) pauseBeforeRerun(ctx context.Context, token string) {
-	if k := j.core.locks; k.holds(j.ID, token) {
-		k.worker.pauseBeforeRerun(ctx, j)
+	k := j.core.locks
+	if !k.holds(j.ID, token) {
+		return
+	}
+	if stored, err := j.stored(ctx, "atm", "attemptsMade", "ats"); err == nil {
+		k.worker.pauseBeforeRerun(ctx, stored)
 	}
 }

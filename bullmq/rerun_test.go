@@ -95,6 +95,28 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		Entry("to waiting-children", bullmq.ErrMovedToWaitingChildren),
 	)
 
+	It("waits also where its handler moves it by a handle", func() {
+		add()
+		var worker *bullmq.Worker
+		worker = newWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			seen.note(job)
+			if err := worker.Handle(job.ID).MoveToWait(ctx, job.Token()); err != nil {
+				return nil, err
+			}
+			return nil, bullmq.ErrMovedToWait
+		}, nil)
+		running, stop := context.WithCancel(specContext())
+		done := make(chan error, 1)
+		go func() { done <- worker.Run(running) }()
+		DeferCleanup(func() {
+			stop()
+			Expect(<-done).To(Succeed())
+		})
+		Eventually(seen.all).Should(BeNumerically(">=", 8))
+		time.Sleep(time.Second)
+		Expect(seen.all()).To(BeNumerically("<=", 15))
+	})
+
 	It("leaves the other slots of its worker free", func() {
 		id := add()
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {

@@ -28,6 +28,9 @@ func (j *Job) Wait(ctx context.Context, queue *Queue) (json.RawMessage, error) {
 	case queue == nil || queue.core == nil:
 		return nil, fmt.Errorf("bullmq: wait for job %q: Wait needs the Queue of the job, made by NewQueue", j.ID)
 	}
+	if j.core != nil && j.core.keys.base != queue.core.keys.base {
+		return nil, fmt.Errorf("bullmq: wait for job %q of queue %s: Wait was given the queue %s; give it the Queue of the job", j.ID, j.Queue(), queue.Name())
+	}
 	return queue.WaitForJob(ctx, j.ID)
 }
 

@@ -114,6 +114,7 @@ func (q *Queue) scheduled(s *scripts.Scheduler, id string, delayMs int64) (*Job,
 	if err := job.Opts.UnmarshalJSON(job.RawOpts); err != nil {
 		return nil, err
 	}
+	delete(job.Opts.Extra, schedulerOption) // which is SchedulerID
 	job.Priority = job.Opts.Priority
 	if d := job.Opts.Deduplication; d != nil {
 		job.DeduplicationID = d.ID

@@ -61,6 +61,26 @@ var optionsOfJobs = []struct {
 	{`{"timestamp":1600000000000}`, &bullmq.JobOptions{Timestamp: time.UnixMilli(1600000000000)}},
 }
 
+// unusualOptions are forms that no field of Go expresses, or that only another
+// client writes.
+var unusualOptions = []string{
+	`{"jobId":5}`, `{"jobId":0}`, `{"jobId":true}`, `{"jobId":1.5}`, `{"jobId":""}`, `{"jobId":"1.5"}`, `{"jobId":"a:b:c"}`,
+	`{"parent":null}`, `{"parent":false}`, `{"parent":{}}`,
+	`{"parent":{"id":"p","queue":"bull:above"},"failParentOnFailure":1}`, `{"parent":{"id":"p","queue":"bull:above"},"failParentOnFailure":0}`,
+	`{"continueParentOnFailure":"y","failParentOnFailure":false}`, `{"ignoreDependencyOnFailure":1,"removeDependencyOnFailure":"y"}`,
+	`{"deduplication":{"id":5}}`, `{"deduplication":{"id":5,"ttl":60000,"extend":true}}`, `{"deduplication":{"id":true}}`, `{"deduplication":{"id":0}}`,
+	`{"deduplication":{"id":"d","ttl":60000,"extend":1}}`, `{"deduplication":"d"}`, `{"deduplication":{}}`, `{"deduplication":false}`, `{"deduplication":{"id":"d","ttl":0}}`,
+	`{"debounce":{"id":"d","ttl":60000}}`, `{"debounce":{"id":"d"}}`, `{"debounce":{"id":"d"},"deduplication":{"id":"e"}}`,
+	`{"attempts":"3"}`, `{"attempts":2.5}`, `{"attempts":true}`,
+	`{"delay":true}`, `{"delay":{}}`, `{"delay":[5]}`, `{"delay":"x"}`, `{"delay":1e3}`,
+	`{"timestamp":true}`, `{"timestamp":"1600000000000"}`, `{"timestamp":1600000000000.5}`,
+	`{"priority":true}`, `{"priority":"x"}`, `{"priority":{}}`, `{"lifo":"yes"}`, `{"lifo":{}}`,
+	`{"backoff":"5"}`, `{"backoff":true}`, `{"backoff":{}}`, `{"backoff":{"type":5,"delay":"100"}}`, `{"backoff":{"type":"fixed","jitter":2}}`,
+	`{"removeOnComplete":"5"}`, `{"removeOnComplete":{"age":"60"}}`, `{"removeOnComplete":1.5}`, `{"removeOnFail":-1}`,
+	`{"repeatJobKey":"tick","prevMillis":5}`, `{"repeatJobKey":"tick","delay":60000}`,
+	`{"telemetry":{}}`, `{"kl":4}`, `{"Delay":5}`,
+}
+
 func raw(text string) (fields map[string]json.RawMessage) {
 	if err := json.Unmarshal([]byte(text), &fields); err != nil {
 		panic(err)
@@ -166,6 +186,25 @@ var _ = Describe("The default options of a queue", func() {
 						Expect(bulkErr).NotTo(HaveOccurred(), what)
 						Expect(entry(queue.Name(), job.ID)).To(Equal(want), what)
 					}
+				}
+			}
+		})
+
+		It("and a job's own in unusual forms are stored, or refused, as in Node "+line, func() {
+			other := reference()
+			Expect(ask("HSET", "bull:above:p", "name", "above").Error()).To(Succeed())
+			for _, defaults := range []string{`{}`, `{"failParentOnFailure":true,"foo":{"a":1}}`} {
+				for _, options := range unusualOptions {
+					want := added(other, defaults, options)
+					queue := goQueue(defaults)
+					job, err := queue.Add(soon(), "a", nil, read(options))
+					what := "defaults " + defaults + ", options " + options
+					if want == nil {
+						Expect(err).To(MatchError(HavePrefix("bullmq: job \"a\" was not added to ")), what)
+						continue
+					}
+					Expect(err).NotTo(HaveOccurred(), what)
+					Expect(entry(queue.Name(), job.ID)).To(Equal(want), what)
 				}
 			}
 		})
