@@ -123,3 +123,24 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 		Expect(json.Marshal(made["that is nil"])).To(MatchJSON(`null`))
 	})
 })
+
+var _ = Describe("A job of another queue", func() {
+	It("is refused by a worker that is to end it, even where an id and a token are the same", func() {
+		ctx, name := specContext(), newQueueName()
+		queue, other := newQueue(name, nil), newQueue(newQueueName(), nil)
+		_, err := queue.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		stranger, err := other.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		worker := newWorker(name, nil, nil)
+		job := take(worker)
+		Expect(job.ID).To(Equal(stranger.ID))
+		_, completed := worker.Complete(ctx, stranger, "token", 1, false)
+		_, failed := worker.Fail(ctx, stranger, "token", errors.New("boom"), false)
+		_, extended := worker.ExtendLocks(ctx, []*bullmq.Job{stranger}, []string{"token"}, time.Second)
+		for _, err := range []error{completed, failed, extended} {
+			Expect(err).To(MatchError(And(HavePrefix("bullmq: "), ContainSubstring(other.Name()), ContainSubstring("use a worker of the job's queue"))))
+		}
+		Expect(queue.Handle(job.ID).State(ctx)).To(Equal(bullmq.Active))
+	})
+})

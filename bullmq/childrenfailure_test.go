@@ -78,6 +78,10 @@ var _ = Describe("A running job whose child has failed it", func() {
 			_, err := job.MoveToWaitingChildren(ctx, job.Token())
 			return nil, errors.Join(errors.New("tidying up: no"), err)
 		}),
+		Entry("joins it to a Snooze", "bullmq: snoozed for 1h0m0s\n"+words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
+			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			return nil, errors.Join(bullmq.Snooze(time.Hour), err)
+		}),
 		Entry("panics with it", "panic: "+words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
 			_, err := job.MoveToWaitingChildren(ctx, job.Token())
 			panic(err)

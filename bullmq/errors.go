@@ -54,7 +54,8 @@ var (
 	// WaitingChildrenError).
 	ErrMovedToWaitingChildren = errors.New("bullmq:movedToWaitingChildren")
 	// ErrUnrecoverable fails the job for good, whatever attempts are left; wrap
-	// a reason with Unrecoverable (BullMQ: UnrecoverableError).
+	// a reason with Unrecoverable. It takes precedence over ErrRateLimited and
+	// ErrSnoozed in the same error (BullMQ: UnrecoverableError).
 	ErrUnrecoverable = errors.New("unrecoverable")
 )
 

@@ -152,7 +152,7 @@ func (w *Worker) handedOut(id string, hash []string, token string) *Job {
 // since BullMQ doesn't do so at all. The job then says what was written; the record
 // of a handle is read first (BullMQ: job.moveToCompleted).
 func (w *Worker) Complete(ctx context.Context, job *Job, token string, value any, fetchNext bool) (*Job, error) {
-	if _, err := job.at("complete"); err != nil {
+	if err := w.has(job, "complete"); err != nil {
 		return nil, err
 	}
 	res := outcome(value, nil)
@@ -169,7 +169,7 @@ func (w *Worker) Complete(ctx context.Context, job *Job, token string, value any
 // or later, or fails for good, as Run would decide; the job then says what was
 // written. The record of a handle is read first (BullMQ: job.moveToFailed).
 func (w *Worker) Fail(ctx context.Context, job *Job, token string, reason error, fetchNext bool) (*Job, error) {
-	if _, err := job.at("fail"); err != nil {
+	if err := w.has(job, "fail"); err != nil {
 		return nil, err
 	}
 	if err := job.load(ctx); err != nil {
@@ -184,6 +184,16 @@ func (w *Worker) Fail(ctx context.Context, job *Job, token string, reason error,
 		return nil, fmt.Errorf("bullmq: job %s was left as it is: %w", job.ID, err)
 	}
 	return w.end(ctx, job, token, d, result{err: reason}, fetchNext)
+}
+
+// has refuses a job that isn't of the worker's queue, where another job may have
+// its id.
+func (w *Worker) has(job *Job, verb string) error {
+	c, err := job.at(verb)
+	if err == nil && c.keys.base != w.core.keys.base {
+		err = fmt.Errorf("bullmq: %s job %s of queue %s: the worker is of queue %s; use a worker of the job's queue", verb, job.ID, job.Queue(), w.Queue())
+	}
+	return err
 }
 
 func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, res result, fetchNext bool) (*Job, error) {
@@ -219,6 +229,11 @@ func (w *Worker) ExtendLocks(ctx context.Context, jobs []*Job, tokens []string, 
 	for i, job := range jobs {
 		if job == nil {
 			return nil, fmt.Errorf("bullmq: no lock was extended: job %d of %d is nil", i, len(jobs))
+		}
+		if job.core != nil {
+			if err := w.has(job, "extend the lock of"); err != nil {
+				return nil, err
+			}
 		}
 		locks[i] = scripts.Lock{JobID: job.ID, Token: tokens[i]}
 	}

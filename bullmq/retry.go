@@ -66,17 +66,19 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 	switch {
 	case err == nil:
 		return decision{action: complete}, nil
+	case errors.Is(err, ErrMovedToDelayed), errors.Is(err, ErrMovedToWait), errors.Is(err, ErrMovedToWaitingChildren):
+		return decision{action: alreadyGone}, nil
+	case errors.Is(err, ErrUnrecoverable): // whatever else it wraps
+		return decision{action: fail}, nil
 	case errors.Is(err, ErrRateLimited):
 		return decision{action: limited}, nil
 	case errors.Is(err, ErrSnoozed):
 		return snooze(err), nil
-	case errors.Is(err, ErrMovedToDelayed), errors.Is(err, ErrMovedToWait), errors.Is(err, ErrMovedToWaitingChildren):
-		return decision{action: alreadyGone}, nil
 	}
 	made := job.AttemptsMade + job.madeSince + 1
 	last := made >= job.Opts.Attempts ||
 		p.maxStarted > 0 && job.AttemptsStarted >= p.maxStarted
-	if last || errors.Is(err, ErrUnrecoverable) {
+	if last {
 		return decision{action: fail}, nil
 	}
 	verdict := Verdict{}

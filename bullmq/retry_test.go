@@ -54,7 +54,9 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 	})
 
 	It("fails for good with an unrecoverable error, however deep it is wrapped", func() {
-		for _, err := range []error{ErrUnrecoverable, Unrecoverable(boom), fmt.Errorf("while painting: %w", Unrecoverable(boom)), errors.Join(boom, Unrecoverable(nil))} {
+		for _, err := range []error{
+			Unrecoverable(fmt.Errorf("closed: %w", Snooze(time.Hour))), errors.Join(RateLimit(time.Minute), Unrecoverable(boom)),
+			ErrUnrecoverable, Unrecoverable(boom), fmt.Errorf("while painting: %w", Unrecoverable(boom)), errors.Join(boom, Unrecoverable(nil))} {
 			Expect(decide(retryPolicy{}, job(0, 5, Fixed(time.Second)), err)).To(Equal(decision{action: fail}), err.Error())
 		}
 	})
