@@ -61,7 +61,8 @@ type JobOptions struct {
 	// option that has a field may stand here too, by either of its names, with a
 	// value that the field can't express: {"delay": 0} is an explicit zero, which
 	// a default of the queue doesn't replace. The field, where set, takes
-	// precedence. Extra adds to the Extra of the defaults, name by name, and null
+	// precedence. A value that BullMQ could not use either, such as a jobId that is
+	// a number, is refused when the job is added. Extra adds to the Extra of the defaults, name by name, and null
 	// leaves an option out, the default's value included.
 	Extra map[string]json.RawMessage
 	// Reset names options, as BullMQ spells them (delay, lifo, keepLogs), that the
