@@ -379,46 +379,105 @@ var _ = Describe("A connection", func() {
 	})
 })
 
+// connectionsOf are the three ways to an address: by its URL, by options, and by a client of the caller's own.
+func connectionsOf(addr string, option rueidis.ClientOption) []bullmq.Connection {
+	GinkgoHelper()
+	option.InitAddress, option.PipelineMultiplex, option.DisableCache = []string{addr}, -1, true
+	client, err := rueidis.NewClient(option)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(client.Close)
+	return []bullmq.Connection{bullmq.URL("redis://" + addr), bullmq.Options(option), bullmq.Client(client)}
+}
+
 var _ = Describe("A connection in between", func() {
 	It("stands idle times that are longer than the server's timeout, or its own client's, without an error and without being made anew", func() {
-		server := startRedis(redisserver.Options{})
-		admin, ctx := clientOf(server), specContext()
-		Expect(admin.Do(ctx, admin.B().ConfigSet().ParameterValue().ParameterValue("timeout", "2").Build()).Error()).To(Succeed())
+		ctx := specContext()
+		faults, changes := make(chan error, 100), make(chan bullmq.Health, 100)
 		var runs []func()
-		proxy, err := faultproxy.Start(server.Addr())
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(proxy.Close)
-		faults := make(chan error, 100)
-		for _, option := range []rueidis.ClientOption{{}, {ConnWriteTimeout: 400 * time.Millisecond, Dialer: net.Dialer{KeepAlive: 300 * time.Millisecond}}} {
-			option.InitAddress, option.PipelineMultiplex = []string{proxy.Addr()}, -1
-			name, done := newQueueName(), make(chan string, 1)
-			queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.Options(option)})
-			runWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.Options(option), Events: bullmq.WorkerEvents{
-				Error: func(err error) { faults <- err }, Completed: func(job *bullmq.Job, _ any) { done <- job.ID },
-			}})
-			runs = append(runs, func() {
-				GinkgoHelper()
-				_, err := queue.Add(ctx, "paint", nil, nil)
-				Expect(err).NotTo(HaveOccurred())
-				Eventually(done).Should(Receive())
-			})
+		var accepted []func() int
+		behind := func(timeout string, connections func(addr string) []bullmq.Connection) {
+			GinkgoHelper()
+			server := startRedis(redisserver.Options{Config: []string{"timeout " + timeout}})
+			proxy, err := faultproxy.Start(server.Addr())
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(proxy.Close)
+			accepted = append(accepted, proxy.Accepted)
+			for _, via := range connections(proxy.Addr()) {
+				name, done := newQueueName(), make(chan string, 1)
+				queue := newQueue(name, &bullmq.QueueOptions{Connection: via, OnHealth: func(h bullmq.Health) { changes <- h }})
+				runWorker(name, nothing, &bullmq.WorkerOptions{Connection: via, Events: bullmq.WorkerEvents{
+					Error: func(err error) { faults <- err }, Completed: func(job *bullmq.Job, _ any) { done <- job.ID },
+				}})
+				runs = append(runs, func() {
+					GinkgoHelper()
+					_, err := queue.Add(ctx, "paint", nil, nil)
+					Expect(err).NotTo(HaveOccurred())
+					Eventually(done).Should(Receive())
+				})
+			}
 		}
+		behind("2", func(addr string) []bullmq.Connection { return []bullmq.Connection{bullmq.URL("redis://" + addr)} })
+		behind("1", func(addr string) []bullmq.Connection {
+			short := rueidis.ClientOption{ConnWriteTimeout: 400 * time.Millisecond, Dialer: net.Dialer{KeepAlive: 300 * time.Millisecond}}
+			return connectionsOf(addr, short)[1:]
+		})
 		for _, run := range runs {
 			run()
 		}
-		before := proxy.Accepted()
+		before := []int{accepted[0](), accepted[1]()}
 		time.Sleep(3500 * time.Millisecond) // nothing to wait for: longer than the timeouts
 		for _, run := range runs {
 			run()
 		}
-		Expect(proxy.Accepted()).To(Equal(before))
+		Expect([]int{accepted[0](), accepted[1]()}).To(Equal(before), "connections made")
 		Expect(faults).To(BeEmpty())
+		Expect(changes).To(BeEmpty())
+	})
+
+	It("that the other side has closed takes adds, in doubt at worst, and takes each of them two seconds later", func() {
+		proxy, err := faultproxy.Start(redis.Addr())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(proxy.Close)
+		ctx := specContext()
+		var queues []*bullmq.Queue
+		for _, via := range connectionsOf(proxy.Addr(), rueidis.ClientOption{}) {
+			queue := newQueue(newQueueName(), &bullmq.QueueOptions{Connection: via})
+			_, err := queue.Add(ctx, "paint", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			queues = append(queues, queue)
+		}
+		proxy.CutAll()
+		closed := time.Now()
+		var added, doubtful [3]int
+		for time.Since(closed) < 2500*time.Millisecond {
+			late := time.Since(closed) > 2*time.Second
+			for i, queue := range queues {
+				switch _, err := queue.Add(ctx, "paint", nil, nil); {
+				case err == nil:
+					added[i]++
+				case late:
+					Expect(err).NotTo(HaveOccurred())
+				default:
+					Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
+					doubtful[i]++
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		for i, queue := range queues {
+			there := len(list(key(queue.Name(), "wait")))
+			Expect(there).To(And(BeNumerically(">=", 1+added[i]), BeNumerically("<=", 1+added[i]+doubtful[i])))
+		}
 	})
 
 	DescribeTable("works", func(option rueidis.ClientOption) {
 		secured := startRedis(redisserver.Options{Password: "s3/c#r?t@%"})
 		option.InitAddress, option.Password, option.SelectDB = []string{secured.Addr()}, "s3/c#r?t@%", 5
 		roundTrip(newQueueName(), "", bullmq.Options(option))
+		admin, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: option.InitAddress, Password: option.Password, DisableCache: true, ForceSingleClient: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(admin.Close)
+		Expect(admin.Do(specContext(), admin.B().Dbsize().Build()).AsInt64()).To(BeZero(), "keys of database 0")
 	},
 		Entry("with a password, on another database", rueidis.ClientOption{}),
 		Entry("with pools of one connection", rueidis.ClientOption{BlockingPoolSize: 1, PipelineMultiplex: -1}),

@@ -309,6 +309,95 @@ var _ = Describe("A handle, which is a job known by its id alone,", func() {
 	)
 })
 
+var _ = DescribeTable("In the handler of a job that was removed meanwhile every call is refused and leaves nothing behind, and the job's id is free", func(call func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error, moved error) {
+	name, ctx := newQueueName(), specContext()
+	queue := newQueue(name, nil)
+	told := make(chan error, 1)
+	worker := runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+		if job.Name == "again" {
+			return nil, nil
+		}
+		Expect(do("DEL", key(name, "job:lock")).Error()).To(Succeed())
+		if err := job.Remove(ctx); err != nil {
+			return nil, err
+		}
+		told <- call(ctx, queue, job)
+		return nil, moved
+	}, &bullmq.WorkerOptions{SkipStalledCheck: true})
+	options := &bullmq.JobOptions{JobID: "job", Attempts: 3, Deduplication: &bullmq.Deduplication{ID: "once"}}
+	_, err := queue.Add(ctx, "removed", nil, options)
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(told).Should(Receive(MatchError(bullmq.ErrJobNotFound)))
+	Expect(worker.Pause(ctx)).To(Succeed(), "once its end has been refused")
+	Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(key(name, "job"))))
+	for _, list := range []string{"wait", "active", "delayed", "prioritized", "waiting-children", "completed", "failed", "de:once"} {
+		Expect(keysOf(name)).NotTo(ContainElement(key(name, list)))
+	}
+
+	again, err := queue.Add(ctx, "again", nil, options)
+	Expect(err).NotTo(HaveOccurred())
+	worker.Resume()
+	Expect(again.ID).To(Equal("job"))
+	Eventually(state(queue, "job")).Should(Equal(bullmq.Completed))
+	Expect(hash(again.Key())).To(And(HaveKeyWithValue("name", "again"), HaveKeyWithValue("atm", "1")))
+},
+	Entry("UpdateProgress", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error { return job.UpdateProgress(ctx, 50) }, nil),
+	Entry("Queue.UpdateJobProgress", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
+		return queue.UpdateJobProgress(ctx, job.ID, 50)
+	}, nil),
+	Entry("UpdateData", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error { return job.UpdateData(ctx, 50) }, nil),
+	Entry("Log", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		_, err := job.Log(ctx, "row")
+		return err
+	}, nil),
+	Entry("Queue.AddJobLog", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
+		_, err := queue.AddJobLog(ctx, job.ID, "row", 0)
+		return err
+	}, nil),
+	Entry("ExtendLock", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		extended, err := job.ExtendLock(ctx, job.Token(), time.Minute)
+		if !extended && err == nil {
+			return bullmq.ErrJobNotFound // false is its refusal
+		}
+		return err
+	}, nil),
+	Entry("MoveToDelayed", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		return job.MoveToDelayed(ctx, time.Now().Add(time.Minute), job.Token())
+	}, bullmq.ErrMovedToDelayed),
+	Entry("MoveToWait", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		return job.MoveToWait(ctx, job.Token())
+	}, bullmq.ErrMovedToWait),
+	Entry("MoveToWaitingChildren", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		_, err := job.MoveToWaitingChildren(ctx, job.Token())
+		return err
+	}, bullmq.ErrMovedToWaitingChildren),
+	Entry("Promote", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		err := job.Promote(ctx)
+		if errors.Is(err, bullmq.ErrNotInState) {
+			return bullmq.ErrJobNotFound // as in Node, a job that is not there is not delayed
+		}
+		return err
+	}, nil),
+	Entry("ChangeDelay", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		return job.ChangeDelay(ctx, time.Minute)
+	}, nil),
+	Entry("ChangePriority", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		return job.ChangePriority(ctx, 5, false)
+	}, nil),
+	Entry("Retry", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		return job.Retry(ctx, bullmq.Failed, nil)
+	}, nil),
+	Entry("Queue.Add of a child", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
+		_, err := queue.Add(ctx, "child", nil, &bullmq.JobOptions{Parent: job.AsParent()})
+		if errors.Is(err, bullmq.ErrParentNotFound) {
+			return bullmq.ErrJobNotFound // of the parent
+		}
+		return err
+	}, nil),
+	Entry("nothing but its end, in success", func(context.Context, *bullmq.Queue, *bullmq.Job) error { return bullmq.ErrJobNotFound }, nil),
+	Entry("nothing but its end, in failure", func(context.Context, *bullmq.Queue, *bullmq.Job) error { return bullmq.ErrJobNotFound }, errors.New("boom")),
+)
+
 var _ = Describe("A scheduler's job, as its upsert returns it,", func() {
 	It("has the options that are stored, and acts by them", func() {
 		b := newBench(bullmq.V6)

@@ -136,6 +136,42 @@ var _ = Describe("A rate limit that a handler asks for", func() {
 		Eventually(count(queue, bullmq.Completed)).Should(Equal(200))
 	})
 
+	DescribeTable("of ten handlers at once lets nothing start meanwhile, not even delayed jobs that are due, and costs no attempt, with", func(limiter *bullmq.Limiter) {
+		add(10, nil)
+		add(10, &bullmq.JobOptions{Delay: wait / 2})
+		var running sync.WaitGroup
+		running.Add(10)
+		asked := make(chan time.Time, 10)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			seen.note(job)
+			if job.Opts.Delay > 0 || job.AttemptsStarted > 1 {
+				return nil, nil
+			}
+			running.Done()
+			running.Wait()
+			asked <- time.Now()
+			return nil, bullmq.RateLimit(wait)
+		}, &bullmq.WorkerOptions{Concurrency: 10, Limiter: limiter})
+		for range 10 {
+			Eventually(asked).Should(Receive())
+		}
+		last := time.Now()
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(20))
+		Expect(seen.all()).To(Equal(30))
+		for id, times := range seen.byJob {
+			job, err := queue.Job(ctx, id)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job.AttemptsMade).To(Equal(1), "attempts made of job %s", id)
+			Expect(job.AttemptsStarted).To(Equal(len(times)), "attempts started of job %s", id)
+			Expect(job.FailedReason).To(BeEmpty())
+			Expect(times[len(times)-1].Sub(last)).To(BeNumerically(">=", wait-30*time.Millisecond), "job %s", id)
+		}
+		Expect(events(name)).NotTo(ContainElement(HavePrefix("failed")))
+	},
+		Entry("a limiter", &bullmq.Limiter{Max: 100, Duration: time.Second}),
+		Entry("no limiter", nil),
+	)
+
 	It("is logged once by a worker without a limiter, with what to do about it", func() {
 		log := &lines{}
 		ids := add(3, nil)

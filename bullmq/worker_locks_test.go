@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -288,4 +289,73 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 		Expect(renewed.Load()).To(BeNumerically(">", 100))
 		Expect(lost.Load()).To(BeZero())
 	})
+
+	It("are not reported as lost where Redis refuses a renewal that was sent before the end", func() {
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 2))
+		Expect(err).NotTo(HaveOccurred())
+		lost, renewed := make(chan []string, 10), make(chan []string, 100)
+		finish, stay := make(chan struct{}), make(chan struct{})
+		// The first renewal holds the locks of both jobs, and reaches Redis once the first job has ended.
+		late := sync.OnceFunc(func() {
+			close(finish)
+			for end := time.Now().Add(5 * time.Second); state(queue, "1")() != bullmq.Completed && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+		})
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			if job.ID == "1" {
+				<-finish
+			} else {
+				<-stay
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{
+			Concurrency: 2, LockRenewTime: 400 * time.Millisecond, Telemetry: lateRenewals{&gauge{}, late},
+			Events: bullmq.WorkerEvents{LocksLost: func(ids []string) { lost <- ids }, LocksRenewed: func(ids []string) { renewed <- ids }},
+		})
+		Eventually(renewed).Should(Receive(Equal([]string{"2"})))
+		close(stay)
+		Eventually(state(queue, "2")).Should(Equal(bullmq.Completed))
+		Expect(lost).To(BeEmpty())
+	})
+
+	It("are not renewed while the end is on its way", func() {
+		proxy, via := link()
+		name, ctx := newQueueName(), specContext()
+		queue := newQueue(name, nil)
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 10))
+		Expect(err).NotTo(HaveOccurred())
+		lost := make(chan []string, 10)
+		finish := make(chan struct{})
+		var running sync.WaitGroup
+		running.Add(10)
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			running.Done()
+			<-finish
+			return nil, nil
+		}, &bullmq.WorkerOptions{Connection: via, Concurrency: 10, LockRenewTime: 4 * time.Millisecond, Events: bullmq.WorkerEvents{
+			LocksLost: func(ids []string) { lost <- ids },
+		}})
+		running.Wait()
+		Expect(proxy.Set(faultproxy.Faults{Delay: 100 * time.Millisecond})).To(Succeed())
+		close(finish)
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(10))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Consistently(lost, 100*time.Millisecond).ShouldNot(Receive())
+	})
 })
+
+// lateRenewals is a Telemetry that does something between the choice of the locks to renew and the call.
+type lateRenewals struct {
+	*gauge
+	late func()
+}
+
+func (t lateRenewals) StartSpan(ctx context.Context, name string, kind bullmq.SpanKind) (context.Context, bullmq.Span) {
+	if strings.HasPrefix(name, "extendLocks") {
+		t.late()
+	}
+	return t.gauge.StartSpan(ctx, name, kind)
+}

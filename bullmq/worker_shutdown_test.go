@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -191,6 +192,50 @@ var _ = Describe("The end of a worker", func() {
 		close(free)
 		Eventually(handlerGone).Should(BeClosed())
 		Consistently(func() string { return hash(job.Key())["returnvalue"] }, 100*time.Millisecond).Should(Equal(`"in time"`))
+	})
+
+	It("drops what handlers return after it, and leaves their jobs to the stalled check", func() {
+		ids := []string{add(nil).ID, add(nil).ID}
+		started, free, told := make(chan struct{}, 2), make(chan struct{}), make(chan string, 10)
+		var handlers sync.WaitGroup
+		_, stop, ended := startWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			handlers.Add(1)
+			defer handlers.Done()
+			started <- struct{}{}
+			<-free
+			if job.ID == ids[0] {
+				return "too late", nil
+			}
+			return nil, errors.New("too late")
+		}, &bullmq.WorkerOptions{Concurrency: 2, ShutdownTimeout: 200 * time.Millisecond, LockDuration: 2 * time.Second, SkipStalledCheck: true, Events: bullmq.WorkerEvents{
+			Completed: func(job *bullmq.Job, _ any) { told <- "completed " + job.ID },
+			Failed:    func(job *bullmq.Job, _ error) { told <- "failed " + job.ID },
+			Error:     func(err error) { told <- err.Error() },
+		}})
+		Eventually(started).Should(Receive())
+		Eventually(started).Should(Receive())
+		begun := time.Now()
+		stop()
+		var left error
+		Eventually(ended).Should(Receive(&left))
+		Expect(time.Since(begun)).To(BeNumerically("<", 700*time.Millisecond))
+		var unfinished *bullmq.UnfinishedError
+		Expect(errors.As(left, &unfinished)).To(BeTrue())
+		Expect(unfinished.JobIDs).To(ConsistOf(ids))
+		Expect(unfinished.Unwritten).To(BeEmpty())
+
+		// Their locks still last, so that Redis itself would take a late end.
+		before := snapshot(name)
+		Expect(before).To(And(HaveKey(key(name, ids[0]+":lock")), HaveKey(key(name, ids[1]+":lock"))))
+		close(free)
+		handlers.Wait()
+		Consistently(func() map[string]any { return snapshot(name) }, 100*time.Millisecond).Should(Equal(before))
+		Expect(told).To(BeEmpty())
+
+		var runs tally
+		runWorker(name, runs.handle, &bullmq.WorkerOptions{Concurrency: 2, StalledInterval: 50 * time.Millisecond})
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(2))
+		runs.once(2)
 	})
 
 	It("doesn't name a job as unfinished whose end is written, while a function is still being told", func() {
