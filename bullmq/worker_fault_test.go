@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -512,3 +514,49 @@ var _ = DescribeTable("A worker goes on at once when all data are flushed", func
 		Expect(err).NotTo(HaveOccurred())
 	}),
 )
+
+var _ = Describe("A worker whose Redis becomes a replica for a while", func() {
+	It("neither asks nor reports without end, and writes the end of its job once Redis takes writes again", func() {
+		name, ctx := newQueueName(), specContext()
+		server := startRedis(redisserver.Options{})
+		own := bullmq.URL(server.URL())
+		admin := clientOf(server)
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
+		started, finish, completed := make(chan string, 10), make(chan struct{}), make(chan string, 10)
+		var faults atomic.Int64
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			started <- job.Name
+			<-finish
+			return nil, nil
+		}, &bullmq.WorkerOptions{Connection: own, Concurrency: 3, StalledInterval: 200 * time.Millisecond, Events: bullmq.WorkerEvents{
+			Error: func(error) { faults.Add(1) }, Completed: func(job *bullmq.Job, _ any) { completed <- job.Name },
+		}})
+		_, err := queue.Add(ctx, "runs", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(started).Should(Receive(Equal("runs")))
+
+		nobody, err := redisserver.FreePort() // a master that answers would replace the data by its own
+		Expect(err).NotTo(HaveOccurred())
+		Expect(admin.Do(ctx, admin.B().Replicaof().Host("127.0.0.1").Port(int64(nobody)).Build()).Error()).To(Succeed())
+		Expect(admin.Do(ctx, admin.B().ConfigResetstat().Build()).Error()).To(Succeed())
+		close(finish)
+		_, err = queue.Add(ctx, "refused", nil, nil)
+		Expect(err).To(And(MatchError(ContainSubstring("READONLY")), Not(MatchError(bullmq.ErrMaybeAdded))))
+		time.Sleep(1500 * time.Millisecond) // nothing to wait for: a while
+		stats, err := admin.Do(ctx, admin.B().Info().Section("stats").Build()).ToString()
+		Expect(err).NotTo(HaveOccurred())
+		var commands int
+		_, err = fmt.Sscanf(stats[strings.Index(stats, "total_commands_processed:"):], "total_commands_processed:%d", &commands)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(commands).To(BeNumerically("<", 150), "commands within 1.5 s")
+		Expect(faults.Load()).To(And(BeNumerically(">", 0), BeNumerically("<", 30)), "errors reported within 1.5 s")
+		Expect(completed).To(BeEmpty())
+
+		Expect(admin.Do(ctx, admin.B().Replicaof().No().One().Build()).Error()).To(Succeed())
+		Eventually(completed, "3s").Should(Receive(Equal("runs")))
+		_, err = queue.Add(ctx, "next", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(completed, "3s").Should(Receive(Equal("next")))
+		Expect(started).To(HaveLen(1), "each job is run once")
+	})
+})

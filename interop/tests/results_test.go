@@ -1,9 +1,11 @@
 package tests
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,6 +104,55 @@ var _ = Describe("Results across languages", func() {
 		Expect(results[job.ID].Returnvalue).To(MatchJSON("[]"))
 	})
 })
+
+// Four megabytes of text with NUL, a Latin-1 letter, and a character and a surrogate that are cut off.
+var _ = DescribeTable("Megabytes of text that is not UTF-8 end a job in Go all the same, and are read by BullMQ", func(version string) {
+	const bytes, characters = "a\x00b 日\xe6\x97 caf\xe9 \xed\xa0\x80|", "a\x00b 日\ufffd caf\ufffd \ufffd\ufffd\ufffd|"
+	// In JSON each byte that is no part of a character is replaced, where Node replaces a character that is cut off.
+	const inJSON = "a\x00b 日\ufffd\ufffd caf\ufffd \ufffd\ufffd\ufffd|"
+	times := 3_900_000 / len(bytes)
+	text := strings.Repeat(bytes, times)
+	// is compares without printing megabytes.
+	is := func(what string, got any, unit string) {
+		GinkgoHelper()
+		read, ok := got.(string)
+		Expect(ok).To(BeTrue(), "%s is a %T", what, got)
+		Expect(read == strings.Repeat(unit, times)).To(BeTrue(), "%s has %d bytes and begins with %q", what, len(read), read[:min(len(read), 60)])
+	}
+	reader := node
+	if version != "6" {
+		reader = startProbe("-bullmq", version)
+	}
+	name := newQueueName()
+	queue := newGoQueue(name)
+	runGoWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+		_, err := job.Log(ctx, text)
+		if err = errors.Join(err, job.UpdateProgress(ctx, text)); err != nil {
+			return nil, bullmq.Unrecoverable(err)
+		}
+		if job.Name == "fails" {
+			return nil, errorText(text)
+		}
+		return text, nil
+	}, bullmq.WorkerOptions{})
+	for called, end := range map[string]bullmq.State{"completes": bullmq.Completed, "fails": bullmq.Failed} {
+		_, err := queue.Add(soon(), called, text, &bullmq.JobOptions{JobID: called})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(stateOf(queue, called)).Should(Equal(end))
+		read := reader.record(name, called)
+		is("data", read["data"], inJSON)
+		is("progress", read["progress"], inJSON)
+		logs, _ := read["logs"].([]any)
+		Expect(logs).To(HaveLen(1))
+		is("the log", logs[0], characters)
+		if called == "fails" {
+			is("the reason", read["failedReason"], characters)
+			Expect(stored(name, called, "failedReason") == text).To(BeTrue(), "the reason is stored byte for byte")
+		} else {
+			is("the result", read["returnvalue"], inJSON)
+		}
+	}
+}, Entry("6", "6"), Entry("5", "5"))
 
 // result is what one who waits for a job gets.
 type result struct {
