@@ -168,7 +168,7 @@ var _ = Describe("A rate limit that a handler asks for", func() {
 		}
 		Expect(events(name)).NotTo(ContainElement(HavePrefix("failed")))
 	},
-		Entry("a limiter", &bullmq.Limiter{Max: 100, Duration: time.Second}),
+		Entry("a limiter", &bullmq.Limiter{Max: 100, Duration: 100 * time.Millisecond}),
 		Entry("no limiter", nil),
 	)
 
