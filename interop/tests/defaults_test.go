@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -140,10 +141,18 @@ var _ = Describe("The default options of a queue", func() {
 		if line == "5" {
 			dialect = bullmq.V5
 		}
+		// One client for hundreds of queues.
+		var client rueidis.Client
+		BeforeEach(func() {
+			var err error
+			client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(client.Close)
+		})
 		goQueue := func(defaults string) *bullmq.Queue {
 			GinkgoHelper()
 			queue, err := bullmq.NewQueue(newQueueName(), &bullmq.QueueOptions{
-				Connection: connection(), Dialect: dialect, DefaultJobOptions: read(defaults), BatchSize: batchSize,
+				Connection: bullmq.Client(client), Dialect: dialect, DefaultJobOptions: read(defaults), BatchSize: batchSize,
 			})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(queue.Close)
