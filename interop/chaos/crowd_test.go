@@ -105,9 +105,10 @@ var _ = Describe("A crowd", func() {
 	It("of delayed jobs that are due in the same second runs, and not before it", func() {
 		f := fleet(Settings{Lock: 30 * time.Second, Stalled: 10 * time.Second, Concurrency: 50})
 		Expect(f.StartAll(within(20*time.Second), 2, 1)).To(Succeed())
-		due := time.Now().Add(5*time.Second + time.Duration(*delayed)*time.Second/8000)
+		delay := (5*time.Second + time.Duration(*delayed)*time.Second/8000).Round(time.Millisecond)
 		now := time.Now()
-		add(*delayed, &bullmq.JobOptions{Timestamp: now, Delay: due.Sub(now)})
+		due := now.Add(delay)
+		add(*delayed, &bullmq.JobOptions{Timestamp: now, Delay: delay})
 		added := time.Since(now)
 		Expect(time.Now()).To(BeTemporally("<", due), "adding has taken too long for this spec to tell anything")
 		time.Sleep(time.Until(due.Add(-50 * time.Millisecond)))
