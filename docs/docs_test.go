@@ -127,7 +127,7 @@ var _ = Describe("The page of the wire protocol", func() {
 
 	It("names every option of a job by its key on the wire, and by its public name", func() {
 		opts := section(read(protocolPage), "### Opts on the wire")
-		for _, row := range rows("../bullmq/jobwire.go", "jobOptions") {
+		for _, row := range rows("../bullmq/job_codec.go", "jobOptions") {
 			name, wire := text(row[0]), text(row[1])
 			if wire != "" {
 				expectCode(opts, wire)
@@ -202,7 +202,7 @@ var _ = Describe("The page of workers", func() {
 	It("has a row for every function of WorkerEvents", func() {
 		events := section(read("workers.md"), "## Events")
 		functions := 0
-		ast.Inspect(parse("../bullmq/workerevents.go"), func(node ast.Node) bool {
+		ast.Inspect(parse("../bullmq/worker_events.go"), func(node ast.Node) bool {
 			spec, ok := node.(*ast.TypeSpec)
 			if !ok || spec.Name.Name != "WorkerEvents" {
 				return true

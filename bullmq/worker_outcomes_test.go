@@ -105,7 +105,7 @@ var _ = Describe("What a handler returns", func() {
 		It("that say where the handler panicked", func() {
 			job := run(nil, func(context.Context, *bullmq.Job) (any, error) { panic("boom <&>") })
 			Expect(job.FailedReason).To(Equal("panic: boom <&>"))
-			Expect(job.StackTrace).To(HaveExactElements(And(ContainSubstring("boom <&>"), ContainSubstring("outcomes_test.go"))))
+			Expect(job.StackTrace).To(HaveExactElements(And(ContainSubstring("boom <&>"), ContainSubstring("worker_outcomes_test.go"))))
 		})
 	})
 
