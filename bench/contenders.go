@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/17a2ac88/bullmq-go/bench/contender"
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
 // rival is one of the libraries that are compared.

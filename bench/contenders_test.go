@@ -11,7 +11,7 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bench/contender"
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
 // asynq is left out: to build it takes modules that a test shouldn't fetch.

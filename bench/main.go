@@ -15,7 +15,7 @@ import (
 	"regexp"
 
 	"github.com/17a2ac88/bullmq-go/bench/contender"
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
 // contenderArgument makes this program one of those that are measured.

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess/childprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess/childprocess"
 )
 
 // patience is how long a program may say nothing.

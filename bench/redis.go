@@ -12,7 +12,7 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bench/contender"
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 // redis is a server of the benchmark's own, with a client to look after it.

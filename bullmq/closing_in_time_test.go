@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 // stop is one thing to close: how, and how long that may take by its own options.

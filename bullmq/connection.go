@@ -14,6 +14,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // DefaultURL is where Redis is looked for when no Connection is given.
@@ -257,8 +259,8 @@ func (l *link) inspect(k *keys, log zerolog.Logger) error {
 func olderThan(version string, major, minor int64) bool {
 	first, rest, _ := strings.Cut(version, ".")
 	second, _, _ := strings.Cut(rest, ".")
-	a, ok := parseNumber(first)
-	b, _ := parseNumber(second)
+	a, ok := wire.ParseNumber(first)
+	b, _ := wire.ParseNumber(second)
 	return ok && (a < major || a == major && b < minor)
 }
 

@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/17a2ac88/bullmq-go/internal/anyanswer"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 )
 
 // Errors as servers of several versions word them.
@@ -21,11 +21,11 @@ var _ = Describe("A server's error", func() {
 	// refused is the error of a call that a server answered with text.
 	refused := func(text string) error {
 		GinkgoHelper()
-		server := &anyanswer.Server{}
+		server := &fakeredis.Server{}
 		client, err := server.Client()
 		Expect(err).NotTo(HaveOccurred())
 		defer client.Close()
-		server.Say(anyanswer.Written(anyanswer.Err(text)))
+		server.Say(fakeredis.Written(fakeredis.Err(text)))
 		err = client.Do(context.Background(), client.B().Evalsha().Sha1(sha[2:]).Numkeys(0).Build()).Error()
 		Expect(err).To(MatchError(strings.TrimPrefix(text, "ERR ")))
 		return err

@@ -19,8 +19,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 func startRedis(options redisserver.Options) *redisserver.Server {

@@ -15,6 +15,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -88,7 +90,7 @@ func (e Event) Field(name string) string {
 
 // Time is when Redis wrote the entry.
 func (e Event) Time() time.Time {
-	ms, _ := parseNumber(e.ID)
+	ms, _ := wire.ParseNumber(e.ID)
 	return time.UnixMilli(ms)
 }
 
@@ -115,7 +117,7 @@ func readEvent(id string, fields []string) Event {
 		case "failedReason":
 			e.FailedReason = value
 		case "delay":
-			e.DelayedUntil = parseTime(value)
+			e.DelayedUntil = wire.ParseTime(value)
 		case "attemptsMade":
 			e.AttemptsMade = parseInt(value)
 		case "count":
@@ -281,7 +283,7 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 		if comesAfter(e.position.counted, e.position.id) { // the loop before was left amidst what it had read
 			e.position.counted = e.position.id
 		}
-		var outage backoffTimer
+		var outage timing.Backoff
 		for !over() {
 			events, err := e.read(ctx)
 			if over() {
@@ -292,10 +294,10 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 				if !yield(Event{}, fmt.Errorf("bullmq: reading the events of %s: %w", e.core.keys.queue, err)) {
 					return
 				}
-				sleep(ctx, outage.next())
+				timing.Sleep(ctx, outage.Next())
 				continue
 			}
-			outage.reset()
+			outage.Succeeded()
 			for _, event := range events {
 				e.mu.Lock()
 				e.last = event.ID
@@ -368,7 +370,7 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 	if len(events) > 0 {
 		events[0].Missed = e.position.untold
 	} else if polled {
-		sleep(ctx, pollInterval)
+		timing.Sleep(ctx, pollInterval)
 	}
 	e.away = time.Now()
 	return events, nil
@@ -403,15 +405,6 @@ func (e *QueueEvents) compare(reply rueidis.RedisResult, events []Event) {
 	e.position.untold += missed
 	if (restarted || missed > 0) && e.overtaken != nil {
 		e.overtaken()
-	}
-}
-
-func sleep(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

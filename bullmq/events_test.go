@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
 func newEvents(name string, o bullmq.EventsOptions) *bullmq.QueueEvents {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -60,7 +61,7 @@ func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 	}
 	for key, text := range standing.Processed {
 		c := child(key)
-		if err := decodeJSON([]byte(text), &c.Value); err != nil {
+		if err := wire.DecodeJSON([]byte(text), &c.Value); err != nil {
 			return nil, fmt.Errorf("bullmq: what job %s of queue %s has returned doesn't fit %T: %w", c.ID, c.Queue, c.Value, err)
 		}
 	}

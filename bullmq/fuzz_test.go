@@ -15,7 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/17a2ac88/bullmq-go/internal/anyanswer"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 )
 
 // fuzzCore is a queue without a connection.
@@ -119,10 +120,10 @@ func checkOptions(t *testing.T, text string) {
 		t.Fatalf("written as %s and then as %s", written, twice)
 	}
 	var in, out map[string]any
-	if decodeJSON([]byte(text), &in) != nil || !utf8.ValidString(text) {
+	if wire.DecodeJSON([]byte(text), &in) != nil || !utf8.ValidString(text) {
 		return
 	}
-	if err := decodeJSON([]byte(written), &out); err != nil {
+	if err := wire.DecodeJSON([]byte(written), &out); err != nil {
 		t.Fatal(err)
 	}
 	for name, value := range in {
@@ -197,13 +198,13 @@ func checkJob(t *testing.T, job *Job, hash []string) {
 	}
 	keep := job.Opts.RemoveOnComplete.orElse(Keep{})
 	for _, number := range []string{keep.Count, keep.Age, keep.Limit} {
-		if n, ok := parseNumber(number); number != "" && (!ok || n > maxSafeInteger || n < -maxSafeInteger) {
+		if n, ok := wire.ParseNumber(number); number != "" && (!ok || n > wire.MaxSafeInteger || n < -wire.MaxSafeInteger) {
 			t.Fatalf("what is kept: %+v", keep)
 		}
 	}
 	for _, at := range []time.Time{job.Timestamp, job.ProcessedOn, job.FinishedOn} {
-		if !at.IsZero() && parseTime(timeText(at)) != at {
-			t.Fatalf("%v is written as %s", at, timeText(at))
+		if !at.IsZero() && wire.ParseTime(wire.FormatTime(at)) != at {
+			t.Fatalf("%v is written as %s", at, wire.FormatTime(at))
 		}
 	}
 }
@@ -228,10 +229,10 @@ func FuzzScheduledJob(f *testing.F) {
 				t.Fatalf("%s with a context is %s: %v", a.Opts, text, err)
 			}
 			var before, after map[string]any
-			if err := decodeJSON([]byte(a.Opts), &after); err != nil {
+			if err := wire.DecodeJSON([]byte(a.Opts), &after); err != nil {
 				t.Fatalf("%s: %v", a.Opts, err)
 			}
-			if decodeJSON([]byte(opts), &before) != nil || !utf8.ValidString(opts) {
+			if wire.DecodeJSON([]byte(opts), &before) != nil || !utf8.ValidString(opts) {
 				return
 			}
 			for name, value := range before {
@@ -320,18 +321,18 @@ func FuzzNumbers(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		n, ok := parseNumber(text)
-		if count := parseInt(text); ok && n >= -maxSafeInteger && n <= maxSafeInteger && int64(count) != n {
+		n, ok := wire.ParseNumber(text)
+		if count := parseInt(text); ok && n >= -wire.MaxSafeInteger && n <= wire.MaxSafeInteger && int64(count) != n {
 			t.Fatalf("%q is %d and %d", text, n, count)
 		}
-		if isDecimalInteger(text) && len(text) < 16 && (!ok || text != wholeText(json.Number(text))) {
+		if wire.IsDecimalInteger(text) && len(text) < 16 && (!ok || text != wholeText(json.Number(text))) {
 			t.Fatalf("%q is the whole number %d", text, n)
 		}
-		if d := parseMillis(text); parseMillis(millisText(d)) != d && math.Abs(float64(d)) < 1e15 {
-			t.Fatalf("%v is written as %s", d, millisText(d))
+		if d := wire.ParseMillis(text); wire.ParseMillis(wire.FormatMillis(d)) != d && math.Abs(float64(d)) < 1e15 {
+			t.Fatalf("%v is written as %s", d, wire.FormatMillis(d))
 		}
-		if at := parseTime(text); !at.IsZero() && parseTime(timeText(at)) != at {
-			t.Fatalf("%v is written as %s", at, timeText(at))
+		if at := wire.ParseTime(text); !at.IsZero() && wire.ParseTime(wire.FormatTime(at)) != at {
+			t.Fatalf("%v is written as %s", at, wire.FormatTime(at))
 		}
 	})
 }
@@ -358,7 +359,7 @@ func FuzzJSONText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		within(t, len(text), func() {
-			written, err := encodeJSON(text)
+			written, err := wire.EncodeJSON(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -367,12 +368,12 @@ func FuzzJSONText(f *testing.F) {
 				t.Fatalf("%q is written as %s: %v", text, written, err)
 			}
 			var value any
-			if decodeJSON([]byte(text), &value) != nil {
+			if wire.DecodeJSON([]byte(text), &value) != nil {
 				return
 			}
-			again, err := encodeJSON(value)
+			again, err := wire.EncodeJSON(value)
 			var read any
-			if err != nil || decodeJSON([]byte(again), &read) != nil || utf8.ValidString(text) && !same(value, read) {
+			if err != nil || wire.DecodeJSON([]byte(again), &read) != nil || utf8.ValidString(text) && !same(value, read) {
 				t.Fatalf("%s is written as %s: %v", text, again, err)
 			}
 		})
@@ -723,18 +724,18 @@ var publicCalls = []struct {
 
 func FuzzPublicReaders(f *testing.F) {
 	hash := []string{"name", "paint", "data", "{}", "opts", `{"attempts":3}`, "timestamp", "1", "delay", "0", "priority", "0", "rjk", "s"}
-	fields := anyanswer.Map{"name", "paint", "every", "60000", "data", "{nonsense"}
+	fields := fakeredis.Map{"name", "paint", "every", "60000", "data", "{nonsense"}
 	seeds := [][]any{
 		{fields}, {[]any{[]any{[]any{"1", hash}}}}, {[]any{hash, "1", 0, 0}, 0}, {[]any{1, 2, 3, 4, 5, 6, 7}}, {[]any{nil, "1", "many", "5", "long", "x"}},
 		{"id=1 name=bull:ZnV6emVk\n"}, {[]any{[]any{"s", 1e300}}, fields, 5.5}, {[]any{"0", []string{"bull:fuzzed:1", "bull:fuzzed:de:x"}}, []string{"1", "2"}},
 		{1, 2, 3, 4, []any{"0", []string{"bull:q:1", "{}"}}, fields}, {"OK", "Q", "Q", "Q", "Q", []any{fields, []string{"x"}, fields, []string{}}},
 		{fields, []any{"0", []string{"a:b:c", "v"}}, []any{"0", []string{}}, []any{"0", []string{}}, []string{"bull:fuzzed:1"}, fields},
-		{1, "OK", anyanswer.Map{"bull:fuzzed:events", []any{[]any{"1-1", []string{"event", "failed", "jobId", "1"}}}}},
-		{[]any{[]any{"1-1", []string{"event", "completed", "jobId", "1", "returnvalue", "{nonsense"}}}}, {anyanswer.Err("WRONGTYPE no")}, {-1}, {nil},
+		{1, "OK", fakeredis.Map{"bull:fuzzed:events", []any{[]any{"1-1", []string{"event", "failed", "jobId", "1"}}}}},
+		{[]any{[]any{"1-1", []string{"event", "completed", "jobId", "1", "returnvalue", "{nonsense"}}}}, {fakeredis.Err("WRONGTYPE no")}, {-1}, {nil},
 	}
 	for i := range publicCalls {
 		for _, n := range []int{0, 1, 5} {
-			f.Add(byte(i), anyanswer.Written(seeds[(i+n)%len(seeds)]...))
+			f.Add(byte(i), fakeredis.Written(seeds[(i+n)%len(seeds)]...))
 		}
 	}
 	server, q, w, p, closeAll, err := onAnyServer()
@@ -760,10 +761,10 @@ func FuzzPublicReaders(f *testing.F) {
 }
 
 // onAnyServer is a queue, a worker and a producer on a server that answers anything.
-func onAnyServer() (server *anyanswer.Server, q *Queue, w *Worker, p *FlowProducer, closeAll func(), err error) {
-	server = &anyanswer.Server{}
+func onAnyServer() (server *fakeredis.Server, q *Queue, w *Worker, p *FlowProducer, closeAll func(), err error) {
+	server = &fakeredis.Server{}
 	link := Options(server.Option())
-	server.Say(anyanswer.Written("redis_version:7.0.15\n", 1, 1, "redis_version:7.0.15\n", "redis_version:7.0.15\n"))
+	server.Say(fakeredis.Written("redis_version:7.0.15\n", 1, 1, "redis_version:7.0.15\n", "redis_version:7.0.15\n"))
 	if q, err = NewQueue("fuzzed", &QueueOptions{Connection: link, Dialect: V6}); err != nil {
 		return
 	}

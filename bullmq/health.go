@@ -12,6 +12,9 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // Health is what a Queue, a Worker or a QueueEvents knows of its Redis. It is
@@ -91,9 +94,9 @@ type healthWatch struct {
 }
 
 const (
-	probeTimeout  = 2 * time.Second
-	shortestPause = 20 * time.Millisecond
-	brokenFor     = time.Second // connections that break, one after the other, are an outage after that
+	lastQuickPause = 8 * timing.ShortestPause // a client has up to four connections that may have broken
+	probeTimeout   = 2 * time.Second
+	brokenFor      = time.Second // connections that break, one after the other, are an outage after that
 )
 
 func newHealthWatch(ask func(context.Context) error, hide func(error) error, log zerolog.Logger) *healthWatch {
@@ -149,17 +152,17 @@ func (h *healthWatch) inDoubt() <-chan struct{} {
 // that has to come through. Where only a connection broke and Redis isn't known to
 // be out of reach, the first few attempts follow quickly, for the other connections
 // of the client may have broken too.
-func (w *Worker) pauseAfter(failure error, outage *backoffTimer) time.Duration {
-	wait := outage.next()
+func (w *Worker) pauseAfter(failure error, outage *timing.Backoff) time.Duration {
+	wait := outage.Next()
 	if _, refused := answered(failure); !refused && mayHaveRun(failure) && wait <= lastQuickPause && w.Health().Reachable {
-		wait = shortestPause
+		wait = timing.ShortestPause
 	}
 	return wait
 }
 
 // probe asks until Redis serves. cause is the failure that raised the doubt.
 func (h *healthWatch) probe(cause error) {
-	var pause backoffTimer
+	var pause timing.Backoff
 	for {
 		ctx, cancel := context.WithTimeout(h.closed, probeTimeout)
 		err := h.ask(ctx)
@@ -176,7 +179,7 @@ func (h *healthWatch) probe(cause error) {
 		if silent || !mayHaveRun(err) || time.Since(h.since) > brokenFor {
 			h.out(h.hide(err))
 		}
-		sleep(h.closed, pause.next())
+		timing.Sleep(h.closed, pause.Next())
 	}
 }
 
@@ -232,7 +235,7 @@ func (h *healthWatch) tellAll(onChange func(Health)) {
 		next := h.untold[0]
 		h.untold = h.untold[1:]
 		h.mu.Unlock()
-		if p, stack := sheltered(func() { onChange(next) }); p != nil {
+		if p, stack := safe.Call(func() { onChange(next) }); p != nil {
 			h.log.Error().Interface("panic", p).Str("stack", stack).Msg("OnHealth panicked")
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // Job is a job of a queue, as it was when it was read. Its methods act on the
@@ -178,7 +180,7 @@ func (j *Job) Decode(target any) error {
 	case j.handle && j.Data == nil:
 		return j.unread("decode the data of")
 	}
-	err := decodeJSON(j.Data, target)
+	err := wire.DecodeJSON(j.Data, target)
 	switch {
 	case err == nil:
 		return nil
@@ -204,9 +206,9 @@ func (c *core) readJob(id string, hash []string) *Job {
 		case "opts":
 			j.RawOpts = json.RawMessage(value)
 		case "timestamp":
-			j.Timestamp = parseTime(value)
+			j.Timestamp = wire.ParseTime(value)
 		case "delay":
-			j.Delay, j.lacksDelay = parseMillis(value), false
+			j.Delay, j.lacksDelay = wire.ParseMillis(value), false
 		case "priority":
 			j.Priority, j.lacksPriority = parseInt(value), false
 		case "atm":
@@ -218,9 +220,9 @@ func (c *core) readJob(id string, hash []string) *Job {
 		case "stc":
 			j.StalledCounter = parseInt(value)
 		case "processedOn":
-			j.ProcessedOn = parseTime(value)
+			j.ProcessedOn = wire.ParseTime(value)
 		case "finishedOn":
-			j.FinishedOn = parseTime(value)
+			j.FinishedOn = wire.ParseTime(value)
 		case "pb":
 			j.ProcessedBy = value
 		case "progress":
@@ -273,8 +275,8 @@ func (c *core) readJob(id string, hash []string) *Job {
 // parseInt reads a count. Nobody counts beyond what JavaScript can: more would
 // only turn over when one is added.
 func parseInt(text string) int {
-	n, _ := parseNumber(text)
-	return int(min(max(n, -maxSafeInteger), maxSafeInteger))
+	n, _ := wire.ParseNumber(text)
+	return int(min(max(n, -wire.MaxSafeInteger), wire.MaxSafeInteger))
 }
 
 func rawJSON(text string) json.RawMessage {
@@ -286,7 +288,7 @@ func rawJSON(text string) json.RawMessage {
 
 // childOf is the parent field: what the job's end does to its parent.
 func childOf(parent *Parent, o *JobOptions) string {
-	text, _ := encodeJSON(struct { // strings and booleans
+	text, _ := wire.EncodeJSON(struct { // strings and booleans
 		ID       string `json:"id"`
 		QueueKey string `json:"queueKey"`
 		Fail     bool   `json:"fpof,omitempty"`

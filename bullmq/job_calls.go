@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -41,7 +42,7 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 	if err != nil {
 		return err
 	}
-	text, err := encodeJSON(progress)
+	text, err := wire.EncodeJSON(progress)
 	if err != nil {
 		return fmt.Errorf("bullmq: progress of job %s can't be written as JSON: %w", j.ID, err)
 	}
@@ -73,7 +74,7 @@ func (j *Job) UpdateData(ctx context.Context, data any) error {
 	if err != nil {
 		return err
 	}
-	text, err := encodeJSON(data)
+	text, err := wire.EncodeJSON(data)
 	if err != nil {
 		return fmt.Errorf("bullmq: data of job %s can't be written as JSON: %w", j.ID, err)
 	}
@@ -161,7 +162,7 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) err
 	}
 	left := c.locks.leave(j.ID, token)
 	_, err = c.store.Delay(ctx, scripts.Delay{
-		JobID: j.ID, NowMs: now, Token: token, DelayMs: millisText(delay), Free: true,
+		JobID: j.ID, NowMs: now, Token: token, DelayMs: wire.FormatMillis(delay), Free: true,
 	})
 	left(err == nil)
 	if err == nil {
@@ -242,7 +243,7 @@ func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 	if err := checkDelay("delay", delay); err != nil {
 		return fmt.Errorf("bullmq: the delay of job %s was not changed: %w", j.ID, err)
 	}
-	err = c.store.ChangeDelay(ctx, j.ID, c.nowMs(), millisText(delay))
+	err = c.store.ChangeDelay(ctx, j.ID, c.nowMs(), wire.FormatMillis(delay))
 	if err == nil {
 		j.set(func() { j.Delay = delay })
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // over adds the defaults of those options that o doesn't state, as BullMQ does:
@@ -71,7 +73,7 @@ func (o *JobOptions) settle() {
 				continue
 			}
 			var value any
-			if decodeJSON(text, &value) == nil && option.read(o, value) && !option.lost(o) {
+			if wire.DecodeJSON(text, &value) == nil && option.read(o, value) && !option.lost(o) {
 				continue
 			}
 		}
@@ -199,7 +201,7 @@ func (o *JobOptions) checkExtra() error {
 			continue
 		}
 		var value any
-		if decodeJSON(text, &value) == nil && need.fits != nil && need.fits(value) {
+		if wire.DecodeJSON(text, &value) == nil && need.fits != nil && need.fits(value) {
 			continue
 		}
 		return fmt.Errorf("%s %.80s is not %s", need.name, text, need.what)
@@ -293,7 +295,7 @@ func checkJobID(id string) error {
 		return nil
 	case id == "0" || strings.HasPrefix(id, "0:"):
 		return fmt.Errorf("job id %.80q: ids must not be 0 or start with 0:, which old clients use as wake-up entries", id)
-	case isDecimalInteger(id), id == "NaN": // JavaScript reads both as the number that they spell
+	case wire.IsDecimalInteger(id), id == "NaN": // JavaScript reads both as the number that they spell
 		return fmt.Errorf("job id %.80q: ids must not be whole numbers, which the queue gives out itself; put a letter before it", id)
 	case isKeyName(id):
 		return fmt.Errorf("job id %.80q: the queue has a key of that name itself; put something before it", id)

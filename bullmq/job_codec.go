@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // jobOption is one option of a job: its public name in BullMQ, its key in
@@ -47,7 +49,7 @@ var jobOptions = []jobOption{
 			if o.Timestamp.IsZero() {
 				return nil
 			}
-			return json.RawMessage(timeText(o.Timestamp))
+			return json.RawMessage(wire.FormatTime(o.Timestamp))
 		},
 		func(o *JobOptions, v any) bool {
 			var ms time.Duration
@@ -159,7 +161,7 @@ func (o *JobOptions) encode() (string, error) {
 	if o.plain() {
 		return noOptions, nil
 	}
-	return encodeJSON(o.fields())
+	return wire.EncodeJSON(o.fields())
 }
 
 // fields are opts as they are stored, before they become text. What is null is
@@ -202,7 +204,7 @@ func (o *JobOptions) plain() bool {
 // on the wire it is not the same as nothing.
 func (o *JobOptions) UnmarshalJSON(text []byte) error {
 	var values map[string]any
-	if err := decodeJSON(text, &values); err != nil {
+	if err := wire.DecodeJSON(text, &values); err != nil {
 		// An empty list is how some clients write an empty object.
 		var list []any
 		if json.Unmarshal(text, &list) == nil && len(list) == 0 {
@@ -312,7 +314,7 @@ func writeBackoff(o *JobOptions) any {
 	if _, had := fields["type"]; had || o.Backoff.Type != "" {
 		fields["type"] = o.Backoff.Type
 	}
-	write(fields, "delay", o.Backoff.Delay != 0 || o.Backoff.number, json.RawMessage(millisText(o.Backoff.Delay)))
+	write(fields, "delay", o.Backoff.Delay != 0 || o.Backoff.number, json.RawMessage(wire.FormatMillis(o.Backoff.Delay)))
 	write(fields, "jitter", o.Backoff.Jitter != 0, o.Backoff.Jitter)
 	return fields
 }
@@ -351,7 +353,7 @@ func writeDeduplication(o *JobOptions) any {
 	if numberID(fields["id"]) != d.ID || d.ID == "" {
 		write(fields, "id", d.ID != "", d.ID)
 	}
-	write(fields, "ttl", d.TTL != 0, json.RawMessage(millisText(d.TTL)))
+	write(fields, "ttl", d.TTL != 0, json.RawMessage(wire.FormatMillis(d.TTL)))
 	write(fields, "extend", d.Extend, true)
 	write(fields, "replace", d.Replace, true)
 	write(fields, "keepLastIfActive", d.KeepLastIfActive, true)
@@ -475,7 +477,7 @@ func millisOrNil(d time.Duration) any {
 	if d == 0 {
 		return nil
 	}
-	return json.RawMessage(millisText(d))
+	return json.RawMessage(wire.FormatMillis(d))
 }
 
 func keepOrNil(k Keep) any {

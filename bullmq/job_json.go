@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // MarshalJSON writes the job as JSON.stringify writes a job in Node: times in
@@ -72,7 +74,7 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 	case !json.Valid(view.Data):
 		view.Data, _ = json.Marshal(string(view.Data)) // shown as the text that it is
 	}
-	text, err := encodeJSON(view)
+	text, err := wire.EncodeJSON(view)
 	return []byte(text), err
 }
 

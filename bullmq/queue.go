@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -269,7 +270,7 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 	payload := "{}"
 	if data != nil {
 		var err error
-		if payload, err = encodeJSON(data); err != nil {
+		if payload, err = wire.EncodeJSON(data); err != nil {
 			return nil, scripts.Add{}, fmt.Errorf("its data can't be written as JSON: %w", err)
 		}
 	}
@@ -281,7 +282,7 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 			return nil, scripts.Add{}, err
 		}
 	}
-	wire, err := o.encode()
+	opts, err := o.encode()
 	if err != nil {
 		return nil, scripts.Add{}, fmt.Errorf("its options can't be written as JSON: %w", err)
 	}
@@ -294,8 +295,8 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 		timestamp = time.UnixMilli(timestamp.UnixMilli())
 	}
 	add := scripts.Add{
-		Kind: scripts.Standard, ID: o.JobID, Name: name, Data: payload, Opts: wire,
-		Timestamp: timeText(timestamp), Delay: millisText(o.Delay), Priority: strconv.Itoa(o.Priority), LIFO: o.LIFO,
+		Kind: scripts.Standard, ID: o.JobID, Name: name, Data: payload, Opts: opts,
+		Timestamp: wire.FormatTime(timestamp), Delay: wire.FormatMillis(o.Delay), Priority: strconv.Itoa(o.Priority), LIFO: o.LIFO,
 	}
 	if odd, given := o.Extra["lifo"]; given { // Lua takes all else for true
 		add.LIFO = !isNull(odd) && string(odd) != "false"
@@ -308,9 +309,9 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 	}
 	if text, given := o.Extra["timestamp"]; given {
 		var value any
-		if decodeJSON(text, &value) == nil && stringMillis(value) != "" {
+		if wire.DecodeJSON(text, &value) == nil && stringMillis(value) != "" {
 			add.Timestamp = stringMillis(value)
-			timestamp = parseTime(add.Timestamp)
+			timestamp = wire.ParseTime(add.Timestamp)
 		}
 	}
 	add.Scheduler = job.SchedulerID
@@ -320,7 +321,7 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 	case o.Priority != 0:
 		add.Kind = scripts.Prioritized
 	}
-	job.ID, job.Data, job.RawOpts = o.JobID, json.RawMessage(payload), json.RawMessage(wire)
+	job.ID, job.Data, job.RawOpts = o.JobID, json.RawMessage(payload), json.RawMessage(opts)
 	job.Timestamp, job.Delay, job.Priority = timestamp, o.Delay, o.Priority
 	if o.Parent != nil {
 		add.ParentKey = o.Parent.Queue + ":" + o.Parent.ID
@@ -360,7 +361,7 @@ func (c *core) takeSpecial(job *Job) error {
 		return errors.New("the option debounce was removed in BullMQ 6; use deduplication, which is JobOptions.Deduplication")
 	}
 	var value any
-	if o.Deduplication == nil && !isNull(debounce) && !isFalsy(debounce) && (decodeJSON(debounce, &value) != nil || !readDeduplication(o, value)) {
+	if o.Deduplication == nil && !isNull(debounce) && !isFalsy(debounce) && (wire.DecodeJSON(debounce, &value) != nil || !readDeduplication(o, value)) {
 		return fmt.Errorf("debounce %.80s is not an object with an id", debounce)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -86,7 +87,7 @@ type patience struct {
 	health *healthWatch
 	begun  time.Time // the call
 	most   time.Duration
-	pause  backoffTimer
+	pause  timing.Backoff
 }
 
 func (q *Queue) patience(ctx context.Context, begun time.Time) *patience {
@@ -123,7 +124,7 @@ func (p *patience) repeatable(o JobOptions) bool {
 // wait returns when Redis may be tried again; false when the patience, or the
 // context, has come to its end.
 func (p *patience) wait() bool {
-	sleep(p.ctx, p.pause.next())
+	timing.Sleep(p.ctx, p.pause.Next())
 	if doubt := p.health.inDoubt(); doubt != nil {
 		select {
 		case <-doubt:
@@ -136,7 +137,7 @@ func (p *patience) wait() bool {
 // verdict is the error that an add ends with.
 func (p *patience) verdict(lost bool, err error) error {
 	// A connection's deadline is the context's, and may be noticed a moment before it.
-	if at, ok := p.ctx.Deadline(); ok && time.Until(at) < shortestPause && errors.Is(err, context.DeadlineExceeded) {
+	if at, ok := p.ctx.Deadline(); ok && time.Until(at) < timing.ShortestPause && errors.Is(err, context.DeadlineExceeded) {
 		<-p.ctx.Done()
 	}
 	if p.most > 0 && p.ctx.Err() != nil {

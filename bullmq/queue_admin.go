@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // Pause stops the whole queue: no worker takes a job until Resume; jobs that
@@ -109,7 +111,7 @@ func (q *Queue) SetGlobalRateLimit(ctx context.Context, limit Limiter) error {
 	if err := limit.check(); err != nil {
 		return fmt.Errorf("bullmq: queue %s: %w; RemoveGlobalRateLimit takes a limit away", q.Name(), err)
 	}
-	return q.core.store.SetMeta(ctx, "max", strconv.Itoa(limit.Max), "duration", millisText(limit.Duration))
+	return q.core.store.SetMeta(ctx, "max", strconv.Itoa(limit.Max), "duration", wire.FormatMillis(limit.Duration))
 }
 
 // RemoveGlobalRateLimit takes that bound away.
@@ -123,7 +125,7 @@ func (q *Queue) GlobalRateLimit(ctx context.Context) (*Limiter, error) {
 	if err != nil || values[0] == "" || values[1] == "" {
 		return nil, err
 	}
-	return &Limiter{Max: parseInt(values[0]), Duration: parseMillis(values[1])}, nil
+	return &Limiter{Max: parseInt(values[0]), Duration: wire.ParseMillis(values[1])}, nil
 }
 
 // DeduplicationJobID answers the job that owns a deduplication id; "" when
@@ -179,7 +181,7 @@ func (q *Queue) Meta(ctx context.Context) (Meta, error) {
 		Version: values[0], Paused: values[1] != "", Concurrency: readBound(values[2]), MaxEvents: readMaxEvents(values[5]),
 	}
 	if values[3] != "" && values[4] != "" {
-		m.RateLimit = &Limiter{Max: parseInt(values[3]), Duration: parseMillis(values[4])}
+		m.RateLimit = &Limiter{Max: parseInt(values[3]), Duration: wire.ParseMillis(values[4])}
 	}
 	return m, nil
 }

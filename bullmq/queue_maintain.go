@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -360,7 +361,7 @@ func (q *Queue) FindStrandedJobs(ctx context.Context) ([]string, error) {
 	}
 	slices.SortStableFunc(found, func(a, b scripts.Stranded) int {
 		// Ids made by the queue are numbers, and grow; among equal times the shorter is older.
-		return cmp.Or(parseTime(a.Timestamp).Compare(parseTime(b.Timestamp)), cmp.Compare(len(a.JobID), len(b.JobID)), strings.Compare(a.JobID, b.JobID))
+		return cmp.Or(wire.ParseTime(a.Timestamp).Compare(wire.ParseTime(b.Timestamp)), cmp.Compare(len(a.JobID), len(b.JobID)), strings.Compare(a.JobID, b.JobID))
 	})
 	ids := make([]string, len(found))
 	for i, job := range found {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // allStates are those that Jobs and Counts look at when none is named.
@@ -185,9 +187,9 @@ func (q *Queue) Metrics(ctx context.Context, kind State, from, to int) (Metrics,
 	if err != nil {
 		return Metrics{}, err
 	}
-	metrics := Metrics{PrevTime: parseTime(m.PrevTS), Total: m.Total, Points: make([]int64, len(m.Points))}
-	metrics.Count, _ = parseNumber(m.Count)
-	metrics.PrevCount, _ = parseNumber(m.PrevCount)
+	metrics := Metrics{PrevTime: wire.ParseTime(m.PrevTS), Total: m.Total, Points: make([]int64, len(m.Points))}
+	metrics.Count, _ = wire.ParseNumber(m.Count)
+	metrics.PrevCount, _ = wire.ParseNumber(m.PrevCount)
 	for i, point := range m.Points {
 		f, _ := strconv.ParseFloat(point, 64)
 		metrics.Points[i] = int64(f)

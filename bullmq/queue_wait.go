@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // reader reads for one that waits for a job. While Redis can't be reached, or
@@ -22,7 +24,7 @@ type reader struct {
 // read calls a function that reads from Redis until it succeeds, or fails for
 // good. Where ctx ends first, the function may still be running.
 func (r *reader) read(ctx context.Context, call func(ctx context.Context) error) error {
-	var outage backoffTimer
+	var outage timing.Backoff
 	for {
 		begun, done := time.Now(), make(chan error, 1)
 		go func() { done <- call(ctx) }() // while a connection is opened, ctx doesn't end a call
@@ -45,11 +47,11 @@ func (r *reader) read(ctx context.Context, call func(ctx context.Context) error)
 			return r.ended(ctx)
 		case errors.Is(err, ErrClosed):
 			return ErrClosed
-		case !passes(err), errors.Is(err, rueidis.ErrClosing) && outage.wait == time.Second: // the caller's own client is closed
+		case !passes(err), errors.Is(err, rueidis.ErrClosing) && outage.AtMost(): // the caller's own client is closed
 			return fmt.Errorf("bullmq: waiting for job %s: %w", r.id, err)
 		}
 		r.last = err
-		if err := r.untilServed(ctx, outage.next()); err != nil {
+		if err := r.untilServed(ctx, outage.Next()); err != nil {
 			return err
 		}
 	}

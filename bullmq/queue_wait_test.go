@@ -16,8 +16,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/internal/faultproxy"
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 var _ = Describe("A wait for a job's result, while Redis is away", func() {

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/17a2ac88/bullmq-go/internal/anyanswer"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 )
 
 var _ = Describe("A call that Redis refuses", func() {
@@ -25,9 +25,9 @@ var _ = Describe("A call that Redis refuses", func() {
 			}
 			var refused []any
 			for range 20 {
-				refused = append(refused, anyanswer.Err("NOPERM this user has no permissions"))
+				refused = append(refused, fakeredis.Err("NOPERM this user has no permissions"))
 			}
-			server.Say(anyanswer.Written(refused...))
+			server.Say(fakeredis.Written(refused...))
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			err := c.call(ctx, q, w, p)
 			cancel()

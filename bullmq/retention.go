@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -104,7 +105,7 @@ func (k Keep) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads every form that BullMQ writes.
 func (k *Keep) UnmarshalJSON(text []byte) error {
 	var value any
-	if err := decodeJSON(text, &value); err != nil {
+	if err := wire.DecodeJSON(text, &value); err != nil {
 		return err
 	}
 	keep, ok := keepOf(value)
@@ -128,7 +129,7 @@ func keepOf(value any) (Keep, bool) {
 	case json.Number:
 		return newKeep(v.String(), scripts.Keep{Count: wholeText(v)}), true
 	case map[string]any:
-		text, err := encodeJSON(v)
+		text, err := wire.EncodeJSON(v)
 		return newKeep(text, scripts.Keep{Count: wholeText(v["count"]), Age: wholeText(v["age"]), Limit: wholeText(v["limit"])}), err == nil
 	default:
 		return Keep{}, false
@@ -143,7 +144,7 @@ func wholeText(value any) string {
 		return ""
 	}
 	f, err := number.Float64()
-	if err != nil || math.Abs(f) > maxSafeInteger {
+	if err != nil || math.Abs(f) > wire.MaxSafeInteger {
 		return ""
 	}
 	return strconv.FormatInt(int64(math.Floor(f)), 10)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 	"github.com/17a2ac88/bullmq-go/internal/cron"
 )
@@ -102,11 +103,11 @@ func (q *Queue) scheduled(s *scripts.Scheduler, id string, delayMs int64) (*Job,
 		Delay: time.Duration(delayMs) * time.Millisecond, SchedulerID: s.ID, core: q.core,
 	}
 	var fields map[string]any
-	if err := decodeJSON([]byte(s.Opts), &fields); err != nil {
+	if err := wire.DecodeJSON([]byte(s.Opts), &fields); err != nil {
 		return nil, err
 	}
 	fields["jobId"], fields["delay"] = id, delayMs // which the script puts in
-	wire, err := encodeJSON(fields)
+	wire, err := wire.EncodeJSON(fields)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, 
 	}
 	if t.Data != nil {
 		var err error
-		if s.Data, err = encodeJSON(t.Data); err != nil {
+		if s.Data, err = wire.EncodeJSON(t.Data); err != nil {
 			return nil, fmt.Errorf("its data can't be written as JSON: %w", err)
 		}
 		if s.Data == "null" { // as if there were none
@@ -189,7 +190,7 @@ func (q *Queue) schedulerOptions(s *scripts.Scheduler, r Repeat, t Template) err
 	}
 	template := o.fields()
 	if o.Backoff != nil && o.Backoff.number {
-		template["backoff"] = json.RawMessage(millisText(o.Backoff.Delay)) // BullMQ keeps that form in a template
+		template["backoff"] = json.RawMessage(wire.FormatMillis(o.Backoff.Delay)) // BullMQ keeps that form in a template
 	}
 	if odd := o.Extra["backoff"]; len(odd) > 0 && !isNull(odd) {
 		template["backoff"] = odd // and every other
@@ -198,7 +199,7 @@ func (q *Queue) schedulerOptions(s *scripts.Scheduler, r Repeat, t Template) err
 		delete(template, "attempts") // a template has no defaults
 	}
 	var err error
-	if s.Template, err = encodeJSON(template); err != nil {
+	if s.Template, err = wire.EncodeJSON(template); err != nil {
 		return err
 	}
 	repeat := map[string]any{"count": 1}
@@ -216,7 +217,7 @@ func (q *Queue) schedulerOptions(s *scripts.Scheduler, r Repeat, t Template) err
 	if s.DueMs != 0 {
 		template["prevMillis"] = s.DueMs
 	}
-	s.Opts, err = encodeJSON(template)
+	s.Opts, err = wire.EncodeJSON(template)
 	return err
 }
 
@@ -278,9 +279,9 @@ func readScheduler(id string, record map[string]string, nextMs int64) *Scheduler
 	return &Scheduler{
 		ID: id, Name: record["name"], Next: time.UnixMilli(nextMs), Iterations: parseInt(record["ic"]),
 		Repeat: Repeat{
-			Pattern: record["pattern"], TimeZone: record["tz"], Every: parseMillis(record["every"]),
-			Offset: parseMillis(record["offset"]), Limit: parseInt(record["limit"]),
-			StartDate: parseTime(record["startDate"]), EndDate: parseTime(record["endDate"]),
+			Pattern: record["pattern"], TimeZone: record["tz"], Every: wire.ParseMillis(record["every"]),
+			Offset: wire.ParseMillis(record["offset"]), Limit: parseInt(record["limit"]),
+			StartDate: wire.ParseTime(record["startDate"]), EndDate: wire.ParseTime(record["endDate"]),
 		},
 		HasOffset: record["offset"] != "", Data: rawJSON(record["data"]), Options: rawJSON(record["opts"]),
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 // authority signs certificates, and is the root of those who trust it.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -202,13 +203,13 @@ func carryOn(opts, metadata string) (string, error) {
 	case string(fields["omc"]) == "true":
 		fields["tm"] = json.RawMessage("false")
 	default:
-		text, err := encodeJSON(metadata)
+		text, err := wire.EncodeJSON(metadata)
 		if err != nil {
 			return "", err
 		}
 		fields["tm"] = json.RawMessage(text)
 	}
-	return encodeJSON(fields)
+	return wire.EncodeJSON(fields)
 }
 
 // describe says whose span it is.

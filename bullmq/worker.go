@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -264,19 +265,19 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer close(w.ended)
 	go w.open()
 
-	var parts []*part
+	var parts []*safe.Background
 	if !w.o.SkipLockRenewal {
-		parts = append(parts, startPart(w.core.trace.outliving(ctx), w.locks.run))
+		parts = append(parts, safe.Go(w.core.trace.outliving(ctx), w.locks.run))
 	}
 	looked := make(chan struct{})
 	if w.o.SkipStalledCheck {
 		close(looked)
 	} else {
-		parts = append(parts, startPart(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, looked) }))
+		parts = append(parts, safe.Go(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, looked) }))
 	}
 	deadline, err := w.runner.run(ctx)
 	for _, p := range parts {
-		p.cancel()
+		p.Cancel()
 	}
 	// A call to which Redis doesn't answer ends with its connection; the first check has a moment more.
 	select {
@@ -287,9 +288,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	together(w.runner.marker.conn.close, w.core.link.close)
 	deadline = deadline.Add(closingTime)
 	for _, p := range parts {
-		p.join(deadline)
+		p.Wait(deadline)
 	}
-	w.tellAside(EventClosed).join(deadline)
+	w.tellAside(EventClosed).Wait(deadline)
 	return err
 }
 
@@ -312,10 +313,10 @@ func (w *Worker) Close() error {
 		defer span.done()
 		set(span, attrWorkerForceClose, false)
 		deadline := time.Now().Add(w.o.ShutdownTimeout)
-		w.tellAside(EventClosing).join(deadline)
+		w.tellAside(EventClosing).Wait(deadline)
 		w.close()
 		w.core.link.close()
-		w.tellAside(EventClosed).join(deadline.Add(closingTime))
+		w.tellAside(EventClosed).Wait(deadline.Add(closingTime))
 		close(w.ended)
 		return nil
 	}
@@ -384,7 +385,7 @@ func (w *Worker) token() string {
 
 // guard calls a function of the user's and keeps its panic from going further.
 func (w *Worker) guard(name string, call func()) {
-	if r, stack := sheltered(call); r != nil {
+	if r, stack := safe.Call(call); r != nil {
 		w.core.log.Error().Interface("panic", r).Str("stack", stack).Str("event", name).Msg("a function given to the worker panicked")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -24,7 +26,7 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 		w.pauseBeforeRerun(ctx, job)
 	}
 	until := w.locks.release(job.ID, job.token)
-	var outage backoffTimer
+	var outage timing.Backoff
 	doubt := false // an answer was lost
 	for alone := false; ; alone = true {
 		since, begun := r.newsSoFar(), time.Now()
@@ -147,12 +149,12 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 		return ended.Taken, err
 	case retryLater:
 		return store.Delay(ctx, scripts.Delay{
-			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: millisText(d.wait),
+			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: wire.FormatMillis(d.wait),
 			Fields: w.failureFields(ctx, job, res), Fetch: fetch, Worker: w.takes(),
 		})
 	case giveBackLater, heldBack:
 		return store.Delay(ctx, scripts.Delay{
-			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: millisText(d.wait), Free: true,
+			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: wire.FormatMillis(d.wait), Free: true,
 		}) // takes no other job: BullMQ's way of it is two calls too, and leaves the markers of both
 	case retryNow:
 		return scripts.Taken{}, store.Retry(ctx, job.ID, w.core.nowMs(), job.token, job.Opts.LIFO, w.failureFields(ctx, job, res))
@@ -193,7 +195,7 @@ func weightOfEnd(e *scripts.End) int {
 
 // failureFields are what a failed attempt leaves in the job's hash.
 func (w *Worker) failureFields(ctx context.Context, job *Job, res result) []string {
-	text, _ := encodeJSON(traces(job, res.stackTrace())) // strings
+	text, _ := wire.EncodeJSON(traces(job, res.stackTrace())) // strings
 	fields := []string{"failedReason", res.err.Error(), "stacktrace", text}
 	if t := job.Opts.Telemetry; t != nil && t.OmitContext {
 		return fields
@@ -248,7 +250,7 @@ func (w *Worker) noteEnd(job *Job, d decision, res result) {
 // settleCommit finds out, while the lock lasts and once in any case, what became
 // of a write whose answer was lost. It takes its time also where Redis lets the job
 // keep its lock for longer than the worker has counted on.
-func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time, outage *backoffTimer) (undone bool, taken scripts.Taken, settled bool) {
+func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time, outage *timing.Backoff) (undone bool, taken scripts.Taken, settled bool) {
 	for asked := false; !asked || time.Now().Before(until); asked = true {
 		r.w.fault(cause, fmt.Sprintf("the end of job %s could not be written yet; trying again while its lock lasts", job.ID))
 		pause := r.w.pauseAfter(cause, outage)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 )
 
 // WorkerEvents are functions that a Worker calls as things happen. Those about
@@ -110,8 +112,8 @@ func (f *WorkerEvents) of(e WorkerEvent) func() {
 
 // tellAside tells of the worker's own end. A function that waits for that end
 // doesn't hold it up for longer than join waits.
-func (w *Worker) tellAside(event EventType) *part {
-	return startPart(context.Background(), func(context.Context) { w.tell(WorkerEvent{Type: event}) })
+func (w *Worker) tellAside(event EventType) *safe.Background {
+	return safe.Go(context.Background(), func(context.Context) { w.tell(WorkerEvent{Type: event}) })
 }
 
 // Events tells over a channel what happens in the worker from now on: what the

@@ -7,6 +7,9 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // result is how a handler ended.
@@ -122,7 +125,7 @@ func (r *runner) advance(ctx context.Context, job *Job) bool {
 	if job.SchedulerID == "" {
 		return true
 	}
-	var outage backoffTimer
+	var outage timing.Backoff
 	for {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		err := r.w.advance(call, job)
@@ -140,7 +143,7 @@ func (r *runner) advance(ctx context.Context, job *Job) bool {
 		}
 		r.w.fault(err, "the next run of a scheduler could not be added yet; trying again before its job runs")
 		select {
-		case <-time.After(outage.next()):
+		case <-time.After(outage.Next()):
 		case <-ctx.Done():
 			return false
 		case <-r.hard:
@@ -180,7 +183,7 @@ func outcome(value any, err error) result {
 		_, _ = err.Error(), errors.Is(err, ErrUnrecoverable)
 		return result{err: err}
 	}
-	text, err := encodeJSON(value)
+	text, err := wire.EncodeJSON(value)
 	if err != nil {
 		return result{err: fmt.Errorf("the handler's result, a %T, can't be written as JSON: %w", value, err)}
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -27,7 +29,7 @@ func (r *runner) fetchUntilStopped() {
 // due, when the rate limit ends, when a slot has learned of something, and after
 // DrainDelay in any case.
 func (r *runner) fetch() (stopped bool) {
-	var outage backoffTimer
+	var outage timing.Backoff
 	var waitAgain time.Time // after a wait that failed
 	for !r.stopping() {
 		if !r.slots.open() {
@@ -53,7 +55,7 @@ func (r *runner) fetch() (stopped bool) {
 				waitAgain = time.Now().Add(r.w.pauseAfter(err, &outage))
 				continue
 			}
-			outage.reset()
+			outage.Succeeded()
 			if job != nil {
 				r.lend(job, taken)
 				return false
@@ -63,10 +65,10 @@ func (r *runner) fetch() (stopped bool) {
 		jobs, taken, err := r.take()
 		if err != nil {
 			r.w.fault(err, "no job could be taken; trying again")
-			sleep(r.soft, r.w.pauseAfter(err, &outage)) // jobs that end meanwhile don't cut it short
+			timing.Sleep(r.soft, r.w.pauseAfter(err, &outage)) // jobs that end meanwhile don't cut it short
 			continue
 		}
-		outage.reset()
+		outage.Succeeded()
 		for _, job := range jobs {
 			go r.slot(job, taken)
 		}
@@ -77,7 +79,7 @@ func (r *runner) fetch() (stopped bool) {
 // rest waits for a slot, or for the end of a pause. A job that may be ours since
 // an answer was lost runs even in a pause, for nobody else would run it while
 // its lock lasts.
-func (r *runner) rest(outage *backoffTimer) {
+func (r *runner) rest(outage *timing.Backoff) {
 	if r.slots.full() {
 		r.await(0)
 		return
@@ -90,13 +92,13 @@ func (r *runner) rest(outage *backoffTimer) {
 	job, taken, err := r.settleDoubts()
 	switch {
 	case job != nil:
-		outage.reset()
+		outage.Succeeded()
 		go r.slot(job, taken)
 	case err != nil:
 		r.w.fault(err, "Redis can't be asked for a job that it may have handed over; trying again")
-		sleep(r.soft, r.w.pauseAfter(err, outage))
+		timing.Sleep(r.soft, r.w.pauseAfter(err, outage))
 	default:
-		r.await(outage.next())
+		r.await(outage.Next())
 	}
 }
 
@@ -367,7 +369,7 @@ func (r *runner) await(most time.Duration) {
 }
 
 // waitForWork blocks on the marker, and takes a job in the same go where it
-// can. An alarm of our own ends the wait when the first delayed job is due, since
+// can. An timing.After of our own ends the wait when the first delayed job is due, since
 // Redis ends a blocked wait on its 100 ms tick only; nudge ends it when a slot
 // has learned of something or no job may be taken any more, and so does the end
 // of the worker.
@@ -385,9 +387,9 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 			r.look()
 			return nil, time.Time{}, nil
 		}
-		// The alarm ends the wait; where it can't, the wait ends soon after.
+		// The timing.After ends the wait; where it can't, the wait ends soon after.
 		block = min(block, due+overdue)
-		defer alarm(due, r.marker.interrupt)()
+		defer timing.After(due, r.marker.interrupt)()
 	}
 	if r.slots.begin(1) == 0 {
 		return nil, time.Time{}, nil
@@ -452,41 +454,12 @@ func (r *runner) woken(p popped) {
 		r.drained = false
 		return
 	}
-	if due := int64(min(p.score, maxSafeInteger)); r.nextDueMs == 0 || due < r.nextDueMs {
+	if due := int64(min(p.score, wire.MaxSafeInteger)); r.nextDueMs == 0 || due < r.nextDueMs {
 		r.nextDueMs = due
 	}
 }
 
 const (
 	callTimeout = 10 * time.Second
-	overdue     = 20 * time.Millisecond // what the alarm for a delayed job may take
+	overdue     = 20 * time.Millisecond // how late the timer for a delayed job may be
 )
-
-// backoffTimer spaces out the attempts of one loop: short at first, so that a
-// blink costs little, a second at most, so that the end of an outage is noticed
-// soon. reset follows when an attempt of the same loop has succeeded. A failure
-// soon after the last one finds the pauses as long as they were, whatever has
-// succeeded in between: one of several connections may be the one that fails.
-type backoffTimer struct {
-	wait      time.Duration
-	failed    time.Time // the last failure
-	succeeded bool      // since then
-}
-
-const (
-	longestPause   = time.Second
-	lastQuickPause = 8 * shortestPause // a client has up to four connections that may have broken
-	calmAfter      = 3 * time.Second   // without a failure, pauses are short again
-)
-
-func (b *backoffTimer) next() time.Duration {
-	now := time.Now()
-	if b.succeeded && now.Sub(b.failed) > calmAfter {
-		b.wait = 0
-	}
-	b.failed, b.succeeded = now, false
-	b.wait = min(max(2*b.wait, shortestPause), longestPause)
-	return b.wait
-}
-
-func (b *backoffTimer) reset() { b.succeeded = true }

@@ -108,30 +108,3 @@ var _ = Describe("What a worker knows of its queue", func() {
 		})
 	})
 })
-
-var _ = Describe("The pauses between attempts", func() {
-	It("grow to a second, and start again only when there was no failure for a time", func() {
-		var b backoffTimer
-		pauses := func(n int) (all []time.Duration) {
-			for range n {
-				all = append(all, b.next()/time.Millisecond)
-			}
-			return all
-		}
-		Expect(pauses(8)).To(Equal([]time.Duration{20, 40, 80, 160, 320, 640, 1000, 1000}))
-		b.failed = b.failed.Add(-calmAfter)
-		Expect(pauses(1)).To(Equal([]time.Duration{1000}), "nothing has succeeded")
-		b.reset()
-		b.failed = b.failed.Add(-calmAfter)
-		Expect(pauses(2)).To(Equal([]time.Duration{20, 40}))
-	})
-
-	It("are no shorter where successes and failures alternate", func() {
-		var b backoffTimer
-		for range 8 {
-			b.next()
-			b.reset()
-		}
-		Expect(b.next()).To(Equal(longestPause))
-	})
-})

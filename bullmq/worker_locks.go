@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -89,17 +90,17 @@ func (k *lockKeeper) leave(jobID, token string) func(gone bool) {
 // and less often, even where short locks must be renewed more often than that.
 func (k *lockKeeper) run(ctx context.Context) {
 	rhythm := max(k.worker.o.LockRenewTime/2, time.Millisecond)
-	var outage backoffTimer
+	var outage timing.Backoff
 	var reported time.Time
 	wait := rhythm
-	for sleep(ctx, wait); ctx.Err() == nil; sleep(ctx, wait) {
+	for timing.Sleep(ctx, wait); ctx.Err() == nil; timing.Sleep(ctx, wait) {
 		wait = rhythm
 		err := k.renew(ctx)
 		if err == nil {
-			outage.reset()
+			outage.Succeeded()
 			continue
 		}
-		pause := outage.next()
+		pause := outage.Next()
 		if ctx.Err() == nil && time.Since(reported) >= pause {
 			reported = time.Now()
 			k.worker.fault(err, "locks could not be renewed; trying again while they last")

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // underRateLimit decides what becomes of a job whose handler has met a rate limit.
@@ -36,7 +39,7 @@ func askedRateLimit(err error) time.Duration {
 
 // stoppedFor returns for how long a RateLimit of a queue or a worker still holds.
 func (c *core) stoppedFor(ctx context.Context) (time.Duration, error) {
-	ms, err := c.store.RateLimitTTL(ctx, maxSafeInteger)
+	ms, err := c.store.RateLimitTTL(ctx, wire.MaxSafeInteger)
 	return max(0, time.Duration(ms)*time.Millisecond), err
 }
 
@@ -84,7 +87,7 @@ func (w *Worker) pauseBeforeRerun(ctx context.Context, job *Job) {
 	if r := w.current(); r != nil {
 		defer context.AfterFunc(r.soft, cancel)()
 	}
-	sleep(ctx, wait)
+	timing.Sleep(ctx, wait)
 }
 
 // pauseBeforeRerun does so for a job that its handler moves itself.

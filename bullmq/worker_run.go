@@ -62,7 +62,7 @@ func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 	deadline = time.Now().Add(r.w.o.ShutdownTimeout)
 	closing := r.w.tellAside(EventClosing)
 	err = r.finish()
-	closing.join(deadline)
+	closing.Wait(deadline)
 	return deadline, err
 }
 

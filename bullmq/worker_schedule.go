@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 	"github.com/17a2ac88/bullmq-go/internal/cron"
 )
@@ -115,7 +116,7 @@ func (w *Worker) nextRun(job *Job) (*scripts.Advance, error) {
 	case repeat.Every != "" && repeat.Pattern == "":
 		a.EveryMs = repeat.Every.String()
 	case repeat.Pattern != "" && repeat.Every == "":
-		prev, _ := parseNumber(string(opts["prevMillis"]))
+		prev, _ := wire.ParseNumber(string(opts["prevMillis"]))
 		due, err := cron.Plan{
 			Pattern: repeat.Pattern, TimeZone: repeat.TimeZone, HashSeed: repeat.HashSeed,
 			StartDate: int64(repeat.StartDate), EndDate: int64(repeat.EndDate), PrevMillis: prev,
@@ -163,12 +164,12 @@ func nextOpts(opts map[string]json.RawMessage, repeat repeatOptions, a *scripts.
 	set(kept, "offset", offset)
 	set(opts, "timestamp", a.NowMs)
 	set(opts, "prevMillis", a.DueMs)
-	text, err := encodeJSON(kept)
+	text, err := wire.EncodeJSON(kept)
 	if err != nil {
 		return "", err
 	}
 	opts["repeat"] = json.RawMessage(text)
-	if text, err = encodeJSON(a.Scheduler); err != nil {
+	if text, err = wire.EncodeJSON(a.Scheduler); err != nil {
 		return "", err
 	}
 	opts["repeatJobKey"] = json.RawMessage(text)
@@ -178,7 +179,7 @@ func nextOpts(opts map[string]json.RawMessage, repeat repeatOptions, a *scripts.
 	if _, set := opts["attempts"]; !set {
 		opts["attempts"] = json.RawMessage("0")
 	}
-	return encodeJSON(opts)
+	return wire.EncodeJSON(opts)
 }
 
 // isLegacyRepeatKey tells the key of an old repeatable job,

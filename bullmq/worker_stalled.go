@@ -3,6 +3,8 @@ package bullmq
 import (
 	"context"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // runStalledCheck looks for jobs whose worker is gone, at once and then each
@@ -14,7 +16,7 @@ func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 	_, span := w.core.trace.start(ctx, SpanInternal, "startStalledCheckTimer")
 	w.describe(span)
 	span.done()
-	var outage backoffTimer
+	var outage timing.Backoff
 	for first := true; first || ctx.Err() == nil; first = false {
 		paused, turn := w.slots.paused()
 		var next <-chan time.Time
@@ -25,9 +27,9 @@ func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 			}
 			pause := w.o.StalledInterval
 			if w.checkStalled(callCtx) {
-				outage.reset()
+				outage.Succeeded()
 			} else {
-				pause = max(pause, outage.next())
+				pause = max(pause, outage.Next())
 			}
 			next = time.After(pause)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // markerWatch waits for the queue's marker, which producers set to wake idle
@@ -162,7 +164,7 @@ func (m *markerWatch) waitWithin(ctx context.Context, most time.Duration) error 
 	p, _, _ := m.wait(most, nil)
 	if errors.Is(p.err, errNoConnection) {
 		p.err = nil
-		sleep(ctx, min(time.Until(end), pollInterval))
+		timing.Sleep(ctx, min(time.Until(end), pollInterval))
 	}
 	if ctx.Err() != nil {
 		m.handOn(p)

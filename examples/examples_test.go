@@ -16,9 +16,9 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 
-	"github.com/17a2ac88/bullmq-go/internal/leaks"
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 func TestExamples(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/17a2ac88/bullmq-go/internal/anyanswer"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 )
 
 // readers are all calls that read an answer.
@@ -113,18 +113,18 @@ func FuzzAnswers(f *testing.F) {
 		{[]any{[]any{1, -2, 2, "ERR no"}, []any{"1", hash}, 0, 0, 1}}, {[]any{[]any{9, -2, -1, "x", 0}}}, {[]any{[]any{}}}, {0}, {-1}, {-3, -6}, {"7"}, {nil},
 		{[]any{1}}, {[]any{0, "1", hash}}, {[]any{0}}, {[]string{"1", "2"}}, {[]any{"7", 100}},
 		{[]any{[]any{[]any{"1", hash}, []any{"2", hash}}}}, {[]any{[]any{"1", nil, "x"}, []string{"1", "2"}, 2}},
-		{anyanswer.Map{"a", "b"}, 1.5}, {[]any{[]any{"a", 1.5}}}, {[]any{"17", []string{"a", "b", "c", "d"}}, []any{"0", []string{}}},
-		{[]any{[]any{"1-1", []string{"event", "completed", "jobId", "1"}}}}, {anyanswer.Map{"last-generated-id", "1-1"}},
-		{anyanswer.Err("ERR no such key")}, {anyanswer.Err("NOSCRIPT no"), "1"}, {anyanswer.Err("WRONGTYPE no")},
-		{"OK", "QUEUED", "QUEUED", "QUEUED", []any{"a", "b", 0}}, {"OK", "QUEUED", "QUEUED", "QUEUED", "QUEUED", []any{anyanswer.Map{"k", "v"}, []string{"p"}, anyanswer.Map{}, []string{}}},
+		{fakeredis.Map{"a", "b"}, 1.5}, {[]any{[]any{"a", 1.5}}}, {[]any{"17", []string{"a", "b", "c", "d"}}, []any{"0", []string{}}},
+		{[]any{[]any{"1-1", []string{"event", "completed", "jobId", "1"}}}}, {fakeredis.Map{"last-generated-id", "1-1"}},
+		{fakeredis.Err("ERR no such key")}, {fakeredis.Err("NOSCRIPT no"), "1"}, {fakeredis.Err("WRONGTYPE no")},
+		{"OK", "QUEUED", "QUEUED", "QUEUED", []any{"a", "b", 0}}, {"OK", "QUEUED", "QUEUED", "QUEUED", "QUEUED", []any{fakeredis.Map{"k", "v"}, []string{"p"}, fakeredis.Map{}, []string{}}},
 		{1, 2, 3, 4}, {[]any{math.Inf(1), -1 << 62, "nan", true}},
 	}
 	for i := range readers {
 		for _, n := range []int{0, 1, 5} { // the fuzzer brings the others together
-			f.Add(byte(i), anyanswer.Written(seeds[(i+n)%len(seeds)]...))
+			f.Add(byte(i), fakeredis.Written(seeds[(i+n)%len(seeds)]...))
 		}
 	}
-	var server anyanswer.Server
+	var server fakeredis.Server
 	client, err := server.Client()
 	if err != nil {
 		f.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 // company is everybody who takes part: Redis, a producer and a worker in Node, the same in Go.

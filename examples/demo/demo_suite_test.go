@@ -6,7 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/17a2ac88/bullmq-go/internal/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 )
 
 func TestDemo(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/internal/cron"
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
 // question is one for interop/node/cron.mjs, which says what the fields mean.

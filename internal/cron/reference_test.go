@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/internal/cron"
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
 // seedVariable, in the environment, repeats the questions of an earlier run.

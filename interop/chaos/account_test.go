@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
 
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 var _ = Describe("The account", func() {

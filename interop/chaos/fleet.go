@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
 // Settings are those of all workers of a fleet.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 // Watched is a master with two replicas, watched by three Sentinels. It takes

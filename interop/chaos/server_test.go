@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
 
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 var _ = Describe("A Redis", func() {

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess"
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 	"github.com/17a2ac88/bullmq-go/interop/parity"
 )
 

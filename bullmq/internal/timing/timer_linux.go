@@ -1,12 +1,12 @@
-package bullmq
+package timing
 
 import (
 	"syscall"
 	"time"
 )
 
-// sleepExactly is time.Sleep by the kernel's own timers, for very short times: a
-// thread waits meanwhile.
+// sleepExactly sleeps by the kernel's timers, for very short times: it blocks a
+// thread.
 func sleepExactly(wait time.Duration) {
 	rest := syscall.NsecToTimespec(int64(wait))
 	for syscall.Nanosleep(&rest, &rest) == syscall.EINTR {

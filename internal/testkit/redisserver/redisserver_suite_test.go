@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
 
-	"github.com/17a2ac88/bullmq-go/internal/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 )
 
 // ownerVariable turns the test binary into a process that owns a server and waits to be killed.

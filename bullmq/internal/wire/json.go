@@ -1,4 +1,5 @@
-package bullmq
+// Package wire reads and writes numbers, times and JSON in the form in which BullMQ stores them.
+package wire
 
 import (
 	"bytes"
@@ -8,14 +9,16 @@ import (
 	"sync"
 )
 
-// encodeJSON writes a value as JSON.stringify would where Go allows it: no
-// HTML escaping, no newline at the end, U+2028 and U+2029 as they are.
-// json.RawMessage passes through byte for byte, once it is known to be JSON.
+// EncodeJSON writes a value as JSON.stringify does: without HTML escaping, without
+// a newline at the end, with U+2028 and U+2029 unescaped. A valid json.RawMessage
+// is returned unchanged.
 //
-// What differs from Node: invalid UTF-8 becomes U+FFFD, integers above 2^53
-// keep all their digits, a nil slice or map is null, and NaN and infinities
-// are refused where Node writes null.
-func encodeJSON(value any) (string, error) {
+// It differs from Node in four ways:
+//   - Invalid UTF-8 becomes U+FFFD.
+//   - Integers above 2^53 keep all their digits.
+//   - A nil slice or map is null.
+//   - NaN and infinities are an error; Node writes null.
+func EncodeJSON(value any) (string, error) {
 	if raw, ok := value.(json.RawMessage); ok && raw != nil {
 		if !json.Valid(raw) {
 			return "", fmt.Errorf("json.RawMessage holds no valid JSON: %.60q", raw)
@@ -25,7 +28,7 @@ func encodeJSON(value any) (string, error) {
 	w := jsonWriters.Get().(*jsonWriter)
 	w.buffer.Reset()
 	if err := w.encoder.Encode(value); err != nil {
-		return "", err // and one that has failed is not used again
+		return "", err // a writer that has failed is not used again
 	}
 	text := string(unescapeLineSeparators(bytes.TrimSuffix(w.buffer.Bytes(), []byte("\n"))))
 	if w.buffer.Cap() < 64<<10 {
@@ -46,8 +49,8 @@ var jsonWriters = sync.Pool{New: func() any {
 	return w
 }}
 
-// unescapeLineSeparators undoes the one escape that encoding/json can't be
-// told to leave out.
+// unescapeLineSeparators undoes the one escape that encoding/json has no option
+// to leave out.
 func unescapeLineSeparators(text []byte) []byte {
 	if !bytes.Contains(text, []byte(`\u202`)) {
 		return text
@@ -76,9 +79,9 @@ func unescapeLineSeparators(text []byte) []byte {
 	return out
 }
 
-// decodeJSON reads JSON into target; numbers that land in an interface stay
-// exact, as json.Number.
-func decodeJSON(text []byte, target any) error {
+// DecodeJSON reads JSON into target. Numbers decoded into an interface are of type
+// json.Number, so that they stay exact.
+func DecodeJSON(text []byte, target any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	if err := decoder.Decode(target); err != nil {

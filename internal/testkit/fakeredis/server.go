@@ -1,6 +1,6 @@
-// Package anyanswer is a server within the process that answers every command of Redis with what a
+// Package fakeredis is a server within the process that answers every command of Redis with what a
 // test says, be it what no Redis would answer: for tests of all that reads answers.
-package anyanswer
+package fakeredis
 
 import (
 	"bufio"

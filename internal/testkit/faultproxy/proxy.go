@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/17a2ac88/bullmq-go/internal/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 const dialTimeout = 5 * time.Second

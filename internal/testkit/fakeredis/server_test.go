@@ -1,4 +1,4 @@
-package anyanswer_test
+package fakeredis_test
 
 import (
 	"context"
@@ -10,19 +10,19 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
 
-	"github.com/17a2ac88/bullmq-go/internal/anyanswer"
-	"github.com/17a2ac88/bullmq-go/internal/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 )
 
 func TestAnyAnswer(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "internal/anyanswer")
+	RunSpecs(t, "internal/testkit/fakeredis")
 }
 
 var _ = BeforeEach(leaks.Check)
 
 var _ = Describe("A server that answers anything", func() {
-	var server anyanswer.Server
+	var server fakeredis.Server
 	var client rueidis.Client
 	ask := func() rueidis.RedisResult {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -30,7 +30,7 @@ var _ = Describe("A server that answers anything", func() {
 		return client.Do(ctx, client.B().Get().Key("k").Build())
 	}
 	BeforeEach(func() {
-		server = anyanswer.Server{}
+		server = fakeredis.Server{}
 		var err error
 		client, err = server.Client()
 		Expect(err).NotTo(HaveOccurred())
@@ -38,7 +38,7 @@ var _ = Describe("A server that answers anything", func() {
 	})
 
 	It("answers what it was told, in order, and then errors", func() {
-		server.Say(anyanswer.Written("text", -7, nil, true, []any{"a", []string{"b"}, 2.5}, anyanswer.Map{"k", "v"}, anyanswer.Err("WRONGTYPE no")))
+		server.Say(fakeredis.Written("text", -7, nil, true, []any{"a", []string{"b"}, 2.5}, fakeredis.Map{"k", "v"}, fakeredis.Err("WRONGTYPE no")))
 		Expect(ask().ToString()).To(Equal("text"))
 		Expect(ask().AsInt64()).To(Equal(int64(-7)))
 		Expect(rueidis.IsRedisNil(ask().Error())).To(BeTrue())
@@ -55,7 +55,7 @@ var _ = Describe("A server that answers anything", func() {
 			server.Say([]byte{byte(b), byte(b), byte(b), 1, 2})
 			Expect(ask().NonRedisError()).NotTo(HaveOccurred(), "byte %d", b)
 		}
-		server.Say(anyanswer.Written(math.Inf(-1), math.NaN(), string(make([]byte, 1000))))
+		server.Say(fakeredis.Written(math.Inf(-1), math.NaN(), string(make([]byte, 1000))))
 		Expect(ask().AsFloat64()).To(Equal(math.Inf(-1)))
 		Expect(ask().NonRedisError()).NotTo(HaveOccurred())
 		Expect(ask().ToString()).To(HaveLen(1000))

@@ -20,7 +20,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess/childprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess/childprocess"
 )
 
 const (

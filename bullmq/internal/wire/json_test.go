@@ -1,4 +1,4 @@
-package bullmq
+package wire
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ var _ = Describe("JSON on the wire", func() {
 	var noPaint *paint
 
 	DescribeTable("is written as JSON.stringify would", func(value any, want string) {
-		text, err := encodeJSON(value)
+		text, err := EncodeJSON(value)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(Equal(want))
 	},
@@ -49,7 +49,7 @@ var _ = Describe("JSON on the wire", func() {
 	)
 
 	DescribeTable("is refused where Go can't write it", func(value any, hint string) {
-		text, err := encodeJSON(value)
+		text, err := EncodeJSON(value)
 		Expect(err).To(MatchError(ContainSubstring(hint)))
 		Expect(text).To(BeEmpty())
 	},
@@ -63,16 +63,16 @@ var _ = Describe("JSON on the wire", func() {
 
 	It("is read with exact numbers", func() {
 		var value any
-		Expect(decodeJSON([]byte(`{"id":9007199254740993,"price":0.10}`), &value)).To(Succeed())
+		Expect(DecodeJSON([]byte(`{"id":9007199254740993,"price":0.10}`), &value)).To(Succeed())
 		Expect(value).To(Equal(map[string]any{"id": json.Number("9007199254740993"), "price": json.Number("0.10")}))
 		var typed struct{ ID int64 }
-		Expect(decodeJSON([]byte(`{"id":9007199254740993}`), &typed)).To(Succeed())
+		Expect(DecodeJSON([]byte(`{"id":9007199254740993}`), &typed)).To(Succeed())
 		Expect(typed.ID).To(Equal(int64(9007199254740993)))
 	})
 
 	DescribeTable("is refused when something follows it", func(text string) {
 		var value any
-		Expect(decodeJSON([]byte(text), &value)).NotTo(Succeed())
+		Expect(DecodeJSON([]byte(text), &value)).NotTo(Succeed())
 	},
 		Entry("another value", `{} {}`),
 		Entry("a brace too many", `{"a":1}}`),
@@ -82,7 +82,7 @@ var _ = Describe("JSON on the wire", func() {
 
 	It("may be followed by white space", func() {
 		var n int
-		Expect(decodeJSON([]byte(" 7 \n"), &n)).To(Succeed())
+		Expect(DecodeJSON([]byte(" 7 \n"), &n)).To(Succeed())
 		Expect(n).To(Equal(7))
 	})
 })

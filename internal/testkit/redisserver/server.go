@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/17a2ac88/bullmq-go/internal/nodeprocess/childprocess"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess/childprocess"
 )
 
 // stopGrace is how long a server may take to end after it was asked to.

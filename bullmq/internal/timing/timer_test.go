@@ -1,4 +1,4 @@
-package bullmq
+package timing
 
 import (
 	"slices"
@@ -8,13 +8,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("An alarm", func() {
-	It("rings when its time is over, never before, and mostly at once", func() {
+var _ = Describe("A precise timer", func() {
+	It("calls when its time is over, never before, and mostly at once", func() {
 		var late []time.Duration
 		for n := range 40 {
 			wait := time.Duration(n*170) * time.Microsecond
 			begun, rung := time.Now(), make(chan time.Duration, 1)
-			alarm(wait, func() { rung <- time.Since(begun) })
+			After(wait, func() { rung <- time.Since(begun) })
 			var after time.Duration
 			Eventually(rung).Should(Receive(&after))
 			Expect(after).To(BeNumerically(">=", wait))
@@ -24,10 +24,10 @@ var _ = Describe("An alarm", func() {
 		Expect(late[len(late)/2]).To(BeNumerically("<", 5*time.Millisecond), "on a busy machine too")
 	})
 
-	It("doesn't ring once it is stopped, be it in its last moment", func() {
+	It("does not call once it is stopped, even in its last moment", func() {
 		for n := range 40 {
 			rung := make(chan bool, 1)
-			stop := alarm(3*time.Millisecond, func() { rung <- true })
+			stop := After(3*time.Millisecond, func() { rung <- true })
 			time.Sleep(time.Duration(n*50) * time.Microsecond)
 			if stop() {
 				Consistently(rung, 5*time.Millisecond).ShouldNot(Receive(), "stopped in time, after %d µs", n*50)

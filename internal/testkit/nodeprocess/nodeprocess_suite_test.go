@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/17a2ac88/bullmq-go/internal/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 )
 
 // ownerVariable turns the test binary into a process that owns a program and waits to be killed.

@@ -1,4 +1,4 @@
-package anyanswer
+package fakeredis
 
 import (
 	"bytes"
@@ -91,7 +91,7 @@ func write(out []byte, answer any) []byte {
 		}
 		return out
 	default:
-		panic(fmt.Sprintf("anyanswer: no answer is a %T", answer))
+		panic(fmt.Sprintf("fakeredis: no answer is a %T", answer))
 	}
 }
 

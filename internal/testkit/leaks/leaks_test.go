@@ -11,7 +11,7 @@ import (
 
 func TestLeaks(t *testing.T) {
 	RegisterFailHandler(ginkgo.Fail)
-	ginkgo.RunSpecs(t, "internal/leaks")
+	ginkgo.RunSpecs(t, "internal/testkit/leaks")
 }
 
 var _ = ginkgo.BeforeEach(Check)

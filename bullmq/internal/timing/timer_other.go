@@ -1,6 +1,6 @@
 //go:build !linux
 
-package bullmq
+package timing
 
 import "time"
 

@@ -1,4 +1,4 @@
-package bullmq
+package wire
 
 import (
 	"time"
@@ -9,7 +9,7 @@ import (
 
 var _ = Describe("Time on the wire", func() {
 	DescribeTable("is read from what any client may have written", func(text string, want time.Time) {
-		Expect(parseTime(text)).To(BeTemporally("==", want))
+		Expect(ParseTime(text)).To(BeTemporally("==", want))
 	},
 		Entry("whole milliseconds", "1700000000000", time.UnixMilli(1700000000000)),
 		Entry("with a fraction, which is cut off", "1700000000000.5", time.UnixMilli(1700000000000)),
@@ -21,7 +21,7 @@ var _ = Describe("Time on the wire", func() {
 	)
 
 	DescribeTable("a duration is read with its fraction", func(text string, want time.Duration) {
-		Expect(parseMillis(text)).To(Equal(want))
+		Expect(ParseMillis(text)).To(Equal(want))
 	},
 		Entry("whole", "1000", time.Second),
 		Entry("fractional", "1000.7", 1000700*time.Microsecond),
@@ -34,10 +34,10 @@ var _ = Describe("Time on the wire", func() {
 	)
 
 	It("is written in milliseconds, with a fraction only where there is one", func() {
-		Expect(millisText(90 * time.Second)).To(Equal("90000"))
-		Expect(millisText(1500 * time.Microsecond)).To(Equal("1.5"))
-		Expect(millisText(-time.Millisecond)).To(Equal("-1"))
-		Expect(timeText(time.UnixMilli(1700000000123))).To(Equal("1700000000123"))
-		Expect(timeText(time.UnixMicro(1700000000000500))).To(Equal("1700000000000.5"))
+		Expect(FormatMillis(90 * time.Second)).To(Equal("90000"))
+		Expect(FormatMillis(1500 * time.Microsecond)).To(Equal("1.5"))
+		Expect(FormatMillis(-time.Millisecond)).To(Equal("-1"))
+		Expect(FormatTime(time.UnixMilli(1700000000123))).To(Equal("1700000000123"))
+		Expect(FormatTime(time.UnixMicro(1700000000000500))).To(Equal("1700000000000.5"))
 	})
 })

@@ -1,0 +1,38 @@
+package safe
+
+import (
+	"context"
+	"time"
+)
+
+// Background is a function that runs on a goroutine of its own until it is
+// cancelled.
+type Background struct {
+	Cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// patience is how long Wait waits at most.
+const patience = time.Second
+
+// Go starts a function with a context that [Background.Cancel] ends.
+func Go(ctx context.Context, run func(ctx context.Context)) *Background {
+	ctx, cancel := context.WithCancel(ctx)
+	b := &Background{Cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		run(ctx)
+	}()
+	return b
+}
+
+// Wait waits until the function has returned, for a second at most and not beyond
+// latest. A user's function may hold it up, or even wait for whoever waits here.
+func (b *Background) Wait(latest time.Time) {
+	timer := time.NewTimer(min(patience, time.Until(latest)))
+	defer timer.Stop()
+	select {
+	case <-b.done:
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,29 @@
+package safe
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+func TestWaitReturnsWhenTheFunctionHasReturned(t *testing.T) {
+	b := Go(context.Background(), func(ctx context.Context) { <-ctx.Done() })
+	b.Cancel()
+	begun := time.Now()
+	b.Wait(begun.Add(time.Minute))
+	if took := time.Since(begun); took > patience/2 {
+		t.Errorf("waited for %v", took)
+	}
+}
+
+func TestWaitGivesUpAtTheLatestTime(t *testing.T) {
+	end := make(chan struct{})
+	defer close(end)
+	b := Go(context.Background(), func(context.Context) { <-end })
+	b.Cancel()
+	begun := time.Now()
+	b.Wait(begun.Add(20 * time.Millisecond))
+	if took := time.Since(begun); took < 20*time.Millisecond || took > patience/2 {
+		t.Errorf("waited for %v", took)
+	}
+}

@@ -1,0 +1,42 @@
+package timing
+
+import "time"
+
+// Backoff spaces out the attempts of one loop. The first pauses are short, so
+// that a brief interruption costs little; none is longer than a second, so that
+// the end of an outage is noticed soon.
+//
+// A failure soon after the last one finds the pauses as long as they were, even
+// if attempts succeeded in between: one of several connections may be the one
+// that fails.
+type Backoff struct {
+	wait      time.Duration
+	failed    time.Time // the last failure
+	succeeded bool      // since then
+}
+
+const (
+	// ShortestPause is the first pause.
+	ShortestPause = 20 * time.Millisecond
+	// LongestPause is the pause after many failures.
+	LongestPause = time.Second
+
+	calmAfter = 3 * time.Second // without a failure, pauses are short again
+)
+
+// Next returns how long to wait after a failure.
+func (b *Backoff) Next() time.Duration {
+	now := time.Now()
+	if b.succeeded && now.Sub(b.failed) > calmAfter {
+		b.wait = 0
+	}
+	b.failed, b.succeeded = now, false
+	b.wait = min(max(2*b.wait, ShortestPause), LongestPause)
+	return b.wait
+}
+
+// Succeeded records that an attempt of the loop has succeeded.
+func (b *Backoff) Succeeded() { b.succeeded = true }
+
+// AtMost reports whether the pauses have grown to their longest.
+func (b *Backoff) AtMost() bool { return b.wait == LongestPause }

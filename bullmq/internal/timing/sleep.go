@@ -1,0 +1,16 @@
+package timing
+
+import (
+	"context"
+	"time"
+)
+
+// Sleep waits for a time, or until ctx ends.
+func Sleep(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
