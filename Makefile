@@ -35,6 +35,10 @@ test: redis node c-compiler ## run all tests with the race detector, against rea
 	go test -race -count=1 -timeout 9m $(PACKAGES) $(FLAGS)
 	@[ "$(PACKAGES)" != ./... ] || go test -C interop/prometheus -count=1 $(FLAGS) ./...
 
+.PHONY: test-fast
+test-fast: redis ## run the tests of the SDK that are quick, without Node: about half a minute
+	go test -short -count=1 -timeout 3m ./bullmq/... ./internal/cron ./docs $(FLAGS)
+
 .PHONY: spec
 spec: PACKAGES := $(if $(filter file,$(origin PACKAGES)),./bullmq,$(PACKAGES))
 spec: redis ## run the specs whose title contains SPEC, in ./bullmq or PACKAGES

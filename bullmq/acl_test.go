@@ -29,7 +29,7 @@ func rightsOf(role string) []string {
 	return regexp.MustCompile(`\+[a-z|]+`).FindAllString(line, -1)
 }
 
-var _ = Describe("The rights in docs/security.md", func() {
+var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 	var server *redisserver.Server
 	var client rueidis.Client
 	BeforeEach(func() {
@@ -121,7 +121,7 @@ var _ = Describe("The rights in docs/security.md", func() {
 	})
 })
 
-var _ = DescribeTable("A right that is missing is recognized by the words of", func(text string) {
+var _ = DescribeTable("A right that is missing is recognized by the words of", Label("slow"), func(text string) {
 	Expect(isDenied(errors.New(text))).To(BeTrue())
 },
 	Entry("Redis 6.2", "ERR Error running script (call to f_1): @user_script:4: @user_script: 4: The user executing the script can't run this command or subcommand"),
@@ -130,7 +130,7 @@ var _ = DescribeTable("A right that is missing is recognized by the words of", f
 	Entry("a command outside of scripts", "NOPERM User worker has no permissions to run the 'evalsha' command"),
 )
 
-var _ = Describe("A worker that lacks a right in the midst of a job's end", func() {
+var _ = Describe("A worker that lacks a right in the midst of a job's end", Label("slow"), func() {
 	It("leaves the job in no list, where FindOrphanedJobs finds it", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)

@@ -19,7 +19,8 @@ package bullmq_test
 //
 // newQueue, newWorker and runWorker fill in the Connection where it isn't given. After each spec no
 // goroutine or connection of it may be left, so every spec closes what it opens, by DeferCleanup at best.
-// Eventually waits up to 5 s and looks every 5 ms.
+// Eventually waits up to 5 s and looks every 5 ms. Files whose specs take more than a few seconds have the
+// label slow: go test -short leaves them out.
 
 import (
 	"context"
@@ -53,7 +54,11 @@ func TestBullMQ(t *testing.T) {
 	SetDefaultEventuallyTimeout(5 * time.Second)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
 	SetDefaultConsistentlyPollingInterval(5 * time.Millisecond)
-	RunSpecs(t, "bullmq")
+	suite, reporter := GinkgoConfiguration()
+	if testing.Short() {
+		suite.LabelFilter = "!slow"
+	}
+	RunSpecs(t, "bullmq", suite, reporter)
 }
 
 var _ = BeforeSuite(func() {

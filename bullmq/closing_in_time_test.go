@@ -163,7 +163,7 @@ func everything(connection func() bullmq.Connection, prefix string) (stops []sto
 // trouble is what may be wrong with Redis, or with the way to it.
 type trouble func(server *redisserver.Server, proxy *faultproxy.Proxy)
 
-var _ = Describe("The end of workers, queues, readers of events and flow producers", func() {
+var _ = Describe("The end of workers, queues, readers of events and flow producers", Label("slow"), func() {
 	configured := func(settings ...string) trouble {
 		return func(server *redisserver.Server, _ *faultproxy.Proxy) {
 			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})

@@ -10,7 +10,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("On a cluster", func() {
+var _ = Describe("On a cluster", Label("slow"), func() {
 	It("every call finds its keys in one slot", func() {
 		link, name, ctx := clustered(), newQueueName(), specContext()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link, Prefix: "{bull}"})

@@ -17,7 +17,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A client whose pool has too few connections to wait on", func() {
+var _ = Describe("A client whose pool has too few connections to wait on", Label("slow"), func() {
 	var (
 		ctx    context.Context
 		lines  *logLines

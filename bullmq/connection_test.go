@@ -51,7 +51,7 @@ func roundTrip(name, prefix string, link bullmq.Connection) {
 	}
 }
 
-var _ = Describe("A connection", func() {
+var _ = Describe("A connection", Label("slow"), func() {
 	// open tries what all three ways into a queue say of a connection, side by side.
 	open := func(link bullmq.Connection) (errs []error, longest time.Duration) {
 		var mu sync.Mutex
@@ -389,7 +389,7 @@ func connectionsOf(addr string, option rueidis.ClientOption) []bullmq.Connection
 	return []bullmq.Connection{bullmq.URL("redis://" + addr), bullmq.Options(option), bullmq.Client(client)}
 }
 
-var _ = Describe("A connection in between", func() {
+var _ = Describe("A connection in between", Label("slow"), func() {
 	It("stands idle times that are longer than the server's timeout, or its own client's, without an error and without being made anew", func() {
 		ctx := specContext()
 		faults, changes := make(chan error, 100), make(chan bullmq.Health, 100)

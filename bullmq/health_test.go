@@ -58,7 +58,7 @@ func clientOf(server *redisserver.Server) rueidis.Client {
 	return client
 }
 
-var _ = Describe("Health", func() {
+var _ = Describe("Health", Label("slow"), func() {
 	var (
 		name string
 		ctx  context.Context

@@ -228,7 +228,7 @@ func (c *crowd) reasons() map[string]string {
 	return told
 }
 
-var _ = Describe("What anybody may have written in place of a job", func() {
+var _ = Describe("What anybody may have written in place of a job", Label("slow"), func() {
 	for dialect, version := range map[bullmq.Dialect]string{bullmq.V6: "6", bullmq.V5: "5"} {
 		Describe("of BullMQ "+version, func() {
 			var c *crowd
@@ -289,7 +289,7 @@ var _ = Describe("What anybody may have written in place of a job", func() {
 	}
 })
 
-var _ = Describe("What stands in a queue, whatever it is", func() {
+var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func() {
 	var name string
 	var queue *bullmq.Queue
 	BeforeEach(func() {
@@ -412,7 +412,7 @@ var _ = Describe("What stands in a queue, whatever it is", func() {
 	})
 })
 
-var _ = Describe("A worker of a queue into which anybody writes", func() {
+var _ = Describe("A worker of a queue into which anybody writes", Label("slow"), func() {
 	var name string
 	BeforeEach(func() { name = newQueueName() })
 	ctx := specContext

@@ -201,7 +201,7 @@ func (g *gauge) StartSpan(ctx context.Context, _ string, _ bullmq.SpanKind) (con
 func (*gauge) Inject(context.Context) string                         { return "" }
 func (*gauge) Extract(ctx context.Context, _ string) context.Context { return ctx }
 
-var _ = Describe("A handle, which is a job known by its id alone,", func() {
+var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"), func() {
 	// outcome is what a call returns and what it leaves in Redis, with the queue's
 	// name left out.
 	outcome := func(dialect bullmq.Dialect, c jobCall, find func(b *bench) (*bullmq.Job, error)) string {
@@ -309,7 +309,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", func() {
 	)
 })
 
-var _ = DescribeTable("In the handler of a job that was removed meanwhile every call is refused and leaves nothing behind, and the job's id is free", func(call func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error, moved error) {
+var _ = DescribeTable("In the handler of a job that was removed meanwhile every call is refused and leaves nothing behind, and the job's id is free", Label("slow"), func(call func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error, moved error) {
 	name, ctx := newQueueName(), specContext()
 	queue := newQueue(name, nil)
 	told := make(chan error, 1)
@@ -398,7 +398,7 @@ var _ = DescribeTable("In the handler of a job that was removed meanwhile every 
 	Entry("nothing but its end, in failure", func(context.Context, *bullmq.Queue, *bullmq.Job) error { return bullmq.ErrJobNotFound }, errors.New("boom")),
 )
 
-var _ = Describe("A scheduler's job, as its upsert returns it,", func() {
+var _ = Describe("A scheduler's job, as its upsert returns it,", Label("slow"), func() {
 	It("has the options that are stored, and acts by them", func() {
 		b := newBench(bullmq.V6)
 		job, err := b.queue.UpsertScheduler(b.ctx, "daily", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{

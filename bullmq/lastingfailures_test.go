@@ -72,7 +72,7 @@ func processorTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-var _ = Describe("A failure that lasts", func() {
+var _ = Describe("A failure that lasts", Label("slow"), func() {
 	const (
 		lasting = 2 * time.Second
 		few     = 9 // attempts in that time: some at first, then one a second

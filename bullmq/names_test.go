@@ -13,7 +13,7 @@ import (
 )
 
 // How Node takes odd names, and what both leave then, is compared in interop/scenarios/25-names.json.
-var _ = Describe("A name", func() {
+var _ = Describe("A name", Label("slow"), func() {
 	const megabyte = 1 << 20
 	noText := "a\xff"
 

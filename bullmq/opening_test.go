@@ -12,7 +12,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-var _ = Describe("A call while a connection to a silent Redis is opened", func() {
+var _ = Describe("A call while a connection to a silent Redis is opened", Label("slow"), func() {
 	const soon = time.Second
 	var (
 		proxy *faultproxy.Proxy

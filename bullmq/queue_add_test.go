@@ -16,7 +16,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-var _ = Describe("An add whose answer is lost", func() {
+var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 	var (
 		name  string
 		proxy *faultproxy.Proxy
@@ -106,7 +106,7 @@ var _ = Describe("An add whose answer is lost", func() {
 	})
 })
 
-var _ = Describe("An add that Redis can't take now", func() {
+var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 	var (
 		name   string
 		server *redisserver.Server
@@ -222,7 +222,7 @@ var _ = Describe("An add that Redis can't take now", func() {
 	})
 })
 
-var _ = Describe("An add to a Redis that accepts connections and doesn't answer", func() {
+var _ = Describe("An add to a Redis that accepts connections and doesn't answer", Label("slow"), func() {
 	const wait, late = time.Second, 500 * time.Millisecond
 	silences := map[string]func() (connect func() bullmq.Connection, silence func()){
 		"stopped": func() (func() bullmq.Connection, func()) {
@@ -332,7 +332,7 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 	}
 })
 
-var _ = Describe("A bulk of more jobs than one round trip takes", func() {
+var _ = Describe("A bulk of more jobs than one round trip takes", Label("slow"), func() {
 	It("adds those that follow a thousand of which one was refused", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)

@@ -20,7 +20,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-var _ = Describe("A wait for a job's result, while Redis is away", func() {
+var _ = Describe("A wait for a job's result, while Redis is away", Label("slow"), func() {
 	type outcome struct {
 		value string
 		err   error

@@ -36,7 +36,7 @@ func (l *sharedLog) String() string {
 	return l.text.String()
 }
 
-var _ = Describe("A password", func() {
+var _ = Describe("A password", Label("slow"), func() {
 	const secret = "s3cret"
 
 	// shownNowhere prints values in every way that a program might.

@@ -115,7 +115,7 @@ func (a *authority) overTLS(clients string, hosts ...string) string {
 	return fmt.Sprint("127.0.0.1:", port)
 }
 
-var _ = Describe("A connection over TLS", func() {
+var _ = Describe("A connection over TLS", Label("slow"), func() {
 	var own *authority
 	BeforeEach(func() { own = newAuthority("the company's own") })
 

@@ -43,7 +43,7 @@ func (l *logLines) count() int {
 	return bytes.Count(l.text.Bytes(), []byte("\n"))
 }
 
-var _ = Describe("A worker whose answers are lost", func() {
+var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -386,7 +386,7 @@ var _ = Describe("A worker whose answers are lost", func() {
 	})
 })
 
-var _ = Describe("A worker whose Redis hangs or restarts", func() {
+var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func() {
 	It("goes on when it is back, and runs each job once", func() {
 		name, ctx := newQueueName(), specContext()
 		server := startRedis(redisserver.Options{})
@@ -474,7 +474,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", func() {
 	})
 })
 
-var _ = DescribeTable("A worker goes on at once when all data are flushed", func(before func(queue *bullmq.Queue)) {
+var _ = DescribeTable("A worker goes on at once when all data are flushed", Label("slow"), func(before func(queue *bullmq.Queue)) {
 	name, ctx := newQueueName(), specContext()
 	server := startRedis(redisserver.Options{})
 	own := bullmq.URL(server.URL())
@@ -515,7 +515,7 @@ var _ = DescribeTable("A worker goes on at once when all data are flushed", func
 	}),
 )
 
-var _ = Describe("A worker whose Redis becomes a replica for a while", func() {
+var _ = Describe("A worker whose Redis becomes a replica for a while", Label("slow"), func() {
 	It("neither asks nor reports without end, and writes the end of its job once Redis takes writes again", func() {
 		name, ctx := newQueueName(), specContext()
 		server := startRedis(redisserver.Options{})

@@ -16,7 +16,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-var _ = Describe("The locks of a worker", func() {
+var _ = Describe("The locks of a worker", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -271,7 +271,7 @@ var _ = Describe("The locks of a worker", func() {
 	})
 })
 
-var _ = Describe("The locks of jobs that end about when they are to be renewed", func() {
+var _ = Describe("The locks of jobs that end about when they are to be renewed", Label("slow"), func() {
 	It("are not reported as lost", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)

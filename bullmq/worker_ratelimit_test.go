@@ -64,7 +64,7 @@ func (l *lines) with(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
-var _ = Describe("A rate limit that a handler asks for", func() {
+var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -241,7 +241,7 @@ var _ = Describe("A rate limit that a handler asks for", func() {
 	})
 })
 
-var _ = Describe("A job that its handler sends back for ever, with no attempt used", func() {
+var _ = Describe("A job that its handler sends back for ever, with no attempt used", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue

@@ -40,7 +40,7 @@ func link() (*faultproxy.Proxy, bullmq.Connection) {
 
 func nothing(context.Context, *bullmq.Job) (any, error) { return nil, nil }
 
-var _ = Describe("The end of a worker", func() {
+var _ = Describe("The end of a worker", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue

@@ -13,7 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A job whose worker is gone", func() {
+var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue

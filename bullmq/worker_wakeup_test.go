@@ -37,7 +37,7 @@ func resting(queue *bullmq.Queue) {
 	}).Should(Succeed())
 }
 
-var _ = Describe("An idle worker", func() {
+var _ = Describe("An idle worker", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue
