@@ -135,7 +135,7 @@ var _ = Describe("A Node program", func() {
 	})
 
 	It("is looked for in interop/node when its path is relative", func() {
-		process, err := Start("../../testkit/nodeprocess/testdata/program.mjs")
+		process, err := Start("../../internal/testkit/nodeprocess/testdata/program.mjs")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(process.Kill)
 		Expect(process.Send(message{"say": "found"})).To(Succeed())
