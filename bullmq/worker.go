@@ -299,7 +299,8 @@ func (w *Worker) Run(ctx context.Context) error {
 const closingTime = closePatience + 150*time.Millisecond
 
 // Close ends the worker. A worker that runs stops as if Run's context had
-// ended, and Close returns when Run does. Run waits for the handlers and for
+// ended, and Close returns when Run does. Close returns nil; the error of Run
+// tells which jobs were left behind. Run waits for the handlers and for
 // the functions in Events, so one of these that called Close would be waited
 // for until ShutdownTimeout is over: it ends Run's context instead.
 func (w *Worker) Close() error {
