@@ -29,7 +29,7 @@ func (c *closable) close() {
 	}
 }
 
-// enter says whether a call may be made; leave follows then.
+// enter reports whether a call may be made. If so, leave must follow.
 func (c *closable) enter() bool {
 	c.inside.Add(1)
 	if c.closed.Load() {

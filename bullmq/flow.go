@@ -353,8 +353,8 @@ func splitJobKey(key string) (prefix, queue, id string, err error) {
 //   - ContinueParentOnFailure, IgnoreDependencyOnFailure: runs, and finds the reason;
 //   - RemoveDependencyOnFailure: runs, and finds nothing.
 //
-// It also runs, and finds nothing, when the step before it is removed, be it by
-// its own RemoveOnFail. To give up a chain, remove its root: all steps go with it,
+// It also runs, and finds nothing, when the step before it is removed, for
+// instance by its own RemoveOnFail. To give up a chain, remove its root: all steps go with it,
 // unless a worker holds one of them.
 //
 // A step may have children of its own, as those made by FanOut. It waits for

@@ -78,10 +78,10 @@ func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 	return children, nil
 }
 
-// ChildValue answers what the one child of a job has returned: in a Chain, the
-// step before. It answers the child's Err where there is no value, and
-// ErrNoChild where nothing is left of it. Several children are an error: read
-// them with Children.
+// ChildValue returns the result of a job's only child: in a [Chain], of the step
+// before. It returns the child's Err if there is no result, and [ErrNoChild] if
+// nothing is left of the child. A job with several children is an error: use
+// [Children].
 func ChildValue[T any](ctx context.Context, job *Job) (T, error) {
 	var none T
 	children, err := Children[T](ctx, job)

@@ -15,7 +15,7 @@ import (
 )
 
 // over adds the defaults of those options that o doesn't state, as BullMQ does:
-// what is stated holds, be it a zero, null, or in Reset.
+// what is stated holds: a zero, null, or a name in Reset too.
 func (o JobOptions) over(defaults JobOptions) JobOptions {
 	o.settle()
 	if defaults.plain() {

@@ -199,7 +199,7 @@ func readMaxEvents(stored string) int {
 	return int(n)
 }
 
-// CountDelayedBefore answers how many delayed jobs are due before a time
+// CountDelayedBefore returns how many delayed jobs are due before a time
 // (BullMQ: getDelayedCount with a timestamp).
 func (q *Queue) CountDelayedBefore(ctx context.Context, before time.Time) (int64, error) {
 	counts, err := q.core.store.Counts(ctx, before.UnixMilli(), string(Delayed))
