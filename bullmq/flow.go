@@ -190,7 +190,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	if ctx.Err() != nil {
 		return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %w", context.Cause(ctx))
 	}
-	ids, refusals, err := scripts.AddFlow(ctx, p.core.client, branches, parents, p.core.nowMs())
+	added, refusals, err := scripts.AddFlow(ctx, p.core.client, branches, parents, p.core.nowMs())
 	if mayHaveRun(err) || refusedAs(err, "NOPERM") { // without the right to MULTI, each job is added by itself
 		err = &lostAnswer{err}
 	}
@@ -202,7 +202,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	}
 	for i, root := range roots {
 		if refusals[i] == nil {
-			root.Job.ID = ids[i]
+			root.Job.ID = added[i].JobID
 		}
 	}
 	return roots, refusals[:len(roots)], nil

@@ -237,12 +237,12 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: %w", len(bulk), q.Name(), context.Cause(ctx))
 	}
-	ids, failed := q.core.store.AddMany(ctx, adds)
+	added, failed := q.core.store.AddMany(ctx, adds)
 	if failed != nil {
-		err = q.addManyAgain(ctx, begun, jobs, adds, ids, failed)
+		err = q.addManyAgain(ctx, begun, jobs, adds, added, failed)
 	}
-	for i, id := range ids {
-		jobs[i].ID = id
+	for i, result := range added {
+		jobs[i].ID = result.JobID
 	}
 	return jobs, err
 }
@@ -252,7 +252,8 @@ func (q *Queue) addOnce(ctx context.Context, add scripts.Add) (string, error) {
 	if q.core.store.Plain(&add) {
 		return q.adds.do(ctx, add)
 	}
-	return q.core.store.Add(ctx, add)
+	result, err := q.core.store.Add(ctx, add)
+	return result.JobID, err
 }
 
 func weightOfAdd(a *scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }

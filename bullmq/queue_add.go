@@ -28,9 +28,9 @@ func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add scr
 	p := q.patience(ctx, begun)
 	lost := mayHaveRun(err)
 	for p.hopes(job.Opts, lost, err) && p.wait() {
-		id, failed := q.core.store.Add(ctx, add)
+		added, failed := q.core.store.Add(ctx, add)
 		if failed == nil {
-			return id, nil
+			return added.JobID, nil
 		}
 		err, lost = failed, lost || mayHaveRun(failed)
 	}
@@ -38,7 +38,7 @@ func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add scr
 }
 
 // addManyAgain is addAgain for those jobs of a bulk that have no id yet.
-func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []scripts.Add, ids []string, failed *scripts.BulkError) error {
+func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []scripts.Add, added []scripts.AddResult, failed *scripts.BulkError) error {
 	p := q.patience(ctx, begun)
 	errs, lost := failed.Errs, make([]bool, len(jobs))
 	for {
@@ -55,7 +55,7 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 		}
 		more, failed := q.core.store.AddMany(ctx, rest)
 		for n, i := range at {
-			ids[i], errs[i] = more[n], failed.Of(n)
+			added[i], errs[i] = more[n], failed.Of(n)
 		}
 	}
 	told := map[string]error{} // those that failed alike share their error

@@ -208,7 +208,8 @@ func (q *Queue) Remove(ctx context.Context, jobID string, keepChildren bool) (re
 	if span.on() {
 		set(span, attrJobOptions, fmt.Sprintf(`{"removeChildren":%t}`, !keepChildren))
 	}
-	return q.core.store.Remove(ctx, jobID, !keepChildren)
+	outcome, err := q.core.store.Remove(ctx, jobID, !keepChildren)
+	return err == nil && outcome != scripts.Locked, err
 }
 
 // Remove removes the job, from whatever state it is in, and all jobs below it in its
@@ -220,8 +221,8 @@ func (j *Job) Remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	removed, err := c.store.Remove(ctx, j.ID, true)
-	if err == nil && !removed {
+	outcome, err := c.store.Remove(ctx, j.ID, true)
+	if err == nil && outcome == scripts.Locked {
 		return fmt.Errorf("job %s of queue %s was not removed: %w", j.ID, j.Queue(), ErrJobLocked)
 	}
 	return err

@@ -89,8 +89,15 @@ func (q *Queue) AddPlain(ctx context.Context, adds []*Add) (read func() ([]strin
 		if err != nil {
 			return nil, err
 		}
+		first, err := q.firstPlain(message)
+		if err != nil {
+			return nil, err
+		}
 		ids := make([]string, len(adds))
-		return ids, q.addedPlain(message, ids)
+		for i := range ids {
+			ids[i] = numberText(first + int64(i))
+		}
+		return ids, nil
 	}
 }
 
@@ -117,16 +124,13 @@ func (q *Queue) plainArgs(adds []*Add) []string {
 	return args
 }
 
-// addedPlain reads the numbers of plain jobs.
-func (q *Queue) addedPlain(message rueidis.RedisMessage, ids []string) error {
+// firstPlain reads the number of the first of some plain jobs; the others follow it.
+func (q *Queue) firstPlain(message rueidis.RedisMessage) (int64, error) {
 	first, err := message.AsInt64()
 	if err != nil {
-		return q.unexpected(addPlainJobs, err)
+		return 0, q.unexpected(addPlainJobs, err)
 	}
-	for i := range ids {
-		ids[i] = numberText(first + int64(i))
-	}
-	return nil
+	return first, nil
 }
 
 // numberText is an id as Lua writes it, with 14 digits at most.
@@ -155,19 +159,35 @@ func (q *Queue) addArgs(a Add) []string {
 	return args[:used]
 }
 
-// Add adds one job and answers the id that stands for it: its own, that of an
-// existing job with the same id, or that of the owner of its deduplication id.
-func (q *Queue) Add(ctx context.Context, add Add) (string, error) {
+// AddOutcome is what an add did.
+type AddOutcome int
+
+// The outcomes of an add.
+const (
+	Added         AddOutcome = iota
+	AlreadyExists            // a job with the same id exists; nothing was added
+	Deduplicated             // another job owns the deduplication id; nothing was added
+)
+
+// AddResult is the outcome of an add, with the id of the added job, of the
+// existing one, or of the owner of the deduplication id.
+type AddResult struct {
+	JobID   string
+	Outcome AddOutcome
+}
+
+// Add adds one job.
+func (q *Queue) Add(ctx context.Context, add Add) (AddResult, error) {
 	if q.Plain(&add) {
 		ids, err := q.AddPlain(ctx, []*Add{&add})()
 		if err != nil {
-			return "", err
+			return AddResult{}, err
 		}
-		return ids[0], nil
+		return AddResult{JobID: ids[0]}, nil
 	}
 	message, err := q.run(ctx, q.addCommand(add), q.addArgs(add)...)
 	if err != nil {
-		return "", err
+		return AddResult{}, err
 	}
 	return q.added(add, message)
 }
@@ -179,8 +199,8 @@ const plainAtOnce = 250
 // AddMany adds jobs in order, in one round trip for each 1000. Each job is
 // added or refused by itself. After a round trip in which the server or the way
 // to it has failed no more are sent.
-func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, *BulkError) {
-	ids := make([]string, len(adds))
+func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]AddResult, *BulkError) {
+	results := make([]AddResult, len(adds))
 	var failed *BulkError
 	broken := false
 	for from := 0; from < len(adds); from += 1000 {
@@ -193,7 +213,7 @@ func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, *BulkError) 
 		for i, result := range q.pipeline(ctx, calls) {
 			message, err := result.ToMessage()
 			if err == nil {
-				err = q.addedAll(calls[i], message, ids[at:])
+				err = q.addedAll(calls[i], message, results[at:])
 			} else {
 				broken, err = true, q.failed(calls[i].command, err)
 			}
@@ -203,7 +223,7 @@ func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]string, *BulkError) 
 			at += len(calls[i].adds)
 		}
 	}
-	return ids, failed
+	return results, failed
 }
 
 // ErrNotSent says of a job of a bulk that it was not sent, since others before
@@ -286,13 +306,20 @@ func (q *Queue) bulk(adds []Add) []bulkCall {
 	return calls
 }
 
-// addedAll reads the ids of the jobs that one call has added.
-func (q *Queue) addedAll(c bulkCall, message rueidis.RedisMessage, ids []string) (err error) {
+// addedAll reads the results of the jobs that one call has added.
+func (q *Queue) addedAll(c bulkCall, message rueidis.RedisMessage, results []AddResult) (err error) {
 	if c.command != addPlainJobs {
-		ids[0], err = q.added(c.adds[0], message)
+		results[0], err = q.added(c.adds[0], message)
 		return err
 	}
-	return q.addedPlain(message, ids[:len(c.adds)])
+	first, err := q.firstPlain(message)
+	if err != nil {
+		return err
+	}
+	for i := range c.adds {
+		results[i].JobID = numberText(first + int64(i))
+	}
+	return nil
 }
 
 // pipeline sends calls by EVALSHA and, for those whose script the server did
@@ -336,16 +363,25 @@ func (q *Queue) pipeline(ctx context.Context, calls []bulkCall) []rueidis.RedisR
 	return results
 }
 
-func (q *Queue) added(add Add, message rueidis.RedisMessage) (string, error) {
+// added reads the reply of a script that adds one job: an id, {id, outcome}, or a
+// negative number for a refusal.
+func (q *Queue) added(add Add, message rueidis.RedisMessage) (AddResult, error) {
 	if id, err := message.ToString(); err == nil {
-		return id, nil
+		return AddResult{JobID: id}, nil
+	}
+	if message.IsArray() {
+		if parts := texts(message); len(parts) == 2 && parts[1] == "exists" {
+			return AddResult{parts[0], AlreadyExists}, nil
+		} else if len(parts) == 2 && parts[1] == "deduplicated" {
+			return AddResult{parts[0], Deduplicated}, nil
+		}
 	}
 	code, err := message.AsInt64()
 	if err != nil {
-		return "", q.unexpected(q.addCommand(add), err)
+		return AddResult{}, q.unexpected(q.addCommand(add), err)
 	}
 	if code < 0 {
-		return "", q.refusal(q.addCommand(add), code, add.ID, "parent "+add.ParentKey)
+		return AddResult{}, q.refusal(q.addCommand(add), code, add.ID, "parent "+add.ParentKey)
 	}
-	return decimal(code), nil
+	return AddResult{JobID: decimal(code)}, nil
 }

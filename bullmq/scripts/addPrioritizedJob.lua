@@ -4,7 +4,8 @@
      stored), timestamp and delay (ms), priority, lifo '1' or '', parentKey, parent (JSON {id, queueKey, fpof…}),
      scheduler (its id), dedupId, dedupTtl (ms), dedupFlags (of e extend, r replace, k keepLastIfActive, s reschedule),
      defer '1' within a flow. From lifo on they may be left out at the end.
-     Answer: the id of the job that now stands for this add.
+     Answer: the id of the added job; {id, 'exists'} when a job with this id exists already; {id, 'deduplicated'} when
+     that job owns the deduplication id. Nothing is added then.
      Errors: -5 the parent isn't there, -7 the job exists and has another parent.
      Events: added, waiting; for an id that exists duplicated; with deduplication deduplicated, removed, delayed. ]]
 --@args base id name data opts timestamp delay priority lifo parentKey parent scheduler dedupId dedupTtl dedupFlags defer

@@ -77,7 +77,7 @@ var _ = ginkgo.Describe("A bulk", func() {
 			plain(3, false), plain(4, false), plain(5, false),
 		})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(ids).To(Equal([]string{"1", "2", "3", "own", "5", "6", "7"}))
+		Expect(idsOf(ids)).To(Equal([]string{"1", "2", "3", "own", "5", "6", "7"}))
 		Expect(f.do("LRANGE", f.base+"wait", "0", "-1").AsStrSlice()).To(Equal([]string{"7", "6", "5", "own", "2", "1"}))
 	})
 

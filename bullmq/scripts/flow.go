@@ -24,8 +24,8 @@ type Waiting struct {
 
 // AddFlow adds all jobs of some flows in one transaction, parents before their
 // children, and then lets go of parents whose children had all completed
-// before. Each job answers its id, or the refusal that met it.
-func AddFlow(ctx context.Context, client rueidis.Client, branches []Branch, parents []Waiting, nowMs int64) ([]string, []error, error) {
+// before. For each job it returns the outcome of its add, or its refusal.
+func AddFlow(ctx context.Context, client rueidis.Client, branches []Branch, parents []Waiting, nowMs int64) ([]AddResult, []error, error) {
 	sent := map[string]bool{}
 	build := func(q *Queue, c *command, args []string) rueidis.Completed {
 		// Within a transaction a script that the server doesn't know would fail
@@ -61,13 +61,13 @@ func AddFlow(ctx context.Context, client rueidis.Client, branches []Branch, pare
 	if len(answers) != len(branches)+len(parents) {
 		return nil, nil, fmt.Errorf("bullmq: a flow%s, %d jobs, got %d answers", of, len(branches), len(answers))
 	}
-	ids, refusals := make([]string, len(branches)), make([]error, len(branches))
+	added, refusals := make([]AddResult, len(branches)), make([]error, len(branches))
 	for i, b := range branches {
 		if err := answers[i].Error(); err != nil {
 			refusals[i] = err
 			continue
 		}
-		ids[i], refusals[i] = b.Queue.added(b.Add, answers[i])
+		added[i], refusals[i] = b.Queue.added(b.Add, answers[i])
 	}
-	return ids, refusals, nil
+	return added, refusals, nil
 }

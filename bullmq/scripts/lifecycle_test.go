@@ -76,7 +76,7 @@ func live(f *fixture) {
 		}
 		return add
 	}
-	add := func(a Add) { ginkgo.GinkgoHelper(); Expect(f.Add(f.ctx, a)).To(Equal(a.ID)) }
+	add := func(a Add) { ginkgo.GinkgoHelper(); Expect(f.Add(f.ctx, a)).To(Equal(AddResult{a.ID, Added})) }
 	worker := Worker{LockMs: 30000, Name: "blue"}
 	take := func(id string) {
 		ginkgo.GinkgoHelper()
@@ -94,7 +94,7 @@ func live(f *fixture) {
 	add(job(Delayed, "later"))
 	add(job(Prioritized, "ranked"))
 	Expect(f.AddMany(f.ctx, []Add{job(Standard, "b"), job(Delayed, "d2"), job(Prioritized, "p2"), job(Standard, "c")})).
-		To(Equal([]string{"b", "d2", "p2", "c"}))
+		To(Equal([]AddResult{{JobID: "b"}, {JobID: "d2"}, {JobID: "p2"}, {JobID: "c"}}))
 	Expect(f.Counts(f.ctx, -1, "wait", "delayed", "prioritized", "active")).To(Equal([]int64{3, 2, 2, 0}))
 	Expect(f.Counts(f.ctx, nowMs, "delayed")).To(Equal([]int64{0}))
 	Expect(f.CountsPerPriority(f.ctx, 0, 3)).To(Equal([]int64{3, 2}))
@@ -190,10 +190,10 @@ func live(f *fixture) {
 		}
 		return branches
 	}
-	ids, refusals, err := AddFlow(f.ctx, f.client, children("wall"), []Waiting{{f.Queue, strings.TrimSuffix(f.base, ":"), "wall"}}, nowMs)
+	added, refusals, err := AddFlow(f.ctx, f.client, children("wall"), []Waiting{{f.Queue, strings.TrimSuffix(f.base, ":"), "wall"}}, nowMs)
 	ok(err)
 	Expect(refusals).To(HaveEach(BeNil()))
-	Expect(ids).To(Equal([]string{"wall", "wall-child-0", "wall-child-1", "wall-child-2"}))
+	Expect(idsOf(added)).To(Equal([]string{"wall", "wall-child-0", "wall-child-1", "wall-child-2"}))
 	state("wall", "waiting-children")
 	take("wall-child-0")
 	_, err = end("wall-child-0", "0", false, false)
@@ -206,7 +206,7 @@ func live(f *fixture) {
 	Expect(f.ToWaitingChildren(f.ctx, "wall", nowMs, "t", "")).To(BeFalse())
 	f.set("SADD", "wall:dependencies", f.base+"c")
 	Expect(f.ToWaitingChildren(f.ctx, "wall", nowMs, "t", "")).To(BeTrue())
-	Expect(f.Remove(f.ctx, "wall", false)).To(BeTrue())
+	Expect(f.Remove(f.ctx, "wall", false)).To(Equal(Removed))
 
 	// Deduplication.
 	once := job(Standard, "once")
@@ -214,10 +214,10 @@ func live(f *fixture) {
 	add(once)
 	again := once
 	again.ID = "again"
-	Expect(f.Add(f.ctx, again)).To(Equal("once"))
+	Expect(f.Add(f.ctx, again)).To(Equal(AddResult{"once", Deduplicated}))
 	numbered, err := f.Add(f.ctx, job(Standard, ""))
 	ok(err)
-	Expect(numbered).To(MatchRegexp(`^\d+$`))
+	Expect(numbered.JobID).To(MatchRegexp(`^\d+$`))
 	Expect(f.RemoveDedup(f.ctx, "d", "once")).To(BeTrue())
 
 	// A scheduler.
@@ -301,7 +301,9 @@ var _ = ginkgo.Describe("All commands", func() {
 			adds = append(adds, Add{Kind: Standard, Name: fmt.Sprint(n), Data: "{}", Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"})
 			want = append(want, fmt.Sprint(n+1))
 		}
-		Expect(f.AddMany(f.ctx, adds)).To(Equal(want))
+		added, err := f.AddMany(f.ctx, adds)
+		Expect(err).To(BeNil())
+		Expect(idsOf(added)).To(Equal(want))
 		Expect(f.do("LRANGE", f.base+"wait", "0", "-1").AsStrSlice()).To(HaveLen(50))
 	})
 })

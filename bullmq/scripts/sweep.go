@@ -65,11 +65,20 @@ func (q *Queue) MoveToWait(ctx context.Context, state string, count int64, upTo 
 	return n == 1, err
 }
 
-// Remove removes a job, with its children if told to; false when it, or one of
-// them, is held by a worker.
-func (q *Queue) Remove(ctx context.Context, jobID string, children bool) (bool, error) {
+// RemoveOutcome is what a removal did.
+type RemoveOutcome int
+
+// The outcomes of Remove.
+const (
+	Locked   RemoveOutcome = 0 // a worker holds the job or one of its children; nothing was removed
+	Removed  RemoveOutcome = 1
+	NotFound RemoveOutcome = 2 // there is no such job
+)
+
+// Remove removes a job and, if children is set, its children.
+func (q *Queue) Remove(ctx context.Context, jobID string, children bool) (RemoveOutcome, error) {
 	n, err := q.number(ctx, removeJob, jobID, q.base, jobID, flag(children))
-	return n == 1, err
+	return RemoveOutcome(n), err
 }
 
 // RemoveUnprocessedChildren removes children that have neither ended nor run.

@@ -15,7 +15,7 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 	worker := Worker{LockMs: 30000}
 	ginkgo.BeforeEach(func() {
 		f = newFixture(client)
-		Expect(f.Add(f.ctx, Add{Name: "a", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"})).To(Equal("1"))
+		Expect(f.Add(f.ctx, Add{Name: "a", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"})).To(Equal(AddResult{"1", Added}))
 	})
 	field := func(taken Taken, name string) string {
 		ginkgo.GinkgoHelper()

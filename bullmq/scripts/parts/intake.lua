@@ -1,9 +1,11 @@
 --[[ What every add does before a job is stored.
 
      intake: {base, id ('' for the next number), now, job, mode?, defer, mayReplace}.
-             Answers jobId, jobKey, the stream's cap, whether the queue is held to go on; or nil and the answer to give:
-             an id (the job exists already, or the owner of its deduplication id stands for it),
-             -5 the parent isn't there, -7 the existing job has another parent that is still there.
+             Returns jobId, jobKey, the cap of the events stream and whether the queue is held; or nil and the reply of
+             the command:
+             {id, 'exists'}        a job with this id exists already
+             {id, 'deduplicated'}  that job owns the deduplication id
+             -5 the parent does not exist, -7 the existing job has another parent, which still exists.
      defer:  the call is one of a flow's: a parent isn't let go before the whole tree is there.
      adopt:  the child is counted among its parent's pending ones. ]]
 --@keys id meta events completed active
@@ -38,7 +40,7 @@ local function duplicate(jobKey, jobId, job, now, defer, limit)
     return -7
   end
   sayTrimmed(limit, 'duplicated', 'jobId', jobId)
-  return jobId
+  return { jobId, 'exists' }
 end
 
 local function intake(base, id, now, job, mode, defer, mayReplace)
@@ -52,7 +54,7 @@ local function intake(base, id, now, job, mode, defer, mayReplace)
     return nil, duplicate(jobKey, jobId, job, now, defer, limit)
   end
   local owner = mode and ownerOf(base, mode, jobId, job, now, limit, mayReplace)
-  if owner then return nil, owner end
+  if owner then return nil, { owner, 'deduplicated' } end
   return jobId, jobKey, limit, isHeld
 end
 

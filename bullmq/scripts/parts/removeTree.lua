@@ -3,6 +3,7 @@
      removeTree: takes the job out of whatever state it is in, with all that belongs to it, its children first unless
                  keepChildren is set. how: {keepChildren, keepEnded: children that have ended stay, keepLocked: so do those
                  that run; places: where jobs stand in the lists, while many are removed}. Says removed on the queue of each.
+                 Reports whether there was such a job.
      removeChildren: the children alone. ]]
 --@use text parent remove drop events sound
 local anyLocked
@@ -87,7 +88,9 @@ function removeTree(queue, jobId, parentKey, how)
   local released = not how.keepChildren and removeChildren(jobKey, how)
   local prev = pullOut(queue, jobId, how.places, released)
   freeDedup(queue, jobId, orNothing(try('HGET', jobKey, 'deid')))
-  if dropJob(jobKey) > 0 then
+  local existed = dropJob(jobKey) > 0
+  if existed then
     call('XADD', queue .. 'events', 'MAXLEN', '~', cap(queue .. 'meta'), '*', 'event', 'removed', 'jobId', jobId, 'prev', prev)
   end
+  return existed or prev ~= 'unknown'
 end
