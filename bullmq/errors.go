@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -76,7 +77,7 @@ var ErrJobLocked = errors.New("bullmq: a worker holds the job, or one of its chi
 // ErrNoNextRun is returned by UpsertScheduler for a pattern whose next run isn't
 // found, such as one of dates that don't occur, and given to the worker's Error event
 // when a scheduler stops for that. BullMQ adds no job then, and reports nothing.
-var ErrNoNextRun = errors.New("no next run is found")
+var ErrNoNextRun = schedule.ErrNoNextRun
 
 // ErrNoQueue is returned by methods of a Job that was made by hand, as for the
 // test of a handler. Such a job can be decoded and shown, but there is no queue for

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 )
@@ -266,7 +267,7 @@ func FuzzSchedulerRecord(f *testing.F) {
 				t.Fatalf("%+v", s)
 			}
 			readEntry(id, next)
-			isLegacyRepeatKey(id)
+			schedule.IsLegacyKey(id)
 			for _, r := range []Repeat{{Pattern: pattern, TimeZone: zone}, s.Repeat, {Every: s.Repeat.Every, Offset: s.Repeat.Offset, Limit: s.Repeat.Limit}} {
 				made, err := (&Queue{core: c}).scheduler(id, r, Template{Name: s.Name, Data: s.Data})
 				if err == nil && made != nil && (!json.Valid([]byte(made.Opts)) || made.DueMs == 0 && made.Every == "") {

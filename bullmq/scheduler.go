@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 	"github.com/17a2ac88/bullmq-go/internal/cron"
@@ -155,19 +156,14 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, 
 		s.Offset = wholeMs(r.Offset)
 	}
 	if r.Pattern != "" {
-		due, err := cron.Plan{
+		due, ended, err := schedule.Pattern(cron.Plan{
 			Pattern: r.Pattern, TimeZone: r.TimeZone, StartDate: dateMillis(r.StartDate), EndDate: dateMillis(r.EndDate),
 			Immediately: r.Immediately,
-		}.NextRun(now)
-		switch {
-		case errors.Is(err, cron.ErrEnded):
-			return nil, nil
-		case errors.Is(err, cron.ErrGaveUp):
-			return nil, fmt.Errorf("%w for the pattern %q in the time zone %q", ErrNoNextRun, r.Pattern, r.TimeZone)
-		case err != nil:
+		}, time.UnixMilli(now))
+		if err != nil || ended {
 			return nil, err
 		}
-		s.DueMs = due
+		s.DueMs = due.UnixMilli()
 	}
 	if t.Data != nil {
 		var err error
@@ -258,7 +254,7 @@ func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error)
 			all = append(all, readScheduler(id, record, int64(next[i])))
 		case q.core.dialect == V5:
 			all = append(all, readEntry(id, int64(next[i])))
-		case isLegacyRepeatKey(id):
+		case schedule.IsLegacyKey(id):
 			return nil, fmt.Errorf("bullmq: %s of queue %s is a repeatable job of BullMQ 4 or older, not a scheduler; upsert a scheduler in its place and remove it with BullMQ 5", id, q.Name())
 		default:
 			if _, err := q.RemoveScheduler(ctx, id); err != nil {
