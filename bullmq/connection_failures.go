@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -63,9 +64,9 @@ func forbidden(err error) bool {
 // neverSent says of a call that failed that nothing of it has reached Redis.
 func neverSent(err error) bool {
 	var network *net.OpError
-	var left notSent
+	var notSent *batch.NotSentError
 	switch {
-	case errors.As(err, &left):
+	case errors.As(err, &notSent):
 		return true
 	case errors.As(err, &network):
 		return network.Op == "dial"

@@ -52,3 +52,16 @@ func checkPriority(priority int) error {
 }
 
 const inMillis = "for 500 milliseconds write 500*time.Millisecond, and round a computed duration with Round(time.Millisecond)"
+
+const defaultBatchSize = 100 // calls stay short for the other clients of the server
+
+// checkBatchSize refuses a bad BatchSize and sets the default.
+func checkBatchSize(size *int) error {
+	if *size == 0 {
+		*size = defaultBatchSize
+	}
+	if *size < 1 || *size > 1000 {
+		return fmt.Errorf("BatchSize %d is not between 1 and 1000", *size)
+	}
+	return nil
+}

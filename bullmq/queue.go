@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -82,7 +83,7 @@ type Queue struct {
 	// addWaitOver ends an add when addWait is over.
 	addWaitOver error
 	results     *resultTail
-	adds        batcher[scripts.Add, string]
+	adds        *batch.Batcher[scripts.Add, string]
 	closed      atomic.Bool
 }
 
@@ -104,7 +105,9 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 	c.link.health.tell(o.OnHealth)
 	q := &Queue{core: c, addWait: o.AddWait, results: newResultTail(c)}
 	q.addWaitOver = fmt.Errorf("the AddWait of %v is over", o.AddWait)
-	q.adds.most, q.adds.weight, q.adds.send = o.BatchSize, weightOfAdd, c.store.AddPlain
+	q.adds = batch.New(batch.Options[scripts.Add, string]{
+		MaxSize: o.BatchSize, Timeout: callTimeout, SizeOf: sizeOfAdd, Send: c.store.AddPlain,
+	})
 	if o.DefaultJobOptions != nil {
 		q.defaults = o.DefaultJobOptions.asDefaults()
 	}
@@ -128,7 +131,7 @@ func (o *QueueOptions) check() error {
 		}
 	}
 	return cmp.Or(
-		checkBatch(&o.BatchSize), checkMillis("AddWait", o.AddWait, 0),
+		checkBatchSize(&o.BatchSize), checkMillis("AddWait", o.AddWait, 0),
 		checkMaxEvents(o.MaxEvents),
 	)
 }
@@ -250,13 +253,13 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 // addOnce sends a job, together with others where it needs no care.
 func (q *Queue) addOnce(ctx context.Context, add scripts.Add) (string, error) {
 	if q.core.store.Plain(&add) {
-		return q.adds.do(ctx, add)
+		return q.adds.Do(ctx, add)
 	}
 	result, err := q.core.store.Add(ctx, add)
 	return result.JobID, err
 }
 
-func weightOfAdd(a *scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
+func sizeOfAdd(a *scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
 
 // prepare checks and encodes a job; nothing is sent.
 func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scripts.Add, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -137,7 +138,7 @@ type Worker struct {
 	slots   *slots
 	apart   *scripts.Queue // for the calls of ends
 	open    func()         // makes its first connection
-	ends    batcher[scripts.End, scripts.Ended]
+	ends    *batch.Batcher[scripts.End, scripts.Ended]
 	readers eventReaders
 
 	mu      sync.Mutex
@@ -179,7 +180,9 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
 	c.locks = w.locks
-	w.ends.most, w.ends.weight, w.ends.send = o.BatchSize, weightOfEnd, w.finish
+	w.ends = batch.New(batch.Options[scripts.End, scripts.Ended]{
+		MaxSize: o.BatchSize, Timeout: callTimeout, SizeOf: sizeOfEnd, Send: w.finish,
+	})
 	c.progressed = func(job *Job, progress any) {
 		w.tell(WorkerEvent{Type: EventProgress, Job: job, Value: progress})
 	}
@@ -231,7 +234,7 @@ func (o *WorkerOptions) fill() error {
 		}
 	}
 	return cmp.Or(
-		checkBatch(&o.BatchSize), checkText("Name", o.Name),
+		checkBatchSize(&o.BatchSize), checkText("Name", o.Name),
 		checkCount("MaxStalledCount", *o.MaxStalledCount, "that a job fails when it stalls once"),
 		checkCount("MaxStartedAttempts", o.MaxStartedAttempts, "no bound"),
 		checkCount("MetricsPoints", o.MetricsPoints, "that none are collected"),

@@ -138,9 +138,9 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 			end.Failed, end.Value = true, res.err.Error()
 			end.Attempts, end.Fields = int64(job.Opts.Attempts), w.failureFields(ctx, job, res)
 		}
-		do := w.ends.do
+		do := w.ends.Do
 		if alone {
-			do = w.ends.alone
+			do = w.ends.DoAlone
 		}
 		ended, err := do(ctx, end)
 		if err == nil {
@@ -185,7 +185,7 @@ func (w *Worker) endTimeout() time.Duration {
 	return min(callTimeout, max(w.o.LockDuration/3, shortestRenewal))
 }
 
-func weightOfEnd(e *scripts.End) int {
+func sizeOfEnd(e *scripts.End) int {
 	n := len(e.Value)
 	for _, field := range e.Fields {
 		n += len(field)

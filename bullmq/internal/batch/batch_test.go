@@ -1,4 +1,4 @@
-package bullmq
+package batch
 
 import (
 	"context"
@@ -12,17 +12,19 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("What travels together", func() {
+var _ = Describe("A Batcher", func() {
 	numbers := func(all []*int) (n []int) {
 		for _, one := range all {
 			n = append(n, *one)
 		}
 		return n
 	}
-	// gated is a batcher whose calls wait for the gate, each call told by its size.
-	gated := func(most int) (b *batcher[int, string], gate chan struct{}, calls chan []int) {
+	newBatcher := func(maxSize int, sizeOf func(*int) int, send func(context.Context, []*int) func() ([]string, error)) *Batcher[int, string] {
+		return New(Options[int, string]{MaxSize: maxSize, Timeout: 10 * time.Second, SizeOf: sizeOf, Send: send})
+	}
+	// gated returns a batcher whose calls wait for the gate, and the requests of each call.
+	gated := func(maxSize int) (b *Batcher[int, string], gate chan struct{}, calls chan []int) {
 		gate, calls = make(chan struct{}), make(chan []int, 100)
-		b = &batcher[int, string]{most: most, weight: func(n *int) int { return *n }}
 		send := func(ctx context.Context, all []int) ([]string, error) {
 			calls <- all
 			select {
@@ -39,13 +41,14 @@ var _ = Describe("What travels together", func() {
 			}
 			return answers, nil
 		}
-		b.send = func(ctx context.Context, all []*int) func() ([]string, error) {
+		b = newBatcher(maxSize, func(n *int) int { return *n }, func(ctx context.Context, all []*int) func() ([]string, error) {
 			answers, err := send(ctx, numbers(all))
 			return func() ([]string, error) { return answers, err }
-		}
+		})
 		return b, gate, calls
 	}
-	waiting := func(b *batcher[int, string]) func() int {
+	one := func(*int) int { return 1 }
+	waiting := func(b *Batcher[int, string]) func() int {
 		return func() int {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -53,25 +56,25 @@ var _ = Describe("What travels together", func() {
 		}
 	}
 
-	flying := func(b *batcher[int, string]) func() int {
+	inFlight := func(b *Batcher[int, string]) func() int {
 		return func() int {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			return b.flying
+			return b.inFlight
 		}
 	}
 
-	It("is what comes while a call is under way, in order, each with its own answer", func() {
+	It("combines the requests that arrive while a call is in flight, in order, and gives each its own reply", func() {
 		b, gate, calls := gated(10)
 		var all sync.WaitGroup
 		ask := func(n int) {
 			all.Go(func() {
 				defer GinkgoRecover()
-				Expect(b.do(context.Background(), n)).To(Equal(fmt.Sprint(n)))
+				Expect(b.Do(context.Background(), n)).To(Equal(fmt.Sprint(n)))
 			})
 		}
 		ask(1)
-		Eventually(calls).Should(Receive(Equal([]int{1})), "a lone one is sent at once")
+		Eventually(calls).Should(Receive(Equal([]int{1})), "the first one is sent at once")
 		for n := 2; n <= 4; n++ {
 			ask(n)
 			Eventually(waiting(b)).Should(Equal(n - 1))
@@ -81,41 +84,41 @@ var _ = Describe("What travels together", func() {
 		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4})))
 		gate <- struct{}{}
 		all.Wait()
-		Eventually(flying(b)).Should(BeZero())
+		Eventually(inFlight(b)).Should(BeZero())
 		ask(5)
 		Eventually(calls).Should(Receive(Equal([]int{5})))
 		gate <- struct{}{}
 		all.Wait()
 	})
 
-	It("goes in a second call when enough wait, which may end before the first, and in no third", func() {
+	It("makes a second call, which may end before the first, when enough requests wait, and never a third", func() {
 		b, gate, calls := gated(100)
 		var all sync.WaitGroup
-		ask := func(n int) { all.Go(func() { _, _ = b.do(context.Background(), n) }) }
+		ask := func(n int) { all.Go(func() { _, _ = b.Do(context.Background(), n) }) }
 		ask(1)
 		Eventually(calls).Should(Receive(Equal([]int{1})))
-		for n := 2; n <= companions; n++ {
+		for n := 2; n <= minParallel; n++ {
 			ask(n)
 			Eventually(waiting(b)).Should(Equal(n - 1))
 		}
 		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "fewer wait for the first to end")
 		ask(6)
 		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4, 5, 6})))
-		for n := 7; n < 7+2*companions; n++ {
+		for n := 7; n < 7+2*minParallel; n++ {
 			ask(n)
 			Eventually(waiting(b)).Should(Equal(n - 6))
 		}
 		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive())
 		gate <- struct{}{} // either ends
-		Eventually(calls).Should(Receive(HaveLen(2 * companions)))
+		Eventually(calls).Should(Receive(HaveLen(2 * minParallel)))
 		gate <- struct{}{}
-		for n := 1; n < 2*companions; n++ {
+		for n := 1; n < 2*minParallel; n++ {
 			ask(100)
 			Eventually(waiting(b)).Should(Equal(n))
 		}
 		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "fewer than there are in the other call aren't enough")
 		ask(100)
-		Eventually(calls).Should(Receive(HaveLen(2*companions)), "as many are")
+		Eventually(calls).Should(Receive(HaveLen(2*minParallel)), "as many are")
 		ask(101)
 		Eventually(waiting(b)).Should(Equal(1))
 		gate <- struct{}{}
@@ -126,29 +129,28 @@ var _ = Describe("What travels together", func() {
 		all.Wait()
 	})
 
-	// numbered is a batcher whose calls are answered by the first that travels in them.
-	numbered := func() (b *batcher[int, string], calls chan []int, answer func(first int)) {
+	// numbered returns a batcher whose calls are answered by the first request in them.
+	numbered := func() (b *Batcher[int, string], calls chan []int, answer func(first int)) {
 		var gates sync.Map
 		calls = make(chan []int, 100)
-		b = &batcher[int, string]{most: 100, weight: func(*int) int { return 1 }}
-		b.send = func(_ context.Context, all []*int) func() ([]string, error) {
+		b = newBatcher(100, one, func(_ context.Context, all []*int) func() ([]string, error) {
 			gate := make(chan struct{})
 			gates.Store(*all[0], gate)
 			calls <- numbers(all)
 			<-gate
 			return func() ([]string, error) { return make([]string, len(all)), nil }
-		}
+		})
 		return b, calls, func(first int) {
 			gate, _ := gates.Load(first)
 			close(gate.(chan struct{}))
 		}
 	}
-	It("waits in a second call for those that come back from the one before, but not for those of long ago", func() {
+	It("delays the second call for callers that have just been answered, but not for those of long ago", func() {
 		b, calls, answer := numbered()
 		var all sync.WaitGroup
 		ask := func(from, to, before int) {
 			for n := from; n <= to; n++ {
-				all.Go(func() { _, _ = b.do(context.Background(), n) })
+				all.Go(func() { _, _ = b.Do(context.Background(), n) })
 				if before >= 0 {
 					Eventually(waiting(b)).Should(Equal(before + n - from + 1))
 				}
@@ -161,7 +163,7 @@ var _ = Describe("What travels together", func() {
 		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4, 5, 6})))
 		ask(7, 10, 0)
 		answer(2)
-		Eventually(flying(b)).Should(Equal(1))
+		Eventually(inFlight(b)).Should(Equal(1))
 		ask(11, 12, 4)
 		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "6 are more than there are in the other call, but three of five haven't come back")
 		ask(13, 13, -1)
@@ -170,10 +172,10 @@ var _ = Describe("What travels together", func() {
 		answer(1)
 		Eventually(calls).Should(Receive(HaveLen(12)))
 		answer(7)
-		Eventually(flying(b)).Should(Equal(1))
+		Eventually(inFlight(b)).Should(Equal(1))
 		answer(14)
 		all.Wait()
-		Eventually(flying(b)).Should(BeZero(), "12 have been answered, and none comes back")
+		Eventually(inFlight(b)).Should(BeZero(), "12 have been answered, and none comes back")
 
 		ask(31, 31, -1)
 		Eventually(calls).Should(Receive(Equal([]int{31})))
@@ -185,10 +187,10 @@ var _ = Describe("What travels together", func() {
 		all.Wait()
 	})
 
-	It("is bounded in number and in bytes", func() {
+	It("limits a call in number and in bytes", func() {
 		b, gate, calls := gated(3)
 		var all sync.WaitGroup
-		ask := func(n int) { all.Go(func() { _, _ = b.do(context.Background(), n) }) }
+		ask := func(n int) { all.Go(func() { _, _ = b.Do(context.Background(), n) }) }
 		ask(1)
 		Eventually(calls).Should(Receive(Equal([]int{1})))
 		for i := range 3 {
@@ -198,11 +200,11 @@ var _ = Describe("What travels together", func() {
 			}
 		}
 		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4})))
-		for i, n := range []int{5, batchBytes, 6, 7, 8, 9} {
+		for i, n := range []int{5, maxBytes, 6, 7, 8, 9} {
 			ask(n)
 			Eventually(waiting(b)).Should(Equal(i + 1))
 		}
-		for _, want := range [][]int{{5, batchBytes}, {6, 7, 8}, {9}} {
+		for _, want := range [][]int{{5, maxBytes}, {6, 7, 8}, {9}} {
 			gate <- struct{}{}
 			if want[0] == 9 {
 				gate <- struct{}{} // too few for a second call
@@ -213,12 +215,12 @@ var _ = Describe("What travels together", func() {
 		all.Wait()
 	})
 
-	It("shares the failure of its call, and what goes alone is spared", func() {
+	It("returns the failure of a shared call to all its requests, and to none that has a call of its own", func() {
 		b, gate, calls := gated(10)
 		var all sync.WaitGroup
 		var errs [3]error // which of them returns first is open
 		for i, n := range []int{1, 13, 3} {
-			all.Go(func() { _, errs[i] = b.do(context.Background(), n) })
+			all.Go(func() { _, errs[i] = b.Do(context.Background(), n) })
 			if i == 0 {
 				Eventually(calls).Should(Receive())
 			} else {
@@ -228,43 +230,44 @@ var _ = Describe("What travels together", func() {
 		close(gate)
 		all.Wait()
 		Expect(errs[:]).To(HaveExactElements(BeNil(), MatchError("unlucky"), MatchError("unlucky")))
-		Expect(b.alone(context.Background(), 3)).To(Equal("3"))
+		Expect(b.DoAlone(context.Background(), 3)).To(Equal("3"))
 	})
 
-	It("is left by whose context ends: not sent, or maybe carried out", func() {
+	It("tells a caller whose context ends whether the request was sent", func() {
 		b, gate, calls := gated(10)
 		first, second := make(chan error, 1), make(chan error, 1)
 		busy := make(chan struct{})
-		go func() { defer close(busy); _, _ = b.do(context.Background(), 1) }()
+		go func() { defer close(busy); _, _ = b.Do(context.Background(), 1) }()
 		Eventually(calls).Should(Receive())
 		ctx, cancel := context.WithCancel(context.Background())
-		go func() { _, err := b.do(ctx, 2); first <- err }()
+		go func() { _, err := b.Do(ctx, 2); first <- err }()
 		Eventually(waiting(b)).Should(Equal(1))
 		cancel()
 		var err error
 		Eventually(first).Should(Receive(&err))
 		Expect(err).To(MatchError(context.Canceled))
 		Expect(err).To(MatchError(ContainSubstring("not sent")))
-		Expect(mayHaveRun(err)).To(BeFalse())
+		var notSent *NotSentError
+		Expect(errors.As(err, &notSent)).To(BeTrue())
 
 		ctx, cancel = context.WithCancel(context.Background())
-		go func() { _, err := b.do(ctx, 3); second <- err }()
+		go func() { _, err := b.Do(ctx, 3); second <- err }()
 		Eventually(waiting(b)).Should(Equal(1))
 		gate <- struct{}{}
-		Eventually(calls).Should(Receive(Equal([]int{3})), "2 has gone")
+		Eventually(calls).Should(Receive(Equal([]int{3})), "2 was withdrawn")
 		cancel()
 		Eventually(second).Should(Receive(&err))
 		Expect(err).To(MatchError(context.Canceled))
-		Expect(mayHaveRun(err)).To(BeTrue())
+		Expect(errors.As(err, &notSent)).To(BeFalse())
 		gate <- struct{}{}
 		<-busy
 	})
 
-	It("does not travel together where each has a call of its own", func() {
+	It("makes a call for each request with a MaxSize of 1", func() {
 		b, gate, calls := gated(1)
 		var all sync.WaitGroup
 		for n := range 5 {
-			all.Go(func() { _, _ = b.do(context.Background(), n) })
+			all.Go(func() { _, _ = b.Do(context.Background(), n) })
 		}
 		for range 5 {
 			Eventually(calls).Should(Receive(HaveLen(1)))
@@ -273,10 +276,9 @@ var _ = Describe("What travels together", func() {
 		all.Wait()
 	})
 
-	It("gets every answer to who asked, under load", func() {
+	It("gives each caller its own reply under load", func() {
 		var calls atomic.Int64
-		b := &batcher[int, string]{most: 7, weight: func(*int) int { return 1 }}
-		b.send = func(_ context.Context, all []*int) func() ([]string, error) {
+		b := newBatcher(7, one, func(_ context.Context, all []*int) func() ([]string, error) {
 			calls.Add(1)
 			return func() ([]string, error) {
 				answers := make([]string, len(all))
@@ -285,18 +287,18 @@ var _ = Describe("What travels together", func() {
 				}
 				return answers, nil
 			}
-		}
+		})
 		var all sync.WaitGroup
 		for g := range 50 {
 			all.Go(func() {
 				defer GinkgoRecover()
 				for i := range 200 {
-					Expect(b.do(context.Background(), g*1000+i)).To(Equal(fmt.Sprint(g*1000 + i)))
+					Expect(b.Do(context.Background(), g*1000+i)).To(Equal(fmt.Sprint(g*1000 + i)))
 				}
 			})
 		}
 		all.Wait()
-		Expect(b.flying).To(BeZero())
+		Expect(b.inFlight).To(BeZero())
 		Expect(b.waiting).To(BeEmpty())
 		Expect(calls.Load()).To(BeNumerically("<=", 10000))
 	})

@@ -1,0 +1,193 @@
+// Package batch combines requests that concurrent goroutines make into fewer calls.
+package batch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Batcher sends requests of concurrent goroutines in shared calls. A request that
+// finds no call in flight is sent at once, in a call of its own, by the goroutine
+// that makes it. Requests that arrive meanwhile share the next call.
+//
+// At most two calls are in flight. The second one starts when as many requests
+// wait as the first one has, and those that were answered last have had the time
+// to be followed by others. So the server always has the next call at hand, and
+// calls of even size keep it busy with the fewest of them.
+type Batcher[Q, A any] struct {
+	options Options[Q, A]
+
+	mu           sync.Mutex
+	inFlight     int // calls in flight, two at most
+	inFlightSize int // requests in the latest of them
+	returning    int // callers of the last call answered that have made no other request yet; most soon do
+	waiting      []*request[Q, A]
+}
+
+// Options configure a Batcher. All are required.
+type Options[Q, A any] struct {
+	// MaxSize is the largest number of requests in one call. With 1, each request
+	// has a call of its own, and none waits for others.
+	MaxSize int
+	// Timeout limits the time that sending a shared call takes.
+	Timeout time.Duration
+	// SizeOf returns the approximate size of a request in bytes.
+	SizeOf func(*Q) int
+	// Send sends requests in one call. It returns once they are sent; read waits
+	// for the replies, in the order of the requests. The requests must not be used
+	// after read has returned.
+	Send func(ctx context.Context, requests []*Q) (read func() ([]A, error))
+}
+
+type request[Q, A any] struct {
+	value Q
+	sent  bool // guarded by Batcher.mu
+	reply A
+	err   error
+	done  chan struct{} // closed when reply and err are set
+}
+
+const (
+	minParallel = 5       // fewer requests aren't worth a second call in parallel
+	maxBytes    = 1 << 20 // beyond this size, sharing a call saves nothing
+)
+
+// New returns a Batcher.
+func New[Q, A any](options Options[Q, A]) *Batcher[Q, A] {
+	return &Batcher[Q, A]{options: options}
+}
+
+// Do sends a request and returns its reply. If ctx ends first, the error is a
+// [*NotSentError] unless the request was sent; if it was, it may still be carried
+// out.
+func (b *Batcher[Q, A]) Do(ctx context.Context, value Q) (A, error) {
+	if b.options.MaxSize == 1 {
+		return b.DoAlone(ctx, value)
+	}
+	b.mu.Lock()
+	if b.inFlight == 0 {
+		b.inFlight, b.inFlightSize, b.returning = 1, 1, 0
+		b.mu.Unlock()
+		defer b.endAlone()
+		return b.DoAlone(ctx, value)
+	}
+	b.returning = max(0, b.returning-1)
+	r := &request[Q, A]{value: value, done: make(chan struct{})}
+	b.waiting = append(b.waiting, r)
+	if b.inFlight == 1 && b.enough() {
+		b.inFlight++
+		go b.run()
+	}
+	b.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.reply, r.err
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-r.done: // both at once: the reply tells more
+		return r.reply, r.err
+	default:
+	}
+	err := ctx.Err()
+	if !r.sent {
+		b.waiting = slices.DeleteFunc(b.waiting, func(o *request[Q, A]) bool { return o == r })
+		err = &NotSentError{err}
+	}
+	var none A
+	return none, err
+}
+
+// DoAlone sends a request in a call of its own.
+func (b *Batcher[Q, A]) DoAlone(ctx context.Context, value Q) (reply A, err error) {
+	replies, err := b.options.Send(ctx, []*Q{&value})()
+	if err == nil {
+		reply = replies[0]
+	}
+	return reply, err
+}
+
+// endAlone follows a call with one request: it sends the requests that arrived
+// meanwhile.
+func (b *Batcher[Q, A]) endAlone() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		b.inFlight--
+		return
+	}
+	go b.run()
+}
+
+// run sends batches until too few requests wait. Replies are read by other
+// goroutines, since the server would have nothing to do meanwhile.
+func (b *Batcher[Q, A]) run() {
+	for {
+		batch := b.nextBatch()
+		if len(batch) == 0 {
+			return
+		}
+		values := make([]*Q, len(batch))
+		for i, r := range batch {
+			values[i] = &r.value
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), b.options.Timeout)
+		read := b.options.Send(ctx, values)
+		cancel()
+		b.mu.Lock()
+		b.returning = len(batch)
+		b.mu.Unlock()
+		go deliver(batch, read)
+	}
+}
+
+// deliver gives each request its reply.
+func deliver[Q, A any](batch []*request[Q, A], read func() ([]A, error)) {
+	replies, err := read()
+	for i, r := range batch {
+		if r.err = err; err == nil {
+			r.reply = replies[i]
+		}
+		close(r.done)
+	}
+}
+
+// nextBatch takes the requests of the next call from those that wait.
+func (b *Batcher[Q, A]) nextBatch() []*request[Q, A] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inFlight == 2 && !b.enough() {
+		b.inFlight--
+		return nil
+	}
+	n, bytes := 0, 0
+	for n < len(b.waiting) && n < b.options.MaxSize && (n == 0 || bytes < maxBytes) {
+		b.waiting[n].sent = true
+		bytes += b.options.SizeOf(&b.waiting[n].value)
+		n++
+	}
+	b.inFlightSize = n
+	batch := slices.Clone(b.waiting[:n])
+	b.waiting = slices.Delete(b.waiting, 0, n)
+	if n == 0 {
+		b.inFlight--
+	}
+	return batch
+}
+
+// enough reports whether the waiting requests are worth a second call in parallel.
+func (b *Batcher[Q, A]) enough() bool {
+	return len(b.waiting) >= min(max(minParallel, b.inFlightSize+b.returning), b.options.MaxSize)
+}
+
+// NotSentError is returned for a request whose context ended before it was sent.
+type NotSentError struct{ Err error }
+
+func (e *NotSentError) Error() string { return "bullmq: not sent: " + e.Err.Error() }
+
+// Unwrap returns the error of the context.
+func (e *NotSentError) Unwrap() error { return e.Err }
