@@ -25,7 +25,7 @@ var _ = Describe("A server's error", func() {
 		client, err := server.Client()
 		Expect(err).NotTo(HaveOccurred())
 		defer client.Close()
-		server.Say(fakeredis.Written(fakeredis.Err(text)))
+		server.Script(fakeredis.Encode(fakeredis.Err(text)))
 		err = client.Do(context.Background(), client.B().Evalsha().Sha1(sha[2:]).Numkeys(0).Build()).Error()
 		Expect(err).To(MatchError(strings.TrimPrefix(text, "ERR ")))
 		return err

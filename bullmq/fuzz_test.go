@@ -736,7 +736,7 @@ func FuzzPublicReaders(f *testing.F) {
 	}
 	for i := range publicCalls {
 		for _, n := range []int{0, 1, 5} {
-			f.Add(byte(i), fakeredis.Written(seeds[(i+n)%len(seeds)]...))
+			f.Add(byte(i), fakeredis.Encode(seeds[(i+n)%len(seeds)]...))
 		}
 	}
 	server, q, w, p, closeAll, err := onAnyServer()
@@ -748,14 +748,14 @@ func FuzzPublicReaders(f *testing.F) {
 		if len(answers) > 1<<14 {
 			return
 		}
-		server.Say(answers)
+		server.Script(answers)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		_ = publicCalls[int(which)%len(publicCalls)].call(ctx, q, w, p)
 		if ctx.Err() != nil {
 			t.Fatal("the call didn't end")
 		}
-		if asked := server.Asked(); asked > 16*(len(answers)+16) {
+		if asked := server.Calls(); asked > 16*(len(answers)+16) {
 			t.Fatalf("%d commands were sent for %d bytes of answers", asked, len(answers))
 		}
 	})
@@ -765,7 +765,7 @@ func FuzzPublicReaders(f *testing.F) {
 func onAnyServer() (server *fakeredis.Server, q *Queue, w *Worker, p *FlowProducer, closeAll func(), err error) {
 	server = &fakeredis.Server{}
 	link := Options(server.Option())
-	server.Say(fakeredis.Written("redis_version:7.0.15\n", 1, 1, "redis_version:7.0.15\n", "redis_version:7.0.15\n"))
+	server.Script(fakeredis.Encode("redis_version:7.0.15\n", 1, 1, "redis_version:7.0.15\n", "redis_version:7.0.15\n"))
 	if q, err = NewQueue("fuzzed", &QueueOptions{Connection: link, Dialect: V6}); err != nil {
 		return
 	}

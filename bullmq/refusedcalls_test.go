@@ -27,7 +27,7 @@ var _ = Describe("A call that Redis refuses", func() {
 			for range 20 {
 				refused = append(refused, fakeredis.Err("NOPERM this user has no permissions"))
 			}
-			server.Say(fakeredis.Written(refused...))
+			server.Script(fakeredis.Encode(refused...))
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			err := c.call(ctx, q, w, p)
 			cancel()

@@ -52,7 +52,7 @@ type evidence struct{ file, title string }
 
 func (e evidence) isScenario() bool { return strings.HasSuffix(e.file, ".json") }
 
-// runsBoth says whether the test has both libraries at work.
+// runsBoth reports whether the test has both libraries at work.
 func (e evidence) runsBoth() bool { return e.isScenario() || strings.HasPrefix(e.file, "../interop/") }
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")

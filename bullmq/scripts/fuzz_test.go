@@ -121,7 +121,7 @@ func FuzzAnswers(f *testing.F) {
 	}
 	for i := range readers {
 		for _, n := range []int{0, 1, 5} { // the fuzzer brings the others together
-			f.Add(byte(i), fakeredis.Written(seeds[(i+n)%len(seeds)]...))
+			f.Add(byte(i), fakeredis.Encode(seeds[(i+n)%len(seeds)]...))
 		}
 	}
 	var server fakeredis.Server
@@ -135,14 +135,14 @@ func FuzzAnswers(f *testing.F) {
 			return
 		}
 		q := NewQueue(client, "bull:q:", func(suffix string) string { return "bull:q:" + suffix })
-		server.Say(answers)
+		server.Script(answers)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		readers[int(which)%len(readers)](ctx, q)
 		if ctx.Err() != nil {
 			t.Fatal("the call didn't end")
 		}
-		if asked := server.Asked(); asked > len(answers)+16 {
+		if asked := server.Calls(); asked > len(answers)+16 {
 			t.Fatalf("%d commands were sent for %d bytes of answers", asked, len(answers))
 		}
 	})

@@ -95,7 +95,7 @@ func (l *ledger) note(err error) {
 	}
 }
 
-// done says whether as many jobs have ended as there must be, or something has gone wrong.
+// done reports whether as many jobs have ended as there must be, or something has gone wrong.
 func (l *ledger) done() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,14 +2,14 @@ package cron
 
 import "time"
 
-// lastDate is how far JavaScript's dates go from 1970 in either direction, in milliseconds.
+// lastDate is the distance of JavaScript's last date from 1970 in either direction, in milliseconds.
 const lastDate = 8_640_000_000_000_000
 
-// clock is an instant together with what the clocks of a zone show at it.
+// clock is an instant together with its local time in a zone.
 //
-// Finding the instant for something that a clock is to show is where libraries part ways. The rules here are luxon's:
-// a reading that comes twice is taken with the offset that was in force before, if that is one of the two, and a
-// reading that never comes moves on by the length of the gap. [time.Date] promises neither.
+// Libraries differ in how they find the instant of a local time. This package follows luxon. A local time
+// that occurs twice gets the previous offset if that is one of the two. A local time that never occurs is
+// moved forward by the length of the gap. [time.Date] guarantees neither.
 type clock struct {
 	zone   *time.Location
 	millis int64 // since 1970
@@ -25,7 +25,7 @@ func newClock(millis int64, zone *time.Location) clock {
 	return c
 }
 
-// show puts the clock on an instant.
+// show sets the clock to an instant.
 func (c *clock) show(millis int64) {
 	c.millis, c.offset = millis, offsetAt(millis, c.zone)
 	reading := time.UnixMilli(millis + c.offset).UTC()
@@ -35,20 +35,21 @@ func (c *clock) show(millis int64) {
 	c.millisecond = reading.Nanosecond() / int(time.Millisecond)
 }
 
-// settle puts the clock on an instant for its readings after some have been changed. They may be out of range: the
-// 32nd counts on into the next month.
+// settle sets the clock to the instant of its local time after some fields have changed. Fields may be out of
+// range: day 32 is in the next month.
 func (c *clock) settle() {
 	reading := time.Date(c.year, time.Month(c.month), c.day, c.hour, c.minute, c.second,
 		c.millisecond*int(time.Millisecond), time.UTC).UnixMilli()
 	guess := offsetAt(reading-c.offset, c.zone)
 	if guess != c.offset {
-		// If the guess holds neither, the reading is in a gap. The smaller offset leads past its end.
+		// If neither offset fits the guess, the local time is in a gap. The smaller offset leads past its
+		// end.
 		guess = min(guess, offsetAt(reading-guess, c.zone))
 	}
 	c.show(reading - guess)
 }
 
-// inRange reports whether JavaScript has a date for the instant and for what the clock shows.
+// inRange reports whether JavaScript can represent the instant and its local time.
 func (c *clock) inRange() bool {
 	within := func(millis int64) bool { return -lastDate <= millis && millis <= lastDate }
 	return within(c.millis) && within(c.millis+c.offset)
@@ -64,7 +65,7 @@ func daysIn(year, month int) int {
 	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// unit is a stretch of clock or calendar, in order of size.
+// unit is a unit of clock or calendar, in order of size.
 type unit int
 
 const (
@@ -75,8 +76,8 @@ const (
 	month
 )
 
-// move goes on (n = 1) or back (n = -1) by one unit. Up to an hour that is elapsed time. Days and months keep the time
-// of day, and months the day, or else take the last one.
+// move moves by one unit, forward (n = 1) or backward (n = -1). Units up to an hour are elapsed time. Days
+// and months keep the time of day. Months keep the day, or use the last one if the month is shorter.
 func (c *clock) move(u unit, n int) {
 	switch u {
 	case second:
@@ -95,7 +96,7 @@ func (c *clock) move(u unit, n int) {
 	}
 }
 
-// toStartOf goes to the start of the unit that the clock is in.
+// toStartOf moves to the start of the current unit.
 func (c *clock) toStartOf(u unit) {
 	c.millisecond = 0
 	if u >= minute {
@@ -113,8 +114,8 @@ func (c *clock) toStartOf(u unit) {
 	c.settle()
 }
 
-// toLastMillisecondOf goes to the end of the unit that the clock is in. That is what comes before the next one, so
-// after a clock change it need not read 59.999.
+// toLastMillisecondOf moves to the end of the current unit, which is the millisecond before the next one.
+// After a clock change it may differ from 59.999.
 func (c *clock) toLastMillisecondOf(u unit) {
 	c.move(u, 1)
 	c.toStartOf(u)

@@ -18,7 +18,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// question is one for interop/node/cron.mjs, which says what the fields mean.
+// question is a request to interop/node/cron.mjs, which documents the fields.
 type question struct {
 	Do         string         `json:"do"`
 	Pattern    string         `json:"pattern,omitempty"`
@@ -36,7 +36,7 @@ func (q question) String() string {
 	return string(text)
 }
 
-// answer has one of At, None, Refused and Offsets.
+// answer has exactly one of At, None, Refused and Offsets.
 type answer struct {
 	At      *int64
 	None    string
@@ -62,7 +62,7 @@ func (a answer) equals(b answer) bool {
 	return a.At == nil && b.At == nil && (a.None == "") == (b.None == "")
 }
 
-// ours answers a question with this package, and says whether that went on until the search gave up.
+// ours answers a question with this package and reports whether the search gave up.
 func ours(q question) (own answer, gaveUp bool) {
 	at, err := ourRun(q)
 	switch {
@@ -109,11 +109,11 @@ func planOf(q question) cron.Plan {
 	return plan
 }
 
-// reference is the program that answers for bullmq.
+// reference is the program that computes bullmq's answers.
 type reference struct {
 	node       *nodeprocess.Process
 	zones      []string
-	provenance string // of questions and answers, for the report
+	provenance string // versions and seed, for the report
 }
 
 func meet(ctx context.Context, node *nodeprocess.Process, seed uint64) *reference {
@@ -145,7 +145,7 @@ func (r *reference) ask(ctx context.Context, q question) (a answer) {
 	return a
 }
 
-// compared is a question with both answers.
+// compared is a question with the answers of this package and of the reference.
 type compared struct {
 	question
 	own, theirs answer
@@ -155,11 +155,12 @@ func (c compared) String() string {
 	return fmt.Sprintf("%v\n  here:      %v\n  reference: %v", c.question, c.own, c.theirs)
 }
 
-// stuckSample is how many of the questions on which this package gives up are put to the reference. Each costs that
-// one its 10,000 steps, near half a second. They are drawn from all there are.
+// stuckSample is how many of the questions on which this package gives up are put to the reference. Each
+// costs the reference 10,000 steps. They are a random sample.
 const stuckSample = 4
 
-// compare puts count questions to both sides, and some more on which this package gives up.
+// compare asks this package and the reference count questions, and a sample of those on which this package
+// gives up.
 func (r *reference) compare(ctx context.Context, count int, random *rand.Rand, next func() question) {
 	GinkgoHelper()
 	asked := make(chan compared, count+stuckSample)
@@ -213,8 +214,8 @@ func (r *reference) compare(ctx context.Context, count int, random *rand.Rand, n
 		}
 	}
 	Expect(<-sent).To(Succeed())
-	Expect(runs).To(BeNumerically(">", total/20), "the questions are no good: hardly any has a run")
-	AddReportEntry("compared", fmt.Sprintf("%d: %d with a run, %d refused; %d more given up here, of which %d compared",
+	Expect(runs).To(BeNumerically(">", total/20), "the questions are useless: hardly any has a run")
+	AddReportEntry("compared", fmt.Sprintf("%d: %d with a run, %d refused; this package gave up on %d more, of which %d were compared",
 		total, runs, refusals, stuck, min(stuck, stuckSample)), ReportEntryVisibilityAlways)
 
 	var byRules, faults []string
@@ -226,14 +227,14 @@ func (r *reference) compare(ctx context.Context, count int, random *rand.Rand, n
 		}
 	}
 	Expect(faults).To(BeEmpty(), "%d of %d differ: %s", len(faults), total, r.provenance)
-	// Node brings its own rules of time zones, and may be older or newer than this machine's.
+	// Node ships its own time zone data, which may be older or newer than this machine's.
 	if len(byRules) > 0 {
-		AddReportEntry("where Node has other rules of time zones", strings.Join(byRules, "\n"), ReportEntryVisibilityAlways)
+		AddReportEntry("differences caused by Node's time zone data", strings.Join(byRules, "\n"), ReportEntryVisibilityAlways)
 	}
 	Expect(len(byRules)).To(BeNumerically("<=", total/100), "update the time zone data of this machine, or Node")
 }
 
-// rulesDiffer reports whether the two sides disagree on what clocks show around the instants of a comparison.
+// rulesDiffer reports whether the two programs use different offsets around the instants of a comparison.
 func (r *reference) rulesDiffer(ctx context.Context, c compared) bool {
 	GinkgoHelper()
 	const day = 24 * 60 * 60 * 1000

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// field is one of the six places in a pattern.
+// field is one of the six fields of a pattern.
 type field struct {
 	place    int
 	name     string
 	min, max int
 	named    bool // has three-letter names
 	last     bool // has L
-	week     bool // goes round: 7 is 0
+	week     bool // cyclic: 7 is 0
 }
 
 var (
@@ -27,21 +27,21 @@ var (
 	months   = &field{place: 4, name: "month", min: 1, max: 12, named: true}
 	weekdays = &field{place: 5, name: "day of the week", min: 0, max: 7, named: true, last: true, week: true}
 
-	// drawOrder is the order in which the reference draws for H.
+	// drawOrder is the order in which the reference draws random values for H.
 	drawOrder = []*field{seconds, minutes, hours, months, days, weekdays}
 )
 
-// item is one value that a field allows: a number, or an L with the digits before it, kept as written.
+// item is one value that a field allows: a number, or the text of a value that ends in L.
 type item struct {
 	number int
 	last   string
 }
 
-// maxItems is how many values a field may list before another one is refused.
+// maxItems limits the number of values in a field.
 const maxItems = 256
 
-// names stand for numbers in the month and in the day of the week, and the reference minds not which of them: "mon" is
-// January in the one and "jan" is Monday in the other.
+// names maps month and weekday names to numbers. Like the reference, both fields accept both: "mon" is
+// January in the month field, and "jan" is Monday in the weekday field.
 var names = map[string]int{
 	"jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6,
 	"jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11, "dec": 12,
@@ -50,13 +50,13 @@ var names = map[string]int{
 
 var (
 	threeLetters = regexp.MustCompile(`[A-Za-z]{3}`)
-	// A field with either of these may hold any characters, as far as they make sense where they stand.
+	// If one of these occurs, the reference does not restrict the characters of the field.
 	allowsAll = regexp.MustCompile(`H\([0-9]+-[0-9]+\)|H/[0-9]+`)
 	lastItem  = regexp.MustCompile(`^[0-9]{0,2}L$`)
 )
 
-// list reads a field. Like the reference it works by replacing text, names first, then wildcards, then H. That is
-// observable: "1*" in the seconds turns into "10-59".
+// list parses a field. Like the reference it replaces text: first names, then wildcards, then H. The order is
+// observable: "1*" in the seconds becomes "10-59".
 func (f *field) list(text string, luck float64) ([]item, *flaw) {
 	text, wrong := f.replaceNames(text)
 	if wrong != nil {
@@ -67,7 +67,7 @@ func (f *field) list(text string, luck float64) ([]item, *flaw) {
 		allowed += "L"
 	}
 	if (text == "" || strings.Trim(text, allowed) != "") && !allowsAll.MatchString(text) {
-		return nil, flawf(f.remedy(), "characters that have no meaning here")
+		return nil, flawf(f.remedy(), "unexpected characters")
 	}
 	all := fmt.Sprintf("%d-%d", f.min, f.max)
 	text = strings.NewReplacer("*", all, "?", all).Replace(text)
@@ -88,7 +88,7 @@ func (f *field) list(text string, luck float64) ([]item, *flaw) {
 	return items, nil
 }
 
-// remedy says what may stand in the field.
+// remedy describes the values that the field accepts.
 func (f *field) remedy() string {
 	may := fmt.Sprintf("use numbers from %d to %d", f.min, f.max)
 	if f.named {
@@ -122,7 +122,7 @@ func (f *field) replaceNames(text string) (string, *flaw) {
 	return text, nil
 }
 
-// part reads what stands between two commas.
+// part parses one element of a list.
 func (f *field) part(text string) ([]item, *flaw) {
 	if text == "" {
 		return nil, flawf("put a value on each side of a comma", "a value is missing")
@@ -138,7 +138,7 @@ func (f *field) part(text string) ([]item, *flaw) {
 		}
 		var ok bool
 		if step, ok = leadingNumber(every); !ok || step <= 0 {
-			return nil, flawf("use a number from 1 after the slash", "%q is no step", every)
+			return nil, flawf("use a number from 1 after the slash", "%q is not a step", every)
 		}
 	}
 	if ends := strings.Split(values, "-"); len(ends) > 1 {
@@ -148,15 +148,15 @@ func (f *field) part(text string) ([]item, *flaw) {
 	return []item{one}, wrong
 }
 
-// span reads a range. What follows a number at either end is passed over, as it is by the reference: "1L-5" is "1-5".
+// span parses a range. Like the reference it ignores what follows a number at either end: "1L-5" is "1-5".
 func (f *field) span(from, to string, step float64) ([]item, *flaw) {
 	first, ok1 := leadingNumber(from)
 	last, ok2 := leadingNumber(to)
 	switch {
 	case !ok1 || !ok2:
-		return nil, flawf("put a number on each side of the dash", "%q to %q is no range", from, to)
+		return nil, flawf("put a number on each side of the dash", "%q to %q is not a range", from, to)
 	case first < float64(f.min) || last > float64(f.max):
-		return nil, flawf(f.remedy(), "the range %s-%s leaves %d-%d", from, to, f.min, f.max)
+		return nil, flawf(f.remedy(), "the range %s-%s exceeds %d-%d", from, to, f.min, f.max)
 	case first > last:
 		return nil, flawf("put the smaller number first", "the range %s-%s runs backward", from, to)
 	}
@@ -165,17 +165,17 @@ func (f *field) span(from, to string, step float64) ([]item, *flaw) {
 		items = append(items, item{number: f.round(n)})
 	}
 	if f.week && first == 0 && len(items) > 1 && items[len(items)-1].number == 0 {
-		items = items[1:] // 0 and 7 are one day
+		items = items[1:] // 0 and 7 are the same day
 	}
 	return items, nil
 }
 
-// value reads a number, or an L with what belongs to it.
+// value parses a number, or a value that ends in L.
 func (f *field) value(text string) (item, *flaw) {
 	n, ok := number(text)
 	if !ok && f.last && strings.Contains(text, "L") {
 		if !lastItem.MatchString(text) || f.week && text == "L" {
-			return item{}, flawf(f.remedy(), "%q is no last day", text)
+			return item{}, flawf(f.remedy(), "%q is not a last day", text)
 		}
 		return item{last: text}, nil
 	}
@@ -183,19 +183,19 @@ func (f *field) value(text string) (item, *flaw) {
 		n, ok = leadingNumber(text)
 	}
 	if f.week && n >= 1e21 {
-		// Written in full JavaScript has it as 1e+21, and the reference goes by the digits up to the e.
+		// JavaScript formats it as 1e+21, and the reference parses the digits before the e.
 		n, ok = leadingNumber(strconv.FormatFloat(n, 'e', -1, 64))
 	}
 	switch {
 	case !ok || n != math.Trunc(n):
-		return item{}, flawf(f.remedy(), "%q is no whole number", text)
+		return item{}, flawf(f.remedy(), "%q is not a whole number", text)
 	case n < float64(f.min) || n > float64(f.max):
 		return item{}, flawf(f.remedy(), "%s is not in %d-%d", text, f.min, f.max)
 	}
 	return item{number: f.round(n)}, nil
 }
 
-// round returns a value as the number it counts as.
+// round returns the number that a value stands for in a cyclic field.
 func (f *field) round(n float64) int {
 	if f.week {
 		return int(n) % 7
@@ -210,13 +210,13 @@ func (f *field) checkRepeats(items []item) *flaw {
 			if value == "" {
 				value = strconv.Itoa(each.number)
 			}
-			return flawf("list each value once", "%s comes twice", value)
+			return flawf("list each value once", "%s is listed twice", value)
 		}
 	}
 	return nil
 }
 
-// numbersOf returns the numbers among items.
+// numbersOf returns the numbers in items.
 func numbersOf(items []item) set {
 	var s set
 	for _, each := range items {
@@ -227,8 +227,8 @@ func numbersOf(items []item) set {
 	return s
 }
 
-// weekdaysOf returns the days of the week among items, and those of which the last one in a month counts. If there is
-// an L, that is all of them; of a number before an L, the first digit tells the day.
+// weekdaysOf returns the weekdays in items, and those of which only the last in a month counts. If any value
+// has an L, all of them are of the second kind. The first digit before an L is the weekday.
 func weekdaysOf(items []item, last bool) (every, ofLast set) {
 	every = numbersOf(items)
 	if last {

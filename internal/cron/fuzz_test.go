@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// FuzzNextRun reads any pattern, zone and dates: a run that it finds is not in the past, another
-// look from it on goes forward, and none takes long.
+// FuzzNextRun evaluates any pattern, zone and dates. A run that is found must not be in the past, the run
+// after it must be later, and both searches must be fast.
 func FuzzNextRun(f *testing.F) {
 	const now = 1700000000000
 	for _, pattern := range []string{"* * * * *", "*/5 0-3,7 1 JAN-MAR MON#2", "0 0 31 2 *", "0 0 29 2 5L", "H H(0-5) * * *", "@yearly", "59 59 23 L 12 ?", "0 0 0 1,L-3W * 7", ",,,", "1/0 * * * *", "99999999999999999999 * * * *"} {
@@ -27,7 +27,7 @@ func FuzzNextRun(f *testing.F) {
 			}
 		}
 		if took := time.Since(begun); took > 5*time.Second {
-			t.Fatalf("two looks took %v", took)
+			t.Fatalf("two searches took %v", took)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/cron"
 )
 
-// peculiarZones change their clocks in ways that the many do not: by half an hour or two hours, at midnight, around
-// Ramadan, across the date line, with an offset of three quarters of an hour.
+// peculiarZones change their clocks in unusual ways: by half an hour or two hours, at midnight, around
+// Ramadan, across the date line, or with an offset of three quarters of an hour.
 var peculiarZones = []string{
 	"Africa/Cairo", "Africa/Casablanca", "America/Asuncion", "America/Caracas", "America/Godthab", "America/Havana",
 	"America/Santiago", "America/Sao_Paulo", "America/Scoresbysund", "America/St_Johns", "Antarctica/Casey",
@@ -21,11 +21,11 @@ var peculiarZones = []string{
 	"Pacific/Enderbury", "Pacific/Fakaofo", "Pacific/Kiritimati", "Pacific/Kwajalein", "Pacific/Norfolk",
 }
 
-// commonZones are those that most schedules name.
+// commonZones are the zones that most schedules use.
 var commonZones = []string{"UTC", "Europe/Berlin", "Europe/London", "America/New_York", "America/Los_Angeles", "Asia/Kolkata",
 	"Australia/Sydney"}
 
-// skippedDays are the changes that left out a day.
+// skippedDays are the clock changes that skipped a day.
 var skippedDays = []place{
 	{"Pacific/Apia", time.Date(2011, 12, 30, 10, 0, 0, 0, time.UTC)},
 	{"Pacific/Fakaofo", time.Date(2011, 12, 30, 11, 0, 0, 0, time.UTC)},
@@ -34,14 +34,14 @@ var skippedDays = []place{
 	{"Pacific/Enderbury", time.Date(1994, 12, 31, 11, 0, 0, 0, time.UTC)},
 }
 
-// place is an instant, mostly one at which the clocks of a zone change.
+// place is a zone and an instant, mostly one at which the zone's clocks change.
 type place struct {
 	zone string
 	at   time.Time
 }
 
-// generator draws questions. Of its places there are few and of questions at each there are many, since luxon's cost
-// is in finding offsets, and the reference remembers those.
+// generator draws random questions. It draws few places and many questions for each, because finding offsets
+// is slow in luxon and the reference caches them.
 type generator struct {
 	*rand.Rand
 	places []place
@@ -64,10 +64,10 @@ func newGenerator(seed uint64, zones []string) *generator {
 
 func pick[T any](g *generator, from []T) T { return from[g.IntN(len(from))] }
 
-// chance is true percent times of 100.
+// chance returns true with a probability of percent/100.
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
-// change draws a change of the zone's clocks. From 1970 on all sources have the same.
+// change draws a clock change of the zone. Since 1970 all sources agree on them.
 func (g *generator) change(zone string) place {
 	at := time.Date(1972+g.IntN(100), 1, 1+g.IntN(365), 0, 0, 0, 0, time.UTC)
 	location, err := cron.LoadZone(zone)
@@ -84,7 +84,7 @@ func (g *generator) change(zone string) place {
 	return place{zone, at.UTC()}
 }
 
-// near draws an instant around a change.
+// near draws an instant close to a change.
 func (g *generator) near(at time.Time) int64 {
 	const minute, hour = 60 * 1000, 60 * 60 * 1000
 	around := func(reach int64) int64 { return g.Int64N(2*reach+1) - reach }
@@ -101,11 +101,11 @@ func (g *generator) near(at time.Time) int64 {
 	case n < 99:
 		return millis + around(40*24*hour)
 	default:
-		return millis + g.Int64N(200_000*365)*24*hour // some far from now
+		return millis + g.Int64N(200_000*365)*24*hour // some are far from now
 	}
 }
 
-// run draws a question for a neighbouring run.
+// run draws a question about the next or previous run.
 func (g *generator) run() question {
 	where := pick(g, g.places)
 	q := question{Do: "next", TZ: where.zone, From: g.near(where.at), Pattern: g.pattern(where)}
@@ -118,7 +118,7 @@ func (g *generator) run() question {
 	return q
 }
 
-// upsert draws a question for the next run of a job scheduler.
+// upsert draws a question about the next run of a job scheduler.
 func (g *generator) upsert() question {
 	where := pick(g, g.places)
 	options := map[string]any{"pattern": g.pattern(where), "hashSeed": "seed"}
@@ -185,7 +185,7 @@ func (g *generator) pattern(where place) string {
 	return strings.Join(fields, " ")
 }
 
-// field draws a field that is a wildcard some percent of times.
+// field draws a field that is a wildcard with the given probability in percent.
 func (g *generator) field(wildcard, high int, value func() int) string {
 	if g.chance(wildcard) {
 		return "*"
@@ -213,12 +213,12 @@ func (g *generator) field(wildcard, high int, value func() int) string {
 	}
 }
 
-// oddTokens are what patterns that make no sense are made of. There is no full stop: numbers with a fraction are a
-// known difference.
+// oddTokens are the parts of nonsensical patterns. There is no full stop, because numbers with a fraction are
+// a known difference.
 var oddTokens = []string{"*", "?", ",", "-", "/", "#", "L", "H", "H/5", "H(1-9)", "H(0-3)/2", "0", "1", "2", "5", "7", "07", "12", "31",
 	"59", "60", "100", "jan", "FEB", "Jul", "mon", "sun", "Fri", "x", "e1", "0x1", "W", "@", "+", "1-5", "*/2", "5L", "1#2", "3,4"}
 
-// oddPattern draws a pattern that mostly makes no sense, but could.
+// oddPattern draws a pattern that is most likely invalid.
 func (g *generator) oddPattern() question {
 	fields := []string{"*", "*", "*", "*", "*"}
 	if g.chance(40) {

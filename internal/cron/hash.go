@@ -9,11 +9,11 @@ import (
 	"unicode/utf16"
 )
 
-// hashed is an H with a range and a step, each of which may be missing.
+// hashed matches an H with an optional range and an optional step.
 var hashed = regexp.MustCompile(`H(?:\(([0-9]+)-([0-9]+)\))?(?:/([0-9]+))?`)
 
-// replaceHashes writes values drawn by luck, a number in [0, 1), in place of each H. One field has one luck, so every
-// H in it falls on the same spot of its range.
+// replaceHashes replaces each H by values derived from luck, a number in [0, 1). All H of a field share one
+// luck, so they fall on the same relative position of their ranges.
 func (f *field) replaceHashes(text string, luck float64) (string, *flaw) {
 	if !strings.Contains(text, "H") {
 		return text, nil
@@ -30,7 +30,7 @@ func (f *field) replaceHashes(text string, luck float64) (string, *flaw) {
 	return text, wrong
 }
 
-// drawn returns the value for an H as text, or for one with a step the list of values.
+// drawn returns the value for an H as text, or the list of values if it has a step.
 func (f *field) drawn(from, to, every string, luck float64) (string, *flaw) {
 	first, last := float64(f.min), float64(f.max)
 	if from != "" {
@@ -46,9 +46,9 @@ func (f *field) drawn(from, to, every string, luck float64) (string, *flaw) {
 	}
 	step, _ := leadingNumber(every)
 	if step == 0 {
-		return "", flawf("use a number from 1 after the slash", "%q is no step", every)
+		return "", flawf("use a number from 1 after the slash", "%q is not a step", every)
 	}
-	// The steps count from 0, not from the start of the range, and luck shifts all of them by less than one.
+	// Steps count from 0, not from the start of the range. luck shifts all of them by less than one step.
 	var values []string
 	for n := math.Floor(first/step)*step + math.Floor(luck*step); n <= last; n += step {
 		if n >= first {
@@ -65,7 +65,8 @@ func onSpot(first, last, luck float64) string {
 	return strconv.Itoa(int(math.Floor(luck*(last-first+1)) + first))
 }
 
-// lottery draws the numbers that a seed stands for: FNV-1a over the seed's UTF-16 code units starts Mulberry32.
+// lottery is the random generator of a seed: Mulberry32, seeded with FNV-1a over the seed's UTF-16 code
+// units.
 type lottery struct{ state uint32 }
 
 func newLottery(seed string) *lottery {

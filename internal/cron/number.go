@@ -14,13 +14,13 @@ var (
 
 const digits = "0123456789"
 
-// number reads a text that is a number as a whole, as JavaScript's Number does: 07 is 7, and 0x1f and 1e1 are numbers.
+// number parses a whole text as JavaScript's Number does: 07 is 7, and 0x1f and 1e1 are numbers.
 func number(text string) (float64, bool) {
 	switch {
 	case text == "":
 		return 0, false
 	case strings.Trim(text, digits) == "", decimal.MatchString(text):
-		n, _ := strconv.ParseFloat(text, 64) // too great is infinite
+		n, _ := strconv.ParseFloat(text, 64) // too large becomes infinity
 		return n, true
 	case based.MatchString(text):
 		n, err := strconv.ParseUint(text, 0, 64)
@@ -32,7 +32,7 @@ func number(text string) (float64, bool) {
 	return 0, false
 }
 
-// leadingNumber reads the whole number that a text begins with, as JavaScript's parseInt does.
+// leadingNumber parses the whole number at the start of a text, as JavaScript's parseInt does.
 func leadingNumber(text string) (float64, bool) {
 	unsigned := text
 	if text != "" && (text[0] == '+' || text[0] == '-') {
@@ -42,6 +42,6 @@ func leadingNumber(text string) (float64, bool) {
 	if rest == unsigned {
 		return 0, false
 	}
-	n, _ := strconv.ParseFloat(strings.TrimSuffix(text, rest), 64) // too great is infinite
+	n, _ := strconv.ParseFloat(strings.TrimSuffix(text, rest), 64) // too large becomes infinity
 	return n, true
 }

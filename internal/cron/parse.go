@@ -9,10 +9,10 @@ import (
 	"unicode/utf16"
 )
 
-// maxLength is how long a pattern may be, in UTF-16 code units.
+// maxLength is the maximum length of a pattern in UTF-16 code units.
 const maxLength = 1024
 
-// shorthands are the patterns with a name. Like the reference, Parse knows them by this spelling only.
+// shorthands maps named patterns. As in the reference, the spelling is case-sensitive.
 var shorthands = map[string]string{
 	"@yearly":   "0 0 0 1 1 *",
 	"@annually": "0 0 0 1 1 *",
@@ -26,11 +26,11 @@ var shorthands = map[string]string{
 	"@weekends": "0 0 0 * * 0,6",
 }
 
-// A PatternError says why a pattern was refused and what would be taken instead.
+// PatternError describes why a pattern is invalid and what to write instead.
 type PatternError struct {
 	Pattern string // as given
-	Field   string // the field at fault, such as "day of the week"; empty if it is the pattern as a whole
-	Value   string // that field as written
+	Field   string // the invalid field, such as "day of the week"; empty if the error concerns the whole pattern
+	Value   string // the text of that field
 	Problem string // what is wrong
 	Remedy  string // what to write instead
 }
@@ -42,34 +42,34 @@ func (e *PatternError) Error() string {
 	return fmt.Sprintf("cron pattern %q: %s %q: %s: %s", e.Pattern, e.Field, e.Value, e.Problem, e.Remedy)
 }
 
-// A flaw is the part of a PatternError that is known before it is known where.
+// flaw is a PatternError without its position.
 type flaw struct{ problem, remedy string }
 
 func flawf(remedy, problem string, args ...any) *flaw {
 	return &flaw{fmt.Sprintf(problem, args...), remedy}
 }
 
-// Parse reads a pattern. It takes and refuses what BullMQ does, with a [*PatternError] for what it refuses. Some of that
-// may come unexpected:
+// Parse parses a pattern. It accepts exactly the patterns that BullMQ accepts, with the exception below, and
+// returns a [*PatternError] for others. Some results may be surprising:
 //
 //   - The shorthands are @yearly, @annually, @monthly, @weekly, @daily, @hourly, @minutely, @secondly, @weekdays and
-//     @weekends, spelt just so.
+//     @weekends, in lower case.
 //   - With fewer than five fields, those on the left are filled in: "5" is every minute of every Friday.
-//   - A value listed twice is refused: "1,1", "1,0-5", and "0,7", which is Sunday twice.
-//   - A date that no year has is refused (30 February), but only if there is one month and any day of the week will
-//     do. Others parse and never fire.
-//   - Days that a single month lacks are dropped if others are left: "28-31" in February is "28,29".
-//   - H is drawn anew by each Parse; see [ParseSeeded].
+//   - A value listed twice is an error: "1,1", "1,0-5", and "0,7", which is Sunday twice.
+//   - A date that no year has (30 February) is an error, but only if the pattern has one month and allows any
+//     day of the week. Other impossible dates parse and never fire.
+//   - Days that a single month lacks are dropped if others remain: "28-31" in February is "28,29".
+//   - Each Parse draws new values for H; see [ParseSeeded].
 //
-// The reference takes one thing that is refused here: a number with a fraction, which it lets pass beside H/n or
-// H(m-n), as in "H/5,1.5", and then loses its way about.
+// The exception is a number with a fraction next to H/n or H(m-n), as in "H/5,1.5". The reference accepts it
+// and then computes wrong runs; Parse returns an error.
 func Parse(pattern string) (Schedule, error) {
 	return parse(pattern, rand.Float64)
 }
 
-// ParseSeeded is Parse with the values for H drawn from a seed: the same pattern and seed give the same schedule, here
-// and in Node. The seed is cron-parser's option hashSeed; BullMQ does not name it, but hands on all repeat options. As
-// there, an empty seed is none.
+// ParseSeeded is like [Parse] but draws the values for H from a seed: the same pattern and seed give the same
+// schedule, here and in Node. The seed is cron-parser's option hashSeed, which BullMQ passes through with the
+// repeat options. An empty seed counts as none, as in cron-parser.
 func ParseSeeded(pattern, seed string) (Schedule, error) {
 	if seed == "" {
 		return Parse(pattern)
@@ -77,7 +77,7 @@ func ParseSeeded(pattern, seed string) (Schedule, error) {
 	return parse(pattern, newLottery(seed).draw)
 }
 
-// parse reads a pattern, asking draw once for each field for a number in [0, 1).
+// parse parses a pattern. It calls draw once per field for a number in [0, 1).
 func parse(pattern string, draw func() float64) (Schedule, error) {
 	raw, wrong := split(pattern)
 	if wrong != nil {
@@ -121,7 +121,7 @@ func parse(pattern string, draw func() float64) (Schedule, error) {
 	return s, nil
 }
 
-// split returns the fields of a pattern, six of them.
+// split splits a pattern into its six fields.
 func split(pattern string) (texts [6]string, wrong *flaw) {
 	full, ok := shorthands[pattern]
 	if !ok {
@@ -133,7 +133,7 @@ func split(pattern string) (texts [6]string, wrong *flaw) {
 	given := strings.FieldsFunc(full, isSpace)
 	switch {
 	case len(given) == 0:
-		return texts, flawf(`give five or six fields, such as "0 3 * * *" for every day at three`, "nothing in it")
+		return texts, flawf(`give five or six fields, such as "0 3 * * *" for every day at three`, "the pattern is empty")
 	case len(given) == 1 && strings.HasPrefix(given[0], "@"):
 		known := slices.Sorted(maps.Keys(shorthands))
 		return texts, flawf("the shorthands are "+strings.Join(known, ", "), "no such shorthand")
@@ -145,7 +145,7 @@ func split(pattern string) (texts [6]string, wrong *flaw) {
 	return texts, nil
 }
 
-// isSpace reports whether the reference, being JavaScript, counts a character as white space.
+// isSpace reports whether JavaScript counts a character as white space.
 func isSpace(r rune) bool {
 	switch {
 	case '\t' <= r && r <= '\r', r == ' ', r == 0xa0, r == 0x1680, 0x2000 <= r && r <= 0x200a,
@@ -157,14 +157,14 @@ func isSpace(r rune) bool {
 
 func isWildcard(text string) bool { return text == "*" || text == "?" }
 
-// splitNth takes the occurrence off a day of the week: 5#2 is the second Friday of a month.
+// splitNth splits the occurrence from a weekday: 5#2 is the second Friday of a month.
 func splitNth(text string) (weekday string, nth int, wrong *flaw) {
 	weekday, count, found := strings.Cut(text, "#")
 	if !found {
 		return text, 0, nil
 	}
 	if strings.ContainsAny(text, ",-/") {
-		return "", 0, flawf(`write one day, such as "5#2"`, "# goes with neither list nor range nor step")
+		return "", 0, flawf(`write one day, such as "5#2"`, "# cannot be combined with a list, a range or a step")
 	}
 	n, ok := number(count)
 	if !ok || n < 1 || n > 5 {
@@ -176,8 +176,8 @@ func splitNth(text string) (weekday string, nth int, wrong *flaw) {
 	return weekday, int(n), nil
 }
 
-// datesOf drops days that the month lacks, if it is a single one. Are none left, then that is a flaw if the pattern
-// needed them; otherwise they stay, without effect.
+// datesOf drops days that a single month lacks. If none remain, it returns an error if they are needed, and
+// otherwise the unchanged days, which have no effect.
 func datesOf(days, months []item, needed bool) ([]item, *flaw) {
 	if len(months) != 1 {
 		return days, nil

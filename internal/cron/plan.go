@@ -5,41 +5,43 @@ import (
 	"fmt"
 )
 
-// Plan holds what decides about the runs of a job scheduler with a pattern. Dates are in milliseconds since 1970; zero
-// is none, as it is to BullMQ.
+// Plan holds the inputs for the next run of a job scheduler with a pattern. Dates are in milliseconds since
+// 1970. As in BullMQ, zero means that a date is not set.
 type Plan struct {
 	Pattern  string
-	TimeZone string // tz; see LoadZone
-	// HashSeed settles the values for H in the pattern; see ParseSeeded.
+	TimeZone string // BullMQ's tz; see [LoadZone]
+	// HashSeed determines the values for H in the pattern; see [ParseSeeded].
 	HashSeed           string
 	StartDate, EndDate int64
-	// Immediately asks for a run right now. BullMQ hands it on to no later run.
+	// Immediately requests a run now. BullMQ applies it to the first run only.
 	Immediately bool
-	// PrevMillis is the run before: the option prevMillis of the job that is starting. A new scheduler has none.
+	// PrevMillis is the previous run: the option prevMillis of the job that is starting. A new scheduler has
+	// none.
 	PrevMillis int64
 }
 
-// ErrImmediatelyWithStartDate says that a plan has both.
-var ErrImmediatelyWithStartDate = errors.New("cron: Immediately and StartDate exclude each other: leave one out")
+// ErrImmediatelyWithStartDate is returned for a plan that has both.
+var ErrImmediatelyWithStartDate = errors.New("cron: Immediately and StartDate are mutually exclusive: set only one")
 
-// A DateError says that a date is one JavaScript does not have.
+// DateError is returned for a date that JavaScript cannot represent.
 type DateError struct {
 	Name   string // StartDate or EndDate
 	Millis int64
 }
 
 func (e *DateError) Error() string {
-	return fmt.Sprintf("cron: %s %d is beyond the dates that Node has: use one within %d ms from 1970", e.Name, e.Millis, int64(lastDate))
+	return fmt.Sprintf("cron: %s %d is outside the range of Node's dates: use a date within %d ms of 1970", e.Name, e.Millis, int64(lastDate))
 }
 
-// NextRun returns the next run of a scheduler, in milliseconds since 1970, as BullMQ's upsertJobScheduler works it out
-// at the time now before it turns to Redis.
+// NextRun returns the next run of a scheduler in milliseconds since 1970. It is the time that BullMQ's
+// upsertJobScheduler computes at the time now before it calls Redis.
 //
-// An error that is [ErrNoRun] means that the scheduler is over. BullMQ adds no job then and reports success. Others say
-// that BullMQ would refuse the plan: a [*PatternError], a [*ZoneError], a [*DateError] or
-// [ErrImmediatelyWithStartDate]. Past EndDate BullMQ doesn't so much as look at pattern and zone.
+// An error that matches [ErrNoRun] means that the scheduler has no further run. BullMQ then adds no job and
+// reports success. The other errors are those for which BullMQ rejects the plan: [*PatternError],
+// [*ZoneError], [*DateError] and [ErrImmediatelyWithStartDate]. After EndDate, like BullMQ, NextRun checks
+// neither pattern nor zone.
 //
-// The run is never before now, nor before PrevMillis, and after StartDate, not at it.
+// The run is not before now or PrevMillis. It is after StartDate, never at it.
 func (p Plan) NextRun(now int64) (int64, error) {
 	if p.Immediately && p.StartDate != 0 {
 		return 0, ErrImmediatelyWithStartDate

@@ -29,53 +29,53 @@ var _ = Describe("The next run of a job scheduler", func() {
 	},
 		Entry("after now", daily, start, noon),
 		Entry("after now, not at it", daily, noon, noon+day),
-		Entry("after the run before, if that is still to come",
+		Entry("after the previous run if that is still to come",
 			with(func(p *cron.Plan) { p.PrevMillis = noon + day }), start, noon+2*day),
-		Entry("after now, if the run before is past",
+		Entry("after now if the previous run is past",
 			with(func(p *cron.Plan) { p.PrevMillis = noon - 3*day }), start, noon),
 		Entry("after the start date", with(func(p *cron.Plan) { p.StartDate = start + 7*day }), start, noon+7*day),
 		Entry("after the start date, not at it", with(func(p *cron.Plan) { p.StartDate = noon + 7*day }), start, noon+8*day),
 		Entry("at the end date", with(func(p *cron.Plan) { p.EndDate = noon }), start, noon),
-		Entry("now, if it is to be immediately", with(func(p *cron.Plan) { p.Immediately = true }), start, start),
-		Entry("at the run before, if it is to be immediately and that is still to come",
+		Entry("now if it is requested immediately", with(func(p *cron.Plan) { p.Immediately = true }), start, start),
+		Entry("at the previous run if it is requested immediately and that is still to come",
 			with(func(p *cron.Plan) { p.Immediately, p.PrevMillis = true, noon }), start, noon),
-		Entry("in the zone given", with(func(p *cron.Plan) { p.TimeZone = "UTC+2" }), start, noon-day/12),
+		Entry("in the given zone", with(func(p *cron.Plan) { p.TimeZone = "UTC+2" }), start, noon-day/12),
 	)
 
-	DescribeTable("is none", func(plan cron.Plan, now int64, want error) {
+	DescribeTable("does not exist", func(plan cron.Plan, now int64, want error) {
 		_, err := plan.NextRun(now)
 		Expect(err).To(MatchError(want))
 		Expect(errors.Is(err, cron.ErrNoRun)).To(BeTrue())
 	},
 		Entry("past the end date", with(func(p *cron.Plan) { p.EndDate = start - 1 }), start, cron.ErrEnded),
-		Entry("past the end date, however bad the pattern",
+		Entry("past the end date even if the pattern is invalid",
 			with(func(p *cron.Plan) { p.EndDate, p.Pattern = start-1, "bad" }), start, cron.ErrEnded),
-		Entry("if the first one would be past the end date", with(func(p *cron.Plan) { p.EndDate = noon - 1 }), start, cron.ErrEnded),
+		Entry("if the first run would be past the end date", with(func(p *cron.Plan) { p.EndDate = noon - 1 }), start, cron.ErrEnded),
 		Entry("if the start date is past the end date",
 			with(func(p *cron.Plan) { p.StartDate, p.EndDate = noon+day, noon }), start, cron.ErrEnded),
 		Entry("if the pattern never fires", with(func(p *cron.Plan) { p.Pattern = "0 0 31 4,6 *" }), start, cron.ErrGaveUp),
 	)
 
-	It("is refused with a bad pattern, also if it would be immediately", func() {
+	It("is rejected with an invalid pattern even if it is requested immediately", func() {
 		_, err := with(func(p *cron.Plan) { p.Pattern, p.Immediately = "61 * * * *", true }).NextRun(start)
 		var refused *cron.PatternError
 		Expect(errors.As(err, &refused)).To(BeTrue(), "%v", err)
 	})
 
-	It("is refused with a zone that does not exist", func() {
+	It("is rejected with an unknown zone", func() {
 		_, err := with(func(p *cron.Plan) { p.TimeZone = "Mars/Olympus" }).NextRun(start)
 		var refused *cron.ZoneError
 		Expect(errors.As(err, &refused)).To(BeTrue(), "%v", err)
 	})
 
-	It("is refused with a date beyond JavaScript's", func() {
+	It("is rejected with a date outside JavaScript's range", func() {
 		_, err := with(func(p *cron.Plan) { p.StartDate = 8_640_000_000_000_001 }).NextRun(start)
 		var refused *cron.DateError
 		Expect(errors.As(err, &refused)).To(BeTrue(), "%v", err)
 		Expect(refused.Name).To(Equal("StartDate"))
 	})
 
-	It("is refused if it is to be immediately and from a start date on", func() {
+	It("is rejected if it is requested immediately and with a start date", func() {
 		_, err := with(func(p *cron.Plan) { p.StartDate, p.Immediately = noon, true }).NextRun(start)
 		Expect(err).To(MatchError(cron.ErrImmediatelyWithStartDate))
 	})

@@ -15,11 +15,12 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// seedVariable, in the environment, repeats the questions of an earlier run.
+// seedVariable is the environment variable that repeats the questions of an earlier run.
 const seedVariable = "CRON_TEST_SEED"
 
-// These put generated questions to bullmq, cron-parser and luxon themselves. They are skipped without Node.
-var _ = Describe("Compared with the reference", Ordered, ContinueOnFailure, func() {
+// These specs compare answers to generated questions with bullmq, cron-parser and luxon. They are skipped
+// without Node.
+var _ = Describe("This package, compared with the reference,", Ordered, ContinueOnFailure, func() {
 	var (
 		peer *reference
 		draw *generator
@@ -35,18 +36,18 @@ var _ = Describe("Compared with the reference", Ordered, ContinueOnFailure, func
 		seed := rand.Uint64N(1_000_000_000)
 		if text := os.Getenv(seedVariable); text != "" {
 			seed, err = strconv.ParseUint(text, 10, 64)
-			Expect(err).NotTo(HaveOccurred(), "%s takes a number", seedVariable)
+			Expect(err).NotTo(HaveOccurred(), "%s must be a number", seedVariable)
 		}
 		peer = meet(ctx, node, seed)
 		draw = newGenerator(seed, peer.zones)
 		AddReportEntry("questions", peer.provenance, ReportEntryVisibilityAlways)
 	}, NodeTimeout(time.Minute))
 
-	It("finds the same instants, forward and backward, mostly where clocks change", func(ctx SpecContext) {
+	It("finds the same instants, forward and backward, mostly around clock changes", func(ctx SpecContext) {
 		peer.compare(ctx, 20_000, draw.Rand, draw.run)
 	}, NodeTimeout(3*time.Minute))
 
-	It("takes and refuses the same patterns", func(ctx SpecContext) {
+	It("accepts and rejects the same patterns", func(ctx SpecContext) {
 		peer.compare(ctx, 3_000, draw.Rand, draw.oddPattern)
 	}, NodeTimeout(time.Minute))
 
@@ -54,20 +55,20 @@ var _ = Describe("Compared with the reference", Ordered, ContinueOnFailure, func
 		peer.compare(ctx, 1_000, draw.Rand, draw.upsert)
 	}, NodeTimeout(time.Minute))
 
-	It("knows the same time zones, however they are spelt", func(ctx SpecContext) {
+	It("accepts the same time zones in every spelling", func(ctx SpecContext) {
 		names := []string{"utc", "GMT", "UTC+3", "utc-3:30", "Utc+14", "utc+99", "UTC+100", "UTC+3:3", "GMT+3", "+03:00", "Z",
 			"US/Pacific-New", "posix/UTC", "right/UTC", "Factory", "localtime", "posixrules", "leapseconds", "Europe", "EST5",
 			"GB", "GB-Eire", "NZ-CHAT", "W-SU", "PRC", "ROK", "GMT0", "GMT-0", "Etc/GMT-14", "Etc/GMT-15", "Etc/Unknown"}
-		for first := 'A'; first <= 'Z'; first++ { // every abbreviation Node could have, such as PST
+		for first := 'A'; first <= 'Z'; first++ { // every abbreviation that Node could have, such as PST
 			for _, rest := range threeLetterEnds {
 				names = append(names, string(first)+rest)
 			}
 		}
-		for i, zone := range peer.zones { // each in one spelling, as Node takes a while over a new one
+		for i, zone := range peer.zones { // each in one spelling, because Node is slow with a new one
 			spellings := []string{zone, strings.ToLower(zone), strings.ToUpper(zone)}
 			names = append(names, spellings[i%len(spellings)])
 		}
-		// Not so long ago that sources disagree, not so late that versions do.
+		// Sources disagree about earlier times, and versions of the database about later ones.
 		instants := []int64{instant("2000-01-15T00:00:00Z").UnixMilli(), instant("2020-07-15T00:00:00Z").UnixMilli()}
 		for _, name := range names {
 			theirs := peer.ask(ctx, question{Do: "zone", TZ: name, Instants: instants})
@@ -80,7 +81,7 @@ var _ = Describe("Compared with the reference", Ordered, ContinueOnFailure, func
 	}, NodeTimeout(time.Minute))
 })
 
-// threeLetterEnds are the ends of the abbreviations of zones.
+// threeLetterEnds are the last letters of zone abbreviations.
 var threeLetterEnds = []string{"CT", "ET", "GT", "RT", "ST", "AT", "NT", "TT", "IT", "LT", "DT"}
 
 func offsets(zone *time.Location, instants []int64) []int64 {

@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// stepLimit is how often the reference looks at a moment before it declares that a pattern never fires.
+// stepLimit is the number of steps after which the reference decides that a pattern never fires.
 const stepLimit = 10_000
 
 var (
-	// ErrNoRun is in every error that says a schedule has no further run. BullMQ adds no job then, without a word.
+	// ErrNoRun matches every error that reports that a schedule has no further run. BullMQ then adds no job
+	// and reports success.
 	ErrNoRun = errors.New("no run")
-	// ErrEnded says that there is no run before the end date.
-	ErrEnded = fmt.Errorf("cron: %w before the end date: nothing to do, or set a later one", ErrNoRun)
-	// ErrGaveUp says that the search went on for so long that the reference gives up. Mostly that is because the
-	// pattern asks for dates that no year has. In some zones it is because the reference, on a day when clocks
-	// change, comes back to the same moment over and over: in Australia/Lord_Howe whenever clocks go back, unless
-	// every hour has runs, and, looking backward, where a day was skipped or clocks change at midnight.
+	// ErrEnded is returned if there is no run before the end date.
+	ErrEnded = fmt.Errorf("cron: %w before the end date: set a later end date if more runs are needed", ErrNoRun)
+	// ErrGaveUp is returned if the search takes so many steps that the reference gives up. Usually the
+	// pattern asks for dates that no year has. In some zones the reference loops on a day on which clocks
+	// change: in Australia/Lord_Howe when clocks go back, unless the pattern has runs every hour, and, when
+	// searching backward, where a day was skipped or clocks change at midnight.
 	ErrGaveUp = fmt.Errorf("cron: %w in reach: check the pattern for dates that don't occur", ErrNoRun)
 )
 
@@ -28,15 +29,15 @@ const (
 	backward direction = -1
 )
 
-// span is the time that runs may fall in, both ends included, in milliseconds since 1970. Zero means that an end is
-// open, as it does to the reference.
+// span is the time in which runs may fall, both ends included, in milliseconds since 1970. As in the
+// reference, zero means that an end is open.
 type span struct{ start, end int64 }
 
 func (s span) contains(millis int64) bool {
 	return (s.start == 0 || millis >= s.start) && (s.end == 0 || millis <= s.end)
 }
 
-// nearest returns the instant itself, or the end of the span that it is beyond.
+// nearest returns the instant itself if the span contains it, and otherwise the nearest end of the span.
 func (s span) nearest(millis int64) int64 {
 	switch {
 	case s.start != 0 && millis < s.start:
@@ -48,31 +49,30 @@ func (s span) nearest(millis int64) int64 {
 	}
 }
 
-// search is one hunt for a run. It looks at a moment, finds the largest field that does not fit, moves to the nearest
-// moment where that field may fit, and looks again.
-//
-// What happens at a clock change depends on how the search comes there, so no closed form can take its place: every
-// move must end where the reference's does and leave the same two marks.
+// search is the search for one run. It finds the largest field that does not match, moves to the nearest
+// instant where that field may match, and repeats.
+// The result at a clock change depends on the steps of the search. Every step must therefore end where the
+// reference's step ends and set the same two marks.
 type search struct {
 	*Schedule
 	clock
 	way direction
-	// gap marks a move that skipped hours of the clock: runs due in them are due on landing.
+	// gap is set by a step that skipped hours of the clock: runs due in them are due at its end.
 	gap gap
-	// repeated marks a move after which the clock shows the same hour anew: its runs have been. -1 is none.
+	// repeated is set by a step after which the clock shows the same hour again: its runs have happened. -1
+	// means none.
 	repeated int
-	// examined is the day for which changing says whether clocks change.
+	// examined is the day for which changing reports whether clocks change.
 	examined date
 	changing bool
 }
 
-// gap is a stretch of hours that clocks skip, from the first up to, and without, the one landed on. In the zero value
-// there are none.
+// gap is the range of hours that clocks skip, from first up to landing, exclusive. The zero value is empty.
 type gap struct{ first, landing int }
 
 type date struct{ year, month, day int }
 
-// everyHour has all hours of the day. Schedules with it run through clock changes as time goes by.
+// everyHour has all hours of the day. Schedules with all hours run through clock changes in elapsed time.
 const everyHour set = 1<<24 - 1
 
 func (s Schedule) search(from int64, zone *time.Location, way direction, within span) (int64, error) {
@@ -110,8 +110,8 @@ func (s Schedule) search(from int64, zone *time.Location, way direction, within 
 	return 0, ErrGaveUp
 }
 
-// step goes to the start of the next unit, or to the last second of the one before; seconds just count. Steps of up to
-// an hour leave the marks.
+// step moves to the start of the next unit, or to the last second of the previous one. Steps of up to an hour
+// set the marks.
 func (h *search) step(u unit, way direction) {
 	hourBefore, offsetBefore := h.hour, h.offset
 	h.move(u, int(way))
@@ -133,12 +133,12 @@ func (h *search) step(u unit, way direction) {
 	}
 }
 
-// hourFits reports whether the schedule has runs in the hour on the clock, of its own or from hours just skipped.
+// hourFits reports whether the schedule has runs in the current hour, including those of hours just skipped.
 func (h *search) hourFits() bool {
 	return h.catchesUp() || h.hours.has(h.hour) && !h.comesAgain()
 }
 
-// catchesUp reports whether the search has just landed after a gap with hours of the schedule in it.
+// catchesUp reports whether the search has just passed a gap that contains hours of the schedule.
 func (h *search) catchesUp() bool {
 	if h.gap.landing != h.hour {
 		return false
@@ -151,8 +151,8 @@ func (h *search) catchesUp() bool {
 	return false
 }
 
-// comesAgain reports whether the clock shows this hour for the second time. Looking backward that time is met first,
-// so then it counts.
+// comesAgain reports whether the clock shows this hour for the second time. A backward search meets the
+// second time first and counts it.
 func (h *search) comesAgain() bool { return h.way == forward && h.repeated == h.hour }
 
 func (h *search) seekHour() {
@@ -168,7 +168,7 @@ func (h *search) seekHour() {
 		return
 	}
 	if h.clocksChange() {
-		// Hour by hour, for the marks. Clocks that skip an hour may skip the one looked for.
+		// Each hour needs a step of its own for the marks. The wanted hour may be skipped.
 		for range int(h.way) * (next - h.hour) {
 			h.step(hour, h.way)
 			if int(h.way)*(h.hour-next) >= 0 {
@@ -201,7 +201,7 @@ func (h *search) seekSecond() {
 	h.setSecond(next)
 }
 
-// nextIn returns the value that follows n in the direction of the search.
+// nextIn returns the value after n in the direction of the search.
 func (h *search) nextIn(values set, n int) (int, bool) {
 	if h.way == forward {
 		return values.above(n)
@@ -209,7 +209,7 @@ func (h *search) nextIn(values set, n int) (int, bool) {
 	return values.below(n)
 }
 
-// firstIn returns the value that the search meets first.
+// firstIn returns the first value in the direction of the search.
 func (h *search) firstIn(values set) int {
 	if h.way == forward {
 		return values.min()
@@ -217,8 +217,8 @@ func (h *search) firstIn(values set) int {
 	return values.max()
 }
 
-// clocksChange reports whether the offset at the end of the day is another than at its start. A date that occurs twice
-// is examined the first time.
+// clocksChange reports whether the offset at the end of the day differs from that at its start. For a date
+// that occurs twice the first one counts.
 func (h *search) clocksChange() bool {
 	today := date{h.year, h.month, h.day}
 	if h.examined == today {

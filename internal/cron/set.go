@@ -2,7 +2,7 @@ package cron
 
 import "math/bits"
 
-// set holds numbers from 0 to 63: the values a field allows.
+// set holds numbers from 0 to 63: the values that a field allows.
 type set uint64
 
 func (s set) has(n int) bool { return s>>n&1 == 1 }

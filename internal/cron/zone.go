@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // see LoadZone
+	_ "time/tzdata" // see [LoadZone]
 )
 
-// ZoneError says that there is no zone of a name.
+// ZoneError is returned for an unknown time zone.
 type ZoneError struct {
 	Name string
 	Err  error
@@ -25,15 +25,16 @@ func (e *ZoneError) Unwrap() error { return e.Err }
 
 var errUnknownZone = errors.New("unknown")
 
-// LoadZone returns the zone that BullMQ means by a scheduler's tz, or a [*ZoneError]. Those are the names of the IANA
-// database in any case, the old names and abbreviations that Node knows ("PST", "IST"), "utc", offsets from it such as
-// "UTC+3" and "utc-5:30", and for the machine's own zone "local", "system", "default" or none. The names that begin with
-// SystemV/, which Node has as well, are refused.
+// LoadZone returns the zone of BullMQ's option tz, or a [*ZoneError]. It accepts the names of the IANA
+// database in any case, the old names and abbreviations that Node accepts ("PST", "IST"), "utc", and offsets
+// such as "UTC+3" and "utc-5:30". The names "local", "system", "default" and "" denote the machine's zone.
+// Names that begin with SystemV/, which Node accepts, are not supported.
 //
-// The rules of a zone come from the machine's database (or that which ZONEINFO names). Importing this package embeds
-// a copy, of some 450 KB, for machines without: in a container built from scratch a worker would otherwise turn down
-// schedules that a worker in Node, which brings its own, goes on to serve. Both have to know the same rules to agree, so
-// when a country changes its clocks, both need an update. Before 1970 they may differ in any case.
+// The rules of a zone come from the machine's database, or from the one named by ZONEINFO. This package
+// embeds a copy of about 450 KB for machines without one. Without it, a worker in a minimal container would
+// reject schedules that Node workers, which ship their own database, continue to serve. Both must have the
+// same rules to agree. When a country changes its clocks, both need an update. Rules before 1970 may differ
+// in any case.
 func LoadZone(name string) (*time.Location, error) {
 	if zone, ok := loadedZones.Load(name); ok {
 		return zone.(*time.Location), nil
@@ -46,7 +47,7 @@ func LoadZone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// loadedZones has the zones asked for so far, since a schedule asks at each run, and reading one takes a while.
+// loadedZones caches zones: a schedule needs its zone at each run, and loading one is slow.
 var loadedZones sync.Map
 
 func findZone(name string) (*time.Location, error) {
@@ -63,7 +64,7 @@ func findZone(name string) (*time.Location, error) {
 	if iana, ok := abbreviations[lower]; ok {
 		return time.LoadLocation(iana)
 	}
-	// Go takes for a zone whatever the database has a file for.
+	// Go accepts any file of the database as a zone.
 	switch folder, _, _ := strings.Cut(lower, "/"); folder {
 	case "posix", "right", "factory", "localtime", "posixrules":
 		return nil, errUnknownZone
@@ -88,7 +89,7 @@ func fixedZone(sign, hours, minutes string) *time.Location {
 	return time.FixedZone("UTC"+sign+hours, offset)
 }
 
-// abbreviations are names that Node has and the IANA database lacks.
+// abbreviations are names that Node accepts and the IANA database lacks.
 var abbreviations = map[string]string{
 	"act": "Australia/Darwin", "aet": "Australia/Sydney", "agt": "America/Buenos_Aires", "art": "Africa/Cairo",
 	"ast": "America/Anchorage", "bet": "America/Sao_Paulo", "bst": "Asia/Dhaka", "cat": "Africa/Maputo",
@@ -100,9 +101,9 @@ var abbreviations = map[string]string{
 }
 
 var (
-	// nameWord is what begins with a capital in most names.
+	// nameWord matches the letters that are capital in most names.
 	nameWord = regexp.MustCompile(`(?:^|[/_-])[a-z]`)
-	// oddWords are the words written in another way.
+	// oddWords are the words that are spelled differently.
 	oddWords = strings.NewReplacer(
 		"_Es_", "_es_", "_Of_", "_of_", "-Au-", "-au-", "/Comodrivadavia", "/ComodRivadavia", "Knox_In", "Knox_IN",
 		"/Dumontdurville", "/DumontDUrville", "/Mcmurdo", "/McMurdo", "Australia/Act", "Australia/ACT",
@@ -112,7 +113,7 @@ var (
 	)
 )
 
-// properCase spells a zone name in small letters the way the database does.
+// properCase returns the database's spelling of a zone name in lower case.
 func properCase(lower string) string {
 	return oddWords.Replace(nameWord.ReplaceAllStringFunc(lower, strings.ToUpper))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var _ = Describe("A time zone", func() {
-	DescribeTable("is found by the names that Node takes", func(name, noonThere string) {
+	DescribeTable("is found by every name that Node accepts", func(name, noonThere string) {
 		zone := zoneNamed(name)
 		Expect(instant("2024-07-01T12:00:00Z").In(zone).Format("15:04")).To(Equal(noonThere))
 	}, EntryDescription("%q"),
@@ -33,7 +33,7 @@ var _ = Describe("A time zone", func() {
 		Entry(nil, "utc+14", "02:00"),
 	)
 
-	DescribeTable("is refused by other names, and the error says what to use", func(name string) {
+	DescribeTable("is rejected under other names with an error that names the remedy", func(name string) {
 		_, err := cron.LoadZone(name)
 		var refused *cron.ZoneError
 		Expect(errors.As(err, &refused)).To(BeTrue(), "%v", err)
@@ -53,7 +53,7 @@ var _ = Describe("A time zone", func() {
 		Entry(nil, " UTC"),
 	)
 
-	DescribeTable("is the machine's own without a name", func(name string) {
+	DescribeTable("defaults to the machine's zone:", func(name string) {
 		Expect(zoneNamed(name)).To(BeIdenticalTo(time.Local))
 	}, EntryDescription("%q"), Entry(nil, ""), Entry(nil, "local"), Entry(nil, "System"), Entry(nil, "default"))
 })

@@ -33,7 +33,7 @@ type Account struct {
 	Wrong []string // what else isn't as it must be, in words; at most ten
 }
 
-// Balanced says whether what came in is what came out.
+// Balanced reports whether what came in is what came out.
 func (a Account) Balanced() bool {
 	return a.Added+a.Arrived == a.Completed+a.Failed+a.Left && a.Lost == 0 && a.Doubled == 0 && a.Phantom == 0
 }

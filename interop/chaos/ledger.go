@@ -49,7 +49,7 @@ type entry struct {
 	failed   bool     // as that worker told
 }
 
-// fails says whether the job is to fail for good.
+// fails reports whether the job is to fail for good.
 func (e entry) fails() bool { return e.failures >= e.attempts }
 
 // Ledger is the account of one queue's jobs.

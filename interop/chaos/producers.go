@@ -186,7 +186,7 @@ func produceInNode(ctx context.Context, l *Ledger, site Site, queue string, ever
 	return p, nil
 }
 
-// certain says whether Redis's own words tell that a command did nothing.
+// certain reports whether Redis's own words tell that a command did nothing.
 func certain(message string) bool {
 	for _, code := range []string{"OOM ", "READONLY ", "BUSY ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "TRYAGAIN ", "MISCONF "} {
 		if strings.HasPrefix(message, code) {

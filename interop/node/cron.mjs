@@ -1,4 +1,4 @@
-// The reference for cron patterns: for each JSON line it reads it answers one, with what bullmq computes.
+// The reference for cron patterns. It answers each line of JSON with a line of JSON computed by bullmq.
 //
 //   {"do":"next","pattern":"0 3 * * *","tz":"Europe/Paris","from":1700000000000}   the run after an instant
 //   {"do":"prev", ...}                                                             the run before it
@@ -6,9 +6,10 @@
 //   {"do":"zone","tz":"Europe/Paris","instants":[1700000000000]}                   offsets from UTC
 //   {"do":"about"}                                                                 versions and zone names
 //
-// next and prev also take a hashSeed. All times are in milliseconds. Answers: {"at":…}; {"none":reason} for a pattern
-// that is fine but does not run; {"refused":reason} for a pattern, zone or options that are turned down;
-// {"offsets":[…]}. With `-bullmq 5` it is bullmq 5 with its own cron-parser; that one does not answer upsert.
+// next and prev also accept a hashSeed. All times are in milliseconds. The answers are {"at":…},
+// {"none":reason} for a valid pattern without a run, {"refused":reason} for a pattern, zone or options that
+// are rejected, and {"offsets":[…]}. With `-bullmq 5` the answers come from bullmq 5 and its cron-parser,
+// except for upsert.
 
 import { createRequire } from 'node:module';
 import { readFlags } from './flags.mjs';
@@ -26,7 +27,7 @@ const { DateTime, IANAZone } = fromCronParser('luxon');
 const parse = (pattern, options) =>
   five ? cronParser.parseExpression(pattern, options) : cronParser.CronExpressionParser.parse(pattern, options);
 
-// luxon asks for the same offsets over and over, and each takes Intl some microseconds. Remembered, they are the same.
+// Cache offsets: luxon requests the same ones repeatedly, and Intl is slow.
 const computeOffset = IANAZone.prototype.offset;
 const offsetsOf = new Map();
 IANAZone.prototype.offset = function (instant) {
@@ -55,9 +56,9 @@ function adjacent({ do: direction, pattern, tz, from, hashSeed }) {
   }
 }
 
-/** Runs bullmq's own upsertJobScheduler up to the point where it would turn to Redis. */
+/** Runs bullmq's upsertJobScheduler up to the point where it would call Redis. */
 async function upsert({ options, prevMillis, now }) {
-  // Not before it is needed, as a clock that can be stopped is a slow one.
+  // Import it only if it is needed: a clock that can be stopped is slow.
   const { setClock } = await import('./clock.mjs');
   let at;
   const scheduler = Object.create(JobScheduler.prototype, {

@@ -14,7 +14,7 @@ type Span struct{ Min, Max time.Duration }
 // expiryTolerance is by how much the lives of the same key may differ.
 const expiryTolerance = 0.02
 
-// alike tells whether two keys may have been given the same life.
+// alike reports whether two keys may have been given the same life.
 func (s Span) alike(other Span) bool {
 	reaches := func(a, b Span) bool { return float64(a.Min)*(1-expiryTolerance) <= float64(b.Max) }
 	return reaches(s, other) && reaches(other, s)

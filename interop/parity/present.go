@@ -21,7 +21,7 @@ const nearby = time.Hour
 // scoreScale is the factor by which scores of delayed jobs are times in milliseconds.
 const scoreScale = 4096
 
-// isPresent tells whether a number is a time of the present, in milliseconds.
+// isPresent reports whether a number is a time of the present, in milliseconds.
 func (p Present) isPresent(ms float64) bool {
 	return ms >= float64(p.Run.From.Add(-nearby).UnixMilli()) && ms <= float64(p.Run.To.Add(nearby).UnixMilli())
 }

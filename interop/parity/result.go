@@ -23,7 +23,7 @@ type Result struct {
 	Notes []string
 }
 
-// Alike tells whether the sides agreed in every step.
+// Alike reports whether the sides agreed in every step.
 func (r Result) Alike() bool { return r.Err == nil && len(r.Differences) == 0 }
 
 // String is one line for a scenario that is alike, else a report of the step, the keys and both sides.

@@ -124,7 +124,7 @@ var _ = Describe("Families of three levels, hundreds at once, some of whose chil
 	ctx := context.Background()
 	do := func(words ...string) rueidis.RedisResult { return redis.Do(ctx, redis.B().Arbitrary(words...).Build()) }
 
-	// atRest says whether no job of any level has anything left to do. A job that
+	// atRest reports whether no job of any level has anything left to do. A job that
 	// ends releases its parent in the same step, so levels are asked from below.
 	atRest := func(prefix string) (bool, error) {
 		for _, level := range slices.Backward(familyLevels) {

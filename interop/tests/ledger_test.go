@@ -128,7 +128,7 @@ func (a added) payload() payload {
 	return p
 }
 
-// stays says whether the job's hash is still there once it has ended.
+// stays reports whether the job's hash is still there once it has ended.
 func (a added) stays() bool {
 	keep := a.opts.RemoveOnComplete
 	if a.plan().fails {

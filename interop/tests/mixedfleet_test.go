@@ -87,7 +87,7 @@ func (l *fleetLane) begin() {
 	}
 }
 
-// do carries out the n-th step, and says whether it was bullmq 5 overwriting.
+// do carries out the n-th step, and reports whether it was bullmq 5 overwriting.
 func (l *fleetLane) do(n int, step fleetStep) (overwrites bool) {
 	GinkgoHelper()
 	failed, added := fmt.Sprint("f", n), fmt.Sprint("a", n)

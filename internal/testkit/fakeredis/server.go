@@ -1,5 +1,5 @@
-// Package fakeredis is a server within the process that answers every command of Redis with what a
-// test says, be it what no Redis would answer: for tests of all that reads answers.
+// Package fakeredis provides an in-process server that replies to every Redis command with whatever a test
+// scripts, including replies that no real Redis sends. It is used to test and fuzz code that parses replies.
 package fakeredis
 
 import (
@@ -16,28 +16,29 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Server answers, one after the other, what Say has told it, whatever it is asked; then errors.
+// Server sends the replies set by [Server.Script] one after the other, whatever the commands are. When none
+// are left it replies with an error.
 type Server struct {
-	mu    sync.Mutex
-	said  reader
-	asked int
+	mu     sync.Mutex
+	script reader
+	calls  int
 }
 
-// Say sets the answers, made of bytes as Written makes them.
-func (s *Server) Say(answers []byte) {
+// Script sets the replies, encoded by [Encode], and resets the number of calls.
+func (s *Server) Script(replies []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.said, s.asked = reader{rest: answers}, 0
+	s.script, s.calls = reader{rest: replies}, 0
 }
 
-// Asked is how many commands have come since Say.
-func (s *Server) Asked() int {
+// Calls returns the number of commands received since the last call of [Server.Script].
+func (s *Server) Calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked
+	return s.calls
 }
 
-// Option is how a rueidis client reaches the server.
+// Option returns the options with which a rueidis client connects to the server.
 func (s *Server) Option() rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: []string{"any:1"}, DisableCache: true, ForceSingleClient: true, DisableRetry: true,
@@ -50,22 +51,22 @@ func (s *Server) Option() rueidis.ClientOption {
 	}
 }
 
-// Client is a rueidis client of the server.
+// Client returns a rueidis client of the server.
 func (s *Server) Client() (rueidis.Client, error) { return rueidis.NewClient(s.Option()) }
 
-// serve reads beside writing: the client may send many commands before it reads their answers, and
-// a pipe keeps nothing.
+// serve reads and writes in separate goroutines: a client may send many commands before it reads replies, and
+// a net.Pipe does not buffer.
 func (s *Server) serve(conn net.Conn) {
-	answers := make(chan []byte, 1<<12)
-	defer close(answers)
+	replies := make(chan []byte, 1<<12)
+	defer close(replies)
 	go func() {
 		defer conn.Close()
-		for answer := range answers {
-			if _, err := conn.Write(answer); err != nil {
+		for reply := range replies {
+			if _, err := conn.Write(reply); err != nil {
 				break
 			}
 		}
-		for range answers {
+		for range replies {
 		}
 	}()
 	from := bufio.NewReader(conn)
@@ -74,12 +75,12 @@ func (s *Server) serve(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		answers <- s.answer(words)
+		replies <- s.reply(words)
 	}
 }
 
-// answer is what the client's own questions need, or else the next that was told.
-func (s *Server) answer(words []string) []byte {
+// reply returns the fixed replies that a rueidis client needs to connect, or else the next scripted reply.
+func (s *Server) reply(words []string) []byte {
 	switch strings.ToUpper(words[0]) {
 	case "HELLO":
 		return []byte("%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n")
@@ -92,13 +93,13 @@ func (s *Server) answer(words []string) []byte {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
-	if len(s.said.rest) == 0 {
-		return []byte("-ERR nothing more was told\r\n")
+	s.calls++
+	if len(s.script.rest) == 0 {
+		return []byte("-ERR no scripted reply is left\r\n")
 	}
 	var out bytes.Buffer
-	s.said.left = most
-	s.said.answer(&out, 0)
+	s.script.left = maxElements
+	s.script.reply(&out, 0)
 	return out.Bytes()
 }
 

@@ -14,14 +14,14 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 )
 
-func TestAnyAnswer(t *testing.T) {
+func TestFakeRedis(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "internal/testkit/fakeredis")
 }
 
 var _ = BeforeEach(leaks.Check)
 
-var _ = Describe("A server that answers anything", func() {
+var _ = Describe("A fake Redis server", func() {
 	var server fakeredis.Server
 	var client rueidis.Client
 	ask := func() rueidis.RedisResult {
@@ -37,8 +37,8 @@ var _ = Describe("A server that answers anything", func() {
 		DeferCleanup(client.Close)
 	})
 
-	It("answers what it was told, in order, and then errors", func() {
-		server.Say(fakeredis.Written("text", -7, nil, true, []any{"a", []string{"b"}, 2.5}, fakeredis.Map{"k", "v"}, fakeredis.Err("WRONGTYPE no")))
+	It("sends its scripted replies in order and then errors", func() {
+		server.Script(fakeredis.Encode("text", -7, nil, true, []any{"a", []string{"b"}, 2.5}, fakeredis.Map{"k", "v"}, fakeredis.Err("WRONGTYPE no")))
 		Expect(ask().ToString()).To(Equal("text"))
 		Expect(ask().AsInt64()).To(Equal(int64(-7)))
 		Expect(rueidis.IsRedisNil(ask().Error())).To(BeTrue())
@@ -46,16 +46,16 @@ var _ = Describe("A server that answers anything", func() {
 		Expect(ask().ToAny()).To(Equal([]any{"a", []any{"b"}, 2.5}))
 		Expect(ask().AsStrMap()).To(Equal(map[string]string{"k": "v"}))
 		Expect(ask().Error()).To(MatchError("WRONGTYPE no"))
-		Expect(server.Asked()).To(Equal(7))
-		Expect(ask().Error()).To(MatchError(ContainSubstring("nothing more")))
+		Expect(server.Calls()).To(Equal(7))
+		Expect(ask().Error()).To(MatchError(ContainSubstring("no scripted reply is left")))
 	})
 
-	It("makes an answer of any bytes", func() {
+	It("sends a valid reply for any script", func() {
 		for b := range 256 {
-			server.Say([]byte{byte(b), byte(b), byte(b), 1, 2})
+			server.Script([]byte{byte(b), byte(b), byte(b), 1, 2})
 			Expect(ask().NonRedisError()).NotTo(HaveOccurred(), "byte %d", b)
 		}
-		server.Say(fakeredis.Written(math.Inf(-1), math.NaN(), string(make([]byte, 1000))))
+		server.Script(fakeredis.Encode(math.Inf(-1), math.NaN(), string(make([]byte, 1000))))
 		Expect(ask().AsFloat64()).To(Equal(math.Inf(-1)))
 		Expect(ask().NonRedisError()).NotTo(HaveOccurred())
 		Expect(ask().ToString()).To(HaveLen(1000))

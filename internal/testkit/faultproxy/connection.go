@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// connection is one client's link to the server.
+// connection is the proxied connection of one client.
 type connection struct {
 	proxy       *Proxy
 	client      net.Conn
@@ -16,13 +16,13 @@ type connection struct {
 	gone    chan struct{} // closed by cut
 
 	mu     sync.Mutex
-	server net.Conn // nil until it is dialled
-	// Redis answers in order, so the reply to a command is known by its number.
+	server net.Conn // nil until dialled
+	// Redis replies in order, so the reply to a command has the command's number.
 	commands, replies int
-	traps             map[int]*trap // by the number of the command whose reply is to be lost
+	traps             map[int]*trap // by the number of the command whose reply is lost
 }
 
-// run passes on what comes, until one side closes or the connection is cut.
+// run forwards data until one end closes or the connection is cut.
 func (c *connection) run() {
 	defer c.cut()
 	if !c.hold(true) {
@@ -43,7 +43,7 @@ func (c *connection) run() {
 	c.proxy.putBack(c.traps)
 }
 
-// adopt makes the server's end part of the connection, unless that was cut meanwhile.
+// adopt adds the server's end to the connection. It reports false if the connection was cut meanwhile.
 func (c *connection) adopt(server net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *connection) passReplies(server net.Conn) {
 	}
 }
 
-// passReply tells whether the connection is still there afterwards.
+// passReply reports whether the connection is still open afterwards.
 func (c *connection) passReply(reply []byte) bool {
 	allowed, cut := c.proxy.portion(reply)
 	sent := c.write(allowed)
@@ -148,7 +148,7 @@ func (c *connection) write(reply []byte) bool {
 	return true
 }
 
-// expectReply counts a command, and remembers the trap that its reply is to spring, if any.
+// expectReply counts a command and registers the trap for its reply, if any.
 func (c *connection) expectReply(t *trap) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +158,7 @@ func (c *connection) expectReply(t *trap) {
 	c.commands++
 }
 
-// countReply counts a reply and returns the trap that it springs, if any.
+// countReply counts a reply and returns its trap, if any.
 func (c *connection) countReply() *trap {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,10 +25,10 @@ func TestFaultProxy(t *testing.T) {
 
 var _ = BeforeEach(leaks.Check)
 
-// patience is how long a spec waits for what should come at once.
+// patience limits the wait for something that should happen at once.
 const patience = 10 * time.Second
 
-// link is a proxy before a server of its own; both end with the spec.
+// link starts a server and a proxy in front of it. Both end with the spec.
 func link() (*Proxy, *redisserver.Server) {
 	GinkgoHelper()
 	server, err := redisserver.Start(redisserver.Options{})
@@ -40,7 +40,7 @@ func link() (*Proxy, *redisserver.Server) {
 	return proxy, server
 }
 
-// client is a bare connection: it shows each byte that comes, and retries nothing.
+// client is a plain TCP connection that exposes every byte and retries nothing.
 type client struct {
 	net.Conn
 	replies *bufio.Reader
@@ -88,18 +88,18 @@ func (c *client) do(command string) string {
 	return c.reply()
 }
 
-// rest returns what still comes until the connection ends.
+// rest returns what arrives until the connection closes.
 func (c *client) rest() string {
 	GinkgoHelper()
 	text, err := io.ReadAll(c.replies)
-	if !errors.Is(err, syscall.ECONNRESET) { // so it ends when commands were left unread
+	if !errors.Is(err, syscall.ECONNRESET) { // reported when the server closes with unread commands
 		Expect(err).NotTo(HaveOccurred())
 	}
 	return string(text)
 }
 
-// hears tells whether anything comes within a short while.
-func (c *client) hears() bool {
+// receives reports whether data arrives within a short time.
+func (c *client) receives() bool {
 	GinkgoHelper()
 	Expect(c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))).To(Succeed())
 	_, err := c.replies.Peek(1)

@@ -2,27 +2,27 @@ package faultproxy
 
 import "time"
 
-// trickleEvery is the pause between two pieces of a reply that trickles.
+// trickleEvery is the pause between two pieces of a trickled reply.
 const trickleEvery = time.Millisecond
 
-// Faults is how the link behaves for as long as it is set; the zero value passes everything on.
+// Faults describes how the link behaves. The zero value forwards everything.
 type Faults struct {
-	// Delay holds back what goes either way for this long. What arrives together is held once.
+	// Delay holds data in both directions for this long. Data that arrives together is held once.
 	Delay time.Duration
-	// Trickle passes replies on in pieces of this many bytes, one each millisecond.
+	// Trickle forwards replies in pieces of this many bytes, one per millisecond.
 	Trickle int
-	// SwallowReplies lets commands through and drops every reply. Since a reply that came later
-	// would be taken for an earlier command's, connections that lost one are cut when this ends.
+	// SwallowReplies forwards commands and drops every reply. When it ends, connections that lost a reply are
+	// cut: the next reply would otherwise be matched to an earlier command.
 	SwallowReplies bool
-	// BlackHole accepts connections and passes nothing either way, as a firewall that drops packets
-	// does. Nothing is lost: what was held goes on its way when this ends.
+	// BlackHole accepts connections and forwards nothing in either direction, like a firewall that drops
+	// packets. The data held meanwhile is forwarded when it ends.
 	BlackHole bool
-	// Refuse turns new connections away, as if nothing listened. Old ones go on; see CutAll.
+	// Refuse rejects new connections as if nothing listened. Open ones continue; see [Proxy.CutAll].
 	Refuse bool
 }
 
-// Set replaces the faults of the link, for connections old and new. The error is that the proxy
-// couldn't listen on its port again after Refuse.
+// Set replaces the faults for open and new connections. It returns an error if the proxy cannot listen on its
+// port again after Refuse.
 func (p *Proxy) Set(faults Faults) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,14 +44,14 @@ func (p *Proxy) Set(faults Faults) error {
 	return nil
 }
 
-// current returns the faults, and a channel that is closed when they change.
+// current returns the faults and a channel that is closed when they change.
 func (p *Proxy) current() (Faults, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.faults, p.changed
 }
 
-// swallows tells whether a reply of c is to be dropped, and remembers that it was.
+// swallows reports whether to drop a reply of c, and records it.
 func (p *Proxy) swallows(c *connection) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +59,8 @@ func (p *Proxy) swallows(c *connection) bool {
 	return p.faults.SwallowReplies
 }
 
-// hold waits out Delay, where something has just arrived, and BlackHole. It tells whether the
-// connection is still there.
+// hold waits for Delay, if data has just arrived, and for BlackHole. It reports whether the connection is
+// still open.
 func (c *connection) hold(arrived bool) bool {
 	if faults, _ := c.proxy.current(); arrived && faults.Delay > 0 && !c.pause(faults.Delay) {
 		return false
@@ -78,7 +78,7 @@ func (c *connection) hold(arrived bool) bool {
 	}
 }
 
-// pause tells whether the connection is still there after the time.
+// pause reports whether the connection is still open after the given time.
 func (c *connection) pause(length time.Duration) bool {
 	timer := time.NewTimer(length)
 	defer timer.Stop()

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// readFrame reads one whole command or reply of RESP 2 or 3 and returns its bytes as they came. On
-// an error it returns those that were there before it.
+// readFrame reads one complete command or reply of RESP 2 or 3 and returns its bytes unchanged. On an error
+// it returns the bytes read so far.
 func readFrame(from *bufio.Reader) ([]byte, error) {
 	var frame []byte
 	for missing := 1; missing > 0; missing-- {
@@ -41,17 +41,17 @@ func readFrame(from *bufio.Reader) ([]byte, error) {
 			missing += count
 		case '%':
 			missing += 2 * count
-		case '|': // attributes, and then what they describe
+		case '|': // attributes, followed by the reply they belong to
 			missing += 2*count + 1
 		}
 	}
 	return frame, nil
 }
 
-// isPush tells whether a reply is one that no command asked for.
+// isPush reports whether a reply was pushed by the server without a command.
 func isPush(reply []byte) bool { return len(reply) > 0 && reply[0] == '>' }
 
-// words is a command as one would type it, its arguments joined by spaces.
+// words returns a command as it would be typed, with its arguments separated by spaces.
 func words(command []byte) string {
 	if len(command) == 0 || command[0] != '*' {
 		return string(bytes.TrimSpace(command))

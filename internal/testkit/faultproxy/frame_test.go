@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("A frame", func() {
-	DescribeTable("is one whole command or reply", func(frame string) {
+var _ = Describe("Reading a frame", func() {
+	DescribeTable("returns one whole command or reply:", func(frame string) {
 		from := bufio.NewReader(strings.NewReader(frame + "+next\r\n"))
 		got, err := readFrame(from)
 		Expect(err).NotTo(HaveOccurred())
@@ -38,18 +38,18 @@ var _ = Describe("A frame", func() {
 		Entry("inline command", "PING\r\n"),
 	)
 
-	It("that ends early is returned as far as it went", func() {
+	It("returns an incomplete frame as far as it was received", func() {
 		got, err := readFrame(bufio.NewReader(strings.NewReader("*2\r\n:1\r\n$5\r\nab")))
 		Expect(err).To(MatchError(io.ErrUnexpectedEOF))
 		Expect(string(got)).To(Equal("*2\r\n:1\r\n$5\r\nab"))
 	})
 
-	It("of another protocol is refused", func() {
+	It("rejects another protocol", func() {
 		_, err := readFrame(bufio.NewReader(strings.NewReader("*a\r\n")))
 		Expect(err).To(MatchError(ContainSubstring("isn't RESP")))
 	})
 
-	It("of a command reads as the command was typed", func() {
+	It("renders a command as it would be typed", func() {
 		Expect(words([]byte(encode("EVALSHA", "5f8c", "1", "a\r\nb", "")))).To(Equal("EVALSHA 5f8c 1 a\r\nb "))
 		Expect(words([]byte("PING now\r\n"))).To(Equal("PING now"))
 	})

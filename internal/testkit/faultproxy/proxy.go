@@ -1,5 +1,5 @@
-// Package faultproxy stands between a client and a Redis server in tests and makes their link fail
-// on demand: slow, silent, cut at a chosen byte, or cut between a command and its answer.
+// Package faultproxy is a TCP proxy between a client and a Redis server that makes the connection fail on
+// demand in tests. It can delay data, hold it, cut at a chosen byte, or cut between a command and its reply.
 //
 //	proxy, err := faultproxy.Start(server.Addr())
 //	if err != nil { … }
@@ -9,9 +9,8 @@
 //	lost := proxy.LoseReply("evalsha")                               // once
 //	<-lost
 //
-// It speaks RESP 2 and 3 in the clear and passes on whole commands and replies. Commands whose
-// replies can't be counted (SUBSCRIBE, MONITOR, CLIENT REPLY) pass, but LoseReply then counts wrong
-// on their connection.
+// It understands unencrypted RESP 2 and 3. After a command whose replies cannot be counted (SUBSCRIBE,
+// MONITOR, CLIENT REPLY), LoseReply is unreliable on that connection.
 package faultproxy
 
 import (
@@ -26,7 +25,7 @@ import (
 
 const dialTimeout = 5 * time.Second
 
-// Proxy passes connections on to one server. Its methods may be called from any goroutine.
+// Proxy forwards connections to one server. Its methods are safe for concurrent use.
 type Proxy struct {
 	target string
 	addr   string
@@ -43,8 +42,8 @@ type Proxy struct {
 	closed      bool
 }
 
-// Start listens on a free loopback port and passes connections on to the server at target, faultless
-// at first. The server needn't be there yet.
+// Start listens on a free loopback port and forwards connections to target, without faults at first. The
+// server need not run yet.
 func Start(target string) (*Proxy, error) {
 	port, err := redisserver.FreePort()
 	if err != nil {
@@ -64,24 +63,24 @@ func Start(target string) (*Proxy, error) {
 	return proxy, nil
 }
 
-// Addr is the host:port to connect to instead of the server's.
+// Addr returns the host:port to connect to in place of the server's.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Connections is how many connections there are at this moment.
+// Connections returns the number of open connections.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.connections)
 }
 
-// Accepted is how many connections there have been.
+// Accepted returns the number of connections accepted so far.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
 }
 
-// CutAll closes every connection there is. New ones are taken.
+// CutAll closes every open connection. New connections are accepted.
 func (p *Proxy) CutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,14 +103,14 @@ func (p *Proxy) cutAll() {
 	}
 }
 
-// listen takes connections, if it doesn't already.
+// listen accepts connections, unless it already does.
 func (p *Proxy) listen() error {
 	if p.listener != nil || p.closed {
 		return nil
 	}
 	listener, err := net.Listen("tcp", p.addr)
 	if err != nil {
-		return fmt.Errorf("listen between client and Redis: %w", err)
+		return fmt.Errorf("start the proxy's listener: %w", err)
 	}
 	p.listener = listener
 	p.tasks.Go(func() {
@@ -120,7 +119,7 @@ func (p *Proxy) listen() error {
 			if err != nil {
 				return
 			}
-			p.take(client)
+			p.accept(client)
 		}
 	})
 	return nil
@@ -133,7 +132,7 @@ func (p *Proxy) stopListening() {
 	}
 }
 
-func (p *Proxy) take(client net.Conn) {
+func (p *Proxy) accept(client net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-var _ = Describe("The link", func() {
-	It("passes everything on when it has no faults", func() {
+var _ = Describe("A proxy", func() {
+	It("forwards everything when it has no faults", func() {
 		proxy, server := link()
 		through, direct := dial(proxy.Addr()), dial(server.Addr())
 		through.do("HELLO 3")
@@ -27,7 +27,7 @@ var _ = Describe("The link", func() {
 		Expect(proxy.Connections()).To(Equal(1))
 	})
 
-	It("serves a Redis client with blocked and piped commands at once", func() {
+	It("serves blocking and pipelined commands at the same time", func() {
 		proxy, _ := link()
 		redis, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
 		Expect(err).NotTo(HaveOccurred())
@@ -49,18 +49,18 @@ var _ = Describe("The link", func() {
 		Eventually(popped).WithTimeout(patience).Should(Receive(BeNil()))
 	})
 
-	It("ends for the client when the server ends, and works again when the server is back", func() {
+	It("closes the client's connection when the server stops and works again when it restarts", func() {
 		proxy, server := link()
 		through := dial(proxy.Addr())
 		Expect(through.do("PING")).To(Equal("+PONG\r\n"))
 		server.Kill()
 		Expect(through.rest()).To(BeEmpty())
-		Expect(dial(proxy.Addr()).rest()).To(BeEmpty(), "nobody there")
+		Expect(dial(proxy.Addr()).rest()).To(BeEmpty(), "no server is running")
 		Expect(server.Start()).To(Succeed())
 		Expect(dial(proxy.Addr()).do("PING")).To(Equal("+PONG\r\n"))
 	})
 
-	It("ends for the server when the client goes", func() {
+	It("closes the server's connection when the client disconnects", func() {
 		proxy, server := link()
 		through := dial(proxy.Addr())
 		through.do("PING")
@@ -71,7 +71,7 @@ var _ = Describe("The link", func() {
 			WithTimeout(patience).Should(ContainSubstring("connected_clients:1\r\n"))
 	})
 
-	It("is gone after Close, with every connection", func() {
+	It("closes its listener and every connection on Close", func() {
 		proxy, _ := link()
 		through := dial(proxy.Addr())
 		through.do("PING")
@@ -87,8 +87,8 @@ var _ = Describe("The link", func() {
 	})
 })
 
-var _ = Describe("Delay", func() {
-	It("holds commands and replies until it is lifted", func() {
+var _ = Describe("A proxy with Delay", func() {
+	It("holds commands and replies until the fault ends", func() {
 		proxy, _ := link()
 		through := dial(proxy.Addr())
 		through.do("PING")
@@ -98,7 +98,7 @@ var _ = Describe("Delay", func() {
 		Expect(took(func() { through.do("PING") })).To(BeNumerically("<", 300*time.Millisecond))
 	})
 
-	It("holds what comes together once, not once for each command", func() {
+	It("delays data that arrives together once", func() {
 		proxy, _ := link()
 		through := dial(proxy.Addr())
 		Expect(proxy.Set(Faults{Delay: 100 * time.Millisecond})).To(Succeed())
@@ -111,8 +111,8 @@ var _ = Describe("Delay", func() {
 	})
 })
 
-var _ = Describe("CutAll", func() {
-	It("ends the connections there are and takes new ones", func() {
+var _ = Describe("CutAll on a proxy", func() {
+	It("closes open connections and accepts new ones", func() {
 		proxy, _ := link()
 		first, second := dial(proxy.Addr()), dial(proxy.Addr())
 		first.do("PING")
@@ -124,8 +124,8 @@ var _ = Describe("CutAll", func() {
 	})
 })
 
-var _ = Describe("CutAfter", func() {
-	It("cuts in the middle of a reply, once", func() {
+var _ = Describe("CutAfter on a proxy", func() {
+	It("cuts once in the middle of a reply", func() {
 		proxy, _ := link()
 		through := dial(proxy.Addr())
 		through.do("SET k value")
@@ -137,7 +137,7 @@ var _ = Describe("CutAfter", func() {
 		Expect(dial(proxy.Addr()).do("GET k")).To(Equal("$5\r\nvalue\r\n"))
 	})
 
-	It("counts over replies and connections, and cuts right after the last byte", func() {
+	It("counts bytes over all replies and connections and cuts right after the last one", func() {
 		proxy, _ := link()
 		first, second := dial(proxy.Addr()), dial(proxy.Addr())
 		cut := proxy.CutAfter(3 * len("+PONG\r\n"))
@@ -149,7 +149,7 @@ var _ = Describe("CutAfter", func() {
 		Expect(first.do("PING")).To(Equal("+PONG\r\n"))
 	})
 
-	It("of no bytes loses the next reply", func() {
+	It("with zero bytes loses the next reply", func() {
 		proxy, server := link()
 		through := dial(proxy.Addr())
 		proxy.CutAfter(0)
@@ -159,8 +159,8 @@ var _ = Describe("CutAfter", func() {
 	})
 })
 
-var _ = Describe("SwallowReplies", func() {
-	It("lets commands through and drops replies; connections that lost one end with it", func() {
+var _ = Describe("A proxy with SwallowReplies", func() {
+	It("forwards commands, drops replies, and closes the connections that lost one when it ends", func() {
 		proxy, server := link()
 		loser, idle := dial(proxy.Addr()), dial(proxy.Addr())
 		loser.do("PING")
@@ -168,15 +168,15 @@ var _ = Describe("SwallowReplies", func() {
 		Expect(proxy.Set(Faults{SwallowReplies: true})).To(Succeed())
 		loser.send("INCR n")
 		Eventually(func() string { return dial(server.Addr()).do("GET n") }).WithTimeout(patience).Should(Equal("$1\r\n1\r\n"))
-		Expect(loser.hears()).To(BeFalse())
+		Expect(loser.receives()).To(BeFalse())
 		Expect(proxy.Set(Faults{})).To(Succeed())
 		Expect(loser.rest()).To(BeEmpty())
 		Expect(idle.do("INCR n")).To(Equal(":2\r\n"))
 	})
 })
 
-var _ = Describe("LoseReply", func() {
-	It("cuts between a command's effect and its answer, after the answers to those before it", func() {
+var _ = Describe("LoseReply on a proxy", func() {
+	It("cuts after the command ran and before its reply, once the replies to earlier commands were forwarded", func() {
 		proxy, server := link()
 		through, other := dial(proxy.Addr()), dial(proxy.Addr())
 		other.do("PING")
@@ -185,10 +185,10 @@ var _ = Describe("LoseReply", func() {
 		Expect(through.rest()).To(Equal("+OK\r\n$1\r\n1\r\n"))
 		Eventually(lost).WithTimeout(patience).Should(BeClosed())
 		Expect(dial(server.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
-		Expect(other.do("INCR n")).To(Equal(":2\r\n"), "it was for one command")
+		Expect(other.do("INCR n")).To(Equal(":2\r\n"), "it applies to one command")
 	})
 
-	It("finds a script by its hash", func() {
+	It("matches a script by its hash", func() {
 		proxy, _ := link()
 		through := dial(proxy.Addr())
 		through.send()
@@ -203,7 +203,7 @@ var _ = Describe("LoseReply", func() {
 		Expect(dial(proxy.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
 	})
 
-	It("loses the answer to a transaction", func() {
+	It("loses the reply of a transaction", func() {
 		proxy, _ := link()
 		through := dial(proxy.Addr())
 		proxy.LoseReply("EXEC")
@@ -212,7 +212,7 @@ var _ = Describe("LoseReply", func() {
 		Expect(dial(proxy.Addr()).do("GET n")).To(Equal("$1\r\n2\r\n"))
 	})
 
-	It("doesn't take what the server pushes for an answer", func() {
+	It("does not count a server push as a reply", func() {
 		proxy, server := link()
 		through := dial(proxy.Addr())
 		through.do("HELLO 3")
@@ -224,7 +224,7 @@ var _ = Describe("LoseReply", func() {
 		Expect(through.rest()).To(Equal("+PONG\r\n"))
 	})
 
-	It("keeps the trap of a reply that another's cut has kept from coming", func() {
+	It("keeps the trap of a reply that another cut prevented", func() {
 		proxy, _ := link()
 		first, second := proxy.LoseReply("incr a"), proxy.LoseReply("incr b")
 		through := dial(proxy.Addr())
@@ -253,14 +253,14 @@ var _ = Describe("LoseReply", func() {
 	})
 })
 
-var _ = Describe("HangReply", func() {
-	It("lets the server see the command, and nothing come back, on that connection alone", func() {
+var _ = Describe("HangReply on a proxy", func() {
+	It("forwards the command and then nothing more on that connection only", func() {
 		proxy, server := link()
 		hung := proxy.HangReply("incr n")
 		through := dial(proxy.Addr())
 		through.send("INCR n", "PING")
 		Eventually(hung).WithTimeout(patience).Should(BeClosed())
-		Expect(through.hears()).To(BeFalse())
+		Expect(through.receives()).To(BeFalse())
 		Expect(dial(proxy.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
 		Expect(dial(server.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
 		proxy.CutAll()
@@ -268,8 +268,8 @@ var _ = Describe("HangReply", func() {
 	})
 })
 
-var _ = Describe("LoseCommand", func() {
-	It("cuts before the server sees the command", func() {
+var _ = Describe("LoseCommand on a proxy", func() {
+	It("cuts before the server receives the command", func() {
 		proxy, server := link()
 		through := dial(proxy.Addr())
 		lost := proxy.LoseCommand("incr n")
@@ -282,8 +282,8 @@ var _ = Describe("LoseCommand", func() {
 	})
 })
 
-var _ = Describe("Refuse", func() {
-	It("turns new connections away, keeps the old, and ends on the same port", func() {
+var _ = Describe("A proxy with Refuse", func() {
+	It("rejects new connections, keeps open ones, and ends on the same port", func() {
 		proxy, _ := link()
 		old := dial(proxy.Addr())
 		old.do("PING")
@@ -296,8 +296,8 @@ var _ = Describe("Refuse", func() {
 	})
 })
 
-var _ = Describe("Trickle", func() {
-	It("passes a reply on whole, a few bytes at a time", func() {
+var _ = Describe("A proxy with Trickle", func() {
+	It("forwards a whole reply a few bytes at a time", func() {
 		proxy, _ := link()
 		through := dial(proxy.Addr())
 		value := strings.Repeat("v", 300)
@@ -308,7 +308,7 @@ var _ = Describe("Trickle", func() {
 		Expect(reply).To(Equal("$300\r\n" + value + "\r\n"))
 	})
 
-	It("hurries on when it is lifted", func() {
+	It("forwards the rest at once when the fault ends", func() {
 		proxy, _ := link()
 		through := dial(proxy.Addr())
 		through.do("SET k " + strings.Repeat("v", 1<<20))
@@ -320,8 +320,8 @@ var _ = Describe("Trickle", func() {
 	})
 })
 
-var _ = Describe("BlackHole", func() {
-	It("accepts and says nothing, and lets what it held go on when it is lifted", func() {
+var _ = Describe("A proxy with BlackHole", func() {
+	It("accepts connections without replying and forwards the held data when the fault ends", func() {
 		proxy, server := link()
 		old := dial(proxy.Addr())
 		old.do("PING")
@@ -329,9 +329,9 @@ var _ = Describe("BlackHole", func() {
 		young := dial(proxy.Addr())
 		old.send("INCR n")
 		young.send("INCR n")
-		Expect(old.hears()).To(BeFalse())
-		Expect(young.hears()).To(BeFalse())
-		Expect(dial(server.Addr()).do("GET n")).To(Equal("$-1\r\n"), "the server heard nothing either")
+		Expect(old.receives()).To(BeFalse())
+		Expect(young.receives()).To(BeFalse())
+		Expect(dial(server.Addr()).do("GET n")).To(Equal("$-1\r\n"), "the server received nothing either")
 		Expect(proxy.Set(Faults{})).To(Succeed())
 		Expect([]string{old.reply(), young.reply()}).To(ConsistOf(":1\r\n", ":2\r\n"))
 	})

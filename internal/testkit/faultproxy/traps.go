@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// trap waits for one command, and cuts its connection either before the server sees the command or
-// when the server has answered it; or lets nothing more through from then on.
+// trap acts on one matching command. It cuts the connection before the server receives the command or after
+// the server has replied, or it stops forwarding replies.
 type trap struct {
 	match  string
 	before bool
@@ -15,20 +15,20 @@ type trap struct {
 	sprung chan struct{}
 }
 
-// LoseReply lets the next command that contains match reach the server, and cuts its connection
-// when the server has answered, without passing the answer on: it was carried out, and its sender
-// doesn't know. The channel is closed when that has happened.
+// LoseReply forwards the next command that contains match and cuts its connection once the server has
+// replied, without forwarding the reply. The command ran, and its sender cannot know. The returned channel is
+// closed when the connection has been cut.
 //
-// Commands are matched as one would type them ("evalsha 5f8c…"), capitals or not. Each call sets a
-// trap for one command.
+// Commands are matched as they would be typed ("evalsha 5f8c…"), ignoring case. Each call sets a trap for one
+// command.
 func (p *Proxy) LoseReply(match string) <-chan struct{} { return p.set(trap{match: match}) }
 
-// HangReply is LoseReply without the cut: the connection stays, and no reply comes over it any more.
+// HangReply is like [Proxy.LoseReply], but the connection stays open and receives no more replies.
 func (p *Proxy) HangReply(match string) <-chan struct{} { return p.set(trap{match: match, hang: true}) }
 
-// LoseCommand cuts the connection instead of passing on the next command that contains match: it
-// was never carried out, and looks the same to its sender. The channel is closed when that has
-// happened.
+// LoseCommand cuts the connection in place of forwarding the next command that contains match. The command
+// never ran, which its sender cannot tell from a lost reply. The returned channel is closed when the
+// connection has been cut.
 func (p *Proxy) LoseCommand(match string) <-chan struct{} {
 	return p.set(trap{match: match, before: true})
 }
@@ -41,7 +41,7 @@ func (p *Proxy) set(t trap) <-chan struct{} {
 	return t.sprung
 }
 
-// trapFor takes away and returns the trap into which the command walks, if any.
+// trapFor removes and returns the trap that matches the command, if any.
 func (p *Proxy) trapFor(command []byte) *trap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +58,7 @@ func (p *Proxy) trapFor(command []byte) *trap {
 	return t
 }
 
-// putBack sets traps again whose replies another cut has kept from coming.
+// putBack restores the traps whose replies were prevented by another cut.
 func (p *Proxy) putBack(traps map[int]*trap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,15 +67,15 @@ func (p *Proxy) putBack(traps map[int]*trap) {
 	}
 }
 
-// byteCut cuts the connection that carries the last of a number of reply bytes.
+// byteCut cuts the connection that receives the last of a number of reply bytes.
 type byteCut struct {
 	left int
 	done chan struct{}
 }
 
-// CutAfter lets n more bytes of replies through, counted over all connections, and cuts the
-// connection that carried the last of them, be it in the middle of a reply. The channel is closed
-// when that has happened. Another call replaces one that hasn't come about yet.
+// CutAfter forwards n more bytes of replies, counted over all connections, and cuts the connection that
+// received the last one, even within a reply. The returned channel is closed when the connection has been
+// cut. A further call replaces a pending cut.
 func (p *Proxy) CutAfter(n int) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *Proxy) CutAfter(n int) <-chan struct{} {
 	return p.byteCut.done
 }
 
-// portion tells how much of a reply may pass, and returns the cut that is due after it, if any.
+// portion returns the part of a reply that may be forwarded, and the cut that is due after it, if any.
 func (p *Proxy) portion(reply []byte) ([]byte, *byteCut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package leaks looks at what a spec leaves behind in the process: goroutines, and open connections and
-// files. A suite says it once:
+// Package leaks checks that a spec leaves no goroutines, connections or files open in the process. A suite
+// installs the check once:
 //
 //	var _ = BeforeEach(leaks.Check)
 package leaks
@@ -17,29 +17,29 @@ import (
 	"github.com/onsi/gomega/gleak"
 )
 
-// patience is how long what a spec has closed may take to be gone.
+// patience limits the wait for closed resources to disappear.
 const patience = 10 * time.Second
 
-// Check notes what is there before a spec. When the spec has ended, and all that it has put up to be
-// cleaned up is cleaned up, nothing more may be there. Specs in an ordered container share what they
-// open, so they are left to a Check at the beginning of BeforeSuite, which looks when all is over.
+// Check records the goroutines and open files before a spec. After the spec and its cleanup it fails the spec
+// if there are more. Specs in an ordered container share resources and are not checked one by one. Call Check
+// at the beginning of BeforeSuite to check them when the suite ends.
 func Check() {
 	if ginkgo.CurrentSpecReport().IsInOrderedContainer {
 		return
 	}
 	goroutines, files := gleak.Goroutines(), open()
 	ginkgo.DeferCleanup(func() {
-		gomega.Eventually(gleak.Goroutines).WithTimeout(patience).ShouldNot(gleak.HaveLeaked(goroutines), "the spec left goroutines behind")
+		gomega.Eventually(gleak.Goroutines).WithTimeout(patience).ShouldNot(gleak.HaveLeaked(goroutines), "the spec leaked goroutines")
 		gomega.Eventually(func() []string { return more(files, open()) }).WithTimeout(patience).
-			Should(gomega.BeEmpty(), "the spec left connections or files open")
+			Should(gomega.BeEmpty(), "the spec leaked connections or files")
 	})
 }
 
-// directory lists the open files of the process, by their numbers; on Linux each is a link that tells
-// connections of the same number apart.
+// directory lists the open files of the process by number. On Linux each entry is a link whose target tells
+// apart connections that reuse a number.
 const directory = "/dev/fd"
 
-// open lists connections and files that are open; nothing where the system doesn't tell.
+// open returns the open connections and files, or nil on systems that do not list them.
 func open() []string {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
@@ -50,7 +50,7 @@ func open() []string {
 		target := entry.Name()
 		if runtime.GOOS == "linux" {
 			if target, err = os.Readlink(filepath.Join(directory, entry.Name())); err != nil {
-				continue // the list's own, closed by now
+				continue // the descriptor of this listing, closed by now
 			}
 		}
 		files = append(files, target)
@@ -59,7 +59,7 @@ func open() []string {
 	return files
 }
 
-// more are those of after that before doesn't have, or has less often.
+// more returns the entries of after that are not in before, counting duplicates.
 func more(before, after []string) (left []string) {
 	count := map[string]int{}
 	for _, file := range before {

@@ -16,8 +16,8 @@ func TestLeaks(t *testing.T) {
 
 var _ = ginkgo.BeforeEach(Check)
 
-var _ = ginkgo.Describe("What a spec leaves behind", func() {
-	ginkgo.It("is a connection that it opens, until it is closed", func() {
+var _ = ginkgo.Describe("The leak check", func() {
+	ginkgo.It("reports an open connection until it is closed", func() {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		Expect(err).NotTo(HaveOccurred())
 		defer listener.Close()
@@ -29,14 +29,14 @@ var _ = ginkgo.Describe("What a spec leaves behind", func() {
 		Eventually(func() []string { return more(before, open()) }).Should(BeEmpty())
 	})
 
-	ginkgo.It("is counted, where several are alike", func() {
+	ginkgo.It("counts equal entries", func() {
 		Expect(more([]string{"pipe", "pipe"}, []string{"pipe", "pipe", "pipe", "socket"})).To(Equal([]string{"pipe", "socket"}))
 		Expect(more([]string{"pipe", "socket"}, []string{"pipe"})).To(BeEmpty())
 	})
 
-	ginkgo.It("is what the system lists", func() {
+	ginkgo.It("lists the open files of the process", func() {
 		if runtime.GOOS != "linux" {
-			ginkgo.Skip("only on Linux are all of them told apart")
+			ginkgo.Skip("the list identifies each file only on Linux")
 		}
 		Expect(open()).NotTo(BeEmpty())
 	})

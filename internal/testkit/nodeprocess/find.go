@@ -7,19 +7,20 @@ import (
 	"path/filepath"
 )
 
-// Where a Node program can't be run, Find and Start answer with one of these; the text says what to do.
+// ErrNodeMissing and ErrPackagesMissing are returned by [Find] and [Start] if a Node program cannot run.
+// Their texts state the remedy.
 var (
 	ErrNodeMissing     = errors.New("node is not installed: install Node.js 18 or later (Debian, Ubuntu: `apt-get install nodejs npm`)")
 	ErrPackagesMissing = errors.New("the Node packages are not installed: run `npm ci` in interop/node")
 )
 
-// Installation is what it takes to run this module's Node programs.
+// Installation holds the paths needed to run this module's Node programs.
 type Installation struct {
-	Node      string // the node program
-	Directory string // interop/node, where the programs and their packages are
+	Node      string // path of the node program
+	Directory string // interop/node, which holds the programs and their packages
 }
 
-// Find returns the installation, or an error that says in one line what is missing.
+// Find returns the installation, or a one-line error that names what is missing.
 func Find() (Installation, error) {
 	node, err := findNode()
 	if err != nil {
@@ -46,8 +47,8 @@ func findNode() (string, error) {
 	return node, nil
 }
 
-// ModuleRoot is the nearest directory, from the working directory upwards, that holds a go.mod.
-// Tests run in their package's directory, so this is the module that is being tested.
+// ModuleRoot returns the nearest directory, from the working directory upwards, that contains a go.mod. Tests
+// run in their package's directory, so this is the root of the module under test.
 func ModuleRoot() (string, error) {
 	directory, err := os.Getwd()
 	if err != nil {
@@ -59,7 +60,7 @@ func ModuleRoot() (string, error) {
 		}
 		parent := filepath.Dir(directory)
 		if parent == directory {
-			return "", errors.New("no go.mod here or above: run this from within the module")
+			return "", errors.New("no go.mod in this directory or above: run this from within the module")
 		}
 		directory = parent
 	}

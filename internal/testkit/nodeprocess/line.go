@@ -8,13 +8,13 @@ import (
 	"io"
 )
 
-// Line is one line of a program's standard output, without its end.
+// Line is one line of a program's standard output, without the line end.
 type Line []byte
 
 // Decode reads the line as JSON into v.
 func (l Line) Decode(v any) error {
 	if err := json.Unmarshal(l, v); err != nil {
-		return fmt.Errorf("line %q isn't the JSON that was expected: %w", l.short(), err)
+		return fmt.Errorf("decode line %q: %w", l.short(), err)
 	}
 	return nil
 }
@@ -28,8 +28,8 @@ func (l Line) short() string {
 	return string(l)
 }
 
-// readLines hands on every line that isn't blank, however long it is, and closes lines at the end.
-// Once abandoned is closed, lines that nobody takes are dropped.
+// readLines sends every non-blank line to lines and closes lines at the end of the output. Once abandoned is
+// closed, lines without a receiver are dropped.
 func readLines(from io.Reader, lines chan<- Line, abandoned <-chan struct{}) {
 	defer close(lines)
 	reader := bufio.NewReader(from)

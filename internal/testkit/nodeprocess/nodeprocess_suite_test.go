@@ -14,7 +14,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 )
 
-// ownerVariable turns the test binary into a process that owns a program and waits to be killed.
+// ownerVariable makes the test binary start a program and wait to be killed.
 const ownerVariable = "NODEPROCESS_TEST_OWNER"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	fmt.Println(process.child.Pid())
-	time.Sleep(time.Minute) // longer than the test that kills it
+	time.Sleep(time.Minute) // longer than the spec that kills it
 }
 
 func TestNodeProcess(t *testing.T) {

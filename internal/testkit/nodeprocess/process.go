@@ -1,6 +1,5 @@
-// Package nodeprocess runs the Node programs in interop/node for tests, demos and benchmarks, and
-// talks to them in JSON, one value a line: ours on their standard input, theirs on their standard
-// output.
+// Package nodeprocess runs the Node programs in interop/node for tests, demos and benchmarks. It exchanges
+// JSON with them, one value per line, over their standard input and output.
 //
 //	worker, err := nodeprocess.Start("worker.mjs", "-redis", server.Addr())
 //	if err != nil { … }
@@ -24,12 +23,11 @@ import (
 )
 
 const (
-	// stopGrace is how long a program may take to end after SIGTERM; a BullMQ worker finishes its
+	// stopGrace limits how long a program may take to exit after SIGTERM. A BullMQ worker finishes its
 	// running jobs first.
 	stopGrace = 10 * time.Second
 
-	// lineBuffer is how many lines are kept for the reader. A program that writes more while nobody
-	// reads is held up.
+	// lineBuffer is how many lines are buffered for the reader. When the buffer is full, the program blocks.
 	lineBuffer = 1 << 15
 )
 
@@ -47,8 +45,8 @@ type Process struct {
 	stderrDone chan struct{}
 }
 
-// Start runs a script with node. A relative path is one within interop/node, whose packages must be
-// there; an absolute one needs just node. The program ends with this process at the latest.
+// Start runs a script with node. A relative path is resolved in interop/node and needs its packages. An
+// absolute path needs only node. The program ends with this process at the latest.
 func Start(script string, arguments ...string) (*Process, error) {
 	command, err := command(script, arguments)
 	if err != nil {
@@ -57,7 +55,7 @@ func Start(script string, arguments ...string) (*Process, error) {
 	return Run("node "+filepath.Base(script), command)
 }
 
-// Run starts any other program that speaks in lines as those do, under a name for errors.
+// Run runs any other program that exchanges lines of JSON. Errors refer to it by name.
 func Run(name string, command *exec.Cmd) (process *Process, err error) {
 	process = &Process{name: name, lines: make(chan Line, lineBuffer), stderrDone: make(chan struct{})}
 	if process.stdin, err = command.StdinPipe(); err != nil {
@@ -119,22 +117,22 @@ func (p *Process) Send(v any) error {
 	p.sending.Lock()
 	defer p.sending.Unlock()
 	if _, err := p.stdin.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("send to %s: %w%s", p.name, err, p.said())
+		return fmt.Errorf("send to %s: %w%s", p.name, err, p.stderrTail())
 	}
 	return nil
 }
 
-// CloseInput tells the program that nothing more will be sent.
+// CloseInput closes the program's standard input.
 func (p *Process) CloseInput() error {
 	p.sending.Lock()
 	defer p.sending.Unlock()
 	return p.stdin.Close()
 }
 
-// Lines hands out the lines of the program, each once, and is closed after the last one.
+// Lines returns the channel of the program's output lines. It is closed after the last one.
 func (p *Process) Lines() <-chan Line { return p.lines }
 
-// WaitFor takes lines until one is as wanted, and returns that one. Those before it are gone.
+// WaitFor discards lines until wanted reports true, and returns that line.
 func (p *Process) WaitFor(ctx context.Context, wanted func(Line) bool) (Line, error) {
 	var last Line
 	for {
@@ -148,26 +146,26 @@ func (p *Process) WaitFor(ctx context.Context, wanted func(Line) bool) (Line, er
 			}
 			last = line
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for a line of %s: %w; the last line was %q%s", p.name, context.Cause(ctx), last.short(), p.said())
+			return nil, fmt.Errorf("wait for a line of %s: %w; last line: %q%s", p.name, context.Cause(ctx), last.short(), p.stderrTail())
 		}
 	}
 }
 
-// Done is closed once the program has ended.
+// Done returns a channel that is closed when the program has exited.
 func (p *Process) Done() <-chan struct{} { return p.child.Done() }
 
-// Wait waits for the program's own end and returns its exit status, -1 where a signal ended it.
+// Wait waits for the program to exit and returns its exit status, or -1 if a signal ended it.
 func (p *Process) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-p.child.Done():
 		return p.child.ExitCode(), nil
 	case <-ctx.Done():
-		return 0, fmt.Errorf("wait for the end of %s: %w%s", p.name, context.Cause(ctx), p.said())
+		return 0, fmt.Errorf("wait for %s to exit: %w%s", p.name, context.Cause(ctx), p.stderrTail())
 	}
 }
 
-// Stop asks the program to end (SIGTERM), kills it if it doesn't, and returns its exit status: -1
-// where a signal ended it. Lines written until then can still be read. Stopping again does nothing.
+// Stop sends SIGTERM, kills the program if it does not exit in time, and returns its exit status, or -1 if a
+// signal ended it. Lines written until then can still be read. It is safe to call Stop again.
 func (p *Process) Stop() int {
 	if !p.child.Stop(stopGrace) {
 		_, _ = fmt.Fprintf(&p.stderr, "(killed: still running %v after SIGTERM)\n", stopGrace)
@@ -176,43 +174,43 @@ func (p *Process) Stop() int {
 	return p.child.ExitCode()
 }
 
-// Kill ends the program without a chance to finish anything.
+// Kill ends the program at once (SIGKILL).
 func (p *Process) Kill() {
 	p.child.Kill()
 	p.abandon()
 }
 
-// Freeze keeps the program from doing anything while its connections stay open; Thaw ends that.
+// Freeze suspends the program while its connections stay open. [Process.Thaw] resumes it.
 func (p *Process) Freeze() error { return p.child.Freeze() }
 
-// Thaw lets a frozen program go on.
+// Thaw resumes a frozen program.
 func (p *Process) Thaw() error { return p.child.Thaw() }
 
-// Pid is the program's process id.
+// Pid returns the process id.
 func (p *Process) Pid() int { return p.child.Pid() }
 
-// StderrLines is how many lines the program has written on standard error.
+// StderrLines returns the number of lines written to standard error.
 func (p *Process) StderrLines() int { return p.stderr.lineCount() }
 
-// Stderr is what the program has said on standard error, at most the last 64 KiB.
+// Stderr returns the last 64 KiB written to standard error.
 func (p *Process) Stderr() string { return p.stderr.String() }
 
-// said is the end of standard error as a further part of an error message.
-func (p *Process) said() string {
+// stderrTail returns the end of standard error as the last part of an error message.
+func (p *Process) stderrTail() string {
 	if text := p.stderr.lastLines(15); text != "" {
-		return "; standard error ends:\n" + text
+		return "; last lines of standard error:\n" + text
 	}
 	return ""
 }
 
 func (p *Process) endedBefore(last Line) error {
-	// The output may have ended a moment before the process did.
+	// The output may close shortly before the process exits.
 	select {
 	case <-p.child.Done():
 		<-p.stderrDone
 	case <-time.After(stopGrace):
-		return errors.New(p.name + " closed its output before the line that was waited for")
+		return errors.New(p.name + " closed its output before the expected line")
 	}
-	return fmt.Errorf("%s ended (exit status %d) before the line that was waited for; the last line was %q%s",
-		p.name, p.child.ExitCode(), last.short(), p.said())
+	return fmt.Errorf("%s exited (status %d) before the expected line; last line: %q%s",
+		p.name, p.child.ExitCode(), last.short(), p.stderrTail())
 }

@@ -16,7 +16,7 @@ import (
 )
 
 var _ = Describe("A Node program", func() {
-	It("gets what is sent as JSON and answers in JSON", func() {
+	It("receives and sends JSON", func() {
 		process := start()
 		sent := message{"text": "é😀 <&>\u2028", "list": []any{"a", nil, true, 1.5}}
 		Expect(process.Send(message{"say": sent})).To(Succeed())
@@ -27,7 +27,7 @@ var _ = Describe("A Node program", func() {
 		Expect(got).To(Equal(sent))
 	})
 
-	It("hands out the wanted line and passes over those before it", func() {
+	It("is read up to the wanted line, and earlier lines are discarded", func() {
 		process := start()
 		Expect(process.Send(message{"flood": 1000})).To(Succeed())
 		line, err := process.WaitFor(within(10*time.Second), func(line Line) bool {
@@ -39,7 +39,7 @@ var _ = Describe("A Node program", func() {
 		Expect(<-process.Lines()).To(BeEquivalentTo(`{"n":501}`))
 	})
 
-	It("hands out every line in order and closes the channel at the end of the output", func() {
+	It("has its lines delivered in order and the channel closed at the end of the output", func() {
 		process := start()
 		Expect(process.Send(message{"flood": 5000, "exit": 0})).To(Succeed())
 		ctx := within(10 * time.Second)
@@ -51,19 +51,19 @@ var _ = Describe("A Node program", func() {
 		Eventually(process.Lines()).WithTimeout(10 * time.Second).Should(BeClosed())
 	})
 
-	It("may write lines of megabytes, blank lines, and a last line without an end", func() {
+	It("may write megabytes on a line, blank lines, and a last line without a line end", func() {
 		process := start()
 		long := strings.Repeat("x", 3<<20)
 		Expect(process.Send(message{"say": long})).To(Succeed())
 		Expect(process.Send(message{"raw": "\n\n\"last\"", "exit": 0})).To(Succeed())
 		line, err := process.WaitFor(within(10*time.Second), func(Line) bool { return true })
 		Expect(err).NotTo(HaveOccurred())
-		Expect(len(line)).To(Equal(len(long) + 2)) // HaveLen would print it all
+		Expect(len(line)).To(Equal(len(long) + 2)) // HaveLen would print all of it
 		Eventually(process.Lines()).WithTimeout(10 * time.Second).Should(Receive(BeEquivalentTo(`"last"`)))
 		Eventually(process.Lines()).WithTimeout(10 * time.Second).Should(BeClosed())
 	})
 
-	It("sees the end of its input", func() {
+	It("receives the end of its input", func() {
 		process := start()
 		Expect(process.CloseInput()).To(Succeed())
 		line, err := process.WaitFor(within(10*time.Second), func(Line) bool { return true })
@@ -72,7 +72,7 @@ var _ = Describe("A Node program", func() {
 		Expect(process.Wait(within(10 * time.Second))).To(Equal(0))
 	})
 
-	It("can tidy up when it is stopped, and its last lines and exit status are there", func() {
+	It("can clean up when it is stopped, and its last lines and exit status are available", func() {
 		process := start("-tidy")
 		Expect(process.Send(message{"say": "ready"})).To(Succeed())
 		_, err := process.WaitFor(within(10*time.Second), func(line Line) bool { return line.String() == `"ready"` })
@@ -82,7 +82,7 @@ var _ = Describe("A Node program", func() {
 		Expect(process.Stop()).To(Equal(3))
 	})
 
-	It("is killed when it doesn't end after the grace", func() {
+	It("is killed when it does not exit in time", func() {
 		process := start("-stubborn")
 		Expect(process.Send(message{"say": "ready"})).To(Succeed())
 		_, err := process.WaitFor(within(10*time.Second), func(Line) bool { return true })
@@ -91,15 +91,15 @@ var _ = Describe("A Node program", func() {
 		Expect(process.Wait(within(time.Second))).To(Equal(-1))
 	})
 
-	It("tells its exit status and what it complained about when it ends before the wanted line", func() {
+	It("that exits before the wanted line yields an error with its exit status and standard error", func() {
 		process := start()
 		Expect(process.Send(message{"say": "one", "complain": "no such queue", "exit": 7})).To(Succeed())
 		_, err := process.WaitFor(within(10*time.Second), func(Line) bool { return false })
-		Expect(err).To(MatchError(And(ContainSubstring("program.mjs"), ContainSubstring("exit status 7"),
+		Expect(err).To(MatchError(And(ContainSubstring("program.mjs"), ContainSubstring("status 7"),
 			ContainSubstring("one"), ContainSubstring("no such queue"))))
 	})
 
-	It("stops waiting for a line when the context ends, and tells the last one seen", func() {
+	It("is no longer waited for when the context ends, and the error contains the last line", func() {
 		process := start()
 		Expect(process.Send(message{"say": "one"})).To(Succeed())
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -108,7 +108,7 @@ var _ = Describe("A Node program", func() {
 		Expect(err).To(MatchError(ContainSubstring("one")))
 	})
 
-	It("refuses what is sent after its end, and says why it ended", func() {
+	It("cannot be sent anything after its exit, and the error contains the reason", func() {
 		process := start()
 		Expect(process.Send(message{"complain": "out of luck", "exit": 1})).To(Succeed())
 		Expect(process.Wait(within(10 * time.Second))).To(Equal(1))
@@ -116,7 +116,7 @@ var _ = Describe("A Node program", func() {
 		Expect(process.Send(message{"say": "hello"})).To(MatchError(ContainSubstring("out of luck")))
 	})
 
-	It("says which line wasn't JSON", func() {
+	It("whose line is not JSON yields an error that quotes the line", func() {
 		process := start()
 		Expect(process.Send(message{"raw": "hello there\n"})).To(Succeed())
 		var got message
@@ -125,7 +125,7 @@ var _ = Describe("A Node program", func() {
 		Expect(line.Decode(&got)).To(MatchError(ContainSubstring("hello there")))
 	})
 
-	It("does nothing while frozen and goes on when thawed", func() {
+	It("does nothing while frozen and continues when thawed", func() {
 		process := start()
 		Expect(process.Freeze()).To(Succeed())
 		Expect(process.Send(message{"say": "awake"})).To(Succeed())
@@ -134,7 +134,7 @@ var _ = Describe("A Node program", func() {
 		Eventually(process.Lines()).WithTimeout(10 * time.Second).Should(Receive(BeEquivalentTo(`"awake"`)))
 	})
 
-	It("is looked for in interop/node when its path is relative", func() {
+	It("with a relative path is found in interop/node", func() {
 		process, err := Start("../../internal/testkit/nodeprocess/testdata/program.mjs")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(process.Kill)
@@ -142,9 +142,9 @@ var _ = Describe("A Node program", func() {
 		Eventually(process.Lines()).WithTimeout(10 * time.Second).Should(Receive(BeEquivalentTo(`"found"`)))
 	})
 
-	It("dies with the process that started it", func() {
+	It("dies with its parent process", func() {
 		if runtime.GOOS != "linux" {
-			Skip("only Linux ends a program together with the one that started it")
+			Skip("only Linux kills a child with its parent")
 		}
 		owner := exec.Command(os.Args[0])
 		owner.Env = append(os.Environ(), ownerVariable+"="+script())
@@ -162,7 +162,7 @@ var _ = Describe("A Node program", func() {
 	})
 })
 
-// running tells whether there is such a process and it isn't just waiting to be reaped.
+// running reports whether the process exists and is not a zombie.
 func running(pid int) bool {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -173,21 +173,21 @@ func running(pid int) bool {
 }
 
 var _ = Describe("Find", func() {
-	It("finds interop/node from anywhere within the module", func() {
+	It("finds interop/node from any directory of the module", func() {
 		root, err := ModuleRoot()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(filepath.Join(root, "go.mod")).To(BeARegularFile())
 		Expect(Find()).To(HaveField("Directory", filepath.Join(root, "interop", "node")))
 	})
 
-	It("says in one line that node is missing", func() {
+	It("returns a one-line error if node is missing", func() {
 		GinkgoT().Setenv("PATH", GinkgoT().TempDir())
 		_, err := Start("driver.mjs")
 		Expect(err).To(MatchError(ErrNodeMissing))
 		Expect(err).To(MatchError(Not(ContainSubstring("\n"))))
 	})
 
-	It("says in one line that the packages are missing", func() {
+	It("returns a one-line error if the packages are missing", func() {
 		elsewhere := GinkgoT().TempDir()
 		Expect(os.WriteFile(filepath.Join(elsewhere, "go.mod"), []byte("module other\n"), 0o600)).To(Succeed())
 		GinkgoT().Chdir(elsewhere)
@@ -196,7 +196,7 @@ var _ = Describe("Find", func() {
 		Expect(err).To(MatchError(And(ContainSubstring("npm ci"), Not(ContainSubstring("\n")))))
 	})
 
-	It("says so when it is used outside of a module", func() {
+	It("returns an error outside a module", func() {
 		GinkgoT().Chdir(GinkgoT().TempDir())
 		_, err := Find()
 		Expect(err).To(MatchError(ContainSubstring("no go.mod")))
@@ -204,7 +204,7 @@ var _ = Describe("Find", func() {
 })
 
 var _ = Describe("Another program", func() {
-	It("is run as those of Node are, under its own name and process id, with its lines on standard error counted", func() {
+	It("is run under its own name and process id, and its lines on standard error are counted", func() {
 		process, err := Run("a shell", exec.Command("sh", "-c", "echo '{\"pid\":'$$'}'; echo one >&2; echo two >&2; exit 3"))
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(process.Kill)
@@ -214,7 +214,7 @@ var _ = Describe("Another program", func() {
 		Expect(line.Decode(&said)).To(Succeed())
 		Expect(said.Pid).To(Equal(process.Pid()))
 		_, err = process.WaitFor(within(10*time.Second), func(Line) bool { return true })
-		Expect(err).To(MatchError(And(ContainSubstring("a shell ended (exit status 3)"), ContainSubstring("two"))))
+		Expect(err).To(MatchError(And(ContainSubstring("a shell exited (status 3)"), ContainSubstring("two"))))
 		Expect(process.StderrLines()).To(Equal(2))
 	})
 })

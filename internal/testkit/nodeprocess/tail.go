@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// tailBytes is how much of what a program says on standard error is kept.
+// tailBytes is how much of a program's standard error is kept.
 const tailBytes = 64 << 10
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes written to it.
 type tail struct {
 	mu    sync.Mutex
 	text  []byte
-	lines int // all that have come, kept or not
+	lines int // all lines written, kept or not
 }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -40,7 +40,7 @@ func (t *tail) lineCount() int {
 	return t.lines
 }
 
-// lastLines is the end of the text, for an error message.
+// lastLines returns the last lines of the text for an error message.
 func (t *tail) lastLines(count int) string {
 	lines := strings.Split(strings.TrimSpace(t.String()), "\n")
 	return strings.Join(lines[max(0, len(lines)-count):], "\n")

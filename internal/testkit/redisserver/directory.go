@@ -10,8 +10,8 @@ import (
 
 const directoryPrefix = "bullmq-go-redis-"
 
-// directory is where one server keeps its files. Its lock file is held locked for as long as this
-// process lives, so that a directory whose owner was killed can be told from one in use.
+// directory holds the files of one server. This process keeps its lock file locked, so that a directory whose
+// owner was killed can be recognized.
 type directory struct {
 	path string
 	lock *os.File
@@ -20,7 +20,7 @@ type directory struct {
 func newDirectory() (*directory, error) {
 	path, err := os.MkdirTemp("", directoryPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("make a directory for redis-server: %w", err)
+		return nil, fmt.Errorf("create directory for redis-server: %w", err)
 	}
 	lock, err := os.Create(lockPath(path))
 	if err != nil {
@@ -36,7 +36,7 @@ func (d *directory) remove() {
 	_ = d.lock.Close()
 }
 
-// sweep removes, once a process, the directories of processes that died before they could.
+// sweep removes the directories left by killed processes, once per process.
 var sweep = sync.OnceFunc(func() {
 	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), directoryPrefix+"*"))
 	for _, path := range paths {
@@ -44,8 +44,8 @@ var sweep = sync.OnceFunc(func() {
 	}
 })
 
-// sweepOne removes a directory that nobody owns and that has been there for the given time: a
-// younger one may be about to be locked.
+// sweepOne removes a directory without an owner that is at least as old as age. A younger one may not be
+// locked yet.
 func sweepOne(path string, age time.Duration) {
 	lock, err := os.Open(lockPath(path))
 	if err != nil {
@@ -59,5 +59,5 @@ func sweepOne(path string, age time.Duration) {
 
 func lockPath(directory string) string { return filepath.Join(directory, "owner.lock") }
 
-// socketPath is kept short: systems allow about a hundred bytes.
+// socketPath returns a short path: systems limit the path of a socket to about a hundred bytes.
 func socketPath(directory string) string { return filepath.Join(directory, "redis.sock") }

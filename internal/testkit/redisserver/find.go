@@ -7,22 +7,22 @@ import (
 	"os/exec"
 )
 
-// BinaryVariable names the environment variable that chooses the server program, for tests against
-// another version of Redis or a program that speaks its protocol.
+// BinaryVariable is the environment variable that selects the server program, for tests against another
+// version of Redis or a compatible server.
 const BinaryVariable = "REDIS_SERVER"
 
-// ErrNotInstalled is what Find and Start answer where no server program is to be found. Its text
-// says what to install.
+// ErrNotInstalled is returned by [Find] and [Start] if no server program is found. Its text names the package
+// to install.
 var ErrNotInstalled = errors.New("redis-server is not installed: run `apt-get install redis-server` " +
 	"(Debian, Ubuntu) or `brew install redis` (macOS), or name a program in " + BinaryVariable)
 
-// Find returns the server program: the one that REDIS_SERVER names, else redis-server, else
-// valkey-server, from the PATH or from where packages put them.
+// Find returns the path of the server program: the one named by REDIS_SERVER, or else redis-server, or else
+// valkey-server. It searches PATH and the usual installation directories.
 func Find() (string, error) {
 	if named := os.Getenv(BinaryVariable); named != "" {
 		path, err := exec.LookPath(named)
 		if err != nil {
-			return "", fmt.Errorf("%s names a program that can't be run: %w", BinaryVariable, err)
+			return "", fmt.Errorf("%s names a program that cannot be run: %w", BinaryVariable, err)
 		}
 		return path, nil
 	}
@@ -36,7 +36,7 @@ func Find() (string, error) {
 	return "", ErrNotInstalled
 }
 
-// installedAs lists where packages put a program; not every PATH has these directories.
+// installedAs lists the usual installation paths of a program, which may be missing from PATH.
 var installedAs = func(name string) []string {
 	return []string{"/usr/bin/" + name, "/usr/local/bin/" + name, "/opt/homebrew/bin/" + name}
 }

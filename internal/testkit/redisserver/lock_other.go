@@ -4,5 +4,5 @@ package redisserver
 
 import "os"
 
-// tryLock takes nothing here, so that no directory is ever thought to be without an owner.
+// tryLock never locks on this system, so no directory is considered abandoned.
 func tryLock(*os.File) bool { return false }

@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// tryLock takes the file's lock, which ends with this process or with the file's closing, and tells
-// whether it was free.
+// tryLock locks the file until it is closed or the process ends. It reports whether the file was unlocked.
 func tryLock(file *os.File) bool {
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }

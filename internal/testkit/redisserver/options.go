@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// Options says how a server differs from the plain one: no password, nothing kept on disk, one
-// database node, any free port.
+// Options configures a server. The zero value starts a plain server: no password, no persistence, no cluster,
+// any free port.
 type Options struct {
-	// Binary is the program to run; empty for what Find returns.
+	// Binary is the program to run. Defaults to the result of [Find].
 	Binary string
-	// Port is the port to listen on; 0 for a free one.
+	// Port is the port to listen on. Defaults to a free port.
 	Port int
-	// AppendOnly keeps every write in a file, so that the data is there again after Stop or Kill and
-	// Start.
+	// AppendOnly persists every write, so that the data survives Stop and Kill.
 	AppendOnly bool
-	// Password is what the default user must give (requirepass).
+	// Password is the default user's password (requirepass).
 	Password string
-	// ACL holds rules for further users, or for the default one: "worker on >secret ~bull:* +@all".
+	// ACL holds rules of additional users or of the default user: "worker on >secret ~bull:* +@all".
 	ACL []string
-	// Cluster makes it a cluster node. It serves no key until it has been given slots.
+	// Cluster starts a cluster node. It serves no keys until slots are assigned to it.
 	Cluster bool
-	// Sentinel makes it a Sentinel; Config says what it watches: "sentinel monitor …".
+	// Sentinel starts a Sentinel. Config must name what it monitors: "sentinel monitor …".
 	Sentinel bool
-	// Config holds further lines of redis.conf: "maxmemory-policy allkeys-lru".
+	// Config holds additional lines of redis.conf: "maxmemory-policy allkeys-lru".
 	Config []string
-	// StartTimeout is how long Start waits for the first answer; 10 s when zero.
+	// StartTimeout is how long [Start] waits for the first reply. Defaults to 10 seconds.
 	StartTimeout time.Duration
 }
 
@@ -38,7 +37,7 @@ func (o Options) startTimeout() time.Duration {
 	return 10 * time.Second
 }
 
-// file is the text of redis.conf. Own lines come last, since the last line of a kind wins.
+// file returns the text of redis.conf. Options.Config comes last because the last line of a kind wins.
 func (o Options) file(directory string, port int) string {
 	lines := []string{
 		"bind 127.0.0.1",
@@ -53,8 +52,8 @@ func (o Options) file(directory string, port int) string {
 		lines = append(lines, `save ""`)
 	}
 	if o.AppendOnly {
-		// Unlike with everysec, a write is then always in the file before it is answered, and that
-		// outlives the server; syncing matters only where the whole machine fails.
+		// A write is then in the file before its reply is sent and survives a kill. Syncing would only matter
+		// if the whole machine failed.
 		lines = append(lines, "appendonly yes", "appendfsync no")
 	}
 	if o.Password != "" {
@@ -70,7 +69,7 @@ func (o Options) file(directory string, port int) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// url is the address as clients take it, the default user's password included.
+// url returns the address as a redis:// URL with the default user's password.
 func (o Options) url(addr string) string {
 	address := url.URL{Scheme: "redis", Host: addr}
 	if o.Password != "" {

@@ -8,19 +8,17 @@ import (
 	"strconv"
 )
 
-// Free ports are drawn from below the range that systems give to outgoing connections. A port from
-// within that range could be taken by any connection of any program while its server is stopped,
-// and the server couldn't come back on it.
+// Free ports are chosen below the ephemeral range. Otherwise an outgoing connection of any program could
+// occupy the port while its server is stopped.
 const (
 	firstPort = 12000
 	portCount = 10000
 
-	// busOffset is how far above its port a cluster node listens for the other nodes.
+	// busOffset is the distance between the port of a cluster node and its bus port.
 	busOffset = 10000
 )
 
-// FreePort returns a TCP port of 127.0.0.1 on which nothing listens at this moment, nor on the
-// cluster bus port that belongs to it.
+// FreePort returns a TCP port of 127.0.0.1 that is free together with its cluster bus port.
 func FreePort() (int, error) {
 	for range 200 {
 		port := firstPort + rand.IntN(portCount)

@@ -14,7 +14,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 )
 
-// ownerVariable turns the test binary into a process that owns a server and waits to be killed.
+// ownerVariable makes the test binary start a server and wait to be killed.
 const ownerVariable = "REDISSERVER_TEST_OWNER"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	fmt.Println(server.Addr(), server.Directory())
-	time.Sleep(time.Minute) // longer than the test that kills it
+	time.Sleep(time.Minute) // longer than the spec that kills it
 }
 
 func TestRedisServer(t *testing.T) {
@@ -37,7 +37,7 @@ func TestRedisServer(t *testing.T) {
 
 var _ = BeforeEach(leaks.Check)
 
-// start runs a server that is closed when the spec ends.
+// start runs a server and closes it after the spec.
 func start(options Options) *Server {
 	GinkgoHelper()
 	server, err := Start(options)
@@ -46,7 +46,7 @@ func start(options Options) *Server {
 	return server
 }
 
-// connect returns a client that is closed when the spec ends.
+// connect returns a client and closes it after the spec.
 func connect(option rueidis.ClientOption) rueidis.Client {
 	GinkgoHelper()
 	option.DisableCache = true
@@ -65,7 +65,7 @@ func client(server *Server) rueidis.Client {
 	return connect(option)
 }
 
-// do sends one command and returns its answer as text.
+// do sends one command and returns its reply as text.
 func do(client rueidis.Client, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

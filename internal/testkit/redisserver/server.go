@@ -1,5 +1,5 @@
-// Package redisserver runs a real redis-server for tests, demos and benchmarks: on a free loopback
-// port, in a directory of its own that goes away with it.
+// Package redisserver runs a real redis-server for tests, demos and benchmarks. The server listens on a free
+// loopback port and keeps its files in a temporary directory.
 //
 //	server, err := redisserver.Start(redisserver.Options{AppendOnly: true})
 //	if err != nil { … }
@@ -21,11 +21,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess/childprocess"
 )
 
-// stopGrace is how long a server may take to end after it was asked to.
+// stopGrace limits how long a server may take to shut down before it is killed.
 const stopGrace = 5 * time.Second
 
-// Server is one redis-server. It can be stopped, killed and started again, and comes back on the
-// same port each time.
+// Server is a redis-server process. It can be stopped, killed and started again, and keeps its port.
 type Server struct {
 	options   Options
 	binary    string
@@ -33,10 +32,10 @@ type Server struct {
 	directory *directory
 
 	mu    sync.Mutex
-	child *childprocess.Child // nil while it isn't running
+	child *childprocess.Child // nil while the server is not running
 }
 
-// Start runs a server and returns once it answers PING.
+// Start runs a server and returns once it replies to PING.
 func Start(options Options) (*Server, error) {
 	sweep()
 	binary := options.Binary
@@ -49,7 +48,7 @@ func Start(options Options) (*Server, error) {
 	}
 	for attempt := 1; ; attempt++ {
 		server, err := startOnPort(options, binary)
-		// Between the choice of a free port and the server's own bind somebody else may take it.
+		// Another program may take the free port before the server binds it.
 		if err != nil && options.Port == 0 && attempt < 5 && errors.Is(err, errPortTaken) {
 			continue
 		}
@@ -83,33 +82,33 @@ func startOnPort(options Options, binary string) (*Server, error) {
 	return server, nil
 }
 
-// Addr is the server's host:port.
+// Addr returns the server's host:port.
 func (s *Server) Addr() string { return loopback(s.port) }
 
-// Port is the server's TCP port.
+// Port returns the server's TCP port.
 func (s *Server) Port() int { return s.port }
 
-// URL is the server's address as a redis:// URL, with the default user's password.
+// URL returns the server's address as a redis:// URL that includes the default user's password.
 func (s *Server) URL() string { return s.options.url(s.Addr()) }
 
-// Directory is where the server keeps its files until Close.
+// Directory returns the directory that holds the server's files until [Server.Close].
 func (s *Server) Directory() string { return s.directory.path }
 
-// Log is what the server has logged so far.
+// Log returns the server's log.
 func (s *Server) Log() string {
 	text, _ := os.ReadFile(s.logPath())
 	return string(text)
 }
 
-// Start runs a stopped or killed server again, on the same port and in the same directory, and
-// returns once it answers PING. A running server stays as it is.
+// Start restarts a stopped or killed server on the same port and in the same directory. It returns once the
+// server replies to PING. It does nothing if the server is running.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running() {
 		return nil
 	}
-	_ = os.Remove(socketPath(s.directory.path)) // a killed server leaves it behind
+	_ = os.Remove(socketPath(s.directory.path)) // a killed server does not remove it
 	logged := len(s.Log())
 	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -134,19 +133,19 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Stop asks the server to end, as a service manager would, and waits until it has. What it holds is
-// gone unless Options.AppendOnly is set.
+// Stop sends SIGTERM, as a service manager would, and waits for the server to exit. The data is lost unless
+// Options.AppendOnly is set.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running() {
-		_ = s.child.Thaw() // a frozen one wouldn't hear
+		_ = s.child.Thaw() // a frozen process does not receive signals
 		s.child.Stop(stopGrace)
 	}
 	s.child = nil
 }
 
-// Kill ends the server without a chance to finish anything.
+// Kill ends the server at once (SIGKILL).
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,20 +155,20 @@ func (s *Server) Kill() {
 	s.child = nil
 }
 
-// Restart stops the server and starts it again.
+// Restart calls [Server.Stop] and [Server.Start].
 func (s *Server) Restart() error {
 	s.Stop()
 	return s.Start()
 }
 
-// Freeze keeps the server from answering anything while its connections stay open, as with a
-// machine that hangs; Thaw ends that.
+// Freeze suspends the server while its connections stay open, like a machine that hangs. [Server.Thaw]
+// resumes it.
 func (s *Server) Freeze() error { return s.withChild((*childprocess.Child).Freeze) }
 
-// Thaw lets a frozen server go on; it then answers what was sent to it meanwhile.
+// Thaw resumes a frozen server, which then processes the commands sent meanwhile.
 func (s *Server) Thaw() error { return s.withChild((*childprocess.Child).Thaw) }
 
-// Close kills the server and removes its directory. It may be called more than once.
+// Close kills the server and removes its directory. It is safe to call it more than once.
 func (s *Server) Close() {
 	s.Kill()
 	s.directory.remove()
@@ -179,7 +178,7 @@ func (s *Server) withChild(do func(*childprocess.Child) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.running() {
-		return fmt.Errorf("redis-server on %s isn't running", s.Addr())
+		return fmt.Errorf("redis-server on %s is not running", s.Addr())
 	}
 	return do(s.child)
 }
@@ -199,31 +198,31 @@ func (s *Server) running() bool {
 func (s *Server) configPath() string { return filepath.Join(s.directory.path, "redis.conf") }
 func (s *Server) logPath() string    { return filepath.Join(s.directory.path, "redis.log") }
 
-// errPortTaken marks a start that failed because another program listens on the port.
+// errPortTaken is returned when another program already listens on the port.
 var errPortTaken = errors.New("port in use")
 
-// waitUntilReady asks over the socket file in the server's own directory: an answer on the TCP port
-// could come from another program that was faster to take it. Redis opens the file after the port.
+// waitUntilReady pings the server over its Unix socket, because another program may have taken the TCP port.
+// Redis opens the socket after the port.
 func (s *Server) waitUntilReady(child *childprocess.Child, logged int) error {
 	deadline := time.Now().Add(s.options.startTimeout())
 	for {
-		if answersPing(socketPath(s.directory.path)) {
+		if repliesToPing(socketPath(s.directory.path)) {
 			return nil
 		}
 		select {
 		case <-child.Done():
-			return s.startError("ended at once", logged)
+			return s.startError("exited at once", logged)
 		case <-time.After(5 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return s.startError(fmt.Sprintf("gave no answer within %v", s.options.startTimeout()), logged)
+			return s.startError(fmt.Sprintf("did not reply within %v", s.options.startTimeout()), logged)
 		}
 	}
 }
 
-// answersPing tells whether a server at path serves commands. One that wants a password first does;
-// one that still loads its data doesn't.
-func answersPing(path string) bool {
+// repliesToPing reports whether the server at path serves commands. A server that requires a password counts as
+// ready. One that still loads its data does not.
+func repliesToPing(path string) bool {
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err != nil {
 		return false
@@ -242,13 +241,13 @@ func answersPing(path string) bool {
 	return strings.HasPrefix(text, "+PONG") || strings.HasPrefix(text, "-NOAUTH") || strings.HasPrefix(text, "-NOPERM")
 }
 
-// startError tells what the server said since byte logged of its log, at most its last lines.
+// startError returns an error with the last lines that the server logged after byte logged.
 func (s *Server) startError(what string, logged int) error {
-	said := s.Log()[logged:]
+	output := s.Log()[logged:]
 	kind := fmt.Errorf("redis-server on %s %s", s.Addr(), what)
-	if strings.Contains(said, "Address already in use") {
+	if strings.Contains(output, "Address already in use") {
 		kind = fmt.Errorf("redis-server on %s %s: %w", s.Addr(), what, errPortTaken)
 	}
-	lines := strings.Split(strings.TrimSpace(said), "\n")
+	lines := strings.Split(strings.TrimSpace(output), "\n")
 	return fmt.Errorf("%w; its log ends:\n%s", kind, strings.Join(lines[max(0, len(lines)-8):], "\n"))
 }

@@ -22,14 +22,14 @@ var _ = Describe("A server", func() {
 		Expect(do(client(start(Options{})), "PING")).To(Equal("PONG"))
 	})
 
-	It("runs beside others", func() {
+	It("runs next to others", func() {
 		first, second := client(start(Options{})), client(start(Options{}))
 		Expect(do(first, "SET", "who", "first")).To(Equal("OK"))
 		_, err := do(second, "GET", "who")
 		Expect(err).To(MatchError(rueidis.Nil))
 	})
 
-	It("listens on 127.0.0.1 alone", func() {
+	It("listens on 127.0.0.1 only", func() {
 		server := start(Options{})
 		conn, err := net.DialTimeout("tcp", "127.0.0.2:"+strconv.Itoa(server.Port()), time.Second)
 		if err == nil {
@@ -38,7 +38,7 @@ var _ = Describe("A server", func() {
 		Expect(err).To(HaveOccurred())
 	})
 
-	It("comes back on the same port after Stop, Kill and Restart", func() {
+	It("keeps its port after Stop, Kill and Restart", func() {
 		server := start(Options{})
 		addr := server.Addr()
 		server.Stop()
@@ -54,7 +54,7 @@ var _ = Describe("A server", func() {
 		Expect(server.Addr()).To(Equal(addr))
 	})
 
-	It("comes back while a connection to the former one is still open", func() {
+	It("restarts while a client of the old process is still connected", func() {
 		server := start(Options{})
 		conn, err := net.Dial("tcp", server.Addr())
 		Expect(err).NotTo(HaveOccurred())
@@ -63,7 +63,7 @@ var _ = Describe("A server", func() {
 		Expect(dial(server.Addr())).To(Succeed())
 	})
 
-	It("loses its data when it is restarted without an append-only file", func() {
+	It("loses its data on a restart without an append-only file", func() {
 		server := start(Options{})
 		Expect(do(client(server), "SET", "key", "value")).To(Equal("OK"))
 		Expect(server.Restart()).To(Succeed())
@@ -71,7 +71,7 @@ var _ = Describe("A server", func() {
 		Expect(err).To(MatchError(rueidis.Nil))
 	})
 
-	It("keeps its data with an append-only file, even when it is killed", func() {
+	It("keeps its data with an append-only file even if it is killed", func() {
 		server := start(Options{AppendOnly: true})
 		Expect(do(client(server), "SET", "key", "value")).To(Equal("OK"))
 		server.Kill()
@@ -79,15 +79,15 @@ var _ = Describe("A server", func() {
 		Expect(do(client(server), "GET", "key")).To(Equal("value"))
 	})
 
-	It("asks for the password that was set", func() {
+	It("requires the configured password", func() {
 		server := start(Options{Password: `p@ss "word"`})
 		Expect(do(connect(rueidis.ClientOption{InitAddress: []string{server.Addr()}, Password: `p@ss "word"`}), "PING")).To(Equal("PONG"))
-		Expect(do(client(server), "PING")).To(Equal("PONG"), "the URL carries the password")
+		Expect(do(client(server), "PING")).To(Equal("PONG"), "the URL includes the password")
 		_, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
 		Expect(err).To(MatchError(ContainSubstring("NOAUTH")))
 	})
 
-	It("lets users do what their ACL rules allow and nothing else", func() {
+	It("enforces its ACL rules", func() {
 		server := start(Options{ACL: []string{"worker on >secret ~bull:* +@all -info"}})
 		worker := connect(rueidis.ClientOption{InitAddress: []string{server.Addr()}, Username: "worker", Password: "secret"})
 		Expect(do(worker, "SET", "bull:a", "1")).To(Equal("OK"))
@@ -97,22 +97,22 @@ var _ = Describe("A server", func() {
 		Expect(err).To(MatchError(ContainSubstring("NOPERM")))
 	})
 
-	It("takes further lines of redis.conf", func() {
+	It("accepts additional lines of redis.conf", func() {
 		server := start(Options{Config: []string{"maxmemory 64mb", "maxmemory-policy allkeys-lru"}})
 		Expect(do(client(server), "INFO", "memory")).To(ContainSubstring("maxmemory_policy:allkeys-lru"))
 	})
 
-	It("is a cluster node when asked to", func() {
+	It("can run as a cluster node", func() {
 		Expect(do(client(start(Options{Cluster: true})), "CLUSTER", "INFO")).To(ContainSubstring("cluster_state:fail"))
 	})
 
-	It("is a Sentinel when asked to", func() {
+	It("can run as a Sentinel", func() {
 		master := start(Options{})
 		sentinel := start(Options{Sentinel: true, Config: []string{"sentinel monitor orders 127.0.0.1 " + strconv.Itoa(master.Port()) + " 1"}})
 		Expect(do(client(sentinel), "INFO", "sentinel")).To(ContainSubstring("name=orders"))
 	})
 
-	It("answers nothing while frozen and goes on when thawed", func() {
+	It("does not reply while frozen and continues when thawed", func() {
 		server := start(Options{})
 		conn, err := net.Dial("tcp", server.Addr())
 		Expect(err).NotTo(HaveOccurred())
@@ -128,7 +128,7 @@ var _ = Describe("A server", func() {
 		Expect(bufio.NewReader(conn).ReadString('\n')).To(Equal("+PONG\r\n"))
 	})
 
-	It("can be stopped while frozen without waiting for the grace to run out", func() {
+	It("stops at once even while frozen", func() {
 		server := start(Options{})
 		Expect(server.Freeze()).To(Succeed())
 		begun := time.Now()
@@ -136,7 +136,7 @@ var _ = Describe("A server", func() {
 		Expect(time.Since(begun)).To(BeNumerically("<", stopGrace))
 	})
 
-	It("leaves neither process nor directory behind after Close", func() {
+	It("leaves neither a process nor a directory after Close", func() {
 		server := start(Options{AppendOnly: true})
 		Expect(server.Directory()).To(BeADirectory())
 		server.Close()
@@ -145,9 +145,9 @@ var _ = Describe("A server", func() {
 		server.Close()
 	})
 
-	It("dies with the process that started it, and its directory goes with the next sweep", func() {
+	It("dies with its parent process, and the next sweep removes its directory", func() {
 		if runtime.GOOS != "linux" {
-			Skip("only Linux ends a program together with the one that started it")
+			Skip("only Linux kills a child with its parent")
 		}
 		owner := exec.Command(os.Args[0])
 		owner.Env = append(os.Environ(), ownerVariable+"=1")
@@ -162,20 +162,20 @@ var _ = Describe("A server", func() {
 		Expect(dial(addr)).To(Succeed())
 
 		sweepOne(directory, 0)
-		Expect(directory).To(BeADirectory(), "its owner lives")
+		Expect(directory).To(BeADirectory(), "its owner is alive")
 
 		Expect(owner.Process.Kill()).To(Succeed())
 		_ = owner.Wait()
 		Eventually(func() error { return dial(addr) }).WithTimeout(5 * time.Second).ShouldNot(Succeed())
 		sweepOne(directory, time.Hour)
-		Expect(directory).To(BeADirectory(), "it is too young")
+		Expect(directory).To(BeADirectory(), "it is not old enough")
 		sweepOne(directory, 0)
 		Expect(directory).NotTo(BeAnExistingFile())
 	})
 })
 
 var _ = Describe("Start", func() {
-	It("says in one line what to install when there is no redis-server", func() {
+	It("returns a one-line error with an install command if there is no redis-server", func() {
 		GinkgoT().Setenv("PATH", GinkgoT().TempDir())
 		DeferCleanup(func(usual func(string) []string) { installedAs = usual }, installedAs)
 		installedAs = func(string) []string { return nil }
@@ -184,29 +184,29 @@ var _ = Describe("Start", func() {
 		Expect(err).To(MatchError(And(ContainSubstring("apt-get install redis-server"), Not(ContainSubstring("\n")))))
 	})
 
-	It("tells what REDIS_SERVER named when that can't be run", func() {
+	It("names the program in REDIS_SERVER that cannot be run", func() {
 		GinkgoT().Setenv(BinaryVariable, "no-such-redis")
 		_, err := Start(Options{})
 		Expect(err).To(MatchError(And(ContainSubstring("REDIS_SERVER"), ContainSubstring("no-such-redis"))))
 	})
 
-	It("tells what the server said about a line that it doesn't know", func() {
+	It("includes the server's message about an unknown directive", func() {
 		_, err := Start(Options{Config: []string{"no-such-directive yes"}})
 		Expect(err).To(MatchError(ContainSubstring("no-such-directive")))
 	})
 
-	It("isn't fooled by another program on the port", func() {
+	It("detects that another program owns the port", func() {
 		other := start(Options{})
 		_, err := Start(Options{Port: other.Port()})
 		Expect(err).To(MatchError(errPortTaken))
 		Expect(dial(other.Addr())).To(Succeed())
 	})
 
-	It("gives up on a program that never answers, ends it and removes its directory", func() {
+	It("kills a program that never replies and removes its directory", func() {
 		script := filepath.Join(GinkgoT().TempDir(), "mute")
 		Expect(os.WriteFile(script, []byte("#!/bin/sh\npwd\nexec sleep 60\n"), 0o700)).To(Succeed())
 		_, err := Start(Options{Binary: script, StartTimeout: 200 * time.Millisecond})
-		Expect(err).To(MatchError(ContainSubstring("gave no answer within 200ms")))
+		Expect(err).To(MatchError(ContainSubstring("did not reply within 200ms")))
 		lines := strings.Split(err.Error(), "\n")
 		Expect(lines[len(lines)-1]).To(ContainSubstring(directoryPrefix))
 		Expect(lines[len(lines)-1]).NotTo(BeAnExistingFile())
@@ -214,7 +214,7 @@ var _ = Describe("Start", func() {
 })
 
 var _ = Describe("FreePort", func() {
-	It("gives a port that one can listen on, outside the range of outgoing connections", func() {
+	It("returns a port that is free and outside the ephemeral range", func() {
 		port, err := FreePort()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(port).To(BeNumerically("<", 32768))
@@ -224,7 +224,7 @@ var _ = Describe("FreePort", func() {
 	})
 })
 
-// dial tells whether anything accepts connections at addr.
+// dial reports whether the address accepts connections.
 func dial(addr string) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	return errors.Join(err, func() error {

@@ -2,5 +2,5 @@ package childprocess
 
 import "syscall"
 
-// dieWithParent has the kernel kill the program when we die, however we die.
+// dieWithParent makes the kernel kill the program when this process dies in any way.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

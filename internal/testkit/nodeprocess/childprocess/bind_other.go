@@ -9,13 +9,13 @@ import (
 
 func bind(*exec.Cmd) {}
 
-// terminate kills: there is no signal that asks.
+// terminate kills the program: this system has no signal that asks it to exit.
 func (c *Child) terminate() { c.kill() }
 
 func (c *Child) kill() { _ = c.cmd.Process.Kill() }
 
-// Freeze isn't to be had on this system.
+// Freeze is not supported on this system.
 func (c *Child) Freeze() error { return errors.ErrUnsupported }
 
-// Thaw isn't to be had on this system.
+// Thaw is not supported on this system.
 func (c *Child) Thaw() error { return errors.ErrUnsupported }

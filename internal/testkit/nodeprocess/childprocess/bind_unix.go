@@ -17,12 +17,13 @@ func bind(cmd *exec.Cmd) {
 
 func (c *Child) terminate() { _ = c.cmd.Process.Signal(syscall.SIGTERM) }
 
-// kill goes to the whole group, which is the session's: a redis-server that rewrites its append-only file has a child of its own.
+// kill signals the whole process group: a redis-server that rewrites its append-only file has a child
+// process.
 func (c *Child) kill() { _ = syscall.Kill(-c.Pid(), syscall.SIGKILL) }
 
-// Freeze stops the program in its tracks (SIGSTOP): its connections stay open and nothing answers,
-// as with a machine that hangs.
+// Freeze suspends the program (SIGSTOP). Its connections stay open and nothing replies, like a machine that
+// hangs.
 func (c *Child) Freeze() error { return c.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen program go on.
+// Thaw resumes a frozen program.
 func (c *Child) Thaw() error { return c.cmd.Process.Signal(syscall.SIGCONT) }

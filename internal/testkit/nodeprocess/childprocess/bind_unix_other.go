@@ -4,5 +4,5 @@ package childprocess
 
 import "syscall"
 
-// dieWithParent does nothing: only Linux offers it. Elsewhere a program is left behind if we are killed.
+// dieWithParent does nothing: only Linux supports it. Elsewhere a program survives if this process is killed.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -1,6 +1,6 @@
-// Package childprocess starts a program whose life is bound to ours: it never outlives the process
-// that started it (where the system can promise that), a Ctrl-C at the terminal doesn't reach it
-// before its owner has tidied up, and killing it takes along whatever it started itself.
+// Package childprocess starts programs that do not outlive this process, where the system supports it. A
+// Ctrl-C at the terminal does not reach them before this process has cleaned up. Killing a program also kills
+// the processes that it started.
 package childprocess
 
 import (
@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Child is a started program. Its methods may be called from any goroutine.
+// Child is a started program. Its methods are safe for concurrent use.
 type Child struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// Start starts cmd in a session of its own, as a service has one: Linux shares the processors between sessions
-// first, so that the threads of one program don't crowd out another. cmd's output should go to files (an *os.File), not
-// to other writers: then the end of the program isn't held up by a grandchild that keeps its output open.
+// Start starts cmd in a session of its own. Linux shares the processors between sessions first, so the
+// threads of one program do not starve another. cmd's output should go to files (*os.File): with other
+// writers, a grandchild that keeps the output open would delay the detection of the exit.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	bind(cmd)
 	child := &Child{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		// Linux sends the parent-death signal when the thread that started the program ends, so
-		// that thread is kept for as long as the program runs.
+		// Linux sends the parent-death signal when the thread that started the program ends. The thread is
+		// therefore kept as long as the program runs.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		if err := cmd.Start(); err != nil {
@@ -33,7 +33,7 @@ func Start(cmd *exec.Cmd) (*Child, error) {
 			return
 		}
 		started <- nil
-		_ = cmd.Wait() // ExitCode tells what there is to tell
+		_ = cmd.Wait() // see ExitCode
 		close(child.done)
 	}()
 	if err := <-started; err != nil {
@@ -42,17 +42,17 @@ func Start(cmd *exec.Cmd) (*Child, error) {
 	return child, nil
 }
 
-// Pid is the program's process id.
+// Pid returns the process id.
 func (c *Child) Pid() int { return c.cmd.Process.Pid }
 
-// Done is closed once the program has ended and was waited for.
+// Done returns a channel that is closed when the program has exited.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// ExitCode is the program's exit status once Done is closed; -1 where a signal ended it.
+// ExitCode returns the exit status, or -1 if a signal ended the program. It is valid once Done is closed.
 func (c *Child) ExitCode() int { return c.cmd.ProcessState.ExitCode() }
 
-// Stop asks the program to end (SIGTERM) and kills its group if it hasn't within the grace. It
-// returns after the end, and tells whether the program went by itself.
+// Stop sends SIGTERM and kills the process group after the grace period. It returns when the program has
+// exited and reports whether it exited by itself.
 func (c *Child) Stop(grace time.Duration) bool {
 	c.terminate()
 	select {
@@ -64,11 +64,11 @@ func (c *Child) Stop(grace time.Duration) bool {
 	}
 }
 
-// Kill ends the program and all of its group at once and returns after the end.
+// Kill ends the program and its process group at once and returns when the program has exited.
 func (c *Child) Kill() {
 	select {
 	case <-c.done:
-		return // its id may belong to another program by now
+		return // its process id may already be reused
 	default:
 	}
 	c.kill()

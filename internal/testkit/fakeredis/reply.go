@@ -9,46 +9,46 @@ import (
 	"strings"
 )
 
-// What bytes make an answer: a letter for its kind, then what belongs to it. Any bytes make some
-// answer, which is what a fuzzer needs, and Written makes the bytes of an answer that is wanted.
+// A reply is encoded as a byte for its kind, followed by its content. Any sequence of bytes decodes to some
+// reply, as a fuzzer needs. [Encode] encodes given replies.
 const (
-	textKind    = 's' // length in one byte, then so many bytes
-	longKind    = 'S' // length in two bytes
+	textKind    = 's' // length in one byte, then the text
+	longKind    = 'S' // length in two bytes, then the text
 	integerKind = 'i' // a varint
 	doubleKind  = 'd' // eight bytes
 	nullKind    = 'n'
 	trueKind    = 't'
 	falseKind   = 'f'
-	errorKind   = 'e' // as textKind
-	listKind    = 'l' // how many in one byte, then these
-	mapKind     = 'm' // how many pairs in one byte
-	setKind     = 'u' // as listKind
+	errorKind   = 'e' // like textKind
+	listKind    = 'l' // number of elements in one byte, then the elements
+	mapKind     = 'm' // number of pairs in one byte, then the pairs
+	setKind     = 'u' // like listKind
 )
 
 var kinds = []byte{textKind, longKind, integerKind, doubleKind, nullKind, trueKind, falseKind, errorKind, listKind, mapKind, setKind}
 
 const (
-	deepest = 6    // lists in lists
-	most    = 4096 // elements in one answer
+	maxDepth    = 6    // maximum nesting of lists
+	maxElements = 4096 // maximum number of elements in one reply
 )
 
-// Map is an answer of pairs: key, value, key, value …
+// Map is a reply of alternating keys and values.
 type Map []any
 
-// Err is an answer that refuses.
+// Err is an error reply.
 type Err string
 
-// Written are the bytes that make these answers: strings, ints, float64s, bools, nil, Err, Map and
-// lists of all these.
-func Written(answers ...any) []byte {
+// Encode returns the encoding of the given replies. A reply is a string, int, float64, bool, nil, [Err],
+// [Map] or a list of these.
+func Encode(replies ...any) []byte {
 	var out []byte
-	for _, answer := range answers {
-		out = write(out, answer)
+	for _, reply := range replies {
+		out = write(out, reply)
 	}
 	return out
 }
 
-func write(out []byte, answer any) []byte {
+func write(out []byte, reply any) []byte {
 	text := func(kind byte, s string) []byte {
 		if len(s) > 255 {
 			s = s[:min(len(s), 65535)]
@@ -56,7 +56,7 @@ func write(out []byte, answer any) []byte {
 		}
 		return append(append(out, kind, byte(len(s))), s...)
 	}
-	switch v := answer.(type) {
+	switch v := reply.(type) {
 	case nil:
 		return append(out, nullKind)
 	case string:
@@ -91,14 +91,14 @@ func write(out []byte, answer any) []byte {
 		}
 		return out
 	default:
-		panic(fmt.Sprintf("fakeredis: no answer is a %T", answer))
+		panic(fmt.Sprintf("fakeredis: cannot encode a reply of type %T", reply))
 	}
 }
 
-// reader takes bytes apart into answers in Redis's own form.
+// reader decodes bytes into replies in Redis's wire format.
 type reader struct {
 	rest []byte
-	left int // elements that the answer may still have
+	left int // elements that the current reply may still have
 }
 
 func (r *reader) next() byte {
@@ -117,14 +117,14 @@ func (r *reader) take(n int) []byte {
 	return taken
 }
 
-// answer writes the next answer into out.
-func (r *reader) answer(out *bytes.Buffer, depth int) {
+// reply writes the next reply to out.
+func (r *reader) reply(out *bytes.Buffer, depth int) {
 	r.left--
 	kind := r.next()
 	if bytes.IndexByte(kinds, kind) < 0 {
 		kind = kinds[int(kind)%len(kinds)]
 	}
-	if depth >= deepest && (kind == listKind || kind == mapKind || kind == setKind) {
+	if depth >= maxDepth && (kind == listKind || kind == mapKind || kind == setKind) {
 		kind = nullKind
 	}
 	switch kind {
@@ -163,7 +163,7 @@ func (r *reader) elements(out *bytes.Buffer, kind byte, each, depth int) {
 	n := min(int(r.next()), max(r.left, 0)/each)
 	fmt.Fprintf(out, "%c%d\r\n", kind, n)
 	for range n * each {
-		r.answer(out, depth+1)
+		r.reply(out, depth+1)
 	}
 }
 
