@@ -100,6 +100,10 @@ cover: redis node ## run all tests and tell how much of the SDK they cover
 	go test -count=1 -timeout 7m -coverpkg=./bullmq/... -coverprofile=coverage.out $(PACKAGES) $(FLAGS)
 	@go tool cover -func=coverage.out | tail -n 1
 
+.PHONY: composed
+composed: redis ## write the Lua scripts as Redis runs them to bullmq/scripts/testdata/composed
+	go test -count=1 ./bullmq/scripts -args -ginkgo.focus 'composed scripts' -update
+
 .PHONY: fmt
 fmt: ## format the Go files
 	gofmt -l -w $(GO_FILES)

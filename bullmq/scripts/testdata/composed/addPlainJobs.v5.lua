@@ -1,0 +1,123 @@
+-- Composed from addPlainJobs.lua and its parts. Regenerate with make composed.
+-- KEYS[1] events
+-- KEYS[2] meta
+-- KEYS[3] wait
+-- KEYS[4] prioritized
+-- KEYS[5] pc
+-- KEYS[6] marker
+-- KEYS[7] paused
+-- KEYS[8] delayed
+-- KEYS[9] id
+-- KEYS[10] active
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local kinds = ARGV[2]
+local rest = 3
+local function capOf(metaAt, kept)
+  if kept and string.find(kept, '^%d+$') then return kept end
+  call('HSET', metaAt, 'opts.maxLenEvents', '10000')
+  return '10000'
+end
+local function say(stream, event, ...)
+  call('XADD', stream, '*', 'event', event, ...)
+end
+local function sayTrimmed(limit, event, ...)
+  call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
+end
+local function isFull(concurrency, activeAt)
+  local allowed = tonumber(concurrency)
+  return allowed and call('LLEN', activeAt) >= allowed
+end
+local function lineAt(queue)
+  if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
+  return queue .. 'wait'
+end
+local function capAndHeld(metaAt, activeAt)
+  local set = call('HMGET', metaAt, 'opts.maxLenEvents', 'paused', 'concurrency')
+  return capOf(metaAt, set[1]), set[2] or isFull(set[3], activeAt)
+end
+local function wake(markerAt, isHeld)
+  if not isHeld then call('ZADD', markerAt, '0', '0') end
+end
+local function dueNext(delayedAt)
+  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
+  if first[2] then return tonumber(first[2]) / 4096 end
+end
+local function wakeAt(markerAt, delayedAt)
+  local due = dueNext(delayedAt)
+  if due then call('ZADD', markerAt, due, '1') end
+end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function slot(now, delay)
+  local due = tonumber(now)
+  if delay > 0 then due = due + delay end
+  local lowest, highest = due * 4096, (due + 1) * 4096 - 1
+  local taken = call('ZREVRANGEBYSCORE', KEYS[8], highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
+  local last = taken[2] and tonumber(taken[2])
+  if not last then return lowest, due end
+  if last >= highest then return highest, due end
+  return last + 1, due
+end
+local count = #kinds
+local before = call('INCRBY', KEYS[9], count) - count
+local limit, isHeld = capAndHeld(KEYS[2], KEYS[10])
+local last, lasts, first, at, awake, later = {}, 0, {}, rest, false, false
+local args, stream, kindOf = ARGV, KEYS[1], { string.byte(kinds, 1, count) }
+local name, opts, timestamp
+local digits, tens = { '1', '2', '3', '4', '5', '6', '7', '8', '9', [0] = '0' }, nil
+for i = 1, count do
+  local number, kind = before + i, kindOf[i] - 48
+  local digit, jobId = number % 10
+  if not tens or digit == 0 then tens = number < 10 and '' or (number - digit) / 10 .. '' end
+  if number < 1e14 then jobId = tens .. digits[digit] else jobId = number .. '' end
+  local data, delay, priority = args[at], '0', '0'
+  at = at + 1
+  if kind < 4 then
+    name, opts, timestamp = args[at], args[at + 1], args[at + 2]
+    at = at + 3
+  else
+    kind = kind - 4
+  end
+  if kind == 2 then
+    delay, priority = args[at], args[at + 1]
+    at = at + 2
+  end
+  call('HSET', base .. jobId, 'name', name, 'data', data, 'opts', opts, 'timestamp', timestamp,
+    'delay', delay, 'priority', priority)
+  call('XADD', stream, '*', 'event', 'added', 'jobId', jobId, 'name', name)
+  local event, due = 'waiting'
+  if delay ~= '0' then
+    local score
+    event, later = 'delayed', true
+    score, due = slot(timestamp, tonumber(delay))
+    call('ZADD', KEYS[8], score, jobId)
+  elseif kind == 2 then
+    awake = true
+    call('ZADD', KEYS[4], rank(KEYS[5], tonumber(priority)), jobId)
+  else
+    awake = true
+    if kind == 1 then
+      first[#first + 1] = jobId
+    else
+      lasts = lasts + 1
+      last[lasts] = jobId
+    end
+  end
+  if due and i == count then
+    sayTrimmed(limit, event, 'jobId', jobId, 'delay', due)
+  elseif due then
+    say(KEYS[1], event, 'jobId', jobId, 'delay', due)
+  elseif i == count then
+    sayTrimmed(limit, event, 'jobId', jobId)
+  else
+    call('XADD', stream, '*', 'event', event, 'jobId', jobId)
+  end
+end
+if last[1] then call('LPUSH', lineAt(base), unpack(last)) end
+if first[1] then call('RPUSH', lineAt(base), unpack(first)) end
+if awake then wake(KEYS[6], isHeld) end
+if later then wakeAt(KEYS[6], KEYS[8]) end
+return before + 1

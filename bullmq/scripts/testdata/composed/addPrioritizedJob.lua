@@ -1,0 +1,342 @@
+-- Composed from addPrioritizedJob.lua and its parts. Regenerate with make composed.
+-- KEYS[1] events
+-- KEYS[2] meta
+-- KEYS[3] wait
+-- KEYS[4] prioritized
+-- KEYS[5] pc
+-- KEYS[6] marker
+-- KEYS[7] delayed
+-- KEYS[8] active
+-- KEYS[9] id
+-- KEYS[10] completed
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local id = ARGV[2]
+local name = ARGV[3]
+local data = ARGV[4]
+local opts = ARGV[5]
+local timestamp = ARGV[6]
+local delay = ARGV[7]
+local priority = ARGV[8]
+local lifo = ARGV[9]
+local parentKey = ARGV[10]
+local parent = ARGV[11]
+local scheduler = ARGV[12]
+local dedupId = ARGV[13]
+local dedupTtl = ARGV[14]
+local dedupFlags = ARGV[15]
+local defer = ARGV[16]
+local rare
+local function given(argument)
+  return argument ~= nil and argument ~= ''
+end
+local function capOf(metaAt, kept)
+  if kept and string.find(kept, '^%d+$') then return kept end
+  call('HSET', metaAt, 'opts.maxLenEvents', '10000')
+  return '10000'
+end
+local function say(stream, event, ...)
+  call('XADD', stream, '*', 'event', event, ...)
+end
+local function sayTrimmed(limit, event, ...)
+  call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
+end
+local function isFull(concurrency, activeAt)
+  local allowed = tonumber(concurrency)
+  return allowed and call('LLEN', activeAt) >= allowed
+end
+local function capAndHeld(metaAt, activeAt)
+  local set = call('HMGET', metaAt, 'opts.maxLenEvents', 'paused', 'concurrency')
+  return capOf(metaAt, set[1]), set[2] or isFull(set[3], activeAt)
+end
+local function wake(markerAt, isHeld)
+  if not isHeld then call('ZADD', markerAt, '0', '0') end
+end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function store(jobKey, jobId, job)
+  local extra = {}
+  if job.parentKey then
+    extra = { 'parentKey', job.parentKey, 'parent', job.parent }
+  end
+  if job.scheduler then
+    extra[#extra + 1] = 'rjk'
+    extra[#extra + 1] = job.scheduler
+  end
+  if job.dedupId then
+    extra[#extra + 1] = 'deid'
+    extra[#extra + 1] = job.dedupId
+  end
+  call('HSET', jobKey, 'name', job.name, 'data', job.data, 'opts', job.opts, 'timestamp', job.timestamp,
+    'delay', job.delay, 'priority', job.priority, unpack(extra))
+  say(KEYS[1], 'added', 'jobId', jobId, 'name', job.name)
+end
+local function dedupMode(base, id, ttl, flags)
+  if not given(id) then return nil end
+  return {
+    key = base .. 'de:' .. id, id = id, ttl = tonumber(ttl) or 0,
+    extend = string.find(flags, 'e', 1, true), replace = string.find(flags, 'r', 1, true),
+    keepLast = string.find(flags, 'k', 1, true),
+    reschedule = string.find(flags, 's', 1, true),
+  }
+end
+local function intake(base, id, now, job, mode, defer, mayReplace)
+  if job.parentKey and call('EXISTS', job.parentKey) == 0 then return nil, -5 end
+  local number = call('INCR', KEYS[9])
+  local limit, isHeld = capAndHeld(KEYS[2], KEYS[8])
+  local jobId = id
+  if id == '' then jobId = number .. '' end
+  local jobKey = base .. jobId
+  if id ~= '' and call('EXISTS', jobKey) == 1 then
+    return nil, rare'duplicate'(jobKey, jobId, job, now, defer, limit)
+  end
+  local owner = mode and rare'ownerOf'(base, mode, jobId, job, now, limit, mayReplace)
+  if owner then return nil, { owner, 'deduplicated' } end
+  return jobId, jobKey, limit, isHeld
+end
+local function adopt(jobKey, job)
+  if job.parentKey then call('SADD', job.parentKey .. ':dependencies', jobKey) end
+end
+local function jobOf(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
+  local function orNil(argument)
+    if given(argument) then return argument end
+  end
+  return {
+    name = name, data = data, opts = opts, timestamp = timestamp, delay = delay, priority = priority,
+    lifo = lifo == '1', parentKey = orNil(parentKey), parent = orNil(parent), scheduler = orNil(scheduler),
+    dedupId = orNil(dedupId),
+  }
+end
+local made = {}
+function rare(name)
+if not made[name] then
+if name == 'ownerOf' then
+local function dueNext(delayedAt)
+  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
+  if first[2] then return tonumber(first[2]) / 4096 end
+end
+local function wakeAt(markerAt, delayedAt)
+  local due = dueNext(delayedAt)
+  if due then call('ZADD', markerAt, due, '1') end
+end
+local function dropJob(jobKey)
+  return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
+    jobKey .. ':failed', jobKey .. ':unsuccessful')
+end
+local function slot(now, delay)
+  local due = tonumber(now)
+  if delay > 0 then due = due + delay end
+  local lowest, highest = due * 4096, (due + 1) * 4096 - 1
+  local taken = call('ZREVRANGEBYSCORE', KEYS[7], highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
+  local last = taken[2] and tonumber(taken[2])
+  if not last then return lowest, due end
+  if last >= highest then return highest, due end
+  return last + 1, due
+end
+local function delayJob(jobId, now, delay, limit)
+  local score, due = slot(now, delay)
+  call('ZADD', KEYS[7], score, jobId)
+  sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
+  wakeAt(KEYS[6], KEYS[7])
+end
+local function claim(mode, jobId)
+  if mode.ttl > 0 and not mode.keepLast then
+    call('SET', mode.key, jobId, 'PX', mode.ttl)
+  else
+    call('SET', mode.key, jobId)
+  end
+end
+local function takeOver(base, mode, owner, jobId)
+  if call('PTTL', mode.key) ~= -1 or call('EXISTS', base .. owner) == 1 then return false end
+  call('DEL', mode.key, base .. 'dn:' .. mode.id)
+  claim(mode, jobId)
+  return true
+end
+local function sayDropped(limit, mode, owner, dropped)
+  sayTrimmed(limit, 'deduplicated', 'jobId', owner, 'deduplicationId', mode.id, 'deduplicatedJobId', dropped)
+end
+local function keepForLater(base, mode, owner, jobId, job, limit)
+  if not mode.keepLast or not call('LPOS', KEYS[8], owner) then return false end
+  local fields = { 'name', job.name, 'data', job.data, 'opts', job.opts, 'jid', jobId }
+  local function also(field, value)
+    if value then
+      fields[#fields + 1] = field
+      fields[#fields + 1] = value
+    end
+  end
+  also('pk', job.parentKey)
+  also('pd', job.parent)
+  also('pdk', job.parentKey and job.parentKey .. ':dependencies')
+  also('rjk', job.scheduler)
+  local later = base .. 'dn:' .. mode.id
+  call('DEL', later)
+  call('HSET', later, unpack(fields))
+  call('PERSIST', mode.key)
+  sayDropped(limit, mode, owner, jobId)
+  return true
+end
+local function replaceOwner(base, mode, jobId, job, limit)
+  local owner = call('GET', mode.key)
+  if not owner then
+    claim(mode, jobId)
+    return nil
+  end
+  if call('ZREM', KEYS[7], owner) == 1 then
+    dropJob(base .. owner)
+    say(KEYS[1], 'removed', 'jobId', owner, 'prev', 'delayed')
+    sayDropped(limit, mode, jobId, owner)
+    call('DEL', base .. 'dn:' .. mode.id)
+    if mode.ttl > 0 and not mode.extend and not mode.keepLast then
+      call('SET', mode.key, jobId, 'KEEPTTL')
+    else
+      claim(mode, jobId)
+    end
+    return nil
+  end
+  if takeOver(base, mode, owner, jobId) then return nil end
+  keepForLater(base, mode, owner, jobId, job, limit)
+  return owner
+end
+local function yieldToOwner(base, mode, jobId, job, limit)
+  local owner
+  if mode.ttl > 0 and mode.extend then
+    owner = call('GET', mode.key)
+    if not owner then
+      claim(mode, jobId)
+      return nil
+    end
+  else
+    local free
+    if mode.ttl > 0 and not mode.keepLast then
+      free = call('SET', mode.key, jobId, 'PX', mode.ttl, 'NX')
+    else
+      free = call('SET', mode.key, jobId, 'NX')
+    end
+    if free then return nil end
+    owner = call('GET', mode.key)
+  end
+  if takeOver(base, mode, owner, jobId) then return nil end
+  if keepForLater(base, mode, owner, jobId, job, limit) then return owner end
+  if mode.ttl > 0 and mode.extend then claim(mode, owner) end
+  sayDropped(limit, mode, owner, jobId)
+  return owner
+end
+local function ownerOf(base, mode, jobId, job, now, limit, mayReplace)
+  if mode.replace and mayReplace then return replaceOwner(base, mode, jobId, job, limit) end
+  local owner = yieldToOwner(base, mode, jobId, job, limit)
+  if owner and mode.reschedule and mayReplace and call('ZSCORE', KEYS[7], owner) then
+    local delay = tonumber(job.delay) or 0
+    call('HSET', base .. owner, 'delay', delay)
+    delayJob(owner, now, delay, limit)
+  end
+  return owner
+end
+made[name] = ownerOf
+end
+if name == 'duplicate' then
+local function held(metaAt, activeAt)
+  local set = call('HMGET', metaAt, 'paused', 'concurrency')
+  return set[1] or isFull(set[2], activeAt)
+end
+local function lineAt(queue)
+  return queue .. 'wait'
+end
+local function dueNext(delayedAt)
+  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
+  if first[2] then return tonumber(first[2]) / 4096 end
+end
+local function wakeAt(markerAt, delayedAt)
+  local due = dueNext(delayedAt)
+  if due then call('ZADD', markerAt, due, '1') end
+end
+local function ready(queue, jobId, priority, push, isHeld)
+  if priority == 0 then
+    call(push, lineAt(queue), jobId)
+  else
+    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+  end
+  wake(queue .. 'marker', isHeld)
+end
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function numberOf(text)
+  local n = tonumber(text)
+  if n and n == n then return n end
+  return 0
+end
+local function putBack(queue, parentKey, parentId, now)
+  local set = orNothing(try('HMGET', parentKey, 'priority', 'delay')) or {}
+  local delay = numberOf(set[2])
+  if delay > 0 then
+    local due = tonumber(now) + delay
+    call('ZADD', queue .. 'delayed', due * 4096, parentId)
+    say(queue .. 'events', 'delayed', 'jobId', parentId, 'delay', due)
+    wakeAt(queue .. 'marker', queue .. 'delayed')
+    return
+  end
+  ready(queue, parentId, numberOf(set[1]), 'RPUSH', held(queue .. 'meta', queue .. 'active'))
+  say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
+end
+local function letGo(queue, parentKey, parentId, now)
+  if call('EXISTS', parentKey) == 1 and call('ZREM', queue .. 'waiting-children', parentId) == 1 then
+    putBack(queue, parentKey, parentId, now)
+  end
+end
+local function letGoIfLast(queue, parentKey, parentId, now)
+  if call('SCARD', parentKey .. ':dependencies') == 0 then letGo(queue, parentKey, parentId, now) end
+end
+local function childDone(queue, parentKey, parentId, childKey, value, now)
+  call('HSET', parentKey .. ':processed', childKey, value)
+  letGoIfLast(queue, parentKey, parentId, now)
+end
+local function readopt(jobKey, jobId, job, now, defer)
+  local parentKey = job.parentKey
+  if not parentKey then return end
+  if call('ZSCORE', KEYS[10], jobId) then
+    local value = call('HGET', jobKey, 'returnvalue')
+    if defer then
+      call('HSET', parentKey .. ':processed', jobKey, value)
+    else
+      local parent = cjson.decode(job.parent)
+      childDone(parent.queueKey .. ':', parentKey, parent.id, jobKey, value, now)
+    end
+  else
+    call('SADD', parentKey .. ':dependencies', jobKey)
+  end
+  call('HSET', jobKey, 'parentKey', parentKey, 'parent', job.parent)
+end
+local function duplicate(jobKey, jobId, job, now, defer, limit)
+  local known = call('HGET', jobKey, 'parentKey')
+  local free = not known or known == job.parentKey
+  local there = not free and call('EXISTS', known) == 1
+  if not there then free = true end
+  if free then
+    readopt(jobKey, jobId, job, now, defer)
+  elseif job.parentKey and there then
+    if defer then call('HSET', job.parentKey, 'flowAttachmentFailed', '1') end
+    return -7
+  end
+  sayTrimmed(limit, 'duplicated', 'jobId', jobId)
+  return { jobId, 'exists' }
+end
+made[name] = duplicate
+end
+end
+return made[name]
+end
+local job = jobOf(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
+local mode = dedupMode(base, dedupId, dedupTtl, dedupFlags)
+local jobId, jobKey, limit, isHeld = intake(base, id, timestamp, job, mode, given(defer), true)
+if not jobId then return jobKey end
+store(jobKey, jobId, job)
+call('ZADD', KEYS[4], rank(KEYS[5], tonumber(priority)), jobId)
+wake(KEYS[6], isHeld)
+sayTrimmed(limit, 'waiting', 'jobId', jobId)
+adopt(jobKey, job)
+return jobId

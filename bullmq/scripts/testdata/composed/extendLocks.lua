@@ -1,0 +1,25 @@
+-- Composed from extendLocks.lua and its parts. Regenerate with make composed.
+-- KEYS[1] stalled
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local lockMs = ARGV[2]
+local rest = 3
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local lost = {}
+for i = rest, #ARGV, 2 do
+  local jobId, token = ARGV[i], ARGV[i + 1]
+  local lockKey = base .. jobId .. ':lock'
+  if orNothing(try('GET', lockKey)) == token then
+    call('SET', lockKey, token, 'PX', lockMs)
+    call('SREM', KEYS[1], jobId)
+  else
+    lost[#lost + 1] = jobId
+  end
+end
+return lost

@@ -1,0 +1,21 @@
+-- Composed from findTaken.lua and its parts. Regenerate with make composed.
+-- KEYS[1] active
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local token = ARGV[2]
+local jobId = ARGV[3]
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function held(id) return orNothing(try('GET', base .. id .. ':lock')) == token end
+if jobId ~= '' and held(jobId) and call('LPOS', KEYS[1], jobId) then return { 1 } end
+local running = call('LRANGE', KEYS[1], 0, -1)
+for i = 1, #running do
+  local hash = held(running[i]) and orNothing(try('HGETALL', base .. running[i]))
+  if hash then return { 0, running[i], hash } end
+end
+return { 0 }

@@ -1,0 +1,88 @@
+-- Composed from moveJobsToWait.lua and its parts. Regenerate with make composed.
+-- KEYS[1] events
+-- KEYS[2] meta
+-- KEYS[3] wait
+-- KEYS[4] prioritized
+-- KEYS[5] pc
+-- KEYS[6] marker
+-- KEYS[7] completed
+-- KEYS[8] failed
+-- KEYS[9] delayed
+-- KEYS[10] active
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local state = ARGV[2]
+local count = ARGV[3]
+local upTo = ARGV[4]
+local resetMade = ARGV[5]
+local resetStarted = ARGV[6]
+local function capOf(metaAt, kept)
+  if kept and string.find(kept, '^%d+$') then return kept end
+  call('HSET', metaAt, 'opts.maxLenEvents', '10000')
+  return '10000'
+end
+local function cap(metaAt)
+  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+end
+local function sayTrimmed(limit, event, ...)
+  call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
+end
+local function isFull(concurrency, activeAt)
+  local allowed = tonumber(concurrency)
+  return allowed and call('LLEN', activeAt) >= allowed
+end
+local function held(metaAt, activeAt)
+  local set = call('HMGET', metaAt, 'paused', 'concurrency')
+  return set[1] or isFull(set[2], activeAt)
+end
+local function lineAt(queue)
+  return queue .. 'wait'
+end
+local function wake(markerAt, isHeld)
+  if not isHeld then call('ZADD', markerAt, '0', '0') end
+end
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function forget(at, ids)
+  for from = 1, #ids, 7000 do
+    call('ZREM', at, unpack(ids, from, math.min(from + 6999, #ids)))
+  end
+end
+local function pendAgain(jobKey, state)
+  local parentKey = orNothing(try('HGET', jobKey, 'parentKey'))
+  if not parentKey or call('EXISTS', parentKey) == 0 then return end
+  local gone
+  if state == 'failed' then
+    gone = call('ZREM', parentKey .. ':unsuccessful', jobKey) == 1 or call('HDEL', parentKey .. ':failed', jobKey) == 1
+  else
+    gone = call('HDEL', parentKey .. ':processed', jobKey) == 1
+  end
+  if gone then call('SADD', parentKey .. ':dependencies', jobKey) end
+end
+local at = base .. state
+local isHeld = held(KEYS[2], KEYS[10])
+local ids = call('ZRANGEBYSCORE', at, 0, upTo, 'LIMIT', 0, count)
+if #ids > 0 then
+  local fields = { 'finishedOn', 'processedOn', state == 'failed' and 'failedReason' or 'returnvalue' }
+  if resetMade == '1' then fields[#fields + 1] = 'atm' end
+  if resetStarted == '1' then fields[#fields + 1] = 'ats' end
+  for i = 1, #ids do
+    if state ~= 'delayed' then
+      orNothing(try('HDEL', base .. ids[i], unpack(fields))) -- what is no hash goes when it is taken
+      pendAgain(base .. ids[i], state)
+    end
+  end
+  local limit = cap(KEYS[2])
+  for i = 1, #ids do sayTrimmed(limit, 'waiting', 'jobId', ids[i], 'prev', state) end
+  forget(at, ids)
+  for from = 1, #ids, 7000 do
+    call('LPUSH', lineAt(base), unpack(ids, from, math.min(from + 6999, #ids)))
+  end
+  wake(KEYS[6], isHeld)
+end
+return #ids >= tonumber(count) and 1 or 0

@@ -1,0 +1,103 @@
+-- Composed from moveStalledJobsToWait.lua and its parts. Regenerate with make composed.
+-- KEYS[1] events
+-- KEYS[2] meta
+-- KEYS[3] wait
+-- KEYS[4] prioritized
+-- KEYS[5] pc
+-- KEYS[6] marker
+-- KEYS[7] stalled
+-- KEYS[8] active
+-- KEYS[9] stalled-check
+-- KEYS[10] repeat
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local now = ARGV[2]
+local maxStalled = ARGV[3]
+local checkMs = ARGV[4]
+local function capOf(metaAt, kept)
+  if kept and string.find(kept, '^%d+$') then return kept end
+  call('HSET', metaAt, 'opts.maxLenEvents', '10000')
+  return '10000'
+end
+local function cap(metaAt)
+  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+end
+local function say(stream, event, ...)
+  call('XADD', stream, '*', 'event', event, ...)
+end
+local function trim()
+  call('XTRIM', KEYS[1], 'MAXLEN', '~', cap(KEYS[2]))
+end
+local function isFull(concurrency, activeAt)
+  local allowed = tonumber(concurrency)
+  return allowed and call('LLEN', activeAt) >= allowed
+end
+local function held(metaAt, activeAt)
+  local set = call('HMGET', metaAt, 'paused', 'concurrency')
+  return set[1] or isFull(set[2], activeAt)
+end
+local function lineAt(queue)
+  return queue .. 'wait'
+end
+local function wake(markerAt, isHeld)
+  if not isHeld then call('ZADD', markerAt, '0', '0') end
+end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function ready(queue, jobId, priority, push, isHeld)
+  if priority == 0 then
+    call(push, lineAt(queue), jobId)
+  else
+    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+  end
+  wake(queue .. 'marker', isHeld)
+end
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function numberOf(text)
+  local n = tonumber(text)
+  if n and n == n then return n end
+  return 0
+end
+local function wholeOf(text)
+  return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
+end
+if call('EXISTS', KEYS[9]) == 1 then return {} end
+call('SET', KEYS[9], now, 'PX', checkMs)
+trim()
+local function scheduled(jobKey)
+  local scheduler = orNothing(try('HGET', jobKey, 'rjk'))
+  return scheduler
+    and (call('EXISTS', KEYS[10] .. ':' .. scheduler) == 1 or call('ZSCORE', KEYS[10], scheduler))
+end
+local moved = {}
+local marked = call('SMEMBERS', KEYS[7])
+if #marked > 0 then call('DEL', KEYS[7]) end
+for i = 1, #marked do
+  local jobId = marked[i]
+  local jobKey = base .. jobId
+  if string.sub(jobId, 1, 2) == '0:' then
+    call('LREM', KEYS[8], 1, jobId)
+  elseif call('EXISTS', jobKey .. ':lock') == 0 and call('LREM', KEYS[8], 1, jobId) == 1 then
+    local stalled = wholeOf(orNothing(try('HGET', jobKey, 'stc'))) + 1
+    orNothing(try('HSET', jobKey, 'stc', stalled))
+    if stalled > tonumber(maxStalled) and not scheduled(jobKey) then
+      orNothing(try('HSET', jobKey, 'defa', 'job stalled more than allowable limit'))
+    end
+    ready(base, jobId, 0, 'RPUSH', held(KEYS[2], KEYS[8]))
+    say(KEYS[1], 'waiting', 'jobId', jobId, 'prev', 'active')
+    say(KEYS[1], 'stalled', 'jobId', jobId)
+    moved[#moved + 1] = jobId
+  end
+end
+local running = call('LRANGE', KEYS[8], 0, -1)
+for from = 1, #running, 7000 do
+  call('SADD', KEYS[7], unpack(running, from, math.min(from + 6999, #running)))
+end
+return moved

@@ -1,0 +1,274 @@
+-- Composed from moveToDelayed.lua and its parts. Regenerate with make composed.
+-- KEYS[1] stalled
+-- KEYS[2] events
+-- KEYS[3] meta
+-- KEYS[4] delayed
+-- KEYS[5] marker
+-- KEYS[6] limiter
+-- KEYS[7] wait
+-- KEYS[8] prioritized
+-- KEYS[9] pc
+-- KEYS[10] paused
+-- KEYS[11] active
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local now = ARGV[2]
+local jobId = ARGV[3]
+local token = ARGV[4]
+local delay = ARGV[5]
+local free = ARGV[6]
+local fetch = ARGV[7]
+local lockMs = ARGV[8]
+local name = ARGV[9]
+local limitMax = ARGV[10]
+local limitMs = ARGV[11]
+local rest = 12
+local rare
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function numberOf(text)
+  local n = tonumber(text)
+  if n and n == n then return n end
+  return 0
+end
+local function wholeOf(text)
+  return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
+end
+local function unlock(jobKey, jobId, token)
+  if token == '0' then return 0 end
+  local lockKey = jobKey .. ':lock'
+  local owner = orNothing(try('GET', lockKey))
+  if not owner then return -2 end
+  if owner ~= token then return -6 end
+  call('DEL', lockKey)
+  call('SREM', KEYS[1], jobId)
+  return 0
+end
+local function setFields(jobKey, from, to)
+  if to > from then call('HSET', jobKey, unpack(ARGV, from, to)) end
+end
+local function capOf(metaAt, kept)
+  if kept and string.find(kept, '^%d+$') then return kept end
+  call('HSET', metaAt, 'opts.maxLenEvents', '10000')
+  return '10000'
+end
+local function cap(metaAt)
+  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+end
+local function sayTrimmed(limit, event, ...)
+  call('XADD', KEYS[2], 'MAXLEN', '~', limit, '*', 'event', event, ...)
+end
+local function wake(markerAt, isHeld)
+  if not isHeld then call('ZADD', markerAt, '0', '0') end
+end
+local function dueNext(delayedAt)
+  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
+  if first[2] then return tonumber(first[2]) / 4096 end
+end
+local function wakeAt(markerAt, delayedAt)
+  local due = dueNext(delayedAt)
+  if due then call('ZADD', markerAt, due, '1') end
+end
+local function slot(now, delay)
+  local due = tonumber(now)
+  if delay > 0 then due = due + delay end
+  local lowest, highest = due * 4096, (due + 1) * 4096 - 1
+  local taken = call('ZREVRANGEBYSCORE', KEYS[4], highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
+  local last = taken[2] and tonumber(taken[2])
+  if not last then return lowest, due end
+  if last >= highest then return highest, due end
+  return last + 1, due
+end
+local function limitedFor(max)
+  if not max or max > numberOf(call('GET', KEYS[6])) then return 0 end
+  local left = call('PTTL', KEYS[6])
+  if left == 0 then call('DEL', KEYS[6]) end
+  return left > 0 and left or 0
+end
+local function promoteDue(base, now, isHeld)
+  local due = call('ZRANGEBYSCORE', KEYS[4], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
+  if due[1] then rare'promote'(base, due, isHeld) end
+end
+local function popReady(most)
+  local ids, asked = {}, most
+  repeat
+    local popped = call('RPOP', KEYS[7], asked) or {}
+    local all = #popped == asked
+    if string.find(table.concat(popped, ' '), '0:', 1, true) then
+      for i = 1, #popped do
+        if string.sub(popped[i], 1, 2) ~= '0:' then ids[#ids + 1] = popped[i] end
+      end
+    elseif not ids[1] then
+      ids = popped
+    else
+      for i = 1, #popped do ids[#ids + 1] = popped[i] end
+    end
+    asked = most - #ids
+  until asked == 0 or not all
+  if #ids < most then
+    local lowest = call('ZPOPMIN', KEYS[8], most - #ids)
+    for i = 1, #lowest, 2 do ids[#ids + 1] = lowest[i] end
+    if #ids < most then call('DEL', KEYS[9]) end
+  end
+  if ids[1] then call('LPUSH', KEYS[11], unpack(ids)) end
+  return ids
+end
+local function take(base, now, worker, tokens)
+  local set = call('HMGET', KEYS[3], 'paused', 'concurrency', 'max', 'duration')
+  local most = #tokens
+  local allowed = tonumber(set[2])
+  if allowed then most = math.min(most, math.ceil(allowed) - call('LLEN', KEYS[11])) end
+  local isHeld = set[1] or most <= 0
+  promoteDue(base, now, isHeld)
+  local max = tonumber(set[3]) or tonumber(worker.limitMax)
+  local wait = limitedFor(max)
+  if wait > 0 then return { {}, wait, 0 } end
+  if isHeld then return { {}, 0, 0 } end
+  local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
+  local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, KEYS[2]
+  local lastName, lastOpts, none = nil, nil, {}
+  repeat
+    local ids = popReady(math.min(atOnce, most - count))
+    for i = 1, #ids do
+      local jobId = ids[i]
+      local jobKey = base .. jobId
+      local six = try('HLEN', jobKey) == 6
+        and call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority') or none
+      local name, data, opts, timestamp = six[1], six[2], six[3], six[4]
+      local following, starts, counts = at + 5, '1', max
+      if name and data and opts and timestamp and six[5] == '0' and six[6] == '0' then
+        taken[at] = jobId
+        taken[at + 1] = name ~= lastName and name
+        taken[at + 2] = data
+        taken[at + 3] = opts ~= lastOpts and opts
+        taken[at + 4] = timestamp
+        length = length + #data + #opts
+        lastName, lastOpts = name, opts
+      else
+        local more, counted
+        following, more, starts, counted = rare'tellOther'(jobId, jobKey, six, taken, at)
+        length, counts = length + (more or 0), counted and max
+      end
+      if following then
+        at, count = following, count + 1
+        if counts and call('INCR', KEYS[6]) == 1 then
+          call('PEXPIRE', KEYS[6], math.abs(wholeOf(perMs)))
+        end
+        local token = tokens[count]
+        if token ~= '0' then
+          call('SET', jobKey .. ':lock', token, 'PX', lockMs)
+        end
+        call('XADD', stream, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
+        if owner == '' then
+          call('HSET', jobKey, 'processedOn', now, 'ats', starts)
+        else
+          call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', owner)
+        end
+      end
+    end
+    if not ids[atOnce] or length > 1000000 then break end
+    if not max and length < 10000 * count then atOnce = 50 end
+  until count >= most or limitedFor(max) > 0
+  if count > 0 then
+    wake(KEYS[5], false)
+    return { taken, 0, 0, now }
+  end
+  local due = dueNext(KEYS[4])
+  if due then return { {}, 0, wholeOf(due) } end
+end
+local function given(argument)
+  return argument ~= nil and argument ~= ''
+end
+local function workerOf(lockMs, name, limitMax, limitMs)
+  return {
+    lockMs = lockMs, name = name or '',
+    limitMax = given(limitMax) and limitMax or nil, limitMs = given(limitMs) and limitMs or nil,
+  }
+end
+local made = {}
+function rare(name)
+if not made[name] then
+if name == 'promote' then
+local function priorityOf(jobKey)
+  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
+end
+local function say(stream, event, ...)
+  call('XADD', stream, '*', 'event', event, ...)
+end
+local function lineAt(queue)
+  if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
+  return queue .. 'wait'
+end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function promote(base, ids, isHeld)
+  call('ZREM', KEYS[4], unpack(ids))
+  for i = 1, #ids do
+    local id = ids[i]
+    local priority = priorityOf(base .. id)
+    if priority == 0 then
+      call('LPUSH', lineAt(base), id)
+    else
+      call('ZADD', KEYS[8], rank(KEYS[9], priority), id)
+    end
+    say(KEYS[2], 'waiting', 'jobId', id, 'prev', 'delayed')
+    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
+  end
+  wake(KEYS[5], isHeld)
+end
+made[name] = promote
+end
+if name == 'tellOther' then
+local function say(stream, event, ...)
+  call('XADD', stream, '*', 'event', event, ...)
+end
+local function tellOther(jobId, jobKey, six, taken, at)
+  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
+    taken[at], taken[at + 1] = -1, jobId
+    for i = 1, 6 do taken[at + 1 + i] = six[i] end
+    return at + 8, #six[2] + #six[3], '1', true
+  end
+  local hash = orNothing(try('HGETALL', jobKey))
+  if not hash then
+    call('LREM', KEYS[11], 1, jobId)
+    say(KEYS[2], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+      .. call('TYPE', jobKey).ok, 'prev', 'active')
+    return
+  end
+  local length, starts, counts = 0, '1', true
+  taken[at], taken[at + 1] = #hash, jobId
+  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
+  for i = 1, #hash, 2 do
+    local field, value = hash[i], hash[i + 1]
+    length = length + #value
+    if field == 'ats' then starts = wholeOf(value) + 1 end
+  end
+  return at + 2 + #hash, length, starts, counts
+end
+made[name] = tellOther
+end
+end
+return made[name]
+end
+local jobKey = base .. jobId
+if call('EXISTS', jobKey) == 0 then return -1 end
+local refused = unlock(jobKey, jobId, token)
+if refused < 0 then return refused end
+setFields(jobKey, rest, #ARGV)
+if call('LREM', KEYS[11], -1, jobId) == 0 then return -3 end
+local score, due = slot(now, tonumber(delay))
+if free ~= '1' then call('HSET', jobKey, 'atm', wholeOf(call('HGET', jobKey, 'atm')) + 1) end
+call('HSET', jobKey, 'delay', delay)
+local limit = cap(KEYS[3])
+call('ZADD', KEYS[4], score, jobId)
+sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
+local nextJob = fetch == '1' and take(base, now, workerOf(lockMs, name, limitMax, limitMs), { token })
+if nextJob and nextJob[1][1] then return nextJob end
+wakeAt(KEYS[5], KEYS[4])
+return 0

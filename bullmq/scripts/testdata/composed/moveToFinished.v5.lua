@@ -1,0 +1,865 @@
+-- Composed from moveToFinished.lua and its parts. Regenerate with make composed.
+-- KEYS[1] events
+-- KEYS[2] meta
+-- KEYS[3] stalled
+-- KEYS[4] delayed
+-- KEYS[5] marker
+-- KEYS[6] wait
+-- KEYS[7] prioritized
+-- KEYS[8] pc
+-- KEYS[9] paused
+-- KEYS[10] active
+-- KEYS[11] id
+-- KEYS[12] completed
+-- KEYS[13] failed
+-- KEYS[14] metrics:completed
+-- KEYS[15] metrics:failed
+-- KEYS[16] limiter
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local now = ARGV[2]
+local points = ARGV[3]
+local kinds = ARGV[4]
+local value = ARGV[5]
+local lockMs = ARGV[6]
+local name = ARGV[7]
+local limitMax = ARGV[8]
+local limitMs = ARGV[9]
+local rest = 10
+local rare
+local function given(argument)
+  return argument ~= nil and argument ~= ''
+end
+local function capOf(metaAt, kept)
+  if kept and string.find(kept, '^%d+$') then return kept end
+  call('HSET', metaAt, 'opts.maxLenEvents', '10000')
+  return '10000'
+end
+local function cap(metaAt)
+  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+end
+local function say(stream, event, ...)
+  call('XADD', stream, '*', 'event', event, ...)
+end
+local function trim()
+  call('XTRIM', KEYS[1], 'MAXLEN', '~', cap(KEYS[2]))
+end
+local function numberOf(text)
+  local n = tonumber(text)
+  if n and n == n then return n end
+  return 0
+end
+local function wholeOf(text)
+  return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
+end
+local function wake(markerAt, isHeld)
+  if not isHeld then call('ZADD', markerAt, '0', '0') end
+end
+local function dueNext(delayedAt)
+  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
+  if first[2] then return tonumber(first[2]) / 4096 end
+end
+local function isFull(concurrency, activeAt)
+  local allowed = tonumber(concurrency)
+  return allowed and call('LLEN', activeAt) >= allowed
+end
+local function held(metaAt, activeAt)
+  local set = call('HMGET', metaAt, 'paused', 'concurrency')
+  return set[1] or isFull(set[2], activeAt)
+end
+local function dropJob(jobKey)
+  return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
+    jobKey .. ':failed', jobKey .. ':unsuccessful')
+end
+local function sayDrained()
+  if call('LLEN', KEYS[6]) == 0 and call('LLEN', KEYS[10]) == 0 and call('ZCARD', KEYS[7]) == 0 then
+    say(KEYS[1], 'drained')
+  end
+end
+local function leaveActive(ids)
+  local stood, stay, found = {}, {}, 0
+  for i = 1, #ids do stood[ids[i]] = false end
+  local popped = ids[2] and call('RPOP', KEYS[10], #ids) or {}
+  for i = 1, #popped do
+    local id = popped[i]
+    if stood[id] == false then
+      stood[id], found = true, found + 1
+    else
+      stay[#stay + 1] = id
+    end
+  end
+  if stay[1] then
+    local back = {}
+    for i = #stay, 1, -1 do back[#back + 1] = stay[i] end
+    call('RPUSH', KEYS[10], unpack(back))
+  end
+  if found == #ids then return end
+  for id, is in pairs(stood) do
+    if not is then stood[id] = call('LREM', KEYS[10], '-1', id) > 0 end
+  end
+  return stood
+end
+local function endAlike(base, now, ids, keys, values, value, made, keeps, points)
+  local ended, to, stream = {}, 0, KEYS[1]
+  for i = 1, #ids do
+    if keeps and keeps[i] and keeps[i][1] == '0' then
+      dropJob(keys[i])
+    else
+      call('HSET', keys[i], 'atm', made[i] or '1', 'returnvalue', value or values[i], 'finishedOn', now)
+      ended[to + 1] = now
+      to = to + 2
+      ended[to] = ids[i]
+    end
+  end
+  if to > 0 then
+    call('ZADD', KEYS[12], unpack(ended))
+    local keep = keeps and keeps[1]
+    if keep and keep[1] ~= '0' then
+      if given(keep[2]) then
+        for _ = 1, #ids do rare'dropOlder'(base, KEYS[12], now, tonumber(keep[2]), tonumber(keep[3]) or 1000) end
+      end
+      local count = tonumber(keep[1])
+      if count and count > 0 then rare'dropBeyond'(base, KEYS[12], count) end
+    end
+  end
+  for i = 1, #ids do
+    if i == #ids then trim() end -- before the last event, as a single end does
+    call('XADD', stream, '*', 'event', 'completed', 'jobId', ids[i], 'returnvalue', value or values[i], 'prev', 'active')
+  end
+  if given(points) then rare'measure'(KEYS[14], points, now, #ids) end
+end
+local function finishTogether(base, now, ids, tokens, values, value, keeps, kinds, size, points)
+  local many, left, anyLeft = #ids, {}, false
+  local keys, locks, pending = { unpack(ids) }, { unpack(ids) }, { unpack(ids) }
+  for i = 1, many do
+    local jobKey = base .. ids[i]
+    keys[i], locks[i], pending[i] = jobKey, jobKey .. ':lock', jobKey .. ':dependencies'
+  end
+  if call('EXISTS', unpack(pending)) > 0 then
+    for i = 1, many do left[i] = true end
+    return left
+  end
+  local owners, made = call('MGET', unpack(locks)), {}
+  for i = 1, many do
+    local held = owners[i] == tokens[i]
+    if not held or kinds[i] < 52 or try('HLEN', keys[i]) ~= size then
+      if held and not (keeps and keeps[i] and keeps[i][4]) then made[i] = rare'attemptOf'(keys[i]) end
+      if not made[i] then left[i], anyLeft = true, true end
+    end
+  end
+  local ending = anyLeft and rare'without'(ids, many, left) or ids
+  local stood = ending[1] and leaveActive(ending)
+  if stood then
+    for i = 1, many do
+      if not left[i] and not stood[ids[i]] then left[i], anyLeft = true, true end
+    end
+  end
+  if anyLeft then
+    local those = function(list) return list and rare'without'(list, many, left) end
+    ids, keys, locks, made, values, keeps = those(ids), those(keys), those(locks), those(made), those(values), those(keeps)
+    if not ids[1] then return left end
+  end
+  call('DEL', unpack(locks))
+  call('SREM', KEYS[3], unpack(ids))
+  if keeps then
+    rare'endInTurn'(base, now, ids, keys, values, value, made, keeps, points)
+  else
+    endAlike(base, now, ids, keys, values, value, made, nil, points)
+  end
+  return left
+end
+local function limitedFor(max)
+  if not max or max > numberOf(call('GET', KEYS[16])) then return 0 end
+  local left = call('PTTL', KEYS[16])
+  if left == 0 then call('DEL', KEYS[16]) end
+  return left > 0 and left or 0
+end
+local function promoteDue(base, now, isHeld)
+  local due = call('ZRANGEBYSCORE', KEYS[4], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
+  if due[1] then rare'promote'(base, due, isHeld) end
+end
+local function popReady(most)
+  local ids, asked = {}, most
+  repeat
+    local popped = call('RPOP', KEYS[6], asked) or {}
+    local all = #popped == asked
+    if string.find(table.concat(popped, ' '), '0:', 1, true) then
+      for i = 1, #popped do
+        if string.sub(popped[i], 1, 2) ~= '0:' then ids[#ids + 1] = popped[i] end
+      end
+    elseif not ids[1] then
+      ids = popped
+    else
+      for i = 1, #popped do ids[#ids + 1] = popped[i] end
+    end
+    asked = most - #ids
+  until asked == 0 or not all
+  if #ids < most then
+    local lowest = call('ZPOPMIN', KEYS[7], most - #ids)
+    for i = 1, #lowest, 2 do ids[#ids + 1] = lowest[i] end
+    if #ids < most then call('DEL', KEYS[8]) end
+  end
+  if ids[1] then call('LPUSH', KEYS[10], unpack(ids)) end
+  return ids
+end
+local function take(base, now, worker, tokens)
+  local set = call('HMGET', KEYS[2], 'paused', 'concurrency', 'max', 'duration')
+  local most = #tokens
+  local allowed = tonumber(set[2])
+  if allowed then most = math.min(most, math.ceil(allowed) - call('LLEN', KEYS[10])) end
+  local isHeld = set[1] or most <= 0
+  promoteDue(base, now, isHeld)
+  local max = tonumber(set[3]) or tonumber(worker.limitMax)
+  local wait = limitedFor(max)
+  if wait > 0 then return { {}, wait, 0 } end
+  if isHeld then return { {}, 0, 0 } end
+  local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
+  local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, KEYS[1]
+  local lastName, lastOpts, none = nil, nil, {}
+  repeat
+    local ids = popReady(math.min(atOnce, most - count))
+    for i = 1, #ids do
+      local jobId = ids[i]
+      local jobKey = base .. jobId
+      local six = try('HLEN', jobKey) == 6
+        and call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority') or none
+      local name, data, opts, timestamp = six[1], six[2], six[3], six[4]
+      local following, starts, counts = at + 5, '1', max
+      if name and data and opts and timestamp and six[5] == '0' and six[6] == '0' then
+        taken[at] = jobId
+        taken[at + 1] = name ~= lastName and name
+        taken[at + 2] = data
+        taken[at + 3] = opts ~= lastOpts and opts
+        taken[at + 4] = timestamp
+        length = length + #data + #opts
+        lastName, lastOpts = name, opts
+      else
+        local more, counted
+        following, more, starts, counted = rare'tellOther'(jobId, jobKey, six, taken, at)
+        length, counts = length + (more or 0), counted and max
+      end
+      if following then
+        at, count = following, count + 1
+        if counts and call('INCR', KEYS[16]) == 1 then
+          call('PEXPIRE', KEYS[16], math.abs(wholeOf(perMs)))
+        end
+        local token = tokens[count]
+        if token ~= '0' then
+          call('SET', jobKey .. ':lock', token, 'PX', lockMs)
+        end
+        call('XADD', stream, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
+        if owner == '' then
+          call('HSET', jobKey, 'processedOn', now, 'ats', starts)
+        else
+          call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', owner)
+        end
+      end
+    end
+    if not ids[atOnce] or length > 1000000 then break end
+    if not max and length < 10000 * count then atOnce = 50 end
+  until count >= most or limitedFor(max) > 0
+  if count > 0 then
+    wake(KEYS[5], false)
+    return { taken, 0, 0, now }
+  end
+  local due = dueNext(KEYS[4])
+  if due then return { {}, 0, wholeOf(due) } end
+end
+local function workerOf(lockMs, name, limitMax, limitMs)
+  return {
+    lockMs = lockMs, name = name or '',
+    limitMax = given(limitMax) and limitMax or nil, limitMs = given(limitMs) and limitMs or nil,
+  }
+end
+local made = {}
+function rare(name)
+if not made[name] then
+if name == 'dropOlder' then
+local function splitKey(jobKey)
+  return string.match(jobKey, '^(.*:)([^:]*)$')
+end
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function lineAt(queue)
+  if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
+  return queue .. 'wait'
+end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function ready(queue, jobId, priority, push, isHeld)
+  if priority == 0 then
+    call(push, lineAt(queue), jobId)
+  else
+    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+  end
+  wake(queue .. 'marker', isHeld)
+end
+local unlink
+function unlink(childKey, parentKey, hard, base, dedupId)
+  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+  if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
+  local queue, parentId = splitKey(parentKey)
+  if not queue then return true end
+  if call('ZREM', queue .. 'waiting-children', parentId) == 0 then return true end
+  if hard and queue == base then
+    local above = call('HMGET', parentKey, 'parentKey', 'deid')
+    if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
+      unlink(parentKey, above[1], hard, base, above[2])
+    end
+    dropJob(parentKey)
+    if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
+    return true
+  end
+  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
+  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  return true
+end
+local function unlinkFromParent(jobKey, hard, base)
+  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
+  if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
+    unlink(jobKey, link[1], hard, base, link[2])
+  end
+  return link[2]
+end
+local function dropEach(base, ids)
+  for i = 1, #ids do
+    unlinkFromParent(base .. ids[i], false, base)
+    dropJob(base .. ids[i])
+  end
+end
+local function dropOlder(base, setAt, now, age, limit)
+  local edge = now - age * 1000
+  local old = call('ZREVRANGEBYSCORE', setAt, edge, '-inf', 'LIMIT', 0, limit)
+  if #old == 0 then return end
+  dropEach(base, old)
+  if #old < limit then
+    call('ZREMRANGEBYSCORE', setAt, '-inf', edge)
+    return
+  end
+  for from = 1, #old, 7000 do
+    call('ZREM', setAt, unpack(old, from, math.min(from + 6999, #old)))
+  end
+end
+made[name] = dropOlder
+end
+if name == 'dropBeyond' then
+local function splitKey(jobKey)
+  return string.match(jobKey, '^(.*:)([^:]*)$')
+end
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function lineAt(queue)
+  if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
+  return queue .. 'wait'
+end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function ready(queue, jobId, priority, push, isHeld)
+  if priority == 0 then
+    call(push, lineAt(queue), jobId)
+  else
+    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+  end
+  wake(queue .. 'marker', isHeld)
+end
+local unlink
+function unlink(childKey, parentKey, hard, base, dedupId)
+  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+  if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
+  local queue, parentId = splitKey(parentKey)
+  if not queue then return true end
+  if call('ZREM', queue .. 'waiting-children', parentId) == 0 then return true end
+  if hard and queue == base then
+    local above = call('HMGET', parentKey, 'parentKey', 'deid')
+    if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
+      unlink(parentKey, above[1], hard, base, above[2])
+    end
+    dropJob(parentKey)
+    if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
+    return true
+  end
+  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
+  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  return true
+end
+local function unlinkFromParent(jobKey, hard, base)
+  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
+  if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
+    unlink(jobKey, link[1], hard, base, link[2])
+  end
+  return link[2]
+end
+local function dropEach(base, ids)
+  for i = 1, #ids do
+    unlinkFromParent(base .. ids[i], false, base)
+    dropJob(base .. ids[i])
+  end
+end
+local function dropBeyond(base, setAt, count)
+  dropEach(base, call('ZREVRANGE', setAt, count, -1))
+  call('ZREMRANGEBYRANK', setAt, 0, -(count + 1))
+end
+made[name] = dropBeyond
+end
+if name == 'measure' then
+local function measure(statsAt, points, now, jobs)
+  local before = call('HINCRBY', statsAt, 'count', jobs) - jobs
+  local last = call('HMGET', statsAt, 'prevTS', 'prevCount')
+  if not last[1] then
+    call('HSET', statsAt, 'prevTS', now, 'prevCount', 0)
+    return
+  end
+  local minutes = math.min(math.floor(now / 60000) - math.floor(last[1] / 60000), tonumber(points))
+  if minutes <= 0 then return end
+  local row = { before - last[2] }
+  for i = 2, minutes do row[i] = 0 end
+  for from = 1, minutes, 7000 do
+    call('LPUSH', statsAt .. ':data', unpack(row, from, math.min(from + 6999, minutes)))
+  end
+  call('LTRIM', statsAt .. ':data', 0, points - 1)
+  call('HSET', statsAt, 'prevCount', before, 'prevTS', now)
+end
+made[name] = measure
+end
+if name == 'finish' then
+local function splitKey(jobKey)
+  return string.match(jobKey, '^(.*:)([^:]*)$')
+end
+local function sayTrimmed(limit, event, ...)
+  call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
+end
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function textOf(value)
+  if type(value) == 'string' or type(value) == 'number' then return value end
+end
+local function unlock(jobKey, jobId, token)
+  if token == '0' then return 0 end
+  local lockKey = jobKey .. ':lock'
+  local owner = orNothing(try('GET', lockKey))
+  if not owner then return -2 end
+  if owner ~= token then return -6 end
+  call('DEL', lockKey)
+  call('SREM', KEYS[3], jobId)
+  return 0
+end
+local function setFields(jobKey, from, to)
+  if to > from then call('HSET', jobKey, unpack(ARGV, from, to)) end
+end
+local function wakeAt(markerAt, delayedAt)
+  local due = dueNext(delayedAt)
+  if due then call('ZADD', markerAt, due, '1') end
+end
+local function slot(now, delay)
+  local due = tonumber(now)
+  if delay > 0 then due = due + delay end
+  local lowest, highest = due * 4096, (due + 1) * 4096 - 1
+  local taken = call('ZREVRANGEBYSCORE', KEYS[4], highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
+  local last = taken[2] and tonumber(taken[2])
+  if not last then return lowest, due end
+  if last >= highest then return highest, due end
+  return last + 1, due
+end
+local function delayJob(jobId, now, delay, limit)
+  local score, due = slot(now, delay)
+  call('ZADD', KEYS[4], score, jobId)
+  sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
+  wakeAt(KEYS[5], KEYS[4])
+end
+local function lineAt(queue)
+  if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
+  return queue .. 'wait'
+end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function ready(queue, jobId, priority, push, isHeld)
+  if priority == 0 then
+    call(push, lineAt(queue), jobId)
+  else
+    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+  end
+  wake(queue .. 'marker', isHeld)
+end
+local function store(jobKey, jobId, job)
+  local extra = {}
+  if job.parentKey then
+    extra = { 'parentKey', job.parentKey, 'parent', job.parent }
+  end
+  if job.scheduler then
+    extra[#extra + 1] = 'rjk'
+    extra[#extra + 1] = job.scheduler
+  end
+  if job.dedupId then
+    extra[#extra + 1] = 'deid'
+    extra[#extra + 1] = job.dedupId
+  end
+  call('HSET', jobKey, 'name', job.name, 'data', job.data, 'opts', job.opts, 'timestamp', job.timestamp,
+    'delay', job.delay, 'priority', job.priority, unpack(extra))
+  say(KEYS[1], 'added', 'jobId', jobId, 'name', job.name)
+end
+local function enqueue(base, jobId, job, now, limit)
+  local delay = tonumber(job.delay)
+  if delay ~= 0 then
+    delayJob(jobId, now, delay, limit)
+    return
+  end
+  ready(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', held(KEYS[2], KEYS[10]))
+  sayTrimmed(limit, 'waiting', 'jobId', jobId)
+end
+local function claim(mode, jobId)
+  if mode.ttl > 0 and not mode.keepLast then
+    call('SET', mode.key, jobId, 'PX', mode.ttl)
+  else
+    call('SET', mode.key, jobId)
+  end
+end
+local function requeue(base, dedupId, now)
+  local later = base .. 'dn:' .. dedupId
+  local kept = orNothing(try('HMGET', later, 'name', 'data', 'opts', 'jid', 'pk', 'pd', 'pdk', 'rjk')) or {}
+  if not kept[3] then return end
+  local read, opts = pcall(cjson.decode, kept[3])
+  if not read or type(opts) ~= 'table' then opts = {} end
+  local fresh = call('INCR', KEYS[11]) .. ''
+  local jobId = kept[4] or fresh
+  local de = type(opts.de) == 'table' and opts.de or {}
+  claim({ key = base .. 'de:' .. dedupId, ttl = wholeOf(de.ttl), keepLast = de.keepLastIfActive }, jobId)
+  local job = {
+    name = kept[1] or '', data = kept[2] or '{}', opts = kept[3], timestamp = now, delay = numberOf(opts.delay),
+    priority = numberOf(opts.priority), lifo = opts.lifo, parentKey = kept[5], parent = kept[6] or '',
+    scheduler = kept[8], dedupId = textOf(de.id),
+  }
+  local limit = cap(KEYS[2])
+  store(base .. jobId, jobId, job)
+  enqueue(base, jobId, job, now, limit)
+  if kept[7] then call('SADD', kept[7], base .. jobId) end
+  call('DEL', later)
+end
+local function putBack(queue, parentKey, parentId, now)
+  local set = orNothing(try('HMGET', parentKey, 'priority', 'delay')) or {}
+  local delay = numberOf(set[2])
+  if delay > 0 then
+    local due = tonumber(now) + delay
+    call('ZADD', queue .. 'delayed', due * 4096, parentId)
+    say(queue .. 'events', 'delayed', 'jobId', parentId, 'delay', due)
+    wakeAt(queue .. 'marker', queue .. 'delayed')
+    return
+  end
+  ready(queue, parentId, numberOf(set[1]), 'RPUSH', held(queue .. 'meta', queue .. 'active'))
+  say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
+end
+local function letGo(queue, parentKey, parentId, now)
+  if call('EXISTS', parentKey) == 1 and call('ZREM', queue .. 'waiting-children', parentId) == 1 then
+    putBack(queue, parentKey, parentId, now)
+  end
+end
+local function letGoIfLast(queue, parentKey, parentId, now)
+  if call('SCARD', parentKey .. ':dependencies') == 0 then letGo(queue, parentKey, parentId, now) end
+end
+local function childDone(queue, parentKey, parentId, childKey, value, now)
+  call('HSET', parentKey .. ':processed', childKey, value)
+  letGoIfLast(queue, parentKey, parentId, now)
+end
+local function failParent(queue, parentKey, parentId, childKey, now)
+  if call('EXISTS', parentKey) == 0 then return end
+  local waits = call('ZREM', queue .. 'waiting-children', parentId) == 1
+  if not waits and call('ZREM', queue .. 'delayed', parentId) == 1 then
+    call('HSET', parentKey, 'delay', 0)
+    waits = true
+  end
+  if waits or not call('ZSCORE', queue .. 'failed', parentId) then
+    call('HSET', parentKey, 'defa', 'child ' .. childKey .. ' failed')
+  end
+  if waits then putBack(queue, parentKey, parentId, now) end
+end
+local function parentOf(json)
+  local read, parent = pcall(cjson.decode, json or '')
+  if read and type(parent) == 'table' and type(parent.queueKey) == 'string' and type(parent.id) == 'string' then
+    return parent
+  end
+end
+local function childFailed(parent, childKey, reason, now)
+  if not (parent.fpof or parent.cpof or parent.idof or parent.rdof) then return end
+  local queue, parentKey = parent.queueKey .. ':', parent.queueKey .. ':' .. parent.id
+  if call('SREM', parentKey .. ':dependencies', childKey) == 0 then return end
+  if parent.fpof then
+    call('ZADD', parentKey .. ':unsuccessful', now, childKey)
+    failParent(queue, parentKey, parent.id, childKey, now)
+  elseif parent.cpof then
+    call('HSET', parentKey .. ':failed', childKey, reason)
+    letGo(queue, parentKey, parent.id, now)
+  else
+    letGoIfLast(queue, parentKey, parent.id, now)
+    if parent.idof then call('HSET', parentKey .. ':failed', childKey, reason) end
+  end
+end
+local unlink
+function unlink(childKey, parentKey, hard, base, dedupId)
+  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+  if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
+  local queue, parentId = splitKey(parentKey)
+  if not queue then return true end
+  if call('ZREM', queue .. 'waiting-children', parentId) == 0 then return true end
+  if hard and queue == base then
+    local above = call('HMGET', parentKey, 'parentKey', 'deid')
+    if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
+      unlink(parentKey, above[1], hard, base, above[2])
+    end
+    dropJob(parentKey)
+    if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
+    return true
+  end
+  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
+  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  return true
+end
+local function endDedup(base, dedupId, jobId, now)
+  local key = base .. 'de:' .. dedupId
+  local left = call('PTTL', key)
+  if left == 0 or (left == -1 and call('GET', key) == jobId) then call('DEL', key) end
+  requeue(base, dedupId, now)
+end
+local function tellParent(jobKey, parentKey, parent, outcome, value, now)
+  if outcome == 'failed' then
+    if parent then childFailed(parent, jobKey, value, now) end
+    return
+  end
+  local queue, parentId
+  if parent then
+    queue, parentId = parent.queueKey .. ':', parent.id
+  else
+    queue, parentId = splitKey(parentKey)
+  end
+  if parentId and call('SREM', parentKey .. ':dependencies', jobKey) == 1 then
+    childDone(queue, parentKey, parentId, jobKey, value, now)
+  end
+end
+local function whereTo(outcome)
+  if outcome == 'completed' then return KEYS[12], KEYS[14], 'returnvalue' end
+  return KEYS[13], KEYS[15], 'failedReason'
+end
+local function finish(base, now, job, points)
+  local jobKey = base .. job.id
+  local setAt, statsAt, field = whereTo(job.outcome)
+  if call('EXISTS', jobKey) == 0 then return -1 end
+  if job.outcome == 'completed' then
+    if (orNothing(try('SCARD', jobKey .. ':dependencies')) or 0) > 0 then return -4 end
+    if (orNothing(try('ZCARD', jobKey .. ':unsuccessful')) or 0) > 0 then return -9 end
+  end
+  local refused = unlock(jobKey, job.id, job.token)
+  if refused < 0 then return refused end
+  setFields(jobKey, job.from, job.to)
+  local link = call('HMGET', jobKey, 'parentKey', 'parent', 'deid', 'atm')
+  if call('LREM', KEYS[10], '-1', job.id) == 0 then return -3 end
+  trim()
+  local trouble
+  local function beside(step, ...)
+    local fine, why = pcall(step, ...)
+    if not fine then trouble = why end
+  end
+  if link[3] then beside(endDedup, base, link[3], job.id, now) end
+  if link[1] or link[2] then
+    beside(tellParent, jobKey, link[1] or '', parentOf(link[2]), job.outcome, job.value, now)
+  end
+  local made = wholeOf(link[4]) + 1
+  call('HSET', jobKey, 'atm', made)
+  local count = tonumber(job.keepCount)
+  if count == 0 then
+    dropJob(jobKey)
+    if link[1] and link[1] ~= '' then beside(unlink, jobKey, link[1], false, nil, link[3]) end
+  else
+    call('ZADD', setAt, now, job.id)
+    call('HSET', jobKey, field, job.value, 'finishedOn', now)
+    if job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
+    if given(job.keepAge) then
+      beside(rare'dropOlder', base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
+    end
+    if count and count > 0 then beside(rare'dropBeyond', base, setAt, count) end
+  end
+  say(KEYS[1], job.outcome, 'jobId', job.id, field, job.value, 'prev', 'active')
+  if job.outcome == 'failed' and made >= (tonumber(job.attempts) or 0) then
+    say(KEYS[1], 'retries-exhausted', 'jobId', job.id, 'attemptsMade', made)
+  end
+  if given(points) then beside(rare'measure', statsAt, points, now, 1) end
+  if trouble then error(trouble, 0) end
+  return 0
+end
+made[name] = finish
+end
+if name == 'attemptOf' then
+local function attemptOf(jobKey)
+  if call('EXISTS', jobKey .. ':unsuccessful') > 0 then return end
+  local set = try('HMGET', jobKey, 'ats', 'atm', 'parentKey', 'parent', 'deid')
+  if set[1] and not (set[3] or set[4] or set[5]) then return wholeOf(set[2]) + 1 end
+end
+made[name] = attemptOf
+end
+if name == 'without' then
+local function without(list, first, some)
+  local rest, n = {}, 0
+  for i = 1, first do
+    if not some[i] then
+      n = n + 1
+      rest[n] = list[i]
+    end
+  end
+  return rest
+end
+made[name] = without
+end
+if name == 'endInTurn' then
+local function endInTurn(base, now, ids, keys, values, value, made, keeps, points)
+  local kinds, others = { '' }, { [''] = {} }
+  for i = 1, #ids do
+    local keep, kind = keeps[i], ''
+    if keep and keep[1] ~= '0' then kind = table.concat(keep, ' ', 1, 3) end
+    if not others[kind] then
+      kinds[#kinds + 1], others[kind] = kind, {}
+      for n = 1, i - 1 do others[kind][n] = true end
+    end
+    for k, rest in pairs(others) do rest[i] = k ~= kind end
+  end
+  for _, kind in ipairs(kinds) do
+    local of = function(list) return list and rare'without'(list, #ids, others[kind]) end
+    local some = of(ids)
+    if some[1] then endAlike(base, now, some, of(keys), of(values), value, of(made), of(keeps), points) end
+  end
+end
+made[name] = endInTurn
+end
+if name == 'promote' then
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function priorityOf(jobKey)
+  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
+end
+local function lineAt(queue)
+  if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
+  return queue .. 'wait'
+end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function promote(base, ids, isHeld)
+  call('ZREM', KEYS[4], unpack(ids))
+  for i = 1, #ids do
+    local id = ids[i]
+    local priority = priorityOf(base .. id)
+    if priority == 0 then
+      call('LPUSH', lineAt(base), id)
+    else
+      call('ZADD', KEYS[7], rank(KEYS[8], priority), id)
+    end
+    say(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
+    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
+  end
+  wake(KEYS[5], isHeld)
+end
+made[name] = promote
+end
+if name == 'tellOther' then
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function tellOther(jobId, jobKey, six, taken, at)
+  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
+    taken[at], taken[at + 1] = -1, jobId
+    for i = 1, 6 do taken[at + 1 + i] = six[i] end
+    return at + 8, #six[2] + #six[3], '1', true
+  end
+  local hash = orNothing(try('HGETALL', jobKey))
+  if not hash then
+    call('LREM', KEYS[10], 1, jobId)
+    say(KEYS[1], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+      .. call('TYPE', jobKey).ok, 'prev', 'active')
+    return
+  end
+  local length, starts, counts = 0, '1', true
+  taken[at], taken[at + 1] = #hash, jobId
+  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
+  for i = 1, #hash, 2 do
+    local field, value = hash[i], hash[i + 1]
+    length = length + #value
+    if field == 'ats' then starts = wholeOf(value) + 1 end
+  end
+  return at + 2 + #hash, length, starts, counts
+end
+made[name] = tellOther
+end
+end
+return made[name]
+end
+local many = #kinds
+local function column(from) return { unpack(ARGV, from, from + many - 1) } end
+local ids, tokens, values = column(rest), column(rest + many), nil
+local at = rest + 2 * many
+if value == '' then
+  values, value = column(at), nil
+  at = at + many
+end
+local bytes, keeps = { string.byte(kinds, 1, many) }, nil
+if string.find(kinds, '[2367]') then
+  keeps = {}
+  for i = 1, many do
+    if bytes[i] % 4 > 1 then
+      local last = at + ARGV[at]
+      local failed = last > at + 3 and at + 4
+      keeps[i] = { ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], failed, last }
+      at = last + 1
+      if failed then bytes[i] = 0 end
+    end
+  end
+end
+local refused, gone = {}, {}
+local left = finishTogether(base, now, ids, tokens, values, value, keeps, bytes, name == '' and 8 or 9, points)
+if next(left) then
+  for i = 1, many do
+    if left[i] then
+      local more = keeps and keeps[i] or {}
+      local failed = more[4]
+      local could, code = pcall(rare'finish', base, now, {
+        id = ids[i], token = tokens[i], value = value or values[i], outcome = failed and 'failed' or 'completed',
+        keepCount = more[1], keepAge = more[2], keepLimit = more[3],
+        attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
+      }, points)
+      if not could or code < 0 then
+        if type(code) == 'table' then code = code.err end -- from Redis 7 on
+        gone[i], refused[#refused + 1], refused[#refused + 2] = true, i, code
+      end
+    end
+  end
+end
+if #refused == 2 * many then return { refused } end
+local under = tokens
+if refused[1] or string.find(kinds, '[0246]') then
+  under = {}
+  for i = 1, many do
+    if string.byte(kinds, i) % 2 == 1 and not gone[i] then under[#under + 1] = tokens[i] end
+  end
+end
+local taken = under[1] and take(base, now, workerOf(lockMs, name, limitMax, limitMs), under)
+if taken then return { refused, unpack(taken) } end
+sayDrained()
+return { refused }

@@ -1,0 +1,26 @@
+-- Composed from removeJobScheduler.lua and its parts. Regenerate with make composed.
+-- KEYS[1] events
+-- KEYS[2] meta
+-- KEYS[3] repeat
+-- KEYS[4] delayed
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local scheduler = ARGV[2]
+local function dropJob(jobKey)
+  return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
+    jobKey .. ':failed', jobKey .. ':unsuccessful')
+end
+local function say(stream, event, ...)
+  call('XADD', stream, '*', 'event', event, ...)
+end
+local due = call('ZSCORE', KEYS[3], scheduler)
+if not due then return 1 end
+local jobId = 'repeat:' .. scheduler .. ':' .. due
+if call('ZREM', KEYS[4], jobId) == 1 then
+  dropJob(base .. jobId)
+  say(KEYS[1], 'removed', 'jobId', jobId, 'prev', 'delayed')
+end
+call('ZREM', KEYS[3], scheduler)
+call('DEL', KEYS[3] .. ':' .. scheduler)
+return 0

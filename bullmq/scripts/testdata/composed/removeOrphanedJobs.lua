@@ -1,0 +1,46 @@
+-- Composed from removeOrphanedJobs.lua and its parts. Regenerate with make composed.
+-- KEYS[1] wait
+-- KEYS[2] paused
+-- KEYS[3] active
+-- KEYS[4] prioritized
+-- KEYS[5] delayed
+-- KEYS[6] waiting-children
+-- KEYS[7] completed
+-- KEYS[8] failed
+-- KEYS[9] stalled
+-- KEYS[10] marker
+-- KEYS[11] repeat
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local delete = ARGV[2]
+local rest = 3
+local function dropJob(jobKey)
+  return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
+    jobKey .. ':failed', jobKey .. ':unsuccessful')
+end
+local function stands(base, jobId)
+  local kind = call('TYPE', base .. jobId).ok
+  if kind ~= 'hash' and kind ~= 'none' then return true end -- no job: something that an old client has left
+  local sets = { KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8] }
+  for i = 1, #sets do
+    if call('ZSCORE', sets[i], jobId) then return true end
+  end
+  local lists = { KEYS[1], KEYS[2], KEYS[3] }
+  for i = 1, #lists do
+    if call('LPOS', lists[i], jobId) then return true end
+  end
+  return call('SISMEMBER', KEYS[9], jobId) == 1
+end
+local orphans = {}
+for i = rest, #ARGV do
+  local jobId = ARGV[i]
+  if not (stands(base, jobId) or call('ZSCORE', KEYS[10], jobId) or call('ZSCORE', KEYS[11], jobId)) then
+    orphans[#orphans + 1] = jobId
+    if delete == '1' then
+      dropJob(base .. jobId)
+      call('DEL', base .. jobId .. ':lock')
+    end
+  end
+end
+return orphans

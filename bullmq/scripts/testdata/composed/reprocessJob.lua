@@ -1,0 +1,91 @@
+-- Composed from reprocessJob.lua and its parts. Regenerate with make composed.
+-- KEYS[1] events
+-- KEYS[2] meta
+-- KEYS[3] wait
+-- KEYS[4] prioritized
+-- KEYS[5] pc
+-- KEYS[6] marker
+-- KEYS[7] completed
+-- KEYS[8] failed
+-- KEYS[9] active
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local jobId = ARGV[2]
+local state = ARGV[3]
+local field = ARGV[4]
+local push = ARGV[5]
+local resetMade = ARGV[6]
+local resetStarted = ARGV[7]
+local function capOf(metaAt, kept)
+  if kept and string.find(kept, '^%d+$') then return kept end
+  call('HSET', metaAt, 'opts.maxLenEvents', '10000')
+  return '10000'
+end
+local function cap(metaAt)
+  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+end
+local function sayTrimmed(limit, event, ...)
+  call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
+end
+local function isFull(concurrency, activeAt)
+  local allowed = tonumber(concurrency)
+  return allowed and call('LLEN', activeAt) >= allowed
+end
+local function held(metaAt, activeAt)
+  local set = call('HMGET', metaAt, 'paused', 'concurrency')
+  return set[1] or isFull(set[2], activeAt)
+end
+local function lineAt(queue)
+  return queue .. 'wait'
+end
+local function wake(markerAt, isHeld)
+  if not isHeld then call('ZADD', markerAt, '0', '0') end
+end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function ready(queue, jobId, priority, push, isHeld)
+  if priority == 0 then
+    call(push, lineAt(queue), jobId)
+  else
+    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+  end
+  wake(queue .. 'marker', isHeld)
+end
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function numberOf(text)
+  local n = tonumber(text)
+  if n and n == n then return n end
+  return 0
+end
+local function priorityOf(jobKey)
+  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
+end
+local function pendAgain(jobKey, state)
+  local parentKey = orNothing(try('HGET', jobKey, 'parentKey'))
+  if not parentKey or call('EXISTS', parentKey) == 0 then return end
+  local gone
+  if state == 'failed' then
+    gone = call('ZREM', parentKey .. ':unsuccessful', jobKey) == 1 or call('HDEL', parentKey .. ':failed', jobKey) == 1
+  else
+    gone = call('HDEL', parentKey .. ':processed', jobKey) == 1
+  end
+  if gone then call('SADD', parentKey .. ':dependencies', jobKey) end
+end
+local jobKey = base .. jobId
+if call('EXISTS', jobKey) == 0 then return -1 end
+if call('ZREM', base .. state, jobId) == 0 then return -3 end
+call('HDEL', jobKey, 'finishedOn', 'processedOn', field)
+if resetMade == '1' then call('HDEL', jobKey, 'atm') end
+if resetStarted == '1' then call('HDEL', jobKey, 'ats') end
+local priority = priorityOf(jobKey)
+ready(base, jobId, priority, push, held(KEYS[2], KEYS[9]))
+pendAgain(jobKey, state)
+sayTrimmed(cap(KEYS[2]), 'waiting', 'jobId', jobId, 'prev', state)
+return 1
