@@ -138,7 +138,7 @@ var _ = Describe("A worker that lacks a right in the midst of a job's end", Labe
 		Expect(err).NotTo(HaveOccurred())
 		rights := slices.DeleteFunc(rightsOf("worker"), func(right string) bool { return right == "+zadd" })
 		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: restricted("~bull:" + name + ":* " + strings.Join(rights, " "))})
-		job := take(worker)
+		job := takeJob(worker)
 		_, err = worker.Complete(ctx, job, "token", nil, false)
 		Expect(isDenied(err)).To(BeTrue(), "%v", err)
 		Expect(queue.FindOrphanedJobs(ctx)).To(Equal([]string{job.ID}))

@@ -65,7 +65,7 @@ func everything(connection func() bullmq.Connection, prefix string) (stops []sto
 		Expect(queue.Close()).To(Succeed())
 	}
 
-	idle, _ := newOne("idle", nothing, 1)
+	idle, _ := newOne("idle", doNothing, 1)
 	run, end := context.WithCancel(context.Background())
 	idleEnded := make(chan struct{})
 	go func() { defer close(idleEnded); _ = idle.Run(run) }()

@@ -70,7 +70,7 @@ var _ = Describe("Queues that are closed while goroutines add", func() {
 			Expect(queue.Close()).To(Succeed())
 			calls.Wait()
 			Eventually(waited).Should(Receive(HaveOccurred()))
-			there := len(list(key(name, "wait")))
+			there := len(listAt(keyOf(name, "wait")))
 			Expect(there).To(And(BeNumerically(">=", added.Load()), BeNumerically("<=", added.Load()+doubtful.Load())))
 		}
 	})
@@ -86,7 +86,7 @@ var _ = Describe("What is closed while Redis is out of reach", func() {
 			name := newQueueName()
 			queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: via})
 			Expect(err).NotTo(HaveOccurred())
-			worker, err := bullmq.NewWorker(name, nothing, &bullmq.WorkerOptions{Connection: via})
+			worker, err := bullmq.NewWorker(name, doNothing, &bullmq.WorkerOptions{Connection: via})
 			Expect(err).NotTo(HaveOccurred())
 			reader, err := bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: via})
 			Expect(err).NotTo(HaveOccurred())
@@ -99,7 +99,7 @@ var _ = Describe("What is closed while Redis is out of reach", func() {
 				for range reader.All(ctx) {
 				}
 			}()
-			resting(queue)
+			waitUntilIdle(queue)
 			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 			proxy.CutAll()
 			Eventually(queue.Health).Should(HaveField("Reachable", true)) // a queue at rest has noticed nothing yet

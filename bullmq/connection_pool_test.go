@@ -54,7 +54,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		// A worker runs one job at a time, so these end only once each worker has taken one.
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, workers))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(count(queue, bullmq.Completed), "3s").Should(Equal(workers))
+		Eventually(countOf(queue, bullmq.Completed), "3s").Should(Equal(workers))
 		Expect(warnings()).To(Equal(1))
 	},
 		Entry("with one connection for two workers", 1, 2),
@@ -123,13 +123,13 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: via})
 		failures := make(chan error, 100)
 		for range workers {
-			runWorker(name, nothing, &bullmq.WorkerOptions{Connection: via, Logger: logger, DrainDelay: time.Second,
+			runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: via, Logger: logger, DrainDelay: time.Second,
 				Events: bullmq.WorkerEvents{Error: func(err error) { failures <- err }}})
 		}
 		Eventually(warnings, "8s").Should(Equal(1))
 		_, err = queue.AddBulk(ctx, make([]bullmq.BulkJob, workers))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(count(queue, bullmq.Completed), "3s").Should(Equal(workers))
+		Eventually(countOf(queue, bullmq.Completed), "3s").Should(Equal(workers))
 		Consistently(failures, "1s").ShouldNot(Receive())
 	})
 
@@ -137,17 +137,17 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		client, name := pooled(1), newQueueName()
 		queue := newQueue(name, nil)
 		_, release := client.Dedicate()
-		runWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client), Logger: logger})
+		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client), Logger: logger})
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(state(queue, job.ID), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID), "2s").Should(Equal(bullmq.Completed))
 		delayed, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: 500 * time.Millisecond})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(state(queue, delayed.ID), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, delayed.ID), "2s").Should(Equal(bullmq.Completed))
 		Expect(queue.Workers(ctx)).To(BeEmpty())
 		Eventually(warnings, "3s").Should(Equal(1))
 		release()
-		resting(queue)
+		waitUntilIdle(queue)
 	})
 
 	It("hands out jobs by hand, and leaves no goroutine behind for each call that waited", func() {
@@ -175,7 +175,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		client, name := pooled(1), newQueueName()
 		_, release := client.Dedicate()
 		defer release()
-		worker, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
+		worker, stop, ended := startWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
 		reader := newEvents(name, bullmq.EventsOptions{Connection: bullmq.Client(client)})
 		read := make(chan struct{})
 		go func() {
@@ -216,17 +216,17 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		name := newQueueName()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
 		for range 3 {
-			runWorker(name, nothing, &bullmq.WorkerOptions{Connection: own, Concurrency: 20, BatchSize: 1, Logger: logger})
+			runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, Concurrency: 20, BatchSize: 1, Logger: logger})
 		}
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(3))
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(count(queue, bullmq.Completed), "5s").Should(Equal(300))
+		Eventually(countOf(queue, bullmq.Completed), "5s").Should(Equal(300))
 		Expect(warnings()).To(BeZero())
 	})
 
 	It("lets jobs end while the end of another hangs on the only connection for that", func() {
-		proxy, _ := link()
+		proxy, _ := proxiedRedis()
 		via := bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, BlockingPoolSize: 1, PipelineMultiplex: -1})
 		name := newQueueName()
 		queue := newQueue(name, nil)
@@ -245,6 +245,6 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(hung).Should(BeClosed())
 		close(finish)
-		Eventually(state(queue, second.ID), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, second.ID), "2s").Should(Equal(bullmq.Completed))
 	})
 })

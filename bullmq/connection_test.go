@@ -23,14 +23,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-func startRedis(options redisserver.Options) *redisserver.Server {
-	GinkgoHelper()
-	server, err := redisserver.Start(options)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(server.Close)
-	return server
-}
-
 // roundTrip adds a job, runs it, waits for its result and reads an event, all over a connection.
 func roundTrip(name, prefix string, link bullmq.Connection) {
 	GinkgoHelper()
@@ -303,8 +295,8 @@ var _ = Describe("A connection", Label("slow"), func() {
 				queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 				_, err := queue.Add(specContext(), "paint", nil, nil)
 				Expect(err).NotTo(HaveOccurred())
-				worker := runWorker(name, nothing, &bullmq.WorkerOptions{Connection: link, Logger: log})
-				Eventually(count(queue, bullmq.Completed)).Should(Equal(1))
+				worker := runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: link, Logger: log})
+				Eventually(countOf(queue, bullmq.Completed)).Should(Equal(1))
 				Expect(worker.Close()).To(Succeed())
 			}),
 			Entry("locks first, by a reader of events", "volatile-ttl", func(name string, link bullmq.Connection, log zerolog.Logger) {
@@ -405,7 +397,7 @@ var _ = Describe("A connection in between", Label("slow"), func() {
 			for _, via := range connections(proxy.Addr()) {
 				name, done := newQueueName(), make(chan string, 1)
 				queue := newQueue(name, &bullmq.QueueOptions{Connection: via, OnHealth: func(h bullmq.Health) { changes <- h }})
-				runWorker(name, nothing, &bullmq.WorkerOptions{Connection: via, Events: bullmq.WorkerEvents{
+				runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: via, Events: bullmq.WorkerEvents{
 					Error: func(err error) { faults <- err }, Completed: func(job *bullmq.Job, _ any) { done <- job.ID },
 				}})
 				runs = append(runs, func() {
@@ -465,7 +457,7 @@ var _ = Describe("A connection in between", Label("slow"), func() {
 			time.Sleep(50 * time.Millisecond)
 		}
 		for i, queue := range queues {
-			there := len(list(key(queue.Name(), "wait")))
+			there := len(listAt(keyOf(queue.Name(), "wait")))
 			Expect(there).To(And(BeNumerically(">=", 1+added[i]), BeNumerically("<=", 1+added[i]+doubtful[i])))
 		}
 	})

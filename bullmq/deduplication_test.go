@@ -21,8 +21,8 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 	)
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
-		queue = newQueue(name, &bullmq.QueueOptions{Now: at(now)})
-		worker = newWorker(name, nil, &bullmq.WorkerOptions{Now: at(now)})
+		queue = newQueue(name, &bullmq.QueueOptions{Now: fixedClock(fixedNow)})
+		worker = newWorker(name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow)})
 	})
 	add := func(data int, d bullmq.Deduplication, delay time.Duration) string {
 		GinkgoHelper()
@@ -31,40 +31,40 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return job.ID
 	}
-	owner := func() string { GinkgoHelper(); return text(key(name, "de:d")) }
+	owner := func() string { GinkgoHelper(); return stringAt(keyOf(name, "de:d")) }
 	ttl := func() int64 {
 		GinkgoHelper()
-		ms, err := do("PTTL", key(name, "de:d")).AsInt64()
+		ms, err := redisDo("PTTL", keyOf(name, "de:d")).AsInt64()
 		Expect(err).NotTo(HaveOccurred())
 		return ms
 	}
 
 	It("are dropped until their owner ends, and say which job stands for them", func() {
 		Expect(add(1, bullmq.Deduplication{}, 0)).To(Equal("1"))
-		Expect(hash(key(name, "1"))).To(HaveKeyWithValue("deid", "d"))
+		Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("deid", "d"))
 		Expect(add(2, bullmq.Deduplication{}, 0)).To(Equal("1"))
-		job := take(worker)
+		job := takeJob(worker)
 		Expect(add(3, bullmq.Deduplication{}, 0)).To(Equal("1"), "while it runs")
-		end(worker, job, nil, nil)
+		endJob(worker, job, nil, nil)
 		Expect(owner()).To(BeEmpty())
 		Expect(add(4, bullmq.Deduplication{}, 0)).To(Equal("4"))
-		Expect(events(name)).To(ContainElements(
+		Expect(eventsOf(name)).To(ContainElements(
 			"deduplicated jobId=1 deduplicationId=d deduplicatedJobId=2", "deduplicated jobId=1 deduplicationId=d deduplicatedJobId=3"))
-		Expect(events(name)).NotTo(ContainElement(HavePrefix("debounced")))
+		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("debounced")))
 	})
 
 	It("are dropped for a time, whether their owner has ended or not", func() {
 		Expect(add(1, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("1"))
-		end(worker, take(worker), nil, nil)
+		endJob(worker, takeJob(worker), nil, nil)
 		Expect(ttl()).To(BeNumerically("~", 60000, 5000))
 		Expect(add(2, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("1"))
-		do("DEL", key(name, "de:d")) // as when the time is over
+		redisDo("DEL", keyOf(name, "de:d")) // as when the time is over
 		Expect(add(3, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("3"))
 	})
 
 	It("start the time anew where asked to", func() {
 		add(1, bullmq.Deduplication{TTL: time.Minute, Extend: true}, 0)
-		do("PEXPIRE", key(name, "de:d"), "5000")
+		redisDo("PEXPIRE", keyOf(name, "de:d"), "5000")
 		add(2, bullmq.Deduplication{TTL: time.Minute}, 0)
 		Expect(ttl()).To(BeNumerically("<=", 5000))
 		add(3, bullmq.Deduplication{TTL: time.Minute, Extend: true}, 0)
@@ -77,40 +77,40 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		for n := range 5 {
 			Expect(add(n, replace, time.Second)).To(Equal(strconv.Itoa(n + 1)))
 		}
-		Expect(zset(key(name, "delayed"))).To(Equal([]string{"5"}))
-		Expect(hash(key(name, "5"))).To(HaveKeyWithValue("data", "4"))
-		Expect(keysOf(name)).NotTo(ContainElement(key(name, "4")))
+		Expect(zsetAt(keyOf(name, "delayed"))).To(Equal([]string{"5"}))
+		Expect(hashAt(keyOf(name, "5"))).To(HaveKeyWithValue("data", "4"))
+		Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "4")))
 		Expect(owner()).To(Equal("5"))
-		Expect(events(name)).To(ContainElements("removed jobId=4 prev=delayed", "deduplicated jobId=5 deduplicationId=d deduplicatedJobId=4"))
+		Expect(eventsOf(name)).To(ContainElements("removed jobId=4 prev=delayed", "deduplicated jobId=5 deduplicationId=d deduplicatedJobId=4"))
 	})
 
 	It("don't replace an owner that is ready", func() {
 		add(1, bullmq.Deduplication{Replace: true}, 0)
 		Expect(add(2, bullmq.Deduplication{Replace: true}, 0)).To(Equal("1"))
-		Expect(list(key(name, "wait"))).To(Equal([]string{"1"}))
+		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"1"}))
 	})
 
 	It("put an owner that is delayed off to their own time where asked to", func() {
 		add(1, bullmq.Deduplication{}, time.Minute)
 		Expect(add(2, bullmq.Deduplication{Reschedule: true}, time.Second)).To(Equal("1"))
-		Expect(scores(key(name, "delayed"))).To(Equal(map[string]float64{"1": (now + 1000) * 4096}))
-		Expect(hash(key(name, "1"))).To(And(HaveKeyWithValue("delay", "1000"), HaveKeyWithValue("data", "1")))
+		Expect(scoresAt(keyOf(name, "delayed"))).To(Equal(map[string]float64{"1": (fixedNow + 1000) * 4096}))
+		Expect(hashAt(keyOf(name, "1"))).To(And(HaveKeyWithValue("delay", "1000"), HaveKeyWithValue("data", "1")))
 	})
 
 	DescribeTable("are kept, the newest of them, for when an owner that runs has ended", func(reason error) {
 		keep := bullmq.Deduplication{KeepLastIfActive: true}
 		add(1, keep, 0)
-		job := take(worker)
+		job := takeJob(worker)
 		Expect(add(2, keep, 0)).To(Equal("1"))
 		Expect(add(3, keep, 0)).To(Equal("1"))
-		Expect(list(key(name, "wait"))).To(BeEmpty())
-		end(worker, job, nil, reason)
-		next := take(worker)
+		Expect(listAt(keyOf(name, "wait"))).To(BeEmpty())
+		endJob(worker, job, nil, reason)
+		next := takeJob(worker)
 		Expect(string(next.Data)).To(Equal("3"))
 		Expect(owner()).To(Equal(next.ID))
-		Expect(keysOf(name)).NotTo(ContainElement(key(name, "dn:d")))
-		end(worker, next, nil, nil)
-		Expect(take(worker)).To(BeNil())
+		Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "dn:d")))
+		endJob(worker, next, nil, nil)
+		Expect(takeJob(worker)).To(BeNil())
 		Expect(owner()).To(BeEmpty())
 	},
 		Entry("well", nil), Entry("badly", errors.New("boom")),
@@ -118,14 +118,14 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 
 	It("take the id over from an owner that is gone without a trace", func() {
 		add(1, bullmq.Deduplication{}, 0)
-		do("DEL", key(name, "1"), key(name, "wait"))
+		redisDo("DEL", keyOf(name, "1"), keyOf(name, "wait"))
 		Expect(add(2, bullmq.Deduplication{}, 0)).To(Equal("2"))
 		Expect(owner()).To(Equal("2"))
 	})
 
 	DescribeTable("keep to the newer owner when the old one, that had failed,", func(happens func(old *bullmq.Job)) {
 		add(1, bullmq.Deduplication{}, 0)
-		end(worker, take(worker), nil, errors.New("boom"))
+		endJob(worker, takeJob(worker), nil, errors.New("boom"))
 		Expect(add(2, bullmq.Deduplication{}, time.Minute)).To(Equal("2"))
 		old, err := queue.Job(ctx, "1")
 		Expect(err).NotTo(HaveOccurred())
@@ -138,17 +138,17 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Entry("makes room for a newer failure", func(*bullmq.Job) {
 			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{RemoveOnFail: bullmq.KeepLast(1)})
 			Expect(err).NotTo(HaveOccurred())
-			end(worker, take(worker), nil, errors.New("boom"))
-			Expect(zset(key(name, "failed"))).To(Equal([]string{"3"}))
+			endJob(worker, takeJob(worker), nil, errors.New("boom"))
+			Expect(zsetAt(keyOf(name, "failed"))).To(Equal([]string{"3"}))
 		}),
 		Entry("stands in no state any more and is removed for that", func(*bullmq.Job) {
-			do("ZREM", key(name, "failed"), "1")
-			do("DEL", key(name, "marker")) // has a member 1, for the delayed job
+			redisDo("ZREM", keyOf(name, "failed"), "1")
+			redisDo("DEL", keyOf(name, "marker")) // has a member 1, for the delayed job
 			Expect(queue.RemoveOrphanedJobs(ctx, 0, 0)).To(Equal([]string{"1"}))
 		}),
 		Entry("is retried and completes", func(old *bullmq.Job) {
 			Expect(old.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
-			end(worker, take(worker), nil, nil)
+			endJob(worker, takeJob(worker), nil, nil)
 		}),
 		Entry("is retried and drained", func(old *bullmq.Job) {
 			Expect(old.Retry(ctx, bullmq.Failed, nil)).To(Succeed())

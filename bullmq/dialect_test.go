@@ -22,7 +22,7 @@ var _ = Describe("The dialect of a queue", func() {
 		Expect(queue.Pause(ctx)).To(Succeed())
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		return len(list(key(name, "paused"))) > 0 && list(key(name, "paused"))[0] == job.ID
+		return len(listAt(keyOf(name, "paused"))) > 0 && listAt(keyOf(name, "paused"))[0] == job.ID
 	}
 
 	DescribeTable("is found out", func(prepare func(), want bool) {
@@ -30,19 +30,19 @@ var _ = Describe("The dialect of a queue", func() {
 		Expect(parks(newQueue(name, nil))).To(Equal(want))
 	},
 		Entry("from nothing at all", func() {}, false),
-		Entry("from the version that BullMQ 5 has left", func() { do("HSET", key(name, "meta"), "version", "bullmq:5.81.5") }, true),
-		Entry("from the version that BullMQ 6 has left", func() { do("HSET", key(name, "meta"), "version", "bullmq:6.7.0") }, false),
-		Entry("from the version that BullMQ 4 has left", func() { do("HSET", key(name, "meta"), "version", "bullmq:4.17.0") }, false),
-		Entry("from that of a port, which counts for itself", func() { do("HSET", key(name, "meta"), "version", "bullmq:1.1.0") }, false),
-		Entry("from one that nobody knows", func() { do("HSET", key(name, "meta"), "version", "bullmq:55.1") }, false),
+		Entry("from the version that BullMQ 5 has left", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5") }, true),
+		Entry("from the version that BullMQ 6 has left", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:6.7.0") }, false),
+		Entry("from the version that BullMQ 4 has left", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:4.17.0") }, false),
+		Entry("from that of a port, which counts for itself", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:1.1.0") }, false),
+		Entry("from one that nobody knows", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:55.1") }, false),
 		Entry("from jobs that stand in paused", func() {
-			do("HSET", key(name, "meta"), "version", "bullmq:6.7.0", "paused", "1")
-			do("LPUSH", key(name, "paused"), "old")
+			redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:6.7.0", "paused", "1")
+			redisDo("LPUSH", keyOf(name, "paused"), "old")
 		}, true),
 	)
 
 	It("is what is told, whatever the queue says", func() {
-		do("HSET", key(name, "meta"), "version", "bullmq:5.81.5")
+		redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5")
 		Expect(parks(newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V6}))).To(BeFalse())
 		name = newQueueName()
 		Expect(parks(newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5}))).To(BeTrue())
@@ -50,22 +50,22 @@ var _ = Describe("The dialect of a queue", func() {
 
 	It("is written into meta where nobody has said a version, and otherwise left as it is", func() {
 		newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
-		Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion5))
+		Expect(hashAt(keyOf(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion5))
 		newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V6})
-		Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion5))
+		Expect(hashAt(keyOf(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion5))
 		name = newQueueName()
 		newQueue(name, nil)
-		Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion))
+		Expect(hashAt(keyOf(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion))
 	})
 
 	It("is found out by workers and for the queues of flows too", func() {
-		do("HSET", key(name, "meta"), "version", "bullmq:5.81.5", "paused", "1")
+		redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5", "paused", "1")
 		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		_, err = flows.Add(ctx, bullmq.Flow{Name: "a", Queue: name})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(list(key(name, "paused"))).To(HaveLen(1))
+		Expect(listAt(keyOf(name, "paused"))).To(HaveLen(1))
 
 		worker := newWorker(name, nil, nil)
 		queue := newQueue(name, nil)
@@ -74,7 +74,7 @@ var _ = Describe("The dialect of a queue", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(queue.Pause(ctx)).To(Succeed())
 		Expect(job.MoveToWait(ctx, "t")).Error().NotTo(HaveOccurred())
-		Expect(list(key(name, "paused"))).To(Equal([]string{job.ID}))
+		Expect(listAt(keyOf(name, "paused"))).To(Equal([]string{job.ID}))
 	})
 
 	It("of BullMQ 5 counts and shows parked jobs beside those that wait", func() {
@@ -94,10 +94,10 @@ var _ = Describe("The dialect of a queue", func() {
 			_, err := queue.Add(ctx, "a", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
 		}
-		do("HSET", key(name, "1"), "defa", "it had no chance")
+		redisDo("HSET", keyOf(name, "1"), "defa", "it had no chance")
 		job, err := worker.GetNextJob(ctx, "t", 0)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.ID).To(Equal("2"))
-		Expect(hash(key(name, "1"))).To(HaveKeyWithValue("failedReason", "it had no chance"))
+		Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("failedReason", "it had no chance"))
 	})
 })

@@ -26,12 +26,12 @@ var _ = Describe("A reader of events", func() {
 	say := func(from, to int) {
 		GinkgoHelper()
 		for n := from; n <= to; n++ {
-			Expect(do("XADD", key(name, "events"), "*", "event", "waiting", "jobId", strconv.Itoa(n)).Error()).To(Succeed())
+			Expect(redisDo("XADD", keyOf(name, "events"), "*", "event", "waiting", "jobId", strconv.Itoa(n)).Error()).To(Succeed())
 		}
 	}
 	keep := func(n int) {
 		GinkgoHelper()
-		Expect(do("XTRIM", key(name, "events"), "MAXLEN", strconv.Itoa(n)).Error()).To(Succeed())
+		Expect(redisDo("XTRIM", keyOf(name, "events"), "MAXLEN", strconv.Itoa(n)).Error()).To(Succeed())
 	}
 	// reading reads all events in the background; each line is a job's id, with the number of missed events, if any.
 	reading := func(reader *bullmq.QueueEvents) <-chan string {
@@ -114,7 +114,7 @@ var _ = Describe("A reader of events", func() {
 		})
 
 		It("after an outage", func() {
-			proxy, link := proxied()
+			proxy, link := proxiedRedis()
 			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
 			lines := reading(reader)
 			say(1, 1)
@@ -160,7 +160,7 @@ var _ = Describe("A reader of events", func() {
 			say(1, 3)
 			Expect(next(reader, 3)).To(Equal([]string{"1", "2", "3"}))
 			ids := streamIDs(name)
-			Expect(do("XDEL", key(name, "events"), ids[1]).Error()).To(Succeed())
+			Expect(redisDo("XDEL", keyOf(name, "events"), ids[1]).Error()).To(Succeed())
 			say(4, 9)
 			keep(2)
 			Expect(next(reader, 2)).To(Equal([]string{"8 after 4 missed", "9"}))
@@ -173,7 +173,7 @@ var _ = Describe("A reader of events", func() {
 			say(1, 6)
 			Expect(next(reader, 1)).To(Equal([]string{"1"}))
 			ids := streamIDs(name)
-			Expect(do("XDEL", key(name, "events"), ids[0], ids[2], ids[1]).Error()).To(Succeed())
+			Expect(redisDo("XDEL", keyOf(name, "events"), ids[0], ids[2], ids[1]).Error()).To(Succeed())
 			Expect(next(reader, 1)).To(Equal([]string{"4"}))
 			Expect(next(reader, 2)).To(Equal([]string{"5", "6"}))
 			say(7, 7)
@@ -240,7 +240,7 @@ var _ = Describe("A reader of events", func() {
 
 	It("that keeps up costs no call but its reads", func() {
 		asked := func() int {
-			text, err := do("INFO", "commandstats").ToString()
+			text, err := redisDo("INFO", "commandstats").ToString()
 			Expect(err).NotTo(HaveOccurred())
 			_, after, _ := strings.Cut(text, "cmdstat_xinfo|stream:calls=")
 			calls, _, _ := strings.Cut(after, ",")
@@ -261,10 +261,10 @@ var _ = Describe("A reader of events", func() {
 	Describe("whose stream was deleted reads on", func() {
 		It("when it begins anew with smaller ids, as after a clock that was set back", func() {
 			reader := newEvents(name, bullmq.EventsOptions{BlockingTimeout: 50 * time.Millisecond})
-			Expect(do("XADD", key(name, "events"), "99999999999999-0", "event", "waiting", "jobId", "old").Error()).To(Succeed())
+			Expect(redisDo("XADD", keyOf(name, "events"), "99999999999999-0", "event", "waiting", "jobId", "old").Error()).To(Succeed())
 			lines := reading(reader)
 			Eventually(lines).Should(Receive(Equal("old")))
-			Expect(do("DEL", key(name, "events")).Error()).To(Succeed())
+			Expect(redisDo("DEL", keyOf(name, "events")).Error()).To(Succeed())
 			say(1, 2)
 			Eventually(lines).Should(Receive(Equal("1")))
 			Eventually(lines).Should(Receive(Equal("2")))
@@ -277,14 +277,14 @@ var _ = Describe("A reader of events", func() {
 			lines := reading(reader)
 			add := func(ids ...int) {
 				for _, id := range ids {
-					Expect(do("XADD", key(name, "events"), fmt.Sprint(id, "-0"), "event", "waiting", "jobId", strconv.Itoa(id)).Error()).To(Succeed())
+					Expect(redisDo("XADD", keyOf(name, "events"), fmt.Sprint(id, "-0"), "event", "waiting", "jobId", strconv.Itoa(id)).Error()).To(Succeed())
 				}
 			}
 			add(1, 2, 3, 4)
 			for n := 1; n <= 4; n++ {
 				Eventually(lines).Should(Receive(Equal(strconv.Itoa(n))))
 			}
-			Expect(do("DEL", key(name, "events")).Error()).To(Succeed())
+			Expect(redisDo("DEL", keyOf(name, "events")).Error()).To(Succeed())
 			add(1, 2)
 			Eventually(reader.LastEventID).Should(Equal("2-0"))
 			add(3, 4)
@@ -297,7 +297,7 @@ var _ = Describe("A reader of events", func() {
 // streamIDs are the ids of the entries in a queue's stream.
 func streamIDs(name string) (ids []string) {
 	GinkgoHelper()
-	entries, err := do("XRANGE", key(name, "events"), "-", "+").AsXRange()
+	entries, err := redisDo("XRANGE", keyOf(name, "events"), "-", "+").AsXRange()
 	Expect(err).NotTo(HaveOccurred())
 	for _, entry := range entries {
 		ids = append(ids, entry.ID)

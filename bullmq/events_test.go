@@ -17,31 +17,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-func newEvents(name string, o bullmq.EventsOptions) *bullmq.QueueEvents {
-	GinkgoHelper()
-	if o.Connection == (bullmq.Connection{}) {
-		o.Connection = connection()
-	}
-	e, err := bullmq.NewQueueEvents(name, &o)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(e.Close)
-	return e
-}
-
-func clientList() string {
-	text, _ := do("CLIENT", "LIST").ToString()
-	return text
-}
-
-// proxied is the suite's server behind a proxy that can be told to misbehave.
-func proxied() (*faultproxy.Proxy, bullmq.Connection) {
-	GinkgoHelper()
-	proxy, err := faultproxy.Start(redis.Addr())
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(proxy.Close)
-	return proxy, bullmq.URL("redis://" + proxy.Addr())
-}
-
 var _ = Describe("Events of a queue", func() {
 	var (
 		name string
@@ -51,7 +26,7 @@ var _ = Describe("Events of a queue", func() {
 
 	say := func(fields ...string) string {
 		GinkgoHelper()
-		id, err := do(append([]string{"XADD", key(name, "events"), "*"}, fields...)...).ToString()
+		id, err := redisDo(append([]string{"XADD", keyOf(name, "events"), "*"}, fields...)...).ToString()
 		Expect(err).NotTo(HaveOccurred())
 		return id
 	}
@@ -89,7 +64,7 @@ var _ = Describe("Events of a queue", func() {
 			"event", "completed", "jobId", "1", "returnvalue", `"ok"`, "prev", "active"),
 		Entry("failed", bullmq.Event{Type: bullmq.EventFailed, JobID: "1", FailedReason: `{"a":1}`, Prev: bullmq.Active},
 			"event", "failed", "jobId", "1", "failedReason", `{"a":1}`, "prev", "active"),
-		Entry("delayed", bullmq.Event{Type: bullmq.EventDelayed, JobID: "1", DelayedUntil: time.UnixMilli(now)}, "event", "delayed", "jobId", "1", "delay", "1700000000000"),
+		Entry("delayed", bullmq.Event{Type: bullmq.EventDelayed, JobID: "1", DelayedUntil: time.UnixMilli(fixedNow)}, "event", "delayed", "jobId", "1", "delay", "1700000000000"),
 		Entry("stalled", bullmq.Event{Type: bullmq.EventStalled, JobID: "1"}, "event", "stalled", "jobId", "1"),
 		Entry("removed, by the list's own name", bullmq.Event{Type: bullmq.EventRemoved, JobID: "1", Prev: bullmq.Waiting}, "event", "removed", "jobId", "1", "prev", "wait"),
 		Entry("duplicated", bullmq.Event{Type: bullmq.EventDuplicated, JobID: "1"}, "event", "duplicated", "jobId", "1"),
@@ -134,7 +109,7 @@ var _ = Describe("Events of a queue", func() {
 
 		It("at the new ones where all the old have been removed", func() {
 			say("event", "waiting", "jobId", "old")
-			do("XTRIM", key(name, "events"), "MAXLEN", "0")
+			redisDo("XTRIM", keyOf(name, "events"), "MAXLEN", "0")
 			reader := newEvents(name, bullmq.EventsOptions{LastEventID: "$"})
 			say("event", "waiting", "jobId", "a")
 			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
@@ -165,7 +140,7 @@ var _ = Describe("Events of a queue", func() {
 		reader := newEvents(name, bullmq.EventsOptions{})
 		var batch []rueidis.Completed
 		for n := range 2500 {
-			batch = append(batch, raw.B().Xadd().Key(key(name, "events")).Id("*").FieldValue().FieldValue("event", "waiting").FieldValue("jobId", strconv.Itoa(n)).Build())
+			batch = append(batch, raw.B().Xadd().Key(keyOf(name, "events")).Id("*").FieldValue().FieldValue("event", "waiting").FieldValue("jobId", strconv.Itoa(n)).Build())
 		}
 		raw.DoMulti(ctx, batch[:1500]...)
 		raw.DoMulti(ctx, batch[1500:]...)
@@ -183,7 +158,7 @@ var _ = Describe("Events of a queue", func() {
 				return
 			}
 		}()
-		Eventually(func() (string, error) { result := do("CLIENT", "LIST"); return result.ToString() }).Should(ContainSubstring("cmd=xread"))
+		Eventually(func() (string, error) { result := redisDo("CLIENT", "LIST"); return result.ToString() }).Should(ContainSubstring("cmd=xread"))
 		said := time.Now()
 		say("event", "drained")
 		var at time.Time
@@ -270,7 +245,7 @@ var _ = Describe("Events of a queue", func() {
 
 	Describe("over a bad link", func() {
 		It("are neither lost nor repeated when connections are cut", func() {
-			proxy, link := proxied()
+			proxy, link := proxiedRedis()
 			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
 			const rounds, each = 5, 60
 			written := 0
@@ -305,7 +280,7 @@ var _ = Describe("Events of a queue", func() {
 		})
 
 		It("are told to be out of reach, and go on when they can be read again", func() {
-			proxy, link := proxied()
+			proxy, link := proxiedRedis()
 			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
 			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 			proxy.CutAll()
@@ -326,7 +301,7 @@ var _ = Describe("Events of a queue", func() {
 		})
 
 		It("aren't waited for without end when the link falls silent", func() {
-			proxy, link := proxied()
+			proxy, link := proxiedRedis()
 			reader := newEvents(name, bullmq.EventsOptions{Connection: link, BlockingTimeout: 100 * time.Millisecond})
 			say("event", "waiting", "jobId", "a")
 			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
@@ -352,7 +327,7 @@ var _ = Describe("Events of a queue", func() {
 			reader := newEvents(name, bullmq.EventsOptions{})
 			id, err := queue.Publish(ctx, "coloured", 0, "colour", "red", "jobId", "7")
 			Expect(err).NotTo(HaveOccurred())
-			Expect(stream(key(name, "events"))).To(Equal([][]string{{"event", "coloured", "colour", "red", "jobId", "7"}}))
+			Expect(streamAt(keyOf(name, "events"))).To(Equal([][]string{{"event", "coloured", "colour", "red", "jobId", "7"}}))
 			event := first(1, reader.All(ctx))[0]
 			Expect(event).To(And(HaveField("ID", id), HaveField("Type", bullmq.EventType("coloured")), HaveField("JobID", "7")))
 		})
@@ -363,24 +338,24 @@ var _ = Describe("Events of a queue", func() {
 				_, err := queue.Publish(ctx, "coloured", 100, "n", fmt.Sprint(n))
 				Expect(err).NotTo(HaveOccurred())
 			}
-			Expect(len(events(name))).To(BeNumerically("~", 150, 51))
+			Expect(len(eventsOf(name))).To(BeNumerically("~", 150, 51))
 		})
 
 		DescribeTable("keep as many events of others as the queue does", func(stored string, before, atLeast int) {
 			queue := newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true})
 			if stored != "" {
-				do("HSET", key(name, "meta"), "opts.maxLenEvents", stored)
+				redisDo("HSET", keyOf(name, "meta"), "opts.maxLenEvents", stored)
 			}
 			var batch []rueidis.Completed
 			for range before {
-				batch = append(batch, raw.B().Xadd().Key(key(name, "events")).Id("*").FieldValue().FieldValue("event", "drained").Build())
+				batch = append(batch, raw.B().Xadd().Key(keyOf(name, "events")).Id("*").FieldValue().FieldValue("event", "drained").Build())
 			}
 			for some := range slices.Chunk(batch, 500) {
 				raw.DoMulti(ctx, some...)
 			}
 			_, err := queue.Publish(ctx, "coloured", 0)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(len(events(name))).To(BeNumerically("~", atLeast+50, 51))
+			Expect(len(eventsOf(name))).To(BeNumerically("~", atLeast+50, 51))
 		},
 			Entry("by what is stored", "2000", 3000, 2000),
 			Entry("by default", "", 1900, 1850),
@@ -391,11 +366,11 @@ var _ = Describe("Events of a queue", func() {
 			queue := newQueue(name, nil)
 			_, err := queue.Publish(ctx, "coloured", bullmq.NoEvents)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(events(name)).To(BeEmpty())
+			Expect(eventsOf(name)).To(BeEmpty())
 			queue = newQueue(name, &bullmq.QueueOptions{MaxEvents: bullmq.NoEvents})
 			_, err = queue.Publish(ctx, "coloured", 0)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(events(name)).To(BeEmpty())
+			Expect(eventsOf(name)).To(BeEmpty())
 		})
 
 		It("are refused where the stream is to keep less than none", func() {
@@ -409,7 +384,7 @@ var _ = Describe("Events of a queue", func() {
 		It("are refused where a field has no value", func() {
 			_, err := newQueue(name, nil).Publish(ctx, "coloured", 0, "colour")
 			Expect(err).To(MatchError(ContainSubstring("pairs")))
-			Expect(events(name)).To(BeEmpty())
+			Expect(eventsOf(name)).To(BeEmpty())
 		})
 	})
 

@@ -90,7 +90,7 @@ var _ = Describe("What children have come to", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	child := func(id string, value price, err error) bullmq.Child[price] {
-		return bullmq.Child[price]{Key: key(lookups.Name(), id), Queue: lookups.Name(), ID: id, Value: value, Err: err}
+		return bullmq.Child[price]{Key: keyOf(lookups.Name(), id), Queue: lookups.Name(), ID: id, Value: value, Err: err}
 	}
 	failure := func(id string, reason error) error {
 		return &bullmq.JobFailedError{Queue: lookups.Name(), JobID: id, Reason: reason.Error()}
@@ -112,10 +112,10 @@ var _ = Describe("What children have come to", func() {
 			child("f", price{}, bullmq.ErrChildPending),
 		}))
 		Expect(parent.Dependencies(ctx)).To(HaveValue(And(
-			HaveField("Processed", map[string]json.RawMessage{key(lookups.Name(), "a"): json.RawMessage(`{"Cents":120}`)}),
-			HaveField("Unprocessed", ConsistOf(key(lookups.Name(), "f"), key(lookups.Name(), "c"))),
-			HaveField("Ignored", map[string]string{key(lookups.Name(), "b"): customer.Error()}),
-			HaveField("Failed", []string{key(lookups.Name(), "e")}),
+			HaveField("Processed", map[string]json.RawMessage{keyOf(lookups.Name(), "a"): json.RawMessage(`{"Cents":120}`)}),
+			HaveField("Unprocessed", ConsistOf(keyOf(lookups.Name(), "f"), keyOf(lookups.Name(), "c"))),
+			HaveField("Ignored", map[string]string{keyOf(lookups.Name(), "b"): customer.Error()}),
+			HaveField("Failed", []string{keyOf(lookups.Name(), "e")}),
 		)))
 	})
 
@@ -176,7 +176,7 @@ var _ = Describe("What children have come to", func() {
 			return bullmq.ChildValue[price](ctx, job)
 		}, nil)
 		_, err := parent.Wait(ctx, orders)
-		Expect(err).To(MatchError(ContainSubstring("child " + key(lookups.Name(), "a") + " failed")))
+		Expect(err).To(MatchError(ContainSubstring("child " + keyOf(lookups.Name(), "a") + " failed")))
 		Expect(lookups.Handle("a").Retry(ctx, bullmq.Failed, nil)).To(Succeed())
 		end(price{Cents: 5}, nil)
 		Expect(parent.State(ctx)).To(Equal(bullmq.Failed), "it doesn't come back by itself")

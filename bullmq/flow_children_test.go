@@ -74,28 +74,28 @@ var _ = Describe("A job's children", func() {
 
 		It("are told apart by how they stand", func() {
 			Expect(parent.Dependencies(ctx)).To(Equal(&bullmq.Dependencies{
-				Processed:   map[string]json.RawMessage{key(parts, "good"): json.RawMessage(`{"n":1}`)},
-				Unprocessed: []string{key(parts, "open")},
-				Ignored:     map[string]string{key(parts, "lost"): "no matter"},
-				Failed:      []string{key(parts, "bad")},
+				Processed:   map[string]json.RawMessage{keyOf(parts, "good"): json.RawMessage(`{"n":1}`)},
+				Unprocessed: []string{keyOf(parts, "open")},
+				Ignored:     map[string]string{keyOf(parts, "lost"): "no matter"},
+				Failed:      []string{keyOf(parts, "bad")},
 			}))
 			Expect(parent.DependencyCounts(ctx)).To(Equal(bullmq.DependencyCounts{Processed: 1, Unprocessed: 1, Ignored: 1, Failed: 1}))
-			Expect(parent.ChildrenValues(ctx)).To(HaveKeyWithValue(key(parts, "good"), json.RawMessage(`{"n":1}`)))
-			Expect(parent.IgnoredChildrenFailures(ctx)).To(Equal(map[string]string{key(parts, "lost"): "no matter"}))
+			Expect(parent.ChildrenValues(ctx)).To(HaveKeyWithValue(keyOf(parts, "good"), json.RawMessage(`{"n":1}`)))
+			Expect(parent.IgnoredChildrenFailures(ctx)).To(Equal(map[string]string{keyOf(parts, "lost"): "no matter"}))
 		})
 
 		It("are read by kind, only those that are asked for", func() {
 			page, err := parent.DependencyPage(ctx, bullmq.DependencyQuery{Processed: &bullmq.Cursor{}, Failed: &bullmq.Cursor{}})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(page.Processed).To(HaveLen(1))
-			Expect(page.Failed).To(Equal([]string{key(parts, "bad")}))
+			Expect(page.Failed).To(Equal([]string{keyOf(parts, "bad")}))
 			Expect(page.Unprocessed).To(BeEmpty())
 			Expect(page.Ignored).To(BeEmpty())
 			Expect(page.Next).To(Equal(bullmq.DependencyQuery{}), "nothing is left")
 			page, err = parent.DependencyPage(ctx, bullmq.DependencyQuery{Unprocessed: &bullmq.Cursor{}, Ignored: &bullmq.Cursor{}})
 			Expect(err).NotTo(HaveOccurred())
-			Expect(page.Unprocessed).To(Equal([]string{key(parts, "open")}))
-			Expect(page.Ignored).To(Equal(map[string]string{key(parts, "lost"): "no matter"}))
+			Expect(page.Unprocessed).To(Equal([]string{keyOf(parts, "open")}))
+			Expect(page.Ignored).To(Equal(map[string]string{keyOf(parts, "lost"): "no matter"}))
 		})
 
 		It("are handed out with their records", func() {
@@ -103,23 +103,23 @@ var _ = Describe("A job's children", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(total).To(Equal(1))
 			Expect(children).To(HaveLen(1))
-			Expect(children[0].Key).To(Equal(key(parts, "good")))
+			Expect(children[0].Key).To(Equal(keyOf(parts, "good")))
 			Expect(children[0].ReturnValue).To(MatchJSON(`{"n":1}`))
 			Expect(children[0].Job.ID).To(Equal("good"))
 			Expect(children[0].Job.Queue()).To(Equal(parts))
 			Expect(children[0].Job.State(ctx)).To(Equal(bullmq.Completed))
 
-			do("DEL", key(parts, "open"))
+			redisDo("DEL", keyOf(parts, "open"))
 			children, total, err = queue.PendingChildren(ctx, "parent", 0, 10)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(total).To(Equal(1))
-			Expect(children).To(Equal([]bullmq.ChildJob{{Key: key(parts, "open")}}), "without a record where that is gone")
+			Expect(children).To(Equal([]bullmq.ChildJob{{Key: keyOf(parts, "open")}}), "without a record where that is gone")
 		})
 	})
 
 	It("are read in parts, each once, until nothing is left", func() {
 		many(300)
-		do("ZADD", key(name, "parent:unsuccessful"), "1", "x", "2", "y", "3", "z")
+		redisDo("ZADD", keyOf(name, "parent:unsuccessful"), "1", "x", "2", "y", "3", "z")
 		var pending, failed []string
 		pages := 0
 		page := &bullmq.DependencyPage{}
@@ -150,7 +150,7 @@ var _ = Describe("A job's children", func() {
 			}
 		}
 		slices.Sort(keys)
-		Expect(keys).To(Equal(set(key(name, "parent:dependencies"))))
+		Expect(keys).To(Equal(setAt(keyOf(name, "parent:dependencies"))))
 		children, total, err := queue.PendingChildren(ctx, "parent", 250, 300)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(children).To(BeEmpty())
@@ -182,7 +182,7 @@ var _ = Describe("A job's children", func() {
 		Expect(running.AsParent()).To(Equal(&bullmq.Parent{ID: "parent", Queue: "bull:" + name}))
 		child, err := newQueue(parts, nil).Add(ctx, "child", nil, &bullmq.JobOptions{Parent: running.AsParent()})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(running.MoveToWaitingChild(ctx, "t", key(parts, "other"))).To(BeFalse())
+		Expect(running.MoveToWaitingChild(ctx, "t", keyOf(parts, "other"))).To(BeFalse())
 		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.Active))
 		Expect(running.MoveToWaitingChild(ctx, "t", child.Key())).To(BeTrue())
 		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.WaitingChildren))
@@ -204,7 +204,7 @@ var _ = Describe("A job's children", func() {
 			job := child()
 			stale := *job
 			Expect(job.RemoveChildDependency(ctx)).To(BeTrue())
-			Expect(hash(job.Key())).To(And(Not(HaveKey("parentKey")), Not(HaveKey("parent"))))
+			Expect(hashAt(job.Key())).To(And(Not(HaveKey("parentKey")), Not(HaveKey("parent"))))
 			before := snapshot(parts)
 			for _, again := range []*bullmq.Job{job, &stale, newQueue(parts, nil).Handle("c")} {
 				Expect(again.RemoveChildDependency(ctx)).To(BeFalse())
@@ -223,12 +223,12 @@ var _ = Describe("A job's children", func() {
 			finish("done")
 			finish("done")
 			Expect(job.RemoveChildDependency(ctx)).To(BeFalse())
-			Expect(hash(job.Key())).To(HaveKey("parentKey"))
+			Expect(hashAt(job.Key())).To(HaveKey("parentKey"))
 		})
 
 		It("unless that parent is gone, which is ErrParentNotFound", func() {
 			job := child()
-			Expect(do("DEL", key(name, "parent")).Error()).To(Succeed())
+			Expect(redisDo("DEL", keyOf(name, "parent")).Error()).To(Succeed())
 			_, err := job.RemoveChildDependency(ctx)
 			Expect(err).To(MatchError(bullmq.ErrParentNotFound))
 			_, err = newQueue(parts, nil).Handle("c").RemoveChildDependency(ctx)
@@ -242,7 +242,7 @@ var _ = Describe("Removing a parent", func() {
 	calls := func(command string) int {
 		GinkgoHelper()
 		count := 0
-		for line := range strings.Lines(mustText("INFO", "commandstats")) {
+		for line := range strings.Lines(redisText("INFO", "commandstats")) {
 			_, _ = fmt.Sscanf(line, "cmdstat_"+command+":calls=%d", &count)
 		}
 		return count
@@ -283,24 +283,24 @@ var _ = Describe("Removing a parent", func() {
 			}
 			flow.Children = append(flow.Children, child)
 		}
-		end(worker, take(worker), nil, nil) // the first, so that a child is next
+		endJob(worker, takeJob(worker), nil, nil) // the first, so that a child is next
 		_, err = producer.Add(ctx, flow)
 		Expect(err).NotTo(HaveOccurred())
-		end(worker, take(worker), nil, nil)
+		endJob(worker, takeJob(worker), nil, nil)
 		add("last", bullmq.JobOptions{})
 		add("next", bullmq.JobOptions{LIFO: true})
 		before := calls("lrem")
 
 		Expect(queue.Remove(ctx, "parent", false)).To(BeTrue())
 		Expect(calls("lrem")-before).To(BeNumerically("<=", most), "each searches a list from its beginning")
-		Expect(list(key(name, "wait"))).To(Equal([]string{"last", "next"}))
-		Expect(zset(key(name, "completed"))).To(Equal([]string{"first"}))
+		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"last", "next"}))
+		Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{"first"}))
 		for _, state := range []string{"delayed", "prioritized", "waiting-children", "child-0", "child-1", "parent", "parent:dependencies", "parent:processed"} {
-			Expect(do("EXISTS", key(name, state)).AsInt64()).To(BeZero(), state)
+			Expect(redisDo("EXISTS", keyOf(name, state)).AsInt64()).To(BeZero(), state)
 		}
 		Expect(other.Counts(ctx)).To(HaveEach(BeZero()))
 		removed := map[string]string{}
-		for _, event := range append(events(name), events(parts)...) {
+		for _, event := range append(eventsOf(name), eventsOf(parts)...) {
 			var id, from string
 			if n, _ := fmt.Sscanf(event, "removed jobId=%s prev=%s", &id, &from); n == 2 {
 				Expect(removed).NotTo(HaveKey(id))

@@ -54,24 +54,24 @@ var _ = Describe("A flow", func() {
 	finish := func(queue *bullmq.Queue, value any, reason error) *bullmq.Job {
 		GinkgoHelper()
 		worker := newWorker(queue.Name(), nil, nil)
-		job := take(worker)
-		end(worker, job, value, reason)
+		job := takeJob(worker)
+		endJob(worker, job, value, reason)
 		return job
 	}
-	kid := func(n int) string { return key(bricks.Name(), fmt.Sprint("kid-", n)) }
+	kid := func(n int) string { return keyOf(bricks.Name(), fmt.Sprint("kid-", n)) }
 	boom := errors.New("boom")
 
 	It("is stored as parents that wait and children that name them, each in its own way in hash and options", func() {
 		parent := add(wall(bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{}))
 		Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
-		Expect(set(parent.Key() + ":dependencies")).To(Equal([]string{kid(1), kid(2)}))
+		Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{kid(1), kid(2)}))
 		queueKey := "bull:" + walls.Name()
-		Expect(hash(kid(1))).To(And(
+		Expect(hashAt(kid(1))).To(And(
 			HaveKeyWithValue("parentKey", queueKey+":par"),
 			HaveKeyWithValue("parent", fmt.Sprintf(`{"id":"par","queueKey":%q,"fpof":true}`, queueKey)),
 			HaveKeyWithValue("opts", MatchJSON(fmt.Sprintf(`{"attempts":0,"fpof":true,"jobId":"kid-1","parent":{"id":"par","queue":%q}}`, queueKey))),
 		))
-		Expect(hash(kid(2))).To(HaveKeyWithValue("parent", fmt.Sprintf(`{"id":"par","queueKey":%q}`, queueKey)))
+		Expect(hashAt(kid(2))).To(HaveKeyWithValue("parent", fmt.Sprintf(`{"id":"par","queueKey":%q}`, queueKey)))
 	})
 
 	It("runs its parent when the last child has completed, with the values of all", func() {
@@ -91,7 +91,7 @@ var _ = Describe("A flow", func() {
 			finish(bricks, nil, boom)
 			Expect(bricks.JobState(ctx, "kid-1")).To(Equal(bullmq.Failed))
 			Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
-			Expect(set(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
+			Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
 		})
 
 		It("fails its parent without running it, if the child says so, and those above that say so too", func() {
@@ -99,17 +99,17 @@ var _ = Describe("A flow", func() {
 			flow.Options.FailParentOnFailure = true
 			house := add(bullmq.Flow{Name: "house", Queue: walls.Name(), Options: &bullmq.JobOptions{JobID: "house"}, Children: []bullmq.Flow{flow}})
 			finish(bricks, nil, boom)
-			Expect(hash(key(walls.Name(), "par"))).To(HaveKeyWithValue("defa", "child "+kid(1)+" failed"))
+			Expect(hashAt(keyOf(walls.Name(), "par"))).To(HaveKeyWithValue("defa", "child "+kid(1)+" failed"))
 			Expect(walls.JobState(ctx, "par")).To(Equal(bullmq.Waiting))
-			Expect(zset(key(walls.Name(), "par:unsuccessful"))).To(Equal([]string{kid(1)}))
+			Expect(zsetAt(keyOf(walls.Name(), "par:unsuccessful"))).To(Equal([]string{kid(1)}))
 			runWorker(walls.Name(), func(_ context.Context, job *bullmq.Job) (any, error) {
 				defer GinkgoRecover()
 				Fail("the handler ran for " + job.ID)
 				return nil, nil
 			}, nil)
-			Eventually(state(walls, "house")).Should(Equal(bullmq.Failed))
-			Expect(hash(key(walls.Name(), "par"))).To(And(HaveKeyWithValue("failedReason", "child "+kid(1)+" failed"), Not(HaveKey("defa"))))
-			Expect(hash(house.Key())).To(HaveKeyWithValue("failedReason", "child "+key(walls.Name(), "par")+" failed"))
+			Eventually(stateOf(walls, "house")).Should(Equal(bullmq.Failed))
+			Expect(hashAt(keyOf(walls.Name(), "par"))).To(And(HaveKeyWithValue("failedReason", "child "+kid(1)+" failed"), Not(HaveKey("defa"))))
+			Expect(hashAt(house.Key())).To(HaveKeyWithValue("failedReason", "child "+keyOf(walls.Name(), "par")+" failed"))
 			Expect(bricks.JobState(ctx, "kid-2")).To(Equal(bullmq.Waiting), "the others are left alone")
 		})
 
@@ -126,11 +126,11 @@ var _ = Describe("A flow", func() {
 			}
 			named := map[string]string{}
 			for n, reason := range reasons {
-				named[key(bricks.Name(), n)] = reason
+				named[keyOf(bricks.Name(), n)] = reason
 			}
-			Expect(hash(parent.Key() + ":failed")).To(Equal(named))
+			Expect(hashAt(parent.Key() + ":failed")).To(Equal(named))
 			Expect(parent.IgnoredChildrenFailures(ctx)).To(Equal(named))
-			Expect(hash(parent.Key())).NotTo(HaveKey("defa"))
+			Expect(hashAt(parent.Key())).NotTo(HaveKey("defa"))
 		},
 			Entry("at once", bullmq.JobOptions{ContinueParentOnFailure: true}, true, map[string]string{"kid-1": "boom"}),
 			Entry("after the others, with the reason", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, false, map[string]string{"kid-1": "boom"}),
@@ -146,7 +146,7 @@ var _ = Describe("A flow", func() {
 			child, err := bricks.Job(ctx, "kid-1")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(child.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
-			Expect(set(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
+			Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
 			Expect(parent.Dependencies(ctx)).To(HaveField("Failed", BeEmpty()))
 			finish(bricks, "laid after all", nil)
 			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
@@ -170,19 +170,19 @@ var _ = Describe("A flow", func() {
 				}
 				finish(bricks, "laid", nil)
 				worker := newWorker(walls.Name(), nil, nil)
-				taken := take(worker)
+				taken := takeJob(worker)
 				switch state {
 				case bullmq.Completed:
-					end(worker, taken, "built", nil)
+					endJob(worker, taken, "built", nil)
 				case bullmq.Failed:
-					end(worker, taken, nil, boom)
+					endJob(worker, taken, nil, boom)
 				}
 				return root
 			}
 			stored := func(root *bullmq.Job) []any {
 				GinkgoHelper()
 				return []any{
-					hash(root.Key()), set(root.Key() + ":dependencies"), hash(root.Key() + ":processed"), hash(kid(1)), list(key(bricks.Name(), "wait")),
+					hashAt(root.Key()), setAt(root.Key() + ":dependencies"), hashAt(root.Key() + ":processed"), hashAt(kid(1)), listAt(keyOf(bricks.Name(), "wait")),
 				}
 			}
 			It(fmt.Sprintf("which is %s, changes nothing where every job has its JobID", state), func() {
@@ -199,13 +199,13 @@ var _ = Describe("A flow", func() {
 
 			It(fmt.Sprintf("which is %s, gives it another child for each that has no JobID", state), func() {
 				root := reach()
-				pending := len(set(root.Key() + ":dependencies"))
+				pending := len(setAt(root.Key() + ":dependencies"))
 				again := wall(bullmq.JobOptions{})
 				again.Children[0].Options = nil
 				node, err := builder.Add(ctx, again)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(root.State(ctx)).To(Equal(state))
-				Expect(set(root.Key() + ":dependencies")).To(And(HaveLen(pending+1), ContainElement(node.Children[0].Job.Key())))
+				Expect(setAt(root.Key() + ":dependencies")).To(And(HaveLen(pending+1), ContainElement(node.Children[0].Job.Key())))
 				Expect(node.Children[0].Job.State(ctx)).To(Equal(bullmq.Waiting))
 			})
 		}
@@ -240,8 +240,8 @@ var _ = Describe("A flow", func() {
 		Expect(node.Refused).NotTo(HaveOccurred())
 		Expect(node.Children[0].Refused).To(MatchError(bullmq.ErrParentNotReplaceable))
 		Expect(node.Children[1].Refused).NotTo(HaveOccurred())
-		Expect(set(key(walls.Name(), "other:dependencies"))).To(Equal([]string{key(bricks.Name(), "own")}))
-		Expect(hash(key(bricks.Name(), "kid-1"))).To(HaveKeyWithValue("parentKey", key(walls.Name(), "par")))
+		Expect(setAt(keyOf(walls.Name(), "other:dependencies"))).To(Equal([]string{keyOf(bricks.Name(), "own")}))
+		Expect(hashAt(keyOf(bricks.Name(), "kid-1"))).To(HaveKeyWithValue("parentKey", keyOf(walls.Name(), "par")))
 	})
 
 	Describe("is not added at all, not even in part,", func() {
@@ -279,7 +279,7 @@ var _ = Describe("A flow", func() {
 				Expect(err).To(MatchError(bullmq.ErrParentNotFound))
 				Expect(err).To(MatchError(ContainSubstring("bull:" + bricks.Name() + ":nobody")))
 			}
-			Expect(keysOf(walls.Name())).To(Equal([]string{key(walls.Name(), "meta")}))
+			Expect(keysOf(walls.Name())).To(Equal([]string{keyOf(walls.Name(), "meta")}))
 		})
 	})
 
@@ -324,7 +324,7 @@ var _ = Describe("A flow", func() {
 			})
 			Expect(err).NotTo(HaveOccurred())
 			for _, name := range []string{children, parents} {
-				runWorker(name, nothing, &bullmq.WorkerOptions{Connection: link, Prefix: prefix})
+				runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: link, Prefix: prefix})
 			}
 			queue := newQueue(parents, &bullmq.QueueOptions{Connection: link, Prefix: prefix})
 			Expect(node.Job.Wait(ctx, queue)).To(MatchJSON(`null`))

@@ -46,18 +46,6 @@ func (t *told) last() bullmq.Health {
 	return t.all[len(t.all)-1]
 }
 
-func viaOf(proxy *faultproxy.Proxy) bullmq.Connection {
-	return bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, PipelineMultiplex: -1})
-}
-
-func clientOf(server *redisserver.Server) rueidis.Client {
-	GinkgoHelper()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(client.Close)
-	return client
-}
-
 var _ = Describe("Health", Label("slow"), func() {
 	var (
 		name string
@@ -76,7 +64,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		own := bullmq.URL(server.URL())
 		var inQueue, inWorker, inEvents told
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: inQueue.hear})
-		worker := runWorker(name, nothing, &bullmq.WorkerOptions{Connection: own, OnHealth: inWorker.hear})
+		worker := runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, OnHealth: inWorker.hear})
 		events := newEvents(name, bullmq.EventsOptions{Connection: own, OnHealth: inEvents.hear})
 		go func() {
 			for range events.All(ctx) {
@@ -156,7 +144,7 @@ var _ = Describe("Health", Label("slow"), func() {
 
 	It("makes no call while all goes well", func() {
 		calls := func() string {
-			for line := range strings.Lines(mustText("INFO", "commandstats")) {
+			for line := range strings.Lines(redisText("INFO", "commandstats")) {
 				if strings.HasPrefix(line, "cmdstat_hdel:") {
 					return line
 				}
@@ -164,11 +152,11 @@ var _ = Describe("Health", Label("slow"), func() {
 			return ""
 		}
 		queue := newQueue(name, nil)
-		runWorker(name, nothing, &bullmq.WorkerOptions{DrainDelay: 50 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
+		runWorker(name, doNothing, &bullmq.WorkerOptions{DrainDelay: 50 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
 		before := calls()
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
 		time.Sleep(200 * time.Millisecond)
 		Expect(calls()).To(Equal(before))
 	})
@@ -178,7 +166,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		own := bullmq.URL(server.URL())
 		var changes told
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: changes.hear, AddWait: 5 * time.Second})
-		runWorker(name, nothing, &bullmq.WorkerOptions{Connection: own, OnHealth: changes.hear})
+		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, OnHealth: changes.hear})
 		admin := clientOf(server)
 		for range 5 {
 			Expect(admin.Do(ctx, admin.B().Arbitrary("CLIENT", "KILL", "TYPE", "normal").Build()).Error()).To(Succeed())
@@ -189,7 +177,7 @@ var _ = Describe("Health", Label("slow"), func() {
 	})
 
 	It("speaks of a Redis that answers nothing", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		var changes told
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: via, OnHealth: changes.hear})
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
@@ -225,14 +213,14 @@ var _ = Describe("Health", Label("slow"), func() {
 		admin := clientOf(server)
 		nobody, err := redisserver.FreePort()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(admin.Do(ctx, admin.B().Hset().Key(key(name, "meta")).FieldValue().FieldValue("version", "bullmq:5.0.0").Build()).Error()).To(Succeed())
+		Expect(admin.Do(ctx, admin.B().Hset().Key(keyOf(name, "meta")).FieldValue().FieldValue("version", "bullmq:5.0.0").Build()).Error()).To(Succeed())
 		Expect(admin.Do(ctx, admin.B().Replicaof().Host("127.0.0.1").Port(int64(nobody)).Build()).Error()).To(Succeed())
-		_, err = bullmq.NewWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.URL(server.URL())})
+		_, err = bullmq.NewWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.URL(server.URL())})
 		Expect(err).To(MatchError(ContainSubstring("MASTERDOWN")))
 	})
 
 	It("says to a logger what OnHealth hears, and survives its panic", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		var lines logLines
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: via, Logger: zerolog.New(&lines), OnHealth: func(bullmq.Health) { panic("boom") }})
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
@@ -255,10 +243,3 @@ var _ = Describe("Health", Label("slow"), func() {
 		Expect(bullmq.HidesPasswords(nil)(plain)).To(BeIdenticalTo(plain))
 	})
 })
-
-func mustText(words ...string) string {
-	GinkgoHelper()
-	text, err := do(words...).ToString()
-	Expect(err).NotTo(HaveOccurred())
-	return text
-}

@@ -43,7 +43,7 @@ func storedWith(fields ...string) func(key string) {
 		for field, value := range job {
 			words = append(words, field, value)
 		}
-		Expect(do(words...).Error()).To(Succeed())
+		Expect(redisDo(words...).Error()).To(Succeed())
 	}
 }
 
@@ -53,13 +53,13 @@ const without = "\x00without"
 func beside(suffix string, command string, arguments ...string) func(key string) {
 	return func(key string) {
 		storedWith()(key)
-		Expect(do(append([]string{command, key + suffix}, arguments...)...).Error()).To(Succeed())
+		Expect(redisDo(append([]string{command, key + suffix}, arguments...)...).Error()).To(Succeed())
 	}
 }
 
 func instead(command string, arguments ...string) func(key string) {
 	return func(key string) {
-		Expect(do(append([]string{command, key}, arguments...)...).Error()).To(Succeed())
+		Expect(redisDo(append([]string{command, key}, arguments...)...).Error()).To(Succeed())
 	}
 }
 
@@ -95,7 +95,7 @@ var badJobs = []badJob{
 		for i := range 20000 {
 			words = append(words, fmt.Sprint("f", i), "v")
 		}
-		Expect(do(words...).Error()).To(Succeed())
+		Expect(redisDo(words...).Error()).To(Succeed())
 	}, completes, false},
 
 	{"a word for its attempts", storedWith("atm", "many"), completes, false},
@@ -164,8 +164,8 @@ func (c *crowd) gather(line string, place func(id string, n int)) {
 	for i, kind := range badJobs {
 		id, next := fmt.Sprintf("%s-bad-%d", line, i), fmt.Sprintf("%s-good-%d", line, i)
 		c.bad[id], c.good = kind, append(c.good, next)
-		kind.write(key(c.name, id))
-		storedWith()(key(c.name, next))
+		kind.write(keyOf(c.name, id))
+		storedWith()(keyOf(c.name, next))
 		place(id, 2*i+1)
 		place(next, 2*i+2)
 	}
@@ -173,9 +173,9 @@ func (c *crowd) gather(line string, place func(id string, n int)) {
 
 func (c *crowd) gatherAll() {
 	GinkgoHelper()
-	c.gather("wait", func(id string, _ int) { do("LPUSH", key(c.name, "wait"), id) })
-	c.gather("delayed", func(id string, n int) { do("ZADD", key(c.name, "delayed"), fmt.Sprint(n), id) })
-	c.gather("prioritized", func(id string, n int) { do("ZADD", key(c.name, "prioritized"), fmt.Sprint(n), id) })
+	c.gather("wait", func(id string, _ int) { redisDo("LPUSH", keyOf(c.name, "wait"), id) })
+	c.gather("delayed", func(id string, n int) { redisDo("ZADD", keyOf(c.name, "delayed"), fmt.Sprint(n), id) })
+	c.gather("prioritized", func(id string, n int) { redisDo("ZADD", keyOf(c.name, "prioritized"), fmt.Sprint(n), id) })
 }
 
 // run has a worker run all of it; failing jobs fail at their first two starts.
@@ -203,7 +203,7 @@ func (c *crowd) run(failing bool, options bullmq.WorkerOptions) {
 		HaveKeyWithValue(bullmq.Prioritized, BeZero()), HaveKeyWithValue(bullmq.Active, BeZero())))
 	Expect(worker.Close()).To(Succeed())
 	for _, id := range c.good {
-		Expect(state(queue, id)()).To(Equal(bullmq.Completed), id)
+		Expect(stateOf(queue, id)()).To(Equal(bullmq.Completed), id)
 	}
 	// A scheduler that isn't there is all that the worker has to complain of.
 	for _, err := range c.errors {
@@ -216,7 +216,7 @@ func (c *crowd) run(failing bool, options bullmq.WorkerOptions) {
 func (c *crowd) reasons() map[string]string {
 	GinkgoHelper()
 	told := map[string]string{}
-	for _, fields := range stream(key(c.name, "events")) {
+	for _, fields := range streamAt(keyOf(c.name, "events")) {
 		entry := map[string]string{}
 		for i := 0; i+1 < len(fields); i += 2 {
 			entry[fields[i]] = fields[i+1]
@@ -244,27 +244,27 @@ var _ = Describe("What anybody may have written in place of a job", Label("slow"
 					about := id + ": " + kind.what
 					switch {
 					case kind.ends == completes:
-						Expect(state(queue, id)()).To(Equal(bullmq.Completed), about)
+						Expect(stateOf(queue, id)()).To(Equal(bullmq.Completed), about)
 						Expect(c.runs[id]).To(Equal(1), about)
 						continue
 					case kind.homeless:
-						Expect(state(queue, id)()).To(Equal(bullmq.Unknown), about)
+						Expect(stateOf(queue, id)()).To(Equal(bullmq.Unknown), about)
 					default:
-						Expect(state(queue, id)()).To(Equal(bullmq.Failed), about)
-						Expect(hash(key(c.name, id))["failedReason"]).To(Equal(reasons[id]), about)
+						Expect(stateOf(queue, id)()).To(Equal(bullmq.Failed), about)
+						Expect(hashAt(keyOf(c.name, id))["failedReason"]).To(Equal(reasons[id]), about)
 					}
 					Expect(reasons[id]).To(ContainSubstring(kind.ends), about)
 					Expect(c.runs[id]).To(BeZero(), about)
 				}
-				Expect(do("KEYS", key(c.name, "*:lock")).AsStrSlice()).To(BeEmpty())
+				Expect(redisDo("KEYS", keyOf(c.name, "*:lock")).AsStrSlice()).To(BeEmpty())
 			})
 
 			It("is not tried without end when its handler fails, with attempts left or none, at once or later", func() {
 				c.gatherAll()
 				tries := []string{`{"attempts":3}`, `{"attempts":3,"backoff":1}`, "{}"}
 				for id := range c.bad {
-					if opts, err := do("HGET", key(c.name, id), "opts").ToString(); err == nil && opts == "{}" {
-						Expect(do("HSET", key(c.name, id), "opts", tries[len(id)%len(tries)]).Error()).To(Succeed())
+					if opts, err := redisDo("HGET", keyOf(c.name, id), "opts").ToString(); err == nil && opts == "{}" {
+						Expect(redisDo("HSET", keyOf(c.name, id), "opts", tries[len(id)%len(tries)]).Error()).To(Succeed())
 					}
 				}
 				c.run(true, options)
@@ -275,8 +275,8 @@ var _ = Describe("What anybody may have written in place of a job", Label("slow"
 
 			It("is brought back by the stalled check, and others with it, when its worker is gone", func() {
 				c.gather("active", func(id string, _ int) {
-					do("LPUSH", key(c.name, "active"), id)
-					do("SADD", key(c.name, "stalled"), id)
+					redisDo("LPUSH", keyOf(c.name, "active"), id)
+					redisDo("SADD", keyOf(c.name, "stalled"), id)
 				})
 				c.run(false, options)
 				for id, kind := range c.bad {
@@ -303,12 +303,12 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 		GinkgoHelper()
 		for i, kind := range badJobs {
 			id := fmt.Sprint(state, "-", i)
-			kind.write(key(name, id))
+			kind.write(keyOf(name, id))
 			switch state {
 			case "wait", "active", "paused":
-				Expect(do("LPUSH", key(name, state), id).Error()).To(Succeed())
+				Expect(redisDo("LPUSH", keyOf(name, state), id).Error()).To(Succeed())
 			default:
-				Expect(do("ZADD", key(name, state), fmt.Sprint(i+1), id).Error()).To(Succeed())
+				Expect(redisDo("ZADD", keyOf(name, state), fmt.Sprint(i+1), id).Error()).To(Succeed())
 			}
 			ids = append(ids, id)
 		}
@@ -365,17 +365,17 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 	It("can be removed one by one", func() {
 		for _, id := range append(fill("wait"), fill("failed")...) {
 			Expect(queue.Remove(ctx(), id, false)).To(BeTrue(), id)
-			Expect(state(queue, id)()).To(Equal(bullmq.Unknown))
+			Expect(stateOf(queue, id)()).To(Equal(bullmq.Unknown))
 		}
 	})
 
 	It("can be promoted and retried, one by one or together", func() {
 		fill("failed")
 		Expect(queue.RetryJobs(ctx(), nil)).To(Succeed())
-		Expect(count(queue, bullmq.Waiting)()).To(Equal(len(badJobs)))
+		Expect(countOf(queue, bullmq.Waiting)()).To(Equal(len(badJobs)))
 		fill("delayed")
 		Expect(queue.PromoteJobs(ctx(), 0)).To(Succeed())
-		Expect(count(queue, bullmq.Waiting)()).To(Equal(2 * len(badJobs)))
+		Expect(countOf(queue, bullmq.Waiting)()).To(Equal(2 * len(badJobs)))
 		for _, id := range fill("delayed") {
 			Expect(queue.Handle(id).Promote(ctx())).To(Succeed(), id)
 		}
@@ -397,13 +397,13 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 		add, err := queue.Add(ctx(), "paint", nil, &bullmq.JobOptions{RemoveOnComplete: bullmq.KeepLast(1)})
 		Expect(err).NotTo(HaveOccurred())
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, nil)
-		Eventually(state(queue, add.ID)).Should(Equal(bullmq.Completed))
-		Expect(zset(key(name, "completed"))).To(Equal([]string{add.ID}))
+		Eventually(stateOf(queue, add.ID)).Should(Equal(bullmq.Completed))
+		Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{add.ID}))
 	})
 
 	It("is found when it is stranded, and put back", func() {
 		for i, kind := range badJobs {
-			kind.write(key(name, fmt.Sprint("lost-", i)))
+			kind.write(keyOf(name, fmt.Sprint("lost-", i)))
 		}
 		found, err := queue.FindStrandedJobs(ctx())
 		Expect(err).NotTo(HaveOccurred())
@@ -435,14 +435,14 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 	}
 
 	DescribeTable("rests, and runs what comes", func(write ...string) {
-		write[1] = key(name, write[1])
-		Expect(do(write...).Error()).To(Succeed())
-		storedWith()(key(name, "late"))
+		write[1] = keyOf(name, write[1])
+		Expect(redisDo(write...).Error()).To(Succeed())
+		storedWith()(keyOf(name, "late"))
 		queue, faults := work(bullmq.WorkerOptions{})
 		for range 3 {
 			job, err := queue.Add(ctx(), "paint", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
-			Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+			Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
 		}
 		before := commandCalls()
 		time.Sleep(300 * time.Millisecond)
@@ -471,44 +471,44 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 
 	It("runs all jobs that are due beside one that can't be", func() {
 		for i, kind := range badJobs {
-			kind.write(key(name, fmt.Sprint("bad-", i)))
-			storedWith()(key(name, fmt.Sprint("good-", i)))
-			Expect(do("ZADD", key(name, "delayed"), "-inf", fmt.Sprint("bad-", i), fmt.Sprint(i+1), fmt.Sprint("good-", i)).Error()).To(Succeed())
+			kind.write(keyOf(name, fmt.Sprint("bad-", i)))
+			storedWith()(keyOf(name, fmt.Sprint("good-", i)))
+			Expect(redisDo("ZADD", keyOf(name, "delayed"), "-inf", fmt.Sprint("bad-", i), fmt.Sprint(i+1), fmt.Sprint("good-", i)).Error()).To(Succeed())
 		}
 		queue, _ := work(bullmq.WorkerOptions{})
-		Eventually(count(queue, bullmq.Delayed)).Should(BeZero())
+		Eventually(countOf(queue, bullmq.Delayed)).Should(BeZero())
 		for i := range badJobs {
-			Eventually(state(queue, fmt.Sprint("good-", i))).Should(Equal(bullmq.Completed))
+			Eventually(stateOf(queue, fmt.Sprint("good-", i))).Should(Equal(bullmq.Completed))
 		}
 	})
 
 	// A child whose parent, or what hangs on it, is something else.
 	DescribeTable("ends a child whose parent is none, and says what it met", func(policy string, attempts string, spoil ...string) {
-		parent := key(name, "parent")
+		parent := keyOf(name, "parent")
 		storedWith()(parent)
 		spoil[1] = parent + spoil[1]
-		Expect(do("DEL", spoil[1]).Error()).To(Succeed())
-		Expect(do(spoil...).Error()).To(Succeed())
+		Expect(redisDo("DEL", spoil[1]).Error()).To(Succeed())
+		Expect(redisDo(spoil...).Error()).To(Succeed())
 		if !strings.HasSuffix(spoil[1], ":dependencies") {
-			Expect(do("SADD", parent+":dependencies", key(name, "child")).Error()).To(Succeed())
+			Expect(redisDo("SADD", parent+":dependencies", keyOf(name, "child")).Error()).To(Succeed())
 		}
-		Expect(do("ZADD", key(name, "waiting-children"), "1", "parent").Error()).To(Succeed())
+		Expect(redisDo("ZADD", keyOf(name, "waiting-children"), "1", "parent").Error()).To(Succeed())
 		data := "{}"
 		if policy != "" {
 			data = "{nonsense" // it fails for good
 		}
-		storedWith("data", data, "parentKey", parent, "parent", fmt.Sprintf(`{"id":"parent","queueKey":"bull:%s"%s}`, name, policy))(key(name, "child"))
-		Expect(do("LPUSH", key(name, "wait"), "child").Error()).To(Succeed())
+		storedWith("data", data, "parentKey", parent, "parent", fmt.Sprintf(`{"id":"parent","queueKey":"bull:%s"%s}`, name, policy))(keyOf(name, "child"))
+		Expect(redisDo("LPUSH", keyOf(name, "wait"), "child").Error()).To(Succeed())
 		queue, faults := work(bullmq.WorkerOptions{LockDuration: time.Minute})
 		wanted := bullmq.Completed
 		if policy != "" {
 			wanted = bullmq.Failed
 		}
-		Eventually(state(queue, "child")).Should(Equal(wanted))
-		Eventually(func() []string { return list(key(name, "active")) }).Should(BeEmpty())
+		Eventually(stateOf(queue, "child")).Should(Equal(wanted))
+		Eventually(func() []string { return listAt(keyOf(name, "active")) }).Should(BeEmpty())
 		job, err := queue.Add(ctx(), "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
 		if attempts == "told" {
 			Expect(faults()).To(ContainElement(MatchError(ContainSubstring("WRONGTYPE"))))
 		}
@@ -523,14 +523,14 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 	)
 
 	DescribeTable("ends the owner of a deduplication id, whatever was kept for after it", func(write ...string) {
-		storedWith("deid", "d")(key(name, "owner"))
-		Expect(do("SET", key(name, "de:d"), "owner").Error()).To(Succeed())
-		write[1] = key(name, write[1])
-		Expect(do(write...).Error()).To(Succeed())
-		Expect(do("LPUSH", key(name, "wait"), "owner").Error()).To(Succeed())
+		storedWith("deid", "d")(keyOf(name, "owner"))
+		Expect(redisDo("SET", keyOf(name, "de:d"), "owner").Error()).To(Succeed())
+		write[1] = keyOf(name, write[1])
+		Expect(redisDo(write...).Error()).To(Succeed())
+		Expect(redisDo("LPUSH", keyOf(name, "wait"), "owner").Error()).To(Succeed())
 		queue, _ := work(bullmq.WorkerOptions{LockDuration: time.Minute})
-		Eventually(state(queue, "owner")).Should(Equal(bullmq.Completed))
-		Eventually(count(queue, bullmq.Active)).Should(BeZero())
+		Eventually(stateOf(queue, "owner")).Should(Equal(bullmq.Completed))
+		Eventually(countOf(queue, bullmq.Active)).Should(BeZero())
 	},
 		Entry("a list", "RPUSH", "dn:d", "x"),
 		Entry("opts that are no JSON", "HSET", "dn:d", "name", "a", "data", "{}", "opts", "{nonsense"),
@@ -543,19 +543,19 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 
 	DescribeTable("runs the job of a scheduler, whatever its record is", func(opts string, write ...string) {
 		producer := "repeat:s:1000"
-		storedWith("rjk", "s", "opts", opts)(key(name, producer))
-		Expect(do("ZADD", key(name, "repeat"), "1000", "s").Error()).To(Succeed())
-		Expect(do("HSET", key(name, "repeat:s"), "name", "s", "every", "60000", "ic", "1").Error()).To(Succeed())
+		storedWith("rjk", "s", "opts", opts)(keyOf(name, producer))
+		Expect(redisDo("ZADD", keyOf(name, "repeat"), "1000", "s").Error()).To(Succeed())
+		Expect(redisDo("HSET", keyOf(name, "repeat:s"), "name", "s", "every", "60000", "ic", "1").Error()).To(Succeed())
 		if len(write) > 0 {
-			write[1] = key(name, write[1])
+			write[1] = keyOf(name, write[1])
 			if write[0] == "RPUSH" {
-				do("DEL", write[1])
+				redisDo("DEL", write[1])
 			}
-			Expect(do(write...).Error()).To(Succeed())
+			Expect(redisDo(write...).Error()).To(Succeed())
 		}
-		Expect(do("LPUSH", key(name, "wait"), producer).Error()).To(Succeed())
+		Expect(redisDo("LPUSH", keyOf(name, "wait"), producer).Error()).To(Succeed())
 		queue, _ := work(bullmq.WorkerOptions{LockDuration: time.Minute})
-		Eventually(state(queue, producer)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, producer)).Should(Equal(bullmq.Completed))
 		_, err := queue.Schedulers(ctx(), bullmq.All())
 		Expect(err).To(Or(BeNil(), MatchError(ContainSubstring("WRONGTYPE"))))
 		_, err = queue.UpsertScheduler(ctx(), "s", bullmq.Repeat{Every: time.Hour}, nil)

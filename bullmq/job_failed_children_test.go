@@ -29,7 +29,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 		_, err := newQueue(parts, nil).Add(ctx, "part", nil, &bullmq.JobOptions{Parent: parent.AsParent(), FailParentOnFailure: true})
 		Expect(err).NotTo(HaveOccurred())
 		worker := newWorker(parts, nil, nil)
-		end(worker, take(worker), nil, errors.New("broken"))
+		endJob(worker, takeJob(worker), nil, errors.New("broken"))
 	}
 	add := func() *bullmq.Job {
 		GinkgoHelper()
@@ -54,12 +54,12 @@ var _ = Describe("A running job whose child has failed it", func() {
 		Expect(err).To(MatchError(reason))
 		Expect(err).To(MatchError(bullmq.ErrFailedChildren))
 		Expect(err).To(MatchError(bullmq.ErrUnrecoverable))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed))
-		Expect(hash(job.Key())).To(And(
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed))
+		Expect(hashAt(job.Key())).To(And(
 			HaveKeyWithValue("failedReason", reason), HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1"), Not(HaveKey("defa")),
 		))
-		Expect(events(name)).To(ContainElement("failed jobId=1 failedReason=" + reason + " prev=active"))
-		Expect(strings.Join(events(name), "\n")).NotTo(ContainSubstring("delayed jobId=1"))
+		Expect(eventsOf(name)).To(ContainElement("failed jobId=1 failedReason=" + reason + " prev=active"))
+		Expect(strings.Join(eventsOf(name), "\n")).NotTo(ContainSubstring("delayed jobId=1"))
 		Expect(failed).NotTo(Receive())
 	},
 		Entry("returns the error of MoveToWaitingChildren", words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -96,8 +96,8 @@ var _ = Describe("A running job whose child has failed it", func() {
 			failChild(job)
 			return nil, errors.New("boom")
 		}, nil)
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
-		Expect(hash(job.Key())).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("failedReason", HavePrefix("child bull:"+parts))))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("failedReason", HavePrefix("child bull:"+parts))))
 	})
 
 	It("fails even while its worker stops", func() {
@@ -116,7 +116,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 		Eventually(started).Should(BeClosed())
 		cancel()
 		Eventually(ended).Should(Receive(BeNil()))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed))
 	})
 
 	DescribeTable("isn't failed for good by the refusal of another job,", func(other func() (queue, id string)) {
@@ -125,7 +125,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 		_, err := otherQueue.Add(ctx, "other", nil, &bullmq.JobOptions{JobID: id})
 		Expect(err).NotTo(HaveOccurred())
 		otherWorker := newWorker(queueOfOther, nil, nil)
-		taken := take(otherWorker)
+		taken := takeJob(otherWorker)
 		failChild(taken)
 		_, refusal := taken.MoveToWaitingChildren(ctx, "token")
 		Expect(refusal).To(MatchError(bullmq.ErrFailedChildren))
@@ -133,15 +133,15 @@ var _ = Describe("A running job whose child has failed it", func() {
 		worker := newWorker(name, nil, nil)
 		job, err := queue.Add(ctx, "assemble", nil, &bullmq.JobOptions{JobID: "mine", Attempts: 3})
 		Expect(err).NotTo(HaveOccurred())
-		end(worker, take(worker), nil, fmt.Errorf("asking: %w", refusal))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Waiting))
-		Expect(hash(job.Key())).To(HaveKeyWithValue("failedReason", "asking: "+refusal.Error()))
+		endJob(worker, takeJob(worker), nil, fmt.Errorf("asking: %w", refusal))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(hashAt(job.Key())).To(HaveKeyWithValue("failedReason", "asking: "+refusal.Error()))
 
-		failed := take(worker)
+		failed := takeJob(worker)
 		failChild(failed)
 		_, own := failed.MoveToWaitingChildren(ctx, "token")
-		end(worker, failed, nil, errors.Join(refusal, own))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed), "its own is found beside it")
+		endJob(worker, failed, nil, errors.Join(refusal, own))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed), "its own is found beside it")
 	},
 		Entry("one of its queue", func() (string, string) { return name, "other" }),
 		Entry("one of the same id on another queue", func() (string, string) { return newQueueName(), "mine" }),
@@ -150,12 +150,12 @@ var _ = Describe("A running job whose child has failed it", func() {
 	It("fails for good by hand, with the error that refused its end", func() {
 		job := add()
 		worker := newWorker(name, nil, nil)
-		taken := take(worker)
+		taken := takeJob(worker)
 		failChild(taken)
 		_, refusal := worker.Complete(ctx, taken, "token", "done", false)
 		Expect(refusal).To(MatchError(bullmq.ErrFailedChildren))
-		end(worker, taken, nil, refusal)
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed))
+		endJob(worker, taken, nil, refusal)
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed))
 		Expect(taken.FailedReason).To(Equal(words + "moveToFinished"))
 	})
 })

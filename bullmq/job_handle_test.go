@@ -26,8 +26,8 @@ type bench struct {
 func newBench(dialect bullmq.Dialect) *bench {
 	GinkgoHelper()
 	b := &bench{ctx: specContext(), name: newQueueName()}
-	b.queue = newQueue(b.name, &bullmq.QueueOptions{Now: at(now), Dialect: dialect})
-	b.worker = newWorker(b.name, nil, &bullmq.WorkerOptions{Now: at(now), Dialect: dialect, RemoveOnFail: bullmq.KeepAll()})
+	b.queue = newQueue(b.name, &bullmq.QueueOptions{Now: fixedClock(fixedNow), Dialect: dialect})
+	b.worker = newWorker(b.name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow), Dialect: dialect, RemoveOnFail: bullmq.KeepAll()})
 	return b
 }
 
@@ -54,7 +54,7 @@ func (b *bench) childOfJob(id string, options bullmq.JobOptions, reason error) {
 	_, err := b.queue.Add(b.ctx, "part", nil, &options)
 	Expect(err).NotTo(HaveOccurred())
 	if reason != nil {
-		end(b.worker, take(b.worker), nil, reason)
+		endJob(b.worker, takeJob(b.worker), nil, reason)
 	}
 }
 
@@ -72,7 +72,7 @@ var benches = map[string]func(b *bench){
 		b.add(bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "once"}})
 	},
 	"waiting, as a child": func(b *bench) {
-		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Now: at(now)})
+		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Now: fixedClock(fixedNow)})
 		Expect(err).NotTo(HaveOccurred())
 		defer producer.Close()
 		_, err = producer.Add(b.ctx, bullmq.Flow{
@@ -82,32 +82,32 @@ var benches = map[string]func(b *bench){
 		Expect(err).NotTo(HaveOccurred())
 	},
 	"delayed": func(b *bench) { b.add(bullmq.JobOptions{Delay: time.Minute, Priority: 3}) },
-	"active":  func(b *bench) { b.add(bullmq.JobOptions{}); take(b.worker) },
+	"active":  func(b *bench) { b.add(bullmq.JobOptions{}); takeJob(b.worker) },
 	"active, with options for its end": func(b *bench) {
 		b.add(bullmq.JobOptions{
 			Attempts: 3, Backoff: bullmq.Fixed(time.Hour), StackTraceLimit: 1, RemoveOnComplete: bullmq.RemoveAll(),
 		})
-		take(b.worker)
+		takeJob(b.worker)
 	},
 	"active, next to run after a failure": func(b *bench) {
 		b.add(bullmq.JobOptions{Attempts: 2, LIFO: true})
-		take(b.worker)
+		takeJob(b.worker)
 		b.others()
 	},
 	"active, with children": func(b *bench) {
 		b.add(bullmq.JobOptions{})
-		take(b.worker)
+		takeJob(b.worker)
 		b.childOfJob("bad", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, errors.New("broken"))
 		b.childOfJob("open", bullmq.JobOptions{}, nil)
 	},
 	"failed, next to run": func(b *bench) {
 		b.add(bullmq.JobOptions{LIFO: true})
-		end(b.worker, take(b.worker), nil, errors.New("boom"))
+		endJob(b.worker, takeJob(b.worker), nil, errors.New("boom"))
 		b.others()
 	},
 	"completed": func(b *bench) {
 		b.add(bullmq.JobOptions{})
-		end(b.worker, take(b.worker), "done", nil)
+		endJob(b.worker, takeJob(b.worker), "done", nil)
 	},
 }
 
@@ -129,7 +129,7 @@ var jobCalls = []jobCall{
 	{"State", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return job.State(b.ctx) }},
 	{"ExtendLock", "active", func(b *bench, job *bullmq.Job) (any, error) { return job.ExtendLock(b.ctx, "token", time.Minute) }},
 	{"MoveToDelayed", "active", func(b *bench, job *bullmq.Job) (any, error) {
-		return nil, job.MoveToDelayed(b.ctx, time.UnixMilli(now+500), "token")
+		return nil, job.MoveToDelayed(b.ctx, time.UnixMilli(fixedNow+500), "token")
 	}},
 	{"MoveToWait", "active", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.MoveToWait(b.ctx, "token") }},
 	{"MoveToWait", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.MoveToWait(b.ctx, "token") }},
@@ -137,7 +137,7 @@ var jobCalls = []jobCall{
 		return job.MoveToWaitingChildren(b.ctx, "token")
 	}},
 	{"MoveToWaitingChild", "active, with children", func(b *bench, job *bullmq.Job) (any, error) {
-		return job.MoveToWaitingChild(b.ctx, "token", key(b.name, "open"))
+		return job.MoveToWaitingChild(b.ctx, "token", keyOf(b.name, "open"))
 	}},
 	{"Promote", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Promote(b.ctx) }},
 	{"ChangeDelay", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangeDelay(b.ctx, time.Hour) }},
@@ -254,7 +254,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 			GinkgoHelper()
 			b, gauge := newBench(bullmq.V6), &gauge{}
 			benches["active"](b)
-			worker := newWorker(b.name, nil, &bullmq.WorkerOptions{Now: at(now + 250), Telemetry: gauge})
+			worker := newWorker(b.name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow + 250), Telemetry: gauge})
 			job, err := find(worker)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.MoveToWait(b.ctx, "token")).To(Succeed())
@@ -317,7 +317,7 @@ var _ = DescribeTable("In the handler of a job that was removed meanwhile every 
 		if job.Name == "again" {
 			return nil, nil
 		}
-		Expect(do("DEL", key(name, "job:lock")).Error()).To(Succeed())
+		Expect(redisDo("DEL", keyOf(name, "job:lock")).Error()).To(Succeed())
 		if err := job.Remove(ctx); err != nil {
 			return nil, err
 		}
@@ -329,17 +329,17 @@ var _ = DescribeTable("In the handler of a job that was removed meanwhile every 
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(told).Should(Receive(MatchError(bullmq.ErrJobNotFound)))
 	Expect(worker.Pause(ctx)).To(Succeed(), "once its end has been refused")
-	Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(key(name, "job"))))
+	Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(keyOf(name, "job"))))
 	for _, list := range []string{"wait", "active", "delayed", "prioritized", "waiting-children", "completed", "failed", "de:once"} {
-		Expect(keysOf(name)).NotTo(ContainElement(key(name, list)))
+		Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, list)))
 	}
 
 	again, err := queue.Add(ctx, "again", nil, options)
 	Expect(err).NotTo(HaveOccurred())
 	worker.Resume()
 	Expect(again.ID).To(Equal("job"))
-	Eventually(state(queue, "job")).Should(Equal(bullmq.Completed))
-	Expect(hash(again.Key())).To(And(HaveKeyWithValue("name", "again"), HaveKeyWithValue("atm", "1")))
+	Eventually(stateOf(queue, "job")).Should(Equal(bullmq.Completed))
+	Expect(hashAt(again.Key())).To(And(HaveKeyWithValue("name", "again"), HaveKeyWithValue("atm", "1")))
 },
 	Entry("UpdateProgress", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error { return job.UpdateProgress(ctx, 50) }, nil),
 	Entry("Queue.UpdateJobProgress", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
@@ -415,6 +415,6 @@ var _ = Describe("A scheduler's job, as its upsert returns it,", Label("slow"), 
 			_, err := job.Log(b.ctx, "row")
 			Expect(err).NotTo(HaveOccurred())
 		}
-		Expect(list(job.Key() + ":logs")).To(HaveLen(2))
+		Expect(listAt(job.Key() + ":logs")).To(HaveLen(2))
 	})
 })

@@ -35,8 +35,8 @@ var _ = Describe("A job's own id", func() {
 		job, err := newQueue(name, nil).Add(specContext(), "paint", nil, &bullmq.JobOptions{JobID: id})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.ID).To(Equal(id))
-		Expect(list(key(name, "wait"))).To(Equal([]string{id}))
-		Expect(hash(key(name, id))).To(HaveKeyWithValue("name", "paint"))
+		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{id}))
+		Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("name", "paint"))
 	},
 		Entry("leading zeros", "00123"),
 		Entry("an exponent", "1e3"),
@@ -61,7 +61,7 @@ var _ = Describe("A job's own id", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.ID).To(Equal(want))
 		}
-		Expect(text(key(name, "id"))).To(Equal("3"))
+		Expect(stringAt(keyOf(name, "id"))).To(Equal("3"))
 	})
 
 	It("uses up a number all the same", func() {
@@ -82,23 +82,23 @@ var _ = Describe("A job's own id", func() {
 			job, err := queue.Add(ctx, jobName, map[string]int{"v": v}, &bullmq.JobOptions{JobID: "d"})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.ID).To(Equal("d"))
-			Expect(hash(key(name, "d"))).To(And(HaveKeyWithValue("data", `{"v":1}`), HaveKeyWithValue("name", "first")))
+			Expect(hashAt(keyOf(name, "d"))).To(And(HaveKeyWithValue("data", `{"v":1}`), HaveKeyWithValue("name", "first")))
 		}
 		add("first", 1)
 		add("second", 2)
-		Expect(list(key(name, "wait"))).To(Equal([]string{"d"}))
-		Expect(events(name)).To(Equal([]string{"added jobId=d name=first", "waiting jobId=d", "duplicated jobId=d"}))
+		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"d"}))
+		Expect(eventsOf(name)).To(Equal([]string{"added jobId=d name=first", "waiting jobId=d", "duplicated jobId=d"}))
 
 		worker := newWorker(name, nil, nil)
-		job := take(worker)
+		job := takeJob(worker)
 		add("third", 3)
-		Expect(list(key(name, "wait"))).To(BeEmpty())
+		Expect(listAt(keyOf(name, "wait"))).To(BeEmpty())
 
-		end(worker, job, nil, nil)
+		endJob(worker, job, nil, nil)
 		add("fourth", 4)
-		Expect(list(key(name, "wait"))).To(BeEmpty())
-		Expect(zset(key(name, "completed"))).To(Equal([]string{"d"}))
-		Expect(events(name)).To(HaveExactElements(ContainSubstring("added"), ContainSubstring("waiting"), "duplicated jobId=d",
+		Expect(listAt(keyOf(name, "wait"))).To(BeEmpty())
+		Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{"d"}))
+		Expect(eventsOf(name)).To(HaveExactElements(ContainSubstring("added"), ContainSubstring("waiting"), "duplicated jobId=d",
 			ContainSubstring("active"), "duplicated jobId=d", ContainSubstring("completed"), "drained", "duplicated jobId=d"))
 	})
 
@@ -110,11 +110,11 @@ var _ = Describe("A job's own id", func() {
 		for _, v := range []string{`{"v":1}`, `{"v":2}`} {
 			_, err := queue.Add(ctx, "paint", rawJSON(v), options)
 			Expect(err).NotTo(HaveOccurred())
-			job := take(worker)
+			job := takeJob(worker)
 			Expect(string(job.Data)).To(Equal(v))
-			end(worker, job, nil, nil)
-			Expect(keysOf(name)).NotTo(ContainElement(key(name, "d")))
+			endJob(worker, job, nil, nil)
+			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "d")))
 		}
-		Expect(events(name)).NotTo(ContainElement(ContainSubstring("duplicated")))
+		Expect(eventsOf(name)).NotTo(ContainElement(ContainSubstring("duplicated")))
 	})
 })

@@ -45,8 +45,8 @@ var _ = Describe("A job as JSON", func() {
 
 	It("has options of other clients under their public names, whatever their form", func() {
 		ctx, name := specContext(), newQueueName()
-		do("HSET", key(name, "a"), "name", "n", "data", "1", "opts", `{"kl":2,"fpof":true,"tm":"trace","omc":true,"backoff":5,"newer":[1],"repeatJobKey":"s"}`)
-		do("HSET", key(name, "b"), "name", "n", "data", "{no JSON", "opts", "{no JSON")
+		redisDo("HSET", keyOf(name, "a"), "name", "n", "data", "1", "opts", `{"kl":2,"fpof":true,"tm":"trace","omc":true,"backoff":5,"newer":[1],"repeatJobKey":"s"}`)
+		redisDo("HSET", keyOf(name, "b"), "name", "n", "data", "{no JSON", "opts", "{no JSON")
 		queue := newQueue(name, nil)
 		job, err := queue.Job(ctx, "a")
 		Expect(err).NotTo(HaveOccurred())

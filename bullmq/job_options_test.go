@@ -106,7 +106,7 @@ var _ = Describe("Job options", func() {
 		name := newQueueName()
 		job, err := newQueue(name, nil).Add(specContext(), "paint", nil, &options)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("opts", MatchJSON(wire)))
+		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("opts", MatchJSON(wire)))
 	},
 		Entry("by its stored name", bullmq.JobOptions{KeepLogs: 3, Extra: map[string]json.RawMessage{"kl": []byte("9")}}, `{"attempts":0,"kl":3}`),
 		Entry("by its public name", bullmq.JobOptions{KeepLogs: 3, Extra: map[string]json.RawMessage{"keepLogs": []byte("9")}}, `{"attempts":0,"kl":3}`),
@@ -201,7 +201,7 @@ var _ = Describe("Job options", func() {
 		name := newQueueName()
 		job, err := newQueue(name, &bullmq.QueueOptions{DefaultJobOptions: &options}).Add(specContext(), "paint", nil, &options)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("opts", MatchJSON(stored)))
+		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("opts", MatchJSON(stored)))
 	},
 		Entry("negative attempts", `{"attempts":-1}`, `{"attempts":-1}`),
 		Entry("a negative priority", `{"priority":-1}`, `{"attempts":0,"priority":-1}`),
@@ -219,7 +219,7 @@ var _ = Describe("Job options", func() {
 			queue := newQueue(name, &bullmq.QueueOptions{DefaultJobOptions: &defaults})
 			job, err := queue.Add(specContext(), "paint", nil, own)
 			Expect(err).NotTo(HaveOccurred())
-			return hash(key(name, job.ID))
+			return hashAt(keyOf(name, job.ID))
 		}
 		defaults := bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(time.Second), RemoveOnComplete: bullmq.KeepLast(10), Delay: time.Hour}
 
@@ -244,7 +244,7 @@ var _ = Describe("Job options", func() {
 			queue := newQueue(name, &bullmq.QueueOptions{DefaultJobOptions: &all})
 			job, err := queue.Add(specContext(), "paint", nil, &own)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("opts", MatchJSON(stored)))
+			Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("opts", MatchJSON(stored)))
 			Expect(queue.JobState(specContext(), job.ID)).To(BeEquivalentTo(state))
 		},
 			Entry("of every option", `{"attempts":0,"delay":0,"priority":0,"lifo":false,"keepLogs":0,"backoff":0}`,
@@ -297,7 +297,7 @@ var _ = Describe("Job options", func() {
 			job, err := queue.Add(specContext(), "paint", nil, &o)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.RawOpts).To(MatchJSON(`{"attempts":3,"backoff":{"type":"fixed","own":1},"de":{"id":"d","own":0}}`))
-			Expect(do("PTTL", key(queue.Name(), "de:d")).AsInt64()).To(BeEquivalentTo(-1))
+			Expect(redisDo("PTTL", keyOf(queue.Name(), "de:d")).AsInt64()).To(BeEquivalentTo(-1))
 		})
 
 		It("take no value in Extra for none", func() {
@@ -316,7 +316,7 @@ var _ = Describe("Job options", func() {
 			o.JobID = "copy"
 			again, err := newQueue(newQueueName(), nil).Add(ctx, "tick", nil, &o)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(hash(again.Key())).NotTo(HaveKey("rjk"))
+			Expect(hashAt(again.Key())).NotTo(HaveKey("rjk"))
 			Expect(again.RawOpts).NotTo(ContainSubstring("repeatJobKey"))
 		})
 

@@ -13,13 +13,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-const now = 1700000000000 // ms, of clocks that stand still
-
 var _ = Describe("A job as it is read", func() {
 	read := func(fields ...string) *bullmq.Job {
 		GinkgoHelper()
 		name := newQueueName()
-		Expect(do(append([]string{"HSET", key(name, "7")}, fields...)...).Error()).To(Succeed())
+		Expect(redisDo(append([]string{"HSET", keyOf(name, "7")}, fields...)...).Error()).To(Succeed())
 		job, err := newQueue(name, nil).Job(specContext(), "7")
 		Expect(err).NotTo(HaveOccurred())
 		return job
@@ -35,12 +33,12 @@ var _ = Describe("A job as it is read", func() {
 		Expect(job.Data).To(MatchJSON(`{"n":1}`))
 		Expect(job.Opts).To(Equal(bullmq.JobOptions{Attempts: 3, KeepLogs: 5}))
 		Expect(string(job.RawOpts)).To(Equal(`{"attempts":3,"kl":5}`))
-		Expect(job.Timestamp).To(BeTemporally("==", time.UnixMilli(now)))
+		Expect(job.Timestamp).To(BeTemporally("==", time.UnixMilli(fixedNow)))
 		Expect(job.Delay).To(Equal(1500 * time.Millisecond))
 		Expect(job.Priority).To(Equal(9))
 		Expect([]int{job.AttemptsMade, job.AttemptsStarted, job.StalledCounter}).To(Equal([]int{2, 4, 1}))
-		Expect(job.ProcessedOn).To(BeTemporally("==", time.UnixMilli(now+1)))
-		Expect(job.FinishedOn).To(BeTemporally("==", time.UnixMilli(now+2)))
+		Expect(job.ProcessedOn).To(BeTemporally("==", time.UnixMilli(fixedNow+1)))
+		Expect(job.FinishedOn).To(BeTemporally("==", time.UnixMilli(fixedNow+2)))
 		Expect(job.ProcessedBy).To(Equal("blue"))
 		Expect(job.Progress).To(MatchJSON(`50`))
 		Expect(job.ReturnValue).To(MatchJSON(`{"ok":true}`))
@@ -74,7 +72,7 @@ var _ = Describe("A job as it is read", func() {
 
 	It("has times with fractions, as other clients may write them", func() {
 		job := read("name", "paint", "timestamp", "1700000000000.5", "delay", "1000.7")
-		Expect(job.Timestamp).To(BeTemporally("==", time.UnixMilli(now)))
+		Expect(job.Timestamp).To(BeTemporally("==", time.UnixMilli(fixedNow)))
 		Expect(job.Delay).To(Equal(1000700 * time.Microsecond))
 	})
 
@@ -130,7 +128,7 @@ var _ = Describe("A job in Redis", func() {
 	)
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
-		queue = newQueue(name, &bullmq.QueueOptions{Now: at(now)})
+		queue = newQueue(name, &bullmq.QueueOptions{Now: fixedClock(fixedNow)})
 	})
 	add := func(options *bullmq.JobOptions) *bullmq.Job {
 		GinkgoHelper()
@@ -140,7 +138,7 @@ var _ = Describe("A job in Redis", func() {
 	}
 	lastEvent := func() string {
 		GinkgoHelper()
-		all := events(name)
+		all := eventsOf(name)
 		return all[len(all)-1]
 	}
 
@@ -152,7 +150,7 @@ var _ = Describe("A job in Redis", func() {
 		for i, err := range []error{
 			handle.UpdateProgress(ctx, 1), handle.UpdateData(ctx, 1), handle.ChangeDelay(ctx, time.Second),
 			handle.ChangePriority(ctx, 1, false), handle.Retry(ctx, bullmq.Failed, nil), handle.MoveToWait(ctx, "t"),
-			handle.MoveToDelayed(ctx, time.UnixMilli(now), "t"), logErr, byIDErr,
+			handle.MoveToDelayed(ctx, time.UnixMilli(fixedNow), "t"), logErr, byIDErr,
 		} {
 			Expect(err).To(MatchError(bullmq.ErrJobNotFound), fmt.Sprint("call ", i))
 			var refusal *bullmq.Error
@@ -171,7 +169,7 @@ var _ = Describe("A job in Redis", func() {
 			job := add(nil)
 			Expect(job.UpdateProgress(ctx, progress)).To(Succeed())
 			Expect(string(job.Progress)).To(Equal(want))
-			Expect(hash(job.Key())).To(HaveKeyWithValue("progress", want))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("progress", want))
 			Expect(lastEvent()).To(Equal("progress jobId=1 data=" + want))
 		},
 			Entry("a number", 50, `50`),
@@ -215,11 +213,11 @@ var _ = Describe("A job in Redis", func() {
 
 	Describe("data", func() {
 		It("is replaced, without an event", func() {
-			job, count := add(nil), len(events(name))
+			job, count := add(nil), len(eventsOf(name))
 			Expect(job.UpdateData(ctx, map[string]string{"colour": "<blue>"})).To(Succeed())
 			Expect(string(job.Data)).To(Equal(`{"colour":"<blue>"}`))
-			Expect(hash(job.Key())).To(HaveKeyWithValue("data", `{"colour":"<blue>"}`))
-			Expect(events(name)).To(HaveLen(count))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("data", `{"colour":"<blue>"}`))
+			Expect(eventsOf(name)).To(HaveLen(count))
 		})
 
 		It("that JSON can't hold is refused, and nothing is written", func() {
@@ -255,7 +253,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(job.Log(ctx, "a")).To(Equal(1))
 			Expect(job.Log(ctx, "b")).To(Equal(2))
 			Expect(job.Log(ctx, "c")).To(Equal(2))
-			Expect(list(job.Key() + ":logs")).To(Equal([]string{"b", "c"}))
+			Expect(listAt(job.Key() + ":logs")).To(Equal([]string{"b", "c"}))
 		})
 
 		It("can be written by id, bounded by the caller", func() {
@@ -264,7 +262,7 @@ var _ = Describe("A job in Redis", func() {
 				_, err := queue.AddJobLog(ctx, "1", row, 1)
 				Expect(err).NotTo(HaveOccurred())
 			}
-			Expect(list(key(name, "1:logs"))).To(Equal([]string{"c"}))
+			Expect(listAt(keyOf(name, "1:logs"))).To(Equal([]string{"c"}))
 		})
 
 		It("is cleared, in part or as a whole", func() {
@@ -274,7 +272,7 @@ var _ = Describe("A job in Redis", func() {
 				Expect(err).NotTo(HaveOccurred())
 			}
 			Expect(job.ClearLogs(ctx, 2)).To(Succeed())
-			Expect(list(job.Key() + ":logs")).To(Equal([]string{"b", "c"}))
+			Expect(listAt(job.Key() + ":logs")).To(Equal([]string{"b", "c"}))
 			Expect(job.ClearLogs(ctx, 0)).To(Succeed())
 			Expect(keysOf(name)).NotTo(ContainElement(job.Key() + ":logs"))
 		})
@@ -285,9 +283,9 @@ var _ = Describe("A job in Redis", func() {
 			job := add(&bullmq.JobOptions{Delay: time.Minute})
 			Expect(job.ChangeDelay(ctx, 5*time.Second)).To(Succeed())
 			Expect(job.Delay).To(Equal(5 * time.Second))
-			Expect(hash(job.Key())).To(And(HaveKeyWithValue("delay", "5000"), HaveKeyWithValue("opts", MatchJSON(`{"attempts":0,"delay":60000}`))))
-			Expect(scores(key(name, "delayed"))).To(Equal(map[string]float64{"1": (now + 5000) * 4096}))
-			Expect(scores(key(name, "marker"))).To(Equal(map[string]float64{"1": now + 5000}))
+			Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("delay", "5000"), HaveKeyWithValue("opts", MatchJSON(`{"attempts":0,"delay":60000}`))))
+			Expect(scoresAt(keyOf(name, "delayed"))).To(Equal(map[string]float64{"1": (fixedNow + 5000) * 4096}))
+			Expect(scoresAt(keyOf(name, "marker"))).To(Equal(map[string]float64{"1": fixedNow + 5000}))
 			Expect(lastEvent()).To(Equal("delayed jobId=1 delay=1700000005000"))
 		})
 
@@ -309,15 +307,15 @@ var _ = Describe("A job in Redis", func() {
 			Expect(job.Promote(ctx)).To(Succeed())
 			Expect(job.Delay).To(BeZero())
 			Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
-			Expect(hash(job.Key())).To(HaveKeyWithValue("delay", "0"))
-			Expect(scores(key(name, "marker"))).To(HaveKey("0"))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("delay", "0"))
+			Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
 			Expect(lastEvent()).To(Equal("waiting jobId=1 prev=delayed"))
 		})
 
 		It("keeps its priority when promoted", func() {
 			job := add(&bullmq.JobOptions{Delay: time.Minute, Priority: 4})
 			Expect(job.Promote(ctx)).To(Succeed())
-			Expect(scores(key(name, "prioritized"))).To(Equal(map[string]float64{"1": 4<<32 + 1}))
+			Expect(scoresAt(keyOf(name, "prioritized"))).To(Equal(map[string]float64{"1": 4<<32 + 1}))
 		})
 	})
 
@@ -334,29 +332,29 @@ var _ = Describe("A job in Redis", func() {
 			first, second := add(nil), add(nil)
 			Expect(first.ChangePriority(ctx, 5, false)).To(Succeed())
 			Expect(first.Priority).To(Equal(5))
-			Expect(list(key(name, "wait"))).To(Equal([]string{second.ID}))
-			Expect(scores(key(name, "prioritized"))).To(Equal(map[string]float64{"1": 5<<32 + 1}))
-			Expect(hash(first.Key())).To(HaveKeyWithValue("priority", "5"))
+			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{second.ID}))
+			Expect(scoresAt(keyOf(name, "prioritized"))).To(Equal(map[string]float64{"1": 5<<32 + 1}))
+			Expect(hashAt(first.Key())).To(HaveKeyWithValue("priority", "5"))
 
 			Expect(first.ChangePriority(ctx, 0, false)).To(Succeed())
-			Expect(list(key(name, "wait"))).To(Equal([]string{first.ID, second.ID}), "last in line")
-			Expect(zset(key(name, "prioritized"))).To(BeEmpty())
+			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{first.ID, second.ID}), "last in line")
+			Expect(zsetAt(keyOf(name, "prioritized"))).To(BeEmpty())
 		})
 
 		It("goes before the others of that priority with lifo", func() {
 			add(&bullmq.JobOptions{Priority: 5})
 			second := add(nil)
 			Expect(second.ChangePriority(ctx, 5, true)).To(Succeed())
-			Expect(zset(key(name, "prioritized"))).To(Equal([]string{"2", "1"}))
+			Expect(zsetAt(keyOf(name, "prioritized"))).To(Equal([]string{"2", "1"}))
 			Expect(second.ChangePriority(ctx, 0, true)).To(Succeed())
 			add(nil)
-			Expect(list(key(name, "wait"))).To(Equal([]string{"3", "2"}), "next to run is last in the list")
+			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"3", "2"}), "next to run is last in the list")
 		})
 
 		It("remembers it while it is delayed", func() {
 			job := add(&bullmq.JobOptions{Delay: time.Minute})
 			Expect(job.ChangePriority(ctx, 7, false)).To(Succeed())
-			Expect(hash(job.Key())).To(HaveKeyWithValue("priority", "7"))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("priority", "7"))
 			Expect(job.State(ctx)).To(Equal(bullmq.Delayed))
 		})
 
@@ -372,9 +370,9 @@ var _ = Describe("A job in Redis", func() {
 		run := func(options *bullmq.JobOptions, reason error) *bullmq.Job {
 			GinkgoHelper()
 			add(options)
-			worker := newWorker(name, nil, &bullmq.WorkerOptions{Now: at(now)})
-			taken := take(worker)
-			end(worker, taken, "done", reason)
+			worker := newWorker(name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow)})
+			taken := takeJob(worker)
+			endJob(worker, taken, "done", reason)
 			job, err := queue.Job(ctx, taken.ID)
 			Expect(err).NotTo(HaveOccurred())
 			return job
@@ -386,8 +384,8 @@ var _ = Describe("A job in Redis", func() {
 			Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
 			Expect(job.FailedReason).To(BeEmpty())
 			Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
-			Expect(hash(job.Key())).To(And(Not(HaveKey("failedReason")), Not(HaveKey("finishedOn")), Not(HaveKey("processedOn")), HaveKeyWithValue("atm", "1")))
-			Expect(scores(key(name, "marker"))).To(HaveKey("0"))
+			Expect(hashAt(job.Key())).To(And(Not(HaveKey("failedReason")), Not(HaveKey("finishedOn")), Not(HaveKey("processedOn")), HaveKeyWithValue("atm", "1")))
+			Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
 			Expect(lastEvent()).To(Equal("waiting jobId=1 prev=failed"))
 		})
 
@@ -396,7 +394,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(job.ReturnValue).To(MatchJSON(`"done"`))
 			Expect(job.Retry(ctx, bullmq.Completed, nil)).To(Succeed())
 			Expect(job.ReturnValue).To(BeNil())
-			Expect(hash(job.Key())).NotTo(HaveKey("returnvalue"))
+			Expect(hashAt(job.Key())).NotTo(HaveKey("returnvalue"))
 			Expect(lastEvent()).To(Equal("waiting jobId=1 prev=completed"))
 		})
 
@@ -404,32 +402,32 @@ var _ = Describe("A job in Redis", func() {
 			job := run(nil, errors.New("boom"))
 			Expect(job.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true, ResetAttemptsStarted: true})).To(Succeed())
 			Expect([]int{job.AttemptsMade, job.AttemptsStarted}).To(Equal([]int{0, 0}))
-			Expect(hash(job.Key())).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
+			Expect(hashAt(job.Key())).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
 		})
 
 		It("forgets only what it is asked to", func() {
 			job := run(nil, errors.New("boom"))
 			Expect(job.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsStarted: true})).To(Succeed())
-			Expect(hash(job.Key())).To(And(HaveKeyWithValue("atm", "1"), Not(HaveKey("ats"))))
+			Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("atm", "1"), Not(HaveKey("ats"))))
 			again := run(&bullmq.JobOptions{LIFO: true}, errors.New("boom"))
 			Expect(again.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
-			Expect(hash(again.Key())).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("atm"))))
+			Expect(hashAt(again.Key())).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("atm"))))
 		})
 
 		It("goes back to its priority", func() {
 			Expect(run(&bullmq.JobOptions{Priority: 3}, errors.New("boom")).Retry(ctx, bullmq.Failed, nil)).To(Succeed())
-			Expect(zset(key(name, "prioritized"))).To(Equal([]string{"1"}))
+			Expect(zsetAt(keyOf(name, "prioritized"))).To(Equal([]string{"1"}))
 		})
 
 		It("keeps its options byte for byte, those of newer clients too", func() {
 			job := run(nil, errors.New("boom"))
 			opts := `{"foo":1,"kl":5,"attempts":1,"nested":{"b":1,"a":[ ]}}`
-			do("HSET", job.Key(), "opts", opts)
+			redisDo("HSET", job.Key(), "opts", opts)
 			again, err := queue.Job(ctx, job.ID)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(again.Opts.Extra).To(HaveKey("foo"))
 			Expect(again.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
-			Expect(hash(job.Key())).To(HaveKeyWithValue("opts", opts))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("opts", opts))
 		})
 
 		It("can't be retried from a state that it isn't in", func() {
@@ -444,10 +442,10 @@ var _ = Describe("A job in Redis", func() {
 	It("keeps the reason of its last failure while it is tried again, and when that succeeds", func() {
 		job := add(&bullmq.JobOptions{Attempts: 2})
 		worker := newWorker(name, nil, nil)
-		end(worker, take(worker), nil, errors.New("boom"))
-		running := take(worker)
+		endJob(worker, takeJob(worker), nil, errors.New("boom"))
+		running := takeJob(worker)
 		Expect(running.FailedReason).To(Equal("boom"))
-		end(worker, running, "done", nil)
+		endJob(worker, running, "done", nil)
 		read, err := queue.Job(ctx, job.ID)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(read.FailedReason).To(Equal("boom"))
@@ -460,23 +458,23 @@ var _ = Describe("A job in Redis", func() {
 			worker := newWorker(name, nil, nil)
 			exhaust := func() {
 				GinkgoHelper()
-				for job := take(worker); job != nil; job = take(worker) {
+				for job := takeJob(worker); job != nil; job = takeJob(worker) {
 					runs++
-					end(worker, job, nil, errors.New("boom"))
+					endJob(worker, job, nil, errors.New("boom"))
 				}
 			}
 			job := add(&bullmq.JobOptions{Attempts: 2})
 			exhaust()
 			Expect(runs).To(Equal(2))
-			Expect(hash(job.Key())).To(HaveKeyWithValue("atm", "2"))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("atm", "2"))
 			Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
 			exhaust()
 			Expect(runs).To(Equal(3))
-			Expect(hash(job.Key())).To(HaveKeyWithValue("atm", "3"))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("atm", "3"))
 			Expect(job.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
 			exhaust()
 			Expect(runs).To(Equal(5))
-			Expect(hash(job.Key())).To(HaveKeyWithValue("atm", "2"))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("atm", "2"))
 		})
 	})
 })

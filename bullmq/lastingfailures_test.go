@@ -131,7 +131,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 
 	DescribeTable("costs a worker and a reader of events an attempt a second, and they are back within two seconds of its end:", func(fail, mend func()) {
 		var workerErrors, readerErrors atomic.Int64
-		runWorker(name, nothing, &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true, DrainDelay: 500 * time.Millisecond,
+		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true, DrainDelay: 500 * time.Millisecond,
 			Events: bullmq.WorkerEvents{Error: func(err error) { workerErrors.Add(1) }}})
 		reader := newEvents(name, bullmq.EventsOptions{Connection: via, BlockingTimeout: 500 * time.Millisecond})
 		completed := make(chan string, 10)
@@ -147,7 +147,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 			}
 		}()
 		DeferCleanup(func() { Expect(reader.Close()).To(Succeed()); Eventually(read).Should(BeClosed()) })
-		resting(queue)
+		waitUntilIdle(queue)
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.EventReaders(ctx) }).Should(HaveLen(1))
 
 		fail()
@@ -174,11 +174,11 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		Entry("all is forbidden", forbid("-@all"), forbid("+@all")),
 		Entry("the marker and the events are keys of another type",
 			func() {
-				command("SET", key(name, "marker"), "x")
-				command("SET", key(name, "events"), "x")
+				command("SET", keyOf(name, "marker"), "x")
+				command("SET", keyOf(name, "events"), "x")
 			},
-			func() { command("DEL", key(name, "marker"), key(name, "events")) }),
-		Entry("a list is a key of another type", func() { command("SET", key(name, "wait"), "x") }, func() { command("DEL", key(name, "wait")) }),
+			func() { command("DEL", keyOf(name, "marker"), keyOf(name, "events")) }),
+		Entry("a list is a key of another type", func() { command("SET", keyOf(name, "wait"), "x") }, func() { command("DEL", keyOf(name, "wait")) }),
 		Entry("Redis is a replica",
 			func() { command("REPLICAOF", "127.0.0.1", "1") }, func() { command("REPLICAOF", "NO", "ONE") }),
 	)
@@ -190,7 +190,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 			return nil, nil
 		}, &bullmq.WorkerOptions{Connection: via, Concurrency: 20, SkipStalledCheck: true,
 			Events: bullmq.WorkerEvents{Error: func(error) { errors.Add(1) }}})
-		resting(queue)
+		waitUntilIdle(queue)
 		front.without.Store(true)
 		cutWaiting()
 		accepted := front.accepted.Load()
@@ -200,7 +200,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 			Expect(err).NotTo(HaveOccurred())
 			added++
 		}
-		Eventually(count(queue, bullmq.Completed), "3s").Should(Equal(added))
+		Eventually(countOf(queue, bullmq.Completed), "3s").Should(Equal(added))
 		Expect(runs.Load()).To(BeEquivalentTo(added))
 		Expect(errors.Load()).To(BeNumerically("<=", 3*few))
 		Expect(front.accepted.Load() - accepted).To(BeNumerically("<=", 3*few))
@@ -233,7 +233,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		rarely(errors)
 		forbid("+evalsha", "+eval")()
 		finish()
-		Eventually(state(queue, id), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "2s").Should(Equal(bullmq.Completed))
 	})
 
 	It("costs the check for stalled jobs an attempt a second, even where its interval is short", func() {
@@ -243,17 +243,17 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		rarely(errors)
 		forbid("+evalsha", "+eval")()
 		finish()
-		Eventually(state(queue, id), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "2s").Should(Equal(bullmq.Completed))
 	})
 
 	It("costs the end of a job an attempt a second, also where Redis keeps the job's lock for longer than the worker counts on", func() {
 		errors, finish, id := holding(bullmq.WorkerOptions{SkipLockRenewal: true, SkipStalledCheck: true, LockDuration: 500 * time.Millisecond})
-		command("PEXPIRE", key(name, id+":lock"), "3600000")
+		command("PEXPIRE", keyOf(name, id+":lock"), "3600000")
 		command("REPLICAOF", "127.0.0.1", "1")
 		finish()
 		Eventually(errors.Load).ShouldNot(BeZero())
 		rarely(errors)
 		command("REPLICAOF", "NO", "ONE")
-		Eventually(state(queue, id), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "2s").Should(Equal(bullmq.Completed))
 	})
 })

@@ -73,7 +73,7 @@ var _ = Describe("A name", Label("slow"), func() {
 	refused := func(what string, attempt func(*bullmq.Queue, string) error, name string, says string) {
 		GinkgoHelper()
 		queue := newQueue(newQueueName(), nil)
-		size := func() int64 { n, err := do("DBSIZE").AsInt64(); Expect(err).NotTo(HaveOccurred()); return n }
+		size := func() int64 { n, err := redisDo("DBSIZE").AsInt64(); Expect(err).NotTo(HaveOccurred()); return n }
 		keys, before := size(), snapshot(queue.Name())
 		err := attempt(queue, name)
 		Expect(err).To(MatchError(ContainSubstring(says)), what)
@@ -115,7 +115,7 @@ var _ = Describe("A name", Label("slow"), func() {
 		Expect(attempts["a job's id"](family, name)).To(Succeed())
 		Expect(parent(family, name)).To(Succeed())
 		runWorker(queue.Name(), func(_ context.Context, job *bullmq.Job) (any, error) { return job.Name, nil }, &bullmq.WorkerOptions{Name: name})
-		Eventually(state(queue, name)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, name)).Should(Equal(bullmq.Completed))
 		read, err := queue.Job(specContext(), name)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(read.Name).To(Equal(name))
@@ -135,9 +135,9 @@ var _ = Describe("A name", Label("slow"), func() {
 	It("of a queue that is a pattern leads to its own keys alone", func() {
 		beside := newQueueName()
 		neighbour := newQueue(beside, nil)
-		Expect(do("HSET", key(beside, "orphan"), "name", "a").Error()).To(Succeed())
+		Expect(redisDo("HSET", keyOf(beside, "orphan"), "name", "a").Error()).To(Succeed())
 		queue := newQueue(strings.Replace(beside, "queue", "q*e", 1), nil)
-		Expect(do("HSET", key(queue.Name(), "orphan"), "name", "a").Error()).To(Succeed())
+		Expect(redisDo("HSET", keyOf(queue.Name(), "orphan"), "name", "a").Error()).To(Succeed())
 		Expect(queue.RemoveOrphanedJobs(specContext(), 0, 0)).To(Equal([]string{"orphan"}))
 		Expect(neighbour.FindOrphanedJobs(specContext())).To(Equal([]string{"orphan"}))
 		Expect(queue.Obliterate(specContext(), nil)).To(Succeed())

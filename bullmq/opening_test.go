@@ -19,7 +19,7 @@ var _ = Describe("A call while a connection to a silent Redis is opened", Label(
 		queue *bullmq.Queue
 	)
 	BeforeEach(func() {
-		proxy, _ = link()
+		proxy, _ = proxiedRedis()
 		// With AlwaysPipelining the client notices by itself that its connection has ended.
 		via := bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, PipelineMultiplex: -1, AlwaysPipelining: true})
 		queue = newQueue(newQueueName(), &bullmq.QueueOptions{Connection: via})

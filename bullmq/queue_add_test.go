@@ -26,7 +26,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
 		var via bullmq.Connection
-		proxy, via = link()
+		proxy, via = proxiedRedis()
 		queue = newQueue(name, &bullmq.QueueOptions{Connection: via, AddWait: 10 * time.Second})
 		// The server has to know the scripts, or what is lost is its answer that it doesn't.
 		known := newQueue(newQueueName(), nil)
@@ -37,7 +37,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 		_, err := known.AddBulk(ctx, make([]bullmq.BulkJob, 2))
 		Expect(err).NotTo(HaveOccurred())
 	})
-	waiting := func() []string { GinkgoHelper(); return list(key(name, "wait")) }
+	waiting := func() []string { GinkgoHelper(); return listAt(keyOf(name, "wait")) }
 
 	DescribeTable("may have been carried out, says so, and is not sent again", func(lose func(match string) <-chan struct{}, options *bullmq.JobOptions, there int) {
 		lost := lose("the-one")
@@ -69,7 +69,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 	)
 
 	It("stays in doubt when Redis can't be reached for the rest of the wait", func() {
-		short := newQueue(name, &bullmq.QueueOptions{Connection: viaOf(proxy), AddWait: 500 * time.Millisecond})
+		short := newQueue(name, &bullmq.QueueOptions{Connection: connectionThrough(proxy), AddWait: 500 * time.Millisecond})
 		lost := proxy.LoseReply("the-one")
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 		_, err := short.Add(ctx, "the-one", nil, &bullmq.JobOptions{JobID: "own"})
@@ -91,7 +91,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 	})
 
 	It("of a flow says so, and the flow is there as a whole or not at all", func() {
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: viaOf(proxy)})
+		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connectionThrough(proxy)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		tree := bullmq.Flow{Queue: name, Name: "wall", Children: []bullmq.Flow{{Queue: name, Name: "brick"}}}
@@ -101,7 +101,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 			Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
 			Eventually(lost).Should(BeClosed())
 			Eventually(waiting).Should(HaveLen(i))
-			Expect(zset(key(name, "waiting-children"))).To(HaveLen(i))
+			Expect(zsetAt(keyOf(name, "waiting-children"))).To(HaveLen(i))
 		}
 	})
 })
@@ -233,7 +233,7 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 			}
 		},
 		"behind a silent link": func() (func() bullmq.Connection, func()) {
-			proxy, _ := link()
+			proxy, _ := proxiedRedis()
 			return func() bullmq.Connection { return bullmq.URL("redis://" + proxy.Addr()) }, func() {
 				Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 				DeferCleanup(func() { Expect(proxy.Set(faultproxy.Faults{})).To(Succeed()) })
@@ -252,7 +252,7 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 	}
 
 	It("ends with its context, be it of a flow whose queue is met for the first time", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: via})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)

@@ -19,7 +19,7 @@ var _ = Describe("Looking after a queue", func() {
 	)
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
-		queue = newQueue(name, &bullmq.QueueOptions{Now: at(now)})
+		queue = newQueue(name, &bullmq.QueueOptions{Now: fixedClock(fixedNow)})
 	})
 	add := func(jobName string, options *bullmq.JobOptions) {
 		GinkgoHelper()
@@ -36,33 +36,33 @@ var _ = Describe("Looking after a queue", func() {
 				add(fmt.Sprint(n), nil)
 			}
 			Expect(queue.Counts(ctx, bullmq.Waiting, bullmq.Paused)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 21, bullmq.Paused: 0}))
-			Expect(keysOf(name)).NotTo(ContainElement(key(name, "marker")), "nobody is woken")
+			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "marker")), "nobody is woken")
 			worker := newWorker(name, nil, nil)
-			Expect(take(worker)).To(BeNil())
+			Expect(takeJob(worker)).To(BeNil())
 
 			Expect(queue.Resume(ctx)).To(Succeed())
 			Expect(queue.IsPaused(ctx)).To(BeFalse())
-			Expect(scores(key(name, "marker"))).To(HaveKey("0"))
-			Expect(take(worker).Name).To(Equal("0"))
-			Expect(events(name)).To(ContainElements("paused", "resumed"))
+			Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
+			Expect(takeJob(worker).Name).To(Equal("0"))
+			Expect(eventsOf(name)).To(ContainElements("paused", "resumed"))
 		})
 
 		It("takes back the wake-up of an idle worker", func() {
 			add("a", nil)
-			Expect(scores(key(name, "marker"))).To(HaveKey("0"))
+			Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
 			Expect(queue.Pause(ctx)).To(Succeed())
-			Expect(keysOf(name)).NotTo(ContainElement(key(name, "marker")))
+			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "marker")))
 		})
 
 		It("lets a job that became due meanwhile run before those added after it", func() {
 			add("due", &bullmq.JobOptions{Delay: time.Second})
 			Expect(queue.Pause(ctx)).To(Succeed())
-			worker := newWorker(name, nil, &bullmq.WorkerOptions{Now: at(now + 2000)})
-			Expect(take(worker)).To(BeNil())
+			worker := newWorker(name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow + 2000)})
+			Expect(takeJob(worker)).To(BeNil())
 			add("later", nil)
 			Expect(queue.Resume(ctx)).To(Succeed())
-			Expect(take(worker).Name).To(Equal("due"))
-			Expect(take(worker).Name).To(Equal("later"))
+			Expect(takeJob(worker).Name).To(Equal("due"))
+			Expect(takeJob(worker).Name).To(Equal("later"))
 		})
 
 		It("keeps all that comes back to it meanwhile, and runs each of it when it is resumed", func() {
@@ -77,7 +77,7 @@ var _ = Describe("Looking after a queue", func() {
 			}
 			taken := map[string]*bullmq.Job{}
 			for range ids {
-				job := take(worker)
+				job := takeJob(worker)
 				taken[job.ID] = job
 			}
 			Expect(queue.Pause(ctx)).To(Succeed())
@@ -88,32 +88,32 @@ var _ = Describe("Looking after a queue", func() {
 			}
 			Expect(taken["1"].Retry(ctx, bullmq.Failed, nil)).To(Succeed())
 			Expect(queue.PromoteJobs(ctx, 0)).To(Succeed())
-			Expect(take(worker)).To(BeNil())
+			Expect(takeJob(worker)).To(BeNil())
 
 			Expect(queue.Resume(ctx)).To(Succeed())
-			runWorker(name, nothing, nil)
+			runWorker(name, doNothing, nil)
 			for _, id := range ids {
-				Eventually(state(queue, id)).Should(Equal(bullmq.Completed), "job "+id)
+				Eventually(stateOf(queue, id)).Should(Equal(bullmq.Completed), "job "+id)
 			}
 		})
 
 		It("by BullMQ 5 gives back all that was parked, however much, in its order and before later jobs", func() {
 			const parked = 15000
-			push := []string{"LPUSH", key(name, "paused")}
+			push := []string{"LPUSH", keyOf(name, "paused")}
 			for n := range parked {
 				push = append(push, fmt.Sprint("p", n))
 			}
-			Expect(do(push...).Error()).To(Succeed())
-			do("HSET", key(name, "meta"), "paused", "1")
+			Expect(redisDo(push...).Error()).To(Succeed())
+			redisDo("HSET", keyOf(name, "meta"), "paused", "1")
 			add("later", nil)
 			Expect(queue.Resume(ctx)).To(Succeed())
-			Expect(keysOf(name)).NotTo(ContainElement(key(name, "paused")))
-			waiting := list(key(name, "wait"))
+			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "paused")))
+			waiting := listAt(keyOf(name, "wait"))
 			Expect(waiting).To(HaveLen(parked + 1))
 			Expect(waiting[0]).To(Equal("1"))
 			Expect(waiting[1]).To(Equal(fmt.Sprint("p", parked-1)))
 			Expect(waiting[parked]).To(Equal("p0"))
-			Expect(events(name)).To(HaveExactElements("added jobId=1 name=later", "waiting jobId=1", "resumed"))
+			Expect(eventsOf(name)).To(HaveExactElements("added jobId=1 name=later", "waiting jobId=1", "resumed"))
 		})
 	})
 
@@ -122,23 +122,23 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(queue.GlobalConcurrency(ctx)).To(BeNil())
 			Expect(queue.SetGlobalConcurrency(ctx, 1)).To(Succeed())
 			Expect(queue.GlobalConcurrency(ctx)).To(HaveValue(Equal(1)))
-			Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("concurrency", "1"))
+			Expect(hashAt(keyOf(name, "meta"))).To(HaveKeyWithValue("concurrency", "1"))
 			add("a", nil)
 			add("b", nil)
 			Expect(queue.IsMaxed(ctx)).To(BeFalse())
 			worker := newWorker(name, nil, nil)
-			Expect(take(worker).Name).To(Equal("a"))
+			Expect(takeJob(worker).Name).To(Equal("a"))
 			Expect(queue.IsMaxed(ctx)).To(BeTrue())
-			Expect(take(worker)).To(BeNil())
+			Expect(takeJob(worker)).To(BeNil())
 			Expect(queue.RemoveGlobalConcurrency(ctx)).To(Succeed())
 			Expect(queue.IsMaxed(ctx)).To(BeFalse())
-			Expect(hash(key(name, "meta"))).NotTo(HaveKey("concurrency"))
-			Expect(take(worker).Name).To(Equal("b"))
+			Expect(hashAt(keyOf(name, "meta"))).NotTo(HaveKey("concurrency"))
+			Expect(takeJob(worker).Name).To(Equal("b"))
 		})
 
 		It("refuses a negative one", func() {
 			Expect(queue.SetGlobalConcurrency(ctx, -1)).To(MatchError(ContainSubstring("-1 is less than 0; RemoveGlobalConcurrency takes the bound away")))
-			Expect(hash(key(name, "meta"))).NotTo(HaveKey("concurrency"))
+			Expect(hashAt(keyOf(name, "meta"))).NotTo(HaveKey("concurrency"))
 		})
 	})
 
@@ -147,17 +147,17 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(queue.GlobalRateLimit(ctx)).To(BeNil())
 			Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 5, Duration: 2 * time.Second})).To(Succeed())
 			Expect(queue.GlobalRateLimit(ctx)).To(Equal(&bullmq.Limiter{Max: 5, Duration: 2 * time.Second}))
-			Expect(hash(key(name, "meta"))).To(And(HaveKeyWithValue("max", "5"), HaveKeyWithValue("duration", "2000")))
+			Expect(hashAt(keyOf(name, "meta"))).To(And(HaveKeyWithValue("max", "5"), HaveKeyWithValue("duration", "2000")))
 			Expect(queue.RemoveGlobalRateLimit(ctx)).To(Succeed())
 			Expect(queue.GlobalRateLimit(ctx)).To(BeNil())
-			Expect(hash(key(name, "meta"))).To(And(Not(HaveKey("max")), Not(HaveKey("duration"))))
+			Expect(hashAt(keyOf(name, "meta"))).To(And(Not(HaveKey("max")), Not(HaveKey("duration"))))
 		})
 
 		It("refuses one that is none", func() {
 			for _, limit := range []bullmq.Limiter{{}, {Max: 5}, {Duration: time.Second}, {Max: 5, Duration: 1000}} {
 				Expect(queue.SetGlobalRateLimit(ctx, limit)).To(MatchError(And(ContainSubstring("Limiter needs"), ContainSubstring("RemoveGlobalRateLimit"))))
 			}
-			Expect(hash(key(name, "meta"))).NotTo(HaveKey("max"))
+			Expect(hashAt(keyOf(name, "meta"))).NotTo(HaveKey("max"))
 			worker := newWorker(name, nil, nil)
 			for _, wait := range []time.Duration{-time.Second, 0, 500} {
 				Expect(queue.RateLimit(ctx, wait)).To(MatchError(And(ContainSubstring(wait.String()), ContainSubstring("less than a millisecond"))))
@@ -171,8 +171,8 @@ var _ = Describe("Looking after a queue", func() {
 			add("b", nil)
 			worker := newWorker(name, nil, nil)
 			Expect(queue.RateLimitTTL(ctx, 0)).To(BeZero())
-			Expect(take(worker).Name).To(Equal("a"))
-			Expect(take(worker)).To(BeNil())
+			Expect(takeJob(worker).Name).To(Equal("a"))
+			Expect(takeJob(worker)).To(BeNil())
 			Expect(queue.RateLimitTTL(ctx, 0)).To(BeNumerically("~", time.Minute, 5*time.Second))
 			Expect(queue.RateLimitTTL(ctx, 2)).To(BeZero(), "two would be allowed")
 		})
@@ -181,13 +181,13 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(queue.RateLimitTTL(ctx, 0)).To(Equal(-2 * time.Millisecond))
 			Expect(queue.RemoveRateLimitKey(ctx)).To(BeFalse())
 			Expect(queue.RateLimit(ctx, time.Minute)).To(Succeed())
-			Expect(text(key(name, "limiter"))).To(Equal("9007199254740991"))
+			Expect(stringAt(keyOf(name, "limiter"))).To(Equal("9007199254740991"))
 			Expect(queue.RateLimitTTL(ctx, 100)).To(BeNumerically("~", time.Minute, 5*time.Second))
 			add("a", nil)
 			worker := newWorker(name, nil, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
-			Expect(take(worker)).To(BeNil())
+			Expect(takeJob(worker)).To(BeNil())
 			Expect(queue.RemoveRateLimitKey(ctx)).To(BeTrue())
-			Expect(take(worker).Name).To(Equal("a"))
+			Expect(takeJob(worker).Name).To(Equal("a"))
 		})
 	})
 
@@ -198,8 +198,8 @@ var _ = Describe("Looking after a queue", func() {
 			add("a", options)
 			Expect(queue.DeduplicationJobID(ctx, "d")).To(Equal("1"))
 			add("b", options)
-			Expect(list(key(name, "wait"))).To(Equal([]string{"1"}))
-			Expect(events(name)).To(ContainElement("deduplicated jobId=1 deduplicationId=d deduplicatedJobId=2"))
+			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"1"}))
+			Expect(eventsOf(name)).To(ContainElement("deduplicated jobId=1 deduplicationId=d deduplicatedJobId=2"))
 			Expect(queue.RemoveDeduplicationKey(ctx, "d")).To(BeTrue())
 			Expect(queue.RemoveDeduplicationKey(ctx, "d")).To(BeFalse())
 			add("c", options)
@@ -219,19 +219,19 @@ var _ = Describe("Looking after a queue", func() {
 
 	It("cuts the events stream and tells how many entries went", func() {
 		for range 500 {
-			do("XADD", key(name, "events"), "*", "event", "noise")
+			redisDo("XADD", keyOf(name, "events"), "*", "event", "noise")
 		}
 		Expect(queue.TrimEvents(ctx, 100)).To(BeNumerically("~", 400, 100))
-		Expect(do("XLEN", key(name, "events")).AsInt64()).To(BeNumerically("~", 100, 100))
+		Expect(redisDo("XLEN", keyOf(name, "events")).AsInt64()).To(BeNumerically("~", 100, 100))
 		Expect(queue.TrimEvents(ctx, 0)).To(BeNumerically(">", 0))
-		Expect(do("XLEN", key(name, "events")).AsInt64()).To(BeZero())
+		Expect(redisDo("XLEN", keyOf(name, "events")).AsInt64()).To(BeZero())
 	})
 
 	It("loses what BullMQ 3 has left of its priorities, and nothing else", func() {
 		add("a", nil)
 		before := snapshot(name)
 		Expect(queue.RemoveDeprecatedPriorityKey(ctx)).To(BeFalse())
-		do("ZADD", key(name, "priority"), "3", "1")
+		redisDo("ZADD", keyOf(name, "priority"), "3", "1")
 		Expect(queue.RemoveDeprecatedPriorityKey(ctx)).To(BeTrue())
 		Expect(snapshot(name)).To(Equal(before))
 	})

@@ -51,7 +51,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		jobs, err := queue.AddBulk(ctx, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(jobs).To(BeEmpty())
-		Expect(keysOf(name)).To(Equal([]string{key(name, "meta")}))
+		Expect(keysOf(name)).To(Equal([]string{keyOf(name, "meta")}))
 	})
 
 	It("numbers 3000 jobs in their order", func() {
@@ -62,26 +62,26 @@ var _ = Describe("Adding many jobs at once", func() {
 		jobs, err := queue.AddBulk(ctx, bulk)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ids(jobs)).To(Equal(numbers(3000)))
-		waiting := list(key(name, "wait"))
+		waiting := listAt(keyOf(name, "wait"))
 		Expect(waiting).To(HaveLen(3000))
 		Expect(waiting[0]).To(Equal("3000"), "the last is the last in line")
-		Expect(hash(key(name, "1234"))).To(HaveKeyWithValue("data", "1234"))
+		Expect(hashAt(keyOf(name, "1234"))).To(HaveKeyWithValue("data", "1234"))
 	})
 
 	It("keeps the order among jobs of all kinds, also where the server knows only some of the scripts", func() {
-		do("SCRIPT", "FLUSH")
+		redisDo("SCRIPT", "FLUSH")
 		_, err := queue.Add(ctx, "job-0", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		jobs, err := queue.AddBulk(ctx, mixed(9))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ids(jobs)).To(Equal([]string{"2", "3", "4", "5", "6", "7", "8", "9", "10"}))
 		for i, job := range jobs {
-			Expect(hash(job.Key())).To(HaveKeyWithValue("name", fmt.Sprint("job-", i+1)))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("name", fmt.Sprint("job-", i+1)))
 		}
 	})
 
 	It("lets a job of the bulk be the parent of a later one, whatever their kinds", func() {
-		do("SCRIPT", "FLUSH")
+		redisDo("SCRIPT", "FLUSH")
 		_, err := queue.Add(ctx, "before", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{
@@ -89,7 +89,7 @@ var _ = Describe("Adding many jobs at once", func() {
 			{Name: "brick", Options: &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "wall", Queue: "bull:" + name}}},
 		})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(set(key(name, "wall:dependencies"))).To(Equal([]string{jobs[1].Key()}))
+		Expect(setAt(keyOf(name, "wall:dependencies"))).To(Equal([]string{jobs[1].Key()}))
 	})
 
 	It("loses and doubles nothing when the server forgets its scripts in between", func() {
@@ -100,7 +100,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		go func() {
 			defer close(done)
 			for ; flushing.Err() == nil; times.Add(1) {
-				do("SCRIPT", "FLUSH")
+				redisDo("SCRIPT", "FLUSH")
 			}
 		}()
 		seen := map[string]bool{}
@@ -119,7 +119,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		counts, err := queue.Counts(ctx, bullmq.Waiting, bullmq.Delayed, bullmq.Prioritized)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(counts).To(HaveEach(BeEquivalentTo(rounds * each / 3)))
-		Expect(text(key(name, "id"))).To(Equal(strconv.Itoa(rounds * each)))
+		Expect(stringAt(keyOf(name, "id"))).To(Equal(strconv.Itoa(rounds * each)))
 	})
 
 	It("adds none when the options of one are bad, and names it", func() {
@@ -136,7 +136,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		Expect(err).To(MatchError(bullmq.ErrParentNotFound))
 		Expect(err).To(MatchError(And(ContainSubstring("job 1"), ContainSubstring(":gone"))))
 		Expect(ids(jobs)).To(Equal([]string{"1", "", "2"}))
-		Expect(list(key(name, "wait"))).To(Equal([]string{"2", "1"}))
+		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"2", "1"}))
 	})
 
 	It("answers, for an id that exists or a deduplicated job, the job that stands for it", func() {
@@ -147,6 +147,6 @@ var _ = Describe("Adding many jobs at once", func() {
 		})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ids(jobs)).To(Equal([]string{"own", "own", "3", "3"}))
-		Expect(list(key(name, "wait"))).To(Equal([]string{"3", "own"}))
+		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"3", "own"}))
 	})
 })

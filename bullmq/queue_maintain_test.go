@@ -22,7 +22,7 @@ var _ = Describe("Clearing a queue", func() {
 		clock  time.Time
 	)
 	BeforeEach(func() {
-		name, ctx, clock = newQueueName(), specContext(), time.UnixMilli(now)
+		name, ctx, clock = newQueueName(), specContext(), time.UnixMilli(fixedNow)
 		ticking := func() time.Time { return clock }
 		queue = newQueue(name, &bullmq.QueueOptions{Now: ticking})
 		worker = newWorker(name, nil, &bullmq.WorkerOptions{Now: ticking, MetricsPoints: 10})
@@ -37,16 +37,16 @@ var _ = Describe("Clearing a queue", func() {
 	complete := func(id string) {
 		GinkgoHelper()
 		add(id, bullmq.JobOptions{LIFO: true})
-		end(worker, take(worker), nil, nil)
+		endJob(worker, takeJob(worker), nil, nil)
 	}
 	fail := func(id string) {
 		GinkgoHelper()
 		add(id, bullmq.JobOptions{LIFO: true})
-		end(worker, take(worker), nil, errors.New("boom"))
+		endJob(worker, takeJob(worker), nil, errors.New("boom"))
 	}
 	lastEvent := func() string {
 		GinkgoHelper()
-		all := events(name)
+		all := eventsOf(name)
 		return all[len(all)-1]
 	}
 
@@ -60,7 +60,7 @@ var _ = Describe("Clearing a queue", func() {
 				Expect(queue.Clean(ctx, 0, 2, state)).To(ConsistOf("job-0", "job-1"))
 				Expect(lastEvent()).To(Equal("cleaned count=2"))
 				Expect(queue.Clean(ctx, 0, 0, state)).To(ConsistOf("job-2", "job-3", "job-4"))
-				Expect(keysOf(name)).To(ConsistOf(key(name, "meta"), key(name, "id"), key(name, "events"), key(name, "marker")))
+				Expect(keysOf(name)).To(ConsistOf(keyOf(name, "meta"), keyOf(name, "id"), keyOf(name, "events"), keyOf(name, "marker")))
 			})
 		}
 
@@ -71,7 +71,7 @@ var _ = Describe("Clearing a queue", func() {
 			complete("new")
 			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.Completed)).To(Equal([]string{"old"}))
 			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.Failed)).To(Equal([]string{"old-failure"}))
-			Expect(zset(key(name, "completed"))).To(Equal([]string{"new"}))
+			Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{"new"}))
 		})
 
 		It("removes delayed and prioritized jobs by when they were made", func() {
@@ -86,11 +86,11 @@ var _ = Describe("Clearing a queue", func() {
 		It("leaves active jobs that a worker holds", func() {
 			add("held", bullmq.JobOptions{})
 			add("lost", bullmq.JobOptions{})
-			take(worker)
-			take(worker)
-			do("DEL", key(name, "lost:lock"))
+			takeJob(worker)
+			takeJob(worker)
+			redisDo("DEL", keyOf(name, "lost:lock"))
 			Expect(queue.Clean(ctx, 0, 0, bullmq.Active)).To(Equal([]string{"lost"}))
-			Expect(list(key(name, "active"))).To(Equal([]string{"held"}))
+			Expect(listAt(keyOf(name, "active"))).To(Equal([]string{"held"}))
 		})
 
 		It("refuses states that it doesn't know", func() {
@@ -103,16 +103,16 @@ var _ = Describe("Clearing a queue", func() {
 		It("removes what waits and leaves what runs or is done; delayed jobs go if asked for", func() {
 			complete("done")
 			add("running", bullmq.JobOptions{})
-			take(worker)
+			takeJob(worker)
 			add("waiting", bullmq.JobOptions{})
 			add("ranked", bullmq.JobOptions{Priority: 1})
 			add("later", bullmq.JobOptions{Delay: time.Hour})
 			Expect(queue.Drain(ctx, false)).To(Succeed())
 			Expect(queue.Counts(ctx)).To(And(HaveKeyWithValue(bullmq.Waiting, BeZero()), HaveKeyWithValue(bullmq.Prioritized, BeZero()),
 				HaveKeyWithValue(bullmq.Delayed, BeEquivalentTo(1)), HaveKeyWithValue(bullmq.Active, BeEquivalentTo(1)), HaveKeyWithValue(bullmq.Completed, BeEquivalentTo(1))))
-			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(key(name, "waiting"), key(name, "ranked"))))
+			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(keyOf(name, "waiting"), keyOf(name, "ranked"))))
 			Expect(queue.Drain(ctx, true)).To(Succeed())
-			Expect(keysOf(name)).NotTo(Or(ContainElement(key(name, "delayed")), ContainElement(key(name, "later"))))
+			Expect(keysOf(name)).NotTo(Or(ContainElement(keyOf(name, "delayed")), ContainElement(keyOf(name, "later"))))
 		})
 	})
 
@@ -121,7 +121,7 @@ var _ = Describe("Clearing a queue", func() {
 			complete("done")
 			fail("broken")
 			add("running", bullmq.JobOptions{})
-			take(worker)
+			takeJob(worker)
 			add("waiting", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}})
 			add("ranked", bullmq.JobOptions{Priority: 1})
 			add("later", bullmq.JobOptions{Delay: time.Hour})
@@ -138,7 +138,7 @@ var _ = Describe("Clearing a queue", func() {
 
 			Expect(queue.Obliterate(ctx, nil)).To(MatchError(bullmq.ErrActiveJobs))
 			Expect(queue.IsPaused(ctx)).To(BeTrue())
-			Expect(keysOf(name)).To(ContainElement(key(name, "waiting")))
+			Expect(keysOf(name)).To(ContainElement(keyOf(name, "waiting")))
 			Expect(queue.Obliterate(ctx, &bullmq.ObliterateOptions{Force: true, Count: 2})).To(Succeed())
 			Expect(keysOf(name)).To(BeEmpty())
 		})
@@ -152,15 +152,15 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(lastEvent()).To(Equal("removed jobId=a prev=wait"))
 			Expect(queue.Handle("b").Remove(ctx)).To(Succeed())
 			Expect(lastEvent()).To(Equal("removed jobId=b prev=delayed"))
-			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(key(name, "a"), key(name, "b"), key(name, "wait"), key(name, "delayed"))))
-			count := len(events(name))
+			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(keyOf(name, "a"), keyOf(name, "b"), keyOf(name, "wait"), keyOf(name, "delayed"))))
+			count := len(eventsOf(name))
 			Expect(queue.Remove(ctx, "a", false)).To(BeTrue(), "it isn't there any more")
-			Expect(events(name)).To(HaveLen(count))
+			Expect(eventsOf(name)).To(HaveLen(count))
 		})
 
 		It("leaves one that a worker holds as it is", func() {
 			add("a", bullmq.JobOptions{})
-			job := take(worker)
+			job := takeJob(worker)
 			before := snapshot(name)
 			Expect(queue.Remove(ctx, "a", false)).To(BeFalse())
 			Expect(job.Remove(ctx)).To(MatchError(bullmq.ErrJobLocked))
@@ -194,11 +194,11 @@ var _ = Describe("Clearing a queue", func() {
 			clock = clock.Add(time.Minute)
 			fail("late")
 			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{Until: until, Count: 2})).To(Succeed())
-			Expect(zset(key(name, "failed"))).To(Equal([]string{"late"}))
-			Expect(list(key(name, "wait"))).To(Equal([]string{"job-4", "job-3", "job-2", "job-1", "job-0"}))
-			Expect(hash(key(name, "job-0"))).To(And(Not(HaveKey("failedReason")), Not(HaveKey("finishedOn"))))
-			Expect(scores(key(name, "marker"))).To(HaveKey("0"))
-			Expect(events(name)).To(ContainElement("waiting jobId=job-4 prev=failed"))
+			Expect(zsetAt(keyOf(name, "failed"))).To(Equal([]string{"late"}))
+			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"job-4", "job-3", "job-2", "job-1", "job-0"}))
+			Expect(hashAt(keyOf(name, "job-0"))).To(And(Not(HaveKey("failedReason")), Not(HaveKey("finishedOn"))))
+			Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
+			Expect(eventsOf(name)).To(ContainElement("waiting jobId=job-4 prev=failed"))
 		})
 
 		It("runs every retried job after a pause", func() {
@@ -207,28 +207,28 @@ var _ = Describe("Clearing a queue", func() {
 			}
 			Expect(queue.Pause(ctx)).To(Succeed())
 			Expect(queue.RetryJobs(ctx, nil)).To(Succeed())
-			Expect(take(worker)).To(BeNil())
+			Expect(takeJob(worker)).To(BeNil())
 			Expect(queue.Resume(ctx)).To(Succeed())
 			for n := range 3 {
-				Expect(take(worker).ID).To(Equal(fmt.Sprint("job-", n)))
+				Expect(takeJob(worker).ID).To(Equal(fmt.Sprint("job-", n)))
 			}
 		})
 
 		It("runs completed jobs again", func() {
 			complete("a")
 			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.Completed})).To(Succeed())
-			Expect(list(key(name, "wait"))).To(Equal([]string{"a"}))
-			Expect(hash(key(name, "a"))).NotTo(HaveKey("returnvalue"))
+			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"a"}))
+			Expect(hashAt(keyOf(name, "a"))).NotTo(HaveKey("returnvalue"))
 		})
 
 		It("keeps the attempts made, so that a job whose attempts are used up runs once more", func() {
 			add("a", bullmq.JobOptions{Attempts: 2})
-			for job := take(worker); job != nil; job = take(worker) {
-				end(worker, job, nil, errors.New("boom"))
+			for job := takeJob(worker); job != nil; job = takeJob(worker) {
+				endJob(worker, job, nil, errors.New("boom"))
 			}
 			Expect(queue.RetryJobs(ctx, nil)).To(Succeed())
-			Expect(hash(key(name, "a"))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("ats", "2")))
-			end(worker, take(worker), nil, errors.New("boom"))
+			Expect(hashAt(keyOf(name, "a"))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("ats", "2")))
+			endJob(worker, takeJob(worker), nil, errors.New("boom"))
 			Expect(queue.JobState(ctx, "a")).To(Equal(bullmq.Failed))
 		})
 
@@ -241,7 +241,7 @@ var _ = Describe("Clearing a queue", func() {
 					jobs := func() (all []map[string]string) {
 						GinkgoHelper()
 						for n := range 5 {
-							all = append(all, hash(key(name, fmt.Sprint("job-", n))))
+							all = append(all, hashAt(keyOf(name, fmt.Sprint("job-", n))))
 						}
 						return all
 					}
@@ -265,19 +265,19 @@ var _ = Describe("Clearing a queue", func() {
 
 		It("gives all attempts back, of completed jobs too", func() {
 			add("a", bullmq.JobOptions{Attempts: 2, LIFO: true})
-			for job := take(worker); job != nil; job = take(worker) {
-				end(worker, job, nil, errors.New("boom"))
+			for job := takeJob(worker); job != nil; job = takeJob(worker) {
+				endJob(worker, job, nil, errors.New("boom"))
 			}
 			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{ResetAttemptsMade: true})).To(Succeed())
 			runs := 0
-			for job := take(worker); job != nil; job = take(worker) {
+			for job := takeJob(worker); job != nil; job = takeJob(worker) {
 				runs++
-				end(worker, job, nil, errors.New("boom"))
+				endJob(worker, job, nil, errors.New("boom"))
 			}
 			Expect(runs).To(Equal(2))
 			complete("b")
 			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.Completed, ResetAttemptsMade: true, ResetAttemptsStarted: true})).To(Succeed())
-			Expect(hash(key(name, "b"))).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
+			Expect(hashAt(keyOf(name, "b"))).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
 		})
 
 		It("promotes all that is delayed", func() {
@@ -285,8 +285,8 @@ var _ = Describe("Clearing a queue", func() {
 				add(fmt.Sprint("job-", n), bullmq.JobOptions{Delay: time.Duration(n+1) * time.Hour})
 			}
 			Expect(queue.PromoteJobs(ctx, 2)).To(Succeed())
-			Expect(list(key(name, "wait"))).To(HaveLen(5))
-			Expect(zset(key(name, "delayed"))).To(BeEmpty())
+			Expect(listAt(keyOf(name, "wait"))).To(HaveLen(5))
+			Expect(zsetAt(keyOf(name, "delayed"))).To(BeEmpty())
 		})
 
 		It("refuses other states", func() {
@@ -302,8 +302,8 @@ var _ = Describe("Clearing a queue", func() {
 			_, err := queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, nil)
 			Expect(err).NotTo(HaveOccurred())
 			before := snapshot(name)
-			do("HSET", key(name, "orphan"), "name", "paint")
-			do("RPUSH", key(name, "logs-only:logs"), "row")
+			redisDo("HSET", keyOf(name, "orphan"), "name", "paint")
+			redisDo("RPUSH", keyOf(name, "logs-only:logs"), "row")
 			Expect(queue.FindOrphanedJobs(ctx)).To(ConsistOf("orphan", "logs-only"))
 			Expect(queue.RemoveOrphanedJobs(ctx, 0, 0)).To(ConsistOf("orphan", "logs-only"))
 			Expect(snapshot(name)).To(Equal(before))
@@ -333,76 +333,76 @@ var _ = Describe("RepairPaused", func() {
 			add(nil)
 		}
 		ranked := add(&bullmq.JobOptions{Priority: 4})
-		do("DEL", key(name, "wait"), key(name, "prioritized"), key(name, "marker"))
+		redisDo("DEL", keyOf(name, "wait"), keyOf(name, "prioritized"), keyOf(name, "marker"))
 		last := add(nil)
 		done := add(nil)
-		do("HSET", key(name, done), "finishedOn", "5")
-		do("LREM", key(name, "wait"), "1", done)
-		do("HSET", key(name, "remains"), "progress", "5")
-		do("DEL", key(name, "marker"))
+		redisDo("HSET", keyOf(name, done), "finishedOn", "5")
+		redisDo("LREM", keyOf(name, "wait"), "1", done)
+		redisDo("HSET", keyOf(name, "remains"), "progress", "5")
+		redisDo("DEL", keyOf(name, "marker"))
 
 		Expect(queue.FindStrandedJobs(ctx)).To(Equal([]string{"1", "2", "3", ranked}))
-		Expect(list(key(name, "wait"))).To(Equal([]string{last}))
+		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{last}))
 		Expect(queue.RepairPaused(ctx)).To(Equal([]string{"1", "2", "3", ranked}))
-		Expect(list(key(name, "wait"))).To(Equal([]string{last, "3", "2", "1"}))
-		Expect(zset(key(name, "prioritized"))).To(Equal([]string{ranked}))
-		Expect(zset(key(name, "marker"))).To(Equal([]string{"0"}))
-		Expect(events(name)[len(events(name))-4:]).To(HaveEach(HavePrefix("waiting jobId=")))
+		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{last, "3", "2", "1"}))
+		Expect(zsetAt(keyOf(name, "prioritized"))).To(Equal([]string{ranked}))
+		Expect(zsetAt(keyOf(name, "marker"))).To(Equal([]string{"0"}))
+		Expect(eventsOf(name)[len(eventsOf(name))-4:]).To(HaveEach(HavePrefix("waiting jobId=")))
 		Expect(queue.RepairPaused(ctx)).To(BeEmpty())
 	})
 
 	It("passes over a job that a worker holds, be it missing from active", func() {
 		add(nil)
-		do("DEL", key(name, "wait"))
-		do("SET", key(name, "1:lock"), "t")
+		redisDo("DEL", keyOf(name, "wait"))
+		redisDo("SET", keyOf(name, "1:lock"), "t")
 		Expect(queue.RepairPaused(ctx)).To(BeEmpty())
 	})
 
 	It("takes jobs out of paused when the queue isn't, those first, and leaves a paused queue to its resume", func() {
 		add(nil)
 		add(nil)
-		do("RENAME", key(name, "wait"), key(name, "paused"))
+		redisDo("RENAME", keyOf(name, "wait"), keyOf(name, "paused"))
 		add(nil)
-		do("HSET", key(name, "meta"), "paused", "1")
+		redisDo("HSET", keyOf(name, "meta"), "paused", "1")
 		Expect(queue.RepairPaused(ctx)).To(BeEmpty())
-		Expect(list(key(name, "paused"))).To(Equal([]string{"2", "1"}))
-		do("HDEL", key(name, "meta"), "paused")
+		Expect(listAt(keyOf(name, "paused"))).To(Equal([]string{"2", "1"}))
+		redisDo("HDEL", keyOf(name, "meta"), "paused")
 		Expect(queue.RepairPaused(ctx)).To(BeEmpty())
-		Expect(list(key(name, "wait"))).To(Equal([]string{"3", "2", "1"}))
-		Expect(do("EXISTS", key(name, "paused")).AsInt64()).To(BeZero())
+		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"3", "2", "1"}))
+		Expect(redisDo("EXISTS", keyOf(name, "paused")).AsInt64()).To(BeZero())
 	})
 
 	It("brings into safety what BullMQ 5 would overwrite at its resume", func() {
 		add(nil)
-		do("HSET", key(name, "meta"), "paused", "1")
-		do("LPUSH", key(name, "paused"), "old")
-		do("HSET", key(name, "old"), "name", "a", "data", "{}", "opts", "{}", "timestamp", "1")
+		redisDo("HSET", keyOf(name, "meta"), "paused", "1")
+		redisDo("LPUSH", keyOf(name, "paused"), "old")
+		redisDo("HSET", keyOf(name, "old"), "name", "a", "data", "{}", "opts", "{}", "timestamp", "1")
 		five := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
 		Expect(five.RepairPaused(ctx)).To(BeEmpty())
-		Expect(list(key(name, "paused"))).To(Equal([]string{"1", "old"}))
-		Expect(list(key(name, "wait"))).To(BeEmpty())
+		Expect(listAt(keyOf(name, "paused"))).To(Equal([]string{"1", "old"}))
+		Expect(listAt(keyOf(name, "wait"))).To(BeEmpty())
 	})
 
 	It("wakes a worker for jobs that wait though nobody was woken for them", func() {
-		Expect(do("LPUSH", key(name, "wait"), "1").Error()).To(Succeed())
+		Expect(redisDo("LPUSH", keyOf(name, "wait"), "1").Error()).To(Succeed())
 		Expect(newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5}).RepairPaused(ctx)).To(BeEmpty())
-		Expect(scores(key(name, "marker"))).To(HaveKey("0"))
+		Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
 	})
 
 	It("and a pause and a resume join long lists in order", func() {
 		five := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
 		var pushed []string
 		push := func(suffix string, from, count int) {
-			words := []string{"LPUSH", key(name, suffix)}
+			words := []string{"LPUSH", keyOf(name, suffix)}
 			for n := range count {
 				words = append(words, fmt.Sprint(from+n))
 			}
 			pushed = append(pushed, words[2:]...)
-			Expect(do(words...).Error()).To(Succeed())
+			Expect(redisDo(words...).Error()).To(Succeed())
 		}
 		// oldestFirst is a list of jobs from the end at which workers take.
 		oldestFirst := func(suffix string) []string {
-			jobs := list(key(name, suffix))
+			jobs := listAt(keyOf(name, suffix))
 			slices.Reverse(jobs)
 			return jobs
 		}

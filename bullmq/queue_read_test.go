@@ -42,17 +42,17 @@ var _ = Describe("Reading a queue", func() {
 	oneOfEach := func() {
 		GinkgoHelper()
 		add("completed", nil)
-		_, err := worker.Complete(ctx, take(worker), "token", nil, false)
+		_, err := worker.Complete(ctx, takeJob(worker), "token", nil, false)
 		Expect(err).NotTo(HaveOccurred())
 		add("failed", nil)
-		_, err = worker.Fail(ctx, take(worker), "token", nil, false)
+		_, err = worker.Fail(ctx, takeJob(worker), "token", nil, false)
 		Expect(err).NotTo(HaveOccurred())
 		add("waiting-children", nil)
-		parent := take(worker)
+		parent := takeJob(worker)
 		add("waiting", &bullmq.JobOptions{Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + name}, JobID: "child"})
 		Expect(parent.MoveToWaitingChildren(ctx, "token")).To(BeTrue())
 		add("active", &bullmq.JobOptions{LIFO: true})
-		take(worker)
+		takeJob(worker)
 		add("delayed", &bullmq.JobOptions{Delay: time.Hour})
 		add("prioritized", &bullmq.JobOptions{Priority: 3})
 	}
@@ -64,7 +64,7 @@ var _ = Describe("Reading a queue", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.Name).To(Equal("paint"))
 			Expect(job.Queue()).To(Equal(name))
-			Expect(job.Key()).To(Equal(key(name, "1")))
+			Expect(job.Key()).To(Equal(keyOf(name, "1")))
 			_, err = find(ctx, "2")
 			Expect(err).To(MatchError(bullmq.ErrJobNotFound))
 			Expect(err).To(MatchError(ContainSubstring("job 2")))
@@ -142,7 +142,7 @@ var _ = Describe("Reading a queue", func() {
 			for n := range 6 {
 				add(fmt.Sprint(n), nil)
 			}
-			do("DEL", key(name, "2"), key(name, "3"))
+			redisDo("DEL", keyOf(name, "2"), keyOf(name, "3"))
 			Expect(names(bullmq.Page{From: 0, To: 2, Ascending: true}, bullmq.Waiting)).To(Equal([]string{"0", "3", "4"}))
 			Expect(names(bullmq.All(), bullmq.Waiting)).To(Equal([]string{"0", "3", "4", "5"}))
 		})
@@ -152,7 +152,7 @@ var _ = Describe("Reading a queue", func() {
 				add("a", nil)
 			}
 			add("p", &bullmq.JobOptions{Priority: 1})
-			do("DEL", key(name, "2"))
+			redisDo("DEL", keyOf(name, "2"))
 			Expect(queue.JobIDs(ctx, bullmq.All(), bullmq.Waiting)).To(Equal([]string{"1", "2", "3", "4"}))
 			Expect(queue.JobIDs(ctx, bullmq.Page{From: 1, To: 2}, bullmq.Waiting)).To(Equal([]string{"3", "2"}))
 			Expect(queue.JobIDs(ctx, bullmq.Page{Ascending: true}, bullmq.Prioritized, "wait", bullmq.Waiting)).To(Equal([]string{"5", "1"}), "each state once")
@@ -168,8 +168,8 @@ var _ = Describe("Reading a queue", func() {
 	Describe("that older versions have used", func() {
 		It("counts and hands out jobs parked while BullMQ 5 had paused it", func() {
 			for id := range 21 {
-				do("LPUSH", key(name, "paused"), fmt.Sprint("p", id))
-				do("HSET", key(name, fmt.Sprint("p", id)), "name", fmt.Sprint(id))
+				redisDo("LPUSH", keyOf(name, "paused"), fmt.Sprint("p", id))
+				redisDo("HSET", keyOf(name, fmt.Sprint("p", id)), "name", fmt.Sprint(id))
 			}
 			Expect(queue.Counts(ctx, bullmq.Paused, bullmq.Waiting)).To(Equal(map[bullmq.State]int64{bullmq.Paused: 21, bullmq.Waiting: 0}))
 			Expect(names(bullmq.Page{From: 0, To: 1, Ascending: true}, bullmq.Paused)).To(Equal([]string{"0", "1"}))
@@ -177,7 +177,7 @@ var _ = Describe("Reading a queue", func() {
 		})
 
 		It("doesn't count BullMQ 4's wake-up entry", func() {
-			do("RPUSH", key(name, "wait"), "0:1700000000000")
+			redisDo("RPUSH", keyOf(name, "wait"), "0:1700000000000")
 			Expect(queue.Counts(ctx, bullmq.Waiting)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 0}))
 			Expect(names(bullmq.All(), bullmq.Waiting)).To(BeEmpty())
 			add("a", nil)
@@ -196,7 +196,7 @@ var _ = Describe("Metrics", func() {
 	)
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
-		queue, clock = newQueue(name, nil), time.UnixMilli(now).Truncate(time.Minute)
+		queue, clock = newQueue(name, nil), time.UnixMilli(fixedNow).Truncate(time.Minute)
 	})
 	newCountingWorker := func(points int) *bullmq.Worker {
 		GinkgoHelper()
@@ -206,7 +206,7 @@ var _ = Describe("Metrics", func() {
 		GinkgoHelper()
 		_, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		end(worker, take(worker), nil, reason)
+		endJob(worker, takeJob(worker), nil, reason)
 	}
 	metrics := func(kind bullmq.State, from, to int) bullmq.Metrics {
 		GinkgoHelper()
@@ -225,8 +225,8 @@ var _ = Describe("Metrics", func() {
 		Expect(metrics(bullmq.Completed, 0, -1)).To(Equal(bullmq.Metrics{
 			Count: 3, PrevTime: time.UnixMilli(begun.Add(3 * time.Minute).UnixMilli()), PrevCount: 2, Points: []int64{0, 0, 2}, Total: 3,
 		}))
-		Expect(list(key(name, "metrics:completed:data"))).To(Equal([]string{"0", "0", "2"}))
-		Expect(hash(key(name, "metrics:completed"))).To(HaveKeyWithValue("count", "3"))
+		Expect(listAt(keyOf(name, "metrics:completed:data"))).To(Equal([]string{"0", "0", "2"}))
+		Expect(hashAt(keyOf(name, "metrics:completed"))).To(HaveKeyWithValue("count", "3"))
 	})
 
 	It("are handed out in pages", func() {

@@ -119,16 +119,16 @@ var _ = Describe("Waiting for a job's result", func() {
 				Expect(err).To(MatchError(ContainSubstring("boom")))
 			}
 		}
-		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(key(name, "2"))))
+		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(keyOf(name, "2"))))
 	},
 		Entry("completed", nil), Entry("failed", errors.New("boom")),
 	)
 
 	It("finds the end of a removed job in the stream, far back and long before the call", func() {
-		do("XADD", key(name, "events"), "*", "event", "completed", "jobId", "7", "returnvalue", `{"a":1}`, "prev", "active")
+		redisDo("XADD", keyOf(name, "events"), "*", "event", "completed", "jobId", "7", "returnvalue", `{"a":1}`, "prev", "active")
 		others := make([]rueidis.Completed, 2500)
 		for n := range others {
-			others[n] = raw.B().Arbitrary("XADD").Keys(key(name, "events")).Args("*", "event", "completed", "jobId", fmt.Sprint("other-", n), "returnvalue", "0", "prev", "active").Build()
+			others[n] = raw.B().Arbitrary("XADD").Keys(keyOf(name, "events")).Args("*", "event", "completed", "jobId", fmt.Sprint("other-", n), "returnvalue", "0", "prev", "active").Build()
 		}
 		for batch := range slices.Chunk(others, 500) {
 			raw.DoMulti(ctx, batch...)
@@ -217,7 +217,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		job := add(nil)
 		done := waiting(ctx, job.ID)
 		worker := newWorker(name, nil, nil)
-		take(worker)
+		takeJob(worker)
 		endUnseen(name, job.ID, "42")
 		Eventually(done, "2s").Should(Receive(Equal(outcome{"42", nil})))
 	})
@@ -243,7 +243,7 @@ var _ = Describe("Waiting for a job's result", func() {
 	})
 
 	It("survives the loss of its connection", func() {
-		proxy, link := proxied()
+		proxy, link := proxiedRedis()
 		shaky := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		job := add(nil)
 		done := make(chan json.RawMessage, 1)
@@ -257,7 +257,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 		proxy.CutAll()
 		worker := newWorker(name, nil, nil)
-		end(worker, take(worker), "late", nil)
+		endJob(worker, takeJob(worker), "late", nil)
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Eventually(done).Should(Receive(MatchJSON(`"late"`)))
 	})
@@ -266,12 +266,12 @@ var _ = Describe("Waiting for a job's result", func() {
 // endUnseen completes a job, in one step with the loss of its event.
 func endUnseen(name, id, value string) {
 	GinkgoHelper()
-	Expect(do("EVAL", `
+	Expect(redisDo("EVAL", `
 		redis.call('LREM', KEYS[1] .. 'active', 0, ARGV[1])
 		redis.call('ZADD', KEYS[1] .. 'completed', 1, ARGV[1])
 		redis.call('HSET', KEYS[1] .. ARGV[1], 'returnvalue', ARGV[2], 'finishedOn', 1)
 		redis.call('XADD', KEYS[1] .. 'events', '*', 'event', 'completed', 'jobId', ARGV[1], 'returnvalue', ARGV[2])
 		for n = 1, 20 do redis.call('XADD', KEYS[1] .. 'events', '*', 'event', 'drained') end
 		redis.call('XTRIM', KEYS[1] .. 'events', 'MAXLEN', 15)
-		return 1`, "1", key(name, ""), id, value).Error()).To(Succeed())
+		return 1`, "1", keyOf(name, ""), id, value).Error()).To(Succeed())
 }

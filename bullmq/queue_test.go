@@ -14,11 +14,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-func rawJSON(text string) json.RawMessage { return json.RawMessage(text) }
-
-// at is a clock that stands still.
-func at(ms int64) func() time.Time { return func() time.Time { return time.UnixMilli(ms) } }
-
 var _ = Describe("A queue's name", func() {
 	DescribeTable("is refused where keys would be torn apart by it", func(name, hint string) {
 		_, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection()})
@@ -39,7 +34,7 @@ var _ = Describe("A queue's name", func() {
 		job, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.Wait(ctx, queue)).To(MatchJSON(strconv.Quote(name)))
-		Expect(hash(key(name, "1"))).To(HaveKeyWithValue("name", "paint"))
+		Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("name", "paint"))
 	},
 		Entry("braces", "{x}"),
 		Entry("emoji", "é😀"),
@@ -65,21 +60,21 @@ var _ = Describe("Opening a queue", func() {
 		name := newQueueName()
 		newQueue(name, nil)
 		Expect(snapshot(name)).To(Equal(map[string]any{
-			key(name, "meta"): map[string]string{"opts.maxLenEvents": "10000", "version": "bullmq:6.7.0"},
+			keyOf(name, "meta"): map[string]string{"opts.maxLenEvents": "10000", "version": "bullmq:6.7.0"},
 		}))
 	})
 
 	It("writes the stream's length anew and leaves the version that is there", func() {
 		name := newQueueName()
-		do("HSET", key(name, "meta"), "version", "bullmq:5.81.5", "opts.maxLenEvents", "77", "paused", "1")
+		redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5", "opts.maxLenEvents", "77", "paused", "1")
 		newQueue(name, &bullmq.QueueOptions{MaxEvents: 500})
-		Expect(hash(key(name, "meta"))).To(Equal(map[string]string{"version": "bullmq:5.81.5", "opts.maxLenEvents": "500", "paused": "1"}))
+		Expect(hashAt(keyOf(name, "meta"))).To(Equal(map[string]string{"version": "bullmq:5.81.5", "opts.maxLenEvents": "500", "paused": "1"}))
 	})
 
 	DescribeTable("says that it keeps no events, as Node does, and then none pile up", func(dialect bullmq.Dialect) {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, &bullmq.QueueOptions{MaxEvents: bullmq.NoEvents, Dialect: dialect})
-		Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("opts.maxLenEvents", "0"))
+		Expect(hashAt(keyOf(name, "meta"))).To(HaveKeyWithValue("opts.maxLenEvents", "0"))
 		Expect(queue.Meta(ctx)).To(HaveField("MaxEvents", bullmq.NoEvents))
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
 		Expect(err).NotTo(HaveOccurred())
@@ -89,18 +84,18 @@ var _ = Describe("Opening a queue", func() {
 			_, err = queue.Publish(ctx, "mine", 0)
 			Expect(err).NotTo(HaveOccurred())
 		}
-		Expect(events(name)).To(BeEmpty())
-		runWorker(name, nothing, &bullmq.WorkerOptions{Dialect: dialect, Concurrency: 10})
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(350))
-		Expect(len(events(name))).To(BeNumerically("<", 100), "what one call has written is removed by the next")
-		Expect(hash(key(name, "meta"))).To(HaveKeyWithValue("opts.maxLenEvents", "0"))
+		Expect(eventsOf(name)).To(BeEmpty())
+		runWorker(name, doNothing, &bullmq.WorkerOptions{Dialect: dialect, Concurrency: 10})
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(350))
+		Expect(len(eventsOf(name))).To(BeNumerically("<", 100), "what one call has written is removed by the next")
+		Expect(hashAt(keyOf(name, "meta"))).To(HaveKeyWithValue("opts.maxLenEvents", "0"))
 	},
 		Entry("of BullMQ 6", bullmq.V6), Entry("of BullMQ 5", bullmq.V5),
 	)
 
 	DescribeTable("reads how many events are kept, of what others have stored", func(stored string, want int) {
 		name := newQueueName()
-		do("HSET", key(name, "meta"), "opts.maxLenEvents", stored)
+		redisDo("HSET", keyOf(name, "meta"), "opts.maxLenEvents", stored)
 		Expect(newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true}).Meta(specContext())).To(HaveField("MaxEvents", want))
 	},
 		Entry("some", "77", 77), Entry("none", "0", bullmq.NoEvents), Entry("a word", "many", 0), Entry("less than nothing", "-1", 0), Entry("nothing", "", 0),
@@ -121,7 +116,7 @@ var _ = Describe("Opening a queue", func() {
 		Expect(job.Wait(ctx, queue)).To(MatchJSON(`null`))
 		Expect(job.Key()).To(Equal(prefix + ":" + name + ":1"))
 		Expect(queue.Name()).To(Equal(name), "without it")
-		Expect(strs("KEYS", "*"+name+"*")).To(HaveEach(HavePrefix(prefix + ":" + name + ":")))
+		Expect(redisStrings("KEYS", "*"+name+"*")).To(HaveEach(HavePrefix(prefix + ":" + name + ":")))
 	})
 })
 
@@ -133,7 +128,7 @@ var _ = Describe("Adding a job", func() {
 	)
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
-		queue = newQueue(name, &bullmq.QueueOptions{Now: at(now)})
+		queue = newQueue(name, &bullmq.QueueOptions{Now: fixedClock(fixedNow)})
 	})
 
 	It("leaves what Node leaves, key by key", func() {
@@ -141,14 +136,14 @@ var _ = Describe("Adding a job", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.ID).To(Equal("1"))
 		Expect(snapshot(name)).To(Equal(map[string]any{
-			key(name, "meta"): map[string]string{"opts.maxLenEvents": "10000", "version": "bullmq:6.7.0"},
-			key(name, "id"):   "1",
-			key(name, "1"): map[string]string{
+			keyOf(name, "meta"): map[string]string{"opts.maxLenEvents": "10000", "version": "bullmq:6.7.0"},
+			keyOf(name, "id"):   "1",
+			keyOf(name, "1"): map[string]string{
 				"name": "paint", "data": `{"colour":"<red>"}`, "opts": `{"attempts":0}`, "timestamp": "1700000000000", "delay": "0", "priority": "0",
 			},
-			key(name, "wait"):   []string{"1"},
-			key(name, "marker"): map[string]float64{"0": 0},
-			key(name, "events"): [][]string{{"event", "added", "jobId", "1", "name", "paint"}, {"event", "waiting", "jobId", "1"}},
+			keyOf(name, "wait"):   []string{"1"},
+			keyOf(name, "marker"): map[string]float64{"0": 0},
+			keyOf(name, "events"): [][]string{{"event", "added", "jobId", "1", "name", "paint"}, {"event", "waiting", "jobId", "1"}},
 		}))
 	})
 
@@ -157,7 +152,7 @@ var _ = Describe("Adding a job", func() {
 		Expect(err).NotTo(HaveOccurred())
 		stored, err := queue.Job(ctx, job.ID)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(job.Timestamp).To(BeTemporally("==", time.UnixMilli(now)))
+		Expect(job.Timestamp).To(BeTemporally("==", time.UnixMilli(fixedNow)))
 		job.Timestamp, stored.Timestamp = time.Time{}, time.Time{}
 		Expect(job).To(Equal(stored))
 	})
@@ -165,7 +160,7 @@ var _ = Describe("Adding a job", func() {
 	DescribeTable("keeps data that other languages take for nothing", func(data any, want string) {
 		job, err := queue.Add(ctx, "paint", data, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("data", want))
+		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("data", want))
 	},
 		Entry("zero", 0, `0`),
 		Entry("false", false, `false`),
@@ -192,26 +187,26 @@ var _ = Describe("Adding a job", func() {
 				_, err := queue.Add(ctx, "later", nil, &bullmq.JobOptions{Delay: time.Minute})
 				Expect(err).NotTo(HaveOccurred())
 			}
-			due := float64(now + 60000)
-			Expect(scores(key(name, "delayed"))).To(Equal(map[string]float64{"1": due * 4096, "2": due*4096 + 1, "3": due*4096 + 2}))
-			Expect(scores(key(name, "marker"))).To(Equal(map[string]float64{"1": due}))
-			Expect(hash(key(name, "1"))).To(HaveKeyWithValue("delay", "60000"))
-			Expect(events(name)).To(ContainElement("delayed jobId=1 delay=1700000060000"))
+			due := float64(fixedNow + 60000)
+			Expect(scoresAt(keyOf(name, "delayed"))).To(Equal(map[string]float64{"1": due * 4096, "2": due*4096 + 1, "3": due*4096 + 2}))
+			Expect(scoresAt(keyOf(name, "marker"))).To(Equal(map[string]float64{"1": due}))
+			Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("delay", "60000"))
+			Expect(eventsOf(name)).To(ContainElement("delayed jobId=1 delay=1700000060000"))
 		})
 
 		It("counts it from the job's own timestamp", func() {
-			_, err := queue.Add(ctx, "later", nil, &bullmq.JobOptions{Delay: time.Second, Timestamp: time.UnixMilli(now - 5000)})
+			_, err := queue.Add(ctx, "later", nil, &bullmq.JobOptions{Delay: time.Second, Timestamp: time.UnixMilli(fixedNow - 5000)})
 			Expect(err).NotTo(HaveOccurred())
-			Expect(scores(key(name, "delayed"))).To(HaveKeyWithValue("1", float64(now-4000)*4096))
-			Expect(hash(key(name, "1"))).To(HaveKeyWithValue("timestamp", "1699999995000"))
+			Expect(scoresAt(keyOf(name, "delayed"))).To(HaveKeyWithValue("1", float64(fixedNow-4000)*4096))
+			Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("timestamp", "1699999995000"))
 		})
 
 		DescribeTable("of nothing, or what Node takes for nothing, is ready at once", func(options bullmq.JobOptions, stored string) {
 			job, err := queue.Add(ctx, "now", nil, &options)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(list(key(name, "wait"))).To(Equal([]string{job.ID}))
-			Expect(zset(key(name, "delayed"))).To(BeEmpty())
-			Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("delay", stored))
+			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{job.ID}))
+			Expect(zsetAt(keyOf(name, "delayed"))).To(BeEmpty())
+			Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("delay", stored))
 		},
 			Entry("zero", bullmq.JobOptions{Delay: 0}, "0"),
 			Entry("negative", bullmq.JobOptions{Delay: -5 * time.Millisecond}, "-5"),
@@ -224,7 +219,7 @@ var _ = Describe("Adding a job", func() {
 			Expect(err).NotTo(HaveOccurred())
 			_, err = queue.Add(ctx, "now", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(scores(key(name, "marker"))).To(Equal(map[string]float64{"0": 0, "1": now + 60000}))
+			Expect(scoresAt(keyOf(name, "marker"))).To(Equal(map[string]float64{"0": 0, "1": fixedNow + 60000}))
 		})
 	})
 
@@ -232,7 +227,7 @@ var _ = Describe("Adding a job", func() {
 		order := func() (ids []string) {
 			GinkgoHelper()
 			worker := newWorker(name, nil, nil)
-			for job := take(worker); job != nil; job = take(worker) {
+			for job := takeJob(worker); job != nil; job = takeJob(worker) {
 				ids = append(ids, job.Name)
 			}
 			return ids
@@ -257,7 +252,7 @@ var _ = Describe("Adding a job", func() {
 			add("five-2", &bullmq.JobOptions{Priority: 5})
 			add("last", &bullmq.JobOptions{Priority: 2097151})
 			add("one-2", &bullmq.JobOptions{Priority: 1})
-			Expect(scores(key(name, "prioritized"))).To(Equal(map[string]float64{
+			Expect(scoresAt(keyOf(name, "prioritized"))).To(Equal(map[string]float64{
 				"1": 5<<32 + 1, "2": 1<<32 + 2, "3": 5<<32 + 3, "4": 2097151<<32 + 4, "5": 1<<32 + 5,
 			}))
 			Expect(order()).To(Equal([]string{"one-1", "one-2", "five-1", "five-2", "last"}))
@@ -265,9 +260,9 @@ var _ = Describe("Adding a job", func() {
 
 		It("and a delay keeps its priority for when it is due", func() {
 			add("later", &bullmq.JobOptions{Delay: time.Minute, Priority: 2})
-			Expect(zset(key(name, "delayed"))).To(Equal([]string{"1"}))
-			Expect(zset(key(name, "prioritized"))).To(BeEmpty())
-			Expect(hash(key(name, "1"))).To(HaveKeyWithValue("priority", "2"))
+			Expect(zsetAt(keyOf(name, "delayed"))).To(Equal([]string{"1"}))
+			Expect(zsetAt(keyOf(name, "prioritized"))).To(BeEmpty())
+			Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("priority", "2"))
 		})
 	})
 
@@ -280,8 +275,8 @@ var _ = Describe("Adding a job", func() {
 				Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + parentQueue}, FailParentOnFailure: true,
 			})
 			Expect(err).NotTo(HaveOccurred())
-			Expect(set(parent.Key() + ":dependencies")).To(Equal([]string{child.Key()}))
-			Expect(hash(child.Key())).To(And(
+			Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{child.Key()}))
+			Expect(hashAt(child.Key())).To(And(
 				HaveKeyWithValue("parentKey", parent.Key()),
 				HaveKeyWithValue("parent", MatchJSON(fmt.Sprintf(`{"id":"1","queueKey":"bull:%s","fpof":true}`, parentQueue))),
 				HaveKeyWithValue("opts", MatchJSON(fmt.Sprintf(`{"attempts":0,"fpof":true,"parent":{"id":"1","queue":"bull:%s"}}`, parentQueue)))))
@@ -312,8 +307,8 @@ var _ = Describe("Adding a job", func() {
 		for range 8 {
 			Expect(<-errs).To(Succeed())
 		}
-		Expect(list(key(name, "wait"))).To(HaveLen(200))
-		Expect(text(key(name, "id"))).To(Equal("200"))
+		Expect(listAt(keyOf(name, "wait"))).To(HaveLen(200))
+		Expect(stringAt(keyOf(name, "id"))).To(Equal("200"))
 	})
 
 	It("ends with its context", func() {

@@ -41,7 +41,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 	finish := func(value string) {
 		GinkgoHelper()
 		worker := newWorker(name, nil, nil)
-		end(worker, take(worker), value, nil)
+		endJob(worker, takeJob(worker), value, nil)
 	}
 	set := func(proxy *faultproxy.Proxy, faults faultproxy.Faults) {
 		GinkgoHelper()
@@ -49,7 +49,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 	}
 
 	DescribeTable("goes on, and returns what the job has returned, when", func(away func(proxy *faultproxy.Proxy), begunBefore, endsMeanwhile bool) {
-		proxy, link := proxied()
+		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		queue.LookForResultsEvery(50 * time.Millisecond) // so that reads meet the outage
 		job, err := queue.Add(ctx, "a", nil, nil)
@@ -86,7 +86,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 	)
 
 	It("goes on while connections are cut again and again", func() {
-		proxy, link := proxied()
+		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		queue.LookForResultsEvery(5 * time.Millisecond)
 		job, err := queue.Add(ctx, "a", nil, nil)
@@ -124,7 +124,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: bullmq.URL(server.URL())})
-		taken := take(worker)
+		taken := takeJob(worker)
 		before := waitFor(ctx, queue, job.ID)
 		refuse(send, direct())
 		meanwhile := waitFor(ctx, queue, job.ID)
@@ -166,13 +166,13 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 	},
 		Entry("NOPERM", "~bull:* +@all -xrevrange -xinfo", func() {}, "NOPERM"),
 		Entry("WRONGTYPE", "~bull:* +@all", func() {
-			Expect(do("DEL", key(name, "events")).Error()).To(Succeed())
-			Expect(do("SET", key(name, "events"), "text").Error()).To(Succeed())
+			Expect(redisDo("DEL", keyOf(name, "events")).Error()).To(Succeed())
+			Expect(redisDo("SET", keyOf(name, "events"), "text").Error()).To(Succeed())
 		}, "WRONGTYPE"),
 	)
 
 	DescribeTable("ends with its context, and says why Redis could not be read, after", func(limit time.Duration, away func(proxy *faultproxy.Proxy), why func(error) bool) {
-		proxy, link := proxied()
+		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		away(proxy)
 		reason := errors.New("the user went away")
@@ -199,7 +199,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 	)
 
 	It("is over when the queue is closed", func() {
-		proxy, link := proxied()
+		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		silenced(proxy)
 		done := waitFor(ctx, queue, "7")

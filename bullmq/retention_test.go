@@ -21,7 +21,7 @@ var _ = Describe("Ended jobs", func() {
 	)
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
-		queue, clock = newQueue(name, nil), time.UnixMilli(now)
+		queue, clock = newQueue(name, nil), time.UnixMilli(fixedNow)
 	})
 	newClockedWorker := func(o bullmq.WorkerOptions) *bullmq.Worker {
 		GinkgoHelper()
@@ -34,12 +34,12 @@ var _ = Describe("Ended jobs", func() {
 		options.JobID = id
 		_, err := queue.Add(ctx, "paint", nil, &options)
 		Expect(err).NotTo(HaveOccurred())
-		job := take(worker)
+		job := takeJob(worker)
 		Expect(job.ID).To(Equal(id))
-		end(worker, job, "result of "+id, reason)
+		endJob(worker, job, "result of "+id, reason)
 	}
-	completed := func() []string { GinkgoHelper(); return zset(key(name, "completed")) }
-	failed := func() []string { GinkgoHelper(); return zset(key(name, "failed")) }
+	completed := func() []string { GinkgoHelper(); return zsetAt(keyOf(name, "completed")) }
+	failed := func() []string { GinkgoHelper(); return zsetAt(keyOf(name, "failed")) }
 	keep := func(wire string) (k bullmq.Keep) {
 		GinkgoHelper()
 		Expect(k.UnmarshalJSON([]byte(wire))).To(Succeed())
@@ -50,13 +50,13 @@ var _ = Describe("Ended jobs", func() {
 		worker := newClockedWorker(bullmq.WorkerOptions{})
 		run(worker, "a", bullmq.JobOptions{RemoveOnComplete: keep(wire)}, nil)
 		Expect(completed()).To(BeEmpty())
-		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(key(name, "a"))))
-		Expect(events(name)).To(ContainElement(`completed jobId=a returnvalue="result of a" prev=active`))
+		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(keyOf(name, "a"))))
+		Expect(eventsOf(name)).To(ContainElement(`completed jobId=a returnvalue="result of a" prev=active`))
 
 		run(worker, "b", bullmq.JobOptions{RemoveOnFail: keep(wire)}, errors.New("boom"))
 		Expect(failed()).To(BeEmpty())
-		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(key(name, "b"))))
-		Expect(events(name)).To(ContainElement(`failed jobId=b failedReason=boom prev=active`))
+		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(keyOf(name, "b"))))
+		Expect(eventsOf(name)).To(ContainElement(`failed jobId=b failedReason=boom prev=active`))
 	},
 		Entry("true", `true`), Entry("0", `0`), Entry("{age:0}", `{"age":0}`), Entry("{count:0}", `{"count":0}`),
 	)
@@ -70,8 +70,8 @@ var _ = Describe("Ended jobs", func() {
 		}
 		Expect(completed()).To(HaveLen(3))
 		Expect(failed()).To(HaveLen(3))
-		Expect(hash(key(name, "job-1"))).To(And(HaveKeyWithValue("returnvalue", `"result of job-1"`), HaveKeyWithValue("finishedOn", "1700000000000")))
-		Expect(hash(key(name, "job-1-failed"))).To(HaveKeyWithValue("failedReason", "boom"))
+		Expect(hashAt(keyOf(name, "job-1"))).To(And(HaveKeyWithValue("returnvalue", `"result of job-1"`), HaveKeyWithValue("finishedOn", "1700000000000")))
+		Expect(hashAt(keyOf(name, "job-1-failed"))).To(HaveKeyWithValue("failedReason", "boom"))
 	},
 		Entry("false", `false`), Entry("-1", `-1`), Entry("{count:-1}", `{"count":-1}`),
 	)
@@ -107,8 +107,8 @@ var _ = Describe("Ended jobs", func() {
 			run(worker, id, bullmq.JobOptions{}, nil) // added already
 		}
 		Expect(completed()).To(Equal([]string{"c", "d"}))
-		Expect(keysOf(name)).NotTo(ContainElement(Or(HavePrefix(key(name, "a")), HavePrefix(key(name, "b")))))
-		Expect(keysOf(name)).To(ContainElements(key(name, "c"), key(name, "c:logs")))
+		Expect(keysOf(name)).NotTo(ContainElement(Or(HavePrefix(keyOf(name, "a")), HavePrefix(keyOf(name, "b")))))
+		Expect(keysOf(name)).To(ContainElements(keyOf(name, "c"), keyOf(name, "c:logs")))
 	})
 
 	Describe("with an age", func() {
@@ -166,7 +166,7 @@ var _ = Describe("Ended jobs", func() {
 		}
 		Expect(queue.Resume(ctx)).To(Succeed())
 		drained := func() (n int) {
-			for _, event := range events(name) {
+			for _, event := range eventsOf(name) {
 				if event == "drained" {
 					n++
 				}

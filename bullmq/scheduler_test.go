@@ -22,7 +22,7 @@ var _ = Describe("A job scheduler", func() {
 		clock  time.Time
 	)
 	BeforeEach(func() {
-		name, ctx, clock = newQueueName(), specContext(), time.UnixMilli(now)
+		name, ctx, clock = newQueueName(), specContext(), time.UnixMilli(fixedNow)
 		ticking := func() time.Time { return clock }
 		queue = newQueue(name, &bullmq.QueueOptions{Now: ticking})
 		worker = newWorker(name, nil, &bullmq.WorkerOptions{Now: ticking})
@@ -36,18 +36,18 @@ var _ = Describe("A job scheduler", func() {
 	// run takes the job that is due, which is when the next one is made, and completes it.
 	run := func() *bullmq.Job {
 		GinkgoHelper()
-		job := take(worker)
-		end(worker, job, nil, nil)
+		job := takeJob(worker)
+		endJob(worker, job, nil, nil)
 		return job
 	}
-	slot := func(after time.Duration) string { return fmt.Sprint("repeat:tick:", now+after.Milliseconds()) }
+	slot := func(after time.Duration) string { return fmt.Sprint("repeat:tick:", fixedNow+after.Milliseconds()) }
 	pending := func() []string {
 		GinkgoHelper()
-		return append(list(key(name, "wait")), zset(key(name, "delayed"))...)
+		return append(listAt(keyOf(name, "wait")), zsetAt(keyOf(name, "delayed"))...)
 	}
 
 	It("with an interval makes no job once EndDate has passed, but one before may have its slot after it", func() {
-		upsert(bullmq.Repeat{Every: time.Minute, EndDate: time.UnixMilli(now + 90_000)}, nil)
+		upsert(bullmq.Repeat{Every: time.Minute, EndDate: time.UnixMilli(fixedNow + 90_000)}, nil)
 		run()
 		clock = clock.Add(time.Minute)
 		run()
@@ -58,7 +58,7 @@ var _ = Describe("A job scheduler", func() {
 	})
 
 	It("with a pattern has no slot after EndDate, though its last job may run later", func() {
-		upsert(bullmq.Repeat{Pattern: "* * * * *", TimeZone: "UTC", EndDate: time.UnixMilli(now + 90_000)}, nil)
+		upsert(bullmq.Repeat{Pattern: "* * * * *", TimeZone: "UTC", EndDate: time.UnixMilli(fixedNow + 90_000)}, nil)
 		clock = clock.Add(time.Hour)
 		run()
 		Expect(pending()).To(BeEmpty())
@@ -94,27 +94,27 @@ var _ = Describe("A job scheduler", func() {
 			var fault error
 			Eventually(faults).Should(Receive(&fault))
 			Expect(fault).To(MatchError(bullmq.ErrNoNextRun))
-			Eventually(count(queue, bullmq.Completed)).Should(Equal(1))
+			Eventually(countOf(queue, bullmq.Completed)).Should(Equal(1))
 			Expect(pending()).To(BeEmpty())
 		})
 
 		It("is no error where EndDate is the reason", func() {
-			job, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Pattern: "0 12 1 1 *", TimeZone: "UTC", EndDate: time.UnixMilli(now + 1000)}, nil)
+			job, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Pattern: "0 12 1 1 *", TimeZone: "UTC", EndDate: time.UnixMilli(fixedNow + 1000)}, nil)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job).To(BeNil())
 		})
 	})
 
 	It("with an interval is a record, a place by its next time, and one job under an id with that time", func() {
-		job := upsert(bullmq.Repeat{Every: time.Minute, Limit: 9, StartDate: time.UnixMilli(now + 5000), EndDate: time.UnixMilli(now + 3600000)},
+		job := upsert(bullmq.Repeat{Every: time.Minute, Limit: 9, StartDate: time.UnixMilli(fixedNow + 5000), EndDate: time.UnixMilli(fixedNow + 3600000)},
 			&bullmq.Template{Name: "tock", Data: map[string]int{"a": 1}, Options: &bullmq.JobOptions{Attempts: 2}})
 		Expect(job.ID).To(Equal(slot(5 * time.Second)))
-		Expect(scores(key(name, "repeat"))).To(Equal(map[string]float64{"tick": now + 5000}))
-		Expect(hash(key(name, "repeat:tick"))).To(Equal(map[string]string{
+		Expect(scoresAt(keyOf(name, "repeat"))).To(Equal(map[string]float64{"tick": fixedNow + 5000}))
+		Expect(hashAt(keyOf(name, "repeat:tick"))).To(Equal(map[string]string{
 			"name": "tock", "data": `{"a":1}`, "opts": `{"attempts":2}`, "every": "60000", "offset": "25000", "limit": "9",
 			"startDate": "1700000005000", "endDate": "1700003600000", "ic": "1",
 		}))
-		Expect(hash(job.Key())).To(And(HaveKeyWithValue("rjk", "tick"), HaveKeyWithValue("name", "tock"), HaveKeyWithValue("data", `{"a":1}`),
+		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("rjk", "tick"), HaveKeyWithValue("name", "tock"), HaveKeyWithValue("data", `{"a":1}`),
 			HaveKeyWithValue("delay", "5000"), HaveKeyWithValue("opts", MatchJSON(`{
 				"attempts":2,"delay":5000,"jobId":"repeat:tick:1700000005000","repeatJobKey":"tick","timestamp":1700000000000,
 				"repeat":{"every":60000,"limit":9,"startDate":1700000005000,"endDate":1700003600000,"count":1}}`))))
@@ -125,8 +125,8 @@ var _ = Describe("A job scheduler", func() {
 		job := upsert(bullmq.Repeat{Pattern: "0 0 * * *", TimeZone: "Asia/Kolkata"}, nil)
 		midnight := time.Date(2023, time.November, 15, 18, 30, 0, 0, time.UTC).UnixMilli()
 		Expect(job.ID).To(Equal(fmt.Sprint("repeat:tick:", midnight)))
-		Expect(scores(key(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(midnight)}))
-		Expect(hash(key(name, "repeat:tick"))).To(Equal(map[string]string{
+		Expect(scoresAt(keyOf(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(midnight)}))
+		Expect(hashAt(keyOf(name, "repeat:tick"))).To(Equal(map[string]string{
 			"name": "tick", "pattern": "0 0 * * *", "tz": "Asia/Kolkata", "offset": "0", "ic": "1",
 		}))
 		scheduler, err := queue.Scheduler(ctx, "tick")
@@ -156,12 +156,12 @@ var _ = Describe("A job scheduler", func() {
 			upsert(every, nil)
 			clock = clock.Add(100 * time.Millisecond)
 			Expect(upsert(every, &bullmq.Template{Data: 1}).ID).To(Equal(slot(0)))
-			running := take(worker)
+			running := takeJob(worker)
 			Expect(string(running.Data)).To(Equal("1"))
 			clock = clock.Add(100 * time.Millisecond)
 			Expect(upsert(every, &bullmq.Template{Data: 2}).ID).To(Equal(slot(3 * time.Second)))
 			Expect(pending()).To(Equal([]string{slot(3 * time.Second)}))
-			clock = time.UnixMilli(now + 3000)
+			clock = time.UnixMilli(fixedNow + 3000)
 			Expect(string(run().Data)).To(Equal("2"))
 			Expect(queue.CountSchedulers(ctx)).To(BeEquivalentTo(1))
 		})
@@ -173,8 +173,8 @@ var _ = Describe("A job scheduler", func() {
 			clock = clock.Add(300 * time.Millisecond)
 			Expect(upsert(repeat, nil).ID).To(Equal(slot(next)))
 			Expect(pending()).To(Equal([]string{slot(next)}))
-			Expect(keysOf(name)).NotTo(ContainElement(key(name, slot(3*time.Second))))
-			Expect(scores(key(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(now + next.Milliseconds())}))
+			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, slot(3*time.Second))))
+			Expect(scoresAt(keyOf(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(fixedNow + next.Milliseconds())}))
 			scheduler, err := queue.Scheduler(ctx, "tick")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(scheduler.Repeat.Every).To(Equal(repeat.Every))
@@ -182,7 +182,7 @@ var _ = Describe("A job scheduler", func() {
 		},
 			Entry("a longer interval: at once, and then by it", bullmq.Repeat{Every: 8 * time.Second}, 300*time.Millisecond),
 			Entry("a shorter one", bullmq.Repeat{Every: time.Second}, 300*time.Millisecond),
-			Entry("one with a start", bullmq.Repeat{Every: 8 * time.Second, StartDate: time.UnixMilli(now + 20000)}, 20*time.Second),
+			Entry("one with a start", bullmq.Repeat{Every: 8 * time.Second, StartDate: time.UnixMilli(fixedNow + 20000)}, 20*time.Second),
 			Entry("a pattern", bullmq.Repeat{Pattern: "*/10 * * * * *", TimeZone: "UTC"}, 10*time.Second),
 		)
 	})
@@ -191,10 +191,10 @@ var _ = Describe("A job scheduler", func() {
 		start := time.Date(2031, time.March, 5, 12, 0, 0, 0, time.UTC)
 		upsert(bullmq.Repeat{Pattern: "0 0 * * *", TimeZone: "UTC", StartDate: start}, nil)
 		first := start.Add(12 * time.Hour)
-		Expect(scores(key(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(first.UnixMilli())}))
+		Expect(scoresAt(keyOf(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(first.UnixMilli())}))
 		clock = first
 		run()
-		Expect(scores(key(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(first.AddDate(0, 0, 1).UnixMilli())}))
+		Expect(scoresAt(keyOf(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(first.AddDate(0, 0, 1).UnixMilli())}))
 	})
 
 	DescribeTable("takes patterns of five or six fields, with what cron-parser adds to them, such as", func(pattern, first string) {
@@ -229,45 +229,45 @@ var _ = Describe("A job scheduler", func() {
 		Entry("both an interval and a pattern", bullmq.Repeat{Pattern: "* * * * *", Every: time.Second}, "choose one"),
 		Entry("neither", bullmq.Repeat{}, "Pattern"),
 		Entry("an interval of nanoseconds", bullmq.Repeat{Every: 500}, "Every of at least a millisecond, not 500ns"),
-		Entry("an end that has passed", bullmq.Repeat{Every: time.Second, EndDate: time.UnixMilli(now - 1)}, "EndDate"),
+		Entry("an end that has passed", bullmq.Repeat{Every: time.Second, EndDate: time.UnixMilli(fixedNow - 1)}, "EndDate"),
 	)
 
 	It("that is removed leaves its running job alone, and no job after that", func() {
 		upsert(bullmq.Repeat{Every: time.Second}, nil)
-		job := take(worker)
+		job := takeJob(worker)
 		Expect(queue.RemoveScheduler(ctx, "tick")).To(BeTrue())
 		Expect(queue.RemoveScheduler(ctx, "tick")).To(BeFalse())
 		Expect(pending()).To(BeEmpty())
-		end(worker, job, nil, errors.New("boom"))
+		endJob(worker, job, nil, errors.New("boom"))
 		Expect(queue.Schedulers(ctx, bullmq.All())).To(BeEmpty())
-		Expect(keysOf(name)).NotTo(ContainElement(key(name, "repeat:tick")))
+		Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "repeat:tick")))
 	})
 
 	DescribeTable("of BullMQ 4, which has no record, is left where it is while its last job runs, and an error tells of it", func(entry string) {
 		job := upsert(bullmq.Repeat{Every: time.Minute}, nil)
-		do("DEL", key(name, "repeat"), key(name, "repeat:tick"))
-		do("ZADD", key(name, "repeat"), "1700000000000", entry)
-		do("HSET", job.Key(), "rjk", entry)
+		redisDo("DEL", keyOf(name, "repeat"), keyOf(name, "repeat:tick"))
+		redisDo("ZADD", keyOf(name, "repeat"), "1700000000000", entry)
+		redisDo("HSET", job.Key(), "rjk", entry)
 		faults := make(chan error, 5)
-		runWorker(name, nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }}})
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		runWorker(name, doNothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }}})
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
 		Eventually(faults).Should(Receive(MatchError(And(ContainSubstring(entry), ContainSubstring("BullMQ 4 or older"), ContainSubstring("upsert a scheduler")))))
-		Expect(zset(key(name, "repeat"))).To(Equal([]string{entry}))
+		Expect(zsetAt(keyOf(name, "repeat"))).To(Equal([]string{entry}))
 		Expect(pending()).To(BeEmpty())
 		_, err := queue.Schedulers(ctx, bullmq.All())
 		Expect(err).To(MatchError(ContainSubstring(entry)))
-		Expect(zset(key(name, "repeat"))).To(Equal([]string{entry}))
+		Expect(zsetAt(keyOf(name, "repeat"))).To(Equal([]string{entry}))
 	},
 		Entry("by a pattern", "paint:wall:::0 0 * * *"), Entry("by an interval", "paint::1800000000000:Europe/Berlin:60000"),
 	)
 
 	It("of BullMQ 5's repeatable jobs, which keep no data, goes on with that of the job before", func() {
 		upsert(bullmq.Repeat{Every: time.Second}, &bullmq.Template{Name: "paint", Data: map[string]int{"a": 1}})
-		do("HDEL", key(name, "repeat:tick"), "data", "opts", "ic")
+		redisDo("HDEL", keyOf(name, "repeat:tick"), "data", "opts", "ic")
 		for n := range 3 {
 			Expect(run().Data).To(Equal(json.RawMessage(`{"a":1}`)), "run %d", n)
 			clock = clock.Add(time.Second)
 		}
-		Expect(zset(key(name, "repeat"))).To(Equal([]string{"tick"}))
+		Expect(zsetAt(keyOf(name, "repeat"))).To(Equal([]string{"tick"}))
 	})
 })

@@ -37,13 +37,13 @@ var _ = Describe("A Telemetry that only measures", func() {
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
 			return nil, errors.New("no paint")
 		}, &bullmq.WorkerOptions{Telemetry: telemetry})
-		Eventually(state(queue, run.ID)).Should(Equal(bullmq.Failed))
-		Eventually(state(queue, added.ID)).Should(Equal(bullmq.Delayed))
+		Eventually(stateOf(queue, run.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, added.ID)).Should(Equal(bullmq.Delayed))
 		jobs, err := queue.Jobs(ctx, bullmq.All())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(jobs).To(HaveLen(5), "with the scheduler's next one")
 		for _, job := range jobs {
-			Expect(hash(job.Key())).NotTo(HaveKey("tm"), job.ID)
+			Expect(hashAt(job.Key())).NotTo(HaveKey("tm"), job.ID)
 			Expect(string(job.RawOpts)).NotTo(ContainSubstring(`"tm"`), job.ID)
 		}
 		Expect(bulk[0].RawOpts).To(MatchJSON(`{"attempts":0,"omc":true}`))

@@ -54,8 +54,8 @@ var _ = Describe("A job that is cancelled", func() {
 		var cancelled *bullmq.CancelledError
 		Expect(errors.As(cause, &cancelled)).To(BeTrue())
 		Expect(cancelled.Reason).To(Equal("the order is void"))
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
-		Expect(hash(key(name, job.ID))).To(And(
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(
 			HaveKeyWithValue("failedReason", "bullmq: the job is cancelled: the order is void"), HaveKeyWithValue("atm", "1")))
 		Expect(worker.CancelJob(job.ID, "")).To(BeFalse(), "it has ended")
 	})
@@ -67,8 +67,8 @@ var _ = Describe("A job that is cancelled", func() {
 			Eventually(started).Should(Receive())
 			Expect(worker.CancelJob(job.ID, "")).To(BeTrue())
 		}
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("failedReason", "bullmq: the job is cancelled")))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("failedReason", "bullmq: the job is cancelled")))
 	})
 
 	DescribeTable("becomes what its handler says,", func(end func(error) (any, error), want bullmq.State, attempts string) {
@@ -76,11 +76,11 @@ var _ = Describe("A job that is cancelled", func() {
 		job := add(&bullmq.JobOptions{Attempts: 3})
 		Eventually(started).Should(Receive())
 		Expect(worker.CancelJob(job.ID, "why not")).To(BeTrue())
-		Eventually(state(queue, job.ID)).Should(Equal(want))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(want))
 		if attempts == "" {
-			Expect(hash(key(name, job.ID))).NotTo(HaveKey("atm"))
+			Expect(hashAt(keyOf(name, job.ID))).NotTo(HaveKey("atm"))
 		} else {
-			Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("atm", attempts))
+			Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("atm", attempts))
 		}
 	},
 		Entry("done all the same", func(error) (any, error) { return "half of it", nil }, bullmq.Completed, "1"),
@@ -102,7 +102,7 @@ var _ = Describe("A job that is cancelled", func() {
 		Expect(worker.CancelAllJobs("deploy")).To(Equal(3))
 		Eventually(ended).Should(Receive(BeNil()))
 		Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
-		Expect(list(key(name, "wait"))).To(HaveLen(5))
+		Expect(listAt(keyOf(name, "wait"))).To(HaveLen(5))
 		for range 3 {
 			Eventually(causes).Should(Receive(Equal(&bullmq.CancelledError{Reason: "deploy"})))
 		}
@@ -122,7 +122,7 @@ var _ = Describe("A job that is cancelled", func() {
 	})
 
 	It("is none in a worker that isn't run", func() {
-		worker := newWorker(name, nothing, nil)
+		worker := newWorker(name, doNothing, nil)
 		Expect(worker.CancelJob("1", "")).To(BeFalse())
 		Expect(worker.CancelAllJobs("")).To(BeZero())
 	})
@@ -130,7 +130,7 @@ var _ = Describe("A job that is cancelled", func() {
 	It("while its end is being written is no longer cancelled", func() {
 		var worker *bullmq.Worker
 		made, told := make(chan struct{}), make(chan bool, 1)
-		worker = runWorker(name, nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{
+		worker = runWorker(name, doNothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{
 			Completed: func(job *bullmq.Job, _ any) { <-made; told <- worker.CancelJob(job.ID, "too late") },
 		}})
 		close(made)
@@ -139,7 +139,7 @@ var _ = Describe("A job that is cancelled", func() {
 	})
 
 	It("before its handler is called still gets there, and its handler is called with a context that has ended", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		_, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Every: time.Hour}, nil)
 		Expect(err).NotTo(HaveOccurred())
 		worker := newWorker(name, returning(theCause), &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true})
@@ -149,6 +149,6 @@ var _ = Describe("A job that is cancelled", func() {
 		Eventually(advancing).Should(BeClosed())
 		Eventually(func() int { return worker.CancelAllJobs("early") }).Should(Equal(1))
 		Eventually(causes).Should(Receive(MatchError(bullmq.ErrCancelled)))
-		Eventually(func() []string { return zset(key(name, "failed")) }).Should(HaveLen(1))
+		Eventually(func() []string { return zsetAt(keyOf(name, "failed")) }).Should(HaveLen(1))
 	})
 })

@@ -72,7 +72,7 @@ var _ = Describe("The concurrency of a worker", func() {
 	// The job of the last slot runs where jobs are fetched, so that goes on elsewhere.
 	It("raised while the only job runs that an idle worker was woken for lets more jobs start at once", func() {
 		worker := run(1)
-		resting(queue)
+		waitUntilIdle(queue)
 		add(3)
 		Eventually(running.Load).Should(BeEquivalentTo(1))
 		Consistently(running.Load, "50ms").Should(BeEquivalentTo(1))
@@ -94,7 +94,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		}, &bullmq.WorkerOptions{Concurrency: 3, DrainDelay: 10 * time.Second, SkipStalledCheck: true})
 		DeferCleanup(func() { close(finish); close(hold) }) // before the worker ends
 		for n, job := range []string{"short", "short", "held"} {
-			resting(queue)
+			waitUntilIdle(queue)
 			_, err := queue.Add(ctx, job, nil, nil)
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(running.Load).Should(BeEquivalentTo(n + 1))
@@ -128,7 +128,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		add(2)
 		worker := run(3)
 		Eventually(running.Load).Should(BeEquivalentTo(2))
-		resting(queue)
+		waitUntilIdle(queue)
 		Expect(worker.SetConcurrency(2)).To(Succeed())
 		Eventually(func() []string {
 			var blocked []string
@@ -141,7 +141,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		}).ShouldNot(ContainElement(ContainSubstring("b")))
 		add(1)
 		Consistently(running.Load, "100ms").Should(BeEquivalentTo(2))
-		Expect(zset(key(name, "marker"))).To(Equal([]string{"0"}))
+		Expect(zsetAt(keyOf(name, "marker"))).To(Equal([]string{"0"}))
 		Expect(worker.SetConcurrency(3)).To(Succeed())
 		Eventually(running.Load).Should(BeEquivalentTo(3))
 	})
@@ -194,7 +194,7 @@ var _ = Describe("The concurrency of a worker", func() {
 			time.Sleep(20 * time.Millisecond)
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 10})
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(60))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(60))
 		Expect(most.Load()).To(BeEquivalentTo(10))
 	})
 
@@ -208,8 +208,8 @@ var _ = Describe("The concurrency of a worker", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(proxy.Set(faultproxy.Faults{Delay: 25 * time.Millisecond})).To(Succeed())
 		begun := time.Now()
-		runWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.URL("redis://" + proxy.Addr()), Concurrency: 100})
-		Eventually(count(queue, bullmq.Completed), "10s").Should(Equal(300))
+		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.URL("redis://" + proxy.Addr()), Concurrency: 100})
+		Eventually(countOf(queue, bullmq.Completed), "10s").Should(Equal(300))
 		Expect(time.Since(begun)).To(BeNumerically("<", 4*time.Second), "one after the other takes 15 s")
 	})
 })
@@ -234,7 +234,7 @@ var _ = Describe("Attempts of many jobs", func() {
 				return nil, errors.New("boom")
 			}, &bullmq.WorkerOptions{Concurrency: 3})
 		}
-		Eventually(count(queue, bullmq.Failed)).Should(Equal(50))
+		Eventually(countOf(queue, bullmq.Failed)).Should(Equal(50))
 		mu.Lock()
 		defer mu.Unlock()
 		Expect(attempts).To(And(HaveLen(150), HaveEach(1)))

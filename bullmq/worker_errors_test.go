@@ -47,8 +47,8 @@ var _ = Describe("What a handler returns", func() {
 	}
 	ending := func(job *bullmq.Job, in bullmq.State) map[string]string {
 		GinkgoHelper()
-		Eventually(state(queue, job.ID)).Should(Equal(in))
-		return hash(key(name, job.ID))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(in))
+		return hashAt(keyOf(name, job.ID))
 	}
 
 	DescribeTable("may have methods that panic: the job fails, with a reason, and the worker lives on, for", func(value any, err error, reason string) {
@@ -222,8 +222,8 @@ var _ = Describe("What a handler returns", func() {
 		Expect(refused.JobID).To(Equal(job.ID))
 		Expect(fault).To(MatchError(bullmq.ErrNotInState))
 		Expect(ending(job, bullmq.Failed)).To(HaveKeyWithValue("failedReason", "stopped by hand"))
-		Expect(list(key(name, "active"))).To(BeEmpty())
-		Expect(set(key(name, "stalled"))).To(BeEmpty())
+		Expect(listAt(keyOf(name, "active"))).To(BeEmpty())
+		Expect(setAt(keyOf(name, "stalled"))).To(BeEmpty())
 	})
 })
 
@@ -234,16 +234,16 @@ var _ = Describe("A job that can't be run", func() {
 		jobs, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 3))
 		Expect(err).NotTo(HaveOccurred())
 		bad, ghost, good := jobs[0], jobs[1], jobs[2]
-		Expect(do("HSET", bad.Key(), "data", "{nonsense").Error()).To(Succeed())
-		Expect(do("DEL", ghost.Key()).Error()).To(Succeed())
+		Expect(redisDo("HSET", bad.Key(), "data", "{nonsense").Error()).To(Succeed())
+		Expect(redisDo("DEL", ghost.Key()).Error()).To(Succeed())
 		var runs tally
 		runWorker(name, runs.handle, nil)
-		Eventually(state(queue, good.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, good.ID)).Should(Equal(bullmq.Completed))
 		runs.once(1)
 		for id, says := range map[string]string{bad.ID: "not JSON", ghost.ID: "is gone"} {
-			Expect(state(queue, id)()).To(Equal(bullmq.Failed))
-			Expect(hash(key(name, id))).To(HaveKeyWithValue("failedReason", ContainSubstring(says)))
+			Expect(stateOf(queue, id)()).To(Equal(bullmq.Failed))
+			Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("failedReason", ContainSubstring(says)))
 		}
-		Expect(list(key(name, "active"))).To(BeEmpty())
+		Expect(listAt(keyOf(name, "active"))).To(BeEmpty())
 	})
 })

@@ -74,10 +74,10 @@ var _ = Describe("The events of a worker", func() {
 		defer stop()
 		ended := make(chan error, 1)
 		go func() { ended <- worker.Run(run) }()
-		resting(queue)
+		waitUntilIdle(queue)
 		Expect(worker.Pause(ctx)).To(Succeed())
 		worker.Resume()
-		resting(queue)
+		waitUntilIdle(queue)
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
 
@@ -98,7 +98,7 @@ var _ = Describe("The events of a worker", func() {
 	})
 
 	It("don't hold the worker up where nobody reads them, and the reader learns how many it has missed", func() {
-		worker := newWorker(name, nothing, quiet())
+		worker := newWorker(name, doNothing, quiet())
 		slow, fast := worker.Events(ctx, 3), worker.Events(ctx, 1000)
 		const jobs = 50
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
@@ -122,14 +122,14 @@ var _ = Describe("The events of a worker", func() {
 	})
 
 	It("end for a reader with its context, while the worker and other readers go on", func() {
-		worker := runWorker(name, nothing, quiet())
+		worker := runWorker(name, doNothing, quiet())
 		reading, leave := context.WithCancel(ctx)
 		out, other := worker.Events(reading, 10), worker.Events(ctx, 10)
 		leave()
 		Eventually(out).Should(BeClosed())
 		job := add("a")
 		Eventually(other).Should(Receive(And(HaveField("Type", bullmq.EventActive), HaveField("Job.ID", job.ID))))
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
 	})
 
 	It("tell of stalled jobs, locks and faults by their ids and errors", func() {
@@ -162,9 +162,9 @@ var _ = Describe("The events of a worker", func() {
 		go func() { _ = worker.Run(ctx) }()
 		Eventually(started).Should(BeClosed())
 		Expect(next(bullmq.EventLocksRenewed).JobIDs).To(Equal([]string{held.ID}))
-		Eventually(state(queue, stalled.ID)).Should(Equal(bullmq.Completed))
-		Expect(events(name)).To(ContainElement("stalled jobId=" + stalled.ID))
-		Expect(do("SET", key(name, held.ID+":lock"), "another", "PX", "60000").Error()).To(Succeed())
+		Eventually(stateOf(queue, stalled.ID)).Should(Equal(bullmq.Completed))
+		Expect(eventsOf(name)).To(ContainElement("stalled jobId=" + stalled.ID))
+		Expect(redisDo("SET", keyOf(name, held.ID+":lock"), "another", "PX", "60000").Error()).To(Succeed())
 		Expect(next(bullmq.EventLocksLost).JobIDs).To(Equal([]string{held.ID}))
 		close(free)
 		Expect(next(bullmq.EventError).Err).To(MatchError(bullmq.ErrLockMismatch))
@@ -219,7 +219,7 @@ var _ = Describe("The events of a worker", func() {
 			case "fails":
 				return nil, errors.New("boom")
 			case "loses":
-				Expect(do("DEL", key(name, job.ID+":lock")).Error()).To(Succeed())
+				Expect(redisDo("DEL", keyOf(name, job.ID+":lock")).Error()).To(Succeed())
 				<-ctx.Done()
 			case "held":
 				held <- job
@@ -238,22 +238,22 @@ var _ = Describe("The events of a worker", func() {
 				Error: func(error) { fails("Error") }, Closing: func() { fails("Closing") }, Closed: func() { fails("Closed") },
 			},
 		})
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(1), "the job that has stalled")
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(1), "the job that has stalled")
 		add("held")
 		var running *bullmq.Job
 		Eventually(held).Should(Receive(&running))
 		Expect(running.UpdateProgress(ctx, 50)).To(Succeed())
 		failing := add("fails")
-		Eventually(state(queue, failing.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, failing.ID)).Should(Equal(bullmq.Failed))
 		losing := add("loses")
 		Eventually(has("Error")).Should(BeTrue())
 		// Or it would stall, and run, time and again; while it does, it is locked.
 		Eventually(func() (bool, error) { return queue.Remove(ctx, losing.ID, false) }).Should(BeTrue())
 		Expect(worker.PauseNow(ctx)).To(Succeed())
 		worker.Resume()
-		Consistently(func() (int64, error) { return do("EXISTS", key(name, running.ID+":lock")).AsInt64() }, "1200ms", "20ms").Should(BeEquivalentTo(1))
+		Consistently(func() (int64, error) { return redisDo("EXISTS", keyOf(name, running.ID+":lock")).AsInt64() }, "1200ms", "20ms").Should(BeEquivalentTo(1))
 		close(free)
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(2))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(2))
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
 		for _, function := range []string{"Active", "Completed", "Failed", "Progress", "Stalled", "Drained", "Paused", "Resumed", "LocksRenewed", "LocksLost", "Error", "Closing", "Closed"} {
@@ -275,7 +275,7 @@ var _ = Describe("The events of a worker", func() {
 		wait := func() { <-made; _ = worker.Close(); closed <- struct{}{} }
 		o := quiet()
 		o.Events = bullmq.WorkerEvents{Closing: wait, Closed: wait}
-		worker, stop, ended = startWorker(name, nothing, o)
+		worker, stop, ended = startWorker(name, doNothing, o)
 		close(made)
 		stop()
 		Eventually(ended, "4s").Should(Receive(BeNil()))

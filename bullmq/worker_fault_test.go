@@ -54,7 +54,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
 		queue = newQueue(name, nil)
-		proxy, via = link()
+		proxy, via = proxiedRedis()
 		// The server has to know the scripts, or what is lost is its answer that it doesn't.
 		known := newQueue(newQueueName(), nil)
 		byHand := newWorker(known.Name(), nil, nil)
@@ -96,9 +96,9 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 				&bullmq.WorkerOptions{Connection: via, Name: "the-one-that-takes"})
 		})
 		outage(lost)
-		Eventually(state(queue, id), "3s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "3s").Should(Equal(bullmq.Completed))
 		Expect(runs.Load()).To(BeEquivalentTo(1))
-		Expect(hash(key(name, id))).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
+		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
 	},
 		Entry("be it a call of its own", func(run func()) (<-chan struct{}, string) {
 			job := add("a", nil)
@@ -108,26 +108,26 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		}),
 		Entry("be it one that followed a wait", func(run func()) (<-chan struct{}, string) {
 			run()
-			resting(queue)
+			waitUntilIdle(queue)
 			lost := proxy.LoseReply("the-one-that-takes")
 			// Woken for nothing it waits again, and that wait is the one to be lost.
-			Expect(do("ZADD", key(name, "marker"), "0", "0").Error()).To(Succeed())
-			resting(queue)
+			Expect(redisDo("ZADD", keyOf(name, "marker"), "0", "0").Error()).To(Succeed())
+			waitUntilIdle(queue)
 			Consistently(lost).ShouldNot(BeClosed())
 			return lost, add("a", nil).ID
 		}),
 	)
 
 	It("leaves a job to the others when its connection ends while it waits", func() {
-		runWorker(name, nothing, &bullmq.WorkerOptions{Connection: via, Name: "cut-off", DrainDelay: 10 * time.Second})
-		resting(queue)
+		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: via, Name: "cut-off", DrainDelay: 10 * time.Second})
+		waitUntilIdle(queue)
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 		proxy.CutAll()
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(BeEmpty())
 		job := add("a", nil)
 		Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
-		runWorker(name, nothing, nil)
-		Eventually(state(queue, job.ID), "2s").Should(Equal(bullmq.Completed))
+		runWorker(name, doNothing, nil)
+		Eventually(stateOf(queue, job.ID), "2s").Should(Equal(bullmq.Completed))
 	})
 
 	// losing runs a job whose end, with any of the given words in its command, loses its answer.
@@ -182,17 +182,17 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		job := add("a", nil)
 		t := losing(bullmq.WorkerOptions{}, "the end", outage, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.completed }).Should(Equal(2))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1")))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Completed))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1")))
 		quiet(t)
 	})
 
 	It("completes a job once, and keeps the next one that came with the answer", func() {
 		job, next := add("a", nil), add("b", nil)
 		t := losing(bullmq.WorkerOptions{}, "the end", wait, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
-		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Completed), "it must not wait for the stalled check")
+		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.Completed), "it must not wait for the stalled check")
 		for _, id := range []string{job.ID, next.ID} {
-			Expect(hash(key(name, id))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
+			Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
 		}
 		quiet(t)
 	})
@@ -212,7 +212,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Eventually(completed, "3s").Should(Receive(&told))
 		Expect(told.Sub(since)).To(BeNumerically("<", 1500*time.Millisecond))
 		Consistently(runs.Load, "500ms").Should(BeEquivalentTo(1))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), Not(HaveKey("stc"))))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), Not(HaveKey("stc"))))
 	})
 
 	It("completes a job once that removes itself", func() {
@@ -226,8 +226,8 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		job := add("a", nil)
 		t := losing(bullmq.WorkerOptions{}, "boom", wait, fails)
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed))
-		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed))
+		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
 		quiet(t)
 	})
 
@@ -246,8 +246,8 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		}, fails)
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
 		Expect(taken.AttemptsMade).To(Equal(1))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
-		Expect(text(key(name, job.ID+":lock"))).To(Equal("other"))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("other"))
 		quiet(t)
 	})
 
@@ -255,8 +255,8 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		job := add("a", &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Fixed(time.Minute)})
 		t := losing(bullmq.WorkerOptions{}, "boom", wait, fails)
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Delayed))
-		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
 		quiet(t)
 	})
 
@@ -269,8 +269,8 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 				}
 				return nil, nil
 			})
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
 		quiet(t)
 	})
 
@@ -293,15 +293,15 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		}})
 		Eventually(started).Should(BeClosed())
 		lost := proxy.LoseCommand("the end")
-		Expect(do("SET", key(name, job.ID+":lock"), "another").Error()).To(Succeed())
+		Expect(redisDo("SET", keyOf(name, job.ID+":lock"), "another").Error()).To(Succeed())
 		close(finish)
 		Eventually(lost).Should(BeClosed())
 		Eventually(faults).Should(Receive())
 		next := add("next", nil)
-		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Completed), "the slot is free again")
+		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.Completed), "the slot is free again")
 		Eventually(completed.Load).Should(BeEquivalentTo(1))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
-		Expect(text(key(name, job.ID+":lock"))).To(Equal("another"))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("another"))
 	})
 
 	It("gives up the end of a job when the outage outlasts the lock, says so, and leaves the job to another", func() {
@@ -322,8 +322,8 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		stop()
 		Eventually(ended).Should(Receive(BeNil()), "the slot is free once the lock is over")
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "in time", nil }, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond})
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("returnvalue", `"in time"`), HaveKeyWithValue("stc", "1")))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("returnvalue", `"in time"`), HaveKeyWithValue("stc", "1")))
 	})
 
 	It("hands out by hand the job of a take whose answer is lost", func() {
@@ -346,26 +346,26 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 			Expect(err).NotTo(HaveOccurred())
 			meanwhile(round)
 		}
-		Eventually(count(queue, bullmq.Completed), "15s").Should(Equal(rounds * each))
+		Eventually(countOf(queue, bullmq.Completed), "15s").Should(Equal(rounds * each))
 		runs.once(rounds * each)
 	},
 		Entry("on a link that is slow", faultproxy.Faults{Delay: 10 * time.Millisecond}, func(int) {}),
 		Entry("on a link that hands answers over in small pieces", faultproxy.Faults{Trickle: 50}, func(int) {}),
 		Entry("on a link that is cut again and again", faultproxy.Faults{}, func(int) { proxy.CutAll(); time.Sleep(10 * time.Millisecond) }),
-		Entry("while the server forgets its scripts", faultproxy.Faults{}, func(int) { Expect(do("SCRIPT", "FLUSH").Error()).To(Succeed()) }),
+		Entry("while the server forgets its scripts", faultproxy.Faults{}, func(int) { Expect(redisDo("SCRIPT", "FLUSH").Error()).To(Succeed()) }),
 	)
 
 	It("goes on when its wait is ended by an error, and when all connections are killed", func() {
 		started := make(chan string, 2)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.Name; return nil, nil }, nil)
-		resting(queue)
+		waitUntilIdle(queue)
 		workers, err := queue.Workers(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(do("CLIENT", "UNBLOCK", workers[0].Fields["id"], "ERROR").Error()).To(Succeed())
+		Expect(redisDo("CLIENT", "UNBLOCK", workers[0].Fields["id"], "ERROR").Error()).To(Succeed())
 		add("one", nil)
 		Eventually(started, "2s").Should(Receive(Equal("one")))
 
-		Expect(do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Error()).To(Succeed())
+		Expect(redisDo("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Error()).To(Succeed())
 		Eventually(func() error { _, err := queue.Add(ctx, "two", nil, nil); return err }).Should(Succeed())
 		Eventually(started, "2s").Should(Receive(Equal("two")))
 	})
@@ -375,7 +375,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		started := make(chan string, 1)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.Name; return nil, nil },
 			&bullmq.WorkerOptions{Connection: via, Logger: zerolog.New(&lines)})
-		resting(queue)
+		waitUntilIdle(queue)
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 		proxy.CutAll()
 		time.Sleep(1200 * time.Millisecond)
@@ -405,7 +405,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 			Expect(server.Thaw()).To(Succeed())
 			time.Sleep(20 * time.Millisecond)
 		}
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(300))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(300))
 		runs.once(300)
 	})
 
@@ -414,7 +414,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
-		worker, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{Connection: own, DrainDelay: 100 * time.Millisecond})
+		worker, stop, ended := startWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, DrainDelay: 100 * time.Millisecond})
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
 		admin := clientOf(server)
 		Expect(admin.Do(ctx, admin.B().Arbitrary("CLIENT", "PAUSE", "1500", "WRITE").Build()).Error()).To(Succeed())
@@ -445,7 +445,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 		close(finish)
 		time.Sleep(300 * time.Millisecond)
 		Expect(server.Start()).To(Succeed())
-		Eventually(state(queue, job.ID), "8s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID), "8s").Should(Equal(bullmq.Completed))
 		runs.once(1)
 	})
 
@@ -487,7 +487,7 @@ var _ = DescribeTable("A worker goes on at once when all data are flushed", Labe
 		}
 		return nil, nil
 	}, &bullmq.WorkerOptions{Connection: own, Concurrency: 2})
-	resting(queue)
+	waitUntilIdle(queue)
 	before(queue)
 	admin := clientOf(server)
 	Expect(admin.Do(ctx, admin.B().Flushall().Build()).Error()).To(Succeed())
@@ -507,7 +507,7 @@ var _ = DescribeTable("A worker goes on at once when all data are flushed", Labe
 	Entry("while it runs a job", func(queue *bullmq.Queue) {
 		_, err := queue.Add(specContext(), "runs", nil, &bullmq.JobOptions{JobID: "runs"})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(state(queue, "runs")).Should(Equal(bullmq.Active))
+		Eventually(stateOf(queue, "runs")).Should(Equal(bullmq.Active))
 	}),
 	Entry("while a delayed job is to come", func(queue *bullmq.Queue) {
 		_, err := queue.Add(specContext(), "late", nil, &bullmq.JobOptions{Delay: time.Hour})

@@ -90,7 +90,7 @@ var _ = Describe("A worker with a limiter", func() {
 		runWorker(name, note, twoIn(10*time.Second))
 		Eventually(noted).Should(HaveLen(2))
 		time.Sleep(50 * time.Millisecond)
-		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())
 		time.Sleep(500 * time.Millisecond)
 		Expect(commandCalls()["evalsha"]).To(BeNumerically("<=", 1))
 	})
@@ -108,9 +108,9 @@ var _ = Describe("A worker with a limiter", func() {
 		}, o)
 		Eventually(noted).Should(Equal(want))
 		Expect(starts[0].Sub(asked)).To(BeNumerically(">=", 140*time.Millisecond))
-		Eventually(state(queue, want[3])).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, want[3])).Should(Equal(bullmq.Completed))
 		for _, id := range want {
-			Expect(hash(key(name, id))).To(HaveKeyWithValue("atm", "1"))
+			Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("atm", "1"))
 		}
 	},
 		Entry("no options", nil, "1", "2", "3", "4"),
@@ -152,8 +152,8 @@ var _ = Describe("A worker with a limiter", func() {
 			return note(ctx, job)
 		}, nil)
 		Eventually(noted, "2s").Should(Equal([]string{"1"}))
-		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
-		Expect(hash(key(name, "1"))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "3")))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Completed))
+		Expect(hashAt(keyOf(name, "1"))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "3")))
 	})
 
 	It("looks after MaximumRateLimitDelay whether the limit still holds", func() {
@@ -173,6 +173,6 @@ var _ = Describe("A worker with a limiter", func() {
 		o := twoIn(time.Second)
 		o.MaximumRateLimitDelay = 100 * time.Millisecond
 		runWorker(name, note, o)
-		Eventually(state(queue, "1")).Should(Equal(bullmq.Waiting))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Waiting))
 	})
 })

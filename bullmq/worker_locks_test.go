@@ -43,7 +43,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			&bullmq.WorkerOptions{Concurrency: jobs, LockRenewTime: 40 * time.Millisecond, SkipStalledCheck: true,
 				Events: bullmq.WorkerEvents{LocksRenewed: func(ids []string) { renewals <- ids }}})
 		running.Wait()
-		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())
 		for range rounds {
 			Eventually(renewals).Should(Receive(HaveLen(jobs)))
 		}
@@ -52,18 +52,18 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		// The margin is for renewals whose event has not been delivered yet.
 		Expect(scripts).To(BeNumerically("<", renewed+jobs), fmt.Sprint(calls))
 		for i := range jobs {
-			Expect(do("EXISTS", key(name, fmt.Sprint(i+1, ":lock"))).AsInt64()).To(BeEquivalentTo(1))
+			Expect(redisDo("EXISTS", keyOf(name, fmt.Sprint(i+1, ":lock"))).AsInt64()).To(BeEquivalentTo(1))
 		}
 		close(finish)
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(jobs))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(jobs))
 	})
 
 	It("are left to themselves where renewal is not wanted, and the job can still end", func() {
 		addMany(1)
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { time.Sleep(300 * time.Millisecond); return nil, nil },
 			&bullmq.WorkerOptions{LockDuration: 400 * time.Millisecond, LockRenewTime: 50 * time.Millisecond, SkipLockRenewal: true})
-		Eventually(func() (int64, error) { return do("PTTL", key(name, "1:lock")).AsInt64() }).Should(And(BeNumerically(">", 0), BeNumerically("<", 250)))
-		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
+		Eventually(func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }).Should(And(BeNumerically(">", 0), BeNumerically("<", 250)))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Completed))
 	})
 
 	It("stand for one chain of jobs each: no two tokens are alike, and each begins with the worker's own id", func() {
@@ -83,7 +83,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			}
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 3})
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(6))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(6))
 		mu.Lock()
 		defer mu.Unlock()
 		Expect(len(tokens)).To(BeNumerically(">=", 3))
@@ -118,7 +118,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			Error:     func(err error) { told.Store(err.Error()) },
 		}})
 		Eventually(left).Should(HaveLen(jobs))
-		Eventually(count(queue, bullmq.Active)).Should(BeZero())
+		Eventually(countOf(queue, bullmq.Active)).Should(BeZero())
 		Expect(told.Load()).To(BeEmpty())
 	},
 		Entry("to delayed", func(ctx context.Context, job *bullmq.Job) error {
@@ -147,16 +147,16 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			Error: func(err error) { faults <- err }, LocksLost: func(ids []string) { lost <- ids },
 		}})
 		Eventually(started).Should(BeClosed())
-		lose(key(name, "1:lock"))
+		lose(keyOf(name, "1:lock"))
 		Eventually(causes).Should(Receive(MatchError(bullmq.ErrLockLost)))
 		Eventually(lost).Should(Receive(Equal([]string{"1"})))
 		Eventually(faults).Should(Receive(MatchError(code)))
-		Expect(state(queue, "1")()).To(Equal(bullmq.Active))
-		Expect(text(key(name, "1:lock"))).To(Equal(left))
-		Expect(events(name)).NotTo(ContainElement(Or(HavePrefix("completed"), HavePrefix("failed"))))
+		Expect(stateOf(queue, "1")()).To(Equal(bullmq.Active))
+		Expect(stringAt(keyOf(name, "1:lock"))).To(Equal(left))
+		Expect(eventsOf(name)).NotTo(ContainElement(Or(HavePrefix("completed"), HavePrefix("failed"))))
 	},
-		Entry("with nothing", func(lock string) { Expect(do("DEL", lock).Error()).To(Succeed()) }, bullmq.ErrLockNotFound, ""),
-		Entry("with a token of its own", func(lock string) { Expect(do("SET", lock, "another", "PX", "60000").Error()).To(Succeed()) }, bullmq.ErrLockMismatch, "another"),
+		Entry("with nothing", func(lock string) { Expect(redisDo("DEL", lock).Error()).To(Succeed()) }, bullmq.ErrLockNotFound, ""),
+		Entry("with a token of its own", func(lock string) { Expect(redisDo("SET", lock, "another", "PX", "60000").Error()).To(Succeed()) }, bullmq.ErrLockMismatch, "another"),
 	)
 
 	// No renewal comes in between: what is refused here is the end itself, whichever it is.
@@ -167,8 +167,8 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			faults, told := make(chan error, 5), make(chan string, 5)
 			var before map[string]string
 			runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
-				Expect(do("DEL", key(name, job.ID+":lock")).Error()).To(Succeed())
-				before = hash(job.Key())
+				Expect(redisDo("DEL", keyOf(name, job.ID+":lock")).Error()).To(Succeed())
+				before = hashAt(job.Key())
 				return value, reason
 			}, &bullmq.WorkerOptions{SkipStalledCheck: true, Events: bullmq.WorkerEvents{
 				Error:     func(err error) { faults <- err },
@@ -176,14 +176,14 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 				Failed:    func(*bullmq.Job, error) { told <- "failed" },
 			}})
 			Eventually(faults).Should(Receive(MatchError(bullmq.ErrLockNotFound)))
-			Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
-			Expect(hash(job.Key())).To(Equal(before))
-			Expect(events(name)).To(HaveExactElements(HavePrefix("added"), HavePrefix("waiting"), HavePrefix("active")))
+			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active))
+			Expect(hashAt(job.Key())).To(Equal(before))
+			Expect(eventsOf(name)).To(HaveExactElements(HavePrefix("added"), HavePrefix("waiting"), HavePrefix("active")))
 			Consistently(told, "50ms").ShouldNot(Receive())
 
 			other := newWorker(name, nil, &bullmq.WorkerOptions{StalledInterval: 10 * time.Millisecond, MaxStalledCount: new(5)})
 			Eventually(func() ([]string, error) { return other.CheckStalled(ctx) }, "5s", "20ms").Should(Equal([]string{job.ID}))
-			Expect(events(name)).To(ContainElement("stalled jobId=" + job.ID))
+			Expect(eventsOf(name)).To(ContainElement("stalled jobId=" + job.ID))
 		},
 		Entry("a value", "done", nil, bullmq.JobOptions{}),
 		Entry("a value, and the job were to remove itself", "done", nil, bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll()}),
@@ -211,15 +211,15 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 5, LockDuration: 600 * time.Millisecond, SkipStalledCheck: true})
 		running.Wait()
-		Expect(do("DEL", key(name, "3:lock")).Error()).To(Succeed())
+		Expect(redisDo("DEL", keyOf(name, "3:lock")).Error()).To(Succeed())
 		Eventually(causes).Should(Receive(Equal("3 " + bullmq.ErrLockLost.Error())))
 		Consistently(causes, "700ms").ShouldNot(Receive())
 		close(finish)
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(4))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(4))
 	})
 
 	DescribeTable("are over when their time is, and the handlers hear of it then, though Redis", func(faults faultproxy.Faults) {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		addMany(1)
 		cause := make(chan error, 1)
 		lost := make(chan []string, 1)
@@ -248,7 +248,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 	)
 
 	It("survive an outage that ends a moment before their time is over", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		addMany(1)
 		var lost atomic.Int64
 		started, finish := make(chan struct{}), make(chan struct{})
@@ -262,17 +262,17 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			Events: bullmq.WorkerEvents{LocksLost: func([]string) { lost.Add(1) }}})
 		Eventually(started).Should(BeClosed())
 		// The rhythm of renewals alone, 0.75 s, would meet the outage at 2.25 s and the end at 3 s.
-		Eventually(func() (int64, error) { return do("PTTL", key(name, "1:lock")).AsInt64() }, "2s").Should(BeNumerically("<", 2500))
-		left, err := do("PTTL", key(name, "1:lock")).AsInt64()
+		Eventually(func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }, "2s").Should(BeNumerically("<", 2500))
+		left, err := redisDo("PTTL", keyOf(name, "1:lock")).AsInt64()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 		proxy.CutAll()
 		time.Sleep(time.Duration(left)*time.Millisecond - 700*time.Millisecond)
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
-		Eventually(func() (int64, error) { return do("PTTL", key(name, "1:lock")).AsInt64() }).Should(BeNumerically(">", 2000))
+		Eventually(func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }).Should(BeNumerically(">", 2000))
 		close(finish)
 		Eventually(ended).Should(Receive(BeNil()))
-		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Completed))
 		Expect(lost.Load()).To(BeZero())
 	})
 })
@@ -291,7 +291,7 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 			LocksRenewed: func(ids []string) { renewed.Add(int64(len(ids))) },
 			LocksLost:    func(ids []string) { lost.Add(int64(len(ids))) },
 		}})
-		Eventually(count(queue, bullmq.Completed), "10s").Should(Equal(600))
+		Eventually(countOf(queue, bullmq.Completed), "10s").Should(Equal(600))
 		Expect(renewed.Load()).To(BeNumerically(">", 100))
 		Expect(lost.Load()).To(BeZero())
 	})
@@ -306,7 +306,7 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 		// The first renewal holds the locks of both jobs, and reaches Redis once the first job has ended.
 		late := sync.OnceFunc(func() {
 			close(finish)
-			for end := time.Now().Add(5 * time.Second); state(queue, "1")() != bullmq.Completed && time.Now().Before(end); {
+			for end := time.Now().Add(5 * time.Second); stateOf(queue, "1")() != bullmq.Completed && time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}
 		})
@@ -323,12 +323,12 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 		})
 		Eventually(renewed).Should(Receive(Equal([]string{"2"})))
 		close(stay)
-		Eventually(state(queue, "2")).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, "2")).Should(Equal(bullmq.Completed))
 		Expect(lost).To(BeEmpty())
 	})
 
 	It("are not renewed while the end is on its way", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 10))
@@ -347,7 +347,7 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 		running.Wait()
 		Expect(proxy.Set(faultproxy.Faults{Delay: 100 * time.Millisecond})).To(Succeed())
 		close(finish)
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(10))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(10))
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Consistently(lost, 100*time.Millisecond).ShouldNot(Receive())
 	})

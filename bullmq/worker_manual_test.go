@@ -45,17 +45,17 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(job.ID).To(Equal(added.ID))
 		Expect(string(job.Data)).To(Equal(`{"n":1}`))
 		Expect(job.Token()).To(Equal("mine"))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
-		Expect(text(key(name, job.ID+":lock"))).To(Equal("mine"))
-		Expect(do("PTTL", key(name, job.ID+":lock")).AsInt64()).To(And(BeNumerically(">", 4000), BeNumerically("<=", 5000)))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("pb", "by-hand"), HaveKeyWithValue("ats", "1"), HaveKey("processedOn")))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("mine"))
+		Expect(redisDo("PTTL", keyOf(name, job.ID+":lock")).AsInt64()).To(And(BeNumerically(">", 4000), BeNumerically("<=", 5000)))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("pb", "by-hand"), HaveKeyWithValue("ats", "1"), HaveKey("processedOn")))
 	})
 
 	DescribeTable("can't be taken with a token that owns every lock", func(token string) {
 		add(nil)
 		_, err := worker.GetNextJob(ctx, token, 0)
 		Expect(err).To(MatchError(ContainSubstring("token")))
-		Expect(list(key(name, "active"))).To(BeEmpty())
+		Expect(listAt(keyOf(name, "active"))).To(BeEmpty())
 	}, Entry("0", "0"), Entry("nothing", ""))
 
 	It("is refused its end with another token", func() {
@@ -77,7 +77,7 @@ var _ = Describe("A job taken by hand", func() {
 			Expect(err).NotTo(HaveOccurred())
 			got <- job
 		}()
-		resting(queue)
+		waitUntilIdle(queue)
 		add(nil)
 		Eventually(got, "3s").Should(Receive(HaveField("ID", "1")))
 
@@ -99,8 +99,8 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(string(job.ReturnValue)).To(Equal(`{"colour":"red"}`))
 		Expect(job.AttemptsMade).To(Equal(1))
 		Expect(job.FinishedOn).NotTo(BeZero())
-		Expect(text(key(name, "2:lock"))).To(Equal("mine"))
-		Expect(hash(key(name, "1"))).To(HaveKeyWithValue("returnvalue", `{"colour":"red"}`))
+		Expect(stringAt(keyOf(name, "2:lock"))).To(Equal("mine"))
+		Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("returnvalue", `{"colour":"red"}`))
 		next, err = worker.Complete(ctx, next, "mine", nil, true)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(next).To(BeNil())
@@ -111,8 +111,8 @@ var _ = Describe("A job taken by hand", func() {
 		job := take("mine")
 		_, err := worker.Complete(ctx, job, "mine", func() {}, false)
 		Expect(err).To(MatchError(ContainSubstring("can't be written as JSON")))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active))
-		Expect(text(key(name, job.ID+":lock"))).To(Equal("mine"))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("mine"))
 	})
 
 	It("that fails is tried again as its options say, then fails for good", func() {
@@ -128,12 +128,12 @@ var _ = Describe("A job taken by hand", func() {
 			Expect(job.StackTrace).To(HaveLen(job.AttemptsMade))
 		}
 		fail("t:1")
-		Expect(state(queue, "1")()).To(Equal(bullmq.Delayed))
+		Expect(stateOf(queue, "1")()).To(Equal(bullmq.Delayed))
 		fail("t:2")
 		fail("t:3")
-		Expect(state(queue, "1")()).To(Equal(bullmq.Failed))
-		Expect(hash(key(name, "1"))).To(And(HaveKeyWithValue("atm", "3"), HaveKeyWithValue("failedReason", "boom")))
-		Expect(events(name)).To(ContainElement("retries-exhausted jobId=1 attemptsMade=3"))
+		Expect(stateOf(queue, "1")()).To(Equal(bullmq.Failed))
+		Expect(hashAt(keyOf(name, "1"))).To(And(HaveKeyWithValue("atm", "3"), HaveKeyWithValue("failedReason", "boom")))
+		Expect(eventsOf(name)).To(ContainElement("retries-exhausted jobId=1 attemptsMade=3"))
 	})
 
 	DescribeTable("that has a priority and fails is tried again behind lower numbers and earlier equals", func(backoff *bullmq.Backoff) {
@@ -147,7 +147,7 @@ var _ = Describe("A job taken by hand", func() {
 		if backoff != nil {
 			Expect(job.Promote(ctx)).To(Succeed())
 		}
-		Expect(zset(key(name, "prioritized"))).To(Equal([]string{"2", "3", "1", "4"}))
+		Expect(zsetAt(keyOf(name, "prioritized"))).To(Equal([]string{"2", "3", "1", "4"}))
 	},
 		Entry("at once", nil), Entry("after a backoff", bullmq.Fixed(time.Hour)),
 	)
@@ -165,7 +165,7 @@ var _ = Describe("A job taken by hand", func() {
 		add(nil)
 		_, err := worker.Fail(ctx, take("mine"), "mine", nil, false)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(state(queue, "1")()).To(Equal(bullmq.Failed))
+		Expect(stateOf(queue, "1")()).To(Equal(bullmq.Failed))
 	})
 
 	It("keeps its lock for as long as its token asks, alone or with others", func() {
@@ -173,7 +173,7 @@ var _ = Describe("A job taken by hand", func() {
 		add(nil)
 		one, two := take("t:1"), take("t:2")
 		ttl := func(job *bullmq.Job) int64 {
-			ms, err := do("PTTL", key(name, job.ID+":lock")).AsInt64()
+			ms, err := redisDo("PTTL", keyOf(name, job.ID+":lock")).AsInt64()
 			Expect(err).NotTo(HaveOccurred())
 			return ms
 		}
@@ -182,7 +182,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(one.ExtendLock(ctx, "t:2", time.Hour)).To(BeFalse())
 		Expect(ttl(one)).To(BeNumerically("<=", 60000))
 
-		Expect(do("DEL", key(name, one.ID+":lock")).Error()).To(Succeed())
+		Expect(redisDo("DEL", keyOf(name, one.ID+":lock")).Error()).To(Succeed())
 		Expect(worker.ExtendLocks(ctx, []*bullmq.Job{one, two}, []string{"t:1", "t:2"}, time.Minute)).To(Equal([]string{one.ID}))
 		Expect(ttl(two)).To(BeNumerically(">", 50000))
 		_, err := worker.ExtendLocks(ctx, []*bullmq.Job{one, two}, []string{"t:1"}, time.Minute)
@@ -195,7 +195,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(job.MoveToDelayed(ctx, time.Now().Add(100*time.Millisecond), "other")).To(MatchError(bullmq.ErrLockMismatch))
 		begun := time.Now()
 		Expect(job.MoveToDelayed(ctx, begun.Add(100*time.Millisecond), "t:1")).To(Succeed())
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Delayed))
 		again, err := worker.GetNextJob(ctx, "t:2", 5*time.Second)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(again.ID).To(Equal(job.ID))
@@ -205,12 +205,12 @@ var _ = Describe("A job taken by hand", func() {
 
 	It("that stalled too often says that it is to be failed", func() {
 		add(nil)
-		Expect(do("HSET", key(name, "1"), "defa", "job stalled more than allowable limit").Error()).To(Succeed())
+		Expect(redisDo("HSET", keyOf(name, "1"), "defa", "job stalled more than allowable limit").Error()).To(Succeed())
 		job := take("mine")
 		Expect(job.DeferredFailure).To(Equal("job stalled more than allowable limit"))
 		_, err := worker.Fail(ctx, job, "mine", bullmq.Unrecoverable(errors.New(job.DeferredFailure)), false)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(hash(key(name, "1"))).NotTo(HaveKey("defa"))
+		Expect(hashAt(keyOf(name, "1"))).NotTo(HaveKey("defa"))
 	})
 
 	It("comes when the limit lets it, and when the queue is resumed", func() {
@@ -233,7 +233,7 @@ var _ = Describe("A job taken by hand", func() {
 			Expect(err).NotTo(HaveOccurred())
 			got <- job
 		}()
-		resting(queue)
+		waitUntilIdle(queue)
 		Expect(queue.Resume(ctx)).To(Succeed())
 		Eventually(got, "2s").Should(Receive(HaveField("ID", "3")))
 	})
@@ -272,7 +272,7 @@ var _ = Describe("A job taken by hand", func() {
 		job := take("mine")
 		_, err := worker.Fail(ctx, job, "mine", errors.New("boom"), false)
 		Expect(err).To(MatchError(ContainSubstring("panicked")))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Active), "left as it is")
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active), "left as it is")
 	})
 
 	It("is not to be had from a worker that is closed, be it paused or not", func() {
@@ -292,7 +292,7 @@ var _ = Describe("A job taken by hand", func() {
 			_, err := worker.GetNextJob(ctx, "mine", 10*time.Second)
 			got <- err
 		}()
-		resting(queue)
+		waitUntilIdle(queue)
 		Expect(worker.Close()).To(Succeed())
 		Eventually(got, "2s").Should(Receive(MatchError(bullmq.ErrClosed)))
 	})

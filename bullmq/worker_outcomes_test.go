@@ -40,9 +40,9 @@ var _ = Describe("What a handler returns", func() {
 
 	DescribeTable("is stored as JSON, in the hash and in the event alike", func(value any, want string) {
 		job := run(nil, func(context.Context, *bullmq.Job) (any, error) { return value, nil })
-		Expect(hash(job.Key())).To(HaveKeyWithValue("returnvalue", want))
+		Expect(hashAt(job.Key())).To(HaveKeyWithValue("returnvalue", want))
 		Expect(string(job.ReturnValue)).To(Equal(want))
-		Expect(events(name)).To(ContainElement("completed jobId=1 returnvalue=" + want + " prev=active"))
+		Expect(eventsOf(name)).To(ContainElement("completed jobId=1 returnvalue=" + want + " prev=active"))
 	},
 		Entry("nothing", nil, `null`),
 		Entry("an empty text", "", `""`),
@@ -60,7 +60,7 @@ var _ = Describe("What a handler returns", func() {
 		job := run(nil, func(context.Context, *bullmq.Job) (any, error) { calls++; return value, nil })
 		Expect(job.State(ctx)).To(Equal(bullmq.Failed))
 		Expect(job.FailedReason).To(And(ContainSubstring("can't be written as JSON"), ContainSubstring(hint)))
-		Expect(hash(job.Key())).NotTo(HaveKey("returnvalue"))
+		Expect(hashAt(job.Key())).NotTo(HaveKey("returnvalue"))
 		Expect(calls).To(Equal(1))
 	},
 		Entry("NaN", math.NaN(), "float64"),
@@ -70,9 +70,9 @@ var _ = Describe("What a handler returns", func() {
 
 	DescribeTable("as an error is stored as plain text, byte for byte", func(text string) {
 		job := run(nil, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New(text) })
-		Expect(hash(job.Key())).To(HaveKeyWithValue("failedReason", text))
+		Expect(hashAt(job.Key())).To(HaveKeyWithValue("failedReason", text))
 		Expect(job.FailedReason).To(Equal(text))
-		Expect(events(name)).To(ContainElement("failed jobId=1 failedReason=" + text + " prev=active"))
+		Expect(eventsOf(name)).To(ContainElement("failed jobId=1 failedReason=" + text + " prev=active"))
 	},
 		Entry("quotes and HTML", `boom "q" <&> é`),
 		Entry("nothing", ""),
@@ -95,11 +95,11 @@ var _ = Describe("What a handler returns", func() {
 		It("the newest few where the job bounds them", func() {
 			job := run(&bullmq.JobOptions{Attempts: 3, StackTraceLimit: 2}, failing())
 			Expect(job.StackTrace).To(HaveExactElements(ContainSubstring("failure 2"), ContainSubstring("failure 3")))
-			Expect(hash(job.Key())).To(HaveKeyWithValue("stacktrace", MatchJSON(fmt.Sprintf("[%q,%q]", job.StackTrace[0], job.StackTrace[1]))))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("stacktrace", MatchJSON(fmt.Sprintf("[%q,%q]", job.StackTrace[0], job.StackTrace[1]))))
 		})
 
 		It("an empty list where the job wants none", func() {
-			Expect(hash(run(&bullmq.JobOptions{Attempts: 3, StackTraceLimit: bullmq.NoStackTraces}, failing()).Key())).To(HaveKeyWithValue("stacktrace", "[]"))
+			Expect(hashAt(run(&bullmq.JobOptions{Attempts: 3, StackTraceLimit: bullmq.NoStackTraces}, failing()).Key())).To(HaveKeyWithValue("stacktrace", "[]"))
 		})
 
 		It("that say where the handler panicked", func() {
@@ -130,18 +130,18 @@ var _ = Describe("What a handler returns", func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, err = worker.Fail(ctx, bad, "child", errors.New(`crack "q"`), false)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(hash(parent.Key() + ":processed")).To(Equal(map[string]string{good.Key(): `"laid"`}))
-		Expect(hash(parent.Key() + ":failed")).To(Equal(map[string]string{bad.Key(): `crack "q"`}))
-		Expect(set(parent.Key() + ":dependencies")).To(BeEmpty())
+		Expect(hashAt(parent.Key() + ":processed")).To(Equal(map[string]string{good.Key(): `"laid"`}))
+		Expect(hashAt(parent.Key() + ":failed")).To(Equal(map[string]string{bad.Key(): `crack "q"`}))
+		Expect(setAt(parent.Key() + ":dependencies")).To(BeEmpty())
 	})
 
 	It("is what Node's jobs get that carry fractions of milliseconds", func() {
 		due := make(chan *bullmq.Job, 1)
-		do("HSET", key(name, "7"), "name", "paint", "data", "{}", "opts", `{"delay":1000.7}`, "timestamp", "1700000000000.5", "delay", "1000.7", "priority", "0")
-		do("ZADD", key(name, "delayed"), fmt.Sprint((1700000000000.5+1000.7)*4096), "7")
+		redisDo("HSET", keyOf(name, "7"), "name", "paint", "data", "{}", "opts", `{"delay":1000.7}`, "timestamp", "1700000000000.5", "delay", "1000.7", "priority", "0")
+		redisDo("ZADD", keyOf(name, "delayed"), fmt.Sprint((1700000000000.5+1000.7)*4096), "7")
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { due <- job; return "ok", nil }, nil)
 		Expect(queue.WaitForJob(ctx, "7")).To(MatchJSON(`"ok"`))
-		Expect((<-due).Timestamp.UnixMilli()).To(BeEquivalentTo(now))
+		Expect((<-due).Timestamp.UnixMilli()).To(BeEquivalentTo(fixedNow))
 	})
 })
 
@@ -164,13 +164,13 @@ var _ = Describe("Text that is not UTF-8, or holds NUL", func() {
 			_, err := queue.Add(ctx, called, text, &bullmq.JobOptions{JobID: called})
 			Expect(err).NotTo(HaveOccurred())
 		}
-		Eventually(state(queue, "fails")).Should(Equal(bullmq.Failed))
-		Eventually(state(queue, "completes")).Should(Equal(bullmq.Completed))
-		Expect(hash(key(name, "fails"))).To(HaveKeyWithValue("failedReason", text))
-		Expect(list(key(name, "fails:logs"))).To(Equal([]string{text}))
+		Eventually(stateOf(queue, "fails")).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, "completes")).Should(Equal(bullmq.Completed))
+		Expect(hashAt(keyOf(name, "fails"))).To(HaveKeyWithValue("failedReason", text))
+		Expect(listAt(keyOf(name, "fails:logs"))).To(Equal([]string{text}))
 		for _, field := range []string{"data", "progress", "returnvalue"} {
 			var read string
-			Expect(json.Unmarshal([]byte(hash(key(name, "completes"))[field]), &read)).To(Succeed(), field)
+			Expect(json.Unmarshal([]byte(hashAt(keyOf(name, "completes"))[field]), &read)).To(Succeed(), field)
 			Expect(read).To(And(HavePrefix("a\x00b 日\ufffd"), HaveSuffix("\ufffd")), field)
 		}
 	})

@@ -57,7 +57,7 @@ var _ = Describe("A worker that is paused", func() {
 
 	It("while idle takes no job that comes later, leaves its wake-up to others, and takes the job once resumed", func() {
 		worker := runWorker(name, handler, patient())
-		resting(queue)
+		waitUntilIdle(queue)
 		Expect(worker.PauseNow(ctx)).To(Succeed())
 		Expect(worker.IsPaused()).To(BeTrue())
 		workers, err := queue.Workers(ctx)
@@ -65,8 +65,8 @@ var _ = Describe("A worker that is paused", func() {
 		Expect(workers).To(HaveEach(HaveField("Fields", HaveKeyWithValue("flags", Not(ContainSubstring("b"))))), "it must wait no more")
 		job := add("a", nil)
 		Consistently(started, "150ms").ShouldNot(Receive())
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Waiting))
-		Expect(zset(key(name, "marker"))).To(Equal([]string{"0"}))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(zsetAt(keyOf(name, "marker"))).To(Equal([]string{"0"}))
 		worker.Resume()
 		Expect(worker.IsPaused()).To(BeFalse())
 		Eventually(started).Should(Receive(Equal(job.ID)))
@@ -78,7 +78,7 @@ var _ = Describe("A worker that is paused", func() {
 		worker := runWorker(name, handler, o)
 		running := long()
 		Expect(worker.PauseNow(ctx)).To(Succeed())
-		Expect(state(queue, running.ID)()).To(Equal(bullmq.Active))
+		Expect(stateOf(queue, running.ID)()).To(Equal(bullmq.Active))
 		worker.Resume()
 		job := add("a", nil)
 		if concurrency == 1 {
@@ -101,8 +101,8 @@ var _ = Describe("A worker that is paused", func() {
 		Consistently(paused, "100ms").ShouldNot(Receive())
 		close(finish)
 		Eventually(paused).Should(Receive(BeNil()))
-		Expect(state(queue, running.ID)()).To(Equal(bullmq.Completed))
-		Expect(state(queue, next.ID)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, running.ID)()).To(Equal(bullmq.Completed))
+		Expect(stateOf(queue, next.ID)()).To(Equal(bullmq.Waiting))
 		Expect(worker.IsRunning()).To(BeTrue())
 		worker.Resume()
 		Eventually(started).Should(Receive(Equal(next.ID)))
@@ -115,9 +115,9 @@ var _ = Describe("A worker that is paused", func() {
 		defer cancel()
 		Expect(worker.Pause(short)).To(MatchError(context.DeadlineExceeded))
 		close(finish)
-		Eventually(state(queue, running.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, running.ID)).Should(Equal(bullmq.Completed))
 		Expect(worker.Pause(ctx)).To(Succeed(), "a second pause waits too")
-		Expect(state(queue, next.ID)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, next.ID)()).To(Equal(bullmq.Waiting))
 	})
 
 	It("is told so when it is resumed before its jobs are done", func() {
@@ -150,7 +150,7 @@ var _ = Describe("A worker that is paused", func() {
 
 	DescribeTable("ends at once", func(end func(worker *bullmq.Worker, stop context.CancelFunc)) {
 		worker, stop, ended := startWorker(name, handler, patient())
-		resting(queue)
+		waitUntilIdle(queue)
 		Expect(worker.Pause(ctx)).To(Succeed())
 		begun := time.Now()
 		end(worker, stop)
@@ -189,53 +189,53 @@ var _ = Describe("A worker that is paused", func() {
 		_, err := dead.GetNextJob(ctx, "dead", 0)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(renewals.Load).Should(BeNumerically(">=", 10)) // for longer than a lock lasts
-		Expect(list(key(name, "active"))).To(ConsistOf(running.ID, stalled.ID))
+		Expect(listAt(keyOf(name, "active"))).To(ConsistOf(running.ID, stalled.ID))
 		close(finish)
 		worker.Resume()
-		Eventually(state(queue, stalled.ID)).Should(Equal(bullmq.Completed))
-		Eventually(state(queue, running.ID)).Should(Equal(bullmq.Completed))
-		Expect(events(name)).NotTo(ContainElement("stalled jobId=" + running.ID))
+		Eventually(stateOf(queue, stalled.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, running.ID)).Should(Equal(bullmq.Completed))
+		Expect(eventsOf(name)).NotTo(ContainElement("stalled jobId=" + running.ID))
 	})
 
 	It("passes on when a delayed job is due that only it knows of", func() {
 		first := runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("not mine") }, patient())
-		resting(queue)
+		waitUntilIdle(queue)
 		runWorker(name, handler, patient())
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(2))
-		resting(queue)
+		waitUntilIdle(queue)
 		job := add("a", &bullmq.JobOptions{Delay: 400 * time.Millisecond})
-		resting(queue) // the one that has waited longer has popped the marker
+		waitUntilIdle(queue) // the one that has waited longer has popped the marker
 		Expect(first.PauseNow(ctx)).To(Succeed())
 		Eventually(started, "2s").Should(Receive(Equal(job.ID)))
 	})
 
 	It("hands on a wake-up that comes to it at that very moment", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		o := patient()
 		o.Connection, o.Now = via, time.Now // with a clock of its own it sends no take behind its wait
 		worker := runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("not mine") }, o)
-		resting(queue)
+		waitUntilIdle(queue)
 		runWorker(name, handler, patient())
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(2))
-		resting(queue)
+		waitUntilIdle(queue)
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		job := add("a", nil) // the one that has waited longer pops the marker
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		Expect(worker.PauseNow(short)).To(MatchError(context.DeadlineExceeded))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Waiting))
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Eventually(started, "2s").Should(Receive(Equal(job.ID)))
 	})
 
 	It("runs a job all the same that it was given by a take whose answer is lost, before it counts as still", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		o := patient()
 		o.Connection, o.Name = via, "the-one-that-takes"
 		worker := newWorker(name, handler, o)
 		other := newQueueName() // the server has to know the script
-		runOther := runWorker(other, nothing, &bullmq.WorkerOptions{Connection: via})
-		resting(newQueue(other, nil))
+		runOther := runWorker(other, doNothing, &bullmq.WorkerOptions{Connection: via})
+		waitUntilIdle(newQueue(other, nil))
 		Expect(runOther.Close()).To(Succeed())
 		job := add("long", nil)
 		lost := proxy.LoseReply("the-one-that-takes")
@@ -251,7 +251,7 @@ var _ = Describe("A worker that is paused", func() {
 		Eventually(started).Should(Receive(Equal(job.ID)))
 		close(finish)
 		Expect(worker.Pause(ctx)).To(Succeed())
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Completed))
 	})
 
 	DescribeTable("can be paused from within a function given to it:", func(options func(o *bullmq.WorkerOptions, pause func())) {
@@ -274,7 +274,7 @@ var _ = Describe("A worker that is paused", func() {
 		Eventually(paused).Should(Receive(BeNil()))
 		Expect(worker.Pause(ctx)).To(Succeed())
 		last := add("c", nil)
-		Consistently(state(queue, last.ID), "50ms").Should(Equal(bullmq.Waiting))
+		Consistently(stateOf(queue, last.ID), "50ms").Should(Equal(bullmq.Waiting))
 	},
 		Entry("the handler", func(o *bullmq.WorkerOptions, pause func()) { o.Events.Active = func(*bullmq.Job) { pause() } }),
 		Entry("Completed", func(o *bullmq.WorkerOptions, pause func()) { o.Events.Completed = func(*bullmq.Job, any) { pause() } }),
@@ -285,7 +285,7 @@ var _ = Describe("A worker that is paused", func() {
 		paused, o := make(chan error, 1), patient()
 		var worker *bullmq.Worker
 		o.Events.Drained = func() { paused <- worker.PauseNow(ctx) }
-		worker = newWorker(name, nothing, o)
+		worker = newWorker(name, doNothing, o)
 		go func() { _ = worker.Run(ctx) }()
 		Eventually(paused).Should(Receive(BeNil()))
 	})
@@ -301,7 +301,7 @@ var _ = Describe("A worker that is paused", func() {
 			job, err := worker.GetNextJob(ctx, "t", time.Minute)
 			answers <- answer{job, err}
 		}()
-		resting(queue)
+		waitUntilIdle(queue)
 		Expect(worker.Pause(ctx)).To(Succeed())
 		Eventually(answers).Should(Receive(Equal(answer{})))
 		job := add("a", nil)

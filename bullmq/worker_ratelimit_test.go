@@ -104,13 +104,13 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 				return nil, nil
 			}, &bullmq.WorkerOptions{Concurrency: concurrency})
 		}
-		Eventually(state(queue, id)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Completed))
 		times := seen.of(id)
 		Expect(times).To(HaveLen(4))
 		for i := range times[1:] {
 			Expect(times[i+1].Sub(times[i])).To(BeNumerically(">=", wait-20*time.Millisecond))
 		}
-		Expect(hash(key(name, id))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "4"), Not(HaveKey("failedReason"))))
+		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "4"), Not(HaveKey("failedReason"))))
 	},
 		Entry("by RateLimit, at concurrency 1", 1, 1, atOnce),
 		Entry("by RateLimit, at concurrency 20", 1, 20, atOnce),
@@ -129,12 +129,12 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			time.Sleep(time.Millisecond)
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 4})
-		Eventually(state(queue, "1")).Should(Equal(bullmq.Delayed))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Delayed))
 		before := seen.all()
 		Expect(before).To(BeNumerically("<", 150))
 		time.Sleep(wait / 2)
 		Expect(seen.all()-before).To(BeNumerically("<=", 8), "those that were being taken")
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(200))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(200))
 	})
 
 	DescribeTable("of ten handlers at once lets nothing start meanwhile, not even delayed jobs that are due, and costs no attempt, with", func(limiter *bullmq.Limiter) {
@@ -157,7 +157,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			Eventually(asked).Should(Receive())
 		}
 		last := time.Now()
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(20))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(20))
 		Expect(seen.all()).To(Equal(30))
 		for id, times := range seen.byJob {
 			job, err := queue.Job(ctx, id)
@@ -167,7 +167,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			Expect(job.FailedReason).To(BeEmpty())
 			Expect(times[len(times)-1].Sub(last)).To(BeNumerically(">=", wait-30*time.Millisecond), "job %s", id)
 		}
-		Expect(events(name)).NotTo(ContainElement(HavePrefix("failed")))
+		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("failed")))
 	},
 		Entry("a limiter", &bullmq.Limiter{Max: 100, Duration: 100 * time.Millisecond}),
 		Entry("no limiter", nil),
@@ -183,7 +183,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 3, Logger: zerolog.New(log)})
 		for _, id := range ids {
-			Eventually(state(queue, id)).Should(Equal(bullmq.Completed))
+			Eventually(stateOf(queue, id)).Should(Equal(bullmq.Completed))
 		}
 		Expect(log.with(`"level":"warn"`)).To(Equal(1))
 		Expect(log.with("give the workers a Limiter, or call Queue.SetGlobalRateLimit")).To(Equal(1))
@@ -200,35 +200,35 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			}
 			return nil, nil
 		}, &bullmq.WorkerOptions{Logger: zerolog.New(log)})
-		Eventually(state(queue, ids[0])).Should(Equal(bullmq.Waiting))
-		Eventually(state(queue, ids[1])).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, ids[0])).Should(Equal(bullmq.Waiting))
+		Eventually(stateOf(queue, ids[1])).Should(Equal(bullmq.Completed))
 		Expect(seen.of(ids[1])[0]).To(BeTemporally(">", seen.of(ids[0])[1]))
-		Expect(events(name)).NotTo(ContainElement(HavePrefix("delayed")))
+		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("delayed")))
 		Expect(log.with("warn")).To(BeZero())
 	})
 
 	It("delays a job that was taken by hand where there is no limiter", func() {
 		id := add(1, nil)[0]
 		worker := newWorker(name, nil, nil)
-		end(worker, take(worker), nil, bullmq.RateLimit(time.Hour))
-		Expect(state(queue, id)()).To(Equal(bullmq.Delayed))
-		Expect(hash(key(name, id))).To(And(HaveKeyWithValue("delay", "3600000"), Not(HaveKey("atm"))))
+		endJob(worker, takeJob(worker), nil, bullmq.RateLimit(time.Hour))
+		Expect(stateOf(queue, id)()).To(Equal(bullmq.Delayed))
+		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("delay", "3600000"), Not(HaveKey("atm"))))
 	})
 
 	It("stops the workers that do have a limiter, whoever asks for it", func() {
 		ids := add(2, nil)
 		asking := newWorker(name, nil, nil)
-		end(asking, take(asking), nil, bullmq.RateLimit(time.Hour))
+		endJob(asking, takeJob(asking), nil, bullmq.RateLimit(time.Hour))
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
 			return nil, nil
 		}, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
 		Consistently(seen.all, "200ms").Should(BeZero())
-		Expect(state(queue, ids[1])()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, ids[1])()).To(Equal(bullmq.Waiting))
 	})
 
 	It("holds the job back once though the answer is lost", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		id := add(1, nil)[0]
 		lost := proxy.LoseReply(" 3600000 ")
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
@@ -236,7 +236,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			return nil, bullmq.RateLimit(time.Hour)
 		}, &bullmq.WorkerOptions{Connection: via})
 		Eventually(lost).Should(BeClosed())
-		Eventually(state(queue, id)).Should(Equal(bullmq.Delayed))
+		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Delayed))
 		Consistently(seen.all, "200ms").Should(Equal(1))
 	})
 })
@@ -306,7 +306,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		time.Sleep(time.Second)
 		for what := range loops {
 			Expect(runs[what].all()).To(BeNumerically("<=", 15), what)
-			Expect(hash(key(names[what], "1"))).NotTo(HaveKey("atm"), what)
+			Expect(hashAt(keyOf(names[what], "1"))).NotTo(HaveKey("atm"), what)
 		}
 	},
 		Entry("by a worker of concurrency 1", 1, 1),
@@ -359,7 +359,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		Eventually(func() int { return len(seen.of(id)) }).Should(BeNumerically(">=", 9), "the pauses are long by now")
 		for range 20 {
 			begun, other := time.Now(), add()
-			Eventually(state(queue, other)).Should(Equal(bullmq.Completed))
+			Eventually(stateOf(queue, other)).Should(Equal(bullmq.Completed))
 			Expect(time.Since(begun)).To(BeNumerically("<", 200*time.Millisecond))
 		}
 	})
@@ -371,21 +371,21 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		begun := time.Now()
 		Expect(worker.Close()).To(Succeed())
 		Expect(time.Since(begun)).To(BeNumerically("<", 500*time.Millisecond))
-		Expect(state(queue, id)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, id)()).To(Equal(bullmq.Waiting))
 	})
 
 	It("keeps its lock meanwhile, be it shorter than the pause", func() {
 		id := add()
 		runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 300 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
 		Eventually(seen.all, "10s").Should(BeNumerically(">=", 13))
-		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
-		Expect(hash(key(name, id))).NotTo(HaveKey("stc"))
+		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
+		Expect(hashAt(keyOf(name, id))).NotTo(HaveKey("stc"))
 	})
 
 	It("has its lock given back in time where locks are not renewed", func() {
 		add()
 		runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 400 * time.Millisecond, SkipLockRenewal: true, StalledInterval: 50 * time.Millisecond})
 		Eventually(seen.all, "10s").Should(BeNumerically(">=", 14))
-		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
+		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})
 })

@@ -10,35 +10,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
-	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
-
-// startWorker runs a worker whose end the spec itself waits for.
-func startWorker(name string, handler bullmq.Handler, options *bullmq.WorkerOptions) (worker *bullmq.Worker, stop context.CancelFunc, ended <-chan error) {
-	GinkgoHelper()
-	worker = newWorker(name, handler, options)
-	run, stop := context.WithCancel(context.Background())
-	DeferCleanup(stop)
-	answer := make(chan error, 1)
-	go func() { answer <- worker.Run(run) }()
-	return worker, stop, answer
-}
-
-// link is a connection whose faults the spec decides. All commands go over one
-// connection, so that which of them meets a fault is not left to chance.
-func link() (*faultproxy.Proxy, bullmq.Connection) {
-	GinkgoHelper()
-	proxy, err := faultproxy.Start(redis.Addr())
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(proxy.Close)
-	return proxy, bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, PipelineMultiplex: -1})
-}
-
-func nothing(context.Context, *bullmq.Job) (any, error) { return nil, nil }
 
 var _ = Describe("The end of a worker", Label("slow"), func() {
 	var (
@@ -93,11 +69,11 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		}),
 		Entry("Active", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
 			add(nil)
-			return nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Active: func(*bullmq.Job) { inside() }}}
+			return doNothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Active: func(*bullmq.Job) { inside() }}}
 		}),
 		Entry("Completed", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
 			add(nil)
-			return nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) { inside() }}}
+			return doNothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) { inside() }}}
 		}),
 		Entry("Failed", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
 			add(nil)
@@ -105,17 +81,17 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 				&bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Failed: func(*bullmq.Job, error) { inside() }}}
 		}),
 		Entry("Drained", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
-			return nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Drained: inside}}
+			return doNothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Drained: inside}}
 		}),
 		Entry("Stalled", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
 			stalled()
-			return nothing, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond,
+			return doNothing, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond,
 				Events: bullmq.WorkerEvents{Stalled: func(string) { inside() }}}
 		}),
 		Entry("LocksLost", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
 			job := add(nil)
 			return func(ctx context.Context, _ *bullmq.Job) (any, error) {
-					Expect(do("DEL", key(name, job.ID+":lock")).Error()).To(Succeed())
+					Expect(redisDo("DEL", keyOf(name, job.ID+":lock")).Error()).To(Succeed())
 					<-ctx.Done()
 					return nil, nil
 				}, &bullmq.WorkerOptions{LockDuration: 100 * time.Millisecond, SkipStalledCheck: true,
@@ -124,7 +100,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Entry("Error", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
 			job := add(nil)
 			return func(context.Context, *bullmq.Job) (any, error) {
-				Expect(do("DEL", key(name, job.ID+":lock")).Error()).To(Succeed())
+				Expect(redisDo("DEL", keyOf(name, job.ID+":lock")).Error()).To(Succeed())
 				return nil, nil
 			}, &bullmq.WorkerOptions{SkipStalledCheck: true, Events: bullmq.WorkerEvents{Error: func(error) { inside() }}}
 		}),
@@ -164,7 +140,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Eventually(closed).Should(Receive(BeNil()))
 		Eventually(ended).Should(Receive(BeNil()))
 		runs.once(1)
-		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
+		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})
 
 	It("doesn't wait for ever on a handler that ignores its context: it says which job is left, and another worker takes it up", func() {
@@ -191,7 +167,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Expect(job.Wait(ctx, queue)).To(MatchJSON(`"in time"`))
 		close(free)
 		Eventually(handlerGone).Should(BeClosed())
-		Consistently(func() string { return hash(job.Key())["returnvalue"] }, 100*time.Millisecond).Should(Equal(`"in time"`))
+		Consistently(func() string { return hashAt(job.Key())["returnvalue"] }, 100*time.Millisecond).Should(Equal(`"in time"`))
 	})
 
 	It("drops what handlers return after it, and leaves their jobs to the stalled check", func() {
@@ -226,7 +202,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 
 		// Their locks still last, so that Redis itself would take a late end.
 		before := snapshot(name)
-		Expect(before).To(And(HaveKey(key(name, ids[0]+":lock")), HaveKey(key(name, ids[1]+":lock"))))
+		Expect(before).To(And(HaveKey(keyOf(name, ids[0]+":lock")), HaveKey(keyOf(name, ids[1]+":lock"))))
 		close(free)
 		handlers.Wait()
 		Consistently(func() map[string]any { return snapshot(name) }, 100*time.Millisecond).Should(Equal(before))
@@ -234,7 +210,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 
 		var runs tally
 		runWorker(name, runs.handle, &bullmq.WorkerOptions{Concurrency: 2, StalledInterval: 50 * time.Millisecond})
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(2))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(2))
 		runs.once(2)
 	})
 
@@ -242,14 +218,14 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		job := add(nil)
 		told, free := make(chan struct{}), make(chan struct{})
 		DeferCleanup(func() { close(free) })
-		_, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{
+		_, stop, ended := startWorker(name, doNothing, &bullmq.WorkerOptions{
 			ShutdownTimeout: 200 * time.Millisecond,
 			Events:          bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) { close(told); <-free }},
 		})
 		Eventually(told).Should(BeClosed())
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Completed))
 	})
 
 	Describe("while Redis is silent", func() {
@@ -257,7 +233,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			proxy *faultproxy.Proxy
 			via   bullmq.Connection
 		)
-		BeforeEach(func() { proxy, via = link() })
+		BeforeEach(func() { proxy, via = proxiedRedis() })
 		silence := func() {
 			GinkgoHelper()
 			Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
@@ -353,27 +329,27 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 				}
 				return bullmq.ErrMovedToDelayed
 			})
-			Expect(state(queue, job.ID)()).To(Equal(bullmq.Delayed))
+			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Delayed))
 			Expect(faults.Load()).To(BeZero())
 		})
 
 		It("fails a job that they call unrecoverable", func() {
 			job := add(&bullmq.JobOptions{Attempts: 5})
 			onShutdown(job, func(context.Context, *bullmq.Job) error { return bullmq.Unrecoverable(errors.New("no such colour")) })
-			Expect(state(queue, job.ID)()).To(Equal(bullmq.Failed))
+			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed))
 		})
 
 		It("completes a job that they bring to its end all the same", func() {
 			job := add(nil)
 			onShutdown(job, func(context.Context, *bullmq.Job) error { return nil })
-			Expect(state(queue, job.ID)()).To(Equal(bullmq.Completed))
+			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Completed))
 		})
 
 		DescribeTable("gives a job back, with no attempt used, where they end on that", func(options bullmq.JobOptions, where bullmq.State) {
 			job := add(&options)
 			onShutdown(job, func(ctx context.Context, _ *bullmq.Job) error { return context.Cause(ctx) })
-			Expect(state(queue, job.ID)()).To(Equal(where))
-			Expect(hash(job.Key())).NotTo(HaveKey("atm"))
+			Expect(stateOf(queue, job.ID)()).To(Equal(where))
+			Expect(hashAt(job.Key())).NotTo(HaveKey("atm"))
 		},
 			Entry("to wait", bullmq.JobOptions{Attempts: 2}, bullmq.Waiting), Entry("to its priority", bullmq.JobOptions{Priority: 7}, bullmq.Prioritized),
 		)
@@ -381,7 +357,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 
 	It("leaves a caller's own client open", func() {
 		client := ownClient(nil)
-		_, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
+		_, stop, ended := startWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))

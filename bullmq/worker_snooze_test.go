@@ -51,7 +51,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Expect(starts).To(HaveLen(4))
 		Expect(starts[1] - starts[0]).To(BeNumerically(">=", 60))
 		Expect(starts[2] - starts[1]).To(BeNumerically(">=", 60))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("ats", "4"), HaveKeyWithValue("failedReason", "boom")))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("ats", "4"), HaveKeyWithValue("failedReason", "boom")))
 		Expect([]int64{failures.Load(), faults.Load()}).To(Equal([]int64{1, 0}))
 	})
 
@@ -68,12 +68,12 @@ var _ = Describe("A job that its handler snoozes", func() {
 			return nil, nil
 		}, nil)
 		Eventually(done).Should(BeClosed())
-		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Completed))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("delay", "3600000"), Not(HaveKey("atm")), Not(HaveKey("failedReason"))))
-		due := time.UnixMilli(int64(scores(key(name, "delayed"))[job.ID]) / 4096)
+		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.Completed))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("delay", "3600000"), Not(HaveKey("atm")), Not(HaveKey("failedReason"))))
+		due := time.UnixMilli(int64(scoresAt(keyOf(name, "delayed"))[job.ID]) / 4096)
 		Expect(due).To(BeTemporally("~", begun.Add(time.Hour), 5*time.Second))
 		Expect(keysOf(name)).NotTo(ContainElement(HaveSuffix(":lock")))
-		Expect(events(name)).To(ContainElement("delayed jobId=" + job.ID + " delay=" + strconv.FormatInt(due.UnixMilli(), 10)))
+		Expect(eventsOf(name)).To(ContainElement("delayed jobId=" + job.ID + " delay=" + strconv.FormatInt(due.UnixMilli(), 10)))
 	})
 
 	DescribeTable("for no time goes to the front of its line", func(err error, priority int) {
@@ -89,8 +89,8 @@ var _ = Describe("A job that its handler snoozes", func() {
 		for _, id := range []string{job.ID, job.ID, other.ID} {
 			Eventually(order).Should(Receive(Equal(id)))
 		}
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
 	},
 		Entry("by itself", bullmq.ErrSnoozed, 0),
 		Entry("by a time of zero", bullmq.Snooze(0), 0),
@@ -102,8 +102,8 @@ var _ = Describe("A job that its handler snoozes", func() {
 	It("again and again fails once it was started more often than MaxStartedAttempts", func() {
 		job := add(nil)
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.ErrSnoozed }, &bullmq.WorkerOptions{MaxStartedAttempts: 3})
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
-		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("ats", "4"))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("ats", "4"))
 	})
 
 	It("on the shutdown waits for its time all the same", func() {
@@ -117,7 +117,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Eventually(started).Should(BeClosed())
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Delayed))
 	})
 
 	It("by hand is delayed too", func() {
@@ -127,12 +127,12 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, err = worker.Fail(ctx, taken, "t", bullmq.Snooze(time.Hour), false)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Delayed))
-		Expect(hash(key(name, job.ID))).NotTo(HaveKey("atm"))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		Expect(hashAt(keyOf(name, job.ID))).NotTo(HaveKey("atm"))
 	})
 
 	It("is snoozed once though the answer is lost", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		job := add(nil)
 		var runs atomic.Int64
 		var faults atomic.Int64
@@ -148,11 +148,11 @@ var _ = Describe("A job that its handler snoozes", func() {
 		lost := proxy.LoseReply(" 3600000 ")
 		close(free)
 		Eventually(lost).Should(BeClosed())
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Delayed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Delayed))
 		next := add(nil)
-		Eventually(state(queue, next.ID)).Should(Equal(bullmq.Delayed))
+		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.Delayed))
 		Expect(runs.Load()).To(BeEquivalentTo(2))
-		Expect(zset(key(name, "delayed"))).To(Equal([]string{job.ID, next.ID}))
+		Expect(zsetAt(keyOf(name, "delayed"))).To(Equal([]string{job.ID, next.ID}))
 		Expect(faults.Load()).To(BeEquivalentTo(1), "the lost answer, and no end that could not be written")
 	})
 
@@ -173,8 +173,8 @@ var _ = Describe("A job that its handler snoozes", func() {
 			return nil, nil
 		}, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
 		close(made)
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
 		Expect((<-starts).Sub(<-starts)).To(BeNumerically("<=", -290*time.Millisecond))
-		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
+		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
 	})
 })

@@ -41,12 +41,12 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 	It("is taken up by another, which tells of it", func() {
 		job := abandon(nil)
 		told := make(chan string, 5)
-		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond,
+		runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond,
 			Events: bullmq.WorkerEvents{Stalled: func(id string) { told <- id }}})
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
 		Eventually(told).Should(Receive(Equal(job.ID)))
-		Expect(events(name)).To(ContainElements("waiting jobId=1 prev=active", "stalled jobId=1"))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("stc", "1"), HaveKeyWithValue("atm", "1")))
+		Expect(eventsOf(name)).To(ContainElements("waiting jobId=1 prev=active", "stalled jobId=1"))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("stc", "1"), HaveKeyWithValue("atm", "1")))
 	})
 
 	It("fails at the first time where MaxStalledCount is 0, whatever attempts are left", func() {
@@ -56,7 +56,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil },
 			&bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond, MaxStalledCount: new(0),
 				Events: bullmq.WorkerEvents{Failed: func(_ *bullmq.Job, err error) { failure <- err }}})
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
 		Expect(ran.Load()).To(BeFalse())
 		Eventually(failure).Should(Receive(And(MatchError("job stalled more than allowable limit"), MatchError(bullmq.ErrUnrecoverable))))
 	})
@@ -70,31 +70,31 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 			Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
 		}
 		stalls()
-		Expect(hash(job.Key())).To(And(HaveKeyWithValue("stc", "1"), Not(HaveKey("defa"))))
+		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("stc", "1"), Not(HaveKey("defa"))))
 		die()
 		stalls()
-		Expect(hash(job.Key())).To(And(HaveKeyWithValue("stc", "2"), HaveKeyWithValue("defa", "job stalled more than allowable limit")))
+		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("stc", "2"), HaveKeyWithValue("defa", "job stalled more than allowable limit")))
 
 		var ran atomic.Bool
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil }, nil)
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
 		Expect(ran.Load()).To(BeFalse(), "the handler must not be called")
-		Expect(hash(job.Key())).To(And(HaveKeyWithValue("failedReason", "job stalled more than allowable limit"), Not(HaveKey("defa"))))
+		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("failedReason", "job stalled more than allowable limit"), Not(HaveKey("defa"))))
 	})
 
 	It("is left where it is by a worker that makes no checks", func() {
 		job := abandon(nil)
-		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond, SkipStalledCheck: true})
-		Consistently(state(queue, job.ID), "200ms").Should(Equal(bullmq.Active))
+		runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond, SkipStalledCheck: true})
+		Consistently(stateOf(queue, job.ID), "200ms").Should(Equal(bullmq.Active))
 	})
 
 	It("is looked for once in each interval, not in every other one", func() {
 		const interval = 200 * time.Millisecond
-		runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: interval})
+		runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: interval})
 		var last string
 		var checks []int64 // ms
 		Eventually(func() int {
-			if at := text(key(name, "stalled-check")); at != "" && at != last {
+			if at := stringAt(keyOf(name, "stalled-check")); at != "" && at != last {
 				ms, err := strconv.ParseInt(at, 10, 64)
 				Expect(err).NotTo(HaveOccurred())
 				last, checks = at, append(checks, ms)
@@ -114,19 +114,19 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		end()
 		for range 20 {
 			brief := newQueueName()
-			Expect(newWorker(brief, nothing, nil).Run(over)).To(Succeed())
-			Expect(text(key(brief, "stalled-check"))).NotTo(BeEmpty())
+			Expect(newWorker(brief, doNothing, nil).Run(over)).To(Succeed())
+			Expect(stringAt(keyOf(brief, "stalled-check"))).NotTo(BeEmpty())
 		}
 	})
 
 	It("is looked for once in each interval over all workers", func() {
 		for range 5 {
-			runWorker(name, nothing, &bullmq.WorkerOptions{StalledInterval: time.Minute})
+			runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: time.Minute})
 		}
-		Eventually(func() string { return text(key(name, "stalled-check")) }).ShouldNot(BeEmpty())
-		first := text(key(name, "stalled-check"))
-		Consistently(func() string { return text(key(name, "stalled-check")) }, "200ms").Should(Equal(first))
-		Expect(do("PTTL", key(name, "stalled-check")).AsInt64()).To(BeNumerically(">", 50000))
+		Eventually(func() string { return stringAt(keyOf(name, "stalled-check")) }).ShouldNot(BeEmpty())
+		first := stringAt(keyOf(name, "stalled-check"))
+		Consistently(func() string { return stringAt(keyOf(name, "stalled-check")) }, "200ms").Should(Equal(first))
+		Expect(redisDo("PTTL", keyOf(name, "stalled-check")).AsInt64()).To(BeNumerically(">", 50000))
 	})
 
 	It("is left alone while its worker renews the lock, however often it is looked for", func() {
@@ -138,9 +138,9 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 			time.Sleep(3 * lasts)
 			return nil, nil
 		}, options)
-		runWorker(name, nothing, options)
-		Eventually(state(queue, "1")).Should(Equal(bullmq.Completed))
-		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
+		runWorker(name, doNothing, options)
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Completed))
+		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})
 
 	DescribeTable("is told from one that has ended meanwhile: several workers and quick checks run each job once, and call none stalled, where the ended", func(keep bullmq.Keep, kept int) {
@@ -156,10 +156,10 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() (int64, error) { return queue.Count(ctx) }, "15s").Should(BeZero())
-		Eventually(count(queue, bullmq.Active)).Should(BeZero())
+		Eventually(countOf(queue, bullmq.Active)).Should(BeZero())
 		time.Sleep(200 * time.Millisecond) // a few checks more
 		runs.once(jobs)
-		Expect(events(name)).NotTo(ContainElement(HavePrefix("stalled")))
+		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 		Expect(queue.Counts(ctx, bullmq.Completed, bullmq.Failed, bullmq.Waiting, bullmq.Active)).To(Equal(map[bullmq.State]int64{
 			bullmq.Completed: int64(kept), bullmq.Failed: 0, bullmq.Waiting: 0, bullmq.Active: 0,
 		}))

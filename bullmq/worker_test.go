@@ -17,19 +17,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// ownClient is a client as a caller may have one already.
-func ownClient(change func(*rueidis.ClientOption)) rueidis.Client {
-	GinkgoHelper()
-	option := rueidis.ClientOption{InitAddress: []string{redis.Addr()}}
-	if change != nil {
-		change(&option)
-	}
-	client, err := rueidis.NewClient(option)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(client.Close)
-	return client
-}
-
 var _ = Describe("A worker", func() {
 	var (
 		name string
@@ -43,11 +30,11 @@ var _ = Describe("A worker", func() {
 		started := make(chan string, 1)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.ID; return nil, nil },
 			&bullmq.WorkerOptions{Connection: shared, Name: "painter"})
-		resting(queue)
+		waitUntilIdle(queue)
 
 		var slow []time.Duration
 		for range 30 {
-			Eventually(func() ([]string, error) { return do("ZRANGE", key(name, "marker"), "0", "-1").AsStrSlice() }).Should(BeEmpty())
+			Eventually(func() ([]string, error) { return redisDo("ZRANGE", keyOf(name, "marker"), "0", "-1").AsStrSlice() }).Should(BeEmpty())
 			begun := time.Now()
 			job, err := queue.Add(ctx, "a", nil, nil)
 			took := time.Since(begun)
@@ -67,7 +54,7 @@ var _ = Describe("A worker", func() {
 
 	It("is found by BullMQ's name in the list of connections, and leaves its name in its jobs", func() {
 		queue := newQueue(name, nil)
-		runWorker(name, nothing, &bullmq.WorkerOptions{Name: "painter"})
+		runWorker(name, doNothing, &bullmq.WorkerOptions{Name: "painter"})
 		bare := "bull:" + base64.StdEncoding.EncodeToString([]byte(name))
 		Eventually(func() []string {
 			workers, err := queue.Workers(ctx)
@@ -81,8 +68,8 @@ var _ = Describe("A worker", func() {
 		}).Should(Equal([]string{bare + ":w:painter"}))
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
-		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("pb", "painter"))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("pb", "painter"))
 	})
 
 	It("never runs more jobs at once than its concurrency, and takes what waits at once", func() {
@@ -98,7 +85,7 @@ var _ = Describe("A worker", func() {
 			now.Add(-1)
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 5})
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(20))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(20))
 		Expect(most.Load()).To(BeEquivalentTo(5))
 	})
 
@@ -106,11 +93,11 @@ var _ = Describe("A worker", func() {
 		queue := newQueue(name, nil)
 		jobs, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 2))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(do("HSET", jobs[0].Key(), "opts", `[true,{"x":`, "parent", `{"id":5}`, "parentKey", "bull:none:1", "stacktrace", "no list", "progress", "{").Error()).To(Succeed())
-		Expect(do("HSET", jobs[1].Key(), "opts", `{"attempts":2,"backoff":true,"removeOnComplete":[],"de":7,"parent":[]}`).Error()).To(Succeed())
-		runWorker(name, nothing, nil)
+		Expect(redisDo("HSET", jobs[0].Key(), "opts", `[true,{"x":`, "parent", `{"id":5}`, "parentKey", "bull:none:1", "stacktrace", "no list", "progress", "{").Error()).To(Succeed())
+		Expect(redisDo("HSET", jobs[1].Key(), "opts", `{"attempts":2,"backoff":true,"removeOnComplete":[],"de":7,"parent":[]}`).Error()).To(Succeed())
+		runWorker(name, doNothing, nil)
 		for _, job := range jobs {
-			Eventually(state(queue, job.ID)).Should(Equal(bullmq.Completed))
+			Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
 		}
 	})
 
@@ -118,10 +105,10 @@ var _ = Describe("A worker", func() {
 		queue := newQueue(name, nil)
 		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 4})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(do("HSET", job.Key(), "attemptsMade", "2").Error()).To(Succeed())
+		Expect(redisDo("HSET", job.Key(), "attemptsMade", "2").Error()).To(Succeed())
 		var calls atomic.Int64
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { calls.Add(1); return nil, errors.New("boom") }, nil)
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
 		Expect(calls.Load()).To(BeEquivalentTo(2))
 	})
 
@@ -129,7 +116,7 @@ var _ = Describe("A worker", func() {
 		queue := newQueue(name, nil)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(do("HSET", key(name, job.ID), "timestamp", "1700000000000.5", "delay", "1000.7", "opts", `{"attempts":2,"delay":1000.7,"timestamp":1700000000000.5}`).Error()).To(Succeed())
+		Expect(redisDo("HSET", keyOf(name, job.ID), "timestamp", "1700000000000.5", "delay", "1000.7", "opts", `{"attempts":2,"delay":1000.7,"timestamp":1700000000000.5}`).Error()).To(Succeed())
 		runs := make(chan *bullmq.Job, 1)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { runs <- job; return nil, nil }, nil)
 		var read *bullmq.Job
@@ -143,10 +130,10 @@ var _ = Describe("A worker", func() {
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		const opts = `{"foo":{"bar":[1,2]},"kl":5,"attempts":2,"removeOnFail":{"age":3600,"whatever":true}}`
-		Expect(do("HSET", key(name, job.ID), "opts", opts).Error()).To(Succeed())
+		Expect(redisDo("HSET", keyOf(name, job.ID), "opts", opts).Error()).To(Succeed())
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, context.Canceled }, nil)
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
-		Expect(hash(key(name, job.ID))).To(And(HaveKeyWithValue("opts", opts), HaveKeyWithValue("atm", "2")))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("opts", opts), HaveKeyWithValue("atm", "2")))
 	})
 
 	It("starts a job no more often than MaxStartedAttempts, whatever ended it", func() {
@@ -167,7 +154,7 @@ var _ = Describe("A worker", func() {
 			}
 			return nil, context.Canceled
 		}, &bullmq.WorkerOptions{MaxStartedAttempts: 3})
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
 		mu.Lock()
 		defer mu.Unlock()
 		Expect(starts).To(Equal([]int{1, 2, 3}))
@@ -177,12 +164,12 @@ var _ = Describe("A worker", func() {
 		queue := newQueue(name, nil)
 		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 10})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(do("HSET", key(name, job.ID), "ats", "3").Error()).To(Succeed())
+		Expect(redisDo("HSET", keyOf(name, job.ID), "ats", "3").Error()).To(Succeed())
 		called := make(chan struct{}, 1)
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { called <- struct{}{}; return nil, nil }, &bullmq.WorkerOptions{MaxStartedAttempts: 3})
-		Eventually(state(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
 		Expect(called).NotTo(Receive())
-		Expect(hash(key(name, job.ID))).To(HaveKeyWithValue("failedReason", "job started more than allowable limit"))
+		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("failedReason", "job started more than allowable limit"))
 	})
 
 	DescribeTable("is not made with options that can't be", func(options bullmq.WorkerOptions, names string) {
@@ -199,14 +186,14 @@ var _ = Describe("A worker", func() {
 	It("without a handler can't be run, and runs once only, and not when it is closed", func() {
 		Expect(newWorker(name, nil, nil).Run(ctx)).To(MatchError(ContainSubstring("no handler")))
 		idle := make(chan struct{})
-		worker, stop, ended := startWorker(name, nothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Drained: func() { close(idle) }}})
+		worker, stop, ended := startWorker(name, doNothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Drained: func() { close(idle) }}})
 		Eventually(idle).Should(BeClosed())
 		Expect(worker.Run(ctx)).To(MatchError(ContainSubstring("once")))
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
 		Expect(worker.Run(ctx)).To(MatchError(ContainSubstring("once")))
 
-		closed := newWorker(name, nothing, nil)
+		closed := newWorker(name, doNothing, nil)
 		Expect(closed.Close()).To(Succeed())
 		Expect(closed.Run(ctx)).NotTo(Succeed())
 		Expect(closed.Close()).To(Succeed())
@@ -218,8 +205,8 @@ var _ = Describe("A worker", func() {
 		Expect(err).NotTo(HaveOccurred())
 		over, stop := context.WithCancel(ctx)
 		stop()
-		Expect(newWorker(name, nothing, nil).Run(over)).To(Succeed())
-		Expect(state(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(newWorker(name, doNothing, nil).Run(over)).To(Succeed())
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Waiting))
 	})
 
 	It("needs no more memory and no more goroutines the more jobs it has run", func() {
@@ -233,8 +220,8 @@ var _ = Describe("A worker", func() {
 			_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
 			Expect(err).NotTo(HaveOccurred())
 			left.Wait()
-			Eventually(count(queue, bullmq.Active)).Should(BeZero())
-			resting(queue)
+			Eventually(countOf(queue, bullmq.Active)).Should(BeZero())
+			waitUntilIdle(queue)
 			runtime.GC()
 			var memory runtime.MemStats
 			runtime.ReadMemStats(&memory)

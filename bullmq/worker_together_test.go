@@ -64,14 +64,14 @@ var _ = Describe("Jobs that end at the same time", func() {
 		runWorker(name, handler, &bullmq.WorkerOptions{Concurrency: jobs, BatchSize: size})
 		for i, id := range ids {
 			if i == 7 || i == 8 {
-				Eventually(state(queue, id)).Should(Equal(bullmq.Failed))
-				Expect(hash(key(name, id))).To(HaveKeyWithValue("failedReason", "boom "+id))
+				Eventually(stateOf(queue, id)).Should(Equal(bullmq.Failed))
+				Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("failedReason", "boom "+id))
 			} else {
-				Eventually(state(queue, id)).Should(Equal(bullmq.Completed))
-				Expect(hash(key(name, id))).To(HaveKeyWithValue("returnvalue", `"done `+id+`"`))
+				Eventually(stateOf(queue, id)).Should(Equal(bullmq.Completed))
+				Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("returnvalue", `"done `+id+`"`))
 			}
 		}
-		Expect(list(key(name, "active"))).To(BeEmpty())
+		Expect(listAt(keyOf(name, "active"))).To(BeEmpty())
 	},
 		Entry("the default", 0),
 		Entry("1", 1),
@@ -87,13 +87,13 @@ var _ = Describe("Jobs that end at the same time", func() {
 			Events: bullmq.WorkerEvents{Error: func(err error) { told.Store(err.Error(), err) }},
 		})
 		running.Wait()
-		do("DEL", key(name, ids[3])+":lock")
-		do("SET", key(name, ids[4])+":lock", "another")
-		do("DEL", key(name, ids[5]))
+		redisDo("DEL", keyOf(name, ids[3])+":lock")
+		redisDo("SET", keyOf(name, ids[4])+":lock", "another")
+		redisDo("DEL", keyOf(name, ids[5]))
 		close(release)
 		for i, id := range ids {
 			if i < 3 || i > 5 {
-				Eventually(state(queue, id)).Should(Equal(bullmq.Completed))
+				Eventually(stateOf(queue, id)).Should(Equal(bullmq.Completed))
 			}
 		}
 		Eventually(func() (codes []error) {
@@ -106,12 +106,12 @@ var _ = Describe("Jobs that end at the same time", func() {
 			})
 			return codes
 		}).Should(ConsistOf(bullmq.ErrLockNotFound, bullmq.ErrLockMismatch, bullmq.ErrJobNotFound))
-		Expect(list(key(name, "active"))).To(ConsistOf(ids[3], ids[4], ids[5]))
-		Expect(text(key(name, ids[4]) + ":lock")).To(Equal("another"))
+		Expect(listAt(keyOf(name, "active"))).To(ConsistOf(ids[3], ids[4], ids[5]))
+		Expect(stringAt(keyOf(name, ids[4]) + ":lock")).To(Equal("another"))
 	})
 
 	It("end once, and the next run once, when the answers to their calls are lost", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		more := make([]bullmq.BulkJob, 2000)
 		for i := range more {
 			more[i] = bullmq.BulkJob{Name: "later"}
@@ -140,10 +140,10 @@ var _ = Describe("Jobs that end at the same time", func() {
 		for _, one := range lost {
 			Eventually(one, "10s").Should(BeClosed())
 		}
-		Eventually(count(queue, bullmq.Completed), "15s").Should(BeEquivalentTo(total))
+		Eventually(countOf(queue, bullmq.Completed), "15s").Should(BeEquivalentTo(total))
 		Expect(runs.Load()).To(Equal(total))
 		Eventually(completed.Load).Should(Equal(total))
-		Consistently(list, 200*time.Millisecond).WithArguments(key(name, "active")).Should(BeEmpty())
+		Consistently(listAt, 200*time.Millisecond).WithArguments(keyOf(name, "active")).Should(BeEmpty())
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 	})
 })
@@ -179,11 +179,11 @@ var _ = Describe("Adds at the same time", func() {
 		n := 0
 		mine.Range(func(id, job any) bool {
 			n++
-			Expect(hash(key(name, id.(string)))).To(HaveKeyWithValue("name", job))
+			Expect(hashAt(keyOf(name, id.(string)))).To(HaveKeyWithValue("name", job))
 			return true
 		})
 		Expect(n).To(Equal(adders * each))
-		Expect(count(queue, bullmq.Waiting)()).To(Equal(adders * each * 3 / 5))
+		Expect(countOf(queue, bullmq.Waiting)()).To(Equal(adders * each * 3 / 5))
 	},
 		Entry("the default", 0),
 		Entry("1", 1),

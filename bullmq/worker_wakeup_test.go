@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,22 +19,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
-
-// resting waits until a worker of the queue is blocked on the marker, and there
-// is no marker left to wake it.
-func resting(queue *bullmq.Queue) {
-	GinkgoHelper()
-	Eventually(func(g Gomega) {
-		workers, err := queue.Workers(context.Background())
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(workers).NotTo(BeEmpty())
-		for _, worker := range workers {
-			g.Expect(worker.Fields["cmd"]).To(Equal("bzpopmin"))
-			g.Expect(worker.Fields["flags"]).To(ContainSubstring("b"))
-		}
-		g.Expect(do("EXISTS", key(queue.Name(), "marker")).AsInt64()).To(BeZero())
-	}).Should(Succeed())
-}
 
 var _ = Describe("An idle worker", Label("slow"), func() {
 	var (
@@ -64,7 +47,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 
 	It("starts a job soon after it is added, a hundred times in a row", func() {
 		runWorker(name, note, patient())
-		resting(queue)
+		waitUntilIdle(queue)
 		late := 0
 		for range 100 {
 			begun := time.Now()
@@ -81,11 +64,11 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		runWorker(name, note, patient())
 		add(queue, nil) // the script of such a take goes over in full once
 		Eventually(runs).Should(Receive())
-		resting(queue)
-		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		waitUntilIdle(queue)
+		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())
 		add(queue, nil)
 		Eventually(runs).Should(Receive())
-		resting(queue)
+		waitUntilIdle(queue)
 		calls := commandCalls()
 		Expect(calls["evalsha"]+calls["eval"]).To(Equal(4), "add, take, complete, and a look since the take has set the marker for others: "+fmt.Sprint(calls))
 	})
@@ -93,33 +76,33 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 	It("starts a job at once though the server has forgotten its scripts meanwhile", func() {
 		runWorker(name, note, patient())
 		for range 3 {
-			resting(queue)
-			Expect(do("SCRIPT", "FLUSH").Error()).To(Succeed())
+			waitUntilIdle(queue)
+			Expect(redisDo("SCRIPT", "FLUSH").Error()).To(Succeed())
 			begun := time.Now()
 			job := add(queue, nil)
 			Eventually(runs).Should(Receive(HaveField("ID", job.ID)))
 			Expect(time.Since(begun)).To(BeNumerically("<", time.Second))
 		}
-		resting(queue) // behind a wait for which the script went over in full again
+		waitUntilIdle(queue) // behind a wait for which the script went over in full again
 		add(queue, nil)
 		Eventually(runs).Should(Receive())
-		resting(queue)
-		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		waitUntilIdle(queue)
+		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())
 		add(queue, nil)
 		Eventually(runs).Should(Receive())
-		resting(queue)
+		waitUntilIdle(queue)
 		calls := commandCalls()
 		Expect(calls["evalsha"]+calls["eval"]).To(Equal(4), "as if nothing had been: "+fmt.Sprint(calls))
 	})
 
 	It("takes no job any more that comes after it was told to stop", func() {
 		_, stop, ended := startWorker(name, note, patient())
-		resting(queue)
+		waitUntilIdle(queue)
 		stop()
 		Eventually(ended, "1s").Should(Receive(BeNil()))
 		job := add(queue, nil)
 		Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
-		Expect(zset(key(name, "marker"))).To(Equal([]string{"0"}))
+		Expect(zsetAt(keyOf(name, "marker"))).To(Equal([]string{"0"}))
 	})
 
 	It("starts delayed jobs within 5 ms of their time, nearly always, and never before", func() {
@@ -151,7 +134,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 	})
 
 	It("starts no delayed job early, though answers were slow when it compared its clock with the server's", func() {
-		proxy, via := link()
+		proxy, via := proxiedRedis()
 		late := make(chan time.Duration, 2)
 		for _, delay := range []time.Duration{1000 * time.Millisecond, 1008 * time.Millisecond} { // the first ends the wait
 			add(queue, &bullmq.JobOptions{Delay: delay})
@@ -163,7 +146,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			late <- time.Since(job.Timestamp.Add(job.Opts.Delay))
 			return nil, nil
 		}, o)
-		resting(queue)
+		waitUntilIdle(queue)
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		for range 2 {
 			Eventually(late).Should(Receive(And(BeNumerically(">=", 0), BeNumerically("<", time.Second))))
@@ -187,7 +170,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			})
 		}
 		adders.Wait()
-		Eventually(count(queue, bullmq.Completed), "2s").Should(Equal(400))
+		Eventually(countOf(queue, bullmq.Completed), "2s").Should(Equal(400))
 		ran.once(400)
 	})
 
@@ -211,7 +194,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 	DescribeTable("is woken", func(arrange func() (wake func(), id string)) {
 		wake, id := arrange()
 		runWorker(name, note, patient())
-		resting(queue)
+		waitUntilIdle(queue)
 		begun := time.Now()
 		wake()
 		Eventually(runs, "2s").Should(Receive(HaveField("ID", id)))
@@ -253,11 +236,11 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			return func() { Expect(job.ChangeDelay(ctx, 50*time.Millisecond)).To(Succeed()) }, job.ID
 		}),
 		Entry("when a failed job is retried", func() (func(), string) {
-			job := failed(ctx, queue)
+			job := failedJob(ctx, queue)
 			return func() { Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed()) }, job.ID
 		}),
 		Entry("when all failed jobs are retried", func() (func(), string) {
-			job := failed(ctx, queue)
+			job := failedJob(ctx, queue)
 			return func() { Expect(queue.RetryJobs(ctx, nil)).To(Succeed()) }, job.ID
 		}),
 		Entry("when the queue is resumed", func() (func(), string) {
@@ -306,8 +289,8 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			child := add(children, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + name}})
 			Expect(taken.MoveToWaitingChildren(ctx, "other")).To(BeTrue())
 			return func() {
-				runWorker(children.Name(), nothing, nil)
-				Eventually(state(children, child.ID)).Should(Equal(bullmq.Completed))
+				runWorker(children.Name(), doNothing, nil)
+				Eventually(stateOf(children, child.ID)).Should(Equal(bullmq.Completed))
 			}, parent.ID
 		}),
 		Entry("when the last child of a parent is removed", func() (func(), string) {
@@ -328,14 +311,14 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			parent, child := waitingFor(&bullmq.JobOptions{IgnoreDependencyOnFailure: true})
 			return func() {
 				other := newWorker(child.Queue(), nil, nil)
-				end(other, take(other), nil, context.Canceled)
+				endJob(other, takeJob(other), nil, context.Canceled)
 			}, parent.ID
 		}),
 		Entry("by a flow whose children have all ended before", func() (func(), string) {
 			children := newQueue(newQueueName(), nil)
 			child := add(children, &bullmq.JobOptions{JobID: "brick"})
 			other := newWorker(children.Name(), nil, nil)
-			end(other, take(other), nil, nil)
+			endJob(other, takeJob(other), nil, nil)
 			return func() {
 				_, err := newFlows().Add(ctx, bullmq.Flow{Name: "wall", Queue: name, Options: &bullmq.JobOptions{JobID: "wall"}, Children: []bullmq.Flow{
 					{Name: "brick", Queue: children.Name(), Options: &bullmq.JobOptions{JobID: child.ID}},
@@ -347,9 +330,9 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			d := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", KeepLastIfActive: true}}
 			add(queue, d)
 			other := newWorker(name, nil, nil)
-			taken := take(other)
+			taken := takeJob(other)
 			Expect(add(queue, d).ID).To(Equal(taken.ID))
-			return func() { end(other, taken, nil, nil) }, "2"
+			return func() { endJob(other, taken, nil, nil) }, "2"
 		}),
 	)
 
@@ -358,10 +341,10 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		o.DrainDelay = 300 * time.Millisecond
 		runWorker(name, note, o)
 		add(queue, &bullmq.JobOptions{Delay: time.Hour})
-		resting(queue)
+		waitUntilIdle(queue)
 		// What a producer that knows no markers would write.
-		Expect(do("HSET", key(name, "lost"), "name", "a", "data", "{}", "opts", "{}", "timestamp", "1", "delay", "0", "priority", "0").Error()).To(Succeed())
-		Expect(do("LPUSH", key(name, "wait"), "lost").Error()).To(Succeed())
+		Expect(redisDo("HSET", keyOf(name, "lost"), "name", "a", "data", "{}", "opts", "{}", "timestamp", "1", "delay", "0", "priority", "0").Error()).To(Succeed())
+		Expect(redisDo("LPUSH", keyOf(name, "wait"), "lost").Error()).To(Succeed())
 		Eventually(runs, "2s").Should(Receive(HaveField("ID", "lost")))
 	})
 
@@ -369,10 +352,10 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		o := patient()
 		o.DrainDelay = 300 * time.Millisecond
 		runWorker(name, note, o)
-		resting(queue)
+		waitUntilIdle(queue)
 		due := time.Now().Add(-time.Second).UnixMilli() * 4096
-		Expect(do("HSET", key(name, "lost"), "name", "a", "data", "{}", "opts", "{}", "timestamp", "1", "delay", "5", "priority", "0").Error()).To(Succeed())
-		Expect(do("ZADD", key(name, "delayed"), strconv.FormatInt(due, 10), "lost").Error()).To(Succeed())
+		Expect(redisDo("HSET", keyOf(name, "lost"), "name", "a", "data", "{}", "opts", "{}", "timestamp", "1", "delay", "5", "priority", "0").Error()).To(Succeed())
+		Expect(redisDo("ZADD", keyOf(name, "delayed"), strconv.FormatInt(due, 10), "lost").Error()).To(Succeed())
 		Eventually(runs, "2s").Should(Receive(HaveField("ID", "lost")))
 	})
 
@@ -391,7 +374,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			add(queue, options)
 		}
 		runWorker(name, note, &bullmq.WorkerOptions{DrainDelay: drainDelay, SkipStalledCheck: true})
-		wait := regexp.MustCompile(`(?i)"bzpopmin" "` + key(name, "marker") + `" "([^"]*)"`)
+		wait := regexp.MustCompile(`(?i)"bzpopmin" "` + keyOf(name, "marker") + `" "([^"]*)"`)
 		var waits []float64
 		for len(waits) == 0 && lines.Scan() {
 			if found := wait.FindStringSubmatch(lines.Text()); found != nil {
@@ -412,8 +395,8 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		before()
 		o := &bullmq.WorkerOptions{Concurrency: 10, Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}}
 		runWorker(name, note, o)
-		resting(queue)
-		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		waitUntilIdle(queue)
+		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())
 		time.Sleep(700 * time.Millisecond)
 		calls := commandCalls()
 		Expect(calls["bzpopmin"]+calls["evalsha"]+calls["eval"]+calls["client|unblock"]).To(BeNumerically("<=", 2), fmt.Sprint(calls))
@@ -443,13 +426,13 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		for range 3 {
 			runWorker(name, note, patient())
 		}
-		resting(queue)
-		Expect(do("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		waitUntilIdle(queue)
+		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())
 		for range 20 {
 			add(queue, nil)
 			Eventually(runs).Should(Receive())
 		}
-		resting(queue)
+		waitUntilIdle(queue)
 		calls := commandCalls()
 		// Each job: an add, a take, an end, and a wake-up that is passed on and leads to one look more.
 		Expect(calls["evalsha"]).To(BeNumerically("<=", 20*8), fmt.Sprint(calls))
@@ -523,32 +506,3 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		})
 	})
 })
-
-// failed is a job that has failed.
-func failed(ctx context.Context, queue *bullmq.Queue) *bullmq.Job {
-	GinkgoHelper()
-	job, err := queue.Add(ctx, "a", nil, nil)
-	Expect(err).NotTo(HaveOccurred())
-	worker := newWorker(queue.Name(), nil, nil)
-	taken, err := worker.GetNextJob(ctx, "once", 0)
-	Expect(err).NotTo(HaveOccurred())
-	_, err = worker.Fail(ctx, taken, "once", context.Canceled, false)
-	Expect(err).NotTo(HaveOccurred())
-	return job
-}
-
-// commandCalls is how often each command has been called, by its name.
-func commandCalls() map[string]int {
-	GinkgoHelper()
-	info, err := do("INFO", "commandstats").ToString()
-	Expect(err).NotTo(HaveOccurred())
-	calls := map[string]int{}
-	for line := range strings.Lines(info) {
-		name, stats, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
-		var n int
-		if _, err := fmt.Sscanf(stats, "calls=%d", &n); err == nil {
-			calls[name] = n
-		}
-	}
-	return calls
-}
