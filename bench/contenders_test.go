@@ -40,7 +40,7 @@ var _ = Describe("A contender", func() {
 				Expect(t.redisCPU).To(BeNumerically(">", 0))
 				Expect(t.clientCPU).To(BeNumerically(">", 0))
 
-				q, err := bullmq.NewQueue(contender.Queue, &bullmq.QueueOptions{Connection: bullmq.Client(h.redis.client)})
+				q, err := bullmq.NewQueue(context.Background(), contender.Queue, &bullmq.QueueOptions{Connection: bullmq.Client(h.redis.client)})
 				Expect(err).NotTo(HaveOccurred())
 				defer q.Close()
 				counts, err := q.Counts(context.Background(), bullmq.Waiting, bullmq.Active, bullmq.Completed)

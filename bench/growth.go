@@ -143,7 +143,7 @@ func openGround(background int) (*ground, error) {
 	if err := g.addJobs(contender.Queue, background); err != nil {
 		return fail(err)
 	}
-	if g.producer.queue, err = bullmq.NewQueue(contender.Queue, &bullmq.QueueOptions{Connection: bullmq.URL(g.URL())}); err != nil {
+	if g.producer.queue, err = bullmq.NewQueue(context.Background(), contender.Queue, &bullmq.QueueOptions{Connection: bullmq.URL(g.URL())}); err != nil {
 		return fail(err)
 	}
 	handler := func(context.Context, *bullmq.Job) (any, error) {
@@ -152,7 +152,7 @@ func openGround(background int) (*ground, error) {
 		}
 		return nil, nil
 	}
-	g.worker, err = bullmq.NewWorker(contender.Queue, handler, &bullmq.WorkerOptions{Connection: bullmq.URL(g.URL()), Concurrency: inFlight})
+	g.worker, err = bullmq.NewWorker(context.Background(), contender.Queue, handler, &bullmq.WorkerOptions{Connection: bullmq.URL(g.URL()), Concurrency: inFlight})
 	if err != nil {
 		return fail(err)
 	}

@@ -90,12 +90,12 @@ func openFleet(size, jobs int) (*fleet, error) {
 }
 
 func (f *fleet) open(name string) error {
-	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: bullmq.Client(f.shared)})
+	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: bullmq.Client(f.shared)})
 	if err != nil {
 		return err
 	}
 	f.queues = append(f.queues, ownProducer{queue})
-	worker, err := bullmq.NewWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{
+	worker, err := bullmq.NewWorker(context.Background(), name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{
 		Connection: bullmq.Client(f.shared), Concurrency: inFlight,
 		Events: bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) {
 			if f.done.Add(1) == int64(f.jobs) {

@@ -90,7 +90,7 @@ func (r *redis) cost(work func() (jobs int, err error)) (cost, error) {
 
 // addJobs fills a queue of BullMQ.
 func (r *redis) addJobs(queue string, count int) error {
-	q, err := bullmq.NewQueue(queue, &bullmq.QueueOptions{Connection: bullmq.Client(r.client)})
+	q, err := bullmq.NewQueue(context.Background(), queue, &bullmq.QueueOptions{Connection: bullmq.Client(r.client)})
 	if err != nil {
 		return err
 	}

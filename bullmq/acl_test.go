@@ -1,6 +1,7 @@
 package bullmq_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -43,13 +44,13 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 	// try does the role's work as a user with some rights on one queue.
 	try := func(r role, rights []string) error {
 		name := newQueueName()
-		queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: bullmq.Client(client)})
+		queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: bullmq.Client(client)})
 		if err != nil {
 			return err
 		}
 		defer queue.Close()
 		others := &bystander{address: server.Addr(), client: client, Queue: queue}
-		if others.flows, err = bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: bullmq.Client(client)}); err != nil {
+		if others.flows, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: bullmq.Client(client)}); err != nil {
 			return err
 		}
 		defer others.flows.Close()
@@ -104,7 +105,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 		link := bullmq.URL("redis://producer:secret@" + server.Addr())
 		_, err := newQueue("orders", &bullmq.QueueOptions{Connection: link}).Add(specContext(), "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		_, err = bullmq.NewQueue("invoices", &bullmq.QueueOptions{Connection: link})
+		_, err = bullmq.NewQueue(context.Background(), "invoices", &bullmq.QueueOptions{Connection: link})
 		Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("bull:invoices:meta"))))
 		_, err = newQueue("invoices", &bullmq.QueueOptions{Connection: link, SkipMetaUpdate: true}).Add(specContext(), "paint", nil, nil)
 		Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("bull:invoices"))))

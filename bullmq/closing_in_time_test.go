@@ -40,7 +40,7 @@ func everything(connection func() bullmq.Connection, prefix string) (stops []sto
 	newOne := func(kind string, handler bullmq.Handler, concurrency int) (*bullmq.Worker, string) {
 		GinkgoHelper()
 		name := base + "-" + kind
-		worker, err := bullmq.NewWorker(name, handler, &bullmq.WorkerOptions{
+		worker, err := bullmq.NewWorker(context.Background(), name, handler, &bullmq.WorkerOptions{
 			Connection: connection(), Prefix: prefix, ShutdownTimeout: stopTimeout, Concurrency: concurrency,
 			StalledInterval: 50 * time.Millisecond, LockRenewTime: 50 * time.Millisecond,
 		})
@@ -50,7 +50,7 @@ func everything(connection func() bullmq.Connection, prefix string) (stops []sto
 	}
 	newOneQueue := func(name string) *bullmq.Queue {
 		GinkgoHelper()
-		queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection(), Prefix: prefix})
+		queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), Prefix: prefix})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 		return queue
@@ -133,7 +133,7 @@ func everything(connection func() bullmq.Connection, prefix string) (stops []sto
 	background(func() { defer close(answered); _, _ = waited.WaitForJob(context.Background(), job.ID) })
 	stops = append(stops, stop{"Close of a queue with a WaitForJob", func() { _ = waited.Close(); <-answered }, 0})
 
-	events, err := bullmq.NewQueueEvents(base+"-events", &bullmq.EventsOptions{Connection: connection(), Prefix: prefix})
+	events, err := bullmq.NewQueueEvents(context.Background(), base+"-events", &bullmq.EventsOptions{Connection: connection(), Prefix: prefix})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(events.Close)
 	looped := make(chan struct{})
@@ -144,7 +144,7 @@ func everything(connection func() bullmq.Connection, prefix string) (stops []sto
 	})
 	stops = append(stops, stop{"Close of a QueueEvents in its loop", func() { _ = events.Close(); <-looped }, 0})
 
-	flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Prefix: prefix})
+	flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), Prefix: prefix})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(flows.Close)
 	flowing, dry := context.WithCancel(context.Background())

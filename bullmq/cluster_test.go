@@ -15,7 +15,7 @@ var _ = Describe("On a cluster", Label("slow"), func() {
 		link, name, ctx := clustered(), newQueueName(), specContext()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link, Prefix: "{bull}"})
 		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: link, Prefix: "{bull}", Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: link, Prefix: "{bull}"})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: link, Prefix: "{bull}"})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 

@@ -104,7 +104,7 @@ func parseURL(address string) (rueidis.ClientOption, error) {
 
 // open makes first contact, checks what the server is, and fails within 5
 // seconds with an error that names the address.
-func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
+func (c Connection) open(ctx context.Context, k *keys, log zerolog.Logger) (*link, error) {
 	if c.way == nil {
 		c = URL(DefaultURL)
 	}
@@ -129,13 +129,16 @@ func (c Connection) open(k *keys, log zerolog.Logger) (*link, error) {
 			option.RetryDelay = retryReads
 		}
 		l.option, l.address = func() rueidis.ClientOption { return option }, strings.Join(option.InitAddress, ",")
-		if client, err = dial(option, open); err != nil {
+		if client, err = dial(ctx, option, open); err != nil {
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("bullmq: connect to Redis at %s: %w", l.address, err)
+			}
 			return nil, fmt.Errorf("bullmq: can't reach Redis at %s: %w; %s", l.address, err, advice(err, option.TLSConfig != nil))
 		}
 	}
 	l.health = newHealthWatch(probe(client, k), hidesPasswords(l.option), log)
 	l.client = &closable{Client: client, owned: l.option != nil, sockets: open, health: l.health}
-	if err := l.inspect(k, log); err != nil {
+	if err := l.inspect(ctx, k, log); err != nil {
 		l.close()
 		return nil, err
 	}
@@ -182,8 +185,8 @@ var errNoAnswer = errors.New("no answer within 4.5 s")
 // rueidis would send half a megabyte at once, which took 5 % longer.
 const writeBuffer = 16 << 10
 
-// dial is rueidis.NewClient with an end.
-func dial(option rueidis.ClientOption, open *sockets) (rueidis.Client, error) {
+// dial is rueidis.NewClient with a timeout, which also ends with ctx.
+func dial(ctx context.Context, option rueidis.ClientOption, open *sockets) (rueidis.Client, error) {
 	type result struct {
 		client rueidis.Client
 		err    error
@@ -202,15 +205,19 @@ func dial(option rueidis.ClientOption, open *sockets) (rueidis.Client, error) {
 			r.client.Close()
 		}
 		return r.client, r.err
+	case <-ctx.Done():
 	case <-timer.C:
-		open.cut()
-		go func() { // it may still come; nobody would close it then
-			if r := <-done; r.client != nil {
-				r.client.Close()
-			}
-		}()
-		return nil, errNoAnswer
 	}
+	open.cut()
+	go func() { // it may still come; nobody would close it then
+		if r := <-done; r.client != nil {
+			r.client.Close()
+		}
+	}()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, errNoAnswer
 }
 
 // retryReads lets rueidis repeat commands that only read, a few times; what
@@ -225,14 +232,17 @@ func retryReads(attempts int, _ rueidis.Completed, _ error) time.Duration {
 
 // inspect refuses a server that can't hold a queue, and warns of one that
 // should not.
-func (l *link) inspect(k *keys, log zerolog.Logger) error {
+func (l *link) inspect(ctx context.Context, k *keys, log zerolog.Logger) error {
 	if l.client.Mode() == rueidis.ClientModeCluster && !k.hashTagged() {
 		return fmt.Errorf("bullmq: on a cluster all keys of a queue must fall into one slot: put braces around the prefix ({%s}) or the queue's name ({%s}), on every client of the queue", k.prefix, k.queue)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	text, err := l.client.Do(ctx, l.client.B().Info().Build()).ToString()
+	text, err := l.client.Do(bounded, l.client.B().Info().Build()).ToString()
 	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("bullmq: connect to Redis at %s: %w", l.address, context.Cause(ctx))
+		}
 		var netErr net.Error
 		if _, refused := answered(err); !refused && (errors.As(err, &netErr) || errors.Is(err, context.DeadlineExceeded)) {
 			return fmt.Errorf("bullmq: Redis at %s doesn't answer: %w", l.address, err)
@@ -286,7 +296,7 @@ func (l *link) blocking(name string, open *sockets) (rueidis.Client, error) {
 	option.RingScaleEachConn = 8
 	option.ReadBufferEachConn, option.WriteBufferEachConn = 32<<10, 32<<10
 	option.PipelineMultiplex = -1
-	client, err := dial(option, open)
+	client, err := dial(context.Background(), option, open)
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: can't reach Redis at %s: %w", l.address, err)
 	}

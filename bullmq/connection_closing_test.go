@@ -19,7 +19,7 @@ var _ = Describe("What is closed while calls are on their way", func() {
 	It("keeps no connection, and answers those calls", func() {
 		name := newQueueName()
 		for i := range 60 {
-			queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection()})
+			queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection()})
 			Expect(err).NotTo(HaveOccurred())
 			var calls sync.WaitGroup
 			for range 4 {
@@ -42,7 +42,7 @@ var _ = Describe("Queues that are closed while goroutines add", func() {
 	It("answer each add, as closed or in doubt at worst, and hold every job whose add succeeded", func() {
 		for range 5 {
 			name, ctx := newQueueName(), specContext()
-			queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection()})
+			queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection()})
 			Expect(err).NotTo(HaveOccurred())
 			var added, doubtful atomic.Int64
 			var calls sync.WaitGroup
@@ -84,13 +84,13 @@ var _ = Describe("What is closed while Redis is out of reach", func() {
 		via, ctx := bullmq.URL("redis://"+proxy.Addr()), specContext()
 		for range 5 {
 			name := newQueueName()
-			queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: via})
+			queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: via})
 			Expect(err).NotTo(HaveOccurred())
-			worker, err := bullmq.NewWorker(name, doNothing, &bullmq.WorkerOptions{Connection: via})
+			worker, err := bullmq.NewWorker(ctx, name, doNothing, &bullmq.WorkerOptions{Connection: via})
 			Expect(err).NotTo(HaveOccurred())
-			reader, err := bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: via})
+			reader, err := bullmq.NewQueueEvents(ctx, name, &bullmq.EventsOptions{Connection: via})
 			Expect(err).NotTo(HaveOccurred())
-			flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: via})
+			flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: via})
 			Expect(err).NotTo(HaveOccurred())
 			worked, read := make(chan error, 1), make(chan struct{})
 			go func() { worked <- worker.Run(ctx) }()

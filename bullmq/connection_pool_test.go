@@ -195,7 +195,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		client, name := pooled(1), newQueueName()
 		_, release := client.Dedicate()
 		defer release()
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: bullmq.Client(client)})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: bullmq.Client(client)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		short, cancel := context.WithTimeout(ctx, 15*time.Second)

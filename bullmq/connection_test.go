@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -45,17 +46,20 @@ func roundTrip(name, prefix string, link bullmq.Connection) {
 
 var _ = Describe("A connection", Label("slow"), func() {
 	// open tries what all three ways into a queue say of a connection, side by side.
-	open := func(link bullmq.Connection) (errs []error, longest time.Duration) {
+	openWithin := func(ctx context.Context, link bullmq.Connection) (errs []error, longest time.Duration) {
 		var mu sync.Mutex
 		var tries sync.WaitGroup
 		for _, try := range []func() error{
-			func() error { _, err := bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: link}); return err },
 			func() error {
-				_, err := bullmq.NewWorker("q", nil, &bullmq.WorkerOptions{Connection: link})
+				_, err := bullmq.NewQueue(ctx, "q", &bullmq.QueueOptions{Connection: link})
 				return err
 			},
 			func() error {
-				_, err := bullmq.NewQueueEvents("q", &bullmq.EventsOptions{Connection: link})
+				_, err := bullmq.NewWorker(ctx, "q", nil, &bullmq.WorkerOptions{Connection: link})
+				return err
+			},
+			func() error {
+				_, err := bullmq.NewQueueEvents(ctx, "q", &bullmq.EventsOptions{Connection: link})
 				return err
 			},
 		} {
@@ -69,6 +73,9 @@ var _ = Describe("A connection", Label("slow"), func() {
 		}
 		tries.Wait()
 		return errs, longest
+	}
+	open := func(link bullmq.Connection) (errs []error, longest time.Duration) {
+		return openWithin(context.Background(), link)
 	}
 
 	Describe("that leads nowhere", func() {
@@ -96,6 +103,13 @@ var _ = Describe("A connection", Label("slow"), func() {
 				}
 			}()
 			DeferCleanup(func() { accepted.Range(func(conn, _ any) bool { conn.(net.Conn).Close(); return true }) })
+
+			gaveUp := errors.New("the caller gave up")
+			ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, gaveUp)
+			defer cancel()
+			errs, longest := openWithin(ctx, bullmq.URL("redis://"+mute.Addr().String()))
+			Expect(errs).To(HaveEach(And(MatchError(gaveUp), MatchError(ContainSubstring(mute.Addr().String())))))
+			Expect(longest).To(BeNumerically("<", time.Second), "at the end of the context")
 
 			halfMute := miniredis.RunT(GinkgoT())
 			halfMute.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool { return command == "INFO" })
@@ -334,7 +348,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 		})
 
 		It("leaves a flow in doubt that could not be added in one transaction", func() {
-			producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: restricted("~bull:* +@all -multi")})
+			producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: restricted("~bull:* +@all -multi")})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(producer.Close)
 			_, err = producer.Add(specContext(), bullmq.Flow{Name: "paint", Queue: name})
@@ -350,9 +364,9 @@ var _ = Describe("A connection", Label("slow"), func() {
 		})
 
 		It("is an error of opening a queue that can't be written", func() {
-			_, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -hset")})
+			_, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -hset")})
 			Expect(err).To(MatchError(And(ContainSubstring("bull:"+name+":meta"), ContainSubstring("hset"))))
-			_, err = bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: restricted("~other:* +@all")})
+			_, err = bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: restricted("~other:* +@all")})
 			Expect(err).To(MatchError(And(ContainSubstring("bull:"+name+":meta"), ContainSubstring("NOPERM"), ContainSubstring("right to write its keys"))))
 		})
 	})

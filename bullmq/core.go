@@ -35,13 +35,13 @@ type core struct {
 	locks      *lockKeeper
 }
 
-func newCore(queue, prefix string, connection Connection, now func() time.Time, dialect Dialect, log zerolog.Logger) (*core, error) {
+func newCore(ctx context.Context, queue, prefix string, connection Connection, now func() time.Time, dialect Dialect, log zerolog.Logger) (*core, error) {
 	k, err := newKeys(prefix, queue)
 	if err != nil {
 		return nil, err
 	}
 	log = log.With().Str("queue", queue).Logger()
-	l, err := connection.open(k, log)
+	l, err := connection.open(ctx, k, log)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func newCore(queue, prefix string, connection Connection, now func() time.Time, 
 		client: l.client, now: now, isReal: isReal, log: log, link: l, jobs: &sync.Mutex{},
 		trace: tracer{queue: queue},
 	}
-	if err := c.speak(context.Background(), dialect); err != nil {
+	if err := c.speak(ctx, dialect); err != nil {
 		l.close()
 		return nil, err
 	}

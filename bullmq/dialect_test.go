@@ -60,7 +60,7 @@ var _ = Describe("The dialect of a queue", func() {
 
 	It("is found out by workers and for the queues of flows too", func() {
 		redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5", "paused", "1")
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		_, err = flows.Add(ctx, bullmq.Flow{Name: "a", Queue: name})

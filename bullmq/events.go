@@ -173,8 +173,9 @@ type QueueEvents struct {
 	close  context.CancelFunc
 }
 
-// NewQueueEvents connects to a queue's events and fixes where reading starts.
-func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) {
+// NewQueueEvents connects to a queue's events and fixes where reading starts. ctx
+// bounds the call, not the life of the QueueEvents.
+func NewQueueEvents(ctx context.Context, queue string, options *EventsOptions) (*QueueEvents, error) {
 	var o EventsOptions
 	if options != nil {
 		o = *options
@@ -188,14 +189,14 @@ func NewQueueEvents(queue string, options *EventsOptions) (*QueueEvents, error) 
 	if o.BlockingTimeout == 0 || o.BlockingTimeout > longestBlock {
 		o.BlockingTimeout = longestBlock
 	}
-	c, err := newCore(queue, o.Prefix, o.Connection, nil, V6, o.Logger)
+	c, err := newCore(ctx, queue, o.Prefix, o.Connection, nil, V6, o.Logger)
 	if err != nil {
 		return nil, err
 	}
 	c.link.health.tell(o.OnHealth)
 	e := &QueueEvents{core: c, o: o, loop: make(chan struct{}, 1)}
 	if o.LastEventID == "" || o.LastEventID == "$" {
-		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
 		last, added, err := c.store.LastEventID(ctx)
 		if err != nil {

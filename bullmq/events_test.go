@@ -389,14 +389,14 @@ var _ = Describe("Events of a queue", func() {
 	})
 
 	DescribeTable("can't be read with a wait that Redis would take for endless", func(wait time.Duration) {
-		_, err := bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: connection(), BlockingTimeout: wait})
+		_, err := bullmq.NewQueueEvents(ctx, name, &bullmq.EventsOptions{Connection: connection(), BlockingTimeout: wait})
 		Expect(err).To(MatchError(And(ContainSubstring("BlockingTimeout"), ContainSubstring(wait.String()))))
 	},
 		Entry("negative", -time.Second), Entry("less than a millisecond", 500*time.Microsecond),
 	)
 
 	DescribeTable("can't be read from what is no id of an event", func(id string) {
-		_, err := bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: connection(), LastEventID: id})
+		_, err := bullmq.NewQueueEvents(ctx, name, &bullmq.EventsOptions{Connection: connection(), LastEventID: id})
 		Expect(err).To(MatchError(And(ContainSubstring("LastEventID"), ContainSubstring(strconv.Quote(id)), ContainSubstring("0-0 for all"))))
 	},
 		Entry("a word", "newest"), Entry("below zero", "-1"), Entry("half an id", "1-"), Entry("a job's id", "bull:1"),

@@ -30,15 +30,15 @@ func redisForExample() (bullmq.Connection, func()) {
 }
 
 func ExampleNewQueue() {
+	ctx := context.Background()
 	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
 	defer stop()
-	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer queue.Close()
 
-	ctx := context.Background()
 	job, err := queue.Add(ctx, "paint", Paint{Colour: "red"}, nil)
 	if err != nil {
 		log.Fatal(err)
@@ -52,9 +52,10 @@ func ExampleNewQueue() {
 }
 
 func ExampleQueue_Add() {
+	ctx := context.Background()
 	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
 	defer stop()
-	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func ExampleQueue_Add() {
 
 	// The id makes the add safe to repeat, as after a network error: the second one adds nothing.
 	for range 2 {
-		job, err := queue.Add(context.Background(), "paint", Paint{Colour: "blue"}, &bullmq.JobOptions{
+		job, err := queue.Add(ctx, "paint", Paint{Colour: "blue"}, &bullmq.JobOptions{
 			JobID:    "order-17",
 			Attempts: 3,
 			Backoff:  bullmq.Exponential(time.Second),
@@ -71,7 +72,7 @@ func ExampleQueue_Add() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		count, err := queue.Count(context.Background())
+		count, err := queue.Count(ctx)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -84,12 +85,13 @@ func ExampleQueue_Add() {
 
 // An add that fails says whether the job may be there all the same.
 func ExampleQueue_Add_outage() {
+	ctx := context.Background()
 	server, err := miniredis.Run()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{
+	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{
 		Connection: bullmq.Options(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true}),
 		AddWait:    200 * time.Millisecond, // for Redis to come back; without it an add fails at once
 	})
@@ -99,7 +101,7 @@ func ExampleQueue_Add_outage() {
 	defer queue.Close()
 	server.SetError("LOADING Redis is loading the dataset in memory") // it has just been started again
 
-	_, err = queue.Add(context.Background(), "paint", Paint{Colour: "red"}, nil)
+	_, err = queue.Add(ctx, "paint", Paint{Colour: "red"}, nil)
 	switch {
 	case err == nil:
 		fmt.Println("added")
@@ -115,9 +117,11 @@ func ExampleQueue_Add_outage() {
 }
 
 func ExampleNewWorker() {
+	// In a service the context comes from signal.NotifyContext; here the first job ends it.
+	ctx, cancel := context.WithCancel(context.Background())
 	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
 	defer stop()
-	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(context.Background(), "orders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -126,9 +130,7 @@ func ExampleNewWorker() {
 		log.Fatal(err)
 	}
 
-	// In a service the context comes from signal.NotifyContext; here the first job ends it.
-	ctx, cancel := context.WithCancel(context.Background())
-	worker, err := bullmq.NewWorker("orders", func(ctx context.Context, job *bullmq.Job) (any, error) {
+	worker, err := bullmq.NewWorker(ctx, "orders", func(ctx context.Context, job *bullmq.Job) (any, error) {
 		var paint Paint
 		if err := job.Decode(&paint); err != nil {
 			return nil, bullmq.Unrecoverable(err) // another attempt would read the same data
@@ -154,26 +156,26 @@ func ExampleNewWorker() {
 }
 
 func ExampleQueueEvents_All() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
 	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
 	defer stop()
-	events, err := bullmq.NewQueueEvents("orders", &bullmq.EventsOptions{Connection: connection})
+	events, err := bullmq.NewQueueEvents(ctx, "orders", &bullmq.EventsOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer events.Close()
-	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer queue.Close()
 	for _, colour := range []string{"red", "blue"} {
-		if _, err := queue.Add(context.Background(), "paint", Paint{Colour: colour}, nil); err != nil {
+		if _, err := queue.Add(ctx, "paint", Paint{Colour: colour}, nil); err != nil {
 			log.Fatal(err)
 		}
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
 	for event, err := range events.All(ctx) {
 		if err != nil {
 			log.Print(err) // Redis is out of reach; the loop goes on when it is back
@@ -192,14 +194,16 @@ func ExampleQueueEvents_All() {
 }
 
 func ExampleJob_Wait() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
 	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
 	defer stop()
-	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer queue.Close()
-	worker, err := bullmq.NewWorker("orders", func(_ context.Context, job *bullmq.Job) (any, error) {
+	worker, err := bullmq.NewWorker(ctx, "orders", func(_ context.Context, job *bullmq.Job) (any, error) {
 		if job.Name != "paint" {
 			return nil, fmt.Errorf("nobody can %s", job.Name)
 		}
@@ -208,8 +212,6 @@ func ExampleJob_Wait() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
 	go func() { _ = worker.Run(ctx) }()
 	defer worker.Close()
 

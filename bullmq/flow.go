@@ -68,8 +68,9 @@ type FlowProducer struct {
 	dialects sync.Map // Dialect of a queue that was met, by its key prefix
 }
 
-// NewFlowProducer connects to where the queues live.
-func NewFlowProducer(options *FlowOptions) (*FlowProducer, error) {
+// NewFlowProducer connects to where the queues live. ctx bounds the call, not the
+// life of the FlowProducer.
+func NewFlowProducer(ctx context.Context, options *FlowOptions) (*FlowProducer, error) {
 	var o FlowOptions
 	if options != nil {
 		o = *options
@@ -83,7 +84,7 @@ func NewFlowProducer(options *FlowOptions) (*FlowProducer, error) {
 		o.Prefix = DefaultPrefix
 	}
 	// The keys of this core are nobody's; each node has its own. With braces a cluster takes them.
-	c, err := newCore("{flow}", o.Prefix, o.Connection, o.Now, V6, o.Logger)
+	c, err := newCore(ctx, "{flow}", o.Prefix, o.Connection, o.Now, V6, o.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ var _ = Describe("A chain", func() {
 	})
 
 	It("of no steps is refused when it is added", func() {
-		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(producer.Close)
 		_, err = producer.Add(specContext(), bullmq.Chain())
@@ -59,7 +59,7 @@ var _ = Describe("What children have come to", func() {
 		ctx = specContext()
 		orders, lookups = newQueue(newQueueName(), nil), newQueue(newQueueName(), nil)
 		var err error
-		producer, err = bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		producer, err = bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(producer.Close)
 	})

@@ -30,7 +30,7 @@ var _ = Describe("A job's children", func() {
 	// family adds a parent with children that are named after their ids.
 	family := func(children ...bullmq.JobOptions) {
 		GinkgoHelper()
-		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		defer producer.Close()
 		flow := bullmq.Flow{Name: "parent", Queue: name, Options: &bullmq.JobOptions{JobID: "parent"}}
@@ -158,7 +158,7 @@ var _ = Describe("A job's children", func() {
 	})
 
 	It("can't be added by a producer that is closed", func() {
-		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(producer.Close()).To(Succeed())
 		Expect(producer.Close()).To(Succeed())
@@ -252,7 +252,7 @@ var _ = Describe("Removing a parent", func() {
 		name, parts, ctx := newQueueName(), newQueueName(), specContext()
 		queue, other := newQueue(name, nil), newQueue(parts, nil)
 		worker := newWorker(name, nil, nil)
-		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(producer.Close)
 		add := func(id string, options bullmq.JobOptions) {

@@ -23,7 +23,7 @@ var _ = Describe("A flow", func() {
 		if o.Connection == (bullmq.Connection{}) {
 			o.Connection = connection()
 		}
-		producer, err := bullmq.NewFlowProducer(&o)
+		producer, err := bullmq.NewFlowProducer(ctx, &o)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(producer.Close)
 		return producer

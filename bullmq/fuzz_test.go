@@ -766,13 +766,13 @@ func onAnyServer() (server *fakeredis.Server, q *Queue, w *Worker, p *FlowProduc
 	server = &fakeredis.Server{}
 	link := Options(server.Option())
 	server.Script(fakeredis.Encode("redis_version:7.0.15\n", 1, 1, "redis_version:7.0.15\n", "redis_version:7.0.15\n"))
-	if q, err = NewQueue("fuzzed", &QueueOptions{Connection: link, Dialect: V6}); err != nil {
+	if q, err = NewQueue(context.Background(), "fuzzed", &QueueOptions{Connection: link, Dialect: V6}); err != nil {
 		return
 	}
-	if w, err = NewWorker("fuzzed", nil, &WorkerOptions{Connection: link, Dialect: V6}); err != nil {
+	if w, err = NewWorker(context.Background(), "fuzzed", nil, &WorkerOptions{Connection: link, Dialect: V6}); err != nil {
 		return
 	}
-	p, err = NewFlowProducer(&FlowOptions{Connection: link, Dialect: V6})
+	p, err = NewFlowProducer(context.Background(), &FlowOptions{Connection: link, Dialect: V6})
 	return server, q, w, p, func() {
 		_ = q.Close()
 		_ = w.Close()

@@ -70,7 +70,7 @@ var _ = Describe("Health", Label("slow"), func() {
 			for range events.All(ctx) {
 			}
 		}()
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: own})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: own})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		all := []interface{ Health() bullmq.Health }{queue, worker, events, flows}
@@ -215,7 +215,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(admin.Do(ctx, admin.B().Hset().Key(keyOf(name, "meta")).FieldValue().FieldValue("version", "bullmq:5.0.0").Build()).Error()).To(Succeed())
 		Expect(admin.Do(ctx, admin.B().Replicaof().Host("127.0.0.1").Port(int64(nobody)).Build()).Error()).To(Succeed())
-		_, err = bullmq.NewWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.URL(server.URL())})
+		_, err = bullmq.NewWorker(ctx, name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.URL(server.URL())})
 		Expect(err).To(MatchError(ContainSubstring("MASTERDOWN")))
 	})
 

@@ -72,7 +72,7 @@ var benches = map[string]func(b *bench){
 		b.add(bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "once"}})
 	},
 	"waiting, as a child": func(b *bench) {
-		producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Now: fixedClock(fixedNow)})
+		producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), Now: fixedClock(fixedNow)})
 		Expect(err).NotTo(HaveOccurred())
 		defer producer.Close()
 		_, err = producer.Add(b.ctx, bullmq.Flow{

@@ -1,6 +1,7 @@
 package bullmq_test
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -323,9 +324,9 @@ var _ = Describe("Job options", func() {
 		It("are refused with the queue, or the flow producer, when no job could have them", func() {
 			name := newQueueName()
 			for _, bad := range []bullmq.JobOptions{{Attempts: -1}, {Reset: []string{"attemps"}}, {Delay: 500}} {
-				_, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection(), DefaultJobOptions: &bad})
+				_, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), DefaultJobOptions: &bad})
 				Expect(err).To(MatchError(And(ContainSubstring(name), ContainSubstring("DefaultJobOptions"))))
-				_, err = bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), DefaultJobOptions: map[string]bullmq.JobOptions{name: bad}})
+				_, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), DefaultJobOptions: map[string]bullmq.JobOptions{name: bad}})
 				Expect(err).To(MatchError(And(ContainSubstring(name), ContainSubstring("DefaultJobOptions"))))
 			}
 			Expect(keysOf(name)).To(BeEmpty())

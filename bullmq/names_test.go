@@ -20,14 +20,14 @@ var _ = Describe("A name", Label("slow"), func() {
 	// attempts use a name for something that a queue is told to keep.
 	attempts := map[string]func(queue *bullmq.Queue, name string) error{
 		"a queue": func(_ *bullmq.Queue, name string) error {
-			queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection()})
+			queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection()})
 			if err == nil {
 				err = errors.Join(queue.Obliterate(specContext(), nil), queue.Close())
 			}
 			return err
 		},
 		"a prefix": func(_ *bullmq.Queue, name string) error {
-			queue, err := bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: connection(), Prefix: name})
+			queue, err := bullmq.NewQueue(context.Background(), "q", &bullmq.QueueOptions{Connection: connection(), Prefix: name})
 			if err == nil {
 				err = errors.Join(queue.Obliterate(specContext(), nil), queue.Close())
 			}
@@ -58,7 +58,7 @@ var _ = Describe("A name", Label("slow"), func() {
 			return err
 		},
 		"a worker": func(queue *bullmq.Queue, name string) error {
-			worker, err := bullmq.NewWorker(queue.Name(), nil, &bullmq.WorkerOptions{Connection: connection(), Name: name})
+			worker, err := bullmq.NewWorker(context.Background(), queue.Name(), nil, &bullmq.WorkerOptions{Connection: connection(), Name: name})
 			if err == nil {
 				err = worker.Close()
 			}

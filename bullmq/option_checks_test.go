@@ -25,7 +25,7 @@ var _ = Describe("An option", func() {
 	DescribeTable("of a worker that makes no sense is refused", func(options bullmq.WorkerOptions, hints ...string) {
 		name := newQueueName()
 		options.Connection = connection()
-		_, err := bullmq.NewWorker(name, nil, &options)
+		_, err := bullmq.NewWorker(context.Background(), name, nil, &options)
 		refused(name, err, hints)
 	},
 		Entry("Concurrency", bullmq.WorkerOptions{Concurrency: -1}, "Concurrency -1"),
@@ -53,7 +53,7 @@ var _ = Describe("An option", func() {
 	DescribeTable("of a queue that makes no sense is refused", func(options bullmq.QueueOptions, hints ...string) {
 		name := newQueueName()
 		options.Connection = connection()
-		_, err := bullmq.NewQueue(name, &options)
+		_, err := bullmq.NewQueue(context.Background(), name, &options)
 		refused(name, err, hints)
 	},
 		Entry("AddWait", bullmq.QueueOptions{AddWait: -time.Second}, "AddWait -1s", "less than 0"),
@@ -65,7 +65,7 @@ var _ = Describe("An option", func() {
 	DescribeTable("of a reader of events that makes no sense is refused", func(options bullmq.EventsOptions, hints ...string) {
 		name := newQueueName()
 		options.Connection = connection()
-		_, err := bullmq.NewQueueEvents(name, &options)
+		_, err := bullmq.NewQueueEvents(context.Background(), name, &options)
 		refused(name, err, hints)
 	},
 		Entry("BlockingTimeout", bullmq.EventsOptions{BlockingTimeout: 500}, "BlockingTimeout 500ns", "500*time.Millisecond"),
@@ -169,7 +169,7 @@ var _ = Describe("An option", func() {
 			return err
 		}, "Failed.Count -1"),
 		Entry("Flow", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
-			flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+			flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
 			Expect(err).NotTo(HaveOccurred())
 			defer flows.Close()
 			_, err = flows.Flow(ctx, bullmq.FlowQuery{Queue: queue.Name(), ID: job.ID, MaxChildren: -1})

@@ -87,9 +87,10 @@ type Queue struct {
 	closed      atomic.Bool
 }
 
-// NewQueue connects to a queue; name must not contain a colon. It fails within
-// 5 seconds when Redis can't be reached.
-func NewQueue(name string, options *QueueOptions) (*Queue, error) {
+// NewQueue connects to a queue and writes its meta hash. name must not contain a
+// colon. ctx bounds the call, which fails within 5 seconds in any case when Redis
+// can't be reached; the Queue lives on when ctx ends.
+func NewQueue(ctx context.Context, name string, options *QueueOptions) (*Queue, error) {
 	var o QueueOptions
 	if options != nil {
 		o = *options
@@ -97,7 +98,7 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("bullmq: queue %s: %w", name, err)
 	}
-	c, err := newCore(name, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
+	c, err := newCore(ctx, name, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func NewQueue(name string, options *QueueOptions) (*Queue, error) {
 		q.defaults = o.DefaultJobOptions.asDefaults()
 	}
 	if !o.SkipMetaUpdate {
-		if err := q.introduce(maxLength(cmp.Or(o.MaxEvents, DefaultMaxEvents))); err != nil {
+		if err := q.introduce(ctx, maxLength(cmp.Or(o.MaxEvents, DefaultMaxEvents))); err != nil {
 			_ = q.Close()
 			return nil, err
 		}
@@ -145,8 +146,8 @@ func checkMaxEvents(maxEvents int) error {
 }
 
 // introduce writes what a queue says of itself.
-func (q *Queue) introduce(maxEvents int64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+func (q *Queue) introduce(ctx context.Context, maxEvents int64) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if err := q.core.store.Introduce(ctx, maxEvents, q.core.dialect.version()); err != nil {
 		return fmt.Errorf("bullmq: can't write %s: %w; a queue needs the right to write its keys", q.core.keys.of("meta"), err)

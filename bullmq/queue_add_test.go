@@ -91,7 +91,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 	})
 
 	It("of a flow says so, and the flow is there as a whole or not at all", func() {
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connectionThrough(proxy)})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connectionThrough(proxy)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		tree := bullmq.Flow{Queue: name, Name: "wall", Children: []bullmq.Flow{{Queue: name, Name: "brick"}}}
@@ -253,7 +253,7 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 
 	It("ends with its context, be it of a flow whose queue is met for the first time", func() {
 		proxy, via := proxiedRedis()
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: via})
+		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: via})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())

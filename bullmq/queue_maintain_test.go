@@ -129,7 +129,7 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(err).NotTo(HaveOccurred())
 			_, err = queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, nil)
 			Expect(err).NotTo(HaveOccurred())
-			flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+			flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(flows.Close)
 			_, err = flows.Add(ctx, bullmq.Flow{Name: "wall", Queue: name, Children: []bullmq.Flow{{Name: "brick", Queue: name}}})

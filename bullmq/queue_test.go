@@ -16,11 +16,11 @@ import (
 
 var _ = Describe("A queue's name", func() {
 	DescribeTable("is refused where keys would be torn apart by it", func(name, hint string) {
-		_, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection()})
+		_, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection()})
 		Expect(err).To(MatchError(ContainSubstring(hint)))
-		_, err = bullmq.NewWorker(name, nil, &bullmq.WorkerOptions{Connection: connection()})
+		_, err = bullmq.NewWorker(context.Background(), name, nil, &bullmq.WorkerOptions{Connection: connection()})
 		Expect(err).To(MatchError(ContainSubstring(hint)))
-		_, err = bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: connection()})
+		_, err = bullmq.NewQueueEvents(context.Background(), name, &bullmq.EventsOptions{Connection: connection()})
 		Expect(err).To(MatchError(ContainSubstring(hint)))
 	},
 		Entry("a colon", "a:b", `"a:b" must not contain a colon`),
@@ -47,7 +47,7 @@ var _ = Describe("Opening a queue", func() {
 	DescribeTable("is refused with options that can't be, and says which", func(options bullmq.QueueOptions, hint string) {
 		name := newQueueName()
 		options.Connection = connection()
-		_, err := bullmq.NewQueue(name, &options)
+		_, err := bullmq.NewQueue(context.Background(), name, &options)
 		Expect(err).To(MatchError(And(ContainSubstring("queue "+name), ContainSubstring(hint))))
 		Expect(snapshot(name)).To(BeEmpty())
 	},

@@ -75,7 +75,7 @@ func produce(ctx context.Context, at func(address string) bullmq.Connection, oth
 	var f firstError
 	link := at(others.address)
 	open := func(d bullmq.Dialect) *bullmq.Queue {
-		q, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: link, Dialect: d, Logger: f.logger()})
+		q, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: link, Dialect: d, Logger: f.logger()})
 		f.note("opening", err)
 		return q
 	}
@@ -115,7 +115,7 @@ func produce(ctx context.Context, at func(address string) bullmq.Connection, oth
 	}
 	_, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}, {Name: "b"}, {Name: "c", Options: &bullmq.JobOptions{Priority: 1}}})
 	f.note("a bulk", err)
-	producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: link, Logger: f.logger()})
+	producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: link, Logger: f.logger()})
 	f.note("a flow producer", err)
 	if producer != nil {
 		defer producer.Close()
@@ -263,7 +263,7 @@ func runJobs(ctx context.Context, at func(address string) bullmq.Connection, oth
 		}
 		return nil, nil
 	}
-	worker, err = bullmq.NewWorker(name, handler, &bullmq.WorkerOptions{
+	worker, err = bullmq.NewWorker(ctx, name, handler, &bullmq.WorkerOptions{
 		Connection: at(proxy.Addr()), Name: "painter", Concurrency: 5, LockDuration: 3 * time.Second, LockRenewTime: 20 * time.Millisecond, ShutdownTimeout: time.Second, MetricsPoints: 5, MaxStalledCount: new(0),
 		Limiter: &bullmq.Limiter{Max: 1000, Duration: 50 * time.Millisecond}, Events: bullmq.WorkerEvents{Error: func(err error) {
 			if !lossy.Load() || isDenied(err) {
@@ -325,7 +325,7 @@ func follow(ctx context.Context, at func(address string) bullmq.Connection, othe
 	defer stop()
 	for _, from := range []string{"", "0-0"} {
 		others.do("XADD", others.key("events"), "*", "event", "waiting", "jobId", "1")
-		reader, err := bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: at(others.address), LastEventID: from, Logger: f.logger()})
+		reader, err := bullmq.NewQueueEvents(ctx, name, &bullmq.EventsOptions{Connection: at(others.address), LastEventID: from, Logger: f.logger()})
 		if err != nil {
 			return err
 		}
@@ -351,7 +351,7 @@ func administer(ctx context.Context, at func(address string) bullmq.Connection, 
 	ctx, stop := context.WithTimeout(ctx, 8*time.Second)
 	defer stop()
 	for _, dialect := range []bullmq.Dialect{bullmq.V6, bullmq.V5} {
-		queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: at(others.address), Dialect: dialect, Logger: f.logger()})
+		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: at(others.address), Dialect: dialect, Logger: f.logger()})
 		if err != nil {
 			return err
 		}
@@ -360,7 +360,7 @@ func administer(ctx context.Context, at func(address string) bullmq.Connection, 
 		f.clear(ctx, queue, others)
 		f.note("closing", queue.Close())
 	}
-	producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: at(others.address), Logger: f.logger()})
+	producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: at(others.address), Logger: f.logger()})
 	f.note("a flow producer", err)
 	if producer != nil {
 		_, err := others.flows.Add(ctx, bullmq.Flow{Name: "a", Queue: name, Options: &bullmq.JobOptions{JobID: "read"}, Children: []bullmq.Flow{{Name: "b", Queue: name}}})

@@ -75,7 +75,7 @@ var _ = Describe("A password", Label("slow"), func() {
 			queue := newQueue(name, &queueOptions)
 			worker := newWorker(name, nil, &workerOptions)
 			reader := newEvents(name, eventsOptions)
-			producer, err := bullmq.NewFlowProducer(&flowOptions)
+			producer, err := bullmq.NewFlowProducer(context.Background(), &flowOptions)
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(producer.Close)
 			job, err := queue.Add(specContext(), "paint", nil, nil)
@@ -101,7 +101,7 @@ var _ = Describe("A password", Label("slow"), func() {
 			"redis://u:" + secret + "@h:port", "redis://u:%zz" + secret + "@h:1", "gopher://u:" + secret + "@h:1", "redis://u:" + secret + "@h:1/db",
 			"redis://u:" + secret + "@h:1?db=x", "rediss://u:" + secret + "@h:1?skip_verify=x", "redis://u:" + secret + "@h:1?dial_timeout=x", "u:" + secret + "@h",
 		} {
-			_, err := bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: bullmq.URL(address)})
+			_, err := bullmq.NewQueue(context.Background(), "q", &bullmq.QueueOptions{Connection: bullmq.URL(address)})
 			Expect(err).To(HaveOccurred(), address)
 			errs = append(errs, err)
 		}

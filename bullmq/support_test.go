@@ -119,7 +119,7 @@ func newQueue(name string, options *bullmq.QueueOptions) *bullmq.Queue {
 	if o.Connection == (bullmq.Connection{}) {
 		o.Connection = connection()
 	}
-	queue, err := bullmq.NewQueue(name, &o)
+	queue, err := bullmq.NewQueue(context.Background(), name, &o)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(queue.Close)
 	return queue
@@ -131,7 +131,7 @@ func newEvents(name string, o bullmq.EventsOptions) *bullmq.QueueEvents {
 	if o.Connection == (bullmq.Connection{}) {
 		o.Connection = connection()
 	}
-	e, err := bullmq.NewQueueEvents(name, &o)
+	e, err := bullmq.NewQueueEvents(context.Background(), name, &o)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(e.Close)
 	return e
@@ -148,7 +148,7 @@ func newWorker(name string, handler bullmq.Handler, options *bullmq.WorkerOption
 	if o.Connection == (bullmq.Connection{}) {
 		o.Connection = connection()
 	}
-	worker, err := bullmq.NewWorker(name, handler, &o)
+	worker, err := bullmq.NewWorker(context.Background(), name, handler, &o)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(worker.Close)
 	return worker

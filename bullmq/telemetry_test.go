@@ -21,7 +21,7 @@ var _ = Describe("A Telemetry that only measures", func() {
 			MeterProvider: metric.NewMeterProvider(), Propagator: propagation.NewCompositeTextMapPropagator(),
 		})
 		queue := newQueue(name, &bullmq.QueueOptions{Telemetry: telemetry})
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Telemetry: telemetry})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection(), Telemetry: telemetry})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 

@@ -1,6 +1,7 @@
 package bullmq_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -125,7 +126,7 @@ var _ = Describe("A connection over TLS", Label("slow"), func() {
 	refused := func(link bullmq.Connection, address string, says ...string) {
 		GinkgoHelper()
 		begun := time.Now()
-		_, err := bullmq.NewQueue("q", &bullmq.QueueOptions{Connection: link})
+		_, err := bullmq.NewQueue(context.Background(), "q", &bullmq.QueueOptions{Connection: link})
 		Expect(err).To(MatchError(And(ContainSubstring("Redis at "+address), Not(ContainSubstring("s3cret")))))
 		for _, text := range says {
 			Expect(err).To(MatchError(ContainSubstring(text)))

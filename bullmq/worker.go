@@ -111,7 +111,8 @@ type WorkerOptions struct {
 	Classify func(err error, job *Job) Verdict
 
 	// ShutdownTimeout is how long Run waits for running jobs once its context
-	// has ended; 30 s unless given. Shortly before it is over (a tenth of it, a
+	// has ended or Close was called; 30 s unless given. Worker.Shutdown sets a
+	// bound of its own. Shortly before it is over (a tenth of it, a
 	// second at most) the handlers' contexts end, with the cause ErrShutdown.
 	ShutdownTimeout time.Duration
 
@@ -146,9 +147,12 @@ type Worker struct {
 	runner  *runner // nil before Run
 	stop    context.CancelFunc
 	ended   chan struct{}
-	closed  context.Context // for those who wait for a job by hand
-	close   context.CancelFunc
-	tokens  atomic.Int64
+
+	shutdown   context.Context // of the first Shutdown; nil while ShutdownTimeout bounds the stop
+	unfinished error           // what Run returns; to be read once ended is closed
+	closed     context.Context // for those who wait for a job by hand
+	close      context.CancelFunc
+	tokens     atomic.Int64
 
 	lastFault time.Time
 	leftOut   int
@@ -156,9 +160,10 @@ type Worker struct {
 	warnUnlimited sync.Once
 }
 
-// NewWorker connects to a queue; jobs are taken once Run is called. handler
+// NewWorker connects to a queue; jobs are taken once Run is called. ctx bounds
+// the call, not the Worker's life, which Run and Close do. handler
 // may be nil for a worker that only takes jobs by hand, with GetNextJob.
-func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, error) {
+func NewWorker(ctx context.Context, queue string, handler Handler, options *WorkerOptions) (*Worker, error) {
 	var o WorkerOptions
 	if options != nil {
 		o = *options
@@ -166,7 +171,7 @@ func NewWorker(queue string, handler Handler, options *WorkerOptions) (*Worker, 
 	if err := o.fill(); err != nil {
 		return nil, fmt.Errorf("bullmq: worker of queue %s: %w", queue, err)
 	}
-	c, err := newCore(queue, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
+	c, err := newCore(ctx, queue, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -279,6 +284,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		parts = append(parts, safe.Go(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, looked) }))
 	}
 	deadline, err := w.runner.run(ctx)
+	w.unfinished = err
 	for _, p := range parts {
 		p.Cancel()
 	}
@@ -316,7 +322,7 @@ func (w *Worker) Close() error {
 		span := w.startClose(context.Background())
 		defer span.done()
 		set(span, attrWorkerForceClose, false)
-		deadline := time.Now().Add(w.o.ShutdownTimeout)
+		deadline := w.stopDeadline()
 		w.tellAside(EventClosing).Wait(deadline)
 		w.close()
 		w.core.link.close()
@@ -331,6 +337,52 @@ func (w *Worker) Close() error {
 	return nil
 }
 
+// Shutdown stops the worker as Close does, but waits for the running jobs until
+// ctx ends instead of for ShutdownTimeout. Without a deadline it waits until they
+// are done. A stop that is under way already remains bound by ShutdownTimeout too.
+//
+// The handlers' contexts end, with the cause ErrShutdown, shortly before the
+// deadline of ctx (a tenth of the time left, a second at most). If ctx is cancelled
+// earlier they end at that moment, and the handlers have up to a second to return.
+//
+// Shutdown returns what Run returns: nil when all jobs were done, and an
+// *UnfinishedError when jobs were left behind. As with Close, a handler must not
+// call it.
+func (w *Worker) Shutdown(ctx context.Context) error {
+	w.mu.Lock()
+	r := w.runner
+	if w.shutdown == nil {
+		w.shutdown = ctx
+	}
+	w.mu.Unlock()
+	if r != nil {
+		defer r.endBy(ctx)()
+	}
+	_ = w.Close()
+	return w.unfinished
+}
+
+// hasShutdown reports whether Shutdown bounds the stop.
+func (w *Worker) hasShutdown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.shutdown != nil
+}
+
+// stopDeadline returns when a stop that begins now is to be over. Without a
+// deadline for the jobs, ShutdownTimeout still bounds the wait for functions of
+// the user's.
+func (w *Worker) stopDeadline() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.shutdown != nil {
+		if deadline, bounded := w.shutdown.Deadline(); bounded {
+			return deadline
+		}
+	}
+	return time.Now().Add(w.o.ShutdownTimeout)
+}
+
 // RateLimit stops the queue for a time, for all workers that have a limiter, of
 // their own or global; others go on, see the error [RateLimit]. A handler that has
 // called it returns [ErrRateLimited], or does both at once with that error
@@ -343,8 +395,8 @@ func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) 
 	return w.core.rateLimit(ctx, wait)
 }
 
-// UnfinishedError is returned by [Worker.Run] when ShutdownTimeout is over and
-// jobs are left behind. The stalled check of another worker starts them again.
+// UnfinishedError is returned by [Worker.Run] and [Worker.Shutdown] when the time
+// to stop is over and jobs are left behind. The stalled check of another worker starts them again.
 type UnfinishedError struct {
 	Queue string
 	// JobIDs are the jobs whose handlers were still running.
@@ -362,7 +414,7 @@ func (e *UnfinishedError) Error() string {
 	if n := len(e.Unwritten); n > 0 {
 		left = append(left, fmt.Sprintf("%d finished but not written to Redis: %v", n, e.Unwritten))
 	}
-	return fmt.Sprintf("bullmq: jobs of %s were left behind when ShutdownTimeout was over (%s); the stalled check of another worker will run them again", e.Queue, strings.Join(left, "; "))
+	return fmt.Sprintf("bullmq: jobs of %s were left behind at the end of the time to stop (%s); the stalled check of another worker will run them again", e.Queue, strings.Join(left, "; "))
 }
 
 // nameSuffix is how the worker's name ends the name of its connection.

@@ -18,6 +18,8 @@ type runner struct {
 	base context.Context // parent of the handlers' contexts, which end by cancel
 	hard chan struct{}   // closed when handlers are waited for no longer
 
+	giveUp sync.Once // closes hard
+
 	wake chan struct{} // a slot is free, something was learned, or it is time to rest
 
 	// fetch's own:
@@ -59,46 +61,75 @@ func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 	r.fetching = true
 	go r.fetchUntilStopped()
 	<-ctx.Done()
-	deadline = time.Now().Add(r.w.o.ShutdownTimeout)
+	deadline = r.w.stopDeadline()
 	closing := r.w.tellAside(EventClosing)
 	err = r.finish()
+	if r.over() {
+		deadline = time.Now()
+	}
 	closing.Wait(deadline)
 	return deadline, err
 }
 
 // finish waits for the running jobs, and for fetch, which may be about to take
-// one more, for at most ShutdownTimeout.
+// one more, until the time to stop is over.
 func (r *runner) finish() (err error) {
 	span := r.w.startClose(r.soft)
 	defer span.end(&err)
 	defer func() { set(span, attrWorkerForceClose, err != nil) }()
-	grace := min(time.Second, r.w.o.ShutdownTimeout/10)
-	if r.quietWithin(r.w.o.ShutdownTimeout - grace) {
+	if !r.w.hasShutdown() {
+		bound, cancel := context.WithTimeout(context.Background(), r.w.o.ShutdownTimeout)
+		defer cancel()
+		defer r.endBy(bound)()
+	}
+	if r.quiet() {
 		return nil
 	}
-	r.cancel(ErrShutdown)
-	if r.quietWithin(grace) {
-		return nil
-	}
-	close(r.hard)
 	left := r.unfinished()
 	if left == nil {
 		return nil
 	}
 	r.w.core.log.Warn().Strs("running", left.JobIDs).Strs("unwritten", left.Unwritten).
-		Msg("jobs were not finished at the end of ShutdownTimeout and are left to the stalled check")
+		Msg("jobs were not finished when the time to stop was over and are left to the stalled check")
 	return left
 }
 
-// quietWithin says whether fetch has ended and all slots are free before a time
-// is over.
-func (r *runner) quietWithin(wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+// endBy ends the contexts of the handlers shortly before the deadline of ctx, or
+// when ctx is cancelled, and soon after that the wait for them, until stop is
+// called.
+func (r *runner) endBy(ctx context.Context) (stop context.CancelFunc) {
+	const grace = time.Second
+	left := grace
+	soon, cancelSoon := context.WithCancel(ctx)
+	if deadline, bounded := ctx.Deadline(); bounded {
+		left = min(grace, max(0, time.Until(deadline)/10))
+		soon, cancelSoon = context.WithDeadline(ctx, deadline.Add(-left))
+	}
+	stopped, stop := context.WithCancel(context.Background())
+	go func() {
+		defer cancelSoon()
+		select {
+		case <-soon.Done():
+		case <-stopped.Done():
+			return
+		}
+		r.cancel(ErrShutdown)
+		select {
+		case <-time.After(left):
+			r.giveUp.Do(func() { close(r.hard) })
+		case <-stopped.Done():
+		}
+	}()
+	return stop
+}
+
+// quiet waits until fetch has ended and all slots are free, and reports whether
+// that was before the time to stop was over.
+func (r *runner) quiet() bool {
 	for r.busy() {
 		select {
 		case <-r.wake:
-		case <-timer.C:
+		case <-r.hard:
 			return !r.busy()
 		}
 	}

@@ -170,6 +170,69 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Consistently(func() string { return hashAt(job.Key())["returnvalue"] }, 100*time.Millisecond).Should(Equal(`"in time"`))
 	})
 
+	Describe("by Shutdown", func() {
+		It("comes when the running jobs are done, however short ShutdownTimeout is", func() {
+			job := add(nil)
+			started := make(chan struct{})
+			worker, _, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+				close(started)
+				time.Sleep(300 * time.Millisecond)
+				return "done", ctx.Err()
+			}, &bullmq.WorkerOptions{ShutdownTimeout: 50 * time.Millisecond})
+			Eventually(started).Should(BeClosed())
+			Expect(worker.Shutdown(context.Background())).To(Succeed())
+			Expect(ended).To(Receive(BeNil()))
+			Expect(hashAt(job.Key())).To(HaveKeyWithValue("returnvalue", `"done"`))
+		})
+
+		DescribeTable("comes in time, and the jobs left behind are named, when its context", func(bound func() (context.Context, context.CancelFunc), within time.Duration) {
+			heeds, ignores := add(nil), add(nil)
+			started, free := make(chan struct{}, 2), make(chan struct{})
+			var handlers sync.WaitGroup
+			handlers.Add(2)
+			worker, _, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+				defer handlers.Done()
+				started <- struct{}{}
+				if job.ID == ignores.ID {
+					<-free
+					return nil, nil
+				}
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}, &bullmq.WorkerOptions{Concurrency: 2})
+			Eventually(started).Should(Receive())
+			Eventually(started).Should(Receive())
+			begun := time.Now()
+			ctx, cancel := bound()
+			defer cancel()
+			left := worker.Shutdown(ctx)
+			Expect(time.Since(begun)).To(BeNumerically("<", within))
+			var unfinished *bullmq.UnfinishedError
+			Expect(errors.As(left, &unfinished)).To(BeTrue())
+			Expect(unfinished.JobIDs).To(Equal([]string{ignores.ID}))
+			Expect(ended).To(Receive(Equal(left)))
+			Expect(hashAt(heeds.Key())).NotTo(HaveKey("atm"), "a job given back has used no attempt")
+			Expect(queue.JobState(specContext(), heeds.ID)).To(Equal(bullmq.Waiting))
+			close(free)
+			handlers.Wait()
+		},
+			Entry("has a deadline", func() (context.Context, context.CancelFunc) {
+				return context.WithTimeout(context.Background(), 500*time.Millisecond)
+			}, time.Second),
+			Entry("is cancelled", func() (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancel(context.Background())
+				time.AfterFunc(100*time.Millisecond, cancel)
+				return ctx, cancel
+			}, 2*time.Second),
+		)
+
+		It("closes a worker that was never run", func() {
+			worker := newWorker(name, doNothing, nil)
+			Expect(worker.Shutdown(ctx)).To(Succeed())
+			Expect(worker.Run(ctx)).To(MatchError(ContainSubstring("closed")))
+		})
+	})
+
 	It("drops what handlers return after it, and leaves their jobs to the stalled check", func() {
 		ids := []string{add(nil).ID, add(nil).ID}
 		started, free, told := make(chan struct{}, 2), make(chan struct{}), make(chan string, 10)

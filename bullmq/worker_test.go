@@ -174,7 +174,7 @@ var _ = Describe("A worker", func() {
 
 	DescribeTable("is not made with options that can't be", func(options bullmq.WorkerOptions, names string) {
 		options.Connection = connection()
-		_, err := bullmq.NewWorker(name, nil, &options)
+		_, err := bullmq.NewWorker(ctx, name, nil, &options)
 		Expect(err).To(MatchError(ContainSubstring(names)))
 	},
 		Entry("a negative MaxStalledCount", bullmq.WorkerOptions{MaxStalledCount: new(-1)}, "MaxStalledCount"),

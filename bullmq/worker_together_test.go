@@ -191,9 +191,9 @@ var _ = Describe("Adds at the same time", func() {
 	)
 
 	It("are refused a batch size that makes no sense", func() {
-		_, err := bullmq.NewQueue("paint", &bullmq.QueueOptions{Connection: connection(), BatchSize: -1})
+		_, err := bullmq.NewQueue(context.Background(), "paint", &bullmq.QueueOptions{Connection: connection(), BatchSize: -1})
 		Expect(err).To(MatchError(ContainSubstring("BatchSize -1")))
-		_, err = bullmq.NewWorker("paint", nil, &bullmq.WorkerOptions{Connection: connection(), BatchSize: 5000})
+		_, err = bullmq.NewWorker(context.Background(), "paint", nil, &bullmq.WorkerOptions{Connection: connection(), BatchSize: 5000})
 		Expect(err).To(MatchError(ContainSubstring("BatchSize 5000")))
 	})
 })

@@ -176,7 +176,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 
 	newFlows := func() *bullmq.FlowProducer {
 		GinkgoHelper()
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		return flows

@@ -4,7 +4,7 @@
 // trace that begins in Node goes on in Go, and the reverse.
 //
 //	telemetry := bullmqotel.New(nil)
-//	queue, err := bullmq.NewQueue("orders", &bullmq.QueueOptions{Telemetry: telemetry})
+//	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Telemetry: telemetry})
 package bullmqotel
 
 import (

@@ -18,18 +18,18 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
-	worker, err := bullmq.NewWorker("texts", run, &bullmq.WorkerOptions{Connection: connection, Concurrency: 4})
+	worker, err := bullmq.NewWorker(ctx, "texts", run, &bullmq.WorkerOptions{Connection: connection, Concurrency: 4})
 	if err != nil {
 		log.Fatal(err)
 	}
 	go func() { _ = worker.Run(ctx) }()
 	defer worker.Close()
-	flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection})
+	flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer flows.Close()
-	queue, err := bullmq.NewQueue("texts", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "texts", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}

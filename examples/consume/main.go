@@ -29,7 +29,7 @@ type Paint struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	worker, err := bullmq.NewWorker("orders", handle, &bullmq.WorkerOptions{
+	worker, err := bullmq.NewWorker(ctx, "orders", handle, &bullmq.WorkerOptions{
 		Connection:  bullmq.URL(os.Getenv("REDIS_URL")), // redis://127.0.0.1:6379 when that is empty
 		Concurrency: 50,                                 // handlers at once, each on a goroutine of its own
 		Name:        "painter",                          // for dashboards; optional

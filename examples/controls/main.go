@@ -18,12 +18,12 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
-	queue, err := bullmq.NewQueue("renders", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "renders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer queue.Close()
-	worker, err := bullmq.NewWorker("renders", render, &bullmq.WorkerOptions{Connection: connection})
+	worker, err := bullmq.NewWorker(ctx, "renders", render, &bullmq.WorkerOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}

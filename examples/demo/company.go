@@ -45,7 +45,7 @@ type side struct {
 func (c *company) sides() []*side { return []*side{c.orders, c.mails} }
 
 // assemble starts everybody; when it returns, workers wait for jobs and no event will be missed.
-func assemble() (_ *company, err error) {
+func assemble(ctx context.Context) (_ *company, err error) {
 	c := &company{working: make(chan error, 1), heard: make(chan struct{})}
 	defer func() {
 		if err != nil {
@@ -56,10 +56,10 @@ func assemble() (_ *company, err error) {
 		return nil, err
 	}
 	connection := bullmq.URL(c.server.URL())
-	if c.orders, err = newSide("orders", "Node", "Go", nodeJobs, connection); err != nil {
+	if c.orders, err = newSide(ctx, "orders", "Node", "Go", nodeJobs, connection); err != nil {
 		return nil, err
 	}
-	if c.mails, err = newSide("mails", "Go", "Node", goJobs, connection); err != nil {
+	if c.mails, err = newSide(ctx, "mails", "Go", "Node", goJobs, connection); err != nil {
 		return nil, err
 	}
 	c.nodeProducer, err = nodeprocess.Start("producer.mjs", "-redis", c.server.Addr(), "-queue", c.orders.name)
@@ -78,7 +78,7 @@ func assemble() (_ *company, err error) {
 			return nil, err
 		}
 	}
-	c.goWorker, err = bullmq.NewWorker(c.orders.name, brew, &bullmq.WorkerOptions{
+	c.goWorker, err = bullmq.NewWorker(ctx, c.orders.name, brew, &bullmq.WorkerOptions{
 		Connection: connection, Name: "Go", Concurrency: 2, ShutdownTimeout: 2 * time.Second,
 		Logger: zerolog.New(os.Stderr).Level(zerolog.ErrorLevel),
 		Events: bullmq.WorkerEvents{
@@ -95,12 +95,12 @@ func assemble() (_ *company, err error) {
 	return c, nil
 }
 
-func newSide(name, producer, worker string, jobs []jobSpec, connection bullmq.Connection) (*side, error) {
-	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection})
+func newSide(ctx context.Context, name, producer, worker string, jobs []jobSpec, connection bullmq.Connection) (*side, error) {
+	queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		return nil, err
 	}
-	events, err := bullmq.NewQueueEvents(name, &bullmq.EventsOptions{Connection: connection})
+	events, err := bullmq.NewQueueEvents(ctx, name, &bullmq.EventsOptions{Connection: connection})
 	if err != nil {
 		_ = queue.Close()
 		return nil, err

@@ -36,7 +36,7 @@ func run() error {
 	defer stop()
 	out := screenOf(os.Stdout)
 	out.title("starting redis-server and two Node programs …")
-	company, err := assemble()
+	company, err := assemble(ctx)
 	if err != nil {
 		return err
 	}

@@ -23,19 +23,19 @@ func main() {
 	defer cancel()
 	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
 	for queue, handler := range map[string]bullmq.Handler{"articles": pick, "parcels": pack} {
-		worker, err := bullmq.NewWorker(queue, handler, &bullmq.WorkerOptions{Connection: connection})
+		worker, err := bullmq.NewWorker(ctx, queue, handler, &bullmq.WorkerOptions{Connection: connection})
 		if err != nil {
 			log.Fatal(err)
 		}
 		go func() { _ = worker.Run(ctx) }()
 		defer worker.Close()
 	}
-	flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection})
+	flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer flows.Close()
-	parcels, err := bullmq.NewQueue("parcels", &bullmq.QueueOptions{Connection: connection})
+	parcels, err := bullmq.NewQueue(ctx, "parcels", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}

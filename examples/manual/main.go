@@ -22,7 +22,7 @@ const lockDuration = 30 * time.Second
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	worker, err := bullmq.NewWorker("orders", nil, &bullmq.WorkerOptions{ // no handler: Run isn't called
+	worker, err := bullmq.NewWorker(ctx, "orders", nil, &bullmq.WorkerOptions{ // no handler: Run isn't called
 		Connection:   bullmq.URL(os.Getenv("REDIS_URL")), // redis://127.0.0.1:6379 when that is empty
 		LockDuration: lockDuration,
 	})

@@ -25,7 +25,7 @@ type Mail struct {
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	queue, err := bullmq.NewQueue("mail", &bullmq.QueueOptions{
+	queue, err := bullmq.NewQueue(ctx, "mail", &bullmq.QueueOptions{
 		Connection: bullmq.URL(os.Getenv("REDIS_URL")), // redis://127.0.0.1:6379 when that is empty
 		// What holds for every job that says nothing else.
 		DefaultJobOptions: &bullmq.JobOptions{

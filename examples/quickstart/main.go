@@ -36,19 +36,19 @@ func main() {
 	connection := bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, ForceSingleClient: true})
 
 	// The tail comes first: unless told otherwise, it starts with what happens from now on.
-	events, err := bullmq.NewQueueEvents("kitchen", &bullmq.EventsOptions{Connection: connection})
+	events, err := bullmq.NewQueueEvents(ctx, "kitchen", &bullmq.EventsOptions{Connection: connection})
 	check(err)
 	defer events.Close()
 
 	// The worker calls cook for each job, two at a time. Run returns when its context ends.
-	worker, err := bullmq.NewWorker("kitchen", cook, &bullmq.WorkerOptions{Connection: connection, Concurrency: 2})
+	worker, err := bullmq.NewWorker(ctx, "kitchen", cook, &bullmq.WorkerOptions{Connection: connection, Concurrency: 2})
 	check(err)
 	working, stop := context.WithCancel(ctx)
 	done := make(chan error)
 	go func() { done <- worker.Run(working) }()
 
 	// The producer. Data is anything that encoding/json can write; nil options are fine.
-	queue, err := bullmq.NewQueue("kitchen", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "kitchen", &bullmq.QueueOptions{Connection: connection})
 	check(err)
 	defer queue.Close()
 	add(ctx, queue, Dish{"soup", 3}, nil)

@@ -18,7 +18,7 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
-	queue, err := bullmq.NewQueue("lookups", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "lookups", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func main() {
 
 	begun, done := time.Now(), make(chan struct{}, count)
 	var calls atomic.Int64
-	worker, err := bullmq.NewWorker("lookups", func(_ context.Context, job *bullmq.Job) (any, error) {
+	worker, err := bullmq.NewWorker(ctx, "lookups", func(_ context.Context, job *bullmq.Job) (any, error) {
 		at := time.Since(begun).Truncate(10 * time.Millisecond)
 		if calls.Add(1) == 4 { // say, the answer was 429 with Retry-After: 2
 			fmt.Printf("%6v  job %s is told to wait for 2 s, and so do all others\n", at, job.ID)

@@ -23,7 +23,7 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
-	worker, err := bullmq.NewWorker("sums", divide, &bullmq.WorkerOptions{Connection: connection})
+	worker, err := bullmq.NewWorker(ctx, "sums", divide, &bullmq.WorkerOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func main() {
 		}
 	}()
 	defer worker.Close()
-	queue, err := bullmq.NewQueue("sums", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "sums", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
-	worker, err := bullmq.NewWorker("calls", call, &bullmq.WorkerOptions{
+	worker, err := bullmq.NewWorker(ctx, "calls", call, &bullmq.WorkerOptions{
 		Connection: connection, Concurrency: 4, Classify: classify,
 		Events: bullmq.WorkerEvents{Failed: func(job *bullmq.Job, err error) {
 			fmt.Printf("%-12s attempt %d of %d: %v\n", job.Name, job.AttemptsMade, job.Opts.Attempts, err)
@@ -37,7 +37,7 @@ func main() {
 	}
 	go func() { _ = worker.Run(ctx) }()
 	defer worker.Close()
-	queue, err := bullmq.NewQueue("calls", &bullmq.QueueOptions{
+	queue, err := bullmq.NewQueue(ctx, "calls", &bullmq.QueueOptions{
 		Connection: connection,
 		DefaultJobOptions: &bullmq.JobOptions{
 			Attempts: 3, // the first one counts

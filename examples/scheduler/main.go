@@ -16,7 +16,7 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
-	queue, err := bullmq.NewQueue("chores", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "chores", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func main() {
 	}
 
 	beats := make(chan string, 5)
-	worker, err := bullmq.NewWorker("chores", func(_ context.Context, job *bullmq.Job) (any, error) {
+	worker, err := bullmq.NewWorker(ctx, "chores", func(_ context.Context, job *bullmq.Job) (any, error) {
 		beats <- job.ID // repeat:beat:<when it was due, in milliseconds>
 		return nil, nil
 	}, &bullmq.WorkerOptions{Connection: connection})

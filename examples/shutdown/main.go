@@ -25,7 +25,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
-	queue, err := bullmq.NewQueue("naps", &bullmq.QueueOptions{Connection: connection})
+	queue, err := bullmq.NewQueue(ctx, "naps", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	worker, err := bullmq.NewWorker("naps", sleep, &bullmq.WorkerOptions{
+	worker, err := bullmq.NewWorker(ctx, "naps", sleep, &bullmq.WorkerOptions{
 		Connection: connection, Concurrency: 3,
 		ShutdownTimeout: 5 * time.Second, // less than the 10 s or 30 s after which Docker or Kubernetes kill
 	})

@@ -34,12 +34,12 @@ func main() {
 
 	telemetry := bullmqotel.New(nil) // takes what was set above
 	connection := bullmq.URL(os.Getenv("REDIS_URL"))
-	queue, err := bullmq.NewQueue("invoices", &bullmq.QueueOptions{Connection: connection, Telemetry: telemetry})
+	queue, err := bullmq.NewQueue(ctx, "invoices", &bullmq.QueueOptions{Connection: connection, Telemetry: telemetry})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer queue.Close()
-	worker, err := bullmq.NewWorker("invoices", write, &bullmq.WorkerOptions{Connection: connection, Telemetry: telemetry})
+	worker, err := bullmq.NewWorker(ctx, "invoices", write, &bullmq.WorkerOptions{Connection: connection, Telemetry: telemetry})
 	if err != nil {
 		log.Fatal(err)
 	}

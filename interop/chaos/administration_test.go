@@ -30,7 +30,7 @@ var _ = Describe("The administration of many jobs", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(admin.Close)
 		Expect(ask(ctx, admin, "CONFIG", "SET", "slowlog-log-slower-than", "1000", "slowlog-max-len", "100000")).To(Succeed())
-		queue, err := bullmq.NewQueue("administered", &bullmq.QueueOptions{Connection: site.Connection()})
+		queue, err := bullmq.NewQueue(ctx, "administered", &bullmq.QueueOptions{Connection: site.Connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 
@@ -75,7 +75,7 @@ var _ = Describe("The administration of many jobs", func() {
 
 		var ran atomic.Int64
 		done := make(chan struct{})
-		worker, err := bullmq.NewWorker("administered", func(context.Context, *bullmq.Job) (any, error) {
+		worker, err := bullmq.NewWorker(ctx, "administered", func(context.Context, *bullmq.Job) (any, error) {
 			if ran.Add(1) == int64(jobs)*45/100 {
 				close(done)
 			}

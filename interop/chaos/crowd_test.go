@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -31,7 +32,7 @@ var _ = Describe("A crowd", func() {
 		admin, err = site.open()
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(admin.Close)
-		queue, err = bullmq.NewQueue("crowd", &bullmq.QueueOptions{Connection: site.Connection()})
+		queue, err = bullmq.NewQueue(context.Background(), "crowd", &bullmq.QueueOptions{Connection: site.Connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 	})
@@ -161,7 +162,7 @@ var _ = Describe("A crowd", func() {
 		heapBefore, goroutinesBefore := heap(), runtime.NumGoroutine()
 		queues := make([]*bullmq.Queue, count)
 		for i := range queues {
-			queues[i], err = bullmq.NewQueue(fmt.Sprint("queue-", i), &bullmq.QueueOptions{Connection: bullmq.Client(client)})
+			queues[i], err = bullmq.NewQueue(ctx, fmt.Sprint("queue-", i), &bullmq.QueueOptions{Connection: bullmq.Client(client)})
 			Expect(err).NotTo(HaveOccurred())
 			_, err = queues[i].Add(ctx, "work", nil, nil)
 			Expect(err).NotTo(HaveOccurred())

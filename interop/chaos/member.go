@@ -100,7 +100,7 @@ func work(arguments []string) error {
 			}
 		}()
 	}
-	worker, err := bullmq.NewWorker(*queue, func(_ context.Context, job *bullmq.Job) (any, error) {
+	worker, err := bullmq.NewWorker(context.Background(), *queue, func(_ context.Context, job *bullmq.Job) (any, error) {
 		m.tell("started", job, false)
 		time.Sleep(sleep)
 		var data payload

@@ -30,11 +30,11 @@ var _ = DescribeTable("Large data comes out whole, to the handler and as the res
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Close)
 	site, ctx := at(server), within(3*time.Minute)
-	queue, err := bullmq.NewQueue("large", &bullmq.QueueOptions{Connection: site.Connection()})
+	queue, err := bullmq.NewQueue(ctx, "large", &bullmq.QueueOptions{Connection: site.Connection()})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(queue.Close)
 	var runs atomic.Int64
-	worker, err := bullmq.NewWorker("large", func(_ context.Context, job *bullmq.Job) (any, error) {
+	worker, err := bullmq.NewWorker(ctx, "large", func(_ context.Context, job *bullmq.Job) (any, error) {
 		runs.Add(1)
 		var n int
 		if _, err := fmt.Sscanf(job.Name, "job %d", &n); err != nil || !bytes.Equal(job.Data, big(n, size)) {

@@ -93,7 +93,7 @@ func begin(fault string, site Site, l load) *trial {
 			options.Now = t.clock.Now
 			options.OnHealth = func(h bullmq.Health) { t.mu.Lock(); defer t.mu.Unlock(); t.changes = append(t.changes, h) }
 		}
-		queue, err := bullmq.NewQueue(t.queue, options)
+		queue, err := bullmq.NewQueue(ctx, t.queue, options)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 		producer := produceInGo(t.ledger, queue, l.pace, 3*i)

@@ -56,7 +56,7 @@ func (s *session) newFlows(defaults map[string]bullmq.JobOptions) (*bullmq.FlowP
 	if err != nil {
 		return nil, err
 	}
-	return bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection, Prefix: s.prefix, Dialect: dialect, Now: s.now, DefaultJobOptions: defaults})
+	return bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection, Prefix: s.prefix, Dialect: dialect, Now: s.now, DefaultJobOptions: defaults})
 }
 
 func init() {

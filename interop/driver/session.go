@@ -84,7 +84,7 @@ func (s *session) newQueue(name string, options bullmq.QueueOptions) (*bullmq.Qu
 	}
 	options.Connection, options.Prefix, options.Dialect, options.Now = connection, s.prefix, dialect, s.now
 	options.BatchSize = batchSize
-	return bullmq.NewQueue(name, &options)
+	return bullmq.NewQueue(context.Background(), name, &options)
 }
 
 // worker is one that runs nothing, for jobs that are taken and ended by hand.
@@ -111,7 +111,7 @@ func (s *session) newWorker(queue string, handler bullmq.Handler, options *bullm
 	}
 	options.Connection, options.Prefix, options.Dialect, options.Now = connection, s.prefix, dialect, s.now
 	options.BatchSize = batchSize
-	return bullmq.NewWorker(queue, handler, options)
+	return bullmq.NewWorker(context.Background(), queue, handler, options)
 }
 
 // openQueue makes a Queue with options of its own, which the steps that follow

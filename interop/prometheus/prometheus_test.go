@@ -42,7 +42,7 @@ var _ = Describe("The text of PrometheusMetrics", func() {
 	})
 	newQueue := func(name string) *bullmq.Queue {
 		GinkgoHelper()
-		queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(redis.URL())})
+		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: bullmq.URL(redis.URL())})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 		return queue
@@ -76,7 +76,7 @@ var _ = Describe("The text of PrometheusMetrics", func() {
 		}
 		_, err := mails.Add(ctx, "send", nil, &bullmq.JobOptions{Delay: time.Hour})
 		Expect(err).NotTo(HaveOccurred())
-		worker, err := bullmq.NewWorker("orders", nil, &bullmq.WorkerOptions{Connection: bullmq.URL(redis.URL()), MetricsPoints: 10})
+		worker, err := bullmq.NewWorker(ctx, "orders", nil, &bullmq.WorkerOptions{Connection: bullmq.URL(redis.URL()), MetricsPoints: 10})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(worker.Close)
 		job, err := worker.GetNextJob(ctx, "token", 0)

@@ -39,7 +39,7 @@ var _ = Describe("A Go worker that is steered beside Node's", func() {
 
 	It("leaves what comes in a pause to Node, and goes on after it", func() {
 		ran := make(chan string, 10)
-		worker, err := bullmq.NewWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+		worker, err := bullmq.NewWorker(context.Background(), name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			ran <- job.ID
 			return "by Go", nil
 		}, &bullmq.WorkerOptions{Connection: connection(), DrainDelay: 10 * time.Second})
@@ -68,7 +68,7 @@ var _ = Describe("A Go worker that is steered beside Node's", func() {
 	It("fails a job that it has cancelled, for Node to see why", func() {
 		id := node.add(name, "a", object{}, object{})
 		started := make(chan struct{})
-		worker, err := bullmq.NewWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+		worker, err := bullmq.NewWorker(context.Background(), name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
 			close(started)
 			<-ctx.Done()
 			var cancelled *bullmq.CancelledError

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -151,7 +152,7 @@ var _ = Describe("The default options of a queue", func() {
 		})
 		goQueue := func(defaults string) *bullmq.Queue {
 			GinkgoHelper()
-			queue, err := bullmq.NewQueue(newQueueName(), &bullmq.QueueOptions{
+			queue, err := bullmq.NewQueue(context.Background(), newQueueName(), &bullmq.QueueOptions{
 				Connection: bullmq.Client(client), Dialect: dialect, DefaultJobOptions: read(defaults), BatchSize: batchSize,
 			})
 			Expect(err).NotTo(HaveOccurred())
@@ -224,7 +225,7 @@ var _ = Describe("The default options of a queue", func() {
 				var asNode, inGo []bullmq.Flow
 				kids := []object{}
 				parentOfNode, parentOfGo, kidsOfNode, kidsOfGo := newQueueName(), newQueueName(), newQueueName(), newQueueName()
-				producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{
+				producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{
 					Connection: connection(), Dialect: dialect, DefaultJobOptions: map[string]bullmq.JobOptions{kidsOfGo: *read(defaults)},
 				})
 				Expect(err).NotTo(HaveOccurred())

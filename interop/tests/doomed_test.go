@@ -30,7 +30,7 @@ const (
 )
 
 func workUntilKilled() {
-	worker, err := bullmq.NewWorker(os.Args[2], func(_ context.Context, job *bullmq.Job) (any, error) {
+	worker, err := bullmq.NewWorker(context.Background(), os.Args[2], func(_ context.Context, job *bullmq.Job) (any, error) {
 		fmt.Println(job.ID)
 		time.Sleep(time.Minute) // longer than the spec that kills it
 		return nil, nil

@@ -264,7 +264,7 @@ var _ = Describe("Families of three levels, hundreds at once, some of whose chil
 
 	DescribeTable("end the same when both languages share them:", func(prefix string, byGo bool, sides ...string) {
 		if byGo {
-			producer, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Prefix: prefix})
+			producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection(), Prefix: prefix})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(producer.Close)
 			_, err = producer.AddBulk(soon(), all)

@@ -116,7 +116,7 @@ var _ = Describe("What one side lists of the other", func() {
 func makeStatesInGo(name string) {
 	GinkgoHelper()
 	queue, kids, ctx := newGoQueue(name), newGoQueue(name+"-kids"), soon()
-	worker, err := bullmq.NewWorker(name, nil, &bullmq.WorkerOptions{Connection: connection()})
+	worker, err := bullmq.NewWorker(ctx, name, nil, &bullmq.WorkerOptions{Connection: connection()})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(worker.Close)
 	add := func(id string, options bullmq.JobOptions) {

@@ -16,7 +16,7 @@ import (
 
 func newGoQueue(name string) *bullmq.Queue {
 	GinkgoHelper()
-	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection(), BatchSize: batchSize})
+	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), BatchSize: batchSize})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(queue.Close)
 	return queue
@@ -57,7 +57,7 @@ func runGoWorker(queue string, handler bullmq.Handler, options bullmq.WorkerOpti
 	GinkgoHelper()
 	options.Connection, options.BatchSize = connection(), batchSize
 	options.Logger = zerolog.New(GinkgoWriter).Level(zerolog.WarnLevel).With().Timestamp().Logger()
-	worker, err := bullmq.NewWorker(queue, handler, &options)
+	worker, err := bullmq.NewWorker(context.Background(), queue, handler, &options)
 	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -97,7 +97,7 @@ func runOnce(queue string, handler bullmq.Handler, options bullmq.WorkerOptions)
 	defer cancel()
 	started := 0
 	options.Connection = connection()
-	worker, err := bullmq.NewWorker(queue, func(ctx context.Context, job *bullmq.Job) (any, error) {
+	worker, err := bullmq.NewWorker(ctx, queue, func(ctx context.Context, job *bullmq.Job) (any, error) {
 		started++
 		cancel()
 		return handler(ctx, job)

@@ -149,7 +149,7 @@ var _ = Describe("A flow that Go made", func() {
 	BeforeEach(func() {
 		parents, kids = newGoQueue(newQueueName()), newGoQueue(newQueueName())
 		var err error
-		flows, err = bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection()})
+		flows, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 	})

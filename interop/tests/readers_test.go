@@ -72,7 +72,7 @@ func (r *reader) upTo(entry string) []heard {
 // readInGo reads a queue's events with this SDK from now on.
 func readInGo(queue string) *reader {
 	GinkgoHelper()
-	events, err := bullmq.NewQueueEvents(queue, &bullmq.EventsOptions{Connection: connection()})
+	events, err := bullmq.NewQueueEvents(context.Background(), queue, &bullmq.EventsOptions{Connection: connection()})
 	Expect(err).NotTo(HaveOccurred())
 	r := &reader{}
 	done := make(chan struct{})

@@ -206,7 +206,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		inNode("addFlow", object{"flow": tree}, nil)
 		ofNode := tracedNode.spans()
 
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Telemetry: traced})
+		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		root, err := flows.Add(traced.within(elsewhere), bullmq.Flow{Name: name, Queue: name, Options: &bullmq.JobOptions{}, Children: []bullmq.Flow{
@@ -264,7 +264,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 
 func tracedQueue(name string, telemetry bullmq.Telemetry) *bullmq.Queue {
 	GinkgoHelper()
-	queue, err := bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection(), Telemetry: telemetry})
+	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), Telemetry: telemetry})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(queue.Close)
 	return queue

@@ -25,7 +25,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 	BeforeEach(func() {
 		traced, name = newGoTelemetry(), newQueueName()
 		var err error
-		queue, err = bullmq.NewQueue(name, &bullmq.QueueOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
+		queue, err = bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 		inNode.spans()
@@ -39,7 +39,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 	worker := func(handler bullmq.Handler, options bullmq.WorkerOptions) *bullmq.Worker {
 		GinkgoHelper()
 		options.Connection, options.Prefix, options.Telemetry = connection(), ofGo, traced
-		worker, err := bullmq.NewWorker(name, handler, &options)
+		worker, err := bullmq.NewWorker(context.Background(), name, handler, &options)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(worker.Close)
 		return worker
@@ -100,7 +100,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		inNode.do("addFlow", object{"flow": tree}, nil)
 		inNode.do("addFlowBulk", object{"flows": []object{tree, {"name": "single", "queueName": name, "data": object{}}}}, nil)
 
-		flows, err := bullmq.NewFlowProducer(&bullmq.FlowOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
+		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		flow := bullmq.Flow{Name: "root", Queue: name, Children: []bullmq.Flow{
