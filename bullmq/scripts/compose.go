@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// A command is one Lua file beside this one. Four directives, each a comment
-// line that starts with --@, say what surrounds its text when it is composed:
+// A command is one Lua file beside this one. Three directives, each a comment
+// line that starts with --@, state what surrounds its text when it is composed:
 //
 //	--@args base now token ...   names for ARGV in order; ... is the rest, from index rest on
 //	--@keys wait active          keys of the queue it touches, by their suffix; each has a name (waitKey)
-//	--@use events lock           parts it builds on, each put in once, after the parts it uses itself
-//	--@rarely finish             functions that most calls do without: they are made when first called
+//	--@use events lock           parts it builds on, each included once, after the parts it uses itself
 //
 // A line that ends with --@v5, or with --@v6, is for that dialect alone. call and
 // try are redis.call and redis.pcall.
 //
-// A part lives in parts/ and has the directives keys, use and rarely. The keys of a
-// command are its own and those of all its parts; they are declared as KEYS.
+// A part lives in parts/, holds functions only, and has the directives keys and use.
+// Functions that a command does not reach are left out. The keys of a command are its
+// own and those of all its parts; they are declared as KEYS.
 //
 //go:embed *.lua parts/*.lua
 var sources embed.FS
@@ -70,14 +70,16 @@ func load(name string) *command {
 func (c *command) compose(dialect Dialect) {
 	own := read(c.name+".lua", dialect)
 	var f form
-	var bodies, rarely []string
+	var parts []function
 	seen := map[string]bool{}
 	var use func(file *luaFile)
 	use = func(file *luaFile) {
-		for _, part := range file.use {
-			if !seen[part] {
-				seen[part] = true
-				use(read(path.Join("parts", part+".lua"), dialect))
+		for _, name := range file.use {
+			if !seen[name] {
+				seen[name] = true
+				part := read(path.Join("parts", name+".lua"), dialect)
+				use(part)
+				parts = append(parts, functionsOf(part.body)...)
 			}
 		}
 		for _, key := range file.keys {
@@ -85,8 +87,6 @@ func (c *command) compose(dialect Dialect) {
 				f.keys = append(f.keys, key)
 			}
 		}
-		bodies = append(bodies, file.body+"\n")
-		rarely = append(rarely, file.rarely...)
 	}
 	use(own)
 
@@ -102,7 +102,11 @@ func (c *command) compose(dialect Dialect) {
 	if c.rest {
 		fmt.Fprintf(&text, "local rest = %d\n", len(c.args)+1)
 	}
-	text.WriteString(prune(bodies[:len(bodies)-1], bodies[len(bodies)-1], rarely))
+	for _, part := range reached(parts, own.body) {
+		text.WriteString(part.text)
+	}
+	text.WriteString(own.body)
+	text.WriteByte('\n')
 	f.text = f.resolve(text.String())
 	sum := sha1.Sum([]byte(f.text)) // Redis names scripts by it
 	f.sha = hex.EncodeToString(sum[:])
@@ -128,8 +132,8 @@ func (f *form) resolve(text string) string {
 // luaFile is a file taken apart: its directives, and its text without
 // comments, which would only be sent and kept in the server's memory.
 type luaFile struct {
-	args, keys, use, rarely []string
-	body                    string
+	args, keys, use []string
+	body            string
 }
 
 func read(file string, dialect Dialect) *luaFile {
@@ -161,8 +165,6 @@ func parse(file, text string, dialect Dialect) *luaFile {
 				s.keys = append(s.keys, words[1:]...)
 			case "use":
 				s.use = append(s.use, words[1:]...)
-			case "rarely":
-				s.rarely = append(s.rarely, words[1:]...)
 			default:
 				panic(fmt.Sprintf("bullmq/scripts: %s: unknown directive %q", file, trimmed))
 			}

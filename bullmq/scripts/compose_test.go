@@ -82,43 +82,20 @@ var _ = ginkgo.Describe("A composed command", func() {
 		ginkgo.Entry(nil, "metrics:completed:data", "metricsCompletedDataKey"),
 	)
 
-	ginkgo.It("holds what it reaches, and makes what it rarely does only when that is called, once", func(ctx context.Context) {
-		const part = `local function add(n)
-  return n + 1
-end
-local function unused()
-end
-local function often(n)
-  return add(n)
-end
-local function helper(n)
-  return add(n) * 10
-end
-local function seldom(n)
-  return helper(n) + #'seldom' - 6
-end
-`
-		text := prune([]string{part}, "if ARGV[1] then return seldom(1) + seldom(2) + (seldom == seldom and 0 or 1) end\nreturn often(1)\n", []string{"seldom"})
-		Expect(text).NotTo(ContainSubstring("unused"))
-		Expect(strings.Count(text, "function add(")).To(Equal(1), "outside, where both reach it")
-		Expect(text).To(MatchRegexp(`(?s)function rare\(name\).*function helper.*made\[name\] = seldom\nend`))
-		Expect(client.Do(ctx, client.B().Eval().Script(text).Numkeys(0).Build()).AsInt64()).To(BeEquivalentTo(2))
-		Expect(client.Do(ctx, client.B().Eval().Script(text).Numkeys(0).Arg("x").Build()).AsInt64()).To(BeEquivalentTo(50))
+	ginkgo.It("holds only the functions that it reaches", func() {
+		functions := functionsOf("local function add(n)\n  return n + 1\nend\n" +
+			"local function unused()\nend\n" +
+			"local tens = { 10 }\nlocal function times(n)\n  return add(n) * tens[1]\nend")
+		var names []string
+		for _, f := range reached(functions, "return times(1)") {
+			names = append(names, f.name)
+		}
+		Expect(names).To(Equal([]string{"add", "times"}))
 	})
 
-	ginkgo.It("calls a function rarely of which it says so", func() {
-		files, err := fs.Glob(sources, "*.lua")
-		Expect(err).NotTo(HaveOccurred())
-		parts, err := fs.Glob(sources, "parts/*.lua")
-		Expect(err).NotTo(HaveOccurred())
-		for _, file := range append(files, parts...) {
-			for _, rare := range read(file, V6).rarely {
-				composed := slices.ContainsFunc(slices.Collect(maps.Values(commands)), func(c *command) bool {
-					return strings.Contains(c.forms[V6].text, "made[name] = "+rare+"\n")
-				})
-				Expect(composed).To(BeTrue(), "%s says that %s is rare, which no command calls", file, rare)
-			}
-		}
+	ginkgo.It("is refused with a part that holds more than functions", func() {
+		Expect(func() { functionsOf("local function add(n)\n  return n + 1\nend\nadd(1)") }).
+			To(PanicWith(ContainSubstring("more than functions: add(1)")))
 	})
 
 	ginkgo.It("is known to Redis by the hash that we send", func(ctx context.Context) {

@@ -16,7 +16,6 @@
      delayed; then those of moveToActive, or drained. ]]
 --@args base now points kinds value lockMs name limitMax limitMs ...
 --@use finish together take worker
---@rarely finish
 local many = #kinds
 local function column(from) return { unpack(ARGV, from, from + many - 1) } end
 local ids, tokens, values = column(rest), column(rest + many), nil

@@ -10,7 +10,6 @@
      adopt:  the child is counted among its parent's pending ones. ]]
 --@keys id meta events completed active
 --@use text gate events parent dedup
---@rarely duplicate ownerOf
 local function readopt(jobKey, jobId, job, now, defer)
   local parentKey = job.parentKey
   if not parentKey then return end

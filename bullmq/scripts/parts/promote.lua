@@ -1,7 +1,6 @@
 --[[ promoteDue: moves delayed jobs whose time has come (at most 1000) to the ready state, in order. ]]
 --@keys delayed marker wait prioritized events pc
 --@use events marker ready gate sound
---@rarely promote
 local function promote(base, ids, isHeld)
   call('ZREM', delayedKey, unpack(ids))
   for i = 1, #ids do

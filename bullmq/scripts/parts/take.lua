@@ -18,7 +18,6 @@
             marked as failed: it leaves the queue, an event says why, and there is no answer. ]]
 --@keys wait active prioritized events limiter delayed meta pc marker
 --@use gate events marker limiter promote sound
---@rarely tellOther
 local function tellOther(jobId, jobKey, six, taken, at)
   if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
     taken[at], taken[at + 1] = -1, jobId

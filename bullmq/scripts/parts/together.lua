@@ -17,7 +17,6 @@
      written over: one that grows job by job is moved each time it doubles. ]]
 --@keys active stalled events completed metrics:completed
 --@use text events drop retention metrics sound
---@rarely dropOlder dropBeyond measure attemptOf without endInTurn
 local function leaveActive(ids)
   local stood, stay, found = {}, {}, 0
   for i = 1, #ids do stood[ids[i]] = false end

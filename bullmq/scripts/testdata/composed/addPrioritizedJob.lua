@@ -27,7 +27,6 @@ local dedupId = ARGV[13]
 local dedupTtl = ARGV[14]
 local dedupFlags = ARGV[15]
 local defer = ARGV[16]
-local rare
 local function given(argument)
   return argument ~= nil and argument ~= ''
 end
@@ -46,6 +45,13 @@ local function isFull(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
+local function held(metaAt, activeAt)
+  local set = call('HMGET', metaAt, 'paused', 'concurrency')
+  return set[1] or isFull(set[2], activeAt)
+end
+local function lineAt(queue)
+  return queue .. 'wait'
+end
 local function capAndHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'opts.maxLenEvents', 'paused', 'concurrency')
   return capOf(metaAt, set[1]), set[2] or isFull(set[3], activeAt)
@@ -53,8 +59,80 @@ end
 local function wake(markerAt, isHeld)
   if not isHeld then call('ZADD', markerAt, '0', '0') end
 end
+local function dueNext(delayedAt)
+  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
+  if first[2] then return tonumber(first[2]) / 4096 end
+end
+local function wakeAt(markerAt, delayedAt)
+  local due = dueNext(delayedAt)
+  if due then call('ZADD', markerAt, due, '1') end
+end
 local function rank(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function ready(queue, jobId, priority, push, isHeld)
+  if priority == 0 then
+    call(push, lineAt(queue), jobId)
+  else
+    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+  end
+  wake(queue .. 'marker', isHeld)
+end
+local function dropJob(jobKey)
+  return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
+    jobKey .. ':failed', jobKey .. ':unsuccessful')
+end
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function numberOf(text)
+  local n = tonumber(text)
+  if n and n == n then return n end
+  return 0
+end
+local function putBack(queue, parentKey, parentId, now)
+  local set = orNothing(try('HMGET', parentKey, 'priority', 'delay')) or {}
+  local delay = numberOf(set[2])
+  if delay > 0 then
+    local due = tonumber(now) + delay
+    call('ZADD', queue .. 'delayed', due * 4096, parentId)
+    say(queue .. 'events', 'delayed', 'jobId', parentId, 'delay', due)
+    wakeAt(queue .. 'marker', queue .. 'delayed')
+    return
+  end
+  ready(queue, parentId, numberOf(set[1]), 'RPUSH', held(queue .. 'meta', queue .. 'active'))
+  say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
+end
+local function letGo(queue, parentKey, parentId, now)
+  if call('EXISTS', parentKey) == 1 and call('ZREM', queue .. 'waiting-children', parentId) == 1 then
+    putBack(queue, parentKey, parentId, now)
+  end
+end
+local function letGoIfLast(queue, parentKey, parentId, now)
+  if call('SCARD', parentKey .. ':dependencies') == 0 then letGo(queue, parentKey, parentId, now) end
+end
+local function childDone(queue, parentKey, parentId, childKey, value, now)
+  call('HSET', parentKey .. ':processed', childKey, value)
+  letGoIfLast(queue, parentKey, parentId, now)
+end
+local function slot(now, delay)
+  local due = tonumber(now)
+  if delay > 0 then due = due + delay end
+  local lowest, highest = due * 4096, (due + 1) * 4096 - 1
+  local taken = call('ZREVRANGEBYSCORE', KEYS[7], highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
+  local last = taken[2] and tonumber(taken[2])
+  if not last then return lowest, due end
+  if last >= highest then return highest, due end
+  return last + 1, due
+end
+local function delayJob(jobId, now, delay, limit)
+  local score, due = slot(now, delay)
+  call('ZADD', KEYS[7], score, jobId)
+  sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
+  wakeAt(KEYS[6], KEYS[7])
 end
 local function store(jobKey, jobId, job)
   local extra = {}
@@ -81,65 +159,6 @@ local function dedupMode(base, id, ttl, flags)
     keepLast = string.find(flags, 'k', 1, true),
     reschedule = string.find(flags, 's', 1, true),
   }
-end
-local function intake(base, id, now, job, mode, defer, mayReplace)
-  if job.parentKey and call('EXISTS', job.parentKey) == 0 then return nil, -5 end
-  local number = call('INCR', KEYS[9])
-  local limit, isHeld = capAndHeld(KEYS[2], KEYS[8])
-  local jobId = id
-  if id == '' then jobId = number .. '' end
-  local jobKey = base .. jobId
-  if id ~= '' and call('EXISTS', jobKey) == 1 then
-    return nil, rare'duplicate'(jobKey, jobId, job, now, defer, limit)
-  end
-  local owner = mode and rare'ownerOf'(base, mode, jobId, job, now, limit, mayReplace)
-  if owner then return nil, { owner, 'deduplicated' } end
-  return jobId, jobKey, limit, isHeld
-end
-local function adopt(jobKey, job)
-  if job.parentKey then call('SADD', job.parentKey .. ':dependencies', jobKey) end
-end
-local function jobOf(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
-  local function orNil(argument)
-    if given(argument) then return argument end
-  end
-  return {
-    name = name, data = data, opts = opts, timestamp = timestamp, delay = delay, priority = priority,
-    lifo = lifo == '1', parentKey = orNil(parentKey), parent = orNil(parent), scheduler = orNil(scheduler),
-    dedupId = orNil(dedupId),
-  }
-end
-local made = {}
-function rare(name)
-if not made[name] then
-if name == 'ownerOf' then
-local function dueNext(delayedAt)
-  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
-  if first[2] then return tonumber(first[2]) / 4096 end
-end
-local function wakeAt(markerAt, delayedAt)
-  local due = dueNext(delayedAt)
-  if due then call('ZADD', markerAt, due, '1') end
-end
-local function dropJob(jobKey)
-  return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
-    jobKey .. ':failed', jobKey .. ':unsuccessful')
-end
-local function slot(now, delay)
-  local due = tonumber(now)
-  if delay > 0 then due = due + delay end
-  local lowest, highest = due * 4096, (due + 1) * 4096 - 1
-  local taken = call('ZREVRANGEBYSCORE', KEYS[7], highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
-  local last = taken[2] and tonumber(taken[2])
-  if not last then return lowest, due end
-  if last >= highest then return highest, due end
-  return last + 1, due
-end
-local function delayJob(jobId, now, delay, limit)
-  local score, due = slot(now, delay)
-  call('ZADD', KEYS[7], score, jobId)
-  sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
-  wakeAt(KEYS[6], KEYS[7])
 end
 local function claim(mode, jobId)
   if mode.ttl > 0 and not mode.keepLast then
@@ -233,68 +252,6 @@ local function ownerOf(base, mode, jobId, job, now, limit, mayReplace)
   end
   return owner
 end
-made[name] = ownerOf
-end
-if name == 'duplicate' then
-local function held(metaAt, activeAt)
-  local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
-end
-local function lineAt(queue)
-  return queue .. 'wait'
-end
-local function dueNext(delayedAt)
-  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
-  if first[2] then return tonumber(first[2]) / 4096 end
-end
-local function wakeAt(markerAt, delayedAt)
-  local due = dueNext(delayedAt)
-  if due then call('ZADD', markerAt, due, '1') end
-end
-local function ready(queue, jobId, priority, push, isHeld)
-  if priority == 0 then
-    call(push, lineAt(queue), jobId)
-  else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
-  end
-  wake(queue .. 'marker', isHeld)
-end
-local function orNothing(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
-  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
-  error(err, 0)
-end
-local function numberOf(text)
-  local n = tonumber(text)
-  if n and n == n then return n end
-  return 0
-end
-local function putBack(queue, parentKey, parentId, now)
-  local set = orNothing(try('HMGET', parentKey, 'priority', 'delay')) or {}
-  local delay = numberOf(set[2])
-  if delay > 0 then
-    local due = tonumber(now) + delay
-    call('ZADD', queue .. 'delayed', due * 4096, parentId)
-    say(queue .. 'events', 'delayed', 'jobId', parentId, 'delay', due)
-    wakeAt(queue .. 'marker', queue .. 'delayed')
-    return
-  end
-  ready(queue, parentId, numberOf(set[1]), 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
-end
-local function letGo(queue, parentKey, parentId, now)
-  if call('EXISTS', parentKey) == 1 and call('ZREM', queue .. 'waiting-children', parentId) == 1 then
-    putBack(queue, parentKey, parentId, now)
-  end
-end
-local function letGoIfLast(queue, parentKey, parentId, now)
-  if call('SCARD', parentKey .. ':dependencies') == 0 then letGo(queue, parentKey, parentId, now) end
-end
-local function childDone(queue, parentKey, parentId, childKey, value, now)
-  call('HSET', parentKey .. ':processed', childKey, value)
-  letGoIfLast(queue, parentKey, parentId, now)
-end
 local function readopt(jobKey, jobId, job, now, defer)
   local parentKey = job.parentKey
   if not parentKey then return end
@@ -325,10 +282,32 @@ local function duplicate(jobKey, jobId, job, now, defer, limit)
   sayTrimmed(limit, 'duplicated', 'jobId', jobId)
   return { jobId, 'exists' }
 end
-made[name] = duplicate
+local function intake(base, id, now, job, mode, defer, mayReplace)
+  if job.parentKey and call('EXISTS', job.parentKey) == 0 then return nil, -5 end
+  local number = call('INCR', KEYS[9])
+  local limit, isHeld = capAndHeld(KEYS[2], KEYS[8])
+  local jobId = id
+  if id == '' then jobId = number .. '' end
+  local jobKey = base .. jobId
+  if id ~= '' and call('EXISTS', jobKey) == 1 then
+    return nil, duplicate(jobKey, jobId, job, now, defer, limit)
+  end
+  local owner = mode and ownerOf(base, mode, jobId, job, now, limit, mayReplace)
+  if owner then return nil, { owner, 'deduplicated' } end
+  return jobId, jobKey, limit, isHeld
 end
+local function adopt(jobKey, job)
+  if job.parentKey then call('SADD', job.parentKey .. ':dependencies', jobKey) end
 end
-return made[name]
+local function jobOf(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
+  local function orNil(argument)
+    if given(argument) then return argument end
+  end
+  return {
+    name = name, data = data, opts = opts, timestamp = timestamp, delay = delay, priority = priority,
+    lifo = lifo == '1', parentKey = orNil(parentKey), parent = orNil(parent), scheduler = orNil(scheduler),
+    dedupId = orNil(dedupId),
+  }
 end
 local job = jobOf(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
 local mode = dedupMode(base, dedupId, dedupTtl, dedupFlags)

@@ -18,13 +18,25 @@ local name = ARGV[4]
 local limitMax = ARGV[5]
 local limitMs = ARGV[6]
 local rest = 7
-local rare
+local function say(stream, event, ...)
+  call('XADD', stream, '*', 'event', event, ...)
+end
+local function lineAt(queue)
+  if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
+  return queue .. 'wait'
+end
 local function wake(markerAt, isHeld)
   if not isHeld then call('ZADD', markerAt, '0', '0') end
 end
 local function dueNext(delayedAt)
   local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) / 4096 end
+end
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
 end
 local function numberOf(text)
   local n = tonumber(text)
@@ -34,15 +46,59 @@ end
 local function wholeOf(text)
   return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
 end
+local function priorityOf(jobKey)
+  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
+end
 local function limitedFor(max)
   if not max or max > numberOf(call('GET', KEYS[3])) then return 0 end
   local left = call('PTTL', KEYS[3])
   if left == 0 then call('DEL', KEYS[3]) end
   return left > 0 and left or 0
 end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function promote(base, ids, isHeld)
+  call('ZREM', KEYS[9], unpack(ids))
+  for i = 1, #ids do
+    local id = ids[i]
+    local priority = priorityOf(base .. id)
+    if priority == 0 then
+      call('LPUSH', lineAt(base), id)
+    else
+      call('ZADD', KEYS[5], rank(KEYS[6], priority), id)
+    end
+    say(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
+    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
+  end
+  wake(KEYS[7], isHeld)
+end
 local function promoteDue(base, now, isHeld)
   local due = call('ZRANGEBYSCORE', KEYS[9], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
-  if due[1] then rare'promote'(base, due, isHeld) end
+  if due[1] then promote(base, due, isHeld) end
+end
+local function tellOther(jobId, jobKey, six, taken, at)
+  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
+    taken[at], taken[at + 1] = -1, jobId
+    for i = 1, 6 do taken[at + 1 + i] = six[i] end
+    return at + 8, #six[2] + #six[3], '1', true
+  end
+  local hash = orNothing(try('HGETALL', jobKey))
+  if not hash then
+    call('LREM', KEYS[10], 1, jobId)
+    say(KEYS[1], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+      .. call('TYPE', jobKey).ok, 'prev', 'active')
+    return
+  end
+  local length, starts, counts = 0, '1', true
+  taken[at], taken[at + 1] = #hash, jobId
+  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
+  for i = 1, #hash, 2 do
+    local field, value = hash[i], hash[i + 1]
+    length = length + #value
+    if field == 'ats' then starts = wholeOf(value) + 1 end
+  end
+  return at + 2 + #hash, length, starts, counts
 end
 local function popReady(most)
   local ids, asked = {}, most
@@ -101,7 +157,7 @@ local function take(base, now, worker, tokens)
         lastName, lastOpts = name, opts
       else
         local more, counted
-        following, more, starts, counted = rare'tellOther'(jobId, jobKey, six, taken, at)
+        following, more, starts, counted = tellOther(jobId, jobKey, six, taken, at)
         length, counts = length + (more or 0), counted and max
       end
       if following then
@@ -149,83 +205,5 @@ local function withTime(taken)
   taken = taken or { {}, 0, 0 }
   if not taken[1][1] then taken[4] = serverTime() end
   return taken
-end
-local made = {}
-function rare(name)
-if not made[name] then
-if name == 'promote' then
-local function say(stream, event, ...)
-  call('XADD', stream, '*', 'event', event, ...)
-end
-local function lineAt(queue)
-  if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
-  return queue .. 'wait'
-end
-local function orNothing(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
-  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
-  error(err, 0)
-end
-local function priorityOf(jobKey)
-  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
-end
-local function rank(pcAt, priority)
-  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
-end
-local function promote(base, ids, isHeld)
-  call('ZREM', KEYS[9], unpack(ids))
-  for i = 1, #ids do
-    local id = ids[i]
-    local priority = priorityOf(base .. id)
-    if priority == 0 then
-      call('LPUSH', lineAt(base), id)
-    else
-      call('ZADD', KEYS[5], rank(KEYS[6], priority), id)
-    end
-    say(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
-    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
-  end
-  wake(KEYS[7], isHeld)
-end
-made[name] = promote
-end
-if name == 'tellOther' then
-local function say(stream, event, ...)
-  call('XADD', stream, '*', 'event', event, ...)
-end
-local function orNothing(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
-  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
-  error(err, 0)
-end
-local function tellOther(jobId, jobKey, six, taken, at)
-  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
-    taken[at], taken[at + 1] = -1, jobId
-    for i = 1, 6 do taken[at + 1 + i] = six[i] end
-    return at + 8, #six[2] + #six[3], '1', true
-  end
-  local hash = orNothing(try('HGETALL', jobKey))
-  if not hash then
-    call('LREM', KEYS[10], 1, jobId)
-    say(KEYS[1], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
-      .. call('TYPE', jobKey).ok, 'prev', 'active')
-    return
-  end
-  local length, starts, counts = 0, '1', true
-  taken[at], taken[at + 1] = #hash, jobId
-  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
-  for i = 1, #hash, 2 do
-    local field, value = hash[i], hash[i + 1]
-    length = length + #value
-    if field == 'ats' then starts = wholeOf(value) + 1 end
-  end
-  return at + 2 + #hash, length, starts, counts
-end
-made[name] = tellOther
-end
-end
-return made[name]
 end
 return withTime(take(base, now, workerOf(lockMs, name, limitMax, limitMs), { unpack(ARGV, rest) }))

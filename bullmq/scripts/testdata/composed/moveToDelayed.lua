@@ -23,7 +23,6 @@ local name = ARGV[9]
 local limitMax = ARGV[10]
 local limitMs = ARGV[11]
 local rest = 12
-local rare
 local function orNothing(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
@@ -37,6 +36,9 @@ local function numberOf(text)
 end
 local function wholeOf(text)
   return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
+end
+local function priorityOf(jobKey)
+  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
 end
 local function unlock(jobKey, jobId, token)
   if token == '0' then return 0 end
@@ -58,6 +60,9 @@ local function capOf(metaAt, kept)
 end
 local function cap(metaAt)
   return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+end
+local function say(stream, event, ...)
+  call('XADD', stream, '*', 'event', event, ...)
 end
 local function sayTrimmed(limit, event, ...)
   call('XADD', KEYS[2], 'MAXLEN', '~', limit, '*', 'event', event, ...)
@@ -83,15 +88,60 @@ local function slot(now, delay)
   if last >= highest then return highest, due end
   return last + 1, due
 end
+local function lineAt(queue)
+  return queue .. 'wait'
+end
 local function limitedFor(max)
   if not max or max > numberOf(call('GET', KEYS[6])) then return 0 end
   local left = call('PTTL', KEYS[6])
   if left == 0 then call('DEL', KEYS[6]) end
   return left > 0 and left or 0
 end
+local function rank(pcAt, priority)
+  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+end
+local function promote(base, ids, isHeld)
+  call('ZREM', KEYS[4], unpack(ids))
+  for i = 1, #ids do
+    local id = ids[i]
+    local priority = priorityOf(base .. id)
+    if priority == 0 then
+      call('LPUSH', lineAt(base), id)
+    else
+      call('ZADD', KEYS[8], rank(KEYS[9], priority), id)
+    end
+    say(KEYS[2], 'waiting', 'jobId', id, 'prev', 'delayed')
+    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
+  end
+  wake(KEYS[5], isHeld)
+end
 local function promoteDue(base, now, isHeld)
   local due = call('ZRANGEBYSCORE', KEYS[4], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
-  if due[1] then rare'promote'(base, due, isHeld) end
+  if due[1] then promote(base, due, isHeld) end
+end
+local function tellOther(jobId, jobKey, six, taken, at)
+  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
+    taken[at], taken[at + 1] = -1, jobId
+    for i = 1, 6 do taken[at + 1 + i] = six[i] end
+    return at + 8, #six[2] + #six[3], '1', true
+  end
+  local hash = orNothing(try('HGETALL', jobKey))
+  if not hash then
+    call('LREM', KEYS[10], 1, jobId)
+    say(KEYS[2], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+      .. call('TYPE', jobKey).ok, 'prev', 'active')
+    return
+  end
+  local length, starts, counts = 0, '1', true
+  taken[at], taken[at + 1] = #hash, jobId
+  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
+  for i = 1, #hash, 2 do
+    local field, value = hash[i], hash[i + 1]
+    length = length + #value
+    if field == 'ats' then starts = wholeOf(value) + 1 end
+    if field == 'defa' then counts = false end
+  end
+  return at + 2 + #hash, length, starts, counts
 end
 local function popReady(most)
   local ids, asked = {}, most
@@ -150,7 +200,7 @@ local function take(base, now, worker, tokens)
         lastName, lastOpts = name, opts
       else
         local more, counted
-        following, more, starts, counted = rare'tellOther'(jobId, jobKey, six, taken, at)
+        following, more, starts, counted = tellOther(jobId, jobKey, six, taken, at)
         length, counts = length + (more or 0), counted and max
       end
       if following then
@@ -188,72 +238,6 @@ local function workerOf(lockMs, name, limitMax, limitMs)
     lockMs = lockMs, name = name or '',
     limitMax = given(limitMax) and limitMax or nil, limitMs = given(limitMs) and limitMs or nil,
   }
-end
-local made = {}
-function rare(name)
-if not made[name] then
-if name == 'promote' then
-local function priorityOf(jobKey)
-  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
-end
-local function say(stream, event, ...)
-  call('XADD', stream, '*', 'event', event, ...)
-end
-local function lineAt(queue)
-  return queue .. 'wait'
-end
-local function rank(pcAt, priority)
-  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
-end
-local function promote(base, ids, isHeld)
-  call('ZREM', KEYS[4], unpack(ids))
-  for i = 1, #ids do
-    local id = ids[i]
-    local priority = priorityOf(base .. id)
-    if priority == 0 then
-      call('LPUSH', lineAt(base), id)
-    else
-      call('ZADD', KEYS[8], rank(KEYS[9], priority), id)
-    end
-    say(KEYS[2], 'waiting', 'jobId', id, 'prev', 'delayed')
-    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
-  end
-  wake(KEYS[5], isHeld)
-end
-made[name] = promote
-end
-if name == 'tellOther' then
-local function say(stream, event, ...)
-  call('XADD', stream, '*', 'event', event, ...)
-end
-local function tellOther(jobId, jobKey, six, taken, at)
-  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
-    taken[at], taken[at + 1] = -1, jobId
-    for i = 1, 6 do taken[at + 1 + i] = six[i] end
-    return at + 8, #six[2] + #six[3], '1', true
-  end
-  local hash = orNothing(try('HGETALL', jobKey))
-  if not hash then
-    call('LREM', KEYS[10], 1, jobId)
-    say(KEYS[2], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
-      .. call('TYPE', jobKey).ok, 'prev', 'active')
-    return
-  end
-  local length, starts, counts = 0, '1', true
-  taken[at], taken[at + 1] = #hash, jobId
-  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
-  for i = 1, #hash, 2 do
-    local field, value = hash[i], hash[i + 1]
-    length = length + #value
-    if field == 'ats' then starts = wholeOf(value) + 1 end
-    if field == 'defa' then counts = false end
-  end
-  return at + 2 + #hash, length, starts, counts
-end
-made[name] = tellOther
-end
-end
-return made[name]
 end
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end

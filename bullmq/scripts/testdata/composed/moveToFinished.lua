@@ -26,9 +26,11 @@ local name = ARGV[7]
 local limitMax = ARGV[8]
 local limitMs = ARGV[9]
 local rest = 10
-local rare
 local function given(argument)
   return argument ~= nil and argument ~= ''
+end
+local function splitKey(jobKey)
+  return string.match(jobKey, '^(.*:)([^:]*)$')
 end
 local function capOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
@@ -41,8 +43,17 @@ end
 local function say(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
+local function sayTrimmed(limit, event, ...)
+  call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
+end
 local function trim()
   call('XTRIM', KEYS[1], 'MAXLEN', '~', cap(KEYS[2]))
+end
+local function orNothing(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
 end
 local function numberOf(text)
   local n = tonumber(text)
@@ -52,398 +63,11 @@ end
 local function wholeOf(text)
   return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
-end
-local function dueNext(delayedAt)
-  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
-  if first[2] then return tonumber(first[2]) / 4096 end
-end
-local function isFull(concurrency, activeAt)
-  local allowed = tonumber(concurrency)
-  return allowed and call('LLEN', activeAt) >= allowed
-end
-local function held(metaAt, activeAt)
-  local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
-end
-local function dropJob(jobKey)
-  return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
-    jobKey .. ':failed', jobKey .. ':unsuccessful')
-end
-local function sayDrained()
-  if call('LLEN', KEYS[6]) == 0 and call('LLEN', KEYS[9]) == 0 and call('ZCARD', KEYS[7]) == 0 then
-    say(KEYS[1], 'drained')
-  end
-end
-local function leaveActive(ids)
-  local stood, stay, found = {}, {}, 0
-  for i = 1, #ids do stood[ids[i]] = false end
-  local popped = ids[2] and call('RPOP', KEYS[9], #ids) or {}
-  for i = 1, #popped do
-    local id = popped[i]
-    if stood[id] == false then
-      stood[id], found = true, found + 1
-    else
-      stay[#stay + 1] = id
-    end
-  end
-  if stay[1] then
-    local back = {}
-    for i = #stay, 1, -1 do back[#back + 1] = stay[i] end
-    call('RPUSH', KEYS[9], unpack(back))
-  end
-  if found == #ids then return end
-  for id, is in pairs(stood) do
-    if not is then stood[id] = call('LREM', KEYS[9], '-1', id) > 0 end
-  end
-  return stood
-end
-local function endAlike(base, now, ids, keys, values, value, made, keeps, points)
-  local ended, to, stream = {}, 0, KEYS[1]
-  for i = 1, #ids do
-    if keeps and keeps[i] and keeps[i][1] == '0' then
-      dropJob(keys[i])
-    else
-      call('HSET', keys[i], 'atm', made[i] or '1', 'returnvalue', value or values[i], 'finishedOn', now)
-      ended[to + 1] = now
-      to = to + 2
-      ended[to] = ids[i]
-    end
-  end
-  if to > 0 then
-    call('ZADD', KEYS[11], unpack(ended))
-    local keep = keeps and keeps[1]
-    if keep and keep[1] ~= '0' then
-      if given(keep[2]) then
-        for _ = 1, #ids do rare'dropOlder'(base, KEYS[11], now, tonumber(keep[2]), tonumber(keep[3]) or 1000) end
-      end
-      local count = tonumber(keep[1])
-      if count and count > 0 then rare'dropBeyond'(base, KEYS[11], count) end
-    end
-  end
-  for i = 1, #ids do
-    if i == #ids then trim() end -- before the last event, as a single end does
-    call('XADD', stream, '*', 'event', 'completed', 'jobId', ids[i], 'returnvalue', value or values[i], 'prev', 'active')
-  end
-  if given(points) then rare'measure'(KEYS[13], points, now, #ids) end
-end
-local function finishTogether(base, now, ids, tokens, values, value, keeps, kinds, size, points)
-  local many, left, anyLeft = #ids, {}, false
-  local keys, locks, pending = { unpack(ids) }, { unpack(ids) }, { unpack(ids) }
-  for i = 1, many do
-    local jobKey = base .. ids[i]
-    keys[i], locks[i], pending[i] = jobKey, jobKey .. ':lock', jobKey .. ':dependencies'
-  end
-  if call('EXISTS', unpack(pending)) > 0 then
-    for i = 1, many do left[i] = true end
-    return left
-  end
-  local owners, made = call('MGET', unpack(locks)), {}
-  for i = 1, many do
-    local held = owners[i] == tokens[i]
-    if not held or kinds[i] < 52 or try('HLEN', keys[i]) ~= size then
-      if held and not (keeps and keeps[i] and keeps[i][4]) then made[i] = rare'attemptOf'(keys[i]) end
-      if not made[i] then left[i], anyLeft = true, true end
-    end
-  end
-  local ending = anyLeft and rare'without'(ids, many, left) or ids
-  local stood = ending[1] and leaveActive(ending)
-  if stood then
-    for i = 1, many do
-      if not left[i] and not stood[ids[i]] then left[i], anyLeft = true, true end
-    end
-  end
-  if anyLeft then
-    local those = function(list) return list and rare'without'(list, many, left) end
-    ids, keys, locks, made, values, keeps = those(ids), those(keys), those(locks), those(made), those(values), those(keeps)
-    if not ids[1] then return left end
-  end
-  call('DEL', unpack(locks))
-  call('SREM', KEYS[3], unpack(ids))
-  if keeps then
-    rare'endInTurn'(base, now, ids, keys, values, value, made, keeps, points)
-  else
-    endAlike(base, now, ids, keys, values, value, made, nil, points)
-  end
-  return left
-end
-local function limitedFor(max)
-  if not max or max > numberOf(call('GET', KEYS[15])) then return 0 end
-  local left = call('PTTL', KEYS[15])
-  if left == 0 then call('DEL', KEYS[15]) end
-  return left > 0 and left or 0
-end
-local function promoteDue(base, now, isHeld)
-  local due = call('ZRANGEBYSCORE', KEYS[4], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
-  if due[1] then rare'promote'(base, due, isHeld) end
-end
-local function popReady(most)
-  local ids, asked = {}, most
-  repeat
-    local popped = call('RPOP', KEYS[6], asked) or {}
-    local all = #popped == asked
-    if string.find(table.concat(popped, ' '), '0:', 1, true) then
-      for i = 1, #popped do
-        if string.sub(popped[i], 1, 2) ~= '0:' then ids[#ids + 1] = popped[i] end
-      end
-    elseif not ids[1] then
-      ids = popped
-    else
-      for i = 1, #popped do ids[#ids + 1] = popped[i] end
-    end
-    asked = most - #ids
-  until asked == 0 or not all
-  if #ids < most then
-    local lowest = call('ZPOPMIN', KEYS[7], most - #ids)
-    for i = 1, #lowest, 2 do ids[#ids + 1] = lowest[i] end
-    if #ids < most then call('DEL', KEYS[8]) end
-  end
-  if ids[1] then call('LPUSH', KEYS[9], unpack(ids)) end
-  return ids
-end
-local function take(base, now, worker, tokens)
-  local set = call('HMGET', KEYS[2], 'paused', 'concurrency', 'max', 'duration')
-  local most = #tokens
-  local allowed = tonumber(set[2])
-  if allowed then most = math.min(most, math.ceil(allowed) - call('LLEN', KEYS[9])) end
-  local isHeld = set[1] or most <= 0
-  promoteDue(base, now, isHeld)
-  local max = tonumber(set[3]) or tonumber(worker.limitMax)
-  local wait = limitedFor(max)
-  if wait > 0 then return { {}, wait, 0 } end
-  if isHeld then return { {}, 0, 0 } end
-  local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
-  local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, KEYS[1]
-  local lastName, lastOpts, none = nil, nil, {}
-  repeat
-    local ids = popReady(math.min(atOnce, most - count))
-    for i = 1, #ids do
-      local jobId = ids[i]
-      local jobKey = base .. jobId
-      local six = try('HLEN', jobKey) == 6
-        and call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority') or none
-      local name, data, opts, timestamp = six[1], six[2], six[3], six[4]
-      local following, starts, counts = at + 5, '1', max
-      if name and data and opts and timestamp and six[5] == '0' and six[6] == '0' then
-        taken[at] = jobId
-        taken[at + 1] = name ~= lastName and name
-        taken[at + 2] = data
-        taken[at + 3] = opts ~= lastOpts and opts
-        taken[at + 4] = timestamp
-        length = length + #data + #opts
-        lastName, lastOpts = name, opts
-      else
-        local more, counted
-        following, more, starts, counted = rare'tellOther'(jobId, jobKey, six, taken, at)
-        length, counts = length + (more or 0), counted and max
-      end
-      if following then
-        at, count = following, count + 1
-        if counts and call('INCR', KEYS[15]) == 1 then
-          call('PEXPIRE', KEYS[15], math.abs(wholeOf(perMs)))
-        end
-        local token = tokens[count]
-        if token ~= '0' then
-          call('SET', jobKey .. ':lock', token, 'PX', lockMs)
-        end
-        call('XADD', stream, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
-        if owner == '' then
-          call('HSET', jobKey, 'processedOn', now, 'ats', starts)
-        else
-          call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', owner)
-        end
-      end
-    end
-    if not ids[atOnce] or length > 1000000 then break end
-    if not max and length < 10000 * count then atOnce = 50 end
-  until count >= most or limitedFor(max) > 0
-  if count > 0 then
-    wake(KEYS[5], false)
-    return { taken, 0, 0, now }
-  end
-  local due = dueNext(KEYS[4])
-  if due then return { {}, 0, wholeOf(due) } end
-end
-local function workerOf(lockMs, name, limitMax, limitMs)
-  return {
-    lockMs = lockMs, name = name or '',
-    limitMax = given(limitMax) and limitMax or nil, limitMs = given(limitMs) and limitMs or nil,
-  }
-end
-local made = {}
-function rare(name)
-if not made[name] then
-if name == 'dropOlder' then
-local function splitKey(jobKey)
-  return string.match(jobKey, '^(.*:)([^:]*)$')
-end
-local function orNothing(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
-  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
-  error(err, 0)
-end
-local function lineAt(queue)
-  return queue .. 'wait'
-end
-local function rank(pcAt, priority)
-  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
-end
-local function ready(queue, jobId, priority, push, isHeld)
-  if priority == 0 then
-    call(push, lineAt(queue), jobId)
-  else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
-  end
-  wake(queue .. 'marker', isHeld)
-end
-local unlink
-function unlink(childKey, parentKey, hard, base, dedupId)
-  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
-  if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
-  local queue, parentId = splitKey(parentKey)
-  if not queue then return true end
-  if call('ZREM', queue .. 'waiting-children', parentId) == 0 then return true end
-  if hard and queue == base then
-    local above = call('HMGET', parentKey, 'parentKey', 'deid')
-    if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
-      unlink(parentKey, above[1], hard, base, above[2])
-    end
-    dropJob(parentKey)
-    if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
-    return true
-  end
-  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
-  return true
-end
-local function unlinkFromParent(jobKey, hard, base)
-  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
-  if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
-    unlink(jobKey, link[1], hard, base, link[2])
-  end
-  return link[2]
-end
-local function dropEach(base, ids)
-  for i = 1, #ids do
-    unlinkFromParent(base .. ids[i], false, base)
-    dropJob(base .. ids[i])
-  end
-end
-local function dropOlder(base, setAt, now, age, limit)
-  local edge = now - age * 1000
-  local old = call('ZREVRANGEBYSCORE', setAt, edge, '-inf', 'LIMIT', 0, limit)
-  if #old == 0 then return end
-  dropEach(base, old)
-  if #old < limit then
-    call('ZREMRANGEBYSCORE', setAt, '-inf', edge)
-    return
-  end
-  for from = 1, #old, 7000 do
-    call('ZREM', setAt, unpack(old, from, math.min(from + 6999, #old)))
-  end
-end
-made[name] = dropOlder
-end
-if name == 'dropBeyond' then
-local function splitKey(jobKey)
-  return string.match(jobKey, '^(.*:)([^:]*)$')
-end
-local function orNothing(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
-  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
-  error(err, 0)
-end
-local function lineAt(queue)
-  return queue .. 'wait'
-end
-local function rank(pcAt, priority)
-  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
-end
-local function ready(queue, jobId, priority, push, isHeld)
-  if priority == 0 then
-    call(push, lineAt(queue), jobId)
-  else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
-  end
-  wake(queue .. 'marker', isHeld)
-end
-local unlink
-function unlink(childKey, parentKey, hard, base, dedupId)
-  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
-  if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
-  local queue, parentId = splitKey(parentKey)
-  if not queue then return true end
-  if call('ZREM', queue .. 'waiting-children', parentId) == 0 then return true end
-  if hard and queue == base then
-    local above = call('HMGET', parentKey, 'parentKey', 'deid')
-    if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
-      unlink(parentKey, above[1], hard, base, above[2])
-    end
-    dropJob(parentKey)
-    if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
-    return true
-  end
-  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
-  return true
-end
-local function unlinkFromParent(jobKey, hard, base)
-  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
-  if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
-    unlink(jobKey, link[1], hard, base, link[2])
-  end
-  return link[2]
-end
-local function dropEach(base, ids)
-  for i = 1, #ids do
-    unlinkFromParent(base .. ids[i], false, base)
-    dropJob(base .. ids[i])
-  end
-end
-local function dropBeyond(base, setAt, count)
-  dropEach(base, call('ZREVRANGE', setAt, count, -1))
-  call('ZREMRANGEBYRANK', setAt, 0, -(count + 1))
-end
-made[name] = dropBeyond
-end
-if name == 'measure' then
-local function measure(statsAt, points, now, jobs)
-  local before = call('HINCRBY', statsAt, 'count', jobs) - jobs
-  local last = call('HMGET', statsAt, 'prevTS', 'prevCount')
-  if not last[1] then
-    call('HSET', statsAt, 'prevTS', now, 'prevCount', 0)
-    return
-  end
-  local minutes = math.min(math.floor(now / 60000) - math.floor(last[1] / 60000), tonumber(points))
-  if minutes <= 0 then return end
-  local row = { before - last[2] }
-  for i = 2, minutes do row[i] = 0 end
-  for from = 1, minutes, 7000 do
-    call('LPUSH', statsAt .. ':data', unpack(row, from, math.min(from + 6999, minutes)))
-  end
-  call('LTRIM', statsAt .. ':data', 0, points - 1)
-  call('HSET', statsAt, 'prevCount', before, 'prevTS', now)
-end
-made[name] = measure
-end
-if name == 'finish' then
-local function splitKey(jobKey)
-  return string.match(jobKey, '^(.*:)([^:]*)$')
-end
-local function sayTrimmed(limit, event, ...)
-  call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
-end
-local function orNothing(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
-  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
-  error(err, 0)
-end
 local function textOf(value)
   if type(value) == 'string' or type(value) == 'number' then return value end
+end
+local function priorityOf(jobKey)
+  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
 end
 local function unlock(jobKey, jobId, token)
   if token == '0' then return 0 end
@@ -457,6 +81,13 @@ local function unlock(jobKey, jobId, token)
 end
 local function setFields(jobKey, from, to)
   if to > from then call('HSET', jobKey, unpack(ARGV, from, to)) end
+end
+local function wake(markerAt, isHeld)
+  if not isHeld then call('ZADD', markerAt, '0', '0') end
+end
+local function dueNext(delayedAt)
+  local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
+  if first[2] then return tonumber(first[2]) / 4096 end
 end
 local function wakeAt(markerAt, delayedAt)
   local due = dueNext(delayedAt)
@@ -477,6 +108,14 @@ local function delayJob(jobId, now, delay, limit)
   call('ZADD', KEYS[4], score, jobId)
   sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
   wakeAt(KEYS[5], KEYS[4])
+end
+local function isFull(concurrency, activeAt)
+  local allowed = tonumber(concurrency)
+  return allowed and call('LLEN', activeAt) >= allowed
+end
+local function held(metaAt, activeAt)
+  local set = call('HMGET', metaAt, 'paused', 'concurrency')
+  return set[1] or isFull(set[2], activeAt)
 end
 local function lineAt(queue)
   return queue .. 'wait'
@@ -517,6 +156,10 @@ local function enqueue(base, jobId, job, now, limit)
   end
   ready(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', held(KEYS[2], KEYS[9]))
   sayTrimmed(limit, 'waiting', 'jobId', jobId)
+end
+local function dropJob(jobKey)
+  return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
+    jobKey .. ':failed', jobKey .. ':unsuccessful')
 end
 local function claim(mode, jobId)
   if mode.ttl > 0 and not mode.keepLast then
@@ -624,6 +267,53 @@ function unlink(childKey, parentKey, hard, base, dedupId)
   if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
   return true
 end
+local function unlinkFromParent(jobKey, hard, base)
+  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
+  if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
+    unlink(jobKey, link[1], hard, base, link[2])
+  end
+  return link[2]
+end
+local function dropEach(base, ids)
+  for i = 1, #ids do
+    unlinkFromParent(base .. ids[i], false, base)
+    dropJob(base .. ids[i])
+  end
+end
+local function dropOlder(base, setAt, now, age, limit)
+  local edge = now - age * 1000
+  local old = call('ZREVRANGEBYSCORE', setAt, edge, '-inf', 'LIMIT', 0, limit)
+  if #old == 0 then return end
+  dropEach(base, old)
+  if #old < limit then
+    call('ZREMRANGEBYSCORE', setAt, '-inf', edge)
+    return
+  end
+  for from = 1, #old, 7000 do
+    call('ZREM', setAt, unpack(old, from, math.min(from + 6999, #old)))
+  end
+end
+local function dropBeyond(base, setAt, count)
+  dropEach(base, call('ZREVRANGE', setAt, count, -1))
+  call('ZREMRANGEBYRANK', setAt, 0, -(count + 1))
+end
+local function measure(statsAt, points, now, jobs)
+  local before = call('HINCRBY', statsAt, 'count', jobs) - jobs
+  local last = call('HMGET', statsAt, 'prevTS', 'prevCount')
+  if not last[1] then
+    call('HSET', statsAt, 'prevTS', now, 'prevCount', 0)
+    return
+  end
+  local minutes = math.min(math.floor(now / 60000) - math.floor(last[1] / 60000), tonumber(points))
+  if minutes <= 0 then return end
+  local row = { before - last[2] }
+  for i = 2, minutes do row[i] = 0 end
+  for from = 1, minutes, 7000 do
+    call('LPUSH', statsAt .. ':data', unpack(row, from, math.min(from + 6999, minutes)))
+  end
+  call('LTRIM', statsAt .. ':data', 0, points - 1)
+  call('HSET', statsAt, 'prevCount', before, 'prevTS', now)
+end
 local function endDedup(base, dedupId, jobId, now)
   local key = base .. 'de:' .. dedupId
   local left = call('PTTL', key)
@@ -683,29 +373,80 @@ local function finish(base, now, job, points)
     call('HSET', jobKey, field, job.value, 'finishedOn', now)
     if job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
     if given(job.keepAge) then
-      beside(rare'dropOlder', base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
+      beside(dropOlder, base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
     end
-    if count and count > 0 then beside(rare'dropBeyond', base, setAt, count) end
+    if count and count > 0 then beside(dropBeyond, base, setAt, count) end
   end
   say(KEYS[1], job.outcome, 'jobId', job.id, field, job.value, 'prev', 'active')
   if job.outcome == 'failed' and made >= (tonumber(job.attempts) or 0) then
     say(KEYS[1], 'retries-exhausted', 'jobId', job.id, 'attemptsMade', made)
   end
-  if given(points) then beside(rare'measure', statsAt, points, now, 1) end
+  if given(points) then beside(measure, statsAt, points, now, 1) end
   if trouble then error(trouble, 0) end
   return 0
 end
-made[name] = finish
+local function sayDrained()
+  if call('LLEN', KEYS[6]) == 0 and call('LLEN', KEYS[9]) == 0 and call('ZCARD', KEYS[7]) == 0 then
+    say(KEYS[1], 'drained')
+  end
 end
-if name == 'attemptOf' then
+local function leaveActive(ids)
+  local stood, stay, found = {}, {}, 0
+  for i = 1, #ids do stood[ids[i]] = false end
+  local popped = ids[2] and call('RPOP', KEYS[9], #ids) or {}
+  for i = 1, #popped do
+    local id = popped[i]
+    if stood[id] == false then
+      stood[id], found = true, found + 1
+    else
+      stay[#stay + 1] = id
+    end
+  end
+  if stay[1] then
+    local back = {}
+    for i = #stay, 1, -1 do back[#back + 1] = stay[i] end
+    call('RPUSH', KEYS[9], unpack(back))
+  end
+  if found == #ids then return end
+  for id, is in pairs(stood) do
+    if not is then stood[id] = call('LREM', KEYS[9], '-1', id) > 0 end
+  end
+  return stood
+end
 local function attemptOf(jobKey)
   if call('EXISTS', jobKey .. ':unsuccessful') > 0 then return end
   local set = try('HMGET', jobKey, 'ats', 'atm', 'parentKey', 'parent', 'deid')
   if set[1] and not (set[3] or set[4] or set[5]) then return wholeOf(set[2]) + 1 end
 end
-made[name] = attemptOf
+local function endAlike(base, now, ids, keys, values, value, made, keeps, points)
+  local ended, to, stream = {}, 0, KEYS[1]
+  for i = 1, #ids do
+    if keeps and keeps[i] and keeps[i][1] == '0' then
+      dropJob(keys[i])
+    else
+      call('HSET', keys[i], 'atm', made[i] or '1', 'returnvalue', value or values[i], 'finishedOn', now)
+      ended[to + 1] = now
+      to = to + 2
+      ended[to] = ids[i]
+    end
+  end
+  if to > 0 then
+    call('ZADD', KEYS[11], unpack(ended))
+    local keep = keeps and keeps[1]
+    if keep and keep[1] ~= '0' then
+      if given(keep[2]) then
+        for _ = 1, #ids do dropOlder(base, KEYS[11], now, tonumber(keep[2]), tonumber(keep[3]) or 1000) end
+      end
+      local count = tonumber(keep[1])
+      if count and count > 0 then dropBeyond(base, KEYS[11], count) end
+    end
+  end
+  for i = 1, #ids do
+    if i == #ids then trim() end -- before the last event, as a single end does
+    call('XADD', stream, '*', 'event', 'completed', 'jobId', ids[i], 'returnvalue', value or values[i], 'prev', 'active')
+  end
+  if given(points) then measure(KEYS[13], points, now, #ids) end
 end
-if name == 'without' then
 local function without(list, first, some)
   local rest, n = {}, 0
   for i = 1, first do
@@ -716,9 +457,6 @@ local function without(list, first, some)
   end
   return rest
 end
-made[name] = without
-end
-if name == 'endInTurn' then
 local function endInTurn(base, now, ids, keys, values, value, made, keeps, points)
   local kinds, others = { '' }, { [''] = {} }
   for i = 1, #ids do
@@ -731,28 +469,56 @@ local function endInTurn(base, now, ids, keys, values, value, made, keeps, point
     for k, rest in pairs(others) do rest[i] = k ~= kind end
   end
   for _, kind in ipairs(kinds) do
-    local of = function(list) return list and rare'without'(list, #ids, others[kind]) end
+    local of = function(list) return list and without(list, #ids, others[kind]) end
     local some = of(ids)
     if some[1] then endAlike(base, now, some, of(keys), of(values), value, of(made), of(keeps), points) end
   end
 end
-made[name] = endInTurn
+local function finishTogether(base, now, ids, tokens, values, value, keeps, kinds, size, points)
+  local many, left, anyLeft = #ids, {}, false
+  local keys, locks, pending = { unpack(ids) }, { unpack(ids) }, { unpack(ids) }
+  for i = 1, many do
+    local jobKey = base .. ids[i]
+    keys[i], locks[i], pending[i] = jobKey, jobKey .. ':lock', jobKey .. ':dependencies'
+  end
+  if call('EXISTS', unpack(pending)) > 0 then
+    for i = 1, many do left[i] = true end
+    return left
+  end
+  local owners, made = call('MGET', unpack(locks)), {}
+  for i = 1, many do
+    local held = owners[i] == tokens[i]
+    if not held or kinds[i] < 52 or try('HLEN', keys[i]) ~= size then
+      if held and not (keeps and keeps[i] and keeps[i][4]) then made[i] = attemptOf(keys[i]) end
+      if not made[i] then left[i], anyLeft = true, true end
+    end
+  end
+  local ending = anyLeft and without(ids, many, left) or ids
+  local stood = ending[1] and leaveActive(ending)
+  if stood then
+    for i = 1, many do
+      if not left[i] and not stood[ids[i]] then left[i], anyLeft = true, true end
+    end
+  end
+  if anyLeft then
+    local those = function(list) return list and without(list, many, left) end
+    ids, keys, locks, made, values, keeps = those(ids), those(keys), those(locks), those(made), those(values), those(keeps)
+    if not ids[1] then return left end
+  end
+  call('DEL', unpack(locks))
+  call('SREM', KEYS[3], unpack(ids))
+  if keeps then
+    endInTurn(base, now, ids, keys, values, value, made, keeps, points)
+  else
+    endAlike(base, now, ids, keys, values, value, made, nil, points)
+  end
+  return left
 end
-if name == 'promote' then
-local function orNothing(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
-  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
-  error(err, 0)
-end
-local function priorityOf(jobKey)
-  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
-end
-local function lineAt(queue)
-  return queue .. 'wait'
-end
-local function rank(pcAt, priority)
-  return priority * 4294967296 + call('INCR', pcAt) % 4294967296
+local function limitedFor(max)
+  if not max or max > numberOf(call('GET', KEYS[15])) then return 0 end
+  local left = call('PTTL', KEYS[15])
+  if left == 0 then call('DEL', KEYS[15]) end
+  return left > 0 and left or 0
 end
 local function promote(base, ids, isHeld)
   call('ZREM', KEYS[4], unpack(ids))
@@ -769,14 +535,9 @@ local function promote(base, ids, isHeld)
   end
   wake(KEYS[5], isHeld)
 end
-made[name] = promote
-end
-if name == 'tellOther' then
-local function orNothing(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
-  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
-  error(err, 0)
+local function promoteDue(base, now, isHeld)
+  local due = call('ZRANGEBYSCORE', KEYS[4], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
+  if due[1] then promote(base, due, isHeld) end
 end
 local function tellOther(jobId, jobKey, six, taken, at)
   if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
@@ -802,10 +563,98 @@ local function tellOther(jobId, jobKey, six, taken, at)
   end
   return at + 2 + #hash, length, starts, counts
 end
-made[name] = tellOther
+local function popReady(most)
+  local ids, asked = {}, most
+  repeat
+    local popped = call('RPOP', KEYS[6], asked) or {}
+    local all = #popped == asked
+    if string.find(table.concat(popped, ' '), '0:', 1, true) then
+      for i = 1, #popped do
+        if string.sub(popped[i], 1, 2) ~= '0:' then ids[#ids + 1] = popped[i] end
+      end
+    elseif not ids[1] then
+      ids = popped
+    else
+      for i = 1, #popped do ids[#ids + 1] = popped[i] end
+    end
+    asked = most - #ids
+  until asked == 0 or not all
+  if #ids < most then
+    local lowest = call('ZPOPMIN', KEYS[7], most - #ids)
+    for i = 1, #lowest, 2 do ids[#ids + 1] = lowest[i] end
+    if #ids < most then call('DEL', KEYS[8]) end
+  end
+  if ids[1] then call('LPUSH', KEYS[9], unpack(ids)) end
+  return ids
 end
+local function take(base, now, worker, tokens)
+  local set = call('HMGET', KEYS[2], 'paused', 'concurrency', 'max', 'duration')
+  local most = #tokens
+  local allowed = tonumber(set[2])
+  if allowed then most = math.min(most, math.ceil(allowed) - call('LLEN', KEYS[9])) end
+  local isHeld = set[1] or most <= 0
+  promoteDue(base, now, isHeld)
+  local max = tonumber(set[3]) or tonumber(worker.limitMax)
+  local wait = limitedFor(max)
+  if wait > 0 then return { {}, wait, 0 } end
+  if isHeld then return { {}, 0, 0 } end
+  local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
+  local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, KEYS[1]
+  local lastName, lastOpts, none = nil, nil, {}
+  repeat
+    local ids = popReady(math.min(atOnce, most - count))
+    for i = 1, #ids do
+      local jobId = ids[i]
+      local jobKey = base .. jobId
+      local six = try('HLEN', jobKey) == 6
+        and call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority') or none
+      local name, data, opts, timestamp = six[1], six[2], six[3], six[4]
+      local following, starts, counts = at + 5, '1', max
+      if name and data and opts and timestamp and six[5] == '0' and six[6] == '0' then
+        taken[at] = jobId
+        taken[at + 1] = name ~= lastName and name
+        taken[at + 2] = data
+        taken[at + 3] = opts ~= lastOpts and opts
+        taken[at + 4] = timestamp
+        length = length + #data + #opts
+        lastName, lastOpts = name, opts
+      else
+        local more, counted
+        following, more, starts, counted = tellOther(jobId, jobKey, six, taken, at)
+        length, counts = length + (more or 0), counted and max
+      end
+      if following then
+        at, count = following, count + 1
+        if counts and call('INCR', KEYS[15]) == 1 then
+          call('PEXPIRE', KEYS[15], math.abs(wholeOf(perMs)))
+        end
+        local token = tokens[count]
+        if token ~= '0' then
+          call('SET', jobKey .. ':lock', token, 'PX', lockMs)
+        end
+        call('XADD', stream, '*', 'event', 'active', 'jobId', jobId, 'prev', 'waiting')
+        if owner == '' then
+          call('HSET', jobKey, 'processedOn', now, 'ats', starts)
+        else
+          call('HSET', jobKey, 'processedOn', now, 'ats', starts, 'pb', owner)
+        end
+      end
+    end
+    if not ids[atOnce] or length > 1000000 then break end
+    if not max and length < 10000 * count then atOnce = 50 end
+  until count >= most or limitedFor(max) > 0
+  if count > 0 then
+    wake(KEYS[5], false)
+    return { taken, 0, 0, now }
+  end
+  local due = dueNext(KEYS[4])
+  if due then return { {}, 0, wholeOf(due) } end
 end
-return made[name]
+local function workerOf(lockMs, name, limitMax, limitMs)
+  return {
+    lockMs = lockMs, name = name or '',
+    limitMax = given(limitMax) and limitMax or nil, limitMs = given(limitMs) and limitMs or nil,
+  }
 end
 local many = #kinds
 local function column(from) return { unpack(ARGV, from, from + many - 1) } end
@@ -835,7 +684,7 @@ if next(left) then
     if left[i] then
       local more = keeps and keeps[i] or {}
       local failed = more[4]
-      local could, code = pcall(rare'finish', base, now, {
+      local could, code = pcall(finish, base, now, {
         id = ids[i], token = tokens[i], value = value or values[i], outcome = failed and 'failed' or 'completed',
         keepCount = more[1], keepAge = more[2], keepLimit = more[3],
         attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,

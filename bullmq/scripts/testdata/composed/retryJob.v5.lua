@@ -17,7 +17,6 @@ local jobId = ARGV[3]
 local token = ARGV[4]
 local push = ARGV[5]
 local rest = 6
-local rare
 local function capOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
@@ -25,6 +24,9 @@ local function capOf(metaAt, kept)
 end
 local function cap(metaAt)
   return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+end
+local function say(stream, event, ...)
+  call('XADD', stream, '*', 'event', event, ...)
 end
 local function sayTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
@@ -69,30 +71,6 @@ end
 local function wholeOf(text)
   return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
 end
-local function promoteDue(base, now, isHeld)
-  local due = call('ZRANGEBYSCORE', KEYS[8], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
-  if due[1] then rare'promote'(base, due, isHeld) end
-end
-local function unlock(jobKey, jobId, token)
-  if token == '0' then return 0 end
-  local lockKey = jobKey .. ':lock'
-  local owner = orNothing(try('GET', lockKey))
-  if not owner then return -2 end
-  if owner ~= token then return -6 end
-  call('DEL', lockKey)
-  call('SREM', KEYS[9], jobId)
-  return 0
-end
-local function setFields(jobKey, from, to)
-  if to > from then call('HSET', jobKey, unpack(ARGV, from, to)) end
-end
-local made = {}
-function rare(name)
-if not made[name] then
-if name == 'promote' then
-local function say(stream, event, ...)
-  call('XADD', stream, '*', 'event', event, ...)
-end
 local function priorityOf(jobKey)
   return numberOf(orNothing(try('HGET', jobKey, 'priority')))
 end
@@ -111,10 +89,22 @@ local function promote(base, ids, isHeld)
   end
   wake(KEYS[6], isHeld)
 end
-made[name] = promote
+local function promoteDue(base, now, isHeld)
+  local due = call('ZRANGEBYSCORE', KEYS[8], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
+  if due[1] then promote(base, due, isHeld) end
 end
+local function unlock(jobKey, jobId, token)
+  if token == '0' then return 0 end
+  local lockKey = jobKey .. ':lock'
+  local owner = orNothing(try('GET', lockKey))
+  if not owner then return -2 end
+  if owner ~= token then return -6 end
+  call('DEL', lockKey)
+  call('SREM', KEYS[9], jobId)
+  return 0
 end
-return made[name]
+local function setFields(jobKey, from, to)
+  if to > from then call('HSET', jobKey, unpack(ARGV, from, to)) end
 end
 promoteDue(base, now, held(KEYS[2], KEYS[10]))
 local jobKey = base .. jobId
