@@ -232,19 +232,22 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 	}
 }
 
-// noteEnd sets on a job what has been written of its end.
+// noteEnd sets on a job what has been written of its end. What the handler has
+// left running may report progress meanwhile.
 func (w *Worker) noteEnd(job *Job, d decision, res result) {
-	switch d.action {
-	case complete:
-		job.ReturnValue, job.FinishedOn = []byte(res.json), w.core.now()
-		job.AttemptsMade++
-	case fail, retryNow, retryLater:
-		job.FailedReason, job.StackTrace = res.err.Error(), traces(job, res.stackTrace())
-		if d.action == fail {
-			job.FinishedOn = w.core.now()
+	job.set(func() {
+		switch d.action {
+		case complete:
+			job.ReturnValue, job.FinishedOn = []byte(res.json), w.core.now()
+			job.AttemptsMade++
+		case fail, retryNow, retryLater:
+			job.FailedReason, job.StackTrace = res.err.Error(), traces(job, res.stackTrace())
+			if d.action == fail {
+				job.FinishedOn = w.core.now()
+			}
+			job.AttemptsMade++
 		}
-		job.AttemptsMade++
-	}
+	})
 }
 
 // settleCommit finds out, while the lock lasts and once in any case, what became

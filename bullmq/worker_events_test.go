@@ -283,6 +283,39 @@ var _ = Describe("The events of a worker", func() {
 		Eventually(closed).Should(Receive())
 	})
 
+	It("show a whole job though its handler has left a goroutine that reports progress", func() {
+		const jobs = 300
+		var reporters sync.WaitGroup
+		DeferCleanup(reporters.Wait)
+		worker := newWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+			reporters.Go(func() {
+				for n := range 8 {
+					_ = job.UpdateProgress(ctx, n)
+				}
+			})
+			return "done", nil
+		}, quiet())
+		events := worker.Events(ctx, 100*jobs)
+		for range jobs {
+			add("paint")
+		}
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(running) }()
+		Eventually(count(queue, bullmq.Completed)).Should(Equal(jobs))
+		reporters.Wait()
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		completed := 0
+		for _, event := range all(events) {
+			if event.Type == bullmq.EventCompleted {
+				completed++
+				Expect(event.Job.ReturnValue).To(MatchJSON(`"done"`))
+			}
+		}
+		Expect(completed).To(Equal(jobs))
+	})
+
 	It("say of a failure whether the job is tried again", func() {
 		worker := newWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }, quiet())
 		out := worker.Events(ctx, 100)

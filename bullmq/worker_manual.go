@@ -208,7 +208,7 @@ func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, re
 	taken, err := w.write(ctx, &locked, d, res, fetchNext, false)
 	if err == nil {
 		w.measureEnd(ctx, job, d.action)
-		job.set(func() { w.noteEnd(job, d, res) })
+		w.noteEnd(job, d, res)
 	}
 	if err != nil || taken.JobID == "" {
 		return nil, err
