@@ -67,8 +67,8 @@ type Job struct {
 	bare bool
 	// handle: it is known by its id alone, and its fields say nothing.
 	handle bool
-	// behind: its scheduler has not been told yet that the job has started.
-	behind bool
+	// schedulerPending: the next run of its scheduler has not been added yet.
+	schedulerPending bool
 }
 
 // at returns the core of the job's queue, for a call that is to do something to

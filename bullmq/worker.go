@@ -189,7 +189,7 @@ func NewWorker(ctx context.Context, queue string, handler Handler, options *Work
 		MaxSize: o.BatchSize, Timeout: callTimeout, SizeOf: sizeOfEnd, Send: w.finish,
 	})
 	c.progressed = func(job *Job, progress any) {
-		w.tell(WorkerEvent{Type: EventProgress, Job: job, Value: progress})
+		w.emit(WorkerEvent{Type: EventProgress, Job: job, Value: progress})
 	}
 	return w, nil
 }
@@ -299,7 +299,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	for _, p := range parts {
 		p.Wait(deadline)
 	}
-	w.tellAside(EventClosed).Wait(deadline)
+	w.emitAsync(EventClosed).Wait(deadline)
 	return err
 }
 
@@ -323,10 +323,10 @@ func (w *Worker) Close() error {
 		defer span.done()
 		set(span, attrWorkerForceClose, false)
 		deadline := w.stopDeadline()
-		w.tellAside(EventClosing).Wait(deadline)
+		w.emitAsync(EventClosing).Wait(deadline)
 		w.close()
 		w.core.link.close()
-		w.tellAside(EventClosed).Wait(deadline.Add(closingTime))
+		w.emitAsync(EventClosed).Wait(deadline.Add(closingTime))
 		close(w.ended)
 		return nil
 	}
@@ -466,5 +466,5 @@ func (w *Worker) fault(err error, message string) {
 	if !silent {
 		w.core.log.Error().Err(err).Int("left_out", left).Msg(message)
 	}
-	w.tell(WorkerEvent{Type: EventError, Err: err})
+	w.emit(WorkerEvent{Type: EventError, Err: err})
 }

@@ -29,8 +29,8 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 	var outage timing.Backoff
 	doubt := false // an answer was lost
 	for alone := false; ; alone = true {
-		since, begun := r.newsSoFar(), time.Now()
-		fetch := !r.stopping() && !r.resting() && r.slots.beginNext()
+		since, begun := r.currentEpoch(), time.Now()
+		fetch := !r.stopping() && !r.resting() && r.slots.reserveNext()
 		taken, err := w.write(w.core.trace.outliving(ctx), job, d, res, fetch, alone)
 		if err != nil {
 			a.span.fail(err)
@@ -42,10 +42,10 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 		undone, settled := false, true
 		if !final {
 			doubt = doubt || mayHaveRun(err)
-			undone, taken, settled = r.settleCommit(job, d, err, until, &outage)
+			undone, taken, settled = r.resolveCommit(job, d, err, until, &outage)
 		}
 		if fetch {
-			r.slots.end(false)
+			r.slots.settle(false)
 		}
 		switch {
 		case final && err != nil:
@@ -55,18 +55,18 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 				continue
 			}
 			w.fault(err, fmt.Sprintf("the end of job %s can't be written", job.ID))
-			r.look()
+			r.markDirty()
 			return nil, begun
 		case !settled:
 			w.fault(err, fmt.Sprintf("the end of job %s could not be written while its lock lasted; it will run again", job.ID))
-			r.look()
+			r.markDirty()
 			return nil, begun
 		case !undone:
 			r.committed(a, d, res, taken)
 			if taken.JobID != "" || fetch && !taken.Shared && (d.action == complete || d.action == fail) {
-				return r.learn(taken, job.token, since), begun
+				return r.applyTake(taken, job.token, since), begun
 			}
-			r.look() // the call could not take the next job: fetch does
+			r.markDirty() // the call could not take the next job: fetch does
 			return nil, begun
 		}
 	}
@@ -214,7 +214,7 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 	w.noteEnd(job, d, res)
 	switch d.action {
 	case complete:
-		w.tell(WorkerEvent{Type: EventCompleted, Job: job, Value: res.value})
+		w.emit(WorkerEvent{Type: EventCompleted, Job: job, Value: res.value})
 		a.span.completed(job, res)
 	case fail, retryNow, retryLater:
 		line := w.core.log.Info()
@@ -223,10 +223,10 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 		}
 		line.Str("job", job.ID).Str("name", job.Name).Err(res.err).
 			Bool("again", d.action != fail).Int("attempt", job.AttemptsMade).Msg("a job failed")
-		w.tell(WorkerEvent{Type: EventFailed, Job: job, Err: res.err})
+		w.emit(WorkerEvent{Type: EventFailed, Job: job, Err: res.err})
 		a.span.failed(job, res)
 	case limited:
-		r.limit(time.Duration(taken.LimitedMs) * time.Millisecond)
+		r.setRateLimit(time.Duration(taken.LimitedMs) * time.Millisecond)
 	case heldBack:
 		r.restFor(d.wait)
 	}
@@ -250,10 +250,10 @@ func (w *Worker) noteEnd(job *Job, d decision, res result) {
 	})
 }
 
-// settleCommit finds out, while the lock lasts and once in any case, what became
+// resolveCommit finds out, while the lock lasts and once in any case, what became
 // of a write whose answer was lost. It takes its time also where Redis lets the job
 // keep its lock for longer than the worker has counted on.
-func (r *runner) settleCommit(job *Job, d decision, cause error, until time.Time, outage *timing.Backoff) (undone bool, taken scripts.Taken, settled bool) {
+func (r *runner) resolveCommit(job *Job, d decision, cause error, until time.Time, outage *timing.Backoff) (undone bool, taken scripts.Taken, settled bool) {
 	for asked := false; !asked || time.Now().Before(until); asked = true {
 		r.w.fault(cause, fmt.Sprintf("the end of job %s could not be written yet; trying again while its lock lasts", job.ID))
 		pause := r.w.pauseAfter(cause, outage)

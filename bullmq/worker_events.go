@@ -69,9 +69,9 @@ type WorkerEvent struct {
 	Missed int
 }
 
-// tell tells all who listen.
-func (w *Worker) tell(e WorkerEvent) {
-	w.readers.send(e)
+// emit calls the function for an event and sends it to all channels.
+func (w *Worker) emit(e WorkerEvent) {
+	w.readers.emit(e)
 	if call := w.o.Events.of(e); call != nil {
 		w.guard(string(e.Type), call)
 	}
@@ -110,10 +110,10 @@ func (f *WorkerEvents) of(e WorkerEvent) func() {
 	return nil
 }
 
-// tellAside tells of the worker's own end. A function that waits for that end
-// doesn't hold it up for longer than join waits.
-func (w *Worker) tellAside(event EventType) *safe.Background {
-	return safe.Go(context.Background(), func(context.Context) { w.tell(WorkerEvent{Type: event}) })
+// emitAsync emits an event of the worker's own end from a goroutine, since a
+// function for it may wait for that end.
+func (w *Worker) emitAsync(event EventType) *safe.Background {
+	return safe.Go(context.Background(), func(context.Context) { w.emit(WorkerEvent{Type: event}) })
 }
 
 // Events tells over a channel what happens in the worker from now on: what the
@@ -173,8 +173,8 @@ func (rs *eventReaders) remove(r *eventReader) {
 	}
 }
 
-// send passes an event on. After EventClosed there is no other.
-func (rs *eventReaders) send(e WorkerEvent) {
+// emit sends an event to all channels. EventClosed is the last one.
+func (rs *eventReaders) emit(e WorkerEvent) {
 	last := e.Type == EventClosed
 	if rs.count.Load() == 0 && !last {
 		return

@@ -302,7 +302,7 @@ var _ = Describe("The events of a worker", func() {
 		running, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- worker.Run(running) }()
-		Eventually(count(queue, bullmq.Completed)).Should(Equal(jobs))
+		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(jobs))
 		reporters.Wait()
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))

@@ -25,11 +25,11 @@ type result struct {
 func (r *runner) slot(job *Job, taken time.Time) {
 	var a *attempt
 	defer func() {
-		if a == nil || !a.handedOver {
+		if a == nil || !a.movedOn {
 			r.vacate()
 		}
 	}()
-	for job != nil && !r.over() {
+	for job != nil && !r.hardStopped() {
 		a = &attempt{runner: r, job: job}
 		a.begin(taken)
 		a.run()
@@ -51,9 +51,9 @@ type attempt struct {
 	stage     stage
 	cancelled error // why, once it is
 
-	// handedOver: the handler has ended its goroutine, and another one sees the
-	// slot through.
-	handedOver bool
+	// movedOn: the handler has ended its goroutine with runtime.Goexit, and another
+	// one runs the slot's jobs.
+	movedOn bool
 }
 
 func (a *attempt) begin(taken time.Time) {
@@ -84,14 +84,14 @@ func (a *attempt) run() {
 		}
 		// Nothing can keep a goroutine that calls runtime.Goexit.
 		a.res = result{err: errors.New("the handler ended its goroutine with runtime.Goexit"), stack: string(debug.Stack())}
-		a.handedOver = true
+		a.movedOn = true
 		go func() {
 			next, taken := a.end()
 			a.runner.slot(next, taken)
 		}()
 	}()
 	a.enter(handling)
-	w.tell(WorkerEvent{Type: EventActive, Job: job})
+	w.emit(WorkerEvent{Type: EventActive, Job: job})
 	value, err := w.handler(a.ctx, job)
 	a.res, returned = outcome(value, err), true
 }
@@ -103,7 +103,7 @@ func (a *attempt) end() (*Job, time.Time) {
 	r := a.runner
 	defer r.untrack(a) // where it was not written either
 	defer r.w.endProcess(a.span, a.job)
-	if a.left || r.over() {
+	if a.left || r.hardStopped() {
 		r.w.locks.release(a.job.ID, a.job.token)
 		return nil, time.Time{}
 	}

@@ -20,13 +20,13 @@ func (r *runner) fetchUntilStopped() {
 	r.mu.Lock()
 	r.fetching = false
 	r.mu.Unlock()
-	r.nudge()
+	r.signal()
 }
 
 // fetch takes jobs while slots are free, until the worker stops (true), or until
 // it is for another goroutine to go on, but for the time that the worker is paused.
 // It looks at the start, when woken by the marker, when the first delayed job is
-// due, when the rate limit ends, when a slot has learned of something, and after
+// due, when the rate limit ends, when a slot has signaled it, and after
 // DrainDelay in any case.
 func (r *runner) fetch() (stopped bool) {
 	var outage timing.Backoff
@@ -57,7 +57,7 @@ func (r *runner) fetch() (stopped bool) {
 			}
 			outage.Succeeded()
 			if job != nil {
-				r.lend(job, taken)
+				r.runInline(job, taken)
 				return false
 			}
 			continue
@@ -84,12 +84,12 @@ func (r *runner) rest(outage *timing.Backoff) {
 		r.await(0)
 		return
 	}
-	if len(r.doubts) == 0 {
-		r.passOn()
+	if len(r.unresolved) == 0 {
+		r.releaseDelay()
 		r.await(0)
 		return
 	}
-	job, taken, err := r.settleDoubts()
+	job, taken, err := r.resolveTakes()
 	switch {
 	case job != nil:
 		outage.Succeeded()
@@ -102,35 +102,35 @@ func (r *runner) rest(outage *timing.Backoff) {
 	}
 }
 
-// passOn gives away what only this worker may know, before it rests: when the
-// first delayed job is due. Others would learn of it within their DrainDelay
-// only.
-func (r *runner) passOn() {
+// releaseDelay puts the time when the first delayed job is due back into the
+// marker before the worker rests: maybe no other worker knows it. Without that,
+// others notice the job after their DrainDelay.
+func (r *runner) releaseDelay() {
 	r.mu.Lock()
 	due := r.nextDueMs
 	r.nextDueMs = 0
 	r.mu.Unlock()
 	if due > 0 {
-		r.marker.handOn(popped{member: "1", score: float64(due)})
+		r.marker.returnMarker(popped{member: "1", score: float64(due)})
 	}
 }
 
-// doubt is a take whose answer was lost: the token under which it may have
-// locked a job, and until when it may still be carried out. For slots it goes
-// on for as long as that is unknown.
-type doubt struct {
+// unresolvedTake is a fetch whose reply was lost: the token with which it may have
+// locked a job, and until when the server may still run it. Its slot stays
+// reserved until the outcome is known.
+type unresolvedTake struct {
 	token string
 	until time.Time
 }
 
-// take makes one look, for as many jobs as there seem to be: twice as many as the
-// last one brought, where that was what it had asked for. The time answered is
-// from when the jobs' locks count.
+// take makes one fetch. If the last one returned as many jobs as it asked for,
+// this one asks for twice as many. take also returns the time from which the
+// jobs' locks count.
 func (r *runner) take() ([]*Job, time.Time, error) {
-	if job, taken, err := r.settleDoubts(); job != nil || err != nil {
+	if job, taken, err := r.resolveTakes(); job != nil || err != nil {
 		return []*Job{job}, taken, err
 	}
-	n := r.slots.begin(max(1, min(r.appetite, r.w.o.BatchSize)))
+	n := r.slots.reserve(max(1, min(r.batchHint, r.w.o.BatchSize)))
 	if n == 0 {
 		return nil, time.Time{}, nil
 	}
@@ -138,56 +138,56 @@ func (r *runner) take() ([]*Job, time.Time, error) {
 	for i := range tokens {
 		tokens[i] = r.w.token()
 	}
-	since, begun := r.newsSoFar(), time.Now()
+	since, begun := r.currentEpoch(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	each, err := r.w.core.store.Take(ctx, r.w.core.nowMs(), r.w.takes(), tokens...)
 	if mayHaveRun(err) {
 		for _, token := range tokens {
-			r.doubts = append(r.doubts, doubt{token: token})
+			r.unresolved = append(r.unresolved, unresolvedTake{token: token})
 		}
-		if job, taken, _ := r.settleDoubts(); job != nil {
+		if job, taken, _ := r.resolveTakes(); job != nil {
 			return []*Job{job}, taken, nil
 		}
 		return nil, begun, err
 	}
 	if err != nil {
 		for range tokens {
-			r.slots.end(false)
+			r.slots.settle(false)
 		}
 		return nil, begun, err
 	}
 	for _, taken := range each {
-		r.slots.end(taken.JobID != "") // before anybody is told, who may wait for that
+		r.slots.settle(taken.JobID != "") // before an event is emitted whose receiver may wait for that
 	}
 	var jobs []*Job
 	for i, taken := range each {
 		if taken.JobID != "" || i == 0 {
 			r.setClock(taken.ServerUs, begun)
-			if job := r.learn(taken, tokens[i], since); job != nil {
+			if job := r.applyTake(taken, tokens[i], since); job != nil {
 				jobs = append(jobs, job)
 			}
 		}
 	}
-	r.appetite = 0
+	r.batchHint = 0
 	if len(jobs) == n {
-		r.appetite = 2 * n
+		r.batchHint = 2 * n
 	}
 	return jobs, begun, nil
 }
 
-// settleDoubts asks for the jobs of takes whose answer was lost, and answers the
-// first. An error means that this is still unknown: it is asked again before
-// another job is taken, or the job would be left to the stalled check.
-func (r *runner) settleDoubts() (*Job, time.Time, error) {
-	for _, d := range slices.Clone(r.doubts) {
-		job, taken, err := r.settleTake(d.token)
+// resolveTakes looks for the jobs of fetches whose reply was lost and returns the
+// first. After an error the outcome is still unknown: fetch calls it again before
+// it fetches another job, or the job would be left to the stalled check.
+func (r *runner) resolveTakes() (*Job, time.Time, error) {
+	for _, d := range slices.Clone(r.unresolved) {
+		job, taken, err := r.resolveTake(d.token)
 		if err != nil {
 			return nil, taken, err
 		}
 		if job != nil || time.Now().After(d.until) {
-			r.doubts = slices.DeleteFunc(r.doubts, func(o doubt) bool { return o == d })
-			r.slots.end(job != nil)
+			r.unresolved = slices.DeleteFunc(r.unresolved, func(o unresolvedTake) bool { return o == d })
+			r.slots.settle(job != nil)
 		}
 		if job != nil {
 			return job, taken, nil
@@ -196,9 +196,9 @@ func (r *runner) settleDoubts() (*Job, time.Time, error) {
 	return nil, time.Time{}, nil
 }
 
-// setClock compares the server's clock, as the answer to a call tells it, with
-// the queue's. A call that took less time tells more, and holds for as long as
-// both can be true: clocks drift, and are set.
+// setClock compares the server's clock, as reported by the reply to a call, with
+// the queue's. A shorter call is more exact. Its result holds until a later one
+// contradicts it, since clocks drift and are set.
 func (r *runner) setClock(serverUs int64, begun time.Time) {
 	if serverUs == 0 || !r.w.core.isReal {
 		return
@@ -212,7 +212,7 @@ func (r *runner) setClock(serverUs int64, begun time.Time) {
 // serverClock is how the server's clock and ours compare.
 type serverClock struct {
 	known bool
-	// ahead is by how much ours is ahead, counted from before the call that told:
+	// ahead is by how much ours is ahead, counted from before the call that reported it:
 	// as with a call of one's own, the time is when it was sent. So no job starts
 	// before its time, however long the answer was on its way.
 	ahead  time.Duration
@@ -223,41 +223,41 @@ func (c serverClock) agreesWith(other serverClock) bool {
 	return c.ahead <= other.ahead+other.unsure && other.ahead <= c.ahead+c.unsure
 }
 
-// settleTake asks for the job that a take locked under a token.
-func (r *runner) settleTake(token string) (*Job, time.Time, error) {
-	since, begun := r.newsSoFar(), time.Now()
+// resolveTake looks for the job that a fetch locked with a token.
+func (r *runner) resolveTake(token string) (*Job, time.Time, error) {
+	since, begun := r.currentEpoch(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	_, taken, err := r.w.core.store.FindTaken(ctx, token, "")
 	if err != nil || taken.JobID == "" {
 		return nil, begun, err
 	}
-	// The lock is as old as the lost answer; renewed now it counts from now.
+	// The lock is as old as the lost reply. Renewed now, it counts from now.
 	held, err := r.w.core.store.ExtendLock(ctx, scripts.Lock{JobID: taken.JobID, Token: token}, r.w.o.LockDuration.Milliseconds())
 	if err != nil || !held {
 		return nil, begun, err
 	}
-	return r.learn(taken, token, since), begun, nil
+	return r.applyTake(taken, token, since), begun, nil
 }
 
-// learn takes in what a look has found, and answers the job, if any. since is
-// newsSoFar from before the look: an answer that was on its way while a slot or
-// the marker told of something new must not put the worker to rest.
-func (r *runner) learn(taken scripts.Taken, token string, since int) *Job {
+// applyTake records what a fetch has found and returns the job, if any. since is
+// currentEpoch from before the fetch: a reply that was in flight while a slot or
+// the marker reported a change must not put the worker to rest.
+func (r *runner) applyTake(taken scripts.Taken, token string, since int) *Job {
 	r.mu.Lock()
 	tell := false
 	if taken.JobID != "" {
-		r.drained, r.toldDrained, r.limitedUntil = false, false, time.Time{}
+		r.drained, r.emittedDrained, r.limitedUntil = false, false, time.Time{}
 	} else {
-		if r.news == since {
-			tell = !r.toldDrained
-			r.drained, r.toldDrained, r.nextDueMs = true, true, taken.NextDueMs
+		if r.epoch == since {
+			tell = !r.emittedDrained
+			r.drained, r.emittedDrained, r.nextDueMs = true, true, taken.NextDueMs
 		}
-		r.holdBack(time.Duration(taken.LimitedMs) * time.Millisecond)
+		r.setRateLimitLocked(time.Duration(taken.LimitedMs) * time.Millisecond)
 	}
 	r.mu.Unlock()
 	if tell {
-		r.w.tell(WorkerEvent{Type: EventDrained})
+		r.w.emit(WorkerEvent{Type: EventDrained})
 	}
 	if taken.JobID == "" {
 		return nil
@@ -267,18 +267,18 @@ func (r *runner) learn(taken scripts.Taken, token string, since int) *Job {
 	return job
 }
 
-// look makes the next round of fetch look again.
-func (r *runner) look() {
+// markDirty makes the next round of fetch ask for jobs again.
+func (r *runner) markDirty() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.news++
+	r.epoch++
 	r.drained = false
 }
 
-func (r *runner) newsSoFar() int {
+func (r *runner) currentEpoch() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.news
+	return r.epoch
 }
 
 func (r *runner) idle() bool {
@@ -287,7 +287,7 @@ func (r *runner) idle() bool {
 	return r.drained
 }
 
-// limited is how long the rate limit, or the rest in its stead, holds.
+// limited returns how long the rate limit, or the rest that stands for one, holds.
 func (r *runner) limited() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -311,17 +311,17 @@ func (r *runner) resting() bool {
 	return !r.restUntil.IsZero() && time.Now().Before(r.restUntil)
 }
 
-// limit stops looking for a time.
-func (r *runner) limit(wait time.Duration) {
+// setRateLimit stops fetching for a time; 0 ends a limit.
+func (r *runner) setRateLimit(wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.holdBack(wait)
+	r.setRateLimitLocked(wait)
 }
 
-// holdBack is limit, for those who hold mu. A look promotes delayed jobs even
-// while the limit holds, and it may have been lifted: so there is one from time
-// to time.
-func (r *runner) holdBack(wait time.Duration) {
+// setRateLimitLocked is setRateLimit for callers that hold mu. During a long limit
+// the worker still fetches after each MaximumRateLimitDelay: a fetch promotes
+// delayed jobs, and the limit may have been removed.
+func (r *runner) setRateLimitLocked(wait time.Duration) {
 	r.limitedUntil = time.Time{}
 	if wait > 0 {
 		r.limitedUntil = time.Now().Add(min(wait, r.w.o.MaximumRateLimitDelay))
@@ -344,7 +344,7 @@ func (r *runner) untilDue() (time.Duration, bool) {
 func (r *runner) restIdle(most time.Duration) {
 	if due, delayed := r.untilDue(); delayed {
 		if due <= 0 {
-			r.look()
+			r.markDirty()
 			return
 		}
 		most = min(most, due)
@@ -370,7 +370,7 @@ func (r *runner) await(most time.Duration) {
 
 // waitForWork blocks on the marker, and takes a job in the same go where it
 // can. An timing.After of our own ends the wait when the first delayed job is due, since
-// Redis ends a blocked wait on its 100 ms tick only; nudge ends it when a slot
+// Redis ends a blocked wait on its 100 ms tick only; signal ends it when a slot
 // has learned of something or no job may be taken any more, and so does the end
 // of the worker.
 func (r *runner) waitForWork() (*Job, time.Time, error) {
@@ -384,17 +384,17 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 	due, delayed := r.untilDue()
 	if delayed {
 		if due <= 0 {
-			r.look()
+			r.markDirty()
 			return nil, time.Time{}, nil
 		}
 		// The timing.After ends the wait; where it can't, the wait ends soon after.
 		block = min(block, due+overdue)
 		defer timing.After(due, r.marker.interrupt)()
 	}
-	if r.slots.begin(1) == 0 {
+	if r.slots.reserve(1) == 0 {
 		return nil, time.Time{}, nil
 	}
-	token, since, begun := r.w.token(), r.newsSoFar(), time.Now()
+	token, since, begun := r.w.token(), r.currentEpoch(), time.Now()
 	p, answer, followed := r.marker.wait(block, r.takeBehind(token, block))
 	var found scripts.Taken
 	var err error
@@ -404,24 +404,24 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 	}
 	if mayHaveRun(err) {
 		// Nor may it have run yet: Redis may not have noticed that we are gone.
-		r.doubts = append(r.doubts, doubt{token, begun.Add(block + blockMargin)})
+		r.unresolved = append(r.unresolved, unresolvedTake{token, begun.Add(block + blockMargin)})
 	} else {
-		r.slots.end(found.JobID != "")
+		r.slots.settle(found.JobID != "")
 	}
 	looked := followed && err == nil && !found.NothingSet
 	if looked {
-		if job := r.learn(found, token, since); job != nil {
+		if job := r.applyTake(found, token, since); job != nil {
 			return job, r.takenAt(job), nil
 		}
 	}
 	switch {
 	case p.err != nil:
-		r.look()
+		r.markDirty()
 		return nil, time.Time{}, p.err
 	case r.stopping() || !r.slots.open():
-		r.marker.handOn(p)
+		r.marker.returnMarker(p)
 	case !looked:
-		r.woken(p)
+		r.applyWake(p)
 	}
 	return nil, time.Time{}, nil
 }
@@ -444,12 +444,12 @@ func (r *runner) takeBehind(token string, block time.Duration) func(rueidis.Buil
 	}
 }
 
-// woken reads a marker: "0", or none, means look; "1" carries the time of the
-// first delayed job.
-func (r *runner) woken(p popped) {
+// applyWake reads a marker: "0", or none, means that there may be a job; "1"
+// carries the time of the first delayed job.
+func (r *runner) applyWake(p popped) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.news++
+	r.epoch++
 	if p.score <= 0 {
 		r.drained = false
 		return

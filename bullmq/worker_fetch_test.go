@@ -29,44 +29,44 @@ var _ = Describe("What a worker knows of its queue", func() {
 	}
 
 	It("lets it rest when a look has found nothing", func() {
-		r.learn(scripts.Taken{}, "t", r.newsSoFar())
+		r.applyTake(scripts.Taken{}, "t", r.currentEpoch())
 		Expect(r.idle()).To(BeTrue())
-		r.woken(popped{member: "0"})
+		r.applyWake(popped{member: "0"})
 		Expect(r.idle()).To(BeFalse())
 	})
 
 	// The two answers come over two connections, to two goroutines: they may overtake each other.
 	It("doesn't let it rest on an answer that is older than the wake-up that came before it", func() {
-		r.learn(scripts.Taken{}, "t", r.newsSoFar())
-		since := r.newsSoFar() // a slot sends the end of its job; then a job is added
-		r.woken(popped{member: "0"})
-		r.learn(scripts.Taken{}, "t", since)
+		r.applyTake(scripts.Taken{}, "t", r.currentEpoch())
+		since := r.currentEpoch() // a slot sends the end of its job; then a job is added
+		r.applyWake(popped{member: "0"})
+		r.applyTake(scripts.Taken{}, "t", since)
 		Expect(r.idle()).To(BeFalse())
 	})
 
 	It("keeps the time of a delayed job that is newer than the answer which comes after it", func() {
-		r.learn(scripts.Taken{}, "t", r.newsSoFar())
-		since := r.newsSoFar()
+		r.applyTake(scripts.Taken{}, "t", r.currentEpoch())
+		since := r.currentEpoch()
 		at := time.Now().UnixMilli() + minute
-		r.woken(popped{member: "1", score: float64(at)})
-		r.learn(scripts.Taken{}, "t", since)
+		r.applyWake(popped{member: "1", score: float64(at)})
+		r.applyTake(scripts.Taken{}, "t", since)
 		Expect(due()).To(BeNumerically("~", at, 1000))
 	})
 
 	It("keeps the earlier of two delayed jobs' times", func() {
 		at := time.Now().UnixMilli() + minute
-		r.learn(scripts.Taken{NextDueMs: at}, "t", r.newsSoFar())
-		r.woken(popped{member: "1", score: float64(at + minute)})
+		r.applyTake(scripts.Taken{NextDueMs: at}, "t", r.currentEpoch())
+		r.applyWake(popped{member: "1", score: float64(at + minute)})
 		Expect(due()).To(BeNumerically("~", at, 1000))
-		r.woken(popped{member: "1", score: float64(at - minute/2)})
+		r.applyWake(popped{member: "1", score: float64(at - minute/2)})
 		Expect(due()).To(BeNumerically("~", at-minute/2, 1000))
 		Expect(r.idle()).To(BeTrue(), "nothing is ready")
 	})
 
 	It("has it look again when the rate limit is over, or after MaximumRateLimitDelay", func() {
-		r.learn(scripts.Taken{LimitedMs: minute}, "t", r.newsSoFar())
+		r.applyTake(scripts.Taken{LimitedMs: minute}, "t", r.currentEpoch())
 		Expect(r.limited()).To(And(BeNumerically(">", 900*time.Millisecond), BeNumerically("<=", time.Second)))
-		r.learn(scripts.Taken{LimitedMs: 20}, "t", r.newsSoFar())
+		r.applyTake(scripts.Taken{LimitedMs: 20}, "t", r.currentEpoch())
 		Eventually(r.limited).Should(BeNumerically("<=", 0))
 		Expect(r.idle()).To(BeFalse())
 	})

@@ -138,7 +138,7 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 			failed = err
 			continue
 		}
-		k.settle(some, lost, begun)
+		k.applyRenewal(some, lost, begun)
 	}
 	return failed
 }
@@ -146,8 +146,8 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 // shortestRenewal is what a call may take whose locks are about over.
 const shortestRenewal = 100 * time.Millisecond
 
-// settle takes in what Redis said of some locks.
-func (k *lockKeeper) settle(asked []scripts.Lock, lost []string, when time.Time) {
+// applyRenewal records the outcome of a renewal: which locks were lost.
+func (k *lockKeeper) applyRenewal(asked []scripts.Lock, lost []string, when time.Time) {
 	gone := map[string]bool{}
 	for _, id := range lost {
 		gone[id] = true
@@ -171,9 +171,9 @@ func (k *lockKeeper) settle(asked []scripts.Lock, lost []string, when time.Time)
 		}
 	}
 	k.mu.Unlock()
-	k.tell(told)
+	k.emitLost(told)
 	if len(renewed) > 0 {
-		k.worker.tell(WorkerEvent{Type: EventLocksRenewed, JobIDs: renewed})
+		k.worker.emit(WorkerEvent{Type: EventLocksRenewed, JobIDs: renewed})
 	}
 }
 
@@ -189,14 +189,14 @@ func (k *lockKeeper) expire() {
 		}
 	}
 	k.mu.Unlock()
-	k.tell(told)
+	k.emitLost(told)
 }
 
-func (k *lockKeeper) tell(jobIDs []string) {
+func (k *lockKeeper) emitLost(jobIDs []string) {
 	if len(jobIDs) == 0 {
 		return
 	}
 	w := k.worker
 	w.core.log.Error().Strs("jobs", jobIDs).Msg("locks are lost: another worker may run these jobs again")
-	w.tell(WorkerEvent{Type: EventLocksLost, JobIDs: jobIDs})
+	w.emit(WorkerEvent{Type: EventLocksLost, JobIDs: jobIDs})
 }

@@ -57,7 +57,7 @@ func (w *Worker) nextByHand(ctx context.Context, token string, wait time.Duratio
 			return nil, w.cutOff(err)
 		}
 		if taken.JobID != "" {
-			job := w.handedOut(taken.JobID, taken.Hash, token)
+			job := w.deliver(taken.JobID, taken.Hash, token)
 			if reason := w.refusal(job); reason != nil && w.core.dialect == V5 {
 				if _, err := w.Fail(ctx, job, token, reason, false); err != nil {
 					return nil, err
@@ -140,7 +140,7 @@ func (w *Worker) startByHand(ctx context.Context, job *Job) (*Job, error) {
 	return job, nil
 }
 
-func (w *Worker) handedOut(id string, hash []string, token string) *Job {
+func (w *Worker) deliver(id string, hash []string, token string) *Job {
 	job := w.core.readJob(id, hash)
 	job.token = token
 	return job
@@ -197,11 +197,11 @@ func (w *Worker) has(job *Job, verb string) error {
 }
 
 func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, res result, fetchNext bool) (*Job, error) {
-	if job.behind {
+	if job.schedulerPending {
 		if _, err := w.startByHand(ctx, job); err != nil {
 			return nil, err
 		}
-		job.behind = false
+		job.schedulerPending = false
 	}
 	locked := *job
 	locked.token = token
@@ -213,8 +213,8 @@ func (w *Worker) end(ctx context.Context, job *Job, token string, d decision, re
 	if err != nil || taken.JobID == "" {
 		return nil, err
 	}
-	next := w.handedOut(taken.JobID, taken.Hash, token)
-	next.behind = next.SchedulerID != ""
+	next := w.deliver(taken.JobID, taken.Hash, token)
+	next.schedulerPending = next.SchedulerID != ""
 	return next, nil
 }
 

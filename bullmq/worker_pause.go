@@ -11,15 +11,15 @@ var ErrResumed = errors.New("bullmq: the worker was resumed before its jobs were
 
 // pause is the time from Pause to Resume.
 type pause struct {
-	turn  context.Context // ends with Resume
-	still chan struct{}   // closed once no job is being taken
-	quiet chan struct{}   // closed once none runs either
-	told  atomic.Bool
+	resumed context.Context // ends with Resume
+	drained chan struct{}   // closed once no job is being taken
+	idle    chan struct{}   // closed once none runs either
+	emitted atomic.Bool
 }
 
-func (p *pause) tell(w *Worker) {
-	if p.told.CompareAndSwap(false, true) {
-		w.tell(WorkerEvent{Type: EventPaused})
+func (p *pause) emit(w *Worker) {
+	if p.emitted.CompareAndSwap(false, true) {
+		w.emit(WorkerEvent{Type: EventPaused})
 	}
 }
 
@@ -36,8 +36,8 @@ func (w *Worker) Pause(ctx context.Context) (err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "pause")
 	defer span.end(&err)
 	w.describe(span)
-	p := w.slots.shut()
-	return w.awaitPause(ctx, p, p.quiet)
+	p := w.slots.pauseNow()
+	return w.awaitPause(ctx, p, p.idle)
 }
 
 // PauseNow is Pause without waiting for the jobs that run. It does wait, until
@@ -49,17 +49,17 @@ func (w *Worker) PauseNow(ctx context.Context) (err error) {
 	defer span.end(&err)
 	w.describe(span)
 	set(span, attrWorkerDoNotWait, true)
-	p := w.slots.shut()
-	return w.awaitPause(ctx, p, p.still)
+	p := w.slots.pauseNow()
+	return w.awaitPause(ctx, p, p.drained)
 }
 
 func (w *Worker) awaitPause(ctx context.Context, p *pause, reached <-chan struct{}) error {
 	w.lookAgain()
-	defer p.tell(w)
+	defer p.emit(w)
 	var err error
 	select {
 	case <-reached:
-	case <-p.turn.Done():
+	case <-p.resumed.Done():
 		err = ErrResumed
 	case <-w.ended:
 		err = ErrClosed
@@ -87,10 +87,10 @@ func (w *Worker) Resume() {
 	_, span := w.core.trace.start(context.Background(), SpanInternal, "resume")
 	defer span.done()
 	w.describe(span)
-	p.tell(w) // before a Pause that waits can, or it would come after the resumption
-	if w.slots.lift(p) {
+	p.emit(w) // before a Pause that waits can, or it would come after the resumption
+	if w.slots.resume(p) {
 		w.lookAgain()
-		w.tell(WorkerEvent{Type: EventResumed})
+		w.emit(WorkerEvent{Type: EventResumed})
 	}
 }
 
@@ -125,7 +125,7 @@ func (w *Worker) current() *runner {
 // lookAgain lets a worker that runs notice what has changed about its slots.
 func (w *Worker) lookAgain() {
 	if r := w.current(); r != nil {
-		r.look()
-		r.nudge()
+		r.markDirty()
+		r.signal()
 	}
 }

@@ -23,23 +23,23 @@ type runner struct {
 	wake chan struct{} // a slot is free, something was learned, or it is time to rest
 
 	// fetch's own:
-	doubts   []doubt
-	clock    serverClock
-	appetite int  // how many jobs a look asks for
-	inFull   bool // the server may not know the script of a take that follows a wait
+	unresolved []unresolvedTake
+	clock      serverClock
+	batchHint  int  // how many jobs a fetch asks for
+	inFull     bool // the server may not know the script of a take that follows a wait
 
-	mu           sync.Mutex
-	fetching     bool // fetch has not ended yet
-	lent         bool // its goroutine sees a job through, and nobody fetches
-	running      map[*attempt]bool
-	cancelled    bool      // all handlers were told to end
-	cause        error     // why
-	news         int       // counts what is learned that is worth a look
-	drained      bool      // the last look found nothing to run
-	toldDrained  bool      // that was told, and no job has been taken since
-	nextDueMs    int64     // when the first delayed job is due; 0 for none
-	limitedUntil time.Time // by the real clock
-	restUntil    time.Time // likewise, where a handler asks for a rate limit and there is no limiter
+	mu             sync.Mutex
+	fetching       bool // fetch has not ended yet
+	inline         bool // its goroutine runs a job, and nothing is fetched meanwhile
+	running        map[*attempt]bool
+	cancelled      bool      // all handlers were told to end
+	cause          error     // why
+	epoch          int       // counts changes that are a reason to fetch
+	drained        bool      // the last fetch found nothing to run
+	emittedDrained bool      // EventDrained was emitted, and no job has been fetched since
+	nextDueMs      int64     // when the first delayed job is due; 0 for none
+	limitedUntil   time.Time // by the real clock
+	restUntil      time.Time // likewise, where a handler asks for a rate limit and there is no limiter
 }
 
 func newRunner(w *Worker) *runner {
@@ -62,9 +62,9 @@ func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 	go r.fetchUntilStopped()
 	<-ctx.Done()
 	deadline = r.w.stopDeadline()
-	closing := r.w.tellAside(EventClosing)
+	closing := r.w.emitAsync(EventClosing)
 	err = r.finish()
-	if r.over() {
+	if r.hardStopped() {
 		deadline = time.Now()
 	}
 	closing.Wait(deadline)
@@ -82,7 +82,7 @@ func (r *runner) finish() (err error) {
 		defer cancel()
 		defer r.endBy(bound)()
 	}
-	if r.quiet() {
+	if r.waitIdle() {
 		return nil
 	}
 	left := r.unfinished()
@@ -123,9 +123,9 @@ func (r *runner) endBy(ctx context.Context) (stop context.CancelFunc) {
 	return stop
 }
 
-// quiet waits until fetch has ended and all slots are free, and reports whether
+// waitIdle waits until fetch has ended and all slots are free, and reports whether
 // that was before the time to stop was over.
-func (r *runner) quiet() bool {
+func (r *runner) waitIdle() bool {
 	for r.busy() {
 		select {
 		case <-r.wake:
@@ -146,8 +146,8 @@ func (r *runner) busy() bool {
 // stopping says that no new job is to be taken.
 func (r *runner) stopping() bool { return r.soft.Err() != nil }
 
-// over says that Run has ended, or is about to, without what isn't done yet.
-func (r *runner) over() bool {
+// hardStopped reports that Run no longer waits for jobs that are not done.
+func (r *runner) hardStopped() bool {
 	select {
 	case <-r.hard:
 		return true
@@ -156,9 +156,9 @@ func (r *runner) over() bool {
 	}
 }
 
-// nudge lets fetch, or finish, think again.
-func (r *runner) nudge() {
-	r.recall()
+// signal makes fetch, or finish, check its conditions again.
+func (r *runner) signal() {
+	r.resumeFetching()
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -170,7 +170,7 @@ func (r *runner) nudge() {
 
 func (r *runner) vacate() {
 	r.slots.vacate()
-	r.nudge()
+	r.signal()
 }
 
 func (r *runner) track(a *attempt) {
@@ -219,27 +219,27 @@ func (r *runner) unfinished() *UnfinishedError {
 	return left
 }
 
-// lend sees a job through on fetch's own goroutine: to wake another one for it
-// takes 8 % of the time between an add and the start of its job. fetch goes on
-// elsewhere, at once where there is another free slot, or else when there is one.
-func (r *runner) lend(job *Job, taken time.Time) {
-	r.setLent(true)
-	r.recall()
+// runInline runs a job on fetch's own goroutine, which starts it sooner than another
+// goroutine would. Fetching goes on in a new goroutine: at once if there is another
+// free slot, otherwise when there is one.
+func (r *runner) runInline(job *Job, taken time.Time) {
+	r.setInline(true)
+	r.resumeFetching()
 	r.slot(job, taken)
 }
 
-// recall makes fetch go on where its goroutine was lent to a job and a slot is
-// free, be it that job's own after it.
-func (r *runner) recall() {
-	if !r.slots.full() && r.setLent(false) {
+// resumeFetching starts a new fetch goroutine if the last one runs a job and a slot
+// is free, which may be that job's own after it.
+func (r *runner) resumeFetching() {
+	if !r.slots.full() && r.setInline(false) {
 		go r.fetchUntilStopped()
 	}
 }
 
-// setLent answers what was set before.
-func (r *runner) setLent(lent bool) (before bool) {
+// setInline returns the previous value.
+func (r *runner) setInline(inline bool) (before bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, r.lent = r.lent, lent
+	before, r.inline = r.inline, inline
 	return before
 }

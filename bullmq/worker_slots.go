@@ -26,23 +26,23 @@ func (w *Worker) SetConcurrency(concurrency int) error {
 	return nil
 }
 
-// slots counts the jobs that a worker runs and the calls that may bring it
-// more, and says whether there may be one more: neither when as many run as its
-// concurrency allows, nor while it is paused.
+// slots counts the jobs that a worker runs and the calls in flight that may fetch
+// more. A job may be fetched while fewer run than the concurrency allows and the
+// worker is not paused.
 type slots struct {
 	mu    sync.Mutex
 	size  int    // the concurrency
 	taken int    // by jobs
-	takes int    // calls under way that may bring a job, and those whose answer was lost
+	takes int    // calls in flight that may fetch a job, and those whose reply was lost
 	pause *pause // nil unless paused
 
-	turn    context.Context // ends with the next pause or resumption
-	endTurn context.CancelFunc
+	pauseChanged  context.Context // ends with the next pause or resumption
+	endPauseState context.CancelFunc
 }
 
 func newSlots(size int) *slots {
 	s := &slots{size: size}
-	s.turn, s.endTurn = context.WithCancel(context.Background())
+	s.pauseChanged, s.endPauseState = context.WithCancel(context.Background())
 	return s
 }
 
@@ -52,9 +52,9 @@ func (s *slots) resize(size int) {
 	s.size = size
 }
 
-// begin says how many jobs may be taken now, at most so many; end follows for
-// each.
-func (s *slots) begin(most int) int {
+// reserve returns how many jobs may be fetched now, at most most. Each is settled
+// with settle.
+func (s *slots) reserve(most int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pause != nil {
@@ -65,9 +65,9 @@ func (s *slots) begin(most int) int {
 	return n
 }
 
-// beginNext says whether a slot whose job has just ended may take the next one;
-// end follows then.
-func (s *slots) beginNext() bool {
+// reserveNext reports whether a slot whose job has just ended may fetch the next
+// one. If so, settle follows.
+func (s *slots) reserveNext() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pause != nil || s.taken > s.size {
@@ -77,32 +77,33 @@ func (s *slots) beginNext() bool {
 	return true
 }
 
-// end follows begin once the answer is there. A job that has come, other than
-// for a slot's own use, has a slot from now on.
-func (s *slots) end(occupied bool) {
+// settle follows reserve once the outcome is known. occupied reports that a job
+// was fetched that needs a slot of its own.
+func (s *slots) settle(occupied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.takes--
 	if occupied {
 		s.taken++
 	}
-	s.calm()
+	s.notifyIdle()
 }
 
 func (s *slots) vacate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken--
-	s.calm()
+	s.notifyIdle()
 }
 
-// full says whether there is no slot left, open whether a job may be taken.
+// full reports whether no slot is left.
 func (s *slots) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taken >= s.size
 }
 
+// open reports whether a job may be fetched.
 func (s *slots) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,50 +116,52 @@ func (s *slots) occupied() bool {
 	return s.taken > 0
 }
 
-// paused answers beside a context that ends when that changes.
+// paused reports whether the worker is paused, and returns a context that ends when
+// that changes.
 func (s *slots) paused() (bool, context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pause != nil, s.turn
+	return s.pause != nil, s.pauseChanged
 }
 
-// shut begins a pause, or answers the one that holds.
-func (s *slots) shut() *pause {
+// pauseNow begins a pause, or returns the current one.
+func (s *slots) pauseNow() *pause {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pause == nil {
-		s.nextTurn()
-		s.pause = &pause{turn: s.turn, still: make(chan struct{}), quiet: make(chan struct{})}
-		s.calm()
+		s.changePause()
+		s.pause = &pause{resumed: s.pauseChanged, drained: make(chan struct{}), idle: make(chan struct{})}
+		s.notifyIdle()
 	}
 	return s.pause
 }
 
-// lift ends a pause, unless that has happened.
-func (s *slots) lift(p *pause) bool {
+// resume ends a pause. It reports false if the pause has already ended.
+func (s *slots) resume(p *pause) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p == nil || s.pause != p {
 		return false
 	}
 	s.pause = nil
-	s.nextTurn()
+	s.changePause()
 	return true
 }
 
-func (s *slots) nextTurn() {
-	s.endTurn()
-	s.turn, s.endTurn = context.WithCancel(context.Background())
+func (s *slots) changePause() {
+	s.endPauseState()
+	s.pauseChanged, s.endPauseState = context.WithCancel(context.Background())
 }
 
-// calm tells those who wait for a pause to take effect; the caller holds mu.
-func (s *slots) calm() {
+// notifyIdle closes the channels of a pause that has taken effect; the caller
+// holds mu.
+func (s *slots) notifyIdle() {
 	if s.pause == nil || s.takes > 0 {
 		return
 	}
-	closeOnce(s.pause.still)
+	closeOnce(s.pause.drained)
 	if s.taken == 0 {
-		closeOnce(s.pause.quiet)
+		closeOnce(s.pause.idle)
 	}
 }
 

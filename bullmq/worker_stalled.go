@@ -54,7 +54,7 @@ func (w *Worker) checkStalled(ctx context.Context) bool {
 	}
 	for _, id := range ids {
 		w.core.log.Warn().Str("job", id).Msg("a stalled job goes back to wait")
-		w.tell(WorkerEvent{Type: EventStalled, JobIDs: []string{id}})
+		w.emit(WorkerEvent{Type: EventStalled, JobIDs: []string{id}})
 	}
 	return err == nil
 }

@@ -167,21 +167,21 @@ func (m *markerWatch) waitWithin(ctx context.Context, most time.Duration) error 
 		timing.Sleep(ctx, min(time.Until(end), pollInterval))
 	}
 	if ctx.Err() != nil {
-		m.handOn(p)
+		m.returnMarker(p)
 		return context.Cause(ctx)
 	}
 	return p.err
 }
 
-// handOn puts a marker back that this worker doesn't use, for others to be
-// woken by.
-func (m *markerWatch) handOn(p popped) {
+// returnMarker puts back a marker that this worker doesn't use, so that it wakes
+// another one.
+func (m *markerWatch) returnMarker(p popped) {
 	if p.member == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), unblockWait)
 	defer cancel()
 	if err := m.conn.core.store.PutMarker(ctx, p.member, p.score); err != nil {
-		m.conn.core.log.Warn().Err(err).Msg("a wake-up could not be handed on; idle workers look by themselves within their DrainDelay")
+		m.conn.core.log.Warn().Err(err).Msg("a marker could not be returned; idle workers fetch after their DrainDelay at the latest")
 	}
 }
