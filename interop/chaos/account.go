@@ -11,40 +11,40 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Account is the ledger held against Redis.
+// Account is the result of comparing the ledger with Redis.
 type Account struct {
-	Added     int // answered with a job
-	Doubtful  int // adds whose answer was lost
-	Arrived   int // of those, jobs that are there all the same
-	Refused   int // adds that added nothing, and said so
+	Added     int // adds that returned a job
+	Doubtful  int // adds whose reply was lost
+	Arrived   int // doubtful adds whose job exists
+	Refused   int // adds that returned an error and added nothing
 	Completed int
 	Failed    int
-	Left      int // still to be run
+	Left      int // not finished yet
 
-	Lost    int // added, and not to be found
-	Doubled int // further jobs of one add
-	Phantom int // there, though the add was refused
+	Lost    int // added but missing
+	Doubled int // additional jobs of one add
+	Phantom int // refused but present
 
-	Reruns [2]int // attempts started again after a start in Go, and after one in Node
-	Stalls int    // how often a job was found without its lock
-	Untold int    // ended, and no worker lived to tell
-	Spoilt int    // ended otherwise than planned, since Node took Redis's refusal for the handler's error
+	Reruns    [2]int // attempts started again, by the library that started them before: Go, Node
+	Stalls    int    // how often a job was found without its lock
+	Untold    int    // finished jobs whose end no worker reported, because it died
+	Misfailed int    // jobs that Node failed because it took an error of Redis for one of the handler
 
-	Wrong []string // what else isn't as it must be, in words; at most ten
+	Wrong []string // descriptions of other discrepancies, at most ten
 }
 
-// Balanced reports whether what came in is what came out.
+// Balanced reports whether every added job is accounted for.
 func (a Account) Balanced() bool {
 	return a.Added+a.Arrived == a.Completed+a.Failed+a.Left && a.Lost == 0 && a.Doubled == 0 && a.Phantom == 0
 }
 
-func (a *Account) say(format string, args ...any) {
+func (a *Account) fault(format string, args ...any) {
 	if len(a.Wrong) < 10 {
 		a.Wrong = append(a.Wrong, fmt.Sprintf(format, args...))
 	}
 }
 
-// The lists and sets of a queue that hold jobs, and whether they have ended there.
+// places lists the lists and sets of a queue that hold jobs, and whether their jobs have finished.
 var places = []struct {
 	suffix, read string
 }{
@@ -52,16 +52,16 @@ var places = []struct {
 	{"delayed", "ZRANGE"}, {"prioritized", "ZRANGE"}, {"paused", "LRANGE"}, {"waiting-children", "ZRANGE"},
 }
 
-// record is a job as Redis holds it.
+// record is a job as stored in Redis.
 type record struct {
 	id, place    string
-	by, reason   string // its last worker, and why it failed
-	spoilt       bool   // Node has taken a refusal by Redis for the handler's error
+	by, reason   string // its last worker, and its failure reason
+	misfailed    bool   // see Account.Misfailed
 	sequence     int
 	made, stalls int
 }
 
-// stored reads all jobs of a queue, whose key prefix is base, and hands them out.
+// stored reads all jobs of the queue with key prefix base and passes them to each.
 func stored(ctx context.Context, client rueidis.Client, base string, each func(record)) error {
 	for _, place := range places {
 		ids, err := client.Do(ctx, client.B().Arbitrary(place.read).Keys(base+place.suffix).Args("0", "-1").Build()).AsStrSlice()
@@ -82,7 +82,7 @@ func stored(ctx context.Context, client rueidis.Client, base string, each func(r
 				r := record{id: some[i], place: place.suffix, sequence: sequenceOf(fields[0]), by: fields[3], reason: fields[4]}
 				r.made, _ = strconv.Atoi(fields[1])
 				r.stalls, _ = strconv.Atoi(fields[2])
-				r.spoilt = strings.Contains(fields[5], "ReplyError: ") // the class of ioredis
+				r.misfailed = strings.Contains(fields[5], "ReplyError: ") // ioredis's error class
 				each(r)
 			}
 		}
@@ -90,7 +90,7 @@ func stored(ctx context.Context, client rueidis.Client, base string, each func(r
 	return nil
 }
 
-// sequenceOf reads a job's number from its data; -1 where there is none.
+// sequenceOf parses a job's number from its data. It returns -1 if there is none.
 func sequenceOf(data string) int {
 	var d struct{ Sequence *int }
 	if json.Unmarshal([]byte(data), &d) != nil || d.Sequence == nil {
@@ -99,7 +99,7 @@ func sequenceOf(data string) int {
 	return *d.Sequence
 }
 
-// Settle holds the ledger against the queue in Redis whose key prefix is base.
+// Settle compares the ledger with the queue in Redis whose key prefix is base.
 func (l *Ledger) Settle(ctx context.Context, client rueidis.Client, base string) (Account, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (l *Ledger) Settle(ctx context.Context, client rueidis.Client, base string)
 	found, stalls := make([]uint8, len(l.jobs)), make([]int32, len(l.jobs))
 	err := stored(ctx, client, base, func(r record) {
 		if r.sequence < 0 || r.sequence >= len(l.jobs) {
-			a.say("job %s is in %s and in no ledger", r.id, r.place)
+			a.fault("job %s is in %s but not in the ledger", r.id, r.place)
 			return
 		}
 		found[r.sequence]++
@@ -118,16 +118,16 @@ func (l *Ledger) Settle(ctx context.Context, client rueidis.Client, base string)
 	for sequence, e := range l.jobs {
 		a.enter(sequence, e, int(found[sequence]))
 		if reruns := int(e.reruns[Go]) + int(e.reruns[Node]); reruns > int(stalls[sequence]) {
-			a.say("job %d was started again %d times, and had lost its lock %d times", sequence, reruns, stalls[sequence])
+			a.fault("job %d was started again %d times but lost its lock %d times", sequence, reruns, stalls[sequence])
 		}
 	}
 	if !a.Balanced() {
-		a.say("added %d + arrived %d is not completed %d + failed %d + left %d", a.Added, a.Arrived, a.Completed, a.Failed, a.Left)
+		a.fault("added %d + arrived %d does not equal completed %d + failed %d + left %d", a.Added, a.Arrived, a.Completed, a.Failed, a.Left)
 	}
 	return a, err
 }
 
-// check compares a job as it stands with what was to become of it.
+// check compares a stored job with its planned outcome.
 func (a *Account) check(r record, e entry) {
 	switch r.place {
 	case "completed":
@@ -138,31 +138,31 @@ func (a *Account) check(r record, e entry) {
 		a.Left++
 		return
 	}
-	if r.spoilt {
-		a.Spoilt++
+	if r.misfailed {
+		a.Misfailed++
 		return
 	}
 	if failed := r.place == "failed"; failed != e.fails() {
-		a.say("job %s (%d) is in %s, by %s (%s), and was to fail %d of %d attempts", r.id, r.sequence, r.place, r.by, r.reason, e.failures, e.attempts)
+		a.fault("job %s (%d) is in %s, by %s (%s)but should fail %d of %d attempts", r.id, r.sequence, r.place, r.by, r.reason, e.failures, e.attempts)
 	} else if want := min(int(e.failures)+1, int(e.attempts)); r.made != want {
-		a.say("job %s (%d) has made %d attempts, not %d, the last by %s (%s)", r.id, r.sequence, r.made, want, r.by, r.reason)
+		a.fault("job %s (%d) has made %d attempts, not %d, the last by %s (%s)", r.id, r.sequence, r.made, want, r.by, r.reason)
 	}
 	switch {
 	case e.starts == 0:
-		a.say("job %s (%d) is in %s and no handler was started", r.id, r.sequence, r.place)
+		a.fault("job %s (%d) is in %s but no handler was started", r.id, r.sequence, r.place)
 	case e.ends == 0:
 		a.Untold++
 	case e.ends > 1:
-		a.say("the end of job %s (%d) was told %d times", r.id, r.sequence, e.ends)
+		a.fault("the end of job %s (%d) was reported %d times", r.id, r.sequence, e.ends)
 	case e.failed != e.fails():
-		a.say("job %s (%d) is in %s, and its worker told the opposite", r.id, r.sequence, r.place)
+		a.fault("job %s (%d) is in %sbut its worker reported the opposite", r.id, r.sequence, r.place)
 	}
 }
 
-// enter counts one line of the ledger; there is how many jobs of it Redis has.
+// enter counts one entry of the ledger. there is the number of its jobs in Redis.
 func (a *Account) enter(sequence int, e entry, there int) {
-	for side, n := range e.reruns {
-		a.Reruns[side] += int(n)
+	for library, n := range e.reruns {
+		a.Reruns[library] += int(n)
 	}
 	a.Doubled += max(0, there-1)
 	switch e.add {
@@ -170,7 +170,7 @@ func (a *Account) enter(sequence int, e entry, there int) {
 		a.Added++
 		if there == 0 {
 			a.Lost++
-			a.say("job %d, added by %v, is lost; %d starts, %d ends", sequence, e.by, e.starts, e.ends)
+			a.fault("job %d, added by %v, is lost; %d starts, %d ends", sequence, e.by, e.starts, e.ends)
 		}
 	case doubtful, offered:
 		a.Doubtful++
@@ -179,15 +179,15 @@ func (a *Account) enter(sequence int, e entry, there int) {
 		a.Refused++
 		if there > 0 {
 			a.Phantom++
-			a.say("job %d is there, and %v was told that it was not added", sequence, e.by)
+			a.fault("job %d exists, but its add from %v was refused", sequence, e.by)
 		}
 	}
 	if there > 1 {
-		a.say("job %d, added once by %v, is there %d times", sequence, e.by, there)
+		a.fault("job %d, added once by %v, exists %d times", sequence, e.by, there)
 	}
 }
 
-// unfinished is how many jobs of a queue have not ended.
+// unfinished returns the number of unfinished jobs of a queue.
 func unfinished(ctx context.Context, client rueidis.Client, base string) (int64, error) {
 	var total int64
 	for _, place := range places[2:] {
@@ -204,7 +204,7 @@ func unfinished(ctx context.Context, client rueidis.Client, base string) (int64,
 	return total, nil
 }
 
-// drained waits until no job of a queue is left to run.
+// drained waits until a queue has no unfinished jobs.
 func drained(ctx context.Context, client rueidis.Client, base string) error {
 	for {
 		left, err := unfinished(ctx, client, base)

@@ -17,7 +17,7 @@ import (
 )
 
 var _ = Describe("The administration of many jobs", func() {
-	It("keeps Redis from its other clients for less than a second", func() {
+	It("blocks Redis for less than a second at a time", func() {
 		jobs, limit := 20_000, 400*time.Millisecond
 		if *full {
 			jobs, limit = 100_000, time.Second
@@ -34,8 +34,8 @@ var _ = Describe("The administration of many jobs", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 
-		// briefly makes a call, and looks at how long Redis was at its longest command. Where other
-		// processes kept the server from the CPU that is more than the CPU time that it has used.
+		// briefly makes a call and checks the duration of Redis's longest command. If other processes kept
+		// the server from the CPU, the CPU time that the server used counts.
 		briefly := func(title string, call func() error) {
 			GinkgoHelper()
 			Expect(ask(ctx, admin, "SLOWLOG", "RESET")).To(Succeed())
@@ -43,7 +43,7 @@ var _ = Describe("The administration of many jobs", func() {
 			Expect(call()).To(Succeed(), title)
 			took, command := slowest(ctx, admin)
 			took = min(took, serverCPU(ctx, admin)-before)
-			report.Note("    %s of %d jobs: Redis took %v for its longest command", title, jobs, took)
+			report.Note("    %s of %d jobs: longest command %v", title, jobs, took)
 			Expect(took).To(BeNumerically("<", limit), "%s: %s", title, command)
 		}
 		left := func(state bullmq.State, want int) {
@@ -109,7 +109,7 @@ var _ = Describe("The administration of many jobs", func() {
 	})
 })
 
-// slowest is the longest command of the server's slow log.
+// slowest returns the longest command of the server's slow log.
 func slowest(ctx context.Context, admin rueidis.Client) (took time.Duration, command string) {
 	GinkgoHelper()
 	entries, err := admin.Do(ctx, admin.B().Arbitrary("SLOWLOG", "GET", "-1").Build()).ToArray()
@@ -128,7 +128,7 @@ func slowest(ctx context.Context, admin rueidis.Client) (took time.Duration, com
 	return took, command
 }
 
-// serverCPU is the CPU time that the server has used so far.
+// serverCPU returns the CPU time used by the server.
 func serverCPU(ctx context.Context, admin rueidis.Client) time.Duration {
 	GinkgoHelper()
 	info, err := admin.Do(ctx, admin.B().Info().Section("cpu").Build()).ToString()

@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// outage is what Go workers use and say while Redis is away.
+// outage observes the Go workers while Redis is unavailable.
 type outage struct {
 	trial *trial
 	begun time.Time
@@ -27,7 +27,7 @@ func (t *trial) watch() *outage {
 	return o
 }
 
-// expectCalm says that each Go worker has logged little and hardly worked since.
+// expectCalm checks that each Go worker has logged few lines and used little CPU time.
 func (o *outage) expectCalm() {
 	length := time.Since(o.begun)
 	for _, m := range o.trial.fleet.Members(Go) {
@@ -38,22 +38,21 @@ func (o *outage) expectCalm() {
 	}
 }
 
-// expectTold says that each Go worker, and the queue that adds, has told of one
-// outage, and of its end.
-func (o *outage) expectTold() {
+// expectReported checks that each Go worker and the first queue have reported one outage and its end.
+func (o *outage) expectReported() {
 	for _, m := range o.trial.fleet.Ever(Go) {
-		Expect(m.Health()).To(Equal([]bool{false, true}), "what %s told of Redis", m.Name)
+		Expect(m.Health()).To(Equal([]bool{false, true}), "health reported by %s", m.Name)
 	}
-	told := o.trial.health()
-	Expect(told).To(HaveLen(2))
-	Expect(told[0].Reachable).To(BeFalse())
-	Expect(told[0].Err).To(HaveOccurred())
-	Expect(told[0].Since).To(BeTemporally("~", o.begun, 2*time.Second))
-	Expect(told[1].Reachable).To(BeTrue())
+	changes := o.trial.health()
+	Expect(changes).To(HaveLen(2))
+	Expect(changes[0].Reachable).To(BeFalse())
+	Expect(changes[0].Err).To(HaveOccurred())
+	Expect(changes[0].Since).To(BeTemporally("~", o.begun, 2*time.Second))
+	Expect(changes[1].Reachable).To(BeTrue())
 	Expect(o.trial.queues[0].Health().Reachable).To(BeTrue())
 }
 
-// cpuTime is what a process has used so far; 0 where the system doesn't tell.
+// cpuTime returns the CPU time used by a process, or 0 on systems without /proc.
 func cpuTime(pid int) time.Duration {
 	if runtime.GOOS != "linux" {
 		return 0
@@ -62,9 +61,9 @@ func cpuTime(pid int) time.Duration {
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may hold spaces.
+	// The name, in parentheses, may contain spaces.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // ticks of 100 Hz
+	return time.Duration(user+system) * 10 * time.Millisecond // ticks of 1/100 s
 }

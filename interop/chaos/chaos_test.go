@@ -11,12 +11,10 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// full asks for all faults at full length, as make chaos does; without it a few
-// short ones are run.
+// full selects all faults at full length, as make chaos does. Without it a few short ones run.
 var full = flag.Bool("full", false, "run all faults, at full length")
 
-// jobs is how many the load has: in the time of make chaos no more is possible,
-// 2,000,000 take about five times as long.
+// jobs and delayed set the load. Larger numbers do not fit into the time of make chaos.
 var (
 	jobs    = flag.Int("jobs", 400_000, "jobs of the load")
 	delayed = flag.Int("delayed", 200_000, "delayed jobs that are due in the same second")
@@ -36,7 +34,7 @@ func TestChaos(t *testing.T) {
 
 var report = NewTable(os.Stdout)
 
-// inShortFormIf leaves a spec out of the short form unless it is of it.
+// inShortFormIf skips a spec in the short form unless short is set.
 func inShortFormIf(short bool) {
 	if !*full && !short {
 		Skip("part of the full form: make chaos")
@@ -45,12 +43,12 @@ func inShortFormIf(short bool) {
 
 func onlyInFull() { inShortFormIf(false) }
 
-// within ends with the spec, and after a time at the latest.
+// within returns a context that ends with the spec or after limit.
 func within(limit time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	DeferCleanup(cancel)
 	return ctx
 }
 
-// soon is the context of calls that take no time.
+// soon returns a context for calls that should return at once.
 func soon() context.Context { return within(20 * time.Second) }

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Clock is one that can be set wrong.
+// Clock is a clock that can be set wrong.
 type Clock struct{ ahead atomic.Int64 }
 
-// Now is the time by this clock.
+// Now returns the time of this clock.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// Jump sets it so far ahead of the right time, or behind.
+// Jump sets the clock ahead of the correct time, or behind it if negative.
 func (c *Clock) Jump(ahead time.Duration) { c.ahead.Store(int64(ahead)) }

@@ -8,9 +8,9 @@ import (
 )
 
 var _ = Describe("A clock that jumps", func() {
-	It("by a minute either way, in one worker and in one producer, loses nothing", func() {
+	It("by a minute in either direction, in one worker and one producer, loses no job", func() {
 		onlyInFull()
-		l := light(5 * time.Second)
+		l := lightLoad(5 * time.Second)
 		l.goWorkers = 1
 		t := begin("clocks of one Go worker and one producer jump by 1 min", at(startServer()), l)
 		astray, err := t.fleet.Start(within(20*time.Second), Go, "-jumps")
@@ -20,9 +20,9 @@ var _ = Describe("A clock that jumps", func() {
 			t.clock.Jump(ahead)
 			time.Sleep(1500 * time.Millisecond)
 		}
-		t.over()
-		// Jobs with a delay, added by a clock that was ahead, are due up to a minute later.
-		account := t.settle(terms{late: time.Minute})
+		t.faultEnded()
+		// Delayed jobs added by a clock that is ahead are due up to a minute later.
+		account := t.settle(tolerance{late: time.Minute})
 		Expect(account.Stalls).To(BeZero())
 	})
 })

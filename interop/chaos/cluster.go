@@ -13,11 +13,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// node is one server of a group, with a connection to it alone.
+// node is one server of a group, with a connection to it only.
 type node struct {
 	*redisserver.Server
 	client rueidis.Client
-	id     string // in the cluster
+	id     string // its id in the cluster
 }
 
 func startNode(options redisserver.Options) (*node, error) {
@@ -44,7 +44,7 @@ func (n *node) text(ctx context.Context, words ...string) (string, error) {
 	return n.client.Do(ctx, n.client.B().Arbitrary(words...).Build()).ToString()
 }
 
-// info is one line of what INFO replication says.
+// info returns one line of INFO replication.
 func (n *node) info(ctx context.Context, name string) string {
 	text, _ := n.text(ctx, "INFO", "replication")
 	for line := range strings.Lines(text) {
@@ -55,7 +55,7 @@ func (n *node) info(ctx context.Context, name string) string {
 	return ""
 }
 
-// until waits for something to hold.
+// until waits until holds returns true.
 func until(ctx context.Context, what string, holds func() bool) error {
 	for !holds() {
 		select {
@@ -67,13 +67,13 @@ func until(ctx context.Context, what string, holds func() bool) error {
 	return nil
 }
 
-// handOver holds up writes at a master until its replicas have all of them, so
-// that it can be killed with nothing lost: replication doesn't wait for it.
-func handOver(ctx context.Context, master *node, replicas ...*node) error {
+// syncReplicas pauses writes at a master until its replicas have received all of them, so that killing it loses
+// nothing. Redis replication is asynchronous.
+func syncReplicas(ctx context.Context, master *node, replicas ...*node) error {
 	if err := master.do(ctx, "CLIENT", "PAUSE", "10000", "WRITE"); err != nil {
 		return err
 	}
-	return until(ctx, "the replicas have all of the master", func() bool {
+	return until(ctx, "the replicas are in sync with the master", func() bool {
 		offset := master.info(ctx, "master_repl_offset")
 		for _, replica := range replicas {
 			if offset == "" || offset != replica.info(ctx, "slave_repl_offset") {
@@ -84,15 +84,15 @@ func handOver(ctx context.Context, master *node, replicas ...*node) error {
 	})
 }
 
-// Cluster is a Redis cluster of masters, each with one replica.
+// Cluster is a Redis cluster of masters with one replica each.
 type Cluster struct {
 	masters, replicas []*node
 }
 
 const slots = 16384
 
-// StartCluster starts so many masters and as many replicas, and returns when
-// all know of all and serve.
+// StartCluster starts the given number of masters and as many replicas. It returns when the cluster is
+// complete and serves all slots.
 func StartCluster(ctx context.Context, masters int) (c *Cluster, err error) {
 	c = &Cluster{}
 	defer func() {
@@ -101,8 +101,8 @@ func StartCluster(ctx context.Context, masters int) (c *Cluster, err error) {
 		}
 	}()
 	start := func() (*node, error) {
-		// A master that a busy machine keeps from answering must not be taken for dead: what it had not
-		// passed on would be lost.
+		// On a busy machine a slow master must not be taken for dead: writes that it has not replicated would
+		// be lost.
 		n, err := startNode(redisserver.Options{
 			Cluster: true, AppendOnly: true, Config: []string{"cluster-node-timeout 4000", "appendfsync always", "repl-diskless-sync-delay 0"},
 		})
@@ -146,7 +146,7 @@ func (c *Cluster) nodes() []*node { return append(append([]*node(nil), c.masters
 
 // whole waits until all nodes agree that all slots are served and replicated.
 func (c *Cluster) whole(ctx context.Context) error {
-	return until(ctx, "the cluster is whole", func() bool {
+	return until(ctx, "the cluster is complete", func() bool {
 		for _, n := range c.nodes() {
 			text, _ := n.text(ctx, "CLUSTER", "INFO")
 			if !strings.Contains(text, "cluster_state:ok") || !strings.Contains(text, fmt.Sprintf("cluster_known_nodes:%d", len(c.nodes()))) {
@@ -162,7 +162,7 @@ func (c *Cluster) whole(ctx context.Context) error {
 	})
 }
 
-// Site is the cluster as its clients are told.
+// Site returns the address of the cluster for its clients.
 func (c *Cluster) Site() Site {
 	var addresses []string
 	for _, n := range c.nodes() {
@@ -171,7 +171,7 @@ func (c *Cluster) Site() Site {
 	return Site{Address: "cluster:" + strings.Join(addresses, ","), Prefix: "{bull}"}
 }
 
-// owner is the master of a key's slot, with its replica.
+// owner returns the master of a key's slot and its replica.
 func (c *Cluster) owner(ctx context.Context, key string) (master, replica *node, slot string, err error) {
 	n, err := c.masters[0].client.Do(ctx, c.masters[0].client.B().ClusterKeyslot().Key(key).Build()).AsInt64()
 	if err != nil {
@@ -181,8 +181,7 @@ func (c *Cluster) owner(ctx context.Context, key string) (master, replica *node,
 	return c.masters[at], c.replicas[at], strconv.FormatInt(n, 10), nil
 }
 
-// Failover makes the replica the master of a key's slot, by agreement of both,
-// and back again.
+// Failover makes the replica the master of a key's slot by a coordinated failover, and then reverses it.
 func (c *Cluster) Failover(ctx context.Context, key string) error {
 	master, replica, _, err := c.owner(ctx, key)
 	if err != nil {
@@ -191,9 +190,9 @@ func (c *Cluster) Failover(ctx context.Context, key string) error {
 	for _, heir := range []*node{replica, master} {
 		var asked time.Time
 		if err := until(ctx, "the replica is the master", func() bool {
-			if time.Since(asked) > 6*time.Second { // it gives up by itself after five
+			if time.Since(asked) > 6*time.Second { // Redis abandons a failover after five seconds
 				asked = time.Now()
-				_ = heir.do(ctx, "CLUSTER", "FAILOVER") // refused while the two are not in step
+				_ = heir.do(ctx, "CLUSTER", "FAILOVER") // refused until the replica is in sync
 			}
 			return heir.info(ctx, "role") == "master"
 		}); err != nil {
@@ -204,14 +203,14 @@ func (c *Cluster) Failover(ctx context.Context, key string) error {
 	return nil
 }
 
-// KillMaster kills the master of a key's slot, once its replica has all that it
-// has, waits until the replica has taken over, and starts the old master again.
+// KillMaster kills the master of a key's slot once its replica is in sync, waits until the replica has taken
+// over, and restarts the old master.
 func (c *Cluster) KillMaster(ctx context.Context, key string) error {
 	master, replica, _, err := c.owner(ctx, key)
 	if err != nil {
 		return err
 	}
-	if err := handOver(ctx, master, replica); err != nil {
+	if err := syncReplicas(ctx, master, replica); err != nil {
 		return err
 	}
 	master.Kill()
@@ -244,7 +243,7 @@ func (c *Cluster) MoveSlot(ctx context.Context, key string) error {
 			break
 		}
 		err = from.do(ctx, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000", "KEYS"}, keys...)...)
-		time.Sleep(5 * time.Millisecond) // for commands to meet a queue that is torn in two
+		time.Sleep(5 * time.Millisecond) // lets commands meet a queue that is split between two nodes
 	}
 	if err != nil {
 		return err
@@ -257,7 +256,7 @@ func (c *Cluster) MoveSlot(ctx context.Context, key string) error {
 	return nil
 }
 
-// Close ends all nodes.
+// Close stops all nodes.
 func (c *Cluster) Close() {
 	for _, n := range c.nodes() {
 		n.close()

@@ -15,11 +15,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// Settings are those of all workers of a fleet.
+// Settings configures all workers of a fleet.
 type Settings struct {
-	Lock        time.Duration // life of a lock
-	Stalled     time.Duration // between two checks for stalled jobs
-	Work        time.Duration // length of a job
+	Lock        time.Duration // duration of a lock
+	Stalled     time.Duration // interval of the stalled check
+	Work        time.Duration // duration of a job
 	Concurrency int
 }
 
@@ -28,11 +28,11 @@ func (s Settings) arguments() []string {
 	return []string{
 		"-lock-duration", ms(s.Lock), "-stalled-interval", ms(s.Stalled), "-sleep", ms(s.Work),
 		"-concurrency", strconv.Itoa(s.Concurrency),
-		"-max-stalled-count", "1000", // the account is of jobs that run, not of those given up
+		"-max-stalled-count", "1000", // jobs must not fail because they stalled
 	}
 }
 
-// Fleet are the workers of one queue, each a process.
+// Fleet holds the workers of one queue, each in its own process.
 type Fleet struct {
 	site     Site
 	queue    string
@@ -41,35 +41,35 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	members []*Member
-	ever    []*Member // also those that are gone
+	ever    []*Member // including those that were removed
 	started int
 }
 
 // Member is one worker.
 type Member struct {
 	*nodeprocess.Process
-	Name string
-	Side Side
+	Name    string
+	Library Library
 
-	read chan struct{} // closed when all its lines have been entered
+	read chan struct{} // closed when all its output has been recorded
 
 	mu        sync.Mutex
-	complaint string // the last error that it told
+	lastError string // the last error that it reported
 	locksLost []string
-	usage     []said
-	health    []bool // reachable or not, as it told
+	usage     []message
+	health    []bool // the reachability that it reported
 }
 
 // Start starts a worker and waits until it is ready.
-func (f *Fleet) Start(ctx context.Context, side Side, more ...string) (*Member, error) {
+func (f *Fleet) Start(ctx context.Context, library Library, more ...string) (*Member, error) {
 	f.mu.Lock()
 	f.started++
-	m := &Member{Name: fmt.Sprintf("%v-%d", side, f.started), Side: side, read: make(chan struct{})}
+	m := &Member{Name: fmt.Sprintf("%v-%d", library, f.started), Library: library, read: make(chan struct{})}
 	f.mu.Unlock()
 	arguments := append([]string{"-redis", f.site.Address, "-prefix", f.site.Prefix, "-queue", f.queue, "-name", m.Name, "-brief"}, f.settings.arguments()...)
 	arguments = append(arguments, more...)
 	var err error
-	if side == Node {
+	if library == Node {
 		m.Process, err = nodeprocess.Start("worker.mjs", arguments...)
 	} else {
 		command := exec.Command(os.Args[0], arguments...)
@@ -80,7 +80,7 @@ func (f *Fleet) Start(ctx context.Context, side Side, more ...string) (*Member, 
 		return nil, err
 	}
 	_, err = m.WaitFor(ctx, func(line nodeprocess.Line) bool {
-		var s said
+		var s message
 		return line.Decode(&s) == nil && s.Event == "ready"
 	})
 	if err != nil {
@@ -94,16 +94,16 @@ func (f *Fleet) Start(ctx context.Context, side Side, more ...string) (*Member, 
 	return m, nil
 }
 
-// StartAll starts so many on each side, all at once; those in Go with further
-// arguments.
+// StartAll starts the given number of Go and Node workers at once. moreInGo are additional arguments of the
+// Go workers.
 func (f *Fleet) StartAll(ctx context.Context, inGo, inNode int, moreInGo ...string) error {
 	errs := make(chan error)
-	start := func(side Side) {
+	start := func(library Library) {
 		var more []string
-		if side == Go {
+		if library == Go {
 			more = moreInGo
 		}
-		_, err := f.Start(ctx, side, more...)
+		_, err := f.Start(ctx, library, more...)
 		errs <- err
 	}
 	for range inGo {
@@ -119,18 +119,18 @@ func (f *Fleet) StartAll(ctx context.Context, inGo, inNode int, moreInGo ...stri
 	return failed
 }
 
-// listen enters what the worker says.
+// listen records the worker's output in the ledger.
 func (m *Member) listen(l *Ledger) {
 	defer close(m.read)
 	for line := range m.Lines() {
-		var s said
+		var s message
 		if line.Decode(&s) != nil {
-			s = said{Event: "error", Message: string(line)}
+			s = message{Event: "error", Message: string(line)}
 		}
 		switch {
 		case s.Event == "error":
 			m.mu.Lock()
-			m.complaint = s.Message
+			m.lastError = s.Message
 			m.mu.Unlock()
 		case s.Event == "locksLost":
 			m.mu.Lock()
@@ -146,7 +146,7 @@ func (m *Member) listen(l *Ledger) {
 			m.mu.Unlock()
 		case s.Sequence == nil:
 		case s.Event == "started":
-			l.Started(*s.Sequence, s.AttemptsMade, m.Side)
+			l.Started(*s.Sequence, s.AttemptsMade, m.Library)
 		case s.Event == "completed":
 			l.Ended(*s.Sequence, false)
 		case s.Event == "failed" && s.Final:
@@ -155,56 +155,55 @@ func (m *Member) listen(l *Ledger) {
 	}
 }
 
-// Complaint is the last error that the worker told, with its name.
-func (m *Member) Complaint() string {
+// LastError returns the last error that the worker reported, with its name.
+func (m *Member) LastError() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.Name + ": " + m.complaint
+	return m.Name + ": " + m.lastError
 }
 
-// Health is what the worker has told of Redis: reachable or not, in order.
+// Health returns the reachability of Redis as the worker reported it, in order.
 func (m *Member) Health() []bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.health)
 }
 
-// Usage is what the worker has told of its memory and goroutines, in order.
-func (m *Member) Usage() []said {
+// Usage returns the memory and goroutines that the worker reported, in order.
+func (m *Member) Usage() []message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.usage)
 }
 
-// LocksLost is what the worker has told of locks that it lost, in Go.
+// LocksLost returns the locks that a Go worker reported as lost.
 func (m *Member) LocksLost() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.locksLost)
 }
 
-// Members are those that haven't been removed.
-func (f *Fleet) Members(sides ...Side) []*Member { return f.some(&f.members, sides) }
+// Members returns the workers that have not been removed.
+func (f *Fleet) Members(libraries ...Library) []*Member { return f.some(&f.members, libraries) }
 
-// Ever are all that there have been.
-func (f *Fleet) Ever(sides ...Side) []*Member { return f.some(&f.ever, sides) }
+// Ever returns all workers, including removed ones.
+func (f *Fleet) Ever(libraries ...Library) []*Member { return f.some(&f.ever, libraries) }
 
-func (f *Fleet) some(of *[]*Member, sides []Side) []*Member {
+func (f *Fleet) some(of *[]*Member, libraries []Library) []*Member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(*of), func(m *Member) bool {
-		return len(sides) > 0 && !slices.Contains(sides, m.Side)
+		return len(libraries) > 0 && !slices.Contains(libraries, m.Library)
 	})
 }
 
-// Any is one of a side, by chance.
-func (f *Fleet) Any(side Side) *Member {
-	members := f.Members(side)
+// Any returns a random worker of a library.
+func (f *Fleet) Any(library Library) *Member {
+	members := f.Members(library)
 	return members[rand.IntN(len(members))]
 }
 
-// Remove ends a worker in a way of the caller's and waits until all that it
-// had said is entered.
+// Remove ends a worker by calling end and waits until all its output is recorded.
 func (f *Fleet) Remove(m *Member, end func(*Member)) {
 	f.mu.Lock()
 	f.members = slices.DeleteFunc(f.members, func(other *Member) bool { return other == m })
@@ -213,19 +212,19 @@ func (f *Fleet) Remove(m *Member, end func(*Member)) {
 	<-m.read
 }
 
-// Stop stops all of some sides, as a service manager would, and says which of
-// them did not end well.
-func (f *Fleet) Stop(sides ...Side) error {
+// Stop sends SIGTERM to all workers of the given libraries and returns an error for each that did not exit
+// cleanly.
+func (f *Fleet) Stop(libraries ...Library) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
-	for _, m := range f.Members(sides...) {
+	for _, m := range f.Members(libraries...) {
 		all.Go(func() {
 			f.Remove(m, func(m *Member) {
 				if status := m.Stop(); status != 0 {
 					mu.Lock()
 					defer mu.Unlock()
-					failed = errors.Join(failed, fmt.Errorf("worker %s ended with status %d: %s", m.Name, status, m.Stderr()))
+					failed = errors.Join(failed, fmt.Errorf("worker %s exited with status %d: %s", m.Name, status, m.Stderr()))
 				}
 			})
 		})
@@ -234,7 +233,7 @@ func (f *Fleet) Stop(sides ...Side) error {
 	return failed
 }
 
-// Kill ends all at once.
+// Kill kills all workers at once.
 func (f *Fleet) Kill() {
 	for _, m := range f.Members() {
 		f.Remove(m, func(m *Member) { m.Kill() })

@@ -1,10 +1,8 @@
-// Package chaos breaks things under load and counts what became of every job.
+// Package chaos injects faults under load and checks the outcome of every job.
 //
-// Go and Node add jobs to one queue, and Go and Node workers, each a process of
-// its own, run them, while a fault is under way. A Ledger, kept outside Redis,
-// knows of every job added, started and ended. At the end it is held against
-// what Redis holds, and the account must come out: nothing lost, nothing added
-// twice, and nothing run twice but for jobs whose lock has truly expired.
+// Producers and workers in Go and Node share one queue while a fault is active. Each worker is a process. A
+// [Ledger] outside Redis records every job that was added, started and finished. At the end it is compared
+// with the contents of Redis. No job may be lost, added twice, or run twice unless its lock expired.
 package chaos
 
 import (
@@ -14,66 +12,66 @@ import (
 	"time"
 )
 
-// Side is the library at work.
-type Side uint8
+// Library is a library: this SDK or the npm package.
+type Library uint8
 
-// The sides.
+// The libraries that are tested.
 const (
-	Go Side = iota
+	Go Library = iota
 	Node
 )
 
-func (s Side) String() string { return [...]string{"Go", "Node"}[s] }
+func (s Library) String() string { return [...]string{"Go", "Node"}[s] }
 
-// outcome is what an add has answered.
+// outcome is the result of an add.
 type outcome uint8
 
 const (
-	offered  outcome = iota // no answer yet
-	added                   // it is there
-	doubtful                // it may be there: the answer was lost
-	refused                 // it isn't there
+	offered  outcome = iota // no reply yet
+	added                   // the job exists
+	doubtful                // the job may exist: the reply was lost
+	refused                 // the job does not exist
 )
 
-// entry is one job, known by its sequence number whatever its id.
+// entry is one job, identified by its sequence number.
 type entry struct {
 	add      outcome
-	by       Side
-	failures uint8    // how many of its attempts are to fail
-	attempts uint8    // how many it has
-	starts   uint16   // of its handler
-	seen     uint16   // the attempts that were started, a bit each
-	last     Side     // that started it
-	reruns   [2]uint8 // attempts that were started again after a start on each side
-	ends     uint8    // how often a worker told that it has ended
-	failed   bool     // as that worker told
+	by       Library
+	failures uint8    // number of attempts that should fail
+	attempts uint8    // maximum number of attempts
+	starts   uint16   // starts of its handler
+	seen     uint16   // bit set of the attempts that were started
+	last     Library  // library of the last start
+	reruns   [2]uint8 // attempts started again, by the library of the earlier start
+	ends     uint8    // how often a worker reported its end
+	failed   bool     // outcome that the worker reported
 }
 
-// fails reports whether the job is to fail for good.
+// fails reports whether the job should fail for good.
 func (e entry) fails() bool { return e.failures >= e.attempts }
 
-// Ledger is the account of one queue's jobs.
+// Ledger records the jobs of one queue.
 type Ledger struct {
 	mu      sync.Mutex
 	jobs    []entry
-	strange []string // lines about jobs that nobody has offered
+	strange []string // reports about unknown jobs
 	begun   int      // jobs
 	ended   int      // jobs
-	reruns  []string // in words
+	reruns  []string // descriptions
 	mark    time.Time
-	started [2]time.Duration // from the mark to the first start on each side
-	taken   [2]time.Duration // from the mark to the first add on each side
+	started [2]time.Duration // from the mark to the first start, by library
+	taken   [2]time.Duration // from the mark to the first add, by library
 }
 
-// Offer enters a job that is about to be added and answers its sequence number.
-func (l *Ledger) Offer(by Side, attempts, failures int) int {
+// Offer records a job that is about to be added and returns its sequence number.
+func (l *Ledger) Offer(by Library, attempts, failures int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.jobs = append(l.jobs, entry{by: by, attempts: uint8(attempts), failures: uint8(failures)})
 	return len(l.jobs) - 1
 }
 
-// Added, Doubtful and Refused are what the add of a job has answered.
+// Added, Doubtful and Refused record the result of an add.
 func (l *Ledger) Added(sequence int) {
 	l.with(sequence, func(e *entry) {
 		e.add = added
@@ -83,9 +81,8 @@ func (l *Ledger) Added(sequence int) {
 func (l *Ledger) Doubtful(sequence int) { l.with(sequence, func(e *entry) { e.add = doubtful }) }
 func (l *Ledger) Refused(sequence int)  { l.with(sequence, func(e *entry) { e.add = refused }) }
 
-// Started enters the start of a handler, which has the number of attempts made
-// before.
-func (l *Ledger) Started(sequence, attemptsMade int, on Side) {
+// Started records the start of a handler and the number of attempts made before it.
+func (l *Ledger) Started(sequence, attemptsMade int, on Library) {
 	l.with(sequence, func(e *entry) {
 		attempt := uint16(1) << min(attemptsMade, 15)
 		if e.seen&attempt != 0 {
@@ -100,7 +97,7 @@ func (l *Ledger) Started(sequence, attemptsMade int, on Side) {
 	})
 }
 
-// Ended enters what a worker tells of a job's end.
+// Ended records the end of a job as reported by a worker.
 func (l *Ledger) Ended(sequence int, failed bool) {
 	l.with(sequence, func(e *entry) {
 		if e.ends == 0 {
@@ -114,52 +111,52 @@ func (l *Ledger) with(sequence int, do func(*entry)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if sequence < 0 || sequence >= len(l.jobs) {
-		l.strange = append(l.strange, "a job is told of that nobody has added")
+		l.strange = append(l.strange, "a worker reported a job that nobody added")
 		return
 	}
 	do(&l.jobs[sequence])
 }
 
-// noteFirst notes the time since the mark, the first time; the caller holds mu.
+// noteFirst records the time since the mark when it is first called. The caller holds mu.
 func (l *Ledger) noteFirst(first *time.Duration) {
 	if *first == 0 && !l.mark.IsZero() {
 		*first = time.Since(l.mark)
 	}
 }
 
-// Mark sets the moment from which the first starts and adds are measured.
+// Mark sets the time from which the first starts and adds are measured.
 func (l *Ledger) Mark() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mark, l.started, l.taken = time.Now(), [2]time.Duration{}, [2]time.Duration{}
 }
 
-// Recovery is how long after the mark a side has both added a job and started
-// one; 0 while it hasn't.
-func (l *Ledger) Recovery(side Side) time.Duration {
+// Recovery returns the time from the mark until a library had both added and started a job, or 0 if it has
+// not.
+func (l *Ledger) Recovery(library Library) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.started[side] == 0 || l.taken[side] == 0 {
+	if l.started[library] == 0 || l.taken[library] == 0 {
 		return 0
 	}
-	return max(l.started[side], l.taken[side])
+	return max(l.started[library], l.taken[library])
 }
 
-// Reruns are the attempts that were started again, in words.
+// Reruns describes the attempts that were started again.
 func (l *Ledger) Reruns() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.reruns)
 }
 
-// StartedSoFar is of how many jobs a handler was started.
+// StartedSoFar returns the number of jobs whose handler was started.
 func (l *Ledger) StartedSoFar() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.begun
 }
 
-// EndedSoFar is of how many jobs the end was told.
+// EndedSoFar returns the number of jobs whose end was reported.
 func (l *Ledger) EndedSoFar() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

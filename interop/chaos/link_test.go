@@ -9,8 +9,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-var _ = Describe("The way to Redis", func() {
-	// through is a Redis that all reach through a proxy, but for those who look on.
+var _ = Describe("A connection to Redis", func() {
+	// through starts a Redis that producers and workers reach through a proxy. The account is read directly.
 	through := func() (*faultproxy.Proxy, Site) {
 		GinkgoHelper()
 		server := startServer()
@@ -24,27 +24,26 @@ var _ = Describe("The way to Redis", func() {
 			each()
 		}
 	}
-	// sprung waits for a trap, but not for ever: nothing may come along.
-	sprung := func(trap <-chan struct{}) {
+	// waitForTrap waits for a trap, with a time limit because no command may match.
+	waitForTrap := func(trap <-chan struct{}) {
 		select {
 		case <-trap:
 		case <-time.After(time.Second):
 		}
 	}
 
-	DescribeTable("that is bad loses no job and no lock", func(fault string, l load, cause func(*faultproxy.Proxy)) {
+	DescribeTable("that is faulty loses no job and no lock", func(fault string, l load, cause func(*faultproxy.Proxy)) {
 		onlyInFull()
 		proxy, site := through()
 		t := begin(fault, site, l)
 		cause(proxy)
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
-		t.over()
-		account := t.settle(terms{nodeErrs: true})
-		Expect(account.Refused).To(BeZero(), "adds that were not made")
+		t.faultEnded()
+		account := t.settle(tolerance{nodeErrs: true})
+		Expect(account.Refused).To(BeZero(), "refused adds")
 	},
-		// Where Go works alone no lock may be lost, nor be believed to be: all that was taken or written
-		// without an answer is found again. Node sends again what had no answer, and so leaves jobs to the
-		// check for stalled ones.
+		// With Go only, no lock may be lost or reported as lost: the SDK resolves fetches and finishes whose
+		// reply was lost. Node resends them, which leaves jobs to the stalled check.
 		bad("is slow: 20 ms each way", func(p *faultproxy.Proxy) {
 			Expect(p.Set(faultproxy.Faults{Delay: 20 * time.Millisecond})).To(Succeed())
 			time.Sleep(6 * time.Second)
@@ -53,19 +52,19 @@ var _ = Describe("The way to Redis", func() {
 			Expect(p.Set(faultproxy.Faults{Trickle: 40})).To(Succeed())
 			time.Sleep(6 * time.Second)
 		}),
-		bad("cuts all connections again and again", func(p *faultproxy.Proxy) {
+		bad("is cut repeatedly", func(p *faultproxy.Proxy) {
 			for6s(func() { p.CutAll(); time.Sleep(100 * time.Millisecond) })
 		}),
-		bad("cuts within replies", func(p *faultproxy.Proxy) {
-			for6s(func() { sprung(p.CutAfter(700)); time.Sleep(20 * time.Millisecond) })
+		bad("is cut within replies", func(p *faultproxy.Proxy) {
+			for6s(func() { waitForTrap(p.CutAfter(700)); time.Sleep(20 * time.Millisecond) })
 		}),
-		bad("loses replies, and then the connection", func(p *faultproxy.Proxy) {
-			for6s(func() { sprung(p.LoseReply("evalsha")); time.Sleep(20 * time.Millisecond) })
+		bad("loses a reply and is cut", func(p *faultproxy.Proxy) {
+			for6s(func() { waitForTrap(p.LoseReply("evalsha")); time.Sleep(20 * time.Millisecond) })
 		}),
-		bad("loses commands, and then the connection", func(p *faultproxy.Proxy) {
-			for6s(func() { sprung(p.LoseCommand("evalsha")); time.Sleep(20 * time.Millisecond) })
+		bad("loses a command and is cut", func(p *faultproxy.Proxy) {
+			for6s(func() { waitForTrap(p.LoseCommand("evalsha")); time.Sleep(20 * time.Millisecond) })
 		}),
-		bad("swallows all replies for a while", func(p *faultproxy.Proxy) {
+		bad("drops all replies for a while", func(p *faultproxy.Proxy) {
 			for6s(func() {
 				Expect(p.Set(faultproxy.Faults{SwallowReplies: true})).To(Succeed())
 				time.Sleep(400 * time.Millisecond)
@@ -82,10 +81,10 @@ var _ = Describe("The way to Redis", func() {
 
 // bad are the entries of a fault of the link: for Go and Node, and for Go alone.
 func bad(fault string, cause func(*faultproxy.Proxy)) []TableEntry {
-	both, alone := light(5*time.Second), light(5*time.Second)
+	both, alone := lightLoad(5*time.Second), lightLoad(5*time.Second)
 	alone.nodeWorkers = 0
 	return []TableEntry{
-		Entry("for it "+fault, "the link "+fault, both, cause),
-		Entry("for it "+fault+", with Go alone", "the link "+fault, alone, cause),
+		Entry("if it "+fault, "the link "+fault, both, cause),
+		Entry("if it "+fault+", with Go only", "the link "+fault, alone, cause),
 	}
 }

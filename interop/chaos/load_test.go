@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("A load of many jobs", func() {
-	It("through workers of both sides comes out to the last one, in memory that doesn't grow", func() {
+	It("for workers of both libraries is completed without a loss and in constant memory", func() {
 		onlyInFull()
 		server, err := redisserver.Start(redisserver.Options{})
 		Expect(err).NotTo(HaveOccurred())
@@ -36,7 +36,7 @@ var _ = Describe("A load of many jobs", func() {
 		inNode, err := produceInNode(ctx, ledger, site, "load", 2*time.Millisecond)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(inNode.Kill)
-		// Not so fast that all is added before much has run: a tenth may wait.
+		// Limit the producers so that at most a tenth of the jobs wait.
 		var adding sync.WaitGroup
 		var added atomic.Int64
 		for range 2 {
@@ -70,13 +70,13 @@ var _ = Describe("A load of many jobs", func() {
 	})
 })
 
-// expectFlat says that a worker uses no more towards the end than before.
+// expectFlat checks that a worker uses no more memory and goroutines at the end than before.
 func expectFlat(m *Member) {
 	GinkgoHelper()
 	usage := m.Usage()
 	Expect(len(usage)).To(BeNumerically(">", 20))
 	quarter := len(usage) / 4
-	middle := func(of []said, what func(said) float64) float64 {
+	middle := func(of []message, what func(message) float64) float64 {
 		var all []float64
 		for _, u := range of {
 			all = append(all, what(u))
@@ -84,8 +84,8 @@ func expectFlat(m *Member) {
 		slices.Sort(all)
 		return all[len(all)/2]
 	}
-	heap := func(u said) float64 { return u.HeapMiB }
-	goroutines := func(u said) float64 { return float64(u.Goroutines) }
+	heap := func(u message) float64 { return u.HeapMiB }
+	goroutines := func(u message) float64 { return float64(u.Goroutines) }
 	early, late := usage[quarter:2*quarter], usage[3*quarter:]
 	report.Note("    %s: heap %.1f MiB, later %.1f; goroutines %.0f, later %.0f", m.Name,
 		middle(early, heap), middle(late, heap), middle(early, goroutines), middle(late, goroutines))

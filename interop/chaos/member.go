@@ -20,12 +20,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// memberVariable turns this program into a Go worker that takes the flags of
-// worker.mjs and writes its lines.
+// memberVariable makes this program run as a Go worker with the flags and output of worker.mjs.
 const memberVariable = "CHAOS_MEMBER"
 
-// said is a line of a worker, in either language.
-type said struct {
+// message is a line of a worker's output, in either language.
+type message struct {
 	Event        string  `json:"event"`
 	Sequence     *int    `json:"sequence,omitempty"`
 	AttemptsMade int     `json:"attemptsMade,omitempty"`
@@ -42,7 +41,7 @@ type payload struct {
 	FailUntilAttempt int `json:"failUntilAttempt,omitempty"`
 }
 
-// MaybeWork works, where this process was started to, and ends it.
+// MaybeWork runs the worker and exits if memberVariable is set.
 func MaybeWork() {
 	if os.Getenv(memberVariable) == "" {
 		return
@@ -65,18 +64,18 @@ func work(arguments []string) error {
 		})
 	}
 	var sleep time.Duration
-	flags.StringVar(&site.Address, "redis", "", "where Redis is")
-	flags.StringVar(&site.Prefix, "prefix", "bull", "first part of all keys")
-	queue := flags.String("queue", "", "the queue's name")
-	flags.StringVar(&options.Name, "name", "", "the worker's name")
-	flags.IntVar(&options.Concurrency, "concurrency", 1, "jobs at once")
-	ms("lock-duration", &options.LockDuration, "life of a lock")
-	ms("stalled-interval", &options.StalledInterval, "time between two checks")
+	flags.StringVar(&site.Address, "redis", "", "address of Redis")
+	flags.StringVar(&site.Prefix, "prefix", "bull", "prefix of all keys")
+	queue := flags.String("queue", "", "name of the queue")
+	flags.StringVar(&options.Name, "name", "", "name of the worker")
+	flags.IntVar(&options.Concurrency, "concurrency", 1, "number of concurrent jobs")
+	ms("lock-duration", &options.LockDuration, "duration of a lock")
+	ms("stalled-interval", &options.StalledInterval, "interval of the stalled check")
 	options.MaxStalledCount = flags.Int("max-stalled-count", 1, "how often a job may stall")
-	ms("sleep", &sleep, "length of a job")
-	jumps := flags.Bool("jumps", false, "take each line of standard input for how far the clock is ahead: \"1m\"")
-	usage := flags.Bool("usage", false, "tell of memory and goroutines, four times a second")
-	flags.Bool("brief", true, "lines are always brief here")
+	ms("sleep", &sleep, "duration of a job")
+	jumps := flags.Bool("jumps", false, "set the clock ahead by the duration on each line of standard input: \"1m\"")
+	usage := flags.Bool("usage", false, "report memory and goroutines four times a second")
+	flags.Bool("brief", true, "accepted for compatibility; output is always brief")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -84,11 +83,11 @@ func work(arguments []string) error {
 	m := &member{}
 	options.Connection, options.Prefix = site.Connection(), site.Prefix
 	options.Logger = zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel)
-	options.Events.Completed = func(job *bullmq.Job, _ any) { m.tell("completed", job, true) }
-	options.Events.Failed = func(job *bullmq.Job, _ error) { m.tell("failed", job, !job.FinishedOn.IsZero()) }
-	options.Events.Error = func(err error) { m.say(said{Event: "error", Message: err.Error()}) }
-	options.OnHealth = func(h bullmq.Health) { m.say(said{Event: "health", Reachable: h.Reachable}) }
-	options.Events.LocksLost = func(ids []string) { m.say(said{Event: "locksLost", Message: strings.Join(ids, " ")}) }
+	options.Events.Completed = func(job *bullmq.Job, _ any) { m.report("completed", job, true) }
+	options.Events.Failed = func(job *bullmq.Job, _ error) { m.report("failed", job, !job.FinishedOn.IsZero()) }
+	options.Events.Error = func(err error) { m.write(message{Event: "error", Message: err.Error()}) }
+	options.OnHealth = func(h bullmq.Health) { m.write(message{Event: "health", Reachable: h.Reachable}) }
+	options.Events.LocksLost = func(ids []string) { m.write(message{Event: "locksLost", Message: strings.Join(ids, " ")}) }
 	var clock Clock
 	if *jumps {
 		options.Now = clock.Now
@@ -101,14 +100,14 @@ func work(arguments []string) error {
 		}()
 	}
 	worker, err := bullmq.NewWorker(context.Background(), *queue, func(_ context.Context, job *bullmq.Job) (any, error) {
-		m.tell("started", job, false)
+		m.report("started", job, false)
 		time.Sleep(sleep)
 		var data payload
 		if err := job.Decode(&data); err != nil {
 			return nil, bullmq.Unrecoverable(err)
 		}
 		if job.AttemptsMade+1 < data.FailUntilAttempt {
-			return nil, errors.New("this attempt fails, as the job's data says")
+			return nil, errors.New("this attempt fails as planned in the job's data")
 		}
 		return data.Sequence, nil
 	}, &options)
@@ -117,38 +116,38 @@ func work(arguments []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	m.say(said{Event: "ready"})
+	m.write(message{Event: "ready"})
 	if *usage {
-		go m.tellUsage()
+		go m.reportUsage()
 	}
 	return worker.Run(ctx)
 }
 
-// member is the Go worker at its standard output.
+// member writes the Go worker's output.
 type member struct{ mu sync.Mutex }
 
-// say writes a line at once, so that it is there whatever becomes of this process.
-func (m *member) say(line said) {
+// write writes a line at once, so that it is not lost if the process is killed.
+func (m *member) write(line message) {
 	text, err := json.Marshal(line)
 	if err != nil {
-		panic(err) // numbers and texts
+		panic(err) // the fields always encode
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, _ = os.Stdout.Write(append(text, '\n'))
 }
 
-// tellUsage tells what is in use, of the heap after a collection.
-func (m *member) tellUsage() {
+// reportUsage reports the heap after a garbage collection and the number of goroutines.
+func (m *member) reportUsage() {
 	for range time.Tick(250 * time.Millisecond) {
 		runtime.GC()
 		var memory runtime.MemStats
 		runtime.ReadMemStats(&memory)
-		m.say(said{Event: "usage", HeapMiB: float64(memory.HeapAlloc) / (1 << 20), Goroutines: runtime.NumGoroutine()})
+		m.write(message{Event: "usage", HeapMiB: float64(memory.HeapAlloc) / (1 << 20), Goroutines: runtime.NumGoroutine()})
 	}
 }
 
-func (m *member) tell(event string, job *bullmq.Job, final bool) {
+func (m *member) report(event string, job *bullmq.Job, final bool) {
 	sequence := sequenceOf(string(job.Data))
-	m.say(said{Event: event, Sequence: &sequence, AttemptsMade: job.AttemptsMade, Final: final})
+	m.write(message{Event: event, Sequence: &sequence, AttemptsMade: job.AttemptsMade, Final: final})
 }

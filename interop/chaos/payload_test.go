@@ -16,7 +16,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// big is a JSON string of so many bytes that tells its job from others.
+// big returns a JSON string of the given size that is unique to the job.
 func big(job, size int) json.RawMessage {
 	text := bytes.Repeat([]byte{byte('a' + job%26)}, size)
 	copy(text, fmt.Sprintf(`"%d `, job))
@@ -24,7 +24,7 @@ func big(job, size int) json.RawMessage {
 	return text
 }
 
-var _ = DescribeTable("Large data comes out whole, to the handler and as the result,", func(jobs, size int) {
+var _ = DescribeTable("Large data arrives unchanged in the handler and in the result", func(jobs, size int) {
 	inShortFormIf(jobs*size <= 5_000_000)
 	server, err := redisserver.Start(redisserver.Options{})
 	Expect(err).NotTo(HaveOccurred())
@@ -38,7 +38,7 @@ var _ = DescribeTable("Large data comes out whole, to the handler and as the res
 		runs.Add(1)
 		var n int
 		if _, err := fmt.Sscanf(job.Name, "job %d", &n); err != nil || !bytes.Equal(job.Data, big(n, size)) {
-			return nil, bullmq.Unrecoverable(errors.New("the data are not those that were added"))
+			return nil, bullmq.Unrecoverable(errors.New("the data differs from the data that was added"))
 		}
 		return job.Data, nil
 	}, &bullmq.WorkerOptions{Connection: site.Connection(), Concurrency: 50})

@@ -9,13 +9,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("Workers that end while they work", func() {
-	// replace ends a worker by chance and starts another of its side.
+var _ = Describe("A worker that ends during a job", func() {
+	// replace ends a random worker and starts another of the same library.
 	replace := func(t *trial, ctx context.Context, end func(*Member)) {
 		GinkgoHelper()
-		m := t.fleet.Any(Side(rand.IntN(2)))
+		m := t.fleet.Any(Library(rand.IntN(2)))
 		t.fleet.Remove(m, end)
-		_, err := t.fleet.Start(ctx, m.Side)
+		_, err := t.fleet.Start(ctx, m.Library)
 		Expect(err).NotTo(HaveOccurred())
 	}
 	times := func(short, long int) int {
@@ -25,31 +25,31 @@ var _ = Describe("Workers that end while they work", func() {
 		return short
 	}
 
-	It("by kill -9 leave their jobs to others", func() {
-		t := begin("workers are killed (SIGKILL), one after the other", at(startServer()), light(time.Second))
+	It("by SIGKILL leaves its job to other workers", func() {
+		t := begin("workers are killed (SIGKILL), one after the other", at(startServer()), lightLoad(time.Second))
 		ctx := within(time.Minute)
 		for range times(2, 12) {
 			replace(t, ctx, func(m *Member) { m.Kill() })
 		}
-		t.over()
-		t.settle(terms{reruns: true})
+		t.faultEnded()
+		t.settle(tolerance{reruns: true})
 	})
 
-	It("by SIGTERM finish theirs", func() {
+	It("by SIGTERM finishes its job first", func() {
 		onlyInFull()
-		t := begin("workers are stopped (SIGTERM), one after the other", at(startServer()), light(10*time.Second))
+		t := begin("workers are stopped (SIGTERM), one after the other", at(startServer()), lightLoad(10*time.Second))
 		ctx := within(time.Minute)
 		for range 12 {
 			replace(t, ctx, func(m *Member) { Expect(m.Stop()).To(Equal(0), m.Stderr()) })
 		}
-		t.over()
-		account := t.settle(terms{})
+		t.faultEnded()
+		account := t.settle(tolerance{})
 		Expect(account.Stalls).To(BeZero())
 	})
 
-	It("or stop in their tracks for longer than their locks, and go on, do no harm", func() {
+	It("or is frozen for longer than its lock and then resumes does no harm", func() {
 		onlyInFull()
-		t := begin("workers are frozen (SIGSTOP) for 3 s, the locks last 1 s", at(startServer()), light(time.Second))
+		t := begin("workers are frozen (SIGSTOP) for 3 s, with locks of 1 s", at(startServer()), lightLoad(time.Second))
 		for range 4 {
 			frozen := []*Member{t.fleet.Any(Go), t.fleet.Any(Node)}
 			for _, m := range frozen {
@@ -61,7 +61,7 @@ var _ = Describe("Workers that end while they work", func() {
 			}
 			time.Sleep(500 * time.Millisecond)
 		}
-		t.over()
-		t.settle(terms{reruns: true})
+		t.faultEnded()
+		t.settle(tolerance{reruns: true})
 	})
 })

@@ -14,16 +14,15 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// plan is a job of the mix, before it is added.
+// plan is a job that is to be added.
 type plan struct {
 	payload
 	options bullmq.JobOptions
 }
 
-// draw makes a job of one of the kinds and enters it into the ledger: most are
-// plain, some delayed, with a priority or an id of their own; some fail at
-// first, and one of a hundred for good.
-func draw(l *Ledger, by Side) plan {
+// draw creates a random job and records it in the ledger. Most jobs are plain; some have a delay, a priority
+// or a custom id. Some fail at first, and one in a hundred for good.
+func draw(l *Ledger, by Library) plan {
 	var p plan
 	attempts := 1
 	switch chance := rand.IntN(100); {
@@ -39,25 +38,25 @@ func draw(l *Ledger, by Side) plan {
 	}
 	p.options.Attempts = attempts
 	p.Sequence = l.Offer(by, attempts, max(p.FailUntilAttempt-1, 0))
-	// In Node all have an id: after an outage ioredis sends again what had no answer.
+	// In Node all jobs have an id: after an outage ioredis resends calls whose reply was lost.
 	if by == Node || p.Sequence%4 == 0 {
 		p.options.JobID = fmt.Sprintf("job-%d", p.Sequence)
 	}
 	return p
 }
 
-// Producer adds jobs from Go at a steady pace until it is stopped.
+// Producer adds jobs from Go at a steady rate until it is stopped.
 type Producer struct {
 	queue  *bullmq.Queue
 	ledger *Ledger
-	bulk   int // jobs of one call; 0 for single ones
+	bulk   int // jobs per call; 0 for single adds
 	stop   context.CancelFunc
-	calls  context.Context // of the adds
+	calls  context.Context // context of the adds
 	kill   context.CancelFunc
 	done   sync.WaitGroup
 }
 
-// produceInGo adds a job, or several in one call, in each interval.
+// produceInGo adds one job, or several in one call, per interval.
 func produceInGo(l *Ledger, queue *bullmq.Queue, every time.Duration, bulk int) *Producer {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Producer{queue: queue, ledger: l, bulk: bulk, stop: cancel}
@@ -77,19 +76,19 @@ func produceInGo(l *Ledger, queue *bullmq.Queue, every time.Duration, bulk int) 
 	return p
 }
 
-// Stop ends it after the call that is under way.
+// Stop stops the producer after the call in flight.
 func (p *Producer) Stop() {
 	p.stop()
 	p.done.Wait()
 }
 
-// Kill ends it at once.
+// Kill stops the producer at once.
 func (p *Producer) Kill() {
 	p.kill()
 	p.Stop()
 }
 
-// add makes one call and enters what it has answered.
+// add makes one call and records its result.
 func (p *Producer) add() {
 	ctx, cancel := context.WithTimeout(p.calls, time.Minute)
 	defer cancel()
@@ -126,22 +125,22 @@ func (p *Producer) enter(job plan, err error) {
 	}
 }
 
-// NodeProducer is producer.mjs, which is told what to add.
+// NodeProducer runs producer.mjs and sends it the jobs to add.
 type NodeProducer struct {
 	process *nodeprocess.Process
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 }
 
-// produceInNode adds a job in each interval; while Redis is away they wait in
-// Node, as they do by default.
+// produceInNode adds a job per interval. While Redis is unavailable, the jobs wait in Node's offline queue,
+// as they do by default.
 func produceInNode(ctx context.Context, l *Ledger, site Site, queue string, every time.Duration) (*NodeProducer, error) {
 	process, err := nodeprocess.Start("producer.mjs", "-redis", site.Address, "-prefix", site.Prefix, "-queue", queue, "-go-on")
 	if err != nil {
 		return nil, err
 	}
 	if _, err := process.WaitFor(ctx, func(line nodeprocess.Line) bool {
-		var s said
+		var s message
 		return line.Decode(&s) == nil && s.Event == "ready"
 	}); err != nil {
 		process.Kill()
@@ -151,18 +150,18 @@ func produceInNode(ctx context.Context, l *Ledger, site Site, queue string, ever
 	p := &NodeProducer{process: process, stop: cancel}
 	p.done.Go(func() {
 		for line := range process.Lines() {
-			var told struct {
+			var reply struct {
 				Event, Message string
 				Data           payload
 			}
-			switch err := line.Decode(&told); {
+			switch err := line.Decode(&reply); {
 			case err != nil:
-			case told.Event == "added":
-				l.Added(told.Data.Sequence)
-			case told.Event == "refused" && certain(told.Message):
-				l.Refused(told.Data.Sequence)
-			case told.Event == "refused":
-				l.Doubtful(told.Data.Sequence)
+			case reply.Event == "added":
+				l.Added(reply.Data.Sequence)
+			case reply.Event == "refused" && certain(reply.Message):
+				l.Refused(reply.Data.Sequence)
+			case reply.Event == "refused":
+				l.Doubtful(reply.Data.Sequence)
 			}
 		}
 	})
@@ -186,7 +185,7 @@ func produceInNode(ctx context.Context, l *Ledger, site Site, queue string, ever
 	return p, nil
 }
 
-// certain reports whether Redis's own words tell that a command did nothing.
+// certain reports whether an error of Redis guarantees that the command had no effect.
 func certain(message string) bool {
 	for _, code := range []string{"OOM ", "READONLY ", "BUSY ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "TRYAGAIN ", "MISCONF "} {
 		if strings.HasPrefix(message, code) {
@@ -203,19 +202,19 @@ func optionsInNode(o bullmq.JobOptions) map[string]json.RawMessage {
 		err = json.Unmarshal(text, &options)
 	}
 	if err != nil {
-		panic(err) // numbers and texts
+		panic(err) // the fields always encode
 	}
 	return options
 }
 
-// Stop waits for the jobs that Node has been given to be added.
+// Stop waits until all jobs given to Node are added.
 func (p *NodeProducer) Stop(ctx context.Context) error {
 	p.stop()
 	status, err := p.process.Wait(ctx)
 	if err != nil {
 		p.process.Kill()
 	} else if status != 0 {
-		err = fmt.Errorf("producer.mjs ended with status %d: %s", status, p.process.Stderr())
+		err = fmt.Errorf("producer.mjs exited with status %d: %s", status, p.process.Stderr())
 	}
 	p.done.Wait()
 	return err

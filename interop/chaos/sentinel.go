@@ -8,10 +8,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// Watched is a master with two replicas, watched by three Sentinels. It takes
-// writes only while a replica is there: else a master that was replaced would
-// take some more when it is started again, and they would be lost.
-type Watched struct {
+// SentinelGroup is a master with two replicas, monitored by three Sentinels. The master accepts writes only
+// while it has a replica: otherwise a replaced master would accept some after its restart, and they would be
+// lost.
+type SentinelGroup struct {
 	master    *node
 	replicas  []*node
 	sentinels []*node
@@ -19,20 +19,20 @@ type Watched struct {
 
 const masterName = "orders-master"
 
-// StartWatched starts them and returns when the Sentinels know of all.
-func StartWatched(ctx context.Context) (w *Watched, err error) {
-	w = &Watched{}
+// StartSentinelGroup starts the servers and returns when the Sentinels know all of them.
+func StartSentinelGroup(ctx context.Context) (w *SentinelGroup, err error) {
+	w = &SentinelGroup{}
 	defer func() {
 		if err != nil {
 			w.Close()
 		}
 	}()
-	keeping := redisserver.Options{AppendOnly: true, Config: []string{"appendfsync always", "repl-diskless-sync-delay 0", "min-replicas-to-write 1", "min-replicas-max-lag 3"}}
-	if w.master, err = startNode(keeping); err != nil {
+	durable := redisserver.Options{AppendOnly: true, Config: []string{"appendfsync always", "repl-diskless-sync-delay 0", "min-replicas-to-write 1", "min-replicas-max-lag 3"}}
+	if w.master, err = startNode(durable); err != nil {
 		return w, err
 	}
 	for range 2 {
-		replica, err := startNode(keeping)
+		replica, err := startNode(durable)
 		if err != nil {
 			return w, err
 		}
@@ -44,8 +44,9 @@ func StartWatched(ctx context.Context) (w *Watched, err error) {
 	if err := until(ctx, "the replicas have the master's data", func() bool { return w.master.info(ctx, "min_slaves_good_slaves") == "2" }); err != nil {
 		return w, err
 	}
-	// Sentinels that are quicker take a master that they have just promoted for dead, before they are connected to it, and
-	// promote another one: what the first had not passed on is lost then, whoever has added it.
+	// With a shorter timeout, Sentinels declare a master dead that they have just promoted, before they are
+	// connected to it, and promote another. Writes that the first one has not replicated are then lost for
+	// every client.
 	for range 3 {
 		watch := "sentinel %s " + masterName + " %s"
 		s, err := startNode(redisserver.Options{Sentinel: true, Config: []string{
@@ -69,8 +70,8 @@ func StartWatched(ctx context.Context) (w *Watched, err error) {
 	})
 }
 
-// Site is the master as its clients are told to find it.
-func (w *Watched) Site() Site {
+// Site returns the address of the master for its clients.
+func (w *SentinelGroup) Site() Site {
 	var addresses []string
 	for _, s := range w.sentinels {
 		addresses = append(addresses, s.Addr())
@@ -78,11 +79,10 @@ func (w *Watched) Site() Site {
 	return Site{Address: "sentinel:" + masterName + "@" + strings.Join(addresses, ","), Prefix: "bull"}
 }
 
-// KillMaster kills the master, once its replicas have all that it has, waits
-// until one of them has been promoted, and starts the old master again, which
-// Sentinel makes a replica.
-func (w *Watched) KillMaster(ctx context.Context) error {
-	if err := handOver(ctx, w.master, w.replicas...); err != nil {
+// KillMaster kills the master once its replicas are in sync, waits until one of them is promoted, and
+// restarts the old master, which Sentinel makes a replica.
+func (w *SentinelGroup) KillMaster(ctx context.Context) error {
+	if err := syncReplicas(ctx, w.master, w.replicas...); err != nil {
 		return err
 	}
 	w.master.Kill()
@@ -92,9 +92,9 @@ func (w *Watched) KillMaster(ctx context.Context) error {
 	return w.master.Start()
 }
 
-// Demote has Sentinel make a replica the master, while the old one lives.
-func (w *Watched) Demote(ctx context.Context) error {
-	if err := handOver(ctx, w.master, w.replicas...); err != nil {
+// Demote makes Sentinel promote a replica while the old master runs.
+func (w *SentinelGroup) Demote(ctx context.Context) error {
+	if err := syncReplicas(ctx, w.master, w.replicas...); err != nil {
 		return err
 	}
 	if err := w.sentinels[0].do(ctx, "SENTINEL", "FAILOVER", masterName); err != nil {
@@ -103,8 +103,8 @@ func (w *Watched) Demote(ctx context.Context) error {
 	return w.promoted(ctx)
 }
 
-// promoted waits until one of the replicas is the master, and has a replica.
-func (w *Watched) promoted(ctx context.Context) error {
+// promoted waits until one of the replicas is the master and has a replica.
+func (w *SentinelGroup) promoted(ctx context.Context) error {
 	return until(ctx, "a replica is promoted", func() bool {
 		for _, replica := range w.replicas {
 			if replica.info(ctx, "role") == "master" && replica.info(ctx, "min_slaves_good_slaves") != "0" {
@@ -115,21 +115,21 @@ func (w *Watched) promoted(ctx context.Context) error {
 	})
 }
 
-// Log is what the Sentinels have said of masters and who takes whose place.
-func (w *Watched) Log() string {
-	var said strings.Builder
+// Log returns the Sentinels' log lines about role changes.
+func (w *SentinelGroup) Log() string {
+	var lines strings.Builder
 	for i, s := range w.sentinels {
 		for line := range strings.Lines(s.Log()) {
 			if strings.Contains(line, "master") || strings.Contains(line, "failover") || strings.Contains(line, "slave") {
-				fmt.Fprintf(&said, "Sentinel %d: %s", i+1, line)
+				fmt.Fprintf(&lines, "Sentinel %d: %s", i+1, line)
 			}
 		}
 	}
-	return said.String()
+	return lines.String()
 }
 
-// Close ends all.
-func (w *Watched) Close() {
+// Close stops all servers.
+func (w *SentinelGroup) Close() {
 	for _, n := range append(append([]*node{w.master}, w.replicas...), w.sentinels...) {
 		if n != nil {
 			n.close()

@@ -10,15 +10,15 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// Site is where the queue lives, as its clients are told: HOST:PORT,
-// sentinel:MASTER@HOST:PORT,… or cluster:HOST:PORT,….
+// Site is the address of the queue for its clients: HOST:PORT, sentinel:MASTER@HOST:PORT,… or
+// cluster:HOST:PORT,….
 type Site struct {
 	Address string
-	Prefix  string // "bull", or with braces on a cluster
-	Admin   string // where the account is read and faults are caused, HOST:PORT; Address unless given
+	Prefix  string // "bull", or in braces for a cluster
+	Admin   string // HOST:PORT for reading the account and causing faults; defaults to Address
 }
 
-// option is the site as rueidis takes it.
+// option returns the site as options of rueidis.
 func (s Site) option() rueidis.ClientOption {
 	option := rueidis.ClientOption{DisableCache: true}
 	kind, nodes, _ := strings.Cut(s.Address, ":")
@@ -34,13 +34,13 @@ func (s Site) option() rueidis.ClientOption {
 	return option
 }
 
-// Connection is the site as this SDK takes it.
+// Connection returns the site as a connection of this SDK.
 func (s Site) Connection() bullmq.Connection { return bullmq.Options(s.option()) }
 
-// base is the key prefix of a queue.
+// base returns the key prefix of a queue.
 func (s Site) base(queue string) string { return s.Prefix + ":" + queue + ":" }
 
-// open is a client to look at the site with, and to cause faults by.
+// open returns a client for inspecting the site and causing faults.
 func (s Site) open() (rueidis.Client, error) {
 	if s.Admin != "" {
 		s.Address = s.Admin
@@ -48,7 +48,7 @@ func (s Site) open() (rueidis.Client, error) {
 	return rueidis.NewClient(s.option())
 }
 
-// ask sends one command by itself.
+// ask sends one command.
 func ask(ctx context.Context, client rueidis.Client, words ...string) error {
 	if err := client.Do(ctx, client.B().Arbitrary(words...).Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return fmt.Errorf("%s: %w", strings.Join(words, " "), err)

@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// Row is what one fault has come to.
+// Row is the result of one fault.
 type Row struct {
 	Fault string
 	Account
-	InGo, InNode time.Duration // from the fault's end to the first add and start
+	InGo, InNode time.Duration // from the end of the fault to the first add and start
 	Took         time.Duration
 }
 
-// columns are the table's, each with its width.
+// columns are the columns of the table.
 var columns = []struct {
 	title string
 	width int
@@ -33,7 +33,7 @@ var columns = []struct {
 	{"left", 5, func(r Row) string { return fmt.Sprint(r.Left) }},
 	{"lost", 5, func(r Row) string { return fmt.Sprint(r.Lost) }},
 	{"doubled", 8, func(r Row) string { return fmt.Sprint(r.Doubled + r.Phantom) }},
-	{"spoilt", 7, func(r Row) string { return fmt.Sprint(r.Spoilt) }},
+	{"spoilt", 7, func(r Row) string { return fmt.Sprint(r.Misfailed) }},
 	{"stalled", 8, func(r Row) string { return fmt.Sprint(r.Stalls) }},
 	{"rerun", 10, func(r Row) string { return fmt.Sprintf("%d/%d", r.Reruns[Go], r.Reruns[Node]) }},
 	{"Go back", 9, func(r Row) string { return seconds(r.InGo) }},
@@ -48,17 +48,17 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%.2fs", d.Seconds())
 }
 
-// Table writes a table, row by row, as they come.
+// Table prints rows as they arrive.
 type Table struct {
 	mu     sync.Mutex
 	to     io.Writer
 	headed bool
 }
 
-// NewTable writes to a terminal or a file.
+// NewTable returns a table that writes to a terminal or file.
 func NewTable(to io.Writer) *Table { return &Table{to: to} }
 
-// Add writes a row, and the head before the first.
+// Add prints a row, and the header before the first one.
 func (r *Table) Add(row Row) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *Table) Add(row Row) {
 	r.line(func(i int) string { return columns[i].cell(row) })
 }
 
-// Note writes a line of figures that are no account.
+// Note prints a line below the table.
 func (r *Table) Note(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// trial is one fault under load: producers and workers in Go and Node at one
-// queue from begin to settle.
+// trial is one fault under load. Producers and workers in Go and Node share a queue from begin to settle.
 type trial struct {
 	fault  string
 	begun  time.Time
@@ -24,7 +23,7 @@ type trial struct {
 	queue  string
 	ledger *Ledger
 	fleet  *Fleet
-	admin  rueidis.Client // to cause faults and to read the account
+	admin  rueidis.Client // causes faults and reads the account
 
 	inGo   []*Producer
 	queues []*bullmq.Queue
@@ -32,37 +31,37 @@ type trial struct {
 	clock  Clock // of the first queue
 
 	mu      sync.Mutex
-	changes []bullmq.Health // what the first queue tells
+	changes []bullmq.Health // reported by the first queue
 }
 
 var trials atomic.Int64
 
-// load says what works before and during a fault.
+// load describes the producers and workers that run during a fault.
 type load struct {
 	Settings
 	goWorkers, nodeWorkers int
-	pace                   time.Duration // between two adds of each producer
+	pace                   time.Duration // interval between two adds of each producer
 }
 
-// light is the load of most trials: some hundred jobs a second.
-func light(lock time.Duration) load {
+// lightLoad is the load of most trials: a few hundred jobs per second.
+func lightLoad(lock time.Duration) load {
 	return load{
 		Settings:  Settings{Lock: lock, Stalled: 300 * time.Millisecond, Work: 10 * time.Millisecond, Concurrency: 5},
 		goWorkers: 2, nodeWorkers: 2, pace: 20 * time.Millisecond,
 	}
 }
 
-// sides are the entries of a table of faults: each meets a fleet of both sides,
-// and of Go alone, of which more can be asked.
-var sides = []TableEntry{Entry("with Go and Node", 2), Entry("with Go alone", 0)}
+// fleets are the entries of a table of faults. Each fault is applied to a mixed fleet and to Go only, for
+// which the checks are stricter.
+var fleets = []TableEntry{Entry("with Go and Node", 2), Entry("with Go only", 0)}
 
-// on is a load with so many workers in Node.
+// on returns the load with the given number of Node workers.
 func on(nodeWorkers int, l load) load {
 	l.nodeWorkers = nodeWorkers
 	return l
 }
 
-// begin starts the load at a site and returns when all take part.
+// begin starts the load at a site and returns when all participants are active.
 func begin(fault string, site Site, l load) *trial {
 	GinkgoHelper()
 	ctx := within(30 * time.Second)
@@ -80,13 +79,13 @@ func begin(fault string, site Site, l load) *trial {
 	DeferCleanup(func() {
 		if CurrentSpecReport().Failed() {
 			for _, m := range t.fleet.Ever(Go) {
-				GinkgoWriter.Printf("%s said:\n%s\n", m.Name, m.Stderr())
+				GinkgoWriter.Printf("output of %s:\n%s\n", m.Name, m.Stderr())
 			}
 		}
 	})
 	Expect(t.fleet.StartAll(ctx, l.goWorkers, l.nodeWorkers)).To(Succeed())
 
-	// One adds single jobs and fails fast, one adds several at once and waits.
+	// One queue adds single jobs and fails fast. The other adds several at once and waits.
 	for i, wait := range []time.Duration{0, 2 * time.Minute} {
 		options := &bullmq.QueueOptions{Connection: site.Connection(), Prefix: site.Prefix, AddWait: wait}
 		if i == 0 {
@@ -105,18 +104,18 @@ func begin(fault string, site Site, l load) *trial {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(t.inNode.Kill)
 	}
-	t.flows()
+	t.waitForProgress()
 	return t
 }
 
-// flows waits until each worker that can has ended some more jobs.
-func (t *trial) flows() {
+// waitForProgress waits until the workers have finished some more jobs.
+func (t *trial) waitForProgress() {
 	GinkgoHelper()
 	ended := t.ledger.EndedSoFar()
-	Eventually(t.ledger.EndedSoFar).Should(BeNumerically(">=", ended+50), "jobs that have ended")
+	Eventually(t.ledger.EndedSoFar).Should(BeNumerically(">=", ended+50), "finished jobs")
 }
 
-// on sends a command that is to cause the fault, or to end it.
+// on sends a command that causes the fault or ends it.
 func (t *trial) on(words ...string) {
 	GinkgoHelper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -124,51 +123,50 @@ func (t *trial) on(words ...string) {
 	Expect(ask(ctx, t.admin, words...)).To(Succeed())
 }
 
-// over says that the fault has ended: from now on recovery is measured.
-func (t *trial) over() { t.ledger.Mark() }
+// faultEnded marks the end of the fault. Recovery is measured from here.
+func (t *trial) faultEnded() { t.ledger.Mark() }
 
-// health is what the first queue has told of Redis so far.
+// health returns the health changes that the first queue has reported.
 func (t *trial) health() []bullmq.Health {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]bullmq.Health(nil), t.changes...)
 }
 
-// terms are what the protocol grants a fault.
-type terms struct {
-	// reruns may happen, for jobs whose lock has expired: their worker was killed
-	// or stopped, or Redis away for longer than the lock.
+// tolerance lists the deviations that the protocol allows for a fault.
+type tolerance struct {
+	// reruns allows runs of jobs whose lock expired: their worker was killed or frozen, or Redis was
+	// unavailable for longer than the lock lasts.
 	reruns bool
-	// nodeErrs: bullmq takes a refusal by Redis, when it writes a job's end, for an
-	// error of the handler, and ioredis sends again what had no answer, which
-	// leaves jobs to the check for stalled ones. Both are counted, and not held
-	// against Go.
+	// nodeErrs allows two behaviours of Node. bullmq takes an error of Redis on a finish for an error of the
+	// handler. ioredis resends calls whose reply was lost, which leaves jobs to the stalled check. Both are
+	// counted but not held against Go.
 	nodeErrs bool
-	// late is how much longer than the locks last and 30 s jobs may take to be run.
+	// late is how long jobs may take in addition to the duration of a lock and 30 seconds.
 	late time.Duration
-	// back is how soon after the fault Go must add and start jobs again; 2 s
-	// unless given.
+	// back limits the time from the end of the fault until Go adds and starts jobs again. Defaults to 2
+	// seconds.
 	back time.Duration
 }
 
-// settle waits for Go's and Node's return, lets all jobs end, and holds the
-// ledger against Redis.
-func (t *trial) settle(granted terms) Account {
+// settle waits until both libraries have recovered and all jobs have finished, and then compares the ledger
+// with Redis.
+func (t *trial) settle(granted tolerance) Account {
 	GinkgoHelper()
 	if granted.back == 0 {
 		granted.back = 2 * time.Second
 	}
-	sides := []Side{Go}
+	libraries := []Library{Go}
 	if t.inNode != nil {
-		sides = append(sides, Node)
+		libraries = append(libraries, Node)
 	}
-	for _, side := range sides {
-		Eventually(t.ledger.Recovery).WithArguments(side).Should(BeNumerically(">", 0), func() string {
-			return fmt.Sprintf("%v doesn't add and start jobs again; %s", side, t.complaints())
+	for _, library := range libraries {
+		Eventually(t.ledger.Recovery).WithArguments(library).Should(BeNumerically(">", 0), func() string {
+			return fmt.Sprintf("%v has not added and started a job again; %s", library, t.lastErrors())
 		})
 	}
-	Expect(t.ledger.Recovery(Go)).To(BeNumerically("<", granted.back), "until Go adds and starts jobs again")
-	t.flows()
+	Expect(t.ledger.Recovery(Go)).To(BeNumerically("<", granted.back), "time until Go adds and starts jobs again")
+	t.waitForProgress()
 
 	for _, producer := range t.inGo {
 		producer.Stop()
@@ -177,16 +175,16 @@ func (t *trial) settle(granted terms) Account {
 		Expect(t.inNode.Stop(within(30 * time.Second))).To(Succeed())
 	}
 	patience := within(t.fleet.settings.Lock + 30*time.Second + granted.late)
-	Expect(drained(patience, t.admin, t.site.base(t.queue))).To(Succeed(), t.complaints)
+	Expect(drained(patience, t.admin, t.site.base(t.queue))).To(Succeed(), t.lastErrors)
 	members := t.fleet.Members()
 	Expect(t.fleet.Stop(Go)).To(Succeed())
 	if granted.nodeErrs {
-		t.fleet.Kill() // bullmq may also wait for ever for a server that is gone
+		t.fleet.Kill() // bullmq may wait forever for a server that is gone
 	}
 	Expect(t.fleet.Stop()).To(Succeed())
 	if !granted.reruns {
 		for _, member := range members {
-			Expect(member.LocksLost()).To(BeEmpty(), "locks that %s believes to have lost", member.Name)
+			Expect(member.LocksLost()).To(BeEmpty(), "locks that %s reported as lost", member.Name)
 		}
 	}
 
@@ -199,7 +197,7 @@ func (t *trial) settle(granted terms) Account {
 	Expect(account.Wrong).To(BeEmpty())
 	Expect(account.Left).To(BeZero())
 	if t.inNode == nil && !granted.reruns {
-		Expect(account.Stalls).To(BeZero(), "jobs found without their lock: what Go has taken it finds again by itself")
+		Expect(account.Stalls).To(BeZero(), "stalled jobs: Go resolves its lost fetches itself")
 	}
 	if !granted.reruns {
 		Expect(account.Reruns[Go]).To(BeZero(), "attempts started again after a start in Go: %v", t.ledger.Reruns())
@@ -208,28 +206,27 @@ func (t *trial) settle(granted terms) Account {
 		Expect(account.Reruns[Node]).To(BeZero(), "attempts started again after a start in Node")
 	}
 	if !granted.nodeErrs {
-		Expect(account.Spoilt).To(BeZero(), "jobs that Node failed by mistake")
+		Expect(account.Misfailed).To(BeZero(), "jobs that Node failed by mistake")
 	}
 	return account
 }
 
-func (t *trial) complaints() string {
+func (t *trial) lastErrors() string {
 	text := "last errors:"
 	for _, member := range t.fleet.Members() {
-		text += "\n" + member.Complaint()
+		text += "\n" + member.LastError()
 	}
 	return text
 }
 
-// startServer starts a Redis that survives its end: every write is on the disk
-// before it is answered.
+// startServer starts a Redis that loses nothing when it is killed: every write is on disk before its reply.
 func startServer(config ...string) *redisserver.Server {
 	GinkgoHelper()
 	server, err := redisserver.Start(redisserver.Options{AppendOnly: true, Config: append([]string{"appendfsync always"}, config...)})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {
 		if log := server.Log(); CurrentSpecReport().Failed() {
-			GinkgoWriter.Printf("the log of Redis ends:\n%s\n", log[max(0, len(log)-10000):])
+			GinkgoWriter.Printf("end of the Redis log:\n%s\n", log[max(0, len(log)-10000):])
 		}
 		server.Close()
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// Arguments that many operations share.
+// Arguments that several operations share.
 type (
 	named     struct{ Queue string }
 	byID      struct{ Queue, ID string }
@@ -33,7 +33,7 @@ func (j jobSpec) read() (any, *bullmq.JobOptions, error) {
 	return data, options, err
 }
 
-// onQueue makes an operation of a call on a Queue.
+// onQueue returns an operation that calls a Queue.
 func onQueue[A any](act func(ctx context.Context, q *bullmq.Queue, a *A) (any, error)) operation {
 	return func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
 		var a A
@@ -50,7 +50,7 @@ func onQueue[A any](act func(ctx context.Context, q *bullmq.Queue, a *A) (any, e
 	}
 }
 
-// onWorker makes an operation of a call on a Worker that runs nothing.
+// onWorker returns an operation that calls a Worker without a handler.
 func onWorker[A any](act func(ctx context.Context, w *bullmq.Worker, a *A) (any, error)) operation {
 	return func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
 		var a A
@@ -67,8 +67,8 @@ func onWorker[A any](act func(ctx context.Context, w *bullmq.Worker, a *A) (any,
 	}
 }
 
-// find is the job as its holder knows it; where the hash is gone, a bare one
-// stands in: its holder would still call it, and the script answers.
+// find returns a job. If its hash does not exist, it returns a job with only an id, because a program that
+// holds such a job could still make the call.
 func find(ctx context.Context, q *bullmq.Queue, id string) (*bullmq.Job, error) {
 	job, err := q.Job(ctx, id)
 	if errors.Is(err, bullmq.ErrJobNotFound) {
@@ -99,7 +99,7 @@ func or[T any](given *T, otherwise T) T {
 	return otherwise
 }
 
-// list is never null.
+// list returns items, and an empty list in place of nil.
 func list[T any](items []T) []T {
 	if items == nil {
 		return []T{}
@@ -107,7 +107,7 @@ func list[T any](items []T) []T {
 	return items
 }
 
-// counted answers yes and no as the protocol does where it counts.
+// counted returns 1 or 0, as the protocol does where it counts.
 func counted(yes bool, err error) (any, error) {
 	if yes {
 		return 1, err

@@ -7,7 +7,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// tree is a flow as scenarios write it down.
+// tree is a flow in a scenario.
 type tree struct {
 	Name, QueueName, Prefix string
 	Data, Opts              json.RawMessage

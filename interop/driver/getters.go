@@ -8,7 +8,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// page is where to read children of one kind, as scenarios write it down.
+// page selects the children of one kind to read.
 type page struct {
 	Cursor uint64
 	Count  int
@@ -21,7 +21,7 @@ func (p *page) cursor() *bullmq.Cursor {
 	return &bullmq.Cursor{At: p.Cursor, Count: p.Count}
 }
 
-// Further ways to read a queue, its jobs and their children.
+// Reads of queues, jobs and their children.
 func init() {
 	for name, carryOut := range map[string]operation{
 		"ids": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
@@ -39,7 +39,7 @@ func init() {
 			Start int
 			End   *int
 		}) (any, error) {
-			ended := a.State == bullmq.Completed || a.State == bullmq.Failed // Node has the newest first
+			ended := a.State == bullmq.Completed || a.State == bullmq.Failed // Node lists the newest first
 			jobs, err := q.Jobs(ctx, bullmq.Page{From: a.Start, To: or(a.End, -1), Ascending: !ended}, a.State)
 			return viewJobs(jobs), err
 		}),
@@ -105,7 +105,7 @@ func init() {
 			Labels map[string]string
 		}) (any, error) {
 			text, err := q.PrometheusMetrics(ctx, a.Labels)
-			return strings.TrimSuffix(text, "\n"), err // Node leaves the last line unended
+			return strings.TrimSuffix(text, "\n"), err // Node does not terminate the last line
 		}),
 		"schedulerObject": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
 			scheduler, err := q.Scheduler(ctx, a.ID)
@@ -150,7 +150,7 @@ func init() {
 				next("nextIgnoredCursor", found.Next.Ignored)
 			}
 			if a.Failed != nil {
-				// Node says where the next page would begin, whether there is one or not.
+				// Node returns the start of the next page whether or not it exists.
 				count := a.Failed.Count
 				if count == 0 {
 					count = 20

@@ -10,8 +10,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// Calls on a job itself, where operations.go has those by its id, and events
-// of one's own.
+// Methods of Job where operations.go addresses the job by its id, and custom events.
 func init() {
 	operations["jobProgress"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue, ID string
@@ -59,7 +58,7 @@ func init() {
 		}
 		defer q.Close()
 		var fields []string
-		for _, name := range slices.Sorted(maps.Keys(a.Fields)) { // scenarios have them in this order too
+		for _, name := range slices.Sorted(maps.Keys(a.Fields)) { // the same order as in scenarios
 			fields = append(fields, name, a.Fields[name])
 		}
 		_, err = q.Publish(ctx, a.Event, keep, fields...)

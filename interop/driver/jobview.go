@@ -7,20 +7,20 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// publicNames are the options that are stored under a short name.
+// publicNames maps stored option names to public ones.
 var publicNames = map[string]string{
 	"de": "deduplication", "fpof": "failParentOnFailure", "cpof": "continueParentOnFailure",
 	"idof": "ignoreDependencyOnFailure", "rdof": "removeDependencyOnFailure", "kl": "keepLogs",
 }
 
-// viewFields are what answers show of a job.
+// viewFields are the fields of a job that answers contain.
 var viewFields = []string{
 	"id", "name", "data", "opts", "attemptsMade", "attemptsStarted", "delay", "priority", "timestamp",
 	"processedOn", "finishedOn", "returnvalue", "failedReason", "progress", "parentKey",
 	"stalledCounter", "processedBy", "repeatJobKey", "deduplicationId",
 }
 
-// viewJob is a job as answers show it: a field that the job lacks is left out.
+// viewJob returns a job as answers represent it, without missing fields.
 func viewJob(j *bullmq.Job) map[string]any {
 	whole, view := viewJSON(j), map[string]any{}
 	for _, name := range viewFields {
@@ -29,14 +29,13 @@ func viewJob(j *bullmq.Job) map[string]any {
 			view[name] = value
 		}
 	}
-	if j.Timestamp.IsZero() { // nothing is known of it but its id
+	if j.Timestamp.IsZero() { // only its id is known
 		delete(view, "name")
 	}
 	return view
 }
 
-// viewJSON is a job as JSON shows it, but for its stack traces, which name the
-// files of one program.
+// viewJSON returns a job's JSON form without its stack traces, which name source files.
 func viewJSON(j *bullmq.Job) map[string]json.RawMessage {
 	view := map[string]json.RawMessage{}
 	text, err := json.Marshal(j)
@@ -50,7 +49,7 @@ func viewJSON(j *bullmq.Job) map[string]json.RawMessage {
 	return view
 }
 
-// publicOptions are stored options in their public spelling.
+// publicOptions returns stored options under their public names.
 func publicOptions(raw json.RawMessage) map[string]any {
 	stored := map[string]json.RawMessage{}
 	_ = json.Unmarshal(raw, &stored)

@@ -1,6 +1,6 @@
-// The Go driver of the parity protocol: it carries out instructions over the
-// SDK's public API, one JSON object a line in and out, so that its answers and
-// the keyspace that it leaves can be compared with those of the Node driver.
+// driver is the Go driver of the parity protocol. It executes instructions with the SDK's public API and
+// reads and writes one JSON object per line. Its answers and keyspace are compared with those of the Node
+// driver.
 package main
 
 import (
@@ -32,7 +32,7 @@ type refusal struct {
 	Code    *int   `json:"code,omitempty"`
 }
 
-// dialect is that of the queues, batchSize how many jobs share a call at most.
+// dialect is the dialect of the queues. batchSize is the maximum number of jobs per call.
 var (
 	dialect   = bullmq.V6
 	batchSize int
@@ -41,13 +41,13 @@ var (
 func main() {
 	redis := flag.String("redis", "127.0.0.1:6379", "host:port of Redis")
 	prefix := flag.String("prefix", bullmq.DefaultPrefix, "prefix of all keys")
-	version := flag.String("bullmq", "6", "dialect of the queues, as the Node driver takes it: 6 or 5")
+	version := flag.String("bullmq", "6", "dialect of the queues: 6 or 5")
 	flag.IntVar(&batchSize, "batch", 0, "BatchSize of queues and workers; 0 for the default")
 	flag.Parse()
 	known := false
 	dialect, known = map[string]bullmq.Dialect{"6": bullmq.V6, "5": bullmq.V5}[*version]
 	if !known {
-		fmt.Fprintf(os.Stderr, "-bullmq is 6 or 5, not %q\n", *version)
+		fmt.Fprintf(os.Stderr, "-bullmq must be 6 or 5, not %q\n", *version)
 		os.Exit(2)
 	}
 	if err := serve(newSession(*redis, *prefix)); err != nil {
@@ -56,8 +56,8 @@ func main() {
 	}
 }
 
-// serve answers line by line. An instruction that can't be understood ends the
-// driver: answered as an error, it could count as agreement.
+// serve answers line by line. An invalid instruction ends the driver: an error as an answer could be mistaken
+// for agreement.
 func serve(s *session) error {
 	defer s.close()
 	lines := bufio.NewScanner(os.Stdin)
@@ -67,7 +67,7 @@ func serve(s *session) error {
 	for lines.Scan() {
 		var in instruction
 		if err := json.Unmarshal(lines.Bytes(), &in); err != nil {
-			return fmt.Errorf("not an instruction: %s: %w", lines.Bytes(), err)
+			return fmt.Errorf("parse instruction %s: %w", lines.Bytes(), err)
 		}
 		reply := answer{ID: in.ID, Result: json.RawMessage("null")}
 		switch in.Op {
@@ -108,7 +108,7 @@ func refusalOf(err error) *refusal {
 	return r
 }
 
-// scenarioError is a fault of the scenario, not an answer of the library.
+// scenarioError is a mistake in a scenario, as opposed to an error of the library.
 type scenarioError struct{ text string }
 
 func (e *scenarioError) Error() string { return e.text }
@@ -117,7 +117,7 @@ func misread(format string, args ...any) error {
 	return &scenarioError{fmt.Sprintf(format, args...)}
 }
 
-// read decodes arguments strictly: an unknown one can't pass by being ignored.
+// read decodes arguments and rejects unknown ones.
 func read(raw json.RawMessage, target any) error {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")

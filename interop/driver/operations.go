@@ -9,10 +9,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// operation carries out one instruction; a nil answer is null.
+// operation executes one instruction. A nil answer is encoded as null.
 type operation func(ctx context.Context, s *session, raw json.RawMessage) (any, error)
 
-// operations are those of the protocol, each one call of the public API.
+// operations are the operations of the protocol. Each makes one call of the public API.
 var operations = map[string]operation{
 	"clock": func(_ context.Context, s *session, raw json.RawMessage) (any, error) {
 		var a struct{ Now int64 }
@@ -356,7 +356,7 @@ var operations = map[string]operation{
 	},
 }
 
-// orFail fails a job with what a call refuses with, and answers the reason.
+// orFail fails a job with the error of a call and returns the reason.
 func orFail(ctx context.Context, w *bullmq.Worker, id, token string, act func(job *bullmq.Job) error) (any, error) {
 	job, err := findActive(ctx, w, id)
 	if err != nil {

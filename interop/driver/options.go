@@ -17,7 +17,7 @@ func decodeStrictly(raw json.RawMessage, target any) error {
 	return decoder.Decode(target)
 }
 
-// millis is a time of the protocol: milliseconds, perhaps with a fraction.
+// millis is a time of the protocol in milliseconds, which may have a fraction.
 type millis float64
 
 func (m millis) duration() time.Duration {
@@ -55,7 +55,7 @@ func workerOptions(raw json.RawMessage) (*bullmq.WorkerOptions, error) {
 	return o, nil
 }
 
-// jobOptionNames are the options of the protocol, in BullMQ's public spelling.
+// jobOptionNames are the options of the protocol under BullMQ's public names.
 var jobOptionNames = []string{
 	"attempts", "backoff", "continueParentOnFailure", "deduplication", "delay", "failParentOnFailure",
 	"ignoreDependencyOnFailure", "jobId", "keepLogs", "lifo", "parent", "priority", "removeDependencyOnFailure",
@@ -82,7 +82,7 @@ func jobOptions(raw json.RawMessage) (*bullmq.JobOptions, error) {
 	return o, nil
 }
 
-// payload is a job's data as add takes it; nothing is not the same as null.
+// payload returns a job's data for Add. Missing data differs from null.
 func payload(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil

@@ -9,8 +9,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// readEvents reads a queue's stream from its start, as a loop over QueueEvents
-// gets it, until nothing has come for a moment.
+// readEvents reads a queue's events from the start with QueueEvents until none arrive for a short time.
 func readEvents(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
 	var a struct {
 		Queue string
@@ -57,7 +56,7 @@ func readEvents(ctx context.Context, s *session, raw json.RawMessage) (any, erro
 	return heard, nil
 }
 
-// viewEvent is the payload as Node hands it to a listener.
+// viewEvent returns the payload that a listener in Node receives.
 func viewEvent(e bullmq.Event) map[string]any {
 	view := map[string]any{}
 	if e.Type == bullmq.EventDrained {

@@ -12,7 +12,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// described is a handler as scenarios write it down.
+// described is a handler described by a scenario.
 type described struct {
 	Progress         json.RawMessage
 	Log              *string
@@ -22,7 +22,7 @@ type described struct {
 	Unrecoverable    *string
 	Throw            *string
 	Children         bool
-	Delay            *millis // this and the next three when it is started for the first time
+	Delay            *millis // this and the next three fields apply to the first start only
 	Wait             bool
 	RateLimit        *millis
 	WaitForChildren  bool
@@ -52,7 +52,7 @@ func (d described) handle(ctx context.Context, w *bullmq.Worker, job *bullmq.Job
 		here, elsewhere := w.CancelJob(job.ID, *d.Cancel), w.CancelJob("nobody", *d.Cancel)
 		var cancelled *bullmq.CancelledError
 		if !errors.As(context.Cause(ctx), &cancelled) {
-			return nil, errors.New("the handler's context has not ended")
+			return nil, errors.New("the handler's context is not done")
 		}
 		ctx = context.WithoutCancel(ctx)
 		if len(d.Return) == 0 {
@@ -104,8 +104,8 @@ func (d described) handle(ctx context.Context, w *bullmq.Worker, job *bullmq.Job
 	return result, nil
 }
 
-// run runs a worker until enough attempts have ended, completed or failed, and
-// stops it from within the last one's event, so that nothing more is taken.
+// run runs a worker until enough attempts have completed or failed. It stops the worker in the event of the
+// last one, so that no further job is fetched.
 func run(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
 	var a struct {
 		Queue   string
@@ -157,7 +157,7 @@ func run(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(outcomes) < a.Count {
-		return nil, fmt.Errorf("run: %d of %d jobs ended in %v", len(outcomes), a.Count, timeout)
+		return nil, fmt.Errorf("run: %d of %d jobs finished within %v", len(outcomes), a.Count, timeout)
 	}
 	return outcomes, nil
 }

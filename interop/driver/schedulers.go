@@ -10,7 +10,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// date is a date of the protocol: milliseconds, or text as Date reads it.
+// date is a date of the protocol: milliseconds, or a text that JavaScript's Date parses.
 type date struct{ time.Time }
 
 func (d *date) UnmarshalJSON(raw []byte) error {
@@ -89,7 +89,7 @@ func init() {
 		}
 		job, err := q.UpsertScheduler(ctx, a.ID, repeat, template)
 		if errors.Is(err, bullmq.ErrNoNextRun) {
-			return nil, nil // as Node answers
+			return nil, nil // Node's answer
 		}
 		return viewID(job), err
 	})
@@ -113,12 +113,12 @@ func init() {
 		views := []any{}
 		for _, s := range all {
 			if s.Name == "" && s.Repeat == (bullmq.Repeat{}) {
-				views = append(views, nil) // an entry without a record, as the Node library answers it
+				views = append(views, nil) // an entry without a record, as in Node's answer
 				continue
 			}
 			view := viewScheduler(s)
 			if parts := strings.SplitN(s.ID, ":", 5); len(parts) == 5 && s.Iterations == 0 {
-				view["id"] = parts[1] // an old repeatable job's
+				view["id"] = parts[1] // the job of an old repeatable job
 			}
 			views = append(views, view)
 		}

@@ -13,16 +13,15 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// session is what a scenario's steps share: one connection, one Queue a name,
-// one Worker for each set of options, each made when a step first needs it,
-// since making a Queue shows on the wire and making a Worker does not.
+// session is the state that the steps of a scenario share: a connection, a Queue per name, and a Worker per
+// set of options. Each is created when a step first needs it, because creating a Queue writes to Redis.
 type session struct {
 	address, prefix string
 	client          rueidis.Client
 	queues          map[string]*bullmq.Queue
 	workers         map[string]*bullmq.Worker
 	flowProducer    *bullmq.FlowProducer
-	stopped         atomic.Int64 // ms; 0 while the clock runs
+	stopped         atomic.Int64 // milliseconds; 0 while the clock runs
 }
 
 func newSession(address, prefix string) *session {
@@ -47,7 +46,7 @@ func (s *session) close() {
 	}
 }
 
-// now is the clock that instructions can stop.
+// now returns the time of a clock that instructions can stop.
 func (s *session) now() time.Time {
 	if ms := s.stopped.Load(); ms != 0 {
 		return time.UnixMilli(ms)
@@ -87,7 +86,7 @@ func (s *session) newQueue(name string, options bullmq.QueueOptions) (*bullmq.Qu
 	return bullmq.NewQueue(context.Background(), name, &options)
 }
 
-// worker is one that runs nothing, for jobs that are taken and ended by hand.
+// worker returns a Worker without a handler for fetching and finishing jobs by hand.
 func (s *session) worker(queue string, raw json.RawMessage) (*bullmq.Worker, error) {
 	options, err := workerOptions(raw)
 	if err != nil {
@@ -114,8 +113,7 @@ func (s *session) newWorker(queue string, handler bullmq.Handler, options *bullm
 	return bullmq.NewWorker(context.Background(), queue, handler, options)
 }
 
-// openQueue makes a Queue with options of its own, which the steps that follow
-// use.
+// openQueue creates a Queue with options that replaces the default one in later steps.
 func openQueue(_ context.Context, s *session, raw json.RawMessage) (any, error) {
 	var a struct {
 		Queue             string

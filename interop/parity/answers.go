@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// unordered are the operations whose answers hold lists that come from sets: where one stands in such a
-// list says nothing.
+// unordered lists the operations whose answers contain lists read from sets. The order of these lists is not
+// compared.
 var unordered = map[string]bool{
-	"addFlow":          true, // children, which the Node library adds side by side
+	"addFlow":          true, // children, which the Node library adds concurrently
 	"addFlowBulk":      true,
 	"flowTree":         true,
 	"dependencies":     true,
@@ -20,11 +20,12 @@ var unordered = map[string]bool{
 	"stalled":          true,
 }
 
-// trees are the operations that answer {id, children}, where no children and none mentioned are the same.
+// trees are the operations that answer {id, children}. In their answers an empty list of children equals a
+// missing one.
 var trees = map[string]bool{"addFlow": true, "addFlowBulk": true, "flowTree": true}
 
-// CompareAnswers tells what differs between two answers to an operation. Errors are alike when they
-// have the same code, or both none: the note then says where their wording differs.
+// CompareAnswers returns the difference between two answers to an operation, or nil. Errors are equal if they
+// have the same code or none. The note then contains texts that differ.
 func CompareAnswers(op string, reference, subject Answer, present Present) (difference *Difference, note string) {
 	differ := func() *Difference {
 		return &Difference{Reference: reference.String(), Subject: subject.String()}
@@ -37,7 +38,7 @@ func CompareAnswers(op string, reference, subject Answer, present Present) (diff
 			return differ(), ""
 		}
 		if reference.Error.Message != subject.Error.Message {
-			note = fmt.Sprintf("errors are worded differently: %q and %q", reference.Error.Message, subject.Error.Message)
+			note = fmt.Sprintf("error texts differ: %q and %q", reference.Error.Message, subject.Error.Message)
 		}
 		return nil, note
 	}
@@ -53,7 +54,7 @@ func CompareAnswers(op string, reference, subject Answer, present Present) (diff
 	return nil, ""
 }
 
-// String is the answer as a report shows it.
+// String returns the answer as shown in reports.
 func (a Answer) String() string {
 	if a.Error != nil {
 		return a.Error.String()
@@ -74,7 +75,7 @@ type answerRules struct {
 	tree      bool
 }
 
-// same compares two values of answers. Fields of a job that its user gave are compared exactly.
+// same compares two values of answers. Fields of a job that hold user data are compared exactly.
 func (r answerRules) same(a, b any) bool {
 	switch first := a.(type) {
 	case map[string]any:
@@ -133,7 +134,7 @@ func sortedByText(values []any) []any {
 	})
 }
 
-// canonical is a text that is the same for equal values: json.Marshal sorts the names of objects.
+// canonical returns a text that is equal for equal values: json.Marshal sorts the names of objects.
 func canonical(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {

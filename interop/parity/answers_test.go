@@ -26,15 +26,15 @@ var _ = Describe("Comparing answers", func() {
 		difference, _ = parity.CompareAnswers(op, subject, reference, present)
 		Expect(difference).NotTo(BeNil())
 	},
-		Entry("between values", "count", result("1"), result("2")),
-		Entry("between nothing and a value", "fetch", result("null"), result(`{"id":"1"}`)),
+		Entry("in a value", "count", result("1"), result("2")),
+		Entry("between null and a value", "fetch", result("null"), result(`{"id":"1"}`)),
 		Entry("between a number and its text", "rateLimitTtl", result("0"), result(`"0"`)),
-		Entry("between fields of a job", "job", result(`{"id":"1","delay":0}`), result(`{"id":"1"}`)),
-		Entry("between the orders of a list", "jobs", result(`[{"id":"1"},{"id":"2"}]`), result(`[{"id":"2"},{"id":"1"}]`)),
-		Entry("between the orders of a list in a job's data", "dependencies", result(`{"data":[1,2]}`), result(`{"data":[2,1]}`)),
-		Entry("between lists of one set with other members", "dependencies", result(`{"unprocessed":["a","b"]}`), result(`{"unprocessed":["a","c"]}`)),
-		Entry("between lists of one set, one with a member twice", "clean", result(`["1","1","2"]`), result(`["1","2","2"]`)),
-		Entry("between no children and none mentioned, where that isn't a tree", "job", result(`{"children":[]}`), result(`{}`)),
+		Entry("in the fields of a job", "job", result(`{"id":"1","delay":0}`), result(`{"id":"1"}`)),
+		Entry("in the order of a list", "jobs", result(`[{"id":"1"},{"id":"2"}]`), result(`[{"id":"2"},{"id":"1"}]`)),
+		Entry("in the order of a list in a job's data", "dependencies", result(`{"data":[1,2]}`), result(`{"data":[2,1]}`)),
+		Entry("in the members of a list read from a set", "dependencies", result(`{"unprocessed":["a","b"]}`), result(`{"unprocessed":["a","c"]}`)),
+		Entry("in a list read from a set that has a member twice", "clean", result(`["1","1","2"]`), result(`["1","2","2"]`)),
+		Entry("between an empty and a missing list of children outside trees", "job", result(`{"children":[]}`), result(`{}`)),
 		Entry("between times of a stopped clock", "job", result(`{"timestamp":1700000000000}`), result(`{"timestamp":1700000000001}`)),
 		Entry("between times of the run that are too far apart", "job", result(`{"timestamp":`+nowHere+`}`), result(`{"timestamp":`+muchLater+`}`)),
 		Entry("between times of the run in a return value", "job", result(`{"returnvalue":`+nowHere+`}`), result(`{"returnvalue":`+nowThere+`}`)),
@@ -43,17 +43,17 @@ var _ = Describe("Comparing answers", func() {
 		Entry("between an error with a code and one without", "complete", refusal("x", -2), refusal("x")),
 	)
 
-	DescribeTable("takes as alike", func(op string, reference, subject parity.Answer, note string) {
+	DescribeTable("ignores", func(op string, reference, subject parity.Answer, note string) {
 		difference, got := parity.CompareAnswers(op, reference, subject, present)
 		Expect(difference).To(BeNil())
 		Expect(got).To(ContainSubstring(note))
 	},
-		Entry("objects in another order", "counts", result(`{"active":1,"waiting":2}`), result(`{"waiting":2,"active":1}`), ""),
-		Entry("times of the run", "job", result(`{"timestamp":`+nowHere+`,"returnvalue":null}`), result(`{"timestamp":`+nowThere+`,"returnvalue":null}`), ""),
-		Entry("lists of one set in another order", "dependencies", result(`{"processed":{"c":1},"unprocessed":["a","b"]}`), result(`{"unprocessed":["b","a"],"processed":{"c":1}}`), ""),
-		Entry("trees with their children in another order", "flowTree", result(`{"id":"r","children":[{"id":"a"},{"id":"b"}]}`), result(`{"id":"r","children":[{"id":"b"},{"id":"a"}]}`), ""),
-		Entry("trees with no children and none mentioned", "addFlow", result(`{"id":"r","children":[{"id":"a","children":[]}]}`), result(`{"id":"r","children":[{"id":"a"}]}`), ""),
-		Entry("errors with the same code, whose wording is noted", "complete", refusal("Missing lock", -2), refusal("lock is gone", -2), `"Missing lock" and "lock is gone"`),
-		Entry("errors without a code, whose wording is noted", "add", refusal("one"), refusal("other"), "worded differently"),
+		Entry("the order of an object's fields", "counts", result(`{"active":1,"waiting":2}`), result(`{"waiting":2,"active":1}`), ""),
+		Entry("small differences between times of the run", "job", result(`{"timestamp":`+nowHere+`,"returnvalue":null}`), result(`{"timestamp":`+nowThere+`,"returnvalue":null}`), ""),
+		Entry("the order of a list read from a set", "dependencies", result(`{"processed":{"c":1},"unprocessed":["a","b"]}`), result(`{"unprocessed":["b","a"],"processed":{"c":1}}`), ""),
+		Entry("the order of the children in trees", "flowTree", result(`{"id":"r","children":[{"id":"a"},{"id":"b"}]}`), result(`{"id":"r","children":[{"id":"b"},{"id":"a"}]}`), ""),
+		Entry("the difference between empty and missing children in trees", "addFlow", result(`{"id":"r","children":[{"id":"a","children":[]}]}`), result(`{"id":"r","children":[{"id":"a"}]}`), ""),
+		Entry("the text of an error with a code, and notes it", "complete", refusal("Missing lock", -2), refusal("lock is gone", -2), `"Missing lock" and "lock is gone"`),
+		Entry("the text of an error without a code, and notes it", "add", refusal("one"), refusal("other"), "error texts differ"),
 	)
 })

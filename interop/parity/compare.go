@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// jsonFields are the fields of hashes and stream entries that hold JSON, which is compared as values.
-// Those that hold what users gave know no "now": a number in them is what it is.
+// jsonFields are the fields of hashes and stream entries that hold JSON, which is compared as values. In user
+// data numbers are never treated as times.
 var jsonFields = map[string]struct{ userGiven bool }{
 	"opts":        {},
 	"parent":      {},
@@ -19,11 +19,10 @@ var jsonFields = map[string]struct{ userGiven bool }{
 	"progress":    {userGiven: true},
 }
 
-// processedSuffix ends the key of a parent's hash of return values, where every value is JSON.
+// processedSuffix is the suffix of the key that holds the return values of a parent's children, as JSON.
 const processedSuffix = ":processed"
 
-// Compare lists what differs between two keyspaces, in the order of the keys' names. It is empty when
-// they are alike.
+// Compare returns the differences between two keyspaces in the order of the keys.
 func Compare(reference, subject Keyspace, present Present) []Difference {
 	names := map[string]struct{}{}
 	for name := range reference {
@@ -50,7 +49,7 @@ func Compare(reference, subject Keyspace, present Present) []Difference {
 	return found
 }
 
-// comparison gathers the differences of one key.
+// comparison collects the differences of one key.
 type comparison struct {
 	key     string
 	present Present
@@ -106,7 +105,7 @@ func (c *comparison) scored(first, second []ScoredMember) {
 	}
 }
 
-// fixed lists the members whose place doesn't depend on when the run happened.
+// fixed returns the members whose position does not depend on the time of the run.
 func (c *comparison) fixed(members []ScoredMember) []string {
 	var names []string
 	for _, member := range members {
@@ -142,7 +141,7 @@ func (c *comparison) hash(first, second map[string]string) {
 func (c *comparison) sameField(name, first, second string) bool {
 	switch {
 	case name == "version" && strings.HasSuffix(c.key, ":meta"):
-		return true // each library writes its own name there
+		return true // each library writes its own name
 	case name == "stacktrace":
 		return sameLength(first, second)
 	case strings.HasSuffix(c.key, processedSuffix):
@@ -157,7 +156,7 @@ func (c *comparison) sameField(name, first, second string) bool {
 	return c.present.sameText(first, second)
 }
 
-// sameLength compares stack traces: JSON lists of texts that only each language can write.
+// sameLength compares the number of stack traces. Their texts are specific to the language.
 func sameLength(first, second string) bool {
 	var a, b []string
 	if json.Unmarshal([]byte(first), &a) != nil || json.Unmarshal([]byte(second), &b) != nil {
@@ -198,7 +197,7 @@ func (c *comparison) lives(first, second *Span) {
 	}
 }
 
-// String is the value as a report shows it.
+// String returns the value as shown in reports.
 func (v Value) String() string {
 	switch v.Type {
 	case "string":

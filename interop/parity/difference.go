@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Difference is one respect in which the sides aren't alike.
+// Difference is one difference between the reference and the subject.
 type Difference struct {
 	Key       string // the Redis key, or empty for the answers
-	Part      string // what of the key differs: "field processedOn", "member 3", …
-	Reference string // what the reference has there
-	Subject   string // what the subject has there
+	Part      string // the part of the key that differs: "field processedOn", "member 3", …
+	Reference string // the reference's value
+	Subject   string // the subject's value
 }
 
-// absent stands for what a side doesn't have.
+// absent is shown for a missing value.
 const absent = "(absent)"
 
 func (d Difference) where() string {
@@ -26,19 +26,19 @@ func (d Difference) where() string {
 	return d.Key + ", " + d.Part
 }
 
-// format writes the difference on three lines, the sides below each other.
+// format returns the difference on three lines.
 func (d Difference) format(reference, subject string) string {
 	width := max(len(reference), len(subject))
 	return fmt.Sprintf("%s\n  %-*s  %s\n  %-*s  %s", d.where(),
 		width+1, reference+":", shorten(d.Reference), width+1, subject+":", shorten(d.Subject))
 }
 
-// shorten keeps a value readable in a report.
+// shorten limits the length of a value in a report.
 func shorten(text string) string {
-	const most = 600
+	const maxLength = 600
 	text = strings.ReplaceAll(text, "\n", "\\n")
-	if len(text) <= most {
+	if len(text) <= maxLength {
 		return text
 	}
-	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(text[:most], ""), len(text))
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(text[:maxLength], ""), len(text))
 }

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Answer is what a driver says to one instruction.
+// Answer is a driver's answer to one instruction.
 type Answer struct {
-	Result json.RawMessage // JSON text; null when there is nothing to say
-	Error  *Refusal        // set when the library refused
+	Result json.RawMessage // JSON text; null if there is no result
+	Error  *Refusal        // set if the library returned an error
 }
 
-// Refusal is an error that a library gave.
+// Refusal is an error of a library.
 type Refusal struct {
 	Message string `json:"message"`
-	Code    *int   `json:"code"` // the library's number, where a script refused
+	Code    *int   `json:"code"` // the library's code, if a script returned the error
 }
 
 func (r *Refusal) String() string {
@@ -31,13 +31,13 @@ func (r *Refusal) String() string {
 	return fmt.Sprintf("error %d %q", *r.Code, r.Message)
 }
 
-// driver is one running driver program. One instruction is under way at a time.
+// driver is a running driver program. It has one instruction in flight at a time.
 type driver struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 	answers chan rawAnswer
-	ended   chan struct{} // closed once the program has ended
-	endErr  error         // how it ended, readable once ended is closed
+	ended   chan struct{} // closed when the program has exited
+	endErr  error         // result of the exit, valid once ended is closed
 	stderr  tail
 	nextID  int
 }
@@ -47,7 +47,7 @@ type rawAnswer struct {
 	Result json.RawMessage `json:"result"`
 	Error  *Refusal        `json:"error"`
 
-	unreadable string // the line, where it isn't an answer
+	unreadable string // the line, if it is not an answer
 }
 
 func startDriver(cmd *exec.Cmd) (*driver, error) {
@@ -88,8 +88,8 @@ func (d *driver) read(stdout io.Reader) {
 	close(d.ended)
 }
 
-// do sends one instruction and waits for its answer. An error means that the driver can't go on:
-// it ended, hung, or said something that isn't an answer.
+// do sends one instruction and waits for its answer. An error means that the driver is unusable: it exited,
+// hung, or wrote something that is not an answer.
 func (d *driver) do(op string, args json.RawMessage, timeout time.Duration) (Answer, error) {
 	d.nextID++
 	instruction, err := json.Marshal(struct {
@@ -101,7 +101,7 @@ func (d *driver) do(op string, args json.RawMessage, timeout time.Duration) (Ans
 		return Answer{}, err
 	}
 	if _, err := d.stdin.Write(append(instruction, '\n')); err != nil {
-		return Answer{}, d.failure("takes no instructions any more", timeout)
+		return Answer{}, d.failure("no longer accepts instructions", timeout)
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -109,12 +109,12 @@ func (d *driver) do(op string, args json.RawMessage, timeout time.Duration) (Ans
 	case answer := <-d.answers:
 		return d.checked(answer)
 	case <-d.ended:
-		// What it said before it ended counts.
+		// An answer written before the exit counts.
 		select {
 		case answer := <-d.answers:
 			return d.checked(answer)
 		default:
-			return Answer{}, d.failure("ended instead of answering", timeout)
+			return Answer{}, d.failure("exited instead of answering", timeout)
 		}
 	case <-timer.C:
 		return Answer{}, d.failure(fmt.Sprintf("did not answer within %v", timeout), 0)
@@ -123,19 +123,19 @@ func (d *driver) do(op string, args json.RawMessage, timeout time.Duration) (Ans
 
 func (d *driver) checked(answer rawAnswer) (Answer, error) {
 	if answer.unreadable != "" {
-		return Answer{}, d.failure(fmt.Sprintf("wrote a line that is no answer: %q", answer.unreadable), 0)
+		return Answer{}, d.failure(fmt.Sprintf("wrote a line that is not an answer: %q", answer.unreadable), 0)
 	}
 	if answer.ID != d.nextID {
-		return Answer{}, d.failure(fmt.Sprintf("answered instruction %d when asked %d", answer.ID, d.nextID), 0)
+		return Answer{}, d.failure(fmt.Sprintf("answered instruction %d instead of %d", answer.ID, d.nextID), 0)
 	}
 	if answer.Result == nil && answer.Error == nil {
-		return Answer{}, d.failure("gave neither a result nor an error", 0)
+		return Answer{}, d.failure("returned neither a result nor an error", 0)
 	}
 	return Answer{Result: answer.Result, Error: answer.Error}, nil
 }
 
-// failure describes why the driver can't go on, with the end of its log. It waits so long for the
-// program to end, which tells how it ended.
+// failure describes why the driver is unusable, with the end of its log. It waits for the program to exit so
+// that it can include the exit status.
 func (d *driver) failure(what string, wait time.Duration) error {
 	select {
 	case <-d.ended:
@@ -145,12 +145,12 @@ func (d *driver) failure(what string, wait time.Duration) error {
 	case <-time.After(wait):
 	}
 	if log := d.stderr.String(); log != "" {
-		what += "; its log ends:\n" + log
+		what += "; end of its log:\n" + log
 	}
 	return errors.New("the driver " + what)
 }
 
-// close asks the driver to end, as the protocol says, and ends it where it doesn't.
+// close asks the driver to exit and kills it if it does not.
 func (d *driver) close(timeout time.Duration) error {
 	_, _ = fmt.Fprintf(d.stdin, "{\"id\":%d,\"op\":\"close\",\"args\":{}}\n", d.nextID+1)
 	_ = d.stdin.Close()
@@ -161,17 +161,17 @@ func (d *driver) close(timeout time.Duration) error {
 		case <-d.answers:
 		case <-d.ended:
 			if d.endErr != nil {
-				return d.failure("did not end well", 0)
+				return d.failure("did not exit cleanly", 0)
 			}
 			return nil
 		case <-timer.C:
 			d.kill()
-			return d.failure(fmt.Sprintf("did not end within %v of being told to close", timeout), timeout)
+			return d.failure(fmt.Sprintf("did not exit within %v of the close request", timeout), timeout)
 		}
 	}
 }
 
-// kill ends the driver without asking.
+// kill kills the driver.
 func (d *driver) kill() {
 	_ = d.stdin.Close()
 	_ = d.cmd.Process.Kill()
@@ -184,7 +184,7 @@ func (d *driver) kill() {
 	}
 }
 
-// tail keeps the last part of what is written to it.
+// tail keeps the last bytes written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

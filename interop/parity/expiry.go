@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Window is a stretch of time in which something happened.
+// Window is a period in which something happened.
 type Window struct{ From, To time.Time }
 
-// Span is what is known of a duration: it lies between the two.
+// Span bounds a duration.
 type Span struct{ Min, Max time.Duration }
 
-// expiryTolerance is by how much the lives of the same key may differ.
+// expiryTolerance is the relative difference that is allowed between the times to live of a key.
 const expiryTolerance = 0.02
 
-// alike reports whether two keys may have been given the same life.
+// alike reports whether two keys may have been given the same time to live.
 func (s Span) alike(other Span) bool {
 	reaches := func(a, b Span) bool { return float64(a.Min)*(1-expiryTolerance) <= float64(b.Max) }
 	return reaches(s, other) && reaches(other, s)
@@ -25,9 +25,9 @@ func (s Span) String() string {
 		s.Min.Round(time.Millisecond), s.Max.Round(time.Millisecond))
 }
 
-// expiryTracker finds out which time to live each key of one server was given. What the server tells,
-// the time that remains, depends on when it is asked, and one side may be slower than the other. So the
-// moment at which a key got its expiry is narrowed down to the step that changed it.
+// expiryTracker determines the time to live that each key of a server was given. The server reports only the
+// remaining time, which depends on when it is read, and one driver may be slower than the other. The time at
+// which a key got its expiry is therefore narrowed down to the step that changed it.
 type expiryTracker struct {
 	known map[string]expiry
 }
@@ -37,17 +37,17 @@ type expiry struct {
 	life     Span
 }
 
-// update takes the times to live read in a window, after steps that ran in another, and returns every
-// expiring key's life.
+// update processes the times to live that were read during read, after steps that ran during steps. It
+// returns the original time to live of every key that expires.
 func (t *expiryTracker) update(ttls map[string]time.Duration, read, steps Window) map[string]Span {
-	// Redis rounds to milliseconds, and its clock isn't read when ours is.
+	// Redis rounds to milliseconds, and its clock is not read at exactly the same time as ours.
 	const rounding = 2 * time.Millisecond
 	known, lives := make(map[string]expiry, len(ttls)), make(map[string]Span, len(ttls))
 	for key, ttl := range ttls {
 		deadline := Window{read.From.Add(ttl - rounding), read.To.Add(ttl + rounding)}
 		now := expiry{deadline, Span{deadline.From.Sub(steps.To), deadline.To.Sub(steps.From)}}
 		if before, ok := t.known[key]; ok && overlap(before.deadline, deadline) {
-			// The same deadline: the key got it at an earlier step, which is known more exactly.
+			// The deadline is unchanged: an earlier step set it, for which the bounds are narrower.
 			now = expiry{intersection(before.deadline, deadline), before.life}
 		}
 		known[key], lives[key] = now, now.life

@@ -16,11 +16,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/parity"
 )
 
-// fakeDriverVariable makes this test program a driver, at the Redis address that it holds, and
-// fakeSideVariable says which side it is.
+// fakeDriverVariable makes this test binary run as a driver on the given Redis address. fakeEndpointVariable
+// selects which of the two drivers it is.
 const (
-	fakeDriverVariable = "PARITY_TEST_FAKE_DRIVER"
-	fakeSideVariable   = "PARITY_TEST_FAKE_SIDE"
+	fakeDriverVariable   = "PARITY_TEST_FAKE_DRIVER"
+	fakeEndpointVariable = "PARITY_TEST_FAKE_SIDE"
 )
 
 func TestMain(m *testing.M) {
@@ -34,9 +34,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeDriver is a driver whose operations are what the specs need: redis runs a command, say answers
-// with what it is given, refuse with an error, age with the number of instructions since the start, and
-// the others misbehave. Arguments are {"both": …} or {"first": …, "second": …}, one for each side.
+// fakeDriver is a driver with operations for the specs. redis runs a command, say returns its argument,
+// refuse returns an error, and age returns the number of instructions since the start. The others misbehave.
+// Arguments are {"both": …} or {"first": …, "second": …} for the two drivers.
 func fakeDriver(address string) error {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {
@@ -53,7 +53,7 @@ func fakeDriver(address string) error {
 		if err := json.Unmarshal(lines.Bytes(), &instruction); err != nil {
 			return err
 		}
-		mine, ok := instruction.Args[os.Getenv(fakeSideVariable)]
+		mine, ok := instruction.Args[os.Getenv(fakeEndpointVariable)]
 		if !ok {
 			mine = instruction.Args["both"]
 		}
@@ -83,9 +83,9 @@ func fakeDriver(address string) error {
 		case "hang":
 			select {}
 		case "die":
-			return fmt.Errorf("the fake driver dies as told")
+			return fmt.Errorf("the fake driver exits as requested")
 		case "babble":
-			fmt.Println("no JSON at all")
+			fmt.Println("not JSON")
 		case "confuse":
 			writeJSON(map[string]any{"id": instruction.ID + 1, "result": nil})
 		case "close":
@@ -104,26 +104,26 @@ func writeJSON(value any) {
 	fmt.Println(string(text))
 }
 
-// fakeSide starts a Redis server and describes the fake driver on it.
-func fakeSide(name string) parity.Side {
+// fakeEndpoint starts a Redis server and returns an endpoint with the fake driver on it.
+func fakeEndpoint(name string) parity.Endpoint {
 	GinkgoHelper()
 	program, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
 	address := startRedis()
-	return parity.Side{
+	return parity.Endpoint{
 		Name:  name,
 		Redis: address,
 		Command: func() *exec.Cmd {
 			cmd := exec.Command(program)
-			// A program with the race detector sleeps for a second before it ends.
+			// A program with the race detector sleeps for a second before it exits.
 			cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0",
-				fakeDriverVariable+"="+address, fakeSideVariable+"="+name)
+				fakeDriverVariable+"="+address, fakeEndpointVariable+"="+name)
 			return cmd
 		},
 	}
 }
 
-// scenarioOf makes a scenario of steps as they would stand in a file.
+// scenarioOf returns a scenario with the given steps in the format of scenario files.
 func scenarioOf(steps ...string) parity.Scenario {
 	GinkgoHelper()
 	text := `[{"name":"made up","steps":[`

@@ -10,20 +10,20 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Keyspace is everything that a Redis server holds.
+// Keyspace is the contents of a Redis server.
 type Keyspace map[string]Value
 
-// Value is what one key holds. Which field is set follows from Type, Redis's own name for it.
+// Value is the value of one key. Type, Redis's name for it, determines which field is set.
 type Value struct {
 	Type    string
 	Text    string            // string
-	List    []string          // list, in its order
+	List    []string          // list, in order
 	Members []string          // set, sorted
-	Scored  []ScoredMember    // zset, in its order
+	Scored  []ScoredMember    // sorted set, in order
 	Fields  map[string]string // hash
-	Entries [][]Field         // stream, without the entries' ids
+	Entries [][]Field         // stream, without the ids of the entries
 
-	// Life is the time to live that the key was given; nil when the key doesn't expire.
+	// Life is the time to live that the key was given, or nil if the key does not expire.
 	Life *Span
 }
 
@@ -33,11 +33,11 @@ type ScoredMember struct {
 	Score  float64
 }
 
-// Field is one field of a stream's entry.
+// Field is one field of a stream entry.
 type Field struct{ Name, Value string }
 
-// readKeyspace reads a whole server. ttls are the keys' times to live at a moment between the two
-// that are returned. Nothing else may write meanwhile; a key that expires meanwhile is left out.
+// readKeyspace reads a whole server. ttls holds the remaining times to live at a moment within window.
+// Nothing else may write meanwhile. A key that expires meanwhile is omitted.
 func readKeyspace(ctx context.Context, client rueidis.Client) (keyspace Keyspace, ttls map[string]time.Duration, window Window, err error) {
 	b := client.B
 	names, err := client.Do(ctx, b().Keys().Pattern("*").Build()).AsStrSlice()
@@ -104,7 +104,7 @@ func readCommand(b rueidis.Builder, kind, key string) (rueidis.Completed, error)
 	case "stream":
 		return b.Xrange().Key(key).Start("-").End("+").Build(), nil
 	}
-	return rueidis.Completed{}, fmt.Errorf("key %s has type %s, which can't be compared", key, kind)
+	return rueidis.Completed{}, fmt.Errorf("key %s has type %s, which cannot be compared", key, kind)
 }
 
 func parseValue(kind string, answer rueidis.RedisResult) (Value, error) {
@@ -113,7 +113,7 @@ func parseValue(kind string, answer rueidis.RedisResult) (Value, error) {
 	switch kind {
 	case "string":
 		if value.Text, err = answer.ToString(); rueidis.IsRedisNil(err) {
-			err = nil // it expired just now
+			err = nil // it has just expired
 		}
 	case "list":
 		value.List, err = answer.AsStrSlice()

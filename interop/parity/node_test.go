@@ -14,8 +14,8 @@ import (
 
 const scenarioFolder = "../scenarios"
 
-// nodeSide starts a Redis server and describes the Node driver on it, over bullmq 6 or 5.
-func nodeSide(name, line string) parity.Side {
+// nodeEndpoint starts a Redis server and returns an endpoint with the Node driver on it, using bullmq 6 or 5.
+func nodeEndpoint(name, line string) parity.Endpoint {
 	GinkgoHelper()
 	folder, err := filepath.Abs("../node")
 	Expect(err).NotTo(HaveOccurred())
@@ -25,7 +25,7 @@ func nodeSide(name, line string) parity.Side {
 	Expect(err).NotTo(HaveOccurred(), "install Node.js 20 or later")
 
 	address := startRedis()
-	return parity.Side{
+	return parity.Endpoint{
 		Name:   name,
 		Redis:  address,
 		Resets: true,
@@ -37,7 +37,7 @@ func nodeSide(name, line string) parity.Side {
 	}
 }
 
-// startRedis starts a server for the running test and returns its address.
+// startRedis starts a server for the current spec and returns its address.
 func startRedis() string {
 	GinkgoHelper()
 	server, err := redisserver.Start(redisserver.Options{})

@@ -1,9 +1,8 @@
-// Package parity holds this SDK against the reference library. Two drivers, small programs over one
-// library each, take the same instructions on a Redis of their own; after every instruction the two
-// answers and the two whole keyspaces must be alike.
+// Package parity compares this SDK with the reference library. Two drivers, small programs on top of one
+// library each, run the same instructions on separate Redis servers. After every instruction their answers
+// and the complete keyspaces must be equal.
 //
-// A Runner takes two sides and runs scenarios on both, step by step. What alike means is written in
-// the files named after what they compare: keyspace values, answers, times and expiries. Nothing
-// here knows BullMQ's rules, only its names for fields that hold JSON, so that a mistake about the
-// protocol can't be made twice.
+// A [Runner] runs scenarios step by step on two endpoints. The rules of equality are in the files named after
+// what they compare: values, answers, times and expiries. This package knows BullMQ's names of JSON fields
+// but none of its rules, so that a misunderstanding of the protocol cannot affect both the SDK and its test.
 package parity

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Present says which numbers are times of this run. Where the clock runs, the two sides read it at
-// different moments, so that two such times are alike when they are close. A time far from the present
-// was read from a stopped clock and must agree exactly, as any other number.
+// Present identifies numbers that are times of the current run. The two drivers read a running clock at
+// different moments, so two such times are equal if they are close. A time far from the present was read from
+// a stopped clock and must match exactly, like any other number.
 type Present struct {
-	Run   Window        // from the scenario's start until now
-	Slack time.Duration // how far apart two times of the present may be
+	Run   Window        // from the start of the scenario until now
+	Slack time.Duration // allowed difference between two times of the present
 }
 
-// nearby is how far from the run's own minutes a time may lie and still be of the present: an hour
-// allows for delays that are counted from now.
+// nearby is the distance from the run within which a time counts as present. An hour allows for delays
+// counted from now.
 const nearby = time.Hour
 
-// scoreScale is the factor by which scores of delayed jobs are times in milliseconds.
+// scoreScale is the factor between the scores of delayed jobs and times in milliseconds.
 const scoreScale = 4096
 
-// isPresent reports whether a number is a time of the present, in milliseconds.
+// isPresent reports whether a number is a time of the present in milliseconds.
 func (p Present) isPresent(ms float64) bool {
 	return ms >= float64(p.Run.From.Add(-nearby).UnixMilli()) && ms <= float64(p.Run.To.Add(nearby).UnixMilli())
 }
@@ -33,7 +33,7 @@ func (p Present) sameNumber(a, b float64) bool {
 	return p.isPresent(a) && p.isPresent(b) && math.Abs(a-b) <= float64(p.Slack.Milliseconds())
 }
 
-// sameScore is sameNumber for scores, which may be scaled times.
+// sameScore is like sameNumber for scores, which may be scaled times.
 func (p Present) sameScore(a, b float64) bool {
 	if p.sameNumber(a, b) {
 		return true
@@ -46,7 +46,7 @@ func (p Present) isPresentScore(score float64) bool {
 	return p.isPresent(score) || p.isPresent(math.Floor(score/scoreScale))
 }
 
-// sameText compares texts, of which both may be times in decimals.
+// sameText compares texts, which may be decimal times.
 func (p Present) sameText(a, b string) bool {
 	if a == b {
 		return true

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// Random makes up a scenario from a seed. A model of the queues, good
-// enough to guess which jobs run, lets most calls meet jobs that they can do
-// something with; the others meet refusals, which are compared as well.
+// Random creates a scenario from a seed. A rough model of the queues predicts which jobs run, so that most
+// calls apply to suitable jobs. The remaining calls return errors, which are compared as well.
 func Random(seed uint64) Scenario {
 	g := &generator{
 		Rand: rand.New(rand.NewPCG(seed, 1)), now: 1700000000000,
@@ -28,16 +27,16 @@ func Random(seed uint64) Scenario {
 
 type args map[string]any
 
-// model is what is guessed of a queue.
+// model is the predicted state of a queue.
 type model struct {
-	count   int // of the id counter
+	count   int // value of the id counter
 	known   []string
 	waiting []string
 	delayed []string
 	active  []running
 	ended   []string
 
-	scheduled bool // has, or had, schedulers
+	scheduled bool // has or had schedulers
 }
 
 type running struct{ id, token string }
@@ -48,10 +47,10 @@ type generator struct {
 	tokens int
 	names  int
 	queues map[string]*model
-	large  map[string]bool // jobs with several children, and those above them
+	large  map[string]bool // jobs with several children, and their ancestors
 	steps  []Step
 
-	measured bool // a worker has counted what ends
+	measured bool // a worker with metrics has run
 }
 
 func (g *generator) step(op string, a args) {
@@ -66,7 +65,7 @@ func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
 func oneOf[T any](g *generator, values ...T) T { return values[g.IntN(len(values))] }
 
-// anyID is a job of the queue, rarely one that isn't there.
+// anyID returns a job of the queue, and rarely an id that does not exist.
 func (g *generator) anyID(m *model) string {
 	if len(m.known) == 0 || g.chance(3) {
 		return "nobody"
@@ -114,8 +113,8 @@ func (g *generator) options(m *model) args {
 	return o
 }
 
-// note takes an add into the model.
-func (g *generator) note(m *model, o args) {
+// record applies an add to the model.
+func (g *generator) record(m *model, o args) {
 	m.count++
 	id := fmt.Sprint(m.count)
 	if own, ok := o["jobId"].(string); ok {
@@ -137,12 +136,12 @@ func (g *generator) note(m *model, o args) {
 
 func (g *generator) add(queue string, m *model) {
 	o := g.options(m)
-	// A number of the queue's own can't be given.
+	// The id counter's own numbers are not allowed as custom ids.
 	if id, ok := o["jobId"].(string); ok && id[0] < 'a' {
 		delete(o, "jobId")
 	}
 	g.step("add", args{"queue": queue, "name": oneOf(g, "a", "b"), "data": g.data(), "opts": o})
-	g.note(m, o)
+	g.record(m, o)
 }
 
 func (g *generator) flow(queue string, depth int, root bool) args {
@@ -160,7 +159,7 @@ func (g *generator) flow(queue string, depth int, root bool) args {
 		children = g.IntN(3)
 	}
 	if children == 0 {
-		g.note(m, o)
+		g.record(m, o)
 		return node
 	}
 	m.known = append(m.known, o["jobId"].(string))
@@ -189,7 +188,7 @@ func (g *generator) take(m *model, token string) {
 	m.waiting = m.waiting[1:]
 }
 
-// ends picks a job that runs, as far as is known, and ends it in the model.
+// ends picks a job that is probably active and finishes it in the model.
 func (g *generator) ends(m *model) (running, bool) {
 	if len(m.active) == 0 {
 		return running{}, false
@@ -238,7 +237,7 @@ func (g *generator) pick() {
 			o := g.options(m)
 			delete(o, "jobId")
 			jobs = append(jobs, args{"name": "c", "data": args{}, "opts": o})
-			g.note(m, o)
+			g.record(m, o)
 		}
 		g.step("addBulk", on(args{"jobs": jobs}))
 	case n < 27:
@@ -287,14 +286,14 @@ func (g *generator) pick() {
 	case n < 78:
 		g.step("changeDelay", on(args{"id": g.anyID(m), "delay": oneOf(g, 0, 50, 5000)}))
 	case n < 81:
-		// Children come from a set: in which order several are removed is left to chance.
+		// Children are read from a set, so the order in which several are removed is random.
 		if id := g.anyID(m); !g.large[id] {
 			g.step("remove", on(args{"id": id, "removeChildren": g.chance(70)}))
 		}
 	case n < 83:
 		g.step(oneOf(g, "pause", "resume"), on(args{}))
 	case n < 84:
-		// Node's drain trims wait by number, and may drop a scheduler's job that stands between others; ours doesn't.
+		// Node's drain trims wait by number and may drop a scheduler's job between others. Ours does not.
 		if !m.scheduled {
 			g.step("drain", on(args{"delayed": g.chance(30)}))
 		}
@@ -346,7 +345,7 @@ func (g *generator) pick() {
 	}
 }
 
-// JSON is the scenario as the files have it.
+// JSON returns the scenario in the format of scenario files.
 func (s Scenario) JSON() string {
 	var steps []any
 	for _, step := range s.Steps {

@@ -2,7 +2,7 @@ package parity
 
 import "fmt"
 
-// more is what is seldom called: reads, locks, limits, and whole workers.
+// more adds less frequent calls: reads, locks, limits, and whole workers.
 func (g *generator) more(queue string, m *model) {
 	on := func(more args) args {
 		more["queue"] = queue
@@ -34,7 +34,7 @@ func (g *generator) more(queue string, m *model) {
 		g.step("removeRateLimitKey", on(args{}))
 	case 7:
 		g.step("rateLimitTtl", on(args{"max": g.IntN(4)}))
-		g.steps[len(g.steps)-1].AnyResult = true // of one moment
+		g.steps[len(g.steps)-1].AnyResult = true // depends on the moment
 	case 8:
 		g.step("trimEvents", on(args{"max": oneOf(g, 0, 1, 5)}))
 	case 9, 10:
@@ -78,8 +78,8 @@ func (g *generator) more(queue string, m *model) {
 	}
 }
 
-// orphans lets jobs stand in no state, and has them removed. Node's way of it
-// takes the counters of failed jobs for a job; ours doesn't.
+// orphans creates jobs in no state and removes them. Node's version takes the counters of failed jobs for a
+// job; ours does not.
 func (g *generator) orphans(queue string) {
 	if g.measured {
 		return
@@ -88,7 +88,7 @@ func (g *generator) orphans(queue string) {
 	g.step("removeOrphanedJobs", args{"queue": queue, "count": 1000, "limit": 0})
 }
 
-// child adds a job below one that may be there already.
+// child adds a child to a job that may already exist.
 func (g *generator) child(queue string, m *model) {
 	above := oneOf(g, "orders", "parts")
 	parent := g.anyID(g.queues[above])
@@ -103,12 +103,12 @@ func (g *generator) child(queue string, m *model) {
 			o["jobId"] = old
 		}
 	}
-	g.large[parent] = true // whatever it has by now
+	g.large[parent] = true // regardless of its children so far
 	g.step("add", args{"queue": queue, "name": "c", "data": g.data(), "opts": o})
-	g.note(m, o)
+	g.record(m, o)
 }
 
-// work lets a worker run what is known to wait.
+// work runs a worker on the jobs that are predicted to wait.
 func (g *generator) work(queue string, m *model) {
 	if len(m.waiting) == 0 || len(m.delayed) > 0 || m.scheduled {
 		return
@@ -127,7 +127,7 @@ func (g *generator) data() any {
 		args{"html": "<a href=\"x\">&</a>", "line": "a\u2028b", "deep": args{"a": []any{args{"b": "é😀"}}}}, 1e21)
 }
 
-// repeat is what a scheduler may be told.
+// repeat returns the repeat options of a scheduler.
 func (g *generator) repeat() args {
 	r := oneOf(g, args{"every": 1000}, args{"every": 5000}, args{"every": 86400000}, args{"pattern": "* * * * *"},
 		args{"pattern": "*/2 * * * * *"}, args{"pattern": "0 30 2 * * *", "tz": "Europe/Berlin"}, args{"pattern": "0 0 1 1 *", "tz": "America/New_York"})
@@ -149,7 +149,7 @@ func (g *generator) repeat() args {
 	return r
 }
 
-// template is what a scheduler's jobs are made from.
+// template returns the job template of a scheduler.
 func (g *generator) template(id string) args {
 	t := args{}
 	if g.chance(80) {
@@ -168,9 +168,9 @@ func (g *generator) template(id string) args {
 	return t
 }
 
-// spoil changes behind both backs what others may have changed, or Redis lost.
+// spoil changes data behind the libraries' backs, as other clients or a loss in Redis could.
 func (g *generator) spoil(queue, id string) {
-	if id == "nobody" { // a job without a name is failed here, and run by Node
+	if id == "nobody" { // the SDK fails a job without a name, and Node runs it
 		return
 	}
 	base := "bull:" + queue + ":"

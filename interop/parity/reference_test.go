@@ -9,25 +9,25 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/parity"
 )
 
-// These specs run the Node driver on both sides. Only where the reference agrees with itself does a
-// difference from it say anything.
+// These specs run the Node driver on both endpoints. Differences from the reference are only meaningful if it
+// agrees with itself.
 var _ = Describe("The Node driver", func() {
-	It("gives the same answers and leaves the same keyspace every time", func(ctx SpecContext) {
-		runner := newRunner(nodeSide("first", "6"), nodeSide("second", "6"))
+	It("returns the same answers and leaves the same keyspace every time", func(ctx SpecContext) {
+		runner := newRunner(nodeEndpoint("first", "6"), nodeEndpoint("second", "6"))
 		results := runAll(ctx, runner, load("01-core.json", "02-bulk-and-admin.json", "03-dedup.json", "04-flows.json", "05-schedulers.json"))
 		Expect(reports(results)).To(BeEmpty())
 		Expect(len(results)).To(BeNumerically(">", 30))
 	})
 
-	It("is after a reset as if it had just been started", func(ctx SpecContext) {
-		restarted := nodeSide("restarted", "6")
+	It("behaves after a reset as if newly started", func(ctx SpecContext) {
+		restarted := nodeEndpoint("restarted", "6")
 		restarted.Resets = false
-		runner := newRunner(nodeSide("reset", "6"), restarted)
+		runner := newRunner(nodeEndpoint("reset", "6"), restarted)
 		Expect(reports(runAll(ctx, runner, load("01-core.json")[:8]))).To(BeEmpty())
 	})
 
-	It("shows where bullmq 6 and bullmq 5 differ on the wire", func(ctx SpecContext) {
-		runner := newRunner(nodeSide("bullmq 6", "6"), nodeSide("bullmq 5", "5"))
+	It("reveals the differences between bullmq 6 and bullmq 5 on the wire", func(ctx SpecContext) {
+		runner := newRunner(nodeEndpoint("bullmq 6", "6"), nodeEndpoint("bullmq 5", "5"))
 		differing := []string{}
 		for _, result := range runAll(ctx, runner, load("01-core.json", "03-dedup.json")) {
 			Expect(result.Err).NotTo(HaveOccurred())
@@ -36,11 +36,11 @@ var _ = Describe("The Node driver", func() {
 			}
 		}
 		Expect(differing).To(ConsistOf(
-			// bullmq 5 counts paused jobs, and keeps them in a list of their own.
+			// bullmq 5 counts paused jobs and keeps them in a separate list.
 			"fifo order over three jobs with fetch next",
 			"remove on complete and on fail",
 			"pause and resume",
-			// bullmq 5 writes a debounced event with each deduplicated one.
+			// bullmq 5 writes a debounced event with each deduplicated event.
 			"simple deduplication",
 			"throttle by ttl",
 			"debounce by replace and extend",
@@ -48,7 +48,7 @@ var _ = Describe("The Node driver", func() {
 	})
 })
 
-// load reads the scenarios of some files.
+// load reads the scenarios of the given files.
 func load(files ...string) []parity.Scenario {
 	GinkgoHelper()
 	scenarios, err := parity.Load(scenarioFolder)
@@ -64,7 +64,7 @@ func load(files ...string) []parity.Scenario {
 	return chosen
 }
 
-func newRunner(reference, subject parity.Side) *parity.Runner {
+func newRunner(reference, subject parity.Endpoint) *parity.Runner {
 	GinkgoHelper()
 	runner, err := parity.New(reference, subject, nil)
 	Expect(err).NotTo(HaveOccurred())
@@ -80,7 +80,7 @@ func runAll(ctx context.Context, runner *parity.Runner, scenarios []parity.Scena
 	return results
 }
 
-// reports are the texts of the results that aren't alike.
+// reports returns the texts of the results with differences.
 func reports(results []parity.Result) []string {
 	var texts []string
 	for _, result := range results {

@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Result is how one scenario went.
+// Result is the result of one scenario.
 type Result struct {
 	Scenario           Scenario
-	Reference, Subject string // the sides' names
+	Reference, Subject string // names of the endpoints
 	Elapsed            time.Duration
 
-	// Step is the number of the step, counted from 1, after which the sides weren't alike; 0 when they
-	// were alike to the end, or when the scenario couldn't be begun.
+	// Step is the number of the first step, counted from 1, after which the endpoints differed. It is 0 if
+	// they were equal to the end or if the scenario did not start.
 	Step        int
 	Differences []Difference
-	// Err says why the scenario couldn't be run to its end: a driver that ended or hung, a Redis out of
-	// reach.
+	// Err is set if the scenario did not run to its end: a driver exited or hung, or Redis was unreachable.
 	Err error
-	// Notes are worth reading but make no difference: errors that are worded differently.
+	// Notes lists deviations that do not count as differences, such as error texts.
 	Notes []string
 }
 
-// Alike reports whether the sides agreed in every step.
+// Alike reports whether the endpoints were equal after every step.
 func (r Result) Alike() bool { return r.Err == nil && len(r.Differences) == 0 }
 
-// String is one line for a scenario that is alike, else a report of the step, the keys and both sides.
+// String returns one line for a scenario without differences, and otherwise a report of the step and the
+// keys.
 func (r Result) String() string {
 	title := fmt.Sprintf("%s: %s", r.Scenario.File, r.Scenario.Name)
 	if r.Alike() {
@@ -46,7 +46,7 @@ func (r Result) String() string {
 	return strings.ReplaceAll(report.String(), "\n", "\n  ")
 }
 
-// Summary is the line "N of M scenarios alike".
+// Summary returns the line "N of M scenarios alike".
 func Summary(results []Result) string {
 	alike := 0
 	for _, result := range results {

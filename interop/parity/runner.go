@@ -12,65 +12,65 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Side is one of the two that are compared: a driver and the Redis server that it works on.
-type Side struct {
-	// Name is how reports call it: "bullmq 6.7.0".
+// Endpoint is one of the two parties of a comparison: a driver and its Redis server.
+type Endpoint struct {
+	// Name identifies the endpoint in reports: "bullmq 6.7.0".
 	Name string
-	// Redis is its server's HOST:PORT. The server is emptied again and again, so it must hold nothing
-	// when a Runner takes it, and nobody else may use it.
+	// Redis is the server's HOST:PORT. The Runner empties the server repeatedly. It must be empty at first,
+	// and nothing else may use it.
 	Redis string
-	// Command builds the driver's command, which must be told of that server. It is called for each
-	// driver that is started. Its standard streams belong to the Runner.
+	// Command returns a new command that starts the driver on that server. The Runner calls it for each
+	// driver and uses its standard streams.
 	Command func() *exec.Cmd
-	// Resets says that the driver knows the operation reset, which leaves it as if newly started. Such
-	// a driver is kept from one scenario to the next; others are started for each.
+	// Resets reports whether the driver supports the operation reset, which returns it to its initial state.
+	// Such a driver is reused for several scenarios. Others are started for each scenario.
 	Resets bool
 }
 
-// Options changes how a Runner works.
+// Options configures a [Runner].
 type Options struct {
-	// StepTimeout is how long a driver may take for one step; 40 s when zero. A driver that has just
-	// been started may take twice as long for its first answer.
+	// StepTimeout is how long a driver may take for one step. The first answer of a new driver may take twice
+	// as long. Defaults to 40 seconds.
 	StepTimeout time.Duration
 }
 
-// Runner runs scenarios on two sides. It isn't for use by several goroutines at once.
+// Runner runs scenarios on two endpoints. It is not safe for concurrent use.
 type Runner struct {
-	reference, subject *seat
+	reference, subject *liveEndpoint
 	timeout            time.Duration
 }
 
-// New connects to both sides' servers. Close the Runner when done.
-func New(reference, subject Side, options *Options) (*Runner, error) {
+// New connects to both servers. Call [Runner.Close] when done.
+func New(reference, subject Endpoint, options *Options) (*Runner, error) {
 	timeout := 40 * time.Second
 	if options != nil && options.StepTimeout > 0 {
 		timeout = options.StepTimeout
 	}
 	if reference.Redis == subject.Redis {
-		return nil, fmt.Errorf("both sides were given the Redis at %s: each needs one of its own", reference.Redis)
+		return nil, fmt.Errorf("both endpoints use the Redis at %s: give each its own server", reference.Redis)
 	}
-	first, err := newSeat(reference)
+	first, err := openEndpoint(reference)
 	if err != nil {
 		return nil, err
 	}
-	second, err := newSeat(subject)
+	second, err := openEndpoint(subject)
 	if err != nil {
 		return nil, errors.Join(err, first.close(timeout))
 	}
 	return &Runner{first, second, timeout}, nil
 }
 
-// Close ends both drivers. An error says that one didn't end with status 0.
+// Close stops both drivers. It returns an error if one exits with a status other than 0.
 func (r *Runner) Close() error {
 	return errors.Join(r.reference.close(r.timeout), r.subject.close(r.timeout))
 }
 
-// Run runs one scenario on both sides and stops at the first step that leaves them different.
+// Run runs one scenario on both endpoints and stops at the first step with a difference.
 func (r *Runner) Run(ctx context.Context, scenario Scenario) (result Result) {
 	result = Result{Scenario: scenario, Reference: r.reference.Name, Subject: r.subject.Name}
 	started := time.Now()
 	defer func() { result.Elapsed = time.Since(started) }()
-	if err := r.both(func(s *seat) error { return s.begin(ctx, r.timeout) }); err != nil {
+	if err := r.both(func(s *liveEndpoint) error { return s.begin(ctx, r.timeout) }); err != nil {
 		result.Err = err
 		return result
 	}
@@ -88,11 +88,11 @@ func (r *Runner) Run(ctx context.Context, scenario Scenario) (result Result) {
 	return result
 }
 
-// both does the same on both sides at once.
-func (r *Runner) both(act func(*seat) error) error {
+// both calls act concurrently for both endpoints.
+func (r *Runner) both(act func(*liveEndpoint) error) error {
 	var group sync.WaitGroup
 	var errs [2]error
-	for index, s := range []*seat{r.reference, r.subject} {
+	for index, s := range []*liveEndpoint{r.reference, r.subject} {
 		group.Go(func() {
 			if err := act(s); err != nil {
 				errs[index] = fmt.Errorf("%s: %w", s.Name, err)
@@ -103,11 +103,11 @@ func (r *Runner) both(act func(*seat) error) error {
 	return errors.Join(errs[0], errs[1])
 }
 
-// scenarioRun is one scenario under way.
+// scenarioRun is the execution of one scenario.
 type scenarioRun struct {
 	*Runner
 	started time.Time
-	longest time.Duration // the longest step so far
+	longest time.Duration // duration of the longest step so far
 }
 
 func (r *scenarioRun) step(ctx context.Context, step Step) (differences []Difference, notes []string, err error) {
@@ -120,7 +120,7 @@ func (r *scenarioRun) step(ctx context.Context, step Step) (differences []Differ
 		}
 	}
 	began := time.Now()
-	err = r.both(func(s *seat) error { return s.carryOut(ctx, step, r.timeout) })
+	err = r.both(func(s *liveEndpoint) error { return s.runStep(ctx, step, r.timeout) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -128,7 +128,7 @@ func (r *scenarioRun) step(ctx context.Context, step Step) (differences []Differ
 	r.longest = max(r.longest, ended.Sub(began))
 	present := Present{
 		Run: Window{r.started, ended},
-		// The sides start each step together, so their clocks are read at most one step apart.
+		// Both endpoints start each step together, so their clocks are read at most one step apart.
 		Slack: time.Second + r.longest,
 	}
 	if step.Op != redisOp && !step.AnyResult {
@@ -143,15 +143,15 @@ func (r *scenarioRun) step(ctx context.Context, step Step) (differences []Differ
 	if step.NoSnap {
 		return differences, notes, nil
 	}
-	if err := r.both(func(s *seat) error { return s.look(ctx) }); err != nil {
+	if err := r.both(func(s *liveEndpoint) error { return s.snapshot(ctx) }); err != nil {
 		return differences, notes, err
 	}
 	return append(differences, Compare(r.reference.keyspace, r.subject.keyspace, present)...), notes, nil
 }
 
-// seat is a side at work.
-type seat struct {
-	Side
+// liveEndpoint is an endpoint with open connections.
+type liveEndpoint struct {
+	Endpoint
 	client   rueidis.Client
 	driver   *driver
 	expiries expiryTracker
@@ -161,9 +161,9 @@ type seat struct {
 	keyspace Keyspace
 }
 
-func newSeat(side Side) (*seat, error) {
+func openEndpoint(endpoint Endpoint) (*liveEndpoint, error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress:       []string{side.Redis},
+		InitAddress:       []string{endpoint.Redis},
 		DisableCache:      true,
 		ForceSingleClient: true,
 	})
@@ -171,9 +171,9 @@ func newSeat(side Side) (*seat, error) {
 		if client != nil {
 			client.Close()
 		}
-		return nil, fmt.Errorf("%s: connect to Redis at %s: %w", side.Name, side.Redis, err)
+		return nil, fmt.Errorf("%s: connect to Redis at %s: %w", endpoint.Name, endpoint.Redis, err)
 	}
-	s := &seat{Side: side, client: client}
+	s := &liveEndpoint{Endpoint: endpoint, client: client}
 	if err := s.prepare(context.Background()); err != nil {
 		client.Close()
 		return nil, err
@@ -181,22 +181,22 @@ func newSeat(side Side) (*seat, error) {
 	return s, nil
 }
 
-func (s *seat) prepare(ctx context.Context) error {
+func (s *liveEndpoint) prepare(ctx context.Context) error {
 	keys, err := s.client.Do(ctx, s.client.B().Dbsize().Build()).AsInt64()
 	if err != nil {
 		return fmt.Errorf("%s: Redis at %s: %w", s.Name, s.Redis, err)
 	}
 	if keys > 0 {
-		return fmt.Errorf("%s: the Redis at %s holds %d keys: comparing would delete them, so give it an empty one", s.Name, s.Redis, keys)
+		return fmt.Errorf("%s: the Redis at %s holds %d keys: the comparison would delete them; use an empty server", s.Name, s.Redis, keys)
 	}
-	// Streams are trimmed by whole blocks. Blocks that are full at a number of bytes hold more or fewer
-	// entries as their ids, which are times, take more or fewer bytes.
+	// Streams are trimmed by whole blocks. With a limit in bytes, the number of entries in a block depends on
+	// the length of their ids, which are times.
 	return s.client.Do(ctx, s.client.B().ConfigSet().ParameterValue().
 		ParameterValue("stream-node-max-bytes", "0").Build()).Error()
 }
 
-// begin gets an empty server and a driver that knows of nothing.
-func (s *seat) begin(ctx context.Context, timeout time.Duration) error {
+// begin empties the server and provides a driver in its initial state.
+func (s *liveEndpoint) begin(ctx context.Context, timeout time.Duration) error {
 	if s.driver != nil {
 		if err := s.renew(timeout); err != nil {
 			return err
@@ -214,8 +214,8 @@ func (s *seat) begin(ctx context.Context, timeout time.Duration) error {
 		return err
 	}
 	s.driver = started
-	// An instruction that changes nothing shows that the driver is ready. Loading a library can take
-	// longer than any step.
+	// An instruction without an effect shows that the driver is ready. Loading a library can take longer than
+	// any step.
 	if _, err := started.do("clock", json.RawMessage("{}"), 2*timeout); err != nil {
 		s.discard()
 		return err
@@ -223,8 +223,8 @@ func (s *seat) begin(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// renew resets the driver, or ends it where it can't be reset.
-func (s *seat) renew(timeout time.Duration) error {
+// renew resets the driver, or stops it if it cannot be reset.
+func (s *liveEndpoint) renew(timeout time.Duration) error {
 	if s.Resets {
 		answer, err := s.driver.do("reset", nil, timeout)
 		if err == nil && answer.Error != nil {
@@ -240,7 +240,7 @@ func (s *seat) renew(timeout time.Duration) error {
 	return ended.close(timeout)
 }
 
-func (s *seat) carryOut(ctx context.Context, step Step, timeout time.Duration) error {
+func (s *liveEndpoint) runStep(ctx context.Context, step Step, timeout time.Duration) error {
 	began := time.Now()
 	if s.unseen.From.IsZero() {
 		s.unseen.From = began
@@ -255,14 +255,14 @@ func (s *seat) carryOut(ctx context.Context, step Step, timeout time.Duration) e
 	}
 	var err error
 	if s.answer, err = s.driver.do(step.Op, step.Args, timeout); err != nil {
-		// A driver that failed a step can't be trusted with the next scenario.
+		// A driver that failed a step is not reused for the next scenario.
 		s.discard()
 	}
 	return err
 }
 
-// look reads the keyspace as the steps so far have left it.
-func (s *seat) look(ctx context.Context) error {
+// snapshot reads the keyspace after the steps so far.
+func (s *liveEndpoint) snapshot(ctx context.Context) error {
 	keyspace, ttls, read, err := readKeyspace(ctx, s.client)
 	if err != nil {
 		return fmt.Errorf("read the Redis at %s: %w", s.Redis, err)
@@ -276,15 +276,15 @@ func (s *seat) look(ctx context.Context) error {
 	return nil
 }
 
-// discard ends the driver without asking: it is of no use any more.
-func (s *seat) discard() {
+// discard kills a driver that is unusable.
+func (s *liveEndpoint) discard() {
 	if s.driver != nil {
 		s.driver.kill()
 		s.driver = nil
 	}
 }
 
-func (s *seat) close(timeout time.Duration) error {
+func (s *liveEndpoint) close(timeout time.Duration) error {
 	defer s.client.Close()
 	if s.driver == nil {
 		return nil

@@ -13,10 +13,10 @@ import (
 )
 
 var _ = Describe("A runner", func() {
-	var one, other parity.Side // of which drivers know themselves as first and second
+	var one, other parity.Endpoint // endpoints whose drivers are called first and second
 
 	BeforeEach(func() {
-		one, other = fakeSide("first"), fakeSide("second")
+		one, other = fakeEndpoint("first"), fakeEndpoint("second")
 	})
 
 	run := func(ctx context.Context, steps ...string) parity.Result {
@@ -24,7 +24,7 @@ var _ = Describe("A runner", func() {
 		return newRunner(one, other).Run(ctx, scenarioOf(steps...))
 	}
 
-	It("finds two sides alike that do the same", func(ctx SpecContext) {
+	It("reports no difference if both endpoints do the same", func(ctx SpecContext) {
 		result := run(ctx,
 			`["redis",{"both":["SET","k","v"]}]`,
 			`["say",{"both":{"id":"1"}}]`,
@@ -35,7 +35,7 @@ var _ = Describe("A runner", func() {
 		Expect(result.String()).To(Equal("made-up.json: made up: alike"))
 	})
 
-	It("reports the step, the key and both sides, and goes no further", func(ctx SpecContext) {
+	It("reports the step, the key and both values, and stops there", func(ctx SpecContext) {
 		result := run(ctx,
 			`["redis",{"both":["HSET","bull:orders:1","name","paint"]}]`,
 			`["redis",{"first":["HSET","bull:orders:1","delay","0"],"second":["HSET","bull:orders:1","delay","5"]}]`,
@@ -51,18 +51,18 @@ var _ = Describe("A runner", func() {
     second:  5`))
 	})
 
-	It("reports answers that differ", func(ctx SpecContext) {
+	It("reports different answers", func(ctx SpecContext) {
 		result := run(ctx, `["say",{"first":1,"second":2}]`)
 		Expect(result.Differences).To(ConsistOf(parity.Difference{Reference: "1", Subject: "2"}))
 	})
 
-	It("notes errors that are worded differently, which make no difference", func(ctx SpecContext) {
+	It("notes different error texts, which are not a difference", func(ctx SpecContext) {
 		result := run(ctx, `["refuse",{"first":{"message":"no","code":-2},"second":{"message":"never","code":-2}}]`)
 		Expect(result.Alike()).To(BeTrue())
 		Expect(result.Notes).To(ConsistOf(And(ContainSubstring("step 1, refuse"), ContainSubstring("never"))))
 	})
 
-	It("leaves out answers and keyspaces where a step says so, until the next step", func(ctx SpecContext) {
+	It("skips the comparison of answers or keyspaces for a step with that flag", func(ctx SpecContext) {
 		result := run(ctx,
 			`["say",{"first":1,"second":2},{"anyResult":true}]`,
 			`["redis",{"first":["SET","k","1"],"second":["SET","k","2"]},{"noSnap":true}]`,
@@ -71,7 +71,7 @@ var _ = Describe("A runner", func() {
 		Expect(result.Differences).To(ConsistOf(HaveField("Key", "k")))
 	})
 
-	DescribeTable("reads every type of key", func(ctx SpecContext, first, second string) {
+	DescribeTable("reads keys of every type:", func(ctx SpecContext, first, second string) {
 		runner := newRunner(one, other)
 		result := runner.Run(ctx, scenarioOf(`["redis",{"first":`+first+`,"second":`+second+`}]`))
 		Expect(result.Err).NotTo(HaveOccurred())
@@ -86,10 +86,10 @@ var _ = Describe("A runner", func() {
 		Entry("hash", `["HSET","k","f","1"]`, `["HSET","k","f","2"]`),
 		Entry("stream", `["XADD","k","*","event","a","jobId","1"]`, `["XADD","k","*","jobId","1","event","a"]`),
 		Entry("expiry", `["SET","k","1","PX","60000"]`, `["SET","k","1","PX","63000"]`),
-		Entry("expiry on one side alone", `["SET","k","1","PX","60000"]`, `["SET","k","1"]`),
+		Entry("expiry of one key only", `["SET","k","1","PX","60000"]`, `["SET","k","1"]`),
 	)
 
-	It("knows the life that a key was given, however long ago and however slow the side", func(ctx SpecContext) {
+	It("determines the time to live that a key was given, even if the driver is slow", func(ctx SpecContext) {
 		result := run(ctx,
 			`["redis",{"both":["SET","k","1","PX","1000000"]}]`,
 			`["$sleep",300]`,
@@ -106,12 +106,12 @@ var _ = Describe("A runner", func() {
 		runner := newRunner(one, other)
 		Expect(runner.Run(ctx, scenarioOf(`["redis",{"both":["SET","left","over"]}]`)).Alike()).To(BeTrue())
 		Expect(runner.Run(ctx, scenarioOf(`["say",{"both":1}]`)).Alike()).To(BeTrue())
-		for _, side := range []parity.Side{one, other} {
-			Expect(keysAt(side.Redis)).To(BeEmpty())
+		for _, endpoint := range []parity.Endpoint{one, other} {
+			Expect(keysAt(endpoint.Redis)).To(BeEmpty())
 		}
 	})
 
-	DescribeTable("gives each scenario a driver that knows of nothing", func(ctx SpecContext, resets bool) {
+	DescribeTable("gives each scenario a driver in its initial state", func(ctx SpecContext, resets bool) {
 		one.Resets, other.Resets = resets, resets
 		started := 0
 		command := one.Command
@@ -128,21 +128,21 @@ var _ = Describe("A runner", func() {
 			Expect(started).To(Equal(3))
 		}
 	},
-		Entry("by a reset of one that knows how", true),
-		Entry("by a new start of others", false),
+		Entry("by resetting a driver that supports it", true),
+		Entry("by restarting other drivers", false),
 	)
 
-	It("finds it out when a reset leaves something behind", func(ctx SpecContext) {
+	It("detects a reset that is incomplete", func(ctx SpecContext) {
 		one.Resets = true
 		runner := newRunner(one, other)
 		scenario := scenarioOf(`["age",{}]`)
 		Expect(runner.Run(ctx, scenario).Alike()).To(BeTrue())
-		// The fake driver counts the instruction by which a new driver is known to be ready, which
-		// a kept one isn't given.
+		// The fake driver counts the instruction that checks whether a new driver is ready. A reused driver
+		// does not receive it.
 		Expect(runner.Run(ctx, scenario).Alike()).To(BeFalse())
 	})
 
-	DescribeTable("says what is wrong with a driver, and goes on with a new one", func(ctx SpecContext, op, complaint string) {
+	DescribeTable("describes the fault of a driver and continues with a new one", func(ctx SpecContext, op, complaint string) {
 		one.Resets, other.Resets = true, true
 		runner, err := parity.New(one, other, &parity.Options{StepTimeout: 2 * time.Second})
 		Expect(err).NotTo(HaveOccurred())
@@ -157,45 +157,45 @@ var _ = Describe("A runner", func() {
 		Expect(after.Alike()).To(BeTrue(), after.String())
 	},
 		Entry("that hangs", "hang", "did not answer within 2s"),
-		Entry("that dies", "die", "ended instead of answering (exit status 3); its log ends:\n  the fake driver dies as told"),
-		Entry("that writes what isn't JSON", "babble", `wrote a line that is no answer: "no JSON at all`),
-		Entry("that answers another instruction", "confuse", "answered instruction 4 when asked 3"),
-		Entry("that doesn't answer an operation", "unheard of", "did not answer within"),
+		Entry("that dies", "die", "exited instead of answering (exit status 3); end of its log:\n  the fake driver exits as requested"),
+		Entry("that writes something other than JSON", "babble", `wrote a line that is not an answer: "not JSON`),
+		Entry("that answers a different instruction", "confuse", "answered instruction 4 instead of 3"),
+		Entry("that does not answer", "unheard of", "did not answer within"),
 	)
 
-	It("says when a driver can't be started", func(ctx SpecContext) {
+	It("reports that a driver cannot be started", func(ctx SpecContext) {
 		other.Command = func() *exec.Cmd { return exec.Command("/no/such/driver") }
 		result := run(ctx, `["say",{"both":1}]`)
 		Expect(result.Alike()).To(BeFalse())
 		Expect(result.String()).To(And(ContainSubstring("second: "), ContainSubstring("/no/such/driver")))
 	})
 
-	It("says when a command of the scenario itself fails", func(ctx SpecContext) {
+	It("reports that a command of the scenario failed", func(ctx SpecContext) {
 		result := run(ctx, `["$redis",["LPUSH","k","1"]]`, `["$redis",["INCR","k"]]`)
 		Expect(result.Step).To(Equal(2))
 		Expect(result.Err).To(MatchError(ContainSubstring("WRONGTYPE")))
 	})
 
-	It("takes no server that holds keys", func() {
+	It("rejects a server that contains keys", func() {
 		Expect(redisDo(other.Redis, "SET", "precious", "1")).To(Succeed())
 		_, err := parity.New(one, other, nil)
 		Expect(err).To(MatchError(And(ContainSubstring("second"), ContainSubstring("1 keys"))))
 		Expect(keysAt(other.Redis)).To(ConsistOf("precious"))
 	})
 
-	It("takes no server twice", func() {
+	It("rejects the same server for both endpoints", func() {
 		other.Redis = one.Redis
 		_, err := parity.New(one, other, nil)
 		Expect(err).To(MatchError(ContainSubstring(one.Redis)))
 	})
 
-	It("names the server that it can't reach", func() {
+	It("names the server that it cannot reach", func() {
 		other.Redis = "127.0.0.1:1"
 		_, err := parity.New(one, other, nil)
 		Expect(err).To(MatchError(And(ContainSubstring("second"), ContainSubstring("127.0.0.1:1"))))
 	})
 
-	It("counts the scenarios that are alike", func() {
+	It("counts the scenarios without differences", func() {
 		Expect(parity.Summary([]parity.Result{{}, {Differences: []parity.Difference{{}}}, {Err: context.Canceled}})).
 			To(Equal("1 of 3 scenarios alike"))
 	})
@@ -225,7 +225,7 @@ func redisStrings(address string, command ...string) ([]string, error) {
 	}
 	texts, err := answer.AsStrSlice()
 	if err != nil {
-		return nil, nil // an answer that isn't a list
+		return nil, nil // an answer that is not a list
 	}
 	return texts, nil
 }

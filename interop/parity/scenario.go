@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// Scenario is a sequence of steps with a name.
+// Scenario is a named sequence of steps.
 type Scenario struct {
-	File  string // the file it was read from, without its folder
+	File  string // name of its file
 	Name  string
 	Steps []Step
 }
 
-// Step is one instruction to both drivers, or one of the runner's own: a Redis command for both
+// Step is one instruction to both drivers, or one of the runner's own operations: a Redis command for both
 // servers, or a pause.
 type Step struct {
 	Op   string
-	Args json.RawMessage // the instruction's arguments as they stand in the file
+	Args json.RawMessage // the instruction's arguments as written in the file
 
 	Redis []string      // the command of a $redis step
 	Sleep time.Duration // the pause of a $sleep step
 
-	AnyResult bool // the answers aren't compared
-	NoSnap    bool // the keyspaces aren't compared
+	AnyResult bool // do not compare the answers
+	NoSnap    bool // do not compare the keyspaces
 }
 
-// The runner's own operations.
+// The operations of the runner itself.
 const (
 	redisOp = "$redis"
 	sleepOp = "$sleep"
 )
 
-// String is the step as a reader of the scenario file knows it.
+// String returns the step as written in the file.
 func (s Step) String() string { return s.Op + " " + string(s.Args) }
 
-// Load reads every scenario file (*.json) of a folder, in the order of their names.
+// Load reads every scenario file (*.json) of a folder in the order of the names.
 func Load(folder string) ([]Scenario, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
@@ -57,7 +57,7 @@ func Load(folder string) ([]Scenario, error) {
 		}
 		for _, scenario := range loaded {
 			if other, taken := names[scenario.Name]; taken {
-				return nil, fmt.Errorf("scenario %q stands in %s and in %s: rename one", scenario.Name, other, scenario.File)
+				return nil, fmt.Errorf("scenario %q is in both %s and %s: rename one", scenario.Name, other, scenario.File)
 			}
 			names[scenario.Name] = scenario.File
 		}
@@ -104,7 +104,7 @@ func parseStep(raw json.RawMessage) (Step, error) {
 		return Step{}, err
 	}
 	if len(parts) < 2 || len(parts) > 3 {
-		return Step{}, errors.New("a step is [operation, arguments] or [operation, arguments, flags]")
+		return Step{}, errors.New("a step must be [operation, arguments] or [operation, arguments, flags]")
 	}
 	step := Step{Args: parts[1]}
 	if err := json.Unmarshal(parts[0], &step.Op); err != nil {
@@ -120,12 +120,12 @@ func parseStep(raw json.RawMessage) (Step, error) {
 	switch step.Op {
 	case redisOp:
 		if err := json.Unmarshal(step.Args, &step.Redis); err != nil || len(step.Redis) == 0 {
-			return Step{}, errors.New("$redis takes a command as a list of strings")
+			return Step{}, errors.New("$redis needs a command as a list of strings")
 		}
 	case sleepOp:
 		var ms float64
 		if err := json.Unmarshal(step.Args, &ms); err != nil {
-			return Step{}, errors.New("$sleep takes a number of milliseconds")
+			return Step{}, errors.New("$sleep needs a number of milliseconds")
 		}
 		step.Sleep = time.Duration(ms * float64(time.Millisecond))
 	}

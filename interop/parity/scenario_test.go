@@ -11,7 +11,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/parity"
 )
 
-// writeScenarios writes scenario files, given as pairs of name and text, to a folder of their own.
+// writeScenarios writes scenario files, given as pairs of name and text, to a temporary folder.
 func writeScenarios(namesAndTexts ...string) string {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
@@ -23,7 +23,7 @@ func writeScenarios(namesAndTexts ...string) string {
 }
 
 var _ = Describe("Scenario files", func() {
-	It("are read in the order of their names, with steps, flags and the runner's own operations", func() {
+	It("are read in the order of their names with steps, flags and the runner's own operations", func() {
 		folder := writeScenarios(
 			"02-second.json", `[{"name":"later","steps":[["close",{}]]}]`,
 			"01-first.json", `[{"name":"sooner","steps":[
@@ -50,21 +50,21 @@ var _ = Describe("Scenario files", func() {
 		Expect(steps[4].Sleep).To(Equal(1500 * time.Microsecond))
 	})
 
-	DescribeTable("are refused when they can't mean what they say", func(text, complaint string) {
+	DescribeTable("are rejected if they have", func(text, complaint string) {
 		_, err := parity.Load(writeScenarios("01.json", text))
 		Expect(err).To(MatchError(And(ContainSubstring("01.json"), ContainSubstring(complaint))))
 	},
 		Entry("an unknown flag", `[{"name":"x","steps":[["add",{},{"anyresults":true}]]}]`, "anyresults"),
 		Entry("an unknown field", `[{"name":"x","stepz":[]}]`, "stepz"),
 		Entry("a step without arguments", `[{"name":"x","steps":[["add"]]}]`, "step 1"),
-		Entry("a Redis command that isn't a list of strings", `[{"name":"x","steps":[["close",{}],["$redis","DEL x"]]}]`, "step 2"),
-		Entry("a pause that isn't a number", `[{"name":"x","steps":[["$sleep","long"]]}]`, "milliseconds"),
-		Entry("a scenario without steps", `[{"name":"x","steps":[]}]`, "steps"),
-		Entry("a scenario without a name", `[{"steps":[["close",{}]]}]`, "name"),
+		Entry("a Redis command that is not a list of strings", `[{"name":"x","steps":[["close",{}],["$redis","DEL x"]]}]`, "step 2"),
+		Entry("a pause that is not a number", `[{"name":"x","steps":[["$sleep","long"]]}]`, "milliseconds"),
+		Entry("no steps", `[{"name":"x","steps":[]}]`, "steps"),
+		Entry("no name", `[{"steps":[["close",{}]]}]`, "name"),
 		Entry("the same name twice", `[{"name":"x","steps":[["close",{}]]},{"name":"x","steps":[["close",{}]]}]`, `"x"`),
 	)
 
-	It("must be there", func() {
+	It("must exist", func() {
 		_, err := parity.Load(GinkgoT().TempDir())
 		Expect(err).To(MatchError(ContainSubstring("no scenario files")))
 	})

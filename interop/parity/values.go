@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// sameJSON compares two texts as JSON values: order and spelling of an object's fields don't count.
-// Texts that aren't JSON must be equal.
+// sameJSON compares two texts as JSON values. Formatting and the order of an object's fields are ignored.
+// Texts that are not JSON must be identical.
 func sameJSON(a, b string, sameNumber func(a, b float64) bool) bool {
 	if a == b {
 		return true
@@ -64,8 +64,8 @@ func sameValue(a, b any, sameNumber func(a, b float64) bool) bool {
 	return a == b
 }
 
-// sameJSONNumber compares integers digit by digit, because a float64 can't tell large ones apart,
-// and other numbers by value.
+// sameJSONNumber compares integers by their digits, because float64 cannot distinguish large ones, and other
+// numbers by value.
 func sameJSONNumber(a, b json.Number, sameNumber func(a, b float64) bool) bool {
 	if a == b {
 		return true
@@ -83,10 +83,10 @@ func sameJSONNumber(a, b json.Number, sameNumber func(a, b float64) bool) bool {
 
 func isInteger(number json.Number) bool { return !strings.ContainsAny(string(number), ".eE") }
 
-// exactly is the comparison of numbers that aren't times.
+// exactly compares numbers that are not times.
 func exactly(a, b float64) bool { return a == b }
 
-// compactJSON is a JSON text without needless space, for reports.
+// compactJSON returns a JSON text without insignificant white space, for reports.
 func compactJSON(text []byte) string {
 	var compact bytes.Buffer
 	if json.Compact(&compact, text) != nil {

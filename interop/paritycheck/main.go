@@ -1,5 +1,5 @@
-// paritycheck runs every scenario of interop/scenarios against the reference
-// library and says how many are alike; make parity calls it.
+// paritycheck runs the scenarios of interop/scenarios against the reference library and reports how many are
+// alike. It is run by make parity.
 package main
 
 import (
@@ -11,16 +11,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/17a2ac88/bullmq-go/interop/drivers"
 	"github.com/17a2ac88/bullmq-go/interop/parity"
-	"github.com/17a2ac88/bullmq-go/interop/sides"
 )
 
 func main() {
 	versions := flag.String("bullmq", "5 6", "major versions of the reference: 6 (6.7.0), 5 (5.81.5)")
-	batches := flag.String("batch", "100 1", "how many jobs may share a call of ours, for each run of the scenarios")
+	batches := flag.String("batch", "100 1", "batch sizes of the SDK; the scenarios run once for each")
 	only := flag.String("only", "", "run only scenarios whose file or name contains this")
-	made := flag.Int("random", 0, "instead of the scenarios, run so many that are made up from seeds")
-	seed := flag.Uint64("seed", 1, "the first of these seeds")
+	made := flag.Int("random", 0, "run this number of random scenarios in place of interop/scenarios")
+	seed := flag.Uint64("seed", 1, "seed of the first random scenario")
 	flag.Parse()
 	var all []parity.Result
 	for _, version := range strings.Fields(*versions) {
@@ -30,7 +30,7 @@ func main() {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(2)
 			}
-			fmt.Printf("beside bullmq %s, with a batch size of %s: %s\n\n", version, batch, parity.Summary(results))
+			fmt.Printf("compared with bullmq %s, with a batch size of %s: %s\n\n", version, batch, parity.Summary(results))
 			all = append(all, results...)
 		}
 	}
@@ -60,7 +60,7 @@ func chosen(only string, made int, seed uint64) ([]parity.Scenario, error) {
 	if made > 0 {
 		return scenarios, nil
 	}
-	all, err := sides.Scenarios()
+	all, err := drivers.Scenarios()
 	for _, scenario := range all {
 		if strings.Contains(scenario.File+": "+scenario.Name, only) {
 			scenarios = append(scenarios, scenario)
@@ -70,7 +70,7 @@ func chosen(only string, made int, seed uint64) ([]parity.Scenario, error) {
 }
 
 func check(version string, batch int, scenarios []parity.Scenario) ([]parity.Result, error) {
-	pair, err := sides.Start(version, batch)
+	pair, err := drivers.Start(version, batch)
 	if err != nil {
 		return nil, err
 	}

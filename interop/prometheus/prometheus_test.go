@@ -1,6 +1,5 @@
-// Package prometheus_test holds the SDK's figures for Prometheus against the
-// parser that Prometheus' own libraries use. It is a module of its own, so that
-// the SDK doesn't depend on that.
+// Package prometheus_test checks the output of PrometheusMetrics with Prometheus' own parser. It is a
+// separate module, so that the SDK does not depend on the parser.
 package prometheus_test
 
 import (
@@ -33,7 +32,7 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(redis.Close)
 })
 
-var _ = Describe("The text of PrometheusMetrics", func() {
+var _ = Describe("PrometheusMetrics", func() {
 	var ctx context.Context
 	BeforeEach(func() {
 		var cancel context.CancelFunc
@@ -47,7 +46,7 @@ var _ = Describe("The text of PrometheusMetrics", func() {
 		DeferCleanup(queue.Close)
 		return queue
 	}
-	// parsed are the values by the name of the metric and its labels.
+	// parsed returns the values by metric name and labels.
 	parsed := func(text string) map[string]float64 {
 		GinkgoHelper()
 		Expect(text).To(HaveSuffix("\n"))
@@ -68,7 +67,7 @@ var _ = Describe("The text of PrometheusMetrics", func() {
 		return values
 	}
 
-	It("is read by Prometheus' own parser, of one queue and of several", func() {
+	It("is parsed by Prometheus' own parser for one queue and for several", func() {
 		orders, mails := newQueue("orders"), newQueue("mails")
 		for n := range 3 {
 			_, err := orders.Add(ctx, "paint", n, nil)
@@ -109,7 +108,7 @@ var _ = Describe("The text of PrometheusMetrics", func() {
 		))
 	})
 
-	It("keeps names of queues and values of labels as they are", func() {
+	It("keeps queue names and label values unchanged", func() {
 		name, zone := "a \"quoted\" \\ name\nof é {queue=\"x\"} 1\r", "x\ny \\n \"z\",\t# TYPE"
 		text, err := newQueue(name).PrometheusMetrics(ctx, map[string]string{"zone": zone, "_a1": "\xff!", "le": ""})
 		Expect(err).NotTo(HaveOccurred())

@@ -7,8 +7,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/17a2ac88/bullmq-go/interop/drivers"
 	"github.com/17a2ac88/bullmq-go/interop/parity"
-	"github.com/17a2ac88/bullmq-go/interop/sides"
 )
 
 var _ = Describe("Beside bullmq 6.7.0, this SDK leaves the same keyspace and gives the same answers", Ordered, ContinueOnFailure, func() { compareAll("6", batchSize) })
@@ -17,7 +17,7 @@ var _ = Describe("Beside bullmq 6.7.0, this SDK leaves the same keyspace and giv
 var _ = Describe("Beside bullmq 5.81.5, in that dialect, this SDK leaves the same keyspace and gives the same answers", Ordered, ContinueOnFailure, func() { compareAll("5", 1) })
 
 func compareAll(version string, batchSize int) {
-	scenarios, err := sides.Scenarios()
+	scenarios, err := drivers.Scenarios()
 	if err != nil {
 		panic(err)
 	}
@@ -44,7 +44,7 @@ func compareAll(version string, batchSize int) {
 		for range 3 {
 			runners.Go(func() {
 				defer GinkgoRecover()
-				pair, err := sides.Start(version, batchSize)
+				pair, err := drivers.Start(version, batchSize)
 				Expect(err).NotTo(HaveOccurred())
 				defer pair.Close()
 				runner, err := parity.New(pair.Reference, pair.Subject, nil)

@@ -1,6 +1,6 @@
-// Package sides describes the two drivers of the parity protocol, Node's and
-// ours, each on a Redis server of its own.
-package sides
+// Package drivers starts the two drivers of the parity protocol, Node's and this SDK's, each on its own Redis
+// server.
+package drivers
 
 import (
 	"fmt"
@@ -14,16 +14,15 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/parity"
 )
 
-// Pair is a reference, a subject, and what has to be ended with them.
+// Pair is the reference and the subject of a comparison, with their servers.
 type Pair struct {
-	Reference, Subject parity.Side
+	Reference, Subject parity.Endpoint
 	servers            []*redisserver.Server
 	folder             string
 }
 
-// Start starts two Redis servers and builds our driver. line is the major
-// version of the reference: "6" or "5"; batch is the BatchSize of our queues and
-// workers, 0 for the default.
+// Start starts two Redis servers and builds the SDK's driver. line is the major version of the reference, "6"
+// or "5". batch is the BatchSize of the SDK's queues and workers; 0 selects the default.
 func Start(line string, batch int) (*Pair, error) {
 	node, err := nodeprocess.Find()
 	if err != nil {
@@ -53,7 +52,7 @@ func Start(line string, batch int) (*Pair, error) {
 		p.servers = append(p.servers, server)
 	}
 	folder := filepath.Join(root, "interop", "node")
-	p.Reference = parity.Side{
+	p.Reference = parity.Endpoint{
 		Name: "bullmq " + line, Redis: p.servers[0].Addr(), Resets: true,
 		Command: func() *exec.Cmd {
 			cmd := exec.Command(node.Node, "driver.mjs", "-redis", p.servers[0].Addr(), "-prefix", "bull", "-bullmq", line)
@@ -61,7 +60,7 @@ func Start(line string, batch int) (*Pair, error) {
 			return cmd
 		},
 	}
-	p.Subject = parity.Side{
+	p.Subject = parity.Endpoint{
 		Name: "bullmq-go", Redis: p.servers[1].Addr(), Resets: true,
 		Command: func() *exec.Cmd {
 			return exec.Command(driver, "-redis", p.servers[1].Addr(), "-prefix", "bull", "-bullmq", line, "-batch", strconv.Itoa(batch))
@@ -70,7 +69,7 @@ func Start(line string, batch int) (*Pair, error) {
 	return p, nil
 }
 
-// Scenarios are those of interop/scenarios.
+// Scenarios returns the scenarios of interop/scenarios.
 func Scenarios() ([]parity.Scenario, error) {
 	root, err := nodeprocess.ModuleRoot()
 	if err != nil {
@@ -79,7 +78,7 @@ func Scenarios() ([]parity.Scenario, error) {
 	return parity.Load(filepath.Join(root, "interop", "scenarios"))
 }
 
-// Close ends the servers and removes the driver.
+// Close stops the servers and removes the driver.
 func (p *Pair) Close() {
 	for _, server := range p.servers {
 		server.Close()
