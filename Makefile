@@ -5,9 +5,10 @@
 SHELL := /bin/bash
 
 # The packages to test, and more flags for go test: make test PACKAGES=./bullmq/... FLAGS=-v
+# work stands for the packages of all modules that go.work lists; ./... leaves the nested modules out.
 # Or for the benchmark: make bench FLAGS='-only process -rounds 1', make bench FLAGS=-write
 # One spec is run by its title: make spec SPEC='renews locks'
-PACKAGES ?= ./...
+PACKAGES ?= work
 FLAGS ?=
 SPEC ?=
 # DEPS=no forbids commands to install what is missing; they fail instead, and name it.
@@ -19,6 +20,7 @@ BULLMQ ?= 5 6
 # The program that compares our Lua with the reference's, for make lint; without it that step is left out.
 OWN_LUA ?= $(wildcard ../shared/tools/own-lua.mjs)
 
+MODULES = $(shell go list -m -f '{{.Dir}}')
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GO_FILES = $(shell find . -name node_modules -prune -o -name '*.go' -print)
 
@@ -33,7 +35,6 @@ demo: redis node ## show the main job in the terminal: Node and Go sharing queue
 .PHONY: test
 test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
 	go test -race -count=1 -timeout 9m $(PACKAGES) $(FLAGS)
-	@[ "$(PACKAGES)" != ./... ] || go test -C interop/prometheus -count=1 $(FLAGS) ./...
 
 .PHONY: test-fast
 test-fast: redis ## run the tests of the SDK that are quick, without Node: about half a minute
@@ -74,16 +75,12 @@ lint: lint-format lint-vet lint-staticcheck lint-modules lint-text lint-lua lint
 lint-format:
 	@unformatted=$$(gofmt -l $(GO_FILES)); [ -z "$$unformatted" ] || { printf 'make fmt would change:\n%s\n' "$$unformatted" >&2; exit 1; }
 lint-vet:
-	go vet ./...
-	go vet -C bench/asynq ./...
-	go vet -C interop/prometheus ./...
+	go vet work
 lint-staticcheck:
-	go run $(STATICCHECK) ./...
-	go run -C bench/asynq $(STATICCHECK) ./...
-	go run -C interop/prometheus $(STATICCHECK) ./...
+	go run $(STATICCHECK) work
 lint-modules:
 	go mod verify
-	go mod tidy -diff
+	@for module in $(MODULES); do echo "go mod tidy -diff in $$module"; GOWORK=off go -C "$$module" mod tidy -diff || exit 1; done
 lint-text:
 	tools/lint-text.sh
 lint-lua:
@@ -93,7 +90,7 @@ lint-vuln:
 
 .PHONY: build
 build: ## compile every package
-	go build ./...
+	go build work
 
 .PHONY: cover
 cover: redis node ## run all tests and tell how much of the SDK they cover

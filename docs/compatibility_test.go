@@ -76,7 +76,7 @@ func cite(cell string) []evidence {
 		}
 		title := strings.TrimSpace(cell[at[1]:end])
 		switch {
-		case strings.HasPrefix(name, "tests/"):
+		case strings.HasPrefix(name, "tests/"), strings.HasPrefix(name, "telemetry/"):
 			cited = append(cited, evidence{"../interop/" + name, title})
 		case strings.HasSuffix(name, ".go"):
 			cited = append(cited, evidence{"../bullmq/" + name, title})

@@ -3,7 +3,6 @@ package bullmqotel_test
 import (
 	"context"
 	"errors"
-	"os/exec"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -21,7 +20,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/bullmqotel"
 )
 
-// What the wire and Node see of it is tested in interop/tests.
+// What the wire and Node see of it is tested in interop/telemetry.
 var _ = Describe("Telemetry", func() {
 	var (
 		ctx      context.Context
@@ -120,12 +119,5 @@ var _ = Describe("Telemetry", func() {
 			}
 		}
 		Expect(seen).To(Equal(map[string]float64{"jobs": 2, "done": 6, "took": 3}))
-	})
-
-	It("is all of OpenTelemetry that a program gets: package bullmq does without", func() {
-		output, err := exec.Command("go", "list", "-deps", "github.com/17a2ac88/bullmq-go/bullmq").CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(output))
-		Expect(string(output)).To(ContainSubstring("rueidis"))
-		Expect(string(output)).NotTo(ContainSubstring("opentelemetry"))
 	})
 })

@@ -20,21 +20,21 @@ var _ = Describe("A Go worker that is steered beside Node's", func() {
 	})
 
 	It("snoozes a job that Node then runs, with all its attempts, and finds one that Node has delayed itself", func() {
-		id := node.add(name, "a", object{}, object{"attempts": 2})
+		id := node.Add(name, "a", object{}, object{"attempts": 2})
 		runOnce(name, func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.Snooze(150 * time.Millisecond) }, bullmq.WorkerOptions{})
-		Expect(node.record(name, id)).To(And(HaveKeyWithValue("state", "delayed"), HaveKeyWithValue("delay", 150.),
+		Expect(node.Record(name, id)).To(And(HaveKeyWithValue("state", "delayed"), HaveKeyWithValue("delay", 150.),
 			HaveKeyWithValue("attemptsMade", 0.), HaveKeyWithValue("attemptsStarted", 1.)))
-		node.run(name, 2, object{"failUntilAttempt": 2, "return": "done"}, object{})(nil)
-		Expect(node.record(name, id)).To(And(HaveKeyWithValue("returnvalue", "done"), HaveKeyWithValue("attemptsMade", 2.)))
+		node.Run(name, 2, object{"failUntilAttempt": 2, "return": "done"}, object{})(nil)
+		Expect(node.Record(name, id)).To(And(HaveKeyWithValue("returnvalue", "done"), HaveKeyWithValue("attemptsMade", 2.)))
 
-		napped := node.add(name, "nap", object{}, object{})
-		node.add(name, "b", object{}, object{})
-		node.run(name, 1, object{"byName": object{"nap": object{"delay": 150}, "b": object{"return": 1}}}, object{})(nil)
+		napped := node.Add(name, "nap", object{}, object{})
+		node.Add(name, "b", object{}, object{})
+		node.Run(name, 1, object{"byName": object{"nap": object{"delay": 150}, "b": object{"return": 1}}}, object{})(nil)
 		Expect(stateOf(queue, napped)()).To(Equal(bullmq.Delayed))
 		runOnce(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			return []int{job.AttemptsMade, job.AttemptsStarted}, nil
 		}, bullmq.WorkerOptions{})
-		Expect(node.record(name, napped)).To(HaveKeyWithValue("returnvalue", HaveExactElements(0., 2.)))
+		Expect(node.Record(name, napped)).To(HaveKeyWithValue("returnvalue", HaveExactElements(0., 2.)))
 	})
 
 	It("leaves what comes in a pause to Node, and goes on after it", func() {
@@ -50,23 +50,23 @@ var _ = Describe("A Go worker that is steered beside Node's", func() {
 			Expect(worker.Close()).To(Succeed())
 			Eventually(ended).Should(Receive(BeNil()))
 		})
-		id := node.add(name, "a", object{}, object{})
+		id := node.Add(name, "a", object{}, object{})
 		Eventually(ran).Should(Receive(Equal(id)))
 		Expect(worker.Pause(soon())).To(Succeed())
 		Expect(queue.IsPaused(soon())).To(BeFalse(), "it is nobody's concern but the worker's")
 		for range 3 {
-			id = node.add(name, "a", object{}, object{})
-			node.run(name, 1, object{"return": "by Node"}, object{})(nil)
-			Expect(node.record(name, id)).To(HaveKeyWithValue("returnvalue", "by Node"))
+			id = node.Add(name, "a", object{}, object{})
+			node.Run(name, 1, object{"return": "by Node"}, object{})(nil)
+			Expect(node.Record(name, id)).To(HaveKeyWithValue("returnvalue", "by Node"))
 		}
 		Expect(ran).NotTo(Receive())
 		worker.Resume()
-		id = node.add(name, "a", object{}, object{})
+		id = node.Add(name, "a", object{}, object{})
 		Eventually(ran).Should(Receive(Equal(id)))
 	})
 
 	It("fails a job that it has cancelled, for Node to see why", func() {
-		id := node.add(name, "a", object{}, object{})
+		id := node.Add(name, "a", object{}, object{})
 		started := make(chan struct{})
 		worker, err := bullmq.NewWorker(context.Background(), name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
 			close(started)
@@ -83,6 +83,6 @@ var _ = Describe("A Go worker that is steered beside Node's", func() {
 		Eventually(started).Should(BeClosed())
 		Expect(worker.CancelJob(id, "the order is void")).To(BeTrue())
 		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Failed))
-		Expect(node.record(name, id)).To(And(HaveKeyWithValue("failedReason", "the order is void"), HaveKeyWithValue("attemptsMade", 1.)))
+		Expect(node.Record(name, id)).To(And(HaveKeyWithValue("failedReason", "the order is void"), HaveKeyWithValue("attemptsMade", 1.)))
 	})
 })

@@ -125,7 +125,7 @@ func entry(queue, id string) object {
 		delete(shown, "timestamp")
 	}
 	var state string
-	node.do("state", object{"queue": queue, "id": id}, &state)
+	node.Do("state", object{"queue": queue, "id": id}, &state)
 	shown["state"] = state
 	return shown
 }
@@ -163,8 +163,8 @@ var _ = Describe("The default options of a queue", func() {
 		added := func(other *probe, defaults, options string) object {
 			GinkgoHelper()
 			name := newQueueName()
-			other.do("openQueue", object{"queue": name, "defaultJobOptions": json.RawMessage(defaults)}, nil)
-			answer := <-other.send("add", object{"queue": name, "name": "a", "data": object{}, "opts": json.RawMessage(options)})
+			other.Do("openQueue", object{"queue": name, "defaultJobOptions": json.RawMessage(defaults)}, nil)
+			answer := <-other.Send("add", object{"queue": name, "name": "a", "data": object{}, "opts": json.RawMessage(options)})
 			if answer.Error != nil {
 				return nil
 			}
@@ -231,7 +231,7 @@ var _ = Describe("The default options of a queue", func() {
 				Expect(err).NotTo(HaveOccurred())
 				DeferCleanup(producer.Close)
 				queue, schedulers := goQueue(defaults), newQueueName()
-				other.do("openQueue", object{"queue": schedulers, "defaultJobOptions": json.RawMessage(defaults)}, nil)
+				other.Do("openQueue", object{"queue": schedulers, "defaultJobOptions": json.RawMessage(defaults)}, nil)
 				for _, options := range optionsOfJobs {
 					if strings.Contains(options.json, "jobId") || strings.Contains(defaults, "deduplication") && options.json != `{"deduplication":null,"failParentOnFailure":null}` ||
 						added(other, defaults, options.json) == nil {
@@ -245,7 +245,7 @@ var _ = Describe("The default options of a queue", func() {
 						inGo = append(inGo, asNode[len(asNode)-1])
 					}
 					var next struct{ ID string }
-					other.do("upsertScheduler", object{"queue": schedulers, "id": "tick", "repeat": object{"every": 3600000},
+					other.Do("upsertScheduler", object{"queue": schedulers, "id": "tick", "repeat": object{"every": 3600000},
 						"template": object{"name": "a", "opts": json.RawMessage(options.json)}}, &next)
 					job, err := queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "a", Options: read(options.json)})
 					Expect(err).NotTo(HaveOccurred())
@@ -261,7 +261,7 @@ var _ = Describe("The default options of a queue", func() {
 					Expect(ofGo).To(Equal(ofNode), what)
 				}
 				var tree struct{ Children []struct{ ID string } }
-				other.do("addFlow", object{"flow": object{"name": "par", "queueName": parentOfNode, "data": object{}, "opts": object{"jobId": "par"}, "children": kids},
+				other.Do("addFlow", object{"flow": object{"name": "par", "queueName": parentOfNode, "data": object{}, "opts": object{"jobId": "par"}, "children": kids},
 					"queuesOptions": object{kidsOfNode: object{"defaultJobOptions": json.RawMessage(defaults)}}}, &tree)
 				for id, children := range map[string][]bullmq.Flow{"read": asNode, "written": inGo} {
 					root, err := producer.Add(soon(), bullmq.Flow{Name: "par", Queue: parentOfGo, Options: &bullmq.JobOptions{JobID: id}, Children: children})

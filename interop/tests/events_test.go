@@ -51,22 +51,22 @@ var _ = Describe("The events of a queue", func() {
 		add("go-1", bullmq.JobOptions{Deduplication: only})
 		add("go-1", bullmq.JobOptions{})
 		add("go-2", bullmq.JobOptions{Deduplication: only})
-		node.add(name, "a", object{}, object{"jobId": "node-1"})
-		node.add(name, "a", object{}, object{"jobId": "node-1"})
-		node.add(name, "a", object{}, object{"jobId": "node-2", "deduplication": object{"id": "only <one>"}})
+		node.Add(name, "a", object{}, object{"jobId": "node-1"})
+		node.Add(name, "a", object{}, object{"jobId": "node-1"})
+		node.Add(name, "a", object{}, object{"jobId": "node-2", "deduplication": object{"id": "only <one>"}})
 		for _, progress := range []any{50, "half", true, object{"a": []any{1, nil}}, nil, []any{}, "", 0} {
 			Expect(queue.Handle("go-1").UpdateProgress(ctx, progress)).To(Succeed())
-			node.do("progress", object{"queue": name, "id": "node-1", "progress": progress}, nil)
+			node.Do("progress", object{"queue": name, "id": "node-1", "progress": progress}, nil)
 		}
 		Expect(queue.Pause(ctx)).To(Succeed())
-		node.do("pause", object{"queue": name}, nil)
+		node.Do("pause", object{"queue": name}, nil)
 		Expect(queue.Resume(ctx)).To(Succeed())
-		node.do("resume", object{"queue": name}, nil)
-		node.do("remove", object{"queue": name, "id": "node-1"}, nil)
-		node.do("clean", object{"queue": name, "grace": 0, "limit": 10, "type": "completed"}, nil)
+		node.Do("resume", object{"queue": name}, nil)
+		node.Do("remove", object{"queue": name, "id": "node-1"}, nil)
+		node.Do("clean", object{"queue": name, "grace": 0, "limit": 10, "type": "completed"}, nil)
 		_, err := queue.Publish(ctx, "custom event", 0, "jobId", "x", "text", "<&> é \"", "delay", "5")
 		Expect(err).NotTo(HaveOccurred())
-		node.do("publish", object{"queue": name, "event": object{"eventName": "custom event", "jobId": "x", "text": "<&> é \"", "delay": "5"}}, nil)
+		node.Do("publish", object{"queue": name, "event": object{"eventName": "custom event", "jobId": "x", "text": "<&> é \"", "delay": "5"}}, nil)
 
 		end := lastEvent(name)
 		inGoHeard, inNodeHeard := inGo.upTo(end), inNode.upTo(end)
@@ -99,7 +99,7 @@ var _ = Describe("A queue without events", func() {
 		if line != "6" {
 			other = startProbe("-bullmq", line)
 		}
-		other.do("openQueue", object{"queue": name, "streams": object{"events": object{"maxLen": 0}}}, nil)
+		other.Do("openQueue", object{"queue": name, "streams": object{"events": object{"maxLen": 0}}}, nil)
 		Expect(ask("HGET", "bull:"+name+":meta", "opts.maxLenEvents").ToString()).To(Equal("0"))
 		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection(), MaxEvents: bullmq.NoEvents})
 		Expect(err).NotTo(HaveOccurred())
@@ -112,7 +112,7 @@ var _ = Describe("A queue without events", func() {
 			for range each {
 				_, err := queue.Add(ctx, "go", nil, nil)
 				Expect(err).NotTo(HaveOccurred())
-				other.add(name, "node", object{}, object{})
+				other.Add(name, "node", object{}, object{})
 			}
 		}
 		completed := func() (int64, error) {

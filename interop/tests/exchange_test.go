@@ -122,17 +122,17 @@ var _ = Describe("A queue between Node and Go", func() {
 			data := object{"sequence": sequence}
 			later := object{"delay": 3600000}
 			return []func(){
-				func() { node.add(name, "a", data, object{}) },
-				func() { node.add(name, "a", data, object{"priority": 3}) },
-				func() { node.add(name, "a", data, object{"delay": 30}) },
-				func() { node.do("promote", object{"queue": name, "id": node.add(name, "a", data, later)}, nil) },
+				func() { node.Add(name, "a", data, object{}) },
+				func() { node.Add(name, "a", data, object{"priority": 3}) },
+				func() { node.Add(name, "a", data, object{"delay": 30}) },
+				func() { node.Do("promote", object{"queue": name, "id": node.Add(name, "a", data, later)}, nil) },
 				func() {
-					node.do("changeDelay", object{"queue": name, "id": node.add(name, "a", data, later), "delay": 30}, nil)
+					node.Do("changeDelay", object{"queue": name, "id": node.Add(name, "a", data, later), "delay": 30}, nil)
 				},
 				func() {
-					node.do("pause", object{"queue": name}, nil)
-					node.add(name, "a", data, object{})
-					node.do("resume", object{"queue": name}, nil)
+					node.Do("pause", object{"queue": name}, nil)
+					node.Add(name, "a", data, object{})
+					node.Do("resume", object{"queue": name}, nil)
 				},
 			}
 		})

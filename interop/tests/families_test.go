@@ -240,7 +240,7 @@ var _ = Describe("Families of three levels, hundreds at once, some of whose chil
 			for _, flow := range all {
 				asNode = append(asNode, inNode(flow, prefix))
 			}
-			node.do("addFlowBulk", object{"flows": asNode}, nil)
+			node.Do("addFlowBulk", object{"flows": asNode}, nil)
 		}
 		work("alone", "Node", "Node", "Node")
 		alone = ends("alone")

@@ -15,7 +15,7 @@ var _ = Describe("What one side lists of the other", func() {
 	listed := func(op, queue string) func() []string {
 		return func() []string {
 			var names []string
-			node.do(op, object{"queue": queue}, &names)
+			node.Do(op, object{"queue": queue}, &names)
 			return names
 		}
 	}
@@ -66,7 +66,7 @@ var _ = Describe("What one side lists of the other", func() {
 		for after, want := range map[time.Duration]int64{0: 0, time.Hour: 0, time.Hour + time.Millisecond: 1, 2 * time.Hour: 1, 3 * time.Hour: 2} {
 			before := start.Add(after)
 			var inNode int64
-			node.do("countOf", object{"queue": queue.Name(), "state": "delayed", "before": before.UnixMilli()}, &inNode)
+			node.Do("countOf", object{"queue": queue.Name(), "state": "delayed", "before": before.UnixMilli()}, &inNode)
 			Expect(inNode).To(Equal(want), "in Node, after %v", after)
 			Expect(queue.CountDelayedBefore(soon(), before)).To(Equal(want), "in Go, after %v", after)
 		}
@@ -84,7 +84,7 @@ var _ = Describe("What one side lists of the other", func() {
 			queue := newGoQueue(name)
 			for state, ids := range want {
 				var seen []struct{ ID string }
-				node.do("jobs", object{"queue": name, "types": []string{state}, "start": 0, "end": -1, "asc": false}, &seen)
+				node.Do("jobs", object{"queue": name, "types": []string{state}, "start": 0, "end": -1, "asc": false}, &seen)
 				var inNode, inGo []string
 				for _, job := range seen {
 					inNode = append(inNode, job.ID)
@@ -99,14 +99,14 @@ var _ = Describe("What one side lists of the other", func() {
 				Expect(inGo).To(ConsistOf(ids), "%s jobs of %s", state, name)
 			}
 			var counts map[bullmq.State]int64
-			node.do("counts", object{"queue": name}, &counts)
+			node.Do("counts", object{"queue": name}, &counts)
 			Expect(queue.Counts(soon())).To(Equal(counts))
 			Expect(counts).To(HaveKeyWithValue(bullmq.Waiting, int64(3)))
 			var waiting int64
-			node.do("count", object{"queue": name}, &waiting)
+			node.Do("count", object{"queue": name}, &waiting)
 			Expect(queue.Count(soon())).To(Equal(waiting))
 			perPriority := map[int]int64{}
-			node.do("countsPerPriority", object{"queue": name, "priorities": []int{0, 1, 2}}, &perPriority)
+			node.Do("countsPerPriority", object{"queue": name, "priorities": []int{0, 1, 2}}, &perPriority)
 			Expect(queue.CountsPerPriority(soon(), 0, 1, 2)).To(Equal(perPriority))
 		}
 	})
@@ -157,26 +157,26 @@ func makeStatesInNode(name string) {
 	GinkgoHelper()
 	take := func(id string) {
 		GinkgoHelper()
-		node.add(name, "a", object{"id": id}, object{"jobId": id})
+		node.Add(name, "a", object{"id": id}, object{"jobId": id})
 		var job struct{ ID string }
-		node.do("fetch", object{"queue": name, "token": "token"}, &job)
+		node.Do("fetch", object{"queue": name, "token": "token"}, &job)
 		Expect(job.ID).To(Equal(id))
 	}
 	for _, id := range []string{"c1", "c2"} {
 		take(id)
-		node.do("complete", object{"queue": name, "id": id, "token": "token"}, nil)
+		node.Do("complete", object{"queue": name, "id": id, "token": "token"}, nil)
 	}
 	take("f1")
-	node.do("fail", object{"queue": name, "id": "f1", "token": "token", "message": "no"}, nil)
+	node.Do("fail", object{"queue": name, "id": "f1", "token": "token", "message": "no"}, nil)
 	take("parent")
-	node.add(name+"-kids", "child", object{}, object{"parent": object{"id": "parent", "queue": "bull:" + name}})
-	node.do("moveToWaitingChildren", object{"queue": name, "id": "parent", "token": "token"}, nil)
+	node.Add(name+"-kids", "child", object{}, object{"parent": object{"id": "parent", "queue": "bull:" + name}})
+	node.Do("moveToWaitingChildren", object{"queue": name, "id": "parent", "token": "token"}, nil)
 	take("a1")
 	for id, opts := range map[string]object{
 		"w1": {}, "w2": {}, "w0": {"lifo": true}, "p2": {"priority": 2}, "p1": {"priority": 1},
 		"d2": {"delay": 7200000}, "d1": {"delay": 3600000},
 	} {
 		opts["jobId"] = id
-		node.add(name, "a", object{"id": id}, opts)
+		node.Add(name, "a", object{"id": id}, opts)
 	}
 }

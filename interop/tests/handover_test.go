@@ -19,11 +19,11 @@ var _ = Describe("A job that fails on one side", func() {
 	})
 	failInNode := func(reason string) {
 		GinkgoHelper()
-		node.run(name, 1, object{"throw": reason}, object{"name": "noddy"})(nil)
+		node.Run(name, 1, object{"throw": reason}, object{"name": "noddy"})(nil)
 	}
 
 	It("is tried again by the other, with the backoff of all attempts so far and one list of stack traces", func() {
-		id := node.add(name, "a", object{"n": 1}, object{"attempts": 5, "backoff": object{"type": "exponential", "delay": 40}})
+		id := node.Add(name, "a", object{"n": 1}, object{"attempts": 5, "backoff": object{"type": "exponential", "delay": 40}})
 		for i, reason := range []string{"first, in Go", "second, in Node", "third, in Go", "fourth, in Node"} {
 			if i%2 == 0 {
 				runOnce(name, failing(reason), bullmq.WorkerOptions{Name: "gopher"})
@@ -37,7 +37,7 @@ var _ = Describe("A job that fails on one side", func() {
 			Expect([]int{job.AttemptsMade, job.AttemptsStarted}).To(Equal([]int{i + 1, i + 1}))
 		}
 		runOnce(name, returning("done"), bullmq.WorkerOptions{Name: "gopher"})
-		record := node.record(name, id)
+		record := node.Record(name, id)
 		Expect(record).To(And(
 			HaveKeyWithValue("state", "completed"), HaveKeyWithValue("returnvalue", "done"), HaveKeyWithValue("attemptsMade", 5.),
 			HaveKeyWithValue("attemptsStarted", 5.), HaveKeyWithValue("processedBy", "gopher"),
@@ -55,35 +55,35 @@ var _ = Describe("A job that fails on one side", func() {
 		runOnce(name, failing("second, in Go"), bullmq.WorkerOptions{})
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Prioritized))
 		failInNode("third, in Node")
-		record := node.record(name, job.ID)
+		record := node.Record(name, job.ID)
 		Expect(record).To(And(HaveKeyWithValue("state", "failed"), HaveKeyWithValue("attemptsMade", 3.), HaveKeyWithValue("failedReason", "third, in Node")))
 		Expect(record["stacktrace"]).To(HaveExactElements(ContainSubstring("second, in Go"), ContainSubstring("third, in Node")))
 	})
 
 	It("for good is retried by hand from the other, and ends there", func() {
 		for _, retryInGo := range []bool{true, false} {
-			id := node.add(name, "a", object{}, object{})
+			id := node.Add(name, "a", object{}, object{})
 			if retryInGo {
 				failInNode("no")
 				Expect(readJob(queue, id).Retry(soon(), bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
 				runOnce(name, returning(1), bullmq.WorkerOptions{})
 			} else {
 				runOnce(name, failing("no"), bullmq.WorkerOptions{})
-				node.do("retry", object{"queue": name, "id": id, "opts": object{"resetAttemptsMade": true}}, nil)
-				node.run(name, 1, object{"return": 1}, object{})(nil)
+				node.Do("retry", object{"queue": name, "id": id, "opts": object{"resetAttemptsMade": true}}, nil)
+				node.Run(name, 1, object{"return": 1}, object{})(nil)
 			}
-			Expect(node.record(name, id)).To(And(HaveKeyWithValue("state", "completed"), HaveKeyWithValue("attemptsMade", 1.), HaveKeyWithValue("returnvalue", 1.)))
+			Expect(node.Record(name, id)).To(And(HaveKeyWithValue("state", "completed"), HaveKeyWithValue("attemptsMade", 1.), HaveKeyWithValue("returnvalue", 1.)))
 		}
 	})
 
 	It("with an error that forbids retries is left alone by the other", func() {
-		id := node.add(name, "a", object{}, object{"attempts": 3})
+		id := node.Add(name, "a", object{}, object{"attempts": 3})
 		runOnce(name, func(context.Context, *bullmq.Job) (any, error) {
 			return nil, bullmq.Unrecoverable(errorText("never"))
 		}, bullmq.WorkerOptions{})
-		Expect(node.record(name, id)).To(And(HaveKeyWithValue("state", "failed"), HaveKeyWithValue("failedReason", "never")))
-		id = node.add(name, "a", object{}, object{"attempts": 3})
-		node.run(name, 1, object{"unrecoverable": "never"}, object{})(nil)
+		Expect(node.Record(name, id)).To(And(HaveKeyWithValue("state", "failed"), HaveKeyWithValue("failedReason", "never")))
+		id = node.Add(name, "a", object{}, object{"attempts": 3})
+		node.Run(name, 1, object{"unrecoverable": "never"}, object{})(nil)
 		Expect(readJob(queue, id).FailedReason).To(Equal("never"))
 		Expect(stateOf(queue, id)()).To(Equal(bullmq.Failed))
 	})

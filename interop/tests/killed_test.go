@@ -27,7 +27,7 @@ var _ = Describe("A job whose worker is killed", func() {
 
 	It("in Node is found stalled and run by Go", func() {
 		reader := readInGo(name)
-		id := node.add(name, "a", object{"n": 1}, object{})
+		id := node.Add(name, "a", object{"n": 1}, object{})
 		startDoomedNodeWorker().Kill()
 		runGoWorker(name, returning("by Go"), bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: oftenLook})
 		Expect(queue.WaitForJob(soon(), id)).To(MatchJSON(`"by Go"`))
@@ -41,19 +41,19 @@ var _ = Describe("A job whose worker is killed", func() {
 	})
 
 	It("in Go is found stalled and run by Node", func() {
-		id := node.add(name, "a", object{"n": 1}, object{})
+		id := node.Add(name, "a", object{"n": 1}, object{})
 		startDoomedGoWorker(name, id)()
 		saviour := startNode("worker.mjs", "-queue", name, "-lock-duration", shortLockInNode, "-stalled-interval", oftenLookInNode, "-name", "noddy")
 		_, err := saviour.WaitFor(soon(), says("completed"))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(node.record(name, id)).To(And(
+		Expect(node.Record(name, id)).To(And(
 			HaveKeyWithValue("state", "completed"), HaveKeyWithValue("stalledCounter", 1.),
 			HaveKeyWithValue("attemptsStarted", 2.), HaveKeyWithValue("processedBy", "noddy"),
 		))
 	})
 
 	It("once on each side has stalled too often: the next worker fails it without running it", func() {
-		id := node.add(name, "a", object{}, object{"attempts": 5})
+		id := node.Add(name, "a", object{}, object{"attempts": 5})
 		startDoomedNodeWorker().Kill()
 		startDoomedGoWorker(name, id)()
 		ran := false
@@ -61,7 +61,7 @@ var _ = Describe("A job whose worker is killed", func() {
 			bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: oftenLook})
 		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Failed))
 		Expect(ran).To(BeFalse())
-		Expect(node.record(name, id)).To(And(
+		Expect(node.Record(name, id)).To(And(
 			HaveKeyWithValue("failedReason", "job stalled more than allowable limit"), HaveKeyWithValue("stalledCounter", 2.),
 		))
 	})

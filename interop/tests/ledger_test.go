@@ -158,7 +158,7 @@ func (l *ledger) settle(count int) {
 		"completed": float64(completed), "failed": float64(failed),
 	}
 	var counts object
-	node.do("counts", object{"queue": l.queue}, &counts)
+	node.Do("counts", object{"queue": l.queue}, &counts)
 	Expect(counts).To(Equal(want), "what Node counts in %s", l.queue)
 	Expect(locks(l.queue)).To(BeEmpty())
 	Expect(l.changed()).To(BeEmpty())

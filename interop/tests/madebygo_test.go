@@ -33,7 +33,7 @@ var _ = Describe("A scheduler that Go made", func() {
 				Expect(err).NotTo(HaveOccurred())
 			}, func() {
 				GinkgoHelper()
-				node.do("upsertScheduler", object{"queue": name, "id": "tick", "repeat": asNode, "template": object{"name": "tick", "data": object{"a": []int{}}}}, nil)
+				node.Do("upsertScheduler", object{"queue": name, "id": "tick", "repeat": asNode, "template": object{"name": "tick", "data": object{"a": []int{}}}}, nil)
 			}
 	}
 	schedulers := func() []string {
@@ -45,7 +45,7 @@ var _ = Describe("A scheduler that Go made", func() {
 	pending := func() []object {
 		GinkgoHelper()
 		var jobs []object
-		node.do("jobs", object{"queue": name, "types": []string{"delayed", "waiting", "prioritized"}}, &jobs)
+		node.Do("jobs", object{"queue": name, "types": []string{"delayed", "waiting", "prioritized"}}, &jobs)
 		return jobs
 	}
 
@@ -54,15 +54,15 @@ var _ = Describe("A scheduler that Go made", func() {
 			&bullmq.Template{Name: "tock", Data: object{"a": []int{}}, Options: &bullmq.JobOptions{Attempts: 2}})
 		Expect(err).NotTo(HaveOccurred())
 		var scheduler object
-		node.do("scheduler", object{"queue": name, "id": "tick"}, &scheduler)
+		node.Do("scheduler", object{"queue": name, "id": "tick"}, &scheduler)
 		Expect(scheduler).To(And(HaveKeyWithValue("key", "tick"), HaveKeyWithValue("name", "tock"), HaveKeyWithValue("every", 150.),
 			HaveKeyWithValue("limit", 5.), HaveKeyWithValue("template", object{"data": object{"a": []any{}}, "opts": object{"attempts": 2.}})))
 
 		var outcomes []struct{ ID string }
-		node.run(name, 5, object{"return": 1}, object{})(&outcomes)
+		node.Run(name, 5, object{"return": 1}, object{})(&outcomes)
 		Expect(outcomes).To(HaveLen(5))
 		for _, run := range outcomes {
-			Expect(node.record(name, run.ID)).To(And(HaveKeyWithValue("name", "tock"), HaveKeyWithValue("data", object{"a": []any{}}),
+			Expect(node.Record(name, run.ID)).To(And(HaveKeyWithValue("name", "tock"), HaveKeyWithValue("data", object{"a": []any{}}),
 				HaveKeyWithValue("opts", HaveKeyWithValue("attempts", 2.))))
 		}
 		Expect(pending()).To(BeEmpty(), "five runs were the limit")
@@ -163,7 +163,7 @@ var _ = Describe("A flow that Go made", func() {
 	}
 	workInNode := func(queue *bullmq.Queue, count int) {
 		GinkgoHelper()
-		node.run(queue.Name(), count, object{"byName": object{
+		node.Run(queue.Name(), count, object{"byName": object{
 			"failing": object{"throw": "no <way>"}, "working": object{"return": object{"square": 4}}, "parent": object{"children": true},
 		}}, object{})(nil)
 	}
@@ -186,7 +186,7 @@ var _ = Describe("A flow that Go made", func() {
 		parent, child := add(bullmq.JobOptions{FailParentOnFailure: true})
 		workInNode(kids, 1)
 		workInNode(parents, 1)
-		Expect(node.record(parents.Name(), parent)).To(And(HaveKeyWithValue("state", "failed"), HaveKeyWithValue("failedReason", "child "+child+" failed")))
+		Expect(node.Record(parents.Name(), parent)).To(And(HaveKeyWithValue("state", "failed"), HaveKeyWithValue("failedReason", "child "+child+" failed")))
 	})
 
 	DescribeTable("goes on in Node without its child, where that says so:", func(options bullmq.JobOptions, children int, failures object) {
@@ -195,7 +195,7 @@ var _ = Describe("A flow that Go made", func() {
 		workInNode(parents, 1)
 		Expect(stateOf(parents, parent)()).To(Equal(bullmq.Completed))
 		var ignored object
-		node.do("ignoredChildrenFailures", object{"queue": parents.Name(), "id": parent}, &ignored)
+		node.Do("ignoredChildrenFailures", object{"queue": parents.Name(), "id": parent}, &ignored)
 		want := object{}
 		for _, reason := range failures {
 			want[child] = reason

@@ -31,7 +31,7 @@ var _ = Describe("A scheduler that Node made", func() {
 	pending := func() []string {
 		GinkgoHelper()
 		var jobs []struct{ ID string }
-		node.do("jobs", object{"queue": name, "types": []string{"delayed", "waiting", "prioritized"}}, &jobs)
+		node.Do("jobs", object{"queue": name, "types": []string{"delayed", "waiting", "prioritized"}}, &jobs)
 		var ids []string
 		for _, job := range jobs {
 			ids = append(ids, job.ID)
@@ -53,7 +53,7 @@ var _ = Describe("A scheduler that Node made", func() {
 
 	It("goes on under a Go worker, interval after interval, with the template's data, and back under Node", func() {
 		const every = 150
-		node.do("upsertScheduler", object{
+		node.Do("upsertScheduler", object{
 			"queue": name, "id": "tick", "repeat": object{"every": every},
 			"template": object{"name": "tock", "data": object{"list": []any{}, "text": "<&>"}, "opts": object{"attempts": 2}},
 		}, nil)
@@ -78,25 +78,25 @@ var _ = Describe("A scheduler that Node made", func() {
 		next := dueOf(waiting[0])
 		Expect(next).To(BeNumerically(">", last))
 		var scheduler object
-		node.do("scheduler", object{"queue": name, "id": "tick"}, &scheduler)
+		node.Do("scheduler", object{"queue": name, "id": "tick"}, &scheduler)
 		Expect(scheduler).To(And(
 			HaveKeyWithValue("iterationCount", float64(len(ran)+1)), HaveKeyWithValue("next", float64(next)),
 			HaveKeyWithValue("every", float64(every)), HaveKeyWithValue("template", HaveKeyWithValue("data", object{"list": []any{}, "text": "<&>"})),
 		))
 
 		var outcomes []struct{ ID string }
-		node.run(name, 2, object{}, object{})(&outcomes)
+		node.Run(name, 2, object{}, object{})(&outcomes)
 		Expect(outcomes).To(HaveLen(2))
 		Expect(dueOf(outcomes[0].ID)).To(Equal(next))
 		Expect(pending()).To(HaveLen(1))
 		var removed bool
-		node.do("removeScheduler", object{"queue": name, "id": "tick"}, &removed)
+		node.Do("removeScheduler", object{"queue": name, "id": "tick"}, &removed)
 		Expect(removed).To(BeTrue())
 		Expect(pending()).To(BeEmpty())
 	})
 
 	It("with a cron pattern goes on under a Go worker, on whole seconds, until its limit", func() {
-		node.do("upsertScheduler", object{
+		node.Do("upsertScheduler", object{
 			"queue": name, "id": "tick", "repeat": object{"pattern": "* * * * * *", "tz": "Asia/Kolkata", "limit": 3}, "template": object{"name": "tock"},
 		}, nil)
 		worker := runGoWorker(name, note, bullmq.WorkerOptions{})
@@ -136,7 +136,7 @@ var _ = Describe("A scheduler that Node made", func() {
 	)
 
 	It("goes on when its job fails in Go", func() {
-		node.do("upsertScheduler", object{
+		node.Do("upsertScheduler", object{
 			"queue": name, "id": "tick", "repeat": object{"every": 100}, "template": object{"name": "tock"},
 		}, nil)
 		worker := runGoWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -165,7 +165,7 @@ var _ = Describe("A flow that Node made", func() {
 			return object{"name": "child", "queueName": kids, "data": object{"n": n}, "opts": childOpts}
 		}
 		var made tree
-		node.do("addFlow", object{"flow": object{
+		node.Do("addFlow", object{"flow": object{
 			"name": "parent", "queueName": parents, "data": object{"p": 1}, "opts": object{}, "children": []any{child(1), child(2)},
 		}}, &made)
 		for _, child := range made.Children {
@@ -192,13 +192,13 @@ var _ = Describe("A flow that Node made", func() {
 		Expect(stateOf(queue, parent)()).To(Equal(bullmq.Waiting))
 
 		var values object
-		node.do("childrenValues", object{"queue": parents, "id": parent}, &values)
+		node.Do("childrenValues", object{"queue": parents, "id": parent}, &values)
 		Expect(values).To(HaveLen(2))
 		for _, id := range children {
 			Expect(values).To(HaveKeyWithValue(key(id), And(HaveKey("square"), HaveKeyWithValue("text", "<&>"))))
 		}
 		var outcomes []struct{ Returnvalue object }
-		node.run(parents, 1, object{"children": true}, object{})(&outcomes)
+		node.Run(parents, 1, object{"children": true}, object{})(&outcomes)
 		Expect(outcomes[0].Returnvalue).To(Equal(values))
 	})
 
@@ -229,7 +229,7 @@ var _ = Describe("A flow that Node made", func() {
 		Eventually(stateOf(queue, parent)).Should(Equal(bullmq.Failed))
 		worker.stop()
 		Expect(ran).To(BeFalse())
-		Expect(node.record(parents, parent)["failedReason"]).To(BeElementOf("child "+key(children[0])+" failed", "child "+key(children[1])+" failed"))
+		Expect(node.Record(parents, parent)["failedReason"]).To(BeElementOf("child "+key(children[0])+" failed", "child "+key(children[1])+" failed"))
 	})
 
 	It("goes on without a child that fails in Go, where the child says so, and Node reads the reason", func() {
@@ -238,8 +238,8 @@ var _ = Describe("A flow that Node made", func() {
 		runOnce(kids, returning("well"), bullmq.WorkerOptions{})
 		Expect(stateOf(newGoQueue(parents), parent)()).To(Equal(bullmq.Waiting))
 		var failures, values object
-		node.do("ignoredChildrenFailures", object{"queue": parents, "id": parent}, &failures)
-		node.do("childrenValues", object{"queue": parents, "id": parent}, &values)
+		node.Do("ignoredChildrenFailures", object{"queue": parents, "id": parent}, &failures)
+		node.Do("childrenValues", object{"queue": parents, "id": parent}, &values)
 		Expect(failures).To(HaveLen(1))
 		Expect(failures).To(Or(HaveKeyWithValue(key(children[0]), `{"a":"<no>"}`), HaveKeyWithValue(key(children[1]), `{"a":"<no>"}`)))
 		Expect(values).To(HaveLen(1))
@@ -250,6 +250,6 @@ var _ = Describe("A flow that Node made", func() {
 func completeInNode(queue string) {
 	GinkgoHelper()
 	var job struct{ ID string }
-	node.do("fetch", object{"queue": queue, "token": "by-hand"}, &job)
-	node.do("complete", object{"queue": queue, "id": job.ID, "token": "by-hand", "returnvalue": 1}, nil)
+	node.Do("fetch", object{"queue": queue, "token": "by-hand"}, &job)
+	node.Do("complete", object{"queue": queue, "id": job.ID, "token": "by-hand", "returnvalue": 1}, nil)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
 // A fleet in which bullmq 5.81.5, bullmq 6.7.0 and this SDK work on one queue.
@@ -121,7 +122,7 @@ func (l *fleetLane) do(n int, step fleetStep) (overwrites bool) {
 	case "retry":
 		args["id"] = failed
 	}
-	l.nodes[step.actor()].do(step.call(), args, nil)
+	l.nodes[step.actor()].Do(step.call(), args, nil)
 	return overwrites
 }
 
@@ -171,7 +172,7 @@ var _ = Describe("A fleet of bullmq 5, bullmq 6 and this SDK", func() {
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{own.Addr()}, DisableCache: true})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(client.Close)
-		nodes := map[string]*probe{"Node 5": startProbeAt(own.Addr(), "-bullmq", "5"), "Node 6": startProbeAt(own.Addr(), "-bullmq", "6")}
+		nodes := map[string]*probe{"Node 5": nodeprobe.Start(own.Addr(), "-bullmq", "5"), "Node 6": nodeprobe.Start(own.Addr(), "-bullmq", "6")}
 		ctx, stop := context.WithTimeout(context.Background(), 6*time.Minute)
 		DeferCleanup(stop)
 

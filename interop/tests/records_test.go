@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
 var _ = Describe("The record of a job", func() {
@@ -33,10 +34,10 @@ var _ = Describe("The record of a job", func() {
 
 	DescribeTable("has the reason of a failure as raw text, and a stack trace that parses, on both sides",
 		func(reason string) {
-			byGo := node.add(name, "a", object{}, object{})
+			byGo := node.Add(name, "a", object{}, object{})
 			endInGo(byGo, bullmq.Failed, failing(reason))
 			Expect(stored(name, byGo, "failedReason")).To(Equal(reason))
-			record := node.record(name, byGo)
+			record := node.Record(name, byGo)
 			if reason == "" {
 				Expect(record).NotTo(HaveKey("failedReason")) // nor does it show one of its own
 			} else {
@@ -45,7 +46,7 @@ var _ = Describe("The record of a job", func() {
 			Expect(record["stacktrace"]).To(ConsistOf(ContainSubstring(reason)))
 
 			byNode := addInGo(nil, nil)
-			node.run(name, 1, object{"throw": reason}, object{})(nil)
+			node.Run(name, 1, object{"throw": reason}, object{})(nil)
 			Expect(stored(name, byNode, "failedReason")).To(Equal(reason))
 			job := readJob(queue, byNode)
 			Expect(job.FailedReason).To(Equal(reason))
@@ -63,26 +64,26 @@ var _ = Describe("The record of a job", func() {
 	)
 
 	It("of a panic in Go has the panic's text and stack for Node to read", func() {
-		id := node.add(name, "a", object{}, object{})
+		id := node.Add(name, "a", object{}, object{})
 		endInGo(id, bullmq.Failed, func(context.Context, *bullmq.Job) (any, error) { panic(`no "<way>"`) })
-		record := node.record(name, id)
+		record := node.Record(name, id)
 		Expect(record["failedReason"]).To(ContainSubstring(`no "<way>"`))
 		Expect(record["stacktrace"]).To(ConsistOf(ContainSubstring("records_test.go")))
 	})
 
 	DescribeTable("has the same return value on both sides",
 		func(value any, text string) {
-			byGo := node.add(name, "a", object{}, object{})
+			byGo := node.Add(name, "a", object{}, object{})
 			endInGo(byGo, bullmq.Completed, returning(value))
 			Expect(stored(name, byGo, "returnvalue")).To(Equal(text))
-			Expect(node.record(name, byGo)).To(HaveKeyWithValue("returnvalue", valueOf(text)))
+			Expect(node.Record(name, byGo)).To(HaveKeyWithValue("returnvalue", valueOf(text)))
 
 			byNode := addInGo(nil, nil)
 			handler := object{"return": value}
 			if value == nil {
 				handler = object{} // it returns nothing: undefined
 			}
-			node.run(name, 1, handler, object{})(nil)
+			node.Run(name, 1, handler, object{})(nil)
 			Expect(string(readJob(queue, byNode).ReturnValue)).To(Equal(text))
 			Expect(queue.WaitForJob(soon(), byNode)).To(MatchJSON(text))
 		},
@@ -103,10 +104,10 @@ var _ = Describe("The record of a job", func() {
 			id := addInGo(nil, nil)
 			Expect(queue.Handle(id).UpdateProgress(soon(), progress)).To(Succeed())
 			Expect(stored(name, id, "progress")).To(Equal(text))
-			Expect(node.record(name, id)).To(HaveKeyWithValue("progress", valueOf(text)))
+			Expect(node.Record(name, id)).To(HaveKeyWithValue("progress", valueOf(text)))
 
-			id = node.add(name, "a", object{}, object{})
-			node.do("progress", object{"queue": name, "id": id, "progress": progress}, nil)
+			id = node.Add(name, "a", object{}, object{})
+			node.Do("progress", object{"queue": name, "id": id, "progress": progress}, nil)
 			Expect(string(readJob(queue, id).Progress)).To(Equal(text))
 		},
 		func(_ any, text string) string { return "when it is " + text },
@@ -122,8 +123,8 @@ var _ = Describe("The record of a job", func() {
 
 	It("without any progress says 0 in Node and nothing in Go", func() {
 		id := addInGo(nil, nil)
-		Expect(node.record(name, id)).To(HaveKeyWithValue("progress", 0.))
-		Expect(readJob(queue, node.add(name, "a", object{}, object{})).Progress).To(BeNil())
+		Expect(node.Record(name, id)).To(HaveKeyWithValue("progress", 0.))
+		Expect(readJob(queue, node.Add(name, "a", object{}, object{})).Progress).To(BeNil())
 	})
 
 	DescribeTable("has the same data on both sides, falsy data too",
@@ -132,14 +133,14 @@ var _ = Describe("The record of a job", func() {
 			switch data {
 			case nil:
 				given = rawJSON("null")
-			case absent:
+			case nodeprobe.Absent:
 				given = nil
 			}
 			id := addInGo(given, nil)
 			Expect(stored(name, id, "data")).To(Equal(text))
-			Expect(node.record(name, id)).To(HaveKeyWithValue("data", valueOf(text)))
+			Expect(node.Record(name, id)).To(HaveKeyWithValue("data", valueOf(text)))
 
-			id = node.add(name, "a", data, object{})
+			id = node.Add(name, "a", data, object{})
 			job := readJob(queue, id)
 			Expect(string(job.Data)).To(Equal(text))
 			var value any
@@ -152,7 +153,7 @@ var _ = Describe("The record of a job", func() {
 		Entry(nil, "", `""`),
 		Entry(nil, nil, "null"),
 		Entry(nil, []int{}, "[]"),
-		Entry("when there is none", absent, "{}"),
+		Entry("when there is none", nodeprobe.Absent, "{}"),
 		Entry(nil, int64(9007199254740991), "9007199254740991"),
 		Entry(nil, object{"html": "<&>\u2028", "none": nil, "text": "😀\u0001\""}, "{\"html\":\"<&>\u2028\",\"none\":null,\"text\":\"😀\\u0001\\\"\"}"),
 	)
@@ -164,7 +165,7 @@ var _ = Describe("The record of a job", func() {
 			count, err := queue.Handle(id).Log(soon(), row)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(count).To(Equal(2*i + 1))
-			node.do("log", object{"queue": name, "id": id, "row": row}, nil)
+			node.Do("log", object{"queue": name, "id": id, "row": row}, nil)
 		}
 		var both []any
 		var texts []string
@@ -172,7 +173,7 @@ var _ = Describe("The record of a job", func() {
 			both = append(both, row, row)
 			texts = append(texts, row, row)
 		}
-		Expect(node.record(name, id)["logs"]).To(Equal(both))
+		Expect(node.Record(name, id)["logs"]).To(Equal(both))
 		inGo, count, err := queue.Logs(soon(), id, 0, -1, true)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(count).To(Equal(len(texts)))
@@ -180,17 +181,17 @@ var _ = Describe("The record of a job", func() {
 	})
 
 	It("keeps at most as many log rows as the job's own option says, whoever writes them", func() {
-		id := node.add(name, "a", object{}, object{"keepLogs": 3})
+		id := node.Add(name, "a", object{}, object{"keepLogs": 3})
 		job := readJob(queue, id)
 		for i := range 5 {
 			_, err := job.Log(soon(), fmt.Sprint("row ", i))
 			Expect(err).NotTo(HaveOccurred())
 		}
-		Expect(node.record(name, id)["logs"]).To(Equal([]any{"row 2", "row 3", "row 4"}))
+		Expect(node.Record(name, id)["logs"]).To(Equal([]any{"row 2", "row 3", "row 4"}))
 	})
 
 	It("keeps options that Go doesn't know, through Go's attempts, Go's retry and an add of the same options", func() {
-		id := node.add(name, "a", object{"x": 1}, object{
+		id := node.Add(name, "a", object{"x": 1}, object{
 			"foo": 1, "kl": 5, "attempts": 2, "nested": object{"list": []any{1, "<&>"}}, "backoff": object{"type": "fixed", "delay": 1, "more": true},
 		})
 		before := stored(name, id, "opts")
@@ -212,7 +213,7 @@ var _ = Describe("The record of a job", func() {
 		again := addInGo(job.Data, &job.Opts)
 		after := stored(name, again, "opts")
 		Expect(after).To(MatchJSON(before))
-		Expect(node.record(name, again)["opts"]).To(Equal(node.record(name, id)["opts"]))
+		Expect(node.Record(name, again)["opts"]).To(Equal(node.Record(name, id)["opts"]))
 	})
 
 	It("has Go's options under the names and in the forms that Node reads", func() {
@@ -221,7 +222,7 @@ var _ = Describe("The record of a job", func() {
 			RemoveOnComplete: bullmq.KeepFor(3600e9, 10, 0), RemoveOnFail: bullmq.KeepLast(5), KeepLogs: 9, StackTraceLimit: 2,
 			SizeLimit: 1000, Deduplication: &bullmq.Deduplication{ID: "d", TTL: 5e9, Extend: true},
 		})
-		Expect(node.record(name, id)["opts"]).To(Equal(object{
+		Expect(node.Record(name, id)["opts"]).To(Equal(object{
 			"jobId": "mine é", "priority": 7., "attempts": 4.,
 			"backoff":          object{"type": "exponential", "delay": 1500., "jitter": 0.25},
 			"removeOnComplete": object{"age": 3600., "count": 10.}, "removeOnFail": 5., "keepLogs": 9., "stackTraceLimit": 2.,
@@ -231,7 +232,7 @@ var _ = Describe("The record of a job", func() {
 
 	DescribeTable("has options of every form that Node takes",
 		func(given object, check func(o bullmq.JobOptions)) {
-			check(readJob(queue, node.add(name, "a", object{}, given)).Opts)
+			check(readJob(queue, node.Add(name, "a", object{}, given)).Opts)
 		},
 		Entry("backoff as a number", object{"attempts": 3, "backoff": 1500}, func(o bullmq.JobOptions) {
 			Expect(o.Attempts).To(Equal(3))
@@ -256,9 +257,9 @@ var _ = Describe("The record of a job", func() {
 	)
 
 	It("is passed over with a clear reason when its data is no JSON, and the worker goes on", func() {
-		bad := node.add(name, "a", object{}, object{})
+		bad := node.Add(name, "a", object{}, object{})
 		Expect(ask("HSET", "bull:"+name+":"+bad, "data", "{not json").Error()).To(Succeed())
-		good := node.add(name, "a", object{}, object{})
+		good := node.Add(name, "a", object{}, object{})
 		endInGo(good, bullmq.Completed, returning(1))
 		Expect(stateOf(queue, bad)()).To(Equal(bullmq.Failed))
 		reason := stored(name, bad, "failedReason")
@@ -269,7 +270,7 @@ var _ = Describe("The record of a job", func() {
 		_, err := queue.Job(soon(), "nobody")
 		Expect(errors.Is(err, bullmq.ErrJobNotFound)).To(BeTrue())
 		var record any
-		node.do("record", object{"queue": name, "id": "nobody"}, &record)
+		node.Do("record", object{"queue": name, "id": "nobody"}, &record)
 		Expect(record).To(BeNil())
 	})
 })

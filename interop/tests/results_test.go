@@ -65,12 +65,12 @@ var _ = Describe("Results across languages", func() {
 		for id := range l.added {
 			ids = append(ids, id)
 		}
-		node.do("listen", object{"queue": l.queue, "ids": ids}, nil)
+		node.Do("listen", object{"queue": l.queue, "ids": ids}, nil)
 		worker := workInGo(l, "gopher", bullmq.WorkerOptions{})
 		l.waitForEnds(jobs)
 		worker.stop()
 		var results map[string]result
-		node.do("results", object{"queue": l.queue}, &results)
+		node.Do("results", object{"queue": l.queue}, &results)
 		for id, got := range results {
 			results[id] = got.compacted()
 		}
@@ -80,10 +80,10 @@ var _ = Describe("Results across languages", func() {
 	It("that are there already are answered at once, a removed job's too in Go as long as the stream holds its end", func() {
 		name := newQueueName()
 		queue := newGoQueue(name)
-		removed := node.add(name, "removed", object{}, object{"removeOnComplete": true})
-		kept := node.add(name, "kept", object{}, object{})
-		failed := node.add(name, "failed", object{}, object{"removeOnFail": true})
-		node.run(name, 3, object{"byName": object{
+		removed := node.Add(name, "removed", object{}, object{"removeOnComplete": true})
+		kept := node.Add(name, "kept", object{}, object{})
+		failed := node.Add(name, "failed", object{}, object{"removeOnFail": true})
+		node.Run(name, 3, object{"byName": object{
 			"removed": object{"return": object{"gone": true}}, "kept": object{"return": ""}, "failed": object{"throw": "no <way>"},
 		}}, object{})(nil)
 		ctx := within(2 * time.Second)
@@ -98,9 +98,9 @@ var _ = Describe("Results across languages", func() {
 		job, err := queue.Add(soon(), "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
-		node.do("listen", object{"queue": name, "ids": []string{job.ID}}, nil)
+		node.Do("listen", object{"queue": name, "ids": []string{job.ID}}, nil)
 		var results map[string]result
-		node.do("results", object{"queue": name}, &results)
+		node.Do("results", object{"queue": name}, &results)
 		Expect(results[job.ID].Returnvalue).To(MatchJSON("[]"))
 	})
 })
@@ -139,7 +139,7 @@ var _ = DescribeTable("A lot of text that is not UTF-8 ends a job in Go all the 
 		_, err := queue.Add(soon(), called, text, &bullmq.JobOptions{JobID: called})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(stateOf(queue, called)).Should(Equal(end))
-		read := reader.record(name, called)
+		read := reader.Record(name, called)
 		is("data", read["data"], inJSON)
 		is("progress", read["progress"], inJSON)
 		logs, _ := read["logs"].([]any)

@@ -40,7 +40,7 @@ var _ = Describe("A scheduler", func() {
 		} else {
 			asNode["pattern"], asNode["tz"] = repeat.Pattern, repeat.TimeZone
 		}
-		node.do("upsertScheduler", object{"queue": queue, "id": "tick", "repeat": asNode, "template": object{"name": "tock"}}, nil)
+		node.Do("upsertScheduler", object{"queue": queue, "id": "tick", "repeat": asNode, "template": object{"name": "tock"}}, nil)
 	}
 	inGo := func(queue string, repeat bullmq.Repeat) {
 		GinkgoHelper()

@@ -19,7 +19,9 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
 func TestMain(m *testing.M) {
@@ -79,6 +81,22 @@ func within(limit time.Duration) context.Context {
 
 // soon is the context of calls that take no time.
 func soon() context.Context { return within(20 * time.Second) }
+
+// object is a JSON object of no fixed shape.
+type object = map[string]any
+
+type probe = nodeprobe.Probe
+
+func startProbe(arguments ...string) *probe {
+	GinkgoHelper()
+	return nodeprobe.Start(server.Addr(), arguments...)
+}
+
+// startNode starts a program of interop/node.
+func startNode(script string, arguments ...string) *nodeprocess.Process {
+	GinkgoHelper()
+	return nodeprobe.StartScript(server.Addr(), script, arguments...)
+}
 
 // ask sends one command to Redis.
 func ask(words ...string) rueidis.RedisResult {

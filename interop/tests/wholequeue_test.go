@@ -62,17 +62,17 @@ var _ = Describe("What holds for a whole queue", func() {
 		noddy := workInNode(l, "noddy", "6")
 		pause := []func(){
 			func() { Expect(queue.Pause(soon())).To(Succeed()) },
-			func() { node.do("pause", object{"queue": l.queue}, nil) },
+			func() { node.Do("pause", object{"queue": l.queue}, nil) },
 		}
 		resume := []func(){
-			func() { node.do("resume", object{"queue": l.queue}, nil) },
+			func() { node.Do("resume", object{"queue": l.queue}, nil) },
 			func() { Expect(queue.Resume(soon())).To(Succeed()) },
 		}
 		for round := range 2 {
 			pause[round]()
 			Expect(queue.IsPaused(soon())).To(BeTrue())
 			var inNode bool
-			node.do("isPaused", object{"queue": l.queue}, &inNode)
+			node.Do("isPaused", object{"queue": l.queue}, &inNode)
 			Expect(inNode).To(BeTrue())
 			before := l.endedCount()
 			produceFromGo(l, mixOfJobs(100, uint64(20+round)))

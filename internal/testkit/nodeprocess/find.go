@@ -47,20 +47,20 @@ func findNode() (string, error) {
 	return node, nil
 }
 
-// ModuleRoot returns the nearest directory, from the working directory upwards, that contains a go.mod. Tests
-// run in their package's directory, so this is the root of the module under test.
+// ModuleRoot returns the root of the repository: the nearest directory, from the working directory upwards, that
+// contains a go.work. Tests run in their package's directory, which may belong to a nested module.
 func ModuleRoot() (string, error) {
 	directory, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(directory, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(directory, "go.work")); err == nil {
 			return directory, nil
 		}
 		parent := filepath.Dir(directory)
 		if parent == directory {
-			return "", errors.New("no go.mod in this directory or above: run this from within the module")
+			return "", errors.New("no go.work in this directory or above: run this from within the repository")
 		}
 		directory = parent
 	}

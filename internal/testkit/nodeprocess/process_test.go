@@ -173,10 +173,10 @@ func running(pid int) bool {
 }
 
 var _ = Describe("Find", func() {
-	It("finds interop/node from any directory of the module", func() {
+	It("finds interop/node from any directory of the repository", func() {
 		root, err := ModuleRoot()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(filepath.Join(root, "go.mod")).To(BeARegularFile())
+		Expect(filepath.Join(root, "go.work")).To(BeARegularFile())
 		Expect(Find()).To(HaveField("Directory", filepath.Join(root, "interop", "node")))
 	})
 
@@ -189,17 +189,17 @@ var _ = Describe("Find", func() {
 
 	It("returns a one-line error if the packages are missing", func() {
 		elsewhere := GinkgoT().TempDir()
-		Expect(os.WriteFile(filepath.Join(elsewhere, "go.mod"), []byte("module other\n"), 0o600)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(elsewhere, "go.work"), nil, 0o600)).To(Succeed())
 		GinkgoT().Chdir(elsewhere)
 		_, err := Start("driver.mjs")
 		Expect(err).To(MatchError(ErrPackagesMissing))
 		Expect(err).To(MatchError(And(ContainSubstring("npm ci"), Not(ContainSubstring("\n")))))
 	})
 
-	It("returns an error outside a module", func() {
+	It("returns an error outside a repository", func() {
 		GinkgoT().Chdir(GinkgoT().TempDir())
 		_, err := Find()
-		Expect(err).To(MatchError(ContainSubstring("no go.mod")))
+		Expect(err).To(MatchError(ContainSubstring("no go.work")))
 	})
 })
 

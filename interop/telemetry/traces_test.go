@@ -1,4 +1,4 @@
-package tests
+package telemetry_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
 // elsewhere is the context of a request from elsewhere, as a carrier brings it.
@@ -28,7 +29,7 @@ const (
 
 var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 	var (
-		tracedNode *probe // with bullmq-otel
+		tracedNode *nodeprobe.Probe // with bullmq-otel
 		traced     *goTelemetry
 		name       string
 		queue      *bullmq.Queue
@@ -37,7 +38,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 	BeforeEach(func() {
 		traced, name = newGoTelemetry(), newQueueName()
 		queue = tracedQueue(name, traced)
-		tracedNode.spans() // those of specs before this one
+		spansOf(tracedNode) // those of specs before this one
 	})
 	// Some specs want a queue for each side's job, so that each is sure to run the other's.
 	anotherQueue := func() (string, *bullmq.Queue) {
@@ -48,7 +49,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 	// inNode carries an operation out in Node, within the context from elsewhere.
 	inNode := func(op string, args object, into any) {
 		GinkgoHelper()
-		tracedNode.do("within", object{"carrier": elsewhere, "op": op, "args": args}, into)
+		tracedNode.Do("within", object{"carrier": elsewhere, "op": op, "args": args}, into)
 	}
 	addInNode := func(name string, opts object) string {
 		GinkgoHelper()
@@ -66,19 +67,19 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 	runInGo := func(name string, count int, handler bullmq.Handler) {
 		GinkgoHelper()
 		ended := make(chan struct{}, 10)
-		worker := runGoWorker(name, handler, bullmq.WorkerOptions{Telemetry: traced, SkipStalledCheck: true, Events: bullmq.WorkerEvents{
+		stop := runGoWorker(name, handler, bullmq.WorkerOptions{Telemetry: traced, SkipStalledCheck: true, Events: bullmq.WorkerEvents{
 			Completed: func(*bullmq.Job, any) { ended <- struct{}{} },
 			Failed:    func(*bullmq.Job, error) { ended <- struct{}{} },
 		}})
 		for range count {
 			Eventually(ended).Should(Receive())
 		}
-		worker.stop()
+		stop()
 	}
 
 	It("goes on in Go with the trace that began in Node", func() {
 		id := addInNode(name, object{})
-		add := the(tracedNode.spans(), "add "+name+".paint")
+		add := the(spansOf(tracedNode), "add "+name+".paint")
 		Expect(add.TraceID).To(Equal(elsewhereTrace))
 		Expect(add.Parent).To(Equal(elsewhereSpan))
 
@@ -108,8 +109,8 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		Expect(add.Parent).To(Equal(elsewhereSpan))
 		Expect(add.Kind).To(Equal("producer"))
 
-		tracedNode.run(name, 1, object{}, object{})(nil)
-		process := the(tracedNode.spans(), "process "+name)
+		tracedNode.Run(name, 1, object{}, object{})(nil)
+		process := the(spansOf(tracedNode), "process "+name)
 		Expect(process.TraceID).To(Equal(elsewhereTrace))
 		Expect(process.Parent).To(Equal(add.SpanID))
 	})
@@ -117,7 +118,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 	It("stores for a context the very text that Node stores, but for the id of the span", func() {
 		ours, queueOfOurs := anotherQueue()
 		byNode, byGo := addInNode(name, object{}), addInGo(queueOfOurs, nil)
-		nodeSpan := the(tracedNode.spans(), "add "+name+".paint").SpanID
+		nodeSpan := the(spansOf(tracedNode), "add "+name+".paint").SpanID
 		goSpan := the(traced.spans(), "add "+ours+".paint").SpanID
 		ofNode, ofGo := readJob(queue, byNode).Opts.Telemetry.Metadata, readJob(queueOfOurs, byGo.ID).Opts.Telemetry.Metadata
 		Expect(ofGo).To(Equal(strings.ReplaceAll(ofNode, nodeSpan, goSpan)))
@@ -129,20 +130,20 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		runInGo(name, 1, failing("boom"))
 		fail := the(traced.spans(), "fail "+name)
 		Expect(stored(name, byNode, "tm")).To(Equal(strings.ReplaceAll(ofNode, nodeSpan, fail.SpanID)))
-		tracedNode.run(ours, 1, object{"throw": "boom"}, object{})(nil)
-		fail = the(tracedNode.spans(), "fail "+ours)
+		tracedNode.Run(ours, 1, object{"throw": "boom"}, object{})(nil)
+		fail = the(spansOf(tracedNode), "fail "+ours)
 		Expect(stored(ours, byGo.ID, "tm")).To(Equal(strings.ReplaceAll(ofNode, nodeSpan, fail.SpanID)))
 	})
 
 	It("keeps the trace through the retries of a job, whoever makes the attempts", func() {
 		id := addInNode(name, object{"attempts": 4, "backoff": object{"type": "fixed", "delay": 3600000}})
-		add := the(tracedNode.spans(), "add "+name+".paint")
+		add := the(spansOf(tracedNode), "add "+name+".paint")
 		runInGo(name, 1, failing("boom"))
 		Expect(queue.Handle(id).Promote(soon())).To(Succeed())
-		tracedNode.run(name, 1, object{"throw": "boom"}, object{})(nil)
+		tracedNode.Run(name, 1, object{"throw": "boom"}, object{})(nil)
 		Expect(queue.Handle(id).Promote(soon())).To(Succeed())
 		runInGo(name, 1, returning(nil))
-		spans := append(traced.spans(), tracedNode.spans()...)
+		spans := append(traced.spans(), spansOf(tracedNode)...)
 		delays := all(spans, "delay "+name)
 		Expect(delays).To(HaveLen(2))
 		Expect(delays).To(ContainElement(HaveField("SpanID", tracedSpan(stored(name, id, "tm")))))
@@ -164,8 +165,8 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 			Expect(stored(queue, id, "opts")).To(MatchJSON(`{"attempts":0,"omc":true}`))
 		}
 		runInGo(name, 1, failing("boom"))
-		tracedNode.run(ours, 1, object{"throw": "boom"}, object{})(nil)
-		for queue, spans := range map[string][]endedSpan{name: traced.spans(), ours: tracedNode.spans()} {
+		tracedNode.Run(ours, 1, object{"throw": "boom"}, object{})(nil)
+		for queue, spans := range map[string][]endedSpan{name: traced.spans(), ours: spansOf(tracedNode)} {
 			process := the(spans, "process "+queue)
 			Expect(process.Parent).To(BeEmpty())
 			Expect(process.TraceID).NotTo(Equal(elsewhereTrace))
@@ -180,7 +181,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 			inNode("addBulk", object{"queue": name, "jobs": specs}, &ofNode)
 			ofGo, err := queue.AddBulk(traced.within(elsewhere), []bullmq.BulkJob{{Name: "a"}, {Name: "b", Options: options}})
 			Expect(err).NotTo(HaveOccurred())
-			nodeSpan, goSpan := the(tracedNode.spans(), "addBulk "+name).SpanID, the(traced.spans(), "addBulk "+name).SpanID
+			nodeSpan, goSpan := the(spansOf(tracedNode), "addBulk "+name).SpanID, the(traced.spans(), "addBulk "+name).SpanID
 			for i, job := range ofGo {
 				Expect(stored(name, job.ID, "opts")).To(MatchJSON(strings.ReplaceAll(stored(name, ofNode[i].ID, "opts"), nodeSpan, goSpan)))
 			}
@@ -204,7 +205,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		tree["children"] = []object{child(kid, object{}), child(alone, object{"telemetry": object{"omitContext": true}}),
 			{"name": plain, "queueName": plain, "data": object{}}}
 		inNode("addFlow", object{"flow": tree}, nil)
-		ofNode := tracedNode.spans()
+		ofNode := spansOf(tracedNode)
 
 		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
@@ -235,10 +236,10 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 
 	It("gives all jobs of a scheduler the context of its upsert, on both sides", func() {
 		inNode("upsertScheduler", object{"queue": name, "id": "tick", "repeat": object{"every": 50}, "template": object{"name": "paint"}}, nil)
-		upsert := the(tracedNode.spans(), "add "+name+".paint")
+		upsert := the(spansOf(tracedNode), "add "+name+".paint")
 		runInGo(name, 2, returning(nil))
-		tracedNode.run(name, 1, object{}, object{})(nil)
-		spans := append(traced.spans(), tracedNode.spans()...)
+		tracedNode.Run(name, 1, object{}, object{})(nil)
+		spans := append(traced.spans(), spansOf(tracedNode)...)
 		Expect(len(all(spans, "process "+name))).To(BeNumerically(">=", 3))
 		for _, process := range all(spans, "process "+name) {
 			Expect(process.Parent).To(Equal(upsert.SpanID))

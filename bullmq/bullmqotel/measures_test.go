@@ -1,4 +1,4 @@
-package bullmq_test
+package bullmqotel_test
 
 import (
 	"context"
@@ -7,21 +7,31 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/bullmq/bullmqotel"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 var _ = Describe("A Telemetry that only measures", func() {
 	It("leaves no trace in jobs, however they are added, tried again or scheduled", func() {
-		ctx, name := specContext(), newQueueName()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		DeferCleanup(cancel)
+		const name = "paints"
+		server, err := redisserver.Start(redisserver.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(server.Close)
+		connection := bullmq.URL(server.URL())
 		telemetry := bullmqotel.New(&bullmqotel.Options{
 			MeterProvider: metric.NewMeterProvider(), Propagator: propagation.NewCompositeTextMapPropagator(),
 		})
-		queue := newQueue(name, &bullmq.QueueOptions{Telemetry: telemetry})
-		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection(), Telemetry: telemetry})
+		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection, Telemetry: telemetry})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(queue.Close)
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection, Telemetry: telemetry})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 
@@ -34,16 +44,29 @@ var _ = Describe("A Telemetry that only measures", func() {
 		run, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "paint"})
 		Expect(err).NotTo(HaveOccurred())
 
-		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+		worker, err := bullmq.NewWorker(ctx, name, func(context.Context, *bullmq.Job) (any, error) {
 			return nil, errors.New("no paint")
-		}, &bullmq.WorkerOptions{Telemetry: telemetry})
-		Eventually(stateOf(queue, run.ID)).Should(Equal(bullmq.Failed))
-		Eventually(stateOf(queue, added.ID)).Should(Equal(bullmq.Delayed))
+		}, &bullmq.WorkerOptions{Connection: connection, Telemetry: telemetry})
+		Expect(err).NotTo(HaveOccurred())
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(ctx) }()
+		DeferCleanup(func() {
+			Expect(worker.Close()).To(Succeed())
+			Expect(<-ended).To(Succeed())
+		})
+		state := func(id string) func() (bullmq.State, error) {
+			return func() (bullmq.State, error) { return queue.JobState(ctx, id) }
+		}
+		Eventually(state(run.ID), "5s").Should(Equal(bullmq.Failed))
+		Eventually(state(added.ID), "5s").Should(Equal(bullmq.Delayed))
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(client.Close)
 		jobs, err := queue.Jobs(ctx, bullmq.All())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(jobs).To(HaveLen(5), "with the scheduler's next one")
 		for _, job := range jobs {
-			Expect(hashAt(job.Key())).NotTo(HaveKey("tm"), job.ID)
+			Expect(client.Do(ctx, client.B().Hexists().Key(job.Key()).Field("tm").Build()).AsInt64()).To(BeZero(), job.ID)
 			Expect(string(job.RawOpts)).NotTo(ContainSubstring(`"tm"`), job.ID)
 		}
 		Expect(bulk[0].RawOpts).To(MatchJSON(`{"attempts":0,"omc":true}`))

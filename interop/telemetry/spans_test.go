@@ -1,4 +1,4 @@
-package tests
+package telemetry_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
 // Each spec does the same on both sides, on queues of the same name under
@@ -16,7 +17,7 @@ import (
 var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 	const ofGo = "gobull"
 	var (
-		inNode *probe // with bullmq-otel
+		inNode *nodeprobe.Probe // with bullmq-otel
 		traced *goTelemetry
 		name   string
 		queue  *bullmq.Queue
@@ -28,12 +29,12 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		queue, err = bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
-		inNode.spans()
+		spansOf(inNode)
 	})
 	do := func(op string, args object) {
 		GinkgoHelper()
 		args["queue"] = name
-		inNode.do(op, args, nil)
+		inNode.Do(op, args, nil)
 	}
 	ok := func(_ any, err error) { GinkgoHelper(); Expect(err).NotTo(HaveOccurred()) }
 	worker := func(handler bullmq.Handler, options bullmq.WorkerOptions) *bullmq.Worker {
@@ -65,7 +66,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 	}
 	spansAreAlike := func() {
 		GinkgoHelper()
-		nodes, ours := likeness(inNode.spans()), likeness(traced.spans())
+		nodes, ours := likeness(spansOf(inNode)), likeness(traced.spans())
 		Expect(nodes).NotTo(BeEmpty())
 		Expect(names(ours)).To(ConsistOf(names(nodes)))
 		Expect(ours).To(ConsistOf(nodes))
@@ -86,7 +87,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 
 	It("is the same when a job is refused", func() {
 		refusal := object{"queue": name, "name": "paint", "data": object{}, "opts": object{"jobId": "12"}}
-		Expect(inNode.refused("add", refusal)).NotTo(BeEmpty())
+		Expect(inNode.Refused("add", refusal)).NotTo(BeEmpty())
 		_, err := queue.Add(soon(), "paint", nil, &bullmq.JobOptions{JobID: "12"})
 		Expect(err).To(HaveOccurred())
 		spansAreAlike()
@@ -97,8 +98,8 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 			{"name": "left", "queueName": name + "-l", "data": object{}, "children": []object{{"name": "below", "queueName": name, "data": object{}}}},
 			{"name": "right", "queueName": name + "-r", "data": object{}},
 		}}
-		inNode.do("addFlow", object{"flow": tree}, nil)
-		inNode.do("addFlowBulk", object{"flows": []object{tree, {"name": "single", "queueName": name, "data": object{}}}}, nil)
+		inNode.Do("addFlow", object{"flow": tree}, nil)
+		inNode.Do("addFlowBulk", object{"flows": []object{tree, {"name": "single", "queueName": name, "data": object{}}}}, nil)
 
 		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
@@ -172,7 +173,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		spansAreAlike()
 
 		var nodes, ours []measured
-		inNode.do("measured", nil, &nodes)
+		inNode.Do("measured", nil, &nodes)
 		for _, m := range traced.measured() {
 			if m.Attributes["bullmq.queue.name"] == name {
 				ours = append(ours, m)
@@ -189,7 +190,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		do("run", object{"count": 1, "handler": object{}})
 		ok(queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "strike"}))
 		run(1, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{})
-		node, ours := inNode.spans(), traced.spans()
+		node, ours := spansOf(inNode), traced.spans()
 		for _, spans := range [][]endedSpan{node, ours} {
 			// What the handler has returned differs: undefined in Node, nil here, which is null.
 			process := the(spans, "process "+name)
@@ -255,7 +256,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(counts).To(HaveKeyWithValue(bullmq.Waiting, int64(1)))
 		var nodes, ofThisQueue []measured
-		inNode.do("measured", nil, &nodes)
+		inNode.Do("measured", nil, &nodes)
 		for _, m := range nodes {
 			if m.Attributes["bullmq.queue.name"] == name {
 				ofThisQueue = append(ofThisQueue, m)
@@ -292,7 +293,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 			spansAreAlike()
 		}
 		var nodes []measured
-		inNode.do("measured", nil, &nodes)
+		inNode.Do("measured", nil, &nodes)
 		Expect(traced.measured()).To(HaveLen(16)) // a counter and a duration for each way back and each end
 		for _, m := range traced.measured() {
 			Expect(nodes).To(ContainElement(m))

@@ -1,8 +1,7 @@
-package tests
+package telemetry_test
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/bullmq/bullmqotel"
+	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
 // endedSpan is a span that has ended, as telemetry.mjs shows it.
@@ -102,9 +102,7 @@ func values(attributes []attribute.KeyValue) object {
 		if value == math.Inf(1) {
 			value = nil
 		}
-		var plain any
-		Expect(json.Unmarshal([]byte(stringified(value)), &plain)).To(Succeed())
-		out[string(a.Key)] = plain
+		out[string(a.Key)] = plain(value)
 	}
 	return out
 }
@@ -142,10 +140,10 @@ func (t *goTelemetry) measured() []measured {
 	return out
 }
 
-// spans are those that have ended in Node since it was asked last.
-func (p *probe) spans() (spans []endedSpan) {
+// spansOf returns the spans that have ended in Node since it was asked last.
+func spansOf(p *nodeprobe.Probe) (spans []endedSpan) {
 	GinkgoHelper()
-	p.do("spans", nil, &spans)
+	p.Do("spans", nil, &spans)
 	return spans
 }
 
