@@ -1,17 +1,17 @@
---[[ addJobScheduler: makes a scheduler, or changes it, and adds its next job in place of the one that was pending.
+--[[ addJobScheduler: adds or changes a scheduler, and adds its next job in place of the pending one.
 
-     Arguments: base, scheduler (its id), now (ms), name, data (JSON), template: the options of its jobs (JSON), opts: those
-     of the next one (JSON), due: the next time (ms) of a pattern or '', every (ms) or '', then pattern, tz, limit,
-     startDate, endDate (ms), offset (ms), each '' when not set.
-     Answer: {id of the next job, its delay}.
-     Errors: -10 the job of a pattern's next time exists already and isn't pending, -11 so do those of the next slots of
-     an interval.
+     Arguments: base, scheduler (its id), now (ms), name, data (JSON), template (options of its jobs, JSON), opts (options
+     of the next job, JSON), due (the next time in ms of a pattern, or ''), every (ms, or ''); then pattern, tz, limit,
+     startDate, endDate (ms) and offset (ms), each '' if not set.
+     Returns: {id of the next job, its delay}.
+     Errors: -10 the job of the next time of a pattern exists and isn't pending, -11 the jobs of the next times of an
+     interval exist.
      Events: added, then waiting or delayed. ]]
 --@args base scheduler now name data template opts due every pattern tz limit startDate endDate offset
 --@keys repeat delayed wait paused meta prioritized marker id events pc active
---@use text every store events remove sound
+--@use text interval store events discard safeRead
 local recordKey = repeatKey .. ':' .. scheduler
-local trimTo = cap(metaKey)
+local trimTo = eventLimit(metaKey)
 local prev = tonumber(call('ZSCORE', repeatKey, scheduler))
 local options = cjson.decode(opts)
 local interval = tonumber(every)
@@ -22,21 +22,21 @@ if interval then
   local own = type(options['repeat']) == 'table' and options['repeat'].offset
   local wanted = shift or own or 0
   local from = prev
-  if prev and tonumber(orNothing(try('HGET', recordKey, 'every'))) ~= interval then
+  if prev and tonumber(unlessWrongType(try('HGET', recordKey, 'every'))) ~= interval then
     from, restarted = nil, true
   end
-  due = from and nextSlot(from, interval, now, wanted) or firstSlot(interval, now, wanted, tonumber(startDate))
-  shift = shiftOf(due, interval, wanted)
+  due = from and nextRun(from, interval, now, wanted) or firstRun(interval, now, wanted, tonumber(startDate))
+  shift = offsetOf(due, interval, wanted)
 end
 
--- The pending job goes. While the queue is paused it is looked for in the list paused only, as BullMQ 6.7.0 does.
+-- replaced removes the pending job. While the queue is paused it looks in the list paused only, as BullMQ 6.7.0 does.
 local function replaced(jobId)
   local gone = call('ZREM', delayedKey, jobId) == 1 or call('ZREM', prioritizedKey, jobId) == 1
   if not gone then
     local list = call('HEXISTS', metaKey, 'paused') == 1 and pausedKey or waitKey
     gone = call('LREM', list, 1, jobId) == 1
   end
-  if gone then discard(base, jobId) end
+  if gone then discardJob(base, jobId) end
   return gone
 end
 
@@ -68,7 +68,7 @@ if call('EXISTS', base .. jobId) == 1 then
 end
 
 call('ZADD', repeatKey, due, scheduler)
-local known = orNothing(try('HMGET', recordKey, 'offset', 'ic')) or {}
+local known = unlessWrongType(try('HMGET', recordKey, 'offset', 'ic')) or {}
 local record = { 'name', name }
 local function keep(field, value)
   if given(value) then
@@ -97,6 +97,6 @@ local job = {
   priority = options.priority or 0, lifo = options.lifo, scheduler = scheduler,
   dedupId = type(options.de) == 'table' and options.de.id or nil,
 }
-store(base .. jobId, jobId, job)
-enqueue(base, jobId, job, now, trimTo)
+storeJob(base .. jobId, jobId, job)
+enqueueJob(base, jobId, job, now, trimTo)
 return { jobId, options.delay }

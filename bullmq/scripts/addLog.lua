@@ -1,7 +1,7 @@
---[[ addLog: adds a row to a job's log.
+--[[ addLog: adds a row to the log of a job.
 
-     Arguments: base, jobId, row, keep: how many rows stay, or ''.
-     Answer: how many rows there are now. Errors: -1 no such job. ]]
+     Arguments: base, jobId, row, keep (how many rows to keep, or '').
+     Returns: the number of rows. Errors: -1 no such job. ]]
 --@args base jobId row keep
 --@use text
 local jobKey = base .. jobId

@@ -1,21 +1,20 @@
---[[ addPlainJobs: adds jobs that have nothing that needs care: no id of their own, no parent, no scheduler, no
-     deduplication. Most jobs are such; the other adds do the same for one job that isn't.
+--[[ addPlainJobs: adds jobs without an id of their own, a parent, a scheduler or a deduplication id. Most jobs are such. The
+     other adds do the same for one job of any kind.
 
-     Arguments: base, kinds: a digit for each job, '0' last in line, '1' next to run (lifo), '2' with a delay or a priority, plus 4
-     where it has the name, opts and timestamp of the one before; then of each its data (JSON); unless they are those, name,
-     opts (JSON as stored) and timestamp (ms); and of kind '2' its delay (ms) and priority.
-     Answer: the number of the first; the others follow in order.
-     Events: added, then waiting or delayed, of each. ]]
+     Arguments: base, kinds (a digit for each job, see codec.go); then of each job its data (JSON); unless they are those
+     of the job before, its name, opts (JSON as stored) and timestamp (ms); and of kind '2' its delay (ms) and priority.
+     Returns: the number of the first job; the ids of the others follow it.
+     Events: of each job added, then waiting or delayed. ]]
 --@args base kinds ...
 --@keys id meta active events wait marker prioritized pc delayed
---@use gate events marker ready delay
+--@use held events marker ready delay
 local count = #kinds
 local before = call('INCRBY', idKey, count) - count
-local limit, isHeld = capAndHeld(metaKey, activeKey)
+local limit, held = eventLimitAndHeld(metaKey, activeKey)
 local last, lasts, first, at, awake, later = {}, 0, {}, rest, false, false
 local args, stream, kindOf = ARGV, eventsKey, { string.byte(kinds, 1, count) }
 local name, opts, timestamp
--- Ten numbers share their first digits: Lua spells each as if it had a fraction, which was 4 % of all that a job costs.
+-- Formatting a number is slow in Lua, so ten ids share all digits but the last (idText in codec.go).
 local digits, tens = { '1', '2', '3', '4', '5', '6', '7', '8', '9', [0] = '0' }, nil
 for i = 1, count do
   local number, kind = before + i, kindOf[i] - 48
@@ -41,11 +40,11 @@ for i = 1, count do
   if delay ~= '0' then
     local score
     event, later = 'delayed', true
-    score, due = slot(timestamp, tonumber(delay))
+    score, due = delayedScore(timestamp, tonumber(delay))
     call('ZADD', delayedKey, score, jobId)
   elseif kind == 2 then
     awake = true
-    call('ZADD', prioritizedKey, rank(pcKey, tonumber(priority)), jobId)
+    call('ZADD', prioritizedKey, priorityScore(pcKey, tonumber(priority)), jobId)
   else
     awake = true
     if kind == 1 then
@@ -55,19 +54,19 @@ for i = 1, count do
       last[lasts] = jobId
     end
   end
-  -- The last event trims the stream, which leaves what trimming at each would leave.
+  -- The last event trims the stream, with the same result as if each did.
   if due and i == count then
-    sayTrimmed(limit, event, 'jobId', jobId, 'delay', due)
+    emitTrimmed(limit, event, 'jobId', jobId, 'delay', due)
   elseif due then
-    say(eventsKey, event, 'jobId', jobId, 'delay', due)
+    emit(eventsKey, event, 'jobId', jobId, 'delay', due)
   elseif i == count then
-    sayTrimmed(limit, event, 'jobId', jobId)
+    emitTrimmed(limit, event, 'jobId', jobId)
   else
     call('XADD', stream, '*', 'event', event, 'jobId', jobId)
   end
 end
-if last[1] then call('LPUSH', lineAt(base), unpack(last)) end
-if first[1] then call('RPUSH', lineAt(base), unpack(first)) end
-if awake then wake(markerKey, isHeld) end
-if later then wakeAt(markerKey, delayedKey) end
+if last[1] then call('LPUSH', waitList(base), unpack(last)) end
+if first[1] then call('RPUSH', waitList(base), unpack(first)) end
+if awake then signalReady(markerKey, held) end
+if later then signalDelayed(markerKey, delayedKey) end
 return before + 1

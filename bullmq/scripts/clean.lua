@@ -1,15 +1,16 @@
---[[ clean: removes jobs of one state that are older than a time. BullMQ's name: cleanJobsInSet.
+--[[ clean: removes jobs of one state that are older than a time (BullMQ: cleanJobsInSet). Locked jobs, and the next job of a
+     scheduler, stay.
 
-     Arguments: base, before (ms), limit: jobs to look at, oldest first, 0 for all; state: by the name of its key.
-     Answer: ids removed. Jobs that run, and the next job of a scheduler, stay.
+     Arguments: base, before (ms), limit (jobs to look at, oldest first; 0 for all), state (its key).
+     Returns: the ids of the removed jobs.
      Events: cleaned, with the count. ]]
 --@args base before limit state
 --@keys events repeat wait paused active delayed prioritized completed failed waiting-children
---@use remove events sweep sound
+--@use discard events empty safeRead
 local at = base .. state
 before, limit = tonumber(before), tonumber(limit)
 
--- Which of its times tells a job's age, the first that it has.
+-- The age of a job counts from the first of these times that it has.
 local times = {
   wait = { 'finishedOn', 'processedOn', 'timestamp' }, paused = { 'finishedOn', 'processedOn', 'timestamp' },
   active = { 'finishedOn', 'processedOn', 'timestamp' }, delayed = { 'processedOn', 'timestamp' },
@@ -17,13 +18,13 @@ local times = {
 }
 
 local function scheduled(jobId)
-  local scheduler = orNothing(try('HGET', base .. jobId, 'rjk'))
+  local scheduler = unlessWrongType(try('HGET', base .. jobId, 'rjk'))
   local due = scheduler and call('ZSCORE', repeatKey, scheduler)
   return due and jobId == 'repeat:' .. scheduler .. ':' .. due
 end
 
 local function old(jobId)
-  local found = orNothing(try('HMGET', base .. jobId, unpack(times[state]))) or {}
+  local found = unlessWrongType(try('HMGET', base .. jobId, unpack(times[state]))) or {}
   for i = 1, #times[state] do
     local at = tonumber(found[i])
     if at and math.abs(at) < math.huge then return at <= before end
@@ -33,7 +34,7 @@ end
 
 local removed = {}
 local function remove(jobId)
-  discard(base, jobId)
+  discardJob(base, jobId)
   removed[#removed + 1] = jobId
 end
 
@@ -56,7 +57,7 @@ else
   for i = 1, #ids do
     if not times[state] or (not scheduled(ids[i]) and old(ids[i])) then remove(ids[i]) end
   end
-  forget(at, removed)
+  removeIds(at, removed)
 end
-say(eventsKey, 'cleaned', 'count', #removed)
+emit(eventsKey, 'cleaned', 'count', #removed)
 return removed

@@ -70,9 +70,9 @@ var _ = ginkgo.Describe("A composed command", func() {
 		}
 		Expect(text).To(ContainSubstring("\nlocal token = ARGV[4]\n"))
 		Expect(text).To(ContainSubstring("\nlocal rest = 12\n"))
-		Expect(strings.Count(text, "local function wakeAt(")).To(Equal(1))
-		Expect(strings.Index(text, "local function slot(")).To(BeNumerically(">", strings.Index(text, "local function wakeAt(")))
-		Expect(strings.Index(text, "local score, due = slot(")).To(BeNumerically(">", strings.Index(text, "local function slot(")))
+		Expect(strings.Count(text, "local function signalDelayed(")).To(Equal(1))
+		Expect(strings.Index(text, "local function delayedScore(")).To(BeNumerically(">", strings.Index(text, "local function signalDelayed(")))
+		Expect(strings.Index(text, "local score, due = delayedScore(")).To(BeNumerically(">", strings.Index(text, "local function delayedScore(")))
 		Expect(text).NotTo(ContainSubstring("--[["))
 	})
 
@@ -135,12 +135,12 @@ var _ = ginkgo.Describe("A composed command", func() {
 		}
 	})
 
-	ginkgo.It("says at its head what it is called and, unless it only writes, what it answers", func() {
+	ginkgo.It("states its name, its arguments and its reply in its header", func() {
 		for name := range commands {
 			text, err := fs.ReadFile(sources, name+".lua")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(string(text)).To(HavePrefix("--[[ " + name + ": "))
-			Expect(string(text)).To(Or(ContainSubstring("Answer"), ContainSubstring("Events: ")), name)
+			Expect(string(text)).To(And(ContainSubstring(" Arguments: "), ContainSubstring(" Returns: ")), name)
 		}
 	})
 

@@ -1,15 +1,15 @@
---[[ extendLocks: renews the locks of many jobs in one call.
+--[[ extendLocks: renews the locks of many jobs.
 
      Arguments: base, lockMs, then jobId, token, jobId, token …
-     Answer: ids whose lock is gone or another's. ]]
+     Returns: the ids of jobs whose lock is gone or has another token. ]]
 --@args base lockMs ...
 --@keys stalled
---@use sound
+--@use safeRead
 local lost = {}
 for i = rest, #ARGV, 2 do
   local jobId, token = ARGV[i], ARGV[i + 1]
   local lockKey = base .. jobId .. ':lock'
-  if orNothing(try('GET', lockKey)) == token then
+  if unlessWrongType(try('GET', lockKey)) == token then
     call('SET', lockKey, token, 'PX', lockMs)
     call('SREM', stalledKey, jobId)
   else

@@ -1,7 +1,7 @@
---[[ getCounts: how many jobs stand in each of some states.
+--[[ getCounts: counts the jobs of some states.
 
-     Arguments: base, before: count only delayed jobs due before that time (ms) or '', then states by the names of their keys.
-     Answer: a number for each. ]]
+     Arguments: base, before (count only delayed jobs that are due before this time in ms, or ''), then states (keys).
+     Returns: a number for each. ]]
 --@args base before ...
 --@keys wait paused active delayed prioritized completed failed waiting-children
 --@use text legacy
@@ -10,7 +10,7 @@ for i = rest, #ARGV do
   local state = ARGV[i]
   local at = base .. state
   if state == 'wait' or state == 'paused' then
-    counts[#counts + 1] = withoutMarker(at)
+    counts[#counts + 1] = countWithoutMarker(at)
   elseif state == 'active' then
     counts[#counts + 1] = call('LLEN', at)
   elseif state == 'delayed' and given(before) then

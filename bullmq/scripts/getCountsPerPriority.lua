@@ -1,16 +1,16 @@
---[[ getCountsPerPriority: how many jobs wait for each of some priorities; 0 is those without one.
+--[[ getCountsPerPriority: counts the waiting jobs of some priorities; 0 is for jobs without one.
 
      Arguments: base, then priorities.
-     Answer: a number for each. ]]
+     Returns: a number for each. ]]
 --@args base ...
 --@keys wait prioritized
 --@keys meta paused --@v5
---@use gate
+--@use held
 local counts = {}
 for i = rest, #ARGV do
   local priority = tonumber(ARGV[i])
   if priority == 0 then
-    counts[#counts + 1] = call('LLEN', lineAt(base))
+    counts[#counts + 1] = call('LLEN', waitList(base))
   else
     counts[#counts + 1] =
       call('ZCOUNT', prioritizedKey, priority * 4294967296, (priority + 1) * 4294967296 - 1)

@@ -1,7 +1,7 @@
---[[ getMetrics: what workers have counted of completed or failed jobs.
+--[[ getMetrics: returns what workers have counted of completed or failed jobs.
 
-     Arguments: base, kind completed or failed, from, to: range of minutes, newest first, -1 the oldest.
-     Answer: {{count, prevTS, prevCount}, minutes, how many minutes there are}. ]]
+     Arguments: base, kind (completed or failed), from, to (a range of minutes, newest first, -1 the oldest).
+     Returns: {{count, prevTS, prevCount}, minutes, how many minutes there are}. ]]
 --@args base kind from to
 --@keys metrics:completed metrics:failed
 local at = base .. 'metrics:' .. kind

@@ -1,11 +1,11 @@
---[[ getRateLimitTtl: ms until the rate limit ends.
+--[[ getRateLimitTtl: returns for how long the rate limit holds.
 
-     Arguments: base, max: jobs a window allows; 0 to take meta.max, and without that whatever the key says.
-     Answer: ms, 0 when not limited; without any maximum the key's own PTTL (-2 no key, -1 no expiry). ]]
+     Arguments: base, max (jobs per window; 0 for meta.max or, without that, for what the key tells).
+     Returns: ms, 0 if not limited; without any maximum PTTL of the key (-2 no key, -1 no expiry). ]]
 --@args base max
 --@keys limiter meta
 --@use limiter
 max = tonumber(max)
 if max == 0 then max = tonumber(call('HGET', metaKey, 'max')) end
-if max then return limitedFor(max) end
+if max then return rateLimitTtl(max) end
 return call('PTTL', limiterKey)

@@ -1,7 +1,7 @@
---[[ getState: where a job stands.
+--[[ getState: returns the state of a job.
 
      Arguments: base, jobId.
-     Answer: completed, failed, delayed, prioritized, active, waiting, waiting-children or unknown. ]]
+     Returns: completed, failed, delayed, prioritized, active, waiting, waiting-children or unknown. ]]
 --@args base jobId
 --@keys completed failed delayed prioritized active wait paused waiting-children
 local function sorted(set) return call('ZSCORE', set, jobId) end

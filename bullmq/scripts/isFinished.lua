@@ -1,7 +1,7 @@
---[[ isFinished: has a job ended, and how?
+--[[ isFinished: returns whether and how a job has finished.
 
      Arguments: base, jobId.
-     Answer: {0} not yet, {1, returnvalue (JSON)} completed, {2, failedReason (text)} failed, {-1} no such job. ]]
+     Returns: {0} not yet, {1, returnvalue (JSON)} completed, {2, failedReason (text)} failed, {-1} no such job. ]]
 --@args base jobId
 --@keys completed failed
 local jobKey = base .. jobId

@@ -1,7 +1,8 @@
---[[ isMaxed: does the queue run as many jobs as its global concurrency allows?
+--[[ isMaxed: reports whether as many jobs are active as the global concurrency of the queue allows.
 
-     Answer: 1 or 0. ]]
+     Arguments: base.
+     Returns: 1 or 0. ]]
 --@args base
 --@keys meta active
---@use gate
-return isFull(call('HGET', metaKey, 'concurrency'), activeKey) and 1 or 0
+--@use held
+return isMaxed(call('HGET', metaKey, 'concurrency'), activeKey) and 1 or 0

@@ -1,23 +1,23 @@
---[[ joinPaused: brings the lists wait and paused together where nobody would do it any more: into wait when the queue isn't
-     paused, for no worker looks into paused; in BullMQ 5 into paused when it is, for its resume would overwrite wait.
-     Where jobs wait and the queue isn't paused, a worker is woken: BullMQ 5 wakes none when it resumes what 6 has paused.
+--[[ joinPaused: joins the lists wait and paused where no other call would: into wait if the queue isn't paused, since no worker
+     fetches from paused; in BullMQ 5 into paused if it is, since its resume would overwrite wait. If jobs wait and the
+     queue isn't paused, it signals a worker: BullMQ 5 signals none when it resumes a queue that BullMQ 6 has paused.
 
      Arguments: base.
-     Answer: how many jobs were moved. ]]
+     Returns: how many jobs were moved. ]]
 --@args base
 --@keys wait paused meta marker active
---@use line gate marker
+--@use lists held marker
 local isPaused = call('HEXISTS', metaKey, 'paused') == 1
 local moved = 0
 if not isPaused then
   moved = call('LLEN', pausedKey)
-  -- What stands in paused has waited for longer: wait joins it, and takes its place.
+  -- The jobs in paused have waited for longer, so those in wait go behind them.
   if moved > 0 then
-    joinLine(waitKey, pausedKey)
+    appendList(waitKey, pausedKey)
     call('RENAME', pausedKey, waitKey)
   end
-  if call('EXISTS', waitKey) == 1 then wake(markerKey, held(metaKey, activeKey)) end
+  if call('EXISTS', waitKey) == 1 then signalReady(markerKey, isHeld(metaKey, activeKey)) end
 end
 if isPaused then moved = call('LLEN', waitKey) end --@v5
-if isPaused then joinLine(waitKey, pausedKey) end --@v5
+if isPaused then appendList(waitKey, pausedKey) end --@v5
 return moved

@@ -1,16 +1,15 @@
---[[ moveJobsToWait: sends jobs of one state back to wait, at most count a call, those first that came there first. Their
-     priority is not looked at.
+--[[ moveJobsToWait: moves jobs of one state back to wait, at most count per call, in their order. Their priority is ignored.
 
-     Arguments: base, state completed, failed or delayed, count, upTo: only jobs whose score is at most this, resetMade '1',
-     resetStarted '1': forget the attempts made, the starts, of jobs that had ended.
-     Answer: 1 there may be more, 0 that was all.
+     Arguments: base, state (completed, failed or delayed), count, upTo (only jobs whose score is at most this), resetMade
+     and resetStarted ('1' to reset the attempts made, the starts, of finished jobs).
+     Returns: 1 if there may be more, else 0.
      Events: waiting for each. ]]
 --@args base state count upTo resetMade resetStarted
 --@keys paused --@v5
 --@keys completed failed delayed wait meta active marker events
---@use gate marker events sweep family sound
+--@use held marker events empty repend safeRead
 local at = base .. state
-local isHeld = held(metaKey, activeKey)
+local held = isHeld(metaKey, activeKey)
 local ids = call('ZRANGEBYSCORE', at, 0, upTo, 'LIMIT', 0, count)
 if #ids > 0 then
   local fields = { 'finishedOn', 'processedOn', state == 'failed' and 'failedReason' or 'returnvalue' }
@@ -18,16 +17,16 @@ if #ids > 0 then
   if resetStarted == '1' then fields[#fields + 1] = 'ats' end
   for i = 1, #ids do
     if state ~= 'delayed' then
-      orNothing(try('HDEL', base .. ids[i], unpack(fields))) -- what is no hash goes when it is taken
-      pendAgain(base .. ids[i], state) --@v6
+      unlessWrongType(try('HDEL', base .. ids[i], unpack(fields))) -- a fetch drops a key that is no hash
+      repend(base .. ids[i], state) --@v6
     end
   end
-  local limit = cap(metaKey)
-  for i = 1, #ids do sayTrimmed(limit, 'waiting', 'jobId', ids[i], 'prev', state) end
-  forget(at, ids)
+  local limit = eventLimit(metaKey)
+  for i = 1, #ids do emitTrimmed(limit, 'waiting', 'jobId', ids[i], 'prev', state) end
+  removeIds(at, ids)
   for from = 1, #ids, 7000 do
-    call('LPUSH', lineAt(base), unpack(ids, from, math.min(from + 6999, #ids)))
+    call('LPUSH', waitList(base), unpack(ids, from, math.min(from + 6999, #ids)))
   end
-  wake(markerKey, isHeld)
+  signalReady(markerKey, held)
 end
 return #ids >= tonumber(count) and 1 or 0

@@ -1,20 +1,20 @@
---[[ moveStalledJobsToWait: finds jobs whose worker is gone. Every id that stands in active is marked (set stalled) and
-     cleared by each renewal of its lock; what is still marked at the next check and has no lock goes back to wait.
-     One check within checkMs, whoever makes it.
+--[[ moveStalledJobsToWait: moves jobs whose worker is gone back to wait. Each check marks every active job (set stalled), and each
+     renewal of a lock clears the mark. A job that is still marked at the next check, and has no lock, is stalled. There
+     is one check within checkMs, whichever worker makes it.
 
      Arguments: base, now (ms), maxStalled, checkMs.
-     Answer: ids that went back. A job that stalled more often than maxStalled carries defa and fails at its next start,
-     unless a live scheduler makes it.
+     Returns: the ids of the stalled jobs. A job that stalled more often than maxStalled gets defa and fails at its next
+     start, unless it belongs to a scheduler that exists.
      Events: waiting and stalled for each. ]]
 --@args base now maxStalled checkMs
 --@keys stalled active stalled-check meta events repeat
---@use events gate ready sound
+--@use events held ready safeRead
 if call('EXISTS', stalledCheckKey) == 1 then return {} end
 call('SET', stalledCheckKey, now, 'PX', checkMs)
-trim()
+trimEvents()
 
 local function scheduled(jobKey)
-  local scheduler = orNothing(try('HGET', jobKey, 'rjk'))
+  local scheduler = unlessWrongType(try('HGET', jobKey, 'rjk'))
   return scheduler
     and (call('EXISTS', repeatKey .. ':' .. scheduler) == 1 or call('ZSCORE', repeatKey, scheduler))
 end
@@ -28,15 +28,15 @@ for i = 1, #marked do
   if string.sub(jobId, 1, 2) == '0:' then
     call('LREM', activeKey, 1, jobId)
   elseif call('EXISTS', jobKey .. ':lock') == 0 and call('LREM', activeKey, 1, jobId) == 1 then
-    -- What is no hash is passed on all the same, and goes when it is taken.
-    local stalled = wholeOf(orNothing(try('HGET', jobKey, 'stc'))) + 1
-    orNothing(try('HSET', jobKey, 'stc', stalled))
+    -- A key that is no hash goes to wait as well; the next fetch drops it.
+    local stalled = toInteger(unlessWrongType(try('HGET', jobKey, 'stc'))) + 1
+    unlessWrongType(try('HSET', jobKey, 'stc', stalled))
     if stalled > tonumber(maxStalled) and not scheduled(jobKey) then
-      orNothing(try('HSET', jobKey, 'defa', 'job stalled more than allowable limit'))
+      unlessWrongType(try('HSET', jobKey, 'defa', 'job stalled more than allowable limit'))
     end
-    ready(base, jobId, 0, 'RPUSH', held(metaKey, activeKey))
-    say(eventsKey, 'waiting', 'jobId', jobId, 'prev', 'active')
-    say(eventsKey, 'stalled', 'jobId', jobId)
+    makeReady(base, jobId, 0, 'RPUSH', isHeld(metaKey, activeKey))
+    emit(eventsKey, 'waiting', 'jobId', jobId, 'prev', 'active')
+    emit(eventsKey, 'stalled', 'jobId', jobId)
     moved[#moved + 1] = jobId
   end
 end

@@ -1,29 +1,29 @@
---[[ moveToDelayed: sends a running job back to run again after a delay, and, when asked, takes the next one.
+--[[ moveToDelayed: moves an active job to delayed and, if asked, fetches the next one.
 
-     Arguments: base, now (ms), jobId, token, delay (ms), free '1' when this costs no attempt, fetch '1' to take the next
-     job, lockMs, name, limitMax, limitMs as for moveToActive; then field, value … to set.
-     Answer: 0, or {{jobId, hash}, 0, 0, now} of the next job.
-     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is given back then, the fields set),
-     -6 the lock is another's.
+     Arguments: base, now (ms), jobId, token, delay (ms), free ('1' if this costs no attempt), fetch ('1' to fetch the next
+     job); lockMs, name, limitMax and limitMs as for moveToActive; then field, value … to set.
+     Returns: 0, or the reply of moveToActive with the next job.
+     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is released then, and the fields are set),
+     -6 the lock has another token.
      Events: delayed, then those of moveToActive. ]]
 --@args base now jobId token delay free fetch lockMs name limitMax limitMs ...
 --@keys active delayed meta events marker
---@use lock fields events delay take worker sound
+--@use lock fields events delay fetch worker safeRead
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
-local refused = unlock(jobKey, jobId, token)
+local refused = releaseLock(jobKey, jobId, token)
 if refused < 0 then return refused end
 setFields(jobKey, rest, #ARGV)
 if call('LREM', activeKey, -1, jobId) == 0 then return -3 end
 
-local score, due = slot(now, tonumber(delay))
-if free ~= '1' then call('HSET', jobKey, 'atm', wholeOf(call('HGET', jobKey, 'atm')) + 1) end
+local score, due = delayedScore(now, tonumber(delay))
+if free ~= '1' then call('HSET', jobKey, 'atm', toInteger(call('HGET', jobKey, 'atm')) + 1) end
 call('HSET', jobKey, 'delay', delay)
-local limit = cap(metaKey)
+local limit = eventLimit(metaKey)
 call('ZADD', delayedKey, score, jobId)
-sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
+emitTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
 
-local nextJob = fetch == '1' and take(base, now, workerOf(lockMs, name, limitMax, limitMs), { token })
+local nextJob = fetch == '1' and fetchJobs(base, now, workerOptions(lockMs, name, limitMax, limitMs), { token })
 if nextJob and nextJob[1][1] then return nextJob end
-wakeAt(markerKey, delayedKey)
+signalDelayed(markerKey, delayedKey)
 return 0

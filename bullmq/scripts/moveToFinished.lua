@@ -1,21 +1,21 @@
---[[ moveToFinished: ends running jobs, each as completed or as failed for good, and takes next ones when asked.
+--[[ moveToFinished: finishes active jobs as completed or failed, and fetches next ones if asked.
 
-     Arguments: base, now (ms), points: how many minutes of metrics are kept or '', kinds: a digit for each job, plus 1 when a
-     next one is to be taken under its token once it has ended, plus 2 when it has more to tell, plus 4 when it was bare at its
-     start: its hash held nothing but what every job has; value: what all of them have for a value, or ''; lockMs, name,
-     limitMax, limitMs as for moveToActive. Then the ids of all, their tokens, unless there is one for all their values (JSON,
-     or the reason of a failure, plain text), and, of each that has more to tell, the number of arguments that follow:
-     keepCount, keepAge (s), keepLimit: what stays of the completed or failed jobs, each '' when not set; and of a failed job attempts (how many it had), then field, value … to set in the hash
-     before (stacktrace).
-     Answer: {refused, jobs, ms, due, us}: refused is {number, error, number, error …}, the jobs that were not ended, with the
-     server's own words where it is none of the errors below; the others are what moveToActive answers, left out when
-     there is nothing to tell.
-     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is given back then), -4 children are pending,
-     -6 the lock is another's, -9 a child failed; -4 and -9 of completed jobs only. Each concerns one job; the others end.
-     Events: of each job completed, or failed and, when no attempt is left, retries-exhausted; of its parent waiting or
+     Arguments: base, now (ms), points (for how many minutes metrics are kept, or ''), kinds (a digit for each job, see
+     codec.go), value (the common value of all jobs, or ''); lockMs, name, limitMax and limitMs as for moveToActive.
+     Then the ids of all jobs; their tokens; without a common value their values (JSON, or the reason of a failure as
+     plain text); and for each job with more to tell the number of arguments that follow: keepCount, keepAge (s) and
+     keepLimit, which tell what is kept of the completed or failed jobs, each '' if not set; and of a failed job attempts
+     (how many it had), then field, value … to set (stacktrace).
+     Returns: {refused, jobs, ms, due, us}. refused is {number, error, number, error …} of jobs that did not finish, with
+     the text of the server if it is none of the errors below. The rest is the reply of moveToActive, left out if there
+     is none.
+     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is released then), -4 children are pending,
+     -6 the lock has another token, -9 a child failed; -4 and -9 for completed jobs only. Each is about one job, and the
+     others finish.
+     Events: of each job completed, or failed and, if no attempt is left, retries-exhausted; of its parent waiting or
      delayed; then those of moveToActive, or drained. ]]
 --@args base now points kinds value lockMs name limitMax limitMs ...
---@use finish together take worker
+--@use finish finishBatch fetch worker
 local many = #kinds
 local function column(from) return { unpack(ARGV, from, from + many - 1) } end
 local ids, tokens, values = column(rest), column(rest + many), nil
@@ -39,13 +39,13 @@ if string.find(kinds, '[2367]') then
 end
 
 local refused, gone = {}, {}
-local left = finishTogether(base, now, ids, tokens, values, value, keeps, bytes, name == '' and 8 or 9, points)
+local left = finishBatch(base, now, ids, tokens, values, value, keeps, bytes, name == '' and 8 or 9, points)
 if next(left) then
   for i = 1, many do
     if left[i] then
       local more = keeps and keeps[i] or {}
       local failed = more[4]
-      local could, code = pcall(finish, base, now, {
+      local could, code = pcall(finishJob, base, now, {
         id = ids[i], token = tokens[i], value = value or values[i], outcome = failed and 'failed' or 'completed',
         keepCount = more[1], keepAge = more[2], keepLimit = more[3],
         attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
@@ -65,7 +65,7 @@ if refused[1] or string.find(kinds, '[0246]') then
     if string.byte(kinds, i) % 2 == 1 and not gone[i] then under[#under + 1] = tokens[i] end
   end
 end
-local taken = under[1] and take(base, now, workerOf(lockMs, name, limitMax, limitMs), under)
+local taken = under[1] and fetchJobs(base, now, workerOptions(lockMs, name, limitMax, limitMs), under)
 if taken then return { refused, unpack(taken) } end
-sayDrained()
+emitDrained()
 return { refused }

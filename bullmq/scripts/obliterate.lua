@@ -1,27 +1,28 @@
---[[ obliterate: removes a paused queue with all that it holds, at most count jobs a call.
+--[[ obliterate: deletes a paused queue with all its jobs, at most count jobs per call.
 
-     Arguments: base, count, force '1' to remove jobs that run, with their locks.
-     Answer: 0 all is gone, 1 call again.
-     Errors: -1 the queue isn't paused, -2 jobs run and force isn't given. ]]
+     Arguments: base, count, force ('1' to delete active jobs with their locks).
+     Returns: 0 if all is gone, 1 to call again.
+     Errors: -1 the queue isn't paused, -2 jobs are active and force isn't given. ]]
 --@args base count force
---@keys meta active delayed repeat completed wait paused prioritized failed events stalled-check stalled id pc marker metrics:completed metrics:completed:data metrics:failed metrics:failed:data
---@use sweep
+--@keys meta active delayed repeat completed wait paused prioritized failed events stalled-check stalled id pc marker
+--@keys metrics:completed metrics:completed:data metrics:failed metrics:failed:data
+--@use empty
 if call('HEXISTS', metaKey, 'paused') == 0 then return -1 end
 local left = tonumber(count)
 local running = call('LRANGE', activeKey, 0, left - 1)
 if #running > 0 and force ~= '1' then return -2 end
 for i = 1, #running do call('DEL', base .. running[i] .. ':lock') end
 
-local function dropSchedulers()
+local function deleteSchedulers()
   local ids = call('ZRANGE', repeatKey, 0, left - 1)
   for i = 1, #ids do call('DEL', repeatKey .. ':' .. ids[i]) end
-  forget(repeatKey, ids)
+  removeIds(repeatKey, ids)
   return #ids
 end
 
 local steps = {
-  { sweepList, activeKey }, { sweepSet, delayedKey }, { dropSchedulers }, { sweepSet, completedKey },
-  { sweepList, waitKey }, { sweepList, pausedKey }, { sweepSet, prioritizedKey }, { sweepSet, failedKey },
+  { emptyList, activeKey }, { emptySet, delayedKey }, { deleteSchedulers }, { emptySet, completedKey },
+  { emptyList, waitKey }, { emptyList, pausedKey }, { emptySet, prioritizedKey }, { emptySet, failedKey },
 }
 for i = 1, #steps do
   left = left - steps[i][1](base, steps[i][2], left)

@@ -1,15 +1,16 @@
---[[ pause: stops the whole queue: no worker takes a job until resume. Waiting jobs stay where they are.
+--[[ pause: pauses the queue: no worker fetches a job until resume. BullMQ 6 leaves the waiting jobs where they are.
+     BullMQ 5 moves them to the list paused, behind those that are there.
 
-     In BullMQ 5 they move to the list paused; jobs that stand there already stay ahead of them.
-
+     Arguments: base.
+     Returns: 0.
      Events: paused. ]]
 --@args base
 --@keys meta marker events
 --@keys wait paused --@v5
 --@use events
---@use line --@v5
-joinLine(waitKey, pausedKey) --@v5
+--@use lists --@v5
+appendList(waitKey, pausedKey) --@v5
 call('HSET', metaKey, 'paused', 1)
 call('DEL', markerKey)
-say(eventsKey, 'paused')
+emit(eventsKey, 'paused')
 return 0

@@ -1,17 +1,17 @@
 --[[ promote: makes a delayed job ready now.
 
      Arguments: base, jobId.
-     Answer: 0. Errors: -3 it isn't delayed.
+     Returns: 0. Errors: -3 it isn't delayed.
      Events: waiting. ]]
 --@args base jobId
 --@keys delayed wait prioritized active meta pc marker events
---@use gate ready events sound
+--@use held ready events safeRead
 if call('ZREM', delayedKey, jobId) == 0 then return -3 end
-local isHeld = held(metaKey, activeKey)
-local line = lineAt(base)
+local held = isHeld(metaKey, activeKey)
+local line = waitList(base)
 local newest = call('LINDEX', line, 0)
 if newest and string.sub(newest, 1, 2) == '0:' then call('LPOP', line) end
-ready(base, jobId, priorityOf(base .. jobId), 'LPUSH', isHeld)
-say(eventsKey, 'waiting', 'jobId', jobId, 'prev', 'delayed')
-orNothing(try('HSET', base .. jobId, 'delay', 0)) -- what is no hash goes when it is taken
+makeReady(base, jobId, priorityOf(base .. jobId), 'LPUSH', held)
+emit(eventsKey, 'waiting', 'jobId', jobId, 'prev', 'delayed')
+unlessWrongType(try('HSET', base .. jobId, 'delay', 0)) -- a fetch drops a key that is no hash
 return 0

@@ -1,8 +1,9 @@
---[[ releaseParent: the end of a flow's insert: a parent that has no pending children, since all had completed before, goes
-     on. BullMQ's name: releaseParentIfNoPendingDependencies.
+--[[ releaseParent: releases a parent at the end of a flow's insert if it has no pending children, since all of them had
+     completed before (BullMQ: releaseParentIfNoPendingDependencies). A parent to which a child could not be attached
+     stays where it is.
 
      Arguments: queueKey (bull:orders), parentId, now (ms).
-     Answer: 0. A parent that a child could not be attached to stays where it is.
+     Returns: 0.
      Events: of the parent waiting or delayed. ]]
 --@args queueKey parentId now
 --@use parent
@@ -10,6 +11,6 @@ local parentKey = queueKey .. ':' .. parentId
 if call('HGET', parentKey, 'flowAttachmentFailed') then
   call('HDEL', parentKey, 'flowAttachmentFailed')
 else
-  letGoIfLast(queueKey .. ':', parentKey, parentId, now)
+  releaseParentIfReady(queueKey .. ':', parentKey, parentId, now)
 end
 return 0

@@ -1,7 +1,7 @@
---[[ removeChildDependency: a child that hasn't ended stops being one; a parent that waited for it alone goes on.
+--[[ removeChildDependency: detaches a pending child from its parent. A parent that waited for this child alone is released.
 
      Arguments: base, jobId.
-     Answer: 0 done, 1 it has no parent, or isn't among the pending children.
+     Returns: 0, or 1 if it has no parent or isn't one of the pending children.
      Errors: -1 no such job, -5 no such parent.
      Events: of the parent waiting. ]]
 --@args base jobId
@@ -11,6 +11,6 @@ if call('EXISTS', jobKey) == 0 then return -1 end
 local parentKey = call('HGET', jobKey, 'parentKey')
 if not parentKey then return 1 end
 if call('EXISTS', parentKey) == 0 then return -5 end
-if not unlink(jobKey, parentKey, false, base) then return 1 end
+if not detachChild(jobKey, parentKey, false, base) then return 1 end
 call('HDEL', jobKey, 'parentKey', 'parent')
 return 0

@@ -1,7 +1,7 @@
---[[ removeDeduplicationKey: frees a deduplication id, if that job owns it.
+--[[ removeDeduplicationKey: frees a deduplication id, if the job owns it.
 
      Arguments: base, dedupId, jobId.
-     Answer: 1 freed, 0 it isn't that job's. ]]
+     Returns: 1 if freed, else 0. ]]
 --@args base dedupId jobId
 local at = base .. 'de:' .. dedupId
 if call('GET', at) ~= jobId then return 0 end

@@ -1,17 +1,17 @@
---[[ removeJobScheduler: removes a scheduler with its next job, if that is still delayed.
+--[[ removeJobScheduler: removes a scheduler and its next job, if that is still delayed.
 
      Arguments: base, scheduler (its id).
-     Answer: 0 removed, 1 there was none.
-     Events: removed of the job. ]]
+     Returns: 0, or 1 if there was none.
+     Events: removed for the job. ]]
 --@args base scheduler
 --@keys repeat delayed events
---@use drop events
+--@use delete events
 local due = call('ZSCORE', repeatKey, scheduler)
 if not due then return 1 end
 local jobId = 'repeat:' .. scheduler .. ':' .. due
 if call('ZREM', delayedKey, jobId) == 1 then
-  dropJob(base .. jobId)
-  say(eventsKey, 'removed', 'jobId', jobId, 'prev', 'delayed')
+  deleteJob(base .. jobId)
+  emit(eventsKey, 'removed', 'jobId', jobId, 'prev', 'delayed')
 end
 call('ZREM', repeatKey, scheduler)
 call('DEL', repeatKey .. ':' .. scheduler)

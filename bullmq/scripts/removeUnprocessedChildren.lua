@@ -1,9 +1,9 @@
---[[ removeUnprocessedChildren: removes those children of a job that have neither ended nor run, with their own.
+--[[ removeUnprocessedChildren: removes the children of a job that have not finished and are not locked, with their own children.
 
      Arguments: base, jobId.
-     Answer: 0.
+     Returns: 0.
      Events: removed for each, on its own queue. ]]
 --@args base jobId
---@use removeTree
+--@use remove
 removeChildren(base .. jobId, { keepEnded = true, keepLocked = true })
 return 0

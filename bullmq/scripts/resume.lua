@@ -1,8 +1,8 @@
---[[ resume: lets workers take jobs again. Jobs that BullMQ 5 parked in the list paused join wait, in order; at most
-     7000 a call, so the caller repeats it until 0 is left.
+--[[ resume: resumes the queue. Jobs that BullMQ 5 has moved to the list paused go back to wait, in order, at most 7000 per
+     call; call again until 0 is left.
 
-     Arguments: base, quiet '1' on repeated calls: no event.
-     Answer: how many jobs are still parked.
+     Arguments: base, quiet ('1' on repeated calls: no event).
+     Returns: how many jobs are left in paused.
      Events: resumed. ]]
 --@args base quiet
 --@keys meta paused wait prioritized delayed marker events
@@ -22,12 +22,12 @@ if hadParked then
   end
 end
 local isReady = call('LLEN', waitKey) + call('ZCARD', prioritizedKey) > 0
--- BullMQ 5 doesn't look at wait, which is empty while it has paused the queue itself.
+-- BullMQ 5 doesn't look at wait, which is empty while it has paused the queue.
 isReady = isReady and (hadParked or wasPaused or call('ZCARD', prioritizedKey) > 0) --@v5
 if isReady then
-  wake(markerKey, false)
+  signalReady(markerKey, false)
 else
-  wakeAt(markerKey, delayedKey)
+  signalDelayed(markerKey, delayedKey)
 end
-if quiet ~= '1' then say(eventsKey, 'resumed') end
+if quiet ~= '1' then emit(eventsKey, 'resumed') end
 return parked

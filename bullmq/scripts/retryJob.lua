@@ -1,22 +1,24 @@
---[[ retryJob: gives a running job that failed another attempt at once. Delayed jobs that are due go first.
+--[[ retryJob: moves an active job that failed back to wait for another attempt. Delayed jobs that are due go first.
 
-     Arguments: base, now (ms), jobId, token, push: LPUSH (last in line) or RPUSH (next to run), then field, value … to set.
-     Answer: 0. Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is given back then, the fields
-     set), -6 the lock is another's.
+     Arguments: base, now (ms), jobId, token, push (LPUSH to be fetched last, RPUSH to be fetched next), then field,
+     value … to set.
+     Returns: 0.
+     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is released then, and the fields are set),
+     -6 the lock has another token.
      Events: waiting. ]]
 --@args base now jobId token push ...
 --@keys active meta events
---@use gate events promote lock fields ready sound
-promoteDue(base, now, held(metaKey, activeKey))
+--@use held events promote lock fields ready safeRead
+promoteDelayed(base, now, isHeld(metaKey, activeKey))
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
-local refused = unlock(jobKey, jobId, token)
+local refused = releaseLock(jobKey, jobId, token)
 if refused < 0 then return refused end
 setFields(jobKey, rest, #ARGV)
 if call('LREM', activeKey, -1, jobId) == 0 then return -3 end
 
 local was = call('HMGET', jobKey, 'priority', 'atm')
-ready(base, jobId, numberOf(was[1]), push, held(metaKey, activeKey))
-call('HSET', jobKey, 'atm', wholeOf(was[2]) + 1)
-sayTrimmed(cap(metaKey), 'waiting', 'jobId', jobId, 'prev', 'active')
+makeReady(base, jobId, toNumber(was[1]), push, isHeld(metaKey, activeKey))
+call('HSET', jobKey, 'atm', toInteger(was[2]) + 1)
+emitTrimmed(eventLimit(metaKey), 'waiting', 'jobId', jobId, 'prev', 'active')
 return 0

@@ -1,7 +1,7 @@
---[[ updateData: replaces a job's data.
+--[[ updateData: replaces the data of a job.
 
      Arguments: base, jobId, data (JSON).
-     Answer: 0. Errors: -1 no such job. ]]
+     Returns: 0. Errors: -1 no such job. ]]
 --@args base jobId data
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end

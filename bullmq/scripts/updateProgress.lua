@@ -1,7 +1,7 @@
---[[ updateProgress: writes how far a job is.
+--[[ updateProgress: sets the progress of a job.
 
      Arguments: base, jobId, progress (JSON).
-     Answer: 0. Errors: -1 no such job.
+     Returns: 0. Errors: -1 no such job.
      Events: progress. ]]
 --@args base jobId progress
 --@keys events meta
@@ -9,5 +9,5 @@
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
 call('HSET', jobKey, 'progress', progress)
-sayTrimmed(cap(metaKey), 'progress', 'jobId', jobId, 'data', progress)
+emitTrimmed(eventLimit(metaKey), 'progress', 'jobId', jobId, 'data', progress)
 return 0

@@ -1,10 +1,13 @@
---[[ Delayed jobs. The score is the due time in ms times 4096, and the low 12 bits keep the order of
-     arrival among jobs due in the same ms (the last of 4096 slots is shared).
-     slot:   score and due time for a job delayed from now.
-     delayJob: puts a job there, says so, and sets the marker for the first job due. ]]
+--[[ Delayed jobs. A score in the set delayed is the due time in ms times 4096. The low 12 bits keep the order of
+     arrival of jobs that are due in the same ms; the last of these 4096 places is shared.
+
+     delayedScore returns the score and the due time (ms) of a job that is delayed from now on.
+     delayJob adds a job to the set, and sets the marker for the first job that is due.
+
+     Events: delayed, with the due time. ]]
 --@keys delayed marker
 --@use events marker
-local function slot(now, delay)
+local function delayedScore(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
   local lowest, highest = due * 4096, (due + 1) * 4096 - 1
@@ -16,8 +19,8 @@ local function slot(now, delay)
 end
 
 local function delayJob(jobId, now, delay, limit)
-  local score, due = slot(now, delay)
+  local score, due = delayedScore(now, delay)
   call('ZADD', delayedKey, score, jobId)
-  sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
-  wakeAt(markerKey, delayedKey)
+  emitTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
+  signalDelayed(markerKey, delayedKey)
 end

@@ -1,27 +1,29 @@
 --[[ The events stream.
-     say:       one entry, in the order given: event, jobId, then the rest.
-     sayTrimmed: the same, and trims the stream to about its cap.
-     cap:       the stream's cap from meta (opts.maxLenEvents), written there as 10000 when it is missing or no number.
-     capOf:     the same, from what has been read. ]]
+
+     emit adds an entry: event, jobId, then other fields, in the given order.
+     emitTrimmed does the same and trims the stream to about limit entries.
+     trimEvents trims it to about its limit.
+     eventLimit returns the limit, opts.maxLenEvents of meta. A limit that is missing or no number is set to 10000.
+     eventLimitOf does the same for a value that was read before. ]]
 --@keys events meta
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
 
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
 
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
 
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', eventsKey, 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
 
-local function trim()
-  call('XTRIM', eventsKey, 'MAXLEN', '~', cap(metaKey))
+local function trimEvents()
+  call('XTRIM', eventsKey, 'MAXLEN', '~', eventLimit(metaKey))
 end

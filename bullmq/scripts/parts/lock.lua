@@ -1,12 +1,13 @@
---[[ The lock of a job: a string <job>:lock with its owner's token, which expires when it isn't renewed.
-     unlock: gives it back. 0 done, -2 there is no lock, -6 it belongs to another token.
-     Token "0" skips the check: only a caller that moves a job by hand, from outside any worker, uses it. ]]
+--[[ The lock of a job is the string <job>:lock with the token of its owner. It expires unless it is renewed.
+
+     releaseLock deletes it. Returns 0, -2 if there is none, -6 if it has another token. Token "0" skips the check: only
+     callers outside of workers that move a job by hand send it. ]]
 --@keys stalled
---@use sound
-local function unlock(jobKey, jobId, token)
+--@use safeRead
+local function releaseLock(jobKey, jobId, token)
   if token == '0' then return 0 end
   local lockKey = jobKey .. ':lock'
-  local owner = orNothing(try('GET', lockKey))
+  local owner = unlessWrongType(try('GET', lockKey))
   if not owner then return -2 end
   if owner ~= token then return -6 end
   call('DEL', lockKey)

@@ -1,6 +1,6 @@
---[[ measure: counts so many finished jobs. The hash at statsAt holds count, prevTS and prevCount; when a minute has
-     passed, what was counted since goes to the list <statsAt>:data, newest first, with a zero for each idle minute between. ]]
-local function measure(statsAt, points, now, jobs)
+--[[ collectMetrics counts finished jobs. The hash at statsAt holds count, prevTS and prevCount. With each new minute, what
+     was counted since the last goes to the list <statsAt>:data, newest first, with a zero for each idle minute between. ]]
+local function collectMetrics(statsAt, points, now, jobs)
   local before = call('HINCRBY', statsAt, 'count', jobs) - jobs
   local last = call('HMGET', statsAt, 'prevTS', 'prevCount')
   if not last[1] then

@@ -1,42 +1,45 @@
---[[ A parent and its children. The parent stands in waiting-children while <parent>:dependencies has members.
+--[[ A parent and its children. The parent is in waiting-children while <parent>:dependencies has members.
 
-     putBack:      sends a parent that has left waiting-children on its way: delayed, prioritized, or next in wait.
-     letGo:        takes it out of waiting-children first; nothing happens when it isn't there.
-     letGoIfLast:  the same, once no child is pending.
-     childDone:    a child completed: its value goes to <parent>:processed.
-     childFailed:  a child failed for good. What its parent JSON says decides:
-                   fpof the parent fails at its next start (defa), cpof it runs now, idof it runs when no child is
-                   pending, both with the reason in <parent>:failed; rdof the child is forgotten; none: the parent waits on.
-     parentOf:     the parent field of a job, decoded: {id, queueKey, fpof?, cpof?, idof?, rdof?}.
-     unlink:       a child is removed. hard is for clean-ups: a parent of the same queue that has lost its last child goes too. ]]
---@use text gate marker events ready drop sound
-local function putBack(queue, parentKey, parentId, now)
-  local set = orNothing(try('HMGET', parentKey, 'priority', 'delay')) or {}
-  local delay = numberOf(set[2])
+     toParent returns the field parent of a job, decoded: {id, queueKey, fpof?, cpof?, idof?, rdof?}.
+     requeueParent moves a parent that has left waiting-children to delayed, prioritized, or the front of wait.
+     releaseParent does so if the parent is in waiting-children.
+     releaseParentIfReady does so once no child is pending.
+     completeChild records the return value of a completed child in <parent>:processed.
+     failChild records a failed child, by the policy in the field parent: with fpof the parent fails at its next start
+             (defa); with cpof it runs now, and with idof once no child is pending, both with the reason in
+             <parent>:failed; with rdof the child is dropped; without a policy the parent waits on.
+     detachChild takes a child that is removed from the pending ones. Reports whether it was one. With hard, as in
+             clean-ups, a parent of the same queue that has lost its last child is deleted too.
+
+     Events: of the parent waiting or delayed. ]]
+--@use text held marker events ready delete safeRead
+local function requeueParent(queue, parentKey, parentId, now)
+  local set = unlessWrongType(try('HMGET', parentKey, 'priority', 'delay')) or {}
+  local delay = toNumber(set[2])
   if delay > 0 then
     local due = tonumber(now) + delay
     call('ZADD', queue .. 'delayed', due * 4096, parentId)
-    say(queue .. 'events', 'delayed', 'jobId', parentId, 'delay', due)
-    wakeAt(queue .. 'marker', queue .. 'delayed')
+    emit(queue .. 'events', 'delayed', 'jobId', parentId, 'delay', due)
+    signalDelayed(queue .. 'marker', queue .. 'delayed')
     return
   end
-  ready(queue, parentId, numberOf(set[1]), 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
+  makeReady(queue, parentId, toNumber(set[1]), 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
 end
 
-local function letGo(queue, parentKey, parentId, now)
+local function releaseParent(queue, parentKey, parentId, now)
   if call('EXISTS', parentKey) == 1 and call('ZREM', queue .. 'waiting-children', parentId) == 1 then
-    putBack(queue, parentKey, parentId, now)
+    requeueParent(queue, parentKey, parentId, now)
   end
 end
 
-local function letGoIfLast(queue, parentKey, parentId, now)
-  if call('SCARD', parentKey .. ':dependencies') == 0 then letGo(queue, parentKey, parentId, now) end
+local function releaseParentIfReady(queue, parentKey, parentId, now)
+  if call('SCARD', parentKey .. ':dependencies') == 0 then releaseParent(queue, parentKey, parentId, now) end
 end
 
-local function childDone(queue, parentKey, parentId, childKey, value, now)
+local function completeChild(queue, parentKey, parentId, childKey, value, now)
   call('HSET', parentKey .. ':processed', childKey, value)
-  letGoIfLast(queue, parentKey, parentId, now)
+  releaseParentIfReady(queue, parentKey, parentId, now)
 end
 
 local function failParent(queue, parentKey, parentId, childKey, now)
@@ -49,18 +52,18 @@ local function failParent(queue, parentKey, parentId, childKey, now)
   if waits or not call('ZSCORE', queue .. 'failed', parentId) then
     call('HSET', parentKey, 'defa', 'child ' .. childKey .. ' failed')
   end
-  if waits then putBack(queue, parentKey, parentId, now) end
+  if waits then requeueParent(queue, parentKey, parentId, now) end
 end
 
--- A parent field that can't be read counts as none: an error here would leave the child's end half written.
-local function parentOf(json)
+-- A field that can't be decoded counts as none: an error would leave the child half finished.
+local function toParent(json)
   local read, parent = pcall(cjson.decode, json or '')
   if read and type(parent) == 'table' and type(parent.queueKey) == 'string' and type(parent.id) == 'string' then
     return parent
   end
 end
 
-local function childFailed(parent, childKey, reason, now)
+local function failChild(parent, childKey, reason, now)
   if not (parent.fpof or parent.cpof or parent.idof or parent.rdof) then return end
   local queue, parentKey = parent.queueKey .. ':', parent.queueKey .. ':' .. parent.id
   if call('SREM', parentKey .. ':dependencies', childKey) == 0 then return end
@@ -69,17 +72,16 @@ local function childFailed(parent, childKey, reason, now)
     failParent(queue, parentKey, parent.id, childKey, now)
   elseif parent.cpof then
     call('HSET', parentKey .. ':failed', childKey, reason)
-    letGo(queue, parentKey, parent.id, now)
+    releaseParent(queue, parentKey, parent.id, now)
   else
-    letGoIfLast(queue, parentKey, parent.id, now)
+    releaseParentIfReady(queue, parentKey, parent.id, now)
     if parent.idof then call('HSET', parentKey .. ':failed', childKey, reason) end
   end
 end
 
--- Answers whether the child was among the pending ones.
-local unlink
-function unlink(childKey, parentKey, hard, base, dedupId)
-  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+local detachChild
+function detachChild(childKey, parentKey, hard, base, dedupId)
+  if (unlessWrongType(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
   if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
   local queue, parentId = splitKey(parentKey)
   if not queue then return true end
@@ -87,13 +89,13 @@ function unlink(childKey, parentKey, hard, base, dedupId)
   if hard and queue == base then
     local above = call('HMGET', parentKey, 'parentKey', 'deid')
     if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
-      unlink(parentKey, above[1], hard, base, above[2])
+      detachChild(parentKey, above[1], hard, base, above[2])
     end
-    dropJob(parentKey)
+    deleteJob(parentKey)
     if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
     return true
   end
-  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  makeReady(queue, parentId, 0, 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  if not hard then emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
   return true
 end

@@ -1,23 +1,25 @@
---[[ promoteDue: moves delayed jobs whose time has come (at most 1000) to the ready state, in order. ]]
+--[[ promoteDelayed makes ready the delayed jobs that are due, in order, at most 1000.
+
+     Events: waiting for each. ]]
 --@keys delayed marker wait prioritized events pc
---@use events marker ready gate sound
-local function promote(base, ids, isHeld)
+--@use events marker ready held safeRead
+local function promoteJobs(base, ids, held)
   call('ZREM', delayedKey, unpack(ids))
   for i = 1, #ids do
     local id = ids[i]
     local priority = priorityOf(base .. id)
     if priority == 0 then
-      call('LPUSH', lineAt(base), id)
+      call('LPUSH', waitList(base), id)
     else
-      call('ZADD', prioritizedKey, rank(pcKey, priority), id)
+      call('ZADD', prioritizedKey, priorityScore(pcKey, priority), id)
     end
-    say(eventsKey, 'waiting', 'jobId', id, 'prev', 'delayed')
-    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
+    emit(eventsKey, 'waiting', 'jobId', id, 'prev', 'delayed')
+    unlessWrongType(try('HSET', base .. id, 'delay', 0)) -- a fetch drops a key that is no hash
   end
-  wake(markerKey, isHeld)
+  signalReady(markerKey, held)
 end
 
-local function promoteDue(base, now, isHeld)
+local function promoteDelayed(base, now, held)
   local due = call('ZRANGEBYSCORE', delayedKey, '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
-  if due[1] then promote(base, due, isHeld) end
+  if due[1] then promoteJobs(base, due, held) end
 end

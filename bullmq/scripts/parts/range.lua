@@ -1,5 +1,5 @@
---[[ range: ids of a state between two places, both inclusive, -1 the last; ascending '1' for oldest first.
-     isList: the states that are lists, newest first. ]]
+--[[ range returns the ids of a state between two places, both inclusive, -1 being the last. ascending is '1' for oldest
+     first. isList tells which states are lists; these have the newest job first. ]]
 local isList = { wait = true, paused = true, active = true }
 
 local function range(at, state, first, last, ascending)
@@ -7,7 +7,7 @@ local function range(at, state, first, last, ascending)
     return call(ascending == '1' and 'ZRANGE' or 'ZREVRANGE', at, first, last)
   end
   if ascending ~= '1' then return call('LRANGE', at, first, last) end
-  -- The oldest job of a list stands at its end, so the range is counted from there and read backwards.
+  -- The oldest job is at the end of a list, so the range counts from there and is reversed.
   local function back(index) return index == -1 and 0 or -(index + 1) end
   local found, reversed = call('LRANGE', at, back(last), back(first)), {}
   for i = #found, 1, -1 do reversed[#reversed + 1] = found[i] end

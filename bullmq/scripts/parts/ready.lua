@@ -1,19 +1,20 @@
---[[ Ways into the ready state: the list wait for jobs without priority, the zset prioritized for the rest.
-     rank:  score of a prioritized job: priority, then the order of arrival (counter pc).
-     ready: puts a job there and wakes a worker. push is LPUSH (last in line) or RPUSH (next to run).
-     Takes a queue's prefix, for a parent may live in another queue. ]]
+--[[ Ready jobs are in the list wait or, with a priority, in the sorted set prioritized.
+
+     priorityScore returns the score of a prioritized job: its priority, then the order of arrival (counter pc).
+     makeReady adds a job there and signals a worker. push is LPUSH (fetched last) or RPUSH (fetched next).
+     It takes the prefix of a queue, since a parent may be in another one. ]]
 --@keys wait prioritized pc marker
 --@keys meta paused --@v5
---@use gate marker
-local function rank(pcAt, priority)
+--@use held marker
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
 
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end

@@ -1,24 +1,96 @@
---[[ Taking jobs away.
-     unlinkFromParent: a job leaves its parent's pending children, if it has a parent that is still there.
-     freeDedup:        gives a removed job's deduplication id back, if it still owns it.
-     discard:          all of a job but its place in a list or set: for clean-ups, which say nothing. ]]
---@use text parent drop sound
-local function unlinkFromParent(jobKey, hard, base)
-  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
-  if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
-    unlink(jobKey, link[1], hard, base, link[2])
+--[[ removeJob removes a job from any state, with all that it holds, its children first. Reports whether there was one.
+             how: {keepChildren, keepEnded: finished children stay, keepLocked: locked ones stay, places: of the jobs in
+             lists, while many are removed}.
+     removeChildren removes the children alone. Reports whether there were any.
+     isLocked reports whether a worker holds the lock of a job or, withChildren, of a pending child.
+
+     Events: removed for each, on its own queue; waiting for a parent that has lost its last child. ]]
+--@use text parent discard delete events safeRead
+local isLocked
+function isLocked(queue, jobId, withChildren)
+  if call('EXISTS', queue .. jobId .. ':lock') == 1 then return true end
+  if withChildren then
+    local pending = unlessWrongType(try('SMEMBERS', queue .. jobId .. ':dependencies')) or {}
+    for i = 1, #pending do
+      local childQueue, childId = splitKey(pending[i])
+      if childId and isLocked(childQueue, childId, true) then return true end
+    end
   end
-  return link[2]
+  return false
 end
 
-local function freeDedup(base, jobId, dedupId)
-  if dedupId and call('GET', base .. 'de:' .. dedupId) == jobId then
-    call('DEL', base .. 'de:' .. dedupId, base .. 'dn:' .. dedupId)
+-- LREM would search the list for each of many jobs, so their places are read once, into places[list]. A job without a
+-- place may still be at the end, where the removal of its last child put it.
+local function removeFromList(list, jobId, places, released)
+  if not places then return call('LREM', list, 1, jobId) == 1 end
+  local placeOf = places[list]
+  if not placeOf then
+    placeOf = {}
+    local ids = call('LRANGE', list, 0, -1)
+    for i = #ids, 1, -1 do placeOf[ids[i]] = i - 1 end
+    places[list] = placeOf
   end
+  local place = placeOf[jobId]
+  if not place then return released and call('LREM', list, -1, jobId) == 1 end
+  placeOf[jobId] = nil
+  call('LSET', list, place, '')
+  return true
 end
 
-local function discard(base, jobId)
-  local dedupId = unlinkFromParent(base .. jobId, true, base)
-  freeDedup(base, jobId, dedupId)
-  dropJob(base .. jobId)
+local function removeFromState(queue, jobId, places, released)
+  local sets = { 'completed', 'waiting-children', 'delayed', 'failed', 'prioritized' }
+  for i = 1, #sets do
+    if call('ZREM', queue .. sets[i], jobId) == 1 then return sets[i] end
+  end
+  local lists = { 'wait', 'paused' }
+  for i = 1, #lists do
+    if removeFromList(queue .. lists[i], jobId, places, released) then return lists[i] end
+  end
+  return call('LREM', queue .. 'active', 1, jobId) == 1 and 'active' or 'unknown'
+end
+
+local removeJob
+local function removeChildren(jobKey, how)
+  local had = false
+  local function each(step, command, ...)
+    local keys = unlessWrongType(try(command, ...)) or {}
+    local many = #keys > 100 * step and not how.places
+    if many then how.places = {} end
+    for i = 1, #keys, step do
+      local queue, id = splitKey(keys[i])
+      if id then removeJob(queue, id, jobKey, how) end
+    end
+    if many then
+      for list in pairs(how.places) do call('LREM', list, 0, '') end
+      how.places = nil
+    end
+    had = had or #keys > 0
+  end
+  if not how.keepEnded then
+    each(2, 'HGETALL', jobKey .. ':processed')
+    each(2, 'HGETALL', jobKey .. ':failed')
+    each(1, 'ZRANGE', jobKey .. ':unsuccessful', 0, -1)
+  end
+  each(1, 'SMEMBERS', jobKey .. ':dependencies')
+  return had
+end
+
+function removeJob(queue, jobId, parentKey, how)
+  local jobKey = queue .. jobId
+  if how.keepLocked and isLocked(queue, jobId) then return end
+  if how.keepEnded and call('ZSCORE', queue .. 'failed', jobId) then return end
+  if parentKey then
+    detachChild(jobKey, parentKey, false)
+  else
+    detachFromParent(jobKey, false)
+  end
+  local released = not how.keepChildren and removeChildren(jobKey, how)
+  local prev = removeFromState(queue, jobId, how.places, released)
+  freeDeduplication(queue, jobId, unlessWrongType(try('HGET', jobKey, 'deid')))
+  local existed = deleteJob(jobKey) > 0
+  if existed then
+    call('XADD', queue .. 'events', 'MAXLEN', '~', eventLimit(queue .. 'meta'), '*', 'event', 'removed', 'jobId', jobId,
+      'prev', prev)
+  end
+  return existed or prev ~= 'unknown'
 end

@@ -1,19 +1,21 @@
---[[ What is kept of the finished jobs of one kind, given the newest one's removeOnComplete or removeOnFail.
-     dropOlder: those that ended more than age seconds ago, at most limit of them.
-     dropBeyond: all but the newest count. ]]
---@use remove drop
-local function dropEach(base, ids)
+--[[ Retention: which finished jobs of a state are kept, by removeOnComplete or removeOnFail of the newest.
+
+     evictOlder evicts those that finished more than age seconds ago, at most limit of them.
+     evictBeyond evicts all but the newest count.
+     Evicted jobs are detached from their parents and deleted; no event is emitted. ]]
+--@use discard delete
+local function evictJobs(base, ids)
   for i = 1, #ids do
-    unlinkFromParent(base .. ids[i], false, base)
-    dropJob(base .. ids[i])
+    detachFromParent(base .. ids[i], false, base)
+    deleteJob(base .. ids[i])
   end
 end
 
-local function dropOlder(base, setAt, now, age, limit)
+local function evictOlder(base, setAt, now, age, limit)
   local edge = now - age * 1000
   local old = call('ZREVRANGEBYSCORE', setAt, edge, '-inf', 'LIMIT', 0, limit)
   if #old == 0 then return end
-  dropEach(base, old)
+  evictJobs(base, old)
   if #old < limit then
     call('ZREMRANGEBYSCORE', setAt, '-inf', edge)
     return
@@ -23,7 +25,7 @@ local function dropOlder(base, setAt, now, age, limit)
   end
 end
 
-local function dropBeyond(base, setAt, count)
-  dropEach(base, call('ZREVRANGE', setAt, count, -1))
+local function evictBeyond(base, setAt, count)
+  evictJobs(base, call('ZREVRANGE', setAt, count, -1))
   call('ZREMRANGEBYRANK', setAt, 0, -(count + 1))
 end

@@ -1,5 +1,5 @@
---[[ given: is an argument there? Trailing arguments may be left out, others are sent empty.
-     splitKey: a job's key into its queue's prefix (with the last colon) and its id. ]]
+--[[ given reports whether an argument has a value. Arguments may be left out at the end; others are sent empty.
+     splitKey returns the prefix of the queue (with its last colon) and the id in the key of a job. ]]
 local function given(argument)
   return argument ~= nil and argument ~= ''
 end

@@ -1,6 +1,6 @@
---[[ workerOf: who takes jobs, from the arguments that every taking command has. ]]
+--[[ workerOptions returns what a fetch has to know of the worker, from the arguments that every fetching command has. ]]
 --@use text
-local function workerOf(lockMs, name, limitMax, limitMs)
+local function workerOptions(lockMs, name, limitMax, limitMs)
   return {
     lockMs = lockMs, name = name or '',
     limitMax = given(limitMax) and limitMax or nil, limitMs = given(limitMs) and limitMs or nil,

@@ -30,95 +30,95 @@ local defer = ARGV[16]
 local function given(argument)
   return argument ~= nil and argument ~= ''
 end
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   return queue .. 'wait'
 end
-local function capAndHeld(metaAt, activeAt)
+local function eventLimitAndHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'opts.maxLenEvents', 'paused', 'concurrency')
-  return capOf(metaAt, set[1]), set[2] or isFull(set[3], activeAt)
+  return eventLimitOf(metaAt, set[1]), set[2] or isMaxed(set[3], activeAt)
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function dueNext(delayedAt)
+local function nextDue(delayedAt)
   local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) / 4096 end
 end
-local function wakeAt(markerAt, delayedAt)
-  local due = dueNext(delayedAt)
+local function signalDelayed(markerAt, delayedAt)
+  local due = nextDue(delayedAt)
   if due then call('ZADD', markerAt, due, '1') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function dropJob(jobKey)
+local function deleteJob(jobKey)
   return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
     jobKey .. ':failed', jobKey .. ':unsuccessful')
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function numberOf(text)
+local function toNumber(text)
   local n = tonumber(text)
   if n and n == n then return n end
   return 0
 end
-local function putBack(queue, parentKey, parentId, now)
-  local set = orNothing(try('HMGET', parentKey, 'priority', 'delay')) or {}
-  local delay = numberOf(set[2])
+local function requeueParent(queue, parentKey, parentId, now)
+  local set = unlessWrongType(try('HMGET', parentKey, 'priority', 'delay')) or {}
+  local delay = toNumber(set[2])
   if delay > 0 then
     local due = tonumber(now) + delay
     call('ZADD', queue .. 'delayed', due * 4096, parentId)
-    say(queue .. 'events', 'delayed', 'jobId', parentId, 'delay', due)
-    wakeAt(queue .. 'marker', queue .. 'delayed')
+    emit(queue .. 'events', 'delayed', 'jobId', parentId, 'delay', due)
+    signalDelayed(queue .. 'marker', queue .. 'delayed')
     return
   end
-  ready(queue, parentId, numberOf(set[1]), 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
+  makeReady(queue, parentId, toNumber(set[1]), 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
 end
-local function letGo(queue, parentKey, parentId, now)
+local function releaseParent(queue, parentKey, parentId, now)
   if call('EXISTS', parentKey) == 1 and call('ZREM', queue .. 'waiting-children', parentId) == 1 then
-    putBack(queue, parentKey, parentId, now)
+    requeueParent(queue, parentKey, parentId, now)
   end
 end
-local function letGoIfLast(queue, parentKey, parentId, now)
-  if call('SCARD', parentKey .. ':dependencies') == 0 then letGo(queue, parentKey, parentId, now) end
+local function releaseParentIfReady(queue, parentKey, parentId, now)
+  if call('SCARD', parentKey .. ':dependencies') == 0 then releaseParent(queue, parentKey, parentId, now) end
 end
-local function childDone(queue, parentKey, parentId, childKey, value, now)
+local function completeChild(queue, parentKey, parentId, childKey, value, now)
   call('HSET', parentKey .. ':processed', childKey, value)
-  letGoIfLast(queue, parentKey, parentId, now)
+  releaseParentIfReady(queue, parentKey, parentId, now)
 end
-local function slot(now, delay)
+local function delayedScore(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
   local lowest, highest = due * 4096, (due + 1) * 4096 - 1
@@ -129,12 +129,12 @@ local function slot(now, delay)
   return last + 1, due
 end
 local function delayJob(jobId, now, delay, limit)
-  local score, due = slot(now, delay)
+  local score, due = delayedScore(now, delay)
   call('ZADD', KEYS[7], score, jobId)
-  sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
-  wakeAt(KEYS[6], KEYS[7])
+  emitTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
+  signalDelayed(KEYS[6], KEYS[7])
 end
-local function store(jobKey, jobId, job)
+local function storeJob(jobKey, jobId, job)
   local extra = {}
   if job.parentKey then
     extra = { 'parentKey', job.parentKey, 'parent', job.parent }
@@ -149,9 +149,9 @@ local function store(jobKey, jobId, job)
   end
   call('HSET', jobKey, 'name', job.name, 'data', job.data, 'opts', job.opts, 'timestamp', job.timestamp,
     'delay', job.delay, 'priority', job.priority, unpack(extra))
-  say(KEYS[1], 'added', 'jobId', jobId, 'name', job.name)
+  emit(KEYS[1], 'added', 'jobId', jobId, 'name', job.name)
 end
-local function dedupMode(base, id, ttl, flags)
+local function deduplicationOf(base, id, ttl, flags)
   if not given(id) then return nil end
   return {
     key = base .. 'de:' .. id, id = id, ttl = tonumber(ttl) or 0,
@@ -160,23 +160,23 @@ local function dedupMode(base, id, ttl, flags)
     reschedule = string.find(flags, 's', 1, true),
   }
 end
-local function claim(mode, jobId)
+local function claimDeduplication(mode, jobId)
   if mode.ttl > 0 and not mode.keepLast then
     call('SET', mode.key, jobId, 'PX', mode.ttl)
   else
     call('SET', mode.key, jobId)
   end
 end
-local function takeOver(base, mode, owner, jobId)
+local function takeOverDeduplication(base, mode, owner, jobId)
   if call('PTTL', mode.key) ~= -1 or call('EXISTS', base .. owner) == 1 then return false end
   call('DEL', mode.key, base .. 'dn:' .. mode.id)
-  claim(mode, jobId)
+  claimDeduplication(mode, jobId)
   return true
 end
-local function sayDropped(limit, mode, owner, dropped)
-  sayTrimmed(limit, 'deduplicated', 'jobId', owner, 'deduplicationId', mode.id, 'deduplicatedJobId', dropped)
+local function emitDeduplicated(limit, mode, owner, dropped)
+  emitTrimmed(limit, 'deduplicated', 'jobId', owner, 'deduplicationId', mode.id, 'deduplicatedJobId', dropped)
 end
-local function keepForLater(base, mode, owner, jobId, job, limit)
+local function keepUntilOwnerEnds(base, mode, owner, jobId, job, limit)
   if not mode.keepLast or not call('LPOS', KEYS[8], owner) then return false end
   local fields = { 'name', job.name, 'data', job.data, 'opts', job.opts, 'jid', jobId }
   local function also(field, value)
@@ -193,29 +193,29 @@ local function keepForLater(base, mode, owner, jobId, job, limit)
   call('DEL', later)
   call('HSET', later, unpack(fields))
   call('PERSIST', mode.key)
-  sayDropped(limit, mode, owner, jobId)
+  emitDeduplicated(limit, mode, owner, jobId)
   return true
 end
 local function replaceOwner(base, mode, jobId, job, limit)
   local owner = call('GET', mode.key)
   if not owner then
-    claim(mode, jobId)
+    claimDeduplication(mode, jobId)
     return nil
   end
   if call('ZREM', KEYS[7], owner) == 1 then
-    dropJob(base .. owner)
-    say(KEYS[1], 'removed', 'jobId', owner, 'prev', 'delayed')
-    sayDropped(limit, mode, jobId, owner)
+    deleteJob(base .. owner)
+    emit(KEYS[1], 'removed', 'jobId', owner, 'prev', 'delayed')
+    emitDeduplicated(limit, mode, jobId, owner)
     call('DEL', base .. 'dn:' .. mode.id)
     if mode.ttl > 0 and not mode.extend and not mode.keepLast then
       call('SET', mode.key, jobId, 'KEEPTTL')
     else
-      claim(mode, jobId)
+      claimDeduplication(mode, jobId)
     end
     return nil
   end
-  if takeOver(base, mode, owner, jobId) then return nil end
-  keepForLater(base, mode, owner, jobId, job, limit)
+  if takeOverDeduplication(base, mode, owner, jobId) then return nil end
+  keepUntilOwnerEnds(base, mode, owner, jobId, job, limit)
   return owner
 end
 local function yieldToOwner(base, mode, jobId, job, limit)
@@ -223,7 +223,7 @@ local function yieldToOwner(base, mode, jobId, job, limit)
   if mode.ttl > 0 and mode.extend then
     owner = call('GET', mode.key)
     if not owner then
-      claim(mode, jobId)
+      claimDeduplication(mode, jobId)
       return nil
     end
   else
@@ -236,13 +236,13 @@ local function yieldToOwner(base, mode, jobId, job, limit)
     if free then return nil end
     owner = call('GET', mode.key)
   end
-  if takeOver(base, mode, owner, jobId) then return nil end
-  if keepForLater(base, mode, owner, jobId, job, limit) then return owner end
-  if mode.ttl > 0 and mode.extend then claim(mode, owner) end
-  sayDropped(limit, mode, owner, jobId)
+  if takeOverDeduplication(base, mode, owner, jobId) then return nil end
+  if keepUntilOwnerEnds(base, mode, owner, jobId, job, limit) then return owner end
+  if mode.ttl > 0 and mode.extend then claimDeduplication(mode, owner) end
+  emitDeduplicated(limit, mode, owner, jobId)
   return owner
 end
-local function ownerOf(base, mode, jobId, job, now, limit, mayReplace)
+local function deduplicate(base, mode, jobId, job, now, limit, mayReplace)
   if mode.replace and mayReplace then return replaceOwner(base, mode, jobId, job, limit) end
   local owner = yieldToOwner(base, mode, jobId, job, limit)
   if owner and mode.reschedule and mayReplace and call('ZSCORE', KEYS[7], owner) then
@@ -252,7 +252,7 @@ local function ownerOf(base, mode, jobId, job, now, limit, mayReplace)
   end
   return owner
 end
-local function readopt(jobKey, jobId, job, now, defer)
+local function reattach(jobKey, jobId, job, now, defer)
   local parentKey = job.parentKey
   if not parentKey then return end
   if call('ZSCORE', KEYS[10], jobId) then
@@ -261,45 +261,45 @@ local function readopt(jobKey, jobId, job, now, defer)
       call('HSET', parentKey .. ':processed', jobKey, value)
     else
       local parent = cjson.decode(job.parent)
-      childDone(parent.queueKey .. ':', parentKey, parent.id, jobKey, value, now)
+      completeChild(parent.queueKey .. ':', parentKey, parent.id, jobKey, value, now)
     end
   else
     call('SADD', parentKey .. ':dependencies', jobKey)
   end
   call('HSET', jobKey, 'parentKey', parentKey, 'parent', job.parent)
 end
-local function duplicate(jobKey, jobId, job, now, defer, limit)
+local function admitExisting(jobKey, jobId, job, now, defer, limit)
   local known = call('HGET', jobKey, 'parentKey')
   local free = not known or known == job.parentKey
   local there = not free and call('EXISTS', known) == 1
   if not there then free = true end
   if free then
-    readopt(jobKey, jobId, job, now, defer)
+    reattach(jobKey, jobId, job, now, defer)
   elseif job.parentKey and there then
     if defer then call('HSET', job.parentKey, 'flowAttachmentFailed', '1') end
     return -7
   end
-  sayTrimmed(limit, 'duplicated', 'jobId', jobId)
+  emitTrimmed(limit, 'duplicated', 'jobId', jobId)
   return { jobId, 'exists' }
 end
-local function intake(base, id, now, job, mode, defer, mayReplace)
+local function admit(base, id, now, job, mode, defer, mayReplace)
   if job.parentKey and call('EXISTS', job.parentKey) == 0 then return nil, -5 end
   local number = call('INCR', KEYS[9])
-  local limit, isHeld = capAndHeld(KEYS[2], KEYS[8])
+  local limit, held = eventLimitAndHeld(KEYS[2], KEYS[8])
   local jobId = id
   if id == '' then jobId = number .. '' end
   local jobKey = base .. jobId
   if id ~= '' and call('EXISTS', jobKey) == 1 then
-    return nil, duplicate(jobKey, jobId, job, now, defer, limit)
+    return nil, admitExisting(jobKey, jobId, job, now, defer, limit)
   end
-  local owner = mode and ownerOf(base, mode, jobId, job, now, limit, mayReplace)
+  local owner = mode and deduplicate(base, mode, jobId, job, now, limit, mayReplace)
   if owner then return nil, { owner, 'deduplicated' } end
-  return jobId, jobKey, limit, isHeld
+  return jobId, jobKey, limit, held
 end
-local function adopt(jobKey, job)
+local function attachToParent(jobKey, job)
   if job.parentKey then call('SADD', job.parentKey .. ':dependencies', jobKey) end
 end
-local function jobOf(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
+local function jobOfArguments(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
   local function orNil(argument)
     if given(argument) then return argument end
   end
@@ -309,11 +309,11 @@ local function jobOf(name, data, opts, timestamp, delay, priority, lifo, parentK
     dedupId = orNil(dedupId),
   }
 end
-local job = jobOf(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
-local mode = dedupMode(base, dedupId, dedupTtl, dedupFlags)
-local jobId, jobKey, limit = intake(base, id, timestamp, job, mode, given(defer), true)
+local job = jobOfArguments(name, data, opts, timestamp, delay, priority, lifo, parentKey, parent, scheduler, dedupId)
+local mode = deduplicationOf(base, dedupId, dedupTtl, dedupFlags)
+local jobId, jobKey, limit = admit(base, id, timestamp, job, mode, given(defer), true)
 if not jobId then return jobKey end
-store(jobKey, jobId, job)
+storeJob(jobKey, jobId, job)
 delayJob(jobId, timestamp, tonumber(delay), limit)
-adopt(jobKey, job)
+attachToParent(jobKey, job)
 return jobId

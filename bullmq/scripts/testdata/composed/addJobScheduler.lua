@@ -33,14 +33,14 @@ end
 local function splitKey(jobKey)
   return string.match(jobKey, '^(.*:)([^:]*)$')
 end
-local function firstSlot(every, now, offset, startDate)
+local function firstRun(every, now, offset, startDate)
   if startDate then return math.floor(math.max(startDate, now)) end
   if offset <= 0 then return math.floor(now) end
   local due = math.floor(now / every) * every + offset
   if due <= now then due = due + every end
   return math.floor(due)
 end
-local function nextSlot(prev, every, now, offset)
+local function nextRun(prev, every, now, offset)
   local due = prev + every
   if due < now then
     due = math.floor(now / every) * every + offset
@@ -48,58 +48,58 @@ local function nextSlot(prev, every, now, offset)
   end
   return math.floor(due)
 end
-local function shiftOf(due, every, offset)
+local function offsetOf(due, every, offset)
   if offset ~= 0 then return math.floor(offset) end
   return math.floor(due - math.floor(due / every) * every)
 end
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function dueNext(delayedAt)
+local function nextDue(delayedAt)
   local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) / 4096 end
 end
-local function wakeAt(markerAt, delayedAt)
-  local due = dueNext(delayedAt)
+local function signalDelayed(markerAt, delayedAt)
+  local due = nextDue(delayedAt)
   if due then call('ZADD', markerAt, due, '1') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function slot(now, delay)
+local function delayedScore(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
   local lowest, highest = due * 4096, (due + 1) * 4096 - 1
@@ -110,12 +110,12 @@ local function slot(now, delay)
   return last + 1, due
 end
 local function delayJob(jobId, now, delay, limit)
-  local score, due = slot(now, delay)
+  local score, due = delayedScore(now, delay)
   call('ZADD', KEYS[7], score, jobId)
-  sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
-  wakeAt(KEYS[6], KEYS[7])
+  emitTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
+  signalDelayed(KEYS[6], KEYS[7])
 end
-local function store(jobKey, jobId, job)
+local function storeJob(jobKey, jobId, job)
   local extra = {}
   if job.parentKey then
     extra = { 'parentKey', job.parentKey, 'parent', job.parent }
@@ -130,30 +130,30 @@ local function store(jobKey, jobId, job)
   end
   call('HSET', jobKey, 'name', job.name, 'data', job.data, 'opts', job.opts, 'timestamp', job.timestamp,
     'delay', job.delay, 'priority', job.priority, unpack(extra))
-  say(KEYS[1], 'added', 'jobId', jobId, 'name', job.name)
+  emit(KEYS[1], 'added', 'jobId', jobId, 'name', job.name)
 end
-local function enqueue(base, jobId, job, now, limit)
+local function enqueueJob(base, jobId, job, now, limit)
   local delay = tonumber(job.delay)
   if delay ~= 0 then
     delayJob(jobId, now, delay, limit)
     return
   end
-  ready(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', held(KEYS[2], KEYS[8]))
-  sayTrimmed(limit, 'waiting', 'jobId', jobId)
+  makeReady(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', isHeld(KEYS[2], KEYS[8]))
+  emitTrimmed(limit, 'waiting', 'jobId', jobId)
 end
-local function dropJob(jobKey)
+local function deleteJob(jobKey)
   return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
     jobKey .. ':failed', jobKey .. ':unsuccessful')
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local unlink
-function unlink(childKey, parentKey, hard, base, dedupId)
-  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+local detachChild
+function detachChild(childKey, parentKey, hard, base, dedupId)
+  if (unlessWrongType(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
   if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
   local queue, parentId = splitKey(parentKey)
   if not queue then return true end
@@ -161,35 +161,35 @@ function unlink(childKey, parentKey, hard, base, dedupId)
   if hard and queue == base then
     local above = call('HMGET', parentKey, 'parentKey', 'deid')
     if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
-      unlink(parentKey, above[1], hard, base, above[2])
+      detachChild(parentKey, above[1], hard, base, above[2])
     end
-    dropJob(parentKey)
+    deleteJob(parentKey)
     if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
     return true
   end
-  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  makeReady(queue, parentId, 0, 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  if not hard then emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
   return true
 end
-local function unlinkFromParent(jobKey, hard, base)
-  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
+local function detachFromParent(jobKey, hard, base)
+  local link = unlessWrongType(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
   if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
-    unlink(jobKey, link[1], hard, base, link[2])
+    detachChild(jobKey, link[1], hard, base, link[2])
   end
   return link[2]
 end
-local function freeDedup(base, jobId, dedupId)
+local function freeDeduplication(base, jobId, dedupId)
   if dedupId and call('GET', base .. 'de:' .. dedupId) == jobId then
     call('DEL', base .. 'de:' .. dedupId, base .. 'dn:' .. dedupId)
   end
 end
-local function discard(base, jobId)
-  local dedupId = unlinkFromParent(base .. jobId, true, base)
-  freeDedup(base, jobId, dedupId)
-  dropJob(base .. jobId)
+local function discardJob(base, jobId)
+  local dedupId = detachFromParent(base .. jobId, true, base)
+  freeDeduplication(base, jobId, dedupId)
+  deleteJob(base .. jobId)
 end
 local recordKey = KEYS[9] .. ':' .. scheduler
-local trimTo = cap(KEYS[2])
+local trimTo = eventLimit(KEYS[2])
 local prev = tonumber(call('ZSCORE', KEYS[9], scheduler))
 local options = cjson.decode(opts)
 local interval = tonumber(every)
@@ -199,11 +199,11 @@ if interval then
   local own = type(options['repeat']) == 'table' and options['repeat'].offset
   local wanted = shift or own or 0
   local from = prev
-  if prev and tonumber(orNothing(try('HGET', recordKey, 'every'))) ~= interval then
+  if prev and tonumber(unlessWrongType(try('HGET', recordKey, 'every'))) ~= interval then
     from, restarted = nil, true
   end
-  due = from and nextSlot(from, interval, now, wanted) or firstSlot(interval, now, wanted, tonumber(startDate))
-  shift = shiftOf(due, interval, wanted)
+  due = from and nextRun(from, interval, now, wanted) or firstRun(interval, now, wanted, tonumber(startDate))
+  shift = offsetOf(due, interval, wanted)
 end
 local function replaced(jobId)
   local gone = call('ZREM', KEYS[7], jobId) == 1 or call('ZREM', KEYS[4], jobId) == 1
@@ -211,7 +211,7 @@ local function replaced(jobId)
     local list = call('HEXISTS', KEYS[2], 'paused') == 1 and KEYS[10] or KEYS[3]
     gone = call('LREM', list, 1, jobId) == 1
   end
-  if gone then discard(base, jobId) end
+  if gone then discardJob(base, jobId) end
   return gone
 end
 local stored = tonumber(offset)
@@ -240,7 +240,7 @@ if call('EXISTS', base .. jobId) == 1 then
   end
 end
 call('ZADD', KEYS[9], due, scheduler)
-local known = orNothing(try('HMGET', recordKey, 'offset', 'ic')) or {}
+local known = unlessWrongType(try('HMGET', recordKey, 'offset', 'ic')) or {}
 local record = { 'name', name }
 local function keep(field, value)
   if given(value) then
@@ -268,6 +268,6 @@ local job = {
   priority = options.priority or 0, lifo = options.lifo, scheduler = scheduler,
   dedupId = type(options.de) == 'table' and options.de.id or nil,
 }
-store(base .. jobId, jobId, job)
-enqueue(base, jobId, job, now, trimTo)
+storeJob(base .. jobId, jobId, job)
+enqueueJob(base, jobId, job, now, trimTo)
 return { jobId, options.delay }

@@ -13,43 +13,43 @@ local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local kinds = ARGV[2]
 local rest = 3
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function lineAt(queue)
+local function waitList(queue)
   return queue .. 'wait'
 end
-local function capAndHeld(metaAt, activeAt)
+local function eventLimitAndHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'opts.maxLenEvents', 'paused', 'concurrency')
-  return capOf(metaAt, set[1]), set[2] or isFull(set[3], activeAt)
+  return eventLimitOf(metaAt, set[1]), set[2] or isMaxed(set[3], activeAt)
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function dueNext(delayedAt)
+local function nextDue(delayedAt)
   local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) / 4096 end
 end
-local function wakeAt(markerAt, delayedAt)
-  local due = dueNext(delayedAt)
+local function signalDelayed(markerAt, delayedAt)
+  local due = nextDue(delayedAt)
   if due then call('ZADD', markerAt, due, '1') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function slot(now, delay)
+local function delayedScore(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
   local lowest, highest = due * 4096, (due + 1) * 4096 - 1
@@ -61,7 +61,7 @@ local function slot(now, delay)
 end
 local count = #kinds
 local before = call('INCRBY', KEYS[8], count) - count
-local limit, isHeld = capAndHeld(KEYS[2], KEYS[9])
+local limit, held = eventLimitAndHeld(KEYS[2], KEYS[9])
 local last, lasts, first, at, awake, later = {}, 0, {}, rest, false, false
 local args, stream, kindOf = ARGV, KEYS[1], { string.byte(kinds, 1, count) }
 local name, opts, timestamp
@@ -90,11 +90,11 @@ for i = 1, count do
   if delay ~= '0' then
     local score
     event, later = 'delayed', true
-    score, due = slot(timestamp, tonumber(delay))
+    score, due = delayedScore(timestamp, tonumber(delay))
     call('ZADD', KEYS[7], score, jobId)
   elseif kind == 2 then
     awake = true
-    call('ZADD', KEYS[4], rank(KEYS[5], tonumber(priority)), jobId)
+    call('ZADD', KEYS[4], priorityScore(KEYS[5], tonumber(priority)), jobId)
   else
     awake = true
     if kind == 1 then
@@ -105,17 +105,17 @@ for i = 1, count do
     end
   end
   if due and i == count then
-    sayTrimmed(limit, event, 'jobId', jobId, 'delay', due)
+    emitTrimmed(limit, event, 'jobId', jobId, 'delay', due)
   elseif due then
-    say(KEYS[1], event, 'jobId', jobId, 'delay', due)
+    emit(KEYS[1], event, 'jobId', jobId, 'delay', due)
   elseif i == count then
-    sayTrimmed(limit, event, 'jobId', jobId)
+    emitTrimmed(limit, event, 'jobId', jobId)
   else
     call('XADD', stream, '*', 'event', event, 'jobId', jobId)
   end
 end
-if last[1] then call('LPUSH', lineAt(base), unpack(last)) end
-if first[1] then call('RPUSH', lineAt(base), unpack(first)) end
-if awake then wake(KEYS[6], isHeld) end
-if later then wakeAt(KEYS[6], KEYS[7]) end
+if last[1] then call('LPUSH', waitList(base), unpack(last)) end
+if first[1] then call('RPUSH', waitList(base), unpack(first)) end
+if awake then signalReady(KEYS[6], held) end
+if later then signalDelayed(KEYS[6], KEYS[7]) end
 return before + 1

@@ -12,40 +12,40 @@ local base = ARGV[1]
 local jobId = ARGV[2]
 local priority = ARGV[3]
 local lifo = ARGV[4]
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
 priority = tonumber(priority)
-local isHeld = held(KEYS[2], KEYS[7])
-if call('ZREM', KEYS[4], jobId) == 1 or call('LREM', lineAt(base), -1, jobId) == 1 then
+local held = isHeld(KEYS[2], KEYS[7])
+if call('ZREM', KEYS[4], jobId) == 1 or call('LREM', waitList(base), -1, jobId) == 1 then
   if priority ~= 0 and lifo == '1' then
     call('ZADD', KEYS[4], priority * 4294967296, jobId)
   else
-    ready(base, jobId, priority, lifo == '1' and 'RPUSH' or 'LPUSH', isHeld)
+    makeReady(base, jobId, priority, lifo == '1' and 'RPUSH' or 'LPUSH', held)
   end
 end
 call('HSET', jobKey, 'priority', priority)

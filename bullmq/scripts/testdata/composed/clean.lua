@@ -21,47 +21,47 @@ local state = ARGV[4]
 local function splitKey(jobKey)
   return string.match(jobKey, '^(.*:)([^:]*)$')
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function dropJob(jobKey)
+local function deleteJob(jobKey)
   return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
     jobKey .. ':failed', jobKey .. ':unsuccessful')
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local unlink
-function unlink(childKey, parentKey, hard, base, dedupId)
-  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+local detachChild
+function detachChild(childKey, parentKey, hard, base, dedupId)
+  if (unlessWrongType(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
   if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
   local queue, parentId = splitKey(parentKey)
   if not queue then return true end
@@ -69,34 +69,34 @@ function unlink(childKey, parentKey, hard, base, dedupId)
   if hard and queue == base then
     local above = call('HMGET', parentKey, 'parentKey', 'deid')
     if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
-      unlink(parentKey, above[1], hard, base, above[2])
+      detachChild(parentKey, above[1], hard, base, above[2])
     end
-    dropJob(parentKey)
+    deleteJob(parentKey)
     if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
     return true
   end
-  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  makeReady(queue, parentId, 0, 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  if not hard then emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
   return true
 end
-local function unlinkFromParent(jobKey, hard, base)
-  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
+local function detachFromParent(jobKey, hard, base)
+  local link = unlessWrongType(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
   if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
-    unlink(jobKey, link[1], hard, base, link[2])
+    detachChild(jobKey, link[1], hard, base, link[2])
   end
   return link[2]
 end
-local function freeDedup(base, jobId, dedupId)
+local function freeDeduplication(base, jobId, dedupId)
   if dedupId and call('GET', base .. 'de:' .. dedupId) == jobId then
     call('DEL', base .. 'de:' .. dedupId, base .. 'dn:' .. dedupId)
   end
 end
-local function discard(base, jobId)
-  local dedupId = unlinkFromParent(base .. jobId, true, base)
-  freeDedup(base, jobId, dedupId)
-  dropJob(base .. jobId)
+local function discardJob(base, jobId)
+  local dedupId = detachFromParent(base .. jobId, true, base)
+  freeDeduplication(base, jobId, dedupId)
+  deleteJob(base .. jobId)
 end
-local function forget(at, ids)
+local function removeIds(at, ids)
   for from = 1, #ids, 7000 do
     call('ZREM', at, unpack(ids, from, math.min(from + 6999, #ids)))
   end
@@ -109,12 +109,12 @@ local times = {
   prioritized = { 'timestamp' },
 }
 local function scheduled(jobId)
-  local scheduler = orNothing(try('HGET', base .. jobId, 'rjk'))
+  local scheduler = unlessWrongType(try('HGET', base .. jobId, 'rjk'))
   local due = scheduler and call('ZSCORE', KEYS[7], scheduler)
   return due and jobId == 'repeat:' .. scheduler .. ':' .. due
 end
 local function old(jobId)
-  local found = orNothing(try('HMGET', base .. jobId, unpack(times[state]))) or {}
+  local found = unlessWrongType(try('HMGET', base .. jobId, unpack(times[state]))) or {}
   for i = 1, #times[state] do
     local at = tonumber(found[i])
     if at and math.abs(at) < math.huge then return at <= before end
@@ -123,7 +123,7 @@ local function old(jobId)
 end
 local removed = {}
 local function remove(jobId)
-  discard(base, jobId)
+  discardJob(base, jobId)
   removed[#removed + 1] = jobId
 end
 if state == 'wait' or state == 'paused' or state == 'active' then
@@ -145,7 +145,7 @@ else
   for i = 1, #ids do
     if not times[state] or (not scheduled(ids[i]) and old(ids[i])) then remove(ids[i]) end
   end
-  forget(at, removed)
+  removeIds(at, removed)
 end
-say(KEYS[1], 'cleaned', 'count', #removed)
+emit(KEYS[1], 'cleaned', 'count', #removed)
 return removed

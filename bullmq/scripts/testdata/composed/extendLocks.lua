@@ -5,7 +5,7 @@ local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local lockMs = ARGV[2]
 local rest = 3
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
@@ -15,7 +15,7 @@ local lost = {}
 for i = rest, #ARGV, 2 do
   local jobId, token = ARGV[i], ARGV[i + 1]
   local lockKey = base .. jobId .. ':lock'
-  if orNothing(try('GET', lockKey)) == token then
+  if unlessWrongType(try('GET', lockKey)) == token then
     call('SET', lockKey, token, 'PX', lockMs)
     call('SREM', KEYS[1], jobId)
   else

@@ -15,7 +15,7 @@ local rest = 3
 local function given(argument)
   return argument ~= nil and argument ~= ''
 end
-local function withoutMarker(list)
+local function countWithoutMarker(list)
   local last = call('LINDEX', list, -1)
   local count = call('LLEN', list)
   if not last or string.sub(last, 1, 2) ~= '0:' then return count end
@@ -27,7 +27,7 @@ for i = rest, #ARGV do
   local state = ARGV[i]
   local at = base .. state
   if state == 'wait' or state == 'paused' then
-    counts[#counts + 1] = withoutMarker(at)
+    counts[#counts + 1] = countWithoutMarker(at)
   elseif state == 'active' then
     counts[#counts + 1] = call('LLEN', at)
   elseif state == 'delayed' and given(before) then

@@ -14,7 +14,7 @@ local from = ARGV[2]
 local to = ARGV[3]
 local ascending = ARGV[4]
 local rest = 5
-local function withoutMarker(list)
+local function countWithoutMarker(list)
   local last = call('LINDEX', list, -1)
   local count = call('LLEN', list)
   if not last or string.sub(last, 1, 2) ~= '0:' then return count end
@@ -36,7 +36,7 @@ local ids = {}
 for i = rest, #ARGV do
   local state = ARGV[i]
   local at = base .. state
-  local empty = (state == 'wait' or state == 'paused') and withoutMarker(at) == 0
+  local empty = (state == 'wait' or state == 'paused') and countWithoutMarker(at) == 0
   local found = empty and {} or range(at, state, tonumber(from), tonumber(to), ascending)
   for j = 1, #found do ids[#ids + 1] = found[j] end
 end

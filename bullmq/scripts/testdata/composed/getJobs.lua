@@ -14,7 +14,7 @@ local from = ARGV[2]
 local to = ARGV[3]
 local ascending = ARGV[4]
 local rest = 5
-local function withoutMarker(list)
+local function countWithoutMarker(list)
   local last = call('LINDEX', list, -1)
   local count = call('LLEN', list)
   if not last or string.sub(last, 1, 2) ~= '0:' then return count end
@@ -32,7 +32,7 @@ local function range(at, state, first, last, ascending)
   for i = #found, 1, -1 do reversed[#reversed + 1] = found[i] end
   return reversed
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
@@ -41,7 +41,7 @@ end
 from, to = tonumber(from), tonumber(to)
 local function page(state)
   local at, jobs = base .. state, {}
-  if state == 'wait' or state == 'paused' then withoutMarker(at) end
+  if state == 'wait' or state == 'paused' then countWithoutMarker(at) end
   local bounded = from >= 0 and to >= 0
   local first, last, rounds = from, to, bounded and 5 or 1
   local wanted = bounded and to - from + 1 or math.huge
@@ -49,7 +49,7 @@ local function page(state)
     local found = range(at, state, first, last, ascending)
     if #found == 0 then break end
     for i = 1, #found do
-      local hash = #jobs < wanted and orNothing(try('HGETALL', base .. found[i])) or {}
+      local hash = #jobs < wanted and unlessWrongType(try('HGETALL', base .. found[i])) or {}
       if #hash > 0 then jobs[#jobs + 1] = { found[i], hash } end
     end
     first, rounds = first + #found, rounds - 1

@@ -5,8 +5,8 @@
 
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-return isFull(call('HGET', KEYS[2], 'concurrency'), KEYS[3]) and 1 or 0
+return isMaxed(call('HGET', KEYS[2], 'concurrency'), KEYS[3]) and 1 or 0

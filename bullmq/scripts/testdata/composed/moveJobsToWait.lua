@@ -17,44 +17,44 @@ local count = ARGV[3]
 local upTo = ARGV[4]
 local resetMade = ARGV[5]
 local resetStarted = ARGV[6]
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function forget(at, ids)
+local function removeIds(at, ids)
   for from = 1, #ids, 7000 do
     call('ZREM', at, unpack(ids, from, math.min(from + 6999, #ids)))
   end
 end
-local function pendAgain(jobKey, state)
-  local parentKey = orNothing(try('HGET', jobKey, 'parentKey'))
+local function repend(jobKey, state)
+  local parentKey = unlessWrongType(try('HGET', jobKey, 'parentKey'))
   if not parentKey or call('EXISTS', parentKey) == 0 then return end
   local gone
   if state == 'failed' then
@@ -65,7 +65,7 @@ local function pendAgain(jobKey, state)
   if gone then call('SADD', parentKey .. ':dependencies', jobKey) end
 end
 local at = base .. state
-local isHeld = held(KEYS[2], KEYS[10])
+local held = isHeld(KEYS[2], KEYS[10])
 local ids = call('ZRANGEBYSCORE', at, 0, upTo, 'LIMIT', 0, count)
 if #ids > 0 then
   local fields = { 'finishedOn', 'processedOn', state == 'failed' and 'failedReason' or 'returnvalue' }
@@ -73,16 +73,16 @@ if #ids > 0 then
   if resetStarted == '1' then fields[#fields + 1] = 'ats' end
   for i = 1, #ids do
     if state ~= 'delayed' then
-      orNothing(try('HDEL', base .. ids[i], unpack(fields))) -- what is no hash goes when it is taken
-      pendAgain(base .. ids[i], state)
+      unlessWrongType(try('HDEL', base .. ids[i], unpack(fields))) -- a fetch drops a key that is no hash
+      repend(base .. ids[i], state)
     end
   end
-  local limit = cap(KEYS[2])
-  for i = 1, #ids do sayTrimmed(limit, 'waiting', 'jobId', ids[i], 'prev', state) end
-  forget(at, ids)
+  local limit = eventLimit(KEYS[2])
+  for i = 1, #ids do emitTrimmed(limit, 'waiting', 'jobId', ids[i], 'prev', state) end
+  removeIds(at, ids)
   for from = 1, #ids, 7000 do
-    call('LPUSH', lineAt(base), unpack(ids, from, math.min(from + 6999, #ids)))
+    call('LPUSH', waitList(base), unpack(ids, from, math.min(from + 6999, #ids)))
   end
-  wake(KEYS[6], isHeld)
+  signalReady(KEYS[6], held)
 end
 return #ids >= tonumber(count) and 1 or 0

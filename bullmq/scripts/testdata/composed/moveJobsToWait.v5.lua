@@ -18,45 +18,45 @@ local count = ARGV[3]
 local upTo = ARGV[4]
 local resetMade = ARGV[5]
 local resetStarted = ARGV[6]
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function forget(at, ids)
+local function removeIds(at, ids)
   for from = 1, #ids, 7000 do
     call('ZREM', at, unpack(ids, from, math.min(from + 6999, #ids)))
   end
 end
 local at = base .. state
-local isHeld = held(KEYS[2], KEYS[11])
+local held = isHeld(KEYS[2], KEYS[11])
 local ids = call('ZRANGEBYSCORE', at, 0, upTo, 'LIMIT', 0, count)
 if #ids > 0 then
   local fields = { 'finishedOn', 'processedOn', state == 'failed' and 'failedReason' or 'returnvalue' }
@@ -64,15 +64,15 @@ if #ids > 0 then
   if resetStarted == '1' then fields[#fields + 1] = 'ats' end
   for i = 1, #ids do
     if state ~= 'delayed' then
-      orNothing(try('HDEL', base .. ids[i], unpack(fields))) -- what is no hash goes when it is taken
+      unlessWrongType(try('HDEL', base .. ids[i], unpack(fields))) -- a fetch drops a key that is no hash
     end
   end
-  local limit = cap(KEYS[2])
-  for i = 1, #ids do sayTrimmed(limit, 'waiting', 'jobId', ids[i], 'prev', state) end
-  forget(at, ids)
+  local limit = eventLimit(KEYS[2])
+  for i = 1, #ids do emitTrimmed(limit, 'waiting', 'jobId', ids[i], 'prev', state) end
+  removeIds(at, ids)
   for from = 1, #ids, 7000 do
-    call('LPUSH', lineAt(base), unpack(ids, from, math.min(from + 6999, #ids)))
+    call('LPUSH', waitList(base), unpack(ids, from, math.min(from + 6999, #ids)))
   end
-  wake(KEYS[6], isHeld)
+  signalReady(KEYS[6], held)
 end
 return #ids >= tonumber(count) and 1 or 0

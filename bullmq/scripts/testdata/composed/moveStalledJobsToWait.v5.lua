@@ -16,65 +16,65 @@ local base = ARGV[1]
 local now = ARGV[2]
 local maxStalled = ARGV[3]
 local checkMs = ARGV[4]
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function trim()
-  call('XTRIM', KEYS[1], 'MAXLEN', '~', cap(KEYS[2]))
+local function trimEvents()
+  call('XTRIM', KEYS[1], 'MAXLEN', '~', eventLimit(KEYS[2]))
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function numberOf(text)
+local function toNumber(text)
   local n = tonumber(text)
   if n and n == n then return n end
   return 0
 end
-local function wholeOf(text)
-  return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
+local function toInteger(text)
+  return math.floor(math.max(math.min(toNumber(text), 9007199254740991), -9007199254740991))
 end
 if call('EXISTS', KEYS[10]) == 1 then return {} end
 call('SET', KEYS[10], now, 'PX', checkMs)
-trim()
+trimEvents()
 local function scheduled(jobKey)
-  local scheduler = orNothing(try('HGET', jobKey, 'rjk'))
+  local scheduler = unlessWrongType(try('HGET', jobKey, 'rjk'))
   return scheduler
     and (call('EXISTS', KEYS[11] .. ':' .. scheduler) == 1 or call('ZSCORE', KEYS[11], scheduler))
 end
@@ -87,14 +87,14 @@ for i = 1, #marked do
   if string.sub(jobId, 1, 2) == '0:' then
     call('LREM', KEYS[9], 1, jobId)
   elseif call('EXISTS', jobKey .. ':lock') == 0 and call('LREM', KEYS[9], 1, jobId) == 1 then
-    local stalled = wholeOf(orNothing(try('HGET', jobKey, 'stc'))) + 1
-    orNothing(try('HSET', jobKey, 'stc', stalled))
+    local stalled = toInteger(unlessWrongType(try('HGET', jobKey, 'stc'))) + 1
+    unlessWrongType(try('HSET', jobKey, 'stc', stalled))
     if stalled > tonumber(maxStalled) and not scheduled(jobKey) then
-      orNothing(try('HSET', jobKey, 'defa', 'job stalled more than allowable limit'))
+      unlessWrongType(try('HSET', jobKey, 'defa', 'job stalled more than allowable limit'))
     end
-    ready(base, jobId, 0, 'RPUSH', held(KEYS[2], KEYS[9]))
-    say(KEYS[1], 'waiting', 'jobId', jobId, 'prev', 'active')
-    say(KEYS[1], 'stalled', 'jobId', jobId)
+    makeReady(base, jobId, 0, 'RPUSH', isHeld(KEYS[2], KEYS[9]))
+    emit(KEYS[1], 'waiting', 'jobId', jobId, 'prev', 'active')
+    emit(KEYS[1], 'stalled', 'jobId', jobId)
     moved[#moved + 1] = jobId
   end
 end

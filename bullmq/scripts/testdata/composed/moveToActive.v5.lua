@@ -18,75 +18,75 @@ local name = ARGV[4]
 local limitMax = ARGV[5]
 local limitMs = ARGV[6]
 local rest = 7
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function lineAt(queue)
+local function waitList(queue)
   if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function dueNext(delayedAt)
+local function nextDue(delayedAt)
   local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) / 4096 end
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function numberOf(text)
+local function toNumber(text)
   local n = tonumber(text)
   if n and n == n then return n end
   return 0
 end
-local function wholeOf(text)
-  return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
+local function toInteger(text)
+  return math.floor(math.max(math.min(toNumber(text), 9007199254740991), -9007199254740991))
 end
 local function priorityOf(jobKey)
-  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
+  return toNumber(unlessWrongType(try('HGET', jobKey, 'priority')))
 end
-local function limitedFor(max)
-  if not max or max > numberOf(call('GET', KEYS[3])) then return 0 end
+local function rateLimitTtl(max)
+  if not max or max > toNumber(call('GET', KEYS[3])) then return 0 end
   local left = call('PTTL', KEYS[3])
   if left == 0 then call('DEL', KEYS[3]) end
   return left > 0 and left or 0
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function promote(base, ids, isHeld)
+local function promoteJobs(base, ids, held)
   call('ZREM', KEYS[9], unpack(ids))
   for i = 1, #ids do
     local id = ids[i]
     local priority = priorityOf(base .. id)
     if priority == 0 then
-      call('LPUSH', lineAt(base), id)
+      call('LPUSH', waitList(base), id)
     else
-      call('ZADD', KEYS[5], rank(KEYS[6], priority), id)
+      call('ZADD', KEYS[5], priorityScore(KEYS[6], priority), id)
     end
-    say(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
-    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
+    emit(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
+    unlessWrongType(try('HSET', base .. id, 'delay', 0)) -- a fetch drops a key that is no hash
   end
-  wake(KEYS[7], isHeld)
+  signalReady(KEYS[7], held)
 end
-local function promoteDue(base, now, isHeld)
+local function promoteDelayed(base, now, held)
   local due = call('ZRANGEBYSCORE', KEYS[9], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
-  if due[1] then promote(base, due, isHeld) end
+  if due[1] then promoteJobs(base, due, held) end
 end
-local function tellOther(jobId, jobKey, six, taken, at)
+local function appendFullJob(jobId, jobKey, six, taken, at)
   if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
     taken[at], taken[at + 1] = -1, jobId
     for i = 1, 6 do taken[at + 1 + i] = six[i] end
     return at + 8, #six[2] + #six[3], '1', true
   end
-  local hash = orNothing(try('HGETALL', jobKey))
+  local hash = unlessWrongType(try('HGETALL', jobKey))
   if not hash then
     call('LREM', KEYS[10], 1, jobId)
-    say(KEYS[1], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+    emit(KEYS[1], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
       .. call('TYPE', jobKey).ok, 'prev', 'active')
     return
   end
@@ -96,7 +96,7 @@ local function tellOther(jobId, jobKey, six, taken, at)
   for i = 1, #hash, 2 do
     local field, value = hash[i], hash[i + 1]
     length = length + #value
-    if field == 'ats' then starts = wholeOf(value) + 1 end
+    if field == 'ats' then starts = toInteger(value) + 1 end
   end
   return at + 2 + #hash, length, starts, counts
 end
@@ -124,17 +124,17 @@ local function popReady(most)
   if ids[1] then call('LPUSH', KEYS[10], unpack(ids)) end
   return ids
 end
-local function take(base, now, worker, tokens)
+local function fetchJobs(base, now, worker, tokens)
   local set = call('HMGET', KEYS[2], 'paused', 'concurrency', 'max', 'duration')
   local most = #tokens
   local allowed = tonumber(set[2])
   if allowed then most = math.min(most, math.ceil(allowed) - call('LLEN', KEYS[10])) end
-  local isHeld = set[1] or most <= 0
-  promoteDue(base, now, isHeld)
+  local held = set[1] or most <= 0
+  promoteDelayed(base, now, held)
   local max = tonumber(set[3]) or tonumber(worker.limitMax)
-  local wait = limitedFor(max)
+  local wait = rateLimitTtl(max)
   if wait > 0 then return { {}, wait, 0 } end
-  if isHeld then return { {}, 0, 0 } end
+  if held then return { {}, 0, 0 } end
   local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
   local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, KEYS[1]
   local lastName, lastOpts, none = nil, nil, {}
@@ -157,13 +157,13 @@ local function take(base, now, worker, tokens)
         lastName, lastOpts = name, opts
       else
         local more, counted
-        following, more, starts, counted = tellOther(jobId, jobKey, six, taken, at)
+        following, more, starts, counted = appendFullJob(jobId, jobKey, six, taken, at)
         length, counts = length + (more or 0), counted and max
       end
       if following then
         at, count = following, count + 1
         if counts and call('INCR', KEYS[3]) == 1 then
-          call('PEXPIRE', KEYS[3], math.abs(wholeOf(perMs)))
+          call('PEXPIRE', KEYS[3], math.abs(toInteger(perMs)))
         end
         local token = tokens[count]
         if token ~= '0' then
@@ -179,18 +179,18 @@ local function take(base, now, worker, tokens)
     end
     if not ids[atOnce] or length > 1000000 then break end
     if not max and length < 10000 * count then atOnce = 50 end
-  until count >= most or limitedFor(max) > 0
+  until count >= most or rateLimitTtl(max) > 0
   if count > 0 then
-    wake(KEYS[7], false)
+    signalReady(KEYS[7], false)
     return { taken, 0, 0, now }
   end
-  local due = dueNext(KEYS[9])
-  if due then return { {}, 0, wholeOf(due) } end
+  local due = nextDue(KEYS[9])
+  if due then return { {}, 0, toInteger(due) } end
 end
 local function given(argument)
   return argument ~= nil and argument ~= ''
 end
-local function workerOf(lockMs, name, limitMax, limitMs)
+local function workerOptions(lockMs, name, limitMax, limitMs)
   return {
     lockMs = lockMs, name = name or '',
     limitMax = given(limitMax) and limitMax or nil, limitMs = given(limitMs) and limitMs or nil,
@@ -201,9 +201,9 @@ local function serverTime()
   if t.err then return 0 end
   return tonumber(t[1]) * 1000000 + tonumber(t[2])
 end
-local function withTime(taken)
+local function withServerTime(taken)
   taken = taken or { {}, 0, 0 }
   if not taken[1][1] then taken[4] = serverTime() end
   return taken
 end
-return withTime(take(base, now, workerOf(lockMs, name, limitMax, limitMs), { unpack(ARGV, rest) }))
+return withServerTime(fetchJobs(base, now, workerOptions(lockMs, name, limitMax, limitMs), { unpack(ARGV, rest) }))

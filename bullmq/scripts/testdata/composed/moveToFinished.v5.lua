@@ -33,47 +33,47 @@ end
 local function splitKey(jobKey)
   return string.match(jobKey, '^(.*:)([^:]*)$')
 end
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function trim()
-  call('XTRIM', KEYS[1], 'MAXLEN', '~', cap(KEYS[2]))
+local function trimEvents()
+  call('XTRIM', KEYS[1], 'MAXLEN', '~', eventLimit(KEYS[2]))
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function numberOf(text)
+local function toNumber(text)
   local n = tonumber(text)
   if n and n == n then return n end
   return 0
 end
-local function wholeOf(text)
-  return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
+local function toInteger(text)
+  return math.floor(math.max(math.min(toNumber(text), 9007199254740991), -9007199254740991))
 end
-local function textOf(value)
+local function toText(value)
   if type(value) == 'string' or type(value) == 'number' then return value end
 end
 local function priorityOf(jobKey)
-  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
+  return toNumber(unlessWrongType(try('HGET', jobKey, 'priority')))
 end
-local function unlock(jobKey, jobId, token)
+local function releaseLock(jobKey, jobId, token)
   if token == '0' then return 0 end
   local lockKey = jobKey .. ':lock'
-  local owner = orNothing(try('GET', lockKey))
+  local owner = unlessWrongType(try('GET', lockKey))
   if not owner then return -2 end
   if owner ~= token then return -6 end
   call('DEL', lockKey)
@@ -83,18 +83,18 @@ end
 local function setFields(jobKey, from, to)
   if to > from then call('HSET', jobKey, unpack(ARGV, from, to)) end
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function dueNext(delayedAt)
+local function nextDue(delayedAt)
   local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) / 4096 end
 end
-local function wakeAt(markerAt, delayedAt)
-  local due = dueNext(delayedAt)
+local function signalDelayed(markerAt, delayedAt)
+  local due = nextDue(delayedAt)
   if due then call('ZADD', markerAt, due, '1') end
 end
-local function slot(now, delay)
+local function delayedScore(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
   local lowest, highest = due * 4096, (due + 1) * 4096 - 1
@@ -105,35 +105,35 @@ local function slot(now, delay)
   return last + 1, due
 end
 local function delayJob(jobId, now, delay, limit)
-  local score, due = slot(now, delay)
+  local score, due = delayedScore(now, delay)
   call('ZADD', KEYS[4], score, jobId)
-  sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
-  wakeAt(KEYS[5], KEYS[4])
+  emitTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
+  signalDelayed(KEYS[5], KEYS[4])
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
   return queue .. 'wait'
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function store(jobKey, jobId, job)
+local function storeJob(jobKey, jobId, job)
   local extra = {}
   if job.parentKey then
     extra = { 'parentKey', job.parentKey, 'parent', job.parent }
@@ -148,73 +148,73 @@ local function store(jobKey, jobId, job)
   end
   call('HSET', jobKey, 'name', job.name, 'data', job.data, 'opts', job.opts, 'timestamp', job.timestamp,
     'delay', job.delay, 'priority', job.priority, unpack(extra))
-  say(KEYS[1], 'added', 'jobId', jobId, 'name', job.name)
+  emit(KEYS[1], 'added', 'jobId', jobId, 'name', job.name)
 end
-local function enqueue(base, jobId, job, now, limit)
+local function enqueueJob(base, jobId, job, now, limit)
   local delay = tonumber(job.delay)
   if delay ~= 0 then
     delayJob(jobId, now, delay, limit)
     return
   end
-  ready(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', held(KEYS[2], KEYS[10]))
-  sayTrimmed(limit, 'waiting', 'jobId', jobId)
+  makeReady(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', isHeld(KEYS[2], KEYS[10]))
+  emitTrimmed(limit, 'waiting', 'jobId', jobId)
 end
-local function dropJob(jobKey)
+local function deleteJob(jobKey)
   return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
     jobKey .. ':failed', jobKey .. ':unsuccessful')
 end
-local function claim(mode, jobId)
+local function claimDeduplication(mode, jobId)
   if mode.ttl > 0 and not mode.keepLast then
     call('SET', mode.key, jobId, 'PX', mode.ttl)
   else
     call('SET', mode.key, jobId)
   end
 end
-local function requeue(base, dedupId, now)
+local function addKeptJob(base, dedupId, now)
   local later = base .. 'dn:' .. dedupId
-  local kept = orNothing(try('HMGET', later, 'name', 'data', 'opts', 'jid', 'pk', 'pd', 'pdk', 'rjk')) or {}
+  local kept = unlessWrongType(try('HMGET', later, 'name', 'data', 'opts', 'jid', 'pk', 'pd', 'pdk', 'rjk')) or {}
   if not kept[3] then return end
   local read, opts = pcall(cjson.decode, kept[3])
   if not read or type(opts) ~= 'table' then opts = {} end
   local fresh = call('INCR', KEYS[11]) .. ''
   local jobId = kept[4] or fresh
   local de = type(opts.de) == 'table' and opts.de or {}
-  claim({ key = base .. 'de:' .. dedupId, ttl = wholeOf(de.ttl), keepLast = de.keepLastIfActive }, jobId)
+  claimDeduplication({ key = base .. 'de:' .. dedupId, ttl = toInteger(de.ttl), keepLast = de.keepLastIfActive }, jobId)
   local job = {
-    name = kept[1] or '', data = kept[2] or '{}', opts = kept[3], timestamp = now, delay = numberOf(opts.delay),
-    priority = numberOf(opts.priority), lifo = opts.lifo, parentKey = kept[5], parent = kept[6] or '',
-    scheduler = kept[8], dedupId = textOf(de.id),
+    name = kept[1] or '', data = kept[2] or '{}', opts = kept[3], timestamp = now, delay = toNumber(opts.delay),
+    priority = toNumber(opts.priority), lifo = opts.lifo, parentKey = kept[5], parent = kept[6] or '',
+    scheduler = kept[8], dedupId = toText(de.id),
   }
-  local limit = cap(KEYS[2])
-  store(base .. jobId, jobId, job)
-  enqueue(base, jobId, job, now, limit)
+  local limit = eventLimit(KEYS[2])
+  storeJob(base .. jobId, jobId, job)
+  enqueueJob(base, jobId, job, now, limit)
   if kept[7] then call('SADD', kept[7], base .. jobId) end
   call('DEL', later)
 end
-local function putBack(queue, parentKey, parentId, now)
-  local set = orNothing(try('HMGET', parentKey, 'priority', 'delay')) or {}
-  local delay = numberOf(set[2])
+local function requeueParent(queue, parentKey, parentId, now)
+  local set = unlessWrongType(try('HMGET', parentKey, 'priority', 'delay')) or {}
+  local delay = toNumber(set[2])
   if delay > 0 then
     local due = tonumber(now) + delay
     call('ZADD', queue .. 'delayed', due * 4096, parentId)
-    say(queue .. 'events', 'delayed', 'jobId', parentId, 'delay', due)
-    wakeAt(queue .. 'marker', queue .. 'delayed')
+    emit(queue .. 'events', 'delayed', 'jobId', parentId, 'delay', due)
+    signalDelayed(queue .. 'marker', queue .. 'delayed')
     return
   end
-  ready(queue, parentId, numberOf(set[1]), 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
+  makeReady(queue, parentId, toNumber(set[1]), 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children')
 end
-local function letGo(queue, parentKey, parentId, now)
+local function releaseParent(queue, parentKey, parentId, now)
   if call('EXISTS', parentKey) == 1 and call('ZREM', queue .. 'waiting-children', parentId) == 1 then
-    putBack(queue, parentKey, parentId, now)
+    requeueParent(queue, parentKey, parentId, now)
   end
 end
-local function letGoIfLast(queue, parentKey, parentId, now)
-  if call('SCARD', parentKey .. ':dependencies') == 0 then letGo(queue, parentKey, parentId, now) end
+local function releaseParentIfReady(queue, parentKey, parentId, now)
+  if call('SCARD', parentKey .. ':dependencies') == 0 then releaseParent(queue, parentKey, parentId, now) end
 end
-local function childDone(queue, parentKey, parentId, childKey, value, now)
+local function completeChild(queue, parentKey, parentId, childKey, value, now)
   call('HSET', parentKey .. ':processed', childKey, value)
-  letGoIfLast(queue, parentKey, parentId, now)
+  releaseParentIfReady(queue, parentKey, parentId, now)
 end
 local function failParent(queue, parentKey, parentId, childKey, now)
   if call('EXISTS', parentKey) == 0 then return end
@@ -226,15 +226,15 @@ local function failParent(queue, parentKey, parentId, childKey, now)
   if waits or not call('ZSCORE', queue .. 'failed', parentId) then
     call('HSET', parentKey, 'defa', 'child ' .. childKey .. ' failed')
   end
-  if waits then putBack(queue, parentKey, parentId, now) end
+  if waits then requeueParent(queue, parentKey, parentId, now) end
 end
-local function parentOf(json)
+local function toParent(json)
   local read, parent = pcall(cjson.decode, json or '')
   if read and type(parent) == 'table' and type(parent.queueKey) == 'string' and type(parent.id) == 'string' then
     return parent
   end
 end
-local function childFailed(parent, childKey, reason, now)
+local function failChild(parent, childKey, reason, now)
   if not (parent.fpof or parent.cpof or parent.idof or parent.rdof) then return end
   local queue, parentKey = parent.queueKey .. ':', parent.queueKey .. ':' .. parent.id
   if call('SREM', parentKey .. ':dependencies', childKey) == 0 then return end
@@ -243,15 +243,15 @@ local function childFailed(parent, childKey, reason, now)
     failParent(queue, parentKey, parent.id, childKey, now)
   elseif parent.cpof then
     call('HSET', parentKey .. ':failed', childKey, reason)
-    letGo(queue, parentKey, parent.id, now)
+    releaseParent(queue, parentKey, parent.id, now)
   else
-    letGoIfLast(queue, parentKey, parent.id, now)
+    releaseParentIfReady(queue, parentKey, parent.id, now)
     if parent.idof then call('HSET', parentKey .. ':failed', childKey, reason) end
   end
 end
-local unlink
-function unlink(childKey, parentKey, hard, base, dedupId)
-  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+local detachChild
+function detachChild(childKey, parentKey, hard, base, dedupId)
+  if (unlessWrongType(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
   if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
   local queue, parentId = splitKey(parentKey)
   if not queue then return true end
@@ -259,34 +259,34 @@ function unlink(childKey, parentKey, hard, base, dedupId)
   if hard and queue == base then
     local above = call('HMGET', parentKey, 'parentKey', 'deid')
     if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
-      unlink(parentKey, above[1], hard, base, above[2])
+      detachChild(parentKey, above[1], hard, base, above[2])
     end
-    dropJob(parentKey)
+    deleteJob(parentKey)
     if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
     return true
   end
-  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  makeReady(queue, parentId, 0, 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  if not hard then emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
   return true
 end
-local function unlinkFromParent(jobKey, hard, base)
-  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
+local function detachFromParent(jobKey, hard, base)
+  local link = unlessWrongType(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
   if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
-    unlink(jobKey, link[1], hard, base, link[2])
+    detachChild(jobKey, link[1], hard, base, link[2])
   end
   return link[2]
 end
-local function dropEach(base, ids)
+local function evictJobs(base, ids)
   for i = 1, #ids do
-    unlinkFromParent(base .. ids[i], false, base)
-    dropJob(base .. ids[i])
+    detachFromParent(base .. ids[i], false, base)
+    deleteJob(base .. ids[i])
   end
 end
-local function dropOlder(base, setAt, now, age, limit)
+local function evictOlder(base, setAt, now, age, limit)
   local edge = now - age * 1000
   local old = call('ZREVRANGEBYSCORE', setAt, edge, '-inf', 'LIMIT', 0, limit)
   if #old == 0 then return end
-  dropEach(base, old)
+  evictJobs(base, old)
   if #old < limit then
     call('ZREMRANGEBYSCORE', setAt, '-inf', edge)
     return
@@ -295,11 +295,11 @@ local function dropOlder(base, setAt, now, age, limit)
     call('ZREM', setAt, unpack(old, from, math.min(from + 6999, #old)))
   end
 end
-local function dropBeyond(base, setAt, count)
-  dropEach(base, call('ZREVRANGE', setAt, count, -1))
+local function evictBeyond(base, setAt, count)
+  evictJobs(base, call('ZREVRANGE', setAt, count, -1))
   call('ZREMRANGEBYRANK', setAt, 0, -(count + 1))
 end
-local function measure(statsAt, points, now, jobs)
+local function collectMetrics(statsAt, points, now, jobs)
   local before = call('HINCRBY', statsAt, 'count', jobs) - jobs
   local last = call('HMGET', statsAt, 'prevTS', 'prevCount')
   if not last[1] then
@@ -316,15 +316,15 @@ local function measure(statsAt, points, now, jobs)
   call('LTRIM', statsAt .. ':data', 0, points - 1)
   call('HSET', statsAt, 'prevCount', before, 'prevTS', now)
 end
-local function endDedup(base, dedupId, jobId, now)
+local function releaseDeduplication(base, dedupId, jobId, now)
   local key = base .. 'de:' .. dedupId
   local left = call('PTTL', key)
   if left == 0 or (left == -1 and call('GET', key) == jobId) then call('DEL', key) end
-  requeue(base, dedupId, now)
+  addKeptJob(base, dedupId, now)
 end
-local function tellParent(jobKey, parentKey, parent, outcome, value, now)
+local function notifyParent(jobKey, parentKey, parent, outcome, value, now)
   if outcome == 'failed' then
-    if parent then childFailed(parent, jobKey, value, now) end
+    if parent then failChild(parent, jobKey, value, now) end
     return
   end
   local queue, parentId
@@ -334,65 +334,65 @@ local function tellParent(jobKey, parentKey, parent, outcome, value, now)
     queue, parentId = splitKey(parentKey)
   end
   if parentId and call('SREM', parentKey .. ':dependencies', jobKey) == 1 then
-    childDone(queue, parentKey, parentId, jobKey, value, now)
+    completeChild(queue, parentKey, parentId, jobKey, value, now)
   end
 end
-local function whereTo(outcome)
+local function finishedState(outcome)
   if outcome == 'completed' then return KEYS[12], KEYS[14], 'returnvalue' end
   return KEYS[13], KEYS[15], 'failedReason'
 end
-local function finish(base, now, job, points)
+local function finishJob(base, now, job, points)
   local jobKey = base .. job.id
-  local setAt, statsAt, field = whereTo(job.outcome)
+  local setAt, statsAt, field = finishedState(job.outcome)
   if call('EXISTS', jobKey) == 0 then return -1 end
   if job.outcome == 'completed' then
-    if (orNothing(try('SCARD', jobKey .. ':dependencies')) or 0) > 0 then return -4 end
-    if (orNothing(try('ZCARD', jobKey .. ':unsuccessful')) or 0) > 0 then return -9 end
+    if (unlessWrongType(try('SCARD', jobKey .. ':dependencies')) or 0) > 0 then return -4 end
+    if (unlessWrongType(try('ZCARD', jobKey .. ':unsuccessful')) or 0) > 0 then return -9 end
   end
-  local refused = unlock(jobKey, job.id, job.token)
+  local refused = releaseLock(jobKey, job.id, job.token)
   if refused < 0 then return refused end
   setFields(jobKey, job.from, job.to)
   local link = call('HMGET', jobKey, 'parentKey', 'parent', 'deid', 'atm')
   if call('LREM', KEYS[10], '-1', job.id) == 0 then return -3 end
-  trim()
+  trimEvents()
   local trouble
   local function beside(step, ...)
     local fine, why = pcall(step, ...)
     if not fine then trouble = why end
   end
-  if link[3] then beside(endDedup, base, link[3], job.id, now) end
+  if link[3] then beside(releaseDeduplication, base, link[3], job.id, now) end
   if link[1] or link[2] then
-    beside(tellParent, jobKey, link[1] or '', parentOf(link[2]), job.outcome, job.value, now)
+    beside(notifyParent, jobKey, link[1] or '', toParent(link[2]), job.outcome, job.value, now)
   end
-  local made = wholeOf(link[4]) + 1
+  local made = toInteger(link[4]) + 1
   call('HSET', jobKey, 'atm', made)
   local count = tonumber(job.keepCount)
   if count == 0 then
-    dropJob(jobKey)
-    if link[1] and link[1] ~= '' then beside(unlink, jobKey, link[1], false, nil, link[3]) end
+    deleteJob(jobKey)
+    if link[1] and link[1] ~= '' then beside(detachChild, jobKey, link[1], false, nil, link[3]) end
   else
     call('ZADD', setAt, now, job.id)
     call('HSET', jobKey, field, job.value, 'finishedOn', now)
     if job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
     if given(job.keepAge) then
-      beside(dropOlder, base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
+      beside(evictOlder, base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
     end
-    if count and count > 0 then beside(dropBeyond, base, setAt, count) end
+    if count and count > 0 then beside(evictBeyond, base, setAt, count) end
   end
-  say(KEYS[1], job.outcome, 'jobId', job.id, field, job.value, 'prev', 'active')
+  emit(KEYS[1], job.outcome, 'jobId', job.id, field, job.value, 'prev', 'active')
   if job.outcome == 'failed' and made >= (tonumber(job.attempts) or 0) then
-    say(KEYS[1], 'retries-exhausted', 'jobId', job.id, 'attemptsMade', made)
+    emit(KEYS[1], 'retries-exhausted', 'jobId', job.id, 'attemptsMade', made)
   end
-  if given(points) then beside(measure, statsAt, points, now, 1) end
+  if given(points) then beside(collectMetrics, statsAt, points, now, 1) end
   if trouble then error(trouble, 0) end
   return 0
 end
-local function sayDrained()
+local function emitDrained()
   if call('LLEN', KEYS[6]) == 0 and call('LLEN', KEYS[10]) == 0 and call('ZCARD', KEYS[7]) == 0 then
-    say(KEYS[1], 'drained')
+    emit(KEYS[1], 'drained')
   end
 end
-local function leaveActive(ids)
+local function removeFromActive(ids)
   local stood, stay, found = {}, {}, 0
   for i = 1, #ids do stood[ids[i]] = false end
   local popped = ids[2] and call('RPOP', KEYS[10], #ids) or {}
@@ -415,16 +415,16 @@ local function leaveActive(ids)
   end
   return stood
 end
-local function attemptOf(jobKey)
+local function attemptIfPlain(jobKey)
   if call('EXISTS', jobKey .. ':unsuccessful') > 0 then return end
   local set = try('HMGET', jobKey, 'ats', 'atm', 'parentKey', 'parent', 'deid')
-  if set[1] and not (set[3] or set[4] or set[5]) then return wholeOf(set[2]) + 1 end
+  if set[1] and not (set[3] or set[4] or set[5]) then return toInteger(set[2]) + 1 end
 end
-local function endAlike(base, now, ids, keys, values, value, made, keeps, points)
+local function finishAlike(base, now, ids, keys, values, value, made, keeps, points)
   local ended, to, stream = {}, 0, KEYS[1]
   for i = 1, #ids do
     if keeps and keeps[i] and keeps[i][1] == '0' then
-      dropJob(keys[i])
+      deleteJob(keys[i])
     else
       call('HSET', keys[i], 'atm', made[i] or '1', 'returnvalue', value or values[i], 'finishedOn', now)
       ended[to + 1] = now
@@ -437,19 +437,19 @@ local function endAlike(base, now, ids, keys, values, value, made, keeps, points
     local keep = keeps and keeps[1]
     if keep and keep[1] ~= '0' then
       if given(keep[2]) then
-        for _ = 1, #ids do dropOlder(base, KEYS[12], now, tonumber(keep[2]), tonumber(keep[3]) or 1000) end
+        for _ = 1, #ids do evictOlder(base, KEYS[12], now, tonumber(keep[2]), tonumber(keep[3]) or 1000) end
       end
       local count = tonumber(keep[1])
-      if count and count > 0 then dropBeyond(base, KEYS[12], count) end
+      if count and count > 0 then evictBeyond(base, KEYS[12], count) end
     end
   end
   for i = 1, #ids do
-    if i == #ids then trim() end -- before the last event, as a single end does
+    if i == #ids then trimEvents() end -- before the last event, as finishJob does
     call('XADD', stream, '*', 'event', 'completed', 'jobId', ids[i], 'returnvalue', value or values[i], 'prev', 'active')
   end
-  if given(points) then measure(KEYS[14], points, now, #ids) end
+  if given(points) then collectMetrics(KEYS[14], points, now, #ids) end
 end
-local function without(list, first, some)
+local function omit(list, first, some)
   local rest, n = {}, 0
   for i = 1, first do
     if not some[i] then
@@ -459,7 +459,7 @@ local function without(list, first, some)
   end
   return rest
 end
-local function endInTurn(base, now, ids, keys, values, value, made, keeps, points)
+local function finishByRetention(base, now, ids, keys, values, value, made, keeps, points)
   local kinds, others = { '' }, { [''] = {} }
   for i = 1, #ids do
     local keep, kind = keeps[i], ''
@@ -471,12 +471,12 @@ local function endInTurn(base, now, ids, keys, values, value, made, keeps, point
     for k, rest in pairs(others) do rest[i] = k ~= kind end
   end
   for _, kind in ipairs(kinds) do
-    local of = function(list) return list and without(list, #ids, others[kind]) end
+    local of = function(list) return list and omit(list, #ids, others[kind]) end
     local some = of(ids)
-    if some[1] then endAlike(base, now, some, of(keys), of(values), value, of(made), of(keeps), points) end
+    if some[1] then finishAlike(base, now, some, of(keys), of(values), value, of(made), of(keeps), points) end
   end
 end
-local function finishTogether(base, now, ids, tokens, values, value, keeps, kinds, size, points)
+local function finishBatch(base, now, ids, tokens, values, value, keeps, kinds, size, points)
   local many, left, anyLeft = #ids, {}, false
   local keys, locks, pending = { unpack(ids) }, { unpack(ids) }, { unpack(ids) }
   for i = 1, many do
@@ -489,68 +489,68 @@ local function finishTogether(base, now, ids, tokens, values, value, keeps, kind
   end
   local owners, made = call('MGET', unpack(locks)), {}
   for i = 1, many do
-    local held = owners[i] == tokens[i]
-    if not held or kinds[i] < 52 or try('HLEN', keys[i]) ~= size then
-      if held and not (keeps and keeps[i] and keeps[i][4]) then made[i] = attemptOf(keys[i]) end
+    local owned = owners[i] == tokens[i]
+    if not owned or kinds[i] < 52 or try('HLEN', keys[i]) ~= size then
+      if owned and not (keeps and keeps[i] and keeps[i][4]) then made[i] = attemptIfPlain(keys[i]) end
       if not made[i] then left[i], anyLeft = true, true end
     end
   end
-  local ending = anyLeft and without(ids, many, left) or ids
-  local stood = ending[1] and leaveActive(ending)
+  local ending = anyLeft and omit(ids, many, left) or ids
+  local stood = ending[1] and removeFromActive(ending)
   if stood then
     for i = 1, many do
       if not left[i] and not stood[ids[i]] then left[i], anyLeft = true, true end
     end
   end
   if anyLeft then
-    local those = function(list) return list and without(list, many, left) end
+    local those = function(list) return list and omit(list, many, left) end
     ids, keys, locks, made, values, keeps = those(ids), those(keys), those(locks), those(made), those(values), those(keeps)
     if not ids[1] then return left end
   end
   call('DEL', unpack(locks))
   call('SREM', KEYS[3], unpack(ids))
   if keeps then
-    endInTurn(base, now, ids, keys, values, value, made, keeps, points)
+    finishByRetention(base, now, ids, keys, values, value, made, keeps, points)
   else
-    endAlike(base, now, ids, keys, values, value, made, nil, points)
+    finishAlike(base, now, ids, keys, values, value, made, nil, points)
   end
   return left
 end
-local function limitedFor(max)
-  if not max or max > numberOf(call('GET', KEYS[16])) then return 0 end
+local function rateLimitTtl(max)
+  if not max or max > toNumber(call('GET', KEYS[16])) then return 0 end
   local left = call('PTTL', KEYS[16])
   if left == 0 then call('DEL', KEYS[16]) end
   return left > 0 and left or 0
 end
-local function promote(base, ids, isHeld)
+local function promoteJobs(base, ids, held)
   call('ZREM', KEYS[4], unpack(ids))
   for i = 1, #ids do
     local id = ids[i]
     local priority = priorityOf(base .. id)
     if priority == 0 then
-      call('LPUSH', lineAt(base), id)
+      call('LPUSH', waitList(base), id)
     else
-      call('ZADD', KEYS[7], rank(KEYS[8], priority), id)
+      call('ZADD', KEYS[7], priorityScore(KEYS[8], priority), id)
     end
-    say(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
-    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
+    emit(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
+    unlessWrongType(try('HSET', base .. id, 'delay', 0)) -- a fetch drops a key that is no hash
   end
-  wake(KEYS[5], isHeld)
+  signalReady(KEYS[5], held)
 end
-local function promoteDue(base, now, isHeld)
+local function promoteDelayed(base, now, held)
   local due = call('ZRANGEBYSCORE', KEYS[4], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
-  if due[1] then promote(base, due, isHeld) end
+  if due[1] then promoteJobs(base, due, held) end
 end
-local function tellOther(jobId, jobKey, six, taken, at)
+local function appendFullJob(jobId, jobKey, six, taken, at)
   if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
     taken[at], taken[at + 1] = -1, jobId
     for i = 1, 6 do taken[at + 1 + i] = six[i] end
     return at + 8, #six[2] + #six[3], '1', true
   end
-  local hash = orNothing(try('HGETALL', jobKey))
+  local hash = unlessWrongType(try('HGETALL', jobKey))
   if not hash then
     call('LREM', KEYS[10], 1, jobId)
-    say(KEYS[1], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+    emit(KEYS[1], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
       .. call('TYPE', jobKey).ok, 'prev', 'active')
     return
   end
@@ -560,7 +560,7 @@ local function tellOther(jobId, jobKey, six, taken, at)
   for i = 1, #hash, 2 do
     local field, value = hash[i], hash[i + 1]
     length = length + #value
-    if field == 'ats' then starts = wholeOf(value) + 1 end
+    if field == 'ats' then starts = toInteger(value) + 1 end
   end
   return at + 2 + #hash, length, starts, counts
 end
@@ -588,17 +588,17 @@ local function popReady(most)
   if ids[1] then call('LPUSH', KEYS[10], unpack(ids)) end
   return ids
 end
-local function take(base, now, worker, tokens)
+local function fetchJobs(base, now, worker, tokens)
   local set = call('HMGET', KEYS[2], 'paused', 'concurrency', 'max', 'duration')
   local most = #tokens
   local allowed = tonumber(set[2])
   if allowed then most = math.min(most, math.ceil(allowed) - call('LLEN', KEYS[10])) end
-  local isHeld = set[1] or most <= 0
-  promoteDue(base, now, isHeld)
+  local held = set[1] or most <= 0
+  promoteDelayed(base, now, held)
   local max = tonumber(set[3]) or tonumber(worker.limitMax)
-  local wait = limitedFor(max)
+  local wait = rateLimitTtl(max)
   if wait > 0 then return { {}, wait, 0 } end
-  if isHeld then return { {}, 0, 0 } end
+  if held then return { {}, 0, 0 } end
   local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
   local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, KEYS[1]
   local lastName, lastOpts, none = nil, nil, {}
@@ -621,13 +621,13 @@ local function take(base, now, worker, tokens)
         lastName, lastOpts = name, opts
       else
         local more, counted
-        following, more, starts, counted = tellOther(jobId, jobKey, six, taken, at)
+        following, more, starts, counted = appendFullJob(jobId, jobKey, six, taken, at)
         length, counts = length + (more or 0), counted and max
       end
       if following then
         at, count = following, count + 1
         if counts and call('INCR', KEYS[16]) == 1 then
-          call('PEXPIRE', KEYS[16], math.abs(wholeOf(perMs)))
+          call('PEXPIRE', KEYS[16], math.abs(toInteger(perMs)))
         end
         local token = tokens[count]
         if token ~= '0' then
@@ -643,15 +643,15 @@ local function take(base, now, worker, tokens)
     end
     if not ids[atOnce] or length > 1000000 then break end
     if not max and length < 10000 * count then atOnce = 50 end
-  until count >= most or limitedFor(max) > 0
+  until count >= most or rateLimitTtl(max) > 0
   if count > 0 then
-    wake(KEYS[5], false)
+    signalReady(KEYS[5], false)
     return { taken, 0, 0, now }
   end
-  local due = dueNext(KEYS[4])
-  if due then return { {}, 0, wholeOf(due) } end
+  local due = nextDue(KEYS[4])
+  if due then return { {}, 0, toInteger(due) } end
 end
-local function workerOf(lockMs, name, limitMax, limitMs)
+local function workerOptions(lockMs, name, limitMax, limitMs)
   return {
     lockMs = lockMs, name = name or '',
     limitMax = given(limitMax) and limitMax or nil, limitMs = given(limitMs) and limitMs or nil,
@@ -679,13 +679,13 @@ if string.find(kinds, '[2367]') then
   end
 end
 local refused, gone = {}, {}
-local left = finishTogether(base, now, ids, tokens, values, value, keeps, bytes, name == '' and 8 or 9, points)
+local left = finishBatch(base, now, ids, tokens, values, value, keeps, bytes, name == '' and 8 or 9, points)
 if next(left) then
   for i = 1, many do
     if left[i] then
       local more = keeps and keeps[i] or {}
       local failed = more[4]
-      local could, code = pcall(finish, base, now, {
+      local could, code = pcall(finishJob, base, now, {
         id = ids[i], token = tokens[i], value = value or values[i], outcome = failed and 'failed' or 'completed',
         keepCount = more[1], keepAge = more[2], keepLimit = more[3],
         attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
@@ -705,7 +705,7 @@ if refused[1] or string.find(kinds, '[0246]') then
     if string.byte(kinds, i) % 2 == 1 and not gone[i] then under[#under + 1] = tokens[i] end
   end
 end
-local taken = under[1] and take(base, now, workerOf(lockMs, name, limitMax, limitMs), under)
+local taken = under[1] and fetchJobs(base, now, workerOptions(lockMs, name, limitMax, limitMs), under)
 if taken then return { refused, unpack(taken) } end
-sayDrained()
+emitDrained()
 return { refused }

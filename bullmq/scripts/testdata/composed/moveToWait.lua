@@ -13,78 +13,78 @@ local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local jobId = ARGV[2]
 local token = ARGV[3]
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function numberOf(text)
+local function toNumber(text)
   local n = tonumber(text)
   if n and n == n then return n end
   return 0
 end
 local function priorityOf(jobKey)
-  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
+  return toNumber(unlessWrongType(try('HGET', jobKey, 'priority')))
 end
-local function unlock(jobKey, jobId, token)
+local function releaseLock(jobKey, jobId, token)
   if token == '0' then return 0 end
   local lockKey = jobKey .. ':lock'
-  local owner = orNothing(try('GET', lockKey))
+  local owner = unlessWrongType(try('GET', lockKey))
   if not owner then return -2 end
   if owner ~= token then return -6 end
   call('DEL', lockKey)
   call('SREM', KEYS[1], jobId)
   return 0
 end
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[2], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
-local refused = unlock(jobKey, jobId, token)
+local refused = releaseLock(jobKey, jobId, token)
 if refused < 0 then return refused end
 if call('LREM', KEYS[8], 1, jobId) == 1 then
   local priority = priorityOf(jobKey)
   if priority > 0 then
     call('ZADD', KEYS[5], priority * 4294967296, jobId)
   else
-    ready(base, jobId, 0, 'RPUSH', held(KEYS[3], KEYS[8]))
+    makeReady(base, jobId, 0, 'RPUSH', isHeld(KEYS[3], KEYS[8]))
   end
-  sayTrimmed(cap(KEYS[3]), 'waiting', 'jobId', jobId, 'prev', 'active')
+  emitTrimmed(eventLimit(KEYS[3]), 'waiting', 'jobId', jobId, 'prev', 'active')
 end
 local left = call('PTTL', KEYS[9])
 return left > 0 and left or 0

@@ -14,23 +14,23 @@ local childKey = ARGV[5]
 local function given(argument)
   return argument ~= nil and argument ~= ''
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function unlock(jobKey, jobId, token)
+local function releaseLock(jobKey, jobId, token)
   if token == '0' then return 0 end
   local lockKey = jobKey .. ':lock'
-  local owner = orNothing(try('GET', lockKey))
+  local owner = unlessWrongType(try('GET', lockKey))
   if not owner then return -2 end
   if owner ~= token then return -6 end
   call('DEL', lockKey)
   call('SREM', KEYS[1], jobId)
   return 0
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
 local jobKey = base .. jobId
@@ -43,9 +43,9 @@ else
   pending = call('SCARD', jobKey .. ':dependencies')
 end
 if pending == 0 then return 1 end
-local refused = unlock(jobKey, jobId, token)
+local refused = releaseLock(jobKey, jobId, token)
 if refused < 0 then return refused end
 if call('LREM', KEYS[4], -1, jobId) == 0 then return -3 end
 call('ZADD', KEYS[5], now, jobId)
-say(KEYS[2], 'waiting-children', 'jobId', jobId, 'prev', 'active')
+emit(KEYS[2], 'waiting-children', 'jobId', jobId, 'prev', 'active')
 return 0

@@ -5,10 +5,10 @@
 
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
 call('HSET', KEYS[2], 'paused', 1)
 call('DEL', KEYS[3])
-say(KEYS[1], 'paused')
+emit(KEYS[1], 'paused')
 return 0

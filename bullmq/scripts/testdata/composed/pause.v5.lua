@@ -7,10 +7,10 @@
 
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function joinLine(fromAt, toAt)
+local function appendList(fromAt, toAt)
   if call('EXISTS', fromAt) == 0 then return end
   if call('EXISTS', toAt) == 0 then
     call('RENAME', fromAt, toAt)
@@ -24,8 +24,8 @@ local function joinLine(fromAt, toAt)
     call('LTRIM', fromAt, 0, -#some - 1)
   until call('EXISTS', fromAt) == 0
 end
-joinLine(KEYS[4], KEYS[5])
+appendList(KEYS[4], KEYS[5])
 call('HSET', KEYS[2], 'paused', 1)
 call('DEL', KEYS[3])
-say(KEYS[1], 'paused')
+emit(KEYS[1], 'paused')
 return 0

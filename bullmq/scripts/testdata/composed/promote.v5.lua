@@ -12,55 +12,55 @@
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local jobId = ARGV[2]
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function numberOf(text)
+local function toNumber(text)
   local n = tonumber(text)
   if n and n == n then return n end
   return 0
 end
 local function priorityOf(jobKey)
-  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
+  return toNumber(unlessWrongType(try('HGET', jobKey, 'priority')))
 end
 if call('ZREM', KEYS[8], jobId) == 0 then return -3 end
-local isHeld = held(KEYS[2], KEYS[9])
-local line = lineAt(base)
+local held = isHeld(KEYS[2], KEYS[9])
+local line = waitList(base)
 local newest = call('LINDEX', line, 0)
 if newest and string.sub(newest, 1, 2) == '0:' then call('LPOP', line) end
-ready(base, jobId, priorityOf(base .. jobId), 'LPUSH', isHeld)
-say(KEYS[1], 'waiting', 'jobId', jobId, 'prev', 'delayed')
-orNothing(try('HSET', base .. jobId, 'delay', 0)) -- what is no hash goes when it is taken
+makeReady(base, jobId, priorityOf(base .. jobId), 'LPUSH', held)
+emit(KEYS[1], 'waiting', 'jobId', jobId, 'prev', 'delayed')
+unlessWrongType(try('HSET', base .. jobId, 'delay', 0)) -- a fetch drops a key that is no hash
 return 0

@@ -12,47 +12,47 @@ local jobId = ARGV[2]
 local function splitKey(jobKey)
   return string.match(jobKey, '^(.*:)([^:]*)$')
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function dropJob(jobKey)
+local function deleteJob(jobKey)
   return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
     jobKey .. ':failed', jobKey .. ':unsuccessful')
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local unlink
-function unlink(childKey, parentKey, hard, base, dedupId)
-  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+local detachChild
+function detachChild(childKey, parentKey, hard, base, dedupId)
+  if (unlessWrongType(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
   if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
   local queue, parentId = splitKey(parentKey)
   if not queue then return true end
@@ -60,14 +60,14 @@ function unlink(childKey, parentKey, hard, base, dedupId)
   if hard and queue == base then
     local above = call('HMGET', parentKey, 'parentKey', 'deid')
     if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
-      unlink(parentKey, above[1], hard, base, above[2])
+      detachChild(parentKey, above[1], hard, base, above[2])
     end
-    dropJob(parentKey)
+    deleteJob(parentKey)
     if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
     return true
   end
-  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  makeReady(queue, parentId, 0, 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  if not hard then emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
   return true
 end
 local jobKey = base .. jobId
@@ -75,6 +75,6 @@ if call('EXISTS', jobKey) == 0 then return -1 end
 local parentKey = call('HGET', jobKey, 'parentKey')
 if not parentKey then return 1 end
 if call('EXISTS', parentKey) == 0 then return -5 end
-if not unlink(jobKey, parentKey, false, base) then return 1 end
+if not detachChild(jobKey, parentKey, false, base) then return 1 end
 call('HDEL', jobKey, 'parentKey', 'parent')
 return 0

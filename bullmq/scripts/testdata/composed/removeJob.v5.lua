@@ -15,56 +15,56 @@ local children = ARGV[3]
 local function splitKey(jobKey)
   return string.match(jobKey, '^(.*:)([^:]*)$')
 end
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function dropJob(jobKey)
+local function deleteJob(jobKey)
   return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
     jobKey .. ':failed', jobKey .. ':unsuccessful')
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local unlink
-function unlink(childKey, parentKey, hard, base, dedupId)
-  if (orNothing(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+local detachChild
+function detachChild(childKey, parentKey, hard, base, dedupId)
+  if (unlessWrongType(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
   if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
   local queue, parentId = splitKey(parentKey)
   if not queue then return true end
@@ -72,41 +72,41 @@ function unlink(childKey, parentKey, hard, base, dedupId)
   if hard and queue == base then
     local above = call('HMGET', parentKey, 'parentKey', 'deid')
     if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
-      unlink(parentKey, above[1], hard, base, above[2])
+      detachChild(parentKey, above[1], hard, base, above[2])
     end
-    dropJob(parentKey)
+    deleteJob(parentKey)
     if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
     return true
   end
-  ready(queue, parentId, 0, 'RPUSH', held(queue .. 'meta', queue .. 'active'))
-  if not hard then say(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  makeReady(queue, parentId, 0, 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  if not hard then emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
   return true
 end
-local function unlinkFromParent(jobKey, hard, base)
-  local link = orNothing(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
+local function detachFromParent(jobKey, hard, base)
+  local link = unlessWrongType(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
   if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
-    unlink(jobKey, link[1], hard, base, link[2])
+    detachChild(jobKey, link[1], hard, base, link[2])
   end
   return link[2]
 end
-local function freeDedup(base, jobId, dedupId)
+local function freeDeduplication(base, jobId, dedupId)
   if dedupId and call('GET', base .. 'de:' .. dedupId) == jobId then
     call('DEL', base .. 'de:' .. dedupId, base .. 'dn:' .. dedupId)
   end
 end
-local anyLocked
-function anyLocked(queue, jobId, withChildren)
+local isLocked
+function isLocked(queue, jobId, withChildren)
   if call('EXISTS', queue .. jobId .. ':lock') == 1 then return true end
   if withChildren then
-    local pending = orNothing(try('SMEMBERS', queue .. jobId .. ':dependencies')) or {}
+    local pending = unlessWrongType(try('SMEMBERS', queue .. jobId .. ':dependencies')) or {}
     for i = 1, #pending do
       local childQueue, childId = splitKey(pending[i])
-      if childId and anyLocked(childQueue, childId, true) then return true end
+      if childId and isLocked(childQueue, childId, true) then return true end
     end
   end
   return false
 end
-local function leave(list, jobId, places, released)
+local function removeFromList(list, jobId, places, released)
   if not places then return call('LREM', list, 1, jobId) == 1 end
   local placeOf = places[list]
   if not placeOf then
@@ -121,27 +121,27 @@ local function leave(list, jobId, places, released)
   call('LSET', list, place, '')
   return true
 end
-local function pullOut(queue, jobId, places, released)
+local function removeFromState(queue, jobId, places, released)
   local sets = { 'completed', 'waiting-children', 'delayed', 'failed', 'prioritized' }
   for i = 1, #sets do
     if call('ZREM', queue .. sets[i], jobId) == 1 then return sets[i] end
   end
   local lists = { 'wait', 'paused' }
   for i = 1, #lists do
-    if leave(queue .. lists[i], jobId, places, released) then return lists[i] end
+    if removeFromList(queue .. lists[i], jobId, places, released) then return lists[i] end
   end
   return call('LREM', queue .. 'active', 1, jobId) == 1 and 'active' or 'unknown'
 end
-local removeTree
+local removeJob
 local function removeChildren(jobKey, how)
   local had = false
   local function each(step, command, ...)
-    local keys = orNothing(try(command, ...)) or {}
+    local keys = unlessWrongType(try(command, ...)) or {}
     local many = #keys > 100 * step and not how.places
     if many then how.places = {} end
     for i = 1, #keys, step do
       local queue, id = splitKey(keys[i])
-      if id then removeTree(queue, id, jobKey, how) end
+      if id then removeJob(queue, id, jobKey, how) end
     end
     if many then
       for list in pairs(how.places) do call('LREM', list, 0, '') end
@@ -157,26 +157,27 @@ local function removeChildren(jobKey, how)
   each(1, 'SMEMBERS', jobKey .. ':dependencies')
   return had
 end
-function removeTree(queue, jobId, parentKey, how)
+function removeJob(queue, jobId, parentKey, how)
   local jobKey = queue .. jobId
-  if how.keepLocked and anyLocked(queue, jobId) then return end
+  if how.keepLocked and isLocked(queue, jobId) then return end
   if how.keepEnded and call('ZSCORE', queue .. 'failed', jobId) then return end
   if parentKey then
-    unlink(jobKey, parentKey, false)
+    detachChild(jobKey, parentKey, false)
   else
-    unlinkFromParent(jobKey, false)
+    detachFromParent(jobKey, false)
   end
   local released = not how.keepChildren and removeChildren(jobKey, how)
-  local prev = pullOut(queue, jobId, how.places, released)
-  freeDedup(queue, jobId, orNothing(try('HGET', jobKey, 'deid')))
-  local existed = dropJob(jobKey) > 0
+  local prev = removeFromState(queue, jobId, how.places, released)
+  freeDeduplication(queue, jobId, unlessWrongType(try('HGET', jobKey, 'deid')))
+  local existed = deleteJob(jobKey) > 0
   if existed then
-    call('XADD', queue .. 'events', 'MAXLEN', '~', cap(queue .. 'meta'), '*', 'event', 'removed', 'jobId', jobId, 'prev', prev)
+    call('XADD', queue .. 'events', 'MAXLEN', '~', eventLimit(queue .. 'meta'), '*', 'event', 'removed', 'jobId', jobId,
+      'prev', prev)
   end
   return existed or prev ~= 'unknown'
 end
-local scheduler = orNothing(try('HGET', base .. jobId, 'rjk'))
+local scheduler = unlessWrongType(try('HGET', base .. jobId, 'rjk'))
 local due = scheduler and call('ZSCORE', KEYS[8], scheduler)
 if due and jobId == 'repeat:' .. scheduler .. ':' .. due then return -8 end
-if anyLocked(base, jobId, children == '1') then return 0 end
-return removeTree(base, jobId, nil, { keepChildren = children ~= '1' }) and 1 or 2
+if isLocked(base, jobId, children == '1') then return 0 end
+return removeJob(base, jobId, nil, { keepChildren = children ~= '1' }) and 1 or 2

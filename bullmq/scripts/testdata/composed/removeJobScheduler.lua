@@ -7,19 +7,19 @@
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local scheduler = ARGV[2]
-local function dropJob(jobKey)
+local function deleteJob(jobKey)
   return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
     jobKey .. ':failed', jobKey .. ':unsuccessful')
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
 local due = call('ZSCORE', KEYS[3], scheduler)
 if not due then return 1 end
 local jobId = 'repeat:' .. scheduler .. ':' .. due
 if call('ZREM', KEYS[4], jobId) == 1 then
-  dropJob(base .. jobId)
-  say(KEYS[1], 'removed', 'jobId', jobId, 'prev', 'delayed')
+  deleteJob(base .. jobId)
+  emit(KEYS[1], 'removed', 'jobId', jobId, 'prev', 'delayed')
 end
 call('ZREM', KEYS[3], scheduler)
 call('DEL', KEYS[3] .. ':' .. scheduler)

@@ -15,13 +15,13 @@ local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local delete = ARGV[2]
 local rest = 3
-local function dropJob(jobKey)
+local function deleteJob(jobKey)
   return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
     jobKey .. ':failed', jobKey .. ':unsuccessful')
 end
-local function stands(base, jobId)
+local function isInAnyState(base, jobId)
   local kind = call('TYPE', base .. jobId).ok
-  if kind ~= 'hash' and kind ~= 'none' then return true end -- no job: something that an old client has left
+  if kind ~= 'hash' and kind ~= 'none' then return true end -- a key that an old client has left
   local sets = { KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8] }
   for i = 1, #sets do
     if call('ZSCORE', sets[i], jobId) then return true end
@@ -35,10 +35,10 @@ end
 local orphans = {}
 for i = rest, #ARGV do
   local jobId = ARGV[i]
-  if not (stands(base, jobId) or call('ZSCORE', KEYS[10], jobId) or call('ZSCORE', KEYS[11], jobId)) then
+  if not (isInAnyState(base, jobId) or call('ZSCORE', KEYS[10], jobId) or call('ZSCORE', KEYS[11], jobId)) then
     orphans[#orphans + 1] = jobId
     if delete == '1' then
-      dropJob(base .. jobId)
+      deleteJob(base .. jobId)
       call('DEL', base .. jobId .. ':lock')
     end
   end

@@ -18,59 +18,59 @@ local field = ARGV[4]
 local push = ARGV[5]
 local resetMade = ARGV[6]
 local resetStarted = ARGV[7]
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function numberOf(text)
+local function toNumber(text)
   local n = tonumber(text)
   if n and n == n then return n end
   return 0
 end
 local function priorityOf(jobKey)
-  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
+  return toNumber(unlessWrongType(try('HGET', jobKey, 'priority')))
 end
-local function pendAgain(jobKey, state)
-  local parentKey = orNothing(try('HGET', jobKey, 'parentKey'))
+local function repend(jobKey, state)
+  local parentKey = unlessWrongType(try('HGET', jobKey, 'parentKey'))
   if not parentKey or call('EXISTS', parentKey) == 0 then return end
   local gone
   if state == 'failed' then
@@ -88,7 +88,7 @@ if resetMade == '1' then call('HDEL', jobKey, 'atm') end
 if resetStarted == '1' then call('HDEL', jobKey, 'ats') end
 local priority = priorityOf(jobKey)
 priority = 0
-ready(base, jobId, priority, push, held(KEYS[2], KEYS[10]))
-pendAgain(jobKey, state)
-sayTrimmed(cap(KEYS[2]), 'waiting', 'jobId', jobId, 'prev', state)
+makeReady(base, jobId, priority, push, isHeld(KEYS[2], KEYS[10]))
+repend(jobKey, state)
+emitTrimmed(eventLimit(KEYS[2]), 'waiting', 'jobId', jobId, 'prev', state)
 return 1

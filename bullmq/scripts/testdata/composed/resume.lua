@@ -10,18 +10,18 @@
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local quiet = ARGV[2]
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function dueNext(delayedAt)
+local function nextDue(delayedAt)
   local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) / 4096 end
 end
-local function wakeAt(markerAt, delayedAt)
-  local due = dueNext(delayedAt)
+local function signalDelayed(markerAt, delayedAt)
+  local due = nextDue(delayedAt)
   if due then call('ZADD', markerAt, due, '1') end
 end
 call('HDEL', KEYS[2], 'paused')
@@ -39,9 +39,9 @@ if hadParked then
 end
 local isReady = call('LLEN', KEYS[4]) + call('ZCARD', KEYS[5]) > 0
 if isReady then
-  wake(KEYS[7], false)
+  signalReady(KEYS[7], false)
 else
-  wakeAt(KEYS[7], KEYS[6])
+  signalDelayed(KEYS[7], KEYS[6])
 end
-if quiet ~= '1' then say(KEYS[1], 'resumed') end
+if quiet ~= '1' then emit(KEYS[1], 'resumed') end
 return parked

@@ -17,86 +17,86 @@ local jobId = ARGV[3]
 local token = ARGV[4]
 local push = ARGV[5]
 local rest = 6
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function numberOf(text)
+local function toNumber(text)
   local n = tonumber(text)
   if n and n == n then return n end
   return 0
 end
-local function wholeOf(text)
-  return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
+local function toInteger(text)
+  return math.floor(math.max(math.min(toNumber(text), 9007199254740991), -9007199254740991))
 end
 local function priorityOf(jobKey)
-  return numberOf(orNothing(try('HGET', jobKey, 'priority')))
+  return toNumber(unlessWrongType(try('HGET', jobKey, 'priority')))
 end
-local function promote(base, ids, isHeld)
+local function promoteJobs(base, ids, held)
   call('ZREM', KEYS[8], unpack(ids))
   for i = 1, #ids do
     local id = ids[i]
     local priority = priorityOf(base .. id)
     if priority == 0 then
-      call('LPUSH', lineAt(base), id)
+      call('LPUSH', waitList(base), id)
     else
-      call('ZADD', KEYS[4], rank(KEYS[5], priority), id)
+      call('ZADD', KEYS[4], priorityScore(KEYS[5], priority), id)
     end
-    say(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
-    orNothing(try('HSET', base .. id, 'delay', 0)) -- what is no hash goes when it is taken
+    emit(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
+    unlessWrongType(try('HSET', base .. id, 'delay', 0)) -- a fetch drops a key that is no hash
   end
-  wake(KEYS[6], isHeld)
+  signalReady(KEYS[6], held)
 end
-local function promoteDue(base, now, isHeld)
+local function promoteDelayed(base, now, held)
   local due = call('ZRANGEBYSCORE', KEYS[8], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
-  if due[1] then promote(base, due, isHeld) end
+  if due[1] then promoteJobs(base, due, held) end
 end
-local function unlock(jobKey, jobId, token)
+local function releaseLock(jobKey, jobId, token)
   if token == '0' then return 0 end
   local lockKey = jobKey .. ':lock'
-  local owner = orNothing(try('GET', lockKey))
+  local owner = unlessWrongType(try('GET', lockKey))
   if not owner then return -2 end
   if owner ~= token then return -6 end
   call('DEL', lockKey)
@@ -106,15 +106,15 @@ end
 local function setFields(jobKey, from, to)
   if to > from then call('HSET', jobKey, unpack(ARGV, from, to)) end
 end
-promoteDue(base, now, held(KEYS[2], KEYS[10]))
+promoteDelayed(base, now, isHeld(KEYS[2], KEYS[10]))
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
-local refused = unlock(jobKey, jobId, token)
+local refused = releaseLock(jobKey, jobId, token)
 if refused < 0 then return refused end
 setFields(jobKey, rest, #ARGV)
 if call('LREM', KEYS[10], -1, jobId) == 0 then return -3 end
 local was = call('HMGET', jobKey, 'priority', 'atm')
-ready(base, jobId, numberOf(was[1]), push, held(KEYS[2], KEYS[10]))
-call('HSET', jobKey, 'atm', wholeOf(was[2]) + 1)
-sayTrimmed(cap(KEYS[2]), 'waiting', 'jobId', jobId, 'prev', 'active')
+makeReady(base, jobId, toNumber(was[1]), push, isHeld(KEYS[2], KEYS[10]))
+call('HSET', jobKey, 'atm', toInteger(was[2]) + 1)
+emitTrimmed(eventLimit(KEYS[2]), 'waiting', 'jobId', jobId, 'prev', 'active')
 return 0

@@ -15,11 +15,11 @@
 
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
-local putBack = ARGV[2]
+local requeue = ARGV[2]
 local rest = 3
-local function stands(base, jobId)
+local function isInAnyState(base, jobId)
   local kind = call('TYPE', base .. jobId).ok
-  if kind ~= 'hash' and kind ~= 'none' then return true end -- no job: something that an old client has left
+  if kind ~= 'hash' and kind ~= 'none' then return true end -- a key that an old client has left
   local sets = { KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8] }
   for i = 1, #sets do
     if call('ZSCORE', sets[i], jobId) then return true end
@@ -30,61 +30,61 @@ local function stands(base, jobId)
   end
   return call('SISMEMBER', KEYS[9], jobId) == 1
 end
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[10], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function numberOf(text)
+local function toNumber(text)
   local n = tonumber(text)
   if n and n == n then return n end
   return 0
 end
-local isHeld = held(KEYS[11], KEYS[3])
+local held = isHeld(KEYS[11], KEYS[3])
 local found = {}
 for i = rest, #ARGV do
   local jobId = ARGV[i]
   local jobKey = base .. jobId
-  if not stands(base, jobId) and call('EXISTS', jobKey .. ':lock') == 0 then
+  if not isInAnyState(base, jobId) and call('EXISTS', jobKey .. ':lock') == 0 then
     local job = call('HMGET', jobKey, 'name', 'data', 'timestamp', 'priority', 'finishedOn')
     if job[1] and job[2] and job[3] and not job[5] then
       found[#found + 1] = jobId
       found[#found + 1] = job[3]
-      if putBack == '1' then
-        ready(base, jobId, numberOf(job[4]), 'RPUSH', isHeld)
-        sayTrimmed(cap(KEYS[11]), 'waiting', 'jobId', jobId)
+      if requeue == '1' then
+        makeReady(base, jobId, toNumber(job[4]), 'RPUSH', held)
+        emitTrimmed(eventLimit(KEYS[11]), 'waiting', 'jobId', jobId)
       end
     end
   end

@@ -23,11 +23,11 @@ local data = ARGV[8]
 local function given(argument)
   return argument ~= nil and argument ~= ''
 end
-local function intervalOf(text)
+local function toInterval(text)
   local every = tonumber(text)
   if every and every >= 1 and every <= 9007199254740991 then return every end
 end
-local function nextSlot(prev, every, now, offset)
+local function nextRun(prev, every, now, offset)
   local due = prev + every
   if due < now then
     due = math.floor(now / every) * every + offset
@@ -35,55 +35,55 @@ local function nextSlot(prev, every, now, offset)
   end
   return math.floor(due)
 end
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function say(stream, event, ...)
+local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
-local function isFull(concurrency, activeAt)
+local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
   return allowed and call('LLEN', activeAt) >= allowed
 end
-local function held(metaAt, activeAt)
+local function isHeld(metaAt, activeAt)
   local set = call('HMGET', metaAt, 'paused', 'concurrency')
-  return set[1] or isFull(set[2], activeAt)
+  return set[1] or isMaxed(set[2], activeAt)
 end
-local function lineAt(queue)
+local function waitList(queue)
   if call('HEXISTS', queue .. 'meta', 'paused') == 1 then return queue .. 'paused' end
   return queue .. 'wait'
 end
-local function wake(markerAt, isHeld)
-  if not isHeld then call('ZADD', markerAt, '0', '0') end
+local function signalReady(markerAt, held)
+  if not held then call('ZADD', markerAt, '0', '0') end
 end
-local function dueNext(delayedAt)
+local function nextDue(delayedAt)
   local first = call('ZRANGE', delayedAt, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) / 4096 end
 end
-local function wakeAt(markerAt, delayedAt)
-  local due = dueNext(delayedAt)
+local function signalDelayed(markerAt, delayedAt)
+  local due = nextDue(delayedAt)
   if due then call('ZADD', markerAt, due, '1') end
 end
-local function rank(pcAt, priority)
+local function priorityScore(pcAt, priority)
   return priority * 4294967296 + call('INCR', pcAt) % 4294967296
 end
-local function ready(queue, jobId, priority, push, isHeld)
+local function makeReady(queue, jobId, priority, push, held)
   if priority == 0 then
-    call(push, lineAt(queue), jobId)
+    call(push, waitList(queue), jobId)
   else
-    call('ZADD', queue .. 'prioritized', rank(queue .. 'pc', priority), jobId)
+    call('ZADD', queue .. 'prioritized', priorityScore(queue .. 'pc', priority), jobId)
   end
-  wake(queue .. 'marker', isHeld)
+  signalReady(queue .. 'marker', held)
 end
-local function slot(now, delay)
+local function delayedScore(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
   local lowest, highest = due * 4096, (due + 1) * 4096 - 1
@@ -94,12 +94,12 @@ local function slot(now, delay)
   return last + 1, due
 end
 local function delayJob(jobId, now, delay, limit)
-  local score, due = slot(now, delay)
+  local score, due = delayedScore(now, delay)
   call('ZADD', KEYS[8], score, jobId)
-  sayTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
-  wakeAt(KEYS[6], KEYS[8])
+  emitTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
+  signalDelayed(KEYS[6], KEYS[8])
 end
-local function store(jobKey, jobId, job)
+local function storeJob(jobKey, jobId, job)
   local extra = {}
   if job.parentKey then
     extra = { 'parentKey', job.parentKey, 'parent', job.parent }
@@ -114,51 +114,51 @@ local function store(jobKey, jobId, job)
   end
   call('HSET', jobKey, 'name', job.name, 'data', job.data, 'opts', job.opts, 'timestamp', job.timestamp,
     'delay', job.delay, 'priority', job.priority, unpack(extra))
-  say(KEYS[1], 'added', 'jobId', jobId, 'name', job.name)
+  emit(KEYS[1], 'added', 'jobId', jobId, 'name', job.name)
 end
-local function enqueue(base, jobId, job, now, limit)
+local function enqueueJob(base, jobId, job, now, limit)
   local delay = tonumber(job.delay)
   if delay ~= 0 then
     delayJob(jobId, now, delay, limit)
     return
   end
-  ready(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', held(KEYS[2], KEYS[9]))
-  sayTrimmed(limit, 'waiting', 'jobId', jobId)
+  makeReady(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', isHeld(KEYS[2], KEYS[9]))
+  emitTrimmed(limit, 'waiting', 'jobId', jobId)
 end
-local function orNothing(answer)
+local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function numberOf(text)
+local function toNumber(text)
   local n = tonumber(text)
   if n and n == n then return n end
   return 0
 end
-local function wholeOf(text)
-  return math.floor(math.max(math.min(numberOf(text), 9007199254740991), -9007199254740991))
+local function toInteger(text)
+  return math.floor(math.max(math.min(toNumber(text), 9007199254740991), -9007199254740991))
 end
-local function textOf(value)
+local function toText(value)
   if type(value) == 'string' or type(value) == 'number' then return value end
 end
 local prev = call('ZSCORE', KEYS[10], scheduler)
 if not prev then return nil end
 local recordKey = KEYS[10] .. ':' .. scheduler
-local record = orNothing(try('HMGET', recordKey, 'name', 'data', 'every', 'offset', 'ic'))
+local record = unlessWrongType(try('HMGET', recordKey, 'name', 'data', 'every', 'offset', 'ic'))
 if not (record and record[1]) then return nil end -- no scheduler is made without a name
 local read, options = pcall(cjson.decode, opts)
 if not read then return redis.error_reply('UNREADABLE ' .. options) end
-local interval = intervalOf(record[3]) or intervalOf(every)
+local interval = toInterval(record[3]) or toInterval(every)
 if interval then
   local own = type(options['repeat']) == 'table' and options['repeat'].offset
-  due = nextSlot(tonumber(prev), interval, tonumber(now), wholeOf(record[4] or own))
+  due = nextRun(tonumber(prev), interval, tonumber(now), toInteger(record[4] or own))
 end
 if producer ~= 'repeat:' .. scheduler .. ':' .. prev or not given(due) then return nil end
 local jobId = 'repeat:' .. scheduler .. ':' .. due
-local limit = cap(KEYS[2])
+local limit = eventLimit(KEYS[2])
 if call('EXISTS', base .. jobId) == 1 then
-  sayTrimmed(limit, 'duplicated', 'jobId', jobId)
+  emitTrimmed(limit, 'duplicated', 'jobId', jobId)
   return nil
 end
 options.delay = math.max(due - now, 0)
@@ -172,14 +172,14 @@ if not record[2] and isLegacy and data ~= '{}' then
   call('HSET', recordKey, 'data', data)
   record[2] = data
 end
-call('HSET', recordKey, 'ic', wholeOf(record[5]) + 1)
+call('HSET', recordKey, 'ic', toInteger(record[5]) + 1)
 call('INCR', KEYS[11])
 local job = {
   name = record[1], data = record[2] or '{}', opts = text, timestamp = now, delay = options.delay,
-  priority = numberOf(options.priority), lifo = options.lifo, scheduler = scheduler,
-  dedupId = type(options.de) == 'table' and textOf(options.de.id) or nil,
+  priority = toNumber(options.priority), lifo = options.lifo, scheduler = scheduler,
+  dedupId = type(options.de) == 'table' and toText(options.de.id) or nil,
 }
-store(base .. jobId, jobId, job)
-enqueue(base, jobId, job, now, limit)
+storeJob(base .. jobId, jobId, job)
+enqueueJob(base, jobId, job, now, limit)
 call('HSET', base .. producer, 'nrjid', jobId)
 return jobId

@@ -6,19 +6,19 @@ local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local jobId = ARGV[2]
 local progress = ARGV[3]
-local function capOf(metaAt, kept)
+local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
-local function cap(metaAt)
-  return capOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
+local function eventLimit(metaAt)
+  return eventLimitOf(metaAt, call('HGET', metaAt, 'opts.maxLenEvents'))
 end
-local function sayTrimmed(limit, event, ...)
+local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
 end
 local jobKey = base .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
 call('HSET', jobKey, 'progress', progress)
-sayTrimmed(cap(KEYS[2]), 'progress', 'jobId', jobId, 'data', progress)
+emitTrimmed(eventLimit(KEYS[2]), 'progress', 'jobId', jobId, 'data', progress)
 return 0

@@ -1,5 +1,5 @@
---[[ joinLine: moves all jobs of one list to another, behind those that stand there: the right end runs next. ]]
-local function joinLine(fromAt, toAt)
+--[[ appendList moves all jobs of one list behind those of another. The right end of a list is fetched first. ]]
+local function appendList(fromAt, toAt)
   if call('EXISTS', fromAt) == 0 then return end
   if call('EXISTS', toAt) == 0 then
     call('RENAME', fromAt, toAt)

@@ -1,8 +1,8 @@
---[[ pendAgain: a child that had ended, in that state, is to run again: its parent, if it is still there, counts it among
-     the pending ones. A parent that no longer waits does not wait again. ]]
---@use sound
-local function pendAgain(jobKey, state)
-  local parentKey = orNothing(try('HGET', jobKey, 'parentKey'))
+--[[ repend makes a child that had finished a pending one again, since it is to run again. state is the one that it
+     finished in. Nothing happens if the parent is gone. A parent that no longer waits does not wait again. ]]
+--@use safeRead
+local function repend(jobKey, state)
+  local parentKey = unlessWrongType(try('HGET', jobKey, 'parentKey'))
   if not parentKey or call('EXISTS', parentKey) == 0 then return end
   local gone
   if state == 'failed' then

@@ -1,14 +1,15 @@
---[[ Slots of a scheduler with an interval.
-     firstSlot: when it runs first: at its start date, at the next multiple of every shifted by offset, or now.
-     nextSlot:  when it runs after prev: prev + every or, where that has passed, the next such multiple.
-     shiftOf:   the offset that keeps later slots in step with this one.
-     intervalOf: an interval as it is stored; nil where it can be none. ]]
-local function intervalOf(text)
+--[[ Runs of a scheduler with an interval. Times are in ms.
+
+     toInterval returns a stored interval as a number, or nil if it can be none.
+     firstRun returns the first run: the start date, the next multiple of every shifted by offset, or now.
+     nextRun returns the run after prev: prev + every or, if that has passed, the next such multiple.
+     offsetOf returns the offset that keeps later runs in step with this one. ]]
+local function toInterval(text)
   local every = tonumber(text)
   if every and every >= 1 and every <= 9007199254740991 then return every end
 end
 
-local function firstSlot(every, now, offset, startDate)
+local function firstRun(every, now, offset, startDate)
   if startDate then return math.floor(math.max(startDate, now)) end
   if offset <= 0 then return math.floor(now) end
   local due = math.floor(now / every) * every + offset
@@ -16,7 +17,7 @@ local function firstSlot(every, now, offset, startDate)
   return math.floor(due)
 end
 
-local function nextSlot(prev, every, now, offset)
+local function nextRun(prev, every, now, offset)
   local due = prev + every
   if due < now then
     due = math.floor(now / every) * every + offset
@@ -25,7 +26,7 @@ local function nextSlot(prev, every, now, offset)
   return math.floor(due)
 end
 
-local function shiftOf(due, every, offset)
+local function offsetOf(due, every, offset)
   if offset ~= 0 then return math.floor(offset) end
   return math.floor(due - math.floor(due / every) * every)
 end

@@ -1,0 +1,153 @@
+--[[ Finishing many jobs with shared commands.
+
+     finishBatch finishes those jobs that completed and need nothing else: they are locked by their token, and have no
+             parent, no pending or failed child, and no deduplication id. Each finishes as finishJob would finish it.
+             Returns left: left[n] is true for the others, which finishJob has to handle.
+             values: of each job; or value: of all. keeps: nil or, by number, {keepCount, keepAge, keepLimit, failed} of
+             a job with more to tell. kinds: a byte for each, at least '4' for a job that had only the fields that every
+             job has, and that has not failed. If nothing was added since, its hash has size fields.
+     removeFromActive removes jobs from active. Returns nil if all were there, else which: found[id] is true.
+     finishAlike does the rest for jobs of one retention, once they have no lock and are not in active.
+     finishByRetention does the same for jobs of several retentions.
+     attemptIfPlain returns the attempt with which a job finishes that ran before or was given something; nil if it needs
+             more.
+     made holds that attempt, by the number of the job, if it isn't the first. In most calls all jobs are alike, so these
+     cost no step of Lua that can be saved. Tables are made as copies of ids and overwritten: a table that grows job by
+     job is moved each time it doubles.
+
+     Events: completed for each. ]]
+--@keys active stalled events completed metrics:completed
+--@use text events delete retention metrics safeRead
+local function removeFromActive(ids)
+  local stood, stay, found = {}, {}, 0
+  for i = 1, #ids do stood[ids[i]] = false end
+  -- Most of them have been active for longest.
+  local popped = ids[2] and call('RPOP', activeKey, #ids) or {}
+  for i = 1, #popped do
+    local id = popped[i]
+    if stood[id] == false then
+      stood[id], found = true, found + 1
+    else
+      stay[#stay + 1] = id
+    end
+  end
+  if stay[1] then
+    local back = {}
+    for i = #stay, 1, -1 do back[#back + 1] = stay[i] end
+    call('RPUSH', activeKey, unpack(back))
+  end
+  if found == #ids then return end
+  for id, is in pairs(stood) do
+    if not is then stood[id] = call('LREM', activeKey, '-1', id) > 0 end
+  end
+  return stood
+end
+
+local function attemptIfPlain(jobKey)
+  if call('EXISTS', jobKey .. ':unsuccessful') > 0 then return end
+  local set = try('HMGET', jobKey, 'ats', 'atm', 'parentKey', 'parent', 'deid')
+  if set[1] and not (set[3] or set[4] or set[5]) then return toInteger(set[2]) + 1 end
+end
+
+local function finishAlike(base, now, ids, keys, values, value, made, keeps, points)
+  local ended, to, stream = {}, 0, eventsKey
+  for i = 1, #ids do
+    if keeps and keeps[i] and keeps[i][1] == '0' then
+      deleteJob(keys[i])
+    else
+      call('HSET', keys[i], 'atm', made[i] or '1', 'returnvalue', value or values[i], 'finishedOn', now)
+      ended[to + 1] = now
+      to = to + 2
+      ended[to] = ids[i]
+    end
+  end
+  if to > 0 then
+    call('ZADD', completedKey, unpack(ended))
+    local keep = keeps and keeps[1]
+    if keep and keep[1] ~= '0' then
+      if given(keep[2]) then
+        for _ = 1, #ids do evictOlder(base, completedKey, now, tonumber(keep[2]), tonumber(keep[3]) or 1000) end
+      end
+      local count = tonumber(keep[1])
+      if count and count > 0 then evictBeyond(base, completedKey, count) end
+    end
+  end
+  for i = 1, #ids do
+    if i == #ids then trimEvents() end -- before the last event, as finishJob does
+    call('XADD', stream, '*', 'event', 'completed', 'jobId', ids[i], 'returnvalue', value or values[i], 'prev', 'active')
+  end
+  if given(points) then collectMetrics(metricsCompletedKey, points, now, #ids) end
+end
+
+-- omit returns the first elements of a list without some of them.
+local function omit(list, first, some)
+  local rest, n = {}, 0
+  for i = 1, first do
+    if not some[i] then
+      n = n + 1
+      rest[n] = list[i]
+    end
+  end
+  return rest
+end
+
+local function finishByRetention(base, now, ids, keys, values, value, made, keeps, points)
+  -- Jobs that evict no others finish first, so that the same jobs are kept as if they had finished one after the other.
+  local kinds, others = { '' }, { [''] = {} }
+  for i = 1, #ids do
+    local keep, kind = keeps[i], ''
+    if keep and keep[1] ~= '0' then kind = table.concat(keep, ' ', 1, 3) end
+    if not others[kind] then
+      kinds[#kinds + 1], others[kind] = kind, {}
+      for n = 1, i - 1 do others[kind][n] = true end
+    end
+    for k, rest in pairs(others) do rest[i] = k ~= kind end
+  end
+  for _, kind in ipairs(kinds) do
+    local of = function(list) return list and omit(list, #ids, others[kind]) end
+    local some = of(ids)
+    if some[1] then finishAlike(base, now, some, of(keys), of(values), value, of(made), of(keeps), points) end
+  end
+end
+
+local function finishBatch(base, now, ids, tokens, values, value, keeps, kinds, size, points)
+  local many, left, anyLeft = #ids, {}, false
+  local keys, locks, pending = { unpack(ids) }, { unpack(ids) }, { unpack(ids) }
+  for i = 1, many do
+    local jobKey = base .. ids[i]
+    keys[i], locks[i], pending[i] = jobKey, jobKey .. ':lock', jobKey .. ':dependencies'
+  end
+  if call('EXISTS', unpack(pending)) > 0 then
+    for i = 1, many do left[i] = true end
+    return left
+  end
+  local owners, made = call('MGET', unpack(locks)), {}
+  for i = 1, many do
+    local owned = owners[i] == tokens[i]
+    -- A failed child would have written defa, so a hash of the usual size has none.
+    if not owned or kinds[i] < 52 or try('HLEN', keys[i]) ~= size then
+      if owned and not (keeps and keeps[i] and keeps[i][4]) then made[i] = attemptIfPlain(keys[i]) end
+      if not made[i] then left[i], anyLeft = true, true end
+    end
+  end
+  local ending = anyLeft and omit(ids, many, left) or ids
+  local stood = ending[1] and removeFromActive(ending)
+  if stood then
+    for i = 1, many do
+      if not left[i] and not stood[ids[i]] then left[i], anyLeft = true, true end
+    end
+  end
+  if anyLeft then
+    local those = function(list) return list and omit(list, many, left) end
+    ids, keys, locks, made, values, keeps = those(ids), those(keys), those(locks), those(made), those(values), those(keeps)
+    if not ids[1] then return left end
+  end
+  call('DEL', unpack(locks))
+  call('SREM', stalledKey, unpack(ids))
+  if keeps then
+    finishByRetention(base, now, ids, keys, values, value, made, keeps, points)
+  else
+    finishAlike(base, now, ids, keys, values, value, made, nil, points)
+  end
+  return left
+end

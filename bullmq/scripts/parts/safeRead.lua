@@ -1,0 +1,31 @@
+--[[ Reading values that any client may have written, so that none of them stops a command halfway.
+
+     unlessWrongType returns the reply of try (redis.pcall), or nil if the key is of another type. Other errors are raised.
+     toNumber returns a number; 0 for text that is none, and for NaN.
+     toInteger returns a whole number, no larger than JavaScript's safe integers.
+     toText returns a text or number of decoded JSON; nil for anything else.
+     priorityOf returns the priority of a job; 0 if its key holds no hash. ]]
+local function unlessWrongType(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+
+local function toNumber(text)
+  local n = tonumber(text)
+  if n and n == n then return n end
+  return 0
+end
+
+local function toInteger(text)
+  return math.floor(math.max(math.min(toNumber(text), 9007199254740991), -9007199254740991))
+end
+
+local function toText(value)
+  if type(value) == 'string' or type(value) == 'number' then return value end
+end
+
+local function priorityOf(jobKey)
+  return toNumber(unlessWrongType(try('HGET', jobKey, 'priority')))
+end
