@@ -135,8 +135,8 @@ var _ = Describe("A connection", Label("slow"), func() {
 		},
 			Entry("a database that the server lacks", func() bullmq.Connection { return bullmq.URL("redis://" + redis.Addr() + "/9999") },
 				"DB index is out of range", "check the database, the number at the end of the address"),
-			Entry("options without an address", func() bullmq.Connection { return bullmq.Options(rueidis.ClientOption{}) }, "give InitAddress"),
-			Entry("no client", func() bullmq.Connection { return bullmq.Client(nil) }, "Client was given nil"),
+			Entry("options without an address", func() bullmq.Connection { return bullmq.Options(rueidis.ClientOption{}) }, "set InitAddress"),
+			Entry("no client", func() bullmq.Connection { return bullmq.Client(nil) }, "the client is nil"),
 			Entry("an address with a space before it", func() bullmq.Connection { return bullmq.URL(" redis://" + redis.Addr()) }, `address " redis://`),
 		)
 

@@ -1,17 +1,18 @@
 package bullmq
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -20,12 +21,11 @@ import (
 type core struct {
 	keys    *keys
 	store   *scripts.Queue
-	client  rueidis.Client
+	client  *redisconn.Client
 	now     func() time.Time
 	isReal  bool    // now is the clock of this machine
 	dialect Dialect // V6 or V5
 	log     zerolog.Logger
-	link    *link
 	trace   tracer
 
 	jobs *sync.Mutex // held while a method of a Job changes its fields
@@ -41,7 +41,7 @@ func newCore(ctx context.Context, queue, prefix string, connection Connection, n
 		return nil, err
 	}
 	log = log.With().Str("queue", queue).Logger()
-	l, err := connection.open(ctx, k, log)
+	conn, err := connection.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -49,20 +49,34 @@ func newCore(ctx context.Context, queue, prefix string, connection Connection, n
 	if isReal {
 		now = time.Now
 	}
+	client := conn.NewClient(k.of("meta"), true)
 	c := &core{
-		keys: k, store: scripts.NewQueue(l.client, k.base, k.of),
-		client: l.client, now: now, isReal: isReal, log: log, link: l, jobs: &sync.Mutex{},
+		keys: k, store: scripts.NewQueue(client, k.base, k.of),
+		client: client, now: now, isReal: isReal, log: log, jobs: &sync.Mutex{},
 		trace: tracer{queue: queue},
 	}
-	if err := c.speak(ctx, dialect); err != nil {
-		l.close()
+	if err := c.prepare(ctx, dialect); err != nil {
+		client.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// at is another queue on the same connection, taken to speak the same dialect.
-func (c *core) at(prefix, queue string) (*core, error) {
+// prepare checks that the server can hold the queue, and sets the dialect.
+func (c *core) prepare(ctx context.Context, dialect Dialect) error {
+	conn := c.client.Conn()
+	if conn.IsCluster() && !c.keys.hashTagged() {
+		return fmt.Errorf("bullmq: on a cluster all keys of a queue must be in one slot: put braces around the prefix ({%s}) or the queue's name ({%s}), on every client of the queue", c.keys.prefix, c.keys.queue)
+	}
+	if policy := conn.EvictionPolicy(); policy != "" {
+		c.log.Warn().Str("address", conn.Address()).Str("maxmemory_policy", policy).
+			Msg("Redis may evict keys of the queue when memory runs short, locks first; set maxmemory-policy noeviction")
+	}
+	return c.setDialect(ctx, dialect)
+}
+
+// sibling is another queue on the same connection, in the same dialect.
+func (c *core) sibling(prefix, queue string) (*core, error) {
 	k, err := newKeys(prefix, queue)
 	if err != nil {
 		return nil, err
@@ -73,28 +87,53 @@ func (c *core) at(prefix, queue string) (*core, error) {
 	return &other, nil
 }
 
-// apart are the queue's commands over connections of their own, where that can
-// be: a caller's client may have none to spare. open makes the first of these,
-// so that no call has to wait for it.
-func (c *core) apart() (store *scripts.Queue, open func()) {
-	client, ok := c.client.(*closable)
-	if !ok || !client.owned || c.client.Mode() == rueidis.ClientModeCluster {
+// dedicated returns the commands over dedicated connections, or over the shared
+// ones for a caller's client or a cluster. open opens the first dedicated one, so
+// that no call has to wait for it.
+func (c *core) dedicated() (store *scripts.Queue, open func()) {
+	client, ok := c.client.Dedicated()
+	if !ok {
 		return c.store, func() {}
 	}
-	own := apart{client, int64(cmp.Or(c.link.option().BlockingPoolSize, rueidis.DefaultPoolSize)), &atomic.Int64{}, &atomic.Int64{}}
-	store = scripts.NewQueue(own, c.keys.base, c.keys.of)
+	store = scripts.NewQueue(client, c.keys.base, c.keys.of)
 	store.Dialect = c.store.Dialect
-	return store, own.open
+	return store, client.Open
 }
 
 func (c *core) nowMs() int64 { return c.now().UnixMilli() }
 
+// newBlocking returns a connection to wait on.
+func (c *core) newBlocking(name string) *redisconn.Blocking {
+	return c.client.NewBlocking(name, func(needed int) {
+		c.log.Warn().Int("needed", needed).
+			Msg("the client has too few connections for blocking commands, so workers and event readers poll; set its BlockingPoolSize to at least the number needed by them, plus those that the program blocks on itself")
+	})
+}
+
 // inSlotOf refuses a call that needs keys of two queues where a cluster keeps
 // them apart: no script and no transaction could reach both.
 func (c *core) inSlotOf(other string) error {
-	if c.client.Mode() != rueidis.ClientModeCluster || hashTag(other) == hashTag(c.keys.base) && c.keys.hashTagged() {
+	if !c.client.Conn().IsCluster() || hashTag(other) == hashTag(c.keys.base) && c.keys.hashTagged() {
 		return nil
 	}
 	return fmt.Errorf("on a cluster, jobs of one flow must be on queues with one hash tag, and %s and %s have not: put it into the prefix, such as {bull}, on every client of the queues",
 		strings.TrimSuffix(other, ":"), c.keys.qualifiedName())
 }
+
+// classify returns what an error of a call means for the call.
+func classify(err error) backend.Failure {
+	var refused *Error
+	var notSent *batch.NotSentError
+	switch {
+	case errors.As(err, &refused):
+		return backend.Refused
+	case errors.As(err, &notSent), errors.Is(err, scripts.ErrNotSent):
+		return backend.NotSent
+	}
+	return redisconn.Classify(err)
+}
+
+// mayHaveRun reports whether a call that failed may have been carried out all the
+// same, or a part of it: not if it was refused before that, nor if it was never
+// sent.
+func mayHaveRun(err error) bool { return err != nil && classify(err).MayHaveRun() }

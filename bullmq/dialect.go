@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -40,26 +42,26 @@ func (d Dialect) version() string {
 	return "bullmq:" + WireVersion
 }
 
-// speak sets the dialect of the core's queue, or finds it out.
-func (c *core) speak(ctx context.Context, told Dialect) error {
-	if told == Detect {
+// setDialect sets the dialect of the queue, or detects it.
+func (c *core) setDialect(ctx context.Context, dialect Dialect) error {
+	if dialect == Detect {
 		var err error
-		if told, err = c.detect(ctx); err != nil {
+		if dialect, err = c.detect(ctx); err != nil {
 			return err
 		}
 	}
-	c.dialect, c.store.Dialect = told, scripts.V6
-	if told == V5 {
+	c.dialect, c.store.Dialect = dialect, scripts.V6
+	if dialect == V5 {
 		c.store.Dialect = scripts.V5
 	}
 	return nil
 }
 
 func (c *core) detect(ctx context.Context) (Dialect, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
 	version, parked, err := c.store.Signs(ctx)
-	if err != nil && !forbidden(err) {
+	if err != nil && !redisconn.Forbidden(err) {
 		return V6, err
 	}
 	if parked || strings.HasPrefix(version, "bullmq:5.") {

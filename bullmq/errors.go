@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -84,8 +85,8 @@ var ErrNoNextRun = schedule.ErrNoNextRun
 // it to act on.
 var ErrNoQueue = errors.New("it belongs to no queue; get the job from Queue.Job, Queue.Add or a worker's handler")
 
-// ErrClosed answers calls on what has been closed.
-var ErrClosed = errors.New("bullmq: closed")
+// ErrClosed is returned by calls on something that was closed.
+var ErrClosed = backend.ErrClosed
 
 type unrecoverable struct{ reason error }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
@@ -159,7 +161,7 @@ type EventsOptions struct {
 type QueueEvents struct {
 	core *core
 	o    EventsOptions
-	conn *blockingConn
+	conn *redisconn.Blocking
 
 	loop      chan struct{} // full while a loop of All runs, which alone uses what follows
 	position  eventPosition
@@ -186,21 +188,21 @@ func NewQueueEvents(ctx context.Context, queue string, options *EventsOptions) (
 	if !isEventID(o.LastEventID) {
 		return nil, fmt.Errorf("bullmq: events of queue %s: LastEventID %.80q is no id of an event: give an Event's ID, such as 1700000000000-0, or 0-0 for all", queue, o.LastEventID)
 	}
-	if o.BlockingTimeout == 0 || o.BlockingTimeout > longestBlock {
-		o.BlockingTimeout = longestBlock
+	if o.BlockingTimeout == 0 || o.BlockingTimeout > timing.LongestBlock {
+		o.BlockingTimeout = timing.LongestBlock
 	}
 	c, err := newCore(ctx, queue, o.Prefix, o.Connection, nil, V6, o.Logger)
 	if err != nil {
 		return nil, err
 	}
-	c.link.health.tell(o.OnHealth)
+	c.watchHealth(o.OnHealth)
 	e := &QueueEvents{core: c, o: o, loop: make(chan struct{}, 1)}
 	if o.LastEventID == "" || o.LastEventID == "$" {
-		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 		defer cancel()
 		last, added, err := c.store.LastEventID(ctx)
 		if err != nil {
-			c.link.close()
+			c.client.Close()
 			return nil, fmt.Errorf("bullmq: can't read the events of %s: %w", queue, err)
 		}
 		e.startAt(last, added)
@@ -208,7 +210,7 @@ func NewQueueEvents(ctx context.Context, queue string, options *EventsOptions) (
 		e.last = o.LastEventID
 		e.position = eventPosition{id: e.last, count: -1, resumed: strings.Contains(e.last, "-") && comesAfter(e.last, "0-0")}
 	}
-	e.conn = newBlockingConn(c, c.keys.clientName(":qe"))
+	e.conn = c.newBlocking(c.keys.clientName(":qe"))
 	e.closed, e.close = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -255,7 +257,7 @@ func (e *QueueEvents) release() {
 	}
 	select {
 	case e.loop <- struct{}{}:
-		together(e.conn.close, e.core.link.close)
+		redisconn.Together(e.conn.Close, e.core.client.Close)
 		<-e.loop
 	default:
 	}
@@ -330,11 +332,11 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 		}
 		return append(commands, read)
 	}
-	replies := e.conn.wait(ctx, e.o.BlockingTimeout, func(b rueidis.Builder) []rueidis.Completed {
+	replies := e.conn.Wait(ctx, e.o.BlockingTimeout, func(b rueidis.Builder) []rueidis.Completed {
 		return commands(b, b.Xread().Count(eventsPage).Block(e.o.BlockingTimeout.Milliseconds()).
 			Streams().Key(stream).Id(e.position.id).Build())
 	})
-	polled := errors.Is(replies[len(replies)-1].Error(), errNoConnection)
+	polled := errors.Is(replies[len(replies)-1].Error(), backend.ErrNoConnection)
 	if polled {
 		replies = e.poll(ctx, func(b rueidis.Builder) []rueidis.Completed {
 			return commands(b, b.Xread().Count(eventsPage).Streams().Key(stream).Id(e.position.id).Build())
@@ -343,7 +345,7 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 	entries, err := replies[len(replies)-1].AsXReadSlices()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		if errors.Is(err, context.Canceled) {
-			return nil, errSilent
+			return nil, backend.ErrSilent
 		}
 		return nil, err
 	}
@@ -365,13 +367,13 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 		if polled {
 			e.compare(e.poll(ctx, ask)[0], events)
 		} else {
-			e.compare(e.conn.wait(ctx, 0, ask)[0], events)
+			e.compare(e.conn.Wait(ctx, 0, ask)[0], events)
 		}
 	}
 	if len(events) > 0 {
 		events[0].Missed = e.position.untold
 	} else if polled {
-		timing.Sleep(ctx, pollInterval)
+		timing.Sleep(ctx, timing.PollInterval)
 	}
 	e.away = time.Now()
 	return events, nil
@@ -379,7 +381,7 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 
 // poll reads what there is, over the connections that all commands share.
 func (e *QueueEvents) poll(ctx context.Context, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	call, cancel := context.WithTimeout(ctx, timing.CallTimeout)
 	defer cancel()
 	return e.core.client.DoMulti(call, build(e.core.client.B())...)
 }
@@ -389,7 +391,7 @@ func (e *QueueEvents) poll(ctx context.Context, build func(rueidis.Builder) []ru
 func (e *QueueEvents) compare(reply rueidis.RedisResult, events []Event) {
 	now, err := scripts.ReadStream(reply)
 	if err != nil {
-		e.blind = forbidden(err)
+		e.blind = redisconn.Forbidden(err)
 		return
 	}
 	missed, restarted := 0, false

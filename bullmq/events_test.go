@@ -309,7 +309,7 @@ var _ = Describe("Events of a queue", func() {
 			begun := time.Now()
 			for event, err := range reader.All(ctx) {
 				if err != nil {
-					Expect(err).To(MatchError(ContainSubstring("no answer from Redis in time")))
+					Expect(err).To(MatchError(ContainSubstring("no reply from Redis in time")))
 					Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
 					say("event", "waiting", "jobId", "b")
 					Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())

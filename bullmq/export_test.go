@@ -9,9 +9,6 @@ import (
 // LookForResultsEvery says how often a wait asks for a job of whose end nothing was heard.
 func (q *Queue) LookForResultsEvery(d time.Duration) { q.results.lookAgain = d }
 
-// HidesPasswords takes passwords out of errors.
-var HidesPasswords = hidesPasswords
-
 // MissedUncounted is how many events a reader has missed at least, after the event last and before the
 // page, in a stream that begins with first, where Redis doesn't count what it adds.
 func MissedUncounted(last, first string, page ...string) int {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -89,12 +90,13 @@ func NewFlowProducer(ctx context.Context, options *FlowOptions) (*FlowProducer, 
 		return nil, err
 	}
 	c.trace = tracer{telemetry: o.Telemetry}
+	c.watchHealth(nil)
 	return &FlowProducer{core: c, o: o}, nil
 }
 
 // Close ends the connection, unless the client is the caller's own.
 func (p *FlowProducer) Close() error {
-	p.core.link.close()
+	p.core.client.Close()
 	return nil
 }
 
@@ -192,7 +194,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %w", context.Cause(ctx))
 	}
 	added, refusals, err := scripts.AddFlow(ctx, p.core.client, branches, parents, p.core.nowMs())
-	if mayHaveRun(err) || refusedAs(err, "NOPERM") { // without the right to MULTI, each job is added by itself
+	if mayHaveRun(err) || redisconn.Refused(err, "NOPERM") { // without the right to MULTI, each job is added by itself
 		err = &lostAnswer{err}
 	}
 	if err != nil {
@@ -258,7 +260,7 @@ func (p *FlowProducer) queue(ctx context.Context, name, prefix string) (*Queue, 
 	if prefix == "" {
 		prefix = p.o.Prefix
 	}
-	c, err := p.core.at(prefix, name)
+	c, err := p.core.sibling(prefix, name)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +268,7 @@ func (p *FlowProducer) queue(ctx context.Context, name, prefix string) (*Queue, 
 	if known, ok := p.dialects.Load(c.keys.base); ok {
 		dialect = known.(Dialect)
 	}
-	if err := c.speak(ctx, dialect); err != nil {
+	if err := c.setDialect(ctx, dialect); err != nil {
 		return nil, err
 	}
 	p.dialects.Store(c.keys.base, c.dialect)

@@ -277,7 +277,7 @@ func (q *Queue) children(ctx context.Context, parentID string, processed bool, f
 		}
 		home := homes[prefix+":"+queue]
 		if home == nil {
-			if home, err = q.core.at(prefix, queue); err != nil {
+			if home, err = q.core.sibling(prefix, queue); err != nil {
 				return nil, 0, err
 			}
 			homes[prefix+":"+queue] = home

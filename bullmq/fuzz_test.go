@@ -712,8 +712,8 @@ var publicCalls = []struct {
 		closed, closeAll := context.WithCancel(ctx)
 		defer closeAll()
 		e := &QueueEvents{core: q.core, o: EventsOptions{BlockingTimeout: time.Second}, last: "0-0", closed: closed, close: closeAll,
-			conn: newBlockingConn(q.core, "bull:x:qe")}
-		defer e.conn.close()
+			conn: q.core.newBlocking("bull:x:qe")}
+		defer e.conn.Close()
 		for range 3 {
 			if _, err = e.read(ctx); err != nil {
 				break

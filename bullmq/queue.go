@@ -14,6 +14,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -103,11 +105,11 @@ func NewQueue(ctx context.Context, name string, options *QueueOptions) (*Queue, 
 		return nil, err
 	}
 	c.trace.telemetry = o.Telemetry
-	c.link.health.tell(o.OnHealth)
+	c.watchHealth(o.OnHealth)
 	q := &Queue{core: c, addWait: o.AddWait, results: newResultTail(c)}
 	q.addWaitOver = fmt.Errorf("the AddWait of %v is over", o.AddWait)
 	q.adds = batch.New(batch.Options[scripts.Add, string]{
-		MaxSize: o.BatchSize, Timeout: callTimeout, SizeOf: sizeOfAdd, Send: c.store.AddPlain,
+		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfAdd, Send: c.store.AddPlain,
 	})
 	if o.DefaultJobOptions != nil {
 		q.defaults = o.DefaultJobOptions.asDefaults()
@@ -147,7 +149,7 @@ func checkMaxEvents(maxEvents int) error {
 
 // introduce writes what a queue says of itself.
 func (q *Queue) introduce(ctx context.Context, maxEvents int64) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
 	if err := q.core.store.Introduce(ctx, maxEvents, q.core.dialect.version()); err != nil {
 		return fmt.Errorf("bullmq: can't write %s: %w; a queue needs the right to write its keys", q.core.keys.of("meta"), err)
@@ -165,7 +167,7 @@ func (q *Queue) Close() (err error) {
 	}
 	_, span := q.core.trace.start(context.Background(), SpanInternal, "close")
 	defer span.end(&err)
-	together(q.results.close, q.core.link.close)
+	redisconn.Together(q.results.close, q.core.client.Close)
 	return nil
 }
 

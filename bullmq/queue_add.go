@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -84,14 +86,14 @@ func (q *Queue) withinAddWait(ctx context.Context, begun time.Time) (context.Con
 // patience is what one call to add has of the queue's AddWait.
 type patience struct {
 	ctx    context.Context // from withinAddWait
-	health *healthWatch
+	health *redisconn.HealthWatch
 	begun  time.Time // the call
 	most   time.Duration
 	pause  timing.Backoff
 }
 
 func (q *Queue) patience(ctx context.Context, begun time.Time) *patience {
-	return &patience{ctx: ctx, health: q.core.link.health, begun: begun, most: q.addWait}
+	return &patience{ctx: ctx, health: q.core.client.Health, begun: begun, most: q.addWait}
 }
 
 // hopes says whether an add that has failed may be sent again: where Redis can't
@@ -103,10 +105,8 @@ func (p *patience) hopes(o JobOptions, lost bool, err error) bool {
 		return false
 	case lost && !p.repeatable(o):
 		return false
-	case mayHaveRun(err), neverSent(err):
-		return true
 	default:
-		return refusedAs(err, cantServe...) || refusedAs(err, "OOM", "MISCONF", "NOREPLICAS", "TRYAGAIN")
+		return classify(err) != backend.Refused
 	}
 }
 
@@ -125,7 +125,7 @@ func (p *patience) repeatable(o JobOptions) bool {
 // context, has come to its end.
 func (p *patience) wait() bool {
 	timing.Sleep(p.ctx, p.pause.Next())
-	if doubt := p.health.inDoubt(); doubt != nil {
+	if doubt := p.health.InDoubt(); doubt != nil {
 		select {
 		case <-doubt:
 		case <-p.ctx.Done():

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
@@ -227,19 +225,12 @@ func (q *Queue) EventReaders(ctx context.Context) ([]ConnectedClient, error) {
 }
 
 func (q *Queue) clients(ctx context.Context, match func(name string) (string, bool)) ([]ConnectedClient, error) {
-	nodes := map[string]rueidis.Client{"": q.core.client}
-	if q.core.client.Mode() == rueidis.ClientModeCluster {
-		nodes = q.core.client.Nodes()
+	texts, err := q.core.client.ListClients(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var found []ConnectedClient
-	for _, node := range nodes {
-		text, err := node.Do(ctx, node.B().ClientList().Build()).ToString()
-		if forbidden(err) {
-			continue // some services forbid CLIENT
-		}
-		if err != nil {
-			return nil, err
-		}
+	for _, text := range texts {
 		found = append(found, readClients(text, match)...)
 	}
 	return found, nil

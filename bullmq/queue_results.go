@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -188,12 +189,12 @@ func (t *resultTail) follow(ctx context.Context, last string, added int64, done 
 	closed, closeAll := context.WithCancel(context.Background())
 	defer closeAll()
 	e := &QueueEvents{
-		core: t.core, o: EventsOptions{BlockingTimeout: longestBlock}, closed: closed, close: closeAll, loop: make(chan struct{}, 1),
-		conn:      newBlockingConn(t.core, t.core.keys.clientName(":qe")),
+		core: t.core, o: EventsOptions{BlockingTimeout: timing.LongestBlock}, closed: closed, close: closeAll, loop: make(chan struct{}, 1),
+		conn:      t.core.newBlocking(t.core.keys.clientName(":qe")),
 		overtaken: t.lookNow,
 	}
 	e.startAt(last, added)
-	defer e.conn.close()
+	defer e.conn.Close()
 	for event, err := range e.All(ctx) {
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {

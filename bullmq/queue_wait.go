@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/rueidis"
-
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
@@ -34,8 +33,8 @@ func (r *reader) read(ctx context.Context, call func(ctx context.Context) error)
 		case <-r.tail.over:
 			return ErrClosed
 		case <-ctx.Done():
-			if r.last == nil && time.Since(begun) > blockMargin {
-				r.last = errSilent
+			if r.last == nil && time.Since(begun) > timing.BlockMargin {
+				r.last = backend.ErrSilent
 			}
 			return r.ended(ctx)
 		}
@@ -47,7 +46,7 @@ func (r *reader) read(ctx context.Context, call func(ctx context.Context) error)
 			return r.ended(ctx)
 		case errors.Is(err, ErrClosed):
 			return ErrClosed
-		case !passes(err), errors.Is(err, rueidis.ErrClosing) && outage.AtMost(): // the caller's own client is closed
+		case !passes(err), classify(err) == backend.ClientClosed && outage.AtMost(): // the caller's own client is closed
 			return fmt.Errorf("bullmq: waiting for job %s: %w", r.id, err)
 		}
 		r.last = err
@@ -69,7 +68,7 @@ func (r *reader) untilServed(ctx context.Context, pause time.Duration) error {
 	case <-ctx.Done():
 		return r.ended(ctx)
 	}
-	served := r.tail.core.link.health.inDoubt()
+	served := r.tail.core.client.Health.InDoubt()
 	if served == nil {
 		return nil
 	}
@@ -91,7 +90,7 @@ func (r *reader) next(ctx context.Context, ending <-chan Event) (Event, error) {
 	for look := timer.C; ; {
 		var served <-chan struct{}
 		if look == nil {
-			if served = r.tail.core.link.health.inDoubt(); served == nil {
+			if served = r.tail.core.client.Health.InDoubt(); served == nil {
 				return Event{}, nil
 			}
 		}
@@ -112,7 +111,7 @@ func (r *reader) next(ctx context.Context, ending <-chan Event) (Event, error) {
 // ended is the error of a wait whose context has ended.
 func (r *reader) ended(ctx context.Context) error {
 	cause, outage := context.Cause(ctx), r.last
-	if health := r.tail.core.link.health.now(); outage == nil && !health.Reachable {
+	if health := r.tail.core.health(); outage == nil && !health.Reachable {
 		outage = health.Err
 	}
 	if outage == nil {
@@ -124,8 +123,10 @@ func (r *reader) ended(ctx context.Context) error {
 // passes reports whether a read that failed may succeed later without anybody's
 // doing: the connection failed, or the server can't serve for now.
 func passes(err error) bool {
-	if _, refused := answered(err); refused {
-		return refusedAs(err, cantServe...) || refusedAs(err, "TRYAGAIN")
+	switch classify(err) {
+	case backend.Lost, backend.ClientClosed, backend.NotSent, backend.Unavailable:
+		return true
+	default:
+		return false
 	}
-	return !rueidis.IsParseErr(err) && (mayHaveRun(err) || neverSent(err))
 }

@@ -194,7 +194,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 			return errors.As(err, &network) && errors.Is(err, syscall.ECONNREFUSED)
 		}),
 		Entry("silence", 1200*time.Millisecond, silenced, func(err error) bool {
-			return strings.Contains(err.Error(), "no answer from Redis in time")
+			return strings.Contains(err.Error(), "no reply from Redis in time")
 		}),
 	)
 

@@ -167,7 +167,7 @@ var _ = Describe("A connection over TLS", Label("slow"), func() {
 
 	It("tells of a server that speaks none, and of one that speaks nothing else", func() {
 		plain := startRedis(redisserver.Options{Password: "s3cret"})
-		refused(bullmq.URL("rediss://:s3cret@"+plain.Addr()), plain.Addr(), "no TLS there", "redis://")
+		refused(bullmq.URL("rediss://:s3cret@"+plain.Addr()), plain.Addr(), "not speak TLS there", "redis://")
 		address := own.overTLS("no", "127.0.0.1")
 		refused(bullmq.URL("redis://:s3cret@"+address), address, "rediss://")
 	})

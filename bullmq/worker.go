@@ -15,7 +15,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -131,16 +133,16 @@ type WorkerOptions struct {
 
 // Worker runs the jobs of a queue (BullMQ: Worker).
 type Worker struct {
-	core    *core
-	handler Handler
-	o       WorkerOptions
-	id      string // first part of every lock token
-	locks   *lockKeeper
-	slots   *slots
-	apart   *scripts.Queue // for the calls of ends
-	open    func()         // makes its first connection
-	ends    *batch.Batcher[scripts.End, scripts.Ended]
-	readers eventReaders
+	core        *core
+	handler     Handler
+	o           WorkerOptions
+	id          string // first part of every lock token
+	locks       *lockKeeper
+	slots       *slots
+	finishStore *scripts.Queue // for the calls of ends
+	open        func()         // opens its first connection
+	ends        *batch.Batcher[scripts.End, scripts.Ended]
+	readers     eventReaders
 
 	mu      sync.Mutex
 	started bool
@@ -176,17 +178,17 @@ func NewWorker(ctx context.Context, queue string, handler Handler, options *Work
 		return nil, err
 	}
 	c.trace.telemetry = o.Telemetry
-	c.link.health.tell(o.OnHealth)
 	if o.Name != "" {
 		c.log = c.log.With().Str("worker", o.Name).Logger()
 	}
+	c.watchHealth(o.OnHealth)
 	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
-	w.apart, w.open = c.apart()
+	w.finishStore, w.open = c.dedicated()
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
 	c.locks = w.locks
 	w.ends = batch.New(batch.Options[scripts.End, scripts.Ended]{
-		MaxSize: o.BatchSize, Timeout: callTimeout, SizeOf: sizeOfEnd, Send: w.finish,
+		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfEnd, Send: w.finish,
 	})
 	c.progressed = func(job *Job, progress any) {
 		w.emit(WorkerEvent{Type: EventProgress, Job: job, Value: progress})
@@ -294,18 +296,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	case <-time.After(min(time.Second, time.Until(deadline))):
 	}
 	w.close()
-	together(w.runner.marker.conn.close, w.core.link.close)
-	deadline = deadline.Add(closingTime)
+	redisconn.Together(w.runner.marker.conn.Close, w.core.client.Close)
+	deadline = deadline.Add(timing.ClosingTime)
 	for _, p := range parts {
 		p.Wait(deadline)
 	}
 	w.emitAsync(EventClosed).Wait(deadline)
 	return err
 }
-
-// closingTime is how much later than ShutdownTimeout a worker may end, for its
-// connections to be closed.
-const closingTime = closePatience + 150*time.Millisecond
 
 // Close ends the worker. A worker that runs stops as if Run's context had
 // ended, and Close returns when Run does. Close returns nil; the error of Run
@@ -325,8 +323,8 @@ func (w *Worker) Close() error {
 		deadline := w.stopDeadline()
 		w.emitAsync(EventClosing).Wait(deadline)
 		w.close()
-		w.core.link.close()
-		w.emitAsync(EventClosed).Wait(deadline.Add(closingTime))
+		w.core.client.Close()
+		w.emitAsync(EventClosed).Wait(deadline.Add(timing.ClosingTime))
 		close(w.ended)
 		return nil
 	}

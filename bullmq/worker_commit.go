@@ -173,7 +173,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 func (w *Worker) finish(ctx context.Context, ends []*scripts.End) func() ([]scripts.Ended, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
 	defer cancel()
-	return w.apart.Finish(ctx, scripts.Finish{
+	return w.finishStore.Finish(ctx, scripts.Finish{
 		NowMs: w.core.nowMs(), Points: int64(w.o.MetricsPoints), Worker: w.takes(), Ends: ends,
 	})
 }
@@ -182,7 +182,7 @@ func (w *Worker) finish(ctx context.Context, ends []*scripts.End) func() ([]scri
 // renewed meanwhile, and what has become of the call is to be found out in its
 // time.
 func (w *Worker) endTimeout() time.Duration {
-	return min(callTimeout, max(w.o.LockDuration/3, shortestRenewal))
+	return min(timing.CallTimeout, max(w.o.LockDuration/3, shortestRenewal))
 }
 
 func sizeOfEnd(e *scripts.End) int {

@@ -127,7 +127,7 @@ func (r *runner) advance(ctx context.Context, job *Job) bool {
 	}
 	var outage timing.Backoff
 	for {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
+		call, cancel := context.WithTimeout(ctx, timing.CallTimeout)
 		err := r.w.advance(call, job)
 		cancel()
 		var stopped *scheduleError

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
@@ -46,8 +47,8 @@ func (r *runner) fetch() (stopped bool) {
 				continue
 			}
 			job, taken, err := r.waitForWork()
-			if errors.Is(err, errNoConnection) {
-				waitAgain = time.Now().Add(min(pollInterval, r.w.o.DrainDelay))
+			if errors.Is(err, backend.ErrNoConnection) {
+				waitAgain = time.Now().Add(min(timing.PollInterval, r.w.o.DrainDelay))
 				continue
 			}
 			if err != nil {
@@ -139,7 +140,7 @@ func (r *runner) take() ([]*Job, time.Time, error) {
 		tokens[i] = r.w.token()
 	}
 	since, begun := r.currentEpoch(), time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timing.CallTimeout)
 	defer cancel()
 	each, err := r.w.core.store.Take(ctx, r.w.core.nowMs(), r.w.takes(), tokens...)
 	if mayHaveRun(err) {
@@ -226,7 +227,7 @@ func (c serverClock) agreesWith(other serverClock) bool {
 // resolveTake looks for the job that a fetch locked with a token.
 func (r *runner) resolveTake(token string) (*Job, time.Time, error) {
 	since, begun := r.currentEpoch(), time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timing.CallTimeout)
 	defer cancel()
 	_, taken, err := r.w.core.store.FindTaken(ctx, token, "")
 	if err != nil || taken.JobID == "" {
@@ -404,7 +405,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 	}
 	if mayHaveRun(err) {
 		// Nor may it have run yet: Redis may not have noticed that we are gone.
-		r.unresolved = append(r.unresolved, unresolvedTake{token, begun.Add(block + blockMargin)})
+		r.unresolved = append(r.unresolved, unresolvedTake{token, begun.Add(block + timing.BlockMargin)})
 	} else {
 		r.slots.settle(found.JobID != "")
 	}
@@ -459,7 +460,5 @@ func (r *runner) applyWake(p popped) {
 	}
 }
 
-const (
-	callTimeout = 10 * time.Second
-	overdue     = 20 * time.Millisecond // how late the timer for a delayed job may be
-)
+// overdue is how late the timer for a delayed job may be.
+const overdue = 20 * time.Millisecond

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -35,7 +36,7 @@ func (w *Worker) nextByHand(ctx context.Context, token string, wait time.Duratio
 	var marker *markerWatch
 	defer func() {
 		if marker != nil {
-			marker.conn.close()
+			marker.conn.Close()
 		}
 	}()
 	for {
@@ -115,7 +116,7 @@ func (w *Worker) untilClosed(ctx context.Context) (context.Context, context.Canc
 // cutOff is the error of a call whose context was ended by the worker's end.
 func (w *Worker) cutOff(err error) error {
 	if errors.Is(err, context.Canceled) && w.closed.Err() != nil {
-		return fmt.Errorf("bullmq: worker of queue %s: %w", w.Queue(), errCutOff)
+		return fmt.Errorf("bullmq: worker of queue %s: %w", w.Queue(), backend.ErrCutOff)
 	}
 	return err
 }

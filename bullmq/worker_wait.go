@@ -8,13 +8,16 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // markerWatch waits for the queue's marker, which producers set to wake idle
 // workers. One goroutine waits, begin before and end after; any may interrupt.
 type markerWatch struct {
-	conn *blockingConn
+	core *core
+	conn *redisconn.Blocking
 
 	mu     sync.Mutex
 	turn   int // counts the waits, so that an interrupt meets the one it is for
@@ -31,11 +34,8 @@ type popped struct {
 	err    error
 }
 
-// Servers before 7.0.8 take 1 ms for ever.
-const shortestBlock = 2 * time.Millisecond
-
 func newMarkerWatch(c *core, clientName string) *markerWatch {
-	return &markerWatch{conn: newBlockingConn(c, clientName)}
+	return &markerWatch{core: c, conn: c.newBlocking(clientName)}
 }
 
 // begin says that a wait is coming: from now on interrupt ends it, even
@@ -65,20 +65,20 @@ func (m *markerWatch) waiting() bool {
 // where none was sent, for Redis can't be asked to end this wait, or there is a
 // cluster between.
 func (m *markerWatch) wait(timeout time.Duration, behind func(rueidis.Builder) rueidis.Completed) (p popped, answer rueidis.RedisResult, done bool) {
-	timeout = min(max(timeout, shortestBlock), longestBlock)
+	timeout = min(max(timeout, timing.ShortestBlock), timing.LongestBlock)
 	cancellable, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	m.orElse(cancel)
-	p = popped{err: m.conn.connect(cancellable)}
+	p = popped{err: m.conn.Connect(cancellable)}
 	if p.err == nil {
 		ctx := cancellable
-		if m.conn.canUnblock() {
+		if m.conn.CanUnblock() {
 			ctx = context.Background()
-			m.orElse(m.conn.drop)
+			m.orElse(m.conn.Drop)
 			done = behind != nil
 		}
-		results := m.conn.wait(ctx, timeout, func(b rueidis.Builder) []rueidis.Completed {
-			commands := []rueidis.Completed{b.Bzpopmin().Key(m.conn.core.keys.of("marker")).Timeout(timeout.Seconds()).Build()}
+		results := m.conn.Wait(ctx, timeout, func(b rueidis.Builder) []rueidis.Completed {
+			commands := []rueidis.Completed{b.Bzpopmin().Key(m.core.keys.of("marker")).Timeout(timeout.Seconds()).Build()}
 			if done {
 				commands = append(commands, behind(b))
 			}
@@ -124,7 +124,7 @@ func readPopped(result rueidis.RedisResult) popped {
 // that a marker which comes at the last moment is still handed over, and gives
 // the connection up only where that doesn't help.
 func (m *markerWatch) interrupt() {
-	ctx, cancel := context.WithTimeout(context.Background(), unblockWait)
+	ctx, cancel := context.WithTimeout(context.Background(), timing.UnblockTimeout)
 	defer cancel()
 	m.mu.Lock()
 	turn := m.turn
@@ -136,7 +136,7 @@ func (m *markerWatch) interrupt() {
 		if over {
 			return
 		}
-		ended, possible := m.conn.unblock(ctx)
+		ended, possible := m.conn.Unblock(ctx)
 		if ended {
 			return
 		}
@@ -162,9 +162,9 @@ func (m *markerWatch) waitWithin(ctx context.Context, most time.Duration) error 
 	defer context.AfterFunc(ctx, m.interrupt)()
 	end := time.Now().Add(most)
 	p, _, _ := m.wait(most, nil)
-	if errors.Is(p.err, errNoConnection) {
+	if errors.Is(p.err, backend.ErrNoConnection) {
 		p.err = nil
-		timing.Sleep(ctx, min(time.Until(end), pollInterval))
+		timing.Sleep(ctx, min(time.Until(end), timing.PollInterval))
 	}
 	if ctx.Err() != nil {
 		m.returnMarker(p)
@@ -179,9 +179,9 @@ func (m *markerWatch) returnMarker(p popped) {
 	if p.member == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), unblockWait)
+	ctx, cancel := context.WithTimeout(context.Background(), timing.UnblockTimeout)
 	defer cancel()
-	if err := m.conn.core.store.PutMarker(ctx, p.member, p.score); err != nil {
-		m.conn.core.log.Warn().Err(err).Msg("a marker could not be returned; idle workers fetch after their DrainDelay at the latest")
+	if err := m.core.store.PutMarker(ctx, p.member, p.score); err != nil {
+		m.core.log.Warn().Err(err).Msg("a marker could not be returned; idle workers fetch after their DrainDelay at the latest")
 	}
 }

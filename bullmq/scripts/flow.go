@@ -25,7 +25,7 @@ type Waiting struct {
 // AddFlow adds all jobs of some flows in one transaction, parents before their
 // children, and then lets go of parents whose children had all completed
 // before. For each job it returns the outcome of its add, or its refusal.
-func AddFlow(ctx context.Context, client rueidis.Client, branches []Branch, parents []Waiting, nowMs int64) ([]AddResult, []error, error) {
+func AddFlow(ctx context.Context, client Client, branches []Branch, parents []Waiting, nowMs int64) ([]AddResult, []error, error) {
 	sent := map[string]bool{}
 	build := func(q *Queue, c *command, args []string) rueidis.Completed {
 		// Within a transaction a script that the server doesn't know would fail

@@ -18,7 +18,7 @@ import (
 // Queue is where the commands of one queue are called. It is safe for
 // concurrent use and holds no connection of its own.
 type Queue struct {
-	client rueidis.Client
+	client Client
 	base   string
 	keyOf  func(suffix string) string
 	keys   sync.Map // *command to []string
@@ -26,9 +26,16 @@ type Queue struct {
 	Dialect // to be set before the first call
 }
 
+// Client makes calls to Redis; a rueidis.Client does.
+type Client interface {
+	B() rueidis.Builder
+	Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult
+	DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult
+}
+
 // NewQueue binds the commands to a queue: base is its key prefix
 // (bull:orders:), keyOf builds the key with a given suffix.
-func NewQueue(client rueidis.Client, base string, keyOf func(suffix string) string) *Queue {
+func NewQueue(client Client, base string, keyOf func(suffix string) string) *Queue {
 	return &Queue{client: client, base: base, keyOf: keyOf}
 }
 

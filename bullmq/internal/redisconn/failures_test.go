@@ -1,4 +1,4 @@
-package bullmq
+package redisconn
 
 import (
 	"context"
@@ -80,7 +80,7 @@ var _ = Describe("A server's error", func() {
 		for _, text := range means {
 			It("is read as the same in each version: "+text, func() {
 				err := refused(text)
-				Expect(reading{mayHaveRun(err), speaksOfOutage(err), forbidden(err)}).To(Equal(what))
+				Expect(reading{Classify(err).MayHaveRun(), suggestsOutage(err), Forbidden(err)}).To(Equal(what))
 			})
 		}
 	}

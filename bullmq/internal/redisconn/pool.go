@@ -1,15 +1,12 @@
-package bullmq
+package redisconn
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/rs/zerolog"
 )
 
 // clientPool hands out the connections of a caller's client on which workers and
@@ -23,24 +20,14 @@ type clientPool struct {
 	// The fields below are guarded by clientPools.mu.
 	users   int              // how many connections workers and readers hold or ask for
 	asking  int              // calls of Dedicate that have not returned
-	waiting []chan dedicated // who gets the next connection, in order
-	warned  bool             // the shortage has been logged
+	waiting []chan dedicated // for the next connections, in order
+	warned  bool             // the shortage has been reported
 }
 
 type dedicated struct {
 	conn    rueidis.DedicatedClient
 	release func()
 }
-
-const (
-	poolPatience = 100 * time.Millisecond // after that, whoever waits for a connection polls
-	pollInterval = 200 * time.Millisecond
-	shortAfter   = time.Second // after that, the shortage is logged
-)
-
-// errNoConnection is returned by a wait for which the caller's client has no
-// connection at present.
-var errNoConnection = errors.New("no connection of the client's pool is free")
 
 // clientPools holds the pools in use. Workers and readers that are given the same
 // client share one, whether or not they share a Connection.
@@ -75,7 +62,7 @@ func (p *clientPool) leave() {
 	p.forget()
 }
 
-// forget drops a pool that nobody uses any more; the caller holds the lock.
+// forget drops a pool that has no users any more; the caller holds the lock.
 func (p *clientPool) forget() {
 	if p.users == 0 && p.asking == 0 && reflect.ValueOf(p.client).Comparable() {
 		delete(clientPools.of, p.client)
@@ -111,8 +98,8 @@ func (p *clientPool) take(ctx context.Context) (dedicated, error) {
 	return dedicated{}, context.Cause(ctx)
 }
 
-// ask takes one connection from the client, for whoever is first by then. It can
-// be neither cancelled nor limited in time.
+// ask takes one connection from the client, for whoever is first in line then. It
+// can be neither cancelled nor limited in time.
 func (p *clientPool) ask() {
 	conn, release := p.client.Dedicate()
 	clientPools.mu.Lock()
@@ -130,14 +117,13 @@ func (p *clientPool) ask() {
 	turn <- dedicated{conn, release}
 }
 
-// warn logs, once, that the pool is too small and how large it must be.
-func (p *clientPool) warn(log zerolog.Logger) {
+// warn reports, once, that the pool is too small and how large it must be.
+func (p *clientPool) warn(warn func(needed int)) {
 	clientPools.mu.Lock()
 	warned, needed := p.warned, p.users
 	p.warned = true
 	clientPools.mu.Unlock()
 	if !warned {
-		log.Warn().Int("needed", needed).
-			Msg("the client has too few connections for blocking commands, so workers and event readers poll; set its BlockingPoolSize to at least the number needed by them, plus those that the program blocks on itself")
+		warn(needed)
 	}
 }

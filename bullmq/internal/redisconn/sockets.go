@@ -1,4 +1,4 @@
-package bullmq
+package redisconn
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // sockets are the network connections of one rueidis client. When a client is
@@ -30,10 +32,6 @@ type socket struct {
 	of     *sockets
 	opened atomic.Bool // the server has replied, or nobody waits for that any more
 }
-
-// closePatience is how long a connection to Redis may take to be closed in
-// order, with the replies to what was sent before; then it is cut.
-const closePatience = 200 * time.Millisecond
 
 func newSockets() *sockets {
 	s := &sockets{open: map[*socket]struct{}{}}
@@ -115,7 +113,7 @@ func (s *socket) giveUp() {
 	if s.opened.Load() {
 		return
 	}
-	time.AfterFunc(closePatience, func() {
+	time.AfterFunc(timing.ClosePatience, func() {
 		if s.endOpening() {
 			_ = bare(s.Conn).SetDeadline(time.Unix(1, 0))
 		}
@@ -161,14 +159,14 @@ func (s *sockets) cut() {
 }
 
 // close calls end, which closes the client, and returns when that is done.
-// Whatever is still open after closePatience is cut, which also ends calls that
+// Whatever is still open after timing.ClosePatience is cut, which also ends calls that
 // are in flight.
 func (s *sockets) close(end func()) {
-	time.AfterFunc(closePatience, s.cut)
-	waitAtMost(closePatience+closePatience/4, end)
+	time.AfterFunc(timing.ClosePatience, s.cut)
+	waitAtMost(timing.ClosePatience+timing.ClosePatience/4, end)
 }
 
-// waitAtMost calls a function that may hang, and returns when it has returned or
+// waitAtMost calls a function that may hang. It returns when that has returned, or
 // the time is over.
 func waitAtMost(most time.Duration, call func()) {
 	done := make(chan struct{})
@@ -182,13 +180,4 @@ func waitAtMost(most time.Duration, call func()) {
 	case <-done:
 	case <-timer.C:
 	}
-}
-
-// together calls functions at the same time and waits for all of them.
-func together(calls ...func()) {
-	var all sync.WaitGroup
-	for _, call := range calls {
-		all.Go(call)
-	}
-	all.Wait()
 }

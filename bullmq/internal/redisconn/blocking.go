@@ -1,0 +1,322 @@
+package redisconn
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+)
+
+// Blocking is a connection for commands that wait at the server, under a name by
+// which BullMQ finds it in CLIENT LIST. It is opened when it is first used, and
+// again after a failure.
+type Blocking struct {
+	client *Client
+	name   string
+	warn   func(needed int)
+
+	closed context.Context
+	end    context.CancelFunc
+
+	mu       sync.Mutex  // guards what follows: one goroutine waits, others may end that
+	opening  *opening    // nil, or the latest one, unless its outcome has been returned
+	pool     *clientPool // nil unless the client is a caller's
+	leftPool bool
+	blocking rueidis.Client          // that conn belongs to; the caller's own client where there is one
+	sockets  *sockets                // of blocking, also while it is opened; unused with a caller's client
+	conn     rueidis.DedicatedClient // nil on a cluster, where rueidis finds the node
+	release  func()
+	id       int64 // of the connection, to end a wait; 0 where CLIENT is forbidden
+}
+
+// NewBlocking returns a connection to wait on. warn is called when a caller's client
+// has too few connections to wait on, with the number that is needed.
+func (c *Client) NewBlocking(name string, warn func(needed int)) *Blocking {
+	b := &Blocking{client: c, name: name, warn: warn}
+	b.closed, b.end = context.WithCancel(context.Background())
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	c.conn.blocking[b] = struct{}{}
+	if c.conn.closed.Load() {
+		b.end()
+	}
+	return b
+}
+
+// opening is the opening of a connection. It may take seconds where the server is
+// silent, and can't be cut short, so it goes on when nobody waits for it.
+type opening struct {
+	begun time.Time
+	done  chan struct{}
+	err   error
+}
+
+// Connect returns when there is a connection, or ctx has ended. It returns
+// [backend.ErrNoConnection] where the pool of a caller's client has none at present:
+// the next call may find one.
+func (b *Blocking) Connect(ctx context.Context) error {
+	b.mu.Lock()
+	if b.closed.Err() != nil {
+		b.mu.Unlock()
+		return backend.ErrClosed
+	}
+	if b.ready() {
+		b.mu.Unlock()
+		return nil
+	}
+	if b.pool == nil && b.client.conn.option == nil {
+		b.pool = joinPool(b.client.conn.client)
+	}
+	o := b.opening
+	if o == nil {
+		o = &opening{begun: time.Now(), done: make(chan struct{})}
+		b.opening = o
+		go b.open(o, b.blocking)
+	}
+	pool := b.pool
+	b.mu.Unlock()
+	if pool != nil && !o.endsBy(ctx, o.begun.Add(timing.PoolPatience)) && ctx.Err() == nil {
+		// A server that is out of reach holds connections up as well.
+		if time.Since(o.begun) >= timing.ShortageWarning && b.client.Health.InDoubt() == nil {
+			pool.warn(b.warn)
+		}
+		return backend.ErrNoConnection
+	}
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.opening == o {
+		b.opening = nil
+	}
+	return o.err
+}
+
+// endsBy waits for the end of the opening until a time, or until ctx has ended.
+func (o *opening) endsBy(ctx context.Context, until time.Time) bool {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+	}
+	select {
+	case <-o.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// ready reports whether there is a connection; the caller holds mu.
+func (b *Blocking) ready() bool {
+	return b.conn != nil || b.blocking != nil && b.blocking.Mode() == rueidis.ClientModeCluster
+}
+
+func (b *Blocking) open(o *opening, client rueidis.Client) {
+	defer close(o.done)
+	if client == nil {
+		open := newSockets()
+		b.mu.Lock()
+		b.sockets = open
+		if b.closed.Err() != nil {
+			open.cut()
+		}
+		b.mu.Unlock()
+		if client = b.client.conn.client; b.client.conn.option != nil {
+			client, o.err = b.client.conn.dialBlocking(b.name, open)
+		}
+	}
+	var got dedicated
+	var id int64
+	if o.err == nil && client.Mode() != rueidis.ClientModeCluster {
+		got, id, o.err = b.dedicate(client)
+	}
+	b.mu.Lock()
+	if o.err == nil {
+		b.opening = nil
+	}
+	if client != nil && b.blocking == nil {
+		b.blocking = client
+	}
+	if got.conn != nil {
+		b.conn, b.release, b.id = got.conn, got.release, id
+	}
+	b.mu.Unlock()
+	if b.closed.Err() != nil {
+		b.Close()
+	}
+}
+
+func (b *Blocking) dedicate(client rueidis.Client) (got dedicated, id int64, err error) {
+	if b.pool == nil {
+		got.conn, got.release = client.Dedicate()
+	} else if got, err = b.pool.take(b.closed); err != nil {
+		return dedicated{}, 0, backend.ErrClosed
+	}
+	conn := got.conn
+	ctx, cancel := context.WithTimeout(context.Background(), timing.ConnectTimeout)
+	defer cancel()
+	id, err = conn.Do(ctx, conn.B().ClientId().Build()).AsInt64()
+	if err != nil && !Forbidden(err) {
+		conn.Close()
+		got.release()
+		return dedicated{}, 0, err
+	}
+	// Where CLIENT is forbidden, the connection just isn't listed.
+	conn.Do(ctx, conn.B().ClientSetname().ConnectionName(b.name).Build())
+	return got, id, nil
+}
+
+// Wait sends a command that waits at the server for at most a time, and others
+// behind it, which the server carries out as soon as the first has ended. It returns
+// soon after that time in any case, even when the server falls silent, and when ctx
+// ends. With a context that never ends, the calling goroutine reads the reply
+// itself, which is quicker; only [Blocking.Drop] ends such a wait.
+func (b *Blocking) Wait(ctx context.Context, block time.Duration, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
+	health := b.client.Health
+	if err := b.Connect(ctx); err != nil {
+		health.Heard(err)
+		return []rueidis.RedisResult{rueidis.NewErrorResult(err)}
+	}
+	var cancel context.CancelFunc
+	ended := ctx
+	if ctx.Done() == nil {
+		ctx, cancel = context.WithTimeout(ctx, block+timing.BlockMargin)
+		defer cancel()
+	} else {
+		// A deadline, be it a parent's, would keep an earlier end from being noticed.
+		ctx, cancel = context.WithCancel(context.WithoutCancel(ended))
+		defer cancel()
+		defer context.AfterFunc(ended, cancel)()
+		defer time.AfterFunc(block+timing.BlockMargin, func() { health.Heard(backend.ErrSilent); cancel() }).Stop()
+	}
+	b.mu.Lock()
+	conn := b.conn
+	b.mu.Unlock()
+	var results []rueidis.RedisResult
+	if conn != nil {
+		results = conn.DoMulti(ctx, build(conn.B())...)
+	} else {
+		for _, command := range build(b.blocking.B()) {
+			result := b.doOnCluster(ctx, command)
+			if result.NonRedisError() != nil && ctx.Err() != nil && ended.Err() == nil && b.starved(ended) {
+				result = rueidis.NewErrorResult(backend.ErrNoConnection)
+			}
+			results = append(results, result)
+		}
+	}
+	for _, result := range results {
+		health.Heard(result.Error())
+		if result.NonRedisError() != nil {
+			b.Drop()
+			break
+		}
+	}
+	return results
+}
+
+func (b *Blocking) doOnCluster(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if b.pool != nil {
+		return b.client.Do(ctx, command)
+	}
+	return b.blocking.Do(ctx, command)
+}
+
+// starved reports whether a wait without a reply has waited for a connection,
+// because the pool of a caller's client has too few. The server replies otherwise.
+func (b *Blocking) starved(ctx context.Context) bool {
+	health := b.client.Health
+	if b.pool == nil {
+		return false
+	}
+	if doubt := health.InDoubt(); doubt != nil {
+		timer := time.NewTimer(timing.BlockMargin)
+		defer timer.Stop()
+		select {
+		case <-doubt:
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	if !health.State().Reachable {
+		return false
+	}
+	b.pool.warn(b.warn)
+	return true
+}
+
+// CanUnblock reports whether the server can be asked to end a wait.
+func (b *Blocking) CanUnblock() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.id != 0
+}
+
+// Unblock asks the server to end a wait now, from another goroutine. ended is false
+// if nothing waits there (yet), possible is false where the server can't be asked.
+func (b *Blocking) Unblock(ctx context.Context) (ended, possible bool) {
+	b.mu.Lock()
+	id := b.id
+	b.mu.Unlock()
+	if id == 0 || ctx.Err() != nil {
+		return false, false
+	}
+	// Redis before 8.2 crashes when it is asked to unblock a command that CLIENT
+	// PAUSE, as part of a failover too, holds up. A write before it is held up as
+	// well, and keeps it from being looked at until the pause is over.
+	c := b.client
+	results := c.DoMulti(ctx, c.noop(c.B()), c.B().ClientUnblock().ClientId(id).Build())
+	n, err := results[1].AsInt64()
+	return n == 1, err == nil
+}
+
+// Drop gives the connection up, from any goroutine. A wait on it ends with an error,
+// and the next one opens another.
+func (b *Blocking) Drop() {
+	b.mu.Lock()
+	conn, release := b.conn, b.release
+	b.conn, b.id = nil, 0
+	b.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+		release()
+	}
+}
+
+// Close closes the connection for good, also one that is being opened.
+func (b *Blocking) Close() {
+	b.mu.Lock()
+	b.end()
+	client, open, pool := b.blocking, b.sockets, b.pool
+	if pool != nil && !b.leftPool {
+		b.leftPool = true
+		pool.leave()
+	}
+	b.mu.Unlock()
+	b.client.conn.forget(b)
+	if open == nil {
+		return // it was never used
+	}
+	open.close(func() {
+		b.Drop()
+		if client != nil && b.client.conn.option != nil {
+			client.Close()
+		}
+	})
+}
+
+func (c *Conn) forget(b *Blocking) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.blocking, b)
+}

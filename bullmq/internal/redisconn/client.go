@@ -1,0 +1,251 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+)
+
+// Commands makes calls to Redis.
+type Commands interface {
+	B() rueidis.Builder
+	Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult
+	DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult
+}
+
+// Client makes the calls of one user of a Conn. Calls return when their context
+// ends. After Close, and when Close finds them in flight, they return
+// [backend.ErrClosed], even if the Conn stays open.
+type Client struct {
+	// Health watches whether the server can be reached.
+	Health *HealthWatch
+
+	conn     *Conn
+	ownsConn bool
+	key      string // of a hash, for calls that change nothing
+	closed   atomic.Bool
+}
+
+// NewClient returns a client of the Conn. key is that of a hash that the user may
+// write to: calls that change nothing go there. If ownsConn, the Conn is closed
+// with the client.
+func (c *Conn) NewClient(key string, ownsConn bool) *Client {
+	client := &Client{conn: c, ownsConn: ownsConn, key: key}
+	client.Health = newHealthWatch(c.opened, client.probe, func(err error) error { return hidePasswords(c.option, err) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users[client] = struct{}{}
+	if c.closed.Load() {
+		client.Health.close()
+	}
+	return client
+}
+
+// probe asks whether the server carries out writes, by one that changes nothing.
+func (c *Client) probe(ctx context.Context) error {
+	return c.conn.client.Do(ctx, c.noop(c.conn.client.B())).Error()
+}
+
+func (c *Client) noop(b rueidis.Builder) rueidis.Completed {
+	return b.Hdel().Key(c.key).Field("").Build()
+}
+
+// Ping asks whether the server carries out writes.
+func (c *Client) Ping(ctx context.Context) error {
+	err := c.Do(ctx, c.noop(c.B())).Error()
+	if err == nil || refusedAs(err, "NOPERM") { // a reply all the same
+		return nil
+	}
+	return fmt.Errorf("Redis at %s can't serve: %w", c.conn.address, hidePasswords(c.conn.option, err))
+}
+
+// Conn is the connection of the client.
+func (c *Client) Conn() *Conn { return c.conn }
+
+// Close ends the client.
+func (c *Client) Close() {
+	c.closed.Store(true)
+	c.Health.close()
+	c.conn.mu.Lock()
+	delete(c.conn.users, c)
+	c.conn.mu.Unlock()
+	if c.ownsConn {
+		c.conn.Close()
+	}
+}
+
+func (c *Client) begin() bool { return !c.closed.Load() && c.conn.begin() }
+
+// B returns a builder of commands.
+func (c *Client) B() rueidis.Builder { return c.conn.client.B() }
+
+// Do makes a call.
+func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if !c.begin() {
+		return rueidis.NewErrorResult(backend.ErrClosed)
+	}
+	if c.mayOutlast(ctx) {
+		return inTime(ctx, rueidis.NewErrorResult, func() rueidis.RedisResult { return c.do(ctx, command) })
+	}
+	return c.do(ctx, command)
+}
+
+func (c *Client) do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	defer c.conn.end()
+	return c.hear(c.conn.client.Do(ctx, command))
+}
+
+// DoMulti makes several calls in one round trip.
+func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	if !c.begin() {
+		return failed(backend.ErrClosed, len(commands))
+	}
+	if c.mayOutlast(ctx) {
+		return inTime(ctx,
+			func(err error) []rueidis.RedisResult { return failed(err, len(commands)) },
+			func() []rueidis.RedisResult { return c.doMulti(ctx, commands) })
+	}
+	return c.doMulti(ctx, commands)
+}
+
+func (c *Client) doMulti(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
+	defer c.conn.end()
+	if c.conn.option == nil && len(commands) > 1 {
+		// rueidis would send a long one over the client's pool, which may be in use.
+		commands[0] = commands[0].ToPipe()
+	}
+	results := c.conn.client.DoMulti(ctx, commands...)
+	for i := range results {
+		results[i] = c.hear(results[i])
+	}
+	return results
+}
+
+// failed returns the results of n calls that failed alike.
+func failed(err error, n int) []rueidis.RedisResult {
+	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, n)
+}
+
+// mayOutlast reports whether a call may go on when ctx has ended. rueidis does not
+// look at ctx while another call opens the connection, which takes up to ten
+// seconds where Redis accepts connections and does not reply.
+func (c *Client) mayOutlast(ctx context.Context) bool {
+	return ctx.Done() != nil && (c.conn.sockets.opening.Load() > 0 || c.Health.doubted.Load())
+}
+
+// inTime makes a call, and abandons it when ctx ends first.
+func inTime[R any](ctx context.Context, ended func(error) R, call func() R) R {
+	done := make(chan R, 1)
+	go func() { done <- call() }()
+	select {
+	case result := <-done:
+		return result
+	case <-ctx.Done():
+	}
+	select {
+	case result := <-done: // both at once: the result tells more
+		return result
+	default:
+		return ended(ctx.Err())
+	}
+}
+
+// hear reports a failure to Health. A call that Close has cut off returns
+// ErrCutOff.
+func (c *Client) hear(result rueidis.RedisResult) rueidis.RedisResult {
+	err := result.Error()
+	if err == nil {
+		return result
+	}
+	if result.NonRedisError() != nil && (c.closed.Load() || c.conn.closed.Load()) {
+		return rueidis.NewErrorResult(backend.ErrCutOff)
+	}
+	c.Health.Heard(err)
+	return result
+}
+
+// ListClients returns the text of CLIENT LIST, of each node of a cluster. A node
+// where the user may not send the command is left out.
+func (c *Client) ListClients(ctx context.Context) (texts []string, err error) {
+	list := func(node Commands) error {
+		text, err := node.Do(ctx, node.B().ClientList().Build()).ToString()
+		if Forbidden(err) {
+			return nil
+		}
+		texts = append(texts, text)
+		return err
+	}
+	if !c.conn.IsCluster() {
+		err = list(c)
+		return texts, err
+	}
+	for _, node := range c.conn.client.Nodes() {
+		if err := list(node); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
+}
+
+// Dedicated makes calls over dedicated connections, one for each call in flight.
+// Such a call needs no help from other goroutines, which is quicker. Several
+// commands at once go over the shared connections, and so does a call when the
+// dedicated ones are all in use or one of them has just failed.
+type Dedicated struct{ client *Client }
+
+// Dedicated returns the client over dedicated connections. ok is false where there
+// are none: a caller's client may have none to spare, and on a cluster only the
+// shared connections follow slots that move.
+func (c *Client) Dedicated() (d *Dedicated, ok bool) {
+	return &Dedicated{c}, c.conn.option != nil && !c.conn.IsCluster()
+}
+
+// Open opens the first of the connections, so that no call has to wait for it.
+func (d *Dedicated) Open() {
+	if d.client.begin() {
+		defer d.client.conn.end()
+		_ = d.client.conn.client.Dedicated(func(rueidis.DedicatedClient) error { return nil })
+	}
+}
+
+// B returns a builder of commands.
+func (d *Dedicated) B() rueidis.Builder { return d.client.B() }
+
+// DoMulti makes several calls over the shared connections.
+func (d *Dedicated) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	return d.client.DoMulti(ctx, commands...)
+}
+
+// Do makes a call.
+func (d *Dedicated) Do(ctx context.Context, command rueidis.Completed) (result rueidis.RedisResult) {
+	conn := d.client.conn
+	defer conn.dedicated.Add(-1)
+	if conn.dedicated.Add(1) > conn.maxDedicated() || d.pausing() { // a wait for one couldn't be cut short
+		return d.client.Do(ctx, command)
+	}
+	if !d.client.begin() {
+		return rueidis.NewErrorResult(backend.ErrClosed)
+	}
+	defer conn.end()
+	_ = conn.client.Dedicated(func(own rueidis.DedicatedClient) error {
+		result = d.client.hear(own.Do(ctx, command))
+		return nil
+	})
+	if err := result.NonRedisError(); err != nil && !errors.Is(err, backend.ErrClosed) {
+		conn.dedicatedPause.Store(time.Now().Add(timing.DedicatedPause).UnixNano())
+	}
+	return result
+}
+
+func (d *Dedicated) pausing() bool {
+	until := d.client.conn.dedicatedPause.Load()
+	return until != 0 && time.Now().UnixNano() < until
+}

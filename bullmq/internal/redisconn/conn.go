@@ -1,0 +1,247 @@
+// Package redisconn connects to Redis: it dials, makes calls that end with their
+// context, waits on connections of their own, classifies failures and watches
+// whether the server can be reached. It knows nothing of queues.
+package redisconn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+)
+
+// Conn is a connection to a server or a cluster, shared by its users, which are
+// made by [Conn.NewClient].
+type Conn struct {
+	client  rueidis.Client
+	option  func() rueidis.ClientOption // nil for a caller's client; a function, so that no printing finds a password
+	address string
+	sockets *sockets
+	opened  time.Time
+	server  serverInfo
+
+	closed   atomic.Bool
+	inFlight atomic.Int64 // calls in flight
+
+	dedicated      atomic.Int64 // calls in flight over dedicated connections
+	dedicatedPause atomic.Int64 // until when, in Unix nanoseconds, none is used: one has failed, and may not be opened again
+
+	mu       sync.Mutex
+	users    map[*Client]struct{}
+	blocking map[*Blocking]struct{}
+}
+
+// Dial connects as rueidis is told to by an option. It returns within five seconds,
+// and when ctx ends.
+func Dial(ctx context.Context, option rueidis.ClientOption) (*Conn, error) {
+	if len(option.InitAddress) == 0 {
+		return nil, errors.New("bullmq: connect: the options name no server: set InitAddress, such as 127.0.0.1:6379")
+	}
+	option.DisableCache = true
+	if option.Dialer.Timeout == 0 {
+		option.Dialer.Timeout = timing.ConnectTimeout
+	}
+	if option.WriteBufferEachConn == 0 {
+		option.WriteBufferEachConn = writeBuffer
+	}
+	if option.RetryDelay == nil {
+		option.RetryDelay = retryReads
+	}
+	c := &Conn{option: func() rueidis.ClientOption { return option }, address: strings.Join(option.InitAddress, ","), sockets: newSockets()}
+	var err error
+	if c.client, err = dial(ctx, option, c.sockets); err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("bullmq: connect to Redis at %s: %w", c.address, err)
+		}
+		return nil, fmt.Errorf("bullmq: connect to Redis at %s: %w; %s", c.address, hidePasswords(c.option, err), advice(err, option.TLSConfig != nil))
+	}
+	return c.open(ctx)
+}
+
+// Wrap makes a Conn of a caller's client, which is left open when the Conn is
+// closed.
+func Wrap(ctx context.Context, client rueidis.Client) (*Conn, error) {
+	if client == nil {
+		return nil, errors.New("bullmq: connect: the client is nil")
+	}
+	return (&Conn{client: client, address: "the given client's address", sockets: newSockets()}).open(ctx)
+}
+
+func (c *Conn) open(ctx context.Context) (*Conn, error) {
+	c.opened, c.users, c.blocking = time.Now(), map[*Client]struct{}{}, map[*Blocking]struct{}{}
+	if err := c.inspect(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// writeBuffer lets Redis begin with a bulk while the rest of it is being written.
+// rueidis would send half a megabyte at once.
+const writeBuffer = 16 << 10
+
+// dial is rueidis.NewClient with a time limit and a context.
+func dial(ctx context.Context, option rueidis.ClientOption, open *sockets) (rueidis.Client, error) {
+	type result struct {
+		client rueidis.Client
+		err    error
+	}
+	done := make(chan result, 1)
+	open.track(&option)
+	go func() {
+		client, err := rueidis.NewClient(option)
+		done <- result{client, err}
+	}()
+	ctx, cancel := context.WithTimeoutCause(ctx, timing.ConnectTimeout+500*time.Millisecond, errNoReply)
+	defer cancel()
+	select {
+	case r := <-done:
+		if r.err != nil && r.client != nil {
+			r.client.Close()
+		}
+		return r.client, r.err
+	case <-ctx.Done():
+		open.cut()
+		go func() { // it may still succeed, and nobody would close it then
+			if r := <-done; r.client != nil {
+				r.client.Close()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// retryReads lets rueidis repeat commands that only read, a few times. It never
+// repeats commands that may write. Without a limit, reads would hang for as long as
+// an outage lasts.
+func retryReads(attempts int, _ rueidis.Completed, _ error) time.Duration {
+	if attempts > 5 {
+		return -1
+	}
+	return time.Duration(attempts) * 20 * time.Millisecond
+}
+
+// Address is where the server is, without user and password.
+func (c *Conn) Address() string { return c.address }
+
+// IsCluster reports whether the server is a cluster.
+func (c *Conn) IsCluster() bool { return c.client.Mode() == rueidis.ClientModeCluster }
+
+// EvictionPolicy is the server's maxmemory-policy, where it may evict keys.
+func (c *Conn) EvictionPolicy() string { return c.server.evictionPolicy }
+
+// State is that of the server: unreachable if any user of the connection can't
+// reach it.
+func (c *Conn) State() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state := State{Reachable: true, Since: c.opened}
+	for user := range c.users {
+		of := user.Health.State()
+		switch {
+		case state.Reachable && !of.Reachable,
+			state.Reachable == of.Reachable && of.Err != nil && (state.Err == nil || of.Since.Before(state.Since) != of.Reachable):
+			state = of
+		}
+	}
+	return state
+}
+
+// Close ends all calls and waits over the connection, and closes it unless the
+// client is a caller's.
+func (c *Conn) Close() {
+	c.closed.Store(true)
+	c.mu.Lock()
+	var closing []func()
+	for user := range c.users {
+		user.Health.close()
+	}
+	for b := range c.blocking {
+		closing = append(closing, b.Close)
+	}
+	c.mu.Unlock()
+	if c.option != nil {
+		closing = append(closing, func() { c.sockets.close(c.client.Close) })
+	}
+	Together(closing...)
+}
+
+// begin reports whether a call may be made. If so, end must follow.
+func (c *Conn) begin() bool {
+	c.inFlight.Add(1)
+	if c.closed.Load() {
+		c.end()
+		return false
+	}
+	return true
+}
+
+// end closes the client again after the last call in flight. Otherwise rueidis
+// leaks a connection that is being dialed during Close.
+func (c *Conn) end() {
+	if c.inFlight.Add(-1) == 0 && c.closed.Load() && c.option != nil {
+		c.client.Close()
+	}
+}
+
+// dialBlocking opens a client of its own for commands that wait. The name by which
+// BullMQ finds workers and event readers is for the one connection that waits,
+// since each connection with that name would count as a worker. So [Blocking]
+// names that connection itself. On a cluster, where rueidis picks the connection,
+// all of the client's have the name.
+func (c *Conn) dialBlocking(name string, open *sockets) (rueidis.Client, error) {
+	option := c.option()
+	if c.IsCluster() {
+		option.ClientName = name
+	}
+	option.DisableRetry = true // a reconnect has to be seen, or events would be lost
+	option.RingScaleEachConn = 8
+	option.ReadBufferEachConn, option.WriteBufferEachConn = 32<<10, 32<<10
+	option.PipelineMultiplex = -1
+	client, err := dial(context.Background(), option, open)
+	if err != nil {
+		return nil, fmt.Errorf("bullmq: connect to Redis at %s: %w", c.address, err)
+	}
+	return client, nil
+}
+
+// maxDedicated is how many connections the client allows besides the shared ones.
+func (c *Conn) maxDedicated() int64 {
+	return int64(cmp.Or(c.option().BlockingPoolSize, rueidis.DefaultPoolSize))
+}
+
+// hidePasswords takes the passwords of a client out of an error's text, since some
+// servers repeat what they were sent.
+func hidePasswords(option func() rueidis.ClientOption, err error) error {
+	if option == nil {
+		return err
+	}
+	var words []string
+	for _, word := range []string{option().Password, option().Sentinel.Password} {
+		if word != "" {
+			words = append(words, word, "***")
+		}
+	}
+	text := err.Error()
+	if hidden := strings.NewReplacer(words...).Replace(text); hidden != text {
+		return errors.New(hidden)
+	}
+	return err
+}
+
+// Together calls functions at the same time and waits for all of them.
+func Together(calls ...func()) {
+	var all sync.WaitGroup
+	for _, call := range calls {
+		all.Go(call)
+	}
+	all.Wait()
+}

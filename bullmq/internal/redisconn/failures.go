@@ -1,0 +1,109 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+)
+
+// unavailable has the error prefixes of a server that can't serve now. The command
+// did not run, and trying again later is safe. rueidis takes the word ERR away.
+var unavailable = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "UNBLOCKED", "max number of clients"}
+
+// exhausted has the error prefixes of a server that lacks something. The command
+// did not run.
+var exhausted = []string{"OOM", "MISCONF", "NOREPLICAS"}
+
+// rejected has other error prefixes of commands that did not run. Any other error
+// of the server's may end a script halfway.
+var rejected = []string{
+	"NOSCRIPT", "MOVED", "ASK", "CROSSSLOT",
+	"NOAUTH", "WRONGPASS", "DENIED", "NOPERM", // a right that a script lacks is an ERR, see acl_test.go
+}
+
+// Classify returns what an error of a call to Redis means for the call.
+func Classify(err error) backend.Failure {
+	var network *net.OpError
+	switch {
+	case refusedAs(err, unavailable...), refusedAs(err, "TRYAGAIN"):
+		return backend.Unavailable
+	case refusedAs(err, exhausted...):
+		return backend.Exhausted
+	case refusedAs(err, rejected...):
+		return backend.Refused
+	case errors.As(err, &network) && network.Op == "dial", errors.Is(err, rueidis.ErrNoSlot):
+		return backend.NotSent
+	case errors.Is(err, backend.ErrClosed) && !errors.Is(err, backend.ErrCutOff):
+		return backend.NotSent
+	case errors.Is(err, rueidis.ErrClosing):
+		return backend.ClientClosed
+	}
+	if _, replied := reply(err); replied || rueidis.IsParseErr(err) {
+		return backend.Failed
+	}
+	return backend.Lost
+}
+
+// Forbidden reports whether Redis refused a command for good, as where its use is
+// not allowed.
+func Forbidden(err error) bool {
+	_, replied := reply(err)
+	return replied && !refusedAs(err, unavailable...)
+}
+
+// Refused reports whether Redis refused a command with an error that begins with
+// the given word.
+func Refused(err error, word string) bool { return refusedAs(err, word) }
+
+// reply returns Redis's own reply that a call has failed, however it is wrapped;
+// false where there was no reply.
+func reply(err error) (*rueidis.RedisError, bool) {
+	var refusal *rueidis.RedisError
+	return refusal, errors.As(err, &refusal) && refusal != rueidis.Nil
+}
+
+// scriptError matches how Redis 6.2 reports a refusal that a script met. The dash
+// is there only if the server refused the command without carrying it out.
+var scriptError = regexp.MustCompile(`^Error running script .*@user_script: [0-9]+: -`)
+
+// refusedAs reports whether Redis refused a command with an error that begins with
+// one of the given prefixes. From Redis 7 on, an error of a script begins like the
+// error that ended it.
+func refusedAs(err error, prefixes ...string) bool {
+	refusal, ok := reply(err)
+	if !ok {
+		return false
+	}
+	text := refusal.Error()
+	if prefix := scriptError.FindString(text); prefix != "" {
+		text = text[len(prefix):]
+	}
+	return slices.ContainsFunc(prefixes, func(words string) bool {
+		rest, found := strings.CutPrefix(text, words)
+		return found && (rest == "" || rest[0] == ' ')
+	})
+}
+
+// suggestsOutage reports whether a call's error may mean that Redis is out of
+// reach: not if it has replied to the call, nor if the caller has ended it.
+func suggestsOutage(err error) bool {
+	if err == rueidis.Nil || rueidis.IsParseErr(err) {
+		return false
+	}
+	if _, replied := reply(err); replied {
+		return refusedAs(err, unavailable...)
+	}
+	for _, ended := range []error{context.Canceled, backend.ErrNoConnection, backend.ErrClosed, rueidis.ErrClosing, net.ErrClosed} {
+		if errors.Is(err, ended) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,156 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+)
+
+// State says whether the server can be reached.
+type State = backend.Health
+
+// HealthWatch learns from failed calls whether the server can be reached. A failure
+// raises a suspicion. A probe on a goroutine of its own then asks the server, until
+// it can serve.
+type HealthWatch struct {
+	ask    func(ctx context.Context) error // the probe
+	hide   func(error) error               // takes passwords out
+	closed context.Context
+	close  context.CancelFunc
+
+	doubted  atomic.Bool // probing is set
+	mu       sync.Mutex
+	state    State
+	since    time.Time     // when the suspicion arose; of the probe's own while it lasts
+	probing  chan struct{} // closed when the server can serve; nil unless in doubt
+	onChange func(State)
+	changes  []State // not delivered yet
+	calling  bool    // a goroutine delivers them
+}
+
+func newHealthWatch(since time.Time, ask func(context.Context) error, hide func(error) error) *HealthWatch {
+	h := &HealthWatch{ask: ask, hide: hide, state: State{Reachable: true, Since: since}}
+	h.closed, h.close = context.WithCancel(context.Background())
+	return h
+}
+
+// State returns what is known. It makes no call.
+func (h *HealthWatch) State() State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state
+}
+
+// OnChange sets the function that is called with each change, on a goroutine of its
+// own, one call at a time and in order.
+func (h *HealthWatch) OnChange(onChange func(State)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.onChange = onChange
+}
+
+// Heard records how a call has ended.
+func (h *HealthWatch) Heard(err error) {
+	if err == nil || !suggestsOutage(err) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.probing == nil && h.closed.Err() == nil {
+		h.probing, h.since = make(chan struct{}), time.Now()
+		h.doubted.Store(true)
+		go h.probe(err)
+	}
+}
+
+// InDoubt returns a channel that is closed when the server can serve; nil if there
+// is no doubt that it can.
+func (h *HealthWatch) InDoubt() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.probing
+}
+
+// probe asks until the server can serve. cause is the failure that raised the
+// suspicion.
+func (h *HealthWatch) probe(cause error) {
+	var pause timing.Backoff
+	for {
+		ctx, cancel := context.WithTimeout(h.closed, timing.ProbeTimeout)
+		err := h.ask(ctx)
+		cancel()
+		if h.closed.Err() != nil || err == nil || !suggestsOutage(err) {
+			h.serves()
+			return
+		}
+		silent := errors.Is(err, context.DeadlineExceeded)
+		if silent {
+			err = fmt.Errorf("no reply within %v; before that: %w", timing.ProbeTimeout, cause)
+		}
+		// A client has several connections, each of which may have broken unnoticed.
+		if silent || !Classify(err).MayHaveRun() || time.Since(h.since) > timing.BrokenFor {
+			h.fails(h.hide(err))
+		}
+		timing.Sleep(h.closed, pause.Next())
+	}
+}
+
+// fails records a probe that failed.
+func (h *HealthWatch) fails(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	began := h.state.Reachable
+	if began {
+		h.state.Reachable, h.state.Since = false, h.since
+	}
+	h.state.Err = err
+	if began {
+		h.changed()
+	}
+}
+
+// serves ends the probing, because the server can serve or the watch is closed.
+func (h *HealthWatch) serves() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.probing)
+	h.probing = nil
+	h.doubted.Store(false)
+	if !h.state.Reachable && h.closed.Err() == nil {
+		h.state.Reachable, h.state.Since = true, time.Now()
+		h.changed()
+	}
+}
+
+// changed delivers the state; the caller holds mu.
+func (h *HealthWatch) changed() {
+	if h.onChange == nil {
+		return
+	}
+	h.changes = append(h.changes, h.state)
+	if !h.calling {
+		h.calling = true
+		go h.deliver(h.onChange)
+	}
+}
+
+func (h *HealthWatch) deliver(onChange func(State)) {
+	for {
+		h.mu.Lock()
+		if len(h.changes) == 0 {
+			h.calling = false
+			h.mu.Unlock()
+			return
+		}
+		next := h.changes[0]
+		h.changes = h.changes[1:]
+		h.mu.Unlock()
+		onChange(next)
+	}
+}

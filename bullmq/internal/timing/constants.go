@@ -1,0 +1,51 @@
+package timing
+
+import "time"
+
+// The time limits of the SDK that no option sets.
+const (
+	// ConnectTimeout limits the first contact with a server, and each of the calls
+	// that prepare a connection.
+	ConnectTimeout = 4 * time.Second
+	// CallTimeout limits a call that has no context of a user's.
+	CallTimeout = 10 * time.Second
+	// ClosePatience is how long a network connection may take to close in order,
+	// with the replies to what was sent before. It is cut off then.
+	ClosePatience = 200 * time.Millisecond
+	// ClosingTime is how much longer than ShutdownTimeout a worker may take to end,
+	// so that its connections can be closed.
+	ClosingTime = ClosePatience + 150*time.Millisecond
+
+	// ShortestBlock is the shortest wait that a server may be asked for. Redis
+	// before 7.0.8 takes a millisecond for no limit.
+	ShortestBlock = 2 * time.Millisecond
+	// LongestBlock is the longest wait that a server is asked for, so that a broken
+	// connection is noticed.
+	LongestBlock = 10 * time.Second
+	// BlockMargin is how late the reply to a wait may come. The server is taken to
+	// be silent then.
+	BlockMargin = time.Second
+	// UnblockTimeout limits the time in which a wait is interrupted.
+	UnblockTimeout = time.Second
+
+	// PoolPatience is how long a user of a caller's client waits for a connection
+	// of its own. It polls then.
+	PoolPatience = 100 * time.Millisecond
+	// PollInterval is the time between two polls in place of a wait.
+	PollInterval = 200 * time.Millisecond
+	// ShortageWarning is how long a user of a caller's client waits for a
+	// connection before the shortage is logged.
+	ShortageWarning = time.Second
+	// DedicatedPause is how long no dedicated connection is used after one failed,
+	// since it may not be possible to open another.
+	DedicatedPause = time.Second
+
+	// ProbeTimeout limits a call that asks whether the server can serve.
+	ProbeTimeout = 2 * time.Second
+	// BrokenFor is how long connections may break, one after the other, before that
+	// is an outage.
+	BrokenFor = time.Second
+	// LastQuickPause is the longest pause of a loop that still counts as one of its
+	// first. A client has up to four connections that may have broken.
+	LastQuickPause = 8 * ShortestPause
+)
