@@ -25,7 +25,7 @@ type stop struct {
 
 const (
 	stopTimeout = 300 * time.Millisecond // ShutdownTimeout of the workers
-	stopMargin  = 500 * time.Millisecond
+	stopMargin  = 3 * time.Second // less than any timeout that a fault could wait for
 )
 
 // everything opens one of each kind of thing, at work, on a connection.

@@ -140,10 +140,10 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client), Logger: logger})
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, job.ID), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID), "4s").Should(Equal(bullmq.Completed))
 		delayed, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: 500 * time.Millisecond})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, delayed.ID), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, delayed.ID), "4s").Should(Equal(bullmq.Completed))
 		Expect(queue.Workers(ctx)).To(BeEmpty())
 		Eventually(warnings, "3s").Should(Equal(1))
 		release()
@@ -168,7 +168,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		time.Sleep(300 * time.Millisecond)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(waiting, "1s").Should(Receive(HaveField("ID", job.ID)))
+		Eventually(waiting, "4s").Should(Receive(HaveField("ID", job.ID)))
 	})
 
 	It("closes workers and readers at once that have no connection yet, while others hold them all", func() {
@@ -185,10 +185,10 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		}()
 		time.Sleep(300 * time.Millisecond)
 		stop()
-		Eventually(ended, "1s").Should(Receive(BeNil()))
+		Eventually(ended, "4s").Should(Receive(BeNil()))
 		Expect(worker.Close()).To(Succeed())
 		Expect(reader.Close()).To(Succeed())
-		Eventually(read, "1s").Should(BeClosed())
+		Eventually(read, "4s").Should(BeClosed())
 	})
 
 	It("adds flows and bulks of thousands of jobs while every connection is held", func() {
@@ -245,6 +245,6 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(hung).Should(BeClosed())
 		close(finish)
-		Eventually(stateOf(queue, second.ID), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, second.ID), "4s").Should(Equal(bullmq.Completed))
 	})
 })

@@ -156,7 +156,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		mend()
 		var job *bullmq.Job
 		Eventually(func() (err error) { job, err = queue.Add(ctx, "a", nil, nil); return err }).Should(Succeed())
-		Eventually(completed, "2s").Should(Receive(Equal(job.ID)))
+		Eventually(completed, "4s").Should(Receive(Equal(job.ID)))
 	},
 		Entry("the connections that wait can't be made anew, since the server is full",
 			func() { command("CONFIG", "SET", "maxclients", "1"); cutWaiting() },
@@ -233,7 +233,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		rarely(errors)
 		forbid("+evalsha", "+eval")()
 		finish()
-		Eventually(stateOf(queue, id), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.Completed))
 	})
 
 	It("costs the check for stalled jobs an attempt a second, even where its interval is short", func() {
@@ -243,7 +243,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		rarely(errors)
 		forbid("+evalsha", "+eval")()
 		finish()
-		Eventually(stateOf(queue, id), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.Completed))
 	})
 
 	It("costs the end of a job an attempt a second, also where Redis keeps the job's lock for longer than the worker counts on", func() {
@@ -254,6 +254,6 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		Eventually(errors.Load).ShouldNot(BeZero())
 		rarely(errors)
 		command("REPLICAOF", "NO", "ONE")
-		Eventually(stateOf(queue, id), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.Completed))
 	})
 })

@@ -139,7 +139,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 		Expect(err).To(MatchError(ContainSubstring(server.Addr())))
 		_, bulkErr := queue.AddBulk(ctx, make([]bullmq.BulkJob, 3))
 		Expect(bulkErr).To(MatchError(ContainSubstring(server.Addr())))
-		Expect(time.Since(begun)).To(BeNumerically("<", time.Second))
+		Expect(time.Since(begun)).To(BeNumerically("<", 4*time.Second))
 		Expect(server.Start()).To(Succeed())
 		Expect(queue.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeZero()))
 	})
@@ -223,7 +223,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 })
 
 var _ = Describe("An add to a Redis that accepts connections and doesn't answer", Label("slow"), func() {
-	const wait, late = time.Second, 500 * time.Millisecond
+	const wait, late = time.Second, 3 * time.Second
 	silences := map[string]func() (connect func() bullmq.Connection, silence func()){
 		"stopped": func() (func() bullmq.Connection, func()) {
 			server := startRedis(redisserver.Options{})
@@ -282,7 +282,7 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 			silence()
 			t := within(calls["one"])
 			Expect(t.err).To(And(MatchError(bullmq.ErrMaybeAdded), MatchError(ContainSubstring("the AddWait of 1s is over"))))
-			Expect(t.took).To(BeNumerically("~", wait, late))
+			Expect(t.took).To(And(BeNumerically(">=", wait), BeNumerically("<", wait+late)))
 			for range 2 { // the connections are given up, and made anew, meanwhile
 				var all sync.WaitGroup
 				ended := make(map[string]*timed, len(calls))

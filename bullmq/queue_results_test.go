@@ -219,7 +219,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		worker := newWorker(name, nil, nil)
 		takeJob(worker)
 		endUnseen(name, job.ID, "42")
-		Eventually(done, "2s").Should(Receive(Equal(outcome{"42", nil})))
+		Eventually(done, "4s").Should(Receive(Equal(outcome{"42", nil})))
 	})
 
 	It("is over on a queue without events, be it busy or not", func() {

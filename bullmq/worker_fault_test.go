@@ -127,7 +127,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		job := add("a", nil)
 		Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
 		runWorker(name, doNothing, nil)
-		Eventually(stateOf(queue, job.ID), "2s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID), "4s").Should(Equal(bullmq.Completed))
 	})
 
 	// losing runs a job whose end, with any of the given words in its command, loses its answer.
@@ -363,11 +363,11 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(redisDo("CLIENT", "UNBLOCK", workers[0].Fields["id"], "ERROR").Error()).To(Succeed())
 		add("one", nil)
-		Eventually(started, "2s").Should(Receive(Equal("one")))
+		Eventually(started, "4s").Should(Receive(Equal("one")))
 
 		Expect(redisDo("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Error()).To(Succeed())
 		Eventually(func() error { _, err := queue.Add(ctx, "two", nil, nil); return err }).Should(Succeed())
-		Eventually(started, "2s").Should(Receive(Equal("two")))
+		Eventually(started, "4s").Should(Receive(Equal("two")))
 	})
 
 	It("says little while Redis is out of reach, and is back soon after it is", func() {
@@ -382,7 +382,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Expect(lines.count()).To(And(BeNumerically(">", 0), BeNumerically("<=", 4)))
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		add("back", nil)
-		Eventually(started, "2s").Should(Receive(Equal("back")))
+		Eventually(started, "4s").Should(Receive(Equal("back")))
 	})
 })
 

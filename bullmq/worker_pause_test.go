@@ -155,7 +155,7 @@ var _ = Describe("A worker that is paused", func() {
 		begun := time.Now()
 		end(worker, stop)
 		Eventually(ended).Should(Receive(BeNil()))
-		Expect(time.Since(begun)).To(BeNumerically("<", time.Second))
+		Expect(time.Since(begun)).To(BeNumerically("<", 4*time.Second), "an idle worker waits for 10 s")
 		Expect(worker.PauseNow(ctx)).To(Succeed(), "of one that has ended too")
 	},
 		Entry("when it is closed", func(worker *bullmq.Worker, _ context.CancelFunc) { Expect(worker.Close()).To(Succeed()) }),
@@ -179,7 +179,7 @@ var _ = Describe("A worker that is paused", func() {
 	It("keeps the locks of its jobs, and leaves stalled ones to others until it is resumed", func() {
 		var renewals atomic.Int64
 		worker := runWorker(name, handler, &bullmq.WorkerOptions{
-			LockDuration: 400 * time.Millisecond, LockRenewTime: 100 * time.Millisecond, StalledInterval: 20 * time.Millisecond,
+			LockDuration: 3 * time.Second, LockRenewTime: 600 * time.Millisecond, StalledInterval: 20 * time.Millisecond,
 			Events: bullmq.WorkerEvents{LocksRenewed: func([]string) { renewals.Add(1) }},
 		})
 		running := long()
@@ -206,7 +206,7 @@ var _ = Describe("A worker that is paused", func() {
 		job := add("a", &bullmq.JobOptions{Delay: 400 * time.Millisecond})
 		waitUntilIdle(queue) // the one that has waited longer has popped the marker
 		Expect(first.PauseNow(ctx)).To(Succeed())
-		Eventually(started, "2s").Should(Receive(Equal(job.ID)))
+		Eventually(started, "4s").Should(Receive(Equal(job.ID)))
 	})
 
 	It("hands on a wake-up that comes to it at that very moment", func() {
@@ -225,7 +225,7 @@ var _ = Describe("A worker that is paused", func() {
 		Expect(worker.PauseNow(short)).To(MatchError(context.DeadlineExceeded))
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Waiting))
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
-		Eventually(started, "2s").Should(Receive(Equal(job.ID)))
+		Eventually(started, "4s").Should(Receive(Equal(job.ID)))
 	})
 
 	It("runs a job all the same that it was given by a take whose answer is lost, before it counts as still", func() {

@@ -357,11 +357,11 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 2})
 		Eventually(func() int { return len(seen.of(id)) }).Should(BeNumerically(">=", 9), "the pauses are long by now")
+		begun := time.Now()
 		for range 20 {
-			begun, other := time.Now(), add()
-			Eventually(stateOf(queue, other)).Should(Equal(bullmq.Completed))
-			Expect(time.Since(begun)).To(BeNumerically("<", 200*time.Millisecond))
+			Eventually(stateOf(queue, add())).Should(Equal(bullmq.Completed))
 		}
+		Expect(time.Since(begun)).To(BeNumerically("<", 5*time.Second), "twenty pauses take longer")
 	})
 
 	It("goes back at once when the worker stops", func() {
@@ -370,7 +370,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		Eventually(seen.all, "10s").Should(BeNumerically(">=", 11), "the pauses are a second by now")
 		begun := time.Now()
 		Expect(worker.Close()).To(Succeed())
-		Expect(time.Since(begun)).To(BeNumerically("<", 500*time.Millisecond))
+		Expect(time.Since(begun)).To(BeNumerically("<", 900*time.Millisecond))
 		Expect(stateOf(queue, id)()).To(Equal(bullmq.Waiting))
 	})
 
