@@ -25,17 +25,16 @@ var baselineProcessText string
 const (
 	baselineName  = "baseline"
 	baselineJobs  = 40_000
-	baselineTexts = 5  // of each job in an answer
-	baselineCall  = 50 // jobs a call: what two calls under way can hold of 100 jobs that run
+	baselineTexts = 5  // of each job in a reply
+	baselineCall  = 50 // jobs per call: two calls in flight cover 100 running jobs
 )
 
-// baseline is what a job takes when all that is done is what an added and a
-// processed job leave behind; checked is a processed job's with the checks that no
-// client can leave out.
+// baseline is the cost per job of bare commands that leave behind the same data as an added and a processed
+// job. checked is the cost of a processed job including the checks that every client must make.
 type baseline struct{ add, process, checked cost }
 
-// baselineGrowth is how many times as much the baseline takes with many jobs waiting as
-// with few, measured as the growth of what a client needs is.
+// baselineGrowth measures the cost of the baseline with many waiting jobs relative to few, in the same way as
+// the growth of the contenders.
 func baselineGrowth(backgrounds [2]int, steps int) (baseline, error) {
 	var servers [2]*redis
 	for i, background := range backgrounds {
@@ -49,7 +48,7 @@ func baselineGrowth(backgrounds [2]int, steps int) (baseline, error) {
 		}
 		servers[i] = server
 	}
-	var taken [2][]baseline
+	var costsOf [2][]baseline
 	for step := range warmSteps + steps {
 		for i := range servers {
 			at := (step + i) % len(servers)
@@ -58,12 +57,12 @@ func baselineGrowth(backgrounds [2]int, steps int) (baseline, error) {
 				return baseline{}, err
 			}
 			if step >= warmSteps {
-				taken[at] = append(taken[at], f)
+				costsOf[at] = append(costsOf[at], f)
 			}
 		}
 	}
 	ratio := func(of func(baseline) cost) cost {
-		return compare([2][]cost{costs(taken[0], of), costs(taken[1], of)}).ratio
+		return compare([2][]cost{costs(costsOf[0], of), costs(costsOf[1], of)}).ratio
 	}
 	f := baseline{ratio(addOf), ratio(processOf), ratio(checkedOf)}
 	fmt.Fprintf(os.Stderr, "baseline: add %.2f × the time, %.2f × Redis' CPU; process %.2f ×, %.2f ×; with checks %.2f ×, %.2f ×\n",
@@ -83,7 +82,7 @@ func addOf(f baseline) cost     { return f.add }
 func processOf(f baseline) cost { return f.process }
 func checkedOf(f baseline) cost { return f.checked }
 
-// baseline is measured once, on a Redis that is cleared before each kind of it.
+// baseline measures the baseline once. clear empties Redis before each part.
 func (r *redis) baseline(jobs int, clear func() error) (f baseline, err error) {
 	for _, process := range []struct {
 		cost   *cost
@@ -105,8 +104,8 @@ func (r *redis) baseline(jobs int, clear func() error) (f baseline, err error) {
 
 var baselineKeys = []string{"bull:" + contender.Queue + ":"}
 
-// twice does the work in two goroutines: two calls are under way at any time, so
-// that Redis has the next one when it has done with one.
+// twice does the work in two goroutines, so that a second call is always in flight when Redis finishes the
+// first.
 func twice(work func() error) error {
 	var group sync.WaitGroup
 	var errs [2]error
@@ -131,8 +130,8 @@ func (r *redis) baselineAdd(jobs int) error {
 	})
 }
 
-// baselineProcess starts jobs, and then ends them and starts the next, until so many
-// have ended.
+// baselineProcess starts jobs, and then repeatedly finishes them and starts the next, until jobs have
+// finished.
 func (r *redis) baselineProcess(jobs int, checks string) error {
 	process := rueidis.NewLuaScript(baselineProcessText)
 	var ended atomic.Int64
@@ -159,7 +158,7 @@ func (r *redis) baselineProcess(jobs int, checks string) error {
 		return nil
 	})
 	if err == nil && ended.Load() != int64(jobs) {
-		err = fmt.Errorf("the baseline has ended %d of %d jobs", ended.Load(), jobs)
+		err = fmt.Errorf("the baseline finished %d of %d jobs", ended.Load(), jobs)
 	}
 	return err
 }

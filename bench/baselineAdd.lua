@@ -1,5 +1,5 @@
---[[ The baseline of adding: what plain jobs leave in Redis, in as few commands as there are, and nothing else: no options are
-     looked at. Keys: the queue's prefix. Arguments: number of jobs, name, data, opts, timestamp. ]]
+--[[ The baseline of adding: writes the data of plain jobs with as few commands as possible and reads no options.
+     Keys: the queue's prefix. Arguments: number of jobs, name, data, opts, timestamp. ]]
 local call, base, count = redis.call, KEYS[1], tonumber(ARGV[1])
 local events = base .. 'events'
 local last = call('INCRBY', base .. 'id', count)

@@ -10,13 +10,13 @@ import (
 	"github.com/17a2ac88/bullmq-go/bench/contender"
 )
 
-// The program that is measured is this one, as in main.
+// TestMain runs a contender if the arguments ask for it, as main does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == contenderArgument {
 		contender.Main(own, os.Args[2:])
 		return
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // of the programs that are started: each would sleep for a second
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each started program would sleep for a second before it exits
 	os.Exit(m.Run())
 }
 

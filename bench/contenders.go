@@ -11,12 +11,12 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// rival is one of the libraries that are compared.
+// rival is one of the compared libraries.
 type rival struct {
 	name     string
 	command  []string // starts its program; the part's arguments follow
-	cannot   []string // parts that it has nothing for
-	isBullMQ bool     // its jobs are those of BullMQ
+	cannot   []string // parts that it does not support
+	isBullMQ bool     // its jobs are BullMQ jobs
 }
 
 func (r rival) can(part string) bool { return !slices.Contains(r.cannot, part) }
@@ -25,14 +25,14 @@ func (r rival) start(p contender.Part) (*program, error) {
 	return start(exec.Command(r.command[0], slices.Concat(r.command[1:], p.Arguments())...))
 }
 
-// The names of the contenders, in the order of the tables. Ratios are to Node.
+// The names of the contenders in the order of the tables. Ratios are relative to Node.
 const (
 	nodeName  = "Node"
 	ownName   = "bullmq-go"
 	asynqName = "asynq"
 )
 
-// findRivals says how each is started, and builds what has to be.
+// findRivals determines how to start each contender and builds its program if necessary.
 func (h *harness) findRivals(directory string) error {
 	node, err := nodeprocess.Find()
 	if err != nil {

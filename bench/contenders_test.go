@@ -14,7 +14,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// asynq is left out: to build it takes modules that a test shouldn't fetch.
+// asynq is left out: building it would download modules.
 var _ = Describe("A contender", func() {
 	var h *harness
 
@@ -29,7 +29,7 @@ var _ = Describe("A contender", func() {
 
 	for i, name := range []string{nodeName, ownName} {
 		for _, s := range throughput {
-			if !slices.Contains([]string{"add-100", "addbulk-1000", "process-100", "events"}, s.name) { // one of each part
+			if !slices.Contains([]string{"add-100", "addbulk-1000", "process-100", "events"}, s.name) { // one scenario for each part
 				continue
 			}
 			It("plays "+s.name+": "+name, func() {
@@ -56,7 +56,7 @@ var _ = Describe("A contender", func() {
 			})
 		}
 
-		It("has its latency measured: "+name, func() {
+		It("reports its latency: "+name, func() {
 			pair, err := startPair(h.rivals[i], h.redis.Addr())
 			Expect(err).NotTo(HaveOccurred())
 			defer pair.close()
@@ -67,13 +67,13 @@ var _ = Describe("A contender", func() {
 				Expect(s.whole).To(BeNumerically(">", 0))
 				Expect(s.pickup).To(BeNumerically("<", s.whole))
 			}
-			Expect(samples[2].whole).To(BeNumerically(">", 190), "it is delayed")
+			Expect(samples[2].whole).To(BeNumerically(">", 190), "the third job is delayed")
 		})
 	}
 })
 
 var _ = Describe("The baseline", func() {
-	It("leaves of jobs what the SDK leaves of them", func() {
+	It("leaves the same data as the SDK", func() {
 		server, err := startRedis()
 		Expect(err).NotTo(HaveOccurred())
 		defer server.close()
@@ -94,7 +94,7 @@ var _ = Describe("The baseline", func() {
 		}
 	})
 
-	DescribeTable("with its checks notices what it looks for, and goes on without them",
+	DescribeTable("with its checks detects",
 		func(what string, change func(r *redis) error) {
 			server, err := startRedis()
 			Expect(err).NotTo(HaveOccurred())
@@ -114,17 +114,17 @@ var _ = Describe("The baseline", func() {
 		Entry("a child", "has children", func(r *redis) error {
 			return r.client.Do(context.Background(), r.client.B().Sadd().Key(baselineKeys[0]+"7:dependencies").Member("child").Build()).Error()
 		}),
-		Entry("another field", "is no plain one", func(r *redis) error {
+		Entry("another field", "is not a plain job", func(r *redis) error {
 			return r.client.Do(context.Background(), r.client.B().Hset().Key(baselineKeys[0]+"7").FieldValue().FieldValue("parentKey", "p").Build()).Error()
 		}),
 	)
 })
 
-// seen is what a test looks at, without the times.
+// seen is the data left in Redis, without times.
 type seen struct {
 	Keys   []string
 	Hashes []map[string]string
-	Events map[string][]string // of each job
+	Events map[string][]string // by job
 }
 
 func look(r *redis) seen {
@@ -135,7 +135,7 @@ func look(r *redis) seen {
 	s := seen{Events: map[string][]string{}}
 	for _, key := range slices.Sorted(slices.Values(keys)) {
 		switch suffix := strings.TrimPrefix(key, base); {
-		case suffix == "meta" || suffix == "stalled-check": // what a queue and a worker say of themselves
+		case suffix == "meta" || suffix == "stalled-check": // written by a queue and a worker themselves
 		case strings.Trim(suffix, "0123456789") == "":
 			hash, err := r.client.Do(ctx, r.client.B().Hgetall().Key(key).Build()).AsStrMap()
 			Expect(err).NotTo(HaveOccurred())

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// environment tells where and with what the figures were taken.
+// environment describes the machine and the versions of the measurement.
 func (h *harness) environment() (string, error) {
 	server, err := h.redis.info("server")
 	if err != nil {
@@ -46,7 +46,7 @@ func version(info *debug.BuildInfo, module string) string {
 	return "?"
 }
 
-// processor is the model of the CPU, where the system tells it.
+// processor returns the model of the CPU if the system reports it.
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {

@@ -4,13 +4,13 @@ import "slices"
 
 const mebi = 1 << 20
 
-// quantile of some figures, q from 0 to 1.
+// quantile returns a quantile of figures, with q from 0 to 1.
 func quantile(figures []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(figures))
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// each is one figure of each item.
+// each returns one figure of each item.
 func each[T any](items []T, figure func(T) float64) []float64 {
 	figures := make([]float64, len(items))
 	for i, item := range items {
@@ -19,12 +19,12 @@ func each[T any](items []T, figure func(T) float64) []float64 {
 	return figures
 }
 
-// quantileOf is the quantile of one figure of each item.
+// quantileOf returns a quantile of one figure of the items.
 func quantileOf[T any](items []T, q float64, figure func(T) float64) float64 {
 	return quantile(each(items, figure), q)
 }
 
-// medianOf is the median of one figure of each item.
+// medianOf returns the median of one figure of the items.
 func medianOf[T any](items []T, figure func(T) float64) float64 {
 	return quantileOf(items, 0.5, figure)
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// goal is a bound for a figure.
+// goal is a limit for a figure.
 type goal struct {
 	title, unit string
 	value       float64
 	known       bool
-	least, most float64 // one of the two; 0 for none
+	least, most float64 // only one is set; 0 for no limit
 }
 
 func (g goal) met() bool {
@@ -27,7 +27,7 @@ func (g goal) bound() string {
 	return fmt.Sprintf("≤ %.2g%s", g.most, g.unit)
 }
 
-// goals are what this SDK is to reach beside Node's library.
+// goals returns the goals of this SDK relative to Node's library.
 func (r report) goals() []goal {
 	const times = " × Node's"
 	beside := func(what, table, title string, least, most float64) goal {
@@ -59,7 +59,7 @@ func (r report) goals() []goal {
 	return goals
 }
 
-// verdict is the goals as a table, those that were measured.
+// verdict returns the goals that were measured as a table.
 func (r report) verdict() string {
 	var t strings.Builder
 	for _, g := range r.goals() {

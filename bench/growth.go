@@ -15,9 +15,9 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// How much a job costs with few jobs in the background and with many: two
-// servers, one with each, and the same steps on both in turns. A step adds
-// 1,000 jobs, 100 in flight, and lets a worker of concurrency 100 run 1,000.
+// Growth is the cost of a job with many jobs in the background relative to few. Two servers have one
+// background each, and the same steps run on both in turn. A step adds 1,000 jobs with 100 in flight and lets
+// a worker with concurrency 100 run them.
 const (
 	stepJobs    = 1_000
 	growthSteps = 60
@@ -42,22 +42,21 @@ var delayText string
 //go:embed growthTrim.lua
 var trimText string
 
-// grown is one row: what a job takes with few in the background and with many.
+// grown is a row of the table: the cost of a job with a small and a large background.
 type grown struct {
 	title        string
 	add, process compared
 }
 
-// compared are two costs of the same thing, and the second divided by the first:
-// medians over the steps, in each of which both are measured.
+// compared holds two costs of the same work and their ratio. All three are medians over steps in which both
+// costs were measured.
 type compared struct{ few, many, ratio cost }
 
-// cost of one job, in µs.
+// cost is the cost per job in microseconds.
 type cost struct{ micros, redisCPU float64 }
 
-// ground is a server with jobs in the background, and a worker that is paused
-// but for the steps.
-type ground struct {
+// growthServer is a server with jobs in the background and a worker that is paused between steps.
+type growthServer struct {
 	*redis
 	background int
 	producer   ownProducer
@@ -68,20 +67,20 @@ type ground struct {
 }
 
 func measureGrowth(backgrounds [2]int, steps int) ([]grown, error) {
-	var grounds [2]*ground
+	var growthServers [2]*growthServer
 	for i, background := range backgrounds {
 		fmt.Fprintf(os.Stderr, "growth: adding %d jobs\n", background)
-		g, err := openGround(background)
+		g, err := openGrowthServer(background)
 		if err != nil {
 			return nil, err
 		}
 		defer g.close()
-		grounds[i] = g
+		growthServers[i] = g
 	}
 	var rows []grown
 	for _, background := range []struct {
 		title string
-		keep  bool // of the completed jobs, as many as there are in the background
+		keep  bool // as many completed jobs as there are in the background
 		move  string
 	}{
 		{waitingTitle, false, ""},
@@ -90,15 +89,15 @@ func measureGrowth(backgrounds [2]int, steps int) ([]grown, error) {
 	} {
 		row := grown{title: background.title}
 		var adds, runs [2][]cost
-		for _, g := range grounds {
+		for _, g := range growthServers {
 			if err := g.each(background.move); err != nil {
 				return nil, fmt.Errorf("growth, %s: %w", background.title, err)
 			}
 		}
 		for step := range warmSteps + steps {
-			for i := range grounds {
-				at := (step + i) % len(grounds)
-				add, run, err := grounds[at].step(background.keep)
+			for i := range growthServers {
+				at := (step + i) % len(growthServers)
+				add, run, err := growthServers[at].step(background.keep)
 				if err != nil {
 					return nil, fmt.Errorf("growth, %s: %w", background.title, err)
 				}
@@ -130,13 +129,13 @@ func (g grown) String() string {
 		g.title, g.add.ratio.micros, g.add.ratio.redisCPU, g.process.ratio.micros, g.process.ratio.redisCPU)
 }
 
-func openGround(background int) (*ground, error) {
+func openGrowthServer(background int) (*growthServer, error) {
 	server, err := startRedis()
 	if err != nil {
 		return nil, err
 	}
-	g := &ground{redis: server, background: background}
-	fail := func(err error) (*ground, error) {
+	g := &growthServer{redis: server, background: background}
+	fail := func(err error) (*growthServer, error) {
 		g.close()
 		return nil, err
 	}
@@ -163,7 +162,7 @@ func openGround(background int) (*ground, error) {
 	return g, nil
 }
 
-func (g *ground) close() {
+func (g *growthServer) close() {
 	if g.worker != nil {
 		_ = g.worker.Close()
 	}
@@ -173,8 +172,8 @@ func (g *ground) close() {
 	g.redis.close()
 }
 
-// step answers what an add and the run of a job have cost.
-func (g *ground) step(keepCompleted bool) (add, run cost, err error) {
+// step measures an add and the run of a job.
+func (g *growthServer) step(keepCompleted bool) (add, run cost, err error) {
 	if add, err = g.cost(func() (int, error) {
 		return stepJobs, contender.AddEach(g.producer, stepJobs, inFlight)
 	}); err != nil {
@@ -188,14 +187,14 @@ func (g *ground) step(keepCompleted bool) (add, run cost, err error) {
 		select {
 		case <-g.reached:
 		case <-time.After(patience):
-			return 0, fmt.Errorf("%d of %d jobs were run within %v", g.handled.Load()-before, stepJobs, patience)
+			return 0, fmt.Errorf("%d of %d jobs finished within %v", g.handled.Load()-before, stepJobs, patience)
 		}
 		err := g.worker.Pause(context.Background())
 		return int(g.handled.Load() - before), err
 	}); err != nil {
 		return
 	}
-	// Those that ran when the worker was paused have come to an end as well.
+	// Jobs that were running when the worker was paused have finished too.
 	if err = g.addJobs(contender.Queue, int(g.handled.Load()-g.target.Load())); err != nil {
 		return
 	}
@@ -206,8 +205,8 @@ func (g *ground) step(keepCompleted bool) (add, run cost, err error) {
 	return add, run, g.eval(trimText, strconv.Itoa(kept))
 }
 
-// each runs a script that does some of its work at a time, until it answers 0.
-func (g *ground) each(script string) error {
+// each calls a script that does part of its work per call until it returns 0.
+func (g *growthServer) each(script string) error {
 	if script == "" {
 		return nil
 	}

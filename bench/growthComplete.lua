@@ -1,5 +1,5 @@
---[[ Some of the jobs that wait are completed ones from now on, as though they had been run long ago.
-     Keys: the queue's prefix. Answer: how many; 0 when none are left. ]]
+--[[ Turns some of the waiting jobs into jobs that completed long ago.
+     Keys: the queue's prefix. Returns their number; 0 if none are left. ]]
 local base = KEYS[1]
 local ids = redis.call('RPOP', base .. 'wait', 2000)
 if not ids then return 0 end

@@ -1,5 +1,5 @@
---[[ Some of the completed jobs are delayed ones from now on, due in the year 2100.
-     Keys: the queue's prefix. Answer: how many; 0 when none are left. ]]
+--[[ Turns some of the completed jobs into delayed jobs that are due in the year 2100.
+     Keys: the queue's prefix. Returns their number; 0 if none are left. ]]
 local base = KEYS[1]
 local popped = redis.call('ZPOPMIN', base .. 'completed', 2000)
 local scores = {}

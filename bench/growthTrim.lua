@@ -1,5 +1,5 @@
---[[ Removes all completed jobs but the oldest, so that the background stays what it was.
-     Keys: the queue's prefix. Arguments: how many stay. Answer: 0. ]]
+--[[ Removes all completed jobs except the oldest, so that the background does not change.
+     Keys: the queue's prefix. Arguments: number of jobs to keep. Returns 0. ]]
 local base = KEYS[1]
 local ids = redis.call('ZRANGE', base .. 'completed', ARGV[1], -1)
 for i = 1, #ids do redis.call('UNLINK', base .. ids[i]) end

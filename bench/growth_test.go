@@ -9,7 +9,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("Growth", func() {
+var _ = Describe("The growth benchmark", func() {
 	costsSomething := func(c compared) {
 		GinkgoHelper()
 		for _, one := range []cost{c.few, c.many, c.ratio} {
@@ -18,7 +18,7 @@ var _ = Describe("Growth", func() {
 		}
 	}
 
-	It("is measured with jobs of each state in the background", func() {
+	It("measures with jobs of each state in the background", func() {
 		rows, err := measureGrowth([2]int{100, 3_000}, 1)
 		Expect(err).NotTo(HaveOccurred())
 		var titles []string
@@ -30,7 +30,7 @@ var _ = Describe("Growth", func() {
 		Expect(titles).To(Equal([]string{waitingTitle, completedTitle, delayedTitle}))
 	})
 
-	It("is measured of the baseline in the same way", func() {
+	It("measures the baseline in the same way", func() {
 		f, err := baselineGrowth([2]int{100, 3_000}, 1)
 		Expect(err).NotTo(HaveOccurred())
 		for _, times := range []cost{f.add, f.process, f.checked} {
@@ -39,13 +39,13 @@ var _ = Describe("Growth", func() {
 		}
 	})
 
-	It("compares within a step", func() {
+	It("computes ratios within a step", func() {
 		c := compare([2][]cost{{{10, 1}, {20, 2}, {40, 4}}, {{30, 3}, {50, 4}, {80, 4}}})
-		Expect(c).To(Equal(compared{few: cost{20, 2}, many: cost{50, 4}, ratio: cost{2.5, 2}}), "of 3, 2.5 and 2, and of 3, 2 and 1")
+		Expect(c).To(Equal(compared{few: cost{20, 2}, many: cost{50, 4}, ratio: cost{2.5, 2}}), "medians of 3, 2.5 and 2, and of 3, 2 and 1")
 	})
 
-	It("leaves in the background what was there", func() {
-		g, err := openGround(500)
+	It("does not change the background", func() {
+		g, err := openGrowthServer(500)
 		Expect(err).NotTo(HaveOccurred())
 		defer g.close()
 		counts := func() map[bullmq.State]int64 {
@@ -78,7 +78,7 @@ var _ = Describe("Growth", func() {
 		holds(bullmq.Delayed)
 	})
 
-	It("is measured with several queues", func() {
+	It("measures with several queues", func() {
 		row, err := measureQueues([2]int{1, 8}, 400)
 		Expect(err).NotTo(HaveOccurred())
 		costsSomething(row.add)

@@ -9,29 +9,29 @@ import (
 	"github.com/17a2ac88/bullmq-go/bench/contender"
 )
 
-// taken is what one run of a scenario took.
-type taken struct {
+// measurement is the result of one run of a scenario.
+type measurement struct {
 	perSecond float64 // jobs or events
-	redisCPU  float64 // µs of Redis a job
-	clientCPU float64 // µs of the client a job
-	peak      float64 // bytes of the client; 0 where unknown
+	redisCPU  float64 // Redis CPU per job in microseconds
+	clientCPU float64 // client CPU per job in microseconds
+	peak      float64 // bytes of the client; 0 if unknown
 }
 
 // harness runs scenarios on one Redis.
 type harness struct {
 	redis         *redis
 	rivals        []rival
-	asynq         string // its program
+	asynq         string // path of its program
 	nodeDirectory string
 	rounds        int
 
-	taken     map[string]map[string][]taken    // by scenario and rival, one a round
-	samples   map[string]map[string][][]sample // the same
-	baselines []baseline                       // one a round
+	results   map[string]map[string][]measurement // by scenario and rival, one per round
+	samples   map[string]map[string][][]sample    // by scenario and rival, one per round
+	baselines []baseline                          // one per round
 }
 
 func newHarness(directory string, o options) (*harness, error) {
-	h := &harness{rounds: o.rounds, taken: map[string]map[string][]taken{}, samples: map[string]map[string][][]sample{}}
+	h := &harness{rounds: o.rounds, results: map[string]map[string][]measurement{}, samples: map[string]map[string][][]sample{}}
 	if err := h.findRivals(directory); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func newHarness(directory string, o options) (*harness, error) {
 	return h, err
 }
 
-// run measures what is wanted.
+// run measures what the options select.
 func (h *harness) run(o options) (report, error) {
 	r := report{names: []string{nodeName, ownName, asynqName}}
 	for round := range h.rounds {
@@ -90,8 +90,7 @@ func (h *harness) run(o options) (report, error) {
 	return r, err
 }
 
-// inTurns calls run for each rival in each round, each time beginning with
-// another, so that none always comes first.
+// inTurns calls run for each rival. Each round starts with a different rival, so that none is always first.
 func (h *harness) inTurns(round int, part string, run func(rival) error) error {
 	for i := range h.rivals {
 		r := h.rivals[(round+i)%len(h.rivals)]
@@ -111,51 +110,51 @@ func (h *harness) throughput(round int, s scenario) error {
 		if err != nil {
 			return err
 		}
-		if h.taken[s.name] == nil {
-			h.taken[s.name] = map[string][]taken{}
+		if h.results[s.name] == nil {
+			h.results[s.name] = map[string][]measurement{}
 		}
-		h.taken[s.name][r.name] = append(h.taken[s.name][r.name], t)
+		h.results[s.name][r.name] = append(h.results[s.name][r.name], t)
 		fmt.Fprintf(os.Stderr, "round %d of %d  %-14s %-10s %10.0f /s  Redis %6.1f µs, client %6.1f µs a job, %4.0f MiB\n",
 			round+1, h.rounds, s.name, r.name, t.perSecond, t.redisCPU, t.clientCPU, t.peak/mebi)
 		return nil
 	})
 }
 
-// baseline is measured on an empty Redis, as the scenarios are.
+// baseline measures the baseline on an empty Redis, like the scenarios.
 func (h *harness) baseline() error {
 	f, err := h.redis.baseline(baselineJobs, h.redis.flush)
 	h.baselines = append(h.baselines, f)
 	return err
 }
 
-// measure runs a scenario once, on an empty Redis and in a process of its own.
-func (h *harness) measure(s scenario, r rival) (taken, error) {
+// measure runs a scenario once, on an empty Redis and in a new process.
+func (h *harness) measure(s scenario, r rival) (measurement, error) {
 	part := contender.Part{Name: s.part, Redis: h.redis.Addr(), Count: s.count, Warm: s.warm, Concurrency: s.concurrency}
 	if err := h.redis.flush(); err != nil {
-		return taken{}, err
+		return measurement{}, err
 	}
 	if err := h.fill(s, r, part); err != nil {
-		return taken{}, err
+		return measurement{}, err
 	}
 	p, err := r.start(part)
 	if err != nil {
-		return taken{}, err
+		return measurement{}, err
 	}
 	defer p.close()
 	before, err := h.redis.cpuSeconds()
 	if err != nil {
-		return taken{}, err
+		return measurement{}, err
 	}
-	if err := p.tell(struct{}{}); err != nil {
-		return taken{}, err
+	if err := p.send(struct{}{}); err != nil {
+		return measurement{}, err
 	}
 	var m contender.Measured
 	if err := p.read(&m); err != nil {
-		return taken{}, err
+		return measurement{}, err
 	}
 	after, err := h.redis.cpuSeconds()
 	jobs := float64(s.count)
-	return taken{
+	return measurement{
 		perSecond: jobs / m.Seconds,
 		redisCPU:  (after - before) / jobs * 1e6,
 		clientCPU: m.CPUSeconds / jobs * 1e6,
@@ -163,7 +162,7 @@ func (h *harness) measure(s scenario, r rival) (taken, error) {
 	}, err
 }
 
-// fill puts into Redis what the scenario finds there.
+// fill adds the data that the scenario starts with.
 func (h *harness) fill(s scenario, r rival, part contender.Part) error {
 	fill := map[preload]func(queue string, count int) error{jobs: h.redis.addJobs, events: h.redis.addEvents}[s.preloaded]
 	switch {

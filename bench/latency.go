@@ -11,17 +11,17 @@ import (
 
 const (
 	pickupAdds    = 300
-	pickupSpacing = 5 // ms
+	pickupSpacing = 5 // milliseconds
 	delayedJobs   = 150
 	warmAdds      = 2_000
 )
 
-// latency is a scenario of jobs that meet an idle worker of concurrency 1, the
-// producer and the worker in processes of their own.
+// latency is a scenario of jobs for an idle worker with concurrency 1. The producer and the worker are
+// separate processes.
 type latency struct {
 	name   string
-	delays func() []int // ms, of each job
-	every  int          // ms between two adds
+	delays func() []int // milliseconds, for each job
+	every  int          // milliseconds between two adds
 	of     func(sample) float64
 }
 
@@ -36,11 +36,11 @@ var latencies = []latency{
 	}, 0, lateOf},
 }
 
-// sample is when the handler of a job started, in ms.
+// sample holds the times until a job's handler started, in milliseconds.
 type sample struct {
-	whole  float64 // from the call of add
-	pickup float64 // from the return of add
-	late   float64 // from the time at which it was due
+	whole  float64 // since the call of add
+	pickup float64 // since the return of add
+	late   float64 // since the job was due
 }
 
 func (h *harness) latency(round int, l latency) error {
@@ -56,7 +56,7 @@ func (h *harness) latency(round int, l latency) error {
 		if _, err := pair.jobs(make([]int, warmAdds), 0); err != nil {
 			return err
 		}
-		time.Sleep(200 * time.Millisecond) // let the worker come to rest
+		time.Sleep(200 * time.Millisecond) // lets the worker become idle
 		samples, err := pair.jobs(l.delays(), l.every)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func lateOf(s sample) float64   { return s.late }
 // pair is a producer and an idle worker.
 type pair struct {
 	producer, worker             *program
-	producerOffset, workerOffset float64 // what their clocks are ahead of ours, ms
+	producerOffset, workerOffset float64 // how far their clocks are ahead of ours, in milliseconds
 }
 
 func startPair(r rival, address string) (*pair, error) {
@@ -107,13 +107,13 @@ func (p *pair) close() {
 	}
 }
 
-// clockOffset asks for a program's clock some times and believes the quickest
-// answer: it is at most half of its round trip off.
+// clockOffset reads a program's clock several times and uses the fastest reply. Its error is at most half of
+// the round trip.
 func clockOffset(p *program) (float64, error) {
 	best, offset := -1.0, 0.0
 	for n := range 20 {
 		asked := contender.Millis(time.Now())
-		if err := p.tell(contender.Instruction{Clock: &n}); err != nil {
+		if err := p.send(contender.Instruction{Clock: &n}); err != nil {
 			return 0, err
 		}
 		var reading contender.Reading
@@ -128,9 +128,9 @@ func clockOffset(p *program) (float64, error) {
 	return offset, nil
 }
 
-// jobs lets the producer add a job for each delay, and the worker run them.
+// jobs makes the producer add a job for each delay and the worker run them.
 func (p *pair) jobs(delays []int, every int) ([]sample, error) {
-	if err := p.producer.tell(contender.Instruction{Add: delays, Every: every}); err != nil {
+	if err := p.producer.send(contender.Instruction{Add: delays, Every: every}); err != nil {
 		return nil, err
 	}
 	at := map[string]float64{}
@@ -147,7 +147,7 @@ func (p *pair) jobs(delays []int, every int) ([]sample, error) {
 		if err := p.producer.read(&job); err != nil {
 			return nil, err
 		}
-		started := at[job.ID] + p.producerOffset // by the producer's clock
+		started := at[job.ID] + p.producerOffset // in the producer's time
 		samples[i] = sample{started - job.Begun, started - job.Returned, started - job.Due}
 	}
 	return samples, nil

@@ -1,9 +1,9 @@
-// bench measures this SDK beside Node's bullmq and Go's asynq: one Redis, one
-// run, all in turns. It starts all that it needs and ends by itself.
+// bench compares this SDK with Node's bullmq and Go's asynq on one Redis in one run, in turns. It starts
+// everything that it needs and stops it again.
 //
 //	go run ./bench                          print the tables
-//	go run ./bench -write                   and put them into docs/benchmarks.md and .svg
-//	go run ./bench -only 'process-1$|add'   only what the expression matches
+//	go run ./bench -write                   also write them into docs/benchmarks.md and .svg
+//	go run ./bench -only 'process-1$|add'   measure only names that match the expression
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// contenderArgument makes this program one of those that are measured.
+// contenderArgument makes this program run as a contender.
 const contenderArgument = "contender"
 
 func main() {
@@ -27,8 +27,8 @@ func main() {
 		return
 	}
 	o := options{}
-	flag.Func("only", "what to measure: a regular expression for names", o.only.set)
-	flag.Func("contenders", "whom to measure: a regular expression for names", o.contenders.set)
+	flag.Func("only", "regular expression for the names of what to measure", o.only.set)
+	flag.Func("contenders", "regular expression for the names of the contenders", o.contenders.set)
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement")
 	flag.BoolVar(&o.write, "write", false, "write the figures into docs/benchmarks.md and docs/benchmarks.svg")
 	flag.Parse()
@@ -44,7 +44,7 @@ type options struct {
 	write            bool
 }
 
-// filter says what is wanted; the empty one wants all.
+// filter selects names. The zero value selects all.
 type filter struct{ expression *regexp.Regexp }
 
 func (f *filter) set(text string) (err error) {
@@ -56,10 +56,10 @@ func (f filter) wants(name string) bool { return f.expression == nil || f.expres
 
 func run(o options) error {
 	if o.rounds < 1 {
-		return errors.New("-rounds takes a number from 1 on")
+		return errors.New("-rounds must be at least 1")
 	}
 	if o.write && (o.only.expression != nil || o.contenders.expression != nil) {
-		return errors.New("-write takes a whole run, without -only and -contenders")
+		return errors.New("-write needs a whole run: leave out -only and -contenders")
 	}
 	directory, err := os.MkdirTemp("", "bullmq-go-bench")
 	if err != nil {

@@ -80,7 +80,7 @@ func (t ownTail) Read(ctx context.Context, events int) error {
 			return err
 		}
 		if event.JobID == "" {
-			return fmt.Errorf("event %s of no job", event.ID)
+			return fmt.Errorf("event %s has no job", event.ID)
 		}
 		if events--; events == 0 {
 			break

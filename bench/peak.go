@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// peakBytes is the most memory that a process has had so far (VmHWM); 0 where
-// the system has no /proc.
+// peakBytes returns the peak memory of a process (VmHWM), or 0 on systems without /proc.
 func peakBytes(pid int) float64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(status)) {

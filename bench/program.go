@@ -12,10 +12,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess/childprocess"
 )
 
-// patience is how long a program may say nothing.
+// patience limits the time until a program's next output.
 const patience = 60 * time.Second
 
-// program is a process that speaks lines of JSON.
+// program is a process that exchanges lines of JSON.
 type program struct {
 	name  string
 	child *childprocess.Child
@@ -23,7 +23,7 @@ type program struct {
 	lines chan []byte
 }
 
-// start returns once the program is ready.
+// start starts a program and returns once it is ready.
 func start(cmd *exec.Cmd) (*program, error) {
 	p := &program{name: cmd.String(), lines: make(chan []byte, 4096)}
 	var err error
@@ -57,7 +57,7 @@ func start(cmd *exec.Cmd) (*program, error) {
 }
 
 // tell writes a line.
-func (p *program) tell(line any) error {
+func (p *program) send(line any) error {
 	text, err := json.Marshal(line)
 	if err != nil {
 		return err
@@ -66,20 +66,20 @@ func (p *program) tell(line any) error {
 	return err
 }
 
-// read takes the next line.
+// read reads the next line.
 func (p *program) read(line any) error {
 	select {
 	case text, ok := <-p.lines:
 		if !ok {
-			return fmt.Errorf("%s has ended", p.name)
+			return fmt.Errorf("%s has exited", p.name)
 		}
 		return json.Unmarshal(text, line)
 	case <-time.After(patience):
-		return fmt.Errorf("%s has said nothing for %v", p.name, patience)
+		return fmt.Errorf("%s has written nothing for %v", p.name, patience)
 	}
 }
 
-// close ends the program: by itself once its input is closed, or it is killed.
+// close closes the program's input and kills the program if it does not exit.
 func (p *program) close() {
 	_ = p.stdin.Close()
 	select {

@@ -14,9 +14,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// What a job costs on one queue and on a thousand, in one process with one
-// client of Redis that all share: the same number of jobs, spread over the
-// queues.
+// The cost of a job with one queue and with a thousand, in one process with one shared Redis client. The same
+// number of jobs is spread over the queues.
 const (
 	spreadJobs  = 20_000
 	spreadSteps = 2
@@ -25,11 +24,11 @@ const (
 
 var oneAndThousand = [2]int{1, 1_000}
 
-// fleet is so many queues, each with a worker that is paused but for the steps.
+// fleet is a number of queues, each with a worker that is paused between steps.
 type fleet struct {
 	*redis
 	shared  rueidis.Client
-	jobs    int // in a step
+	jobs    int // per step
 	queues  []ownProducer
 	workers []*bullmq.Worker
 	done    atomic.Int64
@@ -48,7 +47,7 @@ func measureQueues(sizes [2]int, jobs int) (grown, error) {
 		fleets[i] = f
 	}
 	var adds, runs [2][]cost
-	for step := range 1 + spreadSteps { // the first opens the workers' connections
+	for step := range 1 + spreadSteps { // the first step opens the workers' connections
 		for i := range fleets {
 			at := (step + i) % len(fleets)
 			add, run, err := fleets[at].step()
@@ -71,7 +70,7 @@ func openFleet(size, jobs int) (*fleet, error) {
 		return nil, err
 	}
 	f := &fleet{redis: server, jobs: jobs}
-	// Each worker blocks on a connection of its own, and with the default buffers each takes a megabyte.
+	// Each worker blocks on a separate connection, whose default buffers take a megabyte.
 	f.shared, err = rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{server.Addr()}, DisableCache: true, BlockingPoolSize: size + 1,
 		ReadBufferEachConn: 32 << 10, WriteBufferEachConn: 32 << 10, RingScaleEachConn: 8,
@@ -125,7 +124,7 @@ func (f *fleet) close() {
 	f.redis.close()
 }
 
-// step answers what an add and the run of a job have cost.
+// step measures an add and the run of a job.
 func (f *fleet) step() (add, run cost, err error) {
 	if add, err = f.cost(func() (int, error) {
 		return f.jobs, contender.AddEach(&spread{queues: f.queues}, f.jobs, inFlight)
@@ -142,14 +141,14 @@ func (f *fleet) step() (add, run cost, err error) {
 		case <-f.all:
 			return f.jobs, nil
 		case <-time.After(patience):
-			return 0, fmt.Errorf("%d of %d jobs were run within %v", f.done.Load(), f.jobs, patience)
+			return 0, fmt.Errorf("%d of %d jobs finished within %v", f.done.Load(), f.jobs, patience)
 		}
 	})
 	inParallel(f.workers, func(w *bullmq.Worker) { _ = w.Pause(context.Background()) })
 	return add, run, err
 }
 
-// spread adds to one queue after the other.
+// spread adds jobs to one queue after the other.
 type spread struct {
 	contender.Producer
 	queues []ownProducer

@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// redis is a server of the benchmark's own, with a client to look after it.
+// redis is a Redis server for the benchmark with a client for administration.
 type redis struct {
 	*redisserver.Server
 	client rueidis.Client
@@ -57,7 +57,7 @@ func (r *redis) info(section string) (map[string]string, error) {
 	return info, nil
 }
 
-// cpuSeconds is what the server has used so far, user and system.
+// cpuSeconds returns the CPU time used by the server, user and system.
 func (r *redis) cpuSeconds() (float64, error) {
 	info, err := r.info("cpu")
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *redis) cpuSeconds() (float64, error) {
 	return user + system, err
 }
 
-// cost is what the work takes for each job.
+// cost returns the cost of work per job.
 func (r *redis) cost(work func() (jobs int, err error)) (cost, error) {
 	before, err := r.cpuSeconds()
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *redis) cost(work func() (jobs int, err error)) (cost, error) {
 	return cost{took.Seconds() * perJob, (after - before) * perJob}, err
 }
 
-// addJobs fills a queue of BullMQ.
+// addJobs adds jobs to a BullMQ queue.
 func (r *redis) addJobs(queue string, count int) error {
 	q, err := bullmq.NewQueue(context.Background(), queue, &bullmq.QueueOptions{Connection: bullmq.Client(r.client)})
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *redis) addJobs(queue string, count int) error {
 	return nil
 }
 
-// addEvents fills a queue's events stream with what jobs leave there.
+// addEvents fills a queue's events stream with the events of jobs.
 func (r *redis) addEvents(queue string, count int) error {
 	kinds := [][]string{
 		{"event", "added", "jobId", "", "name", contender.JobName},

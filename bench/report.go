@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// report is all that was measured.
+// report holds all results.
 type report struct {
 	environment string
 	names       []string // of the contenders, Node first
@@ -18,7 +18,7 @@ type report struct {
 	baseline    []baselineRow
 }
 
-// text is the report in Markdown.
+// text returns the report in Markdown.
 func (r report) text() string {
 	parts := []string{r.environment}
 	for _, t := range r.tables {
@@ -41,7 +41,7 @@ func (r report) text() string {
 	return strings.Join(parts, "\n\n") + "\n"
 }
 
-// comparison is a table of the contenders, with ratios to the first.
+// comparison returns a table of the contenders with ratios to the first one.
 func (r report) comparison(t table) string {
 	var b strings.Builder
 	b.WriteString("| |")
@@ -85,7 +85,7 @@ func growthTable(rows []grown) string {
 	return b.String()
 }
 
-// baselineTable sets the baseline beside what the contenders need.
+// baselineTable compares the baseline with the contenders.
 func (r report) baselineTable() string {
 	var b strings.Builder
 	b.WriteString("| | Node | baseline | ratio | bullmq-go | ratio | baseline, 1,000 → 1,000,000 waiting |\n|---|--:|--:|--:|--:|--:|--:|\n")
@@ -102,7 +102,7 @@ func (r report) baselineTable() string {
 	return b.String()
 }
 
-// number has about three digits that count, and commas from a thousand on.
+// number formats a value with about three significant digits and thousands separators.
 func number(value float64) string {
 	switch magnitude := math.Abs(value); {
 	case magnitude >= 1000:
@@ -120,7 +120,7 @@ func number(value float64) string {
 	}
 }
 
-// text is a contender's cell of a table; empty where it wasn't measured.
+// text returns a contender's cell, which is empty if it was not measured.
 func (f figure) text(name string) string {
 	value, known := f.of(name)
 	if !known {
@@ -144,8 +144,7 @@ const (
 	end   = "<!-- figures: end -->"
 )
 
-// write puts the report between the marks of benchmarks.md in a directory, and
-// the picture beside it.
+// write writes the report between the markers in benchmarks.md and the picture next to it.
 func (r report) write(directory string) error {
 	path := filepath.Join(directory, "benchmarks.md")
 	page, err := os.ReadFile(path)
@@ -155,7 +154,7 @@ func (r report) write(directory string) error {
 	before, rest, found := strings.Cut(string(page), begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		return fmt.Errorf("%s has no place for figures: the lines %s and %s", path, begin, end)
+		return fmt.Errorf("%s lacks the marker lines %s and %s", path, begin, end)
 	}
 	picture := "![The rows of the tables as multiples of Node's bullmq](benchmarks.svg)\n\n"
 	if err := os.WriteFile(path, []byte(before+begin+"\n"+picture+r.text()+end+after), 0o644); err != nil {

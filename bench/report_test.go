@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("The report", func() {
+var _ = Describe("The benchmark report", func() {
 	measured := report{
 		names: []string{nodeName, ownName, asynqName},
 		tables: []table{
@@ -31,7 +31,7 @@ var _ = Describe("The report", func() {
 		growth: []grown{{waitingTitle, compared{cost{10, 5}, cost{10, 5}, cost{1, 1}}, compared{cost{40, 20}, cost{50, 20}, cost{1.25, 1}}}},
 	}
 
-	It("sets every contender beside Node, and leaves empty what it doesn't have", func() {
+	It("compares every contender with Node and leaves missing figures empty", func() {
 		Expect(measured.text()).To(And(
 			ContainSubstring("| add, 100 in flight | 1,000 /s | 3,100 /s | 3.10× | 500 /s | 0.50× |\n"),
 			ContainSubstring("| addBulk of 1,000 | 1,000 /s | 3,999 /s | 4.00× |  |  |\n"),
@@ -41,9 +41,9 @@ var _ = Describe("The report", func() {
 		))
 	})
 
-	It("sets the baseline beside what the contenders take in the same rounds", func() {
+	It("compares the baseline with the contenders in the same rounds", func() {
 		h := &harness{
-			taken: map[string]map[string][]taken{"process-100": {
+			results: map[string]map[string][]measurement{"process-100": {
 				nodeName: {{redisCPU: 40, perSecond: 100}, {redisCPU: 20, perSecond: 200}, {redisCPU: 10, perSecond: 300}},
 				ownName:  {{redisCPU: 14, perSecond: 300}, {redisCPU: 7, perSecond: 500}, {redisCPU: 4, perSecond: 600}},
 			}},
@@ -61,14 +61,14 @@ var _ = Describe("The report", func() {
 		))
 	})
 
-	It("compares within a round, for the machine may be another one in the next", func() {
+	It("computes ratios within a round, because the machine's speed may change between rounds", func() {
 		f := figure{rounds: map[string][]float64{nodeName: {10, 20, 40}, ownName: {30, 50, 80}}}
 		value, known := f.of(ownName)
 		Expect(known).To(BeTrue())
 		Expect(value).To(Equal(50.0))
 		ratio, known := f.ratio(ownName)
 		Expect(known).To(BeTrue())
-		Expect(ratio).To(Equal(2.5), "the median of 3, 2.5 and 2")
+		Expect(ratio).To(Equal(2.5), "median of 3, 2.5 and 2")
 		f.lessIsBetter = true
 		better, known := f.better(ownName)
 		Expect(known).To(BeTrue())
@@ -78,7 +78,7 @@ var _ = Describe("The report", func() {
 		Expect(known).To(BeFalse())
 	})
 
-	It("says of each goal that was measured whether it is met", func() {
+	It("reports whether each measured goal is met", func() {
 		met := map[string]bool{}
 		for _, g := range measured.goals() {
 			if g.known {
@@ -96,10 +96,10 @@ var _ = Describe("The report", func() {
 		Expect(measured.verdict()).To(ContainSubstring("| addBulk of 1,000, jobs per second | ≥ 4 × Node's | 4.00 × Node's | not met |"))
 	})
 
-	It("finds every figure that a goal is about in the tables of a whole run", func() {
-		h := &harness{taken: map[string]map[string][]taken{}, samples: map[string]map[string][][]sample{}}
+	It("has a figure for every goal after a whole run", func() {
+		h := &harness{results: map[string]map[string][]measurement{}, samples: map[string]map[string][][]sample{}}
 		for _, s := range throughput {
-			h.taken[s.name] = map[string][]taken{nodeName: {{1, 1, 1, 1}}, ownName: {{1, 1, 1, 1}}}
+			h.results[s.name] = map[string][]measurement{nodeName: {{1, 1, 1, 1}}, ownName: {{1, 1, 1, 1}}}
 		}
 		for _, l := range latencies {
 			h.samples[l.name] = map[string][][]sample{nodeName: {{{1, 1, 1}}}, ownName: {{{1, 1, 1}}}}
@@ -109,7 +109,7 @@ var _ = Describe("The report", func() {
 		}
 	})
 
-	It("draws a bar to the right for what is better and to the left for what is worse", func() {
+	It("draws a bar to the right for better and to the left for worse", func() {
 		picture := measured.picture()
 		decoder := xml.NewDecoder(strings.NewReader(picture))
 		for {
@@ -120,13 +120,13 @@ var _ = Describe("The report", func() {
 			Expect(err).NotTo(HaveOccurred(), picture)
 		}
 		Expect(picture).To(ContainSubstring(">50.0×</text>"), "lateness: 80 ms and 1.6 ms")
-		Expect(place(50)).To(Equal(place(mostBetter)), "what is beyond the scale ends with it")
+		Expect(place(50)).To(Equal(place(mostBetter)), "bars end at the edge of the scale")
 		Expect(place(0.5)).To(BeNumerically("<", place(1)))
 		Expect(strings.Count(picture, barColours[ownName])).To(Equal(1+4), "the legend, and a bar for each ratio")
 		Expect(strings.Count(picture, barColours[asynqName])).To(Equal(1 + 1))
 	})
 
-	It("takes the place of the one that was written before, and of nothing else", func() {
+	It("replaces the previous report and nothing else", func() {
 		directory := GinkgoT().TempDir()
 		page := filepath.Join(directory, "benchmarks.md")
 		Expect(os.WriteFile(page, []byte("# Before\n"+begin+"\nold\n"+end+"\n# After\n"), 0o600)).To(Succeed())
@@ -138,17 +138,17 @@ var _ = Describe("The report", func() {
 			Expect(filepath.Join(directory, "benchmarks.svg")).To(BeAnExistingFile())
 		}
 		Expect(os.WriteFile(page, []byte("no marks"), 0o600)).To(Succeed())
-		Expect(measured.write(directory)).To(MatchError(ContainSubstring("has no place for figures")))
+		Expect(measured.write(directory)).To(MatchError(ContainSubstring("lacks the marker lines")))
 	})
 
-	DescribeTable("has numbers of about three digits", func(value float64, text string) {
+	DescribeTable("formats numbers with about three digits:", func(value float64, text string) {
 		Expect(number(value)).To(Equal(text))
 	},
-		Entry("of thousands", 12345.6, "12,346"),
-		Entry("of millions", 1234567.0, "1,234,567"),
-		Entry("below zero", -1234.0, "-1,234"),
-		Entry("of hundreds", 123.4, "123"),
-		Entry("of tens", 12.34, "12.3"),
-		Entry("of ones", 1.234, "1.23"),
+		Entry("thousands", 12345.6, "12,346"),
+		Entry("millions", 1234567.0, "1,234,567"),
+		Entry("negative", -1234.0, "-1,234"),
+		Entry("hundreds", 123.4, "123"),
+		Entry("tens", 12.34, "12.3"),
+		Entry("ones", 1.234, "1.23"),
 	)
 })

@@ -1,18 +1,17 @@
 package main
 
-// scenario is one thing that is measured of every contender. A section that is
-// measured should last about a second or more for Node, and not less than 0.3 s
-// for the quickest: that is what the counts are for.
+// scenario is a measurement that all contenders share. A measured section should last about a second for Node
+// and at least 0.3 seconds for the fastest contender. The counts are chosen accordingly.
 type scenario struct {
 	name, title string
-	part        string // what the program plays
-	count       int    // jobs or events that are measured
-	warm        int    // the same before it, on another queue
-	concurrency int    // jobs or adds at once, or jobs in a bulk
+	part        string // the part that the program plays
+	count       int    // measured jobs or events
+	warm        int    // jobs or events before the measurement, on another queue
+	concurrency int    // concurrent jobs or adds, or jobs per bulk add
 	preloaded   preload
 }
 
-// preload is what is in Redis before the program starts.
+// preload is the data in Redis before the program starts.
 type preload int
 
 const (

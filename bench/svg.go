@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// The picture: for each figure a bar of each contender but Node, whose length
-// says how many times as good as Node it is. Better is to the right, and each
-// line of the grid is twice as good as the one before. It has a ground of its
-// own, so that it can be read on a dark page too.
+// The picture has a bar for each figure and contender except Node. Its length is the factor by which the
+// contender is better than Node. Better is to the right, and each grid line doubles the factor. The picture
+// has its own background for dark pages.
 const (
 	pictureWidth = 860
 	barsLeft     = 310
@@ -75,7 +74,7 @@ func (r report) picture() string {
 	return all.String() + b.String() + "</svg>\n"
 }
 
-// place is where on the scale something so many times as good stands.
+// place returns the position of a factor on the scale.
 func place(better float64) float64 {
 	inside := min(max(better, leastBetter), mostBetter)
 	share := math.Log(inside/leastBetter) / math.Log(mostBetter/leastBetter)

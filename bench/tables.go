@@ -1,13 +1,13 @@
 package main
 
-// figure is a row of a table: a number of each contender, for each round.
+// figure is a row of a table: one number per contender and round.
 type figure struct {
 	title, unit  string
 	lessIsBetter bool
-	rounds       map[string][]float64 // by contender; none where it wasn't measured
+	rounds       map[string][]float64 // by contender; missing if it was not measured
 }
 
-// of is the contender's median.
+// of returns the contender's median.
 func (f figure) of(name string) (value float64, known bool) {
 	rounds := f.rounds[name]
 	if len(rounds) == 0 {
@@ -16,7 +16,7 @@ func (f figure) of(name string) (value float64, known bool) {
 	return quantile(rounds, 0.5), true
 }
 
-// better is how many times as good as Node's the contender's number is.
+// better returns the factor by which the contender is better than Node.
 func (f figure) better(name string) (float64, bool) {
 	ratio, ok := f.ratio(name)
 	if ok && f.lessIsBetter {
@@ -25,9 +25,8 @@ func (f figure) better(name string) (float64, bool) {
 	return ratio, ok
 }
 
-// ratio is the contender's number divided by Node's: the median of what that is
-// in each round, whose runs are seconds apart. A machine that others share may be
-// another one a round later.
+// ratio returns the contender's number divided by Node's. It is the median of the ratios within each round,
+// whose runs are seconds apart: on shared hardware the speed may change between rounds.
 func (f figure) ratio(name string) (float64, bool) {
 	node, own := f.rounds[nodeName], f.rounds[name]
 	var ratios []float64
@@ -49,24 +48,24 @@ type table struct {
 	figures []figure
 }
 
-// tables are what was measured, round by round.
+// tables returns the results, round by round.
 func (h *harness) tables() []table {
 	kinds := []struct {
 		title, unit  string
 		lessIsBetter bool
-		of           func(taken) float64
+		of           func(measurement) float64
 	}{
-		{throughputTitle, "/s", false, func(t taken) float64 { return t.perSecond }},
-		{redisCPUTitle, "µs", true, func(t taken) float64 { return t.redisCPU }},
-		{clientCPUTitle, "µs", true, func(t taken) float64 { return t.clientCPU }},
-		{memoryTitle, "MiB", true, func(t taken) float64 { return t.peak / mebi }},
+		{throughputTitle, "/s", false, func(t measurement) float64 { return t.perSecond }},
+		{redisCPUTitle, "µs", true, func(t measurement) float64 { return t.redisCPU }},
+		{clientCPUTitle, "µs", true, func(t measurement) float64 { return t.clientCPU }},
+		{memoryTitle, "MiB", true, func(t measurement) float64 { return t.peak / mebi }},
 	}
 	var all []table
 	for _, kind := range kinds {
 		t := table{title: kind.title}
 		for _, s := range throughput {
 			f := figure{title: s.title, unit: kind.unit, lessIsBetter: kind.lessIsBetter, rounds: map[string][]float64{}}
-			for name, rounds := range h.taken[s.name] {
+			for name, rounds := range h.results[s.name] {
 				f.rounds[name] = each(rounds, kind.of)
 			}
 			t.add(f)
@@ -96,10 +95,10 @@ func (h *harness) tables() []table {
 	return append(all, latencies)
 }
 
-// baselineRow is a figure of a scenario, the baseline's among them.
+// baselineRow is a figure of a scenario that includes the baseline.
 type baselineRow struct {
 	figure
-	among float64 // how many times as much CPU, or time, the baseline takes with a million jobs waiting
+	among float64 // relative cost of the baseline with a million waiting jobs, in CPU or time
 }
 
 func (h *harness) baselineRows(among baseline) []baselineRow {
@@ -116,9 +115,9 @@ func (h *harness) baselineRows(among baseline) []baselineRow {
 			rounds: map[string][]float64{baselineName: each(h.baselines, func(f baseline) float64 { return kind.of(f).redisCPU })}}
 		rate := figure{title: kind.title + ": jobs per second", unit: "/s",
 			rounds: map[string][]float64{baselineName: each(h.baselines, func(f baseline) float64 { return 1e6 / kind.of(f).micros })}}
-		for name, rounds := range h.taken[kind.scenario] {
-			cpu.rounds[name] = each(rounds, func(t taken) float64 { return t.redisCPU })
-			rate.rounds[name] = each(rounds, func(t taken) float64 { return t.perSecond })
+		for name, rounds := range h.results[kind.scenario] {
+			cpu.rounds[name] = each(rounds, func(t measurement) float64 { return t.redisCPU })
+			rate.rounds[name] = each(rounds, func(t measurement) float64 { return t.perSecond })
 		}
 		rows = append(rows, baselineRow{cpu, kind.of(among).redisCPU}, baselineRow{rate, kind.of(among).micros})
 	}
@@ -142,7 +141,7 @@ func (t *table) add(f figure) {
 	}
 }
 
-// find is the figure of a table; one without numbers where it wasn't measured.
+// find returns a figure of a table. It has no numbers if it was not measured.
 func find(tables []table, title, figureTitle string) figure {
 	for _, t := range tables {
 		for _, f := range t.figures {

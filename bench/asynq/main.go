@@ -1,5 +1,5 @@
-// asynq is hibiken/asynq as a contender of the benchmark, in a module of its
-// own so that the SDK doesn't depend on it.
+// asynq is hibiken/asynq as a contender of the benchmark, in a separate module so that the SDK does not
+// depend on it.
 package main
 
 import (
@@ -59,7 +59,7 @@ func newConsumer(redis, queue string, concurrency int, handle func(id string)) (
 	return consumer{server, func(ctx context.Context, _ *asynq.Task) error {
 		id, ok := asynq.GetTaskID(ctx)
 		if !ok {
-			return fmt.Errorf("a task without an id")
+			return fmt.Errorf("task without an id")
 		}
 		handle(id)
 		return nil

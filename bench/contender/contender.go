@@ -1,15 +1,15 @@
-// Package contender is what every Go program that the benchmark measures
-// shares: the parts that it can play, and the lines that it speaks with the
-// benchmark. interop/node/bench.mjs is the same for Node.
+// Package contender is shared by the Go programs that the benchmark measures. It implements the parts that
+// they play and the messages that they exchange with the benchmark. interop/node/bench.mjs is its counterpart
+// for Node.
 //
-// A program is started for one part, and ends when its input does:
+// A program is started for one part and exits when its input ends:
 //
-//	preload    adds jobs, and ends
+//	preload    adds jobs and exits
 //	add, bulk, process, events
-//	           warms up, says {"ready":true}, waits for a line, does the work that
-//	           is measured and says {"seconds":…,"cpuSeconds":…}
+//	           warms up, writes {"ready":true}, waits for a line, does the measured
+//	           work and writes {"seconds":…,"cpuSeconds":…}
 //	worker, producer
-//	           say {"ready":true} and then speak as latency.go tells
+//	           write {"ready":true} and then the messages described in latency.go
 package contender
 
 import (
@@ -21,22 +21,21 @@ import (
 	"time"
 )
 
-// Library is a job queue library, as the benchmark drives it. redis is
-// HOST:PORT.
+// Library is a job queue library with the calls that the benchmark makes. redis is HOST:PORT.
 type Library struct {
 	Producer func(redis, queue string) (Producer, error)
 	// Consumer calls handle once for each job, with the job's id.
 	Consumer func(redis, queue string, concurrency int, handle func(id string)) (Consumer, error)
-	// Tail is nil where the library has no events.
+	// Tail is nil if the library has no events.
 	Tail func(redis, queue string) (Tail, error)
-	// ActiveKey is the list of the jobs that run.
+	// ActiveKey returns the key of the list of active jobs.
 	ActiveKey func(queue string) string
 }
 
 // Producer adds jobs.
 type Producer interface {
 	Add(ctx context.Context, delay time.Duration) (id string, due time.Time, err error)
-	// AddBulk adds so many jobs in one call; errors.ErrUnsupported where there is none.
+	// AddBulk adds jobs in one call. It returns errors.ErrUnsupported if the library has no bulk add.
 	AddBulk(ctx context.Context, jobs int) error
 	Close() error
 }
@@ -53,43 +52,42 @@ type Tail interface {
 	Close() error
 }
 
-// What a job of the benchmark is.
+// The content of the benchmark's jobs.
 const (
 	JobName = "greet"
 	JobData = `{"to":"ada@example.org","number":4711}`
 )
 
-// Queues: the one that is measured, and the one on which programs warm up.
+// The measured queue, and the queue for warming up.
 const (
 	Queue     = "bench"
 	WarmQueue = "warm"
 )
 
-// Part says what a program is started for.
+// Part is the work that a program is started for.
 type Part struct {
 	Name        string
 	Redis       string // HOST:PORT
 	Count       int    // jobs or events to measure
-	Warm        int    // the same before it
-	Concurrency int    // jobs that run, or adds that are under way, at once; jobs in a bulk
+	Warm        int    // jobs or events before the measurement
+	Concurrency int    // running jobs, or adds in flight; jobs per call in bulk
 }
 
-// Arguments is the part as arguments of a program.
+// Arguments returns the part as program arguments.
 func (p Part) Arguments() []string {
 	return []string{"-part", p.Name, "-redis", p.Redis, "-count", fmt.Sprint(p.Count),
 		"-warm", fmt.Sprint(p.Warm), "-concurrency", fmt.Sprint(p.Concurrency)}
 }
 
-// Main plays the part that the arguments name, and ends the program when that
-// fails.
+// Main plays the part named by the arguments. It exits the program with an error if that fails.
 func Main(library Library, arguments []string) {
 	var p Part
 	flags := flag.NewFlagSet("contender", flag.ExitOnError)
-	flags.StringVar(&p.Name, "part", "", "what to do")
+	flags.StringVar(&p.Name, "part", "", "part to play")
 	flags.StringVar(&p.Redis, "redis", "127.0.0.1:6379", "HOST:PORT")
 	flags.IntVar(&p.Count, "count", 0, "jobs or events to measure")
-	flags.IntVar(&p.Warm, "warm", 0, "the same before it")
-	flags.IntVar(&p.Concurrency, "concurrency", 1, "jobs or adds at once")
+	flags.IntVar(&p.Warm, "warm", 0, "jobs or events before the measurement")
+	flags.IntVar(&p.Concurrency, "concurrency", 1, "concurrent jobs or adds")
 	_ = flags.Parse(arguments)
 	if err := play(library, p); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -114,5 +112,5 @@ func play(library Library, p Part) error {
 	case "producer":
 		return serveProducer(library, p)
 	}
-	return errors.New("there is no part named " + p.Name)
+	return errors.New("unknown part: " + p.Name)
 }

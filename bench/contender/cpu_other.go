@@ -2,5 +2,5 @@
 
 package contender
 
-// cpuSeconds isn't known here.
+// cpuSeconds is not supported on this system.
 func cpuSeconds() float64 { return 0 }

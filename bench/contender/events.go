@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// readEvents measures reading events that are in the stream already.
+// readEvents measures reading events that are already in the stream.
 func readEvents(library Library, p Part) error {
 	if library.Tail == nil {
 		return errors.ErrUnsupported

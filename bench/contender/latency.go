@@ -5,29 +5,28 @@ import (
 	"time"
 )
 
-// The lines of a worker and a producer whose latency is measured. Times are
-// milliseconds since 1970, with fractions, by the clock of the one that says
-// them. A line with clock is answered at once with a Reading, so that the
-// benchmark can tell how far the clocks are apart.
+// The messages of a worker and a producer whose latency is measured. Times are milliseconds since 1970, with
+// fractions, by the clock of the sender. A message with clock is answered at once with a Reading, so that the
+// benchmark can determine the difference between the clocks.
 type (
-	// Instruction comes in: a producer adds a job for each delay (ms, 0 for
-	// none), so many ms apart, and says of each what it has added.
+	// Instruction is sent by the benchmark. A producer adds a job for each delay (milliseconds, 0 for none)
+	// with the given time between them, and reports each.
 	Instruction struct {
 		Clock *int  `json:"clock,omitempty"`
 		Add   []int `json:"add,omitempty"`
 		Every int   `json:"every,omitempty"`
 	}
-	// Reading is the clock.
+	// Reading is the time of the program's clock.
 	Reading struct {
 		Clock int     `json:"clock"`
 		At    float64 `json:"at"`
 	}
-	// Started is a worker's: the handler of the job starts.
+	// Started is sent by a worker when the handler of the job starts.
 	Started struct {
 		ID string  `json:"id"`
 		At float64 `json:"at"`
 	}
-	// Added is a producer's: when add was called and when it returned, and when
+	// Added is sent by a producer. It contains the times at which Add was called and returned and at which
 	// the job is due.
 	Added struct {
 		ID       string  `json:"id"`
@@ -37,15 +36,15 @@ type (
 	}
 )
 
-// Millis is a moment as the lines have it.
+// Millis returns a time in the format of the messages.
 func Millis(t time.Time) float64 { return float64(t.UnixNano()) / 1e6 }
 
 func nowMs() float64 { return Millis(time.Now()) }
 
-// serveWorker is a worker of concurrency 1 that says when each job starts.
+// serveWorker runs a worker with concurrency 1 that reports when each job starts.
 func serveWorker(library Library, p Part) error {
 	l := openLines()
-	consumer, err := library.Consumer(p.Redis, Queue, 1, func(id string) { l.say(Started{id, nowMs()}) })
+	consumer, err := library.Consumer(p.Redis, Queue, 1, func(id string) { l.send(Started{id, nowMs()}) })
 	if err != nil {
 		return err
 	}
@@ -59,7 +58,7 @@ func serveWorker(library Library, p Part) error {
 	return consumer.Stop()
 }
 
-// serveProducer adds jobs as it is told to, and says so after the last.
+// serveProducer adds jobs as instructed and reports them after the last one.
 func serveProducer(library Library, p Part) error {
 	l := openLines()
 	producer, err := library.Producer(p.Redis, Queue)
@@ -80,7 +79,7 @@ func serveProducer(library Library, p Part) error {
 			time.Sleep(time.Duration(in.Every) * time.Millisecond)
 		}
 		for _, line := range added {
-			l.say(line)
+			l.send(line)
 		}
 		return nil
 	})
@@ -93,7 +92,7 @@ func (l *lines) eachInstruction(carryOut func(Instruction) error) error {
 			return err
 		}
 		if in.Clock != nil {
-			l.say(Reading{*in.Clock, nowMs()})
+			l.send(Reading{*in.Clock, nowMs()})
 		} else if err := carryOut(in); err != nil {
 			return err
 		}

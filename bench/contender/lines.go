@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// lines are JSON values, one a line: in from the benchmark, out to it.
+// lines exchanges JSON values with the benchmark, one per line.
 type lines struct {
 	in  *bufio.Scanner
 	out chan any
@@ -25,17 +25,17 @@ func openLines() *lines {
 	return l
 }
 
-func (l *lines) say(line any) { l.out <- line }
+func (l *lines) send(line any) { l.out <- line }
 
-func (l *lines) ready() { l.say(map[string]bool{"ready": true}) }
+func (l *lines) ready() { l.send(map[string]bool{"ready": true}) }
 
-// next takes a line; false at the end of the input.
+// next reads a line. It returns false at the end of the input.
 func (l *lines) next(line any) (bool, error) {
 	if !l.in.Scan() {
 		return false, l.in.Err()
 	}
 	if err := json.Unmarshal(l.in.Bytes(), line); err != nil {
-		return false, fmt.Errorf("a line that can't be read: %s: %w", l.in.Bytes(), err)
+		return false, fmt.Errorf("decode line %s: %w", l.in.Bytes(), err)
 	}
 	return true, nil
 }

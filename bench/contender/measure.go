@@ -4,15 +4,14 @@ import (
 	"time"
 )
 
-// Measured is what a program says of the work that was measured.
+// Measured is a program's report of the measured work.
 type Measured struct {
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpuSeconds"` // of this process, user and system
 }
 
-// measure does the work when the benchmark says so, tells what it took, and
-// waits for the end of the input, so that the benchmark can look at the
-// process before it ends.
+// measure does the work when the benchmark sends a line, reports its cost, and waits for the end of the
+// input, so that the benchmark can inspect the process before it exits.
 func measure(work func() error) error {
 	l := openLines()
 	l.ready()
@@ -24,7 +23,7 @@ func measure(work func() error) error {
 	if err := work(); err != nil {
 		return err
 	}
-	l.say(Measured{Seconds: time.Since(begun).Seconds(), CPUSeconds: cpuSeconds() - cpu})
+	l.send(Measured{Seconds: time.Since(begun).Seconds(), CPUSeconds: cpuSeconds() - cpu})
 	_, err := l.next(&start)
 	return err
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// process measures running jobs that are there already: from the start of the
-// consumer to the moment at which the last job is done.
+// process measures running jobs that are already in the queue, from the start of the consumer until the last
+// job is done.
 func process(library Library, p Part) error {
 	if err := processed(library, p, WarmQueue, p.Warm, func(work func() error) error { return work() }); err != nil {
 		return err
@@ -46,8 +46,8 @@ func processed(library Library, p Part, queue string, jobs int, measure func(wor
 	return consumer.Stop()
 }
 
-// waitUntilEmpty asks for the length of a list until it is 0, without a client
-// library, which would be more to measure.
+// waitUntilEmpty polls the length of a list until it is 0. It uses no client library, which would add to the
+// measurement.
 func waitUntilEmpty(conn net.Conn, key string) error {
 	answers := bufio.NewReader(conn)
 	for {

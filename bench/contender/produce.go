@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// produce measures adding, on a queue of its own after warming up on another.
+// produce measures adding jobs to an empty queue after warming up on another.
 func produce(library Library, p Part, add func(producer Producer, jobs, concurrency int) error) error {
 	warm, err := library.Producer(p.Redis, WarmQueue)
 	if err != nil {
@@ -25,7 +25,7 @@ func produce(library Library, p Part, add func(producer Producer, jobs, concurre
 	return measure(func() error { return add(producer, p.Count, p.Concurrency) })
 }
 
-// AddEach adds jobs one by one, so many of them at any time.
+// AddEach adds jobs one by one with concurrency adds in flight.
 func AddEach(producer Producer, jobs, concurrency int) error {
 	var (
 		begun  atomic.Int64
@@ -33,7 +33,7 @@ func AddEach(producer Producer, jobs, concurrency int) error {
 		errs   = make([]error, concurrency)
 		adding = func(i int) {
 			for begun.Add(1) <= int64(jobs) && errs[i] == nil {
-				// As in Node, where an add can't be called off.
+				// as in Node, where an add cannot be cancelled
 				_, _, errs[i] = producer.Add(context.Background(), 0)
 			}
 		}
@@ -45,7 +45,7 @@ func AddEach(producer Producer, jobs, concurrency int) error {
 	return errors.Join(errs...)
 }
 
-// addBulks adds jobs in bulks of that size, one after the other.
+// addBulks adds jobs in calls of the given size, one after the other.
 func addBulks(producer Producer, jobs, size int) error {
 	for range jobs / size {
 		if err := producer.AddBulk(context.Background(), size); err != nil {

@@ -231,7 +231,7 @@ func brew(ctx context.Context, job *bullmq.Job) (any, error) {
 		}
 		attempt := job.AttemptsMade + 1
 		if attempt < data.FailUntilAttempt {
-			return nil, fmt.Errorf("attempt %d fails as the job's data says", attempt)
+			return nil, fmt.Errorf("attempt %d fails as planned in the job's data", attempt)
 		}
 		if err := job.UpdateProgress(ctx, percent); err != nil {
 			return nil, err

@@ -1,5 +1,5 @@
-// The Node side of the benchmark: plays one of the parts that bench/contender tells of, with the same
-// arguments, and speaks the same lines.
+// The Node side of the benchmark. It plays the parts described in bench/contender with the same arguments and
+// messages.
 //
 //   node bench.mjs -part add|bulk|process|events|worker|producer -redis HOST:PORT -count N -warm N -concurrency N
 
@@ -23,7 +23,7 @@ const parts = { add: () => produce(addEach), bulk: () => produce(addBulks), proc
 await parts[flags.part]();
 leave();
 
-/** Does the work when told to, says what it took, and waits for the end of the input. */
+/** Does the work when instructed, reports its cost, and waits for the end of the input. */
 async function measure(work) {
   writeLine({ ready: true });
   await lines.next();
@@ -49,7 +49,7 @@ async function produce(add) {
   await measure(() => add(queue, flags.count, flags.concurrency));
 }
 
-/** Adds jobs one by one, so many of them at any time. */
+/** Adds jobs one by one with the given number of calls in flight. */
 async function addEach(queue, jobs, concurrency) {
   let begun = 0;
   const adding = async () => {
@@ -71,7 +71,7 @@ async function runJobs() {
   await runAll(measuredQueue, flags.count, measure);
 }
 
-/** Runs the jobs that a queue holds, from the start of the worker until the last is done. */
+/** Runs the jobs of a queue, measured from the start of the worker until the last job is done. */
 async function runAll(name, jobs, measured) {
   let handled = 0;
   let allHandled;
@@ -92,7 +92,7 @@ async function runAll(name, jobs, measured) {
   await worker.close();
 }
 
-/** Asks for the length of a list until it is 0. */
+/** Polls the length of a list until it is 0. */
 async function untilEmpty(socket, key) {
   for (;;) {
     const answer = new Promise(resolve => socket.once('data', resolve));
@@ -117,7 +117,7 @@ async function readAll(name, count, measured) {
   for (const event of ['added', 'waiting', 'active', 'completed']) {
     events.on(event, ({ jobId }) => {
       if (!jobId) {
-        throw new Error(`event ${event} of no job`);
+        throw new Error(`event ${event} has no job`);
       }
       if (--left === 0) {
         allRead();

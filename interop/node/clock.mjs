@@ -1,5 +1,5 @@
-// A Date that can be stopped, so that every time that the library writes is known beforehand.
-// Import it before anything that reads the time. Timers go on in real time.
+// A Date that can be stopped, so that all times written by the library are predictable. Import it before
+// anything that reads the time. Timers use real time.
 
 const RealDate = globalThis.Date;
 let stoppedAt;
@@ -13,7 +13,7 @@ globalThis.Date = new Proxy(RealDate, {
   get: (target, property) => (property === 'now' ? now : Reflect.get(target, property)),
 });
 
-/** Stops the clock at an instant in milliseconds, or lets it run again (undefined). */
+/** Stops the clock at an instant in milliseconds, or resumes it (undefined). */
 export function setClock(instant) {
   stoppedAt = instant;
 }

@@ -1,16 +1,15 @@
-// The Node driver of the parity protocol: instructions in, answers out, one JSON object a line.
+// The Node driver of the parity protocol: it reads instructions and writes answers, one JSON object per line.
 //
 //   node driver.mjs -redis HOST:PORT -prefix bull [-bullmq 6|5]
 //
-// An instruction is {"id":1,"op":"add","args":{…}}, its answer {"id":1,"result":…} or
-// {"id":1,"error":{"message":"…","code":-2}}. Which object of the library carries an operation
-// out shows on the wire, because making a Queue writes `meta`: processing by hand, `stalled` and
-// `run` make a Worker only, `addFlow`, `addFlowBulk` and `flowTree` a FlowProducer, `events` a
-// QueueEvents; every other operation makes the Queue.
+// An instruction is {"id":1,"op":"add","args":{…}}. Its answer is {"id":1,"result":…} or
+// {"id":1,"error":{"message":"…","code":-2}}. Creating a Queue writes `meta`, so the object that performs an
+// operation matters. Processing by hand, `stalled` and `run` create a Worker only. `addFlow`, `addFlowBulk`
+// and `flowTree` create a FlowProducer, and `events` a QueueEvents. Every other operation creates the Queue.
 //
-// Beyond the protocol, `reset` closes every object and lets the clock run, so that what follows
-// finds the driver as if newly started. An instruction that can't be understood ends the driver
-// with status 2: answered as an error, it could count as agreement.
+// In addition to the protocol, `reset` closes every object and resumes the clock, so that the driver is in
+// its initial state. An invalid instruction ends the driver with status 2: an error as an answer could be
+// mistaken for agreement.
 
 import { setClock } from './clock.mjs';
 import { connectionOptions, readFlags } from './flags.mjs';

@@ -1,8 +1,8 @@
-// `events`: the whole stream of a queue, as QueueEvents hands it to listeners.
+// `events`: all events of a queue, as QueueEvents passes them to listeners.
 
 /**
- * Reads from the stream's start to the entry that is the last one now, and for `wait` more
- * milliseconds what comes after it. Answers [[event, payload]]; `drained` has no payload.
+ * Reads the stream from the start to its current last entry, and for `wait` more milliseconds
+ * what follows. Returns [[event, payload]]; `drained` has no payload.
  */
 export async function readEvents(session, { queue, wait = 0 }) {
   const { prefix } = session.options();
@@ -11,7 +11,7 @@ export async function readEvents(session, { queue, wait = 0 }) {
     return [];
   }
   const lastId = stored.at(-1)?.[0];
-  // Listeners are by name and there is none for all, so the names are read first.
+  // Listeners are registered by event name, so the names are read first.
   const names = new Set(stored.map(([, fields]) => fields[fields.indexOf('event') + 1]));
 
   const reader = new session.bullmq.QueueEvents(queue, {

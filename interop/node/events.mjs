@@ -1,12 +1,13 @@
-// Listens to a queue's events and tells of each.
+// Listens to a queue's events and prints each.
 //
 //   node events.mjs -redis HOST:PORT -queue orders [-prefix bull] [-bullmq 6|5]
 //                   [-from now|STREAM-ID] [-count N] [-also name,name]
 //
-// Lines: {"event":"ready"}, after which nothing is missed; {"event":"queue","name","payload","streamId"} for
-// each event, with the payload as a listener gets it ({} for `drained`, which has none); and
-// {"event":"closed","events"} at the end. -from 0-0 reads the stream from its start. -also names events
-// of one's own to listen to. It ends after -count events, on SIGTERM, or when its standard input is closed.
+// Lines: {"event":"ready"} when no further event can be missed; {"event":"queue","name","payload","streamId"}
+// for each event with the payload of a listener ({} for `drained`, which has none); and
+// {"event":"closed","events"} at the end. -from 0-0 reads the stream from its start. -also names custom
+// events to listen for. The program ends after -count events, on SIGTERM, or when its standard input is
+// closed.
 
 import { Redis } from 'ioredis';
 
@@ -35,9 +36,9 @@ const events = new QueueEvents(flags.queue, {
 
 let heard = 0;
 const counted = new Promise(resolve => {
-  const tell = (name, payload, streamId) => {
+  const print = (name, payload, streamId) => {
     if (flags.count > 0 && heard >= flags.count) {
-      return; // one read brings many events
+      return; // one read returns many events
     }
     writeLine({ event: 'queue', name, payload, streamId });
     if (++heard === flags.count) {
@@ -46,9 +47,9 @@ const counted = new Promise(resolve => {
   };
   for (const name of [...NAMES, ...flags.also.split(',').filter(Boolean)]) {
     if (name === 'drained') {
-      events.on(name, streamId => tell(name, {}, streamId));
+      events.on(name, streamId => print(name, {}, streamId));
     } else {
-      events.on(name, (payload, streamId) => tell(name, payload, streamId));
+      events.on(name, (payload, streamId) => print(name, payload, streamId));
     }
   }
 });
@@ -62,7 +63,7 @@ await events.close();
 writeLine({ event: 'closed', events: heard });
 leave();
 
-/** The stream's last id now: with it, unlike with `$`, nothing is missed until the first read. */
+/** Returns the stream's last id. Unlike with `$`, no event is missed before the first read. */
 async function lastId() {
   const redis = new Redis(connectionOptions(flags.redis));
   const [last] = await redis.xrevrange(`${flags.prefix}:${flags.queue}:events`, '+', '-', 'COUNT', 1);

@@ -1,12 +1,12 @@
-// Flags of the programs in this folder, spelled as Go spells them: -name value.
+// Flags of the programs in this folder, in Go's syntax: -name value.
 
 import { Cluster } from 'ioredis';
 
 /**
- * Reads process.argv against a table of {name: default}. A default that is a number makes the
- * flag a number, a boolean default makes it a switch (-name, or -name=false), and `undefined`
- * a text that may be left out. An unknown flag ends the program: a misspelt flag that is
- * ignored would let a test pass for the wrong reason.
+ * Reads process.argv with a table of {name: default}. A number as default makes the flag a
+ * number, a boolean makes it a switch (-name or -name=false), and `undefined` makes it an
+ * optional text. An unknown flag ends the program: ignoring a misspelled flag could let a test
+ * pass for the wrong reason.
  */
 export function readFlags(defaults, argv = process.argv.slice(2)) {
   const flags = { ...defaults };
@@ -14,7 +14,7 @@ export function readFlags(defaults, argv = process.argv.slice(2)) {
     const match = /^--?([a-z0-9-]+)(?:=(.*))?$/s.exec(argv[index]);
     const name = match?.[1];
     if (!match || !Object.hasOwn(defaults, name)) {
-      refuse(`unknown flag ${argv[index]}; known are ${Object.keys(defaults).map(known => `-${known}`).join(' ')}`);
+      refuse(`unknown flag ${argv[index]}; use ${Object.keys(defaults).map(known => `-${known}`).join(' ')}`);
     }
     if (typeof defaults[name] === 'boolean') {
       flags[name] = match[2] !== 'false';
@@ -26,19 +26,19 @@ export function readFlags(defaults, argv = process.argv.slice(2)) {
     }
     flags[name] = typeof defaults[name] === 'number' ? Number(text) : text;
     if (Number.isNaN(flags[name])) {
-      refuse(`flag -${name} takes a number, not ${text}`);
+      refuse(`flag -${name} must be a number, not ${text}`);
     }
   }
   return flags;
 }
 
 /**
- * Reads what -redis names: HOST:PORT, sentinel:MASTER@HOST:PORT,… or cluster:HOST:PORT,…. The last is a
- * connection already, and not options for one.
+ * Parses -redis: HOST:PORT, sentinel:MASTER@HOST:PORT,… or cluster:HOST:PORT,…. For a cluster it
+ * returns a connection, and otherwise connection options.
  */
 export function connectionOptions(address) {
   const [, kind, master, nodes] = /^(sentinel|cluster):(?:(.+)@)?(.+)$/.exec(address ?? '') ?? [];
-  // A worker's connection has to wait for ever, or bullmq refuses it.
+  // bullmq requires this option for a worker's connection.
   const endless = { maxRetriesPerRequest: null };
   switch (kind) {
     case 'sentinel':
@@ -53,7 +53,7 @@ export function connectionOptions(address) {
 function hostAndPort(address) {
   const match = /^(.+):(\d+)$/.exec(address ?? '');
   if (!match) {
-    refuse(`-redis takes HOST:PORT, not ${address}`);
+    refuse(`-redis must be HOST:PORT, not ${address}`);
   }
   return { host: match[1].replace(/^\[|\]$/g, ''), port: Number(match[2]) };
 }

@@ -1,8 +1,8 @@
-// JSON lines: one value a line on standard input and standard output.
+// JSON lines: one value per line on standard input and standard output.
 
 import { createInterface } from 'node:readline';
 
-// Standard output belongs to the protocol alone, whatever a library wants to print.
+// Standard output is reserved for the protocol, whatever a library prints.
 console.log = console.info = console.debug = console.error;
 
 /** Writes one value as a line. */
@@ -10,7 +10,7 @@ export function writeLine(value) {
   process.stdout.write(`${JSON.stringify(value)}\n`);
 }
 
-/** Yields the values of standard input, line by line, until it ends or the signal is given. */
+/** Yields the values of standard input, line by line, until it ends or the signal is aborted. */
 export async function* readLines({ signal } = {}) {
   for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity, signal })) {
     if (line.trim() !== '') {
@@ -19,7 +19,7 @@ export async function* readLines({ signal } = {}) {
   }
 }
 
-/** Ends the program once what was written has been taken: process.exit alone would drop it. */
+/** Ends the program once its output has been read: process.exit alone would discard it. */
 export function leave(status = 0) {
   process.stdout.end(() => process.exit(status));
 }

@@ -1,11 +1,11 @@
-// Lists what bullmq 6 offers: the classes that it exports, and the public members of those and of the types named on
-// the command line, as one JSON object on standard output:
+// Lists what bullmq 6 offers: its exported classes, and the public members of those classes and of the types
+// named on the command line. It writes one JSON object to standard output:
 // {"classes":["Queue",…],"members":{"Queue":{"add":"call","opts":"value",…},…}}.
 //
 //   node members.mjs Queue Worker QueueOptions …
 //
-// Whether a member is public, only the package's own declarations (.d.ts) say. That a class has the methods which
-// these promise is looked up in the class itself. Inherited members are those of the class that declares them.
+// Only the package's declarations (.d.ts) state which members are public. The program checks that each class
+// has the declared methods. An inherited member is listed under the class that declares it.
 
 import { readFileSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -26,7 +26,7 @@ const declarations = (function read(folder) {
   });
 })(dirname(join(dirname(manifest), types))).join('\n');
 
-/** The lines between a type's braces. Only a closing brace at the start of a line ends it. */
+/** Returns the lines between a type's braces. Only a closing brace at the start of a line ends it. */
 function bodyOf(name) {
   const head = new RegExp(`^export (?:declare )?(?:class|interface|type) ${name}\\b[^]*?[{]$`, 'm').exec(declarations);
   if (!head) {
@@ -36,7 +36,7 @@ function bodyOf(name) {
   return lines.slice(0, lines.findIndex(line => /^\}(?! &)/.test(line)));
 }
 
-/** The public members that a type declares itself, once each, in their order. */
+/** Returns the public members that a type declares itself, in order. */
 function membersOf(name) {
   const found = new Map();
   for (const line of bodyOf(name)) {
@@ -62,7 +62,7 @@ for (const name of process.argv.slice(2)) {
   const type = library[name];
   for (const [member, { owner }] of isClass(type) ? declared : []) {
     if (owner !== 'object' && !(member in (owner === 'class' ? type : type.prototype))) {
-      throw new Error(`bullmq declares ${name}.${member}, and there is none`);
+      throw new Error(`bullmq declares ${name}.${member} but does not define it`);
     }
   }
 }

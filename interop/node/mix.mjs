@@ -1,9 +1,8 @@
-// A mix of jobs of every kind, the same for the same seed.
+// A mix of jobs of every kind, determined by a seed.
 
 /**
- * Yields job specs {name, data, opts}. The name says the kind. Every job's data holds its `sequence`
- * number, by which a test knows it again whatever its id, and jobs that must fail at first hold
- * `failUntilAttempt`.
+ * Yields job specs {name, data, opts}. The name is the kind. The data contains a `sequence` number
+ * that identifies the job whatever its id. Jobs that must fail at first have `failUntilAttempt`.
  */
 export function* mixOfJobs(count, seed) {
   const random = randomNumbers(seed);
@@ -51,12 +50,12 @@ const PAYLOADS = [
   'x'.repeat(2000),
 ];
 
-/** Numbers from 0 to below 1, the same for the same seed (a linear congruential generator). */
+/** A random generator: numbers from 0 to below 1, determined by the seed (linear congruential). */
 function randomNumbers(seed) {
   let state = (seed ^ 0x9e3779b9) >>> 0;
   return () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    // The upper bits are the better ones.
+    // The upper bits are more random.
     return (state >>> 8) / 2 ** 24;
   };
 }

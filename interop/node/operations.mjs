@@ -1,4 +1,4 @@
-// The operations of the parity protocol, each one call of the library's public API.
+// The operations of the parity protocol. Each makes one call of the library's public API.
 
 import { setClock } from './clock.mjs';
 import { readEvents } from './events-operation.mjs';
@@ -11,7 +11,7 @@ const JOB_FIELDS = [
   'stalledCounter', 'processedBy', 'repeatJobKey', 'deduplicationId',
 ];
 
-/** A job as answers show it: what the job lacks is left out, but a missing returnvalue is null. */
+/** A job as answers represent it: missing fields are omitted, but a missing returnvalue is null. */
 function showJob(job) {
   const shown = {};
   for (const field of JOB_FIELDS) {
@@ -31,7 +31,7 @@ const showTree = node => ({
   children: (node.children ?? []).filter(Boolean).map(showTree),
 });
 
-/** What a finishing call hands back when it was asked for the next job: [hash, id, limit, delay]. */
+/** What a finishing call returns when it also fetches the next job: [hash, id, limit, delay]. */
 const showNext = next => (Array.isArray(next) && next[0] ? { next: next[1] } : null);
 
 /** Operations on a queue: (queue, args, session) => answer. */
@@ -40,13 +40,13 @@ const onQueue = (args, act) => ({
   carryOut: async (session, given) => act(await session.queue(given.queue), given, session),
 });
 
-/** Operations on a job that nobody works on, found through its queue: (job, args) => answer. */
+/** Operations on a job that is not being processed, found through its queue: (job, args) => answer. */
 const onJob = (args, act) => ({
   args: ['id', ...args],
   carryOut: async (session, given) => act(await session.job(await session.queue(given.queue), given.id), given),
 });
 
-/** Operations on a job in a worker's hands: (job, args, worker, session) => answer. */
+/** Operations on a worker's active job: (job, args, worker, session) => answer. */
 const onActiveJob = (args, act) => ({
   args: ['id', 'worker', ...args],
   carryOut: async (session, given) => {
@@ -55,7 +55,7 @@ const onActiveJob = (args, act) => ({
   },
 });
 
-/** A job as JSON shows it, but for its stack traces, which name the files of one program. */
+/** A job's JSON form without its stack traces, which name source files. */
 const showJSON = job => {
   const shown = JSON.parse(JSON.stringify(job.toJSON()));
   return { ...shown, stacktrace: shown.stacktrace.length };
@@ -143,7 +143,7 @@ const operations = {
   moveToWait: onActiveJob(['token'], (job, a) => nothing(job.moveToWait(a.token))),
   moveToWaitingChildren: onActiveJob(['token', 'child'], (job, a) =>
     job.moveToWaitingChildren(a.token, given({ child: a.child }))),
-  // What the call refuses with fails the job, as it does where a processor lets it through.
+  // An error of the call fails the job, as it does when a processor throws it.
   waitOrFail: onActiveJob(['token'], (job, a) => orFail(job, a.token, () => job.moveToWaitingChildren(a.token))),
   completeOrFail: onActiveJob(['token', 'returnvalue'], (job, a) =>
     orFail(job, a.token, () => job.moveToCompleted(a.returnvalue, a.token, false))),
@@ -154,8 +154,8 @@ const operations = {
       const moved = [];
       const note = id => moved.push(id);
       worker.on('stalled', note);
-      // One turn of the periodic check. The public startStalledCheckTimer makes this call at once
-      // and again after each interval, and can't say when the first has ended.
+      // One turn of the periodic check. The public startStalledCheckTimer makes this call at once and after
+      // each interval, and cannot report when the first call has finished.
       await worker.moveStalledJobsToWait();
       worker.off('stalled', note);
       return moved;
@@ -274,15 +274,15 @@ const operations = {
   events: { args: ['wait'], carryOut: readEvents },
 };
 
-/** Only what the scenario gave, so that the library's own defaults hold for the rest. */
+/** Only the arguments that the scenario gives, so that the library's defaults apply to the rest. */
 function given(options) {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
-/** Operations that aren't about one queue. */
+/** Operations without a queue. */
 const WITHOUT_QUEUE = new Set(['clock', 'addFlow', 'addFlowBulk']);
 
-/** Carries out one instruction and returns its answer; undefined answers become null. */
+/** Executes one instruction and returns its answer; undefined becomes null. */
 export async function carryOut(session, op, args = {}) {
   const operation = Object.hasOwn(operations, op) ? operations[op] : undefined;
   if (!operation) {

@@ -1,11 +1,11 @@
-// Does for a test what the library can do and the other programs don't: the operations of the parity protocol,
-// and those below, several at once, each answered when it is done.
+// Calls the library for a test: the operations of the parity protocol and those below, several at a time.
+// Each is answered when it is done.
 //
 //   node probe.mjs -redis HOST:PORT [-prefix bull] [-bullmq 6|5] [-telemetry]
 //
-// It writes {"event":"ready"}, then takes {"id":1,"op":"…","args":{…}} and answers {"id":1,"result":…} or
-// {"id":1,"error":{"message":"…","code":-2}}. It ends when its standard input does, or on SIGTERM.
-// With -telemetry everything is traced and measured by bullmq-otel.
+// It writes {"event":"ready"}, then reads {"id":1,"op":"…","args":{…}} and answers {"id":1,"result":…} or
+// {"id":1,"error":{"message":"…","code":-2}}. It ends with its standard input or on SIGTERM. With -telemetry
+// everything is traced and measured by bullmq-otel.
 
 import { Redis } from 'ioredis';
 
@@ -22,11 +22,11 @@ const connection = connectionOptions(flags.redis);
 const recorded = flags.telemetry ? startTelemetry() : undefined;
 const session = new Session({ bullmq, connection, prefix: flags.prefix, telemetry: recorded?.telemetry });
 
-/** The results that are waited for, by queue: {events, results}, results being promises by job id. */
+/** The results that are waited for, by queue: {events, results}. results holds promises by job id. */
 const awaited = new Map();
 
 const more = {
-  /** Everything that a job says of itself; what it doesn't say (undefined) is left out. */
+  /** All fields of a Job object; undefined fields are omitted. */
   async record({ queue: name, id }) {
     const queue = await session.queue(name);
     const job = await queue.getJob(id);
@@ -48,7 +48,7 @@ const more = {
     };
   },
 
-  /** The names of the connections that getWorkers and getQueueEvents find. */
+  /** The connection names that getWorkers and getQueueEvents find. */
   async workers({ queue }) {
     return (await (await session.queue(queue)).getWorkers()).map(client => client.rawname);
   },
@@ -56,7 +56,7 @@ const more = {
     return (await (await session.queue(queue)).getQueueEvents()).map(client => client.rawname);
   },
 
-  /** Starts to wait for the results of jobs (waitUntilFinished), and answers once nothing can be missed. */
+  /** Starts to wait for the results of jobs (waitUntilFinished) and answers once none can be missed. */
   async listen({ queue: name, ids, ttl = 60000 }) {
     const queue = await session.queue(name);
     const events = await listener(name);
@@ -68,29 +68,30 @@ const more = {
         error => ({ error: error.message }),
       ));
     }
-    // Each has sent its question over the queue's connection by the next turn; this answer comes after theirs.
+    // By the next turn each wait has sent its command over the queue's connection. This answer comes after
+    // their replies.
     await new Promise(resolve => setImmediate(resolve));
     await queue.getVersion();
     return results.size;
   },
 
-  /** What those waits came to: {id: {returnvalue} or {error}}. */
+  /** The outcomes of these waits: {id: {returnvalue} or {error}}. */
   async results({ queue }) {
     const { results } = awaited.get(queue);
     return Object.fromEntries(
       await Promise.all([...results].map(async ([id, result]) => [id, await result])));
   },
 
-  /** Carries an operation out with a context that has come from elsewhere, as a carrier. */
+  /** Performs an operation with the remote context of a carrier. */
   within: ({ carrier, op, args }) => recorded.within(carrier, () => carryOut(session, op, args)),
-  /** The spans that have ended since it was asked last, and what was measured so far. */
+  /** The spans that ended since the last call, and all measurements. */
   spans: () => recorded.spans(),
   measured: () => recorded.measured(),
   async recordCounts({ queue }) {
     return (await session.queue(queue)).recordJobCountsMetric();
   },
 
-  /** Pauses and resumes a worker that runs, once in each way, and closes it. */
+  /** Pauses and resumes a running worker once in each way and closes it. */
   async pauseAndResume({ queue }) {
     const worker = new bullmq.Worker(queue, async () => {}, { ...session.options(), autorun: false, skipStalledCheck: true });
     const running = worker.run();
@@ -102,7 +103,7 @@ const more = {
     await running;
   },
 
-  /** Publishes an event of one's own. */
+  /** Publishes a custom event. */
   async publish({ queue, event }) {
     const producer = new bullmq.QueueEventsProducer(queue, session.options());
     await producer.publishEvent(event);
@@ -110,7 +111,7 @@ const more = {
   },
 };
 
-/** One QueueEvents a queue, which reads on from the stream's last entry now. */
+/** One QueueEvents per queue, which reads from the stream's current last entry. */
 async function listener(name) {
   if (!awaited.has(name)) {
     const redis = new Redis(connection);

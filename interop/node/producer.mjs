@@ -1,12 +1,13 @@
-// Adds jobs to a queue: those on standard input, one {name, data, opts} a line, or a mix of its own.
+// Adds jobs to a queue: those on standard input, one {name, data, opts} per line, or a generated mix.
 //
 //   node producer.mjs -redis HOST:PORT -queue orders [-prefix bull] [-bullmq 6|5]
 //                     [-generate N [-seed S]] [-bulk N] [-go-on]
 //
 // It writes {"event":"ready"}, {"event":"added","id","name","data","opts"} for each job, and
-// {"event":"done","added"} when the input has ended or all N jobs are in. -bulk adds so many jobs in
-// one call. A call that fails ends the program; with -go-on it is told, by {"event":"refused","message",
-// "name","data","opts"} for each job, and the next follows. SIGTERM ends it after the call that is under way.
+// {"event":"done","added"} when the input has ended or all N jobs are added. -bulk sets the number of jobs
+// per call. A call that fails ends the program. With -go-on it is reported as
+// {"event":"refused","message","name","data","opts"} for each job, and the program continues. SIGTERM ends it
+// after the call in flight.
 
 import { connectionOptions, readFlags } from './flags.mjs';
 import { loadLibrary } from './library.mjs';
@@ -27,7 +28,7 @@ for (const signal of ['SIGTERM', 'SIGINT']) {
 const queue = new Queue(flags.queue, { connection: connectionOptions(flags.redis), prefix: flags.prefix });
 queue.on('error', error => process.stderr.write(`${error.stack}\n`));
 await queue.waitUntilReady();
-await queue.getVersion(); // once it is there, the queue's meta is written
+await queue.getVersion(); // returns once the queue's meta is written
 writeLine({ event: 'ready' });
 
 let added = 0;
@@ -53,7 +54,7 @@ await queue.close();
 writeLine({ event: 'done', added });
 leave();
 
-/** Gathers specs in batches: of so many, or of one. */
+/** Groups specs into batches of the given size, or of one. */
 async function* batches(specs, size) {
   let batch = [];
   for await (const spec of specs) {

@@ -1,4 +1,4 @@
-// `run`: a Worker that processes with a described handler until enough jobs have ended.
+// `run`: a Worker with a described handler that runs until enough jobs have ended.
 
 import { ProtocolError } from './session.mjs';
 
@@ -8,8 +8,8 @@ const HANDLER_KEYS = new Set([
 ]);
 
 /**
- * Runs a Worker until `count` attempts have ended, each in `completed` or `failed` as its events
- * tell (a failed attempt that will be retried counts too), and then closes it.
+ * Runs a Worker until `count` attempts have ended, each reported by the event `completed` or
+ * `failed` (also for an attempt that will be retried), and then closes it.
  */
 export async function runWorker(session, { queue, count, worker: options, handler = {}, timeout = 20000 }) {
   checkHandler(handler);
@@ -22,8 +22,8 @@ export async function runWorker(session, { queue, count, worker: options, handle
     const note = outcome => {
       outcomes.push(outcome);
       if (outcomes.length >= count && !closing) {
-        // In the event itself, before the worker's loop goes on: nothing more is fetched, and the
-        // marker stays where it is.
+        // Close in the event itself, before the worker's loop continues: nothing more is fetched, and the
+        // marker stays unchanged.
         closing = worker.close();
         resolve();
       }
@@ -38,7 +38,7 @@ export async function runWorker(session, { queue, count, worker: options, handle
   let timer;
   const late = new Promise((_resolve, reject) => {
     timer = setTimeout(
-      () => reject(new Error(`run: ${outcomes.length} of ${count} jobs ended in ${timeout} ms`)), timeout);
+      () => reject(new Error(`run: ${outcomes.length} of ${count} jobs ended within ${timeout} ms`)), timeout);
   });
   try {
     await Promise.race([reached, late, running.then(() => reached)]);

@@ -1,4 +1,4 @@
-// What a scenario's steps share: the queues, workers and the flow producer that they use.
+// What the steps of a scenario share: queues, workers and the flow producer.
 
 import { Redis } from 'ioredis';
 
@@ -8,10 +8,9 @@ const WORKER_OPTIONS = new Set([
 ]);
 
 /**
- * A session makes each object when a step first needs it and keeps it, as a program that uses
- * the library would: one Queue a name, one Worker for each set of options. When an object is
- * made shows on the wire (a Queue writes `meta`, a Worker and a FlowProducer don't), so only
- * operations on a Queue make one.
+ * A session creates each object when a step first needs it and keeps it, as a program that uses
+ * the library would: one Queue per name and one Worker per set of options. A new Queue writes
+ * `meta`; a Worker and a FlowProducer do not. Only operations on a Queue therefore create one.
  */
 export class Session {
   #connection;
@@ -30,7 +29,7 @@ export class Session {
     this.#prefix = prefix;
   }
 
-  /** Options for an object of the library: over the shared connection, or one of its own. */
+  /** Options for an object of the library, with the shared connection or a new one. */
   options({ own = false } = {}) {
     return {
       prefix: this.#prefix,
@@ -45,7 +44,7 @@ export class Session {
     return this.#client;
   }
 
-  /** Makes a Queue with options of its own, which the steps that follow use. */
+  /** Creates a Queue with the given options, which later steps use. */
   async openQueue(name, options) {
     await this.#queues.get(name)?.close();
     this.#queues.delete(name);
@@ -56,15 +55,15 @@ export class Session {
     if (!this.#queues.has(name)) {
       const queue = logErrors(new this.bullmq.Queue(name, { ...options, ...this.options() }), `queue ${name}`);
       this.#queues.set(name, queue);
-      // The constructor writes `meta` in the background; reading a field of it back over the
-      // same connection is the sign that it is there.
+      // The constructor writes `meta` in the background. Reading one of its fields over the same connection
+      // shows that it has been written.
       await queue.waitUntilReady();
       await queue.getVersion();
     }
     return this.#queues.get(name);
   }
 
-  /** A Worker that runs nothing, for jobs that are fetched and finished by hand. */
+  /** A Worker without a processor, for jobs that are fetched and finished by hand. */
   async worker(queueName, options = {}) {
     const key = JSON.stringify([queueName, sorted(options)]);
     if (!this.#workers.has(key)) {
@@ -76,8 +75,8 @@ export class Session {
   }
 
   /**
-   * Forgets a Worker. One that found a rate limit doesn't ask the server again before the limit's
-   * end by the clock, which for a stopped clock never comes.
+   * Discards a Worker. One that met a rate limit does not contact the server before the limit
+   * ends, and a stopped clock never reaches that time.
    */
   async dropWorker(worker) {
     for (const [key, known] of this.#workers) {
@@ -110,7 +109,7 @@ export class Session {
     return this.#flows;
   }
 
-  /** A producer of events alone, which says nothing of the queue in `meta`. */
+  /** A producer of events only, which writes nothing to `meta`. */
   async eventsProducer(queueName) {
     if (!this.#producers.has(queueName)) {
       const producer = logErrors(new this.bullmq.QueueEventsProducer(queueName, this.options()), `events of ${queueName}`);
@@ -121,8 +120,9 @@ export class Session {
   }
 
   /**
-   * The job as a Queue or Worker knows it, so that its methods act with that one's options. Where
-   * the hash is gone, a bare job stands in: its holder would still call it, and the script answers.
+   * Returns a job of a Queue or Worker, so that its methods use that object's options. If the hash
+   * does not exist, it returns a job with only an id: a program that holds such a job could still
+   * make the call.
    */
   async job(owner, id) {
     return (await this.bullmq.Job.fromId(owner, id)) ?? new this.bullmq.Job(owner, '', {}, {}, id);
@@ -136,7 +136,7 @@ export class Session {
   }
 }
 
-/** An instruction that can't be carried out as it stands: a fault of the scenario, not an answer. */
+/** An invalid instruction: a mistake of the scenario, not an answer. */
 export class ProtocolError extends Error {}
 
 function logErrors(object, what) {

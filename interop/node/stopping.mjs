@@ -1,11 +1,11 @@
-// When a program that runs until it is told to stop has been told.
+// Reports when a program that runs until it is stopped should end.
 
 import { fstatSync } from 'node:fs';
 
 /**
  * Resolves with the reason on SIGTERM, SIGINT, or when the pipe on standard input is closed, which
- * is also what happens when the program that started this one dies. Anything else on standard input
- * (a terminal, /dev/null) isn't listened to.
+ * also happens when the parent process dies. Other kinds of standard input, such as a terminal or
+ * /dev/null, are ignored.
  */
 export function askedToStop() {
   return new Promise(resolve => {

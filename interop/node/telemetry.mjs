@@ -1,5 +1,5 @@
-// OpenTelemetry for a process of ours, as a program in Node sets it up for bullmq-otel: what it
-// records stays in memory, to be looked at.
+// OpenTelemetry for this process, set up as a Node program does for bullmq-otel. What it records stays in
+// memory.
 
 import { context, metrics, propagation, ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
@@ -8,7 +8,7 @@ import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, Periodic
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import { BullMQOtel } from 'bullmq-otel';
 
-/** Sets the process up, and answers the telemetry for the library and ways to look at what it records. */
+/** Sets up the process and returns the library's telemetry and functions to read what was recorded. */
 export function startTelemetry() {
   const exporter = new InMemorySpanExporter();
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
@@ -22,17 +22,17 @@ export function startTelemetry() {
   return {
     telemetry: new BullMQOtel({ tracerName: 'bullmq', meterName: 'bullmq', enableMetrics: true }),
 
-    /** Runs something with a context that has come from elsewhere, as the text of a carrier. */
+    /** Calls act with the remote context of a carrier. */
     within: (carrier, act) => context.with(propagation.extract(ROOT_CONTEXT, carrier), act),
 
-    /** The spans that have ended since it was asked last, in the order in which they ended. */
+    /** Returns the spans that ended since the last call, in the order in which they ended. */
     spans() {
       const ended = exporter.getFinishedSpans().map(showSpan);
       exporter.reset();
       return ended;
     },
 
-    /** Every value that was measured so far. */
+    /** Returns everything that was measured so far. */
     async measured() {
       const { resourceMetrics } = await reader.collect();
       return resourceMetrics.scopeMetrics.flatMap(scope => scope.metrics).flatMap(

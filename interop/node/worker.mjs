@@ -1,21 +1,21 @@
-// Works on a queue and tells of every job.
+// Processes a queue and reports every job.
 //
 //   node worker.mjs -redis HOST:PORT -queue orders [-prefix bull] [-bullmq 6|5] [-name w1]
 //                   [-concurrency N] [-count N] [-fail-every N] [-sleep MS] [-lock-duration MS]
 //                   [-stalled-interval MS] [-max-stalled-count N] [-limit-max N -limit-duration MS] [-family]
 //                   [-brief]
 //
-// A job fails while its attempt's number is below its data's `failUntilAttempt`; -fail-every makes every
-// N-th job that is started fail too. Others return {"by": name, "sequence": their data's sequence}; with
-// -family, once none of their children is pending, {"sequence", "values", "failures"}, the latter by the
-// children's keys.
+// A job fails while the number of its attempt is below `failUntilAttempt` in its data. With -fail-every,
+// every N-th started job fails too. Other jobs return {"by": name, "sequence": number from the data}. With
+// -family they first wait until no child is pending and return {"sequence", "values", "failures"}, the latter
+// two by the children's keys.
 //
-// Lines: {"event":"ready"} once it takes jobs; {"event":"started"}, {"event":"completed","returnvalue"} and
+// Lines: {"event":"ready"} once it fetches jobs; {"event":"started"}, {"event":"completed","returnvalue"} and
 // {"event":"failed","reason","final"}, each with id, name, data and attemptsMade, or with -brief the data's
-// sequence instead of name and data; {"event":"stalled","id"}, {"event":"drained"}, {"event":"error","message"};
-// and {"event":"closed","completed","failed"} at the end.
-// The worker ends after -count jobs have been completed or have failed for good, on SIGTERM, or when its
-// standard input is closed; in each case jobs that run are finished.
+// sequence in place of name and data; {"event":"stalled","id"}, {"event":"drained"},
+// {"event":"error","message"}; and {"event":"closed","completed","failed"} at the end. The worker ends after
+// -count jobs have completed or failed for good, on SIGTERM, or when its standard input is closed. In each
+// case running jobs finish first.
 
 import { connectionOptions, readFlags } from './flags.mjs';
 import { loadLibrary } from './library.mjs';
@@ -56,7 +56,7 @@ const counted = new Promise(resolve => {
     count('completed');
   });
   worker.on('failed', (job, error) => {
-    // Only a job that won't be retried has an end.
+    // Only a job that will not be retried has a finish time.
     const final = Boolean(job?.finishedOn);
     tell('failed', job, { reason: error.message, final });
     if (final) {
@@ -70,7 +70,7 @@ worker.on('error', error => writeLine({ event: 'error', message: error.message }
 
 await worker.waitUntilReady();
 const running = worker.run();
-const stopped = askedToStop(); // from now on it doesn't just die of a signal
+const stopped = askedToStop(); // from now on a signal does not kill the process
 writeLine({ event: 'ready' });
 await Promise.race([counted, stopped]);
 await worker.close();
@@ -87,7 +87,7 @@ async function work(job) {
   }
   const attempt = job.attemptsMade + 1;
   if (attempt < (job.data?.failUntilAttempt ?? 0)) {
-    throw new Error(`attempt ${attempt} fails as the job's data says`);
+    throw new Error(`attempt ${attempt} fails as planned in the job's data`);
   }
   if (failNow) {
     throw new Error(`job ${started} of this worker fails`);
@@ -96,7 +96,7 @@ async function work(job) {
   if (!flags.family) {
     return { by: flags.name ?? `node-${flags.bullmq}`, sequence };
   }
-  // A parent that goes on without waiting for a failed child may not end before the others.
+  // A parent that continues without waiting for a failed child must not end before the others.
   while ((await job.getDependenciesCount()).unprocessed > 0) {
     await new Promise(resolve => setTimeout(resolve, 10));
   }

@@ -78,13 +78,13 @@ func (p *Probe) Begin(op string, args map[string]any) func(into any) {
 		select {
 		case answer := <-out:
 			if answer.Error != nil {
-				Fail(fmt.Sprintf("Node refused %s %v: %s", op, args, answer.Error.Message))
+				Fail(fmt.Sprintf("Node returned an error for %s %v: %s", op, args, answer.Error.Message))
 			}
 			if into != nil {
 				Expect(json.Unmarshal(answer.Result, into)).To(Succeed(), "%s answered %s", op, answer.Result)
 			}
 		case <-time.After(60 * time.Second):
-			Fail(fmt.Sprintf("Node did not answer %s %v; it says %s", op, args, p.process.Stderr()))
+			Fail(fmt.Sprintf("Node did not answer %s %v; its output: %s", op, args, p.process.Stderr()))
 		}
 	}
 }
@@ -94,7 +94,7 @@ func (p *Probe) Refused(op string, args map[string]any) string {
 	GinkgoHelper()
 	var answer Answer
 	Eventually(p.Send(op, args)).Should(Receive(&answer))
-	Expect(answer.Error).NotTo(BeNil(), "Node carries %s %v out", op, args)
+	Expect(answer.Error).NotTo(BeNil(), "Node returned no error for %s %v", op, args)
 	return answer.Error.Message
 }
 
@@ -125,7 +125,7 @@ func (p *Probe) Record(queue, id string) map[string]any {
 	GinkgoHelper()
 	var record map[string]any
 	p.Do("record", map[string]any{"queue": queue, "id": id}, &record)
-	Expect(record).NotTo(BeNil(), "Node finds no job %s in %s", id, queue)
+	Expect(record).NotTo(BeNil(), "Node does not find job %s in %s", id, queue)
 	return record
 }
 
@@ -145,8 +145,8 @@ func StartScript(address, script string, arguments ...string) *nodeprocess.Proce
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	_, err = process.WaitFor(ctx, func(line nodeprocess.Line) bool {
-		var said struct{ Event string }
-		return line.Decode(&said) == nil && said.Event == "ready"
+		var message struct{ Event string }
+		return line.Decode(&message) == nil && message.Event == "ready"
 	})
 	Expect(err).NotTo(HaveOccurred())
 	return process

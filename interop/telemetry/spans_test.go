@@ -12,9 +12,9 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
-// Each spec does the same on both sides, on queues of the same name under
-// different prefixes, and compares what is traced or measured.
-var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
+// Each spec makes the same calls in both libraries, on queues of the same name under different prefixes, and
+// compares the spans or metrics.
+var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnFailure, func() {
 	const ofGo = "gobull"
 	var (
 		inNode *nodeprobe.Probe // with bullmq-otel
@@ -45,8 +45,8 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		DeferCleanup(worker.Close)
 		return worker
 	}
-	// run runs a Go worker until so many attempts have ended, the first not before
-	// the first check for stalled jobs, which Node's worker makes before all else.
+	// run runs a Go worker until count attempts have ended. The first one starts after the first stalled
+	// check, which Node's worker makes before anything else.
 	run := func(count int, handler bullmq.Handler, options bullmq.WorkerOptions) {
 		GinkgoHelper()
 		ctx, stop := context.WithCancel(soon())
@@ -72,7 +72,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		Expect(ours).To(ConsistOf(nodes))
 	}
 
-	It("is the same when jobs are added", func() {
+	It("are the same when jobs are added", func() {
 		do("add", object{"name": "paint", "data": object{}})
 		do("add", object{"name": "paint", "data": object{}, "opts": object{"telemetry": object{"omitContext": true}}})
 		do("addBulk", object{"jobs": []object{{"name": "a", "data": object{}}, {"name": "b", "data": object{}}}})
@@ -85,7 +85,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		spansAreAlike()
 	})
 
-	It("is the same when a job is refused", func() {
+	It("are the same when a job is rejected", func() {
 		refusal := object{"queue": name, "name": "paint", "data": object{}, "opts": object{"jobId": "12"}}
 		Expect(inNode.Refused("add", refusal)).NotTo(BeEmpty())
 		_, err := queue.Add(soon(), "paint", nil, &bullmq.JobOptions{JobID: "12"})
@@ -93,7 +93,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		spansAreAlike()
 	})
 
-	It("is the same when flows are added", func() {
+	It("are the same when flows are added", func() {
 		tree := object{"name": "root", "queueName": name, "data": object{}, "children": []object{
 			{"name": "left", "queueName": name + "-l", "data": object{}, "children": []object{{"name": "below", "queueName": name, "data": object{}}}},
 			{"name": "right", "queueName": name + "-r", "data": object{}},
@@ -113,7 +113,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		spansAreAlike()
 	})
 
-	It("is the same when a queue is administered", func() {
+	It("are the same when a queue is administered", func() {
 		do("add", object{"name": "paint", "data": object{}})
 		ok(queue.Add(soon(), "paint", nil, nil))
 		for _, step := range []struct {
@@ -148,7 +148,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		}
 	})
 
-	It("is the same when a worker runs jobs, and counts the same", func() {
+	It("are the same when a worker runs jobs", func() {
 		three := object{"attempts": 3}
 		later := object{"attempts": 2, "backoff": object{"type": "fixed", "delay": 5}}
 		handler := object{"byName": object{
@@ -185,14 +185,14 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		}
 	})
 
-	It("is the same when a worker starts the next job of a scheduler", func() {
+	It("are the same when a worker starts the next job of a scheduler", func() {
 		do("upsertScheduler", object{"id": "tick", "repeat": object{"every": 3600000}, "template": object{"name": "strike"}})
 		do("run", object{"count": 1, "handler": object{}})
 		ok(queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "strike"}))
 		run(1, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{})
 		node, ours := spansOf(inNode), traced.spans()
 		for _, spans := range [][]endedSpan{node, ours} {
-			// What the handler has returned differs: undefined in Node, nil here, which is null.
+			// The handlers' return values differ: undefined in Node, and nil, which is null, in Go.
 			process := the(spans, "process "+name)
 			for _, event := range process.Events {
 				delete(event.Attributes, "bullmq.job.result")
@@ -201,14 +201,14 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		Expect(likeness(ours)).To(ConsistOf(likeness(node)))
 	})
 
-	It("is the same when jobs are taken by hand", func() {
+	It("are the same when jobs are fetched by hand", func() {
 		five := object{"name": "paint", "data": object{}, "opts": object{"attempts": 5}}
 		do("add", five)
 		do("fetch", object{"token": "t1"})
 		do("fail", object{"id": "1", "token": "t1", "message": "boom"})
 		do("fetch", object{"token": "t2"})
 		do("complete", object{"id": "1", "token": "t2", "returnvalue": object{}})
-		do("fetch", object{"token": "t3"}) // none is left, and the program closes that worker
+		do("fetch", object{"token": "t3"}) // no job is left, and the program closes that worker
 
 		ok(queue.Add(soon(), "paint", nil, &bullmq.JobOptions{Attempts: 5}))
 		byHand := worker(nil, bullmq.WorkerOptions{})
@@ -223,7 +223,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		spansAreAlike()
 	})
 
-	It("is the same when locks are renewed and a job has stalled", func() {
+	It("are the same when locks are renewed and a job has stalled", func() {
 		do("add", object{"name": "paint", "data": object{}})
 		do("run", object{"count": 1, "handler": object{"sleep": 700, "return": "ok"}, "worker": object{"lockDuration": 1200}})
 		do("add", object{"name": "paint", "data": object{}})
@@ -235,7 +235,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 
 		ok(queue.Add(soon(), "paint", nil, nil))
 		run(1, func(context.Context, *bullmq.Job) (any, error) {
-			time.Sleep(700 * time.Millisecond) // past the first renewal, for which Redis has time enough
+			time.Sleep(700 * time.Millisecond) // after the first renewal
 			return "ok", nil
 		}, bullmq.WorkerOptions{LockDuration: 1200 * time.Millisecond})
 		ok(queue.Add(soon(), "paint", nil, nil))
@@ -248,7 +248,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		spansAreAlike()
 	})
 
-	It("is the same of a queue's counts", func() {
+	It("are the same for a queue's counts", func() {
 		do("add", object{"name": "paint", "data": object{}})
 		do("recordCounts", object{})
 		ok(queue.Add(soon(), "paint", nil, nil))
@@ -266,7 +266,7 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		Expect(ofThisQueue).To(HaveLen(len(counts)))
 	})
 
-	It("is the same when a handler sends its job back", func() {
+	It("are the same when a handler returns its job to the queue", func() {
 		for name, node := range map[string]object{
 			"delayed": {"delay": 5}, "snoozed": {"delay": 5}, "wait": {"wait": true}, "limit": {"rateLimit": 20},
 		} {
@@ -294,13 +294,13 @@ var _ = Describe("What telemetry shows", Ordered, ContinueOnFailure, func() {
 		}
 		var nodes []measured
 		inNode.Do("measured", nil, &nodes)
-		Expect(traced.measured()).To(HaveLen(16)) // a counter and a duration for each way back and each end
+		Expect(traced.measured()).To(HaveLen(16)) // a counter and a duration for each way to return or finish a job
 		for _, m := range traced.measured() {
 			Expect(nodes).To(ContainElement(m))
 		}
 	})
 
-	It("is the same when a worker is paused and resumed", func() {
+	It("are the same when a worker is paused and resumed", func() {
 		do("pauseAndResume", object{})
 		w := worker(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{SkipStalledCheck: true})
 		ended := make(chan error, 1)

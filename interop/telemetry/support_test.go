@@ -20,7 +20,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
-// endedSpan is a span that has ended, as telemetry.mjs shows it.
+// endedSpan is a finished span in the form of telemetry.mjs.
 type endedSpan struct {
 	Name, Kind              string
 	TraceID, SpanID, Parent string
@@ -34,15 +34,14 @@ type spanEvent struct {
 	Attributes object
 }
 
-// measured is a value of a metric; of a histogram, how many there were.
+// measured is a value of a metric, or the number of values of a histogram.
 type measured struct {
 	Name, Description, Unit, Kind string
 	Attributes                    object
 	Value                         float64
 }
 
-// goTelemetry is OpenTelemetry for the Go side, which keeps what it records in
-// memory.
+// goTelemetry is OpenTelemetry for Go that keeps its data in memory.
 type goTelemetry struct {
 	bullmq.Telemetry
 	propagator propagation.TextMapPropagator
@@ -64,18 +63,18 @@ func newGoTelemetry() *goTelemetry {
 	return t
 }
 
-// within is the context of somebody elsewhere, as a carrier brings it.
+// within returns a context with the remote trace context of a carrier.
 func (t *goTelemetry) within(carrier map[string]string) context.Context {
 	return t.propagator.Extract(soon(), propagation.MapCarrier(carrier))
 }
 
-// spans are those that have ended since it was asked last.
+// spans returns the spans that ended since the last call.
 func (t *goTelemetry) spans() []endedSpan {
 	defer t.exporter.Reset()
 	return t.sofar()
 }
 
-// sofar is spans, which will answer them again.
+// sofar is like spans but does not consume them.
 func (t *goTelemetry) sofar() []endedSpan {
 	stubs := t.exporter.GetSpans()
 	spans := make([]endedSpan, len(stubs))
@@ -94,7 +93,7 @@ func (t *goTelemetry) sofar() []endedSpan {
 	return spans
 }
 
-// values are attributes as JSON has them, where there is no infinity.
+// values converts attributes to JSON types. JSON has no infinity.
 func values(attributes []attribute.KeyValue) object {
 	out := object{}
 	for _, a := range attributes {
@@ -107,7 +106,7 @@ func values(attributes []attribute.KeyValue) object {
 	return out
 }
 
-// measured is every value that was measured so far, but for the counter that Node has not.
+// measured returns all values measured so far, except for a counter that Node does not have.
 func (t *goTelemetry) measured() []measured {
 	GinkgoHelper()
 	var all metricdata.ResourceMetrics
@@ -147,11 +146,11 @@ func spansOf(p *nodeprobe.Probe) (spans []endedSpan) {
 	return spans
 }
 
-// the is the one span of a name.
+// the returns the only span of a name.
 func the(spans []endedSpan, name string) endedSpan {
 	GinkgoHelper()
 	found := all(spans, name)
-	Expect(found).To(HaveLen(1), "spans of the name %q among %v", name, names(spans))
+	Expect(found).To(HaveLen(1), "spans named %q in %v", name, names(spans))
 	return found[0]
 }
 
@@ -167,8 +166,8 @@ func names(spans []endedSpan) []string {
 	return out
 }
 
-// likeness is what must be the same of a span on both sides: what is made up on
-// the spot is replaced by a word, and the parent's id by its name.
+// likeness returns the parts of spans that must be equal in both libraries. Generated values are replaced by
+// a word, and the parent's id by its name.
 func likeness(spans []endedSpan) []endedSpan {
 	byID := map[string]string{}
 	for _, s := range spans {
@@ -182,7 +181,7 @@ func likeness(spans []endedSpan) []endedSpan {
 			like.Parent = name
 		}
 		if strings.HasPrefix(s.Name, "close ") {
-			like.Parent = "" // in Node that of the job whose end led to it
+			like.Parent = "" // in Node it is the job whose end led to it
 		}
 		for key, value := range s.Attributes {
 			text, isText := value.(string)
@@ -206,7 +205,7 @@ func likeness(spans []endedSpan) []endedSpan {
 		}
 		if strings.HasPrefix(s.Name, "extendLocks ") {
 			if renewed {
-				continue // how often is a matter of time
+				continue // the number depends on timing
 			}
 			renewed = true
 		}

@@ -15,11 +15,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
-// elsewhere is the context of a request from elsewhere, as a carrier brings it.
+// elsewhere is the trace context of a remote request, as a carrier transports it.
 var elsewhere = map[string]string{
 	"traceparent": "00-" + elsewhereTrace + "-" + elsewhereSpan + "-01",
 	"tracestate":  "rojo=00f067aa0ba902b7,congo=t61/x",
-	"baggage":     "user=ada", // one: OpenTelemetry for Go keeps no order of them
+	"baggage":     "user=ada", // only one entry: OpenTelemetry for Go does not keep their order
 }
 
 const (
@@ -40,13 +40,13 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		queue = tracedQueue(name, traced)
 		spansOf(tracedNode) // those of specs before this one
 	})
-	// Some specs want a queue for each side's job, so that each is sure to run the other's.
+	// Some specs need one queue per library, so that each runs the other's job.
 	anotherQueue := func() (string, *bullmq.Queue) {
 		GinkgoHelper()
 		name := newQueueName()
 		return name, tracedQueue(name, traced)
 	}
-	// inNode carries an operation out in Node, within the context from elsewhere.
+	// inNode performs an operation in Node within the remote context.
 	inNode := func(op string, args object, into any) {
 		GinkgoHelper()
 		tracedNode.Do("within", object{"carrier": elsewhere, "op": op, "args": args}, into)
@@ -63,7 +63,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		Expect(err).NotTo(HaveOccurred())
 		return job
 	}
-	// runInGo runs so many attempts in Go.
+	// runInGo runs count attempts in Go.
 	runInGo := func(name string, count int, handler bullmq.Handler) {
 		GinkgoHelper()
 		ended := make(chan struct{}, 10)
@@ -77,7 +77,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		stop()
 	}
 
-	It("goes on in Go with the trace that began in Node", func() {
+	It("continues in Go the trace that began in Node", func() {
 		id := addInNode(name, object{})
 		add := the(spansOf(tracedNode), "add "+name+".paint")
 		Expect(add.TraceID).To(Equal(elsewhereTrace))
@@ -96,13 +96,13 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		Expect(process.Parent).To(Equal(add.SpanID))
 		Expect(process.Kind).To(Equal("consumer"))
 		Expect(the(spans, "complete "+name).Parent).To(Equal(process.SpanID))
-		// The handler's context is that of the span, with what else has come along.
+		// The handler's context contains the span and the remote baggage.
 		Expect(ofHandler.SpanID().String()).To(Equal(process.SpanID))
 		Expect(ofHandler.TraceState().Get("rojo")).To(Equal("00f067aa0ba902b7"))
 		Expect(user).To(Equal("ada"))
 	})
 
-	It("goes on in Node with the trace that began in Go", func() {
+	It("continues in Node the trace that began in Go", func() {
 		addInGo(queue, nil)
 		add := the(traced.spans(), "add "+name+".paint")
 		Expect(add.TraceID).To(Equal(elsewhereTrace))
@@ -115,7 +115,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		Expect(process.Parent).To(Equal(add.SpanID))
 	})
 
-	It("stores for a context the very text that Node stores, but for the id of the span", func() {
+	It("stores the same text for a context as Node, except for the span id", func() {
 		ours, queueOfOurs := anotherQueue()
 		byNode, byGo := addInNode(name, object{}), addInGo(queueOfOurs, nil)
 		nodeSpan := the(spansOf(tracedNode), "add "+name+".paint").SpanID
@@ -124,9 +124,9 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		Expect(ofGo).To(Equal(strings.ReplaceAll(ofNode, nodeSpan, goSpan)))
 		Expect(ofGo).To(Equal(`{"traceparent":"00-` + elsewhereTrace + "-" + goSpan + `-01","tracestate":"rojo=00f067aa0ba902b7,congo=t61/x","baggage":"user=ada"}`))
 		Expect(stored(ours, byGo.ID, "opts")).To(MatchJSON(strings.ReplaceAll(stored(name, byNode, "opts"), nodeSpan, goSpan)))
-		Expect(byGo.Opts.Telemetry.Metadata).To(Equal(ofGo), "the job that Add answers says so too")
+		Expect(byGo.Opts.Telemetry.Metadata).To(Equal(ofGo), "the job returned by Add contains it too")
 
-		// The hash's own field tm, which a failed attempt leaves.
+		// A failed attempt leaves the hash's field tm.
 		runInGo(name, 1, failing("boom"))
 		fail := the(traced.spans(), "fail "+name)
 		Expect(stored(name, byNode, "tm")).To(Equal(strings.ReplaceAll(ofNode, nodeSpan, fail.SpanID)))
@@ -135,7 +135,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		Expect(stored(ours, byGo.ID, "tm")).To(Equal(strings.ReplaceAll(ofNode, nodeSpan, fail.SpanID)))
 	})
 
-	It("keeps the trace through the retries of a job, whoever makes the attempts", func() {
+	It("keeps the trace through a job's retries, whichever library runs the attempts", func() {
 		id := addInNode(name, object{"attempts": 4, "backoff": object{"type": "fixed", "delay": 3600000}})
 		add := the(spansOf(tracedNode), "add "+name+".paint")
 		runInGo(name, 1, failing("boom"))
@@ -157,7 +157,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		}
 	})
 
-	It("carries nothing where the context is left out, on neither side", func() {
+	It("propagates nothing in either library if omitContext is set", func() {
 		ours, queueOfOurs := anotherQueue()
 		byNode := addInNode(name, object{"telemetry": object{"omitContext": true}})
 		byGo := addInGo(queueOfOurs, &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}})
@@ -174,7 +174,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		}
 	})
 
-	DescribeTable("carries the context with the jobs of a bulk as Node does",
+	DescribeTable("propagates the context with bulk jobs as Node does",
 		func(opts object, options *bullmq.JobOptions) {
 			specs := []object{{"name": "a", "data": object{}}, {"name": "b", "data": object{}, "opts": opts}}
 			var ofNode []struct{ ID string }
@@ -189,14 +189,14 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 			plain := slices.DeleteFunc(all(traced.spans(), "process "+name), func(s endedSpan) bool { return s.Attributes["bullmq.job.name"] != "a" })
 			Expect(parents(plain)).To(ConsistOf(nodeSpan, goSpan))
 		},
-		Entry("with no wishes", object{}, &bullmq.JobOptions{}),
-		Entry("that leave it out", object{"telemetry": object{"omitContext": true}}, &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}}),
-		Entry("that bring their own", object{"telemetry": object{"metadata": "own"}}, &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "own"}}),
-		Entry("that bring their own and leave it out", object{"telemetry": object{"metadata": "own", "omitContext": true}},
+		Entry("without telemetry options", object{}, &bullmq.JobOptions{}),
+		Entry("with omitContext", object{"telemetry": object{"omitContext": true}}, &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}}),
+		Entry("with their own context", object{"telemetry": object{"metadata": "own"}}, &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "own"}}),
+		Entry("with their own context and omitContext", object{"telemetry": object{"metadata": "own", "omitContext": true}},
 			&bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "own", OmitContext: true}}),
 	)
 
-	It("carries the context to the children of a flow, each that of its own span", func() {
+	It("propagates the context to the children of a flow, each with its own span", func() {
 		child := func(name string, opts object) object {
 			return object{"name": name, "queueName": name, "data": object{}, "opts": opts}
 		}
@@ -224,17 +224,17 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 			Expect(goSpan.TraceID).To(Equal(elsewhereTrace))
 			other := otherJob(queue, node.Job.ID)
 			withIDs := strings.NewReplacer(nodeSpan.SpanID, goSpan.SpanID)
-			if queue != name { // children name their parents
+			if queue != name { // children contain their parent
 				withIDs = strings.NewReplacer(nodeSpan.SpanID, goSpan.SpanID, otherJob(name, root.Job.ID), root.Job.ID)
 			}
 			Expect(stored(queue, node.Job.ID, "opts")).To(MatchJSON(withIDs.Replace(stored(queue, other, "opts"))), queue)
 		}
-		Expect(stored(plain, root.Children[2].Job.ID, "opts")).NotTo(ContainSubstring("traceparent"), "without options Node carries nothing either")
+		Expect(stored(plain, root.Children[2].Job.ID, "opts")).NotTo(ContainSubstring("traceparent"), "without options Node propagates nothing either")
 		runInGo(kid, 2, returning(nil))
 		Expect(parents(all(traced.spans(), "process "+kid))).To(ConsistOf(the(ofNode, "addNode "+kid).SpanID, the(ofGo, "addNode "+kid).SpanID))
 	})
 
-	It("gives all jobs of a scheduler the context of its upsert, on both sides", func() {
+	It("gives all jobs of a scheduler the context of its upsert, in both libraries", func() {
 		inNode("upsertScheduler", object{"queue": name, "id": "tick", "repeat": object{"every": 50}, "template": object{"name": "paint"}}, nil)
 		upsert := the(spansOf(tracedNode), "add "+name+".paint")
 		runInGo(name, 2, returning(nil))
@@ -250,10 +250,10 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		tock := the(traced.spans(), "add "+name+".tock")
 		Expect(tock.Attributes).To(HaveKeyWithValue("bullmq.job.scheduler.id", "tock"))
 		Expect(stored(name, tock.Attributes["bullmq.job.id"].(string), "opts")).To(ContainSubstring(tock.SpanID))
-		Expect(stored(name, "repeat:tock", "opts")).NotTo(ContainSubstring("traceparent"), "the template has none")
+		Expect(stored(name, "repeat:tock", "opts")).NotTo(ContainSubstring("traceparent"), "the template contains no context")
 	})
 
-	It("runs a job whose context can't be read", func() {
+	It("runs a job whose context cannot be decoded", func() {
 		addInGo(queue, nil)
 		_, err := queue.AddBulk(soon(), []bullmq.BulkJob{{Name: "a", Options: &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "no JSON"}}}})
 		Expect(err).NotTo(HaveOccurred())
@@ -271,7 +271,7 @@ func tracedQueue(name string, telemetry bullmq.Telemetry) *bullmq.Queue {
 	return queue
 }
 
-// otherJob is the second job of a queue that has two.
+// otherJob returns the second job of a queue with two jobs.
 func otherJob(queue, first string) string {
 	GinkgoHelper()
 	for _, where := range [][]string{{"LRANGE", "wait", "0", "-1"}, {"ZRANGE", "waiting-children", "0", "-1"}} {
@@ -287,7 +287,7 @@ func otherJob(queue, first string) string {
 	return ""
 }
 
-// tracedSpan is the span that a context stored with a job is that of.
+// tracedSpan returns the span id in a stored context.
 func tracedSpan(metadata string) string {
 	GinkgoHelper()
 	parts := strings.Split(metadata, "-")

@@ -11,7 +11,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A Go worker that is steered beside Node's", func() {
+var _ = Describe("A Go worker on a queue shared with Node", func() {
 	var name string
 	var queue *bullmq.Queue
 	BeforeEach(func() {
@@ -19,7 +19,7 @@ var _ = Describe("A Go worker that is steered beside Node's", func() {
 		queue = newGoQueue(name)
 	})
 
-	It("snoozes a job that Node then runs, with all its attempts, and finds one that Node has delayed itself", func() {
+	It("snoozes a job that Node then runs with all its attempts, and runs a job that Node delayed", func() {
 		id := node.Add(name, "a", object{}, object{"attempts": 2})
 		runOnce(name, func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.Snooze(150 * time.Millisecond) }, bullmq.WorkerOptions{})
 		Expect(node.Record(name, id)).To(And(HaveKeyWithValue("state", "delayed"), HaveKeyWithValue("delay", 150.),
@@ -37,7 +37,7 @@ var _ = Describe("A Go worker that is steered beside Node's", func() {
 		Expect(node.Record(name, napped)).To(HaveKeyWithValue("returnvalue", HaveExactElements(0., 2.)))
 	})
 
-	It("leaves what comes in a pause to Node, and goes on after it", func() {
+	It("leaves jobs to Node while it is paused and continues afterwards", func() {
 		ran := make(chan string, 10)
 		worker, err := bullmq.NewWorker(context.Background(), name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			ran <- job.ID
@@ -53,7 +53,7 @@ var _ = Describe("A Go worker that is steered beside Node's", func() {
 		id := node.Add(name, "a", object{}, object{})
 		Eventually(ran).Should(Receive(Equal(id)))
 		Expect(worker.Pause(soon())).To(Succeed())
-		Expect(queue.IsPaused(soon())).To(BeFalse(), "it is nobody's concern but the worker's")
+		Expect(queue.IsPaused(soon())).To(BeFalse(), "the pause concerns only the worker")
 		for range 3 {
 			id = node.Add(name, "a", object{}, object{})
 			node.Run(name, 1, object{"return": "by Node"}, object{})(nil)
@@ -65,7 +65,7 @@ var _ = Describe("A Go worker that is steered beside Node's", func() {
 		Eventually(ran).Should(Receive(Equal(id)))
 	})
 
-	It("fails a job that it has cancelled, for Node to see why", func() {
+	It("fails a job that it cancelled with the reason for Node to read", func() {
 		id := node.Add(name, "a", object{}, object{})
 		started := make(chan struct{})
 		worker, err := bullmq.NewWorker(context.Background(), name, func(ctx context.Context, _ *bullmq.Job) (any, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// defaultsOfQueues are default options of queues, as JSON of a program in Node.
+// defaultsOfQueues are default job options of queues as a Node program writes them.
 var defaultsOfQueues = []string{
 	`{}`,
 	`{"attempts":3,"delay":3600000,"priority":7,"lifo":true,"backoff":{"type":"fixed","delay":1000},"keepLogs":5,"removeOnComplete":10,"removeOnFail":true,"sizeLimit":100,"stackTraceLimit":3}`,
@@ -25,8 +25,7 @@ var defaultsOfQueues = []string{
 	`{"telemetry":{"metadata":"m","omitContext":true},"priority":3,"tenant":null}`,
 }
 
-// optionsOfJobs are what jobs say themselves. What Go can say without JSON has
-// the options of Go beside it.
+// optionsOfJobs are options of single jobs. Those that Go can express have Go's options next to the JSON.
 var optionsOfJobs = []struct {
 	json string
 	inGo *bullmq.JobOptions
@@ -63,8 +62,7 @@ var optionsOfJobs = []struct {
 	{`{"timestamp":1600000000000}`, &bullmq.JobOptions{Timestamp: time.UnixMilli(1600000000000)}},
 }
 
-// unusualOptions are forms that no field of Go expresses, or that only another
-// client writes.
+// unusualOptions are forms that Go's fields cannot express or that only other clients write.
 var unusualOptions = []string{
 	`{"jobId":5}`, `{"jobId":0}`, `{"jobId":true}`, `{"jobId":1.5}`, `{"jobId":""}`, `{"jobId":"1.5"}`, `{"jobId":"a:b:c"}`,
 	`{"parent":null}`, `{"parent":false}`, `{"parent":{}}`,
@@ -90,7 +88,7 @@ func raw(text string) (fields map[string]json.RawMessage) {
 	return fields
 }
 
-// read is options of JSON in Go.
+// read decodes JSON into Go's options.
 func read(text string) *bullmq.JobOptions {
 	GinkgoHelper()
 	o := &bullmq.JobOptions{}
@@ -98,7 +96,7 @@ func read(text string) *bullmq.JobOptions {
 	return o
 }
 
-// template are the stored options of the scheduler tick, nil where it has none.
+// template returns the stored options of the scheduler tick, or nil if it has none.
 func template(queue string) (opts object) {
 	GinkgoHelper()
 	if text := stored(queue, "repeat:tick", "opts"); text != missing {
@@ -107,7 +105,7 @@ func template(queue string) (opts object) {
 	return opts
 }
 
-// entry is a stored job, but for its time where it has none of its own.
+// entry returns a stored job, without its time unless the options set one.
 func entry(queue, id string) object {
 	GinkgoHelper()
 	hash, err := ask("HGETALL", "bull:"+queue+":"+id).AsStrMap()
@@ -142,7 +140,7 @@ var _ = Describe("The default options of a queue", func() {
 		if line == "5" {
 			dialect = bullmq.V5
 		}
-		// One client for hundreds of queues.
+		// One client serves hundreds of queues.
 		var client rueidis.Client
 		BeforeEach(func() {
 			var err error
@@ -159,7 +157,7 @@ var _ = Describe("The default options of a queue", func() {
 			DeferCleanup(queue.Close)
 			return queue
 		}
-		// added is what Node stores, nil where it refuses.
+		// added returns what Node stores, or nil if Node rejects the options.
 		added := func(other *probe, defaults, options string) object {
 			GinkgoHelper()
 			name := newQueueName()
@@ -173,7 +171,7 @@ var _ = Describe("The default options of a queue", func() {
 			return entry(name, job.ID)
 		}
 
-		It("give way to the options of a job as in Node "+line+", zeros and nulls among them", func() {
+		It("are overridden by a job's options, zeros and nulls included, as in Node "+line, func() {
 			other := reference()
 			for _, defaults := range defaultsOfQueues {
 				for _, options := range optionsOfJobs {
@@ -200,7 +198,7 @@ var _ = Describe("The default options of a queue", func() {
 			}
 		})
 
-		It("and a job's own in unusual forms are stored, or refused, as in Node "+line, func() {
+		It("and a job's options in unusual forms are stored or rejected as in Node "+line, func() {
 			other := reference()
 			Expect(ask("HSET", "bull:above:p", "name", "above").Error()).To(Succeed())
 			for _, defaults := range []string{`{}`, `{"failParentOnFailure":true,"foo":{"a":1}}`} {
@@ -219,7 +217,7 @@ var _ = Describe("The default options of a queue", func() {
 			}
 		})
 
-		It("give way in flows and in templates of schedulers as in Node "+line, func() {
+		It("are overridden in flows and scheduler templates as in Node "+line, func() {
 			other := reference()
 			for _, defaults := range defaultsOfQueues {
 				var asNode, inGo []bullmq.Flow
@@ -269,7 +267,7 @@ var _ = Describe("The default options of a queue", func() {
 					for i, kid := range root.Children {
 						want := maps.Clone(entry(kidsOfNode, tree.Children[i].ID))
 						got := entry(kidsOfGo, kid.Job.ID)
-						for _, named := range []string{"parent", "parentKey"} { // each side's own
+						for _, named := range []string{"parent", "parentKey"} { // different names on purpose
 							delete(want, named)
 							delete(got, named)
 						}

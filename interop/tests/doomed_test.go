@@ -15,18 +15,18 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess/childprocess"
 )
 
-// doomedVariable turns the test binary into a Go worker that waits to be
-// killed; its arguments are then the address of Redis and the queue.
+// doomedVariable makes the test binary run a Go worker that waits to be killed. Its arguments are the address
+// of Redis and the queue.
 const doomedVariable = "INTEROP_DOOMED_WORKER"
 
-// Workers that are to stall hold their locks this briefly, and all that look
-// for stalled jobs look this often: the longest interval of all holds for all.
+// Workers that should stall use short locks, and all workers of the queue check for stalled jobs this often:
+// the longest interval determines the check.
 const (
 	shortLock       = 500 * time.Millisecond
-	oftenLook       = 200 * time.Millisecond
+	frequentCheck   = 200 * time.Millisecond
 	shortLockInNode = "500"
 	oftenLookInNode = "200"
-	longerThanASpec = "60000" // ms
+	longerThanASpec = "60000" // milliseconds
 )
 
 func workUntilKilled() {
@@ -34,7 +34,7 @@ func workUntilKilled() {
 		fmt.Println(job.ID)
 		time.Sleep(time.Minute) // longer than the spec that kills it
 		return nil, nil
-	}, &bullmq.WorkerOptions{Connection: bullmq.URL(os.Args[1]), LockDuration: shortLock, StalledInterval: oftenLook, Name: "doomed"})
+	}, &bullmq.WorkerOptions{Connection: bullmq.URL(os.Args[1]), LockDuration: shortLock, StalledInterval: frequentCheck, Name: "doomed"})
 	if err == nil {
 		err = worker.Run(context.Background())
 	}
@@ -42,8 +42,8 @@ func workUntilKilled() {
 	os.Exit(1)
 }
 
-// startDoomedGoWorker runs a Go worker in a process of its own, waits until it
-// runs the job, and answers what kills it.
+// startDoomedGoWorker starts a Go worker in a process, waits until it runs the job, and returns a function
+// that kills it.
 func startDoomedGoWorker(queue, jobID string) (kill func()) {
 	GinkgoHelper()
 	command := exec.Command(os.Args[0], server.URL(), queue)

@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("The events of a queue", func() {
-	It("that Go alone works on reach Node's QueueEvents complete, once and in order, as they reach Go's", func() {
+	It("that only Go processes reach Node's QueueEvents complete, once and in the same order as Go's", func() {
 		l := newLedger(newQueueName())
 		inNode, inGo := readInNode(l.queue, ""), readInGo(l.queue)
 		worker := workInGo(l, "gopher", bullmq.WorkerOptions{})
@@ -22,10 +22,10 @@ var _ = Describe("The events of a queue", func() {
 		l.waitForEnds(jobs)
 		worker.stop()
 		l.settle(jobs)
-		expectSameStory(l, inNode, inGo)
+		expectSameEvents(l, inNode, inGo)
 	})
 
-	It("that Node alone works on reach Go's QueueEvents complete, once and in order, as they reach Node's", func() {
+	It("that only Node processes reach Go's QueueEvents complete, once and in the same order as Node's", func() {
 		l := newLedger(newQueueName())
 		inNode, inGo := readInNode(l.queue, ""), readInGo(l.queue)
 		worker := workInNode(l, "noddy", "6")
@@ -33,10 +33,10 @@ var _ = Describe("The events of a queue", func() {
 		l.waitForEnds(jobs)
 		worker.stop()
 		l.settle(jobs)
-		expectSameStory(l, inNode, inGo)
+		expectSameEvents(l, inNode, inGo)
 	})
 
-	It("of every other kind have the same payloads for listeners on both sides, whichever side caused them", func() {
+	It("of all other kinds have the same payloads for listeners in Node and Go, whichever library published them", func() {
 		name := newQueueName()
 		inNode, inGo := readInNode(name, "custom event"), readInGo(name)
 		queue, ctx := newGoQueue(name), soon()
@@ -72,7 +72,7 @@ var _ = Describe("The events of a queue", func() {
 		inGoHeard, inNodeHeard := inGo.upTo(end), inNode.upTo(end)
 		Expect(inGoHeard).To(Equal(inNodeHeard))
 
-		// Both sides did the same, so what each caused differs in the ids alone.
+		// Both libraries made the same calls, so their events differ only in the ids.
 		caused := map[string][]string{}
 		for _, event := range inNodeHeard {
 			caused[event.Name] = append(caused[event.Name], stringified(event.Payload))
@@ -93,7 +93,7 @@ var _ = Describe("The events of a queue", func() {
 })
 
 var _ = Describe("A queue without events", func() {
-	DescribeTable("is one for both sides: they add to it and work on it, and no events pile up", func(line string) {
+	DescribeTable("is shared by Node and Go without events accumulating:", func(line string) {
 		name, ctx := newQueueName(), soon()
 		other := node
 		if line != "6" {
@@ -137,9 +137,9 @@ var _ = Describe("A queue without events", func() {
 	)
 })
 
-// expectSameStory expects that both readers heard the very same events, and of
-// each job those that its options and handler make, in that order.
-func expectSameStory(l *ledger, inNode, inGo *reader) {
+// expectSameEvents checks that both readers received identical events, and for each job those that follow from
+// its options and handler, in order.
+func expectSameEvents(l *ledger, inNode, inGo *reader) {
 	GinkgoHelper()
 	end := lastEvent(l.queue)
 	first, second := inNode.upTo(end), inGo.upTo(end)
@@ -150,11 +150,11 @@ func expectSameStory(l *ledger, inNode, inGo *reader) {
 		}
 	}
 
-	stories := map[string][]heard{}
+	stories := map[string][]received{}
 	ids := map[string]bool{}
 	for _, event := range first {
 		if ids[event.StreamID] {
-			Fail("entry " + event.StreamID + " was handed out twice")
+			Fail("entry " + event.StreamID + " was delivered twice")
 		}
 		ids[event.StreamID] = true
 		if id := event.jobID(); id != "" {
@@ -162,23 +162,22 @@ func expectSameStory(l *ledger, inNode, inGo *reader) {
 			continue
 		}
 		if event.Name != "drained" {
-			Fail(fmt.Sprintf("%+v is about no job", event))
+			Fail(fmt.Sprintf("%+v has no job", event))
 		}
 	}
 	Expect(first[len(first)-1].Name).To(Equal("drained"))
 	Expect(stories).To(HaveLen(len(l.added)))
 	var wrong []string
 	for id, told := range stories {
-		if want := l.added[id][0].story(l.ends[id][0]); !slices.EqualFunc(told, want, sameEvent) {
-			wrong = append(wrong, fmt.Sprintf("job %s (%s):\n told   %v\n wanted %v", id, l.added[id][0].name, told, want))
+		if want := l.added[id][0].expectedEvents(l.ends[id][0]); !slices.EqualFunc(told, want, sameEvent) {
+			wrong = append(wrong, fmt.Sprintf("job %s (%s):\n got    %v\n wanted %v", id, l.added[id][0].name, told, want))
 		}
 	}
 	Expect(wrong[:min(len(wrong), 3)]).To(BeEmpty())
 }
 
-// sameEvent compares an event with the one that was expected, whose delay is
-// NaN where only the clock knows it.
-func sameEvent(told, want heard) bool {
+// sameEvent compares an event with the expected one. A delay of NaN matches any delay.
+func sameEvent(told, want received) bool {
 	if until, ok := want.Payload["delay"].(float64); ok && math.IsNaN(until) {
 		if at, isNumber := told.Payload["delay"].(float64); !isNumber || at < 1.7e12 {
 			return false
@@ -188,15 +187,15 @@ func sameEvent(told, want heard) bool {
 	return told.Name == want.Name && reflect.DeepEqual(told.Payload, want.Payload)
 }
 
-// story is what the events stream must tell of the job.
-func (a added) story(end ended) []heard {
-	var events []heard
+// expectedEvents returns the expected events of the job.
+func (a added) expectedEvents(end ended) []received {
+	var events []received
 	say := func(name string, more object) {
 		payload := object{"jobId": a.id}
 		for field, value := range more {
 			payload[field] = value
 		}
-		events = append(events, heard{Name: name, Payload: payload})
+		events = append(events, received{Name: name, Payload: payload})
 	}
 	wait := func(delayed bool, more object) {
 		if delayed {

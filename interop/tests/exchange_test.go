@@ -13,11 +13,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// jobs is how many jobs of mixed options go through each of these queues.
+// jobs is the number of jobs with mixed options per queue.
 const jobs = 2000
 
 var _ = Describe("A queue between Node and Go", func() {
-	DescribeTable("carries what Node produces to a Go worker, every job run exactly once",
+	DescribeTable("delivers Node's jobs to a Go worker, which runs each exactly once,",
 		func(line string, produce func(l *ledger, line string)) {
 			l := newLedger(newQueueName())
 			worker := workInGo(l, "gopher", bullmq.WorkerOptions{})
@@ -26,15 +26,15 @@ var _ = Describe("A queue between Node and Go", func() {
 			worker.stop()
 			l.settle(jobs)
 		},
-		Entry("with bullmq 6.7.0, jobs of Node's own mix, one in a call", "6",
+		Entry("with bullmq 6.7.0 and single adds", "6",
 			func(l *ledger, line string) { produceFromNode(l, line, jobs, 1) }),
-		Entry("with bullmq 6.7.0, jobs of the mix that Go adds too, many in a call", "6",
+		Entry("with bullmq 6.7.0 and bulk adds", "6",
 			func(l *ledger, line string) { produceThroughNode(l, line, mixOfJobs(jobs, 2)) }),
 		Entry("with bullmq 5.81.5", "5",
 			func(l *ledger, line string) { produceThroughNode(l, line, mixOfJobs(jobs, 2)) }),
 	)
 
-	DescribeTable("carries what Go produces to a Node worker, every job run exactly once",
+	DescribeTable("delivers Go's jobs to a Node worker, which runs each exactly once,",
 		func(line string) {
 			l := newLedger(newQueueName())
 			worker := workInNode(l, "noddy", line)
@@ -47,7 +47,7 @@ var _ = Describe("A queue between Node and Go", func() {
 		Entry("with bullmq 5.81.5", "5"),
 	)
 
-	It("shares jobs of both producers among both kinds of worker, every job run exactly once", func() {
+	It("distributes the jobs of both producers among both kinds of worker, and each runs exactly once", func() {
 		l := newLedger(newQueueName())
 		gopher := workInGo(l, "gopher", bullmq.WorkerOptions{Concurrency: 10})
 		noddy := workInNode(l, "noddy", "6", "-concurrency", "10")
@@ -66,7 +66,7 @@ var _ = Describe("A queue between Node and Go", func() {
 		Expect(l.startsBy()).To(And(HaveKeyWithValue("gopher", BeNumerically(">", 50)), HaveKeyWithValue("noddy", BeNumerically(">", 50))))
 	})
 
-	It("finds the backlog that Go left when a Node worker comes later, and the reverse", func() {
+	It("delivers the backlog of one library to a worker of the other that starts later", func() {
 		for _, fromGo := range []bool{true, false} {
 			l := newLedger(newQueueName())
 			var stop func()
@@ -83,8 +83,8 @@ var _ = Describe("A queue between Node and Go", func() {
 		}
 	})
 
-	// An idle worker of either kind looks by itself every 5 seconds only.
-	It("wakes an idle Node worker at once for whatever Go makes ready", func() {
+	// An idle worker of either library polls only every 5 seconds.
+	It("wakes an idle Node worker at once for every job that Go makes ready", func() {
 		name := newQueueName()
 		queue := newGoQueue(name)
 		worker := startNode("worker.mjs", "-queue", name)
@@ -111,9 +111,9 @@ var _ = Describe("A queue between Node and Go", func() {
 		})
 	})
 
-	It("wakes an idle Go worker at once for whatever Node makes ready", func() {
+	It("wakes an idle Go worker at once for every job that Node makes ready", func() {
 		name := newQueueName()
-		lines := make(chan nodeprocess.Line, 100) // what worker.mjs would say
+		lines := make(chan nodeprocess.Line, 100) // the lines that worker.mjs would write
 		runGoWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			lines <- nodeprocess.Line(stringified(object{"event": "completed", "data": job.Data}))
 			return nil, nil
@@ -139,8 +139,8 @@ var _ = Describe("A queue between Node and Go", func() {
 	})
 })
 
-// expectWoken makes a job ready in one way after the other, each when the
-// worker is idle, and expects each to end soon.
+// expectWoken makes jobs ready in different ways, each while the worker is idle, and expects each job to
+// finish soon.
 func expectWoken(queue string, lines <-chan nodeprocess.Line, ways func(sequence int) []func()) {
 	GinkgoHelper()
 	for i := range ways(0) {
@@ -150,12 +150,12 @@ func expectWoken(queue string, lines <-chan nodeprocess.Line, ways func(sequence
 			for {
 				select {
 				case line := <-lines:
-					var said struct {
+					var message struct {
 						Event string
 						Data  payload
 					}
-					if line.Decode(&said) == nil && said.Event == "completed" {
-						return said.Data.Sequence
+					if line.Decode(&message) == nil && message.Event == "completed" {
+						return message.Data.Sequence
 					}
 				default:
 					return -1
@@ -165,7 +165,7 @@ func expectWoken(queue string, lines <-chan nodeprocess.Line, ways func(sequence
 	}
 }
 
-// blocked is for Eventually: whether a worker of the queue waits to be woken.
+// blocked returns a function for Eventually that reports whether a worker of the queue is idle.
 func blocked(queue string) func() bool {
 	name := "name=bull:" + base64.StdEncoding.EncodeToString([]byte(queue)) + " "
 	return func() bool {

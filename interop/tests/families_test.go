@@ -18,11 +18,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// familyLevels are the queues of families of three levels, from the root down.
+// familyLevels are the queues of the three levels, from the root down.
 var familyLevels = []string{"roots", "mids", "leaves"}
 
-// familyPolicies are what a child may say of its failure, by the names that the
-// ids of its family begin with.
+// familyPolicies are the failure policies of children. The ids of a family begin with the policy's name.
 var familyPolicies = []struct {
 	name string
 	bullmq.JobOptions
@@ -35,10 +34,8 @@ var familyPolicies = []struct {
 	{"gone", bullmq.JobOptions{RemoveOnFail: bullmq.RemoveAll()}},
 }
 
-// families are trees of a root, two children and four grandchildren, in turn
-// under each policy. Three families of ten have one member that fails: of six
-// children that is one in twenty. Others fail once and are retried, have a
-// priority, or a delay.
+// families returns trees of a root, two children and four grandchildren, with each policy in turn. In three
+// of ten families one member fails. Others fail once and are retried, or have a priority or a delay.
 func families(count int) []bullmq.Flow {
 	all := make([]bullmq.Flow, count)
 	for n := range all {
@@ -73,7 +70,7 @@ func families(count int) []bullmq.Flow {
 	return all
 }
 
-// inNode is a flow as a program in Node writes it.
+// inNode returns a flow in Node's form.
 func inNode(flow bullmq.Flow, prefix string) object {
 	children := []object{}
 	for _, child := range flow.Children {
@@ -82,14 +79,14 @@ func inNode(flow bullmq.Flow, prefix string) object {
 	return object{"name": flow.Name, "queueName": flow.Queue, "prefix": prefix, "data": flow.Data, "opts": publicOptions(flow.Options), "children": children}
 }
 
-// familyInGo does what worker.mjs does with -family.
+// familyInGo is the handler that worker.mjs has with -family.
 func familyInGo(ctx context.Context, job *bullmq.Job) (any, error) {
 	var data payload
 	if err := job.Decode(&data); err != nil {
 		return nil, err
 	}
 	if attempt := job.AttemptsMade + 1; attempt < data.FailUntilAttempt {
-		return nil, fmt.Errorf("attempt %d fails as the job's data says", attempt)
+		return nil, fmt.Errorf("attempt %d fails as planned in the job's data", attempt)
 	}
 	for {
 		children, err := job.Dependencies(ctx)
@@ -107,8 +104,7 @@ func familyInGo(ctx context.Context, job *bullmq.Job) (any, error) {
 	}
 }
 
-// familyEnd is where a member of a family stands in the end, and what it knows
-// of its children.
+// familyEnd is the final state of a member and what it knows about its children.
 type familyEnd struct {
 	State, Reason   string
 	Value           any
@@ -117,15 +113,15 @@ type familyEnd struct {
 	Pending, Failed []string
 }
 
-var _ = Describe("Families of three levels, hundreds at once, some of whose children fail,", Ordered, func() {
+var _ = Describe("Hundreds of flows of three levels, some with failing children,", Ordered, func() {
 	const count = 500
 	var all []bullmq.Flow
-	var alone map[string]familyEnd // by Node alone
+	var alone map[string]familyEnd // result with Node only
 	ctx := context.Background()
 	do := func(words ...string) rueidis.RedisResult { return redis.Do(ctx, redis.B().Arbitrary(words...).Build()) }
 
-	// atRest reports whether no job of any level has anything left to do. A job that
-	// ends releases its parent in the same step, so levels are asked from below.
+	// atRest reports whether no job of any level is pending. A job that finishes releases its parent in the
+	// same step, so the levels are checked from the bottom up.
 	atRest := func(prefix string) (bool, error) {
 		for _, level := range slices.Backward(familyLevels) {
 			for state, command := range map[string]string{"wait": "LLEN", "active": "LLEN", "delayed": "ZCARD", "prioritized": "ZCARD"} {
@@ -136,11 +132,11 @@ var _ = Describe("Families of three levels, hundreds at once, some of whose chil
 		}
 		return true, nil
 	}
-	// work runs each level on the side that is named for it, until all is at rest.
-	work := func(prefix string, sides ...string) {
+	// work runs each level with the library named for it until nothing is pending.
+	work := func(prefix string, libraries ...string) {
 		GinkgoHelper()
 		var stops []func()
-		for level, side := range sides {
+		for level, side := range libraries {
 			queue := familyLevels[level]
 			if side == "Go" {
 				stops = append(stops, runGoWorker(queue, familyInGo, bullmq.WorkerOptions{Prefix: prefix, Concurrency: 25}).stop)
@@ -152,9 +148,9 @@ var _ = Describe("Families of three levels, hundreds at once, some of whose chil
 				defer close(read)
 				defer GinkgoRecover()
 				for line := range process.Lines() {
-					var said struct{ Event string }
-					Expect(line.Decode(&said)).To(Succeed())
-					Expect(said.Event).NotTo(Or(Equal("error"), Equal("stalled")), "%s", line)
+					var message struct{ Event string }
+					Expect(line.Decode(&message)).To(Succeed())
+					Expect(message.Event).NotTo(Or(Equal("error"), Equal("stalled")), "%s", line)
 				}
 			}()
 			stops = append(stops, func() { process.Stop(); <-read })
@@ -166,7 +162,7 @@ var _ = Describe("Families of three levels, hundreds at once, some of whose chil
 		}
 		stopping.Wait()
 	}
-	// ends reads how all members stand, with bull for the prefix in all keys.
+	// ends returns the final state of all members. It replaces the prefix in keys by bull.
 	ends := func(prefix string) map[string]familyEnd {
 		GinkgoHelper()
 		plain := func(text string) string { return strings.ReplaceAll(text, prefix+":", "bull:") }
@@ -246,8 +242,8 @@ var _ = Describe("Families of three levels, hundreds at once, some of whose chil
 		alone = ends("alone")
 	})
 
-	It("end under Node, in each way that there is", func() {
-		Expect(len(alone)).To(BeNumerically(">", 6*count), "few are removed as they fail")
+	It("end in every possible way under Node only", func() {
+		Expect(len(alone)).To(BeNumerically(">", 6*count), "only a few members are removed")
 		ways := map[string]int{}
 		for member, end := range alone {
 			if member, root := strings.CutPrefix(member, "bull:roots:"); root {
@@ -262,7 +258,7 @@ var _ = Describe("Families of three levels, hundreds at once, some of whose chil
 		), "%v", ways)
 	})
 
-	DescribeTable("end the same when both languages share them:", func(prefix string, byGo bool, sides ...string) {
+	DescribeTable("end the same when both libraries process them:", func(prefix string, byGo bool, libraries ...string) {
 		if byGo {
 			producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection(), Prefix: prefix})
 			Expect(err).NotTo(HaveOccurred())
@@ -270,20 +266,20 @@ var _ = Describe("Families of three levels, hundreds at once, some of whose chil
 			_, err = producer.AddBulk(soon(), all)
 			Expect(err).NotTo(HaveOccurred())
 		}
-		work(prefix, sides...)
+		work(prefix, libraries...)
 		shared := ends(prefix)
 		Expect(shared).To(HaveLen(len(alone)))
 		different := 0
 		for member, end := range alone {
 			if !reflect.DeepEqual(end, shared[member]) {
 				if different++; different <= 3 {
-					AddReportEntry(member, fmt.Sprintf("by Node alone: %+v\nshared:        %+v", end, shared[member]))
+					AddReportEntry(member, fmt.Sprintf("Node only: %+v\nshared:    %+v", end, shared[member]))
 				}
 			}
 		}
-		Expect(different).To(BeZero(), strconv.Itoa(different)+" members ended in another way")
+		Expect(different).To(BeZero(), strconv.Itoa(different)+" members ended differently")
 	},
-		Entry("made by Node, whose children run in Node and their parents and children in Go", "sandwich", false, "Go", "Node", "Go"),
-		Entry("made by Go, whose children run in Go and their parents and children in Node", "filling", true, "Node", "Go", "Node"),
+		Entry("added by Node, whose children run in Node and whose roots and grandchildren run in Go", "sandwich", false, "Go", "Node", "Go"),
+		Entry("added by Go, whose children run in Go and whose roots and grandchildren run in Node", "filling", true, "Node", "Go", "Node"),
 	)
 })

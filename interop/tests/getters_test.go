@@ -10,8 +10,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("What one side lists of the other", func() {
-	// listed is for Eventually: the names that Node finds in CLIENT LIST.
+var _ = Describe("One library lists the other's", func() {
+	// listed returns a function for Eventually that returns the names that Node finds in CLIENT LIST.
 	listed := func(op, queue string) func() []string {
 		return func() []string {
 			var names []string
@@ -23,8 +23,8 @@ var _ = Describe("What one side lists of the other", func() {
 		return "bull:" + base64.StdEncoding.EncodeToString([]byte(queue)) + suffix
 	}
 
-	It("are Go's workers, with and without a name, in Node's getWorkers, and none once they have stopped", func() {
-		name := newQueueName() + " é ?????>>>>>" // in base64 with + and /
+	It("workers, with and without a name, until they have stopped", func() {
+		name := newQueueName() + " é ?????>>>>>" // its base64 contains + and /
 		unnamed := runGoWorker(name, returning(nil), bullmq.WorkerOptions{})
 		named := runGoWorker(name, returning(nil), bullmq.WorkerOptions{Name: "gopher-1"})
 		Eventually(listed("workers", name)).Should(ConsistOf(clientName(name, ""), clientName(name, ":w:gopher-1")))
@@ -34,7 +34,7 @@ var _ = Describe("What one side lists of the other", func() {
 		Eventually(listed("workers", name)).Should(BeEmpty())
 	})
 
-	It("are Go's workers beside Node's in the same list, under names made the same way", func() {
+	It("workers in the same list under the same kind of names", func() {
 		l := newLedger(newQueueName())
 		worker := workInNode(l, "noddy", "6")
 		defer worker.stop()
@@ -45,7 +45,7 @@ var _ = Describe("What one side lists of the other", func() {
 		Expect(workers).To(ConsistOf(HaveField("Name", "noddy"), HaveField("Name", "gopher")))
 	})
 
-	It("are Go's event readers in Node's getQueueEvents, and workers are not among them", func() {
+	It("event readers without its workers", func() {
 		name := newQueueName()
 		runGoWorker(name, returning(nil), bullmq.WorkerOptions{Name: "gopher"})
 		reader := readInGo(name)
@@ -56,7 +56,7 @@ var _ = Describe("What one side lists of the other", func() {
 		Eventually(listed("eventReaders", name)).Should(BeEmpty())
 	})
 
-	It("are delayed jobs that are due before a time", func() {
+	It("delayed jobs that are due before a time", func() {
 		queue := newGoQueue(newQueueName())
 		start := time.UnixMilli(time.Now().UnixMilli())
 		for _, delay := range []time.Duration{time.Hour, 2 * time.Hour} {
@@ -72,7 +72,7 @@ var _ = Describe("What one side lists of the other", func() {
 		}
 	})
 
-	It("are the jobs that the other made, in every state, in the same order and number", func() {
+	It("jobs in every state, in the same order and number", func() {
 		byGo, byNode := newQueueName(), newQueueName()
 		makeStatesInGo(byGo)
 		makeStatesInNode(byNode)
@@ -112,7 +112,7 @@ var _ = Describe("What one side lists of the other", func() {
 	})
 })
 
-// makeStatesInGo leaves jobs in every state, the parent's child in another queue.
+// makeStatesInGo creates jobs in every state. The parent's child is in another queue.
 func makeStatesInGo(name string) {
 	GinkgoHelper()
 	queue, kids, ctx := newGoQueue(name), newGoQueue(name+"-kids"), soon()

@@ -22,8 +22,7 @@ func newGoQueue(name string) *bullmq.Queue {
 	return queue
 }
 
-// produceFromGo adds the jobs with Go, every other hundred in one AddBulk, the
-// others one by one.
+// produceFromGo adds the jobs in groups of a hundred, alternating between AddBulk and single adds.
 func produceFromGo(l *ledger, jobs []bullmq.BulkJob) {
 	GinkgoHelper()
 	queue := newGoQueue(l.queue)
@@ -46,13 +45,13 @@ func produceFromGo(l *ledger, jobs []bullmq.BulkJob) {
 	}
 }
 
-// goWorker is a worker of this SDK at work.
+// goWorker is a running worker of this SDK.
 type goWorker struct {
 	*bullmq.Worker
-	stop func() // returns when Run has
+	stop func() // returns when Run has returned
 }
 
-// runGoWorker runs a worker until the spec ends or it is stopped.
+// runGoWorker runs a worker until it is stopped or the spec ends.
 func runGoWorker(queue string, handler bullmq.Handler, options bullmq.WorkerOptions) *goWorker {
 	GinkgoHelper()
 	options.Connection, options.BatchSize = connection(), batchSize
@@ -65,14 +64,14 @@ func runGoWorker(queue string, handler bullmq.Handler, options bullmq.WorkerOpti
 	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			Fail(fmt.Sprintf("the Go worker of %s ended with %v", queue, err))
+			Fail(fmt.Sprintf("the Go worker of %s returned %v", queue, err))
 		}
 	})
 	DeferCleanup(stop)
 	return &goWorker{worker, stop}
 }
 
-// workInGo runs a worker that does what worker.mjs does, and keeps the ledger.
+// workInGo runs a worker that behaves like worker.mjs and updates the ledger.
 func workInGo(l *ledger, name string, options bullmq.WorkerOptions) *goWorker {
 	GinkgoHelper()
 	options.Name = name
@@ -96,18 +95,18 @@ func workInGo(l *ledger, name string, options bullmq.WorkerOptions) *goWorker {
 			return nil, err
 		}
 		if attempt := job.AttemptsMade + 1; attempt < data.FailUntilAttempt {
-			return nil, fmt.Errorf("attempt %d fails as the job's data says", attempt)
+			return nil, fmt.Errorf("attempt %d fails as planned in the job's data", attempt)
 		}
 		return object{"by": name, "sequence": data.Sequence}, nil
 	}, options)
 }
 
-// returning is a handler that always returns the value.
+// returning returns a handler that always returns value.
 func returning(value any) bullmq.Handler {
 	return func(context.Context, *bullmq.Job) (any, error) { return value, nil }
 }
 
-// failing is a handler that always fails.
+// failing returns a handler that always fails.
 func failing(reason string) bullmq.Handler {
 	return func(context.Context, *bullmq.Job) (any, error) { return nil, errorText(reason) }
 }
@@ -116,7 +115,7 @@ type errorText string
 
 func (e errorText) Error() string { return string(e) }
 
-// readJob reads a job as Go sees it.
+// readJob reads a job with Go.
 func readJob(queue *bullmq.Queue, id string) *bullmq.Job {
 	GinkgoHelper()
 	job, err := queue.Job(soon(), id)
@@ -124,7 +123,7 @@ func readJob(queue *bullmq.Queue, id string) *bullmq.Job {
 	return job
 }
 
-// stateOf is for Eventually: where a job stands.
+// stateOf returns a function for Eventually that returns the state of a job.
 func stateOf(queue *bullmq.Queue, id string) func() (bullmq.State, error) {
 	ctx := soon()
 	return func() (bullmq.State, error) { return queue.JobState(ctx, id) }

@@ -10,7 +10,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A job that fails on one side", func() {
+var _ = Describe("A job that fails in one library", func() {
 	var name string
 	var queue *bullmq.Queue
 	BeforeEach(func() {
@@ -22,7 +22,7 @@ var _ = Describe("A job that fails on one side", func() {
 		node.Run(name, 1, object{"throw": reason}, object{"name": "noddy"})(nil)
 	}
 
-	It("is tried again by the other, with the backoff of all attempts so far and one list of stack traces", func() {
+	It("is retried by the other with the backoff for all attempts so far and a single list of stack traces", func() {
 		id := node.Add(name, "a", object{"n": 1}, object{"attempts": 5, "backoff": object{"type": "exponential", "delay": 40}})
 		for i, reason := range []string{"first, in Go", "second, in Node", "third, in Go", "fourth, in Node"} {
 			if i%2 == 0 {
@@ -47,7 +47,7 @@ var _ = Describe("A job that fails on one side", func() {
 		))
 	})
 
-	It("goes back to its own line at once where it has no backoff, and counts as failed when the attempts of both are used up", func() {
+	It("returns to its place at once without a backoff and fails for good when the attempts of both are used up", func() {
 		job, err := queue.Add(soon(), "a", nil, &bullmq.JobOptions{Attempts: 3, Priority: 4, StackTraceLimit: 2})
 		Expect(err).NotTo(HaveOccurred())
 		failInNode("first, in Node")
@@ -60,7 +60,7 @@ var _ = Describe("A job that fails on one side", func() {
 		Expect(record["stacktrace"]).To(HaveExactElements(ContainSubstring("second, in Go"), ContainSubstring("third, in Node")))
 	})
 
-	It("for good is retried by hand from the other, and ends there", func() {
+	It("for good can be retried by hand from the other and completes there", func() {
 		for _, retryInGo := range []bool{true, false} {
 			id := node.Add(name, "a", object{}, object{})
 			if retryInGo {
@@ -76,7 +76,7 @@ var _ = Describe("A job that fails on one side", func() {
 		}
 	})
 
-	It("with an error that forbids retries is left alone by the other", func() {
+	It("with an unrecoverable error is not retried by the other", func() {
 		id := node.Add(name, "a", object{}, object{"attempts": 3})
 		runOnce(name, func(context.Context, *bullmq.Job) (any, error) {
 			return nil, bullmq.Unrecoverable(errorText("never"))
@@ -89,8 +89,8 @@ var _ = Describe("A job that fails on one side", func() {
 	})
 })
 
-// runOnce runs a Go worker for one attempt. It is stopped while the handler
-// runs, so that the write of the end takes no next job.
+// runOnce runs a Go worker for one attempt. The worker is stopped during the handler, so that finishing the
+// job fetches no other.
 func runOnce(queue string, handler bullmq.Handler, options bullmq.WorkerOptions) {
 	GinkgoHelper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

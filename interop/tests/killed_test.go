@@ -25,11 +25,11 @@ var _ = Describe("A job whose worker is killed", func() {
 		return doomed
 	}
 
-	It("in Node is found stalled and run by Go", func() {
+	It("in Node is recovered and run by Go", func() {
 		reader := readInGo(name)
 		id := node.Add(name, "a", object{"n": 1}, object{})
 		startDoomedNodeWorker().Kill()
-		runGoWorker(name, returning("by Go"), bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: oftenLook})
+		runGoWorker(name, returning("by Go"), bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: frequentCheck})
 		Expect(queue.WaitForJob(soon(), id)).To(MatchJSON(`"by Go"`))
 		job := readJob(queue, id)
 		Expect([]int{job.StalledCounter, job.AttemptsStarted, job.AttemptsMade}).To(Equal([]int{1, 2, 1}))
@@ -40,7 +40,7 @@ var _ = Describe("A job whose worker is killed", func() {
 		Expect(names).To(Equal([]string{"added", "waiting", "active", "waiting", "stalled", "active", "completed", "drained"}))
 	})
 
-	It("in Go is found stalled and run by Node", func() {
+	It("in Go is recovered and run by Node", func() {
 		id := node.Add(name, "a", object{"n": 1}, object{})
 		startDoomedGoWorker(name, id)()
 		saviour := startNode("worker.mjs", "-queue", name, "-lock-duration", shortLockInNode, "-stalled-interval", oftenLookInNode, "-name", "noddy")
@@ -52,13 +52,13 @@ var _ = Describe("A job whose worker is killed", func() {
 		))
 	})
 
-	It("once on each side has stalled too often: the next worker fails it without running it", func() {
+	It("once in each library has stalled too often and is failed without a run", func() {
 		id := node.Add(name, "a", object{}, object{"attempts": 5})
 		startDoomedNodeWorker().Kill()
 		startDoomedGoWorker(name, id)()
 		ran := false
 		runGoWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran = true; return nil, nil },
-			bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: oftenLook})
+			bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: frequentCheck})
 		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Failed))
 		Expect(ran).To(BeFalse())
 		Expect(node.Record(name, id)).To(And(
@@ -67,10 +67,10 @@ var _ = Describe("A job whose worker is killed", func() {
 	})
 })
 
-// says waits for a line of a Node program about this event.
+// says returns a function that reports whether a line of a Node program has this event.
 func says(event string) func(nodeprocess.Line) bool {
 	return func(line nodeprocess.Line) bool {
-		var said struct{ Event string }
-		return line.Decode(&said) == nil && said.Event == event
+		var message struct{ Event string }
+		return line.Decode(&message) == nil && message.Event == event
 	}
 }

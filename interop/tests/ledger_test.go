@@ -12,27 +12,26 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ledger is the account of one queue's jobs: what producers say they added,
-// what handlers say they were started with, what workers say has ended.
+// ledger records the jobs of one queue: what producers added, what handlers were started with, and how jobs
+// ended according to the workers.
 type ledger struct {
 	queue string
 
 	mu     sync.Mutex
-	added  map[string][]added // by job id, as all below
+	added  map[string][]added // by job id, as the next fields
 	starts map[string][]started
 	ends   map[string][]ended
-	faults []string // what workers complained of
+	faults []string // errors reported by workers
 }
 
-// added is a job as its producer described it.
+// added is a job as described by its producer.
 type added struct {
 	id, name string
-	data     string // JSON, as it must arrive
+	data     string // JSON that must arrive unchanged
 	opts     options
 }
 
-// options are those that decide what becomes of a job, in both the public and
-// the stored spelling.
+// options are the options that determine the outcome of a job, under their public and stored names.
 type options struct {
 	Attempts         int
 	Delay            float64
@@ -50,7 +49,7 @@ type started struct {
 type ended struct {
 	by     string
 	failed bool
-	value  string // JSON of what a completed job returned, text of the reason of a failed one
+	value  string // JSON of the return value of a completed job, or the failure reason of a failed one
 }
 
 func newLedger(queue string) *ledger {
@@ -62,7 +61,7 @@ func newLedger(queue string) *ledger {
 func (l *ledger) noteAdded(id, name, data string, opts json.RawMessage) {
 	job := added{id: id, name: name, data: data}
 	if err := json.Unmarshal(opts, &job.opts); len(opts) > 0 && err != nil {
-		l.noteFault(fmt.Sprintf("opts of job %s can't be read: %v in %s", id, err, opts))
+		l.noteFault(fmt.Sprintf("opts of job %s cannot be decoded: %v in %s", id, err, opts))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,18 +86,18 @@ func (l *ledger) noteFault(what string) {
 	l.faults = append(l.faults, what)
 }
 
-// endedCount is how many jobs have ended.
+// endedCount returns the number of jobs that have ended.
 func (l *ledger) endedCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.ends)
 }
 
-// waitForEnds waits until so many jobs have ended.
+// waitForEnds waits until count jobs have ended.
 func (l *ledger) waitForEnds(count int) {
 	GinkgoHelper()
 	Eventually(l.endedCount).WithTimeout(60*time.Second).Should(Equal(count), func() string {
-		return fmt.Sprintf("jobs of %s that ended; workers complain of %q", l.queue, l.complaints())
+		return fmt.Sprintf("ended jobs of %s; errors of the workers: %q", l.queue, l.complaints())
 	})
 }
 
@@ -108,14 +107,14 @@ func (l *ledger) complaints() []string {
 	return slices.Clone(l.faults)
 }
 
-// plan is what must become of a job.
+// plan is the expected outcome of a job.
 type plan struct {
 	starts int
 	fails  bool
 }
 
-// plan follows from the job's own data and options: a handler fails while the
-// attempt's number is below failUntilAttempt.
+// plan derives the expected outcome from the job's data and options. A handler fails while the number of the
+// attempt is below failUntilAttempt.
 func (a added) plan() plan {
 	attempts := max(a.opts.Attempts, 1)
 	failUntil := max(a.payload().FailUntilAttempt, 1)
@@ -128,7 +127,7 @@ func (a added) payload() payload {
 	return p
 }
 
-// stays reports whether the job's hash is still there once it has ended.
+// stays reports whether the job's hash remains after the job has ended.
 func (a added) stays() bool {
 	keep := a.opts.RemoveOnComplete
 	if a.plan().fails {
@@ -137,9 +136,9 @@ func (a added) stays() bool {
 	return !slices.Contains([]string{"true", "0", `{"count":0}`}, string(keep))
 }
 
-// settle checks the whole account: each job added once, started once for each
-// attempt that its plan has, with its own name and data, ended once, as planned;
-// no other job met; and Redis holds just what the options say stays.
+// settle checks the ledger. Each job must have been added once, started once per planned attempt with its
+// name and data, and ended once as planned. No other job may appear. Redis must contain exactly the jobs that
+// the options retain.
 func (l *ledger) settle(count int) {
 	GinkgoHelper()
 	Expect(l.problems(count)).To(BeEmpty())
@@ -159,12 +158,12 @@ func (l *ledger) settle(count int) {
 	}
 	var counts object
 	node.Do("counts", object{"queue": l.queue}, &counts)
-	Expect(counts).To(Equal(want), "what Node counts in %s", l.queue)
+	Expect(counts).To(Equal(want), "Node's counts of %s", l.queue)
 	Expect(locks(l.queue)).To(BeEmpty())
 	Expect(l.changed()).To(BeEmpty())
 }
 
-// changed are jobs whose stored data isn't byte for byte what was added, at most three.
+// changed returns up to three jobs whose stored data differs from the data that was added.
 func (l *ledger) changed() []string {
 	GinkgoHelper()
 	var ids []string
@@ -180,13 +179,13 @@ func (l *ledger) changed() []string {
 		data, err := answer.ToString()
 		Expect(err).NotTo(HaveOccurred())
 		if want := l.added[ids[i]][0].data; data != want {
-			changed = append(changed, fmt.Sprintf("job %s: %.200s is stored, %.200s was added", ids[i], data, want))
+			changed = append(changed, fmt.Sprintf("job %s: %.200s is stored but %.200s was added", ids[i], data, want))
 		}
 	}
 	return changed[:min(len(changed), 3)]
 }
 
-// problems is one sentence for each thing that is not as it must be, at most ten.
+// problems describes up to ten discrepancies.
 func (l *ledger) problems(count int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +196,7 @@ func (l *ledger) problems(count int) []string {
 	}
 	for id, jobs := range l.added {
 		job, ends := jobs[0], l.ends[id]
-		// What workers in other processes say comes late: the order is that of the attempts.
+		// Reports of workers in other processes may arrive late, so starts are ordered by their attempts.
 		starts := slices.SortedFunc(slices.Values(l.starts[id]), func(a, b started) int { return a.attemptsMade - b.attemptsMade })
 		want := job.plan()
 		if len(jobs) > 1 {
@@ -233,18 +232,18 @@ func (l *ledger) problems(count int) []string {
 	}
 	for id := range l.starts {
 		if l.added[id] == nil {
-			say("job %s was started and nobody had added it", id)
+			say("job %s was started but never added", id)
 		}
 	}
 	for id := range l.ends {
 		if l.added[id] == nil {
-			say("job %s ended and nobody had added it", id)
+			say("job %s ended but was never added", id)
 		}
 	}
 	return problems[:min(len(problems), 10)]
 }
 
-// startsBy is how many handlers each worker has started.
+// startsBy returns the number of handlers started by each worker.
 func (l *ledger) startsBy() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A scheduler that Go made", func() {
+var _ = Describe("A scheduler created by Go", func() {
 	var name string
 	var queue *bullmq.Queue
 	BeforeEach(func() {
@@ -49,7 +49,7 @@ var _ = Describe("A scheduler that Go made", func() {
 		return jobs
 	}
 
-	It("goes on under a Node worker, with the template's data in every run, and is read there as it was meant", func() {
+	It("continues under a Node worker with the template's data in every run, and Node reads it as intended", func() {
 		_, err := queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: 150 * time.Millisecond, Limit: 5},
 			&bullmq.Template{Name: "tock", Data: object{"a": []int{}}, Options: &bullmq.JobOptions{Attempts: 2}})
 		Expect(err).NotTo(HaveOccurred())
@@ -65,10 +65,10 @@ var _ = Describe("A scheduler that Go made", func() {
 			Expect(node.Record(name, run.ID)).To(And(HaveKeyWithValue("name", "tock"), HaveKeyWithValue("data", object{"a": []any{}}),
 				HaveKeyWithValue("opts", HaveKeyWithValue("attempts", 2.))))
 		}
-		Expect(pending()).To(BeEmpty(), "five runs were the limit")
+		Expect(pending()).To(BeEmpty(), "the limit is five runs")
 	})
 
-	DescribeTable("is one, with one job to come, when many instances of both sides upsert it at the same time, by", func(repeat bullmq.Repeat) {
+	DescribeTable("has one record and one pending job when many clients of both libraries upsert it concurrently with", func(repeat bullmq.Repeat) {
 		var upserts sync.WaitGroup
 		for range 10 {
 			inGo, _ := upsert(name, newGoQueue(name), repeat)
@@ -89,7 +89,7 @@ var _ = Describe("A scheduler that Go made", func() {
 		Entry("a pattern", bullmq.Repeat{Pattern: "0 0 1 1 *", TimeZone: "UTC"}),
 	)
 
-	It("keeps its rhythm while instances of both sides upsert it over and over, whichever side works on it", func() {
+	It("keeps its interval while clients of both libraries upsert it repeatedly, whichever library runs it", func() {
 		const every = 250 * time.Millisecond
 		byNode := newQueueName()
 		noddy := startNode("worker.mjs", "-queue", byNode)
@@ -112,14 +112,14 @@ var _ = Describe("A scheduler that Go made", func() {
 					inNode()
 				}
 			}
-			time.Sleep(75 * time.Millisecond) // between deploys
+			time.Sleep(75 * time.Millisecond) // time between two deployments
 		}
 		for done := false; !done; {
 			select {
 			case line := <-noddy.Lines():
-				var said struct{ Event, ID string }
-				if Expect(line.Decode(&said)).To(Succeed()); said.Event == "started" {
-					note(byNode, said.ID)
+				var message struct{ Event, ID string }
+				if Expect(line.Decode(&message)).To(Succeed()); message.Event == "started" {
+					note(byNode, message.ID)
 				}
 			default:
 				done = true
@@ -128,7 +128,7 @@ var _ = Describe("A scheduler that Go made", func() {
 		mu.Lock()
 		defer mu.Unlock()
 		for name := range queues {
-			Expect(len(runs[name])).To(And(BeNumerically(">=", 7), BeNumerically("<=", 11)), name) // on a busy machine a slot may pass
+			Expect(len(runs[name])).To(And(BeNumerically(">=", 7), BeNumerically("<=", 11)), name) // a slot may be missed on a busy machine
 			before := int64(0)
 			for _, id := range runs[name] {
 				due, err := strconv.ParseInt(strings.TrimPrefix(id, "repeat:tick:"), 10, 64)
@@ -143,7 +143,7 @@ var _ = Describe("A scheduler that Go made", func() {
 	})
 })
 
-var _ = Describe("A flow that Go made", func() {
+var _ = Describe("A flow created by Go", func() {
 	var parents, kids *bullmq.Queue
 	var flows *bullmq.FlowProducer
 	BeforeEach(func() {
@@ -168,7 +168,7 @@ var _ = Describe("A flow that Go made", func() {
 		}}, object{})(nil)
 	}
 
-	It("waits in Node for a child that has failed there, and is released when that is retried and completes in Go", func() {
+	It("waits in Node for a failed child and is released when the child is retried and completes in Go", func() {
 		parent, child := add(bullmq.JobOptions{})
 		workInNode(kids, 2)
 		Expect(stateOf(parents, parent)()).To(Equal(bullmq.WaitingChildren))
@@ -182,14 +182,14 @@ var _ = Describe("A flow that Go made", func() {
 		Expect(values).To(HaveKeyWithValue(child, "after all"))
 	})
 
-	It("fails in Node with its child, where that says so", func() {
+	It("fails in Node with its child if the child has that option", func() {
 		parent, child := add(bullmq.JobOptions{FailParentOnFailure: true})
 		workInNode(kids, 1)
 		workInNode(parents, 1)
 		Expect(node.Record(parents.Name(), parent)).To(And(HaveKeyWithValue("state", "failed"), HaveKeyWithValue("failedReason", "child "+child+" failed")))
 	})
 
-	DescribeTable("goes on in Node without its child, where that says so:", func(options bullmq.JobOptions, children int, failures object) {
+	DescribeTable("continues in Node without its failed child if the child has that option:", func(options bullmq.JobOptions, children int, failures object) {
 		parent, child := add(options)
 		workInNode(kids, children)
 		workInNode(parents, 1)
@@ -203,7 +203,7 @@ var _ = Describe("A flow that Go made", func() {
 		Expect(ignored).To(Equal(want))
 	},
 		Entry("at once", bullmq.JobOptions{ContinueParentOnFailure: true}, 1, object{"it": "no <way>"}),
-		Entry("with the reason", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, 2, object{"it": "no <way>"}),
-		Entry("without a trace", bullmq.JobOptions{RemoveDependencyOnFailure: true}, 2, nil),
+		Entry("with the failure reason", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, 2, object{"it": "no <way>"}),
+		Entry("without recording the failure", bullmq.JobOptions{RemoveDependencyOnFailure: true}, 2, nil),
 	)
 })

@@ -13,7 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A scheduler that Node made", func() {
+var _ = Describe("A scheduler created by Node", func() {
 	var name string
 	var mu sync.Mutex
 	var ran []*bullmq.Job
@@ -51,7 +51,7 @@ var _ = Describe("A scheduler that Node made", func() {
 		ran = nil
 	})
 
-	It("goes on under a Go worker, interval after interval, with the template's data, and back under Node", func() {
+	It("continues under a Go worker with the template's data, interval by interval, and then under Node again", func() {
 		const every = 150
 		node.Do("upsertScheduler", object{
 			"queue": name, "id": "tick", "repeat": object{"every": every},
@@ -67,7 +67,7 @@ var _ = Describe("A scheduler that Node made", func() {
 			Expect(job.SchedulerID).To(Equal("tick"))
 			Expect(job.Opts.Attempts).To(Equal(2))
 			if i > 0 {
-				// Slots are left out only where they had passed when the job before started.
+				// Slots are skipped only if they had passed when the previous job started.
 				due, before, made := dueOf(job.ID), dueOf(ran[i-1].ID), job.Timestamp.UnixMilli()
 				Expect((due-before)%every).To(BeZero(), "%s after %s", job.ID, ran[i-1].ID)
 				Expect(due == before+every || due-every <= made).To(BeTrue(), "%s after %s, made at %d", job.ID, ran[i-1].ID, made)
@@ -95,7 +95,7 @@ var _ = Describe("A scheduler that Node made", func() {
 		Expect(pending()).To(BeEmpty())
 	})
 
-	It("with a cron pattern goes on under a Go worker, on whole seconds, until its limit", func() {
+	It("with a cron pattern continues under a Go worker on whole seconds until its limit", func() {
 		node.Do("upsertScheduler", object{
 			"queue": name, "id": "tick", "repeat": object{"pattern": "* * * * * *", "tz": "Asia/Kolkata", "limit": 3}, "template": object{"name": "tock"},
 		}, nil)
@@ -108,10 +108,10 @@ var _ = Describe("A scheduler that Node made", func() {
 				Expect(dueOf(job.ID)).To(BeNumerically(">", dueOf(ran[i-1].ID)))
 			}
 		}
-		Expect(pending()).To(BeEmpty(), "three runs were the limit")
+		Expect(pending()).To(BeEmpty(), "the limit is three runs")
 	})
 
-	DescribeTable("as a repeatable job of bullmq 5 goes on under a Go worker, with its data", func(repeat object) {
+	DescribeTable("created as a repeatable job of bullmq 5 continues under a Go worker with its data", func(repeat object) {
 		producer := startNode("producer.mjs", "-queue", name, "-bullmq", "5")
 		Expect(producer.Send(object{"name": "tock", "data": object{"a": []any{}}, "opts": object{"repeat": repeat, "attempts": 2}})).To(Succeed())
 		Expect(producer.CloseInput()).To(Succeed())
@@ -132,10 +132,10 @@ var _ = Describe("A scheduler that Node made", func() {
 		Expect(pending()).To(HaveLen(1))
 		Expect(ask("ZRANGE", "bull:"+name+":repeat", "0", "-1").AsStrSlice()).To(Equal(entries))
 	},
-		Entry("under an id of its own", object{"every": 150}), Entry("under a key", object{"every": 150, "key": "mine"}),
+		Entry("under a generated id", object{"every": 150}), Entry("under a given key", object{"every": 150, "key": "mine"}),
 	)
 
-	It("goes on when its job fails in Go", func() {
+	It("continues when its job fails in Go", func() {
 		node.Do("upsertScheduler", object{
 			"queue": name, "id": "tick", "repeat": object{"every": 100}, "template": object{"name": "tock"},
 		}, nil)
@@ -149,7 +149,7 @@ var _ = Describe("A scheduler that Node made", func() {
 	})
 })
 
-var _ = Describe("A flow that Node made", func() {
+var _ = Describe("A flow created by Node", func() {
 	var parents, kids string
 	BeforeEach(func() {
 		parents = newQueueName()
@@ -175,7 +175,7 @@ var _ = Describe("A flow that Node made", func() {
 	}
 	key := func(id string) string { return "bull:" + kids + ":" + id }
 
-	It("has its children run by Go: the parent is released after the last, and Node reads their values", func() {
+	It("whose children run in Go is released after the last child, and Node reads their return values", func() {
 		parent, children := addFlow(object{})
 		queue := newGoQueue(parents)
 		Expect(stateOf(queue, parent)()).To(Equal(bullmq.WaitingChildren))
@@ -202,7 +202,7 @@ var _ = Describe("A flow that Node made", func() {
 		Expect(outcomes[0].Returnvalue).To(Equal(values))
 	})
 
-	It("has its parent run by Go once children that Node ran are done, not before", func() {
+	It("whose children run in Node has its parent run by Go once they are done and not before", func() {
 		parent, _ := addFlow(object{})
 		queue := newGoQueue(parents)
 		var ranAt time.Time
@@ -219,7 +219,7 @@ var _ = Describe("A flow that Node made", func() {
 		Expect(ranAt).To(BeTemporally(">", before))
 	})
 
-	It("fails with its child that fails in Go, where the child says so, without the parent's handler being called", func() {
+	It("fails with a child that fails in Go if the child has that option, without a call of the parent's handler", func() {
 		parent, children := addFlow(object{"failParentOnFailure": true})
 		runOnce(kids, failing("no <way>"), bullmq.WorkerOptions{})
 		queue := newGoQueue(parents)
@@ -232,7 +232,7 @@ var _ = Describe("A flow that Node made", func() {
 		Expect(node.Record(parents, parent)["failedReason"]).To(BeElementOf("child "+key(children[0])+" failed", "child "+key(children[1])+" failed"))
 	})
 
-	It("goes on without a child that fails in Go, where the child says so, and Node reads the reason", func() {
+	It("continues without a child that fails in Go if the child has that option, and Node reads the reason", func() {
 		parent, children := addFlow(object{"ignoreDependencyOnFailure": true})
 		runOnce(kids, failing(`{"a":"<no>"}`), bullmq.WorkerOptions{})
 		runOnce(kids, returning("well"), bullmq.WorkerOptions{})
@@ -246,7 +246,7 @@ var _ = Describe("A flow that Node made", func() {
 	})
 })
 
-// completeInNode takes one job by hand in Node, and no second one, and completes it.
+// completeInNode fetches one job in Node and completes it without fetching another.
 func completeInNode(queue string) {
 	GinkgoHelper()
 	var job struct{ ID string }

@@ -11,16 +11,15 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// payload is the data of a job of the mix. By its sequence number a job is
-// known again whatever its id.
+// payload is the data of a job of the mix. Its sequence number identifies the job whatever its id.
 type payload struct {
 	Sequence         int `json:"sequence"`
 	FailUntilAttempt int `json:"failUntilAttempt,omitempty"`
 	Payload          any `json:"payload"`
 }
 
-// mixOfJobs are jobs of every kind, the same for the same seed. The name says
-// the kind. Some fail for good; all others complete.
+// mixOfJobs returns jobs of every kind, determined by the seed. A job's name is its kind. Some fail for good;
+// all others complete.
 func mixOfJobs(count int, seed uint64) []bullmq.BulkJob {
 	m := mixer{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
 	kinds := []string{
@@ -102,8 +101,8 @@ var payloads = []any{
 	strings.Repeat("x", 2000),
 }
 
-// stringified is a value as JSON.stringify writes it, worked out without the
-// SDK: what the other side must get byte for byte.
+// stringified returns the text that JSON.stringify produces, without using the SDK. The other library must
+// receive it byte for byte.
 func stringified(value any) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -17,10 +17,9 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
-// A fleet in which bullmq 5.81.5, bullmq 6.7.0 and this SDK work on one queue.
-// Each of them pauses, adds, retries and resumes, in every order of four such
-// steps, and no job may get lost but by bullmq 5, which renames one list over
-// another; what that loses, RepairPaused finds.
+// In this fleet bullmq 5.81.5, bullmq 6.7.0 and this SDK share one queue. Each of them pauses, adds, retries
+// and resumes, in every order of four such steps. Only bullmq 5 may lose jobs, because it renames one list
+// over another. RepairPaused recovers them.
 
 var (
 	fleetActors = []string{"Node 5", "Node 6", "Go"}
@@ -29,14 +28,14 @@ var (
 
 const fleetSteps = 4
 
-// fleetStep is one call of one member, by its number among all there are.
+// fleetStep is the number of one call of one member.
 type fleetStep int
 
 func (s fleetStep) actor() string  { return fleetActors[int(s)/len(fleetCalls)] }
 func (s fleetStep) call() string   { return fleetCalls[int(s)%len(fleetCalls)] }
 func (s fleetStep) String() string { return s.actor() + " " + s.call() }
 
-// fleetLane works off orders one after the other, on a queue of its own.
+// fleetLane runs orders one after the other on its own queue.
 type fleetLane struct {
 	ctx   context.Context
 	name  string
@@ -58,7 +57,7 @@ func (l *fleetLane) list(suffix string) []string {
 	return ids
 }
 
-// begin leaves three jobs that wait and one for each step that has failed.
+// begin creates three waiting jobs and one failed job per step.
 func (l *fleetLane) begin() {
 	GinkgoHelper()
 	var keys []string
@@ -88,7 +87,7 @@ func (l *fleetLane) begin() {
 	}
 }
 
-// do carries out the n-th step, and reports whether it was bullmq 5 overwriting.
+// do performs the n-th step and reports whether bullmq 5 overwrote a list.
 func (l *fleetLane) do(n int, step fleetStep) (overwrites bool) {
 	GinkgoHelper()
 	failed, added := fmt.Sprint("f", n), fmt.Sprint("a", n)
@@ -126,7 +125,7 @@ func (l *fleetLane) do(n int, step fleetStep) (overwrites bool) {
 	return overwrites
 }
 
-// check carries an order out and sees where every job is.
+// check runs an order and checks the state of every job. It returns the number of lost jobs.
 func (l *fleetLane) check(order []fleetStep) (lost int) {
 	GinkgoHelper()
 	l.begin()
@@ -143,7 +142,7 @@ func (l *fleetLane) check(order []fleetStep) (lost int) {
 	}
 	stranded, err := l.queue.FindStrandedJobs(l.ctx)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(len(stranded) == 0 || excused).To(BeTrue(), "%v lost %v, and bullmq 5 has overwritten nothing", order, stranded)
+	Expect(len(stranded) == 0 || excused).To(BeTrue(), "%v lost %v although bullmq 5 overwrote nothing", order, stranded)
 	Expect(append(append(l.list("wait"), l.list("paused")...), stranded...)).To(ConsistOf(toRun), "%v", order)
 
 	repaired, err := l.queue.RepairPaused(l.ctx)
@@ -157,7 +156,7 @@ func (l *fleetLane) check(order []fleetStep) (lost int) {
 	Expect(l.list("paused")).To(BeEmpty())
 	Expect(l.ask("ZCARD", l.key("marker")).AsInt64()).To(BeEquivalentTo(1))
 	if !excused {
-		// Jobs that nobody lost have kept their turn.
+		// Jobs that were not lost have kept their order.
 		slices.Reverse(waiting)
 		Expect(slices.DeleteFunc(waiting, func(id string) bool { return id[0] != 'w' })).To(Equal([]string{"w0", "w1", "w2"}), "%v", order)
 	}
@@ -165,7 +164,7 @@ func (l *fleetLane) check(order []fleetStep) (lost int) {
 }
 
 var _ = Describe("A fleet of bullmq 5, bullmq 6 and this SDK", func() {
-	It("loses no job by what we do, in any order of four calls, and gets back what bullmq 5 has lost", func() {
+	It("loses no job because of this SDK in any order of four calls, and RepairPaused recovers what bullmq 5 loses", func() {
 		own, err := redisserver.Start(redisserver.Options{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(own.Close)
@@ -181,7 +180,7 @@ var _ = Describe("A fleet of bullmq 5, bullmq 6 and this SDK", func() {
 		var mu sync.Mutex
 		seen, lossy := 0, 0
 		for n := range 8 {
-			// Half of them as in a fleet that comes from bullmq 5, half as in one that has left it.
+			// Half of the fleets are migrating from bullmq 5, and half no longer use it.
 			dialect := []bullmq.Dialect{bullmq.V6, bullmq.V5}[n%2]
 			name := fmt.Sprint("fleet-", n)
 			queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: bullmq.Client(client), Dialect: dialect})
@@ -217,13 +216,13 @@ var _ = Describe("A fleet of bullmq 5, bullmq 6 and this SDK", func() {
 			}
 			select {
 			case orders <- order:
-			case <-ctx.Done(): // also when a lane has failed
-				Fail(fmt.Sprintf("only %d of %d orders were tried in time", n, total))
+			case <-ctx.Done(): // also if a lane has failed
+				Fail(fmt.Sprintf("only %d of %d orders finished in time", n, total))
 			}
 		}
 		close(orders)
 		lanes.Wait()
 		Expect(seen).To(Equal(total))
-		Expect(lossy).To(BeNumerically(">", 100), "the loss that is repaired")
+		Expect(lossy).To(BeNumerically(">", 100), "orders with a loss to repair")
 	})
 })

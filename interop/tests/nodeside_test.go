@@ -14,14 +14,14 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// produceFromNode has Node add a mix of its own.
+// produceFromNode adds jobs of Node's own mix with Node.
 func produceFromNode(l *ledger, line string, count, seed int) {
 	GinkgoHelper()
 	produced(l, startNode("producer.mjs", "-queue", l.queue, "-bullmq", line,
 		"-generate", strconv.Itoa(count), "-seed", strconv.Itoa(seed)))
 }
 
-// produceThroughNode has Node add jobs of our mix, several in a call.
+// produceThroughNode adds jobs of this package's mix with Node, several per call.
 func produceThroughNode(l *ledger, line string, jobs []bullmq.BulkJob) {
 	GinkgoHelper()
 	process := startNode("producer.mjs", "-queue", l.queue, "-bullmq", line, "-bulk", "20")
@@ -35,7 +35,7 @@ func produceThroughNode(l *ledger, line string, jobs []bullmq.BulkJob) {
 	produced(l, process)
 }
 
-// publicOptions are options as a program in Node writes them.
+// publicOptions returns options in the form that a Node program writes.
 func publicOptions(o *bullmq.JobOptions) map[string]json.RawMessage {
 	GinkgoHelper()
 	public := map[string]json.RawMessage{}
@@ -57,32 +57,32 @@ func publicOptions(o *bullmq.JobOptions) map[string]json.RawMessage {
 	return public
 }
 
-// produced takes in what producer.mjs says it has added, until it is done.
+// produced records the jobs that producer.mjs reports as added until it is done.
 func produced(l *ledger, process *nodeprocess.Process) {
 	GinkgoHelper()
 	_, err := process.WaitFor(within(60*time.Second), func(line nodeprocess.Line) bool {
-		var said struct {
+		var message struct {
 			Event, ID, Name string
 			Data, Opts      json.RawMessage
 		}
-		if err := line.Decode(&said); err != nil {
+		if err := line.Decode(&message); err != nil {
 			l.noteFault(err.Error())
 		}
-		if said.Event == "added" {
-			l.noteAdded(said.ID, said.Name, string(said.Data), said.Opts)
+		if message.Event == "added" {
+			l.noteAdded(message.ID, message.Name, string(message.Data), message.Opts)
 		}
-		return said.Event == "done"
+		return message.Event == "done"
 	})
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// nodeWorker is worker.mjs at work.
+// nodeWorker is a running worker.mjs.
 type nodeWorker struct {
 	*nodeprocess.Process
 	stop func() // lets running jobs finish
 }
 
-// workInNode runs a worker in Node that keeps the ledger.
+// workInNode runs a worker in Node that updates the ledger.
 func workInNode(l *ledger, name, line string, arguments ...string) *nodeWorker {
 	GinkgoHelper()
 	process := startNode("worker.mjs",
@@ -96,37 +96,37 @@ func workInNode(l *ledger, name, line string, arguments ...string) *nodeWorker {
 	}()
 	stop := sync.OnceFunc(func() {
 		if code := process.Stop(); code != 0 {
-			l.noteFault(fmt.Sprintf("worker %s ended with status %d: %s", name, code, process.Stderr()))
+			l.noteFault(fmt.Sprintf("worker %s exited with status %d: %s", name, code, process.Stderr()))
 		}
 		<-read
 	})
 	return &nodeWorker{process, stop}
 }
 
-// noteLine takes in what a Node worker says.
+// noteLine records a line of a Node worker.
 func (l *ledger) noteLine(by string, line nodeprocess.Line) {
-	var said struct {
+	var message struct {
 		Event, ID, Name, Reason, Message string
 		Data, ReturnValue                json.RawMessage
 		AttemptsMade                     int
 		Final                            bool
 	}
-	if err := line.Decode(&said); err != nil {
+	if err := line.Decode(&message); err != nil {
 		l.noteFault(err.Error())
 		return
 	}
-	switch said.Event {
+	switch message.Event {
 	case "started":
-		l.noteStarted(said.ID, started{by: by, attemptsMade: said.AttemptsMade, name: said.Name, data: string(said.Data)})
+		l.noteStarted(message.ID, started{by: by, attemptsMade: message.AttemptsMade, name: message.Name, data: string(message.Data)})
 	case "completed":
-		l.noteEnded(said.ID, ended{by: by, value: string(said.ReturnValue)})
+		l.noteEnded(message.ID, ended{by: by, value: string(message.ReturnValue)})
 	case "failed":
-		if said.Final {
-			l.noteEnded(said.ID, ended{by: by, failed: true, value: said.Reason})
+		if message.Final {
+			l.noteEnded(message.ID, ended{by: by, failed: true, value: message.Reason})
 		}
 	case "stalled":
-		l.noteFault("job " + said.ID + " stalled")
+		l.noteFault("job " + message.ID + " stalled")
 	case "error":
-		l.noteFault(by + ": " + said.Message)
+		l.noteFault(by + ": " + message.Message)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/parity"
 )
 
-var _ = Describe("Beside bullmq 6.7.0, this SDK leaves the same keyspace and gives the same answers", Ordered, ContinueOnFailure, func() { compareAll("6", batchSize) })
+var _ = Describe("Compared with bullmq 6.7.0, this SDK leaves the same keyspace and returns the same answers", Ordered, ContinueOnFailure, func() { compareAll("6", batchSize) })
 
-// One of the two with calls of each job's own; make parity has all four.
-var _ = Describe("Beside bullmq 5.81.5, in that dialect, this SDK leaves the same keyspace and gives the same answers", Ordered, ContinueOnFailure, func() { compareAll("5", 1) })
+// One of the two batch sizes disables batching; make parity runs all four combinations.
+var _ = Describe("Compared with bullmq 5.81.5, in that dialect, this SDK leaves the same keyspace and returns the same answers", Ordered, ContinueOnFailure, func() { compareAll("5", 1) })
 
 func compareAll(version string, batchSize int) {
 	scenarios, err := drivers.Scenarios()
@@ -22,7 +22,8 @@ func compareAll(version string, batchSize int) {
 		panic(err)
 	}
 
-	// What nobody has thought of: go run ./interop/paritycheck -random 1000 -seed 1 tries more of these.
+	// Random scenarios cover combinations that nobody wrote down. To run more: go run ./interop/paritycheck
+	// -random 1000 -seed 1.
 	for seed := range uint64(60) {
 		scenarios = append(scenarios, parity.Random(seed+1))
 	}
@@ -32,8 +33,7 @@ func compareAll(version string, batchSize int) {
 		results[scenario.Name] = make(chan parity.Result, 1)
 	}
 
-	// Scenarios wait for expiries more than they compute: several run at a time,
-	// each pair of drivers on servers of its own.
+	// Scenarios mostly wait for expiries, so several run at a time, each pair of drivers on its own servers.
 	BeforeAll(func(ctx SpecContext) {
 		todo := make(chan parity.Scenario, len(scenarios))
 		for _, scenario := range scenarios {
@@ -58,7 +58,7 @@ func compareAll(version string, batchSize int) {
 		runners.Wait()
 	})
 
-	It("in so many scenarios that the table below is worth something", func() {
+	It("in enough scenarios for a meaningful result", func() {
 		Expect(len(scenarios)).To(BeNumerically(">", 300))
 	})
 

@@ -14,28 +14,28 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// heard is an event as a listener in Node gets it, whichever side read it.
-type heard struct {
+// received is an event in the form that a listener in Node receives, whichever library read it.
+type received struct {
 	Name     string
 	StreamID string
 	Payload  object
 }
 
-// jobID is the job that the event is about; "" for one about the queue.
-func (h heard) jobID() string {
+// jobID returns the id of the event's job, or "" for an event of the queue.
+func (h received) jobID() string {
 	id, _ := h.Payload["jobId"].(string)
 	return id
 }
 
-// reader gathers the events of one queue, in the order in which they come.
+// reader collects the events of one queue in order.
 type reader struct {
 	mu     sync.Mutex
-	events []heard
+	events []received
 	faults []string
 	stop   func()
 }
 
-func (r *reader) note(h heard) {
+func (r *reader) note(h received) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, h)
@@ -47,7 +47,7 @@ func (r *reader) complain(text string) {
 	r.faults = append(r.faults, text)
 }
 
-// last is the id of the last entry that was read.
+// last returns the id of the last entry that was read.
 func (r *reader) last() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,9 +57,8 @@ func (r *reader) last() string {
 	return r.events[len(r.events)-1].StreamID
 }
 
-// upTo waits until the entry has been read, ends the reader and answers all it
-// has heard.
-func (r *reader) upTo(entry string) []heard {
+// upTo waits until the entry has been read, stops the reader and returns all events.
+func (r *reader) upTo(entry string) []received {
 	GinkgoHelper()
 	Eventually(r.last).Should(Equal(entry))
 	r.stop()
@@ -69,7 +68,7 @@ func (r *reader) upTo(entry string) []heard {
 	return slices.Clone(r.events)
 }
 
-// readInGo reads a queue's events with this SDK from now on.
+// readInGo reads a queue's new events with this SDK.
 func readInGo(queue string) *reader {
 	GinkgoHelper()
 	events, err := bullmq.NewQueueEvents(context.Background(), queue, &bullmq.EventsOptions{Connection: connection()})
@@ -83,7 +82,7 @@ func readInGo(queue string) *reader {
 				r.complain(err.Error())
 				continue
 			}
-			r.note(heard{Name: string(event.Type), StreamID: event.ID, Payload: payloadOf(event)})
+			r.note(received{Name: string(event.Type), StreamID: event.ID, Payload: payloadOf(event)})
 		}
 	}()
 	r.stop = sync.OnceFunc(func() {
@@ -94,8 +93,8 @@ func readInGo(queue string) *reader {
 	return r
 }
 
-// payloadOf is what Node would hand to a listener, made from the typed fields
-// of the event where it has one.
+// payloadOf returns the payload that Node would pass to a listener. It uses the event's typed fields if there
+// are any.
 func payloadOf(event bullmq.Event) object {
 	payload := object{}
 	if event.Type == bullmq.EventDrained {
@@ -112,7 +111,7 @@ func payloadOf(event bullmq.Event) object {
 		case name == "prev":
 			payload[name] = string(event.Prev)
 			if event.Prev == bullmq.Waiting {
-				payload[name] = event.Fields[i+1] // Node leaves both spellings as they are
+				payload[name] = event.Fields[i+1] // Node keeps both spellings
 			}
 		case name == "data" && event.Type == bullmq.EventProgress:
 			payload[name] = decoded(event.Progress)
@@ -135,8 +134,7 @@ func decoded(text json.RawMessage) any {
 	return value
 }
 
-// readInNode reads a queue's events with Node's QueueEvents from now on; also
-// names events of one's own to listen to.
+// readInNode reads a queue's new events with Node's QueueEvents. also names a custom event to listen for.
 func readInNode(queue string, also string) *reader {
 	GinkgoHelper()
 	process := startNode("events.mjs", "-queue", queue, "-also", also)
@@ -158,15 +156,15 @@ func readInNode(queue string, also string) *reader {
 }
 
 func (r *reader) noteLine(line nodeprocess.Line) {
-	var said struct {
+	var message struct {
 		Event, Name, StreamID string
 		Payload               object
 	}
-	if err := line.Decode(&said); err != nil {
+	if err := line.Decode(&message); err != nil {
 		r.complain(err.Error())
 		return
 	}
-	if said.Event == "queue" {
-		r.note(heard{Name: said.Name, StreamID: said.StreamID, Payload: said.Payload})
+	if message.Event == "queue" {
+		r.note(received{Name: message.Name, StreamID: message.StreamID, Payload: message.Payload})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
-var _ = Describe("The record of a job", func() {
+var _ = Describe("A stored job", func() {
 	var name string
 	var queue *bullmq.Queue
 	BeforeEach(func() {
@@ -32,14 +32,14 @@ var _ = Describe("The record of a job", func() {
 		worker.stop()
 	}
 
-	DescribeTable("has the reason of a failure as raw text, and a stack trace that parses, on both sides",
+	DescribeTable("has the failure reason as raw text and a stack trace that both libraries decode",
 		func(reason string) {
 			byGo := node.Add(name, "a", object{}, object{})
 			endInGo(byGo, bullmq.Failed, failing(reason))
 			Expect(stored(name, byGo, "failedReason")).To(Equal(reason))
 			record := node.Record(name, byGo)
 			if reason == "" {
-				Expect(record).NotTo(HaveKey("failedReason")) // nor does it show one of its own
+				Expect(record).NotTo(HaveKey("failedReason")) // the SDK does not add a reason
 			} else {
 				Expect(record).To(HaveKeyWithValue("failedReason", reason))
 			}
@@ -63,7 +63,7 @@ var _ = Describe("The record of a job", func() {
 		Entry(nil, "two\nlines\tand a tab"),
 	)
 
-	It("of a panic in Go has the panic's text and stack for Node to read", func() {
+	It("that panicked in Go has the panic's text and stack for Node to read", func() {
 		id := node.Add(name, "a", object{}, object{})
 		endInGo(id, bullmq.Failed, func(context.Context, *bullmq.Job) (any, error) { panic(`no "<way>"`) })
 		record := node.Record(name, id)
@@ -71,7 +71,7 @@ var _ = Describe("The record of a job", func() {
 		Expect(record["stacktrace"]).To(ConsistOf(ContainSubstring("records_test.go")))
 	})
 
-	DescribeTable("has the same return value on both sides",
+	DescribeTable("has the same return value in both libraries",
 		func(value any, text string) {
 			byGo := node.Add(name, "a", object{}, object{})
 			endInGo(byGo, bullmq.Completed, returning(value))
@@ -81,7 +81,7 @@ var _ = Describe("The record of a job", func() {
 			byNode := addInGo(nil, nil)
 			handler := object{"return": value}
 			if value == nil {
-				handler = object{} // it returns nothing: undefined
+				handler = object{} // the handler returns undefined
 			}
 			node.Run(name, 1, handler, object{})(nil)
 			Expect(string(readJob(queue, byNode).ReturnValue)).To(Equal(text))
@@ -99,7 +99,7 @@ var _ = Describe("The record of a job", func() {
 		Entry(nil, object{"a": []any{1, nil, "é"}}, `{"a":[1,null,"é"]}`),
 	)
 
-	DescribeTable("has the same progress on both sides",
+	DescribeTable("has the same progress in both libraries",
 		func(progress any, text string) {
 			id := addInGo(nil, nil)
 			Expect(queue.Handle(id).UpdateProgress(soon(), progress)).To(Succeed())
@@ -121,13 +121,13 @@ var _ = Describe("The record of a job", func() {
 		Entry(nil, object{"step": "<2>", "of": 3}, `{"of":3,"step":"<2>"}`),
 	)
 
-	It("without any progress says 0 in Node and nothing in Go", func() {
+	It("without progress has progress 0 in Node and none in Go", func() {
 		id := addInGo(nil, nil)
 		Expect(node.Record(name, id)).To(HaveKeyWithValue("progress", 0.))
 		Expect(readJob(queue, node.Add(name, "a", object{}, object{})).Progress).To(BeNil())
 	})
 
-	DescribeTable("has the same data on both sides, falsy data too",
+	DescribeTable("has the same data, falsy values included, in both libraries",
 		func(data any, text string) {
 			given := data
 			switch data {
@@ -158,7 +158,7 @@ var _ = Describe("The record of a job", func() {
 		Entry(nil, object{"html": "<&>\u2028", "none": nil, "text": "😀\u0001\""}, "{\"html\":\"<&>\u2028\",\"none\":null,\"text\":\"😀\\u0001\\\"\"}"),
 	)
 
-	It("keeps the log rows of both sides in one list", func() {
+	It("has the log lines of both libraries in one list", func() {
 		rows := []string{"first <&>", "", "ünï \u2028 😀", "two\nlines", `{"json":true}`}
 		id := addInGo(nil, nil)
 		for i, row := range rows {
@@ -180,7 +180,7 @@ var _ = Describe("The record of a job", func() {
 		Expect(inGo).To(Equal(texts))
 	})
 
-	It("keeps at most as many log rows as the job's own option says, whoever writes them", func() {
+	It("keeps at most as many log lines as its option allows, whichever library writes them", func() {
 		id := node.Add(name, "a", object{}, object{"keepLogs": 3})
 		job := readJob(queue, id)
 		for i := range 5 {
@@ -190,7 +190,7 @@ var _ = Describe("The record of a job", func() {
 		Expect(node.Record(name, id)["logs"]).To(Equal([]any{"row 2", "row 3", "row 4"}))
 	})
 
-	It("keeps options that Go doesn't know, through Go's attempts, Go's retry and an add of the same options", func() {
+	It("keeps options unknown to Go through attempts and retries in Go and when Go adds them again", func() {
 		id := node.Add(name, "a", object{"x": 1}, object{
 			"foo": 1, "kl": 5, "attempts": 2, "nested": object{"list": []any{1, "<&>"}}, "backoff": object{"type": "fixed", "delay": 1, "more": true},
 		})
@@ -230,7 +230,7 @@ var _ = Describe("The record of a job", func() {
 		}))
 	})
 
-	DescribeTable("has options of every form that Node takes",
+	DescribeTable("with options in any of Node's forms is read correctly:",
 		func(given object, check func(o bullmq.JobOptions)) {
 			check(readJob(queue, node.Add(name, "a", object{}, given)).Opts)
 		},
@@ -239,7 +239,7 @@ var _ = Describe("The record of a job", func() {
 			Expect(o.Backoff.Type).To(Equal("fixed"))
 			Expect(o.Backoff.Delay.Milliseconds()).To(BeEquivalentTo(1500))
 		}),
-		Entry("backoff of one's own", object{"backoff": object{"type": "mine"}}, func(o bullmq.JobOptions) {
+		Entry("a custom backoff", object{"backoff": object{"type": "mine"}}, func(o bullmq.JobOptions) {
 			Expect(o.Backoff.Type).To(Equal("mine"))
 		}),
 		Entry("removal as true", object{"removeOnComplete": true, "removeOnFail": false}, func(o bullmq.JobOptions) {
@@ -256,7 +256,7 @@ var _ = Describe("The record of a job", func() {
 		}),
 	)
 
-	It("is passed over with a clear reason when its data is no JSON, and the worker goes on", func() {
+	It("whose data is not JSON is failed with a clear reason, and the worker continues", func() {
 		bad := node.Add(name, "a", object{}, object{})
 		Expect(ask("HSET", "bull:"+name+":"+bad, "data", "{not json").Error()).To(Succeed())
 		good := node.Add(name, "a", object{}, object{})
@@ -266,7 +266,7 @@ var _ = Describe("The record of a job", func() {
 		Expect(reason).To(ContainSubstring("not JSON"))
 	})
 
-	It("that is gone is an error in Go that can be told apart, as it is nothing in Node", func() {
+	It("that does not exist is a distinct error in Go, and undefined in Node", func() {
 		_, err := queue.Job(soon(), "nobody")
 		Expect(errors.Is(err, bullmq.ErrJobNotFound)).To(BeTrue())
 		var record any
@@ -275,7 +275,7 @@ var _ = Describe("The record of a job", func() {
 	})
 })
 
-// valueOf matches what the JSON text stands for.
+// valueOf returns a matcher for the value of a JSON text.
 func valueOf(text string) any {
 	if value := decoded(rawJSON(text)); value != nil {
 		return Equal(value)

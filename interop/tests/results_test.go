@@ -15,8 +15,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("Results across languages", func() {
-	It("of jobs that Node ends reach all who wait in Go, before and after the end, also of jobs that are removed at once", func() {
+var _ = Describe("The results of jobs", func() {
+	It("that Node finishes reach every caller waiting in Go, before and after the end, even if the job is removed at once", func() {
 		l := newLedger(newQueueName())
 		queue := newGoQueue(l.queue)
 		produceFromGo(l, mixOfJobs(jobs, 8))
@@ -44,20 +44,20 @@ var _ = Describe("Results across languages", func() {
 		l.waitForEnds(jobs)
 		told := make(chan struct{})
 		go func() { waiting.Wait(); close(told) }()
-		Eventually(told).WithTimeout(3*time.Second).Should(BeClosed(), "all who waited before the end")
+		Eventually(told).WithTimeout(3*time.Second).Should(BeClosed(), "callers that waited before the end")
 		worker.stop()
 		for id := range late {
 			if l.added[id][0].stays() {
 				wait(id)
 			} else {
-				delete(l.added, id) // its end may have left the stream
+				delete(l.added, id) // the stream may no longer contain its end
 			}
 		}
 		waiting.Wait()
 		Expect(results).To(Equal(l.results()))
 	})
 
-	It("of jobs that Go ends reach all who wait in Node, also of jobs that are removed at once", func() {
+	It("that Go finishes reach every caller waiting in Node, even if the job is removed at once", func() {
 		l := newLedger(newQueueName())
 		produceFromNode(l, "6", jobs/2, 9)
 		produceFromGo(l, mixOfJobs(jobs/2, 10))
@@ -77,7 +77,7 @@ var _ = Describe("Results across languages", func() {
 		Expect(results).To(Equal(l.results()))
 	})
 
-	It("that are there already are answered at once, a removed job's too in Go as long as the stream holds its end", func() {
+	It("that exist already are returned at once, and in Go also those of removed jobs whose end is still in the stream", func() {
 		name := newQueueName()
 		queue := newGoQueue(name)
 		removed := node.Add(name, "removed", object{}, object{"removeOnComplete": true})
@@ -91,7 +91,7 @@ var _ = Describe("Results across languages", func() {
 		Expect(queue.WaitForJob(ctx, kept)).To(MatchJSON(`""`))
 		_, err := queue.WaitForJob(ctx, failed)
 		var why *bullmq.JobFailedError
-		Expect(errors.As(err, &why)).To(BeTrue(), "it was %v", err)
+		Expect(errors.As(err, &why)).To(BeTrue(), "got %v", err)
 		Expect(why.Reason).To(Equal("no <way>"))
 
 		runGoWorker(name, returning([]int{}), bullmq.WorkerOptions{})
@@ -105,14 +105,14 @@ var _ = Describe("Results across languages", func() {
 	})
 })
 
-// Text with NUL, a Latin-1 letter, and a character and a surrogate that are cut off.
-var _ = DescribeTable("A lot of text that is not UTF-8 ends a job in Go all the same, and is read by BullMQ", func(version string) {
+// The text contains NUL, a Latin-1 letter, a truncated character and a lone surrogate.
+var _ = DescribeTable("A large text that is not UTF-8 does not prevent Go from finishing a job, and BullMQ can read it", func(version string) {
 	const bytes, characters = "a\x00b 日\xe6\x97 caf\xe9 \xed\xa0\x80|", "a\x00b 日\ufffd caf\ufffd \ufffd\ufffd\ufffd|"
-	// In JSON each byte that is no part of a character is replaced, where Node replaces a character that is cut off.
+	// In JSON each byte outside a character is replaced; Node replaces a truncated character once.
 	const inJSON = "a\x00b 日\ufffd\ufffd caf\ufffd \ufffd\ufffd\ufffd|"
 	times := 390_000 / len(bytes)
 	text := strings.Repeat(bytes, times)
-	// is compares without printing all of it.
+	// is compares without printing the whole text.
 	is := func(what string, got any, unit string) {
 		GinkgoHelper()
 		read, ok := got.(string)
@@ -147,20 +147,20 @@ var _ = DescribeTable("A lot of text that is not UTF-8 ends a job in Go all the 
 		is("the log", logs[0], characters)
 		if called == "fails" {
 			is("the reason", read["failedReason"], characters)
-			Expect(stored(name, called, "failedReason") == text).To(BeTrue(), "the reason is stored byte for byte")
+			Expect(stored(name, called, "failedReason") == text).To(BeTrue(), "the reason must be stored byte for byte")
 		} else {
 			is("the result", read["returnvalue"], inJSON)
 		}
 	}
 }, Entry("6", "6"), Entry("5", "5"))
 
-// result is what one who waits for a job gets.
+// result is what a caller waiting for a job receives.
 type result struct {
 	Returnvalue json.RawMessage
 	Error       string
 }
 
-// compacted has no space that only the way of writing put there.
+// compacted removes insignificant white space.
 func (r result) compacted() result {
 	if len(r.Returnvalue) > 0 {
 		r.Returnvalue = json.RawMessage(stringified(decoded(r.Returnvalue)))
@@ -179,7 +179,7 @@ func goResult(value json.RawMessage, err error) result {
 	return result{Returnvalue: value}.compacted()
 }
 
-// results are those that the ledger has on account for each job that was added.
+// results returns the expected result of each job in the ledger.
 func (l *ledger) results() map[string]result {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,17 +14,17 @@ import (
 
 var _ = Describe("A scheduler", func() {
 	const runs = 3
-	// byNode and byGo run jobs in one language only and tell of each as it starts.
+	// byNode and byGo run jobs in one library only and report each start.
 	byNode := func(queue string, started func(id string)) {
 		process := startNode("worker.mjs", "-queue", queue)
 		go func() {
 			defer GinkgoRecover()
 			for line := range process.Lines() {
-				var said struct{ Event, ID string }
-				Expect(line.Decode(&said)).To(Succeed())
-				Expect(said.Event).NotTo(Equal("error"), "%s", line)
-				if said.Event == "started" {
-					started(said.ID)
+				var message struct{ Event, ID string }
+				Expect(line.Decode(&message)).To(Succeed())
+				Expect(message.Event).NotTo(Equal("error"), "%s", line)
+				if message.Event == "started" {
+					started(message.ID)
 				}
 			}
 		}()
@@ -48,7 +48,7 @@ var _ = Describe("A scheduler", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}
 
-	DescribeTable("that is made in one language and run in the other alone keeps to its slots, and to its limit:", func(
+	DescribeTable("created in one library and run by the other keeps to its slots and its limit:", func(
 		upsert func(string, bullmq.Repeat), work func(string, func(string)), repeat bullmq.Repeat, step, first time.Duration,
 	) {
 		name := newQueueName()
@@ -60,7 +60,7 @@ var _ = Describe("A scheduler", func() {
 			started = append(started, id)
 		})
 		repeat.Limit = runs
-		repeat.StartDate = time.Now().Add(1500 * time.Millisecond).Truncate(time.Second) // so no slot passes before it is there
+		repeat.StartDate = time.Now().Add(1500 * time.Millisecond).Truncate(time.Second) // so that no slot passes before the scheduler exists
 		upsert(name, repeat)
 		queue := newGoQueue(name)
 		completed := func() (int64, error) {
@@ -82,14 +82,14 @@ var _ = Describe("A scheduler", func() {
 			Expect(job.ID).To(Equal(fmt.Sprintf("repeat:tick:%d", due.UnixMilli())), "due at its slot")
 			Expect(job.ProcessedOn.UnixMilli()).To(BeNumerically(">=", due.UnixMilli()), "not before it is due")
 		}
-		// The last run starts with no next one, so nothing is left to wait for.
+		// The last run starts without a next one, so nothing remains to wait for.
 		Expect(queue.Counts(soon(), bullmq.Waiting, bullmq.Delayed, bullmq.Prioritized, bullmq.Active, bullmq.Failed)).To(
 			HaveEach(BeZero()))
 		Expect(queue.Scheduler(soon(), "tick")).To(HaveField("Iterations", runs))
 	},
-		Entry("by Node, in Go, an interval", inNode, byGo, bullmq.Repeat{Every: 750 * time.Millisecond}, 750*time.Millisecond, time.Duration(0)),
-		Entry("by Node, in Go, a pattern of seconds", inNode, byGo, bullmq.Repeat{Pattern: "* * * * * *", TimeZone: "Asia/Kolkata"}, time.Second, time.Second),
-		Entry("by Go, in Node, an interval", inGo, byNode, bullmq.Repeat{Every: 750 * time.Millisecond}, 750*time.Millisecond, time.Duration(0)),
-		Entry("by Go, in Node, a pattern of seconds", inGo, byNode, bullmq.Repeat{Pattern: "* * * * * *", TimeZone: "Asia/Kolkata"}, time.Second, time.Second),
+		Entry("with an interval, created by Node and run in Go", inNode, byGo, bullmq.Repeat{Every: 750 * time.Millisecond}, 750*time.Millisecond, time.Duration(0)),
+		Entry("with a pattern of seconds, created by Node and run in Go", inNode, byGo, bullmq.Repeat{Pattern: "* * * * * *", TimeZone: "Asia/Kolkata"}, time.Second, time.Second),
+		Entry("with an interval, created by Go and run in Node", inGo, byNode, bullmq.Repeat{Every: 750 * time.Millisecond}, 750*time.Millisecond, time.Duration(0)),
+		Entry("with a pattern of seconds, created by Go and run in Node", inGo, byNode, bullmq.Repeat{Pattern: "* * * * * *", TimeZone: "Asia/Kolkata"}, time.Second, time.Second),
 	)
 })

@@ -1,7 +1,6 @@
-// Package tests holds the suites in which real Node.js processes, with the npm
-// package bullmq, and this SDK share queues on a real Redis. Each spec has
-// queues of its own. What a spec says of Node is what bullmq 6.7.0 does there,
-// unless it names 5.81.5.
+// Package tests contains the suites in which Node.js processes with the npm package bullmq share queues with
+// this SDK on a real Redis. Each spec has its own queues. Node stands for bullmq 6.7.0 unless a spec names
+// 5.81.5.
 package tests
 
 import (
@@ -41,11 +40,10 @@ func TestInterop(t *testing.T) {
 
 var (
 	server *redisserver.Server
-	redis  rueidis.Client // to look at what stands in Redis
-	node   *probe         // bullmq 6.7.0, for what a spec asks of it by itself
+	redis  rueidis.Client // inspects the contents of Redis
+	node   *probe         // bullmq 6.7.0, for single calls
 
-	// batchSize is that of Go's queues and workers: BATCH_SIZE=1 gives each job
-	// calls of its own.
+	// batchSize is the BatchSize of Go's queues and workers. BATCH_SIZE=1 disables batching.
 	batchSize, _ = strconv.Atoi(os.Getenv("BATCH_SIZE"))
 )
 
@@ -58,7 +56,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Close)
 	redis, err = rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{server.Addr()}, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1, // all of it there from the start
+		InitAddress: []string{server.Addr()}, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1, // all connections are open from the start
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(redis.Close)
@@ -67,19 +65,19 @@ var _ = BeforeSuite(func() {
 
 var queues atomic.Int64
 
-// newQueueName is a name that no other spec uses.
+// newQueueName returns a name that no other spec uses.
 func newQueueName() string { return fmt.Sprintf("orders-%d", queues.Add(1)) }
 
 func connection() bullmq.Connection { return bullmq.URL(server.URL()) }
 
-// within ends with the spec, and after a time at the latest.
+// within returns a context that ends with the spec or after limit.
 func within(limit time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	DeferCleanup(cancel)
 	return ctx
 }
 
-// soon is the context of calls that take no time.
+// soon returns a context for calls that should return at once.
 func soon() context.Context { return within(20 * time.Second) }
 
 // object is a JSON object of no fixed shape.
@@ -103,7 +101,7 @@ func ask(words ...string) rueidis.RedisResult {
 	return redis.Do(soon(), redis.B().Arbitrary(words...).Build())
 }
 
-// stored is a field of a job's hash, byte for byte, or missing.
+// stored returns a field of a job's hash byte for byte, or missing.
 func stored(queue, id, field string) string {
 	GinkgoHelper()
 	text, err := ask("HGET", "bull:"+queue+":"+id, field).ToString()
@@ -116,7 +114,7 @@ func stored(queue, id, field string) string {
 
 const missing = "\x00missing"
 
-// locks are the keys of all locks that are left in a queue.
+// locks returns the keys of the locks left in a queue.
 func locks(queue string) []string {
 	GinkgoHelper()
 	keys, err := ask("KEYS", "bull:"+queue+":*:lock").AsStrSlice()
@@ -124,7 +122,7 @@ func locks(queue string) []string {
 	return keys
 }
 
-// lastEvent is the id of the last entry of a queue's stream.
+// lastEvent returns the id of the last entry of a queue's events stream.
 func lastEvent(queue string) string {
 	GinkgoHelper()
 	entries, err := redis.Do(soon(), redis.B().Xrevrange().Key("bull:"+queue+":events").End("+").Start("-").Count(1).Build()).AsXRange()

@@ -12,8 +12,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("What holds for a whole queue", func() {
-	It("as a limiter bounds the starts of both kinds of worker together", func() {
+var _ = Describe("A setting of a whole queue", func() {
+	It("such as a rate limiter bounds the starts of both kinds of worker together", func() {
 		const most, window, count = 5, 400, 20
 		l := newLedger(newQueueName())
 		slowly := func(context.Context, *bullmq.Job) (any, error) { time.Sleep(25 * time.Millisecond); return nil, nil }
@@ -45,17 +45,17 @@ var _ = Describe("What holds for a whole queue", func() {
 			starts[i] = job.ProcessedOn
 		}
 		slices.SortFunc(starts, time.Time.Compare)
-		// A window lasts from the first start after the one before.
+		// A window begins with the first start after the previous window.
 		for first := 0; first+most < count; first += most {
 			Expect(starts[first+most].Sub(starts[first])).To(BeNumerically(">=", (window-20)*time.Millisecond), "%v", starts)
 		}
 		Expect(starts[count-1].Sub(starts[0])).To(BeNumerically("<", 10*window*time.Millisecond))
 		mu.Lock()
 		defer mu.Unlock()
-		Expect(byGo).To(And(BeNumerically(">", 0), BeNumerically("<", count)), "jobs that Go ran")
+		Expect(byGo).To(And(BeNumerically(">", 0), BeNumerically("<", count)), "jobs run by Go")
 	})
 
-	It("as a pause by one side stops the workers of both until the other side resumes", func() {
+	It("such as a pause by one library stops all workers until the other library resumes it", func() {
 		l := newLedger(newQueueName())
 		queue := newGoQueue(l.queue)
 		gopher := workInGo(l, "gopher", bullmq.WorkerOptions{})
@@ -86,7 +86,7 @@ var _ = Describe("What holds for a whole queue", func() {
 		l.settle(200)
 	})
 
-	It("as a global concurrency bounds both kinds of worker together", func() {
+	It("such as global concurrency bounds both kinds of worker together", func() {
 		name := newQueueName()
 		queue := newGoQueue(name)
 		Expect(queue.SetGlobalConcurrency(soon(), 2)).To(Succeed())
