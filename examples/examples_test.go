@@ -28,7 +28,7 @@ func TestExamples(t *testing.T) {
 
 var _ = BeforeEach(leaks.Check)
 
-// programs is where the examples have been built; redis is what those that need one use.
+// programs is the directory of the compiled examples. redis is the server for those that need one.
 var (
 	programs string
 	redis    *redisserver.Server
@@ -47,7 +47,7 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(redis.Close)
 })
 
-// run starts an example against the suite's Redis, with further environment NAME=value.
+// run starts an example with the suite's Redis and additional environment variables.
 func run(name string, arguments []string, environment ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command(filepath.Join(programs, name), arguments...)
@@ -58,7 +58,7 @@ func run(name string, arguments []string, environment ...string) *gexec.Session 
 	return session
 }
 
-// node starts one of the Node programs on a queue.
+// node starts a Node program on a queue.
 func node(script, queue string, arguments ...string) *nodeprocess.Process {
 	GinkgoHelper()
 	process, err := nodeprocess.Start(script, append([]string{"-redis", redis.Addr(), "-queue", queue}, arguments...)...)
@@ -67,7 +67,7 @@ func node(script, queue string, arguments ...string) *nodeprocess.Process {
 	return process
 }
 
-// nodeAdds adds jobs from Node and waits until they are in.
+// nodeAdds adds jobs with Node and waits until they are added.
 func nodeAdds(ctx SpecContext, queue string, jobs ...map[string]any) {
 	GinkgoHelper()
 	producer := node("producer.mjs", queue)
@@ -80,8 +80,8 @@ func nodeAdds(ctx SpecContext, queue string, jobs ...map[string]any) {
 
 const patience = 20 * time.Second
 
-var _ = Describe("the examples", func() {
-	It("quickstart runs without Redis and Node, and ends by itself", func() {
+var _ = Describe("An example", func() {
+	It("quickstart runs without Redis and Node and ends by itself", func() {
 		session := run("quickstart", nil, "PATH=", "REDIS_URL=")
 		Eventually(session, patience).Should(gexec.Exit(0))
 		Expect(session.Out).To(gbytes.Say(`cooks soufflé, attempt 2`))
@@ -89,24 +89,24 @@ var _ = Describe("the examples", func() {
 		Expect(session.Out).To(gbytes.Say(`all four dishes are served`))
 	})
 
-	It("consume runs what Node adds, tail tells of it, and both end at a signal", func(ctx SpecContext) {
+	It("consume runs the jobs that Node adds, tail reports them, and both end on a signal", func(ctx SpecContext) {
 		tail := run("tail", []string{"orders", "0-0"})
 		consume := run("consume", nil)
 		nodeAdds(ctx, "orders",
 			map[string]any{"name": "paint", "data": map[string]any{"colour": "red", "coats": 2}},
 			map[string]any{"name": "sand", "opts": map[string]any{"attempts": 3}})
 		Eventually(consume.Out, patience).Should(gbytes.Say(`2 coats of red`))
-		Eventually(tail.Out, patience).Should(gbytes.Say(`failed: nobody here can sand|completed with \{"painted":"red"\}`))
-		Eventually(tail.Out, patience).Should(gbytes.Say(`failed: nobody here can sand|completed with \{"painted":"red"\}`))
+		Eventually(tail.Out, patience).Should(gbytes.Say(`failed: no handler for sand|completed with \{"painted":"red"\}`))
+		Eventually(tail.Out, patience).Should(gbytes.Say(`failed: no handler for sand|completed with \{"painted":"red"\}`))
 		Eventually(consume.Interrupt(), patience).Should(gexec.Exit(0))
 		Eventually(tail.Interrupt(), patience).Should(gexec.Exit(0))
-		Expect(tail.Out).To(gbytes.Say(`go on after \d+-\d+`))
+		Expect(tail.Out).To(gbytes.Say(`continue after \d+-\d+`))
 	})
 
 	It("produce adds jobs that a Node worker runs", func(ctx SpecContext) {
 		worker := node("worker.mjs", "mail", "-concurrency", "10")
 		Eventually(run("produce", nil), patience).Should(gexec.Exit(0))
-		for range 506 { // all but the delayed one
+		for range 506 { // all jobs except the delayed one
 			_, err := worker.WaitFor(ctx, func(line nodeprocess.Line) bool {
 				var said struct {
 					Event string
@@ -118,14 +118,14 @@ var _ = Describe("the examples", func() {
 		}
 	}, SpecTimeout(60*time.Second))
 
-	It("results tells a result from a failure", func() {
+	It("results distinguishes a result from a failure", func() {
 		session := run("results", nil)
 		Eventually(session, patience).Should(gexec.Exit(0))
 		Expect(session.Out).To(gbytes.Say(`84 / 2 = 42`))
 		Expect(session.Out).To(gbytes.Say(`1 / 0 fails: panic: runtime error: integer divide by zero`))
 	})
 
-	It("retries ends each job as its error deserves", func() {
+	It("retries handles each job according to its error", func() {
 		session := run("retries", nil)
 		Eventually(session, patience).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
@@ -136,24 +136,24 @@ var _ = Describe("the examples", func() {
 		Expect(output).To(ContainSubstring(`overloaded   ends with "ok"`))
 	})
 
-	It("ratelimit holds the queue back", func() {
+	It("ratelimit slows the queue down", func() {
 		begun := time.Now()
 		session := run("ratelimit", nil)
 		Eventually(session, patience).Should(gexec.Exit(0))
-		// Three jobs start at once, three after a second, and what is left waits for two more. How many
-		// of the second three are taken before the first of them is told to wait is left to chance.
+		// Three jobs start at once and three after a second. The rest waits two more seconds. How many of the
+		// second three start before the first of them sets the rate limit depends on timing.
 		Expect(time.Since(begun)).To(BeNumerically(">", 2900*time.Millisecond))
-		Expect(session.Out).To(gbytes.Say(`is told to wait`))
+		Expect(session.Out).To(gbytes.Say(`sets a limit`))
 	})
 
-	It("flow packs what could be picked", func() {
+	It("flow packs the articles that could be picked", func() {
 		session := run("flow", nil)
 		Eventually(session, patience).Should(gexec.Exit(0))
 		Expect(session.Out).To(gbytes.Say(`left out: there is no unicorn`))
 		Expect(session.Out).To(gbytes.Say(`the parcel weighs 350 g`))
 	})
 
-	It("chain hands results from step to step", func() {
+	It("chain passes results from step to step", func() {
 		session := run("chain", nil)
 		Eventually(session, patience).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
@@ -162,7 +162,7 @@ var _ = Describe("the examples", func() {
 		Expect(output).To(HaveSuffix("published: 12 words in all\n"))
 	})
 
-	It("scheduler makes its jobs in a rhythm, as often as it may", func() {
+	It("scheduler creates its jobs at intervals up to its limit", func() {
 		session := run("scheduler", nil)
 		Eventually(session, patience).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
@@ -171,7 +171,7 @@ var _ = Describe("the examples", func() {
 		Expect(output).To(HaveSuffix("removed beat: true\nremoved report: true\n"))
 	})
 
-	It("shutdown loses no job at a signal", func() {
+	It("shutdown loses no job on a signal", func() {
 		session := run("shutdown", nil)
 		Eventually(session.Out, patience).Should(gbytes.Say(`sleeps for 1m0s`))
 		Eventually(session.Terminate(), patience).Should(gexec.Exit(0))
@@ -181,13 +181,13 @@ var _ = Describe("the examples", func() {
 		Expect(output).To(ContainSubstring("every job is done or back in the queue"))
 	})
 
-	It("controls steers a worker, and gives its jobs back at the end", func() {
+	It("controls changes a running worker and returns its jobs at the end", func() {
 		session := run("controls", nil)
 		Eventually(session, patience).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
 		Expect(output).To(ContainSubstring("failed: job 1 bullmq: the job is cancelled: the customer is gone"))
 		Expect(output).To(MatchRegexp(`(?s)paused.*resumed.*active: job 4`))
-		Expect(output).To(ContainSubstring("3 jobs are told to stop"))
+		Expect(output).To(ContainSubstring("3 jobs are cancelled"))
 		Expect(output).To(HaveSuffix("closing\nclosed\n"))
 		Expect(output).NotTo(MatchRegexp(`failed: job [234]`))
 	})
@@ -204,7 +204,7 @@ var _ = Describe("the examples", func() {
 		}
 	})
 
-	It("manual takes jobs one by one and ends at a signal", func(ctx SpecContext) {
+	It("manual fetches jobs one by one and ends on a signal", func(ctx SpecContext) {
 		nodeAdds(ctx, "orders", map[string]any{"name": "first"}, map[string]any{"name": "second"})
 		session := run("manual", nil)
 		Eventually(session.Out, patience).Should(gbytes.Say(`\(first\): part 3 of 3`))
@@ -212,16 +212,16 @@ var _ = Describe("the examples", func() {
 		Eventually(session.Signal(syscall.SIGINT), patience).Should(gexec.Exit(0))
 	})
 
-	It("demo shows plain lines without a terminal, and ends within 15 s because all accounts agree", func() {
+	It("demo prints plain lines without a terminal and ends within 15 s because all accounts agree", func() {
 		session := run("demo", nil)
 		Eventually(session, 15*time.Second).Should(gexec.Exit(0))
 		Expect(string(session.Out.Contents())).NotTo(ContainSubstring("\x1b"))
 		Expect(session.Out).To(gbytes.Say(`orders: 7 added by Node; run by Go: 6 completed, 1 failed, 3 retried`))
 		Expect(session.Out).To(gbytes.Say(`mails: 8 added by Go; run by Node: 7 completed, 1 failed, 2 retried`))
-		Expect(session.Out).To(gbytes.Say(`right: the ledger adds up`))
+		Expect(session.Out).To(gbytes.Say(`right: the ledger balances`))
 	})
 
-	It("demo says what is missing and fails where it can't run", func() {
+	It("demo names what is missing and fails where it cannot run", func() {
 		session := run("demo", nil, redisserver.BinaryVariable+"=no-such-redis-server")
 		Eventually(session, patience).Should(gexec.Exit(1))
 		Expect(session.Err).To(gbytes.Say(redisserver.BinaryVariable))

@@ -1,6 +1,6 @@
-// Chain runs steps one after the other, each with the result of the one before: a text is fetched,
-// its words are counted, and the count is published. Two texts are handled at the same time, and the
-// publishing joins them. A chain is a flow like any other, so any step may run in Node.
+// Chain runs steps one after the other, each with the result of the previous one: it fetches a text, counts
+// its words, and publishes the count. Two texts are processed concurrently, and the last step joins them. A
+// chain is a flow, so any step may run in Node.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
 	worker, err := bullmq.NewWorker(ctx, "texts", run, &bullmq.WorkerOptions{Connection: connection, Concurrency: 4})
 	if err != nil {
 		log.Fatal(err)
@@ -35,7 +35,7 @@ func main() {
 	}
 	defer queue.Close()
 
-	// A step that fails for good takes those after it along.
+	// If a step fails for good, the steps after it fail too.
 	stop := &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(time.Second), FailParentOnFailure: true}
 	count := func(title string) bullmq.Flow {
 		return bullmq.Chain(
@@ -80,7 +80,7 @@ func run(ctx context.Context, job *bullmq.Job) (any, error) {
 		counts, err := bullmq.Children[int](ctx, job)
 		total := 0
 		for _, count := range counts {
-			total += count.Value // all have completed, or this job would not run
+			total += count.Value // this job runs only if all children have completed
 		}
 		return total, err
 	}

@@ -1,10 +1,10 @@
-// Consume runs the jobs that a Node service adds:
+// Consume runs jobs that a Node service adds:
 //
 //	import { Queue } from 'bullmq';
 //	await new Queue('orders').add('paint', { colour: 'red', coats: 2 });
 //
-// It works until Ctrl-C. Any number of workers may share the queue, in Go and in Node: each job goes
-// to one of them. REDIS_URL says where Redis is.
+// It runs until Ctrl-C. Any number of Go and Node workers may share the queue: each job goes to one of them.
+// REDIS_URL is the address of Redis.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// Paint is the data of a job named paint; the tags are the names that Node writes.
+// Paint is the data of a job named paint. The tags are the names that Node uses.
 type Paint struct {
 	Colour string `json:"colour"`
 	Coats  int    `json:"coats"`
@@ -30,10 +30,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	worker, err := bullmq.NewWorker(ctx, "orders", handle, &bullmq.WorkerOptions{
-		Connection:  bullmq.URL(os.Getenv("REDIS_URL")), // redis://127.0.0.1:6379 when that is empty
-		Concurrency: 50,                                 // handlers at once, each on a goroutine of its own
+		Connection:  bullmq.URL(os.Getenv("REDIS_URL")), // defaults to redis://127.0.0.1:6379
+		Concurrency: 50,                                 // concurrent handlers, each on a goroutine
 		Name:        "painter",                          // for dashboards; optional
-		Logger:      zerolog.New(os.Stderr),             // silent without
+		Logger:      zerolog.New(os.Stderr),             // without it the worker logs nothing
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -47,7 +47,7 @@ func main() {
 // handle is called for each job of the queue, whatever its name.
 func handle(ctx context.Context, job *bullmq.Job) (any, error) {
 	if job.Name != "paint" {
-		return nil, bullmq.Unrecoverable(fmt.Errorf("nobody here can %s", job.Name)) // no second attempt
+		return nil, bullmq.Unrecoverable(fmt.Errorf("no handler for %s", job.Name)) // not retried
 	}
 	var paint Paint
 	if err := job.Decode(&paint); err != nil {

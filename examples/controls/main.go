@@ -1,6 +1,6 @@
-// Controls steers a worker while it runs: more jobs at once, a pause in which nothing is taken, one
-// job cancelled for good, and at the end all others given back, so that they run later with no attempt
-// used. What happens is read from a channel. docs/workers.md explains it.
+// Controls changes a running worker: it raises the concurrency, pauses it, cancels a job for good, and at the
+// end returns all other jobs to the queue without using an attempt. A channel reports the worker's events.
+// See docs/workers.md.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
 	queue, err := bullmq.NewQueue(ctx, "renders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
@@ -39,31 +39,31 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	first := <-active // one at a time
+	first := <-active // one job at a time
 	if err := worker.SetConcurrency(3); err != nil {
 		log.Fatal(err)
 	}
-	_, _ = <-active, <-active // two more at once
+	_, _ = <-active, <-active // two more concurrently
 
-	if err := worker.PauseNow(ctx); err != nil { // Pause would wait for the three films
+	if err := worker.PauseNow(ctx); err != nil { // Pause would wait for the three jobs
 		log.Fatal(err)
 	}
 	if worker.CancelJob(first, "the customer is gone") {
-		fmt.Println("job", first, "is told to stop; the fourth waits for the end of the pause")
+		fmt.Println("job", first, "is cancelled; the fourth waits for the end of the pause")
 	}
 	worker.Resume()
 	<-active
 
-	// A deployment: take no new job, and don't wait for those that run.
+	// During a deployment: fetch no new job, and do not wait for the running ones.
 	stop()
-	fmt.Println(worker.CancelAllJobs("deployment"), "jobs are told to stop")
+	fmt.Println(worker.CancelAllJobs("deployment"), "jobs are cancelled")
 	if err := <-ended; err != nil {
 		log.Fatal(err)
 	}
 	<-told
 }
 
-// render works for a minute, and heeds why it should stop before.
+// render takes a minute. It returns earlier, depending on the cause, if its context ends.
 func render(ctx context.Context, _ *bullmq.Job) (any, error) {
 	select {
 	case <-time.After(time.Minute):
@@ -76,18 +76,18 @@ func render(ctx context.Context, _ *bullmq.Job) (any, error) {
 	case !errors.As(cause, &cancelled):
 		return nil, cause // ErrLockLost or ErrShutdown
 	case cancelled.Reason == "deployment":
-		return nil, bullmq.Snooze(time.Second) // again in a second, here or elsewhere, with no attempt used
+		return nil, bullmq.Snooze(time.Second) // run again in a second, by any worker, without using an attempt
 	default:
-		return nil, bullmq.Unrecoverable(cause) // without it the job would be tried again
+		return nil, bullmq.Unrecoverable(cause) // another error would be retried
 	}
 }
 
-// follow prints what happens, and tells which jobs start.
+// follow prints the events and sends the ids of started jobs to active.
 func follow(events <-chan bullmq.WorkerEvent, active chan<- string, told chan<- struct{}) {
 	defer close(told)
 	for event := range events {
 		if event.Missed > 0 {
-			log.Printf("%d events were too fast for this reader", event.Missed)
+			log.Printf("%d events were dropped because this reader was too slow", event.Missed)
 		}
 		switch event.Type {
 		case bullmq.EventActive:

@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// company is everybody who takes part: Redis, a producer and a worker in Node, the same in Go.
+// company holds all participants: Redis, a producer and a worker in Node, and the same in Go.
 type company struct {
 	server       *redisserver.Server
 	nodeProducer *nodeprocess.Process
@@ -23,14 +23,14 @@ type company struct {
 	goWorker     *bullmq.Worker
 	working      chan error // of goWorker
 
-	orders *side // Node → Go
-	mails  *side // Go → Node
+	orders *exchange // Node → Go
+	mails  *exchange // Go → Node
 
-	heard chan struct{} // closed when all lines of the Node programs have been read
+	drained chan struct{} // closed when all output of the Node programs has been read
 }
 
-// side is one of the two queues, with who adds to it and who runs its jobs.
-type side struct {
+// exchange is one of the two queues, with the languages of its producer and its worker.
+type exchange struct {
 	name             string
 	producer, worker string // languages
 	jobs             []jobSpec
@@ -38,15 +38,15 @@ type side struct {
 	queue  *bullmq.Queue
 	events *bullmq.QueueEvents
 	ledger *ledger
-	names  map[string]string // of jobs, by id
-	starts map[string]int    // of jobs, by id
+	names  map[string]string // names of jobs by id
+	starts map[string]int    // starts of jobs by id
 }
 
-func (c *company) sides() []*side { return []*side{c.orders, c.mails} }
+func (c *company) exchanges() []*exchange { return []*exchange{c.orders, c.mails} }
 
-// assemble starts everybody; when it returns, workers wait for jobs and no event will be missed.
+// assemble starts all participants. When it returns, the workers are ready and no event will be missed.
 func assemble(ctx context.Context) (_ *company, err error) {
-	c := &company{working: make(chan error, 1), heard: make(chan struct{})}
+	c := &company{working: make(chan error, 1), drained: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			c.dismiss()
@@ -56,10 +56,10 @@ func assemble(ctx context.Context) (_ *company, err error) {
 		return nil, err
 	}
 	connection := bullmq.URL(c.server.URL())
-	if c.orders, err = newSide(ctx, "orders", "Node", "Go", nodeJobs, connection); err != nil {
+	if c.orders, err = newExchange(ctx, "orders", "Node", "Go", nodeJobs, connection); err != nil {
 		return nil, err
 	}
-	if c.mails, err = newSide(ctx, "mails", "Go", "Node", goJobs, connection); err != nil {
+	if c.mails, err = newExchange(ctx, "mails", "Go", "Node", goJobs, connection); err != nil {
 		return nil, err
 	}
 	c.nodeProducer, err = nodeprocess.Start("producer.mjs", "-redis", c.server.Addr(), "-queue", c.orders.name)
@@ -95,7 +95,7 @@ func assemble(ctx context.Context) (_ *company, err error) {
 	return c, nil
 }
 
-func newSide(ctx context.Context, name, producer, worker string, jobs []jobSpec, connection bullmq.Connection) (*side, error) {
+func newExchange(ctx context.Context, name, producer, worker string, jobs []jobSpec, connection bullmq.Connection) (*exchange, error) {
 	queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		return nil, err
@@ -105,14 +105,14 @@ func newSide(ctx context.Context, name, producer, worker string, jobs []jobSpec,
 		_ = queue.Close()
 		return nil, err
 	}
-	return &side{
+	return &exchange{
 		name: name, producer: producer, worker: worker, jobs: jobs, queue: queue, events: events,
 		ledger: newLedger(jobs), names: map[string]string{}, starts: map[string]int{},
 	}, nil
 }
 
-// watch hands on the events of the queue until ctx ends.
-func (s *side) watch(ctx context.Context, happened chan<- happening) {
+// watch forwards the events of the queue until ctx ends.
+func (s *exchange) watch(ctx context.Context, happened chan<- happening) {
 	for event, err := range s.events.All(ctx) {
 		if err != nil {
 			s.ledger.wrong(err.Error())
@@ -122,7 +122,7 @@ func (s *side) watch(ctx context.Context, happened chan<- happening) {
 	}
 }
 
-// produce adds the jobs of both sides by turns, and takes down what the Node programs say.
+// produce adds the jobs of both queues in turn and records the output of the Node producer.
 func (c *company) produce(ctx context.Context) {
 	go c.listen()
 	ticker := time.NewTicker(pace)
@@ -130,7 +130,7 @@ func (c *company) produce(ctx context.Context) {
 	for i := range max(len(c.orders.jobs), len(c.mails.jobs)) {
 		if i < len(c.orders.jobs) {
 			job := c.orders.jobs[i]
-			// The producer adds each job that it is sent, with the options as Node spells them.
+			// The producer adds each job that it receives, with options in Node's form.
 			err := c.nodeProducer.Send(map[string]any{"name": job.name, "data": job.data, "opts": job.nodeOptions})
 			c.orders.ledger.note(err)
 		}
@@ -156,14 +156,14 @@ func (c *company) produce(ctx context.Context) {
 	c.orders.ledger.note(c.nodeProducer.CloseInput())
 }
 
-// listen takes down what the Node producer has added and the Node worker has run.
+// listen records the jobs that the Node producer has added and the Node worker has run.
 func (c *company) listen() {
-	defer close(c.heard)
+	defer close(c.drained)
 	var both sync.WaitGroup
 	both.Go(func() {
 		for line := range c.nodeProducer.Lines() {
-			if said := read(line); said.Event == "added" {
-				c.orders.ledger.produced(said.ID)
+			if message := read(line); message.Event == "added" {
+				c.orders.ledger.produced(message.ID)
 			}
 		}
 	})
@@ -176,26 +176,26 @@ func (c *company) listen() {
 			case "failed":
 				c.mails.ledger.worked(last.Event, last.Final)
 			case "error":
-				c.mails.ledger.wrong("the Node worker says: " + last.Message)
+				c.mails.ledger.wrong("the Node worker reports: " + last.Message)
 			}
 		}
 		if last.Event != "closed" {
-			c.mails.ledger.wrong("the Node worker has died " + c.nodeWorker.Stderr())
+			c.mails.ledger.wrong("the Node worker exited: " + c.nodeWorker.Stderr())
 		}
 	})
 	both.Wait()
 }
 
-// endWork stops workers and producers; afterwards nothing more is entered into the ledgers.
+// endWork stops workers and producers. Afterwards nothing more is recorded in the ledgers.
 func (c *company) endWork() {
 	c.nodeProducer.Stop()
 	c.nodeWorker.Stop()
-	<-c.heard
+	<-c.drained
 	_ = c.goWorker.Close()
 	c.orders.ledger.note(<-c.working)
 }
 
-// dismiss ends whoever is still there.
+// dismiss stops the remaining participants.
 func (c *company) dismiss() {
 	if c.goWorker != nil {
 		_ = c.goWorker.Close()
@@ -205,10 +205,10 @@ func (c *company) dismiss() {
 			program.Kill()
 		}
 	}
-	for _, side := range c.sides() {
-		if side != nil {
-			_ = side.events.Close()
-			_ = side.queue.Close()
+	for _, exchange := range c.exchanges() {
+		if exchange != nil {
+			_ = exchange.events.Close()
+			_ = exchange.queue.Close()
 		}
 	}
 	if c.server != nil {
@@ -216,8 +216,8 @@ func (c *company) dismiss() {
 	}
 }
 
-// brew is the Go worker's handler. It does what interop/node/worker.mjs does: a job fails while its
-// attempt's number is below what its data says.
+// brew is the Go worker's handler. Like interop/node/worker.mjs it fails a job while the number of its
+// attempt is below the number in its data.
 func brew(ctx context.Context, job *bullmq.Job) (any, error) {
 	var data jobData
 	if err := job.Decode(&data); err != nil {
@@ -246,11 +246,11 @@ type remark struct {
 	Final              bool
 }
 
-func read(line nodeprocess.Line) (said remark) {
-	if err := line.Decode(&said); err != nil {
-		said = remark{Event: "error", Message: err.Error()}
+func read(line nodeprocess.Line) (message remark) {
+	if err := line.Decode(&message); err != nil {
+		message = remark{Event: "error", Message: err.Error()}
 	}
-	return said
+	return message
 }
 
 func says(event string) func(nodeprocess.Line) bool {

@@ -7,22 +7,22 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// jobSpec is a job that the demo adds, and what must become of it. Names are different within a
-// queue, so that an event's name tells which one it is about.
+// jobSpec is a job that the demo adds, and its expected outcome. Names are unique within a queue, so the name
+// of an event identifies its job.
 type jobSpec struct {
 	name string
-	note string // for a person
+	note string // for display
 	data jobData
 
-	nodeOptions json.RawMessage    // as Node spells them
-	goOptions   *bullmq.JobOptions // as Go does
+	nodeOptions json.RawMessage    // in Node's form
+	goOptions   *bullmq.JobOptions // in Go's form
 
-	retries int  // how often it is tried again
-	fails   bool // for good, in the end
-	dropped bool // another job owns its deduplication id
+	retries int  // expected number of retries
+	fails   bool // expected to fail for good
+	dropped bool // expected to be deduplicated
 }
 
-// jobData is what both languages' handlers read.
+// jobData is the data that both handlers read.
 type jobData struct {
 	For              string `json:"for"`
 	FailUntilAttempt int    `json:"failUntilAttempt,omitempty"`

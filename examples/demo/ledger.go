@@ -9,19 +9,19 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// account is how many jobs somebody says were added, completed, failed for good, and how often one
-// was tried again.
+// account counts the jobs that were added, completed and failed for good, and the retries, according to one
+// participant.
 type account struct{ added, completed, failed, retried int }
 
-// ledger is what everybody says about one queue. Nobody copies from another: the producer counts the
-// ids that it was given, the worker how its handlers ended, the events what stands in the stream.
+// ledger holds the accounts of one queue. Each has its own source: the producer counts the ids that it
+// received, the worker counts the results of its handlers, and the events count the entries of the stream.
 type ledger struct {
-	due account // what must come out
+	due account // expected
 
 	mu                       sync.Mutex
 	producer, worker, events account
-	ids                      map[string]bool // that the producer was given
-	other                    []string        // what went wrong beside
+	ids                      map[string]bool // returned to the producer
+	other                    []string        // other errors
 }
 
 func newLedger(jobs []jobSpec) *ledger {
@@ -41,7 +41,7 @@ func newLedger(jobs []jobSpec) *ledger {
 	return l
 }
 
-// produced enters an add; a dropped one has the id of the job that stands for it.
+// produced records an add. A deduplicated add returns the id of the existing job.
 func (l *ledger) produced(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *ledger) produced(id string) {
 	}
 }
 
-// worked enters the end of an attempt as its worker saw it.
+// worked records the end of an attempt as seen by its worker.
 func (l *ledger) worked(outcome string, final bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *ledger) worked(outcome string, final bool) {
 	}
 }
 
-// happened enters an event; again says that it is a later start of a job.
+// happened records an event. again reports that it is a further start of a job.
 func (l *ledger) happened(event bullmq.EventType, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,35 +81,35 @@ func (l *ledger) happened(event bullmq.EventType, again bool) {
 	}
 }
 
-// wrong enters what should not have happened.
+// wrong records an unexpected event.
 func (l *ledger) wrong(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.other = append(l.other, what)
 }
 
-// note enters an error, if there is one.
+// note records an error, if there is one.
 func (l *ledger) note(err error) {
 	if err != nil {
 		l.wrong(err.Error())
 	}
 }
 
-// done reports whether as many jobs have ended as there must be, or something has gone wrong.
+// done reports whether all jobs have ended or something has gone wrong.
 func (l *ledger) done() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.events.completed+l.events.failed >= l.due.completed+l.due.failed || len(l.other) > 0
 }
 
-// sums are what the events say.
+// sums returns the account of the events.
 func (l *ledger) sums() account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.events
 }
 
-// faults lists where somebody's account, or what Redis holds in the end, isn't as it must be.
+// faults lists the differences between the accounts, the contents of Redis, and the expected values.
 func (l *ledger) faults(queue string, held map[bullmq.State]int64) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *ledger) faults(queue string, held map[bullmq.State]int64) []string {
 		compare(account.who, "failed", account.said.failed, l.due.failed)
 		compare(account.who, "retried", account.said.retried, l.due.retried)
 	}
-	due := map[bullmq.State]int{bullmq.Completed: l.due.completed, bullmq.Failed: l.due.failed} // nothing else
+	due := map[bullmq.State]int{bullmq.Completed: l.due.completed, bullmq.Failed: l.due.failed} // all other states must be empty
 	for _, state := range slices.Sorted(maps.Keys(held)) {
 		compare("Redis", string(state), int(held[state]), due[state])
 	}

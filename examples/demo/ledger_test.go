@@ -7,8 +7,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("the demo's ledger", func() {
-	// One job that completes, one that fails after a retry, one that another stands for.
+var _ = Describe("The demo's ledger", func() {
+	// One job completes, one fails after a retry, and one is deduplicated.
 	var l *ledger
 	held := map[bullmq.State]int64{bullmq.Completed: 1, bullmq.Failed: 1, bullmq.Waiting: 0}
 
@@ -26,31 +26,31 @@ var _ = Describe("the demo's ledger", func() {
 		l.worked("failed", true)
 	})
 
-	It("finds no fault when all say what must be", func() {
+	It("finds no fault if all accounts are as expected", func() {
 		Expect(l.done()).To(BeFalse())
 		l.happened(bullmq.EventFailed, true)
 		Expect(l.done()).To(BeTrue())
 		Expect(l.faults("q", held)).To(BeEmpty())
 	})
 
-	It("names who says something else", func() {
+	It("names the source of a different count", func() {
 		Expect(l.faults("q", held)).To(ConsistOf("q: the events: 0 failed, not 1"))
 	})
 
-	It("sees a job that ran twice", func() {
+	It("detects a job that ran twice", func() {
 		l.happened(bullmq.EventFailed, true)
 		l.happened(bullmq.EventActive, true)
 		l.worked("completed", true)
 		Expect(l.faults("q", held)).To(ConsistOf("q: the worker: 2 completed, not 1", "q: the events: 2 retried, not 1"))
 	})
 
-	It("sees a job that Redis still holds", func() {
+	It("detects a job that is still in Redis", func() {
 		l.happened(bullmq.EventFailed, true)
 		Expect(l.faults("q", map[bullmq.State]int64{bullmq.Completed: 1, bullmq.Failed: 1, bullmq.Active: 1})).
 			To(ConsistOf("q: Redis: 1 active, not 0"))
 	})
 
-	It("takes anything that went wrong beside for a fault", func() {
+	It("reports any other error as a fault", func() {
 		l.happened(bullmq.EventFailed, true)
 		l.wrong("the Node worker is gone")
 		Expect(l.faults("q", held)).To(ConsistOf("q: the Node worker is gone"))

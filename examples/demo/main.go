@@ -1,7 +1,6 @@
-// Demo shows what the SDK is for, in the terminal: Node adds jobs that Go runs, Go adds jobs that
-// Node runs, and the events of both queues come as they happen. It starts the redis-server and the
-// Node programs that it needs, ends by itself, and fails when producers, workers, events and Redis
-// don't tell the same story.
+// Demo shows the purpose of the SDK in the terminal: Node adds jobs that Go runs, Go adds jobs that Node
+// runs, and the events of both queues are shown live. It starts redis-server and the Node programs, ends by
+// itself, and fails if producers, workers, events and Redis disagree.
 //
 //	make demo
 package main
@@ -18,9 +17,9 @@ import (
 )
 
 const (
-	// longest is when the demo gives up on jobs that have not ended.
+	// longest limits the time until all jobs have ended.
 	longest = 13 * time.Second
-	// pace is the time between two adds, so that a person can follow.
+	// pace is the time between two adds, so that a reader can follow.
 	pace = 320 * time.Millisecond
 )
 
@@ -47,7 +46,7 @@ func run() error {
 	defer cancel()
 	begun := time.Now()
 	happened := make(chan happening, 1000)
-	for _, side := range company.sides() {
+	for _, side := range company.exchanges() {
 		go side.watch(watched, happened)
 	}
 	go company.produce(watched)
@@ -58,7 +57,7 @@ func run() error {
 	return settle(company, out)
 }
 
-// watch shows events until every job of both queues has ended, and what comes right after the last.
+// watch shows events until every job of both queues has ended, and for a short time afterwards.
 func watch(ctx context.Context, company *company, out screen, begun time.Time, happened <-chan happening) {
 	out.begin()
 	defer out.end()
@@ -69,7 +68,7 @@ func watch(ctx context.Context, company *company, out screen, begun time.Time, h
 		}
 		select {
 		case h := <-happened:
-			out.row(h.side.tell(h.event, begun))
+			out.row(h.side.record(h.event, begun))
 		case <-quiet:
 			return
 		case <-ctx.Done():
@@ -78,32 +77,32 @@ func watch(ctx context.Context, company *company, out screen, begun time.Time, h
 	}
 }
 
-// settle compares what all have to say and shows the sums.
+// settle compares the accounts and shows the sums.
 func settle(company *company, out screen) error {
 	company.endWork()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var faults []string
-	for _, side := range company.sides() {
+	for _, side := range company.exchanges() {
 		counts, err := side.queue.Counts(ctx)
 		if err != nil {
 			return err
 		}
 		faults = append(faults, side.ledger.faults(side.name, counts)...)
 	}
-	out.summary(company.sides())
+	out.summary(company.exchanges())
 	for _, fault := range faults {
 		out.fault(fault)
 	}
 	if len(faults) > 0 {
-		return errors.New("the ledger doesn't add up")
+		return errors.New("the ledger does not balance")
 	}
-	out.verdict("the ledger adds up: producers, workers, events and Redis tell the same")
+	out.verdict("the ledger balances: producers, workers, events and Redis agree")
 	return nil
 }
 
 // happening is an event of one of the two queues.
 type happening struct {
-	side  *side
+	side  *exchange
 	event bullmq.Event
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// row is an event as it is shown.
+// row is an event as displayed.
 type row struct {
 	time             string // seconds since the start
 	queue            string
-	producer, worker string // worker is "" until one has the job
+	producer, worker string // worker is "" before the job starts
 	job, name        string
 	event            bullmq.EventType
 	detail           string
 }
 
-// tell enters an event into the ledger and makes a row of it.
-func (s *side) tell(event bullmq.Event, begun time.Time) row {
+// record adds an event to the ledger and returns its row.
+func (s *exchange) record(event bullmq.Event, begun time.Time) row {
 	if event.Type == bullmq.EventAdded {
 		s.names[event.JobID] = event.Name
 	}
@@ -42,8 +42,8 @@ func (s *side) tell(event bullmq.Event, begun time.Time) row {
 	return r
 }
 
-// detail is what an event says beside its job, for a person.
-func (s *side) detail(event bullmq.Event, starts int, begun time.Time) string {
+// detail describes the content of an event for display.
+func (s *exchange) detail(event bullmq.Event, starts int, begun time.Time) string {
 	switch event.Type {
 	case bullmq.EventAdded:
 		for _, job := range s.jobs {
@@ -53,10 +53,10 @@ func (s *side) detail(event bullmq.Event, starts int, begun time.Time) string {
 		}
 	case bullmq.EventWaiting:
 		if event.Prev == bullmq.Delayed {
-			return "its time has come"
+			return "its delay is over"
 		}
 		if starts > 0 {
-			return "failed, once more"
+			return "retry after a failure"
 		}
 	case bullmq.EventDelayed:
 		until := "until " + seconds(event.DelayedUntil, begun)
@@ -77,18 +77,18 @@ func (s *side) detail(event bullmq.Event, starts int, begun time.Time) string {
 	case bullmq.EventRetriesExhausted:
 		return fmt.Sprintf("after %d attempts", event.AttemptsMade)
 	case bullmq.EventDeduplicated:
-		return "another is dropped"
+		return "duplicate dropped"
 	case bullmq.EventDrained:
-		return "nothing left to do"
+		return "no jobs left"
 	}
 	return ""
 }
 
-// doneBy reads who ran the job out of what its handler returned.
-func (s *side) doneBy(value json.RawMessage) string {
+// doneBy returns the worker's language from the handler's return value.
+func (s *exchange) doneBy(value json.RawMessage) string {
 	var returned struct{ By string }
 	if err := json.Unmarshal(value, &returned); err != nil || returned.By != s.worker {
-		s.ledger.wrong(fmt.Sprintf("a job should have been run by %s, and returned %s", s.worker, value))
+		s.ledger.wrong(fmt.Sprintf("a job should have run in %s but returned %s", s.worker, value))
 	}
 	return returned.By
 }

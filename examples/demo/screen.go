@@ -10,18 +10,18 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// screen is where the demo shows itself: a table on a terminal, plain lines elsewhere.
+// screen displays the demo: a table on a terminal, plain lines elsewhere.
 type screen interface {
 	title(text string)
 	begin()
 	row(r row)
 	end()
-	summary(sides []*side)
+	summary(exchanges []*exchange)
 	fault(text string)
 	verdict(text string)
 }
 
-// screenOf chooses by what the file is. NO_COLOR (no-color.org) leaves the colours out.
+// screenOf returns the screen for a file. NO_COLOR (no-color.org) disables colours.
 func screenOf(file *os.File) screen {
 	info, err := file.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "dumb" {
@@ -30,8 +30,8 @@ func screenOf(file *os.File) screen {
 	return newTable(file, columnsOf(file), os.Getenv("NO_COLOR") == "")
 }
 
-// columnsOf asks stty how wide the terminal is: it looks at its standard input, which is given the
-// terminal that we write to. 80 where it can't tell.
+// columnsOf returns the width of the terminal. It runs stty with the terminal as standard input. It returns
+// 80 if the width is unknown.
 func columnsOf(terminal *os.File) int {
 	stty := exec.Command("stty", "size")
 	stty.Stdin = terminal
@@ -46,7 +46,7 @@ func columnsOf(terminal *os.File) int {
 	return columns
 }
 
-// plain writes a line for each event, for logs and other programs.
+// plain writes one line per event, for logs and other programs.
 type plain struct{ to io.Writer }
 
 func (p plain) title(text string)   { fmt.Fprintln(p.to, text) }
@@ -64,15 +64,15 @@ func (p plain) row(r row) {
 	fmt.Fprintln(p.to, strings.TrimSpace(strings.Join(fields, "  ")))
 }
 
-func (p plain) summary(sides []*side) {
-	for _, side := range sides {
-		sums := side.ledger.sums()
+func (p plain) summary(exchanges []*exchange) {
+	for _, exchange := range exchanges {
+		sums := exchange.ledger.sums()
 		fmt.Fprintf(p.to, "%s: %d added by %s; run by %s: %d completed, %d failed, %d retried\n",
-			side.name, sums.added, side.producer, side.worker, sums.completed, sums.failed, sums.retried)
+			exchange.name, sums.added, exchange.producer, exchange.worker, sums.completed, sums.failed, sums.retried)
 	}
 }
 
-// route is who produced → who ran; "" for an event without a job.
+// route returns producer → worker, or "" for an event without a job.
 func route(producer, worker string) string {
 	if producer == "" {
 		return ""
@@ -80,7 +80,7 @@ func route(producer, worker string) string {
 	return strings.TrimSpace(producer + " → " + worker)
 }
 
-// tones are the colours of events, by what they mean for the job.
+// tones are the colours of events, by their meaning for the job.
 var tones = map[bullmq.EventType]tone{
 	bullmq.EventAdded:            bold,
 	bullmq.EventActive:           blue,
@@ -94,5 +94,5 @@ var tones = map[bullmq.EventType]tone{
 	bullmq.EventDrained:          faint,
 }
 
-// languages are the colours of who produced and who ran.
+// languages are the colours of the languages of producers and workers.
 var languages = map[string]tone{"Node": green, "Go": cyan}

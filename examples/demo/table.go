@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tone is the number of an ANSI colour or style; "" for the terminal's own.
+// tone is the number of an ANSI colour or style; "" is the terminal's default.
 type tone string
 
 const (
@@ -21,12 +21,12 @@ const (
 	cyan    tone = "36"
 )
 
-// table draws rows in a box as wide as the terminal.
+// table draws rows in a box that is as wide as the terminal.
 type table struct {
 	to      io.Writer
 	colour  bool
 	columns []column
-	inner   int // cells between the box's sides and their margins
+	inner   int // cells inside the borders and margins
 }
 
 type column struct {
@@ -45,7 +45,7 @@ func newTable(to io.Writer, terminal int, colour bool) *table {
 	t := &table{to: to, colour: colour, inner: min(max(terminal, narrowest), widest) - 4}
 	event := 12
 	if t.inner > 95 {
-		event = 17 // the longest, retries-exhausted
+		event = 17 // length of the longest, retries-exhausted
 	}
 	t.columns = []column{
 		{"time", 5, true}, {"queue", 6, false}, {"who", 9, false}, {"job", 3, true}, {"name", 8, false},
@@ -92,16 +92,16 @@ func (t *table) row(r row) {
 	t.line(strings.Join(painted, gap))
 }
 
-// end closes the box, over the ^C that the terminal shows when the demo is interrupted.
+// end closes the box. It overwrites the ^C that the terminal shows on an interrupt.
 func (t *table) end() {
 	fmt.Fprint(t.to, "\r")
 	t.rule("╰", "╯", t.inner)
 }
 
-// summary shows the sums by who produced and who ran.
-func (t *table) summary(sides []*side) {
+// summary shows the sums by producer and worker.
+func (t *table) summary(exchanges []*exchange) {
 	const label, number = 10, 10
-	inner := label + (len(sides)+1)*(len(gap)+number)
+	inner := label + (len(exchanges)+1)*(len(gap)+number)
 	line := func(name string, shade tone, cells ...string) {
 		text := t.paint(fit(name, label, false), shade)
 		for _, cell := range cells {
@@ -111,8 +111,8 @@ func (t *table) summary(sides []*side) {
 	}
 	t.rule("╭", "╮", inner)
 	var heads []string
-	for _, side := range sides {
-		heads = append(heads, route(side.producer, side.worker))
+	for _, exchange := range exchanges {
+		heads = append(heads, route(exchange.producer, exchange.worker))
 	}
 	line("", bold, append(heads, "all")...)
 	t.rule("├", "┤", inner)
@@ -128,8 +128,8 @@ func (t *table) summary(sides []*side) {
 	} {
 		var cells []string
 		all := 0
-		for _, side := range sides {
-			n := sum.of(side.ledger.sums())
+		for _, exchange := range exchanges {
+			n := sum.of(exchange.ledger.sums())
 			all += n
 			cells = append(cells, strconv.Itoa(n))
 		}
@@ -142,8 +142,8 @@ func (t *table) fault(text string)   { fmt.Fprintln(t.to, t.paint("✗ "+text, r
 func (t *table) verdict(text string) { fmt.Fprintln(t.to, t.paint("✓ ", green)+text) }
 
 func (t *table) line(text string) {
-	side := t.paint("│", faint)
-	fmt.Fprintf(t.to, "%s %s %s\n", side, text, side)
+	exchange := t.paint("│", faint)
+	fmt.Fprintf(t.to, "%s %s %s\n", exchange, text, exchange)
 }
 
 func (t *table) rule(left, right string, inner int) {

@@ -10,7 +10,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("the demo's table", func() {
+var _ = Describe("The demo's table", func() {
 	draw := func(columns int, colour bool) string {
 		var out bytes.Buffer
 		t := newTable(&out, columns, colour)
@@ -27,7 +27,7 @@ var _ = Describe("the demo's table", func() {
 		return out.String()
 	}
 
-	DescribeTable("is as wide as the terminal on every line, within bounds, whatever characters are in it",
+	DescribeTable("is as wide as the terminal on every line, within limits, for any characters:",
 		func(terminal, expected int) {
 			for line := range strings.Lines(draw(terminal, false)) {
 				Expect(width(strings.TrimSuffix(line, "\n"))).To(Equal(expected), line)
@@ -36,10 +36,10 @@ var _ = Describe("the demo's table", func() {
 		Entry("80 columns", 80, 80),
 		Entry("120 columns", 120, 120),
 		Entry("a very wide terminal", 300, widest),
-		Entry("a very narrow one", 40, narrowest),
+		Entry("a very narrow terminal", 40, narrowest),
 	)
 
-	It("shows colours only where it is asked to, and nothing else differs", func() {
+	It("shows colours only on request, without other differences", func() {
 		coloured, without := draw(80, true), draw(80, false)
 		Expect(without).NotTo(ContainSubstring("\x1b"))
 		Expect(coloured).To(ContainSubstring("\x1b[32mNode\x1b[0m"))
@@ -55,15 +55,15 @@ var _ = Describe("the demo's table", func() {
 		Expect(draw(80, false)).To(ContainSubstring("│ 12.34  mails   Go →       r-1  抹茶      added "))
 	})
 
-	It("says by an ellipsis that a text was cut, and never cuts through a wide character", func() {
+	It("marks a truncated text with an ellipsis and never splits a wide character", func() {
 		Expect(fit("長い話", 5, false)).To(Equal("長い…"))
 		Expect(fit("長い話", 4, false)).To(Equal("長… "))
 		Expect(fit("長い話", 6, false)).To(Equal("長い話"))
 	})
 })
 
-var _ = Describe("the demo's plain lines", func() {
-	It("hold what the table holds, and no column is cut", func() {
+var _ = Describe("The demo's plain lines", func() {
+	It("contain everything that the table shows without truncation", func() {
 		var out bytes.Buffer
 		plain{&out}.row(row{time: "0.01", queue: "orders", producer: "Node", worker: "Go", job: "1", name: "espresso",
 			event: bullmq.EventRetriesExhausted, detail: strings.Repeat("x", 200)})

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// wide are the characters that take two cells of a terminal, as far as the demo shows any: scripts of
-// East Asia, their punctuation and fullwidth forms, and emoji.
+// wide are the characters that take two cells of a terminal, as far as the demo uses them: East Asian scripts
+// and punctuation, fullwidth forms, and emoji.
 var wide = []*unicode.RangeTable{
 	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
 	{
@@ -15,7 +15,7 @@ var wide = []*unicode.RangeTable{
 	},
 }
 
-// cells is how many cells of a terminal a character takes.
+// cells returns the number of terminal cells of a character.
 func cells(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Cc):
@@ -34,7 +34,7 @@ func width(text string) int {
 	return sum
 }
 
-// fit makes a text exactly so many cells wide: cut with an ellipsis, or filled with spaces.
+// fit returns a text of exactly size cells: truncated with an ellipsis or padded with spaces.
 func fit(text string, size int, right bool) string {
 	if width(text) > size {
 		var cut strings.Builder

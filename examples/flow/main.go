@@ -1,8 +1,8 @@
-// Flow adds a parent with children: an order that is packed once all its articles are picked. Each
-// of these jobs could as well be added, or run, by Node.
+// Flow adds a parent with children: an order that is packed once all its articles are picked. Node could add
+// or run any of these jobs.
 //
-// An article that can't be picked has failed for good when its attempts are used up. This order
-// goes on without it, and its handler reads why; docs/flows.md has the other three ways.
+// An article fails for good when its attempts are used up. This order then continues without it, and its
+// handler reads the reason. docs/flows.md describes the other failure policies.
 package main
 
 import (
@@ -21,7 +21,7 @@ type article struct{ Name string }
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
 	for queue, handler := range map[string]bullmq.Handler{"articles": pick, "parcels": pack} {
 		worker, err := bullmq.NewWorker(ctx, queue, handler, &bullmq.WorkerOptions{Connection: connection})
 		if err != nil {
@@ -48,7 +48,7 @@ func main() {
 			Options: &bullmq.JobOptions{Attempts: 2, IgnoreDependencyOnFailure: true},
 		})
 	}
-	// All four jobs are there afterwards, or none.
+	// Add adds all four jobs or none.
 	order, err := flows.Add(ctx, bullmq.FanOut(bullmq.Flow{Name: "pack", Queue: "parcels"}, articles...))
 	if err != nil {
 		log.Fatal(err)
@@ -60,7 +60,7 @@ func main() {
 	fmt.Printf("the parcel weighs %s g\n", parcel)
 }
 
-// pick answers an article's weight.
+// pick returns the weight of an article.
 func pick(_ context.Context, job *bullmq.Job) (any, error) {
 	var wanted article
 	if err := job.Decode(&wanted); err != nil {
@@ -73,7 +73,7 @@ func pick(_ context.Context, job *bullmq.Job) (any, error) {
 	return grams, nil
 }
 
-// pack runs when no article is pending any more.
+// pack runs when no article is pending.
 func pack(ctx context.Context, job *bullmq.Job) (any, error) {
 	weights, err := bullmq.Children[int](ctx, job)
 	if err != nil {
@@ -85,7 +85,7 @@ func pack(ctx context.Context, job *bullmq.Job) (any, error) {
 		if errors.As(article.Err, &failed) {
 			fmt.Println("left out:", failed.Reason)
 		}
-		total += article.Value // 0 of one that failed
+		total += article.Value // 0 if the child failed
 	}
 	return total, nil
 }

@@ -1,6 +1,6 @@
-// Manual takes jobs one by one, for programs that have a loop of their own and no use for Run: a
-// batch writer, say, or a scheduler of goroutines. What Run would do is the program's then: a token
-// for each lock, its renewal, the end of the job, and the check for jobs whose worker is gone.
+// Manual fetches jobs one by one, for programs that have their own loop, such as a batch writer. The program
+// then does the work of Run: it chooses a token for each lock, renews the lock, finishes the job, and checks
+// for stalled jobs.
 package main
 
 import (
@@ -22,8 +22,8 @@ const lockDuration = 30 * time.Second
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	worker, err := bullmq.NewWorker(ctx, "orders", nil, &bullmq.WorkerOptions{ // no handler: Run isn't called
-		Connection:   bullmq.URL(os.Getenv("REDIS_URL")), // redis://127.0.0.1:6379 when that is empty
+	worker, err := bullmq.NewWorker(ctx, "orders", nil, &bullmq.WorkerOptions{ // no handler: Run is not called
+		Connection:   bullmq.URL(os.Getenv("REDIS_URL")), // defaults to redis://127.0.0.1:6379
 		LockDuration: lockDuration,
 	})
 	if err != nil {
@@ -31,10 +31,10 @@ func main() {
 	}
 	defer worker.Close()
 	for ctx.Err() == nil {
-		if _, err := worker.CheckStalled(ctx); err != nil { // asks Redis at most every StalledInterval
+		if _, err := worker.CheckStalled(ctx); err != nil { // contacts Redis at most once per StalledInterval
 			log.Print(err)
 		}
-		token := uuid.NewString() // never the same for two jobs at a time
+		token := uuid.NewString() // unique among the jobs that run at the same time
 		job, err := worker.GetNextJob(ctx, token, 5*time.Second)
 		for job != nil && err == nil {
 			job, err = finish(ctx, worker, job, token)
@@ -46,20 +46,20 @@ func main() {
 	}
 }
 
-// finish runs a job, writes how it ended, and takes the next one under the same token in that call.
+// finish runs a job, writes its outcome, and fetches the next job under the same token in the same call.
 func finish(ctx context.Context, worker *bullmq.Worker, job *bullmq.Job, token string) (*bullmq.Job, error) {
-	if job.DeferredFailure != "" { // it stalled too often, or a child failed: not to be run
+	if job.DeferredFailure != "" { // it stalled too often or a child failed: it must not run
 		return worker.Fail(ctx, job, token, bullmq.Unrecoverable(errors.New(job.DeferredFailure)), true)
 	}
 	for part := 1; part <= 3; part++ {
 		fmt.Printf("job %s (%s): part %d of 3\n", job.ID, job.Name, part)
-		// The lock must be renewed before it expires. When it isn't ours any more, another worker
-		// may have the job, and nothing that we did counts.
+		// The lock must be renewed before it expires. After that another worker may run the job, and the
+		// results here are discarded.
 		if ours, err := job.ExtendLock(ctx, token, lockDuration); err != nil || !ours {
 			return nil, errors.Join(err, fmt.Errorf("job %s: the lock is lost: %t", job.ID, !ours))
 		}
 	}
-	// The end is written even when Ctrl-C has come meanwhile; then no next job is taken.
+	// The outcome is written even after Ctrl-C. No further job is fetched then.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	return worker.Complete(end, job, token, "done by hand", ctx.Err() == nil)

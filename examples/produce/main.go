@@ -3,7 +3,7 @@
 //	import { Worker } from 'bullmq';
 //	new Worker('mail', async job => { console.log(job.name, job.data.to); });
 //
-// It shows the options that are used most. Times are time.Duration; on the wire they become milliseconds.
+// It shows the most common options. Times are time.Duration, which the SDK converts to milliseconds.
 package main
 
 import (
@@ -26,11 +26,11 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	queue, err := bullmq.NewQueue(ctx, "mail", &bullmq.QueueOptions{
-		Connection: bullmq.URL(os.Getenv("REDIS_URL")), // redis://127.0.0.1:6379 when that is empty
-		// What holds for every job that says nothing else.
+		Connection: bullmq.URL(os.Getenv("REDIS_URL")), // defaults to redis://127.0.0.1:6379
+		// The defaults for every job that does not set an option itself.
 		DefaultJobOptions: &bullmq.JobOptions{
 			Attempts: 3, Backoff: bullmq.Exponential(time.Second), // waits 1 s, then 2 s
-			RemoveOnComplete: bullmq.KeepFor(time.Hour, 1000, 0), // for an hour, the newest 1000
+			RemoveOnComplete: bullmq.KeepFor(time.Hour, 1000, 0), // at most an hour and at most the newest 1000
 			RemoveOnFail:     bullmq.KeepLast(5000),
 		},
 	})
@@ -40,23 +40,24 @@ func main() {
 	defer queue.Close()
 
 	for _, options := range []*bullmq.JobOptions{
-		nil,                      // in its turn
-		{Delay: 5 * time.Second}, // not before that
-		{Priority: 10},           // after all jobs without a priority; 1 goes before 10
+		nil,                      // in order of arrival
+		{Delay: 5 * time.Second}, // not before 5 s have passed
+		{Priority: 10},           // after all jobs without a priority; 1 comes before 10
 		{LIFO: true},             // next, before all others
-		{JobID: "welcome-ada"},   // once: while that job exists, adding it again adds nothing
-		{Attempts: 5, Backoff: bullmq.Fixed(time.Minute)},                   // instead of the default
-		{Deduplication: &bullmq.Deduplication{ID: "ada", TTL: time.Minute}}, // one a minute
+		{JobID: "welcome-ada"},   // added once: while that job exists, adding it again adds nothing
+		{Attempts: 5, Backoff: bullmq.Fixed(time.Minute)},                   // in place of the default
+		{Deduplication: &bullmq.Deduplication{ID: "ada", TTL: time.Minute}}, // once a minute
 	} {
 		job, err := queue.Add(ctx, "welcome", Mail{To: "ada@example.org", Text: "hello"}, options)
 		if err != nil {
-			// Redis may have taken the job although its answer was lost. With a JobID it is safe to add again.
+			// Redis may have added the job although the reply was lost. With a JobID it is safe to add it
+			// again.
 			log.Fatal(err)
 		}
 		fmt.Printf("added job %s with options %s\n", job.ID, job.RawOpts)
 	}
 
-	// Many at once: one round trip for each thousand.
+	// Add many jobs in one round trip per thousand.
 	bulk := make([]bullmq.BulkJob, 500)
 	for i := range bulk {
 		bulk[i] = bullmq.BulkJob{Name: "newsletter", Data: Mail{To: fmt.Sprintf("reader%d@example.org", i), Text: "news"}}

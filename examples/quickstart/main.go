@@ -1,10 +1,9 @@
-// Quickstart is a whole queue in one program: a producer adds jobs, a worker runs them, and a tail
-// of the events tells what happens. It brings its own Redis (in this process, gone at the end), so it
-// needs nothing but Go:
+// Quickstart is a complete queue in one program: a producer adds jobs, a worker runs them, and a reader of
+// the events reports what happens. It starts an in-process Redis, so it needs nothing but Go:
 //
 //	go run ./examples/quickstart
 //
-// With a real Redis a Node service could take any of the three parts.
+// With a real Redis, a Node service could take over any of the three parts.
 package main
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// Dish is what a job carries; on the wire it is {"dish":"soup","minutes":3}.
+// Dish is the data of a job. Redis stores it as {"dish":"soup","minutes":3}.
 type Dish struct {
 	Dish    string `json:"dish"`
 	Minutes int    `json:"minutes"`
@@ -32,10 +31,11 @@ func main() {
 	check(err)
 	defer redis.Close()
 	redis.ClockTTL(true) // keys expire by themselves, as in a real Redis
-	// For a real one: bullmq.URL("redis://127.0.0.1:6379"). This one calls itself a cluster, which it isn't.
+	// For a real Redis use bullmq.URL("redis://127.0.0.1:6379"). This one wrongly reports that it is a
+	// cluster.
 	connection := bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, ForceSingleClient: true})
 
-	// The tail comes first: unless told otherwise, it starts with what happens from now on.
+	// Start the event reader first: by default it reads only new events.
 	events, err := bullmq.NewQueueEvents(ctx, "kitchen", &bullmq.EventsOptions{Connection: connection})
 	check(err)
 	defer events.Close()
@@ -47,7 +47,7 @@ func main() {
 	done := make(chan error)
 	go func() { done <- worker.Run(working) }()
 
-	// The producer. Data is anything that encoding/json can write; nil options are fine.
+	// Data is anything that encoding/json can encode. Options may be nil.
 	queue, err := bullmq.NewQueue(ctx, "kitchen", &bullmq.QueueOptions{Connection: connection})
 	check(err)
 	defer queue.Close()
@@ -68,19 +68,19 @@ func main() {
 		}
 	}
 	check(ctx.Err())
-	stop() // no new job is taken, those that run are finished
+	stop() // fetch no new job and finish the running ones
 	check(<-done)
 	fmt.Println("all four dishes are served")
 }
 
-// cook is the handler: what it returns is the job's return value, an error makes the job fail.
+// cook is the handler. Its result is the job's return value. An error makes the job fail.
 func cook(_ context.Context, job *bullmq.Job) (any, error) {
 	var dish Dish
 	if err := job.Decode(&dish); err != nil {
 		return nil, err
 	}
 	show("worker", job.ID, fmt.Sprintf("cooks %s, attempt %d", dish.Dish, job.AttemptsMade+1))
-	time.Sleep(time.Duration(dish.Minutes) * 50 * time.Millisecond) // a kitchen of fast minutes
+	time.Sleep(time.Duration(dish.Minutes) * 50 * time.Millisecond) // a minute in this kitchen is short
 	if dish.Dish == "soufflé" && job.AttemptsMade == 0 {
 		return nil, errors.New("it has collapsed")
 	}

@@ -10,12 +10,12 @@ import (
 
 var begun = time.Now()
 
-// show prints a line: when, who, which job, what.
+// show prints a line: time, source, job, and what happened.
 func show(who, jobID, what string) {
 	fmt.Printf("%6.3f s  %-8s  job %-2s  %s\n", time.Since(begun).Seconds(), who, jobID, what)
 }
 
-// describe tells an event with what it carries beside the job's id.
+// describe returns an event's type and its content other than the job's id.
 func describe(event bullmq.Event) string {
 	switch event.Type {
 	case bullmq.EventCompleted:

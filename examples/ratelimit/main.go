@@ -1,6 +1,6 @@
-// Ratelimit holds a queue back for the sake of something that its jobs talk to, in two ways:
-// a Limiter says beforehand how many jobs may start in a time, over all workers of the queue, and a
-// handler that is told "too many requests" stops the whole queue for as long as it was asked to.
+// Ratelimit slows a queue down to protect a service that its jobs call, in two ways: a Limiter sets how many
+// jobs may start within a period over all workers of the queue, and a handler that receives "too many
+// requests" stops the whole queue for the requested time.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
 	queue, err := bullmq.NewQueue(ctx, "lookups", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
@@ -34,15 +34,16 @@ func main() {
 	var calls atomic.Int64
 	worker, err := bullmq.NewWorker(ctx, "lookups", func(_ context.Context, job *bullmq.Job) (any, error) {
 		at := time.Since(begun).Truncate(10 * time.Millisecond)
-		if calls.Add(1) == 4 { // say, the answer was 429 with Retry-After: 2
-			fmt.Printf("%6v  job %s is told to wait for 2 s, and so do all others\n", at, job.ID)
-			return nil, bullmq.RateLimit(2 * time.Second) // no attempt is used; the job runs first afterwards
+		if calls.Add(1) == 4 { // as if the response was 429 with Retry-After: 2
+			fmt.Printf("%6v  job %s sets a limit of 2 s for all jobs\n", at, job.ID)
+			return nil, bullmq.RateLimit(2 * time.Second) // uses no attempt; the job runs first afterwards
 		}
 		fmt.Printf("%6v  job %s runs\n", at, job.ID)
 		return nil, nil
 	}, &bullmq.WorkerOptions{
 		Connection: connection, Concurrency: 10,
-		// Every worker of the queue should have the same one. Without any, RateLimit can't stop the queue.
+		// Every worker of the queue should have the same limiter. Without one, RateLimit cannot stop the
+		// queue.
 		Limiter: &bullmq.Limiter{Max: 3, Duration: time.Second},
 		Events:  bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) { done <- struct{}{} }},
 	})

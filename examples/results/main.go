@@ -1,8 +1,8 @@
-// Results waits for what jobs return, as BullMQ's job.waitUntilFinished does. The worker here could
-// as well be a Node one; that it is in the same program is only so that this runs by itself.
+// Results waits for the return values of jobs, as BullMQ's job.waitUntilFinished does. The worker is in the
+// same program only so that the example runs by itself. It could be a Node worker.
 //
-// A queue isn't made for asking and waiting: where many callers wait for many jobs, the tail of the
-// events (examples/tail) costs less.
+// A queue is not designed for requests and replies. If many callers wait for many jobs, reading the events
+// (examples/tail) is cheaper.
 package main
 
 import (
@@ -22,7 +22,7 @@ type numbers struct{ A, B int }
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
 	worker, err := bullmq.NewWorker(ctx, "sums", divide, &bullmq.WorkerOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
@@ -45,7 +45,7 @@ func main() {
 			log.Fatal(err)
 		}
 		var failed *bullmq.JobFailedError
-		result, err := job.Wait(ctx, queue) // safe even if the job has ended, and is removed, by now
+		result, err := job.Wait(ctx, queue) // works even if the job has already finished and was removed
 		switch {
 		case err == nil:
 			var quotient int
@@ -56,9 +56,9 @@ func main() {
 		case errors.As(err, &failed):
 			fmt.Printf("%d / %d fails: %s\n", sum.A, sum.B, failed.Reason)
 		case errors.Is(err, bullmq.ErrJobNotFound):
-			fmt.Println("somebody has removed the job")
+			fmt.Println("the job was removed")
 		default:
-			log.Fatal(err) // ctx has ended, or Redis is out of reach: the job may still run
+			log.Fatal(err) // ctx has ended or Redis is unreachable: the job may still run
 		}
 	}
 }
@@ -68,5 +68,5 @@ func divide(_ context.Context, job *bullmq.Job) (any, error) {
 	if err := job.Decode(&n); err != nil {
 		return nil, err
 	}
-	return n.A / n.B, nil // by zero it panics: the job fails with that reason, the worker lives on
+	return n.A / n.B, nil // division by zero panics: the job fails with that reason, and the worker continues
 }

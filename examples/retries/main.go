@@ -1,8 +1,8 @@
-// Retries shows who decides whether a failed job is tried again, and when:
+// Retries shows who decides whether and when a failed job is retried:
 //
-//   - the job, by its Attempts and Backoff, as its producer wished;
-//   - the handler, by the error that it returns: Unrecoverable ends it whatever attempts are left;
-//   - the worker, by Classify, which judges the errors of libraries that know nothing of jobs.
+//   - the job, by the Attempts and Backoff that its producer set;
+//   - the handler, by the error that it returns: Unrecoverable fails the job whatever attempts are left;
+//   - the worker, by Classify, which evaluates errors of libraries that know nothing about jobs.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// httpError stands for what some HTTP client returns.
+// httpError represents an error of an HTTP client.
 type httpError struct{ status int }
 
 func (e httpError) Error() string { return http.StatusText(e.status) }
@@ -25,7 +25,7 @@ func (e httpError) Error() string { return http.StatusText(e.status) }
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
 	worker, err := bullmq.NewWorker(ctx, "calls", call, &bullmq.WorkerOptions{
 		Connection: connection, Concurrency: 4, Classify: classify,
 		Events: bullmq.WorkerEvents{Failed: func(job *bullmq.Job, err error) {
@@ -40,8 +40,8 @@ func main() {
 	queue, err := bullmq.NewQueue(ctx, "calls", &bullmq.QueueOptions{
 		Connection: connection,
 		DefaultJobOptions: &bullmq.JobOptions{
-			Attempts: 3, // the first one counts
-			// 100 ms, then 200 ms; half of it by chance, so that jobs that fail together don't come back together
+			Attempts: 3, // includes the first one
+			// 100 ms, then 200 ms; half of it random, so that jobs that fail together are not retried together
 			Backoff: &bullmq.Backoff{Type: "exponential", Delay: 100 * time.Millisecond, Jitter: 0.5},
 		},
 	})
@@ -74,14 +74,14 @@ func call(_ context.Context, job *bullmq.Job) (any, error) {
 	return "ok", nil
 }
 
-// classify judges what the handler returned. Transient, the zero Verdict, leaves it to the job.
+// classify evaluates the handler's error. Transient, the zero Verdict, applies the job's options.
 func classify(err error, _ *bullmq.Job) bullmq.Verdict {
 	var answer httpError
 	switch {
 	case !errors.As(err, &answer):
 		return bullmq.Transient()
 	case answer.status == http.StatusServiceUnavailable:
-		return bullmq.RetryAfter(time.Second) // as long as the server asked for
+		return bullmq.RetryAfter(time.Second) // as long as the server requested
 	case answer.status >= 400 && answer.status < 500:
 		return bullmq.Permanent()
 	}

@@ -1,5 +1,5 @@
-// Scheduler makes jobs at set times. Every instance of a service may do as this program does when
-// it starts: one scheduler comes of it, and each of its jobs is run by one worker, in Go or in Node.
+// Scheduler creates jobs at set times. Every instance of a service may run this code at its start: there is
+// still one scheduler, and each of its jobs is run by one worker, in Go or in Node.
 package main
 
 import (
@@ -15,14 +15,14 @@ import (
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
 	queue, err := bullmq.NewQueue(ctx, "chores", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer queue.Close()
 
-	first, err := queue.UpsertScheduler(ctx, "report", // at 9 o'clock in Rome, on weekdays, summer and winter
+	first, err := queue.UpsertScheduler(ctx, "report", // at 9 o'clock in Rome on weekdays, in summer and winter
 		bullmq.Repeat{Pattern: "0 9 * * 1-5", TimeZone: "Europe/Rome"}, &bullmq.Template{Data: map[string]string{"to": "ada"}})
 	if err != nil {
 		log.Fatal(err)
@@ -36,7 +36,7 @@ func main() {
 
 	beats := make(chan string, 5)
 	worker, err := bullmq.NewWorker(ctx, "chores", func(_ context.Context, job *bullmq.Job) (any, error) {
-		beats <- job.ID // repeat:beat:<when it was due, in milliseconds>
+		beats <- job.ID // repeat:beat:<due time in milliseconds>
 		return nil, nil
 	}, &bullmq.WorkerOptions{Connection: connection})
 	if err != nil {
@@ -53,7 +53,7 @@ func main() {
 		}
 	}
 
-	for _, id := range []string{"beat", "report"} { // one that is over stands there until it is removed
+	for _, id := range []string{"beat", "report"} { // a finished scheduler remains until it is removed
 		removed, err := queue.RemoveScheduler(ctx, id)
 		if err != nil {
 			log.Fatal(err)

@@ -1,11 +1,11 @@
-// Shutdown ends a worker without losing a job, as a deployment wants it. Start it, and press Ctrl-C
-// while jobs run:
+// Shutdown stops a worker without losing a job, as a deployment needs it. Start it and press Ctrl-C while
+// jobs run:
 //
-//  1. At once no new job is taken. Running ones go on and keep their locks.
-//  2. After most of ShutdownTimeout the handlers' contexts end with the cause ErrShutdown. A handler
-//     that then returns an error gives its job back, with no attempt used.
-//  3. What runs at the end of ShutdownTimeout is left behind. Run names those jobs, and once their locks
-//     have expired the stalled check of another worker, Go or Node, takes them up.
+//  1. No new job is fetched. Running jobs continue and keep their locks.
+//  2. After most of ShutdownTimeout the handlers' contexts end with the cause ErrShutdown. If a handler
+//     then returns an error, its job is requeued without using an attempt.
+//  3. Jobs that still run at the end of ShutdownTimeout are abandoned. Run returns their ids. Once their
+//     locks have expired, the stalled check of another worker, Go or Node, recovers them.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // redis://127.0.0.1:6379 when that is empty
+	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
 	queue, err := bullmq.NewQueue(ctx, "naps", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
@@ -47,14 +47,14 @@ func main() {
 	var unfinished *bullmq.UnfinishedError
 	switch {
 	case errors.As(err, &unfinished):
-		log.Fatalf("left behind: %v still running, %v finished but not written", unfinished.JobIDs, unfinished.Unwritten)
+		log.Fatalf("abandoned: %v still running, %v finished but not written", unfinished.JobIDs, unfinished.Unwritten)
 	case err != nil:
 		log.Fatal(err)
 	}
 	fmt.Println("every job is done or back in the queue")
 }
 
-// sleep heeds its context, as a handler should: whatever it waits for, ctx.Done is waited for too.
+// sleep observes its context, as a handler should: whatever it waits for, it also waits for ctx.Done.
 func sleep(ctx context.Context, job *bullmq.Job) (any, error) {
 	var nap time.Duration
 	if err := job.Decode(&nap); err != nil {
@@ -66,7 +66,7 @@ func sleep(ctx context.Context, job *bullmq.Job) (any, error) {
 		fmt.Printf("job %s is done\n", job.ID)
 		return nil, nil
 	case <-ctx.Done():
-		// ErrShutdown, or ErrLockLost when another worker may have the job by now.
+		// The cause is ErrShutdown, or ErrLockLost if another worker may run the job by now.
 		fmt.Printf("job %s stops: %v\n", job.ID, context.Cause(ctx))
 		return nil, context.Cause(ctx)
 	}

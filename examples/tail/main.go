@@ -1,9 +1,9 @@
-// Tail follows what happens on a queue, whichever language does it: BullMQ's QueueEvents as a loop.
+// Tail prints the events of a queue, whichever library caused them: BullMQ's QueueEvents as a loop.
 //
-//	go run ./examples/tail orders        # from now on
-//	go run ./examples/tail orders 0-0    # all that the stream still holds, then on
+//	go run ./examples/tail orders        # new events
+//	go run ./examples/tail orders 0-0    # all events in the stream, then new ones
 //
-// Ctrl-C ends it and prints the id from which a later run can go on without missing anything.
+// Ctrl-C ends it and prints the id after which a later run can continue without missing anything.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	events, err := bullmq.NewQueueEvents(ctx, queue, &bullmq.EventsOptions{
-		Connection:  bullmq.URL(os.Getenv("REDIS_URL")), // redis://127.0.0.1:6379 when that is empty
+		Connection:  bullmq.URL(os.Getenv("REDIS_URL")), // defaults to redis://127.0.0.1:6379
 		LastEventID: from,
 	})
 	if err != nil {
@@ -35,15 +35,15 @@ func main() {
 
 	for event, err := range events.All(ctx) {
 		if err != nil {
-			log.Print(err) // Redis is out of reach; the loop goes on from the last event when it is back
+			log.Print(err) // Redis is unreachable; the loop continues after the last event when it is back
 			continue
 		}
 		fmt.Printf("%s  job %-6s %s%s\n", event.Time().Format("15:04:05.000"), event.JobID, event.Type, detail(event))
 	}
-	fmt.Println("go on after", events.LastEventID())
+	fmt.Println("continue after", events.LastEventID())
 }
 
-// detail is what an event carries beside its job; each type fills fields of its own.
+// detail returns the content of an event other than its job. Each type sets different fields.
 func detail(event bullmq.Event) string {
 	switch event.Type {
 	case bullmq.EventCompleted:

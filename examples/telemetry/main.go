@@ -1,8 +1,8 @@
-// Telemetry follows a job from the request that adds it to the worker that runs it, in one trace of
-// OpenTelemetry. The worker could as well be a Node one with npm bullmq-otel, or the producer.
+// Telemetry follows a job from the request that adds it to the worker that runs it, in one OpenTelemetry
+// trace. Either of them could be a Node program with npm bullmq-otel.
 //
-// The spans are printed as they end; a service would give its tracer provider an exporter of
-// OpenTelemetry's instead, such as otlptracegrpc.
+// The spans are printed when they end. A service would give its tracer provider an OpenTelemetry exporter
+// such as otlptracegrpc.
 package main
 
 import (
@@ -26,13 +26,13 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 
-	// Once in a program. The propagator puts a trace into words: traceparent, as in HTTP headers.
+	// Set these once per program. The propagator encodes a trace as text: traceparent, as in HTTP headers.
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(printer{}))
 	defer func() { _ = provider.Shutdown(context.Background()) }()
 	otel.SetTracerProvider(provider)
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 
-	telemetry := bullmqotel.New(nil) // takes what was set above
+	telemetry := bullmqotel.New(nil) // uses the globals set above
 	connection := bullmq.URL(os.Getenv("REDIS_URL"))
 	queue, err := bullmq.NewQueue(ctx, "invoices", &bullmq.QueueOptions{Connection: connection, Telemetry: telemetry})
 	if err != nil {
@@ -49,7 +49,7 @@ func main() {
 		}
 	}()
 
-	// What a web server's middleware does for each request.
+	// A web server's middleware does this for each request.
 	request, span := otel.Tracer("shop").Start(ctx, "POST /orders")
 	fmt.Println("the request's trace is", span.SpanContext().TraceID())
 	job, err := queue.Add(request, "write", nil, &bullmq.JobOptions{Attempts: 2, RemoveOnComplete: bullmq.RemoveAll()})
@@ -60,11 +60,11 @@ func main() {
 	if _, err := job.Wait(ctx, queue); err != nil {
 		log.Fatal(err)
 	}
-	_ = worker.Close() // its spans have ended then
+	_ = worker.Close() // ends the worker's spans
 }
 
-// write is the handler. Its context holds the span of the attempt, so that whatever it calls with
-// that context (HTTP, SQL) belongs to the trace too.
+// write is the handler. Its context contains the span of the attempt, so the calls that it makes with that
+// context (HTTP, SQL) are part of the trace.
 func write(ctx context.Context, job *bullmq.Job) (any, error) {
 	_, span := otel.Tracer("shop").Start(ctx, "SELECT orders")
 	defer span.End()
