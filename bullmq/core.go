@@ -20,7 +20,7 @@ import (
 // change it, a clock, a logger and a tracer.
 type core struct {
 	keys    *keys
-	store   *scripts.Queue
+	store   *scripts.Store
 	client  *redisconn.Client
 	now     func() time.Time
 	isReal  bool    // now is the clock of this machine
@@ -51,7 +51,7 @@ func newCore(ctx context.Context, queue, prefix string, connection Connection, n
 	}
 	client := conn.NewClient(k.of("meta"), true)
 	c := &core{
-		keys: k, store: scripts.NewQueue(client, k.base, k.of),
+		keys: k, store: scripts.NewStore(client, k.base, k.of),
 		client: client, now: now, isReal: isReal, log: log, jobs: &sync.Mutex{},
 		trace: tracer{queue: queue},
 	}
@@ -82,7 +82,7 @@ func (c *core) sibling(prefix, queue string) (*core, error) {
 		return nil, err
 	}
 	other := *c
-	other.keys, other.store = k, scripts.NewQueue(c.client, k.base, k.of)
+	other.keys, other.store = k, scripts.NewStore(c.client, k.base, k.of)
 	other.store.Dialect, other.trace.queue = c.store.Dialect, queue
 	return &other, nil
 }
@@ -90,12 +90,12 @@ func (c *core) sibling(prefix, queue string) (*core, error) {
 // dedicated returns the commands over dedicated connections, or over the shared
 // ones for a caller's client or a cluster. open opens the first dedicated one, so
 // that no call has to wait for it.
-func (c *core) dedicated() (store *scripts.Queue, open func()) {
+func (c *core) dedicated() (store *scripts.Store, open func()) {
 	client, ok := c.client.Dedicated()
 	if !ok {
 		return c.store, func() {}
 	}
-	store = scripts.NewQueue(client, c.keys.base, c.keys.of)
+	store = scripts.NewStore(client, c.keys.base, c.keys.of)
 	store.Dialect = c.store.Dialect
 	return store, client.Open
 }
@@ -127,7 +127,7 @@ func classify(err error) backend.Failure {
 	switch {
 	case errors.As(err, &refused):
 		return backend.Refused
-	case errors.As(err, &notSent), errors.Is(err, scripts.ErrNotSent):
+	case errors.As(err, &notSent), errors.Is(err, backend.ErrNotSent):
 		return backend.NotSent
 	}
 	return redisconn.Classify(err)

@@ -7,28 +7,27 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Error is what a call gets when Redis is fine but the state of the job
 // refuses: it carries queue, job and the code that every BullMQ client uses, as
 // Queue, JobID and Code. Find out which with errors.Is(err, bullmq.ErrJobNotFound)
 // and so on.
-type Error = scripts.Error
+type Error = backend.Error
 
 // The refusals, by code (BullMQ: ErrorCode).
 const (
-	ErrJobNotFound          = scripts.JobNotFound          // -1: there is no such job
-	ErrLockNotFound         = scripts.LockNotFound         // -2: nobody holds the job's lock: it has expired, or the job doesn't run
-	ErrNotInState           = scripts.NotInState           // -3: it isn't where the call starts from, as a Promote of one that isn't delayed
-	ErrPendingChildren      = scripts.PendingChildren      // -4: it can't complete while children have not ended
-	ErrParentNotFound       = scripts.ParentNotFound       // -5: the parent given doesn't exist
-	ErrLockMismatch         = scripts.LockMismatch         // -6: another token holds its lock: another worker runs it
-	ErrParentNotReplaceable = scripts.ParentNotReplaceable // -7: it has another parent already, which still exists
-	ErrSchedulerJob         = scripts.SchedulerJob         // -8: it is a scheduler's next job: remove the scheduler
-	ErrFailedChildren       = scripts.FailedChildren       // -9: it can't complete, or wait for children, for a child has failed it
-	ErrSchedulerIDTaken     = scripts.SchedulerIDTaken     // -10: a job stands already where the scheduler's next would
-	ErrSchedulerSlotsTaken  = scripts.SchedulerSlotsTaken  // -11: jobs stand already where its next ones would, for an interval
+	ErrJobNotFound          = backend.JobNotFound          // -1: there is no such job
+	ErrLockNotFound         = backend.LockNotFound         // -2: nobody holds the job's lock: it has expired, or the job doesn't run
+	ErrNotInState           = backend.NotInState           // -3: it isn't where the call starts from, as a Promote of one that isn't delayed
+	ErrPendingChildren      = backend.PendingChildren      // -4: it can't complete while children have not ended
+	ErrParentNotFound       = backend.ParentNotFound       // -5: the parent given doesn't exist
+	ErrLockMismatch         = backend.LockMismatch         // -6: another token holds its lock: another worker runs it
+	ErrParentNotReplaceable = backend.ParentNotReplaceable // -7: it has another parent already, which still exists
+	ErrSchedulerJob         = backend.SchedulerJob         // -8: it is a scheduler's next job: remove the scheduler
+	ErrFailedChildren       = backend.FailedChildren       // -9: it can't complete, or wait for children, for a child has failed it
+	ErrSchedulerIDTaken     = backend.SchedulerIDTaken     // -10: a job stands already where the scheduler's next would
+	ErrSchedulerSlotsTaken  = backend.SchedulerSlotsTaken  // -11: jobs stand already where its next ones would, for an interval
 )
 
 // What a handler returns to say more than that the job failed.

@@ -139,7 +139,7 @@ type Worker struct {
 	id          string // first part of every lock token
 	locks       *lockKeeper
 	slots       *slots
-	finishStore *scripts.Queue // for the calls of ends
+	finishStore *scripts.Store // for the calls of ends
 	open        func()         // opens its first connection
 	ends        *batch.Batcher[scripts.End, scripts.Ended]
 	readers     eventReaders

@@ -149,7 +149,7 @@ var _ = Describe("The page of the wire protocol", func() {
 
 	It("has a row for every error code, under the name it has here", func() {
 		codes := section(read(protocolPage), "## 19. Error codes")
-		for name, value := range constants("../bullmq/scripts/errors.go", "Code") {
+		for name, value := range constants("../bullmq/internal/backend/errors.go", "Code") {
 			negative, ok := value.(*ast.UnaryExpr)
 			Expect(ok && negative.Op == token.SUB).To(BeTrue(), "%s is no negative number", name)
 			number := "-" + negative.X.(*ast.BasicLit).Value

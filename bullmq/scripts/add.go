@@ -2,12 +2,13 @@ package scripts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 var (
@@ -53,7 +54,7 @@ type Add struct {
 	Defer bool // part of a flow
 }
 
-func (q *Queue) addCommand(a Add) *command {
+func (q *Store) addCommand(a Add) *command {
 	switch a.Kind {
 	case Delayed:
 		return addDelayedJob
@@ -67,7 +68,7 @@ func (q *Queue) addCommand(a Add) *command {
 
 // Plain says whether the job needs nothing but its place: such jobs can be added
 // by one call, and none of them can be refused.
-func (q *Queue) Plain(a *Add) bool {
+func (q *Store) Plain(a *Add) bool {
 	if a.ID != "" || a.ParentKey != "" || a.Scheduler != "" || a.DedupID != "" {
 		return false
 	}
@@ -83,7 +84,7 @@ func (q *Queue) Plain(a *Add) bool {
 
 // AddPlain adds plain jobs, in order and in one call, and answers when that is
 // done; read tells their ids.
-func (q *Queue) AddPlain(ctx context.Context, adds []*Add) (read func() ([]string, error)) {
+func (q *Store) AddPlain(ctx context.Context, adds []*Add) (read func() ([]string, error)) {
 	message, err := q.run(ctx, addPlainJobs, q.plainArgs(adds)...)
 	return func() ([]string, error) {
 		if err != nil {
@@ -101,7 +102,7 @@ func (q *Queue) AddPlain(ctx context.Context, adds []*Add) (read func() ([]strin
 	}
 }
 
-func (q *Queue) plainArgs(adds []*Add) []string {
+func (q *Store) plainArgs(adds []*Add) []string {
 	kinds := make([]byte, len(adds))
 	args := make([]string, 2, 2+4*len(adds))
 	for i, a := range adds {
@@ -125,7 +126,7 @@ func (q *Queue) plainArgs(adds []*Add) []string {
 }
 
 // firstPlain reads the number of the first of some plain jobs; the others follow it.
-func (q *Queue) firstPlain(message rueidis.RedisMessage) (int64, error) {
+func (q *Store) firstPlain(message rueidis.RedisMessage) (int64, error) {
 	first, err := message.AsInt64()
 	if err != nil {
 		return 0, q.unexpected(addPlainJobs, err)
@@ -141,7 +142,7 @@ func numberText(n int64) string {
 	return strconv.FormatFloat(float64(n), 'g', 14, 64)
 }
 
-func (q *Queue) addArgs(a Add) []string {
+func (q *Store) addArgs(a Add) []string {
 	ttl := ""
 	if a.DedupTTL > 0 {
 		ttl = decimal(a.DedupTTL)
@@ -177,7 +178,7 @@ type AddResult struct {
 }
 
 // Add adds one job.
-func (q *Queue) Add(ctx context.Context, add Add) (AddResult, error) {
+func (q *Store) Add(ctx context.Context, add Add) (AddResult, error) {
 	if q.Plain(&add) {
 		ids, err := q.AddPlain(ctx, []*Add{&add})()
 		if err != nil {
@@ -199,13 +200,13 @@ const plainAtOnce = 250
 // AddMany adds jobs in order, in one round trip for each 1000. Each job is
 // added or refused by itself. After a round trip in which the server or the way
 // to it has failed no more are sent.
-func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]AddResult, *BulkError) {
+func (q *Store) AddMany(ctx context.Context, adds []Add) ([]AddResult, *BulkError) {
 	results := make([]AddResult, len(adds))
 	var failed *BulkError
 	broken := false
 	for from := 0; from < len(adds); from += 1000 {
 		if broken {
-			failed.note(len(adds), from, len(adds), ErrNotSent)
+			failed.note(len(adds), from, len(adds), backend.ErrNotSent)
 			break
 		}
 		calls := q.bulk(adds[from:min(from+1000, len(adds))])
@@ -225,10 +226,6 @@ func (q *Queue) AddMany(ctx context.Context, adds []Add) ([]AddResult, *BulkErro
 	}
 	return results, failed
 }
-
-// ErrNotSent says of a job of a bulk that it was not sent, since others before
-// it had failed.
-var ErrNotSent = errors.New("bullmq: not sent, since jobs before it could not be added")
 
 // BulkError is why jobs of a bulk were not added.
 type BulkError struct {
@@ -287,7 +284,7 @@ type bulkCall struct {
 	adds    []Add
 }
 
-func (q *Queue) bulk(adds []Add) []bulkCall {
+func (q *Store) bulk(adds []Add) []bulkCall {
 	var calls []bulkCall
 	for len(adds) > 0 {
 		var plain []*Add
@@ -307,7 +304,7 @@ func (q *Queue) bulk(adds []Add) []bulkCall {
 }
 
 // addedAll reads the results of the jobs that one call has added.
-func (q *Queue) addedAll(c bulkCall, message rueidis.RedisMessage, results []AddResult) (err error) {
+func (q *Store) addedAll(c bulkCall, message rueidis.RedisMessage, results []AddResult) (err error) {
 	if c.command != addPlainJobs {
 		results[0], err = q.added(c.adds[0], message)
 		return err
@@ -326,7 +323,7 @@ func (q *Queue) addedAll(c bulkCall, message rueidis.RedisMessage, results []Add
 // not know, once more by EVAL, still in order. Calls of several kinds bring
 // their scripts along: a server that knew only some of the scripts would carry
 // out those before the others.
-func (q *Queue) pipeline(ctx context.Context, calls []bulkCall) []rueidis.RedisResult {
+func (q *Store) pipeline(ctx context.Context, calls []bulkCall) []rueidis.RedisResult {
 	build := func(c bulkCall, inFull bool) rueidis.Completed {
 		return q.call(q.client.B(), c.command, inFull, c.args)
 	}
@@ -365,7 +362,7 @@ func (q *Queue) pipeline(ctx context.Context, calls []bulkCall) []rueidis.RedisR
 
 // added reads the reply of a script that adds one job: an id, {id, outcome}, or a
 // negative number for a refusal.
-func (q *Queue) added(add Add, message rueidis.RedisMessage) (AddResult, error) {
+func (q *Store) added(add Add, message rueidis.RedisMessage) (AddResult, error) {
 	if id, err := message.ToString(); err == nil {
 		return AddResult{JobID: id}, nil
 	}

@@ -9,13 +9,13 @@ import (
 )
 
 // Processed reads the return values (JSON) of a job's completed children.
-func (q *Queue) Processed(ctx context.Context, jobID string) (values map[string]string, err error) {
+func (q *Store) Processed(ctx context.Context, jobID string) (values map[string]string, err error) {
 	defer q.about("results of the children of job "+jobID, &err)
 	return q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":processed").Build()).AsStrMap()
 }
 
 // Ignored reads the reasons of failures that a job goes on without.
-func (q *Queue) Ignored(ctx context.Context, jobID string) (reasons map[string]string, err error) {
+func (q *Store) Ignored(ctx context.Context, jobID string) (reasons map[string]string, err error) {
 	defer q.about("failures of the children of job "+jobID, &err)
 	return q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":failed").Build()).AsStrMap()
 }
@@ -29,7 +29,7 @@ type Children struct {
 }
 
 // Children reads all children of a job, as they are at one moment.
-func (q *Queue) Children(ctx context.Context, jobID string) (c Children, err error) {
+func (q *Store) Children(ctx context.Context, jobID string) (c Children, err error) {
 	defer q.about("children of job "+jobID, &err)
 	at, b := q.base+jobID, q.client.B
 	results := q.client.DoMulti(ctx, b().Multi().Build(),
@@ -58,7 +58,7 @@ func (q *Queue) Children(ctx context.Context, jobID string) (c Children, err err
 
 // FailedReasons reads why jobs failed, by their keys, in their order; "" where
 // a job is gone or has not failed.
-func (q *Queue) FailedReasons(ctx context.Context, keys []string) (reasons []string, err error) {
+func (q *Store) FailedReasons(ctx context.Context, keys []string) (reasons []string, err error) {
 	defer q.about("reading why jobs failed, for a job", &err)
 	calls := make([]rueidis.Completed, len(keys))
 	for i, key := range keys {
@@ -91,7 +91,7 @@ type ChildPage struct {
 }
 
 // ScanChildren reads a part of a job's children.
-func (q *Queue) ScanChildren(ctx context.Context, jobID string, from ChildScan) (page ChildPage, err error) {
+func (q *Store) ScanChildren(ctx context.Context, jobID string, from ChildScan) (page ChildPage, err error) {
 	defer q.about("children of job "+jobID, &err)
 	at, b := q.base+jobID, q.client.B()
 	var commands []rueidis.Completed
@@ -138,7 +138,7 @@ func (q *Queue) ScanChildren(ctx context.Context, jobID string, from ChildScan) 
 // ChildRange reads children that have completed, with their values (JSON), or
 // that are pending, with none, between two places of the order in which Redis
 // hands them out; to is inclusive, -1 the last. total counts all of them.
-func (q *Queue) ChildRange(ctx context.Context, jobID string, processed bool, from, to int64) (keys, values []string, total int64, err error) {
+func (q *Store) ChildRange(ctx context.Context, jobID string, processed bool, from, to int64) (keys, values []string, total int64, err error) {
 	counts, err := q.ChildCounts(ctx, jobID)
 	if err != nil {
 		return nil, nil, 0, err
@@ -182,7 +182,7 @@ func (q *Queue) ChildRange(ctx context.Context, jobID string, processed bool, fr
 }
 
 // ChildCounts counts a job's children: processed, pending, ignored, failed.
-func (q *Queue) ChildCounts(ctx context.Context, jobID string) (counts [4]int64, err error) {
+func (q *Store) ChildCounts(ctx context.Context, jobID string) (counts [4]int64, err error) {
 	defer q.about("counting the children of job "+jobID, &err)
 	at := q.base + jobID
 	for i, result := range q.client.DoMulti(ctx,
@@ -198,7 +198,7 @@ func (q *Queue) ChildCounts(ctx context.Context, jobID string) (counts [4]int64,
 
 // ChildKeys reads the keys of about max children of each kind: processed,
 // pending, failed, ignored.
-func (q *Queue) ChildKeys(ctx context.Context, jobID string, max int64) ([]string, error) {
+func (q *Store) ChildKeys(ctx context.Context, jobID string, max int64) ([]string, error) {
 	from := &Scan{Count: max}
 	page, err := q.ScanChildren(ctx, jobID, ChildScan{from, from, from, from})
 	return slices.Concat(evenOnes(page.Processed), page.Unprocessed, page.Failed, evenOnes(page.Ignored)), err

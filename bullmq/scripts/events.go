@@ -63,7 +63,7 @@ func entryID(entry rueidis.RedisMessage) (string, error) {
 // LastEventID is the id after which the next event will come, a real one, for
 // "$" would lose what comes between two reads; and how many entries have been
 // added to the stream until then, -1 where Redis doesn't say.
-func (q *Queue) LastEventID(ctx context.Context) (id string, added int64, err error) {
+func (q *Store) LastEventID(ctx context.Context) (id string, added int64, err error) {
 	defer q.about("the last event", &err)
 	reply := q.client.Do(ctx, q.client.B().XinfoStream().Key(q.keyOf("events")).Build())
 	if err := reply.NonRedisError(); err != nil {
@@ -84,7 +84,7 @@ func (q *Queue) LastEventID(ctx context.Context) (id string, added int64, err er
 }
 
 // MaxEvents is the bound of the stream that is stored; "" where none is.
-func (q *Queue) MaxEvents(ctx context.Context) (stored string, err error) {
+func (q *Store) MaxEvents(ctx context.Context) (stored string, err error) {
 	defer q.about("the bound of the events", &err)
 	stored, err = q.client.Do(ctx, q.client.B().Hget().Key(q.keyOf("meta")).Field("opts.maxLenEvents").Build()).ToString()
 	if rueidis.IsRedisNil(err) {
@@ -94,7 +94,7 @@ func (q *Queue) MaxEvents(ctx context.Context) (stored string, err error) {
 }
 
 // Publish writes an entry: field, value … in order.
-func (q *Queue) Publish(ctx context.Context, maxEvents int64, fields []string) (id string, err error) {
+func (q *Store) Publish(ctx context.Context, maxEvents int64, fields []string) (id string, err error) {
 	defer q.about("an event", &err)
 	entry := q.client.B().Xadd().Key(q.keyOf("events")).Maxlen().Almost().Threshold(strconv.FormatInt(maxEvents, 10)).Id("*").FieldValue()
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -106,7 +106,7 @@ func (q *Queue) Publish(ctx context.Context, maxEvents int64, fields []string) (
 // FindEnd looks back through the stream, a thousand entries at a time, for the
 // entry that tells of a job's end, and answers its fields; nil when the stream
 // remembers none.
-func (q *Queue) FindEnd(ctx context.Context, jobID string) (fields []string, id string, err error) {
+func (q *Store) FindEnd(ctx context.Context, jobID string) (fields []string, id string, err error) {
 	defer q.about("the end of job "+jobID, &err)
 	end := "+"
 	for {

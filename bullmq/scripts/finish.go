@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 var (
@@ -55,7 +57,7 @@ type Ended struct {
 // Finish ends jobs, each by itself, in one call (BullMQ: moveToFinished, which
 // ends one), and answers when that is done; read tells what became of each. An
 // error means that none of them may have ended, or all.
-func (q *Queue) Finish(ctx context.Context, f Finish) (read func() ([]Ended, error)) {
+func (q *Store) Finish(ctx context.Context, f Finish) (read func() ([]Ended, error)) {
 	message, err := q.run(ctx, moveToFinished, f.args(q.base)...)
 	return func() ([]Ended, error) {
 		if err != nil {
@@ -65,7 +67,7 @@ func (q *Queue) Finish(ctx context.Context, f Finish) (read func() ([]Ended, err
 	}
 }
 
-func (q *Queue) finished(f Finish, message rueidis.RedisMessage) ([]Ended, error) {
+func (q *Store) finished(f Finish, message rueidis.RedisMessage) ([]Ended, error) {
 	parts, err := message.ToArray()
 	if err == nil && len(parts) == 0 {
 		err = errors.New("an empty list")
@@ -84,7 +86,7 @@ func (q *Queue) finished(f Finish, message rueidis.RedisMessage) ([]Ended, error
 		if code, err := refused[i+1].AsInt64(); err == nil {
 			ended[end].Err = q.refusal(moveToFinished, code, f.Ends[end].JobID, "")
 		} else {
-			ended[end].Err = q.failed(moveToFinished, &ServerError{JobID: f.Ends[end].JobID, Text: text(refused[i+1])})
+			ended[end].Err = q.failed(moveToFinished, &backend.ServerError{JobID: f.Ends[end].JobID, Text: text(refused[i+1])})
 		}
 	}
 	each := f.Worker.takenEach(parts[1:], len(ended))
@@ -147,7 +149,7 @@ func (f Finish) valueOfAll() string {
 }
 
 // Retry gives a job that failed another attempt at once (BullMQ: retryJob).
-func (q *Queue) Retry(ctx context.Context, jobID string, nowMs int64, token string, next bool, fields []string) error {
+func (q *Store) Retry(ctx context.Context, jobID string, nowMs int64, token string, next bool, fields []string) error {
 	args := []string{q.base, decimal(nowMs), jobID, token, pushEnd(next)}
 	_, err := q.number(ctx, retryJob, jobID, append(args, fields...)...)
 	return err
@@ -175,7 +177,7 @@ type Delay struct {
 }
 
 // Delay moves a running job to delayed (BullMQ: moveToDelayed).
-func (q *Queue) Delay(ctx context.Context, d Delay) (Taken, error) {
+func (q *Store) Delay(ctx context.Context, d Delay) (Taken, error) {
 	args := append([]string{q.base, decimal(d.NowMs), d.JobID, d.Token, d.DelayMs, flag(d.Free), flag(d.Fetch)},
 		d.Worker.args()...)
 	message, err := q.run(ctx, moveToDelayed, append(args, d.Fields...)...)
@@ -190,13 +192,13 @@ func (q *Queue) Delay(ctx context.Context, d Delay) (Taken, error) {
 
 // ToWait sends a running job back to the front of its line and answers for
 // how many ms the rate limit holds (BullMQ: moveJobFromActiveToWait).
-func (q *Queue) ToWait(ctx context.Context, jobID, token string) (int64, error) {
+func (q *Store) ToWait(ctx context.Context, jobID, token string) (int64, error) {
 	return q.number(ctx, moveToWait, jobID, q.base, jobID, token)
 }
 
 // ToWaitingChildren parks a running job until its children have ended, or the
 // one with childKey; false when there is nothing to wait for.
-func (q *Queue) ToWaitingChildren(ctx context.Context, jobID string, nowMs int64, token, childKey string) (bool, error) {
+func (q *Store) ToWaitingChildren(ctx context.Context, jobID string, nowMs int64, token, childKey string) (bool, error) {
 	n, err := q.number(ctx, moveToWaitingChildren, jobID, q.base, jobID, decimal(nowMs), token, childKey)
 	return err == nil && n == 0, err
 }

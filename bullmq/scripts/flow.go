@@ -11,13 +11,13 @@ var releaseParent = load("releaseParent")
 
 // Branch is one job of a flow, on its queue.
 type Branch struct {
-	Queue *Queue
+	Queue *Store
 	Add   Add
 }
 
 // Waiting is a parent that a flow has attached children to.
 type Waiting struct {
-	Queue    *Queue
+	Queue    *Store
 	QueueKey string // bull:orders
 	ID       string
 }
@@ -27,7 +27,7 @@ type Waiting struct {
 // before. For each job it returns the outcome of its add, or its refusal.
 func AddFlow(ctx context.Context, client Client, branches []Branch, parents []Waiting, nowMs int64) ([]AddResult, []error, error) {
 	sent := map[string]bool{}
-	build := func(q *Queue, c *command, args []string) rueidis.Completed {
+	build := func(q *Store, c *command, args []string) rueidis.Completed {
 		// Within a transaction a script that the server doesn't know would fail
 		// alone, so each is sent as text once.
 		sha := c.forms[q.Dialect].sha

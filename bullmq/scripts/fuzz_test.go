@@ -10,98 +10,98 @@ import (
 )
 
 // readers are all calls that read an answer.
-var readers = []func(ctx context.Context, q *Queue){
-	func(ctx context.Context, q *Queue) { _, _ = q.Take(ctx, 1, Worker{LockMs: 1}, "t") },
-	func(ctx context.Context, q *Queue) {
+var readers = []func(ctx context.Context, q *Store){
+	func(ctx context.Context, q *Store) { _, _ = q.Take(ctx, 1, Worker{LockMs: 1}, "t") },
+	func(ctx context.Context, q *Store) {
 		_, _ = q.Take(ctx, 1, Worker{LockMs: 1, Name: "w"}, "t", "u", "v")
 	},
-	func(ctx context.Context, q *Queue) {
+	func(ctx context.Context, q *Store) {
 		_, _ = q.WhenWokenAnswer(q.client.Do(ctx, q.WhenWoken(q.client.B(), false, 0, 1, Worker{LockMs: 1}, "t")), Worker{})
 	},
-	func(ctx context.Context, q *Queue) {
+	func(ctx context.Context, q *Store) {
 		_, _ = q.Finish(ctx, Finish{Ends: []*End{{JobID: "1", Token: "t"}}})()
 	},
-	func(ctx context.Context, q *Queue) {
+	func(ctx context.Context, q *Store) {
 		_, _ = q.Finish(ctx, Finish{Ends: []*End{{JobID: "1", Fetch: true}, {JobID: "2", Failed: true}, {JobID: "3", Fetch: true}}})()
 	},
-	func(ctx context.Context, q *Queue) { _ = q.Retry(ctx, "1", 1, "t", false, nil) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Delay(ctx, Delay{JobID: "1", Token: "t"}) },
-	func(ctx context.Context, q *Queue) { _, _ = q.ToWait(ctx, "1", "t") },
-	func(ctx context.Context, q *Queue) { _, _ = q.ToWaitingChildren(ctx, "1", 1, "t", "") },
-	func(ctx context.Context, q *Queue) { _, _, _ = q.FindTaken(ctx, "t", "1") },
-	func(ctx context.Context, q *Queue) { _, _ = q.ExtendLock(ctx, Lock{"1", "t"}, 1) },
-	func(ctx context.Context, q *Queue) { _, _ = q.ExtendLocks(ctx, []Lock{{"1", "t"}}, 1) },
-	func(ctx context.Context, q *Queue) { _, _ = q.MoveStalled(ctx, 1, 1, 1) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Add(ctx, Add{Name: "a", Data: "{}", Opts: "{}"}) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Add(ctx, Add{ID: "a", Kind: Delayed, Name: "a"}) },
-	func(ctx context.Context, q *Queue) { _, _ = q.AddMany(ctx, make([]Add, 3)) },
-	func(ctx context.Context, q *Queue) { _, _ = q.AddMany(ctx, []Add{{}, {ID: "x"}, {Kind: Parent}}) },
-	func(ctx context.Context, q *Queue) {
+	func(ctx context.Context, q *Store) { _ = q.Retry(ctx, "1", 1, "t", false, nil) },
+	func(ctx context.Context, q *Store) { _, _ = q.Delay(ctx, Delay{JobID: "1", Token: "t"}) },
+	func(ctx context.Context, q *Store) { _, _ = q.ToWait(ctx, "1", "t") },
+	func(ctx context.Context, q *Store) { _, _ = q.ToWaitingChildren(ctx, "1", 1, "t", "") },
+	func(ctx context.Context, q *Store) { _, _, _ = q.FindTaken(ctx, "t", "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.ExtendLock(ctx, Lock{"1", "t"}, 1) },
+	func(ctx context.Context, q *Store) { _, _ = q.ExtendLocks(ctx, []Lock{{"1", "t"}}, 1) },
+	func(ctx context.Context, q *Store) { _, _ = q.MoveStalled(ctx, 1, 1, 1) },
+	func(ctx context.Context, q *Store) { _, _ = q.Add(ctx, Add{Name: "a", Data: "{}", Opts: "{}"}) },
+	func(ctx context.Context, q *Store) { _, _ = q.Add(ctx, Add{ID: "a", Kind: Delayed, Name: "a"}) },
+	func(ctx context.Context, q *Store) { _, _ = q.AddMany(ctx, make([]Add, 3)) },
+	func(ctx context.Context, q *Store) { _, _ = q.AddMany(ctx, []Add{{}, {ID: "x"}, {Kind: Parent}}) },
+	func(ctx context.Context, q *Store) {
 		_, _, _ = AddFlow(ctx, q.client, []Branch{{q, Add{ID: "a", Kind: Parent}}, {q, Add{ID: "b"}}}, []Waiting{{q, "bull:a", "p"}}, 1)
 	},
-	func(ctx context.Context, q *Queue) { _, _ = q.Counts(ctx, -1, "wait", "active") },
-	func(ctx context.Context, q *Queue) { _, _ = q.CountsPerPriority(ctx, 0, 1) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Jobs(ctx, 0, -1, true, "wait") },
-	func(ctx context.Context, q *Queue) { _, _ = q.JobIDs(ctx, 0, -1, true, "wait") },
-	func(ctx context.Context, q *Queue) { _, _ = q.Metrics(ctx, "completed", 0, -1) },
-	func(ctx context.Context, q *Queue) { _, _ = q.RateLimitTTL(ctx, 0) },
-	func(ctx context.Context, q *Queue) { _, _ = q.IsMaxed(ctx) },
-	func(ctx context.Context, q *Queue) { _ = q.Pause(ctx) },
-	func(ctx context.Context, q *Queue) { _ = q.Resume(ctx) },
-	func(ctx context.Context, q *Queue) { _ = q.UpdateProgress(ctx, "1", "{}") },
-	func(ctx context.Context, q *Queue) { _ = q.UpdateData(ctx, "1", "{}") },
-	func(ctx context.Context, q *Queue) { _, _ = q.AddLog(ctx, "1", "row", 1) },
-	func(ctx context.Context, q *Queue) { _ = q.Promote(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _ = q.ChangeDelay(ctx, "1", 1, "1") },
-	func(ctx context.Context, q *Queue) { _ = q.ChangePriority(ctx, "1", 1, false) },
-	func(ctx context.Context, q *Queue) { _ = q.Reprocess(ctx, "1", true, false, false, false) },
-	func(ctx context.Context, q *Queue) { _, _ = q.State(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _, _, _ = q.Finished(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _, _, _ = q.Logs(ctx, "1", 0, -1) },
-	func(ctx context.Context, q *Queue) { _ = q.ClearLogs(ctx, "1", 1) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Hash(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _, _ = q.Hashes(ctx, []string{"a", "b"}) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Processed(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _, _ = q.Ignored(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _, _ = q.Children(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _, _ = q.FailedReasons(ctx, []string{"a", "b"}) },
-	func(ctx context.Context, q *Queue) {
+	func(ctx context.Context, q *Store) { _, _ = q.Counts(ctx, -1, "wait", "active") },
+	func(ctx context.Context, q *Store) { _, _ = q.CountsPerPriority(ctx, 0, 1) },
+	func(ctx context.Context, q *Store) { _, _ = q.Jobs(ctx, 0, -1, true, "wait") },
+	func(ctx context.Context, q *Store) { _, _ = q.JobIDs(ctx, 0, -1, true, "wait") },
+	func(ctx context.Context, q *Store) { _, _ = q.Metrics(ctx, "completed", 0, -1) },
+	func(ctx context.Context, q *Store) { _, _ = q.RateLimitTTL(ctx, 0) },
+	func(ctx context.Context, q *Store) { _, _ = q.IsMaxed(ctx) },
+	func(ctx context.Context, q *Store) { _ = q.Pause(ctx) },
+	func(ctx context.Context, q *Store) { _ = q.Resume(ctx) },
+	func(ctx context.Context, q *Store) { _ = q.UpdateProgress(ctx, "1", "{}") },
+	func(ctx context.Context, q *Store) { _ = q.UpdateData(ctx, "1", "{}") },
+	func(ctx context.Context, q *Store) { _, _ = q.AddLog(ctx, "1", "row", 1) },
+	func(ctx context.Context, q *Store) { _ = q.Promote(ctx, "1") },
+	func(ctx context.Context, q *Store) { _ = q.ChangeDelay(ctx, "1", 1, "1") },
+	func(ctx context.Context, q *Store) { _ = q.ChangePriority(ctx, "1", 1, false) },
+	func(ctx context.Context, q *Store) { _ = q.Reprocess(ctx, "1", true, false, false, false) },
+	func(ctx context.Context, q *Store) { _, _ = q.State(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _, _ = q.Finished(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _, _ = q.Logs(ctx, "1", 0, -1) },
+	func(ctx context.Context, q *Store) { _ = q.ClearLogs(ctx, "1", 1) },
+	func(ctx context.Context, q *Store) { _, _ = q.Hash(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.Hashes(ctx, []string{"a", "b"}) },
+	func(ctx context.Context, q *Store) { _, _ = q.Processed(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.Ignored(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.Children(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.FailedReasons(ctx, []string{"a", "b"}) },
+	func(ctx context.Context, q *Store) {
 		from := &Scan{Count: 5}
 		_, _ = q.ScanChildren(ctx, "1", ChildScan{from, from, from, from})
 	},
-	func(ctx context.Context, q *Queue) { _, _, _, _ = q.ChildRange(ctx, "1", true, 0, -1) },
-	func(ctx context.Context, q *Queue) { _, _, _, _ = q.ChildRange(ctx, "1", false, 2, 5) },
-	func(ctx context.Context, q *Queue) { _, _ = q.ChildCounts(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _, _ = q.ChildKeys(ctx, "1", 5) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Advance(ctx, Advance{Scheduler: "s"}) },
-	func(ctx context.Context, q *Queue) { _, _, _ = q.Upsert(ctx, Scheduler{ID: "s"}) },
-	func(ctx context.Context, q *Queue) { _, _ = q.RemoveScheduler(ctx, "s") },
-	func(ctx context.Context, q *Queue) { _, _, _ = q.SchedulerRecord(ctx, "s") },
-	func(ctx context.Context, q *Queue) { _, _, _ = q.Schedulers(ctx, 0, -1, true) },
-	func(ctx context.Context, q *Queue) { _, _ = q.CountSchedulers(ctx) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Meta(ctx, "a", "b") },
-	func(ctx context.Context, q *Queue) { _, _, _ = q.Signs(ctx) },
-	func(ctx context.Context, q *Queue) { _ = q.Introduce(ctx, 1, "v") },
-	func(ctx context.Context, q *Queue) { _, _ = q.Delete(ctx, "limiter") },
-	func(ctx context.Context, q *Queue) { _, _ = q.DedupOwner(ctx, "d") },
-	func(ctx context.Context, q *Queue) { _, _ = q.FreeDedup(ctx, "d") },
-	func(ctx context.Context, q *Queue) { _, _ = q.TrimEvents(ctx, 1) },
-	func(ctx context.Context, q *Queue) { _, _ = q.MaxEvents(ctx) },
-	func(ctx context.Context, q *Queue) { _, _, _ = q.LastEventID(ctx) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Publish(ctx, 1, []string{"event", "e"}) },
-	func(ctx context.Context, q *Queue) { _, _, _ = q.FindEnd(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _ = q.Drain(ctx, true) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Clean(ctx, 1, 1, "wait") },
-	func(ctx context.Context, q *Queue) { _, _ = q.Obliterate(ctx, 1, true) },
-	func(ctx context.Context, q *Queue) { _, _ = q.MoveToWait(ctx, "failed", 1, "1", true, true) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Remove(ctx, "1", true) },
-	func(ctx context.Context, q *Queue) { _ = q.RemoveUnprocessedChildren(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _, _ = q.RemoveChildDependency(ctx, "1") },
-	func(ctx context.Context, q *Queue) { _, _ = q.RemoveDedup(ctx, "d", "1") },
-	func(ctx context.Context, q *Queue) { _, _ = q.Orphans(ctx, []string{"1"}, false) },
-	func(ctx context.Context, q *Queue) { _, _ = q.Stranded(ctx, []string{"1"}, false) },
-	func(ctx context.Context, q *Queue) { _, _ = q.JoinPaused(ctx) },
-	func(ctx context.Context, q *Queue) { _, _, _ = q.Scan(ctx, 0, "*", 10) },
+	func(ctx context.Context, q *Store) { _, _, _, _ = q.ChildRange(ctx, "1", true, 0, -1) },
+	func(ctx context.Context, q *Store) { _, _, _, _ = q.ChildRange(ctx, "1", false, 2, 5) },
+	func(ctx context.Context, q *Store) { _, _ = q.ChildCounts(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.ChildKeys(ctx, "1", 5) },
+	func(ctx context.Context, q *Store) { _, _ = q.Advance(ctx, Advance{Scheduler: "s"}) },
+	func(ctx context.Context, q *Store) { _, _, _ = q.Upsert(ctx, Scheduler{ID: "s"}) },
+	func(ctx context.Context, q *Store) { _, _ = q.RemoveScheduler(ctx, "s") },
+	func(ctx context.Context, q *Store) { _, _, _ = q.SchedulerRecord(ctx, "s") },
+	func(ctx context.Context, q *Store) { _, _, _ = q.Schedulers(ctx, 0, -1, true) },
+	func(ctx context.Context, q *Store) { _, _ = q.CountSchedulers(ctx) },
+	func(ctx context.Context, q *Store) { _, _ = q.Meta(ctx, "a", "b") },
+	func(ctx context.Context, q *Store) { _, _, _ = q.Signs(ctx) },
+	func(ctx context.Context, q *Store) { _ = q.Introduce(ctx, 1, "v") },
+	func(ctx context.Context, q *Store) { _, _ = q.Delete(ctx, "limiter") },
+	func(ctx context.Context, q *Store) { _, _ = q.DedupOwner(ctx, "d") },
+	func(ctx context.Context, q *Store) { _, _ = q.FreeDedup(ctx, "d") },
+	func(ctx context.Context, q *Store) { _, _ = q.TrimEvents(ctx, 1) },
+	func(ctx context.Context, q *Store) { _, _ = q.MaxEvents(ctx) },
+	func(ctx context.Context, q *Store) { _, _, _ = q.LastEventID(ctx) },
+	func(ctx context.Context, q *Store) { _, _ = q.Publish(ctx, 1, []string{"event", "e"}) },
+	func(ctx context.Context, q *Store) { _, _, _ = q.FindEnd(ctx, "1") },
+	func(ctx context.Context, q *Store) { _ = q.Drain(ctx, true) },
+	func(ctx context.Context, q *Store) { _, _ = q.Clean(ctx, 1, 1, "wait") },
+	func(ctx context.Context, q *Store) { _, _ = q.Obliterate(ctx, 1, true) },
+	func(ctx context.Context, q *Store) { _, _ = q.MoveToWait(ctx, "failed", 1, "1", true, true) },
+	func(ctx context.Context, q *Store) { _, _ = q.Remove(ctx, "1", true) },
+	func(ctx context.Context, q *Store) { _ = q.RemoveUnprocessedChildren(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.RemoveChildDependency(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.RemoveDedup(ctx, "d", "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.Orphans(ctx, []string{"1"}, false) },
+	func(ctx context.Context, q *Store) { _, _ = q.Stranded(ctx, []string{"1"}, false) },
+	func(ctx context.Context, q *Store) { _, _ = q.JoinPaused(ctx) },
+	func(ctx context.Context, q *Store) { _, _, _ = q.Scan(ctx, 0, "*", 10) },
 }
 
 // FuzzAnswers gives every call answers that no server would give: none may
@@ -134,7 +134,7 @@ func FuzzAnswers(f *testing.F) {
 		if len(answers) > 1<<14 {
 			return
 		}
-		q := NewQueue(client, "bull:q:", func(suffix string) string { return "bull:q:" + suffix })
+		q := NewStore(client, "bull:q:", func(suffix string) string { return "bull:q:" + suffix })
 		server.Script(answers)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

@@ -19,20 +19,20 @@ var (
 )
 
 // UpdateProgress writes how far a job is; progress is JSON.
-func (q *Queue) UpdateProgress(ctx context.Context, jobID, progress string) error {
+func (q *Store) UpdateProgress(ctx context.Context, jobID, progress string) error {
 	_, err := q.number(ctx, updateProgress, jobID, q.base, jobID, progress)
 	return err
 }
 
 // UpdateData replaces a job's data; data is JSON.
-func (q *Queue) UpdateData(ctx context.Context, jobID, data string) error {
+func (q *Store) UpdateData(ctx context.Context, jobID, data string) error {
 	_, err := q.number(ctx, updateData, jobID, q.base, jobID, data)
 	return err
 }
 
 // AddLog adds a row to a job's log, keeps the newest keep rows (0 for all),
 // and answers how many there are.
-func (q *Queue) AddLog(ctx context.Context, jobID, row string, keep int64) (int64, error) {
+func (q *Store) AddLog(ctx context.Context, jobID, row string, keep int64) (int64, error) {
 	kept := ""
 	if keep > 0 {
 		kept = decimal(keep)
@@ -41,26 +41,26 @@ func (q *Queue) AddLog(ctx context.Context, jobID, row string, keep int64) (int6
 }
 
 // Promote makes a delayed job ready now.
-func (q *Queue) Promote(ctx context.Context, jobID string) error {
+func (q *Store) Promote(ctx context.Context, jobID string) error {
 	_, err := q.number(ctx, promote, jobID, q.base, jobID)
 	return err
 }
 
 // ChangeDelay gives a delayed job another delay, counted from now.
-func (q *Queue) ChangeDelay(ctx context.Context, jobID string, nowMs int64, delayMs string) error {
+func (q *Store) ChangeDelay(ctx context.Context, jobID string, nowMs int64, delayMs string) error {
 	_, err := q.number(ctx, changeDelay, jobID, q.base, jobID, decimal(nowMs), delayMs)
 	return err
 }
 
 // ChangePriority gives a job another priority, 0 for none.
-func (q *Queue) ChangePriority(ctx context.Context, jobID string, priority int64, lifo bool) error {
+func (q *Store) ChangePriority(ctx context.Context, jobID string, priority int64, lifo bool) error {
 	_, err := q.number(ctx, changePriority, jobID, q.base, jobID, decimal(priority), flag(lifo))
 	return err
 }
 
 // Reprocess sends a job that has ended back to run again. failed says in
 // which of the two states it is.
-func (q *Queue) Reprocess(ctx context.Context, jobID string, failed, next, resetMade, resetStarted bool) error {
+func (q *Store) Reprocess(ctx context.Context, jobID string, failed, next, resetMade, resetStarted bool) error {
 	state, field := "completed", "returnvalue"
 	if failed {
 		state, field = "failed", "failedReason"
@@ -71,7 +71,7 @@ func (q *Queue) Reprocess(ctx context.Context, jobID string, failed, next, reset
 
 // State answers where a job stands: completed, failed, delayed, prioritized,
 // active, waiting, waiting-children or unknown.
-func (q *Queue) State(ctx context.Context, jobID string) (string, error) {
+func (q *Store) State(ctx context.Context, jobID string) (string, error) {
 	message, err := q.run(ctx, getState, q.base, jobID)
 	if err != nil {
 		return "", err
@@ -92,7 +92,7 @@ const (
 
 // Finished answers whether and how a job has ended, with its return value
 // (JSON) or its reason (plain text).
-func (q *Queue) Finished(ctx context.Context, jobID string) (Outcome, string, error) {
+func (q *Store) Finished(ctx context.Context, jobID string) (Outcome, string, error) {
 	message, err := q.run(ctx, isFinished, q.base, jobID)
 	if err != nil {
 		return 0, "", err
@@ -113,7 +113,7 @@ func (q *Queue) Finished(ctx context.Context, jobID string) (Outcome, string, er
 }
 
 // Logs reads a range of a job's log, oldest first, and how many rows there are.
-func (q *Queue) Logs(ctx context.Context, jobID string, from, to int64) (rows []string, count int64, err error) {
+func (q *Store) Logs(ctx context.Context, jobID string, from, to int64) (rows []string, count int64, err error) {
 	defer q.about("the log of job "+jobID, &err)
 	at := q.base + jobID + ":logs"
 	results := q.client.DoMulti(ctx,
@@ -126,7 +126,7 @@ func (q *Queue) Logs(ctx context.Context, jobID string, from, to int64) (rows []
 }
 
 // ClearLogs removes a job's log but for the newest keep rows.
-func (q *Queue) ClearLogs(ctx context.Context, jobID string, keep int64) (err error) {
+func (q *Store) ClearLogs(ctx context.Context, jobID string, keep int64) (err error) {
 	defer q.about("clearing the log of job "+jobID, &err)
 	at := q.base + jobID + ":logs"
 	if keep > 0 {
@@ -136,14 +136,14 @@ func (q *Queue) ClearLogs(ctx context.Context, jobID string, keep int64) (err er
 }
 
 // Hash reads a job's hash; empty when there is no such job.
-func (q *Queue) Hash(ctx context.Context, jobID string) (hash []string, err error) {
+func (q *Store) Hash(ctx context.Context, jobID string) (hash []string, err error) {
 	defer q.about("job "+jobID, &err)
 	return fieldsOf(q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID).Build()))
 }
 
 // Fields reads some fields of a job's hash, those that it has, as field, value …;
 // found is false when there is no such job.
-func (q *Queue) Fields(ctx context.Context, jobID string, fields ...string) (hash []string, found bool, err error) {
+func (q *Store) Fields(ctx context.Context, jobID string, fields ...string) (hash []string, found bool, err error) {
 	defer q.about("job "+jobID, &err)
 	at := q.base + jobID
 	results := q.client.DoMulti(ctx,
@@ -162,7 +162,7 @@ func (q *Queue) Fields(ctx context.Context, jobID string, fields ...string) (has
 }
 
 // Hashes reads the hashes of jobs, of any queues, by their keys.
-func (q *Queue) Hashes(ctx context.Context, keys []string) (hashes [][]string, err error) {
+func (q *Store) Hashes(ctx context.Context, keys []string) (hashes [][]string, err error) {
 	defer q.about("reading jobs for a job", &err)
 	commands := make([]rueidis.Completed, len(keys))
 	for i, key := range keys {

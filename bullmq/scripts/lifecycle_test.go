@@ -179,18 +179,18 @@ func live(f *fixture) {
 	// A parent that waits, a child that ends, one that is let go, one that is removed.
 	children := func(id string) []Branch {
 		queueKey := strings.TrimSuffix(f.base, ":")
-		branches := []Branch{{f.Queue, job(Parent, id)}}
+		branches := []Branch{{f.Store, job(Parent, id)}}
 		for n := range 3 {
 			child := job(Standard, fmt.Sprint(id, "-child-", n))
 			child.ParentKey, child.Parent = f.base+id, fmt.Sprintf(`{"id":%q,"queueKey":%q}`, id, queueKey)
-			branches = append(branches, Branch{f.Queue, child})
+			branches = append(branches, Branch{f.Store, child})
 		}
 		for i := range branches {
 			branches[i].Add.Defer = true
 		}
 		return branches
 	}
-	added, refusals, err := AddFlow(f.ctx, f.client, children("wall"), []Waiting{{f.Queue, strings.TrimSuffix(f.base, ":"), "wall"}}, nowMs)
+	added, refusals, err := AddFlow(f.ctx, f.client, children("wall"), []Waiting{{f.Store, strings.TrimSuffix(f.base, ":"), "wall"}}, nowMs)
 	ok(err)
 	Expect(refusals).To(HaveEach(BeNil()))
 	Expect(idsOf(added)).To(Equal([]string{"wall", "wall-child-0", "wall-child-1", "wall-child-2"}))

@@ -9,7 +9,7 @@ import (
 )
 
 // Meta reads fields of the queue's meta hash; "" where one is missing.
-func (q *Queue) Meta(ctx context.Context, fields ...string) (values []string, err error) {
+func (q *Store) Meta(ctx context.Context, fields ...string) (values []string, err error) {
 	defer q.about("the meta hash", &err)
 	message, err := q.client.Do(ctx, q.client.B().Hmget().Key(q.keyOf("meta")).Field(fields...).Build()).ToMessage()
 	if err != nil {
@@ -24,7 +24,7 @@ func (q *Queue) Meta(ctx context.Context, fields ...string) (values []string, er
 
 // Signs are by what a queue's dialect is told: the version in meta, "" for none,
 // and whether jobs are parked in paused.
-func (q *Queue) Signs(ctx context.Context) (version string, parked bool, err error) {
+func (q *Store) Signs(ctx context.Context) (version string, parked bool, err error) {
 	defer q.about("the version", &err)
 	results := q.client.DoMulti(ctx,
 		q.client.B().Hget().Key(q.keyOf("meta")).Field("version").Build(),
@@ -37,7 +37,7 @@ func (q *Queue) Signs(ctx context.Context) (version string, parked bool, err err
 }
 
 // SetMeta writes fields: name, value, name, value …
-func (q *Queue) SetMeta(ctx context.Context, pairs ...string) (err error) {
+func (q *Store) SetMeta(ctx context.Context, pairs ...string) (err error) {
 	defer q.about("changing the meta hash", &err)
 	set := q.client.B().Hset().Key(q.keyOf("meta")).FieldValue()
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -47,14 +47,14 @@ func (q *Queue) SetMeta(ctx context.Context, pairs ...string) (err error) {
 }
 
 // RemoveMeta deletes fields.
-func (q *Queue) RemoveMeta(ctx context.Context, fields ...string) (err error) {
+func (q *Store) RemoveMeta(ctx context.Context, fields ...string) (err error) {
 	defer q.about("changing the meta hash", &err)
 	return q.client.Do(ctx, q.client.B().Hdel().Key(q.keyOf("meta")).Field(fields...).Build()).Error()
 }
 
 // Introduce tells the queue's other clients how long the stream is to be, and
 // which version of the wire is spoken here where nobody has said so yet.
-func (q *Queue) Introduce(ctx context.Context, maxEvents int64, version string) error {
+func (q *Store) Introduce(ctx context.Context, maxEvents int64, version string) error {
 	for _, result := range q.client.DoMulti(ctx,
 		q.client.B().Hset().Key(q.keyOf("meta")).FieldValue().FieldValue("opts.maxLenEvents", strconv.FormatInt(maxEvents, 10)).Build(),
 		q.client.B().Hsetnx().Key(q.keyOf("meta")).Field("version").Value(version).Build(),
@@ -67,7 +67,7 @@ func (q *Queue) Introduce(ctx context.Context, maxEvents int64, version string) 
 }
 
 // Delete deletes one of the queue's keys and answers whether it was there.
-func (q *Queue) Delete(ctx context.Context, suffix string) (there bool, err error) {
+func (q *Store) Delete(ctx context.Context, suffix string) (there bool, err error) {
 	defer q.about("deleting the key "+suffix, &err)
 	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.keyOf(suffix)).Build()).AsInt64()
 	return n > 0, err
@@ -75,14 +75,14 @@ func (q *Queue) Delete(ctx context.Context, suffix string) (there bool, err erro
 
 // DeletePriority deletes the key in which BullMQ 3 and older kept jobs by
 // priority, and answers whether it was there.
-func (q *Queue) DeletePriority(ctx context.Context) (there bool, err error) {
+func (q *Store) DeletePriority(ctx context.Context) (there bool, err error) {
 	defer q.about("deleting the key priority", &err)
 	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.base+"priority").Build()).AsInt64()
 	return n > 0, err
 }
 
 // DedupOwner is the job that owns a deduplication id, or "".
-func (q *Queue) DedupOwner(ctx context.Context, dedupID string) (owner string, err error) {
+func (q *Store) DedupOwner(ctx context.Context, dedupID string) (owner string, err error) {
 	defer q.about("the owner of deduplication id "+dedupID, &err)
 	owner, err = q.client.Do(ctx, q.client.B().Get().Key(q.base+"de:"+dedupID).Build()).ToString()
 	if rueidis.IsRedisNil(err) {
@@ -92,14 +92,14 @@ func (q *Queue) DedupOwner(ctx context.Context, dedupID string) (owner string, e
 }
 
 // FreeDedup frees a deduplication id and answers whether anybody owned it.
-func (q *Queue) FreeDedup(ctx context.Context, dedupID string) (freed bool, err error) {
+func (q *Store) FreeDedup(ctx context.Context, dedupID string) (freed bool, err error) {
 	defer q.about("freeing deduplication id "+dedupID, &err)
 	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.base+"de:"+dedupID).Build()).AsInt64()
 	return n > 0, err
 }
 
 // TrimEvents cuts the stream to about max entries and answers how many went.
-func (q *Queue) TrimEvents(ctx context.Context, max int64) (n int64, err error) {
+func (q *Store) TrimEvents(ctx context.Context, max int64) (n int64, err error) {
 	defer q.about("trimming the events", &err)
 	return q.client.Do(ctx, q.client.B().Xtrim().Key(q.keyOf("events")).Maxlen().Almost().Threshold(strconv.FormatInt(max, 10)).Build()).AsInt64()
 }

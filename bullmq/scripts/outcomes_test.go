@@ -80,14 +80,14 @@ var _ = ginkgo.Describe("An add reports", func() {
 		child := func(id string) Branch {
 			add := brick(Standard, id)
 			add.ParentKey, add.Parent, add.Defer = f.base+"wall", `{"id":"wall","queueKey":"`+queueKey+`"}`, true
-			return Branch{f.Queue, add}
+			return Branch{f.Store, add}
 		}
 		owned, deduplicated := brick(Standard, "owner"), child("other")
 		owned.DedupID, deduplicated.Add.DedupID = "d", "d"
 		Expect(f.AddMany(f.ctx, []Add{brick(Standard, "there"), owned})).To(HaveLen(2))
 		added, refusals, err := AddFlow(f.ctx, f.client,
-			[]Branch{{f.Queue, brick(Parent, "wall")}, child("new"), child("there"), deduplicated},
-			[]Waiting{{f.Queue, queueKey, "wall"}}, nowMs)
+			[]Branch{{f.Store, brick(Parent, "wall")}, child("new"), child("there"), deduplicated},
+			[]Waiting{{f.Store, queueKey, "wall"}}, nowMs)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(refusals).To(HaveEach(BeNil()))
 		Expect(added).To(Equal([]AddResult{{"wall", Added}, {"new", Added}, {"there", AlreadyExists}, {"owner", Deduplicated}}))

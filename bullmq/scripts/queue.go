@@ -13,11 +13,13 @@ import (
 	"sync"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// Queue is where the commands of one queue are called. It is safe for
+// Store is where the commands of one queue are called. It is safe for
 // concurrent use and holds no connection of its own.
-type Queue struct {
+type Store struct {
 	client Client
 	base   string
 	keyOf  func(suffix string) string
@@ -33,10 +35,10 @@ type Client interface {
 	DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult
 }
 
-// NewQueue binds the commands to a queue: base is its key prefix
+// NewStore binds the commands to a queue: base is its key prefix
 // (bull:orders:), keyOf builds the key with a given suffix.
-func NewQueue(client Client, base string, keyOf func(suffix string) string) *Queue {
-	return &Queue{client: client, base: base, keyOf: keyOf}
+func NewStore(client Client, base string, keyOf func(suffix string) string) *Store {
+	return &Store{client: client, base: base, keyOf: keyOf}
 }
 
 // Suffixes lists the keys that a command declares, by command; the layout's
@@ -52,9 +54,9 @@ func Suffixes() map[string][]string {
 }
 
 // Base is the key prefix of the queue, bull:orders:.
-func (q *Queue) Base() string { return q.base }
+func (q *Store) Base() string { return q.base }
 
-func (q *Queue) keysOf(c *command) []string {
+func (q *Store) keysOf(c *command) []string {
 	if keys, ok := q.keys.Load(c); ok {
 		return keys.([]string)
 	}
@@ -73,7 +75,7 @@ func (q *Queue) keysOf(c *command) []string {
 // run calls a command by EVALSHA and, when the server doesn't know the script
 // (first call, restart, SCRIPT FLUSH, eviction), by EVAL. It is never retried
 // after the command may have reached the server.
-func (q *Queue) run(ctx context.Context, c *command, args ...string) (rueidis.RedisMessage, error) {
+func (q *Store) run(ctx context.Context, c *command, args ...string) (rueidis.RedisMessage, error) {
 	result := q.client.Do(ctx, q.call(q.client.B(), c, false, args))
 	if IsNoScript(result.Error()) {
 		result = q.client.Do(ctx, q.call(q.client.B(), c, true, args))
@@ -90,18 +92,18 @@ func (q *Queue) run(ctx context.Context, c *command, args ...string) (rueidis.Re
 
 // about says in the error of a plain command of Redis what it was for, and of which
 // queue. Deferred, it looks at what the function answers.
-func (q *Queue) about(what string, err *error) {
+func (q *Store) about(what string, err *error) {
 	if *err != nil && !rueidis.IsRedisNil(*err) {
 		*err = fmt.Errorf("bullmq: %s of %s: %w", what, shown(q.base), *err)
 	}
 }
 
-func (q *Queue) failed(c *command, err error) error {
+func (q *Store) failed(c *command, err error) error {
 	return fmt.Errorf("bullmq: %s on %s: %w", c.name, shown(q.base), err)
 }
 
 // call is the Redis command that calls a script, by its hash or in full.
-func (q *Queue) call(b rueidis.Builder, c *command, inFull bool, args []string) rueidis.Completed {
+func (q *Store) call(b rueidis.Builder, c *command, inFull bool, args []string) rueidis.Completed {
 	c.check(args)
 	f, keys := &c.forms[q.Dialect], q.keysOf(c)
 	if inFull {
@@ -124,7 +126,7 @@ func (c *command) check(args []string) {
 }
 
 // number runs a command that answers a number; a negative one is a refusal.
-func (q *Queue) number(ctx context.Context, c *command, jobID string, args ...string) (int64, error) {
+func (q *Store) number(ctx context.Context, c *command, jobID string, args ...string) (int64, error) {
 	message, err := q.run(ctx, c, args...)
 	if err != nil {
 		return 0, err
@@ -139,15 +141,15 @@ func (q *Queue) number(ctx context.Context, c *command, jobID string, args ...st
 	return n, nil
 }
 
-func (q *Queue) refusal(c *command, code int64, jobID, detail string) error {
-	return &Error{Code: Code(code), Command: c.name, Queue: q.base, JobID: jobID, Detail: detail}
+func (q *Store) refusal(c *command, code int64, jobID, detail string) error {
+	return &backend.Error{Code: backend.Code(code), Command: c.name, Queue: q.base, JobID: jobID, Detail: detail}
 }
 
-func (q *Queue) unexpected(c *command, err error) error {
+func (q *Store) unexpected(c *command, err error) error {
 	return fmt.Errorf("bullmq: %s on %s answered in a form that is not expected: %w", c.name, shown(q.base), err)
 }
 
-func (q *Queue) strings(ctx context.Context, c *command, args ...string) ([]string, error) {
+func (q *Store) strings(ctx context.Context, c *command, args ...string) ([]string, error) {
 	message, err := q.run(ctx, c, args...)
 	if err != nil {
 		return nil, err
@@ -156,7 +158,7 @@ func (q *Queue) strings(ctx context.Context, c *command, args ...string) ([]stri
 }
 
 // numbers runs a command that answers so many numbers.
-func (q *Queue) numbers(ctx context.Context, c *command, count int, args ...string) ([]int64, error) {
+func (q *Store) numbers(ctx context.Context, c *command, count int, args ...string) ([]int64, error) {
 	message, err := q.run(ctx, c, args...)
 	if err != nil {
 		return nil, err

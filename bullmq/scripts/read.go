@@ -19,7 +19,7 @@ var (
 // Counts answers how many jobs stand in each of some states, by the names of
 // their keys (wait for waiting). With beforeMs ≥ 0 only delayed jobs due
 // before that time count.
-func (q *Queue) Counts(ctx context.Context, beforeMs int64, states ...string) ([]int64, error) {
+func (q *Store) Counts(ctx context.Context, beforeMs int64, states ...string) ([]int64, error) {
 	before := ""
 	if beforeMs >= 0 {
 		before = decimal(beforeMs)
@@ -28,7 +28,7 @@ func (q *Queue) Counts(ctx context.Context, beforeMs int64, states ...string) ([
 }
 
 // CountsPerPriority answers how many jobs wait for each of some priorities.
-func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int64) ([]int64, error) {
+func (q *Store) CountsPerPriority(ctx context.Context, priorities ...int64) ([]int64, error) {
 	args := []string{q.base}
 	for _, priority := range priorities {
 		args = append(args, decimal(priority))
@@ -44,7 +44,7 @@ type Record struct {
 
 // Jobs answers a page of jobs for each of some states, by the names of their
 // keys; to is inclusive, -1 the last.
-func (q *Queue) Jobs(ctx context.Context, from, to int64, ascending bool, states ...string) ([]Record, error) {
+func (q *Store) Jobs(ctx context.Context, from, to int64, ascending bool, states ...string) ([]Record, error) {
 	args := append([]string{q.base, decimal(from), decimal(to), flag(ascending)}, states...)
 	message, err := q.run(ctx, getJobs, args...)
 	if err != nil {
@@ -68,7 +68,7 @@ func (q *Queue) Jobs(ctx context.Context, from, to int64, ascending bool, states
 
 // JobIDs answers a page of ids for each of some states, by the names of their
 // keys, also of jobs without a hash; to is inclusive, -1 the last.
-func (q *Queue) JobIDs(ctx context.Context, from, to int64, ascending bool, states ...string) ([]string, error) {
+func (q *Store) JobIDs(ctx context.Context, from, to int64, ascending bool, states ...string) ([]string, error) {
 	return q.strings(ctx, getJobIDs, append([]string{q.base, decimal(from), decimal(to), flag(ascending)}, states...)...)
 }
 
@@ -81,7 +81,7 @@ type Metrics struct {
 }
 
 // Metrics reads a range of points; kind is completed or failed.
-func (q *Queue) Metrics(ctx context.Context, kind string, from, to int64) (Metrics, error) {
+func (q *Store) Metrics(ctx context.Context, kind string, from, to int64) (Metrics, error) {
 	message, err := q.run(ctx, getMetrics, q.base, kind, decimal(from), decimal(to))
 	if err != nil {
 		return Metrics{}, err
@@ -100,7 +100,7 @@ func (q *Queue) Metrics(ctx context.Context, kind string, from, to int64) (Metri
 
 // RateLimitTTL answers for how many ms the rate limit holds when max jobs a
 // window are allowed, 0 for the queue's own maximum.
-func (q *Queue) RateLimitTTL(ctx context.Context, max int64) (int64, error) {
+func (q *Store) RateLimitTTL(ctx context.Context, max int64) (int64, error) {
 	message, err := q.run(ctx, getRateLimitTTL, q.base, decimal(max))
 	if err != nil {
 		return 0, err
@@ -110,20 +110,20 @@ func (q *Queue) RateLimitTTL(ctx context.Context, max int64) (int64, error) {
 
 // IsMaxed answers whether the queue runs as many jobs as its global
 // concurrency allows.
-func (q *Queue) IsMaxed(ctx context.Context) (bool, error) {
+func (q *Store) IsMaxed(ctx context.Context) (bool, error) {
 	n, err := q.number(ctx, isMaxed, "", q.base)
 	return n == 1, err
 }
 
 // Pause stops the queue for all workers.
-func (q *Queue) Pause(ctx context.Context) error {
+func (q *Store) Pause(ctx context.Context) error {
 	_, err := q.number(ctx, pause, "", q.base)
 	return err
 }
 
 // Resume lets workers go on. Jobs that BullMQ 5 parked are moved back 7000 at
 // a time until none is left; one event is written.
-func (q *Queue) Resume(ctx context.Context) error {
+func (q *Store) Resume(ctx context.Context) error {
 	for quiet := false; ; quiet = true {
 		parked, err := q.number(ctx, resume, "", q.base, flag(quiet))
 		if err != nil || parked == 0 {

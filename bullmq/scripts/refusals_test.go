@@ -11,12 +11,14 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 // refusal is how one command refuses with one number.
 type refusal struct {
 	command string
-	code    Code
+	code    backend.Code
 	why     string
 	arrange func(f *fixture)
 	call    func(f *fixture) error
@@ -32,34 +34,34 @@ var unlocked = map[string]string{"1:lock": "", "stalled": ""}
 var refusals = slices.Concat(
 	adds(), holds(),
 	[]refusal{
-		{"addLog", JobNotFound, "no such job", nil, func(f *fixture) error { _, err := f.AddLog(f.ctx, "1", "row", 0); return err }, nil},
-		{"updateData", JobNotFound, "no such job", nil, func(f *fixture) error { return f.UpdateData(f.ctx, "1", "{}") }, nil},
-		{"updateProgress", JobNotFound, "no such job", nil, func(f *fixture) error { return f.UpdateProgress(f.ctx, "1", "50") }, nil},
-		{"changePriority", JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangePriority(f.ctx, "1", 5, false) }, nil},
-		{"changeDelay", JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", nowMs, "5") }, nil},
-		{"changeDelay", NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", nowMs, "5") }, nil},
-		{"promote", NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.Promote(f.ctx, "1") }, nil},
-		{"reprocessJob", JobNotFound, "no such job", nil, func(f *fixture) error { return f.Reprocess(f.ctx, "1", true, false, true, true) }, nil},
-		{"reprocessJob", NotInState, "it hasn't failed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", true, false, true, true) }, nil},
-		{"reprocessJob", NotInState, "it hasn't completed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", false, false, true, true) }, nil},
-		{"removeJob", SchedulerJob, "it is a scheduler's next", func(f *fixture) {
+		{"addLog", backend.JobNotFound, "no such job", nil, func(f *fixture) error { _, err := f.AddLog(f.ctx, "1", "row", 0); return err }, nil},
+		{"updateData", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.UpdateData(f.ctx, "1", "{}") }, nil},
+		{"updateProgress", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.UpdateProgress(f.ctx, "1", "50") }, nil},
+		{"changePriority", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangePriority(f.ctx, "1", 5, false) }, nil},
+		{"changeDelay", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", nowMs, "5") }, nil},
+		{"changeDelay", backend.NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", nowMs, "5") }, nil},
+		{"promote", backend.NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.Promote(f.ctx, "1") }, nil},
+		{"reprocessJob", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.Reprocess(f.ctx, "1", true, false, true, true) }, nil},
+		{"reprocessJob", backend.NotInState, "it hasn't failed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", true, false, true, true) }, nil},
+		{"reprocessJob", backend.NotInState, "it hasn't completed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", false, false, true, true) }, nil},
+		{"removeJob", backend.SchedulerJob, "it is a scheduler's next", func(f *fixture) {
 			f.set("HSET", "repeat:daily:500", "name", "paint", "rjk", "daily")
 			f.set("ZADD", "repeat", "500", "daily")
 			f.set("ZADD", "delayed", "2048000", "repeat:daily:500")
 		}, func(f *fixture) error { _, err := f.Remove(f.ctx, "repeat:daily:500", true); return err }, nil},
-		{"removeChildDependency", JobNotFound, "no such job", nil,
+		{"removeChildDependency", backend.JobNotFound, "no such job", nil,
 			func(f *fixture) error { _, err := f.RemoveChildDependency(f.ctx, "1"); return err }, nil},
-		{"removeChildDependency", ParentNotFound, "no such parent",
+		{"removeChildDependency", backend.ParentNotFound, "no such parent",
 			func(f *fixture) { waiting(f); f.set("HSET", "1", "parentKey", f.base+"wall") },
 			func(f *fixture) error { _, err := f.RemoveChildDependency(f.ctx, "1"); return err }, nil},
-		{"addJobScheduler", SchedulerIDTaken, "the next job of the pattern runs already", func(f *fixture) {
+		{"addJobScheduler", backend.SchedulerIDTaken, "the next job of the pattern runs already", func(f *fixture) {
 			f.set("HSET", "meta", "opts.maxLenEvents", "10000")
 			f.running(fmt.Sprint("repeat:daily:", nowMs), "t")
 		}, func(f *fixture) error {
 			_, _, err := f.Upsert(f.ctx, Scheduler{ID: "daily", NowMs: nowMs, Name: "paint", Data: "{}", Template: "{}", Opts: "{}", DueMs: nowMs, Pattern: "* * * * *"})
 			return err
 		}, nil},
-		{"addJobScheduler", SchedulerSlotsTaken, "all the next slots are taken", func(f *fixture) {
+		{"addJobScheduler", backend.SchedulerSlotsTaken, "all the next slots are taken", func(f *fixture) {
 			f.set("HSET", "meta", "opts.maxLenEvents", "10000")
 			for n := -2; n < 40; n++ {
 				f.set("HSET", fmt.Sprint("repeat:often:", nowMs+n*1000), "name", "paint")
@@ -81,10 +83,10 @@ func waiting(f *fixture) {
 }
 
 // numbered gives the number back to a refusal that has a name of its own.
-func numbered(f *fixture, want error, code Code) error {
+func numbered(f *fixture, want error, code backend.Code) error {
 	_, err := f.Obliterate(f.ctx, 100, false)
 	if errors.Is(err, want) {
-		return &Error{Code: code, Command: "obliterate"}
+		return &backend.Error{Code: code, Command: "obliterate"}
 	}
 	return err
 }
@@ -109,11 +111,11 @@ func adds() (all []refusal) {
 			f.set("SADD", "other-wall:dependencies", f.base+"brick")
 		}
 		all = append(all,
-			refusal{name, ParentNotFound, "the parent isn't there", nil, func(f *fixture) error { return add(f, "", false) }, nil},
-			refusal{name, ParentNotFound, "the parent isn't there, for an id of its own", nil, func(f *fixture) error { return add(f, "brick", false) }, nil},
-			refusal{name, ParentNotReplaceable, "it has another parent", taken,
+			refusal{name, backend.ParentNotFound, "the parent isn't there", nil, func(f *fixture) error { return add(f, "", false) }, nil},
+			refusal{name, backend.ParentNotFound, "the parent isn't there, for an id of its own", nil, func(f *fixture) error { return add(f, "brick", false) }, nil},
+			refusal{name, backend.ParentNotReplaceable, "it has another parent", taken,
 				func(f *fixture) error { return add(f, "brick", false) }, map[string]string{"id": "7"}},
-			refusal{name, ParentNotReplaceable, "it has another parent, within a flow, whose parent is told", taken,
+			refusal{name, backend.ParentNotReplaceable, "it has another parent, within a flow, whose parent is told", taken,
 				func(f *fixture) error { return add(f, "brick", true) },
 				map[string]string{"id": "7", "wall": "map[flowAttachmentFailed:1 name:wall]"}},
 		)
@@ -163,23 +165,23 @@ func holds() (all []refusal) {
 			}
 		}
 		all = append(all,
-			refusal{name, JobNotFound, "no such job", arranged(func(f *fixture) { f.set("DEL", "1") }), call, nil},
-			refusal{name, LockNotFound, "its lock is gone", arranged(func(f *fixture) { f.set("DEL", "1:lock") }), call, nil},
-			refusal{name, LockMismatch, "another holds it", arranged(func(f *fixture) { f.set("SET", "1:lock", "other") }), call, nil},
+			refusal{name, backend.JobNotFound, "no such job", arranged(func(f *fixture) { f.set("DEL", "1") }), call, nil},
+			refusal{name, backend.LockNotFound, "its lock is gone", arranged(func(f *fixture) { f.set("DEL", "1:lock") }), call, nil},
+			refusal{name, backend.LockMismatch, "another holds it", arranged(func(f *fixture) { f.set("SET", "1:lock", "other") }), call, nil},
 		)
 		if name != "moveToWait" { // which leaves a job that isn't active where it is
 			changes := maps.Clone(unlocked)
 			if variant == "moveToFinished of a failed job" || name == "retryJob" || name == "moveToDelayed" {
 				changes["1"] = "map[data:{} delay:0 name:paint opts:{} priority:0 stacktrace:[] timestamp:1]"
 			}
-			all = append(all, refusal{name, NotInState, "it isn't active", arranged(func(f *fixture) { f.set("LREM", "active", "1", "1") }), call, changes})
+			all = append(all, refusal{name, backend.NotInState, "it isn't active", arranged(func(f *fixture) { f.set("LREM", "active", "1", "1") }), call, changes})
 		}
 		if variant == "moveToFinished" {
-			all = append(all, refusal{name, PendingChildren, "children are pending",
+			all = append(all, refusal{name, backend.PendingChildren, "children are pending",
 				arranged(func(f *fixture) { f.set("SADD", "1:dependencies", f.base+"child") }), call, nil})
 		}
 		if variant == "moveToFinished" || parks {
-			all = append(all, refusal{name, FailedChildren, "a child failed",
+			all = append(all, refusal{name, backend.FailedChildren, "a child failed",
 				arranged(func(f *fixture) { f.set("ZADD", "1:unsuccessful", "1", f.base+"child") }), call, nil})
 		}
 	}
@@ -225,7 +227,7 @@ var _ = ginkgo.Describe("A refusal", func() {
 				}
 			}
 			err := r.call(f)
-			var refused *Error
+			var refused *backend.Error
 			Expect(errors.As(err, &refused)).To(BeTrue(), fmt.Sprint(err))
 			Expect(refused.Code).To(Equal(r.code))
 			Expect(refused.Command).To(Equal(r.command))
@@ -266,12 +268,12 @@ var _ = ginkgo.Describe("A refusal", func() {
 	})
 
 	ginkgo.It("says which job of which queue, why, and the number, and can be told apart by it", func() {
-		err := error(&Error{Code: LockMismatch, Command: "moveToFinished", Queue: "bull:orders:", JobID: "7"})
+		err := error(&backend.Error{Code: backend.LockMismatch, Command: "moveToFinished", Queue: "bull:orders:", JobID: "7"})
 		Expect(err).To(MatchError("bullmq: moveToFinished refused for job 7 of bull:orders: its lock belongs to another token: another worker runs it now (code -6)"))
-		Expect(errors.Is(err, LockMismatch)).To(BeTrue())
-		Expect(errors.Is(err, LockNotFound)).To(BeFalse())
-		Expect(Code(-99).Error()).To(ContainSubstring("-99"))
-		for code := JobNotFound; code >= SchedulerSlotsTaken; code-- {
+		Expect(errors.Is(err, backend.LockMismatch)).To(BeTrue())
+		Expect(errors.Is(err, backend.LockNotFound)).To(BeFalse())
+		Expect(backend.Code(-99).Error()).To(ContainSubstring("-99"))
+		for code := backend.JobNotFound; code >= backend.SchedulerSlotsTaken; code-- {
 			Expect(code.Error()).NotTo(ContainSubstring("unknown"))
 		}
 	})

@@ -33,7 +33,7 @@ var ErrUnreadable = errors.New("bullmq: Redis can't work with the options of the
 
 // Advance adds the next job of a scheduler and answers its id; "" when there
 // is none to add. It may be repeated.
-func (q *Queue) Advance(ctx context.Context, a Advance) (string, error) {
+func (q *Store) Advance(ctx context.Context, a Advance) (string, error) {
 	due := ""
 	if a.DueMs != 0 {
 		due = decimal(a.DueMs)
@@ -64,7 +64,7 @@ type Scheduler struct {
 
 // Upsert makes or changes a scheduler and answers the id and the delay (ms) of
 // its next job.
-func (q *Queue) Upsert(ctx context.Context, s Scheduler) (jobID string, delayMs int64, err error) {
+func (q *Store) Upsert(ctx context.Context, s Scheduler) (jobID string, delayMs int64, err error) {
 	due := ""
 	if s.DueMs != 0 {
 		due = decimal(s.DueMs)
@@ -90,14 +90,14 @@ func (q *Queue) Upsert(ctx context.Context, s Scheduler) (jobID string, delayMs 
 }
 
 // RemoveScheduler removes a scheduler; false when there was none.
-func (q *Queue) RemoveScheduler(ctx context.Context, id string) (bool, error) {
+func (q *Store) RemoveScheduler(ctx context.Context, id string) (bool, error) {
 	n, err := q.number(ctx, removeJobScheduler, "", q.base, id)
 	return err == nil && n == 0, err
 }
 
 // SchedulerRecord reads a scheduler's record and its next time; "" when there
 // is no such scheduler.
-func (q *Queue) SchedulerRecord(ctx context.Context, id string) (record map[string]string, next string, err error) {
+func (q *Store) SchedulerRecord(ctx context.Context, id string) (record map[string]string, next string, err error) {
 	defer q.about("scheduler "+id, &err)
 	at := q.keyOf("repeat")
 	results := q.client.DoMulti(ctx,
@@ -113,7 +113,7 @@ func (q *Queue) SchedulerRecord(ctx context.Context, id string) (record map[stri
 }
 
 // Schedulers reads a range of schedulers' ids with their next times (ms).
-func (q *Queue) Schedulers(ctx context.Context, from, to int64, ascending bool) (ids []string, next []float64, err error) {
+func (q *Store) Schedulers(ctx context.Context, from, to int64, ascending bool) (ids []string, next []float64, err error) {
 	defer q.about("the schedulers", &err)
 	at := q.keyOf("repeat")
 	query := q.client.B().Zrevrange().Key(at).Start(from).Stop(to).Withscores().Build()
@@ -128,7 +128,7 @@ func (q *Queue) Schedulers(ctx context.Context, from, to int64, ascending bool) 
 }
 
 // CountSchedulers counts the schedulers.
-func (q *Queue) CountSchedulers(ctx context.Context) (n int64, err error) {
+func (q *Store) CountSchedulers(ctx context.Context) (n int64, err error) {
 	defer q.about("counting the schedulers", &err)
 	return q.client.Do(ctx, q.client.B().Zcard().Key(q.keyOf("repeat")).Build()).AsInt64()
 }

@@ -49,7 +49,7 @@ const nowMs = 1700000000000
 
 // fixture is a queue whose keys a spec sets by hand.
 type fixture struct {
-	*Queue
+	*Store
 	ctx context.Context
 }
 
@@ -57,7 +57,7 @@ func newFixture(client rueidis.Client) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	ginkgo.DeferCleanup(cancel)
 	base := fmt.Sprintf("bull:scripts-%d:", queues.Add(1))
-	return &fixture{NewQueue(client, base, func(suffix string) string { return base + suffix }), ctx}
+	return &fixture{NewStore(client, base, func(suffix string) string { return base + suffix }), ctx}
 }
 
 func (f *fixture) do(words ...string) rueidis.RedisResult {

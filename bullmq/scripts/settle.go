@@ -8,7 +8,7 @@ var findTaken = load("findTaken")
 // still active under the token, so the call may be made again; taken is the
 // job that the call took under the token, if any. jobID is "" for a call that
 // was only to take a job.
-func (q *Queue) FindTaken(ctx context.Context, token, jobID string) (undone bool, taken Taken, err error) {
+func (q *Store) FindTaken(ctx context.Context, token, jobID string) (undone bool, taken Taken, err error) {
 	message, err := q.run(ctx, findTaken, q.base, token, jobID)
 	if err != nil {
 		return false, Taken{}, err
@@ -28,13 +28,13 @@ func (q *Queue) FindTaken(ctx context.Context, token, jobID string) (undone bool
 
 // PutMarker gives back a marker that was popped and not used. One that has been
 // set meanwhile, for an earlier time, stays.
-func (q *Queue) PutMarker(ctx context.Context, member string, score float64) (err error) {
+func (q *Store) PutMarker(ctx context.Context, member string, score float64) (err error) {
 	defer q.about("the marker", &err)
 	return q.client.Do(ctx, q.client.B().Zadd().Key(q.keyOf("marker")).Lt().ScoreMember().ScoreMember(score, member).Build()).Error()
 }
 
 // RateLimit stops the queue for some ms, for all workers that have a limit.
-func (q *Queue) RateLimit(ctx context.Context, ms int64) (err error) {
+func (q *Store) RateLimit(ctx context.Context, ms int64) (err error) {
 	defer q.about("the rate limit", &err)
 	return q.client.Do(ctx, q.client.B().Set().Key(q.keyOf("limiter")).Value("9007199254740991").PxMilliseconds(ms).Build()).Error()
 }

@@ -27,20 +27,20 @@ var (
 )
 
 // Drain removes all jobs that wait, and those that are delayed if told to.
-func (q *Queue) Drain(ctx context.Context, delayed bool) error {
+func (q *Store) Drain(ctx context.Context, delayed bool) error {
 	_, err := q.number(ctx, drain, "", q.base, flag(delayed))
 	return err
 }
 
 // Clean removes jobs of a state, by the name of its key, that are older than a
 // time, looking at limit jobs at most, and answers their ids.
-func (q *Queue) Clean(ctx context.Context, beforeMs, limit int64, state string) ([]string, error) {
+func (q *Store) Clean(ctx context.Context, beforeMs, limit int64, state string) ([]string, error) {
 	return q.strings(ctx, clean, q.base, decimal(beforeMs), decimal(limit), state)
 }
 
 // Obliterate removes the paused queue with all that it holds, count jobs at a
 // time; again says that there is more.
-func (q *Queue) Obliterate(ctx context.Context, count int64, force bool) (again bool, err error) {
+func (q *Store) Obliterate(ctx context.Context, count int64, force bool) (again bool, err error) {
 	message, err := q.run(ctx, obliterate, q.base, decimal(count), flag(force))
 	if err != nil {
 		return false, err
@@ -60,7 +60,7 @@ func (q *Queue) Obliterate(ctx context.Context, count int64, force bool) (again 
 // MoveToWait sends jobs of a state back to wait, count at a time, those with a
 // score of at most upTo; again says that there may be more. With resetMade and
 // resetStarted they forget their attempts and their starts.
-func (q *Queue) MoveToWait(ctx context.Context, state string, count int64, upTo string, resetMade, resetStarted bool) (again bool, err error) {
+func (q *Store) MoveToWait(ctx context.Context, state string, count int64, upTo string, resetMade, resetStarted bool) (again bool, err error) {
 	n, err := q.number(ctx, moveJobsToWait, "", q.base, state, decimal(count), upTo, flag(resetMade), flag(resetStarted))
 	return n == 1, err
 }
@@ -76,32 +76,32 @@ const (
 )
 
 // Remove removes a job and, if children is set, its children.
-func (q *Queue) Remove(ctx context.Context, jobID string, children bool) (RemoveOutcome, error) {
+func (q *Store) Remove(ctx context.Context, jobID string, children bool) (RemoveOutcome, error) {
 	n, err := q.number(ctx, removeJob, jobID, q.base, jobID, flag(children))
 	return RemoveOutcome(n), err
 }
 
 // RemoveUnprocessedChildren removes children that have neither ended nor run.
-func (q *Queue) RemoveUnprocessedChildren(ctx context.Context, jobID string) error {
+func (q *Store) RemoveUnprocessedChildren(ctx context.Context, jobID string) error {
 	_, err := q.number(ctx, removeUnprocessedChildren, jobID, q.base, jobID)
 	return err
 }
 
 // RemoveChildDependency ends the bond of a pending child; false without one.
-func (q *Queue) RemoveChildDependency(ctx context.Context, jobID string) (bool, error) {
+func (q *Store) RemoveChildDependency(ctx context.Context, jobID string) (bool, error) {
 	n, err := q.number(ctx, removeChildDependency, jobID, q.base, jobID)
 	return err == nil && n == 0, err
 }
 
 // RemoveDedup frees a deduplication id, if that job owns it.
-func (q *Queue) RemoveDedup(ctx context.Context, dedupID, jobID string) (bool, error) {
+func (q *Store) RemoveDedup(ctx context.Context, dedupID, jobID string) (bool, error) {
 	n, err := q.number(ctx, removeDeduplicationKey, jobID, q.base, dedupID, jobID)
 	return n > 0, err
 }
 
 // Orphans answers those of some ids that stand in no state of the queue, and
 // deletes what there is of them if told to.
-func (q *Queue) Orphans(ctx context.Context, ids []string, remove bool) ([]string, error) {
+func (q *Store) Orphans(ctx context.Context, ids []string, remove bool) ([]string, error) {
 	return q.strings(ctx, removeOrphanedJobs, append([]string{q.base, flag(remove)}, ids...)...)
 }
 
@@ -113,7 +113,7 @@ type Stranded struct {
 
 // Stranded answers those of some ids that are stranded; with putBack it makes
 // them ready, each in front of the one before it.
-func (q *Queue) Stranded(ctx context.Context, ids []string, putBack bool) ([]Stranded, error) {
+func (q *Store) Stranded(ctx context.Context, ids []string, putBack bool) ([]Stranded, error) {
 	pairs, err := q.strings(ctx, strandedJobs, append([]string{q.base, flag(putBack)}, ids...)...)
 	if err != nil {
 		return nil, err
@@ -127,12 +127,12 @@ func (q *Queue) Stranded(ctx context.Context, ids []string, putBack bool) ([]Str
 
 // JoinPaused brings the lists wait and paused together where nobody else would,
 // and answers how many jobs it moved.
-func (q *Queue) JoinPaused(ctx context.Context) (int64, error) {
+func (q *Store) JoinPaused(ctx context.Context) (int64, error) {
 	return q.number(ctx, joinPaused, "", q.base)
 }
 
 // Scan answers a page of the queue's keys, as SCAN does.
-func (q *Queue) Scan(ctx context.Context, cursor uint64, pattern string, count int64) (keys []string, next uint64, err error) {
+func (q *Store) Scan(ctx context.Context, cursor uint64, pattern string, count int64) (keys []string, next uint64, err error) {
 	page, err := q.client.Do(ctx, q.client.B().Scan().Cursor(cursor).Match(pattern).Count(count).Build()).AsScanEntry()
 	if err != nil {
 		return nil, 0, fmt.Errorf("bullmq: scan of %s: %w", shown(q.base), err)

@@ -43,7 +43,7 @@ type Taken struct {
 // Take takes the next jobs, at most one for each lock token, and answers for
 // each token what it found; the jobs come first. A take of several may bring
 // fewer than there are. (BullMQ: moveToActive, which takes one)
-func (q *Queue) Take(ctx context.Context, nowMs int64, worker Worker, tokens ...string) ([]Taken, error) {
+func (q *Store) Take(ctx context.Context, nowMs int64, worker Worker, tokens ...string) ([]Taken, error) {
 	args := append([]string{q.base, decimal(nowMs)}, worker.args()...)
 	message, err := q.run(ctx, moveToActive, append(args, tokens...)...)
 	if err != nil {
@@ -61,13 +61,13 @@ func (q *Queue) Take(ctx context.Context, nowMs int64, worker Worker, tokens ...
 // caller's clock is ahead of the server's; from beforeMs on, by the caller's
 // clock, the command takes nothing. inFull sends the script itself, which a
 // server needs that has answered NOSCRIPT (IsNoScript) before.
-func (q *Queue) WhenWoken(b rueidis.Builder, inFull bool, aheadUs, beforeMs int64, worker Worker, token string) rueidis.Completed {
+func (q *Store) WhenWoken(b rueidis.Builder, inFull bool, aheadUs, beforeMs int64, worker Worker, token string) rueidis.Completed {
 	return q.call(b, moveToActiveWhenWoken, inFull,
 		append([]string{q.base, decimal(aheadUs), decimal(beforeMs), token}, worker.args()...))
 }
 
 // WhenWokenAnswer reads the answer to WhenWoken.
-func (q *Queue) WhenWokenAnswer(result rueidis.RedisResult, worker Worker) (Taken, error) {
+func (q *Store) WhenWokenAnswer(result rueidis.RedisResult, worker Worker) (Taken, error) {
 	message, err := result.ToMessage()
 	if err != nil {
 		return Taken{}, q.failed(moveToActiveWhenWoken, err)
@@ -77,7 +77,7 @@ func (q *Queue) WhenWokenAnswer(result rueidis.RedisResult, worker Worker) (Take
 
 // takenOne reads the answer of a command that may have taken a job: what a take
 // answers, or a number where it had nothing to tell.
-func (q *Queue) takenOne(c *command, message rueidis.RedisMessage, worker Worker) (Taken, error) {
+func (q *Store) takenOne(c *command, message rueidis.RedisMessage, worker Worker) (Taken, error) {
 	if !message.IsArray() {
 		return Taken{NothingSet: true}, nil
 	}

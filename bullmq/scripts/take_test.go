@@ -93,7 +93,7 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 		timeless, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, Username: "timeless", Password: "x", DisableCache: true})
 		Expect(err).NotTo(HaveOccurred())
 		ginkgo.DeferCleanup(timeless.Close)
-		there := &fixture{NewQueue(timeless, f.base, f.keyOf), f.ctx}
+		there := &fixture{NewStore(timeless, f.base, f.keyOf), f.ctx}
 		taken, err := there.wake(0, time.Now().Add(time.Minute).UnixMilli(), worker)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(taken).To(Equal(Taken{NothingSet: true}))

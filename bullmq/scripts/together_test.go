@@ -8,6 +8,8 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 // trait is what may be special about a job that ends.
@@ -149,7 +151,7 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 		}
 		ended, err := f.Finish(f.ctx, Finish{NowMs: nowMs, Worker: worker, Ends: ends})()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(ended[0].Err).To(MatchError(LockNotFound))
+		Expect(ended[0].Err).To(MatchError(backend.LockNotFound))
 		taken := func(i int) string { return ended[i].Taken.JobID }
 		Expect([]string{taken(0), taken(1), taken(2), taken(3)}).To(Equal([]string{"", "", "next0", "next1"}))
 		Expect(f.do("MGET", f.base+"next0:lock", f.base+"next1:lock").AsStrSlice()).To(Equal([]string{"t2", "t3"}))

@@ -20,14 +20,14 @@ var (
 // Failure is what the error of a call means for the call.
 type Failure int
 
-// The kinds of failures. Only after Lost, Failed and ClientClosed may the call have
+// The kinds of failures. Only after Lost, Aborted and ClientClosed may the call have
 // been carried out, or a part of it.
 const (
 	// Lost means that no reply came, for instance because the connection broke.
 	Lost Failure = iota
-	// Failed means that the store replied with an error that may have ended the
+	// Aborted means that the store replied with an error that may have ended the
 	// call halfway.
-	Failed
+	Aborted
 	// ClientClosed means that the caller has closed the client of its own.
 	ClientClosed
 	// NotSent means that nothing was sent.
@@ -41,9 +41,9 @@ const (
 )
 
 // MayHaveRun reports whether the call may have been carried out, or a part of it.
-func (f Failure) MayHaveRun() bool { return f == Lost || f == Failed || f == ClientClosed }
+func (f Failure) MayHaveRun() bool { return f == Lost || f == Aborted || f == ClientClosed }
 
 // Replied reports whether the store has replied.
 func (f Failure) Replied() bool {
-	return f == Failed || f == Refused || f == Exhausted || f == Unavailable
+	return f == Aborted || f == Refused || f == Exhausted || f == Unavailable
 }

@@ -46,7 +46,7 @@ func Classify(err error) backend.Failure {
 		return backend.ClientClosed
 	}
 	if _, replied := reply(err); replied || rueidis.IsParseErr(err) {
-		return backend.Failed
+		return backend.Aborted
 	}
 	return backend.Lost
 }

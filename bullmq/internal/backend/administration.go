@@ -1,0 +1,4 @@
+package backend
+
+// Administration changes the whole queue.
+type Administration interface{}

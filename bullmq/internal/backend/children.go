@@ -1,0 +1,70 @@
+package backend
+
+import "context"
+
+// Children reads and changes the dependencies of parents.
+type Children interface {
+	// Children reads all children of a job as they are at one moment.
+	Children(ctx context.Context, jobID string) (Dependencies, error)
+	// ChildValues reads the return values of a job's completed children.
+	ChildValues(ctx context.Context, jobID string) ([]ChildResult, error)
+	// IgnoredFailures reads why children have failed whose failure the job ignores.
+	IgnoredFailures(ctx context.Context, jobID string) ([]ChildResult, error)
+	// ScanChildren reads a part of a job's children.
+	ScanChildren(ctx context.Context, jobID string, from ChildScan) (ChildPage, error)
+	// ChildRange reads a range of a job's children that have completed, with their
+	// values, or that are pending, in an order that holds until a child comes or
+	// goes. It returns how many there are in all.
+	ChildRange(ctx context.Context, jobID string, processed bool, from, to int) (children []ChildResult, total int, err error)
+	// ChildCounts counts a job's children.
+	ChildCounts(ctx context.Context, jobID string) (ChildCounts, error)
+
+	// JobsOf reads jobs of any queues, in their order; nil for one that is gone.
+	JobsOf(ctx context.Context, jobs []JobRef) ([]*JobRecord, error)
+	// FailedReasons reads why jobs of any queues have failed, in their order; "" for
+	// one that is gone or has not failed.
+	FailedReasons(ctx context.Context, jobs []JobRef) ([]string, error)
+
+	// RemoveUnprocessedChildren removes a job's children that have neither ended nor
+	// run.
+	RemoveUnprocessedChildren(ctx context.Context, jobID string) error
+	// RemoveChildDependency ends a child's bond to its parent and reports whether
+	// the parent waited for it. [ParentNotFound] means that the parent is gone.
+	RemoveChildDependency(ctx context.Context, jobID string) (bool, error)
+}
+
+// ChildResult is a child with its result.
+type ChildResult struct {
+	Child JobRef
+	// Value is the return value, JSON, of a child that completed, the reason of one
+	// that failed, and "" for one that is pending.
+	Value string
+}
+
+// Dependencies are the children of a job.
+type Dependencies struct {
+	Processed []ChildResult
+	Pending   []JobRef
+	Ignored   []ChildResult // failures that the parent ignores
+	Failed    []JobRef      // those that fail the parent
+}
+
+// Scan is where to read children of one kind, and about how many of them.
+type Scan struct {
+	Cursor uint64 // 0 for the beginning; else that of the page before
+	Count  int
+}
+
+// ChildScan is a Scan for each kind of children; nil for a kind that is not to be
+// read.
+type ChildScan struct{ Processed, Pending, Ignored, Failed *Scan }
+
+// ChildPage is a part of a job's children. A kind of Next is nil if nothing of it
+// is left.
+type ChildPage struct {
+	Dependencies
+	Next ChildScan
+}
+
+// ChildCounts is how many children a job has.
+type ChildCounts struct{ Processed, Pending, Ignored, Failed int }

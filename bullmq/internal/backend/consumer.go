@@ -1,0 +1,4 @@
+package backend
+
+// Consumer fetches jobs and ends them.
+type Consumer interface{}

@@ -1,0 +1,29 @@
+// Package backend is the interface between package bullmq and the server that
+// stores the queues. Package bullmq decides what happens to jobs and when; a
+// backend carries it out and reads what is stored. Package bullmq/scripts is the
+// backend for Redis.
+//
+// A [Store] holds one queue. Its parts are interfaces of their own, one in each
+// file, with the types that they share. What only Redis needs is optional:
+// package bullmq finds it by a type assertion, such as to [Repairer].
+//
+// Times are a [time.Time], durations a [time.Duration]. Both count in
+// milliseconds on the wire. A backend uses the clock of its caller, which is an
+// argument of every call that needs one.
+//
+// Calls are never repeated after they may have reached the server.
+//
+// The API is not stable. Do not implement it outside this module.
+package backend
+
+// Store is one queue. It is safe for concurrent use.
+type Store interface {
+	Producer
+	Consumer
+	Jobs
+	Children
+	Reading
+	Administration
+	Schedulers
+	Events
+}

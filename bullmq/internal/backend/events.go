@@ -1,0 +1,4 @@
+package backend
+
+// Events writes and reads the queue's events.
+type Events interface{}

@@ -1,0 +1,112 @@
+package backend
+
+import (
+	"strings"
+	"time"
+)
+
+// State is where a job is.
+type State string
+
+// The states, by BullMQ's names.
+const (
+	Waiting         State = "waiting"
+	Active          State = "active"
+	Delayed         State = "delayed"
+	Prioritized     State = "prioritized"
+	WaitingChildren State = "waiting-children"
+	Completed       State = "completed"
+	Failed          State = "failed"
+	Paused          State = "paused"  // BullMQ 5 only: waiting jobs of a paused queue
+	Unknown         State = "unknown" // there is no such job
+)
+
+// JobRef names a job of any queue.
+type JobRef struct {
+	Prefix, Queue string
+	ID            string
+}
+
+// String returns the key by which jobs name each other: <prefix>:<queue>:<id>.
+func (r JobRef) String() string {
+	switch {
+	case r.Queue == "":
+		return r.ID
+	case r.Prefix == "":
+		return r.Queue + ":" + r.ID
+	}
+	return r.Prefix + ":" + r.Queue + ":" + r.ID
+}
+
+// IsZero reports whether the reference names no job.
+func (r JobRef) IsZero() bool { return r == JobRef{} }
+
+// IsComplete reports whether the reference names a queue, its prefix and a job.
+// One that [ParseJobRef] has read from a key of another form does not.
+func (r JobRef) IsComplete() bool { return r.Prefix != "" && r.Queue != "" && r.ID != "" }
+
+// ParseJobRef reads the key of a job, <prefix>:<queue>:<id>. A prefix may contain
+// colons. A key of another form is kept so that [JobRef.String] returns it.
+func ParseJobRef(key string) JobRef {
+	last := strings.LastIndexByte(key, ':')
+	if last <= 0 {
+		return JobRef{ID: key}
+	}
+	middle := strings.LastIndexByte(key[:last], ':')
+	switch {
+	case middle == last-1 || middle == 0:
+		return JobRef{ID: key}
+	case middle < 0:
+		return JobRef{Queue: key[:last], ID: key[last+1:]}
+	}
+	return JobRef{Prefix: key[:middle], Queue: key[middle+1 : last], ID: key[last+1:]}
+}
+
+// JobRecord is a job as it is stored. What is not stored, or cannot be read, is
+// the zero value.
+type JobRecord struct {
+	ID   string
+	Name string
+	Data []byte // JSON, byte for byte as it was added
+	Opts string // JSON
+
+	Timestamp time.Time
+	Delay     time.Duration
+	Priority  int
+
+	AttemptsMade    int
+	AttemptsStarted int
+	StalledCounter  int
+	// AttemptsBefore are attempts that BullMQ 4 or older has counted, under another
+	// name. AttemptsMade counts those since; both count when HasBefore is set.
+	AttemptsBefore int
+	HasBefore      bool
+
+	ProcessedOn time.Time
+	FinishedOn  time.Time
+	ProcessedBy string
+
+	Progress     []byte // JSON
+	ReturnValue  []byte // JSON
+	FailedReason string
+	StackTrace   []byte // JSON, a list of texts
+
+	Parent          JobRef
+	ParentPolicy    []byte // JSON
+	SchedulerID     string
+	DeduplicationID string
+	DeferredFailure string
+
+	// Incomplete means that the record has no name: it is gone, or was never whole.
+	Incomplete bool
+	// LacksDelay and LacksPriority mean that nothing is stored for them, as may be
+	// for jobs of other clients.
+	LacksDelay, LacksPriority bool
+}
+
+// Page is a range of what a call lists. From and To are inclusive. Negative
+// positions count from the end: -1 is the last.
+type Page struct {
+	From, To  int
+	Ascending bool // oldest first
+}

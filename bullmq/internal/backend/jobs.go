@@ -1,0 +1,77 @@
+package backend
+
+import (
+	"context"
+	"time"
+)
+
+// Jobs reads and changes single jobs. Calls that change a job return an [*Error]
+// with the code [JobNotFound] if there is none.
+type Jobs interface {
+	// Job reads a job; nil if there is none.
+	Job(ctx context.Context, jobID string) (*JobRecord, error)
+	// Summary reads a job without its data and its results: Name, Opts, the attempts,
+	// ProcessedOn and DeduplicationID; nil if there is no such job.
+	Summary(ctx context.Context, jobID string) (*JobRecord, error)
+	// State returns where a job is; Unknown if there is no such job.
+	State(ctx context.Context, jobID string) (State, error)
+	// Outcome returns how a job has ended.
+	Outcome(ctx context.Context, jobID string) (Outcome, error)
+
+	// UpdateProgress replaces a job's progress, JSON, and writes an event.
+	UpdateProgress(ctx context.Context, jobID, progress string) error
+	// UpdateData replaces a job's data, JSON.
+	UpdateData(ctx context.Context, jobID, data string) error
+
+	// AddLog adds a row to a job's log, keeps the newest keep rows, 0 for all, and
+	// returns how many there are.
+	AddLog(ctx context.Context, jobID, row string, keep int) (int, error)
+	// Logs reads a range of a job's log, oldest first, and how many rows there are.
+	Logs(ctx context.Context, jobID string, from, to int) (rows []string, total int, err error)
+	// ClearLogs removes a job's log but for the newest keep rows.
+	ClearLogs(ctx context.Context, jobID string, keep int) error
+
+	// Promote makes a delayed job ready now. [NotInState] means that it is not
+	// delayed.
+	Promote(ctx context.Context, jobID string) error
+	// ChangeDelay gives a delayed job another delay, counted from now.
+	ChangeDelay(ctx context.Context, jobID string, now time.Time, delay time.Duration) error
+	// ChangePriority gives a job another priority, 0 for none. With lifo it is the
+	// next of that priority.
+	ChangePriority(ctx context.Context, jobID string, priority int, lifo bool) error
+	// Reprocess moves a job that has ended back, to run again.
+	Reprocess(ctx context.Context, jobID string, r Reprocess) error
+	// Remove removes a job, and all jobs below it in its flow if children is set.
+	Remove(ctx context.Context, jobID string, children bool) (RemoveOutcome, error)
+	// RemoveDeduplicationKey frees a deduplication id if the job owns it, and
+	// reports whether it did.
+	RemoveDeduplicationKey(ctx context.Context, deduplicationID, jobID string) (bool, error)
+}
+
+// Outcome is how a job has ended.
+type Outcome struct {
+	// State is Completed, Failed, Unknown if there is no such job, and "" for a job
+	// that has not ended.
+	State State
+	// Value is the return value, JSON, of a job that completed, and the reason,
+	// plain text, of one that failed.
+	Value string
+}
+
+// Reprocess says from where a job is moved back, and what it forgets.
+type Reprocess struct {
+	From                 State // Completed or Failed
+	LIFO                 bool  // it is the next one to run
+	ResetAttemptsMade    bool
+	ResetAttemptsStarted bool
+}
+
+// RemoveOutcome is what a removal did.
+type RemoveOutcome int
+
+// The outcomes of a removal.
+const (
+	Locked RemoveOutcome = iota // a worker holds the job or one of its children; nothing was removed
+	Removed
+	NotFound // there is no such job
+)

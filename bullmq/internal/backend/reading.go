@@ -1,0 +1,40 @@
+package backend
+
+import (
+	"context"
+	"time"
+)
+
+// Reading reads what is in a queue.
+type Reading interface {
+	// Counts counts the jobs of states, in their order.
+	Counts(ctx context.Context, states ...State) ([]int, error)
+	// CountDelayed counts the delayed jobs that are due before a time.
+	CountDelayed(ctx context.Context, before time.Time) (int, error)
+	// CountsPerPriority counts the jobs that wait with each of some priorities.
+	CountsPerPriority(ctx context.Context, priorities ...int) ([]int, error)
+	// Jobs reads a page of the jobs of each state.
+	Jobs(ctx context.Context, page Page, states ...State) ([]*JobRecord, error)
+	// JobIDs reads the ids of a page of the jobs of each state, also of jobs whose
+	// record is gone.
+	JobIDs(ctx context.Context, page Page, states ...State) ([]string, error)
+	// Metrics reads what workers have counted, Completed or Failed jobs, in a range
+	// of minutes, newest first.
+	Metrics(ctx context.Context, kind State, from, to int) (Metrics, error)
+	// RateLimitTTL returns for how long the rate limit holds when max jobs a window
+	// are allowed, 0 for the queue's own maximum. It is negative if there is no such
+	// maximum and no limit holds, and 0 if a limit does not hold.
+	RateLimitTTL(ctx context.Context, max int) (time.Duration, error)
+	// IsMaxed reports whether the queue runs as many jobs as its global concurrency
+	// allows.
+	IsMaxed(ctx context.Context) (bool, error)
+}
+
+// Metrics is what workers have counted.
+type Metrics struct {
+	Count     int       // jobs in all
+	PrevTime  time.Time // of the last point
+	PrevCount int       // jobs until then
+	Points    []int     // jobs in each minute, newest first
+	Total     int       // how many points there are
+}

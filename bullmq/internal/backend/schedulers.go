@@ -1,0 +1,4 @@
+package backend
+
+// Schedulers reads and changes the queue's job schedulers.
+type Schedulers interface{}
