@@ -43,14 +43,14 @@ var _ = Describe("A contender", func() {
 				q, err := bullmq.NewQueue(context.Background(), contender.Queue, &bullmq.QueueOptions{Connection: bullmq.Client(h.redis.client)})
 				Expect(err).NotTo(HaveOccurred())
 				defer q.Close()
-				counts, err := q.Counts(context.Background(), bullmq.Waiting, bullmq.Active, bullmq.Completed)
+				counts, err := q.Counts(context.Background(), bullmq.StateWaiting, bullmq.StateActive, bullmq.StateCompleted)
 				Expect(err).NotTo(HaveOccurred())
-				want := map[bullmq.State]int64{bullmq.Waiting: 0, bullmq.Active: 0, bullmq.Completed: 0}
+				want := map[bullmq.State]int64{bullmq.StateWaiting: 0, bullmq.StateActive: 0, bullmq.StateCompleted: 0}
 				switch s.part {
 				case "add", "bulk":
-					want[bullmq.Waiting] = 2_000
+					want[bullmq.StateWaiting] = 2_000
 				case "process":
-					want[bullmq.Completed] = 2_000
+					want[bullmq.StateCompleted] = 2_000
 				}
 				Expect(counts).To(Equal(want))
 			})

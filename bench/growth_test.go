@@ -50,7 +50,7 @@ var _ = Describe("The growth benchmark", func() {
 		defer g.close()
 		counts := func() map[bullmq.State]int64 {
 			GinkgoHelper()
-			counts, err := g.producer.queue.Counts(context.Background(), bullmq.Waiting, bullmq.Active, bullmq.Completed, bullmq.Delayed)
+			counts, err := g.producer.queue.Counts(context.Background(), bullmq.StateWaiting, bullmq.StateActive, bullmq.StateCompleted, bullmq.StateDelayed)
 			Expect(err).NotTo(HaveOccurred())
 			return counts
 		}
@@ -58,24 +58,24 @@ var _ = Describe("The growth benchmark", func() {
 		const background = 500
 		holds := func(state bullmq.State) {
 			GinkgoHelper()
-			want := map[bullmq.State]int64{bullmq.Waiting: 0, bullmq.Active: 0, bullmq.Completed: 0, bullmq.Delayed: 0}
+			want := map[bullmq.State]int64{bullmq.StateWaiting: 0, bullmq.StateActive: 0, bullmq.StateCompleted: 0, bullmq.StateDelayed: 0}
 			want[state] = background
 			Expect(counts()).To(Equal(want))
 		}
-		holds(bullmq.Waiting)
+		holds(bullmq.StateWaiting)
 		_, _, err = g.step(false)
 		Expect(err).NotTo(HaveOccurred())
-		holds(bullmq.Waiting)
+		holds(bullmq.StateWaiting)
 
 		Expect(g.each(completeText)).To(Succeed())
 		_, _, err = g.step(true)
 		Expect(err).NotTo(HaveOccurred())
-		holds(bullmq.Completed)
+		holds(bullmq.StateCompleted)
 
 		Expect(g.each(delayText)).To(Succeed())
 		_, _, err = g.step(false)
 		Expect(err).NotTo(HaveOccurred())
-		holds(bullmq.Delayed)
+		holds(bullmq.StateDelayed)
 	})
 
 	It("measures with several queues", func() {

@@ -25,7 +25,7 @@ var own = contender.Library{
 		return &ownConsumer{worker: w}, err
 	},
 	Tail: func(redis, queue string) (contender.Tail, error) {
-		events, err := bullmq.NewQueueEvents(context.Background(), queue, &bullmq.EventsOptions{Connection: bullmq.URL("redis://" + redis), LastEventID: "0-0"})
+		events, err := bullmq.NewQueueEvents(context.Background(), queue, &bullmq.QueueEventsOptions{Connection: bullmq.URL("redis://" + redis), LastEventID: "0-0"})
 		return ownTail{events}, err
 	},
 	ActiveKey: func(queue string) string { return "bull:" + queue + ":active" },

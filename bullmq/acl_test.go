@@ -50,7 +50,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 		}
 		defer queue.Close()
 		others := &bystander{address: server.Addr(), client: client, Queue: queue}
-		if others.flows, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: bullmq.Client(client)}); err != nil {
+		if others.flows, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: bullmq.Client(client)}); err != nil {
 			return err
 		}
 		defer others.flows.Close()

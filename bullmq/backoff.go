@@ -11,7 +11,7 @@ import (
 // backoff). nil retries at once.
 type Backoff struct {
 	// Type is "fixed", "exponential", or the name of a strategy of the worker's
-	// own (WorkerOptions.BackoffStrategy), which Custom sets: any other text is
+	// own (WorkerOptions.BackoffStrategy), which CustomBackoff sets: any other text is
 	// refused, since a misspelt type would be noticed by the first retry only.
 	Type string
 	// Delay is the wait, or with exponential the first one: it doubles with
@@ -23,17 +23,19 @@ type Backoff struct {
 
 	rest   rest
 	number bool // it was read as a number, which means fixed
-	custom bool // made by Custom
+	custom bool // made by CustomBackoff
 }
 
-// Fixed waits the same time before each attempt.
-func Fixed(delay time.Duration) *Backoff { return &Backoff{Type: "fixed", Delay: delay} }
+// FixedBackoff waits the same time before each attempt.
+func FixedBackoff(delay time.Duration) *Backoff { return &Backoff{Type: "fixed", Delay: delay} }
 
-// Exponential waits delay, then twice as long, then four times …
-func Exponential(delay time.Duration) *Backoff { return &Backoff{Type: "exponential", Delay: delay} }
+// ExponentialBackoff waits delay, then twice as long, then four times …
+func ExponentialBackoff(delay time.Duration) *Backoff {
+	return &Backoff{Type: "exponential", Delay: delay}
+}
 
-// Custom leaves the wait to the worker's BackoffStrategy, which is given name.
-func Custom(name string) *Backoff { return &Backoff{Type: name, custom: true} }
+// CustomBackoff leaves the wait to the worker's BackoffStrategy, which is given name.
+func CustomBackoff(name string) *Backoff { return &Backoff{Type: name, custom: true} }
 
 // check refuses what no program means; what was read from JSON is taken as
 // Node takes it.

@@ -20,11 +20,11 @@ var _ = Describe("The wait before another attempt", func() {
 	}
 
 	It("is the same each time when fixed", func() {
-		Expect(waits(Fixed(700*time.Millisecond), 0.9, 1, 2, 3, 50)).To(HaveEach(700 * time.Millisecond))
+		Expect(waits(FixedBackoff(700*time.Millisecond), 0.9, 1, 2, 3, 50)).To(HaveEach(700 * time.Millisecond))
 	})
 
 	It("doubles with each attempt that was made when exponential", func() {
-		Expect(waits(Exponential(time.Second), 0.9, 1, 2, 3, 4, 5)).To(Equal([]time.Duration{
+		Expect(waits(ExponentialBackoff(time.Second), 0.9, 1, 2, 3, 4, 5)).To(Equal([]time.Duration{
 			time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second,
 		}))
 	})
@@ -36,37 +36,37 @@ var _ = Describe("The wait before another attempt", func() {
 			Expect(waits(b, 0.5, attempt)).To(ConsistOf(half))
 			Expect(waits(b, 0.999999, attempt)).To(ConsistOf(most))
 		},
-		Entry("fixed, a quarter of it", Fixed(time.Second), 0.25, 3, 750*time.Millisecond, 875*time.Millisecond, 999*time.Millisecond),
-		Entry("fixed, all of it", Fixed(time.Second), 1.0, 1, time.Duration(0), 500*time.Millisecond, 999*time.Millisecond),
-		Entry("exponential, half of it", Exponential(time.Second), 0.5, 3, 2*time.Second, 3*time.Second, 3999*time.Millisecond),
-		Entry("an odd number of milliseconds", Fixed(333*time.Millisecond), 0.5, 1, 166*time.Millisecond, 249*time.Millisecond, 332*time.Millisecond),
+		Entry("fixed, a quarter of it", FixedBackoff(time.Second), 0.25, 3, 750*time.Millisecond, 875*time.Millisecond, 999*time.Millisecond),
+		Entry("fixed, all of it", FixedBackoff(time.Second), 1.0, 1, time.Duration(0), 500*time.Millisecond, 999*time.Millisecond),
+		Entry("exponential, half of it", ExponentialBackoff(time.Second), 0.5, 3, 2*time.Second, 3*time.Second, 3999*time.Millisecond),
+		Entry("an odd number of milliseconds", FixedBackoff(333*time.Millisecond), 0.5, 1, 166*time.Millisecond, 249*time.Millisecond, 332*time.Millisecond),
 	)
 
 	It("rounds an exponential wait to whole milliseconds and leaves a fixed one as it is", func() {
-		Expect(waits(Exponential(1600*time.Microsecond), 0, 1, 2)).To(Equal([]time.Duration{2 * time.Millisecond, 3 * time.Millisecond}))
-		Expect(waits(Fixed(1600*time.Microsecond), 0, 1)).To(ConsistOf(1600 * time.Microsecond))
+		Expect(waits(ExponentialBackoff(1600*time.Microsecond), 0, 1, 2)).To(Equal([]time.Duration{2 * time.Millisecond, 3 * time.Millisecond}))
+		Expect(waits(FixedBackoff(1600*time.Microsecond), 0, 1)).To(ConsistOf(1600 * time.Microsecond))
 	})
 
 	It("grows to a century and no further, without overflow", func() {
 		century := 100 * 365 * 24 * time.Hour
-		Expect(waits(Exponential(time.Second), 0, 40, 64, 1024, 5000)).To(HaveEach(century))
-		Expect(waits(Exponential(0), 0, 1, 30)).To(HaveEach(time.Duration(0)))
+		Expect(waits(ExponentialBackoff(time.Second), 0, 40, 64, 1024, 5000)).To(HaveEach(century))
+		Expect(waits(ExponentialBackoff(0), 0, 1, 30)).To(HaveEach(time.Duration(0)))
 	})
 
 	It("is what the worker's strategy says for a type of its own", func() {
-		wait, err := Custom("tide").wait(2, 0, func() time.Duration { return 42 * time.Second })
+		wait, err := CustomBackoff("tide").wait(2, 0, func() time.Duration { return 42 * time.Second })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(wait).To(Equal(42 * time.Second))
 	})
 
 	It("doesn't ask the worker's strategy about fixed and exponential", func() {
-		wait, err := Fixed(time.Second).wait(1, 0, func() time.Duration { return time.Hour })
+		wait, err := FixedBackoff(time.Second).wait(1, 0, func() time.Duration { return time.Hour })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(wait).To(Equal(time.Second))
 	})
 
 	It("is an error that names type and remedy where nobody knows the type", func() {
-		_, err := Custom("tide").wait(1, 0, nil)
+		_, err := CustomBackoff("tide").wait(1, 0, nil)
 		Expect(err).To(MatchError(And(ContainSubstring(`"tide"`), ContainSubstring("BackoffStrategy"))))
 	})
 })

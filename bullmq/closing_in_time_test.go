@@ -25,7 +25,7 @@ type stop struct {
 
 const (
 	stopTimeout = 300 * time.Millisecond // ShutdownTimeout of the workers
-	stopMargin  = 3 * time.Second // less than any timeout that a fault could wait for
+	stopMargin  = 3 * time.Second        // less than any timeout that a fault could wait for
 )
 
 // everything opens one of each kind of thing, at work, on a connection.
@@ -133,7 +133,7 @@ func everything(connection func() bullmq.Connection, prefix string) (stops []sto
 	background(func() { defer close(answered); _, _ = waited.WaitForJob(context.Background(), job.ID) })
 	stops = append(stops, stop{"Close of a queue with a WaitForJob", func() { _ = waited.Close(); <-answered }, 0})
 
-	events, err := bullmq.NewQueueEvents(context.Background(), base+"-events", &bullmq.EventsOptions{Connection: connection(), Prefix: prefix})
+	events, err := bullmq.NewQueueEvents(context.Background(), base+"-events", &bullmq.QueueEventsOptions{Connection: connection(), Prefix: prefix})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(events.Close)
 	looped := make(chan struct{})
@@ -144,13 +144,13 @@ func everything(connection func() bullmq.Connection, prefix string) (stops []sto
 	})
 	stops = append(stops, stop{"Close of a QueueEvents in its loop", func() { _ = events.Close(); <-looped }, 0})
 
-	flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), Prefix: prefix})
+	flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection(), Prefix: prefix})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(flows.Close)
 	flowing, dry := context.WithCancel(context.Background())
 	background(func() {
 		for flowing.Err() == nil {
-			if _, err := flows.Add(flowing, bullmq.Flow{Name: "a", Queue: base + "-flows"}); err != nil {
+			if _, err := flows.Add(flowing, bullmq.Flow{Name: "a", QueueName: base + "-flows"}); err != nil {
 				time.Sleep(time.Millisecond)
 			}
 		}

@@ -54,7 +54,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		// A worker runs one job at a time, so these end only once each worker has taken one.
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, workers))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(countOf(queue, bullmq.Completed), "3s").Should(Equal(workers))
+		Eventually(countOf(queue, bullmq.StateCompleted), "3s").Should(Equal(workers))
 		Expect(warnings()).To(Equal(1))
 	},
 		Entry("with one connection for two workers", 1, 2),
@@ -71,7 +71,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 			via := bullmq.Client(client)
 			name := newQueueName()
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: via, Logger: logger})
-			reader := newEvents(name, bullmq.EventsOptions{Connection: via, Logger: logger})
+			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: via, Logger: logger})
 			read := make(chan struct{})
 			go func() {
 				defer close(read)
@@ -129,7 +129,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Eventually(warnings, "8s").Should(Equal(1))
 		_, err = queue.AddBulk(ctx, make([]bullmq.BulkJob, workers))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(countOf(queue, bullmq.Completed), "3s").Should(Equal(workers))
+		Eventually(countOf(queue, bullmq.StateCompleted), "3s").Should(Equal(workers))
 		Consistently(failures, "1s").ShouldNot(Receive())
 	})
 
@@ -140,10 +140,10 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client), Logger: logger})
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, job.ID), "4s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID), "4s").Should(Equal(bullmq.StateCompleted))
 		delayed, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: 500 * time.Millisecond})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, delayed.ID), "4s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, delayed.ID), "4s").Should(Equal(bullmq.StateCompleted))
 		Expect(queue.Workers(ctx)).To(BeEmpty())
 		Eventually(warnings, "3s").Should(Equal(1))
 		release()
@@ -176,7 +176,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		_, release := client.Dedicate()
 		defer release()
 		worker, stop, ended := startWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
-		reader := newEvents(name, bullmq.EventsOptions{Connection: bullmq.Client(client)})
+		reader := newEvents(name, bullmq.QueueEventsOptions{Connection: bullmq.Client(client)})
 		read := make(chan struct{})
 		go func() {
 			defer close(read)
@@ -195,16 +195,16 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		client, name := pooled(1), newQueueName()
 		_, release := client.Dedicate()
 		defer release()
-		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: bullmq.Client(client)})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: bullmq.Client(client)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		short, cancel := context.WithTimeout(ctx, 15*time.Second)
 		defer cancel()
 		children := make([]bullmq.Flow, 2500)
 		for i := range children {
-			children[i] = bullmq.Flow{Name: "child", Queue: name}
+			children[i] = bullmq.Flow{Name: "child", QueueName: name}
 		}
-		_, err = flows.Add(short, bullmq.Flow{Name: "parent", Queue: name, Children: children})
+		_, err = flows.Add(short, bullmq.Flow{Name: "parent", QueueName: name, Children: children})
 		Expect(err).NotTo(HaveOccurred())
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.Client(client)})
 		_, err = queue.AddBulk(short, make([]bullmq.BulkJob, 2500))
@@ -221,7 +221,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(3))
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(countOf(queue, bullmq.Completed), "5s").Should(Equal(300))
+		Eventually(countOf(queue, bullmq.StateCompleted), "5s").Should(Equal(300))
 		Expect(warnings()).To(BeZero())
 	})
 
@@ -245,6 +245,6 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(hung).Should(BeClosed())
 		close(finish)
-		Eventually(stateOf(queue, second.ID), "4s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, second.ID), "4s").Should(Equal(bullmq.StateCompleted))
 	})
 })

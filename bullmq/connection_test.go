@@ -28,7 +28,7 @@ import (
 func roundTrip(name, prefix string, link bullmq.Connection) {
 	GinkgoHelper()
 	ctx := specContext()
-	reader := newEvents(name, bullmq.EventsOptions{Connection: link, Prefix: prefix})
+	reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link, Prefix: prefix})
 	queue := newQueue(name, &bullmq.QueueOptions{Connection: link, Prefix: prefix})
 	runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { return job.Name, nil }, &bullmq.WorkerOptions{Connection: link, Prefix: prefix})
 	jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "now"}, {Name: "later", Options: &bullmq.JobOptions{Delay: 20 * time.Millisecond}}})
@@ -36,7 +36,7 @@ func roundTrip(name, prefix string, link bullmq.Connection) {
 	for _, job := range jobs {
 		Expect(job.Wait(ctx, queue)).To(MatchJSON(fmt.Sprintf("%q", job.Name)))
 	}
-	Expect(queue.Counts(ctx, bullmq.Completed)).To(HaveKeyWithValue(bullmq.Completed, BeEquivalentTo(2)))
+	Expect(queue.Counts(ctx, bullmq.StateCompleted)).To(HaveKeyWithValue(bullmq.StateCompleted, BeEquivalentTo(2)))
 	for event, err := range reader.All(ctx) {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(event.Type).To(Equal(bullmq.EventAdded))
@@ -59,7 +59,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 				return err
 			},
 			func() error {
-				_, err := bullmq.NewQueueEvents(ctx, "q", &bullmq.EventsOptions{Connection: link})
+				_, err := bullmq.NewQueueEvents(ctx, "q", &bullmq.QueueEventsOptions{Connection: link})
 				return err
 			},
 		} {
@@ -229,7 +229,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			other := newQueue(name, &bullmq.QueueOptions{Connection: link})
 			Expect(queue.Close()).To(Succeed())
 			Expect(newWorker(name, nil, &bullmq.WorkerOptions{Connection: link}).Close()).To(Succeed())
-			Expect(newEvents(name, bullmq.EventsOptions{Connection: link}).Close()).To(Succeed())
+			Expect(newEvents(name, bullmq.QueueEventsOptions{Connection: link}).Close()).To(Succeed())
 			_, err := queue.Add(specContext(), "paint", nil, nil)
 			Expect(err).To(MatchError(bullmq.ErrClosed))
 			_, err = other.Add(specContext(), "paint", nil, nil)
@@ -243,7 +243,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 			runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{Connection: link})
 			ending, end := context.WithCancel(specContext())
-			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
+			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link})
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
@@ -310,13 +310,13 @@ var _ = Describe("A connection", Label("slow"), func() {
 				_, err := queue.Add(specContext(), "paint", nil, nil)
 				Expect(err).NotTo(HaveOccurred())
 				worker := runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: link, Logger: log})
-				Eventually(countOf(queue, bullmq.Completed)).Should(Equal(1))
+				Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(1))
 				Expect(worker.Close()).To(Succeed())
 			}),
 			Entry("locks first, by a reader of events", "volatile-ttl", func(name string, link bullmq.Connection, log zerolog.Logger) {
 				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link}).Publish(specContext(), "dried", 0)
 				Expect(err).NotTo(HaveOccurred())
-				for _, err := range newEvents(name, bullmq.EventsOptions{Connection: link, Logger: log, LastEventID: "0"}).All(specContext()) {
+				for _, err := range newEvents(name, bullmq.QueueEventsOptions{Connection: link, Logger: log, LastEventID: "0"}).All(specContext()) {
 					Expect(err).NotTo(HaveOccurred())
 					break
 				}
@@ -348,16 +348,16 @@ var _ = Describe("A connection", Label("slow"), func() {
 		})
 
 		It("leaves a flow in doubt that could not be added in one transaction", func() {
-			producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: restricted("~bull:* +@all -multi")})
+			producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: restricted("~bull:* +@all -multi")})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(producer.Close)
-			_, err = producer.Add(specContext(), bullmq.Flow{Name: "paint", Queue: name})
+			_, err = producer.Add(specContext(), bullmq.Flow{Name: "paint", QueueName: name})
 			Expect(err).To(And(MatchError(ContainSubstring("NOPERM")), MatchError(bullmq.ErrMaybeAdded)))
-			Expect(newQueue(name, nil).Counts(specContext(), bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeEquivalentTo(1)))
+			Expect(newQueue(name, nil).Counts(specContext(), bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeEquivalentTo(1)))
 		})
 
 		It("is an error of the loop that reads events", func() {
-			for _, err := range newEvents(name, bullmq.EventsOptions{Connection: restricted("~bull:* +@all -xread")}).All(specContext()) {
+			for _, err := range newEvents(name, bullmq.QueueEventsOptions{Connection: restricted("~bull:* +@all -xread")}).All(specContext()) {
 				Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("xread"), ContainSubstring("events of "+name))))
 				break
 			}
@@ -509,6 +509,6 @@ var _ = Describe("A connection in between", Label("slow"), func() {
 		Expect(admin.Do(ctx, admin.B().ConfigSet().ParameterValue().ParameterValue("proto-max-bulk-len", "1mb").Build()).Error()).To(Succeed())
 		_, err := queue.Add(ctx, "paint", strings.Repeat("a", 3<<20), nil)
 		Expect(err).To(HaveOccurred())
-		Expect(queue.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeZero()))
+		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeZero()))
 	})
 })

@@ -134,9 +134,9 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(owner()).To(Equal("2"))
 	},
 		Entry("is removed", func(old *bullmq.Job) { Expect(old.Remove(ctx)).To(Succeed()) }),
-		Entry("is cleaned away", func(*bullmq.Job) { Expect(queue.Clean(ctx, 0, 0, bullmq.Failed)).To(Equal([]string{"1"})) }),
+		Entry("is cleaned away", func(*bullmq.Job) { Expect(queue.Clean(ctx, 0, 0, bullmq.StateFailed)).To(Equal([]string{"1"})) }),
 		Entry("makes room for a newer failure", func(*bullmq.Job) {
-			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{RemoveOnFail: bullmq.KeepLast(1)})
+			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{KeepFailed: bullmq.KeepLast(1)})
 			Expect(err).NotTo(HaveOccurred())
 			endJob(worker, takeJob(worker), nil, errors.New("boom"))
 			Expect(zsetAt(keyOf(name, "failed"))).To(Equal([]string{"3"}))
@@ -147,11 +147,11 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 			Expect(queue.RemoveOrphanedJobs(ctx, 0, 0)).To(Equal([]string{"1"}))
 		}),
 		Entry("is retried and completes", func(old *bullmq.Job) {
-			Expect(old.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(old.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			endJob(worker, takeJob(worker), nil, nil)
 		}),
 		Entry("is retried and drained", func(old *bullmq.Job) {
-			Expect(old.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(old.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			Expect(queue.Drain(ctx, false)).To(Succeed())
 			Expect(keysOf(name)).NotTo(ContainElement(old.Key()))
 		}),

@@ -60,10 +60,10 @@ var _ = Describe("The dialect of a queue", func() {
 
 	It("is found out by workers and for the queues of flows too", func() {
 		redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5", "paused", "1")
-		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
-		_, err = flows.Add(ctx, bullmq.Flow{Name: "a", Queue: name})
+		_, err = flows.Add(ctx, bullmq.Flow{Name: "a", QueueName: name})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(listAt(keyOf(name, "paused"))).To(HaveLen(1))
 
@@ -80,10 +80,10 @@ var _ = Describe("The dialect of a queue", func() {
 	It("of BullMQ 5 counts and shows parked jobs beside those that wait", func() {
 		queue := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
 		Expect(parks(queue)).To(BeTrue())
-		Expect(queue.Counts(ctx, bullmq.Waiting)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 0, bullmq.Paused: 1}))
-		Expect(queue.Counts(ctx)).To(HaveKeyWithValue(bullmq.Paused, int64(1)))
+		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 0, bullmq.StatePaused: 1}))
+		Expect(queue.Counts(ctx)).To(HaveKeyWithValue(bullmq.StatePaused, int64(1)))
 		Expect(queue.Count(ctx)).To(BeEquivalentTo(1))
-		Expect(queue.Jobs(ctx, bullmq.All(), bullmq.Waiting)).To(HaveLen(1))
+		Expect(queue.Jobs(ctx, bullmq.AllJobs(), bullmq.StateWaiting)).To(HaveLen(1))
 		Expect(queue.CountsPerPriority(ctx, 0)).To(Equal(map[int]int64{0: 1}))
 	})
 

@@ -133,10 +133,10 @@ func Snooze(wait time.Duration) error { return snoozed{wait} }
 
 // JobFailedError is the result of a job that failed, for those who wait for it.
 type JobFailedError struct {
-	Queue, JobID string
-	Reason       string // failedReason, as its worker wrote it
+	QueueName, JobID string
+	Reason           string // failedReason, as its worker wrote it
 }
 
 func (e *JobFailedError) Error() string {
-	return fmt.Sprintf("bullmq: job %s of %s failed: %s", e.JobID, e.Queue, e.Reason)
+	return fmt.Sprintf("bullmq: job %s of %s failed: %s", e.JobID, e.QueueName, e.Reason)
 }

@@ -110,7 +110,7 @@ func readEvent(id string, fields []string) Event {
 		case "prev":
 			e.Prev = State(value)
 			if value == "wait" {
-				e.Prev = Waiting
+				e.Prev = StateWaiting
 			}
 		case "data":
 			e.Progress = rawJSON(value)
@@ -133,9 +133,9 @@ func readEvent(id string, fields []string) Event {
 	return e
 }
 
-// EventsOptions configure a QueueEvents; nil and the zero value hold the
+// QueueEventsOptions configure a QueueEvents; nil and the zero value hold the
 // defaults.
-type EventsOptions struct {
+type QueueEventsOptions struct {
 	// Connection is where the queue lives; DefaultURL unless given.
 	Connection Connection
 	// Prefix is the first part of all keys; "bull" unless given.
@@ -160,7 +160,7 @@ type EventsOptions struct {
 // stream still holds what comes next.
 type QueueEvents struct {
 	core *core
-	o    EventsOptions
+	o    QueueEventsOptions
 	conn *redisconn.Blocking
 
 	loop      chan struct{} // full while a loop of All runs, which alone uses what follows
@@ -177,8 +177,8 @@ type QueueEvents struct {
 
 // NewQueueEvents connects to a queue's events and fixes where reading starts. ctx
 // bounds the call, not the life of the QueueEvents.
-func NewQueueEvents(ctx context.Context, queue string, options *EventsOptions) (*QueueEvents, error) {
-	var o EventsOptions
+func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptions) (*QueueEvents, error) {
+	var o QueueEventsOptions
 	if options != nil {
 		o = *options
 	}

@@ -71,7 +71,7 @@ var _ = Describe("A reader of events", func() {
 
 	Describe("that trimming has overtaken is told how many events it missed", func() {
 		It("when its loop was busy with an event", func() {
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(1, 1)
 			var lines []string
 			for event, err := range reader.All(ctx) {
@@ -94,7 +94,7 @@ var _ = Describe("A reader of events", func() {
 
 		It("when more events came at once than the stream keeps, while it waited", func() {
 			queue := newQueue(name, &bullmq.QueueOptions{MaxEvents: 100})
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			seen, missed := 0, 0
 			done := make(chan struct{})
 			go func() {
@@ -115,7 +115,7 @@ var _ = Describe("A reader of events", func() {
 
 		It("after an outage", func() {
 			proxy, link := proxiedRedis()
-			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
+			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link})
 			lines := reading(reader)
 			say(1, 1)
 			Eventually(lines).Should(Receive(Equal("1")))
@@ -129,7 +129,7 @@ var _ = Describe("A reader of events", func() {
 		})
 
 		It("in one loop, of what came after the loop before", func() {
-			reader := newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"})
+			reader := newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"})
 			say(1, 3)
 			Expect(next(reader, 2)).To(Equal([]string{"1", "2"}))
 			say(4, 9)
@@ -138,7 +138,7 @@ var _ = Describe("A reader of events", func() {
 		})
 
 		It("when nothing is left in the stream, with the next event", func() {
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(1, 4)
 			keep(0)
 			lines := reading(reader)
@@ -149,14 +149,14 @@ var _ = Describe("A reader of events", func() {
 
 		It("at least one, when it starts after an event that is gone", func() {
 			say(1, 9)
-			first := newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"})
+			first := newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"})
 			Expect(next(first, 2)).To(Equal([]string{"1", "2"}))
 			keep(2)
-			Expect(next(newEvents(name, bullmq.EventsOptions{LastEventID: first.LastEventID()}), 2)).To(Equal([]string{"8 after 1 missed", "9"}))
+			Expect(next(newEvents(name, bullmq.QueueEventsOptions{LastEventID: first.LastEventID()}), 2)).To(Equal([]string{"8 after 1 missed", "9"}))
 		})
 
 		It("also when events that it had read were deleted before", func() {
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(1, 3)
 			Expect(next(reader, 3)).To(Equal([]string{"1", "2", "3"}))
 			ids := streamIDs(name)
@@ -169,7 +169,7 @@ var _ = Describe("A reader of events", func() {
 
 	Describe("is not told that it missed events", func() {
 		It("which others deleted", func() {
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(1, 6)
 			Expect(next(reader, 1)).To(Equal([]string{"1"}))
 			ids := streamIDs(name)
@@ -181,7 +181,7 @@ var _ = Describe("A reader of events", func() {
 		})
 
 		It("which it had read when they were trimmed away", func() {
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(1, 3)
 			Expect(next(reader, 3)).To(Equal([]string{"1", "2", "3"}))
 			keep(0)
@@ -197,15 +197,15 @@ var _ = Describe("A reader of events", func() {
 		It("which were trimmed away before it was made", func() {
 			say(1, 9)
 			keep(2)
-			Expect(next(newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"}), 2)).To(Equal([]string{"8", "9"}))
-			reader := newEvents(name, bullmq.EventsOptions{})
+			Expect(next(newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"}), 2)).To(Equal([]string{"8", "9"}))
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(10, 10)
 			Expect(next(reader, 1)).To(Equal([]string{"10"}))
 		})
 
 		It("when its queue is drained or obliterated, and used again", func() {
 			queue := newQueue(name, nil)
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 20))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(next(reader, 1)).To(Equal([]string{"1"}))
@@ -219,7 +219,7 @@ var _ = Describe("A reader of events", func() {
 		})
 
 		It("when it may not ask for the state of the stream", func() {
-			reader := newEvents(name, bullmq.EventsOptions{Connection: restricted("~bull:* +xread +xrevrange"), LastEventID: "0-0"})
+			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: restricted("~bull:* +xread +xrevrange"), LastEventID: "0-0"})
 			say(1, 20)
 			Expect(next(reader, 1)).To(Equal([]string{"1"}))
 			keep(1)
@@ -248,7 +248,7 @@ var _ = Describe("A reader of events", func() {
 			return n
 		}
 		const events = 200
-		lines := reading(newEvents(name, bullmq.EventsOptions{}))
+		lines := reading(newEvents(name, bullmq.QueueEventsOptions{}))
 		waits()
 		before := asked()
 		for n := range events {
@@ -260,7 +260,7 @@ var _ = Describe("A reader of events", func() {
 
 	Describe("whose stream was deleted reads on", func() {
 		It("when it begins anew with smaller ids, as after a clock that was set back", func() {
-			reader := newEvents(name, bullmq.EventsOptions{BlockingTimeout: 50 * time.Millisecond})
+			reader := newEvents(name, bullmq.QueueEventsOptions{BlockingTimeout: 50 * time.Millisecond})
 			Expect(redisDo("XADD", keyOf(name, "events"), "99999999999999-0", "event", "waiting", "jobId", "old").Error()).To(Succeed())
 			lines := reading(reader)
 			Eventually(lines).Should(Receive(Equal("old")))
@@ -273,7 +273,7 @@ var _ = Describe("A reader of events", func() {
 		})
 
 		It("and repeats nothing where the stream only lacks its last events, as after a failover", func() {
-			reader := newEvents(name, bullmq.EventsOptions{BlockingTimeout: 50 * time.Millisecond})
+			reader := newEvents(name, bullmq.QueueEventsOptions{BlockingTimeout: 50 * time.Millisecond})
 			lines := reading(reader)
 			add := func(ids ...int) {
 				for _, id := range ids {

@@ -51,29 +51,29 @@ var _ = Describe("Events of a queue", func() {
 
 	DescribeTable("are typed", func(want bullmq.Event, fields ...string) {
 		want.ID, want.Fields = say(fields...), fields
-		event := first(1, newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"}).All(ctx))[0]
+		event := first(1, newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"}).All(ctx))[0]
 		Expect(event).To(Equal(want))
 		Expect(event.Time()).To(BeTemporally("~", time.Now(), 5*time.Second))
 	},
 		Entry("added", bullmq.Event{Type: bullmq.EventAdded, JobID: "1", Name: "paint"}, "event", "added", "jobId", "1", "name", "paint"),
 		Entry("waiting, of a new job", bullmq.Event{Type: bullmq.EventWaiting, JobID: "1"}, "event", "waiting", "jobId", "1"),
-		Entry("waiting, after a delay", bullmq.Event{Type: bullmq.EventWaiting, JobID: "1", Prev: bullmq.Delayed}, "event", "waiting", "jobId", "1", "prev", "delayed"),
-		Entry("active", bullmq.Event{Type: bullmq.EventActive, JobID: "1", Prev: bullmq.Waiting}, "event", "active", "jobId", "1", "prev", "waiting"),
+		Entry("waiting, after a delay", bullmq.Event{Type: bullmq.EventWaiting, JobID: "1", Prev: bullmq.StateDelayed}, "event", "waiting", "jobId", "1", "prev", "delayed"),
+		Entry("active", bullmq.Event{Type: bullmq.EventActive, JobID: "1", Prev: bullmq.StateWaiting}, "event", "active", "jobId", "1", "prev", "waiting"),
 		Entry("progress", bullmq.Event{Type: bullmq.EventProgress, JobID: "1", Progress: rawJSON(`{"a":1}`)}, "event", "progress", "jobId", "1", "data", `{"a":1}`),
-		Entry("completed", bullmq.Event{Type: bullmq.EventCompleted, JobID: "1", ReturnValue: rawJSON(`"ok"`), Prev: bullmq.Active},
+		Entry("completed", bullmq.Event{Type: bullmq.EventCompleted, JobID: "1", ReturnValue: rawJSON(`"ok"`), Prev: bullmq.StateActive},
 			"event", "completed", "jobId", "1", "returnvalue", `"ok"`, "prev", "active"),
-		Entry("failed", bullmq.Event{Type: bullmq.EventFailed, JobID: "1", FailedReason: `{"a":1}`, Prev: bullmq.Active},
+		Entry("failed", bullmq.Event{Type: bullmq.EventFailed, JobID: "1", FailedReason: `{"a":1}`, Prev: bullmq.StateActive},
 			"event", "failed", "jobId", "1", "failedReason", `{"a":1}`, "prev", "active"),
 		Entry("delayed", bullmq.Event{Type: bullmq.EventDelayed, JobID: "1", DelayedUntil: time.UnixMilli(fixedNow)}, "event", "delayed", "jobId", "1", "delay", "1700000000000"),
 		Entry("stalled", bullmq.Event{Type: bullmq.EventStalled, JobID: "1"}, "event", "stalled", "jobId", "1"),
-		Entry("removed, by the list's own name", bullmq.Event{Type: bullmq.EventRemoved, JobID: "1", Prev: bullmq.Waiting}, "event", "removed", "jobId", "1", "prev", "wait"),
+		Entry("removed, by the list's own name", bullmq.Event{Type: bullmq.EventRemoved, JobID: "1", Prev: bullmq.StateWaiting}, "event", "removed", "jobId", "1", "prev", "wait"),
 		Entry("duplicated", bullmq.Event{Type: bullmq.EventDuplicated, JobID: "1"}, "event", "duplicated", "jobId", "1"),
 		Entry("deduplicated", bullmq.Event{Type: bullmq.EventDeduplicated, JobID: "1", DeduplicationID: "d", DeduplicatedJobID: "2"},
 			"event", "deduplicated", "jobId", "1", "deduplicationId", "d", "deduplicatedJobId", "2"),
 		Entry("debounced, of BullMQ 5", bullmq.Event{Type: bullmq.EventDebounced, JobID: "1", DeduplicationID: "d"}, "event", "debounced", "jobId", "1", "debounceId", "d"),
 		Entry("retries-exhausted", bullmq.Event{Type: bullmq.EventRetriesExhausted, JobID: "1", AttemptsMade: 3},
 			"event", "retries-exhausted", "jobId", "1", "attemptsMade", "3"),
-		Entry("waiting-children", bullmq.Event{Type: bullmq.EventWaitingChildren, JobID: "1", Prev: bullmq.Active},
+		Entry("waiting-children", bullmq.Event{Type: bullmq.EventWaitingChildren, JobID: "1", Prev: bullmq.StateActive},
 			"event", "waiting-children", "jobId", "1", "prev", "active"),
 		Entry("cleaned", bullmq.Event{Type: bullmq.EventCleaned, Count: 7}, "event", "cleaned", "count", "7"),
 		Entry("drained", bullmq.Event{Type: bullmq.EventDrained}, "event", "drained"),
@@ -87,7 +87,7 @@ var _ = Describe("Events of a queue", func() {
 
 	It("hand out any field by its name", func() {
 		say("event", "coloured", "colour", "red")
-		event := first(1, newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"}).All(ctx))[0]
+		event := first(1, newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"}).All(ctx))[0]
 		Expect(event.Field("colour")).To(Equal("red"))
 		Expect(event.Field("size")).To(BeEmpty())
 	})
@@ -95,14 +95,14 @@ var _ = Describe("Events of a queue", func() {
 	Describe("begin", func() {
 		It("when the reader is made, be it long before the loop", func() {
 			say("event", "waiting", "jobId", "old")
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say("event", "waiting", "jobId", "a")
 			say("event", "waiting", "jobId", "b")
 			Expect(ids(first(2, reader.All(ctx)))).To(Equal([]string{"a", "b"}))
 		})
 
 		It("with the first one of a queue that is still empty", func() {
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say("event", "waiting", "jobId", "a")
 			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
 		})
@@ -110,7 +110,7 @@ var _ = Describe("Events of a queue", func() {
 		It("at the new ones where all the old have been removed", func() {
 			say("event", "waiting", "jobId", "old")
 			redisDo("XTRIM", keyOf(name, "events"), "MAXLEN", "0")
-			reader := newEvents(name, bullmq.EventsOptions{LastEventID: "$"})
+			reader := newEvents(name, bullmq.QueueEventsOptions{LastEventID: "$"})
 			say("event", "waiting", "jobId", "a")
 			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
 		})
@@ -119,15 +119,15 @@ var _ = Describe("Events of a queue", func() {
 			for _, id := range []string{"a", "b", "c", "d"} {
 				say("event", "waiting", "jobId", id)
 			}
-			former := newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"})
+			former := newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"})
 			Expect(ids(first(2, former.All(ctx)))).To(Equal([]string{"a", "b"}))
 			Expect(former.Close()).To(Succeed())
-			reader := newEvents(name, bullmq.EventsOptions{LastEventID: former.LastEventID()})
+			reader := newEvents(name, bullmq.QueueEventsOptions{LastEventID: former.LastEventID()})
 			Expect(ids(first(2, reader.All(ctx)))).To(Equal([]string{"c", "d"}))
 		})
 
 		It("anew where the loop before was left", func() {
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			for _, id := range []string{"a", "b", "c"} {
 				say("event", "waiting", "jobId", id)
 			}
@@ -137,7 +137,7 @@ var _ = Describe("Events of a queue", func() {
 	})
 
 	It("come in order and in full, more than one read takes", func() {
-		reader := newEvents(name, bullmq.EventsOptions{})
+		reader := newEvents(name, bullmq.QueueEventsOptions{})
 		var batch []rueidis.Completed
 		for n := range 2500 {
 			batch = append(batch, raw.B().Xadd().Key(keyOf(name, "events")).Id("*").FieldValue().FieldValue("event", "waiting").FieldValue("jobId", strconv.Itoa(n)).Build())
@@ -150,7 +150,7 @@ var _ = Describe("Events of a queue", func() {
 	})
 
 	It("wake a reader that waits, at once", func() {
-		reader := newEvents(name, bullmq.EventsOptions{})
+		reader := newEvents(name, bullmq.QueueEventsOptions{})
 		got := make(chan struct{})
 		go func() {
 			for range reader.All(ctx) {
@@ -164,7 +164,7 @@ var _ = Describe("Events of a queue", func() {
 	})
 
 	It("are read on a connection that BullMQ finds by its name", func() {
-		reader := newEvents(name, bullmq.EventsOptions{})
+		reader := newEvents(name, bullmq.QueueEventsOptions{})
 		ending, end := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {
@@ -179,7 +179,7 @@ var _ = Describe("Events of a queue", func() {
 	})
 
 	It("come over RESP2 as over RESP3", func() {
-		reader := newEvents(name, bullmq.EventsOptions{
+		reader := newEvents(name, bullmq.QueueEventsOptions{
 			Connection: bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, AlwaysRESP2: true}), LastEventID: "0-0",
 		})
 		say("event", "waiting", "jobId", "a", "prev", "active")
@@ -201,7 +201,7 @@ var _ = Describe("Events of a queue", func() {
 
 		It("with the context, without an error", func() {
 			ending, end := context.WithCancel(ctx)
-			done := over(newEvents(name, bullmq.EventsOptions{}).All(ending))
+			done := over(newEvents(name, bullmq.QueueEventsOptions{}).All(ending))
 			Consistently(done, 50*time.Millisecond).ShouldNot(Receive())
 			end()
 			Eventually(done, "4s").Should(Receive(BeZero()))
@@ -210,11 +210,11 @@ var _ = Describe("Events of a queue", func() {
 		It("with a context that has a deadline", func() {
 			ending, end := context.WithTimeout(ctx, 100*time.Millisecond)
 			defer end()
-			Eventually(over(newEvents(name, bullmq.EventsOptions{}).All(ending)), "4s").Should(Receive(BeZero()))
+			Eventually(over(newEvents(name, bullmq.QueueEventsOptions{}).All(ending)), "4s").Should(Receive(BeZero()))
 		})
 
 		It("when the reader is closed, without an error", func() {
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			done := over(reader.All(ctx))
 			Consistently(done, 50*time.Millisecond).ShouldNot(Receive())
 			Expect(reader.Close()).To(Succeed())
@@ -224,7 +224,7 @@ var _ = Describe("Events of a queue", func() {
 		})
 
 		It("when the reader is closed within the loop", func() {
-			reader := newEvents(name, bullmq.EventsOptions{LastEventID: "0-0"})
+			reader := newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"})
 			say("event", "waiting", "jobId", "a")
 			say("event", "waiting", "jobId", "b")
 			done := make(chan []string, 1)
@@ -243,7 +243,7 @@ var _ = Describe("Events of a queue", func() {
 	Describe("over a bad link", func() {
 		It("are neither lost nor repeated when connections are cut", func() {
 			proxy, link := proxiedRedis()
-			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
+			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link})
 			const rounds, each = 5, 60
 			written := 0
 			// writeRound cuts the connections before and amidst the events that it writes.
@@ -278,7 +278,7 @@ var _ = Describe("Events of a queue", func() {
 
 		It("are told to be out of reach, and go on when they can be read again", func() {
 			proxy, link := proxiedRedis()
-			reader := newEvents(name, bullmq.EventsOptions{Connection: link})
+			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link})
 			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 			proxy.CutAll()
 			said := false
@@ -299,7 +299,7 @@ var _ = Describe("Events of a queue", func() {
 
 		It("aren't waited for without end when the link falls silent", func() {
 			proxy, link := proxiedRedis()
-			reader := newEvents(name, bullmq.EventsOptions{Connection: link, BlockingTimeout: 100 * time.Millisecond})
+			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link, BlockingTimeout: 100 * time.Millisecond})
 			say("event", "waiting", "jobId", "a")
 			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
 			Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
@@ -321,7 +321,7 @@ var _ = Describe("Events of a queue", func() {
 	Describe("of one's own", func() {
 		It("are written as they are given, and read as such", func() {
 			queue := newQueue(name, nil)
-			reader := newEvents(name, bullmq.EventsOptions{})
+			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			id, err := queue.Publish(ctx, "coloured", 0, "colour", "red", "jobId", "7")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(streamAt(keyOf(name, "events"))).To(Equal([][]string{{"event", "coloured", "colour", "red", "jobId", "7"}}))
@@ -386,14 +386,14 @@ var _ = Describe("Events of a queue", func() {
 	})
 
 	DescribeTable("can't be read with a wait that Redis would take for endless", func(wait time.Duration) {
-		_, err := bullmq.NewQueueEvents(ctx, name, &bullmq.EventsOptions{Connection: connection(), BlockingTimeout: wait})
+		_, err := bullmq.NewQueueEvents(ctx, name, &bullmq.QueueEventsOptions{Connection: connection(), BlockingTimeout: wait})
 		Expect(err).To(MatchError(And(ContainSubstring("BlockingTimeout"), ContainSubstring(wait.String()))))
 	},
 		Entry("negative", -time.Second), Entry("less than a millisecond", 500*time.Microsecond),
 	)
 
 	DescribeTable("can't be read from what is no id of an event", func(id string) {
-		_, err := bullmq.NewQueueEvents(ctx, name, &bullmq.EventsOptions{Connection: connection(), LastEventID: id})
+		_, err := bullmq.NewQueueEvents(ctx, name, &bullmq.QueueEventsOptions{Connection: connection(), LastEventID: id})
 		Expect(err).To(MatchError(And(ContainSubstring("LastEventID"), ContainSubstring(strconv.Quote(id)), ContainSubstring("0-0 for all"))))
 	},
 		Entry("a word", "newest"), Entry("below zero", "-1"), Entry("half an id", "1-"), Entry("a job's id", "bull:1"),
@@ -401,7 +401,7 @@ var _ = Describe("Events of a queue", func() {
 	)
 
 	It("are read by one loop at a time, and one that waits for another ends with its context", func() {
-		reader := newEvents(name, bullmq.EventsOptions{})
+		reader := newEvents(name, bullmq.QueueEventsOptions{})
 		running, stop := context.WithCancel(ctx)
 		loop := func(ctx context.Context) <-chan struct{} {
 			ended := make(chan struct{})
@@ -424,6 +424,6 @@ var _ = Describe("Events of a queue", func() {
 	It("can be read from an id without its second number", func() {
 		_, err := newQueue(name, nil).Publish(ctx, "coloured", 0)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(first(1, newEvents(name, bullmq.EventsOptions{LastEventID: "0"}).All(ctx))[0].Type).To(BeEquivalentTo("coloured"))
+		Expect(first(1, newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0"}).All(ctx))[0].Type).To(BeEquivalentTo("coloured"))
 	})
 })

@@ -66,7 +66,7 @@ func ExampleQueue_Add() {
 		job, err := queue.Add(ctx, "paint", Paint{Colour: "blue"}, &bullmq.JobOptions{
 			JobID:    "order-17",
 			Attempts: 3,
-			Backoff:  bullmq.Exponential(time.Second),
+			Backoff:  bullmq.ExponentialBackoff(time.Second),
 			Delay:    time.Minute,
 		})
 		if err != nil {
@@ -160,7 +160,7 @@ func ExampleQueueEvents_All() {
 	defer cancel()
 	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
 	defer stop()
-	events, err := bullmq.NewQueueEvents(ctx, "orders", &bullmq.EventsOptions{Connection: connection})
+	events, err := bullmq.NewQueueEvents(ctx, "orders", &bullmq.QueueEventsOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -20,11 +20,11 @@ import (
 // Flow is a job with children that have to end before it runs (BullMQ:
 // FlowJob). Children may be on other queues, and have children of their own.
 type Flow struct {
-	Name    string
-	Queue   string
-	Prefix  string // that of the FlowProducer unless given
-	Data    any
-	Options *JobOptions
+	Name      string
+	QueueName string
+	Prefix    string // that of the FlowProducer unless given
+	Data      any
+	Options   *JobOptions
 	// Children run first. What becomes of the parent when one fails is the
 	// child's option: without any, the parent waits for ever.
 	Children []Flow
@@ -40,8 +40,8 @@ type FlowNode struct {
 	Children []*FlowNode
 }
 
-// FlowOptions configure a FlowProducer; nil and the zero value hold the defaults.
-type FlowOptions struct {
+// FlowProducerOptions configure a FlowProducer; nil and the zero value hold the defaults.
+type FlowProducerOptions struct {
 	// Connection is where the queues live; DefaultURL unless given.
 	Connection Connection
 	// Prefix is the first part of all keys; "bull" unless given.
@@ -64,15 +64,15 @@ type FlowOptions struct {
 // (BullMQ: FlowProducer). It is safe for concurrent use.
 type FlowProducer struct {
 	core *core
-	o    FlowOptions
+	o    FlowProducerOptions
 
 	dialects sync.Map // Dialect of a queue that was met, by its key prefix
 }
 
 // NewFlowProducer connects to where the queues live. ctx bounds the call, not the
 // life of the FlowProducer.
-func NewFlowProducer(ctx context.Context, options *FlowOptions) (*FlowProducer, error) {
-	var o FlowOptions
+func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowProducer, error) {
+	var o FlowProducerOptions
 	if options != nil {
 		o = *options
 	}
@@ -104,7 +104,7 @@ func (p *FlowProducer) Close() error {
 // none, also after ErrMaybeAdded. Jobs without an id get a UUID (BullMQ:
 // FlowProducer.add).
 func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err error) {
-	ctx, span := p.tracer(flow.Queue).start(ctx, SpanProducer, "addFlow")
+	ctx, span := p.tracer(flow.QueueName).start(ctx, SpanProducer, "addFlow")
 	defer span.end(&err)
 	set(span, attrFlowName, flow.Name)
 	nodes, refusals, err := p.add(ctx, []Flow{flow})
@@ -142,7 +142,7 @@ func (p *FlowProducer) tracer(queue string) tracer {
 type planned struct {
 	ctx    context.Context // with the span of the node above it
 	flow   *Flow
-	parent *Parent
+	parent *ParentRef
 	node   *FlowNode
 }
 
@@ -151,7 +151,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	var level []planned
 	for i := range flows {
 		roots[i] = &FlowNode{}
-		var parent *Parent
+		var parent *ParentRef
 		if flows[i].Options != nil {
 			own := *flows[i].Options
 			own.settle()
@@ -169,12 +169,12 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		for _, n := range level {
 			branch, inside, err := p.branch(n)
 			if err != nil {
-				return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %.80q of queue %.80q: %w", n.flow.Name, n.flow.Queue, err)
+				return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %.80q of queue %.80q: %w", n.flow.Name, n.flow.QueueName, err)
 			}
 			branches, nodes = append(branches, branch), append(nodes, n.node)
 			if key := branch.Add.ParentKey; key != "" && !known[key] && branch.Add.Defer {
 				known[key] = true
-				parents = append(parents, scripts.Waiting{Queue: branch.Queue, QueueKey: n.parent.Queue, ID: n.parent.ID})
+				parents = append(parents, scripts.Waiting{Queue: branch.Queue, QueueKey: n.parent.QueueKey, ID: n.parent.ID})
 			}
 			job := n.node.Job
 			for i := range n.flow.Children {
@@ -187,7 +187,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	}
 	for i, root := range roots {
 		if err := root.Job.core.inSlotOf(roots[0].Job.core.keys.base); err != nil {
-			return nil, nil, fmt.Errorf("bullmq: no job of the flows was added: %.80q of queue %.80q: %w", flows[i].Name, flows[i].Queue, err)
+			return nil, nil, fmt.Errorf("bullmq: no job of the flows was added: %.80q of queue %.80q: %w", flows[i].Name, flows[i].QueueName, err)
 		}
 	}
 	if ctx.Err() != nil {
@@ -213,9 +213,9 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 
 // branch checks and encodes one node; the context answered has its span.
 func (p *FlowProducer) branch(n planned) (_ scripts.Branch, ctx context.Context, err error) {
-	ctx, span := p.tracer(n.flow.Queue).start(n.ctx, SpanProducer, "addNode")
+	ctx, span := p.tracer(n.flow.QueueName).start(n.ctx, SpanProducer, "addNode")
 	defer span.end(&err)
-	queue, err := p.queue(ctx, n.flow.Queue, n.flow.Prefix)
+	queue, err := p.queue(ctx, n.flow.QueueName, n.flow.Prefix)
 	if err != nil {
 		return scripts.Branch{}, ctx, err
 	}
@@ -277,7 +277,7 @@ func (p *FlowProducer) queue(ctx context.Context, name, prefix string) (*Queue, 
 
 // FlowQuery says which flow to read, and how much of it.
 type FlowQuery struct {
-	Queue       string
+	QueueName   string
 	Prefix      string // that of the FlowProducer unless given
 	ID          string
 	Depth       int // levels; 10 for 0
@@ -288,7 +288,7 @@ type FlowQuery struct {
 // getFlow).
 func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, error) {
 	if err := cmp.Or(checkCount("Depth", query.Depth, "10 levels"), checkCount("MaxChildren", query.MaxChildren, "20")); err != nil {
-		return nil, fmt.Errorf("bullmq: flow %.80q of queue %.80q was not read: %w", query.ID, query.Queue, err)
+		return nil, fmt.Errorf("bullmq: flow %.80q of queue %.80q was not read: %w", query.ID, query.QueueName, err)
 	}
 	if query.Depth == 0 {
 		query.Depth = 10
@@ -296,7 +296,7 @@ func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, er
 	if query.MaxChildren == 0 {
 		query.MaxChildren = 20
 	}
-	queue, err := p.queue(ctx, query.Queue, query.Prefix)
+	queue, err := p.queue(ctx, query.QueueName, query.Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +318,7 @@ func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, er
 	for _, key := range keys {
 		child := query
 		child.Depth--
-		if child.Prefix, child.Queue, child.ID, err = splitJobKey(key); err != nil {
+		if child.Prefix, child.QueueName, child.ID, err = splitJobKey(key); err != nil {
 			return nil, err
 		}
 		below, err := p.Flow(ctx, child)
@@ -357,7 +357,7 @@ func splitJobKey(key string) (prefix, queue, id string, err error) {
 //   - RemoveDependencyOnFailure: runs, and finds nothing.
 //
 // It also runs, and finds nothing, when the step before it is removed, for
-// instance by its own RemoveOnFail. To give up a chain, remove its root: all steps go with it,
+// instance by its own KeepFailed. To give up a chain, remove its root: all steps go with it,
 // unless a worker holds one of them.
 //
 // A step may have children of its own, as those made by FanOut. It waits for

@@ -14,7 +14,7 @@ import (
 
 var _ = Describe("A chain", func() {
 	step := func(name string, children ...bullmq.Flow) bullmq.Flow {
-		return bullmq.Flow{Name: name, Queue: name + "s", Children: children}
+		return bullmq.Flow{Name: name, QueueName: name + "s", Children: children}
 	}
 
 	It("is a flow in which each step is the child of the next", func() {
@@ -39,7 +39,7 @@ var _ = Describe("A chain", func() {
 	})
 
 	It("of no steps is refused when it is added", func() {
-		producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection()})
+		producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(producer.Close)
 		_, err = producer.Add(specContext(), bullmq.Chain())
@@ -59,17 +59,17 @@ var _ = Describe("What children have come to", func() {
 		ctx = specContext()
 		orders, lookups = newQueue(newQueueName(), nil), newQueue(newQueueName(), nil)
 		var err error
-		producer, err = bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
+		producer, err = bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(producer.Close)
 	})
 	// order adds a parent with children, one for each of the options.
 	order := func(children ...bullmq.JobOptions) *bullmq.Job {
 		GinkgoHelper()
-		flow := bullmq.Flow{Name: "order", Queue: orders.Name()}
+		flow := bullmq.Flow{Name: "order", QueueName: orders.Name()}
 		for i, options := range children {
 			options.JobID = string(rune('a' + i))
-			flow.Children = append(flow.Children, bullmq.Flow{Name: "lookup", Queue: lookups.Name(), Options: &options})
+			flow.Children = append(flow.Children, bullmq.Flow{Name: "lookup", QueueName: lookups.Name(), Options: &options})
 		}
 		node, err := producer.Add(ctx, flow)
 		Expect(err).NotTo(HaveOccurred())
@@ -90,10 +90,10 @@ var _ = Describe("What children have come to", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	child := func(id string, value price, err error) bullmq.Child[price] {
-		return bullmq.Child[price]{Key: keyOf(lookups.Name(), id), Queue: lookups.Name(), ID: id, Value: value, Err: err}
+		return bullmq.Child[price]{Key: keyOf(lookups.Name(), id), QueueName: lookups.Name(), ID: id, Value: value, Err: err}
 	}
 	failure := func(id string, reason error) error {
-		return &bullmq.JobFailedError{Queue: lookups.Name(), JobID: id, Reason: reason.Error()}
+		return &bullmq.JobFailedError{QueueName: lookups.Name(), JobID: id, Reason: reason.Error()}
 	}
 
 	It("is read in the caller's type: values, reasons of failures, and which have not ended", func() {
@@ -151,19 +151,19 @@ var _ = Describe("What children have come to", func() {
 		DescribeTable("is nothing, when it has left no trace, and the parent runs", func(options bullmq.JobOptions) {
 			parent := order(options)
 			end(nil, customer)
-			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
 			_, err := bullmq.ChildValue[price](ctx, parent)
 			Expect(err).To(MatchError(bullmq.ErrNoChild))
 			Expect(err).To(MatchError(ContainSubstring("job " + parent.ID)))
 		},
 			Entry("as its option says", bullmq.JobOptions{RemoveDependencyOnFailure: true}),
-			Entry("since it was removed when it failed", bullmq.JobOptions{RemoveOnFail: bullmq.RemoveAll()}),
+			Entry("since it was removed when it failed", bullmq.JobOptions{KeepFailed: bullmq.KeepNone()}),
 		)
 
 		It("is nothing, when it was removed, and the parent runs", func() {
 			parent := order(bullmq.JobOptions{})
 			Expect(lookups.Remove(ctx, "a", false)).To(BeTrue())
-			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
 			_, err := bullmq.ChildValue[price](ctx, parent)
 			Expect(err).To(MatchError(bullmq.ErrNoChild))
 		})
@@ -177,10 +177,10 @@ var _ = Describe("What children have come to", func() {
 		}, nil)
 		_, err := parent.Wait(ctx, orders)
 		Expect(err).To(MatchError(ContainSubstring("child " + keyOf(lookups.Name(), "a") + " failed")))
-		Expect(lookups.Handle("a").Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+		Expect(lookups.JobRef("a").Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 		end(price{Cents: 5}, nil)
-		Expect(parent.State(ctx)).To(Equal(bullmq.Failed), "it doesn't come back by itself")
-		Expect(parent.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+		Expect(parent.State(ctx)).To(Equal(bullmq.StateFailed), "it doesn't come back by itself")
+		Expect(parent.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 		Expect(parent.Wait(ctx, orders)).To(MatchJSON(`{"Cents":5}`))
 	})
 
@@ -197,9 +197,9 @@ var _ = Describe("What children have come to", func() {
 		_, err := hasty.Wait(ctx, orders)
 		Expect(err).To(MatchError(ContainSubstring("pending dependencies")))
 		remove.Store(true)
-		Expect(hasty.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+		Expect(hasty.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 		Expect(hasty.Wait(ctx, orders)).To(MatchJSON(`null`))
-		Expect(lookups.JobState(ctx, "b")).To(Equal(bullmq.Unknown))
+		Expect(lookups.JobState(ctx, "b")).To(Equal(bullmq.StateUnknown))
 	})
 
 	It("is asked for as one thing where there are several: that is refused", func() {

@@ -14,8 +14,8 @@ import (
 
 // Child is a child of a job, with what it has returned.
 type Child[T any] struct {
-	Key       string // <prefix>:<queue>:<id>, as Job.Key
-	Queue, ID string
+	Key           string // <prefix>:<queue>:<id>, as Job.Key
+	QueueName, ID string
 	// Value is what the child returned; the zero value unless Err is nil.
 	Value T
 	// Err is nil for a child that completed, a *JobFailedError for one that
@@ -52,17 +52,17 @@ func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 	var children []Child[T]
 	child := func(key string) *Child[T] {
 		_, queue, id, _ := splitJobKey(key) // a key of no job names none
-		children = append(children, Child[T]{Key: key, Queue: queue, ID: id})
+		children = append(children, Child[T]{Key: key, QueueName: queue, ID: id})
 		return &children[len(children)-1]
 	}
 	failed := func(key, reason string) {
 		c := child(key)
-		c.Err = &JobFailedError{Queue: c.Queue, JobID: c.ID, Reason: reason}
+		c.Err = &JobFailedError{QueueName: c.QueueName, JobID: c.ID, Reason: reason}
 	}
 	for key, text := range standing.Processed {
 		c := child(key)
 		if err := wire.DecodeJSON([]byte(text), &c.Value); err != nil {
-			return nil, fmt.Errorf("bullmq: what job %s of queue %s has returned doesn't fit %T: %w", c.ID, c.Queue, c.Value, err)
+			return nil, fmt.Errorf("bullmq: what job %s of queue %s has returned doesn't fit %T: %w", c.ID, c.QueueName, c.Value, err)
 		}
 	}
 	for key, reason := range standing.Ignored {
@@ -89,9 +89,9 @@ func ChildValue[T any](ctx context.Context, job *Job) (T, error) {
 	case err != nil:
 		return none, err
 	case len(children) == 0:
-		return none, fmt.Errorf("job %s of queue %s: %w", job.ID, job.Queue(), ErrNoChild)
+		return none, fmt.Errorf("job %s of queue %s: %w", job.ID, job.QueueName(), ErrNoChild)
 	case len(children) > 1:
-		return none, fmt.Errorf("bullmq: job %s of queue %s has %d children, not one: read them with Children", job.ID, job.Queue(), len(children))
+		return none, fmt.Errorf("bullmq: job %s of queue %s has %d children, not one: read them with Children", job.ID, job.QueueName(), len(children))
 	}
 	return children[0].Value, children[0].Err
 }

@@ -30,16 +30,16 @@ var _ = Describe("A job's children", func() {
 	// family adds a parent with children that are named after their ids.
 	family := func(children ...bullmq.JobOptions) {
 		GinkgoHelper()
-		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
+		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		defer producer.Close()
-		flow := bullmq.Flow{Name: "parent", Queue: name, Options: &bullmq.JobOptions{JobID: "parent"}}
+		flow := bullmq.Flow{Name: "parent", QueueName: name, Options: &bullmq.JobOptions{JobID: "parent"}}
 		for _, options := range children {
-			flow.Children = append(flow.Children, bullmq.Flow{Name: options.JobID, Queue: parts, Options: &options})
+			flow.Children = append(flow.Children, bullmq.Flow{Name: options.JobID, QueueName: parts, Options: &options})
 		}
 		_, err = producer.Add(ctx, flow)
 		Expect(err).NotTo(HaveOccurred())
-		parent = queue.Handle("parent")
+		parent = queue.JobRef("parent")
 	}
 	// finish takes the next child and ends it: with a value, or with an error.
 	finish := func(value any) {
@@ -106,8 +106,8 @@ var _ = Describe("A job's children", func() {
 			Expect(children[0].Key).To(Equal(keyOf(parts, "good")))
 			Expect(children[0].ReturnValue).To(MatchJSON(`{"n":1}`))
 			Expect(children[0].Job.ID).To(Equal("good"))
-			Expect(children[0].Job.Queue()).To(Equal(parts))
-			Expect(children[0].Job.State(ctx)).To(Equal(bullmq.Completed))
+			Expect(children[0].Job.QueueName()).To(Equal(parts))
+			Expect(children[0].Job.State(ctx)).To(Equal(bullmq.StateCompleted))
 
 			redisDo("DEL", keyOf(parts, "open"))
 			children, total, err = queue.PendingChildren(ctx, "parent", 0, 10)
@@ -158,11 +158,11 @@ var _ = Describe("A job's children", func() {
 	})
 
 	It("can't be added by a producer that is closed", func() {
-		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
+		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(producer.Close()).To(Succeed())
 		Expect(producer.Close()).To(Succeed())
-		_, err = producer.Add(ctx, bullmq.Flow{Name: "a", Queue: name})
+		_, err = producer.Add(ctx, bullmq.Flow{Name: "a", QueueName: name})
 		Expect(err).To(MatchError(bullmq.ErrClosed))
 		Expect(keysOf(name)).NotTo(ContainElement(HaveSuffix("wait")))
 	})
@@ -172,22 +172,22 @@ var _ = Describe("A job's children", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(children).To(BeEmpty())
 		Expect(total).To(BeZero())
-		Expect(queue.Handle("nobody").DependencyPage(ctx, bullmq.DependencyQuery{})).To(HaveField("Next", bullmq.DependencyQuery{}))
+		Expect(queue.JobRef("nobody").DependencyPage(ctx, bullmq.DependencyQuery{})).To(HaveField("Next", bullmq.DependencyQuery{}))
 	})
 
 	It("are waited for by a running job only while the one that it names is pending", func() {
 		family()
 		running, err := newWorker(name, nil, nil).GetNextJob(ctx, "t", 0)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(running.AsParent()).To(Equal(&bullmq.Parent{ID: "parent", Queue: "bull:" + name}))
+		Expect(running.AsParent()).To(Equal(&bullmq.ParentRef{ID: "parent", QueueKey: "bull:" + name}))
 		child, err := newQueue(parts, nil).Add(ctx, "child", nil, &bullmq.JobOptions{Parent: running.AsParent()})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(running.MoveToWaitingChild(ctx, "t", keyOf(parts, "other"))).To(BeFalse())
-		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.Active))
+		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.StateActive))
 		Expect(running.MoveToWaitingChild(ctx, "t", child.Key())).To(BeTrue())
-		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.WaitingChildren))
+		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.StateWaitingChildren))
 		finish(nil)
-		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.Waiting))
+		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.StateWaiting))
 	})
 
 	Describe("lose their parent by RemoveChildDependency", func() {
@@ -206,7 +206,7 @@ var _ = Describe("A job's children", func() {
 			Expect(job.RemoveChildDependency(ctx)).To(BeTrue())
 			Expect(hashAt(job.Key())).To(And(Not(HaveKey("parentKey")), Not(HaveKey("parent"))))
 			before := snapshot(parts)
-			for _, again := range []*bullmq.Job{job, &stale, newQueue(parts, nil).Handle("c")} {
+			for _, again := range []*bullmq.Job{job, &stale, newQueue(parts, nil).JobRef("c")} {
 				Expect(again.RemoveChildDependency(ctx)).To(BeFalse())
 			}
 			Expect(snapshot(parts)).To(Equal(before))
@@ -231,7 +231,7 @@ var _ = Describe("A job's children", func() {
 			Expect(redisDo("DEL", keyOf(name, "parent")).Error()).To(Succeed())
 			_, err := job.RemoveChildDependency(ctx)
 			Expect(err).To(MatchError(bullmq.ErrParentNotFound))
-			_, err = newQueue(parts, nil).Handle("c").RemoveChildDependency(ctx)
+			_, err = newQueue(parts, nil).JobRef("c").RemoveChildDependency(ctx)
 			Expect(err).To(MatchError(bullmq.ErrParentNotFound))
 		})
 	})
@@ -252,7 +252,7 @@ var _ = Describe("Removing a parent", func() {
 		name, parts, ctx := newQueueName(), newQueueName(), specContext()
 		queue, other := newQueue(name, nil), newQueue(parts, nil)
 		worker := newWorker(name, nil, nil)
-		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
+		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(producer.Close)
 		add := func(id string, options bullmq.JobOptions) {
@@ -263,10 +263,10 @@ var _ = Describe("Removing a parent", func() {
 		}
 
 		add("first", bullmq.JobOptions{})
-		flow := bullmq.Flow{Name: "parent", Queue: name, Options: &bullmq.JobOptions{JobID: "parent"}}
+		flow := bullmq.Flow{Name: "parent", QueueName: name, Options: &bullmq.JobOptions{JobID: "parent"}}
 		prev := map[string]string{"parent": "wait", "child-0": "completed"}
 		for n := range size {
-			child := bullmq.Flow{Name: "child", Queue: name, Options: &bullmq.JobOptions{JobID: fmt.Sprint("child-", n)}}
+			child := bullmq.Flow{Name: "child", QueueName: name, Options: &bullmq.JobOptions{JobID: fmt.Sprint("child-", n)}}
 			from := "wait"
 			switch n % 4 {
 			case 1:
@@ -275,7 +275,7 @@ var _ = Describe("Removing a parent", func() {
 				child.Options.Priority, from = 3, "prioritized"
 			case 3: // a family below, whose parent goes to wait when its child is removed
 				grandchild := fmt.Sprint("grandchild-", n)
-				child.Children = []bullmq.Flow{{Name: "grandchild", Queue: parts, Options: &bullmq.JobOptions{JobID: grandchild}}}
+				child.Children = []bullmq.Flow{{Name: "grandchild", QueueName: parts, Options: &bullmq.JobOptions{JobID: grandchild}}}
 				prev[grandchild] = "wait"
 			}
 			if n > 0 {

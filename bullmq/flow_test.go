@@ -18,7 +18,7 @@ var _ = Describe("A flow", func() {
 		builder       *bullmq.FlowProducer
 		ctx           context.Context
 	)
-	newProducer := func(o bullmq.FlowOptions) *bullmq.FlowProducer {
+	newProducer := func(o bullmq.FlowProducerOptions) *bullmq.FlowProducer {
 		GinkgoHelper()
 		if o.Connection == (bullmq.Connection{}) {
 			o.Connection = connection()
@@ -31,16 +31,16 @@ var _ = Describe("A flow", func() {
 	BeforeEach(func() {
 		ctx = specContext()
 		walls, bricks = newQueue(newQueueName(), nil), newQueue(newQueueName(), nil)
-		builder = newProducer(bullmq.FlowOptions{})
+		builder = newProducer(bullmq.FlowProducerOptions{})
 	})
 	// wall is a flow of a parent and children with the given options.
 	wall := func(children ...bullmq.JobOptions) bullmq.Flow {
-		flow := bullmq.Flow{Name: "wall", Queue: walls.Name(), Options: &bullmq.JobOptions{JobID: "par"}}
+		flow := bullmq.Flow{Name: "wall", QueueName: walls.Name(), Options: &bullmq.JobOptions{JobID: "par"}}
 		for n, options := range children {
 			if options.JobID == "" {
 				options.JobID = fmt.Sprint("kid-", n+1)
 			}
-			flow.Children = append(flow.Children, bullmq.Flow{Name: "brick", Queue: bricks.Name(), Options: &options})
+			flow.Children = append(flow.Children, bullmq.Flow{Name: "brick", QueueName: bricks.Name(), Options: &options})
 		}
 		return flow
 	}
@@ -63,7 +63,7 @@ var _ = Describe("A flow", func() {
 
 	It("is stored as parents that wait and children that name them, each in its own way in hash and options", func() {
 		parent := add(wall(bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{}))
-		Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
+		Expect(parent.State(ctx)).To(Equal(bullmq.StateWaitingChildren))
 		Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{kid(1), kid(2)}))
 		queueKey := "bull:" + walls.Name()
 		Expect(hashAt(kid(1))).To(And(
@@ -77,9 +77,9 @@ var _ = Describe("A flow", func() {
 	It("runs its parent when the last child has completed, with the values of all", func() {
 		parent := add(wall(bullmq.JobOptions{}, bullmq.JobOptions{}))
 		finish(bricks, "red", nil)
-		Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
+		Expect(parent.State(ctx)).To(Equal(bullmq.StateWaitingChildren))
 		finish(bricks, 2, nil)
-		Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+		Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
 		Expect(parent.ChildrenValues(ctx)).To(Equal(map[string]json.RawMessage{kid(1): rawJSON(`"red"`), kid(2): rawJSON(`2`)}))
 		Expect(finish(walls, nil, nil).ID).To(Equal("par"))
 	})
@@ -89,39 +89,39 @@ var _ = Describe("A flow", func() {
 			parent := add(wall(bullmq.JobOptions{Attempts: 2}))
 			finish(bricks, nil, boom)
 			finish(bricks, nil, boom)
-			Expect(bricks.JobState(ctx, "kid-1")).To(Equal(bullmq.Failed))
-			Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
+			Expect(bricks.JobState(ctx, "kid-1")).To(Equal(bullmq.StateFailed))
+			Expect(parent.State(ctx)).To(Equal(bullmq.StateWaitingChildren))
 			Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
 		})
 
 		It("fails its parent without running it, if the child says so, and those above that say so too", func() {
 			flow := wall(bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{})
 			flow.Options.FailParentOnFailure = true
-			house := add(bullmq.Flow{Name: "house", Queue: walls.Name(), Options: &bullmq.JobOptions{JobID: "house"}, Children: []bullmq.Flow{flow}})
+			house := add(bullmq.Flow{Name: "house", QueueName: walls.Name(), Options: &bullmq.JobOptions{JobID: "house"}, Children: []bullmq.Flow{flow}})
 			finish(bricks, nil, boom)
 			Expect(hashAt(keyOf(walls.Name(), "par"))).To(HaveKeyWithValue("defa", "child "+kid(1)+" failed"))
-			Expect(walls.JobState(ctx, "par")).To(Equal(bullmq.Waiting))
+			Expect(walls.JobState(ctx, "par")).To(Equal(bullmq.StateWaiting))
 			Expect(zsetAt(keyOf(walls.Name(), "par:unsuccessful"))).To(Equal([]string{kid(1)}))
 			runWorker(walls.Name(), func(_ context.Context, job *bullmq.Job) (any, error) {
 				defer GinkgoRecover()
 				Fail("the handler ran for " + job.ID)
 				return nil, nil
 			}, nil)
-			Eventually(stateOf(walls, "house")).Should(Equal(bullmq.Failed))
+			Eventually(stateOf(walls, "house")).Should(Equal(bullmq.StateFailed))
 			Expect(hashAt(keyOf(walls.Name(), "par"))).To(And(HaveKeyWithValue("failedReason", "child "+kid(1)+" failed"), Not(HaveKey("defa"))))
 			Expect(hashAt(house.Key())).To(HaveKeyWithValue("failedReason", "child "+keyOf(walls.Name(), "par")+" failed"))
-			Expect(bricks.JobState(ctx, "kid-2")).To(Equal(bullmq.Waiting), "the others are left alone")
+			Expect(bricks.JobState(ctx, "kid-2")).To(Equal(bullmq.StateWaiting), "the others are left alone")
 		})
 
 		DescribeTable("lets its parent go on, if the child says so:", func(options bullmq.JobOptions, atOnce bool, reasons map[string]string) {
 			parent := add(wall(options, bullmq.JobOptions{}))
 			finish(bricks, nil, boom)
 			if atOnce {
-				Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+				Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
 			} else {
-				Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
+				Expect(parent.State(ctx)).To(Equal(bullmq.StateWaitingChildren))
 				finish(bricks, "laid", nil)
-				Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+				Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
 				Expect(parent.ChildrenValues(ctx)).To(Equal(map[string]json.RawMessage{kid(2): rawJSON(`"laid"`)}))
 			}
 			named := map[string]string{}
@@ -141,15 +141,15 @@ var _ = Describe("A flow", func() {
 			parent := add(wall(options))
 			finish(bricks, nil, boom)
 			if released {
-				Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+				Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
 			}
 			child, err := bricks.Job(ctx, "kid-1")
 			Expect(err).NotTo(HaveOccurred())
-			Expect(child.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(child.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
 			Expect(parent.Dependencies(ctx)).To(HaveField("Failed", BeEmpty()))
 			finish(bricks, "laid after all", nil)
-			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
 			Expect(parent.Dependencies(ctx)).To(Equal(&bullmq.Dependencies{
 				Processed: map[string]json.RawMessage{kid(1): rawJSON(`"laid after all"`)}, Unprocessed: []string{}, Ignored: map[string]string{}, Failed: []string{},
 			}))
@@ -161,20 +161,20 @@ var _ = Describe("A flow", func() {
 	})
 
 	Describe("added again, with a root that is there already,", func() {
-		for _, state := range []bullmq.State{bullmq.WaitingChildren, bullmq.Active, bullmq.Completed, bullmq.Failed} {
+		for _, state := range []bullmq.State{bullmq.StateWaitingChildren, bullmq.StateActive, bullmq.StateCompleted, bullmq.StateFailed} {
 			reach := func() *bullmq.Job {
 				GinkgoHelper()
 				root := add(wall(bullmq.JobOptions{}))
-				if state == bullmq.WaitingChildren {
+				if state == bullmq.StateWaitingChildren {
 					return root
 				}
 				finish(bricks, "laid", nil)
 				worker := newWorker(walls.Name(), nil, nil)
 				taken := takeJob(worker)
 				switch state {
-				case bullmq.Completed:
+				case bullmq.StateCompleted:
 					endJob(worker, taken, "built", nil)
-				case bullmq.Failed:
+				case bullmq.StateFailed:
 					endJob(worker, taken, nil, boom)
 				}
 				return root
@@ -206,7 +206,7 @@ var _ = Describe("A flow", func() {
 				Expect(err).NotTo(HaveOccurred())
 				Expect(root.State(ctx)).To(Equal(state))
 				Expect(setAt(root.Key() + ":dependencies")).To(And(HaveLen(pending+1), ContainElement(node.Children[0].Job.Key())))
-				Expect(node.Children[0].Job.State(ctx)).To(Equal(bullmq.Waiting))
+				Expect(node.Children[0].Job.State(ctx)).To(Equal(bullmq.StateWaiting))
 			})
 		}
 	})
@@ -217,7 +217,7 @@ var _ = Describe("A flow", func() {
 			Expect(err).NotTo(HaveOccurred())
 			finish(bricks, "laid long ago", nil)
 			parent := add(wall(bullmq.JobOptions{}))
-			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
 			Expect(parent.ChildrenValues(ctx)).To(Equal(map[string]json.RawMessage{kid(1): rawJSON(`"laid long ago"`)}))
 		})
 
@@ -225,9 +225,9 @@ var _ = Describe("A flow", func() {
 			_, err := bricks.Add(ctx, "brick", nil, &bullmq.JobOptions{JobID: "kid-1"})
 			Expect(err).NotTo(HaveOccurred())
 			parent := add(wall(bullmq.JobOptions{}))
-			Expect(parent.State(ctx)).To(Equal(bullmq.WaitingChildren))
+			Expect(parent.State(ctx)).To(Equal(bullmq.StateWaitingChildren))
 			finish(bricks, nil, nil)
-			Expect(parent.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
 		})
 	})
 
@@ -270,8 +270,8 @@ var _ = Describe("A flow", func() {
 
 		It("below a parent that is not there", func() {
 			flow := wall()
-			parent := &bullmq.Parent{ID: "nobody", Queue: "bull:" + bricks.Name()}
-			text, err := json.Marshal(map[string]any{"id": parent.ID, "queue": parent.Queue})
+			parent := &bullmq.ParentRef{ID: "nobody", QueueKey: "bull:" + bricks.Name()}
+			text, err := json.Marshal(map[string]any{"id": parent.ID, "queue": parent.QueueKey})
 			Expect(err).NotTo(HaveOccurred())
 			for _, options := range []*bullmq.JobOptions{{JobID: "par", Parent: parent}, {JobID: "par", Extra: map[string]json.RawMessage{"parent": text}}} {
 				flow.Options = options
@@ -293,34 +293,34 @@ var _ = Describe("A flow", func() {
 			Expect(onCluster("KEYS", "*"+name+"*").AsStrSlice()).To(Or(BeEmpty(), ConsistOf("bull:{"+name+"-b}:meta")))
 		},
 			Entry("a child", func(name string) error {
-				_, err := newProducer(bullmq.FlowOptions{Connection: link}).Add(ctx, bullmq.Flow{
-					Name: "wall", Queue: "{" + name + "}", Children: []bullmq.Flow{{Name: "brick", Queue: "{" + name + "-b}"}},
+				_, err := newProducer(bullmq.FlowProducerOptions{Connection: link}).Add(ctx, bullmq.Flow{
+					Name: "wall", QueueName: "{" + name + "}", Children: []bullmq.Flow{{Name: "brick", QueueName: "{" + name + "-b}"}},
 				})
 				return err
 			}),
 			Entry("two flows of one call", func(name string) error {
-				_, err := newProducer(bullmq.FlowOptions{Connection: link}).AddBulk(ctx, []bullmq.Flow{
-					{Name: "wall", Queue: "{" + name + "}"}, {Name: "wall", Queue: "{" + name + "-b}"},
+				_, err := newProducer(bullmq.FlowProducerOptions{Connection: link}).AddBulk(ctx, []bullmq.Flow{
+					{Name: "wall", QueueName: "{" + name + "}"}, {Name: "wall", QueueName: "{" + name + "-b}"},
 				})
 				return err
 			}),
 			Entry("a flow and the parent that it gets", func(name string) error {
-				_, err := newProducer(bullmq.FlowOptions{Connection: link}).Add(ctx, bullmq.Flow{
-					Name: "brick", Queue: "{" + name + "-b}", Options: &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "par", Queue: "bull:{" + name + "}"}},
+				_, err := newProducer(bullmq.FlowProducerOptions{Connection: link}).Add(ctx, bullmq.Flow{
+					Name: "brick", QueueName: "{" + name + "-b}", Options: &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "par", QueueKey: "bull:{" + name + "}"}},
 				})
 				return err
 			}),
 			Entry("a single job and the parent that it gets", func(name string) error {
 				_, err := newQueue("{"+name+"-b}", &bullmq.QueueOptions{Connection: link}).Add(ctx, "brick", nil,
-					&bullmq.JobOptions{Parent: &bullmq.Parent{ID: "par", Queue: "bull:{" + name + "}"}})
+					&bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "par", QueueKey: "bull:{" + name + "}"}})
 				return err
 			}),
 		)
 
 		DescribeTable("runs where they live together", func(prefix, parents, children string) {
 			parents, children = fmt.Sprintf(parents, newQueueName()), fmt.Sprintf(children, newQueueName())
-			node, err := newProducer(bullmq.FlowOptions{Connection: link, Prefix: prefix}).Add(ctx, bullmq.Flow{
-				Name: "wall", Queue: parents, Children: []bullmq.Flow{{Name: "brick", Queue: children}},
+			node, err := newProducer(bullmq.FlowProducerOptions{Connection: link, Prefix: prefix}).Add(ctx, bullmq.Flow{
+				Name: "wall", QueueName: parents, Children: []bullmq.Flow{{Name: "brick", QueueName: children}},
 			})
 			Expect(err).NotTo(HaveOccurred())
 			for _, name := range []string{children, parents} {

@@ -197,7 +197,7 @@ func checkJob(t *testing.T, job *Job, hash []string) {
 			t.Fatal(err)
 		}
 	}
-	keep := job.Opts.RemoveOnComplete.orElse(Keep{})
+	keep := job.Opts.KeepCompleted.orElse(Retention{})
 	for _, number := range []string{keep.Count, keep.Age, keep.Limit} {
 		if n, ok := wire.ParseNumber(number); number != "" && (!ok || n > wire.MaxSafeInteger || n < -wire.MaxSafeInteger) {
 			t.Fatalf("what is kept: %+v", keep)
@@ -399,11 +399,11 @@ var publicCalls = []struct {
 		return err
 	}},
 	{"Jobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Jobs(ctx, All())
+		_, err := q.Jobs(ctx, AllJobs())
 		return err
 	}},
 	{"JobIDs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.JobIDs(ctx, All())
+		_, err := q.JobIDs(ctx, AllJobs())
 		return err
 	}},
 	{"Counts", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
@@ -423,7 +423,7 @@ var publicCalls = []struct {
 		return err
 	}},
 	{"Metrics", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Metrics(ctx, Completed, 0, -1)
+		_, err := q.Metrics(ctx, StateCompleted, 0, -1)
 		return err
 	}},
 	{"PrometheusMetrics", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
@@ -490,8 +490,8 @@ var publicCalls = []struct {
 		_, err := q.Workers(ctx)
 		return err
 	}},
-	{"EventReaders", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.EventReaders(ctx)
+	{"ConnectedReaders", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
+		_, err := q.ConnectedReaders(ctx)
 		return err
 	}},
 	{"Scheduler", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
@@ -499,7 +499,7 @@ var publicCalls = []struct {
 		return err
 	}},
 	{"Schedulers", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Schedulers(ctx, All())
+		_, err := q.Schedulers(ctx, AllJobs())
 		return err
 	}},
 	{"CountSchedulers", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
@@ -515,31 +515,31 @@ var publicCalls = []struct {
 		return err
 	}},
 	{"Dependencies", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Handle("1").Dependencies(ctx)
+		_, err := q.JobRef("1").Dependencies(ctx)
 		return err
 	}},
 	{"DependencyPage", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Handle("1").DependencyPage(ctx, DependencyQuery{&Cursor{}, &Cursor{}, &Cursor{}, &Cursor{}})
+		_, err := q.JobRef("1").DependencyPage(ctx, DependencyQuery{&Cursor{}, &Cursor{}, &Cursor{}, &Cursor{}})
 		return err
 	}},
 	{"DependencyCounts", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Handle("1").DependencyCounts(ctx)
+		_, err := q.JobRef("1").DependencyCounts(ctx)
 		return err
 	}},
 	{"ChildrenValues", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Handle("1").ChildrenValues(ctx)
+		_, err := q.JobRef("1").ChildrenValues(ctx)
 		return err
 	}},
 	{"IgnoredChildrenFailures", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Handle("1").IgnoredChildrenFailures(ctx)
+		_, err := q.JobRef("1").IgnoredChildrenFailures(ctx)
 		return err
 	}},
 	{"Children", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := Children[int](ctx, q.Handle("1"))
+		_, err := Children[int](ctx, q.JobRef("1"))
 		return err
 	}},
 	{"ChildValue", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := ChildValue[map[string]any](ctx, q.Handle("1"))
+		_, err := ChildValue[map[string]any](ctx, q.JobRef("1"))
 		return err
 	}},
 	{"FindStrandedJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
@@ -559,7 +559,7 @@ var publicCalls = []struct {
 		return err
 	}},
 	{"Clean", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Clean(ctx, 0, 0, Completed)
+		_, err := q.Clean(ctx, 0, 0, StateCompleted)
 		return err
 	}},
 	{"endOfMissing", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
@@ -579,19 +579,19 @@ var publicCalls = []struct {
 		return err
 	}},
 	{"Job.Log", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Handle("1").Log(ctx, "row")
+		_, err := q.JobRef("1").Log(ctx, "row")
 		return err
 	}},
 	{"Job.State", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Handle("1").State(ctx)
+		_, err := q.JobRef("1").State(ctx)
 		return err
 	}},
 	{"Job.ExtendLock", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Handle("1").ExtendLock(ctx, "t", time.Second)
+		_, err := q.JobRef("1").ExtendLock(ctx, "t", time.Second)
 		return err
 	}},
 	{"Job.MoveToWaitingChildren", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		_, err := q.Handle("1").MoveToWaitingChildren(ctx, "t")
+		_, err := q.JobRef("1").MoveToWaitingChildren(ctx, "t")
 		return err
 	}},
 	{"Job.RemoveDeduplicationKey", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
@@ -639,37 +639,37 @@ var publicCalls = []struct {
 	{"RetryJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.RetryJobs(ctx, nil) }},
 	{"PromoteJobs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error { return q.PromoteJobs(ctx, 0) }},
 	{"Job.UpdateProgress", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").UpdateProgress(ctx, 5)
+		return q.JobRef("1").UpdateProgress(ctx, 5)
 	}},
 	{"Job.UpdateData", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").UpdateData(ctx, 5)
+		return q.JobRef("1").UpdateData(ctx, 5)
 	}},
 	{"Job.ClearLogs", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").ClearLogs(ctx, 5)
+		return q.JobRef("1").ClearLogs(ctx, 5)
 	}},
 	{"Job.MoveToDelayed", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").MoveToDelayed(ctx, time.Now(), "t")
+		return q.JobRef("1").MoveToDelayed(ctx, time.Now(), "t")
 	}},
 	{"Job.MoveToWait", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").MoveToWait(ctx, "t")
+		return q.JobRef("1").MoveToWait(ctx, "t")
 	}},
 	{"Job.Promote", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").Promote(ctx)
+		return q.JobRef("1").Promote(ctx)
 	}},
 	{"Job.ChangeDelay", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").ChangeDelay(ctx, time.Second)
+		return q.JobRef("1").ChangeDelay(ctx, time.Second)
 	}},
 	{"Job.ChangePriority", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").ChangePriority(ctx, 5, false)
+		return q.JobRef("1").ChangePriority(ctx, 5, false)
 	}},
 	{"Job.Retry", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").Retry(ctx, Failed, nil)
+		return q.JobRef("1").Retry(ctx, StateFailed, nil)
 	}},
 	{"Job.Remove", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").Remove(ctx)
+		return q.JobRef("1").Remove(ctx)
 	}},
 	{"Job.RemoveUnprocessedChildren", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return q.Handle("1").RemoveUnprocessedChildren(ctx)
+		return q.JobRef("1").RemoveUnprocessedChildren(ctx)
 	}},
 	{"GetNextJob", func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) error {
 		job, err := w.GetNextJob(ctx, "t", 0)
@@ -679,11 +679,11 @@ var publicCalls = []struct {
 		return err
 	}},
 	{"Complete", func(ctx context.Context, q *Queue, w *Worker, _ *FlowProducer) error {
-		_, err := w.Complete(ctx, q.Handle("1"), "t", 1, true)
+		_, err := w.Complete(ctx, q.JobRef("1"), "t", 1, true)
 		return err
 	}},
 	{"Fail", func(ctx context.Context, q *Queue, w *Worker, _ *FlowProducer) error {
-		_, err := w.Fail(ctx, q.Handle("1"), "t", errors.New("boom"), true)
+		_, err := w.Fail(ctx, q.JobRef("1"), "t", errors.New("boom"), true)
 		return err
 	}},
 	{"CheckStalled", func(ctx context.Context, _ *Queue, w *Worker, _ *FlowProducer) error {
@@ -694,15 +694,15 @@ var publicCalls = []struct {
 		return w.RateLimit(ctx, time.Second)
 	}},
 	{"Flow", func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) error {
-		_, err := p.Flow(ctx, FlowQuery{Queue: "fuzzed", ID: "1", Depth: 4})
+		_, err := p.Flow(ctx, FlowQuery{QueueName: "fuzzed", ID: "1", Depth: 4})
 		return err
 	}},
 	{"FlowProducer.Add", func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) error {
-		_, err := p.Add(ctx, Flow{Name: "a", Queue: "fuzzed", Children: []Flow{{Name: "b", Queue: "fuzzed"}}})
+		_, err := p.Add(ctx, Flow{Name: "a", QueueName: "fuzzed", Children: []Flow{{Name: "b", QueueName: "fuzzed"}}})
 		return err
 	}},
 	{"FlowProducer.AddBulk", func(ctx context.Context, _ *Queue, _ *Worker, p *FlowProducer) error {
-		_, err := p.AddBulk(ctx, []Flow{{Name: "a", Queue: "fuzzed"}, {Name: "b", Queue: "fuzzed"}})
+		_, err := p.AddBulk(ctx, []Flow{{Name: "a", QueueName: "fuzzed"}, {Name: "b", QueueName: "fuzzed"}})
 		return err
 	}},
 	{"the marker", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
@@ -711,7 +711,7 @@ var publicCalls = []struct {
 	{"the events", func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) (err error) {
 		closed, closeAll := context.WithCancel(ctx)
 		defer closeAll()
-		e := &QueueEvents{core: q.core, o: EventsOptions{BlockingTimeout: time.Second}, last: "0-0", closed: closed, close: closeAll,
+		e := &QueueEvents{core: q.core, o: QueueEventsOptions{BlockingTimeout: time.Second}, last: "0-0", closed: closed, close: closeAll,
 			conn: q.core.newBlocking("bull:x:qe")}
 		defer e.conn.Close()
 		for range 3 {
@@ -772,7 +772,7 @@ func onAnyServer() (server *fakeredis.Server, q *Queue, w *Worker, p *FlowProduc
 	if w, err = NewWorker(context.Background(), "fuzzed", nil, &WorkerOptions{Connection: link, Dialect: V6}); err != nil {
 		return
 	}
-	p, err = NewFlowProducer(context.Background(), &FlowOptions{Connection: link, Dialect: V6})
+	p, err = NewFlowProducer(context.Background(), &FlowProducerOptions{Connection: link, Dialect: V6})
 	return server, q, w, p, func() {
 		_ = q.Close()
 		_ = w.Close()

@@ -63,12 +63,12 @@ var _ = Describe("Health", Label("slow"), func() {
 		var inQueue, inWorker, inEvents told
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: inQueue.hear})
 		worker := runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, OnHealth: inWorker.hear})
-		events := newEvents(name, bullmq.EventsOptions{Connection: own, OnHealth: inEvents.hear})
+		events := newEvents(name, bullmq.QueueEventsOptions{Connection: own, OnHealth: inEvents.hear})
 		go func() {
 			for range events.All(ctx) {
 			}
 		}()
-		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: own})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: own})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		all := []interface{ Health() bullmq.Health }{queue, worker, events, flows}
@@ -83,7 +83,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		Eventually(inWorker.reachable, "4s").Should(Equal([]bool{false}))
 		Eventually(inEvents.reachable, "4s").Should(Equal([]bool{false}))
 		try(queue)
-		_, _ = flows.Add(ctx, bullmq.Flow{Queue: name, Name: "a"})
+		_, _ = flows.Add(ctx, bullmq.Flow{QueueName: name, Name: "a"})
 		for _, one := range all {
 			Eventually(one.Health, "4s").Should(And(HaveField("Reachable", false), HaveField("Since", BeTemporally("~", begun, 2*time.Second)),
 				HaveField("Err", MatchError(ContainSubstring(server.Addr())))))
@@ -154,7 +154,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		before := calls()
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		time.Sleep(200 * time.Millisecond)
 		Expect(calls()).To(Equal(before))
 	})

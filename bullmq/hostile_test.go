@@ -199,11 +199,11 @@ func (c *crowd) run(failing bool, options bullmq.WorkerOptions) {
 	// All at once, and all long before a lock or the interval of the stalled check is over.
 	Eventually(func() (map[bullmq.State]int64, error) { return queue.Counts(specContext()) }).Within(15 * time.Second).
 		ProbeEvery(20 * time.Millisecond).Should(And(
-		HaveKeyWithValue(bullmq.Waiting, BeZero()), HaveKeyWithValue(bullmq.Delayed, BeZero()),
-		HaveKeyWithValue(bullmq.Prioritized, BeZero()), HaveKeyWithValue(bullmq.Active, BeZero())))
+		HaveKeyWithValue(bullmq.StateWaiting, BeZero()), HaveKeyWithValue(bullmq.StateDelayed, BeZero()),
+		HaveKeyWithValue(bullmq.StatePrioritized, BeZero()), HaveKeyWithValue(bullmq.StateActive, BeZero())))
 	Expect(worker.Close()).To(Succeed())
 	for _, id := range c.good {
-		Expect(stateOf(queue, id)()).To(Equal(bullmq.Completed), id)
+		Expect(stateOf(queue, id)()).To(Equal(bullmq.StateCompleted), id)
 	}
 	// A scheduler that isn't there is all that the worker has to complain of.
 	for _, err := range c.errors {
@@ -244,13 +244,13 @@ var _ = Describe("What anybody may have written in place of a job", Label("slow"
 					about := id + ": " + kind.what
 					switch {
 					case kind.ends == completes:
-						Expect(stateOf(queue, id)()).To(Equal(bullmq.Completed), about)
+						Expect(stateOf(queue, id)()).To(Equal(bullmq.StateCompleted), about)
 						Expect(c.runs[id]).To(Equal(1), about)
 						continue
 					case kind.homeless:
-						Expect(stateOf(queue, id)()).To(Equal(bullmq.Unknown), about)
+						Expect(stateOf(queue, id)()).To(Equal(bullmq.StateUnknown), about)
 					default:
-						Expect(stateOf(queue, id)()).To(Equal(bullmq.Failed), about)
+						Expect(stateOf(queue, id)()).To(Equal(bullmq.StateFailed), about)
 						Expect(hashAt(keyOf(c.name, id))["failedReason"]).To(Equal(reasons[id]), about)
 					}
 					Expect(reasons[id]).To(ContainSubstring(kind.ends), about)
@@ -322,31 +322,31 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 	}
 
 	It("is listed, but for what has no hash, and written as JSON", func() {
-		states := []bullmq.State{bullmq.Waiting, bullmq.Active, bullmq.Delayed, bullmq.Prioritized, bullmq.Completed, bullmq.Failed, bullmq.WaitingChildren}
+		states := []bullmq.State{bullmq.StateWaiting, bullmq.StateActive, bullmq.StateDelayed, bullmq.StatePrioritized, bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateWaitingChildren}
 		for _, s := range states {
 			suffix := string(s)
-			if s == bullmq.Waiting {
+			if s == bullmq.StateWaiting {
 				suffix = "wait"
 			}
 			fill(suffix)
-			jobs, err := queue.Jobs(ctx(), bullmq.All(), s)
+			jobs, err := queue.Jobs(ctx(), bullmq.AllJobs(), s)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(jobs).To(HaveLen(len(badJobs)-homeless), suffix)
 			for _, job := range jobs {
 				_, err := job.MarshalJSON()
 				Expect(err).NotTo(HaveOccurred())
 			}
-			Expect(queue.JobIDs(ctx(), bullmq.All(), s)).To(HaveLen(len(badJobs)))
+			Expect(queue.JobIDs(ctx(), bullmq.AllJobs(), s)).To(HaveLen(len(badJobs)))
 		}
 	})
 
 	DescribeTable("can be cleaned away", func(suffix string, s bullmq.State) {
 		fill(suffix)
 		Expect(queue.Clean(ctx(), 0, 0, s)).To(HaveLen(len(badJobs)))
-		Expect(queue.JobIDs(ctx(), bullmq.All(), s)).To(BeEmpty())
+		Expect(queue.JobIDs(ctx(), bullmq.AllJobs(), s)).To(BeEmpty())
 	},
-		Entry("waiting", "wait", bullmq.Waiting), Entry("active", "active", bullmq.Active), Entry("delayed", "delayed", bullmq.Delayed),
-		Entry("prioritized", "prioritized", bullmq.Prioritized), Entry("completed", "completed", bullmq.Completed), Entry("failed", "failed", bullmq.Failed),
+		Entry("waiting", "wait", bullmq.StateWaiting), Entry("active", "active", bullmq.StateActive), Entry("delayed", "delayed", bullmq.StateDelayed),
+		Entry("prioritized", "prioritized", bullmq.StatePrioritized), Entry("completed", "completed", bullmq.StateCompleted), Entry("failed", "failed", bullmq.StateFailed),
 	)
 
 	It("can be drained, and obliterated", func() {
@@ -365,22 +365,22 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 	It("can be removed one by one", func() {
 		for _, id := range append(fill("wait"), fill("failed")...) {
 			Expect(queue.Remove(ctx(), id, false)).To(BeTrue(), id)
-			Expect(stateOf(queue, id)()).To(Equal(bullmq.Unknown))
+			Expect(stateOf(queue, id)()).To(Equal(bullmq.StateUnknown))
 		}
 	})
 
 	It("can be promoted and retried, one by one or together", func() {
 		fill("failed")
 		Expect(queue.RetryJobs(ctx(), nil)).To(Succeed())
-		Expect(countOf(queue, bullmq.Waiting)()).To(Equal(len(badJobs)))
+		Expect(countOf(queue, bullmq.StateWaiting)()).To(Equal(len(badJobs)))
 		fill("delayed")
 		Expect(queue.PromoteJobs(ctx(), 0)).To(Succeed())
-		Expect(countOf(queue, bullmq.Waiting)()).To(Equal(2 * len(badJobs)))
+		Expect(countOf(queue, bullmq.StateWaiting)()).To(Equal(2 * len(badJobs)))
 		for _, id := range fill("delayed") {
-			Expect(queue.Handle(id).Promote(ctx())).To(Succeed(), id)
+			Expect(queue.JobRef(id).Promote(ctx())).To(Succeed(), id)
 		}
 		for i, id := range fill("completed") {
-			err := queue.Handle(id).Retry(ctx(), bullmq.Completed, nil)
+			err := queue.JobRef(id).Retry(ctx(), bullmq.StateCompleted, nil)
 			switch {
 			case badJobs[i].what == "nothing":
 				Expect(err).To(MatchError(bullmq.ErrJobNotFound))
@@ -394,10 +394,10 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 
 	It("can be kept to the newest, when a job ends", func() {
 		fill("completed")
-		add, err := queue.Add(ctx(), "paint", nil, &bullmq.JobOptions{RemoveOnComplete: bullmq.KeepLast(1)})
+		add, err := queue.Add(ctx(), "paint", nil, &bullmq.JobOptions{KeepCompleted: bullmq.KeepLast(1)})
 		Expect(err).NotTo(HaveOccurred())
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, nil)
-		Eventually(stateOf(queue, add.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, add.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{add.ID}))
 	})
 
@@ -442,7 +442,7 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 		for range 3 {
 			job, err := queue.Add(ctx(), "paint", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
-			Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+			Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		}
 		before := commandCalls()
 		time.Sleep(300 * time.Millisecond)
@@ -476,9 +476,9 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 			Expect(redisDo("ZADD", keyOf(name, "delayed"), "-inf", fmt.Sprint("bad-", i), fmt.Sprint(i+1), fmt.Sprint("good-", i)).Error()).To(Succeed())
 		}
 		queue, _ := work(bullmq.WorkerOptions{})
-		Eventually(countOf(queue, bullmq.Delayed)).Should(BeZero())
+		Eventually(countOf(queue, bullmq.StateDelayed)).Should(BeZero())
 		for i := range badJobs {
-			Eventually(stateOf(queue, fmt.Sprint("good-", i))).Should(Equal(bullmq.Completed))
+			Eventually(stateOf(queue, fmt.Sprint("good-", i))).Should(Equal(bullmq.StateCompleted))
 		}
 	})
 
@@ -500,15 +500,15 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 		storedWith("data", data, "parentKey", parent, "parent", fmt.Sprintf(`{"id":"parent","queueKey":"bull:%s"%s}`, name, policy))(keyOf(name, "child"))
 		Expect(redisDo("LPUSH", keyOf(name, "wait"), "child").Error()).To(Succeed())
 		queue, faults := work(bullmq.WorkerOptions{LockDuration: time.Minute})
-		wanted := bullmq.Completed
+		wanted := bullmq.StateCompleted
 		if policy != "" {
-			wanted = bullmq.Failed
+			wanted = bullmq.StateFailed
 		}
 		Eventually(stateOf(queue, "child")).Should(Equal(wanted))
 		Eventually(func() []string { return listAt(keyOf(name, "active")) }).Should(BeEmpty())
 		job, err := queue.Add(ctx(), "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		if attempts == "told" {
 			Expect(faults()).To(ContainElement(MatchError(ContainSubstring("WRONGTYPE"))))
 		}
@@ -529,8 +529,8 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 		Expect(redisDo(write...).Error()).To(Succeed())
 		Expect(redisDo("LPUSH", keyOf(name, "wait"), "owner").Error()).To(Succeed())
 		queue, _ := work(bullmq.WorkerOptions{LockDuration: time.Minute})
-		Eventually(stateOf(queue, "owner")).Should(Equal(bullmq.Completed))
-		Eventually(countOf(queue, bullmq.Active)).Should(BeZero())
+		Eventually(stateOf(queue, "owner")).Should(Equal(bullmq.StateCompleted))
+		Eventually(countOf(queue, bullmq.StateActive)).Should(BeZero())
 	},
 		Entry("a list", "RPUSH", "dn:d", "x"),
 		Entry("opts that are no JSON", "HSET", "dn:d", "name", "a", "data", "{}", "opts", "{nonsense"),
@@ -555,8 +555,8 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 		}
 		Expect(redisDo("LPUSH", keyOf(name, "wait"), producer).Error()).To(Succeed())
 		queue, _ := work(bullmq.WorkerOptions{LockDuration: time.Minute})
-		Eventually(stateOf(queue, producer)).Should(Equal(bullmq.Completed))
-		_, err := queue.Schedulers(ctx(), bullmq.All())
+		Eventually(stateOf(queue, producer)).Should(Equal(bullmq.StateCompleted))
+		_, err := queue.Schedulers(ctx(), bullmq.AllJobs())
 		Expect(err).To(Or(BeNil(), MatchError(ContainSubstring("WRONGTYPE"))))
 		_, err = queue.UpsertScheduler(ctx(), "s", bullmq.Repeat{Every: time.Hour}, nil)
 		Expect(err).NotTo(HaveOccurred())

@@ -113,7 +113,7 @@ func (j *Job) load(ctx context.Context) error {
 
 // unread is the error of what needs the record of a job that is a handle.
 func (j *Job) unread(verb string) error {
-	return fmt.Errorf("bullmq: %s job %s of queue %s: it is a handle, whose record has not been read; get it from Queue.Job or Worker.Job", verb, j.ID, j.Queue())
+	return fmt.Errorf("bullmq: %s job %s of queue %s: it is a handle, whose record has not been read; get it from Queue.Job or Worker.Job", verb, j.ID, j.QueueName())
 }
 
 // set changes fields of a job that other goroutines may be changing.
@@ -134,7 +134,7 @@ func (j *Job) snapshot() *Job {
 }
 
 // Queue returns the name of the job's queue; "" for a job that belongs to none.
-func (j *Job) Queue() string {
+func (j *Job) QueueName() string {
 	if j == nil || j.core == nil {
 		return ""
 	}
@@ -152,15 +152,15 @@ func (j *Job) Key() string {
 
 // AsParent returns what a child names this job by, in JobOptions.Parent: its id, and
 // its queue with the prefix (BullMQ: queueQualifiedName). For a job that belongs
-// to no queue the Parent has no Queue, and an add of a child with it fails.
-func (j *Job) AsParent() *Parent {
+// to no queue the ParentRef has no QueueKey, and an add of a child with it fails.
+func (j *Job) AsParent() *ParentRef {
 	switch {
 	case j == nil:
-		return &Parent{}
+		return &ParentRef{}
 	case j.core == nil:
-		return &Parent{ID: j.ID}
+		return &ParentRef{ID: j.ID}
 	}
-	return &Parent{ID: j.ID, Queue: j.core.keys.qualifiedName()}
+	return &ParentRef{ID: j.ID, QueueKey: j.core.keys.qualifiedName()}
 }
 
 // Token returns the lock's token, of a job that a worker has handed out.
@@ -187,7 +187,7 @@ func (j *Job) Decode(target any) error {
 	case j.core == nil:
 		return fmt.Errorf("bullmq: data of job %s (%s) doesn't fit %T: %w", j.ID, j.Name, target, err)
 	}
-	return fmt.Errorf("bullmq: data of job %s (%s) of queue %s doesn't fit %T: %w", j.ID, j.Name, j.Queue(), target, err)
+	return fmt.Errorf("bullmq: data of job %s (%s) of queue %s doesn't fit %T: %w", j.ID, j.Name, j.QueueName(), target, err)
 }
 
 // readJob reads a stored hash: field, value, field, value … It never fails:
@@ -287,7 +287,7 @@ func rawJSON(text string) json.RawMessage {
 }
 
 // childOf is the parent field: what the job's end does to its parent.
-func childOf(parent *Parent, o *JobOptions) string {
+func childOf(parent *ParentRef, o *JobOptions) string {
 	text, _ := wire.EncodeJSON(struct { // strings and booleans
 		ID       string `json:"id"`
 		QueueKey string `json:"queueKey"`
@@ -296,7 +296,7 @@ func childOf(parent *Parent, o *JobOptions) string {
 		Ignore   bool   `json:"idof,omitempty"`
 		Remove   bool   `json:"rdof,omitempty"`
 	}{
-		parent.ID, parent.Queue,
+		parent.ID, parent.QueueKey,
 		o.chosen(o.FailParentOnFailure, "fpof"), o.chosen(o.ContinueParentOnFailure, "cpof"),
 		o.chosen(o.IgnoreDependencyOnFailure, "idof"), o.chosen(o.RemoveDependencyOnFailure, "rdof"),
 	})

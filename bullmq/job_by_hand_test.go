@@ -141,6 +141,6 @@ var _ = Describe("A job of another queue", func() {
 		for _, err := range []error{completed, failed, extended} {
 			Expect(err).To(MatchError(And(HavePrefix("bullmq: "), ContainSubstring(other.Name()), ContainSubstring("use a worker of the job's queue"))))
 		}
-		Expect(queue.Handle(job.ID).State(ctx)).To(Equal(bullmq.Active))
+		Expect(queue.JobRef(job.ID).State(ctx)).To(Equal(bullmq.StateActive))
 	})
 })

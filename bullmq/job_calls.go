@@ -16,20 +16,20 @@ type State string
 
 // The states, by BullMQ's names.
 const (
-	Waiting         State = "waiting"
-	Active          State = "active"
-	Delayed         State = "delayed"
-	Prioritized     State = "prioritized"
-	WaitingChildren State = "waiting-children"
-	Completed       State = "completed"
-	Failed          State = "failed"
-	Paused          State = "paused"  // BullMQ 5 only
-	Unknown         State = "unknown" // no such job
+	StateWaiting         State = "waiting"
+	StateActive          State = "active"
+	StateDelayed         State = "delayed"
+	StatePrioritized     State = "prioritized"
+	StateWaitingChildren State = "waiting-children"
+	StateCompleted       State = "completed"
+	StateFailed          State = "failed"
+	StatePaused          State = "paused"  // BullMQ 5 only
+	StateUnknown         State = "unknown" // no such job
 )
 
 // key is the suffix of the key in which jobs of the state stand.
 func (s State) key() string {
-	if s == Waiting {
+	if s == StateWaiting {
 		return "wait"
 	}
 	return string(s)
@@ -62,7 +62,7 @@ func (q *Queue) UpdateJobProgress(ctx context.Context, jobID string, progress an
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "updateJobProgress")
 	defer span.end(&err)
 	set(span, attrJobID, jobID)
-	job := q.Handle(jobID)
+	job := q.JobRef(jobID)
 	err = job.UpdateProgress(ctx, progress)
 	set(span, attrJobProgress, string(job.Progress))
 	return err
@@ -280,8 +280,8 @@ func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) erro
 	if err != nil {
 		return err
 	}
-	if from != Failed && from != Completed {
-		return fmt.Errorf("bullmq: job %s can be retried from %s and %s, not from %q", j.ID, Failed, Completed, from)
+	if from != StateFailed && from != StateCompleted {
+		return fmt.Errorf("bullmq: job %s can be retried from %s and %s, not from %q", j.ID, StateFailed, StateCompleted, from)
 	}
 	var o RetryOptions
 	if options != nil {
@@ -291,7 +291,7 @@ func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) erro
 	if err != nil {
 		return err
 	}
-	if err := c.store.Reprocess(ctx, j.ID, from == Failed, stored.Opts.LIFO, o.ResetAttemptsMade, o.ResetAttemptsStarted); err != nil {
+	if err := c.store.Reprocess(ctx, j.ID, from == StateFailed, stored.Opts.LIFO, o.ResetAttemptsMade, o.ResetAttemptsStarted); err != nil {
 		return err
 	}
 	j.set(func() {
@@ -321,12 +321,12 @@ func (q *Queue) Logs(ctx context.Context, jobID string, from, to int, ascending 
 	return rows, int(n), err
 }
 
-// Handle returns a job known by its id alone. Its methods act on the job in Redis as
+// JobRef returns a job known by its id alone. Its methods act on the job in Redis as
 // those of Queue.Job's do, and read first what they need of its options. Its
-// fields are empty, so Decode and MarshalJSON fail. Handle itself makes no call and
+// fields are empty, so Decode and MarshalJSON fail. JobRef itself makes no call and
 // doesn't check that the job exists.
-func (q *Queue) Handle(id string) *Job { return &Job{ID: id, core: q.core, handle: true} }
+func (q *Queue) JobRef(id string) *Job { return &Job{ID: id, core: q.core, handle: true} }
 
-// Handle returns a job of the worker's queue known by its id alone, as
-// Queue.Handle does.
-func (w *Worker) Handle(id string) *Job { return &Job{ID: id, core: w.core, handle: true} }
+// JobRef returns a job of the worker's queue known by its id alone, as
+// Queue.JobRef does.
+func (w *Worker) JobRef(id string) *Job { return &Job{ID: id, core: w.core, handle: true} }

@@ -151,7 +151,7 @@ func (o *JobOptions) check(data string) error {
 		return err
 	}
 	if o.Parent != nil {
-		if err := cmp.Or(checkText("Parent.ID", o.Parent.ID), checkText("Parent.Queue", o.Parent.Queue)); err != nil {
+		if err := cmp.Or(checkText("Parent.ID", o.Parent.ID), checkText("Parent.Queue", o.Parent.QueueKey)); err != nil {
 			return err
 		}
 	}
@@ -172,7 +172,7 @@ func (o *JobOptions) check(data string) error {
 	if b := o.Backoff; b != nil && (b.Jitter < 0 || b.Jitter > 1) {
 		return fmt.Errorf("Backoff.Jitter %v is not between 0 and 1", b.Jitter)
 	}
-	if o.Parent != nil && (o.Parent.ID == "" || o.Parent.Queue == "") {
+	if o.Parent != nil && (o.Parent.ID == "" || o.Parent.QueueKey == "") {
 		return fmt.Errorf("Parent needs an ID and a Queue with its prefix, such as bull:orders")
 	}
 	return nil
@@ -255,7 +255,7 @@ func (o *JobOptions) checkRanges() error {
 		checkDelay("Delay", o.Delay),
 		checkCount("Attempts", o.Attempts, "one attempt"), checkCount("Priority", o.Priority, "none"),
 		checkCount("KeepLogs", o.KeepLogs, "all rows"), checkCount("SizeLimit", o.SizeLimit, "no limit"),
-		o.RemoveOnComplete.check("RemoveOnComplete"), o.RemoveOnFail.check("RemoveOnFail"),
+		o.KeepCompleted.check("KeepCompleted"), o.KeepFailed.check("KeepFailed"),
 	); err != nil {
 		return err
 	}

@@ -59,11 +59,11 @@ var jobOptions = []jobOption{
 		}},
 	{"backoff", "backoff", writeBackoff, readBackoff},
 	{"removeOnComplete", "removeOnComplete",
-		func(o *JobOptions) any { return keepOrNil(o.RemoveOnComplete) },
-		func(o *JobOptions, v any) bool { return readKeep(v, &o.RemoveOnComplete) }},
+		func(o *JobOptions) any { return keepOrNil(o.KeepCompleted) },
+		func(o *JobOptions, v any) bool { return readKeep(v, &o.KeepCompleted) }},
 	{"removeOnFail", "removeOnFail",
-		func(o *JobOptions) any { return keepOrNil(o.RemoveOnFail) },
-		func(o *JobOptions, v any) bool { return readKeep(v, &o.RemoveOnFail) }},
+		func(o *JobOptions) any { return keepOrNil(o.KeepFailed) },
+		func(o *JobOptions, v any) bool { return readKeep(v, &o.KeepFailed) }},
 	{"keepLogs", "kl",
 		func(o *JobOptions) any { return intOrNil(o.KeepLogs) },
 		func(o *JobOptions, v any) bool { return readInt(v, &o.KeepLogs) }},
@@ -92,12 +92,12 @@ var jobOptions = []jobOption{
 			if o.Parent == nil {
 				return nil
 			}
-			return map[string]any{"id": o.Parent.ID, "queue": o.Parent.Queue}
+			return map[string]any{"id": o.Parent.ID, "queue": o.Parent.QueueKey}
 		},
 		func(o *JobOptions, v any) bool {
 			fields, ok := v.(map[string]any)
-			parent := &Parent{}
-			if !ok || !readText(fields["id"], &parent.ID) || !readText(fields["queue"], &parent.Queue) {
+			parent := &ParentRef{}
+			if !ok || !readText(fields["id"], &parent.ID) || !readText(fields["queue"], &parent.QueueKey) {
 				return false
 			}
 			o.Parent = parent
@@ -188,7 +188,7 @@ func (o *JobOptions) fields() map[string]any {
 // plain says whether no option is set at all, as in most jobs.
 func (o *JobOptions) plain() bool {
 	return o.JobID == "" && o.Delay == 0 && o.Priority == 0 && !o.LIFO && o.Attempts == 0 && o.Backoff == nil &&
-		o.RemoveOnComplete.IsZero() && o.RemoveOnFail.IsZero() && o.KeepLogs == 0 && o.StackTraceLimit == 0 &&
+		o.KeepCompleted.IsZero() && o.KeepFailed.IsZero() && o.KeepLogs == 0 && o.StackTraceLimit == 0 &&
 		o.SizeLimit == 0 && o.Timestamp.IsZero() && o.Deduplication == nil && o.Parent == nil &&
 		!o.FailParentOnFailure && !o.ContinueParentOnFailure && !o.IgnoreDependencyOnFailure &&
 		!o.RemoveDependencyOnFailure && o.Telemetry == nil && len(o.Extra) == 0

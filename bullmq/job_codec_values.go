@@ -54,7 +54,7 @@ func millisOrNil(d time.Duration) any {
 	return json.RawMessage(wire.FormatMillis(d))
 }
 
-func keepOrNil(k Keep) any {
+func keepOrNil(k Retention) any {
 	if k.IsZero() {
 		return nil
 	}
@@ -103,7 +103,7 @@ func readMillis(v any, target *time.Duration) bool {
 	return true
 }
 
-func readKeep(v any, target *Keep) bool {
+func readKeep(v any, target *Retention) bool {
 	keep, ok := keepOf(v)
 	if ok && v != nil {
 		*target = keep

@@ -33,7 +33,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 	}
 	add := func() *bullmq.Job {
 		GinkgoHelper()
-		job, err := queue.Add(ctx, "assemble", nil, &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(time.Hour)})
+		job, err := queue.Add(ctx, "assemble", nil, &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(time.Hour)})
 		Expect(err).NotTo(HaveOccurred())
 		return job
 	}
@@ -54,7 +54,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 		Expect(err).To(MatchError(reason))
 		Expect(err).To(MatchError(bullmq.ErrFailedChildren))
 		Expect(err).To(MatchError(bullmq.ErrUnrecoverable))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
 		Expect(hashAt(job.Key())).To(And(
 			HaveKeyWithValue("failedReason", reason), HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1"), Not(HaveKey("defa")),
 		))
@@ -96,7 +96,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 			failChild(job)
 			return nil, errors.New("boom")
 		}, nil)
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("failedReason", HavePrefix("child bull:"+parts))))
 	})
 
@@ -116,7 +116,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 		Eventually(started).Should(BeClosed())
 		cancel()
 		Eventually(ended).Should(Receive(BeNil()))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
 	})
 
 	DescribeTable("isn't failed for good by the refusal of another job,", func(other func() (queue, id string)) {
@@ -134,14 +134,14 @@ var _ = Describe("A running job whose child has failed it", func() {
 		job, err := queue.Add(ctx, "assemble", nil, &bullmq.JobOptions{JobID: "mine", Attempts: 3})
 		Expect(err).NotTo(HaveOccurred())
 		endJob(worker, takeJob(worker), nil, fmt.Errorf("asking: %w", refusal))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaiting))
 		Expect(hashAt(job.Key())).To(HaveKeyWithValue("failedReason", "asking: "+refusal.Error()))
 
 		failed := takeJob(worker)
 		failChild(failed)
 		_, own := failed.MoveToWaitingChildren(ctx, "token")
 		endJob(worker, failed, nil, errors.Join(refusal, own))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed), "its own is found beside it")
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed), "its own is found beside it")
 	},
 		Entry("one of its queue", func() (string, string) { return name, "other" }),
 		Entry("one of the same id on another queue", func() (string, string) { return newQueueName(), "mine" }),
@@ -155,7 +155,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 		_, refusal := worker.Complete(ctx, taken, "token", "done", false)
 		Expect(refusal).To(MatchError(bullmq.ErrFailedChildren))
 		endJob(worker, taken, nil, refusal)
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
 		Expect(taken.FailedReason).To(Equal(words + "moveToFinished"))
 	})
 })

@@ -27,7 +27,7 @@ func newBench(dialect bullmq.Dialect) *bench {
 	GinkgoHelper()
 	b := &bench{ctx: specContext(), name: newQueueName()}
 	b.queue = newQueue(b.name, &bullmq.QueueOptions{Now: fixedClock(fixedNow), Dialect: dialect})
-	b.worker = newWorker(b.name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow), Dialect: dialect, RemoveOnFail: bullmq.KeepAll()})
+	b.worker = newWorker(b.name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow), Dialect: dialect, KeepFailed: bullmq.KeepAll()})
 	return b
 }
 
@@ -50,7 +50,7 @@ func (b *bench) others() {
 // childOfJob adds a child of the job, and ends it where there is a reason.
 func (b *bench) childOfJob(id string, options bullmq.JobOptions, reason error) {
 	GinkgoHelper()
-	options.JobID, options.Parent = id, b.queue.Handle("job").AsParent()
+	options.JobID, options.Parent = id, b.queue.JobRef("job").AsParent()
 	_, err := b.queue.Add(b.ctx, "part", nil, &options)
 	Expect(err).NotTo(HaveOccurred())
 	if reason != nil {
@@ -72,12 +72,12 @@ var benches = map[string]func(b *bench){
 		b.add(bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "once"}})
 	},
 	"waiting, as a child": func(b *bench) {
-		producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), Now: fixedClock(fixedNow)})
+		producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection(), Now: fixedClock(fixedNow)})
 		Expect(err).NotTo(HaveOccurred())
 		defer producer.Close()
 		_, err = producer.Add(b.ctx, bullmq.Flow{
-			Name: "house", Queue: b.name, Options: &bullmq.JobOptions{JobID: "house"},
-			Children: []bullmq.Flow{{Name: "paint", Queue: b.name, Options: &bullmq.JobOptions{JobID: "job"}}},
+			Name: "house", QueueName: b.name, Options: &bullmq.JobOptions{JobID: "house"},
+			Children: []bullmq.Flow{{Name: "paint", QueueName: b.name, Options: &bullmq.JobOptions{JobID: "job"}}},
 		})
 		Expect(err).NotTo(HaveOccurred())
 	},
@@ -85,7 +85,7 @@ var benches = map[string]func(b *bench){
 	"active":  func(b *bench) { b.add(bullmq.JobOptions{}); takeJob(b.worker) },
 	"active, with options for its end": func(b *bench) {
 		b.add(bullmq.JobOptions{
-			Attempts: 3, Backoff: bullmq.Fixed(time.Hour), StackTraceLimit: 1, RemoveOnComplete: bullmq.RemoveAll(),
+			Attempts: 3, Backoff: bullmq.FixedBackoff(time.Hour), StackTraceLimit: 1, KeepCompleted: bullmq.KeepNone(),
 		})
 		takeJob(b.worker)
 	},
@@ -118,7 +118,7 @@ type jobCall struct {
 }
 
 var jobCalls = []jobCall{
-	{"Queue", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.Queue(), nil }},
+	{"Queue", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.QueueName(), nil }},
 	{"Key", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.Key(), nil }},
 	{"AsParent", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.AsParent(), nil }},
 	{"Token", "active", func(_ *bench, job *bullmq.Job) (any, error) { return job.Token(), nil }},
@@ -144,9 +144,9 @@ var jobCalls = []jobCall{
 	{"ChangePriority", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangePriority(b.ctx, 9, true) }},
 	{"ChangePriority", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangePriority(b.ctx, 9, true) }},
 	{"Retry", "failed, next to run", func(b *bench, job *bullmq.Job) (any, error) {
-		return nil, job.Retry(b.ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true})
+		return nil, job.Retry(b.ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsMade: true})
 	}},
-	{"Retry", "completed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Retry(b.ctx, bullmq.Failed, nil) }},
+	{"Retry", "completed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Retry(b.ctx, bullmq.StateFailed, nil) }},
 	{"Wait", "completed", func(b *bench, job *bullmq.Job) (any, error) { return job.Wait(b.ctx, b.queue) }},
 	{"Remove", "waiting, with a deduplication id", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Remove(b.ctx) }},
 	{"Remove", "active", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Remove(b.ctx) }},
@@ -191,7 +191,7 @@ var unreadable = map[string]func(job *bullmq.Job) error{
 // gauge is a Telemetry that notes what is measured, and traces nothing.
 type gauge struct{ lines []string }
 
-func (g *gauge) Record(_ context.Context, metric bullmq.Metric, value float64, attributes ...bullmq.Attribute) {
+func (g *gauge) Record(_ context.Context, metric bullmq.Instrument, value float64, attributes ...bullmq.Attribute) {
 	g.lines = append(g.lines, fmt.Sprint(metric.Name, " ", value, " ", attributes))
 }
 
@@ -219,8 +219,8 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 		for _, c := range jobCalls {
 			It(fmt.Sprintf("acts as the job itself in %s of one that is %s, in the dialect of BullMQ %d", c.method, c.state, version), func() {
 				want := outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.queue.Job(b.ctx, "job") })
-				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.queue.Handle("job"), nil })).To(Equal(want))
-				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.worker.Handle("job"), nil })).To(Equal(want))
+				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.queue.JobRef("job"), nil })).To(Equal(want))
+				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.worker.JobRef("job"), nil })).To(Equal(want))
 			})
 		}
 	}
@@ -229,7 +229,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 		It("refuses "+method+", and says where to get the record", func() {
 			b := newBench(bullmq.V6)
 			benches["waiting"](b)
-			for _, handle := range []*bullmq.Job{b.queue.Handle("job"), b.worker.Handle("job")} {
+			for _, handle := range []*bullmq.Job{b.queue.JobRef("job"), b.worker.JobRef("job")} {
 				Expect(call(handle)).To(MatchError(And(ContainSubstring("job job of queue "+b.name), ContainSubstring("Queue.Job"))))
 			}
 		})
@@ -265,13 +265,13 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 		}
 		want := measured(func(w *bullmq.Worker) (*bullmq.Job, error) { return w.Job(context.Background(), "job") })
 		Expect(want).To(ContainElement(And(HavePrefix("bullmq.job.duration 250 "), ContainSubstring("paint"))))
-		Expect(measured(func(w *bullmq.Worker) (*bullmq.Job, error) { return w.Handle("job"), nil })).To(Equal(want))
+		Expect(measured(func(w *bullmq.Worker) (*bullmq.Job, error) { return w.JobRef("job"), nil })).To(Equal(want))
 	})
 
 	It("shows data that it has itself replaced", func() {
 		b := newBench(bullmq.V6)
 		benches["waiting"](b)
-		handle := b.queue.Handle("job")
+		handle := b.queue.JobRef("job")
 		Expect(handle.UpdateData(b.ctx, 5)).To(Succeed())
 		var data int
 		Expect(handle.Decode(&data)).To(Succeed())
@@ -281,7 +281,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 	It("has the whole record once a worker has ended it", func() {
 		b := newBench(bullmq.V6)
 		benches["active"](b)
-		handle := b.worker.Handle("job")
+		handle := b.worker.JobRef("job")
 		_, err := b.worker.Complete(b.ctx, handle, "token", "done", false)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(handle.Name).To(Equal("paint"))
@@ -293,13 +293,13 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 	DescribeTable("of a job that is gone is refused with ErrJobNotFound, and nothing is written, by", func(call func(b *bench, job *bullmq.Job) (any, error)) {
 		b := newBench(bullmq.V6)
 		before := snapshot(b.name)
-		_, err := call(b, b.worker.Handle("gone"))
+		_, err := call(b, b.worker.JobRef("gone"))
 		Expect(err).To(MatchError(bullmq.ErrJobNotFound))
 		Expect(err).To(MatchError(ContainSubstring("job gone of bull:" + b.name)))
 		Expect(snapshot(b.name)).To(Equal(before))
 	},
 		Entry("Log", func(b *bench, job *bullmq.Job) (any, error) { return job.Log(b.ctx, "row") }),
-		Entry("Retry", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Retry(b.ctx, bullmq.Failed, nil) }),
+		Entry("Retry", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Retry(b.ctx, bullmq.StateFailed, nil) }),
 		Entry("RemoveDeduplicationKey", func(b *bench, job *bullmq.Job) (any, error) { return job.RemoveDeduplicationKey(b.ctx) }),
 		Entry("RemoveChildDependency", func(b *bench, job *bullmq.Job) (any, error) { return job.RemoveChildDependency(b.ctx) }),
 		Entry("Worker.Complete", func(b *bench, job *bullmq.Job) (any, error) { return b.worker.Complete(b.ctx, job, "token", 1, false) }),
@@ -338,7 +338,7 @@ var _ = DescribeTable("In the handler of a job that was removed meanwhile every 
 	Expect(err).NotTo(HaveOccurred())
 	worker.Resume()
 	Expect(again.ID).To(Equal("job"))
-	Eventually(stateOf(queue, "job")).Should(Equal(bullmq.Completed))
+	Eventually(stateOf(queue, "job")).Should(Equal(bullmq.StateCompleted))
 	Expect(hashAt(again.Key())).To(And(HaveKeyWithValue("name", "again"), HaveKeyWithValue("atm", "1")))
 },
 	Entry("UpdateProgress", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error { return job.UpdateProgress(ctx, 50) }, nil),
@@ -385,7 +385,7 @@ var _ = DescribeTable("In the handler of a job that was removed meanwhile every 
 		return job.ChangePriority(ctx, 5, false)
 	}, nil),
 	Entry("Retry", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-		return job.Retry(ctx, bullmq.Failed, nil)
+		return job.Retry(ctx, bullmq.StateFailed, nil)
 	}, nil),
 	Entry("Queue.Add of a child", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
 		_, err := queue.Add(ctx, "child", nil, &bullmq.JobOptions{Parent: job.AsParent()})

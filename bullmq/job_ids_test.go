@@ -106,7 +106,7 @@ var _ = Describe("A job's own id", func() {
 		name := newQueueName()
 		queue, ctx := newQueue(name, nil), specContext()
 		worker := newWorker(name, nil, nil)
-		options := &bullmq.JobOptions{JobID: "d", RemoveOnComplete: bullmq.RemoveAll()}
+		options := &bullmq.JobOptions{JobID: "d", KeepCompleted: bullmq.KeepNone()}
 		for _, v := range []string{`{"v":1}`, `{"v":2}`} {
 			_, err := queue.Add(ctx, "paint", rawJSON(v), options)
 			Expect(err).NotTo(HaveOccurred())

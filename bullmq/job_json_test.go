@@ -23,7 +23,7 @@ var _ = Describe("A job as JSON", func() {
 		ctx, name := specContext(), newQueueName()
 		now := func() time.Time { return time.UnixMilli(1700000000000) }
 		queue := newQueue(name, &bullmq.QueueOptions{Now: now})
-		_, err := queue.Add(ctx, "paint", map[string]int{"n": 1}, &bullmq.JobOptions{JobID: "a", Attempts: 1, KeepLogs: 3, Backoff: bullmq.Fixed(time.Second)})
+		_, err := queue.Add(ctx, "paint", map[string]int{"n": 1}, &bullmq.JobOptions{JobID: "a", Attempts: 1, KeepLogs: 3, Backoff: bullmq.FixedBackoff(time.Second)})
 		Expect(err).NotTo(HaveOccurred())
 		worker := newWorker(name, nil, &bullmq.WorkerOptions{Name: "gopher", Now: now})
 		taken, err := worker.GetNextJob(ctx, "t", 0)

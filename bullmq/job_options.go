@@ -26,10 +26,10 @@ type JobOptions struct {
 	Attempts int
 	// Backoff is the wait between attempts; nil retries at once.
 	Backoff *Backoff
-	// RemoveOnComplete and RemoveOnFail say what stays of ended jobs. They go
+	// KeepCompleted and KeepFailed say what stays of ended jobs. They go
 	// before the worker's own.
-	RemoveOnComplete Keep
-	RemoveOnFail     Keep
+	KeepCompleted Retention
+	KeepFailed    Retention
 	// KeepLogs is how many rows of the job's log stay; 0 for all.
 	KeepLogs int
 	// StackTraceLimit is how many stack traces stay; 0 for all, NoStackTraces
@@ -42,7 +42,7 @@ type JobOptions struct {
 	// Deduplication drops or merges adds with the same id.
 	Deduplication *Deduplication
 	// Parent makes the job a child of an existing job.
-	Parent *Parent
+	Parent *ParentRef
 	// What the parent does when this job fails for good; at most one. These are
 	// options of the child: a job without a parent ignores them, as in Node.
 	FailParentOnFailure       bool // it fails too
@@ -94,11 +94,11 @@ type Deduplication struct {
 	rest rest
 }
 
-// Parent names the job that waits for this one (BullMQ: parent).
-type Parent struct {
+// ParentRef names the job that waits for this one (BullMQ: parent).
+type ParentRef struct {
 	ID string
 	// Queue is the parent's queue with its prefix: bull:orders.
-	Queue string
+	QueueKey string
 }
 
 // JobTelemetry is what a job carries of a trace (BullMQ: telemetry {metadata,

@@ -27,12 +27,12 @@ var _ = Describe("Job options", func() {
 		Entry("lifo", bullmq.JobOptions{LIFO: true}, `{"attempts":0,"lifo":true}`),
 		Entry("jobId", bullmq.JobOptions{JobID: "a<b"}, `{"attempts":0,"jobId":"a<b"}`),
 		Entry("timestamp", bullmq.JobOptions{Timestamp: time.UnixMilli(1700000000000)}, `{"attempts":0,"timestamp":1700000000000}`),
-		Entry("a fixed backoff", bullmq.JobOptions{Backoff: bullmq.Fixed(time.Second)}, `{"attempts":0,"backoff":{"type":"fixed","delay":1000}}`),
+		Entry("a fixed backoff", bullmq.JobOptions{Backoff: bullmq.FixedBackoff(time.Second)}, `{"attempts":0,"backoff":{"type":"fixed","delay":1000}}`),
 		Entry("an exponential backoff with jitter",
 			bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "exponential", Delay: time.Second, Jitter: 0.25}},
 			`{"attempts":0,"backoff":{"type":"exponential","delay":1000,"jitter":0.25}}`),
-		Entry("a backoff of one's own", bullmq.JobOptions{Backoff: bullmq.Custom("tide")}, `{"attempts":0,"backoff":{"type":"tide"}}`),
-		Entry("removeOnComplete, removeOnFail", bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll(), RemoveOnFail: bullmq.KeepFor(time.Hour, 5, 0)},
+		Entry("a backoff of one's own", bullmq.JobOptions{Backoff: bullmq.CustomBackoff("tide")}, `{"attempts":0,"backoff":{"type":"tide"}}`),
+		Entry("removeOnComplete, removeOnFail", bullmq.JobOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepFor(time.Hour, 5, 0)},
 			`{"attempts":0,"removeOnComplete":true,"removeOnFail":{"age":3600,"count":5}}`),
 		Entry("keepLogs", bullmq.JobOptions{KeepLogs: 5}, `{"attempts":0,"kl":5}`),
 		Entry("stackTraceLimit", bullmq.JobOptions{StackTraceLimit: 2}, `{"attempts":0,"stackTraceLimit":2}`),
@@ -42,7 +42,7 @@ var _ = Describe("Job options", func() {
 		Entry("deduplication with everything",
 			bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Second, Extend: true, Replace: true, KeepLastIfActive: true, Reschedule: true}},
 			`{"attempts":0,"de":{"id":"d","ttl":1000,"extend":true,"replace":true,"keepLastIfActive":true,"reschedule":true}}`),
-		Entry("parent", bullmq.JobOptions{Parent: &bullmq.Parent{ID: "p", Queue: "bull:orders"}}, `{"attempts":0,"parent":{"id":"p","queue":"bull:orders"}}`),
+		Entry("parent", bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "p", QueueKey: "bull:orders"}}, `{"attempts":0,"parent":{"id":"p","queue":"bull:orders"}}`),
 		Entry("failParentOnFailure", bullmq.JobOptions{FailParentOnFailure: true}, `{"attempts":0,"fpof":true}`),
 		Entry("continueParentOnFailure", bullmq.JobOptions{ContinueParentOnFailure: true}, `{"attempts":0,"cpof":true}`),
 		Entry("ignoreDependencyOnFailure", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, `{"attempts":0,"idof":true}`),
@@ -64,8 +64,8 @@ var _ = Describe("Job options", func() {
 			bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "trace", OmitContext: true}}),
 		Entry("numbers as Lua writes large ones", `{"attempts":1e1,"timestamp":1.7e+12}`,
 			bullmq.JobOptions{Attempts: 10, Timestamp: time.UnixMilli(1700000000000)}),
-		Entry("removeOnFail that is a number", `{"removeOnFail":7}`, bullmq.JobOptions{RemoveOnFail: bullmq.KeepLast(7)}),
-		Entry("removeOnFail that is false", `{"removeOnFail":false}`, bullmq.JobOptions{RemoveOnFail: bullmq.KeepAll()}),
+		Entry("removeOnFail that is a number", `{"removeOnFail":7}`, bullmq.JobOptions{KeepFailed: bullmq.KeepLast(7)}),
+		Entry("removeOnFail that is false", `{"removeOnFail":false}`, bullmq.JobOptions{KeepFailed: bullmq.KeepAll()}),
 		Entry("a stackTraceLimit of 0", `{"stackTraceLimit":0}`, bullmq.JobOptions{StackTraceLimit: bullmq.NoStackTraces}),
 		Entry("an empty parent list", `{"parent":[]}`, bullmq.JobOptions{Extra: map[string]json.RawMessage{"parent": []byte(`[]`)}}),
 	)
@@ -122,7 +122,7 @@ var _ = Describe("Job options", func() {
 		queue := newQueue(newQueueName(), nil)
 		job, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{Extra: map[string]json.RawMessage{"delay": []byte("60000")}})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(job.State(specContext())).To(Equal(bullmq.Delayed))
+		Expect(job.State(specContext())).To(Equal(bullmq.StateDelayed))
 		Expect(job.Opts.Delay).To(Equal(time.Minute))
 	})
 
@@ -145,7 +145,7 @@ var _ = Describe("Job options", func() {
 			Entry("a deduplication with a negative ttl", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: -time.Second}}, nil, "TTL", "-1s"),
 			Entry("a deduplication with a ttl that would be none on the wire",
 				bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Microsecond}}, nil, "TTL", "1µs"),
-			Entry("a deduplication of a child", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}, Parent: &bullmq.Parent{ID: "p", Queue: "bull:q"}},
+			Entry("a deduplication of a child", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}, Parent: &bullmq.ParentRef{ID: "p", QueueKey: "bull:q"}},
 				nil, "Deduplication", "Parent"),
 			Entry("two rules for a child's failure", bullmq.JobOptions{FailParentOnFailure: true, RemoveDependencyOnFailure: true}, nil,
 				"FailParentOnFailure and RemoveDependencyOnFailure", "choose one"),
@@ -153,7 +153,7 @@ var _ = Describe("Job options", func() {
 				"ContinueParentOnFailure", "IgnoreDependencyOnFailure", "RemoveDependencyOnFailure"),
 			Entry("a jitter above 1", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: 1.1}}, nil, "Jitter", "1.1"),
 			Entry("a backoff without a type", bullmq.JobOptions{Backoff: &bullmq.Backoff{Delay: time.Second}}, nil, "no Type", "Fixed"),
-			Entry("a backoff counted in nothing", bullmq.JobOptions{Backoff: bullmq.Fixed(1000)}, nil, "Backoff.Delay", "1µs"),
+			Entry("a backoff counted in nothing", bullmq.JobOptions{Backoff: bullmq.FixedBackoff(1000)}, nil, "Backoff.Delay", "1µs"),
 			Entry("a negative jitter", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: -0.1}}, nil, "Jitter", "-0.1"),
 			Entry("a negative number of attempts", bullmq.JobOptions{Attempts: -1}, nil, "Attempts -1", "0 means one attempt"),
 			Entry("a negative priority", bullmq.JobOptions{Priority: -1}, nil, "Priority -1", "0 means none"),
@@ -161,23 +161,23 @@ var _ = Describe("Job options", func() {
 			Entry("a negative size limit", bullmq.JobOptions{SizeLimit: -1}, nil, "SizeLimit -1", "0 means no limit"),
 			Entry("a negative number of stack traces other than NoStackTraces", bullmq.JobOptions{StackTraceLimit: -2}, nil, "StackTraceLimit -2", "NoStackTraces"),
 			Entry("a timestamp before 1970", bullmq.JobOptions{Timestamp: time.UnixMilli(-1)}, nil, "Timestamp", "1970"),
-			Entry("a negative number of completed jobs to keep", bullmq.JobOptions{RemoveOnComplete: bullmq.KeepLast(-1)}, nil, "RemoveOnComplete", "-1", "KeepAll()"),
-			Entry("a negative age of failed jobs to keep", bullmq.JobOptions{RemoveOnFail: bullmq.KeepFor(-time.Hour, 0, 0)}, nil, "RemoveOnFail", "age", "-1h"),
-			Entry("an age that is a plain number", bullmq.JobOptions{RemoveOnFail: bullmq.KeepFor(3600, 0, 0)}, nil, "RemoveOnFail", "3.6µs", "time.Millisecond"),
-			Entry("a negative count beside an age", bullmq.JobOptions{RemoveOnFail: bullmq.KeepFor(time.Hour, -1, 0)}, nil, "RemoveOnFail", "count", "-1"),
-			Entry("a negative limit beside an age", bullmq.JobOptions{RemoveOnFail: bullmq.KeepFor(time.Hour, 1, -1)}, nil, "RemoveOnFail", "limit", "-1"),
+			Entry("a negative number of completed jobs to keep", bullmq.JobOptions{KeepCompleted: bullmq.KeepLast(-1)}, nil, "KeepCompleted", "-1", "KeepAll()"),
+			Entry("a negative age of failed jobs to keep", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(-time.Hour, 0, 0)}, nil, "KeepFailed", "age", "-1h"),
+			Entry("an age that is a plain number", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(3600, 0, 0)}, nil, "KeepFailed", "3.6µs", "time.Millisecond"),
+			Entry("a negative count beside an age", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(time.Hour, -1, 0)}, nil, "KeepFailed", "count", "-1"),
+			Entry("a negative limit beside an age", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(time.Hour, 1, -1)}, nil, "KeepFailed", "limit", "-1"),
 			Entry("a delay that is a plain number", bullmq.JobOptions{Delay: 500}, nil, "Delay 500ns", "500*time.Millisecond"),
 			Entry("a delay with part of a millisecond", bullmq.JobOptions{Delay: 1500 * time.Microsecond}, nil, "Delay 1.5ms", "whole number", "Round(time.Millisecond)"),
-			Entry("a backoff with part of a millisecond", bullmq.JobOptions{Backoff: bullmq.Exponential(3_600_000)}, nil, "Backoff.Delay 3.6ms", "whole number"),
-			Entry("a negative backoff", bullmq.JobOptions{Backoff: bullmq.Fixed(-time.Second)}, nil, "Backoff.Delay -1s", "less than 0"),
+			Entry("a backoff with part of a millisecond", bullmq.JobOptions{Backoff: bullmq.ExponentialBackoff(3_600_000)}, nil, "Backoff.Delay 3.6ms", "whole number"),
+			Entry("a negative backoff", bullmq.JobOptions{Backoff: bullmq.FixedBackoff(-time.Second)}, nil, "Backoff.Delay -1s", "less than 0"),
 			Entry("a backoff of an unknown type", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "expo"}}, nil, `"expo"`, "fixed", "exponential", `Custom("expo")`),
 			Entry("a backoff of a type in other letters", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "Fixed", Delay: time.Second}}, nil, `"Fixed"`, "Custom"),
 			Entry("a ttl with part of a millisecond",
 				bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: 1500 * time.Microsecond}}, nil, "TTL", "1.5ms", "whole number"),
 			Entry("an unknown name in Reset", bullmq.JobOptions{Reset: []string{"delay", "Lifo"}}, nil, `"Lifo"`, "attempts, backoff", "keepLogs, lifo, parent"),
 			Entry("a stored name in Reset", bullmq.JobOptions{Reset: []string{"kl"}}, nil, `"kl"`, "keepLogs"),
-			Entry("a parent without a queue", bullmq.JobOptions{Parent: &bullmq.Parent{ID: "p"}}, nil, "Parent", "Queue"),
-			Entry("a parent without an id", bullmq.JobOptions{Parent: &bullmq.Parent{Queue: "bull:q"}}, nil, "Parent", "ID"),
+			Entry("a parent without a queue", bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "p"}}, nil, "Parent", "Queue"),
+			Entry("a parent without an id", bullmq.JobOptions{Parent: &bullmq.ParentRef{QueueKey: "bull:q"}}, nil, "Parent", "ID"),
 			Entry("further options that aren't JSON", bullmq.JobOptions{Extra: map[string]json.RawMessage{"foo": []byte(`{`)}}, nil, "JSON"),
 			Entry("data that JSON can't hold", bullmq.JobOptions{}, func() {}, "data", "func()"),
 		)
@@ -190,7 +190,7 @@ var _ = Describe("Job options", func() {
 			Entry("as many bytes as allowed", bullmq.JobOptions{SizeLimit: 8}, "ééé"),
 			Entry("a jitter of 1", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: 1}}, nil),
 			Entry("a negative delay, as of a time that has passed", bullmq.JobOptions{Delay: -1234567}, nil),
-			Entry("a backoff of the worker's own", bullmq.JobOptions{Backoff: bullmq.Custom("expo")}, nil),
+			Entry("a backoff of the worker's own", bullmq.JobOptions{Backoff: bullmq.CustomBackoff("expo")}, nil),
 			Entry("a policy for a parent that it hasn't, as Node takes it", bullmq.JobOptions{FailParentOnFailure: true}, nil),
 			Entry("a ttl of a millisecond", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Millisecond}}, nil),
 		)
@@ -222,7 +222,7 @@ var _ = Describe("Job options", func() {
 			Expect(err).NotTo(HaveOccurred())
 			return hashAt(keyOf(name, job.ID))
 		}
-		defaults := bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(time.Second), RemoveOnComplete: bullmq.KeepLast(10), Delay: time.Hour}
+		defaults := bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(time.Second), KeepCompleted: bullmq.KeepLast(10), Delay: time.Hour}
 
 		It("hold for jobs without options", func() {
 			Expect(add(defaults, nil)).To(And(
@@ -240,7 +240,7 @@ var _ = Describe("Job options", func() {
 		DescribeTable("give way to an explicit zero that was read from JSON", func(text, stored, state string) {
 			var own bullmq.JobOptions
 			Expect(json.Unmarshal([]byte(text), &own)).To(Succeed())
-			all := bullmq.JobOptions{Attempts: 3, Priority: 7, LIFO: true, KeepLogs: 5, Delay: time.Hour, Backoff: bullmq.Fixed(time.Second)}
+			all := bullmq.JobOptions{Attempts: 3, Priority: 7, LIFO: true, KeepLogs: 5, Delay: time.Hour, Backoff: bullmq.FixedBackoff(time.Second)}
 			name := newQueueName()
 			queue := newQueue(name, &bullmq.QueueOptions{DefaultJobOptions: &all})
 			job, err := queue.Add(specContext(), "paint", nil, &own)
@@ -326,7 +326,7 @@ var _ = Describe("Job options", func() {
 			for _, bad := range []bullmq.JobOptions{{Attempts: -1}, {Reset: []string{"attemps"}}, {Delay: 500}} {
 				_, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), DefaultJobOptions: &bad})
 				Expect(err).To(MatchError(And(ContainSubstring(name), ContainSubstring("DefaultJobOptions"))))
-				_, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), DefaultJobOptions: map[string]bullmq.JobOptions{name: bad}})
+				_, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection(), DefaultJobOptions: map[string]bullmq.JobOptions{name: bad}})
 				Expect(err).To(MatchError(And(ContainSubstring(name), ContainSubstring("DefaultJobOptions"))))
 			}
 			Expect(keysOf(name)).To(BeEmpty())

@@ -115,7 +115,7 @@ var _ = Describe("A job's data", func() {
 	It("that doesn't fit is an error which names job, queue and type", func() {
 		var target struct{ Colour int }
 		job := add(`{"Colour":"red"}`)
-		Expect(job.Decode(&target)).To(MatchError(And(ContainSubstring("job 1 (paint)"), ContainSubstring(job.Queue()),
+		Expect(job.Decode(&target)).To(MatchError(And(ContainSubstring("job 1 (paint)"), ContainSubstring(job.QueueName()),
 			ContainSubstring("struct { Colour int }"), ContainSubstring("Colour"))))
 	})
 })
@@ -144,12 +144,12 @@ var _ = Describe("A job in Redis", func() {
 
 	It("that doesn't exist is ErrJobNotFound for whoever changes it, and stays as it is", func() {
 		before := snapshot(name)
-		handle := queue.Handle("gone")
+		handle := queue.JobRef("gone")
 		_, logErr := handle.Log(ctx, "row")
 		_, byIDErr := queue.AddJobLog(ctx, "gone", "row", 0)
 		for i, err := range []error{
 			handle.UpdateProgress(ctx, 1), handle.UpdateData(ctx, 1), handle.ChangeDelay(ctx, time.Second),
-			handle.ChangePriority(ctx, 1, false), handle.Retry(ctx, bullmq.Failed, nil), handle.MoveToWait(ctx, "t"),
+			handle.ChangePriority(ctx, 1, false), handle.Retry(ctx, bullmq.StateFailed, nil), handle.MoveToWait(ctx, "t"),
 			handle.MoveToDelayed(ctx, time.UnixMilli(fixedNow), "t"), logErr, byIDErr,
 		} {
 			Expect(err).To(MatchError(bullmq.ErrJobNotFound), fmt.Sprint("call ", i))
@@ -160,7 +160,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(err).To(MatchError(And(ContainSubstring("job gone of bull:"+name), ContainSubstring("(code -1)"))))
 		}
 		Expect(handle.Promote(ctx)).To(MatchError(bullmq.ErrNotInState))
-		Expect(handle.State(ctx)).To(Equal(bullmq.Unknown))
+		Expect(handle.State(ctx)).To(Equal(bullmq.StateUnknown))
 		Expect(snapshot(name)).To(Equal(before))
 	})
 
@@ -306,7 +306,7 @@ var _ = Describe("A job in Redis", func() {
 			job := add(&bullmq.JobOptions{Delay: time.Minute})
 			Expect(job.Promote(ctx)).To(Succeed())
 			Expect(job.Delay).To(BeZero())
-			Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(job.State(ctx)).To(Equal(bullmq.StateWaiting))
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("delay", "0"))
 			Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
 			Expect(lastEvent()).To(Equal("waiting jobId=1 prev=delayed"))
@@ -355,7 +355,7 @@ var _ = Describe("A job in Redis", func() {
 			job := add(&bullmq.JobOptions{Delay: time.Minute})
 			Expect(job.ChangePriority(ctx, 7, false)).To(Succeed())
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("priority", "7"))
-			Expect(job.State(ctx)).To(Equal(bullmq.Delayed))
+			Expect(job.State(ctx)).To(Equal(bullmq.StateDelayed))
 		})
 
 		It("above the highest is refused, and nothing is written", func() {
@@ -381,9 +381,9 @@ var _ = Describe("A job in Redis", func() {
 		It("runs again after a failure, and forgets how that ended", func() {
 			job := run(nil, errors.New("boom"))
 			Expect(job.FailedReason).To(Equal("boom"))
-			Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(job.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			Expect(job.FailedReason).To(BeEmpty())
-			Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(job.State(ctx)).To(Equal(bullmq.StateWaiting))
 			Expect(hashAt(job.Key())).To(And(Not(HaveKey("failedReason")), Not(HaveKey("finishedOn")), Not(HaveKey("processedOn")), HaveKeyWithValue("atm", "1")))
 			Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
 			Expect(lastEvent()).To(Equal("waiting jobId=1 prev=failed"))
@@ -392,7 +392,7 @@ var _ = Describe("A job in Redis", func() {
 		It("runs again after a success", func() {
 			job := run(nil, nil)
 			Expect(job.ReturnValue).To(MatchJSON(`"done"`))
-			Expect(job.Retry(ctx, bullmq.Completed, nil)).To(Succeed())
+			Expect(job.Retry(ctx, bullmq.StateCompleted, nil)).To(Succeed())
 			Expect(job.ReturnValue).To(BeNil())
 			Expect(hashAt(job.Key())).NotTo(HaveKey("returnvalue"))
 			Expect(lastEvent()).To(Equal("waiting jobId=1 prev=completed"))
@@ -400,22 +400,22 @@ var _ = Describe("A job in Redis", func() {
 
 		It("forgets its attempts and starts when asked to", func() {
 			job := run(nil, errors.New("boom"))
-			Expect(job.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true, ResetAttemptsStarted: true})).To(Succeed())
+			Expect(job.Retry(ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsMade: true, ResetAttemptsStarted: true})).To(Succeed())
 			Expect([]int{job.AttemptsMade, job.AttemptsStarted}).To(Equal([]int{0, 0}))
 			Expect(hashAt(job.Key())).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
 		})
 
 		It("forgets only what it is asked to", func() {
 			job := run(nil, errors.New("boom"))
-			Expect(job.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsStarted: true})).To(Succeed())
+			Expect(job.Retry(ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsStarted: true})).To(Succeed())
 			Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("atm", "1"), Not(HaveKey("ats"))))
 			again := run(&bullmq.JobOptions{LIFO: true}, errors.New("boom"))
-			Expect(again.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
+			Expect(again.Retry(ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
 			Expect(hashAt(again.Key())).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("atm"))))
 		})
 
 		It("goes back to its priority", func() {
-			Expect(run(&bullmq.JobOptions{Priority: 3}, errors.New("boom")).Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(run(&bullmq.JobOptions{Priority: 3}, errors.New("boom")).Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			Expect(zsetAt(keyOf(name, "prioritized"))).To(Equal([]string{"1"}))
 		})
 
@@ -426,15 +426,15 @@ var _ = Describe("A job in Redis", func() {
 			again, err := queue.Job(ctx, job.ID)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(again.Opts.Extra).To(HaveKey("foo"))
-			Expect(again.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(again.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("opts", opts))
 		})
 
 		It("can't be retried from a state that it isn't in", func() {
 			job := run(nil, errors.New("boom"))
 			before := snapshot(name)
-			Expect(job.Retry(ctx, bullmq.Completed, nil)).To(MatchError(bullmq.ErrNotInState))
-			Expect(job.Retry(ctx, bullmq.Waiting, nil)).To(MatchError(ContainSubstring(`not from "waiting"`)))
+			Expect(job.Retry(ctx, bullmq.StateCompleted, nil)).To(MatchError(bullmq.ErrNotInState))
+			Expect(job.Retry(ctx, bullmq.StateWaiting, nil)).To(MatchError(ContainSubstring(`not from "waiting"`)))
 			Expect(snapshot(name)).To(Equal(before))
 		})
 	})
@@ -449,7 +449,7 @@ var _ = Describe("A job in Redis", func() {
 		read, err := queue.Job(ctx, job.ID)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(read.FailedReason).To(Equal("boom"))
-		Expect(read.State(ctx)).To(Equal(bullmq.Completed))
+		Expect(read.State(ctx)).To(Equal(bullmq.StateCompleted))
 	})
 
 	Describe("retried after its attempts are used up", func() {
@@ -467,11 +467,11 @@ var _ = Describe("A job in Redis", func() {
 			exhaust()
 			Expect(runs).To(Equal(2))
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("atm", "2"))
-			Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(job.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			exhaust()
 			Expect(runs).To(Equal(3))
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("atm", "3"))
-			Expect(job.Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
+			Expect(job.Retry(ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
 			exhaust()
 			Expect(runs).To(Equal(5))
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("atm", "2"))

@@ -104,7 +104,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		GinkgoHelper()
 		workers, err := queue.Workers(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		readers, err := queue.EventReaders(ctx)
+		readers, err := queue.ConnectedReaders(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		for _, client := range append(workers, readers...) {
 			command("CLIENT", "KILL", "ID", client.Fields["id"])
@@ -133,7 +133,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		var workerErrors, readerErrors atomic.Int64
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true, DrainDelay: 500 * time.Millisecond,
 			Events: bullmq.WorkerEvents{Error: func(err error) { workerErrors.Add(1) }}})
-		reader := newEvents(name, bullmq.EventsOptions{Connection: via, BlockingTimeout: 500 * time.Millisecond})
+		reader := newEvents(name, bullmq.QueueEventsOptions{Connection: via, BlockingTimeout: 500 * time.Millisecond})
 		completed := make(chan string, 10)
 		read := make(chan struct{})
 		go func() {
@@ -148,7 +148,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		}()
 		DeferCleanup(func() { Expect(reader.Close()).To(Succeed()); Eventually(read).Should(BeClosed()) })
 		waitUntilIdle(queue)
-		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.EventReaders(ctx) }).Should(HaveLen(1))
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedReaders(ctx) }).Should(HaveLen(1))
 
 		fail()
 		Eventually(func() int64 { return workerErrors.Load() + readerErrors.Load() }).ShouldNot(BeZero())
@@ -200,7 +200,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 			Expect(err).NotTo(HaveOccurred())
 			added++
 		}
-		Eventually(countOf(queue, bullmq.Completed), "3s").Should(Equal(added))
+		Eventually(countOf(queue, bullmq.StateCompleted), "3s").Should(Equal(added))
 		Expect(runs.Load()).To(BeEquivalentTo(added))
 		Expect(errors.Load()).To(BeNumerically("<=", 3*few))
 		Expect(front.accepted.Load() - accepted).To(BeNumerically("<=", 3*few))
@@ -233,7 +233,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		rarely(errors)
 		forbid("+evalsha", "+eval")()
 		finish()
-		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.StateCompleted))
 	})
 
 	It("costs the check for stalled jobs an attempt a second, even where its interval is short", func() {
@@ -243,7 +243,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		rarely(errors)
 		forbid("+evalsha", "+eval")()
 		finish()
-		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.StateCompleted))
 	})
 
 	It("costs the end of a job an attempt a second, also where Redis keeps the job's lock for longer than the worker counts on", func() {
@@ -254,6 +254,6 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		Eventually(errors.Load).ShouldNot(BeZero())
 		rarely(errors)
 		command("REPLICAOF", "NO", "ONE")
-		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.StateCompleted))
 	})
 })

@@ -66,7 +66,7 @@ var _ = Describe("A name", Label("slow"), func() {
 		},
 	}
 	parent := func(queue *bullmq.Queue, name string) error {
-		_, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: name, Queue: "bull:" + queue.Name()}})
+		_, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: name, QueueKey: "bull:" + queue.Name()}})
 		return err
 	}
 
@@ -115,7 +115,7 @@ var _ = Describe("A name", Label("slow"), func() {
 		Expect(attempts["a job's id"](family, name)).To(Succeed())
 		Expect(parent(family, name)).To(Succeed())
 		runWorker(queue.Name(), func(_ context.Context, job *bullmq.Job) (any, error) { return job.Name, nil }, &bullmq.WorkerOptions{Name: name})
-		Eventually(stateOf(queue, name)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, name)).Should(Equal(bullmq.StateCompleted))
 		read, err := queue.Job(specContext(), name)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(read.Name).To(Equal(name))

@@ -43,8 +43,8 @@ var _ = Describe("An option", func() {
 		Entry("DrainDelay", bullmq.WorkerOptions{DrainDelay: 5}, "DrainDelay 5ns", "500*time.Millisecond"),
 		Entry("MaximumRateLimitDelay", bullmq.WorkerOptions{MaximumRateLimitDelay: -time.Second}, "MaximumRateLimitDelay -1s"),
 		Entry("ShutdownTimeout", bullmq.WorkerOptions{ShutdownTimeout: 30}, "ShutdownTimeout 30ns"),
-		Entry("RemoveOnComplete", bullmq.WorkerOptions{RemoveOnComplete: bullmq.KeepLast(-1)}, "RemoveOnComplete", "KeepAll()"),
-		Entry("RemoveOnFail", bullmq.WorkerOptions{RemoveOnFail: bullmq.KeepFor(-time.Second, 0, 0)}, "RemoveOnFail", "-1s"),
+		Entry("KeepCompleted", bullmq.WorkerOptions{KeepCompleted: bullmq.KeepLast(-1)}, "KeepCompleted", "KeepAll()"),
+		Entry("KeepFailed", bullmq.WorkerOptions{KeepFailed: bullmq.KeepFor(-time.Second, 0, 0)}, "KeepFailed", "-1s"),
 		Entry("MetricsPoints", bullmq.WorkerOptions{MetricsPoints: -1}, "MetricsPoints -1"),
 		Entry("Limiter without a number", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Duration: time.Second}}, "Limiter", "Max"),
 		Entry("Limiter with part of a millisecond", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 1, Duration: part}}, "Limiter.Duration 1.5ms", "whole number"),
@@ -62,15 +62,15 @@ var _ = Describe("An option", func() {
 		Entry("BatchSize", bullmq.QueueOptions{BatchSize: 1001}, "BatchSize 1001"),
 	)
 
-	DescribeTable("of a reader of events that makes no sense is refused", func(options bullmq.EventsOptions, hints ...string) {
+	DescribeTable("of a reader of events that makes no sense is refused", func(options bullmq.QueueEventsOptions, hints ...string) {
 		name := newQueueName()
 		options.Connection = connection()
 		_, err := bullmq.NewQueueEvents(context.Background(), name, &options)
 		refused(name, err, hints)
 	},
-		Entry("BlockingTimeout", bullmq.EventsOptions{BlockingTimeout: 500}, "BlockingTimeout 500ns", "500*time.Millisecond"),
-		Entry("BlockingTimeout with part of a millisecond", bullmq.EventsOptions{BlockingTimeout: part}, "BlockingTimeout 1.5ms", "whole number"),
-		Entry("LastEventID", bullmq.EventsOptions{LastEventID: "-1"}, "LastEventID", `"-1"`),
+		Entry("BlockingTimeout", bullmq.QueueEventsOptions{BlockingTimeout: 500}, "BlockingTimeout 500ns", "500*time.Millisecond"),
+		Entry("BlockingTimeout with part of a millisecond", bullmq.QueueEventsOptions{BlockingTimeout: part}, "BlockingTimeout 1.5ms", "whole number"),
+		Entry("LastEventID", bullmq.QueueEventsOptions{LastEventID: "-1"}, "LastEventID", `"-1"`),
 	)
 
 	DescribeTable("of a scheduler that makes no sense is refused", func(repeat bullmq.Repeat, template bullmq.Template, hints ...string) {
@@ -123,11 +123,11 @@ var _ = Describe("An option", func() {
 			return err
 		}, "job 1", "keep -1"),
 		Entry("Clean of jobs from the future", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
-			_, err := queue.Clean(ctx, -time.Hour, 0, bullmq.Delayed)
+			_, err := queue.Clean(ctx, -time.Hour, 0, bullmq.StateDelayed)
 			return err
 		}, "grace -1h"),
 		Entry("Clean of less than no jobs", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
-			_, err := queue.Clean(ctx, 0, -1, bullmq.Delayed)
+			_, err := queue.Clean(ctx, 0, -1, bullmq.StateDelayed)
 			return err
 		}, "limit -1", "0 means all"),
 		Entry("Obliterate", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
@@ -169,10 +169,10 @@ var _ = Describe("An option", func() {
 			return err
 		}, "Failed.Count -1"),
 		Entry("Flow", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
-			flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
+			flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 			Expect(err).NotTo(HaveOccurred())
 			defer flows.Close()
-			_, err = flows.Flow(ctx, bullmq.FlowQuery{Queue: queue.Name(), ID: job.ID, MaxChildren: -1})
+			_, err = flows.Flow(ctx, bullmq.FlowQuery{QueueName: queue.Name(), ID: job.ID, MaxChildren: -1})
 			return err
 		}, "MaxChildren -1"),
 	)

@@ -285,7 +285,7 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 		return nil, scripts.Add{}, err
 	}
 	if o.Parent != nil {
-		if err := q.core.inSlotOf(o.Parent.Queue); err != nil {
+		if err := q.core.inSlotOf(o.Parent.QueueKey); err != nil {
 			return nil, scripts.Add{}, err
 		}
 	}
@@ -331,7 +331,7 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 	job.ID, job.Data, job.RawOpts = o.JobID, json.RawMessage(payload), json.RawMessage(opts)
 	job.Timestamp, job.Delay, job.Priority = timestamp, o.Delay, o.Priority
 	if o.Parent != nil {
-		add.ParentKey = o.Parent.Queue + ":" + o.Parent.ID
+		add.ParentKey = o.Parent.QueueKey + ":" + o.Parent.ID
 		add.Parent = childOf(o.Parent, o)
 		job.ParentKey, job.ParentPolicy = add.ParentKey, json.RawMessage(add.Parent)
 	}

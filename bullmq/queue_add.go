@@ -115,7 +115,7 @@ func (p *patience) hopes(o JobOptions, lost bool, err error) bool {
 // or its deduplication id still belongs to it, ended or not.
 func (p *patience) repeatable(o JobOptions) bool {
 	if o.JobID != "" {
-		return o.RemoveOnComplete.staysAll() && o.RemoveOnFail.staysAll()
+		return o.KeepCompleted.staysAll() && o.KeepFailed.staysAll()
 	}
 	d := o.Deduplication
 	return d != nil && !d.Replace && !d.KeepLastIfActive && !d.Reschedule && time.Since(p.begun)+time.Second < d.TTL

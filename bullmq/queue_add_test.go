@@ -50,7 +50,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 		Entry("where it was", func(match string) <-chan struct{} { return proxy.LoseReply(match) }, nil, 1),
 		Entry("and where it wasn't", func(match string) <-chan struct{} { return proxy.LoseCommand(match) }, nil, 0),
 		Entry("where its job is removed when it ends, for a second one could then be run", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
-			&bullmq.JobOptions{JobID: "own", RemoveOnComplete: bullmq.RemoveAll()}, 1),
+			&bullmq.JobOptions{JobID: "own", KeepCompleted: bullmq.KeepNone()}, 1),
 		Entry("where its deduplication ends with the job", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
 			&bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}, 1),
 		Entry("where its deduplication might end meanwhile", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
@@ -91,10 +91,10 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 	})
 
 	It("of a flow says so, and the flow is there as a whole or not at all", func() {
-		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connectionThrough(proxy)})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connectionThrough(proxy)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
-		tree := bullmq.Flow{Queue: name, Name: "wall", Children: []bullmq.Flow{{Queue: name, Name: "brick"}}}
+		tree := bullmq.Flow{QueueName: name, Name: "wall", Children: []bullmq.Flow{{QueueName: name, Name: "brick"}}}
 		for i, lose := range []func(string) <-chan struct{}{proxy.LoseCommand, proxy.LoseReply} {
 			lost := lose("exec")
 			_, err = flows.Add(ctx, tree)
@@ -141,7 +141,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 		Expect(bulkErr).To(MatchError(ContainSubstring(server.Addr())))
 		Expect(time.Since(begun)).To(BeNumerically("<", 4*time.Second))
 		Expect(server.Start()).To(Succeed())
-		Expect(queue.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeZero()))
+		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeZero()))
 	})
 
 	It("waits for Redis and is made once, be it one or many", func() {
@@ -170,7 +170,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 		for range 20 {
 			Eventually(answers).Should(Receive(BeNil()))
 		}
-		Expect(queue.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeEquivalentTo(30)))
+		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeEquivalentTo(30)))
 	})
 
 	It("gives up when the wait, or its context, is over, and says that nothing was added", func() {
@@ -218,7 +218,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 		Consistently(added, 300*time.Millisecond).ShouldNot(Receive())
 		Expect(admin.Do(ctx, admin.B().Arbitrary("CONFIG", "SET", "maxmemory", "0").Build()).Error()).To(Succeed())
 		Eventually(added).Should(Receive(BeNil()))
-		Expect(fast.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeEquivalentTo(1)))
+		Expect(fast.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeEquivalentTo(1)))
 	})
 })
 
@@ -253,14 +253,17 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 
 	It("ends with its context, be it of a flow whose queue is met for the first time", func() {
 		proxy, via := proxiedRedis()
-		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: via})
+		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: via})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		DeferCleanup(func() { Expect(proxy.Set(faultproxy.Faults{})).To(Succeed()) })
 		short, cancel := context.WithTimeout(specContext(), 300*time.Millisecond)
 		defer cancel()
-		t := within(func() error { _, err := flows.Add(short, bullmq.Flow{Queue: newQueueName(), Name: "a"}); return err })
+		t := within(func() error {
+			_, err := flows.Add(short, bullmq.Flow{QueueName: newQueueName(), Name: "a"})
+			return err
+		})
 		Expect(t.err).To(And(MatchError(context.DeadlineExceeded), MatchError(ContainSubstring("no job of the flow was added"))))
 		Expect(t.took).To(BeNumerically("<", 300*time.Millisecond+late))
 	})
@@ -337,11 +340,11 @@ var _ = Describe("A bulk of more jobs than one round trip takes", Label("slow"),
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
 		bulk := make([]bullmq.BulkJob, 2500)
-		bulk[7].Options = &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "gone", Queue: "bull:" + name}}
+		bulk[7].Options = &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "gone", QueueKey: "bull:" + name}}
 		jobs, err := queue.AddBulk(ctx, bulk)
 		Expect(err).To(MatchError(bullmq.ErrParentNotFound))
 		Expect(jobs[7].ID).To(BeEmpty())
 		Expect(jobs[2499].ID).To(Equal("2499"))
-		Expect(queue.Counts(ctx, bullmq.Waiting)).To(HaveKeyWithValue(bullmq.Waiting, BeEquivalentTo(2499)))
+		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeEquivalentTo(2499)))
 	})
 })

@@ -202,7 +202,7 @@ func readMaxEvents(stored string) int {
 // CountDelayedBefore returns how many delayed jobs are due before a time
 // (BullMQ: getDelayedCount with a timestamp).
 func (q *Queue) CountDelayedBefore(ctx context.Context, before time.Time) (int64, error) {
-	counts, err := q.core.store.Counts(ctx, before.UnixMilli(), string(Delayed))
+	counts, err := q.core.store.Counts(ctx, before.UnixMilli(), string(StateDelayed))
 	if err != nil {
 		return 0, err
 	}

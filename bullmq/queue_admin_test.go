@@ -35,7 +35,7 @@ var _ = Describe("Looking after a queue", func() {
 			for n := range 21 {
 				add(fmt.Sprint(n), nil)
 			}
-			Expect(queue.Counts(ctx, bullmq.Waiting, bullmq.Paused)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 21, bullmq.Paused: 0}))
+			Expect(queue.Counts(ctx, bullmq.StateWaiting, bullmq.StatePaused)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 21, bullmq.StatePaused: 0}))
 			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "marker")), "nobody is woken")
 			worker := newWorker(name, nil, nil)
 			Expect(takeJob(worker)).To(BeNil())
@@ -69,7 +69,7 @@ var _ = Describe("Looking after a queue", func() {
 			ids := []string{}
 			worker := newWorker(name, nil, nil)
 			for _, options := range []bullmq.JobOptions{
-				{}, {Attempts: 2}, {Attempts: 2, Priority: 3}, {Attempts: 2, Backoff: bullmq.Fixed(time.Hour)}, {},
+				{}, {Attempts: 2}, {Attempts: 2, Priority: 3}, {Attempts: 2, Backoff: bullmq.FixedBackoff(time.Hour)}, {},
 			} {
 				job, err := queue.Add(ctx, "a", nil, &options)
 				Expect(err).NotTo(HaveOccurred())
@@ -86,14 +86,14 @@ var _ = Describe("Looking after a queue", func() {
 				_, err := worker.Fail(ctx, taken[id], "token", context.Canceled, false)
 				Expect(err).NotTo(HaveOccurred())
 			}
-			Expect(taken["1"].Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(taken["1"].Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			Expect(queue.PromoteJobs(ctx, 0)).To(Succeed())
 			Expect(takeJob(worker)).To(BeNil())
 
 			Expect(queue.Resume(ctx)).To(Succeed())
 			runWorker(name, doNothing, nil)
 			for _, id := range ids {
-				Eventually(stateOf(queue, id)).Should(Equal(bullmq.Completed), "job "+id)
+				Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateCompleted), "job "+id)
 			}
 		})
 

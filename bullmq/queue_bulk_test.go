@@ -86,7 +86,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		Expect(err).NotTo(HaveOccurred())
 		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{
 			{Name: "wall", Options: &bullmq.JobOptions{JobID: "wall", Delay: time.Hour}},
-			{Name: "brick", Options: &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "wall", Queue: "bull:" + name}}},
+			{Name: "brick", Options: &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "wall", QueueKey: "bull:" + name}}},
 		})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(setAt(keyOf(name, "wall:dependencies"))).To(Equal([]string{jobs[1].Key()}))
@@ -116,7 +116,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		flushed()
 		<-done
 		Expect(seen).To(HaveLen(rounds * each))
-		counts, err := queue.Counts(ctx, bullmq.Waiting, bullmq.Delayed, bullmq.Prioritized)
+		counts, err := queue.Counts(ctx, bullmq.StateWaiting, bullmq.StateDelayed, bullmq.StatePrioritized)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(counts).To(HaveEach(BeEquivalentTo(rounds * each / 3)))
 		Expect(stringAt(keyOf(name, "id"))).To(Equal(strconv.Itoa(rounds * each)))
@@ -131,7 +131,7 @@ var _ = Describe("Adding many jobs at once", func() {
 	})
 
 	It("adds the others when Redis refuses one, and names it", func() {
-		orphan := &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "gone", Queue: "bull:" + name}}
+		orphan := &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "gone", QueueKey: "bull:" + name}}
 		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}, {Name: "b", Options: orphan}, {Name: "c"}})
 		Expect(err).To(MatchError(bullmq.ErrParentNotFound))
 		Expect(err).To(MatchError(And(ContainSubstring("job 1"), ContainSubstring(":gone"))))

@@ -32,7 +32,7 @@ func (q *Queue) Drain(ctx context.Context, delayed bool) (err error) {
 }
 
 // cleanStates are those that Clean knows.
-var cleanStates = []State{Completed, Failed, Waiting, Active, Delayed, Prioritized, WaitingChildren, Paused}
+var cleanStates = []State{StateCompleted, StateFailed, StateWaiting, StateActive, StateDelayed, StatePrioritized, StateWaitingChildren, StatePaused}
 
 const cleanPage = 10000
 
@@ -45,7 +45,7 @@ func (q *Queue) Clean(ctx context.Context, grace time.Duration, limit int, state
 	given := state
 	defer func() { describeClean(span, grace, limit, given, len(removed)) }()
 	if state == "wait" {
-		state = Waiting
+		state = StateWaiting
 	}
 	if !slices.Contains(cleanStates, state) {
 		return nil, fmt.Errorf("bullmq: jobs can't be cleaned by the state %q; known are %v", state, cleanStates)
@@ -157,10 +157,10 @@ func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) (err e
 		o = *options
 	}
 	if o.State == "" {
-		o.State = Failed
+		o.State = StateFailed
 	}
-	if o.State != Failed && o.State != Completed {
-		return fmt.Errorf("bullmq: jobs can be retried from %s and %s, not from %q", Failed, Completed, o.State)
+	if o.State != StateFailed && o.State != StateCompleted {
+		return fmt.Errorf("bullmq: jobs can be retried from %s and %s, not from %q", StateFailed, StateCompleted, o.State)
 	}
 	if o.Until.IsZero() {
 		o.Until = q.core.now()
@@ -176,7 +176,7 @@ func (q *Queue) PromoteJobs(ctx context.Context, count int) (err error) {
 	if span.on() {
 		set(span, attrQueueOptions, (&RetryJobsOptions{Count: count}).text())
 	}
-	return q.moveAll(ctx, RetryJobsOptions{State: Delayed, Count: count}, "+inf")
+	return q.moveAll(ctx, RetryJobsOptions{State: StateDelayed, Count: count}, "+inf")
 }
 
 func (q *Queue) moveAll(ctx context.Context, o RetryJobsOptions, upTo string) error {
@@ -223,7 +223,7 @@ func (j *Job) Remove(ctx context.Context) error {
 	}
 	outcome, err := c.store.Remove(ctx, j.ID, true)
 	if err == nil && outcome == scripts.Locked {
-		return fmt.Errorf("job %s of queue %s was not removed: %w", j.ID, j.Queue(), ErrJobLocked)
+		return fmt.Errorf("job %s of queue %s was not removed: %w", j.ID, j.QueueName(), ErrJobLocked)
 	}
 	return err
 }

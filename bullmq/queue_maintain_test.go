@@ -51,7 +51,7 @@ var _ = Describe("Clearing a queue", func() {
 	}
 
 	Describe("by cleaning a state", func() {
-		for _, state := range []bullmq.State{bullmq.Waiting, "wait"} {
+		for _, state := range []bullmq.State{bullmq.StateWaiting, "wait"} {
 			It(fmt.Sprintf("removes waiting jobs, named %q, that are old enough, as many as allowed, the oldest first", state), func() {
 				for n := range 5 {
 					add(fmt.Sprint("job-", n), bullmq.JobOptions{})
@@ -69,8 +69,8 @@ var _ = Describe("Clearing a queue", func() {
 			fail("old-failure")
 			clock = clock.Add(time.Hour)
 			complete("new")
-			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.Completed)).To(Equal([]string{"old"}))
-			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.Failed)).To(Equal([]string{"old-failure"}))
+			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.StateCompleted)).To(Equal([]string{"old"}))
+			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.StateFailed)).To(Equal([]string{"old-failure"}))
 			Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{"new"}))
 		})
 
@@ -79,8 +79,8 @@ var _ = Describe("Clearing a queue", func() {
 			add("ranked", bullmq.JobOptions{Priority: 1})
 			clock = clock.Add(time.Hour)
 			add("young", bullmq.JobOptions{Delay: time.Minute})
-			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.Delayed)).To(Equal([]string{"later"}))
-			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.Prioritized)).To(Equal([]string{"ranked"}))
+			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.StateDelayed)).To(Equal([]string{"later"}))
+			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.StatePrioritized)).To(Equal([]string{"ranked"}))
 		})
 
 		It("leaves active jobs that a worker holds", func() {
@@ -89,7 +89,7 @@ var _ = Describe("Clearing a queue", func() {
 			takeJob(worker)
 			takeJob(worker)
 			redisDo("DEL", keyOf(name, "lost:lock"))
-			Expect(queue.Clean(ctx, 0, 0, bullmq.Active)).To(Equal([]string{"lost"}))
+			Expect(queue.Clean(ctx, 0, 0, bullmq.StateActive)).To(Equal([]string{"lost"}))
 			Expect(listAt(keyOf(name, "active"))).To(Equal([]string{"held"}))
 		})
 
@@ -108,8 +108,8 @@ var _ = Describe("Clearing a queue", func() {
 			add("ranked", bullmq.JobOptions{Priority: 1})
 			add("later", bullmq.JobOptions{Delay: time.Hour})
 			Expect(queue.Drain(ctx, false)).To(Succeed())
-			Expect(queue.Counts(ctx)).To(And(HaveKeyWithValue(bullmq.Waiting, BeZero()), HaveKeyWithValue(bullmq.Prioritized, BeZero()),
-				HaveKeyWithValue(bullmq.Delayed, BeEquivalentTo(1)), HaveKeyWithValue(bullmq.Active, BeEquivalentTo(1)), HaveKeyWithValue(bullmq.Completed, BeEquivalentTo(1))))
+			Expect(queue.Counts(ctx)).To(And(HaveKeyWithValue(bullmq.StateWaiting, BeZero()), HaveKeyWithValue(bullmq.StatePrioritized, BeZero()),
+				HaveKeyWithValue(bullmq.StateDelayed, BeEquivalentTo(1)), HaveKeyWithValue(bullmq.StateActive, BeEquivalentTo(1)), HaveKeyWithValue(bullmq.StateCompleted, BeEquivalentTo(1))))
 			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(keyOf(name, "waiting"), keyOf(name, "ranked"))))
 			Expect(queue.Drain(ctx, true)).To(Succeed())
 			Expect(keysOf(name)).NotTo(Or(ContainElement(keyOf(name, "delayed")), ContainElement(keyOf(name, "later"))))
@@ -129,10 +129,10 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(err).NotTo(HaveOccurred())
 			_, err = queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, nil)
 			Expect(err).NotTo(HaveOccurred())
-			flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
+			flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(flows.Close)
-			_, err = flows.Add(ctx, bullmq.Flow{Name: "wall", Queue: name, Children: []bullmq.Flow{{Name: "brick", Queue: name}}})
+			_, err = flows.Add(ctx, bullmq.Flow{Name: "wall", QueueName: name, Children: []bullmq.Flow{{Name: "brick", QueueName: name}}})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(len(keysOf(name))).To(BeNumerically(">", 20))
 
@@ -150,7 +150,7 @@ var _ = Describe("Clearing a queue", func() {
 			add("b", bullmq.JobOptions{Delay: time.Hour})
 			Expect(queue.Remove(ctx, "a", false)).To(BeTrue())
 			Expect(lastEvent()).To(Equal("removed jobId=a prev=wait"))
-			Expect(queue.Handle("b").Remove(ctx)).To(Succeed())
+			Expect(queue.JobRef("b").Remove(ctx)).To(Succeed())
 			Expect(lastEvent()).To(Equal("removed jobId=b prev=delayed"))
 			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(keyOf(name, "a"), keyOf(name, "b"), keyOf(name, "wait"), keyOf(name, "delayed"))))
 			count := len(eventsOf(name))
@@ -216,7 +216,7 @@ var _ = Describe("Clearing a queue", func() {
 
 		It("runs completed jobs again", func() {
 			complete("a")
-			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.Completed})).To(Succeed())
+			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.StateCompleted})).To(Succeed())
 			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"a"}))
 			Expect(hashAt(keyOf(name, "a"))).NotTo(HaveKey("returnvalue"))
 		})
@@ -229,7 +229,7 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(queue.RetryJobs(ctx, nil)).To(Succeed())
 			Expect(hashAt(keyOf(name, "a"))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("ats", "2")))
 			endJob(worker, takeJob(worker), nil, errors.New("boom"))
-			Expect(queue.JobState(ctx, "a")).To(Equal(bullmq.Failed))
+			Expect(queue.JobState(ctx, "a")).To(Equal(bullmq.StateFailed))
 		})
 
 		for version, dialect := range map[int]bullmq.Dialect{6: bullmq.V6, 5: bullmq.V5} {
@@ -256,7 +256,7 @@ var _ = Describe("Clearing a queue", func() {
 					Expect(queue.Resume(ctx)).To(Succeed())
 					for n := range 5 {
 						fail(fmt.Sprint("job-", n))
-						Expect(queue.Handle(fmt.Sprint("job-", n)).Retry(ctx, bullmq.Failed, &reset)).To(Succeed())
+						Expect(queue.JobRef(fmt.Sprint("job-", n)).Retry(ctx, bullmq.StateFailed, &reset)).To(Succeed())
 					}
 					Expect(together).To(Equal(jobs()))
 				})
@@ -276,7 +276,7 @@ var _ = Describe("Clearing a queue", func() {
 			}
 			Expect(runs).To(Equal(2))
 			complete("b")
-			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.Completed, ResetAttemptsMade: true, ResetAttemptsStarted: true})).To(Succeed())
+			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.StateCompleted, ResetAttemptsMade: true, ResetAttemptsStarted: true})).To(Succeed())
 			Expect(hashAt(keyOf(name, "b"))).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
 		})
 
@@ -290,7 +290,7 @@ var _ = Describe("Clearing a queue", func() {
 		})
 
 		It("refuses other states", func() {
-			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.Waiting})).To(MatchError(ContainSubstring(`"waiting"`)))
+			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{State: bullmq.StateWaiting})).To(MatchError(ContainSubstring(`"waiting"`)))
 		})
 	})
 

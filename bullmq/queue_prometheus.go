@@ -51,7 +51,7 @@ func PrometheusMetrics(ctx context.Context, labels map[string]string, queues ...
 		for _, state := range states {
 			counts.add(jobs[state], `queue="%s", state="%s"%s`, queue, state, extra)
 		}
-		for kind, family := range map[State]*prometheusFamily{Completed: &completed, Failed: &failed} {
+		for kind, family := range map[State]*prometheusFamily{StateCompleted: &completed, StateFailed: &failed} {
 			ended, err := q.Metrics(ctx, kind, 0, 0)
 			if err != nil {
 				return "", err

@@ -11,7 +11,7 @@ import (
 )
 
 // allStates are those that Jobs and Counts look at when none is named.
-var allStates = []State{Active, Completed, Delayed, Failed, Prioritized, Waiting, WaitingChildren}
+var allStates = []State{StateActive, StateCompleted, StateDelayed, StateFailed, StatePrioritized, StateWaiting, StateWaitingChildren}
 
 // statesOf are the states to look at for those that were named. In BullMQ 5 who
 // asks for waiting jobs also gets those that a pause has parked.
@@ -19,8 +19,8 @@ func (c *core) statesOf(named []State) []State {
 	if len(named) == 0 {
 		named = allStates
 	}
-	if c.dialect == V5 && slices.Contains(named, Waiting) && !slices.Contains(named, Paused) {
-		return append(slices.Clone(named), Paused)
+	if c.dialect == V5 && slices.Contains(named, StateWaiting) && !slices.Contains(named, StatePaused) {
+		return append(slices.Clone(named), StatePaused)
 	}
 	return named
 }
@@ -65,7 +65,7 @@ type Page struct {
 }
 
 // All is every job, oldest first.
-func All() Page { return Page{To: -1, Ascending: true} }
+func AllJobs() Page { return Page{To: -1, Ascending: true} }
 
 // Jobs reads a page of each of some states, one after the other; of all states
 // when none is named (BullMQ: getJobs).
@@ -143,7 +143,7 @@ func (q *Queue) Counts(ctx context.Context, states ...State) (map[State]int64, e
 // Count answers how many jobs wait to be run: waiting, delayed, prioritized
 // and waiting for children (BullMQ: count).
 func (q *Queue) Count(ctx context.Context) (int64, error) {
-	counts, err := q.Counts(ctx, Waiting, Delayed, Prioritized, WaitingChildren)
+	counts, err := q.Counts(ctx, StateWaiting, StateDelayed, StatePrioritized, StateWaitingChildren)
 	var sum int64
 	for _, n := range counts {
 		sum += n
@@ -169,8 +169,8 @@ func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int) (map[i
 	return counts, nil
 }
 
-// Metrics is what workers with MetricsPoints have counted.
-type Metrics struct {
+// JobMetrics is what workers with MetricsPoints have counted.
+type JobMetrics struct {
 	Count     int64     // jobs in all
 	PrevTime  time.Time // of the last point
 	PrevCount int64     // jobs until then
@@ -178,14 +178,14 @@ type Metrics struct {
 	Total     int64     // how many points there are
 }
 
-// Metrics reads the counts of Completed or Failed jobs, of a range of minutes,
+// Metrics reads the counts of StateCompleted or StateFailed jobs, of a range of minutes,
 // newest first, -1 the oldest (BullMQ: getMetrics).
-func (q *Queue) Metrics(ctx context.Context, kind State, from, to int) (Metrics, error) {
+func (q *Queue) Metrics(ctx context.Context, kind State, from, to int) (JobMetrics, error) {
 	m, err := q.core.store.Metrics(ctx, string(kind), int64(from), int64(to))
 	if err != nil {
-		return Metrics{}, err
+		return JobMetrics{}, err
 	}
-	metrics := Metrics{PrevTime: wire.ParseTime(m.PrevTS), Total: m.Total, Points: make([]int64, len(m.Points))}
+	metrics := JobMetrics{PrevTime: wire.ParseTime(m.PrevTS), Total: m.Total, Points: make([]int64, len(m.Points))}
 	metrics.Count, _ = wire.ParseNumber(m.Count)
 	metrics.PrevCount, _ = wire.ParseNumber(m.PrevCount)
 	for i, point := range m.Points {
@@ -217,9 +217,9 @@ func (q *Queue) Workers(ctx context.Context) ([]ConnectedClient, error) {
 	})
 }
 
-// EventReaders lists the QueueEvents that are connected to the queue (BullMQ:
+// ConnectedReaders lists the QueueEvents that are connected to the queue (BullMQ:
 // getQueueEvents).
-func (q *Queue) EventReaders(ctx context.Context) ([]ConnectedClient, error) {
+func (q *Queue) ConnectedReaders(ctx context.Context) ([]ConnectedClient, error) {
 	wanted := q.core.keys.clientName(":qe")
 	return q.clients(ctx, func(name string) (string, bool) { return "", name == wanted })
 }

@@ -49,7 +49,7 @@ var _ = Describe("Reading a queue", func() {
 		Expect(err).NotTo(HaveOccurred())
 		add("waiting-children", nil)
 		parent := takeJob(worker)
-		add("waiting", &bullmq.JobOptions{Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + name}, JobID: "child"})
+		add("waiting", &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}, JobID: "child"})
 		Expect(parent.MoveToWaitingChildren(ctx, "token")).To(BeTrue())
 		add("active", &bullmq.JobOptions{LIFO: true})
 		takeJob(worker)
@@ -63,7 +63,7 @@ var _ = Describe("Reading a queue", func() {
 			job, err := find(ctx, "1")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.Name).To(Equal("paint"))
-			Expect(job.Queue()).To(Equal(name))
+			Expect(job.QueueName()).To(Equal(name))
 			Expect(job.Key()).To(Equal(keyOf(name, "1")))
 			_, err = find(ctx, "2")
 			Expect(err).To(MatchError(bullmq.ErrJobNotFound))
@@ -73,23 +73,23 @@ var _ = Describe("Reading a queue", func() {
 
 	It("tells each job's state", func() {
 		oneOfEach()
-		jobs, err := queue.Jobs(ctx, bullmq.All())
+		jobs, err := queue.Jobs(ctx, bullmq.AllJobs())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(jobs).To(HaveLen(7))
 		for _, job := range jobs {
 			Expect(job.State(ctx)).To(BeEquivalentTo(job.Name))
 			Expect(queue.JobState(ctx, job.ID)).To(BeEquivalentTo(job.Name))
 		}
-		Expect(queue.JobState(ctx, "gone")).To(Equal(bullmq.Unknown))
+		Expect(queue.JobState(ctx, "gone")).To(Equal(bullmq.StateUnknown))
 	})
 
 	It("counts the jobs of each state, of those asked for, and of those still to run", func() {
 		oneOfEach()
 		add("waiting", nil)
 		Expect(queue.Counts(ctx)).To(Equal(map[bullmq.State]int64{
-			bullmq.Active: 1, bullmq.Completed: 1, bullmq.Delayed: 1, bullmq.Failed: 1, bullmq.Prioritized: 1, bullmq.Waiting: 2, bullmq.WaitingChildren: 1,
+			bullmq.StateActive: 1, bullmq.StateCompleted: 1, bullmq.StateDelayed: 1, bullmq.StateFailed: 1, bullmq.StatePrioritized: 1, bullmq.StateWaiting: 2, bullmq.StateWaitingChildren: 1,
 		}))
-		Expect(queue.Counts(ctx, bullmq.Waiting, bullmq.Paused)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 2, bullmq.Paused: 0}))
+		Expect(queue.Counts(ctx, bullmq.StateWaiting, bullmq.StatePaused)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 2, bullmq.StatePaused: 0}))
 		Expect(queue.Count(ctx)).To(BeEquivalentTo(5))
 	})
 
@@ -107,9 +107,9 @@ var _ = Describe("Reading a queue", func() {
 			for n := range 5 {
 				add(fmt.Sprint(n), nil)
 			}
-			Expect(names(page, bullmq.Waiting)).To(Equal(append([]string{}, want...)))
+			Expect(names(page, bullmq.StateWaiting)).To(Equal(append([]string{}, want...)))
 		},
-			Entry("all, oldest first", bullmq.All(), "0", "1", "2", "3", "4"),
+			Entry("all, oldest first", bullmq.AllJobs(), "0", "1", "2", "3", "4"),
 			Entry("all, newest first", bullmq.Page{To: -1}, "4", "3", "2", "1", "0"),
 			Entry("the first, oldest first", bullmq.Page{Ascending: true}, "0"),
 			Entry("the first, newest first", bullmq.Page{}, "4"),
@@ -124,7 +124,7 @@ var _ = Describe("Reading a queue", func() {
 			for n := range 4 {
 				add(fmt.Sprint(n), &bullmq.JobOptions{Priority: n + 1})
 			}
-			Expect(names(page, bullmq.Prioritized)).To(Equal(want))
+			Expect(names(page, bullmq.StatePrioritized)).To(Equal(want))
 		},
 			Entry("lowest first", bullmq.Page{From: 0, To: 1, Ascending: true}, "0", "1"),
 			Entry("highest first", bullmq.Page{From: 0, To: 1}, "3", "2"),
@@ -134,8 +134,8 @@ var _ = Describe("Reading a queue", func() {
 			add("a", nil)
 			add("p", &bullmq.JobOptions{Priority: 1})
 			add("b", nil)
-			Expect(names(bullmq.All(), bullmq.Prioritized, bullmq.Waiting, bullmq.Waiting, "wait")).To(Equal([]string{"p", "a", "b"}))
-			Expect(names(bullmq.Page{Ascending: true}, bullmq.Waiting, bullmq.Prioritized)).To(Equal([]string{"a", "p"}), "a page of each")
+			Expect(names(bullmq.AllJobs(), bullmq.StatePrioritized, bullmq.StateWaiting, bullmq.StateWaiting, "wait")).To(Equal([]string{"p", "a", "b"}))
+			Expect(names(bullmq.Page{Ascending: true}, bullmq.StateWaiting, bullmq.StatePrioritized)).To(Equal([]string{"a", "p"}), "a page of each")
 		})
 
 		It("passes over ids whose hash is gone and fills the page up", func() {
@@ -143,8 +143,8 @@ var _ = Describe("Reading a queue", func() {
 				add(fmt.Sprint(n), nil)
 			}
 			redisDo("DEL", keyOf(name, "2"), keyOf(name, "3"))
-			Expect(names(bullmq.Page{From: 0, To: 2, Ascending: true}, bullmq.Waiting)).To(Equal([]string{"0", "3", "4"}))
-			Expect(names(bullmq.All(), bullmq.Waiting)).To(Equal([]string{"0", "3", "4", "5"}))
+			Expect(names(bullmq.Page{From: 0, To: 2, Ascending: true}, bullmq.StateWaiting)).To(Equal([]string{"0", "3", "4"}))
+			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(Equal([]string{"0", "3", "4", "5"}))
 		})
 
 		It("hands out ids alone, those without a hash among them", func() {
@@ -153,15 +153,15 @@ var _ = Describe("Reading a queue", func() {
 			}
 			add("p", &bullmq.JobOptions{Priority: 1})
 			redisDo("DEL", keyOf(name, "2"))
-			Expect(queue.JobIDs(ctx, bullmq.All(), bullmq.Waiting)).To(Equal([]string{"1", "2", "3", "4"}))
-			Expect(queue.JobIDs(ctx, bullmq.Page{From: 1, To: 2}, bullmq.Waiting)).To(Equal([]string{"3", "2"}))
-			Expect(queue.JobIDs(ctx, bullmq.Page{Ascending: true}, bullmq.Prioritized, "wait", bullmq.Waiting)).To(Equal([]string{"5", "1"}), "each state once")
-			Expect(queue.JobIDs(ctx, bullmq.All())).To(ConsistOf("1", "2", "3", "4", "5"))
+			Expect(queue.JobIDs(ctx, bullmq.AllJobs(), bullmq.StateWaiting)).To(Equal([]string{"1", "2", "3", "4"}))
+			Expect(queue.JobIDs(ctx, bullmq.Page{From: 1, To: 2}, bullmq.StateWaiting)).To(Equal([]string{"3", "2"}))
+			Expect(queue.JobIDs(ctx, bullmq.Page{Ascending: true}, bullmq.StatePrioritized, "wait", bullmq.StateWaiting)).To(Equal([]string{"5", "1"}), "each state once")
+			Expect(queue.JobIDs(ctx, bullmq.AllJobs())).To(ConsistOf("1", "2", "3", "4", "5"))
 		})
 
 		It("is empty for an empty queue", func() {
-			Expect(names(bullmq.All())).To(BeEmpty())
-			Expect(queue.JobIDs(ctx, bullmq.All())).To(BeEmpty())
+			Expect(names(bullmq.AllJobs())).To(BeEmpty())
+			Expect(queue.JobIDs(ctx, bullmq.AllJobs())).To(BeEmpty())
 		})
 	})
 
@@ -171,18 +171,18 @@ var _ = Describe("Reading a queue", func() {
 				redisDo("LPUSH", keyOf(name, "paused"), fmt.Sprint("p", id))
 				redisDo("HSET", keyOf(name, fmt.Sprint("p", id)), "name", fmt.Sprint(id))
 			}
-			Expect(queue.Counts(ctx, bullmq.Paused, bullmq.Waiting)).To(Equal(map[bullmq.State]int64{bullmq.Paused: 21, bullmq.Waiting: 0}))
-			Expect(names(bullmq.Page{From: 0, To: 1, Ascending: true}, bullmq.Paused)).To(Equal([]string{"0", "1"}))
-			Expect(queue.JobState(ctx, "p3")).To(Equal(bullmq.Waiting))
+			Expect(queue.Counts(ctx, bullmq.StatePaused, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int64{bullmq.StatePaused: 21, bullmq.StateWaiting: 0}))
+			Expect(names(bullmq.Page{From: 0, To: 1, Ascending: true}, bullmq.StatePaused)).To(Equal([]string{"0", "1"}))
+			Expect(queue.JobState(ctx, "p3")).To(Equal(bullmq.StateWaiting))
 		})
 
 		It("doesn't count BullMQ 4's wake-up entry", func() {
 			redisDo("RPUSH", keyOf(name, "wait"), "0:1700000000000")
-			Expect(queue.Counts(ctx, bullmq.Waiting)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 0}))
-			Expect(names(bullmq.All(), bullmq.Waiting)).To(BeEmpty())
+			Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 0}))
+			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(BeEmpty())
 			add("a", nil)
-			Expect(queue.Counts(ctx, bullmq.Waiting)).To(Equal(map[bullmq.State]int64{bullmq.Waiting: 1}))
-			Expect(names(bullmq.All(), bullmq.Waiting)).To(Equal([]string{"a"}))
+			Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 1}))
+			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(Equal([]string{"a"}))
 		})
 	})
 })
@@ -208,7 +208,7 @@ var _ = Describe("Metrics", func() {
 		Expect(err).NotTo(HaveOccurred())
 		endJob(worker, takeJob(worker), nil, reason)
 	}
-	metrics := func(kind bullmq.State, from, to int) bullmq.Metrics {
+	metrics := func(kind bullmq.State, from, to int) bullmq.JobMetrics {
 		GinkgoHelper()
 		m, err := queue.Metrics(ctx, kind, from, to)
 		Expect(err).NotTo(HaveOccurred())
@@ -222,7 +222,7 @@ var _ = Describe("Metrics", func() {
 		begun := clock
 		clock = clock.Add(3 * time.Minute)
 		run(worker, nil)
-		Expect(metrics(bullmq.Completed, 0, -1)).To(Equal(bullmq.Metrics{
+		Expect(metrics(bullmq.StateCompleted, 0, -1)).To(Equal(bullmq.JobMetrics{
 			Count: 3, PrevTime: time.UnixMilli(begun.Add(3 * time.Minute).UnixMilli()), PrevCount: 2, Points: []int64{0, 0, 2}, Total: 3,
 		}))
 		Expect(listAt(keyOf(name, "metrics:completed:data"))).To(Equal([]string{"0", "0", "2"}))
@@ -236,15 +236,15 @@ var _ = Describe("Metrics", func() {
 			clock = clock.Add(time.Minute)
 		}
 		run(worker, nil)
-		Expect(metrics(bullmq.Completed, 1, 2)).To(And(HaveField("Points", []int64{1, 1}), HaveField("Total", int64(4))))
+		Expect(metrics(bullmq.StateCompleted, 1, 2)).To(And(HaveField("Points", []int64{1, 1}), HaveField("Total", int64(4))))
 	})
 
 	It("keep failed jobs apart", func() {
 		worker := newCountingWorker(100)
 		run(worker, errors.New("boom"))
 		run(worker, nil)
-		Expect(metrics(bullmq.Failed, 0, -1).Count).To(BeEquivalentTo(1))
-		Expect(metrics(bullmq.Completed, 0, -1).Count).To(BeEquivalentTo(1))
+		Expect(metrics(bullmq.StateFailed, 0, -1).Count).To(BeEquivalentTo(1))
+		Expect(metrics(bullmq.StateCompleted, 0, -1).Count).To(BeEquivalentTo(1))
 	})
 
 	It("keep as many minutes as the worker says", func() {
@@ -253,7 +253,7 @@ var _ = Describe("Metrics", func() {
 			run(worker, nil)
 			clock = clock.Add(time.Minute)
 		}
-		Expect(metrics(bullmq.Completed, 0, -1)).To(And(HaveField("Count", int64(5)), HaveField("Total", int64(2))))
+		Expect(metrics(bullmq.StateCompleted, 0, -1)).To(And(HaveField("Count", int64(5)), HaveField("Total", int64(2))))
 	})
 
 	It("survive a pause of more minutes than are kept", func() {
@@ -261,12 +261,12 @@ var _ = Describe("Metrics", func() {
 		run(worker, nil)
 		clock = clock.Add(time.Hour)
 		run(worker, nil)
-		Expect(metrics(bullmq.Completed, 0, -1).Points).To(HaveLen(3))
+		Expect(metrics(bullmq.StateCompleted, 0, -1).Points).To(HaveLen(3))
 	})
 
 	It("are not collected unless asked for", func() {
 		run(newCountingWorker(0), nil)
 		Expect(keysOf(name)).NotTo(ContainElement(ContainSubstring("metrics")))
-		Expect(metrics(bullmq.Completed, 0, -1)).To(Equal(bullmq.Metrics{Points: []int64{}}))
+		Expect(metrics(bullmq.StateCompleted, 0, -1)).To(Equal(bullmq.JobMetrics{Points: []int64{}}))
 	})
 })

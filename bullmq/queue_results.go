@@ -30,7 +30,7 @@ func (j *Job) Wait(ctx context.Context, queue *Queue) (json.RawMessage, error) {
 		return nil, fmt.Errorf("bullmq: wait for job %q: Wait needs the Queue of the job, made by NewQueue", j.ID)
 	}
 	if j.core != nil && j.core.keys.base != queue.core.keys.base {
-		return nil, fmt.Errorf("bullmq: wait for job %q of queue %s: Wait was given the queue %s; give it the Queue of the job", j.ID, j.Queue(), queue.Name())
+		return nil, fmt.Errorf("bullmq: wait for job %q of queue %s: Wait was given the queue %s; give it the Queue of the job", j.ID, j.QueueName(), queue.Name())
 	}
 	return queue.WaitForJob(ctx, j.ID)
 }
@@ -80,7 +80,7 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 const lookAgainAfter = 5 * time.Second
 
 func (q *Queue) failure(id, reason string) error {
-	return &JobFailedError{Queue: q.Name(), JobID: id, Reason: reason}
+	return &JobFailedError{QueueName: q.Name(), JobID: id, Reason: reason}
 }
 
 func (q *Queue) endOf(event Event) (json.RawMessage, error) {
@@ -189,7 +189,7 @@ func (t *resultTail) follow(ctx context.Context, last string, added int64, done 
 	closed, closeAll := context.WithCancel(context.Background())
 	defer closeAll()
 	e := &QueueEvents{
-		core: t.core, o: EventsOptions{BlockingTimeout: timing.LongestBlock}, closed: closed, close: closeAll, loop: make(chan struct{}, 1),
+		core: t.core, o: QueueEventsOptions{BlockingTimeout: timing.LongestBlock}, closed: closed, close: closeAll, loop: make(chan struct{}, 1),
 		conn:      t.core.newBlocking(t.core.keys.clientName(":qe")),
 		overtaken: t.lookNow,
 	}

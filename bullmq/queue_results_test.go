@@ -65,7 +65,7 @@ var _ = Describe("Waiting for a job's result", func() {
 	It("answers the value of a job that had ended before", func() {
 		job := add(nil)
 		runWorker(name, doubling, nil)
-		Eventually(func() (bullmq.State, error) { return job.State(ctx) }).Should(Equal(bullmq.Completed))
+		Eventually(func() (bullmq.State, error) { return job.State(ctx) }).Should(Equal(bullmq.StateCompleted))
 		Expect(job.Wait(ctx, queue)).To(MatchJSON(`42`))
 	})
 
@@ -75,7 +75,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		_, err := job.Wait(ctx, queue)
 		var failed *bullmq.JobFailedError
 		Expect(errors.As(err, &failed)).To(BeTrue())
-		Expect(*failed).To(Equal(bullmq.JobFailedError{Queue: name, JobID: job.ID, Reason: `boom "q"`}))
+		Expect(*failed).To(Equal(bullmq.JobFailedError{QueueName: name, JobID: job.ID, Reason: `boom "q"`}))
 		Expect(err).To(MatchError(And(ContainSubstring("job 1"), ContainSubstring(name), ContainSubstring(`boom "q"`))))
 		_, again := job.Wait(ctx, queue)
 		Expect(again).To(Equal(err), "now that it has failed")
@@ -89,7 +89,7 @@ var _ = Describe("Waiting for a job's result", func() {
 			}
 			return tries, nil
 		}, nil)
-		Expect(add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(5 * time.Millisecond)}).Wait(ctx, queue)).To(MatchJSON(`3`))
+		Expect(add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(5 * time.Millisecond)}).Wait(ctx, queue)).To(MatchJSON(`3`))
 	})
 
 	It("tells the end after a retry, not the one before it, which the stream still has to say", func() {
@@ -103,7 +103,7 @@ var _ = Describe("Waiting for a job's result", func() {
 			job := add(nil)
 			_, err := job.Wait(ctx, queue)
 			Expect(err).To(MatchError(ContainSubstring("not at first")))
-			Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed())
+			Expect(job.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			Expect(job.Wait(ctx, queue)).To(MatchJSON(`"in the end"`))
 		}
 	})
@@ -111,7 +111,7 @@ var _ = Describe("Waiting for a job's result", func() {
 	DescribeTable("answers the end of jobs that are removed as they end, each and every one", func(reason error) {
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "done", reason }, &bullmq.WorkerOptions{Concurrency: 5})
 		for range 20 {
-			job := add(&bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll(), RemoveOnFail: bullmq.RemoveAll()})
+			job := add(&bullmq.JobOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepNone()})
 			value, err := job.Wait(ctx, queue)
 			if reason == nil {
 				Expect(value, err).To(MatchJSON(`"done"`))
@@ -154,7 +154,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		job := add(nil)
 		done := waiting(ctx, job.ID)
 		kept := waiting(ctx, add(&bullmq.JobOptions{Delay: 100 * time.Millisecond}).ID)
-		Expect(queue.Clean(ctx, 0, 0, bullmq.Waiting)).To(Equal([]string{job.ID}))
+		Expect(queue.Clean(ctx, 0, 0, bullmq.StateWaiting)).To(Equal([]string{job.ID}))
 		var end outcome
 		Eventually(done, soon).Should(Receive(&end))
 		Expect(end.err).To(MatchError(bullmq.ErrJobNotFound))

@@ -20,7 +20,7 @@ var _ = Describe("A queue's name", func() {
 		Expect(err).To(MatchError(ContainSubstring(hint)))
 		_, err = bullmq.NewWorker(context.Background(), name, nil, &bullmq.WorkerOptions{Connection: connection()})
 		Expect(err).To(MatchError(ContainSubstring(hint)))
-		_, err = bullmq.NewQueueEvents(context.Background(), name, &bullmq.EventsOptions{Connection: connection()})
+		_, err = bullmq.NewQueueEvents(context.Background(), name, &bullmq.QueueEventsOptions{Connection: connection()})
 		Expect(err).To(MatchError(ContainSubstring(hint)))
 	},
 		Entry("a colon", "a:b", `"a:b" must not contain a colon`),
@@ -30,7 +30,7 @@ var _ = Describe("A queue's name", func() {
 	DescribeTable("may hold anything else, and its jobs run", func(name string) {
 		name += newQueueName()
 		queue, ctx := newQueue(name, nil), specContext()
-		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { return job.Queue(), nil }, nil)
+		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { return job.QueueName(), nil }, nil)
 		job, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.Wait(ctx, queue)).To(MatchJSON(strconv.Quote(name)))
@@ -86,7 +86,7 @@ var _ = Describe("Opening a queue", func() {
 		}
 		Expect(eventsOf(name)).To(BeEmpty())
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Dialect: dialect, Concurrency: 10})
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(350))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(350))
 		Expect(len(eventsOf(name))).To(BeNumerically("<", 100), "what one call has written is removed by the next")
 		Expect(hashAt(keyOf(name, "meta"))).To(HaveKeyWithValue("opts.maxLenEvents", "0"))
 	},
@@ -272,7 +272,7 @@ var _ = Describe("Adding a job", func() {
 			parent, err := newQueue(parentQueue, nil).Add(ctx, "wall", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
 			child, err := queue.Add(ctx, "brick", nil, &bullmq.JobOptions{
-				Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + parentQueue}, FailParentOnFailure: true,
+				Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + parentQueue}, FailParentOnFailure: true,
 			})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{child.Key()}))
@@ -284,7 +284,7 @@ var _ = Describe("Adding a job", func() {
 
 		It("is refused, with the parent's key, where that isn't there", func() {
 			before := snapshot(name)
-			_, err := queue.Add(ctx, "brick", nil, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "gone", Queue: "bull:walls"}})
+			_, err := queue.Add(ctx, "brick", nil, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "gone", QueueKey: "bull:walls"}})
 			Expect(err).To(MatchError(bullmq.ErrParentNotFound))
 			Expect(err).To(MatchError(And(ContainSubstring("bull:walls:gone"), ContainSubstring("add the parent first"))))
 			Expect(snapshot(name)).To(Equal(before))

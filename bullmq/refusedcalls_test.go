@@ -20,7 +20,7 @@ var _ = Describe("A call that Redis refuses", func() {
 		DeferCleanup(closeAll)
 		var unclear []string
 		for _, c := range publicCalls {
-			if slices.Contains([]string{"Workers", "EventReaders"}, c.name) || strings.HasPrefix(c.name, "the ") {
+			if slices.Contains([]string{"Workers", "ConnectedReaders"}, c.name) || strings.HasPrefix(c.name, "the ") {
 				continue // where CLIENT is forbidden, nobody is listed; loops say what they were at themselves
 			}
 			var refused []any

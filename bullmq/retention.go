@@ -12,10 +12,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// Keep says which finished jobs stay in Redis (BullMQ: removeOnComplete,
-// removeOnFail). The zero Keep sets nothing: the worker's own holds, and
+// Retention says which finished jobs stay in Redis (BullMQ: removeOnComplete,
+// removeOnFail). The zero Retention sets nothing: the worker's own holds, and
 // without that all stay. Old jobs are removed when a newer one ends.
-type Keep struct{ rule *keepRule }
+type Retention struct{ rule *keepRule }
 
 type keepRule struct {
 	wire string // as JSON in opts
@@ -23,22 +23,24 @@ type keepRule struct {
 	flaw error // why the rule is refused from a program, nil for most
 }
 
-func newKeep(wire string, keep scripts.Keep) Keep { return Keep{&keepRule{wire: wire, keep: keep}} }
+func newKeep(wire string, keep scripts.Keep) Retention {
+	return Retention{&keepRule{wire: wire, keep: keep}}
+}
 
 var (
 	removeAll = newKeep("true", scripts.Keep{Count: "0"})
 	keepAll   = newKeep("false", scripts.Keep{Count: "-1"})
 )
 
-// RemoveAll removes each job as soon as it ends (BullMQ: true).
-func RemoveAll() Keep { return removeAll }
+// KeepNone removes each job as soon as it ends (BullMQ: true).
+func KeepNone() Retention { return removeAll }
 
 // KeepAll keeps every job (BullMQ: false).
-func KeepAll() Keep { return keepAll }
+func KeepAll() Retention { return keepAll }
 
 // KeepLast keeps the newest n jobs (BullMQ: a number). An option with a negative
 // n is refused where it is used: KeepAll keeps every job.
-func KeepLast(n int) Keep {
+func KeepLast(n int) Retention {
 	count := strconv.Itoa(n)
 	k := newKeep(count, scripts.Keep{Count: count})
 	if n < 0 {
@@ -52,7 +54,7 @@ func KeepLast(n int) Keep {
 // removed at most when a job ends, 0 for 1000. An option with a negative one of
 // these, or an age with part of a millisecond, is refused where it is used
 // (BullMQ: {age, count, limit}).
-func KeepFor(age time.Duration, count, limit int) Keep {
+func KeepFor(age time.Duration, count, limit int) Retention {
 	seconds := strconv.FormatInt(int64((age+time.Second-1)/time.Second), 10)
 	wire, keep := `{"age":`+seconds, scripts.Keep{Age: seconds}
 	if count > 0 {
@@ -70,7 +72,7 @@ func KeepFor(age time.Duration, count, limit int) Keep {
 }
 
 // check refuses a rule that was made of values which make no sense.
-func (k Keep) check(option string) error {
+func (k Retention) check(option string) error {
 	if k.IsZero() || k.rule.flaw == nil {
 		return nil
 	}
@@ -78,15 +80,15 @@ func (k Keep) check(option string) error {
 }
 
 // IsZero says whether nothing is set.
-func (k Keep) IsZero() bool { return k.rule == nil }
+func (k Retention) IsZero() bool { return k.rule == nil }
 
 // staysAll says whether the option removes no job, as far as it goes.
-func (k Keep) staysAll() bool {
+func (k Retention) staysAll() bool {
 	return k.IsZero() || k.rule.keep.Age == "" && (k.rule.keep.Count == "" || k.rule.keep.Count == "-1")
 }
 
 // String is the option as it stands on the wire.
-func (k Keep) String() string {
+func (k Retention) String() string {
 	if k.IsZero() {
 		return ""
 	}
@@ -95,7 +97,7 @@ func (k Keep) String() string {
 
 // MarshalJSON writes the option as BullMQ spells it: true, false, a number or
 // an object.
-func (k Keep) MarshalJSON() ([]byte, error) {
+func (k Retention) MarshalJSON() ([]byte, error) {
 	if k.IsZero() {
 		return []byte("null"), nil
 	}
@@ -103,7 +105,7 @@ func (k Keep) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads every form that BullMQ writes.
-func (k *Keep) UnmarshalJSON(text []byte) error {
+func (k *Retention) UnmarshalJSON(text []byte) error {
 	var value any
 	if err := wire.DecodeJSON(text, &value); err != nil {
 		return err
@@ -117,13 +119,13 @@ func (k *Keep) UnmarshalJSON(text []byte) error {
 }
 
 // keepOf reads a decoded value.
-func keepOf(value any) (Keep, bool) {
+func keepOf(value any) (Retention, bool) {
 	switch v := value.(type) {
 	case nil:
-		return Keep{}, true
+		return Retention{}, true
 	case bool:
 		if v {
-			return RemoveAll(), true
+			return KeepNone(), true
 		}
 		return KeepAll(), true
 	case json.Number:
@@ -132,7 +134,7 @@ func keepOf(value any) (Keep, bool) {
 		text, err := wire.EncodeJSON(v)
 		return newKeep(text, scripts.Keep{Count: wholeText(v["count"]), Age: wholeText(v["age"]), Limit: wholeText(v["limit"])}), err == nil
 	default:
-		return Keep{}, false
+		return Retention{}, false
 	}
 }
 
@@ -151,7 +153,7 @@ func wholeText(value any) string {
 }
 
 // orElse is what holds for a job: its own choice, else the worker's, else all.
-func (k Keep) orElse(worker Keep) scripts.Keep {
+func (k Retention) orElse(worker Retention) scripts.Keep {
 	if !k.IsZero() {
 		return k.rule.keep
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 var _ = Describe("What is kept of ended jobs", func() {
-	DescribeTable("is written as BullMQ spells it", func(keep Keep, wire string, want scripts.Keep) {
+	DescribeTable("is written as BullMQ spells it", func(keep Retention, wire string, want scripts.Keep) {
 		text, err := json.Marshal(keep)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(MatchJSON(wire))
@@ -19,7 +19,7 @@ var _ = Describe("What is kept of ended jobs", func() {
 		Expect(keep.orElse(KeepLast(99))).To(Equal(want))
 		Expect(keep.IsZero()).To(BeFalse())
 	},
-		Entry("none", RemoveAll(), `true`, scripts.Keep{Count: "0"}),
+		Entry("none", KeepNone(), `true`, scripts.Keep{Count: "0"}),
 		Entry("all", KeepAll(), `false`, scripts.Keep{Count: "-1"}),
 		Entry("some", KeepLast(5), `5`, scripts.Keep{Count: "5"}),
 		Entry("an age", KeepFor(time.Hour, 0, 0), `{"age":3600}`, scripts.Keep{Age: "3600"}),
@@ -31,9 +31,9 @@ var _ = Describe("What is kept of ended jobs", func() {
 	)
 
 	DescribeTable("is read in every form that some client writes", func(wire string, want scripts.Keep) {
-		var keep Keep
+		var keep Retention
 		Expect(json.Unmarshal([]byte(wire), &keep)).To(Succeed())
-		Expect(keep.orElse(Keep{})).To(Equal(want))
+		Expect(keep.orElse(Retention{})).To(Equal(want))
 		Expect(json.Marshal(keep)).To(MatchJSON(wire))
 	},
 		Entry("true", `true`, scripts.Keep{Count: "0"}),
@@ -51,7 +51,7 @@ var _ = Describe("What is kept of ended jobs", func() {
 	)
 
 	DescribeTable("is refused in other forms", func(wire string) {
-		var keep Keep
+		var keep Retention
 		Expect(json.Unmarshal([]byte(wire), &keep)).To(MatchError(ContainSubstring("true, false, a number")))
 	},
 		Entry("a text", `"5"`),
@@ -62,13 +62,13 @@ var _ = Describe("What is kept of ended jobs", func() {
 		keep := KeepLast(3)
 		Expect(json.Unmarshal([]byte(`null`), &keep)).To(Succeed())
 		Expect(keep.IsZero()).To(BeTrue())
-		Expect(json.Marshal(Keep{})).To(MatchJSON(`null`))
+		Expect(json.Marshal(Retention{})).To(MatchJSON(`null`))
 	})
 
 	It("is the job's own choice, then the worker's, then all", func() {
 		Expect(KeepLast(1).orElse(KeepLast(2))).To(Equal(scripts.Keep{Count: "1"}))
-		Expect(KeepAll().orElse(RemoveAll())).To(Equal(scripts.Keep{Count: "-1"}))
-		Expect(Keep{}.orElse(KeepLast(2))).To(Equal(scripts.Keep{Count: "2"}))
-		Expect(Keep{}.orElse(Keep{})).To(Equal(scripts.Keep{Count: "-1"}))
+		Expect(KeepAll().orElse(KeepNone())).To(Equal(scripts.Keep{Count: "-1"}))
+		Expect(Retention{}.orElse(KeepLast(2))).To(Equal(scripts.Keep{Count: "2"}))
+		Expect(Retention{}.orElse(Retention{})).To(Equal(scripts.Keep{Count: "-1"}))
 	})
 })

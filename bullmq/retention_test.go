@@ -40,7 +40,7 @@ var _ = Describe("Ended jobs", func() {
 	}
 	completed := func() []string { GinkgoHelper(); return zsetAt(keyOf(name, "completed")) }
 	failed := func() []string { GinkgoHelper(); return zsetAt(keyOf(name, "failed")) }
-	keep := func(wire string) (k bullmq.Keep) {
+	keep := func(wire string) (k bullmq.Retention) {
 		GinkgoHelper()
 		Expect(k.UnmarshalJSON([]byte(wire))).To(Succeed())
 		return k
@@ -48,12 +48,12 @@ var _ = Describe("Ended jobs", func() {
 
 	DescribeTable("are gone at once, but for the event with their result, with removal", func(wire string) {
 		worker := newClockedWorker(bullmq.WorkerOptions{})
-		run(worker, "a", bullmq.JobOptions{RemoveOnComplete: keep(wire)}, nil)
+		run(worker, "a", bullmq.JobOptions{KeepCompleted: keep(wire)}, nil)
 		Expect(completed()).To(BeEmpty())
 		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(keyOf(name, "a"))))
 		Expect(eventsOf(name)).To(ContainElement(`completed jobId=a returnvalue="result of a" prev=active`))
 
-		run(worker, "b", bullmq.JobOptions{RemoveOnFail: keep(wire)}, errors.New("boom"))
+		run(worker, "b", bullmq.JobOptions{KeepFailed: keep(wire)}, errors.New("boom"))
 		Expect(failed()).To(BeEmpty())
 		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(keyOf(name, "b"))))
 		Expect(eventsOf(name)).To(ContainElement(`failed jobId=b failedReason=boom prev=active`))
@@ -62,11 +62,11 @@ var _ = Describe("Ended jobs", func() {
 	)
 
 	DescribeTable("are all kept without", func(wire string) {
-		worker := newClockedWorker(bullmq.WorkerOptions{RemoveOnComplete: bullmq.RemoveAll(), RemoveOnFail: bullmq.RemoveAll()})
+		worker := newClockedWorker(bullmq.WorkerOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepNone()})
 		for n := range 3 {
 			id := fmt.Sprint("job-", n)
-			run(worker, id, bullmq.JobOptions{RemoveOnComplete: keep(wire)}, nil)
-			run(worker, id+"-failed", bullmq.JobOptions{RemoveOnFail: keep(wire)}, errors.New("boom"))
+			run(worker, id, bullmq.JobOptions{KeepCompleted: keep(wire)}, nil)
+			run(worker, id+"-failed", bullmq.JobOptions{KeepFailed: keep(wire)}, errors.New("boom"))
 		}
 		Expect(completed()).To(HaveLen(3))
 		Expect(failed()).To(HaveLen(3))
@@ -85,9 +85,9 @@ var _ = Describe("Ended jobs", func() {
 	})
 
 	It("are kept as the worker says where the job says nothing", func() {
-		worker := newClockedWorker(bullmq.WorkerOptions{RemoveOnComplete: bullmq.RemoveAll(), RemoveOnFail: bullmq.KeepLast(1)})
+		worker := newClockedWorker(bullmq.WorkerOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepLast(1)})
 		run(worker, "a", bullmq.JobOptions{}, nil)
-		run(worker, "kept", bullmq.JobOptions{RemoveOnComplete: bullmq.KeepAll()}, nil)
+		run(worker, "kept", bullmq.JobOptions{KeepCompleted: bullmq.KeepAll()}, nil)
 		for _, id := range []string{"x", "y"} {
 			clock = clock.Add(time.Second)
 			run(worker, id, bullmq.JobOptions{}, errors.New("boom"))
@@ -99,7 +99,7 @@ var _ = Describe("Ended jobs", func() {
 	It("beyond the newest few go with all that belongs to them", func() {
 		worker := newClockedWorker(bullmq.WorkerOptions{})
 		for _, id := range []string{"a", "b", "c", "d"} {
-			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: id, RemoveOnComplete: bullmq.KeepLast(2)})
+			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: id, KeepCompleted: bullmq.KeepLast(2)})
 			Expect(err).NotTo(HaveOccurred())
 			_, err = queue.AddJobLog(ctx, id, "row", 0)
 			Expect(err).NotTo(HaveOccurred())
@@ -112,7 +112,7 @@ var _ = Describe("Ended jobs", func() {
 	})
 
 	Describe("with an age", func() {
-		aged := bullmq.JobOptions{RemoveOnComplete: bullmq.KeepFor(time.Second, 0, 0), RemoveOnFail: bullmq.KeepFor(time.Second, 0, 0)}
+		aged := bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Second, 0, 0), KeepFailed: bullmq.KeepFor(time.Second, 0, 0)}
 
 		It("stay, however old, until the next job of their kind ends that has an age", func() {
 			worker := newClockedWorker(bullmq.WorkerOptions{})
@@ -135,9 +135,9 @@ var _ = Describe("Ended jobs", func() {
 				run(worker, fmt.Sprint("old-", n), bullmq.JobOptions{}, nil)
 			}
 			clock = clock.Add(time.Minute)
-			run(worker, "new", bullmq.JobOptions{RemoveOnComplete: bullmq.KeepFor(time.Second, 0, 2)}, nil)
+			run(worker, "new", bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Second, 0, 2)}, nil)
 			Expect(completed()).To(HaveLen(4))
-			run(worker, "newer", bullmq.JobOptions{RemoveOnComplete: bullmq.KeepFor(time.Second, 0, 10)}, nil)
+			run(worker, "newer", bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Second, 0, 10)}, nil)
 			Expect(completed()).To(ConsistOf("new", "newer"))
 		})
 
@@ -145,7 +145,7 @@ var _ = Describe("Ended jobs", func() {
 			worker := newClockedWorker(bullmq.WorkerOptions{})
 			for n := range 4 {
 				clock = clock.Add(time.Second)
-				run(worker, fmt.Sprint("job-", n), bullmq.JobOptions{RemoveOnComplete: bullmq.KeepFor(time.Hour, 2, 0)}, nil)
+				run(worker, fmt.Sprint("job-", n), bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Hour, 2, 0)}, nil)
 			}
 			Expect(completed()).To(Equal([]string{"job-2", "job-3"}))
 		})
@@ -153,7 +153,7 @@ var _ = Describe("Ended jobs", func() {
 
 	It("give back their deduplication id when they are removed", func() {
 		worker := newClockedWorker(bullmq.WorkerOptions{})
-		run(worker, "a", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}, RemoveOnComplete: bullmq.RemoveAll()}, nil)
+		run(worker, "a", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}, KeepCompleted: bullmq.KeepNone()}, nil)
 		Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
 	})
 

@@ -98,7 +98,7 @@ func produce(ctx context.Context, at func(address string) bullmq.Connection, oth
 	add(bullmq.JobOptions{LIFO: true})
 	add(bullmq.JobOptions{Delay: time.Hour})
 	add(bullmq.JobOptions{Priority: 5})
-	add(bullmq.JobOptions{Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + name}})
+	add(bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}})
 	for _, d := range []bullmq.Deduplication{
 		{ID: "simple"}, {ID: "throttle", TTL: time.Hour}, {ID: "extend", TTL: time.Hour, Extend: true}, {ID: "replace", Replace: true},
 		{ID: "reschedule", Reschedule: true}, {ID: "last", KeepLastIfActive: true}, {ID: "both", TTL: time.Hour, Replace: true},
@@ -115,15 +115,15 @@ func produce(ctx context.Context, at func(address string) bullmq.Connection, oth
 	}
 	_, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}, {Name: "b"}, {Name: "c", Options: &bullmq.JobOptions{Priority: 1}}})
 	f.note("a bulk", err)
-	producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: link, Logger: f.logger()})
+	producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: link, Logger: f.logger()})
 	f.note("a flow producer", err)
 	if producer != nil {
 		defer producer.Close()
 		others.do("ZADD", others.key("completed"), "1", "done")
 		others.do("HSET", others.key("done"), "name", "a", "returnvalue", "1")
 		for range 2 {
-			_, err = producer.Add(ctx, bullmq.Flow{Name: "top", Queue: name, Options: &bullmq.JobOptions{JobID: "top"}, Children: []bullmq.Flow{
-				{Name: "below", Queue: name, Options: &bullmq.JobOptions{JobID: "done"}},
+			_, err = producer.Add(ctx, bullmq.Flow{Name: "top", QueueName: name, Options: &bullmq.JobOptions{JobID: "top"}, Children: []bullmq.Flow{
+				{Name: "below", QueueName: name, Options: &bullmq.JobOptions{JobID: "done"}},
 			}})
 			f.note("a flow", err)
 		}
@@ -176,11 +176,11 @@ func runJobs(ctx context.Context, at func(address string) bullmq.Connection, oth
 	defer stop()
 	one, again := &bullmq.JobOptions{}, bullmq.JobOptions{Attempts: 2}
 	later, next := again, again
-	later.Backoff, next.LIFO = bullmq.Fixed(time.Millisecond), true
+	later.Backoff, next.LIFO = bullmq.FixedBackoff(time.Millisecond), true
 	for job, o := range map[string]*bullmq.JobOptions{
 		"complete": one, "retry": &again, "retry-later": &later, "retry-next": &next, "unrecoverable": one, "snooze": one, "limit": one, "long": one,
 		"in-order": {Priority: 3, Attempts: 2}, "put-off": {Priority: 3}, "delayed": {Delay: 5 * time.Millisecond}, "delayed-in-order": {Delay: 5 * time.Millisecond, Priority: 3},
-		"few": {RemoveOnComplete: bullmq.KeepLast(1)}, "young": {RemoveOnFail: bullmq.KeepFor(time.Hour, 0, 0)}, "gone": {RemoveOnComplete: bullmq.RemoveAll()},
+		"few": {KeepCompleted: bullmq.KeepLast(1)}, "young": {KeepFailed: bullmq.KeepFor(time.Hour, 0, 0)}, "gone": {KeepCompleted: bullmq.KeepNone()},
 		"fetch-children": {JobID: "fetch-children"}, "stuck": {JobID: "stuck"},
 		"deduplicated": {Deduplication: &bullmq.Deduplication{ID: "d", KeepLastIfActive: true}},
 		"throttled":    {Deduplication: &bullmq.Deduplication{ID: "t", TTL: time.Hour}},
@@ -192,9 +192,9 @@ func runJobs(ctx context.Context, at func(address string) bullmq.Connection, oth
 		"fail": {FailParentOnFailure: true}, "go-on": {ContinueParentOnFailure: true}, "ignore": {IgnoreDependencyOnFailure: true}, "forget": {RemoveDependencyOnFailure: true},
 	} {
 		for _, parent := range []bullmq.JobOptions{{}, {Priority: 2}, {Delay: time.Millisecond}} {
-			_, err := others.flows.Add(ctx, bullmq.Flow{Name: "complete", Queue: name, Options: &parent, Children: []bullmq.Flow{
-				{Name: "complete", Queue: name}, {Name: "complete", Queue: name, Options: &bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll()}},
-				{Name: "unrecoverable", Queue: name, Options: &o},
+			_, err := others.flows.Add(ctx, bullmq.Flow{Name: "complete", QueueName: name, Options: &parent, Children: []bullmq.Flow{
+				{Name: "complete", QueueName: name}, {Name: "complete", QueueName: name, Options: &bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()}},
+				{Name: "unrecoverable", QueueName: name, Options: &o},
 			}})
 			f.note("others add a flow, "+policy, err)
 		}
@@ -244,7 +244,7 @@ func runJobs(ctx context.Context, at func(address string) bullmq.Connection, oth
 			if _, again := failedOnce.LoadOrStore(job.ID, true); again {
 				break
 			}
-			_, err := others.Add(ctx, "complete", nil, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: job.ID, Queue: "bull:" + name}})
+			_, err := others.Add(ctx, "complete", nil, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: job.ID, QueueKey: "bull:" + name}})
 			f.note("others add a child", err)
 			parked, err := job.MoveToWaitingChildren(ctx, job.Token())
 			f.note("waiting for children", err)
@@ -278,7 +278,7 @@ func runJobs(ctx context.Context, at func(address string) bullmq.Connection, oth
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(run) }()
 	settled := func() bool {
-		counts, err := others.Counts(ctx, bullmq.Waiting, bullmq.Active, bullmq.Prioritized, bullmq.WaitingChildren, bullmq.Delayed)
+		counts, err := others.Counts(ctx, bullmq.StateWaiting, bullmq.StateActive, bullmq.StatePrioritized, bullmq.StateWaitingChildren, bullmq.StateDelayed)
 		f.note("others count", err)
 		left := int64(-1) // the scheduler's next job
 		for _, n := range counts {
@@ -325,7 +325,7 @@ func follow(ctx context.Context, at func(address string) bullmq.Connection, othe
 	defer stop()
 	for _, from := range []string{"", "0-0"} {
 		others.do("XADD", others.key("events"), "*", "event", "waiting", "jobId", "1")
-		reader, err := bullmq.NewQueueEvents(ctx, name, &bullmq.EventsOptions{Connection: at(others.address), LastEventID: from, Logger: f.logger()})
+		reader, err := bullmq.NewQueueEvents(ctx, name, &bullmq.QueueEventsOptions{Connection: at(others.address), LastEventID: from, Logger: f.logger()})
 		if err != nil {
 			return err
 		}
@@ -360,12 +360,12 @@ func administer(ctx context.Context, at func(address string) bullmq.Connection, 
 		f.clear(ctx, queue, others)
 		f.note("closing", queue.Close())
 	}
-	producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: at(others.address), Logger: f.logger()})
+	producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: at(others.address), Logger: f.logger()})
 	f.note("a flow producer", err)
 	if producer != nil {
-		_, err := others.flows.Add(ctx, bullmq.Flow{Name: "a", Queue: name, Options: &bullmq.JobOptions{JobID: "read"}, Children: []bullmq.Flow{{Name: "b", Queue: name}}})
+		_, err := others.flows.Add(ctx, bullmq.Flow{Name: "a", QueueName: name, Options: &bullmq.JobOptions{JobID: "read"}, Children: []bullmq.Flow{{Name: "b", QueueName: name}}})
 		f.note("others add a flow", err)
-		_, err = producer.Flow(ctx, bullmq.FlowQuery{Queue: name, ID: "read"})
+		_, err = producer.Flow(ctx, bullmq.FlowQuery{QueueName: name, ID: "read"})
 		f.note("a flow", err)
 		f.note("closing", producer.Close())
 	}
@@ -373,21 +373,21 @@ func administer(ctx context.Context, at func(address string) bullmq.Connection, 
 }
 
 func (f *firstError) look(ctx context.Context, queue *bullmq.Queue, others *bystander) {
-	root, err := others.flows.Add(ctx, bullmq.Flow{Name: "a", Queue: queue.Name(), Children: []bullmq.Flow{{Name: "b", Queue: queue.Name()}}})
+	root, err := others.flows.Add(ctx, bullmq.Flow{Name: "a", QueueName: queue.Name(), Children: []bullmq.Flow{{Name: "b", QueueName: queue.Name()}}})
 	if f.note("others add a flow", err); err != nil {
 		return
 	}
-	job := queue.Handle(root.Job.ID)
+	job := queue.JobRef(root.Job.ID)
 	others.do("ZADD", others.key(job.ID+":unsuccessful"), "1", others.key("x"))
 	_, err = queue.Job(ctx, job.ID)
 	f.note("a job", err)
 	_, err = queue.JobState(ctx, job.ID)
 	f.note("a state", err)
-	_, err = queue.Jobs(ctx, bullmq.All())
+	_, err = queue.Jobs(ctx, bullmq.AllJobs())
 	f.note("jobs", err)
-	_, err = queue.JobIDs(ctx, bullmq.All())
+	_, err = queue.JobIDs(ctx, bullmq.AllJobs())
 	f.note("ids", err)
-	_, err = queue.JobIDs(ctx, bullmq.Page{To: 5}, bullmq.Completed, bullmq.Waiting)
+	_, err = queue.JobIDs(ctx, bullmq.Page{To: 5}, bullmq.StateCompleted, bullmq.StateWaiting)
 	f.note("ids, newest first", err)
 	_, err = queue.Counts(ctx)
 	f.note("counts", err)
@@ -395,7 +395,7 @@ func (f *firstError) look(ctx context.Context, queue *bullmq.Queue, others *byst
 	f.note("delayed", err)
 	_, err = queue.CountsPerPriority(ctx, 0, 1)
 	f.note("counts by priority", err)
-	_, err = queue.Metrics(ctx, bullmq.Completed, 0, -1)
+	_, err = queue.Metrics(ctx, bullmq.StateCompleted, 0, -1)
 	f.note("metrics", err)
 	_, err = queue.Meta(ctx)
 	f.note("meta", err)
@@ -420,7 +420,7 @@ func (f *firstError) look(ctx context.Context, queue *bullmq.Queue, others *byst
 	f.note("others add a scheduler", err)
 	_, err = queue.Scheduler(ctx, "s")
 	f.note("a scheduler", err)
-	_, err = queue.Schedulers(ctx, bullmq.All())
+	_, err = queue.Schedulers(ctx, bullmq.AllJobs())
 	f.note("schedulers", err)
 	_, err = queue.Schedulers(ctx, bullmq.Page{To: -1})
 	f.note("schedulers, last first", err)
@@ -451,9 +451,9 @@ func (f *firstError) change(ctx context.Context, queue *bullmq.Queue, others *by
 		job, err := others.Add(ctx, "paint", nil, &o)
 		f.note("others add a job", err)
 		if job == nil {
-			return queue.Handle("none")
+			return queue.JobRef("none")
 		}
-		return queue.Handle(job.ID)
+		return queue.JobRef(job.ID)
 	}
 	waiting, delayed, kept := add(bullmq.JobOptions{}), add(bullmq.JobOptions{Delay: time.Hour}), add(bullmq.JobOptions{Delay: time.Hour, Priority: 2})
 	add(bullmq.JobOptions{Delay: time.Hour})
@@ -482,7 +482,7 @@ func (f *firstError) change(ctx context.Context, queue *bullmq.Queue, others *by
 	others.do("HSET", others.key("lost-too"), "name", "a", "data", "{}", "timestamp", "1")
 	_, err = queue.RepairPaused(ctx)
 	f.note("putting back", err)
-	root, err := others.flows.Add(ctx, bullmq.Flow{Name: "a", Queue: name, Children: []bullmq.Flow{{Name: "b", Queue: name}, {Name: "c", Queue: name}}})
+	root, err := others.flows.Add(ctx, bullmq.Flow{Name: "a", QueueName: name, Children: []bullmq.Flow{{Name: "b", QueueName: name}, {Name: "c", QueueName: name}}})
 	f.note("others add a flow", err)
 	for i, state := range []string{"failed", "completed", "failed", "completed"} {
 		id := fmt.Sprint("ended-", i)
@@ -491,8 +491,8 @@ func (f *firstError) change(ctx context.Context, queue *bullmq.Queue, others *by
 		others.do("ZADD", others.key(root.Job.ID+":unsuccessful"), "1", others.key(id))
 		others.do("HSET", others.key(root.Job.ID+":processed"), others.key(id), "1")
 	}
-	f.note("retrying", queue.Handle("ended-0").Retry(ctx, bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true}))
-	f.note("retrying a completed one", queue.Handle("ended-1").Retry(ctx, bullmq.Completed, nil))
+	f.note("retrying", queue.JobRef("ended-0").Retry(ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsMade: true}))
+	f.note("retrying a completed one", queue.JobRef("ended-1").Retry(ctx, bullmq.StateCompleted, nil))
 	f.note("retrying all", queue.RetryJobs(ctx, nil))
 	if root != nil && len(root.Children) == 2 {
 		child, err := queue.Job(ctx, root.Children[0].Job.ID)
@@ -501,7 +501,7 @@ func (f *firstError) change(ctx context.Context, queue *bullmq.Queue, others *by
 			_, err = child.RemoveChildDependency(ctx)
 			f.note("loosing a child", err)
 		}
-		f.note("removing children", queue.Handle(root.Job.ID).RemoveUnprocessedChildren(ctx))
+		f.note("removing children", queue.JobRef(root.Job.ID).RemoveUnprocessedChildren(ctx))
 	}
 	_, err = queue.RemoveDeduplicationKey(ctx, "d")
 	f.note("freeing a deduplication id", err)
@@ -510,8 +510,8 @@ func (f *firstError) change(ctx context.Context, queue *bullmq.Queue, others *by
 func (f *firstError) clear(ctx context.Context, queue *bullmq.Queue, others *bystander) {
 	name := queue.Name()
 	family := func() *bullmq.FlowNode {
-		root, err := others.flows.Add(ctx, bullmq.Flow{Name: "a", Queue: name, Children: []bullmq.Flow{
-			{Name: "b", Queue: name, Options: &bullmq.JobOptions{JobID: "b:b:" + fmt.Sprint(time.Now().UnixNano())}}, {Name: "c", Queue: name, Options: &bullmq.JobOptions{Delay: time.Hour}},
+		root, err := others.flows.Add(ctx, bullmq.Flow{Name: "a", QueueName: name, Children: []bullmq.Flow{
+			{Name: "b", QueueName: name, Options: &bullmq.JobOptions{JobID: "b:b:" + fmt.Sprint(time.Now().UnixNano())}}, {Name: "c", QueueName: name, Options: &bullmq.JobOptions{Delay: time.Hour}},
 		}})
 		f.note("others add a flow", err)
 		return root
@@ -531,13 +531,13 @@ func (f *firstError) clear(ctx context.Context, queue *bullmq.Queue, others *bys
 	others.do("HSET", others.key("orphan"), "name", "a")
 	_, err = queue.RemoveOrphanedJobs(ctx, 0, 0)
 	f.note("removing orphans", err)
-	for _, state := range []bullmq.State{bullmq.Waiting, bullmq.Delayed, bullmq.Prioritized, bullmq.Completed, bullmq.Failed, bullmq.Active} {
+	for _, state := range []bullmq.State{bullmq.StateWaiting, bullmq.StateDelayed, bullmq.StatePrioritized, bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateActive} {
 		family()
 		others.do("HSET", others.key("old"), "name", "a", "timestamp", "1", "rjk", "s")
 		switch state {
-		case bullmq.Waiting:
+		case bullmq.StateWaiting:
 			others.do("LPUSH", others.key("wait"), "old")
-		case bullmq.Active:
+		case bullmq.StateActive:
 			others.do("LPUSH", others.key("active"), "old")
 		default:
 			others.do("ZADD", others.key(string(state)), "1", "old")

@@ -94,7 +94,7 @@ var _ = Describe("A job scheduler", func() {
 			var fault error
 			Eventually(faults).Should(Receive(&fault))
 			Expect(fault).To(MatchError(bullmq.ErrNoNextRun))
-			Eventually(countOf(queue, bullmq.Completed)).Should(Equal(1))
+			Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(1))
 			Expect(pending()).To(BeEmpty())
 		})
 
@@ -239,7 +239,7 @@ var _ = Describe("A job scheduler", func() {
 		Expect(queue.RemoveScheduler(ctx, "tick")).To(BeFalse())
 		Expect(pending()).To(BeEmpty())
 		endJob(worker, job, nil, errors.New("boom"))
-		Expect(queue.Schedulers(ctx, bullmq.All())).To(BeEmpty())
+		Expect(queue.Schedulers(ctx, bullmq.AllJobs())).To(BeEmpty())
 		Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "repeat:tick")))
 	})
 
@@ -250,11 +250,11 @@ var _ = Describe("A job scheduler", func() {
 		redisDo("HSET", job.Key(), "rjk", entry)
 		faults := make(chan error, 5)
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }}})
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		Eventually(faults).Should(Receive(MatchError(And(ContainSubstring(entry), ContainSubstring("BullMQ 4 or older"), ContainSubstring("upsert a scheduler")))))
 		Expect(zsetAt(keyOf(name, "repeat"))).To(Equal([]string{entry}))
 		Expect(pending()).To(BeEmpty())
-		_, err := queue.Schedulers(ctx, bullmq.All())
+		_, err := queue.Schedulers(ctx, bullmq.AllJobs())
 		Expect(err).To(MatchError(ContainSubstring(entry)))
 		Expect(zsetAt(keyOf(name, "repeat"))).To(Equal([]string{entry}))
 	},

@@ -65,8 +65,8 @@ var _ = Describe("A password", Label("slow"), func() {
 		} {
 			queueOptions := bullmq.QueueOptions{Connection: link}
 			workerOptions := bullmq.WorkerOptions{Connection: link}
-			eventsOptions := bullmq.EventsOptions{Connection: link}
-			flowOptions := bullmq.FlowOptions{Connection: link}
+			eventsOptions := bullmq.QueueEventsOptions{Connection: link}
+			flowOptions := bullmq.FlowProducerOptions{Connection: link}
 			shownNowhere(link, &link, queueOptions, &queueOptions, workerOptions, &workerOptions, eventsOptions, &eventsOptions, flowOptions, &flowOptions)
 			Expect(fmt.Sprint(link)).To(ContainSubstring(secured.Addr()))
 			Expect(fmt.Sprintf("%+v", queueOptions)).To(ContainSubstring(secured.Addr()))
@@ -109,7 +109,7 @@ var _ = Describe("A password", Label("slow"), func() {
 		_, err = newQueue("q", &bullmq.QueueOptions{Connection: few}).Add(specContext(), "paint", nil, nil)
 		Expect(err).To(MatchError(ContainSubstring("NOPERM")))
 		errs = append(errs, err)
-		for _, err := range newEvents("q", bullmq.EventsOptions{Connection: few}).All(specContext()) {
+		for _, err := range newEvents("q", bullmq.QueueEventsOptions{Connection: few}).All(specContext()) {
 			Expect(err).To(HaveOccurred())
 			errs = append(errs, err)
 			break
@@ -125,7 +125,7 @@ var _ = Describe("A password", Label("slow"), func() {
 		name := newQueueName()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link, Logger: logger})
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{Connection: link, Logger: logger})
-		reader := newEvents(name, bullmq.EventsOptions{Connection: link, Logger: logger})
+		reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link, Logger: logger})
 		ending, end := context.WithCancel(specContext())
 		ended := make(chan struct{})
 		go func() {

@@ -126,7 +126,7 @@ func newQueue(name string, options *bullmq.QueueOptions) *bullmq.Queue {
 }
 
 // newEvents returns a reader of events that is closed when the spec ends.
-func newEvents(name string, o bullmq.EventsOptions) *bullmq.QueueEvents {
+func newEvents(name string, o bullmq.QueueEventsOptions) *bullmq.QueueEvents {
 	GinkgoHelper()
 	if o.Connection == (bullmq.Connection{}) {
 		o.Connection = connection()

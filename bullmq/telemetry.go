@@ -25,7 +25,7 @@ type Telemetry interface {
 	Extract(ctx context.Context, metadata string) context.Context
 	// Record takes in one value of a metric; it does nothing where nothing is
 	// measured (BullMQ: meter).
-	Record(ctx context.Context, metric Metric, value float64, attributes ...Attribute)
+	Record(ctx context.Context, metric Instrument, value float64, attributes ...Attribute)
 }
 
 // Span is something that happens, from StartSpan to End.
@@ -55,39 +55,39 @@ type Attribute struct {
 	Value any
 }
 
-// Metric is something that is measured.
-type Metric struct {
+// Instrument is something that is measured.
+type Instrument struct {
 	Name, Description, Unit string
-	Kind                    MetricKind
+	Kind                    InstrumentKind
 }
 
-// MetricKind is how the values of a metric are put together, as in
+// InstrumentKind is how the values of a metric are put together, as in
 // OpenTelemetry.
-type MetricKind int
+type InstrumentKind int
 
 // The kinds that occur.
 const (
-	MetricCounter   MetricKind = iota // values add up
-	MetricHistogram                   // each counts in its range
-	MetricGauge                       // the newest stands
+	InstrumentCounter   InstrumentKind = iota // values add up
+	InstrumentHistogram                       // each counts in its range
+	InstrumentGauge                           // the newest stands
 )
 
 // counted are the counters of what has become of jobs, by its name.
-var counted = map[string]Metric{}
+var counted = map[string]Instrument{}
 
 func init() {
 	for _, state := range []string{"completed", "failed", "delayed", "retried", "waiting", "waiting-children"} {
-		counted[state] = Metric{
+		counted[state] = Instrument{
 			Name: "bullmq.jobs." + strings.ReplaceAll(state, "-", "_"), Description: "Number of jobs " + state, Unit: "1",
 		}
 	}
 }
 
 var (
-	attemptsFailed = Metric{Name: "bullmq.jobs.attempts.failed", Description: "Number of failed attempts of jobs", Unit: "1"}
+	attemptsFailed = Instrument{Name: "bullmq.jobs.attempts.failed", Description: "Number of failed attempts of jobs", Unit: "1"}
 
-	jobDuration = Metric{Name: "bullmq.job.duration", Description: "Job processing duration", Unit: "ms", Kind: MetricHistogram}
-	jobsByState = Metric{Name: "bullmq.queue.jobs", Description: "Number of jobs in the queue by state", Unit: "{jobs}", Kind: MetricGauge}
+	jobDuration = Instrument{Name: "bullmq.job.duration", Description: "Job processing duration", Unit: "ms", Kind: InstrumentHistogram}
+	jobsByState = Instrument{Name: "bullmq.queue.jobs", Description: "Number of jobs in the queue by state", Unit: "{jobs}", Kind: InstrumentGauge}
 )
 
 // measure counts what has become of a job, and how long it had run until then.

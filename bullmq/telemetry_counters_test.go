@@ -31,8 +31,8 @@ func (c *counters) StartSpan(ctx context.Context, _ string, _ bullmq.SpanKind) (
 func (c *counters) Inject(context.Context) string                         { return "" }
 func (c *counters) Extract(ctx context.Context, _ string) context.Context { return ctx }
 
-func (c *counters) Record(_ context.Context, metric bullmq.Metric, value float64, attributes ...bullmq.Attribute) {
-	if metric.Kind != bullmq.MetricCounter {
+func (c *counters) Record(_ context.Context, metric bullmq.Instrument, value float64, attributes ...bullmq.Attribute) {
+	if metric.Kind != bullmq.InstrumentCounter {
 		return
 	}
 	name := metric.Name
@@ -68,7 +68,7 @@ var _ = Describe("Counters", func() {
 			name    string
 			options bullmq.JobOptions
 		}{
-			{"fails with a backoff", bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(time.Millisecond)}},
+			{"fails with a backoff", bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(time.Millisecond)}},
 			{"fails", bullmq.JobOptions{Attempts: 2}},
 			{"snoozes", bullmq.JobOptions{Attempts: 3}},
 			{"snoozes for no time", bullmq.JobOptions{}},

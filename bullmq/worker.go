@@ -98,9 +98,9 @@ type WorkerOptions struct {
 	// MaximumRateLimitDelay is the longest wait between two looks while the rate
 	// limit holds; 30 s unless given.
 	MaximumRateLimitDelay time.Duration
-	// RemoveOnComplete and RemoveOnFail hold for jobs that say nothing themselves.
-	RemoveOnComplete Keep
-	RemoveOnFail     Keep
+	// KeepCompleted and KeepFailed hold for jobs that say nothing themselves.
+	KeepCompleted Retention
+	KeepFailed    Retention
 	// MetricsPoints is how many minutes of counts are kept; 0 collects none
 	// (BullMQ: metrics.maxDataPoints).
 	MetricsPoints int
@@ -245,12 +245,12 @@ func (o *WorkerOptions) fill() error {
 		checkCount("MaxStalledCount", *o.MaxStalledCount, "that a job fails when it stalls once"),
 		checkCount("MaxStartedAttempts", o.MaxStartedAttempts, "no bound"),
 		checkCount("MetricsPoints", o.MetricsPoints, "that none are collected"),
-		o.RemoveOnComplete.check("RemoveOnComplete"), o.RemoveOnFail.check("RemoveOnFail"),
+		o.KeepCompleted.check("KeepCompleted"), o.KeepFailed.check("KeepFailed"),
 	)
 }
 
 // Queue is the name of the worker's queue.
-func (w *Worker) Queue() string { return w.core.keys.queue }
+func (w *Worker) QueueName() string { return w.core.keys.queue }
 
 // Run takes jobs and runs them until ctx ends. Then no new job is taken, and
 // those that run keep their locks until they are done, for at most
@@ -396,7 +396,7 @@ func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) 
 // UnfinishedError is returned by [Worker.Run] and [Worker.Shutdown] when the time
 // to stop is over and jobs are left behind. The stalled check of another worker starts them again.
 type UnfinishedError struct {
-	Queue string
+	QueueName string
 	// JobIDs are the jobs whose handlers were still running.
 	JobIDs []string
 	// Unwritten are the jobs whose handlers had returned, but whose end could not
@@ -412,7 +412,7 @@ func (e *UnfinishedError) Error() string {
 	if n := len(e.Unwritten); n > 0 {
 		left = append(left, fmt.Sprintf("%d finished but not written to Redis: %v", n, e.Unwritten))
 	}
-	return fmt.Sprintf("bullmq: jobs of %s were left behind at the end of the time to stop (%s); the stalled check of another worker will run them again", e.Queue, strings.Join(left, "; "))
+	return fmt.Sprintf("bullmq: jobs of %s were left behind at the end of the time to stop (%s); the stalled check of another worker will run them again", e.QueueName, strings.Join(left, "; "))
 }
 
 // nameSuffix is how the worker's name ends the name of its connection.

@@ -54,7 +54,7 @@ var _ = Describe("A job that is cancelled", func() {
 		var cancelled *bullmq.CancelledError
 		Expect(errors.As(cause, &cancelled)).To(BeTrue())
 		Expect(cancelled.Reason).To(Equal("the order is void"))
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(
 			HaveKeyWithValue("failedReason", "bullmq: the job is cancelled: the order is void"), HaveKeyWithValue("atm", "1")))
 		Expect(worker.CancelJob(job.ID, "")).To(BeFalse(), "it has ended")
@@ -67,7 +67,7 @@ var _ = Describe("A job that is cancelled", func() {
 			Eventually(started).Should(Receive())
 			Expect(worker.CancelJob(job.ID, "")).To(BeTrue())
 		}
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("failedReason", "bullmq: the job is cancelled")))
 	})
 
@@ -83,9 +83,9 @@ var _ = Describe("A job that is cancelled", func() {
 			Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("atm", attempts))
 		}
 	},
-		Entry("done all the same", func(error) (any, error) { return "half of it", nil }, bullmq.Completed, "1"),
-		Entry("failed for good", func(cause error) (any, error) { return nil, bullmq.Unrecoverable(cause) }, bullmq.Failed, "1"),
-		Entry("to be run later", func(error) (any, error) { return nil, bullmq.Snooze(time.Minute) }, bullmq.Delayed, ""),
+		Entry("done all the same", func(error) (any, error) { return "half of it", nil }, bullmq.StateCompleted, "1"),
+		Entry("failed for good", func(cause error) (any, error) { return nil, bullmq.Unrecoverable(cause) }, bullmq.StateFailed, "1"),
+		Entry("to be run later", func(error) (any, error) { return nil, bullmq.Snooze(time.Minute) }, bullmq.StateDelayed, ""),
 	)
 
 	It("with all others at the worker's end gives its place back where its handler says so, and the end comes at once", func() {

@@ -305,9 +305,9 @@ func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, er
 func (w *Worker) keep(job *Job, d decision) scripts.Keep {
 	switch d.action {
 	case complete:
-		return job.Opts.RemoveOnComplete.orElse(w.o.RemoveOnComplete)
+		return job.Opts.KeepCompleted.orElse(w.o.KeepCompleted)
 	case fail:
-		return job.Opts.RemoveOnFail.orElse(w.o.RemoveOnFail)
+		return job.Opts.KeepFailed.orElse(w.o.KeepFailed)
 	default:
 		return keepAll.rule.keep
 	}

@@ -53,9 +53,9 @@ var _ = Describe("The concurrency of a worker", func() {
 		return worker
 	}
 	completed := func() int64 {
-		counts, err := queue.Counts(ctx, bullmq.Completed)
+		counts, err := queue.Counts(ctx, bullmq.StateCompleted)
 		Expect(err).NotTo(HaveOccurred())
-		return counts[bullmq.Completed]
+		return counts[bullmq.StateCompleted]
 	}
 
 	It("raised under load lets more jobs start at once", func() {
@@ -194,7 +194,7 @@ var _ = Describe("The concurrency of a worker", func() {
 			time.Sleep(20 * time.Millisecond)
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 10})
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(60))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(60))
 		Expect(most.Load()).To(BeEquivalentTo(10))
 	})
 
@@ -209,7 +209,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		Expect(proxy.Set(faultproxy.Faults{Delay: 25 * time.Millisecond})).To(Succeed())
 		begun := time.Now()
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.URL("redis://" + proxy.Addr()), Concurrency: 100})
-		Eventually(countOf(queue, bullmq.Completed), "10s").Should(Equal(300))
+		Eventually(countOf(queue, bullmq.StateCompleted), "10s").Should(Equal(300))
 		Expect(time.Since(begun)).To(BeNumerically("<", 4*time.Second), "one after the other takes 15 s")
 	})
 })
@@ -220,7 +220,7 @@ var _ = Describe("Attempts of many jobs", func() {
 		queue := newQueue(name, nil)
 		bulk := make([]bullmq.BulkJob, 50)
 		for i := range bulk {
-			bulk[i].Options = &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(20 * time.Millisecond)}
+			bulk[i].Options = &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(20 * time.Millisecond)}
 		}
 		_, err := queue.AddBulk(ctx, bulk)
 		Expect(err).NotTo(HaveOccurred())
@@ -234,7 +234,7 @@ var _ = Describe("Attempts of many jobs", func() {
 				return nil, errors.New("boom")
 			}, &bullmq.WorkerOptions{Concurrency: 3})
 		}
-		Eventually(countOf(queue, bullmq.Failed)).Should(Equal(50))
+		Eventually(countOf(queue, bullmq.StateFailed)).Should(Equal(50))
 		mu.Lock()
 		defer mu.Unlock()
 		Expect(attempts).To(And(HaveLen(150), HaveEach(1)))

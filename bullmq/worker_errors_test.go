@@ -59,10 +59,10 @@ var _ = Describe("What a handler returns", func() {
 			}
 			return "fine", nil
 		}, nil)
-		read := ending(job, bullmq.Failed)
+		read := ending(job, bullmq.StateFailed)
 		Expect(read["failedReason"]).To(ContainSubstring(reason))
 		Expect(read["stacktrace"]).To(ContainSubstring("worker_errors_test.go"))
-		ending(add(nil), bullmq.Completed)
+		ending(add(nil), bullmq.StateCompleted)
 	},
 		Entry("an error that is a nil pointer", nil, (*paintError)(nil), "nil pointer"),
 		Entry("an error that can't be compared", nil, isPanic{}, "panic: compared"),
@@ -70,15 +70,15 @@ var _ = Describe("What a handler returns", func() {
 	)
 
 	It("fails the job, and says what to do, where nobody knows its backoff", func() {
-		job := add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Custom("tide")})
+		job := add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.CustomBackoff("tide")})
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }, nil)
-		read := ending(job, bullmq.Failed)
+		read := ending(job, bullmq.StateFailed)
 		Expect(read["failedReason"]).To(And(HavePrefix("boom"), ContainSubstring(`"tide"`), ContainSubstring("BackoffStrategy")))
 		Expect(read).To(HaveKeyWithValue("atm", "1"))
 	})
 
 	It("has the job wait as the worker's own strategy says", func() {
-		job := add(&bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Custom("tide")})
+		job := add(&bullmq.JobOptions{Attempts: 2, Backoff: bullmq.CustomBackoff("tide")})
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("ebb") }, &bullmq.WorkerOptions{
 			BackoffStrategy: func(attemptsMade int, kind string, err error, _ *bullmq.Job) time.Duration {
 				if attemptsMade != 1 || kind != "tide" || err.Error() != "ebb" {
@@ -87,7 +87,7 @@ var _ = Describe("What a handler returns", func() {
 				return time.Hour
 			},
 		})
-		Expect(ending(job, bullmq.Delayed)).To(HaveKeyWithValue("delay", "3600000"))
+		Expect(ending(job, bullmq.StateDelayed)).To(HaveKeyWithValue("delay", "3600000"))
 	})
 
 	DescribeTable("fails the job, and says why, when what is to judge it panics: ", func(options bullmq.WorkerOptions, job bullmq.JobOptions) {
@@ -96,14 +96,14 @@ var _ = Describe("What a handler returns", func() {
 		var faults atomic.Int64
 		options.Events.Error = func(error) { faults.Add(1) }
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }, &options)
-		read := ending(added, bullmq.Failed)
+		read := ending(added, bullmq.StateFailed)
 		Expect(read["failedReason"]).To(And(HavePrefix("boom"), ContainSubstring("panicked")))
 		Expect(read).To(HaveKeyWithValue("atm", "1"))
-		ending(add(nil), bullmq.Failed)
+		ending(add(nil), bullmq.StateFailed)
 	},
 		Entry("Classify", bullmq.WorkerOptions{Classify: func(error, *bullmq.Job) bullmq.Verdict { panic("no idea") }}, bullmq.JobOptions{}),
 		Entry("BackoffStrategy", bullmq.WorkerOptions{BackoffStrategy: func(int, string, error, *bullmq.Job) time.Duration { panic("no idea") }},
-			bullmq.JobOptions{Backoff: bullmq.Custom("tide")}),
+			bullmq.JobOptions{Backoff: bullmq.CustomBackoff("tide")}),
 	)
 
 	It("is judged by Classify where that is given", func() {
@@ -117,7 +117,7 @@ var _ = Describe("What a handler returns", func() {
 				return bullmq.Permanent()
 			},
 		})
-		ending(job, bullmq.Failed)
+		ending(job, bullmq.StateFailed)
 		Expect(calls.Load()).To(BeEquivalentTo(2))
 	})
 
@@ -132,8 +132,8 @@ var _ = Describe("What a handler returns", func() {
 			Active: func(*bullmq.Job) { panic("in Active") }, Completed: func(*bullmq.Job, any) { panic("in Completed") },
 			Failed: func(*bullmq.Job, error) { panic("in Failed") }, Drained: func() { panic("in Drained") },
 		}})
-		ending(job, bullmq.Failed)
-		ending(other, bullmq.Completed)
+		ending(job, bullmq.StateFailed)
+		ending(other, bullmq.StateCompleted)
 	})
 
 	It("says that the job is delayed again, and no attempt is used, however often", func() {
@@ -148,7 +148,7 @@ var _ = Describe("What a handler returns", func() {
 			}
 			return "done", nil
 		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
-		Expect(ending(job, bullmq.Completed)).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "3")))
+		Expect(ending(job, bullmq.StateCompleted)).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "3")))
 		Expect(faults.Load()).To(BeZero())
 	})
 
@@ -159,7 +159,7 @@ var _ = Describe("What a handler returns", func() {
 			return nil, job.MoveToDelayed(ctx, time.Now().Add(time.Minute), job.Token())
 		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }}})
 		Eventually(faults).Should(Receive(MatchError(bullmq.ErrLockNotFound)))
-		Expect(ending(job, bullmq.Delayed)).NotTo(HaveKey("atm"))
+		Expect(ending(job, bullmq.StateDelayed)).NotTo(HaveKey("atm"))
 	})
 
 	It("says that the job is in wait again, and no attempt is used", func() {
@@ -173,7 +173,7 @@ var _ = Describe("What a handler returns", func() {
 			}
 			return nil, nil
 		}, nil)
-		Expect(ending(job, bullmq.Completed)).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
+		Expect(ending(job, bullmq.StateCompleted)).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
 	})
 
 	It("says that the job waits for its children, and runs it again when they have ended", func() {
@@ -183,7 +183,7 @@ var _ = Describe("What a handler returns", func() {
 		var faults atomic.Int64
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 			if job.AttemptsStarted == 1 {
-				if _, err := children.Add(ctx, "mix", nil, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: job.ID, Queue: "bull:" + name}}); err != nil {
+				if _, err := children.Add(ctx, "mix", nil, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: job.ID, QueueKey: "bull:" + name}}); err != nil {
 					return nil, err
 				}
 			}
@@ -196,7 +196,7 @@ var _ = Describe("What a handler returns", func() {
 			}
 			return "painted", nil
 		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
-		read := ending(parent, bullmq.Completed)
+		read := ending(parent, bullmq.StateCompleted)
 		Expect(read).To(HaveKeyWithValue("atm", "1"))
 		Expect(faults.Load()).To(BeZero())
 	})
@@ -221,7 +221,7 @@ var _ = Describe("What a handler returns", func() {
 		Expect(errors.As(fault, &refused)).To(BeTrue())
 		Expect(refused.JobID).To(Equal(job.ID))
 		Expect(fault).To(MatchError(bullmq.ErrNotInState))
-		Expect(ending(job, bullmq.Failed)).To(HaveKeyWithValue("failedReason", "stopped by hand"))
+		Expect(ending(job, bullmq.StateFailed)).To(HaveKeyWithValue("failedReason", "stopped by hand"))
 		Expect(listAt(keyOf(name, "active"))).To(BeEmpty())
 		Expect(setAt(keyOf(name, "stalled"))).To(BeEmpty())
 	})
@@ -238,10 +238,10 @@ var _ = Describe("A job that can't be run", func() {
 		Expect(redisDo("DEL", ghost.Key()).Error()).To(Succeed())
 		var runs tally
 		runWorker(name, runs.handle, nil)
-		Eventually(stateOf(queue, good.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, good.ID)).Should(Equal(bullmq.StateCompleted))
 		runs.once(1)
 		for id, says := range map[string]string{bad.ID: "not JSON", ghost.ID: "is gone"} {
-			Expect(stateOf(queue, id)()).To(Equal(bullmq.Failed))
+			Expect(stateOf(queue, id)()).To(Equal(bullmq.StateFailed))
 			Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("failedReason", ContainSubstring(says)))
 		}
 		Expect(listAt(keyOf(name, "active"))).To(BeEmpty())

@@ -104,8 +104,8 @@ var _ = Describe("The events of a worker", func() {
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
 		Expect(err).NotTo(HaveOccurred())
 		go func() { _ = worker.Run(ctx) }()
-		Eventually(func() (map[bullmq.State]int64, error) { return queue.Counts(ctx, bullmq.Completed) }).
-			Should(HaveKeyWithValue(bullmq.Completed, BeEquivalentTo(jobs)))
+		Eventually(func() (map[bullmq.State]int64, error) { return queue.Counts(ctx, bullmq.StateCompleted) }).
+			Should(HaveKeyWithValue(bullmq.StateCompleted, BeEquivalentTo(jobs)))
 		Expect(<-slow).To(And(HaveField("Type", bullmq.EventActive), HaveField("Missed", 0)))
 		add("late") // there is room again
 		Expect(worker.Close()).To(Succeed())
@@ -129,7 +129,7 @@ var _ = Describe("The events of a worker", func() {
 		Eventually(out).Should(BeClosed())
 		job := add("a")
 		Eventually(other).Should(Receive(And(HaveField("Type", bullmq.EventActive), HaveField("Job.ID", job.ID))))
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 	})
 
 	It("tell of stalled jobs, locks and faults by their ids and errors", func() {
@@ -162,7 +162,7 @@ var _ = Describe("The events of a worker", func() {
 		go func() { _ = worker.Run(ctx) }()
 		Eventually(started).Should(BeClosed())
 		Expect(next(bullmq.EventLocksRenewed).JobIDs).To(Equal([]string{held.ID}))
-		Eventually(stateOf(queue, stalled.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, stalled.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(eventsOf(name)).To(ContainElement("stalled jobId=" + stalled.ID))
 		Expect(redisDo("SET", keyOf(name, held.ID+":lock"), "another", "PX", "60000").Error()).To(Succeed())
 		Expect(next(bullmq.EventLocksLost).JobIDs).To(Equal([]string{held.ID}))
@@ -188,8 +188,8 @@ var _ = Describe("The events of a worker", func() {
 		worker.Resume()
 		worker.Resume()
 		job := add("a")
-		Expect(worker.Handle(job.ID).UpdateProgress(ctx, "half")).To(Succeed())
-		Expect(queue.Handle(job.ID).UpdateProgress(ctx, "not the worker's")).To(Succeed())
+		Expect(worker.JobRef(job.ID).UpdateProgress(ctx, "half")).To(Succeed())
+		Expect(queue.JobRef(job.ID).UpdateProgress(ctx, "not the worker's")).To(Succeed())
 		Expect(worker.Close()).To(Succeed())
 		mu.Lock()
 		defer mu.Unlock()
@@ -238,13 +238,13 @@ var _ = Describe("The events of a worker", func() {
 				Error: func(error) { fails("Error") }, Closing: func() { fails("Closing") }, Closed: func() { fails("Closed") },
 			},
 		})
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(1), "the job that has stalled")
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(1), "the job that has stalled")
 		add("held")
 		var running *bullmq.Job
 		Eventually(held).Should(Receive(&running))
 		Expect(running.UpdateProgress(ctx, 50)).To(Succeed())
 		failing := add("fails")
-		Eventually(stateOf(queue, failing.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, failing.ID)).Should(Equal(bullmq.StateFailed))
 		losing := add("loses")
 		Eventually(has("Error")).Should(BeTrue())
 		// Or it would stall, and run, time and again; while it does, it is locked.
@@ -253,7 +253,7 @@ var _ = Describe("The events of a worker", func() {
 		worker.Resume()
 		Consistently(func() (int64, error) { return redisDo("EXISTS", keyOf(name, running.ID+":lock")).AsInt64() }, "1200ms", "20ms").Should(BeEquivalentTo(1))
 		close(free)
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(2))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(2))
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
 		for _, function := range []string{"Active", "Completed", "Failed", "Progress", "Stalled", "Drained", "Paused", "Resumed", "LocksRenewed", "LocksLost", "Error", "Closing", "Closed"} {
@@ -302,7 +302,7 @@ var _ = Describe("The events of a worker", func() {
 		running, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- worker.Run(running) }()
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(jobs))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(jobs))
 		reporters.Wait()
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))

@@ -58,7 +58,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		// The server has to know the scripts, or what is lost is its answer that it doesn't.
 		known := newQueue(newQueueName(), nil)
 		byHand := newWorker(known.Name(), nil, nil)
-		for _, backoff := range []*bullmq.Backoff{nil, bullmq.Fixed(time.Hour)} {
+		for _, backoff := range []*bullmq.Backoff{nil, bullmq.FixedBackoff(time.Hour)} {
 			for attempts := range 3 {
 				_, err := known.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: attempts, Backoff: backoff})
 				Expect(err).NotTo(HaveOccurred())
@@ -96,7 +96,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 				&bullmq.WorkerOptions{Connection: via, Name: "the-one-that-takes"})
 		})
 		outage(lost)
-		Eventually(stateOf(queue, id), "3s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id), "3s").Should(Equal(bullmq.StateCompleted))
 		Expect(runs.Load()).To(BeEquivalentTo(1))
 		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
 	},
@@ -125,9 +125,9 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		proxy.CutAll()
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(BeEmpty())
 		job := add("a", nil)
-		Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
+		Expect(job.State(ctx)).To(Equal(bullmq.StateWaiting))
 		runWorker(name, doNothing, nil)
-		Eventually(stateOf(queue, job.ID), "4s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID), "4s").Should(Equal(bullmq.StateCompleted))
 	})
 
 	// losing runs a job whose end, with any of the given words in its command, loses its answer.
@@ -182,7 +182,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		job := add("a", nil)
 		t := losing(bullmq.WorkerOptions{}, "the end", outage, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.completed }).Should(Equal(2))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Completed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1")))
 		quiet(t)
 	})
@@ -190,7 +190,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 	It("completes a job once, and keeps the next one that came with the answer", func() {
 		job, next := add("a", nil), add("b", nil)
 		t := losing(bullmq.WorkerOptions{}, "the end", wait, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
-		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.Completed), "it must not wait for the stalled check")
+		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.StateCompleted), "it must not wait for the stalled check")
 		for _, id := range []string{job.ID, next.ID} {
 			Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
 		}
@@ -216,7 +216,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 	})
 
 	It("completes a job once that removes itself", func() {
-		add("a", &bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll()})
+		add("a", &bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()})
 		t := losing(bullmq.WorkerOptions{}, "the end", wait, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.completed }).Should(Equal(1))
 		quiet(t)
@@ -226,7 +226,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		job := add("a", nil)
 		t := losing(bullmq.WorkerOptions{}, "boom", wait, fails)
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
 		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
 		quiet(t)
 	})
@@ -246,16 +246,16 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		}, fails)
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
 		Expect(taken.AttemptsMade).To(Equal(1))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive))
 		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("other"))
 		quiet(t)
 	})
 
 	It("sends a job back to run later once", func() {
-		job := add("a", &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Fixed(time.Minute)})
+		job := add("a", &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.FixedBackoff(time.Minute)})
 		t := losing(bullmq.WorkerOptions{}, "boom", wait, fails)
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
 		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
 		quiet(t)
 	})
@@ -269,7 +269,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 				}
 				return nil, nil
 			})
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
 		quiet(t)
 	})
@@ -298,9 +298,9 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Eventually(lost).Should(BeClosed())
 		Eventually(faults).Should(Receive())
 		next := add("next", nil)
-		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.Completed), "the slot is free again")
+		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.StateCompleted), "the slot is free again")
 		Eventually(completed.Load).Should(BeEquivalentTo(1))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive))
 		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("another"))
 	})
 
@@ -322,7 +322,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		stop()
 		Eventually(ended).Should(Receive(BeNil()), "the slot is free once the lock is over")
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "in time", nil }, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond})
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("returnvalue", `"in time"`), HaveKeyWithValue("stc", "1")))
 	})
 
@@ -346,7 +346,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 			Expect(err).NotTo(HaveOccurred())
 			meanwhile(round)
 		}
-		Eventually(countOf(queue, bullmq.Completed), "15s").Should(Equal(rounds * each))
+		Eventually(countOf(queue, bullmq.StateCompleted), "15s").Should(Equal(rounds * each))
 		runs.once(rounds * each)
 	},
 		Entry("on a link that is slow", faultproxy.Faults{Delay: 10 * time.Millisecond}, func(int) {}),
@@ -405,7 +405,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 			Expect(server.Thaw()).To(Succeed())
 			time.Sleep(20 * time.Millisecond)
 		}
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(300))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(300))
 		runs.once(300)
 	})
 
@@ -445,7 +445,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 		close(finish)
 		time.Sleep(300 * time.Millisecond)
 		Expect(server.Start()).To(Succeed())
-		Eventually(stateOf(queue, job.ID), "8s").Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID), "8s").Should(Equal(bullmq.StateCompleted))
 		runs.once(1)
 	})
 
@@ -464,7 +464,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 			}})
 		Eventually(started).Should(Receive(Equal("forgotten")))
 		Expect(server.Restart()).To(Succeed())
-		Eventually(func() error { return queue.Handle("forgotten").UpdateProgress(ctx, 1) }).Should(MatchError(bullmq.ErrJobNotFound))
+		Eventually(func() error { return queue.JobRef("forgotten").UpdateProgress(ctx, 1) }).Should(MatchError(bullmq.ErrJobNotFound))
 		close(finish)
 		Eventually(faults).Should(Receive())
 		// Each connection that the restart has cut says so once; with its id the job may be added again.
@@ -479,7 +479,7 @@ var _ = DescribeTable("A worker goes on at once when all data are flushed", Labe
 	server := startRedis(redisserver.Options{})
 	own := bullmq.URL(server.URL())
 	queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
-	reader := newEvents(name, bullmq.EventsOptions{Connection: own})
+	reader := newEvents(name, bullmq.QueueEventsOptions{Connection: own})
 	finish := make(chan struct{})
 	runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 		if job.Name == "runs" {
@@ -507,7 +507,7 @@ var _ = DescribeTable("A worker goes on at once when all data are flushed", Labe
 	Entry("while it runs a job", func(queue *bullmq.Queue) {
 		_, err := queue.Add(specContext(), "runs", nil, &bullmq.JobOptions{JobID: "runs"})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, "runs")).Should(Equal(bullmq.Active))
+		Eventually(stateOf(queue, "runs")).Should(Equal(bullmq.StateActive))
 	}),
 	Entry("while a delayed job is to come", func(queue *bullmq.Queue) {
 		_, err := queue.Add(specContext(), "late", nil, &bullmq.JobOptions{Delay: time.Hour})

@@ -88,7 +88,7 @@ var _ = Describe("A worker with a limiter", func() {
 	It("asks Redis for next to nothing while the limit holds", func() {
 		add(10, nil)
 		runWorker(name, note, twoIn(10*time.Second))
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(2))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(2))
 		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())
 		time.Sleep(500 * time.Millisecond)
 		Expect(commandCalls()["evalsha"]).To(BeNumerically("<=", 3), "the look that finds the limit reached among them")
@@ -107,7 +107,7 @@ var _ = Describe("A worker with a limiter", func() {
 		}, o)
 		Eventually(noted).Should(Equal(want))
 		Expect(starts[0].Sub(asked)).To(BeNumerically(">=", 140*time.Millisecond))
-		Eventually(stateOf(queue, want[3])).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, want[3])).Should(Equal(bullmq.StateCompleted))
 		for _, id := range want {
 			Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("atm", "1"))
 		}
@@ -151,7 +151,7 @@ var _ = Describe("A worker with a limiter", func() {
 			return note(ctx, job)
 		}, nil)
 		Eventually(noted, "4s").Should(Equal([]string{"1"}))
-		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, "1"))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "3")))
 	})
 
@@ -172,6 +172,6 @@ var _ = Describe("A worker with a limiter", func() {
 		o := twoIn(time.Second)
 		o.MaximumRateLimitDelay = 100 * time.Millisecond
 		runWorker(name, note, o)
-		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Waiting))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateWaiting))
 	})
 })

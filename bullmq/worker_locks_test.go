@@ -55,7 +55,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			Expect(redisDo("EXISTS", keyOf(name, fmt.Sprint(i+1, ":lock"))).AsInt64()).To(BeEquivalentTo(1))
 		}
 		close(finish)
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(jobs))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(jobs))
 	})
 
 	It("are left to themselves where renewal is not wanted, and the job can still end", func() {
@@ -63,7 +63,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { time.Sleep(300 * time.Millisecond); return nil, nil },
 			&bullmq.WorkerOptions{LockDuration: 400 * time.Millisecond, LockRenewTime: 50 * time.Millisecond, SkipLockRenewal: true})
 		Eventually(func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }).Should(And(BeNumerically(">", 0), BeNumerically("<", 250)))
-		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
 	})
 
 	It("stand for one chain of jobs each: no two tokens are alike, and each begins with the worker's own id", func() {
@@ -83,7 +83,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			}
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 3})
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(6))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(6))
 		mu.Lock()
 		defer mu.Unlock()
 		Expect(len(tokens)).To(BeNumerically(">=", 3))
@@ -118,7 +118,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			Error:     func(err error) { told.Store(err.Error()) },
 		}})
 		Eventually(left).Should(HaveLen(jobs))
-		Eventually(countOf(queue, bullmq.Active)).Should(BeZero())
+		Eventually(countOf(queue, bullmq.StateActive)).Should(BeZero())
 		Expect(told.Load()).To(BeEmpty())
 	},
 		Entry("to delayed", func(ctx context.Context, job *bullmq.Job) error {
@@ -151,7 +151,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		Eventually(causes).Should(Receive(MatchError(bullmq.ErrLockLost)))
 		Eventually(lost).Should(Receive(Equal([]string{"1"})))
 		Eventually(faults).Should(Receive(MatchError(code)))
-		Expect(stateOf(queue, "1")()).To(Equal(bullmq.Active))
+		Expect(stateOf(queue, "1")()).To(Equal(bullmq.StateActive))
 		Expect(stringAt(keyOf(name, "1:lock"))).To(Equal(left))
 		Expect(eventsOf(name)).NotTo(ContainElement(Or(HavePrefix("completed"), HavePrefix("failed"))))
 	},
@@ -176,7 +176,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 				Failed:    func(*bullmq.Job, error) { told <- "failed" },
 			}})
 			Eventually(faults).Should(Receive(MatchError(bullmq.ErrLockNotFound)))
-			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active))
+			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive))
 			Expect(hashAt(job.Key())).To(Equal(before))
 			Expect(eventsOf(name)).To(HaveExactElements(HavePrefix("added"), HavePrefix("waiting"), HavePrefix("active")))
 			Consistently(told, "50ms").ShouldNot(Receive())
@@ -186,10 +186,10 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			Expect(eventsOf(name)).To(ContainElement("stalled jobId=" + job.ID))
 		},
 		Entry("a value", "done", nil, bullmq.JobOptions{}),
-		Entry("a value, and the job were to remove itself", "done", nil, bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll()}),
+		Entry("a value, and the job were to remove itself", "done", nil, bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()}),
 		Entry("an error", nil, errors.New("boom"), bullmq.JobOptions{}),
 		Entry("an error, with attempts left", nil, errors.New("boom"), bullmq.JobOptions{Attempts: 3}),
-		Entry("an error, with attempts left after a time", nil, errors.New("boom"), bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(time.Minute)}),
+		Entry("an error, with attempts left after a time", nil, errors.New("boom"), bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(time.Minute)}),
 		Entry("an error that forbids another attempt", nil, bullmq.Unrecoverable(errors.New("boom")), bullmq.JobOptions{Attempts: 3}),
 		Entry("a snooze", nil, bullmq.Snooze(time.Minute), bullmq.JobOptions{}),
 		Entry("a rate limit", nil, bullmq.RateLimit(time.Millisecond), bullmq.JobOptions{}),
@@ -215,7 +215,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		Eventually(causes).Should(Receive(Equal("3 " + bullmq.ErrLockLost.Error())))
 		Consistently(causes, "300ms").ShouldNot(Receive())
 		close(finish)
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(4))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(4))
 	})
 
 	DescribeTable("are over when their time is, and the handlers hear of it then, though Redis", func(faults faultproxy.Faults) {
@@ -272,7 +272,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		Eventually(func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }).Should(BeNumerically(">", 2000))
 		close(finish)
 		Eventually(ended).Should(Receive(BeNil()))
-		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
 		Expect(lost.Load()).To(BeZero())
 	})
 })
@@ -291,7 +291,7 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 			LocksRenewed: func(ids []string) { renewed.Add(int64(len(ids))) },
 			LocksLost:    func(ids []string) { lost.Add(int64(len(ids))) },
 		}})
-		Eventually(countOf(queue, bullmq.Completed), "10s").Should(Equal(600))
+		Eventually(countOf(queue, bullmq.StateCompleted), "10s").Should(Equal(600))
 		Expect(renewed.Load()).To(BeNumerically(">", 100))
 		Expect(lost.Load()).To(BeZero())
 	})
@@ -306,7 +306,7 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 		// The first renewal holds the locks of both jobs, and reaches Redis once the first job has ended.
 		late := sync.OnceFunc(func() {
 			close(finish)
-			for end := time.Now().Add(5 * time.Second); stateOf(queue, "1")() != bullmq.Completed && time.Now().Before(end); {
+			for end := time.Now().Add(5 * time.Second); stateOf(queue, "1")() != bullmq.StateCompleted && time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}
 		})
@@ -323,7 +323,7 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 		})
 		Eventually(renewed).Should(Receive(Equal([]string{"2"})))
 		close(stay)
-		Eventually(stateOf(queue, "2")).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, "2")).Should(Equal(bullmq.StateCompleted))
 		Expect(lost).To(BeEmpty())
 	})
 
@@ -347,7 +347,7 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 		running.Wait()
 		Expect(proxy.Set(faultproxy.Faults{Delay: 100 * time.Millisecond})).To(Succeed())
 		close(finish)
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(10))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(10))
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Consistently(lost, 100*time.Millisecond).ShouldNot(Receive())
 	})

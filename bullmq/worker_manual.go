@@ -116,7 +116,7 @@ func (w *Worker) untilClosed(ctx context.Context) (context.Context, context.Canc
 // cutOff is the error of a call whose context was ended by the worker's end.
 func (w *Worker) cutOff(err error) error {
 	if errors.Is(err, context.Canceled) && w.closed.Err() != nil {
-		return fmt.Errorf("bullmq: worker of queue %s: %w", w.Queue(), backend.ErrCutOff)
+		return fmt.Errorf("bullmq: worker of queue %s: %w", w.QueueName(), backend.ErrCutOff)
 	}
 	return err
 }
@@ -192,7 +192,7 @@ func (w *Worker) Fail(ctx context.Context, job *Job, token string, reason error,
 func (w *Worker) has(job *Job, verb string) error {
 	c, err := job.at(verb)
 	if err == nil && c.keys.base != w.core.keys.base {
-		err = fmt.Errorf("bullmq: %s job %s of queue %s: the worker is of queue %s; use a worker of the job's queue", verb, job.ID, job.Queue(), w.Queue())
+		err = fmt.Errorf("bullmq: %s job %s of queue %s: the worker is of queue %s; use a worker of the job's queue", verb, job.ID, job.QueueName(), w.QueueName())
 	}
 	return err
 }

@@ -45,7 +45,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(job.ID).To(Equal(added.ID))
 		Expect(string(job.Data)).To(Equal(`{"n":1}`))
 		Expect(job.Token()).To(Equal("mine"))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive))
 		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("mine"))
 		Expect(redisDo("PTTL", keyOf(name, job.ID+":lock")).AsInt64()).To(And(BeNumerically(">", 4000), BeNumerically("<=", 5000)))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("pb", "by-hand"), HaveKeyWithValue("ats", "1"), HaveKey("processedOn")))
@@ -111,12 +111,12 @@ var _ = Describe("A job taken by hand", func() {
 		job := take("mine")
 		_, err := worker.Complete(ctx, job, "mine", func() {}, false)
 		Expect(err).To(MatchError(ContainSubstring("can't be written as JSON")))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive))
 		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("mine"))
 	})
 
 	It("that fails is tried again as its options say, then fails for good", func() {
-		add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(30 * time.Millisecond)})
+		add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(30 * time.Millisecond)})
 		fail := func(token string) {
 			GinkgoHelper()
 			job, err := worker.GetNextJob(ctx, token, 2*time.Second)
@@ -128,10 +128,10 @@ var _ = Describe("A job taken by hand", func() {
 			Expect(job.StackTrace).To(HaveLen(job.AttemptsMade))
 		}
 		fail("t:1")
-		Expect(stateOf(queue, "1")()).To(Equal(bullmq.Delayed))
+		Expect(stateOf(queue, "1")()).To(Equal(bullmq.StateDelayed))
 		fail("t:2")
 		fail("t:3")
-		Expect(stateOf(queue, "1")()).To(Equal(bullmq.Failed))
+		Expect(stateOf(queue, "1")()).To(Equal(bullmq.StateFailed))
 		Expect(hashAt(keyOf(name, "1"))).To(And(HaveKeyWithValue("atm", "3"), HaveKeyWithValue("failedReason", "boom")))
 		Expect(eventsOf(name)).To(ContainElement("retries-exhausted jobId=1 attemptsMade=3"))
 	})
@@ -149,7 +149,7 @@ var _ = Describe("A job taken by hand", func() {
 		}
 		Expect(zsetAt(keyOf(name, "prioritized"))).To(Equal([]string{"2", "3", "1", "4"}))
 	},
-		Entry("at once", nil), Entry("after a backoff", bullmq.Fixed(time.Hour)),
+		Entry("at once", nil), Entry("after a backoff", bullmq.FixedBackoff(time.Hour)),
 	)
 
 	It("that fails brings the next one along when asked for", func() {
@@ -165,7 +165,7 @@ var _ = Describe("A job taken by hand", func() {
 		add(nil)
 		_, err := worker.Fail(ctx, take("mine"), "mine", nil, false)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(stateOf(queue, "1")()).To(Equal(bullmq.Failed))
+		Expect(stateOf(queue, "1")()).To(Equal(bullmq.StateFailed))
 	})
 
 	It("keeps its lock for as long as its token asks, alone or with others", func() {
@@ -195,7 +195,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(job.MoveToDelayed(ctx, time.Now().Add(100*time.Millisecond), "other")).To(MatchError(bullmq.ErrLockMismatch))
 		begun := time.Now()
 		Expect(job.MoveToDelayed(ctx, begun.Add(100*time.Millisecond), "t:1")).To(Succeed())
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
 		again, err := worker.GetNextJob(ctx, "t:2", 5*time.Second)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(again.ID).To(Equal(job.ID))
@@ -272,7 +272,7 @@ var _ = Describe("A job taken by hand", func() {
 		job := take("mine")
 		_, err := worker.Fail(ctx, job, "mine", errors.New("boom"), false)
 		Expect(err).To(MatchError(ContainSubstring("panicked")))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Active), "left as it is")
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive), "left as it is")
 	})
 
 	It("is not to be had from a worker that is closed, be it paused or not", func() {

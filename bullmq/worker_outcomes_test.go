@@ -58,7 +58,7 @@ var _ = Describe("What a handler returns", func() {
 	DescribeTable("fails the job, clearly and once, where JSON can't hold it", func(value any, hint string) {
 		calls := 0
 		job := run(nil, func(context.Context, *bullmq.Job) (any, error) { calls++; return value, nil })
-		Expect(job.State(ctx)).To(Equal(bullmq.Failed))
+		Expect(job.State(ctx)).To(Equal(bullmq.StateFailed))
 		Expect(job.FailedReason).To(And(ContainSubstring("can't be written as JSON"), ContainSubstring(hint)))
 		Expect(hashAt(job.Key())).NotTo(HaveKey("returnvalue"))
 		Expect(calls).To(Equal(1))
@@ -118,7 +118,7 @@ var _ = Describe("What a handler returns", func() {
 		child := func() *bullmq.Job {
 			GinkgoHelper()
 			_, err := queue.Add(ctx, "brick", nil, &bullmq.JobOptions{
-				Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + name}, IgnoreDependencyOnFailure: true,
+				Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}, IgnoreDependencyOnFailure: true,
 			})
 			Expect(err).NotTo(HaveOccurred())
 			job, err := worker.GetNextJob(ctx, "child", 0)
@@ -164,8 +164,8 @@ var _ = Describe("Text that is not UTF-8, or holds NUL", func() {
 			_, err := queue.Add(ctx, called, text, &bullmq.JobOptions{JobID: called})
 			Expect(err).NotTo(HaveOccurred())
 		}
-		Eventually(stateOf(queue, "fails")).Should(Equal(bullmq.Failed))
-		Eventually(stateOf(queue, "completes")).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, "fails")).Should(Equal(bullmq.StateFailed))
+		Eventually(stateOf(queue, "completes")).Should(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, "fails"))).To(HaveKeyWithValue("failedReason", text))
 		Expect(listAt(keyOf(name, "fails:logs"))).To(Equal([]string{text}))
 		for _, field := range []string{"data", "progress", "returnvalue"} {

@@ -40,7 +40,7 @@ var _ = Describe("A handler that doesn't return", func() {
 		}, &bullmq.WorkerOptions{
 			Logger: zerolog.New(&lines), Events: bullmq.WorkerEvents{Failed: func(job *bullmq.Job, _ error) { told <- job.StackTrace }},
 		})
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		for attempt := 1; attempt <= 3; attempt++ {
 			Eventually(told).Should(Receive(And(HaveLen(attempt), HaveEach(ContainSubstring("worker_panic_test.go")))))
 		}
@@ -70,7 +70,7 @@ var _ = Describe("A handler that doesn't return", func() {
 			waitUntilIdle(queue)
 			_, err := queue.Add(ctx, "", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
-			Eventually(countOf(queue, bullmq.Failed)).Should(Equal(n + 1))
+			Eventually(countOf(queue, bullmq.StateFailed)).Should(Equal(n + 1))
 		}
 	})
 
@@ -86,7 +86,7 @@ var _ = Describe("A handler that doesn't return", func() {
 			}
 			panic("boom")
 		}, &bullmq.WorkerOptions{Concurrency: 3})
-		Eventually(countOf(queue, bullmq.Failed)).Should(Equal(jobs))
+		Eventually(countOf(queue, bullmq.StateFailed)).Should(Equal(jobs))
 
 		// All three slots are still there.
 		var together sync.WaitGroup

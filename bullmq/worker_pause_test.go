@@ -65,7 +65,7 @@ var _ = Describe("A worker that is paused", func() {
 		Expect(workers).To(HaveEach(HaveField("Fields", HaveKeyWithValue("flags", Not(ContainSubstring("b"))))), "it must wait no more")
 		job := add("a", nil)
 		Consistently(started, "150ms").ShouldNot(Receive())
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaiting))
 		Expect(zsetAt(keyOf(name, "marker"))).To(Equal([]string{"0"}))
 		worker.Resume()
 		Expect(worker.IsPaused()).To(BeFalse())
@@ -78,7 +78,7 @@ var _ = Describe("A worker that is paused", func() {
 		worker := runWorker(name, handler, o)
 		running := long()
 		Expect(worker.PauseNow(ctx)).To(Succeed())
-		Expect(stateOf(queue, running.ID)()).To(Equal(bullmq.Active))
+		Expect(stateOf(queue, running.ID)()).To(Equal(bullmq.StateActive))
 		worker.Resume()
 		job := add("a", nil)
 		if concurrency == 1 {
@@ -101,8 +101,8 @@ var _ = Describe("A worker that is paused", func() {
 		Consistently(paused, "100ms").ShouldNot(Receive())
 		close(finish)
 		Eventually(paused).Should(Receive(BeNil()))
-		Expect(stateOf(queue, running.ID)()).To(Equal(bullmq.Completed))
-		Expect(stateOf(queue, next.ID)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, running.ID)()).To(Equal(bullmq.StateCompleted))
+		Expect(stateOf(queue, next.ID)()).To(Equal(bullmq.StateWaiting))
 		Expect(worker.IsRunning()).To(BeTrue())
 		worker.Resume()
 		Eventually(started).Should(Receive(Equal(next.ID)))
@@ -115,9 +115,9 @@ var _ = Describe("A worker that is paused", func() {
 		defer cancel()
 		Expect(worker.Pause(short)).To(MatchError(context.DeadlineExceeded))
 		close(finish)
-		Eventually(stateOf(queue, running.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, running.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(worker.Pause(ctx)).To(Succeed(), "a second pause waits too")
-		Expect(stateOf(queue, next.ID)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, next.ID)()).To(Equal(bullmq.StateWaiting))
 	})
 
 	It("is told so when it is resumed before its jobs are done", func() {
@@ -192,8 +192,8 @@ var _ = Describe("A worker that is paused", func() {
 		Expect(listAt(keyOf(name, "active"))).To(ConsistOf(running.ID, stalled.ID))
 		close(finish)
 		worker.Resume()
-		Eventually(stateOf(queue, stalled.ID)).Should(Equal(bullmq.Completed))
-		Eventually(stateOf(queue, running.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, stalled.ID)).Should(Equal(bullmq.StateCompleted))
+		Eventually(stateOf(queue, running.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(eventsOf(name)).NotTo(ContainElement("stalled jobId=" + running.ID))
 	})
 
@@ -223,7 +223,7 @@ var _ = Describe("A worker that is paused", func() {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		Expect(worker.PauseNow(short)).To(MatchError(context.DeadlineExceeded))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaiting))
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Eventually(started, "4s").Should(Receive(Equal(job.ID)))
 	})
@@ -251,7 +251,7 @@ var _ = Describe("A worker that is paused", func() {
 		Eventually(started).Should(Receive(Equal(job.ID)))
 		close(finish)
 		Expect(worker.Pause(ctx)).To(Succeed())
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Completed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateCompleted))
 	})
 
 	DescribeTable("can be paused from within a function given to it:", func(options func(o *bullmq.WorkerOptions, pause func())) {
@@ -274,7 +274,7 @@ var _ = Describe("A worker that is paused", func() {
 		Eventually(paused).Should(Receive(BeNil()))
 		Expect(worker.Pause(ctx)).To(Succeed())
 		last := add("c", nil)
-		Consistently(stateOf(queue, last.ID), "50ms").Should(Equal(bullmq.Waiting))
+		Consistently(stateOf(queue, last.ID), "50ms").Should(Equal(bullmq.StateWaiting))
 	},
 		Entry("the handler", func(o *bullmq.WorkerOptions, pause func()) { o.Events.Active = func(*bullmq.Job) { pause() } }),
 		Entry("Completed", func(o *bullmq.WorkerOptions, pause func()) { o.Events.Completed = func(*bullmq.Job, any) { pause() } }),

@@ -104,7 +104,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 				return nil, nil
 			}, &bullmq.WorkerOptions{Concurrency: concurrency})
 		}
-		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateCompleted))
 		times := seen.of(id)
 		Expect(times).To(HaveLen(4))
 		for i := range times[1:] {
@@ -129,12 +129,12 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			time.Sleep(time.Millisecond)
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 4})
-		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Delayed))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateDelayed))
 		before := seen.all()
 		Expect(before).To(BeNumerically("<", 150))
 		time.Sleep(wait / 2)
 		Expect(seen.all()-before).To(BeNumerically("<=", 8), "those that were being taken")
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(200))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(200))
 	})
 
 	DescribeTable("of ten handlers at once lets nothing start meanwhile, not even delayed jobs that are due, and costs no attempt, with", func(limiter *bullmq.Limiter) {
@@ -157,7 +157,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			Eventually(asked).Should(Receive())
 		}
 		last := time.Now()
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(20))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(20))
 		Expect(seen.all()).To(Equal(30))
 		for id, times := range seen.byJob {
 			job, err := queue.Job(ctx, id)
@@ -183,7 +183,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 3, Logger: zerolog.New(log)})
 		for _, id := range ids {
-			Eventually(stateOf(queue, id)).Should(Equal(bullmq.Completed))
+			Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateCompleted))
 		}
 		Expect(log.with(`"level":"warn"`)).To(Equal(1))
 		Expect(log.with("give the workers a Limiter, or call Queue.SetGlobalRateLimit")).To(Equal(1))
@@ -200,8 +200,8 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			}
 			return nil, nil
 		}, &bullmq.WorkerOptions{Logger: zerolog.New(log)})
-		Eventually(stateOf(queue, ids[0])).Should(Equal(bullmq.Waiting))
-		Eventually(stateOf(queue, ids[1])).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, ids[0])).Should(Equal(bullmq.StateWaiting))
+		Eventually(stateOf(queue, ids[1])).Should(Equal(bullmq.StateCompleted))
 		Expect(seen.of(ids[1])[0]).To(BeTemporally(">", seen.of(ids[0])[1]))
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("delayed")))
 		Expect(log.with("warn")).To(BeZero())
@@ -211,7 +211,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 		id := add(1, nil)[0]
 		worker := newWorker(name, nil, nil)
 		endJob(worker, takeJob(worker), nil, bullmq.RateLimit(time.Hour))
-		Expect(stateOf(queue, id)()).To(Equal(bullmq.Delayed))
+		Expect(stateOf(queue, id)()).To(Equal(bullmq.StateDelayed))
 		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("delay", "3600000"), Not(HaveKey("atm"))))
 	})
 
@@ -224,7 +224,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			return nil, nil
 		}, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
 		Consistently(seen.all, "200ms").Should(BeZero())
-		Expect(stateOf(queue, ids[1])()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, ids[1])()).To(Equal(bullmq.StateWaiting))
 	})
 
 	It("holds the job back once though the answer is lost", func() {
@@ -236,7 +236,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 			return nil, bullmq.RateLimit(time.Hour)
 		}, &bullmq.WorkerOptions{Connection: via})
 		Eventually(lost).Should(BeClosed())
-		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Delayed))
+		Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateDelayed))
 		Consistently(seen.all, "200ms").Should(Equal(1))
 	})
 })
@@ -330,7 +330,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		var worker *bullmq.Worker
 		worker = newWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
-			if err := worker.Handle(job.ID).MoveToWait(ctx, job.Token()); err != nil {
+			if err := worker.JobRef(job.ID).MoveToWait(ctx, job.Token()); err != nil {
 				return nil, err
 			}
 			return nil, bullmq.ErrMovedToWait
@@ -359,7 +359,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		Eventually(func() int { return len(seen.of(id)) }).Should(BeNumerically(">=", 9), "the pauses are long by now")
 		begun := time.Now()
 		for range 20 {
-			Eventually(stateOf(queue, add())).Should(Equal(bullmq.Completed))
+			Eventually(stateOf(queue, add())).Should(Equal(bullmq.StateCompleted))
 		}
 		Expect(time.Since(begun)).To(BeNumerically("<", 5*time.Second), "twenty pauses take longer")
 	})
@@ -371,7 +371,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		begun := time.Now()
 		Expect(worker.Close()).To(Succeed())
 		Expect(time.Since(begun)).To(BeNumerically("<", 900*time.Millisecond))
-		Expect(stateOf(queue, id)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, id)()).To(Equal(bullmq.StateWaiting))
 	})
 
 	It("keeps its lock meanwhile, be it shorter than the pause", func() {

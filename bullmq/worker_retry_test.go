@@ -39,16 +39,16 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 	)
 
 	It("waits as the backoff says, which counts the attempt that just failed", func() {
-		Expect(decide(retryPolicy{}, job(0, 5, Fixed(time.Second)), boom)).To(Equal(decision{retryLater, time.Second}))
-		Expect(decide(retryPolicy{}, job(2, 5, Exponential(time.Second)), boom)).To(Equal(decision{retryLater, 4 * time.Second}))
+		Expect(decide(retryPolicy{}, job(0, 5, FixedBackoff(time.Second)), boom)).To(Equal(decision{retryLater, time.Second}))
+		Expect(decide(retryPolicy{}, job(2, 5, ExponentialBackoff(time.Second)), boom)).To(Equal(decision{retryLater, 4 * time.Second}))
 	})
 
 	It("tries again at once with a backoff of zero", func() {
-		Expect(decide(retryPolicy{}, job(0, 5, Fixed(0)), boom)).To(Equal(decision{action: retryNow}))
+		Expect(decide(retryPolicy{}, job(0, 5, FixedBackoff(0)), boom)).To(Equal(decision{action: retryNow}))
 	})
 
 	It("uses the policy's chance for jitter", func() {
-		jittered := Fixed(time.Second)
+		jittered := FixedBackoff(time.Second)
 		jittered.Jitter = 0.5
 		Expect(decide(retryPolicy{chance: 0.5}, job(0, 5, jittered), boom)).To(Equal(decision{retryLater, 750 * time.Millisecond}))
 	})
@@ -57,7 +57,7 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 		for _, err := range []error{
 			Unrecoverable(fmt.Errorf("closed: %w", Snooze(time.Hour))), errors.Join(RateLimit(time.Minute), Unrecoverable(boom)),
 			ErrUnrecoverable, Unrecoverable(boom), fmt.Errorf("while painting: %w", Unrecoverable(boom)), errors.Join(boom, Unrecoverable(nil))} {
-			Expect(decide(retryPolicy{}, job(0, 5, Fixed(time.Second)), err)).To(Equal(decision{action: fail}), err.Error())
+			Expect(decide(retryPolicy{}, job(0, 5, FixedBackoff(time.Second)), err)).To(Equal(decision{action: fail}), err.Error())
 		}
 	})
 
@@ -82,7 +82,7 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 
 	Describe("a strategy of the worker's own", func() {
 		It("is given what it needs to know", func() {
-			j := job(2, 5, Custom("tide"))
+			j := job(2, 5, CustomBackoff("tide"))
 			policy := retryPolicy{strategy: func(attemptsMade int, kind string, err error, asked *Job) time.Duration {
 				Expect(attemptsMade).To(Equal(3))
 				Expect(kind).To(Equal("tide"))
@@ -95,11 +95,11 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 
 		It("fails the job for good with a negative wait", func() {
 			policy := retryPolicy{strategy: func(int, string, error, *Job) time.Duration { return -1 }}
-			Expect(decide(policy, job(0, 5, Custom("tide")), boom)).To(Equal(decision{action: fail}))
+			Expect(decide(policy, job(0, 5, CustomBackoff("tide")), boom)).To(Equal(decision{action: fail}))
 		})
 
 		It("fails the job for good, and says why, where it is missing", func() {
-			d, err := retryPolicy{}.decide(job(0, 5, Custom("tide")), boom)
+			d, err := retryPolicy{}.decide(job(0, 5, CustomBackoff("tide")), boom)
 			Expect(d).To(Equal(decision{action: fail}))
 			Expect(err).To(MatchError(ContainSubstring("tide")))
 		})
@@ -111,8 +111,8 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 		}
 
 		It("transient leaves it to the job's options", func() {
-			Expect(decide(judge(Transient()), job(0, 2, Fixed(time.Second)), boom)).To(Equal(decision{retryLater, time.Second}))
-			Expect(decide(judge(Transient()), job(1, 2, Fixed(time.Second)), boom)).To(Equal(decision{action: fail}))
+			Expect(decide(judge(Transient()), job(0, 2, FixedBackoff(time.Second)), boom)).To(Equal(decision{retryLater, time.Second}))
+			Expect(decide(judge(Transient()), job(1, 2, FixedBackoff(time.Second)), boom)).To(Equal(decision{action: fail}))
 		})
 
 		It("permanent fails the job for good", func() {
@@ -120,8 +120,8 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 		})
 
 		It("retry after goes before the backoff, and makes no attempts of its own", func() {
-			Expect(decide(judge(RetryAfter(time.Hour)), job(0, 9, Fixed(time.Second)), boom)).To(Equal(decision{retryLater, time.Hour}))
-			Expect(decide(judge(RetryAfter(0)), job(0, 9, Fixed(time.Second)), boom)).To(Equal(decision{action: retryNow}))
+			Expect(decide(judge(RetryAfter(time.Hour)), job(0, 9, FixedBackoff(time.Second)), boom)).To(Equal(decision{retryLater, time.Hour}))
+			Expect(decide(judge(RetryAfter(0)), job(0, 9, FixedBackoff(time.Second)), boom)).To(Equal(decision{action: retryNow}))
 			Expect(decide(judge(RetryAfter(time.Hour)), job(0, 1, nil), boom)).To(Equal(decision{action: fail}))
 		})
 

@@ -206,7 +206,7 @@ func (r *runner) unfinished() *UnfinishedError {
 	if len(r.running) == 0 {
 		return nil
 	}
-	left := &UnfinishedError{Queue: r.w.Queue()}
+	left := &UnfinishedError{QueueName: r.w.QueueName()}
 	for a := range r.running {
 		if a.stage == returned {
 			left.Unwritten = append(left.Unwritten, a.job.ID)

@@ -135,8 +135,8 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			}
 			return nil, nil
 		}, "10s", "20ms").Should(BeEmpty())
-		Expect(queue.Counts(ctx, bullmq.Completed, bullmq.Waiting, bullmq.Active)).
-			To(Equal(map[bullmq.State]int64{bullmq.Completed: 1, bullmq.Waiting: 1, bullmq.Active: 0}), "once Close has returned")
+		Expect(queue.Counts(ctx, bullmq.StateCompleted, bullmq.StateWaiting, bullmq.StateActive)).
+			To(Equal(map[bullmq.State]int64{bullmq.StateCompleted: 1, bullmq.StateWaiting: 1, bullmq.StateActive: 0}), "once Close has returned")
 		Eventually(closed).Should(Receive(BeNil()))
 		Eventually(ended).Should(Receive(BeNil()))
 		runs.once(1)
@@ -210,7 +210,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			Expect(unfinished.JobIDs).To(Equal([]string{ignores.ID}))
 			Expect(ended).To(Receive(Equal(left)))
 			Expect(hashAt(heeds.Key())).NotTo(HaveKey("atm"), "a job given back has used no attempt")
-			Expect(queue.JobState(specContext(), heeds.ID)).To(Equal(bullmq.Waiting))
+			Expect(queue.JobState(specContext(), heeds.ID)).To(Equal(bullmq.StateWaiting))
 			close(free)
 			handlers.Wait()
 		},
@@ -272,7 +272,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		}
 		var runs tally
 		runWorker(name, runs.handle, &bullmq.WorkerOptions{Concurrency: 2, StalledInterval: 50 * time.Millisecond})
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(2))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(2))
 		runs.once(2)
 	})
 
@@ -287,7 +287,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Eventually(told).Should(BeClosed())
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Completed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateCompleted))
 	})
 
 	Describe("while Redis is silent", func() {
@@ -330,7 +330,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			err := within(ended, 800*time.Millisecond)
 			var unfinished *bullmq.UnfinishedError
 			Expect(errors.As(err, &unfinished)).To(BeTrue())
-			Expect(*unfinished).To(Equal(bullmq.UnfinishedError{Queue: name, JobIDs: []string{runs.ID}, Unwritten: []string{returns.ID}}))
+			Expect(*unfinished).To(Equal(bullmq.UnfinishedError{QueueName: name, JobIDs: []string{runs.ID}, Unwritten: []string{returns.ID}}))
 			Expect(err).To(MatchError(And(ContainSubstring("1 still running: ["+runs.ID+"]"), ContainSubstring("1 finished but not written to Redis: ["+returns.ID+"]"))))
 			Expect(string(log.Contents())).To(ContainSubstring(`"running":["` + runs.ID + `"],"unwritten":["` + returns.ID + `"]`))
 		})
@@ -391,20 +391,20 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 				}
 				return bullmq.ErrMovedToDelayed
 			})
-			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Delayed))
+			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
 			Expect(faults.Load()).To(BeZero())
 		})
 
 		It("fails a job that they call unrecoverable", func() {
 			job := add(&bullmq.JobOptions{Attempts: 5})
 			onShutdown(job, func(context.Context, *bullmq.Job) error { return bullmq.Unrecoverable(errors.New("no such colour")) })
-			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Failed))
+			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
 		})
 
 		It("completes a job that they bring to its end all the same", func() {
 			job := add(nil)
 			onShutdown(job, func(context.Context, *bullmq.Job) error { return nil })
-			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Completed))
+			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateCompleted))
 		})
 
 		DescribeTable("gives a job back, with no attempt used, where they end on that", func(options bullmq.JobOptions, where bullmq.State) {
@@ -413,7 +413,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			Expect(stateOf(queue, job.ID)()).To(Equal(where))
 			Expect(hashAt(job.Key())).NotTo(HaveKey("atm"))
 		},
-			Entry("to wait", bullmq.JobOptions{Attempts: 2}, bullmq.Waiting), Entry("to its priority", bullmq.JobOptions{Priority: 7}, bullmq.Prioritized),
+			Entry("to wait", bullmq.JobOptions{Attempts: 2}, bullmq.StateWaiting), Entry("to its priority", bullmq.JobOptions{Priority: 7}, bullmq.StatePrioritized),
 		)
 	})
 

@@ -19,7 +19,7 @@ func (w *Worker) Concurrency() int {
 // concurrency).
 func (w *Worker) SetConcurrency(concurrency int) error {
 	if concurrency < 1 {
-		return fmt.Errorf("bullmq: worker of queue %s: a concurrency of %d is less than 1; Pause stops a worker", w.Queue(), concurrency)
+		return fmt.Errorf("bullmq: worker of queue %s: a concurrency of %d is less than 1; Pause stops a worker", w.QueueName(), concurrency)
 	}
 	w.slots.resize(concurrency)
 	w.lookAgain()

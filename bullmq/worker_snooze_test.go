@@ -68,7 +68,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 			return nil, nil
 		}, nil)
 		Eventually(done).Should(BeClosed())
-		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("delay", "3600000"), Not(HaveKey("atm")), Not(HaveKey("failedReason"))))
 		due := time.UnixMilli(int64(scoresAt(keyOf(name, "delayed"))[job.ID]) / 4096)
 		Expect(due).To(BeTemporally("~", begun.Add(time.Hour), 5*time.Second))
@@ -89,7 +89,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		for _, id := range []string{job.ID, job.ID, other.ID} {
 			Eventually(order).Should(Receive(Equal(id)))
 		}
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
 	},
 		Entry("by itself", bullmq.ErrSnoozed, 0),
@@ -102,7 +102,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 	It("again and again fails once it was started more often than MaxStartedAttempts", func() {
 		job := add(nil)
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.ErrSnoozed }, &bullmq.WorkerOptions{MaxStartedAttempts: 3})
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("ats", "4"))
 	})
 
@@ -117,7 +117,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Eventually(started).Should(BeClosed())
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
 	})
 
 	It("by hand is delayed too", func() {
@@ -127,7 +127,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, err = worker.Fail(ctx, taken, "t", bullmq.Snooze(time.Hour), false)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Delayed))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
 		Expect(hashAt(keyOf(name, job.ID))).NotTo(HaveKey("atm"))
 	})
 
@@ -148,9 +148,9 @@ var _ = Describe("A job that its handler snoozes", func() {
 		lost := proxy.LoseReply(" 3600000 ")
 		close(free)
 		Eventually(lost).Should(BeClosed())
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Delayed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateDelayed))
 		next := add(nil)
-		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.Delayed))
+		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.StateDelayed))
 		Expect(runs.Load()).To(BeEquivalentTo(2))
 		Expect(zsetAt(keyOf(name, "delayed"))).To(Equal([]string{job.ID, next.ID}))
 		Expect(faults.Load()).To(BeEquivalentTo(1), "the lost answer, and no end that could not be written")
@@ -173,7 +173,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 			return nil, nil
 		}, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
 		close(made)
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect((<-starts).Sub(<-starts)).To(BeNumerically("<=", -290*time.Millisecond))
 		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("atm", "1"))
 	})

@@ -43,7 +43,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		told := make(chan string, 5)
 		runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond,
 			Events: bullmq.WorkerEvents{Stalled: func(id string) { told <- id }}})
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		Eventually(told).Should(Receive(Equal(job.ID)))
 		Expect(eventsOf(name)).To(ContainElements("waiting jobId=1 prev=active", "stalled jobId=1"))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("stc", "1"), HaveKeyWithValue("atm", "1")))
@@ -56,7 +56,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil },
 			&bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond, MaxStalledCount: new(0),
 				Events: bullmq.WorkerEvents{Failed: func(_ *bullmq.Job, err error) { failure <- err }}})
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(ran.Load()).To(BeFalse())
 		Eventually(failure).Should(Receive(And(MatchError("job stalled more than allowable limit"), MatchError(bullmq.ErrUnrecoverable))))
 	})
@@ -67,7 +67,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		stalls := func() {
 			GinkgoHelper()
 			Eventually(func() ([]string, error) { return checker.CheckStalled(ctx) }, "3s", "30ms").Should(Equal([]string{job.ID}))
-			Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
+			Expect(job.State(ctx)).To(Equal(bullmq.StateWaiting))
 		}
 		stalls()
 		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("stc", "1"), Not(HaveKey("defa"))))
@@ -77,7 +77,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 
 		var ran atomic.Bool
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil }, nil)
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(ran.Load()).To(BeFalse(), "the handler must not be called")
 		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("failedReason", "job stalled more than allowable limit"), Not(HaveKey("defa"))))
 	})
@@ -85,7 +85,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 	It("is left where it is by a worker that makes no checks", func() {
 		job := abandon(nil)
 		runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond, SkipStalledCheck: true})
-		Consistently(stateOf(queue, job.ID), "200ms").Should(Equal(bullmq.Active))
+		Consistently(stateOf(queue, job.ID), "200ms").Should(Equal(bullmq.StateActive))
 	})
 
 	It("is looked for once in each interval, not in every other one", func() {
@@ -139,11 +139,11 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 			return nil, nil
 		}, options)
 		runWorker(name, doNothing, options)
-		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})
 
-	DescribeTable("is told from one that has ended meanwhile: several workers and quick checks run each job once, and call none stalled, where the ended", func(keep bullmq.Keep, kept int) {
+	DescribeTable("is told from one that has ended meanwhile: several workers and quick checks run each job once, and call none stalled, where the ended", func(keep bullmq.Retention, kept int) {
 		const jobs = 1000
 		var runs tally
 		handler := func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -151,20 +151,20 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 			return runs.handle(ctx, job)
 		}
 		for range 4 {
-			runWorker(name, handler, &bullmq.WorkerOptions{Concurrency: 2, StalledInterval: 20 * time.Millisecond, RemoveOnComplete: keep})
+			runWorker(name, handler, &bullmq.WorkerOptions{Concurrency: 2, StalledInterval: 20 * time.Millisecond, KeepCompleted: keep})
 		}
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() (int64, error) { return queue.Count(ctx) }, "15s").Should(BeZero())
-		Eventually(countOf(queue, bullmq.Active)).Should(BeZero())
+		Eventually(countOf(queue, bullmq.StateActive)).Should(BeZero())
 		time.Sleep(200 * time.Millisecond) // a few checks more
 		runs.once(jobs)
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
-		Expect(queue.Counts(ctx, bullmq.Completed, bullmq.Failed, bullmq.Waiting, bullmq.Active)).To(Equal(map[bullmq.State]int64{
-			bullmq.Completed: int64(kept), bullmq.Failed: 0, bullmq.Waiting: 0, bullmq.Active: 0,
+		Expect(queue.Counts(ctx, bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateWaiting, bullmq.StateActive)).To(Equal(map[bullmq.State]int64{
+			bullmq.StateCompleted: int64(kept), bullmq.StateFailed: 0, bullmq.StateWaiting: 0, bullmq.StateActive: 0,
 		}))
 	},
-		Entry("are removed", bullmq.RemoveAll(), 0),
+		Entry("are removed", bullmq.KeepNone(), 0),
 		Entry("are kept", bullmq.KeepAll(), 1000),
 	)
 })

@@ -63,7 +63,7 @@ var _ = Describe("A worker", func() {
 		}).Should(Equal([]string{bare + ":w:painter"}))
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("pb", "painter"))
 	})
 
@@ -80,7 +80,7 @@ var _ = Describe("A worker", func() {
 			now.Add(-1)
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 5})
-		Eventually(countOf(queue, bullmq.Completed)).Should(Equal(20))
+		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(20))
 		Expect(most.Load()).To(BeEquivalentTo(5))
 	})
 
@@ -92,7 +92,7 @@ var _ = Describe("A worker", func() {
 		Expect(redisDo("HSET", jobs[1].Key(), "opts", `{"attempts":2,"backoff":true,"removeOnComplete":[],"de":7,"parent":[]}`).Error()).To(Succeed())
 		runWorker(name, doNothing, nil)
 		for _, job := range jobs {
-			Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+			Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		}
 	})
 
@@ -103,7 +103,7 @@ var _ = Describe("A worker", func() {
 		Expect(redisDo("HSET", job.Key(), "attemptsMade", "2").Error()).To(Succeed())
 		var calls atomic.Int64
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { calls.Add(1); return nil, errors.New("boom") }, nil)
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(calls.Load()).To(BeEquivalentTo(2))
 	})
 
@@ -127,7 +127,7 @@ var _ = Describe("A worker", func() {
 		const opts = `{"foo":{"bar":[1,2]},"kl":5,"attempts":2,"removeOnFail":{"age":3600,"whatever":true}}`
 		Expect(redisDo("HSET", keyOf(name, job.ID), "opts", opts).Error()).To(Succeed())
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, context.Canceled }, nil)
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("opts", opts), HaveKeyWithValue("atm", "2")))
 	})
 
@@ -149,7 +149,7 @@ var _ = Describe("A worker", func() {
 			}
 			return nil, context.Canceled
 		}, &bullmq.WorkerOptions{MaxStartedAttempts: 3})
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		mu.Lock()
 		defer mu.Unlock()
 		Expect(starts).To(Equal([]int{1, 2, 3}))
@@ -162,7 +162,7 @@ var _ = Describe("A worker", func() {
 		Expect(redisDo("HSET", keyOf(name, job.ID), "ats", "3").Error()).To(Succeed())
 		called := make(chan struct{}, 1)
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { called <- struct{}{}; return nil, nil }, &bullmq.WorkerOptions{MaxStartedAttempts: 3})
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(called).NotTo(Receive())
 		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("failedReason", "job started more than allowable limit"))
 	})
@@ -201,21 +201,21 @@ var _ = Describe("A worker", func() {
 		over, stop := context.WithCancel(ctx)
 		stop()
 		Expect(newWorker(name, doNothing, nil).Run(over)).To(Succeed())
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaiting))
 	})
 
 	It("needs no more memory and no more goroutines the more jobs it has run", func() {
 		queue := newQueue(name, nil)
 		var left sync.WaitGroup
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { left.Done(); return "done", nil },
-			&bullmq.WorkerOptions{Concurrency: 10, RemoveOnComplete: bullmq.RemoveAll()})
+			&bullmq.WorkerOptions{Concurrency: 10, KeepCompleted: bullmq.KeepNone()})
 		use := func(jobs int) (heap uint64, goroutines int) {
 			GinkgoHelper()
 			left.Add(jobs)
 			_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
 			Expect(err).NotTo(HaveOccurred())
 			left.Wait()
-			Eventually(countOf(queue, bullmq.Active)).Should(BeZero())
+			Eventually(countOf(queue, bullmq.StateActive)).Should(BeZero())
 			waitUntilIdle(queue)
 			runtime.GC()
 			var memory runtime.MemStats

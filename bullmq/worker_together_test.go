@@ -64,10 +64,10 @@ var _ = Describe("Jobs that end at the same time", func() {
 		runWorker(name, handler, &bullmq.WorkerOptions{Concurrency: jobs, BatchSize: size})
 		for i, id := range ids {
 			if i == 7 || i == 8 {
-				Eventually(stateOf(queue, id)).Should(Equal(bullmq.Failed))
+				Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateFailed))
 				Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("failedReason", "boom "+id))
 			} else {
-				Eventually(stateOf(queue, id)).Should(Equal(bullmq.Completed))
+				Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateCompleted))
 				Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("returnvalue", `"done `+id+`"`))
 			}
 		}
@@ -93,7 +93,7 @@ var _ = Describe("Jobs that end at the same time", func() {
 		close(release)
 		for i, id := range ids {
 			if i < 3 || i > 5 {
-				Eventually(stateOf(queue, id)).Should(Equal(bullmq.Completed))
+				Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateCompleted))
 			}
 		}
 		Eventually(func() (codes []error) {
@@ -140,7 +140,7 @@ var _ = Describe("Jobs that end at the same time", func() {
 		for _, one := range lost {
 			Eventually(one, "10s").Should(BeClosed())
 		}
-		Eventually(countOf(queue, bullmq.Completed), "15s").Should(BeEquivalentTo(total))
+		Eventually(countOf(queue, bullmq.StateCompleted), "15s").Should(BeEquivalentTo(total))
 		Expect(runs.Load()).To(Equal(total))
 		Eventually(completed.Load).Should(Equal(total))
 		Consistently(listAt, 200*time.Millisecond).WithArguments(keyOf(name, "active")).Should(BeEmpty())
@@ -183,7 +183,7 @@ var _ = Describe("Adds at the same time", func() {
 			return true
 		})
 		Expect(n).To(Equal(adders * each))
-		Expect(countOf(queue, bullmq.Waiting)()).To(Equal(adders * each * 3 / 5))
+		Expect(countOf(queue, bullmq.StateWaiting)()).To(Equal(adders * each * 3 / 5))
 	},
 		Entry("the default", 0),
 		Entry("1", 1),

@@ -99,7 +99,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		stop()
 		Eventually(ended, "4s").Should(Receive(BeNil()))
 		job := add(queue, nil)
-		Expect(job.State(ctx)).To(Equal(bullmq.Waiting))
+		Expect(job.State(ctx)).To(Equal(bullmq.StateWaiting))
 		Expect(zsetAt(keyOf(name, "marker"))).To(Equal([]string{"0"}))
 	})
 
@@ -175,13 +175,13 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			})
 		}
 		adders.Wait()
-		Eventually(countOf(queue, bullmq.Completed), "4s").Should(Equal(400))
+		Eventually(countOf(queue, bullmq.StateCompleted), "4s").Should(Equal(400))
 		ran.once(400)
 	})
 
 	newFlows := func() *bullmq.FlowProducer {
 		GinkgoHelper()
-		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection()})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		return flows
@@ -189,8 +189,8 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 	// waitingFor is a flow of a parent with a priority and one child, in another queue.
 	waitingFor := func(options *bullmq.JobOptions) (parent, child *bullmq.Job) {
 		GinkgoHelper()
-		root, err := newFlows().Add(ctx, bullmq.Flow{Name: "wall", Queue: name, Options: &bullmq.JobOptions{Priority: 2}, Children: []bullmq.Flow{
-			{Name: "brick", Queue: newQueueName(), Options: options},
+		root, err := newFlows().Add(ctx, bullmq.Flow{Name: "wall", QueueName: name, Options: &bullmq.JobOptions{Priority: 2}, Children: []bullmq.Flow{
+			{Name: "brick", QueueName: newQueueName(), Options: options},
 		}})
 		Expect(err).NotTo(HaveOccurred())
 		return root.Job, root.Children[0].Job
@@ -240,7 +240,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		}),
 		Entry("when a failed job is retried", func() (func(), string) {
 			job := failedJob(ctx, queue)
-			return func() { Expect(job.Retry(ctx, bullmq.Failed, nil)).To(Succeed()) }, job.ID
+			return func() { Expect(job.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed()) }, job.ID
 		}),
 		Entry("when all failed jobs are retried", func() (func(), string) {
 			job := failedJob(ctx, queue)
@@ -289,11 +289,11 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			taken, err := other.GetNextJob(ctx, "other", 0)
 			Expect(err).NotTo(HaveOccurred())
 			children := newQueue(newQueueName(), nil)
-			child := add(children, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: parent.ID, Queue: "bull:" + name}})
+			child := add(children, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}})
 			Expect(taken.MoveToWaitingChildren(ctx, "other")).To(BeTrue())
 			return func() {
 				runWorker(children.Name(), doNothing, nil)
-				Eventually(stateOf(children, child.ID)).Should(Equal(bullmq.Completed))
+				Eventually(stateOf(children, child.ID)).Should(Equal(bullmq.StateCompleted))
 			}, parent.ID
 		}),
 		Entry("when the last child of a parent is removed", func() (func(), string) {
@@ -303,7 +303,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Entry("when the last child of a parent is cleaned away", func() (func(), string) {
 			parent, child := waitingFor(nil)
 			return func() {
-				Expect(newQueue(child.Queue(), nil).Clean(ctx, 0, 0, bullmq.Waiting)).To(Equal([]string{child.ID}))
+				Expect(newQueue(child.QueueName(), nil).Clean(ctx, 0, 0, bullmq.StateWaiting)).To(Equal([]string{child.ID}))
 			}, parent.ID
 		}),
 		Entry("when the last child of a parent leaves it", func() (func(), string) {
@@ -313,7 +313,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Entry("when the last child of a parent with a priority fails, which is ignored", func() (func(), string) {
 			parent, child := waitingFor(&bullmq.JobOptions{IgnoreDependencyOnFailure: true})
 			return func() {
-				other := newWorker(child.Queue(), nil, nil)
+				other := newWorker(child.QueueName(), nil, nil)
 				endJob(other, takeJob(other), nil, context.Canceled)
 			}, parent.ID
 		}),
@@ -323,8 +323,8 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			other := newWorker(children.Name(), nil, nil)
 			endJob(other, takeJob(other), nil, nil)
 			return func() {
-				_, err := newFlows().Add(ctx, bullmq.Flow{Name: "wall", Queue: name, Options: &bullmq.JobOptions{JobID: "wall"}, Children: []bullmq.Flow{
-					{Name: "brick", Queue: children.Name(), Options: &bullmq.JobOptions{JobID: child.ID}},
+				_, err := newFlows().Add(ctx, bullmq.Flow{Name: "wall", QueueName: name, Options: &bullmq.JobOptions{JobID: "wall"}, Children: []bullmq.Flow{
+					{Name: "brick", QueueName: children.Name(), Options: &bullmq.JobOptions{JobID: child.ID}},
 				}})
 				Expect(err).NotTo(HaveOccurred())
 			}, "wall"

@@ -10,7 +10,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// instruments are those that have been made so far, by their Metric. All take
+// instruments are those that have been made so far, by their Instrument. All take
 // floating-point numbers, as JavaScript's do: some receivers take a name's
 // values of one type only.
 type instruments struct{ sync.Map }
@@ -18,7 +18,7 @@ type instruments struct{ sync.Map }
 // record takes in a value; what it does depends on the kind of the instrument.
 type record func(ctx context.Context, value float64, attributes metric.MeasurementOption)
 
-func (t *telemetry) Record(ctx context.Context, m bullmq.Metric, value float64, attributes ...bullmq.Attribute) {
+func (t *telemetry) Record(ctx context.Context, m bullmq.Instrument, value float64, attributes ...bullmq.Attribute) {
 	if t.meter == nil {
 		return
 	}
@@ -29,15 +29,15 @@ func (t *telemetry) Record(ctx context.Context, m bullmq.Metric, value float64, 
 	known.(record)(ctx, value, metric.WithAttributes(keyValues(attributes)...))
 }
 
-func (t *telemetry) instrument(m bullmq.Metric) record {
+func (t *telemetry) instrument(m bullmq.Instrument) record {
 	switch m.Kind {
-	case bullmq.MetricHistogram:
+	case bullmq.InstrumentHistogram:
 		histogram, err := t.meter.Float64Histogram(m.Name, metric.WithDescription(m.Description), metric.WithUnit(m.Unit))
 		handle(err)
 		return func(ctx context.Context, value float64, attributes metric.MeasurementOption) {
 			histogram.Record(ctx, value, attributes)
 		}
-	case bullmq.MetricGauge:
+	case bullmq.InstrumentGauge:
 		gauge, err := t.meter.Float64Gauge(m.Name, metric.WithDescription(m.Description), metric.WithUnit(m.Unit))
 		handle(err)
 		return func(ctx context.Context, value float64, attributes metric.MeasurementOption) {

@@ -31,15 +31,15 @@ var _ = Describe("A Telemetry that only measures", func() {
 		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection, Telemetry: telemetry})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
-		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection, Telemetry: telemetry})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection, Telemetry: telemetry})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 
-		added, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Fixed(time.Hour)})
+		added, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.FixedBackoff(time.Hour)})
 		Expect(err).NotTo(HaveOccurred())
 		bulk, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "paint", Options: &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}}}})
 		Expect(err).NotTo(HaveOccurred())
-		flow, err := flows.Add(ctx, bullmq.Flow{Name: "wall", Queue: name, Options: &bullmq.JobOptions{JobID: "wall"}})
+		flow, err := flows.Add(ctx, bullmq.Flow{Name: "wall", QueueName: name, Options: &bullmq.JobOptions{JobID: "wall"}})
 		Expect(err).NotTo(HaveOccurred())
 		run, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "paint"})
 		Expect(err).NotTo(HaveOccurred())
@@ -57,12 +57,12 @@ var _ = Describe("A Telemetry that only measures", func() {
 		state := func(id string) func() (bullmq.State, error) {
 			return func() (bullmq.State, error) { return queue.JobState(ctx, id) }
 		}
-		Eventually(state(run.ID), "5s").Should(Equal(bullmq.Failed))
-		Eventually(state(added.ID), "5s").Should(Equal(bullmq.Delayed))
+		Eventually(state(run.ID), "5s").Should(Equal(bullmq.StateFailed))
+		Eventually(state(added.ID), "5s").Should(Equal(bullmq.StateDelayed))
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(client.Close)
-		jobs, err := queue.Jobs(ctx, bullmq.All())
+		jobs, err := queue.Jobs(ctx, bullmq.AllJobs())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(jobs).To(HaveLen(5), "with the scheduler's next one")
 		for _, job := range jobs {

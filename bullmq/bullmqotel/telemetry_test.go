@@ -56,7 +56,7 @@ var _ = Describe("Telemetry", func() {
 			_, span := telemetry.StartSpan(ctx, "a", kind)
 			span.SetAttributes(bullmq.Attribute{Key: "text", Value: "t"}, bullmq.Attribute{Key: "int", Value: 1}, bullmq.Attribute{Key: "int64", Value: int64(2)},
 				bullmq.Attribute{Key: "float", Value: 0.5}, bullmq.Attribute{Key: "bool", Value: true}, bullmq.Attribute{Key: "list", Value: []string{"a"}},
-				bullmq.Attribute{Key: "other", Value: bullmq.Waiting})
+				bullmq.Attribute{Key: "other", Value: bullmq.StateWaiting})
 			span.AddEvent("happened", bullmq.Attribute{Key: "n", Value: 3})
 			span.RecordError(errors.New("boom"))
 			span.End()
@@ -94,15 +94,15 @@ var _ = Describe("Telemetry", func() {
 	)
 
 	It("measures nothing unless it is given a meter, and each metric with one instrument", func() {
-		gauge := bullmq.Metric{Name: "jobs", Unit: "{jobs}", Kind: bullmq.MetricGauge}
+		gauge := bullmq.Instrument{Name: "jobs", Unit: "{jobs}", Kind: bullmq.InstrumentGauge}
 		bullmqotel.New(&options).Record(ctx, gauge, 1)
 		reader := metric.NewManualReader()
 		options.MeterProvider = metric.NewMeterProvider(metric.WithReader(reader))
 		telemetry := bullmqotel.New(&options)
 		for n := range 3 {
 			telemetry.Record(ctx, gauge, float64(n))
-			telemetry.Record(ctx, bullmq.Metric{Name: "done", Kind: bullmq.MetricCounter}, 2, bullmq.Attribute{Key: "queue", Value: "orders"})
-			telemetry.Record(ctx, bullmq.Metric{Name: "took", Unit: "ms", Kind: bullmq.MetricHistogram}, float64(n))
+			telemetry.Record(ctx, bullmq.Instrument{Name: "done", Kind: bullmq.InstrumentCounter}, 2, bullmq.Attribute{Key: "queue", Value: "orders"})
+			telemetry.Record(ctx, bullmq.Instrument{Name: "took", Unit: "ms", Kind: bullmq.InstrumentHistogram}, float64(n))
 		}
 		var all metricdata.ResourceMetrics
 		Expect(reader.Collect(ctx, &all)).To(Succeed())

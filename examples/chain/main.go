@@ -24,7 +24,7 @@ func main() {
 	}
 	go func() { _ = worker.Run(ctx) }()
 	defer worker.Close()
-	flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection})
+	flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,14 +36,14 @@ func main() {
 	defer queue.Close()
 
 	// If a step fails for good, the steps after it fail too.
-	stop := &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(time.Second), FailParentOnFailure: true}
+	stop := &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(time.Second), FailParentOnFailure: true}
 	count := func(title string) bullmq.Flow {
 		return bullmq.Chain(
-			bullmq.Flow{Name: "fetch", Queue: "texts", Data: title, Options: stop},
-			bullmq.Flow{Name: "count", Queue: "texts", Options: stop},
+			bullmq.Flow{Name: "fetch", QueueName: "texts", Data: title, Options: stop},
+			bullmq.Flow{Name: "count", QueueName: "texts", Options: stop},
 		)
 	}
-	flow := bullmq.FanOut(bullmq.Flow{Name: "publish", Queue: "texts"}, count("a rose"), count("a haiku"))
+	flow := bullmq.FanOut(bullmq.Flow{Name: "publish", QueueName: "texts"}, count("a rose"), count("a haiku"))
 	published, err := flows.Add(ctx, flow)
 	if err != nil {
 		log.Fatal(err)

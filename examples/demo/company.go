@@ -100,7 +100,7 @@ func newExchange(ctx context.Context, name, producer, worker string, jobs []jobS
 	if err != nil {
 		return nil, err
 	}
-	events, err := bullmq.NewQueueEvents(ctx, name, &bullmq.EventsOptions{Connection: connection})
+	events, err := bullmq.NewQueueEvents(ctx, name, &bullmq.QueueEventsOptions{Connection: connection})
 	if err != nil {
 		_ = queue.Close()
 		return nil, err

@@ -50,7 +50,7 @@ var goJobs = []jobSpec{
 	{name: "receipt", note: "to 美咲, id r-1", data: data("美咲"), goOptions: &bullmq.JobOptions{JobID: "r-1"}},
 	{name: "reminder", note: "to Zoë, in 1 s", data: data("Zoë"), goOptions: &bullmq.JobOptions{Delay: time.Second}},
 	{name: "invoice", note: "to Priya", data: jobData{"Priya", 2}, retries: 1,
-		goOptions: &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.Fixed(500 * time.Millisecond)}},
+		goOptions: &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(500 * time.Millisecond)}},
 	{name: "digest", note: "to all, priority 9", data: data("all 😀"), goOptions: &bullmq.JobOptions{Priority: 9}},
 	{name: "bounce", note: "to Ångström", data: jobData{"Ångström", 9}, retries: 1, fails: true,
 		goOptions: &bullmq.JobOptions{Attempts: 2}},

@@ -129,7 +129,7 @@ func (l *ledger) faults(queue string, held map[bullmq.State]int64) []string {
 		compare(account.who, "failed", account.said.failed, l.due.failed)
 		compare(account.who, "retried", account.said.retried, l.due.retried)
 	}
-	due := map[bullmq.State]int{bullmq.Completed: l.due.completed, bullmq.Failed: l.due.failed} // all other states must be empty
+	due := map[bullmq.State]int{bullmq.StateCompleted: l.due.completed, bullmq.StateFailed: l.due.failed} // all other states must be empty
 	for _, state := range slices.Sorted(maps.Keys(held)) {
 		compare("Redis", string(state), int(held[state]), due[state])
 	}

@@ -52,7 +52,7 @@ func (s *exchange) detail(event bullmq.Event, starts int, begun time.Time) strin
 			}
 		}
 	case bullmq.EventWaiting:
-		if event.Prev == bullmq.Delayed {
+		if event.Prev == bullmq.StateDelayed {
 			return "its delay is over"
 		}
 		if starts > 0 {

@@ -30,7 +30,7 @@ func main() {
 		go func() { _ = worker.Run(ctx) }()
 		defer worker.Close()
 	}
-	flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection})
+	flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -44,12 +44,12 @@ func main() {
 	var articles []bullmq.Flow
 	for _, name := range []string{"tea", "cup", "unicorn"} {
 		articles = append(articles, bullmq.Flow{
-			Name: "pick", Queue: "articles", Data: article{name},
+			Name: "pick", QueueName: "articles", Data: article{name},
 			Options: &bullmq.JobOptions{Attempts: 2, IgnoreDependencyOnFailure: true},
 		})
 	}
 	// Add adds all four jobs or none.
-	order, err := flows.Add(ctx, bullmq.FanOut(bullmq.Flow{Name: "pack", Queue: "parcels"}, articles...))
+	order, err := flows.Add(ctx, bullmq.FanOut(bullmq.Flow{Name: "pack", QueueName: "parcels"}, articles...))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -29,9 +29,9 @@ func main() {
 		Connection: bullmq.URL(os.Getenv("REDIS_URL")), // defaults to redis://127.0.0.1:6379
 		// The defaults for every job that does not set an option itself.
 		DefaultJobOptions: &bullmq.JobOptions{
-			Attempts: 3, Backoff: bullmq.Exponential(time.Second), // waits 1 s, then 2 s
-			RemoveOnComplete: bullmq.KeepFor(time.Hour, 1000, 0), // at most an hour and at most the newest 1000
-			RemoveOnFail:     bullmq.KeepLast(5000),
+			Attempts: 3, Backoff: bullmq.ExponentialBackoff(time.Second), // waits 1 s, then 2 s
+			KeepCompleted: bullmq.KeepFor(time.Hour, 1000, 0), // at most an hour and at most the newest 1000
+			KeepFailed:    bullmq.KeepLast(5000),
 		},
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func main() {
 		{Priority: 10},           // after all jobs without a priority; 1 comes before 10
 		{LIFO: true},             // next, before all others
 		{JobID: "welcome-ada"},   // added once: while that job exists, adding it again adds nothing
-		{Attempts: 5, Backoff: bullmq.Fixed(time.Minute)},                   // in place of the default
+		{Attempts: 5, Backoff: bullmq.FixedBackoff(time.Minute)},            // in place of the default
 		{Deduplication: &bullmq.Deduplication{ID: "ada", TTL: time.Minute}}, // once a minute
 	} {
 		job, err := queue.Add(ctx, "welcome", Mail{To: "ada@example.org", Text: "hello"}, options)

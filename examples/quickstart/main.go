@@ -36,7 +36,7 @@ func main() {
 	connection := bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, ForceSingleClient: true})
 
 	// Start the event reader first: by default it reads only new events.
-	events, err := bullmq.NewQueueEvents(ctx, "kitchen", &bullmq.EventsOptions{Connection: connection})
+	events, err := bullmq.NewQueueEvents(ctx, "kitchen", &bullmq.QueueEventsOptions{Connection: connection})
 	check(err)
 	defer events.Close()
 
@@ -54,7 +54,7 @@ func main() {
 	add(ctx, queue, Dish{"soup", 3}, nil)
 	add(ctx, queue, Dish{"bread", 8}, nil)
 	add(ctx, queue, Dish{"ice cream", 1}, &bullmq.JobOptions{Delay: 1500 * time.Millisecond})
-	add(ctx, queue, Dish{"soufflé", 5}, &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Fixed(500 * time.Millisecond)})
+	add(ctx, queue, Dish{"soufflé", 5}, &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.FixedBackoff(500 * time.Millisecond)})
 
 	completed := 0
 	for event, err := range events.All(ctx) {

@@ -40,7 +40,7 @@ func main() {
 	defer queue.Close()
 
 	for _, sum := range []numbers{{A: 84, B: 2}, {A: 1, B: 0}} {
-		job, err := queue.Add(ctx, "divide", sum, &bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll()})
+		job, err := queue.Add(ctx, "divide", sum, &bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()})
 		if err != nil {
 			log.Fatal(err)
 		}

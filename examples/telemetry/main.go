@@ -52,7 +52,7 @@ func main() {
 	// A web server's middleware does this for each request.
 	request, span := otel.Tracer("shop").Start(ctx, "POST /orders")
 	fmt.Println("the request's trace is", span.SpanContext().TraceID())
-	job, err := queue.Add(request, "write", nil, &bullmq.JobOptions{Attempts: 2, RemoveOnComplete: bullmq.RemoveAll()})
+	job, err := queue.Add(request, "write", nil, &bullmq.JobOptions{Attempts: 2, KeepCompleted: bullmq.KeepNone()})
 	span.End()
 	if err != nil {
 		log.Fatal(err)

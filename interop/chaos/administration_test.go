@@ -62,11 +62,11 @@ var _ = Describe("The administration of many jobs", func() {
 		}
 
 		briefly("AddBulk of delayed jobs", add(&bullmq.JobOptions{Delay: time.Hour}))
-		left(bullmq.Delayed, jobs)
+		left(bullmq.StateDelayed, jobs)
 		briefly("PromoteJobs", func() error { return queue.PromoteJobs(ctx, 0) })
-		left(bullmq.Waiting, jobs)
+		left(bullmq.StateWaiting, jobs)
 		briefly("Jobs", func() error {
-			all, err := queue.Jobs(ctx, bullmq.All(), bullmq.Waiting)
+			all, err := queue.Jobs(ctx, bullmq.AllJobs(), bullmq.StateWaiting)
 			if err == nil && len(all) != jobs {
 				err = fmt.Errorf("%d jobs were listed", len(all))
 			}
@@ -89,18 +89,18 @@ var _ = Describe("The administration of many jobs", func() {
 		Expect(worker.Close()).To(Succeed())
 		Expect(<-ended).To(Succeed())
 		briefly("Clean of completed", func() error {
-			_, err := queue.Clean(ctx, 0, 0, bullmq.Completed)
+			_, err := queue.Clean(ctx, 0, 0, bullmq.StateCompleted)
 			return err
 		})
-		left(bullmq.Completed, 0)
+		left(bullmq.StateCompleted, 0)
 		briefly("Clean of waiting", func() error {
-			_, err := queue.Clean(ctx, 0, 0, bullmq.Waiting)
+			_, err := queue.Clean(ctx, 0, 0, bullmq.StateWaiting)
 			return err
 		})
-		left(bullmq.Waiting, 0)
+		left(bullmq.StateWaiting, 0)
 		briefly("AddBulk", add(nil))
 		briefly("Drain", func() error { return queue.Drain(ctx, true) })
-		left(bullmq.Waiting, 0)
+		left(bullmq.StateWaiting, 0)
 		Expect(add(nil)()).To(Succeed())
 		briefly("Obliterate", func() error { return queue.Obliterate(ctx, nil) })
 		keys, err := admin.Do(ctx, admin.B().Dbsize().Build()).AsInt64()

@@ -32,7 +32,7 @@ func draw(l *Ledger, by Library) plan {
 		p.options.Priority = 1 + rand.IntN(20)
 	case chance < 24:
 		attempts, p.FailUntilAttempt = 3, 2+rand.IntN(2)
-		p.options.Backoff = bullmq.Fixed(20 * time.Millisecond)
+		p.options.Backoff = bullmq.FixedBackoff(20 * time.Millisecond)
 	case chance < 25:
 		attempts, p.FailUntilAttempt = 2, 3
 	}

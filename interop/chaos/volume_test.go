@@ -92,7 +92,7 @@ var _ = Describe("A large number", func() {
 		const count = 5000
 		f := fleet(Settings{Lock: 30 * time.Second, Stalled: 50 * time.Millisecond, Concurrency: 10})
 		Expect(f.StartAll(within(20*time.Second), 2, 2)).To(Succeed())
-		add(count, &bullmq.JobOptions{RemoveOnComplete: bullmq.RemoveAll()})
+		add(count, &bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()})
 		Eventually(ledger.EndedSoFar).WithTimeout(time.Minute).Should(Equal(count))
 		Expect(drained(within(time.Minute), admin, site.base("volume"))).To(Succeed())
 		time.Sleep(300 * time.Millisecond) // a few more checks
@@ -170,9 +170,9 @@ var _ = Describe("A large number", func() {
 		opened := time.Since(begun)
 		perQueue, goroutines := (heap()-heapBefore)/count, runtime.NumGoroutine()-goroutinesBefore
 		for _, queue := range queues {
-			counts, err := queue.Counts(ctx, bullmq.Waiting)
+			counts, err := queue.Counts(ctx, bullmq.StateWaiting)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(counts[bullmq.Waiting]).To(BeEquivalentTo(1))
+			Expect(counts[bullmq.StateWaiting]).To(BeEquivalentTo(1))
 			Expect(queue.Close()).To(Succeed())
 		}
 		report.Note("%d queues on one client: opened with one job each in %.1f s; %.1f KiB and %.3f goroutines each", count, opened.Seconds(), perQueue/1024, float64(goroutines)/count)

@@ -72,7 +72,7 @@ func onWorker[A any](act func(ctx context.Context, w *bullmq.Worker, a *A) (any,
 func find(ctx context.Context, q *bullmq.Queue, id string) (*bullmq.Job, error) {
 	job, err := q.Job(ctx, id)
 	if errors.Is(err, bullmq.ErrJobNotFound) {
-		return q.Handle(id), nil
+		return q.JobRef(id), nil
 	}
 	return job, err
 }
@@ -80,7 +80,7 @@ func find(ctx context.Context, q *bullmq.Queue, id string) (*bullmq.Job, error) 
 func findActive(ctx context.Context, w *bullmq.Worker, id string) (*bullmq.Job, error) {
 	job, err := w.Job(ctx, id)
 	if errors.Is(err, bullmq.ErrJobNotFound) {
-		return w.Handle(id), nil
+		return w.JobRef(id), nil
 	}
 	return job, err
 }

@@ -23,7 +23,7 @@ func (t tree) flow() (bullmq.Flow, error) {
 	if err != nil {
 		return bullmq.Flow{}, err
 	}
-	flow := bullmq.Flow{Name: t.Name, Queue: t.QueueName, Prefix: t.Prefix, Data: data, Options: options}
+	flow := bullmq.Flow{Name: t.Name, QueueName: t.QueueName, Prefix: t.Prefix, Data: data, Options: options}
 	for _, child := range t.Children {
 		below, err := child.flow()
 		if err != nil {
@@ -56,7 +56,7 @@ func (s *session) newFlows(defaults map[string]bullmq.JobOptions) (*bullmq.FlowP
 	if err != nil {
 		return nil, err
 	}
-	return bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection, Prefix: s.prefix, Dialect: dialect, Now: s.now, DefaultJobOptions: defaults})
+	return bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection, Prefix: s.prefix, Dialect: dialect, Now: s.now, DefaultJobOptions: defaults})
 }
 
 func init() {
@@ -129,7 +129,7 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		node, err := producer.Flow(ctx, bullmq.FlowQuery{Queue: a.Queue, ID: a.ID, Depth: a.Depth, MaxChildren: a.MaxChildren})
+		node, err := producer.Flow(ctx, bullmq.FlowQuery{QueueName: a.Queue, ID: a.ID, Depth: a.Depth, MaxChildren: a.MaxChildren})
 		if node == nil {
 			return nil, err
 		}

@@ -39,7 +39,7 @@ func init() {
 			Start int
 			End   *int
 		}) (any, error) {
-			ended := a.State == bullmq.Completed || a.State == bullmq.Failed // Node lists the newest first
+			ended := a.State == bullmq.StateCompleted || a.State == bullmq.StateFailed // Node lists the newest first
 			jobs, err := q.Jobs(ctx, bullmq.Page{From: a.Start, To: or(a.End, -1), Ascending: !ended}, a.State)
 			return viewJobs(jobs), err
 		}),
@@ -73,10 +73,10 @@ func init() {
 			return viewJSON(job), nil
 		}),
 		"isIn": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-			state, err := q.Handle(a.ID).State(ctx)
+			state, err := q.JobRef(a.ID).State(ctx)
 			view := map[string]any{"state": state}
 			for _, each := range []bullmq.State{
-				bullmq.Completed, bullmq.Failed, bullmq.Delayed, bullmq.Active, bullmq.Waiting, bullmq.WaitingChildren,
+				bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateDelayed, bullmq.StateActive, bullmq.StateWaiting, bullmq.StateWaitingChildren,
 			} {
 				view[string(each)] = state == each
 			}
@@ -123,7 +123,7 @@ func init() {
 			Queue, ID                               string
 			Processed, Unprocessed, Ignored, Failed *page
 		}) (any, error) {
-			found, err := q.Handle(a.ID).DependencyPage(ctx, bullmq.DependencyQuery{
+			found, err := q.JobRef(a.ID).DependencyPage(ctx, bullmq.DependencyQuery{
 				Processed: a.Processed.cursor(), Unprocessed: a.Unprocessed.cursor(),
 				Ignored: a.Ignored.cursor(), Failed: a.Failed.cursor(),
 			})

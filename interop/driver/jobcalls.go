@@ -16,7 +16,7 @@ func init() {
 		Queue, ID string
 		Progress  json.RawMessage
 	}) (any, error) {
-		return nil, q.Handle(a.ID).UpdateProgress(ctx, a.Progress)
+		return nil, q.JobRef(a.ID).UpdateProgress(ctx, a.Progress)
 	})
 	operations["jobLog"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct{ Queue, ID, Row string }) (any, error) {
 		job, err := find(ctx, q, a.ID)
@@ -26,7 +26,7 @@ func init() {
 		return job.Log(ctx, a.Row)
 	})
 	operations["removeJob"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-		return nil, q.Handle(a.ID).Remove(ctx)
+		return nil, q.JobRef(a.ID).Remove(ctx)
 	})
 	operations["removeJobDeduplicationKey"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
 		job, err := find(ctx, q, a.ID)

@@ -22,7 +22,7 @@ func init() {
 			Limit int
 			Type  *bullmq.State
 		}) (any, error) {
-			ids, err := q.Clean(ctx, a.Grace.duration(), a.Limit, or(a.Type, bullmq.Completed))
+			ids, err := q.Clean(ctx, a.Grace.duration(), a.Limit, or(a.Type, bullmq.StateCompleted))
 			slices.Sort(ids)
 			return ids, err
 		}),
@@ -65,7 +65,7 @@ func init() {
 			return len(ids), err
 		}),
 		"removeUnprocessedChildren": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-			return nil, q.Handle(a.ID).RemoveUnprocessedChildren(ctx)
+			return nil, q.JobRef(a.ID).RemoveUnprocessedChildren(ctx)
 		}),
 		"removeChildDependency": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
 			job, err := find(ctx, q, a.ID)
@@ -79,13 +79,13 @@ func init() {
 			return removed, err
 		}),
 		"childrenValues": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-			return q.Handle(a.ID).ChildrenValues(ctx)
+			return q.JobRef(a.ID).ChildrenValues(ctx)
 		}),
 		"ignoredChildrenFailures": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-			return q.Handle(a.ID).IgnoredChildrenFailures(ctx)
+			return q.JobRef(a.ID).IgnoredChildrenFailures(ctx)
 		}),
 		"dependencies": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-			d, err := q.Handle(a.ID).Dependencies(ctx)
+			d, err := q.JobRef(a.ID).Dependencies(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -94,7 +94,7 @@ func init() {
 			}, nil
 		}),
 		"dependenciesCount": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-			n, err := q.Handle(a.ID).DependencyCounts(ctx)
+			n, err := q.JobRef(a.ID).DependencyCounts(ctx)
 			return map[string]any{
 				"processed": n.Processed, "unprocessed": n.Unprocessed, "ignored": n.Ignored, "failed": n.Failed,
 			}, err

@@ -76,7 +76,7 @@ var operations = map[string]operation{
 		Queue, ID string
 		Data      json.RawMessage
 	}) (any, error) {
-		return nil, q.Handle(a.ID).UpdateData(ctx, a.Data)
+		return nil, q.JobRef(a.ID).UpdateData(ctx, a.Data)
 	}),
 	"log": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue, ID, Row string
@@ -88,7 +88,7 @@ var operations = map[string]operation{
 		Queue, ID string
 		Keep      int
 	}) (any, error) {
-		return nil, q.Handle(a.ID).ClearLogs(ctx, a.Keep)
+		return nil, q.JobRef(a.ID).ClearLogs(ctx, a.Keep)
 	}),
 	"logs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue, ID string
@@ -108,23 +108,23 @@ var operations = map[string]operation{
 		if err != nil {
 			return nil, err
 		}
-		return nil, job.Retry(ctx, or(a.State, bullmq.Failed), &a.Opts)
+		return nil, job.Retry(ctx, or(a.State, bullmq.StateFailed), &a.Opts)
 	}),
 	"promote": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-		return nil, q.Handle(a.ID).Promote(ctx)
+		return nil, q.JobRef(a.ID).Promote(ctx)
 	}),
 	"changeDelay": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue, ID string
 		Delay     millis
 	}) (any, error) {
-		return nil, q.Handle(a.ID).ChangeDelay(ctx, a.Delay.duration())
+		return nil, q.JobRef(a.ID).ChangeDelay(ctx, a.Delay.duration())
 	}),
 	"changePriority": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue, ID string
 		Priority  int
 		LIFO      bool
 	}) (any, error) {
-		return nil, q.Handle(a.ID).ChangePriority(ctx, a.Priority, a.LIFO)
+		return nil, q.JobRef(a.ID).ChangePriority(ctx, a.Priority, a.LIFO)
 	}),
 
 	"pause":  onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) { return nil, q.Pause(ctx) }),
@@ -279,7 +279,7 @@ var operations = map[string]operation{
 		ID, Token string
 		Duration  millis
 	}) (any, error) {
-		return counted(w.Handle(a.ID).ExtendLock(ctx, a.Token, a.Duration.duration()))
+		return counted(w.JobRef(a.ID).ExtendLock(ctx, a.Token, a.Duration.duration()))
 	}),
 	"extendLocks": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
 		onWorkerArgs
@@ -288,7 +288,7 @@ var operations = map[string]operation{
 	}) (any, error) {
 		jobs := make([]*bullmq.Job, len(a.IDs))
 		for i, id := range a.IDs {
-			jobs[i] = w.Handle(id)
+			jobs[i] = w.JobRef(id)
 		}
 		lost, err := w.ExtendLocks(ctx, jobs, a.Tokens, a.Duration.duration())
 		return list(lost), err
@@ -298,13 +298,13 @@ var operations = map[string]operation{
 		ID, Token string
 		Timestamp int64
 	}) (any, error) {
-		return nil, w.Handle(a.ID).MoveToDelayed(ctx, time.UnixMilli(a.Timestamp), a.Token)
+		return nil, w.JobRef(a.ID).MoveToDelayed(ctx, time.UnixMilli(a.Timestamp), a.Token)
 	}),
 	"moveToWait": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
 		onWorkerArgs
 		ID, Token string
 	}) (any, error) {
-		return nil, w.Handle(a.ID).MoveToWait(ctx, a.Token)
+		return nil, w.JobRef(a.ID).MoveToWait(ctx, a.Token)
 	}),
 	"moveToWaitingChildren": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
 		onWorkerArgs
@@ -312,9 +312,9 @@ var operations = map[string]operation{
 		Child     *struct{ ID, Queue string }
 	}) (any, error) {
 		if a.Child != nil {
-			return w.Handle(a.ID).MoveToWaitingChild(ctx, a.Token, a.Child.Queue+":"+a.Child.ID)
+			return w.JobRef(a.ID).MoveToWaitingChild(ctx, a.Token, a.Child.Queue+":"+a.Child.ID)
 		}
-		return w.Handle(a.ID).MoveToWaitingChildren(ctx, a.Token)
+		return w.JobRef(a.ID).MoveToWaitingChildren(ctx, a.Token)
 	}),
 	"waitOrFail": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
 		onWorkerArgs

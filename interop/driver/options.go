@@ -36,8 +36,8 @@ func workerOptions(raw json.RawMessage) (*bullmq.WorkerOptions, error) {
 		MaxStalledCount    *int
 		StalledInterval    millis
 		MaxStartedAttempts int
-		RemoveOnComplete   bullmq.Keep
-		RemoveOnFail       bullmq.Keep
+		KeepCompleted      bullmq.Retention
+		KeepFailed         bullmq.Retention
 		Concurrency        int
 	}
 	if err := read(raw, &given); err != nil {
@@ -46,8 +46,8 @@ func workerOptions(raw json.RawMessage) (*bullmq.WorkerOptions, error) {
 	o := &bullmq.WorkerOptions{
 		Name: given.Name, LockDuration: given.LockDuration.duration(), MetricsPoints: given.Metrics.MaxDataPoints,
 		MaxStalledCount: given.MaxStalledCount, StalledInterval: given.StalledInterval.duration(),
-		MaxStartedAttempts: given.MaxStartedAttempts, RemoveOnComplete: given.RemoveOnComplete,
-		RemoveOnFail: given.RemoveOnFail, Concurrency: given.Concurrency,
+		MaxStartedAttempts: given.MaxStartedAttempts, KeepCompleted: given.KeepCompleted,
+		KeepFailed: given.KeepFailed, Concurrency: given.Concurrency,
 	}
 	if given.Limiter != nil {
 		o.Limiter = &bullmq.Limiter{Max: given.Limiter.Max, Duration: given.Limiter.Duration.duration()}

@@ -26,7 +26,7 @@ func readEvents(ctx context.Context, s *session, raw json.RawMessage) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	events, err := bullmq.NewQueueEvents(ctx, a.Queue, &bullmq.EventsOptions{Connection: connection, Prefix: s.prefix, LastEventID: "0-0"})
+	events, err := bullmq.NewQueueEvents(ctx, a.Queue, &bullmq.QueueEventsOptions{Connection: connection, Prefix: s.prefix, LastEventID: "0-0"})
 	if err != nil {
 		return nil, err
 	}

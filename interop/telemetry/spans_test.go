@@ -101,15 +101,15 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 		inNode.Do("addFlow", object{"flow": tree}, nil)
 		inNode.Do("addFlowBulk", object{"flows": []object{tree, {"name": "single", "queueName": name, "data": object{}}}}, nil)
 
-		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
+		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
-		flow := bullmq.Flow{Name: "root", Queue: name, Children: []bullmq.Flow{
-			{Name: "left", Queue: name + "-l", Children: []bullmq.Flow{{Name: "below", Queue: name}}},
-			{Name: "right", Queue: name + "-r"},
+		flow := bullmq.Flow{Name: "root", QueueName: name, Children: []bullmq.Flow{
+			{Name: "left", QueueName: name + "-l", Children: []bullmq.Flow{{Name: "below", QueueName: name}}},
+			{Name: "right", QueueName: name + "-r"},
 		}}
 		ok(flows.Add(soon(), flow))
-		ok(flows.AddBulk(soon(), []bullmq.Flow{flow, {Name: "single", Queue: name}}))
+		ok(flows.AddBulk(soon(), []bullmq.Flow{flow, {Name: "single", QueueName: name}}))
 		spansAreAlike()
 	})
 
@@ -130,12 +130,12 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 			{"progress", object{"id": "1", "progress": object{"done": 0.5}}, func() error { return queue.UpdateJobProgress(soon(), "1", object{"done": 0.5}) }},
 			{"drain", object{"delayed": false}, func() error { return queue.Drain(soon(), false) }},
 			{"drain", object{"delayed": true}, func() error { return queue.Drain(soon(), true) }},
-			{"clean", object{"grace": 0, "limit": 0, "type": "failed"}, func() error { _, err := queue.Clean(soon(), 0, 0, bullmq.Failed); return err }},
+			{"clean", object{"grace": 0, "limit": 0, "type": "failed"}, func() error { _, err := queue.Clean(soon(), 0, 0, bullmq.StateFailed); return err }},
 			{"clean", object{"grace": 1500, "limit": 7, "type": "wait"}, func() error { _, err := queue.Clean(soon(), 1500*time.Millisecond, 7, "wait"); return err }},
 			{"retryJobs", object{}, func() error { return queue.RetryJobs(soon(), nil) }},
 			{"retryJobs", object{"state": "completed", "count": 10, "timestamp": 1700000000000},
 				func() error {
-					return queue.RetryJobs(soon(), &bullmq.RetryJobsOptions{State: bullmq.Completed, Count: 10, Until: time.UnixMilli(1700000000000)})
+					return queue.RetryJobs(soon(), &bullmq.RetryJobsOptions{State: bullmq.StateCompleted, Count: 10, Until: time.UnixMilli(1700000000000)})
 				}},
 			{"promoteJobs", object{}, func() error { return queue.PromoteJobs(soon(), 0) }},
 			{"promoteJobs", object{"count": 5}, func() error { return queue.PromoteJobs(soon(), 5) }},
@@ -168,7 +168,7 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 		}
 		ok(queue.Add(soon(), "again", nil, &bullmq.JobOptions{Attempts: 3}))
 		run(2, here, bullmq.WorkerOptions{Name: "w1"})
-		ok(queue.Add(soon(), "later", nil, &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.Fixed(5 * time.Millisecond)}))
+		ok(queue.Add(soon(), "later", nil, &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.FixedBackoff(5 * time.Millisecond)}))
 		run(2, here, bullmq.WorkerOptions{})
 		spansAreAlike()
 
@@ -254,7 +254,7 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 		ok(queue.Add(soon(), "paint", nil, nil))
 		counts, err := queue.RecordCounts(soon())
 		Expect(err).NotTo(HaveOccurred())
-		Expect(counts).To(HaveKeyWithValue(bullmq.Waiting, int64(1)))
+		Expect(counts).To(HaveKeyWithValue(bullmq.StateWaiting, int64(1)))
 		var nodes, ofThisQueue []measured
 		inNode.Do("measured", nil, &nodes)
 		for _, m := range nodes {

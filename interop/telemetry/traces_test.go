@@ -139,9 +139,9 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		id := addInNode(name, object{"attempts": 4, "backoff": object{"type": "fixed", "delay": 3600000}})
 		add := the(spansOf(tracedNode), "add "+name+".paint")
 		runInGo(name, 1, failing("boom"))
-		Expect(queue.Handle(id).Promote(soon())).To(Succeed())
+		Expect(queue.JobRef(id).Promote(soon())).To(Succeed())
 		tracedNode.Run(name, 1, object{"throw": "boom"}, object{})(nil)
-		Expect(queue.Handle(id).Promote(soon())).To(Succeed())
+		Expect(queue.JobRef(id).Promote(soon())).To(Succeed())
 		runInGo(name, 1, returning(nil))
 		spans := append(traced.spans(), spansOf(tracedNode)...)
 		delays := all(spans, "delay "+name)
@@ -207,19 +207,19 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		inNode("addFlow", object{"flow": tree}, nil)
 		ofNode := spansOf(tracedNode)
 
-		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection(), Telemetry: traced})
+		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection(), Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
-		root, err := flows.Add(traced.within(elsewhere), bullmq.Flow{Name: name, Queue: name, Options: &bullmq.JobOptions{}, Children: []bullmq.Flow{
-			{Name: kid, Queue: kid, Options: &bullmq.JobOptions{}},
-			{Name: alone, Queue: alone, Options: &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}}},
-			{Name: plain, Queue: plain},
+		root, err := flows.Add(traced.within(elsewhere), bullmq.Flow{Name: name, QueueName: name, Options: &bullmq.JobOptions{}, Children: []bullmq.Flow{
+			{Name: kid, QueueName: kid, Options: &bullmq.JobOptions{}},
+			{Name: alone, QueueName: alone, Options: &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}}},
+			{Name: plain, QueueName: plain},
 		}})
 		Expect(err).NotTo(HaveOccurred())
 		ofGo := traced.spans()
 
 		for _, node := range append(root.Children, root) {
-			queue := node.Job.Queue()
+			queue := node.Job.QueueName()
 			nodeSpan, goSpan := the(ofNode, "addNode "+queue), the(ofGo, "addNode "+queue)
 			Expect(goSpan.TraceID).To(Equal(elsewhereTrace))
 			other := otherJob(queue, node.Job.ID)

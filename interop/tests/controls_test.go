@@ -30,7 +30,7 @@ var _ = Describe("A Go worker on a queue shared with Node", func() {
 		napped := node.Add(name, "nap", object{}, object{})
 		node.Add(name, "b", object{}, object{})
 		node.Run(name, 1, object{"byName": object{"nap": object{"delay": 150}, "b": object{"return": 1}}}, object{})(nil)
-		Expect(stateOf(queue, napped)()).To(Equal(bullmq.Delayed))
+		Expect(stateOf(queue, napped)()).To(Equal(bullmq.StateDelayed))
 		runOnce(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			return []int{job.AttemptsMade, job.AttemptsStarted}, nil
 		}, bullmq.WorkerOptions{})
@@ -82,7 +82,7 @@ var _ = Describe("A Go worker on a queue shared with Node", func() {
 		DeferCleanup(worker.Close)
 		Eventually(started).Should(BeClosed())
 		Expect(worker.CancelJob(id, "the order is void")).To(BeTrue())
-		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateFailed))
 		Expect(node.Record(name, id)).To(And(HaveKeyWithValue("failedReason", "the order is void"), HaveKeyWithValue("attemptsMade", 1.)))
 	})
 })

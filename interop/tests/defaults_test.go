@@ -36,7 +36,7 @@ var optionsOfJobs = []struct {
 	{`{"sizeLimit":0,"stackTraceLimit":0}`, &bullmq.JobOptions{StackTraceLimit: bullmq.NoStackTraces, Extra: raw(`{"sizeLimit":0}`)}},
 	{`{"backoff":0}`, nil}, {`{"backoff":false}`, nil}, {`{"backoff":""}`, nil},
 	{`{"backoff":{"type":"fixed","delay":0}}`, nil}, {`{"backoff":{"type":"tide","jitter":0}}`, nil},
-	{`{"removeOnComplete":false,"removeOnFail":false}`, &bullmq.JobOptions{RemoveOnComplete: bullmq.KeepAll(), RemoveOnFail: bullmq.KeepAll()}},
+	{`{"removeOnComplete":false,"removeOnFail":false}`, &bullmq.JobOptions{KeepCompleted: bullmq.KeepAll(), KeepFailed: bullmq.KeepAll()}},
 	{`{"removeOnComplete":0,"removeOnFail":{"count":0}}`, nil},
 	{`{"delay":null,"lifo":null}`, &bullmq.JobOptions{Reset: []string{"delay", "lifo"}}},
 	{`{"attempts":null}`, &bullmq.JobOptions{Reset: []string{"attempts"}}},
@@ -223,7 +223,7 @@ var _ = Describe("The default options of a queue", func() {
 				var asNode, inGo []bullmq.Flow
 				kids := []object{}
 				parentOfNode, parentOfGo, kidsOfNode, kidsOfGo := newQueueName(), newQueueName(), newQueueName(), newQueueName()
-				producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{
+				producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{
 					Connection: connection(), Dialect: dialect, DefaultJobOptions: map[string]bullmq.JobOptions{kidsOfGo: *read(defaults)},
 				})
 				Expect(err).NotTo(HaveOccurred())
@@ -236,9 +236,9 @@ var _ = Describe("The default options of a queue", func() {
 						continue
 					}
 					kids = append(kids, object{"name": "kid", "queueName": kidsOfNode, "data": object{}, "opts": json.RawMessage(options.json)})
-					asNode = append(asNode, bullmq.Flow{Name: "kid", Queue: kidsOfGo, Options: read(options.json)})
+					asNode = append(asNode, bullmq.Flow{Name: "kid", QueueName: kidsOfGo, Options: read(options.json)})
 					if o := options.inGo; o != nil {
-						inGo = append(inGo, bullmq.Flow{Name: "kid", Queue: kidsOfGo, Options: o})
+						inGo = append(inGo, bullmq.Flow{Name: "kid", QueueName: kidsOfGo, Options: o})
 					} else {
 						inGo = append(inGo, asNode[len(asNode)-1])
 					}
@@ -262,7 +262,7 @@ var _ = Describe("The default options of a queue", func() {
 				other.Do("addFlow", object{"flow": object{"name": "par", "queueName": parentOfNode, "data": object{}, "opts": object{"jobId": "par"}, "children": kids},
 					"queuesOptions": object{kidsOfNode: object{"defaultJobOptions": json.RawMessage(defaults)}}}, &tree)
 				for id, children := range map[string][]bullmq.Flow{"read": asNode, "written": inGo} {
-					root, err := producer.Add(soon(), bullmq.Flow{Name: "par", Queue: parentOfGo, Options: &bullmq.JobOptions{JobID: id}, Children: children})
+					root, err := producer.Add(soon(), bullmq.Flow{Name: "par", QueueName: parentOfGo, Options: &bullmq.JobOptions{JobID: id}, Children: children})
 					Expect(err).NotTo(HaveOccurred())
 					for i, kid := range root.Children {
 						want := maps.Clone(entry(kidsOfNode, tree.Children[i].ID))

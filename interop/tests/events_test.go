@@ -55,7 +55,7 @@ var _ = Describe("The events of a queue", func() {
 		node.Add(name, "a", object{}, object{"jobId": "node-1"})
 		node.Add(name, "a", object{}, object{"jobId": "node-2", "deduplication": object{"id": "only <one>"}})
 		for _, progress := range []any{50, "half", true, object{"a": []any{1, nil}}, nil, []any{}, "", 0} {
-			Expect(queue.Handle("go-1").UpdateProgress(ctx, progress)).To(Succeed())
+			Expect(queue.JobRef("go-1").UpdateProgress(ctx, progress)).To(Succeed())
 			node.Do("progress", object{"queue": name, "id": "node-1", "progress": progress}, nil)
 		}
 		Expect(queue.Pause(ctx)).To(Succeed())
@@ -116,8 +116,8 @@ var _ = Describe("A queue without events", func() {
 			}
 		}
 		completed := func() (int64, error) {
-			counts, err := queue.Counts(ctx, bullmq.Completed)
-			return counts[bullmq.Completed], err
+			counts, err := queue.Counts(ctx, bullmq.StateCompleted)
+			return counts[bullmq.StateCompleted], err
 		}
 		add()
 		Expect(kept()).To(BeZero())

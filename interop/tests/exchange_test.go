@@ -96,11 +96,11 @@ var _ = Describe("A queue between Node and Go", func() {
 				func() { mustAdd(queue, data, &bullmq.JobOptions{Delay: 30 * time.Millisecond}) },
 				func() {
 					id := mustAdd(queue, data, &bullmq.JobOptions{Delay: time.Hour})
-					Expect(queue.Handle(id).Promote(soon())).To(Succeed())
+					Expect(queue.JobRef(id).Promote(soon())).To(Succeed())
 				},
 				func() {
 					id := mustAdd(queue, data, &bullmq.JobOptions{Delay: time.Hour})
-					Expect(queue.Handle(id).ChangeDelay(soon(), 30*time.Millisecond)).To(Succeed())
+					Expect(queue.JobRef(id).ChangeDelay(soon(), 30*time.Millisecond)).To(Succeed())
 				},
 				func() {
 					Expect(queue.Pause(soon())).To(Succeed())

@@ -31,7 +31,7 @@ var familyPolicies = []struct {
 	{"continue", bullmq.JobOptions{ContinueParentOnFailure: true}},
 	{"ignore", bullmq.JobOptions{IgnoreDependencyOnFailure: true}},
 	{"remove", bullmq.JobOptions{RemoveDependencyOnFailure: true}},
-	{"gone", bullmq.JobOptions{RemoveOnFail: bullmq.RemoveAll()}},
+	{"gone", bullmq.JobOptions{KeepFailed: bullmq.KeepNone()}},
 }
 
 // families returns trees of a root, two children and four grandchildren, with each policy in turn. In three
@@ -61,7 +61,7 @@ func families(count int) []bullmq.Flow {
 			if level < 2 && turn%5 == 4 {
 				o.Delay = 20 * time.Millisecond
 			}
-			return bullmq.Flow{Name: name, Queue: familyLevels[level], Data: data, Options: &o, Children: children}
+			return bullmq.Flow{Name: name, QueueName: familyLevels[level], Data: data, Options: &o, Children: children}
 		}
 		all[n] = member(0, "-root", 6,
 			member(1, "-a", 0, member(2, "-a-a", 1), member(2, "-a-b", 2)),
@@ -76,7 +76,7 @@ func inNode(flow bullmq.Flow, prefix string) object {
 	for _, child := range flow.Children {
 		children = append(children, inNode(child, prefix))
 	}
-	return object{"name": flow.Name, "queueName": flow.Queue, "prefix": prefix, "data": flow.Data, "opts": publicOptions(flow.Options), "children": children}
+	return object{"name": flow.Name, "queueName": flow.QueueName, "prefix": prefix, "data": flow.Data, "opts": publicOptions(flow.Options), "children": children}
 }
 
 // familyInGo is the handler that worker.mjs has with -family.
@@ -260,7 +260,7 @@ var _ = Describe("Hundreds of flows of three levels, some with failing children,
 
 	DescribeTable("end the same when both libraries process them:", func(prefix string, byGo bool, libraries ...string) {
 		if byGo {
-			producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowOptions{Connection: connection(), Prefix: prefix})
+			producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection(), Prefix: prefix})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(producer.Close)
 			_, err = producer.AddBulk(soon(), all)

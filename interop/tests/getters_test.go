@@ -50,7 +50,7 @@ var _ = Describe("One library lists the other's", func() {
 		runGoWorker(name, returning(nil), bullmq.WorkerOptions{Name: "gopher"})
 		reader := readInGo(name)
 		Eventually(listed("eventReaders", name)).Should(ConsistOf(clientName(name, ":qe")))
-		Expect(newGoQueue(name).EventReaders(soon())).To(HaveLen(1))
+		Expect(newGoQueue(name).ConnectedReaders(soon())).To(HaveLen(1))
 		Eventually(listed("workers", name)).Should(ConsistOf(clientName(name, ":w:gopher")))
 		reader.stop()
 		Eventually(listed("eventReaders", name)).Should(BeEmpty())
@@ -101,7 +101,7 @@ var _ = Describe("One library lists the other's", func() {
 			var counts map[bullmq.State]int64
 			node.Do("counts", object{"queue": name}, &counts)
 			Expect(queue.Counts(soon())).To(Equal(counts))
-			Expect(counts).To(HaveKeyWithValue(bullmq.Waiting, int64(3)))
+			Expect(counts).To(HaveKeyWithValue(bullmq.StateWaiting, int64(3)))
 			var waiting int64
 			node.Do("count", object{"queue": name}, &waiting)
 			Expect(queue.Count(soon())).To(Equal(waiting))
@@ -140,7 +140,7 @@ func makeStatesInGo(name string) {
 	_, err = worker.Fail(ctx, take("f1"), "token", errorText("no"), false)
 	Expect(err).NotTo(HaveOccurred())
 	parent := take("parent")
-	_, err = kids.Add(ctx, "child", nil, &bullmq.JobOptions{Parent: &bullmq.Parent{ID: "parent", Queue: "bull:" + name}})
+	_, err = kids.Add(ctx, "child", nil, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "parent", QueueKey: "bull:" + name}})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(parent.MoveToWaitingChildren(ctx, "token")).To(BeTrue())
 	take("a1")

@@ -31,7 +31,7 @@ var _ = Describe("A job that fails in one library", func() {
 				failInNode(reason)
 			}
 			job := readJob(queue, id)
-			Expect(stateOf(queue, id)()).To(Equal(bullmq.Delayed))
+			Expect(stateOf(queue, id)()).To(Equal(bullmq.StateDelayed))
 			Expect(job.Delay).To(Equal(40 * time.Millisecond << i))
 			Expect(job.FailedReason).To(Equal(reason))
 			Expect([]int{job.AttemptsMade, job.AttemptsStarted}).To(Equal([]int{i + 1, i + 1}))
@@ -51,9 +51,9 @@ var _ = Describe("A job that fails in one library", func() {
 		job, err := queue.Add(soon(), "a", nil, &bullmq.JobOptions{Attempts: 3, Priority: 4, StackTraceLimit: 2})
 		Expect(err).NotTo(HaveOccurred())
 		failInNode("first, in Node")
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Prioritized))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StatePrioritized))
 		runOnce(name, failing("second, in Go"), bullmq.WorkerOptions{})
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.Prioritized))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StatePrioritized))
 		failInNode("third, in Node")
 		record := node.Record(name, job.ID)
 		Expect(record).To(And(HaveKeyWithValue("state", "failed"), HaveKeyWithValue("attemptsMade", 3.), HaveKeyWithValue("failedReason", "third, in Node")))
@@ -65,7 +65,7 @@ var _ = Describe("A job that fails in one library", func() {
 			id := node.Add(name, "a", object{}, object{})
 			if retryInGo {
 				failInNode("no")
-				Expect(readJob(queue, id).Retry(soon(), bullmq.Failed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
+				Expect(readJob(queue, id).Retry(soon(), bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsMade: true})).To(Succeed())
 				runOnce(name, returning(1), bullmq.WorkerOptions{})
 			} else {
 				runOnce(name, failing("no"), bullmq.WorkerOptions{})
@@ -85,7 +85,7 @@ var _ = Describe("A job that fails in one library", func() {
 		id = node.Add(name, "a", object{}, object{"attempts": 3})
 		node.Run(name, 1, object{"unrecoverable": "never"}, object{})(nil)
 		Expect(readJob(queue, id).FailedReason).To(Equal("never"))
-		Expect(stateOf(queue, id)()).To(Equal(bullmq.Failed))
+		Expect(stateOf(queue, id)()).To(Equal(bullmq.StateFailed))
 	})
 })
 

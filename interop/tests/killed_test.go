@@ -59,7 +59,7 @@ var _ = Describe("A job whose worker is killed", func() {
 		ran := false
 		runGoWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran = true; return nil, nil },
 			bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: frequentCheck})
-		Eventually(stateOf(queue, id)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateFailed))
 		Expect(ran).To(BeFalse())
 		Expect(node.Record(name, id)).To(And(
 			HaveKeyWithValue("failedReason", "job stalled more than allowable limit"), HaveKeyWithValue("stalledCounter", 2.),

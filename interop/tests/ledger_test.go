@@ -33,11 +33,11 @@ type added struct {
 
 // options are the options that determine the outcome of a job, under their public and stored names.
 type options struct {
-	Attempts         int
-	Delay            float64
-	Backoff          json.RawMessage
-	RemoveOnComplete json.RawMessage
-	RemoveOnFail     json.RawMessage
+	Attempts      int
+	Delay         float64
+	Backoff       json.RawMessage
+	KeepCompleted json.RawMessage
+	KeepFailed    json.RawMessage
 }
 
 type started struct {
@@ -129,9 +129,9 @@ func (a added) payload() payload {
 
 // stays reports whether the job's hash remains after the job has ended.
 func (a added) stays() bool {
-	keep := a.opts.RemoveOnComplete
+	keep := a.opts.KeepCompleted
 	if a.plan().fails {
-		keep = a.opts.RemoveOnFail
+		keep = a.opts.KeepFailed
 	}
 	return !slices.Contains([]string{"true", "0", `{"count":0}`}, string(keep))
 }

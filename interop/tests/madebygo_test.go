@@ -149,14 +149,14 @@ var _ = Describe("A flow created by Go", func() {
 	BeforeEach(func() {
 		parents, kids = newGoQueue(newQueueName()), newGoQueue(newQueueName())
 		var err error
-		flows, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowOptions{Connection: connection()})
+		flows, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 	})
 	add := func(child bullmq.JobOptions) (parent, failing string) {
 		GinkgoHelper()
-		tree, err := flows.Add(soon(), bullmq.Flow{Name: "parent", Queue: parents.Name(), Children: []bullmq.Flow{
-			{Name: "failing", Queue: kids.Name(), Options: &child}, {Name: "working", Queue: kids.Name(), Data: object{"n": 2}},
+		tree, err := flows.Add(soon(), bullmq.Flow{Name: "parent", QueueName: parents.Name(), Children: []bullmq.Flow{
+			{Name: "failing", QueueName: kids.Name(), Options: &child}, {Name: "working", QueueName: kids.Name(), Data: object{"n": 2}},
 		}})
 		Expect(err).NotTo(HaveOccurred())
 		return tree.Job.ID, tree.Children[0].Job.Key()
@@ -171,9 +171,9 @@ var _ = Describe("A flow created by Go", func() {
 	It("waits in Node for a failed child and is released when the child is retried and completes in Go", func() {
 		parent, child := add(bullmq.JobOptions{})
 		workInNode(kids, 2)
-		Expect(stateOf(parents, parent)()).To(Equal(bullmq.WaitingChildren))
+		Expect(stateOf(parents, parent)()).To(Equal(bullmq.StateWaitingChildren))
 		id := child[strings.LastIndexByte(child, ':')+1:]
-		Expect(readJob(kids, id).Retry(soon(), bullmq.Failed, nil)).To(Succeed())
+		Expect(readJob(kids, id).Retry(soon(), bullmq.StateFailed, nil)).To(Succeed())
 		runOnce(kids.Name(), returning("after all"), bullmq.WorkerOptions{})
 		workInNode(parents, 1)
 		var values map[string]any
@@ -193,7 +193,7 @@ var _ = Describe("A flow created by Go", func() {
 		parent, child := add(options)
 		workInNode(kids, children)
 		workInNode(parents, 1)
-		Expect(stateOf(parents, parent)()).To(Equal(bullmq.Completed))
+		Expect(stateOf(parents, parent)()).To(Equal(bullmq.StateCompleted))
 		var ignored object
 		node.Do("ignoredChildrenFailures", object{"queue": parents.Name(), "id": parent}, &ignored)
 		want := object{}

@@ -178,7 +178,7 @@ var _ = Describe("A flow created by Node", func() {
 	It("whose children run in Go is released after the last child, and Node reads their return values", func() {
 		parent, children := addFlow(object{})
 		queue := newGoQueue(parents)
-		Expect(stateOf(queue, parent)()).To(Equal(bullmq.WaitingChildren))
+		Expect(stateOf(queue, parent)()).To(Equal(bullmq.StateWaitingChildren))
 		work := func(_ context.Context, job *bullmq.Job) (any, error) {
 			var data struct{ N int }
 			if err := job.Decode(&data); err != nil {
@@ -187,9 +187,9 @@ var _ = Describe("A flow created by Node", func() {
 			return object{"square": data.N * data.N, "text": "<&>"}, nil
 		}
 		runOnce(kids, work, bullmq.WorkerOptions{})
-		Expect(stateOf(queue, parent)()).To(Equal(bullmq.WaitingChildren))
+		Expect(stateOf(queue, parent)()).To(Equal(bullmq.StateWaitingChildren))
 		runOnce(kids, work, bullmq.WorkerOptions{})
-		Expect(stateOf(queue, parent)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, parent)()).To(Equal(bullmq.StateWaiting))
 
 		var values object
 		node.Do("childrenValues", object{"queue": parents, "id": parent}, &values)
@@ -211,7 +211,7 @@ var _ = Describe("A flow created by Node", func() {
 			return object{"got": job.Data}, nil
 		}, bullmq.WorkerOptions{})
 		completeInNode(kids)
-		Expect(stateOf(queue, parent)()).To(Equal(bullmq.WaitingChildren))
+		Expect(stateOf(queue, parent)()).To(Equal(bullmq.StateWaitingChildren))
 		before := time.Now()
 		completeInNode(kids)
 		Expect(queue.WaitForJob(soon(), parent)).To(MatchJSON(`{"got":{"p":1}}`))
@@ -223,10 +223,10 @@ var _ = Describe("A flow created by Node", func() {
 		parent, children := addFlow(object{"failParentOnFailure": true})
 		runOnce(kids, failing("no <way>"), bullmq.WorkerOptions{})
 		queue := newGoQueue(parents)
-		Expect(stateOf(queue, parent)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(queue, parent)()).To(Equal(bullmq.StateWaiting))
 		ran := false
 		worker := runGoWorker(parents, func(context.Context, *bullmq.Job) (any, error) { ran = true; return nil, nil }, bullmq.WorkerOptions{})
-		Eventually(stateOf(queue, parent)).Should(Equal(bullmq.Failed))
+		Eventually(stateOf(queue, parent)).Should(Equal(bullmq.StateFailed))
 		worker.stop()
 		Expect(ran).To(BeFalse())
 		Expect(node.Record(parents, parent)["failedReason"]).To(BeElementOf("child "+key(children[0])+" failed", "child "+key(children[1])+" failed"))
@@ -236,7 +236,7 @@ var _ = Describe("A flow created by Node", func() {
 		parent, children := addFlow(object{"ignoreDependencyOnFailure": true})
 		runOnce(kids, failing(`{"a":"<no>"}`), bullmq.WorkerOptions{})
 		runOnce(kids, returning("well"), bullmq.WorkerOptions{})
-		Expect(stateOf(newGoQueue(parents), parent)()).To(Equal(bullmq.Waiting))
+		Expect(stateOf(newGoQueue(parents), parent)()).To(Equal(bullmq.StateWaiting))
 		var failures, values object
 		node.Do("ignoredChildrenFailures", object{"queue": parents, "id": parent}, &failures)
 		node.Do("childrenValues", object{"queue": parents, "id": parent}, &values)

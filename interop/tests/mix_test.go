@@ -65,14 +65,14 @@ func (m mixer) options(kind string, seed uint64, data *payload) *bullmq.JobOptio
 	case "failing-once":
 		data.FailUntilAttempt = 2
 		if m.whole(0, 1) == 1 {
-			o.RemoveOnFail = bullmq.RemoveAll()
+			o.KeepFailed = bullmq.KeepNone()
 		}
 	case "custom-id":
 		o.JobID = fmt.Sprintf("go-%d-%d é😀", seed, data.Sequence)
 	case "removed":
-		o.RemoveOnComplete = []bullmq.Keep{bullmq.RemoveAll(), bullmq.KeepLast(0)}[m.whole(0, 1)]
+		o.KeepCompleted = []bullmq.Retention{bullmq.KeepNone(), bullmq.KeepLast(0)}[m.whole(0, 1)]
 	case "kept":
-		o.RemoveOnComplete = []bullmq.Keep{
+		o.KeepCompleted = []bullmq.Retention{
 			bullmq.KeepAll(), bullmq.KeepLast(100000), bullmq.KeepFor(time.Hour, 0, 0), bullmq.KeepFor(time.Hour, 100000, 10),
 		}[m.whole(0, 3)]
 	case "deduplicated":
@@ -85,9 +85,9 @@ func (m mixer) options(kind string, seed uint64, data *payload) *bullmq.JobOptio
 }
 
 func (m mixer) backoff() *bullmq.Backoff {
-	jittered := bullmq.Exponential(m.ms(4, 20))
+	jittered := bullmq.ExponentialBackoff(m.ms(4, 20))
 	jittered.Jitter = 0.5
-	return []*bullmq.Backoff{nil, bullmq.Fixed(m.ms(10, 40)), bullmq.Exponential(m.ms(5, 20)), jittered}[m.whole(0, 3)]
+	return []*bullmq.Backoff{nil, bullmq.FixedBackoff(m.ms(10, 40)), bullmq.ExponentialBackoff(m.ms(5, 20)), jittered}[m.whole(0, 3)]
 }
 
 var payloads = []any{

@@ -103,7 +103,7 @@ func (l *fleetLane) do(n int, step fleetStep) (overwrites bool) {
 		case "retry":
 			var job *bullmq.Job
 			if job, err = l.queue.Job(l.ctx, failed); err == nil {
-				err = job.Retry(l.ctx, bullmq.Failed, nil)
+				err = job.Retry(l.ctx, bullmq.StateFailed, nil)
 			}
 		}
 		Expect(err).NotTo(HaveOccurred())

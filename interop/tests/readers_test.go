@@ -71,7 +71,7 @@ func (r *reader) upTo(entry string) []received {
 // readInGo reads a queue's new events with this SDK.
 func readInGo(queue string) *reader {
 	GinkgoHelper()
-	events, err := bullmq.NewQueueEvents(context.Background(), queue, &bullmq.EventsOptions{Connection: connection()})
+	events, err := bullmq.NewQueueEvents(context.Background(), queue, &bullmq.QueueEventsOptions{Connection: connection()})
 	Expect(err).NotTo(HaveOccurred())
 	r := &reader{}
 	done := make(chan struct{})
@@ -110,7 +110,7 @@ func payloadOf(event bullmq.Event) object {
 		case name == "event":
 		case name == "prev":
 			payload[name] = string(event.Prev)
-			if event.Prev == bullmq.Waiting {
+			if event.Prev == bullmq.StateWaiting {
 				payload[name] = event.Fields[i+1] // Node keeps both spellings
 			}
 		case name == "data" && event.Type == bullmq.EventProgress:

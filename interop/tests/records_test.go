@@ -35,7 +35,7 @@ var _ = Describe("A stored job", func() {
 	DescribeTable("has the failure reason as raw text and a stack trace that both libraries decode",
 		func(reason string) {
 			byGo := node.Add(name, "a", object{}, object{})
-			endInGo(byGo, bullmq.Failed, failing(reason))
+			endInGo(byGo, bullmq.StateFailed, failing(reason))
 			Expect(stored(name, byGo, "failedReason")).To(Equal(reason))
 			record := node.Record(name, byGo)
 			if reason == "" {
@@ -65,7 +65,7 @@ var _ = Describe("A stored job", func() {
 
 	It("that panicked in Go has the panic's text and stack for Node to read", func() {
 		id := node.Add(name, "a", object{}, object{})
-		endInGo(id, bullmq.Failed, func(context.Context, *bullmq.Job) (any, error) { panic(`no "<way>"`) })
+		endInGo(id, bullmq.StateFailed, func(context.Context, *bullmq.Job) (any, error) { panic(`no "<way>"`) })
 		record := node.Record(name, id)
 		Expect(record["failedReason"]).To(ContainSubstring(`no "<way>"`))
 		Expect(record["stacktrace"]).To(ConsistOf(ContainSubstring("records_test.go")))
@@ -74,7 +74,7 @@ var _ = Describe("A stored job", func() {
 	DescribeTable("has the same return value in both libraries",
 		func(value any, text string) {
 			byGo := node.Add(name, "a", object{}, object{})
-			endInGo(byGo, bullmq.Completed, returning(value))
+			endInGo(byGo, bullmq.StateCompleted, returning(value))
 			Expect(stored(name, byGo, "returnvalue")).To(Equal(text))
 			Expect(node.Record(name, byGo)).To(HaveKeyWithValue("returnvalue", valueOf(text)))
 
@@ -102,7 +102,7 @@ var _ = Describe("A stored job", func() {
 	DescribeTable("has the same progress in both libraries",
 		func(progress any, text string) {
 			id := addInGo(nil, nil)
-			Expect(queue.Handle(id).UpdateProgress(soon(), progress)).To(Succeed())
+			Expect(queue.JobRef(id).UpdateProgress(soon(), progress)).To(Succeed())
 			Expect(stored(name, id, "progress")).To(Equal(text))
 			Expect(node.Record(name, id)).To(HaveKeyWithValue("progress", valueOf(text)))
 
@@ -162,7 +162,7 @@ var _ = Describe("A stored job", func() {
 		rows := []string{"first <&>", "", "ünï \u2028 😀", "two\nlines", `{"json":true}`}
 		id := addInGo(nil, nil)
 		for i, row := range rows {
-			count, err := queue.Handle(id).Log(soon(), row)
+			count, err := queue.JobRef(id).Log(soon(), row)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(count).To(Equal(2*i + 1))
 			node.Do("log", object{"queue": name, "id": id, "row": row}, nil)
@@ -200,14 +200,14 @@ var _ = Describe("A stored job", func() {
 			after := stored(name, id, "opts")
 			Expect(after).To(Equal(before))
 		}
-		endInGo(id, bullmq.Failed, failing("no"))
+		endInGo(id, bullmq.StateFailed, failing("no"))
 		unchanged()
 		job := readJob(queue, id)
 		Expect(job.Opts.KeepLogs).To(Equal(5))
 		Expect(job.Opts.Extra).To(HaveKeyWithValue("foo", rawJSON("1")))
-		Expect(job.Retry(soon(), bullmq.Failed, nil)).To(Succeed())
+		Expect(job.Retry(soon(), bullmq.StateFailed, nil)).To(Succeed())
 		unchanged()
-		endInGo(id, bullmq.Completed, returning(nil))
+		endInGo(id, bullmq.StateCompleted, returning(nil))
 		unchanged()
 
 		again := addInGo(job.Data, &job.Opts)
@@ -219,7 +219,7 @@ var _ = Describe("A stored job", func() {
 	It("has Go's options under the names and in the forms that Node reads", func() {
 		id := addInGo(nil, &bullmq.JobOptions{
 			JobID: "mine é", Delay: 0, Priority: 7, Attempts: 4, Backoff: &bullmq.Backoff{Type: "exponential", Delay: 1500e6, Jitter: 0.25},
-			RemoveOnComplete: bullmq.KeepFor(3600e9, 10, 0), RemoveOnFail: bullmq.KeepLast(5), KeepLogs: 9, StackTraceLimit: 2,
+			KeepCompleted: bullmq.KeepFor(3600e9, 10, 0), KeepFailed: bullmq.KeepLast(5), KeepLogs: 9, StackTraceLimit: 2,
 			SizeLimit: 1000, Deduplication: &bullmq.Deduplication{ID: "d", TTL: 5e9, Extend: true},
 		})
 		Expect(node.Record(name, id)["opts"]).To(Equal(object{
@@ -243,13 +243,13 @@ var _ = Describe("A stored job", func() {
 			Expect(o.Backoff.Type).To(Equal("mine"))
 		}),
 		Entry("removal as true", object{"removeOnComplete": true, "removeOnFail": false}, func(o bullmq.JobOptions) {
-			Expect([]string{o.RemoveOnComplete.String(), o.RemoveOnFail.String()}).To(Equal([]string{"true", "false"}))
+			Expect([]string{o.KeepCompleted.String(), o.KeepFailed.String()}).To(Equal([]string{"true", "false"}))
 		}),
 		Entry("removal as a number", object{"removeOnComplete": 0, "removeOnFail": 100}, func(o bullmq.JobOptions) {
-			Expect([]string{o.RemoveOnComplete.String(), o.RemoveOnFail.String()}).To(Equal([]string{"0", "100"}))
+			Expect([]string{o.KeepCompleted.String(), o.KeepFailed.String()}).To(Equal([]string{"0", "100"}))
 		}),
 		Entry("removal as an object", object{"removeOnComplete": object{"age": 60, "count": 5}}, func(o bullmq.JobOptions) {
-			Expect(o.RemoveOnComplete.String()).To(MatchJSON(`{"age":60,"count":5}`))
+			Expect(o.KeepCompleted.String()).To(MatchJSON(`{"age":60,"count":5}`))
 		}),
 		Entry("a telemetry context", object{"telemetry": object{"metadata": "trace", "omitContext": true}}, func(o bullmq.JobOptions) {
 			Expect(o.Telemetry).To(Equal(&bullmq.JobTelemetry{Metadata: "trace", OmitContext: true}))
@@ -260,8 +260,8 @@ var _ = Describe("A stored job", func() {
 		bad := node.Add(name, "a", object{}, object{})
 		Expect(ask("HSET", "bull:"+name+":"+bad, "data", "{not json").Error()).To(Succeed())
 		good := node.Add(name, "a", object{}, object{})
-		endInGo(good, bullmq.Completed, returning(1))
-		Expect(stateOf(queue, bad)()).To(Equal(bullmq.Failed))
+		endInGo(good, bullmq.StateCompleted, returning(1))
+		Expect(stateOf(queue, bad)()).To(Equal(bullmq.StateFailed))
 		reason := stored(name, bad, "failedReason")
 		Expect(reason).To(ContainSubstring("not JSON"))
 	})

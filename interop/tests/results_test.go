@@ -97,7 +97,7 @@ var _ = Describe("The results of jobs", func() {
 		runGoWorker(name, returning([]int{}), bullmq.WorkerOptions{})
 		job, err := queue.Add(soon(), "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.Completed))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		node.Do("listen", object{"queue": name, "ids": []string{job.ID}}, nil)
 		var results map[string]result
 		node.Do("results", object{"queue": name}, &results)
@@ -135,7 +135,7 @@ var _ = DescribeTable("A large text that is not UTF-8 does not prevent Go from f
 		}
 		return text, nil
 	}, bullmq.WorkerOptions{})
-	for called, end := range map[string]bullmq.State{"completes": bullmq.Completed, "fails": bullmq.Failed} {
+	for called, end := range map[string]bullmq.State{"completes": bullmq.StateCompleted, "fails": bullmq.StateFailed} {
 		_, err := queue.Add(soon(), called, text, &bullmq.JobOptions{JobID: called})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(stateOf(queue, called)).Should(Equal(end))

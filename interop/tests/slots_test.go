@@ -64,8 +64,8 @@ var _ = Describe("A scheduler", func() {
 		upsert(name, repeat)
 		queue := newGoQueue(name)
 		completed := func() (int64, error) {
-			counts, err := queue.Counts(soon(), bullmq.Completed)
-			return counts[bullmq.Completed], err
+			counts, err := queue.Counts(soon(), bullmq.StateCompleted)
+			return counts[bullmq.StateCompleted], err
 		}
 		Eventually(completed).WithPolling(50 * time.Millisecond).Should(BeEquivalentTo(runs))
 
@@ -83,7 +83,7 @@ var _ = Describe("A scheduler", func() {
 			Expect(job.ProcessedOn.UnixMilli()).To(BeNumerically(">=", due.UnixMilli()), "not before it is due")
 		}
 		// The last run starts without a next one, so nothing remains to wait for.
-		Expect(queue.Counts(soon(), bullmq.Waiting, bullmq.Delayed, bullmq.Prioritized, bullmq.Active, bullmq.Failed)).To(
+		Expect(queue.Counts(soon(), bullmq.StateWaiting, bullmq.StateDelayed, bullmq.StatePrioritized, bullmq.StateActive, bullmq.StateFailed)).To(
 			HaveEach(BeZero()))
 		Expect(queue.Scheduler(soon(), "tick")).To(HaveField("Iterations", runs))
 	},

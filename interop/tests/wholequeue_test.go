@@ -32,13 +32,13 @@ var _ = Describe("A setting of a whole queue", func() {
 		_, err := queue.AddBulk(soon(), slices.Repeat([]bullmq.BulkJob{{Name: "a"}}, count))
 		Expect(err).NotTo(HaveOccurred())
 		completed := func() (int64, error) {
-			counts, err := queue.Counts(soon(), bullmq.Completed)
-			return counts[bullmq.Completed], err
+			counts, err := queue.Counts(soon(), bullmq.StateCompleted)
+			return counts[bullmq.StateCompleted], err
 		}
 		Eventually(completed).Should(BeEquivalentTo(count))
 		noddy.stop()
 
-		done, err := queue.Jobs(soon(), bullmq.All(), bullmq.Completed)
+		done, err := queue.Jobs(soon(), bullmq.AllJobs(), bullmq.StateCompleted)
 		Expect(err).NotTo(HaveOccurred())
 		starts := make([]time.Time, len(done))
 		for i, job := range done {
