@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -85,7 +84,7 @@ func (q *Store) Plain(a *Add) bool {
 // AddPlain adds plain jobs, in order and in one call, and answers when that is
 // done; read tells their ids.
 func (q *Store) AddPlain(ctx context.Context, adds []*Add) (read func() ([]string, error)) {
-	message, err := q.run(ctx, addPlainJobs, q.plainArgs(adds)...)
+	message, err := q.run(ctx, addPlainJobs, encodePlainAdds(q.base, adds)...)
 	return func() ([]string, error) {
 		if err != nil {
 			return nil, err
@@ -96,33 +95,10 @@ func (q *Store) AddPlain(ctx context.Context, adds []*Add) (read func() ([]strin
 		}
 		ids := make([]string, len(adds))
 		for i := range ids {
-			ids[i] = numberText(first + int64(i))
+			ids[i] = idText(first + int64(i))
 		}
 		return ids, nil
 	}
-}
-
-func (q *Store) plainArgs(adds []*Add) []string {
-	kinds := make([]byte, len(adds))
-	args := make([]string, 2, 2+4*len(adds))
-	for i, a := range adds {
-		kinds[i] = '0'
-		args = append(args, a.Data)
-		if i > 0 && a.Name == adds[i-1].Name && a.Opts == adds[i-1].Opts && a.Timestamp == adds[i-1].Timestamp {
-			kinds[i] += 4
-		} else {
-			args = append(args, a.Name, a.Opts, a.Timestamp)
-		}
-		switch {
-		case a.Kind != Standard:
-			kinds[i] += 2
-			args = append(args, a.Delay, a.Priority)
-		case a.LIFO:
-			kinds[i]++
-		}
-	}
-	args[0], args[1] = q.base, string(kinds)
-	return args
 }
 
 // firstPlain reads the number of the first of some plain jobs; the others follow it.
@@ -132,14 +108,6 @@ func (q *Store) firstPlain(message rueidis.RedisMessage) (int64, error) {
 		return 0, q.unexpected(addPlainJobs, err)
 	}
 	return first, nil
-}
-
-// numberText is an id as Lua writes it, with 14 digits at most.
-func numberText(n int64) string {
-	if n < 1e14 {
-		return decimal(n)
-	}
-	return strconv.FormatFloat(float64(n), 'g', 14, 64)
 }
 
 func (q *Store) addArgs(a Add) []string {
@@ -297,7 +265,7 @@ func (q *Store) bulk(adds []Add) []bulkCall {
 			adds = adds[1:]
 			continue
 		}
-		calls = append(calls, bulkCall{addPlainJobs, q.plainArgs(plain), adds[:n]})
+		calls = append(calls, bulkCall{addPlainJobs, encodePlainAdds(q.base, plain), adds[:n]})
 		adds = adds[n:]
 	}
 	return calls
@@ -314,7 +282,7 @@ func (q *Store) addedAll(c bulkCall, message rueidis.RedisMessage, results []Add
 		return err
 	}
 	for i := range c.adds {
-		results[i].JobID = numberText(first + int64(i))
+		results[i].JobID = idText(first + int64(i))
 	}
 	return nil
 }

@@ -7,20 +7,16 @@
      Events: of each job added, then waiting or delayed. ]]
 --@args base kinds ...
 --@keys id meta active events wait marker prioritized pc delayed
---@use held events marker ready delay
+--@use codec held events marker ready delay
 local count = #kinds
 local before = call('INCRBY', idKey, count) - count
 local limit, held = eventLimitAndHeld(metaKey, activeKey)
 local last, lasts, first, at, awake, later = {}, 0, {}, rest, false, false
 local args, stream, kindOf = ARGV, eventsKey, { string.byte(kinds, 1, count) }
+local ids = idTexts(before, kindOf)
 local name, opts, timestamp
--- Formatting a number is slow in Lua, so ten ids share all digits but the last (idText in codec.go).
-local digits, tens = { '1', '2', '3', '4', '5', '6', '7', '8', '9', [0] = '0' }, nil
 for i = 1, count do
-  local number, kind = before + i, kindOf[i] - 48
-  local digit, jobId = number % 10
-  if not tens or digit == 0 then tens = number < 10 and '' or (number - digit) / 10 .. '' end
-  if number < 1e14 then jobId = tens .. digits[digit] else jobId = number .. '' end
+  local jobId, kind = ids[i], kindOf[i] - 48
   local data, delay, priority = args[at], '0', '0'
   at = at + 1
   if kind < 4 then

@@ -58,7 +58,7 @@ type Ended struct {
 // ends one), and answers when that is done; read tells what became of each. An
 // error means that none of them may have ended, or all.
 func (q *Store) Finish(ctx context.Context, f Finish) (read func() ([]Ended, error)) {
-	message, err := q.run(ctx, moveToFinished, f.args(q.base)...)
+	message, err := q.run(ctx, moveToFinished, encodeFinish(q.base, f)...)
 	return func() ([]Ended, error) {
 		if err != nil {
 			return nil, err
@@ -96,56 +96,6 @@ func (q *Store) finished(f Finish, message rueidis.RedisMessage) ([]Ended, error
 		}
 	}
 	return ended, nil
-}
-
-func (f Finish) args(base string) []string {
-	points := ""
-	if f.Points > 0 {
-		points = decimal(f.Points)
-	}
-	many := len(f.Ends)
-	kinds := make([]byte, many)
-	value := f.valueOfAll()
-	args := make([]string, 9+2*many, 9+3*many)
-	copy(args, []string{base, decimal(f.NowMs), points})
-	args[4] = value
-	copy(args[5:], f.Worker.args())
-	ids, tokens := args[9:], args[9+many:]
-	var more []string
-	for i, e := range f.Ends {
-		kinds[i] = '0'
-		if e.Fetch {
-			kinds[i]++
-		}
-		if e.Bare {
-			kinds[i] += 4
-		}
-		ids[i], tokens[i] = e.JobID, e.Token
-		if value == "" {
-			args = append(args, e.Value)
-		}
-		switch {
-		case e.Failed:
-			kinds[i] += 2
-			more = append(more, decimal(int64(4+len(e.Fields))), e.Keep.Count, e.Keep.Age, e.Keep.Limit, decimal(e.Attempts))
-			more = append(more, e.Fields...)
-		case e.Keep != Keep{} && e.Keep != Keep{Count: "-1"}:
-			kinds[i] += 2
-			more = append(more, "3", e.Keep.Count, e.Keep.Age, e.Keep.Limit)
-		}
-	}
-	args[3] = string(kinds)
-	return append(args, more...)
-}
-
-// valueOfAll is the value that all ends have; "" where there is none.
-func (f Finish) valueOfAll() string {
-	for _, e := range f.Ends[1:] {
-		if e.Value != f.Ends[0].Value {
-			return ""
-		}
-	}
-	return f.Ends[0].Value
 }
 
 // Retry gives a job that failed another attempt at once (BullMQ: retryJob).

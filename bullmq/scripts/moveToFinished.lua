@@ -15,38 +15,19 @@
      Events: of each job completed, or failed and, if no attempt is left, retries-exhausted; of its parent waiting or
      delayed; then those of moveToActive, or drained. ]]
 --@args base now points kinds value lockMs name limitMax limitMs ...
---@use finish finishBatch fetch worker
+--@use codec finish finishBatch fetch worker
 local many = #kinds
-local function column(from) return { unpack(ARGV, from, from + many - 1) } end
-local ids, tokens, values = column(rest), column(rest + many), nil
-local at = rest + 2 * many
-if value == '' then
-  values, value = column(at), nil
-  at = at + many
-end
-local bytes, keeps = { string.byte(kinds, 1, many) }, nil
-if string.find(kinds, '[2367]') then
-  keeps = {}
-  for i = 1, many do
-    if bytes[i] % 4 > 1 then
-      local last = at + ARGV[at]
-      local failed = last > at + 3 and at + 4
-      keeps[i] = { ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], failed, last }
-      at = last + 1
-      if failed then bytes[i] = 0 end
-    end
-  end
-end
+local ids, tokens, values, shared, bytes, keeps = finishedJobs(kinds, value, rest)
 
 local refused, gone = {}, {}
-local left = finishBatch(base, now, ids, tokens, values, value, keeps, bytes, name == '' and 8 or 9, points)
+local left = finishBatch(base, now, ids, tokens, values, shared, keeps, bytes, name == '' and 8 or 9, points)
 if next(left) then
   for i = 1, many do
     if left[i] then
       local more = keeps and keeps[i] or {}
       local failed = more[4]
       local could, code = pcall(finishJob, base, now, {
-        id = ids[i], token = tokens[i], value = value or values[i], outcome = failed and 'failed' or 'completed',
+        id = ids[i], token = tokens[i], value = shared or values[i], outcome = failed and 'failed' or 'completed',
         keepCount = more[1], keepAge = more[2], keepLimit = more[3],
         attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
       }, points)

@@ -107,7 +107,7 @@ func (w Worker) takenEach(parts []rueidis.RedisMessage, tokens int) []Taken {
 			none.ServerUs, _ = parts[3].AsInt64()
 		}
 	}
-	var last alike
+	var last commonFields
 	for i := range taken {
 		taken[i] = none
 		if len(jobs) >= 2 {
@@ -134,52 +134,3 @@ func (w Worker) started(hash []string, now string) []string {
 	}
 	return hash
 }
-
-// always are the fields that every job is added with.
-var always = [...]string{"name", "data", "opts", "timestamp", "delay", "priority"}
-
-// alike is what a job shares with the one before it in an answer, which leaves it
-// out then.
-type alike struct{ name, opts string }
-
-// next reads a job, whose hash comes in one of three forms: so many texts, field,
-// value, field, value …; or, for -1, the values of those fields alone that are always
-// there, of a job that is bare: it has no others; or, with no number before its id,
-// the first four of these, where the others are 0.
-func (a *alike) next(answer []rueidis.RedisMessage) (id string, hash []string, bare bool, rest []rueidis.RedisMessage) {
-	if !answer[0].IsInt64() {
-		id, answer = text(answer[0]), answer[1:]
-		if len(answer) < 4 {
-			return "", nil, false, nil
-		}
-		if !answer[0].IsNil() {
-			a.name = text(answer[0])
-		}
-		if !answer[2].IsNil() {
-			a.opts = text(answer[2])
-		}
-		hash = append(make([]string, 0, roomForHash), "name", a.name, "data", text(answer[1]), "opts", a.opts,
-			"timestamp", text(answer[3]), "delay", "0", "priority", "0")
-		return id, hash, true, answer[4:]
-	}
-	n, _ := answer[0].AsInt64()
-	id, answer = text(answer[1]), answer[2:]
-	if bare = n < 0; bare {
-		n = int64(len(always))
-	}
-	n = max(0, min(n, int64(len(answer))))
-	hash = make([]string, 0, max(roomForHash, int(n)+added))
-	for i, value := range answer[:n] {
-		if bare {
-			hash = append(hash, always[i])
-		}
-		hash = append(hash, text(value))
-	}
-	return id, hash, bare, answer[n:]
-}
-
-// A take adds three fields at most, each with its value.
-const (
-	added       = 6
-	roomForHash = 2*len(always) + added
-)

@@ -8,40 +8,12 @@
                      {{}, 0, due} no job is ready, and the first delayed one is due at that time (ms)
                      {{}, 0, 0} the queue is paused, or at its global concurrency
                      nil no job at all.
-             Each job is as it was before the start. codec.go documents the three forms of a job.
-     appendFullJob appends a job to the reply that needs more than the short form. It returns where the next job goes, the
-             length of this one, its field ats, and whether it counts for the rate limit. A key that holds no hash can't
-             be run, and can't be marked as failed: the id is removed from active, an event tells why, and nothing is
-             returned.
+             Each job is as it was before the start, in a form of codec.go. fetchJobs writes the short form itself, since a
+             call of a function for each job would cost time; appendFullJob writes the others.
 
      Events: waiting for each promoted job; active. ]]
 --@keys wait active prioritized events limiter delayed meta pc marker
---@use held events marker limiter promote safeRead
-local function appendFullJob(jobId, jobKey, six, taken, at)
-  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
-    taken[at], taken[at + 1] = -1, jobId
-    for i = 1, 6 do taken[at + 1 + i] = six[i] end
-    return at + 8, #six[2] + #six[3], '1', true
-  end
-  local hash = unlessWrongType(try('HGETALL', jobKey))
-  if not hash then
-    call('LREM', activeKey, 1, jobId)
-    emit(eventsKey, 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
-      .. call('TYPE', jobKey).ok, 'prev', 'active')
-    return
-  end
-  local length, starts, counts = 0, '1', true
-  taken[at], taken[at + 1] = #hash, jobId
-  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
-  for i = 1, #hash, 2 do
-    local field, value = hash[i], hash[i + 1]
-    length = length + #value
-    if field == 'ats' then starts = toInteger(value) + 1 end
-    if field == 'defa' then counts = false end --@v6
-  end
-  return at + 2 + #hash, length, starts, counts
-end
-
+--@use held events marker limiter promote codec safeRead
 -- popReady moves at most so many ids to active and returns them, next first. Ids of the form 0:… are markers of BullMQ 4
 -- and are dropped.
 local function popReady(most)

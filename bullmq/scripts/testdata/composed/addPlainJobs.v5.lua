@@ -1,14 +1,14 @@
 -- Composed from addPlainJobs.lua and its parts. Regenerate with make composed.
 -- KEYS[1] events
 -- KEYS[2] meta
--- KEYS[3] wait
--- KEYS[4] prioritized
--- KEYS[5] pc
--- KEYS[6] marker
--- KEYS[7] paused
--- KEYS[8] delayed
--- KEYS[9] id
--- KEYS[10] active
+-- KEYS[3] active
+-- KEYS[4] wait
+-- KEYS[5] prioritized
+-- KEYS[6] pc
+-- KEYS[7] marker
+-- KEYS[8] paused
+-- KEYS[9] delayed
+-- KEYS[10] id
 
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
@@ -24,6 +24,17 @@ local function emit(stream, event, ...)
 end
 local function emitTrimmed(limit, event, ...)
   call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'event', event, ...)
+end
+local function idTexts(before, kinds)
+  local ids, digits = { unpack(kinds) }, { '1', '2', '3', '4', '5', '6', '7', '8', '9', [0] = '0' }
+  local tens
+  for i = 1, #ids do
+    local number = before + i
+    local digit = number % 10
+    if not tens or digit == 0 then tens = number < 10 and '' or (number - digit) / 10 .. '' end
+    ids[i] = number < 1e14 and tens .. digits[digit] or number .. ''
+  end
+  return ids
 end
 local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
@@ -55,24 +66,21 @@ local function delayedScore(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
   local lowest, highest = due * 4096, (due + 1) * 4096 - 1
-  local taken = call('ZREVRANGEBYSCORE', KEYS[8], highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
+  local taken = call('ZREVRANGEBYSCORE', KEYS[9], highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
   local last = taken[2] and tonumber(taken[2])
   if not last then return lowest, due end
   if last >= highest then return highest, due end
   return last + 1, due
 end
 local count = #kinds
-local before = call('INCRBY', KEYS[9], count) - count
-local limit, held = eventLimitAndHeld(KEYS[2], KEYS[10])
+local before = call('INCRBY', KEYS[10], count) - count
+local limit, held = eventLimitAndHeld(KEYS[2], KEYS[3])
 local last, lasts, first, at, awake, later = {}, 0, {}, rest, false, false
 local args, stream, kindOf = ARGV, KEYS[1], { string.byte(kinds, 1, count) }
+local ids = idTexts(before, kindOf)
 local name, opts, timestamp
-local digits, tens = { '1', '2', '3', '4', '5', '6', '7', '8', '9', [0] = '0' }, nil
 for i = 1, count do
-  local number, kind = before + i, kindOf[i] - 48
-  local digit, jobId = number % 10
-  if not tens or digit == 0 then tens = number < 10 and '' or (number - digit) / 10 .. '' end
-  if number < 1e14 then jobId = tens .. digits[digit] else jobId = number .. '' end
+  local jobId, kind = ids[i], kindOf[i] - 48
   local data, delay, priority = args[at], '0', '0'
   at = at + 1
   if kind < 4 then
@@ -93,10 +101,10 @@ for i = 1, count do
     local score
     event, later = 'delayed', true
     score, due = delayedScore(timestamp, tonumber(delay))
-    call('ZADD', KEYS[8], score, jobId)
+    call('ZADD', KEYS[9], score, jobId)
   elseif kind == 2 then
     awake = true
-    call('ZADD', KEYS[4], priorityScore(KEYS[5], tonumber(priority)), jobId)
+    call('ZADD', KEYS[5], priorityScore(KEYS[6], tonumber(priority)), jobId)
   else
     awake = true
     if kind == 1 then
@@ -118,6 +126,6 @@ for i = 1, count do
 end
 if last[1] then call('LPUSH', waitList(base), unpack(last)) end
 if first[1] then call('RPUSH', waitList(base), unpack(first)) end
-if awake then signalReady(KEYS[6], held) end
-if later then signalDelayed(KEYS[6], KEYS[8]) end
+if awake then signalReady(KEYS[7], held) end
+if later then signalDelayed(KEYS[7], KEYS[9]) end
 return before + 1

@@ -1,14 +1,14 @@
 -- Composed from moveToFinished.lua and its parts. Regenerate with make composed.
 -- KEYS[1] events
 -- KEYS[2] meta
--- KEYS[3] stalled
--- KEYS[4] delayed
--- KEYS[5] marker
--- KEYS[6] wait
--- KEYS[7] prioritized
--- KEYS[8] pc
--- KEYS[9] paused
--- KEYS[10] active
+-- KEYS[3] active
+-- KEYS[4] stalled
+-- KEYS[5] delayed
+-- KEYS[6] marker
+-- KEYS[7] wait
+-- KEYS[8] prioritized
+-- KEYS[9] pc
+-- KEYS[10] paused
 -- KEYS[11] id
 -- KEYS[12] completed
 -- KEYS[13] failed
@@ -27,12 +27,6 @@ local name = ARGV[7]
 local limitMax = ARGV[8]
 local limitMs = ARGV[9]
 local rest = 10
-local function given(argument)
-  return argument ~= nil and argument ~= ''
-end
-local function splitKey(jobKey)
-  return string.match(jobKey, '^(.*:)([^:]*)$')
-end
 local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
@@ -70,6 +64,59 @@ end
 local function priorityOf(jobKey)
   return toNumber(unlessWrongType(try('HGET', jobKey, 'priority')))
 end
+local function finishedJobs(kinds, value, from)
+  local many = #kinds
+  local function column(first) return { unpack(ARGV, first, first + many - 1) } end
+  local ids, tokens, values = column(from), column(from + many), nil
+  local at = from + 2 * many
+  if value == '' then
+    values, value = column(at), nil
+    at = at + many
+  end
+  local bytes, keeps = { string.byte(kinds, 1, many) }, nil
+  if string.find(kinds, '[2367]') then
+    keeps = {}
+    for i = 1, many do
+      if bytes[i] % 4 > 1 then
+        local last = at + ARGV[at]
+        local failed = last > at + 3 and at + 4
+        keeps[i] = { ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], failed, last }
+        at = last + 1
+        if failed then bytes[i] = 0 end
+      end
+    end
+  end
+  return ids, tokens, values, value, bytes, keeps
+end
+local function appendFullJob(jobId, jobKey, six, taken, at)
+  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
+    taken[at], taken[at + 1] = -1, jobId
+    for i = 1, 6 do taken[at + 1 + i] = six[i] end
+    return at + 8, #six[2] + #six[3], '1', true
+  end
+  local hash = unlessWrongType(try('HGETALL', jobKey))
+  if not hash then
+    call('LREM', KEYS[3], 1, jobId)
+    emit(KEYS[1], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+      .. call('TYPE', jobKey).ok, 'prev', 'active')
+    return
+  end
+  local length, starts, counts = 0, '1', true
+  taken[at], taken[at + 1] = #hash, jobId
+  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
+  for i = 1, #hash, 2 do
+    local field, value = hash[i], hash[i + 1]
+    length = length + #value
+    if field == 'ats' then starts = toInteger(value) + 1 end
+  end
+  return at + 2 + #hash, length, starts, counts
+end
+local function given(argument)
+  return argument ~= nil and argument ~= ''
+end
+local function splitKey(jobKey)
+  return string.match(jobKey, '^(.*:)([^:]*)$')
+end
 local function releaseLock(jobKey, jobId, token)
   if token == '0' then return 0 end
   local lockKey = jobKey .. ':lock'
@@ -77,7 +124,7 @@ local function releaseLock(jobKey, jobId, token)
   if not owner then return -2 end
   if owner ~= token then return -6 end
   call('DEL', lockKey)
-  call('SREM', KEYS[3], jobId)
+  call('SREM', KEYS[4], jobId)
   return 0
 end
 local function setFields(jobKey, from, to)
@@ -98,7 +145,7 @@ local function delayedScore(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
   local lowest, highest = due * 4096, (due + 1) * 4096 - 1
-  local taken = call('ZREVRANGEBYSCORE', KEYS[4], highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
+  local taken = call('ZREVRANGEBYSCORE', KEYS[5], highest, lowest, 'WITHSCORES', 'LIMIT', '0', '1')
   local last = taken[2] and tonumber(taken[2])
   if not last then return lowest, due end
   if last >= highest then return highest, due end
@@ -106,9 +153,9 @@ local function delayedScore(now, delay)
 end
 local function delayJob(jobId, now, delay, limit)
   local score, due = delayedScore(now, delay)
-  call('ZADD', KEYS[4], score, jobId)
+  call('ZADD', KEYS[5], score, jobId)
   emitTrimmed(limit, 'delayed', 'jobId', jobId, 'delay', due)
-  signalDelayed(KEYS[5], KEYS[4])
+  signalDelayed(KEYS[6], KEYS[5])
 end
 local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)
@@ -156,7 +203,7 @@ local function enqueueJob(base, jobId, job, now, limit)
     delayJob(jobId, now, delay, limit)
     return
   end
-  makeReady(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', isHeld(KEYS[2], KEYS[10]))
+  makeReady(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', isHeld(KEYS[2], KEYS[3]))
   emitTrimmed(limit, 'waiting', 'jobId', jobId)
 end
 local function deleteJob(jobKey)
@@ -353,7 +400,7 @@ local function finishJob(base, now, job, points)
   if refused < 0 then return refused end
   setFields(jobKey, job.from, job.to)
   local link = call('HMGET', jobKey, 'parentKey', 'parent', 'deid', 'atm')
-  if call('LREM', KEYS[10], '-1', job.id) == 0 then return -3 end
+  if call('LREM', KEYS[3], '-1', job.id) == 0 then return -3 end
   trimEvents()
   local trouble
   local function beside(step, ...)
@@ -388,14 +435,14 @@ local function finishJob(base, now, job, points)
   return 0
 end
 local function emitDrained()
-  if call('LLEN', KEYS[6]) == 0 and call('LLEN', KEYS[10]) == 0 and call('ZCARD', KEYS[7]) == 0 then
+  if call('LLEN', KEYS[7]) == 0 and call('LLEN', KEYS[3]) == 0 and call('ZCARD', KEYS[8]) == 0 then
     emit(KEYS[1], 'drained')
   end
 end
 local function removeFromActive(ids)
   local stood, stay, found = {}, {}, 0
   for i = 1, #ids do stood[ids[i]] = false end
-  local popped = ids[2] and call('RPOP', KEYS[10], #ids) or {}
+  local popped = ids[2] and call('RPOP', KEYS[3], #ids) or {}
   for i = 1, #popped do
     local id = popped[i]
     if stood[id] == false then
@@ -407,11 +454,11 @@ local function removeFromActive(ids)
   if stay[1] then
     local back = {}
     for i = #stay, 1, -1 do back[#back + 1] = stay[i] end
-    call('RPUSH', KEYS[10], unpack(back))
+    call('RPUSH', KEYS[3], unpack(back))
   end
   if found == #ids then return end
   for id, is in pairs(stood) do
-    if not is then stood[id] = call('LREM', KEYS[10], '-1', id) > 0 end
+    if not is then stood[id] = call('LREM', KEYS[3], '-1', id) > 0 end
   end
   return stood
 end
@@ -508,7 +555,7 @@ local function finishBatch(base, now, ids, tokens, values, value, keeps, kinds, 
     if not ids[1] then return left end
   end
   call('DEL', unpack(locks))
-  call('SREM', KEYS[3], unpack(ids))
+  call('SREM', KEYS[4], unpack(ids))
   if keeps then
     finishByRetention(base, now, ids, keys, values, value, made, keeps, points)
   else
@@ -523,51 +570,28 @@ local function rateLimitTtl(max)
   return left > 0 and left or 0
 end
 local function promoteJobs(base, ids, held)
-  call('ZREM', KEYS[4], unpack(ids))
+  call('ZREM', KEYS[5], unpack(ids))
   for i = 1, #ids do
     local id = ids[i]
     local priority = priorityOf(base .. id)
     if priority == 0 then
       call('LPUSH', waitList(base), id)
     else
-      call('ZADD', KEYS[7], priorityScore(KEYS[8], priority), id)
+      call('ZADD', KEYS[8], priorityScore(KEYS[9], priority), id)
     end
     emit(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
     unlessWrongType(try('HSET', base .. id, 'delay', 0)) -- a fetch drops a key that is no hash
   end
-  signalReady(KEYS[5], held)
+  signalReady(KEYS[6], held)
 end
 local function promoteDelayed(base, now, held)
-  local due = call('ZRANGEBYSCORE', KEYS[4], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
+  local due = call('ZRANGEBYSCORE', KEYS[5], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
   if due[1] then promoteJobs(base, due, held) end
-end
-local function appendFullJob(jobId, jobKey, six, taken, at)
-  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
-    taken[at], taken[at + 1] = -1, jobId
-    for i = 1, 6 do taken[at + 1 + i] = six[i] end
-    return at + 8, #six[2] + #six[3], '1', true
-  end
-  local hash = unlessWrongType(try('HGETALL', jobKey))
-  if not hash then
-    call('LREM', KEYS[10], 1, jobId)
-    emit(KEYS[1], 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
-      .. call('TYPE', jobKey).ok, 'prev', 'active')
-    return
-  end
-  local length, starts, counts = 0, '1', true
-  taken[at], taken[at + 1] = #hash, jobId
-  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
-  for i = 1, #hash, 2 do
-    local field, value = hash[i], hash[i + 1]
-    length = length + #value
-    if field == 'ats' then starts = toInteger(value) + 1 end
-  end
-  return at + 2 + #hash, length, starts, counts
 end
 local function popReady(most)
   local ids, asked = {}, most
   repeat
-    local popped = call('RPOP', KEYS[6], asked) or {}
+    local popped = call('RPOP', KEYS[7], asked) or {}
     local all = #popped == asked
     if string.find(table.concat(popped, ' '), '0:', 1, true) then
       for i = 1, #popped do
@@ -581,18 +605,18 @@ local function popReady(most)
     asked = most - #ids
   until asked == 0 or not all
   if #ids < most then
-    local lowest = call('ZPOPMIN', KEYS[7], most - #ids)
+    local lowest = call('ZPOPMIN', KEYS[8], most - #ids)
     for i = 1, #lowest, 2 do ids[#ids + 1] = lowest[i] end
-    if #ids < most then call('DEL', KEYS[8]) end
+    if #ids < most then call('DEL', KEYS[9]) end
   end
-  if ids[1] then call('LPUSH', KEYS[10], unpack(ids)) end
+  if ids[1] then call('LPUSH', KEYS[3], unpack(ids)) end
   return ids
 end
 local function fetchJobs(base, now, worker, tokens)
   local set = call('HMGET', KEYS[2], 'paused', 'concurrency', 'max', 'duration')
   local most = #tokens
   local allowed = tonumber(set[2])
-  if allowed then most = math.min(most, math.ceil(allowed) - call('LLEN', KEYS[10])) end
+  if allowed then most = math.min(most, math.ceil(allowed) - call('LLEN', KEYS[3])) end
   local held = set[1] or most <= 0
   promoteDelayed(base, now, held)
   local max = tonumber(set[3]) or tonumber(worker.limitMax)
@@ -645,10 +669,10 @@ local function fetchJobs(base, now, worker, tokens)
     if not max and length < 10000 * count then atOnce = 50 end
   until count >= most or rateLimitTtl(max) > 0
   if count > 0 then
-    signalReady(KEYS[5], false)
+    signalReady(KEYS[6], false)
     return { taken, 0, 0, now }
   end
-  local due = nextDue(KEYS[4])
+  local due = nextDue(KEYS[5])
   if due then return { {}, 0, toInteger(due) } end
 end
 local function workerOptions(lockMs, name, limitMax, limitMs)
@@ -658,35 +682,16 @@ local function workerOptions(lockMs, name, limitMax, limitMs)
   }
 end
 local many = #kinds
-local function column(from) return { unpack(ARGV, from, from + many - 1) } end
-local ids, tokens, values = column(rest), column(rest + many), nil
-local at = rest + 2 * many
-if value == '' then
-  values, value = column(at), nil
-  at = at + many
-end
-local bytes, keeps = { string.byte(kinds, 1, many) }, nil
-if string.find(kinds, '[2367]') then
-  keeps = {}
-  for i = 1, many do
-    if bytes[i] % 4 > 1 then
-      local last = at + ARGV[at]
-      local failed = last > at + 3 and at + 4
-      keeps[i] = { ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], failed, last }
-      at = last + 1
-      if failed then bytes[i] = 0 end
-    end
-  end
-end
+local ids, tokens, values, shared, bytes, keeps = finishedJobs(kinds, value, rest)
 local refused, gone = {}, {}
-local left = finishBatch(base, now, ids, tokens, values, value, keeps, bytes, name == '' and 8 or 9, points)
+local left = finishBatch(base, now, ids, tokens, values, shared, keeps, bytes, name == '' and 8 or 9, points)
 if next(left) then
   for i = 1, many do
     if left[i] then
       local more = keeps and keeps[i] or {}
       local failed = more[4]
       local could, code = pcall(finishJob, base, now, {
-        id = ids[i], token = tokens[i], value = value or values[i], outcome = failed and 'failed' or 'completed',
+        id = ids[i], token = tokens[i], value = shared or values[i], outcome = failed and 'failed' or 'completed',
         keepCount = more[1], keepAge = more[2], keepLimit = more[3],
         attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
       }, points)

@@ -1,0 +1,74 @@
+--[[ The compact forms of calls that carry many jobs. codec.go documents them.
+
+     idTexts returns the ids of as many plain jobs as there are kinds, with the numbers after before.
+     finishedJobs returns the jobs of moveToFinished: ids, tokens, values or nil, the common value or nil, a byte for each
+             ('4' or more for a job that had only the fields that every job has, and did not fail), and keeps: nil or, by
+             number, {keepCount, keepAge, keepLimit, the index of the attempts of a failed job, the last index} in ARGV.
+     appendFullJob appends a job to the reply of a fetch, at an index, that needs more than the short form. It returns the
+             index of the next job, the length of this one, its field ats, and whether it counts for the rate limit. A key
+             that holds no hash can't be run, and can't be marked as failed: the id is removed from active, an event tells
+             why, and nothing is returned. ]]
+--@keys active events
+--@use events safeRead
+local function idTexts(before, kinds)
+  -- Lua formats a number slowly, so ten ids share all digits but the last.
+  local ids, digits = { unpack(kinds) }, { '1', '2', '3', '4', '5', '6', '7', '8', '9', [0] = '0' }
+  local tens
+  for i = 1, #ids do
+    local number = before + i
+    local digit = number % 10
+    if not tens or digit == 0 then tens = number < 10 and '' or (number - digit) / 10 .. '' end
+    ids[i] = number < 1e14 and tens .. digits[digit] or number .. ''
+  end
+  return ids
+end
+
+local function finishedJobs(kinds, value, from)
+  local many = #kinds
+  local function column(first) return { unpack(ARGV, first, first + many - 1) } end
+  local ids, tokens, values = column(from), column(from + many), nil
+  local at = from + 2 * many
+  if value == '' then
+    values, value = column(at), nil
+    at = at + many
+  end
+  local bytes, keeps = { string.byte(kinds, 1, many) }, nil
+  if string.find(kinds, '[2367]') then
+    keeps = {}
+    for i = 1, many do
+      if bytes[i] % 4 > 1 then
+        local last = at + ARGV[at]
+        local failed = last > at + 3 and at + 4
+        keeps[i] = { ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], failed, last }
+        at = last + 1
+        if failed then bytes[i] = 0 end
+      end
+    end
+  end
+  return ids, tokens, values, value, bytes, keeps
+end
+
+local function appendFullJob(jobId, jobKey, six, taken, at)
+  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
+    taken[at], taken[at + 1] = -1, jobId
+    for i = 1, 6 do taken[at + 1 + i] = six[i] end
+    return at + 8, #six[2] + #six[3], '1', true
+  end
+  local hash = unlessWrongType(try('HGETALL', jobKey))
+  if not hash then
+    call('LREM', activeKey, 1, jobId)
+    emit(eventsKey, 'failed', 'jobId', jobId, 'failedReason', 'the key of the job holds no hash, but a '
+      .. call('TYPE', jobKey).ok, 'prev', 'active')
+    return
+  end
+  local length, starts, counts = 0, '1', true
+  taken[at], taken[at + 1] = #hash, jobId
+  for i = 1, #hash do taken[at + 1 + i] = hash[i] end
+  for i = 1, #hash, 2 do
+    local field, value = hash[i], hash[i + 1]
+    length = length + #value
+    if field == 'ats' then starts = toInteger(value) + 1 end
+    if field == 'defa' then counts = false end --@v6
+  end
+  return at + 2 + #hash, length, starts, counts
+end
