@@ -200,12 +200,12 @@ func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptio
 	if o.LastEventID == "" || o.LastEventID == "$" {
 		ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 		defer cancel()
-		last, added, err := c.store.LastEventID(ctx)
+		last, err := c.store.LastEvent(ctx)
 		if err != nil {
 			c.client.Close()
 			return nil, fmt.Errorf("bullmq: can't read the events of %s: %w", queue, err)
 		}
-		e.startAt(last, added)
+		e.startAt(last)
 	} else {
 		e.last = o.LastEventID
 		e.position = eventPosition{id: e.last, count: -1, resumed: strings.Contains(e.last, "-") && comesAfter(e.last, "0-0")}
@@ -215,10 +215,10 @@ func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptio
 	return e, nil
 }
 
-// startAt has reading start after the stream's last entry, of so many added.
-func (e *QueueEvents) startAt(last string, added int64) {
-	e.last = last
-	e.position = eventPosition{id: last, count: added, counted: last, read: []string{last}}
+// startAt makes reading start after the last event.
+func (e *QueueEvents) startAt(last backend.EventPosition) {
+	e.last = last.ID
+	e.position = eventPosition{id: last.ID, count: int64(last.Added), counted: last.ID, read: []string{last.ID}}
 }
 
 // isEventID says whether Redis can start reading after id.
@@ -426,11 +426,11 @@ func (q *Queue) Publish(ctx context.Context, event EventType, maxEvents int, fie
 		return "", fmt.Errorf("bullmq: event %s: the stream can't keep %d events: give a number, 0 for the queue's own, or NoEvents", event, maxEvents)
 	}
 	if maxEvents == 0 {
-		stored, err := q.core.store.MaxEvents(ctx)
+		meta, err := q.core.store.Meta(ctx)
 		if err != nil {
 			return "", err
 		}
-		maxEvents = cmp.Or(readMaxEvents(stored), DefaultMaxEvents)
+		maxEvents = cmp.Or(meta.MaxEvents, DefaultMaxEvents)
 	}
-	return q.core.store.Publish(ctx, maxLength(maxEvents), append([]string{"event", string(event)}, fields...))
+	return q.core.store.Publish(ctx, maxEvents, append([]string{"event", string(event)}, fields...))
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
@@ -245,8 +246,8 @@ func FuzzScheduledJob(f *testing.F) {
 					}
 				}
 			}
-			if a.DueMs != 0 && a.DueMs < w.core.nowMs() {
-				t.Fatalf("the next run is at %d", a.DueMs)
+			if !a.Due.IsZero() && a.Due.Before(w.core.now()) {
+				t.Fatalf("the next run is at %v", a.Due)
 			}
 		})
 	})
@@ -258,19 +259,21 @@ func FuzzSchedulerRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, pattern, zone, number, text string, next int64) {
 		c := fuzzCore(t)
 		within(t, len(id)+len(pattern)+len(zone)+len(number)+len(text)+1<<10, func() {
-			record := map[string]string{
-				"name": text, "pattern": pattern, "tz": zone, "every": number, "offset": number, "limit": number, "ic": number,
-				"startDate": number, "endDate": number, "data": text, "opts": text,
-			}
-			s := readScheduler(id, record, next)
+			s := newScheduler(&backend.SchedulerRecord{
+				ID: id, Next: time.UnixMilli(next), Name: text, Data: rawJSON(text), Opts: rawJSON(text),
+				Repeat: backend.SchedulerRepeat{
+					Pattern: pattern, TimeZone: zone, Every: wire.ParseMillis(number), Offset: wire.ParseMillis(number),
+					Limit: parseInt(number), StartDate: wire.ParseTime(number), EndDate: wire.ParseTime(number),
+				},
+			})
 			if s.Repeat.Pattern != pattern || s.Name != text || s.Data != nil && !json.Valid(s.Data) {
 				t.Fatalf("%+v", s)
 			}
-			readEntry(id, next)
+			legacyScheduler(&backend.SchedulerRecord{ID: id, Next: time.UnixMilli(next), Missing: true})
 			schedule.IsLegacyKey(id)
 			for _, r := range []Repeat{{Pattern: pattern, TimeZone: zone}, s.Repeat, {Every: s.Repeat.Every, Offset: s.Repeat.Offset, Limit: s.Repeat.Limit}} {
 				made, err := (&Queue{core: c}).scheduler(id, r, Template{Name: s.Name, Data: s.Data})
-				if err == nil && made != nil && (!json.Valid([]byte(made.Opts)) || made.DueMs == 0 && made.Every == "") {
+				if err == nil && made != nil && (!json.Valid([]byte(made.Opts)) || made.Due.IsZero() && made.Repeat.Every == 0) {
 					t.Fatalf("%+v", made)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
@@ -24,7 +25,7 @@ import (
 const DefaultMaxEvents = 10000
 
 // NoEvents as MaxEvents keeps no events (BullMQ: maxLen 0).
-const NoEvents = -1
+const NoEvents = backend.NoEvents
 
 // QueueOptions configure a Queue; nil and the zero value hold the defaults.
 type QueueOptions struct {
@@ -115,16 +116,13 @@ func NewQueue(ctx context.Context, name string, options *QueueOptions) (*Queue, 
 		q.defaults = o.DefaultJobOptions.asDefaults()
 	}
 	if !o.SkipMetaUpdate {
-		if err := q.introduce(ctx, maxLength(cmp.Or(o.MaxEvents, DefaultMaxEvents))); err != nil {
+		if err := q.introduce(ctx, cmp.Or(o.MaxEvents, DefaultMaxEvents)); err != nil {
 			_ = q.Close()
 			return nil, err
 		}
 	}
 	return q, nil
 }
-
-// maxLength is what BullMQ calls the number of events to keep: 0 for NoEvents.
-func maxLength(maxEvents int) int64 { return int64(max(maxEvents, 0)) }
 
 // check refuses bad options, and puts in the default of BatchSize.
 func (o *QueueOptions) check() error {
@@ -148,10 +146,10 @@ func checkMaxEvents(maxEvents int) error {
 }
 
 // introduce writes what a queue says of itself.
-func (q *Queue) introduce(ctx context.Context, maxEvents int64) error {
+func (q *Queue) introduce(ctx context.Context, maxEvents int) error {
 	ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
-	if err := q.core.store.Introduce(ctx, maxEvents, q.core.dialect.version()); err != nil {
+	if err := q.core.store.InitMeta(ctx, maxEvents, q.core.dialect.version()); err != nil {
 		return fmt.Errorf("bullmq: can't write %s: %w; a queue needs the right to write its keys", q.core.keys.of("meta"), err)
 	}
 	return nil

@@ -3,10 +3,9 @@ package bullmq
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 // Pause stops the whole queue: no worker takes a job until Resume; jobs that
@@ -27,8 +26,8 @@ func (q *Queue) Resume(ctx context.Context) (err error) {
 
 // IsPaused answers whether the queue is paused.
 func (q *Queue) IsPaused(ctx context.Context) (bool, error) {
-	values, err := q.core.store.Meta(ctx, "paused")
-	return err == nil && values[0] != "", err
+	meta, err := q.core.store.Meta(ctx)
+	return meta.Paused, err
 }
 
 // IsMaxed answers whether the queue runs as many jobs as its global
@@ -50,7 +49,7 @@ func (c *core) rateLimit(ctx context.Context, wait time.Duration) error {
 	if wait < time.Millisecond {
 		return fmt.Errorf("bullmq: queue %s can't be stopped for %v, which is less than a millisecond; RemoveRateLimitKey of a Queue ends a rate limit", c.keys.queue, wait)
 	}
-	return c.store.RateLimit(ctx, wait.Milliseconds())
+	return c.store.StartRateLimit(ctx, wait)
 }
 
 // RateLimitTTL answers for how long the rate limit holds when max jobs a window
@@ -67,7 +66,7 @@ func (q *Queue) RateLimitTTL(ctx context.Context, max int) (time.Duration, error
 // RemoveRateLimitKey ends a rate limit that is under way and answers whether
 // there was one (BullMQ: removeRateLimitKey).
 func (q *Queue) RemoveRateLimitKey(ctx context.Context) (bool, error) {
-	return q.core.store.Delete(ctx, "limiter")
+	return q.core.store.RemoveRateLimit(ctx)
 }
 
 // SetGlobalConcurrency bounds how many jobs run at once, over all workers. With 0
@@ -77,30 +76,19 @@ func (q *Queue) SetGlobalConcurrency(ctx context.Context, concurrency int) error
 	if concurrency < 0 {
 		return fmt.Errorf("bullmq: queue %s: a global concurrency of %d is less than 0; RemoveGlobalConcurrency takes the bound away", q.Name(), concurrency)
 	}
-	return q.core.store.SetMeta(ctx, "concurrency", strconv.Itoa(concurrency))
+	return q.core.store.SetGlobalConcurrency(ctx, &concurrency)
 }
 
 // RemoveGlobalConcurrency takes that bound away.
 func (q *Queue) RemoveGlobalConcurrency(ctx context.Context) error {
-	return q.core.store.RemoveMeta(ctx, "concurrency")
+	return q.core.store.SetGlobalConcurrency(ctx, nil)
 }
 
 // GlobalConcurrency answers that bound; nil for none (BullMQ:
 // getGlobalConcurrency).
 func (q *Queue) GlobalConcurrency(ctx context.Context) (*int, error) {
-	values, err := q.core.store.Meta(ctx, "concurrency")
-	if err != nil {
-		return nil, err
-	}
-	return readBound(values[0]), nil
-}
-
-// readBound reads a bound that may be 0; nil where none is stored.
-func readBound(text string) *int {
-	if text == "" {
-		return nil
-	}
-	return new(parseInt(text))
+	meta, err := q.core.store.Meta(ctx)
+	return meta.Concurrency, err
 }
 
 // SetGlobalRateLimit bounds how many jobs start within a time, over all workers.
@@ -111,27 +99,24 @@ func (q *Queue) SetGlobalRateLimit(ctx context.Context, limit Limiter) error {
 	if err := limit.check(); err != nil {
 		return fmt.Errorf("bullmq: queue %s: %w; RemoveGlobalRateLimit takes a limit away", q.Name(), err)
 	}
-	return q.core.store.SetMeta(ctx, "max", strconv.Itoa(limit.Max), "duration", wire.FormatMillis(limit.Duration))
+	return q.core.store.SetGlobalRateLimit(ctx, (*backend.RateLimit)(&limit))
 }
 
 // RemoveGlobalRateLimit takes that bound away.
 func (q *Queue) RemoveGlobalRateLimit(ctx context.Context) error {
-	return q.core.store.RemoveMeta(ctx, "max", "duration")
+	return q.core.store.SetGlobalRateLimit(ctx, nil)
 }
 
 // GlobalRateLimit answers that bound; nil for none (BullMQ: getGlobalRateLimit).
 func (q *Queue) GlobalRateLimit(ctx context.Context) (*Limiter, error) {
-	values, err := q.core.store.Meta(ctx, "max", "duration")
-	if err != nil || values[0] == "" || values[1] == "" {
-		return nil, err
-	}
-	return &Limiter{Max: parseInt(values[0]), Duration: wire.ParseMillis(values[1])}, nil
+	meta, err := q.core.store.Meta(ctx)
+	return (*Limiter)(meta.RateLimit), err
 }
 
 // DeduplicationJobID answers the job that owns a deduplication id; "" when
 // none does (BullMQ: getDeduplicationJobId).
 func (q *Queue) DeduplicationJobID(ctx context.Context, dedupID string) (string, error) {
-	return q.core.store.DedupOwner(ctx, dedupID)
+	return q.core.store.DeduplicationOwner(ctx, dedupID)
 }
 
 // RemoveDeduplicationKey frees a deduplication id, whoever owns it, and answers
@@ -140,7 +125,7 @@ func (q *Queue) RemoveDeduplicationKey(ctx context.Context, dedupID string) (fre
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "removeDeduplicationKey")
 	defer span.end(&err)
 	set(span, attrDeduplicationKey, dedupID)
-	return q.core.store.FreeDedup(ctx, dedupID)
+	return q.core.store.FreeDeduplication(ctx, dedupID)
 }
 
 // TrimEvents cuts the events stream to about max entries and answers how many
@@ -152,7 +137,8 @@ func (q *Queue) TrimEvents(ctx context.Context, max int) (removed int64, err err
 	if err := checkCount("max", max, "that none stays"); err != nil {
 		return 0, fmt.Errorf("bullmq: the events of %s were not trimmed: %w", q.Name(), err)
 	}
-	return q.core.store.TrimEvents(ctx, int64(max))
+	n, err := q.core.store.TrimEvents(ctx, max)
+	return int64(n), err
 }
 
 // RemoveDeprecatedPriorityKey removes what BullMQ 3 and older have left of their
@@ -173,30 +159,11 @@ type Meta struct {
 
 // Meta reads what the queue says of itself.
 func (q *Queue) Meta(ctx context.Context) (Meta, error) {
-	values, err := q.core.store.Meta(ctx, "version", "paused", "concurrency", "max", "duration", "opts.maxLenEvents")
-	if err != nil {
-		return Meta{}, err
-	}
-	m := Meta{
-		Version: values[0], Paused: values[1] != "", Concurrency: readBound(values[2]), MaxEvents: readMaxEvents(values[5]),
-	}
-	if values[3] != "" && values[4] != "" {
-		m.RateLimit = &Limiter{Max: parseInt(values[3]), Duration: wire.ParseMillis(values[4])}
-	}
-	return m, nil
-}
-
-// readMaxEvents reads opts.maxLenEvents; 0 for what the scripts replace by
-// DefaultMaxEvents, no text of digits.
-func readMaxEvents(stored string) int {
-	n, err := strconv.ParseUint(stored, 10, 63)
-	switch {
-	case err != nil:
-		return 0
-	case n == 0:
-		return NoEvents
-	}
-	return int(n)
+	meta, err := q.core.store.Meta(ctx)
+	return Meta{
+		Version: meta.Version, Paused: meta.Paused, Concurrency: meta.Concurrency,
+		RateLimit: (*Limiter)(meta.RateLimit), MaxEvents: meta.MaxEvents,
+	}, err
 }
 
 // CountDelayedBefore returns how many delayed jobs are due before a time

@@ -7,18 +7,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Why Obliterate refuses.
 var (
-	ErrNotPaused  = scripts.ErrNotPaused
-	ErrActiveJobs = scripts.ErrActiveJobs
+	ErrNotPaused  = backend.ErrNotPaused
+	ErrActiveJobs = backend.ErrActiveJobs
 )
 
 // Drain removes all jobs that wait, and with delayed those that are delayed
@@ -53,14 +53,14 @@ func (q *Queue) Clean(ctx context.Context, grace time.Duration, limit int, state
 	if err := cmp.Or(checkMillis("grace", grace, 0), checkCount("limit", limit, "all")); err != nil {
 		return nil, fmt.Errorf("bullmq: queue %s was not cleaned: %w", q.Name(), err)
 	}
-	before := q.core.nowMs() - grace.Milliseconds()
+	before := time.UnixMilli(q.core.nowMs() - grace.Milliseconds())
 	page := cleanPage
 	if limit > 0 {
 		page = min(limit, page)
 	}
 	removed = []string{}
 	for limit == 0 || len(removed) < limit {
-		ids, err := q.core.store.Clean(ctx, before, int64(page), state.key())
+		ids, err := q.core.store.Clean(ctx, backend.State(state), before, page)
 		removed = append(removed, ids...)
 		if err != nil || len(ids) < page {
 			return removed, err
@@ -106,7 +106,7 @@ func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) (err
 		return err
 	}
 	for {
-		again, err := q.core.store.Obliterate(ctx, int64(o.Count), o.Force)
+		again, err := q.core.store.Obliterate(ctx, o.Count, o.Force)
 		if err != nil || !again {
 			return err
 		}
@@ -165,7 +165,7 @@ func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) (err e
 	if o.Until.IsZero() {
 		o.Until = q.core.now()
 	}
-	return q.moveAll(ctx, o, strconv.FormatInt(o.Until.UnixMilli(), 10))
+	return q.moveAll(ctx, o)
 }
 
 // PromoteJobs makes all delayed jobs ready now, count a call to Redis, 1000 for
@@ -176,18 +176,22 @@ func (q *Queue) PromoteJobs(ctx context.Context, count int) (err error) {
 	if span.on() {
 		set(span, attrQueueOptions, (&RetryJobsOptions{Count: count}).text())
 	}
-	return q.moveAll(ctx, RetryJobsOptions{State: StateDelayed, Count: count}, "+inf")
+	return q.moveAll(ctx, RetryJobsOptions{State: StateDelayed, Count: count})
 }
 
-func (q *Queue) moveAll(ctx context.Context, o RetryJobsOptions, upTo string) error {
+func (q *Queue) moveAll(ctx context.Context, o RetryJobsOptions) error {
 	if err := checkCount("count", o.Count, "1000 a call"); err != nil {
 		return fmt.Errorf("bullmq: no %s jobs of %s were moved: %w", o.State, q.Name(), err)
 	}
 	if o.Count == 0 {
 		o.Count = 1000
 	}
+	m := backend.MoveJobs{
+		From: backend.State(o.State), Until: o.Until, Count: o.Count,
+		ResetAttemptsMade: o.ResetAttemptsMade, ResetAttemptsStarted: o.ResetAttemptsStarted,
+	}
 	for {
-		again, err := q.core.store.MoveToWait(ctx, o.State.key(), int64(o.Count), upTo, o.ResetAttemptsMade, o.ResetAttemptsStarted)
+		again, err := q.core.store.MoveJobsToWait(ctx, m)
 		if err != nil || !again {
 			return err
 		}

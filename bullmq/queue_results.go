@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -104,17 +105,16 @@ func (q *Queue) endOfMissing(ctx context.Context, r *reader, ending <-chan Event
 		}
 	default:
 	}
-	var fields []string
-	var entryID string
+	var end *backend.Event
 	err := r.read(ctx, func(ctx context.Context) (err error) {
-		fields, entryID, err = q.core.store.FindEnd(ctx, r.id)
+		end, err = q.core.store.FindEnd(ctx, r.id)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if fields != nil {
-		return q.endOf(readEvent(entryID, fields))
+	if end != nil {
+		return q.endOf(readEvent(end.ID, end.Fields))
 	}
 	return nil, &Error{Code: ErrJobNotFound, Command: "WaitForJob", Queue: q.core.keys.base, JobID: r.id}
 }
@@ -147,10 +147,9 @@ func newResultTail(c *core) *resultTail {
 // and what the tail has yet to read of an earlier end, before a retry, is not
 // taken for it.
 func (t *resultTail) join(ctx context.Context, r *reader) (<-chan Event, func(), error) {
-	var last string
-	var added int64
+	var last backend.EventPosition
 	err := r.read(ctx, func(ctx context.Context) (err error) {
-		last, added, err = t.core.store.LastEventID(ctx)
+		last, err = t.core.store.LastEvent(ctx)
 		return err
 	})
 	if err != nil {
@@ -165,13 +164,13 @@ func (t *resultTail) join(ctx context.Context, r *reader) (<-chan Event, func(),
 	if t.stop == nil {
 		run, stop := context.WithCancel(context.Background())
 		t.stop, t.done = stop, make(chan struct{})
-		go t.follow(run, last, added, t.done)
+		go t.follow(run, last, t.done)
 	}
 	ending := make(chan Event, 1)
 	if t.waiting[id] == nil {
 		t.waiting[id] = map[chan Event]string{}
 	}
-	t.waiting[id][ending] = last
+	t.waiting[id][ending] = last.ID
 	return ending, func() { t.leave(id, ending) }, nil
 }
 
@@ -184,7 +183,7 @@ func (t *resultTail) leave(id string, ending chan Event) {
 	}
 }
 
-func (t *resultTail) follow(ctx context.Context, last string, added int64, done chan struct{}) {
+func (t *resultTail) follow(ctx context.Context, last backend.EventPosition, done chan struct{}) {
 	defer close(done)
 	closed, closeAll := context.WithCancel(context.Background())
 	defer closeAll()
@@ -193,7 +192,7 @@ func (t *resultTail) follow(ctx context.Context, last string, added int64, done 
 		conn:      t.core.newBlocking(t.core.keys.clientName(":qe")),
 		overtaken: t.lookNow,
 	}
-	e.startAt(last, added)
+	e.startAt(last)
 	defer e.conn.Close()
 	for event, err := range e.All(ctx) {
 		if err != nil {

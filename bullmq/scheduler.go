@@ -6,13 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 	"github.com/17a2ac88/bullmq-go/internal/cron"
 )
 
@@ -88,7 +87,7 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 	if s.Opts, err = carryOn(s.Opts, q.core.trace.inject(ctx)); err != nil {
 		return nil, err
 	}
-	jobID, delay, err := q.core.store.Upsert(ctx, *s)
+	jobID, delay, err := q.core.store.AddJobScheduler(ctx, *s)
 	if err != nil {
 		return nil, err
 	}
@@ -98,16 +97,16 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 }
 
 // scheduled is the job that an upsert has added.
-func (q *Queue) scheduled(s *scripts.Scheduler, id string, delayMs int64) (*Job, error) {
+func (q *Queue) scheduled(s *backend.SchedulerAdd, id string, delay time.Duration) (*Job, error) {
 	job := &Job{
-		ID: id, Name: s.Name, Data: json.RawMessage(s.Data), Timestamp: time.UnixMilli(s.NowMs),
-		Delay: time.Duration(delayMs) * time.Millisecond, SchedulerID: s.ID, core: q.core,
+		ID: id, Name: s.Name, Data: json.RawMessage(s.Data), Timestamp: time.UnixMilli(s.Now.UnixMilli()),
+		Delay: delay, SchedulerID: s.ID, core: q.core,
 	}
 	var fields map[string]any
 	if err := wire.DecodeJSON([]byte(s.Opts), &fields); err != nil {
 		return nil, err
 	}
-	fields["jobId"], fields["delay"] = id, delayMs // which the script puts in
+	fields["jobId"], fields["delay"] = id, delay.Milliseconds() // which the script puts in
 	wire, err := wire.EncodeJSON(fields)
 	if err != nil {
 		return nil, err
@@ -125,7 +124,7 @@ func (q *Queue) scheduled(s *scripts.Scheduler, id string, delayMs int64) (*Job,
 }
 
 // scheduler checks and encodes a scheduler; nil when there is no next job.
-func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, error) {
+func (q *Queue) scheduler(id string, r Repeat, t Template) (*backend.SchedulerAdd, error) {
 	if err := cmp.Or(checkText("its id", id), checkText("the name of its jobs", t.Name)); err != nil {
 		return nil, err
 	}
@@ -144,26 +143,26 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, 
 	if err := cmp.Or(checkMillis("Every", r.Every, 0), checkMillis("Offset", r.Offset.Abs(), 0), checkCount("Limit", r.Limit, "no limit")); err != nil {
 		return nil, err
 	}
-	now := q.core.nowMs()
-	s := &scripts.Scheduler{
-		ID: id, NowMs: now, Name: t.Name, Data: "{}", Pattern: r.Pattern, TimeZone: r.TimeZone,
-		Every: wholeMs(r.Every), StartDate: dateText(r.StartDate), EndDate: dateText(r.EndDate),
+	now := q.core.now()
+	s := &backend.SchedulerAdd{
+		ID: id, Now: now, Name: t.Name, Data: "{}",
+		Repeat: backend.SchedulerRepeat{
+			Pattern: r.Pattern, TimeZone: r.TimeZone, Every: r.Every, Offset: r.Offset,
+			StartDate: r.StartDate, EndDate: r.EndDate, Limit: r.Limit,
+		},
 	}
-	if r.Limit > 0 {
-		s.Limit = strconv.Itoa(r.Limit)
-	}
-	if r.Every > 0 {
-		s.Offset = wholeMs(r.Offset)
+	if r.Every == 0 {
+		s.Repeat.Offset = 0 // of an interval only
 	}
 	if r.Pattern != "" {
 		due, ended, err := schedule.Pattern(cron.Plan{
 			Pattern: r.Pattern, TimeZone: r.TimeZone, StartDate: dateMillis(r.StartDate), EndDate: dateMillis(r.EndDate),
 			Immediately: r.Immediately,
-		}, time.UnixMilli(now))
+		}, now)
 		if err != nil || ended {
 			return nil, err
 		}
-		s.DueMs = due.UnixMilli()
+		s.Due = due
 	}
 	if t.Data != nil {
 		var err error
@@ -174,12 +173,12 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*scripts.Scheduler, 
 			s.Data = "{}"
 		}
 	}
-	return s, q.schedulerOptions(s, r, t)
+	return s, q.schedulerOptions(s, t)
 }
 
 // schedulerOptions writes the options of a scheduler's jobs, and those of its
 // next one.
-func (q *Queue) schedulerOptions(s *scripts.Scheduler, r Repeat, t Template) error {
+func (q *Queue) schedulerOptions(s *backend.SchedulerAdd, t Template) error {
 	o := q.options(t.Options)
 	if err := o.check(s.Data); err != nil {
 		return err
@@ -199,19 +198,24 @@ func (q *Queue) schedulerOptions(s *scripts.Scheduler, r Repeat, t Template) err
 		return err
 	}
 	repeat := map[string]any{"count": 1}
-	for name, text := range map[string]string{"pattern": r.Pattern, "tz": r.TimeZone} {
+	for name, text := range map[string]string{"pattern": s.Repeat.Pattern, "tz": s.Repeat.TimeZone} {
 		if text != "" {
 			repeat[name] = text
 		}
 	}
-	for name, number := range map[string]string{"every": s.Every, "limit": s.Limit, "startDate": s.StartDate, "endDate": s.EndDate, "offset": s.Offset} {
-		if number != "" {
-			repeat[name] = json.RawMessage(number)
+	for name, ms := range map[string]int64{"every": s.Repeat.Every.Milliseconds(), "limit": int64(s.Repeat.Limit), "offset": s.Repeat.Offset.Milliseconds()} {
+		if ms != 0 {
+			repeat[name] = ms
 		}
 	}
-	template["repeat"], template["repeatJobKey"], template["timestamp"] = repeat, s.ID, s.NowMs
-	if s.DueMs != 0 {
-		template["prevMillis"] = s.DueMs
+	for name, date := range map[string]time.Time{"startDate": s.Repeat.StartDate, "endDate": s.Repeat.EndDate} {
+		if !date.IsZero() {
+			repeat[name] = date.UnixMilli()
+		}
+	}
+	template["repeat"], template["repeatJobKey"], template["timestamp"] = repeat, s.ID, s.Now.UnixMilli()
+	if !s.Due.IsZero() {
+		template["prevMillis"] = s.Due.UnixMilli()
 	}
 	s.Opts, err = wire.EncodeJSON(template)
 	return err
@@ -220,18 +224,17 @@ func (q *Queue) schedulerOptions(s *scripts.Scheduler, r Repeat, t Template) err
 // RemoveScheduler removes a job scheduler with its next job; false when there
 // was none. A job that runs is left alone (BullMQ: removeJobScheduler).
 func (q *Queue) RemoveScheduler(ctx context.Context, id string) (bool, error) {
-	return q.core.store.RemoveScheduler(ctx, id)
+	return q.core.store.RemoveJobScheduler(ctx, id)
 }
 
 // Scheduler reads a job scheduler; nil when there is none (BullMQ:
 // getJobScheduler).
 func (q *Queue) Scheduler(ctx context.Context, id string) (*Scheduler, error) {
-	record, next, err := q.core.store.SchedulerRecord(ctx, id)
-	if err != nil || next == "" || len(record) == 0 {
+	record, err := q.core.store.JobScheduler(ctx, id)
+	if err != nil || record == nil {
 		return nil, err
 	}
-	ms, _ := strconv.ParseFloat(next, 64)
-	return readScheduler(id, record, int64(ms)), nil
+	return newScheduler(record), nil
 }
 
 // Schedulers reads job schedulers by their next run, the last one first, or the
@@ -239,25 +242,21 @@ func (q *Queue) Scheduler(ctx context.Context, id string) (*Scheduler, error) {
 // record is removed, as BullMQ 6 does, and one of an old repeatable job is an error;
 // in the dialect of BullMQ 5 both are answered, with what the entry itself says.
 func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error) {
-	ids, next, err := q.core.store.Schedulers(ctx, int64(page.From), int64(page.To), page.Ascending)
+	records, err := q.core.store.JobSchedulers(ctx, backend.Page{From: page.From, To: page.To, Ascending: page.Ascending})
 	if err != nil {
 		return nil, err
 	}
 	var all []*Scheduler
-	for i, id := range ids {
-		record, _, err := q.core.store.SchedulerRecord(ctx, id)
-		if err != nil {
-			return nil, err
-		}
+	for _, record := range records {
 		switch {
-		case len(record) > 0:
-			all = append(all, readScheduler(id, record, int64(next[i])))
+		case !record.Missing:
+			all = append(all, newScheduler(record))
 		case q.core.dialect == V5:
-			all = append(all, readEntry(id, int64(next[i])))
-		case schedule.IsLegacyKey(id):
-			return nil, fmt.Errorf("bullmq: %s of queue %s is a repeatable job of BullMQ 4 or older, not a scheduler; upsert a scheduler in its place and remove it with BullMQ 5", id, q.Name())
+			all = append(all, legacyScheduler(record))
+		case schedule.IsLegacyKey(record.ID):
+			return nil, fmt.Errorf("bullmq: %s of queue %s is a repeatable job of BullMQ 4 or older, not a scheduler; upsert a scheduler in its place and remove it with BullMQ 5", record.ID, q.Name())
 		default:
-			if _, err := q.RemoveScheduler(ctx, id); err != nil {
+			if _, err := q.RemoveScheduler(ctx, record.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -268,36 +267,31 @@ func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error)
 // CountSchedulers answers how many job schedulers there are (BullMQ:
 // getJobSchedulersCount).
 func (q *Queue) CountSchedulers(ctx context.Context) (int64, error) {
-	return q.core.store.CountSchedulers(ctx)
+	n, err := q.core.store.CountJobSchedulers(ctx)
+	return int64(n), err
 }
 
-func readScheduler(id string, record map[string]string, nextMs int64) *Scheduler {
+func newScheduler(record *backend.SchedulerRecord) *Scheduler {
+	r := record.Repeat
 	return &Scheduler{
-		ID: id, Name: record["name"], Next: time.UnixMilli(nextMs), Iterations: parseInt(record["ic"]),
+		ID: record.ID, Name: record.Name, Next: record.Next, Iterations: record.Iterations,
 		Repeat: Repeat{
-			Pattern: record["pattern"], TimeZone: record["tz"], Every: wire.ParseMillis(record["every"]),
-			Offset: wire.ParseMillis(record["offset"]), Limit: parseInt(record["limit"]),
-			StartDate: wire.ParseTime(record["startDate"]), EndDate: wire.ParseTime(record["endDate"]),
+			Pattern: r.Pattern, TimeZone: r.TimeZone, Every: r.Every, Offset: r.Offset, Limit: r.Limit,
+			StartDate: r.StartDate, EndDate: r.EndDate,
 		},
-		HasOffset: record["offset"] != "", Data: rawJSON(record["data"]), Options: rawJSON(record["opts"]),
+		HasOffset: record.HasOffset, Data: record.Data, Options: record.Opts,
 	}
 }
 
-// readEntry reads an entry without a record: an old repeatable job's tells what
-// it is, name:id:endDate:tz:pattern.
-func readEntry(entry string, nextMs int64) *Scheduler {
-	parts := strings.SplitN(entry, ":", 5)
-	if len(parts) < 5 {
-		return &Scheduler{ID: entry, Next: time.UnixMilli(nextMs)}
+// legacyScheduler reads the id of a scheduler without a record. That of an old
+// repeatable job is name:id:endDate:tz:pattern.
+func legacyScheduler(record *backend.SchedulerRecord) *Scheduler {
+	s := &Scheduler{ID: record.ID, Next: record.Next}
+	if parts := strings.SplitN(record.ID, ":", 5); len(parts) == 5 {
+		s.Name = parts[0]
+		s.Repeat = Repeat{EndDate: wire.ParseTime(parts[2]), TimeZone: parts[3], Pattern: parts[4]}
 	}
-	return readScheduler(entry, map[string]string{"name": parts[0], "endDate": parts[2], "tz": parts[3], "pattern": parts[4]}, nextMs)
-}
-
-func wholeMs(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return strconv.FormatInt(d.Milliseconds(), 10)
+	return s
 }
 
 func dateMillis(t time.Time) int64 {
@@ -305,11 +299,4 @@ func dateMillis(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixMilli()
-}
-
-func dateText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return strconv.FormatInt(t.UnixMilli(), 10)
 }

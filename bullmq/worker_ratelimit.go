@@ -49,8 +49,8 @@ func (w *Worker) obeysRateLimit(ctx context.Context) bool {
 	if w.o.Limiter != nil {
 		return true
 	}
-	limit, err := w.core.store.Meta(ctx, "max")
-	return err == nil && limit[0] != ""
+	meta, err := w.core.store.Meta(ctx)
+	return err == nil && meta.HasMax
 }
 
 // A job that its handler sends back to run at once, with no attempt used, can go

@@ -4,27 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // advance adds the next job of the scheduler that made this one; a worker does
 // so when the job starts, whatever becomes of it. An error that is a
 // *scheduleError is permanent: a retry fails the same way.
 func (w *Worker) advance(ctx context.Context, job *Job) (err error) {
-	a, err := w.nextRun(job)
-	if err != nil || a == nil {
+	run, err := w.nextRun(job)
+	if err != nil || run == nil {
 		return err
 	}
 	ctx, span := w.core.trace.startAdd(ctx, job.Name)
 	defer span.end(&err)
-	if a.Opts, err = carryOn(a.Opts, w.core.trace.inject(ctx)); err != nil {
+	if run.Opts, err = carryOn(run.Opts, w.core.trace.inject(ctx)); err != nil {
 		return err
 	}
-	id, err := w.core.store.Advance(ctx, *a)
-	if errors.Is(err, scripts.ErrUnreadable) {
+	id, err := w.core.store.UpdateJobScheduler(ctx, *run)
+	if errors.Is(err, backend.ErrUnreadable) {
 		return &scheduleError{job.SchedulerID, err}
 	}
 	if id != "" {
@@ -47,7 +46,7 @@ func (e *scheduleError) Unwrap() error { return e.reason }
 
 // nextRun returns the next job of the scheduler that made this one; nil when the
 // scheduler has ended.
-func (w *Worker) nextRun(job *Job) (*scripts.Advance, error) {
+func (w *Worker) nextRun(job *Job) (*backend.NextRun, error) {
 	now := w.core.now()
 	run, err := schedule.Next(job.SchedulerID, job.RawOpts, now)
 	if err != nil {
@@ -56,11 +55,8 @@ func (w *Worker) nextRun(job *Job) (*scripts.Advance, error) {
 	if run == nil {
 		return nil, nil
 	}
-	a := &scripts.Advance{Scheduler: job.SchedulerID, NowMs: now.UnixMilli(), Producer: job.ID, Data: string(job.Data), Opts: run.Opts}
-	if run.Due.IsZero() {
-		a.EveryMs = strconv.FormatFloat(run.EveryMillis, 'f', -1, 64)
-	} else {
-		a.DueMs = run.Due.UnixMilli()
-	}
-	return a, nil
+	return &backend.NextRun{
+		SchedulerID: job.SchedulerID, Now: now, ProducerID: job.ID, Data: string(job.Data),
+		Opts: run.Opts, Due: run.Due, EveryMillis: run.EveryMillis,
+	}, nil
 }

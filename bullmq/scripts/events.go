@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 // Stream is the state of the events stream.
@@ -60,62 +62,58 @@ func entryID(entry rueidis.RedisMessage) (string, error) {
 	return parts[0].ToString()
 }
 
-// LastEventID is the id after which the next event will come, a real one, for
-// "$" would lose what comes between two reads; and how many entries have been
-// added to the stream until then, -1 where Redis doesn't say.
-func (q *Store) LastEventID(ctx context.Context) (id string, added int64, err error) {
+// LastEvent returns the position after the last event. The id is a real one, since
+// "$" would lose what comes between two reads.
+func (q *Store) LastEvent(ctx context.Context) (_ backend.EventPosition, err error) {
 	defer q.about("the last event", &err)
 	reply := q.client.Do(ctx, q.client.B().XinfoStream().Key(q.keyOf("events")).Build())
 	if err := reply.NonRedisError(); err != nil {
-		return "", -1, err
+		return backend.EventPosition{}, err
 	}
 	if s, err := ReadStream(reply); err == nil {
-		return s.Last, s.Added, nil
+		return backend.EventPosition{ID: s.Last, Added: int(s.Added)}, nil
 	}
 	// A server without XINFO: the last entry there is.
 	entries, err := q.client.Do(ctx, q.client.B().Xrevrange().Key(q.keyOf("events")).End("+").Start("-").Count(1).Build()).AsXRange()
 	if err != nil {
-		return "", -1, err
+		return backend.EventPosition{}, err
 	}
-	if len(entries) == 0 {
-		return "0-0", -1, nil
+	last := backend.EventPosition{ID: "0-0", Added: -1}
+	if len(entries) > 0 {
+		last.ID = entries[0].ID
 	}
-	return entries[0].ID, -1, nil
+	return last, nil
 }
 
-// MaxEvents is the bound of the stream that is stored; "" where none is.
-func (q *Store) MaxEvents(ctx context.Context) (stored string, err error) {
-	defer q.about("the bound of the events", &err)
-	stored, err = q.client.Do(ctx, q.client.B().Hget().Key(q.keyOf("meta")).Field("opts.maxLenEvents").Build()).ToString()
-	if rueidis.IsRedisNil(err) {
-		return "", nil
-	}
-	return stored, err
-}
-
-// Publish writes an entry: field, value … in order.
-func (q *Store) Publish(ctx context.Context, maxEvents int64, fields []string) (id string, err error) {
+// Publish writes an event.
+func (q *Store) Publish(ctx context.Context, maxEvents int, fields []string) (id string, err error) {
 	defer q.about("an event", &err)
-	entry := q.client.B().Xadd().Key(q.keyOf("events")).Maxlen().Almost().Threshold(strconv.FormatInt(maxEvents, 10)).Id("*").FieldValue()
+	entry := q.client.B().Xadd().Key(q.keyOf("events")).Maxlen().Almost().Threshold(maxLength(maxEvents)).Id("*").FieldValue()
 	for i := 0; i+1 < len(fields); i += 2 {
 		entry = entry.FieldValue(fields[i], fields[i+1])
 	}
 	return q.client.Do(ctx, entry.Build()).ToString()
 }
 
+// TrimEvents removes the oldest events.
+func (q *Store) TrimEvents(ctx context.Context, keep int) (_ int, err error) {
+	defer q.about("trimming the events", &err)
+	n, err := q.client.Do(ctx, q.client.B().Xtrim().Key(q.keyOf("events")).Maxlen().Almost().Threshold(strconv.Itoa(keep)).Build()).AsInt64()
+	return int(n), err
+}
+
 // FindEnd looks back through the stream, a thousand entries at a time, for the
-// entry that tells of a job's end, and answers its fields; nil when the stream
-// remembers none.
-func (q *Store) FindEnd(ctx context.Context, jobID string) (fields []string, id string, err error) {
+// event of a job's end.
+func (q *Store) FindEnd(ctx context.Context, jobID string) (_ *backend.Event, err error) {
 	defer q.about("the end of job "+jobID, &err)
 	end := "+"
 	for {
 		page, err := q.client.Do(ctx, q.client.B().Xrevrange().Key(q.keyOf("events")).End(end).Start("-").Count(1000).Build()).AsXRangeSlices()
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		for _, entry := range page {
-			fields = fields[:0]
+			fields := make([]string, 0, 2*len(entry.FieldValues))
 			event, about := "", ""
 			for _, pair := range entry.FieldValues {
 				fields = append(fields, pair.Field, pair.Value)
@@ -127,11 +125,11 @@ func (q *Store) FindEnd(ctx context.Context, jobID string) (fields []string, id 
 				}
 			}
 			if about == jobID && (event == "completed" || event == "failed") {
-				return fields, entry.ID, nil
+				return &backend.Event{ID: entry.ID, Fields: fields}, nil
 			}
 		}
 		if len(page) < 1000 {
-			return nil, "", nil
+			return nil, nil
 		}
 		end = "(" + page[len(page)-1].ID
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 )
 
@@ -73,27 +74,33 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) { _, _, _, _ = q.ChildRange(ctx, "1", false, 2, 5) },
 	func(ctx context.Context, q *Store) { _, _ = q.ChildCounts(ctx, "1") },
 	func(ctx context.Context, q *Store) { _, _ = q.ChildKeys(ctx, "1", 5) },
-	func(ctx context.Context, q *Store) { _, _ = q.Advance(ctx, Advance{Scheduler: "s"}) },
-	func(ctx context.Context, q *Store) { _, _, _ = q.Upsert(ctx, Scheduler{ID: "s"}) },
-	func(ctx context.Context, q *Store) { _, _ = q.RemoveScheduler(ctx, "s") },
-	func(ctx context.Context, q *Store) { _, _, _ = q.SchedulerRecord(ctx, "s") },
-	func(ctx context.Context, q *Store) { _, _, _ = q.Schedulers(ctx, 0, -1, true) },
-	func(ctx context.Context, q *Store) { _, _ = q.CountSchedulers(ctx) },
-	func(ctx context.Context, q *Store) { _, _ = q.Meta(ctx, "a", "b") },
+	func(ctx context.Context, q *Store) {
+		_, _ = q.UpdateJobScheduler(ctx, backend.NextRun{SchedulerID: "s"})
+	},
+	func(ctx context.Context, q *Store) { _, _, _ = q.AddJobScheduler(ctx, backend.SchedulerAdd{ID: "s"}) },
+	func(ctx context.Context, q *Store) { _, _ = q.RemoveJobScheduler(ctx, "s") },
+	func(ctx context.Context, q *Store) { _, _ = q.JobScheduler(ctx, "s") },
+	func(ctx context.Context, q *Store) {
+		_, _ = q.JobSchedulers(ctx, backend.Page{To: -1, Ascending: true})
+	},
+	func(ctx context.Context, q *Store) { _, _ = q.CountJobSchedulers(ctx) },
+	func(ctx context.Context, q *Store) { _, _ = q.Meta(ctx) },
 	func(ctx context.Context, q *Store) { _, _, _ = q.Signs(ctx) },
-	func(ctx context.Context, q *Store) { _ = q.Introduce(ctx, 1, "v") },
-	func(ctx context.Context, q *Store) { _, _ = q.Delete(ctx, "limiter") },
-	func(ctx context.Context, q *Store) { _, _ = q.DedupOwner(ctx, "d") },
-	func(ctx context.Context, q *Store) { _, _ = q.FreeDedup(ctx, "d") },
+	func(ctx context.Context, q *Store) { _ = q.InitMeta(ctx, 1, "v") },
+	func(ctx context.Context, q *Store) { _, _ = q.RemoveRateLimit(ctx) },
+	func(ctx context.Context, q *Store) { _, _ = q.DeduplicationOwner(ctx, "d") },
+	func(ctx context.Context, q *Store) { _, _ = q.FreeDeduplication(ctx, "d") },
 	func(ctx context.Context, q *Store) { _, _ = q.TrimEvents(ctx, 1) },
-	func(ctx context.Context, q *Store) { _, _ = q.MaxEvents(ctx) },
-	func(ctx context.Context, q *Store) { _, _, _ = q.LastEventID(ctx) },
+	func(ctx context.Context, q *Store) { _ = q.SetGlobalConcurrency(ctx, nil) },
+	func(ctx context.Context, q *Store) { _, _ = q.LastEvent(ctx) },
 	func(ctx context.Context, q *Store) { _, _ = q.Publish(ctx, 1, []string{"event", "e"}) },
-	func(ctx context.Context, q *Store) { _, _, _ = q.FindEnd(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.FindEnd(ctx, "1") },
 	func(ctx context.Context, q *Store) { _ = q.Drain(ctx, true) },
-	func(ctx context.Context, q *Store) { _, _ = q.Clean(ctx, 1, 1, "wait") },
+	func(ctx context.Context, q *Store) { _, _ = q.Clean(ctx, backend.Waiting, time.UnixMilli(1), 1) },
 	func(ctx context.Context, q *Store) { _, _ = q.Obliterate(ctx, 1, true) },
-	func(ctx context.Context, q *Store) { _, _ = q.MoveToWait(ctx, "failed", 1, "1", true, true) },
+	func(ctx context.Context, q *Store) {
+		_, _ = q.MoveJobsToWait(ctx, backend.MoveJobs{From: backend.Failed, Count: 1, ResetAttemptsMade: true})
+	},
 	func(ctx context.Context, q *Store) { _, _ = q.Remove(ctx, "1", true) },
 	func(ctx context.Context, q *Store) { _ = q.RemoveUnprocessedChildren(ctx, "1") },
 	func(ctx context.Context, q *Store) { _, _ = q.RemoveChildDependency(ctx, "1") },

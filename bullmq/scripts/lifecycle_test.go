@@ -10,11 +10,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 // watched is a client that notes which scripts are called, and can make the
@@ -221,13 +224,18 @@ func live(f *fixture) {
 	Expect(f.RemoveDedup(f.ctx, "d", "once")).To(BeTrue())
 
 	// A scheduler.
-	jobID, _, err := f.Upsert(f.ctx, Scheduler{ID: "often", NowMs: nowMs, Name: "s", Data: "{}", Template: "{}", Opts: `{"repeat":{"every":1000}}`, Every: "1000"})
+	jobID, _, err := f.AddJobScheduler(f.ctx, backend.SchedulerAdd{
+		ID: "often", Now: now, Name: "s", Data: "{}", Template: "{}", Opts: `{"repeat":{"every":1000}}`,
+		Repeat: backend.SchedulerRepeat{Every: time.Second},
+	})
 	ok(err)
 	Expect(jobID).To(HavePrefix("repeat:often:"))
-	next, err := f.Advance(f.ctx, Advance{Scheduler: "often", NowMs: nowMs, Producer: jobID, EveryMs: "1000", Opts: `{"repeat":{"every":1000}}`, Data: "{}"})
+	next, err := f.UpdateJobScheduler(f.ctx, backend.NextRun{
+		SchedulerID: "often", Now: now, ProducerID: jobID, EveryMillis: 1000, Opts: `{"repeat":{"every":1000}}`, Data: "{}",
+	})
 	ok(err)
 	Expect(next).NotTo(Equal(jobID))
-	Expect(f.RemoveScheduler(f.ctx, "often")).To(BeTrue())
+	Expect(f.RemoveJobScheduler(f.ctx, "often")).To(BeTrue())
 
 	// The broom.
 	f.set("HSET", "lost", "name", "lost")
@@ -237,8 +245,8 @@ func live(f *fixture) {
 	Expect(f.Stranded(f.ctx, []string{"stray"}, true)).To(HaveLen(1))
 	state("stray", "waiting")
 	Expect(f.JoinPaused(f.ctx)).To(BeEquivalentTo(0))
-	Expect(f.Clean(f.ctx, nowMs, 1, "completed")).To(HaveLen(1))
-	Expect(f.MoveToWait(f.ctx, "delayed", 100, "+inf", false, false)).To(BeFalse())
+	Expect(f.Clean(f.ctx, backend.Completed, now, 1)).To(HaveLen(1))
+	Expect(f.MoveJobsToWait(f.ctx, backend.MoveJobs{From: backend.Delayed, Count: 100})).To(BeFalse())
 	ok(f.Drain(f.ctx, true))
 	Expect(f.Counts(f.ctx, -1, "wait", "delayed", "prioritized")).To(Equal([]int64{0, 0, 0}))
 	ok(f.Pause(f.ctx))

@@ -6,21 +6,50 @@ import (
 	"strconv"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// Meta reads fields of the queue's meta hash; "" where one is missing.
-func (q *Store) Meta(ctx context.Context, fields ...string) (values []string, err error) {
+// metaFields are the fields of the queue's meta hash that Meta reads.
+var metaFields = []string{"version", "paused", "concurrency", "max", "duration", "opts.maxLenEvents"}
+
+// Meta reads the queue's settings.
+func (q *Store) Meta(ctx context.Context) (_ backend.Meta, err error) {
 	defer q.about("the meta hash", &err)
-	message, err := q.client.Do(ctx, q.client.B().Hmget().Key(q.keyOf("meta")).Field(fields...).Build()).ToMessage()
+	message, err := q.client.Do(ctx, q.client.B().Hmget().Key(q.keyOf("meta")).Field(metaFields...).Build()).ToMessage()
 	if err != nil {
-		return nil, err
+		return backend.Meta{}, err
 	}
-	values = texts(message)
-	if len(values) != len(fields) {
-		return nil, fmt.Errorf("%d fields were asked for, and %d came", len(fields), len(values))
+	values := texts(message)
+	if len(values) != len(metaFields) {
+		return backend.Meta{}, fmt.Errorf("%d fields were asked for, and %d came", len(metaFields), len(values))
 	}
-	return values, nil
+	meta := backend.Meta{Version: values[0], Paused: values[1] != "", HasMax: values[3] != "", MaxEvents: maxEvents(values[5])}
+	if values[2] != "" {
+		meta.Concurrency = new(number(values[2]))
+	}
+	if values[3] != "" && values[4] != "" {
+		meta.RateLimit = &backend.RateLimit{Max: number(values[3]), Duration: wire.ParseMillis(values[4])}
+	}
+	return meta, nil
 }
+
+// maxEvents reads opts.maxLenEvents. It returns 0 for a text that the scripts
+// replace by the default, since it has other characters than digits.
+func maxEvents(stored string) int {
+	n, err := strconv.ParseUint(stored, 10, 63)
+	switch {
+	case err != nil:
+		return 0
+	case n == 0:
+		return backend.NoEvents
+	}
+	return int(n)
+}
+
+// maxLength returns the bound of the stream that keeps so many events.
+func maxLength(maxEvents int) string { return strconv.Itoa(max(maxEvents, 0)) }
 
 // Signs are by what a queue's dialect is told: the version in meta, "" for none,
 // and whether jobs are parked in paused.
@@ -36,8 +65,24 @@ func (q *Store) Signs(ctx context.Context) (version string, parked bool, err err
 	return version, parked, err
 }
 
-// SetMeta writes fields: name, value, name, value …
-func (q *Store) SetMeta(ctx context.Context, pairs ...string) (err error) {
+// SetGlobalConcurrency limits how many jobs run at once.
+func (q *Store) SetGlobalConcurrency(ctx context.Context, concurrency *int) error {
+	if concurrency == nil {
+		return q.removeMeta(ctx, "concurrency")
+	}
+	return q.setMeta(ctx, "concurrency", strconv.Itoa(*concurrency))
+}
+
+// SetGlobalRateLimit limits how many jobs start in a time.
+func (q *Store) SetGlobalRateLimit(ctx context.Context, limit *backend.RateLimit) error {
+	if limit == nil {
+		return q.removeMeta(ctx, "max", "duration")
+	}
+	return q.setMeta(ctx, "max", strconv.Itoa(limit.Max), "duration", wire.FormatMillis(limit.Duration))
+}
+
+// setMeta writes fields: name, value, name, value …
+func (q *Store) setMeta(ctx context.Context, pairs ...string) (err error) {
 	defer q.about("changing the meta hash", &err)
 	set := q.client.B().Hset().Key(q.keyOf("meta")).FieldValue()
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -46,17 +91,16 @@ func (q *Store) SetMeta(ctx context.Context, pairs ...string) (err error) {
 	return q.client.Do(ctx, set.Build()).Error()
 }
 
-// RemoveMeta deletes fields.
-func (q *Store) RemoveMeta(ctx context.Context, fields ...string) (err error) {
+func (q *Store) removeMeta(ctx context.Context, fields ...string) (err error) {
 	defer q.about("changing the meta hash", &err)
 	return q.client.Do(ctx, q.client.B().Hdel().Key(q.keyOf("meta")).Field(fields...).Build()).Error()
 }
 
-// Introduce tells the queue's other clients how long the stream is to be, and
-// which version of the wire is spoken here where nobody has said so yet.
-func (q *Store) Introduce(ctx context.Context, maxEvents int64, version string) error {
+// InitMeta stores how many events are kept, and the version unless another client
+// has stored its own.
+func (q *Store) InitMeta(ctx context.Context, maxEvents int, version string) error {
 	for _, result := range q.client.DoMulti(ctx,
-		q.client.B().Hset().Key(q.keyOf("meta")).FieldValue().FieldValue("opts.maxLenEvents", strconv.FormatInt(maxEvents, 10)).Build(),
+		q.client.B().Hset().Key(q.keyOf("meta")).FieldValue().FieldValue("opts.maxLenEvents", maxLength(maxEvents)).Build(),
 		q.client.B().Hsetnx().Key(q.keyOf("meta")).Field("version").Value(version).Build(),
 	) {
 		if err := result.Error(); err != nil {
@@ -66,10 +110,10 @@ func (q *Store) Introduce(ctx context.Context, maxEvents int64, version string) 
 	return nil
 }
 
-// Delete deletes one of the queue's keys and answers whether it was there.
-func (q *Store) Delete(ctx context.Context, suffix string) (there bool, err error) {
-	defer q.about("deleting the key "+suffix, &err)
-	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.keyOf(suffix)).Build()).AsInt64()
+// RemoveRateLimit ends the current window of the rate limit.
+func (q *Store) RemoveRateLimit(ctx context.Context) (removed bool, err error) {
+	defer q.about("ending the rate limit", &err)
+	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.keyOf("limiter")).Build()).AsInt64()
 	return n > 0, err
 }
 
@@ -81,8 +125,8 @@ func (q *Store) DeletePriority(ctx context.Context) (there bool, err error) {
 	return n > 0, err
 }
 
-// DedupOwner is the job that owns a deduplication id, or "".
-func (q *Store) DedupOwner(ctx context.Context, dedupID string) (owner string, err error) {
+// DeduplicationOwner returns the job that owns a deduplication id.
+func (q *Store) DeduplicationOwner(ctx context.Context, dedupID string) (owner string, err error) {
 	defer q.about("the owner of deduplication id "+dedupID, &err)
 	owner, err = q.client.Do(ctx, q.client.B().Get().Key(q.base+"de:"+dedupID).Build()).ToString()
 	if rueidis.IsRedisNil(err) {
@@ -91,15 +135,9 @@ func (q *Store) DedupOwner(ctx context.Context, dedupID string) (owner string, e
 	return owner, err
 }
 
-// FreeDedup frees a deduplication id and answers whether anybody owned it.
-func (q *Store) FreeDedup(ctx context.Context, dedupID string) (freed bool, err error) {
+// FreeDeduplication frees a deduplication id.
+func (q *Store) FreeDeduplication(ctx context.Context, dedupID string) (freed bool, err error) {
 	defer q.about("freeing deduplication id "+dedupID, &err)
 	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.base+"de:"+dedupID).Build()).AsInt64()
 	return n > 0, err
-}
-
-// TrimEvents cuts the stream to about max entries and answers how many went.
-func (q *Store) TrimEvents(ctx context.Context, max int64) (n int64, err error) {
-	defer q.about("trimming the events", &err)
-	return q.client.Do(ctx, q.client.B().Xtrim().Key(q.keyOf("events")).Maxlen().Almost().Threshold(strconv.FormatInt(max, 10)).Build()).AsInt64()
 }

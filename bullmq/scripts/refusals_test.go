@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -58,7 +59,10 @@ var refusals = slices.Concat(
 			f.set("HSET", "meta", "opts.maxLenEvents", "10000")
 			f.running(fmt.Sprint("repeat:daily:", nowMs), "t")
 		}, func(f *fixture) error {
-			_, _, err := f.Upsert(f.ctx, Scheduler{ID: "daily", NowMs: nowMs, Name: "paint", Data: "{}", Template: "{}", Opts: "{}", DueMs: nowMs, Pattern: "* * * * *"})
+			_, _, err := f.AddJobScheduler(f.ctx, backend.SchedulerAdd{
+				ID: "daily", Now: now, Name: "paint", Data: "{}", Template: "{}", Opts: "{}", Due: now,
+				Repeat: backend.SchedulerRepeat{Pattern: "* * * * *"},
+			})
 			return err
 		}, nil},
 		{"addJobScheduler", backend.SchedulerSlotsTaken, "all the next slots are taken", func(f *fixture) {
@@ -67,12 +71,15 @@ var refusals = slices.Concat(
 				f.set("HSET", fmt.Sprint("repeat:often:", nowMs+n*1000), "name", "paint")
 			}
 		}, func(f *fixture) error {
-			_, _, err := f.Upsert(f.ctx, Scheduler{ID: "often", NowMs: nowMs, Name: "paint", Data: "{}", Template: "{}", Opts: "{}", Every: "1000"})
+			_, _, err := f.AddJobScheduler(f.ctx, backend.SchedulerAdd{
+				ID: "often", Now: now, Name: "paint", Data: "{}", Template: "{}", Opts: "{}",
+				Repeat: backend.SchedulerRepeat{Every: time.Second},
+			})
 			return err
 		}, nil},
-		{"obliterate", -1, "the queue isn't paused", waiting, func(f *fixture) error { return numbered(f, ErrNotPaused, -1) }, nil},
+		{"obliterate", -1, "the queue isn't paused", waiting, func(f *fixture) error { return numbered(f, backend.ErrNotPaused, -1) }, nil},
 		{"obliterate", -2, "jobs run", func(f *fixture) { f.running("1", "t"); f.set("HSET", "meta", "paused", "1") },
-			func(f *fixture) error { return numbered(f, ErrActiveJobs, -2) }, nil},
+			func(f *fixture) error { return numbered(f, backend.ErrActiveJobs, -2) }, nil},
 	},
 )
 

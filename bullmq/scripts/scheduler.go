@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 var (
@@ -16,32 +20,17 @@ var (
 	removeJobScheduler = load("removeJobScheduler")
 )
 
-// Advance is the next job of a scheduler.
-type Advance struct {
-	Scheduler string // its id
-	NowMs     int64
-	Producer  string // id of the job that starts
-	DueMs     int64  // of a pattern; 0 for an interval
-	EveryMs   string // of the job's own options; "" for a pattern
-	Opts      string // JSON
-	Data      string // of the producer, JSON
-}
-
-// ErrUnreadable says that the options of a scheduler's job are JSON that Redis
-// can't work with: nested too deeply, or with numbers beyond all counting.
-var ErrUnreadable = errors.New("bullmq: Redis can't work with the options of the scheduler's job")
-
-// Advance adds the next job of a scheduler and answers its id; "" when there
-// is none to add. It may be repeated.
-func (q *Store) Advance(ctx context.Context, a Advance) (string, error) {
-	due := ""
-	if a.DueMs != 0 {
-		due = decimal(a.DueMs)
+// UpdateJobScheduler adds the next job of a scheduler.
+func (q *Store) UpdateJobScheduler(ctx context.Context, run backend.NextRun) (jobID string, err error) {
+	every := ""
+	if run.EveryMillis != 0 {
+		every = strconv.FormatFloat(run.EveryMillis, 'f', -1, 64)
 	}
-	message, err := q.run(ctx, updateJobScheduler, q.base, a.Scheduler, decimal(a.NowMs), a.Producer, due, a.EveryMs, a.Opts, a.Data)
+	message, err := q.run(ctx, updateJobScheduler, q.base, run.SchedulerID, decimal(run.Now.UnixMilli()), run.ProducerID,
+		optionalTime(run.Due), every, run.Opts, run.Data)
 	var refused *rueidis.RedisError
 	if errors.As(err, &refused) && strings.Contains(refused.Error(), "UNREADABLE") {
-		return "", fmt.Errorf("%w: %w", ErrUnreadable, err)
+		return "", fmt.Errorf("%w: %w", backend.ErrUnreadable, err)
 	}
 	if err != nil || message.IsNil() {
 		return "", err
@@ -49,28 +38,16 @@ func (q *Store) Advance(ctx context.Context, a Advance) (string, error) {
 	return text(message), nil
 }
 
-// Scheduler is a scheduler as it is made or changed; "" where nothing is set.
-type Scheduler struct {
-	ID       string
-	NowMs    int64
-	Name     string
-	Data     string // JSON
-	Template string // options of its jobs, JSON
-	Opts     string // options of the next job, JSON
-	DueMs    int64  // next time of a pattern; 0 for an interval
-
-	Every, Pattern, TimeZone, Limit, StartDate, EndDate, Offset string
-}
-
-// Upsert makes or changes a scheduler and answers the id and the delay (ms) of
-// its next job.
-func (q *Store) Upsert(ctx context.Context, s Scheduler) (jobID string, delayMs int64, err error) {
-	due := ""
-	if s.DueMs != 0 {
-		due = decimal(s.DueMs)
+// AddJobScheduler creates a scheduler or changes it.
+func (q *Store) AddJobScheduler(ctx context.Context, s backend.SchedulerAdd) (jobID string, delay time.Duration, err error) {
+	r := s.Repeat
+	offset := ""
+	if r.Every != 0 {
+		offset = optionalMillis(r.Offset)
 	}
-	message, err := q.run(ctx, addJobScheduler, q.base, s.ID, decimal(s.NowMs), s.Name, s.Data, s.Template, s.Opts, due,
-		s.Every, s.Pattern, s.TimeZone, s.Limit, s.StartDate, s.EndDate, s.Offset)
+	message, err := q.run(ctx, addJobScheduler, q.base, s.ID, decimal(s.Now.UnixMilli()), s.Name, s.Data, s.Template, s.Opts,
+		optionalTime(s.Due), optionalMillis(r.Every), r.Pattern, r.TimeZone, optionalNumber(r.Limit), optionalTime(r.StartDate),
+		optionalTime(r.EndDate), offset)
 	if err != nil {
 		return "", 0, err
 	}
@@ -81,54 +58,84 @@ func (q *Store) Upsert(ctx context.Context, s Scheduler) (jobID string, delayMs 
 		}
 		return "", 0, q.refusal(addJobScheduler, code, "", "scheduler "+s.ID)
 	}
-	answer := texts(message)
-	if len(answer) != 2 {
+	reply := texts(message)
+	if len(reply) != 2 {
 		return "", 0, q.unexpected(addJobScheduler, nil)
 	}
-	delayMs, _ = strconv.ParseInt(answer[1], 10, 64)
-	return answer[0], delayMs, nil
+	delayMs, _ := strconv.ParseInt(reply[1], 10, 64)
+	return reply[0], time.Duration(delayMs) * time.Millisecond, nil
 }
 
-// RemoveScheduler removes a scheduler; false when there was none.
-func (q *Store) RemoveScheduler(ctx context.Context, id string) (bool, error) {
+// RemoveJobScheduler removes a scheduler.
+func (q *Store) RemoveJobScheduler(ctx context.Context, id string) (bool, error) {
 	n, err := q.number(ctx, removeJobScheduler, "", q.base, id)
 	return err == nil && n == 0, err
 }
 
-// SchedulerRecord reads a scheduler's record and its next time; "" when there
-// is no such scheduler.
-func (q *Store) SchedulerRecord(ctx context.Context, id string) (record map[string]string, next string, err error) {
+// JobScheduler reads a scheduler.
+func (q *Store) JobScheduler(ctx context.Context, id string) (_ *backend.SchedulerRecord, err error) {
 	defer q.about("scheduler "+id, &err)
-	at := q.keyOf("repeat")
+	key := q.keyOf("repeat")
 	results := q.client.DoMulti(ctx,
-		q.client.B().Hgetall().Key(at+":"+id).Build(), q.client.B().Zscore().Key(at).Member(id).Build())
-	if record, err = results[0].AsStrMap(); err != nil {
-		return nil, "", err
+		q.client.B().Hgetall().Key(key+":"+id).Build(), q.client.B().Zscore().Key(key).Member(id).Build())
+	record, err := results[0].AsStrMap()
+	if err != nil {
+		return nil, err
 	}
 	score, err := results[1].AsFloat64()
-	if rueidis.IsRedisNil(err) {
-		return record, "", nil
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return nil, err
 	}
-	return record, strconv.FormatFloat(score, 'f', -1, 64), err
+	if err != nil || len(record) == 0 {
+		return nil, nil
+	}
+	return readScheduler(id, record, score), nil
 }
 
-// Schedulers reads a range of schedulers' ids with their next times (ms).
-func (q *Store) Schedulers(ctx context.Context, from, to int64, ascending bool) (ids []string, next []float64, err error) {
+// JobSchedulers reads a page of the schedulers.
+func (q *Store) JobSchedulers(ctx context.Context, page backend.Page) (_ []*backend.SchedulerRecord, err error) {
 	defer q.about("the schedulers", &err)
-	at := q.keyOf("repeat")
-	query := q.client.B().Zrevrange().Key(at).Start(from).Stop(to).Withscores().Build()
-	if ascending {
-		query = q.client.B().Zrange().Key(at).Min(decimal(from)).Max(decimal(to)).Withscores().Build()
+	key := q.keyOf("repeat")
+	from, to := int64(page.From), int64(page.To)
+	query := q.client.B().Zrevrange().Key(key).Start(from).Stop(to).Withscores().Build()
+	if page.Ascending {
+		query = q.client.B().Zrange().Key(key).Min(decimal(from)).Max(decimal(to)).Withscores().Build()
 	}
 	members, err := q.client.Do(ctx, query).AsZScores()
-	for _, member := range members {
-		ids, next = append(ids, member.Member), append(next, member.Score)
+	if err != nil {
+		return nil, err
 	}
-	return ids, next, err
+	reads := make([]rueidis.Completed, len(members))
+	for i, member := range members {
+		reads[i] = q.client.B().Hgetall().Key(key + ":" + member.Member).Build()
+	}
+	schedulers := make([]*backend.SchedulerRecord, len(members))
+	for i, result := range q.client.DoMulti(ctx, reads...) {
+		record, err := result.AsStrMap()
+		if err != nil {
+			return nil, err
+		}
+		schedulers[i] = readScheduler(members[i].Member, record, members[i].Score)
+	}
+	return schedulers, nil
 }
 
-// CountSchedulers counts the schedulers.
-func (q *Store) CountSchedulers(ctx context.Context) (n int64, err error) {
+// CountJobSchedulers counts the schedulers.
+func (q *Store) CountJobSchedulers(ctx context.Context) (_ int, err error) {
 	defer q.about("counting the schedulers", &err)
-	return q.client.Do(ctx, q.client.B().Zcard().Key(q.keyOf("repeat")).Build()).AsInt64()
+	n, err := q.client.Do(ctx, q.client.B().Zcard().Key(q.keyOf("repeat")).Build()).AsInt64()
+	return int(n), err
+}
+
+func readScheduler(id string, record map[string]string, next float64) *backend.SchedulerRecord {
+	return &backend.SchedulerRecord{
+		ID: id, Next: time.UnixMilli(int64(next)), Missing: len(record) == 0,
+		Name: record["name"], Iterations: number(record["ic"]),
+		Repeat: backend.SchedulerRepeat{
+			Pattern: record["pattern"], TimeZone: record["tz"], Every: wire.ParseMillis(record["every"]),
+			Offset: wire.ParseMillis(record["offset"]), Limit: number(record["limit"]),
+			StartDate: wire.ParseTime(record["startDate"]), EndDate: wire.ParseTime(record["endDate"]),
+		},
+		HasOffset: record["offset"] != "", Data: validJSON(record["data"]), Opts: validJSON(record["opts"]),
+	}
 }

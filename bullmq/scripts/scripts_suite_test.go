@@ -47,6 +47,8 @@ var _ = ginkgo.BeforeSuite(func() {
 
 const nowMs = 1700000000000
 
+var now = time.UnixMilli(nowMs)
+
 // fixture is a queue whose keys a spec sets by hand.
 type fixture struct {
 	*Store

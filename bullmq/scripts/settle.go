@@ -1,6 +1,9 @@
 package scripts
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 var findTaken = load("findTaken")
 
@@ -33,8 +36,8 @@ func (q *Store) PutMarker(ctx context.Context, member string, score float64) (er
 	return q.client.Do(ctx, q.client.B().Zadd().Key(q.keyOf("marker")).Lt().ScoreMember().ScoreMember(score, member).Build()).Error()
 }
 
-// RateLimit stops the queue for some ms, for all workers that have a limit.
-func (q *Store) RateLimit(ctx context.Context, ms int64) (err error) {
+// StartRateLimit stops the queue for a time.
+func (q *Store) StartRateLimit(ctx context.Context, wait time.Duration) (err error) {
 	defer q.about("the rate limit", &err)
-	return q.client.Do(ctx, q.client.B().Set().Key(q.keyOf("limiter")).Value("9007199254740991").PxMilliseconds(ms).Build()).Error()
+	return q.client.Do(ctx, q.client.B().Set().Key(q.keyOf("limiter")).Value("9007199254740991").PxMilliseconds(wait.Milliseconds()).Build()).Error()
 }

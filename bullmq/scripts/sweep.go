@@ -2,8 +2,11 @@ package scripts
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 var (
@@ -20,28 +23,20 @@ var (
 	joinPaused                = load("joinPaused")
 )
 
-// Why a queue is not obliterated.
-var (
-	ErrNotPaused  = errors.New("bullmq: a queue has to be paused before it is obliterated")
-	ErrActiveJobs = errors.New("bullmq: jobs of the queue are running; wait for them, or force")
-)
-
-// Drain removes all jobs that wait, and those that are delayed if told to.
+// Drain removes all jobs that wait.
 func (q *Store) Drain(ctx context.Context, delayed bool) error {
 	_, err := q.number(ctx, drain, "", q.base, flag(delayed))
 	return err
 }
 
-// Clean removes jobs of a state, by the name of its key, that are older than a
-// time, looking at limit jobs at most, and answers their ids.
-func (q *Store) Clean(ctx context.Context, beforeMs, limit int64, state string) ([]string, error) {
-	return q.strings(ctx, clean, q.base, decimal(beforeMs), decimal(limit), state)
+// Clean removes old jobs of a state.
+func (q *Store) Clean(ctx context.Context, state backend.State, before time.Time, limit int) ([]string, error) {
+	return q.strings(ctx, clean, q.base, decimal(before.UnixMilli()), strconv.Itoa(limit), stateKey(state))
 }
 
-// Obliterate removes the paused queue with all that it holds, count jobs at a
-// time; again says that there is more.
-func (q *Store) Obliterate(ctx context.Context, count int64, force bool) (again bool, err error) {
-	message, err := q.run(ctx, obliterate, q.base, decimal(count), flag(force))
+// Obliterate removes the paused queue with all its jobs.
+func (q *Store) Obliterate(ctx context.Context, count int, force bool) (again bool, err error) {
+	message, err := q.run(ctx, obliterate, q.base, strconv.Itoa(count), flag(force))
 	if err != nil {
 		return false, err
 	}
@@ -49,19 +44,22 @@ func (q *Store) Obliterate(ctx context.Context, count int64, force bool) (again 
 	case err != nil:
 		return false, q.unexpected(obliterate, err)
 	case n == -1:
-		return false, ErrNotPaused
+		return false, backend.ErrNotPaused
 	case n == -2:
-		return false, ErrActiveJobs
+		return false, backend.ErrActiveJobs
 	default:
 		return n == 1, nil
 	}
 }
 
-// MoveToWait sends jobs of a state back to wait, count at a time, those with a
-// score of at most upTo; again says that there may be more. With resetMade and
-// resetStarted they forget their attempts and their starts.
-func (q *Store) MoveToWait(ctx context.Context, state string, count int64, upTo string, resetMade, resetStarted bool) (again bool, err error) {
-	n, err := q.number(ctx, moveJobsToWait, "", q.base, state, decimal(count), upTo, flag(resetMade), flag(resetStarted))
+// MoveJobsToWait moves jobs of a state back to wait.
+func (q *Store) MoveJobsToWait(ctx context.Context, m backend.MoveJobs) (again bool, err error) {
+	until := "+inf"
+	if !m.Until.IsZero() {
+		until = decimal(m.Until.UnixMilli())
+	}
+	n, err := q.number(ctx, moveJobsToWait, "", q.base, stateKey(m.From), strconv.Itoa(m.Count), until,
+		flag(m.ResetAttemptsMade), flag(m.ResetAttemptsStarted))
 	return n == 1, err
 }
 

@@ -1,4 +1,92 @@
 package backend
 
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Reasons why [Administration.Obliterate] refuses.
+var (
+	ErrNotPaused  = errors.New("bullmq: a queue has to be paused before it is obliterated")
+	ErrActiveJobs = errors.New("bullmq: jobs of the queue are running; wait for them, or force")
+)
+
 // Administration changes the whole queue.
-type Administration interface{}
+type Administration interface {
+	// Pause stops the queue for all workers.
+	Pause(ctx context.Context) error
+	// Resume lets workers fetch jobs again.
+	Resume(ctx context.Context) error
+
+	// Drain removes all jobs that wait, and with delayed the delayed ones too.
+	Drain(ctx context.Context, delayed bool) error
+	// Clean removes jobs of a state that are older than before, the oldest first and
+	// at most limit of them, and returns their ids.
+	Clean(ctx context.Context, state State, before time.Time, limit int) ([]string, error)
+	// Obliterate removes the paused queue with all its jobs, count jobs in a call. It
+	// reports whether there are more. The errors are [ErrNotPaused] and
+	// [ErrActiveJobs].
+	Obliterate(ctx context.Context, count int, force bool) (again bool, err error)
+	// MoveJobsToWait moves jobs of a state back to wait, and reports whether there may
+	// be more.
+	MoveJobsToWait(ctx context.Context, m MoveJobs) (again bool, err error)
+
+	// Meta reads the queue's settings.
+	Meta(ctx context.Context) (Meta, error)
+	// InitMeta stores how many events are kept, and the version of the client unless
+	// another one has stored its own.
+	InitMeta(ctx context.Context, maxEvents int, version string) error
+	// SetGlobalConcurrency limits how many jobs run at once over all workers; nil
+	// removes the limit.
+	SetGlobalConcurrency(ctx context.Context, concurrency *int) error
+	// SetGlobalRateLimit limits how many jobs start in a time over all workers; nil
+	// removes the limit.
+	SetGlobalRateLimit(ctx context.Context, limit *RateLimit) error
+
+	// StartRateLimit stops the queue for a time, for all workers that have a limit.
+	StartRateLimit(ctx context.Context, wait time.Duration) error
+	// RemoveRateLimit ends the current window of the rate limit and reports whether
+	// there was one.
+	RemoveRateLimit(ctx context.Context) (bool, error)
+
+	// DeduplicationOwner returns the id of the job that owns a deduplication id; "" if
+	// none does.
+	DeduplicationOwner(ctx context.Context, deduplicationID string) (string, error)
+	// FreeDeduplication frees a deduplication id, whoever owns it, and reports whether
+	// a job did.
+	FreeDeduplication(ctx context.Context, deduplicationID string) (bool, error)
+}
+
+// MoveJobs selects the jobs that MoveJobsToWait moves.
+type MoveJobs struct {
+	From  State     // Completed, Failed or Delayed
+	Until time.Time // only jobs that ended by then; the zero time for all
+	Count int       // jobs in a call
+
+	ResetAttemptsMade    bool
+	ResetAttemptsStarted bool
+}
+
+// NoEvents as a number of events means that none are kept.
+const NoEvents = -1
+
+// Meta holds the settings of a queue.
+type Meta struct {
+	Version     string // of the client that has created the queue, such as bullmq:6.7.0
+	Paused      bool
+	Concurrency *int       // nil for no limit
+	RateLimit   *RateLimit // nil unless both its fields are stored
+	// HasMax reports that the number of jobs of a rate limit is stored, with or
+	// without its duration. It is enough for workers to obey a limit.
+	HasMax bool
+	// MaxEvents is about how many events are kept, or NoEvents; 0 if no number is
+	// stored.
+	MaxEvents int
+}
+
+// RateLimit limits how many jobs start in a time.
+type RateLimit struct {
+	Max      int
+	Duration time.Duration
+}

@@ -1,4 +1,90 @@
 package backend
 
+import (
+	"context"
+	"errors"
+	"time"
+)
+
 // Schedulers reads and changes the queue's job schedulers.
-type Schedulers interface{}
+type Schedulers interface {
+	// AddJobScheduler creates a scheduler or changes it, and adds its next job. It
+	// returns the id and the delay of that job. [SchedulerIDTaken] and
+	// [SchedulerSlotsTaken] mean that jobs exist already under the ids of the next
+	// runs.
+	AddJobScheduler(ctx context.Context, s SchedulerAdd) (jobID string, delay time.Duration, err error)
+	// UpdateJobScheduler adds the next job of a scheduler and returns its id; "" if
+	// there is none to add. It may be repeated. The error is [ErrUnreadable] if the
+	// options of the job can't be read.
+	UpdateJobScheduler(ctx context.Context, run NextRun) (jobID string, err error)
+	// RemoveJobScheduler removes a scheduler with its next job, and reports whether
+	// there was one.
+	RemoveJobScheduler(ctx context.Context, id string) (bool, error)
+
+	// JobScheduler reads a scheduler; nil if there is none.
+	JobScheduler(ctx context.Context, id string) (*SchedulerRecord, error)
+	// JobSchedulers reads a page of the schedulers in the order of their next runs,
+	// also those whose record is gone.
+	JobSchedulers(ctx context.Context, page Page) ([]*SchedulerRecord, error)
+	// CountJobSchedulers counts the schedulers.
+	CountJobSchedulers(ctx context.Context) (int, error)
+}
+
+// ErrUnreadable means that the store can't read the options of a scheduler's job:
+// they are nested too deeply, or hold numbers out of range.
+var ErrUnreadable = errors.New("bullmq: Redis can't work with the options of the scheduler's job")
+
+// SchedulerRepeat is when a scheduler adds jobs. A field that is not set is the
+// zero value.
+type SchedulerRepeat struct {
+	Pattern   string
+	TimeZone  string
+	Every     time.Duration
+	Offset    time.Duration
+	StartDate time.Time
+	EndDate   time.Time
+	Limit     int
+}
+
+// SchedulerAdd is a scheduler to be created or changed.
+type SchedulerAdd struct {
+	ID       string
+	Now      time.Time
+	Name     string // of its jobs
+	Data     string // JSON
+	Template string // the options of its jobs, JSON
+	Opts     string // the options of the next job, JSON
+	// Due is when the next run of a pattern is. It is zero for an interval, whose next
+	// run the store works out.
+	Due    time.Time
+	Repeat SchedulerRepeat
+}
+
+// NextRun is the next run of a scheduler, one of whose jobs is starting.
+type NextRun struct {
+	SchedulerID string
+	Now         time.Time
+	ProducerID  string // of the job that is starting
+	Data        string // of that job, JSON
+	Opts        string // the options of the next job, JSON
+	// Due is when the next run of a pattern is; zero for an interval.
+	Due time.Time
+	// EveryMillis is the interval in the options of the job that is starting; 0 for a
+	// pattern. The stored one takes precedence. It is a float64 as in Node: a fraction
+	// of a millisecond shifts all slots.
+	EveryMillis float64
+}
+
+// SchedulerRecord is a scheduler as it is stored.
+type SchedulerRecord struct {
+	ID   string
+	Next time.Time
+	// Missing reports that nothing but ID and Next is stored.
+	Missing    bool
+	Name       string
+	Iterations int // jobs added so far
+	Repeat     SchedulerRepeat
+	HasOffset  bool   // an offset is stored, which may be 0
+	Data       []byte // JSON; nil if none is stored
+	Opts       []byte // the options of its jobs, JSON; nil if none are stored
+}
