@@ -1,6 +1,9 @@
 package bullmq
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // childrenFailure returns err, or, where it is the refusal of a call on this very
 // job because of its children, a failure that says so in BullMQ's words, for both
@@ -42,8 +45,8 @@ func ownRefusal(job *Job, err error) *Error {
 	return nil
 }
 
-func refusedForChildren(e *Error) bool {
-	return e.Code == ErrPendingChildren || e.Code == ErrFailedChildren
+func refusedForChildren(err error) bool {
+	return errors.Is(err, ErrPendingChildren) || errors.Is(err, ErrFailedChildren)
 }
 
 // reworded is an error with another text.

@@ -12,64 +12,103 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// commit writes how a job ended and takes the slot's next job in the same
-// call. The write outlives every cancellation and is tried until the lock's
-// own time is over. When an answer is lost, the job's state is read before
-// anything is sent again.
+// commit is the write of how a job has ended. It goes through these states:
+//
+//	sent → done | refused | unknown
+//	unknown → done | notDone | lockLost
+//	notDone → sent
+//
+// The write outlives every cancellation and is sent until the lock's own time is
+// over. After a lost reply the job's state is read before anything is sent again.
+type commit struct {
+	*runner
+	a     *attempt
+	d     decision
+	res   result
+	until time.Time // when the lock expires unless it is renewed
+
+	outage timing.Backoff
+	// replyLost: the outcome of an earlier send was unknown, so a refusal may mean
+	// that it was carried out after all.
+	replyLost bool
+}
+
+type commitState int
+
+const (
+	commitDone     commitState = iota // the job's end is written
+	commitRefused                     // the job's state does not allow it
+	commitUnknown                     // the reply was lost, or Redis could not be reached
+	commitNotDone                     // nothing is written, and the lock is still held
+	commitLockLost                    // the lock's time is over, or Run no longer waits
+)
+
+// commit writes how a job has ended, and fetches the slot's next job in the same
+// call. It returns that job and when it was fetched.
 func (r *runner) commit(a *attempt) (*Job, time.Time) {
-	w, ctx, job, res := r.w, a.ctx, a.job, a.res
+	w, job, res := r.w, a.job, a.res
 	if res.err != nil { // whose methods are the user's
 		w.guard("the handler's error", func() { res.err = childrenFailure(job, res.err) })
 	}
-	d := w.decide(ctx, job, &res)
+	d := w.decide(a.ctx, job, &res)
 	if d.action == giveBack || d.action == limited && d.wait == 0 {
-		w.pauseBeforeRerun(ctx, job)
+		w.pauseBeforeRerun(a.ctx, job)
 	}
-	until := w.locks.release(job.ID, job.token)
-	var outage timing.Backoff
-	doubt := false // an answer was lost
+	c := &commit{runner: r, a: a, d: d, res: res, until: w.locks.release(job.ID, job.token)}
+	return c.sendUntilResolved()
+}
+
+// sendUntilResolved sends the end until it is known what became of it.
+func (c *commit) sendUntilResolved() (*Job, time.Time) {
+	w, job := c.w, c.a.job
 	for alone := false; ; alone = true {
-		since, begun := r.currentEpoch(), time.Now()
-		fetch := !r.stopping() && !r.resting() && r.slots.reserveNext()
-		taken, err := w.write(w.core.trace.outliving(ctx), job, d, res, fetch, alone)
-		if err != nil {
-			a.span.fail(err)
-		}
-		// After a lost answer a refusal may mean that the lost call has come through
-		// in the end.
-		var refused *Error
-		final := err == nil || errors.As(err, &refused) && !doubt
-		undone, settled := false, true
-		if !final {
-			doubt = doubt || mayHaveRun(err)
-			undone, taken, settled = r.resolveCommit(job, d, err, until, &outage)
+		since, begun := c.currentEpoch(), time.Now()
+		fetch := !c.stopping() && !c.resting() && c.slots.reserveNext()
+		taken, state, err := c.send(fetch, alone)
+		if state == commitUnknown {
+			taken, state = c.resolveCommit(err)
 		}
 		if fetch {
-			r.slots.settle(false)
+			c.slots.settle(false)
 		}
-		switch {
-		case final && err != nil:
-			if d.action == complete && refusedForChildren(refused) {
-				res = result{err: childrenFailure(job, err)}
-				d = w.decide(ctx, job, &res)
+		switch state {
+		case commitDone:
+			c.committed(c.a, c.d, c.res, taken)
+			if taken.JobID != "" || fetch && !taken.Shared && (c.d.action == complete || c.d.action == fail) {
+				return c.applyTake(taken, job.token, since), begun
+			}
+			c.markDirty() // the call could not fetch the next job: fetch does
+			return nil, begun
+		case commitNotDone:
+			continue
+		case commitRefused:
+			if c.d.action == complete && refusedForChildren(err) {
+				c.res = result{err: childrenFailure(job, err)}
+				c.d = w.decide(c.a.ctx, job, &c.res)
 				continue
 			}
 			w.fault(err, fmt.Sprintf("the end of job %s can't be written", job.ID))
-			r.markDirty()
-			return nil, begun
-		case !settled:
+		case commitLockLost:
 			w.fault(err, fmt.Sprintf("the end of job %s could not be written while its lock lasted; it will run again", job.ID))
-			r.markDirty()
-			return nil, begun
-		case !undone:
-			r.committed(a, d, res, taken)
-			if taken.JobID != "" || fetch && !taken.Shared && (d.action == complete || d.action == fail) {
-				return r.applyTake(taken, job.token, since), begun
-			}
-			r.markDirty() // the call could not take the next job: fetch does
-			return nil, begun
 		}
+		c.markDirty()
+		return nil, begun
 	}
+}
+
+// send writes the job's end, once.
+func (c *commit) send(fetch, alone bool) (scripts.Taken, commitState, error) {
+	taken, err := c.w.write(c.w.core.trace.outliving(c.a.ctx), c.a.job, c.d, c.res, fetch, alone)
+	if err == nil {
+		return taken, commitDone, nil
+	}
+	c.a.span.fail(err)
+	var refusal *Error
+	if errors.As(err, &refusal) && !c.replyLost {
+		return taken, commitRefused, err
+	}
+	c.replyLost = c.replyLost || mayHaveRun(err)
+	return taken, commitUnknown, err
 }
 
 // decide says what becomes of the job.
@@ -250,36 +289,51 @@ func (w *Worker) noteEnd(job *Job, d decision, res result) {
 	})
 }
 
-// resolveCommit finds out, while the lock lasts and once in any case, what became
-// of a write whose answer was lost. It takes its time also where Redis lets the job
-// keep its lock for longer than the worker has counted on.
-func (r *runner) resolveCommit(job *Job, d decision, cause error, until time.Time, outage *timing.Backoff) (undone bool, taken scripts.Taken, settled bool) {
-	for asked := false; !asked || time.Now().Before(until); asked = true {
-		r.w.fault(cause, fmt.Sprintf("the end of job %s could not be written yet; trying again while its lock lasts", job.ID))
-		pause := r.w.pauseAfter(cause, outage)
-		if left := time.Until(until); left > 0 {
+// resolveCommit finds out what became of a send that has failed. It asks while the
+// lock lasts, and once in any case: Redis may keep the lock for longer than the
+// worker has counted on.
+func (c *commit) resolveCommit(cause error) (scripts.Taken, commitState) {
+	w, job := c.w, c.a.job
+	for asked := false; !asked || time.Now().Before(c.until); asked = true {
+		w.fault(cause, fmt.Sprintf("the end of job %s could not be written yet; trying again while its lock lasts", job.ID))
+		pause := w.pauseAfter(cause, &c.outage)
+		if left := time.Until(c.until); left > 0 {
 			pause = min(pause, left)
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-r.hard:
+		case <-c.hard:
 			timer.Stop()
-			return false, scripts.Taken{}, false
+			return scripts.Taken{}, commitLockLost
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), r.w.endTimeout())
-		undone, taken, err := r.w.core.store.FindTaken(ctx, job.token, job.ID)
-		done := undone || taken.JobID != ""
-		if err == nil && !done {
-			done, err = r.carriedOut(ctx, job, d)
-		}
+		ctx, cancel := context.WithTimeout(context.Background(), w.endTimeout())
+		taken, state, err := c.ask(ctx)
 		cancel()
 		if err == nil {
-			return undone, taken, done
+			return taken, state
 		}
 		cause = err
 	}
-	return false, scripts.Taken{}, false
+	return scripts.Taken{}, commitLockLost
+}
+
+// ask reads from the state of the job what became of a send.
+func (c *commit) ask(ctx context.Context) (scripts.Taken, commitState, error) {
+	undone, taken, err := c.w.core.store.FindTaken(ctx, c.a.job.token, c.a.job.ID)
+	switch {
+	case err != nil:
+		return scripts.Taken{}, commitUnknown, err
+	case undone:
+		return taken, commitNotDone, nil
+	case taken.JobID != "":
+		return taken, commitDone, nil
+	}
+	carriedOut, err := c.carriedOut(ctx, c.a.job, c.d)
+	if carriedOut {
+		return taken, commitDone, err
+	}
+	return taken, commitLockLost, err
 }
 
 // carriedOut tells a job whose end was written from one whose lock was lost
