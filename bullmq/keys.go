@@ -11,9 +11,10 @@ import (
 // otherwise. All clients of a queue need the same one.
 const DefaultPrefix = "bull"
 
-// layout is the whole of a queue in Redis: the keys <prefix>:<queue>:<suffix>.
-// It is the only place where key names stand; the scripts are given them.
-// The keys of a single job follow the layout's end, in keyFamilies.
+// layout lists the keys <prefix>:<queue>:<suffix> of a queue in Redis. Scripts get
+// those of their own queue by suffix. They append suffixes themselves to the keys of
+// jobs, in keyFamilies, and to the prefix of a parent's queue, since only a script
+// knows which job or queue comes next.
 var layout = []struct{ suffix, kind, meaning string }{
 	{"wait", "list", "ready jobs without priority; newest first, taken from the end"},
 	{"paused", "list", "where BullMQ 5 parks waiting jobs while the queue is paused"},

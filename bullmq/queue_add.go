@@ -60,16 +60,21 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 			added[i], errs[i] = more[n], failed.Of(n)
 		}
 	}
-	told := map[string]error{} // those that failed alike share their error
+	// The jobs of one call failed with one error, and BulkError.Unwrap returns it once.
+	type failure struct {
+		err  error
+		lost bool
+	}
+	final := map[failure]error{}
 	for i, err := range errs {
 		if err == nil {
 			continue
 		}
-		alike := fmt.Sprint(lost[i], err)
-		if told[alike] == nil {
-			told[alike] = p.verdict(lost[i], err)
+		f := failure{err, lost[i]}
+		if final[f] == nil {
+			final[f] = p.verdict(f.lost, f.err)
 		}
-		errs[i] = told[alike]
+		errs[i] = final[f]
 	}
 	return scripts.NewBulkError(errs)
 }

@@ -401,7 +401,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 	var err error
 	if followed {
 		found, err = r.w.core.store.WhenWokenAnswer(answer, r.w.takes())
-		r.inFull = scripts.IsNoScript(err)
+		r.sendScriptText = scripts.IsNoScript(err)
 	}
 	if mayHaveRun(err) {
 		// Nor may it have run yet: Redis may not have noticed that we are gone.
@@ -441,7 +441,7 @@ func (r *runner) takeBehind(token string, block time.Duration) func(rueidis.Buil
 	}
 	before := r.w.core.now().Add(block - r.clock.unsure).UnixMilli()
 	return func(b rueidis.Builder) rueidis.Completed {
-		return r.w.core.store.WhenWoken(b, r.inFull, r.clock.ahead.Microseconds(), before, r.w.takes(), token)
+		return r.w.core.store.WhenWoken(b, r.sendScriptText, r.clock.ahead.Microseconds(), before, r.w.takes(), token)
 	}
 }
 

@@ -23,10 +23,10 @@ type runner struct {
 	wake chan struct{} // a slot is free, something was learned, or it is time to rest
 
 	// fetch's own:
-	unresolved []unresolvedTake
-	clock      serverClock
-	batchHint  int  // how many jobs a fetch asks for
-	inFull     bool // the server may not know the script of a take that follows a wait
+	unresolved     []unresolvedTake
+	clock          serverClock
+	batchHint      int  // how many jobs a fetch asks for
+	sendScriptText bool // the server may not know the script of a fetch that follows a wait
 
 	mu             sync.Mutex
 	fetching       bool // fetch has not ended yet
@@ -46,7 +46,7 @@ func newRunner(w *Worker) *runner {
 	return &runner{
 		w: w, slots: w.slots, marker: newMarkerWatch(w.core, w.core.keys.clientName(w.nameSuffix())),
 		hard: make(chan struct{}), wake: make(chan struct{}, 1),
-		running: map[*attempt]bool{}, inFull: true,
+		running: map[*attempt]bool{}, sendScriptText: true,
 	}
 }
 

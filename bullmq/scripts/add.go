@@ -292,8 +292,8 @@ func (q *Store) addedAll(c bulkCall, message rueidis.RedisMessage, results []Add
 // their scripts along: a server that knew only some of the scripts would carry
 // out those before the others.
 func (q *Store) pipeline(ctx context.Context, calls []bulkCall) []rueidis.RedisResult {
-	build := func(c bulkCall, inFull bool) rueidis.Completed {
-		return q.call(q.client.B(), c.command, inFull, c.args)
+	build := func(c bulkCall, withText bool) rueidis.Completed {
+		return q.call(q.client.B(), c.command, withText, c.args)
 	}
 	sent := make([]rueidis.Completed, len(calls))
 	mixed := slices.ContainsFunc(calls, func(c bulkCall) bool { return c.command != calls[0].command })
@@ -312,11 +312,11 @@ func (q *Store) pipeline(ctx context.Context, calls []bulkCall) []rueidis.RedisR
 	if len(unknown) == 0 {
 		return results
 	}
-	inFull := map[*command]bool{}
+	withText := map[*command]bool{}
 	again := make([]rueidis.Completed, len(unknown))
 	for n, i := range unknown {
-		again[n] = build(calls[i], !inFull[calls[i].command])
-		inFull[calls[i].command] = true
+		again[n] = build(calls[i], !withText[calls[i].command])
+		withText[calls[i].command] = true
 	}
 	for n, result := range q.client.DoMulti(ctx, again...) {
 		// Flushed between the two: the text is sent by itself.

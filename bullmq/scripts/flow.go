@@ -31,9 +31,9 @@ func AddFlow(ctx context.Context, client Client, branches []Branch, parents []Wa
 		// Within a transaction a script that the server doesn't know would fail
 		// alone, so each is sent as text once.
 		sha := c.forms[q.Dialect].sha
-		inFull := !sent[sha]
+		withText := !sent[sha]
 		sent[sha] = true
-		return q.call(q.client.B(), c, inFull, args)
+		return q.call(q.client.B(), c, withText, args)
 	}
 	calls := []rueidis.Completed{client.B().Multi().Build()}
 	for _, b := range branches {

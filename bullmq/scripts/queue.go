@@ -103,10 +103,10 @@ func (q *Store) failed(c *command, err error) error {
 }
 
 // call is the Redis command that calls a script, by its hash or in full.
-func (q *Store) call(b rueidis.Builder, c *command, inFull bool, args []string) rueidis.Completed {
+func (q *Store) call(b rueidis.Builder, c *command, withText bool, args []string) rueidis.Completed {
 	c.check(args)
 	f, keys := &c.forms[q.Dialect], q.keysOf(c)
-	if inFull {
+	if withText {
 		return b.Eval().Script(f.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 	}
 	return b.Evalsha().Sha1(f.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()

@@ -59,10 +59,10 @@ func (q *Store) Take(ctx context.Context, nowMs int64, worker Worker, tokens ...
 // WhenWoken is the command of a take that is sent behind a blocked wait on the
 // marker, on the same connection. aheadUs is by how many microseconds the
 // caller's clock is ahead of the server's; from beforeMs on, by the caller's
-// clock, the command takes nothing. inFull sends the script itself, which a
+// clock, the command takes nothing. withText sends the script itself, which a
 // server needs that has answered NOSCRIPT (IsNoScript) before.
-func (q *Store) WhenWoken(b rueidis.Builder, inFull bool, aheadUs, beforeMs int64, worker Worker, token string) rueidis.Completed {
-	return q.call(b, moveToActiveWhenWoken, inFull,
+func (q *Store) WhenWoken(b rueidis.Builder, withText bool, aheadUs, beforeMs int64, worker Worker, token string) rueidis.Completed {
+	return q.call(b, moveToActiveWhenWoken, withText,
 		append([]string{q.base, decimal(aheadUs), decimal(beforeMs), token}, worker.args()...))
 }
 
