@@ -1,23 +1,23 @@
-# Every command of the project. `make help` lists them; those that need a redis-server, a C compiler
-# or the Node packages install what is missing where they can, and say what to install where not.
+# The commands of the project; `make help` lists them. Commands that need a redis-server, a C compiler or
+# the Node packages install what is missing, or name it if they cannot.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
-# The packages to test, and more flags for go test: make test PACKAGES=./bullmq/... FLAGS=-v
+# The packages to test and additional flags of go test: make test PACKAGES=./bullmq/... FLAGS=-v
 # work stands for the packages of all modules that go.work lists; ./... leaves the nested modules out.
-# Or for the benchmark: make bench FLAGS='-only process -rounds 1', make bench FLAGS=-write
-# One spec is run by its title: make spec SPEC='renews locks'
+# For the benchmark: make bench FLAGS='-only process -rounds 1', make bench FLAGS=-write
+# To run one spec by its title: make spec SPEC='renews locks'
 PACKAGES ?= work
 FLAGS ?=
 SPEC ?=
-# DEPS=no forbids commands to install what is missing; they fail instead, and name it.
+# With DEPS=no commands do not install what is missing; they fail and name it.
 export DEPS
-# How long make fuzz spends on each target.
+# The time that make fuzz spends on each target.
 FUZZTIME ?= 30s
-# The reference that make parity compares with: 6 (bullmq 6.7.0), 5 (5.81.5), or both.
+# The reference of make parity: 6 (bullmq 6.7.0), 5 (5.81.5), or both.
 BULLMQ ?= 5 6
-# The program that compares our Lua with the reference's, for make lint; without it that step is left out.
+# The program with which make lint compares our Lua with the reference's; without it that step is skipped.
 OWN_LUA ?= $(wildcard ../shared/tools/own-lua.mjs)
 
 MODULES = $(shell go list -m -f '{{.Dir}}')
@@ -29,7 +29,7 @@ help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: redis node ## show the main job in the terminal: Node and Go sharing queues
+demo: redis node ## show Node and Go sharing queues in the terminal
 	@go run ./examples/demo
 
 .PHONY: test
@@ -37,7 +37,7 @@ test: redis node c-compiler ## run all tests with the race detector, against rea
 	go test -race -count=1 -timeout 9m $(PACKAGES) $(FLAGS)
 
 .PHONY: test-fast
-test-fast: redis ## run the tests of the SDK that are quick, without Node: about half a minute
+test-fast: redis ## run the quick tests of the SDK without Node: about a minute
 	go test -short -count=1 -timeout 3m ./bullmq/... ./internal/cron ./docs $(FLAGS)
 
 .PHONY: spec
@@ -47,11 +47,11 @@ spec: redis ## run the specs whose title contains SPEC, in ./bullmq or PACKAGES
 	go test -count=1 -timeout 7m $(PACKAGES) -ginkgo.focus '$(SPEC)' -ginkgo.fail-on-empty -ginkgo.succinct $(FLAGS)
 
 .PHONY: chaos
-chaos: redis node ## break things under load and count every job (FLAGS='-ginkgo.focus=…' for some; a short form is in make test)
+chaos: redis node ## inject faults under load and check every job (FLAGS='-ginkgo.focus=…' for some; make test runs a short form)
 	@go test -count=1 -timeout 20m -v ./interop/chaos -args -full -ginkgo.succinct $(FLAGS)
 
 .PHONY: load
-load: redis node ## the load of make chaos at its largest: 2,000,000 jobs, and 1,000,000 delayed ones due in the same second
+load: redis node ## run the load specs of make chaos with 2,000,000 jobs, and 1,000,000 delayed ones due in the same second
 	@go test -count=1 -timeout 20m -v ./interop/chaos -args -full -jobs 2000000 -delayed 1000000 \
 		-ginkgo.succinct -ginkgo.focus 'A load|same second' $(FLAGS)
 
@@ -61,11 +61,11 @@ parity: redis node ## compare every scenario's effect on Redis with the Node lib
 	@bin/paritycheck -bullmq "$(BULLMQ)"
 
 .PHONY: bench
-bench: redis node ## measure speed, memory and latency beside Node bullmq and asynq
+bench: redis node ## measure speed, memory and latency compared with Node bullmq and asynq
 	@go run ./bench $(FLAGS)
 
 .PHONY: fuzz
-fuzz: ## give what is read from Redis to the fuzzer, each target for FUZZTIME (30s)
+fuzz: ## fuzz the decoders of data from Redis, each target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) tools/fuzz.sh $(PACKAGES)
 
 .PHONY: lint
@@ -93,7 +93,7 @@ build: ## compile every package
 	go build work
 
 .PHONY: cover
-cover: redis node ## run all tests and tell how much of the SDK they cover
+cover: redis node ## run all tests and print how much of the SDK they cover
 	go test -count=1 -timeout 7m -coverpkg=./bullmq/... -coverprofile=coverage.out $(PACKAGES) $(FLAGS)
 	@go tool cover -func=coverage.out | tail -n 1
 
@@ -105,10 +105,10 @@ composed: redis ## write the Lua scripts as Redis runs them to bullmq/scripts/te
 fmt: ## format the Go files
 	gofmt -l -w $(GO_FILES)
 
-# What the commands above need.
+# Requirements of the commands above.
 
 .PHONY: deps redis node c-compiler
-deps: redis node c-compiler ## install what the other commands need, where it is missing
+deps: redis node c-compiler ## install what the other commands need
 redis:
 	@tools/ensure-redis.sh
 node:

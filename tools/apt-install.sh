@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs Debian packages without a question and without starting their services: the tests and
-# programs here start their own. What apt says is shown only when it fails.
+# Installs Debian packages without prompting and without starting their services: the tests and programs
+# start their own. The output of apt is shown only if it fails.
 set -uo pipefail
 
 log=$(mktemp)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Nothing in the repository may name the place where its packages were fetched or the directory that
-# it was written in: both differ from machine to machine. Shows the lines that do.
+# Prints lines that contain the address of a package registry or a directory of the author's machine.
+# Both differ between machines and must not be in the repository.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit 1
@@ -14,7 +14,7 @@ files() {
 }
 
 found=0
-show() { # what is wrong, then the pattern
+show() { # message, pattern
   if files | xargs -0 grep -nIHE --exclude=lint-text.sh -e "$2" -- 2>/dev/null; then
     echo "lint: $1" >&2
     found=1
