@@ -24,7 +24,7 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 )
 
-// programs are the Go blocks of a page that are whole programs.
+// programs returns the Go blocks of a page that are complete programs.
 func programs(page string) []string {
 	var found []string
 	for _, block := range goBlock.FindAllStringSubmatch(page, -1) {
@@ -44,9 +44,9 @@ var _ = Describe("README.md", func() {
 		page = string(text)
 	})
 
-	It("shows programs that compile as they stand", func() {
+	It("contains programs that compile", func() {
 		all := programs(page)
-		Expect(len(all)).To(BeNumerically(">=", 3), "one for each of the three uses")
+		Expect(len(all)).To(BeNumerically(">=", 3), "one for each use")
 		for i, program := range all {
 			// A file named on the command line is compiled as part of this module, wherever it is.
 			file := filepath.Join(GinkgoT().TempDir(), fmt.Sprintf("readme%d.go", i+1))
@@ -58,7 +58,7 @@ var _ = Describe("README.md", func() {
 		}
 	})
 
-	It("shows them as gofmt would write them", func() {
+	It("contains programs formatted by gofmt", func() {
 		for _, program := range programs(page) {
 			formatted, err := format.Source([]byte(program))
 			Expect(err).NotTo(HaveOccurred())

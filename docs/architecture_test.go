@@ -13,7 +13,7 @@ import (
 
 const architecturePage = "architecture.md"
 
-// namedFiles returns the files of Go and Lua that a page names in backquotes.
+// namedFiles returns the Go and Lua files that a page names in backquotes.
 func namedFiles(page string) []string {
 	var files []string
 	for _, name := range regexp.MustCompile("`([\\w/]+\\.(?:go|lua))`").FindAllStringSubmatch(page, -1) {
@@ -22,7 +22,7 @@ func namedFiles(page string) []string {
 	return files
 }
 
-var _ = Describe("The page of the architecture", func() {
+var _ = Describe("The architecture page", func() {
 	It("names only files that exist", func() {
 		files := namedFiles(read(architecturePage))
 		Expect(len(files)).To(BeNumerically(">", 50))
@@ -33,11 +33,11 @@ var _ = Describe("The page of the architecture", func() {
 		})).To(Succeed())
 		for _, file := range files {
 			Expect(slices.ContainsFunc(there, func(path string) bool { return strings.HasSuffix(path, "/"+file) })).
-				To(BeTrue(), "%s names %s, which is nowhere in bullmq", architecturePage, file)
+				To(BeTrue(), "%s names %s, which does not exist in bullmq", architecturePage, file)
 		}
 	})
 
-	It("says what each file of package bullmq holds", func() {
+	It("describes each file of package bullmq", func() {
 		files, err := filepath.Glob("../bullmq/*.go")
 		Expect(err).NotTo(HaveOccurred())
 		var names []string
@@ -61,7 +61,7 @@ var _ = Describe("The decision records", func() {
 		Expect(len(records)).To(BeNumerically(">", 10))
 	})
 
-	It("are numbered without gaps, and say the same number in their title", func() {
+	It("are numbered without gaps and have the number in their title", func() {
 		for i, record := range records {
 			Expect(read(record)).To(MatchRegexp(`^# %d\. \S`, i+1), record)
 			Expect(filepath.Base(record)).To(MatchRegexp(`^%04d-[a-z0-9-]+\.md$`, i+1))
@@ -83,7 +83,7 @@ var _ = Describe("The decision records", func() {
 		}
 	})
 
-	It("have no link that leads nowhere", func() {
+	It("have no broken links", func() {
 		for _, record := range append(records, "adr/README.md") {
 			for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(read(record), -1) {
 				if !strings.Contains(link[1], "://") {

@@ -23,12 +23,11 @@ import (
 
 const compatibilityPage = "compatibility.md"
 
-// pending is what the page says TODO of, as Queue.add: calls that are planned
-// under a name and not there yet. Whoever brings one takes it off here and gives
-// its row a test.
+// pending lists planned calls that the page marks with TODO, such as Queue.add. When a call is added, remove
+// it here and give its row a test.
 var pending []string
 
-// Sections with rows of whole classes, and the one of what Node lacks.
+// classSections are the sections with rows of whole classes. ownSection lists what Node lacks.
 var classSections = []string{"Errors", "Without a counterpart"}
 
 const ownSection = "Only in bullmq-go"
@@ -36,23 +35,23 @@ const ownSection = "Only in bullmq-go"
 // entry is a row of a table of the page.
 type entry struct {
 	section string
-	node    []string // members, or classes; ours in ownSection
+	node    []string // members or classes of bullmq; of this SDK in ownSection
 	ours    []string // identifiers of package bullmq
-	lacks   bool     // no counterpart here
+	lacks   bool     // no counterpart
 	todo    bool
 	wire    string
 	shown   []evidence
-	reason  string // the last column as it stands
+	reason  string // the text of the last column
 }
 
 func (e entry) String() string { return e.section + ": " + strings.Join(e.node, ", ") }
 
-// evidence is a file with tests, by its path from here, and a title in it.
+// evidence is a test file, relative to this directory, and a title in it.
 type evidence struct{ file, title string }
 
 func (e evidence) isScenario() bool { return strings.HasSuffix(e.file, ".json") }
 
-// runsBoth reports whether the test has both libraries at work.
+// runsBoth reports whether the test runs both libraries.
 func (e evidence) runsBoth() bool { return e.isScenario() || strings.HasPrefix(e.file, "../interop/") }
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
@@ -65,7 +64,7 @@ func spans(cell string) []string {
 	return found
 }
 
-// cite reads the last column: a file and a title, once or more.
+// cite parses the last column: one or more pairs of file and title.
 func cite(cell string) []evidence {
 	var cited []evidence
 	places := codeSpan.FindAllStringSubmatchIndex(cell, -1)
@@ -125,17 +124,17 @@ func readPage() []entry {
 	return entries
 }
 
-// offer is what members.mjs says of the installed library.
+// offer is the output of members.mjs.
 type offer struct {
 	Classes []string
-	Members map[string]map[string]string // type to member to call or value
+	Members map[string]map[string]string // type to member to "call" or "value"
 }
 
 func askNode(types []string) offer {
 	GinkgoHelper()
 	node, err := nodeprocess.Find()
 	if err != nil {
-		Skip("what bullmq offers can't be listed: " + err.Error())
+		Skip("cannot list the members of bullmq: " + err.Error())
 	}
 	command := exec.Command(node.Node, append([]string{"members.mjs"}, types...)...)
 	command.Dir = node.Directory
@@ -147,7 +146,7 @@ func askNode(types []string) offer {
 	return o
 }
 
-// typesOn are the sections that are about one class or type of Node's.
+// typesOn returns the sections about one class or type of Node's.
 func typesOn(page []entry) []string {
 	var types []string
 	for _, e := range page {
@@ -158,8 +157,8 @@ func typesOn(page []entry) []string {
 	return types
 }
 
-// exported are the identifiers of package bullmq: Type, Func, Type.Method,
-// Type.Field, constants and variables.
+// exported returns the identifiers of package bullmq: Type, Func, Type.Method, Type.Field, constants and
+// variables.
 func exported() map[string]bool {
 	GinkgoHelper()
 	paths, err := filepath.Glob("../bullmq/*.go")
@@ -207,7 +206,7 @@ func exported() map[string]bool {
 	return names
 }
 
-// titles are those of the specs, and of the entries of tables, in a test file.
+// titles returns the titles of the specs and table entries in a test file.
 func titles(path string) []string {
 	GinkgoHelper()
 	var found []string
@@ -236,8 +235,7 @@ func scenario(e evidence) (parity.Scenario, bool) {
 	return parity.Scenario{}, false
 }
 
-// nodeDriver is the text of what Node's driver does for each operation, with
-// the helpers that it calls.
+// nodeDriver returns the code of each operation of Node's driver, including the helpers that it calls.
 func nodeDriver() map[string]string {
 	GinkgoHelper()
 	const folder = "../interop/node/"
@@ -265,7 +263,7 @@ func nodeDriver() map[string]string {
 	return operations
 }
 
-// cut splits a text before each match; what comes before the first is left out.
+// cut splits a text before each match and drops the text before the first one.
 func cut(text string, before *regexp.Regexp) []string {
 	var parts []string
 	places := before.FindAllStringIndex(text, -1)
@@ -279,7 +277,7 @@ func cut(text string, before *regexp.Regexp) []string {
 	return parts
 }
 
-var _ = Describe("The page of compatibility", func() {
+var _ = Describe("The compatibility page", func() {
 	var (
 		page   []entry
 		faults []string
@@ -287,7 +285,7 @@ var _ = Describe("The page of compatibility", func() {
 	BeforeEach(func() { page, faults = readPage(), nil })
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 
-	It("has a row for every public member of bullmq's classes and options, and none for what bullmq hasn't", func() {
+	It("has a row for every public member of bullmq's classes and options, and no other rows", func() {
 		types := typesOn(page)
 		offered := askNode(types)
 		covered := slices.Clone(types)
@@ -313,7 +311,7 @@ var _ = Describe("The page of compatibility", func() {
 		}
 		for _, class := range offered.Classes {
 			if !slices.Contains(covered, class) {
-				fault("class %s has no section, and no row under %v", class, classSections)
+				fault("class %s has neither a section nor a row in %v", class, classSections)
 			}
 		}
 		for _, typeName := range types {
@@ -327,17 +325,17 @@ var _ = Describe("The page of compatibility", func() {
 		Expect(faults).To(BeEmpty())
 	})
 
-	It("names only what this SDK has", func() {
+	It("names only identifiers that this SDK has", func() {
 		names := exported()
 		Expect(names).To(And(HaveKey("Queue.Add"), HaveKey("JobOptions.Delay"), HaveKey("EventAdded"), HaveKey("ErrJobNotFound"), HaveKey("NewQueue")))
 		for _, e := range page {
 			if len(e.ours) == 0 && !e.lacks && !e.todo {
-				fault("%s: neither a name here nor —", e)
+				fault("%s: neither a name nor —", e)
 			}
 			for _, name := range e.ours {
 				switch {
 				case e.todo && names[name]:
-					fault("%s: %s is there now, TODO or not", e, name)
+					fault("%s: %s exists now; remove the TODO", e, name)
 				case !e.todo && !names[name]:
 					fault("%s: package bullmq has no %s", e, name)
 				}
@@ -346,7 +344,7 @@ var _ = Describe("The page of compatibility", func() {
 		Expect(faults).To(BeEmpty())
 	})
 
-	It("says TODO of what is pending and of nothing else", func() {
+	It("marks exactly the pending calls with TODO", func() {
 		var todo []string
 		for _, e := range page {
 			if e.todo {
@@ -358,26 +356,26 @@ var _ = Describe("The page of compatibility", func() {
 		Expect(todo).To(ConsistOf(pending))
 	})
 
-	It("gives a reason for what is missing, and a test for what is there, one that runs both libraries where the wire is said to be the same", func() {
+	It("gives a reason for each missing call and a test for each other, with both libraries if the wire is the same", func() {
 		for _, e := range page {
 			switch {
 			case e.lacks:
 				if e.reason == "" || len(e.ours) > 0 || e.wire != "" {
-					fault("%s: — takes a reason, and nothing else", e)
+					fault("%s: — needs a reason and nothing else", e)
 				}
 			case e.wire != "yes" && e.wire != "local":
-				fault("%s: the wire is yes or local, not %q", e, e.wire)
+				fault("%s: the wire must be yes or local, not %q", e, e.wire)
 			case e.todo:
 			case len(e.shown) == 0:
 				fault("%s: no test", e)
 			case e.wire == "yes" && !slices.ContainsFunc(e.shown, evidence.runsBoth):
-				fault("%s: no test that runs both libraries", e)
+				fault("%s: no test runs both libraries", e)
 			}
 		}
 		Expect(faults).To(BeEmpty())
 	})
 
-	It("names only tests and scenarios that there are", func() {
+	It("cites only tests and scenarios that exist", func() {
 		known := map[string][]string{}
 		for _, e := range page {
 			for _, shown := range e.shown {
@@ -402,7 +400,7 @@ var _ = Describe("The page of compatibility", func() {
 		Expect(faults).To(BeEmpty())
 	})
 
-	It("names scenarios that make one of the row's calls, or use one of its options, and test files that do", func() {
+	It("cites scenarios and test files that use one of the row's calls or options", func() {
 		offered, driver := askNode(typesOn(page)), nodeDriver()
 		mentions := func(text, start, name, end string) bool {
 			return regexp.MustCompile(start + regexp.QuoteMeta(name) + end).MatchString(text)
@@ -426,7 +424,7 @@ var _ = Describe("The page of compatibility", func() {
 						return mentions(calls.String(), `\.`, name, `\(`) || mentions(calls.String(), `'`, name, `'`)
 					}
 					if (isOption || slices.ContainsFunc(e.node, isCall)) && !slices.ContainsFunc(e.node, makes) {
-						fault("%s: scenario %q does nothing of that", e, shown.title)
+						fault("%s: scenario %q uses none of them", e, shown.title)
 					}
 				case !shown.runsBoth():
 					source := read(shown.file)

@@ -25,7 +25,7 @@ func goCommand(folder string, environment []string, arguments ...string) string 
 }
 
 var _ = Describe("A program that imports the SDK", func() {
-	It("downloads the Redis client, UUIDs, the logger and what these need", func() {
+	It("downloads only the Redis client, UUIDs, the logger and their dependencies", func() {
 		root, err := filepath.Abs("..")
 		Expect(err).NotTo(HaveOccurred())
 		program, modules := GinkgoT().TempDir(), GinkgoT().TempDir()
@@ -34,7 +34,7 @@ var _ = Describe("A program that imports the SDK", func() {
 		Expect(os.WriteFile(filepath.Join(program, "main.go"), []byte("package main\n\n"+
 			"import _ \""+module+"/bullmq\"\n\nfunc main() {}\n"), 0o600)).To(Succeed())
 
-		// The program has an empty module cache, and the cache of this machine as its proxy.
+		// The program has an empty module cache and uses this machine's cache as its proxy.
 		cache := strings.TrimSpace(goCommand(root, nil, "env", "GOMODCACHE"))
 		goCommand(program, []string{
 			"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOSUMDB=off", "GONOPROXY=none",

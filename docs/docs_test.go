@@ -1,5 +1,4 @@
-// Package docs_test keeps the page of the wire protocol in step with the code
-// that speaks it.
+// Package docs_test checks that the documentation matches the code.
 package docs_test
 
 import (
@@ -38,7 +37,7 @@ func parse(path string) *ast.File {
 	return file
 }
 
-// text is the value of a string literal; "" of anything else.
+// text returns the value of a string literal, or "" for anything else.
 func text(expression ast.Expr) string {
 	literal, ok := expression.(*ast.BasicLit)
 	if !ok || literal.Kind != token.STRING {
@@ -49,8 +48,7 @@ func text(expression ast.Expr) string {
 	return value
 }
 
-// rows are the elements of the table that a package variable holds, each with
-// its own elements.
+// rows returns the elements of a table in a package variable, each with its elements.
 func rows(path, variable string) [][]ast.Expr {
 	GinkgoHelper()
 	var found [][]ast.Expr
@@ -60,10 +58,10 @@ func rows(path, variable string) [][]ast.Expr {
 			return true
 		}
 		table, ok := spec.Values[0].(*ast.CompositeLit)
-		Expect(ok).To(BeTrue(), "%s in %s is no table", variable, path)
+		Expect(ok).To(BeTrue(), "%s in %s is not a table", variable, path)
 		for _, element := range table.Elts {
 			row, ok := element.(*ast.CompositeLit)
-			Expect(ok).To(BeTrue(), "a row of %s in %s is no literal", variable, path)
+			Expect(ok).To(BeTrue(), "a row of %s in %s is not a literal", variable, path)
 			found = append(found, row.Elts)
 		}
 		return false
@@ -72,7 +70,7 @@ func rows(path, variable string) [][]ast.Expr {
 	return found
 }
 
-// constants are those of a type, by name, as they are written.
+// constants returns the constants of a type by name, as expressions.
 func constants(path, typeName string) map[string]ast.Expr {
 	GinkgoHelper()
 	found := map[string]ast.Expr{}
@@ -90,7 +88,7 @@ func constants(path, typeName string) map[string]ast.Expr {
 	return found
 }
 
-// section is what stands below a heading, up to the next of its level or above.
+// section returns the text below a heading, up to the next heading of the same or a higher level.
 func section(page, heading string) string {
 	GinkgoHelper()
 	_, body, found := strings.Cut(page, "\n"+heading+"\n")
@@ -102,13 +100,13 @@ func section(page, heading string) string {
 	return body
 }
 
-// expectCode says that a section mentions a word, set as code.
+// expectCode checks that a section mentions a word in backquotes.
 func expectCode(where, word string) {
 	GinkgoHelper()
 	Expect(strings.Contains(where, "`"+word+"`")).To(BeTrue(), "%s does not mention `%s`", protocolPage, word)
 }
 
-var _ = Describe("The page of the wire protocol", func() {
+var _ = Describe("The wire protocol page", func() {
 	It("names every key of a queue", func() {
 		keys := section(read(protocolPage), "### Keys of a queue")
 		for _, row := range rows("../bullmq/keys.go", "layout") {
@@ -116,7 +114,7 @@ var _ = Describe("The page of the wire protocol", func() {
 		}
 	})
 
-	It("names every family of keys", func() {
+	It("names every group of keys", func() {
 		keys := section(read(protocolPage), "## 2. Keys")
 		for _, row := range rows("../bullmq/keys.go", "keyFamilies") {
 			start, end := text(row[0]), text(row[1])
@@ -125,7 +123,7 @@ var _ = Describe("The page of the wire protocol", func() {
 		}
 	})
 
-	It("names every option of a job by its key on the wire, and by its public name", func() {
+	It("names every job option by its name on the wire and its public name", func() {
 		opts := section(read(protocolPage), "### Opts on the wire")
 		for _, row := range rows("../bullmq/job_codec.go", "jobOptions") {
 			name, wire := text(row[0]), text(row[1])
@@ -147,17 +145,17 @@ var _ = Describe("The page of the wire protocol", func() {
 		}
 	})
 
-	It("has a row for every error code, under the name it has here", func() {
+	It("has a row for every error code under its name in this SDK", func() {
 		codes := section(read(protocolPage), "## 19. Error codes")
 		for name, value := range constants("../bullmq/internal/backend/errors.go", "Code") {
 			negative, ok := value.(*ast.UnaryExpr)
-			Expect(ok && negative.Op == token.SUB).To(BeTrue(), "%s is no negative number", name)
+			Expect(ok && negative.Op == token.SUB).To(BeTrue(), "%s is not a negative number", name)
 			number := "-" + negative.X.(*ast.BasicLit).Value
 			Expect(codes).To(ContainSubstring("\n| " + number + " | " + name + " |"))
 		}
 	})
 
-	DescribeTable("has no link that leads nowhere", func(name string) {
+	DescribeTable("and the other pages have no broken links:", func(name string) {
 		page := read(name)
 		anchors := map[string]bool{}
 		for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(page, -1) {
@@ -176,21 +174,21 @@ var _ = Describe("The page of the wire protocol", func() {
 			}
 		}
 	},
-		Entry("of its own", protocolPage),
-		Entry("nor has the page of legacy queues", "legacy-queues.md"),
-		Entry("nor has the page of workers", "workers.md"),
-		Entry("nor has the page of telemetry", "telemetry.md"),
-		Entry("nor has the page of compatibility", compatibilityPage),
-		Entry("nor that of flows", "flows.md"),
-		Entry("nor that of schedulers", "schedulers.md"),
-		Entry("nor that of benchmarks", "benchmarks.md"),
-		Entry("nor that of guarantees", guaranteesPage),
-		Entry("nor that of the architecture", architecturePage),
+		Entry("wire-protocol.md", protocolPage),
+		Entry("legacy-queues.md", "legacy-queues.md"),
+		Entry("workers.md", "workers.md"),
+		Entry("telemetry.md", "telemetry.md"),
+		Entry("compatibility.md", compatibilityPage),
+		Entry("flows.md", "flows.md"),
+		Entry("schedulers.md", "schedulers.md"),
+		Entry("benchmarks.md", "benchmarks.md"),
+		Entry("guarantees.md", guaranteesPage),
+		Entry("architecture.md", architecturePage),
 	)
 })
 
 var _ = Describe("The page of workers", func() {
-	It("shows nothing but pieces of the example that it speaks of", func() {
+	It("contains only code from its example", func() {
 		example := read("../examples/controls/main.go")
 		pieces := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(read("workers.md"), -1)
 		Expect(len(pieces)).To(BeNumerically(">=", 5))
@@ -218,7 +216,7 @@ var _ = Describe("The page of workers", func() {
 })
 
 var _ = Describe("The page of telemetry", func() {
-	It("shows lines of the example that compiles", func() {
+	It("contains only code from its example", func() {
 		example := read("../examples/telemetry/main.go")
 		block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(read("telemetry.md"))
 		Expect(block).To(HaveLen(2))
@@ -246,8 +244,7 @@ var _ = Describe("The page of telemetry", func() {
 	})
 })
 
-// anchor is how a heading is linked to: lower case, without punctuation,
-// hyphens for spaces.
+// anchor returns the link target of a heading: lower case, without punctuation, and with hyphens for spaces.
 func anchor(heading string) string {
 	kept := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(heading), "")
 	return strings.ReplaceAll(kept, " ", "-")

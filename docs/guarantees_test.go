@@ -14,8 +14,8 @@ import (
 
 const guaranteesPage = "guarantees.md"
 
-// citedTests returns the tests that a page names, by file: the cells of each column headed "tests", in which each test
-// is a file in backquotes, a colon and a title, separated by <br>.
+// citedTests returns the cited tests of a page by file. They are in the columns headed "tests", separated by
+// <br>. Each is a file in backquotes, a colon and a title.
 func citedTests(page string) map[string][]string {
 	GinkgoHelper()
 	tests := map[string][]string{}
@@ -46,11 +46,11 @@ func citedTests(page string) map[string][]string {
 	return tests
 }
 
-// fullTitles returns what can be cited of a test file, by the titles that Ginkgo prints: each spec, each entry of a
-// table, and each table as a whole, with the titles of all containers around it. A title is known if it is a string
-// literal, or literals joined by +. One that is computed when the tests run, by fmt.Sprintf or from a variable, has no
-// title here, nor has what it contains, so it can't be cited; neither can entries that a function makes, but their
-// table can.
+// fullTitles returns the titles in a test file that can be cited, as Ginkgo prints them: each spec, each
+// table entry, and each table, preceded by the titles of its containers. A title is known if it is a string
+// literal or literals joined by +. Titles computed at run time, by fmt.Sprintf or from a variable, cannot be
+// cited, nor can anything inside such a container. Entries made by a function cannot be cited either, but
+// their table can.
 func fullTitles(file *ast.File) []string {
 	var found []string
 	var visit func(node ast.Node, around string)
@@ -80,8 +80,8 @@ func fullTitles(file *ast.File) []string {
 		})
 	}
 	for _, declaration := range file.Decls {
-		// Ginkgo's tree is made by var _ = Describe(…); entries in other variables, and specs that a function makes,
-		// have their titles elsewhere.
+		// Ginkgo's tree is built by var _ = Describe(…). Entries in other variables and specs made by
+		// functions have no fixed containers.
 		variable, ok := declaration.(*ast.GenDecl)
 		if ok && variable.Tok == token.VAR && variable.Specs[0].(*ast.ValueSpec).Names[0].Name == "_" {
 			visit(variable, "")
@@ -90,7 +90,7 @@ func fullTitles(file *ast.File) []string {
 	return found
 }
 
-// calledName returns the name of a function that is called, without its package.
+// calledName returns the name of the called function, without its package.
 func calledName(call *ast.CallExpr) string {
 	switch function := call.Fun.(type) {
 	case *ast.Ident:
@@ -116,7 +116,7 @@ func literalText(expression ast.Expr) (value string, ok bool) {
 	return "", false
 }
 
-// testPath returns where a file lies that the page names: in bullmq, or in interop if it has a directory.
+// testPath returns the path of a cited file: in bullmq, or in interop if the name has a directory.
 func testPath(file string) string {
 	if strings.Contains(file, "/") {
 		return "../interop/" + file
@@ -124,8 +124,8 @@ func testPath(file string) string {
 	return "../bullmq/" + file
 }
 
-var _ = Describe("The page of guarantees", func() {
-	It("names each test by its file and its full title", func() {
+var _ = Describe("The guarantees page", func() {
+	It("cites each test by its file and full title", func() {
 		count := 0
 		for file, titles := range citedTests(read(guaranteesPage)) {
 			known := fullTitles(parse(testPath(file)))
@@ -157,7 +157,7 @@ func more() { It("is of no container here", nil) }
 		}))
 	})
 
-	It("names tests in the columns for them only", func() {
+	It("cites tests only in the columns for them", func() {
 		page := read(guaranteesPage)
 		cited := 0
 		for _, titles := range citedTests(page) {
@@ -166,7 +166,7 @@ func more() { It("is of no container here", nil) }
 		Expect(strings.Count(page, "_test.go")).To(Equal(cited))
 	})
 
-	It("names every error and option that it promises by", func() {
+	It("names every error and option of its guarantees", func() {
 		page := read(guaranteesPage)
 		for _, word := range []string{"ErrMaybeAdded", "ErrLockLost", "ErrShutdown", "UnfinishedError", "AddWait", "OnHealth", "ShutdownTimeout"} {
 			Expect(page).To(ContainSubstring(word))

@@ -14,11 +14,11 @@ import (
 
 const module = "github.com/17a2ac88/bullmq-go"
 
-// layers are the layers of the architecture, the lowest first. A package belongs to
-// the layer whose path is the longest that begins its own.
+// layers are the layers of the architecture, the lowest first. A package belongs to the layer with the
+// longest matching path prefix.
 var layers = []struct {
 	paths []string
-	uses  []string // modules that only this layer and those above it import
+	uses  []string // modules that only this and higher layers may import
 }{
 	{paths: []string{"bullmq/internal", "internal/cron"}},
 	{paths: []string{"bullmq/scripts", "bullmq/internal/redisconn"}, uses: []string{"github.com/redis/rueidis"}},
@@ -28,7 +28,7 @@ var layers = []struct {
 	{paths: []string{"", "bench", "examples", "interop", "docs"}},
 }
 
-// layerOf returns the layer of a package, by its path below the module.
+// layerOf returns the layer of a package, given by its path below the module.
 func layerOf(pkg string) int {
 	best, layer := -1, -1
 	for i, l := range layers {
@@ -41,8 +41,7 @@ func layerOf(pkg string) int {
 	return layer
 }
 
-// layerOfImport returns the layer that an import belongs to; -1 for the standard
-// library.
+// layerOfImport returns the layer of an import, or -1 for the standard library.
 func layerOfImport(path string) int {
 	if path == module || strings.HasPrefix(path, module+"/") {
 		return layerOf(strings.TrimPrefix(strings.TrimPrefix(path, module), "/"))
@@ -61,7 +60,7 @@ func layerOfImport(path string) int {
 }
 
 var _ = Describe("The layers of the architecture", func() {
-	It("import only layers below them, or their own", func() {
+	It("import only the same or lower layers", func() {
 		seen := map[int]int{}
 		Expect(filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
@@ -97,7 +96,7 @@ var _ = Describe("The layers of the architecture", func() {
 		}
 	})
 
-	DescribeTable("are told apart by the paths of packages and modules", func(path string, layer int) {
+	DescribeTable("are determined by the paths of packages and modules:", func(path string, layer int) {
 		Expect(layerOfImport(path)).To(Equal(layer))
 	},
 		Entry("the standard library", "context", -1),
@@ -108,6 +107,6 @@ var _ = Describe("The layers of the architecture", func() {
 		Entry("telemetry", "go.opentelemetry.io/otel/metric", 3),
 		Entry("a tool of the tests", module+"/internal/testkit/leaks", 4),
 		Entry("a program", module+"/bench/contender", 5),
-		Entry("a module that nobody has placed", "example.org/new", 5),
+		Entry("an unknown module", "example.org/new", 5),
 	)
 })

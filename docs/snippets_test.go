@@ -15,14 +15,13 @@ import (
 
 var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 
-// Snippets are of two kinds: declarations, and the inside of a function that has
-// these at hand.
+// A snippet is either a declaration or the body of a function with these parameters.
 const given = "ctx context.Context, queue *bullmq.Queue, flows *bullmq.FlowProducer, job *bullmq.Job"
 
 // imported are the packages that snippets may use.
 var imported = []string{"context", "errors", "fmt", "time", "github.com/17a2ac88/bullmq-go/bullmq"}
 
-// asFile makes a file of Go of a snippet.
+// asFile returns a Go file that contains the snippet.
 func asFile(n int, snippet string) string {
 	body := snippet
 	if !strings.HasPrefix(snippet, "func ") {
@@ -45,7 +44,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-var _ = DescribeTable("The snippets compile, and are written as gofmt would, of", func(page string) {
+var _ = DescribeTable("The snippets compile and are formatted by gofmt in", func(page string) {
 	blocks := goBlock.FindAllStringSubmatch(read(page), -1)
 	Expect(blocks).NotTo(BeEmpty())
 	folder := GinkgoT().TempDir()
