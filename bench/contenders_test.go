@@ -40,7 +40,10 @@ var _ = Describe("A contender", func() {
 				Expect(t.redisCPU).To(BeNumerically(">", 0))
 				Expect(t.clientCPU).To(BeNumerically(">", 0))
 
-				q, err := bullmq.NewQueue(context.Background(), contender.Queue, &bullmq.QueueOptions{Connection: bullmq.Client(h.redis.client)})
+				connection, err := bullmq.ConnectClient(context.Background(), h.redis.client)
+				Expect(err).NotTo(HaveOccurred())
+				defer connection.Close()
+				q, err := bullmq.NewQueue(context.Background(), contender.Queue, &bullmq.QueueOptions{Connection: connection})
 				Expect(err).NotTo(HaveOccurred())
 				defer q.Close()
 				counts, err := q.Counts(context.Background(), bullmq.StateWaiting, bullmq.StateActive, bullmq.StateCompleted)

@@ -142,7 +142,7 @@ func openGrowthServer(background int) (*growthServer, error) {
 	if err := g.addJobs(contender.Queue, background); err != nil {
 		return fail(err)
 	}
-	if g.producer.queue, err = bullmq.NewQueue(context.Background(), contender.Queue, &bullmq.QueueOptions{Connection: bullmq.URL(g.URL())}); err != nil {
+	if g.producer.queue, err = bullmq.NewQueue(context.Background(), contender.Queue, &bullmq.QueueOptions{URL: g.URL()}); err != nil {
 		return fail(err)
 	}
 	handler := func(context.Context, *bullmq.Job) (any, error) {
@@ -151,7 +151,7 @@ func openGrowthServer(background int) (*growthServer, error) {
 		}
 		return nil, nil
 	}
-	g.worker, err = bullmq.NewWorker(context.Background(), contender.Queue, handler, &bullmq.WorkerOptions{Connection: bullmq.URL(g.URL()), Concurrency: inFlight})
+	g.worker, err = bullmq.NewWorker(context.Background(), contender.Queue, handler, &bullmq.WorkerOptions{URL: g.URL(), Concurrency: inFlight})
 	if err != nil {
 		return fail(err)
 	}

@@ -13,7 +13,7 @@ import (
 // own is this SDK as a contender.
 var own = contender.Library{
 	Producer: func(redis, queue string) (contender.Producer, error) {
-		q, err := bullmq.NewQueue(context.Background(), queue, &bullmq.QueueOptions{Connection: bullmq.URL("redis://" + redis)})
+		q, err := bullmq.NewQueue(context.Background(), queue, &bullmq.QueueOptions{URL: "redis://" + redis})
 		return ownProducer{q}, err
 	},
 	Consumer: func(redis, queue string, concurrency int, handle func(string)) (contender.Consumer, error) {
@@ -21,11 +21,11 @@ var own = contender.Library{
 			handle(job.ID)
 			return nil, nil
 		}
-		w, err := bullmq.NewWorker(context.Background(), queue, handler, &bullmq.WorkerOptions{Connection: bullmq.URL("redis://" + redis), Concurrency: concurrency})
+		w, err := bullmq.NewWorker(context.Background(), queue, handler, &bullmq.WorkerOptions{URL: "redis://" + redis, Concurrency: concurrency})
 		return &ownConsumer{worker: w}, err
 	},
 	Tail: func(redis, queue string) (contender.Tail, error) {
-		events, err := bullmq.NewQueueEvents(context.Background(), queue, &bullmq.QueueEventsOptions{Connection: bullmq.URL("redis://" + redis), LastEventID: "0-0"})
+		events, err := bullmq.NewQueueEvents(context.Background(), queue, &bullmq.QueueEventsOptions{URL: "redis://" + redis, LastEventID: "0-0"})
 		return ownTail{events}, err
 	},
 	ActiveKey: func(queue string) string { return "bull:" + queue + ":active" },

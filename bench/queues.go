@@ -27,12 +27,13 @@ var oneAndThousand = [2]int{1, 1_000}
 // fleet is a number of queues, each with a worker that is paused between steps.
 type fleet struct {
 	*redis
-	shared  rueidis.Client
-	jobs    int // per step
-	queues  []ownProducer
-	workers []*bullmq.Worker
-	done    atomic.Int64
-	all     chan struct{}
+	shared     rueidis.Client
+	connection *bullmq.Connection // of shared
+	jobs       int                // per step
+	queues     []ownProducer
+	workers    []*bullmq.Worker
+	done       atomic.Int64
+	all        chan struct{}
 }
 
 func measureQueues(sizes [2]int, jobs int) (grown, error) {
@@ -79,6 +80,10 @@ func openFleet(size, jobs int) (*fleet, error) {
 		f.close()
 		return nil, err
 	}
+	if f.connection, err = bullmq.ConnectClient(context.Background(), f.shared); err != nil {
+		f.close()
+		return nil, err
+	}
 	for i := range size {
 		if err := f.open(fmt.Sprintf("bench-%d", i)); err != nil {
 			f.close()
@@ -89,13 +94,13 @@ func openFleet(size, jobs int) (*fleet, error) {
 }
 
 func (f *fleet) open(name string) error {
-	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: bullmq.Client(f.shared)})
+	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: f.connection})
 	if err != nil {
 		return err
 	}
 	f.queues = append(f.queues, ownProducer{queue})
 	worker, err := bullmq.NewWorker(context.Background(), name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{
-		Connection: bullmq.Client(f.shared), Concurrency: inFlight,
+		Connection: f.connection, Concurrency: inFlight,
 		Events: bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) {
 			if f.done.Add(1) == int64(f.jobs) {
 				close(f.all)

@@ -90,7 +90,12 @@ func (r *redis) cost(work func() (jobs int, err error)) (cost, error) {
 
 // addJobs adds jobs to a BullMQ queue.
 func (r *redis) addJobs(queue string, count int) error {
-	q, err := bullmq.NewQueue(context.Background(), queue, &bullmq.QueueOptions{Connection: bullmq.Client(r.client)})
+	connection, err := bullmq.ConnectClient(context.Background(), r.client)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	q, err := bullmq.NewQueue(context.Background(), queue, &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		return err
 	}

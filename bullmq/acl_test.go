@@ -57,7 +57,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 		if err := others.do(append([]string{"ACL", "SETUSER", name, "on", ">secret", "~bull:" + name + ":*"}, rights...)...); err != nil {
 			return err
 		}
-		return r.work(specContext(), func(address string) bullmq.Connection { return bullmq.URL("redis://" + name + ":secret@" + address) }, others, name)
+		return r.work(specContext(), func(address string) *bullmq.Connection { return bullmq.URL("redis://" + name + ":secret@" + address) }, others, name)
 	}
 	but := func(rights []string, one string) []string {
 		return slices.DeleteFunc(slices.Clone(rights), func(other string) bool { return other == one })

@@ -29,7 +29,7 @@ const (
 )
 
 // everything opens one of each kind of thing, at work, on a connection.
-func everything(connection func() bullmq.Connection, prefix string) (stops []stop) {
+func everything(connection func() *bullmq.Connection, prefix string) (stops []stop) {
 	GinkgoHelper()
 	background := func(call func()) {
 		var done sync.WaitGroup
@@ -197,6 +197,7 @@ var _ = Describe("The end of workers, queues, readers of events and flow produce
 		byURL  = "a URL"
 		caller = "the caller's own client"
 		nodes  = "a cluster"
+		shared = "a shared Connection"
 	)
 	comesInTime := func(way string) func(fault trouble) {
 		return func(fault trouble) {
@@ -212,13 +213,18 @@ var _ = Describe("The end of workers, queues, readers of events and flow produce
 			proxy, err := faultproxy.Start(server.Addr())
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(proxy.Close)
-			connection := func() bullmq.Connection { return bullmq.URL("redis://" + proxy.Addr()) }
+			connection := func() *bullmq.Connection { return bullmq.URL("redis://" + proxy.Addr()) }
 			switch way {
 			case caller:
 				client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, DisableCache: true})
 				Expect(err).NotTo(HaveOccurred())
 				DeferCleanup(client.Close)
-				connection = func() bullmq.Connection { return bullmq.Client(client) }
+				connection = func() *bullmq.Connection { return bullmq.Client(client) }
+			case shared:
+				one, err := bullmq.Connect(specContext(), "redis://"+proxy.Addr())
+				Expect(err).NotTo(HaveOccurred())
+				DeferCleanup(one.Close)
+				connection = func() *bullmq.Connection { return one }
 			case nodes:
 				connection = clustered
 			}
@@ -258,5 +264,6 @@ var _ = Describe("The end of workers, queues, readers of events and flow produce
 	}, ofAll...)
 	DescribeTable("comes in time, over a URL, while Redis", comesInTime(byURL), troubles)
 	DescribeTable("comes in time, over the caller's own client, while Redis", comesInTime(caller), troubles)
+	DescribeTable("comes in time, over a Connection that they share, while Redis", comesInTime(shared), troubles)
 	DescribeTable("comes in time, over a cluster, while Redis", comesInTime(nodes), ofAll)
 })

@@ -25,7 +25,7 @@ import (
 )
 
 // roundTrip adds a job, runs it, waits for its result and reads an event, all over a connection.
-func roundTrip(name, prefix string, link bullmq.Connection) {
+func roundTrip(name, prefix string, link *bullmq.Connection) {
 	GinkgoHelper()
 	ctx := specContext()
 	reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link, Prefix: prefix})
@@ -46,7 +46,7 @@ func roundTrip(name, prefix string, link bullmq.Connection) {
 
 var _ = Describe("A connection", Label("slow"), func() {
 	// open tries what all three ways into a queue say of a connection, side by side.
-	openWithin := func(ctx context.Context, link bullmq.Connection) (errs []error, longest time.Duration) {
+	openWithin := func(ctx context.Context, link *bullmq.Connection) (errs []error, longest time.Duration) {
 		var mu sync.Mutex
 		var tries sync.WaitGroup
 		for _, try := range []func() error{
@@ -74,7 +74,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 		tries.Wait()
 		return errs, longest
 	}
-	open := func(link bullmq.Connection) (errs []error, longest time.Duration) {
+	open := func(link *bullmq.Connection) (errs []error, longest time.Duration) {
 		return openWithin(context.Background(), link)
 	}
 
@@ -126,18 +126,18 @@ var _ = Describe("A connection", Label("slow"), func() {
 			tries.Wait()
 		})
 
-		DescribeTable("is an error that says what to give instead", func(connection func() bullmq.Connection, hints ...string) {
+		DescribeTable("is an error that says what to give instead", func(connection func() *bullmq.Connection, hints ...string) {
 			errs, longest := open(connection())
 			for _, hint := range hints {
 				Expect(errs).To(HaveEach(MatchError(ContainSubstring(hint))))
 			}
 			Expect(longest).To(BeNumerically("<", 3*time.Second))
 		},
-			Entry("a database that the server lacks", func() bullmq.Connection { return bullmq.URL("redis://" + redis.Addr() + "/9999") },
+			Entry("a database that the server lacks", func() *bullmq.Connection { return bullmq.URL("redis://" + redis.Addr() + "/9999") },
 				"DB index is out of range", "check the database, the number at the end of the address"),
-			Entry("options without an address", func() bullmq.Connection { return bullmq.Options(rueidis.ClientOption{}) }, "set InitAddress"),
-			Entry("no client", func() bullmq.Connection { return bullmq.Client(nil) }, "the client is nil"),
-			Entry("an address with a space before it", func() bullmq.Connection { return bullmq.URL(" redis://" + redis.Addr()) }, `address " redis://`),
+			Entry("options without an address", func() *bullmq.Connection { return bullmq.Options(rueidis.ClientOption{}) }, "set InitAddress"),
+			Entry("no client", func() *bullmq.Connection { return bullmq.Client(nil) }, "the client is nil"),
+			Entry("an address with a space before it", func() *bullmq.Connection { return bullmq.URL(" redis://" + redis.Addr()) }, `address " redis://`),
 		)
 
 		DescribeTable("is an error without the password where the address can't be read", func(address, shown string) {
@@ -182,21 +182,21 @@ var _ = Describe("A connection", Label("slow"), func() {
 		Expect(errs).To(HaveEach(MatchError(And(ContainSubstring(full.Addr()), ContainSubstring("maxclients")))))
 	})
 
-	DescribeTable("works", func(link func() bullmq.Connection) { roundTrip(newQueueName(), "", link()) },
-		Entry("by an address", func() bullmq.Connection { return bullmq.URL(redis.URL()) }),
-		Entry("by a socket file", func() bullmq.Connection {
+	DescribeTable("works", func(link func() *bullmq.Connection) { roundTrip(newQueueName(), "", link()) },
+		Entry("by an address", func() *bullmq.Connection { return bullmq.URL(redis.URL()) }),
+		Entry("by a socket file", func() *bullmq.Connection {
 			return bullmq.URL("unix://" + filepath.Join(redis.Directory(), "redis.sock"))
 		}),
-		Entry("over RESP2", func() bullmq.Connection {
+		Entry("over RESP2", func() *bullmq.Connection {
 			return bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, AlwaysRESP2: true})
 		}),
-		Entry("with the caller's client", func() bullmq.Connection {
+		Entry("with the caller's client", func() *bullmq.Connection {
 			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, DisableCache: true})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(client.Close)
 			return bullmq.Client(client)
 		}),
-		Entry("with the caller's client, that caches and speaks RESP3", func() bullmq.Connection {
+		Entry("with the caller's client, that caches and speaks RESP3", func() *bullmq.Connection {
 			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(client.Close)
@@ -264,7 +264,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 
 	Describe("to a server that is no place for a queue", func() {
 		// pretending is an in-process server that tells something of itself.
-		pretending := func(info string) bullmq.Connection {
+		pretending := func(info string) *bullmq.Connection {
 			GinkgoHelper()
 			mini := miniredis.RunT(GinkgoT())
 			mini.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
@@ -293,7 +293,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			Entry("a server that says nothing", ""),
 		)
 
-		DescribeTable("is warned of once when that may evict keys, and works", func(policy string, use func(name string, link bullmq.Connection, log zerolog.Logger)) {
+		DescribeTable("is warned of once when that may evict keys, and works", func(policy string, use func(name string, link *bullmq.Connection, log zerolog.Logger)) {
 			evicting := startRedis(redisserver.Options{Config: []string{"maxmemory-policy " + policy}})
 			var log bytes.Buffer
 			use("q", bullmq.URL(evicting.URL()), zerolog.New(&log))
@@ -301,11 +301,11 @@ var _ = Describe("A connection", Label("slow"), func() {
 			Expect(lines).To(HaveLen(1))
 			Expect(lines[0]).To(And(ContainSubstring(`"level":"warn"`), ContainSubstring(policy), ContainSubstring("noeviction"), ContainSubstring(evicting.Addr())))
 		},
-			Entry("locks first, by a queue", "volatile-lru", func(name string, link bullmq.Connection, log zerolog.Logger) {
+			Entry("locks first, by a queue", "volatile-lru", func(name string, link *bullmq.Connection, log zerolog.Logger) {
 				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link, Logger: log}).Add(specContext(), "paint", nil, nil)
 				Expect(err).NotTo(HaveOccurred())
 			}),
-			Entry("whichever, by a worker, through its work and its end", "allkeys-random", func(name string, link bullmq.Connection, log zerolog.Logger) {
+			Entry("whichever, by a worker, through its work and its end", "allkeys-random", func(name string, link *bullmq.Connection, log zerolog.Logger) {
 				queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 				_, err := queue.Add(specContext(), "paint", nil, nil)
 				Expect(err).NotTo(HaveOccurred())
@@ -313,7 +313,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 				Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(1))
 				Expect(worker.Close()).To(Succeed())
 			}),
-			Entry("locks first, by a reader of events", "volatile-ttl", func(name string, link bullmq.Connection, log zerolog.Logger) {
+			Entry("locks first, by a reader of events", "volatile-ttl", func(name string, link *bullmq.Connection, log zerolog.Logger) {
 				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link}).Publish(specContext(), "dried", 0)
 				Expect(err).NotTo(HaveOccurred())
 				for _, err := range newEvents(name, bullmq.QueueEventsOptions{Connection: link, Logger: log, LastEventID: "0"}).All(specContext()) {
@@ -386,13 +386,13 @@ var _ = Describe("A connection", Label("slow"), func() {
 })
 
 // connectionsOf are the three ways to an address: by its URL, by options, and by a client of the caller's own.
-func connectionsOf(addr string, option rueidis.ClientOption) []bullmq.Connection {
+func connectionsOf(addr string, option rueidis.ClientOption) []*bullmq.Connection {
 	GinkgoHelper()
 	option.InitAddress, option.PipelineMultiplex, option.DisableCache = []string{addr}, -1, true
 	client, err := rueidis.NewClient(option)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(client.Close)
-	return []bullmq.Connection{bullmq.URL("redis://" + addr), bullmq.Options(option), bullmq.Client(client)}
+	return []*bullmq.Connection{bullmq.URL("redis://" + addr), bullmq.Options(option), bullmq.Client(client)}
 }
 
 var _ = Describe("A connection in between", Label("slow"), func() {
@@ -401,7 +401,7 @@ var _ = Describe("A connection in between", Label("slow"), func() {
 		faults, changes := make(chan error, 100), make(chan bullmq.Health, 100)
 		var runs []func()
 		var accepted []func() int
-		behind := func(timeout string, connections func(addr string) []bullmq.Connection) {
+		behind := func(timeout string, connections func(addr string) []*bullmq.Connection) {
 			GinkgoHelper()
 			server := startRedis(redisserver.Options{Config: []string{"timeout " + timeout}})
 			proxy, err := faultproxy.Start(server.Addr())
@@ -422,8 +422,8 @@ var _ = Describe("A connection in between", Label("slow"), func() {
 				})
 			}
 		}
-		behind("2", func(addr string) []bullmq.Connection { return []bullmq.Connection{bullmq.URL("redis://" + addr)} })
-		behind("1", func(addr string) []bullmq.Connection {
+		behind("2", func(addr string) []*bullmq.Connection { return []*bullmq.Connection{bullmq.URL("redis://" + addr)} })
+		behind("1", func(addr string) []*bullmq.Connection {
 			short := rueidis.ClientOption{ConnWriteTimeout: 400 * time.Millisecond, Dialer: net.Dialer{KeepAlive: 300 * time.Millisecond}}
 			return connectionsOf(addr, short)[1:]
 		})

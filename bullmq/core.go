@@ -35,13 +35,13 @@ type core struct {
 	locks      *lockKeeper
 }
 
-func newCore(ctx context.Context, queue, prefix string, connection Connection, now func() time.Time, dialect Dialect, log zerolog.Logger) (*core, error) {
+func newCore(ctx context.Context, queue, prefix string, connection *Connection, url string, now func() time.Time, dialect Dialect, log zerolog.Logger) (*core, error) {
 	k, err := newKeys(prefix, queue)
 	if err != nil {
 		return nil, err
 	}
 	log = log.With().Str("queue", queue).Logger()
-	conn, err := connection.open(ctx)
+	conn, owned, err := connectionFor(ctx, connection, url)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func newCore(ctx context.Context, queue, prefix string, connection Connection, n
 	if isReal {
 		now = time.Now
 	}
-	client := conn.NewClient(k.of("meta"), true)
+	client := conn.NewClient(k.of("meta"), owned)
 	c := &core{
 		keys: k, store: scripts.NewStore(client, k.base, k.of),
 		client: client, now: now, isReal: isReal, log: log, jobs: &sync.Mutex{},

@@ -136,8 +136,13 @@ func readEvent(id string, fields []string) Event {
 // QueueEventsOptions configure a QueueEvents; nil and the zero value hold the
 // defaults.
 type QueueEventsOptions struct {
-	// Connection is where the queue lives; DefaultURL unless given.
-	Connection Connection
+	// Connection is shared with others that use it. Whoever made it closes it.
+	// Defaults to a connection of its own, to URL.
+	Connection *Connection
+	// URL is the address of Redis, for a connection of its own, instead of a
+	// Connection. It is printed as it is, with a password.
+	// Defaults to [DefaultURL].
+	URL string
 	// Prefix is the first part of all keys; "bull" unless given.
 	Prefix string
 	// LastEventID is the entry to start after: "0-0" for all that the stream
@@ -191,7 +196,7 @@ func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptio
 	if o.BlockingTimeout == 0 || o.BlockingTimeout > timing.LongestBlock {
 		o.BlockingTimeout = timing.LongestBlock
 	}
-	c, err := newCore(ctx, queue, o.Prefix, o.Connection, nil, V6, o.Logger)
+	c, err := newCore(ctx, queue, o.Prefix, o.Connection, o.URL, nil, V6, o.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -20,18 +20,26 @@ type Paint struct {
 
 // redisForExample runs a Redis within this process, so that the examples run anywhere. It says that
 // it was a cluster, hence ForceSingleClient.
-func redisForExample() (bullmq.Connection, func()) {
+func redisForExample() (*bullmq.Connection, func()) {
 	server, err := miniredis.Run()
 	if err != nil {
 		log.Fatal(err)
 	}
 	server.ClockTTL(true)
-	return bullmq.Options(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true}), server.Close
+	option := rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true}
+	connection, err := bullmq.ConnectOption(context.Background(), option)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return connection, func() {
+		_ = connection.Close()
+		server.Close()
+	}
 }
 
 func ExampleNewQueue() {
 	ctx := context.Background()
-	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
+	connection, stop := redisForExample() // in a service: bullmq.Connect(ctx, "redis://127.0.0.1:6379")
 	defer stop()
 	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
@@ -53,7 +61,7 @@ func ExampleNewQueue() {
 
 func ExampleQueue_Add() {
 	ctx := context.Background()
-	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
+	connection, stop := redisForExample() // in a service: bullmq.Connect(ctx, "redis://127.0.0.1:6379")
 	defer stop()
 	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
@@ -119,7 +127,7 @@ func ExampleQueue_Add_outage() {
 func ExampleNewWorker() {
 	// In a service the context comes from signal.NotifyContext; here the first job ends it.
 	ctx, cancel := context.WithCancel(context.Background())
-	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
+	connection, stop := redisForExample() // in a service: bullmq.Connect(ctx, "redis://127.0.0.1:6379")
 	defer stop()
 	queue, err := bullmq.NewQueue(context.Background(), "orders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
@@ -158,7 +166,7 @@ func ExampleNewWorker() {
 func ExampleQueueEvents_All() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
+	connection, stop := redisForExample() // in a service: bullmq.Connect(ctx, "redis://127.0.0.1:6379")
 	defer stop()
 	events, err := bullmq.NewQueueEvents(ctx, "orders", &bullmq.QueueEventsOptions{Connection: connection})
 	if err != nil {
@@ -196,7 +204,7 @@ func ExampleQueueEvents_All() {
 func ExampleJob_Wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	connection, stop := redisForExample() // in a service: bullmq.URL("redis://127.0.0.1:6379")
+	connection, stop := redisForExample() // in a service: bullmq.Connect(ctx, "redis://127.0.0.1:6379")
 	defer stop()
 	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {

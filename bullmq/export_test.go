@@ -1,8 +1,13 @@
 package bullmq
 
 import (
+	"context"
+	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -18,4 +23,31 @@ func MissedUncounted(last, first string, page ...string) int {
 	}
 	p := eventPosition{id: last, count: -1}
 	return p.missed(scripts.Stream{First: first, Last: "9-0", Deleted: "0-0", Length: 1, Added: -1}, events)
+}
+
+// URL, Options and Client describe a connection that each of its users opens for
+// itself, and closes, as it does with the URL of its options.
+
+// URL describes a connection by an address.
+func URL(url string) *Connection {
+	return &Connection{address: redisconn.HidePassword(url), use: func(ctx context.Context) (*redisconn.Conn, bool, error) {
+		conn, err := dialURL(ctx, url)
+		return conn, true, err
+	}}
+}
+
+// Options describes a connection by an option of rueidis.
+func Options(option rueidis.ClientOption) *Connection {
+	return &Connection{address: strings.Join(option.InitAddress, ","), use: func(ctx context.Context) (*redisconn.Conn, bool, error) {
+		conn, err := redisconn.Dial(ctx, option)
+		return conn, true, err
+	}}
+}
+
+// Client describes a connection by a client.
+func Client(client rueidis.Client) *Connection {
+	return &Connection{use: func(ctx context.Context) (*redisconn.Conn, bool, error) {
+		conn, err := redisconn.Wrap(ctx, client)
+		return conn, true, err
+	}}
 }

@@ -42,8 +42,13 @@ type FlowNode struct {
 
 // FlowProducerOptions configure a FlowProducer; nil and the zero value hold the defaults.
 type FlowProducerOptions struct {
-	// Connection is where the queues live; DefaultURL unless given.
-	Connection Connection
+	// Connection is shared with others that use it. Whoever made it closes it.
+	// Defaults to a connection of its own, to URL.
+	Connection *Connection
+	// URL is the address of Redis, for a connection of its own, instead of a
+	// Connection. It is printed as it is, with a password.
+	// Defaults to [DefaultURL].
+	URL string
 	// Prefix is the first part of all keys; "bull" unless given.
 	Prefix string
 	// Dialect is the version of BullMQ that the queues are to look like; found
@@ -85,7 +90,7 @@ func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowPr
 		o.Prefix = DefaultPrefix
 	}
 	// The keys of this core are nobody's; each node has its own. With braces a cluster takes them.
-	c, err := newCore(ctx, "{flow}", o.Prefix, o.Connection, o.Now, V6, o.Logger)
+	c, err := newCore(ctx, "{flow}", o.Prefix, o.Connection, o.URL, o.Now, V6, o.Logger)
 	if err != nil {
 		return nil, err
 	}

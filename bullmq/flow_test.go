@@ -20,7 +20,7 @@ var _ = Describe("A flow", func() {
 	)
 	newProducer := func(o bullmq.FlowProducerOptions) *bullmq.FlowProducer {
 		GinkgoHelper()
-		if o.Connection == (bullmq.Connection{}) {
+		if o.Connection == nil && o.URL == "" {
 			o.Connection = connection()
 		}
 		producer, err := bullmq.NewFlowProducer(ctx, &o)
@@ -284,7 +284,7 @@ var _ = Describe("A flow", func() {
 	})
 
 	Describe("on a cluster", func() {
-		var link bullmq.Connection
+		var link *bullmq.Connection
 		BeforeEach(func() { link = clustered() })
 
 		DescribeTable("is refused, before anything is sent, where its jobs would live apart", func(add func(name string) error) {

@@ -84,7 +84,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		admin  rueidis.Client
 		name   string
 		queue  *bullmq.Queue
-		via    bullmq.Connection
+		via    *bullmq.Connection
 	)
 	command := func(words ...string) {
 		GinkgoHelper()

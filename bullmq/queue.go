@@ -29,8 +29,13 @@ const NoEvents = backend.NoEvents
 
 // QueueOptions configure a Queue; nil and the zero value hold the defaults.
 type QueueOptions struct {
-	// Connection is where the queue lives; DefaultURL unless given.
-	Connection Connection
+	// Connection is shared with others that use it. Whoever made it closes it.
+	// Defaults to a connection of its own, to URL.
+	Connection *Connection
+	// URL is the address of Redis, for a connection of its own, instead of a
+	// Connection. It is printed as it is, with a password.
+	// Defaults to [DefaultURL].
+	URL string
 	// Prefix is the first part of all keys, the same on all clients; "bull"
 	// unless given.
 	Prefix string
@@ -101,7 +106,7 @@ func NewQueue(ctx context.Context, name string, options *QueueOptions) (*Queue, 
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("bullmq: queue %s: %w", name, err)
 	}
-	c, err := newCore(ctx, name, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
+	c, err := newCore(ctx, name, o.Prefix, o.Connection, o.URL, o.Now, o.Dialect, o.Logger)
 	if err != nil {
 		return nil, err
 	}

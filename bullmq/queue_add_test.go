@@ -25,7 +25,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 	)
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
-		var via bullmq.Connection
+		var via *bullmq.Connection
 		proxy, via = proxiedRedis()
 		queue = newQueue(name, &bullmq.QueueOptions{Connection: via, AddWait: 10 * time.Second})
 		// The server has to know the scripts, or what is lost is its answer that it doesn't.
@@ -224,17 +224,17 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 
 var _ = Describe("An add to a Redis that accepts connections and doesn't answer", Label("slow"), func() {
 	const wait, late = time.Second, 3 * time.Second
-	silences := map[string]func() (connect func() bullmq.Connection, silence func()){
-		"stopped": func() (func() bullmq.Connection, func()) {
+	silences := map[string]func() (connect func() *bullmq.Connection, silence func()){
+		"stopped": func() (func() *bullmq.Connection, func()) {
 			server := startRedis(redisserver.Options{})
-			return func() bullmq.Connection { return bullmq.URL(server.URL()) }, func() {
+			return func() *bullmq.Connection { return bullmq.URL(server.URL()) }, func() {
 				Expect(server.Freeze()).To(Succeed())
 				DeferCleanup(func() { Expect(server.Thaw()).To(Succeed()) })
 			}
 		},
-		"behind a silent link": func() (func() bullmq.Connection, func()) {
+		"behind a silent link": func() (func() *bullmq.Connection, func()) {
 			proxy, _ := proxiedRedis()
-			return func() bullmq.Connection { return bullmq.URL("redis://" + proxy.Addr()) }, func() {
+			return func() *bullmq.Connection { return bullmq.URL("redis://" + proxy.Addr()) }, func() {
 				Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 				DeferCleanup(func() { Expect(proxy.Set(faultproxy.Faults{})).To(Succeed()) })
 			}

@@ -66,12 +66,12 @@ func (b *bystander) key(suffix string) string { return "bull:" + b.Name() + ":" 
 // role is a kind of program.
 type role struct {
 	name string
-	work func(ctx context.Context, at func(address string) bullmq.Connection, others *bystander, queue string) error
+	work func(ctx context.Context, at func(address string) *bullmq.Connection, others *bystander, queue string) error
 }
 
 var roles = []role{{"producer", produce}, {"worker", runJobs}, {"events", follow}, {"admin", administer}}
 
-func produce(ctx context.Context, at func(address string) bullmq.Connection, others *bystander, name string) error {
+func produce(ctx context.Context, at func(address string) *bullmq.Connection, others *bystander, name string) error {
 	var f firstError
 	link := at(others.address)
 	open := func(d bullmq.Dialect) *bullmq.Queue {
@@ -170,7 +170,7 @@ func produce(ctx context.Context, at func(address string) bullmq.Connection, oth
 }
 
 // runJobs runs jobs that end in every way there is, and then one whose end gets lost on its way.
-func runJobs(ctx context.Context, at func(address string) bullmq.Connection, others *bystander, name string) error {
+func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, others *bystander, name string) error {
 	var f firstError
 	ctx, stop := context.WithTimeout(ctx, 8*time.Second)
 	defer stop()
@@ -319,7 +319,7 @@ func isClosed(done <-chan struct{}) bool {
 }
 
 // follow reads events, from now on and from the beginning.
-func follow(ctx context.Context, at func(address string) bullmq.Connection, others *bystander, name string) error {
+func follow(ctx context.Context, at func(address string) *bullmq.Connection, others *bystander, name string) error {
 	var f firstError
 	ctx, stop := context.WithTimeout(ctx, 3*time.Second)
 	defer stop()
@@ -346,7 +346,7 @@ func follow(ctx context.Context, at func(address string) bullmq.Connection, othe
 }
 
 // administer looks at everything, and changes and removes it.
-func administer(ctx context.Context, at func(address string) bullmq.Connection, others *bystander, name string) error {
+func administer(ctx context.Context, at func(address string) *bullmq.Connection, others *bystander, name string) error {
 	var f firstError
 	ctx, stop := context.WithTimeout(ctx, 8*time.Second)
 	defer stop()

@@ -31,11 +31,11 @@ func specContext() context.Context {
 func newQueueName() string { return fmt.Sprintf("queue-%d", queues.Add(1)) }
 
 // connection returns the Connection to the suite's server.
-func connection() bullmq.Connection { return bullmq.URL(redis.URL()) }
+func connection() *bullmq.Connection { return bullmq.URL(redis.URL()) }
 
 // restricted returns the Connection of a new user with the rights that the
 // rules give, such as "~bull:* +@all -info".
-func restricted(rules string) bullmq.Connection {
+func restricted(rules string) *bullmq.Connection {
 	GinkgoHelper()
 	user := fmt.Sprint("user-", queues.Add(1))
 	Expect(redisDo(append([]string{"ACL", "SETUSER", user, "on", ">secret"}, strings.Fields(rules)...)...).Error()).To(Succeed())
@@ -45,7 +45,7 @@ func restricted(rules string) bullmq.Connection {
 
 // clustered returns the Connection to a cluster of one node, for queues whose
 // names have a hash tag.
-func clustered() bullmq.Connection {
+func clustered() *bullmq.Connection {
 	GinkgoHelper()
 	Eventually(func() (string, error) { return onCluster("CLUSTER", "INFO").ToString() }, "10s", "50ms").Should(ContainSubstring("cluster_state:ok"))
 	return bullmq.URL(cluster.URL())
@@ -94,7 +94,7 @@ func ownClient(change func(*rueidis.ClientOption)) rueidis.Client {
 
 // proxiedRedis returns a proxy before the suite's server, whose faults the spec
 // decides, and the Connection through it.
-func proxiedRedis() (*faultproxy.Proxy, bullmq.Connection) {
+func proxiedRedis() (*faultproxy.Proxy, *bullmq.Connection) {
 	GinkgoHelper()
 	proxy, err := faultproxy.Start(redis.Addr())
 	Expect(err).NotTo(HaveOccurred())
@@ -104,7 +104,7 @@ func proxiedRedis() (*faultproxy.Proxy, bullmq.Connection) {
 
 // connectionThrough returns a Connection with one socket for all commands, so
 // that the spec knows which of them meets a fault.
-func connectionThrough(proxy *faultproxy.Proxy) bullmq.Connection {
+func connectionThrough(proxy *faultproxy.Proxy) *bullmq.Connection {
 	return bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, PipelineMultiplex: -1})
 }
 
@@ -116,7 +116,7 @@ func newQueue(name string, options *bullmq.QueueOptions) *bullmq.Queue {
 	if options != nil {
 		o = *options
 	}
-	if o.Connection == (bullmq.Connection{}) {
+	if o.Connection == nil && o.URL == "" {
 		o.Connection = connection()
 	}
 	queue, err := bullmq.NewQueue(context.Background(), name, &o)
@@ -128,7 +128,7 @@ func newQueue(name string, options *bullmq.QueueOptions) *bullmq.Queue {
 // newEvents returns a reader of events that is closed when the spec ends.
 func newEvents(name string, o bullmq.QueueEventsOptions) *bullmq.QueueEvents {
 	GinkgoHelper()
-	if o.Connection == (bullmq.Connection{}) {
+	if o.Connection == nil && o.URL == "" {
 		o.Connection = connection()
 	}
 	e, err := bullmq.NewQueueEvents(context.Background(), name, &o)
@@ -145,7 +145,7 @@ func newWorker(name string, handler bullmq.Handler, options *bullmq.WorkerOption
 	if options != nil {
 		o = *options
 	}
-	if o.Connection == (bullmq.Connection{}) {
+	if o.Connection == nil && o.URL == "" {
 		o.Connection = connection()
 	}
 	worker, err := bullmq.NewWorker(context.Background(), name, handler, &o)

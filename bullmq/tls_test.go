@@ -120,10 +120,10 @@ var _ = Describe("A connection over TLS", Label("slow"), func() {
 	var own *authority
 	BeforeEach(func() { own = newAuthority("the company's own") })
 
-	trusting := func(address string, config *tls.Config) bullmq.Connection {
+	trusting := func(address string, config *tls.Config) *bullmq.Connection {
 		return bullmq.Options(rueidis.ClientOption{InitAddress: []string{address}, Password: "s3cret", TLSConfig: config})
 	}
-	refused := func(link bullmq.Connection, address string, says ...string) {
+	refused := func(link *bullmq.Connection, address string, says ...string) {
 		GinkgoHelper()
 		begun := time.Now()
 		_, err := bullmq.NewQueue(context.Background(), "q", &bullmq.QueueOptions{Connection: link})

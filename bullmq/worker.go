@@ -49,8 +49,13 @@ func (l Limiter) check() error {
 
 // WorkerOptions configure a Worker; nil and the zero value hold the defaults.
 type WorkerOptions struct {
-	// Connection is where the queue lives; DefaultURL unless given.
-	Connection Connection
+	// Connection is shared with others that use it. Whoever made it closes it.
+	// Defaults to a connection of its own, to URL.
+	Connection *Connection
+	// URL is the address of Redis, for a connection of its own, instead of a
+	// Connection. It is printed as it is, with a password.
+	// Defaults to [DefaultURL].
+	URL string
 	// Prefix is the first part of all keys, the same on all clients; "bull"
 	// unless given.
 	Prefix string
@@ -173,7 +178,7 @@ func NewWorker(ctx context.Context, queue string, handler Handler, options *Work
 	if err := o.fill(); err != nil {
 		return nil, fmt.Errorf("bullmq: worker of queue %s: %w", queue, err)
 	}
-	c, err := newCore(ctx, queue, o.Prefix, o.Connection, o.Now, o.Dialect, o.Logger)
+	c, err := newCore(ctx, queue, o.Prefix, o.Connection, o.URL, o.Now, o.Dialect, o.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		name  string
 		queue *bullmq.Queue
 		proxy *faultproxy.Proxy
-		via   bullmq.Connection
+		via   *bullmq.Connection
 		ctx   context.Context
 	)
 	BeforeEach(func() {

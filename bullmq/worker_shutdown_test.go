@@ -293,7 +293,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 	Describe("while Redis is silent", func() {
 		var (
 			proxy *faultproxy.Proxy
-			via   bullmq.Connection
+			via   *bullmq.Connection
 		)
 		BeforeEach(func() { proxy, via = proxiedRedis() })
 		silence := func() {

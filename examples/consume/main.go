@@ -30,10 +30,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	worker, err := bullmq.NewWorker(ctx, "orders", handle, &bullmq.WorkerOptions{
-		Connection:  bullmq.URL(os.Getenv("REDIS_URL")), // defaults to redis://127.0.0.1:6379
-		Concurrency: 50,                                 // concurrent handlers, each on a goroutine
-		Name:        "painter",                          // for dashboards; optional
-		Logger:      zerolog.New(os.Stderr),             // without it the worker logs nothing
+		URL:         os.Getenv("REDIS_URL"), // defaults to redis://127.0.0.1:6379
+		Concurrency: 50,                     // concurrent handlers, each on a goroutine
+		Name:        "painter",              // for dashboards; optional
+		Logger:      zerolog.New(os.Stderr), // without it the worker logs nothing
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -18,6 +18,7 @@ import (
 // company holds all participants: Redis, a producer and a worker in Node, and the same in Go.
 type company struct {
 	server       *redisserver.Server
+	connection   *bullmq.Connection
 	nodeProducer *nodeprocess.Process
 	nodeWorker   *nodeprocess.Process
 	goWorker     *bullmq.Worker
@@ -55,11 +56,13 @@ func assemble(ctx context.Context) (_ *company, err error) {
 	if c.server, err = redisserver.Start(redisserver.Options{}); err != nil {
 		return nil, err
 	}
-	connection := bullmq.URL(c.server.URL())
-	if c.orders, err = newExchange(ctx, "orders", "Node", "Go", nodeJobs, connection); err != nil {
+	if c.connection, err = bullmq.Connect(ctx, c.server.URL()); err != nil {
 		return nil, err
 	}
-	if c.mails, err = newExchange(ctx, "mails", "Go", "Node", goJobs, connection); err != nil {
+	if c.orders, err = newExchange(ctx, "orders", "Node", "Go", nodeJobs, c.connection); err != nil {
+		return nil, err
+	}
+	if c.mails, err = newExchange(ctx, "mails", "Go", "Node", goJobs, c.connection); err != nil {
 		return nil, err
 	}
 	c.nodeProducer, err = nodeprocess.Start("producer.mjs", "-redis", c.server.Addr(), "-queue", c.orders.name)
@@ -79,7 +82,7 @@ func assemble(ctx context.Context) (_ *company, err error) {
 		}
 	}
 	c.goWorker, err = bullmq.NewWorker(ctx, c.orders.name, brew, &bullmq.WorkerOptions{
-		Connection: connection, Name: "Go", Concurrency: 2, ShutdownTimeout: 2 * time.Second,
+		Connection: c.connection, Name: "Go", Concurrency: 2, ShutdownTimeout: 2 * time.Second,
 		Logger: zerolog.New(os.Stderr).Level(zerolog.ErrorLevel),
 		Events: bullmq.WorkerEvents{
 			Completed: func(*bullmq.Job, any) { c.orders.ledger.worked("completed", true) },
@@ -95,7 +98,7 @@ func assemble(ctx context.Context) (_ *company, err error) {
 	return c, nil
 }
 
-func newExchange(ctx context.Context, name, producer, worker string, jobs []jobSpec, connection bullmq.Connection) (*exchange, error) {
+func newExchange(ctx context.Context, name, producer, worker string, jobs []jobSpec, connection *bullmq.Connection) (*exchange, error) {
 	queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		return nil, err
@@ -210,6 +213,9 @@ func (c *company) dismiss() {
 			_ = exchange.events.Close()
 			_ = exchange.queue.Close()
 		}
+	}
+	if c.connection != nil {
+		_ = c.connection.Close()
 	}
 	if c.server != nil {
 		c.server.Close()

@@ -21,7 +21,11 @@ type article struct{ Name string }
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
+	connection, err := bullmq.Connect(ctx, os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer connection.Close()
 	for queue, handler := range map[string]bullmq.Handler{"articles": pick, "parcels": pack} {
 		worker, err := bullmq.NewWorker(ctx, queue, handler, &bullmq.WorkerOptions{Connection: connection})
 		if err != nil {

@@ -23,7 +23,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	worker, err := bullmq.NewWorker(ctx, "orders", nil, &bullmq.WorkerOptions{ // no handler: Run is not called
-		Connection:   bullmq.URL(os.Getenv("REDIS_URL")), // defaults to redis://127.0.0.1:6379
+		URL:          os.Getenv("REDIS_URL"), // defaults to redis://127.0.0.1:6379
 		LockDuration: lockDuration,
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	queue, err := bullmq.NewQueue(ctx, "mail", &bullmq.QueueOptions{
-		Connection: bullmq.URL(os.Getenv("REDIS_URL")), // defaults to redis://127.0.0.1:6379
+		URL: os.Getenv("REDIS_URL"), // defaults to redis://127.0.0.1:6379
 		// The defaults for every job that does not set an option itself.
 		DefaultJobOptions: &bullmq.JobOptions{
 			Attempts: 3, Backoff: bullmq.ExponentialBackoff(time.Second), // waits 1 s, then 2 s

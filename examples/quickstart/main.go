@@ -31,9 +31,11 @@ func main() {
 	check(err)
 	defer redis.Close()
 	redis.ClockTTL(true) // keys expire by themselves, as in a real Redis
-	// For a real Redis use bullmq.URL("redis://127.0.0.1:6379"). This one wrongly reports that it is a
+	// For a real Redis use bullmq.Connect(ctx, "redis://127.0.0.1:6379"). This one wrongly reports that it is a
 	// cluster.
-	connection := bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, ForceSingleClient: true})
+	connection, err := bullmq.ConnectOption(ctx, rueidis.ClientOption{InitAddress: []string{redis.Addr()}, ForceSingleClient: true})
+	check(err)
+	defer connection.Close()
 
 	// Start the event reader first: by default it reads only new events.
 	events, err := bullmq.NewQueueEvents(ctx, "kitchen", &bullmq.QueueEventsOptions{Connection: connection})

@@ -17,7 +17,11 @@ import (
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
+	connection, err := bullmq.Connect(ctx, os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer connection.Close()
 	queue, err := bullmq.NewQueue(ctx, "lookups", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)

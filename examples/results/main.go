@@ -22,7 +22,11 @@ type numbers struct{ A, B int }
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
+	connection, err := bullmq.Connect(ctx, os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer connection.Close()
 	worker, err := bullmq.NewWorker(ctx, "sums", divide, &bullmq.WorkerOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)

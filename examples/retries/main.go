@@ -25,7 +25,11 @@ func (e httpError) Error() string { return http.StatusText(e.status) }
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
+	connection, err := bullmq.Connect(ctx, os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer connection.Close()
 	worker, err := bullmq.NewWorker(ctx, "calls", call, &bullmq.WorkerOptions{
 		Connection: connection, Concurrency: 4, Classify: classify,
 		Events: bullmq.WorkerEvents{Failed: func(job *bullmq.Job, err error) {

@@ -24,7 +24,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	connection := bullmq.URL(os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
+	connection, err := bullmq.Connect(ctx, os.Getenv("REDIS_URL")) // defaults to redis://127.0.0.1:6379
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer connection.Close()
 	queue, err := bullmq.NewQueue(ctx, "naps", &bullmq.QueueOptions{Connection: connection})
 	if err != nil {
 		log.Fatal(err)

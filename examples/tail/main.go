@@ -25,7 +25,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	events, err := bullmq.NewQueueEvents(ctx, queue, &bullmq.QueueEventsOptions{
-		Connection:  bullmq.URL(os.Getenv("REDIS_URL")), // defaults to redis://127.0.0.1:6379
+		URL:         os.Getenv("REDIS_URL"), // defaults to redis://127.0.0.1:6379
 		LastEventID: from,
 	})
 	if err != nil {

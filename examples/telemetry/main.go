@@ -33,7 +33,11 @@ func main() {
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 
 	telemetry := bullmqotel.New(nil) // uses the globals set above
-	connection := bullmq.URL(os.Getenv("REDIS_URL"))
+	connection, err := bullmq.Connect(ctx, os.Getenv("REDIS_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer connection.Close()
 	queue, err := bullmq.NewQueue(ctx, "invoices", &bullmq.QueueOptions{Connection: connection, Telemetry: telemetry})
 	if err != nil {
 		log.Fatal(err)

@@ -30,7 +30,7 @@ var _ = Describe("The administration of many jobs", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(admin.Close)
 		Expect(ask(ctx, admin, "CONFIG", "SET", "slowlog-log-slower-than", "1000", "slowlog-max-len", "100000")).To(Succeed())
-		queue, err := bullmq.NewQueue(ctx, "administered", &bullmq.QueueOptions{Connection: site.Connection()})
+		queue, err := bullmq.NewQueue(ctx, "administered", &bullmq.QueueOptions{Connection: connect(site)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 
@@ -80,7 +80,7 @@ var _ = Describe("The administration of many jobs", func() {
 				close(done)
 			}
 			return nil, nil
-		}, &bullmq.WorkerOptions{Connection: site.Connection(), Concurrency: 100})
+		}, &bullmq.WorkerOptions{Connection: connect(site), Concurrency: 100})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(worker.Close)
 		ended := make(chan error, 1)

@@ -29,7 +29,7 @@ var _ = Describe("A load of many jobs", func() {
 		fleet := &Fleet{site: site, queue: "load", ledger: ledger, settings: Settings{Lock: 30 * time.Second, Stalled: 10 * time.Second, Concurrency: 50}}
 		DeferCleanup(fleet.Kill)
 		Expect(fleet.StartAll(ctx, 2, 1, "-usage")).To(Succeed())
-		queue, err := bullmq.NewQueue(ctx, "load", &bullmq.QueueOptions{Connection: site.Connection()})
+		queue, err := bullmq.NewQueue(ctx, "load", &bullmq.QueueOptions{Connection: connect(site)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 

@@ -80,8 +80,13 @@ func work(arguments []string) error {
 		return err
 	}
 
+	connection, err := site.Connect(context.Background())
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
 	m := &member{}
-	options.Connection, options.Prefix = site.Connection(), site.Prefix
+	options.Connection, options.Prefix = connection, site.Prefix
 	options.Logger = zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel)
 	options.Events.Completed = func(job *bullmq.Job, _ any) { m.report("completed", job, true) }
 	options.Events.Failed = func(job *bullmq.Job, _ error) { m.report("failed", job, !job.FinishedOn.IsZero()) }

@@ -30,7 +30,7 @@ var _ = DescribeTable("Large data arrives unchanged in the handler and in the re
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Close)
 	site, ctx := at(server), within(3*time.Minute)
-	queue, err := bullmq.NewQueue(ctx, "large", &bullmq.QueueOptions{Connection: site.Connection()})
+	queue, err := bullmq.NewQueue(ctx, "large", &bullmq.QueueOptions{Connection: connect(site)})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(queue.Close)
 	var runs atomic.Int64
@@ -41,7 +41,7 @@ var _ = DescribeTable("Large data arrives unchanged in the handler and in the re
 			return nil, bullmq.Unrecoverable(errors.New("the data differs from the data that was added"))
 		}
 		return job.Data, nil
-	}, &bullmq.WorkerOptions{Connection: site.Connection(), Concurrency: 50})
+	}, &bullmq.WorkerOptions{Connection: connect(site), Concurrency: 50})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(worker.Close)
 	ended := make(chan error, 1)

@@ -34,8 +34,10 @@ func (s Site) option() rueidis.ClientOption {
 	return option
 }
 
-// Connection returns the site as a connection of this SDK.
-func (s Site) Connection() bullmq.Connection { return bullmq.Options(s.option()) }
+// Connect connects this SDK to the site.
+func (s Site) Connect(ctx context.Context) (*bullmq.Connection, error) {
+	return bullmq.ConnectOption(ctx, s.option())
+}
 
 // base returns the key prefix of a queue.
 func (s Site) base(queue string) string { return s.Prefix + ":" + queue + ":" }

@@ -87,7 +87,7 @@ func begin(fault string, site Site, l load) *trial {
 
 	// One queue adds single jobs and fails fast. The other adds several at once and waits.
 	for i, wait := range []time.Duration{0, 2 * time.Minute} {
-		options := &bullmq.QueueOptions{Connection: site.Connection(), Prefix: site.Prefix, AddWait: wait}
+		options := &bullmq.QueueOptions{Connection: connect(site), Prefix: site.Prefix, AddWait: wait}
 		if i == 0 {
 			options.Now = t.clock.Now
 			options.OnHealth = func(h bullmq.Health) { t.mu.Lock(); defer t.mu.Unlock(); t.changes = append(t.changes, h) }
@@ -234,3 +234,21 @@ func startServer(config ...string) *redisserver.Server {
 }
 
 func at(server *redisserver.Server) Site { return Site{Address: server.Addr(), Prefix: "bull"} }
+
+// connect connects this SDK to a site until the spec ends.
+func connect(site Site) *bullmq.Connection {
+	GinkgoHelper()
+	connection, err := site.Connect(context.Background())
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(connection.Close)
+	return connection
+}
+
+// connectClient makes a Connection of a client, until the spec ends.
+func connectClient(client rueidis.Client) *bullmq.Connection {
+	GinkgoHelper()
+	connection, err := bullmq.ConnectClient(context.Background(), client)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(connection.Close)
+	return connection
+}

@@ -32,7 +32,7 @@ var _ = Describe("A large number", func() {
 		admin, err = site.open()
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(admin.Close)
-		queue, err = bullmq.NewQueue(context.Background(), "volume", &bullmq.QueueOptions{Connection: site.Connection()})
+		queue, err = bullmq.NewQueue(context.Background(), "volume", &bullmq.QueueOptions{Connection: connect(site)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 	})
@@ -162,7 +162,7 @@ var _ = Describe("A large number", func() {
 		heapBefore, goroutinesBefore := heap(), runtime.NumGoroutine()
 		queues := make([]*bullmq.Queue, count)
 		for i := range queues {
-			queues[i], err = bullmq.NewQueue(ctx, fmt.Sprint("queue-", i), &bullmq.QueueOptions{Connection: bullmq.Client(client)})
+			queues[i], err = bullmq.NewQueue(ctx, fmt.Sprint("queue-", i), &bullmq.QueueOptions{Connection: connectClient(client)})
 			Expect(err).NotTo(HaveOccurred())
 			_, err = queues[i].Add(ctx, "work", nil, nil)
 			Expect(err).NotTo(HaveOccurred())

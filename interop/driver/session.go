@@ -18,6 +18,7 @@ import (
 type session struct {
 	address, prefix string
 	client          rueidis.Client
+	shared          *bullmq.Connection // of client
 	queues          map[string]*bullmq.Queue
 	workers         map[string]*bullmq.Worker
 	flowProducer    *bullmq.FlowProducer
@@ -54,15 +55,19 @@ func (s *session) now() time.Time {
 	return time.Now()
 }
 
-func (s *session) connection() (bullmq.Connection, error) {
+func (s *session) connection() (*bullmq.Connection, error) {
 	if s.client == nil {
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.address}, DisableCache: true})
 		if err != nil {
-			return bullmq.Connection{}, err
+			return nil, err
+		}
+		if s.shared, err = bullmq.ConnectClient(context.Background(), client); err != nil {
+			client.Close()
+			return nil, err
 		}
 		s.client = client
 	}
-	return bullmq.Client(s.client), nil
+	return s.shared, nil
 }
 
 func (s *session) queue(name string) (*bullmq.Queue, error) {

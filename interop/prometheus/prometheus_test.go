@@ -41,7 +41,7 @@ var _ = Describe("PrometheusMetrics", func() {
 	})
 	newQueue := func(name string) *bullmq.Queue {
 		GinkgoHelper()
-		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: bullmq.URL(redis.URL())})
+		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{URL: redis.URL()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 		return queue
@@ -75,7 +75,7 @@ var _ = Describe("PrometheusMetrics", func() {
 		}
 		_, err := mails.Add(ctx, "send", nil, &bullmq.JobOptions{Delay: time.Hour})
 		Expect(err).NotTo(HaveOccurred())
-		worker, err := bullmq.NewWorker(ctx, "orders", nil, &bullmq.WorkerOptions{Connection: bullmq.URL(redis.URL()), MetricsPoints: 10})
+		worker, err := bullmq.NewWorker(ctx, "orders", nil, &bullmq.WorkerOptions{URL: redis.URL(), MetricsPoints: 10})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(worker.Close)
 		job, err := worker.GetNextJob(ctx, "token", 0)

@@ -26,7 +26,7 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 	BeforeEach(func() {
 		traced, name = newGoTelemetry(), newQueueName()
 		var err error
-		queue, err = bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
+		queue, err = bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{URL: server.URL(), Prefix: ofGo, Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 		spansOf(inNode)
@@ -39,7 +39,7 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 	ok := func(_ any, err error) { GinkgoHelper(); Expect(err).NotTo(HaveOccurred()) }
 	worker := func(handler bullmq.Handler, options bullmq.WorkerOptions) *bullmq.Worker {
 		GinkgoHelper()
-		options.Connection, options.Prefix, options.Telemetry = connection(), ofGo, traced
+		options.URL, options.Prefix, options.Telemetry = server.URL(), ofGo, traced
 		worker, err := bullmq.NewWorker(context.Background(), name, handler, &options)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(worker.Close)
@@ -101,7 +101,7 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 		inNode.Do("addFlow", object{"flow": tree}, nil)
 		inNode.Do("addFlowBulk", object{"flows": []object{tree, {"name": "single", "queueName": name, "data": object{}}}}, nil)
 
-		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection(), Prefix: ofGo, Telemetry: traced})
+		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{URL: server.URL(), Prefix: ofGo, Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		flow := bullmq.Flow{Name: "root", QueueName: name, Children: []bullmq.Flow{

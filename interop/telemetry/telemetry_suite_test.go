@@ -64,8 +64,6 @@ func startProbe(arguments ...string) *nodeprobe.Probe {
 // newQueueName returns a name that no other spec has.
 func newQueueName() string { return fmt.Sprintf("orders-%d", queues.Add(1)) }
 
-func connection() bullmq.Connection { return bullmq.URL(server.URL()) }
-
 // soon returns a context that ends with the spec, after 20 seconds at the latest.
 func soon() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -103,7 +101,7 @@ func readJob(queue *bullmq.Queue, id string) *bullmq.Job {
 // return nil.
 func runGoWorker(queue string, handler bullmq.Handler, options bullmq.WorkerOptions) (stop func()) {
 	GinkgoHelper()
-	options.Connection = connection()
+	options.URL = server.URL()
 	options.Logger = zerolog.New(GinkgoWriter).Level(zerolog.WarnLevel).With().Timestamp().Logger()
 	worker, err := bullmq.NewWorker(soon(), queue, handler, &options)
 	Expect(err).NotTo(HaveOccurred())

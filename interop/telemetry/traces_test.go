@@ -207,7 +207,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		inNode("addFlow", object{"flow": tree}, nil)
 		ofNode := spansOf(tracedNode)
 
-		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection(), Telemetry: traced})
+		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{URL: server.URL(), Telemetry: traced})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		root, err := flows.Add(traced.within(elsewhere), bullmq.Flow{Name: name, QueueName: name, Options: &bullmq.JobOptions{}, Children: []bullmq.Flow{
@@ -265,7 +265,7 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 
 func tracedQueue(name string, telemetry bullmq.Telemetry) *bullmq.Queue {
 	GinkgoHelper()
-	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), Telemetry: telemetry})
+	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{URL: server.URL(), Telemetry: telemetry})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(queue.Close)
 	return queue

@@ -42,7 +42,7 @@ var _ = Describe("A Go worker on a queue shared with Node", func() {
 		worker, err := bullmq.NewWorker(context.Background(), name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			ran <- job.ID
 			return "by Go", nil
-		}, &bullmq.WorkerOptions{Connection: connection(), DrainDelay: 10 * time.Second})
+		}, &bullmq.WorkerOptions{URL: server.URL(), DrainDelay: 10 * time.Second})
 		Expect(err).NotTo(HaveOccurred())
 		ended := make(chan error, 1)
 		go func() { ended <- worker.Run(context.Background()) }()
@@ -76,7 +76,7 @@ var _ = Describe("A Go worker on a queue shared with Node", func() {
 				return nil, errorText("not cancelled")
 			}
 			return nil, errors.New(cancelled.Reason)
-		}, &bullmq.WorkerOptions{Connection: connection()})
+		}, &bullmq.WorkerOptions{URL: server.URL()})
 		Expect(err).NotTo(HaveOccurred())
 		go func() { _ = worker.Run(context.Background()) }()
 		DeferCleanup(worker.Close)

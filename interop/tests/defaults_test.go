@@ -151,7 +151,7 @@ var _ = Describe("The default options of a queue", func() {
 		goQueue := func(defaults string) *bullmq.Queue {
 			GinkgoHelper()
 			queue, err := bullmq.NewQueue(context.Background(), newQueueName(), &bullmq.QueueOptions{
-				Connection: bullmq.Client(client), Dialect: dialect, DefaultJobOptions: read(defaults), BatchSize: batchSize,
+				Connection: connectClient(client), Dialect: dialect, DefaultJobOptions: read(defaults), BatchSize: batchSize,
 			})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(queue.Close)
@@ -224,7 +224,7 @@ var _ = Describe("The default options of a queue", func() {
 				kids := []object{}
 				parentOfNode, parentOfGo, kidsOfNode, kidsOfGo := newQueueName(), newQueueName(), newQueueName(), newQueueName()
 				producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{
-					Connection: connection(), Dialect: dialect, DefaultJobOptions: map[string]bullmq.JobOptions{kidsOfGo: *read(defaults)},
+					URL: server.URL(), Dialect: dialect, DefaultJobOptions: map[string]bullmq.JobOptions{kidsOfGo: *read(defaults)},
 				})
 				Expect(err).NotTo(HaveOccurred())
 				DeferCleanup(producer.Close)

@@ -101,7 +101,7 @@ var _ = Describe("A queue without events", func() {
 		}
 		other.Do("openQueue", object{"queue": name, "streams": object{"events": object{"maxLen": 0}}}, nil)
 		Expect(ask("HGET", "bull:"+name+":meta", "opts.maxLenEvents").ToString()).To(Equal("0"))
-		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection(), MaxEvents: bullmq.NoEvents})
+		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{URL: server.URL(), MaxEvents: bullmq.NoEvents})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)
 		Expect(ask("HGET", "bull:"+name+":meta", "opts.maxLenEvents").ToString()).To(Equal("0"))

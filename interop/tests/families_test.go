@@ -260,7 +260,7 @@ var _ = Describe("Hundreds of flows of three levels, some with failing children,
 
 	DescribeTable("end the same when both libraries process them:", func(prefix string, byGo bool, libraries ...string) {
 		if byGo {
-			producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection(), Prefix: prefix})
+			producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{URL: server.URL(), Prefix: prefix})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(producer.Close)
 			_, err = producer.AddBulk(soon(), all)

@@ -116,7 +116,7 @@ var _ = Describe("One library lists the other's", func() {
 func makeStatesInGo(name string) {
 	GinkgoHelper()
 	queue, kids, ctx := newGoQueue(name), newGoQueue(name+"-kids"), soon()
-	worker, err := bullmq.NewWorker(ctx, name, nil, &bullmq.WorkerOptions{Connection: connection()})
+	worker, err := bullmq.NewWorker(ctx, name, nil, &bullmq.WorkerOptions{URL: server.URL()})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(worker.Close)
 	add := func(id string, options bullmq.JobOptions) {

@@ -16,7 +16,7 @@ import (
 
 func newGoQueue(name string) *bullmq.Queue {
 	GinkgoHelper()
-	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), BatchSize: batchSize})
+	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{URL: server.URL(), BatchSize: batchSize})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(queue.Close)
 	return queue
@@ -54,7 +54,7 @@ type goWorker struct {
 // runGoWorker runs a worker until it is stopped or the spec ends.
 func runGoWorker(queue string, handler bullmq.Handler, options bullmq.WorkerOptions) *goWorker {
 	GinkgoHelper()
-	options.Connection, options.BatchSize = connection(), batchSize
+	options.URL, options.BatchSize = server.URL(), batchSize
 	options.Logger = zerolog.New(GinkgoWriter).Level(zerolog.WarnLevel).With().Timestamp().Logger()
 	worker, err := bullmq.NewWorker(context.Background(), queue, handler, &options)
 	Expect(err).NotTo(HaveOccurred())

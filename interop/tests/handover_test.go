@@ -96,7 +96,7 @@ func runOnce(queue string, handler bullmq.Handler, options bullmq.WorkerOptions)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	started := 0
-	options.Connection = connection()
+	options.URL = server.URL()
 	worker, err := bullmq.NewWorker(ctx, queue, func(ctx context.Context, job *bullmq.Job) (any, error) {
 		started++
 		cancel()

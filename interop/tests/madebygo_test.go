@@ -149,7 +149,7 @@ var _ = Describe("A flow created by Go", func() {
 	BeforeEach(func() {
 		parents, kids = newGoQueue(newQueueName()), newGoQueue(newQueueName())
 		var err error
-		flows, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection()})
+		flows, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{URL: server.URL()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 	})

@@ -183,7 +183,7 @@ var _ = Describe("A fleet of bullmq 5, bullmq 6 and this SDK", func() {
 			// Half of the fleets are migrating from bullmq 5, and half no longer use it.
 			dialect := []bullmq.Dialect{bullmq.V6, bullmq.V5}[n%2]
 			name := fmt.Sprint("fleet-", n)
-			queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: bullmq.Client(client), Dialect: dialect})
+			queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connectClient(client), Dialect: dialect})
 			Expect(err).NotTo(HaveOccurred())
 			lane := &fleetLane{ctx: ctx, name: name, redis: client, nodes: nodes, queue: queue}
 			lanes.Go(func() {

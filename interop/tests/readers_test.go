@@ -71,7 +71,7 @@ func (r *reader) upTo(entry string) []received {
 // readInGo reads a queue's new events with this SDK.
 func readInGo(queue string) *reader {
 	GinkgoHelper()
-	events, err := bullmq.NewQueueEvents(context.Background(), queue, &bullmq.QueueEventsOptions{Connection: connection()})
+	events, err := bullmq.NewQueueEvents(context.Background(), queue, &bullmq.QueueEventsOptions{URL: server.URL()})
 	Expect(err).NotTo(HaveOccurred())
 	r := &reader{}
 	done := make(chan struct{})

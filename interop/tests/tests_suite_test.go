@@ -68,8 +68,6 @@ var queues atomic.Int64
 // newQueueName returns a name that no other spec uses.
 func newQueueName() string { return fmt.Sprintf("orders-%d", queues.Add(1)) }
 
-func connection() bullmq.Connection { return bullmq.URL(server.URL()) }
-
 // within returns a context that ends with the spec or after limit.
 func within(limit time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -129,4 +127,13 @@ func lastEvent(queue string) string {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(entries).To(HaveLen(1), "the events stream of %s is empty", queue)
 	return entries[0].ID
+}
+
+// connectClient returns a Connection of a client, closed when the spec ends.
+func connectClient(client rueidis.Client) *bullmq.Connection {
+	GinkgoHelper()
+	connection, err := bullmq.ConnectClient(context.Background(), client)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(connection.Close)
+	return connection
 }
