@@ -32,9 +32,10 @@ help: ## list these commands
 demo: redis node ## show Node and Go sharing queues in the terminal
 	@go run ./examples/demo
 
+# The tests mostly wait, so that more packages run at once than there are processors.
 .PHONY: test
 test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
-	go test -race -count=1 -timeout 9m $(PACKAGES) $(FLAGS)
+	go test -race -count=1 -p 4 -timeout 9m $(PACKAGES) $(FLAGS)
 
 .PHONY: test-fast
 test-fast: redis ## run the quick tests of the SDK without Node: about a minute
