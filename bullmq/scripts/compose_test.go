@@ -14,9 +14,9 @@ import (
 )
 
 var _ = ginkgo.Describe("A Lua file", func() {
-	ginkgo.It("is taken apart into its directives and its text without comments", func() {
+	ginkgo.It("is parsed into its directives and its text without comments", func() {
 		f := parse("paint.lua", `--[[ paint: paints.
-     Answer: 0. ]]
+     Returns: 0. ]]
 --@args base jobId ...
 --@keys wait waiting-children
 --@keys metrics:completed
@@ -25,37 +25,37 @@ var _ = ginkgo.Describe("A Lua file", func() {
 local one = 1
 
 if one then
-  return 0 -- kept, for it stands behind code
+  return 0 -- kept, since it follows code
 end
 `, V6)
 		Expect(f.args).To(Equal([]string{"base", "jobId", "..."}))
 		Expect(f.keys).To(Equal([]string{"wait", "waiting-children", "metrics:completed"}))
 		Expect(f.use).To(Equal([]string{"events", "lock"}))
-		Expect(f.body).To(Equal("local one = 1\nif one then\n  return 0 -- kept, for it stands behind code\nend"))
+		Expect(f.body).To(Equal("local one = 1\nif one then\n  return 0 -- kept, since it follows code\nend"))
 	})
 
-	ginkgo.It("has lines that are for one dialect alone, directives too", func() {
+	ginkgo.It("can have lines and directives for one dialect only", func() {
 		text := "--@keys wait\n--@keys paused --@v5\nlocal a = 1 --@v6\nlocal a = 2 --@v5\nreturn a\n"
 		Expect(parse("x.lua", text, V6)).To(Equal(&luaFile{keys: []string{"wait"}, body: "local a = 1\nreturn a"}))
 		Expect(parse("x.lua", text, V5)).To(Equal(&luaFile{keys: []string{"wait", "paused"}, body: "local a = 2\nreturn a"}))
 	})
 
-	ginkgo.It("may do without any of them", func() {
+	ginkgo.It("needs no directives", func() {
 		Expect(parse("x.lua", "return 1\n", V6)).To(Equal(&luaFile{body: "return 1"}))
 	})
 
-	ginkgo.It("is refused with a directive that nobody knows", func() {
+	ginkgo.It("is refused if it has an unknown directive", func() {
 		Expect(func() { parse("paint.lua", "--@keys wait\n--@include events\n", V6) }).
 			To(PanicWith(And(ContainSubstring("paint.lua"), ContainSubstring(`unknown directive "--@include events"`))))
 	})
 
-	ginkgo.It("is missed when it isn't there", func() {
+	ginkgo.It("is named in the error if it does not exist", func() {
 		Expect(func() { read("parts/paint.lua", V6) }).To(PanicWith(ContainSubstring("parts/paint.lua")))
 	})
 })
 
 var _ = ginkgo.Describe("A composed command", func() {
-	ginkgo.It("has its keys in place and its arguments as locals, then its parts, each once and after what it uses, then its own text", func() {
+	ginkgo.It("has its arguments as locals, then its parts, each once and after those that it uses, then its own text, all with their keys", func() {
 		c := &command{name: "moveToDelayed"}
 		c.compose(V6)
 		text := c.forms[V6].text
@@ -93,12 +93,12 @@ var _ = ginkgo.Describe("A composed command", func() {
 		Expect(names).To(Equal([]string{"add", "times"}))
 	})
 
-	ginkgo.It("is refused with a part that holds more than functions", func() {
+	ginkgo.It("is refused if a part holds more than functions", func() {
 		Expect(func() { functionsOf("local function add(n)\n  return n + 1\nend\nadd(1)") }).
 			To(PanicWith(ContainSubstring("more than functions: add(1)")))
 	})
 
-	ginkgo.It("is known to Redis by the hash that we send", func(ctx context.Context) {
+	ginkgo.It("has the hash under which Redis stores it", func(ctx context.Context) {
 		for name, c := range commands {
 			for _, f := range c.forms {
 				Expect(client.Do(ctx, client.B().ScriptLoad().Script(f.text).Build()).ToString()).To(Equal(f.sha), name)
@@ -111,7 +111,7 @@ var _ = ginkgo.Describe("A composed command", func() {
 		Expect(func() { extendLocks.check(make([]string, 500)) }).NotTo(Panic())
 	})
 
-	ginkgo.It("has a typed call, and each part a command that uses it", func() {
+	ginkgo.It("has a Go call, and each part is used by a command", func() {
 		files, err := fs.Glob(sources, "*.lua")
 		Expect(err).NotTo(HaveOccurred())
 		var names []string
@@ -144,7 +144,7 @@ var _ = ginkgo.Describe("A composed command", func() {
 		}
 	})
 
-	ginkgo.It("needs nothing of Redis that isn't everywhere: no MessagePack, no keys by pattern, no chance, no TIME that must be allowed", func() {
+	ginkgo.It("uses nothing that some servers lack or forbid: no MessagePack, KEYS, SCAN or random numbers, and no TIME that must be allowed", func() {
 		for name, c := range commands {
 			for _, foreign := range []string{"cmsgpack", "'KEYS'", "'SCAN'", " call('TIME')", "redis.call('TIME')", "math.random", "struct.", "bit."} {
 				for _, f := range c.forms {
