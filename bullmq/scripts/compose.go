@@ -27,8 +27,7 @@ import (
 //go:embed *.lua parts/*.lua
 var sources embed.FS
 
-// Dialect is the major version of BullMQ whose keyspace and events a command
-// leaves.
+// Dialect is the major version of BullMQ whose keys and events a command writes.
 type Dialect int
 
 // The dialects.
@@ -39,7 +38,7 @@ const (
 
 var dialects = map[Dialect]string{V6: "v6", V5: "v5"}
 
-// command is a file with what a caller has to send.
+// command is a script, with what a caller has to send.
 type command struct {
 	name  string
 	args  []string // names, in the order of ARGV
@@ -56,8 +55,8 @@ type form struct {
 
 var commands = map[string]*command{}
 
-// load composes a command once, when the package is set up. A fault here is a
-// fault of the files in this directory, which every test would meet.
+// load composes a command when the package is initialized. It panics if a file of this
+// directory is faulty, which every test would meet.
 func load(name string) *command {
 	c := &command{name: name}
 	for dialect := range dialects {
@@ -113,9 +112,8 @@ func (c *command) compose(dialect Dialect) {
 	c.forms[dialect] = f
 }
 
-// resolve puts keys in the place of their names. As locals they would have to be
-// bound to each function that uses them, each time the script runs, which took
-// about as long as two commands.
+// resolve replaces the names of keys by their places in KEYS. As local variables they
+// would have to be bound to each function that uses them, each time the script runs.
 func (f *form) resolve(text string) string {
 	at := make(map[string]string, len(f.keys))
 	for i, key := range f.keys {
@@ -129,8 +127,8 @@ func (f *form) resolve(text string) string {
 	})
 }
 
-// luaFile is a file taken apart: its directives, and its text without
-// comments, which would only be sent and kept in the server's memory.
+// luaFile is a parsed file: its directives, and its text without comments, which
+// the server need not keep.
 type luaFile struct {
 	args, keys, use []string
 	body            string
@@ -179,8 +177,8 @@ func parse(file, text string, dialect Dialect) *luaFile {
 	return s
 }
 
-// forDialect takes the mark of a dialect from the end of a line, and says whether
-// the line is there in a dialect.
+// forDialect removes the mark of a dialect from the end of a line, and reports whether
+// the line belongs to the given dialect.
 func forDialect(line string, dialect Dialect) (string, bool) {
 	line = strings.TrimRight(line, " \n")
 	for d, name := range dialects {
@@ -191,7 +189,7 @@ func forDialect(line string, dialect Dialect) (string, bool) {
 	return line, true
 }
 
-// nameOf is how Lua names a key: waiting-children is waitingChildrenKey.
+// nameOf returns the name of a key in Lua: waitingChildrenKey for waiting-children.
 func nameOf(suffix string) string {
 	words := strings.FieldsFunc(suffix, func(r rune) bool { return r == '-' || r == ':' })
 	for i, word := range words[1:] {
