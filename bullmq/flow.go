@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -316,16 +317,18 @@ func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, er
 	if query.Depth == 1 {
 		return node, nil
 	}
-	keys, err := queue.core.store.ChildKeys(ctx, query.ID, int64(query.MaxChildren))
+	from := &backend.Scan{Count: query.MaxChildren}
+	page, err := queue.core.store.ScanChildren(ctx, query.ID, backend.ChildScan{Processed: from, Pending: from, Ignored: from, Failed: from})
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range keys {
+	for _, ref := range slices.Concat(childRefs(page.Processed), page.Pending, page.Failed, childRefs(page.Ignored)) {
+		if !ref.IsComplete() {
+			return nil, noJobKey(ref)
+		}
 		child := query
 		child.Depth--
-		if child.Prefix, child.QueueName, child.ID, err = splitJobKey(key); err != nil {
-			return nil, err
-		}
+		child.Prefix, child.QueueName, child.ID = ref.Prefix, ref.Queue, ref.ID
 		below, err := p.Flow(ctx, child)
 		if err != nil {
 			return nil, err
@@ -337,15 +340,17 @@ func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, er
 	return node, nil
 }
 
-// splitJobKey takes <prefix>:<queue>:<id> apart; a prefix may have colons.
-func splitJobKey(key string) (prefix, queue, id string, err error) {
-	last := strings.LastIndexByte(key, ':')
-	if last > 0 {
-		if middle := strings.LastIndexByte(key[:last], ':'); middle >= 0 {
-			return key[:middle], key[middle+1 : last], key[last+1:], nil
-		}
+func childRefs(children []backend.ChildResult) []backend.JobRef {
+	refs := make([]backend.JobRef, len(children))
+	for i, child := range children {
+		refs[i] = child.Child
 	}
-	return "", "", "", fmt.Errorf("bullmq: %.80q is no key of a job", key)
+	return refs
+}
+
+// noJobKey is the error of a reference that names no job.
+func noJobKey(ref backend.JobRef) error {
+	return fmt.Errorf("bullmq: %.80q is no key of a job", ref.String())
 }
 
 // Chain makes one flow of steps that run one after the other: each step is a

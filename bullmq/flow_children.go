@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Child is a child of a job, with what it has returned.
@@ -50,29 +50,32 @@ func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 		return nil, err
 	}
 	var children []Child[T]
-	child := func(key string) *Child[T] {
-		_, queue, id, _ := splitJobKey(key) // a key of no job names none
-		children = append(children, Child[T]{Key: key, QueueName: queue, ID: id})
+	child := func(ref backend.JobRef) *Child[T] {
+		child := Child[T]{Key: ref.String()}
+		if ref.IsComplete() { // a key of no job names none
+			child.QueueName, child.ID = ref.Queue, ref.ID
+		}
+		children = append(children, child)
 		return &children[len(children)-1]
 	}
-	failed := func(key, reason string) {
-		c := child(key)
+	failed := func(ref backend.JobRef, reason string) {
+		c := child(ref)
 		c.Err = &JobFailedError{QueueName: c.QueueName, JobID: c.ID, Reason: reason}
 	}
-	for key, text := range standing.Processed {
-		c := child(key)
-		if err := wire.DecodeJSON([]byte(text), &c.Value); err != nil {
+	for _, result := range standing.Processed {
+		c := child(result.Child)
+		if err := wire.DecodeJSON([]byte(result.Value), &c.Value); err != nil {
 			return nil, fmt.Errorf("bullmq: what job %s of queue %s has returned doesn't fit %T: %w", c.ID, c.QueueName, c.Value, err)
 		}
 	}
-	for key, reason := range standing.Ignored {
-		failed(key, reason)
+	for _, result := range standing.Ignored {
+		failed(result.Child, result.Value)
 	}
-	for i, key := range standing.Failed {
-		failed(key, reasons[i])
+	for i, ref := range standing.Failed {
+		failed(ref, reasons[i])
 	}
-	for _, key := range standing.Pending {
-		child(key).Err = ErrChildPending
+	for _, ref := range standing.Pending {
+		child(ref).Err = ErrChildPending
 	}
 	slices.SortFunc(children, func(a, b Child[T]) int { return cmp.Compare(a.Key, b.Key) })
 	return children, nil
@@ -103,19 +106,45 @@ func (j *Job) ChildrenValues(ctx context.Context) (map[string]json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	values, err := c.store.Processed(ctx, j.ID)
+	values, err := c.store.ChildValues(ctx, j.ID)
 	if err != nil {
 		return nil, err
 	}
 	return rawValues(values), nil
 }
 
-func rawValues(texts map[string]string) map[string]json.RawMessage {
-	values := make(map[string]json.RawMessage, len(texts))
-	for key, text := range texts {
-		values[key] = json.RawMessage(text)
+// rawValues returns the values of children by their keys.
+func rawValues(children []backend.ChildResult) map[string]json.RawMessage {
+	values := make(map[string]json.RawMessage, len(children))
+	for _, child := range children {
+		values[child.Child.String()] = json.RawMessage(child.Value)
 	}
 	return values
+}
+
+// reasonsOf returns why children have failed, by their keys.
+func reasonsOf(children []backend.ChildResult) map[string]string {
+	reasons := make(map[string]string, len(children))
+	for _, child := range children {
+		reasons[child.Child.String()] = child.Value
+	}
+	return reasons
+}
+
+// keysOf returns the keys of jobs.
+func keysOf(refs []backend.JobRef) []string {
+	keys := make([]string, len(refs))
+	for i, ref := range refs {
+		keys[i] = ref.String()
+	}
+	return keys
+}
+
+// dependencies returns children as the public calls do.
+func dependencies(d backend.Dependencies) Dependencies {
+	return Dependencies{
+		Processed: rawValues(d.Processed), Unprocessed: keysOf(d.Pending), Ignored: reasonsOf(d.Ignored), Failed: keysOf(d.Failed),
+	}
 }
 
 // IgnoredChildrenFailures answers why children failed whose failure the job
@@ -125,7 +154,11 @@ func (j *Job) IgnoredChildrenFailures(ctx context.Context) (map[string]string, e
 	if err != nil {
 		return nil, err
 	}
-	return c.store.Ignored(ctx, j.ID)
+	failures, err := c.store.IgnoredFailures(ctx, j.ID)
+	if err != nil {
+		return nil, err
+	}
+	return reasonsOf(failures), nil
 }
 
 // Dependencies are a job's children, by how they stand.
@@ -147,9 +180,8 @@ func (j *Job) Dependencies(ctx context.Context) (*Dependencies, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dependencies{
-		Processed: rawValues(children.Processed), Unprocessed: children.Pending, Ignored: children.Ignored, Failed: children.Failed,
-	}, nil
+	d := dependencies(children)
+	return &d, nil
 }
 
 // Cursor is where to read children of one kind, and about how many of them.
@@ -187,33 +219,23 @@ func (j *Job) DependencyPage(ctx context.Context, query DependencyQuery) (*Depen
 			}
 		}
 	}
-	found, err := c.store.ScanChildren(ctx, j.ID, scripts.ChildScan{
-		Processed: query.Processed.scan(), Unprocessed: query.Unprocessed.scan(),
+	found, err := c.store.ScanChildren(ctx, j.ID, backend.ChildScan{
+		Processed: query.Processed.scan(), Pending: query.Unprocessed.scan(),
 		Ignored: query.Ignored.scan(), Failed: query.Failed.scan(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	page := &DependencyPage{
-		Dependencies: Dependencies{
-			Processed: map[string]json.RawMessage{}, Ignored: map[string]string{},
-			Unprocessed: found.Unprocessed, Failed: found.Failed,
-		},
+	return &DependencyPage{
+		Dependencies: dependencies(found.Dependencies),
 		Next: DependencyQuery{
-			Processed: cursor(found.Next.Processed), Unprocessed: cursor(found.Next.Unprocessed),
+			Processed: cursor(found.Next.Processed), Unprocessed: cursor(found.Next.Pending),
 			Ignored: cursor(found.Next.Ignored), Failed: cursor(found.Next.Failed),
 		},
-	}
-	for i := 0; i+1 < len(found.Processed); i += 2 {
-		page.Processed[found.Processed[i]] = json.RawMessage(found.Processed[i+1])
-	}
-	for i := 0; i+1 < len(found.Ignored); i += 2 {
-		page.Ignored[found.Ignored[i]] = found.Ignored[i+1]
-	}
-	return page, nil
+	}, nil
 }
 
-func (c *Cursor) scan() *scripts.Scan {
+func (c *Cursor) scan() *backend.Scan {
 	if c == nil {
 		return nil
 	}
@@ -221,14 +243,14 @@ func (c *Cursor) scan() *scripts.Scan {
 	if count == 0 {
 		count = 20
 	}
-	return &scripts.Scan{Cursor: c.At, Count: int64(count)}
+	return &backend.Scan{Cursor: c.At, Count: count}
 }
 
-func cursor(next *scripts.Scan) *Cursor {
+func cursor(next *backend.Scan) *Cursor {
 	if next == nil {
 		return nil
 	}
-	return &Cursor{At: next.Cursor, Count: int(next.Count)}
+	return &Cursor{At: next.Cursor, Count: next.Count}
 }
 
 // ChildJob is a child of a job, with its record.
@@ -253,38 +275,38 @@ func (q *Queue) ProcessedChildren(ctx context.Context, parentID string, from, to
 }
 
 func (q *Queue) children(ctx context.Context, parentID string, processed bool, from, to int) ([]ChildJob, int, error) {
-	keys, values, total, err := q.core.store.ChildRange(ctx, parentID, processed, int64(from), int64(to))
+	found, total, err := q.core.store.ChildRange(ctx, parentID, processed, from, to)
 	if err != nil {
 		return nil, 0, err
 	}
-	hashes, err := q.core.store.Hashes(ctx, keys)
+	refs := childRefs(found)
+	records, err := q.core.store.JobsOf(ctx, refs)
 	if err != nil {
 		return nil, 0, err
 	}
-	children := make([]ChildJob, len(keys))
+	children := make([]ChildJob, len(found))
 	homes := map[string]*core{}
-	for i, key := range keys {
-		children[i].Key = key
+	for i, ref := range refs {
+		children[i].Key = ref.String()
 		if processed {
-			children[i].ReturnValue = json.RawMessage(values[i])
+			children[i].ReturnValue = json.RawMessage(found[i].Value)
 		}
-		if len(hashes[i]) == 0 {
+		if records[i] == nil {
 			continue
 		}
-		prefix, queue, id, err := splitJobKey(key)
-		if err != nil {
-			return nil, 0, err
+		if !ref.IsComplete() {
+			return nil, 0, noJobKey(ref)
 		}
-		home := homes[prefix+":"+queue]
+		home := homes[ref.Prefix+":"+ref.Queue]
 		if home == nil {
-			if home, err = q.core.sibling(prefix, queue); err != nil {
+			if home, err = q.core.sibling(ref.Prefix, ref.Queue); err != nil {
 				return nil, 0, err
 			}
-			homes[prefix+":"+queue] = home
+			homes[ref.Prefix+":"+ref.Queue] = home
 		}
-		children[i].Job = home.readJob(id, hashes[i])
+		children[i].Job = home.newJob(records[i])
 	}
-	return children, int(total), nil
+	return children, total, nil
 }
 
 // DependencyCounts says how many children a job has, by how they stand.
@@ -297,5 +319,5 @@ func (j *Job) DependencyCounts(ctx context.Context) (DependencyCounts, error) {
 		return DependencyCounts{}, err
 	}
 	n, err := c.store.ChildCounts(ctx, j.ID)
-	return DependencyCounts{n[0], n[1], n[2], n[3]}, err
+	return DependencyCounts{int64(n.Processed), int64(n.Pending), int64(n.Ignored), int64(n.Failed)}, err
 }

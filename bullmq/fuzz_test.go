@@ -346,8 +346,8 @@ func FuzzJobKey(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		if prefix, queue, id, err := splitJobKey(key); err == nil && prefix+":"+queue+":"+id != key {
-			t.Fatalf("%q is %q, %q and %q", key, prefix, queue, id)
+		if ref := backend.ParseJobRef(key); ref.String() != key {
+			t.Fatalf("%q is %#v", key, ref)
 		}
 		k := fuzzCore(t).keys
 		if id, ok := k.jobOf(key); ok && !strings.HasPrefix(key, k.job(id)) {

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Job is a job of a queue, as it was when it was read. Its methods act on the
@@ -83,20 +85,20 @@ func (j *Job) at(verb string) (*core, error) {
 	return j.core, nil
 }
 
-// stored returns a job with some fields of its hash: the job itself, unless it is
-// a handle, for which they are read.
-func (j *Job) stored(ctx context.Context, fields ...string) (*Job, error) {
+// stored returns a job with its options and its attempts: the job itself, unless it
+// is a handle, for which they are read.
+func (j *Job) stored(ctx context.Context) (*Job, error) {
 	if !j.handle {
 		return j, nil
 	}
-	hash, found, err := j.core.store.Fields(ctx, j.ID, fields...)
+	record, err := j.core.store.Summary(ctx, j.ID)
 	switch {
 	case err != nil:
 		return nil, err
-	case !found:
+	case record == nil:
 		return nil, j.core.noJob(j.ID)
 	}
-	return j.core.readJob(j.ID, hash), nil
+	return j.core.newJob(record), nil
 }
 
 // load reads the record of a handle into it.
@@ -190,66 +192,21 @@ func (j *Job) Decode(target any) error {
 	return fmt.Errorf("bullmq: data of job %s (%s) of queue %s doesn't fit %T: %w", j.ID, j.Name, j.QueueName(), target, err)
 }
 
-// readJob reads a stored hash: field, value, field, value … It never fails:
-// what can't be read is left out, as Node leaves it out, and a flaw that
-// forbids to run the job is kept for the worker.
-func (c *core) readJob(id string, hash []string) *Job {
-	j := &Job{ID: id, core: c, lacksDelay: true, lacksPriority: true}
-	named, formerly := false, ""
-	for i := 0; i+1 < len(hash); i += 2 {
-		value := hash[i+1]
-		switch hash[i] {
-		case "name":
-			j.Name, named = value, true
-		case "data":
-			j.Data = json.RawMessage(value)
-		case "opts":
-			j.RawOpts = json.RawMessage(value)
-		case "timestamp":
-			j.Timestamp = wire.ParseTime(value)
-		case "delay":
-			j.Delay, j.lacksDelay = wire.ParseMillis(value), false
-		case "priority":
-			j.Priority, j.lacksPriority = parseInt(value), false
-		case "atm":
-			j.AttemptsMade = parseInt(value)
-		case "attemptsMade": // its name before BullMQ 5
-			formerly = value
-		case "ats":
-			j.AttemptsStarted = parseInt(value)
-		case "stc":
-			j.StalledCounter = parseInt(value)
-		case "processedOn":
-			j.ProcessedOn = wire.ParseTime(value)
-		case "finishedOn":
-			j.FinishedOn = wire.ParseTime(value)
-		case "pb":
-			j.ProcessedBy = value
-		case "progress":
-			j.Progress = rawJSON(value)
-		case "returnvalue":
-			j.ReturnValue = rawJSON(value)
-		case "failedReason":
-			j.FailedReason = value
-		case "stacktrace":
-			if json.Unmarshal([]byte(value), &j.StackTrace) != nil {
-				j.StackTrace = nil
-			}
-		case "parentKey":
-			j.ParentKey = value
-		case "parent":
-			j.ParentPolicy = rawJSON(value)
-		case "rjk":
-			j.SchedulerID = value
-		case "deid":
-			j.DeduplicationID = value
-		case "defa":
-			j.DeferredFailure = value
-		}
-	}
-	if formerly != "" {
-		// Node shows the old count alone; what has been made since counts too.
-		j.AttemptsMade, j.madeSince = parseInt(formerly), j.AttemptsMade
+// readJob reads a stored hash: field, value, field, value …
+func (c *core) readJob(id string, hash []string) *Job { return c.newJob(scripts.Record(id, hash)) }
+
+// newJob makes a job of its record. It never fails: a flaw that forbids to run the
+// job is kept for the worker.
+func (c *core) newJob(r *backend.JobRecord) *Job {
+	j := &Job{
+		ID: r.ID, Name: r.Name, Data: r.Data, RawOpts: rawText(r.Opts),
+		Timestamp: r.Timestamp, Delay: r.Delay, Priority: r.Priority,
+		AttemptsMade: r.AttemptsMade, AttemptsStarted: r.AttemptsStarted, StalledCounter: r.StalledCounter,
+		ProcessedOn: r.ProcessedOn, FinishedOn: r.FinishedOn, ProcessedBy: r.ProcessedBy,
+		Progress: r.Progress, ReturnValue: r.ReturnValue, FailedReason: r.FailedReason, StackTrace: r.StackTrace,
+		ParentKey: r.Parent.String(), ParentPolicy: r.ParentPolicy,
+		SchedulerID: r.SchedulerID, DeduplicationID: r.DeduplicationID, DeferredFailure: r.DeferredFailure,
+		core: c, madeSince: r.AttemptsSince, lacksDelay: r.LacksDelay, lacksPriority: r.LacksPriority,
 	}
 	switch text := string(j.RawOpts); {
 	case text == "":
@@ -266,8 +223,8 @@ func (c *core) readJob(id string, hash []string) *Job {
 	case !json.Valid(j.Data):
 		j.flaw = fmt.Errorf("the job's data is not JSON: %.80q; its producer must write JSON into the field data", j.Data)
 	}
-	if !named {
-		j.flaw = fmt.Errorf("the job's hash %s is gone, or was never whole: its id stood in the queue without a name; nothing is known of what it was to do", c.keys.job(id))
+	if r.Incomplete {
+		j.flaw = fmt.Errorf("the job's hash %s is gone, or was never whole: its id stood in the queue without a name; nothing is known of what it was to do", c.keys.job(r.ID))
 	}
 	return j
 }
@@ -277,6 +234,13 @@ func (c *core) readJob(id string, hash []string) *Job {
 func parseInt(text string) int {
 	n, _ := wire.ParseNumber(text)
 	return int(min(max(n, -wire.MaxSafeInteger), wire.MaxSafeInteger))
+}
+
+func rawText(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
 }
 
 func rawJSON(text string) json.RawMessage {

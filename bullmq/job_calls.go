@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -92,12 +93,11 @@ func (j *Job) Log(ctx context.Context, row string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	stored, err := j.stored(ctx, "opts")
+	stored, err := j.stored(ctx)
 	if err != nil {
 		return 0, err
 	}
-	n, err := c.store.AddLog(ctx, j.ID, row, int64(stored.Opts.KeepLogs))
-	return int(n), err
+	return c.store.AddLog(ctx, j.ID, row, stored.Opts.KeepLogs)
 }
 
 // AddJobLog adds a row to a job's log, keeps the newest keep rows (0 for all)
@@ -106,8 +106,7 @@ func (q *Queue) AddJobLog(ctx context.Context, jobID, row string, keep int) (int
 	if err := checkCount("keep", keep, "all rows"); err != nil {
 		return 0, fmt.Errorf("bullmq: nothing was added to the log of job %s: %w", jobID, err)
 	}
-	n, err := q.core.store.AddLog(ctx, jobID, row, int64(keep))
-	return int(n), err
+	return q.core.store.AddLog(ctx, jobID, row, keep)
 }
 
 // ClearLogs removes the job's log, but for the newest keep rows (BullMQ:
@@ -120,7 +119,7 @@ func (j *Job) ClearLogs(ctx context.Context, keep int) error {
 	if err := checkCount("keep", keep, "no row"); err != nil {
 		return fmt.Errorf("bullmq: the log of job %s was not cleared: %w", j.ID, err)
 	}
-	return c.store.ClearLogs(ctx, j.ID, int64(keep))
+	return c.store.ClearLogs(ctx, j.ID, keep)
 }
 
 // State answers where the job stands now.
@@ -243,7 +242,7 @@ func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 	if err := checkDelay("delay", delay); err != nil {
 		return fmt.Errorf("bullmq: the delay of job %s was not changed: %w", j.ID, err)
 	}
-	err = c.store.ChangeDelay(ctx, j.ID, c.nowMs(), wire.FormatMillis(delay))
+	err = c.store.ChangeDelay(ctx, j.ID, c.now(), delay)
 	if err == nil {
 		j.set(func() { j.Delay = delay })
 	}
@@ -260,7 +259,7 @@ func (j *Job) ChangePriority(ctx context.Context, priority int, lifo bool) error
 	if err := checkPriority(priority); err != nil {
 		return fmt.Errorf("bullmq: the priority of job %s was not changed: %w", j.ID, err)
 	}
-	err = c.store.ChangePriority(ctx, j.ID, int64(priority), lifo)
+	err = c.store.ChangePriority(ctx, j.ID, priority, lifo)
 	if err == nil {
 		j.set(func() { j.Priority = priority })
 	}
@@ -287,11 +286,14 @@ func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) erro
 	if options != nil {
 		o = *options
 	}
-	stored, err := j.stored(ctx, "opts")
+	stored, err := j.stored(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.store.Reprocess(ctx, j.ID, from == StateFailed, stored.Opts.LIFO, o.ResetAttemptsMade, o.ResetAttemptsStarted); err != nil {
+	if err := c.store.Reprocess(ctx, j.ID, backend.Reprocess{
+		From: backend.State(from), LIFO: stored.Opts.LIFO,
+		ResetAttemptsMade: o.ResetAttemptsMade, ResetAttemptsStarted: o.ResetAttemptsStarted,
+	}); err != nil {
 		return err
 	}
 	j.set(func() {
@@ -310,15 +312,15 @@ func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) erro
 // many there are in all. Ascending is oldest first; otherwise from and to
 // count from the newest (BullMQ: getJobLogs).
 func (q *Queue) Logs(ctx context.Context, jobID string, from, to int, ascending bool) (rows []string, count int, err error) {
-	first, last := int64(from), int64(to)
+	first, last := from, to
 	if !ascending {
 		first, last = -(last + 1), -(first + 1)
 	}
-	rows, n, err := q.core.store.Logs(ctx, jobID, first, last)
+	rows, count, err = q.core.store.Logs(ctx, jobID, first, last)
 	if !ascending {
 		slices.Reverse(rows)
 	}
-	return rows, int(n), err
+	return rows, count, err
 }
 
 // JobRef returns a job known by its id alone. Its methods act on the job in Redis as

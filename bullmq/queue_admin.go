@@ -59,8 +59,7 @@ func (q *Queue) RateLimitTTL(ctx context.Context, max int) (time.Duration, error
 	if err := checkCount("max", max, "the queue's global limit"); err != nil {
 		return 0, fmt.Errorf("bullmq: the rate limit of %s was not read: %w", q.Name(), err)
 	}
-	ms, err := q.core.store.RateLimitTTL(ctx, int64(max))
-	return time.Duration(ms) * time.Millisecond, err
+	return q.core.store.RateLimitTTL(ctx, max)
 }
 
 // RemoveRateLimitKey ends a rate limit that is under way and answers whether
@@ -145,7 +144,11 @@ func (q *Queue) TrimEvents(ctx context.Context, max int) (removed int64, err err
 // priorities, and answers whether there was anything. Only when no client of that
 // age works on the queue any more (BullMQ: removeDeprecatedPriorityKey).
 func (q *Queue) RemoveDeprecatedPriorityKey(ctx context.Context) (bool, error) {
-	return q.core.store.DeletePriority(ctx)
+	repairer, err := q.repairer()
+	if err != nil {
+		return false, err
+	}
+	return repairer.RemovePriorityKey(ctx)
 }
 
 // Meta is what a queue says of itself (BullMQ: getMeta).
@@ -169,9 +172,6 @@ func (q *Queue) Meta(ctx context.Context) (Meta, error) {
 // CountDelayedBefore returns how many delayed jobs are due before a time
 // (BullMQ: getDelayedCount with a timestamp).
 func (q *Queue) CountDelayedBefore(ctx context.Context, before time.Time) (int64, error) {
-	counts, err := q.core.store.Counts(ctx, before.UnixMilli(), string(StateDelayed))
-	if err != nil {
-		return 0, err
-	}
-	return counts[0], nil
+	n, err := q.core.store.CountDelayed(ctx, before)
+	return int64(n), err
 }

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Why Obliterate refuses.
@@ -213,7 +211,7 @@ func (q *Queue) Remove(ctx context.Context, jobID string, keepChildren bool) (re
 		set(span, attrJobOptions, fmt.Sprintf(`{"removeChildren":%t}`, !keepChildren))
 	}
 	outcome, err := q.core.store.Remove(ctx, jobID, !keepChildren)
-	return err == nil && outcome != scripts.Locked, err
+	return err == nil && outcome != backend.Locked, err
 }
 
 // Remove removes the job, from whatever state it is in, and all jobs below it in its
@@ -226,7 +224,7 @@ func (j *Job) Remove(ctx context.Context) error {
 		return err
 	}
 	outcome, err := c.store.Remove(ctx, j.ID, true)
-	if err == nil && outcome == scripts.Locked {
+	if err == nil && outcome == backend.Locked {
 		return fmt.Errorf("job %s of queue %s was not removed: %w", j.ID, j.QueueName(), ErrJobLocked)
 	}
 	return err
@@ -266,11 +264,19 @@ func (j *Job) RemoveDeduplicationKey(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	stored, err := j.stored(ctx, "deid")
+	stored, err := j.stored(ctx)
 	if err != nil || stored.DeduplicationID == "" {
 		return false, err
 	}
-	return c.store.RemoveDedup(ctx, stored.DeduplicationID, j.ID)
+	return c.store.RemoveDeduplicationKey(ctx, stored.DeduplicationID, j.ID)
+}
+
+// repairer returns the queue's store as one that can be repaired.
+func (q *Queue) repairer() (backend.Repairer, error) {
+	if repairer, ok := any(q.core.store).(backend.Repairer); ok {
+		return repairer, nil
+	}
+	return nil, fmt.Errorf("bullmq: repair queue %s: only a queue in Redis has jobs that can get lost from its states; there is nothing to repair here", q.Name())
 }
 
 // FindOrphanedJobs answers jobs that have a hash, or something that hangs on
@@ -291,13 +297,17 @@ func (q *Queue) orphans(ctx context.Context, count, limit int, remove bool) ([]s
 	if err := cmp.Or(checkCount("count", count, "1000 a call"), checkCount("limit", limit, "all")); err != nil {
 		return nil, fmt.Errorf("bullmq: no orphaned jobs of %s were removed: %w", q.Name(), err)
 	}
+	repairer, err := q.repairer()
+	if err != nil {
+		return nil, err
+	}
 	var found []string
-	err := q.eachJobID(ctx, count, func(ids []string) (more bool, err error) {
+	err = q.eachJobID(ctx, count, func(ids []string) (more bool, err error) {
 		if limit > 0 && len(found)+len(ids) > limit {
 			ids = ids[:max(limit-len(found), 0)]
 		}
 		if len(ids) > 0 {
-			orphans, err := q.core.store.Orphans(ctx, ids, remove)
+			orphans, err := repairer.RemoveOrphanedJobs(ctx, ids, remove)
 			found = append(found, orphans...)
 			if err != nil {
 				return false, err
@@ -314,9 +324,13 @@ func (q *Queue) eachJobID(ctx context.Context, count int, each func(ids []string
 	if count <= 0 {
 		count = 1000
 	}
+	repairer, err := q.repairer()
+	if err != nil {
+		return err
+	}
 	seen := map[string]bool{}
 	for cursor := uint64(0); ; {
-		keys, next, err := q.core.store.Scan(ctx, cursor, escapeGlob(q.core.keys.base)+"*", int64(count))
+		keys, next, err := repairer.ScanKeys(ctx, cursor, count)
 		if err != nil {
 			return err
 		}
@@ -337,11 +351,6 @@ func (q *Queue) eachJobID(ctx context.Context, count int, each func(ids []string
 	}
 }
 
-// escapeGlob takes the meaning of a pattern's characters away.
-func escapeGlob(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
-}
-
 // FindStrandedJobs answers jobs that were to run and stand in no state of the
 // queue, so that no worker will ever find them; oldest first. Clients of BullMQ 5
 // leave such jobs behind where BullMQ 6 or its like works on the same queue: their
@@ -352,25 +361,29 @@ func escapeGlob(text string) string {
 // Unlike FindOrphanedJobs it passes over jobs that have ended, and remains of
 // jobs without a name, data and a timestamp.
 func (q *Queue) FindStrandedJobs(ctx context.Context) ([]string, error) {
-	var found []scripts.Stranded
-	err := q.eachJobID(ctx, 0, func(ids []string) (bool, error) {
+	repairer, err := q.repairer()
+	if err != nil {
+		return nil, err
+	}
+	var found []backend.StrandedJob
+	err = q.eachJobID(ctx, 0, func(ids []string) (bool, error) {
 		if len(ids) == 0 {
 			return true, nil
 		}
-		stranded, err := q.core.store.Stranded(ctx, ids, false)
+		stranded, err := repairer.StrandedJobs(ctx, ids, false)
 		found = append(found, stranded...)
 		return true, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(found, func(a, b scripts.Stranded) int {
+	slices.SortStableFunc(found, func(a, b backend.StrandedJob) int {
 		// Ids made by the queue are numbers, and grow; among equal times the shorter is older.
-		return cmp.Or(wire.ParseTime(a.Timestamp).Compare(wire.ParseTime(b.Timestamp)), cmp.Compare(len(a.JobID), len(b.JobID)), strings.Compare(a.JobID, b.JobID))
+		return cmp.Or(a.Timestamp.Compare(b.Timestamp), cmp.Compare(len(a.ID), len(b.ID)), strings.Compare(a.ID, b.ID))
 	})
 	ids := make([]string, len(found))
 	for i, job := range found {
-		ids[i] = job.JobID
+		ids[i] = job.ID
 	}
 	return ids, nil
 }
@@ -385,7 +398,11 @@ func (q *Queue) FindStrandedJobs(ctx context.Context) ([]string, error) {
 // It may be called while clients work. Stop those of BullMQ 5 from pausing and
 // resuming, or it happens again.
 func (q *Queue) RepairPaused(ctx context.Context) ([]string, error) {
-	if _, err := q.core.store.JoinPaused(ctx); err != nil {
+	repairer, err := q.repairer()
+	if err != nil {
+		return nil, err
+	}
+	if err := repairer.JoinPaused(ctx); err != nil {
 		return nil, err
 	}
 	ids, err := q.FindStrandedJobs(ctx)
@@ -396,9 +413,9 @@ func (q *Queue) RepairPaused(ctx context.Context) ([]string, error) {
 	// From the newest on, since each goes in front of the one before it.
 	slices.Reverse(ids)
 	for some := range slices.Chunk(ids, 1000) {
-		put, err := q.core.store.Stranded(ctx, some, true)
+		put, err := repairer.StrandedJobs(ctx, some, true)
 		for _, job := range put {
-			back = append(back, job.JobID)
+			back = append(back, job.ID)
 		}
 		if err != nil {
 			return back, err

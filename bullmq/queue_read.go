@@ -3,11 +3,10 @@ package bullmq
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 // allStates are those that Jobs and Counts look at when none is named.
@@ -36,14 +35,14 @@ func (w *Worker) Job(ctx context.Context, id string) (*Job, error) {
 }
 
 func (c *core) job(ctx context.Context, id string) (*Job, error) {
-	hash, err := c.store.Hash(ctx, id)
+	record, err := c.store.Job(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if len(hash) == 0 {
+	if record == nil {
 		return nil, c.noJob(id)
 	}
-	return c.readJob(id, hash), nil
+	return c.newJob(record), nil
 }
 
 func (c *core) noJob(id string) error {
@@ -71,16 +70,16 @@ func AllJobs() Page { return Page{To: -1, Ascending: true} }
 // when none is named (BullMQ: getJobs).
 func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, error) {
 	states = q.core.statesOf(states)
-	records, err := q.core.store.Jobs(ctx, int64(page.From), int64(page.To), page.Ascending, stateKeys(states)...)
+	records, err := q.core.store.Jobs(ctx, backend.Page(page), distinct(states)...)
 	if err != nil {
 		return nil, err
 	}
 	jobs := make([]*Job, 0, len(records))
 	seen := make(map[string]bool, len(records))
 	for _, record := range records {
-		if !seen[record.JobID] {
-			seen[record.JobID] = true
-			jobs = append(jobs, q.core.readJob(record.JobID, record.Hash))
+		if !seen[record.ID] {
+			seen[record.ID] = true
+			jobs = append(jobs, q.core.newJob(record))
 		}
 	}
 	return jobs, nil
@@ -92,7 +91,7 @@ func (q *Queue) JobIDs(ctx context.Context, page Page, states ...State) ([]strin
 	if len(states) == 0 {
 		states = q.core.statesOf(nil)
 	}
-	found, err := q.core.store.JobIDs(ctx, int64(page.From), int64(page.To), page.Ascending, stateKeys(states)...)
+	found, err := q.core.store.JobIDs(ctx, backend.Page(page), distinct(states)...)
 	if err != nil {
 		return nil, err
 	}
@@ -107,17 +106,24 @@ func (q *Queue) JobIDs(ctx context.Context, page Page, states ...State) ([]strin
 	return ids, nil
 }
 
-// stateKeys are the suffixes of some states' keys, each once.
-func stateKeys(states []State) []string {
-	var suffixes []string
-	seen := map[string]bool{}
+// distinct returns states, each once, as the store names them.
+func distinct(states []State) []backend.State {
+	var once []backend.State
 	for _, state := range states {
-		if suffix := state.key(); !seen[suffix] {
-			seen[suffix] = true
-			suffixes = append(suffixes, suffix)
+		if state := backendState(state); !slices.Contains(once, state) {
+			once = append(once, state)
 		}
 	}
-	return suffixes
+	return once
+}
+
+// backendState returns a state as the store names it. "wait", the name of its key
+// in Redis, means Waiting.
+func backendState(state State) backend.State {
+	if state == "wait" {
+		return backend.Waiting
+	}
+	return backend.State(state)
 }
 
 // Counts answers how many jobs stand in each of some states; in each of all
@@ -125,17 +131,17 @@ func stateKeys(states []State) []string {
 // comes with Paused, where its jobs stand while the queue is paused.
 func (q *Queue) Counts(ctx context.Context, states ...State) (map[State]int64, error) {
 	states = q.core.statesOf(states)
-	suffixes := make([]string, len(states))
+	named := make([]backend.State, len(states))
 	for i, state := range states {
-		suffixes[i] = state.key()
+		named[i] = backendState(state)
 	}
-	numbers, err := q.core.store.Counts(ctx, -1, suffixes...)
+	numbers, err := q.core.store.Counts(ctx, named...)
 	if err != nil {
 		return nil, err
 	}
 	counts := make(map[State]int64, len(states))
 	for i, state := range states {
-		counts[state] = numbers[i]
+		counts[state] = int64(numbers[i])
 	}
 	return counts, nil
 }
@@ -154,17 +160,13 @@ func (q *Queue) Count(ctx context.Context) (int64, error) {
 // CountsPerPriority answers how many jobs wait for each of some priorities; 0
 // is those without one (BullMQ: getCountsPerPriority).
 func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int) (map[int]int64, error) {
-	wanted := make([]int64, len(priorities))
-	for i, priority := range priorities {
-		wanted[i] = int64(priority)
-	}
-	numbers, err := q.core.store.CountsPerPriority(ctx, wanted...)
+	numbers, err := q.core.store.CountsPerPriority(ctx, priorities...)
 	if err != nil {
 		return nil, err
 	}
 	counts := make(map[int]int64, len(priorities))
 	for i, priority := range priorities {
-		counts[priority] = numbers[i]
+		counts[priority] = int64(numbers[i])
 	}
 	return counts, nil
 }
@@ -181,18 +183,15 @@ type JobMetrics struct {
 // Metrics reads the counts of StateCompleted or StateFailed jobs, of a range of minutes,
 // newest first, -1 the oldest (BullMQ: getMetrics).
 func (q *Queue) Metrics(ctx context.Context, kind State, from, to int) (JobMetrics, error) {
-	m, err := q.core.store.Metrics(ctx, string(kind), int64(from), int64(to))
+	m, err := q.core.store.Metrics(ctx, backend.State(kind), from, to)
 	if err != nil {
 		return JobMetrics{}, err
 	}
-	metrics := JobMetrics{PrevTime: wire.ParseTime(m.PrevTS), Total: m.Total, Points: make([]int64, len(m.Points))}
-	metrics.Count, _ = wire.ParseNumber(m.Count)
-	metrics.PrevCount, _ = wire.ParseNumber(m.PrevCount)
+	points := make([]int64, len(m.Points))
 	for i, point := range m.Points {
-		f, _ := strconv.ParseFloat(point, 64)
-		metrics.Points[i] = int64(f)
+		points[i] = int64(point)
 	}
-	return metrics, nil
+	return JobMetrics{Count: int64(m.Count), PrevTime: m.PrevTime, PrevCount: int64(m.PrevCount), Points: points, Total: int64(m.Total)}, nil
 }
 
 // ConnectedClient is a worker or an event reader as Redis lists it, of any

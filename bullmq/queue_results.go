@@ -12,7 +12,6 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Wait waits until the job has ended and answers its return value as JSON. A
@@ -50,20 +49,19 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 	defer leave()
 	// Listening first and asking then leaves no gap between the two.
 	for {
-		var outcome scripts.Outcome
-		var value string
+		var outcome backend.Outcome
 		err := r.read(ctx, func(ctx context.Context) (err error) {
-			outcome, value, err = q.core.store.Finished(ctx, id)
+			outcome, err = q.core.store.Outcome(ctx, id)
 			return err
 		})
 		switch {
 		case err != nil:
 			return nil, err
-		case outcome == scripts.Completed:
-			return rawJSON(value), nil
-		case outcome == scripts.Failed:
-			return nil, q.failure(id, value)
-		case outcome == scripts.Missing:
+		case outcome.State == backend.Completed:
+			return rawJSON(outcome.Value), nil
+		case outcome.State == backend.Failed:
+			return nil, q.failure(id, outcome.Value)
+		case outcome.State == backend.Unknown:
 			return q.endOfMissing(ctx, &r, ending)
 		}
 		event, err := r.next(ctx, ending)

@@ -96,7 +96,7 @@ func (c *core) measure(ctx context.Context, job *Job, state string) {
 	if t.telemetry == nil {
 		return
 	}
-	if read, err := job.stored(ctx, "name", "processedOn"); err == nil {
+	if read, err := job.stored(ctx); err == nil {
 		job = read
 	}
 	about := c.measured(job, state)

@@ -343,16 +343,15 @@ func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, er
 	if d.action == giveBack || d.action == giveBackLater || d.action == heldBack || d.action == limited {
 		return true, nil // it waits to be run again, whatever came first
 	}
-	hash, err := r.w.core.store.Hash(ctx, job.ID)
+	now, err := r.w.core.store.Summary(ctx, job.ID)
 	if err != nil {
 		return false, err
 	}
-	if len(hash) == 0 {
+	if now == nil {
 		keep := r.w.keep(job, d)
 		return keep.Age != "" || keep.Count != "-1", nil
 	}
-	now := r.w.core.readJob(job.ID, hash)
-	return now.AttemptsMade+now.madeSince > job.AttemptsMade+job.madeSince, nil
+	return now.AttemptsMade+now.AttemptsSince > job.AttemptsMade+job.madeSince, nil
 }
 
 // keep is what stays of jobs that end as this one does.

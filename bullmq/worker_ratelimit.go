@@ -39,8 +39,8 @@ func askedRateLimit(err error) time.Duration {
 
 // stoppedFor returns for how long a RateLimit of a queue or a worker still holds.
 func (c *core) stoppedFor(ctx context.Context) (time.Duration, error) {
-	ms, err := c.store.RateLimitTTL(ctx, wire.MaxSafeInteger)
-	return max(0, time.Duration(ms)*time.Millisecond), err
+	left, err := c.store.RateLimitTTL(ctx, wire.MaxSafeInteger)
+	return max(0, left), err
 }
 
 // obeysRateLimit reports whether the worker takes no job while a rate limit
@@ -96,7 +96,7 @@ func (j *Job) pauseBeforeRerun(ctx context.Context, token string) {
 	if !k.holds(j.ID, token) {
 		return
 	}
-	if stored, err := j.stored(ctx, "atm", "attemptsMade", "ats"); err == nil {
+	if stored, err := j.stored(ctx); err == nil {
 		k.worker.pauseBeforeRerun(ctx, stored)
 	}
 }

@@ -3,68 +3,104 @@ package scripts
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// Processed reads the return values (JSON) of a job's completed children.
-func (q *Store) Processed(ctx context.Context, jobID string) (values map[string]string, err error) {
+var (
+	removeUnprocessedChildren = load("removeUnprocessedChildren")
+	removeChildDependency     = load("removeChildDependency")
+)
+
+// ChildValues reads the return values of a job's completed children.
+func (q *Store) ChildValues(ctx context.Context, jobID string) (children []backend.ChildResult, err error) {
 	defer q.about("results of the children of job "+jobID, &err)
-	return q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":processed").Build()).AsStrMap()
+	values, err := q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":processed").Build()).AsStrMap()
+	return childResults(values), err
 }
 
-// Ignored reads the reasons of failures that a job goes on without.
-func (q *Store) Ignored(ctx context.Context, jobID string) (reasons map[string]string, err error) {
+// IgnoredFailures reads why children have failed whose failure the job ignores.
+func (q *Store) IgnoredFailures(ctx context.Context, jobID string) (children []backend.ChildResult, err error) {
 	defer q.about("failures of the children of job "+jobID, &err)
-	return q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":failed").Build()).AsStrMap()
+	reasons, err := q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":failed").Build()).AsStrMap()
+	return childResults(reasons), err
 }
 
-// Children are the keys of a job's children, by how they stand.
-type Children struct {
-	Processed map[string]string // to return values (JSON)
-	Pending   []string
-	Ignored   map[string]string // to the reasons of failures that the job goes on without
-	Failed    []string          // those that fail the job
-}
-
-// Children reads all children of a job, as they are at one moment.
-func (q *Store) Children(ctx context.Context, jobID string) (c Children, err error) {
+// Children reads all children of a job as they are at one moment.
+func (q *Store) Children(ctx context.Context, jobID string) (d backend.Dependencies, err error) {
 	defer q.about("children of job "+jobID, &err)
 	at, b := q.base+jobID, q.client.B
 	results := q.client.DoMulti(ctx, b().Multi().Build(),
 		b().Hgetall().Key(at+":processed").Build(), b().Smembers().Key(at+":dependencies").Build(),
 		b().Hgetall().Key(at+":failed").Build(), b().Zrange().Key(at+":unsuccessful").Min("0").Max("-1").Build(),
 		b().Exec().Build())
-	answers, err := results[len(results)-1].ToArray()
-	if err == nil && len(answers) != 4 {
-		err = fmt.Errorf("4 calls have %d answers", len(answers))
+	replies, err := results[len(results)-1].ToArray()
+	if err == nil && len(replies) != 4 {
+		err = fmt.Errorf("4 calls have %d replies", len(replies))
 	}
 	if err != nil {
-		return c, err
+		return d, err
 	}
-	if c.Processed, err = answers[0].AsStrMap(); err != nil {
-		return c, err
+	processed, err := replies[0].AsStrMap()
+	if err != nil {
+		return d, err
 	}
-	if c.Pending, err = answers[1].AsStrSlice(); err != nil {
-		return c, err
+	pending, err := replies[1].AsStrSlice()
+	if err != nil {
+		return d, err
 	}
-	if c.Ignored, err = answers[2].AsStrMap(); err != nil {
-		return c, err
+	ignored, err := replies[2].AsStrMap()
+	if err != nil {
+		return d, err
 	}
-	c.Failed, err = answers[3].AsStrSlice()
-	return c, err
+	failed, err := replies[3].AsStrSlice()
+	return backend.Dependencies{
+		Processed: childResults(processed), Pending: jobRefs(pending), Ignored: childResults(ignored), Failed: jobRefs(failed),
+	}, err
 }
 
-// FailedReasons reads why jobs failed, by their keys, in their order; "" where
-// a job is gone or has not failed.
-func (q *Store) FailedReasons(ctx context.Context, keys []string) (reasons []string, err error) {
-	defer q.about("reading why jobs failed, for a job", &err)
-	calls := make([]rueidis.Completed, len(keys))
-	for i, key := range keys {
-		calls[i] = q.client.B().Hget().Key(key).Field("failedReason").Build()
+func childResults(values map[string]string) []backend.ChildResult {
+	children := make([]backend.ChildResult, 0, len(values))
+	for key, value := range values {
+		children = append(children, backend.ChildResult{Child: backend.ParseJobRef(key), Value: value})
 	}
-	reasons = make([]string, len(keys))
+	return children
+}
+
+func jobRefs(keys []string) []backend.JobRef {
+	refs := make([]backend.JobRef, len(keys))
+	for i, key := range keys {
+		refs[i] = backend.ParseJobRef(key)
+	}
+	return refs
+}
+
+// JobsOf reads jobs of any queues.
+func (q *Store) JobsOf(ctx context.Context, jobs []backend.JobRef) (records []*backend.JobRecord, err error) {
+	defer q.about("reading jobs for a job", &err)
+	commands := make([]rueidis.Completed, len(jobs))
+	for i, job := range jobs {
+		commands[i] = q.client.B().Hgetall().Key(job.String()).Build()
+	}
+	records = make([]*backend.JobRecord, len(jobs))
+	for i, result := range q.client.DoMulti(ctx, commands...) {
+		if records[i], err = readRecord(jobs[i].ID, result); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}
+
+// FailedReasons reads why jobs of any queues have failed.
+func (q *Store) FailedReasons(ctx context.Context, jobs []backend.JobRef) (reasons []string, err error) {
+	defer q.about("reading why jobs failed, for a job", &err)
+	calls := make([]rueidis.Completed, len(jobs))
+	for i, job := range jobs {
+		calls[i] = q.client.B().Hget().Key(job.String()).Field("failedReason").Build()
+	}
+	reasons = make([]string, len(jobs))
 	for i, result := range q.client.DoMulti(ctx, calls...) {
 		if reasons[i], err = result.ToString(); err != nil && !rueidis.IsRedisNil(err) {
 			return nil, err
@@ -73,142 +109,132 @@ func (q *Store) FailedReasons(ctx context.Context, keys []string) (reasons []str
 	return reasons, nil
 }
 
-// Scan is where to read children of one kind, and about how many of them; nil
-// where none are to be read, or none are left.
-type Scan struct {
-	Cursor uint64
-	Count  int64
-}
-
-// ChildScan is a Scan for each kind of children.
-type ChildScan struct{ Processed, Unprocessed, Ignored, Failed *Scan }
-
-// ChildPage is what a ChildScan has found, keys of children, with Next for what
-// follows. Behind each key of Processed and Ignored stands its value.
-type ChildPage struct {
-	Processed, Unprocessed, Ignored, Failed []string
-	Next                                    ChildScan
-}
-
-// ScanChildren reads a part of a job's children.
-func (q *Store) ScanChildren(ctx context.Context, jobID string, from ChildScan) (page ChildPage, err error) {
+// ScanChildren reads a part of a job's children. Redis returns them in no order.
+func (q *Store) ScanChildren(ctx context.Context, jobID string, from backend.ChildScan) (page backend.ChildPage, err error) {
 	defer q.about("children of job "+jobID, &err)
 	at, b := q.base+jobID, q.client.B()
 	var commands []rueidis.Completed
 	var readers []func(rueidis.RedisResult) error
-	scan := func(command rueidis.Completed, count int64, found *[]string, next **Scan) {
+	scan := func(command rueidis.Completed, count int, next **backend.Scan, found func(elements []string)) {
 		commands = append(commands, command)
 		readers = append(readers, func(result rueidis.RedisResult) error {
 			entry, err := result.AsScanEntry()
-			*found = entry.Elements
+			found(entry.Elements)
 			if entry.Cursor != 0 {
-				*next = &Scan{entry.Cursor, count}
+				*next = &backend.Scan{Cursor: entry.Cursor, Count: count}
 			}
 			return err
 		})
 	}
-	if s := from.Processed; s != nil {
-		scan(b.Hscan().Key(at+":processed").Cursor(s.Cursor).Count(s.Count).Build(), s.Count, &page.Processed, &page.Next.Processed)
+	results := func(children *[]backend.ChildResult) func([]string) {
+		return func(pairs []string) {
+			for i := 0; i+1 < len(pairs); i += 2 {
+				*children = append(*children, backend.ChildResult{Child: backend.ParseJobRef(pairs[i]), Value: pairs[i+1]})
+			}
+		}
 	}
-	if s := from.Unprocessed; s != nil {
-		scan(b.Sscan().Key(at+":dependencies").Cursor(s.Cursor).Count(s.Count).Build(), s.Count, &page.Unprocessed, &page.Next.Unprocessed)
+	if s := from.Processed; s != nil {
+		scan(b.Hscan().Key(at+":processed").Cursor(s.Cursor).Count(int64(s.Count)).Build(), s.Count, &page.Next.Processed, results(&page.Processed))
+	}
+	if s := from.Pending; s != nil {
+		scan(b.Sscan().Key(at+":dependencies").Cursor(s.Cursor).Count(int64(s.Count)).Build(), s.Count, &page.Next.Pending,
+			func(keys []string) { page.Pending = jobRefs(keys) })
 	}
 	if s := from.Ignored; s != nil {
-		scan(b.Hscan().Key(at+":failed").Cursor(s.Cursor).Count(s.Count).Build(), s.Count, &page.Ignored, &page.Next.Ignored)
+		scan(b.Hscan().Key(at+":failed").Cursor(s.Cursor).Count(int64(s.Count)).Build(), s.Count, &page.Next.Ignored, results(&page.Ignored))
 	}
 	if s := from.Failed; s != nil { // sorted, so the cursor is a place
-		last := int64(s.Cursor) + s.Count - 1
+		last := int64(s.Cursor) + int64(s.Count) - 1
 		commands = append(commands, b.Zrange().Key(at+":unsuccessful").Min(decimal(int64(s.Cursor))).Max(decimal(last)).Build())
-		readers = append(readers, func(result rueidis.RedisResult) (err error) {
-			page.Failed, err = result.AsStrSlice()
-			if int64(len(page.Failed)) == s.Count {
-				page.Next.Failed = &Scan{uint64(last + 1), s.Count}
+		readers = append(readers, func(result rueidis.RedisResult) error {
+			keys, err := result.AsStrSlice()
+			page.Failed = jobRefs(keys)
+			if len(keys) == s.Count {
+				page.Next.Failed = &backend.Scan{Cursor: uint64(last + 1), Count: s.Count}
 			}
 			return err
 		})
 	}
 	for i, result := range q.client.DoMulti(ctx, commands...) {
 		if err := readers[i](result); err != nil {
-			return ChildPage{}, err
+			return backend.ChildPage{}, err
 		}
 	}
 	return page, nil
 }
 
-// ChildRange reads children that have completed, with their values (JSON), or
-// that are pending, with none, between two places of the order in which Redis
-// hands them out; to is inclusive, -1 the last. total counts all of them.
-func (q *Store) ChildRange(ctx context.Context, jobID string, processed bool, from, to int64) (keys, values []string, total int64, err error) {
+// ChildRange reads a range of a job's children that have completed or are pending,
+// in the order in which Redis returns them.
+func (q *Store) ChildRange(ctx context.Context, jobID string, processed bool, from, to int) (children []backend.ChildResult, total int, err error) {
 	counts, err := q.ChildCounts(ctx, jobID)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, 0, err
 	}
-	total = counts[1]
+	total = counts.Pending
 	if processed {
-		total = counts[0]
+		total = counts.Processed
 	}
 	if to < 0 || to >= total {
 		to = total - 1
 	}
-	seen := map[string]bool{}
-	note := func(key, value string) {
-		if !seen[key] { // a scan may hand one out twice
-			seen[key] = true
-			keys, values = append(keys, key), append(values, value)
+	seen := map[backend.JobRef]bool{}
+	note := func(child backend.ChildResult) {
+		if !seen[child.Child] { // a scan may return one twice
+			seen[child.Child] = true
+			children = append(children, child)
 		}
 	}
-	for next := (&Scan{Count: min(max(to+1, 1), 1000)}); next != nil && int64(len(keys)) <= to; {
-		scan := ChildScan{Unprocessed: next}
+	for next := (&backend.Scan{Count: min(max(to+1, 1), 1000)}); next != nil && len(children) <= to; {
+		scan := backend.ChildScan{Pending: next}
 		if processed {
-			scan = ChildScan{Processed: next}
+			scan = backend.ChildScan{Processed: next}
 		}
 		page, err := q.ScanChildren(ctx, jobID, scan)
 		if err != nil {
-			return nil, nil, 0, err
+			return nil, 0, err
 		}
-		for _, key := range page.Unprocessed {
-			note(key, "")
+		for _, child := range page.Pending {
+			note(backend.ChildResult{Child: child})
 		}
-		for i := 0; i+1 < len(page.Processed); i += 2 {
-			note(page.Processed[i], page.Processed[i+1])
+		for _, child := range page.Processed {
+			note(child)
 		}
-		if next = page.Next.Unprocessed; processed {
+		if next = page.Next.Pending; processed {
 			next = page.Next.Processed
 		}
 	}
-	end := min(max(to+1, 0), int64(len(keys)))
+	end := min(max(to+1, 0), len(children))
 	start := min(max(from, 0), end)
-	return keys[start:end], values[start:end], total, nil
+	return children[start:end], total, nil
 }
 
-// ChildCounts counts a job's children: processed, pending, ignored, failed.
-func (q *Store) ChildCounts(ctx context.Context, jobID string) (counts [4]int64, err error) {
+// ChildCounts counts a job's children.
+func (q *Store) ChildCounts(ctx context.Context, jobID string) (counts backend.ChildCounts, err error) {
 	defer q.about("counting the children of job "+jobID, &err)
 	at := q.base + jobID
+	kinds := []*int{&counts.Processed, &counts.Pending, &counts.Ignored, &counts.Failed}
 	for i, result := range q.client.DoMulti(ctx,
 		q.client.B().Hlen().Key(at+":processed").Build(), q.client.B().Scard().Key(at+":dependencies").Build(),
 		q.client.B().Hlen().Key(at+":failed").Build(), q.client.B().Zcard().Key(at+":unsuccessful").Build(),
 	) {
-		if counts[i], err = result.AsInt64(); err != nil {
+		n, err := result.AsInt64()
+		if err != nil {
 			return counts, err
 		}
+		*kinds[i] = int(n)
 	}
 	return counts, nil
 }
 
-// ChildKeys reads the keys of about max children of each kind: processed,
-// pending, failed, ignored.
-func (q *Store) ChildKeys(ctx context.Context, jobID string, max int64) ([]string, error) {
-	from := &Scan{Count: max}
-	page, err := q.ScanChildren(ctx, jobID, ChildScan{from, from, from, from})
-	return slices.Concat(evenOnes(page.Processed), page.Unprocessed, page.Failed, evenOnes(page.Ignored)), err
+// RemoveUnprocessedChildren removes a job's children that have neither ended nor
+// run.
+func (q *Store) RemoveUnprocessedChildren(ctx context.Context, jobID string) error {
+	_, err := q.number(ctx, removeUnprocessedChildren, jobID, q.base, jobID)
+	return err
 }
 
-// evenOnes are the keys of a list of keys and values.
-func evenOnes(pairs []string) []string {
-	keys := make([]string, 0, len(pairs)/2)
-	for i := 0; i < len(pairs); i += 2 {
-		keys = append(keys, pairs[i])
-	}
-	return keys
+// RemoveChildDependency ends a child's bond to its parent.
+func (q *Store) RemoveChildDependency(ctx context.Context, jobID string) (bool, error) {
+	n, err := q.number(ctx, removeChildDependency, jobID, q.base, jobID)
+	return err == nil && n == 0, err
 }

@@ -40,10 +40,15 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) {
 		_, _, _ = AddFlow(ctx, q.client, []Branch{{q, Add{ID: "a", Kind: Parent}}, {q, Add{ID: "b"}}}, []Waiting{{q, "bull:a", "p"}}, 1)
 	},
-	func(ctx context.Context, q *Store) { _, _ = q.Counts(ctx, -1, "wait", "active") },
+	func(ctx context.Context, q *Store) { _, _ = q.Counts(ctx, backend.Waiting, backend.Active) },
+	func(ctx context.Context, q *Store) { _, _ = q.CountDelayed(ctx, time.Now()) },
 	func(ctx context.Context, q *Store) { _, _ = q.CountsPerPriority(ctx, 0, 1) },
-	func(ctx context.Context, q *Store) { _, _ = q.Jobs(ctx, 0, -1, true, "wait") },
-	func(ctx context.Context, q *Store) { _, _ = q.JobIDs(ctx, 0, -1, true, "wait") },
+	func(ctx context.Context, q *Store) {
+		_, _ = q.Jobs(ctx, backend.Page{To: -1, Ascending: true}, backend.Waiting)
+	},
+	func(ctx context.Context, q *Store) {
+		_, _ = q.JobIDs(ctx, backend.Page{To: -1, Ascending: true}, backend.Waiting)
+	},
 	func(ctx context.Context, q *Store) { _, _ = q.Metrics(ctx, "completed", 0, -1) },
 	func(ctx context.Context, q *Store) { _, _ = q.RateLimitTTL(ctx, 0) },
 	func(ctx context.Context, q *Store) { _, _ = q.IsMaxed(ctx) },
@@ -53,27 +58,31 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) { _ = q.UpdateData(ctx, "1", "{}") },
 	func(ctx context.Context, q *Store) { _, _ = q.AddLog(ctx, "1", "row", 1) },
 	func(ctx context.Context, q *Store) { _ = q.Promote(ctx, "1") },
-	func(ctx context.Context, q *Store) { _ = q.ChangeDelay(ctx, "1", 1, "1") },
+	func(ctx context.Context, q *Store) { _ = q.ChangeDelay(ctx, "1", time.Now(), time.Second) },
 	func(ctx context.Context, q *Store) { _ = q.ChangePriority(ctx, "1", 1, false) },
-	func(ctx context.Context, q *Store) { _ = q.Reprocess(ctx, "1", true, false, false, false) },
+	func(ctx context.Context, q *Store) {
+		_ = q.Reprocess(ctx, "1", backend.Reprocess{From: backend.Failed})
+	},
 	func(ctx context.Context, q *Store) { _, _ = q.State(ctx, "1") },
-	func(ctx context.Context, q *Store) { _, _, _ = q.Finished(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.Outcome(ctx, "1") },
 	func(ctx context.Context, q *Store) { _, _, _ = q.Logs(ctx, "1", 0, -1) },
 	func(ctx context.Context, q *Store) { _ = q.ClearLogs(ctx, "1", 1) },
-	func(ctx context.Context, q *Store) { _, _ = q.Hash(ctx, "1") },
-	func(ctx context.Context, q *Store) { _, _ = q.Hashes(ctx, []string{"a", "b"}) },
-	func(ctx context.Context, q *Store) { _, _ = q.Processed(ctx, "1") },
-	func(ctx context.Context, q *Store) { _, _ = q.Ignored(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.Job(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.Summary(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.JobsOf(ctx, []backend.JobRef{{ID: "a"}, {ID: "b"}}) },
+	func(ctx context.Context, q *Store) { _, _ = q.ChildValues(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.IgnoredFailures(ctx, "1") },
 	func(ctx context.Context, q *Store) { _, _ = q.Children(ctx, "1") },
-	func(ctx context.Context, q *Store) { _, _ = q.FailedReasons(ctx, []string{"a", "b"}) },
 	func(ctx context.Context, q *Store) {
-		from := &Scan{Count: 5}
-		_, _ = q.ScanChildren(ctx, "1", ChildScan{from, from, from, from})
+		_, _ = q.FailedReasons(ctx, []backend.JobRef{{ID: "a"}, {ID: "b"}})
 	},
-	func(ctx context.Context, q *Store) { _, _, _, _ = q.ChildRange(ctx, "1", true, 0, -1) },
-	func(ctx context.Context, q *Store) { _, _, _, _ = q.ChildRange(ctx, "1", false, 2, 5) },
+	func(ctx context.Context, q *Store) {
+		from := &backend.Scan{Count: 5}
+		_, _ = q.ScanChildren(ctx, "1", backend.ChildScan{Processed: from, Pending: from, Ignored: from, Failed: from})
+	},
+	func(ctx context.Context, q *Store) { _, _, _ = q.ChildRange(ctx, "1", true, 0, -1) },
+	func(ctx context.Context, q *Store) { _, _, _ = q.ChildRange(ctx, "1", false, 2, 5) },
 	func(ctx context.Context, q *Store) { _, _ = q.ChildCounts(ctx, "1") },
-	func(ctx context.Context, q *Store) { _, _ = q.ChildKeys(ctx, "1", 5) },
 	func(ctx context.Context, q *Store) {
 		_, _ = q.UpdateJobScheduler(ctx, backend.NextRun{SchedulerID: "s"})
 	},
@@ -104,11 +113,11 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) { _, _ = q.Remove(ctx, "1", true) },
 	func(ctx context.Context, q *Store) { _ = q.RemoveUnprocessedChildren(ctx, "1") },
 	func(ctx context.Context, q *Store) { _, _ = q.RemoveChildDependency(ctx, "1") },
-	func(ctx context.Context, q *Store) { _, _ = q.RemoveDedup(ctx, "d", "1") },
-	func(ctx context.Context, q *Store) { _, _ = q.Orphans(ctx, []string{"1"}, false) },
-	func(ctx context.Context, q *Store) { _, _ = q.Stranded(ctx, []string{"1"}, false) },
-	func(ctx context.Context, q *Store) { _, _ = q.JoinPaused(ctx) },
-	func(ctx context.Context, q *Store) { _, _, _ = q.Scan(ctx, 0, "*", 10) },
+	func(ctx context.Context, q *Store) { _, _ = q.RemoveDeduplicationKey(ctx, "d", "1") },
+	func(ctx context.Context, q *Store) { _, _ = q.RemoveOrphanedJobs(ctx, []string{"1"}, false) },
+	func(ctx context.Context, q *Store) { _, _ = q.StrandedJobs(ctx, []string{"1"}, false) },
+	func(ctx context.Context, q *Store) { _ = q.JoinPaused(ctx) },
+	func(ctx context.Context, q *Store) { _, _, _ = q.ScanKeys(ctx, 0, 10) },
 }
 
 // FuzzAnswers gives every call answers that no server would give: none may

@@ -2,42 +2,133 @@ package scripts
 
 import (
 	"context"
+	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 var (
-	updateProgress = load("updateProgress")
-	updateData     = load("updateData")
-	addLog         = load("addLog")
-	promote        = load("promote")
-	changeDelay    = load("changeDelay")
-	changePriority = load("changePriority")
-	reprocessJob   = load("reprocessJob")
-	getState       = load("getState")
-	isFinished     = load("isFinished")
+	updateProgress         = load("updateProgress")
+	updateData             = load("updateData")
+	addLog                 = load("addLog")
+	promote                = load("promote")
+	changeDelay            = load("changeDelay")
+	changePriority         = load("changePriority")
+	reprocessJob           = load("reprocessJob")
+	getState               = load("getState")
+	isFinished             = load("isFinished")
+	removeJob              = load("removeJob")
+	removeDeduplicationKey = load("removeDeduplicationKey")
 )
 
-// UpdateProgress writes how far a job is; progress is JSON.
+// Job reads a job; nil if there is none.
+func (q *Store) Job(ctx context.Context, jobID string) (record *backend.JobRecord, err error) {
+	defer q.about("job "+jobID, &err)
+	return readRecord(jobID, q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID).Build()))
+}
+
+// summary are the fields that Summary reads.
+var summary = []string{"name", "opts", "atm", "attemptsMade", "ats", "processedOn", "deid"}
+
+// Summary reads a job without its data and its results; nil if there is none.
+func (q *Store) Summary(ctx context.Context, jobID string) (record *backend.JobRecord, err error) {
+	defer q.about("job "+jobID, &err)
+	at := q.base + jobID
+	results := q.client.DoMulti(ctx,
+		q.client.B().Hmget().Key(at).Field(summary...).Build(), q.client.B().Exists().Key(at).Build())
+	values, err := results[0].ToArray()
+	if err != nil {
+		return nil, err
+	}
+	var hash []string
+	for i, value := range values[:min(len(values), len(summary))] {
+		if !value.IsNil() {
+			hash = append(hash, summary[i], text(value))
+		}
+	}
+	if number, err := results[1].AsInt64(); err != nil || number == 0 {
+		return nil, err
+	}
+	return Record(jobID, hash), nil
+}
+
+// State returns where a job is.
+func (q *Store) State(ctx context.Context, jobID string) (backend.State, error) {
+	message, err := q.run(ctx, getState, q.base, jobID)
+	if err != nil {
+		return "", err
+	}
+	return backend.State(text(message)), nil
+}
+
+// outcomes are the replies of isFinished.
+var outcomes = map[int64]backend.State{-1: backend.Unknown, 1: backend.Completed, 2: backend.Failed}
+
+// Outcome returns how a job has ended (BullMQ: isFinished).
+func (q *Store) Outcome(ctx context.Context, jobID string) (backend.Outcome, error) {
+	message, err := q.run(ctx, isFinished, q.base, jobID)
+	if err != nil {
+		return backend.Outcome{}, err
+	}
+	reply, err := message.ToArray()
+	if err != nil || len(reply) == 0 {
+		return backend.Outcome{}, q.unexpected(isFinished, err)
+	}
+	n, err := reply[0].AsInt64()
+	if err != nil {
+		return backend.Outcome{}, q.unexpected(isFinished, err)
+	}
+	outcome := backend.Outcome{State: outcomes[n]}
+	if len(reply) > 1 {
+		outcome.Value = text(reply[1])
+	}
+	return outcome, nil
+}
+
+// UpdateProgress replaces a job's progress.
 func (q *Store) UpdateProgress(ctx context.Context, jobID, progress string) error {
 	_, err := q.number(ctx, updateProgress, jobID, q.base, jobID, progress)
 	return err
 }
 
-// UpdateData replaces a job's data; data is JSON.
+// UpdateData replaces a job's data.
 func (q *Store) UpdateData(ctx context.Context, jobID, data string) error {
 	_, err := q.number(ctx, updateData, jobID, q.base, jobID, data)
 	return err
 }
 
-// AddLog adds a row to a job's log, keeps the newest keep rows (0 for all),
-// and answers how many there are.
-func (q *Store) AddLog(ctx context.Context, jobID, row string, keep int64) (int64, error) {
+// AddLog adds a row to a job's log and returns how many there are.
+func (q *Store) AddLog(ctx context.Context, jobID, row string, keep int) (int, error) {
 	kept := ""
 	if keep > 0 {
-		kept = decimal(keep)
+		kept = decimal(int64(keep))
 	}
-	return q.number(ctx, addLog, jobID, q.base, jobID, row, kept)
+	n, err := q.number(ctx, addLog, jobID, q.base, jobID, row, kept)
+	return int(n), err
+}
+
+// Logs reads a range of a job's log, oldest first, and how many rows there are.
+func (q *Store) Logs(ctx context.Context, jobID string, from, to int) (rows []string, total int, err error) {
+	defer q.about("the log of job "+jobID, &err)
+	at := q.base + jobID + ":logs"
+	results := q.client.DoMulti(ctx,
+		q.client.B().Lrange().Key(at).Start(int64(from)).Stop(int64(to)).Build(), q.client.B().Llen().Key(at).Build())
+	if rows, err = results[0].AsStrSlice(); err != nil {
+		return nil, 0, err
+	}
+	n, err := results[1].AsInt64()
+	return rows, int(n), err
+}
+
+// ClearLogs removes a job's log but for the newest keep rows.
+func (q *Store) ClearLogs(ctx context.Context, jobID string, keep int) (err error) {
+	defer q.about("clearing the log of job "+jobID, &err)
+	at := q.base + jobID + ":logs"
+	if keep > 0 {
+		return q.client.Do(ctx, q.client.B().Ltrim().Key(at).Start(-int64(keep)).Stop(-1).Build()).Error()
+	}
+	return q.client.Do(ctx, q.client.B().Del().Key(at).Build()).Error()
 }
 
 // Promote makes a delayed job ready now.
@@ -47,145 +138,36 @@ func (q *Store) Promote(ctx context.Context, jobID string) error {
 }
 
 // ChangeDelay gives a delayed job another delay, counted from now.
-func (q *Store) ChangeDelay(ctx context.Context, jobID string, nowMs int64, delayMs string) error {
-	_, err := q.number(ctx, changeDelay, jobID, q.base, jobID, decimal(nowMs), delayMs)
+func (q *Store) ChangeDelay(ctx context.Context, jobID string, now time.Time, delay time.Duration) error {
+	_, err := q.number(ctx, changeDelay, jobID, q.base, jobID, decimal(now.UnixMilli()), wire.FormatMillis(delay))
 	return err
 }
 
-// ChangePriority gives a job another priority, 0 for none.
-func (q *Store) ChangePriority(ctx context.Context, jobID string, priority int64, lifo bool) error {
-	_, err := q.number(ctx, changePriority, jobID, q.base, jobID, decimal(priority), flag(lifo))
+// ChangePriority gives a job another priority.
+func (q *Store) ChangePriority(ctx context.Context, jobID string, priority int, lifo bool) error {
+	_, err := q.number(ctx, changePriority, jobID, q.base, jobID, decimal(int64(priority)), flag(lifo))
 	return err
 }
 
-// Reprocess sends a job that has ended back to run again. failed says in
-// which of the two states it is.
-func (q *Store) Reprocess(ctx context.Context, jobID string, failed, next, resetMade, resetStarted bool) error {
-	state, field := "completed", "returnvalue"
-	if failed {
-		state, field = "failed", "failedReason"
+// Reprocess moves a job that has ended back, to run again.
+func (q *Store) Reprocess(ctx context.Context, jobID string, r backend.Reprocess) error {
+	result := "returnvalue"
+	if r.From == backend.Failed {
+		result = "failedReason"
 	}
-	_, err := q.number(ctx, reprocessJob, jobID, q.base, jobID, state, field, pushEnd(next), flag(resetMade), flag(resetStarted))
+	_, err := q.number(ctx, reprocessJob, jobID, q.base, jobID, string(r.From), result, pushEnd(r.LIFO),
+		flag(r.ResetAttemptsMade), flag(r.ResetAttemptsStarted))
 	return err
 }
 
-// State answers where a job stands: completed, failed, delayed, prioritized,
-// active, waiting, waiting-children or unknown.
-func (q *Store) State(ctx context.Context, jobID string) (string, error) {
-	message, err := q.run(ctx, getState, q.base, jobID)
-	if err != nil {
-		return "", err
-	}
-	return text(message), nil
+// Remove removes a job and, if children is set, its children.
+func (q *Store) Remove(ctx context.Context, jobID string, children bool) (backend.RemoveOutcome, error) {
+	n, err := q.number(ctx, removeJob, jobID, q.base, jobID, flag(children))
+	return backend.RemoveOutcome(n), err
 }
 
-// Outcome is how a job ended.
-type Outcome int
-
-// The answers of Finished.
-const (
-	Missing   Outcome = -1
-	Pending   Outcome = 0
-	Completed Outcome = 1
-	Failed    Outcome = 2
-)
-
-// Finished answers whether and how a job has ended, with its return value
-// (JSON) or its reason (plain text).
-func (q *Store) Finished(ctx context.Context, jobID string) (Outcome, string, error) {
-	message, err := q.run(ctx, isFinished, q.base, jobID)
-	if err != nil {
-		return 0, "", err
-	}
-	answer, err := message.ToArray()
-	if err != nil || len(answer) == 0 {
-		return 0, "", q.unexpected(isFinished, err)
-	}
-	outcome, err := answer[0].AsInt64()
-	if err != nil {
-		return 0, "", q.unexpected(isFinished, err)
-	}
-	value := ""
-	if len(answer) > 1 {
-		value = text(answer[1])
-	}
-	return Outcome(outcome), value, nil
-}
-
-// Logs reads a range of a job's log, oldest first, and how many rows there are.
-func (q *Store) Logs(ctx context.Context, jobID string, from, to int64) (rows []string, count int64, err error) {
-	defer q.about("the log of job "+jobID, &err)
-	at := q.base + jobID + ":logs"
-	results := q.client.DoMulti(ctx,
-		q.client.B().Lrange().Key(at).Start(from).Stop(to).Build(), q.client.B().Llen().Key(at).Build())
-	if rows, err = results[0].AsStrSlice(); err != nil {
-		return nil, 0, err
-	}
-	count, err = results[1].AsInt64()
-	return rows, count, err
-}
-
-// ClearLogs removes a job's log but for the newest keep rows.
-func (q *Store) ClearLogs(ctx context.Context, jobID string, keep int64) (err error) {
-	defer q.about("clearing the log of job "+jobID, &err)
-	at := q.base + jobID + ":logs"
-	if keep > 0 {
-		return q.client.Do(ctx, q.client.B().Ltrim().Key(at).Start(-keep).Stop(-1).Build()).Error()
-	}
-	return q.client.Do(ctx, q.client.B().Del().Key(at).Build()).Error()
-}
-
-// Hash reads a job's hash; empty when there is no such job.
-func (q *Store) Hash(ctx context.Context, jobID string) (hash []string, err error) {
-	defer q.about("job "+jobID, &err)
-	return fieldsOf(q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID).Build()))
-}
-
-// Fields reads some fields of a job's hash, those that it has, as field, value …;
-// found is false when there is no such job.
-func (q *Store) Fields(ctx context.Context, jobID string, fields ...string) (hash []string, found bool, err error) {
-	defer q.about("job "+jobID, &err)
-	at := q.base + jobID
-	results := q.client.DoMulti(ctx,
-		q.client.B().Hmget().Key(at).Field(fields...).Build(), q.client.B().Exists().Key(at).Build())
-	values, err := results[0].ToArray()
-	if err != nil {
-		return nil, false, err
-	}
-	for i, value := range values[:min(len(values), len(fields))] {
-		if !value.IsNil() {
-			hash = append(hash, fields[i], text(value))
-		}
-	}
-	number, err := results[1].AsInt64()
-	return hash, number > 0, err
-}
-
-// Hashes reads the hashes of jobs, of any queues, by their keys.
-func (q *Store) Hashes(ctx context.Context, keys []string) (hashes [][]string, err error) {
-	defer q.about("reading jobs for a job", &err)
-	commands := make([]rueidis.Completed, len(keys))
-	for i, key := range keys {
-		commands[i] = q.client.B().Hgetall().Key(key).Build()
-	}
-	hashes = make([][]string, len(keys))
-	for i, result := range q.client.DoMulti(ctx, commands...) {
-		if hashes[i], err = fieldsOf(result); err != nil {
-			return nil, err
-		}
-	}
-	return hashes, nil
-}
-
-// fieldsOf are a hash's fields: name, value, name, value …
-func fieldsOf(result rueidis.RedisResult) ([]string, error) {
-	fields, err := result.AsStrMap()
-	if err != nil {
-		return nil, err
-	}
-	hash := make([]string, 0, 2*len(fields))
-	for field, value := range fields {
-		hash = append(hash, field, value)
-	}
-	return hash, nil
+// RemoveDeduplicationKey frees a deduplication id if the job owns it.
+func (q *Store) RemoveDeduplicationKey(ctx context.Context, deduplicationID, jobID string) (bool, error) {
+	n, err := q.number(ctx, removeDeduplicationKey, jobID, q.base, deduplicationID, jobID)
+	return n > 0, err
 }

@@ -87,7 +87,7 @@ func live(f *fixture) {
 		ok(err)
 		Expect(taken.JobID).To(Equal(id))
 	}
-	state := func(id, want string) { ginkgo.GinkgoHelper(); Expect(f.State(f.ctx, id)).To(Equal(want)) }
+	state := func(id string, want backend.State) { ginkgo.GinkgoHelper(); Expect(f.State(f.ctx, id)).To(Equal(want)) }
 	end := func(id, value string, failed, fetch bool) (Taken, error) {
 		return f.finish(End{JobID: id, Token: "t", Value: value, Keep: Keep{Count: "-1"}, Failed: failed, Attempts: 1, Fetch: fetch}, worker)
 	}
@@ -98,17 +98,17 @@ func live(f *fixture) {
 	add(job(Prioritized, "ranked"))
 	Expect(f.AddMany(f.ctx, []Add{job(Standard, "b"), job(Delayed, "d2"), job(Prioritized, "p2"), job(Standard, "c")})).
 		To(Equal([]AddResult{{JobID: "b"}, {JobID: "d2"}, {JobID: "p2"}, {JobID: "c"}}))
-	Expect(f.Counts(f.ctx, -1, "wait", "delayed", "prioritized", "active")).To(Equal([]int64{3, 2, 2, 0}))
-	Expect(f.Counts(f.ctx, nowMs, "delayed")).To(Equal([]int64{0}))
-	Expect(f.CountsPerPriority(f.ctx, 0, 3)).To(Equal([]int64{3, 2}))
-	records, err := f.Jobs(f.ctx, 0, -1, true, "wait", "prioritized")
+	Expect(f.Counts(f.ctx, backend.Waiting, backend.Delayed, backend.Prioritized, backend.Active)).To(Equal([]int{3, 2, 2, 0}))
+	Expect(f.CountDelayed(f.ctx, time.UnixMilli(nowMs))).To(BeZero())
+	Expect(f.CountsPerPriority(f.ctx, 0, 3)).To(Equal([]int{3, 2}))
+	records, err := f.Jobs(f.ctx, backend.Page{To: -1, Ascending: true}, backend.Waiting, backend.Prioritized)
 	ok(err)
 	Expect(records).To(HaveLen(5))
-	Expect(records[0].JobID).To(Equal("a"))
-	Expect(f.JobIDs(f.ctx, 0, 0, false, "wait", "prioritized")).To(Equal([]string{"c", "p2"}))
+	Expect(records[0].ID).To(Equal("a"))
+	Expect(f.JobIDs(f.ctx, backend.Page{}, backend.Waiting, backend.Prioritized)).To(Equal([]string{"c", "p2"}))
 
 	// A delay that changes, ends, and comes early.
-	ok(f.ChangeDelay(f.ctx, "later", nowMs, "5000"))
+	ok(f.ChangeDelay(f.ctx, "later", time.UnixMilli(nowMs), 5*time.Second))
 	taken, err := f.take(nowMs, Worker{LockMs: 30000})
 	ok(err)
 	Expect(taken.JobID).To(Equal("a"))
@@ -136,10 +136,7 @@ func live(f *fixture) {
 	taken, err = end("a", `"ok"`, false, true)
 	ok(err)
 	Expect(taken.JobID).To(Equal("b"))
-	outcome, value, err := f.Finished(f.ctx, "a")
-	ok(err)
-	Expect(outcome).To(Equal(Completed))
-	Expect(value).To(Equal(`"ok"`))
+	Expect(f.Outcome(f.ctx, "a")).To(Equal(backend.Outcome{State: backend.Completed, Value: `"ok"`}))
 
 	// The ways of a failure: at once, later, for good; and back.
 	ok(f.Retry(f.ctx, "b", nowMs, "t", true, []string{"failedReason", "boom"}))
@@ -152,12 +149,12 @@ func live(f *fixture) {
 	ok(err)
 	Expect(taken.JobID).To(Equal("later"))
 	state("c", "failed")
-	ok(f.Reprocess(f.ctx, "c", true, false, true, true))
+	ok(f.Reprocess(f.ctx, "c", backend.Reprocess{From: backend.Failed, ResetAttemptsMade: true, ResetAttemptsStarted: true}))
 	ok(f.ChangePriority(f.ctx, "c", 1, false))
 	state("c", "prioritized")
-	metrics, err := f.Metrics(f.ctx, "completed", 0, -1)
+	metrics, err := f.Metrics(f.ctx, backend.Completed, 0, -1)
 	ok(err)
-	Expect(metrics.Count).To(Equal("1"))
+	Expect(metrics.Count).To(Equal(1))
 
 	// A worker that dies with its job.
 	Expect(f.MoveStalled(f.ctx, nowMs, 1, 10)).To(BeEmpty())
@@ -209,7 +206,7 @@ func live(f *fixture) {
 	Expect(f.ToWaitingChildren(f.ctx, "wall", nowMs, "t", "")).To(BeFalse())
 	f.set("SADD", "wall:dependencies", f.base+"c")
 	Expect(f.ToWaitingChildren(f.ctx, "wall", nowMs, "t", "")).To(BeTrue())
-	Expect(f.Remove(f.ctx, "wall", false)).To(Equal(Removed))
+	Expect(f.Remove(f.ctx, "wall", false)).To(Equal(backend.Removed))
 
 	// Deduplication.
 	once := job(Standard, "once")
@@ -221,7 +218,7 @@ func live(f *fixture) {
 	numbered, err := f.Add(f.ctx, job(Standard, ""))
 	ok(err)
 	Expect(numbered.JobID).To(MatchRegexp(`^\d+$`))
-	Expect(f.RemoveDedup(f.ctx, "d", "once")).To(BeTrue())
+	Expect(f.RemoveDeduplicationKey(f.ctx, "d", "once")).To(BeTrue())
 
 	// A scheduler.
 	jobID, _, err := f.AddJobScheduler(f.ctx, backend.SchedulerAdd{
@@ -239,16 +236,16 @@ func live(f *fixture) {
 
 	// The broom.
 	f.set("HSET", "lost", "name", "lost")
-	Expect(f.Orphans(f.ctx, []string{"lost", "a"}, true)).To(Equal([]string{"lost"}))
+	Expect(f.RemoveOrphanedJobs(f.ctx, []string{"lost", "a"}, true)).To(Equal([]string{"lost"}))
 	f.set("HSET", "stray", "name", "a", "data", "{}", "opts", "{}", "timestamp", "5")
-	Expect(f.Stranded(f.ctx, []string{"stray", "a", "nobody"}, false)).To(Equal([]Stranded{{"stray", "5"}}))
-	Expect(f.Stranded(f.ctx, []string{"stray"}, true)).To(HaveLen(1))
+	Expect(f.StrandedJobs(f.ctx, []string{"stray", "a", "nobody"}, false)).To(Equal([]backend.StrandedJob{{ID: "stray", Timestamp: time.UnixMilli(5)}}))
+	Expect(f.StrandedJobs(f.ctx, []string{"stray"}, true)).To(HaveLen(1))
 	state("stray", "waiting")
-	Expect(f.JoinPaused(f.ctx)).To(BeEquivalentTo(0))
+	ok(f.JoinPaused(f.ctx))
 	Expect(f.Clean(f.ctx, backend.Completed, now, 1)).To(HaveLen(1))
 	Expect(f.MoveJobsToWait(f.ctx, backend.MoveJobs{From: backend.Delayed, Count: 100})).To(BeFalse())
 	ok(f.Drain(f.ctx, true))
-	Expect(f.Counts(f.ctx, -1, "wait", "delayed", "prioritized")).To(Equal([]int64{0, 0, 0}))
+	Expect(f.Counts(f.ctx, backend.Waiting, backend.Delayed, backend.Prioritized)).To(Equal([]int{0, 0, 0}))
 	ok(f.Pause(f.ctx))
 	plain := Add{Name: "plain", Data: "{}", Opts: "{}", Timestamp: "1700000000000", Delay: "0", Priority: "0"}
 	Expect(f.AddMany(f.ctx, []Add{plain, plain})).To(HaveLen(2))

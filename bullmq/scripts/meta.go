@@ -117,14 +117,6 @@ func (q *Store) RemoveRateLimit(ctx context.Context) (removed bool, err error) {
 	return n > 0, err
 }
 
-// DeletePriority deletes the key in which BullMQ 3 and older kept jobs by
-// priority, and answers whether it was there.
-func (q *Store) DeletePriority(ctx context.Context) (there bool, err error) {
-	defer q.about("deleting the key priority", &err)
-	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.base+"priority").Build()).AsInt64()
-	return n > 0, err
-}
-
 // DeduplicationOwner returns the job that owns a deduplication id.
 func (q *Store) DeduplicationOwner(ctx context.Context, dedupID string) (owner string, err error) {
 	defer q.about("the owner of deduplication id "+dedupID, &err)

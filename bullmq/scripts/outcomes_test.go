@@ -5,6 +5,8 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 // idsOf are the ids of some adds, none of which met another job.
@@ -98,20 +100,20 @@ var _ = ginkgo.Describe("A removal reports", func() {
 	ginkgo.It("that it removed the job", func() {
 		f := newFixture(client)
 		Expect(f.Add(f.ctx, brick(Standard, "a"))).To(Equal(AddResult{"a", Added}))
-		Expect(f.Remove(f.ctx, "a", true)).To(Equal(Removed))
-		Expect(f.Remove(f.ctx, "a", true)).To(Equal(NotFound))
+		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.Removed))
+		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.NotFound))
 	})
 
 	ginkgo.It("that it removed an id from a state, even without a hash", func() {
 		f := newFixture(client)
 		f.set("RPUSH", "wait", "a")
-		Expect(f.Remove(f.ctx, "a", true)).To(Equal(Removed))
+		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.Removed))
 		Expect(f.state()).To(BeEmpty())
 	})
 
 	ginkgo.It("that there is no such job, and writes nothing", func() {
 		f := newFixture(client)
-		Expect(f.Remove(f.ctx, "a", true)).To(Equal(NotFound))
+		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.NotFound))
 		Expect(f.state()).To(BeEmpty())
 	})
 
@@ -119,7 +121,7 @@ var _ = ginkgo.Describe("A removal reports", func() {
 		f := newFixture(client)
 		f.running("a", "t")
 		before := f.state()
-		Expect(f.Remove(f.ctx, "a", true)).To(Equal(Locked))
+		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.Locked))
 		Expect(f.state()).To(Equal(before))
 	})
 
@@ -128,7 +130,7 @@ var _ = ginkgo.Describe("A removal reports", func() {
 		f.set("HSET", "wall", "name", "wall")
 		f.set("SADD", "wall:dependencies", f.base+"a")
 		f.running("a", "t")
-		Expect(f.Remove(f.ctx, "wall", true)).To(Equal(Locked))
-		Expect(f.Remove(f.ctx, "wall", false)).To(Equal(Removed))
+		Expect(f.Remove(f.ctx, "wall", true)).To(Equal(backend.Locked))
+		Expect(f.Remove(f.ctx, "wall", false)).To(Equal(backend.Removed))
 	})
 })

@@ -2,6 +2,11 @@ package scripts
 
 import (
 	"context"
+	"strconv"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 var (
@@ -16,37 +21,58 @@ var (
 	resume               = load("resume")
 )
 
-// Counts answers how many jobs stand in each of some states, by the names of
-// their keys (wait for waiting). With beforeMs ≥ 0 only delayed jobs due
-// before that time count.
-func (q *Store) Counts(ctx context.Context, beforeMs int64, states ...string) ([]int64, error) {
-	before := ""
-	if beforeMs >= 0 {
-		before = decimal(beforeMs)
-	}
-	return q.numbers(ctx, getCounts, len(states), append([]string{q.base, before}, states...)...)
+// Counts counts the jobs of states.
+func (q *Store) Counts(ctx context.Context, states ...backend.State) ([]int, error) {
+	return q.counts(ctx, getCounts, withStates(states, q.base, ""))
 }
 
-// CountsPerPriority answers how many jobs wait for each of some priorities.
-func (q *Store) CountsPerPriority(ctx context.Context, priorities ...int64) ([]int64, error) {
+// CountDelayed counts the delayed jobs that are due before a time.
+func (q *Store) CountDelayed(ctx context.Context, before time.Time) (int, error) {
+	counts, err := q.counts(ctx, getCounts, []string{q.base, decimal(max(before.UnixMilli(), 0)), stateKey(backend.Delayed)})
+	if err != nil {
+		return 0, err
+	}
+	return counts[0], nil
+}
+
+// CountsPerPriority counts the jobs that wait with each of some priorities.
+func (q *Store) CountsPerPriority(ctx context.Context, priorities ...int) ([]int, error) {
 	args := []string{q.base}
 	for _, priority := range priorities {
-		args = append(args, decimal(priority))
+		args = append(args, strconv.Itoa(priority))
 	}
-	return q.numbers(ctx, getCountsPerPriority, len(priorities), args...)
+	return q.counts(ctx, getCountsPerPriority, args)
 }
 
-// Record is a job as it is stored.
-type Record struct {
-	JobID string
-	Hash  []string // field, value, field, value …
+// counts runs a command that returns a number for each argument after the first
+// ones.
+func (q *Store) counts(ctx context.Context, c *command, args []string) ([]int, error) {
+	numbers, err := q.numbers(ctx, c, len(args)-len(c.args), args...)
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]int, len(numbers))
+	for i, n := range numbers {
+		counts[i] = int(n)
+	}
+	return counts, nil
 }
 
-// Jobs answers a page of jobs for each of some states, by the names of their
-// keys; to is inclusive, -1 the last.
-func (q *Store) Jobs(ctx context.Context, from, to int64, ascending bool, states ...string) ([]Record, error) {
-	args := append([]string{q.base, decimal(from), decimal(to), flag(ascending)}, states...)
-	message, err := q.run(ctx, getJobs, args...)
+// withStates appends the names of the keys of states to the arguments of a command.
+func withStates(states []backend.State, args ...string) []string {
+	for _, state := range states {
+		args = append(args, stateKey(state))
+	}
+	return args
+}
+
+func (q *Store) pageArgs(page backend.Page, states []backend.State) []string {
+	return withStates(states, q.base, strconv.Itoa(page.From), strconv.Itoa(page.To), flag(page.Ascending))
+}
+
+// Jobs reads a page of the jobs of each state.
+func (q *Store) Jobs(ctx context.Context, page backend.Page, states ...backend.State) ([]*backend.JobRecord, error) {
+	message, err := q.run(ctx, getJobs, q.pageArgs(page, states)...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,62 +80,62 @@ func (q *Store) Jobs(ctx context.Context, from, to int64, ascending bool, states
 	if err != nil {
 		return nil, q.unexpected(getJobs, err)
 	}
-	var records []Record
+	var records []*backend.JobRecord
 	for _, page := range pages {
 		rows, _ := page.ToArray()
 		for _, row := range rows {
 			if pair, _ := row.ToArray(); len(pair) == 2 {
-				records = append(records, Record{JobID: text(pair[0]), Hash: texts(pair[1])})
+				records = append(records, Record(text(pair[0]), texts(pair[1])))
 			}
 		}
 	}
 	return records, nil
 }
 
-// JobIDs answers a page of ids for each of some states, by the names of their
-// keys, also of jobs without a hash; to is inclusive, -1 the last.
-func (q *Store) JobIDs(ctx context.Context, from, to int64, ascending bool, states ...string) ([]string, error) {
-	return q.strings(ctx, getJobIDs, append([]string{q.base, decimal(from), decimal(to), flag(ascending)}, states...)...)
+// JobIDs reads the ids of a page of the jobs of each state.
+func (q *Store) JobIDs(ctx context.Context, page backend.Page, states ...backend.State) ([]string, error) {
+	return q.strings(ctx, getJobIDs, q.pageArgs(page, states)...)
 }
 
-// Metrics is what workers have counted of completed or failed jobs, in the
-// text of the wire; "" where nothing is stored.
-type Metrics struct {
-	Count, PrevTS, PrevCount string
-	Points                   []string // newest first, one a minute
-	Total                    int64    // how many points there are
-}
-
-// Metrics reads a range of points; kind is completed or failed.
-func (q *Store) Metrics(ctx context.Context, kind string, from, to int64) (Metrics, error) {
-	message, err := q.run(ctx, getMetrics, q.base, kind, decimal(from), decimal(to))
+// Metrics reads what workers have counted.
+func (q *Store) Metrics(ctx context.Context, kind backend.State, from, to int) (backend.Metrics, error) {
+	message, err := q.run(ctx, getMetrics, q.base, string(kind), strconv.Itoa(from), strconv.Itoa(to))
 	if err != nil {
-		return Metrics{}, err
+		return backend.Metrics{}, err
 	}
 	parts, err := message.ToArray()
 	if err != nil || len(parts) != 3 {
-		return Metrics{}, q.unexpected(getMetrics, err)
+		return backend.Metrics{}, q.unexpected(getMetrics, err)
 	}
-	metrics := Metrics{Points: texts(parts[1])}
+	points := texts(parts[1])
+	metrics := backend.Metrics{Points: make([]int, len(points))}
+	for i, point := range points {
+		f, _ := strconv.ParseFloat(point, 64)
+		metrics.Points[i] = int(f)
+	}
 	if head := texts(parts[0]); len(head) == 3 {
-		metrics.Count, metrics.PrevTS, metrics.PrevCount = head[0], head[1], head[2]
+		count, _ := wire.ParseNumber(head[0])
+		prevCount, _ := wire.ParseNumber(head[2])
+		metrics.Count, metrics.PrevTime, metrics.PrevCount = int(count), wire.ParseTime(head[1]), int(prevCount)
 	}
-	metrics.Total, _ = parts[2].AsInt64()
+	total, _ := parts[2].AsInt64()
+	metrics.Total = int(total)
 	return metrics, nil
 }
 
-// RateLimitTTL answers for how many ms the rate limit holds when max jobs a
-// window are allowed, 0 for the queue's own maximum.
-func (q *Store) RateLimitTTL(ctx context.Context, max int64) (int64, error) {
-	message, err := q.run(ctx, getRateLimitTTL, q.base, decimal(max))
+// RateLimitTTL returns for how long the rate limit holds. Without a maximum it is
+// what PTTL returns: -1 or -2 milliseconds.
+func (q *Store) RateLimitTTL(ctx context.Context, max int) (time.Duration, error) {
+	message, err := q.run(ctx, getRateLimitTTL, q.base, strconv.Itoa(max))
 	if err != nil {
 		return 0, err
 	}
-	return message.AsInt64()
+	ms, err := message.AsInt64()
+	return time.Duration(ms) * time.Millisecond, err
 }
 
-// IsMaxed answers whether the queue runs as many jobs as its global
-// concurrency allows.
+// IsMaxed reports whether the queue runs as many jobs as its global concurrency
+// allows.
 func (q *Store) IsMaxed(ctx context.Context) (bool, error) {
 	n, err := q.number(ctx, isMaxed, "", q.base)
 	return n == 1, err

@@ -39,12 +39,12 @@ var refusals = slices.Concat(
 		{"updateData", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.UpdateData(f.ctx, "1", "{}") }, nil},
 		{"updateProgress", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.UpdateProgress(f.ctx, "1", "50") }, nil},
 		{"changePriority", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangePriority(f.ctx, "1", 5, false) }, nil},
-		{"changeDelay", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", nowMs, "5") }, nil},
-		{"changeDelay", backend.NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", nowMs, "5") }, nil},
+		{"changeDelay", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", time.UnixMilli(nowMs), 5*time.Millisecond) }, nil},
+		{"changeDelay", backend.NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", time.UnixMilli(nowMs), 5*time.Millisecond) }, nil},
 		{"promote", backend.NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.Promote(f.ctx, "1") }, nil},
-		{"reprocessJob", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.Reprocess(f.ctx, "1", true, false, true, true) }, nil},
-		{"reprocessJob", backend.NotInState, "it hasn't failed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", true, false, true, true) }, nil},
-		{"reprocessJob", backend.NotInState, "it hasn't completed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", false, false, true, true) }, nil},
+		{"reprocessJob", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.Reprocess(f.ctx, "1", retry(backend.Failed)) }, nil},
+		{"reprocessJob", backend.NotInState, "it hasn't failed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", retry(backend.Failed)) }, nil},
+		{"reprocessJob", backend.NotInState, "it hasn't completed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", retry(backend.Completed)) }, nil},
 		{"removeJob", backend.SchedulerJob, "it is a scheduler's next", func(f *fixture) {
 			f.set("HSET", "repeat:daily:500", "name", "paint", "rjk", "daily")
 			f.set("ZADD", "repeat", "500", "daily")
@@ -82,6 +82,11 @@ var refusals = slices.Concat(
 			func(f *fixture) error { return numbered(f, backend.ErrActiveJobs, -2) }, nil},
 	},
 )
+
+// retry moves a job back from a state.
+func retry(from backend.State) backend.Reprocess {
+	return backend.Reprocess{From: from, ResetAttemptsMade: true, ResetAttemptsStarted: true}
+}
 
 // waiting leaves a job in wait.
 func waiting(f *fixture) {

@@ -77,10 +77,9 @@ type JobRecord struct {
 	AttemptsMade    int
 	AttemptsStarted int
 	StalledCounter  int
-	// AttemptsBefore are attempts that BullMQ 4 or older has counted, under another
-	// name. AttemptsMade counts those since; both count when HasBefore is set.
-	AttemptsBefore int
-	HasBefore      bool
+	// AttemptsSince are attempts beyond AttemptsMade, of a job whose first attempts
+	// BullMQ 4 or older has counted under another name.
+	AttemptsSince int
 
 	ProcessedOn time.Time
 	FinishedOn  time.Time
@@ -89,7 +88,7 @@ type JobRecord struct {
 	Progress     []byte // JSON
 	ReturnValue  []byte // JSON
 	FailedReason string
-	StackTrace   []byte // JSON, a list of texts
+	StackTrace   []string
 
 	Parent          JobRef
 	ParentPolicy    []byte // JSON

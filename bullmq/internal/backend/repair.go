@@ -8,10 +8,10 @@ import (
 // Repairer is a store whose records can get apart from its states, as those of
 // Redis can.
 type Repairer interface {
-	// ScanJobIDs looks at about count keys of the server from a cursor on, 0 for
-	// the beginning, and returns the ids of jobs of the queue that it meets. next is
-	// 0 after the last key. An id may come more than once.
-	ScanJobIDs(ctx context.Context, cursor uint64, count int) (ids []string, next uint64, err error)
+	// ScanKeys looks at about count keys of the server from a cursor on, 0 for the
+	// beginning, and returns those of the queue. next is 0 after the last key. A key
+	// may come more than once.
+	ScanKeys(ctx context.Context, cursor uint64, count int) (keys []string, next uint64, err error)
 	// RemoveOrphanedJobs returns those of some ids that are in no state of the
 	// queue, and deletes what there is of them if remove is set.
 	RemoveOrphanedJobs(ctx context.Context, ids []string, remove bool) ([]string, error)
