@@ -30,20 +30,20 @@ func (g goal) bound() string {
 // goals returns the goals of this SDK relative to Node's library.
 func (r report) goals() []goal {
 	const times = " × Node's"
-	beside := func(what, table, title string, least, most float64) goal {
+	relativeToNode := func(what, table, title string, least, most float64) goal {
 		value, known := find(r.tables, table, title).ratio(ownName)
 		return goal{what, times, value, known, least, most}
 	}
 	late, known := find(r.tables, latencyTitle, latenessTitle+", p95").of(ownName)
 	goals := []goal{
-		beside("addBulk of 1,000, jobs per second", throughputTitle, "addBulk of 1,000", 4, 0),
-		beside("add with 100 in flight, jobs per second", throughputTitle, "add, 100 in flight", 3, 0),
-		beside("process with concurrency 100, jobs per second", throughputTitle, "process, concurrency 100", 3, 0),
-		beside("process with concurrency 1, jobs per second", throughputTitle, "process, concurrency 1", 1.5, 0),
-		beside("Redis CPU, process with concurrency 100", redisCPUTitle, "process, concurrency 100", 0, 1.0/3),
-		beside("peak client memory, concurrency 100", memoryTitle, "process, concurrency 100", 0, 0.5),
-		beside(pickupTitle+", p50", latencyTitle, pickupTitle+", p50", 0, 0.5),
-		beside(pickupTitle+", p99", latencyTitle, pickupTitle+", p99", 0, 0.5),
+		relativeToNode("addBulk of 1,000, jobs per second", throughputTitle, "addBulk of 1,000", 4, 0),
+		relativeToNode("add with 100 in flight, jobs per second", throughputTitle, "add, 100 in flight", 3, 0),
+		relativeToNode("process with concurrency 100, jobs per second", throughputTitle, "process, concurrency 100", 3, 0),
+		relativeToNode("process with concurrency 1, jobs per second", throughputTitle, "process, concurrency 1", 1.5, 0),
+		relativeToNode("Redis CPU, process with concurrency 100", redisCPUTitle, "process, concurrency 100", 0, 1.0/3),
+		relativeToNode("peak client memory, concurrency 100", memoryTitle, "process, concurrency 100", 0, 0.5),
+		relativeToNode(pickupTitle+", p50", latencyTitle, pickupTitle+", p50", 0, 0.5),
+		relativeToNode(pickupTitle+", p99", latencyTitle, pickupTitle+", p99", 0, 0.5),
 		{latenessTitle + ", p95", " ms", late, known, 0, 2},
 	}
 	for _, g := range r.growth {

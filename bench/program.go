@@ -56,7 +56,7 @@ func start(cmd *exec.Cmd) (*program, error) {
 	return p, nil
 }
 
-// tell writes a line.
+// send writes a line.
 func (p *program) send(line any) error {
 	text, err := json.Marshal(line)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// Probe is a Node process that does with the library what it is told, several
-// things at once.
+// Probe is a Node process that calls the library as instructed, several calls at
+// a time.
 type Probe struct {
 	process *nodeprocess.Process
 
