@@ -241,6 +241,8 @@ var fieldsByName = map[string]int{}
 var optionFields []int
 
 func init() {
+	// Options of the same name as their field are not listed.
+	fieldNames := map[string]string{"": "Telemetry", "removeOnComplete": "KeepCompleted", "removeOnFail": "KeepFailed"}
 	all := map[string]int{}
 	options := reflect.TypeFor[JobOptions]()
 	for i := range options.NumField() {
@@ -248,7 +250,10 @@ func init() {
 	}
 	for i := range jobOptions {
 		option := &jobOptions[i]
-		field := all[strings.ToLower(cmp.Or(option.name, "telemetry"))]
+		field, ok := all[strings.ToLower(cmp.Or(fieldNames[option.name], option.name))]
+		if !ok {
+			panic("bullmq: JobOptions has no field for the option " + option.name)
+		}
 		for _, name := range []string{option.name, option.wire} {
 			if name != "" {
 				jobOptionsByName[name], fieldsByName[name] = option, field

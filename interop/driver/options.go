@@ -36,8 +36,8 @@ func workerOptions(raw json.RawMessage) (*bullmq.WorkerOptions, error) {
 		MaxStalledCount    *int
 		StalledInterval    millis
 		MaxStartedAttempts int
-		KeepCompleted      bullmq.Retention
-		KeepFailed         bullmq.Retention
+		KeepCompleted      bullmq.Retention `json:"removeOnComplete"`
+		KeepFailed         bullmq.Retention `json:"removeOnFail"`
 		Concurrency        int
 	}
 	if err := read(raw, &given); err != nil {
