@@ -14,6 +14,24 @@ import (
 // stand while the queue is paused, in some events, and in what a retry keeps.
 type Dialect int
 
+// What differs in V5 is marked --@v5 and --@v6 in the Lua of package scripts, and
+// compared with core.dialect here:
+//
+//	pause and resume          waiting jobs move to the list paused and back      pause, resume, parts held and ready, joinPaused, moveJobsToWait, getCountsPerPriority
+//	retry by hand             the job loses its priority                         reprocessJob
+//	deduplication             also the event debounced; no reschedule; a key     part deduplication
+//	                          of a removed owner stays
+//	add with an existing id   a job whose former parent is gone keeps it         part admit
+//	adding a flow             children attach at once; a job with children       FlowProducer
+//	                          may have a deduplication id
+//	schedulers                a job's next id is in its field nrjid; the         updateJobScheduler, Queue.JobSchedulers
+//	                          template takes the data of a legacy scheduler
+//	rate limit                a job that fails unrun counts                      part codec
+//	too many starts           the job fails at its next start, and a fetch by    worker_execute.go, worker_manual.go
+//	                          hand passes over it
+//	reading and options       Waiting includes Paused; debounce is accepted and  queue_read.go, queue.go, job_json.go
+//	                          shown in JSON
+
 // The dialects.
 const (
 	// Detect asks the queue when a Queue, Worker or FlowProducer meets it: V5
@@ -60,7 +78,7 @@ func (c *core) setDialect(ctx context.Context, dialect Dialect) error {
 func (c *core) detect(ctx context.Context) (Dialect, error) {
 	ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
-	version, parked, err := c.store.Signs(ctx)
+	version, parked, err := c.store.DialectHints(ctx)
 	if err != nil && !redisconn.Forbidden(err) {
 		return V6, err
 	}

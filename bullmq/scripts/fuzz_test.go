@@ -94,7 +94,7 @@ var readers = []func(ctx context.Context, q *Store){
 	},
 	func(ctx context.Context, q *Store) { _, _ = q.CountJobSchedulers(ctx) },
 	func(ctx context.Context, q *Store) { _, _ = q.Meta(ctx) },
-	func(ctx context.Context, q *Store) { _, _, _ = q.Signs(ctx) },
+	func(ctx context.Context, q *Store) { _, _, _ = q.DialectHints(ctx) },
 	func(ctx context.Context, q *Store) { _ = q.InitMeta(ctx, 1, "v") },
 	func(ctx context.Context, q *Store) { _, _ = q.RemoveRateLimit(ctx) },
 	func(ctx context.Context, q *Store) { _, _ = q.DeduplicationOwner(ctx, "d") },

@@ -51,9 +51,9 @@ func maxEvents(stored string) int {
 // maxLength returns the bound of the stream that keeps so many events.
 func maxLength(maxEvents int) string { return strconv.Itoa(max(maxEvents, 0)) }
 
-// Signs are by what a queue's dialect is told: the version in meta, "" for none,
-// and whether jobs are parked in paused.
-func (q *Store) Signs(ctx context.Context) (version string, parked bool, err error) {
+// DialectHints returns by what a queue's dialect is told: the version in meta, ""
+// for none, and whether jobs are in the list paused.
+func (q *Store) DialectHints(ctx context.Context) (version string, parked bool, err error) {
 	defer q.about("the version", &err)
 	results := q.client.DoMulti(ctx,
 		q.client.B().Hget().Key(q.keyOf("meta")).Field("version").Build(),

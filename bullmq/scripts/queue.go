@@ -35,6 +35,15 @@ type Client interface {
 	DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult
 }
 
+var _ interface {
+	backend.Jobs
+	backend.Children
+	backend.Reading
+	backend.Administration
+	backend.Schedulers
+	backend.Events
+} = (*Store)(nil)
+
 // NewStore binds the commands to a queue: base is its key prefix
 // (bull:orders:), keyOf builds the key with a given suffix.
 func NewStore(client Client, base string, keyOf func(suffix string) string) *Store {
