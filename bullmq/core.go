@@ -13,6 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisstore"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -108,6 +109,11 @@ func (c *core) newBlocking(name string) *redisconn.Blocking {
 		c.log.Warn().Int("needed", needed).
 			Msg("the client has too few connections for blocking commands, so workers and event readers poll; set its BlockingPoolSize to at least the number needed by them, plus those that the program blocks on itself")
 	})
+}
+
+// newWaiter returns what waits for work.
+func (c *core) newWaiter(name string) *redisstore.Waiter {
+	return redisstore.NewWaiter(c.store, c.newBlocking(name), c.keys.of("marker"))
 }
 
 // inSlotOf refuses a call that needs keys of two queues where a cluster keeps

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisstore"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 )
 
@@ -34,7 +35,7 @@ var publicCalls = append(publicMethods(), []publicCall{
 		return err
 	}},
 	{"the marker", false, func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) error {
-		return readPopped(q.core.client.Do(ctx, q.core.client.B().Bzpopmin().Key("m").Timeout(1).Build())).err
+		return redisstore.ReadWake(q.core.client.Do(ctx, q.core.client.B().Bzpopmin().Key("m").Timeout(1).Build())).Err
 	}},
 	{"the events", false, func(ctx context.Context, q *Queue, _ *Worker, _ *FlowProducer) (err error) {
 		closed, closeAll := context.WithCancel(ctx)

@@ -301,7 +301,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	case <-time.After(min(time.Second, time.Until(deadline))):
 	}
 	w.close()
-	redisconn.Together(w.runner.marker.conn.Close, w.core.client.Close)
+	redisconn.Together(w.runner.waiter.Close, w.core.client.Close)
 	deadline = deadline.Add(timing.ClosingTime)
 	for _, p := range parts {
 		p.Wait(deadline)

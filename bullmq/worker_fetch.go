@@ -6,11 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -112,7 +109,7 @@ func (r *runner) releaseDelay() {
 	r.nextDueMs = 0
 	r.mu.Unlock()
 	if due > 0 {
-		r.marker.returnMarker(popped{member: "1", score: float64(due)})
+		r.returnWake(backend.Wake{Woken: true, NextDue: time.UnixMilli(due)})
 	}
 }
 
@@ -164,7 +161,9 @@ func (r *runner) take() ([]*Job, time.Time, error) {
 	var jobs []*Job
 	for i, taken := range each {
 		if taken.JobID != "" || i == 0 {
-			r.setClock(taken.ServerUs, begun)
+			if r.w.core.isReal {
+				r.waiter.ObserveClock(taken.ServerUs, begun)
+			}
 			if job := r.applyTake(taken, tokens[i], since); job != nil {
 				jobs = append(jobs, job)
 			}
@@ -195,33 +194,6 @@ func (r *runner) resolveTakes() (*Job, time.Time, error) {
 		}
 	}
 	return nil, time.Time{}, nil
-}
-
-// setClock compares the server's clock, as reported by the reply to a call, with
-// the queue's. A shorter call is more exact. Its result holds until a later one
-// contradicts it, since clocks drift and are set.
-func (r *runner) setClock(serverUs int64, begun time.Time) {
-	if serverUs == 0 || !r.w.core.isReal {
-		return
-	}
-	told := serverClock{known: true, ahead: begun.Sub(time.UnixMicro(serverUs)), unsure: time.Since(begun)}
-	if !r.clock.known || told.unsure <= r.clock.unsure || !r.clock.agreesWith(told) {
-		r.clock = told
-	}
-}
-
-// serverClock is how the server's clock and ours compare.
-type serverClock struct {
-	known bool
-	// ahead is by how much ours is ahead, counted from before the call that reported it:
-	// as with a call of one's own, the time is when it was sent. So no job starts
-	// before its time, however long the answer was on its way.
-	ahead  time.Duration
-	unsure time.Duration // by how much it may be further ahead: as long as that call took
-}
-
-func (c serverClock) agreesWith(other serverClock) bool {
-	return c.ahead <= other.ahead+other.unsure && other.ahead <= c.ahead+c.unsure
 }
 
 // resolveTake looks for the job that a fetch locked with a token.
@@ -376,8 +348,8 @@ func (r *runner) await(most time.Duration) {
 // of the worker.
 func (r *runner) waitForWork() (*Job, time.Time, error) {
 	// First said, then checked: what changes in between finds a wait to end.
-	r.marker.begin()
-	defer r.marker.end()
+	r.waiter.Begin()
+	defer r.waiter.End()
 	if r.stopping() || !r.idle() || r.limited() > 0 {
 		return nil, time.Time{}, nil
 	}
@@ -390,39 +362,34 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 		}
 		// The timing.After ends the wait; where it can't, the wait ends soon after.
 		block = min(block, due+overdue)
-		defer timing.After(due, r.marker.interrupt)()
+		defer timing.After(due, r.waiter.Interrupt)()
 	}
 	if r.slots.reserve(1) == 0 {
 		return nil, time.Time{}, nil
 	}
 	token, since, begun := r.w.token(), r.currentEpoch(), time.Now()
-	p, answer, followed := r.marker.wait(block, r.takeBehind(token, block))
-	var found scripts.Taken
-	var err error
-	if followed {
-		found, err = r.w.core.store.WhenWokenAnswer(answer, r.w.takes())
-		r.sendScriptText = scripts.IsNoScript(err)
-	}
+	wake, fetch := r.waiter.WaitAndFetch(block, r.w.core.now(), r.w.takes(), token)
+	found, err := fetch.Taken, fetch.Err
 	if mayHaveRun(err) {
 		// Nor may it have run yet: Redis may not have noticed that we are gone.
 		r.unresolved = append(r.unresolved, unresolvedTake{token, begun.Add(block + timing.BlockMargin)})
 	} else {
 		r.slots.settle(found.JobID != "")
 	}
-	looked := followed && err == nil && !found.NothingSet
+	looked := fetch.Sent && err == nil && !found.NothingSet
 	if looked {
 		if job := r.applyTake(found, token, since); job != nil {
 			return job, r.takenAt(job), nil
 		}
 	}
 	switch {
-	case p.err != nil:
+	case wake.Err != nil:
 		r.markDirty()
-		return nil, time.Time{}, p.err
+		return nil, time.Time{}, wake.Err
 	case r.stopping() || !r.slots.open():
-		r.marker.returnMarker(p)
+		r.returnWake(wake)
 	case !looked:
-		r.applyWake(p)
+		r.applyWake(wake)
 	}
 	return nil, time.Time{}, nil
 }
@@ -432,31 +399,25 @@ func (r *runner) takenAt(job *Job) time.Time {
 	return time.Now().Add(-max(0, r.w.core.now().Sub(job.ProcessedOn)))
 }
 
-// takeBehind makes the take that follows a wait on the same connection; nil
-// where none can, for it would not know what time it is. It must not take the
-// end of the wait for a moment before it, hence unsure.
-func (r *runner) takeBehind(token string, block time.Duration) func(rueidis.Builder) rueidis.Completed {
-	if !r.clock.known {
-		return nil
-	}
-	before := r.w.core.now().Add(block - r.clock.unsure).UnixMilli()
-	return func(b rueidis.Builder) rueidis.Completed {
-		return r.w.core.store.WhenWoken(b, r.sendScriptText, r.clock.ahead.Microseconds(), before, r.w.takes(), token)
-	}
-}
-
-// applyWake reads a marker: "0", or none, means that there may be a job; "1"
-// carries the time of the first delayed job.
-func (r *runner) applyWake(p popped) {
+// applyWake records how a wait has ended: there may be a job, or the time of the
+// first delayed one is known.
+func (r *runner) applyWake(wake backend.Wake) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.epoch++
-	if p.score <= 0 {
+	if wake.NextDue.IsZero() {
 		r.drained = false
 		return
 	}
-	if due := int64(min(p.score, wire.MaxSafeInteger)); r.nextDueMs == 0 || due < r.nextDueMs {
+	if due := wake.NextDue.UnixMilli(); r.nextDueMs == 0 || due < r.nextDueMs {
 		r.nextDueMs = due
+	}
+}
+
+// returnWake lets another worker have a wake-up that this one doesn't use.
+func (r *runner) returnWake(wake backend.Wake) {
+	if err := r.waiter.Return(wake); err != nil {
+		r.w.core.log.Warn().Err(err).Msg("a marker could not be returned; idle workers fetch after their DrainDelay at the latest")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisstore"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
@@ -33,10 +34,10 @@ func (w *Worker) nextByHand(ctx context.Context, token string, wait time.Duratio
 	ctx, cancel := w.untilClosed(ctx)
 	defer cancel()
 	end := time.Now().Add(wait)
-	var marker *markerWatch
+	var waiter *redisstore.Waiter
 	defer func() {
-		if marker != nil {
-			marker.conn.Close()
+		if waiter != nil {
+			waiter.Close()
 		}
 	}()
 	for {
@@ -77,12 +78,12 @@ func (w *Worker) nextByHand(ctx context.Context, token string, wait time.Duratio
 		if taken.NextDueMs > 0 {
 			left = min(left, max(time.UnixMilli(taken.NextDueMs).Sub(w.core.now()), time.Millisecond))
 		}
-		if marker == nil {
-			marker = newMarkerWatch(w.core, w.core.keys.clientName(w.nameSuffix()))
+		if waiter == nil {
+			waiter = w.core.newWaiter(w.core.keys.clientName(w.nameSuffix()))
 		}
 		waiting, stop := context.WithCancelCause(ctx)
 		forget := context.AfterFunc(turn, func() { stop(errPaused) })
-		err = marker.waitWithin(waiting, left)
+		err = waiter.WaitWithin(waiting, left)
 		forget()
 		stop(nil)
 		if errors.Is(err, errPaused) {

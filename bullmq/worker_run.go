@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisstore"
 )
 
 // runner is a worker's Run: it decides when to look for jobs (fetch), gives
@@ -12,7 +14,7 @@ import (
 type runner struct {
 	w      *Worker
 	slots  *slots
-	marker *markerWatch
+	waiter *redisstore.Waiter
 
 	soft context.Context // ends when no new job is to be taken
 	base context.Context // parent of the handlers' contexts, which end by cancel
@@ -23,10 +25,8 @@ type runner struct {
 	wake chan struct{} // a slot is free, something was learned, or it is time to rest
 
 	// fetch's own:
-	unresolved     []unresolvedTake
-	clock          serverClock
-	batchHint      int  // how many jobs a fetch asks for
-	sendScriptText bool // the server may not know the script of a fetch that follows a wait
+	unresolved []unresolvedTake
+	batchHint  int // how many jobs a fetch asks for
 
 	mu             sync.Mutex
 	fetching       bool // fetch has not ended yet
@@ -44,9 +44,9 @@ type runner struct {
 
 func newRunner(w *Worker) *runner {
 	return &runner{
-		w: w, slots: w.slots, marker: newMarkerWatch(w.core, w.core.keys.clientName(w.nameSuffix())),
+		w: w, slots: w.slots, waiter: w.core.newWaiter(w.core.keys.clientName(w.nameSuffix())),
 		hard: make(chan struct{}), wake: make(chan struct{}, 1),
-		running: map[*attempt]bool{}, sendScriptText: true,
+		running: map[*attempt]bool{},
 	}
 }
 
@@ -56,7 +56,7 @@ func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 	r.soft = ctx
 	r.base = context.WithoutCancel(ctx)
 	defer r.cancel(nil)
-	stop := context.AfterFunc(ctx, r.marker.interrupt)
+	stop := context.AfterFunc(ctx, r.waiter.Interrupt)
 	defer stop()
 	r.fetching = true
 	go r.fetchUntilStopped()
@@ -163,8 +163,8 @@ func (r *runner) signal() {
 	case r.wake <- struct{}{}:
 	default:
 	}
-	if r.marker.waiting() && (!r.idle() || r.limited() > 0) {
-		go r.marker.interrupt()
+	if r.waiter.Waiting() && (!r.idle() || r.limited() > 0) {
+		go r.waiter.Interrupt()
 	}
 }
 

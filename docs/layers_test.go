@@ -21,7 +21,7 @@ var layers = []struct {
 	uses  []string // modules that only this and higher layers may import
 }{
 	{paths: []string{"bullmq/internal", "internal/cron"}},
-	{paths: []string{"bullmq/scripts", "bullmq/internal/redisconn"}, uses: []string{"github.com/redis/rueidis"}},
+	{paths: []string{"bullmq/scripts", "bullmq/internal/redisconn", "bullmq/internal/redisstore"}, uses: []string{"github.com/redis/rueidis"}},
 	{paths: []string{"bullmq"}, uses: []string{"github.com/google/uuid", "github.com/rs/zerolog"}},
 	{paths: []string{"bullmq/bullmqotel"}, uses: []string{"go.opentelemetry.io/otel"}},
 	{paths: []string{"internal/testkit"}, uses: []string{"github.com/onsi", "github.com/alicebob/miniredis"}},

@@ -1,0 +1,233 @@
+// Package redisstore joins package redisconn and package scripts: what is done to a
+// queue in Redis by more than a script.
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// Waiter waits for the queue's marker, which producers set to wake idle workers, on
+// a connection of its own. One goroutine waits, between Begin and End. Any other may
+// interrupt it.
+//
+// Where it can, it sends a fetch behind the wait, which the server carries out as
+// soon as the wait ends.
+type Waiter struct {
+	store  *scripts.Store
+	conn   *redisconn.Blocking
+	marker string // key
+
+	// Of the goroutine that waits and observes the clock:
+	clock          serverClock
+	sendScriptText bool // the server may not know the script of the fetch
+
+	mu     sync.Mutex
+	turn   int // counts the waits, so that an interrupt meets the one it is for
+	begun  bool
+	giveUp func() // ends the wait where Redis can't be asked to
+	gaveUp bool   // it was called
+}
+
+// NewWaiter returns a Waiter for the marker of a queue, a key.
+func NewWaiter(store *scripts.Store, conn *redisconn.Blocking, marker string) *Waiter {
+	return &Waiter{store: store, conn: conn, marker: marker, sendScriptText: true}
+}
+
+// Close closes the connection.
+func (m *Waiter) Close() { m.conn.Close() }
+
+// ObserveClock records the server's clock, in microseconds, as reported by the reply
+// to a call that began then; 0 if the reply has none. Without it, no fetch follows a
+// wait, since it would not know the time.
+func (m *Waiter) ObserveClock(serverUs int64, begun time.Time) { m.clock.observe(serverUs, begun) }
+
+// Fetch is a fetch that followed a wait.
+type Fetch struct {
+	Sent  bool // false if none could follow
+	Taken scripts.Taken
+	Err   error
+}
+
+// WaitAndFetch is [Waiter.Wait] with a fetch behind it. now is the time by the clock
+// of the queue.
+func (m *Waiter) WaitAndFetch(block time.Duration, now time.Time, worker scripts.Worker, token string) (backend.Wake, Fetch) {
+	var behind func(rueidis.Builder) rueidis.Completed
+	if m.clock.known {
+		// It must not take the end of the wait for a moment before it, hence unsure.
+		before := now.Add(block - m.clock.unsure).UnixMilli()
+		behind = func(b rueidis.Builder) rueidis.Completed {
+			return m.store.WhenWoken(b, m.sendScriptText, m.clock.ahead.Microseconds(), before, worker, token)
+		}
+	}
+	wake, reply, sent := m.wait(block, behind)
+	fetch := Fetch{Sent: sent}
+	if sent {
+		fetch.Taken, fetch.Err = m.store.WhenWokenAnswer(reply, worker)
+		m.sendScriptText = scripts.IsNoScript(fetch.Err)
+	}
+	return wake, fetch
+}
+
+// Begin announces a wait. From now on Interrupt ends it, even before it has reached
+// the server.
+func (m *Waiter) Begin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.turn++
+	m.begun, m.gaveUp = true, false
+}
+
+// End follows the wait.
+func (m *Waiter) End() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begun, m.giveUp = false, nil
+}
+
+// Waiting reports whether there is a wait to interrupt.
+func (m *Waiter) Waiting() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.begun
+}
+
+// wait waits for at most a time. behind, which may be nil, makes a command that the
+// server carries out when the wait ends, however it does. sent is false where it was
+// not sent, because Redis can't be asked to end this wait, or is a cluster.
+func (m *Waiter) wait(timeout time.Duration, behind func(rueidis.Builder) rueidis.Completed) (wake backend.Wake, reply rueidis.RedisResult, sent bool) {
+	timeout = min(max(timeout, timing.ShortestBlock), timing.LongestBlock)
+	cancellable, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	m.orElse(cancel)
+	wake.Err = m.conn.Connect(cancellable)
+	if wake.Err == nil {
+		ctx := cancellable
+		if m.conn.CanUnblock() {
+			ctx = context.Background()
+			m.orElse(m.conn.Drop)
+			sent = behind != nil
+		}
+		results := m.conn.Wait(ctx, timeout, func(b rueidis.Builder) []rueidis.Completed {
+			commands := []rueidis.Completed{b.Bzpopmin().Key(m.marker).Timeout(timeout.Seconds()).Build()}
+			if sent {
+				commands = append(commands, behind(b))
+			}
+			return commands
+		})
+		wake = ReadWake(results[0])
+		reply = results[len(results)-1]
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gaveUp { // an error is what was wanted
+		wake.Err = nil
+	}
+	return wake, reply, sent
+}
+
+// orElse sets what ends the wait where Redis can't be asked to.
+func (m *Waiter) orElse(giveUp func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.giveUp = giveUp
+}
+
+// ReadWake reads the reply of BZPOPMIN on a marker. The member "0" means that a job
+// may be ready. "1" has the time of the first delayed job as its score.
+func ReadWake(result rueidis.RedisResult) backend.Wake {
+	reply, err := result.ToArray()
+	switch {
+	case rueidis.IsRedisNil(err):
+		return backend.Wake{}
+	case err != nil:
+		return backend.Wake{Err: err}
+	case len(reply) < 3:
+		return backend.Wake{}
+	}
+	if _, err := reply[1].ToString(); err != nil {
+		return backend.Wake{Err: err}
+	}
+	wake := backend.Wake{Woken: true}
+	if score, _ := reply[2].AsFloat64(); score > 0 {
+		wake.NextDue = time.UnixMilli(int64(min(score, wire.MaxSafeInteger)))
+	}
+	return wake
+}
+
+// Interrupt ends the wait that has begun, if one has. It asks Redis to, so that a
+// marker which comes at the last moment is still delivered. It drops the connection
+// only where that does not help.
+func (m *Waiter) Interrupt() {
+	ctx, cancel := context.WithTimeout(context.Background(), timing.UnblockTimeout)
+	defer cancel()
+	m.mu.Lock()
+	turn := m.turn
+	m.mu.Unlock()
+	for {
+		m.mu.Lock()
+		over, giveUp := !m.begun || m.turn != turn, m.giveUp
+		m.mu.Unlock()
+		if over {
+			return
+		}
+		ended, possible := m.conn.Unblock(ctx)
+		if ended {
+			return
+		}
+		if !possible && giveUp != nil {
+			m.mu.Lock()
+			if m.begun && m.turn == turn { // under the lock, or it could meet the next wait
+				m.gaveUp = true
+				giveUp()
+			}
+			m.mu.Unlock()
+			return
+		}
+		time.Sleep(time.Millisecond) // it is still on its way to the server
+	}
+}
+
+// WaitWithin waits for a marker until a time is over or ctx ends. If there is no
+// connection to wait on, it returns sooner, when it is time to poll.
+func (m *Waiter) WaitWithin(ctx context.Context, limit time.Duration) error {
+	m.Begin()
+	defer m.End()
+	defer time.AfterFunc(limit, m.Interrupt).Stop()
+	defer context.AfterFunc(ctx, m.Interrupt)()
+	end := time.Now().Add(limit)
+	wake, _, _ := m.wait(limit, nil)
+	if errors.Is(wake.Err, backend.ErrNoConnection) {
+		wake.Err = nil
+		timing.Sleep(ctx, min(time.Until(end), timing.PollInterval))
+	}
+	if ctx.Err() != nil {
+		_ = m.Return(wake) // idle workers fetch after their DrainDelay at the latest
+		return context.Cause(ctx)
+	}
+	return wake.Err
+}
+
+// Return puts back a marker that this worker doesn't use, so that it wakes another
+// one.
+func (m *Waiter) Return(wake backend.Wake) error {
+	if !wake.Woken {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timing.UnblockTimeout)
+	defer cancel()
+	if wake.NextDue.IsZero() {
+		return m.store.PutMarker(ctx, "0", 0)
+	}
+	return m.store.PutMarker(ctx, "1", float64(wake.NextDue.UnixMilli()))
+}
