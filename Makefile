@@ -21,6 +21,7 @@ BULLMQ ?= 5 6
 OWN_LUA ?= $(wildcard ../shared/tools/own-lua.mjs)
 
 MODULES = $(shell go list -m -f '{{.Dir}}')
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GO_FILES = $(shell find . -name node_modules -prune -o -name '*.go' -print)
 
@@ -88,6 +89,11 @@ lint-lua:
 	OWN_LUA=$(OWN_LUA) tools/lint-lua.sh
 lint-vuln:
 	tools/lint-vuln.sh
+
+# Not part of make lint: building golangci-lint alone takes minutes.
+.PHONY: lint-more
+lint-more: ## check more, by golangci-lint (some minutes the first time)
+	go run $(GOLANGCI) run ./...
 
 .PHONY: build
 build: ## compile every package

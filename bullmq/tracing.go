@@ -259,7 +259,7 @@ func (w *Worker) endProcess(s span, job *Job) {
 // startEnd begins the span of the call that writes what becomes of a job, where
 // BullMQ has one.
 func (w *Worker) startEnd(ctx context.Context, job *Job, a action) (context.Context, span) {
-	operation := ""
+	var operation string
 	switch a {
 	case complete:
 		operation = "complete"

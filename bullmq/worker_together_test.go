@@ -11,7 +11,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
