@@ -24,7 +24,9 @@ var _ = Describe("A Telemetry that only measures", func() {
 		server, err := redisserver.Start(redisserver.Options{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(server.Close)
-		connection := bullmq.URL(server.URL())
+		connection, err := bullmq.Connect(ctx, server.URL())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(connection.Close)
 		telemetry := bullmqotel.New(&bullmqotel.Options{
 			MeterProvider: metric.NewMeterProvider(), Propagator: propagation.NewCompositeTextMapPropagator(),
 		})
