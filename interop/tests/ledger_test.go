@@ -36,8 +36,8 @@ type options struct {
 	Attempts      int
 	Delay         float64
 	Backoff       json.RawMessage
-	KeepCompleted json.RawMessage
-	KeepFailed    json.RawMessage
+	KeepCompleted json.RawMessage `json:"removeOnComplete"`
+	KeepFailed    json.RawMessage `json:"removeOnFail"`
 }
 
 type started struct {
