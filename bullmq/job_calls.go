@@ -143,7 +143,7 @@ func (j *Job) ExtendLock(ctx context.Context, token string, duration time.Durati
 	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
 		return false, fmt.Errorf("bullmq: the lock of job %s was not extended: %w", j.ID, err)
 	}
-	return c.store.ExtendLock(ctx, scripts.Lock{JobID: j.ID, Token: token}, duration.Milliseconds())
+	return c.store.ExtendLock(ctx, backend.Lock{JobID: j.ID, Token: token}, duration)
 }
 
 // MoveToDelayed sends the running job back to run again at a time; no attempt
@@ -182,7 +182,7 @@ func (j *Job) MoveToWait(ctx context.Context, token string) error {
 	}
 	j.pauseBeforeRerun(ctx, token)
 	left := c.locks.leave(j.ID, token)
-	_, err = c.store.ToWait(ctx, j.ID, token)
+	_, err = c.store.MoveToWait(ctx, j.ID, token)
 	left(err == nil)
 	if err == nil {
 		c.measure(ctx, j, "waiting")
@@ -211,7 +211,7 @@ func (j *Job) MoveToWaitingChild(ctx context.Context, token, childKey string) (b
 		return false, err
 	}
 	left := c.locks.leave(j.ID, token)
-	moved, err := c.store.ToWaitingChildren(ctx, j.ID, c.nowMs(), token, childKey)
+	moved, err := c.store.MoveToWaitingChildren(ctx, j.ID, token, c.now(), backend.ParseJobRef(childKey))
 	left(moved)
 	if moved {
 		c.measure(ctx, j, "waiting-children")

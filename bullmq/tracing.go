@@ -6,8 +6,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Names of attributes, as BullMQ has them.
@@ -278,7 +278,7 @@ func (w *Worker) startEnd(ctx context.Context, job *Job, a action) (context.Cont
 }
 
 // startExtendLocks begins the span in which some locks are renewed.
-func (w *Worker) startExtendLocks(ctx context.Context, locks []scripts.Lock) (context.Context, span) {
+func (w *Worker) startExtendLocks(ctx context.Context, locks []backend.Lock) (context.Context, span) {
 	ctx, s := w.core.trace.start(ctx, SpanInternal, "extendLocks")
 	if s.on() {
 		ids := make([]string, len(locks))

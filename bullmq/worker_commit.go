@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
@@ -175,7 +176,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 		end := scripts.End{JobID: job.ID, Token: job.token, Value: res.json, Keep: w.keep(job, d), Bare: job.bare, Fetch: fetch}
 		if d.action == fail {
 			end.Failed, end.Value = true, res.err.Error()
-			end.Attempts, end.Fields = int64(job.Opts.Attempts), w.failureFields(ctx, job, res)
+			end.Attempts, end.Fields = int64(job.Opts.Attempts), scripts.Fields(w.failure(ctx, job, res))
 		}
 		do := w.ends.Do
 		if alone {
@@ -189,20 +190,22 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 	case retryLater:
 		return store.Delay(ctx, scripts.Delay{
 			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: wire.FormatMillis(d.wait),
-			Fields: w.failureFields(ctx, job, res), Fetch: fetch, Worker: w.takes(),
+			Fields: scripts.Fields(w.failure(ctx, job, res)), Fetch: fetch, Worker: w.takes(),
 		})
 	case giveBackLater, heldBack:
 		return store.Delay(ctx, scripts.Delay{
 			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: wire.FormatMillis(d.wait), Free: true,
 		}) // takes no other job: BullMQ's way of it is two calls too, and leaves the markers of both
 	case retryNow:
-		return scripts.Taken{}, store.Retry(ctx, job.ID, w.core.nowMs(), job.token, job.Opts.LIFO, w.failureFields(ctx, job, res))
+		return scripts.Taken{}, store.RetryJob(ctx, backend.Retry{
+			JobID: job.ID, Token: job.token, Now: w.core.now(), LIFO: job.Opts.LIFO, Failure: w.failure(ctx, job, res),
+		})
 	case giveBack:
-		_, err := store.ToWait(ctx, job.ID, job.token)
+		_, err := store.MoveToWait(ctx, job.ID, job.token)
 		return scripts.Taken{}, err
 	case limited:
-		left, err := store.ToWait(ctx, job.ID, job.token)
-		return scripts.Taken{LimitedMs: left}, err
+		left, err := store.MoveToWait(ctx, job.ID, job.token)
+		return scripts.Taken{LimitedMs: left.Milliseconds()}, err
 	default: // alreadyGone
 		return scripts.Taken{}, nil
 	}
@@ -232,17 +235,14 @@ func sizeOfEnd(e *scripts.End) int {
 	return n
 }
 
-// failureFields are what a failed attempt leaves in the job's hash.
-func (w *Worker) failureFields(ctx context.Context, job *Job, res result) []string {
+// failure returns what a failed attempt stores in the job's record.
+func (w *Worker) failure(ctx context.Context, job *Job, res result) backend.FailedAttempt {
 	text, _ := wire.EncodeJSON(traces(job, res.stackTrace())) // strings
-	fields := []string{"failedReason", res.err.Error(), "stacktrace", text}
-	if t := job.Opts.Telemetry; t != nil && t.OmitContext {
-		return fields
+	f := backend.FailedAttempt{Reason: res.err.Error(), StackTrace: text}
+	if t := job.Opts.Telemetry; t == nil || !t.OmitContext {
+		f.Telemetry = w.core.trace.inject(ctx)
 	}
-	if metadata := w.core.trace.inject(ctx); metadata != "" {
-		fields = append(fields, "tm", metadata)
-	}
-	return fields
+	return f
 }
 
 // committed tells what has happened.

@@ -206,7 +206,7 @@ func (r *runner) resolveTake(token string) (*Job, time.Time, error) {
 		return nil, begun, err
 	}
 	// The lock is as old as the lost reply. Renewed now, it counts from now.
-	held, err := r.w.core.store.ExtendLock(ctx, scripts.Lock{JobID: taken.JobID, Token: token}, r.w.o.LockDuration.Milliseconds())
+	held, err := r.w.core.store.ExtendLock(ctx, backend.Lock{JobID: taken.JobID, Token: token}, r.w.o.LockDuration)
 	if err != nil || !held {
 		return nil, begun, err
 	}

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // lockKeeper renews the locks of all jobs that a worker runs, together, and
@@ -115,10 +115,10 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 	begun := time.Now()
 	first := begun.Add(w.o.LockDuration) // when the first of them is over
 	k.mu.Lock()
-	var due []scripts.Lock
+	var due []backend.Lock
 	for id, lock := range k.held {
 		if begun.Sub(lock.renewed) >= w.o.LockRenewTime/2 {
-			due = append(due, scripts.Lock{JobID: id, Token: lock.token})
+			due = append(due, backend.Lock{JobID: id, Token: lock.token})
 		}
 		if end := lock.renewed.Add(w.o.LockDuration); end.Before(first) {
 			first = end
@@ -130,7 +130,7 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 		// A silent Redis must not keep a handler from hearing that its lock is over.
 		callCtx, cancel := context.WithTimeout(ctx, max(time.Until(first), shortestRenewal))
 		callCtx, span := w.startExtendLocks(callCtx, some)
-		lost, err := w.core.store.ExtendLocks(callCtx, some, w.o.LockDuration.Milliseconds())
+		lost, err := w.core.store.ExtendLocks(callCtx, some, w.o.LockDuration)
 		span.end(&err)
 		cancel()
 		if err != nil {
@@ -147,7 +147,7 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 const shortestRenewal = 100 * time.Millisecond
 
 // applyRenewal records the outcome of a renewal: which locks were lost.
-func (k *lockKeeper) applyRenewal(asked []scripts.Lock, lost []string, when time.Time) {
+func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time.Time) {
 	gone := map[string]bool{}
 	for _, id := range lost {
 		gone[id] = true

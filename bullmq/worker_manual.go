@@ -227,7 +227,7 @@ func (w *Worker) ExtendLocks(ctx context.Context, jobs []*Job, tokens []string, 
 	if len(jobs) != len(tokens) {
 		return nil, fmt.Errorf("bullmq: %d jobs and %d tokens don't make pairs", len(jobs), len(tokens))
 	}
-	locks := make([]scripts.Lock, len(jobs))
+	locks := make([]backend.Lock, len(jobs))
 	for i, job := range jobs {
 		if job == nil {
 			return nil, fmt.Errorf("bullmq: no lock was extended: job %d of %d is nil", i, len(jobs))
@@ -237,10 +237,10 @@ func (w *Worker) ExtendLocks(ctx context.Context, jobs []*Job, tokens []string, 
 				return nil, err
 			}
 		}
-		locks[i] = scripts.Lock{JobID: job.ID, Token: tokens[i]}
+		locks[i] = backend.Lock{JobID: job.ID, Token: tokens[i]}
 	}
 	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
 		return nil, fmt.Errorf("bullmq: no locks were extended: %w", err)
 	}
-	return w.core.store.ExtendLocks(ctx, locks, duration.Milliseconds())
+	return w.core.store.ExtendLocks(ctx, locks, duration)
 }

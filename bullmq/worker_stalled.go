@@ -70,7 +70,7 @@ func (w *Worker) CheckStalled(ctx context.Context) (jobIDs []string, err error) 
 	w.describe(span)
 	ctx, cancel := w.untilClosed(ctx)
 	defer cancel()
-	jobIDs, err = w.core.store.MoveStalled(ctx, w.core.nowMs(), int64(*w.o.MaxStalledCount), w.o.StalledInterval.Milliseconds())
+	jobIDs, err = w.core.store.MoveStalledJobsToWait(ctx, w.core.now(), *w.o.MaxStalledCount, w.o.StalledInterval)
 	err = w.cutOff(err)
 	if span.on() && err == nil {
 		set(span, attrWorkerStalledJobs, jobIDs)

@@ -3,6 +3,7 @@ package scripts
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -98,11 +99,20 @@ func (q *Store) finished(f Finish, message rueidis.RedisMessage) ([]Ended, error
 	return ended, nil
 }
 
-// Retry gives a job that failed another attempt at once (BullMQ: retryJob).
-func (q *Store) Retry(ctx context.Context, jobID string, nowMs int64, token string, next bool, fields []string) error {
-	args := []string{q.base, decimal(nowMs), jobID, token, pushEnd(next)}
-	_, err := q.number(ctx, retryJob, jobID, append(args, fields...)...)
+// RetryJob makes a job ready again whose attempt has failed.
+func (q *Store) RetryJob(ctx context.Context, r backend.Retry) error {
+	args := []string{q.base, decimal(r.Now.UnixMilli()), r.JobID, r.Token, pushEnd(r.LIFO)}
+	_, err := q.number(ctx, retryJob, r.JobID, append(args, Fields(r.Failure)...)...)
 	return err
+}
+
+// Fields returns what a failed attempt stores, as field, value … of the job's hash.
+func Fields(f backend.FailedAttempt) []string {
+	fields := []string{"failedReason", f.Reason, "stacktrace", f.StackTrace}
+	if f.Telemetry != "" {
+		fields = append(fields, "tm", f.Telemetry)
+	}
+	return fields
 }
 
 // pushEnd is the end of the list wait: next to run (lifo), or last in line.
@@ -140,15 +150,15 @@ func (q *Store) Delay(ctx context.Context, d Delay) (Taken, error) {
 	return q.takenOne(moveToDelayed, message, d.Worker)
 }
 
-// ToWait sends a running job back to the front of its line and answers for
-// how many ms the rate limit holds (BullMQ: moveJobFromActiveToWait).
-func (q *Store) ToWait(ctx context.Context, jobID, token string) (int64, error) {
-	return q.number(ctx, moveToWait, jobID, q.base, jobID, token)
+// MoveToWait puts a running job back to the front of its queue (BullMQ:
+// moveJobFromActiveToWait).
+func (q *Store) MoveToWait(ctx context.Context, jobID, token string) (time.Duration, error) {
+	ms, err := q.number(ctx, moveToWait, jobID, q.base, jobID, token)
+	return time.Duration(ms) * time.Millisecond, err
 }
 
-// ToWaitingChildren parks a running job until its children have ended, or the
-// one with childKey; false when there is nothing to wait for.
-func (q *Store) ToWaitingChildren(ctx context.Context, jobID string, nowMs int64, token, childKey string) (bool, error) {
-	n, err := q.number(ctx, moveToWaitingChildren, jobID, q.base, jobID, decimal(nowMs), token, childKey)
+// MoveToWaitingChildren makes a running job wait for its children.
+func (q *Store) MoveToWaitingChildren(ctx context.Context, jobID, token string, now time.Time, child backend.JobRef) (bool, error) {
+	n, err := q.number(ctx, moveToWaitingChildren, jobID, q.base, jobID, decimal(now.UnixMilli()), token, child.String())
 	return err == nil && n == 0, err
 }

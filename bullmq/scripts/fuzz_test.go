@@ -25,14 +25,18 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) {
 		_, _ = q.Finish(ctx, Finish{Ends: []*End{{JobID: "1", Fetch: true}, {JobID: "2", Failed: true}, {JobID: "3", Fetch: true}}})()
 	},
-	func(ctx context.Context, q *Store) { _ = q.Retry(ctx, "1", 1, "t", false, nil) },
+	func(ctx context.Context, q *Store) { _ = q.RetryJob(ctx, backend.Retry{JobID: "1", Token: "t"}) },
 	func(ctx context.Context, q *Store) { _, _ = q.Delay(ctx, Delay{JobID: "1", Token: "t"}) },
-	func(ctx context.Context, q *Store) { _, _ = q.ToWait(ctx, "1", "t") },
-	func(ctx context.Context, q *Store) { _, _ = q.ToWaitingChildren(ctx, "1", 1, "t", "") },
+	func(ctx context.Context, q *Store) { _, _ = q.MoveToWait(ctx, "1", "t") },
+	func(ctx context.Context, q *Store) {
+		_, _ = q.MoveToWaitingChildren(ctx, "1", "t", time.UnixMilli(1), backend.JobRef{})
+	},
 	func(ctx context.Context, q *Store) { _, _, _ = q.FindTaken(ctx, "t", "1") },
-	func(ctx context.Context, q *Store) { _, _ = q.ExtendLock(ctx, Lock{"1", "t"}, 1) },
-	func(ctx context.Context, q *Store) { _, _ = q.ExtendLocks(ctx, []Lock{{"1", "t"}}, 1) },
-	func(ctx context.Context, q *Store) { _, _ = q.MoveStalled(ctx, 1, 1, 1) },
+	func(ctx context.Context, q *Store) { _, _ = q.ExtendLock(ctx, backend.Lock{JobID: "1", Token: "t"}, 1) },
+	func(ctx context.Context, q *Store) {
+		_, _ = q.ExtendLocks(ctx, []backend.Lock{{JobID: "1", Token: "t"}}, 1)
+	},
+	func(ctx context.Context, q *Store) { _, _ = q.MoveStalledJobsToWait(ctx, time.UnixMilli(1), 1, 1) },
 	func(ctx context.Context, q *Store) { _, _ = q.Add(ctx, Add{Name: "a", Data: "{}", Opts: "{}"}) },
 	func(ctx context.Context, q *Store) { _, _ = q.Add(ctx, Add{ID: "a", Kind: Delayed, Name: "a"}) },
 	func(ctx context.Context, q *Store) { _, _ = q.AddMany(ctx, make([]Add, 3)) },

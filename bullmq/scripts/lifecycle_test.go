@@ -113,7 +113,7 @@ func live(f *fixture) {
 	ok(err)
 	Expect(taken.JobID).To(Equal("a"))
 	Expect(taken.Hash).To(ContainElements("name", "a", "ats", "1"))
-	_, err = f.ToWait(f.ctx, "a", "t")
+	_, err = f.MoveToWait(f.ctx, "a", "t")
 	ok(err)
 	state("a", "waiting")
 	ok(f.Promote(f.ctx, "later"))
@@ -121,9 +121,9 @@ func live(f *fixture) {
 
 	// What a worker does with a job while it runs.
 	take("a")
-	Expect(f.ExtendLock(f.ctx, Lock{"a", "t"}, 30000)).To(BeTrue())
-	Expect(f.ExtendLock(f.ctx, Lock{"a", "other"}, 30000)).To(BeFalse())
-	Expect(f.ExtendLocks(f.ctx, []Lock{{"a", "t"}, {"b", "t"}}, 30000)).To(Equal([]string{"b"}))
+	Expect(f.ExtendLock(f.ctx, backend.Lock{JobID: "a", Token: "t"}, 30*time.Second)).To(BeTrue())
+	Expect(f.ExtendLock(f.ctx, backend.Lock{JobID: "a", Token: "other"}, 30*time.Second)).To(BeFalse())
+	Expect(f.ExtendLocks(f.ctx, []backend.Lock{{JobID: "a", Token: "t"}, {JobID: "b", Token: "t"}}, 30*time.Second)).To(Equal([]string{"b"}))
 	ok(f.UpdateProgress(f.ctx, "a", "50"))
 	ok(f.UpdateData(f.ctx, "a", "{}"))
 	Expect(f.AddLog(f.ctx, "a", "row", 5)).To(BeEquivalentTo(1))
@@ -139,7 +139,9 @@ func live(f *fixture) {
 	Expect(f.Outcome(f.ctx, "a")).To(Equal(backend.Outcome{State: backend.Completed, Value: `"ok"`}))
 
 	// The ways of a failure: at once, later, for good; and back.
-	ok(f.Retry(f.ctx, "b", nowMs, "t", true, []string{"failedReason", "boom"}))
+	ok(f.RetryJob(f.ctx, backend.Retry{
+		JobID: "b", Token: "t", Now: now, LIFO: true, Failure: backend.FailedAttempt{Reason: "boom", StackTrace: "[]"},
+	}))
 	take("b")
 	taken, err = f.Delay(f.ctx, Delay{JobID: "b", NowMs: nowMs, Token: "t", DelayMs: "1000", Fields: []string{"stacktrace", "[]"}, Fetch: true, Worker: worker})
 	ok(err)
@@ -157,10 +159,10 @@ func live(f *fixture) {
 	Expect(metrics.Count).To(Equal(1))
 
 	// A worker that dies with its job.
-	Expect(f.MoveStalled(f.ctx, nowMs, 1, 10)).To(BeEmpty())
+	Expect(f.MoveStalledJobsToWait(f.ctx, now, 1, 10*time.Millisecond)).To(BeEmpty())
 	f.set("DEL", "later:lock")
 	f.set("DEL", "stalled-check")
-	Expect(f.MoveStalled(f.ctx, nowMs, 1, 10)).To(Equal([]string{"later"}))
+	Expect(f.MoveStalledJobsToWait(f.ctx, now, 1, 10*time.Millisecond)).To(Equal([]string{"later"}))
 	state("later", "waiting")
 
 	// Paused, bounded, limited.
@@ -203,9 +205,9 @@ func live(f *fixture) {
 	state("wall", "waiting")
 	state("wall-child-2", "unknown")
 	take("wall")
-	Expect(f.ToWaitingChildren(f.ctx, "wall", nowMs, "t", "")).To(BeFalse())
+	Expect(f.MoveToWaitingChildren(f.ctx, "wall", "t", now, backend.JobRef{})).To(BeFalse())
 	f.set("SADD", "wall:dependencies", f.base+"c")
-	Expect(f.ToWaitingChildren(f.ctx, "wall", nowMs, "t", "")).To(BeTrue())
+	Expect(f.MoveToWaitingChildren(f.ctx, "wall", "t", now, backend.JobRef{})).To(BeTrue())
 	Expect(f.Remove(f.ctx, "wall", false)).To(Equal(backend.Removed))
 
 	// Deduplication.

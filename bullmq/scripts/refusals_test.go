@@ -148,13 +148,18 @@ func holds() (all []refusal) {
 			_, err := f.finish(End{JobID: "1", Token: "t", Value: "boom", Failed: true, Attempts: 1, Fields: fields, Fetch: true}, worker)
 			return err
 		},
-		"retryJob": func(f *fixture) error { return f.Retry(f.ctx, "1", nowMs, "t", false, fields) },
+		"retryJob": func(f *fixture) error {
+			return f.RetryJob(f.ctx, backend.Retry{JobID: "1", Token: "t", Now: now, Failure: backend.FailedAttempt{Reason: "boom", StackTrace: "[]"}})
+		},
 		"moveToDelayed": func(f *fixture) error {
 			_, err := f.Delay(f.ctx, Delay{JobID: "1", NowMs: nowMs, Token: "t", DelayMs: "1000", Fields: fields, Fetch: true, Worker: worker})
 			return err
 		},
-		"moveToWait":            func(f *fixture) error { _, err := f.ToWait(f.ctx, "1", "t"); return err },
-		"moveToWaitingChildren": func(f *fixture) error { _, err := f.ToWaitingChildren(f.ctx, "1", nowMs, "t", ""); return err },
+		"moveToWait": func(f *fixture) error { _, err := f.MoveToWait(f.ctx, "1", "t"); return err },
+		"moveToWaitingChildren": func(f *fixture) error {
+			_, err := f.MoveToWaitingChildren(f.ctx, "1", "t", now, backend.JobRef{})
+			return err
+		},
 	}
 	// A job that could be taken next, and one that waits for a child, so that
 	// every command would have something to write.
@@ -183,8 +188,11 @@ func holds() (all []refusal) {
 		)
 		if name != "moveToWait" { // which leaves a job that isn't active where it is
 			changes := maps.Clone(unlocked)
-			if variant == "moveToFinished of a failed job" || name == "retryJob" || name == "moveToDelayed" {
+			switch {
+			case variant == "moveToFinished of a failed job" || name == "moveToDelayed":
 				changes["1"] = "map[data:{} delay:0 name:paint opts:{} priority:0 stacktrace:[] timestamp:1]"
+			case name == "retryJob":
+				changes["1"] = "map[data:{} delay:0 failedReason:boom name:paint opts:{} priority:0 stacktrace:[] timestamp:1]"
 			}
 			all = append(all, refusal{name, backend.NotInState, "it isn't active", arranged(func(f *fixture) { f.set("LREM", "active", "1", "1") }), call, changes})
 		}

@@ -37,7 +37,7 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 			var processedOn int64
 			Expect(fmt.Sscan(field(taken, "processedOn"), &processedOn)).To(Equal(1))
 			Expect(time.UnixMilli(processedOn)).To(BeTemporally("~", there, time.Second))
-			_, err = f.ToWait(f.ctx, "1", "t")
+			_, err = f.MoveToWait(f.ctx, "1", "t")
 			Expect(err).NotTo(HaveOccurred())
 		}
 	})
