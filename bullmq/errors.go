@@ -9,25 +9,38 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
 )
 
-// Error is what a call gets when Redis is fine but the state of the job
-// refuses: it carries queue, job and the code that every BullMQ client uses, as
-// Queue, JobID and Code. Find out which with errors.Is(err, bullmq.ErrJobNotFound)
-// and so on.
+// Error is returned when the store works but the state of a job or a queue
+// doesn't allow the call. Its fields name the queue, the job and BullMQ's code.
+// Compare it by errors.Is with ErrJobNotFound and the other variables.
 type Error = backend.Error
 
-// The refusals, by code (BullMQ: ErrorCode).
-const (
-	ErrJobNotFound          = backend.JobNotFound          // -1: there is no such job
-	ErrLockNotFound         = backend.LockNotFound         // -2: nobody holds the job's lock: it has expired, or the job doesn't run
-	ErrNotInState           = backend.NotInState           // -3: it isn't where the call starts from, as a Promote of one that isn't delayed
-	ErrPendingChildren      = backend.PendingChildren      // -4: it can't complete while children have not ended
-	ErrParentNotFound       = backend.ParentNotFound       // -5: the parent given doesn't exist
-	ErrLockMismatch         = backend.LockMismatch         // -6: another token holds its lock: another worker runs it
-	ErrParentNotReplaceable = backend.ParentNotReplaceable // -7: it has another parent already, which still exists
-	ErrSchedulerJob         = backend.SchedulerJob         // -8: it is a scheduler's next job: remove the scheduler
-	ErrFailedChildren       = backend.FailedChildren       // -9: it can't complete, or wait for children, for a child has failed it
-	ErrSchedulerIDTaken     = backend.SchedulerIDTaken     // -10: a job stands already where the scheduler's next would
-	ErrSchedulerSlotsTaken  = backend.SchedulerSlotsTaken  // -11: jobs stand already where its next ones would, for an interval
+// BulkError is returned by Queue.AddBulk when some of the jobs were not added.
+// BulkError.Of returns the error of one job; errors.Is and errors.As look at all of
+// them.
+type BulkError = backend.BulkError
+
+// ServerError is an error of the server for one job of a call about several.
+type ServerError = backend.ServerError
+
+// Reasons for which a call is refused. An *Error wraps one of the first eleven,
+// which have a code in BullMQ (ErrorCode).
+var (
+	ErrJobNotFound          error = backend.JobNotFound          // -1: there is no such job
+	ErrLockNotFound         error = backend.LockNotFound         // -2: nobody holds the job's lock: it has expired, or the job isn't running
+	ErrNotInState           error = backend.NotInState           // -3: the job isn't in the state that the call requires, such as delayed for Promote
+	ErrPendingChildren      error = backend.PendingChildren      // -4: the job can't complete while it has pending children
+	ErrParentNotFound       error = backend.ParentNotFound       // -5: the parent doesn't exist
+	ErrLockMismatch         error = backend.LockMismatch         // -6: another worker holds the job's lock
+	ErrParentNotReplaceable error = backend.ParentNotReplaceable // -7: the job already has another parent, which still exists
+	ErrSchedulerJob         error = backend.SchedulerJob         // -8: the job is the next one of a scheduler: remove the scheduler
+	ErrFailedChildren       error = backend.FailedChildren       // -9: the job can't complete, or wait for children, because a child has failed it
+	ErrSchedulerIDTaken     error = backend.SchedulerIDTaken     // -10: a job with the id of the scheduler's next job exists
+	ErrSchedulerSlotsTaken  error = backend.SchedulerSlotsTaken  // -11: jobs with the ids of the scheduler's next jobs exist
+
+	// ErrSchedulerNotFound means that there is no job scheduler with that id.
+	ErrSchedulerNotFound = errors.New("bullmq: there is no such job scheduler")
+	// ErrDeduplicationNotFound means that no job owns a deduplication id.
+	ErrDeduplicationNotFound = errors.New("bullmq: no job owns the deduplication id")
 )
 
 // What a handler returns to say more than that the job failed.

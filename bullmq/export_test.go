@@ -51,3 +51,10 @@ func Client(client rueidis.Client) *Connection {
 		return conn, true, err
 	}}
 }
+
+// WithoutAddOutcome returns the job as one that was read, to compare the two.
+func WithoutAddOutcome(job *Job) *Job {
+	read := *job
+	read.outcome = ""
+	return &read
+}

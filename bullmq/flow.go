@@ -207,7 +207,11 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		return nil, nil, err
 	}
 	for i, node := range nodes {
-		node.Refused = refusals[i]
+		if node.Refused = refusals[i]; node.Refused == nil {
+			id := node.Job.ID // a child keeps the id by which its parent knows it
+			node.Job.added(added[i])
+			node.Job.ID = id
+		}
 	}
 	for i, root := range roots {
 		if refusals[i] == nil {

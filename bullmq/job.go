@@ -55,8 +55,9 @@ type Job struct {
 	// often, or a child failed (defa).
 	DeferredFailure string
 
-	core  *core
-	token string
+	core    *core
+	outcome AddOutcome // of the add that returned this Job
+	token   string
 	// madeSince are attempts beyond AttemptsMade, of a job that BullMQ 4 or older
 	// has counted first, under another name.
 	madeSince int

@@ -30,7 +30,7 @@ func childrenFailure(job *Job, err error) error {
 func ownRefusal(job *Job, err error) *Error {
 	switch e := err.(type) {
 	case *Error:
-		if refusedForChildren(e) && e.JobID == job.ID && e.Queue == job.core.keys.base {
+		if refusedForChildren(e) && e.JobID == job.ID && e.QueueKey == job.core.keys.qualifiedName() {
 			return e
 		}
 	case interface{ Unwrap() error }:

@@ -156,8 +156,9 @@ var _ = Describe("A job in Redis", func() {
 			var refusal *bullmq.Error
 			Expect(errors.As(err, &refusal)).To(BeTrue())
 			Expect(refusal.JobID).To(Equal("gone"))
-			Expect(refusal.Queue).To(Equal("bull:" + name + ":"))
-			Expect(err).To(MatchError(And(ContainSubstring("job gone of bull:"+name), ContainSubstring("(code -1)"))))
+			Expect(refusal.QueueName).To(Equal(name))
+			Expect(refusal.QueueKey).To(Equal("bull:" + name))
+			Expect(err).To(MatchError(And(ContainSubstring("job gone of "+name), ContainSubstring("(code -1)"))))
 		}
 		Expect(handle.Promote(ctx)).To(MatchError(bullmq.ErrNotInState))
 		Expect(handle.State(ctx)).To(Equal(bullmq.StateUnknown))

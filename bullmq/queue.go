@@ -181,11 +181,12 @@ type BulkJob struct {
 	Options *JobOptions
 }
 
-// Add adds a job and answers it with its id. data becomes JSON; nil is an
+// Add adds a job and returns it with its id. data becomes JSON; nil is an
 // empty object, json.RawMessage passes byte for byte. options may be nil.
 //
 // When a job with the same JobID exists, or another job owns the
-// deduplication id, nothing is added and the job answered has that job's id.
+// deduplication id, nothing is added. The returned Job then has the id of that job,
+// and its AddOutcome is AlreadyExists or Deduplicated.
 //
 // When Redis can't be reached, Add fails at once, or waits for AddWait. After
 // ErrMaybeAdded the job may have been added or not, after any other error it was
@@ -205,11 +206,13 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: job %.80q was not added to %s: %w", name, q.Name(), err)
 	}
-	if job.ID, err = q.addOnce(ctx, add); err != nil {
-		if job.ID, err = q.addAgain(ctx, begun, job, add, err); err != nil {
+	result, err := q.addOnce(ctx, add)
+	if err != nil {
+		if result, err = q.addAgain(ctx, begun, job, add, err); err != nil {
 			return nil, err
 		}
 	}
+	job.added(result)
 	span.describe(job)
 	return job, nil
 }
@@ -251,18 +254,18 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 		err = q.addManyAgain(ctx, begun, jobs, adds, added, failed)
 	}
 	for i, result := range added {
-		jobs[i].ID = result.JobID
+		jobs[i].added(result)
 	}
 	return jobs, err
 }
 
 // addOnce sends a job, together with others where it needs no care.
-func (q *Queue) addOnce(ctx context.Context, add scripts.Add) (string, error) {
+func (q *Queue) addOnce(ctx context.Context, add scripts.Add) (scripts.AddResult, error) {
 	if q.core.store.Plain(&add) {
-		return q.adds.Do(ctx, add)
+		id, err := q.adds.Do(ctx, add)
+		return scripts.AddResult{JobID: id}, err
 	}
-	result, err := q.core.store.Add(ctx, add)
-	return result.JobID, err
+	return q.core.store.Add(ctx, add)
 }
 
 func sizeOfAdd(a *scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }

@@ -24,23 +24,59 @@ type lostAnswer struct{ cause error }
 func (l *lostAnswer) Error() string   { return ErrMaybeAdded.Error() + ": " + l.cause.Error() }
 func (l *lostAnswer) Unwrap() []error { return []error{ErrMaybeAdded, l.cause} }
 
+// AddOutcome is what an add did.
+type AddOutcome string
+
+// The outcomes of an add. Only Added means that a job was added.
+const (
+	Added         AddOutcome = "added"
+	AlreadyExists AddOutcome = "already exists" // a job with the same JobID exists
+	Deduplicated  AddOutcome = "deduplicated"   // another job owns the deduplication id
+)
+
+// AddOutcome returns what the add that returned this Job did: whether it added
+// the job, or why another one stands for it, whose id the Job has. It returns ""
+// for a Job that was not returned by an add.
+func (j *Job) AddOutcome() AddOutcome {
+	if j == nil {
+		return ""
+	}
+	return j.outcome
+}
+
+// added takes the result of the add into the job.
+func (j *Job) added(result scripts.AddResult) {
+	j.ID = result.JobID
+	switch result.Outcome {
+	case scripts.AlreadyExists:
+		j.outcome = AlreadyExists
+	case scripts.Deduplicated:
+		j.outcome = Deduplicated
+	default:
+		j.outcome = ""
+		if j.ID != "" {
+			j.outcome = Added
+		}
+	}
+}
+
 // addAgain goes on after an add that failed: it waits for Redis where the queue
 // is told to, and tries again where that can't add a job twice.
-func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add scripts.Add, err error) (string, error) {
+func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add scripts.Add, err error) (scripts.AddResult, error) {
 	p := q.patience(ctx, begun)
 	lost := mayHaveRun(err)
 	for p.hopes(job.Opts, lost, err) && p.wait() {
 		added, failed := q.core.store.Add(ctx, add)
 		if failed == nil {
-			return added.JobID, nil
+			return added, nil
 		}
 		err, lost = failed, lost || mayHaveRun(failed)
 	}
-	return "", p.verdict(lost, err)
+	return scripts.AddResult{}, p.verdict(lost, err)
 }
 
 // addManyAgain is addAgain for those jobs of a bulk that have no id yet.
-func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []scripts.Add, added []scripts.AddResult, failed *scripts.BulkError) error {
+func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []scripts.Add, added []scripts.AddResult, failed *backend.BulkError) error {
 	p := q.patience(ctx, begun)
 	errs, lost := failed.Errs, make([]bool, len(jobs))
 	for {
@@ -76,7 +112,7 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 		}
 		errs[i] = final[f]
 	}
-	return scripts.NewBulkError(errs)
+	return backend.NewBulkError(errs)
 }
 
 // withinAddWait is ctx with an end when AddWait is over, counted from begun: also

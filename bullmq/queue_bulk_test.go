@@ -2,6 +2,7 @@ package bullmq_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -52,6 +53,36 @@ var _ = Describe("Adding many jobs at once", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(jobs).To(BeEmpty())
 		Expect(keysOf(name)).To(Equal([]string{keyOf(name, "meta")}))
+	})
+
+	It("reports for each job whether it was added, and the error of each that was not", func() {
+		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{
+			{Name: "paint", Options: &bullmq.JobOptions{JobID: "a"}},
+			{Name: "paint", Options: &bullmq.JobOptions{JobID: "a"}},
+			{Name: "paint", Options: &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}},
+			{Name: "paint", Options: &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}},
+			{Name: "paint", Options: &bullmq.JobOptions{Parent: &bullmq.ParentRef{QueueKey: "bull:" + name, ID: "none"}}},
+			{Name: "paint"},
+		})
+		var bulk *bullmq.BulkError
+		Expect(errors.As(err, &bulk)).To(BeTrue())
+		for i, outcome := range []bullmq.AddOutcome{bullmq.Added, bullmq.AlreadyExists, bullmq.Added, bullmq.Deduplicated, "", bullmq.Added} {
+			Expect(jobs[i].AddOutcome()).To(Equal(outcome), "job %d", i)
+			if outcome == "" {
+				Expect(bulk.Of(i)).To(MatchError(bullmq.ErrParentNotFound))
+			} else {
+				Expect(bulk.Of(i)).NotTo(HaveOccurred())
+			}
+		}
+		Expect(err).To(MatchError(bullmq.ErrParentNotFound))
+		Expect([]string{jobs[1].ID, jobs[3].ID}).To(Equal([]string{"a", jobs[2].ID}))
+
+		read, err := queue.Job(ctx, "a")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(read.AddOutcome()).To(BeEmpty(), "of a job that was read")
+		again, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: "a"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(again.AddOutcome()).To(Equal(bullmq.AlreadyExists))
 	})
 
 	It("numbers 3000 jobs in their order", func() {

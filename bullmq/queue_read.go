@@ -46,7 +46,7 @@ func (c *core) job(ctx context.Context, id string) (*Job, error) {
 }
 
 func (c *core) noJob(id string) error {
-	return &Error{Code: ErrJobNotFound, Command: "Job", Queue: c.keys.base, JobID: id}
+	return &Error{Code: backend.JobNotFound, Command: "Job", QueueName: c.keys.queue, QueueKey: c.keys.qualifiedName(), JobID: id}
 }
 
 // JobState answers where a job stands; Unknown when there is none.

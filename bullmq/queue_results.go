@@ -89,7 +89,7 @@ func (q *Queue) endOf(event Event) (json.RawMessage, error) {
 	case EventFailed:
 		return nil, q.failure(event.JobID, event.FailedReason)
 	default:
-		return nil, &Error{Code: ErrJobNotFound, Command: "WaitForJob", Queue: q.core.keys.base, JobID: event.JobID, Detail: "removed while it was waited for"}
+		return nil, &Error{Code: backend.JobNotFound, Command: "WaitForJob", QueueName: q.core.keys.queue, QueueKey: q.core.keys.qualifiedName(), JobID: event.JobID, Detail: "removed while it was waited for"}
 	}
 }
 
@@ -114,7 +114,7 @@ func (q *Queue) endOfMissing(ctx context.Context, r *reader, ending <-chan Event
 	if end != nil {
 		return q.endOf(readEvent(end.ID, end.Fields))
 	}
-	return nil, &Error{Code: ErrJobNotFound, Command: "WaitForJob", Queue: q.core.keys.base, JobID: r.id}
+	return nil, &Error{Code: backend.JobNotFound, Command: "WaitForJob", QueueName: q.core.keys.queue, QueueKey: q.core.keys.qualifiedName(), JobID: r.id}
 }
 
 // resultTail follows the events stream for all that wait for a job of one

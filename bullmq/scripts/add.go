@@ -2,7 +2,6 @@ package scripts
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/redis/rueidis"
@@ -168,13 +167,13 @@ const plainAtOnce = 250
 // AddMany adds jobs in order, in one round trip for each 1000. Each job is
 // added or refused by itself. After a round trip in which the server or the way
 // to it has failed no more are sent.
-func (q *Store) AddMany(ctx context.Context, adds []Add) ([]AddResult, *BulkError) {
+func (q *Store) AddMany(ctx context.Context, adds []Add) ([]AddResult, *backend.BulkError) {
 	results := make([]AddResult, len(adds))
-	var failed *BulkError
+	var failed *backend.BulkError
 	broken := false
 	for from := 0; from < len(adds); from += 1000 {
 		if broken {
-			failed.note(len(adds), from, len(adds), backend.ErrNotSent)
+			note(failed, len(adds), from, len(adds), backend.ErrNotSent)
 			break
 		}
 		calls := q.bulk(adds[from:min(from+1000, len(adds))])
@@ -187,7 +186,7 @@ func (q *Store) AddMany(ctx context.Context, adds []Add) ([]AddResult, *BulkErro
 				broken, err = true, q.failed(calls[i].command, err)
 			}
 			if err != nil {
-				failed = failed.note(len(adds), at, at+len(calls[i].adds), err)
+				failed = note(failed, len(adds), at, at+len(calls[i].adds), err)
 			}
 			at += len(calls[i].adds)
 		}
@@ -195,54 +194,15 @@ func (q *Store) AddMany(ctx context.Context, adds []Add) ([]AddResult, *BulkErro
 	return results, failed
 }
 
-// BulkError is why jobs of a bulk were not added.
-type BulkError struct {
-	Errs []error // by the job's index; nil for one that was added
-}
-
-// NewBulkError answers nil where no job has failed.
-func NewBulkError(errs []error) error {
-	if slices.IndexFunc(errs, isError) < 0 {
-		return nil
-	}
-	return &BulkError{errs}
-}
-
-func isError(err error) bool { return err != nil }
-
-// Of is why one job was not added; nil if it was.
-func (e *BulkError) Of(index int) error {
-	if e == nil {
-		return nil
-	}
-	return e.Errs[index]
-}
-
-func (e *BulkError) note(all, from, to int, err error) *BulkError {
-	if e == nil {
-		e = &BulkError{make([]error, all)}
+// note sets the error of some of all jobs, in failed or a new BulkError.
+func note(failed *backend.BulkError, all, from, to int, err error) *backend.BulkError {
+	if failed == nil {
+		failed = &backend.BulkError{Errs: make([]error, all)}
 	}
 	for i := from; i < to; i++ {
-		e.Errs[i] = err
+		failed.Errs[i] = err
 	}
-	return e
-}
-
-func (e *BulkError) Error() string {
-	first := slices.IndexFunc(e.Errs, isError)
-	return fmt.Sprintf("job %d of the bulk: %v", first, e.Errs[first])
-}
-
-// Unwrap answers each kind of failure once; neighbours that failed together
-// share theirs.
-func (e *BulkError) Unwrap() []error {
-	var errs []error
-	for _, err := range e.Errs {
-		if err != nil && (len(errs) == 0 || err != errs[len(errs)-1]) {
-			errs = append(errs, err)
-		}
-	}
-	return errs
+	return failed
 }
 
 // bulkCall is a call that adds one job, or several plain ones in a row.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -151,7 +152,9 @@ func (q *Store) number(ctx context.Context, c *command, jobID string, args ...st
 }
 
 func (q *Store) refusal(c *command, code int64, jobID, detail string) error {
-	return &backend.Error{Code: backend.Code(code), Command: c.name, Queue: q.base, JobID: jobID, Detail: detail}
+	key := strings.TrimSuffix(q.base, ":")
+	name := key[strings.LastIndexByte(key, ':')+1:]
+	return &backend.Error{Code: backend.Code(code), Command: c.name, QueueName: name, QueueKey: key, JobID: jobID, Detail: detail}
 }
 
 func (q *Store) unexpected(c *command, err error) error {

@@ -287,9 +287,9 @@ var _ = ginkgo.Describe("A refusal", func() {
 		}
 	})
 
-	ginkgo.It("says which job of which queue, why, and the number, and can be told apart by it", func() {
-		err := error(&backend.Error{Code: backend.LockMismatch, Command: "moveToFinished", Queue: "bull:orders:", JobID: "7"})
-		Expect(err).To(MatchError("bullmq: moveToFinished refused for job 7 of bull:orders: its lock belongs to another token: another worker runs it now (code -6)"))
+	ginkgo.It("names the call, the job, the queue, the reason and the code, which errors.Is finds", func() {
+		err := error(&backend.Error{Code: backend.LockMismatch, Command: "moveToFinished", QueueName: "orders", JobID: "7"})
+		Expect(err).To(MatchError("bullmq: finish job 7 of orders: its lock belongs to another token: another worker runs it now (code -6)"))
 		Expect(errors.Is(err, backend.LockMismatch)).To(BeTrue())
 		Expect(errors.Is(err, backend.LockNotFound)).To(BeFalse())
 		Expect(backend.Code(-99).Error()).To(ContainSubstring("-99"))

@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -203,6 +204,10 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 })
 
 func unnamed(err error, f *fixture) string {
+	var refused *backend.Error
+	if errors.As(err, &refused) {
+		return strings.ReplaceAll(err.Error(), refused.QueueName, "queue")
+	}
 	return strings.ReplaceAll(fmt.Sprint(err), f.base, "queue:")
 }
 

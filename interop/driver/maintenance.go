@@ -74,7 +74,7 @@ func init() {
 			}
 			removed, err := job.RemoveChildDependency(ctx)
 			if err == nil && !removed && job.ParentKey == "" {
-				err = &bullmq.Error{Code: bullmq.ErrParentNotFound} // Node's answer for a job without a parent
+				err = bullmq.ErrParentNotFound // Node's answer for a job without a parent
 			}
 			return removed, err
 		}),

@@ -3,7 +3,7 @@ package backend
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 )
 
 // Code is the number with which a command refuses, the same on every client
@@ -49,22 +49,40 @@ func (c Code) Error() string {
 // Error is a command's refusal. Nothing that the command would have written
 // has been written, except where its file says so.
 type Error struct {
-	Code    Code
-	Command string // the script
-	Queue   string // the queue's key prefix, bull:orders:
-	JobID   string // "" where the call is about no single job
-	Detail  string // the parent's key, the state wanted; may be ""
+	Code      Code
+	Command   string // BullMQ's name of the command, such as moveToFinished
+	QueueName string // without the prefix
+	QueueKey  string // with the prefix, such as bull:orders
+	JobID     string // "" where the call is about no single job
+	Detail    string // the parent's key, the state wanted; may be ""
+}
+
+// verbs are what the commands do to a job, as the calls of package bullmq are named.
+var verbs = map[string]string{
+	"addDelayedJob": "add", "addParentJob": "add", "addPlainJobs": "add", "addPrioritizedJob": "add", "addStandardJob": "add",
+	"addJobScheduler": "upsert the scheduler", "updateJobScheduler": "continue the scheduler",
+	"addLog": "log to", "changeDelay": "change the delay of", "changePriority": "change the priority of",
+	"extendLock": "extend the lock of", "finishBatch": "finish", "getState": "read the state of",
+	"moveToDelayed": "delay", "moveToFinished": "finish", "moveToWait": "move to wait", "moveToWaitingChildren": "wait for the children of",
+	"obliterate": "obliterate", "pause": "pause", "promote": "promote", "removeChildDependency": "remove the parent of",
+	"removeJob": "remove", "removeUnprocessedChildren": "remove the children of", "reprocessJob": "retry", "retryJob": "retry",
+	"updateData": "update the data of", "updateProgress": "update the progress of",
+	"Job": "read", "WaitForJob": "wait for",
 }
 
 func (e *Error) Error() string {
-	about := strings.TrimSuffix(e.Queue, ":")
+	verb, known := verbs[e.Command]
+	if !known {
+		verb = e.Command
+	}
+	about := "queue " + e.QueueName
 	if e.JobID != "" {
-		about = fmt.Sprintf("job %s of %s", e.JobID, about)
+		about = fmt.Sprintf("job %s of %s", e.JobID, e.QueueName)
 	}
 	if e.Detail != "" {
 		about += " (" + e.Detail + ")"
 	}
-	return fmt.Sprintf("bullmq: %s refused for %s: %s (code %d)", e.Command, about, e.Code.Error(), int(e.Code))
+	return fmt.Sprintf("bullmq: %s %s: %s (code %d)", verb, about, e.Code.Error(), int(e.Code))
 }
 
 // Unwrap makes errors.Is(err, JobNotFound) and the like work.
@@ -78,6 +96,47 @@ type ServerError struct {
 }
 
 func (e *ServerError) Error() string { return "job " + e.JobID + ": " + e.Text }
+
+// BulkError is the error of a call that adds several jobs, some of which were not
+// added.
+type BulkError struct {
+	Errs []error // by the index of the job; nil for a job that was added
+}
+
+// NewBulkError returns nil if no job has failed.
+func NewBulkError(errs []error) error {
+	if slices.IndexFunc(errs, isError) < 0 {
+		return nil
+	}
+	return &BulkError{errs}
+}
+
+func isError(err error) bool { return err != nil }
+
+// Of returns why the job with that index was not added, or nil if it was.
+func (e *BulkError) Of(index int) error {
+	if e == nil {
+		return nil
+	}
+	return e.Errs[index]
+}
+
+func (e *BulkError) Error() string {
+	first := slices.IndexFunc(e.Errs, isError)
+	return fmt.Sprintf("job %d of the bulk: %v", first, e.Errs[first])
+}
+
+// Unwrap returns the errors of the jobs. Neighbours that failed together share
+// theirs.
+func (e *BulkError) Unwrap() []error {
+	var errs []error
+	for _, err := range e.Errs {
+		if err != nil && (len(errs) == 0 || err != errs[len(errs)-1]) {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
 
 // ErrNotSent means that a job of a batch was not sent, because jobs before it had
 // failed.
