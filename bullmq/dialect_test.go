@@ -73,7 +73,7 @@ var _ = Describe("The dialect of a queue", func() {
 		job, err := worker.GetNextJob(ctx, "t", 0)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(queue.Pause(ctx)).To(Succeed())
-		Expect(job.MoveToWait(ctx, "t")).Error().NotTo(HaveOccurred())
+		Expect(job.MoveToWait(ctx)).Error().NotTo(HaveOccurred())
 		Expect(listAt(keyOf(name, "paused"))).To(Equal([]string{job.ID}))
 	})
 

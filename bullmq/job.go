@@ -109,7 +109,11 @@ func (j *Job) load(ctx context.Context) error {
 	}
 	read, err := j.core.job(ctx, j.ID)
 	if err == nil {
-		j.set(func() { *j = *read })
+		j.set(func() {
+			token := j.token
+			*j = *read
+			j.token = token
+		})
 	}
 	return err
 }
@@ -166,12 +170,51 @@ func (j *Job) AsParent() *ParentRef {
 	return &ParentRef{ID: j.ID, QueueKey: j.core.keys.qualifiedName()}
 }
 
-// Token returns the lock's token, of a job that a worker has handed out.
+// Token returns the token of the lock under which the job was fetched. It is "" for
+// a job that was not fetched, such as one from [Queue.Job].
 func (j *Job) Token() string {
 	if j == nil {
 		return ""
 	}
 	return j.token
+}
+
+// WithToken returns a copy of the job whose calls use the lock token. It is for a
+// job that is known by its id and that another part of the program, or another
+// process, has fetched. A job that comes from a [Worker] or a [Fetcher] has its token.
+func (j *Job) WithToken(token string) *Job {
+	if j == nil {
+		return nil
+	}
+	copied := *j
+	if j.core != nil {
+		copied = *j.snapshot()
+	}
+	copied.token = token
+	return &copied
+}
+
+// locked returns the core of the job's queue, for a call that needs the job's lock.
+func (j *Job) locked(verb string) (*core, error) {
+	c, err := j.at(verb)
+	switch {
+	case err != nil:
+		return nil, err
+	case j.token == "":
+		return nil, fmt.Errorf("bullmq: %s job %s of queue %s: the job has no lock token; use the job that a Worker or a Fetcher returned, or give it the token of its lock with Job.WithToken", verb, j.ID, j.QueueName())
+	}
+	if err := checkToken(j.token); err != nil {
+		return nil, fmt.Errorf("bullmq: %s job %s of queue %s: %w", verb, j.ID, j.QueueName(), err)
+	}
+	return c, nil
+}
+
+// checkToken refuses the tokens with which BullMQ's scripts skip the check of a lock.
+func checkToken(token string) error {
+	if token == "" || token == "0" {
+		return fmt.Errorf(`the lock token %q would own every lock; use a unique text such as a UUID`, token)
+	}
+	return nil
 }
 
 // Decode reads the data into target. Numbers that land in an interface stay

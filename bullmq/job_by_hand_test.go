@@ -87,7 +87,7 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 	It("doesn't hide behind an argument that is bad as well", func() {
 		ctx := specContext()
 		for _, job := range []*bullmq.Job{{ID: "7"}, nil} {
-			_, extended := job.ExtendLock(ctx, "token", -1)
+			_, extended := job.ExtendLock(ctx, -1)
 			_, retried := job.DependencyPage(ctx, bullmq.DependencyQuery{Failed: &bullmq.Cursor{Count: -1}})
 			for _, err := range []error{
 				extended, retried, job.ClearLogs(ctx, -1), job.ChangeDelay(ctx, 1), job.ChangePriority(ctx, -1, false), job.Retry(ctx, "odd", nil),

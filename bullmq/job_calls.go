@@ -132,36 +132,41 @@ func (j *Job) State(ctx context.Context) (State, error) {
 	return State(state), err
 }
 
-// ExtendLock makes the job's lock last for a time from now, if token still
-// owns it; false means that it doesn't. Run renews locks by itself; this is
-// for jobs taken by GetNextJob (BullMQ: extendLock).
-func (j *Job) ExtendLock(ctx context.Context, token string, duration time.Duration) (bool, error) {
-	c, err := j.at("extend the lock of")
+// ExtendLock makes the job's lock expire after a duration from now, and reports
+// whether the job's token still owns the lock. A [Worker] renews the locks of its
+// jobs itself. ExtendLock is for jobs of a [Fetcher] (BullMQ: extendLock).
+//
+// The job needs a lock token, see [Job.WithToken].
+func (j *Job) ExtendLock(ctx context.Context, duration time.Duration) (bool, error) {
+	c, err := j.locked("extend the lock of")
 	if err != nil {
 		return false, err
 	}
 	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
 		return false, fmt.Errorf("bullmq: the lock of job %s was not extended: %w", j.ID, err)
 	}
-	return c.store.ExtendLock(ctx, backend.Lock{JobID: j.ID, Token: token}, duration)
+	return c.store.ExtendLock(ctx, backend.Lock{JobID: j.ID, Token: j.token}, duration)
 }
 
-// MoveToDelayed sends the running job back to run again at a time; no attempt
-// is used. A handler that does this returns ErrMovedToDelayed. For a time that is
-// over it may pause first, as MoveToWait does (BullMQ: moveToDelayed).
-func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) error {
-	c, err := j.at("delay")
+// MoveToDelayed delays the running job until a time, without using an attempt. A
+// handler that calls it returns [ErrMovedToDelayed]. [SnoozeUntil] does both in one
+// step. For a time that has passed the call may pause first, as [Job.MoveToWait] does
+// (BullMQ: moveToDelayed).
+//
+// The job needs a lock token, see [Job.WithToken].
+func (j *Job) MoveToDelayed(ctx context.Context, at time.Time) error {
+	c, err := j.locked("delay")
 	if err != nil {
 		return err
 	}
 	now := c.nowMs()
 	delay := max(time.Duration(at.UnixMilli()-now)*time.Millisecond, 0)
 	if delay == 0 {
-		j.pauseBeforeRerun(ctx, token)
+		j.pauseBeforeRerun(ctx)
 	}
-	left := c.locks.leave(j.ID, token)
+	left := c.locks.leave(j.ID, j.token)
 	_, err = c.store.Delay(ctx, scripts.Delay{
-		JobID: j.ID, NowMs: now, Token: token, DelayMs: wire.FormatMillis(delay), Free: true,
+		JobID: j.ID, NowMs: now, Token: j.token, DelayMs: wire.FormatMillis(delay), Free: true,
 	})
 	left(err == nil)
 	if err == nil {
@@ -171,18 +176,21 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time, token string) err
 	return err
 }
 
-// MoveToWait sends the running job back to the front of its line; no attempt
-// is used. A handler that does this returns ErrMovedToWait. For a job that has
-// come back without using an attempt again and again, the call pauses first, as
-// [ErrSnoozed] says, or until ctx ends (BullMQ: moveToWait).
-func (j *Job) MoveToWait(ctx context.Context, token string) error {
-	c, err := j.at("move back")
+// MoveToWait returns the running job to the front of the waiting jobs, without using
+// an attempt. A handler that calls it returns [ErrMovedToWait]. [ErrSnoozed] does
+// both in one step. For a job that was returned without using an attempt several
+// times in a row, the call pauses first, as ErrSnoozed describes, or until ctx ends
+// (BullMQ: moveToWait).
+//
+// The job needs a lock token, see [Job.WithToken].
+func (j *Job) MoveToWait(ctx context.Context) error {
+	c, err := j.locked("requeue")
 	if err != nil {
 		return err
 	}
-	j.pauseBeforeRerun(ctx, token)
-	left := c.locks.leave(j.ID, token)
-	_, err = c.store.MoveToWait(ctx, j.ID, token)
+	j.pauseBeforeRerun(ctx)
+	left := c.locks.leave(j.ID, j.token)
+	_, err = c.store.MoveToWait(ctx, j.ID, j.token)
 	left(err == nil)
 	if err == nil {
 		c.measure(ctx, j, "waiting")
@@ -190,28 +198,31 @@ func (j *Job) MoveToWait(ctx context.Context, token string) error {
 	return err
 }
 
-// MoveToWaitingChildren parks the running job until its pending children have
-// ended, and answers false when there are none. A handler returns
-// ErrMovedToWaitingChildren after true.
+// MoveToWaitingChildren moves the running job to waiting-children until its pending
+// children have ended. It reports false, and does nothing, when no child is pending.
+// After true a handler returns [ErrMovedToWaitingChildren]. [WaitForChildren] does
+// both in one step.
 //
-// The error is ErrFailedChildren when a child with FailParentOnFailure has failed. A
-// handler that returns it, wrapped or not, fails the job for good, whatever attempts
+// The error is [ErrFailedChildren] when a child with FailParentOnFailure has failed.
+// A handler that returns it, wrapped or not, fails the job for good, whatever attempts
 // are left (BullMQ: moveToWaitingChildren).
-func (j *Job) MoveToWaitingChildren(ctx context.Context, token string) (bool, error) {
-	return j.MoveToWaitingChild(ctx, token, "")
+//
+// The job needs a lock token, see [Job.WithToken].
+func (j *Job) MoveToWaitingChildren(ctx context.Context) (bool, error) {
+	return j.MoveToWaitingChild(ctx, "")
 }
 
-// MoveToWaitingChild parks the running job as MoveToWaitingChildren does, but
-// only while the child with that key is pending, and answers false when it isn't.
-// Once parked, the job waits for all its children (BullMQ: moveToWaitingChildren
-// with child).
-func (j *Job) MoveToWaitingChild(ctx context.Context, token, childKey string) (bool, error) {
-	c, err := j.at("park")
+// MoveToWaitingChild does what [Job.MoveToWaitingChildren] does if the child with
+// childKey is pending. It reports false, and does nothing, when that child is not
+// pending. Once moved, the job waits for all its children (BullMQ:
+// moveToWaitingChildren with child).
+func (j *Job) MoveToWaitingChild(ctx context.Context, childKey string) (bool, error) {
+	c, err := j.locked("wait for the children of")
 	if err != nil {
 		return false, err
 	}
-	left := c.locks.leave(j.ID, token)
-	moved, err := c.store.MoveToWaitingChildren(ctx, j.ID, token, c.now(), backend.ParseJobRef(childKey))
+	left := c.locks.leave(j.ID, j.token)
+	moved, err := c.store.MoveToWaitingChildren(ctx, j.ID, j.token, c.now(), backend.ParseJobRef(childKey))
 	left(moved)
 	if moved {
 		c.measure(ctx, j, "waiting-children")

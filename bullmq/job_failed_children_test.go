@@ -63,27 +63,27 @@ var _ = Describe("A running job whose child has failed it", func() {
 		Expect(failed).NotTo(Receive())
 	},
 		Entry("returns the error of MoveToWaitingChildren", words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
-			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			_, err := job.MoveToWaitingChildren(ctx)
 			return nil, err
 		}),
 		Entry("returns the error of MoveToWaitingChild", words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
-			_, err := job.MoveToWaitingChild(ctx, job.Token(), "bull:any:1")
+			_, err := job.MoveToWaitingChild(ctx, "bull:any:1")
 			return nil, err
 		}),
 		Entry("wraps that error", "step 2: "+words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
-			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			_, err := job.MoveToWaitingChildren(ctx)
 			return nil, fmt.Errorf("step 2: %w", err)
 		}),
 		Entry("joins it to another", "tidying up: no\n"+words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
-			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			_, err := job.MoveToWaitingChildren(ctx)
 			return nil, errors.Join(errors.New("tidying up: no"), err)
 		}),
 		Entry("joins it to a Snooze", "bullmq: snoozed for 1h0m0s\n"+words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
-			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			_, err := job.MoveToWaitingChildren(ctx)
 			return nil, errors.Join(bullmq.Snooze(time.Hour), err)
 		}),
 		Entry("panics with it", "panic: "+words+"moveToWaitingChildren", func(ctx context.Context, job *bullmq.Job) (any, error) {
-			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			_, err := job.MoveToWaitingChildren(ctx)
 			panic(err)
 		}),
 		Entry("completes it", words+"moveToFinished", func(context.Context, *bullmq.Job) (any, error) { return "done", nil }),
@@ -107,7 +107,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 			failChild(job)
 			close(started)
 			<-ctx.Done()
-			_, err := job.MoveToWaitingChildren(context.WithoutCancel(ctx), job.Token())
+			_, err := job.MoveToWaitingChildren(context.WithoutCancel(ctx))
 			return nil, err
 		}, &bullmq.WorkerOptions{ShutdownTimeout: time.Second})
 		stop, cancel := context.WithCancel(ctx)
@@ -127,7 +127,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 		otherWorker := newWorker(queueOfOther, nil, nil)
 		taken := takeJob(otherWorker)
 		failChild(taken)
-		_, refusal := taken.MoveToWaitingChildren(ctx, "token")
+		_, refusal := taken.MoveToWaitingChildren(ctx)
 		Expect(refusal).To(MatchError(bullmq.ErrFailedChildren))
 
 		worker := newWorker(name, nil, nil)
@@ -139,7 +139,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 
 		failed := takeJob(worker)
 		failChild(failed)
-		_, own := failed.MoveToWaitingChildren(ctx, "token")
+		_, own := failed.MoveToWaitingChildren(ctx)
 		endJob(worker, failed, nil, errors.Join(refusal, own))
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed), "its own is found beside it")
 	},

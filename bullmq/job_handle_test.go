@@ -118,26 +118,27 @@ type jobCall struct {
 }
 
 var jobCalls = []jobCall{
-	{"Queue", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.QueueName(), nil }},
+	{"QueueName", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.QueueName(), nil }},
 	{"Key", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.Key(), nil }},
 	{"AsParent", "waiting", func(_ *bench, job *bullmq.Job) (any, error) { return job.AsParent(), nil }},
 	{"Token", "active", func(_ *bench, job *bullmq.Job) (any, error) { return job.Token(), nil }},
+	{"WithToken", "active", func(_ *bench, job *bullmq.Job) (any, error) { return job.WithToken("token").Token(), nil }},
 	{"UpdateProgress", "active", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.UpdateProgress(b.ctx, 50) }},
 	{"UpdateData", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.UpdateData(b.ctx, 5) }},
 	{"Log", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return job.Log(b.ctx, "d") }},
 	{"ClearLogs", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ClearLogs(b.ctx, 1) }},
 	{"State", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return job.State(b.ctx) }},
-	{"ExtendLock", "active", func(b *bench, job *bullmq.Job) (any, error) { return job.ExtendLock(b.ctx, "token", time.Minute) }},
+	{"ExtendLock", "active", func(b *bench, job *bullmq.Job) (any, error) { return job.WithToken("token").ExtendLock(b.ctx, time.Minute) }},
 	{"MoveToDelayed", "active", func(b *bench, job *bullmq.Job) (any, error) {
-		return nil, job.MoveToDelayed(b.ctx, time.UnixMilli(fixedNow+500), "token")
+		return nil, job.WithToken("token").MoveToDelayed(b.ctx, time.UnixMilli(fixedNow+500))
 	}},
-	{"MoveToWait", "active", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.MoveToWait(b.ctx, "token") }},
-	{"MoveToWait", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.MoveToWait(b.ctx, "token") }},
+	{"MoveToWait", "active", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.WithToken("token").MoveToWait(b.ctx) }},
+	{"MoveToWait", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.WithToken("token").MoveToWait(b.ctx) }},
 	{"MoveToWaitingChildren", "active, with children", func(b *bench, job *bullmq.Job) (any, error) {
-		return job.MoveToWaitingChildren(b.ctx, "token")
+		return job.WithToken("token").MoveToWaitingChildren(b.ctx)
 	}},
 	{"MoveToWaitingChild", "active, with children", func(b *bench, job *bullmq.Job) (any, error) {
-		return job.MoveToWaitingChild(b.ctx, "token", keyOf(b.name, "open"))
+		return job.WithToken("token").MoveToWaitingChild(b.ctx, keyOf(b.name, "open"))
 	}},
 	{"Promote", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Promote(b.ctx) }},
 	{"ChangeDelay", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangeDelay(b.ctx, time.Hour) }},
@@ -257,7 +258,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 			worker := newWorker(b.name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow + 250), Telemetry: gauge})
 			job, err := find(worker)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(job.MoveToWait(b.ctx, "token")).To(Succeed())
+			Expect(job.WithToken("token").MoveToWait(b.ctx)).To(Succeed())
 			for i, line := range gauge.lines {
 				gauge.lines[i] = strings.ReplaceAll(line, b.name, "QUEUE")
 			}
@@ -355,20 +356,20 @@ var _ = DescribeTable("In the handler of a job that was removed meanwhile every 
 		return err
 	}, nil),
 	Entry("ExtendLock", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-		extended, err := job.ExtendLock(ctx, job.Token(), time.Minute)
+		extended, err := job.ExtendLock(ctx, time.Minute)
 		if !extended && err == nil {
 			return bullmq.ErrJobNotFound // false is its refusal
 		}
 		return err
 	}, nil),
 	Entry("MoveToDelayed", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-		return job.MoveToDelayed(ctx, time.Now().Add(time.Minute), job.Token())
+		return job.MoveToDelayed(ctx, time.Now().Add(time.Minute))
 	}, bullmq.ErrMovedToDelayed),
 	Entry("MoveToWait", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-		return job.MoveToWait(ctx, job.Token())
+		return job.MoveToWait(ctx)
 	}, bullmq.ErrMovedToWait),
 	Entry("MoveToWaitingChildren", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-		_, err := job.MoveToWaitingChildren(ctx, job.Token())
+		_, err := job.MoveToWaitingChildren(ctx)
 		return err
 	}, bullmq.ErrMovedToWaitingChildren),
 	Entry("Promote", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {

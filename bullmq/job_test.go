@@ -149,8 +149,8 @@ var _ = Describe("A job in Redis", func() {
 		_, byIDErr := queue.AddJobLog(ctx, "gone", "row", 0)
 		for i, err := range []error{
 			handle.UpdateProgress(ctx, 1), handle.UpdateData(ctx, 1), handle.ChangeDelay(ctx, time.Second),
-			handle.ChangePriority(ctx, 1, false), handle.Retry(ctx, bullmq.StateFailed, nil), handle.MoveToWait(ctx, "t"),
-			handle.MoveToDelayed(ctx, time.UnixMilli(fixedNow), "t"), logErr, byIDErr,
+			handle.ChangePriority(ctx, 1, false), handle.Retry(ctx, bullmq.StateFailed, nil), handle.WithToken("t").MoveToWait(ctx),
+			handle.WithToken("t").MoveToDelayed(ctx, time.UnixMilli(fixedNow)), logErr, byIDErr,
 		} {
 			Expect(err).To(MatchError(bullmq.ErrJobNotFound), fmt.Sprint("call ", i))
 			var refusal *bullmq.Error

@@ -108,11 +108,11 @@ var _ = Describe("An option", func() {
 			return job.ChangePriority(ctx, 2097152, false)
 		}, "job 1", "2097152", "2097151"),
 		Entry("ExtendLock for no time", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-			_, err := job.ExtendLock(ctx, "token", 0)
+			_, err := job.WithToken("token").ExtendLock(ctx, 0)
 			return err
 		}, "job 1", "duration 0s"),
 		Entry("ExtendLock by a plain number", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-			_, err := job.ExtendLock(ctx, "token", 30000)
+			_, err := job.WithToken("token").ExtendLock(ctx, 30000)
 			return err
 		}, "job 1", "duration 30µs", "500*time.Millisecond"),
 		Entry("ClearLogs", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {

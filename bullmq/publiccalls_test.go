@@ -64,7 +64,7 @@ func publicMethods() (calls []publicCall) {
 		{reflect.TypeFor[*Worker](), func(_ *Queue, w *Worker, _ *FlowProducer) any { return w }},
 		{reflect.TypeFor[*FlowProducer](), func(_ *Queue, _ *Worker, p *FlowProducer) any { return p }},
 		{reflect.TypeFor[*Job](), func(q *Queue, _ *Worker, _ *FlowProducer) any {
-			return &Job{ID: "1", DeduplicationID: "d", ParentKey: "bull:fuzzed:2", core: q.core}
+			return &Job{ID: "1", token: "t", DeduplicationID: "d", ParentKey: "bull:fuzzed:2", core: q.core}
 		}},
 	}
 	for _, receiver := range receivers {

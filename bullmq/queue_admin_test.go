@@ -81,7 +81,7 @@ var _ = Describe("Looking after a queue", func() {
 				taken[job.ID] = job
 			}
 			Expect(queue.Pause(ctx)).To(Succeed())
-			Expect(taken["5"].MoveToWait(ctx, "token")).To(Succeed())
+			Expect(taken["5"].MoveToWait(ctx)).To(Succeed())
 			for _, id := range []string{"1", "2", "3", "4"} {
 				_, err := worker.Fail(ctx, taken[id], "token", context.Canceled, false)
 				Expect(err).NotTo(HaveOccurred())

@@ -50,7 +50,7 @@ var _ = Describe("Reading a queue", func() {
 		add("waiting-children", nil)
 		parent := takeJob(worker)
 		add("waiting", &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}, JobID: "child"})
-		Expect(parent.MoveToWaitingChildren(ctx, "token")).To(BeTrue())
+		Expect(parent.MoveToWaitingChildren(ctx)).To(BeTrue())
 		add("active", &bullmq.JobOptions{LIFO: true})
 		takeJob(worker)
 		add("delayed", &bullmq.JobOptions{Delay: time.Hour})

@@ -246,7 +246,7 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 			}
 			_, err := others.Add(ctx, "complete", nil, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: job.ID, QueueKey: "bull:" + name}})
 			f.note("others add a child", err)
-			parked, err := job.MoveToWaitingChildren(ctx, job.Token())
+			parked, err := job.MoveToWaitingChildren(ctx)
 			f.note("waiting for children", err)
 			if parked {
 				return nil, bullmq.ErrMovedToWaitingChildren

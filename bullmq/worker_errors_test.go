@@ -141,7 +141,7 @@ var _ = Describe("What a handler returns", func() {
 		var faults atomic.Int64
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 			if job.AttemptsStarted < 3 {
-				if err := job.MoveToDelayed(ctx, time.Now().Add(20*time.Millisecond), job.Token()); err != nil {
+				if err := job.MoveToDelayed(ctx, time.Now().Add(20*time.Millisecond)); err != nil {
 					return nil, err
 				}
 				return nil, bullmq.ErrMovedToDelayed
@@ -156,7 +156,7 @@ var _ = Describe("What a handler returns", func() {
 		faults := make(chan error, 5)
 		job := add(nil)
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
-			return nil, job.MoveToDelayed(ctx, time.Now().Add(time.Minute), job.Token())
+			return nil, job.MoveToDelayed(ctx, time.Now().Add(time.Minute))
 		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }}})
 		Eventually(faults).Should(Receive(MatchError(bullmq.ErrLockNotFound)))
 		Expect(ending(job, bullmq.StateDelayed)).NotTo(HaveKey("atm"))
@@ -166,7 +166,7 @@ var _ = Describe("What a handler returns", func() {
 		job := add(nil)
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 			if job.AttemptsStarted == 1 {
-				if err := job.MoveToWait(ctx, job.Token()); err != nil {
+				if err := job.MoveToWait(ctx); err != nil {
 					return nil, err
 				}
 				return nil, fmt.Errorf("later: %w", bullmq.ErrMovedToWait)
@@ -187,7 +187,7 @@ var _ = Describe("What a handler returns", func() {
 					return nil, err
 				}
 			}
-			parked, err := job.MoveToWaitingChildren(ctx, job.Token())
+			parked, err := job.MoveToWaitingChildren(ctx)
 			if err != nil {
 				return nil, err
 			}

@@ -122,14 +122,14 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		Expect(told.Load()).To(BeEmpty())
 	},
 		Entry("to delayed", func(ctx context.Context, job *bullmq.Job) error {
-			return job.MoveToDelayed(ctx, time.Now().Add(time.Hour), job.Token())
+			return job.MoveToDelayed(ctx, time.Now().Add(time.Hour))
 		}, bullmq.ErrMovedToDelayed),
-		Entry("to wait", func(ctx context.Context, job *bullmq.Job) error { return job.MoveToWait(ctx, job.Token()) }, bullmq.ErrMovedToWait),
+		Entry("to wait", func(ctx context.Context, job *bullmq.Job) error { return job.MoveToWait(ctx) }, bullmq.ErrMovedToWait),
 		Entry("to waiting-children", func(ctx context.Context, job *bullmq.Job) error {
 			if _, err := queue.Add(ctx, "child", nil, &bullmq.JobOptions{Parent: job.AsParent(), Delay: time.Hour}); err != nil {
 				return err
 			}
-			_, err := job.MoveToWaitingChildren(ctx, job.Token())
+			_, err := job.MoveToWaitingChildren(ctx)
 			return err
 		}, bullmq.ErrMovedToWaitingChildren),
 	)

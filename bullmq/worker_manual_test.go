@@ -177,9 +177,9 @@ var _ = Describe("A job taken by hand", func() {
 			Expect(err).NotTo(HaveOccurred())
 			return ms
 		}
-		Expect(one.ExtendLock(ctx, "t:1", time.Minute)).To(BeTrue())
+		Expect(one.ExtendLock(ctx, time.Minute)).To(BeTrue())
 		Expect(ttl(one)).To(BeNumerically(">", 50000))
-		Expect(one.ExtendLock(ctx, "t:2", time.Hour)).To(BeFalse())
+		Expect(one.WithToken("t:2").ExtendLock(ctx, time.Hour)).To(BeFalse())
 		Expect(ttl(one)).To(BeNumerically("<=", 60000))
 
 		Expect(redisDo("DEL", keyOf(name, one.ID+":lock")).Error()).To(Succeed())
@@ -192,9 +192,9 @@ var _ = Describe("A job taken by hand", func() {
 	It("is put off to a time, at no attempt, and comes again then", func() {
 		add(nil)
 		job := take("t:1")
-		Expect(job.MoveToDelayed(ctx, time.Now().Add(100*time.Millisecond), "other")).To(MatchError(bullmq.ErrLockMismatch))
+		Expect(job.WithToken("other").MoveToDelayed(ctx, time.Now().Add(100*time.Millisecond))).To(MatchError(bullmq.ErrLockMismatch))
 		begun := time.Now()
-		Expect(job.MoveToDelayed(ctx, begun.Add(100*time.Millisecond), "t:1")).To(Succeed())
+		Expect(job.MoveToDelayed(ctx, begun.Add(100*time.Millisecond))).To(Succeed())
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
 		again, err := worker.GetNextJob(ctx, "t:2", 5*time.Second)
 		Expect(err).NotTo(HaveOccurred())

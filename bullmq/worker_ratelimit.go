@@ -91,9 +91,9 @@ func (w *Worker) pauseBeforeRerun(ctx context.Context, job *Job) {
 }
 
 // pauseBeforeRerun does so for a job that its handler moves itself.
-func (j *Job) pauseBeforeRerun(ctx context.Context, token string) {
+func (j *Job) pauseBeforeRerun(ctx context.Context) {
 	k := j.core.locks
-	if !k.holds(j.ID, token) {
+	if !k.holds(j.ID, j.token) {
 		return
 	}
 	if stored, err := j.stored(ctx); err == nil {

@@ -281,10 +281,10 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 			"ErrSnoozed":           {nil, always(bullmq.ErrSnoozed)},
 			"a Snooze for no time": {nil, always(bullmq.Snooze(time.Microsecond))},
 			"MoveToWait": {nil, func(ctx context.Context, job *bullmq.Job) error {
-				return cmp.Or(job.MoveToWait(ctx, job.Token()), bullmq.ErrMovedToWait)
+				return cmp.Or(job.MoveToWait(ctx), bullmq.ErrMovedToWait)
 			}},
 			"MoveToDelayed until a time that is over": {nil, func(ctx context.Context, job *bullmq.Job) error {
-				return cmp.Or(job.MoveToDelayed(ctx, time.Now().Add(-time.Second), job.Token()), bullmq.ErrMovedToDelayed)
+				return cmp.Or(job.MoveToDelayed(ctx, time.Now().Add(-time.Second)), bullmq.ErrMovedToDelayed)
 			}},
 		}
 		runs, names := map[string]*starts{}, map[string]string{}
@@ -330,7 +330,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		var worker *bullmq.Worker
 		worker = newWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
-			if err := worker.JobRef(job.ID).MoveToWait(ctx, job.Token()); err != nil {
+			if err := worker.JobRef(job.ID).WithToken(job.Token()).MoveToWait(ctx); err != nil {
 				return nil, err
 			}
 			return nil, bullmq.ErrMovedToWait

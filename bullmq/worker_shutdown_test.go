@@ -386,7 +386,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		It("leaves a job where they have moved it", func() {
 			job := add(nil)
 			faults := onShutdown(job, func(_ context.Context, job *bullmq.Job) error {
-				if err := job.MoveToDelayed(context.Background(), time.Now().Add(time.Minute), job.Token()); err != nil {
+				if err := job.MoveToDelayed(context.Background(), time.Now().Add(time.Minute)); err != nil {
 					return err
 				}
 				return bullmq.ErrMovedToDelayed

@@ -142,7 +142,7 @@ var _ = Describe("A worker", func() {
 			starts = append(starts, job.AttemptsStarted)
 			mu.Unlock()
 			if job.AttemptsStarted == 1 {
-				if err := job.MoveToDelayed(ctx, time.Now().Add(time.Millisecond), job.Token()); err != nil {
+				if err := job.MoveToDelayed(ctx, time.Now().Add(time.Millisecond)); err != nil {
 					return nil, err
 				}
 				return nil, bullmq.ErrMovedToDelayed

@@ -261,7 +261,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			other := newWorker(name, nil, nil)
 			taken, err := other.GetNextJob(ctx, "other", 0)
 			Expect(err).NotTo(HaveOccurred())
-			return func() { Expect(taken.MoveToWait(ctx, "other")).To(Succeed()) }, job.ID
+			return func() { Expect(taken.MoveToWait(ctx)).To(Succeed()) }, job.ID
 		}),
 		Entry("when another fails a job that has attempts left", func() (func(), string) {
 			job := add(queue, &bullmq.JobOptions{Attempts: 2})
@@ -290,7 +290,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			Expect(err).NotTo(HaveOccurred())
 			children := newQueue(newQueueName(), nil)
 			child := add(children, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}})
-			Expect(taken.MoveToWaitingChildren(ctx, "other")).To(BeTrue())
+			Expect(taken.MoveToWaitingChildren(ctx)).To(BeTrue())
 			return func() {
 				runWorker(children.Name(), doNothing, nil)
 				Eventually(stateOf(children, child.ID)).Should(Equal(bullmq.StateCompleted))

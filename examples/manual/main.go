@@ -55,7 +55,7 @@ func finish(ctx context.Context, worker *bullmq.Worker, job *bullmq.Job, token s
 		fmt.Printf("job %s (%s): part %d of 3\n", job.ID, job.Name, part)
 		// The lock must be renewed before it expires. After that another worker may run the job, and the
 		// results here are discarded.
-		if ours, err := job.ExtendLock(ctx, token, lockDuration); err != nil || !ours {
+		if ours, err := job.ExtendLock(ctx, lockDuration); err != nil || !ours {
 			return nil, errors.Join(err, fmt.Errorf("job %s: the lock is lost: %t", job.ID, !ours))
 		}
 	}

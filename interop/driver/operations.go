@@ -279,7 +279,7 @@ var operations = map[string]operation{
 		ID, Token string
 		Duration  millis
 	}) (any, error) {
-		return counted(w.JobRef(a.ID).ExtendLock(ctx, a.Token, a.Duration.duration()))
+		return counted(w.JobRef(a.ID).WithToken(a.Token).ExtendLock(ctx, a.Duration.duration()))
 	}),
 	"extendLocks": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
 		onWorkerArgs
@@ -298,13 +298,13 @@ var operations = map[string]operation{
 		ID, Token string
 		Timestamp int64
 	}) (any, error) {
-		return nil, w.JobRef(a.ID).MoveToDelayed(ctx, time.UnixMilli(a.Timestamp), a.Token)
+		return nil, w.JobRef(a.ID).WithToken(a.Token).MoveToDelayed(ctx, time.UnixMilli(a.Timestamp))
 	}),
 	"moveToWait": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
 		onWorkerArgs
 		ID, Token string
 	}) (any, error) {
-		return nil, w.JobRef(a.ID).MoveToWait(ctx, a.Token)
+		return nil, w.JobRef(a.ID).WithToken(a.Token).MoveToWait(ctx)
 	}),
 	"moveToWaitingChildren": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
 		onWorkerArgs
@@ -312,16 +312,16 @@ var operations = map[string]operation{
 		Child     *struct{ ID, Queue string }
 	}) (any, error) {
 		if a.Child != nil {
-			return w.JobRef(a.ID).MoveToWaitingChild(ctx, a.Token, a.Child.Queue+":"+a.Child.ID)
+			return w.JobRef(a.ID).WithToken(a.Token).MoveToWaitingChild(ctx, a.Child.Queue+":"+a.Child.ID)
 		}
-		return w.JobRef(a.ID).MoveToWaitingChildren(ctx, a.Token)
+		return w.JobRef(a.ID).WithToken(a.Token).MoveToWaitingChildren(ctx)
 	}),
 	"waitOrFail": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
 		onWorkerArgs
 		ID, Token string
 	}) (any, error) {
 		return orFail(ctx, w, a.ID, a.Token, func(job *bullmq.Job) error {
-			_, err := job.MoveToWaitingChildren(ctx, a.Token)
+			_, err := job.MoveToWaitingChildren(ctx)
 			return err
 		})
 	}),
@@ -362,6 +362,7 @@ func orFail(ctx context.Context, w *bullmq.Worker, id, token string, act func(jo
 	if err != nil {
 		return nil, err
 	}
+	job = job.WithToken(token)
 	refused := act(job)
 	if refused == nil {
 		return nil, nil

@@ -71,7 +71,7 @@ func (d described) handle(ctx context.Context, w *bullmq.Worker, job *bullmq.Job
 			}
 			return nil, bullmq.ErrRateLimited
 		case d.WaitForChildren:
-			if parked, err := job.MoveToWaitingChildren(ctx, job.Token()); parked || err != nil {
+			if parked, err := job.MoveToWaitingChildren(ctx); parked || err != nil {
 				return nil, cmp.Or(err, bullmq.ErrMovedToWaitingChildren)
 			}
 		}

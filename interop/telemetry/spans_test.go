@@ -280,10 +280,10 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 				}
 				switch name {
 				case "delayed":
-					Expect(job.MoveToDelayed(ctx, time.Now().Add(5*time.Millisecond), job.Token())).To(Succeed())
+					Expect(job.MoveToDelayed(ctx, time.Now().Add(5*time.Millisecond))).To(Succeed())
 					return nil, bullmq.ErrMovedToDelayed
 				case "wait":
-					Expect(job.MoveToWait(ctx, job.Token())).To(Succeed())
+					Expect(job.MoveToWait(ctx)).To(Succeed())
 					return nil, bullmq.ErrMovedToWait
 				case "limit":
 					return nil, bullmq.RateLimit(20 * time.Millisecond)

@@ -142,7 +142,7 @@ func makeStatesInGo(name string) {
 	parent := take("parent")
 	_, err = kids.Add(ctx, "child", nil, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "parent", QueueKey: "bull:" + name}})
 	Expect(err).NotTo(HaveOccurred())
-	Expect(parent.MoveToWaitingChildren(ctx, "token")).To(BeTrue())
+	Expect(parent.MoveToWaitingChildren(ctx)).To(BeTrue())
 	take("a1")
 	add("w1", bullmq.JobOptions{})
 	add("w2", bullmq.JobOptions{})
