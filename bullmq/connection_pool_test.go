@@ -21,11 +21,11 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 	var (
 		ctx    context.Context
 		lines  *logLines
-		logger zerolog.Logger
+		logger bullmq.Logger
 	)
 	BeforeEach(func() {
 		ctx, lines = specContext(), &logLines{}
-		logger = zerolog.New(lines)
+		logger = bullmq.Zerolog(zerolog.New(lines))
 	})
 	// pooled is a client with so many connections in its pool.
 	pooled := func(size int) rueidis.Client {

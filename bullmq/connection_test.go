@@ -293,19 +293,19 @@ var _ = Describe("A connection", Label("slow"), func() {
 			Entry("a server that says nothing", ""),
 		)
 
-		DescribeTable("is warned of once when that may evict keys, and works", func(policy string, use func(name string, link *bullmq.Connection, log zerolog.Logger)) {
+		DescribeTable("is warned of once when that may evict keys, and works", func(policy string, use func(name string, link *bullmq.Connection, log bullmq.Logger)) {
 			evicting := startRedis(redisserver.Options{Config: []string{"maxmemory-policy " + policy}})
 			var log bytes.Buffer
-			use("q", bullmq.URL(evicting.URL()), zerolog.New(&log))
+			use("q", bullmq.URL(evicting.URL()), bullmq.Zerolog(zerolog.New(&log)))
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 			Expect(lines).To(HaveLen(1))
 			Expect(lines[0]).To(And(ContainSubstring(`"level":"warn"`), ContainSubstring(policy), ContainSubstring("noeviction"), ContainSubstring(evicting.Addr())))
 		},
-			Entry("locks first, by a queue", "volatile-lru", func(name string, link *bullmq.Connection, log zerolog.Logger) {
+			Entry("locks first, by a queue", "volatile-lru", func(name string, link *bullmq.Connection, log bullmq.Logger) {
 				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link, Logger: log}).Add(specContext(), "paint", nil, nil)
 				Expect(err).NotTo(HaveOccurred())
 			}),
-			Entry("whichever, by a worker, through its work and its end", "allkeys-random", func(name string, link *bullmq.Connection, log zerolog.Logger) {
+			Entry("whichever, by a worker, through its work and its end", "allkeys-random", func(name string, link *bullmq.Connection, log bullmq.Logger) {
 				queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 				_, err := queue.Add(specContext(), "paint", nil, nil)
 				Expect(err).NotTo(HaveOccurred())
@@ -313,7 +313,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 				Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(1))
 				Expect(worker.Close()).To(Succeed())
 			}),
-			Entry("locks first, by a reader of events", "volatile-ttl", func(name string, link *bullmq.Connection, log zerolog.Logger) {
+			Entry("locks first, by a reader of events", "volatile-ttl", func(name string, link *bullmq.Connection, log bullmq.Logger) {
 				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link}).Publish(specContext(), "dried", 0)
 				Expect(err).NotTo(HaveOccurred())
 				for _, err := range newEvents(name, bullmq.QueueEventsOptions{Connection: link, Logger: log, LastEventID: "0"}).All(specContext()) {
@@ -325,7 +325,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 
 		It("says nothing of a good one", func() {
 			var log bytes.Buffer
-			newQueue(newQueueName(), &bullmq.QueueOptions{Logger: zerolog.New(&log)})
+			newQueue(newQueueName(), &bullmq.QueueOptions{Logger: bullmq.Zerolog(zerolog.New(&log))})
 			Expect(log.String()).To(BeEmpty())
 		})
 	})

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
@@ -26,7 +25,7 @@ type core struct {
 	now     func() time.Time
 	isReal  bool    // now is the clock of this machine
 	dialect Dialect // V6 or V5
-	log     zerolog.Logger
+	log     *slog.Logger
 	trace   tracer
 
 	jobs *sync.Mutex // held while a method of a Job changes its fields
@@ -36,12 +35,11 @@ type core struct {
 	locks      *lockKeeper
 }
 
-func newCore(ctx context.Context, queue, prefix string, connection *Connection, url string, now func() time.Time, dialect Dialect, log zerolog.Logger) (*core, error) {
+func newCore(ctx context.Context, queue, prefix string, connection *Connection, url string, now func() time.Time, dialect Dialect, log *slog.Logger) (*core, error) {
 	k, err := newKeys(prefix, queue)
 	if err != nil {
 		return nil, err
 	}
-	log = log.With().Str("queue", queue).Logger()
 	conn, owned, err := connectionFor(ctx, connection, url)
 	if err != nil {
 		return nil, err
@@ -70,8 +68,8 @@ func (c *core) prepare(ctx context.Context, dialect Dialect) error {
 		return fmt.Errorf("bullmq: on a cluster all keys of a queue must be in one slot: put braces around the prefix ({%s}) or the queue's name ({%s}), on every client of the queue", c.keys.prefix, c.keys.queue)
 	}
 	if policy := conn.EvictionPolicy(); policy != "" {
-		c.log.Warn().Str("address", conn.Address()).Str("maxmemory_policy", policy).
-			Msg("Redis may evict keys of the queue when memory runs short, locks first; set maxmemory-policy noeviction")
+		c.log.Warn("Redis may evict jobs and locks when its memory is full; the queue is used all the same; set maxmemory-policy noeviction",
+			logAddress, conn.Address(), logPolicy, policy)
 	}
 	return c.setDialect(ctx, dialect)
 }
@@ -106,8 +104,8 @@ func (c *core) nowMs() int64 { return c.now().UnixMilli() }
 // newBlocking returns a connection to wait on.
 func (c *core) newBlocking(name string) *redisconn.Blocking {
 	return c.client.NewBlocking(name, func(needed int) {
-		c.log.Warn().Int("needed", needed).
-			Msg("the client has too few connections for blocking commands, so workers and event readers poll; set its BlockingPoolSize to at least the number needed by them, plus those that the program blocks on itself")
+		c.log.Warn("the client has too few connections for blocking commands, so workers and event readers poll; set its BlockingPoolSize to at least the number needed by them, plus those that the program blocks on itself",
+			logNeeded, needed)
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
@@ -155,8 +154,8 @@ type QueueEventsOptions struct {
 	// OnHealth is called when Redis gets out of reach and when it is back, one
 	// call at a time.
 	OnHealth func(Health)
-	// Logger is silent unless given.
-	Logger zerolog.Logger
+	// Logger receives log lines. Defaults to none.
+	Logger Logger
 }
 
 // QueueEvents reads a queue's events stream, as written by all its clients
@@ -196,7 +195,7 @@ func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptio
 	if o.BlockingTimeout == 0 || o.BlockingTimeout > timing.LongestBlock {
 		o.BlockingTimeout = timing.LongestBlock
 	}
-	c, err := newCore(ctx, queue, o.Prefix, o.Connection, o.URL, nil, V6, o.Logger)
+	c, err := newCore(ctx, queue, o.Prefix, o.Connection, o.URL, nil, V6, o.Logger.with(logQueue, queue))
 	if err != nil {
 		return nil, err
 	}

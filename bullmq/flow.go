@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
@@ -60,8 +59,8 @@ type FlowProducerOptions struct {
 	DefaultJobOptions map[string]JobOptions
 	// Telemetry traces what the producer does; nothing unless given.
 	Telemetry Telemetry
-	// Logger is silent unless given.
-	Logger zerolog.Logger
+	// Logger receives log lines. Defaults to none.
+	Logger Logger
 	// Now is the clock; time.Now unless given. For tests.
 	Now func() time.Time
 }
@@ -91,7 +90,7 @@ func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowPr
 		o.Prefix = DefaultPrefix
 	}
 	// The keys of this core are nobody's; each node has its own. With braces a cluster takes them.
-	c, err := newCore(ctx, "{flow}", o.Prefix, o.Connection, o.URL, o.Now, V6, o.Logger)
+	c, err := newCore(ctx, "{flow}", o.Prefix, o.Connection, o.URL, o.Now, V6, o.Logger.with())
 	if err != nil {
 		return nil, err
 	}

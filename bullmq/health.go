@@ -74,16 +74,16 @@ func (c *core) watchHealth(onHealth func(Health)) {
 	lost := time.Time{}
 	c.client.Health.OnChange(func(h backend.Health) {
 		if h.Reachable {
-			c.log.Warn().Dur("after_ms", h.Since.Sub(lost)).Msg("Redis is reachable again")
+			c.log.Warn("Redis is reachable again; work continues", logOutage, h.Since.Sub(lost).Milliseconds())
 		} else {
 			lost = h.Since
-			c.log.Error().Err(h.Err).Msg("Redis is out of reach; what needs it waits, or fails, until it is back")
+			c.log.Error("Redis is unreachable; workers and event readers retry, other calls fail or wait; check the server and the network", logError, h.Err)
 		}
 		if onHealth == nil {
 			return
 		}
 		if p, stack := safe.Call(func() { onHealth(Health(h)) }); p != nil {
-			c.log.Error().Interface("panic", p).Str("stack", stack).Msg("OnHealth panicked")
+			c.log.Error("OnHealth panicked; nothing else is affected; fix the function", logFunction, "OnHealth", logPanic, fmt.Sprint(p), logStack, stack)
 		}
 	})
 }

@@ -220,7 +220,7 @@ var _ = Describe("Health", Label("slow"), func() {
 	It("says to a logger what OnHealth hears, and survives its panic", func() {
 		proxy, via := proxiedRedis()
 		var lines logLines
-		queue := newQueue(name, &bullmq.QueueOptions{Connection: via, Logger: zerolog.New(&lines), OnHealth: func(bullmq.Health) { panic("boom") }})
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: via, Logger: bullmq.Zerolog(zerolog.New(&lines)), OnHealth: func(bullmq.Health) { panic("boom") }})
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 		proxy.CutAll()
 		try(queue)
@@ -228,6 +228,6 @@ var _ = Describe("Health", Label("slow"), func() {
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Eventually(queue.Health).Should(HaveField("Reachable", true))
 		Eventually(lines.count).Should(Equal(4))
-		Expect(lines.all()).To(And(ContainSubstring("Redis is out of reach"), ContainSubstring("Redis is reachable again"), ContainSubstring("OnHealth panicked"), ContainSubstring("health_test.go")))
+		Expect(lines.all()).To(And(ContainSubstring("Redis is unreachable"), ContainSubstring("Redis is reachable again"), ContainSubstring("OnHealth panicked"), ContainSubstring("health_test.go")))
 	})
 })

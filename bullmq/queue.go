@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
@@ -76,8 +74,8 @@ type QueueOptions struct {
 	BatchSize int
 	// Telemetry traces and measures what the queue does; nothing unless given.
 	Telemetry Telemetry
-	// Logger is silent unless given.
-	Logger zerolog.Logger
+	// Logger receives log lines. Defaults to none.
+	Logger Logger
 	// Now is the clock; time.Now unless given. For tests.
 	Now func() time.Time
 }
@@ -106,7 +104,7 @@ func NewQueue(ctx context.Context, name string, options *QueueOptions) (*Queue, 
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("bullmq: queue %s: %w", name, err)
 	}
-	c, err := newCore(ctx, name, o.Prefix, o.Connection, o.URL, o.Now, o.Dialect, o.Logger)
+	c, err := newCore(ctx, name, o.Prefix, o.Connection, o.URL, o.Now, o.Dialect, o.Logger.with(logQueue, name))
 	if err != nil {
 		return nil, err
 	}

@@ -195,7 +195,7 @@ func (t *resultTail) follow(ctx context.Context, last backend.EventPosition, don
 	for event, err := range e.All(ctx) {
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
-				t.core.log.Warn().Err(err).Msg("results can't be waited for; trying again")
+				t.core.log.Warn("waiting for results failed; retrying", logError, err)
 			}
 			continue
 		}

@@ -45,7 +45,9 @@ func (f *firstError) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (f *firstError) logger() zerolog.Logger { return zerolog.New(f).Level(zerolog.WarnLevel) }
+func (f *firstError) logger() bullmq.Logger {
+	return bullmq.Zerolog(zerolog.New(f).Level(zerolog.WarnLevel))
+}
 
 // bystander is what other programs do to a queue, with all rights.
 type bystander struct {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
@@ -130,8 +129,8 @@ type WorkerOptions struct {
 	OnHealth func(Health)
 	// Telemetry traces and measures what the worker does; nothing unless given.
 	Telemetry Telemetry
-	// Logger is silent unless given.
-	Logger zerolog.Logger
+	// Logger receives log lines. Defaults to none.
+	Logger Logger
 	// Now is the clock; time.Now unless given. For tests.
 	Now func() time.Time
 }
@@ -178,14 +177,15 @@ func NewWorker(ctx context.Context, queue string, handler Handler, options *Work
 	if err := o.fill(); err != nil {
 		return nil, fmt.Errorf("bullmq: worker of queue %s: %w", queue, err)
 	}
-	c, err := newCore(ctx, queue, o.Prefix, o.Connection, o.URL, o.Now, o.Dialect, o.Logger)
+	log := o.Logger.with(logQueue, queue)
+	if o.Name != "" {
+		log = log.With(logWorker, o.Name)
+	}
+	c, err := newCore(ctx, queue, o.Prefix, o.Connection, o.URL, o.Now, o.Dialect, log)
 	if err != nil {
 		return nil, err
 	}
 	c.trace.telemetry = o.Telemetry
-	if o.Name != "" {
-		c.log = c.log.With().Str("worker", o.Name).Logger()
-	}
 	c.watchHealth(o.OnHealth)
 	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
 	w.finishStore, w.open = c.dedicated()
@@ -445,14 +445,15 @@ func (w *Worker) token() string {
 // guard calls a function of the user's and keeps its panic from going further.
 func (w *Worker) guard(name string, call func()) {
 	if r, stack := safe.Call(call); r != nil {
-		w.core.log.Error().Interface("panic", r).Str("stack", stack).Str("event", name).Msg("a function given to the worker panicked")
+		w.core.log.Error("a function given to the worker panicked; the worker continues without its result; fix the function",
+			logFunction, name, logPanic, fmt.Sprint(r), logStack, stack)
 	}
 }
 
-// fault tells of what went wrong beside the jobs; the log gets at most one
-// line a second of them, with the number of those left out, and one in ten
-// seconds while Redis is known to be out of reach.
-func (w *Worker) fault(err error, message string) {
+// fault reports an error that is not a handler's to the log and the events. The
+// log gets at most one line a second, or one in ten seconds while Redis is
+// unreachable, with the number of lines that were left out.
+func (w *Worker) fault(err error, message string, fields ...any) {
 	pause := time.Second
 	if !w.Health().Reachable {
 		pause = 10 * time.Second
@@ -467,7 +468,7 @@ func (w *Worker) fault(err error, message string) {
 	}
 	w.mu.Unlock()
 	if !silent {
-		w.core.log.Error().Err(err).Int("left_out", left).Msg(message)
+		w.core.log.Error(message, append(fields, logError, err, logSuppressed, left)...)
 	}
 	w.emit(WorkerEvent{Type: EventError, Err: err})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -88,9 +89,9 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 				c.d = w.decide(c.a.ctx, job, &c.res)
 				continue
 			}
-			w.fault(err, fmt.Sprintf("the end of job %s can't be written", job.ID))
+			w.fault(err, "the result of a job was refused and is dropped; the error names the reason", logJob, job.ID, logName, job.Name)
 		case commitLockLost:
-			w.fault(err, fmt.Sprintf("the end of job %s could not be written while its lock lasted; it will run again", job.ID))
+			w.fault(err, "the result of a job could not be written before its lock expired; the job will run again", logJob, job.ID, logName, job.Name)
 		}
 		c.markDirty()
 		return nil, begun
@@ -137,7 +138,7 @@ func (w *Worker) judge(ctx context.Context, job *Job, reason error) (decision, e
 	err := errors.New("the worker's Classify or BackoffStrategy panicked")
 	w.guard("Classify or BackoffStrategy", func() { d, err = policy.decide(job, reason) })
 	if d.action == limited {
-		d = w.underRateLimit(ctx, reason)
+		d = w.underRateLimit(ctx, job, reason)
 	}
 	return d, err
 }
@@ -256,12 +257,7 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 		w.emit(WorkerEvent{Type: EventCompleted, Job: job, Value: res.value})
 		a.span.completed(job, res)
 	case fail, retryNow, retryLater:
-		line := w.core.log.Info()
-		if res.stack != "" { // a panic
-			line = w.core.log.Error().Str("stack", res.stack)
-		}
-		line.Str("job", job.ID).Str("name", job.Name).Err(res.err).
-			Bool("again", d.action != fail).Int("attempt", job.AttemptsMade).Msg("a job failed")
+		w.logFailure(a, res, d.action != fail)
 		w.emit(WorkerEvent{Type: EventFailed, Job: job, Err: res.err})
 		a.span.failed(job, res)
 	case limited:
@@ -269,6 +265,20 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 	case heldBack:
 		r.restFor(d.wait)
 	}
+}
+
+// logFailure logs a failed attempt. A panic is an error of the program, any other
+// failure is part of its normal work.
+func (w *Worker) logFailure(a *attempt, res result, retry bool) {
+	level, message, stack := slog.LevelInfo, "a job failed; Job.Retry runs it again", slog.Attr{}
+	if retry {
+		message = "an attempt of a job failed; the job is retried"
+	}
+	if res.stack != "" {
+		level, stack = slog.LevelError, slog.String(logStack, res.stack)
+	}
+	w.core.log.LogAttrs(a.ctx, level, message, slog.String(logJob, a.job.ID), slog.String(logName, a.job.Name),
+		slog.Int(logAttempt, a.job.AttemptsMade), slog.Bool(logRetry, retry), slog.Any(logError, res.err), stack)
 }
 
 // noteEnd sets on a job what has been written of its end. What the handler has
@@ -295,7 +305,7 @@ func (w *Worker) noteEnd(job *Job, d decision, res result) {
 func (c *commit) resolveCommit(cause error) (scripts.Taken, commitState) {
 	w, job := c.w, c.a.job
 	for asked := false; !asked || time.Now().Before(c.until); asked = true {
-		w.fault(cause, fmt.Sprintf("the end of job %s could not be written yet; trying again while its lock lasts", job.ID))
+		w.fault(cause, "the result of a job could not be written; retrying until its lock expires", logJob, job.ID, logName, job.Name)
 		pause := w.pauseAfter(cause, &c.outage)
 		if left := time.Until(c.until); left > 0 {
 			pause = min(pause, left)

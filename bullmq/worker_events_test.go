@@ -228,7 +228,7 @@ var _ = Describe("The events of a worker", func() {
 			return nil, nil
 		}, &bullmq.WorkerOptions{
 			Concurrency: 2, LockDuration: time.Second, LockRenewTime: 50 * time.Millisecond, StalledInterval: 50 * time.Millisecond, MaxStalledCount: new(100),
-			Logger: zerolog.New(&lines),
+			Logger: bullmq.Zerolog(zerolog.New(&lines)),
 			Events: bullmq.WorkerEvents{
 				Active: func(*bullmq.Job) { fails("Active") }, Completed: func(*bullmq.Job, any) { fails("Completed") },
 				Failed: func(*bullmq.Job, error) { fails("Failed") }, Progress: func(*bullmq.Job, any) { fails("Progress") },

@@ -136,12 +136,12 @@ func (r *runner) advance(ctx context.Context, job *Job) bool {
 		case err == nil:
 			return true
 		case errors.As(err, &stopped), errors.As(err, &refused):
-			r.w.fault(err, "a scheduler stops; the job that it made runs")
+			r.w.fault(err, "a job scheduler stops; its last job runs; correct it with Queue.UpsertScheduler", logJob, job.ID, logName, job.Name)
 			return true
 		case ctx.Err() != nil:
 			return false
 		}
-		r.w.fault(err, "the next run of a scheduler could not be added yet; trying again before its job runs")
+		r.w.fault(err, "the next job of a scheduler could not be added; retrying before this job runs", logJob, job.ID, logName, job.Name)
 		select {
 		case <-time.After(outage.Next()):
 		case <-ctx.Done():

@@ -374,7 +374,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		var lines logLines
 		started := make(chan string, 1)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.Name; return nil, nil },
-			&bullmq.WorkerOptions{Connection: via, Logger: zerolog.New(&lines)})
+			&bullmq.WorkerOptions{Connection: via, Logger: bullmq.Zerolog(zerolog.New(&lines))})
 		waitUntilIdle(queue)
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 		proxy.CutAll()

@@ -49,7 +49,7 @@ func (r *runner) fetch() (stopped bool) {
 				continue
 			}
 			if err != nil {
-				r.w.fault(err, "Redis can't be waited on for jobs; trying again")
+				r.w.fault(err, "waiting for a job failed; retrying")
 				waitAgain = time.Now().Add(r.w.pauseAfter(err, &outage))
 				continue
 			}
@@ -62,7 +62,7 @@ func (r *runner) fetch() (stopped bool) {
 		}
 		jobs, taken, err := r.take()
 		if err != nil {
-			r.w.fault(err, "no job could be taken; trying again")
+			r.w.fault(err, "fetching a job failed; retrying")
 			timing.Sleep(r.soft, r.w.pauseAfter(err, &outage)) // jobs that end meanwhile don't cut it short
 			continue
 		}
@@ -93,7 +93,7 @@ func (r *runner) rest(outage *timing.Backoff) {
 		outage.Succeeded()
 		go r.slot(job, taken)
 	case err != nil:
-		r.w.fault(err, "Redis can't be asked for a job that it may have handed over; trying again")
+		r.w.fault(err, "a fetch whose reply was lost could not be resolved; retrying")
 		timing.Sleep(r.soft, r.w.pauseAfter(err, outage))
 	default:
 		r.await(outage.Next())
@@ -417,7 +417,7 @@ func (r *runner) applyWake(wake backend.Wake) {
 // returnWake lets another worker have a wake-up that this one doesn't use.
 func (r *runner) returnWake(wake backend.Wake) {
 	if err := r.waiter.Return(wake); err != nil {
-		r.w.core.log.Warn().Err(err).Msg("a marker could not be returned; idle workers fetch after their DrainDelay at the latest")
+		r.w.core.log.Warn("a marker could not be written back; idle workers fetch again after their DrainDelay at the latest", logError, err)
 	}
 }
 

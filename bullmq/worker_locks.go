@@ -103,7 +103,7 @@ func (k *lockKeeper) run(ctx context.Context) {
 		pause := outage.Next()
 		if ctx.Err() == nil && time.Since(reported) >= pause {
 			reported = time.Now()
-			k.worker.fault(err, "locks could not be renewed; trying again while they last")
+			k.worker.fault(err, "locks could not be renewed; retrying until they expire")
 		}
 		wait = min(rhythm, pause)
 	}
@@ -197,6 +197,7 @@ func (k *lockKeeper) emitLost(jobIDs []string) {
 		return
 	}
 	w := k.worker
-	w.core.log.Error().Strs("jobs", jobIDs).Msg("locks are lost: another worker may run these jobs again")
+	w.core.log.Error("locks were lost, so other workers may run these jobs again; their handlers' contexts are cancelled; return from a handler when its context ends",
+		logJobs, jobIDs)
 	w.emit(WorkerEvent{Type: EventLocksLost, JobIDs: jobIDs})
 }

@@ -133,7 +133,7 @@ func (w *Worker) startByHand(ctx context.Context, job *Job) (*Job, error) {
 	err := w.advance(ctx, job)
 	var stopped *scheduleError
 	if errors.As(err, &stopped) {
-		w.fault(err, "a scheduler stops; the job that it made is handed out")
+		w.fault(err, "a job scheduler stops; its last job is fetched; correct it with Queue.UpsertScheduler", logJob, job.ID, logName, job.Name)
 		return job, nil
 	}
 	if err != nil {

@@ -38,7 +38,7 @@ var _ = Describe("A handler that doesn't return", func() {
 			end()
 			return nil, nil
 		}, &bullmq.WorkerOptions{
-			Logger: zerolog.New(&lines), Events: bullmq.WorkerEvents{Failed: func(job *bullmq.Job, _ error) { told <- job.StackTrace }},
+			Logger: bullmq.Zerolog(zerolog.New(&lines)), Events: bullmq.WorkerEvents{Failed: func(job *bullmq.Job, _ error) { told <- job.StackTrace }},
 		})
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		for attempt := 1; attempt <= 3; attempt++ {

@@ -13,7 +13,7 @@ import (
 // With a limiter it waits for the limit's end at the front of its line. Without
 // one no worker would wait for that, and the job would run again at once: it is
 // delayed for as long instead.
-func (w *Worker) underRateLimit(ctx context.Context, reason error) decision {
+func (w *Worker) underRateLimit(ctx context.Context, job *Job, reason error) decision {
 	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
 	defer cancel()
 	wait := askedRateLimit(reason)
@@ -24,7 +24,8 @@ func (w *Worker) underRateLimit(ctx context.Context, reason error) decision {
 		return decision{action: limited, wait: wait}
 	}
 	w.warnUnlimited.Do(func() {
-		w.core.log.Warn().Msg("a handler asks for a rate limit, but nothing makes the queue's workers obey one: only its job is delayed, and this worker rests; give the workers a Limiter, or call Queue.SetGlobalRateLimit")
+		w.core.log.Warn("a handler returned a rate limit, but no limiter enforces one for all workers; its job is delayed and this worker fetches no other job meanwhile; give the workers a Limiter, or call Queue.SetGlobalRateLimit",
+			logJob, job.ID, logName, job.Name)
 	})
 	return decision{action: heldBack, wait: wait}
 }

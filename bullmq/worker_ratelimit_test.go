@@ -181,7 +181,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 				return nil, bullmq.RateLimit(20 * time.Millisecond)
 			}
 			return nil, nil
-		}, &bullmq.WorkerOptions{Concurrency: 3, Logger: zerolog.New(log)})
+		}, &bullmq.WorkerOptions{Concurrency: 3, Logger: bullmq.Zerolog(zerolog.New(log))})
 		for _, id := range ids {
 			Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateCompleted))
 		}
@@ -199,7 +199,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 				return nil, bullmq.RateLimit(wait)
 			}
 			return nil, nil
-		}, &bullmq.WorkerOptions{Logger: zerolog.New(log)})
+		}, &bullmq.WorkerOptions{Logger: bullmq.Zerolog(zerolog.New(log))})
 		Eventually(stateOf(queue, ids[0])).Should(Equal(bullmq.StateWaiting))
 		Eventually(stateOf(queue, ids[1])).Should(Equal(bullmq.StateCompleted))
 		Expect(seen.of(ids[1])[0]).To(BeTemporally(">", seen.of(ids[0])[1]))

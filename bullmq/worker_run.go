@@ -89,8 +89,8 @@ func (r *runner) finish() (err error) {
 	if left == nil {
 		return nil
 	}
-	r.w.core.log.Warn().Strs("running", left.JobIDs).Strs("unwritten", left.Unwritten).
-		Msg("jobs were not finished when the time to stop was over and are left to the stalled check")
+	r.w.core.log.Warn("jobs were not finished when the shutdown timeout ended; the stalled check runs them again; allow more time with ShutdownTimeout",
+		logRunning, left.JobIDs, logUnwritten, left.Unwritten)
 	return left
 }
 

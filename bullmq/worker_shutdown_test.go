@@ -122,7 +122,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			started <- struct{}{}
 			time.Sleep(3 * lasts)
 			return nil, ctx.Err()
-		}, &bullmq.WorkerOptions{LockDuration: lasts, Logger: zerolog.New(GinkgoWriter)})
+		}, &bullmq.WorkerOptions{LockDuration: lasts, Logger: bullmq.Zerolog(zerolog.New(GinkgoWriter))})
 		Eventually(started).Should(Receive())
 		go func() { closed <- worker.Close() }()
 		others := newWorker(name, nil, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond})
@@ -321,7 +321,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 				}
 				<-finish
 				return nil, nil
-			}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, ShutdownTimeout: 300 * time.Millisecond, Logger: zerolog.New(log)})
+			}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, ShutdownTimeout: 300 * time.Millisecond, Logger: bullmq.Zerolog(zerolog.New(log))})
 			Eventually(started).Should(Receive())
 			Eventually(started).Should(Receive())
 			silence()

@@ -50,10 +50,10 @@ func (w *Worker) checkStalled(ctx context.Context) bool {
 	defer cancel()
 	ids, err := w.CheckStalled(callCtx)
 	if err != nil && ctx.Err() == nil {
-		w.fault(err, "the check for stalled jobs failed; it is made again after StalledInterval")
+		w.fault(err, "the check for stalled jobs failed; it is repeated after StalledInterval")
 	}
 	for _, id := range ids {
-		w.core.log.Warn().Str("job", id).Msg("a stalled job goes back to wait")
+		w.core.log.Warn("a job stalled: its worker no longer renewed its lock; the job is waiting again; check whether that worker ended or was blocked", logJob, id)
 		w.emit(WorkerEvent{Type: EventStalled, JobIDs: []string{id}})
 	}
 	return err == nil

@@ -133,7 +133,7 @@ var _ = Describe("Jobs that end at the same time", func() {
 		}
 		lost = append(lost, proxy.LoseCommand("marked"))
 		runWorker(name, handler, &bullmq.WorkerOptions{
-			Connection: via, Concurrency: jobs, SkipStalledCheck: true, Logger: zerolog.New(GinkgoWriter),
+			Connection: via, Concurrency: jobs, SkipStalledCheck: true, Logger: bullmq.Zerolog(zerolog.New(GinkgoWriter)),
 			Events: bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) { completed.Add(1) }},
 		})
 		for _, one := range lost {

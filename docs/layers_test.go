@@ -96,6 +96,25 @@ var _ = Describe("The layers of the architecture", func() {
 		}
 	})
 
+	It("use zerolog only in logger.go", func() {
+		files, err := filepath.Glob("../bullmq/*.go")
+		Expect(err).NotTo(HaveOccurred())
+		var users []string
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			Expect(err).NotTo(HaveOccurred())
+			for _, spec := range file.Imports {
+				if spec.Path.Value == `"github.com/rs/zerolog"` {
+					users = append(users, filepath.Base(path))
+				}
+			}
+		}
+		Expect(users).To(Equal([]string{"logger.go"}))
+	})
+
 	DescribeTable("are determined by the paths of packages and modules:", func(path string, layer int) {
 		Expect(layerOfImport(path)).To(Equal(layer))
 	},

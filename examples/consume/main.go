@@ -11,11 +11,10 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
-
-	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -30,10 +29,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	worker, err := bullmq.NewWorker(ctx, "orders", handle, &bullmq.WorkerOptions{
-		URL:         os.Getenv("REDIS_URL"), // defaults to redis://127.0.0.1:6379
-		Concurrency: 50,                     // concurrent handlers, each on a goroutine
-		Name:        "painter",              // for dashboards; optional
-		Logger:      zerolog.New(os.Stderr), // without it the worker logs nothing
+		URL:         os.Getenv("REDIS_URL"),      // defaults to redis://127.0.0.1:6379
+		Concurrency: 50,                          // concurrent handlers, each on a goroutine
+		Name:        "painter",                   // for dashboards; optional
+		Logger:      bullmq.Slog(slog.Default()), // or bullmq.Zerolog; without it the worker logs nothing
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -83,7 +83,7 @@ func assemble(ctx context.Context) (_ *company, err error) {
 	}
 	c.goWorker, err = bullmq.NewWorker(ctx, c.orders.name, brew, &bullmq.WorkerOptions{
 		Connection: c.connection, Name: "Go", Concurrency: 2, ShutdownTimeout: 2 * time.Second,
-		Logger: zerolog.New(os.Stderr).Level(zerolog.ErrorLevel),
+		Logger: bullmq.Zerolog(zerolog.New(os.Stderr).Level(zerolog.ErrorLevel)),
 		Events: bullmq.WorkerEvents{
 			Completed: func(*bullmq.Job, any) { c.orders.ledger.worked("completed", true) },
 			Failed: func(job *bullmq.Job, _ error) {

@@ -87,7 +87,7 @@ func work(arguments []string) error {
 	defer connection.Close()
 	m := &member{}
 	options.Connection, options.Prefix = connection, site.Prefix
-	options.Logger = zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel)
+	options.Logger = bullmq.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel))
 	options.Events.Completed = func(job *bullmq.Job, _ any) { m.report("completed", job, true) }
 	options.Events.Failed = func(job *bullmq.Job, _ error) { m.report("failed", job, !job.FinishedOn.IsZero()) }
 	options.Events.Error = func(err error) { m.write(message{Event: "error", Message: err.Error()}) }

@@ -102,7 +102,7 @@ func readJob(queue *bullmq.Queue, id string) *bullmq.Job {
 func runGoWorker(queue string, handler bullmq.Handler, options bullmq.WorkerOptions) (stop func()) {
 	GinkgoHelper()
 	options.URL = server.URL()
-	options.Logger = zerolog.New(GinkgoWriter).Level(zerolog.WarnLevel).With().Timestamp().Logger()
+	options.Logger = bullmq.Zerolog(zerolog.New(GinkgoWriter).Level(zerolog.WarnLevel).With().Timestamp().Logger())
 	worker, err := bullmq.NewWorker(soon(), queue, handler, &options)
 	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())

@@ -55,7 +55,7 @@ type goWorker struct {
 func runGoWorker(queue string, handler bullmq.Handler, options bullmq.WorkerOptions) *goWorker {
 	GinkgoHelper()
 	options.URL, options.BatchSize = server.URL(), batchSize
-	options.Logger = zerolog.New(GinkgoWriter).Level(zerolog.WarnLevel).With().Timestamp().Logger()
+	options.Logger = bullmq.Zerolog(zerolog.New(GinkgoWriter).Level(zerolog.WarnLevel).With().Timestamp().Logger())
 	worker, err := bullmq.NewWorker(context.Background(), queue, handler, &options)
 	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())
