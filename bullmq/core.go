@@ -109,6 +109,11 @@ func (c *core) newBlocking(name string) *redisconn.Blocking {
 	})
 }
 
+// newEventStream returns what reads the queue's events.
+func (c *core) newEventStream() backend.EventStream {
+	return redisstore.NewEventStream(c.client, c.newBlocking(c.keys.clientName(":qe")), c.keys.of("events"))
+}
+
 // newWaiter returns what waits for work.
 func (c *core) newWaiter(name string) *redisstore.Waiter {
 	return redisstore.NewWaiter(c.store, c.newBlocking(name), c.keys.of("marker"))

@@ -4,21 +4,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // EventType is what happened. Others than these, which producers may publish,
@@ -163,15 +157,11 @@ type QueueEventsOptions struct {
 // of its connection without missing or repeating an event, as long as the
 // stream still holds what comes next.
 type QueueEvents struct {
-	core *core
-	o    QueueEventsOptions
-	conn *redisconn.Blocking
-
-	loop      chan struct{} // full while a loop of All runs, which alone uses what follows
-	position  eventPosition
-	away      time.Time // since when nothing is being read; zero when it isn't known
-	blind     bool      // the server doesn't say how the stream stands
-	overtaken func()    // called, if not nil, when events were missed or the stream is another one
+	core      *core
+	o         QueueEventsOptions
+	loop      chan struct{} // full while a loop of All runs, which alone reads from the stream
+	stream    backend.EventStream
+	overtaken func() // called, if not nil, when events may have been missed
 
 	mu     sync.Mutex
 	last   string
@@ -189,7 +179,8 @@ func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptio
 	if err := checkMillis("BlockingTimeout", o.BlockingTimeout, 0); err != nil { // Redis would wait without end
 		return nil, fmt.Errorf("bullmq: events of queue %s: %w; 0 means 10 s", queue, err)
 	}
-	if !isEventID(o.LastEventID) {
+	fromNow := o.LastEventID == "" || o.LastEventID == "$"
+	if !fromNow && !wire.IsEventID(o.LastEventID) {
 		return nil, fmt.Errorf("bullmq: events of queue %s: LastEventID %.80q is no id of an event: give an Event's ID, such as 1700000000000-0, or 0-0 for all", queue, o.LastEventID)
 	}
 	if o.BlockingTimeout == 0 || o.BlockingTimeout > timing.LongestBlock {
@@ -200,8 +191,8 @@ func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptio
 		return nil, err
 	}
 	c.watchHealth(o.OnHealth)
-	e := &QueueEvents{core: c, o: o, loop: make(chan struct{}, 1)}
-	if o.LastEventID == "" || o.LastEventID == "$" {
+	e := &QueueEvents{core: c, o: o, stream: c.newEventStream(), loop: make(chan struct{}, 1)}
+	if fromNow {
 		ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 		defer cancel()
 		last, err := c.store.LastEvent(ctx)
@@ -209,33 +200,14 @@ func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptio
 			c.client.Close()
 			return nil, fmt.Errorf("bullmq: can't read the events of %s: %w", queue, err)
 		}
-		e.startAt(last)
+		e.last = last.ID
+		e.stream.StartAt(last)
 	} else {
 		e.last = o.LastEventID
-		e.position = eventPosition{id: e.last, count: -1, resumed: strings.Contains(e.last, "-") && comesAfter(e.last, "0-0")}
+		e.stream.StartAfter(e.last)
 	}
-	e.conn = c.newBlocking(c.keys.clientName(":qe"))
 	e.closed, e.close = context.WithCancel(context.Background())
 	return e, nil
-}
-
-// startAt makes reading start after the last event.
-func (e *QueueEvents) startAt(last backend.EventPosition) {
-	e.last = last.ID
-	e.position = eventPosition{id: last.ID, count: int64(last.Added), counted: last.ID, read: []string{last.ID}}
-}
-
-// isEventID says whether Redis can start reading after id.
-func isEventID(id string) bool {
-	if id == "" || id == "$" {
-		return true
-	}
-	ms, sequence, both := strings.Cut(id, "-")
-	_, err := strconv.ParseUint(ms, 10, 64)
-	if err == nil && both {
-		_, err = strconv.ParseUint(sequence, 10, 64)
-	}
-	return err == nil
 }
 
 // LastEventID is the id of the last event handed out; a QueueEvents made with
@@ -244,6 +216,12 @@ func (e *QueueEvents) LastEventID() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.last
+}
+
+func (e *QueueEvents) setLast(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last = id
 }
 
 // Close ends All and the connections; it may be called within the loop.
@@ -261,7 +239,7 @@ func (e *QueueEvents) release() {
 	}
 	select {
 	case e.loop <- struct{}{}:
-		redisconn.Together(e.conn.Close, e.core.client.Close)
+		safe.Together(e.stream.Close, e.core.client.Close)
 		<-e.loop
 	default:
 	}
@@ -286,10 +264,7 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 		defer cancel()
 		defer context.AfterFunc(e.closed, cancel)()
 		over := func() bool { return ctx.Err() != nil || e.closed.Err() != nil }
-		e.away = time.Time{}
-		if comesAfter(e.position.counted, e.position.id) { // the loop before was left amidst what it had read
-			e.position.counted = e.position.id
-		}
+		e.stream.Resume()
 		var outage timing.Backoff
 		for !over() {
 			events, err := e.read(ctx)
@@ -297,7 +272,6 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 				return
 			}
 			if err != nil {
-				e.away = time.Time{}
 				if !yield(Event{}, fmt.Errorf("bullmq: reading the events of %s: %w", e.core.keys.queue, err)) {
 					return
 				}
@@ -306,10 +280,8 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 			}
 			outage.Succeeded()
 			for _, event := range events {
-				e.mu.Lock()
-				e.last = event.ID
-				e.mu.Unlock()
-				e.position.pass(event.ID)
+				e.setLast(event.ID)
+				e.stream.Passed(event.ID)
 				if !yield(event, nil) || over() {
 					return
 				}
@@ -318,101 +290,26 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// Trimming can overtake a reader only where it was away for a time, or where
-// much was added at once: only then is the stream's state asked for.
-const (
-	eventsPage  = 1000
-	shortAway   = 250 * time.Microsecond // with less between two reads, too little is added for that
-	eventsBurst = 10                     // events at once
-)
-
 // read waits for what comes after the last event.
 func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
-	stream := e.core.keys.of("events")
-	away := !e.blind && (e.position.unclear || time.Since(e.away) > shortAway)
-	commands := func(b rueidis.Builder, read rueidis.Completed) (commands []rueidis.Completed) {
-		if away {
-			commands = append(commands, b.XinfoStream().Key(stream).Build())
-		}
-		return append(commands, read)
-	}
-	replies := e.conn.Wait(ctx, e.o.BlockingTimeout, func(b rueidis.Builder) []rueidis.Completed {
-		return commands(b, b.Xread().Count(eventsPage).Block(e.o.BlockingTimeout.Milliseconds()).
-			Streams().Key(stream).Id(e.position.id).Build())
-	})
-	polled := errors.Is(replies[len(replies)-1].Error(), backend.ErrNoConnection)
-	if polled {
-		replies = e.poll(ctx, func(b rueidis.Builder) []rueidis.Completed {
-			return commands(b, b.Xread().Count(eventsPage).Streams().Key(stream).Id(e.position.id).Build())
-		})
-	}
-	entries, err := replies[len(replies)-1].AsXReadSlices()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		if errors.Is(err, context.Canceled) {
-			return nil, backend.ErrSilent
-		}
+	page, err := e.stream.Read(ctx, e.o.BlockingTimeout)
+	if err != nil {
 		return nil, err
 	}
-	var events []Event
-	for _, entry := range entries[stream] {
-		fields := make([]string, 0, 2*len(entry.FieldValues))
-		for _, pair := range entry.FieldValues {
-			fields = append(fields, pair.Field, pair.Value)
-		}
-		events = append(events, readEvent(entry.ID, fields))
+	if page.Restart != "" {
+		e.setLast(page.Restart)
 	}
-	if away && len(replies) > 1 {
-		e.compare(replies[0], events)
-	}
-	if !e.blind && (len(events) == 0 || len(events) >= eventsBurst) {
-		ask := func(b rueidis.Builder) []rueidis.Completed {
-			return []rueidis.Completed{b.XinfoStream().Key(stream).Build()}
-		}
-		if polled {
-			e.compare(e.poll(ctx, ask)[0], events)
-		} else {
-			e.compare(e.conn.Wait(ctx, 0, ask)[0], events)
-		}
-	}
-	if len(events) > 0 {
-		events[0].Missed = e.position.untold
-	} else if polled {
-		timing.Sleep(ctx, timing.PollInterval)
-	}
-	e.away = time.Now()
-	return events, nil
-}
-
-// poll reads what there is, over the connections that all commands share.
-func (e *QueueEvents) poll(ctx context.Context, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
-	call, cancel := context.WithTimeout(ctx, timing.CallTimeout)
-	defer cancel()
-	return e.core.client.DoMulti(call, build(e.core.client.B())...)
-}
-
-// compare finds out, from the reply of XINFO STREAM, whether events were missed
-// before those that have just been read, and whether the stream is another one.
-func (e *QueueEvents) compare(reply rueidis.RedisResult, events []Event) {
-	now, err := scripts.ReadStream(reply)
-	if err != nil {
-		e.blind = redisconn.Forbidden(err)
-		return
-	}
-	missed, restarted := 0, false
-	if comesAfter(e.position.id, now.Last) {
-		restarted = len(events) == 0 && e.position.restart(now)
-	} else {
-		missed = e.position.missed(now, events)
-	}
-	if restarted {
-		e.mu.Lock()
-		e.last = e.position.id
-		e.mu.Unlock()
-	}
-	e.position.untold += missed
-	if (restarted || missed > 0) && e.overtaken != nil {
+	if page.MaybeMissed && e.overtaken != nil {
 		e.overtaken()
 	}
+	events := make([]Event, len(page.Events))
+	for i, event := range page.Events {
+		events[i] = readEvent(event.ID, event.Fields)
+	}
+	if len(events) > 0 {
+		events[0].Missed = page.Missed
+	}
+	return events, nil
 }
 
 // Publish writes an event of one's own to the stream, for QueueEvents on all

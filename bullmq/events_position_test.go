@@ -227,17 +227,6 @@ var _ = Describe("A reader of events", func() {
 		})
 	})
 
-	DescribeTable("on Redis before 7.0, which doesn't count what it adds, is told that it missed an event", func(want int, last, first string, page ...string) {
-		Expect(bullmq.MissedUncounted(last, first, page...)).To(Equal(want))
-	},
-		Entry("where the last one that it read is gone too", 1, "1-0", "5-0", "5-0", "6-0"),
-		Entry("though not where that is there", 0, "1-0", "1-0", "2-0"),
-		Entry("nor where older ones are", 0, "2-0", "1-0", "3-0"),
-		Entry("nor where it asked for all that is there", 0, "0-0", "5-0", "5-0"),
-		Entry("nor where it has read nothing yet", 0, "1-0", ""),
-		Entry("nor where the page was trimmed away after it was read", 0, "1-0", "5-0", "2-0", "3-0"),
-	)
-
 	It("that keeps up costs no call but its reads", func() {
 		asked := func() int {
 			text, err := redisDo("INFO", "commandstats").ToString()

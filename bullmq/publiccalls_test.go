@@ -41,8 +41,8 @@ var publicCalls = append(publicMethods(), []publicCall{
 		closed, closeAll := context.WithCancel(ctx)
 		defer closeAll()
 		e := &QueueEvents{core: q.core, o: QueueEventsOptions{BlockingTimeout: time.Second}, last: "0-0", closed: closed, close: closeAll,
-			conn: q.core.newBlocking("bull:x:qe")}
-		defer e.conn.Close()
+			stream: q.core.newEventStream()}
+		defer e.stream.Close()
 		for range 3 {
 			if _, err = e.read(ctx); err != nil {
 				break

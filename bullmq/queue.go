@@ -13,7 +13,7 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
@@ -168,7 +168,7 @@ func (q *Queue) Close() (err error) {
 	}
 	_, span := q.core.trace.start(context.Background(), SpanInternal, "close")
 	defer span.end(&err)
-	redisconn.Together(q.results.close, q.core.client.Close)
+	safe.Together(q.results.close, q.core.client.Close)
 	return nil
 }
 

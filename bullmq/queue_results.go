@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // Wait waits until the job has ended and answers its return value as JSON. A
@@ -187,11 +186,10 @@ func (t *resultTail) follow(ctx context.Context, last backend.EventPosition, don
 	defer closeAll()
 	e := &QueueEvents{
 		core: t.core, o: QueueEventsOptions{BlockingTimeout: timing.LongestBlock}, closed: closed, close: closeAll, loop: make(chan struct{}, 1),
-		conn:      t.core.newBlocking(t.core.keys.clientName(":qe")),
-		overtaken: t.lookNow,
+		last: last.ID, stream: t.core.newEventStream(), overtaken: t.lookNow,
 	}
-	e.startAt(last)
-	defer e.conn.Close()
+	e.stream.StartAt(last)
+	defer e.stream.Close()
 	for event, err := range e.All(ctx) {
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
@@ -253,25 +251,11 @@ func (t *resultTail) tellAll(event Event) {
 
 func (t *resultTail) handOut(id string, event Event) {
 	for ending, last := range t.waiting[id] {
-		if !comesAfter(event.ID, last) {
+		if !wire.EventComesAfter(event.ID, last) {
 			continue
 		}
 		notify(ending, event)
 	}
-}
-
-// comesAfter reports whether one entry of a stream was written after another;
-// both are named by their milliseconds, a dash and a number.
-func comesAfter(id, other string) bool {
-	part := func(id string) (ms, number uint64) {
-		before, after, _ := strings.Cut(id, "-")
-		ms, _ = strconv.ParseUint(before, 10, 64)
-		number, _ = strconv.ParseUint(after, 10, 64)
-		return ms, number
-	}
-	ms, number := part(id)
-	otherMs, otherNumber := part(other)
-	return ms > otherMs || ms == otherMs && number > otherNumber
 }
 
 func (t *resultTail) close() {

@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
@@ -301,7 +300,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	case <-time.After(min(time.Second, time.Until(deadline))):
 	}
 	w.close()
-	redisconn.Together(w.runner.waiter.Close, w.core.client.Close)
+	safe.Together(w.runner.waiter.Close, w.core.client.Close)
 	deadline = deadline.Add(timing.ClosingTime)
 	for _, p := range parts {
 		p.Wait(deadline)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
@@ -171,7 +172,7 @@ func (c *Conn) Close() {
 	if c.option != nil {
 		closing = append(closing, func() { c.sockets.close(c.client.Close) })
 	}
-	Together(closing...)
+	safe.Together(closing...)
 }
 
 // begin reports whether a call may be made. If so, end must follow.
@@ -235,13 +236,4 @@ func hidePasswords(option func() rueidis.ClientOption, err error) error {
 		return errors.New(hidden)
 	}
 	return err
-}
-
-// Together calls functions at the same time and waits for all of them.
-func Together(calls ...func()) {
-	var all sync.WaitGroup
-	for _, call := range calls {
-		all.Go(call)
-	}
-	all.Wait()
 }

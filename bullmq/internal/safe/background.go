@@ -2,6 +2,7 @@ package safe
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -35,4 +36,13 @@ func (b *Background) Wait(latest time.Time) {
 	case <-b.done:
 	case <-timer.C:
 	}
+}
+
+// Together calls functions at the same time and waits for all of them.
+func Together(calls ...func()) {
+	var all sync.WaitGroup
+	for _, call := range calls {
+		all.Go(call)
+	}
+	all.Wait()
 }

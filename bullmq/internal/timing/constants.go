@@ -45,6 +45,10 @@ const (
 	// BrokenFor is how long connections may break, one after the other, before that
 	// is an outage.
 	BrokenFor = time.Second
+	// ShortestAbsence is for how long a reader of events must not have read before
+	// it asks whether events were removed. Too little is added in less time.
+	ShortestAbsence = 250 * time.Microsecond
+
 	// LastQuickPause is the longest pause of a loop that still counts as one of its
 	// first. A client has up to four connections that may have broken.
 	LastQuickPause = 8 * ShortestPause

@@ -1,6 +1,10 @@
-package bullmq
+package redisstore
 
-import "github.com/17a2ac88/bullmq-go/bullmq/scripts"
+import (
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
 
 // eventPosition is how far a reader has read an events stream. Since version 7.0
 // Redis counts the entries that it adds to a stream, so that a position which is
@@ -35,24 +39,24 @@ func (p *eventPosition) pass(id string) {
 // entries that were read from there, were trimmed away. Entries removed by XDEL
 // don't count: what can't be told from them isn't reported. The state of the
 // stream may be from before or after the page was read.
-func (p *eventPosition) missed(now scripts.Stream, page []Event) int {
+func (p *eventPosition) missed(now scripts.Stream, page []backend.Event) int {
 	trimmed, within := 0, 0 // entries of the page that are gone by now, and that were there by now
 	for _, event := range page {
-		if comesAfter(event.ID, now.Last) {
+		if wire.EventComesAfter(event.ID, now.Last) {
 			break
 		}
 		within++
-		if now.First == "" || comesAfter(now.First, event.ID) {
+		if now.First == "" || wire.EventComesAfter(now.First, event.ID) {
 			trimmed++
 		}
 	}
-	overtaken := now.First == "" || comesAfter(now.First, p.id)
+	overtaken := now.First == "" || wire.EventComesAfter(now.First, p.id)
 	p.unclear = overtaken && trimmed > 0 && trimmed == len(page)
 	if p.unclear {
 		return 0 // entries may be missing before the page or after it
 	}
 	if now.Added < 0 { // before Redis 7.0
-		if overtaken && now.First != "" && len(page) > 0 && comesAfter(p.id, "0-0") && p.untold == 0 {
+		if overtaken && now.First != "" && len(page) > 0 && wire.EventComesAfter(p.id, "0-0") && p.untold == 0 {
 			return 1
 		}
 		return 0
@@ -65,16 +69,16 @@ func (p *eventPosition) missed(now scripts.Stream, page []Event) int {
 	switch {
 	case overtaken:
 		before = now.Added - now.Length - int64(trimmed)
-	case !comesAfter(now.Last, end):
+	case !wire.EventComesAfter(now.Last, end):
 		before = now.Added - int64(within)
 	default:
 		return 0
 	}
 	missed := 0
 	switch {
-	case p.count >= 0 && !comesAfter(now.Deleted, p.counted):
+	case p.count >= 0 && !wire.EventComesAfter(now.Deleted, p.counted):
 		missed = int(max(before-p.count, 0))
-	case p.count < 0 && p.resumed && overtaken && before > 0 && comesAfter(p.id, now.Deleted):
+	case p.count < 0 && p.resumed && overtaken && before > 0 && wire.EventComesAfter(p.id, now.Deleted):
 		missed = 1
 	}
 	p.count, p.counted = before, end

@@ -1,0 +1,33 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+)
+
+// An id of an event is that of an entry in a Redis stream: milliseconds, a dash and
+// a number.
+
+// IsEventID reports whether a text is the id of an event. The number may be left
+// out.
+func IsEventID(id string) bool {
+	ms, number, both := strings.Cut(id, "-")
+	_, err := strconv.ParseUint(ms, 10, 64)
+	if err == nil && both {
+		_, err = strconv.ParseUint(number, 10, 64)
+	}
+	return err == nil
+}
+
+// EventComesAfter reports whether the event with an id was written after another.
+func EventComesAfter(id, other string) bool {
+	part := func(id string) (ms, number uint64) {
+		before, after, _ := strings.Cut(id, "-")
+		ms, _ = strconv.ParseUint(before, 10, 64)
+		number, _ = strconv.ParseUint(after, 10, 64)
+		return ms, number
+	}
+	ms, number := part(id)
+	otherMs, otherNumber := part(other)
+	return ms > otherMs || ms == otherMs && number > otherNumber
+}
