@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
+	"os"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -239,4 +242,53 @@ func ExampleJob_Wait() {
 	// Output:
 	// returned: "painted"
 	// failed: nobody can sand
+}
+
+func ExampleZerolog() {
+	connection, stop := redisForExample()
+	defer stop()
+	failOneJob(connection, bullmq.Zerolog(zerolog.New(os.Stdout))) // in a service: log.Logger of zerolog/log
+	// Output: {"level":"info","queue":"orders","worker":"painter","job":"1","name":"paint","attempt":1,"retry":false,"error":"no paint left","message":"a job failed; Job.Retry runs it again"}
+}
+
+func ExampleSlog() {
+	connection, stop := redisForExample()
+	defer stop()
+	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime})
+	failOneJob(connection, bullmq.Slog(slog.New(handler))) // in a service: slog.Default()
+	// Output: level=INFO msg="a job failed; Job.Retry runs it again" queue=orders worker=painter job=1 name=paint attempt=1 retry=false error="no paint left"
+}
+
+// failOneJob runs a worker until a job has failed.
+func failOneJob(connection *bullmq.Connection, logger bullmq.Logger) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+	if _, err := queue.Add(ctx, "paint", Paint{Colour: "red"}, nil); err != nil {
+		log.Fatal(err)
+	}
+	worker, err := bullmq.NewWorker(ctx, "orders", func(context.Context, *bullmq.Job) (any, error) {
+		return nil, errors.New("no paint left")
+	}, &bullmq.WorkerOptions{
+		Connection: connection,
+		Name:       "painter",
+		Logger:     logger,
+		Events:     bullmq.WorkerEvents{Failed: func(*bullmq.Job, error) { stop() }},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := worker.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
 }
