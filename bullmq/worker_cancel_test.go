@@ -11,7 +11,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A job that is cancelled", func() {
+var _ = Describe("Job cancellation", func() {
 	var (
 		name    string
 		queue   *bullmq.Queue
@@ -41,7 +41,7 @@ var _ = Describe("A job that is cancelled", func() {
 	}
 	theCause := func(cause error) (any, error) { return nil, cause }
 
-	It("learns so by the cause of its context, with the reason", func() {
+	It("cancels the handler's context with a cause that contains the reason", func() {
 		worker := runWorker(name, returning(theCause), nil)
 		job := add(nil)
 		Eventually(started).Should(Receive())
@@ -60,7 +60,7 @@ var _ = Describe("A job that is cancelled", func() {
 		Expect(worker.CancelJob(job.ID, "")).To(BeFalse(), "it has ended")
 	})
 
-	It("is tried again while it has attempts left", func() {
+	It("lets the job be retried while it has attempts left", func() {
 		worker := runWorker(name, returning(theCause), nil)
 		job := add(&bullmq.JobOptions{Attempts: 2})
 		for range 2 {
@@ -71,7 +71,7 @@ var _ = Describe("A job that is cancelled", func() {
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("failedReason", "bullmq: the job is cancelled")))
 	})
 
-	DescribeTable("becomes what its handler says,", func(end func(error) (any, error), want bullmq.State, attempts string) {
+	DescribeTable("leaves the outcome to the handler:", func(end func(error) (any, error), want bullmq.State, attempts string) {
 		worker := runWorker(name, returning(end), nil)
 		job := add(&bullmq.JobOptions{Attempts: 3})
 		Eventually(started).Should(Receive())
@@ -83,12 +83,12 @@ var _ = Describe("A job that is cancelled", func() {
 			Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("atm", attempts))
 		}
 	},
-		Entry("done all the same", func(error) (any, error) { return "half of it", nil }, bullmq.StateCompleted, "1"),
-		Entry("failed for good", func(cause error) (any, error) { return nil, bullmq.Unrecoverable(cause) }, bullmq.StateFailed, "1"),
-		Entry("to be run later", func(error) (any, error) { return nil, bullmq.Snooze(time.Minute) }, bullmq.StateDelayed, ""),
+		Entry("completed", func(error) (any, error) { return "half of it", nil }, bullmq.StateCompleted, "1"),
+		Entry("failed permanently", func(cause error) (any, error) { return nil, bullmq.Unrecoverable(cause) }, bullmq.StateFailed, "1"),
+		Entry("delayed by Snooze", func(error) (any, error) { return nil, bullmq.Snooze(time.Minute) }, bullmq.StateDelayed, ""),
 	)
 
-	It("with all others at the worker's end gives its place back where its handler says so, and the end comes at once", func() {
+	It("of all jobs during shutdown returns snoozed jobs to wait and ends the shutdown early", func() {
 		worker, stop, ended := startWorker(name, returning(func(error) (any, error) { return nil, bullmq.Snooze(0) }),
 			&bullmq.WorkerOptions{Concurrency: 3, ShutdownTimeout: 20 * time.Second})
 		for range 5 {
@@ -109,7 +109,7 @@ var _ = Describe("A job that is cancelled", func() {
 		Expect(worker.CancelAllJobs("again")).To(BeZero())
 	})
 
-	It("with all others leaves those alone that are taken later", func() {
+	It("of all jobs does not affect jobs fetched later", func() {
 		worker := runWorker(name, returning(theCause), nil)
 		add(nil)
 		Eventually(started).Should(Receive())
@@ -121,13 +121,13 @@ var _ = Describe("A job that is cancelled", func() {
 		Expect(worker.CancelJob(second.ID, "")).To(BeTrue())
 	})
 
-	It("is none in a worker that isn't run", func() {
+	It("reports no cancelled job if the worker is not running", func() {
 		worker := newWorker(name, doNothing, nil)
 		Expect(worker.CancelJob("1", "")).To(BeFalse())
 		Expect(worker.CancelAllJobs("")).To(BeZero())
 	})
 
-	It("while its end is being written is no longer cancelled", func() {
+	It("reports false once the result of the job is being written", func() {
 		var worker *bullmq.Worker
 		made, told := make(chan struct{}), make(chan bool, 1)
 		worker = runWorker(name, doNothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{
@@ -138,7 +138,7 @@ var _ = Describe("A job that is cancelled", func() {
 		Eventually(told).Should(Receive(BeFalse()))
 	})
 
-	It("before its handler is called still gets there, and its handler is called with a context that has ended", func() {
+	It("of a job whose handler has not been called yet takes effect when it is called", func() {
 		proxy, via := proxiedRedis()
 		_, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Every: time.Hour}, nil)
 		Expect(err).NotTo(HaveOccurred())

@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-var _ = Describe("The concurrency of a worker", func() {
+var _ = Describe("Worker concurrency", func() {
 	var (
 		name    string
 		queue   *bullmq.Queue
@@ -58,7 +58,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		return counts[bullmq.StateCompleted]
 	}
 
-	It("raised under load lets more jobs start at once", func() {
+	It("that is raised under load starts more jobs immediately", func() {
 		add(10)
 		worker := run(1)
 		Eventually(running.Load).Should(BeEquivalentTo(1))
@@ -70,7 +70,7 @@ var _ = Describe("The concurrency of a worker", func() {
 	})
 
 	// The job of the last slot runs where jobs are fetched, so that goes on elsewhere.
-	It("raised while the only job runs that an idle worker was woken for lets more jobs start at once", func() {
+	It("that is raised while an idle worker's only job runs starts more jobs immediately", func() {
 		worker := run(1)
 		waitUntilIdle(queue)
 		add(3)
@@ -80,7 +80,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		Eventually(running.Load).Should(BeEquivalentTo(3))
 	})
 
-	It("is kept up by an idle worker whose slots are taken one by one, and become free out of order", func() {
+	It("is kept when slots are filled one by one and become free out of order", func() {
 		hold := make(chan struct{})
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			running.Add(1)
@@ -107,7 +107,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		}
 	})
 
-	It("lowered under load is reached as jobs end, and kept", func() {
+	It("that is lowered under load is reached as jobs end and not exceeded again", func() {
 		add(12)
 		worker := run(5)
 		Eventually(running.Load).Should(BeEquivalentTo(5))
@@ -124,7 +124,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		Eventually(running.Load).Should(BeEquivalentTo(3))
 	})
 
-	It("lowered to what runs keeps a worker that waits from taking one job more, which is left to others", func() {
+	It("that is lowered to the number of running jobs leaves the next job to other workers", func() {
 		add(2)
 		worker := run(3)
 		Eventually(running.Load).Should(BeEquivalentTo(2))
@@ -146,7 +146,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		Eventually(running.Load).Should(BeEquivalentTo(3))
 	})
 
-	It("raised in a pause counts from its end", func() {
+	It("that is raised during a pause applies when the worker is resumed", func() {
 		add(3)
 		worker := run(1)
 		Eventually(running.Load).Should(BeEquivalentTo(1))
@@ -157,7 +157,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		Eventually(running.Load).Should(BeEquivalentTo(3))
 	})
 
-	It("can be set before the worker is run, and is 1 unless set", func() {
+	It("can be set before Run and defaults to 1", func() {
 		worker := newWorker(name, handler, nil)
 		Expect(worker.Concurrency()).To(Equal(1))
 		Expect(worker.SetConcurrency(2)).To(Succeed())
@@ -168,15 +168,15 @@ var _ = Describe("The concurrency of a worker", func() {
 		Eventually(completed).Should(BeEquivalentTo(3))
 	})
 
-	DescribeTable("is refused below 1", func(concurrency int) {
+	DescribeTable("cannot be set to", func(concurrency int) {
 		worker := newWorker(name, handler, &bullmq.WorkerOptions{Concurrency: 4})
 		Expect(worker.SetConcurrency(concurrency)).To(MatchError(ContainSubstring("less than 1")))
 		Expect(worker.Concurrency()).To(Equal(4))
-	}, Entry("at 0", 0), Entry("at -1", -1))
+	}, Entry("0", 0), Entry("-1", -1))
 })
 
-var _ = Describe("The concurrency of a worker", func() {
-	It("holds for delayed jobs that are due at once too", func() {
+var _ = Describe("Worker concurrency", func() {
+	It("is not exceeded when many delayed jobs become due together", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
 		bulk := make([]bullmq.BulkJob, 60)
@@ -198,7 +198,7 @@ var _ = Describe("The concurrency of a worker", func() {
 		Expect(most.Load()).To(BeEquivalentTo(10))
 	})
 
-	It("is used in full on a server that is far away", func() {
+	It("is fully used on a connection with high latency", func() {
 		proxy, err := faultproxy.Start(redis.Addr())
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(proxy.Close)
@@ -215,7 +215,7 @@ var _ = Describe("The concurrency of a worker", func() {
 })
 
 var _ = Describe("Attempts of many jobs", func() {
-	It("are made once each, whichever of several workers makes them", func() {
+	It("are each made once across several workers", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
 		bulk := make([]bullmq.BulkJob, 50)

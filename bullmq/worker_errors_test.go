@@ -29,7 +29,7 @@ type jsonPanic struct{}
 
 func (jsonPanic) MarshalJSON() ([]byte, error) { panic("in MarshalJSON") }
 
-var _ = Describe("What a handler returns", func() {
+var _ = Describe("A worker whose handler has returned", func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -51,7 +51,7 @@ var _ = Describe("What a handler returns", func() {
 		return hashAt(keyOf(name, job.ID))
 	}
 
-	DescribeTable("may have methods that panic: the job fails, with a reason, and the worker lives on, for", func(value any, err error, reason string) {
+	DescribeTable("fails the job and continues if a method panics of", func(value any, err error, reason string) {
 		job := add(nil)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			if job.ID == "1" {
@@ -65,11 +65,11 @@ var _ = Describe("What a handler returns", func() {
 		ending(add(nil), bullmq.StateCompleted)
 	},
 		Entry("an error that is a nil pointer", nil, (*paintError)(nil), "nil pointer"),
-		Entry("an error that can't be compared", nil, isPanic{}, "panic: compared"),
-		Entry("a value that can't be written", jsonPanic{}, nil, "panic: in MarshalJSON"),
+		Entry("an error that cannot be compared", nil, isPanic{}, "panic: compared"),
+		Entry("a value with MarshalJSON", jsonPanic{}, nil, "panic: in MarshalJSON"),
 	)
 
-	It("fails the job, and says what to do, where nobody knows its backoff", func() {
+	It("fails the job and names the remedy if its backoff type is unknown", func() {
 		job := add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.CustomBackoff("tide")})
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }, nil)
 		read := ending(job, bullmq.StateFailed)
@@ -77,7 +77,7 @@ var _ = Describe("What a handler returns", func() {
 		Expect(read).To(HaveKeyWithValue("atm", "1"))
 	})
 
-	It("has the job wait as the worker's own strategy says", func() {
+	It("delays the job by the time that BackoffStrategy returns", func() {
 		job := add(&bullmq.JobOptions{Attempts: 2, Backoff: bullmq.CustomBackoff("tide")})
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("ebb") }, &bullmq.WorkerOptions{
 			BackoffStrategy: func(attemptsMade int, kind string, err error, _ *bullmq.Job) time.Duration {
@@ -90,7 +90,7 @@ var _ = Describe("What a handler returns", func() {
 		Expect(ending(job, bullmq.StateDelayed)).To(HaveKeyWithValue("delay", "3600000"))
 	})
 
-	DescribeTable("fails the job, and says why, when what is to judge it panics: ", func(options bullmq.WorkerOptions, job bullmq.JobOptions) {
+	DescribeTable("fails the job and records why if a function panics:", func(options bullmq.WorkerOptions, job bullmq.JobOptions) {
 		job.Attempts = 3
 		added := add(&job)
 		var faults atomic.Int64
@@ -106,7 +106,7 @@ var _ = Describe("What a handler returns", func() {
 			bullmq.JobOptions{Backoff: bullmq.CustomBackoff("tide")}),
 	)
 
-	It("is judged by Classify where that is given", func() {
+	It("follows the verdict of Classify", func() {
 		job := add(&bullmq.JobOptions{Attempts: 5})
 		var calls atomic.Int64
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { calls.Add(1); return nil, context.DeadlineExceeded }, &bullmq.WorkerOptions{
@@ -121,7 +121,7 @@ var _ = Describe("What a handler returns", func() {
 		Expect(calls.Load()).To(BeEquivalentTo(2))
 	})
 
-	It("is written though a function that is told of it panics", func() {
+	It("writes the result even if event functions panic", func() {
 		job, other := add(nil), add(nil)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			if job.ID == "1" {
@@ -136,7 +136,7 @@ var _ = Describe("What a handler returns", func() {
 		ending(other, bullmq.StateCompleted)
 	})
 
-	It("says that the job is delayed again, and no attempt is used, however often", func() {
+	It("uses no attempt for ErrMovedToDelayed, however often it is returned", func() {
 		job := add(nil)
 		var faults atomic.Int64
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -152,7 +152,7 @@ var _ = Describe("What a handler returns", func() {
 		Expect(faults.Load()).To(BeZero())
 	})
 
-	It("is refused where it doesn't say that the handler has moved the job, and the job stays where it is", func() {
+	It("reports an error if the handler moved the job without returning ErrMovedToDelayed", func() {
 		faults := make(chan error, 5)
 		job := add(nil)
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -162,7 +162,7 @@ var _ = Describe("What a handler returns", func() {
 		Expect(ending(job, bullmq.StateDelayed)).NotTo(HaveKey("atm"))
 	})
 
-	It("says that the job is in wait again, and no attempt is used", func() {
+	It("uses no attempt for ErrMovedToWait", func() {
 		job := add(nil)
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 			if job.AttemptsStarted == 1 {
@@ -176,7 +176,7 @@ var _ = Describe("What a handler returns", func() {
 		Expect(ending(job, bullmq.StateCompleted)).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
 	})
 
-	It("says that the job waits for its children, and runs it again when they have ended", func() {
+	It("runs the job again after its children for ErrMovedToWaitingChildren", func() {
 		children := newQueue(newQueueName(), nil)
 		runWorker(children.Name(), func(context.Context, *bullmq.Job) (any, error) { return "red", nil }, nil)
 		parent := add(nil)
@@ -201,7 +201,7 @@ var _ = Describe("What a handler returns", func() {
 		Expect(faults.Load()).To(BeZero())
 	})
 
-	It("is refused when someone else has failed the job meanwhile, and the job stays failed", func() {
+	It("reports an error and leaves the job failed if another client failed it meanwhile", func() {
 		job := add(&bullmq.JobOptions{Attempts: 1})
 		started, finish := make(chan *bullmq.Job, 1), make(chan struct{})
 		faults := make(chan error, 1)
@@ -227,8 +227,8 @@ var _ = Describe("What a handler returns", func() {
 	})
 })
 
-var _ = Describe("A job that can't be run", func() {
-	It("fails, be its data no JSON or its hash gone, and the worker goes on", func() {
+var _ = Describe("A job that cannot be run", func() {
+	It("fails without stopping the worker if its data is not JSON or its hash is missing", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
 		jobs, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 3))

@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("The events of a worker", func() {
+var _ = Describe("Worker events", func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -59,7 +59,7 @@ var _ = Describe("The events of a worker", func() {
 		return types
 	}
 
-	It("come over a channel in their order, each job as it was then, to the last", func() {
+	It("are delivered in order over a channel, each with the job as it was then, until the last", func() {
 		boom := errors.New("boom")
 		worker := newWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 			if err := job.UpdateProgress(ctx, 50); err != nil || job.Name == "bad" {
@@ -97,7 +97,7 @@ var _ = Describe("The events of a worker", func() {
 		Expect(all(worker.Events(ctx, 5))).To(BeEmpty(), "nothing comes after the end")
 	})
 
-	It("don't hold the worker up where nobody reads them, and the reader learns how many it has missed", func() {
+	It("do not block the worker if nobody reads them, and report how many were missed", func() {
 		worker := newWorker(name, doNothing, quiet())
 		slow, fast := worker.Events(ctx, 3), worker.Events(ctx, 1000)
 		const jobs = 50
@@ -121,7 +121,7 @@ var _ = Describe("The events of a worker", func() {
 		Expect(told + missed).To(Equal(len(all(fast))))
 	})
 
-	It("end for a reader with its context, while the worker and other readers go on", func() {
+	It("end for a reader when its context ends, while the worker and other readers continue", func() {
 		worker := runWorker(name, doNothing, quiet())
 		reading, leave := context.WithCancel(ctx)
 		out, other := worker.Events(reading, 10), worker.Events(ctx, 10)
@@ -132,7 +132,7 @@ var _ = Describe("The events of a worker", func() {
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 	})
 
-	It("tell of stalled jobs, locks and faults by their ids and errors", func() {
+	It("report locks by job id and failed calls as errors", func() {
 		started, free := make(chan struct{}), make(chan struct{})
 		worker := newWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			if job.Name == "held" {
@@ -171,7 +171,7 @@ var _ = Describe("The events of a worker", func() {
 		Expect(worker.Close()).To(Succeed())
 	})
 
-	It("call their functions, each when it happens, and Closing and Closed of a worker that never ran too", func() {
+	It("call their functions as they happen, including Closing and Closed of a worker that never ran", func() {
 		var mu sync.Mutex
 		var calls []string
 		note := func(call string) func() {
@@ -196,7 +196,7 @@ var _ = Describe("The events of a worker", func() {
 		Expect(slices.Clone(calls)).To(Equal([]string{"paused", "resumed", "progress half of " + job.ID, "closing", "closed"}))
 	})
 
-	DescribeTable("may fail, all of them, and the worker goes on, keeps its locks, and can be paused and closed", func(fail func(function string), logged OmegaMatcher) {
+	DescribeTable("do not disturb jobs, locks, Pause or Close if all their functions fail", func(fail func(function string), logged OmegaMatcher) {
 		var lines logLines
 		var mu sync.Mutex
 		called := map[string]bool{}
@@ -263,10 +263,10 @@ var _ = Describe("The events of a worker", func() {
 	},
 		Entry("with a panic", func(function string) { panic("in " + function) },
 			And(ContainSubstring("a function given to the worker panicked"), ContainSubstring("in Drained"), ContainSubstring("worker_events_test.go"))),
-		Entry("with the end of their goroutine, as t.FailNow does", func(string) { runtime.Goexit() }, Not(ContainSubstring("panicked"))),
+		Entry("with runtime.Goexit, as in t.FailNow", func(string) { runtime.Goexit() }, Not(ContainSubstring("panicked"))),
 	)
 
-	It("of an end don't hold that end up though they wait for it", func() {
+	It("do not block the shutdown if Closing and Closed wait for it", func() {
 		var worker *bullmq.Worker
 		var stop context.CancelFunc
 		var ended <-chan error
@@ -283,7 +283,7 @@ var _ = Describe("The events of a worker", func() {
 		Eventually(closed).Should(Receive())
 	})
 
-	It("show a whole job though its handler has left a goroutine that reports progress", func() {
+	It("contain the complete job even if its handler left a goroutine that reports progress", func() {
 		const jobs = 300
 		var reporters sync.WaitGroup
 		DeferCleanup(reporters.Wait)
@@ -316,7 +316,7 @@ var _ = Describe("The events of a worker", func() {
 		Expect(completed).To(Equal(jobs))
 	})
 
-	It("say of a failure whether the job is tried again", func() {
+	It("report whether a failed job is retried", func() {
 		worker := newWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }, quiet())
 		out := worker.Events(ctx, 100)
 		_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 2})

@@ -43,7 +43,7 @@ func (l *logLines) count() int {
 	return bytes.Count(l.text.Bytes(), []byte("\n"))
 }
 
-var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
+var _ = Describe("A worker that loses replies", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -89,7 +89,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 	}
 
-	DescribeTable("runs the job of a lost take when an outage follows, without waiting for the stalled check,", func(arrange func(run func()) (lost <-chan struct{}, id string)) {
+	DescribeTable("runs a fetched job after an outage without waiting for the stalled check", func(arrange func(run func()) (lost <-chan struct{}, id string)) {
 		var runs atomic.Int64
 		lost, id := arrange(func() {
 			runWorker(name, func(context.Context, *bullmq.Job) (any, error) { runs.Add(1); return nil, nil },
@@ -100,13 +100,13 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Expect(runs.Load()).To(BeEquivalentTo(1))
 		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("stc"))))
 	},
-		Entry("be it a call of its own", func(run func()) (<-chan struct{}, string) {
+		Entry("when the fetch was a separate call", func(run func()) (<-chan struct{}, string) {
 			job := add("a", nil)
 			lost := proxy.LoseReply("the-one-that-takes")
 			run()
 			return lost, job.ID
 		}),
-		Entry("be it one that followed a wait", func(run func()) (<-chan struct{}, string) {
+		Entry("when the fetch followed a blocking wait", func(run func()) (<-chan struct{}, string) {
 			run()
 			waitUntilIdle(queue)
 			lost := proxy.LoseReply("the-one-that-takes")
@@ -118,7 +118,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		}),
 	)
 
-	It("leaves a job to the others when its connection ends while it waits", func() {
+	It("leaves a job to other workers when its connection ends while it waits", func() {
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: via, Name: "cut-off", DrainDelay: 10 * time.Second})
 		waitUntilIdle(queue)
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
@@ -177,7 +177,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 	}
 	fails := func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }
 
-	It("completes a job once when an outage follows, and tells of it once", func() {
+	It("completes a job once and reports it once when an outage follows", func() {
 		add("before", nil) // so that the connection is there which is to be cut
 		job := add("a", nil)
 		t := losing(bullmq.WorkerOptions{}, "the end", outage, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
@@ -187,7 +187,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		quiet(t)
 	})
 
-	It("completes a job once, and keeps the next one that came with the answer", func() {
+	It("completes a job once and runs the next job of the lost reply", func() {
 		job, next := add("a", nil), add("b", nil)
 		t := losing(bullmq.WorkerOptions{}, "the end", wait, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
 		Eventually(stateOf(queue, next.ID)).Should(Equal(bullmq.StateCompleted), "it must not wait for the stalled check")
@@ -197,7 +197,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		quiet(t)
 	})
 
-	It("is told in the lock's time what became of a call that hangs", func() {
+	It("learns the outcome of a hanging call before the lock expires", func() {
 		job := add("a", nil)
 		var runs atomic.Int64
 		completed := make(chan time.Time, 2)
@@ -215,7 +215,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), Not(HaveKey("stc"))))
 	})
 
-	It("completes a job once that removes itself", func() {
+	It("completes a job with KeepNone once", func() {
 		add("a", &bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()})
 		t := losing(bullmq.WorkerOptions{}, "the end", wait, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.completed }).Should(Equal(1))
@@ -231,7 +231,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		quiet(t)
 	})
 
-	It("sends a job back for another attempt once, though another worker is faster to take it", func() {
+	It("retries a job once even if another worker fetches it first", func() {
 		job := add("a", &bullmq.JobOptions{Attempts: 2})
 		other := newWorker(name, nil, nil)
 		var taken *bullmq.Job
@@ -251,7 +251,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		quiet(t)
 	})
 
-	It("sends a job back to run later once", func() {
+	It("delays a job for its backoff once", func() {
 		job := add("a", &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.FixedBackoff(time.Minute)})
 		t := losing(bullmq.WorkerOptions{}, "boom", wait, fails)
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
@@ -260,7 +260,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		quiet(t)
 	})
 
-	It("sends a job back once that met a rate limit", func() {
+	It("returns a rate-limited job once", func() {
 		job := add("a", nil)
 		t := losing(bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 5, Duration: time.Second}}, "set bull:"+name+":limiter", wait,
 			func(_ context.Context, job *bullmq.Job) (any, error) {
@@ -274,7 +274,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		quiet(t)
 	})
 
-	It("says that a job's end could not be written when its lock was lost before that", func() {
+	It("reports that a result could not be written if the lock was lost before", func() {
 		job := add("a", nil)
 		var once atomic.Bool
 		finish, started := make(chan struct{}), make(chan struct{})
@@ -304,7 +304,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("another"))
 	})
 
-	It("gives up the end of a job when the outage outlasts the lock, says so, and leaves the job to another", func() {
+	It("gives up a result, reports it and leaves the job to others if an outage outlasts the lock", func() {
 		job := add("a", nil)
 		started, finish := make(chan struct{}), make(chan struct{})
 		faults := make(chan error, 100)
@@ -326,7 +326,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("returnvalue", `"in time"`), HaveKeyWithValue("stc", "1")))
 	})
 
-	It("hands out by hand the job of a take whose answer is lost", func() {
+	It("returns a manually fetched job", func() {
 		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: via})
 		added := add("a", nil)
 		lost := proxy.LoseReply("by-hand")
@@ -349,13 +349,13 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Eventually(countOf(queue, bullmq.StateCompleted), "15s").Should(Equal(rounds * each))
 		runs.once(rounds * each)
 	},
-		Entry("on a link that is slow", faultproxy.Faults{Delay: 10 * time.Millisecond}, func(int) {}),
-		Entry("on a link that hands answers over in small pieces", faultproxy.Faults{Trickle: 50}, func(int) {}),
-		Entry("on a link that is cut again and again", faultproxy.Faults{}, func(int) { proxy.CutAll(); time.Sleep(10 * time.Millisecond) }),
+		Entry("on a slow connection", faultproxy.Faults{Delay: 10 * time.Millisecond}, func(int) {}),
+		Entry("on a connection that delivers replies in small pieces", faultproxy.Faults{Trickle: 50}, func(int) {}),
+		Entry("on a connection that is cut repeatedly", faultproxy.Faults{}, func(int) { proxy.CutAll(); time.Sleep(10 * time.Millisecond) }),
 		Entry("while the server forgets its scripts", faultproxy.Faults{}, func(int) { Expect(redisDo("SCRIPT", "FLUSH").Error()).To(Succeed()) }),
 	)
 
-	It("goes on when its wait is ended by an error, and when all connections are killed", func() {
+	It("continues after its wait ends with an error and after all connections are killed", func() {
 		started := make(chan string, 2)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.Name; return nil, nil }, nil)
 		waitUntilIdle(queue)
@@ -370,7 +370,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 		Eventually(started, "4s").Should(Receive(Equal("two")))
 	})
 
-	It("says little while Redis is out of reach, and is back soon after it is", func() {
+	It("logs little while Redis is unreachable and continues soon after", func() {
 		var lines logLines
 		started := make(chan string, 1)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { started <- job.Name; return nil, nil },
@@ -387,7 +387,7 @@ var _ = Describe("A worker whose answers are lost", Label("slow"), func() {
 })
 
 var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func() {
-	It("goes on when it is back, and runs each job once", func() {
+	It("continues when Redis is back and runs each job once", func() {
 		name, ctx := newQueueName(), specContext()
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
@@ -409,7 +409,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 		runs.once(300)
 	})
 
-	It("does not take it down when it ends its wait while Redis holds up writes, as in a failover", func() {
+	It("does not crash Redis by ending its wait while writes are paused, as in a failover", func() {
 		name, ctx := newQueueName(), specContext()
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
@@ -426,7 +426,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 		Expect(admin.Do(ctx, admin.B().Ping().Build()).Error()).To(Succeed(), "%s", server.Log())
 	})
 
-	It("writes the end of a job when it is back, while the lock lasts", func() {
+	It("writes a result when Redis is back while the lock is held", func() {
 		name, ctx := newQueueName(), specContext()
 		server := startRedis(redisserver.Options{AppendOnly: true})
 		own := bullmq.URL(server.URL())
@@ -449,7 +449,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 		runs.once(1)
 	})
 
-	It("goes on with what comes when it is back empty, and says which end could not be written", func() {
+	It("continues when Redis is back empty and reports the result that could not be written", func() {
 		name, ctx := newQueueName(), specContext()
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
@@ -474,7 +474,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 	})
 })
 
-var _ = DescribeTable("A worker goes on at once when all data are flushed", Label("slow"), func(before func(queue *bullmq.Queue)) {
+var _ = DescribeTable("A worker continues at once when all data is flushed", Label("slow"), func(before func(queue *bullmq.Queue)) {
 	name, ctx := newQueueName(), specContext()
 	server := startRedis(redisserver.Options{})
 	own := bullmq.URL(server.URL())
@@ -509,14 +509,14 @@ var _ = DescribeTable("A worker goes on at once when all data are flushed", Labe
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(stateOf(queue, "runs")).Should(Equal(bullmq.StateActive))
 	}),
-	Entry("while a delayed job is to come", func(queue *bullmq.Queue) {
+	Entry("while a delayed job is pending", func(queue *bullmq.Queue) {
 		_, err := queue.Add(specContext(), "late", nil, &bullmq.JobOptions{Delay: time.Hour})
 		Expect(err).NotTo(HaveOccurred())
 	}),
 )
 
-var _ = Describe("A worker whose Redis becomes a replica for a while", Label("slow"), func() {
-	It("neither asks nor reports without end, and writes the end of its job once Redis takes writes again", func() {
+var _ = Describe("A worker whose Redis is a replica for a while", Label("slow"), func() {
+	It("polls and reports in moderation, and writes its result once Redis accepts writes again", func() {
 		name, ctx := newQueueName(), specContext()
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())

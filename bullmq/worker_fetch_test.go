@@ -11,7 +11,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-var _ = Describe("What a worker knows of its queue", func() {
+var _ = Describe("A worker's view of its queue", func() {
 	const minute = int64(60_000)
 	var r *runner
 	BeforeEach(func() {
@@ -28,7 +28,7 @@ var _ = Describe("What a worker knows of its queue", func() {
 		return time.Now().Add(until).UnixMilli()
 	}
 
-	It("lets it rest when a look has found nothing", func() {
+	It("makes it idle after a fetch that found no job", func() {
 		r.applyTake(scripts.Taken{}, "t", r.currentEpoch())
 		Expect(r.idle()).To(BeTrue())
 		r.applyWake(backend.Wake{Woken: true})
@@ -36,7 +36,7 @@ var _ = Describe("What a worker knows of its queue", func() {
 	})
 
 	// The two answers come over two connections, to two goroutines: they may overtake each other.
-	It("doesn't let it rest on an answer that is older than the wake-up that came before it", func() {
+	It("does not make it idle by a reply that is older than the last wake-up", func() {
 		r.applyTake(scripts.Taken{}, "t", r.currentEpoch())
 		since := r.currentEpoch() // a slot sends the end of its job; then a job is added
 		r.applyWake(backend.Wake{Woken: true})
@@ -44,7 +44,7 @@ var _ = Describe("What a worker knows of its queue", func() {
 		Expect(r.idle()).To(BeFalse())
 	})
 
-	It("keeps the time of a delayed job that is newer than the answer which comes after it", func() {
+	It("keeps a due time that is newer than the reply processed after it", func() {
 		r.applyTake(scripts.Taken{}, "t", r.currentEpoch())
 		since := r.currentEpoch()
 		at := time.Now().UnixMilli() + minute
@@ -53,7 +53,7 @@ var _ = Describe("What a worker knows of its queue", func() {
 		Expect(due()).To(BeNumerically("~", at, 1000))
 	})
 
-	It("keeps the earlier of two delayed jobs' times", func() {
+	It("keeps the earlier of two due times", func() {
 		at := time.Now().UnixMilli() + minute
 		r.applyTake(scripts.Taken{NextDueMs: at}, "t", r.currentEpoch())
 		r.applyWake(backend.Wake{Woken: true, NextDue: time.UnixMilli(at + minute)})
@@ -63,7 +63,7 @@ var _ = Describe("What a worker knows of its queue", func() {
 		Expect(r.idle()).To(BeTrue(), "nothing is ready")
 	})
 
-	It("has it look again when the rate limit is over, or after MaximumRateLimitDelay", func() {
+	It("ends a rate limit after its duration or MaximumRateLimitDelay", func() {
 		r.applyTake(scripts.Taken{LimitedMs: minute}, "t", r.currentEpoch())
 		Expect(r.limited()).To(And(BeNumerically(">", 0), BeNumerically("<=", time.Second)))
 		r.applyTake(scripts.Taken{LimitedMs: 20}, "t", r.currentEpoch())

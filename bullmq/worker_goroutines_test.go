@@ -10,8 +10,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("The goroutines of a worker", func() {
-	It("are no more for many jobs: to make one for each job that completes took a third of the rate", func() {
+var _ = Describe("Worker goroutines", func() {
+	It("are reused instead of started for each job", func() {
 		const jobs = 500
 		name := newQueueName()
 		queue := newQueue(name, nil)

@@ -56,13 +56,13 @@ var _ = Describe("A worker with a limiter", func() {
 		Expect(starts[4].Sub(starts[0])).To(BeNumerically("<", 5*window))
 	}
 
-	It("starts no more jobs in a window than allowed, and goes on with each new window", func() {
+	It("starts no more jobs in a window than allowed and continues in each new window", func() {
 		add(5, nil)
 		runWorker(name, note, twoIn(300*time.Millisecond))
 		inWindows(300 * time.Millisecond)
 	})
 
-	It("shares its window with the queue's other workers", func() {
+	It("shares its window with other workers of the queue", func() {
 		add(5, nil)
 		for range 3 {
 			runWorker(name, note, twoIn(300*time.Millisecond))
@@ -70,14 +70,14 @@ var _ = Describe("A worker with a limiter", func() {
 		inWindows(300 * time.Millisecond)
 	})
 
-	It("obeys the queue's own limit without one of its own", func() {
+	It("obeys the queue's limit even without a limiter of its own", func() {
 		Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 2, Duration: 300 * time.Millisecond})).To(Succeed())
 		add(5, nil)
 		runWorker(name, note, &bullmq.WorkerOptions{Concurrency: 5})
 		inWindows(300 * time.Millisecond)
 	})
 
-	It("starts jobs that come while it rests for the limit when the window is over", func() {
+	It("starts jobs that were added while the limit held when the window ends", func() {
 		add(2, nil)
 		runWorker(name, note, twoIn(300*time.Millisecond))
 		Eventually(noted).Should(HaveLen(2))
@@ -85,7 +85,7 @@ var _ = Describe("A worker with a limiter", func() {
 		inWindows(300 * time.Millisecond)
 	})
 
-	It("asks Redis for next to nothing while the limit holds", func() {
+	It("makes almost no calls to Redis while the limit holds", func() {
 		add(10, nil)
 		runWorker(name, note, twoIn(10*time.Second))
 		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(2))
@@ -94,7 +94,7 @@ var _ = Describe("A worker with a limiter", func() {
 		Expect(commandCalls()["evalsha"]).To(BeNumerically("<=", 3), "the look that finds the limit reached among them")
 	})
 
-	DescribeTable("keeps the order of its jobs when the first of them asks for a pause, which costs no attempt, with", func(options *bullmq.JobOptions, want ...string) {
+	DescribeTable("keeps the order and uses no attempt when a handler returns RateLimit, for jobs with", func(options *bullmq.JobOptions, want ...string) {
 		add(4, options)
 		var asked time.Time
 		o := &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}}
@@ -114,10 +114,10 @@ var _ = Describe("A worker with a limiter", func() {
 	},
 		Entry("no options", nil, "1", "2", "3", "4"),
 		Entry("a priority", &bullmq.JobOptions{Priority: 10}, "1", "2", "3", "4"),
-		Entry("lifo", &bullmq.JobOptions{LIFO: true}, "4", "3", "2", "1"),
+		Entry("LIFO", &bullmq.JobOptions{LIFO: true}, "4", "3", "2", "1"),
 	)
 
-	It("stops every worker of the queue when the queue is stopped by hand and the handler says so", func() {
+	It("stops with all workers of the queue when a handler calls Queue.RateLimit", func() {
 		add(3, nil)
 		var once sync.Once
 		handler := func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -141,7 +141,7 @@ var _ = Describe("A worker with a limiter", func() {
 		Expect(starts[2].Sub(begun)).To(BeNumerically(">=", 290*time.Millisecond))
 	})
 
-	It("takes the job again at once when no limit was set", func() {
+	It("runs a job again soon if its handler returns ErrRateLimited without a limit", func() {
 		add(1, nil)
 		runs := 0
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -155,7 +155,7 @@ var _ = Describe("A worker with a limiter", func() {
 		Expect(hashAt(keyOf(name, "1"))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "3")))
 	})
 
-	It("looks after MaximumRateLimitDelay whether the limit still holds", func() {
+	It("checks after MaximumRateLimitDelay whether the limit still holds", func() {
 		Expect(queue.RateLimit(ctx, time.Minute)).To(Succeed())
 		add(1, nil)
 		o := twoIn(time.Second)
@@ -166,7 +166,7 @@ var _ = Describe("A worker with a limiter", func() {
 		Eventually(noted, "4s").Should(HaveLen(1))
 	})
 
-	It("promotes delayed jobs in their order even while the limit holds", func() {
+	It("promotes delayed jobs while the limit holds", func() {
 		Expect(queue.RateLimit(ctx, time.Minute)).To(Succeed())
 		add(1, &bullmq.JobOptions{Delay: 50 * time.Millisecond})
 		o := twoIn(time.Second)

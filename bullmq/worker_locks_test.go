@@ -16,7 +16,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-var _ = Describe("The locks of a worker", Label("slow"), func() {
+var _ = Describe("Worker locks", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -32,7 +32,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 	}
 
-	It("are renewed in one call for all", func() {
+	It("are renewed in one call for all jobs", func() {
 		const jobs, rounds = 20, 5
 		addMany(jobs)
 		var running sync.WaitGroup
@@ -58,7 +58,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(jobs))
 	})
 
-	It("are left to themselves where renewal is not wanted, and the job can still end", func() {
+	It("are not renewed with SkipLockRenewal, and the job can still complete", func() {
 		addMany(1)
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { time.Sleep(300 * time.Millisecond); return nil, nil },
 			&bullmq.WorkerOptions{LockDuration: 400 * time.Millisecond, LockRenewTime: 50 * time.Millisecond, SkipLockRenewal: true})
@@ -66,7 +66,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
 	})
 
-	It("stand for one chain of jobs each: no two tokens are alike, and each begins with the worker's own id", func() {
+	It("have tokens that start with the worker's id", func() {
 		addMany(6)
 		var mu sync.Mutex
 		tokens := map[string]int{}
@@ -93,7 +93,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 	})
 
 	// Renewals come all the time here: during the call that gives the lock up, and after it.
-	DescribeTable("are given up without a loss where a handler moves its job itself", func(move func(ctx context.Context, job *bullmq.Job) error, moved error) {
+	DescribeTable("are released without being lost when a handler moves its job", func(move func(ctx context.Context, job *bullmq.Job) error, moved error) {
 		const jobs = 30
 		addMany(jobs)
 		var told atomic.Value
@@ -134,7 +134,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		}, bullmq.ErrMovedToWaitingChildren),
 	)
 
-	DescribeTable("are lost once another writes over them: the handler learns why, and what it returns is refused", func(lose func(lock string), code error, left string) {
+	DescribeTable("that are lost cancel the handler and prevent its result from being written", func(lose func(lock string), code error, left string) {
 		addMany(1)
 		started, causes, faults := make(chan struct{}), make(chan error, 1), make(chan error, 5)
 		lost := make(chan []string, 1)
@@ -155,12 +155,12 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		Expect(stringAt(keyOf(name, "1:lock"))).To(Equal(left))
 		Expect(eventsOf(name)).NotTo(ContainElement(Or(HavePrefix("completed"), HavePrefix("failed"))))
 	},
-		Entry("with nothing", func(lock string) { Expect(redisDo("DEL", lock).Error()).To(Succeed()) }, bullmq.ErrLockNotFound, ""),
-		Entry("with a token of its own", func(lock string) { Expect(redisDo("SET", lock, "another", "PX", "60000").Error()).To(Succeed()) }, bullmq.ErrLockMismatch, "another"),
+		Entry("when another client deletes them", func(lock string) { Expect(redisDo("DEL", lock).Error()).To(Succeed()) }, bullmq.ErrLockNotFound, ""),
+		Entry("when another client replaces their token", func(lock string) { Expect(redisDo("SET", lock, "another", "PX", "60000").Error()).To(Succeed()) }, bullmq.ErrLockMismatch, "another"),
 	)
 
 	// No renewal comes in between: what is refused here is the end itself, whichever it is.
-	DescribeTable("are asked for by every end: a job whose lock is gone stays as it is until the stalled check, and nothing is told, be its end",
+	DescribeTable("are required to end a job, which otherwise stays active until the stalled check, with",
 		func(value any, reason error, options bullmq.JobOptions) {
 			job, err := queue.Add(ctx, "a", nil, &options)
 			Expect(err).NotTo(HaveOccurred())
@@ -186,16 +186,16 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 			Expect(eventsOf(name)).To(ContainElement("stalled jobId=" + job.ID))
 		},
 		Entry("a value", "done", nil, bullmq.JobOptions{}),
-		Entry("a value, and the job were to remove itself", "done", nil, bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()}),
+		Entry("a value and KeepNone", "done", nil, bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()}),
 		Entry("an error", nil, errors.New("boom"), bullmq.JobOptions{}),
-		Entry("an error, with attempts left", nil, errors.New("boom"), bullmq.JobOptions{Attempts: 3}),
-		Entry("an error, with attempts left after a time", nil, errors.New("boom"), bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(time.Minute)}),
-		Entry("an error that forbids another attempt", nil, bullmq.Unrecoverable(errors.New("boom")), bullmq.JobOptions{Attempts: 3}),
+		Entry("an error and attempts left", nil, errors.New("boom"), bullmq.JobOptions{Attempts: 3}),
+		Entry("an error, attempts left and a backoff", nil, errors.New("boom"), bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(time.Minute)}),
+		Entry("an unrecoverable error", nil, bullmq.Unrecoverable(errors.New("boom")), bullmq.JobOptions{Attempts: 3}),
 		Entry("a snooze", nil, bullmq.Snooze(time.Minute), bullmq.JobOptions{}),
 		Entry("a rate limit", nil, bullmq.RateLimit(time.Millisecond), bullmq.JobOptions{}),
 	)
 
-	It("that one job has lost leave the others alone", func() {
+	It("of other jobs are kept when one lock is lost", func() {
 		addMany(5)
 		var running sync.WaitGroup
 		running.Add(5)
@@ -218,7 +218,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(4))
 	})
 
-	DescribeTable("are over when their time is, and the handlers hear of it then, though Redis", func(faults faultproxy.Faults) {
+	DescribeTable("expire on time and cancel their handlers during a Redis outage", func(faults faultproxy.Faults) {
 		proxy, via := proxiedRedis()
 		addMany(1)
 		cause := make(chan error, 1)
@@ -242,12 +242,12 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 		Eventually(lost).Should(Receive(Equal([]string{"1"})))
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 	},
-		Entry("falls silent", faultproxy.Faults{BlackHole: true}),
-		Entry("can't be reached", faultproxy.Faults{Refuse: true}),
-		Entry("answers nothing", faultproxy.Faults{SwallowReplies: true}),
+		Entry("with no traffic", faultproxy.Faults{BlackHole: true}),
+		Entry("with refused connections", faultproxy.Faults{Refuse: true}),
+		Entry("with no replies", faultproxy.Faults{SwallowReplies: true}),
 	)
 
-	It("survive an outage that ends a moment before their time is over", func() {
+	It("survive an outage that ends just before they expire", func() {
 		proxy, via := proxiedRedis()
 		addMany(1)
 		var lost atomic.Int64
@@ -277,7 +277,7 @@ var _ = Describe("The locks of a worker", Label("slow"), func() {
 	})
 })
 
-var _ = Describe("The locks of jobs that end about when they are to be renewed", Label("slow"), func() {
+var _ = Describe("Locks of jobs that end close to a renewal", Label("slow"), func() {
 	It("are not reported as lost", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
@@ -296,7 +296,7 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 		Expect(lost.Load()).To(BeZero())
 	})
 
-	It("are not reported as lost where Redis refuses a renewal that was sent before the end", func() {
+	It("are not reported as lost if Redis rejects a renewal that was sent before the end", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 2))
@@ -327,7 +327,7 @@ var _ = Describe("The locks of jobs that end about when they are to be renewed",
 		Expect(lost).To(BeEmpty())
 	})
 
-	It("are not renewed while the end is on its way", func() {
+	It("are not renewed while the result is being written", func() {
 		proxy, via := proxiedRedis()
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
