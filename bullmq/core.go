@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -117,16 +116,6 @@ func (c *core) newEventStream() backend.EventStream {
 // newWaiter returns what waits for work.
 func (c *core) newWaiter(name string) *redisstore.Waiter {
 	return redisstore.NewWaiter(c.store, c.newBlocking(name), c.keys.of("marker"))
-}
-
-// inSlotOf refuses a call that needs keys of two queues where a cluster keeps
-// them apart: no script and no transaction could reach both.
-func (c *core) inSlotOf(other string) error {
-	if !c.client.Conn().IsCluster() || hashTag(other) == hashTag(c.keys.base) && c.keys.hashTagged() {
-		return nil
-	}
-	return fmt.Errorf("on a cluster, jobs of one flow must be on queues with one hash tag, and %s and %s have not: put it into the prefix, such as {bull}, on every client of the queues",
-		strings.TrimSuffix(other, ":"), c.keys.qualifiedName())
 }
 
 // classify returns what an error of a call means for the call.

@@ -14,11 +14,6 @@ import (
 // Compare it by errors.Is with ErrJobNotFound and the other variables.
 type Error = backend.Error
 
-// BulkError is returned by Queue.AddBulk when some of the jobs were not added.
-// BulkError.Of returns the error of one job; errors.Is and errors.As look at all of
-// them.
-type BulkError = backend.BulkError
-
 // ServerError is an error of the server for one job of a call about several.
 type ServerError = backend.ServerError
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Flow is a job with children that have to end before it runs (BullMQ:
@@ -164,41 +163,36 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		}
 		level = append(level, planned{ctx, &flows[i], parent, roots[i]})
 	}
-	var branches []scripts.Branch
-	var nodes []*FlowNode // of the branches
-	var parents []scripts.Waiting
-	known := map[string]bool{}
+	var jobs []backend.FlowJob
+	var nodes []*FlowNode // of the jobs
 	// Level by level, so that a parent is there before its children.
 	for len(level) > 0 {
 		var below []planned
 		for _, n := range level {
-			branch, inside, err := p.branch(n)
+			job, inside, err := p.node(n)
 			if err != nil {
 				return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %.80q of queue %.80q: %w", n.flow.Name, n.flow.QueueName, err)
 			}
-			branches, nodes = append(branches, branch), append(nodes, n.node)
-			if key := branch.Add.ParentKey; key != "" && !known[key] && branch.Add.Defer {
-				known[key] = true
-				parents = append(parents, scripts.Waiting{Queue: branch.Queue, QueueKey: n.parent.QueueKey, ID: n.parent.ID})
-			}
-			job := n.node.Job
+			jobs, nodes = append(jobs, job), append(nodes, n.node)
+			parent := n.node.Job.AsParent()
 			for i := range n.flow.Children {
 				child := &FlowNode{}
 				n.node.Children = append(n.node.Children, child)
-				below = append(below, planned{inside, &n.flow.Children[i], job.AsParent(), child})
+				below = append(below, planned{inside, &n.flow.Children[i], parent, child})
 			}
 		}
 		level = below
 	}
 	for i, root := range roots {
-		if err := root.Job.core.inSlotOf(roots[0].Job.core.keys.base); err != nil {
+		first := roots[0].Job.core.keys
+		if err := root.Job.core.store.CheckReach(first.prefix, first.queue); err != nil {
 			return nil, nil, fmt.Errorf("bullmq: no job of the flows was added: %.80q of queue %.80q: %w", flows[i].Name, flows[i].QueueName, err)
 		}
 	}
 	if ctx.Err() != nil {
 		return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %w", context.Cause(ctx))
 	}
-	added, refusals, err := scripts.AddFlow(ctx, p.core.client, branches, parents, p.core.nowMs())
+	results, err := p.core.store.AddFlow(ctx, jobs, p.core.now())
 	if mayHaveRun(err) || redisconn.Refused(err, "NOPERM") { // without the right to MULTI, each job is added by itself
 		err = &lostAnswer{err}
 	}
@@ -206,27 +200,29 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		return nil, nil, err
 	}
 	for i, node := range nodes {
-		if node.Refused = refusals[i]; node.Refused == nil {
+		if node.Refused = results[i].Err; node.Refused == nil {
 			id := node.Job.ID // a child keeps the id by which its parent knows it
-			node.Job.added(added[i])
+			node.Job.added(results[i])
 			node.Job.ID = id
 		}
 	}
+	refusals := make([]error, len(roots))
 	for i, root := range roots {
-		if refusals[i] == nil {
-			root.Job.ID = added[i].JobID
+		refusals[i] = root.Refused
+		if root.Refused == nil {
+			root.Job.ID = results[i].JobID
 		}
 	}
-	return roots, refusals[:len(roots)], nil
+	return roots, refusals, nil
 }
 
-// branch checks and encodes one node; the context answered has its span.
-func (p *FlowProducer) branch(n planned) (_ scripts.Branch, ctx context.Context, err error) {
+// node checks and encodes the job of one node. The returned context has its span.
+func (p *FlowProducer) node(n planned) (_ backend.FlowJob, ctx context.Context, err error) {
 	ctx, span := p.tracer(n.flow.QueueName).start(n.ctx, SpanProducer, "addNode")
 	defer span.end(&err)
 	queue, err := p.queue(ctx, n.flow.QueueName, n.flow.Prefix)
 	if err != nil {
-		return scripts.Branch{}, ctx, err
+		return backend.FlowJob{}, ctx, err
 	}
 	own := JobOptions{}
 	if n.flow.Options != nil {
@@ -234,7 +230,7 @@ func (p *FlowProducer) branch(n planned) (_ scripts.Branch, ctx context.Context,
 		own.settle()
 	}
 	if d := own.Deduplication; d != nil && len(n.flow.Children) > 0 && queue.core.dialect == V6 {
-		return scripts.Branch{}, ctx, errors.New("Deduplication can't be set on a job with children")
+		return backend.FlowJob{}, ctx, errors.New("Deduplication can't be set on a job with children")
 	}
 	own.Parent = n.parent
 	if n.parent == nil {
@@ -249,19 +245,18 @@ func (p *FlowProducer) branch(n planned) (_ scripts.Branch, ctx context.Context,
 	o.carry(metadata, n.flow.Options)
 	job, add, err := queue.prepare(n.flow.Name, n.flow.Data, &o)
 	if err != nil {
-		return scripts.Branch{}, ctx, err
+		return backend.FlowJob{}, ctx, err
 	}
 	if add.ID == "" {
 		add.ID = uuid.NewString()
 		job.ID = add.ID
 	}
 	if len(n.flow.Children) > 0 {
-		add.Kind = scripts.Parent
+		add.State = backend.WaitingChildren
 	}
-	add.Defer = queue.core.dialect == V6
 	n.node.Job = job
 	span.describe(job)
-	return scripts.Branch{Queue: queue.core.store, Add: add}, ctx, nil
+	return backend.FlowJob{Queue: queue.core.store, Add: &add}, ctx, nil
 }
 
 // queue is a node's queue, on this producer's connection.

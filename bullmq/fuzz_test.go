@@ -353,7 +353,7 @@ func FuzzJobKey(f *testing.F) {
 		if id, ok := k.jobOf(key); ok && !strings.HasPrefix(key, k.job(id)) {
 			t.Fatalf("%q is of job %q", key, id)
 		}
-		hashTag(key)
+		wire.HashTag(key)
 	})
 }
 

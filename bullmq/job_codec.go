@@ -425,17 +425,3 @@ func numberID(v any) string {
 	}
 	return number.String()
 }
-
-// flags is the form in which the add scripts take the modes.
-func (d *Deduplication) flags() string {
-	var flags strings.Builder
-	for _, mode := range []struct {
-		letter string
-		set    bool
-	}{{"e", d.Extend}, {"r", d.Replace}, {"k", d.KeepLastIfActive}, {"s", d.Reschedule}} {
-		if mode.set {
-			flags.WriteString(mode.letter)
-		}
-	}
-	return flags.String()
-}

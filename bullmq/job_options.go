@@ -2,7 +2,10 @@ package bullmq
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 // JobOptions say how a job is run. The zero value, and nil, is a job that
@@ -99,6 +102,16 @@ type ParentRef struct {
 	ID string
 	// Queue is the parent's queue with its prefix: bull:orders.
 	QueueKey string
+}
+
+// ref returns the job that the parent is. A QueueKey that is not a prefix and a name
+// is kept in Queue.
+func (p *ParentRef) ref() backend.JobRef {
+	at := strings.LastIndexByte(p.QueueKey, ':')
+	if at <= 0 || at == len(p.QueueKey)-1 {
+		return backend.JobRef{Queue: p.QueueKey, ID: p.ID}
+	}
+	return backend.JobRef{Prefix: p.QueueKey[:at], Queue: p.QueueKey[at+1:], ID: p.ID}
 }
 
 // JobTelemetry is what a job carries of a trace (BullMQ: telemetry {metadata,

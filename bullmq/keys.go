@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // DefaultPrefix is the first part of every key, unless an option says
@@ -114,18 +116,8 @@ func (k *keys) clientName(suffix string) string {
 	return k.prefix + ":" + base64.StdEncoding.EncodeToString([]byte(k.queue)) + suffix
 }
 
-// hashTagged says whether all keys fall into one slot of a cluster.
-func (k *keys) hashTagged() bool { return hashTag(k.base) != "" }
-
-// hashTag is the part of a key by which a cluster places it; "" without one.
-func hashTag(key string) string {
-	_, rest, found := strings.Cut(key, "{")
-	tag, _, closed := strings.Cut(rest, "}")
-	if !found || !closed {
-		return ""
-	}
-	return tag
-}
+// hashTagged reports whether all keys fall into one slot of a cluster.
+func (k *keys) hashTagged() bool { return wire.HashTag(k.base) != "" }
 
 // jobOf is the id of the job that a key belongs to; false where it belongs to
 // the queue, a scheduler or a deduplication id.

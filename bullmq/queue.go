@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // DefaultMaxEvents is about how many entries the events stream keeps.
@@ -89,7 +87,7 @@ type Queue struct {
 	// addWaitOver ends an add when addWait is over.
 	addWaitOver error
 	results     *resultTail
-	adds        *batch.Batcher[scripts.Add, string]
+	adds        *batch.Batcher[backend.Add, backend.AddResult]
 	closed      atomic.Bool
 }
 
@@ -112,8 +110,8 @@ func NewQueue(ctx context.Context, name string, options *QueueOptions) (*Queue, 
 	c.watchHealth(o.OnHealth)
 	q := &Queue{core: c, addWait: o.AddWait, results: newResultTail(c)}
 	q.addWaitOver = fmt.Errorf("the AddWait of %v is over", o.AddWait)
-	q.adds = batch.New(batch.Options[scripts.Add, string]{
-		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfAdd, Send: c.store.AddPlain,
+	q.adds = batch.New(batch.Options[backend.Add, backend.AddResult]{
+		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfAdd, Send: q.sendAdds,
 	})
 	if o.DefaultJobOptions != nil {
 		q.defaults = o.DefaultJobOptions.asDefaults()
@@ -206,7 +204,7 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 	}
 	result, err := q.addOnce(ctx, add)
 	if err != nil {
-		if result, err = q.addAgain(ctx, begun, job, add, err); err != nil {
+		if result, err = q.addAgain(ctx, begun, job, &add, err); err != nil {
 			return nil, err
 		}
 	}
@@ -236,66 +234,77 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 	}
 	metadata := q.core.trace.inject(ctx)
 	jobs = make([]*Job, len(bulk))
-	adds := make([]scripts.Add, len(bulk))
+	adds := make([]*backend.Add, len(bulk))
 	for i, b := range bulk {
 		o := q.options(b.Options)
 		o.carry(metadata, b.Options)
-		if jobs[i], adds[i], err = q.prepare(b.Name, b.Data, &o); err != nil {
+		var add backend.Add
+		if jobs[i], add, err = q.prepare(b.Name, b.Data, &o); err != nil {
 			return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: job %d, %.80q: %w", len(bulk), q.Name(), i, b.Name, err)
 		}
+		adds[i] = &add
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: %w", len(bulk), q.Name(), context.Cause(ctx))
 	}
-	added, failed := q.core.store.AddMany(ctx, adds)
-	if failed != nil {
-		err = q.addManyAgain(ctx, begun, jobs, adds, added, failed)
+	results := q.core.store.AddBatch(ctx, adds)
+	if bulkError(results) != nil {
+		q.addManyAgain(ctx, begun, jobs, adds, results)
 	}
-	for i, result := range added {
+	for i, result := range results {
 		jobs[i].added(result)
 	}
-	return jobs, err
+	return jobs, bulkError(results)
 }
 
-// addOnce sends a job, together with others where it needs no care.
-func (q *Queue) addOnce(ctx context.Context, add scripts.Add) (scripts.AddResult, error) {
-	if q.core.store.Plain(&add) {
-		id, err := q.adds.Do(ctx, add)
-		return scripts.AddResult{JobID: id}, err
+// addOnce adds a job, together with others if it is a plain one.
+func (q *Queue) addOnce(ctx context.Context, add backend.Add) (backend.AddResult, error) {
+	var result backend.AddResult
+	var err error
+	if add.IsPlain() {
+		result, err = q.adds.Do(ctx, add)
+	} else {
+		result = q.core.store.AddBatch(ctx, []*backend.Add{&add})[0]
 	}
-	return q.core.store.Add(ctx, add)
+	return result, cmp.Or(err, result.Err)
 }
 
-func sizeOfAdd(a *scripts.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
+// sendAdds adds jobs that share a call.
+func (q *Queue) sendAdds(ctx context.Context, adds []*backend.Add) (read func() ([]backend.AddResult, error)) {
+	results := q.core.store.AddBatch(ctx, adds)
+	return func() ([]backend.AddResult, error) { return results, nil }
+}
+
+func sizeOfAdd(a *backend.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
 
 // prepare checks and encodes a job; nothing is sent.
-func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scripts.Add, error) {
+func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, backend.Add, error) {
 	job := &Job{Name: name, Opts: *options, core: q.core}
 	o := &job.Opts // options stays where its caller has it, which costs no memory
 	if err := checkText("its name", name); err != nil {
-		return nil, scripts.Add{}, err
+		return nil, backend.Add{}, err
 	}
 	if err := q.core.takeSpecial(job); err != nil {
-		return nil, scripts.Add{}, err
+		return nil, backend.Add{}, err
 	}
 	payload := "{}"
 	if data != nil {
 		var err error
 		if payload, err = wire.EncodeJSON(data); err != nil {
-			return nil, scripts.Add{}, fmt.Errorf("its data can't be written as JSON: %w", err)
+			return nil, backend.Add{}, fmt.Errorf("its data can't be written as JSON: %w", err)
 		}
 	}
 	if err := o.check(payload); err != nil {
-		return nil, scripts.Add{}, err
+		return nil, backend.Add{}, err
 	}
 	if o.Parent != nil {
-		if err := q.core.inSlotOf(o.Parent.QueueKey); err != nil {
-			return nil, scripts.Add{}, err
+		if err := q.core.store.CheckReach(o.Parent.ref().Prefix, o.Parent.ref().Queue); err != nil {
+			return nil, backend.Add{}, err
 		}
 	}
 	opts, err := o.encode()
 	if err != nil {
-		return nil, scripts.Add{}, fmt.Errorf("its options can't be written as JSON: %w", err)
+		return nil, backend.Add{}, fmt.Errorf("its options can't be written as JSON: %w", err)
 	}
 	timestamp := o.Timestamp
 	if timestamp.IsZero() {
@@ -305,42 +314,45 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, scrip
 	if o.Timestamp.IsZero() {
 		timestamp = time.UnixMilli(timestamp.UnixMilli())
 	}
-	add := scripts.Add{
-		Kind: scripts.Standard, ID: o.JobID, Name: name, Data: payload, Opts: opts,
-		Timestamp: wire.FormatTime(timestamp), Delay: wire.FormatMillis(o.Delay), Priority: strconv.Itoa(o.Priority), LIFO: o.LIFO,
+	add := backend.Add{
+		State: backend.Waiting, ID: o.JobID, Name: name, Data: payload, Opts: opts,
+		Timestamp: timestamp, Delay: o.Delay, Priority: o.Priority, LIFO: o.LIFO,
 	}
 	if odd, given := o.Extra["lifo"]; given { // Lua takes all else for true
 		add.LIFO = !isNull(odd) && string(odd) != "false"
 	}
 	if text, given := o.Extra["delay"]; given && o.Delay == 0 {
-		delay := add.Delay // a text, which other clients take for no delay; null changes nothing
+		// Other clients take a text for no delay. null leaves the pointer nil.
+		var delay *string
 		if json.Unmarshal(text, &delay) == nil {
-			add.Delay = delay
+			add.DelayText = delay
 		}
 	}
 	if text, given := o.Extra["timestamp"]; given {
 		var value any
 		if wire.DecodeJSON(text, &value) == nil && stringMillis(value) != "" {
-			add.Timestamp = stringMillis(value)
-			timestamp = wire.ParseTime(add.Timestamp)
+			add.TimestampText = stringMillis(value)
+			timestamp = wire.ParseTime(add.TimestampText)
 		}
 	}
-	add.Scheduler = job.SchedulerID
+	add.SchedulerID = job.SchedulerID
 	switch {
 	case o.Delay > 0:
-		add.Kind = scripts.Delayed
+		add.State = backend.Delayed
 	case o.Priority != 0:
-		add.Kind = scripts.Prioritized
+		add.State = backend.Prioritized
 	}
 	job.ID, job.Data, job.RawOpts = o.JobID, json.RawMessage(payload), json.RawMessage(opts)
 	job.Timestamp, job.Delay, job.Priority = timestamp, o.Delay, o.Priority
 	if o.Parent != nil {
-		add.ParentKey = o.Parent.QueueKey + ":" + o.Parent.ID
-		add.Parent = childOf(o.Parent, o)
-		job.ParentKey, job.ParentPolicy = add.ParentKey, json.RawMessage(add.Parent)
+		add.Parent, add.ParentPolicy = o.Parent.ref(), childOf(o.Parent, o)
+		job.ParentKey, job.ParentPolicy = add.Parent.String(), json.RawMessage(add.ParentPolicy)
 	}
 	if d := o.Deduplication; d != nil {
-		add.DedupID, add.DedupTTL, add.DedupFlags = d.ID, d.TTL.Milliseconds(), d.flags()
+		add.Deduplication = backend.Deduplication{
+			ID: d.ID, TTL: d.TTL, Extend: d.Extend, Replace: d.Replace,
+			KeepLastIfActive: d.KeepLastIfActive, Reschedule: d.Reschedule,
+		}
 		job.DeduplicationID = d.ID
 	}
 	return job, add, nil

@@ -9,7 +9,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // ErrMaybeAdded says that the answer to an add was lost: the connection broke or
@@ -45,12 +44,12 @@ func (j *Job) AddOutcome() AddOutcome {
 }
 
 // added takes the result of the add into the job.
-func (j *Job) added(result scripts.AddResult) {
+func (j *Job) added(result backend.AddResult) {
 	j.ID = result.JobID
 	switch result.Outcome {
-	case scripts.AlreadyExists:
+	case backend.AlreadyExists:
 		j.outcome = AlreadyExists
-	case scripts.Deduplicated:
+	case backend.Deduplicated:
 		j.outcome = Deduplicated
 	default:
 		j.outcome = ""
@@ -60,29 +59,31 @@ func (j *Job) added(result scripts.AddResult) {
 	}
 }
 
-// addAgain goes on after an add that failed: it waits for Redis where the queue
-// is told to, and tries again where that can't add a job twice.
-func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add scripts.Add, err error) (scripts.AddResult, error) {
+// addAgain repeats an add that has failed. It waits for Redis if the queue has an
+// AddWait, and repeats only what can't add a job twice.
+func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *backend.Add, err error) (backend.AddResult, error) {
 	p := q.patience(ctx, begun)
 	lost := mayHaveRun(err)
 	for p.hopes(job.Opts, lost, err) && p.wait() {
-		added, failed := q.core.store.Add(ctx, add)
-		if failed == nil {
-			return added, nil
+		result := q.core.store.AddBatch(ctx, []*backend.Add{add})[0]
+		if result.Err == nil {
+			return result, nil
 		}
-		err, lost = failed, lost || mayHaveRun(failed)
+		err, lost = result.Err, lost || mayHaveRun(result.Err)
 	}
-	return scripts.AddResult{}, p.verdict(lost, err)
+	return backend.AddResult{}, p.verdict(lost, err)
 }
 
-// addManyAgain is addAgain for those jobs of a bulk that have no id yet.
-func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []scripts.Add, added []scripts.AddResult, failed *backend.BulkError) error {
+// addManyAgain is addAgain for those jobs of a bulk that have not been added. It
+// replaces their results.
+func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []*backend.Add, results []backend.AddResult) {
 	p := q.patience(ctx, begun)
-	errs, lost := failed.Errs, make([]bool, len(jobs))
+	lost := make([]bool, len(jobs))
 	for {
 		var at []int
-		var rest []scripts.Add
-		for i, err := range errs {
+		var rest []*backend.Add
+		for i := range results {
+			err := results[i].Err
 			lost[i] = lost[i] || mayHaveRun(err)
 			if p.hopes(jobs[i].Opts, lost[i], err) {
 				at, rest = append(at, i), append(rest, adds[i])
@@ -91,9 +92,9 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 		if len(rest) == 0 || !p.wait() {
 			break
 		}
-		more, failed := q.core.store.AddMany(ctx, rest)
+		more := q.core.store.AddBatch(ctx, rest)
 		for n, i := range at {
-			added[i], errs[i] = more[n], failed.Of(n)
+			results[i] = more[n]
 		}
 	}
 	// The jobs of one call failed with one error, and BulkError.Unwrap returns it once.
@@ -102,7 +103,8 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 		lost bool
 	}
 	final := map[failure]error{}
-	for i, err := range errs {
+	for i := range results {
+		err := results[i].Err
 		if err == nil {
 			continue
 		}
@@ -110,9 +112,8 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 		if final[f] == nil {
 			final[f] = p.verdict(f.lost, f.err)
 		}
-		errs[i] = final[f]
+		results[i].Err = final[f]
 	}
-	return backend.NewBulkError(errs)
 }
 
 // withinAddWait is ctx with an end when AddWait is over, counted from begun: also

@@ -4,21 +4,24 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 var _ = ginkgo.Describe("A bulk", func() {
-	plain := func(n int, lifo bool) Add {
-		return Add{Name: fmt.Sprint("job ", n), Data: fmt.Sprintf(`{"n":%d}`, n), Opts: `{"attempts":0}`, Timestamp: "1700000000000", Delay: "0", Priority: "0", LIFO: lifo}
+	plain := func(n int, lifo bool) backend.Add {
+		return backend.Add{State: backend.Waiting, Name: fmt.Sprint("job ", n), Data: fmt.Sprintf(`{"n":%d}`, n), Opts: `{"attempts":0}`, Timestamp: now, LIFO: lifo}
 	}
 
 	ginkgo.DescribeTable("of plain jobs leaves what the adds for all jobs leave one by one", func(prepare func(f *fixture)) {
 		seed := rand.Uint64()
 		for round := range uint64(40) {
 			random := rand.New(rand.NewPCG(seed, round))
-			var adds []*Add
+			var adds []*backend.Add
 			for n := range 1 + random.IntN(12) {
 				add := plain(n, random.IntN(4) == 0)
 				if random.IntN(3) > 0 { // what one shares with the one before isn't sent again
@@ -28,15 +31,15 @@ var _ = ginkgo.Describe("A bulk", func() {
 					add.Opts = `{"attempts":3}`
 				}
 				if random.IntN(8) == 0 {
-					add.Timestamp = "1700000000001"
+					add.Timestamp = now.Add(time.Millisecond)
 				}
 				switch random.IntN(6) {
 				case 0:
-					add.Kind, add.Priority = Prioritized, fmt.Sprint(1+random.IntN(3))
+					add.State, add.Priority = backend.Prioritized, 1+random.IntN(3)
 				case 1:
-					add.Kind, add.Delay = Delayed, fmt.Sprint(100*(1+random.IntN(3)))
+					add.State, add.Delay = backend.Delayed, 100*time.Millisecond*time.Duration(1+random.IntN(3))
 				case 2:
-					add.Kind, add.Delay, add.Priority = Delayed, "0.5", "2"
+					add.State, add.Delay, add.Priority = backend.Delayed, 500*time.Microsecond, 2
 				}
 				adds = append(adds, &add)
 			}
@@ -47,12 +50,12 @@ var _ = ginkgo.Describe("A bulk", func() {
 			prepare(many)
 			var want []string
 			for _, add := range adds {
-				message, err := one.run(one.ctx, one.addCommand(*add), one.addArgs(*add)...)
+				message, err := one.run(one.ctx, addCommand(add), encodeAdd(one.base, add, false)...)
 				Expect(err).NotTo(HaveOccurred())
 				want = append(want, text(message))
 			}
 			about := fmt.Sprintf("round %d of seed %d", round, seed)
-			Expect(many.AddPlain(many.ctx, adds)()).To(Equal(want), about)
+			Expect(idsOf(many.AddBatch(many.ctx, adds))).To(Equal(want), about)
 			Expect(many.named()).To(Equal(one.named()), about)
 		}
 	},
@@ -70,26 +73,25 @@ var _ = ginkgo.Describe("A bulk", func() {
 
 	ginkgo.It("of all kinds keeps the order", func() {
 		f := newFixture(client)
-		ids, err := f.AddMany(f.ctx, []Add{
+		results := f.addAll(
 			plain(1, false), plain(2, false),
-			{Kind: Prioritized, Name: "p", Data: "{}", Opts: "{}", Timestamp: "1700000000000", Delay: "0", Priority: "3"},
-			{ID: "own", Name: "o", Data: "{}", Opts: "{}", Timestamp: "1700000000000", Delay: "0", Priority: "0"},
+			backend.Add{State: backend.Prioritized, Name: "p", Data: "{}", Opts: "{}", Timestamp: now, Priority: 3},
+			backend.Add{State: backend.Waiting, ID: "own", Name: "o", Data: "{}", Opts: "{}", Timestamp: now},
 			plain(3, false), plain(4, false), plain(5, false),
-		})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(idsOf(ids)).To(Equal([]string{"1", "2", "3", "own", "5", "6", "7"}))
+		)
+		Expect(idsOf(results)).To(Equal([]string{"1", "2", "3", "own", "5", "6", "7"}))
 		Expect(f.do("LRANGE", f.base+"wait", "0", "-1").AsStrSlice()).To(Equal([]string{"7", "6", "5", "own", "2", "1"}))
 	})
 
 	ginkgo.It("of more jobs than one call takes keeps their order", func() {
 		f := newFixture(client)
-		var adds []Add
+		var adds []backend.Add
 		var want []string
-		for n := range 2*plainAtOnce + 7 {
+		for n := range 2*maxPlain + 7 {
 			adds = append(adds, plain(n, false))
 			want = append([]string{fmt.Sprint(n + 1)}, want...)
 		}
-		Expect(f.AddMany(f.ctx, adds)).To(HaveLen(len(adds)))
+		Expect(idsOf(f.addAll(adds...))).To(HaveLen(len(adds)))
 		Expect(f.do("LRANGE", f.base+"wait", "0", "-1").AsStrSlice()).To(Equal(want))
 		Expect(f.do("HGET", f.base+"257", "name").ToString()).To(Equal("job 256"))
 	})

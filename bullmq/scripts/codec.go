@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 // The compact forms of the calls that carry many jobs. Each value of a call costs
@@ -51,27 +53,32 @@ import (
 var baseFields = [...]string{"name", "data", "opts", "timestamp", "delay", "priority"}
 
 // encodePlainAdds returns the arguments of addPlainJobs.
-func encodePlainAdds(base string, adds []*Add) []string {
-	kinds := make([]byte, len(adds))
-	args := make([]string, 2, 2+4*len(adds))
-	for i, a := range adds {
+func encodePlainAdds(base string, jobs []*backend.Add) []string {
+	kinds := make([]byte, len(jobs))
+	args := make([]string, 2, 2+4*len(jobs))
+	for i, a := range jobs {
 		kinds[i] = '0'
 		args = append(args, a.Data)
-		if i > 0 && a.Name == adds[i-1].Name && a.Opts == adds[i-1].Opts && a.Timestamp == adds[i-1].Timestamp {
+		if i > 0 && isLike(a, jobs[i-1]) {
 			kinds[i] += 4
 		} else {
-			args = append(args, a.Name, a.Opts, a.Timestamp)
+			args = append(args, a.Name, a.Opts, timestampText(a))
 		}
 		switch {
-		case a.Kind != Standard:
+		case a.State != backend.Waiting:
 			kinds[i] += 2
-			args = append(args, a.Delay, a.Priority)
+			args = append(args, delayText(a), strconv.Itoa(a.Priority))
 		case a.LIFO:
 			kinds[i]++
 		}
 	}
 	args[0], args[1] = base, string(kinds)
 	return args
+}
+
+// isLike reports whether two jobs have the same name, options and timestamp.
+func isLike(a, b *backend.Add) bool {
+	return a.Name == b.Name && a.Opts == b.Opts && a.Timestamp.Equal(b.Timestamp) && a.TimestampText == b.TimestampText
 }
 
 // idText returns an id as Lua writes the number, with 14 digits at most.

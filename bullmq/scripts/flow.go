@@ -3,71 +3,82 @@ package scripts
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 var releaseParent = load("releaseParent")
 
-// Branch is one job of a flow, on its queue.
-type Branch struct {
-	Queue *Store
-	Add   Add
-}
-
-// Waiting is a parent that a flow has attached children to.
-type Waiting struct {
-	Queue    *Store
-	QueueKey string // bull:orders
-	ID       string
-}
-
-// AddFlow adds all jobs of some flows in one transaction, parents before their
-// children, and then lets go of parents whose children had all completed
-// before. For each job it returns the outcome of its add, or its refusal.
-func AddFlow(ctx context.Context, client Client, branches []Branch, parents []Waiting, nowMs int64) ([]AddResult, []error, error) {
-	sent := map[string]bool{}
-	build := func(q *Store, c *command, args []string) rueidis.Completed {
-		// Within a transaction a script that the server doesn't know would fail
-		// alone, so each is sent as text once.
-		sha := c.forms[q.Dialect].sha
-		withText := !sent[sha]
-		sent[sha] = true
-		return q.call(q.client.B(), c, withText, args)
-	}
-	calls := []rueidis.Completed{client.B().Multi().Build()}
-	for _, b := range branches {
-		calls = append(calls, build(b.Queue, b.Queue.addCommand(b.Add), b.Queue.addArgs(b.Add)))
-	}
-	for _, p := range parents {
-		calls = append(calls, build(p.Queue, releaseParent, []string{p.QueueKey, p.ID, decimal(nowMs)}))
-	}
-	calls = append(calls, client.B().Exec().Build())
+// AddFlow adds the jobs of flows in one transaction. BullMQ 6 attaches children to
+// parents at its end and then releases the parents that have none pending; BullMQ 5
+// attaches each child when it is added.
+func (q *Store) AddFlow(ctx context.Context, jobs []backend.FlowJob, now time.Time) ([]backend.AddResult, error) {
+	f := flow{sent: map[string]bool{}, released: map[backend.JobRef]bool{}}
 	of := ""
-	if len(branches) > 0 {
-		of = " of " + branches[0].Queue.base
+	for i, job := range jobs {
+		store, ok := job.Queue.(*Store)
+		if !ok {
+			return nil, fmt.Errorf("bullmq: adding a flow: the queue of job %d is not in Redis", i)
+		}
+		if i == 0 {
+			of = " of " + store.base
+		}
+		f.add(store, job.Add, now)
 	}
-	results := client.DoMulti(ctx, calls...)
-	for _, result := range results {
-		// Of a refusal nothing has been carried out; after another error all may have been.
-		if err := result.Error(); err != nil {
-			return nil, nil, fmt.Errorf("bullmq: adding a flow%s: %w", of, err)
+	calls := append([]rueidis.Completed{q.client.B().Multi().Build()}, f.adds...)
+	calls = append(append(calls, f.releases...), q.client.B().Exec().Build())
+	replies := q.client.DoMulti(ctx, calls...)
+	for _, reply := range replies {
+		// After a refusal nothing has been carried out; after another error all may have been.
+		if err := reply.Error(); err != nil {
+			return nil, fmt.Errorf("bullmq: adding a flow%s: %w", of, err)
 		}
 	}
-	answers, err := results[len(results)-1].ToArray()
+	messages, err := replies[len(replies)-1].ToArray()
 	if err != nil {
-		return nil, nil, fmt.Errorf("bullmq: adding a flow%s: %w", of, err)
+		return nil, fmt.Errorf("bullmq: adding a flow%s: %w", of, err)
 	}
-	if len(answers) != len(branches)+len(parents) {
-		return nil, nil, fmt.Errorf("bullmq: a flow%s, %d jobs, got %d answers", of, len(branches), len(answers))
+	if want := len(calls) - 2; len(messages) != want {
+		return nil, fmt.Errorf("bullmq: adding a flow%s: %d replies to %d calls", of, len(messages), want)
 	}
-	added, refusals := make([]AddResult, len(branches)), make([]error, len(branches))
-	for i, b := range branches {
-		if err := answers[i].Error(); err != nil {
-			refusals[i] = err
+	results := make([]backend.AddResult, len(jobs))
+	for i, job := range jobs {
+		if err := messages[i].Error(); err != nil {
+			results[i].Err = err
 			continue
 		}
-		added[i], refusals[i] = b.Queue.added(b.Add, answers[i])
+		results[i] = job.Queue.(*Store).added(job.Add, messages[i])
 	}
-	return added, refusals, nil
+	return results, nil
+}
+
+// flow collects the calls of a transaction that adds flows.
+type flow struct {
+	adds, releases []rueidis.Completed
+	sent           map[string]bool // hashes of the scripts whose text is sent
+	released       map[backend.JobRef]bool
+}
+
+func (f *flow) add(q *Store, a *backend.Add, now time.Time) {
+	deferred := q.Dialect == V6
+	f.adds = append(f.adds, f.call(q, addCommand(a), encodeAdd(q.base, a, deferred)))
+	if !deferred || a.Parent.IsZero() || f.released[a.Parent] {
+		return
+	}
+	f.released[a.Parent] = true
+	queueKey := strings.TrimSuffix(a.Parent.String(), ":"+a.Parent.ID)
+	f.releases = append(f.releases, f.call(q, releaseParent, []string{queueKey, a.Parent.ID, decimal(now.UnixMilli())}))
+}
+
+// call returns the call of a script. Within a transaction, a script that the server
+// doesn't know would fail alone, so the text of each is sent once.
+func (f *flow) call(q *Store, c *command, args []string) rueidis.Completed {
+	sha := c.forms[q.Dialect].sha
+	withText := !f.sent[sha]
+	f.sent[sha] = true
+	return q.call(q.client.B(), c, withText, args)
 }

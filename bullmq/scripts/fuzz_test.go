@@ -37,12 +37,21 @@ var readers = []func(ctx context.Context, q *Store){
 		_, _ = q.ExtendLocks(ctx, []backend.Lock{{JobID: "1", Token: "t"}}, 1)
 	},
 	func(ctx context.Context, q *Store) { _, _ = q.MoveStalledJobsToWait(ctx, time.UnixMilli(1), 1, 1) },
-	func(ctx context.Context, q *Store) { _, _ = q.Add(ctx, Add{Name: "a", Data: "{}", Opts: "{}"}) },
-	func(ctx context.Context, q *Store) { _, _ = q.Add(ctx, Add{ID: "a", Kind: Delayed, Name: "a"}) },
-	func(ctx context.Context, q *Store) { _, _ = q.AddMany(ctx, make([]Add, 3)) },
-	func(ctx context.Context, q *Store) { _, _ = q.AddMany(ctx, []Add{{}, {ID: "x"}, {Kind: Parent}}) },
 	func(ctx context.Context, q *Store) {
-		_, _, _ = AddFlow(ctx, q.client, []Branch{{q, Add{ID: "a", Kind: Parent}}, {q, Add{ID: "b"}}}, []Waiting{{q, "bull:a", "p"}}, 1)
+		_ = q.AddBatch(ctx, []*backend.Add{{State: backend.Waiting, Name: "a", Data: "{}", Opts: "{}"}})
+	},
+	func(ctx context.Context, q *Store) {
+		_ = q.AddBatch(ctx, []*backend.Add{{State: backend.Delayed, ID: "a", Name: "a"}})
+	},
+	func(ctx context.Context, q *Store) { _ = q.AddBatch(ctx, []*backend.Add{{}, {}, {}}) },
+	func(ctx context.Context, q *Store) {
+		_ = q.AddBatch(ctx, []*backend.Add{{State: backend.Waiting}, {ID: "x"}, {State: backend.WaitingChildren}})
+	},
+	func(ctx context.Context, q *Store) {
+		parent := backend.JobRef{Prefix: "bull", Queue: "a", ID: "p"}
+		_, _ = q.AddFlow(ctx, []backend.FlowJob{
+			{Queue: q, Add: &backend.Add{State: backend.WaitingChildren, ID: "a"}}, {Queue: q, Add: &backend.Add{ID: "b", Parent: parent}},
+		}, now)
 	},
 	func(ctx context.Context, q *Store) { _, _ = q.Counts(ctx, backend.Waiting, backend.Active) },
 	func(ctx context.Context, q *Store) { _, _ = q.CountDelayed(ctx, time.Now()) },

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -69,17 +68,17 @@ func (w *watched) DoMulti(ctx context.Context, commands ...rueidis.Completed) []
 func live(f *fixture) {
 	ginkgo.GinkgoHelper()
 	ok := func(err error) { ginkgo.GinkgoHelper(); Expect(err).NotTo(HaveOccurred()) }
-	job := func(kind Kind, id string) Add {
-		add := Add{Kind: kind, ID: id, Name: id, Data: `{"n":1}`, Opts: `{"attempts":2}`, Timestamp: "1700000000000", Delay: "0", Priority: "0"}
-		switch kind {
-		case Delayed:
-			add.Delay = "1000"
-		case Prioritized:
-			add.Priority = "3"
+	job := func(state backend.State, id string) backend.Add {
+		add := backend.Add{State: state, ID: id, Name: id, Data: `{"n":1}`, Opts: `{"attempts":2}`, Timestamp: now}
+		switch state {
+		case backend.Delayed:
+			add.Delay = time.Second
+		case backend.Prioritized:
+			add.Priority = 3
 		}
 		return add
 	}
-	add := func(a Add) { ginkgo.GinkgoHelper(); Expect(f.Add(f.ctx, a)).To(Equal(AddResult{a.ID, Added})) }
+	add := func(a backend.Add) { ginkgo.GinkgoHelper(); Expect(f.add(a)).To(Equal(backend.AddResult{JobID: a.ID})) }
 	worker := Worker{LockMs: 30000, Name: "blue"}
 	take := func(id string) {
 		ginkgo.GinkgoHelper()
@@ -93,11 +92,11 @@ func live(f *fixture) {
 	}
 
 	// Adds of all kinds, alone and together.
-	add(job(Standard, "a"))
-	add(job(Delayed, "later"))
-	add(job(Prioritized, "ranked"))
-	Expect(f.AddMany(f.ctx, []Add{job(Standard, "b"), job(Delayed, "d2"), job(Prioritized, "p2"), job(Standard, "c")})).
-		To(Equal([]AddResult{{JobID: "b"}, {JobID: "d2"}, {JobID: "p2"}, {JobID: "c"}}))
+	add(job(backend.Waiting, "a"))
+	add(job(backend.Delayed, "later"))
+	add(job(backend.Prioritized, "ranked"))
+	Expect(f.addAll(job(backend.Waiting, "b"), job(backend.Delayed, "d2"), job(backend.Prioritized, "p2"), job(backend.Waiting, "c"))).
+		To(Equal([]backend.AddResult{{JobID: "b"}, {JobID: "d2"}, {JobID: "p2"}, {JobID: "c"}}))
 	Expect(f.Counts(f.ctx, backend.Waiting, backend.Delayed, backend.Prioritized, backend.Active)).To(Equal([]int{3, 2, 2, 0}))
 	Expect(f.CountDelayed(f.ctx, time.UnixMilli(nowMs))).To(BeZero())
 	Expect(f.CountsPerPriority(f.ctx, 0, 3)).To(Equal([]int{3, 2}))
@@ -179,22 +178,18 @@ func live(f *fixture) {
 	ok(err)
 
 	// A parent that waits, a child that ends, one that is let go, one that is removed.
-	children := func(id string) []Branch {
-		queueKey := strings.TrimSuffix(f.base, ":")
-		branches := []Branch{{f.Store, job(Parent, id)}}
+	children := func(id string) []backend.FlowJob {
+		parent := job(backend.WaitingChildren, id)
+		jobs := []backend.FlowJob{{Queue: f.Store, Add: &parent}}
 		for n := range 3 {
-			child := job(Standard, fmt.Sprint(id, "-child-", n))
-			child.ParentKey, child.Parent = f.base+id, fmt.Sprintf(`{"id":%q,"queueKey":%q}`, id, queueKey)
-			branches = append(branches, Branch{f.Store, child})
+			child := job(backend.Waiting, fmt.Sprint(id, "-child-", n))
+			child.Parent, child.ParentPolicy = f.ref(id), fmt.Sprintf(`{"id":%q,"queueKey":%q}`, id, shown(f.base))
+			jobs = append(jobs, backend.FlowJob{Queue: f.Store, Add: &child})
 		}
-		for i := range branches {
-			branches[i].Add.Defer = true
-		}
-		return branches
+		return jobs
 	}
-	added, refusals, err := AddFlow(f.ctx, f.client, children("wall"), []Waiting{{f.Store, strings.TrimSuffix(f.base, ":"), "wall"}}, nowMs)
+	added, err := f.AddFlow(f.ctx, children("wall"), now)
 	ok(err)
-	Expect(refusals).To(HaveEach(BeNil()))
 	Expect(idsOf(added)).To(Equal([]string{"wall", "wall-child-0", "wall-child-1", "wall-child-2"}))
 	state("wall", "waiting-children")
 	take("wall-child-0")
@@ -211,13 +206,13 @@ func live(f *fixture) {
 	Expect(f.Remove(f.ctx, "wall", false)).To(Equal(backend.Removed))
 
 	// Deduplication.
-	once := job(Standard, "once")
-	once.DedupID = "d"
+	once := job(backend.Waiting, "once")
+	once.Deduplication.ID = "d"
 	add(once)
 	again := once
 	again.ID = "again"
-	Expect(f.Add(f.ctx, again)).To(Equal(AddResult{"once", Deduplicated}))
-	numbered, err := f.Add(f.ctx, job(Standard, ""))
+	Expect(f.add(again)).To(Equal(backend.AddResult{JobID: "once", Outcome: backend.Deduplicated}))
+	numbered, err := f.add(job(backend.Waiting, ""))
 	ok(err)
 	Expect(numbered.JobID).To(MatchRegexp(`^\d+$`))
 	Expect(f.RemoveDeduplicationKey(f.ctx, "d", "once")).To(BeTrue())
@@ -249,8 +244,8 @@ func live(f *fixture) {
 	ok(f.Drain(f.ctx, true))
 	Expect(f.Counts(f.ctx, backend.Waiting, backend.Delayed, backend.Prioritized)).To(Equal([]int{0, 0, 0}))
 	ok(f.Pause(f.ctx))
-	plain := Add{Name: "plain", Data: "{}", Opts: "{}", Timestamp: "1700000000000", Delay: "0", Priority: "0"}
-	Expect(f.AddMany(f.ctx, []Add{plain, plain})).To(HaveLen(2))
+	plain := backend.Add{State: backend.Waiting, Name: "plain", Data: "{}", Opts: "{}", Timestamp: now}
+	Expect(f.addAll(plain, plain)).To(HaveLen(2))
 	Expect(f.Obliterate(f.ctx, 1000, true)).To(BeFalse())
 	left := f.state()
 	delete(left, "limiter")
@@ -272,7 +267,7 @@ var _ = ginkgo.Describe("All commands", func() {
 		Expect(slices.Collect(maps.Keys(w.called))).To(ConsistOf(want), "every command is called")
 	},
 		ginkgo.Entry("BullMQ 6", V6),
-		ginkgo.Entry("BullMQ 5", V5),
+		ginkgo.Entry("BullMQ 5", V5, releaseParent),
 	)
 
 	ginkgo.It("work all the same when the server forgets its scripts before every call", func() {
@@ -302,15 +297,13 @@ var _ = ginkgo.Describe("All commands", func() {
 	ginkgo.It("keep bulks in order when the scripts are forgotten between the first try and the second", func() {
 		w := &watched{Client: client, called: map[string]bool{}, forgetful: true}
 		f := newFixture(w)
-		var adds []Add
+		var adds []backend.Add
 		var want []string
 		for n := range 50 {
-			adds = append(adds, Add{Kind: Standard, Name: fmt.Sprint(n), Data: "{}", Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"})
+			adds = append(adds, backend.Add{State: backend.Waiting, Name: fmt.Sprint(n), Data: "{}", Opts: "{}", Timestamp: time.UnixMilli(1)})
 			want = append(want, fmt.Sprint(n+1))
 		}
-		added, err := f.AddMany(f.ctx, adds)
-		Expect(err).To(BeNil())
-		Expect(idsOf(added)).To(Equal(want))
+		Expect(idsOf(f.addAll(adds...))).To(Equal(want))
 		Expect(f.do("LRANGE", f.base+"wait", "0", "-1").AsStrSlice()).To(HaveLen(50))
 	})
 })

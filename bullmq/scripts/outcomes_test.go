@@ -1,7 +1,7 @@
 package scripts
 
 import (
-	"strings"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -10,23 +10,24 @@ import (
 )
 
 // idsOf are the ids of some adds, none of which met another job.
-func idsOf(added []AddResult) (ids []string) {
+func idsOf(added []backend.AddResult) (ids []string) {
 	ginkgo.GinkgoHelper()
 	for _, result := range added {
-		Expect(result.Outcome).To(Equal(Added))
+		Expect(result.Err).NotTo(HaveOccurred())
+		Expect(result.Outcome).To(Equal(backend.Added))
 		ids = append(ids, result.JobID)
 	}
 	return ids
 }
 
 // brick is a job that a call adds in a given state.
-func brick(kind Kind, id string) Add {
-	return Add{Kind: kind, ID: id, Name: "brick", Data: "{}", Opts: "{}", Timestamp: "1700000000000", Delay: "1", Priority: "1"}
+func brick(state backend.State, id string) backend.Add {
+	return backend.Add{State: state, ID: id, Name: "brick", Data: "{}", Opts: "{}", Timestamp: now, Delay: time.Millisecond, Priority: 1}
 }
 
 var _ = ginkgo.Describe("An add reports", func() {
-	for name, kind := range map[string]Kind{
-		"addStandardJob": Standard, "addDelayedJob": Delayed, "addPrioritizedJob": Prioritized, "addParentJob": Parent,
+	for name, state := range map[string]backend.State{
+		"addStandardJob": backend.Waiting, "addDelayedJob": backend.Delayed, "addPrioritizedJob": backend.Prioritized, "addParentJob": backend.WaitingChildren,
 	} {
 		for dialect, version := range dialects {
 			ginkgo.It("the outcome of "+name+" in "+version, func() {
@@ -34,72 +35,74 @@ var _ = ginkgo.Describe("An add reports", func() {
 				f.Dialect = dialect
 
 				ginkgo.By("adding a job")
-				Expect(f.Add(f.ctx, brick(kind, "a"))).To(Equal(AddResult{"a", Added}))
+				Expect(f.add(brick(state, "a"))).To(Equal(backend.AddResult{JobID: "a"}))
 
 				ginkgo.By("adding a job whose id exists")
-				Expect(f.Add(f.ctx, brick(kind, "a"))).To(Equal(AddResult{"a", AlreadyExists}))
+				Expect(f.add(brick(state, "a"))).To(Equal(backend.AddResult{JobID: "a", Outcome: backend.AlreadyExists}))
 
 				ginkgo.By("adding a job whose deduplication id another job owns")
-				owner, other := brick(kind, "owner"), brick(kind, "other")
-				owner.DedupID, other.DedupID = "wall", "wall"
-				Expect(f.Add(f.ctx, owner)).To(Equal(AddResult{"owner", Added}))
-				Expect(f.Add(f.ctx, other)).To(Equal(AddResult{"owner", Deduplicated}))
+				owner, other := brick(state, "owner"), brick(state, "other")
+				owner.Deduplication.ID, other.Deduplication.ID = "wall", "wall"
+				Expect(f.add(owner)).To(Equal(backend.AddResult{JobID: "owner"}))
+				Expect(f.add(other)).To(Equal(backend.AddResult{JobID: "owner", Outcome: backend.Deduplicated}))
 
 				ginkgo.By("adding a job whose id and deduplication id exist")
-				Expect(f.Add(f.ctx, owner)).To(Equal(AddResult{"owner", AlreadyExists}))
+				Expect(f.add(owner)).To(Equal(backend.AddResult{JobID: "owner", Outcome: backend.AlreadyExists}))
 
 				ginkgo.By("adding all of them in one call")
-				added, err := f.AddMany(f.ctx, []Add{brick(kind, "a"), brick(kind, "b"), other})
-				Expect(err).To(BeNil())
-				Expect(added).To(Equal([]AddResult{{"a", AlreadyExists}, {"b", Added}, {"owner", Deduplicated}}))
+				Expect(f.addAll(brick(state, "a"), brick(state, "b"), other)).To(Equal([]backend.AddResult{
+					{JobID: "a", Outcome: backend.AlreadyExists}, {JobID: "b"}, {JobID: "owner", Outcome: backend.Deduplicated},
+				}))
 			})
 		}
 	}
 
 	ginkgo.It("that a job which replaces a delayed owner of its deduplication id was added", func() {
 		f := newFixture(client)
-		owner, other := brick(Delayed, "owner"), brick(Delayed, "other")
-		owner.DedupID, other.DedupID, other.DedupFlags = "wall", "wall", "r"
-		Expect(f.Add(f.ctx, owner)).To(Equal(AddResult{"owner", Added}))
-		Expect(f.Add(f.ctx, other)).To(Equal(AddResult{"other", Added}))
+		owner, other := brick(backend.Delayed, "owner"), brick(backend.Delayed, "other")
+		owner.Deduplication.ID, other.Deduplication = "wall", backend.Deduplication{ID: "wall", Replace: true}
+		Expect(f.add(owner)).To(Equal(backend.AddResult{JobID: "owner"}))
+		Expect(f.add(other)).To(Equal(backend.AddResult{JobID: "other"}))
 	})
 
 	ginkgo.It("that a job which is kept until the active owner finishes was deduplicated", func() {
 		f := newFixture(client)
-		owner := brick(Standard, "owner")
-		owner.Delay, owner.Priority = "0", "0"
-		owner.DedupID, owner.DedupFlags = "wall", "k"
-		Expect(f.Add(f.ctx, owner)).To(Equal(AddResult{"owner", Added}))
+		owner := brick(backend.Waiting, "owner")
+		owner.Delay, owner.Priority = 0, 0
+		owner.Deduplication = backend.Deduplication{ID: "wall", KeepLastIfActive: true}
+		Expect(f.add(owner)).To(Equal(backend.AddResult{JobID: "owner"}))
 		_, err := f.take(nowMs, Worker{LockMs: 30000})
 		Expect(err).NotTo(HaveOccurred())
 		owner.ID = "other"
-		Expect(f.Add(f.ctx, owner)).To(Equal(AddResult{"owner", Deduplicated}))
+		Expect(f.add(owner)).To(Equal(backend.AddResult{JobID: "owner", Outcome: backend.Deduplicated}))
 	})
 
 	ginkgo.It("the outcome of each job of a flow", func() {
 		f := newFixture(client)
-		queueKey := strings.TrimSuffix(f.base, ":")
-		child := func(id string) Branch {
-			add := brick(Standard, id)
-			add.ParentKey, add.Parent, add.Defer = f.base+"wall", `{"id":"wall","queueKey":"`+queueKey+`"}`, true
-			return Branch{f.Store, add}
+		child := func(id string) backend.Add {
+			add := brick(backend.Waiting, id)
+			add.Parent, add.ParentPolicy = f.ref("wall"), `{"id":"wall","queueKey":"`+shown(f.base)+`"}`
+			return add
 		}
-		owned, deduplicated := brick(Standard, "owner"), child("other")
-		owned.DedupID, deduplicated.Add.DedupID = "d", "d"
-		Expect(f.AddMany(f.ctx, []Add{brick(Standard, "there"), owned})).To(HaveLen(2))
-		added, refusals, err := AddFlow(f.ctx, f.client,
-			[]Branch{{f.Store, brick(Parent, "wall")}, child("new"), child("there"), deduplicated},
-			[]Waiting{{f.Store, queueKey, "wall"}}, nowMs)
+		owned, deduplicated := brick(backend.Waiting, "owner"), child("other")
+		owned.Deduplication.ID, deduplicated.Deduplication.ID = "d", "d"
+		Expect(f.addAll(brick(backend.Waiting, "there"), owned)).To(HaveLen(2))
+		var jobs []backend.FlowJob
+		for _, add := range []backend.Add{brick(backend.WaitingChildren, "wall"), child("new"), child("there"), deduplicated} {
+			jobs = append(jobs, backend.FlowJob{Queue: f.Store, Add: &add})
+		}
+		added, err := f.AddFlow(f.ctx, jobs, now)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(refusals).To(HaveEach(BeNil()))
-		Expect(added).To(Equal([]AddResult{{"wall", Added}, {"new", Added}, {"there", AlreadyExists}, {"owner", Deduplicated}}))
+		Expect(added).To(Equal([]backend.AddResult{
+			{JobID: "wall"}, {JobID: "new"}, {JobID: "there", Outcome: backend.AlreadyExists}, {JobID: "owner", Outcome: backend.Deduplicated},
+		}))
 	})
 })
 
 var _ = ginkgo.Describe("A removal reports", func() {
 	ginkgo.It("that it removed the job", func() {
 		f := newFixture(client)
-		Expect(f.Add(f.ctx, brick(Standard, "a"))).To(Equal(AddResult{"a", Added}))
+		Expect(f.add(brick(backend.Waiting, "a"))).To(Equal(backend.AddResult{JobID: "a"}))
 		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.Removed))
 		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.NotFound))
 	})

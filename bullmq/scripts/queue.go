@@ -16,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // Store is where the commands of one queue are called. It is safe for
@@ -37,6 +38,7 @@ type Client interface {
 }
 
 var _ interface {
+	backend.Producer
 	backend.Jobs
 	backend.Children
 	backend.Reading
@@ -65,6 +67,20 @@ func Suffixes() map[string][]string {
 
 // Base is the key prefix of the queue, bull:orders:.
 func (q *Store) Base() string { return q.base }
+
+// CheckReach returns an error if no script can reach this queue and another one.
+func (q *Store) CheckReach(prefix, queue string) error {
+	client, ok := q.client.(interface{ IsCluster() bool })
+	if !ok || !client.IsCluster() {
+		return nil
+	}
+	other, tag := strings.TrimPrefix(prefix+":"+queue, ":"), wire.HashTag(q.base)
+	if tag != "" && wire.HashTag(other) == tag {
+		return nil
+	}
+	return fmt.Errorf("on a cluster, jobs of one flow must be on queues with one hash tag, and %s and %s have not: put it into the prefix, such as {bull}, on every client of the queues",
+		other, shown(q.base))
+}
 
 func (q *Store) keysOf(c *command) []string {
 	if keys, ok := q.keys.Load(c); ok {

@@ -105,13 +105,17 @@ func numbered(f *fixture, want error, code backend.Code) error {
 
 // adds are the refusals that all adds share.
 func adds() (all []refusal) {
-	for name, kind := range map[string]Kind{"addStandardJob": Standard, "addDelayedJob": Delayed, "addPrioritizedJob": Prioritized, "addParentJob": Parent} {
+	for name, state := range map[string]backend.State{"addStandardJob": backend.Waiting, "addDelayedJob": backend.Delayed, "addPrioritizedJob": backend.Prioritized, "addParentJob": backend.WaitingChildren} {
 		add := func(f *fixture, id string, deferred bool) error {
-			_, err := f.Add(f.ctx, Add{
-				Kind: kind, ID: id, Name: "brick", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "1", Priority: "1",
-				ParentKey: f.base + "wall", Parent: `{"id":"wall","queueKey":"` + strings.TrimSuffix(f.base, ":") + `"}`, Defer: deferred,
-			})
-			return err
+			a := &backend.Add{
+				State: state, ID: id, Name: "brick", Data: "{}", Opts: "{}", Timestamp: time.UnixMilli(1), Delay: time.Millisecond, Priority: 1,
+				Parent: f.ref("wall"), ParentPolicy: `{"id":"wall","queueKey":"` + shown(f.base) + `"}`,
+			}
+			message, err := f.run(f.ctx, addCommand(a), encodeAdd(f.base, a, deferred)...)
+			if err != nil {
+				return err
+			}
+			return f.added(a, message).Err
 		}
 		taken := func(f *fixture) {
 			f.set("HSET", "meta", "opts.maxLenEvents", "77")

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
@@ -98,6 +99,26 @@ func (f *fixture) finish(end End, worker Worker) (Taken, error) {
 	}
 	return ended[0].Taken, ended[0].Err
 }
+
+// add adds one job.
+func (f *fixture) add(a backend.Add) (backend.AddResult, error) {
+	result := f.addAll(a)[0]
+	err := result.Err
+	result.Err = nil
+	return result, err
+}
+
+// addAll adds jobs together.
+func (f *fixture) addAll(adds ...backend.Add) []backend.AddResult {
+	jobs := make([]*backend.Add, len(adds))
+	for i := range adds {
+		jobs[i] = &adds[i]
+	}
+	return f.AddBatch(f.ctx, jobs)
+}
+
+// ref names a job of the queue.
+func (f *fixture) ref(id string) backend.JobRef { return backend.ParseJobRef(f.base + id) }
 
 // running leaves a job as a worker that holds it with the token would.
 func (f *fixture) running(id, token string) {

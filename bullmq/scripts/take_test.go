@@ -8,6 +8,8 @@ import (
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 var _ = ginkgo.Describe("A take behind a wait", func() {
@@ -15,7 +17,7 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 	worker := Worker{LockMs: 30000}
 	ginkgo.BeforeEach(func() {
 		f = newFixture(client)
-		Expect(f.Add(f.ctx, Add{Name: "a", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"})).To(Equal(AddResult{"1", Added}))
+		Expect(f.add(backend.Add{State: backend.Waiting, Name: "a", Data: "{}", Opts: "{}", Timestamp: time.UnixMilli(1)})).To(Equal(backend.AddResult{JobID: "1"}))
 	})
 	field := func(taken Taken, name string) string {
 		ginkgo.GinkgoHelper()
@@ -55,12 +57,12 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 			for woken, take := range take {
 				f := newFixture(client)
 				f.Dialect = dialect
-				for _, add := range []Add{
-					{Kind: Delayed, Name: "due", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "5", Priority: "0"},
-					{Kind: Delayed, Name: "ranked", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "5", Priority: "2"},
-					{Kind: Delayed, Name: "far", Data: "{}", Opts: "{}", Timestamp: "4000000000000", Delay: "5", Priority: "0"},
+				for _, add := range []backend.Add{
+					{State: backend.Delayed, Name: "due", Data: "{}", Opts: "{}", Timestamp: time.UnixMilli(1), Delay: 5 * time.Millisecond},
+					{State: backend.Delayed, Name: "ranked", Data: "{}", Opts: "{}", Timestamp: time.UnixMilli(1), Delay: 5 * time.Millisecond, Priority: 2},
+					{State: backend.Delayed, Name: "far", Data: "{}", Opts: "{}", Timestamp: time.UnixMilli(4000000000000), Delay: 5 * time.Millisecond},
 				} {
-					_, err := f.Add(f.ctx, add)
+					_, err := f.add(add)
 					Expect(err).NotTo(HaveOccurred())
 				}
 				for _, w := range []Worker{worker, limited, limited, worker} { // the third meets the limit, the fourth only what is far off

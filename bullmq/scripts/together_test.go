@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -162,15 +163,13 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 	ginkgo.It("may be a thousand, as may those that are added together", func() {
 		const many = 1000 // the largest BatchSize
 		f := newFixture(client)
-		tokens, ends, adds := make([]string, many), make([]*End, many), make([]*Add, many)
+		tokens, ends, adds := make([]string, many), make([]*End, many), make([]*backend.Add, many)
 		for i := range adds {
 			tokens[i] = fmt.Sprint("t", i)
-			adds[i] = &Add{Kind: Standard, Name: "paint", Data: fmt.Sprint(i), Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"}
+			adds[i] = &backend.Add{State: backend.Waiting, Name: "paint", Data: fmt.Sprint(i), Opts: "{}", Timestamp: time.UnixMilli(1)}
 		}
 		for range 2 {
-			ids, err := f.AddPlain(f.ctx, adds)()
-			Expect(err).NotTo(HaveOccurred())
-			Expect(ids[many-1]).To(HaveSuffix("000"))
+			Expect(idsOf(f.AddBatch(f.ctx, adds))[many-1]).To(HaveSuffix("000"))
 		}
 		taken, err := f.Take(f.ctx, nowMs, worker, tokens...)
 		Expect(err).NotTo(HaveOccurred())
@@ -194,9 +193,8 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 		for _, before := range []string{"0", "8", "99", "19999", "99999999999998"} {
 			f := newFixture(client)
 			f.set("SET", "id", before)
-			add := &Add{Kind: Standard, Name: "paint", Data: "{}", Opts: "{}", Timestamp: "1", Delay: "0", Priority: "0"}
-			ids, err := f.AddPlain(f.ctx, []*Add{add, add})()
-			Expect(err).NotTo(HaveOccurred())
+			add := &backend.Add{State: backend.Waiting, Name: "paint", Data: "{}", Opts: "{}", Timestamp: time.UnixMilli(1)}
+			ids := idsOf(f.AddBatch(f.ctx, []*backend.Add{add, add}))
 			Expect(f.do("LRANGE", f.base+"wait", "0", "-1").AsStrSlice()).To(Equal([]string{ids[1], ids[0]}), before)
 			Expect(f.do("EXISTS", f.base+ids[0], f.base+ids[1]).AsInt64()).To(BeEquivalentTo(2), before)
 		}

@@ -3,7 +3,6 @@ package backend
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Code is the number with which a command refuses, the same on every client
@@ -96,47 +95,6 @@ type ServerError struct {
 }
 
 func (e *ServerError) Error() string { return "job " + e.JobID + ": " + e.Text }
-
-// BulkError is the error of a call that adds several jobs, some of which were not
-// added.
-type BulkError struct {
-	Errs []error // by the index of the job; nil for a job that was added
-}
-
-// NewBulkError returns nil if no job has failed.
-func NewBulkError(errs []error) error {
-	if slices.IndexFunc(errs, isError) < 0 {
-		return nil
-	}
-	return &BulkError{errs}
-}
-
-func isError(err error) bool { return err != nil }
-
-// Of returns why the job with that index was not added, or nil if it was.
-func (e *BulkError) Of(index int) error {
-	if e == nil {
-		return nil
-	}
-	return e.Errs[index]
-}
-
-func (e *BulkError) Error() string {
-	first := slices.IndexFunc(e.Errs, isError)
-	return fmt.Sprintf("job %d of the bulk: %v", first, e.Errs[first])
-}
-
-// Unwrap returns the errors of the jobs. Neighbours that failed together share
-// theirs.
-func (e *BulkError) Unwrap() []error {
-	var errs []error
-	for _, err := range e.Errs {
-		if err != nil && (len(errs) == 0 || err != errs[len(errs)-1]) {
-			errs = append(errs, err)
-		}
-	}
-	return errs
-}
 
 // ErrNotSent means that a job of a batch was not sent, because jobs before it had
 // failed.

@@ -19,9 +19,11 @@ type Add struct {
 	Delay     time.Duration
 	Priority  int
 	LIFO      bool
-	// DelayText and TimestampText are stored instead of Delay and Timestamp: the
-	// words of another client's options that are no time. Only Redis can hold them.
-	DelayText, TimestampText string
+	// DelayText and TimestampText are stored instead of Delay and Timestamp, unless
+	// they are nil and "". They are texts in the options of another client. Only Redis
+	// can store them.
+	DelayText     *string
+	TimestampText string
 
 	Parent       JobRef
 	ParentPolicy string // JSON: the parent, and what the job's failure does to it
@@ -47,7 +49,7 @@ func (a *Add) IsPlain() bool {
 	if a.ID != "" || !a.Parent.IsZero() || a.SchedulerID != "" || a.Deduplication.ID != "" {
 		return false
 	}
-	hasDelay := a.Delay != 0 || a.DelayText != ""
+	hasDelay := a.Delay != 0 || a.DelayText != nil
 	switch a.State {
 	case Waiting:
 		return !hasDelay && a.Priority == 0

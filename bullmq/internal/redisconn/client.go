@@ -70,6 +70,9 @@ func (c *Client) Ping(ctx context.Context) error {
 // Conn is the connection of the client.
 func (c *Client) Conn() *Conn { return c.conn }
 
+// IsCluster reports whether the server is a cluster.
+func (c *Client) IsCluster() bool { return c.conn.IsCluster() }
+
 // Close ends the client.
 func (c *Client) Close() {
 	c.closed.Store(true)
