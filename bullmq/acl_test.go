@@ -64,7 +64,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 	}
 
 	for _, r := range roles {
-		It("are enough for the "+r.name+", and each of them is needed", func() {
+		It("are enough for the " + r.name + ", and each of them is needed", func() {
 			rights := rightsOf(r.name)
 			Expect(try(r, rights)).To(Succeed())
 
@@ -99,7 +99,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 		})
 	}
 
-	It("are for the keys of one queue alone", func() {
+	It("do not reach beyond the keys of one queue", func() {
 		others := &bystander{address: server.Addr(), client: client}
 		Expect(others.do(append([]string{"ACL", "SETUSER", "producer", "on", ">secret", "~bull:orders:*"}, rightsOf("producer")...)...)).To(Succeed())
 		link := bullmq.URL("redis://producer:secret@" + server.Addr())
@@ -111,7 +111,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 		Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("bull:invoices"))))
 	})
 
-	It("bear an idle second without PING", func() {
+	It("cover an idle second without PING", func() {
 		name := newQueueName()
 		others := &bystander{address: server.Addr(), client: client}
 		Expect(others.do(append([]string{"ACL", "SETUSER", name, "on", ">secret", "~bull:" + name + ":*"}, rightsOf("producer")...)...)).To(Succeed())
@@ -122,7 +122,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 	})
 })
 
-var _ = DescribeTable("A right that is missing is recognized by the words of", Label("slow"), func(text string) {
+var _ = DescribeTable("A missing right is recognized in the error of", Label("slow"), func(text string) {
 	Expect(isDenied(errors.New(text))).To(BeTrue())
 },
 	Entry("Redis 6.2", "ERR Error running script (call to f_1): @user_script:4: @user_script: 4: The user executing the script can't run this command or subcommand"),
@@ -131,8 +131,8 @@ var _ = DescribeTable("A right that is missing is recognized by the words of", L
 	Entry("a command outside of scripts", "NOPERM User worker has no permissions to run the 'evalsha' command"),
 )
 
-var _ = Describe("A worker that lacks a right in the midst of a job's end", Label("slow"), func() {
-	It("leaves the job in no list, where FindOrphanedJobs finds it", func() {
+var _ = Describe("A worker without a right that finishing a job needs", Label("slow"), func() {
+	It("leaves the job in no state, where FindOrphanedJobs finds it", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
 		_, err := queue.Add(ctx, "paint", nil, nil)

@@ -163,7 +163,7 @@ func everything(connection func() *bullmq.Connection, prefix string) (stops []st
 // trouble is what may be wrong with Redis, or with the way to it.
 type trouble func(server *redisserver.Server, proxy *faultproxy.Proxy)
 
-var _ = Describe("The end of workers, queues, readers of events and flow producers", Label("slow"), func() {
+var _ = Describe("Closing workers, queues, event readers and flow producers", Label("slow"), func() {
 	configured := func(settings ...string) trouble {
 		return func(server *redisserver.Server, _ *faultproxy.Proxy) {
 			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
@@ -252,18 +252,18 @@ var _ = Describe("The end of workers, queues, readers of events and flow produce
 	}
 	// The suite has one cluster only, and a proxy can't stand before it.
 	ofAll := []TableEntry{
-		Entry("is well", trouble(well)),
-		Entry("is silent", trouble(silent)),
+		Entry("is available", trouble(well)),
+		Entry("does not reply", trouble(silent)),
 	}
 	troubles := append([]TableEntry{
-		Entry("is gone", trouble(gone)),
-		Entry("has no memory left", trouble(full)),
-		Entry("takes no more connections", trouble(crowded)),
+		Entry("is down", trouble(gone)),
+		Entry("is out of memory", trouble(full)),
+		Entry("refuses new connections", trouble(crowded)),
 		Entry("is slow", faulty(faultproxy.Faults{Delay: 150 * time.Millisecond})),
-		Entry("is silent to new connections too", trouble(silentAgain)),
+		Entry("does not reply on new connections either", trouble(silentAgain)),
 	}, ofAll...)
-	DescribeTable("comes in time, over a URL, while Redis", comesInTime(byURL), troubles)
-	DescribeTable("comes in time, over the caller's own client, while Redis", comesInTime(caller), troubles)
-	DescribeTable("comes in time, over a Connection that they share, while Redis", comesInTime(shared), troubles)
-	DescribeTable("comes in time, over a cluster, while Redis", comesInTime(nodes), ofAll)
+	DescribeTable("finishes in time over a URL while Redis", comesInTime(byURL), troubles)
+	DescribeTable("finishes in time over the caller's own client while Redis", comesInTime(caller), troubles)
+	DescribeTable("finishes in time over a shared Connection while Redis", comesInTime(shared), troubles)
+	DescribeTable("finishes in time over a cluster while Redis", comesInTime(nodes), ofAll)
 })

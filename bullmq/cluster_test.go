@@ -11,7 +11,7 @@ import (
 )
 
 var _ = Describe("On a cluster", Label("slow"), func() {
-	It("every call finds its keys in one slot", func() {
+	It("every call uses keys of a single slot", func() {
 		link, name, ctx := clustered(), newQueueName(), specContext()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link, Prefix: "{bull}"})
 		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: link, Prefix: "{bull}", Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})

@@ -14,9 +14,9 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-var _ = Describe("What is closed while calls are on their way", func() {
+var _ = Describe("Closing while calls are in flight", func() {
 	// The suite's check after each spec counts connections: one that is opened beside the closing is rueidis's to forget.
-	It("keeps no connection, and answers those calls", func() {
+	It("keeps no connection open and ends those calls with an error", func() {
 		name := newQueueName()
 		for i := range 60 {
 			queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection()})
@@ -38,8 +38,8 @@ var _ = Describe("What is closed while calls are on their way", func() {
 	})
 })
 
-var _ = Describe("Queues that are closed while goroutines add", func() {
-	It("answer each add, as closed or in doubt at worst, and hold every job whose add succeeded", func() {
+var _ = Describe("Queues that are closed while goroutines add jobs", func() {
+	It("fail adds with ErrClosed or ErrMaybeAdded only, and lose none that succeeded", func() {
 		for range 5 {
 			name, ctx := newQueueName(), specContext()
 			queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection()})
@@ -76,8 +76,8 @@ var _ = Describe("Queues that are closed while goroutines add", func() {
 	})
 })
 
-var _ = Describe("What is closed while Redis is out of reach", func() {
-	It("makes no connection when Redis is back", func() {
+var _ = Describe("Closing while Redis is unreachable", func() {
+	It("opens no connection when Redis is back", func() {
 		proxy, err := faultproxy.Start(redis.Addr())
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(proxy.Close)

@@ -17,7 +17,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A client whose pool has too few connections to wait on", Label("slow"), func() {
+var _ = Describe("A client whose pool has too few connections", Label("slow"), func() {
 	var (
 		ctx    context.Context
 		lines  *logLines
@@ -37,7 +37,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 	}
 	warnings := func() int { return strings.Count(lines.all(), "BlockingPoolSize") }
 
-	DescribeTable("lets all workers of a queue take jobs", func(size, workers int) {
+	DescribeTable("lets all workers of a queue fetch jobs", func(size, workers int) {
 		client, name := pooled(size), newQueueName()
 		queue := newQueue(name, nil)
 		var together sync.WaitGroup
@@ -113,7 +113,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Entry("with three connections", 3),
 	)
 
-	It("lets workers of a cluster take turns, without errors", func() {
+	It("lets the workers of a cluster take turns without errors", func() {
 		clustered()
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{cluster.Addr()}, DisableCache: true, BlockingPoolSize: 1})
 		Expect(err).NotTo(HaveOccurred())
@@ -133,7 +133,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Consistently(failures, "1s").ShouldNot(Receive())
 	})
 
-	It("serves a worker while the caller's own commands hold every connection, and gives it one when they end", func() {
+	It("serves a worker as soon as the caller's own commands release a connection", func() {
 		client, name := pooled(1), newQueueName()
 		queue := newQueue(name, nil)
 		_, release := client.Dedicate()
@@ -150,7 +150,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		waitUntilIdle(queue)
 	})
 
-	It("hands out jobs by hand, and leaves no goroutine behind for each call that waited", func() {
+	It("serves manual fetches and leaks no goroutine for calls that waited", func() {
 		client, name := pooled(1), newQueueName()
 		queue := newQueue(name, nil)
 		_, release := client.Dedicate()
@@ -171,7 +171,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Eventually(waiting, "4s").Should(Receive(HaveField("ID", job.ID)))
 	})
 
-	It("closes workers and readers at once that have no connection yet, while others hold them all", func() {
+	It("closes workers and readers at once that still wait for a connection", func() {
 		client, name := pooled(1), newQueueName()
 		_, release := client.Dedicate()
 		defer release()
@@ -191,7 +191,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Eventually(read, "4s").Should(BeClosed())
 	})
 
-	It("adds flows and bulks of thousands of jobs while every connection is held", func() {
+	It("adds flows and bulks of thousands of jobs while every connection is in use", func() {
 		client, name := pooled(1), newQueueName()
 		_, release := client.Dedicate()
 		defer release()
@@ -211,7 +211,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	It("is no matter to a worker that makes its own connections", func() {
+	It("does not affect a worker that opens its own connections", func() {
 		own := bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, BlockingPoolSize: 1})
 		name := newQueueName()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})
@@ -225,7 +225,7 @@ var _ = Describe("A client whose pool has too few connections to wait on", Label
 		Expect(warnings()).To(BeZero())
 	})
 
-	It("lets jobs end while the end of another hangs on the only connection for that", func() {
+	It("lets jobs finish while another hangs on the only connection for that", func() {
 		proxy, _ := proxiedRedis()
 		via := bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, BlockingPoolSize: 1, PipelineMultiplex: -1})
 		name := newQueueName()

@@ -14,7 +14,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-var _ = Describe("A Connection", Label("slow"), func() {
+var _ = Describe("A shared Connection", Label("slow"), func() {
 	connect := func(url string) *bullmq.Connection {
 		GinkgoHelper()
 		connection, err := bullmq.Connect(specContext(), url)
@@ -46,7 +46,7 @@ var _ = Describe("A Connection", Label("slow"), func() {
 	}
 	echo := func(_ context.Context, job *bullmq.Job) (any, error) { return job.Name, nil }
 
-	DescribeTable("serves any number of queues, workers, readers of events and flow producers, by", func(open func() *bullmq.Connection) {
+	DescribeTable("serves any number of queues, workers, event readers and flow producers, made from", func(open func() *bullmq.Connection) {
 		ctx, connection := specContext(), open()
 		var queues []*bullmq.Queue
 		var names []string
@@ -81,10 +81,10 @@ var _ = Describe("A Connection", Label("slow"), func() {
 	},
 		Entry("an address", func() *bullmq.Connection { return connect(redis.URL()) }),
 		Entry("the caller's client", func() *bullmq.Connection { return connectClient(redis.Addr()) }),
-		Entry("the address of a cluster", func() *bullmq.Connection { clustered(); return connect(cluster.URL()) }),
+		Entry("a cluster's address", func() *bullmq.Connection { clustered(); return connect(cluster.URL()) }),
 	)
 
-	DescribeTable("can be closed before those who use it, whose calls return ErrClosed and who close in time, by", func(open func() *bullmq.Connection) {
+	DescribeTable("can be closed before its users, whose calls return ErrClosed and who close in time, made from", func(open func() *bullmq.Connection) {
 		ctx, connection, name := specContext(), open(), "{"+newQueueName()+"}"
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: connection})
 		worker := newWorker(name, echo, &bullmq.WorkerOptions{Connection: connection})
@@ -114,10 +114,10 @@ var _ = Describe("A Connection", Label("slow"), func() {
 	},
 		Entry("an address", func() *bullmq.Connection { return connect(redis.URL()) }),
 		Entry("the caller's client", func() *bullmq.Connection { return connectClient(redis.Addr()) }),
-		Entry("the address of a cluster", func() *bullmq.Connection { clustered(); return connect(cluster.URL()) }),
+		Entry("a cluster's address", func() *bullmq.Connection { clustered(); return connect(cluster.URL()) }),
 	)
 
-	It("tells each of its users, and those who ask it, of an outage and its end", func() {
+	It("reports an outage and its end to each of its users and in its own Health", func() {
 		server := startRedis(redisserver.Options{})
 		ctx, connection := specContext(), connect(server.URL())
 		var changes [2]told
@@ -145,7 +145,7 @@ var _ = Describe("A Connection", Label("slow"), func() {
 		}
 	})
 
-	It("has at most four sockets for all commands, two more for each user that waits, and those that finish jobs", func() {
+	It("opens at most four sockets for commands, two for each user that waits and some to finish jobs", func() {
 		server := startRedis(redisserver.Options{})
 		admin := clientOf(server)
 		sockets := func() int {
@@ -177,7 +177,7 @@ var _ = Describe("A Connection", Label("slow"), func() {
 		Consistently(sockets, "200ms").Should(BeNumerically("<=", 4+2*2*users+users))
 	})
 
-	It("is refused beside a URL, and when no function of this package made it", func() {
+	It("is refused together with a URL, or if it was not made by this package", func() {
 		ctx := specContext()
 		_, err := bullmq.NewQueue(ctx, "q", &bullmq.QueueOptions{Connection: connect(redis.URL()), URL: redis.URL()})
 		Expect(err).To(MatchError(ContainSubstring("both a Connection and a URL")))
@@ -185,7 +185,7 @@ var _ = Describe("A Connection", Label("slow"), func() {
 		Expect(err).To(MatchError(ContainSubstring("make it by Connect")))
 	})
 
-	It("is an error that names the address, not the password, when it can't be made", func() {
+	It("returns an error that names the address without the password if it cannot be made", func() {
 		_, err := bullmq.Connect(specContext(), "redis://user:s3cret@127.0.0.1:1")
 		Expect(err).To(MatchError(And(ContainSubstring("127.0.0.1:1"), Not(ContainSubstring("s3cret")))))
 		_, err = bullmq.ConnectOption(specContext(), rueidis.ClientOption{})
@@ -198,7 +198,7 @@ var _ = Describe("A Connection", Label("slow"), func() {
 		Expect(err).To(MatchError(context.Canceled))
 	})
 
-	It("prints its address, without the password", func() {
+	It("prints its address without the password", func() {
 		secured := startRedis(redisserver.Options{Password: "s3cret"})
 		connection := connect(secured.URL())
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {

@@ -78,8 +78,8 @@ var _ = Describe("A connection", Label("slow"), func() {
 		return openWithin(context.Background(), link)
 	}
 
-	Describe("that leads nowhere", func() {
-		It("is an error that names the address, at once where nothing listens", func() {
+	Describe("that cannot be made", func() {
+		It("returns an error with the address at once if nothing listens there", func() {
 			port, err := redisserver.FreePort()
 			Expect(err).NotTo(HaveOccurred())
 			address := fmt.Sprint("127.0.0.1:", port)
@@ -88,7 +88,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			Expect(longest).To(BeNumerically("<", 3*time.Second))
 		})
 
-		It("is an error that names the address, within 5 seconds, where nobody answers, be it the first question or the second", func() {
+		It("returns an error with the address within 5 seconds if nothing replies to the first or second command", func() {
 			mute, err := net.Listen("tcp", "127.0.0.1:0")
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(mute.Close)
@@ -126,7 +126,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			tries.Wait()
 		})
 
-		DescribeTable("is an error that says what to give instead", func(connection func() *bullmq.Connection, hints ...string) {
+		DescribeTable("returns an error with the remedy for", func(connection func() *bullmq.Connection, hints ...string) {
 			errs, longest := open(connection())
 			for _, hint := range hints {
 				Expect(errs).To(HaveEach(MatchError(ContainSubstring(hint))))
@@ -136,11 +136,11 @@ var _ = Describe("A connection", Label("slow"), func() {
 			Entry("a database that the server lacks", func() *bullmq.Connection { return bullmq.URL("redis://" + redis.Addr() + "/9999") },
 				"DB index is out of range", "check the database, the number at the end of the address"),
 			Entry("options without an address", func() *bullmq.Connection { return bullmq.Options(rueidis.ClientOption{}) }, "set InitAddress"),
-			Entry("no client", func() *bullmq.Connection { return bullmq.Client(nil) }, "the client is nil"),
-			Entry("an address with a space before it", func() *bullmq.Connection { return bullmq.URL(" redis://" + redis.Addr()) }, `address " redis://`),
+			Entry("a missing client", func() *bullmq.Connection { return bullmq.Client(nil) }, "the client is nil"),
+			Entry("an address with a leading space", func() *bullmq.Connection { return bullmq.URL(" redis://" + redis.Addr()) }, `address " redis://`),
 		)
 
-		DescribeTable("is an error without the password where the address can't be read", func(address, shown string) {
+		DescribeTable("hides the password in the error for an address with", func(address, shown string) {
 			errs, _ := open(bullmq.URL(address))
 			for _, secret := range []string{"s3", "cret", "%zz", "777"} {
 				Expect(errs).To(HaveEach(MatchError(Not(ContainSubstring(secret)))))
@@ -152,20 +152,20 @@ var _ = Describe("A connection", Label("slow"), func() {
 			Entry("a bad database", "redis://user:s3cret@localhost:6379/first", "redis://***@localhost:6379/first"),
 			Entry("a bad escape in the password", "redis://user:s3%zzcret@localhost:6379", "redis://***@localhost:6379"),
 			Entry("a slash in the password", "redis://user:s3/cret@localhost:6379", "redis://***@localhost:6379"),
-			Entry("a slash after digits, which could be a port", "redis://user:777/cret@localhost:6379", "redis://***@localhost:6379"),
+			Entry("a slash after digits in the password", "redis://user:777/cret@localhost:6379", "redis://***@localhost:6379"),
 			Entry("a number sign in the password", "redis://:777#cret@localhost:6379", "redis://***@localhost:6379"),
 			Entry("a question mark in the password", "redis://:s3?cret@localhost:6379", "redis://***@localhost:6379"),
-			Entry("no scheme", "user:s3cret@localhost:6379", "***@localhost:6379"),
+			Entry("a missing scheme", "user:s3cret@localhost:6379", "***@localhost:6379"),
 		)
 	})
 
-	It("reads a password with escaped characters, and users", func() {
+	It("accepts a user and a password with escaped characters", func() {
 		secured := startRedis(redisserver.Options{Password: "s3/c#r?t@%", ACL: []string{"paint on >blue ~bull:* &* +@all"}})
 		roundTrip(newQueueName(), "", bullmq.URL(secured.URL()))
 		roundTrip(newQueueName(), "", bullmq.URL("redis://paint:blue@"+secured.Addr()))
 	})
 
-	It("is an error that names the address, not the password, where that is wrong or missing", func() {
+	It("returns an error with the address and without the password if that is wrong or missing", func() {
 		secured := startRedis(redisserver.Options{Password: "right"})
 		errs, _ := open(bullmq.URL("redis://:s3cret@" + secured.Addr()))
 		Expect(errs).To(HaveEach(MatchError(And(ContainSubstring(secured.Addr()), ContainSubstring("WRONGPASS"), Not(ContainSubstring("s3cret"))))))
@@ -173,7 +173,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 		Expect(errs).To(HaveEach(MatchError(And(ContainSubstring(secured.Addr()), ContainSubstring("NOAUTH")))))
 	})
 
-	It("is an error that speaks of maxclients where the server has as many clients as it allows", func() {
+	It("returns an error that names maxclients if the server has too many clients", func() {
 		full := startRedis(redisserver.Options{})
 		admin := clientOf(full)
 		Expect(admin.Do(specContext(), admin.B().ConfigSet().ParameterValue().ParameterValue("maxclients", "1").Build()).Error()).To(Succeed())
@@ -183,8 +183,8 @@ var _ = Describe("A connection", Label("slow"), func() {
 	})
 
 	DescribeTable("works", func(link func() *bullmq.Connection) { roundTrip(newQueueName(), "", link()) },
-		Entry("by an address", func() *bullmq.Connection { return bullmq.URL(redis.URL()) }),
-		Entry("by a socket file", func() *bullmq.Connection {
+		Entry("with an address", func() *bullmq.Connection { return bullmq.URL(redis.URL()) }),
+		Entry("with a socket file", func() *bullmq.Connection {
 			return bullmq.URL("unix://" + filepath.Join(redis.Directory(), "redis.sock"))
 		}),
 		Entry("over RESP2", func() *bullmq.Connection {
@@ -196,7 +196,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			DeferCleanup(client.Close)
 			return bullmq.Client(client)
 		}),
-		Entry("with the caller's client, that caches and speaks RESP3", func() *bullmq.Connection {
+		Entry("with the caller's client that caches and speaks RESP3", func() *bullmq.Connection {
 			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(client.Close)
@@ -204,7 +204,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 		}),
 	)
 
-	It("uses the database that its address names", func() {
+	It("uses the database in its address", func() {
 		name := newQueueName()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(redis.URL() + "/3")})
 		_, err := queue.Add(specContext(), "paint", nil, nil)
@@ -222,7 +222,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			return client
 		}
 
-		It("leaves it open, and all who share it unharmed, when a queue, a worker or a reader is closed", func() {
+		It("leaves it open and usable when a queue, a worker or a reader is closed", func() {
 			name, client := newQueueName(), newClient(rueidis.ClientOption{})
 			link := bullmq.Client(client)
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
@@ -237,7 +237,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			Expect(client.Do(specContext(), client.B().Ping().Build()).ToString()).To(Equal("PONG"))
 		})
 
-		It("holds no add up while an idle worker and a reader block on it", func() {
+		It("does not delay an add while an idle worker and a reader block on it", func() {
 			name := newQueueName()
 			link := bullmq.Client(newClient(rueidis.ClientOption{PipelineMultiplex: -1}))
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
@@ -262,7 +262,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 		})
 	})
 
-	Describe("to a server that is no place for a queue", func() {
+	Describe("to a server", func() {
 		// pretending is an in-process server that tells something of itself.
 		pretending := func(info string) *bullmq.Connection {
 			GinkgoHelper()
@@ -277,23 +277,23 @@ var _ = Describe("A connection", Label("slow"), func() {
 			return bullmq.Options(rueidis.ClientOption{InitAddress: []string{mini.Addr()}, ForceSingleClient: true})
 		}
 
-		It("is refused when that is too old", func() {
+		It("is refused if the server is too old", func() {
 			errs, _ := open(pretending("# Server\nredis_version:6.0.16\n"))
 			Expect(errs).To(HaveEach(MatchError(And(ContainSubstring("Redis 6.0.16"), ContainSubstring("127.0.0.1:"), ContainSubstring("6.2 or later")))))
 		})
 
-		DescribeTable("is taken when that is new enough, or another kind of server", func(info string) {
+		DescribeTable("is accepted if the server is new enough or of another kind:", func(info string) {
 			newQueue(newQueueName(), &bullmq.QueueOptions{Connection: pretending(info)})
 		},
 			Entry("Redis 6.2", "redis_version:6.2.0\n"),
 			Entry("Redis 10", "redis_version:10.0.0\n"),
-			Entry("a version that isn't one", "redis_version:unstable\n"),
-			Entry("Valkey, whatever Redis it says to be", "redis_version:5.0.0\nvalkey_version:8.0.1\n"),
+			Entry("an invalid version", "redis_version:unstable\n"),
+			Entry("Valkey, whatever Redis version it claims", "redis_version:5.0.0\nvalkey_version:8.0.1\n"),
 			Entry("Dragonfly", "redis_version:5.0.0\ndragonfly_version:df-v1.20\n"),
-			Entry("a server that says nothing", ""),
+			Entry("a server without INFO", ""),
 		)
 
-		DescribeTable("is warned of once when that may evict keys, and works", func(policy string, use func(name string, link *bullmq.Connection, log bullmq.Logger)) {
+		DescribeTable("works with one warning if the server may evict keys,", func(policy string, use func(name string, link *bullmq.Connection, log bullmq.Logger)) {
 			evicting := startRedis(redisserver.Options{Config: []string{"maxmemory-policy " + policy}})
 			var log bytes.Buffer
 			use("q", bullmq.URL(evicting.URL()), bullmq.Zerolog(zerolog.New(&log)))
@@ -305,7 +305,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link, Logger: log}).Add(specContext(), "paint", nil, nil)
 				Expect(err).NotTo(HaveOccurred())
 			}),
-			Entry("whichever, by a worker, through its work and its end", "allkeys-random", func(name string, link *bullmq.Connection, log bullmq.Logger) {
+			Entry("any keys, by a worker that starts, runs and stops", "allkeys-random", func(name string, link *bullmq.Connection, log bullmq.Logger) {
 				queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 				_, err := queue.Add(specContext(), "paint", nil, nil)
 				Expect(err).NotTo(HaveOccurred())
@@ -313,7 +313,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 				Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(1))
 				Expect(worker.Close()).To(Succeed())
 			}),
-			Entry("locks first, by a reader of events", "volatile-ttl", func(name string, link *bullmq.Connection, log bullmq.Logger) {
+			Entry("locks first, by an event reader", "volatile-ttl", func(name string, link *bullmq.Connection, log bullmq.Logger) {
 				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link}).Publish(specContext(), "dried", 0)
 				Expect(err).NotTo(HaveOccurred())
 				for _, err := range newEvents(name, bullmq.QueueEventsOptions{Connection: link, Logger: log, LastEventID: "0"}).All(specContext()) {
@@ -323,7 +323,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			}),
 		)
 
-		It("says nothing of a good one", func() {
+		It("logs nothing about a suitable server", func() {
 			var log bytes.Buffer
 			newQueue(newQueueName(), &bullmq.QueueOptions{Logger: bullmq.Zerolog(zerolog.New(&log))})
 			Expect(log.String()).To(BeEmpty())
@@ -338,7 +338,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			roundTrip(name, "", restricted("~bull:* +@all -info -config -client -xinfo -@dangerous -@admin"))
 		})
 
-		It("is an error that names the command which a call needs", func() {
+		It("returns an error that names the command which a call needs", func() {
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -eval -evalsha")})
 			_, err := queue.Add(specContext(), "paint", nil, nil)
 			Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("evalsha"), ContainSubstring("bull:"+name))))
@@ -347,7 +347,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("evalsha"))))
 		})
 
-		It("leaves a flow in doubt that could not be added in one transaction", func() {
+		It("returns ErrMaybeAdded for a flow that could not be added in one transaction", func() {
 			producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: restricted("~bull:* +@all -multi")})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(producer.Close)
@@ -356,14 +356,14 @@ var _ = Describe("A connection", Label("slow"), func() {
 			Expect(newQueue(name, nil).Counts(specContext(), bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeEquivalentTo(1)))
 		})
 
-		It("is an error of the loop that reads events", func() {
+		It("returns an error in the loop that reads events", func() {
 			for _, err := range newEvents(name, bullmq.QueueEventsOptions{Connection: restricted("~bull:* +@all -xread")}).All(specContext()) {
 				Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("xread"), ContainSubstring("events of "+name))))
 				break
 			}
 		})
 
-		It("is an error of opening a queue that can't be written", func() {
+		It("returns an error when a queue opens that cannot be written", func() {
 			_, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -hset")})
 			Expect(err).To(MatchError(And(ContainSubstring("bull:"+name+":meta"), ContainSubstring("hset"))))
 			_, err = bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: restricted("~other:* +@all")})
@@ -371,7 +371,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 		})
 	})
 
-	It("to a cluster is refused for keys without a common slot, and works with braces around the queue's name or the prefix", func() {
+	It("to a cluster needs braces around the queue's name or in the prefix, so that all keys share a slot", func() {
 		cluster := clustered()
 		name := newQueueName()
 
@@ -395,8 +395,8 @@ func connectionsOf(addr string, option rueidis.ClientOption) []*bullmq.Connectio
 	return []*bullmq.Connection{bullmq.URL("redis://" + addr), bullmq.Options(option), bullmq.Client(client)}
 }
 
-var _ = Describe("A connection in between", Label("slow"), func() {
-	It("stands idle times that are longer than the server's timeout, or its own client's, without an error and without being made anew", func() {
+var _ = Describe("A connection over time", Label("slow"), func() {
+	It("survives idle times beyond the server's and its client's timeout without an error or a reconnect", func() {
 		ctx := specContext()
 		faults, changes := make(chan error, 100), make(chan bullmq.Health, 100)
 		var runs []func()
@@ -440,7 +440,7 @@ var _ = Describe("A connection in between", Label("slow"), func() {
 		Expect(changes).To(BeEmpty())
 	})
 
-	It("that the other side has closed takes adds, in doubt at worst, and takes each of them two seconds later", func() {
+	It("that the other side has closed accepts adds or returns ErrMaybeAdded, and accepts each two seconds later", func() {
 		proxy, err := faultproxy.Start(redis.Addr())
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(proxy.Close)
@@ -492,7 +492,7 @@ var _ = Describe("A connection in between", Label("slow"), func() {
 		Entry("over RESP2", rueidis.ClientOption{AlwaysRESP2: true, DisableCache: true}),
 	)
 
-	It("carries megabytes whole, and what is more than the server takes is an error", func() {
+	It("carries megabytes intact and returns an error beyond the server's limit", func() {
 		server := startRedis(redisserver.Options{})
 		own, name, ctx := bullmq.URL(server.URL()), newQueueName(), specContext()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own})

@@ -39,7 +39,7 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		return ms
 	}
 
-	It("are dropped until their owner ends, and say which job stands for them", func() {
+	It("are dropped until their owner finishes, and report the owner's id", func() {
 		Expect(add(1, bullmq.Deduplication{}, 0)).To(Equal("1"))
 		Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("deid", "d"))
 		Expect(add(2, bullmq.Deduplication{}, 0)).To(Equal("1"))
@@ -53,7 +53,7 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("debounced")))
 	})
 
-	It("are dropped for a time, whether their owner has ended or not", func() {
+	It("are dropped during the ttl, whether their owner has finished or not", func() {
 		Expect(add(1, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("1"))
 		endJob(worker, takeJob(worker), nil, nil)
 		Expect(ttl()).To(BeNumerically("~", 60000, 5000))
@@ -62,7 +62,7 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(add(3, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("3"))
 	})
 
-	It("start the time anew where asked to", func() {
+	It("restart the ttl with Extend", func() {
 		add(1, bullmq.Deduplication{TTL: time.Minute, Extend: true}, 0)
 		redisDo("PEXPIRE", keyOf(name, "de:d"), "5000")
 		add(2, bullmq.Deduplication{TTL: time.Minute}, 0)
@@ -72,7 +72,7 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(owner()).To(Equal("1"))
 	})
 
-	It("replace an owner that is still delayed where asked to", func() {
+	It("replace a delayed owner with Replace", func() {
 		replace := bullmq.Deduplication{TTL: time.Minute, Extend: true, Replace: true}
 		for n := range 5 {
 			Expect(add(n, replace, time.Second)).To(Equal(strconv.Itoa(n + 1)))
@@ -84,20 +84,20 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(eventsOf(name)).To(ContainElements("removed jobId=4 prev=delayed", "deduplicated jobId=5 deduplicationId=d deduplicatedJobId=4"))
 	})
 
-	It("don't replace an owner that is ready", func() {
+	It("do not replace an owner that is ready", func() {
 		add(1, bullmq.Deduplication{Replace: true}, 0)
 		Expect(add(2, bullmq.Deduplication{Replace: true}, 0)).To(Equal("1"))
 		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"1"}))
 	})
 
-	It("put an owner that is delayed off to their own time where asked to", func() {
+	It("reschedule a delayed owner with Reschedule", func() {
 		add(1, bullmq.Deduplication{}, time.Minute)
 		Expect(add(2, bullmq.Deduplication{Reschedule: true}, time.Second)).To(Equal("1"))
 		Expect(scoresAt(keyOf(name, "delayed"))).To(Equal(map[string]float64{"1": (fixedNow + 1000) * 4096}))
 		Expect(hashAt(keyOf(name, "1"))).To(And(HaveKeyWithValue("delay", "1000"), HaveKeyWithValue("data", "1")))
 	})
 
-	DescribeTable("are kept, the newest of them, for when an owner that runs has ended", func(reason error) {
+	DescribeTable("keep only the newest until an active owner", func(reason error) {
 		keep := bullmq.Deduplication{KeepLastIfActive: true}
 		add(1, keep, 0)
 		job := takeJob(worker)
@@ -113,17 +113,17 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(takeJob(worker)).To(BeNil())
 		Expect(owner()).To(BeEmpty())
 	},
-		Entry("well", nil), Entry("badly", errors.New("boom")),
+		Entry("completes", nil), Entry("fails", errors.New("boom")),
 	)
 
-	It("take the id over from an owner that is gone without a trace", func() {
+	It("take over the id from an owner that no longer exists", func() {
 		add(1, bullmq.Deduplication{}, 0)
 		redisDo("DEL", keyOf(name, "1"), keyOf(name, "wait"))
 		Expect(add(2, bullmq.Deduplication{}, 0)).To(Equal("2"))
 		Expect(owner()).To(Equal("2"))
 	})
 
-	DescribeTable("keep to the newer owner when the old one, that had failed,", func(happens func(old *bullmq.Job)) {
+	DescribeTable("leave the id to the newer owner when the old, failed one", func(happens func(old *bullmq.Job)) {
 		add(1, bullmq.Deduplication{}, 0)
 		endJob(worker, takeJob(worker), nil, errors.New("boom"))
 		Expect(add(2, bullmq.Deduplication{}, time.Minute)).To(Equal("2"))
@@ -134,14 +134,14 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(owner()).To(Equal("2"))
 	},
 		Entry("is removed", func(old *bullmq.Job) { Expect(old.Remove(ctx)).To(Succeed()) }),
-		Entry("is cleaned away", func(*bullmq.Job) { Expect(queue.Clean(ctx, 0, 0, bullmq.StateFailed)).To(Equal([]string{"1"})) }),
+		Entry("is cleaned", func(*bullmq.Job) { Expect(queue.Clean(ctx, 0, 0, bullmq.StateFailed)).To(Equal([]string{"1"})) }),
 		Entry("makes room for a newer failure", func(*bullmq.Job) {
 			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{KeepFailed: bullmq.KeepLast(1)})
 			Expect(err).NotTo(HaveOccurred())
 			endJob(worker, takeJob(worker), nil, errors.New("boom"))
 			Expect(zsetAt(keyOf(name, "failed"))).To(Equal([]string{"3"}))
 		}),
-		Entry("stands in no state any more and is removed for that", func(*bullmq.Job) {
+		Entry("is in no state any more and is removed", func(*bullmq.Job) {
 			redisDo("ZREM", keyOf(name, "failed"), "1")
 			redisDo("DEL", keyOf(name, "marker")) // has a member 1, for the delayed job
 			Expect(queue.RemoveOrphanedJobs(ctx, 0, 0)).To(Equal([]string{"1"}))
@@ -157,7 +157,7 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		}),
 	)
 
-	It("run as one when they are added in quick succession, with the data of the last", func() {
+	It("added in quick succession run as one, with the data of the last", func() {
 		const quiet = 500 * time.Millisecond
 		live := newQueue(name, nil)
 		ran := make(chan string, 5)

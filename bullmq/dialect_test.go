@@ -25,30 +25,30 @@ var _ = Describe("The dialect of a queue", func() {
 		return len(listAt(keyOf(name, "paused"))) > 0 && listAt(keyOf(name, "paused"))[0] == job.ID
 	}
 
-	DescribeTable("is found out", func(prepare func(), want bool) {
+	DescribeTable("is detected", func(prepare func(), want bool) {
 		prepare()
 		Expect(parks(newQueue(name, nil))).To(Equal(want))
 	},
-		Entry("from nothing at all", func() {}, false),
-		Entry("from the version that BullMQ 5 has left", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5") }, true),
-		Entry("from the version that BullMQ 6 has left", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:6.7.0") }, false),
-		Entry("from the version that BullMQ 4 has left", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:4.17.0") }, false),
-		Entry("from that of a port, which counts for itself", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:1.1.0") }, false),
-		Entry("from one that nobody knows", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:55.1") }, false),
-		Entry("from jobs that stand in paused", func() {
+		Entry("without anything stored", func() {}, false),
+		Entry("from the version of BullMQ 5", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5") }, true),
+		Entry("from the version of BullMQ 6", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:6.7.0") }, false),
+		Entry("from the version of BullMQ 4", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:4.17.0") }, false),
+		Entry("from the version of a port, which has its own numbers", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:1.1.0") }, false),
+		Entry("from an unknown version", func() { redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:55.1") }, false),
+		Entry("from jobs in paused", func() {
 			redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:6.7.0", "paused", "1")
 			redisDo("LPUSH", keyOf(name, "paused"), "old")
 		}, true),
 	)
 
-	It("is what is told, whatever the queue says", func() {
+	It("is the one in the options, whatever is stored", func() {
 		redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5")
 		Expect(parks(newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V6}))).To(BeFalse())
 		name = newQueueName()
 		Expect(parks(newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5}))).To(BeTrue())
 	})
 
-	It("is written into meta where nobody has said a version, and otherwise left as it is", func() {
+	It("is written to meta if no version is stored, and otherwise left as it is", func() {
 		newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
 		Expect(hashAt(keyOf(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion5))
 		newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V6})
@@ -58,7 +58,7 @@ var _ = Describe("The dialect of a queue", func() {
 		Expect(hashAt(keyOf(name, "meta"))).To(HaveKeyWithValue("version", "bullmq:"+bullmq.WireVersion))
 	})
 
-	It("is found out by workers and for the queues of flows too", func() {
+	It("is detected by workers and for the queues of flows", func() {
 		redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5", "paused", "1")
 		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
@@ -77,7 +77,7 @@ var _ = Describe("The dialect of a queue", func() {
 		Expect(listAt(keyOf(name, "paused"))).To(Equal([]string{job.ID}))
 	})
 
-	It("of BullMQ 5 counts and shows parked jobs beside those that wait", func() {
+	It("of BullMQ 5 makes Counts and Jobs include paused jobs among the waiting", func() {
 		queue := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
 		Expect(parks(queue)).To(BeTrue())
 		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 0, bullmq.StatePaused: 1}))
@@ -87,7 +87,7 @@ var _ = Describe("The dialect of a queue", func() {
 		Expect(queue.CountsPerPriority(ctx, 0)).To(Equal(map[int]int64{0: 1}))
 	})
 
-	It("of BullMQ 5 fails, at a fetch by hand, jobs that are to fail, and takes the next", func() {
+	It("of BullMQ 5 lets a manual fetch fail jobs that are marked to fail and return the next", func() {
 		queue := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
 		worker := newWorker(name, nil, &bullmq.WorkerOptions{Dialect: bullmq.V5})
 		for range 2 {

@@ -69,8 +69,8 @@ var _ = Describe("A reader of events", func() {
 	}
 	waits := func() { Eventually(clientList).Should(ContainSubstring("cmd=xread")) }
 
-	Describe("that trimming has overtaken is told how many events it missed", func() {
-		It("when its loop was busy with an event", func() {
+	Describe("reports how many trimmed events it missed", func() {
+		It("while its loop handled an event", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(1, 1)
 			var lines []string
@@ -92,7 +92,7 @@ var _ = Describe("A reader of events", func() {
 			Expect(lines).To(Equal([]string{"1 0", "48 46", "49 0", "50 0", "60 9"}))
 		})
 
-		It("when more events came at once than the stream keeps, while it waited", func() {
+		It("when more arrived at once than the stream keeps, while it waited", func() {
 			queue := newQueue(name, &bullmq.QueueOptions{MaxEvents: 100})
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			seen, missed := 0, 0
@@ -128,7 +128,7 @@ var _ = Describe("A reader of events", func() {
 			Eventually(lines).Should(Receive(Equal("9")))
 		})
 
-		It("in one loop, of what came after the loop before", func() {
+		It("between two loops", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"})
 			say(1, 3)
 			Expect(next(reader, 2)).To(Equal([]string{"1", "2"}))
@@ -137,7 +137,7 @@ var _ = Describe("A reader of events", func() {
 			Expect(next(reader, 2)).To(Equal([]string{"8 after 5 missed", "9"}))
 		})
 
-		It("when nothing is left in the stream, with the next event", func() {
+		It("with the next event, if the stream is empty", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(1, 4)
 			keep(0)
@@ -147,7 +147,7 @@ var _ = Describe("A reader of events", func() {
 			Eventually(lines).Should(Receive(Equal("5 after 4 missed")))
 		})
 
-		It("at least one, when it starts after an event that is gone", func() {
+		It("(at least one) if it starts after an event that is gone", func() {
 			say(1, 9)
 			first := newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"})
 			Expect(next(first, 2)).To(Equal([]string{"1", "2"}))
@@ -155,7 +155,7 @@ var _ = Describe("A reader of events", func() {
 			Expect(next(newEvents(name, bullmq.QueueEventsOptions{LastEventID: first.LastEventID()}), 2)).To(Equal([]string{"8 after 1 missed", "9"}))
 		})
 
-		It("also when events that it had read were deleted before", func() {
+		It("even if events that it had read were deleted before", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(1, 3)
 			Expect(next(reader, 3)).To(Equal([]string{"1", "2", "3"}))
@@ -167,8 +167,8 @@ var _ = Describe("A reader of events", func() {
 		})
 	})
 
-	Describe("is not told that it missed events", func() {
-		It("which others deleted", func() {
+	Describe("does not report events as missed", func() {
+		It("that others deleted", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(1, 6)
 			Expect(next(reader, 1)).To(Equal([]string{"1"}))
@@ -180,7 +180,7 @@ var _ = Describe("A reader of events", func() {
 			Expect(next(reader, 1)).To(Equal([]string{"7"}))
 		})
 
-		It("which it had read when they were trimmed away", func() {
+		It("that it had read before they were trimmed", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say(1, 3)
 			Expect(next(reader, 3)).To(Equal([]string{"1", "2", "3"}))
@@ -194,7 +194,7 @@ var _ = Describe("A reader of events", func() {
 			Eventually(lines).Should(Receive(Equal("6")))
 		})
 
-		It("which were trimmed away before it was made", func() {
+		It("that were trimmed before it was made", func() {
 			say(1, 9)
 			keep(2)
 			Expect(next(newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"}), 2)).To(Equal([]string{"8", "9"}))
@@ -203,7 +203,7 @@ var _ = Describe("A reader of events", func() {
 			Expect(next(reader, 1)).To(Equal([]string{"10"}))
 		})
 
-		It("when its queue is drained or obliterated, and used again", func() {
+		It("when its queue is drained or obliterated and used again", func() {
 			queue := newQueue(name, nil)
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 20))
@@ -218,7 +218,7 @@ var _ = Describe("A reader of events", func() {
 			}
 		})
 
-		It("when it may not ask for the state of the stream", func() {
+		It("when it may not read the state of the stream", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: restricted("~bull:* +xread +xrevrange"), LastEventID: "0-0"})
 			say(1, 20)
 			Expect(next(reader, 1)).To(Equal([]string{"1"}))
@@ -227,7 +227,7 @@ var _ = Describe("A reader of events", func() {
 		})
 	})
 
-	It("that keeps up costs no call but its reads", func() {
+	It("makes no calls besides its reads while it keeps up", func() {
 		asked := func() int {
 			text, err := redisDo("INFO", "commandstats").ToString()
 			Expect(err).NotTo(HaveOccurred())
@@ -247,8 +247,8 @@ var _ = Describe("A reader of events", func() {
 		Expect(asked()-before).To(BeNumerically("<", events/4), "a busy machine may stop the reader for a moment")
 	})
 
-	Describe("whose stream was deleted reads on", func() {
-		It("when it begins anew with smaller ids, as after a clock that was set back", func() {
+	Describe("whose stream was deleted continues", func() {
+		It("with smaller ids, as after a clock was set back", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{BlockingTimeout: 50 * time.Millisecond})
 			Expect(redisDo("XADD", keyOf(name, "events"), "99999999999999-0", "event", "waiting", "jobId", "old").Error()).To(Succeed())
 			lines := reading(reader)
@@ -261,7 +261,7 @@ var _ = Describe("A reader of events", func() {
 			Eventually(lines).Should(Receive(Equal("3")))
 		})
 
-		It("and repeats nothing where the stream only lacks its last events, as after a failover", func() {
+		It("without repeating events if only the last ones are missing, as after a failover", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{BlockingTimeout: 50 * time.Millisecond})
 			lines := reading(reader)
 			add := func(ids ...int) {

@@ -17,7 +17,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-var _ = Describe("Events of a queue", func() {
+var _ = Describe("QueueEvents", func() {
 	var (
 		name string
 		ctx  context.Context
@@ -49,7 +49,7 @@ var _ = Describe("Events of a queue", func() {
 		return ids
 	}
 
-	DescribeTable("are typed", func(want bullmq.Event, fields ...string) {
+	DescribeTable("yields a typed event for", func(want bullmq.Event, fields ...string) {
 		want.ID, want.Fields = say(fields...), fields
 		event := first(1, newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"}).All(ctx))[0]
 		Expect(event).To(Equal(want))
@@ -66,11 +66,11 @@ var _ = Describe("Events of a queue", func() {
 			"event", "failed", "jobId", "1", "failedReason", `{"a":1}`, "prev", "active"),
 		Entry("delayed", bullmq.Event{Type: bullmq.EventDelayed, JobID: "1", DelayedUntil: time.UnixMilli(fixedNow)}, "event", "delayed", "jobId", "1", "delay", "1700000000000"),
 		Entry("stalled", bullmq.Event{Type: bullmq.EventStalled, JobID: "1"}, "event", "stalled", "jobId", "1"),
-		Entry("removed, by the list's own name", bullmq.Event{Type: bullmq.EventRemoved, JobID: "1", Prev: bullmq.StateWaiting}, "event", "removed", "jobId", "1", "prev", "wait"),
+		Entry("removed, whose prev is the name of the list", bullmq.Event{Type: bullmq.EventRemoved, JobID: "1", Prev: bullmq.StateWaiting}, "event", "removed", "jobId", "1", "prev", "wait"),
 		Entry("duplicated", bullmq.Event{Type: bullmq.EventDuplicated, JobID: "1"}, "event", "duplicated", "jobId", "1"),
 		Entry("deduplicated", bullmq.Event{Type: bullmq.EventDeduplicated, JobID: "1", DeduplicationID: "d", DeduplicatedJobID: "2"},
 			"event", "deduplicated", "jobId", "1", "deduplicationId", "d", "deduplicatedJobId", "2"),
-		Entry("debounced, of BullMQ 5", bullmq.Event{Type: bullmq.EventDebounced, JobID: "1", DeduplicationID: "d"}, "event", "debounced", "jobId", "1", "debounceId", "d"),
+		Entry("debounced, as BullMQ 5 writes it", bullmq.Event{Type: bullmq.EventDebounced, JobID: "1", DeduplicationID: "d"}, "event", "debounced", "jobId", "1", "debounceId", "d"),
 		Entry("retries-exhausted", bullmq.Event{Type: bullmq.EventRetriesExhausted, JobID: "1", AttemptsMade: 3},
 			"event", "retries-exhausted", "jobId", "1", "attemptsMade", "3"),
 		Entry("waiting-children", bullmq.Event{Type: bullmq.EventWaitingChildren, JobID: "1", Prev: bullmq.StateActive},
@@ -79,21 +79,21 @@ var _ = Describe("Events of a queue", func() {
 		Entry("drained", bullmq.Event{Type: bullmq.EventDrained}, "event", "drained"),
 		Entry("paused", bullmq.Event{Type: bullmq.EventPaused}, "event", "paused"),
 		Entry("resumed", bullmq.Event{Type: bullmq.EventResumed}, "event", "resumed"),
-		Entry("a progress that isn't JSON", bullmq.Event{Type: bullmq.EventProgress, JobID: "1"}, "event", "progress", "jobId", "1", "data", "half"),
-		Entry("unknown ones, with fields of their own, some twice", bullmq.Event{Type: "coloured", JobID: "1"},
+		Entry("progress that is not JSON", bullmq.Event{Type: bullmq.EventProgress, JobID: "1"}, "event", "progress", "jobId", "1", "data", "half"),
+		Entry("an unknown event with its own fields, some repeated", bullmq.Event{Type: "coloured", JobID: "1"},
 			"event", "coloured", "jobId", "1", "colour", "red", "colour", "blue"),
 		Entry("an entry without a type", bullmq.Event{JobID: "1"}, "jobId", "1"),
 	)
 
-	It("hand out any field by its name", func() {
+	It("returns any field of an event by its name", func() {
 		say("event", "coloured", "colour", "red")
 		event := first(1, newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"}).All(ctx))[0]
 		Expect(event.Field("colour")).To(Equal("red"))
 		Expect(event.Field("size")).To(BeEmpty())
 	})
 
-	Describe("begin", func() {
-		It("when the reader is made, be it long before the loop", func() {
+	Describe("begins", func() {
+		It("when the reader is made, even long before the loop", func() {
 			say("event", "waiting", "jobId", "old")
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say("event", "waiting", "jobId", "a")
@@ -101,13 +101,13 @@ var _ = Describe("Events of a queue", func() {
 			Expect(ids(first(2, reader.All(ctx)))).To(Equal([]string{"a", "b"}))
 		})
 
-		It("with the first one of a queue that is still empty", func() {
+		It("with the first event of a queue that is still empty", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			say("event", "waiting", "jobId", "a")
 			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
 		})
 
-		It("at the new ones where all the old have been removed", func() {
+		It("with new events if all old ones were removed", func() {
 			say("event", "waiting", "jobId", "old")
 			redisDo("XTRIM", keyOf(name, "events"), "MAXLEN", "0")
 			reader := newEvents(name, bullmq.QueueEventsOptions{LastEventID: "$"})
@@ -115,7 +115,7 @@ var _ = Describe("Events of a queue", func() {
 			Expect(ids(first(1, reader.All(ctx)))).To(Equal([]string{"a"}))
 		})
 
-		It("after an id, so that another reader can go on where one has ended", func() {
+		It("after a given id, so that another reader can continue where one has ended", func() {
 			for _, id := range []string{"a", "b", "c", "d"} {
 				say("event", "waiting", "jobId", id)
 			}
@@ -126,7 +126,7 @@ var _ = Describe("Events of a queue", func() {
 			Expect(ids(first(2, reader.All(ctx)))).To(Equal([]string{"c", "d"}))
 		})
 
-		It("anew where the loop before was left", func() {
+		It("where the previous loop ended", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			for _, id := range []string{"a", "b", "c"} {
 				say("event", "waiting", "jobId", id)
@@ -136,7 +136,7 @@ var _ = Describe("Events of a queue", func() {
 		})
 	})
 
-	It("come in order and in full, more than one read takes", func() {
+	It("yields events in order and completely across several reads", func() {
 		reader := newEvents(name, bullmq.QueueEventsOptions{})
 		var batch []rueidis.Completed
 		for n := range 2500 {
@@ -149,7 +149,7 @@ var _ = Describe("Events of a queue", func() {
 		}
 	})
 
-	It("wake a reader that waits, at once", func() {
+	It("wakes a waiting reader at once", func() {
 		reader := newEvents(name, bullmq.QueueEventsOptions{})
 		got := make(chan struct{})
 		go func() {
@@ -163,7 +163,7 @@ var _ = Describe("Events of a queue", func() {
 		Eventually(got, "4s").Should(BeClosed(), "a read blocks for 10 s")
 	})
 
-	It("are read on a connection that BullMQ finds by its name", func() {
+	It("reads on a connection with the name that BullMQ looks for", func() {
 		reader := newEvents(name, bullmq.QueueEventsOptions{})
 		ending, end := context.WithCancel(ctx)
 		done := make(chan struct{})
@@ -178,7 +178,7 @@ var _ = Describe("Events of a queue", func() {
 		Eventually(done).Should(BeClosed())
 	})
 
-	It("come over RESP2 as over RESP3", func() {
+	It("yields the same over RESP2 as over RESP3", func() {
 		reader := newEvents(name, bullmq.QueueEventsOptions{
 			Connection: bullmq.Options(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, AlwaysRESP2: true}), LastEventID: "0-0",
 		})
@@ -186,7 +186,7 @@ var _ = Describe("Events of a queue", func() {
 		Expect(first(1, reader.All(ctx))[0].Fields).To(Equal([]string{"event", "waiting", "jobId", "a", "prev", "active"}))
 	})
 
-	Describe("end", func() {
+	Describe("ends", func() {
 		over := func(all iter.Seq2[bullmq.Event, error]) <-chan int {
 			done := make(chan int)
 			go func() {
@@ -199,7 +199,7 @@ var _ = Describe("Events of a queue", func() {
 			return done
 		}
 
-		It("with the context, without an error", func() {
+		It("without an error when its context is cancelled", func() {
 			ending, end := context.WithCancel(ctx)
 			done := over(newEvents(name, bullmq.QueueEventsOptions{}).All(ending))
 			Consistently(done, 50*time.Millisecond).ShouldNot(Receive())
@@ -207,13 +207,13 @@ var _ = Describe("Events of a queue", func() {
 			Eventually(done, "4s").Should(Receive(BeZero()))
 		})
 
-		It("with a context that has a deadline", func() {
+		It("at the deadline of its context", func() {
 			ending, end := context.WithTimeout(ctx, 100*time.Millisecond)
 			defer end()
 			Eventually(over(newEvents(name, bullmq.QueueEventsOptions{}).All(ending)), "4s").Should(Receive(BeZero()))
 		})
 
-		It("when the reader is closed, without an error", func() {
+		It("without an error when the reader is closed", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			done := over(reader.All(ctx))
 			Consistently(done, 50*time.Millisecond).ShouldNot(Receive())
@@ -223,7 +223,7 @@ var _ = Describe("Events of a queue", func() {
 			Eventually(over(reader.All(ctx))).Should(Receive(BeZero()))
 		})
 
-		It("when the reader is closed within the loop", func() {
+		It("without an error when the reader is closed within the loop", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"})
 			say("event", "waiting", "jobId", "a")
 			say("event", "waiting", "jobId", "b")
@@ -241,7 +241,7 @@ var _ = Describe("Events of a queue", func() {
 	})
 
 	Describe("over a bad link", func() {
-		It("are neither lost nor repeated when connections are cut", func() {
+		It("neither loses nor repeats events when connections are cut", func() {
 			proxy, link := proxiedRedis()
 			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link})
 			const rounds, each = 5, 60
@@ -276,7 +276,7 @@ var _ = Describe("Events of a queue", func() {
 			Expect(proxy.Accepted()).To(BeNumerically(">", rounds))
 		})
 
-		It("are told to be out of reach, and go on when they can be read again", func() {
+		It("reports that events cannot be read, and continues when they can", func() {
 			proxy, link := proxiedRedis()
 			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link})
 			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
@@ -297,7 +297,7 @@ var _ = Describe("Events of a queue", func() {
 			Expect(said).To(BeTrue())
 		})
 
-		It("aren't waited for without end when the link falls silent", func() {
+		It("stops waiting when Redis does not reply", func() {
 			proxy, link := proxiedRedis()
 			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link, BlockingTimeout: 100 * time.Millisecond})
 			say("event", "waiting", "jobId", "a")
@@ -318,8 +318,8 @@ var _ = Describe("Events of a queue", func() {
 		})
 	})
 
-	Describe("of one's own", func() {
-		It("are written as they are given, and read as such", func() {
+	Describe("with published events", func() {
+		It("yields them as they were written", func() {
 			queue := newQueue(name, nil)
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
 			id, err := queue.Publish(ctx, "coloured", 0, "colour", "red", "jobId", "7")
@@ -329,7 +329,7 @@ var _ = Describe("Events of a queue", func() {
 			Expect(event).To(And(HaveField("ID", id), HaveField("Type", bullmq.EventType("coloured")), HaveField("JobID", "7")))
 		})
 
-		It("keep the stream to about as many as asked for", func() {
+		It("keeps about as many in the stream as requested", func() {
 			queue := newQueue(name, nil)
 			for n := range 400 {
 				_, err := queue.Publish(ctx, "coloured", 100, "n", fmt.Sprint(n))
@@ -338,7 +338,7 @@ var _ = Describe("Events of a queue", func() {
 			Expect(len(eventsOf(name))).To(BeNumerically("~", 150, 51))
 		})
 
-		DescribeTable("keep as many events of others as the queue does", func(stored string, before, atLeast int) {
+		DescribeTable("keeps as many of them as the queue keeps events", func(stored string, before, atLeast int) {
 			queue := newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true})
 			if stored != "" {
 				redisDo("HSET", keyOf(name, "meta"), "opts.maxLenEvents", stored)
@@ -354,12 +354,12 @@ var _ = Describe("Events of a queue", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(len(eventsOf(name))).To(BeNumerically("~", atLeast+50, 51))
 		},
-			Entry("by what is stored", "2000", 3000, 2000),
+			Entry("by its stored limit", "2000", 3000, 2000),
 			Entry("by default", "", 1900, 1850),
-			Entry("by default, where what is stored is no number", "many", 1900, 1850),
+			Entry("by default if the stored limit is not a number", "many", 1900, 1850),
 		)
 
-		It("keep none where the queue keeps none, or where that is asked for", func() {
+		It("keeps none of them if the queue keeps none or the call asks for none", func() {
 			queue := newQueue(name, nil)
 			_, err := queue.Publish(ctx, "coloured", bullmq.NoEvents)
 			Expect(err).NotTo(HaveOccurred())
@@ -370,7 +370,7 @@ var _ = Describe("Events of a queue", func() {
 			Expect(eventsOf(name)).To(BeEmpty())
 		})
 
-		It("are refused where the stream is to keep less than none", func() {
+		It("refuses a negative stream length", func() {
 			queue := newQueue(name, nil)
 			_, err := queue.Publish(ctx, "coloured", -2)
 			Expect(err).To(MatchError(And(ContainSubstring("event coloured"), ContainSubstring("-2 events"), ContainSubstring("NoEvents"))))
@@ -378,29 +378,29 @@ var _ = Describe("Events of a queue", func() {
 			Expect(err).To(MatchError(And(ContainSubstring("the events of "+name+" were not trimmed"), ContainSubstring("max -1"))))
 		})
 
-		It("are refused where a field has no value", func() {
+		It("refuses a field without a value", func() {
 			_, err := newQueue(name, nil).Publish(ctx, "coloured", 0, "colour")
 			Expect(err).To(MatchError(ContainSubstring("pairs")))
 			Expect(eventsOf(name)).To(BeEmpty())
 		})
 	})
 
-	DescribeTable("can't be read with a wait that Redis would take for endless", func(wait time.Duration) {
+	DescribeTable("refuses a BlockingTimeout that Redis would take as endless:", func(wait time.Duration) {
 		_, err := bullmq.NewQueueEvents(ctx, name, &bullmq.QueueEventsOptions{Connection: connection(), BlockingTimeout: wait})
 		Expect(err).To(MatchError(And(ContainSubstring("BlockingTimeout"), ContainSubstring(wait.String()))))
 	},
 		Entry("negative", -time.Second), Entry("less than a millisecond", 500*time.Microsecond),
 	)
 
-	DescribeTable("can't be read from what is no id of an event", func(id string) {
+	DescribeTable("refuses a LastEventID that is not the id of an event:", func(id string) {
 		_, err := bullmq.NewQueueEvents(ctx, name, &bullmq.QueueEventsOptions{Connection: connection(), LastEventID: id})
 		Expect(err).To(MatchError(And(ContainSubstring("LastEventID"), ContainSubstring(strconv.Quote(id)), ContainSubstring("0-0 for all"))))
 	},
-		Entry("a word", "newest"), Entry("below zero", "-1"), Entry("half an id", "1-"), Entry("a job's id", "bull:1"),
-		Entry("more than Redis counts to", "18446744073709551616-0"),
+		Entry("a word", "newest"), Entry("a negative number", "-1"), Entry("half an id", "1-"), Entry("a job id", "bull:1"),
+		Entry("more than Redis can count", "18446744073709551616-0"),
 	)
 
-	It("are read by one loop at a time, and one that waits for another ends with its context", func() {
+	It("runs one loop at a time, and a second loop that waits ends with its context", func() {
 		reader := newEvents(name, bullmq.QueueEventsOptions{})
 		running, stop := context.WithCancel(ctx)
 		loop := func(ctx context.Context) <-chan struct{} {
@@ -421,7 +421,7 @@ var _ = Describe("Events of a queue", func() {
 		Expect(first).NotTo(BeClosed())
 	})
 
-	It("can be read from an id without its second number", func() {
+	It("accepts a LastEventID without its second number", func() {
 		_, err := newQueue(name, nil).Publish(ctx, "coloured", 0)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(first(1, newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0"}).All(ctx))[0].Type).To(BeEquivalentTo("coloured"))

@@ -22,13 +22,13 @@ var _ = Describe("A chain", func() {
 		Expect(bullmq.Chain(step("fetch"))).To(Equal(step("fetch")))
 	})
 
-	It("and a fan-out go into each other", func() {
+	It("and a fan-out can contain each other", func() {
 		Expect(bullmq.Chain(bullmq.FanOut(step("join"), bullmq.Chain(step("a"), step("b")), step("c")), step("d"))).
 			To(Equal(step("d", step("join", step("b", step("a")), step("c")))))
 		Expect(bullmq.FanOut(step("join"))).To(Equal(step("join")))
 	})
 
-	It("leaves the flows that it is made of as they were", func() {
+	It("does not change the flows that it is made of", func() {
 		children := make([]bullmq.Flow, 1, 8)
 		children[0] = step("a")
 		join := step("join", children...)
@@ -38,7 +38,7 @@ var _ = Describe("A chain", func() {
 		Expect(second).To(Equal(step("join", step("a"), step("c"))))
 	})
 
-	It("of no steps is refused when it is added", func() {
+	It("without steps is refused by Add", func() {
 		producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(producer.Close)
@@ -47,7 +47,7 @@ var _ = Describe("A chain", func() {
 	})
 })
 
-var _ = Describe("What children have come to", func() {
+var _ = Describe("The results of a job's children", func() {
 	type price struct{ Cents int }
 	var (
 		ctx               context.Context
@@ -96,7 +96,7 @@ var _ = Describe("What children have come to", func() {
 		return &bullmq.JobFailedError{QueueName: lookups.Name(), JobID: id, Reason: reason.Error()}
 	}
 
-	It("is read in the caller's type: values, reasons of failures, and which have not ended", func() {
+	It("are decoded into the caller's type: values, failures and which are pending", func() {
 		parent := order(bullmq.JobOptions{}, bullmq.JobOptions{IgnoreDependencyOnFailure: true}, bullmq.JobOptions{},
 			bullmq.JobOptions{RemoveDependencyOnFailure: true}, bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{})
 		end(price{Cents: 120}, nil)
@@ -119,7 +119,7 @@ var _ = Describe("What children have come to", func() {
 		)))
 	})
 
-	It("is an error where a value doesn't fit, unless it is taken as it is", func() {
+	It("return an error if a value does not fit, unless it is read as raw JSON", func() {
 		parent := order(bullmq.JobOptions{})
 		end(json.RawMessage(`"twelve"`), nil)
 		_, err := bullmq.Children[int](ctx, parent)
@@ -128,8 +128,8 @@ var _ = Describe("What children have come to", func() {
 		Expect(bullmq.ChildValue[string](ctx, parent)).To(Equal("twelve"))
 	})
 
-	Describe("where there is one", func() {
-		It("is its value, once it has completed", func() {
+	Describe("with a single child", func() {
+		It("are its value once it has completed", func() {
 			parent := order(bullmq.JobOptions{})
 			_, err := bullmq.ChildValue[price](ctx, parent)
 			Expect(err).To(MatchError(bullmq.ErrChildPending))
@@ -137,18 +137,18 @@ var _ = Describe("What children have come to", func() {
 			Expect(bullmq.ChildValue[price](ctx, parent)).To(Equal(price{Cents: 80}))
 		})
 
-		DescribeTable("is its failure", func(options bullmq.JobOptions) {
+		DescribeTable("are its failure, if", func(options bullmq.JobOptions) {
 			parent := order(options)
 			end(nil, customer)
 			_, err := bullmq.ChildValue[price](ctx, parent)
 			Expect(err).To(Equal(failure("a", customer)))
 		},
-			Entry("with which the parent fails", bullmq.JobOptions{FailParentOnFailure: true}),
-			Entry("that doesn't matter", bullmq.JobOptions{IgnoreDependencyOnFailure: true}),
-			Entry("with which the parent goes on", bullmq.JobOptions{ContinueParentOnFailure: true}),
+			Entry("the parent fails with it", bullmq.JobOptions{FailParentOnFailure: true}),
+			Entry("it is ignored", bullmq.JobOptions{IgnoreDependencyOnFailure: true}),
+			Entry("the parent continues with it", bullmq.JobOptions{ContinueParentOnFailure: true}),
 		)
 
-		DescribeTable("is nothing, when it has left no trace, and the parent runs", func(options bullmq.JobOptions) {
+		DescribeTable("are empty if a failed child left no trace and the parent runs,", func(options bullmq.JobOptions) {
 			parent := order(options)
 			end(nil, customer)
 			Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
@@ -156,11 +156,11 @@ var _ = Describe("What children have come to", func() {
 			Expect(err).To(MatchError(bullmq.ErrNoChild))
 			Expect(err).To(MatchError(ContainSubstring("job " + parent.ID)))
 		},
-			Entry("as its option says", bullmq.JobOptions{RemoveDependencyOnFailure: true}),
-			Entry("since it was removed when it failed", bullmq.JobOptions{KeepFailed: bullmq.KeepNone()}),
+			Entry("by RemoveDependencyOnFailure", bullmq.JobOptions{RemoveDependencyOnFailure: true}),
+			Entry("by KeepFailed", bullmq.JobOptions{KeepFailed: bullmq.KeepNone()}),
 		)
 
-		It("is nothing, when it was removed, and the parent runs", func() {
+		It("are empty when the child was removed and the parent runs", func() {
 			parent := order(bullmq.JobOptions{})
 			Expect(lookups.Remove(ctx, "a", false)).To(BeTrue())
 			Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
@@ -169,7 +169,7 @@ var _ = Describe("What children have come to", func() {
 		})
 	})
 
-	It("lets a parent that failed with a child complete after all, once the child has been retried and completed", func() {
+	It("let a parent that failed with a child complete after the child is retried and completes", func() {
 		parent := order(bullmq.JobOptions{FailParentOnFailure: true})
 		end(nil, customer)
 		runWorker(orders.Name(), func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -184,7 +184,7 @@ var _ = Describe("What children have come to", func() {
 		Expect(parent.Wait(ctx, orders)).To(MatchJSON(`{"Cents":5}`))
 	})
 
-	It("keeps a parent that goes on at once from completing while others are pending, unless it removes them", func() {
+	It("keep a parent that continues at once from completing while others are pending, unless it removes them", func() {
 		hasty := order(bullmq.JobOptions{ContinueParentOnFailure: true}, bullmq.JobOptions{})
 		end(nil, customer)
 		var remove atomic.Bool
@@ -202,7 +202,7 @@ var _ = Describe("What children have come to", func() {
 		Expect(lookups.JobState(ctx, "b")).To(Equal(bullmq.StateUnknown))
 	})
 
-	It("is asked for as one thing where there are several: that is refused", func() {
+	It("are refused as a single result if there are several children", func() {
 		parent := order(bullmq.JobOptions{}, bullmq.JobOptions{})
 		_, err := bullmq.ChildValue[price](ctx, parent)
 		Expect(err).To(MatchError(ContainSubstring("has 2 children, not one")))

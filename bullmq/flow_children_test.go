@@ -72,7 +72,7 @@ var _ = Describe("A job's children", func() {
 			finish(errors.New("no matter"))
 		})
 
-		It("are told apart by how they stand", func() {
+		It("are distinguished by their state", func() {
 			Expect(parent.Dependencies(ctx)).To(Equal(&bullmq.Dependencies{
 				Processed:   map[string]json.RawMessage{keyOf(parts, "good"): json.RawMessage(`{"n":1}`)},
 				Unprocessed: []string{keyOf(parts, "open")},
@@ -84,7 +84,7 @@ var _ = Describe("A job's children", func() {
 			Expect(parent.IgnoredChildrenFailures(ctx)).To(Equal(map[string]string{keyOf(parts, "lost"): "no matter"}))
 		})
 
-		It("are read by kind, only those that are asked for", func() {
+		It("are read by kind, only the requested ones", func() {
 			page, err := parent.DependencyPage(ctx, bullmq.DependencyQuery{Processed: &bullmq.Cursor{}, Failed: &bullmq.Cursor{}})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(page.Processed).To(HaveLen(1))
@@ -98,7 +98,7 @@ var _ = Describe("A job's children", func() {
 			Expect(page.Ignored).To(Equal(map[string]string{keyOf(parts, "lost"): "no matter"}))
 		})
 
-		It("are handed out with their records", func() {
+		It("are returned with their records", func() {
 			children, total, err := queue.ProcessedChildren(ctx, "parent", 0, -1)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(total).To(Equal(1))
@@ -136,7 +136,7 @@ var _ = Describe("A job's children", func() {
 		Expect(pages).To(BeNumerically(">=", 3))
 	})
 
-	It("are handed out in pages that make up the whole", func() {
+	It("are returned in pages that make up the whole", func() {
 		many(250)
 		var keys []string
 		for from := 0; from < 250; from += 100 {
@@ -157,7 +157,7 @@ var _ = Describe("A job's children", func() {
 		Expect(total).To(Equal(250))
 	})
 
-	It("can't be added by a producer that is closed", func() {
+	It("cannot be added by a closed flow producer", func() {
 		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(producer.Close()).To(Succeed())
@@ -167,7 +167,7 @@ var _ = Describe("A job's children", func() {
 		Expect(keysOf(name)).NotTo(ContainElement(HaveSuffix("wait")))
 	})
 
-	It("are none of a job that has none, or isn't there", func() {
+	It("are empty for a job that has none or does not exist", func() {
 		children, total, err := queue.ProcessedChildren(ctx, "nobody", 0, -1)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(children).To(BeEmpty())
@@ -175,7 +175,7 @@ var _ = Describe("A job's children", func() {
 		Expect(queue.JobRef("nobody").DependencyPage(ctx, bullmq.DependencyQuery{})).To(HaveField("Next", bullmq.DependencyQuery{}))
 	})
 
-	It("are waited for by a running job only while the one that it names is pending", func() {
+	It("make a running job wait only while the named child is pending", func() {
 		family()
 		running, err := newWorker(name, nil, nil).GetNextJob(ctx, "t", 0)
 		Expect(err).NotTo(HaveOccurred())
@@ -190,7 +190,7 @@ var _ = Describe("A job's children", func() {
 		Expect(queue.JobState(ctx, "parent")).To(Equal(bullmq.StateWaiting))
 	})
 
-	Describe("lose their parent by RemoveChildDependency", func() {
+	Describe("are detached by RemoveChildDependency", func() {
 		// child is the child as a job, once it is one.
 		child := func() *bullmq.Job {
 			GinkgoHelper()
@@ -200,7 +200,7 @@ var _ = Describe("A job's children", func() {
 			return job
 		}
 
-		It("once: a second call does nothing, by whatever Job of the child", func() {
+		It("once, and a second call does nothing, through any Job of the child", func() {
 			job := child()
 			stale := *job
 			Expect(job.RemoveChildDependency(ctx)).To(BeTrue())
@@ -212,13 +212,13 @@ var _ = Describe("A job's children", func() {
 			Expect(snapshot(parts)).To(Equal(before))
 		})
 
-		It("and a job that never had one is left as it is", func() {
+		It("without an effect on a job that never had a parent", func() {
 			job, err := newQueue(parts, nil).Add(ctx, "alone", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.RemoveChildDependency(ctx)).To(BeFalse())
 		})
 
-		It("but not once they have ended", func() {
+		It("but not once they have finished", func() {
 			job := child()
 			finish("done")
 			finish("done")
@@ -226,7 +226,7 @@ var _ = Describe("A job's children", func() {
 			Expect(hashAt(job.Key())).To(HaveKey("parentKey"))
 		})
 
-		It("unless that parent is gone, which is ErrParentNotFound", func() {
+		It("with ErrParentNotFound if the parent is gone", func() {
 			job := child()
 			Expect(redisDo("DEL", keyOf(name, "parent")).Error()).To(Succeed())
 			_, err := job.RemoveChildDependency(ctx)
@@ -248,7 +248,7 @@ var _ = Describe("Removing a parent", func() {
 		return count
 	}
 
-	DescribeTable("takes its whole family along, whatever state each is in, and leaves the others in their order", func(size, most int) {
+	DescribeTable("removes its children in every state and keeps the order of other jobs,", func(size, most int) {
 		name, parts, ctx := newQueueName(), newQueueName(), specContext()
 		queue, other := newQueue(name, nil), newQueue(parts, nil)
 		worker := newWorker(name, nil, nil)
@@ -310,6 +310,6 @@ var _ = Describe("Removing a parent", func() {
 		Expect(removed).To(Equal(prev))
 	},
 		Entry("with few children", 40, 120),
-		Entry("with many children, without searching a list for each", 600, 320),
+		Entry("with many children, in linear time", 600, 320),
 	)
 })

@@ -61,7 +61,7 @@ var _ = Describe("A flow", func() {
 	kid := func(n int) string { return keyOf(bricks.Name(), fmt.Sprint("kid-", n)) }
 	boom := errors.New("boom")
 
-	It("is stored as parents that wait and children that name them, each in its own way in hash and options", func() {
+	It("is stored as waiting parents and as children that name them in their hash and options", func() {
 		parent := add(wall(bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{}))
 		Expect(parent.State(ctx)).To(Equal(bullmq.StateWaitingChildren))
 		Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{kid(1), kid(2)}))
@@ -74,7 +74,7 @@ var _ = Describe("A flow", func() {
 		Expect(hashAt(kid(2))).To(HaveKeyWithValue("parent", fmt.Sprintf(`{"id":"par","queueKey":%q}`, queueKey)))
 	})
 
-	It("runs its parent when the last child has completed, with the values of all", func() {
+	It("runs its parent with the values of all children when the last has completed", func() {
 		parent := add(wall(bullmq.JobOptions{}, bullmq.JobOptions{}))
 		finish(bricks, "red", nil)
 		Expect(parent.State(ctx)).To(Equal(bullmq.StateWaitingChildren))
@@ -85,7 +85,7 @@ var _ = Describe("A flow", func() {
 	})
 
 	Describe("when a child fails for good", func() {
-		It("keeps its parent waiting, for ever, if the child says nothing of that", func() {
+		It("keeps its parent waiting if the child has no failure option", func() {
 			parent := add(wall(bullmq.JobOptions{Attempts: 2}))
 			finish(bricks, nil, boom)
 			finish(bricks, nil, boom)
@@ -94,7 +94,7 @@ var _ = Describe("A flow", func() {
 			Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
 		})
 
-		It("fails its parent without running it, if the child says so, and those above that say so too", func() {
+		It("fails the parent without running it and its parents in turn, with FailParentOnFailure", func() {
 			flow := wall(bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{})
 			flow.Options.FailParentOnFailure = true
 			house := add(bullmq.Flow{Name: "house", QueueName: walls.Name(), Options: &bullmq.JobOptions{JobID: "house"}, Children: []bullmq.Flow{flow}})
@@ -113,7 +113,7 @@ var _ = Describe("A flow", func() {
 			Expect(bricks.JobState(ctx, "kid-2")).To(Equal(bullmq.StateWaiting), "the others are left alone")
 		})
 
-		DescribeTable("lets its parent go on, if the child says so:", func(options bullmq.JobOptions, atOnce bool, reasons map[string]string) {
+		DescribeTable("lets its parent continue by the child's option", func(options bullmq.JobOptions, atOnce bool, reasons map[string]string) {
 			parent := add(wall(options, bullmq.JobOptions{}))
 			finish(bricks, nil, boom)
 			if atOnce {
@@ -154,13 +154,13 @@ var _ = Describe("A flow", func() {
 				Processed: map[string]json.RawMessage{kid(1): rawJSON(`"laid after all"`)}, Unprocessed: []string{}, Ignored: map[string]string{}, Failed: []string{},
 			}))
 		},
-			Entry("the parent waits for it still", bullmq.JobOptions{}, false),
+			Entry("the parent still waits for it", bullmq.JobOptions{}, false),
 			Entry("the parent was to fail", bullmq.JobOptions{FailParentOnFailure: true}, true),
 			Entry("its failure was ignored", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, true),
 		)
 	})
 
-	Describe("added again, with a root that is there already,", func() {
+	Describe("added again with an existing root", func() {
 		for _, state := range []bullmq.State{bullmq.StateWaitingChildren, bullmq.StateActive, bullmq.StateCompleted, bullmq.StateFailed} {
 			reach := func() *bullmq.Job {
 				GinkgoHelper()
@@ -185,7 +185,7 @@ var _ = Describe("A flow", func() {
 					hashAt(root.Key()), setAt(root.Key() + ":dependencies"), hashAt(root.Key() + ":processed"), hashAt(kid(1)), listAt(keyOf(bricks.Name(), "wait")),
 				}
 			}
-			It(fmt.Sprintf("which is %s, changes nothing where every job has its JobID", state), func() {
+			It(fmt.Sprintf("which is %s changes nothing if every job has its JobID", state), func() {
 				root := reach()
 				before := stored(root)
 				again := wall(bullmq.JobOptions{Priority: 5})
@@ -197,7 +197,7 @@ var _ = Describe("A flow", func() {
 				Expect(stored(root)).To(Equal(before))
 			})
 
-			It(fmt.Sprintf("which is %s, gives it another child for each that has no JobID", state), func() {
+			It(fmt.Sprintf("which is %s adds another child for each without a JobID", state), func() {
 				root := reach()
 				pending := len(setAt(root.Key() + ":dependencies"))
 				again := wall(bullmq.JobOptions{})
@@ -211,8 +211,8 @@ var _ = Describe("A flow", func() {
 		}
 	})
 
-	Describe("with a child that is there already", func() {
-		It("takes the value of one that has completed, and runs its parent where no other is pending", func() {
+	Describe("with an existing child", func() {
+		It("uses the value of a completed one, and runs its parent if no other is pending", func() {
 			_, err := bricks.Add(ctx, "brick", nil, &bullmq.JobOptions{JobID: "kid-1"})
 			Expect(err).NotTo(HaveOccurred())
 			finish(bricks, "laid long ago", nil)
@@ -221,7 +221,7 @@ var _ = Describe("A flow", func() {
 			Expect(parent.ChildrenValues(ctx)).To(Equal(map[string]json.RawMessage{kid(1): rawJSON(`"laid long ago"`)}))
 		})
 
-		It("waits for one that has not ended", func() {
+		It("waits for one that has not finished", func() {
 			_, err := bricks.Add(ctx, "brick", nil, &bullmq.JobOptions{JobID: "kid-1"})
 			Expect(err).NotTo(HaveOccurred())
 			parent := add(wall(bullmq.JobOptions{}))
@@ -231,7 +231,7 @@ var _ = Describe("A flow", func() {
 		})
 	})
 
-	It("says which job it couldn't take from another parent, and adds the rest", func() {
+	It("reports which job belongs to another parent, and adds the rest", func() {
 		add(wall(bullmq.JobOptions{}))
 		second := wall(bullmq.JobOptions{}, bullmq.JobOptions{JobID: "own"})
 		second.Options.JobID = "other"
@@ -244,7 +244,7 @@ var _ = Describe("A flow", func() {
 		Expect(hashAt(keyOf(bricks.Name(), "kid-1"))).To(HaveKeyWithValue("parentKey", keyOf(walls.Name(), "par")))
 	})
 
-	Describe("is not added at all, not even in part,", func() {
+	Describe("is not added at all", func() {
 		refused := func(producer *bullmq.FlowProducer, flow bullmq.Flow, hints ...string) {
 			GinkgoHelper()
 			before := []map[string]any{snapshot(walls.Name()), snapshot(bricks.Name())}
@@ -255,20 +255,20 @@ var _ = Describe("A flow", func() {
 			Expect([]map[string]any{snapshot(walls.Name()), snapshot(bricks.Name())}).To(Equal(before))
 		}
 
-		DescribeTable("when one of its jobs can't be", func(options bullmq.JobOptions, hints ...string) {
+		DescribeTable("when one of its jobs has", func(options bullmq.JobOptions, hints ...string) {
 			refused(builder, wall(bullmq.JobOptions{}, options), hints...)
 		},
 			Entry("two rules for its failure", bullmq.JobOptions{FailParentOnFailure: true, IgnoreDependencyOnFailure: true},
 				"FailParentOnFailure and IgnoreDependencyOnFailure", "choose one"),
-			Entry("an id that a queue gives out", bullmq.JobOptions{JobID: "77"}, `"77"`),
-			Entry("deduplication, as children can't have it", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}, "Deduplication"),
+			Entry("an id that a queue generates", bullmq.JobOptions{JobID: "77"}, `"77"`),
+			Entry("deduplication, which children cannot have", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}, "Deduplication"),
 		)
 
 		It("when one of its jobs names no queue", func() {
 			refused(builder, bullmq.Chain(), `"" of queue ""`, "a queue needs a name")
 		})
 
-		It("below a parent that is not there", func() {
+		It("below a parent that does not exist", func() {
 			flow := wall()
 			parent := &bullmq.ParentRef{ID: "nobody", QueueKey: "bull:" + bricks.Name()}
 			text, err := json.Marshal(map[string]any{"id": parent.ID, "queue": parent.QueueKey})
@@ -287,7 +287,7 @@ var _ = Describe("A flow", func() {
 		var link *bullmq.Connection
 		BeforeEach(func() { link = clustered() })
 
-		DescribeTable("is refused, before anything is sent, where its jobs would live apart", func(add func(name string) error) {
+		DescribeTable("is refused before anything is sent if its jobs would be in different slots:", func(add func(name string) error) {
 			name := newQueueName()
 			Expect(add(name)).To(MatchError(And(ContainSubstring("bull:{"+name+"}"), ContainSubstring("bull:{"+name+"-b}"), ContainSubstring("one hash tag"), ContainSubstring("{bull}"))))
 			Expect(onCluster("KEYS", "*"+name+"*").AsStrSlice()).To(Or(BeEmpty(), ConsistOf("bull:{"+name+"-b}:meta")))
@@ -304,20 +304,20 @@ var _ = Describe("A flow", func() {
 				})
 				return err
 			}),
-			Entry("a flow and the parent that it gets", func(name string) error {
+			Entry("a flow and its given parent", func(name string) error {
 				_, err := newProducer(bullmq.FlowProducerOptions{Connection: link}).Add(ctx, bullmq.Flow{
 					Name: "brick", QueueName: "{" + name + "-b}", Options: &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "par", QueueKey: "bull:{" + name + "}"}},
 				})
 				return err
 			}),
-			Entry("a single job and the parent that it gets", func(name string) error {
+			Entry("a single job and its given parent", func(name string) error {
 				_, err := newQueue("{"+name+"-b}", &bullmq.QueueOptions{Connection: link}).Add(ctx, "brick", nil,
 					&bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "par", QueueKey: "bull:{" + name + "}"}})
 				return err
 			}),
 		)
 
-		DescribeTable("runs where they live together", func(prefix, parents, children string) {
+		DescribeTable("runs if its jobs share a slot", func(prefix, parents, children string) {
 			parents, children = fmt.Sprintf(parents, newQueueName()), fmt.Sprintf(children, newQueueName())
 			node, err := newProducer(bullmq.FlowProducerOptions{Connection: link, Prefix: prefix}).Add(ctx, bullmq.Flow{
 				Name: "wall", QueueName: parents, Children: []bullmq.Flow{{Name: "brick", QueueName: children}},
@@ -330,7 +330,7 @@ var _ = Describe("A flow", func() {
 			Expect(node.Job.Wait(ctx, queue)).To(MatchJSON(`null`))
 			Expect(queue.Obliterate(ctx, nil)).To(Succeed())
 		},
-			Entry("by the prefix", "{bull}", "%s", "%s"), Entry("by their names", "bull", "{flow}%s", "{flow}%s"),
+			Entry("by the prefix", "{bull}", "%s", "%s"), Entry("by the names of their queues", "bull", "{flow}%s", "{flow}%s"),
 		)
 	})
 })

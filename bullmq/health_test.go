@@ -57,7 +57,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		_, _ = queue.Add(short, "a", nil, nil)
 	}
 
-	It("of a queue, a worker, a reader of events and a producer of flows tells of an outage and of its end, once each", func() {
+	It("reports an outage and its end once each for a queue, a worker, an event reader and a flow producer", func() {
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
 		var inQueue, inWorker, inEvents told
@@ -102,7 +102,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		}
 	})
 
-	It("of an idle queue is brought up to date by a ping, which asks Redis at once and ends with its context", func() {
+	It("of an idle queue is updated by Ping, which returns at the end of its context", func() {
 		server := startRedis(redisserver.Options{Password: "open-sesame"})
 		proxy, err := faultproxy.Start(server.Addr())
 		Expect(err).NotTo(HaveOccurred())
@@ -135,12 +135,12 @@ var _ = Describe("Health", Label("slow"), func() {
 		Expect(queue.Ping(ctx)).To(MatchError(bullmq.ErrClosed))
 	})
 
-	It("is not in doubt for a user who may not send the command of a ping", func() {
+	It("stays good for a user without the right to PING", func() {
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -hdel")})
 		Expect(queue.Ping(ctx)).To(Succeed())
 	})
 
-	It("makes no call while all goes well", func() {
+	It("makes no call while Redis is available", func() {
 		calls := func() string {
 			for line := range strings.Lines(redisText("INFO", "commandstats")) {
 				if strings.HasPrefix(line, "cmdstat_hdel:") {
@@ -159,7 +159,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		Expect(calls()).To(Equal(before))
 	})
 
-	It("does not speak of connections that are lost and come back at once", func() {
+	It("does not report connections that are lost and reopened at once", func() {
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
 		var changes told
@@ -174,7 +174,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		Consistently(changes.reachable, 200*time.Millisecond).Should(BeEmpty())
 	})
 
-	It("speaks of a Redis that answers nothing", func() {
+	It("reports a Redis that does not reply", func() {
 		proxy, via := proxiedRedis()
 		var changes told
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: via, OnHealth: changes.hear})
@@ -187,7 +187,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		Eventually(changes.reachable).Should(Equal([]bool{false, true}))
 	})
 
-	It("speaks of a Redis that answers that it can't serve", func() {
+	It("reports a Redis that replies with temporary errors", func() {
 		server := startRedis(redisserver.Options{})
 		var changes told
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL()), OnHealth: changes.hear})
@@ -206,7 +206,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		Eventually(changes.reachable).Should(Equal([]bool{false, true}))
 	})
 
-	It("stands above a guess: where Redis can't say of which version a queue is, none is opened", func() {
+	It("is checked before a queue opens, which fails if Redis cannot tell the queue's version", func() {
 		server := startRedis(redisserver.Options{Config: []string{"replica-serve-stale-data no"}})
 		admin := clientOf(server)
 		nobody, err := redisserver.FreePort()
@@ -217,7 +217,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		Expect(err).To(MatchError(ContainSubstring("MASTERDOWN")))
 	})
 
-	It("says to a logger what OnHealth hears, and survives its panic", func() {
+	It("logs what OnHealth is called with, and survives its panic", func() {
 		proxy, via := proxiedRedis()
 		var lines logLines
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: via, Logger: bullmq.Zerolog(zerolog.New(&lines)), OnHealth: func(bullmq.Health) { panic("boom") }})

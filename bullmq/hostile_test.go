@@ -228,14 +228,14 @@ func (c *crowd) reasons() map[string]string {
 	return told
 }
 
-var _ = Describe("What anybody may have written in place of a job", Label("slow"), func() {
+var _ = Describe("A job with arbitrary content", Label("slow"), func() {
 	for dialect, version := range map[bullmq.Dialect]string{bullmq.V6: "6", bullmq.V5: "5"} {
 		Describe("of BullMQ "+version, func() {
 			var c *crowd
 			options := bullmq.WorkerOptions{Dialect: dialect, LockDuration: time.Minute, StalledInterval: time.Minute}
 			BeforeEach(func() { c = newCrowd() })
 
-			It("ends, holds no other job up, and the reason is told where it fails", func() {
+			It("finishes without blocking other jobs, and reports the reason if it fails", func() {
 				c.gatherAll()
 				c.run(false, options)
 				queue := newQueue(c.name, &bullmq.QueueOptions{Dialect: dialect})
@@ -259,7 +259,7 @@ var _ = Describe("What anybody may have written in place of a job", Label("slow"
 				Expect(redisDo("KEYS", keyOf(c.name, "*:lock")).AsStrSlice()).To(BeEmpty())
 			})
 
-			It("is not tried without end when its handler fails, with attempts left or none, at once or later", func() {
+			It("is not retried endlessly when its handler fails", func() {
 				c.gatherAll()
 				tries := []string{`{"attempts":3}`, `{"attempts":3,"backoff":1}`, "{}"}
 				for id := range c.bad {
@@ -273,7 +273,7 @@ var _ = Describe("What anybody may have written in place of a job", Label("slow"
 				}
 			})
 
-			It("is brought back by the stalled check, and others with it, when its worker is gone", func() {
+			It("is recovered by the stalled check, together with others, when its worker is gone", func() {
 				c.gather("active", func(id string, _ int) {
 					redisDo("LPUSH", keyOf(c.name, "active"), id)
 					redisDo("SADD", keyOf(c.name, "stalled"), id)
@@ -289,7 +289,7 @@ var _ = Describe("What anybody may have written in place of a job", Label("slow"
 	}
 })
 
-var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func() {
+var _ = Describe("A queue with arbitrary content", Label("slow"), func() {
 	var name string
 	var queue *bullmq.Queue
 	BeforeEach(func() {
@@ -321,7 +321,7 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 		}
 	}
 
-	It("is listed, but for what has no hash, and written as JSON", func() {
+	It("is listed without jobs that have no hash, and written as JSON", func() {
 		states := []bullmq.State{bullmq.StateWaiting, bullmq.StateActive, bullmq.StateDelayed, bullmq.StatePrioritized, bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateWaitingChildren}
 		for _, s := range states {
 			suffix := string(s)
@@ -340,7 +340,7 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 		}
 	})
 
-	DescribeTable("can be cleaned away", func(suffix string, s bullmq.State) {
+	DescribeTable("can be cleaned of jobs that are", func(suffix string, s bullmq.State) {
 		fill(suffix)
 		Expect(queue.Clean(ctx(), 0, 0, s)).To(HaveLen(len(badJobs)))
 		Expect(queue.JobIDs(ctx(), bullmq.AllJobs(), s)).To(BeEmpty())
@@ -349,7 +349,7 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 		Entry("prioritized", "prioritized", bullmq.StatePrioritized), Entry("completed", "completed", bullmq.StateCompleted), Entry("failed", "failed", bullmq.StateFailed),
 	)
 
-	It("can be drained, and obliterated", func() {
+	It("can be drained and obliterated", func() {
 		fill("wait")
 		fill("prioritized")
 		fill("delayed")
@@ -362,14 +362,14 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 		Expect(keysOf(name)).To(BeEmpty())
 	})
 
-	It("can be removed one by one", func() {
+	It("lets its jobs be removed one by one", func() {
 		for _, id := range append(fill("wait"), fill("failed")...) {
 			Expect(queue.Remove(ctx(), id, false)).To(BeTrue(), id)
 			Expect(stateOf(queue, id)()).To(Equal(bullmq.StateUnknown))
 		}
 	})
 
-	It("can be promoted and retried, one by one or together", func() {
+	It("lets its jobs be promoted and retried, one by one or together", func() {
 		fill("failed")
 		Expect(queue.RetryJobs(ctx(), nil)).To(Succeed())
 		Expect(countOf(queue, bullmq.StateWaiting)()).To(Equal(len(badJobs)))
@@ -392,7 +392,7 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 		}
 	})
 
-	It("can be kept to the newest, when a job ends", func() {
+	It("is trimmed to the newest jobs when a job finishes", func() {
 		fill("completed")
 		add, err := queue.Add(ctx(), "paint", nil, &bullmq.JobOptions{KeepCompleted: bullmq.KeepLast(1)})
 		Expect(err).NotTo(HaveOccurred())
@@ -401,7 +401,7 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 		Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{add.ID}))
 	})
 
-	It("is found when it is stranded, and put back", func() {
+	It("lets orphaned jobs be found and requeued", func() {
 		for i, kind := range badJobs {
 			kind.write(keyOf(name, fmt.Sprint("lost-", i)))
 		}
@@ -412,7 +412,7 @@ var _ = Describe("What stands in a queue, whatever it is", Label("slow"), func()
 	})
 })
 
-var _ = Describe("A worker of a queue into which anybody writes", Label("slow"), func() {
+var _ = Describe("A worker of a broken queue", Label("slow"), func() {
 	var name string
 	BeforeEach(func() { name = newQueueName() })
 	ctx := specContext
@@ -434,7 +434,7 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 		}
 	}
 
-	DescribeTable("rests, and runs what comes", func(write ...string) {
+	DescribeTable("idles without load and runs new jobs if", func(write ...string) {
 		write[1] = keyOf(name, write[1])
 		Expect(redisDo(write...).Error()).To(Succeed())
 		storedWith()(keyOf(name, "late"))
@@ -455,21 +455,21 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 		Expect(calls).To(BeNumerically("<", 20), "calls of an idle worker")
 		Expect(faults()).To(BeEmpty())
 	},
-		Entry("where a job is delayed for ever", "ZADD", "delayed", "inf", "late"),
-		Entry("where a job was due before all time", "ZADD", "delayed", "-inf", "late"),
-		Entry("where a job was due before 1970", "ZADD", "delayed", "-1", "late"),
-		Entry("where a job is due beyond all counting", "ZADD", "delayed", "1e300", "late"),
-		Entry("whose marker never comes", "ZADD", "marker", "inf", "1"),
-		Entry("whose marker is of no kind", "ZADD", "marker", "-inf", "\xff"),
-		Entry("whose concurrency is a word", "HSET", "meta", "concurrency", "many"),
-		Entry("whose rate limit is a word", "HSET", "meta", "max", "many", "duration", "long"),
-		Entry("whose rate limit has no duration", "HSET", "meta", "max", "1000"),
-		Entry("whose events are to be a word many", "HSET", "meta", "opts.maxLenEvents", "many"),
-		Entry("whose version is of no kind", "HSET", "meta", "version", "\xff"),
-		Entry("whose count of starts is a word", "SET", "limiter", "many"),
+		Entry("a job is delayed forever", "ZADD", "delayed", "inf", "late"),
+		Entry("a job was due at minus infinity", "ZADD", "delayed", "-inf", "late"),
+		Entry("a job was due before 1970", "ZADD", "delayed", "-1", "late"),
+		Entry("a job is due beyond every number", "ZADD", "delayed", "1e300", "late"),
+		Entry("the marker is due beyond every number", "ZADD", "marker", "inf", "1"),
+		Entry("the marker is invalid", "ZADD", "marker", "-inf", "\xff"),
+		Entry("the concurrency is a word", "HSET", "meta", "concurrency", "many"),
+		Entry("the rate limit is a word", "HSET", "meta", "max", "many", "duration", "long"),
+		Entry("the rate limit has no duration", "HSET", "meta", "max", "1000"),
+		Entry("the number of events to keep is a word", "HSET", "meta", "opts.maxLenEvents", "many"),
+		Entry("the version is invalid", "HSET", "meta", "version", "\xff"),
+		Entry("the count of starts is a word", "SET", "limiter", "many"),
 	)
 
-	It("runs all jobs that are due beside one that can't be", func() {
+	It("runs all jobs that are due next to one that cannot run", func() {
 		for i, kind := range badJobs {
 			kind.write(keyOf(name, fmt.Sprint("bad-", i)))
 			storedWith()(keyOf(name, fmt.Sprint("good-", i)))
@@ -483,7 +483,7 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 	})
 
 	// A child whose parent, or what hangs on it, is something else.
-	DescribeTable("ends a child whose parent is none, and says what it met", func(policy string, attempts string, spoil ...string) {
+	DescribeTable("finishes a child and reports the error if its family has", func(policy string, attempts string, spoil ...string) {
 		parent := keyOf(name, "parent")
 		storedWith()(parent)
 		spoil[1] = parent + spoil[1]
@@ -516,13 +516,13 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 		Entry("a parent that is a string", "", "", "SET", "", "x"),
 		Entry("pending children that are a list", "", "told", "RPUSH", ":dependencies", "x"),
 		Entry("results that are a list", "", "told", "RPUSH", ":processed", "x"),
-		Entry("a parent that is a string, and fails with it", `,"fpof":true`, "told", "SET", "", "x"),
+		Entry("a parent that is a string, and the child fails", `,"fpof":true`, "told", "SET", "", "x"),
 		Entry("failed children that are a list", `,"fpof":true`, "told", "RPUSH", ":unsuccessful", "x"),
 		Entry("ignored failures that are a list", `,"idof":true`, "told", "RPUSH", ":failed", "x"),
-		Entry("failures to go on without that are a list", `,"cpof":true`, "told", "RPUSH", ":failed", "x"),
+		Entry("failures to continue without that are a list", `,"cpof":true`, "told", "RPUSH", ":failed", "x"),
 	)
 
-	DescribeTable("ends the owner of a deduplication id, whatever was kept for after it", func(write ...string) {
+	DescribeTable("finishes the owner of a deduplication id if the kept next job has", func(write ...string) {
 		storedWith("deid", "d")(keyOf(name, "owner"))
 		Expect(redisDo("SET", keyOf(name, "de:d"), "owner").Error()).To(Succeed())
 		write[1] = keyOf(name, write[1])
@@ -532,16 +532,16 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 		Eventually(stateOf(queue, "owner")).Should(Equal(bullmq.StateCompleted))
 		Eventually(countOf(queue, bullmq.StateActive)).Should(BeZero())
 	},
-		Entry("a list", "RPUSH", "dn:d", "x"),
-		Entry("opts that are no JSON", "HSET", "dn:d", "name", "a", "data", "{}", "opts", "{nonsense"),
+		Entry("a list instead of a record", "RPUSH", "dn:d", "x"),
+		Entry("opts that are not JSON", "HSET", "dn:d", "name", "a", "data", "{}", "opts", "{nonsense"),
 		Entry("opts that are a number", "HSET", "dn:d", "name", "a", "data", "{}", "opts", "5"),
 		Entry("opts of other types", "HSET", "dn:d", "name", "a", "data", "{}", "opts", `{"delay":{},"priority":[],"de":{"id":{},"ttl":"x"}}`),
-		Entry("a delay beyond all counting", "HSET", "dn:d", "name", "a", "data", "{}", "opts", `{"delay":1e300}`),
-		Entry("opts alone", "HSET", "dn:d", "opts", "{}"),
-		Entry("a parent by half", "HSET", "dn:d", "name", "a", "data", "{}", "opts", "{}", "pk", "x", "pdk", "y"),
+		Entry("a delay beyond every number", "HSET", "dn:d", "name", "a", "data", "{}", "opts", `{"delay":1e300}`),
+		Entry("opts only", "HSET", "dn:d", "opts", "{}"),
+		Entry("half a parent", "HSET", "dn:d", "name", "a", "data", "{}", "opts", "{}", "pk", "x", "pdk", "y"),
 	)
 
-	DescribeTable("runs the job of a scheduler, whatever its record is", func(opts string, write ...string) {
+	DescribeTable("runs the job of a scheduler whose record has", func(opts string, write ...string) {
 		producer := "repeat:s:1000"
 		storedWith("rjk", "s", "opts", opts)(keyOf(name, producer))
 		Expect(redisDo("ZADD", keyOf(name, "repeat"), "1000", "s").Error()).To(Succeed())
@@ -562,24 +562,24 @@ var _ = Describe("A worker of a queue into which anybody writes", Label("slow"),
 		Expect(err).NotTo(HaveOccurred())
 		Expect(queue.RemoveScheduler(ctx(), "s")).To(BeTrue())
 	},
-		Entry("a sound one", `{"repeat":{"every":60000,"count":1}}`),
-		Entry("a list", `{"repeat":{"every":60000,"count":1}}`, "RPUSH", "repeat:s", "x"),
-		Entry("one without a name", `{"repeat":{"every":60000,"count":1}}`, "HDEL", "repeat:s", "name"),
+		Entry("valid fields", `{"repeat":{"every":60000,"count":1}}`),
+		Entry("a list instead of a record", `{"repeat":{"every":60000,"count":1}}`, "RPUSH", "repeat:s", "x"),
+		Entry("no name", `{"repeat":{"every":60000,"count":1}}`, "HDEL", "repeat:s", "name"),
 		Entry("an interval that is a word", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "often"),
 		Entry("an interval of 0", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "0"),
-		Entry("an interval that is no number", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "nan"),
-		Entry("an endless interval", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "inf"),
-		Entry("an interval below 0", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "-5"),
-		Entry("an endless offset", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "offset", "inf"),
+		Entry("an interval of NaN", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "nan"),
+		Entry("an infinite interval", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "inf"),
+		Entry("a negative interval", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "every", "-5"),
+		Entry("an infinite offset", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "offset", "inf"),
 		Entry("iterations that are a word", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "ic", "many"),
-		Entry("data that are no JSON", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "data", "{nonsense"),
-		Entry("a next time beyond all counting", `{"repeat":{"every":60000,"count":1}}`, "ZADD", "repeat", "inf", "s"),
-		Entry("numbers of its own beyond all counting", `{"repeat":{"every":1e400,"count":1e400,"limit":1e300,"offset":-1e300,"endDate":1e300}}`),
+		Entry("data that are not JSON", `{"repeat":{"every":60000,"count":1}}`, "HSET", "repeat:s", "data", "{nonsense"),
+		Entry("a next time beyond every number", `{"repeat":{"every":60000,"count":1}}`, "ZADD", "repeat", "inf", "s"),
+		Entry("numbers beyond every number", `{"repeat":{"every":1e400,"count":1e400,"limit":1e300,"offset":-1e300,"endDate":1e300}}`),
 		Entry("an interval and a pattern", `{"repeat":{"every":60000,"pattern":"* * * * *"}}`),
-		Entry("a pattern that is none", `{"repeat":{"pattern":"61 * * * *"},"prevMillis":"x"}`),
-		Entry("a pattern that never comes", `{"repeat":{"pattern":"0 0 31 2 *"}}`),
-		Entry("a time zone that is none", `{"repeat":{"pattern":"* * * * *","tz":"Mars/Olympus"}}`),
+		Entry("an invalid pattern", `{"repeat":{"pattern":"61 * * * *"},"prevMillis":"x"}`),
+		Entry("a pattern that never matches", `{"repeat":{"pattern":"0 0 31 2 *"}}`),
+		Entry("an invalid time zone", `{"repeat":{"pattern":"* * * * *","tz":"Mars/Olympus"}}`),
 		Entry("options of other types", `{"repeat":{"every":60000,"count":1},"priority":{"a":1},"de":{"id":[]},"lifo":{},"backoff":[],"attempts":"x"}`),
-		Entry("options that are too deep", `{"repeat":{"every":60000,"count":1},"deep":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}`),
+		Entry("options that are nested too deeply", `{"repeat":{"every":60000,"count":1},"deep":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}`),
 	)
 })

@@ -14,7 +14,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A job made by hand, which belongs to no queue,", func() {
+var _ = Describe("A Job that belongs to no queue", func() {
 	made := map[string]*bullmq.Job{
 		"with data":        {ID: "7", Name: "paint", Data: json.RawMessage(`{"n":1}`), Opts: bullmq.JobOptions{Attempts: 3}, DeduplicationID: "d", ParentKey: "bull:q:1"},
 		"with broken data": {ID: "7", Name: "paint", Data: json.RawMessage(`{"broken`)},
@@ -29,7 +29,7 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 	for i := range methods.NumMethod() {
 		method := methods.Method(i)
 		for about, job := range made {
-			It("doesn't panic in "+method.Name+", "+about, func() {
+			It("does not panic in " + method.Name + " (" + about + ")", func() {
 				arguments := []reflect.Value{reflect.ValueOf(job)}
 				for n := 1; n < method.Type.NumIn(); n++ {
 					argument := reflect.Zero(method.Type.In(n))
@@ -53,7 +53,7 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 		}
 	}
 
-	It("is refused by what is given it", func() {
+	It("is refused by calls that take a job", func() {
 		ctx, worker := specContext(), newWorker(newQueueName(), nil, nil)
 		for _, job := range []*bullmq.Job{{ID: "7"}, nil} {
 			_, err := worker.Complete(ctx, job, "token", 1, false)
@@ -69,7 +69,7 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 		Expect(err).To(MatchError(ContainSubstring("job 0 of 1 is nil")))
 	})
 
-	It("can't be the parent of another: the add says what is missing", func() {
+	It("is refused as a parent by an add that names what is missing", func() {
 		queue := newQueue(newQueueName(), nil)
 		for _, job := range []*bullmq.Job{{ID: "7"}, nil} {
 			_, err := queue.Add(specContext(), "part", nil, &bullmq.JobOptions{Parent: job.AsParent()})
@@ -77,14 +77,14 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 		}
 	})
 
-	It("is decoded where its data is good, and is an error that names it where not", func() {
+	It("is decoded if its data is valid, and otherwise returns an error that names it", func() {
 		var data struct{ N int }
 		Expect(made["with data"].Decode(&data)).To(Succeed())
 		Expect(data.N).To(Equal(1))
 		Expect(made["with broken data"].Decode(&data)).To(MatchError(HavePrefix("bullmq: data of job 7 (paint) doesn't fit ")))
 	})
 
-	It("doesn't hide behind an argument that is bad as well", func() {
+	It("is reported even if another argument is invalid too", func() {
 		ctx := specContext()
 		for _, job := range []*bullmq.Job{{ID: "7"}, nil} {
 			_, extended := job.ExtendLock(ctx, -1)
@@ -98,7 +98,7 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 		}
 	})
 
-	It("can be waited for at the queue that it is on", func() {
+	It("can be waited for at its queue", func() {
 		queue, ctx := newQueue(newQueueName(), nil), specContext()
 		job, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -113,7 +113,7 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 		Expect(err).To(MatchError(ContainSubstring("Wait needs the Queue of the job")))
 	})
 
-	It("is printed and shown as JSON", func() {
+	It("is printed and marshalled as JSON", func() {
 		for about, job := range made {
 			for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 				Expect(fmt.Sprintf(format, job)).NotTo(ContainSubstring("PANIC"), about)
@@ -125,7 +125,7 @@ var _ = Describe("A job made by hand, which belongs to no queue,", func() {
 })
 
 var _ = Describe("A job of another queue", func() {
-	It("is refused by a worker that is to end it, even where an id and a token are the same", func() {
+	It("is refused by a worker that finishes it, even if id and token are equal", func() {
 		ctx, name := specContext(), newQueueName()
 		queue, other := newQueue(name, nil), newQueue(newQueueName(), nil)
 		_, err := queue.Add(ctx, "paint", nil, nil)

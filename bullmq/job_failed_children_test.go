@@ -39,7 +39,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 	}
 	const words = "Cannot complete job 1 because it has at least one failed child. "
 
-	DescribeTable("fails for good at once, with one attempt used, when its handler", func(reason string, handle bullmq.Handler) {
+	DescribeTable("fails for good at once when its handler", func(reason string, handle bullmq.Handler) {
 		job := add()
 		failed := make(chan error, 5)
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -89,7 +89,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 		Entry("completes it", words+"moveToFinished", func(context.Context, *bullmq.Job) (any, error) { return "done", nil }),
 	)
 
-	It("is tried again after another failure, and fails at its next start", func() {
+	It("is retried after another failure, and fails at its next start", func() {
 		job, err := queue.Add(ctx, "assemble", nil, &bullmq.JobOptions{Attempts: 3})
 		Expect(err).NotTo(HaveOccurred())
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
@@ -119,7 +119,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
 	})
 
-	DescribeTable("isn't failed for good by the refusal of another job,", func(other func() (queue, id string)) {
+	DescribeTable("is not failed for good by the refusal of another job", func(other func() (queue, id string)) {
 		queueOfOther, id := other()
 		otherQueue := newQueue(queueOfOther, nil)
 		_, err := otherQueue.Add(ctx, "other", nil, &bullmq.JobOptions{JobID: id})
@@ -143,11 +143,11 @@ var _ = Describe("A running job whose child has failed it", func() {
 		endJob(worker, failed, nil, errors.Join(refusal, own))
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed), "its own is found beside it")
 	},
-		Entry("one of its queue", func() (string, string) { return name, "other" }),
-		Entry("one of the same id on another queue", func() (string, string) { return newQueueName(), "mine" }),
+		Entry("of its queue", func() (string, string) { return name, "other" }),
+		Entry("with the same id in another queue", func() (string, string) { return newQueueName(), "mine" }),
 	)
 
-	It("fails for good by hand, with the error that refused its end", func() {
+	It("fails for good, when fetched manually, with the error that refused its completion", func() {
 		job := add()
 		worker := newWorker(name, nil, nil)
 		taken := takeJob(worker)

@@ -202,7 +202,7 @@ func (g *gauge) StartSpan(ctx context.Context, _ string, _ bullmq.SpanKind) (con
 func (*gauge) Inject(context.Context) string                         { return "" }
 func (*gauge) Extract(ctx context.Context, _ string) context.Context { return ctx }
 
-var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"), func() {
+var _ = Describe("A job handle, which knows the job's id only,", Label("slow"), func() {
 	// outcome is what a call returns and what it leaves in Redis, with the queue's
 	// name left out.
 	outcome := func(dialect bullmq.Dialect, c jobCall, find func(b *bench) (*bullmq.Job, error)) string {
@@ -218,7 +218,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 	}
 	for version, dialect := range map[int]bullmq.Dialect{6: bullmq.V6, 5: bullmq.V5} {
 		for _, c := range jobCalls {
-			It(fmt.Sprintf("acts as the job itself in %s of one that is %s, in the dialect of BullMQ %d", c.method, c.state, version), func() {
+			It(fmt.Sprintf("acts like the job itself in %s of a job that is %s, in the dialect of BullMQ %d", c.method, c.state, version), func() {
 				want := outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.queue.Job(b.ctx, "job") })
 				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.queue.JobRef("job"), nil })).To(Equal(want))
 				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.worker.JobRef("job"), nil })).To(Equal(want))
@@ -227,7 +227,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 	}
 
 	for method, call := range unreadable {
-		It("refuses "+method+", and says where to get the record", func() {
+		It("refuses " + method + " and names the call that reads the record", func() {
 			b := newBench(bullmq.V6)
 			benches["waiting"](b)
 			for _, handle := range []*bullmq.Job{b.queue.JobRef("job"), b.worker.JobRef("job")} {
@@ -236,7 +236,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 		})
 	}
 
-	It("is put to the test with every method of a job", func() {
+	It("is tested with every method of Job", func() {
 		known := map[string]bool{}
 		for _, c := range jobCalls {
 			known[c.method] = true
@@ -250,7 +250,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 		}
 	})
 
-	It("counts in metrics under the job's name, as the job itself", func() {
+	It("is counted in metrics under the job's name, like the job itself", func() {
 		measured := func(find func(w *bullmq.Worker) (*bullmq.Job, error)) []string {
 			GinkgoHelper()
 			b, gauge := newBench(bullmq.V6), &gauge{}
@@ -269,7 +269,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 		Expect(measured(func(w *bullmq.Worker) (*bullmq.Job, error) { return w.JobRef("job"), nil })).To(Equal(want))
 	})
 
-	It("shows data that it has itself replaced", func() {
+	It("returns data that it has replaced", func() {
 		b := newBench(bullmq.V6)
 		benches["waiting"](b)
 		handle := b.queue.JobRef("job")
@@ -279,7 +279,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 		Expect(data).To(Equal(5))
 	})
 
-	It("has the whole record once a worker has ended it", func() {
+	It("has the whole record after a worker has finished it", func() {
 		b := newBench(bullmq.V6)
 		benches["active"](b)
 		handle := b.worker.JobRef("job")
@@ -291,7 +291,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 		Expect(json.Marshal(handle)).To(ContainSubstring(`"paint"`))
 	})
 
-	DescribeTable("of a job that is gone is refused with ErrJobNotFound, and nothing is written, by", func(call func(b *bench, job *bullmq.Job) (any, error)) {
+	DescribeTable("of a job that is gone returns ErrJobNotFound and writes nothing in", func(call func(b *bench, job *bullmq.Job) (any, error)) {
 		b := newBench(bullmq.V6)
 		before := snapshot(b.name)
 		_, err := call(b, b.worker.JobRef("gone"))
@@ -310,7 +310,7 @@ var _ = Describe("A handle, which is a job known by its id alone,", Label("slow"
 	)
 })
 
-var _ = DescribeTable("In the handler of a job that was removed meanwhile every call is refused and leaves nothing behind, and the job's id is free", Label("slow"), func(call func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error, moved error) {
+var _ = DescribeTable("The handler of a job that was removed meanwhile writes nothing and gets an error from", Label("slow"), func(call func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error, moved error) {
 	name, ctx := newQueueName(), specContext()
 	queue := newQueue(name, nil)
 	told := make(chan error, 1)
@@ -395,12 +395,12 @@ var _ = DescribeTable("In the handler of a job that was removed meanwhile every 
 		}
 		return err
 	}, nil),
-	Entry("nothing but its end, in success", func(context.Context, *bullmq.Queue, *bullmq.Job) error { return bullmq.ErrJobNotFound }, nil),
-	Entry("nothing but its end, in failure", func(context.Context, *bullmq.Queue, *bullmq.Job) error { return bullmq.ErrJobNotFound }, errors.New("boom")),
+	Entry("its completion", func(context.Context, *bullmq.Queue, *bullmq.Job) error { return bullmq.ErrJobNotFound }, nil),
+	Entry("its failure", func(context.Context, *bullmq.Queue, *bullmq.Job) error { return bullmq.ErrJobNotFound }, errors.New("boom")),
 )
 
 var _ = Describe("A scheduler's job, as its upsert returns it,", Label("slow"), func() {
-	It("has the options that are stored, and acts by them", func() {
+	It("has the stored options and follows them", func() {
 		b := newBench(bullmq.V6)
 		job, err := b.queue.UpsertScheduler(b.ctx, "daily", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{
 			Options: &bullmq.JobOptions{KeepLogs: 2, LIFO: true, Priority: 3, Deduplication: &bullmq.Deduplication{ID: "once"}},

@@ -7,8 +7,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A job's own id", func() {
-	DescribeTable("is refused, and nothing written, where it could be taken for something else", func(id, hint string) {
+var _ = Describe("A custom job id", func() {
+	DescribeTable("is refused, and nothing is written, if it is ambiguous:", func(id, hint string) {
 		name := newQueueName()
 		queue := newQueue(name, nil)
 		before := snapshot(name)
@@ -19,18 +19,18 @@ var _ = Describe("A job's own id", func() {
 		Entry("a number", "123", "put a letter before it"),
 		Entry("a negative number", "-5", "whole numbers"),
 		Entry("zero", "0", "wake-up"),
-		Entry("what starts like a wake-up entry", "0:77", "wake-up"),
-		Entry("even with two colons", "0:a:b", "wake-up"),
+		Entry("the start of a marker entry", "0:77", "wake-up"),
+		Entry("the start of a marker entry with two colons", "0:a:b", "wake-up"),
 		Entry("the largest number that JavaScript prints in full", "999999999999999900000", "whole numbers"),
-		Entry("JavaScript's word for no number", "NaN", "whole numbers"),
+		Entry("JavaScript's NaN", "NaN", "whole numbers"),
 		Entry("the name of a key that every queue has", "meta", "key of that name"),
-		Entry("the name of a key that this queue hasn't yet", "delayed", "key of that name"),
+		Entry("the name of a key that this queue does not have yet", "delayed", "key of that name"),
 		Entry("the name of a key with two colons", "metrics:completed:data", "key of that name"),
 		Entry("one colon", "a:b", "colons"),
 		Entry("three colons", "a:b:c:d", "colons"),
 	)
 
-	DescribeTable("is taken as it is otherwise", func(id string) {
+	DescribeTable("is accepted as it is otherwise:", func(id string) {
 		name := newQueueName()
 		job, err := newQueue(name, nil).Add(specContext(), "paint", nil, &bullmq.JobOptions{JobID: id})
 		Expect(err).NotTo(HaveOccurred())
@@ -42,7 +42,7 @@ var _ = Describe("A job's own id", func() {
 		Entry("an exponent", "1e3"),
 		Entry("a fraction", "12.5"),
 		Entry("negative zero", "-0"),
-		Entry("a plus", "+7"),
+		Entry("a plus sign", "+7"),
 		Entry("a number with more digits than JavaScript keeps", "9007199254740993"),
 		Entry("a number that JavaScript prints with an exponent", "1000000000000000000000"),
 		Entry("a space", "a b"),
@@ -53,7 +53,7 @@ var _ = Describe("A job's own id", func() {
 		Entry("letters and digits", "user-1"),
 	)
 
-	It("is the queue's next number when empty", func() {
+	It("is the queue's next number if empty", func() {
 		name := newQueueName()
 		queue, ctx := newQueue(name, nil), specContext()
 		for _, want := range []string{"1", "2", "3"} {
@@ -74,7 +74,7 @@ var _ = Describe("A job's own id", func() {
 		Expect(job.ID).To(Equal("2"))
 	})
 
-	It("adds nothing where a job has it already, be it running or done", func() {
+	It("adds nothing if a job already has it, whether running or finished", func() {
 		name := newQueueName()
 		queue, ctx := newQueue(name, nil), specContext()
 		add := func(jobName string, v int) {
@@ -102,7 +102,7 @@ var _ = Describe("A job's own id", func() {
 			ContainSubstring("active"), "duplicated jobId=d", ContainSubstring("completed"), "drained", "duplicated jobId=d"))
 	})
 
-	It("can be used again once its job is removed on completion", func() {
+	It("can be reused once its job is removed on completion", func() {
 		name := newQueueName()
 		queue, ctx := newQueue(name, nil), specContext()
 		worker := newWorker(name, nil, nil)

@@ -19,7 +19,7 @@ var _ = Describe("A job as JSON", func() {
 		return string(text)
 	}
 
-	It("has Node's names, times in milliseconds, and what there is of it", func() {
+	It("has Node's names, times in milliseconds, and no empty fields", func() {
 		ctx, name := specContext(), newQueueName()
 		now := func() time.Time { return time.UnixMilli(1700000000000) }
 		queue := newQueue(name, &bullmq.QueueOptions{Now: now})
@@ -43,7 +43,7 @@ var _ = Describe("A job as JSON", func() {
 			HaveKeyWithValue("stacktrace", HaveLen(1)), Not(HaveKey("token"))))
 	})
 
-	It("has options of other clients under their public names, whatever their form", func() {
+	It("has the options of other clients under their public names", func() {
 		ctx, name := specContext(), newQueueName()
 		redisDo("HSET", keyOf(name, "a"), "name", "n", "data", "1", "opts", `{"kl":2,"fpof":true,"tm":"trace","omc":true,"backoff":5,"newer":[1],"repeatJobKey":"s"}`)
 		redisDo("HSET", keyOf(name, "b"), "name", "n", "data", "{no JSON", "opts", "{no JSON")
@@ -56,7 +56,7 @@ var _ = Describe("A job as JSON", func() {
 		Expect(shown(job)).To(And(ContainSubstring(`"data":"{no JSON"`), ContainSubstring(`"opts":{"attempts":0}`)))
 	})
 
-	It("can be made of one that no queue has", func() {
+	It("can be made of a job without a queue", func() {
 		Expect(shown(&bullmq.Job{ID: "a"})).To(And(ContainSubstring(`"id":"a"`), ContainSubstring(`"data":{}`)))
 	})
 })

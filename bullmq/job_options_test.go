@@ -12,14 +12,14 @@ import (
 )
 
 var _ = Describe("Job options", func() {
-	DescribeTable("are stored under the names that all clients read", func(options bullmq.JobOptions, wire string) {
+	DescribeTable("are stored under the names that all clients read:", func(options bullmq.JobOptions, wire string) {
 		Expect(json.Marshal(options)).To(MatchJSON(wire))
 
 		var back bullmq.JobOptions
 		Expect(json.Unmarshal([]byte(wire), &back)).To(Succeed())
 		Expect(json.Marshal(back)).To(MatchJSON(wire), "read and written again")
 	},
-		Entry("none but attempts", bullmq.JobOptions{}, `{"attempts":0}`),
+		Entry("only attempts", bullmq.JobOptions{}, `{"attempts":0}`),
 		Entry("attempts", bullmq.JobOptions{Attempts: 3}, `{"attempts":3}`),
 		Entry("delay", bullmq.JobOptions{Delay: time.Minute}, `{"attempts":0,"delay":60000}`),
 		Entry("a delay with a fraction", bullmq.JobOptions{Delay: 1500 * time.Microsecond}, `{"attempts":0,"delay":1.5}`),
@@ -31,7 +31,7 @@ var _ = Describe("Job options", func() {
 		Entry("an exponential backoff with jitter",
 			bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "exponential", Delay: time.Second, Jitter: 0.25}},
 			`{"attempts":0,"backoff":{"type":"exponential","delay":1000,"jitter":0.25}}`),
-		Entry("a backoff of one's own", bullmq.JobOptions{Backoff: bullmq.CustomBackoff("tide")}, `{"attempts":0,"backoff":{"type":"tide"}}`),
+		Entry("a custom backoff", bullmq.JobOptions{Backoff: bullmq.CustomBackoff("tide")}, `{"attempts":0,"backoff":{"type":"tide"}}`),
 		Entry("removeOnComplete, removeOnFail", bullmq.JobOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepFor(time.Hour, 5, 0)},
 			`{"attempts":0,"removeOnComplete":true,"removeOnFail":{"age":3600,"count":5}}`),
 		Entry("keepLogs", bullmq.JobOptions{KeepLogs: 5}, `{"attempts":0,"kl":5}`),
@@ -39,7 +39,7 @@ var _ = Describe("Job options", func() {
 		Entry("no stack traces", bullmq.JobOptions{StackTraceLimit: bullmq.NoStackTraces}, `{"attempts":0,"stackTraceLimit":0}`),
 		Entry("sizeLimit", bullmq.JobOptions{SizeLimit: 100}, `{"attempts":0,"sizeLimit":100}`),
 		Entry("deduplication", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}, `{"attempts":0,"de":{"id":"d"}}`),
-		Entry("deduplication with everything",
+		Entry("deduplication with all fields",
 			bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Second, Extend: true, Replace: true, KeepLastIfActive: true, Reschedule: true}},
 			`{"attempts":0,"de":{"id":"d","ttl":1000,"extend":true,"replace":true,"keepLastIfActive":true,"reschedule":true}}`),
 		Entry("parent", bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "p", QueueKey: "bull:orders"}}, `{"attempts":0,"parent":{"id":"p","queue":"bull:orders"}}`),
@@ -48,24 +48,24 @@ var _ = Describe("Job options", func() {
 		Entry("ignoreDependencyOnFailure", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, `{"attempts":0,"idof":true}`),
 		Entry("removeDependencyOnFailure", bullmq.JobOptions{RemoveDependencyOnFailure: true}, `{"attempts":0,"rdof":true}`),
 		Entry("telemetry", bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "trace", OmitContext: true}}, `{"attempts":0,"tm":"trace","omc":true}`),
-		Entry("what only others know", bullmq.JobOptions{Extra: map[string]json.RawMessage{"foo": []byte(`{"a":[1.0]}`)}}, `{"attempts":0,"foo":{"a":[1.0]}}`),
+		Entry("options that only other clients know", bullmq.JobOptions{Extra: map[string]json.RawMessage{"foo": []byte(`{"a":[1.0]}`)}}, `{"attempts":0,"foo":{"a":[1.0]}}`),
 	)
 
-	DescribeTable("are read in every form that some client writes", func(wire string, want bullmq.JobOptions) {
+	DescribeTable("are read in every form that some client writes:", func(wire string, want bullmq.JobOptions) {
 		var options bullmq.JobOptions
 		Expect(json.Unmarshal([]byte(wire), &options)).To(Succeed())
 		Expect(options).To(Equal(want))
 	},
 		Entry("an empty list, as Lua writes an empty object", `[]`, bullmq.JobOptions{}),
-		Entry("nothing", `null`, bullmq.JobOptions{}),
+		Entry("an empty object", `null`, bullmq.JobOptions{}),
 		Entry("public names", `{"attempts":2,"keepLogs":5,"failParentOnFailure":true}`,
 			bullmq.JobOptions{Attempts: 2, KeepLogs: 5, FailParentOnFailure: true}),
 		Entry("telemetry under its public name", `{"telemetry":{"metadata":"trace","omitContext":true}}`,
 			bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "trace", OmitContext: true}}),
 		Entry("numbers as Lua writes large ones", `{"attempts":1e1,"timestamp":1.7e+12}`,
 			bullmq.JobOptions{Attempts: 10, Timestamp: time.UnixMilli(1700000000000)}),
-		Entry("removeOnFail that is a number", `{"removeOnFail":7}`, bullmq.JobOptions{KeepFailed: bullmq.KeepLast(7)}),
-		Entry("removeOnFail that is false", `{"removeOnFail":false}`, bullmq.JobOptions{KeepFailed: bullmq.KeepAll()}),
+		Entry("removeOnFail as a number", `{"removeOnFail":7}`, bullmq.JobOptions{KeepFailed: bullmq.KeepLast(7)}),
+		Entry("removeOnFail false", `{"removeOnFail":false}`, bullmq.JobOptions{KeepFailed: bullmq.KeepAll()}),
 		Entry("a stackTraceLimit of 0", `{"stackTraceLimit":0}`, bullmq.JobOptions{StackTraceLimit: bullmq.NoStackTraces}),
 		Entry("an empty parent list", `{"parent":[]}`, bullmq.JobOptions{Extra: map[string]json.RawMessage{"parent": []byte(`[]`)}}),
 	)
@@ -77,32 +77,32 @@ var _ = Describe("Job options", func() {
 		Expect(options.Backoff.Delay).To(Equal(1500 * time.Millisecond))
 	})
 
-	DescribeTable("keep what they can't take in, and write it again", func(wire, again string) {
+	DescribeTable("keep what has no field here and write it again:", func(wire, again string) {
 		var options bullmq.JobOptions
 		Expect(json.Unmarshal([]byte(wire), &options)).To(Succeed())
 		Expect(json.Marshal(options)).To(MatchJSON(again))
 	},
 		Entry("a newer client's options", `{"attempts":1,"foo":1,"bar":{"x":null}}`, `{"attempts":1,"foo":1,"bar":{"x":null}}`),
-		Entry("a delay that is a text", `{"attempts":0,"delay":"1000"}`, `{"attempts":0,"delay":"1000"}`),
-		Entry("a delay of zero, which is more than none", `{"attempts":0,"delay":0}`, `{"attempts":0,"delay":0}`),
+		Entry("a delay that is a string", `{"attempts":0,"delay":"1000"}`, `{"attempts":0,"delay":"1000"}`),
+		Entry("a delay of zero", `{"attempts":0,"delay":0}`, `{"attempts":0,"delay":0}`),
 		Entry("lifo false", `{"attempts":0,"lifo":false}`, `{"attempts":0,"lifo":false}`),
-		Entry("attempts that are a text", `{"attempts":"3"}`, `{"attempts":"3"}`),
+		Entry("attempts that are a string", `{"attempts":"3"}`, `{"attempts":"3"}`),
 		Entry("a priority with a fraction", `{"attempts":0,"priority":1.5}`, `{"attempts":0,"priority":1.5}`),
-		Entry("a removal rule nobody knows", `{"attempts":0,"removeOnComplete":"daily"}`, `{"attempts":0,"removeOnComplete":"daily"}`),
-		Entry("under the stored name, whatever it was called", `{"attempts":0,"keepLogs":"many"}`, `{"attempts":0,"kl":"many"}`),
+		Entry("an unknown retention rule", `{"attempts":0,"removeOnComplete":"daily"}`, `{"attempts":0,"removeOnComplete":"daily"}`),
+		Entry("under the stored name if the public name was read", `{"attempts":0,"keepLogs":"many"}`, `{"attempts":0,"kl":"many"}`),
 		Entry("further fields of a backoff", `{"attempts":0,"backoff":{"type":"fixed","delay":0,"note":"x"}}`, `{"attempts":0,"backoff":{"type":"fixed","delay":0,"note":"x"}}`),
 		Entry("further fields of a deduplication", `{"attempts":0,"de":{"id":"d","extend":false,"note":"x"}}`, `{"attempts":0,"de":{"id":"d","extend":false,"note":"x"}}`),
 		Entry("a scheduler's fields", `{"attempts":0,"repeat":{"every":1000,"count":1},"prevMillis":1,"repeatJobKey":"k"}`,
 			`{"attempts":0,"repeat":{"every":1000,"count":1},"prevMillis":1,"repeatJobKey":"k"}`),
 	)
 
-	It("are refused when they are no object", func() {
+	It("are refused if they are not an object", func() {
 		var options bullmq.JobOptions
 		Expect(json.Unmarshal([]byte(`"attempts"`), &options)).NotTo(Succeed())
 		Expect(json.Unmarshal([]byte(`[1]`), &options)).NotTo(Succeed())
 	})
 
-	DescribeTable("have one value for an option that a field and Extra both name: the field's where it is set", func(options bullmq.JobOptions, wire string) {
+	DescribeTable("have one value for an option in a field and in Extra, which is the field's if set:", func(options bullmq.JobOptions, wire string) {
 		Expect(json.Marshal(options)).To(MatchJSON(wire))
 		name := newQueueName()
 		job, err := newQueue(name, nil).Add(specContext(), "paint", nil, &options)
@@ -111,14 +111,14 @@ var _ = Describe("Job options", func() {
 	},
 		Entry("by its stored name", bullmq.JobOptions{KeepLogs: 3, Extra: map[string]json.RawMessage{"kl": []byte("9")}}, `{"attempts":0,"kl":3}`),
 		Entry("by its public name", bullmq.JobOptions{KeepLogs: 3, Extra: map[string]json.RawMessage{"keepLogs": []byte("9")}}, `{"attempts":0,"kl":3}`),
-		Entry("not set", bullmq.JobOptions{Extra: map[string]json.RawMessage{"keepLogs": []byte("9")}}, `{"attempts":0,"kl":9}`),
+		Entry("field not set", bullmq.JobOptions{Extra: map[string]json.RawMessage{"keepLogs": []byte("9")}}, `{"attempts":0,"kl":9}`),
 		Entry("attempts", bullmq.JobOptions{Attempts: 2, Extra: map[string]json.RawMessage{"attempts": []byte("9")}}, `{"attempts":2}`),
 		Entry("telemetry", bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "own"}, Extra: map[string]json.RawMessage{"telemetry": []byte(`{"metadata":"m"}`)}},
 			`{"attempts":0,"tm":"own"}`),
-		Entry("in Reset", bullmq.JobOptions{KeepLogs: 3, Reset: []string{"keepLogs", "lifo", "attempts"}}, `{"kl":3}`),
+		Entry("named in Reset", bullmq.JobOptions{KeepLogs: 3, Reset: []string{"keepLogs", "lifo", "attempts"}}, `{"kl":3}`),
 	)
 
-	It("put a job where an option in Extra says, as they do by its field", func() {
+	It("in Extra place a job as the fields do", func() {
 		queue := newQueue(newQueueName(), nil)
 		job, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{Extra: map[string]json.RawMessage{"delay": []byte("60000")}})
 		Expect(err).NotTo(HaveOccurred())
@@ -126,8 +126,8 @@ var _ = Describe("Job options", func() {
 		Expect(job.Opts.Delay).To(Equal(time.Minute))
 	})
 
-	Describe("that Node refuses, or that make no sense", func() {
-		DescribeTable("are refused before anything is sent, with what to change", func(options bullmq.JobOptions, data any, hints ...string) {
+	Describe("of an add", func() {
+		DescribeTable("are refused before sending if invalid:", func(options bullmq.JobOptions, data any, hints ...string) {
 			name := newQueueName()
 			queue := newQueue(name, nil)
 			before := snapshot(name)
@@ -140,63 +140,63 @@ var _ = Describe("Job options", func() {
 		},
 			Entry("a priority above the highest", bullmq.JobOptions{Priority: 2097152}, nil, "2097152", "2097151"),
 			Entry("a priority with a fraction", bullmq.JobOptions{Extra: map[string]json.RawMessage{"priority": []byte("1.5")}}, nil, "1.5", "whole number"),
-			Entry("two bytes a letter, one byte too many", bullmq.JobOptions{SizeLimit: 7}, "ééé", "8 bytes", "7 bytes", "SizeLimit"),
+			Entry("two bytes a letter, one byte above the limit", bullmq.JobOptions{SizeLimit: 7}, "ééé", "8 bytes", "7 bytes", "SizeLimit"),
 			Entry("a deduplication without an id", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{TTL: time.Second}}, nil, "Deduplication", "ID"),
 			Entry("a deduplication with a negative ttl", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: -time.Second}}, nil, "TTL", "-1s"),
-			Entry("a deduplication with a ttl that would be none on the wire",
+			Entry("a deduplication with a ttl that rounds to none",
 				bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Microsecond}}, nil, "TTL", "1µs"),
 			Entry("a deduplication of a child", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}, Parent: &bullmq.ParentRef{ID: "p", QueueKey: "bull:q"}},
 				nil, "Deduplication", "Parent"),
 			Entry("two rules for a child's failure", bullmq.JobOptions{FailParentOnFailure: true, RemoveDependencyOnFailure: true}, nil,
 				"FailParentOnFailure and RemoveDependencyOnFailure", "choose one"),
-			Entry("three of them", bullmq.JobOptions{ContinueParentOnFailure: true, IgnoreDependencyOnFailure: true, RemoveDependencyOnFailure: true}, nil,
+			Entry("three rules for a child's failure", bullmq.JobOptions{ContinueParentOnFailure: true, IgnoreDependencyOnFailure: true, RemoveDependencyOnFailure: true}, nil,
 				"ContinueParentOnFailure", "IgnoreDependencyOnFailure", "RemoveDependencyOnFailure"),
 			Entry("a jitter above 1", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: 1.1}}, nil, "Jitter", "1.1"),
 			Entry("a backoff without a type", bullmq.JobOptions{Backoff: &bullmq.Backoff{Delay: time.Second}}, nil, "no Type", "Fixed"),
-			Entry("a backoff counted in nothing", bullmq.JobOptions{Backoff: bullmq.FixedBackoff(1000)}, nil, "Backoff.Delay", "1µs"),
+			Entry("a backoff without a unit", bullmq.JobOptions{Backoff: bullmq.FixedBackoff(1000)}, nil, "Backoff.Delay", "1µs"),
 			Entry("a negative jitter", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: -0.1}}, nil, "Jitter", "-0.1"),
 			Entry("a negative number of attempts", bullmq.JobOptions{Attempts: -1}, nil, "Attempts -1", "0 means one attempt"),
 			Entry("a negative priority", bullmq.JobOptions{Priority: -1}, nil, "Priority -1", "0 means none"),
-			Entry("a negative number of rows of its log", bullmq.JobOptions{KeepLogs: -1}, nil, "KeepLogs -1", "0 means all"),
+			Entry("a negative number of log rows", bullmq.JobOptions{KeepLogs: -1}, nil, "KeepLogs -1", "0 means all"),
 			Entry("a negative size limit", bullmq.JobOptions{SizeLimit: -1}, nil, "SizeLimit -1", "0 means no limit"),
 			Entry("a negative number of stack traces other than NoStackTraces", bullmq.JobOptions{StackTraceLimit: -2}, nil, "StackTraceLimit -2", "NoStackTraces"),
 			Entry("a timestamp before 1970", bullmq.JobOptions{Timestamp: time.UnixMilli(-1)}, nil, "Timestamp", "1970"),
 			Entry("a negative number of completed jobs to keep", bullmq.JobOptions{KeepCompleted: bullmq.KeepLast(-1)}, nil, "KeepCompleted", "-1", "KeepAll()"),
 			Entry("a negative age of failed jobs to keep", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(-time.Hour, 0, 0)}, nil, "KeepFailed", "age", "-1h"),
-			Entry("an age that is a plain number", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(3600, 0, 0)}, nil, "KeepFailed", "3.6µs", "time.Millisecond"),
-			Entry("a negative count beside an age", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(time.Hour, -1, 0)}, nil, "KeepFailed", "count", "-1"),
-			Entry("a negative limit beside an age", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(time.Hour, 1, -1)}, nil, "KeepFailed", "limit", "-1"),
-			Entry("a delay that is a plain number", bullmq.JobOptions{Delay: 500}, nil, "Delay 500ns", "500*time.Millisecond"),
-			Entry("a delay with part of a millisecond", bullmq.JobOptions{Delay: 1500 * time.Microsecond}, nil, "Delay 1.5ms", "whole number", "Round(time.Millisecond)"),
-			Entry("a backoff with part of a millisecond", bullmq.JobOptions{Backoff: bullmq.ExponentialBackoff(3_600_000)}, nil, "Backoff.Delay 3.6ms", "whole number"),
+			Entry("an age without a unit", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(3600, 0, 0)}, nil, "KeepFailed", "3.6µs", "time.Millisecond"),
+			Entry("a negative count with an age", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(time.Hour, -1, 0)}, nil, "KeepFailed", "count", "-1"),
+			Entry("a negative limit with an age", bullmq.JobOptions{KeepFailed: bullmq.KeepFor(time.Hour, 1, -1)}, nil, "KeepFailed", "limit", "-1"),
+			Entry("a delay without a unit", bullmq.JobOptions{Delay: 500}, nil, "Delay 500ns", "500*time.Millisecond"),
+			Entry("a delay with a fraction of a millisecond", bullmq.JobOptions{Delay: 1500 * time.Microsecond}, nil, "Delay 1.5ms", "whole number", "Round(time.Millisecond)"),
+			Entry("a backoff with a fraction of a millisecond", bullmq.JobOptions{Backoff: bullmq.ExponentialBackoff(3_600_000)}, nil, "Backoff.Delay 3.6ms", "whole number"),
 			Entry("a negative backoff", bullmq.JobOptions{Backoff: bullmq.FixedBackoff(-time.Second)}, nil, "Backoff.Delay -1s", "less than 0"),
 			Entry("a backoff of an unknown type", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "expo"}}, nil, `"expo"`, "fixed", "exponential", `Custom("expo")`),
-			Entry("a backoff of a type in other letters", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "Fixed", Delay: time.Second}}, nil, `"Fixed"`, "Custom"),
-			Entry("a ttl with part of a millisecond",
+			Entry("a backoff type in another case", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "Fixed", Delay: time.Second}}, nil, `"Fixed"`, "Custom"),
+			Entry("a ttl with a fraction of a millisecond",
 				bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: 1500 * time.Microsecond}}, nil, "TTL", "1.5ms", "whole number"),
 			Entry("an unknown name in Reset", bullmq.JobOptions{Reset: []string{"delay", "Lifo"}}, nil, `"Lifo"`, "attempts, backoff", "keepLogs, lifo, parent"),
 			Entry("a stored name in Reset", bullmq.JobOptions{Reset: []string{"kl"}}, nil, `"kl"`, "keepLogs"),
 			Entry("a parent without a queue", bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "p"}}, nil, "Parent", "Queue"),
 			Entry("a parent without an id", bullmq.JobOptions{Parent: &bullmq.ParentRef{QueueKey: "bull:q"}}, nil, "Parent", "ID"),
-			Entry("further options that aren't JSON", bullmq.JobOptions{Extra: map[string]json.RawMessage{"foo": []byte(`{`)}}, nil, "JSON"),
-			Entry("data that JSON can't hold", bullmq.JobOptions{}, func() {}, "data", "func()"),
+			Entry("extra options that are not JSON", bullmq.JobOptions{Extra: map[string]json.RawMessage{"foo": []byte(`{`)}}, nil, "JSON"),
+			Entry("data that JSON cannot represent", bullmq.JobOptions{}, func() {}, "data", "func()"),
 		)
 
-		DescribeTable("are taken just within the limit", func(options bullmq.JobOptions, data any) {
+		DescribeTable("are accepted within the limits:", func(options bullmq.JobOptions, data any) {
 			_, err := newQueue(newQueueName(), nil).Add(specContext(), "paint", data, &options)
 			Expect(err).NotTo(HaveOccurred())
 		},
 			Entry("the highest priority", bullmq.JobOptions{Priority: 2097151}, nil),
-			Entry("as many bytes as allowed", bullmq.JobOptions{SizeLimit: 8}, "ééé"),
+			Entry("the largest allowed size", bullmq.JobOptions{SizeLimit: 8}, "ééé"),
 			Entry("a jitter of 1", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: 1}}, nil),
 			Entry("a negative delay, as of a time that has passed", bullmq.JobOptions{Delay: -1234567}, nil),
-			Entry("a backoff of the worker's own", bullmq.JobOptions{Backoff: bullmq.CustomBackoff("expo")}, nil),
-			Entry("a policy for a parent that it hasn't, as Node takes it", bullmq.JobOptions{FailParentOnFailure: true}, nil),
+			Entry("a custom backoff type of the worker", bullmq.JobOptions{Backoff: bullmq.CustomBackoff("expo")}, nil),
+			Entry("a rule for the parent of a job without one, as in Node", bullmq.JobOptions{FailParentOnFailure: true}, nil),
 			Entry("a ttl of a millisecond", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Millisecond}}, nil),
 		)
 	})
 
-	DescribeTable("that were read from JSON are taken as Node takes them, with numbers that a program may not set", func(text, stored string) {
+	DescribeTable("that were read from JSON are accepted as in Node:", func(text, stored string) {
 		var options bullmq.JobOptions
 		Expect(json.Unmarshal([]byte(text), &options)).To(Succeed())
 		name := newQueueName()
@@ -207,10 +207,10 @@ var _ = Describe("Job options", func() {
 		Entry("negative attempts", `{"attempts":-1}`, `{"attempts":-1}`),
 		Entry("a negative priority", `{"priority":-1}`, `{"attempts":0,"priority":-1}`),
 		Entry("a delay with a fraction", `{"delay":1.5}`, `{"attempts":0,"delay":1.5}`),
-		Entry("a number of jobs to keep that keeps all", `{"removeOnComplete":-1}`, `{"attempts":0,"removeOnComplete":-1}`),
-		Entry("a backoff of any type", `{"backoff":{"type":"expo","delay":-1}}`, `{"attempts":0,"backoff":{"type":"expo","delay":-1}}`),
-		Entry("a backoff of no milliseconds", `{"backoff":0}`, `{"attempts":0,"backoff":{"type":"fixed","delay":0}}`),
-		Entry("null, which leaves an option out", `{"attempts":null,"delay":null,"shard":null}`, `{}`),
+		Entry("a negative number of jobs to keep, which keeps all", `{"removeOnComplete":-1}`, `{"attempts":0,"removeOnComplete":-1}`),
+		Entry("any backoff type", `{"backoff":{"type":"expo","delay":-1}}`, `{"attempts":0,"backoff":{"type":"expo","delay":-1}}`),
+		Entry("a backoff of zero milliseconds", `{"backoff":0}`, `{"attempts":0,"backoff":{"type":"fixed","delay":0}}`),
+		Entry("null, which omits an option", `{"attempts":null,"delay":null,"shard":null}`, `{}`),
 	)
 
 	Describe("of a queue", func() {
@@ -224,7 +224,7 @@ var _ = Describe("Job options", func() {
 		}
 		defaults := bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(time.Second), KeepCompleted: bullmq.KeepLast(10), Delay: time.Hour}
 
-		It("hold for jobs without options", func() {
+		It("apply to jobs without options", func() {
 			Expect(add(defaults, nil)).To(And(
 				HaveKeyWithValue("opts", MatchJSON(`{"attempts":3,"backoff":{"type":"fixed","delay":1000},"removeOnComplete":10,"delay":3600000}`)),
 				HaveKeyWithValue("delay", "3600000")))
@@ -248,9 +248,9 @@ var _ = Describe("Job options", func() {
 			Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("opts", MatchJSON(stored)))
 			Expect(queue.JobState(specContext(), job.ID)).To(BeEquivalentTo(state))
 		},
-			Entry("of every option", `{"attempts":0,"delay":0,"priority":0,"lifo":false,"keepLogs":0,"backoff":0}`,
+			Entry("for every option", `{"attempts":0,"delay":0,"priority":0,"lifo":false,"keepLogs":0,"backoff":0}`,
 				`{"attempts":0,"delay":0,"priority":0,"lifo":false,"kl":0,"backoff":{"type":"fixed","delay":0}}`, "waiting"),
-			Entry("of one", `{"delay":0}`, `{"attempts":3,"delay":0,"priority":7,"lifo":true,"kl":5,"backoff":{"type":"fixed","delay":1000}}`, "prioritized"),
+			Entry("for one option", `{"delay":0}`, `{"attempts":3,"delay":0,"priority":7,"lifo":true,"kl":5,"backoff":{"type":"fixed","delay":1000}}`, "prioritized"),
 			Entry("or to null", `{"attempts":null,"delay":null,"backoff":null,"keepLogs":null}`, `{"priority":7,"lifo":true}`, "prioritized"),
 		)
 
@@ -261,7 +261,7 @@ var _ = Describe("Job options", func() {
 			Expect(json.Marshal(own)).To(MatchJSON(`{"attempts":5}`))
 		})
 
-		It("hold in what Extra says of other options, name by name", func() {
+		It("apply in Extra name by name", func() {
 			extra := func(text string) (fields map[string]json.RawMessage) {
 				Expect(json.Unmarshal([]byte(text), &fields)).To(Succeed())
 				return fields
@@ -274,7 +274,7 @@ var _ = Describe("Job options", func() {
 			Expect(standard.Extra).To(HaveLen(3), "the queue's own stay as they are")
 		})
 
-		It("leave a job that was read as it is when it is added again", func() {
+		It("do not change a job that was read and is added again", func() {
 			source, target := newQueue(newQueueName(), nil), newQueue(newQueueName(), &bullmq.QueueOptions{DefaultJobOptions: &bullmq.JobOptions{Attempts: 3}})
 			for _, attempts := range []int{0, 2} {
 				added, err := source.Add(specContext(), "paint", nil, &bullmq.JobOptions{Attempts: attempts})
@@ -287,7 +287,7 @@ var _ = Describe("Job options", func() {
 			}
 		})
 
-		It("let a job that was read be changed before it is added again, also back to nothing", func() {
+		It("let a job that was read be changed before it is added again, even to zero values", func() {
 			queue := newQueue(newQueueName(), nil)
 			stored := `{"attempts":3,"backoff":{"type":"fixed","delay":500,"jitter":0.5,"own":1},"de":{"id":"d","ttl":60000,"extend":true,"own":0}}`
 			var o bullmq.JobOptions
@@ -301,12 +301,12 @@ var _ = Describe("Job options", func() {
 			Expect(redisDo("PTTL", keyOf(queue.Name(), "de:d")).AsInt64()).To(BeEquivalentTo(-1))
 		})
 
-		It("take no value in Extra for none", func() {
+		It("do not treat a value in Extra as unset", func() {
 			extra := map[string]json.RawMessage{"tenant": nil, "delay": nil, "lifo": {}, "jobId": nil}
 			Expect(add(bullmq.JobOptions{Delay: time.Hour}, &bullmq.JobOptions{Extra: extra})).To(HaveKeyWithValue("opts", MatchJSON(`{"attempts":0}`)))
 		})
 
-		It("of a scheduler's job, that was read, are not taken for another's", func() {
+		It("that came from a scheduler's job do not make another job the scheduler's", func() {
 			queue, ctx := newQueue(newQueueName(), nil), specContext()
 			first, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Every: time.Hour}, nil)
 			Expect(err).NotTo(HaveOccurred())
@@ -321,7 +321,7 @@ var _ = Describe("Job options", func() {
 			Expect(again.RawOpts).NotTo(ContainSubstring("repeatJobKey"))
 		})
 
-		It("are refused with the queue, or the flow producer, when no job could have them", func() {
+		It("are refused by the queue or the flow producer if no job could have them", func() {
 			name := newQueueName()
 			for _, bad := range []bullmq.JobOptions{{Attempts: -1}, {Reset: []string{"attemps"}}, {Delay: 500}} {
 				_, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), DefaultJobOptions: &bad})
@@ -332,7 +332,7 @@ var _ = Describe("Job options", func() {
 			Expect(keysOf(name)).To(BeEmpty())
 		})
 
-		It("never hand on a job id", func() {
+		It("never pass on a job id", func() {
 			Expect(add(bullmq.JobOptions{JobID: "same", Attempts: 2}, nil)).To(HaveKeyWithValue("opts", MatchJSON(`{"attempts":2}`)))
 			Expect(add(bullmq.JobOptions{JobID: "same"}, &bullmq.JobOptions{JobID: "own"})).To(HaveKeyWithValue("opts", MatchJSON(`{"attempts":0,"jobId":"own"}`)))
 		})

@@ -13,7 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A job as it is read", func() {
+var _ = Describe("A job that is read", func() {
 	read := func(fields ...string) *bullmq.Job {
 		GinkgoHelper()
 		name := newQueueName()
@@ -23,7 +23,7 @@ var _ = Describe("A job as it is read", func() {
 		return job
 	}
 
-	It("has every field of its hash, in Go's types", func() {
+	It("has every field of its hash in Go's types", func() {
 		job := read("name", "paint", "data", `{"n":1}`, "opts", `{"attempts":3,"kl":5}`, "timestamp", "1700000000000", "delay", "1500",
 			"priority", "9", "atm", "2", "ats", "4", "stc", "1", "processedOn", "1700000000001", "finishedOn", "1700000000002",
 			"pb", "blue", "progress", "50", "returnvalue", `{"ok":true}`, "failedReason", "boom", "stacktrace", `["one","two"]`,
@@ -51,7 +51,7 @@ var _ = Describe("A job as it is read", func() {
 		Expect(job.DeferredFailure).To(Equal("a child failed"))
 	})
 
-	It("has zero values for what its hash doesn't say", func() {
+	It("has zero values for missing fields", func() {
 		job := read("name", "paint")
 		Expect(string(job.Data)).To(Equal(`{}`))
 		Expect(job.Progress).To(BeNil())
@@ -62,21 +62,21 @@ var _ = Describe("A job as it is read", func() {
 		Expect(job.FinishedOn.IsZero()).To(BeTrue())
 	})
 
-	It("has no progress where that is empty", func() {
+	It("has no progress if the field is empty", func() {
 		Expect(read("name", "paint", "progress", "").Progress).To(BeNil())
 	})
 
-	It("has its attempts under the name that older versions gave them", func() {
+	It("reads attempts under the name of older versions", func() {
 		Expect(read("name", "paint", "attemptsMade", "3").AttemptsMade).To(Equal(3))
 	})
 
-	It("has times with fractions, as other clients may write them", func() {
+	It("reads times with fractions, as other clients may write them", func() {
 		job := read("name", "paint", "timestamp", "1700000000000.5", "delay", "1000.7")
 		Expect(job.Timestamp).To(BeTemporally("==", time.UnixMilli(fixedNow)))
 		Expect(job.Delay).To(Equal(1000700 * time.Microsecond))
 	})
 
-	It("leaves out what can't be read", func() {
+	It("omits fields that cannot be parsed", func() {
 		job := read("name", "paint", "opts", `{"att`, "progress", "half", "returnvalue", "plain text", "stacktrace", "Error: x",
 			"timestamp", "soon", "priority", "high", "atm", "")
 		Expect(job.Opts).To(Equal(bullmq.JobOptions{}))
@@ -94,7 +94,7 @@ var _ = Describe("A job as it is read", func() {
 	})
 })
 
-var _ = Describe("A job's data", func() {
+var _ = Describe("Job.Decode", func() {
 	add := func(data string) *bullmq.Job {
 		GinkgoHelper()
 		job, err := newQueue(newQueueName(), nil).Add(specContext(), "paint", rawJSON(data), nil)
@@ -102,7 +102,7 @@ var _ = Describe("A job's data", func() {
 		return job
 	}
 
-	It("is decoded into the caller's type, with exact integers", func() {
+	It("decodes data into the caller's type with exact integers", func() {
 		var target struct {
 			ID  int64
 			Any any
@@ -112,7 +112,7 @@ var _ = Describe("A job's data", func() {
 		Expect(target.Any).To(Equal(json.Number("12345678901234567890")))
 	})
 
-	It("that doesn't fit is an error which names job, queue and type", func() {
+	It("returns an error that names job, queue and type if the data does not fit", func() {
 		var target struct{ Colour int }
 		job := add(`{"Colour":"red"}`)
 		Expect(job.Decode(&target)).To(MatchError(And(ContainSubstring("job 1 (paint)"), ContainSubstring(job.QueueName()),
@@ -142,7 +142,7 @@ var _ = Describe("A job in Redis", func() {
 		return all[len(all)-1]
 	}
 
-	It("that doesn't exist is ErrJobNotFound for whoever changes it, and stays as it is", func() {
+	It("that does not exist stays as it is and returns ErrJobNotFound from every change", func() {
 		before := snapshot(name)
 		handle := queue.JobRef("gone")
 		_, logErr := handle.Log(ctx, "row")
@@ -165,8 +165,8 @@ var _ = Describe("A job in Redis", func() {
 		Expect(snapshot(name)).To(Equal(before))
 	})
 
-	Describe("progress", func() {
-		DescribeTable("is JSON of any type, in the hash and in the event alike", func(progress any, want string) {
+	Describe("and its progress", func() {
+		DescribeTable("are stored as JSON of any type in the hash and the event:", func(progress any, want string) {
 			job := add(nil)
 			Expect(job.UpdateProgress(ctx, progress)).To(Succeed())
 			Expect(string(job.Progress)).To(Equal(want))
@@ -174,27 +174,27 @@ var _ = Describe("A job in Redis", func() {
 			Expect(lastEvent()).To(Equal("progress jobId=1 data=" + want))
 		},
 			Entry("a number", 50, `50`),
-			Entry("a text", "half", `"half"`),
+			Entry("a string", "half", `"half"`),
 			Entry("true", true, `true`),
 			Entry("an object", map[string]int{"a": 1}, `{"a":1}`),
-			Entry("nothing", nil, `null`),
+			Entry("null", nil, `null`),
 			Entry("HTML", "<b>", `"<b>"`),
 		)
 
-		It("can be reported by id", func() {
+		It("can be updated by id", func() {
 			Expect(queue.UpdateJobProgress(ctx, add(nil).ID, 50)).To(Succeed())
 			Expect(lastEvent()).To(Equal("progress jobId=1 data=50"))
 			Expect(queue.UpdateJobProgress(ctx, "gone", 50)).To(MatchError(bullmq.ErrJobNotFound))
 		})
 
-		It("that JSON can't hold is refused, and nothing is written", func() {
+		It("are refused, and nothing is written, if JSON cannot represent the value", func() {
 			job := add(nil)
 			before := snapshot(name)
 			Expect(job.UpdateProgress(ctx, func() {})).To(MatchError(ContainSubstring("progress of job 1")))
 			Expect(snapshot(name)).To(Equal(before))
 		})
 
-		It("may be reported from many goroutines, beside logs", func() {
+		It("can be updated from many goroutines together with logs", func() {
 			job := add(nil)
 			errs := make(chan error)
 			for n := range 10 {
@@ -212,8 +212,8 @@ var _ = Describe("A job in Redis", func() {
 		})
 	})
 
-	Describe("data", func() {
-		It("is replaced, without an event", func() {
+	Describe("and its data", func() {
+		It("are replaced without an event", func() {
 			job, count := add(nil), len(eventsOf(name))
 			Expect(job.UpdateData(ctx, map[string]string{"colour": "<blue>"})).To(Succeed())
 			Expect(string(job.Data)).To(Equal(`{"colour":"<blue>"}`))
@@ -221,7 +221,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(eventsOf(name)).To(HaveLen(count))
 		})
 
-		It("that JSON can't hold is refused, and nothing is written", func() {
+		It("are refused, and nothing is written, if JSON cannot represent them", func() {
 			job := add(nil)
 			before := snapshot(name)
 			Expect(job.UpdateData(ctx, make(chan int))).To(MatchError(ContainSubstring("data of job 1")))
@@ -229,8 +229,8 @@ var _ = Describe("A job in Redis", func() {
 		})
 	})
 
-	Describe("log", func() {
-		It("counts its rows and hands out pages of them, from either end", func() {
+	Describe("and its log", func() {
+		It("are counted in rows and read in pages from either end", func() {
 			job := add(nil)
 			for n := range 5 {
 				Expect(job.Log(ctx, fmt.Sprint("row ", n))).To(Equal(n + 1))
@@ -249,7 +249,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(page(7, 9, true)).To(BeEmpty())
 		})
 
-		It("keeps its newest rows only where the job's options bound it", func() {
+		It("are limited to the newest rows by the job's options", func() {
 			job := add(&bullmq.JobOptions{KeepLogs: 2})
 			Expect(job.Log(ctx, "a")).To(Equal(1))
 			Expect(job.Log(ctx, "b")).To(Equal(2))
@@ -257,7 +257,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(listAt(job.Key() + ":logs")).To(Equal([]string{"b", "c"}))
 		})
 
-		It("can be written by id, bounded by the caller", func() {
+		It("are written by id, limited by the caller", func() {
 			add(nil)
 			for _, row := range []string{"a", "b", "c"} {
 				_, err := queue.AddJobLog(ctx, "1", row, 1)
@@ -266,7 +266,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(listAt(keyOf(name, "1:logs"))).To(Equal([]string{"c"}))
 		})
 
-		It("is cleared, in part or as a whole", func() {
+		It("are cleared in part or as a whole", func() {
 			job := add(nil)
 			for _, row := range []string{"a", "b", "c"} {
 				_, err := job.Log(ctx, row)
@@ -280,7 +280,7 @@ var _ = Describe("A job in Redis", func() {
 	})
 
 	Describe("that is delayed", func() {
-		It("is given another delay, counted from now; its options stay", func() {
+		It("gets a new delay, counted from now, and keeps its options", func() {
 			job := add(&bullmq.JobOptions{Delay: time.Minute})
 			Expect(job.ChangeDelay(ctx, 5*time.Second)).To(Succeed())
 			Expect(job.Delay).To(Equal(5 * time.Second))
@@ -290,7 +290,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(lastEvent()).To(Equal("delayed jobId=1 delay=1700000005000"))
 		})
 
-		It("starts on its new time at an idle worker", func() {
+		It("starts at its new time in an idle worker", func() {
 			clocked := newQueue(name, nil)
 			started := make(chan time.Time, 1)
 			runWorker(name, func(context.Context, *bullmq.Job) (any, error) { started <- time.Now(); return nil, nil }, nil)
@@ -320,7 +320,7 @@ var _ = Describe("A job in Redis", func() {
 		})
 	})
 
-	It("that isn't delayed can neither be promoted nor given a delay", func() {
+	It("is the only kind that can be promoted or given a delay", func() {
 		job := add(nil)
 		before := snapshot(name)
 		Expect(job.Promote(ctx)).To(MatchError(bullmq.ErrNotInState))
@@ -328,7 +328,7 @@ var _ = Describe("A job in Redis", func() {
 		Expect(snapshot(name)).To(Equal(before))
 	})
 
-	Describe("given another priority", func() {
+	Describe("with a changed priority", func() {
 		It("moves from its place in line to that of the priority, and back", func() {
 			first, second := add(nil), add(nil)
 			Expect(first.ChangePriority(ctx, 5, false)).To(Succeed())
@@ -342,7 +342,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(zsetAt(keyOf(name, "prioritized"))).To(BeEmpty())
 		})
 
-		It("goes before the others of that priority with lifo", func() {
+		It("comes first within that priority with lifo", func() {
 			add(&bullmq.JobOptions{Priority: 5})
 			second := add(nil)
 			Expect(second.ChangePriority(ctx, 5, true)).To(Succeed())
@@ -352,14 +352,14 @@ var _ = Describe("A job in Redis", func() {
 			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"3", "2"}), "next to run is last in the list")
 		})
 
-		It("remembers it while it is delayed", func() {
+		It("keeps it while it is delayed", func() {
 			job := add(&bullmq.JobOptions{Delay: time.Minute})
 			Expect(job.ChangePriority(ctx, 7, false)).To(Succeed())
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("priority", "7"))
 			Expect(job.State(ctx)).To(Equal(bullmq.StateDelayed))
 		})
 
-		It("above the highest is refused, and nothing is written", func() {
+		It("is refused, and nothing is written, if the priority is above the highest", func() {
 			job := add(nil)
 			before := snapshot(name)
 			Expect(job.ChangePriority(ctx, 2097152, false)).To(MatchError(ContainSubstring("2097151")))
@@ -367,7 +367,7 @@ var _ = Describe("A job in Redis", func() {
 		})
 	})
 
-	Describe("that has ended", func() {
+	Describe("that is retried after it has finished", func() {
 		run := func(options *bullmq.JobOptions, reason error) *bullmq.Job {
 			GinkgoHelper()
 			add(options)
@@ -379,7 +379,7 @@ var _ = Describe("A job in Redis", func() {
 			return job
 		}
 
-		It("runs again after a failure, and forgets how that ended", func() {
+		It("runs again after a failure, without the old result", func() {
 			job := run(nil, errors.New("boom"))
 			Expect(job.FailedReason).To(Equal("boom"))
 			Expect(job.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
@@ -399,14 +399,14 @@ var _ = Describe("A job in Redis", func() {
 			Expect(lastEvent()).To(Equal("waiting jobId=1 prev=completed"))
 		})
 
-		It("forgets its attempts and starts when asked to", func() {
+		It("resets its attempts and starts on request", func() {
 			job := run(nil, errors.New("boom"))
 			Expect(job.Retry(ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsMade: true, ResetAttemptsStarted: true})).To(Succeed())
 			Expect([]int{job.AttemptsMade, job.AttemptsStarted}).To(Equal([]int{0, 0}))
 			Expect(hashAt(job.Key())).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
 		})
 
-		It("forgets only what it is asked to", func() {
+		It("resets only what is requested", func() {
 			job := run(nil, errors.New("boom"))
 			Expect(job.Retry(ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsStarted: true})).To(Succeed())
 			Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("atm", "1"), Not(HaveKey("ats"))))
@@ -415,12 +415,12 @@ var _ = Describe("A job in Redis", func() {
 			Expect(hashAt(again.Key())).To(And(HaveKeyWithValue("ats", "1"), Not(HaveKey("atm"))))
 		})
 
-		It("goes back to its priority", func() {
+		It("keeps its priority", func() {
 			Expect(run(&bullmq.JobOptions{Priority: 3}, errors.New("boom")).Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			Expect(zsetAt(keyOf(name, "prioritized"))).To(Equal([]string{"1"}))
 		})
 
-		It("keeps its options byte for byte, those of newer clients too", func() {
+		It("keeps its options byte for byte, including those of newer clients", func() {
 			job := run(nil, errors.New("boom"))
 			opts := `{"foo":1,"kl":5,"attempts":1,"nested":{"b":1,"a":[ ]}}`
 			redisDo("HSET", job.Key(), "opts", opts)
@@ -431,7 +431,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("opts", opts))
 		})
 
-		It("can't be retried from a state that it isn't in", func() {
+		It("is refused if it is not in the given state", func() {
 			job := run(nil, errors.New("boom"))
 			before := snapshot(name)
 			Expect(job.Retry(ctx, bullmq.StateCompleted, nil)).To(MatchError(bullmq.ErrNotInState))
@@ -440,7 +440,7 @@ var _ = Describe("A job in Redis", func() {
 		})
 	})
 
-	It("keeps the reason of its last failure while it is tried again, and when that succeeds", func() {
+	It("keeps the reason of its last failure while it is retried and when it succeeds", func() {
 		job := add(&bullmq.JobOptions{Attempts: 2})
 		worker := newWorker(name, nil, nil)
 		endJob(worker, takeJob(worker), nil, errors.New("boom"))
@@ -454,7 +454,7 @@ var _ = Describe("A job in Redis", func() {
 	})
 
 	Describe("retried after its attempts are used up", func() {
-		It("runs once more, or as often as at first with its attempts reset", func() {
+		It("runs once more, or as often as at first if its attempts are reset", func() {
 			runs := 0
 			worker := newWorker(name, nil, nil)
 			exhaust := func() {

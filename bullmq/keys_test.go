@@ -39,7 +39,7 @@ var _ = Describe("The layout of a queue in Redis", func() {
 		}
 	})
 
-	It("says the type and the meaning of each key, once", func() {
+	It("states the type and the meaning of each key once", func() {
 		seen := map[string]bool{}
 		for _, key := range layout {
 			Expect(seen).NotTo(HaveKey(key.suffix))
@@ -53,20 +53,20 @@ var _ = Describe("The layout of a queue in Redis", func() {
 		}
 	})
 
-	It("refuses to build a key that it doesn't have", func() {
+	It("refuses to build an unknown key", func() {
 		k, err := newKeys("", "orders")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(func() { k.of("wiat") }).To(PanicWith(ContainSubstring("wiat")))
 	})
 
-	It("starts with the prefix, bull unless another is given", func() {
+	It("starts with the prefix, which defaults to bull", func() {
 		k, err := newKeys("shop:eu", "orders")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(k.of("wait")).To(Equal("shop:eu:orders:wait"))
 		Expect(k.job("7")).To(Equal("shop:eu:orders:7"))
 	})
 
-	DescribeTable("names connections as BullMQ looks for them", func(queue, suffix, want string) {
+	DescribeTable("names connections as BullMQ looks for them:", func(queue, suffix, want string) {
 		k, err := newKeys("", queue)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(k.clientName(suffix)).To(Equal(want))
@@ -76,18 +76,18 @@ var _ = Describe("The layout of a queue in Redis", func() {
 		Entry("an event reader", "é😀", ":qe", "bull:w6nwn5iA:qe"),
 	)
 
-	DescribeTable("knows whether all keys fall into one slot of a cluster", func(prefix, queue string, want bool) {
+	DescribeTable("knows whether all keys share a slot of a cluster with", func(prefix, queue string, want bool) {
 		k, err := newKeys(prefix, queue)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(k.hashTagged()).To(Equal(want))
 	},
 		Entry("no braces", "bull", "orders", false),
-		Entry("prefix", "{bull}", "orders", true),
-		Entry("queue", "bull", "{orders}", true),
-		Entry("part of a name", "bull", "a{b}c", true),
-		Entry("nothing between the first two", "bull", "{}orders", false),
-		Entry("an empty pair before a full one, which Redis doesn't look at", "{}", "{orders}", false),
-		Entry("never closed", "bull", "{orders", false),
-		Entry("closed before it opens", "bull", "}orders{", false),
+		Entry("braces in the prefix", "{bull}", "orders", true),
+		Entry("braces in the queue's name", "bull", "{orders}", true),
+		Entry("braces around a part of the name", "bull", "a{b}c", true),
+		Entry("an empty first pair of braces", "bull", "{}orders", false),
+		Entry("an empty pair before a full one, which Redis ignores", "{}", "{orders}", false),
+		Entry("a brace that is never closed", "bull", "{orders", false),
+		Entry("a brace that is closed before it opens", "bull", "}orders{", false),
 	)
 })

@@ -72,7 +72,7 @@ func processorTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-var _ = Describe("A failure that lasts", Label("slow"), func() {
+var _ = Describe("A lasting failure", Label("slow"), func() {
 	const (
 		lasting = 2 * time.Second
 		few     = 9 // attempts in that time: some at first, then one a second
@@ -129,7 +129,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		Expect(front.accepted.Load() - accepted).To(BeNumerically("<=", 3*few))
 	}
 
-	DescribeTable("costs a worker and a reader of events an attempt a second, and they are back within two seconds of its end:", func(fail, mend func()) {
+	DescribeTable("costs one attempt a second and is over within two seconds of recovery, if", func(fail, mend func()) {
 		var workerErrors, readerErrors atomic.Int64
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true, DrainDelay: 500 * time.Millisecond,
 			Events: bullmq.WorkerEvents{Error: func(err error) { workerErrors.Add(1) }}})
@@ -158,20 +158,20 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		Eventually(func() (err error) { job, err = queue.Add(ctx, "a", nil, nil); return err }).Should(Succeed())
 		Eventually(completed, "4s").Should(Receive(Equal(job.ID)))
 	},
-		Entry("the connections that wait can't be made anew, since the server is full",
+		Entry("the server is full and waiting connections cannot be reopened",
 			func() { command("CONFIG", "SET", "maxclients", "1"); cutWaiting() },
 			func() { command("CONFIG", "SET", "maxclients", "1000") }),
-		Entry("the connections that wait can't be made anew, since the balancer closes them at once",
+		Entry("a load balancer closes reopened connections at once",
 			func() { front.without.Store(true); cutWaiting() },
 			func() { front.without.Store(false) }),
-		Entry("no connection can be made",
+		Entry("no connection can be opened",
 			func() { front.without.Store(true); command("CLIENT", "KILL", "USER", "user") },
 			func() { front.without.Store(false) }),
 		Entry("waiting is forbidden", forbid("-bzpopmin", "-xread"), forbid("+bzpopmin", "+xread")),
 		Entry("scripts and reading events are forbidden", forbid("-evalsha", "-eval", "-xread"), forbid("+evalsha", "+eval", "+xread")),
-		Entry("scripts are unknown and must not be sent",
+		Entry("scripts are unknown and must not be loaded",
 			func() { forbid("-eval")(); command("SCRIPT", "FLUSH") }, forbid("+eval")),
-		Entry("all is forbidden", forbid("-@all"), forbid("+@all")),
+		Entry("all commands are forbidden", forbid("-@all"), forbid("+@all")),
 		Entry("the marker and the events are keys of another type",
 			func() {
 				command("SET", keyOf(name, "marker"), "x")
@@ -183,7 +183,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 			func() { command("REPLICAOF", "127.0.0.1", "1") }, func() { command("REPLICAOF", "NO", "ONE") }),
 	)
 
-	It("costs a worker few attempts where no more connections can be made, however many jobs it runs meanwhile over those that it has", func() {
+	It("costs a worker few attempts if no more connections can be opened, however many jobs it runs on those it has", func() {
 		var errors, runs atomic.Int64
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
 			time.Sleep(time.Duration(runs.Add(1)%50) * time.Millisecond)
@@ -226,7 +226,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		return errors, finish, job.ID
 	}
 
-	It("is reported once a second by the renewal of locks, even where locks are short", func() {
+	It("is reported once a second by lock renewal, even with short locks", func() {
 		errors, finish, id := holding(bullmq.WorkerOptions{LockDuration: 8 * time.Second, LockRenewTime: 100 * time.Millisecond, SkipStalledCheck: true})
 		forbid("-evalsha", "-eval")()
 		Eventually(errors.Load).ShouldNot(BeZero())
@@ -236,7 +236,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.StateCompleted))
 	})
 
-	It("costs the check for stalled jobs an attempt a second, even where its interval is short", func() {
+	It("costs the stalled check one attempt a second, even with a short interval", func() {
 		errors, finish, id := holding(bullmq.WorkerOptions{SkipLockRenewal: true, StalledInterval: 20 * time.Millisecond})
 		forbid("-evalsha", "-eval")()
 		Eventually(errors.Load).ShouldNot(BeZero())
@@ -246,7 +246,7 @@ var _ = Describe("A failure that lasts", Label("slow"), func() {
 		Eventually(stateOf(queue, id), "4s").Should(Equal(bullmq.StateCompleted))
 	})
 
-	It("costs the end of a job an attempt a second, also where Redis keeps the job's lock for longer than the worker counts on", func() {
+	It("costs writing an outcome one attempt a second, even if Redis keeps the lock longer than the worker expects", func() {
 		errors, finish, id := holding(bullmq.WorkerOptions{SkipLockRenewal: true, SkipStalledCheck: true, LockDuration: 500 * time.Millisecond})
 		command("PEXPIRE", keyOf(name, id+":lock"), "3600000")
 		command("REPLICAOF", "127.0.0.1", "1")

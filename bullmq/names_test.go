@@ -82,7 +82,7 @@ var _ = Describe("A name", Label("slow"), func() {
 		Expect(size()).To(BeNumerically("<=", keys), what) // those of others may expire meanwhile
 	}
 
-	It("is refused, and nothing written, where it is no text, which Node could not name", func() {
+	It("is refused, and nothing is written, if it is not valid UTF-8, which Node could not name", func() {
 		for what, attempt := range attempts {
 			refused(what, attempt, noText, "UTF-8")
 			refused(what, attempt, strings.Repeat("x", megabyte)+noText, "UTF-8")
@@ -90,19 +90,19 @@ var _ = Describe("A name", Label("slow"), func() {
 		refused("a parent", parent, noText, "UTF-8")
 	})
 
-	DescribeTable("is refused, and nothing written, where it would be taken for something else", func(what, name, says string) {
+	DescribeTable("is refused, and nothing is written, if it is ambiguous:", func(what, name, says string) {
 		refused(what, attempts[what], name, says)
 	},
-		Entry("an empty queue", "a queue", "", "needs a name"),
-		Entry("a queue's with a colon", "a queue", "a:b", "colon"),
-		Entry("a very long queue's with a colon", "a queue", strings.Repeat("x", megabyte)+":", "colon"),
-		Entry("a job's id that is a list of the queue", "a job's id", "wait", "key of that name"),
-		Entry("a job's id with a colon, very long", "a job's id", strings.Repeat("x", megabyte)+":", "colons"),
-		Entry("an empty scheduler", "a scheduler", "", "needs an id"),
+		Entry("an empty queue name", "a queue", "", "needs a name"),
+		Entry("a queue name with a colon", "a queue", "a:b", "colon"),
+		Entry("a very long queue name with a colon", "a queue", strings.Repeat("x", megabyte)+":", "colon"),
+		Entry("a job id that is a list of the queue", "a job's id", "wait", "key of that name"),
+		Entry("a very long job id with a colon", "a job's id", strings.Repeat("x", megabyte)+":", "colons"),
+		Entry("an empty scheduler id", "a scheduler", "", "needs an id"),
 		Entry("an empty deduplication id", "a deduplication id", "", "needs an ID"),
 	)
 
-	DescribeTable("does what it is for, be it a megabyte, or full of what others give a meaning to", func(name string) {
+	DescribeTable("works for every purpose, even if long or full of special characters:", func(name string) {
 		for what, attempt := range attempts {
 			queue := newQueue(newQueueName(), nil)
 			Expect(attempt(queue, name)).To(Succeed(), what)
@@ -126,13 +126,13 @@ var _ = Describe("A name", Label("slow"), func() {
 	},
 		Entry("a megabyte", strings.Repeat("x", megabyte)),
 		Entry("a pattern", `[a-z]*?\*`),
-		Entry("what ends a line, a text or a program's argument", "a\x00b\r\nc\"d'e`f"),
+		Entry("line ends, quotes and zero bytes", "a\x00b\r\nc\"d'e`f"),
 		Entry("braces", "{a}{b}"),
 		Entry("spaces", " a b "),
-		Entry("what printing takes for its own", "%s%!v%00"),
+		Entry("format verbs", "%s%!v%00"),
 	)
 
-	It("of a queue that is a pattern leads to its own keys alone", func() {
+	It("of a queue that is a pattern addresses only its own keys", func() {
 		beside := newQueueName()
 		neighbour := newQueue(beside, nil)
 		Expect(redisDo("HSET", keyOf(beside, "orphan"), "name", "a").Error()).To(Succeed())

@@ -12,7 +12,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-var _ = Describe("A call while a connection to a silent Redis is opened", Label("slow"), func() {
+var _ = Describe("A call while a connection to a silent Redis opens", Label("slow"), func() {
 	const soon = time.Second
 	var (
 		proxy *faultproxy.Proxy
@@ -35,7 +35,7 @@ var _ = Describe("A call while a connection to a silent Redis is opened", Label(
 		return ended
 	}
 
-	It("ends when its own context is cancelled", func() {
+	It("returns when its context is cancelled", func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := begin(ctx)
 		Eventually(proxy.Connections).Should(Equal(1))
@@ -44,7 +44,7 @@ var _ = Describe("A call while a connection to a silent Redis is opened", Label(
 		Eventually(ended, soon).Should(Receive(HaveOccurred()))
 	})
 
-	DescribeTable("ends with its own context, though another call opens the connection, when that", func(limit func() (context.Context, context.CancelFunc)) {
+	DescribeTable("returns at the end of its context while another call opens the connection:", func(limit func() (context.Context, context.CancelFunc)) {
 		opener, cancel := context.WithCancel(context.Background())
 		opened := begin(opener)
 		DeferCleanup(func() { cancel(); Eventually(opened).Should(Receive()) })
@@ -56,10 +56,10 @@ var _ = Describe("A call while a connection to a silent Redis is opened", Label(
 		Eventually(ended, soon).Should(Receive(HaveOccurred()))
 		Expect(opened).NotTo(Receive())
 	},
-		Entry("has a deadline", func() (context.Context, context.CancelFunc) {
+		Entry("a deadline", func() (context.Context, context.CancelFunc) {
 			return context.WithTimeout(context.Background(), 100*time.Millisecond)
 		}),
-		Entry("is cancelled", func() (context.Context, context.CancelFunc) {
+		Entry("a cancellation", func() (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(context.Background())
 			time.AfterFunc(100*time.Millisecond, cancel)
 			return ctx, cancel

@@ -22,7 +22,7 @@ var _ = Describe("An option", func() {
 		Expect(keysOf(name)).To(BeEmpty())
 	}
 
-	DescribeTable("of a worker that makes no sense is refused", func(options bullmq.WorkerOptions, hints ...string) {
+	DescribeTable("of a worker is refused if it is invalid:", func(options bullmq.WorkerOptions, hints ...string) {
 		name := newQueueName()
 		options.Connection = connection()
 		_, err := bullmq.NewWorker(context.Background(), name, nil, &options)
@@ -32,11 +32,11 @@ var _ = Describe("An option", func() {
 		Entry("BatchSize", bullmq.WorkerOptions{BatchSize: -1}, "BatchSize -1"),
 		Entry("BatchSize that is too large", bullmq.WorkerOptions{BatchSize: 1001}, "BatchSize 1001"),
 		Entry("LockDuration", bullmq.WorkerOptions{LockDuration: -time.Second}, "LockDuration -1s"),
-		Entry("LockDuration that is a plain number", bullmq.WorkerOptions{LockDuration: 30000}, "LockDuration 30µs", "500*time.Millisecond"),
-		Entry("LockDuration with part of a millisecond", bullmq.WorkerOptions{LockDuration: part}, "LockDuration 1.5ms", "whole number"),
+		Entry("LockDuration without a unit", bullmq.WorkerOptions{LockDuration: 30000}, "LockDuration 30µs", "500*time.Millisecond"),
+		Entry("LockDuration with a fraction of a millisecond", bullmq.WorkerOptions{LockDuration: part}, "LockDuration 1.5ms", "whole number"),
 		Entry("LockRenewTime", bullmq.WorkerOptions{LockRenewTime: -1}, "LockRenewTime"),
-		Entry("LockRenewTime that is a plain number", bullmq.WorkerOptions{LockRenewTime: 15000}, "LockRenewTime 15µs", "500*time.Millisecond"),
-		Entry("LockRenewTime that comes too late", bullmq.WorkerOptions{LockRenewTime: time.Minute}, "LockRenewTime 1m0s", "LockDuration 30s"),
+		Entry("LockRenewTime without a unit", bullmq.WorkerOptions{LockRenewTime: 15000}, "LockRenewTime 15µs", "500*time.Millisecond"),
+		Entry("LockRenewTime beyond LockDuration", bullmq.WorkerOptions{LockRenewTime: time.Minute}, "LockRenewTime 1m0s", "LockDuration 30s"),
 		Entry("StalledInterval", bullmq.WorkerOptions{StalledInterval: part}, "StalledInterval 1.5ms"),
 		Entry("MaxStalledCount", bullmq.WorkerOptions{MaxStalledCount: new(-1)}, "MaxStalledCount -1"),
 		Entry("MaxStartedAttempts", bullmq.WorkerOptions{MaxStartedAttempts: -1}, "MaxStartedAttempts -1", "no bound"),
@@ -47,46 +47,46 @@ var _ = Describe("An option", func() {
 		Entry("KeepFailed", bullmq.WorkerOptions{KeepFailed: bullmq.KeepFor(-time.Second, 0, 0)}, "KeepFailed", "-1s"),
 		Entry("MetricsPoints", bullmq.WorkerOptions{MetricsPoints: -1}, "MetricsPoints -1"),
 		Entry("Limiter without a number", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Duration: time.Second}}, "Limiter", "Max"),
-		Entry("Limiter with part of a millisecond", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 1, Duration: part}}, "Limiter.Duration 1.5ms", "whole number"),
+		Entry("Limiter with a fraction of a millisecond", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 1, Duration: part}}, "Limiter.Duration 1.5ms", "whole number"),
 	)
 
-	DescribeTable("of a queue that makes no sense is refused", func(options bullmq.QueueOptions, hints ...string) {
+	DescribeTable("of a queue is refused if it is invalid:", func(options bullmq.QueueOptions, hints ...string) {
 		name := newQueueName()
 		options.Connection = connection()
 		_, err := bullmq.NewQueue(context.Background(), name, &options)
 		refused(name, err, hints)
 	},
 		Entry("AddWait", bullmq.QueueOptions{AddWait: -time.Second}, "AddWait -1s", "less than 0"),
-		Entry("AddWait that is a plain number", bullmq.QueueOptions{AddWait: 500}, "AddWait 500ns", "500*time.Millisecond"),
+		Entry("AddWait without a unit", bullmq.QueueOptions{AddWait: 500}, "AddWait 500ns", "500*time.Millisecond"),
 		Entry("MaxEvents", bullmq.QueueOptions{MaxEvents: -2}, "MaxEvents -2", "NoEvents"),
 		Entry("BatchSize", bullmq.QueueOptions{BatchSize: 1001}, "BatchSize 1001"),
 	)
 
-	DescribeTable("of a reader of events that makes no sense is refused", func(options bullmq.QueueEventsOptions, hints ...string) {
+	DescribeTable("of an event reader is refused if it is invalid:", func(options bullmq.QueueEventsOptions, hints ...string) {
 		name := newQueueName()
 		options.Connection = connection()
 		_, err := bullmq.NewQueueEvents(context.Background(), name, &options)
 		refused(name, err, hints)
 	},
 		Entry("BlockingTimeout", bullmq.QueueEventsOptions{BlockingTimeout: 500}, "BlockingTimeout 500ns", "500*time.Millisecond"),
-		Entry("BlockingTimeout with part of a millisecond", bullmq.QueueEventsOptions{BlockingTimeout: part}, "BlockingTimeout 1.5ms", "whole number"),
+		Entry("BlockingTimeout with a fraction of a millisecond", bullmq.QueueEventsOptions{BlockingTimeout: part}, "BlockingTimeout 1.5ms", "whole number"),
 		Entry("LastEventID", bullmq.QueueEventsOptions{LastEventID: "-1"}, "LastEventID", `"-1"`),
 	)
 
-	DescribeTable("of a scheduler that makes no sense is refused", func(repeat bullmq.Repeat, template bullmq.Template, hints ...string) {
+	DescribeTable("of a scheduler is refused if it is invalid:", func(repeat bullmq.Repeat, template bullmq.Template, hints ...string) {
 		name := newQueueName()
 		queue := newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true})
 		_, err := queue.UpsertScheduler(specContext(), "tick", repeat, &template)
 		refused(name, err, append(hints, `"tick"`))
 	},
 		Entry("Every", bullmq.Repeat{Every: 500}, bullmq.Template{}, "Every", "500ns"),
-		Entry("Every with part of a millisecond", bullmq.Repeat{Every: part}, bullmq.Template{}, "Every 1.5ms", "whole number"),
+		Entry("Every with a fraction of a millisecond", bullmq.Repeat{Every: part}, bullmq.Template{}, "Every 1.5ms", "whole number"),
 		Entry("Offset", bullmq.Repeat{Every: time.Second, Offset: 500}, bullmq.Template{}, "Offset 500ns", "500*time.Millisecond"),
 		Entry("Limit", bullmq.Repeat{Every: time.Second, Limit: -1}, bullmq.Template{}, "Limit -1", "no limit"),
 		Entry("an option of its jobs", bullmq.Repeat{Every: time.Second}, bullmq.Template{Options: &bullmq.JobOptions{Attempts: -1}}, "Attempts -1"),
 	)
 
-	DescribeTable("of a call that makes no sense is refused", func(call func(context.Context, *bullmq.Queue, *bullmq.Job) error, hints ...string) {
+	DescribeTable("of a call is refused if it is invalid:", func(call func(context.Context, *bullmq.Queue, *bullmq.Job) error, hints ...string) {
 		name := newQueueName()
 		queue := newQueue(name, nil)
 		job, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{Delay: time.Hour})
@@ -98,20 +98,20 @@ var _ = Describe("An option", func() {
 		}
 		Expect(snapshot(name)).To(Equal(before))
 	},
-		Entry("ChangeDelay by a plain number", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		Entry("ChangeDelay without a unit", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 			return job.ChangeDelay(ctx, 500)
 		}, "job 1", "delay 500ns", "500*time.Millisecond"),
-		Entry("ChangePriority to less than 0", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		Entry("ChangePriority below 0", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 			return job.ChangePriority(ctx, -1, false)
 		}, "job 1", "priority -1", "0 means none"),
-		Entry("ChangePriority to more than the highest", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		Entry("ChangePriority above the highest", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 			return job.ChangePriority(ctx, 2097152, false)
 		}, "job 1", "2097152", "2097151"),
-		Entry("ExtendLock for no time", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		Entry("ExtendLock with zero", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 			_, err := job.WithToken("token").ExtendLock(ctx, 0)
 			return err
 		}, "job 1", "duration 0s"),
-		Entry("ExtendLock by a plain number", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		Entry("ExtendLock without a unit", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 			_, err := job.WithToken("token").ExtendLock(ctx, 30000)
 			return err
 		}, "job 1", "duration 30µs", "500*time.Millisecond"),
@@ -122,11 +122,11 @@ var _ = Describe("An option", func() {
 			_, err := queue.AddJobLog(ctx, job.ID, "row", -1)
 			return err
 		}, "job 1", "keep -1"),
-		Entry("Clean of jobs from the future", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+		Entry("Clean of jobs in the future", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
 			_, err := queue.Clean(ctx, -time.Hour, 0, bullmq.StateDelayed)
 			return err
 		}, "grace -1h"),
-		Entry("Clean of less than no jobs", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
+		Entry("Clean with a negative limit", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
 			_, err := queue.Clean(ctx, 0, -1, bullmq.StateDelayed)
 			return err
 		}, "limit -1", "0 means all"),

@@ -16,7 +16,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-var _ = Describe("An add whose answer is lost", Label("slow"), func() {
+var _ = Describe("An add whose reply is lost", Label("slow"), func() {
 	var (
 		name  string
 		proxy *faultproxy.Proxy
@@ -39,7 +39,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 	})
 	waiting := func() []string { GinkgoHelper(); return listAt(keyOf(name, "wait")) }
 
-	DescribeTable("may have been carried out, says so, and is not sent again", func(lose func(match string) <-chan struct{}, options *bullmq.JobOptions, there int) {
+	DescribeTable("returns ErrMaybeAdded and is not resent if the job", func(lose func(match string) <-chan struct{}, options *bullmq.JobOptions, there int) {
 		lost := lose("the-one")
 		job, err := queue.Add(ctx, "the-one", nil, options)
 		Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
@@ -47,28 +47,28 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 		Eventually(lost).Should(BeClosed())
 		Expect(waiting()).To(HaveLen(there))
 	},
-		Entry("where it was", func(match string) <-chan struct{} { return proxy.LoseReply(match) }, nil, 1),
-		Entry("and where it wasn't", func(match string) <-chan struct{} { return proxy.LoseCommand(match) }, nil, 0),
-		Entry("where its job is removed when it ends, for a second one could then be run", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
+		Entry("was added", func(match string) <-chan struct{} { return proxy.LoseReply(match) }, nil, 1),
+		Entry("was not added", func(match string) <-chan struct{} { return proxy.LoseCommand(match) }, nil, 0),
+		Entry("is removed when it finishes", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
 			&bullmq.JobOptions{JobID: "own", KeepCompleted: bullmq.KeepNone()}, 1),
-		Entry("where its deduplication ends with the job", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
+		Entry("has a deduplication id that ends with the job", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
 			&bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}, 1),
-		Entry("where its deduplication might end meanwhile", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
+		Entry("has a deduplication id that might expire meanwhile", func(match string) <-chan struct{} { return proxy.LoseReply(match) },
 			&bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Second}}, 1),
 	)
 
-	DescribeTable("is sent again where that can't add a second job", func(options *bullmq.JobOptions) {
+	DescribeTable("is resent if the job, which cannot be added twice, has", func(options *bullmq.JobOptions) {
 		lost := proxy.LoseReply("the-one")
 		job, err := queue.Add(ctx, "the-one", nil, options)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(lost).Should(BeClosed())
 		Expect(waiting()).To(Equal([]string{job.ID}))
 	},
-		Entry("with an id of its own", &bullmq.JobOptions{JobID: "own"}),
-		Entry("with a deduplication id for a time", &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Minute}}),
+		Entry("a custom id", &bullmq.JobOptions{JobID: "own"}),
+		Entry("a deduplication id with a ttl", &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Minute}}),
 	)
 
-	It("stays in doubt when Redis can't be reached for the rest of the wait", func() {
+	It("returns ErrMaybeAdded if Redis cannot be reached for the rest of AddWait", func() {
 		short := newQueue(name, &bullmq.QueueOptions{Connection: connectionThrough(proxy), AddWait: 500 * time.Millisecond})
 		lost := proxy.LoseReply("the-one")
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
@@ -78,7 +78,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 		Expect(waiting()).To(Equal([]string{"own"}))
 	})
 
-	It("within a bulk concerns the jobs without an id, and those with one are added all the same", func() {
+	It("returns ErrMaybeAdded in a bulk for the jobs without a custom id only, and adds the others", func() {
 		lost := proxy.LoseReply("last-of-all")
 		own := &bullmq.JobOptions{JobID: "own"}
 		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}, {Name: "b", Options: own}, {Name: "last-of-all"}})
@@ -90,7 +90,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 		Expect(waiting()).To(Equal([]string{"3", "own", "1"}))
 	})
 
-	It("of a flow says so, and the flow is there as a whole or not at all", func() {
+	It("returns ErrMaybeAdded for a flow, which is added as a whole or not at all", func() {
 		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connectionThrough(proxy)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
@@ -106,7 +106,7 @@ var _ = Describe("An add whose answer is lost", Label("slow"), func() {
 	})
 })
 
-var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
+var _ = Describe("An add while Redis is unavailable", Label("slow"), func() {
 	var (
 		name   string
 		server *redisserver.Server
@@ -131,7 +131,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 		}
 	}
 
-	It("fails at once and has added nothing, unless the queue is told to wait", func() {
+	It("fails at once and adds nothing without AddWait", func() {
 		queue := open(0)
 		away(queue)
 		begun := time.Now()
@@ -144,7 +144,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeZero()))
 	})
 
-	It("waits for Redis and is made once, be it one or many", func() {
+	It("waits for Redis with AddWait and adds the jobs once, for Add and AddBulk", func() {
 		queue := open(time.Minute)
 		fast := open(0)
 		away(fast)
@@ -173,7 +173,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeEquivalentTo(30)))
 	})
 
-	It("gives up when the wait, or its context, is over, and says that nothing was added", func() {
+	It("returns an error after AddWait or at the end of its context and adds nothing", func() {
 		queue := open(300 * time.Millisecond)
 		away(queue)
 		_, err := queue.Add(ctx, "a", nil, nil)
@@ -196,7 +196,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 		Expect(err).To(And(MatchError(bullmq.ErrClosed), Not(MatchError(bullmq.ErrMaybeAdded))))
 	})
 
-	It("gives up at once when its queue is closed", func() {
+	It("fails at once when its queue is closed", func() {
 		queue := open(time.Minute)
 		away(open(0))
 		added := make(chan error, 1)
@@ -206,7 +206,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 		Eventually(added).Should(Receive(MatchError(bullmq.ErrClosed)))
 	})
 
-	It("is told from one in doubt where Redis refuses it, and waits for that to end", func() {
+	It("waits while Redis refuses writes for a time, and does not return ErrMaybeAdded", func() {
 		fast, patient := open(0), open(time.Minute)
 		admin := clientOf(server)
 		Expect(admin.Do(ctx, admin.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build()).Error()).To(Succeed())
@@ -222,7 +222,7 @@ var _ = Describe("An add that Redis can't take now", Label("slow"), func() {
 	})
 })
 
-var _ = Describe("An add to a Redis that accepts connections and doesn't answer", Label("slow"), func() {
+var _ = Describe("An add while Redis accepts connections and does not reply", Label("slow"), func() {
 	const wait, late = time.Second, 3 * time.Second
 	silences := map[string]func() (connect func() *bullmq.Connection, silence func()){
 		"stopped": func() (func() *bullmq.Connection, func()) {
@@ -251,7 +251,7 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 		return timed{err, time.Since(begun)}
 	}
 
-	It("ends with its context, be it of a flow whose queue is met for the first time", func() {
+	It("returns at the end of its context, even for a flow into a new queue", func() {
 		proxy, via := proxiedRedis()
 		flows, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: via})
 		Expect(err).NotTo(HaveOccurred())
@@ -269,7 +269,7 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 	})
 
 	for how, silenced := range silences {
-		It("returns within AddWait from one that is "+how+", and says that the job may have been added", func() {
+		It("returns ErrMaybeAdded within AddWait if Redis is "+how, func() {
 			name, ctx := newQueueName(), specContext()
 			connect, silence := silenced()
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: connect(), AddWait: wait})
@@ -302,7 +302,7 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 			}
 		})
 
-		It("by many goroutines returns within AddWait for each of them from one that is "+how, func() {
+		It("returns within AddWait for each of many goroutines if Redis is "+how, func() {
 			name, ctx := newQueueName(), specContext()
 			connect, silence := silenced()
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: connect(), AddWait: wait})
@@ -335,8 +335,8 @@ var _ = Describe("An add to a Redis that accepts connections and doesn't answer"
 	}
 })
 
-var _ = Describe("A bulk of more jobs than one round trip takes", Label("slow"), func() {
-	It("adds those that follow a thousand of which one was refused", func() {
+var _ = Describe("A bulk that takes more than one round trip", Label("slow"), func() {
+	It("adds the jobs after a batch of which one job was refused", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
 		bulk := make([]bullmq.BulkJob, 2500)

@@ -14,7 +14,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("Adding many jobs at once", func() {
+var _ = Describe("Queue.AddBulk", func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -48,7 +48,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		return bulk
 	}
 
-	It("adds none for none", func() {
+	It("adds nothing for an empty list", func() {
 		jobs, err := queue.AddBulk(ctx, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(jobs).To(BeEmpty())
@@ -99,7 +99,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		Expect(hashAt(keyOf(name, "1234"))).To(HaveKeyWithValue("data", "1234"))
 	})
 
-	It("keeps the order among jobs of all kinds, also where the server knows only some of the scripts", func() {
+	It("keeps the order among jobs of all kinds, even if the server knows only some of the scripts", func() {
 		redisDo("SCRIPT", "FLUSH")
 		_, err := queue.Add(ctx, "job-0", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -111,7 +111,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		}
 	})
 
-	It("lets a job of the bulk be the parent of a later one, whatever their kinds", func() {
+	It("accepts a job of the bulk as the parent of a later one, whatever their kinds", func() {
 		redisDo("SCRIPT", "FLUSH")
 		_, err := queue.Add(ctx, "before", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -123,7 +123,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		Expect(setAt(keyOf(name, "wall:dependencies"))).To(Equal([]string{jobs[1].Key()}))
 	})
 
-	It("loses and doubles nothing when the server forgets its scripts in between", func() {
+	It("neither loses nor duplicates jobs when the server loses its scripts meanwhile", func() {
 		const rounds, each = 20, 30
 		flushing, flushed := context.WithCancel(ctx)
 		var times atomic.Int64
@@ -153,7 +153,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		Expect(stringAt(keyOf(name, "id"))).To(Equal(strconv.Itoa(rounds * each)))
 	})
 
-	It("adds none when the options of one are bad, and names it", func() {
+	It("adds nothing and names the job if the options of one are invalid", func() {
 		before := snapshot(name)
 		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "good"}, {Name: "bad", Options: &bullmq.JobOptions{JobID: "77"}}, {Name: "good"}})
 		Expect(err).To(MatchError(And(ContainSubstring("none of 3 jobs"), ContainSubstring(`job 1, "bad"`), ContainSubstring(`"77"`))))
@@ -161,7 +161,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		Expect(snapshot(name)).To(Equal(before))
 	})
 
-	It("adds the others when Redis refuses one, and names it", func() {
+	It("adds the other jobs and names the refused one when Redis refuses one", func() {
 		orphan := &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "gone", QueueKey: "bull:" + name}}
 		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}, {Name: "b", Options: orphan}, {Name: "c"}})
 		Expect(err).To(MatchError(bullmq.ErrParentNotFound))
@@ -170,7 +170,7 @@ var _ = Describe("Adding many jobs at once", func() {
 		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"2", "1"}))
 	})
 
-	It("answers, for an id that exists or a deduplicated job, the job that stands for it", func() {
+	It("returns the existing job for an id that exists and for a deduplicated job", func() {
 		once := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}
 		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{
 			{Name: "a", Options: &bullmq.JobOptions{JobID: "own"}}, {Name: "b", Options: &bullmq.JobOptions{JobID: "own"}},

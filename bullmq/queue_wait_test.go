@@ -20,7 +20,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-var _ = Describe("A wait for a job's result, while Redis is away", Label("slow"), func() {
+var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 	type outcome struct {
 		value string
 		err   error
@@ -48,7 +48,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 		Expect(proxy.Set(faults)).To(Succeed())
 	}
 
-	DescribeTable("goes on, and returns what the job has returned, when", func(away func(proxy *faultproxy.Proxy), begunBefore, endsMeanwhile bool) {
+	DescribeTable("continues and returns the job's value when", func(away func(proxy *faultproxy.Proxy), begunBefore, endsMeanwhile bool) {
 		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		queue.LookForResultsEvery(50 * time.Millisecond) // so that reads meet the outage
@@ -74,18 +74,18 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 		}
 		Eventually(done).Should(Receive(Equal(outcome{`"late"`, nil})))
 	},
-		Entry("connections are refused and the job ends meanwhile", refused, true, true),
-		Entry("connections are refused and the job ends afterwards", refused, true, false),
-		Entry("connections are refused from before it began", refused, false, true),
-		Entry("the link falls silent", silenced, true, true),
-		Entry("the link is silent from before it began", silenced, false, true),
-		Entry("replies are lost and connections cut", func(proxy *faultproxy.Proxy) {
+		Entry("connections are refused and the job completes meanwhile", refused, true, true),
+		Entry("connections are refused and the job completes afterwards", refused, true, false),
+		Entry("connections were refused before the call", refused, false, true),
+		Entry("Redis stops replying", silenced, true, true),
+		Entry("Redis stopped replying before the call", silenced, false, true),
+		Entry("replies are lost and connections are cut", func(proxy *faultproxy.Proxy) {
 			set(proxy, faultproxy.Faults{SwallowReplies: true})
 			proxy.CutAll()
 		}, true, true),
 	)
 
-	It("goes on while connections are cut again and again", func() {
+	It("continues while connections are cut repeatedly", func() {
 		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		queue.LookForResultsEvery(5 * time.Millisecond)
@@ -106,7 +106,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 	})
 
 	type sender func(words ...string) rueidis.RedisResult
-	DescribeTable("goes on while Redis refuses for now, with", func(refuse func(do, other sender), serve func(do sender)) {
+	DescribeTable("continues while Redis returns the temporary error", func(refuse func(do, other sender), serve func(do sender)) {
 		server, err := redisserver.Start(redisserver.Options{Config: []string{"lua-time-limit 10", "replica-serve-stale-data no"}})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(server.Close)
@@ -149,7 +149,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 		}, func(do sender) {
 			Expect(do("SCRIPT", "KILL").Error()).To(Succeed())
 		}),
-		Entry("too many clients", func(do, _ sender) {
+		Entry("max number of clients reached", func(do, _ sender) {
 			Expect(do("CONFIG", "SET", "maxclients", "1").Error()).To(Succeed())
 			Expect(do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Error()).To(Succeed())
 		}, func(do sender) {
@@ -157,7 +157,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 		}),
 	)
 
-	DescribeTable("is over at once where Redis refuses for good, with", func(rights string, refuse func(), refusal string) {
+	DescribeTable("fails at once if Redis returns the permanent error", func(rights string, refuse func(), refusal string) {
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: restricted(rights)})
 		refuse()
 		_, err := queue.WaitForJob(ctx, "7")
@@ -171,7 +171,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 		}, "WRONGTYPE"),
 	)
 
-	DescribeTable("ends with its context, and says why Redis could not be read, after", func(limit time.Duration, away func(proxy *faultproxy.Proxy), why func(error) bool) {
+	DescribeTable("returns at the end of its context with the reason of the outage after", func(limit time.Duration, away func(proxy *faultproxy.Proxy), why func(error) bool) {
 		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		away(proxy)
@@ -189,16 +189,16 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 		Expect(last.err).To(MatchError(ContainSubstring("waiting for job 7")))
 		Expect(last.err).To(Satisfy(why))
 	},
-		Entry("connections were refused", 700*time.Millisecond, refused, func(err error) bool {
+		Entry("refused connections", 700*time.Millisecond, refused, func(err error) bool {
 			var network *net.OpError
 			return errors.As(err, &network) && errors.Is(err, syscall.ECONNREFUSED)
 		}),
-		Entry("silence", 1200*time.Millisecond, silenced, func(err error) bool {
+		Entry("missing replies", 1200*time.Millisecond, silenced, func(err error) bool {
 			return strings.Contains(err.Error(), "no reply from Redis in time")
 		}),
 	)
 
-	It("is over when the queue is closed", func() {
+	It("returns when the queue is closed", func() {
 		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		silenced(proxy)
@@ -208,7 +208,7 @@ var _ = Describe("A wait for a job's result, while Redis is away", Label("slow")
 		Eventually(done, "4s").Should(Receive(Equal(outcome{"", bullmq.ErrClosed})))
 	})
 
-	It("doesn't ask on behalf of each of many waits whether Redis is back", func() {
+	It("does not check on behalf of each of many waiters whether Redis is back", func() {
 		server, err := redisserver.Start(redisserver.Options{Config: []string{"replica-serve-stale-data no"}})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(server.Close)
