@@ -128,7 +128,9 @@ var jobCalls = []jobCall{
 	{"Log", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return job.Log(b.ctx, "d") }},
 	{"ClearLogs", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ClearLogs(b.ctx, 1) }},
 	{"State", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return job.State(b.ctx) }},
-	{"ExtendLock", "active", func(b *bench, job *bullmq.Job) (any, error) { return job.WithToken("token").ExtendLock(b.ctx, time.Minute) }},
+	{"ExtendLock", "active", func(b *bench, job *bullmq.Job) (any, error) {
+		return job.WithToken("token").ExtendLock(b.ctx, time.Minute)
+	}},
 	{"MoveToDelayed", "active", func(b *bench, job *bullmq.Job) (any, error) {
 		return nil, job.WithToken("token").MoveToDelayed(b.ctx, time.UnixMilli(fixedNow+500))
 	}},
