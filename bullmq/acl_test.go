@@ -64,7 +64,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 	}
 
 	for _, r := range roles {
-		It("are enough for the " + r.name + ", and each of them is needed", func() {
+		It("are enough for the "+r.name+", and each of them is needed", func() {
 			rights := rightsOf(r.name)
 			Expect(try(r, rights)).To(Succeed())
 

@@ -29,7 +29,7 @@ var _ = Describe("A Job that belongs to no queue", func() {
 	for i := range methods.NumMethod() {
 		method := methods.Method(i)
 		for about, job := range made {
-			It("does not panic in " + method.Name + " (" + about + ")", func() {
+			It("does not panic in "+method.Name+" ("+about+")", func() {
 				arguments := []reflect.Value{reflect.ValueOf(job)}
 				for n := 1; n < method.Type.NumIn(); n++ {
 					argument := reflect.Zero(method.Type.In(n))

@@ -11,7 +11,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("Looking after a queue", func() {
+var _ = Describe("A queue", func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -27,8 +27,8 @@ var _ = Describe("Looking after a queue", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}
 
-	Describe("paused", func() {
-		It("hands out no job until it is resumed, and keeps its waiting jobs where they are", func() {
+	Describe("that is paused", func() {
+		It("delivers no job until it is resumed, and keeps its waiting jobs in place", func() {
 			Expect(queue.IsPaused(ctx)).To(BeFalse())
 			Expect(queue.Pause(ctx)).To(Succeed())
 			Expect(queue.IsPaused(ctx)).To(BeTrue())
@@ -47,14 +47,14 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(eventsOf(name)).To(ContainElements("paused", "resumed"))
 		})
 
-		It("takes back the wake-up of an idle worker", func() {
+		It("revokes the wake-up of an idle worker", func() {
 			add("a", nil)
 			Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
 			Expect(queue.Pause(ctx)).To(Succeed())
 			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "marker")))
 		})
 
-		It("lets a job that became due meanwhile run before those added after it", func() {
+		It("runs a job that became due meanwhile before those added after it", func() {
 			add("due", &bullmq.JobOptions{Delay: time.Second})
 			Expect(queue.Pause(ctx)).To(Succeed())
 			worker := newWorker(name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow + 2000)})
@@ -65,7 +65,7 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(takeJob(worker).Name).To(Equal("later"))
 		})
 
-		It("keeps all that comes back to it meanwhile, and runs each of it when it is resumed", func() {
+		It("keeps all jobs that return to it, and runs each when it is resumed", func() {
 			ids := []string{}
 			worker := newWorker(name, nil, nil)
 			for _, options := range []bullmq.JobOptions{
@@ -97,7 +97,7 @@ var _ = Describe("Looking after a queue", func() {
 			}
 		})
 
-		It("by BullMQ 5 gives back all that was parked, however much, in its order and before later jobs", func() {
+		It("by BullMQ 5 restores all its paused jobs in order before later jobs", func() {
 			const parked = 15000
 			push := []string{"LPUSH", keyOf(name, "paused")}
 			for n := range parked {
@@ -117,8 +117,8 @@ var _ = Describe("Looking after a queue", func() {
 		})
 	})
 
-	Describe("with a bound on how many jobs run", func() {
-		It("says so, and whether it is reached, until the bound is taken away", func() {
+	Describe("with a global concurrency", func() {
+		It("reports it, and whether it is reached, until it is removed", func() {
 			Expect(queue.GlobalConcurrency(ctx)).To(BeNil())
 			Expect(queue.SetGlobalConcurrency(ctx, 1)).To(Succeed())
 			Expect(queue.GlobalConcurrency(ctx)).To(HaveValue(Equal(1)))
@@ -142,8 +142,8 @@ var _ = Describe("Looking after a queue", func() {
 		})
 	})
 
-	Describe("with a limit on how many jobs start in a time", func() {
-		It("says so until the limit is taken away", func() {
+	Describe("with a global rate limit", func() {
+		It("reports it until it is removed", func() {
 			Expect(queue.GlobalRateLimit(ctx)).To(BeNil())
 			Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 5, Duration: 2 * time.Second})).To(Succeed())
 			Expect(queue.GlobalRateLimit(ctx)).To(Equal(&bullmq.Limiter{Max: 5, Duration: 2 * time.Second}))
@@ -153,7 +153,7 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(hashAt(keyOf(name, "meta"))).To(And(Not(HaveKey("max")), Not(HaveKey("duration"))))
 		})
 
-		It("refuses one that is none", func() {
+		It("refuses an invalid one", func() {
 			for _, limit := range []bullmq.Limiter{{}, {Max: 5}, {Duration: time.Second}, {Max: 5, Duration: 1000}} {
 				Expect(queue.SetGlobalRateLimit(ctx, limit)).To(MatchError(And(ContainSubstring("Limiter needs"), ContainSubstring("RemoveGlobalRateLimit"))))
 			}
@@ -165,7 +165,7 @@ var _ = Describe("Looking after a queue", func() {
 			}
 		})
 
-		It("starts no more than that, and tells how long it holds", func() {
+		It("starts no more jobs than that, and reports how long the limit lasts", func() {
 			Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 1, Duration: time.Minute})).To(Succeed())
 			add("a", nil)
 			add("b", nil)
@@ -177,7 +177,7 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(queue.RateLimitTTL(ctx, 2)).To(BeZero(), "two would be allowed")
 		})
 
-		It("is stopped by hand for a time, and let go again", func() {
+		It("is stopped by RateLimit for a time, and released again", func() {
 			Expect(queue.RateLimitTTL(ctx, 0)).To(Equal(-2 * time.Millisecond))
 			Expect(queue.RemoveRateLimitKey(ctx)).To(BeFalse())
 			Expect(queue.RateLimit(ctx, time.Minute)).To(Succeed())
@@ -192,7 +192,7 @@ var _ = Describe("Looking after a queue", func() {
 	})
 
 	Describe("with deduplicated jobs", func() {
-		It("tells who owns an id, and frees it", func() {
+		It("reports which job owns an id, and releases it", func() {
 			options := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}
 			Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
 			add("a", options)
@@ -206,7 +206,7 @@ var _ = Describe("Looking after a queue", func() {
 			Expect(queue.DeduplicationJobID(ctx, "d")).To(Equal("3"))
 		})
 
-		It("frees an id from a job only while that job owns it", func() {
+		It("releases an id from a job only while that job owns it", func() {
 			options := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}
 			first, err := queue.Add(ctx, "a", nil, options)
 			Expect(err).NotTo(HaveOccurred())
@@ -217,7 +217,7 @@ var _ = Describe("Looking after a queue", func() {
 		})
 	})
 
-	It("cuts the events stream and tells how many entries went", func() {
+	It("trims the events stream and reports how many entries were removed", func() {
 		for range 500 {
 			redisDo("XADD", keyOf(name, "events"), "*", "event", "noise")
 		}
@@ -227,7 +227,7 @@ var _ = Describe("Looking after a queue", func() {
 		Expect(redisDo("XLEN", keyOf(name, "events")).AsInt64()).To(BeZero())
 	})
 
-	It("loses what BullMQ 3 has left of its priorities, and nothing else", func() {
+	It("removes what BullMQ 3 stored for its priorities, and nothing else", func() {
 		add("a", nil)
 		before := snapshot(name)
 		Expect(queue.RemoveDeprecatedPriorityKey(ctx)).To(BeFalse())

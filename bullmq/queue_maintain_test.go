@@ -50,9 +50,9 @@ var _ = Describe("Clearing a queue", func() {
 		return all[len(all)-1]
 	}
 
-	Describe("by cleaning a state", func() {
+	Describe("by Clean", func() {
 		for _, state := range []bullmq.State{bullmq.StateWaiting, "wait"} {
-			It(fmt.Sprintf("removes waiting jobs, named %q, that are old enough, as many as allowed, the oldest first", state), func() {
+			It(fmt.Sprintf("removes waiting jobs, named %q, that are old enough, oldest first up to the limit", state), func() {
 				for n := range 5 {
 					add(fmt.Sprint("job-", n), bullmq.JobOptions{})
 				}
@@ -64,7 +64,7 @@ var _ = Describe("Clearing a queue", func() {
 			})
 		}
 
-		It("removes ended jobs by when they ended", func() {
+		It("removes finished jobs by the time when they finished", func() {
 			complete("old")
 			fail("old-failure")
 			clock = clock.Add(time.Hour)
@@ -74,7 +74,7 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{"new"}))
 		})
 
-		It("removes delayed and prioritized jobs by when they were made", func() {
+		It("removes delayed and prioritized jobs by the time when they were added", func() {
 			add("later", bullmq.JobOptions{Delay: 24 * time.Hour})
 			add("ranked", bullmq.JobOptions{Priority: 1})
 			clock = clock.Add(time.Hour)
@@ -93,14 +93,14 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(listAt(keyOf(name, "active"))).To(Equal([]string{"held"}))
 		})
 
-		It("refuses states that it doesn't know", func() {
+		It("refuses unknown states", func() {
 			_, err := queue.Clean(ctx, 0, 0, "done")
 			Expect(err).To(MatchError(And(ContainSubstring(`"done"`), ContainSubstring("completed"))))
 		})
 	})
 
-	Describe("by draining it", func() {
-		It("removes what waits and leaves what runs or is done; delayed jobs go if asked for", func() {
+	Describe("by Drain", func() {
+		It("removes waiting jobs, delayed jobs on request, and leaves active and finished ones", func() {
 			complete("done")
 			add("running", bullmq.JobOptions{})
 			takeJob(worker)
@@ -116,8 +116,8 @@ var _ = Describe("Clearing a queue", func() {
 		})
 	})
 
-	Describe("by obliterating it", func() {
-		It("leaves no key of it: no scheduler, flow, metrics, lock or deduplication id", func() {
+	Describe("by Obliterate", func() {
+		It("leaves no key behind: no scheduler, flow, metrics, lock or deduplication id", func() {
 			complete("done")
 			fail("broken")
 			add("running", bullmq.JobOptions{})
@@ -145,7 +145,7 @@ var _ = Describe("Clearing a queue", func() {
 	})
 
 	Describe("by removing a job", func() {
-		It("says so once, with where it stood", func() {
+		It("reports once that it was removed, and from which state", func() {
 			add("a", bullmq.JobOptions{})
 			add("b", bullmq.JobOptions{Delay: time.Hour})
 			Expect(queue.Remove(ctx, "a", false)).To(BeTrue())
@@ -158,7 +158,7 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(eventsOf(name)).To(HaveLen(count))
 		})
 
-		It("leaves one that a worker holds as it is", func() {
+		It("leaves a job that a worker holds as it is", func() {
 			add("a", bullmq.JobOptions{})
 			job := takeJob(worker)
 			before := snapshot(name)
@@ -167,7 +167,7 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(snapshot(name)).To(Equal(before))
 		})
 
-		It("leaves the next job of a scheduler, and says what to do instead", func() {
+		It("leaves the next job of a scheduler, and returns the remedy", func() {
 			job, err := queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, nil)
 			Expect(err).NotTo(HaveOccurred())
 			before := snapshot(name)
@@ -177,15 +177,15 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(snapshot(name)).To(Equal(before))
 		})
 
-		It("frees its deduplication id", func() {
+		It("releases its deduplication id", func() {
 			add("a", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}})
 			Expect(queue.Remove(ctx, "a", false)).To(BeTrue())
 			Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
 		})
 	})
 
-	Describe("by sending all of a state back to wait", func() {
-		It("retries what has failed by a time, in the order of the failures, page by page", func() {
+	Describe("by moving a whole state to wait", func() {
+		It("retries jobs that failed until a given time, in order of failure, page by page", func() {
 			for n := range 5 {
 				fail(fmt.Sprint("job-", n))
 				clock = clock.Add(time.Second)
@@ -263,7 +263,7 @@ var _ = Describe("Clearing a queue", func() {
 			}
 		}
 
-		It("gives all attempts back, of completed jobs too", func() {
+		It("resets all attempts, of completed jobs too", func() {
 			add("a", bullmq.JobOptions{Attempts: 2, LIFO: true})
 			for job := takeJob(worker); job != nil; job = takeJob(worker) {
 				endJob(worker, job, nil, errors.New("boom"))
@@ -280,7 +280,7 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(hashAt(keyOf(name, "b"))).To(And(Not(HaveKey("atm")), Not(HaveKey("ats"))))
 		})
 
-		It("promotes all that is delayed", func() {
+		It("promotes all delayed jobs", func() {
 			for n := range 5 {
 				add(fmt.Sprint("job-", n), bullmq.JobOptions{Delay: time.Duration(n+1) * time.Hour})
 			}
@@ -294,8 +294,8 @@ var _ = Describe("Clearing a queue", func() {
 		})
 	})
 
-	Describe("of what stands in no state", func() {
-		It("finds the remains of jobs and removes them, and nothing else", func() {
+	Describe("of orphaned jobs", func() {
+		It("finds their remains and removes them, and nothing else", func() {
 			complete("done")
 			add("waiting", bullmq.JobOptions{})
 			add("later", bullmq.JobOptions{Delay: time.Hour})
@@ -328,7 +328,7 @@ var _ = Describe("RepairPaused", func() {
 		return job.ID
 	}
 
-	It("puts stranded jobs back in front, oldest first, tells of each, and wakes a worker", func() {
+	It("returns stranded jobs to the front, oldest first, publishes an event for each, and wakes a worker", func() {
 		for range 3 {
 			add(nil)
 		}
@@ -351,14 +351,14 @@ var _ = Describe("RepairPaused", func() {
 		Expect(queue.RepairPaused(ctx)).To(BeEmpty())
 	})
 
-	It("passes over a job that a worker holds, be it missing from active", func() {
+	It("skips a job that a worker holds, even if it is missing from active", func() {
 		add(nil)
 		redisDo("DEL", keyOf(name, "wait"))
 		redisDo("SET", keyOf(name, "1:lock"), "t")
 		Expect(queue.RepairPaused(ctx)).To(BeEmpty())
 	})
 
-	It("takes jobs out of paused when the queue isn't, those first, and leaves a paused queue to its resume", func() {
+	It("moves jobs out of paused first if the queue is not paused, and leaves a paused queue alone", func() {
 		add(nil)
 		add(nil)
 		redisDo("RENAME", keyOf(name, "wait"), keyOf(name, "paused"))
@@ -372,7 +372,7 @@ var _ = Describe("RepairPaused", func() {
 		Expect(redisDo("EXISTS", keyOf(name, "paused")).AsInt64()).To(BeZero())
 	})
 
-	It("brings into safety what BullMQ 5 would overwrite at its resume", func() {
+	It("saves jobs that BullMQ 5 would overwrite when it resumes", func() {
 		add(nil)
 		redisDo("HSET", keyOf(name, "meta"), "paused", "1")
 		redisDo("LPUSH", keyOf(name, "paused"), "old")
@@ -383,13 +383,13 @@ var _ = Describe("RepairPaused", func() {
 		Expect(listAt(keyOf(name, "wait"))).To(BeEmpty())
 	})
 
-	It("wakes a worker for jobs that wait though nobody was woken for them", func() {
+	It("wakes a worker for waiting jobs that no worker was woken for", func() {
 		Expect(redisDo("LPUSH", keyOf(name, "wait"), "1").Error()).To(Succeed())
 		Expect(newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5}).RepairPaused(ctx)).To(BeEmpty())
 		Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
 	})
 
-	It("and a pause and a resume join long lists in order", func() {
+	It("joins long lists in order, as a pause and a resume do", func() {
 		five := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
 		var pushed []string
 		push := func(suffix string, from, count int) {

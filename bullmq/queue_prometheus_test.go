@@ -8,8 +8,8 @@ import (
 )
 
 // What Prometheus' own parser makes of the text is tested in interop/prometheus.
-var _ = Describe("Metrics in the text format of Prometheus", func() {
-	It("are one text of several queues, with each HELP and TYPE once, and a line end after the last", func() {
+var _ = Describe("Prometheus metrics", func() {
+	It("of several queues are one text with each HELP and TYPE once and a final line end", func() {
 		one, two := newQueueName(), newQueueName()
 		queues := []*bullmq.Queue{newQueue(one, nil), newQueue(two, nil)}
 		_, err := queues[1].Add(specContext(), "paint", nil, nil)
@@ -26,19 +26,19 @@ var _ = Describe("Metrics in the text format of Prometheus", func() {
 		Expect(bullmq.PrometheusMetrics(specContext(), nil)).To(BeEmpty())
 	})
 
-	DescribeTable("are refused with a label that can't be", func(label, hint string) {
+	DescribeTable("are refused with a label", func(label, hint string) {
 		_, err := newQueue(newQueueName(), nil).PrometheusMetrics(specContext(), map[string]string{label: "x"})
 		Expect(err).To(MatchError(And(ContainSubstring("PrometheusMetrics"), ContainSubstring(label), ContainSubstring(hint))))
 	},
 		Entry("that the queue sets", "queue", "choose another name"),
 		Entry("that the state sets", "state", "choose another name"),
 		Entry("with a hyphen", "a-b", "use letters"),
-		Entry("with a digit first", "1a", "use letters"),
+		Entry("that begins with a digit", "1a", "use letters"),
 		Entry("without a name", "", "use letters"),
 		Entry("that Prometheus reserves", "__name__", "reserves"),
 	)
 
-	It("are refused where they would have two samples of one name, or none to ask", func() {
+	It("are refused for duplicate queues or without any queue", func() {
 		queue := newQueue(newQueueName(), nil)
 		_, err := bullmq.PrometheusMetrics(specContext(), nil, queue, queue)
 		Expect(err).To(MatchError(And(ContainSubstring("two queues are named "+queue.Name()), ContainSubstring("once"))))

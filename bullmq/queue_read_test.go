@@ -57,7 +57,7 @@ var _ = Describe("Reading a queue", func() {
 		add("prioritized", &bullmq.JobOptions{Priority: 3})
 	}
 
-	It("answers a job by its id, for worker and queue alike", func() {
+	It("returns a job by its id, from queue and worker alike", func() {
 		add("paint", nil)
 		for _, find := range []func(context.Context, string) (*bullmq.Job, error){queue.Job, worker.Job} {
 			job, err := find(ctx, "1")
@@ -71,7 +71,7 @@ var _ = Describe("Reading a queue", func() {
 		}
 	})
 
-	It("tells each job's state", func() {
+	It("returns the state of each job", func() {
 		oneOfEach()
 		jobs, err := queue.Jobs(ctx, bullmq.AllJobs())
 		Expect(err).NotTo(HaveOccurred())
@@ -83,7 +83,7 @@ var _ = Describe("Reading a queue", func() {
 		Expect(queue.JobState(ctx, "gone")).To(Equal(bullmq.StateUnknown))
 	})
 
-	It("counts the jobs of each state, of those asked for, and of those still to run", func() {
+	It("returns the number of jobs in each state, in the given states and still to run", func() {
 		oneOfEach()
 		add("waiting", nil)
 		Expect(queue.Counts(ctx)).To(Equal(map[bullmq.State]int64{
@@ -93,7 +93,7 @@ var _ = Describe("Reading a queue", func() {
 		Expect(queue.Count(ctx)).To(BeEquivalentTo(5))
 	})
 
-	It("counts waiting jobs by their priorities", func() {
+	It("returns the number of waiting jobs by priority", func() {
 		add("a", nil)
 		for _, priority := range []int{1, 3, 3, 2097151} {
 			add("p", &bullmq.JobOptions{Priority: priority})
@@ -103,7 +103,7 @@ var _ = Describe("Reading a queue", func() {
 	})
 
 	Describe("in pages", func() {
-		DescribeTable("hands out waiting jobs from either end, both ends of the page included", func(page bullmq.Page, want ...string) {
+		DescribeTable("returns waiting jobs from either end, with inclusive bounds:", func(page bullmq.Page, want ...string) {
 			for n := range 5 {
 				add(fmt.Sprint(n), nil)
 			}
@@ -120,7 +120,7 @@ var _ = Describe("Reading a queue", func() {
 			Entry("from the second to the last", bullmq.Page{From: 1, To: -1, Ascending: true}, "1", "2", "3", "4"),
 		)
 
-		DescribeTable("hands out sorted states by score, from either end", func(page bullmq.Page, want ...string) {
+		DescribeTable("returns sorted states by score from either end:", func(page bullmq.Page, want ...string) {
 			for n := range 4 {
 				add(fmt.Sprint(n), &bullmq.JobOptions{Priority: n + 1})
 			}
@@ -130,7 +130,7 @@ var _ = Describe("Reading a queue", func() {
 			Entry("highest first", bullmq.Page{From: 0, To: 1}, "3", "2"),
 		)
 
-		It("hands out one state after the other, each job once", func() {
+		It("returns one state after the other, each job once", func() {
 			add("a", nil)
 			add("p", &bullmq.JobOptions{Priority: 1})
 			add("b", nil)
@@ -138,7 +138,7 @@ var _ = Describe("Reading a queue", func() {
 			Expect(names(bullmq.Page{Ascending: true}, bullmq.StateWaiting, bullmq.StatePrioritized)).To(Equal([]string{"a", "p"}), "a page of each")
 		})
 
-		It("passes over ids whose hash is gone and fills the page up", func() {
+		It("skips ids without a hash and fills the page", func() {
 			for n := range 6 {
 				add(fmt.Sprint(n), nil)
 			}
@@ -147,7 +147,7 @@ var _ = Describe("Reading a queue", func() {
 			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(Equal([]string{"0", "3", "4", "5"}))
 		})
 
-		It("hands out ids alone, those without a hash among them", func() {
+		It("returns ids only, including those without a hash", func() {
 			for range 4 {
 				add("a", nil)
 			}
@@ -159,14 +159,14 @@ var _ = Describe("Reading a queue", func() {
 			Expect(queue.JobIDs(ctx, bullmq.AllJobs())).To(ConsistOf("1", "2", "3", "4", "5"))
 		})
 
-		It("is empty for an empty queue", func() {
+		It("returns nothing for an empty queue", func() {
 			Expect(names(bullmq.AllJobs())).To(BeEmpty())
 			Expect(queue.JobIDs(ctx, bullmq.AllJobs())).To(BeEmpty())
 		})
 	})
 
-	Describe("that older versions have used", func() {
-		It("counts and hands out jobs parked while BullMQ 5 had paused it", func() {
+	Describe("of older versions", func() {
+		It("includes jobs that were paused by BullMQ 5", func() {
 			for id := range 21 {
 				redisDo("LPUSH", keyOf(name, "paused"), fmt.Sprint("p", id))
 				redisDo("HSET", keyOf(name, fmt.Sprint("p", id)), "name", fmt.Sprint(id))
@@ -176,7 +176,7 @@ var _ = Describe("Reading a queue", func() {
 			Expect(queue.JobState(ctx, "p3")).To(Equal(bullmq.StateWaiting))
 		})
 
-		It("doesn't count BullMQ 4's wake-up entry", func() {
+		It("does not count BullMQ 4's marker", func() {
 			redisDo("RPUSH", keyOf(name, "wait"), "0:1700000000000")
 			Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 0}))
 			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(BeEmpty())
@@ -215,7 +215,7 @@ var _ = Describe("Metrics", func() {
 		return m
 	}
 
-	It("count jobs by the minute, with zeros for idle ones, newest first", func() {
+	It("count jobs by the minute, newest first, with zeros for idle minutes", func() {
 		worker := newCountingWorker(100)
 		run(worker, nil)
 		run(worker, nil)
@@ -229,7 +229,7 @@ var _ = Describe("Metrics", func() {
 		Expect(hashAt(keyOf(name, "metrics:completed"))).To(HaveKeyWithValue("count", "3"))
 	})
 
-	It("are handed out in pages", func() {
+	It("are returned in pages", func() {
 		worker := newCountingWorker(100)
 		for range 4 {
 			run(worker, nil)
@@ -239,7 +239,7 @@ var _ = Describe("Metrics", func() {
 		Expect(metrics(bullmq.StateCompleted, 1, 2)).To(And(HaveField("Points", []int64{1, 1}), HaveField("Total", int64(4))))
 	})
 
-	It("keep failed jobs apart", func() {
+	It("count failed jobs separately", func() {
 		worker := newCountingWorker(100)
 		run(worker, errors.New("boom"))
 		run(worker, nil)
@@ -247,7 +247,7 @@ var _ = Describe("Metrics", func() {
 		Expect(metrics(bullmq.StateCompleted, 0, -1).Count).To(BeEquivalentTo(1))
 	})
 
-	It("keep as many minutes as the worker says", func() {
+	It("keep as many minutes as the worker's options say", func() {
 		worker := newCountingWorker(2)
 		for range 5 {
 			run(worker, nil)
@@ -264,7 +264,7 @@ var _ = Describe("Metrics", func() {
 		Expect(metrics(bullmq.StateCompleted, 0, -1).Points).To(HaveLen(3))
 	})
 
-	It("are not collected unless asked for", func() {
+	It("are not collected by default", func() {
 		run(newCountingWorker(0), nil)
 		Expect(keysOf(name)).NotTo(ContainElement(ContainSubstring("metrics")))
 		Expect(metrics(bullmq.StateCompleted, 0, -1)).To(Equal(bullmq.JobMetrics{Points: []int64{}}))

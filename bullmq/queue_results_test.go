@@ -55,21 +55,21 @@ var _ = Describe("Waiting for a job's result", func() {
 	}
 	soon := 700 * time.Millisecond
 
-	It("answers the value of a job that ends meanwhile, at once", func() {
+	It("returns the value of a job at once when it completes", func() {
 		job := add(nil)
 		done := waiting(ctx, job.ID)
 		runWorker(name, doubling, nil)
 		Eventually(done, soon).Should(Receive(Equal(outcome{"42", nil})))
 	})
 
-	It("answers the value of a job that had ended before", func() {
+	It("returns the value of a job that completed before", func() {
 		job := add(nil)
 		runWorker(name, doubling, nil)
 		Eventually(func() (bullmq.State, error) { return job.State(ctx) }).Should(Equal(bullmq.StateCompleted))
 		Expect(job.Wait(ctx, queue)).To(MatchJSON(`42`))
 	})
 
-	It("answers the reason of a failure, as an error", func() {
+	It("returns the reason of a failure as an error", func() {
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New(`boom "q"`) }, nil)
 		job := add(nil)
 		_, err := job.Wait(ctx, queue)
@@ -81,7 +81,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(again).To(Equal(err), "now that it has failed")
 	})
 
-	It("isn't over while the job is tried again", func() {
+	It("continues while the job is retried", func() {
 		tries := 0
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
 			if tries++; tries < 3 {
@@ -92,7 +92,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(5 * time.Millisecond)}).Wait(ctx, queue)).To(MatchJSON(`3`))
 	})
 
-	It("tells the end after a retry, not the one before it, which the stream still has to say", func() {
+	It("returns the result after a retry, not the earlier one that the stream still holds", func() {
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			if job.AttemptsStarted == 1 {
 				return nil, errors.New("not at first")
@@ -108,7 +108,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		}
 	})
 
-	DescribeTable("answers the end of jobs that are removed as they end, each and every one", func(reason error) {
+	DescribeTable("returns the result of every job that is removed as it finishes:", func(reason error) {
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "done", reason }, &bullmq.WorkerOptions{Concurrency: 5})
 		for range 20 {
 			job := add(&bullmq.JobOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepNone()})
@@ -124,7 +124,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Entry("completed", nil), Entry("failed", errors.New("boom")),
 	)
 
-	It("finds the end of a removed job in the stream, far back and long before the call", func() {
+	It("finds the result of a removed job in the stream, far back and long before the call", func() {
 		redisDo("XADD", keyOf(name, "events"), "*", "event", "completed", "jobId", "7", "returnvalue", `{"a":1}`, "prev", "active")
 		others := make([]rueidis.Completed, 2500)
 		for n := range others {
@@ -136,7 +136,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(queue.WaitForJob(ctx, "7")).To(MatchJSON(`{"a":1}`))
 	})
 
-	DescribeTable("is over, with an error, when the job is", func(remove func(job *bullmq.Job) error) {
+	DescribeTable("returns an error when the job is", func(remove func(job *bullmq.Job) error) {
 		job := add(&bullmq.JobOptions{Delay: time.Hour})
 		queue.LookForResultsEvery(300 * time.Millisecond)
 		done := waiting(ctx, job.ID)
@@ -150,7 +150,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Entry("obliterated with its queue", func(*bullmq.Job) error { return queue.Obliterate(ctx, nil) }),
 	)
 
-	It("is over at once when the job is cleaned away, and not for the others", func() {
+	It("returns at once when the job is cleaned, and continues for other jobs", func() {
 		job := add(nil)
 		done := waiting(ctx, job.ID)
 		kept := waiting(ctx, add(&bullmq.JobOptions{Delay: 100 * time.Millisecond}).ID)
@@ -162,13 +162,13 @@ var _ = Describe("Waiting for a job's result", func() {
 		Eventually(kept).Should(Receive(Equal(outcome{"42", nil})))
 	})
 
-	It("is over, with an error, for a job that never was", func() {
+	It("returns an error for a job that never existed", func() {
 		_, err := queue.WaitForJob(ctx, "gone")
 		Expect(err).To(MatchError(bullmq.ErrJobNotFound))
 		Expect(err).To(MatchError(ContainSubstring("job gone")))
 	})
 
-	It("is over with its context, and answers the cause", func() {
+	It("returns the cause at the end of its context", func() {
 		reason := errors.New("the user went away")
 		job := add(nil)
 		leaving, leave := context.WithCancelCause(ctx)
@@ -182,14 +182,14 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(err).To(MatchError(context.DeadlineExceeded))
 	})
 
-	It("is over when the queue is closed", func() {
+	It("returns when the queue is closed", func() {
 		job := add(nil)
 		done := waiting(ctx, job.ID)
 		Expect(queue.Close()).To(Succeed())
 		Eventually(done, soon).Should(Receive(Equal(outcome{"", bullmq.ErrClosed})))
 	})
 
-	It("shares one connection among many waits, several for one job among them", func() {
+	It("shares one connection among many waiters, even several for one job", func() {
 		const jobs, each = 20, 3
 		reading := func() int { return strings.Count(clientList(), "cmd=xread") }
 		before := reading()
@@ -213,7 +213,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		}
 	})
 
-	It("asks for the job's state at once when the event of its end was trimmed away unread", func() {
+	It("reads the job's state at once when its event was trimmed before it was read", func() {
 		job := add(nil)
 		done := waiting(ctx, job.ID)
 		worker := newWorker(name, nil, nil)
@@ -222,7 +222,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Eventually(done, "4s").Should(Receive(Equal(outcome{"42", nil})))
 	})
 
-	It("is over on a queue without events, be it busy or not", func() {
+	It("returns on a queue without events, whether busy or idle", func() {
 		queue = newQueue(name, &bullmq.QueueOptions{MaxEvents: bullmq.NoEvents})
 		runWorker(name, doubling, &bullmq.WorkerOptions{Concurrency: 5})
 		const jobs = 200

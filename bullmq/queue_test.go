@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("A queue's name", func() {
-	DescribeTable("is refused where keys would be torn apart by it", func(name, hint string) {
+	DescribeTable("is refused if it would break keys:", func(name, hint string) {
 		_, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection()})
 		Expect(err).To(MatchError(ContainSubstring(hint)))
 		_, err = bullmq.NewWorker(context.Background(), name, nil, &bullmq.WorkerOptions{Connection: connection()})
@@ -24,10 +24,10 @@ var _ = Describe("A queue's name", func() {
 		Expect(err).To(MatchError(ContainSubstring(hint)))
 	},
 		Entry("a colon", "a:b", `"a:b" must not contain a colon`),
-		Entry("nothing", "", "needs a name"),
+		Entry("an empty name", "", "needs a name"),
 	)
 
-	DescribeTable("may hold anything else, and its jobs run", func(name string) {
+	DescribeTable("may contain anything else, and its jobs run:", func(name string) {
 		name += newQueueName()
 		queue, ctx := newQueue(name, nil), specContext()
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { return job.QueueName(), nil }, nil)
@@ -44,19 +44,19 @@ var _ = Describe("A queue's name", func() {
 })
 
 var _ = Describe("Opening a queue", func() {
-	DescribeTable("is refused with options that can't be, and says which", func(options bullmq.QueueOptions, hint string) {
+	DescribeTable("fails with an error that names the invalid option:", func(options bullmq.QueueOptions, hint string) {
 		name := newQueueName()
 		options.Connection = connection()
 		_, err := bullmq.NewQueue(context.Background(), name, &options)
 		Expect(err).To(MatchError(And(ContainSubstring("queue "+name), ContainSubstring(hint))))
 		Expect(snapshot(name)).To(BeEmpty())
 	},
-		Entry("a stream of less than nothing", bullmq.QueueOptions{MaxEvents: -2}, "MaxEvents -2 is less than 0: use NoEvents to keep none"),
-		Entry("a wait of less than nothing", bullmq.QueueOptions{AddWait: -time.Second}, "AddWait -1s is less than 0"),
-		Entry("calls without jobs", bullmq.QueueOptions{BatchSize: -1}, "BatchSize -1"),
+		Entry("a negative stream length", bullmq.QueueOptions{MaxEvents: -2}, "MaxEvents -2 is less than 0: use NoEvents to keep none"),
+		Entry("a negative wait", bullmq.QueueOptions{AddWait: -time.Second}, "AddWait -1s is less than 0"),
+		Entry("a negative batch size", bullmq.QueueOptions{BatchSize: -1}, "BatchSize -1"),
 	)
 
-	It("says how long the stream is to be and what is spoken here, and nothing else", func() {
+	It("stores the stream length and the SDK's version only", func() {
 		name := newQueueName()
 		newQueue(name, nil)
 		Expect(snapshot(name)).To(Equal(map[string]any{
@@ -64,14 +64,14 @@ var _ = Describe("Opening a queue", func() {
 		}))
 	})
 
-	It("writes the stream's length anew and leaves the version that is there", func() {
+	It("overwrites the stream length and keeps an existing version", func() {
 		name := newQueueName()
 		redisDo("HSET", keyOf(name, "meta"), "version", "bullmq:5.81.5", "opts.maxLenEvents", "77", "paused", "1")
 		newQueue(name, &bullmq.QueueOptions{MaxEvents: 500})
 		Expect(hashAt(keyOf(name, "meta"))).To(Equal(map[string]string{"version": "bullmq:5.81.5", "opts.maxLenEvents": "500", "paused": "1"}))
 	})
 
-	DescribeTable("says that it keeps no events, as Node does, and then none pile up", func(dialect bullmq.Dialect) {
+	DescribeTable("stores that no events are kept, as Node does, so that none accumulate", func(dialect bullmq.Dialect) {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, &bullmq.QueueOptions{MaxEvents: bullmq.NoEvents, Dialect: dialect})
 		Expect(hashAt(keyOf(name, "meta"))).To(HaveKeyWithValue("opts.maxLenEvents", "0"))
@@ -93,21 +93,21 @@ var _ = Describe("Opening a queue", func() {
 		Entry("of BullMQ 6", bullmq.V6), Entry("of BullMQ 5", bullmq.V5),
 	)
 
-	DescribeTable("reads how many events are kept, of what others have stored", func(stored string, want int) {
+	DescribeTable("reads the number of events to keep from what others have stored:", func(stored string, want int) {
 		name := newQueueName()
 		redisDo("HSET", keyOf(name, "meta"), "opts.maxLenEvents", stored)
 		Expect(newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true}).Meta(specContext())).To(HaveField("MaxEvents", want))
 	},
-		Entry("some", "77", 77), Entry("none", "0", bullmq.NoEvents), Entry("a word", "many", 0), Entry("less than nothing", "-1", 0), Entry("nothing", "", 0),
+		Entry("a number", "77", 77), Entry("zero", "0", bullmq.NoEvents), Entry("a word", "many", 0), Entry("a negative number", "-1", 0), Entry("an empty value", "", 0),
 	)
 
-	It("writes nothing when asked not to", func() {
+	It("writes nothing with SkipMetaUpdate", func() {
 		name := newQueueName()
 		newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true})
 		Expect(keysOf(name)).To(BeEmpty())
 	})
 
-	It("uses the prefix that it is given for all its keys", func() {
+	It("uses the given prefix for all its keys", func() {
 		name, prefix := newQueueName(), "shop:"+newQueueName()
 		queue, ctx := newQueue(name, &bullmq.QueueOptions{Prefix: prefix}), specContext()
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{Prefix: prefix})
@@ -131,7 +131,7 @@ var _ = Describe("Adding a job", func() {
 		queue = newQueue(name, &bullmq.QueueOptions{Now: fixedClock(fixedNow)})
 	})
 
-	It("leaves what Node leaves, key by key", func() {
+	It("writes exactly the keys that Node writes", func() {
 		job, err := queue.Add(ctx, "paint", map[string]string{"colour": "<red>"}, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.ID).To(Equal("1"))
@@ -147,7 +147,7 @@ var _ = Describe("Adding a job", func() {
 		}))
 	})
 
-	It("answers the job as it was stored", func() {
+	It("returns the job as it was stored", func() {
 		job, err := queue.Add(ctx, "paint", 7, &bullmq.JobOptions{Delay: time.Minute, Priority: 3, Attempts: 2})
 		Expect(err).NotTo(HaveOccurred())
 		stored, err := queue.Job(ctx, job.ID)
@@ -158,21 +158,21 @@ var _ = Describe("Adding a job", func() {
 		Expect(bullmq.WithoutAddOutcome(job)).To(Equal(stored))
 	})
 
-	DescribeTable("keeps data that other languages take for nothing", func(data any, want string) {
+	DescribeTable("keeps data that other languages treat as empty:", func(data any, want string) {
 		job, err := queue.Add(ctx, "paint", data, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("data", want))
 	},
 		Entry("zero", 0, `0`),
 		Entry("false", false, `false`),
-		Entry("an empty text", "", `""`),
+		Entry("an empty string", "", `""`),
 		Entry("an empty list", []int{}, `[]`),
 		Entry("null", rawJSON(`null`), `null`),
-		Entry("absent data is an empty object", nil, `{}`),
-		Entry("JSON as it is", rawJSON(` {"n":1.0} `), ` {"n":1.0} `),
+		Entry("absent data as an empty object", nil, `{}`),
+		Entry("raw JSON unchanged", rawJSON(` {"n":1.0} `), ` {"n":1.0} `),
 	)
 
-	DescribeTable("adds no job whose data JSON can't hold", func(data any) {
+	DescribeTable("fails for data that JSON cannot represent:", func(data any) {
 		before := snapshot(name)
 		_, err := queue.Add(ctx, "paint", data, nil)
 		Expect(err).To(MatchError(ContainSubstring("its data can't be written as JSON")))
@@ -183,7 +183,7 @@ var _ = Describe("Adding a job", func() {
 	)
 
 	Describe("with a delay", func() {
-		It("waits in delayed, under its time and its place within the millisecond", func() {
+		It("stores it in delayed by its time and its order within the millisecond", func() {
 			for range 3 {
 				_, err := queue.Add(ctx, "later", nil, &bullmq.JobOptions{Delay: time.Minute})
 				Expect(err).NotTo(HaveOccurred())
@@ -195,14 +195,14 @@ var _ = Describe("Adding a job", func() {
 			Expect(eventsOf(name)).To(ContainElement("delayed jobId=1 delay=1700000060000"))
 		})
 
-		It("counts it from the job's own timestamp", func() {
+		It("counts the delay from the job's own timestamp", func() {
 			_, err := queue.Add(ctx, "later", nil, &bullmq.JobOptions{Delay: time.Second, Timestamp: time.UnixMilli(fixedNow - 5000)})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(scoresAt(keyOf(name, "delayed"))).To(HaveKeyWithValue("1", float64(fixedNow-4000)*4096))
 			Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("timestamp", "1699999995000"))
 		})
 
-		DescribeTable("of nothing, or what Node takes for nothing, is ready at once", func(options bullmq.JobOptions, stored string) {
+		DescribeTable("that is zero, or that Node treats as zero, makes it ready at once:", func(options bullmq.JobOptions, stored string) {
 			job, err := queue.Add(ctx, "now", nil, &options)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{job.ID}))
@@ -211,11 +211,11 @@ var _ = Describe("Adding a job", func() {
 		},
 			Entry("zero", bullmq.JobOptions{Delay: 0}, "0"),
 			Entry("negative", bullmq.JobOptions{Delay: -5 * time.Millisecond}, "-5"),
-			Entry("a text", bullmq.JobOptions{Extra: map[string]json.RawMessage{"delay": rawJSON(`"1000"`)}}, "1000"),
+			Entry("a string", bullmq.JobOptions{Extra: map[string]json.RawMessage{"delay": rawJSON(`"1000"`)}}, "1000"),
 			Entry("null", bullmq.JobOptions{Extra: map[string]json.RawMessage{"delay": rawJSON(`null`)}}, "0"),
 		)
 
-		It("hides no job that is ready: both wake workers", func() {
+		It("does not hide a ready job, since both wake workers", func() {
 			_, err := queue.Add(ctx, "later", nil, &bullmq.JobOptions{Delay: time.Minute})
 			Expect(err).NotTo(HaveOccurred())
 			_, err = queue.Add(ctx, "now", nil, nil)
@@ -224,7 +224,7 @@ var _ = Describe("Adding a job", func() {
 		})
 	})
 
-	Describe("with a place in line", func() {
+	Describe("with a position", func() {
 		order := func() (ids []string) {
 			GinkgoHelper()
 			worker := newWorker(name, nil, nil)
@@ -239,7 +239,7 @@ var _ = Describe("Adding a job", func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 
-		It("is taken first in, first out; lifo before all, any priority after all", func() {
+		It("runs first in, first out, with lifo jobs before all and prioritized jobs after", func() {
 			add("a", nil)
 			add("p", &bullmq.JobOptions{Priority: 1})
 			add("b", nil)
@@ -247,7 +247,7 @@ var _ = Describe("Adding a job", func() {
 			Expect(order()).To(Equal([]string{"c", "a", "b", "p"}))
 		})
 
-		It("by priority goes lowest number first, and by arrival within one", func() {
+		It("by priority runs the lowest number first, and in order of arrival within one", func() {
 			add("five-1", &bullmq.JobOptions{Priority: 5})
 			add("one-1", &bullmq.JobOptions{Priority: 1})
 			add("five-2", &bullmq.JobOptions{Priority: 5})
@@ -259,7 +259,7 @@ var _ = Describe("Adding a job", func() {
 			Expect(order()).To(Equal([]string{"one-1", "one-2", "five-1", "five-2", "last"}))
 		})
 
-		It("and a delay keeps its priority for when it is due", func() {
+		It("and a delay keeps its priority until it is due", func() {
 			add("later", &bullmq.JobOptions{Delay: time.Minute, Priority: 2})
 			Expect(zsetAt(keyOf(name, "delayed"))).To(Equal([]string{"1"}))
 			Expect(zsetAt(keyOf(name, "prioritized"))).To(BeEmpty())
@@ -267,8 +267,8 @@ var _ = Describe("Adding a job", func() {
 		})
 	})
 
-	Describe("as the child of a job that exists", func() {
-		It("counts as pending there and says so in its own hash", func() {
+	Describe("as the child of an existing job", func() {
+		It("makes it a pending child there and names the parent in its own hash", func() {
 			parentQueue := newQueueName()
 			parent, err := newQueue(parentQueue, nil).Add(ctx, "wall", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
@@ -283,7 +283,7 @@ var _ = Describe("Adding a job", func() {
 				HaveKeyWithValue("opts", MatchJSON(fmt.Sprintf(`{"attempts":0,"fpof":true,"parent":{"id":"1","queue":"bull:%s"}}`, parentQueue)))))
 		})
 
-		It("is refused, with the parent's key, where that isn't there", func() {
+		It("fails with the parent's key if the parent does not exist", func() {
 			before := snapshot(name)
 			_, err := queue.Add(ctx, "brick", nil, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "gone", QueueKey: "bull:walls"}})
 			Expect(err).To(MatchError(bullmq.ErrParentNotFound))
@@ -312,7 +312,7 @@ var _ = Describe("Adding a job", func() {
 		Expect(stringAt(keyOf(name, "id"))).To(Equal("200"))
 	})
 
-	It("ends with its context", func() {
+	It("returns at the end of its context", func() {
 		over, cancel := context.WithCancel(ctx)
 		cancel()
 		_, err := queue.Add(over, "paint", nil, nil)
@@ -320,8 +320,8 @@ var _ = Describe("Adding a job", func() {
 	})
 })
 
-var _ = Describe("A queue that is closed", func() {
-	It("answers every call with ErrClosed, and may be closed again", func() {
+var _ = Describe("A closed queue", func() {
+	It("returns ErrClosed from every call and may be closed again", func() {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
 		Expect(queue.Close()).To(Succeed())

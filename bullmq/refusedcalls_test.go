@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("A call that Redis refuses", func() {
-	It("returns an error with Redis' reason and the queue, whichever call it is", func() {
+	It("returns an error with Redis' reason and the queue's name, whichever call it is", func() {
 		server, q, w, p, closeAll, err := onAnyServer()
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(closeAll)
