@@ -20,7 +20,8 @@ import (
 type core struct {
 	keys    *keys
 	store   *scripts.Store
-	client  *redisconn.Client
+	conn    backend.Connection
+	client  *redisconn.Client // conn, for what is made of it below
 	now     func() time.Time
 	isReal  bool    // now is the clock of this machine
 	dialect Dialect // V6 or V5
@@ -50,7 +51,7 @@ func newCore(ctx context.Context, queue, prefix string, connection *Connection, 
 	client := conn.NewClient(k.of("meta"), owned)
 	c := &core{
 		keys: k, store: scripts.NewStore(client, k.base, k.of),
-		client: client, now: now, isReal: isReal, log: log, jobs: &sync.Mutex{},
+		conn: client, client: client, now: now, isReal: isReal, log: log, jobs: &sync.Mutex{},
 		trace: tracer{queue: queue},
 	}
 	if err := c.prepare(ctx, dialect); err != nil {

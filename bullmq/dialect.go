@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
@@ -79,7 +78,7 @@ func (c *core) detect(ctx context.Context) (Dialect, error) {
 	ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
 	version, parked, err := c.store.DialectHints(ctx)
-	if err != nil && !redisconn.Forbidden(err) {
+	if err != nil && !classify(err).Lasting() {
 		return V6, err
 	}
 	if parked || strings.HasPrefix(version, "bullmq:5.") {

@@ -197,7 +197,7 @@ func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptio
 		defer cancel()
 		last, err := c.store.LastEvent(ctx)
 		if err != nil {
-			c.client.Close()
+			c.conn.Close()
 			return nil, fmt.Errorf("bullmq: can't read the events of %s: %w", queue, err)
 		}
 		e.last = last.ID
@@ -239,7 +239,7 @@ func (e *QueueEvents) release() {
 	}
 	select {
 	case e.loop <- struct{}{}:
-		safe.Together(e.stream.Close, e.core.client.Close)
+		safe.Together(e.stream.Close, e.core.conn.Close)
 		<-e.loop
 	default:
 	}

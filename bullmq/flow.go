@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 )
 
 // Flow is a job with children that have to end before it runs (BullMQ:
@@ -100,7 +99,7 @@ func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowPr
 
 // Close ends the connection, unless the client is the caller's own.
 func (p *FlowProducer) Close() error {
-	p.core.client.Close()
+	p.core.conn.Close()
 	return nil
 }
 
@@ -193,7 +192,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %w", context.Cause(ctx))
 	}
 	results, err := p.core.store.AddFlow(ctx, jobs, p.core.now())
-	if mayHaveRun(err) || redisconn.Refused(err, "NOPERM") { // without the right to MULTI, each job is added by itself
+	if mayHaveRun(err) || classify(err) == backend.Forbidden { // without the right to MULTI, each job is added by itself
 		err = &lostAnswer{err}
 	}
 	if err != nil {

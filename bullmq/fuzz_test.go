@@ -301,25 +301,6 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-func FuzzClientList(f *testing.F) {
-	f.Add("id=3 addr=127.0.0.1:1 name=bull:ZnV6emVk age=1 cmd=bzpopmin\nid=4 name=bull:ZnV6emVk:w:painter\r\nid=5 name=bull:ZnV6emVk:qe\n")
-	f.Add("= == name name= \xff\x00 name=bull:ZnV6emVk:w:=a=b\n\n\r\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		within(t, len(text), func() {
-			unnamed := fuzzCore(t).keys.clientName("")
-			found := readClients(text, func(name string) (string, bool) { return strings.CutPrefix(name, unnamed) })
-			if len(found) > strings.Count(text, unnamed) {
-				t.Fatalf("%d clients in %q", len(found), text)
-			}
-			for _, client := range found {
-				if client.Fields["name"] != unnamed+client.Name {
-					t.Fatalf("%+v", client)
-				}
-			}
-		})
-	})
-}
-
 func FuzzNumbers(f *testing.F) {
 	for _, seed := range []string{"0", "-0", "12", "1.5", "1e3", "nan", "inf", "-9223372036854775808", "9223372036854775808", " 7 ", "+", "0x10", "１"} {
 		f.Add(seed)

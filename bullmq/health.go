@@ -52,7 +52,7 @@ func (q *Queue) Health() Health { return q.core.health() }
 // give ctx a deadline. A process that makes no other calls learns of an outage by
 // Ping. Health includes what it finds.
 func (q *Queue) Ping(ctx context.Context) error {
-	if err := q.core.client.Ping(ctx); err != nil {
+	if err := q.core.conn.Ping(ctx); err != nil {
 		return fmt.Errorf("bullmq: queue %s: %w", q.Name(), err)
 	}
 	return nil
@@ -67,12 +67,12 @@ func (e *QueueEvents) Health() Health { return e.core.health() }
 // Health returns whether Redis can be reached. It makes no call.
 func (p *FlowProducer) Health() Health { return p.core.health() }
 
-func (c *core) health() Health { return Health(c.client.Health.State()) }
+func (c *core) health() Health { return Health(c.conn.Health().State()) }
 
 // watchHealth logs each change, and calls onHealth with it unless that is nil.
 func (c *core) watchHealth(onHealth func(Health)) {
 	lost := time.Time{}
-	c.client.Health.OnChange(func(h backend.Health) {
+	c.conn.Health().OnChange(func(h backend.Health) {
 		if h.Reachable {
 			c.log.Warn("Redis is reachable again; work continues", logOutage, h.Since.Sub(lost).Milliseconds())
 		} else {

@@ -166,7 +166,7 @@ func (q *Queue) Close() (err error) {
 	}
 	_, span := q.core.trace.start(context.Background(), SpanInternal, "close")
 	defer span.end(&err)
-	safe.Together(q.results.close, q.core.client.Close)
+	safe.Together(q.results.close, q.core.conn.Close)
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
@@ -128,14 +127,14 @@ func (q *Queue) withinAddWait(ctx context.Context, begun time.Time) (context.Con
 // patience is what one call to add has of the queue's AddWait.
 type patience struct {
 	ctx    context.Context // from withinAddWait
-	health *redisconn.HealthWatch
+	health backend.HealthWatch
 	begun  time.Time // the call
 	most   time.Duration
 	pause  timing.Backoff
 }
 
 func (q *Queue) patience(ctx context.Context, begun time.Time) *patience {
-	return &patience{ctx: ctx, health: q.core.client.Health, begun: begun, most: q.addWait}
+	return &patience{ctx: ctx, health: q.core.conn.Health(), begun: begun, most: q.addWait}
 }
 
 // hopes says whether an add that has failed may be sent again: where Redis can't
@@ -148,7 +147,8 @@ func (p *patience) hopes(o JobOptions, lost bool, err error) bool {
 	case lost && !p.repeatable(o):
 		return false
 	default:
-		return classify(err) != backend.Refused
+		failure := classify(err)
+		return failure != backend.Refused && failure != backend.Forbidden
 	}
 }
 

@@ -224,29 +224,15 @@ func (q *Queue) ConnectedReaders(ctx context.Context) ([]ConnectedClient, error)
 }
 
 func (q *Queue) clients(ctx context.Context, match func(name string) (string, bool)) ([]ConnectedClient, error) {
-	texts, err := q.core.client.ListClients(ctx)
+	clients, err := q.core.conn.Clients(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var found []ConnectedClient
-	for _, text := range texts {
-		found = append(found, readClients(text, match)...)
+	for _, client := range clients {
+		if name, ok := match(client.Name); ok {
+			found = append(found, ConnectedClient{Name: name, Fields: client.Fields})
+		}
 	}
 	return found, nil
-}
-
-// readClients reads the answer to CLIENT LIST, a line for each client: name=value
-// name=value …
-func readClients(text string, match func(name string) (string, bool)) (found []ConnectedClient) {
-	for line := range strings.Lines(text) {
-		fields := map[string]string{}
-		for _, pair := range strings.Split(strings.TrimRight(line, "\r\n"), " ") {
-			name, value, _ := strings.Cut(pair, "=")
-			fields[name] = value
-		}
-		if name, ok := match(fields["name"]); ok {
-			found = append(found, ConnectedClient{Name: name, Fields: fields})
-		}
-	}
-	return found
 }

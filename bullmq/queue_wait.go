@@ -68,7 +68,7 @@ func (r *reader) untilServed(ctx context.Context, pause time.Duration) error {
 	case <-ctx.Done():
 		return r.ended(ctx)
 	}
-	served := r.tail.core.client.Health.InDoubt()
+	served := r.tail.core.conn.Health().InDoubt()
 	if served == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (r *reader) next(ctx context.Context, ending <-chan Event) (Event, error) {
 	for look := timer.C; ; {
 		var served <-chan struct{}
 		if look == nil {
-			if served = r.tail.core.client.Health.InDoubt(); served == nil {
+			if served = r.tail.core.conn.Health().InDoubt(); served == nil {
 				return Event{}, nil
 			}
 		}

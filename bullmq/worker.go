@@ -300,7 +300,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	case <-time.After(min(time.Second, time.Until(deadline))):
 	}
 	w.close()
-	safe.Together(w.runner.waiter.Close, w.core.client.Close)
+	safe.Together(w.runner.waiter.Close, w.core.conn.Close)
 	deadline = deadline.Add(timing.ClosingTime)
 	for _, p := range parts {
 		p.Wait(deadline)
@@ -327,7 +327,7 @@ func (w *Worker) Close() error {
 		deadline := w.stopDeadline()
 		w.emitAsync(EventClosing).Wait(deadline)
 		w.close()
-		w.core.client.Close()
+		w.core.conn.Close()
 		w.emitAsync(EventClosed).Wait(deadline.Add(timing.ClosingTime))
 		close(w.ended)
 		return nil

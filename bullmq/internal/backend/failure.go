@@ -34,6 +34,8 @@ const (
 	NotSent
 	// Refused means that the store refused the call before it ran.
 	Refused
+	// Forbidden is like Refused, because the user may not make such a call.
+	Forbidden
 	// Exhausted is like Refused, for want of memory, disk or replicas.
 	Exhausted
 	// Unavailable is like Refused, because the store can't serve for now.
@@ -45,5 +47,11 @@ func (f Failure) MayHaveRun() bool { return f == Lost || f == Aborted || f == Cl
 
 // Replied reports whether the store has replied.
 func (f Failure) Replied() bool {
-	return f == Aborted || f == Refused || f == Exhausted || f == Unavailable
+	return f == Unavailable || f.Lasting()
+}
+
+// Lasting reports whether the store has replied, and is likely to give the same reply
+// to another such call.
+func (f Failure) Lasting() bool {
+	return f == Aborted || f == Refused || f == Forbidden || f == Exhausted
 }

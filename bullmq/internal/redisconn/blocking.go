@@ -81,7 +81,7 @@ func (b *Blocking) Connect(ctx context.Context) error {
 	b.mu.Unlock()
 	if pool != nil && !o.endsBy(ctx, o.begun.Add(timing.PoolPatience)) && ctx.Err() == nil {
 		// A server that is out of reach holds connections up as well.
-		if time.Since(o.begun) >= timing.ShortageWarning && b.client.Health.InDoubt() == nil {
+		if time.Since(o.begun) >= timing.ShortageWarning && b.client.health.InDoubt() == nil {
 			pool.warn(b.warn)
 		}
 		return backend.ErrNoConnection
@@ -165,7 +165,7 @@ func (b *Blocking) dedicate(client rueidis.Client) (got dedicated, id int64, err
 	ctx, cancel := context.WithTimeout(context.Background(), timing.ConnectTimeout)
 	defer cancel()
 	id, err = conn.Do(ctx, conn.B().ClientId().Build()).AsInt64()
-	if err != nil && !Forbidden(err) {
+	if err != nil && !Classify(err).Lasting() {
 		conn.Close()
 		got.release()
 		return dedicated{}, 0, err
@@ -181,7 +181,7 @@ func (b *Blocking) dedicate(client rueidis.Client) (got dedicated, id int64, err
 // ends. With a context that never ends, the calling goroutine reads the reply
 // itself, which is quicker; only [Blocking.Drop] ends such a wait.
 func (b *Blocking) Wait(ctx context.Context, block time.Duration, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
-	health := b.client.Health
+	health := b.client.health
 	if err := b.Connect(ctx); err != nil {
 		health.Heard(err)
 		return []rueidis.RedisResult{rueidis.NewErrorResult(err)}
@@ -233,7 +233,7 @@ func (b *Blocking) doOnCluster(ctx context.Context, command rueidis.Completed) r
 // starved reports whether a wait without a reply has waited for a connection,
 // because the pool of a caller's client has too few. The server replies otherwise.
 func (b *Blocking) starved(ctx context.Context) bool {
-	health := b.client.Health
+	health := b.client.health
 	if b.pool == nil {
 		return false
 	}

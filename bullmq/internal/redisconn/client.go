@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,9 +26,7 @@ type Commands interface {
 // ends. After Close, and when Close finds them in flight, they return
 // [backend.ErrClosed], even if the Conn stays open.
 type Client struct {
-	// Health watches whether the server can be reached.
-	Health *HealthWatch
-
+	health   *HealthWatch
 	conn     *Conn
 	ownsConn bool
 	key      string // of a hash, for calls that change nothing
@@ -39,12 +38,12 @@ type Client struct {
 // with the client.
 func (c *Conn) NewClient(key string, ownsConn bool) *Client {
 	client := &Client{conn: c, ownsConn: ownsConn, key: key}
-	client.Health = newHealthWatch(c.opened, client.probe, func(err error) error { return hidePasswords(c.option, err) })
+	client.health = newHealthWatch(c.opened, client.probe, func(err error) error { return hidePasswords(c.option, err) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.users[client] = struct{}{}
 	if c.closed.Load() {
-		client.Health.close()
+		client.health.close()
 	}
 	return client
 }
@@ -58,10 +57,13 @@ func (c *Client) noop(b rueidis.Builder) rueidis.Completed {
 	return b.Hdel().Key(c.key).Field("").Build()
 }
 
+// Health watches whether the server can be reached.
+func (c *Client) Health() backend.HealthWatch { return c.health }
+
 // Ping asks whether the server carries out writes.
 func (c *Client) Ping(ctx context.Context) error {
 	err := c.Do(ctx, c.noop(c.B())).Error()
-	if err == nil || refusedAs(err, "NOPERM") { // a reply all the same
+	if err == nil || refusedAs(err, forbidden) { // a reply all the same
 		return nil
 	}
 	return fmt.Errorf("Redis at %s can't serve: %w", c.conn.address, hidePasswords(c.conn.option, err))
@@ -76,7 +78,7 @@ func (c *Client) IsCluster() bool { return c.conn.IsCluster() }
 // Close ends the client.
 func (c *Client) Close() {
 	c.closed.Store(true)
-	c.Health.close()
+	c.health.close()
 	c.conn.mu.Lock()
 	delete(c.conn.users, c)
 	c.conn.mu.Unlock()
@@ -141,7 +143,7 @@ func failed(err error, n int) []rueidis.RedisResult {
 // look at ctx while another call opens the connection, which takes up to ten
 // seconds where Redis accepts connections and does not reply.
 func (c *Client) mayOutlast(ctx context.Context) bool {
-	return ctx.Done() != nil && (c.conn.sockets.opening.Load() > 0 || c.Health.doubted.Load())
+	return ctx.Done() != nil && (c.conn.sockets.opening.Load() > 0 || c.health.doubted.Load())
 }
 
 // inTime makes a call, and abandons it when ctx ends first.
@@ -171,31 +173,45 @@ func (c *Client) hear(result rueidis.RedisResult) rueidis.RedisResult {
 	if result.NonRedisError() != nil && (c.closed.Load() || c.conn.closed.Load()) {
 		return rueidis.NewErrorResult(backend.ErrCutOff)
 	}
-	c.Health.Heard(err)
+	c.health.Heard(err)
 	return result
 }
 
-// ListClients returns the text of CLIENT LIST, of each node of a cluster. A node
-// where the user may not send the command is left out.
-func (c *Client) ListClients(ctx context.Context) (texts []string, err error) {
+// Clients returns the clients that CLIENT LIST shows, of each node of a cluster. A
+// node that does not let clients be listed is left out.
+func (c *Client) Clients(ctx context.Context) (found []backend.ConnectedClient, err error) {
 	list := func(node Commands) error {
 		text, err := node.Do(ctx, node.B().ClientList().Build()).ToString()
-		if Forbidden(err) {
+		if err != nil && Classify(err).Lasting() {
 			return nil
 		}
-		texts = append(texts, text)
+		found = append(found, readClients(text)...)
 		return err
 	}
 	if !c.conn.IsCluster() {
 		err = list(c)
-		return texts, err
+		return found, err
 	}
 	for _, node := range c.conn.client.Nodes() {
 		if err := list(node); err != nil {
 			return nil, err
 		}
 	}
-	return texts, nil
+	return found, nil
+}
+
+// readClients reads the reply of CLIENT LIST, a line for each client: name=value
+// name=value …
+func readClients(text string) (found []backend.ConnectedClient) {
+	for line := range strings.Lines(text) {
+		fields := map[string]string{}
+		for _, pair := range strings.Split(strings.TrimRight(line, "\r\n"), " ") {
+			name, value, _ := strings.Cut(pair, "=")
+			fields[name] = value
+		}
+		found = append(found, backend.ConnectedClient{Name: fields["name"], Fields: fields})
+	}
+	return found
 }
 
 // Dedicated makes calls over dedicated connections, one for each call in flight.

@@ -146,7 +146,7 @@ func (c *Conn) State() State {
 	defer c.mu.Unlock()
 	state := State{Reachable: true, Since: c.opened}
 	for user := range c.users {
-		of := user.Health.State()
+		of := user.health.State()
 		switch {
 		case state.Reachable && !of.Reachable,
 			state.Reachable == of.Reachable && of.Err != nil && (state.Err == nil || of.Since.Before(state.Since) != of.Reachable):
@@ -163,7 +163,7 @@ func (c *Conn) Close() {
 	c.mu.Lock()
 	var closing []func()
 	for user := range c.users {
-		user.Health.close()
+		user.health.close()
 	}
 	for b := range c.blocking {
 		closing = append(closing, b.Close)

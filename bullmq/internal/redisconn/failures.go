@@ -25,8 +25,12 @@ var exhausted = []string{"OOM", "MISCONF", "NOREPLICAS"}
 // of the server's may end a script halfway.
 var rejected = []string{
 	"NOSCRIPT", "MOVED", "ASK", "CROSSSLOT",
-	"NOAUTH", "WRONGPASS", "DENIED", "NOPERM", // a right that a script lacks is an ERR, see acl_test.go
+	"NOAUTH", "WRONGPASS", "DENIED",
 }
+
+// forbidden is the error prefix of a command that the user has no right to. A right
+// that a script lacks is an ERR.
+const forbidden = "NOPERM"
 
 // Classify returns what an error of a call to Redis means for the call.
 func Classify(err error) backend.Failure {
@@ -38,6 +42,8 @@ func Classify(err error) backend.Failure {
 		return backend.Exhausted
 	case refusedAs(err, rejected...):
 		return backend.Refused
+	case refusedAs(err, forbidden):
+		return backend.Forbidden
 	case errors.As(err, &network) && network.Op == "dial", errors.Is(err, rueidis.ErrNoSlot):
 		return backend.NotSent
 	case errors.Is(err, backend.ErrClosed) && !errors.Is(err, backend.ErrCutOff):
@@ -50,17 +56,6 @@ func Classify(err error) backend.Failure {
 	}
 	return backend.Lost
 }
-
-// Forbidden reports whether Redis refused a command for good, as where its use is
-// not allowed.
-func Forbidden(err error) bool {
-	_, replied := reply(err)
-	return replied && !refusedAs(err, unavailable...)
-}
-
-// Refused reports whether Redis refused a command with an error that begins with
-// the given word.
-func Refused(err error, word string) bool { return refusedAs(err, word) }
 
 // reply returns Redis's own reply that a call has failed, however it is wrapped;
 // false where there was no reply.

@@ -31,7 +31,7 @@ var _ = Describe("A server's error", func() {
 		return err
 	}
 
-	type reading struct{ mayHaveRun, outage, forbidden bool }
+	type reading struct{ mayHaveRun, outage, lasting bool }
 	const yes = true
 	for what, means := range map[reading][]string{
 		{outage: yes}: {
@@ -46,7 +46,8 @@ var _ = Describe("A server's error", func() {
 			"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 			"ERR max number of clients reached", "ERR max number of clients + cluster connections reached",
 		},
-		{forbidden: yes}: {
+		{}: {"TRYAGAIN Multiple keys request during rehashing of slot"},
+		{lasting: yes}: {
 			"OOM command not allowed when used memory > 'maxmemory'.",
 			within62("@user_script: 4: -OOM command not allowed when used memory > 'maxmemory'."),
 			within7("OOM command not allowed when used memory > 'maxmemory'."),
@@ -55,7 +56,7 @@ var _ = Describe("A server's error", func() {
 			"MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk.",
 			within7("NOREPLICAS Not enough good replicas to write."),
 			"NOSCRIPT No matching script. Please use EVAL.", "NOSCRIPT No matching script.",
-			"TRYAGAIN Multiple keys request during rehashing of slot", "CROSSSLOT Keys in request don't hash to the same slot",
+			"CROSSSLOT Keys in request don't hash to the same slot",
 			"NOAUTH Authentication required.", "WRONGPASS invalid username-password pair or user is disabled.",
 			"DENIED Redis is running in protected mode because protected mode is enabled",
 			"NOPERM this user has no permissions to run the 'evalsha' command or its subcommand", // 6.2
@@ -64,7 +65,7 @@ var _ = Describe("A server's error", func() {
 			"NOPERM this user has no permissions to access one of the keys used as arguments",
 			"NOPERM No permissions to access a key",
 		},
-		{mayHaveRun: yes, forbidden: yes}: {
+		{mayHaveRun: yes, lasting: yes}: {
 			within62("The user executing the script can't run this command or subcommand"),
 			within7("ERR The user executing the script can't run this command or subcommand"),
 			within7("ERR ACL failure in script: User worker has no permissions to run the 'zadd' command"),
@@ -80,7 +81,7 @@ var _ = Describe("A server's error", func() {
 		for _, text := range means {
 			It("is read as the same in each version: "+text, func() {
 				err := refused(text)
-				Expect(reading{Classify(err).MayHaveRun(), suggestsOutage(err), Forbidden(err)}).To(Equal(what))
+				Expect(reading{Classify(err).MayHaveRun(), suggestsOutage(err), Classify(err).Lasting()}).To(Equal(what))
 			})
 		}
 	}

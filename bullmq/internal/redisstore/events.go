@@ -138,7 +138,7 @@ func (s *EventStream) poll(ctx context.Context, build func(rueidis.Builder) []ru
 func (s *EventStream) compare(reply rueidis.RedisResult, page *backend.EventPage) {
 	now, err := scripts.ReadStream(reply)
 	if err != nil {
-		s.blind = redisconn.Forbidden(err)
+		s.blind = redisconn.Classify(err).Lasting()
 		return
 	}
 	missed := 0
