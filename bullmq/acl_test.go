@@ -19,7 +19,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// rightsOf are the commands that docs/security.md gives to a role.
+// rightsOf returns the commands that docs/security.md gives to a role.
 func rightsOf(role string) []string {
 	GinkgoHelper()
 	page, err := os.ReadFile("../docs/security.md")
@@ -41,7 +41,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 		DeferCleanup(client.Close)
 	})
 
-	// try does the role's work as a user with some rights on one queue.
+	// try does a role's work as a user with the given rights on one queue.
 	try := func(r role, rights []string) error {
 		name := newQueueName()
 		queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: bullmq.Client(client)})
@@ -91,7 +91,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 			}
 			close(missing)
 			tries.Wait()
-			if slices.Contains(rights, "+eval") { // needed where the server doesn't know a script yet
+			if slices.Contains(rights, "+eval") { // needed if the server does not know a script yet
 				Expect(client.Do(specContext(), client.B().ScriptFlush().Build()).Error()).To(Succeed())
 				Expect(isDenied(try(r, but(rights, "+eval")))).To(BeTrue())
 			}
@@ -116,7 +116,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 		others := &bystander{address: server.Addr(), client: client}
 		Expect(others.do(append([]string{"ACL", "SETUSER", name, "on", ">secret", "~bull:" + name + ":*"}, rightsOf("producer")...)...)).To(Succeed())
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL("redis://" + name + ":secret@" + server.Addr())})
-		time.Sleep(2500 * time.Millisecond) // the client asks each second whether the server is there
+		time.Sleep(2500 * time.Millisecond) // longer than the client's interval between pings
 		_, err := queue.Add(specContext(), "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 	})

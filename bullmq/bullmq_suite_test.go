@@ -1,7 +1,7 @@
 package bullmq_test
 
 // The suite runs one redis-server for all specs. Each spec takes a queue name that no other has and
-// uses the functions of support_test.go. After each spec no goroutine or connection of it may be left, so every
+// uses the functions of support_test.go. After each spec none of its goroutines and connections may be left, so every
 // spec closes what it opens, best with DeferCleanup. Eventually waits up to 5 s and polls every 5 ms.
 // Specs that take more than a few seconds have the label slow: go test -short leaves them out.
 
@@ -44,14 +44,14 @@ var _ = BeforeSuite(func() {
 	redis, err = redisserver.Start(redisserver.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(redis.Close)
-	// With AlwaysPipelining all its goroutines are there from the start: the leak check knows them.
+	// With AlwaysPipelining all goroutines run from the start, so the leak check knows them.
 	raw, err = rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{redis.Addr()}, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(raw.Close)
 
-	// A cluster is of use two seconds after its start only: it is started here, once.
+	// A cluster needs two seconds to become usable, so it is started once.
 	cluster, err = redisserver.Start(redisserver.Options{Cluster: true})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(cluster.Close)

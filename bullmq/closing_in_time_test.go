@@ -16,7 +16,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// stop is one thing to close: how, and how long that may take by its own options.
+// stop is one object to close, with the time that its options allow.
 type stop struct {
 	name  string
 	end   func() // returns when it is closed
@@ -25,10 +25,10 @@ type stop struct {
 
 const (
 	stopTimeout = 300 * time.Millisecond // ShutdownTimeout of the workers
-	stopMargin  = 3 * time.Second        // less than any timeout that a fault could wait for
+	stopMargin  = 3 * time.Second        // shorter than every timeout that a fault could cause
 )
 
-// everything opens one of each kind of thing, at work, on a connection.
+// everything opens one busy object of each kind on a connection.
 func everything(connection func() *bullmq.Connection, prefix string) (stops []stop) {
 	GinkgoHelper()
 	background := func(call func()) {
@@ -160,7 +160,7 @@ func everything(connection func() *bullmq.Connection, prefix string) (stops []st
 	return stops
 }
 
-// trouble is what may be wrong with Redis, or with the way to it.
+// trouble makes Redis or the link to it fail.
 type trouble func(server *redisserver.Server, proxy *faultproxy.Proxy)
 
 var _ = Describe("Closing workers, queues, event readers and flow producers", Label("slow"), func() {
@@ -229,7 +229,7 @@ var _ = Describe("Closing workers, queues, event readers and flow producers", La
 				connection = clustered
 			}
 			stops := everything(connection, prefix)
-			time.Sleep(50 * time.Millisecond) // for the load to build up
+			time.Sleep(50 * time.Millisecond) // lets the load build up
 			fault(server, proxy)
 
 			var all sync.WaitGroup
@@ -250,7 +250,7 @@ var _ = Describe("Closing workers, queues, event readers and flow producers", La
 			Expect(late).To(BeEmpty())
 		}
 	}
-	// The suite has one cluster only, and a proxy can't stand before it.
+	// The suite has only one cluster, without a proxy.
 	ofAll := []TableEntry{
 		Entry("is available", trouble(well)),
 		Entry("does not reply", trouble(silent)),

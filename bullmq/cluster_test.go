@@ -19,7 +19,7 @@ var _ = Describe("On a cluster", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 
-		// works takes what a call answers, of which only the error matters.
+		// works checks a call's error and ignores its result.
 		works := func(answers ...any) {
 			GinkgoHelper()
 			if err, failed := answers[len(answers)-1].(error); failed {
@@ -156,7 +156,7 @@ var _ = Describe("On a cluster", Label("slow"), func() {
 		works(queue.CountSchedulers(ctx))
 		works(queue.RemoveScheduler(ctx, "daily"))
 
-		works(queue.RemoveRateLimitKey(ctx)) // the worker's window outlives the queue by itself
+		works(queue.RemoveRateLimitKey(ctx)) // the worker's rate limit window expires by itself
 		for _, emptied := range []string{name, "bricks"} {
 			works(newQueue(emptied, &bullmq.QueueOptions{Connection: link, Prefix: "{bull}"}).Obliterate(ctx, &bullmq.ObliterateOptions{Force: true}))
 			Expect(onCluster("KEYS", "{bull}:"+emptied+":*").AsStrSlice()).To(BeEmpty())

@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("Closing while calls are in flight", func() {
-	// The suite's check after each spec counts connections: one that is opened beside the closing is rueidis's to forget.
+	// The suite's leak check counts connections, so it finds one that rueidis opens during Close.
 	It("keeps no connection open and ends those calls with an error", func() {
 		name := newQueueName()
 		for i := range 60 {
@@ -31,7 +31,7 @@ var _ = Describe("Closing while calls are in flight", func() {
 					}
 				})
 			}
-			time.Sleep(time.Duration(i%10) * 50 * time.Microsecond) // within the time that opening one takes
+			time.Sleep(time.Duration(i%10) * 50 * time.Microsecond) // while a connection is being opened
 			Expect(queue.Close()).To(Succeed())
 			calls.Wait()
 		}
@@ -102,7 +102,7 @@ var _ = Describe("Closing while Redis is unreachable", func() {
 			waitUntilIdle(queue)
 			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 			proxy.CutAll()
-			Eventually(queue.Health).Should(HaveField("Reachable", true)) // a queue at rest has noticed nothing yet
+			Eventually(queue.Health).Should(HaveField("Reachable", true)) // an idle queue has not noticed the outage yet
 			_, err = queue.Add(ctx, "paint", nil, nil)
 			Expect(err).To(HaveOccurred())
 			_, err = flows.Add(ctx, bullmq.Flow{Name: "paint", QueueName: name})

@@ -27,7 +27,7 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		ctx, lines = specContext(), &logLines{}
 		logger = bullmq.Zerolog(zerolog.New(lines))
 	})
-	// pooled is a client with so many connections in its pool.
+	// pooled returns a client with n connections in its pool.
 	pooled := func(size int) rueidis.Client {
 		GinkgoHelper()
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, DisableCache: true, BlockingPoolSize: size})
@@ -51,7 +51,7 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		}
 		Eventually(warnings, "3s").Should(Equal(1))
 		Expect(lines.all()).To(ContainSubstring(fmt.Sprintf(`"needed":%d`, workers)))
-		// A worker runs one job at a time, so these end only once each worker has taken one.
+		// A worker runs one job at a time, so these finish only once each worker has fetched one.
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, workers))
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(countOf(queue, bullmq.StateCompleted), "3s").Should(Equal(workers))

@@ -151,7 +151,7 @@ var _ = Describe("A shared Connection", Label("slow"), func() {
 		sockets := func() int {
 			text, err := admin.Do(context.Background(), admin.B().ClientList().Build()).ToString()
 			Expect(err).NotTo(HaveOccurred())
-			return strings.Count(text, "\n") - 1 // admin's own
+			return strings.Count(text, "\n") - 1 // the admin's connection
 		}
 		ctx, connection := specContext(), connect(server.URL())
 		var queues []*bullmq.Queue

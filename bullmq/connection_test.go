@@ -24,7 +24,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// roundTrip adds a job, runs it, waits for its result and reads an event, all over a connection.
+// roundTrip adds a job, runs it, waits for its result and reads an event over one connection.
 func roundTrip(name, prefix string, link *bullmq.Connection) {
 	GinkgoHelper()
 	ctx := specContext()
@@ -45,7 +45,7 @@ func roundTrip(name, prefix string, link *bullmq.Connection) {
 }
 
 var _ = Describe("A connection", Label("slow"), func() {
-	// open tries what all three ways into a queue say of a connection, side by side.
+	// openWithin opens a queue, a worker and an event reader at once. It returns their errors and the longest time.
 	openWithin := func(ctx context.Context, link *bullmq.Connection) (errs []error, longest time.Duration) {
 		var mu sync.Mutex
 		var tries sync.WaitGroup
@@ -263,7 +263,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 	})
 
 	Describe("to a server", func() {
-		// pretending is an in-process server that tells something of itself.
+		// pretending starts an in-process server with the given INFO.
 		pretending := func(info string) *bullmq.Connection {
 			GinkgoHelper()
 			mini := miniredis.RunT(GinkgoT())
@@ -385,7 +385,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 	})
 })
 
-// connectionsOf are the three ways to an address: by its URL, by options, and by a client of the caller's own.
+// connectionsOf returns connections to an address by URL, by options and by the caller's client.
 func connectionsOf(addr string, option rueidis.ClientOption) []*bullmq.Connection {
 	GinkgoHelper()
 	option.InitAddress, option.PipelineMultiplex, option.DisableCache = []string{addr}, -1, true
@@ -431,7 +431,7 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 			run()
 		}
 		before := []int{accepted[0](), accepted[1]()}
-		time.Sleep(3500 * time.Millisecond) // nothing to wait for: longer than the timeouts
+		time.Sleep(3500 * time.Millisecond) // longer than the timeouts
 		for _, run := range runs {
 			run()
 		}
@@ -509,7 +509,7 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 		Expect(admin.Do(ctx, admin.B().ConfigSet().ParameterValue().ParameterValue("proto-max-bulk-len", "1mb").Build()).Error()).To(Succeed())
 		_, err := queue.Add(ctx, "paint", strings.Repeat("a", 3<<20), nil)
 		Expect(err).To(HaveOccurred())
-		// The server has reset the connection, which the next call may learn yet.
+		// The server has reset the connection, which the next call may notice first.
 		Eventually(countOf(queue, bullmq.StateWaiting)).Should(BeZero())
 	})
 })

@@ -58,7 +58,7 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		endJob(worker, takeJob(worker), nil, nil)
 		Expect(ttl()).To(BeNumerically("~", 60000, 5000))
 		Expect(add(2, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("1"))
-		redisDo("DEL", keyOf(name, "de:d")) // as when the time is over
+		redisDo("DEL", keyOf(name, "de:d")) // as if the ttl had expired
 		Expect(add(3, bullmq.Deduplication{TTL: time.Minute}, 0)).To(Equal("3"))
 	})
 
@@ -169,7 +169,7 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 			}}
 		}
 		begun := time.Now()
-		_, err := live.AddBulk(ctx, jobs) // in one call, so that no stall of the machine comes between two of them
+		_, err := live.AddBulk(ctx, jobs) // in one call, so that a slow machine cannot delay one of them
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ran).Should(Receive(Equal("4")))
 		Expect(time.Since(begun)).To(BeNumerically(">=", quiet-time.Millisecond))

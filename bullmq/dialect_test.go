@@ -16,7 +16,7 @@ var _ = Describe("The dialect of a queue", func() {
 	)
 	BeforeEach(func() { name, ctx = newQueueName(), specContext() })
 
-	// parks says whether a paused queue's jobs go to the list paused, as in BullMQ 5.
+	// parks reports whether a paused queue's jobs go to the list paused, as in BullMQ 5.
 	parks := func(queue *bullmq.Queue) bool {
 		GinkgoHelper()
 		Expect(queue.Pause(ctx)).To(Succeed())

@@ -22,7 +22,7 @@ var _ = Describe("A reader of events", func() {
 	)
 	BeforeEach(func() { name, ctx = newQueueName(), specContext() })
 
-	// say writes events of the jobs from, from+1 … up to and including to.
+	// say publishes an event for each job from from to to, inclusive.
 	say := func(from, to int) {
 		GinkgoHelper()
 		for n := from; n <= to; n++ {
@@ -52,7 +52,7 @@ var _ = Describe("A reader of events", func() {
 		DeferCleanup(func() { stop(); <-done })
 		return lines
 	}
-	// next reads n events in a loop of its own.
+	// next reads n events in a new loop.
 	next := func(reader *bullmq.QueueEvents, n int) (lines []string) {
 		GinkgoHelper()
 		for event, err := range reader.All(ctx) {
@@ -283,7 +283,7 @@ var _ = Describe("A reader of events", func() {
 	})
 })
 
-// streamIDs are the ids of the entries in a queue's stream.
+// streamIDs returns the ids of the entries in a queue's stream.
 func streamIDs(name string) (ids []string) {
 	GinkgoHelper()
 	entries, err := redisDo("XRANGE", keyOf(name, "events"), "-", "+").AsXRange()

@@ -30,7 +30,7 @@ var _ = Describe("QueueEvents", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return id
 	}
-	// first takes n events; an error ends it.
+	// first returns the first n events and fails on an error.
 	first := func(n int, all iter.Seq2[bullmq.Event, error]) (events []bullmq.Event) {
 		GinkgoHelper()
 		for event, err := range all {
@@ -246,7 +246,7 @@ var _ = Describe("QueueEvents", func() {
 			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link})
 			const rounds, each = 5, 60
 			written := 0
-			// writeRound cuts the connections before and amidst the events that it writes.
+			// writeRound cuts the connections before and between the events that it writes.
 			writeRound := func() {
 				for range each {
 					if written%(each/2) == 0 {

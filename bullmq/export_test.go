@@ -10,7 +10,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 )
 
-// LookForResultsEvery says how often a wait asks for a job of whose end nothing was heard.
+// LookForResultsEvery is the interval at which a wait reads the state of a job without an event.
 func (q *Queue) LookForResultsEvery(d time.Duration) { q.results.lookAgain = d }
 
 // URL, Options and Client describe a connection that each of its users opens for
@@ -40,7 +40,7 @@ func Client(client rueidis.Client) *Connection {
 	}}
 }
 
-// WithoutAddOutcome returns the job as one that was read, to compare the two.
+// WithoutAddOutcome returns the job as if it had been read, for comparisons.
 func WithoutAddOutcome(job *Job) *Job {
 	read := *job
 	read.outcome = ""

@@ -51,7 +51,7 @@ var _ = Describe("The results of a job's children", func() {
 	type price struct{ Cents int }
 	var (
 		ctx               context.Context
-		orders, lookups   *bullmq.Queue // of the parent, and of its children
+		orders, lookups   *bullmq.Queue // the queues of the parent and its children
 		producer          *bullmq.FlowProducer
 		customer, company = errors.New("no such customer"), errors.New("no such company")
 	)
@@ -63,7 +63,7 @@ var _ = Describe("The results of a job's children", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(producer.Close)
 	})
-	// order adds a parent with children, one for each of the options.
+	// order adds a parent with one child for each of the options.
 	order := func(children ...bullmq.JobOptions) *bullmq.Job {
 		GinkgoHelper()
 		flow := bullmq.Flow{Name: "order", QueueName: orders.Name()}
@@ -75,7 +75,7 @@ var _ = Describe("The results of a job's children", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return node.Job
 	}
-	// end takes the next child and ends it.
+	// end fetches the next child and finishes it.
 	end := func(value any, reason error) {
 		GinkgoHelper()
 		worker := newWorker(lookups.Name(), nil, nil)

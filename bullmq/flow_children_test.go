@@ -41,7 +41,7 @@ var _ = Describe("A job's children", func() {
 		Expect(err).NotTo(HaveOccurred())
 		parent = queue.JobRef("parent")
 	}
-	// finish takes the next child and ends it: with a value, or with an error.
+	// finish fetches the next child and completes it with a value or fails it.
 	finish := func(value any) {
 		GinkgoHelper()
 		job, err := worker.GetNextJob(ctx, "t", 0)
@@ -191,7 +191,7 @@ var _ = Describe("A job's children", func() {
 	})
 
 	Describe("are detached by RemoveChildDependency", func() {
-		// child is the child as a job, once it is one.
+		// child adds a family and returns its first child.
 		child := func() *bullmq.Job {
 			GinkgoHelper()
 			family(bullmq.JobOptions{JobID: "c"}, bullmq.JobOptions{JobID: "other"})
@@ -238,7 +238,7 @@ var _ = Describe("A job's children", func() {
 })
 
 var _ = Describe("Removing a parent", func() {
-	// calls is how often the server has carried out a command.
+	// calls returns how often the server has run a command.
 	calls := func(command string) int {
 		GinkgoHelper()
 		count := 0
@@ -273,7 +273,7 @@ var _ = Describe("Removing a parent", func() {
 				child.Options.Delay, from = time.Hour, "delayed"
 			case 2:
 				child.Options.Priority, from = 3, "prioritized"
-			case 3: // a family below, whose parent goes to wait when its child is removed
+			case 3: // a family whose parent moves to wait when its child is removed
 				grandchild := fmt.Sprint("grandchild-", n)
 				child.Children = []bullmq.Flow{{Name: "grandchild", QueueName: parts, Options: &bullmq.JobOptions{JobID: grandchild}}}
 				prev[grandchild] = "wait"
@@ -283,7 +283,7 @@ var _ = Describe("Removing a parent", func() {
 			}
 			flow.Children = append(flow.Children, child)
 		}
-		endJob(worker, takeJob(worker), nil, nil) // the first, so that a child is next
+		endJob(worker, takeJob(worker), nil, nil) // the first job, so that a child is next
 		_, err = producer.Add(ctx, flow)
 		Expect(err).NotTo(HaveOccurred())
 		endJob(worker, takeJob(worker), nil, nil)

@@ -14,7 +14,7 @@ import (
 
 var _ = Describe("A flow", func() {
 	var (
-		walls, bricks *bullmq.Queue // of the parents, and of their children
+		walls, bricks *bullmq.Queue // the queues of the parents and their children
 		builder       *bullmq.FlowProducer
 		ctx           context.Context
 	)
@@ -33,7 +33,7 @@ var _ = Describe("A flow", func() {
 		walls, bricks = newQueue(newQueueName(), nil), newQueue(newQueueName(), nil)
 		builder = newProducer(bullmq.FlowProducerOptions{})
 	})
-	// wall is a flow of a parent and children with the given options.
+	// wall returns a flow of a parent and children with the given options.
 	wall := func(children ...bullmq.JobOptions) bullmq.Flow {
 		flow := bullmq.Flow{Name: "wall", QueueName: walls.Name(), Options: &bullmq.JobOptions{JobID: "par"}}
 		for n, options := range children {
@@ -50,7 +50,7 @@ var _ = Describe("A flow", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return node.Job
 	}
-	// finish takes the next job of a queue and ends it.
+	// finish fetches the next job of a queue and finishes it.
 	finish := func(queue *bullmq.Queue, value any, reason error) *bullmq.Job {
 		GinkgoHelper()
 		worker := newWorker(queue.Name(), nil, nil)

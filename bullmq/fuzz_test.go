@@ -1,7 +1,7 @@
 package bullmq
 
-// What is read from Redis may be anything: these targets give it to the readers. In an ordinary test run
-// only the inputs in testdata/fuzz and the seeds run; make fuzz looks for more.
+// Redis may contain anything, so these targets pass arbitrary input to the decoders. An ordinary test run
+// uses only the inputs in testdata/fuzz and the seeds. make fuzz searches for more.
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 )
 
-// fuzzCore is a queue without a connection.
+// fuzzCore returns a queue without a connection.
 func fuzzCore(t testing.TB) *core {
 	k, err := newKeys("bull", "fuzzed")
 	if err != nil {
@@ -30,7 +30,7 @@ func fuzzCore(t testing.TB) *core {
 	return &core{keys: k, now: func() time.Time { return time.UnixMilli(1700000000000) }}
 }
 
-// within fails a reader that takes long, or far more memory than what it reads.
+// within fails a decoder that is slow or needs far more memory than its input.
 func within(t *testing.T, size int, read func()) {
 	t.Helper()
 	before, begun := allocated(), time.Now()
@@ -44,14 +44,14 @@ func within(t *testing.T, size int, read func()) {
 	}
 }
 
-// allocated is what the process has ever allocated, nearly: it stops nobody to count.
+// allocated returns about how many bytes the process has ever allocated, without stopping the world.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// same compares JSON values; numbers by what they are in JavaScript.
+// same compares JSON values, and numbers by their value in JavaScript.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case json.Number:
@@ -131,7 +131,7 @@ func checkOptions(t *testing.T, text string) {
 	for name, value := range in {
 		option := jobOptionsByName[name]
 		if option != nil && option.wire != name {
-			continue // a public name, which is written under another
+			continue // a public name, which has another name on the wire
 		}
 		if number, ok := value.(json.Number); ok && name == "backoff" {
 			value = map[string]any{"type": "fixed", "delay": number}
@@ -140,7 +140,7 @@ func checkOptions(t *testing.T, text string) {
 			}
 		}
 		if parent, ok := value.(map[string]any); ok && name == "parent" && option != nil {
-			value = map[string]any{"id": parent["id"], "queue": parent["queue"]} // no more is read of it
+			value = map[string]any{"id": parent["id"], "queue": parent["queue"]} // the rest is not read
 			if _, kept := o.Extra[name]; kept {
 				value = parent
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// told collects what OnHealth is called with.
+// told collects the arguments of OnHealth.
 type told struct {
 	mu  sync.Mutex
 	all []bullmq.Health
@@ -27,7 +27,7 @@ func (t *told) hear(h bullmq.Health) {
 	t.all = append(t.all, h)
 }
 
-// reachable is what was told, in order.
+// reachable returns the reported values of Reachable in order.
 func (t *told) reachable() []bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,7 +50,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		ctx  context.Context
 	)
 	BeforeEach(func() { name, ctx = newQueueName(), specContext() })
-	// try makes a call whose end doesn't matter.
+	// try makes a call and ignores its result.
 	try := func(queue *bullmq.Queue) {
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
@@ -79,7 +79,7 @@ var _ = Describe("Health", Label("slow"), func() {
 
 		begun := time.Now()
 		server.Stop()
-		// Who waits at Redis notices by itself, the others with their next call.
+		// Users that block on Redis notice an outage by themselves, others with their next call.
 		Eventually(inWorker.reachable, "4s").Should(Equal([]bool{false}))
 		Eventually(inEvents.reachable, "4s").Should(Equal([]bool{false}))
 		try(queue)
@@ -120,7 +120,7 @@ var _ = Describe("Health", Label("slow"), func() {
 
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		Expect(queue.Health().Reachable).To(BeTrue(), "nobody has asked")
-		for range 4 { // the connection is given up, and made anew, meanwhile
+		for range 4 { // the connection is reopened meanwhile
 			took, err := ping(300 * time.Millisecond)
 			Expect(err).To(And(MatchError(context.DeadlineExceeded), MatchError(HavePrefix("bullmq: queue "+name+": Redis at "+proxy.Addr()+" can't serve: "))))
 			Expect(took).To(BeNumerically("<", 3*time.Second))

@@ -15,21 +15,21 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// badJob is what somebody has written in place of a job.
+// badJob is arbitrary content in place of a job.
 type badJob struct {
 	what  string
 	write func(key string)
-	// ends is how it must end when its handler returns nil: completed, or else a
-	// part of why it failed.
+	// ends is the expected result when the handler returns nil: completed, or a
+	// part of the failure reason.
 	ends string
-	// homeless: its key holds no hash, so it can be in no state.
+	// homeless reports that the key holds no hash, so the job cannot be in a state.
 	homeless bool
 }
 
 const completes = "completed"
 
-// storedWith is a sound job but for some fields: name, value, name, value …; a
-// value of without leaves the field out.
+// storedWith stores a valid job with the given fields replaced: name, value, name, value and so on.
+// The value without omits the field.
 func storedWith(fields ...string) func(key string) {
 	return func(key string) {
 		job := map[string]string{"name": "paint", "data": "{}", "opts": "{}", "timestamp": "1", "delay": "0", "priority": "0"}
@@ -49,7 +49,7 @@ func storedWith(fields ...string) func(key string) {
 
 const without = "\x00without"
 
-// beside is a sound job with another key of its own, <job>:<suffix>, of a wrong kind.
+// beside stores a valid job whose key <job>:<suffix> has a wrong type.
 func beside(suffix string, command string, arguments ...string) func(key string) {
 	return func(key string) {
 		storedWith()(key)
@@ -143,7 +143,7 @@ var badJobs = []badJob{
 	{"a string for its log", beside(":logs", "SET", "x"), completes, false},
 }
 
-// crowd is a queue in which sound and bad jobs stand in turns, in each of three lines.
+// crowd is a queue with alternating valid and bad jobs in each of three lists.
 type crowd struct {
 	name string
 	good []string
@@ -158,7 +158,7 @@ func newCrowd() *crowd {
 	return &crowd{name: newQueueName(), bad: map[string]badJob{}, runs: map[string]int{}}
 }
 
-// gather puts a job of each kind before a sound one, as place says.
+// gather puts a bad job of each kind before a valid one, with place.
 func (c *crowd) gather(line string, place func(id string, n int)) {
 	GinkgoHelper()
 	for i, kind := range badJobs {
@@ -178,7 +178,7 @@ func (c *crowd) gatherAll() {
 	c.gather("prioritized", func(id string, n int) { redisDo("ZADD", keyOf(c.name, "prioritized"), fmt.Sprint(n), id) })
 }
 
-// run has a worker run all of it; failing jobs fail at their first two starts.
+// run starts a worker for all jobs. Failing jobs fail at their first two starts.
 func (c *crowd) run(failing bool, options bullmq.WorkerOptions) {
 	GinkgoHelper()
 	options.Events.Error = func(err error) {
@@ -196,7 +196,7 @@ func (c *crowd) run(failing bool, options bullmq.WorkerOptions) {
 		return nil, nil
 	}, &options)
 	queue := newQueue(c.name, &bullmq.QueueOptions{Dialect: options.Dialect})
-	// All at once, and all long before a lock or the interval of the stalled check is over.
+	// All jobs must finish long before a lock or the stalled interval expires.
 	Eventually(func() (map[bullmq.State]int64, error) { return queue.Counts(specContext()) }).Within(15 * time.Second).
 		ProbeEvery(20 * time.Millisecond).Should(And(
 		HaveKeyWithValue(bullmq.StateWaiting, BeZero()), HaveKeyWithValue(bullmq.StateDelayed, BeZero()),
@@ -205,14 +205,14 @@ func (c *crowd) run(failing bool, options bullmq.WorkerOptions) {
 	for _, id := range c.good {
 		Expect(stateOf(queue, id)()).To(Equal(bullmq.StateCompleted), id)
 	}
-	// A scheduler that isn't there is all that the worker has to complain of.
+	// A missing scheduler is the only error that the worker may report.
 	for _, err := range c.errors {
 		Expect(err).To(MatchError(ContainSubstring("scheduler")))
 	}
 	Expect(len(c.errors)).To(BeNumerically("<=", 3*3*3)) // schedulers, lines, tries
 }
 
-// reasons are why jobs failed, as the events tell.
+// reasons returns the failure reasons in the events.
 func (c *crowd) reasons() map[string]string {
 	GinkgoHelper()
 	told := map[string]string{}
@@ -298,7 +298,7 @@ var _ = Describe("A queue with arbitrary content", Label("slow"), func() {
 	})
 	ctx := specContext
 
-	// fill puts every bad job into a state, by its number as the score in a set.
+	// fill puts every bad job into a state, with its number as the score in a set.
 	fill := func(state string) (ids []string) {
 		GinkgoHelper()
 		for i, kind := range badJobs {
@@ -482,7 +482,7 @@ var _ = Describe("A worker of a broken queue", Label("slow"), func() {
 		}
 	})
 
-	// A child whose parent, or what hangs on it, is something else.
+	// A child whose parent, or a key of that parent, has a wrong type.
 	DescribeTable("finishes a child and reports the error if its family has", func(policy string, attempts string, spoil ...string) {
 		parent := keyOf(name, "parent")
 		storedWith()(parent)

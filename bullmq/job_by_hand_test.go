@@ -22,7 +22,7 @@ var _ = Describe("A Job that belongs to no queue", func() {
 		"that is nil":      nil,
 	}
 	ofError := reflect.TypeFor[error]()
-	// needNoQueue are the methods that can do something without a queue.
+	// needNoQueue are the methods that work without a queue.
 	needNoQueue := []string{"QueueName", "Key", "AddOutcome", "AsParent", "Token", "WithToken", "Decode", "MarshalJSON", "Wait"}
 
 	methods := reflect.TypeFor[*bullmq.Job]()

@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// bench is a queue with a job named "job" on it, in some state.
+// bench is a queue with a job named "job" in some state.
 type bench struct {
 	ctx    context.Context
 	name   string
@@ -38,7 +38,7 @@ func (b *bench) add(options bullmq.JobOptions) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// others wait beside the job, so that its place among them shows.
+// others are waiting jobs that show the job's position among them.
 func (b *bench) others() {
 	GinkgoHelper()
 	for _, id := range []string{"first", "second"} {
@@ -47,7 +47,7 @@ func (b *bench) others() {
 	}
 }
 
-// childOfJob adds a child of the job, and ends it where there is a reason.
+// childOfJob adds a child of the job and fails it if there is a reason.
 func (b *bench) childOfJob(id string, options bullmq.JobOptions, reason error) {
 	GinkgoHelper()
 	options.JobID, options.Parent = id, b.queue.JobRef("job").AsParent()
@@ -111,7 +111,7 @@ var benches = map[string]func(b *bench){
 	},
 }
 
-// jobCall is a call of a method of the job, or of a function that is given it.
+// jobCall is a call of a method of the job, or of a function that takes the job.
 type jobCall struct {
 	method, state string
 	call          func(b *bench, job *bullmq.Job) (any, error)
@@ -185,13 +185,13 @@ var jobCalls = []jobCall{
 	}},
 }
 
-// unreadable are the methods that show what a handle doesn't have.
+// unreadable are the methods that need the record, which a handle lacks.
 var unreadable = map[string]func(job *bullmq.Job) error{
 	"Decode":      func(job *bullmq.Job) error { return job.Decode(new(any)) },
 	"MarshalJSON": func(job *bullmq.Job) error { _, err := json.Marshal(job); return err },
 }
 
-// gauge is a Telemetry that notes what is measured, and traces nothing.
+// gauge is a Telemetry that records measurements and traces nothing.
 type gauge struct{ lines []string }
 
 func (g *gauge) Record(_ context.Context, metric bullmq.Instrument, value float64, attributes ...bullmq.Attribute) {
@@ -229,7 +229,7 @@ var _ = Describe("A job handle, which knows the job's id only,", Label("slow"), 
 	}
 
 	for method, call := range unreadable {
-		It("refuses " + method + " and names the call that reads the record", func() {
+		It("refuses "+method+" and names the call that reads the record", func() {
 			b := newBench(bullmq.V6)
 			benches["waiting"](b)
 			for _, handle := range []*bullmq.Job{b.queue.JobRef("job"), b.worker.JobRef("job")} {
@@ -360,7 +360,7 @@ var _ = DescribeTable("The handler of a job that was removed meanwhile writes no
 	Entry("ExtendLock", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 		extended, err := job.ExtendLock(ctx, time.Minute)
 		if !extended && err == nil {
-			return bullmq.ErrJobNotFound // false is its refusal
+			return bullmq.ErrJobNotFound // ExtendLock returns false for a job that is gone
 		}
 		return err
 	}, nil),
@@ -377,7 +377,7 @@ var _ = DescribeTable("The handler of a job that was removed meanwhile writes no
 	Entry("Promote", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 		err := job.Promote(ctx)
 		if errors.Is(err, bullmq.ErrNotInState) {
-			return bullmq.ErrJobNotFound // as in Node, a job that is not there is not delayed
+			return bullmq.ErrJobNotFound // in Node too, a missing job is not delayed
 		}
 		return err
 	}, nil),

@@ -30,7 +30,7 @@ var _ = Describe("The layout of a queue in Redis", func() {
 				used[suffix] = true
 			}
 		}
-		// The rows of metrics are built by the scripts from the hash beside them.
+		// The scripts build the key of the metrics' rows from that of their hash.
 		for _, built := range []string{"metrics:completed:data", "metrics:failed:data"} {
 			used[built] = true
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// balancer passes connections on to a server, and closes new ones at once while
-// it has none.
+// balancer forwards connections to a server. It closes new ones at once while it
+// has none.
 type balancer struct {
 	net.Listener
 	without  atomic.Bool
@@ -51,7 +51,7 @@ func newBalancer(target string) *balancer {
 				continue
 			}
 			pass := func(to, from net.Conn) {
-				// Plain ones, since two connections would be joined by pipes, which stay open for a while.
+				// Plain readers and writers: io.Copy would join two TCP connections by pipes, which stay open for a while.
 				_, _ = io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
 				_ = to.Close()
 				_ = from.Close()
@@ -64,7 +64,7 @@ func newBalancer(target string) *balancer {
 	return b
 }
 
-// processorTime is what this process has used.
+// processorTime returns the CPU time that this process has used.
 func processorTime() time.Duration {
 	GinkgoHelper()
 	var usage syscall.Rusage
@@ -75,7 +75,7 @@ func processorTime() time.Duration {
 var _ = Describe("A lasting failure", Label("slow"), func() {
 	const (
 		lasting = 2 * time.Second
-		few     = 9 // attempts in that time: some at first, then one a second
+		few     = 9 // attempts in that time: several at first, then one a second
 	)
 	var (
 		ctx    context.Context
@@ -99,7 +99,7 @@ var _ = Describe("A lasting failure", Label("slow"), func() {
 		queue = newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())})
 		via = bullmq.URL("redis://user:secret@" + front.Addr().String())
 	})
-	// cutWaiting ends the connections on which a worker and a reader wait, and no other.
+	// cutWaiting closes only the connections on which a worker and a reader wait.
 	cutWaiting := func() {
 		GinkgoHelper()
 		workers, err := queue.Workers(ctx)
@@ -113,7 +113,7 @@ var _ = Describe("A lasting failure", Label("slow"), func() {
 	forbid := func(words ...string) func() {
 		return func() { command(append([]string{"ACL", "SETUSER", "user"}, words...)...) }
 	}
-	// rarely expects that something has happened seldom, and with little work, once the failure has lasted.
+	// rarely expects few events and little CPU time once the failure has lasted for a while.
 	rarely := func(counts ...*atomic.Int64) {
 		GinkgoHelper()
 		before := processorTime()
@@ -206,7 +206,7 @@ var _ = Describe("A lasting failure", Label("slow"), func() {
 		Expect(front.accepted.Load() - accepted).To(BeNumerically("<=", 3*few))
 	})
 
-	// holding runs a job that doesn't end before finish is called.
+	// holding runs a job that does not finish before finish is called.
 	holding := func(o bullmq.WorkerOptions) (errors *atomic.Int64, finish func(), id string) {
 		GinkgoHelper()
 		end := make(chan struct{})

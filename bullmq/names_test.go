@@ -12,12 +12,12 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// How Node takes odd names, and what both leave then, is compared in interop/scenarios/25-names.json.
+// interop/scenarios/25-names.json compares how both libraries treat unusual names.
 var _ = Describe("A name", Label("slow"), func() {
 	const megabyte = 1 << 20
 	noText := "a\xff"
 
-	// attempts use a name for something that a queue is told to keep.
+	// attempts store something under a name.
 	attempts := map[string]func(queue *bullmq.Queue, name string) error{
 		"a queue": func(_ *bullmq.Queue, name string) error {
 			queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection()})
@@ -79,7 +79,7 @@ var _ = Describe("A name", Label("slow"), func() {
 		Expect(err).To(MatchError(ContainSubstring(says)), what)
 		Expect(len(err.Error())).To(BeNumerically("<", 1000), what)
 		Expect(snapshot(queue.Name())).To(Equal(before), what)
-		Expect(size()).To(BeNumerically("<=", keys), what) // those of others may expire meanwhile
+		Expect(size()).To(BeNumerically("<=", keys), what) // keys of other specs may expire meanwhile
 	}
 
 	It("is refused, and nothing is written, if it is not valid UTF-8, which Node could not name", func() {

@@ -20,15 +20,15 @@ var _ = Describe("A call while a connection to a silent Redis opens", Label("slo
 	)
 	BeforeEach(func() {
 		proxy, _ = proxiedRedis()
-		// With AlwaysPipelining the client notices by itself that its connection has ended.
+		// With AlwaysPipelining the client notices the end of its connection without a call.
 		via := bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, PipelineMultiplex: -1, AlwaysPipelining: true})
 		queue = newQueue(newQueueName(), &bullmq.QueueOptions{Connection: via})
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		proxy.CutAll()
 		Eventually(proxy.Connections).Should(BeZero())
-		time.Sleep(50 * time.Millisecond) // for the client to notice
+		time.Sleep(50 * time.Millisecond) // lets the client notice
 	})
-	// begin makes a call that opens the connection, or that waits until that is open.
+	// begin makes a call that opens the connection or waits for it.
 	begin := func(ctx context.Context) <-chan error {
 		ended := make(chan error, 1)
 		go func() { _, err := queue.Add(ctx, "a", nil, nil); ended <- err }()

@@ -20,7 +20,7 @@ var _ = Describe("An add whose reply is lost", Label("slow"), func() {
 	var (
 		name  string
 		proxy *faultproxy.Proxy
-		queue *bullmq.Queue // that waits for Redis where it may
+		queue *bullmq.Queue // with AddWait
 		ctx   context.Context
 	)
 	BeforeEach(func() {
@@ -28,7 +28,7 @@ var _ = Describe("An add whose reply is lost", Label("slow"), func() {
 		var via *bullmq.Connection
 		proxy, via = proxiedRedis()
 		queue = newQueue(name, &bullmq.QueueOptions{Connection: via, AddWait: 10 * time.Second})
-		// The server has to know the scripts, or what is lost is its answer that it doesn't.
+		// The server must know the scripts. Otherwise the lost reply would be NOSCRIPT.
 		known := newQueue(newQueueName(), nil)
 		for _, options := range []*bullmq.JobOptions{nil, {JobID: "a"}} {
 			_, err := known.Add(ctx, "a", nil, options)
@@ -118,11 +118,11 @@ var _ = Describe("An add while Redis is unavailable", Label("slow"), func() {
 	})
 	open := func(wait time.Duration) *bullmq.Queue {
 		GinkgoHelper()
-		// One connection alone, for each hears of the server's end when it is used next.
+		// A single connection, since each notices the end of the server only with its next use.
 		link := bullmq.Options(rueidis.ClientOption{InitAddress: []string{server.Addr()}, PipelineMultiplex: -1})
 		return newQueue(name, &bullmq.QueueOptions{Connection: link, AddWait: wait})
 	}
-	// away ends the server, once no connection is left that doesn't know.
+	// away stops the server and waits until each queue has noticed.
 	away := func(queues ...*bullmq.Queue) {
 		GinkgoHelper()
 		server.Stop()
@@ -152,7 +152,7 @@ var _ = Describe("An add while Redis is unavailable", Label("slow"), func() {
 		for i := range 20 {
 			go func() {
 				defer GinkgoRecover()
-				// With an id of its own it isn't in doubt where the connection had not heard of the end.
+				// An add with a custom id is never in doubt, even if the connection had not noticed the end.
 				if i%2 == 0 {
 					_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "one-" + strconv.Itoa(i)})
 					answers <- err
@@ -240,7 +240,7 @@ var _ = Describe("An add while Redis accepts connections and does not reply", La
 			}
 		},
 	}
-	// timed makes a call, and returns its error and how long it took.
+	// timed is a call's error and duration.
 	type timed struct {
 		err  error
 		took time.Duration
@@ -286,7 +286,7 @@ var _ = Describe("An add while Redis accepts connections and does not reply", La
 			t := within(calls["one"])
 			Expect(t.err).To(And(MatchError(bullmq.ErrMaybeAdded), MatchError(ContainSubstring("the AddWait of 1s is over"))))
 			Expect(t.took).To(And(BeNumerically(">=", wait), BeNumerically("<", wait+late)))
-			for range 2 { // the connections are given up, and made anew, meanwhile
+			for range 2 { // the connections are reopened meanwhile
 				var all sync.WaitGroup
 				ended := make(map[string]*timed, len(calls))
 				for what, call := range calls {

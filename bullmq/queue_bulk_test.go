@@ -38,7 +38,7 @@ var _ = Describe("Queue.AddBulk", func() {
 		}
 		return all
 	}
-	// mixed are jobs of all the kinds of adds, by turns.
+	// mixed returns jobs of all kinds in turn.
 	mixed := func(n int) []bullmq.BulkJob {
 		kinds := []*bullmq.JobOptions{nil, {Delay: time.Hour}, {Priority: 1}}
 		bulk := make([]bullmq.BulkJob, n)

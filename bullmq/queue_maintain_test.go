@@ -400,7 +400,7 @@ var _ = Describe("RepairPaused", func() {
 			pushed = append(pushed, words[2:]...)
 			Expect(redisDo(words...).Error()).To(Succeed())
 		}
-		// oldestFirst is a list of jobs from the end at which workers take.
+		// oldestFirst returns a list of jobs from the end at which workers fetch.
 		oldestFirst := func(suffix string) []string {
 			jobs := listAt(keyOf(name, suffix))
 			slices.Reverse(jobs)

@@ -7,7 +7,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// What Prometheus' own parser makes of the text is tested in interop/prometheus.
+// interop/prometheus tests the text with Prometheus' own parser.
 var _ = Describe("Prometheus metrics", func() {
 	It("of several queues are one text with each HELP and TYPE once and a final line end", func() {
 		one, two := newQueueName(), newQueueName()
@@ -47,7 +47,7 @@ var _ = Describe("Prometheus metrics", func() {
 	})
 })
 
-// lines are the samples of a queue's states, of which waiting has a value.
+// lines returns the samples of a queue's states, of which only waiting is not zero.
 func samples(metric, queue, waiting string) (text string) {
 	for _, state := range []string{"active", "completed", "delayed", "failed", "prioritized", "waiting", "waiting-children"} {
 		value := "0"

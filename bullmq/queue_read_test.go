@@ -38,7 +38,7 @@ var _ = Describe("Reading a queue", func() {
 		}
 		return all
 	}
-	// oneOfEach leaves a job in every state, named after it.
+	// oneOfEach adds a job in every state, named after the state.
 	oneOfEach := func() {
 		GinkgoHelper()
 		add("completed", nil)

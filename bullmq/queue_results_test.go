@@ -42,7 +42,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		value string
 		err   error
 	}
-	// waiting starts a wait and returns when it listens.
+	// waiting starts a wait and returns when it reads events.
 	waiting := func(ctx context.Context, id string) <-chan outcome {
 		GinkgoHelper()
 		done := make(chan outcome, 1)
@@ -263,7 +263,7 @@ var _ = Describe("Waiting for a job's result", func() {
 	})
 })
 
-// endUnseen completes a job, in one step with the loss of its event.
+// endUnseen completes a job and trims its event in one transaction.
 func endUnseen(name, id, value string) {
 	GinkgoHelper()
 	Expect(redisDo("EVAL", `

@@ -51,7 +51,7 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 	DescribeTable("continues and returns the job's value when", func(away func(proxy *faultproxy.Proxy), begunBefore, endsMeanwhile bool) {
 		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
-		queue.LookForResultsEvery(50 * time.Millisecond) // so that reads meet the outage
+		queue.LookForResultsEvery(50 * time.Millisecond) // so that reads occur during the outage
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		var done <-chan outcome
@@ -177,7 +177,7 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 		away(proxy)
 		reason := errors.New("the user went away")
 		leaving, leave := context.WithCancelCause(ctx)
-		far, cancel := context.WithTimeout(leaving, time.Minute) // whose deadline must not hide the end
+		far, cancel := context.WithTimeout(leaving, time.Minute) // a deadline that must not hide the cancellation
 		defer cancel()
 		done := waitFor(far, queue, "7")
 		begun := time.Now()
@@ -236,7 +236,7 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 		}
 		Expect(client.Do(ctx, client.B().Arbitrary("REPLICAOF", "127.0.0.1", "1").Build()).Error()).To(Succeed())
 		Eventually(refusals).Should(BeNumerically(">", 0))
-		time.Sleep(500 * time.Millisecond) // each wait may meet the outage once
+		time.Sleep(500 * time.Millisecond) // each wait may notice the outage once
 		before := refusals()
 		time.Sleep(time.Second)
 		Expect(refusals()-before).To(BeNumerically("<", 20), fmt.Sprint("in a second, for ", waits, " waits"))

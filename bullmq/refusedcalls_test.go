@@ -21,7 +21,7 @@ var _ = Describe("A call that Redis refuses", func() {
 		var unclear []string
 		for _, c := range publicCalls {
 			if !c.isPublic || slices.Contains([]string{"Queue.Workers", "Queue.ConnectedReaders", "Queue.Ping"}, c.name) {
-				continue // without CLIENT nobody is listed, and a refused command is a reply to a ping
+				continue // without CLIENT no client is listed, and an error is a valid reply to a ping
 			}
 			var refused []any
 			for range 20 {

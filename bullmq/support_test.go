@@ -1,6 +1,6 @@
 package bullmq_test
 
-// What the specs share. Functions named new… and run… fill in the Connection if it isn't given.
+// Helpers that the specs share. Functions named new… and run… fill in the Connection if it isn't given.
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func specContext() context.Context {
 	return ctx
 }
 
-// newQueueName returns a name that no other spec has, such as "queue-17".
+// newQueueName returns a unique name, such as "queue-17".
 func newQueueName() string { return fmt.Sprintf("queue-%d", queues.Add(1)) }
 
 // connection returns the Connection to the suite's server.
@@ -78,8 +78,8 @@ func clientOf(server *redisserver.Server) rueidis.Client {
 	return client
 }
 
-// ownClient returns a client of the suite's server as a program may have one
-// already. It is closed when the spec ends.
+// ownClient returns a client of the suite's server, as a program may already have.
+// It is closed when the spec ends.
 func ownClient(change func(*rueidis.ClientOption)) rueidis.Client {
 	GinkgoHelper()
 	option := rueidis.ClientOption{InitAddress: []string{redis.Addr()}}
