@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisstore"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // runner is a worker's Run: it decides when to look for jobs (fetch), gives
@@ -242,4 +244,16 @@ func (r *runner) setInline(inline bool) (before bool) {
 	defer r.mu.Unlock()
 	before, r.inline = r.inline, inline
 	return before
+}
+
+// pauseAfter is how long to wait after a failure before a call is made again
+// that has to come through. Where only a connection broke and Redis isn't known to
+// be out of reach, the first few attempts follow quickly, because the other
+// connections of the client may have broken too.
+func (w *Worker) pauseAfter(failure error, outage *timing.Backoff) time.Duration {
+	wait := outage.Next()
+	if classify(failure) == backend.Lost && wait <= timing.LastQuickPause && w.Health().Reachable {
+		wait = timing.ShortestPause
+	}
+	return wait
 }
