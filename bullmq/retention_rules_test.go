@@ -10,8 +10,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-var _ = Describe("What is kept of ended jobs", func() {
-	DescribeTable("is written as BullMQ spells it", func(keep Retention, wire string, want scripts.Keep) {
+var _ = Describe("Retention", func() {
+	DescribeTable("is encoded as BullMQ does:", func(keep Retention, wire string, want scripts.Keep) {
 		text, err := json.Marshal(keep)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(MatchJSON(wire))
@@ -21,16 +21,16 @@ var _ = Describe("What is kept of ended jobs", func() {
 	},
 		Entry("none", KeepNone(), `true`, scripts.Keep{Count: "0"}),
 		Entry("all", KeepAll(), `false`, scripts.Keep{Count: "-1"}),
-		Entry("some", KeepLast(5), `5`, scripts.Keep{Count: "5"}),
+		Entry("a number", KeepLast(5), `5`, scripts.Keep{Count: "5"}),
 		Entry("an age", KeepFor(time.Hour, 0, 0), `{"age":3600}`, scripts.Keep{Age: "3600"}),
 		Entry("an age and a number", KeepFor(time.Minute, 10, 0), `{"age":60,"count":10}`, scripts.Keep{Age: "60", Count: "10"}),
 		Entry("an age, a number and a limit", KeepFor(time.Minute, 10, 200), `{"age":60,"count":10,"limit":200}`,
 			scripts.Keep{Age: "60", Count: "10", Limit: "200"}),
-		Entry("an age with part of a second, which counts as a whole one", KeepFor(1500*time.Millisecond, 0, 0), `{"age":2}`, scripts.Keep{Age: "2"}),
+		Entry("an age that is rounded up to a whole second", KeepFor(1500*time.Millisecond, 0, 0), `{"age":2}`, scripts.Keep{Age: "2"}),
 		Entry("an age of less than a second", KeepFor(time.Millisecond, 0, 0), `{"age":1}`, scripts.Keep{Age: "1"}),
 	)
 
-	DescribeTable("is read in every form that some client writes", func(wire string, want scripts.Keep) {
+	DescribeTable("is decoded from every form that clients write:", func(wire string, want scripts.Keep) {
 		var keep Retention
 		Expect(json.Unmarshal([]byte(wire), &keep)).To(Succeed())
 		Expect(keep.orElse(Retention{})).To(Equal(want))
@@ -42,15 +42,15 @@ var _ = Describe("What is kept of ended jobs", func() {
 		Entry("-1", `-1`, scripts.Keep{Count: "-1"}),
 		Entry("a number", `1000`, scripts.Keep{Count: "1000"}),
 		Entry("a count", `{"count":3}`, scripts.Keep{Count: "3"}),
-		Entry("a count of none", `{"count":0}`, scripts.Keep{Count: "0"}),
+		Entry("a count of zero", `{"count":0}`, scripts.Keep{Count: "0"}),
 		Entry("an age", `{"age":0}`, scripts.Keep{Age: "0"}),
-		Entry("all of them", `{"age":10,"count":20,"limit":30}`, scripts.Keep{Age: "10", Count: "20", Limit: "30"}),
-		Entry("what it doesn't know beside them", `{"count":3,"colour":"red"}`, scripts.Keep{Count: "3"}),
-		Entry("fields of other types, which don't count", `{"count":"3","age":true}`, scripts.Keep{}),
+		Entry("all fields", `{"age":10,"count":20,"limit":30}`, scripts.Keep{Age: "10", Count: "20", Limit: "30"}),
+		Entry("unknown fields, which are ignored", `{"count":3,"colour":"red"}`, scripts.Keep{Count: "3"}),
+		Entry("fields of wrong types, which are ignored", `{"count":"3","age":true}`, scripts.Keep{}),
 		Entry("an empty object", `{}`, scripts.Keep{}),
 	)
 
-	DescribeTable("is refused in other forms", func(wire string) {
+	DescribeTable("cannot be decoded from", func(wire string) {
 		var keep Retention
 		Expect(json.Unmarshal([]byte(wire), &keep)).To(MatchError(ContainSubstring("true, false, a number")))
 	},
@@ -58,14 +58,14 @@ var _ = Describe("What is kept of ended jobs", func() {
 		Entry("a list", `[5]`),
 	)
 
-	It("is not set by null, nor without anything", func() {
+	It("is not set by null or by an empty value", func() {
 		keep := KeepLast(3)
 		Expect(json.Unmarshal([]byte(`null`), &keep)).To(Succeed())
 		Expect(keep.IsZero()).To(BeTrue())
 		Expect(json.Marshal(Retention{})).To(MatchJSON(`null`))
 	})
 
-	It("is the job's own choice, then the worker's, then all", func() {
+	It("is chosen by the job, then by the worker, and otherwise keeps all", func() {
 		Expect(KeepLast(1).orElse(KeepLast(2))).To(Equal(scripts.Keep{Count: "1"}))
 		Expect(KeepAll().orElse(KeepNone())).To(Equal(scripts.Keep{Count: "-1"}))
 		Expect(Retention{}.orElse(KeepLast(2))).To(Equal(scripts.Keep{Count: "2"}))

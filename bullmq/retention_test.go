@@ -28,7 +28,7 @@ var _ = Describe("Ended jobs", func() {
 		o.Now = func() time.Time { return clock }
 		return newWorker(name, nil, &o)
 	}
-	// run adds a job and ends it, with an error where there is one.
+	// run adds a job and ends it, with err if that is not nil.
 	run := func(worker *bullmq.Worker, id string, options bullmq.JobOptions, reason error) {
 		GinkgoHelper()
 		options.JobID = id
@@ -46,7 +46,7 @@ var _ = Describe("Ended jobs", func() {
 		return k
 	}
 
-	DescribeTable("are gone at once, but for the event with their result, with removal", func(wire string) {
+	DescribeTable("are removed at once after their event if removal is", func(wire string) {
 		worker := newClockedWorker(bullmq.WorkerOptions{})
 		run(worker, "a", bullmq.JobOptions{KeepCompleted: keep(wire)}, nil)
 		Expect(completed()).To(BeEmpty())
@@ -61,7 +61,7 @@ var _ = Describe("Ended jobs", func() {
 		Entry("true", `true`), Entry("0", `0`), Entry("{age:0}", `{"age":0}`), Entry("{count:0}", `{"count":0}`),
 	)
 
-	DescribeTable("are all kept without", func(wire string) {
+	DescribeTable("are all kept if removal is", func(wire string) {
 		worker := newClockedWorker(bullmq.WorkerOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepNone()})
 		for n := range 3 {
 			id := fmt.Sprint("job-", n)
@@ -84,7 +84,7 @@ var _ = Describe("Ended jobs", func() {
 		Expect(failed()).To(Equal([]string{"b"}))
 	})
 
-	It("are kept as the worker says where the job says nothing", func() {
+	It("follow the worker's options if the job has none", func() {
 		worker := newClockedWorker(bullmq.WorkerOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepLast(1)})
 		run(worker, "a", bullmq.JobOptions{}, nil)
 		run(worker, "kept", bullmq.JobOptions{KeepCompleted: bullmq.KeepAll()}, nil)
@@ -96,7 +96,7 @@ var _ = Describe("Ended jobs", func() {
 		Expect(failed()).To(Equal([]string{"y"}))
 	})
 
-	It("beyond the newest few go with all that belongs to them", func() {
+	It("beyond the retained number are removed with their logs and keys", func() {
 		worker := newClockedWorker(bullmq.WorkerOptions{})
 		for _, id := range []string{"a", "b", "c", "d"} {
 			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: id, KeepCompleted: bullmq.KeepLast(2)})
@@ -104,7 +104,7 @@ var _ = Describe("Ended jobs", func() {
 			_, err = queue.AddJobLog(ctx, id, "row", 0)
 			Expect(err).NotTo(HaveOccurred())
 			clock = clock.Add(time.Second)
-			run(worker, id, bullmq.JobOptions{}, nil) // added already
+			run(worker, id, bullmq.JobOptions{}, nil) // was added above
 		}
 		Expect(completed()).To(Equal([]string{"c", "d"}))
 		Expect(keysOf(name)).NotTo(ContainElement(Or(HavePrefix(keyOf(name, "a")), HavePrefix(keyOf(name, "b")))))
@@ -114,7 +114,7 @@ var _ = Describe("Ended jobs", func() {
 	Describe("with an age", func() {
 		aged := bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Second, 0, 0), KeepFailed: bullmq.KeepFor(time.Second, 0, 0)}
 
-		It("stay, however old, until the next job of their kind ends that has an age", func() {
+		It("remain until the next job with an age ends in the same state", func() {
 			worker := newClockedWorker(bullmq.WorkerOptions{})
 			run(worker, "old", aged, nil)
 			clock = clock.Add(3 * time.Second)
@@ -129,7 +129,7 @@ var _ = Describe("Ended jobs", func() {
 			Expect(failed()).To(Equal([]string{"failure"}))
 		})
 
-		It("go at most limit at a time", func() {
+		It("are removed up to the limit at a time", func() {
 			worker := newClockedWorker(bullmq.WorkerOptions{})
 			for n := range 5 {
 				run(worker, fmt.Sprint("old-", n), bullmq.JobOptions{}, nil)
@@ -141,7 +141,7 @@ var _ = Describe("Ended jobs", func() {
 			Expect(completed()).To(ConsistOf("new", "newer"))
 		})
 
-		It("are bounded in number too", func() {
+		It("are also limited in number", func() {
 			worker := newClockedWorker(bullmq.WorkerOptions{})
 			for n := range 4 {
 				clock = clock.Add(time.Second)
@@ -151,13 +151,13 @@ var _ = Describe("Ended jobs", func() {
 		})
 	})
 
-	It("give back their deduplication id when they are removed", func() {
+	It("release their deduplication id when they are removed", func() {
 		worker := newClockedWorker(bullmq.WorkerOptions{})
 		run(worker, "a", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}, KeepCompleted: bullmq.KeepNone()}, nil)
 		Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
 	})
 
-	It("say drained once when the last of them ends, and not while the worker idles", func() {
+	It("cause one drained event when the last one ends, and no other while the worker is idle", func() {
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{DrainDelay: 30 * time.Millisecond})
 		Expect(queue.Pause(ctx)).To(Succeed())
 		for range 3 {

@@ -16,10 +16,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-// These are what programs of four kinds do with a queue, all of it, each over the connection of a user of its own.
-// They answer the first thing that doesn't work. others prepares what other programs of the queue would.
+// These functions do everything that programs of four kinds do with a queue, each on a connection of its own user.
+// They return the first error. others prepares what other programs of the queue would do.
 
-// firstError is the first of some errors.
+// firstError keeps the first error that is noted.
 type firstError struct {
 	mu  sync.Mutex
 	err error
@@ -39,7 +39,7 @@ func (f *firstError) first() error {
 	return f.err
 }
 
-// Write makes an error of whatever is logged.
+// Write notes each log line as an error.
 func (f *firstError) Write(line []byte) (int, error) {
 	f.note("log", errors.New(string(line)))
 	return len(line), nil
@@ -49,7 +49,7 @@ func (f *firstError) logger() bullmq.Logger {
 	return bullmq.Zerolog(zerolog.New(f).Level(zerolog.WarnLevel))
 }
 
-// bystander is what other programs do to a queue, with all rights.
+// A bystander acts as other programs of the queue, with all permissions.
 type bystander struct {
 	address string
 	client  rueidis.Client
@@ -65,7 +65,7 @@ func (b *bystander) do(words ...string) error {
 
 func (b *bystander) key(suffix string) string { return "bull:" + b.Name() + ":" + suffix }
 
-// role is a kind of program.
+// A role is a kind of program.
 type role struct {
 	name string
 	work func(ctx context.Context, at func(address string) *bullmq.Connection, others *bystander, queue string) error
@@ -110,7 +110,7 @@ func produce(ctx context.Context, at func(address string) *bullmq.Connection, ot
 			others.do("LPUSH", others.key("active"), owner.ID)
 		}
 		add(bullmq.JobOptions{Deduplication: &d, Delay: time.Minute})
-		if d.ID == "simple" { // and goes without a trace
+		if d.ID == "simple" { // and is removed completely
 			others.do("DEL", others.key(owner.ID))
 			add(bullmq.JobOptions{Deduplication: &d})
 		}
@@ -136,7 +136,7 @@ func produce(ctx context.Context, at func(address string) *bullmq.Connection, ot
 	}
 	_, err = queue.Publish(ctx, "mine", 10, "a", "b")
 	f.note("an event", err)
-	// While the queue is paused, as BullMQ 5 sees it.
+	// The queue is paused in the way of BullMQ 5.
 	others.do("HSET", others.key("meta"), "paused", "1")
 	if five := open(bullmq.V5); five != nil {
 		_, err = five.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: "of-5"})
@@ -171,7 +171,7 @@ func produce(ctx context.Context, at func(address string) *bullmq.Connection, ot
 	return f.first()
 }
 
-// runJobs runs jobs that end in every way there is, and then one whose end gets lost on its way.
+// runJobs runs jobs with every outcome, and then one whose result is lost in transit.
 func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, others *bystander, name string) error {
 	var f firstError
 	ctx, stop := context.WithTimeout(ctx, 8*time.Second)
@@ -304,7 +304,7 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 	return f.first()
 }
 
-// isDenied says whether a right was missing, as Redis and its scripts tell it.
+// isDenied reports whether a permission was missing, according to Redis or its scripts.
 func isDenied(err error) bool {
 	return denied.MatchString(fmt.Sprint(err))
 }
@@ -320,7 +320,7 @@ func isClosed(done <-chan struct{}) bool {
 	}
 }
 
-// follow reads events, from now on and from the beginning.
+// follow reads new events and events from the beginning.
 func follow(ctx context.Context, at func(address string) *bullmq.Connection, others *bystander, name string) error {
 	var f firstError
 	ctx, stop := context.WithTimeout(ctx, 3*time.Second)
@@ -347,7 +347,7 @@ func follow(ctx context.Context, at func(address string) *bullmq.Connection, oth
 	return f.first()
 }
 
-// administer looks at everything, and changes and removes it.
+// administer reads, changes and removes everything.
 func administer(ctx context.Context, at func(address string) *bullmq.Connection, others *bystander, name string) error {
 	var f firstError
 	ctx, stop := context.WithTimeout(ctx, 8*time.Second)

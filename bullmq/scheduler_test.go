@@ -33,7 +33,7 @@ var _ = Describe("A job scheduler", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return job
 	}
-	// run takes the job that is due, which is when the next one is made, and completes it.
+	// run fetches the job that is due, which adds the next one, and completes it.
 	run := func() *bullmq.Job {
 		GinkgoHelper()
 		job := takeJob(worker)
@@ -46,7 +46,7 @@ var _ = Describe("A job scheduler", func() {
 		return append(listAt(keyOf(name, "wait")), zsetAt(keyOf(name, "delayed"))...)
 	}
 
-	It("with an interval makes no job once EndDate has passed, but one before may have its slot after it", func() {
+	It("with an interval adds no job after EndDate, but the last job may be due after it", func() {
 		upsert(bullmq.Repeat{Every: time.Minute, EndDate: time.UnixMilli(fixedNow + 90_000)}, nil)
 		run()
 		clock = clock.Add(time.Minute)
@@ -57,14 +57,14 @@ var _ = Describe("A job scheduler", func() {
 		Expect(pending()).To(BeEmpty())
 	})
 
-	It("with a pattern has no slot after EndDate, though its last job may run later", func() {
+	It("with a pattern has no due time after EndDate, but its last job may run later", func() {
 		upsert(bullmq.Repeat{Pattern: "* * * * *", TimeZone: "UTC", EndDate: time.UnixMilli(fixedNow + 90_000)}, nil)
 		clock = clock.Add(time.Hour)
 		run()
 		Expect(pending()).To(BeEmpty())
 	})
 
-	Describe("with a pattern that the reference finds no next run for,", func() {
+	Describe("with a pattern for which BullMQ finds no next run", func() {
 		repeat := bullmq.Repeat{Pattern: "0 12 * * *", TimeZone: "Australia/Lord_Howe"}
 		on := func(date string) time.Time {
 			GinkgoHelper()
@@ -73,8 +73,8 @@ var _ = Describe("A job scheduler", func() {
 			return t
 		}
 
-		It("isn't set up: the error says so, and nothing is written", func() {
-			clock = on("2024-04-06T13:00:00+11:00") // clocks go back by half an hour that night
+		It("cannot be upserted and writes nothing", func() {
+			clock = on("2024-04-06T13:00:00+11:00") // clocks are set back by half an hour that night
 			before := snapshot(name)
 			job, err := queue.UpsertScheduler(ctx, "tick", repeat, nil)
 			Expect(job).To(BeNil())
@@ -83,7 +83,7 @@ var _ = Describe("A job scheduler", func() {
 			Expect(snapshot(name)).To(Equal(before))
 		})
 
-		It("stops, as in Node, and the worker's Error event says so", func() {
+		It("stops, as in Node, and causes an Error event of the worker", func() {
 			clock = on("2024-04-06T10:00:00+11:00")
 			upsert(repeat, nil)
 			clock = on("2024-04-06T13:00:00+11:00")
@@ -98,14 +98,14 @@ var _ = Describe("A job scheduler", func() {
 			Expect(pending()).To(BeEmpty())
 		})
 
-		It("is no error where EndDate is the reason", func() {
+		It("returns no error if EndDate is the reason", func() {
 			job, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Pattern: "0 12 1 1 *", TimeZone: "UTC", EndDate: time.UnixMilli(fixedNow + 1000)}, nil)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job).To(BeNil())
 		})
 	})
 
-	It("with an interval is a record, a place by its next time, and one job under an id with that time", func() {
+	It("with an interval stores a record, its next due time and one job with that time in its id", func() {
 		job := upsert(bullmq.Repeat{Every: time.Minute, Limit: 9, StartDate: time.UnixMilli(fixedNow + 5000), EndDate: time.UnixMilli(fixedNow + 3600000)},
 			&bullmq.Template{Name: "tock", Data: map[string]int{"a": 1}, Options: &bullmq.JobOptions{Attempts: 2}})
 		Expect(job.ID).To(Equal(slot(5 * time.Second)))
@@ -121,7 +121,7 @@ var _ = Describe("A job scheduler", func() {
 		Expect(pending()).To(Equal([]string{job.ID}))
 	})
 
-	It("with a pattern says so, and in which zone it counts", func() {
+	It("with a pattern stores the pattern and its time zone", func() {
 		job := upsert(bullmq.Repeat{Pattern: "0 0 * * *", TimeZone: "Asia/Kolkata"}, nil)
 		midnight := time.Date(2023, time.November, 15, 18, 30, 0, 0, time.UTC).UnixMilli()
 		Expect(job.ID).To(Equal(fmt.Sprint("repeat:tick:", midnight)))
@@ -137,7 +137,7 @@ var _ = Describe("A job scheduler", func() {
 		}))
 	})
 
-	It("gives every run the data and options of its template", func() {
+	It("uses the data and options of its template for every run", func() {
 		upsert(bullmq.Repeat{Every: time.Second}, &bullmq.Template{Data: map[string]any{"a": []int{}}, Options: &bullmq.JobOptions{Attempts: 2}})
 		for n := range 5 {
 			job := run()
@@ -152,7 +152,7 @@ var _ = Describe("A job scheduler", func() {
 	Describe("that is upserted again", func() {
 		every := bullmq.Repeat{Every: 3 * time.Second}
 
-		It("unchanged keeps its rhythm, be its job pending or running, and takes the new template", func() {
+		It("without a change keeps its due times and uses the new template", func() {
 			upsert(every, nil)
 			clock = clock.Add(100 * time.Millisecond)
 			Expect(upsert(every, &bullmq.Template{Data: 1}).ID).To(Equal(slot(0)))
@@ -166,7 +166,7 @@ var _ = Describe("A job scheduler", func() {
 			Expect(queue.CountSchedulers(ctx)).To(BeEquivalentTo(1))
 		})
 
-		DescribeTable("with another rhythm follows it from now on, and has no job of the old one left", func(repeat bullmq.Repeat, next time.Duration) {
+		DescribeTable("removes the old job and follows its new repeat options:", func(repeat bullmq.Repeat, next time.Duration) {
 			upsert(every, nil)
 			run()
 			Expect(pending()).To(Equal([]string{slot(3 * time.Second)}))
@@ -180,14 +180,14 @@ var _ = Describe("A job scheduler", func() {
 			Expect(scheduler.Repeat.Every).To(Equal(repeat.Every))
 			Expect(scheduler.Repeat.Pattern).To(Equal(repeat.Pattern))
 		},
-			Entry("a longer interval: at once, and then by it", bullmq.Repeat{Every: 8 * time.Second}, 300*time.Millisecond),
-			Entry("a shorter one", bullmq.Repeat{Every: time.Second}, 300*time.Millisecond),
-			Entry("one with a start", bullmq.Repeat{Every: 8 * time.Second, StartDate: time.UnixMilli(fixedNow + 20000)}, 20*time.Second),
+			Entry("a longer interval", bullmq.Repeat{Every: 8 * time.Second}, 300*time.Millisecond),
+			Entry("a shorter interval", bullmq.Repeat{Every: time.Second}, 300*time.Millisecond),
+			Entry("an interval with StartDate", bullmq.Repeat{Every: 8 * time.Second, StartDate: time.UnixMilli(fixedNow + 20000)}, 20*time.Second),
 			Entry("a pattern", bullmq.Repeat{Pattern: "*/10 * * * * *", TimeZone: "UTC"}, 10*time.Second),
 		)
 	})
 
-	It("with a pattern and a start has its first run after that, not at the next match", func() {
+	It("with a pattern and StartDate first runs after StartDate", func() {
 		start := time.Date(2031, time.March, 5, 12, 0, 0, 0, time.UTC)
 		upsert(bullmq.Repeat{Pattern: "0 0 * * *", TimeZone: "UTC", StartDate: start}, nil)
 		first := start.Add(12 * time.Hour)
@@ -197,11 +197,11 @@ var _ = Describe("A job scheduler", func() {
 		Expect(scoresAt(keyOf(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(first.AddDate(0, 0, 1).UnixMilli())}))
 	})
 
-	DescribeTable("takes patterns of five or six fields, with what cron-parser adds to them, such as", func(pattern, first string) {
+	DescribeTable("accepts patterns as cron-parser does, such as", func(pattern, first string) {
 		upsert(bullmq.Repeat{Pattern: pattern, TimeZone: "UTC"}, nil)
 		scheduler, err := queue.Scheduler(ctx, "tick")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(scheduler.Next.UTC().Format(time.DateTime)).To(Equal(first)) // the clock says 2023-11-14 22:13:20, a Tuesday
+		Expect(scheduler.Next.UTC().Format(time.DateTime)).To(Equal(first)) // the clock is at 2023-11-14 22:13:20, a Tuesday
 	}, EntryDescription("%q, which is first due on %s"),
 		Entry(nil, "30 9 * * *", "2023-11-15 09:30:00"),
 		Entry(nil, "5 30 9 * * *", "2023-11-15 09:30:05"),
@@ -214,7 +214,7 @@ var _ = Describe("A job scheduler", func() {
 		Entry("13th or Friday", "0 0 13 * 5", "2023-11-17 00:00:00"),
 	)
 
-	DescribeTable("is refused, and what was there stays as it was, with", func(repeat bullmq.Repeat, hint string) {
+	DescribeTable("remains unchanged if it is upserted with", func(repeat bullmq.Repeat, hint string) {
 		upsert(bullmq.Repeat{Every: time.Minute}, nil)
 		before := snapshot(name)
 		_, err := queue.UpsertScheduler(ctx, "tick", repeat, nil)
@@ -222,17 +222,17 @@ var _ = Describe("A job scheduler", func() {
 		Expect(snapshot(name)).To(Equal(before))
 	},
 		Entry("a nearest weekday", bullmq.Repeat{Pattern: "0 0 15W * *"}, "day of the month"),
-		Entry("a range that runs backward", bullmq.Repeat{Pattern: "0 22-2 * * *"}, "22-2"),
+		Entry("a reversed range", bullmq.Repeat{Pattern: "0 22-2 * * *"}, "22-2"),
 		Entry("30 February", bullmq.Repeat{Pattern: "0 0 30 2 *"}, "no such day"),
 		Entry("minute 61", bullmq.Repeat{Pattern: "61 * * * *"}, "61"),
-		Entry("an unknown zone", bullmq.Repeat{Pattern: "* * * * *", TimeZone: "Mars/Olympus"}, "Mars/Olympus"),
+		Entry("an unknown time zone", bullmq.Repeat{Pattern: "* * * * *", TimeZone: "Mars/Olympus"}, "Mars/Olympus"),
 		Entry("both an interval and a pattern", bullmq.Repeat{Pattern: "* * * * *", Every: time.Second}, "choose one"),
-		Entry("neither", bullmq.Repeat{}, "Pattern"),
+		Entry("neither an interval nor a pattern", bullmq.Repeat{}, "Pattern"),
 		Entry("an interval of nanoseconds", bullmq.Repeat{Every: 500}, "Every of at least a millisecond, not 500ns"),
-		Entry("an end that has passed", bullmq.Repeat{Every: time.Second, EndDate: time.UnixMilli(fixedNow - 1)}, "EndDate"),
+		Entry("an EndDate in the past", bullmq.Repeat{Every: time.Second, EndDate: time.UnixMilli(fixedNow - 1)}, "EndDate"),
 	)
 
-	It("that is removed leaves its running job alone, and no job after that", func() {
+	It("that is removed keeps its running job and adds no further job", func() {
 		upsert(bullmq.Repeat{Every: time.Second}, nil)
 		job := takeJob(worker)
 		Expect(queue.RemoveScheduler(ctx, "tick")).To(BeTrue())
@@ -243,7 +243,7 @@ var _ = Describe("A job scheduler", func() {
 		Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "repeat:tick")))
 	})
 
-	DescribeTable("of BullMQ 4, which has no record, is left where it is while its last job runs, and an error tells of it", func(entry string) {
+	DescribeTable("of BullMQ 4 is left unchanged and reported as an error", func(entry string) {
 		job := upsert(bullmq.Repeat{Every: time.Minute}, nil)
 		redisDo("DEL", keyOf(name, "repeat"), keyOf(name, "repeat:tick"))
 		redisDo("ZADD", keyOf(name, "repeat"), "1700000000000", entry)
@@ -258,10 +258,10 @@ var _ = Describe("A job scheduler", func() {
 		Expect(err).To(MatchError(ContainSubstring(entry)))
 		Expect(zsetAt(keyOf(name, "repeat"))).To(Equal([]string{entry}))
 	},
-		Entry("by a pattern", "paint:wall:::0 0 * * *"), Entry("by an interval", "paint::1800000000000:Europe/Berlin:60000"),
+		Entry("with a pattern", "paint:wall:::0 0 * * *"), Entry("with an interval", "paint::1800000000000:Europe/Berlin:60000"),
 	)
 
-	It("of BullMQ 5's repeatable jobs, which keep no data, goes on with that of the job before", func() {
+	It("of a BullMQ 5 repeatable job continues with the data of the previous job", func() {
 		upsert(bullmq.Repeat{Every: time.Second}, &bullmq.Template{Name: "paint", Data: map[string]int{"a": 1}})
 		redisDo("HDEL", keyOf(name, "repeat:tick"), "data", "opts", "ic")
 		for n := range 3 {

@@ -20,7 +20,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// sharedLog is a log that many write.
+// sharedLog is a log that several goroutines may write to.
 type sharedLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -41,7 +41,7 @@ func (l *sharedLog) String() string {
 var _ = Describe("A password", Label("slow"), func() {
 	const secret = "s3cret"
 
-	// shownNowhere prints values in every way that a program might.
+	// shownNowhere checks that no way of printing the values shows the password.
 	shownNowhere := func(values ...any) {
 		GinkgoHelper()
 		for _, value := range values {
@@ -61,7 +61,7 @@ var _ = Describe("A password", Label("slow"), func() {
 		}
 	}
 
-	It("is in nothing that is printed of a connection, of options, or of what uses them", func() {
+	It("is not printed with connections, options or their users", func() {
 		secured := startRedis(redisserver.Options{Password: secret})
 		for _, link := range []*bullmq.Connection{
 			bullmq.URL("redis://:" + secret + "@" + secured.Addr()),
@@ -93,7 +93,7 @@ var _ = Describe("A password", Label("slow"), func() {
 		Expect(fmt.Sprintf("%#v", bullmq.URL("redis://a:"+secret+"@h:1"))).To(Equal("bullmq.Connection(redis://***@h:1)"))
 	})
 
-	It("is in no error: of an address that can't be read, a server that is away, a wrong password, a right that is missing", func() {
+	It("is in no error about an invalid URL, an unreachable server, a wrong password or a missing permission", func() {
 		secured := startRedis(redisserver.Options{Password: "right", ACL: []string{"few on >" + secret + " ~bull:* +@all -evalsha -xread -bzpopmin"}})
 		port, err := redisserver.FreePort()
 		Expect(err).NotTo(HaveOccurred())
@@ -119,7 +119,7 @@ var _ = Describe("A password", Label("slow"), func() {
 		shownNowhere(errs...)
 	})
 
-	DescribeTable("is in no log while a server goes, changes its password and comes back,", func(loggerTo func(io.Writer) bullmq.Logger) {
+	DescribeTable("is in no log while a server stops, changes its password and restarts,", func(loggerTo func(io.Writer) bullmq.Logger) {
 		secured := startRedis(redisserver.Options{Password: secret})
 		link := bullmq.URL(secured.URL())
 		var log sharedLog

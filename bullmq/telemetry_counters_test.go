@@ -12,7 +12,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// counters adds up what a Telemetry is told of counters, by name and state.
+// counters is a Telemetry that sums its counters by name and state.
 type counters struct {
 	mu  sync.Mutex
 	sum map[string]float64
@@ -60,7 +60,7 @@ func (c *counters) all() map[string]float64 {
 }
 
 var _ = Describe("Counters", func() {
-	It("tell failed attempts from jobs that are sent back without one", func() {
+	It("distinguish failed attempts from jobs that are returned without one", func() {
 		name, ctx := newQueueName(), specContext()
 		queue, seen := newQueue(name, nil), &counters{}
 		boom := errors.New("boom")
@@ -98,7 +98,7 @@ var _ = Describe("Counters", func() {
 			"bullmq.jobs.completed completed":     3,
 			"bullmq.jobs.failed failed":           3,
 			"bullmq.jobs.retried retried":         1,
-			"bullmq.jobs.delayed delayed":         2 + 2 + 2, // by the backoff, by Snooze, by RateLimit without a limiter
+			"bullmq.jobs.delayed delayed":         2 + 2 + 2, // by backoff, by Snooze, and by RateLimit without a limiter
 			"bullmq.jobs.waiting waiting":         2,
 			"bullmq.jobs.attempts.failed failed":  3,
 			"bullmq.jobs.attempts.failed retried": 1,

@@ -25,7 +25,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// authority signs certificates, and is the root of those who trust it.
+// authority is a certificate authority that signs certificates.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -43,7 +43,7 @@ func newAuthority(name string) *authority {
 	return a
 }
 
-// sign makes a certificate and its key; by itself where there is no authority.
+// sign returns a certificate and its key. Without an authority, the certificate is self-signed.
 func sign(by *authority, template *x509.Certificate) (*ecdsa.PrivateKey, []byte, *x509.Certificate) {
 	GinkgoHelper()
 	serials++
@@ -62,7 +62,7 @@ func sign(by *authority, template *x509.Certificate) (*ecdsa.PrivateKey, []byte,
 	return key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), certificate
 }
 
-// issue is a certificate for a server, or a client, at 127.0.0.1, as files and as Go takes it.
+// issue returns a certificate for a server or client at 127.0.0.1, as files and as a tls.Certificate.
 func (a *authority) issue(hosts ...string) (certFile, keyFile string, pair tls.Certificate) {
 	GinkgoHelper()
 	template := &x509.Certificate{
@@ -98,7 +98,7 @@ func write(content []byte) string {
 	return path
 }
 
-// overTLS starts a server with a certificate for some hosts, and answers the address where it speaks TLS.
+// overTLS starts a server with a certificate for some hosts and returns its TLS address.
 func (a *authority) overTLS(clients string, hosts ...string) string {
 	GinkgoHelper()
 	certFile, keyFile, _ := a.issue(hosts...)
@@ -134,18 +134,18 @@ var _ = Describe("A connection over TLS", Label("slow"), func() {
 		Expect(time.Since(begun)).To(BeNumerically("<", 5*time.Second))
 	}
 
-	It("works with an authority of one's own: adding, running, waiting and following", func() {
+	It("adds, runs, waits for and follows jobs with a private certificate authority", func() {
 		address := own.overTLS("no", "127.0.0.1")
 		roundTrip(newQueueName(), "", trusting(address, &tls.Config{RootCAs: own.pool()}))
 	})
 
-	It("works with a name that is told, and refuses a certificate for others", func() {
+	It("accepts a configured server name and rejects certificates for others", func() {
 		address := own.overTLS("no", "redis.example.org")
 		roundTrip(newQueueName(), "", trusting(address, &tls.Config{RootCAs: own.pool(), ServerName: "redis.example.org"}))
 		refused(trusting(address, &tls.Config{RootCAs: own.pool()}), address, "certificate", "ServerName")
 	})
 
-	It("works with a certificate of the client, and tells of one that is missing or another's", func() {
+	It("works with a client certificate and reports one that is missing or untrusted", func() {
 		address := own.overTLS("yes", "127.0.0.1")
 		_, _, client := own.issue("client")
 		roundTrip(newQueueName(), "", trusting(address, &tls.Config{RootCAs: own.pool(), Certificates: []tls.Certificate{client}}))
@@ -154,18 +154,18 @@ var _ = Describe("A connection over TLS", Label("slow"), func() {
 		refused(trusting(address, &tls.Config{RootCAs: own.pool(), Certificates: []tls.Certificate{stranger}}), address, "certificate of the client")
 	})
 
-	It("refuses a certificate of an authority that it doesn't know, by an address too", func() {
+	It("rejects a certificate from an unknown authority, also when configured by URL", func() {
 		address := own.overTLS("no", "127.0.0.1")
 		refused(trusting(address, &tls.Config{RootCAs: newAuthority("another").pool()}), address, "unknown authority", "RootCAs")
 		refused(bullmq.URL("rediss://:s3cret@"+address), address, "unknown authority", "RootCAs")
 	})
 
-	It("checks nothing where the address says so", func() {
+	It("skips verification if the URL says so", func() {
 		address := own.overTLS("no", "127.0.0.1")
 		roundTrip(newQueueName(), "", bullmq.URL("rediss://:s3cret@"+address+"?skip_verify=true"))
 	})
 
-	It("tells of a server that speaks none, and of one that speaks nothing else", func() {
+	It("reports a server without TLS, and a TLS server that is called without it", func() {
 		plain := startRedis(redisserver.Options{Password: "s3cret"})
 		refused(bullmq.URL("rediss://:s3cret@"+plain.Addr()), plain.Addr(), "not speak TLS there", "redis://")
 		address := own.overTLS("no", "127.0.0.1")

@@ -10,10 +10,10 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("Without a Telemetry", func() {
-	It("tracing allocates nothing and leaves contexts and options as they are", func() {
+var _ = Describe("Tracing", func() {
+	It("without a Telemetry allocates nothing and changes no contexts or options", func() {
 		w := &Worker{core: &core{trace: tracer{queue: "orders"}}, id: "worker"}
-		// A name that doesn't fit into a buffer on the stack.
+		// The name does not fit into a buffer on the stack.
 		t, job := w.core.trace, &Job{ID: "1", Name: strings.Repeat("paint", 20), Opts: JobOptions{Telemetry: &JobTelemetry{Metadata: "{}"}}}
 		ctx, options := context.Background(), JobOptions{Attempts: 3}
 		adds := func() (err error) {
@@ -50,28 +50,28 @@ var _ = Describe("Without a Telemetry", func() {
 	})
 })
 
-var _ = Describe("The context in stored options", func() {
+var _ = Describe("The trace context in stored options", func() {
 	DescribeTable("of a scheduler's next job",
 		func(opts, stored string) {
 			Expect(carryOn(opts, `{"traceparent":"x<y"}`)).To(MatchJSON(stored))
 		},
-		Entry("is put in", `{"attempts":0}`, `{"attempts":0,"tm":"{\"traceparent\":\"x<y\"}"}`),
-		Entry("stays where there is one", `{"tm":"own","omc":true}`, `{"tm":"own","omc":true}`),
-		Entry("is false where it is left out", `{"omc":true}`, `{"omc":true,"tm":false}`),
-		Entry("stays false", `{"omc":true,"tm":false}`, `{"omc":true,"tm":false}`),
-		Entry("takes the place of an empty one", `{"tm":""}`, `{"tm":"{\"traceparent\":\"x<y\"}"}`),
+		Entry("is added", `{"attempts":0}`, `{"attempts":0,"tm":"{\"traceparent\":\"x<y\"}"}`),
+		Entry("is kept if there is one", `{"tm":"own","omc":true}`, `{"tm":"own","omc":true}`),
+		Entry("is false if OmitContext is set", `{"omc":true}`, `{"omc":true,"tm":false}`),
+		Entry("remains false", `{"omc":true,"tm":false}`, `{"omc":true,"tm":false}`),
+		Entry("replaces an empty one", `{"tm":""}`, `{"tm":"{\"traceparent\":\"x<y\"}"}`),
 	)
-	It("is left as it is where there is nothing to carry", func() {
+	It("is left unchanged if there is no context", func() {
 		Expect(carryOn(`{ "attempts":0 }`, "")).To(Equal(`{ "attempts":0 }`))
 	})
-	It("leaves the caller's options alone", func() {
+	It("does not change the caller's options", func() {
 		own := &JobOptions{Telemetry: &JobTelemetry{OmitContext: true}, Extra: nil}
 		o := *own
 		o.carry("context", own)
 		Expect(o.encode()).To(MatchJSON(`{"attempts":0,"omc":true,"tm":false}`))
 		Expect(own.encode()).To(MatchJSON(`{"attempts":0,"omc":true}`))
 	})
-	It("of a queue's defaults holds for Add, and not for bulks and flows", func() {
+	It("follows the queue's defaults in Add but not in bulks and flows", func() {
 		q := &Queue{defaults: JobOptions{Telemetry: &JobTelemetry{OmitContext: true}}}
 		single, bulk := q.options(nil), q.options(nil)
 		single.carryAlone("", nil)

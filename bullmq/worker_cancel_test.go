@@ -143,7 +143,7 @@ var _ = Describe("Job cancellation", func() {
 		_, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Every: time.Hour}, nil)
 		Expect(err).NotTo(HaveOccurred())
 		worker := newWorker(name, returning(theCause), &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true})
-		// The scheduler goes on before its job runs: that call has no answer for a while.
+		// The scheduler adds its next job before this one runs. That call gets no reply for a while.
 		advancing := proxy.LoseCommand("repeat:tick")
 		go func() { _ = worker.Run(ctx) }()
 		Eventually(advancing).Should(BeClosed())

@@ -69,7 +69,7 @@ var _ = Describe("Worker concurrency", func() {
 		Expect(worker.Concurrency()).To(Equal(6))
 	})
 
-	// The job of the last slot runs where jobs are fetched, so that goes on elsewhere.
+	// The fetching goroutine runs the job of the last slot itself, so another one must fetch meanwhile.
 	It("that is raised while an idle worker's only job runs starts more jobs immediately", func() {
 		worker := run(1)
 		waitUntilIdle(queue)

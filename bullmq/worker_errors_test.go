@@ -24,7 +24,7 @@ type isPanic struct{}
 func (isPanic) Error() string { return "don't compare me" }
 func (isPanic) Is(error) bool { panic("compared") }
 
-// jsonPanic panics when it is written as JSON.
+// jsonPanic panics when it is encoded as JSON.
 type jsonPanic struct{}
 
 func (jsonPanic) MarshalJSON() ([]byte, error) { panic("in MarshalJSON") }
@@ -51,7 +51,7 @@ var _ = Describe("A worker whose handler has returned", func() {
 		return hashAt(keyOf(name, job.ID))
 	}
 
-	DescribeTable("fails the job and continues if a method panics of", func(value any, err error, reason string) {
+	DescribeTable("fails the job after a panic in a method of", func(value any, err error, reason string) {
 		job := add(nil)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			if job.ID == "1" {

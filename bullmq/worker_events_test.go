@@ -247,7 +247,7 @@ var _ = Describe("Worker events", func() {
 		Eventually(stateOf(queue, failing.ID)).Should(Equal(bullmq.StateFailed))
 		losing := add("loses")
 		Eventually(has("Error")).Should(BeTrue())
-		// Or it would stall, and run, time and again; while it does, it is locked.
+		// Otherwise it would stall and run again and again. It cannot be removed while it is locked.
 		Eventually(func() (bool, error) { return queue.Remove(ctx, losing.ID, false) }).Should(BeTrue())
 		Expect(worker.PauseNow(ctx)).To(Succeed())
 		worker.Resume()

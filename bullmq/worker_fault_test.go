@@ -55,7 +55,7 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 		name, ctx = newQueueName(), specContext()
 		queue = newQueue(name, nil)
 		proxy, via = proxiedRedis()
-		// The server has to know the scripts, or what is lost is its answer that it doesn't.
+		// The server must have the scripts already. Otherwise the lost reply would be a NOSCRIPT error.
 		known := newQueue(newQueueName(), nil)
 		byHand := newWorker(known.Name(), nil, nil)
 		for _, backoff := range []*bullmq.Backoff{nil, bullmq.FixedBackoff(time.Hour)} {
@@ -79,7 +79,7 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 		return added
 	}
-	// outage follows the lost answer: Redis can't be asked for half a second.
+	// outage makes Redis unreachable for a while after the reply is lost.
 	outage := func(lost <-chan struct{}) {
 		GinkgoHelper()
 		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
@@ -89,7 +89,7 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 	}
 
-	DescribeTable("runs a fetched job after an outage without waiting for the stalled check", func(arrange func(run func()) (lost <-chan struct{}, id string)) {
+	DescribeTable("runs a fetched job soon after an outage", func(arrange func(run func()) (lost <-chan struct{}, id string)) {
 		var runs atomic.Int64
 		lost, id := arrange(func() {
 			runWorker(name, func(context.Context, *bullmq.Job) (any, error) { runs.Add(1); return nil, nil },
@@ -110,7 +110,7 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 			run()
 			waitUntilIdle(queue)
 			lost := proxy.LoseReply("the-one-that-takes")
-			// Woken for nothing it waits again, and that wait is the one to be lost.
+			// After a wake-up without a job it waits again. The reply of that second wait is the one to lose.
 			Expect(redisDo("ZADD", keyOf(name, "marker"), "0", "0").Error()).To(Succeed())
 			waitUntilIdle(queue)
 			Consistently(lost).ShouldNot(BeClosed())
@@ -130,7 +130,7 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 		Eventually(stateOf(queue, job.ID), "4s").Should(Equal(bullmq.StateCompleted))
 	})
 
-	// losing runs a job whose end, with any of the given words in its command, loses its answer.
+	// losing runs a job and loses the reply of the first command that contains match.
 	type told struct {
 		mu        sync.Mutex
 		completed int
@@ -178,7 +178,7 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 	fails := func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }
 
 	It("completes a job once and reports it once when an outage follows", func() {
-		add("before", nil) // so that the connection is there which is to be cut
+		add("before", nil) // opens the connection that is cut later
 		job := add("a", nil)
 		t := losing(bullmq.WorkerOptions{}, "the end", outage, func(context.Context, *bullmq.Job) (any, error) { return "the end", nil })
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.completed }).Should(Equal(2))
@@ -326,7 +326,7 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("returnvalue", `"in time"`), HaveKeyWithValue("stc", "1")))
 	})
 
-	It("returns a manually fetched job", func() {
+	It("still returns a manually fetched job", func() {
 		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: via})
 		added := add("a", nil)
 		lost := proxy.LoseReply("by-hand")
@@ -418,7 +418,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
 		admin := clientOf(server)
 		Expect(admin.Do(ctx, admin.B().Arbitrary("CLIENT", "PAUSE", "1500", "WRITE").Build()).Error()).To(Succeed())
-		time.Sleep(400 * time.Millisecond) // its wait is over, and what it has sent behind it is held up
+		time.Sleep(400 * time.Millisecond) // its wait is over, and the fetch sent behind it is blocked
 		Expect(worker.SetConcurrency(5)).To(Succeed())
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
@@ -467,7 +467,7 @@ var _ = Describe("A worker whose Redis hangs or restarts", Label("slow"), func()
 		Eventually(func() error { return queue.JobRef("forgotten").UpdateProgress(ctx, 1) }).Should(MatchError(bullmq.ErrJobNotFound))
 		close(finish)
 		Eventually(faults).Should(Receive())
-		// Each connection that the restart has cut says so once; with its id the job may be added again.
+		// Each cut connection returns one error. The add can be repeated since it sets the job's id.
 		Eventually(func() error { _, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "new"}); return err }).Should(Succeed())
 		Eventually(started).Should(Receive(Equal("new")))
 		Eventually(completed).Should(Receive(Equal("new")))
@@ -516,7 +516,7 @@ var _ = DescribeTable("A worker continues at once when all data is flushed", Lab
 )
 
 var _ = Describe("A worker whose Redis is a replica for a while", Label("slow"), func() {
-	It("polls and reports in moderation, and writes its result once Redis accepts writes again", func() {
+	It("does not poll or log excessively and writes its result afterwards", func() {
 		name, ctx := newQueueName(), specContext()
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
@@ -535,14 +535,14 @@ var _ = Describe("A worker whose Redis is a replica for a while", Label("slow"),
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(started).Should(Receive(Equal("runs")))
 
-		nobody, err := redisserver.FreePort() // a master that answers would replace the data by its own
+		nobody, err := redisserver.FreePort() // a reachable master would replace the data
 		Expect(err).NotTo(HaveOccurred())
 		Expect(admin.Do(ctx, admin.B().Replicaof().Host("127.0.0.1").Port(int64(nobody)).Build()).Error()).To(Succeed())
 		Expect(admin.Do(ctx, admin.B().ConfigResetstat().Build()).Error()).To(Succeed())
 		close(finish)
 		_, err = queue.Add(ctx, "refused", nil, nil)
 		Expect(err).To(And(MatchError(ContainSubstring("READONLY")), Not(MatchError(bullmq.ErrMaybeAdded))))
-		time.Sleep(1500 * time.Millisecond) // nothing to wait for: a while
+		time.Sleep(1500 * time.Millisecond) // there is no event to wait for
 		stats, err := admin.Do(ctx, admin.B().Info().Section("stats").Build()).ToString()
 		Expect(err).NotTo(HaveOccurred())
 		var commands int

@@ -35,10 +35,10 @@ var _ = Describe("A worker's view of its queue", func() {
 		Expect(r.idle()).To(BeFalse())
 	})
 
-	// The two answers come over two connections, to two goroutines: they may overtake each other.
-	It("does not make it idle by a reply that is older than the last wake-up", func() {
+	// The two replies arrive on two connections in two goroutines, so they can overtake each other.
+	It("does not make it idle after a reply that is older than the last wake-up", func() {
 		r.applyTake(scripts.Taken{}, "t", r.currentEpoch())
-		since := r.currentEpoch() // a slot sends the end of its job; then a job is added
+		since := r.currentEpoch() // a slot sends its result, then a job is added
 		r.applyWake(backend.Wake{Woken: true})
 		r.applyTake(scripts.Taken{}, "t", since)
 		Expect(r.idle()).To(BeFalse())

@@ -12,7 +12,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A worker with a limiter", func() {
+var _ = Describe("A rate-limited worker", func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -70,7 +70,7 @@ var _ = Describe("A worker with a limiter", func() {
 		inWindows(300 * time.Millisecond)
 	})
 
-	It("obeys the queue's limit even without a limiter of its own", func() {
+	It("obeys the queue's limit without a limiter of its own", func() {
 		Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 2, Duration: 300 * time.Millisecond})).To(Succeed())
 		add(5, nil)
 		runWorker(name, note, &bullmq.WorkerOptions{Concurrency: 5})

@@ -66,7 +66,7 @@ var _ = Describe("Worker locks", Label("slow"), func() {
 		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
 	})
 
-	It("have tokens that start with the worker's id", func() {
+	It("have distinct tokens that start with the worker's id", func() {
 		addMany(6)
 		var mu sync.Mutex
 		tokens := map[string]int{}
@@ -92,7 +92,7 @@ var _ = Describe("Worker locks", Label("slow"), func() {
 		}
 	})
 
-	// Renewals come all the time here: during the call that gives the lock up, and after it.
+	// Renewals happen all the time here, during and after the call that releases the lock.
 	DescribeTable("are released without being lost when a handler moves its job", func(move func(ctx context.Context, job *bullmq.Job) error, moved error) {
 		const jobs = 30
 		addMany(jobs)
@@ -159,7 +159,7 @@ var _ = Describe("Worker locks", Label("slow"), func() {
 		Entry("when another client replaces their token", func(lock string) { Expect(redisDo("SET", lock, "another", "PX", "60000").Error()).To(Succeed()) }, bullmq.ErrLockMismatch, "another"),
 	)
 
-	// No renewal comes in between: what is refused here is the end itself, whichever it is.
+	// There is no renewal in between, so Redis rejects the call that ends the job.
 	DescribeTable("are required to end a job, which otherwise stays active until the stalled check, with",
 		func(value any, reason error, options bullmq.JobOptions) {
 			job, err := queue.Add(ctx, "a", nil, &options)
@@ -261,7 +261,7 @@ var _ = Describe("Worker locks", Label("slow"), func() {
 		}, &bullmq.WorkerOptions{Connection: via, LockDuration: 3 * time.Second, SkipStalledCheck: true,
 			Events: bullmq.WorkerEvents{LocksLost: func([]string) { lost.Add(1) }}})
 		Eventually(started).Should(BeClosed())
-		// The rhythm of renewals alone, 0.75 s, would meet the outage at 2.25 s and the end at 3 s.
+		// With regular renewals every 0.75 s alone, one would fall into the outage and the lock would expire.
 		Eventually(func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }, "4s").Should(BeNumerically("<", 2500))
 		left, err := redisDo("PTTL", keyOf(name, "1:lock")).AsInt64()
 		Expect(err).NotTo(HaveOccurred())
@@ -353,7 +353,7 @@ var _ = Describe("Locks of jobs that end close to a renewal", Label("slow"), fun
 	})
 })
 
-// lateRenewals is a Telemetry that does something between the choice of the locks to renew and the call.
+// lateRenewals is a Telemetry that calls late after the locks to renew are chosen and before they are renewed.
 type lateRenewals struct {
 	*gauge
 	late func()

@@ -13,7 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("What a handler returns", func() {
+var _ = Describe("A handler's result", func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -38,24 +38,24 @@ var _ = Describe("What a handler returns", func() {
 		return job
 	}
 
-	DescribeTable("is stored as JSON, in the hash and in the event alike", func(value any, want string) {
+	DescribeTable("is stored as JSON in the hash and in the event:", func(value any, want string) {
 		job := run(nil, func(context.Context, *bullmq.Job) (any, error) { return value, nil })
 		Expect(hashAt(job.Key())).To(HaveKeyWithValue("returnvalue", want))
 		Expect(string(job.ReturnValue)).To(Equal(want))
 		Expect(eventsOf(name)).To(ContainElement("completed jobId=1 returnvalue=" + want + " prev=active"))
 	},
 		Entry("nothing", nil, `null`),
-		Entry("an empty text", "", `""`),
-		Entry("a text", "foo", `"foo"`),
-		Entry("a text that looks like JSON", `{"a":1}`, `"{\"a\":1}"`),
+		Entry("an empty string", "", `""`),
+		Entry("a string", "foo", `"foo"`),
+		Entry("a string that looks like JSON", `{"a":1}`, `"{\"a\":1}"`),
 		Entry("false", false, `false`),
 		Entry("zero", 0, `0`),
 		Entry("an empty list", []string{}, `[]`),
-		Entry("JSON, byte for byte", rawJSON(` {"a" : 1}`), ` {"a" : 1}`),
+		Entry("raw JSON, byte for byte", rawJSON(` {"a" : 1}`), ` {"a" : 1}`),
 		Entry("HTML", "<b>&", `"<b>&"`),
 	)
 
-	DescribeTable("fails the job, clearly and once, where JSON can't hold it", func(value any, hint string) {
+	DescribeTable("fails the job with a clear reason if it cannot be encoded as JSON:", func(value any, hint string) {
 		calls := 0
 		job := run(nil, func(context.Context, *bullmq.Job) (any, error) { calls++; return value, nil })
 		Expect(job.State(ctx)).To(Equal(bullmq.StateFailed))
@@ -68,7 +68,7 @@ var _ = Describe("What a handler returns", func() {
 		Entry("a function", func() {}, "func()"),
 	)
 
-	DescribeTable("as an error is stored as plain text, byte for byte", func(text string) {
+	DescribeTable("that is an error is stored as plain text, byte for byte:", func(text string) {
 		job := run(nil, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New(text) })
 		Expect(hashAt(job.Key())).To(HaveKeyWithValue("failedReason", text))
 		Expect(job.FailedReason).To(Equal(text))
@@ -76,40 +76,40 @@ var _ = Describe("What a handler returns", func() {
 	},
 		Entry("quotes and HTML", `boom "q" <&> é`),
 		Entry("nothing", ""),
-		Entry("what looks like JSON", `{"a":1}`),
+		Entry("text that looks like JSON", `{"a":1}`),
 		Entry("a backslash", `C:\new`),
 		Entry("several lines", "one\ntwo"),
 	)
 
-	Describe("as an error leaves stack traces,", func() {
+	Describe("that is an error", func() {
 		failing := func() bullmq.Handler {
 			n := 0
 			return func(context.Context, *bullmq.Job) (any, error) { n++; return nil, fmt.Errorf("failure %d", n) }
 		}
 
-		It("one for each attempt, the newest last", func() {
+		It("adds a stack trace for each attempt, the newest last", func() {
 			Expect(run(&bullmq.JobOptions{Attempts: 3}, failing()).StackTrace).To(HaveExactElements(
 				ContainSubstring("failure 1"), ContainSubstring("failure 2"), ContainSubstring("failure 3")))
 		})
 
-		It("the newest few where the job bounds them", func() {
+		It("leaves only the newest stack traces within StackTraceLimit", func() {
 			job := run(&bullmq.JobOptions{Attempts: 3, StackTraceLimit: 2}, failing())
 			Expect(job.StackTrace).To(HaveExactElements(ContainSubstring("failure 2"), ContainSubstring("failure 3")))
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("stacktrace", MatchJSON(fmt.Sprintf("[%q,%q]", job.StackTrace[0], job.StackTrace[1]))))
 		})
 
-		It("an empty list where the job wants none", func() {
+		It("leaves an empty list with NoStackTraces", func() {
 			Expect(hashAt(run(&bullmq.JobOptions{Attempts: 3, StackTraceLimit: bullmq.NoStackTraces}, failing()).Key())).To(HaveKeyWithValue("stacktrace", "[]"))
 		})
 
-		It("that say where the handler panicked", func() {
+		It("adds a stack trace of the panic if the handler panicked", func() {
 			job := run(nil, func(context.Context, *bullmq.Job) (any, error) { panic("boom <&>") })
 			Expect(job.FailedReason).To(Equal("panic: boom <&>"))
 			Expect(job.StackTrace).To(HaveExactElements(And(ContainSubstring("boom <&>"), ContainSubstring("worker_outcomes_test.go"))))
 		})
 	})
 
-	It("reaches the parent as JSON, and an ignored failure as plain text", func() {
+	It("is passed to the parent as JSON, and an ignored failure as plain text", func() {
 		parent, err := queue.Add(ctx, "wall", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		worker := newWorker(name, nil, nil)
@@ -135,7 +135,7 @@ var _ = Describe("What a handler returns", func() {
 		Expect(setAt(parent.Key() + ":dependencies")).To(BeEmpty())
 	})
 
-	It("is what Node's jobs get that carry fractions of milliseconds", func() {
+	It("is stored for a job from Node whose times have fractions of a millisecond", func() {
 		due := make(chan *bullmq.Job, 1)
 		redisDo("HSET", keyOf(name, "7"), "name", "paint", "data", "{}", "opts", `{"delay":1000.7}`, "timestamp", "1700000000000.5", "delay", "1000.7", "priority", "0")
 		redisDo("ZADD", keyOf(name, "delayed"), fmt.Sprint((1700000000000.5+1000.7)*4096), "7")
@@ -145,8 +145,8 @@ var _ = Describe("What a handler returns", func() {
 	})
 })
 
-var _ = Describe("Text that is not UTF-8, or holds NUL", func() {
-	It("ends the job all the same: reasons and logs keep it byte for byte, JSON gets a replacement character", func() {
+var _ = Describe("Text that is not UTF-8 or contains NUL", func() {
+	It("is kept byte for byte in reasons and logs, and gets replacement characters in JSON", func() {
 		const text = "a\x00b 日\xe6\x97 caf\xe9 \xed\xa0\x80"
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A handler that doesn't return", func() {
+var _ = Describe("A handler that panics or exits", func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -27,7 +27,7 @@ var _ = Describe("A handler that doesn't return", func() {
 		queue = newQueue(name, nil)
 	})
 
-	DescribeTable("leaves in its job where it was, once for each attempt, newest last: ", func(end func(), reason string) {
+	DescribeTable("leaves a stack trace in its job for each attempt, the newest last, after", func(end func(), reason string) {
 		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 3})
 		Expect(err).NotTo(HaveOccurred())
 		var calls atomic.Int64
@@ -54,14 +54,14 @@ var _ = Describe("A handler that doesn't return", func() {
 			Expect(trace).To(And(HavePrefix(read.FailedReason), ContainSubstring("worker_panic_test.go")))
 		}
 	},
-		Entry("a panic", func() { panic("no such colour") }, "panic: no such colour"),
+		Entry("a panic with a string", func() { panic("no such colour") }, "panic: no such colour"),
 		Entry("a panic with an error", func() { panic(errors.New("boom")) }, "panic: boom"),
-		Entry("a panic with nothing", func() { panic(nil) }, "panic called with nil argument"),
-		Entry("a fault of the run time", func() { _ = []string{}[len(os.Args)] }, "index out of range"),
+		Entry("a panic with nil", func() { panic(nil) }, "panic called with nil argument"),
+		Entry("a runtime error", func() { _ = []string{}[len(os.Args)] }, "index out of range"),
 		Entry("runtime.Goexit", runtime.Goexit, "runtime.Goexit"),
 	)
 
-	It("leaves an idle worker able to take the next job", func() {
+	It("leaves an idle worker able to fetch the next job", func() {
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
 			runtime.Goexit()
 			return nil, nil
@@ -74,7 +74,7 @@ var _ = Describe("A handler that doesn't return", func() {
 		}
 	})
 
-	It("costs the worker no slot, however often it happens", func() {
+	It("frees its slot each time", func() {
 		const jobs = 60
 		bulk := make([]bullmq.BulkJob, jobs)
 		_, err := queue.AddBulk(ctx, bulk)

@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-var _ = Describe("A worker that is paused", func() {
+var _ = Describe("Pausing a worker", func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -28,7 +28,7 @@ var _ = Describe("A worker that is paused", func() {
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
 		queue = newQueue(name, nil)
-		begun, end := make(chan string, 1000), make(chan struct{}) // its own: a handler may outlive its spec
+		begun, end := make(chan string, 1000), make(chan struct{}) // local, since a handler may outlive its spec
 		started, finish = begun, end
 		handler = func(_ context.Context, job *bullmq.Job) (any, error) {
 			begun <- job.ID
@@ -44,7 +44,7 @@ var _ = Describe("A worker that is paused", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return added
 	}
-	// A worker that isn't woken would look by itself after ten seconds only.
+	// A worker that is not woken would poll only after ten seconds.
 	patient := func() *bullmq.WorkerOptions {
 		return &bullmq.WorkerOptions{DrainDelay: 10 * time.Second, SkipStalledCheck: true}
 	}
@@ -55,7 +55,7 @@ var _ = Describe("A worker that is paused", func() {
 		return job
 	}
 
-	It("while idle takes no job that comes later, leaves its wake-up to others, and takes the job once resumed", func() {
+	It("that is idle leaves a new job and its marker to other workers until it is resumed", func() {
 		worker := runWorker(name, handler, patient())
 		waitUntilIdle(queue)
 		Expect(worker.PauseNow(ctx)).To(Succeed())
@@ -72,7 +72,7 @@ var _ = Describe("A worker that is paused", func() {
 		Eventually(started).Should(Receive(Equal(job.ID)))
 	})
 
-	DescribeTable("without waiting during a long job, and resumed at once, runs a new job", func(concurrency int) {
+	DescribeTable("and resuming it during a long job lets it run a new job", func(concurrency int) {
 		o := patient()
 		o.Concurrency = concurrency
 		worker := runWorker(name, handler, o)
@@ -89,11 +89,11 @@ var _ = Describe("A worker that is paused", func() {
 		}
 		Eventually(started).Should(Receive(Equal(job.ID)))
 	},
-		Entry("after it, one at a time", 1),
-		Entry("beside it, several at a time", 3),
+		Entry("after the long job with concurrency 1", 1),
+		Entry("alongside the long job with concurrency 3", 3),
 	)
 
-	It("waits for the job that runs, which takes no other with its end", func() {
+	It("waits for the running job, which does not fetch another as it ends", func() {
 		worker := runWorker(name, handler, patient())
 		running, next := long(), add("next", nil)
 		paused := make(chan error, 1)
@@ -108,7 +108,7 @@ var _ = Describe("A worker that is paused", func() {
 		Eventually(started).Should(Receive(Equal(next.ID)))
 	})
 
-	It("stays paused when the one who paused it can't wait any longer", func() {
+	It("remains in effect when the context of Pause ends", func() {
 		worker := runWorker(name, handler, patient())
 		running, next := long(), add("next", nil)
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -120,7 +120,7 @@ var _ = Describe("A worker that is paused", func() {
 		Expect(stateOf(queue, next.ID)()).To(Equal(bullmq.StateWaiting))
 	})
 
-	It("is told so when it is resumed before its jobs are done", func() {
+	It("returns ErrResumed if it is resumed before its jobs end", func() {
 		worker := runWorker(name, handler, patient())
 		long()
 		defer close(finish)
@@ -131,9 +131,9 @@ var _ = Describe("A worker that is paused", func() {
 		Eventually(paused).Should(Receive(MatchError(bullmq.ErrResumed)))
 	})
 
-	It("before it is run takes no job until it is resumed", func() {
+	It("before Run keeps it from fetching jobs until it is resumed", func() {
 		worker := newWorker(name, handler, patient())
-		worker.Resume() // of nothing
+		worker.Resume() // has no effect
 		Expect(worker.Pause(ctx)).To(Succeed())
 		Expect([]bool{worker.IsPaused(), worker.IsRunning()}).To(Equal([]bool{true, false}))
 		job := add("a", nil)
@@ -148,7 +148,7 @@ var _ = Describe("A worker that is paused", func() {
 		Expect(worker.IsRunning()).To(BeFalse())
 	})
 
-	DescribeTable("ends at once", func(end func(worker *bullmq.Worker, stop context.CancelFunc)) {
+	DescribeTable("does not delay its end", func(end func(worker *bullmq.Worker, stop context.CancelFunc)) {
 		worker, stop, ended := startWorker(name, handler, patient())
 		waitUntilIdle(queue)
 		Expect(worker.Pause(ctx)).To(Succeed())
@@ -162,7 +162,7 @@ var _ = Describe("A worker that is paused", func() {
 		Entry("when its context ends", func(_ *bullmq.Worker, stop context.CancelFunc) { stop() }),
 	)
 
-	It("answers a Pause that waits when it ends and leaves a job behind", func() {
+	It("returns ErrClosed if it stops with an unfinished job", func() {
 		o := patient()
 		o.ShutdownTimeout = 100 * time.Millisecond
 		worker, stop, ended := startWorker(name, handler, o)
@@ -176,7 +176,7 @@ var _ = Describe("A worker that is paused", func() {
 		Eventually(paused).Should(Receive(MatchError(bullmq.ErrClosed)))
 	})
 
-	It("keeps the locks of its jobs, and leaves stalled ones to others until it is resumed", func() {
+	It("keeps its locks renewed and suspends its stalled checks", func() {
 		var renewals atomic.Int64
 		worker := runWorker(name, handler, &bullmq.WorkerOptions{
 			LockDuration: 3 * time.Second, LockRenewTime: 600 * time.Millisecond, StalledInterval: 20 * time.Millisecond,
@@ -197,29 +197,29 @@ var _ = Describe("A worker that is paused", func() {
 		Expect(eventsOf(name)).NotTo(ContainElement("stalled jobId=" + running.ID))
 	})
 
-	It("passes on when a delayed job is due that only it knows of", func() {
+	It("passes the due time of a delayed job on to other workers", func() {
 		first := runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("not mine") }, patient())
 		waitUntilIdle(queue)
 		runWorker(name, handler, patient())
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(2))
 		waitUntilIdle(queue)
 		job := add("a", &bullmq.JobOptions{Delay: 400 * time.Millisecond})
-		waitUntilIdle(queue) // the one that has waited longer has popped the marker
+		waitUntilIdle(queue) // the worker that waited longer has popped the marker
 		Expect(first.PauseNow(ctx)).To(Succeed())
 		Eventually(started, "4s").Should(Receive(Equal(job.ID)))
 	})
 
-	It("hands on a wake-up that comes to it at that very moment", func() {
+	It("passes on a wake-up that arrives at the same moment", func() {
 		proxy, via := proxiedRedis()
 		o := patient()
-		o.Connection, o.Now = via, time.Now // with a clock of its own it sends no take behind its wait
+		o.Connection, o.Now = via, time.Now // with a custom clock it sends no fetch behind its wait
 		worker := runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("not mine") }, o)
 		waitUntilIdle(queue)
 		runWorker(name, handler, patient())
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(2))
 		waitUntilIdle(queue)
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
-		job := add("a", nil) // the one that has waited longer pops the marker
+		job := add("a", nil) // the worker that waited longer pops the marker
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		Expect(worker.PauseNow(short)).To(MatchError(context.DeadlineExceeded))
@@ -228,18 +228,18 @@ var _ = Describe("A worker that is paused", func() {
 		Eventually(started, "4s").Should(Receive(Equal(job.ID)))
 	})
 
-	It("runs a job all the same that it was given by a take whose answer is lost, before it counts as still", func() {
+	It("waits for a fetch whose reply was lost, and the fetched job still runs", func() {
 		proxy, via := proxiedRedis()
 		o := patient()
 		o.Connection, o.Name = via, "the-one-that-takes"
 		worker := newWorker(name, handler, o)
-		other := newQueueName() // the server has to know the script
+		other := newQueueName() // the server must have the script already
 		runOther := runWorker(other, doNothing, &bullmq.WorkerOptions{Connection: via})
 		waitUntilIdle(newQueue(other, nil))
 		Expect(runOther.Close()).To(Succeed())
 		job := add("long", nil)
 		lost := proxy.LoseReply("the-one-that-takes")
-		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed()) // no other connection than the one there is
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed()) // keeps it from opening another connection
 		go func() { _ = worker.Run(ctx) }()
 		Eventually(lost).Should(BeClosed())
 		proxy.CutAll()
@@ -254,7 +254,7 @@ var _ = Describe("A worker that is paused", func() {
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateCompleted))
 	})
 
-	DescribeTable("can be paused from within a function given to it:", func(options func(o *bullmq.WorkerOptions, pause func())) {
+	DescribeTable("is possible from inside", func(options func(o *bullmq.WorkerOptions, pause func())) {
 		paused, ready := make(chan error, 1), make(chan struct{})
 		var worker *bullmq.Worker
 		var once sync.Once
@@ -281,7 +281,7 @@ var _ = Describe("A worker that is paused", func() {
 		Entry("Drained", func(o *bullmq.WorkerOptions, pause func()) { o.Events.Drained = pause }),
 	)
 
-	It("can be paused when it is told at its first look that there is nothing to do", func() {
+	It("is possible from inside Drained when the first fetch finds no job", func() {
 		paused, o := make(chan error, 1), patient()
 		var worker *bullmq.Worker
 		o.Events.Drained = func() { paused <- worker.PauseNow(ctx) }
@@ -290,7 +290,7 @@ var _ = Describe("A worker that is paused", func() {
 		Eventually(paused).Should(Receive(BeNil()))
 	})
 
-	It("hands out no job by hand, and ends a wait for one", func() {
+	It("ends a manual fetch without a job", func() {
 		worker := newWorker(name, nil, nil)
 		type answer struct {
 			job *bullmq.Job
@@ -310,7 +310,7 @@ var _ = Describe("A worker that is paused", func() {
 		Expect(worker.GetNextJob(ctx, "t", 0)).To(HaveField("ID", job.ID))
 	})
 
-	It("and resumed again and again under load, runs every job once, and none while it is paused", func() {
+	It("and resuming it repeatedly under load runs every job once, and none during a pause", func() {
 		var mu sync.Mutex
 		runs := map[string]int{}
 		var running atomic.Int64

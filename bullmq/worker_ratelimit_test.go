@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// starts notes when each job was started.
+// starts records when each job was started.
 type starts struct {
 	mu    sync.Mutex
 	byJob map[string][]time.Time
@@ -46,7 +46,7 @@ func (s *starts) all() int {
 	return n
 }
 
-// lines is a log that several goroutines may write.
+// lines is a log that several goroutines may write to.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -64,7 +64,7 @@ func (l *lines) with(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
-var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
+var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -93,7 +93,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 		return bullmq.ErrRateLimited
 	}
 
-	DescribeTable("holds the job back for as long where neither the worker nor the queue has a limiter", func(workers, concurrency int, ask func(context.Context) error) {
+	DescribeTable("delays the job if there is no limiter,", func(workers, concurrency int, ask func(context.Context) error) {
 		id := add(1, &bullmq.JobOptions{Priority: 3})[0]
 		for range workers {
 			runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -112,14 +112,14 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 		}
 		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "4"), Not(HaveKey("failedReason"))))
 	},
-		Entry("by RateLimit, at concurrency 1", 1, 1, atOnce),
-		Entry("by RateLimit, at concurrency 20", 1, 20, atOnce),
-		Entry("by RateLimit, with several workers", 3, 4, atOnce),
-		Entry("by Queue.RateLimit and ErrRateLimited, at concurrency 20", 1, 20, byQueue),
-		Entry("by Queue.RateLimit and ErrRateLimited, with several workers", 3, 4, byQueue),
+		Entry("with RateLimit at concurrency 1", 1, 1, atOnce),
+		Entry("with RateLimit at concurrency 20", 1, 20, atOnce),
+		Entry("with RateLimit and several workers", 3, 4, atOnce),
+		Entry("with Queue.RateLimit and ErrRateLimited at concurrency 20", 1, 20, byQueue),
+		Entry("with Queue.RateLimit, ErrRateLimited and several workers", 3, 4, byQueue),
 	)
 
-	It("lets a worker without a limiter start no other job meanwhile", func() {
+	It("keeps a worker without a limiter from starting other jobs", func() {
 		add(200, nil)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
@@ -137,7 +137,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(200))
 	})
 
-	DescribeTable("of ten handlers at once lets nothing start meanwhile, not even delayed jobs that are due, and costs no attempt, with", func(limiter *bullmq.Limiter) {
+	DescribeTable("ten times at once holds back all jobs and uses no attempt,", func(limiter *bullmq.Limiter) {
 		add(10, nil)
 		add(10, &bullmq.JobOptions{Delay: wait / 2})
 		var running sync.WaitGroup
@@ -169,11 +169,11 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 		}
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("failed")))
 	},
-		Entry("a limiter", &bullmq.Limiter{Max: 100, Duration: 100 * time.Millisecond}),
-		Entry("no limiter", nil),
+		Entry("with a limiter", &bullmq.Limiter{Max: 100, Duration: 100 * time.Millisecond}),
+		Entry("without a limiter", nil),
 	)
 
-	It("is logged once by a worker without a limiter, with what to do about it", func() {
+	It("is logged once, with the remedy, by a worker without a limiter", func() {
 		log := &lines{}
 		ids := add(3, nil)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
@@ -189,7 +189,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 		Expect(log.with("give the workers a Limiter, or call Queue.SetGlobalRateLimit")).To(Equal(1))
 	})
 
-	It("sends the job to the front of its line, and logs nothing, where the queue alone has a limit", func() {
+	It("returns the job to the front of its list and logs nothing if only the queue has a limit", func() {
 		Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 100, Duration: time.Second})).To(Succeed())
 		log := &lines{}
 		ids := add(2, nil)
@@ -207,7 +207,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 		Expect(log.with("warn")).To(BeZero())
 	})
 
-	It("delays a job that was taken by hand where there is no limiter", func() {
+	It("delays a manually fetched job if there is no limiter", func() {
 		id := add(1, nil)[0]
 		worker := newWorker(name, nil, nil)
 		endJob(worker, takeJob(worker), nil, bullmq.RateLimit(time.Hour))
@@ -215,7 +215,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("delay", "3600000"), Not(HaveKey("atm"))))
 	})
 
-	It("stops the workers that do have a limiter, whoever asks for it", func() {
+	It("stops workers with a limiter even if another worker requested it", func() {
 		ids := add(2, nil)
 		asking := newWorker(name, nil, nil)
 		endJob(asking, takeJob(asking), nil, bullmq.RateLimit(time.Hour))
@@ -227,7 +227,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 		Expect(stateOf(queue, ids[1])()).To(Equal(bullmq.StateWaiting))
 	})
 
-	It("holds the job back once though the answer is lost", func() {
+	It("delays the job once even if the reply is lost", func() {
 		proxy, via := proxiedRedis()
 		id := add(1, nil)[0]
 		lost := proxy.LoseReply(" 3600000 ")
@@ -241,7 +241,7 @@ var _ = Describe("A rate limit that a handler asks for", Label("slow"), func() {
 	})
 })
 
-var _ = Describe("A job that its handler sends back for ever, with no attempt used", Label("slow"), func() {
+var _ = Describe("A job that its handler keeps postponing", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -309,12 +309,12 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 			Expect(hashAt(keyOf(names[what], "1"))).NotTo(HaveKey("atm"), what)
 		}
 	},
-		Entry("by a worker of concurrency 1", 1, 1),
-		Entry("by a worker of concurrency 20", 1, 20),
+		Entry("by a worker with concurrency 1", 1, 1),
+		Entry("by a worker with concurrency 20", 1, 20),
 		Entry("by two workers", 2, 4),
 	)
 
-	DescribeTable("is run once, and left to the stalled check, where it was not moved", func(word error) {
+	DescribeTable("is run once and left to the stalled check if it was not moved", func(word error) {
 		add()
 		runWorker(name, returning(word), &bullmq.WorkerOptions{Concurrency: 20})
 		Eventually(seen.all).Should(Equal(1))
@@ -325,7 +325,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		Entry("to waiting-children", bullmq.ErrMovedToWaitingChildren),
 	)
 
-	It("waits also where its handler moves it by a handle", func() {
+	It("is also slowed down if its handler moves it through a JobRef", func() {
 		add()
 		var worker *bullmq.Worker
 		worker = newWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -364,7 +364,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		Expect(time.Since(begun)).To(BeNumerically("<", 5*time.Second), "twenty pauses take longer")
 	})
 
-	It("goes back at once when the worker stops", func() {
+	It("is returned at once when the worker stops", func() {
 		id := add()
 		worker := runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: time.Second})
 		Eventually(seen.all, "10s").Should(BeNumerically(">=", 11), "the pauses are a second by now")
@@ -374,7 +374,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		Expect(stateOf(queue, id)()).To(Equal(bullmq.StateWaiting))
 	})
 
-	It("keeps its lock meanwhile, be it shorter than the pause", func() {
+	It("keeps its lock during a pause longer than LockDuration", func() {
 		id := add()
 		runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 300 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
 		Eventually(seen.all, "10s").Should(BeNumerically(">=", 13))
@@ -382,7 +382,7 @@ var _ = Describe("A job that its handler sends back for ever, with no attempt us
 		Expect(hashAt(keyOf(name, id))).NotTo(HaveKey("stc"))
 	})
 
-	It("has its lock given back in time where locks are not renewed", func() {
+	It("releases its lock before it expires with SkipLockRenewal", func() {
 		add()
 		runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 400 * time.Millisecond, SkipLockRenewal: true, StalledInterval: 50 * time.Millisecond})
 		Eventually(seen.all, "10s").Should(BeNumerically(">=", 14))

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("What becomes of a job when its handler returns", func() {
+var _ = Describe("The retry policy", func() {
 	boom := errors.New("boom")
 
 	job := func(made, attempts int, backoff *Backoff) *Job {
@@ -23,37 +23,37 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 		return d
 	}
 
-	It("completes without an error, whatever attempts are left", func() {
+	It("completes a job without an error, whatever attempts are left", func() {
 		Expect(decide(retryPolicy{}, job(5, 1, nil), nil)).To(Equal(decision{action: complete}))
 	})
 
-	DescribeTable("counts attempts", func(made, attempts int, want action) {
+	DescribeTable("counts attempts:", func(made, attempts int, want action) {
 		Expect(decide(retryPolicy{}, job(made, attempts, nil), boom)).To(Equal(decision{action: want}))
 	},
 		Entry("no number of attempts means one", 0, 0, fail),
 		Entry("one attempt means one", 0, 1, fail),
-		Entry("the first of two is tried again at once", 0, 2, retryNow),
+		Entry("the first of two is retried at once", 0, 2, retryNow),
 		Entry("the second of two is the last", 1, 2, fail),
-		Entry("the second of three is tried again", 1, 3, retryNow),
-		Entry("more made than allowed is the last", 9, 3, fail),
+		Entry("the second of three is retried", 1, 3, retryNow),
+		Entry("an attempt beyond the limit is the last", 9, 3, fail),
 	)
 
-	It("waits as the backoff says, which counts the attempt that just failed", func() {
+	It("delays a job by its backoff, which counts the attempt that just failed", func() {
 		Expect(decide(retryPolicy{}, job(0, 5, FixedBackoff(time.Second)), boom)).To(Equal(decision{retryLater, time.Second}))
 		Expect(decide(retryPolicy{}, job(2, 5, ExponentialBackoff(time.Second)), boom)).To(Equal(decision{retryLater, 4 * time.Second}))
 	})
 
-	It("tries again at once with a backoff of zero", func() {
+	It("retries a job at once with a backoff of zero", func() {
 		Expect(decide(retryPolicy{}, job(0, 5, FixedBackoff(0)), boom)).To(Equal(decision{action: retryNow}))
 	})
 
-	It("uses the policy's chance for jitter", func() {
+	It("uses its own random value for jitter", func() {
 		jittered := FixedBackoff(time.Second)
 		jittered.Jitter = 0.5
 		Expect(decide(retryPolicy{chance: 0.5}, job(0, 5, jittered), boom)).To(Equal(decision{retryLater, 750 * time.Millisecond}))
 	})
 
-	It("fails for good with an unrecoverable error, however deep it is wrapped", func() {
+	It("fails a job permanently on an unrecoverable error, however deeply it is wrapped", func() {
 		for _, err := range []error{
 			Unrecoverable(fmt.Errorf("closed: %w", Snooze(time.Hour))), errors.Join(RateLimit(time.Minute), Unrecoverable(boom)),
 			ErrUnrecoverable, Unrecoverable(boom), fmt.Errorf("while painting: %w", Unrecoverable(boom)), errors.Join(boom, Unrecoverable(nil))} {
@@ -61,27 +61,27 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 		}
 	})
 
-	It("is no failure when the handler asks for a rate limit, even at the last attempt", func() {
+	It("does not fail a job that requests a rate limit, even at its last attempt", func() {
 		for _, err := range []error{ErrRateLimited, RateLimit(time.Second), fmt.Errorf("api: %w", RateLimit(0))} {
 			Expect(decide(retryPolicy{}, job(0, 1, nil), err)).To(Equal(decision{action: limited}), err.Error())
 		}
 	})
 
-	It("leaves the job where the handler says it has moved it", func() {
+	It("leaves a job where its handler has moved it", func() {
 		for _, err := range []error{ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren, fmt.Errorf("step 2: %w", ErrMovedToDelayed)} {
 			Expect(decide(retryPolicy{}, job(0, 1, nil), err)).To(Equal(decision{action: alreadyGone}), err.Error())
 		}
 	})
 
-	It("counts starts where the worker bounds them", func() {
+	It("fails a job that was started as often as MaxStartedAttempts allows", func() {
 		j := job(0, 10, nil)
 		j.AttemptsStarted = 3
 		Expect(decide(retryPolicy{maxStarted: 3}, j, boom)).To(Equal(decision{action: fail}))
 		Expect(decide(retryPolicy{maxStarted: 4}, j, boom)).To(Equal(decision{action: retryNow}))
 	})
 
-	Describe("a strategy of the worker's own", func() {
-		It("is given what it needs to know", func() {
+	Describe("for a custom backoff", func() {
+		It("passes attempts, type, error and job to BackoffStrategy", func() {
 			j := job(2, 5, CustomBackoff("tide"))
 			policy := retryPolicy{strategy: func(attemptsMade int, kind string, err error, asked *Job) time.Duration {
 				Expect(attemptsMade).To(Equal(3))
@@ -93,39 +93,39 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 			Expect(decide(policy, j, boom)).To(Equal(decision{retryLater, time.Minute}))
 		})
 
-		It("fails the job for good with a negative wait", func() {
+		It("fails the job permanently if BackoffStrategy returns a negative delay", func() {
 			policy := retryPolicy{strategy: func(int, string, error, *Job) time.Duration { return -1 }}
 			Expect(decide(policy, job(0, 5, CustomBackoff("tide")), boom)).To(Equal(decision{action: fail}))
 		})
 
-		It("fails the job for good, and says why, where it is missing", func() {
+		It("fails the job permanently and names the type if there is no BackoffStrategy", func() {
 			d, err := retryPolicy{}.decide(job(0, 5, CustomBackoff("tide")), boom)
 			Expect(d).To(Equal(decision{action: fail}))
 			Expect(err).To(MatchError(ContainSubstring("tide")))
 		})
 	})
 
-	Describe("the worker's judgement of an error", func() {
+	Describe("with Classify", func() {
 		judge := func(v Verdict) retryPolicy {
 			return retryPolicy{classify: func(error, *Job) Verdict { return v }}
 		}
 
-		It("transient leaves it to the job's options", func() {
+		It("follows the job's options on Transient", func() {
 			Expect(decide(judge(Transient()), job(0, 2, FixedBackoff(time.Second)), boom)).To(Equal(decision{retryLater, time.Second}))
 			Expect(decide(judge(Transient()), job(1, 2, FixedBackoff(time.Second)), boom)).To(Equal(decision{action: fail}))
 		})
 
-		It("permanent fails the job for good", func() {
+		It("fails the job permanently on Permanent", func() {
 			Expect(decide(judge(Permanent()), job(0, 9, nil), boom)).To(Equal(decision{action: fail}))
 		})
 
-		It("retry after goes before the backoff, and makes no attempts of its own", func() {
+		It("ignores the backoff on RetryAfter but keeps the number of attempts", func() {
 			Expect(decide(judge(RetryAfter(time.Hour)), job(0, 9, FixedBackoff(time.Second)), boom)).To(Equal(decision{retryLater, time.Hour}))
 			Expect(decide(judge(RetryAfter(0)), job(0, 9, FixedBackoff(time.Second)), boom)).To(Equal(decision{action: retryNow}))
 			Expect(decide(judge(RetryAfter(time.Hour)), job(0, 1, nil), boom)).To(Equal(decision{action: fail}))
 		})
 
-		It("isn't asked about errors that speak for themselves", func() {
+		It("does not call it for errors that already determine the outcome", func() {
 			asked := retryPolicy{classify: func(error, *Job) Verdict { Fail("it was asked"); return Verdict{} }}
 			for _, err := range []error{nil, ErrRateLimited, ErrMovedToDelayed, Unrecoverable(boom)} {
 				decide(asked, job(0, 9, nil), err)
@@ -135,7 +135,7 @@ var _ = Describe("What becomes of a job when its handler returns", func() {
 })
 
 var _ = Describe("An unrecoverable error", func() {
-	It("has the text and the identity of its reason", func() {
+	It("has the text and the identity of its cause", func() {
 		err := Unrecoverable(context.DeadlineExceeded)
 		Expect(err).To(MatchError(context.DeadlineExceeded.Error()))
 		Expect(err).To(MatchError(context.DeadlineExceeded))

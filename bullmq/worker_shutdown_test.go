@@ -16,7 +16,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
-var _ = Describe("The end of a worker", Label("slow"), func() {
+var _ = Describe("Worker shutdown", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -40,8 +40,8 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 	}
 
-	// Each of them ends up in the function under test, which calls inside.
-	DescribeTable("comes in time though a function given to it waits for that end itself, as with", func(arrange func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions)) {
+	// Each entry makes the worker call the function under test, which calls inside.
+	DescribeTable("ends in time even if Close is called inside", func(arrange func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions)) {
 		inside, closed := make(chan struct{}), make(chan struct{})
 		var worker *bullmq.Worker
 		made := make(chan struct{})
@@ -111,8 +111,8 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		}),
 	)
 
-	It("takes no new job, and holds the one that runs until it is done, three times as long as its lock lasts", func() {
-		const lasts = 800 * time.Millisecond // long enough that a slow machine renews it in time
+	It("fetches no new job and keeps the lock of the running job until it is done", func() {
+		const lasts = 800 * time.Millisecond // long enough for a slow machine to renew it in time
 		add(nil)
 		add(nil)
 		var runs tally
@@ -143,7 +143,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})
 
-	It("doesn't wait for ever on a handler that ignores its context: it says which job is left, and another worker takes it up", func() {
+	It("stops waiting for a handler that ignores its context and reports its job, which another worker runs", func() {
 		job := add(nil)
 		started, free, handlerGone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		_, stop, ended := startWorker(name, func(context.Context, *bullmq.Job) (any, error) {
@@ -168,8 +168,8 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Consistently(func() string { return hashAt(job.Key())["returnvalue"] }, 100*time.Millisecond).Should(Equal(`"in time"`))
 	})
 
-	Describe("by Shutdown", func() {
-		It("comes when the running jobs are done, however short ShutdownTimeout is", func() {
+	Describe("with Shutdown", func() {
+		It("waits for the running jobs, however short ShutdownTimeout is", func() {
 			job := add(nil)
 			started := make(chan struct{})
 			worker, _, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
@@ -183,7 +183,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("returnvalue", `"done"`))
 		})
 
-		DescribeTable("comes in time, and the jobs left behind are named, when its context", func(bound func() (context.Context, context.CancelFunc), within time.Duration) {
+		DescribeTable("ends in time and reports the unfinished jobs when its context", func(bound func() (context.Context, context.CancelFunc), within time.Duration) {
 			heeds, ignores := add(nil), add(nil)
 			started, free := make(chan struct{}, 2), make(chan struct{})
 			var handlers sync.WaitGroup
@@ -231,7 +231,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		})
 	})
 
-	It("drops what handlers return after it, and leaves their jobs to the stalled check", func() {
+	It("discards what handlers return afterwards and leaves their jobs to the stalled check", func() {
 		ids := []string{add(nil).ID, add(nil).ID}
 		started, free, told := make(chan struct{}, 2), make(chan struct{}), make(chan string, 10)
 		var handlers sync.WaitGroup
@@ -259,7 +259,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Expect(unfinished.JobIDs).To(ConsistOf(ids))
 		Expect(unfinished.Unwritten).To(BeEmpty())
 
-		// Their locks still last, so that Redis itself would take a late end.
+		// Their locks are still held, so Redis itself would accept a late result.
 		before := snapshot(name)
 		Expect(before).To(And(HaveKey(keyOf(name, ids[0]+":lock")), HaveKey(keyOf(name, ids[1]+":lock"))))
 		close(free)
@@ -267,7 +267,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Consistently(func() map[string]any { return snapshot(name) }, 100*time.Millisecond).Should(Equal(before))
 		Expect(told).To(BeEmpty())
 
-		for _, id := range ids { // as if their time were over
+		for _, id := range ids { // as if they had expired
 			Expect(redisDo("DEL", keyOf(name, id+":lock")).Error()).To(Succeed())
 		}
 		var runs tally
@@ -276,7 +276,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		runs.once(2)
 	})
 
-	It("doesn't name a job as unfinished whose end is written, while a function is still being told", func() {
+	It("does not report a job as unfinished if only an event function still runs", func() {
 		job := add(nil)
 		told, free := make(chan struct{}), make(chan struct{})
 		DeferCleanup(func() { close(free) })
@@ -290,7 +290,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateCompleted))
 	})
 
-	Describe("while Redis is silent", func() {
+	Describe("while Redis does not reply", func() {
 		var (
 			proxy *faultproxy.Proxy
 			via   *bullmq.Connection
@@ -309,7 +309,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			return err
 		}
 
-		It("tells the jobs whose handlers still run from those whose end could not be written", func() {
+		It("distinguishes running jobs from jobs whose result could not be written", func() {
 			returns, runs := add(nil), add(nil)
 			started, finish, never := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
 			DeferCleanup(func() { close(never) })
@@ -335,19 +335,19 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			Expect(string(log.Contents())).To(ContainSubstring(`"running":["` + runs.ID + `"],"unwritten":["` + returns.ID + `"]`))
 		})
 
-		It("waits for no take, and starts no job after it", func() {
+		It("does not wait for a fetch and starts no job afterwards", func() {
 			var ran atomic.Bool
 			handler := func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil }
 			_, stop, ended := startWorker(name, handler, &bullmq.WorkerOptions{Connection: via, ShutdownTimeout: 300 * time.Millisecond, DrainDelay: time.Second})
 			Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
 			silence()
-			add(nil) // its marker is on the way, and then the take
+			add(nil) // its marker is being sent, and then the fetch
 			stop()
 			Expect(within(ended, 800*time.Millisecond)).To(Succeed())
 			Expect(ran.Load()).To(BeFalse())
 		})
 
-		It("waits for no renewal, no check for stalled jobs and no connection that is being opened", func() {
+		It("does not wait for renewals, stalled checks or new connections", func() {
 			job := add(nil)
 			started := make(chan struct{})
 			_, stop, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
@@ -359,7 +359,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			Eventually(started).Should(BeClosed())
 			silence()
 			proxy.CutAll()
-			Eventually(proxy.Connections).Should(BeNumerically(">", 0)) // it tries again
+			Eventually(proxy.Connections).Should(BeNumerically(">", 0)) // it reconnects
 			stop()
 			var unfinished *bullmq.UnfinishedError
 			Expect(errors.As(within(ended, time.Second), &unfinished)).To(BeTrue())
@@ -367,7 +367,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 		})
 	})
 
-	Describe("for handlers that are told to stop", func() {
+	Describe("with handlers that stop when their context ends", func() {
 		onShutdown := func(job *bullmq.Job, err func(ctx context.Context, job *bullmq.Job) error) (faults *atomic.Int64) {
 			GinkgoHelper()
 			started := make(chan struct{})
@@ -383,7 +383,7 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			return faults
 		}
 
-		It("leaves a job where they have moved it", func() {
+		It("leaves a job where its handler moved it", func() {
 			job := add(nil)
 			faults := onShutdown(job, func(_ context.Context, job *bullmq.Job) error {
 				if err := job.MoveToDelayed(context.Background(), time.Now().Add(time.Minute)); err != nil {
@@ -395,29 +395,29 @@ var _ = Describe("The end of a worker", Label("slow"), func() {
 			Expect(faults.Load()).To(BeZero())
 		})
 
-		It("fails a job that they call unrecoverable", func() {
+		It("fails a job with an unrecoverable error", func() {
 			job := add(&bullmq.JobOptions{Attempts: 5})
 			onShutdown(job, func(context.Context, *bullmq.Job) error { return bullmq.Unrecoverable(errors.New("no such colour")) })
 			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
 		})
 
-		It("completes a job that they bring to its end all the same", func() {
+		It("completes a job whose handler returns no error", func() {
 			job := add(nil)
 			onShutdown(job, func(context.Context, *bullmq.Job) error { return nil })
 			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateCompleted))
 		})
 
-		DescribeTable("gives a job back, with no attempt used, where they end on that", func(options bullmq.JobOptions, where bullmq.State) {
+		DescribeTable("returns a job without using an attempt", func(options bullmq.JobOptions, where bullmq.State) {
 			job := add(&options)
 			onShutdown(job, func(ctx context.Context, _ *bullmq.Job) error { return context.Cause(ctx) })
 			Expect(stateOf(queue, job.ID)()).To(Equal(where))
 			Expect(hashAt(job.Key())).NotTo(HaveKey("atm"))
 		},
-			Entry("to wait", bullmq.JobOptions{Attempts: 2}, bullmq.StateWaiting), Entry("to its priority", bullmq.JobOptions{Priority: 7}, bullmq.StatePrioritized),
+			Entry("if it has no priority", bullmq.JobOptions{Attempts: 2}, bullmq.StateWaiting), Entry("if it has a priority", bullmq.JobOptions{Priority: 7}, bullmq.StatePrioritized),
 		)
 	})
 
-	It("leaves a caller's own client open", func() {
+	It("leaves the caller's client open", func() {
 		client := ownClient(nil)
 		_, stop, ended := startWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))

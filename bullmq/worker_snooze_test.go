@@ -14,7 +14,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A job that its handler snoozes", func() {
+var _ = Describe("A job postponed by its handler", func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -31,9 +31,9 @@ var _ = Describe("A job that its handler snoozes", func() {
 		return job
 	}
 
-	It("runs again after the time, with all its attempts, and counts as no failure", func() {
+	It("runs again after its delay with all its attempts and does not count as failed", func() {
 		var failures, faults atomic.Int64
-		var starts []int64 // in milliseconds, as the wire has them
+		var starts []int64 // in milliseconds, the precision of the wire
 		job := add(&bullmq.JobOptions{Attempts: 2})
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			starts = append(starts, time.Now().UnixMilli())
@@ -55,7 +55,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Expect([]int64{failures.Load(), faults.Load()}).To(Equal([]int64{1, 0}))
 	})
 
-	It("goes to delayed, with its time, its lock given back, while others are run", func() {
+	It("is moved to delayed and its lock is released while other jobs run", func() {
 		job := add(nil)
 		next := add(nil)
 		done := make(chan struct{})
@@ -76,7 +76,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Expect(eventsOf(name)).To(ContainElement("delayed jobId=" + job.ID + " delay=" + strconv.FormatInt(due.UnixMilli(), 10)))
 	})
 
-	DescribeTable("for no time goes to the front of its line", func(err error, priority int) {
+	DescribeTable("without a delay goes to the front of its list", func(err error, priority int) {
 		job, other := add(&bullmq.JobOptions{Priority: priority}), add(&bullmq.JobOptions{Priority: priority})
 		order := make(chan string, 3)
 		runWorker(name, func(_ context.Context, j *bullmq.Job) (any, error) {
@@ -92,21 +92,21 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "2")))
 	},
-		Entry("by itself", bullmq.ErrSnoozed, 0),
-		Entry("by a time of zero", bullmq.Snooze(0), 0),
-		Entry("by a time that is over", bullmq.Snooze(-time.Second), 0),
-		Entry("by less than the wire can say", bullmq.Snooze(time.Microsecond), 0),
+		Entry("with ErrSnoozed", bullmq.ErrSnoozed, 0),
+		Entry("with a delay of zero", bullmq.Snooze(0), 0),
+		Entry("with a negative delay", bullmq.Snooze(-time.Second), 0),
+		Entry("with a delay below one millisecond", bullmq.Snooze(time.Microsecond), 0),
 		Entry("with a priority", bullmq.ErrSnoozed, 3),
 	)
 
-	It("again and again fails once it was started more often than MaxStartedAttempts", func() {
+	It("fails once it was started more often than MaxStartedAttempts", func() {
 		job := add(nil)
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.ErrSnoozed }, &bullmq.WorkerOptions{MaxStartedAttempts: 3})
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("ats", "4"))
 	})
 
-	It("on the shutdown waits for its time all the same", func() {
+	It("is delayed even during shutdown", func() {
 		job := add(nil)
 		started := make(chan struct{})
 		_, stop, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
@@ -120,7 +120,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
 	})
 
-	It("by hand is delayed too", func() {
+	It("is delayed after a manual fetch, too", func() {
 		job := add(nil)
 		worker := newWorker(name, nil, nil)
 		taken, err := worker.GetNextJob(ctx, "t", 0)
@@ -131,7 +131,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Expect(hashAt(keyOf(name, job.ID))).NotTo(HaveKey("atm"))
 	})
 
-	It("is snoozed once though the answer is lost", func() {
+	It("is delayed once even if the reply is lost", func() {
 		proxy, via := proxiedRedis()
 		job := add(nil)
 		var runs atomic.Int64
@@ -156,7 +156,7 @@ var _ = Describe("A job that its handler snoozes", func() {
 		Expect(faults.Load()).To(BeEquivalentTo(1), "the lost answer, and no end that could not be written")
 	})
 
-	It("and a limit of the worker's own stop the queue as the handler asks", func() {
+	It("waits for the time given to Worker.RateLimit", func() {
 		job := add(nil)
 		starts := make(chan time.Time, 3)
 		var worker *bullmq.Worker

@@ -13,7 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A job whose worker is gone", Label("slow"), func() {
+var _ = Describe("The stalled check", Label("slow"), func() {
 	var (
 		name  string
 		queue *bullmq.Queue
@@ -38,7 +38,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		return job
 	}
 
-	It("is taken up by another, which tells of it", func() {
+	It("returns a stalled job to wait, so that another worker runs it", func() {
 		job := abandon(nil)
 		told := make(chan string, 5)
 		runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond,
@@ -49,7 +49,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("stc", "1"), HaveKeyWithValue("atm", "1")))
 	})
 
-	It("fails at the first time where MaxStalledCount is 0, whatever attempts are left", func() {
+	It("fails a job the first time if MaxStalledCount is 0, whatever attempts are left", func() {
 		job := abandon(&bullmq.JobOptions{Attempts: 5})
 		var ran atomic.Bool
 		failure := make(chan error, 1)
@@ -61,7 +61,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		Eventually(failure).Should(Receive(And(MatchError("job stalled more than allowable limit"), MatchError(bullmq.ErrUnrecoverable))))
 	})
 
-	It("goes back to wait time and again, and fails without being run once that was too often", func() {
+	It("makes a job that stalled too often fail without being run", func() {
 		job := abandon(nil)
 		checker := newWorker(name, nil, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond})
 		stalls := func() {
@@ -82,13 +82,13 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("failedReason", "job stalled more than allowable limit"), Not(HaveKey("defa"))))
 	})
 
-	It("is left where it is by a worker that makes no checks", func() {
+	It("is not made with SkipStalledCheck", func() {
 		job := abandon(nil)
 		runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond, SkipStalledCheck: true})
 		Consistently(stateOf(queue, job.ID), "200ms").Should(Equal(bullmq.StateActive))
 	})
 
-	It("is looked for once in each interval, not in every other one", func() {
+	It("is made once in each interval", func() {
 		const interval = 200 * time.Millisecond
 		runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: interval})
 		var last string
@@ -109,7 +109,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		Expect(gaps[len(gaps)/2]).To(BeNumerically("<", 3*interval.Milliseconds()/2), "most of them: a busy machine is late now and then")
 	})
 
-	It("is looked for once by a worker that lives for a moment only", func() {
+	It("is made even by a worker that stops immediately", func() {
 		over, end := context.WithCancel(ctx)
 		end()
 		for range 20 {
@@ -119,7 +119,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		}
 	})
 
-	It("is looked for once in each interval over all workers", func() {
+	It("is made once in each interval across all workers", func() {
 		for range 5 {
 			runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: time.Minute})
 		}
@@ -129,10 +129,10 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		Expect(redisDo("PTTL", keyOf(name, "stalled-check")).AsInt64()).To(BeNumerically(">", 50000))
 	})
 
-	It("is left alone while its worker renews the lock, however often it is looked for", func() {
+	It("leaves a job alone while its worker renews the lock, however often it is made", func() {
 		_, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		const lasts = 600 * time.Millisecond // long enough that a slow machine renews it in time
+		const lasts = 600 * time.Millisecond // long enough for a slow machine to renew it in time
 		options := &bullmq.WorkerOptions{LockDuration: lasts, StalledInterval: 10 * time.Millisecond}
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
 			time.Sleep(3 * lasts)
@@ -143,11 +143,11 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})
 
-	DescribeTable("is told from one that has ended meanwhile: several workers and quick checks run each job once, and call none stalled, where the ended", func(keep bullmq.Retention, kept int) {
+	DescribeTable("finds no stalled jobs under load, and each job runs once, if ended jobs", func(keep bullmq.Retention, kept int) {
 		const jobs = 1000
 		var runs tally
 		handler := func(ctx context.Context, job *bullmq.Job) (any, error) {
-			time.Sleep(2 * time.Millisecond) // so that every check meets jobs that run
+			time.Sleep(2 * time.Millisecond) // so that every check finds running jobs
 			return runs.handle(ctx, job)
 		}
 		for range 4 {
@@ -157,7 +157,7 @@ var _ = Describe("A job whose worker is gone", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() (int64, error) { return queue.Count(ctx) }, "15s").Should(BeZero())
 		Eventually(countOf(queue, bullmq.StateActive)).Should(BeZero())
-		time.Sleep(200 * time.Millisecond) // a few checks more
+		time.Sleep(200 * time.Millisecond) // for a few more checks
 		runs.once(jobs)
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 		Expect(queue.Counts(ctx, bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateWaiting, bullmq.StateActive)).To(Equal(map[bullmq.State]int64{

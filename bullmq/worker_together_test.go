@@ -53,7 +53,7 @@ var _ = Describe("Jobs that end at the same time", func() {
 		}, &running
 	}
 
-	DescribeTable("each end as their handler says, with a batch size of", func(size int) {
+	DescribeTable("each end as their handler decides, with a batch size of", func(size int) {
 		handler, _ := together(func(_ context.Context, job *bullmq.Job) (any, error) {
 			if job.ID == ids[7] || job.ID == ids[8] {
 				return nil, errors.New("boom " + job.ID)
@@ -77,7 +77,7 @@ var _ = Describe("Jobs that end at the same time", func() {
 		Entry("7", 7),
 	)
 
-	It("don't share the fate of one whose lock is lost, or which is gone", func() {
+	It("complete even if other jobs of the batch lost their lock or were removed", func() {
 		var told sync.Map
 		release := make(chan struct{})
 		handler, running := together(func(context.Context, *bullmq.Job) (any, error) { <-release; return nil, nil })
@@ -109,7 +109,7 @@ var _ = Describe("Jobs that end at the same time", func() {
 		Expect(stringAt(keyOf(name, ids[4]) + ":lock")).To(Equal("another"))
 	})
 
-	It("end once, and the next run once, when the answers to their calls are lost", func() {
+	It("end once, and the next jobs run once, if replies are lost", func() {
 		proxy, via := proxiedRedis()
 		more := make([]bullmq.BulkJob, 2000)
 		for i := range more {
@@ -148,7 +148,7 @@ var _ = Describe("Jobs that end at the same time", func() {
 })
 
 var _ = Describe("Adds at the same time", func() {
-	DescribeTable("are each added once, and answered with their own id, with a batch size of", func(size int) {
+	DescribeTable("are each made once and return their own id, with a batch size of", func(size int) {
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, &bullmq.QueueOptions{BatchSize: size})
 		const adders, each = 40, 25
@@ -189,7 +189,7 @@ var _ = Describe("Adds at the same time", func() {
 		Entry("3", 3),
 	)
 
-	It("are refused a batch size that makes no sense", func() {
+	It("reject an invalid batch size", func() {
 		_, err := bullmq.NewQueue(context.Background(), "paint", &bullmq.QueueOptions{Connection: connection(), BatchSize: -1})
 		Expect(err).To(MatchError(ContainSubstring("BatchSize -1")))
 		_, err = bullmq.NewWorker(context.Background(), "paint", nil, &bullmq.WorkerOptions{Connection: connection(), BatchSize: 5000})

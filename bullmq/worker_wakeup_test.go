@@ -40,7 +40,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 		return job
 	}
-	// A worker that isn't woken would look by itself after ten seconds only.
+	// A worker that is not woken would poll only after ten seconds.
 	patient := func() *bullmq.WorkerOptions {
 		return &bullmq.WorkerOptions{DrainDelay: 10 * time.Second, SkipStalledCheck: true}
 	}
@@ -60,9 +60,9 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Expect(late).To(BeNumerically("<=", 50), "of a hundred")
 	})
 
-	It("takes a job at the moment at which it is woken, with no call of its own for that", func() {
+	It("fetches a job when it is woken without a further round trip", func() {
 		runWorker(name, note, patient())
-		add(queue, nil) // the script of such a take goes over in full once
+		add(queue, nil) // the script of such a fetch is sent in full once
 		Eventually(runs).Should(Receive())
 		waitUntilIdle(queue)
 		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())
@@ -73,7 +73,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Expect(calls["evalsha"]+calls["eval"]).To(Equal(4), "add, take, complete, and a look since the take has set the marker for others: "+fmt.Sprint(calls))
 	})
 
-	It("starts a job at once though the server has forgotten its scripts meanwhile", func() {
+	It("starts a job at once even after the server has lost its scripts", func() {
 		runWorker(name, note, patient())
 		for range 3 {
 			waitUntilIdle(queue)
@@ -81,7 +81,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			job := add(queue, nil)
 			Eventually(runs).Should(Receive(HaveField("ID", job.ID)))
 		}
-		waitUntilIdle(queue) // behind a wait for which the script went over in full again
+		waitUntilIdle(queue) // after a wait for which the script was sent in full again
 		add(queue, nil)
 		Eventually(runs).Should(Receive())
 		waitUntilIdle(queue)
@@ -93,7 +93,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Expect(calls["evalsha"]+calls["eval"]).To(Equal(4), "as if nothing had been: "+fmt.Sprint(calls))
 	})
 
-	It("takes no job any more that comes after it was told to stop", func() {
+	It("fetches no job that is added after it was stopped", func() {
 		_, stop, ended := startWorker(name, note, patient())
 		waitUntilIdle(queue)
 		stop()
@@ -103,15 +103,15 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Expect(zsetAt(keyOf(name, "marker"))).To(Equal([]string{"0"}))
 	})
 
-	It("starts delayed jobs within 5 ms of their time, nearly always, and never before", func() {
+	It("starts delayed jobs within milliseconds of their due time and never early", func() {
 		const jobs, nearlyAll = 30, 27
 		late := make(chan time.Duration, jobs)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			late <- time.Since(job.Timestamp.Add(job.Opts.Delay))
 			return nil, nil
 		}, patient())
-		// round returns by how much nearly all jobs are late at most, less what a timer and a call take on this
-		// machine at the same moments. Redis by itself would end a wait up to 100 ms late.
+		// round returns by how much nearly all jobs are late at most, minus the time of a timer and a call on this
+		// machine at the same moments. Redis alone may end a blocking wait considerably late.
 		round := func() time.Duration {
 			GinkgoHelper()
 			machine := make(chan time.Duration, jobs)
@@ -138,7 +138,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Eventually(round, "15s").Should(BeNumerically("<=", 5*time.Millisecond))
 	})
 
-	It("starts no delayed job early, though answers were slow when it compared its clock with the server's", func() {
+	It("starts no delayed job early if replies were slow while it compared the clocks", func() {
 		proxy, via := proxiedRedis()
 		late := make(chan time.Duration, 2)
 		for _, delay := range []time.Duration{1000 * time.Millisecond, 1008 * time.Millisecond} { // the first ends the wait
@@ -158,12 +158,12 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		}
 	})
 
-	It("starts jobs by their turn while it runs several at once", func() {
+	It("starts jobs in order while it runs several at once", func() {
 		var ran tally
 		o := patient()
 		o.Concurrency = 8
 		runWorker(name, ran.handle, o)
-		// Adds that meet the end of other jobs: whatever comes first, none may be left lying.
+		// Jobs are added while others end. In either order, no job may be left behind.
 		var adders sync.WaitGroup
 		for range 4 {
 			adders.Go(func() {
@@ -186,7 +186,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		DeferCleanup(flows.Close)
 		return flows
 	}
-	// waitingFor is a flow of a parent with a priority and one child, in another queue.
+	// waitingFor adds a flow of a parent with a priority and one child in another queue.
 	waitingFor := func(options *bullmq.JobOptions) (parent, child *bullmq.Job) {
 		GinkgoHelper()
 		root, err := newFlows().Add(ctx, bullmq.Flow{Name: "wall", QueueName: name, Options: &bullmq.JobOptions{Priority: 2}, Children: []bullmq.Flow{
@@ -204,13 +204,13 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Eventually(runs, "4s").Should(Receive(HaveField("ID", id)))
 	},
 		Entry("by a job", func() (func(), string) { return func() { add(queue, nil) }, "1" }),
-		Entry("by a job behind a far-off delayed one", func() (func(), string) {
+		Entry("by a job added after a job with a long delay", func() (func(), string) {
 			add(queue, &bullmq.JobOptions{Delay: time.Minute})
 			return func() { add(queue, nil) }, "2"
 		}),
-		Entry("by a job that is to go first", func() (func(), string) { return func() { add(queue, &bullmq.JobOptions{LIFO: true}) }, "1" }),
+		Entry("by a LIFO job", func() (func(), string) { return func() { add(queue, &bullmq.JobOptions{LIFO: true}) }, "1" }),
 		Entry("by a job with a priority", func() (func(), string) { return func() { add(queue, &bullmq.JobOptions{Priority: 3}) }, "1" }),
-		Entry("by a bulk", func() (func(), string) {
+		Entry("by AddBulk", func() (func(), string) {
 			return func() {
 				_, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}})
 				Expect(err).NotTo(HaveOccurred())
@@ -234,7 +234,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			job := add(queue, &bullmq.JobOptions{Delay: time.Minute})
 			return func() { Expect(queue.PromoteJobs(ctx, 0)).To(Succeed()) }, job.ID
 		}),
-		Entry("when a delayed job is given less delay", func() (func(), string) {
+		Entry("when the delay of a delayed job is reduced", func() (func(), string) {
 			job := add(queue, &bullmq.JobOptions{Delay: time.Minute})
 			return func() { Expect(job.ChangeDelay(ctx, 50*time.Millisecond)).To(Succeed()) }, job.ID
 		}),
@@ -251,19 +251,19 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			job := add(queue, nil)
 			return func() { Expect(queue.Resume(ctx)).To(Succeed()) }, job.ID
 		}),
-		Entry("when the queue is resumed and a delayed job is next", func() (func(), string) {
+		Entry("when the queue is resumed and its next job is delayed", func() (func(), string) {
 			Expect(queue.Pause(ctx)).To(Succeed())
 			job := add(queue, &bullmq.JobOptions{Delay: 400 * time.Millisecond})
 			return func() { Expect(queue.Resume(ctx)).To(Succeed()) }, job.ID
 		}),
-		Entry("when another gives a job back", func() (func(), string) {
+		Entry("when another worker returns a job", func() (func(), string) {
 			job := add(queue, nil)
 			other := newWorker(name, nil, nil)
 			taken, err := other.GetNextJob(ctx, "other", 0)
 			Expect(err).NotTo(HaveOccurred())
 			return func() { Expect(taken.MoveToWait(ctx)).To(Succeed()) }, job.ID
 		}),
-		Entry("when another fails a job that has attempts left", func() (func(), string) {
+		Entry("when another worker fails a job that has attempts left", func() (func(), string) {
 			job := add(queue, &bullmq.JobOptions{Attempts: 2})
 			other := newWorker(name, nil, nil)
 			taken, err := other.GetNextJob(ctx, "other", 0)
@@ -273,7 +273,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 				Expect(err).NotTo(HaveOccurred())
 			}, job.ID
 		}),
-		Entry("when another's job is found to have stalled", func() (func(), string) {
+		Entry("when a job of another worker is found to have stalled", func() (func(), string) {
 			job := add(queue, nil)
 			other := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: 20 * time.Millisecond, StalledInterval: 20 * time.Millisecond})
 			_, err := other.GetNextJob(ctx, "other", 0)
@@ -282,8 +282,8 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 				Eventually(func() ([]string, error) { return other.CheckStalled(ctx) }).Should(Equal([]string{job.ID}))
 			}, job.ID
 		}),
-		Entry("when the last child of a parent, in another queue, has ended", func() (func(), string) {
-			// The parent is an ordinary job, which parks itself until its child is done.
+		Entry("when the last child of a parent completes in another queue", func() (func(), string) {
+			// The parent is an ordinary job that moves itself to waiting-children.
 			parent := add(queue, nil)
 			other := newWorker(name, nil, nil)
 			taken, err := other.GetNextJob(ctx, "other", 0)
@@ -300,24 +300,24 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			parent, child := waitingFor(nil)
 			return func() { Expect(child.Remove(ctx)).To(Succeed()) }, parent.ID
 		}),
-		Entry("when the last child of a parent is cleaned away", func() (func(), string) {
+		Entry("when the last child of a parent is removed by Clean", func() (func(), string) {
 			parent, child := waitingFor(nil)
 			return func() {
 				Expect(newQueue(child.QueueName(), nil).Clean(ctx, 0, 0, bullmq.StateWaiting)).To(Equal([]string{child.ID}))
 			}, parent.ID
 		}),
-		Entry("when the last child of a parent leaves it", func() (func(), string) {
+		Entry("when the last child of a parent is detached from it", func() (func(), string) {
 			parent, child := waitingFor(nil)
 			return func() { Expect(child.RemoveChildDependency(ctx)).To(BeTrue()) }, parent.ID
 		}),
-		Entry("when the last child of a parent with a priority fails, which is ignored", func() (func(), string) {
+		Entry("when the last child of a parent with a priority fails and is ignored", func() (func(), string) {
 			parent, child := waitingFor(&bullmq.JobOptions{IgnoreDependencyOnFailure: true})
 			return func() {
 				other := newWorker(child.QueueName(), nil, nil)
 				endJob(other, takeJob(other), nil, context.Canceled)
 			}, parent.ID
 		}),
-		Entry("by a flow whose children have all ended before", func() (func(), string) {
+		Entry("by a flow whose children have all ended already", func() (func(), string) {
 			children := newQueue(newQueueName(), nil)
 			child := add(children, &bullmq.JobOptions{JobID: "brick"})
 			other := newWorker(children.Name(), nil, nil)
@@ -329,7 +329,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 				Expect(err).NotTo(HaveOccurred())
 			}, "wall"
 		}),
-		Entry("when another ends a job that has kept back the next of its deduplication id", func() (func(), string) {
+		Entry("when another worker ends the owner of a deduplication id that a job waits for", func() (func(), string) {
 			d := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", KeepLastIfActive: true}}
 			add(queue, d)
 			other := newWorker(name, nil, nil)
@@ -339,19 +339,19 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		}),
 	)
 
-	It("finds a job whose wake-up is lost within its DrainDelay, beside a far-off delayed one too", func() {
+	It("finds a job whose wake-up is lost within DrainDelay, even with a long delayed job in the queue", func() {
 		o := patient()
 		o.DrainDelay = 300 * time.Millisecond
 		runWorker(name, note, o)
 		add(queue, &bullmq.JobOptions{Delay: time.Hour})
 		waitUntilIdle(queue)
-		// What a producer that knows no markers would write.
+		// This is what a producer without markers would write.
 		Expect(redisDo("HSET", keyOf(name, "lost"), "name", "a", "data", "{}", "opts", "{}", "timestamp", "1", "delay", "0", "priority", "0").Error()).To(Succeed())
 		Expect(redisDo("LPUSH", keyOf(name, "wait"), "lost").Error()).To(Succeed())
 		Eventually(runs, "4s").Should(Receive(HaveField("ID", "lost")))
 	})
 
-	It("finds a delayed job that is overdue, and whose wake-up is lost, within its DrainDelay", func() {
+	It("finds an overdue delayed job whose wake-up is lost within DrainDelay", func() {
 		o := patient()
 		o.DrainDelay = 300 * time.Millisecond
 		runWorker(name, note, o)
@@ -362,8 +362,8 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Eventually(runs, "4s").Should(Receive(HaveField("ID", "lost")))
 	})
 
-	// Before Redis 7.0.8 a wait of 1 ms or less had no end, as has one of 0 on all.
-	DescribeTable("waits for no less than 2 ms and no more than 10 s at a time,", func(drainDelay time.Duration, options *bullmq.JobOptions, least, most float64) {
+	// Before Redis 7.0.8, a timeout of 1 ms or less blocked forever, as 0 does in every version.
+	DescribeTable("waits at least 2 ms and at most 10 s at a time", func(drainDelay time.Duration, options *bullmq.JobOptions, least, most float64) {
 		monitor, err := net.Dial("tcp", redis.Addr())
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(monitor.Close)
@@ -388,13 +388,13 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		}
 		Expect(waits).To(HaveExactElements(And(BeNumerically(">=", least), BeNumerically("<=", most))))
 	},
-		Entry("be its DrainDelay next to nothing", time.Millisecond, nil, 0.002, 0.002),
-		Entry("be it an hour", time.Hour, nil, 10.0, 10.0),
-		Entry("be the next delayed job far off", time.Hour, &bullmq.JobOptions{Delay: time.Hour}, 10.0, 10.0),
-		Entry("be the next delayed job due any moment", 5*time.Second, &bullmq.JobOptions{Delay: 30 * time.Millisecond}, 0.002, 5.0),
+		Entry("with a DrainDelay of 1 ms", time.Millisecond, nil, 0.002, 0.002),
+		Entry("with a DrainDelay of an hour", time.Hour, nil, 10.0, 10.0),
+		Entry("with the next delayed job due in an hour", time.Hour, &bullmq.JobOptions{Delay: time.Hour}, 10.0, 10.0),
+		Entry("with the next delayed job due in 30 ms", 5*time.Second, &bullmq.JobOptions{Delay: 30 * time.Millisecond}, 0.002, 5.0),
 	)
 
-	DescribeTable("asks Redis for next to nothing", func(before func()) {
+	DescribeTable("makes almost no calls to Redis", func(before func()) {
 		before()
 		o := &bullmq.WorkerOptions{Concurrency: 10, Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}}
 		runWorker(name, note, o)
@@ -404,18 +404,18 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		calls := commandCalls()
 		Expect(calls["bzpopmin"]+calls["evalsha"]+calls["eval"]+calls["client|unblock"]).To(BeNumerically("<=", 2), fmt.Sprint(calls))
 	},
-		Entry("beside nothing at all", func() {}),
-		Entry("beside far-off delayed jobs", func() {
+		Entry("with an empty queue", func() {}),
+		Entry("with jobs that have a long delay", func() {
 			for i := range 20 {
 				add(queue, &bullmq.JobOptions{Delay: time.Minute + time.Duration(i)*time.Second})
 			}
 		}),
-		Entry("while the queue is paused, with jobs that wait and jobs that are due", func() {
+		Entry("while the queue is paused with waiting and due jobs", func() {
 			Expect(queue.Pause(ctx)).To(Succeed())
 			add(queue, nil)
 			add(queue, &bullmq.JobOptions{Delay: time.Millisecond})
 		}),
-		Entry("while the queue's concurrency is taken by others", func() {
+		Entry("while other workers use up the queue's concurrency", func() {
 			Expect(queue.SetGlobalConcurrency(ctx, 1)).To(Succeed())
 			add(queue, nil)
 			other := newWorker(name, nil, nil)
@@ -425,7 +425,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		}),
 	)
 
-	It("takes one look for each job that another worker was faster with, and rests again", func() {
+	It("makes one fetch for each job that another worker fetched first", func() {
 		for range 3 {
 			runWorker(name, note, patient())
 		}
@@ -437,13 +437,13 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		}
 		waitUntilIdle(queue)
 		calls := commandCalls()
-		// Each job: an add, a take, an end, and a wake-up that is passed on and leads to one look more.
+		// Each job needs an add, a fetch, an end, and a passed-on wake-up that leads to one more fetch.
 		Expect(calls["evalsha"]).To(BeNumerically("<=", 20*8), fmt.Sprint(calls))
 		time.Sleep(500 * time.Millisecond)
 		Expect(commandCalls()["evalsha"]).To(Equal(calls["evalsha"]), "they must not wake each other for ever")
 	})
 
-	It("starts jobs in time on a cluster, and stops at once", func() {
+	It("starts jobs promptly on a cluster and stops at once", func() {
 		name, link := "{"+name+"}", clustered()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		o := patient()
@@ -461,14 +461,14 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
 	})
 
-	Describe("where the server forbids commands", func() {
-		DescribeTable("works all the same", func(rule string) {
+	Describe("on a server that forbids commands", func() {
+		DescribeTable("still works", func(rule string) {
 			o := patient()
 			o.Connection = restricted("~bull:* +@all " + rule)
 			var faults atomic.Int64
 			o.Events.Error = func(error) { faults.Add(1) }
 			_, stop, ended := startWorker(name, note, o)
-			time.Sleep(100 * time.Millisecond) // nobody can see when it rests
+			time.Sleep(100 * time.Millisecond) // there is no way to see when it is idle
 			add(queue, nil)
 			Eventually(runs, "4s").Should(Receive())
 			var late []time.Duration
@@ -489,7 +489,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			Entry("without INFO and CONFIG", "-info -config"),
 		)
 
-		It("says that it can't wait, and looks now and then, without BZPOPMIN", func() {
+		It("reports without BZPOPMIN that it cannot wait, and polls", func() {
 			o := patient()
 			o.Connection = restricted("~bull:* +@all -bzpopmin")
 			var faults atomic.Int64

@@ -17,14 +17,14 @@ var _ = ginkgo.Describe("A bulk", func() {
 		return backend.Add{State: backend.Waiting, Name: fmt.Sprint("job ", n), Data: fmt.Sprintf(`{"n":%d}`, n), Opts: `{"attempts":0}`, Timestamp: now, LIFO: lifo}
 	}
 
-	ginkgo.DescribeTable("of plain jobs leaves what the adds for all jobs leave one by one", func(prepare func(f *fixture)) {
+	ginkgo.DescribeTable("of plain jobs writes the same as single adds", func(prepare func(f *fixture)) {
 		seed := rand.Uint64()
 		for round := range uint64(40) {
 			random := rand.New(rand.NewPCG(seed, round))
 			var adds []*backend.Add
 			for n := range 1 + random.IntN(12) {
 				add := plain(n, random.IntN(4) == 0)
-				if random.IntN(3) > 0 { // what one shares with the one before isn't sent again
+				if random.IntN(3) > 0 { // values shared with the previous job are not sent again
 					add.Name = "job"
 				}
 				if random.IntN(8) == 0 {
@@ -59,19 +59,19 @@ var _ = ginkgo.Describe("A bulk", func() {
 			Expect(many.named()).To(Equal(one.named()), about)
 		}
 	},
-		ginkgo.Entry("in a queue that is new", func(*fixture) {}),
+		ginkgo.Entry("in a new queue", func(*fixture) {}),
 		ginkgo.Entry("in a paused queue", func(f *fixture) { f.set("HSET", "meta", "paused", "1") }),
 		ginkgo.Entry("in a queue at its concurrency", func(f *fixture) {
 			f.set("HSET", "meta", "concurrency", "1")
 			f.running("x", "t")
 		}),
-		ginkgo.Entry("after others, and with large numbers", func(f *fixture) {
+		ginkgo.Entry("after other jobs and with large numbers", func(f *fixture) {
 			f.set("SET", "id", "99999999999990")
-			f.set("ZADD", "delayed", "6963200000819200", "first") // due when the first of those to come is
+			f.set("ZADD", "delayed", "6963200000819200", "first") // due at the same time as the first job to be added
 		}),
 	)
 
-	ginkgo.It("of all kinds keeps the order", func() {
+	ginkgo.It("of all kinds keeps the order of its jobs", func() {
 		f := newFixture(client)
 		results := f.addAll(
 			plain(1, false), plain(2, false),
@@ -83,7 +83,7 @@ var _ = ginkgo.Describe("A bulk", func() {
 		Expect(f.do("LRANGE", f.base+"wait", "0", "-1").AsStrSlice()).To(Equal([]string{"7", "6", "5", "own", "2", "1"}))
 	})
 
-	ginkgo.It("of more jobs than one call takes keeps their order", func() {
+	ginkgo.It("that needs several calls keeps the order of its jobs", func() {
 		f := newFixture(client)
 		var adds []backend.Add
 		var want []string
@@ -97,7 +97,7 @@ var _ = ginkgo.Describe("A bulk", func() {
 	})
 })
 
-// told are the events, without their ids.
+// told returns the events without their ids.
 func (f *fixture) told() string {
 	ginkgo.GinkgoHelper()
 	entries, err := f.do("XRANGE", f.base+"events", "-", "+").AsXRangeSlices()
@@ -109,7 +109,7 @@ func (f *fixture) told() string {
 	return fmt.Sprint(told...)
 }
 
-// named is state with the events, for comparing with another fixture's.
+// named returns the state with the events, to compare it with that of another fixture.
 func (f *fixture) named() map[string]string {
 	ginkgo.GinkgoHelper()
 	state := f.state()

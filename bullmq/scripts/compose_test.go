@@ -34,7 +34,7 @@ end
 		Expect(f.body).To(Equal("local one = 1\nif one then\n  return 0 -- kept, since it follows code\nend"))
 	})
 
-	ginkgo.It("can have lines and directives for one dialect only", func() {
+	ginkgo.It("can contain lines and directives for one dialect only", func() {
 		text := "--@keys wait\n--@keys paused --@v5\nlocal a = 1 --@v6\nlocal a = 2 --@v5\nreturn a\n"
 		Expect(parse("x.lua", text, V6)).To(Equal(&luaFile{keys: []string{"wait"}, body: "local a = 1\nreturn a"}))
 		Expect(parse("x.lua", text, V5)).To(Equal(&luaFile{keys: []string{"wait", "paused"}, body: "local a = 2\nreturn a"}))
@@ -44,7 +44,7 @@ end
 		Expect(parse("x.lua", "return 1\n", V6)).To(Equal(&luaFile{body: "return 1"}))
 	})
 
-	ginkgo.It("is refused if it has an unknown directive", func() {
+	ginkgo.It("is rejected if it has an unknown directive", func() {
 		Expect(func() { parse("paint.lua", "--@keys wait\n--@include events\n", V6) }).
 			To(PanicWith(And(ContainSubstring("paint.lua"), ContainSubstring(`unknown directive "--@include events"`))))
 	})
@@ -55,7 +55,7 @@ end
 })
 
 var _ = ginkgo.Describe("A composed command", func() {
-	ginkgo.It("has its arguments as locals, then its parts, each once and after those that it uses, then its own text, all with their keys", func() {
+	ginkgo.It("consists of its arguments, each part once after those it uses, and its own text", func() {
 		c := &command{name: "moveToDelayed"}
 		c.compose(V6)
 		text := c.forms[V6].text
@@ -82,7 +82,7 @@ var _ = ginkgo.Describe("A composed command", func() {
 		ginkgo.Entry(nil, "metrics:completed:data", "metricsCompletedDataKey"),
 	)
 
-	ginkgo.It("holds only the functions that it reaches", func() {
+	ginkgo.It("contains only the functions that it calls", func() {
 		functions := functionsOf("local function add(n)\n  return n + 1\nend\n" +
 			"local function unused()\nend\n" +
 			"local tens = { 10 }\nlocal function times(n)\n  return add(n) * tens[1]\nend")
@@ -93,7 +93,7 @@ var _ = ginkgo.Describe("A composed command", func() {
 		Expect(names).To(Equal([]string{"add", "times"}))
 	})
 
-	ginkgo.It("is refused if a part holds more than functions", func() {
+	ginkgo.It("is rejected if a part contains more than functions", func() {
 		Expect(func() { functionsOf("local function add(n)\n  return n + 1\nend\nadd(1)") }).
 			To(PanicWith(ContainSubstring("more than functions: add(1)")))
 	})
@@ -106,12 +106,12 @@ var _ = ginkgo.Describe("A composed command", func() {
 		}
 	})
 
-	ginkgo.It("takes no more arguments than it names", func() {
+	ginkgo.It("accepts no more arguments than it names", func() {
 		Expect(func() { pause.check([]string{"base", "more"}) }).To(PanicWith(ContainSubstring("pause takes 1 arguments, got 2")))
 		Expect(func() { extendLocks.check(make([]string, 500)) }).NotTo(Panic())
 	})
 
-	ginkgo.It("has a Go call, and each part is used by a command", func() {
+	ginkgo.It("has a Go method, and each part is used by a command", func() {
 		files, err := fs.Glob(sources, "*.lua")
 		Expect(err).NotTo(HaveOccurred())
 		var names []string
@@ -144,7 +144,7 @@ var _ = ginkgo.Describe("A composed command", func() {
 		}
 	})
 
-	ginkgo.It("uses nothing that some servers lack or forbid: no MessagePack, KEYS, SCAN or random numbers, and no TIME that must be allowed", func() {
+	ginkgo.It("uses no commands or libraries that some servers lack or forbid", func() {
 		for name, c := range commands {
 			for _, foreign := range []string{"cmsgpack", "'KEYS'", "'SCAN'", " call('TIME')", "redis.call('TIME')", "math.random", "struct.", "bit."} {
 				for _, f := range c.forms {

@@ -15,8 +15,8 @@ var update = goflag.Bool("update", false, "write the composed scripts to "+compo
 
 const composedDir = "testdata/composed"
 
-// composedFiles are the scripts as Redis runs them, by the names of their files. BullMQ 5
-// has a file of its own where its script differs.
+// composedFiles returns the scripts as Redis runs them, by file name. BullMQ 5
+// has its own file if its script differs.
 func composedFiles() map[string]string {
 	files := map[string]string{}
 	for name, c := range commands {
@@ -29,7 +29,7 @@ func composedFiles() map[string]string {
 	return files
 }
 
-// composed is the script with a header that names its sources and its keys.
+// composed returns the script with a header that names its sources and its keys.
 func (c *command) composed(dialect Dialect) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "-- Composed from %s.lua and its parts. Regenerate with make composed.\n", c.name)
@@ -40,7 +40,7 @@ func (c *command) composed(dialect Dialect) string {
 }
 
 var _ = ginkgo.Describe("The composed scripts", func() {
-	ginkgo.It("are those of testdata/composed", func() {
+	ginkgo.It("are equal to those in testdata/composed", func() {
 		files := composedFiles()
 		if *update {
 			Expect(os.RemoveAll(composedDir)).To(Succeed())
@@ -64,7 +64,7 @@ var _ = ginkgo.Describe("The composed scripts", func() {
 	})
 })
 
-// firstChange is the first line in which two texts differ; "" if they are equal.
+// firstChange returns the first line in which two texts differ, or "" if they are equal.
 func firstChange(before, after string) string {
 	is := strings.Split(after, "\n")
 	for i, line := range strings.Split(before, "\n") {

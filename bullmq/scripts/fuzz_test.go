@@ -10,7 +10,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 )
 
-// readers are all calls that read an answer.
+// readers holds all calls that read a reply.
 var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) { _, _ = q.Take(ctx, 1, Worker{LockMs: 1}, "t") },
 	func(ctx context.Context, q *Store) {
@@ -133,8 +133,8 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) { _, _, _ = q.ScanKeys(ctx, 0, 10) },
 }
 
-// FuzzAnswers gives every call answers that no server would give: none may
-// panic, or go on for ever.
+// FuzzAnswers gives every call replies that no server would send. None may
+// panic or run forever.
 func FuzzAnswers(f *testing.F) {
 	hash := []string{"name", "paint", "data", "{}", "opts", `{"attempts":3}`, "timestamp", "1", "delay", "0", "priority", "0"}
 	seeds := [][]any{
@@ -149,7 +149,7 @@ func FuzzAnswers(f *testing.F) {
 		{1, 2, 3, 4}, {[]any{math.Inf(1), -1 << 62, "nan", true}},
 	}
 	for i := range readers {
-		for _, n := range []int{0, 1, 5} { // the fuzzer brings the others together
+		for _, n := range []int{0, 1, 5} { // the fuzzer combines the others
 			f.Add(byte(i), fakeredis.Encode(seeds[(i+n)%len(seeds)]...))
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// watched is a client that notes which scripts are called, and can make the
-// server forget its scripts before each call.
+// watched is a client that records which scripts are called and can make the
+// server flush its scripts before each call.
 type watched struct {
 	rueidis.Client
 	forgetful bool
@@ -63,8 +63,8 @@ func (w *watched) DoMulti(ctx context.Context, commands ...rueidis.Completed) []
 	return w.Client.DoMulti(ctx, commands...)
 }
 
-// live sees jobs through everything that can happen to them, with each typed
-// call that there is.
+// live takes jobs through everything that can happen to them, with each typed
+// call.
 func live(f *fixture) {
 	ginkgo.GinkgoHelper()
 	ok := func(err error) { ginkgo.GinkgoHelper(); Expect(err).NotTo(HaveOccurred()) }
@@ -91,7 +91,7 @@ func live(f *fixture) {
 		return f.finish(End{JobID: id, Token: "t", Value: value, Keep: Keep{Count: "-1"}, Failed: failed, Attempts: 1, Fetch: fetch}, worker)
 	}
 
-	// Adds of all kinds, alone and together.
+	// Adds of all kinds, one by one and in bulk.
 	add(job(backend.Waiting, "a"))
 	add(job(backend.Delayed, "later"))
 	add(job(backend.Prioritized, "ranked"))
@@ -106,7 +106,7 @@ func live(f *fixture) {
 	Expect(records[0].ID).To(Equal("a"))
 	Expect(f.JobIDs(f.ctx, backend.Page{}, backend.Waiting, backend.Prioritized)).To(Equal([]string{"c", "p2"}))
 
-	// A delay that changes, ends, and comes early.
+	// Delays: changed, expired and promoted.
 	ok(f.ChangeDelay(f.ctx, "later", time.UnixMilli(nowMs), 5*time.Second))
 	taken, err := f.take(nowMs, Worker{LockMs: 30000})
 	ok(err)
@@ -118,7 +118,7 @@ func live(f *fixture) {
 	ok(f.Promote(f.ctx, "later"))
 	state("later", "waiting")
 
-	// What a worker does with a job while it runs.
+	// Calls of a worker for a running job.
 	take("a")
 	Expect(f.ExtendLock(f.ctx, backend.Lock{JobID: "a", Token: "t"}, 30*time.Second)).To(BeTrue())
 	Expect(f.ExtendLock(f.ctx, backend.Lock{JobID: "a", Token: "other"}, 30*time.Second)).To(BeFalse())
@@ -137,7 +137,7 @@ func live(f *fixture) {
 	Expect(taken.JobID).To(Equal("b"))
 	Expect(f.Outcome(f.ctx, "a")).To(Equal(backend.Outcome{State: backend.Completed, Value: `"ok"`}))
 
-	// The ways of a failure: at once, later, for good; and back.
+	// Failures: retried at once, retried later, permanent and reprocessed.
 	ok(f.RetryJob(f.ctx, backend.Retry{
 		JobID: "b", Token: "t", Now: now, LIFO: true, Failure: backend.FailedAttempt{Reason: "boom", StackTrace: "[]"},
 	}))
@@ -157,14 +157,14 @@ func live(f *fixture) {
 	ok(err)
 	Expect(metrics.Count).To(Equal(1))
 
-	// A worker that dies with its job.
+	// A worker that ends while its job runs.
 	Expect(f.MoveStalledJobsToWait(f.ctx, now, 1, 10*time.Millisecond)).To(BeEmpty())
 	f.set("DEL", "later:lock")
 	f.set("DEL", "stalled-check")
 	Expect(f.MoveStalledJobsToWait(f.ctx, now, 1, 10*time.Millisecond)).To(Equal([]string{"later"}))
 	state("later", "waiting")
 
-	// Paused, bounded, limited.
+	// Pause, concurrency and rate limit.
 	ok(f.Pause(f.ctx))
 	take("")
 	ok(f.Resume(f.ctx))
@@ -177,7 +177,7 @@ func live(f *fixture) {
 	_, err = end("later", "null", false, false)
 	ok(err)
 
-	// A parent that waits, a child that ends, one that is let go, one that is removed.
+	// A waiting parent with children that end, are detached and are removed.
 	children := func(id string) []backend.FlowJob {
 		parent := job(backend.WaitingChildren, id)
 		jobs := []backend.FlowJob{{Queue: f.Store, Add: &parent}}
@@ -231,7 +231,7 @@ func live(f *fixture) {
 	Expect(next).NotTo(Equal(jobID))
 	Expect(f.RemoveJobScheduler(f.ctx, "often")).To(BeTrue())
 
-	// The broom.
+	// Cleaning.
 	f.set("HSET", "lost", "name", "lost")
 	Expect(f.RemoveOrphanedJobs(f.ctx, []string{"lost", "a"}, true)).To(Equal([]string{"lost"}))
 	f.set("HSET", "stray", "name", "a", "data", "{}", "opts", "{}", "timestamp", "5")
@@ -252,7 +252,7 @@ func live(f *fixture) {
 	Expect(left).To(BeEmpty())
 }
 
-var _ = ginkgo.Describe("All commands", func() {
+var _ = ginkgo.Describe("All scripts", func() {
 	ginkgo.DescribeTable("work together on a real Redis, in the dialect of", func(dialect Dialect, uncalled ...*command) {
 		var want []string
 		for _, c := range commands {
@@ -270,13 +270,13 @@ var _ = ginkgo.Describe("All commands", func() {
 		ginkgo.Entry("BullMQ 5", V5, releaseParent),
 	)
 
-	ginkgo.It("work all the same when the server forgets its scripts before every call", func() {
+	ginkgo.It("still work if the server loses its scripts before every call", func() {
 		w := &watched{Client: client, called: map[string]bool{}, forgetful: true}
 		live(newFixture(w))
 		Expect(w.texts).To(BeNumerically(">", len(commands)))
 	})
 
-	ginkgo.It("send a script's text once, as long as the server keeps it", func() {
+	ginkgo.It("are sent in full once, as long as the server keeps them", func() {
 		w := &watched{Client: client, called: map[string]bool{}}
 		f := newFixture(w)
 		f.do("SCRIPT", "FLUSH")
@@ -294,7 +294,7 @@ var _ = ginkgo.Describe("All commands", func() {
 		live(newFixture(inProcess))
 	})
 
-	ginkgo.It("keep bulks in order when the scripts are forgotten between the first try and the second", func() {
+	ginkgo.It("keep bulks in order if the server loses them between two tries", func() {
 		w := &watched{Client: client, called: map[string]bool{}, forgetful: true}
 		f := newFixture(w)
 		var adds []backend.Add

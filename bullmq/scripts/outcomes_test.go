@@ -9,7 +9,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// idsOf are the ids of some adds, none of which met another job.
+// idsOf returns the ids of added jobs, none of which existed or was deduplicated.
 func idsOf(added []backend.AddResult) (ids []string) {
 	ginkgo.GinkgoHelper()
 	for _, result := range added {
@@ -20,7 +20,7 @@ func idsOf(added []backend.AddResult) (ids []string) {
 	return ids
 }
 
-// brick is a job that a call adds in a given state.
+// brick returns a job to add in a given state.
 func brick(state backend.State, id string) backend.Add {
 	return backend.Add{State: state, ID: id, Name: "brick", Data: "{}", Opts: "{}", Timestamp: now, Delay: time.Millisecond, Priority: 1}
 }
@@ -120,7 +120,7 @@ var _ = ginkgo.Describe("A removal reports", func() {
 		Expect(f.state()).To(BeEmpty())
 	})
 
-	ginkgo.It("that a worker holds the job", func() {
+	ginkgo.It("that the job is locked by a worker", func() {
 		f := newFixture(client)
 		f.running("a", "t")
 		before := f.state()
@@ -128,7 +128,7 @@ var _ = ginkgo.Describe("A removal reports", func() {
 		Expect(f.state()).To(Equal(before))
 	})
 
-	ginkgo.It("that a worker holds a child, unless the children stay", func() {
+	ginkgo.It("that a child is locked by a worker, unless the children are kept", func() {
 		f := newFixture(client)
 		f.set("HSET", "wall", "name", "wall")
 		f.set("SADD", "wall:dependencies", f.base+"a")

@@ -16,20 +16,20 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// refusal is how one command refuses with one number.
+// A refusal is a case in which a command returns an error code.
 type refusal struct {
 	command string
 	code    backend.Code
 	why     string
 	arrange func(f *fixture)
 	call    func(f *fixture) error
-	// changes are the keys that it leaves otherwise all the same, with what is in
-	// them then, "" for gone: what the wire demands.
+	// changes holds the keys that change nevertheless, as BullMQ does, with their
+	// values afterwards, or "" if they are removed.
 	changes map[string]string
 }
 
-// unlocked is what a command has done when it finds that a job whose lock it
-// has given back isn't active.
+// unlocked holds the changes of a command that releases a job's lock and then
+// finds that the job is not active.
 var unlocked = map[string]string{"1:lock": "", "stalled": ""}
 
 var refusals = slices.Concat(
@@ -94,7 +94,7 @@ func waiting(f *fixture) {
 	f.set("LPUSH", "wait", "1")
 }
 
-// numbered gives the number back to a refusal that has a name of its own.
+// numbered returns the backend error with the code instead of an error value of its own.
 func numbered(f *fixture, want error, code backend.Code) error {
 	_, err := f.Obliterate(f.ctx, 100, false)
 	if errors.Is(err, want) {
@@ -103,7 +103,7 @@ func numbered(f *fixture, want error, code backend.Code) error {
 	return err
 }
 
-// adds are the refusals that all adds share.
+// adds returns the refusals that all adds share.
 func adds() (all []refusal) {
 	for name, state := range map[string]backend.State{"addStandardJob": backend.Waiting, "addDelayedJob": backend.Delayed, "addPrioritizedJob": backend.Prioritized, "addParentJob": backend.WaitingChildren} {
 		add := func(f *fixture, id string, deferred bool) error {
@@ -139,7 +139,7 @@ func adds() (all []refusal) {
 	return all
 }
 
-// holds are the refusals of commands that end a worker's hold on a job.
+// holds returns the refusals of commands that release a worker's lock on a job.
 func holds() (all []refusal) {
 	worker := Worker{LockMs: 1000}
 	fields := []string{"stacktrace", "[]"}
@@ -165,7 +165,7 @@ func holds() (all []refusal) {
 			return err
 		},
 	}
-	// A job that could be taken next, and one that waits for a child, so that
+	// Add a job that could be fetched next and one that waits for a child, so that
 	// every command would have something to write.
 	held := func(f *fixture) {
 		f.running("1", "t")
@@ -190,7 +190,7 @@ func holds() (all []refusal) {
 			refusal{name, backend.LockNotFound, "its lock is gone", arranged(func(f *fixture) { f.set("DEL", "1:lock") }), call, nil},
 			refusal{name, backend.LockMismatch, "another holds it", arranged(func(f *fixture) { f.set("SET", "1:lock", "other") }), call, nil},
 		)
-		if name != "moveToWait" { // which leaves a job that isn't active where it is
+		if name != "moveToWait" { // which does not move a job that is not active
 			changes := maps.Clone(unlocked)
 			switch {
 			case variant == "moveToFinished of a failed job" || name == "moveToDelayed":
@@ -217,7 +217,7 @@ var (
 	returnedNumber = regexp.MustCompile(`return (?:nil, )?(-\d+)\b`)
 )
 
-// headOf is what a command's file says of it at its beginning.
+// headOf returns the comment at the beginning of a command's file.
 func headOf(command string) string {
 	text, err := fs.ReadFile(sources, command+".lua")
 	Expect(err).NotTo(HaveOccurred())
@@ -225,7 +225,7 @@ func headOf(command string) string {
 	return head
 }
 
-// toldNumbers are those with which a command refuses, as its head tells.
+// toldNumbers returns the error codes of a command that its head lists.
 func toldNumbers(command string) (numbers []string) {
 	head := headOf(command)
 	_, listed, _ := strings.Cut(head, "Errors: ")
@@ -259,7 +259,7 @@ var _ = ginkgo.Describe("A refusal", func() {
 		})
 	}
 
-	ginkgo.It("is tried above for every number that a command's head tells of", func() {
+	ginkgo.It("is tested for every code that the head of a script lists", func() {
 		tried := map[string]bool{}
 		for _, r := range refusals {
 			tried[fmt.Sprint(r.command, " ", int(r.code))] = true
@@ -273,7 +273,7 @@ var _ = ginkgo.Describe("A refusal", func() {
 		Expect(slices.Sorted(maps.Keys(tried))).To(Equal(slices.Sorted(maps.Keys(told))))
 	})
 
-	ginkgo.It("has no number that its command's head doesn't tell of", func() {
+	ginkgo.It("has only codes that the head of its script lists", func() {
 		for name, c := range commands {
 			for dialect, form := range c.forms {
 				var returned []string
@@ -291,7 +291,7 @@ var _ = ginkgo.Describe("A refusal", func() {
 		}
 	})
 
-	ginkgo.It("names the call, the job, the queue, the reason and the code, which errors.Is finds", func() {
+	ginkgo.It("names the call, the job, the queue, the reason and the code, and matches errors.Is", func() {
 		err := error(&backend.Error{Code: backend.LockMismatch, Command: "moveToFinished", QueueName: "orders", JobID: "7"})
 		Expect(err).To(MatchError("bullmq: finish job 7 of orders: its lock belongs to another token: another worker runs it now (code -6)"))
 		Expect(errors.Is(err, backend.LockMismatch)).To(BeTrue())

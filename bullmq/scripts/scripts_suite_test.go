@@ -1,6 +1,6 @@
 package scripts
 
-// One redis-server for all specs; each spec has a queue of its own, by newFixture.
+// All specs share one redis-server. Each spec has its own queue, made by newFixture.
 
 import (
 	"context"
@@ -40,7 +40,7 @@ var _ = ginkgo.BeforeSuite(func() {
 	ginkgo.DeferCleanup(server.Close)
 	address = server.Addr()
 	client, err = rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{address}, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1, // all of it there from the start
+		InitAddress: []string{address}, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1, // opens everything at the start
 	})
 	Expect(err).NotTo(HaveOccurred())
 	ginkgo.DeferCleanup(client.Close)
@@ -73,7 +73,7 @@ func (f *fixture) set(command, suffix string, arguments ...string) {
 	Expect(f.do(append([]string{command, f.base + suffix}, arguments...)...).Error()).To(Succeed())
 }
 
-// wake takes as behind a wait.
+// wake fetches a job as after a blocking wait.
 func (f *fixture) wake(aheadUs, beforeMs int64, worker Worker) (Taken, error) {
 	answer := f.client.Do(f.ctx, f.WhenWoken(f.client.B(), false, aheadUs, beforeMs, worker, "t"))
 	if IsNoScript(answer.Error()) {
@@ -82,7 +82,7 @@ func (f *fixture) wake(aheadUs, beforeMs int64, worker Worker) (Taken, error) {
 	return f.WhenWokenAnswer(answer, worker)
 }
 
-// take takes one job, under the token t.
+// take fetches one job with the token t.
 func (f *fixture) take(ms int64, worker Worker) (Taken, error) {
 	taken, err := f.Take(f.ctx, ms, worker, "t")
 	if err != nil {
@@ -120,7 +120,7 @@ func (f *fixture) addAll(adds ...backend.Add) []backend.AddResult {
 // ref names a job of the queue.
 func (f *fixture) ref(id string) backend.JobRef { return backend.ParseJobRef(f.base + id) }
 
-// running leaves a job as a worker that holds it with the token would.
+// running adds a job that a worker holds with the token.
 func (f *fixture) running(id, token string) {
 	ginkgo.GinkgoHelper()
 	f.set("HSET", id, "name", "paint", "data", "{}", "opts", "{}", "timestamp", "1", "delay", "0", "priority", "0")
@@ -129,7 +129,7 @@ func (f *fixture) running(id, token string) {
 	f.set("SADD", "stalled", id)
 }
 
-// state is all that the queue holds, key by key.
+// state returns everything that the queue holds, by key.
 func (f *fixture) state() map[string]string {
 	ginkgo.GinkgoHelper()
 	keys, err := f.do("KEYS", f.base+"*").AsStrSlice()

@@ -12,7 +12,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-var _ = ginkgo.Describe("A take behind a wait", func() {
+var _ = ginkgo.Describe("A fetch that follows a blocking wait", func() {
 	var f *fixture
 	worker := Worker{LockMs: 30000}
 	ginkgo.BeforeEach(func() {
@@ -30,7 +30,7 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 		return value
 	}
 
-	ginkgo.It("goes by the caller's clock, which may be ahead of the server's or behind", func() {
+	ginkgo.It("uses the caller's clock, which may differ from the server's", func() {
 		for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
 			there := time.Now().Add(ahead)
 			taken, err := f.wake(ahead.Microseconds(), there.Add(time.Minute).UnixMilli(), worker)
@@ -44,7 +44,7 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 		}
 	})
 
-	ginkgo.It("leaves what an ordinary take leaves: locks, limits, promoted jobs, events, and the same answer", func() {
+	ginkgo.It("writes and returns the same as an ordinary fetch", func() {
 		limited := Worker{LockMs: 30000, Name: "blue", Limit: 1, LimitMs: 30000}
 		take := map[bool]func(f *fixture, w Worker) (Taken, error){
 			false: func(f *fixture, w Worker) (Taken, error) { return f.take(time.Now().UnixMilli(), w) },
@@ -65,13 +65,13 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 					_, err := f.add(add)
 					Expect(err).NotTo(HaveOccurred())
 				}
-				for _, w := range []Worker{worker, limited, limited, worker} { // the third meets the limit, the fourth only what is far off
+				for _, w := range []Worker{worker, limited, limited, worker} { // the third reaches the limit, the fourth finds only a delayed job
 					taken, err := take(f, w)
 					Expect(err).NotTo(HaveOccurred())
 					answers[woken] = append(answers[woken], fmt.Sprint(taken.JobID, taken.LimitedMs > 29000, taken.NextDueMs, len(taken.Hash)))
 				}
 				for _, id := range []string{"1", "2"} {
-					f.set("HDEL", id, "processedOn") // the one thing that tells the time
+					f.set("HDEL", id, "processedOn") // the only field that depends on the time
 				}
 				left[woken] = f.state()
 				left[woken]["events"] = f.told()
@@ -82,7 +82,7 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 		}
 	})
 
-	ginkgo.It("takes nothing, and writes nothing, when the wait has ended by itself", func() {
+	ginkgo.It("returns no job and writes nothing if the wait timed out", func() {
 		before := f.state()
 		taken, err := f.wake(0, time.Now().Add(-time.Millisecond).UnixMilli(), worker)
 		Expect(err).NotTo(HaveOccurred())
@@ -90,7 +90,7 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 		Expect(f.state()).To(Equal(before))
 	})
 
-	ginkgo.It("takes nothing where TIME is forbidden, and a take says then that it knows no time", func() {
+	ginkgo.It("returns no job if TIME is forbidden, and an ordinary fetch returns no server time", func() {
 		Expect(f.do("ACL", "SETUSER", "timeless", "on", "nopass", "~*", "+@all", "-time").Error()).To(Succeed())
 		timeless, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, Username: "timeless", Password: "x", DisableCache: true})
 		Expect(err).NotTo(HaveOccurred())
@@ -112,10 +112,10 @@ var _ = ginkgo.Describe("A take behind a wait", func() {
 	})
 })
 
-var _ = ginkgo.Describe("A take of many jobs", func() {
-	ginkgo.It("answers each with its own hash, whatever it shares with the one before", func() {
+var _ = ginkgo.Describe("A fetch of many jobs", func() {
+	ginkgo.It("returns each job with its own hash, whatever it shares with the previous one", func() {
 		f := newFixture(client)
-		hashes := [][]string{ // of jobs in line, first to run first
+		hashes := [][]string{ // of waiting jobs, the first to run first
 			{"name", "a", "data", "1", "opts", "{}", "timestamp", "11", "delay", "0", "priority", "0"},
 			{"name", "a", "data", "2", "opts", "{}", "timestamp", "12", "delay", "0", "priority", "0"},
 			{"name", "", "data", "", "opts", "{}", "timestamp", "13", "delay", "0", "priority", "0"},
@@ -126,7 +126,7 @@ var _ = ginkgo.Describe("A take of many jobs", func() {
 			{"name", "b", "data", "8", "opts", "[]", "timestamp", "18", "delay", "0", "priority", "0", "ats", "4"},
 			{"name", "b", "data", "9", "opts", "[]", "timestamp", "19", "delay", "0", "atm", "0"},
 			{"name", "c", "data", "10", "opts", "[]", "timestamp", "20", "delay", "0", "priority", "0"},
-			{}, // its hash is gone
+			{}, // without a hash
 			{"name", "c", "data", "12", "opts", "[]", "timestamp", "22", "delay", "0", "priority", "0"},
 		}
 		var tokens []string

@@ -14,10 +14,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// trait is what may be special about a job that ends.
+// A trait is a special property of a job that ends.
 type trait struct {
 	name   string
-	turn   int // among others: what needs care, or drops others, ends later
+	turn   int // order of ending, in which jobs that affect others come later
 	change func(f *fixture, id string, end *End)
 }
 
@@ -67,17 +67,17 @@ var traits = []trait{
 	{"a failed child", 3, func(f *fixture, id string, _ *End) { f.set("ZADD", id+":unsuccessful", "1", f.base+"child") }},
 }
 
-var _ = ginkgo.Describe("Jobs that end together", func() {
+var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 	worker := Worker{LockMs: 30000, Name: "blue"}
 
-	ginkgo.It("leave what they leave one after the other, each with an outcome of its own", func() {
+	ginkgo.It("are written as if ended one by one, each with its own outcome", func() {
 		seed := rand.Uint64()
 		ginkgo.By(fmt.Sprint("seed ", seed))
 		for round := range 150 {
 			random := rand.New(rand.NewPCG(seed, uint64(round)))
 			shuffle := random.Perm(9)[:1+random.IntN(9)]
 			common := traits
-			if round%2 == 0 { // for a child of one makes all go alone
+			if round%2 == 0 { // since a child makes all jobs end one by one
 				common = traits[:len(traits)-2]
 			}
 			var chosen []trait
@@ -95,7 +95,7 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 					f.set("HSET", fmt.Sprint("old", n), "name", "old")
 					f.set("ZADD", "completed", fmt.Sprint(n+1), fmt.Sprint("old", n))
 				}
-				for i := range shuffle { // in active in one order, ended in another
+				for i := range shuffle { // so that the order in active differs from the order of ending
 					f.running(fmt.Sprint("job", i), fmt.Sprint("t", i))
 					f.set("HSET", fmt.Sprint("job", i), "ats", "1")
 				}
@@ -138,7 +138,7 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 		}
 	})
 
-	ginkgo.It("take next jobs for those that have ended and want one", func() {
+	ginkgo.It("are followed by a next job for each that asks for one", func() {
 		f := newFixture(client)
 		var ends []*End
 		for i := range 4 {
@@ -160,7 +160,7 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 		Expect(f.do("LRANGE", f.base+"active", "0", "-1").AsStrSlice()).To(Equal([]string{"next1", "next0", "job0"}))
 	})
 
-	ginkgo.It("may be a thousand, as may those that are added together", func() {
+	ginkgo.It("can be a thousand", func() {
 		const many = 1000 // the largest BatchSize
 		f := newFixture(client)
 		tokens, ends, adds := make([]string, many), make([]*End, many), make([]*backend.Add, many)
@@ -189,7 +189,7 @@ var _ = ginkgo.Describe("Jobs that end together", func() {
 		Expect(f.do("LLEN", f.base+"active").AsInt64()).To(BeEquivalentTo(many))
 	})
 
-	ginkgo.It("are told their ids as they stand in the queue, also where Lua runs out of digits", func() {
+	ginkgo.It("have the ids that are returned, even beyond the precision of Lua numbers", func() {
 		for _, before := range []string{"0", "8", "99", "19999", "99999999999998"} {
 			f := newFixture(client)
 			f.set("SET", "id", before)
@@ -209,8 +209,8 @@ func unnamed(err error, f *fixture) string {
 	return strings.ReplaceAll(fmt.Sprint(err), f.base, "queue:")
 }
 
-var _ = ginkgo.Describe("A take of several jobs", func() {
-	ginkgo.It("leaves what as many takes of one leave", func() {
+var _ = ginkgo.Describe("A fetch of several jobs", func() {
+	ginkgo.It("writes the same as several fetches of one job", func() {
 		seed := rand.Uint64()
 		for round := range 100 {
 			random := rand.New(rand.NewPCG(seed, uint64(round)))
@@ -242,7 +242,7 @@ var _ = ginkgo.Describe("A take of several jobs", func() {
 				put("l", later, func(id string) { f.set("ZADD", "delayed", fmt.Sprint((nowMs+60000)*4096), id) })
 				switch odd {
 				case 0:
-					f.set("RPUSH", "wait", "0:3") // of BullMQ 4
+					f.set("RPUSH", "wait", "0:3") // from BullMQ 4
 				case 1:
 					put("w", 1, func(id string) { f.set("HSET", id, "defa", "a child failed") })
 				case 2:
@@ -278,7 +278,7 @@ var _ = ginkgo.Describe("A take of several jobs", func() {
 		}
 	})
 
-	ginkgo.It("ends early when what it has found is large, and says that there may be more", func() {
+	ginkgo.It("ends early after large jobs and reports that there may be more", func() {
 		f := newFixture(client)
 		large := make([]byte, 600000)
 		for i := range 3 {
