@@ -298,7 +298,7 @@ var _ = Describe("A job handle, which knows the job's id only,", Label("slow"), 
 		before := snapshot(b.name)
 		_, err := call(b, b.worker.JobRef("gone"))
 		Expect(err).To(MatchError(bullmq.ErrJobNotFound))
-		Expect(err).To(MatchError(ContainSubstring("job gone of bull:" + b.name)))
+		Expect(err).To(MatchError(ContainSubstring("job gone of " + b.name)))
 		Expect(snapshot(b.name)).To(Equal(before))
 	},
 		Entry("Log", func(b *bench, job *bullmq.Job) (any, error) { return job.Log(b.ctx, "row") }),

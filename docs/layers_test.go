@@ -24,7 +24,7 @@ var layers = []struct {
 	{paths: []string{"bullmq/scripts", "bullmq/internal/redisconn", "bullmq/internal/redisstore"}, uses: []string{"github.com/redis/rueidis"}},
 	{paths: []string{"bullmq"}, uses: []string{"github.com/google/uuid", "github.com/rs/zerolog"}},
 	{paths: []string{"bullmq/bullmqotel"}, uses: []string{"go.opentelemetry.io/otel"}},
-	{paths: []string{"internal/testkit"}, uses: []string{"github.com/onsi", "github.com/alicebob/miniredis"}},
+	{paths: []string{"internal/testkit", "bullmq/internal/backendtest"}, uses: []string{"github.com/onsi", "github.com/alicebob/miniredis"}},
 	{paths: []string{"", "bench", "examples", "interop", "docs"}},
 }
 

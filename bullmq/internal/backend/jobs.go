@@ -32,7 +32,7 @@ type Jobs interface {
 	ClearLogs(ctx context.Context, jobID string, keep int) error
 
 	// Promote makes a delayed job ready now. [NotInState] means that it is not
-	// delayed.
+	// delayed, or that there is no such job.
 	Promote(ctx context.Context, jobID string) error
 	// ChangeDelay gives a delayed job another delay, counted from now.
 	ChangeDelay(ctx context.Context, jobID string, now time.Time, delay time.Duration) error

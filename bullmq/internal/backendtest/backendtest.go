@@ -1,0 +1,193 @@
+// Package backendtest is the conformance suite of package backend. It exercises a
+// store through the interface alone, and knows nothing of the server behind it. A
+// backend passes if all its specs pass.
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+)
+
+// Queue is an empty queue of a backend.
+type Queue struct {
+	Store        backend.Store
+	Prefix, Name string
+	// Fetch starts the next job under a lock and returns its id; "" if there is none.
+	Fetch func(ctx context.Context, now time.Time, token string) (jobID string, err error)
+	// Finish ends a running job, which is kept. value is the return value, JSON, or the
+	// reason of a failure.
+	Finish func(ctx context.Context, now time.Time, lock backend.Lock, value string, failed bool) error
+	// Elapse returns when a time has passed on the server.
+	Elapse func(time.Duration)
+}
+
+// Exercise defines the specs. open returns a queue of its own for each of them.
+func Exercise(open func() Queue) {
+	s := &suite{}
+	ginkgo.BeforeEach(func() {
+		var cancel context.CancelFunc
+		s.ctx, cancel = context.WithTimeout(context.Background(), 20*time.Second)
+		ginkgo.DeferCleanup(cancel)
+		s.Queue = open()
+	})
+	s.producer()
+	s.flows()
+	s.consumer()
+	s.locks()
+	s.jobs()
+	s.children()
+	s.reading()
+	s.administration()
+	s.schedulers()
+	s.events()
+}
+
+// suite is what a spec works with.
+type suite struct {
+	Queue
+	ctx context.Context
+}
+
+// now is the clock of all calls. It is not a round number, since an in-process Redis
+// writes those with an exponent.
+var now = time.UnixMilli(1_700_000_123_456)
+
+const (
+	token    = "token"
+	data     = `{"text":"für <all> & \u2028","n":1.50}`
+	lockTime = 30 * time.Second
+)
+
+var allJobs = backend.Page{From: 0, To: -1, Ascending: true}
+
+// plain returns a job that waits.
+func plain(name string) *backend.Add {
+	return &backend.Add{State: backend.Waiting, Name: name, Data: data, Opts: `{"attempts":2}`, Timestamp: now}
+}
+
+// named returns a job that waits, with an id of its own.
+func named(id string) *backend.Add {
+	a := plain(id)
+	a.ID = id
+	return a
+}
+
+func delayed(id string, delay time.Duration) *backend.Add {
+	a := named(id)
+	a.State, a.Delay = backend.Delayed, delay
+	return a
+}
+
+func prioritized(id string, priority int) *backend.Add {
+	a := named(id)
+	a.State, a.Priority = backend.Prioritized, priority
+	return a
+}
+
+// ref names a job of the queue.
+func (s *suite) ref(id string) backend.JobRef {
+	return backend.JobRef{Prefix: s.Prefix, Queue: s.Name, ID: id}
+}
+
+// childOf returns a job whose parent is another job of the queue.
+func (s *suite) childOf(parent, id string) *backend.Add {
+	return s.childWith(parent, id, "")
+}
+
+// childWith is childOf with a policy for the failure of the child, such as "fpof".
+func (s *suite) childWith(parent, id, policy string) *backend.Add {
+	a := named(id)
+	a.Parent = s.ref(parent)
+	if policy != "" {
+		policy = fmt.Sprintf(",%q:true", policy)
+	}
+	a.ParentPolicy = fmt.Sprintf(`{"id":%q,"queueKey":"%s:%s"%s}`, parent, s.Prefix, s.Name, policy)
+	return a
+}
+
+// add adds jobs and returns their ids.
+func (s *suite) add(jobs ...*backend.Add) (ids []string) {
+	ginkgo.GinkgoHelper()
+	for _, result := range s.Store.AddBatch(s.ctx, jobs) {
+		Expect(result.Err).NotTo(HaveOccurred())
+		Expect(result.Outcome).To(Equal(backend.Added))
+		ids = append(ids, result.JobID)
+	}
+	return ids
+}
+
+// addFlow adds jobs of the queue as a flow, the first as the root.
+func (s *suite) addFlow(jobs ...*backend.Add) []backend.AddResult {
+	ginkgo.GinkgoHelper()
+	jobs[0].State = backend.WaitingChildren
+	var flow []backend.FlowJob
+	for _, job := range jobs {
+		flow = append(flow, backend.FlowJob{Queue: s.Store, Add: job})
+	}
+	results, err := s.Store.AddFlow(s.ctx, flow, now)
+	Expect(err).NotTo(HaveOccurred())
+	return results
+}
+
+// fetch starts the next job and returns its id.
+func (s *suite) fetch() string {
+	ginkgo.GinkgoHelper()
+	return s.fetchAt(now)
+}
+
+func (s *suite) fetchAt(at time.Time) string {
+	ginkgo.GinkgoHelper()
+	id, err := s.Fetch(s.ctx, at, token)
+	Expect(err).NotTo(HaveOccurred())
+	return id
+}
+
+// run adds a job that waits, and starts it.
+func (s *suite) run(id string) {
+	ginkgo.GinkgoHelper()
+	s.add(named(id))
+	Expect(s.fetch()).To(Equal(id))
+}
+
+func (s *suite) finish(id, value string, failed bool) error {
+	return s.Finish(s.ctx, now, backend.Lock{JobID: id, Token: token}, value, failed)
+}
+
+func (s *suite) complete(id, value string) {
+	ginkgo.GinkgoHelper()
+	Expect(s.finish(id, value, false)).To(Succeed())
+}
+
+func (s *suite) fail(id, reason string) {
+	ginkgo.GinkgoHelper()
+	Expect(s.finish(id, reason, true)).To(Succeed())
+}
+
+// order fetches all jobs that are ready, and returns their ids.
+func (s *suite) order() (ids []string) {
+	ginkgo.GinkgoHelper()
+	for id := s.fetch(); id != ""; id = s.fetch() {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func (s *suite) expectState(id string, want backend.State) {
+	ginkgo.GinkgoHelper()
+	Expect(s.Store.State(s.ctx, id)).To(Equal(want))
+}
+
+// record reads a job that exists.
+func (s *suite) record(id string) *backend.JobRecord {
+	ginkgo.GinkgoHelper()
+	record, err := s.Store.Job(s.ctx, id)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(record).NotTo(BeNil())
+	return record
+}

@@ -1,0 +1,70 @@
+package backendtest
+
+import (
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+)
+
+func (s *suite) reading() {
+	ginkgo.Describe("Reading", func() {
+		ginkgo.It("counts the jobs of each state in the order of the request", func() {
+			s.run("running")
+			s.add(named("a"), named("b"), delayed("d", time.Hour), prioritized("p", 1))
+			Expect(s.Store.Counts(s.ctx, backend.Delayed, backend.Waiting, backend.Prioritized, backend.Active, backend.Failed)).
+				To(Equal([]int{1, 2, 1, 1, 0}))
+		})
+
+		ginkgo.It("counts the delayed jobs that are due", func() {
+			s.add(delayed("a", time.Second), delayed("b", time.Hour))
+			Expect(s.Store.CountDelayed(s.ctx, now)).To(BeZero())
+			Expect(s.Store.CountDelayed(s.ctx, now.Add(time.Minute))).To(Equal(1))
+		})
+
+		ginkgo.It("counts the jobs of each priority", func() {
+			s.add(named("none"), prioritized("a", 2), prioritized("b", 2), prioritized("c", 7))
+			Expect(s.Store.CountsPerPriority(s.ctx, 7, 2, 0, 1)).To(Equal([]int{1, 2, 1, 0}))
+		})
+
+		ginkgo.It("returns a page of the jobs of a state, from either end", func() {
+			s.add(named("a"), named("b"), named("c"))
+			Expect(s.Store.JobIDs(s.ctx, backend.Page{From: 0, To: 1, Ascending: true}, backend.Waiting)).To(Equal([]string{"a", "b"}))
+			Expect(s.Store.JobIDs(s.ctx, backend.Page{From: 0, To: 1}, backend.Waiting)).To(Equal([]string{"c", "b"}))
+			Expect(s.Store.JobIDs(s.ctx, backend.Page{From: 5, To: 9}, backend.Waiting)).To(BeEmpty())
+		})
+
+		ginkgo.It("returns the records of the jobs of several states", func() {
+			s.add(named("a"), prioritized("p", 4))
+			records, err := s.Store.Jobs(s.ctx, allJobs, backend.Prioritized, backend.Waiting)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(records).To(HaveLen(2))
+			Expect(records[0].Priority).To(Equal(4))
+			Expect(string(records[1].Data)).To(Equal(data))
+		})
+
+		ginkgo.It("reports whether the global concurrency is reached", func() {
+			one := 1
+			Expect(s.Store.SetGlobalConcurrency(s.ctx, &one)).To(Succeed())
+			Expect(s.Store.IsMaxed(s.ctx)).To(BeFalse())
+			s.run("a")
+			Expect(s.Store.IsMaxed(s.ctx)).To(BeTrue())
+			s.add(named("b"))
+			Expect(s.fetch()).To(BeEmpty())
+			Expect(s.Store.SetGlobalConcurrency(s.ctx, nil)).To(Succeed())
+			Expect(s.fetch()).To(Equal("b"))
+		})
+
+		ginkgo.It("returns for how long the rate limit holds", func() {
+			Expect(s.Store.RateLimitTTL(s.ctx, 0)).To(BeNumerically("<", 0))
+			Expect(s.Store.SetGlobalRateLimit(s.ctx, &backend.RateLimit{Max: 1, Duration: time.Minute})).To(Succeed())
+			Expect(s.Store.RateLimitTTL(s.ctx, 0)).To(BeZero())
+			s.run("a")
+			Expect(s.Store.RateLimitTTL(s.ctx, 0)).To(BeNumerically("~", time.Minute, 10*time.Second))
+			Expect(s.Store.RemoveRateLimit(s.ctx)).To(BeTrue())
+			Expect(s.Store.RemoveRateLimit(s.ctx)).To(BeFalse())
+		})
+	})
+}
