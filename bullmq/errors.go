@@ -9,16 +9,17 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
 )
 
-// Error is returned when the store works but the state of a job or a queue
-// doesn't allow the call. Its fields name the queue, the job and BullMQ's code.
-// Compare it by errors.Is with ErrJobNotFound and the other variables.
+// Error is returned when the state of a job or a queue does not allow a call. Its
+// fields name the queue, the job and BullMQ's error code. Compare it with
+// ErrJobNotFound and the other variables by errors.Is.
 type Error = backend.Error
 
-// ServerError is an error of the server for one job of a call about several.
+// ServerError is an error that the server returned for one job of a call with
+// several jobs.
 type ServerError = backend.ServerError
 
-// Reasons for which a call is refused. An *Error wraps one of the first eleven,
-// which have a code in BullMQ (ErrorCode).
+// Errors of calls that the state of a job or a queue does not allow. An [*Error]
+// wraps one of the first eleven, which have a code in BullMQ (ErrorCode).
 var (
 	ErrJobNotFound          error = backend.JobNotFound          // -1: there is no such job
 	ErrLockNotFound         error = backend.LockNotFound         // -2: nobody holds the job's lock: it has expired, or the job isn't running
@@ -38,61 +39,61 @@ var (
 	ErrDeduplicationNotFound = errors.New("bullmq: no job owns the deduplication id")
 )
 
-// What a handler returns to say more than that the job failed.
+// Errors that a [Handler] returns to control what happens to its job.
 var (
-	// ErrRateLimited sends the job back until the queue's rate limit, set before
-	// with [Queue.RateLimit] or [Worker.RateLimit], is over, without using an
-	// attempt (BullMQ: RateLimitError). [RateLimit] does both at once, and its
-	// comment says what happens without a limiter. While no limit holds, the job
-	// runs again at once, as after ErrSnoozed.
+	// ErrRateLimited requeues the job until the queue's rate limit has ended. It
+	// consumes no attempt (BullMQ: RateLimitError). The handler has set the limit
+	// before by [Queue.RateLimit] or [Worker.RateLimit]; the error of the function
+	// [RateLimit] does both. If no limit is in effect, the job runs again at once, as
+	// after ErrSnoozed.
 	ErrRateLimited = errors.New("bullmq:rateLimitExceeded")
-	// ErrSnoozed sends the job back to the front of its line without using an
-	// attempt, to run again at once; Snooze does so after a time. The worker
-	// keeps a job that is sent back like this again and again for a moment first:
-	// no time, 1 ms, 3 ms, 7 ms and so on, a second at most, by the number of the
-	// job's starts that have used no attempt.
+	// ErrSnoozed requeues the job at the front of its queue, to run again at once.
+	// It consumes no attempt. [Snooze] does so after a duration. If a job is requeued
+	// like this repeatedly, the worker waits before it does so: 0, 1, 3, 7 ms and so
+	// on, up to a second, by the number of the job's starts that consumed no attempt.
 	ErrSnoozed = errors.New("bullmq: snoozed")
-	// ErrMovedToDelayed says that the handler has moved the job to delayed
-	// itself, with Job.MoveToDelayed (BullMQ: DelayedError).
+	// ErrMovedToDelayed reports that the handler has moved the job to the state
+	// delayed by [Job.MoveToDelayed] (BullMQ: DelayedError).
 	ErrMovedToDelayed = errors.New("bullmq:movedToDelayed")
-	// ErrMovedToWait says that the handler has moved the job to wait itself,
-	// with Job.MoveToWait (BullMQ: WaitingError).
+	// ErrMovedToWait reports that the handler has moved the job to the state waiting
+	// by [Job.MoveToWait] (BullMQ: WaitingError).
 	ErrMovedToWait = errors.New("bullmq:movedToWait")
-	// ErrMovedToWaitingChildren says that the handler has parked the job until
-	// its children have ended, with Job.MoveToWaitingChildren (BullMQ:
+	// ErrMovedToWaitingChildren reports that the handler has moved the job to the
+	// state waiting-children by [Job.MoveToWaitingChildren] (BullMQ:
 	// WaitingChildrenError).
 	ErrMovedToWaitingChildren = errors.New("bullmq:movedToWaitingChildren")
-	// ErrUnrecoverable fails the job for good, whatever attempts are left; wrap
-	// a reason with Unrecoverable. It takes precedence over ErrRateLimited and
-	// ErrSnoozed in the same error (BullMQ: UnrecoverableError).
+	// ErrUnrecoverable fails the job without a retry, even if attempts are left
+	// (BullMQ: UnrecoverableError). [Unrecoverable] wraps a reason in it. It takes
+	// precedence over ErrRateLimited and ErrSnoozed in the same error.
 	ErrUnrecoverable = errors.New("unrecoverable")
 )
 
-// Causes of the end of a handler's context, for context.Cause.
+// Causes with which a handler's context is cancelled, as context.Cause returns them.
 var (
-	// ErrLockLost: another worker may run the job by now; what this handler
-	// returns can't be written any more.
+	// ErrLockLost means that the worker no longer holds the job's lock. Another
+	// worker may already run the job. The result of this handler is discarded.
 	ErrLockLost = errors.New("bullmq: the job's lock is lost")
-	// ErrShutdown: the worker stops and ShutdownTimeout is almost over. A
-	// handler that now returns an error gives its job back, without an attempt
-	// used.
+	// ErrShutdown means that the worker is about to stop waiting for the handler. If
+	// the handler then returns an error, the job is requeued without consuming an
+	// attempt.
 	ErrShutdown = errors.New("bullmq: the worker shuts down")
 )
 
-// ErrJobLocked: a worker holds the job, so it can't be removed.
+// ErrJobLocked is returned when a job can't be removed because a worker runs it, or
+// one of its children.
 var ErrJobLocked = errors.New("bullmq: a worker holds the job, or one of its children")
 
-// ErrNoNextRun is returned by UpsertScheduler for a pattern whose next run isn't
-// found, such as one of dates that don't occur, and given to the worker's Error event
-// when a scheduler stops for that. BullMQ adds no job then, and reports nothing.
+// ErrNoNextRun is returned by [Queue.UpsertScheduler] if the pattern has no next
+// run, such as a pattern for February 30. A worker emits it as an error event when a
+// scheduler stops for that reason. BullMQ reports no error.
 var ErrNoNextRun = schedule.ErrNoNextRun
 
-// ErrNoQueue is returned by methods of a Job that was made by hand, as for the
-// test of a handler. Such a job can be decoded and shown, but there is no queue for
-// it to act on.
+// ErrNoQueue is returned by methods of a Job that belongs to no queue, such as a
+// Job literal in the test of a handler.
 var ErrNoQueue = errors.New("it belongs to no queue; get the job from Queue.Job, Queue.Add or a worker's handler")
 
-// ErrClosed is returned by calls on something that was closed.
+// ErrClosed is returned by calls on a Queue, Worker, QueueEvents, FlowProducer or
+// Connection that was closed.
 var ErrClosed = backend.ErrClosed
 
 type unrecoverable struct{ reason error }
@@ -100,8 +101,8 @@ type unrecoverable struct{ reason error }
 func (u unrecoverable) Error() string   { return u.reason.Error() }
 func (u unrecoverable) Unwrap() []error { return []error{u.reason, ErrUnrecoverable} }
 
-// Unrecoverable wraps the reason for which a job must not be tried again. The
-// job's failedReason is the reason's text.
+// Unrecoverable returns an error that fails the job without a retry. The text of
+// reason becomes the job's failedReason.
 func Unrecoverable(reason error) error {
 	if reason == nil {
 		reason = ErrUnrecoverable
@@ -114,16 +115,18 @@ type rateLimited struct{ wait time.Duration }
 func (r rateLimited) Error() string { return ErrRateLimited.Error() }
 func (r rateLimited) Unwrap() error { return ErrRateLimited }
 
-// RateLimit, returned by a handler, stops the whole queue for a time, because
-// whatever the jobs talk to has asked for it, and sends this job back without
-// using an attempt (BullMQ: queue.rateLimit and RateLimitError).
+// RateLimit returns an error with which a handler stops the whole queue for a
+// duration, for instance when an external service replies that it is overloaded. Its
+// job is requeued without consuming an attempt (BullMQ: queue.rateLimit and
+// RateLimitError).
 //
-// Workers obey it if they have a limiter: a [Limiter] of their own, or that of
-// [Queue.SetGlobalRateLimit]. The job then waits at the front of its line. Where
-// the worker has no limiter and the queue has none either, the job is delayed by
-// the time, as [Snooze] does; this worker takes no other job meanwhile, for at
-// most MaximumRateLimitDelay, and logs a warning once; other workers without a
-// limiter go on.
+// Workers obey the limit if they have a [Limiter], or if the queue has one from
+// [Queue.SetGlobalRateLimit]. The job then waits at the front of its queue.
+//
+// If neither the worker nor the queue has a limiter, the job is delayed by the
+// duration, as by [Snooze]. This worker fetches no other job meanwhile, for at most
+// MaximumRateLimitDelay, and logs a warning once. Other workers without a limiter
+// continue.
 func RateLimit(wait time.Duration) error { return rateLimited{wait} }
 
 type snoozed struct{ wait time.Duration }
@@ -131,18 +134,20 @@ type snoozed struct{ wait time.Duration }
 func (s snoozed) Error() string { return fmt.Sprintf("%v for %v", ErrSnoozed, s.wait) }
 func (s snoozed) Unwrap() error { return ErrSnoozed }
 
-// Snooze, returned by a handler, sends the job back to run again after a time,
-// counted from when the worker writes it in whole milliseconds, or at once for
-// less than one. It uses no attempt, is no failure, and leaves no trace but the
-// delay. AttemptsStarted counts such runs too: a handler, or
-// WorkerOptions.MaxStartedAttempts, can bound them. (BullMQ: moveToDelayed and
-// DelayedError, or moveToWait and WaitingError, in one call.)
+// Snooze returns an error with which a handler requeues its job, to run again after
+// wait. The wait has whole milliseconds and begins when the worker writes it. With
+// less than a millisecond the job runs again at once.
+//
+// A snooze consumes no attempt and does not count as a failure. AttemptsStarted
+// counts such runs too, so a handler or WorkerOptions.MaxStartedAttempts can limit
+// them. (BullMQ: moveToDelayed and DelayedError, or moveToWait and WaitingError.)
 func Snooze(wait time.Duration) error { return snoozed{wait} }
 
-// JobFailedError is the result of a job that failed, for those who wait for it.
+// JobFailedError is returned by calls that wait for a job, or read a child's
+// result, if that job failed.
 type JobFailedError struct {
 	QueueName, JobID string
-	Reason           string // failedReason, as its worker wrote it
+	Reason           string // failedReason, as the worker stored it
 }
 
 func (e *JobFailedError) Error() string {

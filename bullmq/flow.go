@@ -15,65 +15,73 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// Flow is a job with children that have to end before it runs (BullMQ:
-// FlowJob). Children may be on other queues, and have children of their own.
+// Flow is a job with children that must finish before it runs (BullMQ: FlowJob).
+// Children may belong to other queues and may have children themselves.
 type Flow struct {
 	Name      string
 	QueueName string
-	Prefix    string // that of the FlowProducer unless given
+	Prefix    string // defaults to the prefix of the FlowProducer
 	Data      any
 	Options   *JobOptions
-	// Children run first. What becomes of the parent when one fails is the
-	// child's option: without any, the parent waits for ever.
+	// Children run before the job. An option of a child, such as
+	// JobOptions.FailParentOnFailure, selects what happens to the job if the child
+	// fails. Without such an option, the job waits forever.
 	Children []Flow
 }
 
 // FlowNode is a job of a flow that was added or read, with its children.
 type FlowNode struct {
-	// Refused is why this job of a flow that was added could not become a child
-	// where it stands, nil if it did: a job with its id has another parent
-	// (ErrParentNotReplaceable). Its parent waits without it, until told to go on.
+	// Refused is non-nil if the job was not attached to its parent because a job
+	// with its id has another parent ([ErrParentNotReplaceable]). The parent stays
+	// in the state waiting-children until it is moved.
 	Refused  error
 	Job      *Job
 	Children []*FlowNode
 }
 
-// FlowProducerOptions configure a FlowProducer; nil and the zero value hold the defaults.
+// FlowProducerOptions configures a [FlowProducer]. A nil pointer and the zero value
+// select the defaults.
 type FlowProducerOptions struct {
-	// Connection is shared with others that use it. Whoever made it closes it.
-	// Defaults to a connection of its own, to URL.
+	// Connection is a connection to share with other queues and workers. Its
+	// creator closes it.
+	// Defaults to a separate connection to URL.
 	Connection *Connection
-	// URL is the address of Redis, for a connection of its own, instead of a
-	// Connection. It is printed as it is, with a password.
+	// URL is the address of Redis, used if Connection is nil. Printing the options
+	// shows it in full, including a password.
 	// Defaults to [DefaultURL].
 	URL string
-	// Prefix is the first part of all keys; "bull" unless given.
+	// Prefix is the first part of all keys. All clients of a queue must use the
+	// same one.
+	// Defaults to [DefaultPrefix].
 	Prefix string
-	// Dialect is the version of BullMQ that the queues are to look like; found
-	// out for each queue unless given.
+	// Dialect selects the BullMQ major version whose data layout is written.
+	// Defaults to [Detect], for each queue.
 	Dialect Dialect
-	// DefaultJobOptions hold for jobs of a queue, by its name, that say nothing
-	// else themselves (BullMQ: queuesOptions).
+	// DefaultJobOptions apply to the jobs of a queue, by the queue's name. Options
+	// of a job override them (BullMQ: queuesOptions).
 	DefaultJobOptions map[string]JobOptions
-	// Telemetry traces what the producer does; nothing unless given.
+	// Telemetry records traces of the producer.
+	// Defaults to none.
 	Telemetry Telemetry
-	// Logger receives log lines. Defaults to none.
+	// Logger receives log lines.
+	// Defaults to none.
 	Logger Logger
-	// Now is the clock; time.Now unless given. For tests.
+	// Now returns the current time. Tests may replace it.
+	// Defaults to time.Now.
 	Now func() time.Time
 }
 
-// FlowProducer adds jobs with their children, over any queues of one server
-// (BullMQ: FlowProducer). It is safe for concurrent use.
+// FlowProducer adds jobs with their children, to any queues of one server (BullMQ:
+// FlowProducer). It is safe for concurrent use.
 type FlowProducer struct {
 	core *core
 	o    FlowProducerOptions
 
-	dialects sync.Map // Dialect of a queue that was met, by its key prefix
+	dialects sync.Map // Dialect of each queue used so far, by its key prefix
 }
 
-// NewFlowProducer connects to where the queues live. ctx bounds the call, not the
-// life of the FlowProducer.
+// NewFlowProducer connects to the server of the queues and returns a FlowProducer.
+// options may be nil. ctx bounds this call only.
 func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowProducer, error) {
 	var o FlowProducerOptions
 	if options != nil {
@@ -87,7 +95,7 @@ func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowPr
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
 	}
-	// The keys of this core are nobody's; each node has its own. With braces a cluster takes them.
+	// No key of this queue is used, since each node has its queue. The braces make the name valid in a cluster.
 	c, err := newCore(ctx, "{flow}", o.Prefix, o.Connection, o.URL, o.Now, V6, o.Logger.with())
 	if err != nil {
 		return nil, err
@@ -97,15 +105,15 @@ func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowPr
 	return &FlowProducer{core: c, o: o}, nil
 }
 
-// Close ends the connection, unless the client is the caller's own.
+// Close closes the connection, unless the caller passed it in.
 func (p *FlowProducer) Close() error {
 	p.core.conn.Close()
 	return nil
 }
 
-// Add adds a job with all its children, in one transaction: all of them or
-// none, also after ErrMaybeAdded. Jobs without an id get a UUID (BullMQ:
-// FlowProducer.add).
+// Add adds a job with all its children in one transaction (BullMQ:
+// FlowProducer.add). Jobs without an id get a UUID. If it returns [ErrMaybeAdded],
+// either all jobs were added or none was.
 func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err error) {
 	ctx, span := p.tracer(flow.QueueName).start(ctx, SpanProducer, "addFlow")
 	defer span.end(&err)
@@ -117,7 +125,8 @@ func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err 
 	return nodes[0], refusals[0]
 }
 
-// AddBulk adds several flows in one transaction (BullMQ: FlowProducer.addBulk).
+// AddBulk adds several flows in one transaction, as [FlowProducer.Add] adds one
+// (BullMQ: FlowProducer.addBulk).
 func (p *FlowProducer) AddBulk(ctx context.Context, flows []Flow) (roots []*FlowNode, err error) {
 	ctx, span := p.core.trace.start(ctx, SpanProducer, "addBulkFlows")
 	defer span.end(&err)
@@ -136,14 +145,14 @@ func (p *FlowProducer) AddBulk(ctx context.Context, flows []Flow) (roots []*Flow
 	return nodes, errors.Join(refusals...)
 }
 
-// tracer starts spans for a queue, on this producer's behalf.
+// tracer returns a tracer that starts spans for a queue.
 func (p *FlowProducer) tracer(queue string) tracer {
 	return tracer{p.core.trace.telemetry, queue}
 }
 
-// planned is a node on its way into a transaction.
+// planned is a node that is to be encoded.
 type planned struct {
-	ctx    context.Context // with the span of the node above it
+	ctx    context.Context // with the span of the parent node
 	flow   *Flow
 	parent *ParentRef
 	node   *FlowNode
@@ -163,8 +172,8 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		level = append(level, planned{ctx, &flows[i], parent, roots[i]})
 	}
 	var jobs []backend.FlowJob
-	var nodes []*FlowNode // of the jobs
-	// Level by level, so that a parent is there before its children.
+	var nodes []*FlowNode // in the order of jobs
+	// The scripts require that a parent is added before its children.
 	for len(level) > 0 {
 		var below []planned
 		for _, n := range level {
@@ -200,7 +209,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	}
 	for i, node := range nodes {
 		if node.Refused = results[i].Err; node.Refused == nil {
-			id := node.Job.ID // a child keeps the id by which its parent knows it
+			id := node.Job.ID // the parent refers to the child by this id
 			node.Job.added(results[i])
 			node.Job.ID = id
 		}
@@ -215,7 +224,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	return roots, refusals, nil
 }
 
-// node checks and encodes the job of one node. The returned context has its span.
+// node checks and encodes the job of a node. The returned context has its span.
 func (p *FlowProducer) node(n planned) (_ backend.FlowJob, ctx context.Context, err error) {
 	ctx, span := p.tracer(n.flow.QueueName).start(n.ctx, SpanProducer, "addNode")
 	defer span.end(&err)
@@ -233,12 +242,12 @@ func (p *FlowProducer) node(n planned) (_ backend.FlowJob, ctx context.Context, 
 	}
 	own.Parent = n.parent
 	if n.parent == nil {
-		// The queue's defaults have no say in who is whose parent.
+		// A parent among the queue's defaults does not apply to the root of a flow.
 		queue.defaults.Parent = nil
 	}
 	o := queue.options(&own)
 	metadata := ""
-	if n.flow.Options != nil { // BullMQ gives a node without any options no context either
+	if n.flow.Options != nil { // in BullMQ, too, a node without options gets no trace context
 		metadata = p.core.trace.inject(ctx)
 	}
 	o.carry(metadata, n.flow.Options)
@@ -258,7 +267,7 @@ func (p *FlowProducer) node(n planned) (_ backend.FlowJob, ctx context.Context, 
 	return backend.FlowJob{Queue: queue.core.store, Add: &add}, ctx, nil
 }
 
-// queue is a node's queue, on this producer's connection.
+// queue returns a node's queue on this producer's connection.
 func (p *FlowProducer) queue(ctx context.Context, name, prefix string) (*Queue, error) {
 	if prefix == "" {
 		prefix = p.o.Prefix
@@ -278,16 +287,16 @@ func (p *FlowProducer) queue(ctx context.Context, name, prefix string) (*Queue, 
 	return &Queue{core: c, defaults: p.o.DefaultJobOptions[name].asDefaults()}, nil
 }
 
-// FlowQuery says which flow to read, and how much of it.
+// FlowQuery selects the flow to read, and how much of it.
 type FlowQuery struct {
 	QueueName   string
-	Prefix      string // that of the FlowProducer unless given
+	Prefix      string // defaults to the prefix of the FlowProducer
 	ID          string
-	Depth       int // levels; 10 for 0
-	MaxChildren int // about how many of each kind a job shows; 20 for 0
+	Depth       int // levels; defaults to 10
+	MaxChildren int // approximate number of children of each kind to read for a job; defaults to 20
 }
 
-// Flow reads a job with its children; nil when there is no such job (BullMQ:
+// Flow returns a job with its children, or nil if there is no such job (BullMQ:
 // getFlow).
 func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, error) {
 	if err := cmp.Or(checkCount("Depth", query.Depth, "10 levels"), checkCount("MaxChildren", query.MaxChildren, "20")); err != nil {
@@ -345,30 +354,30 @@ func childRefs(children []backend.ChildResult) []backend.JobRef {
 	return refs
 }
 
-// noJobKey is the error of a reference that names no job.
+// noJobKey returns the error for a reference that names no job.
 func noJobKey(ref backend.JobRef) error {
 	return fmt.Errorf("bullmq: %.80q is no key of a job", ref.String())
 }
 
-// Chain makes one flow of steps that run one after the other: each step is a
-// child of the next one, and the last one, the root, is what Add answers with. A
-// step reads what the one before it has returned with ChildValue; in Node that
-// is the one value of job.getChildrenValues().
+// Chain returns a flow of steps that run one after the other. Each step is a child
+// of the next one. The last step is the root, which [FlowProducer.Add] returns. A
+// step reads the result of the previous step with [ChildValue]; in Node it is the
+// only value of job.getChildrenValues().
 //
-// A step that fails for good stops the chain where it is: the next step waits
-// until the failed one is retried and completes. With one of these options on
-// the failed step, the next one
+// If a step fails finally, the next step waits until the failed one is retried and
+// completes. These options of the failed step have other effects on the next one:
 //
-//   - FailParentOnFailure: fails too, without being run;
-//   - ContinueParentOnFailure, IgnoreDependencyOnFailure: runs, and finds the reason;
-//   - RemoveDependencyOnFailure: runs, and finds nothing.
+//   - FailParentOnFailure: it fails too, without running.
+//   - ContinueParentOnFailure, IgnoreDependencyOnFailure: it runs and can read the
+//     reason of the failure.
+//   - RemoveDependencyOnFailure: it runs without a result of the failed step.
 //
-// It also runs, and finds nothing, when the step before it is removed, for
-// instance by its own KeepFailed. To give up a chain, remove its root: all steps go with it,
-// unless a worker holds one of them.
+// A step also runs without a result if the previous step was removed, for instance
+// by its KeepFailed option. To cancel a chain, remove its root. This removes all
+// steps, unless a worker runs one of them.
 //
-// A step may have children of its own, as those made by FanOut. It waits for
-// them and the step before it alike; they don't wait for that.
+// A step may have other children, such as those of a [FanOut]. It waits for these
+// and for the previous step. The children do not wait for the previous step.
 func Chain(steps ...Flow) Flow {
 	var chain Flow
 	for i, step := range steps {
@@ -380,11 +389,11 @@ func Chain(steps ...Flow) Flow {
 	return chain
 }
 
-// FanOut makes one flow of branches that run at the same time and a job, join,
-// that runs when all of them have ended; it reads what they have returned with
-// Children. A branch may be a Chain. What happens to join when a branch fails is
-// that branch's option, as in a Chain; with ContinueParentOnFailure, join runs
-// at once, while the other branches may still run.
+// FanOut returns a flow of branches that run at the same time, and a job, join, that
+// runs after all of them have finished. join reads their results with [Children]. A
+// branch may be a [Chain]. An option of a branch selects what happens to join if the
+// branch fails, as in a Chain. With ContinueParentOnFailure, join runs at once, while
+// other branches may still run.
 func FanOut(join Flow, branches ...Flow) Flow {
 	join.Children = slices.Concat(join.Children, branches)
 	return join

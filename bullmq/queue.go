@@ -17,83 +17,97 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// DefaultMaxEvents is about how many entries the events stream keeps.
+// DefaultMaxEvents is the default of QueueOptions.MaxEvents.
 const DefaultMaxEvents = 10000
 
-// NoEvents as MaxEvents keeps no events (BullMQ: maxLen 0).
+// NoEvents is the value of QueueOptions.MaxEvents that keeps no events (BullMQ:
+// maxLen 0).
 const NoEvents = backend.NoEvents
 
-// QueueOptions configure a Queue; nil and the zero value hold the defaults.
+// QueueOptions configures a [Queue]. A nil pointer and the zero value select the
+// defaults.
 type QueueOptions struct {
-	// Connection is shared with others that use it. Whoever made it closes it.
-	// Defaults to a connection of its own, to URL.
+	// Connection is a connection to share with other queues and workers. Its
+	// creator closes it.
+	// Defaults to a separate connection to URL.
 	Connection *Connection
-	// URL is the address of Redis, for a connection of its own, instead of a
-	// Connection. It is printed as it is, with a password.
+	// URL is the address of Redis, used if Connection is nil. Printing the options
+	// shows it in full, including a password.
 	// Defaults to [DefaultURL].
 	URL string
-	// Prefix is the first part of all keys, the same on all clients; "bull"
-	// unless given.
+	// Prefix is the first part of all keys. All clients of a queue must use the
+	// same one.
+	// Defaults to [DefaultPrefix].
 	Prefix string
-	// Dialect is the version of BullMQ that the queue is to look like; found out
-	// unless given.
+	// Dialect selects the BullMQ major version whose data layout is written.
+	// Defaults to [Detect].
 	Dialect Dialect
-	// DefaultJobOptions hold for jobs added without options of their own that
-	// say otherwise. A job takes one back by an explicit zero, where its options
-	// were read from JSON, or by naming it in JobOptions.Reset. JobID is never
-	// inherited.
+	// DefaultJobOptions apply to all jobs that this Queue adds. Options of a job
+	// override them. A job whose options were read from JSON clears a default by
+	// an explicit zero, any other job by naming it in JobOptions.Reset. JobID is
+	// not inherited.
 	DefaultJobOptions *JobOptions
-	// MaxEvents is about how many entries the events stream keeps;
-	// DefaultMaxEvents unless given. Each Queue writes it anew, as Node's does
+	// MaxEvents is the approximate number of entries that the events stream keeps.
+	// Each new Queue overwrites the number stored for the queue, as in Node
 	// (BullMQ: streams.events.maxLen).
 	//
-	// NoEvents keeps none: QueueEvents then reads only some events, those that the
-	// next call to Redis would remove, and WaitForJob may notice the end of a job
-	// up to 5 seconds late.
+	// With NoEvents, QueueEvents reads only the events that no later call has
+	// removed yet, and WaitForJob may return up to 5 seconds late.
+	// Defaults to [DefaultMaxEvents].
 	MaxEvents int
-	// AddWait is how long Add and AddBulk wait for a Redis that can't be reached
-	// or can't serve, counted from when they are called; 0: they fail at once. They
-	// also return when AddWait is over if Redis accepts connections and doesn't
-	// answer; with 0 such a connection is given up after 10 to 12 seconds (rueidis'
-	// ConnWriteTimeout), or when the call's context ends. An add of which nobody knows whether it was carried out is sent again only if
-	// that can't add the job twice, and ends with ErrMaybeAdded otherwise: a
-	// job with a JobID that stays when it has ended, by its own options and the
-	// workers', or with a Deduplication that throttles (TTL) for longer than the wait.
+	// AddWait is how long Add and AddBulk keep retrying while Redis is unreachable
+	// or can't serve, counted from the call.
+	//
+	// If the outcome of an attempt is unknown, they retry only when that cannot
+	// duplicate the job. That is so if the job has a JobID and is retained after
+	// it finishes, by its own options and those of the workers, or if it has a
+	// Deduplication whose TTL outlasts AddWait. Otherwise they return
+	// [ErrMaybeAdded].
+	//
+	// AddWait also bounds the wait for a Redis that accepts connections but does
+	// not reply. Without it, such a connection fails after 10 to 12 seconds
+	// (ConnWriteTimeout of rueidis), or the call returns when its context ends.
+	// Defaults to 0, which fails at once.
 	AddWait time.Duration
-	// OnHealth is called when Redis gets out of reach and when it is back, one
-	// call at a time.
+	// OnHealth is called when Redis becomes unreachable and when it is reachable
+	// again. Calls do not overlap.
 	OnHealth func(Health)
-	// SkipMetaUpdate leaves the queue's meta hash alone (BullMQ: skipMetasUpdate).
+	// SkipMetaUpdate disables the write of the queue's meta hash (BullMQ:
+	// skipMetasUpdate).
 	SkipMetaUpdate bool
-	// BatchSize is how many jobs one call to Redis adds at most, when goroutines
-	// call Add at the same time; 100 unless given. Adds that come while a call is
-	// under way share the next one, and none waits for others: with 1 each has a
-	// call of its own.
+	// BatchSize is the maximum number of jobs that one call to Redis adds when
+	// goroutines call Add at the same time. Adds made while a call is in flight
+	// share the next call. No Add waits for a batch to fill. With 1 each job has
+	// a separate call.
+	// Defaults to 100.
 	BatchSize int
-	// Telemetry traces and measures what the queue does; nothing unless given.
+	// Telemetry records traces and metrics of the queue.
+	// Defaults to none.
 	Telemetry Telemetry
-	// Logger receives log lines. Defaults to none.
+	// Logger receives log lines.
+	// Defaults to none.
 	Logger Logger
-	// Now is the clock; time.Now unless given. For tests.
+	// Now returns the current time. Tests may replace it.
+	// Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Queue adds jobs to a queue, reads them and administers it. It is safe for
-// concurrent use (BullMQ: Queue).
+// Queue adds jobs to a queue, reads them and manages the queue (BullMQ: Queue). It
+// is safe for concurrent use.
 type Queue struct {
 	core     *core
 	defaults JobOptions
 	addWait  time.Duration
-	// addWaitOver ends an add when addWait is over.
+	// addWaitOver is the cause of a context that addWait has ended.
 	addWaitOver error
 	results     *resultTail
 	adds        *batch.Batcher[backend.Add, backend.AddResult]
 	closed      atomic.Bool
 }
 
-// NewQueue connects to a queue and writes its meta hash. name must not contain a
-// colon. ctx bounds the call, which fails within 5 seconds in any case when Redis
-// can't be reached; the Queue lives on when ctx ends.
+// NewQueue connects to a queue, writes its meta hash and returns a Queue. name must
+// not contain a colon. options may be nil. ctx bounds this call only. If Redis can't
+// be reached, NewQueue returns an error within 5 seconds.
 func NewQueue(ctx context.Context, name string, options *QueueOptions) (*Queue, error) {
 	var o QueueOptions
 	if options != nil {
@@ -125,7 +139,7 @@ func NewQueue(ctx context.Context, name string, options *QueueOptions) (*Queue, 
 	return q, nil
 }
 
-// check refuses bad options, and puts in the default of BatchSize.
+// check returns an error for invalid options and sets the default of BatchSize.
 func (o *QueueOptions) check() error {
 	if o.DefaultJobOptions != nil {
 		if err := o.DefaultJobOptions.checkDefaults(); err != nil {
@@ -138,7 +152,8 @@ func (o *QueueOptions) check() error {
 	)
 }
 
-// checkMaxEvents refuses a bound by which every add of Node would fail.
+// checkMaxEvents rejects a negative number, with which every add of a Node client
+// would fail.
 func checkMaxEvents(maxEvents int) error {
 	if maxEvents < NoEvents {
 		return fmt.Errorf("MaxEvents %d is less than 0: use NoEvents to keep none", maxEvents)
@@ -146,7 +161,7 @@ func checkMaxEvents(maxEvents int) error {
 	return nil
 }
 
-// introduce writes what a queue says of itself.
+// introduce writes the queue's meta hash.
 func (q *Queue) introduce(ctx context.Context, maxEvents int) error {
 	ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
@@ -156,10 +171,10 @@ func (q *Queue) introduce(ctx context.Context, maxEvents int) error {
 	return nil
 }
 
-// Name is the queue's name, without its prefix.
+// Name returns the queue's name, without its prefix.
 func (q *Queue) Name() string { return q.core.keys.queue }
 
-// Close ends the queue's connection, unless the client is the caller's own.
+// Close closes the queue's connection, unless the caller passed it in.
 func (q *Queue) Close() (err error) {
 	if !q.closed.CompareAndSwap(false, true) {
 		return nil
@@ -170,23 +185,24 @@ func (q *Queue) Close() (err error) {
 	return nil
 }
 
-// BulkJob is one job of AddBulk.
+// BulkJob is a job to add by [Queue.AddBulk].
 type BulkJob struct {
 	Name    string
 	Data    any
 	Options *JobOptions
 }
 
-// Add adds a job and returns it with its id. data becomes JSON; nil is an
-// empty object, json.RawMessage passes byte for byte. options may be nil.
+// Add adds a job and returns it with its id (BullMQ: queue.add). data is encoded as
+// JSON: nil as an empty object, and a json.RawMessage byte for byte. options may be
+// nil.
 //
-// When a job with the same JobID exists, or another job owns the
-// deduplication id, nothing is added. The returned Job then has the id of that job,
-// and its AddOutcome is AlreadyExists or Deduplicated.
+// If a job with the same JobID exists, or another job owns the deduplication id,
+// nothing is added. The returned Job then has the id of that job, and
+// [Job.AddOutcome] returns AlreadyExists or Deduplicated.
 //
-// When Redis can't be reached, Add fails at once, or waits for AddWait. After
-// ErrMaybeAdded the job may have been added or not, after any other error it was
-// not. (BullMQ: queue.add)
+// If Redis can't be reached, Add fails at once, or after QueueOptions.AddWait. If it
+// returns [ErrMaybeAdded], the job may or may not have been added. After any other
+// error it was not added.
 func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOptions) (job *Job, err error) {
 	ctx, span := q.core.trace.startAdd(ctx, name)
 	defer span.end(&err)
@@ -213,11 +229,13 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 	return job, nil
 }
 
-// AddBulk adds jobs in order, in one round trip for each thousand. Bad options
-// of any job add none. A refusal by Redis concerns a job alone: the error names
-// it, the others are added, and a job that wasn't has no ID. When Redis can't be
-// reached, it is as with Add: after ErrMaybeAdded some of the jobs without an
-// ID may have been added. (BullMQ: queue.addBulk)
+// AddBulk adds jobs in order, a thousand in each round trip (BullMQ:
+// queue.addBulk).
+//
+// If the options of one job are invalid, no job is added. If Redis rejects a job,
+// the error names it and the other jobs are added. A job that was not added has no
+// ID. An outage of Redis has the same effects as for [Queue.Add]: after
+// [ErrMaybeAdded], some of the jobs without an ID may have been added.
 func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanProducer, "addBulk")
 	defer span.end(&err)
@@ -257,7 +275,7 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 	return jobs, bulkError(results)
 }
 
-// addOnce adds a job, together with others if it is a plain one.
+// addOnce makes one attempt to add a job. A plain job shares its call with others.
 func (q *Queue) addOnce(ctx context.Context, add backend.Add) (backend.AddResult, error) {
 	var result backend.AddResult
 	var err error
@@ -269,7 +287,7 @@ func (q *Queue) addOnce(ctx context.Context, add backend.Add) (backend.AddResult
 	return result, cmp.Or(err, result.Err)
 }
 
-// sendAdds adds jobs that share a call.
+// sendAdds adds a batch of jobs in one call.
 func (q *Queue) sendAdds(ctx context.Context, adds []*backend.Add) (read func() ([]backend.AddResult, error)) {
 	results := q.core.store.AddBatch(ctx, adds)
 	return func() ([]backend.AddResult, error) { return results, nil }
@@ -277,10 +295,10 @@ func (q *Queue) sendAdds(ctx context.Context, adds []*backend.Add) (read func() 
 
 func sizeOfAdd(a *backend.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
 
-// prepare checks and encodes a job; nothing is sent.
+// prepare checks and encodes a job. It sends nothing.
 func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, backend.Add, error) {
 	job := &Job{Name: name, Opts: *options, core: q.core}
-	o := &job.Opts // options stays where its caller has it, which costs no memory
+	o := &job.Opts // the copy, so that options need not escape to the heap
 	if err := checkText("its name", name); err != nil {
 		return nil, backend.Add{}, err
 	}
@@ -318,11 +336,11 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, backe
 		State: backend.Waiting, ID: o.JobID, Name: name, Data: payload, Opts: opts,
 		Timestamp: timestamp, Delay: o.Delay, Priority: o.Priority, LIFO: o.LIFO,
 	}
-	if odd, given := o.Extra["lifo"]; given { // Lua takes all else for true
+	if odd, given := o.Extra["lifo"]; given { // every other value is true in Lua
 		add.LIFO = !isNull(odd) && string(odd) != "false"
 	}
 	if text, given := o.Extra["delay"]; given && o.Delay == 0 {
-		// Other clients take a text for no delay. null leaves the pointer nil.
+		// A delay given as text does not delay the job in other clients either. null leaves the pointer nil.
 		var delay *string
 		if json.Unmarshal(text, &delay) == nil {
 			add.DelayText = delay
@@ -390,8 +408,8 @@ func (c *core) takeSpecial(job *Job) error {
 	return nil
 }
 
-// options are a job's own options, and the queue's defaults for those that it
-// doesn't state.
+// options returns a job's options, with the queue's defaults for those that it does
+// not set.
 func (q *Queue) options(own *JobOptions) JobOptions {
 	switch {
 	case own == nil:

@@ -10,19 +10,19 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// ErrMaybeAdded says that the answer to an add was lost: the connection broke or
-// the context ended after the command may have been sent, so the job may be
-// there or not. Any other error of Add means that nothing was added. With a
-// JobID of its own a job can just be added again.
+// ErrMaybeAdded is returned by Add when the reply was lost: the job may or may not
+// have been added. The connection broke, or the context ended, after the command may
+// have been sent. After any other error of Add, nothing was added. A job with a JobID
+// can safely be added again.
 var ErrMaybeAdded = errors.New("bullmq: the answer was lost, so it may have been added or not")
 
-// lostAnswer is a call's error after which nobody knows.
+// lostAnswer is the error of a call whose outcome is unknown.
 type lostAnswer struct{ cause error }
 
 func (l *lostAnswer) Error() string   { return ErrMaybeAdded.Error() + ": " + l.cause.Error() }
 func (l *lostAnswer) Unwrap() []error { return []error{ErrMaybeAdded, l.cause} }
 
-// AddOutcome is what an add did.
+// AddOutcome is the outcome of an add.
 type AddOutcome string
 
 // The outcomes of an add. Only Added means that a job was added.
@@ -32,9 +32,9 @@ const (
 	Deduplicated  AddOutcome = "deduplicated"   // another job owns the deduplication id
 )
 
-// AddOutcome returns what the add that returned this Job did: whether it added
-// the job, or why another one stands for it, whose id the Job has. It returns ""
-// for a Job that was not returned by an add.
+// AddOutcome returns the outcome of the add that returned this Job. If it is not
+// Added, the Job has the id of the existing job. AddOutcome returns "" for a Job that
+// was not returned by an add.
 func (j *Job) AddOutcome() AddOutcome {
 	if j == nil {
 		return ""

@@ -12,15 +12,15 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// Retention says which finished jobs stay in Redis (BullMQ: removeOnComplete,
-// removeOnFail). The zero Retention sets nothing: the worker's own holds, and
-// without that all stay. Old jobs are removed when a newer one ends.
+// Retention selects which finished jobs stay in Redis (BullMQ: removeOnComplete,
+// removeOnFail). With the zero Retention the worker's option applies, and if that is
+// not set either, all jobs stay. Old jobs are removed when a newer one finishes.
 type Retention struct{ rule *keepRule }
 
 type keepRule struct {
-	wire string // as JSON in opts
+	wire string // the JSON in opts
 	keep scripts.Keep
-	flaw error // why the rule is refused from a program, nil for most
+	flaw error // why the rule is invalid in a program's options; nil if it is valid
 }
 
 func newKeep(wire string, keep scripts.Keep) Retention {
@@ -32,14 +32,15 @@ var (
 	keepAll   = newKeep("false", scripts.Keep{Count: "-1"})
 )
 
-// KeepNone removes each job as soon as it ends (BullMQ: true).
+// KeepNone returns a Retention that removes each job as soon as it finishes (BullMQ:
+// true).
 func KeepNone() Retention { return removeAll }
 
-// KeepAll keeps every job (BullMQ: false).
+// KeepAll returns a Retention that keeps every job (BullMQ: false).
 func KeepAll() Retention { return keepAll }
 
-// KeepLast keeps the newest n jobs (BullMQ: a number). An option with a negative
-// n is refused where it is used: KeepAll keeps every job.
+// KeepLast returns a Retention that keeps the newest n jobs (BullMQ: a number). A
+// negative n is an error where the option is used. Use [KeepAll] to keep every job.
 func KeepLast(n int) Retention {
 	count := strconv.Itoa(n)
 	k := newKeep(count, scripts.Keep{Count: count})
@@ -49,11 +50,13 @@ func KeepLast(n int) Retention {
 	return k
 }
 
-// KeepFor keeps jobs for an age, in whole seconds (part of one counts as one),
-// and of those at most the newest count (0 for no limit). limit is how many are
-// removed at most when a job ends, 0 for 1000. An option with a negative one of
-// these, or an age with part of a millisecond, is refused where it is used
-// (BullMQ: {age, count, limit}).
+// KeepFor returns a Retention that keeps jobs up to an age, and at most the newest
+// count of them (BullMQ: {age, count, limit}). age is rounded up to whole seconds. A
+// count of 0 sets no limit. limit is the maximum number of jobs to remove each time a
+// job finishes; 0 selects 1000.
+//
+// A negative argument, or an age that is not a whole number of milliseconds, is an
+// error where the option is used.
 func KeepFor(age time.Duration, count, limit int) Retention {
 	seconds := strconv.FormatInt(int64((age+time.Second-1)/time.Second), 10)
 	wire, keep := `{"age":`+seconds, scripts.Keep{Age: seconds}
@@ -71,7 +74,7 @@ func KeepFor(age time.Duration, count, limit int) Retention {
 	return k
 }
 
-// check refuses a rule that was made of values which make no sense.
+// check returns an error if the Retention was made with invalid arguments.
 func (k Retention) check(option string) error {
 	if k.IsZero() || k.rule.flaw == nil {
 		return nil
@@ -79,15 +82,15 @@ func (k Retention) check(option string) error {
 	return fmt.Errorf("%s: %w", option, k.rule.flaw)
 }
 
-// IsZero says whether nothing is set.
+// IsZero reports whether no rule is set.
 func (k Retention) IsZero() bool { return k.rule == nil }
 
-// staysAll says whether the option removes no job, as far as it goes.
+// staysAll reports whether the option removes no jobs.
 func (k Retention) staysAll() bool {
 	return k.IsZero() || k.rule.keep.Age == "" && (k.rule.keep.Count == "" || k.rule.keep.Count == "-1")
 }
 
-// String is the option as it stands on the wire.
+// String returns the option's JSON, or "" if no rule is set.
 func (k Retention) String() string {
 	if k.IsZero() {
 		return ""
@@ -95,8 +98,8 @@ func (k Retention) String() string {
 	return k.rule.wire
 }
 
-// MarshalJSON writes the option as BullMQ spells it: true, false, a number or
-// an object.
+// MarshalJSON returns the option in BullMQ's form: true, false, a number or an
+// object.
 func (k Retention) MarshalJSON() ([]byte, error) {
 	if k.IsZero() {
 		return []byte("null"), nil
@@ -104,7 +107,7 @@ func (k Retention) MarshalJSON() ([]byte, error) {
 	return []byte(k.rule.wire), nil
 }
 
-// UnmarshalJSON reads every form that BullMQ writes.
+// UnmarshalJSON parses every form that BullMQ writes.
 func (k *Retention) UnmarshalJSON(text []byte) error {
 	var value any
 	if err := wire.DecodeJSON(text, &value); err != nil {
@@ -118,7 +121,7 @@ func (k *Retention) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// keepOf reads a decoded value.
+// keepOf converts a decoded JSON value. It reports whether the value is valid.
 func keepOf(value any) (Retention, bool) {
 	switch v := value.(type) {
 	case nil:
@@ -138,8 +141,8 @@ func keepOf(value any) (Retention, bool) {
 	}
 }
 
-// wholeText is a decoded number as the scripts can count with it: whole; "" for
-// what is none, or beyond all counting.
+// wholeText returns a decoded number, rounded down, as text for the scripts. It
+// returns "" for any other value and for numbers that are not safe integers.
 func wholeText(value any) string {
 	number, ok := value.(json.Number)
 	if !ok {
@@ -152,7 +155,8 @@ func wholeText(value any) string {
 	return strconv.FormatInt(int64(math.Floor(f)), 10)
 }
 
-// orElse is what holds for a job: its own choice, else the worker's, else all.
+// orElse returns the rule that applies to a job: its option, else the worker's, else
+// the rule that keeps all jobs.
 func (k Retention) orElse(worker Retention) scripts.Keep {
 	if !k.IsZero() {
 		return k.rule.keep

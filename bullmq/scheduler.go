@@ -15,58 +15,62 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/cron"
 )
 
-// Repeat says when a job scheduler makes jobs: by a Pattern or by an interval
-// (BullMQ: RepeatOptions).
+// Repeat defines when a job scheduler adds jobs, by either a Pattern or an interval,
+// Every (BullMQ: RepeatOptions).
 type Repeat struct {
-	// Pattern is a cron pattern of five fields, or six with seconds first, as
-	// cron-parser 5 reads it.
+	// Pattern is a cron pattern with five fields, or with six, the first of which
+	// is seconds. The syntax is that of cron-parser 5.
 	Pattern string
-	// TimeZone is the IANA name of the zone in which the pattern counts; that of
-	// this process unless given (BullMQ: tz).
+	// TimeZone is the IANA name of the pattern's time zone (BullMQ: tz).
+	// Defaults to the time zone of the process.
 	TimeZone string
 	// Every is the interval, in whole milliseconds.
 	Every time.Duration
-	// Offset shifts the slots of an interval.
+	// Offset shifts the times of an interval, in whole milliseconds.
 	Offset time.Duration
-	// StartDate is an interval's first slot; a pattern's slots come after it.
+	// StartDate is the first time of an interval. The times of a pattern are after
+	// it.
 	StartDate time.Time
-	// EndDate is when the scheduler stops making jobs. It bounds when jobs are made, not
-	// when they run. The next job is made when one starts, so a job that was made in
-	// time runs even if it starts after EndDate; and with Every its slot may be up to an
-	// interval after EndDate. A pattern has no slots after EndDate.
+	// EndDate is when the scheduler stops adding jobs. A scheduler adds its next job
+	// when one starts. So a job that was added in time runs even if it starts after
+	// EndDate, and with Every it may be scheduled up to an interval after EndDate. A
+	// pattern schedules no job after EndDate.
 	EndDate time.Time
-	// Limit is how many jobs are made in all; 0 for no limit.
+	// Limit is the total number of jobs to add.
+	// Defaults to 0, no limit.
 	Limit int
-	// Immediately makes the first job of a pattern at once.
+	// Immediately adds the first job of a pattern without a delay.
 	Immediately bool
 }
 
-// Template is what the jobs of a scheduler are.
+// Template defines the jobs of a scheduler.
 type Template struct {
-	Name    string // the scheduler's id unless given
+	Name    string // defaults to the scheduler's id
 	Data    any
-	Options *JobOptions // JobID and Delay are the scheduler's own, whatever stands here
+	Options *JobOptions // the scheduler overrides JobID and Delay
 }
 
-// Scheduler is a job scheduler as it is stored (BullMQ: JobSchedulerJson).
+// Scheduler is the stored state of a job scheduler (BullMQ: JobSchedulerJson).
 type Scheduler struct {
 	ID         string
 	Name       string
 	Next       time.Time
 	Repeat     Repeat
-	Iterations int // jobs made so far
-	// HasOffset says that an offset is stored, be it 0.
+	Iterations int // number of jobs added so far
+	// HasOffset reports whether an offset is stored, even if it is 0.
 	HasOffset bool
-	// Data is the template's data, Options its options; nil where none are stored.
+	// Data and Options are those of the template, as JSON; nil if none are stored.
 	Data    json.RawMessage
 	Options json.RawMessage
 }
 
-// UpsertScheduler makes a job scheduler, or changes the one with that id, and
-// answers its next job; nil when a pattern has no slot until EndDate, and nothing is
-// written then. ErrNoNextRun means that no next run of the pattern is found, where
-// BullMQ reports nothing. Many processes may upsert the same id at the same time.
-// template may be nil (BullMQ: upsertJobScheduler).
+// UpsertScheduler creates a job scheduler, or updates the one with that id, and
+// returns its next job (BullMQ: upsertJobScheduler). Several processes may upsert
+// the same id at the same time. template may be nil.
+//
+// If the pattern has no run before EndDate, UpsertScheduler writes nothing and
+// returns a nil Job and a nil error. If the pattern has no next run at all, it
+// returns [ErrNoNextRun].
 func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *Template) (_ *Job, err error) {
 	t := Template{}
 	if template != nil {
@@ -96,7 +100,7 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 	return q.scheduled(s, jobID, delay)
 }
 
-// scheduled is the job that an upsert has added.
+// scheduled returns the job that an upsert has added.
 func (q *Queue) scheduled(s *backend.SchedulerAdd, id string, delay time.Duration) (*Job, error) {
 	job := &Job{
 		ID: id, Name: s.Name, Data: json.RawMessage(s.Data), Timestamp: time.UnixMilli(s.Now.UnixMilli()),
@@ -106,7 +110,7 @@ func (q *Queue) scheduled(s *backend.SchedulerAdd, id string, delay time.Duratio
 	if err := wire.DecodeJSON([]byte(s.Opts), &fields); err != nil {
 		return nil, err
 	}
-	fields["jobId"], fields["delay"] = id, delay.Milliseconds() // which the script puts in
+	fields["jobId"], fields["delay"] = id, delay.Milliseconds() // as the script stores them
 	wire, err := wire.EncodeJSON(fields)
 	if err != nil {
 		return nil, err
@@ -115,7 +119,7 @@ func (q *Queue) scheduled(s *backend.SchedulerAdd, id string, delay time.Duratio
 	if err := job.Opts.UnmarshalJSON(job.RawOpts); err != nil {
 		return nil, err
 	}
-	delete(job.Opts.Extra, schedulerOption) // which is SchedulerID
+	delete(job.Opts.Extra, schedulerOption) // it is in SchedulerID
 	job.Priority = job.Opts.Priority
 	if d := job.Opts.Deduplication; d != nil {
 		job.DeduplicationID = d.ID
@@ -123,7 +127,7 @@ func (q *Queue) scheduled(s *backend.SchedulerAdd, id string, delay time.Duratio
 	return job, nil
 }
 
-// scheduler checks and encodes a scheduler; nil when there is no next job.
+// scheduler checks and encodes a scheduler. It returns nil if there is no next job.
 func (q *Queue) scheduler(id string, r Repeat, t Template) (*backend.SchedulerAdd, error) {
 	if err := cmp.Or(checkText("its id", id), checkText("the name of its jobs", t.Name)); err != nil {
 		return nil, err
@@ -152,7 +156,7 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*backend.SchedulerAd
 		},
 	}
 	if r.Every == 0 {
-		s.Repeat.Offset = 0 // of an interval only
+		s.Repeat.Offset = 0 // a pattern has no offset
 	}
 	if r.Pattern != "" {
 		due, ended, err := schedule.Pattern(cron.Plan{
@@ -169,15 +173,15 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*backend.SchedulerAd
 		if s.Data, err = wire.EncodeJSON(t.Data); err != nil {
 			return nil, fmt.Errorf("its data can't be written as JSON: %w", err)
 		}
-		if s.Data == "null" { // as if there were none
+		if s.Data == "null" { // the same as no data
 			s.Data = "{}"
 		}
 	}
 	return s, q.schedulerOptions(s, t)
 }
 
-// schedulerOptions writes the options of a scheduler's jobs, and those of its
-// next one.
+// schedulerOptions encodes the options of a scheduler's template and those of its
+// next job.
 func (q *Queue) schedulerOptions(s *backend.SchedulerAdd, t Template) error {
 	o := q.options(t.Options)
 	if err := o.check(s.Data); err != nil {
@@ -185,10 +189,10 @@ func (q *Queue) schedulerOptions(s *backend.SchedulerAdd, t Template) error {
 	}
 	template := o.fields()
 	if o.Backoff != nil && o.Backoff.number {
-		template["backoff"] = json.RawMessage(wire.FormatMillis(o.Backoff.Delay)) // BullMQ keeps that form in a template
+		template["backoff"] = json.RawMessage(wire.FormatMillis(o.Backoff.Delay)) // BullMQ keeps the number in a template
 	}
 	if odd := o.Extra["backoff"]; len(odd) > 0 && !isNull(odd) {
-		template["backoff"] = odd // and every other
+		template["backoff"] = odd // BullMQ keeps any other form too
 	}
 	if o.Attempts == 0 && !o.noAttempts && len(o.Extra["attempts"]) == 0 {
 		delete(template, "attempts") // a template has no defaults
@@ -221,13 +225,14 @@ func (q *Queue) schedulerOptions(s *backend.SchedulerAdd, t Template) error {
 	return err
 }
 
-// RemoveScheduler removes a job scheduler with its next job; false when there
-// was none. A job that runs is left alone (BullMQ: removeJobScheduler).
+// RemoveScheduler removes a job scheduler and its next job, unless that job is
+// already running (BullMQ: removeJobScheduler). It reports whether the scheduler
+// existed.
 func (q *Queue) RemoveScheduler(ctx context.Context, id string) (bool, error) {
 	return q.core.store.RemoveJobScheduler(ctx, id)
 }
 
-// Scheduler reads a job scheduler; nil when there is none (BullMQ:
+// Scheduler returns a job scheduler, or nil if there is none with that id (BullMQ:
 // getJobScheduler).
 func (q *Queue) Scheduler(ctx context.Context, id string) (*Scheduler, error) {
 	record, err := q.core.store.JobScheduler(ctx, id)
@@ -237,10 +242,12 @@ func (q *Queue) Scheduler(ctx context.Context, id string) (*Scheduler, error) {
 	return newScheduler(record), nil
 }
 
-// Schedulers reads job schedulers by their next run, the last one first, or the
-// next one first if Page.Ascending (BullMQ: getJobSchedulers). An entry without a
-// record is removed, as BullMQ 6 does, and one of an old repeatable job is an error;
-// in the dialect of BullMQ 5 both are answered, with what the entry itself says.
+// Schedulers returns job schedulers in descending order of their next run, or in
+// ascending order if Page.Ascending is set (BullMQ: getJobSchedulers).
+//
+// In the dialect [V6], an entry without a record is removed, as in BullMQ 6, and an
+// entry of an old repeatable job is an error. In the dialect [V5], Schedulers returns
+// both, with the values that the entry itself contains.
 func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error) {
 	records, err := q.core.store.JobSchedulers(ctx, backend.Page{From: page.From, To: page.To, Ascending: page.Ascending})
 	if err != nil {
@@ -264,7 +271,7 @@ func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error)
 	return all, nil
 }
 
-// CountSchedulers answers how many job schedulers there are (BullMQ:
+// CountSchedulers returns the number of job schedulers (BullMQ:
 // getJobSchedulersCount).
 func (q *Queue) CountSchedulers(ctx context.Context) (int64, error) {
 	n, err := q.core.store.CountJobSchedulers(ctx)
@@ -283,8 +290,8 @@ func newScheduler(record *backend.SchedulerRecord) *Scheduler {
 	}
 }
 
-// legacyScheduler reads the id of a scheduler without a record. That of an old
-// repeatable job is name:id:endDate:tz:pattern.
+// legacyScheduler parses the id of a scheduler without a record. The id of an old
+// repeatable job has the form name:id:endDate:tz:pattern.
 func legacyScheduler(record *backend.SchedulerRecord) *Scheduler {
 	s := &Scheduler{ID: record.ID, Next: record.Next}
 	if parts := strings.SplitN(record.ID, ":", 5); len(parts) == 5 {

@@ -5,74 +5,75 @@ import (
 	"strings"
 )
 
-// Telemetry is a tracing system as this package sees it: what a Queue, a Worker
-// or a FlowProducer does becomes spans, and the context of the span that adds a
-// job goes with the job, so that the span that runs it, in Go or in Node,
-// belongs to the same trace. Package bullmqotel makes one of OpenTelemetry
-// (BullMQ: telemetry).
+// Telemetry records the operations of a Queue, a Worker or a FlowProducer as spans
+// and metrics (BullMQ: telemetry). The trace context of the span that adds a job is
+// stored with the job. So the span that runs the job, in Go or in Node, belongs to
+// the same trace. Package bullmqotel implements Telemetry with OpenTelemetry.
 //
-// Its methods are called from several goroutines at a time.
+// Its methods must be safe for concurrent use.
 type Telemetry interface {
-	// StartSpan begins a span, a child of the one in ctx if there is one, and
-	// answers ctx with the new span in it.
+	// StartSpan starts a span, as a child of the span in ctx if there is one. It
+	// returns the span and a context that contains it.
 	StartSpan(ctx context.Context, name string, kind SpanKind) (context.Context, Span)
-	// Inject writes what of ctx is to travel as the text that is stored with a
-	// job (opts.tm): the JSON of a carrier, in a mixed fleet. "" and
-	// "{}", an empty carrier, store nothing (BullMQ: getMetadata).
+	// Inject encodes the trace context of ctx as the text that is stored with a job
+	// in opts.tm (BullMQ: getMetadata). If Node clients share the queue, it must be
+	// the JSON of a carrier. If it returns "" or "{}", nothing is stored.
 	Inject(ctx context.Context) string
-	// Extract is ctx with what Inject, here or in Node, has written. Text that it
-	// can't read leaves ctx as it is (BullMQ: fromMetadata).
+	// Extract returns ctx with the trace context that Inject, here or in Node, has
+	// encoded as metadata. It returns ctx itself if it can't parse metadata (BullMQ:
+	// fromMetadata).
 	Extract(ctx context.Context, metadata string) context.Context
-	// Record takes in one value of a metric; it does nothing where nothing is
-	// measured (BullMQ: meter).
+	// Record records a value of a metric. It does nothing if metrics are disabled
+	// (BullMQ: meter).
 	Record(ctx context.Context, metric Instrument, value float64, attributes ...Attribute)
 }
 
-// Span is something that happens, from StartSpan to End.
+// Span is an operation that has begun with [Telemetry.StartSpan]. Its methods must
+// be safe for concurrent use.
 type Span interface {
 	SetAttributes(attributes ...Attribute)
 	AddEvent(name string, attributes ...Attribute)
-	// RecordError notes an error with which the span is about to end, or that it
-	// has got over (BullMQ: recordException).
+	// RecordError records an error that ended the operation, or that the operation
+	// recovered from (BullMQ: recordException).
 	RecordError(err error)
 	End()
 }
 
-// SpanKind is a span's part in an exchange of messages, as in OpenTelemetry.
+// SpanKind is the role of a span in messaging, as defined by OpenTelemetry.
 type SpanKind int
 
-// The kinds that occur.
+// The kinds of spans.
 const (
 	SpanInternal SpanKind = iota
 	SpanProducer          // adds jobs
-	SpanConsumer          // runs one
+	SpanConsumer          // runs a job
 )
 
-// Attribute is a fact about a span or a value: a string, bool, int, int64,
-// float64 or []string under a name such as bullmq.queue.name.
+// Attribute is a key, such as bullmq.queue.name, and a value that describe a span or
+// a recorded value. Value is a string, bool, int, int64, float64 or []string.
 type Attribute struct {
 	Key   string
 	Value any
 }
 
-// Instrument is something that is measured.
+// Instrument defines a metric.
 type Instrument struct {
 	Name, Description, Unit string
 	Kind                    InstrumentKind
 }
 
-// InstrumentKind is how the values of a metric are put together, as in
+// InstrumentKind is how the values of a metric are aggregated, as defined by
 // OpenTelemetry.
 type InstrumentKind int
 
-// The kinds that occur.
+// The kinds of instruments.
 const (
-	InstrumentCounter   InstrumentKind = iota // values add up
-	InstrumentHistogram                       // each counts in its range
-	InstrumentGauge                           // the newest stands
+	InstrumentCounter   InstrumentKind = iota // sums the values
+	InstrumentHistogram                       // counts the values in buckets
+	InstrumentGauge                           // keeps the last value
 )
 
-// counted are the counters of what has become of jobs, by its name.
+// counted are the counters of jobs, by the state that they have changed to.
 var counted = map[string]Instrument{}
 
 func init() {
@@ -90,7 +91,7 @@ var (
 	jobsByState = Instrument{Name: "bullmq.queue.jobs", Description: "Number of jobs in the queue by state", Unit: "{jobs}", Kind: InstrumentGauge}
 )
 
-// measure counts what has become of a job, and how long it had run until then.
+// measure counts a job under its new state and records how long it ran.
 func (c *core) measure(ctx context.Context, job *Job, state string) {
 	t := c.trace
 	if t.telemetry == nil {
@@ -106,8 +107,9 @@ func (c *core) measure(ctx context.Context, job *Job, state string) {
 	}
 }
 
-// measureFailure is measure, for an attempt that has failed. The counter of these
-// is our own: in BullMQ's, a delay after a failure looks like any other.
+// measureFailure is measure for a failed attempt. It also increments a counter that
+// BullMQ does not have, since BullMQ's counters do not tell a delay after a failure
+// from any other delay.
 func (c *core) measureFailure(ctx context.Context, job *Job, state string) {
 	c.measure(ctx, job, state)
 	if t := c.trace; t.telemetry != nil {
@@ -115,12 +117,12 @@ func (c *core) measureFailure(ctx context.Context, job *Job, state string) {
 	}
 }
 
-// measured are the attributes of what has become of a job.
+// measured returns the attributes of a job's metrics.
 func (c *core) measured(job *Job, state string) []Attribute {
 	return []Attribute{{attrQueueName, c.trace.queue}, {attrJobName, job.Name}, {attrJobState, state}}
 }
 
-// measureEnd is measure, for what a worker has decided.
+// measureEnd is measure for the action that a worker has taken.
 func (w *Worker) measureEnd(ctx context.Context, job *Job, a action) {
 	switch a {
 	case complete:
@@ -138,8 +140,8 @@ func (w *Worker) measureEnd(ctx context.Context, job *Job, a action) {
 	}
 }
 
-// RecordCounts is Counts, and has the queue's Telemetry measure the numbers as
-// the gauge bullmq.queue.jobs; call it from time to time (BullMQ:
+// RecordCounts returns the counts of [Queue.Counts] and records them with the queue's
+// Telemetry as the gauge bullmq.queue.jobs. Call it periodically (BullMQ:
 // recordJobCountsMetric).
 func (q *Queue) RecordCounts(ctx context.Context, states ...State) (map[State]int64, error) {
 	counts, err := q.Counts(ctx, states...)

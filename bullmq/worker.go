@@ -19,20 +19,22 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// Handler runs a job. What it returns becomes the job's return value, as JSON;
-// an error makes the job fail, and be tried again while attempts are left.
-// Unrecoverable, Snooze, RateLimit and the ErrMoved… errors say something else.
-// The context ends, with a cause, when the job's lock is lost, the job is
-// cancelled, or the worker gives up waiting for it: context.Cause tells which.
+// Handler runs a job. The returned value is stored as the job's return value, as
+// JSON. An error fails the attempt, and the job is retried while attempts are left.
+// [Unrecoverable], [Snooze], [RateLimit] and the ErrMoved… errors have other
+// effects, which their comments describe.
+//
+// ctx is cancelled when the job's lock is lost, when the job is cancelled, or
+// shortly before the worker stops waiting for the handler. context.Cause returns the
+// reason: [ErrLockLost], a [*CancelledError] or [ErrShutdown].
 type Handler func(ctx context.Context, job *Job) (any, error)
 
-// Limiter bounds how many jobs start within a time, over all workers of the
+// Limiter limits how many jobs start within a period, across all workers of the
 // queue (BullMQ: limiter).
 //
-// It counts in fixed windows: the first job that starts opens a window of
-// Duration, in which Max jobs may start, and the next job after its end opens
-// another. So up to 2*Max-1 jobs may start within one Duration that lies across
-// two windows.
+// It counts in fixed windows. The first job opens a window of Duration, in which
+// at most Max jobs start. The first job after that window opens the next one. So
+// up to 2*Max-1 jobs may start within a Duration that spans two windows.
 type Limiter struct {
 	Max      int           // at least 1
 	Duration time.Duration // whole milliseconds
@@ -45,96 +47,121 @@ func (l Limiter) check() error {
 	return checkMillis("Limiter.Duration", l.Duration, time.Millisecond)
 }
 
-// WorkerOptions configure a Worker; nil and the zero value hold the defaults.
+// WorkerOptions configures a [Worker]. A nil pointer and the zero value select
+// the defaults.
 type WorkerOptions struct {
-	// Connection is shared with others that use it. Whoever made it closes it.
-	// Defaults to a connection of its own, to URL.
+	// Connection is a connection to share with other queues and workers. Its
+	// creator closes it.
+	// Defaults to a separate connection to URL.
 	Connection *Connection
-	// URL is the address of Redis, for a connection of its own, instead of a
-	// Connection. It is printed as it is, with a password.
+	// URL is the address of Redis, used if Connection is nil. Printing the options
+	// shows it in full, including a password.
 	// Defaults to [DefaultURL].
 	URL string
-	// Prefix is the first part of all keys, the same on all clients; "bull"
-	// unless given.
+	// Prefix is the first part of all keys. All clients of a queue must use the
+	// same one.
+	// Defaults to [DefaultPrefix].
 	Prefix string
-	// Dialect is the version of BullMQ that the queue is to look like; found out
-	// unless given.
+	// Dialect selects the BullMQ major version whose data layout is written.
+	// Defaults to [Detect].
 	Dialect Dialect
-	// Name is shown beside the jobs it ran (field pb) and in the list of
-	// workers. Redis lists no name with spaces, or of others than ASCII
-	// characters: such a worker runs, and can't be seen.
+	// Name identifies the worker in Queue.Workers and in the jobs it ran (field
+	// pb). A name with spaces or non-ASCII characters is not listed by
+	// Queue.Workers.
+	// Defaults to no name.
 	Name string
-	// Concurrency is how many jobs run at once; 1 unless given. SetConcurrency
-	// changes it later.
+	// Concurrency is the number of jobs that run at the same time.
+	// [Worker.SetConcurrency] changes it later.
+	// Defaults to 1.
 	Concurrency int
 
-	// BatchSize is how many jobs one call to Redis ends, and takes, at most; 100
-	// unless given. Those that end while a call is under way share the next one,
-	// and none waits for others: with 1 each has a call of its own.
+	// BatchSize is the maximum number of jobs that one call to Redis fetches or
+	// finishes. Jobs that finish while a call is in flight share the next call.
+	// No job waits for a batch to fill. With 1 each job has a separate call.
+	// Defaults to 100.
 	BatchSize int
 
-	// LockDuration is how long a job is the worker's own without renewal; 30 s
-	// unless given. A worker that dies holds a job up for about that long.
+	// LockDuration is how long a worker holds a job's lock before it must be
+	// renewed. The jobs of a worker that dies are delayed by about this long.
+	// Defaults to 30 seconds.
 	LockDuration time.Duration
-	// LockRenewTime is the age at which a lock is renewed; half of LockDuration
-	// unless given.
+	// LockRenewTime is the age at which a lock is renewed. It must be shorter
+	// than LockDuration.
+	// Defaults to half of LockDuration.
 	LockRenewTime time.Duration
-	// SkipLockRenewal leaves locks to expire; for jobs known to be short.
+	// SkipLockRenewal disables the renewal of locks. Use it only if every job is
+	// certain to finish within LockDuration.
 	SkipLockRenewal bool
-	// StalledInterval is the time between checks for jobs whose worker is gone,
-	// over all workers; 30 s unless given.
+	// StalledInterval is the interval, across all workers of the queue, of the
+	// check for stalled jobs: jobs whose worker no longer renews their lock.
+	// Defaults to 30 seconds.
 	StalledInterval time.Duration
-	// MaxStalledCount is how often a job may lose its worker before it fails;
-	// 1 when nil, new(0) for never.
+	// MaxStalledCount is how often a job may stall and run again. When it stalls
+	// once more it fails. new(0) fails a job that stalls once.
+	// Defaults to 1.
 	MaxStalledCount *int
-	// SkipStalledCheck leaves the check to other workers.
+	// SkipStalledCheck disables this worker's part in the check for stalled jobs.
+	// At least one worker of the queue must make the check.
 	SkipStalledCheck bool
-	// MaxStartedAttempts fails a job that was started more often than that,
-	// whatever ended it; 0 for no bound.
+	// MaxStartedAttempts is how often a job may start. A job that starts once
+	// more fails without running, however its earlier runs ended.
+	// Defaults to 0, no limit.
 	MaxStartedAttempts int
 
-	// DrainDelay is how long an idle worker waits to be woken before it looks by
-	// itself; 5 s unless given.
+	// DrainDelay is how long an idle worker waits for a notification from Redis
+	// before it polls the queue.
+	// Defaults to 5 seconds.
 	DrainDelay time.Duration
-	// Limiter bounds how many jobs start in a time.
+	// Limiter limits how many jobs start within a period.
+	// Defaults to no limit.
 	Limiter *Limiter
-	// MaximumRateLimitDelay is the longest wait between two looks while the rate
-	// limit holds; 30 s unless given.
+	// MaximumRateLimitDelay is the longest time between two polls while a rate
+	// limit is in effect.
+	// Defaults to 30 seconds.
 	MaximumRateLimitDelay time.Duration
-	// KeepCompleted and KeepFailed hold for jobs that say nothing themselves.
+	// KeepCompleted and KeepFailed apply to jobs that do not set these options
+	// themselves (BullMQ: removeOnComplete, removeOnFail).
+	// Defaults to [KeepAll].
 	KeepCompleted Retention
 	KeepFailed    Retention
-	// MetricsPoints is how many minutes of counts are kept; 0 collects none
-	// (BullMQ: metrics.maxDataPoints).
+	// MetricsPoints is the number of minutes for which counts of completed and
+	// failed jobs are kept (BullMQ: metrics.maxDataPoints).
+	// Defaults to 0, which collects none.
 	MetricsPoints int
 
-	// BackoffStrategy computes waits for jobs with a backoff of another type
-	// than fixed and exponential.
+	// BackoffStrategy computes the wait before the next attempt of jobs with a
+	// custom backoff type; see [CustomBackoff].
 	BackoffStrategy BackoffStrategy
-	// Classify judges an error that no sentinel of this package judges: whether
-	// another attempt makes sense, and when.
+	// Classify decides whether and when a job is retried after an error that
+	// wraps none of this package's errors.
+	// Defaults to a retry as the job's options define it.
 	Classify func(err error, job *Job) Verdict
 
-	// ShutdownTimeout is how long Run waits for running jobs once its context
-	// has ended or Close was called; 30 s unless given. Worker.Shutdown sets a
-	// bound of its own. Shortly before it is over (a tenth of it, a
-	// second at most) the handlers' contexts end, with the cause ErrShutdown.
+	// ShutdownTimeout is how long Run waits for running jobs after its context has
+	// ended or Close was called. The handlers' contexts are cancelled with the
+	// cause [ErrShutdown] shortly before: by a tenth of the time, at most a second.
+	// [Worker.Shutdown] sets a different bound.
+	// Defaults to 30 seconds.
 	ShutdownTimeout time.Duration
 
-	// Events are called as things happen; see WorkerEvents.
+	// Events are functions to call when a job or the worker changes.
 	Events WorkerEvents
-	// OnHealth is called when Redis gets out of reach and when it is back, one
-	// call at a time.
+	// OnHealth is called when Redis becomes unreachable and when it is reachable
+	// again. Calls do not overlap.
 	OnHealth func(Health)
-	// Telemetry traces and measures what the worker does; nothing unless given.
+	// Telemetry records traces and metrics of the worker.
+	// Defaults to none.
 	Telemetry Telemetry
-	// Logger receives log lines. Defaults to none.
+	// Logger receives log lines.
+	// Defaults to none.
 	Logger Logger
-	// Now is the clock; time.Now unless given. For tests.
+	// Now returns the current time. Tests may replace it.
+	// Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Worker runs the jobs of a queue (BullMQ: Worker).
+// Worker runs the jobs of a queue (BullMQ: Worker). It is safe for concurrent
+// use.
 type Worker struct {
 	core        *core
 	handler     Handler
@@ -142,8 +169,8 @@ type Worker struct {
 	id          string // first part of every lock token
 	locks       *lockKeeper
 	slots       *slots
-	finishStore *scripts.Store // for the calls of ends
-	open        func()         // opens its first connection
+	finishStore *scripts.Store // used by ends
+	open        func()         // opens the first connection of finishStore
 	ends        *batch.Batcher[scripts.End, scripts.Ended]
 	readers     eventReaders
 
@@ -153,9 +180,9 @@ type Worker struct {
 	stop    context.CancelFunc
 	ended   chan struct{}
 
-	shutdown   context.Context // of the first Shutdown; nil while ShutdownTimeout bounds the stop
-	unfinished error           // what Run returns; to be read once ended is closed
-	closed     context.Context // for those who wait for a job by hand
+	shutdown   context.Context // of the first Shutdown; nil while ShutdownTimeout applies
+	unfinished error           // the error of Run; valid once ended is closed
+	closed     context.Context // ends waiting calls of GetNextJob
 	close      context.CancelFunc
 	tokens     atomic.Int64
 
@@ -165,9 +192,10 @@ type Worker struct {
 	warnUnlimited sync.Once
 }
 
-// NewWorker connects to a queue; jobs are taken once Run is called. ctx bounds
-// the call, not the Worker's life, which Run and Close do. handler
-// may be nil for a worker that only takes jobs by hand, with GetNextJob.
+// NewWorker connects to a queue and returns a Worker. Call [Worker.Run] to run
+// jobs. ctx bounds this call only. The Worker lives until Run returns or
+// [Worker.Close] is called. handler may be nil if jobs are fetched only by
+// [Worker.GetNextJob]. options may be nil.
 func NewWorker(ctx context.Context, queue string, handler Handler, options *WorkerOptions) (*Worker, error) {
 	var o WorkerOptions
 	if options != nil {
@@ -200,7 +228,7 @@ func NewWorker(ctx context.Context, queue string, handler Handler, options *Work
 	return w, nil
 }
 
-// fill checks the options and puts in the defaults.
+// fill checks the options and sets the defaults.
 func (o *WorkerOptions) fill() error {
 	type duration struct {
 		name     string
@@ -253,16 +281,19 @@ func (o *WorkerOptions) fill() error {
 	)
 }
 
-// Queue is the name of the worker's queue.
+// QueueName returns the name of the worker's queue, without its prefix.
 func (w *Worker) QueueName() string { return w.core.keys.queue }
 
-// Run takes jobs and runs them until ctx ends. Then no new job is taken, and
-// those that run keep their locks until they are done, for at most
-// ShutdownTimeout. It answers nil when all were done, and an
-// *UnfinishedError when it left jobs behind: after about LockDuration the
-// stalled check gives them to another worker. The worker is closed afterwards.
+// Run fetches jobs and runs them until ctx ends. It then fetches no more jobs and
+// waits for the running ones, whose locks are still renewed, for at most
+// ShutdownTimeout. The worker is closed when Run returns. A worker can be run once.
 //
-// Redis being out of reach does not end Run: it logs, waits and goes on.
+// Run returns nil if all jobs finished, and an [*UnfinishedError] if some did not.
+// After about LockDuration, the stalled check of another worker returns those jobs
+// to the queue.
+//
+// An outage of Redis does not end Run. The worker logs it and retries until Redis
+// is reachable again.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.handler == nil {
 		return errors.New("bullmq: the worker has no handler to run jobs with; give NewWorker one, or take jobs by GetNextJob")
@@ -294,7 +325,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	for _, p := range parts {
 		p.Cancel()
 	}
-	// A call to which Redis doesn't answer ends with its connection; the first check has a moment more.
+	// Closing the client ends a call that gets no reply; let the first stalled check finish before.
 	select {
 	case <-looked:
 	case <-time.After(min(time.Second, time.Until(deadline))):
@@ -309,11 +340,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// Close ends the worker. A worker that runs stops as if Run's context had
-// ended, and Close returns when Run does. Close returns nil; the error of Run
-// tells which jobs were left behind. Run waits for the handlers and for
-// the functions in Events, so one of these that called Close would be waited
-// for until ShutdownTimeout is over: it ends Run's context instead.
+// Close stops the worker. A running worker stops as if Run's context had ended,
+// and Close returns when Run does. Close always returns nil. The error of Run lists
+// jobs that did not finish.
+//
+// Do not call Close from a handler or a function in Events: Run waits for these
+// functions until ShutdownTimeout has passed. Cancel Run's context instead.
 func (w *Worker) Close() error {
 	w.mu.Lock()
 	running := w.started
@@ -339,17 +371,18 @@ func (w *Worker) Close() error {
 	return nil
 }
 
-// Shutdown stops the worker as Close does, but waits for the running jobs until
-// ctx ends instead of for ShutdownTimeout. Without a deadline it waits until they
-// are done. A stop that is under way already remains bound by ShutdownTimeout too.
+// Shutdown stops the worker as [Worker.Close] does, but waits for running jobs
+// until ctx ends, not for ShutdownTimeout. Without a deadline it waits until all
+// jobs have finished. If the worker is already stopping, ShutdownTimeout still
+// applies too.
 //
-// The handlers' contexts end, with the cause ErrShutdown, shortly before the
-// deadline of ctx (a tenth of the time left, a second at most). If ctx is cancelled
-// earlier they end at that moment, and the handlers have up to a second to return.
+// The handlers' contexts are cancelled with the cause [ErrShutdown] shortly before
+// the deadline of ctx: by a tenth of the time left, at most a second. If ctx is
+// cancelled earlier, they are cancelled at once, and the handlers have up to a
+// second to return.
 //
-// Shutdown returns what Run returns: nil when all jobs were done, and an
-// *UnfinishedError when jobs were left behind. As with Close, a handler must not
-// call it.
+// Shutdown returns the error of [Worker.Run]: nil if all jobs finished, and an
+// [*UnfinishedError] if some did not. Do not call it from a handler.
 func (w *Worker) Shutdown(ctx context.Context) error {
 	w.mu.Lock()
 	r := w.runner
@@ -364,16 +397,16 @@ func (w *Worker) Shutdown(ctx context.Context) error {
 	return w.unfinished
 }
 
-// hasShutdown reports whether Shutdown bounds the stop.
+// hasShutdown reports whether Shutdown was called.
 func (w *Worker) hasShutdown() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.shutdown != nil
 }
 
-// stopDeadline returns when a stop that begins now is to be over. Without a
-// deadline for the jobs, ShutdownTimeout still bounds the wait for functions of
-// the user's.
+// stopDeadline returns the deadline of a stop that begins now. If Shutdown was
+// called without a deadline, ShutdownTimeout still bounds the wait for the user's
+// functions.
 func (w *Worker) stopDeadline() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -385,9 +418,10 @@ func (w *Worker) stopDeadline() time.Time {
 	return time.Now().Add(w.o.ShutdownTimeout)
 }
 
-// RateLimit stops the queue for a time, for all workers that have a limiter, of
-// their own or global; others go on, see the error [RateLimit]. A handler that has
-// called it returns [ErrRateLimited], or does both at once with that error
+// RateLimit stops the queue for a duration, for all workers with a [Limiter] and,
+// under a global rate limit, for all workers. A worker without a limiter continues.
+// A handler that calls it returns [ErrRateLimited] afterwards. To do both in one
+// step, a handler returns the error of the function [RateLimit] instead
 // (BullMQ: worker.rateLimit).
 func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
@@ -397,14 +431,15 @@ func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) 
 	return w.core.rateLimit(ctx, wait)
 }
 
-// UnfinishedError is returned by [Worker.Run] and [Worker.Shutdown] when the time
-// to stop is over and jobs are left behind. The stalled check of another worker starts them again.
+// UnfinishedError is returned by [Worker.Run] and [Worker.Shutdown] when jobs did
+// not finish before the worker had to stop. The stalled check of another worker
+// returns them to the queue.
 type UnfinishedError struct {
 	QueueName string
-	// JobIDs are the jobs whose handlers were still running.
+	// JobIDs are the ids of the jobs whose handlers were still running.
 	JobIDs []string
-	// Unwritten are the jobs whose handlers had returned, but whose end could not
-	// be written to Redis.
+	// Unwritten are the ids of the jobs whose handlers had returned, but whose
+	// results could not be written to Redis.
 	Unwritten []string
 }
 
@@ -419,7 +454,7 @@ func (e *UnfinishedError) Error() string {
 	return fmt.Sprintf("bullmq: jobs of %s were left behind at the end of the time to stop (%s); the stalled check of another worker will run them again", e.QueueName, strings.Join(left, "; "))
 }
 
-// nameSuffix is how the worker's name ends the name of its connection.
+// nameSuffix returns the part of the connection's name that holds the worker's name.
 func (w *Worker) nameSuffix() string {
 	if w.o.Name == "" {
 		return ""
@@ -427,7 +462,7 @@ func (w *Worker) nameSuffix() string {
 	return ":w:" + w.o.Name
 }
 
-// takes is the worker as the scripts need it.
+// takes returns the worker's options for the scripts that fetch jobs.
 func (w *Worker) takes() scripts.Worker {
 	s := scripts.Worker{LockMs: w.o.LockDuration.Milliseconds(), Name: w.o.Name}
 	if w.o.Limiter != nil {
@@ -436,12 +471,12 @@ func (w *Worker) takes() scripts.Worker {
 	return s
 }
 
-// token makes the lock token of one chain of jobs.
+// token returns a new lock token for a sequence of jobs that one slot runs.
 func (w *Worker) token() string {
 	return w.id + ":" + strconv.FormatInt(w.tokens.Add(1), 10)
 }
 
-// guard calls a function of the user's and keeps its panic from going further.
+// guard calls a function of the user. It recovers a panic and logs it.
 func (w *Worker) guard(name string, call func()) {
 	if r, stack := safe.Call(call); r != nil {
 		w.core.log.Error("a function given to the worker panicked; the worker continues without its result; fix the function",
@@ -449,9 +484,9 @@ func (w *Worker) guard(name string, call func()) {
 	}
 }
 
-// fault reports an error that is not a handler's to the log and the events. The
-// log gets at most one line a second, or one in ten seconds while Redis is
-// unreachable, with the number of lines that were left out.
+// fault logs an error that no handler returned and emits it as an event. It logs
+// at most one line a second, or one in ten seconds while Redis is unreachable. The
+// line has the number of suppressed lines.
 func (w *Worker) fault(err error, message string, fields ...any) {
 	pause := time.Second
 	if !w.Health().Reachable {
