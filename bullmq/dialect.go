@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Dialect is the major version of BullMQ whose keyspace and events are left
@@ -52,6 +51,14 @@ const (
 	WireVersion5 = "5.81.5"
 )
 
+// major returns the major version of BullMQ.
+func (d Dialect) major() int {
+	if d == V5 {
+		return 5
+	}
+	return 6
+}
+
 func (d Dialect) version() string {
 	if d == V5 {
 		return "bullmq:" + WireVersion5
@@ -67,10 +74,8 @@ func (c *core) setDialect(ctx context.Context, dialect Dialect) error {
 			return err
 		}
 	}
-	c.dialect, c.store.Dialect = dialect, scripts.V6
-	if dialect == V5 {
-		c.store.Dialect = scripts.V5
-	}
+	c.dialect = dialect
+	c.store.SetDialect(dialect.major())
 	return nil
 }
 

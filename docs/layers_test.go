@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -113,6 +114,33 @@ var _ = Describe("The layers of the architecture", func() {
 			}
 		}
 		Expect(users).To(Equal([]string{"logger.go"}))
+	})
+
+	// The files that make connections and stores may know Redis. The others of this list still
+	// fetch and finish jobs by the types of the scripts.
+	It("keep Redis out of package bullmq, except in a few files", func() {
+		var found []string
+		files, err := filepath.Glob("../bullmq/*.go")
+		Expect(err).NotTo(HaveOccurred())
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			Expect(err).NotTo(HaveOccurred())
+			for _, spec := range file.Imports {
+				imported, err := strconv.Unquote(spec.Path.Value)
+				Expect(err).NotTo(HaveOccurred())
+				if imported == module+"/bullmq/scripts" || imported == "github.com/redis/rueidis" {
+					found = append(found, filepath.Base(path))
+				}
+			}
+		}
+		slices.Sort(found)
+		Expect(slices.Compact(found)).To(Equal([]string{
+			"connection.go", "core.go",
+			"job.go", "job_calls.go", "retention.go", "worker.go", "worker_commit.go", "worker_fetch.go", "worker_manual.go",
+		}))
 	})
 
 	DescribeTable("are determined by the paths of packages and modules:", func(path string, layer int) {

@@ -45,6 +45,7 @@ var _ interface {
 	backend.Administration
 	backend.Schedulers
 	backend.Events
+	backend.Dialects
 } = (*Store)(nil)
 
 // NewStore binds the commands to a queue: base is its key prefix
@@ -67,6 +68,14 @@ func Suffixes() map[string][]string {
 
 // Base is the key prefix of the queue, bull:orders:.
 func (q *Store) Base() string { return q.base }
+
+// SetDialect sets the major version of BullMQ to write, 5 or 6, before any other call.
+func (q *Store) SetDialect(major int) {
+	q.Dialect = V6
+	if major == 5 {
+		q.Dialect = V5
+	}
+}
 
 // CheckReach returns an error if no script can reach this queue and another one.
 func (q *Store) CheckReach(prefix, queue string) error {
