@@ -13,7 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-var _ = Describe("A job taken by hand", func() {
+var _ = Describe("A manually fetched job", func() {
 	var (
 		name   string
 		queue  *bullmq.Queue
@@ -39,7 +39,7 @@ var _ = Describe("A job taken by hand", func() {
 		return job
 	}
 
-	It("is active, under its token's lock and the worker's name", func() {
+	It("is active, locked by its token and marked with the worker's name", func() {
 		added := add(nil)
 		job := take("mine")
 		Expect(job.ID).To(Equal(added.ID))
@@ -51,14 +51,14 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("pb", "by-hand"), HaveKeyWithValue("ats", "1"), HaveKey("processedOn")))
 	})
 
-	DescribeTable("can't be taken with a token that owns every lock", func(token string) {
+	DescribeTable("cannot be fetched with a token that owns every lock:", func(token string) {
 		add(nil)
 		_, err := worker.GetNextJob(ctx, token, 0)
 		Expect(err).To(MatchError(ContainSubstring("token")))
 		Expect(listAt(keyOf(name, "active"))).To(BeEmpty())
-	}, Entry("0", "0"), Entry("nothing", ""))
+	}, Entry("zero", "0"), Entry("an empty token", ""))
 
-	It("is refused its end with another token", func() {
+	It("cannot be finished with another token", func() {
 		add(nil)
 		job := take("mine")
 		_, err := worker.Complete(ctx, job, "theirs", nil, false)
@@ -67,7 +67,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	It("is waited for until one is added, the time is over, or the context", func() {
+	It("is waited for until one is added, the wait is over or the context ends", func() {
 		Expect(worker.GetNextJob(ctx, "t:1", 50*time.Millisecond)).To(BeNil())
 
 		got := make(chan *bullmq.Job, 1)
@@ -89,7 +89,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
 	})
 
-	It("is completed with its value, and the next one comes along when asked for", func() {
+	It("completes with its value and returns the next job on request", func() {
 		add(nil)
 		add(nil)
 		job := take("mine")
@@ -106,7 +106,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(next).To(BeNil())
 	})
 
-	It("is left as it is by a value that JSON can't hold", func() {
+	It("stays as it is if JSON cannot represent its value", func() {
 		add(nil)
 		job := take("mine")
 		_, err := worker.Complete(ctx, job, "mine", func() {}, false)
@@ -115,7 +115,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("mine"))
 	})
 
-	It("that fails is tried again as its options say, then fails for good", func() {
+	It("that fails is retried by its options and then fails for good", func() {
 		add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(30 * time.Millisecond)})
 		fail := func(token string) {
 			GinkgoHelper()
@@ -136,7 +136,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(eventsOf(name)).To(ContainElement("retries-exhausted jobId=1 attemptsMade=3"))
 	})
 
-	DescribeTable("that has a priority and fails is tried again behind lower numbers and earlier equals", func(backoff *bullmq.Backoff) {
+	DescribeTable("that has a priority and fails is retried after lower numbers and earlier equals", func(backoff *bullmq.Backoff) {
 		add(&bullmq.JobOptions{Priority: 2, Attempts: 2, Backoff: backoff})
 		job := take("mine")
 		for _, priority := range []int{1, 2, 3} {
@@ -152,7 +152,7 @@ var _ = Describe("A job taken by hand", func() {
 		Entry("at once", nil), Entry("after a backoff", bullmq.FixedBackoff(time.Hour)),
 	)
 
-	It("that fails brings the next one along when asked for", func() {
+	It("that fails returns the next job on request", func() {
 		add(nil)
 		add(nil)
 		next, err := worker.Fail(ctx, take("mine"), "mine", bullmq.Unrecoverable(errors.New("boom")), true)
@@ -161,14 +161,14 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(next.Token()).To(Equal("mine"))
 	})
 
-	It("that fails for no reason fails all the same", func() {
+	It("that fails without a reason still fails", func() {
 		add(nil)
 		_, err := worker.Fail(ctx, take("mine"), "mine", nil, false)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stateOf(queue, "1")()).To(Equal(bullmq.StateFailed))
 	})
 
-	It("keeps its lock for as long as its token asks, alone or with others", func() {
+	It("keeps its lock for the requested time, alone or with others", func() {
 		add(nil)
 		add(nil)
 		one, two := take("t:1"), take("t:2")
@@ -189,7 +189,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(err).To(HaveOccurred())
 	})
 
-	It("is put off to a time, at no attempt, and comes again then", func() {
+	It("is delayed without using an attempt, and is fetched again when it is due", func() {
 		add(nil)
 		job := take("t:1")
 		Expect(job.WithToken("other").MoveToDelayed(ctx, time.Now().Add(100*time.Millisecond))).To(MatchError(bullmq.ErrLockMismatch))
@@ -203,7 +203,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(time.Since(begun)).To(And(BeNumerically(">=", 99*time.Millisecond), BeNumerically("<", 4*time.Second)))
 	})
 
-	It("that stalled too often says that it is to be failed", func() {
+	It("that stalled too often reports that it must be failed", func() {
 		add(nil)
 		Expect(redisDo("HSET", keyOf(name, "1"), "defa", "job stalled more than allowable limit").Error()).To(Succeed())
 		job := take("mine")
@@ -213,7 +213,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(hashAt(keyOf(name, "1"))).NotTo(HaveKey("defa"))
 	})
 
-	It("comes when the limit lets it, and when the queue is resumed", func() {
+	It("is returned when the rate limit ends and when the queue is resumed", func() {
 		worker = newWorker(name, nil, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 1, Duration: 300 * time.Millisecond}})
 		add(nil)
 		add(nil)
@@ -238,7 +238,7 @@ var _ = Describe("A job taken by hand", func() {
 		Eventually(got, "4s").Should(Receive(HaveField("ID", "3")))
 	})
 
-	It("goes to one of many that wait, and each of them gets its own", func() {
+	It("is returned to one of many waiting calls, each of which gets its own", func() {
 		const many = 8
 		got := make(chan string, many)
 		var waiting sync.WaitGroup
@@ -266,7 +266,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(ids).To(HaveLen(many))
 	})
 
-	It("is failed by hand, but not judged by a function that panics", func() {
+	It("stays active, and Fail returns an error, if Classify panics", func() {
 		worker = newWorker(name, nil, &bullmq.WorkerOptions{Classify: func(error, *bullmq.Job) bullmq.Verdict { panic("no idea") }})
 		add(&bullmq.JobOptions{Attempts: 2})
 		job := take("mine")
@@ -275,7 +275,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive), "left as it is")
 	})
 
-	It("is not to be had from a worker that is closed, be it paused or not", func() {
+	It("is not returned by a closed worker, whether paused or not", func() {
 		Expect(worker.Close()).To(Succeed())
 		_, err := worker.GetNextJob(ctx, "mine", time.Second)
 		Expect(err).To(MatchError(bullmq.ErrClosed))
@@ -286,7 +286,7 @@ var _ = Describe("A job taken by hand", func() {
 		Expect(err).To(MatchError(bullmq.ErrClosed))
 	})
 
-	It("ends a wait when the worker is closed", func() {
+	It("ends its wait when the worker is closed", func() {
 		got := make(chan error, 1)
 		go func() {
 			_, err := worker.GetNextJob(ctx, "mine", 10*time.Second)

@@ -24,7 +24,7 @@ var _ = Describe("A worker", func() {
 	)
 	BeforeEach(func() { name, ctx = newQueueName(), specContext() })
 
-	DescribeTable("that shares the caller's one client with a queue doesn't hold up adds while it waits", func(change func(*rueidis.ClientOption)) {
+	DescribeTable("that shares one client with a queue does not delay adds while it waits,", func(change func(*rueidis.ClientOption)) {
 		shared := bullmq.Client(ownClient(change))
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: shared})
 		started := make(chan string, 1)
@@ -41,13 +41,13 @@ var _ = Describe("A worker", func() {
 			Eventually(started).Should(Receive(Equal(job.ID)))
 		}
 	},
-		Entry("as it comes", nil),
+		Entry("with default options", nil),
 		Entry("with one connection for all", func(o *rueidis.ClientOption) { o.PipelineMultiplex = -1; o.BlockingPoolSize = 1 }),
-		Entry("with all commands on the pipeline", func(o *rueidis.ClientOption) { o.AlwaysPipelining = true }),
-		Entry("in RESP 2", func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }),
+		Entry("with all commands pipelined", func(o *rueidis.ClientOption) { o.AlwaysPipelining = true }),
+		Entry("over RESP2", func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }),
 	)
 
-	It("is found by BullMQ's name in the list of connections, and leaves its name in its jobs", func() {
+	It("is found by BullMQ's name in the list of connections, and stores its name in its jobs", func() {
 		queue := newQueue(name, nil)
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Name: "painter"})
 		bare := "bull:" + base64.StdEncoding.EncodeToString([]byte(name))
@@ -67,7 +67,7 @@ var _ = Describe("A worker", func() {
 		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("pb", "painter"))
 	})
 
-	It("never runs more jobs at once than its concurrency, and takes what waits at once", func() {
+	It("never runs more jobs at once than its concurrency, and fetches waiting jobs at once", func() {
 		queue := newQueue(name, nil)
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 20))
 		Expect(err).NotTo(HaveOccurred())
@@ -84,7 +84,7 @@ var _ = Describe("A worker", func() {
 		Expect(most.Load()).To(BeEquivalentTo(5))
 	})
 
-	It("survives options and parents that nobody can read", func() {
+	It("survives options and parents that cannot be parsed", func() {
 		queue := newQueue(name, nil)
 		jobs, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 2))
 		Expect(err).NotTo(HaveOccurred())
@@ -96,7 +96,7 @@ var _ = Describe("A worker", func() {
 		}
 	})
 
-	It("adds attempts that an old client has counted to its own", func() {
+	It("adds the attempts that an old client has counted to its own", func() {
 		queue := newQueue(name, nil)
 		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 4})
 		Expect(err).NotTo(HaveOccurred())
@@ -107,7 +107,7 @@ var _ = Describe("A worker", func() {
 		Expect(calls.Load()).To(BeEquivalentTo(2))
 	})
 
-	It("runs jobs of clients that write their numbers with fractions", func() {
+	It("runs jobs of clients that write numbers with fractions", func() {
 		queue := newQueue(name, nil)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -120,7 +120,7 @@ var _ = Describe("A worker", func() {
 		Expect(read.Delay).To(Equal(1000700 * time.Microsecond))
 	})
 
-	It("leaves the options of newer clients as they are when it tries a job again", func() {
+	It("keeps the options of newer clients when it retries a job", func() {
 		queue := newQueue(name, nil)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -131,7 +131,7 @@ var _ = Describe("A worker", func() {
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("opts", opts), HaveKeyWithValue("atm", "2")))
 	})
 
-	It("starts a job no more often than MaxStartedAttempts, whatever ended it", func() {
+	It("starts a job at most MaxStartedAttempts times, whatever ended each attempt", func() {
 		queue := newQueue(name, nil)
 		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: 10})
 		Expect(err).NotTo(HaveOccurred())
@@ -167,18 +167,18 @@ var _ = Describe("A worker", func() {
 		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("failedReason", "job started more than allowable limit"))
 	})
 
-	DescribeTable("is not made with options that can't be", func(options bullmq.WorkerOptions, names string) {
+	DescribeTable("is refused with invalid options:", func(options bullmq.WorkerOptions, names string) {
 		options.Connection = connection()
 		_, err := bullmq.NewWorker(ctx, name, nil, &options)
 		Expect(err).To(MatchError(ContainSubstring(names)))
 	},
 		Entry("a negative MaxStalledCount", bullmq.WorkerOptions{MaxStalledCount: new(-1)}, "MaxStalledCount"),
 		Entry("a negative Concurrency", bullmq.WorkerOptions{Concurrency: -1}, "Concurrency"),
-		Entry("a lock renewed later than it lasts", bullmq.WorkerOptions{LockDuration: time.Second, LockRenewTime: time.Second}, "LockRenewTime"),
-		Entry("a limiter of nothing", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{}}, "Limiter"),
+		Entry("a lock that is renewed after it expires", bullmq.WorkerOptions{LockDuration: time.Second, LockRenewTime: time.Second}, "LockRenewTime"),
+		Entry("a limiter without values", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{}}, "Limiter"),
 	)
 
-	It("without a handler can't be run, and runs once only, and not when it is closed", func() {
+	It("runs only with a handler, only once, and not after Close", func() {
 		Expect(newWorker(name, nil, nil).Run(ctx)).To(MatchError(ContainSubstring("no handler")))
 		idle := make(chan struct{})
 		worker, stop, ended := startWorker(name, doNothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Drained: func() { close(idle) }}})
@@ -194,7 +194,7 @@ var _ = Describe("A worker", func() {
 		Expect(closed.Close()).To(Succeed())
 	})
 
-	It("doesn't run with a context that has ended already", func() {
+	It("does not run with a context that has already ended", func() {
 		queue := newQueue(name, nil)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -204,7 +204,7 @@ var _ = Describe("A worker", func() {
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaiting))
 	})
 
-	It("needs no more memory and no more goroutines the more jobs it has run", func() {
+	It("uses no more memory or goroutines for more jobs", func() {
 		queue := newQueue(name, nil)
 		var left sync.WaitGroup
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { left.Done(); return "done", nil },
@@ -230,7 +230,7 @@ var _ = Describe("A worker", func() {
 		}
 	})
 
-	It("calls its functions in the order of what happens, each once a job", func() {
+	It("calls its event functions in order, each once for a job", func() {
 		queue := newQueue(name, nil)
 		var mu sync.Mutex
 		var calls []string
