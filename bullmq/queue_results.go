@@ -73,10 +73,6 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 	}
 }
 
-// Drain and obliterate tell nobody which jobs they remove: whether one that is
-// waited for is still there is asked this often.
-const lookAgainAfter = 5 * time.Second
-
 func (q *Queue) failure(id, reason string) error {
 	return &JobFailedError{QueueName: q.Name(), JobID: id, Reason: reason}
 }
@@ -132,12 +128,8 @@ type resultTail struct {
 	looking *time.Timer // until they are next
 }
 
-// lookNowAgainAfter is how long waits that have looked for their jobs are left
-// alone, however often the tail is overtaken.
-const lookNowAgainAfter = time.Second
-
 func newResultTail(c *core) *resultTail {
-	return &resultTail{core: c, over: make(chan struct{}), lookAgain: lookAgainAfter, waiting: map[string]map[chan Event]string{}}
+	return &resultTail{core: c, over: make(chan struct{}), lookAgain: timing.ResultPollInterval, waiting: map[string]map[chan Event]string{}}
 }
 
 // join starts to listen for a job's end; what ends from now on is not missed,
@@ -214,7 +206,7 @@ func (t *resultTail) lookNow() {
 	if t.closed || t.looking != nil {
 		return
 	}
-	t.looking = time.AfterFunc(time.Until(t.looked.Add(lookNowAgainAfter)), func() {
+	t.looking = time.AfterFunc(time.Until(t.looked.Add(timing.ResultCheckInterval)), func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.looked, t.looking = time.Now(), nil

@@ -328,7 +328,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	// Closing the client ends a call that gets no reply; let the first stalled check finish before.
 	select {
 	case <-looked:
-	case <-time.After(min(time.Second, time.Until(deadline))):
+	case <-time.After(min(timing.FirstStalledCheckPatience, time.Until(deadline))):
 	}
 	w.close()
 	safe.Together(w.runner.waiter.Close, w.core.conn.Close)
@@ -488,9 +488,9 @@ func (w *Worker) guard(name string, call func()) {
 // at most one line a second, or one in ten seconds while Redis is unreachable. The
 // line has the number of suppressed lines.
 func (w *Worker) fault(err error, message string, fields ...any) {
-	pause := time.Second
+	pause := timing.FaultLogInterval
 	if !w.Health().Reachable {
-		pause = 10 * time.Second
+		pause = timing.OutageLogInterval
 	}
 	w.mu.Lock()
 	silent := time.Since(w.lastFault) < pause

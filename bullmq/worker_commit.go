@@ -225,7 +225,7 @@ func (w *Worker) finish(ctx context.Context, ends []*scripts.End) func() ([]scri
 // renewed meanwhile, and what has become of the call is to be found out in its
 // time.
 func (w *Worker) endTimeout() time.Duration {
-	return min(timing.CallTimeout, max(w.o.LockDuration/3, shortestRenewal))
+	return min(timing.CallTimeout, max(w.o.LockDuration/3, timing.LastRenewal))
 }
 
 func sizeOfEnd(e *scripts.End) int {

@@ -361,7 +361,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 			return nil, time.Time{}, nil
 		}
 		// The timing.After ends the wait; where it can't, the wait ends soon after.
-		block = min(block, due+overdue)
+		block = min(block, due+timing.TimerDelay)
 		defer timing.After(due, r.waiter.Interrupt)()
 	}
 	if r.slots.reserve(1) == 0 {
@@ -420,6 +420,3 @@ func (r *runner) returnWake(wake backend.Wake) {
 		r.w.core.log.Warn("a marker could not be written back; idle workers fetch again after their DrainDelay at the latest", logError, err)
 	}
 }
-
-// overdue is how late the timer for a delayed job may be.
-const overdue = 20 * time.Millisecond

@@ -128,7 +128,7 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 	for from := 0; from < len(due); from += 1000 {
 		some := due[from:min(from+1000, len(due))]
 		// A silent Redis must not keep a handler from hearing that its lock is over.
-		callCtx, cancel := context.WithTimeout(ctx, max(time.Until(first), shortestRenewal))
+		callCtx, cancel := context.WithTimeout(ctx, max(time.Until(first), timing.LastRenewal))
 		callCtx, span := w.startExtendLocks(callCtx, some)
 		lost, err := w.core.store.ExtendLocks(callCtx, some, w.o.LockDuration)
 		span.end(&err)
@@ -142,9 +142,6 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 	}
 	return failed
 }
-
-// shortestRenewal is what a call may take whose locks are about over.
-const shortestRenewal = 100 * time.Millisecond
 
 // applyRenewal records the outcome of a renewal: which locks were lost.
 func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time.Time) {

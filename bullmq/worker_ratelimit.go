@@ -54,21 +54,17 @@ func (w *Worker) obeysRateLimit(ctx context.Context) bool {
 	return err == nil && meta.HasMax
 }
 
-// A job that its handler sends back to run at once, with no attempt used, can go
-// on like that for ever. The first such run follows at once; each further one
-// comes after a pause that doubles, up to a second.
-
-const longestRerunPause = time.Second
-
-// rerunPause returns how long the job waits before it runs again at once: by the
-// number of its starts, in any process, that have used no attempt.
+// rerunPause returns how long a job waits that its handler sends back to run at
+// once without using an attempt, since it may do so for ever. The first such run
+// follows at once. Then the pause doubles with each start, in any process, that has
+// used no attempt.
 func (j *Job) rerunPause() time.Duration {
 	free := j.AttemptsStarted - j.AttemptsMade - j.madeSince - 1 // without the one under way
 	if free <= 0 {
 		return 0
 	}
 	if free >= 10 {
-		return longestRerunPause
+		return timing.LongestRerunPause
 	}
 	return (1<<free - 1) * time.Millisecond
 }

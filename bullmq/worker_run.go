@@ -100,11 +100,10 @@ func (r *runner) finish() (err error) {
 // when ctx is cancelled, and soon after that the wait for them, until stop is
 // called.
 func (r *runner) endBy(ctx context.Context) (stop context.CancelFunc) {
-	const grace = time.Second
-	left := grace
+	left := timing.HandlerGrace
 	soon, cancelSoon := context.WithCancel(ctx)
 	if deadline, bounded := ctx.Deadline(); bounded {
-		left = min(grace, max(0, time.Until(deadline)/10))
+		left = min(timing.HandlerGrace, max(0, time.Until(deadline)/10))
 		soon, cancelSoon = context.WithDeadline(ctx, deadline.Add(-left))
 	}
 	stopped, stop := context.WithCancel(context.Background())

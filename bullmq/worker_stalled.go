@@ -46,7 +46,7 @@ func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 
 // checkStalled makes one check and reports whether Redis has carried it out.
 func (w *Worker) checkStalled(ctx context.Context) bool {
-	callCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	callCtx, cancel := context.WithTimeout(ctx, timing.CallTimeout)
 	defer cancel()
 	ids, err := w.CheckStalled(callCtx)
 	if err != nil && ctx.Err() == nil {

@@ -101,7 +101,7 @@ func dial(ctx context.Context, option rueidis.ClientOption, open *sockets) (ruei
 		client, err := rueidis.NewClient(option)
 		done <- result{client, err}
 	}()
-	ctx, cancel := context.WithTimeoutCause(ctx, timing.ConnectTimeout+500*time.Millisecond, errNoReply)
+	ctx, cancel := context.WithTimeoutCause(ctx, timing.DialTimeout, errNoReply)
 	defer cancel()
 	select {
 	case r := <-done:
@@ -127,7 +127,7 @@ func retryReads(attempts int, _ rueidis.Completed, _ error) time.Duration {
 	if attempts > 5 {
 		return -1
 	}
-	return time.Duration(attempts) * 20 * time.Millisecond
+	return time.Duration(attempts) * timing.ReadRetryPause
 }
 
 // Address is where the server is, without user and password.

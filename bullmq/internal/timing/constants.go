@@ -7,8 +7,40 @@ const (
 	// ConnectTimeout limits the first contact with a server, and each of the calls
 	// that prepare a connection.
 	ConnectTimeout = 4 * time.Second
+	// DialTimeout limits the time until a client is connected. It is longer than
+	// ConnectTimeout, so that the error of a network connection is reported.
+	DialTimeout = ConnectTimeout + 500*time.Millisecond
+	// ReadRetryPause is by how much the pause before a read is repeated grows.
+	ReadRetryPause = 20 * time.Millisecond
 	// CallTimeout limits a call that has no context of a user's.
 	CallTimeout = 10 * time.Second
+	// LastRenewal is the least time that a call may take to renew locks which are
+	// about to expire.
+	LastRenewal = 100 * time.Millisecond
+	// TimerDelay is how late the timer for a delayed job may be.
+	TimerDelay = 20 * time.Millisecond
+	// LongestRerunPause is the longest pause before a job runs again that its handler
+	// has sent back without using an attempt.
+	LongestRerunPause = time.Second
+
+	// ResultPollInterval is how often a wait for a result asks whether its job is
+	// still there. Drain and obliterate publish no event for the jobs they remove.
+	ResultPollInterval = 5 * time.Second
+	// ResultCheckInterval is the least time between two times at which all waits for
+	// results ask for the states of their jobs because events were missed.
+	ResultCheckInterval = time.Second
+
+	// FaultLogInterval is the least time between two faults of a worker in the log.
+	FaultLogInterval = time.Second
+	// OutageLogInterval is the same while Redis can't be reached.
+	OutageLogInterval = 10 * time.Second
+
+	// HandlerGrace is how long before its deadline a worker that stops ends the
+	// contexts of its handlers. It is less if the whole time is short.
+	HandlerGrace = time.Second
+	// FirstStalledCheckPatience is how much longer a worker that stops waits for its
+	// first stalled check.
+	FirstStalledCheckPatience = time.Second
 	// ClosePatience is how long a network connection may take to close in order,
 	// with the replies to what was sent before. It is cut off then.
 	ClosePatience = 200 * time.Millisecond
