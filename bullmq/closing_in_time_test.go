@@ -48,6 +48,10 @@ func everything(connection func() *bullmq.Connection, prefix string) (stops []st
 		DeferCleanup(worker.Close)
 		return worker, name
 	}
+	newOneFetcher := func(kind string) *bullmq.Fetcher {
+		GinkgoHelper()
+		return newFetcher(base+"-"+kind, &bullmq.FetcherOptions{Prefix: prefix, StalledInterval: 50 * time.Millisecond})
+	}
 	newOneQueue := func(name string) *bullmq.Queue {
 		GinkgoHelper()
 		queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), Prefix: prefix})
@@ -111,12 +115,12 @@ func everything(connection func() *bullmq.Connection, prefix string) (stops []st
 		stop{"Close of a worker whose handlers ignore their context", func() { _ = deaf.Close() }, stopTimeout},
 		stop{"Pause of a worker that is closed", func() { _ = deaf.Close(); <-paused }, stopTimeout})
 
-	byHand, _ := newOne("by-hand", nil, 1)
+	byHand := newOneFetcher("by-hand")
 	got := make(chan struct{})
-	background(func() { defer close(got); _, _ = byHand.GetNextJob(context.Background(), "token", time.Minute) })
-	stops = append(stops, stop{"GetNextJob of a worker that is closed", func() { _ = byHand.Close(); <-got }, stopTimeout})
+	background(func() { defer close(got); _, _ = byHand.Fetch(context.Background()) })
+	stops = append(stops, stop{"Fetch of a Fetcher that is closed", func() { _ = byHand.Close(); <-got }, stopTimeout})
 
-	checker, _ := newOne("checker", nil, 1)
+	checker := newOneFetcher("checker")
 	checked := make(chan struct{})
 	background(func() {
 		defer close(checked)
@@ -124,7 +128,7 @@ func everything(connection func() *bullmq.Connection, prefix string) (stops []st
 			time.Sleep(time.Millisecond)
 		}
 	})
-	stops = append(stops, stop{"CheckStalled of a worker that is closed", func() { _ = checker.Close(); <-checked }, stopTimeout})
+	stops = append(stops, stop{"CheckStalled of a Fetcher that is closed", func() { _ = checker.Close(); <-checked }, stopTimeout})
 
 	waited := newOneQueue(base + "-waited")
 	job, err := waited.Add(specContext(), "a", nil, nil)

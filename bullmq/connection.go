@@ -25,7 +25,7 @@ const DefaultURL = "redis://127.0.0.1:6379"
 // Whoever made a Connection closes it. Closing a Queue or a Worker leaves it open.
 //
 // A Connection has up to four sockets for commands, to each node of a cluster. A
-// Worker that runs, a loop over [QueueEvents.All], a [Worker.GetNextJob] that
+// Worker that runs, a loop over [QueueEvents.All], a [Fetcher.Fetch] that
 // waits, and a Queue on which [Queue.WaitForJob] was called, open two more each,
 // since they wait at the server. A Worker also opens one for each call at the same
 // time that finishes jobs, mostly one or two. Nothing has to be sized for that; see
@@ -60,7 +60,7 @@ func ConnectOption(ctx context.Context, option rueidis.ClientOption) (*Connectio
 // Connection leaves the client open.
 //
 // Each Worker that runs, each loop over [QueueEvents.All], each Queue on which
-// [Queue.WaitForJob] was called, and each [Worker.GetNextJob] that waits, holds a
+// [Queue.WaitForJob] was called, and each [Fetcher.Fetch] that waits, holds a
 // connection of the client's pool (BlockingPoolSize), on each node of a cluster.
 // Those that find none free poll five times a second until there is one, and log a
 // warning with the number needed.

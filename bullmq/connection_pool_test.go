@@ -155,16 +155,23 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		queue := newQueue(name, nil)
 		_, release := client.Dedicate()
 		defer release()
-		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
-		Expect(worker.GetNextJob(ctx, "token", 150*time.Millisecond)).To(BeNil())
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{Connection: bullmq.Client(client)})
+		fetchNone := func() {
+			GinkgoHelper()
+			soon, cancel := context.WithTimeout(ctx, 150*time.Millisecond)
+			defer cancel()
+			_, err := fetcher.Fetch(soon)
+			Expect(err).To(MatchError(context.DeadlineExceeded))
+		}
+		fetchNone()
 		before := runtime.NumGoroutine()
 		for range 5 {
-			Expect(worker.GetNextJob(ctx, "token", 150*time.Millisecond)).To(BeNil())
+			fetchNone()
 		}
 		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", before))
 
 		waiting := make(chan *bullmq.Job, 1)
-		go func() { job, _ := worker.GetNextJob(ctx, "token", 5*time.Second); waiting <- job }()
+		go func() { job, _ := fetcher.Fetch(ctx); waiting <- job }()
 		time.Sleep(300 * time.Millisecond)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())

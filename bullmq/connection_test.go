@@ -55,7 +55,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 				return err
 			},
 			func() error {
-				_, err := bullmq.NewWorker(ctx, "q", nil, &bullmq.WorkerOptions{Connection: link})
+				_, err := bullmq.NewWorker(ctx, "q", doNothing, &bullmq.WorkerOptions{Connection: link})
 				return err
 			},
 			func() error {
@@ -228,7 +228,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
 			other := newQueue(name, &bullmq.QueueOptions{Connection: link})
 			Expect(queue.Close()).To(Succeed())
-			Expect(newWorker(name, nil, &bullmq.WorkerOptions{Connection: link}).Close()).To(Succeed())
+			Expect(newWorker(name, doNothing, &bullmq.WorkerOptions{Connection: link}).Close()).To(Succeed())
 			Expect(newEvents(name, bullmq.QueueEventsOptions{Connection: link}).Close()).To(Succeed())
 			_, err := queue.Add(specContext(), "paint", nil, nil)
 			Expect(err).To(MatchError(bullmq.ErrClosed))

@@ -16,13 +16,13 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 	var (
 		name   string
 		queue  *bullmq.Queue
-		worker *bullmq.Worker
+		worker *bullmq.Fetcher
 		ctx    context.Context
 	)
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
 		queue = newQueue(name, &bullmq.QueueOptions{Now: fixedClock(fixedNow)})
-		worker = newWorker(name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow)})
+		worker = newFetcher(name, &bullmq.FetcherOptions{Now: fixedClock(fixedNow)})
 	})
 	add := func(data int, d bullmq.Deduplication, delay time.Duration) string {
 		GinkgoHelper()

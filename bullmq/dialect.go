@@ -25,7 +25,7 @@ type Dialect int
 //	schedulers                a job's next id is in its field nrjid; the         updateJobScheduler, Queue.JobSchedulers
 //	                          template takes the data of a legacy scheduler
 //	rate limit                a job that fails unrun counts                      part codec
-//	too many starts           the job fails at its next start, and a fetch by    worker_execute.go, worker_manual.go
+//	too many starts           the job fails at its next start, and a fetch by    worker_execute.go, fetcher.go
 //	                          hand passes over it
 //	reading and options       Waiting includes Paused; debounce is accepted and  queue_read.go, queue.go, job_json.go
 //	                          shown in JSON

@@ -67,10 +67,10 @@ var _ = Describe("The dialect of a queue", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(listAt(keyOf(name, "paused"))).To(HaveLen(1))
 
-		worker := newWorker(name, nil, nil)
+		fetcher := newFetcher(name, nil)
 		queue := newQueue(name, nil)
 		Expect(queue.Resume(ctx)).To(Succeed())
-		job, err := worker.GetNextJob(ctx, "t", 0)
+		job, err := fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(queue.Pause(ctx)).To(Succeed())
 		Expect(job.MoveToWait(ctx)).Error().NotTo(HaveOccurred())
@@ -89,13 +89,13 @@ var _ = Describe("The dialect of a queue", func() {
 
 	It("of BullMQ 5 lets a manual fetch fail jobs that are marked to fail and return the next", func() {
 		queue := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
-		worker := newWorker(name, nil, &bullmq.WorkerOptions{Dialect: bullmq.V5})
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{Dialect: bullmq.V5})
 		for range 2 {
 			_, err := queue.Add(ctx, "a", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
 		}
 		redisDo("HSET", keyOf(name, "1"), "defa", "it had no chance")
-		job, err := worker.GetNextJob(ctx, "t", 0)
+		job, err := fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.ID).To(Equal("2"))
 		Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("failedReason", "it had no chance"))

@@ -92,6 +92,11 @@ var ErrNoNextRun = schedule.ErrNoNextRun
 // Job literal in the test of a handler.
 var ErrNoQueue = errors.New("it belongs to no queue; get the job from Queue.Job, Queue.Add or a worker's handler")
 
+// ErrNoJob is returned by [Fetcher.TryFetch], [Fetcher.CompleteAndFetch] and
+// [Fetcher.FailAndFetch] when no job is ready. The last two have finished their job
+// then.
+var ErrNoJob = errors.New("bullmq: no job is ready")
+
 // ErrClosed is returned by calls on a Queue, Worker, QueueEvents, FlowProducer or
 // Connection that was closed.
 var ErrClosed = backend.ErrClosed

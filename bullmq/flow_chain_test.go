@@ -78,14 +78,14 @@ var _ = Describe("The results of a job's children", func() {
 	// end fetches the next child and finishes it.
 	end := func(value any, reason error) {
 		GinkgoHelper()
-		worker := newWorker(lookups.Name(), nil, nil)
-		job, err := worker.GetNextJob(ctx, "token", 0)
+		fetcher := newFetcher(lookups.Name(), nil)
+		job, err := fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job).NotTo(BeNil())
 		if reason == nil {
-			_, err = worker.Complete(ctx, job, "token", value, false)
+			err = fetcher.Complete(ctx, job, value)
 		} else {
-			_, err = worker.Fail(ctx, job, "token", reason, false)
+			err = fetcher.Fail(ctx, job, reason)
 		}
 		Expect(err).NotTo(HaveOccurred())
 	}

@@ -19,13 +19,13 @@ var _ = Describe("A job's children", func() {
 	var (
 		name, parts string
 		queue       *bullmq.Queue
-		worker      *bullmq.Worker
+		fetcher     *bullmq.Fetcher
 		parent      *bullmq.Job
 		ctx         context.Context
 	)
 	BeforeEach(func() {
 		name, parts, ctx = newQueueName(), newQueueName(), specContext()
-		queue, worker = newQueue(name, nil), newWorker(parts, nil, nil)
+		queue, fetcher = newQueue(name, nil), newFetcher(parts, nil)
 	})
 	// family adds a parent with children that are named after their ids.
 	family := func(children ...bullmq.JobOptions) {
@@ -44,13 +44,13 @@ var _ = Describe("A job's children", func() {
 	// finish fetches the next child and completes it with a value or fails it.
 	finish := func(value any) {
 		GinkgoHelper()
-		job, err := worker.GetNextJob(ctx, "t", 0)
+		job, err := fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job).NotTo(BeNil())
 		if reason, failed := value.(error); failed {
-			_, err = worker.Fail(ctx, job, "t", reason, false)
+			err = fetcher.Fail(ctx, job, reason)
 		} else {
-			_, err = worker.Complete(ctx, job, "t", value, false)
+			err = fetcher.Complete(ctx, job, value)
 		}
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -177,7 +177,7 @@ var _ = Describe("A job's children", func() {
 
 	It("make a running job wait only while the named child is pending", func() {
 		family()
-		running, err := newWorker(name, nil, nil).GetNextJob(ctx, "t", 0)
+		running, err := newFetcher(name, nil).TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(running.AsParent()).To(Equal(&bullmq.ParentRef{ID: "parent", QueueKey: "bull:" + name}))
 		child, err := newQueue(parts, nil).Add(ctx, "child", nil, &bullmq.JobOptions{Parent: running.AsParent()})
@@ -251,7 +251,7 @@ var _ = Describe("Removing a parent", func() {
 	DescribeTable("removes its children in every state and keeps the order of other jobs,", func(size, most int) {
 		name, parts, ctx := newQueueName(), newQueueName(), specContext()
 		queue, other := newQueue(name, nil), newQueue(parts, nil)
-		worker := newWorker(name, nil, nil)
+		fetcher := newFetcher(name, nil)
 		producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(producer.Close)
@@ -283,10 +283,10 @@ var _ = Describe("Removing a parent", func() {
 			}
 			flow.Children = append(flow.Children, child)
 		}
-		endJob(worker, takeJob(worker), nil, nil) // the first job, so that a child is next
+		endJob(fetcher, takeJob(fetcher), nil, nil) // the first job, so that a child is next
 		_, err = producer.Add(ctx, flow)
 		Expect(err).NotTo(HaveOccurred())
-		endJob(worker, takeJob(worker), nil, nil)
+		endJob(fetcher, takeJob(fetcher), nil, nil)
 		add("last", bullmq.JobOptions{})
 		add("next", bullmq.JobOptions{LIFO: true})
 		before := calls("lrem")

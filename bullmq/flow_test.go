@@ -53,9 +53,9 @@ var _ = Describe("A flow", func() {
 	// finish fetches the next job of a queue and finishes it.
 	finish := func(queue *bullmq.Queue, value any, reason error) *bullmq.Job {
 		GinkgoHelper()
-		worker := newWorker(queue.Name(), nil, nil)
-		job := takeJob(worker)
-		endJob(worker, job, value, reason)
+		fetcher := newFetcher(queue.Name(), nil)
+		job := takeJob(fetcher)
+		endJob(fetcher, job, value, reason)
 		return job
 	}
 	kid := func(n int) string { return keyOf(bricks.Name(), fmt.Sprint("kid-", n)) }
@@ -169,13 +169,13 @@ var _ = Describe("A flow", func() {
 					return root
 				}
 				finish(bricks, "laid", nil)
-				worker := newWorker(walls.Name(), nil, nil)
-				taken := takeJob(worker)
+				fetcher := newFetcher(walls.Name(), nil)
+				taken := takeJob(fetcher)
 				switch state {
 				case bullmq.StateCompleted:
-					endJob(worker, taken, "built", nil)
+					endJob(fetcher, taken, "built", nil)
 				case bullmq.StateFailed:
-					endJob(worker, taken, nil, boom)
+					endJob(fetcher, taken, nil, boom)
 				}
 				return root
 			}

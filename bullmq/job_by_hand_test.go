@@ -54,18 +54,18 @@ var _ = Describe("A Job that belongs to no queue", func() {
 	}
 
 	It("is refused by calls that take a job", func() {
-		ctx, worker := specContext(), newWorker(newQueueName(), nil, nil)
+		ctx, fetcher := specContext(), newFetcher(newQueueName(), nil)
 		for _, job := range []*bullmq.Job{{ID: "7"}, nil} {
-			_, err := worker.Complete(ctx, job, "token", 1, false)
+			err := fetcher.Complete(ctx, job, 1)
 			Expect(err).To(MatchError(bullmq.ErrNoQueue))
-			_, err = worker.Fail(ctx, job, "token", errors.New("boom"), false)
+			err = fetcher.Fail(ctx, job, errors.New("boom"))
 			Expect(err).To(MatchError(bullmq.ErrNoQueue))
 			_, err = bullmq.Children[any](ctx, job)
 			Expect(err).To(MatchError(bullmq.ErrNoQueue))
 			_, err = bullmq.ChildValue[any](ctx, job)
 			Expect(err).To(MatchError(bullmq.ErrNoQueue))
 		}
-		_, err := worker.ExtendLocks(ctx, []*bullmq.Job{nil}, []string{"token"}, time.Second)
+		_, err := fetcher.ExtendLocks(ctx, []*bullmq.Job{nil}, time.Second)
 		Expect(err).To(MatchError(ContainSubstring("job 0 of 1 is nil")))
 	})
 
@@ -102,8 +102,8 @@ var _ = Describe("A Job that belongs to no queue", func() {
 		queue, ctx := newQueue(newQueueName(), nil), specContext()
 		job, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		worker := newWorker(queue.Name(), nil, nil)
-		endJob(worker, takeJob(worker), "done", nil)
+		fetcher := newFetcher(queue.Name(), nil)
+		endJob(fetcher, takeJob(fetcher), "done", nil)
 		Expect((&bullmq.Job{ID: job.ID}).Wait(ctx, queue)).To(MatchJSON(`"done"`))
 		_, err = job.Wait(ctx, newQueue(newQueueName(), nil))
 		Expect(err).To(MatchError(ContainSubstring("give it the Queue of the job")))
@@ -125,21 +125,21 @@ var _ = Describe("A Job that belongs to no queue", func() {
 })
 
 var _ = Describe("A job of another queue", func() {
-	It("is refused by a worker that finishes it, even if id and token are equal", func() {
+	It("is refused by a Fetcher that finishes it, even if id and token are equal", func() {
 		ctx, name := specContext(), newQueueName()
 		queue, other := newQueue(name, nil), newQueue(newQueueName(), nil)
 		_, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		stranger, err := other.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		worker := newWorker(name, nil, nil)
-		job := takeJob(worker)
+		fetcher := newFetcher(name, nil)
+		job := takeJob(fetcher)
 		Expect(job.ID).To(Equal(stranger.ID))
-		_, completed := worker.Complete(ctx, stranger, "token", 1, false)
-		_, failed := worker.Fail(ctx, stranger, "token", errors.New("boom"), false)
-		_, extended := worker.ExtendLocks(ctx, []*bullmq.Job{stranger}, []string{"token"}, time.Second)
+		completed := fetcher.Complete(ctx, stranger, 1)
+		failed := fetcher.Fail(ctx, stranger, errors.New("boom"))
+		_, extended := fetcher.ExtendLocks(ctx, []*bullmq.Job{stranger}, time.Second)
 		for _, err := range []error{completed, failed, extended} {
-			Expect(err).To(MatchError(And(HavePrefix("bullmq: "), ContainSubstring(other.Name()), ContainSubstring("use a worker of the job's queue"))))
+			Expect(err).To(MatchError(And(HavePrefix("bullmq: "), ContainSubstring(other.Name()), ContainSubstring("use a Fetcher of the job's queue"))))
 		}
 		Expect(queue.JobRef(job.ID).State(ctx)).To(Equal(bullmq.StateActive))
 	})

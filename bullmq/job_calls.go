@@ -149,7 +149,7 @@ func (j *Job) ExtendLock(ctx context.Context, duration time.Duration) (bool, err
 }
 
 // MoveToDelayed delays the running job until a time, without using an attempt. A
-// handler that calls it returns [ErrMovedToDelayed]. [SnoozeUntil] does both in one
+// handler that calls it returns [ErrMovedToDelayed]. [Snooze] does both in one
 // step. For a time that has passed the call may pause first, as [Job.MoveToWait] does
 // (BullMQ: moveToDelayed).
 //
@@ -200,8 +200,7 @@ func (j *Job) MoveToWait(ctx context.Context) error {
 
 // MoveToWaitingChildren moves the running job to waiting-children until its pending
 // children have ended. It reports false, and does nothing, when no child is pending.
-// After true a handler returns [ErrMovedToWaitingChildren]. [WaitForChildren] does
-// both in one step.
+// After true a handler returns [ErrMovedToWaitingChildren].
 //
 // The error is [ErrFailedChildren] when a child with FailParentOnFailure has failed.
 // A handler that returns it, wrapped or not, fails the job for good, whatever attempts

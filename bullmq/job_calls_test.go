@@ -36,13 +36,13 @@ var _ = Describe("A call that needs a job's lock", func() {
 		queue := newQueue(name, nil)
 		_, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		worker := newWorker(name, nil, nil)
-		id := takeJob(worker).ID
+		fetcher := newFetcher(name, nil)
+		id := takeJob(fetcher).ID
 		read, err := queue.Job(ctx, id)
 		Expect(err).NotTo(HaveOccurred())
 		before := snapshot(name)
 		for method, call := range callsUnderLock {
-			for _, job := range []*bullmq.Job{read, queue.JobRef(id), worker.JobRef(id)} {
+			for _, job := range []*bullmq.Job{read, queue.JobRef(id), fetcher.JobRef(id)} {
 				Expect(call(ctx, job)).To(MatchError(And(
 					HavePrefix("bullmq: "), ContainSubstring("job "+id+" of queue "+name), ContainSubstring("Job.WithToken"),
 				)), method)
@@ -56,7 +56,7 @@ var _ = Describe("A call that needs a job's lock", func() {
 		queue := newQueue(name, nil)
 		_, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		job := takeJob(newWorker(name, nil, nil)).WithToken("0")
+		job := takeJob(newFetcher(name, nil)).WithToken("0")
 		for method, call := range callsUnderLock {
 			Expect(call(ctx, job)).To(MatchError(ContainSubstring(`the lock token "0" would own every lock`)), method)
 		}
@@ -68,7 +68,7 @@ var _ = Describe("A call that needs a job's lock", func() {
 		queue := newQueue(name, nil)
 		_, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		fetched := takeJob(newWorker(name, nil, nil))
+		fetched := takeJob(newFetcher(name, nil))
 		theirs := fetched.WithToken("theirs")
 		Expect(theirs.ID).To(Equal(fetched.ID))
 		Expect(fetched.Token()).To(Equal("token"))

@@ -28,8 +28,8 @@ var _ = Describe("A running job whose child has failed it", func() {
 		GinkgoHelper()
 		_, err := newQueue(parts, nil).Add(ctx, "part", nil, &bullmq.JobOptions{Parent: parent.AsParent(), FailParentOnFailure: true})
 		Expect(err).NotTo(HaveOccurred())
-		worker := newWorker(parts, nil, nil)
-		endJob(worker, takeJob(worker), nil, errors.New("broken"))
+		fetcher := newFetcher(parts, nil)
+		endJob(fetcher, takeJob(fetcher), nil, errors.New("broken"))
 	}
 	add := func() *bullmq.Job {
 		GinkgoHelper()
@@ -124,23 +124,23 @@ var _ = Describe("A running job whose child has failed it", func() {
 		otherQueue := newQueue(queueOfOther, nil)
 		_, err := otherQueue.Add(ctx, "other", nil, &bullmq.JobOptions{JobID: id})
 		Expect(err).NotTo(HaveOccurred())
-		otherWorker := newWorker(queueOfOther, nil, nil)
+		otherWorker := newFetcher(queueOfOther, nil)
 		taken := takeJob(otherWorker)
 		failChild(taken)
 		_, refusal := taken.MoveToWaitingChildren(ctx)
 		Expect(refusal).To(MatchError(bullmq.ErrFailedChildren))
 
-		worker := newWorker(name, nil, nil)
+		fetcher := newFetcher(name, nil)
 		job, err := queue.Add(ctx, "assemble", nil, &bullmq.JobOptions{JobID: "mine", Attempts: 3})
 		Expect(err).NotTo(HaveOccurred())
-		endJob(worker, takeJob(worker), nil, fmt.Errorf("asking: %w", refusal))
+		endJob(fetcher, takeJob(fetcher), nil, fmt.Errorf("asking: %w", refusal))
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaiting))
 		Expect(hashAt(job.Key())).To(HaveKeyWithValue("failedReason", "asking: "+refusal.Error()))
 
-		failed := takeJob(worker)
+		failed := takeJob(fetcher)
 		failChild(failed)
 		_, own := failed.MoveToWaitingChildren(ctx)
-		endJob(worker, failed, nil, errors.Join(refusal, own))
+		endJob(fetcher, failed, nil, errors.Join(refusal, own))
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed), "its own is found beside it")
 	},
 		Entry("of its queue", func() (string, string) { return name, "other" }),
@@ -149,12 +149,12 @@ var _ = Describe("A running job whose child has failed it", func() {
 
 	It("fails for good, when fetched manually, with the error that refused its completion", func() {
 		job := add()
-		worker := newWorker(name, nil, nil)
-		taken := takeJob(worker)
+		fetcher := newFetcher(name, nil)
+		taken := takeJob(fetcher)
 		failChild(taken)
-		_, refusal := worker.Complete(ctx, taken, "token", "done", false)
+		refusal := fetcher.Complete(ctx, taken, "done")
 		Expect(refusal).To(MatchError(bullmq.ErrFailedChildren))
-		endJob(worker, taken, nil, refusal)
+		endJob(fetcher, taken, nil, refusal)
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
 		Expect(taken.FailedReason).To(Equal(words + "moveToFinished"))
 	})

@@ -17,17 +17,17 @@ import (
 
 // bench is a queue with a job named "job" in some state.
 type bench struct {
-	ctx    context.Context
-	name   string
-	queue  *bullmq.Queue
-	worker *bullmq.Worker
+	ctx     context.Context
+	name    string
+	queue   *bullmq.Queue
+	fetcher *bullmq.Fetcher
 }
 
 func newBench(dialect bullmq.Dialect) *bench {
 	GinkgoHelper()
 	b := &bench{ctx: specContext(), name: newQueueName()}
 	b.queue = newQueue(b.name, &bullmq.QueueOptions{Now: fixedClock(fixedNow), Dialect: dialect})
-	b.worker = newWorker(b.name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow), Dialect: dialect, KeepFailed: bullmq.KeepAll()})
+	b.fetcher = newFetcher(b.name, &bullmq.FetcherOptions{Now: fixedClock(fixedNow), Dialect: dialect, KeepFailed: bullmq.KeepAll()})
 	return b
 }
 
@@ -54,7 +54,7 @@ func (b *bench) childOfJob(id string, options bullmq.JobOptions, reason error) {
 	_, err := b.queue.Add(b.ctx, "part", nil, &options)
 	Expect(err).NotTo(HaveOccurred())
 	if reason != nil {
-		endJob(b.worker, takeJob(b.worker), nil, reason)
+		endJob(b.fetcher, takeJob(b.fetcher), nil, reason)
 	}
 }
 
@@ -82,32 +82,32 @@ var benches = map[string]func(b *bench){
 		Expect(err).NotTo(HaveOccurred())
 	},
 	"delayed": func(b *bench) { b.add(bullmq.JobOptions{Delay: time.Minute, Priority: 3}) },
-	"active":  func(b *bench) { b.add(bullmq.JobOptions{}); takeJob(b.worker) },
+	"active":  func(b *bench) { b.add(bullmq.JobOptions{}); takeJob(b.fetcher) },
 	"active, with options for its end": func(b *bench) {
 		b.add(bullmq.JobOptions{
 			Attempts: 3, Backoff: bullmq.FixedBackoff(time.Hour), StackTraceLimit: 1, KeepCompleted: bullmq.KeepNone(),
 		})
-		takeJob(b.worker)
+		takeJob(b.fetcher)
 	},
 	"active, next to run after a failure": func(b *bench) {
 		b.add(bullmq.JobOptions{Attempts: 2, LIFO: true})
-		takeJob(b.worker)
+		takeJob(b.fetcher)
 		b.others()
 	},
 	"active, with children": func(b *bench) {
 		b.add(bullmq.JobOptions{})
-		takeJob(b.worker)
+		takeJob(b.fetcher)
 		b.childOfJob("bad", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, errors.New("broken"))
 		b.childOfJob("open", bullmq.JobOptions{}, nil)
 	},
 	"failed, next to run": func(b *bench) {
 		b.add(bullmq.JobOptions{LIFO: true})
-		endJob(b.worker, takeJob(b.worker), nil, errors.New("boom"))
+		endJob(b.fetcher, takeJob(b.fetcher), nil, errors.New("boom"))
 		b.others()
 	},
 	"completed": func(b *bench) {
 		b.add(bullmq.JobOptions{})
-		endJob(b.worker, takeJob(b.worker), "done", nil)
+		endJob(b.fetcher, takeJob(b.fetcher), "done", nil)
 	},
 }
 
@@ -174,14 +174,14 @@ var jobCalls = []jobCall{
 
 	{"Children", "active, with children", func(b *bench, job *bullmq.Job) (any, error) { return bullmq.Children[any](b.ctx, job) }},
 	{"Worker.Complete", "active, with options for its end", func(b *bench, job *bullmq.Job) (any, error) {
-		return b.worker.Complete(b.ctx, job, "token", "done", false)
+		return nil, b.fetcher.Complete(b.ctx, job.WithToken("token"), "done")
 	}},
 	{"Worker.Fail", "active, with options for its end", func(b *bench, job *bullmq.Job) (any, error) {
-		_, err := b.worker.Fail(b.ctx, job, "token", errors.New("boom"), false)
+		err := b.fetcher.Fail(b.ctx, job.WithToken("token"), errors.New("boom"))
 		return []any{job.AttemptsMade, job.FailedReason, job.StackTrace}, err
 	}},
 	{"Worker.Fail", "active, next to run after a failure", func(b *bench, job *bullmq.Job) (any, error) {
-		return b.worker.Fail(b.ctx, job, "token", errors.New("boom"), false)
+		return nil, b.fetcher.Fail(b.ctx, job.WithToken("token"), errors.New("boom"))
 	}},
 }
 
@@ -223,7 +223,7 @@ var _ = Describe("A job handle, which knows the job's id only,", Label("slow"), 
 			It(fmt.Sprintf("acts like the job itself in %s of a job that is %s, in the dialect of BullMQ %d", c.method, c.state, version), func() {
 				want := outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.queue.Job(b.ctx, "job") })
 				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.queue.JobRef("job"), nil })).To(Equal(want))
-				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.worker.JobRef("job"), nil })).To(Equal(want))
+				Expect(outcome(dialect, c, func(b *bench) (*bullmq.Job, error) { return b.fetcher.JobRef("job"), nil })).To(Equal(want))
 			})
 		}
 	}
@@ -232,7 +232,7 @@ var _ = Describe("A job handle, which knows the job's id only,", Label("slow"), 
 		It("refuses "+method+" and names the call that reads the record", func() {
 			b := newBench(bullmq.V6)
 			benches["waiting"](b)
-			for _, handle := range []*bullmq.Job{b.queue.JobRef("job"), b.worker.JobRef("job")} {
+			for _, handle := range []*bullmq.Job{b.queue.JobRef("job"), b.fetcher.JobRef("job")} {
 				Expect(call(handle)).To(MatchError(And(ContainSubstring("job job of queue "+b.name), ContainSubstring("Queue.Job"))))
 			}
 		})
@@ -253,12 +253,12 @@ var _ = Describe("A job handle, which knows the job's id only,", Label("slow"), 
 	})
 
 	It("is counted in metrics under the job's name, like the job itself", func() {
-		measured := func(find func(w *bullmq.Worker) (*bullmq.Job, error)) []string {
+		measured := func(find func(f *bullmq.Fetcher) (*bullmq.Job, error)) []string {
 			GinkgoHelper()
 			b, gauge := newBench(bullmq.V6), &gauge{}
 			benches["active"](b)
-			worker := newWorker(b.name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow + 250), Telemetry: gauge})
-			job, err := find(worker)
+			fetcher := newFetcher(b.name, &bullmq.FetcherOptions{Now: fixedClock(fixedNow + 250), Telemetry: gauge})
+			job, err := find(fetcher)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.WithToken("token").MoveToWait(b.ctx)).To(Succeed())
 			for i, line := range gauge.lines {
@@ -266,9 +266,9 @@ var _ = Describe("A job handle, which knows the job's id only,", Label("slow"), 
 			}
 			return gauge.lines
 		}
-		want := measured(func(w *bullmq.Worker) (*bullmq.Job, error) { return w.Job(context.Background(), "job") })
+		want := measured(func(f *bullmq.Fetcher) (*bullmq.Job, error) { return f.Job(context.Background(), "job") })
 		Expect(want).To(ContainElement(And(HavePrefix("bullmq.job.duration 250 "), ContainSubstring("paint"))))
-		Expect(measured(func(w *bullmq.Worker) (*bullmq.Job, error) { return w.JobRef("job"), nil })).To(Equal(want))
+		Expect(measured(func(f *bullmq.Fetcher) (*bullmq.Job, error) { return f.JobRef("job"), nil })).To(Equal(want))
 	})
 
 	It("returns data that it has replaced", func() {
@@ -284,8 +284,8 @@ var _ = Describe("A job handle, which knows the job's id only,", Label("slow"), 
 	It("has the whole record after a worker has finished it", func() {
 		b := newBench(bullmq.V6)
 		benches["active"](b)
-		handle := b.worker.JobRef("job")
-		_, err := b.worker.Complete(b.ctx, handle, "token", "done", false)
+		handle := b.fetcher.JobRef("job").WithToken("token")
+		err := b.fetcher.Complete(b.ctx, handle, "done")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(handle.Name).To(Equal("paint"))
 		Expect(handle.ReturnValue).To(MatchJSON(`"done"`))
@@ -296,7 +296,7 @@ var _ = Describe("A job handle, which knows the job's id only,", Label("slow"), 
 	DescribeTable("of a job that is gone returns ErrJobNotFound and writes nothing in", func(call func(b *bench, job *bullmq.Job) (any, error)) {
 		b := newBench(bullmq.V6)
 		before := snapshot(b.name)
-		_, err := call(b, b.worker.JobRef("gone"))
+		_, err := call(b, b.fetcher.JobRef("gone"))
 		Expect(err).To(MatchError(bullmq.ErrJobNotFound))
 		Expect(err).To(MatchError(ContainSubstring("job gone of " + b.name)))
 		Expect(snapshot(b.name)).To(Equal(before))
@@ -305,9 +305,11 @@ var _ = Describe("A job handle, which knows the job's id only,", Label("slow"), 
 		Entry("Retry", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Retry(b.ctx, bullmq.StateFailed, nil) }),
 		Entry("RemoveDeduplicationKey", func(b *bench, job *bullmq.Job) (any, error) { return job.RemoveDeduplicationKey(b.ctx) }),
 		Entry("RemoveChildDependency", func(b *bench, job *bullmq.Job) (any, error) { return job.RemoveChildDependency(b.ctx) }),
-		Entry("Worker.Complete", func(b *bench, job *bullmq.Job) (any, error) { return b.worker.Complete(b.ctx, job, "token", 1, false) }),
-		Entry("Worker.Fail", func(b *bench, job *bullmq.Job) (any, error) {
-			return b.worker.Fail(b.ctx, job, "token", errors.New("boom"), false)
+		Entry("Fetcher.Complete", func(b *bench, job *bullmq.Job) (any, error) {
+			return nil, b.fetcher.Complete(b.ctx, job.WithToken("token"), 1)
+		}),
+		Entry("Fetcher.Fail", func(b *bench, job *bullmq.Job) (any, error) {
+			return nil, b.fetcher.Fail(b.ctx, job.WithToken("token"), errors.New("boom"))
 		}),
 	)
 })

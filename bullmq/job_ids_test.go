@@ -89,12 +89,12 @@ var _ = Describe("A custom job id", func() {
 		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"d"}))
 		Expect(eventsOf(name)).To(Equal([]string{"added jobId=d name=first", "waiting jobId=d", "duplicated jobId=d"}))
 
-		worker := newWorker(name, nil, nil)
-		job := takeJob(worker)
+		fetcher := newFetcher(name, nil)
+		job := takeJob(fetcher)
 		add("third", 3)
 		Expect(listAt(keyOf(name, "wait"))).To(BeEmpty())
 
-		endJob(worker, job, nil, nil)
+		endJob(fetcher, job, nil, nil)
 		add("fourth", 4)
 		Expect(listAt(keyOf(name, "wait"))).To(BeEmpty())
 		Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{"d"}))
@@ -105,14 +105,14 @@ var _ = Describe("A custom job id", func() {
 	It("can be reused once its job is removed on completion", func() {
 		name := newQueueName()
 		queue, ctx := newQueue(name, nil), specContext()
-		worker := newWorker(name, nil, nil)
+		fetcher := newFetcher(name, nil)
 		options := &bullmq.JobOptions{JobID: "d", KeepCompleted: bullmq.KeepNone()}
 		for _, v := range []string{`{"v":1}`, `{"v":2}`} {
 			_, err := queue.Add(ctx, "paint", rawJSON(v), options)
 			Expect(err).NotTo(HaveOccurred())
-			job := takeJob(worker)
+			job := takeJob(fetcher)
 			Expect(string(job.Data)).To(Equal(v))
-			endJob(worker, job, nil, nil)
+			endJob(fetcher, job, nil, nil)
 			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "d")))
 		}
 		Expect(eventsOf(name)).NotTo(ContainElement(ContainSubstring("duplicated")))

@@ -25,15 +25,15 @@ var _ = Describe("A job as JSON", func() {
 		queue := newQueue(name, &bullmq.QueueOptions{Now: now})
 		_, err := queue.Add(ctx, "paint", map[string]int{"n": 1}, &bullmq.JobOptions{JobID: "a", Attempts: 1, KeepLogs: 3, Backoff: bullmq.FixedBackoff(time.Second)})
 		Expect(err).NotTo(HaveOccurred())
-		worker := newWorker(name, nil, &bullmq.WorkerOptions{Name: "gopher", Now: now})
-		taken, err := worker.GetNextJob(ctx, "t", 0)
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{Name: "gopher", Now: now})
+		taken, err := fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(taken.UpdateProgress(ctx, 50)).To(Succeed())
 		Expect(shown(taken)).To(MatchJSON(`{"name": "paint", "data": {"n": 1}, "id": "a", "progress": 50, "returnvalue": null, "stacktrace": [],
 			"opts": {"attempts": 1, "jobId": "a", "keepLogs": 3, "backoff": {"type": "fixed", "delay": 1000}},
 			"delay": 0, "priority": 0, "attemptsStarted": 1, "attemptsMade": 0, "stalledCounter": 0, "timestamp": 1700000000000,
 			"processedOn": 1700000000000, "processedBy": "gopher", "token": "t", "queueQualifiedName": "bull:` + name + `"}`))
-		_, err = worker.Fail(ctx, taken, "t", errors.New("no <paint>"), false)
+		err = fetcher.Fail(ctx, taken, errors.New("no <paint>"))
 		Expect(err).NotTo(HaveOccurred())
 		failed, err := queue.Job(ctx, "a")
 		Expect(err).NotTo(HaveOccurred())

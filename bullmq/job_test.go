@@ -371,9 +371,9 @@ var _ = Describe("A job in Redis", func() {
 		run := func(options *bullmq.JobOptions, reason error) *bullmq.Job {
 			GinkgoHelper()
 			add(options)
-			worker := newWorker(name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow)})
-			taken := takeJob(worker)
-			endJob(worker, taken, "done", reason)
+			fetcher := newFetcher(name, &bullmq.FetcherOptions{Now: fixedClock(fixedNow)})
+			taken := takeJob(fetcher)
+			endJob(fetcher, taken, "done", reason)
 			job, err := queue.Job(ctx, taken.ID)
 			Expect(err).NotTo(HaveOccurred())
 			return job
@@ -442,11 +442,11 @@ var _ = Describe("A job in Redis", func() {
 
 	It("keeps the reason of its last failure while it is retried and when it succeeds", func() {
 		job := add(&bullmq.JobOptions{Attempts: 2})
-		worker := newWorker(name, nil, nil)
-		endJob(worker, takeJob(worker), nil, errors.New("boom"))
-		running := takeJob(worker)
+		fetcher := newFetcher(name, nil)
+		endJob(fetcher, takeJob(fetcher), nil, errors.New("boom"))
+		running := takeJob(fetcher)
 		Expect(running.FailedReason).To(Equal("boom"))
-		endJob(worker, running, "done", nil)
+		endJob(fetcher, running, "done", nil)
 		read, err := queue.Job(ctx, job.ID)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(read.FailedReason).To(Equal("boom"))
@@ -456,12 +456,12 @@ var _ = Describe("A job in Redis", func() {
 	Describe("retried after its attempts are used up", func() {
 		It("runs once more, or as often as at first if its attempts are reset", func() {
 			runs := 0
-			worker := newWorker(name, nil, nil)
+			fetcher := newFetcher(name, nil)
 			exhaust := func() {
 				GinkgoHelper()
-				for job := takeJob(worker); job != nil; job = takeJob(worker) {
+				for job := takeJob(fetcher); job != nil; job = takeJob(fetcher) {
 					runs++
-					endJob(worker, job, nil, errors.New("boom"))
+					endJob(fetcher, job, nil, errors.New("boom"))
 				}
 			}
 			job := add(&bullmq.JobOptions{Attempts: 2})

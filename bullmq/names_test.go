@@ -58,7 +58,7 @@ var _ = Describe("A name", Label("slow"), func() {
 			return err
 		},
 		"a worker": func(queue *bullmq.Queue, name string) error {
-			worker, err := bullmq.NewWorker(context.Background(), queue.Name(), nil, &bullmq.WorkerOptions{Connection: connection(), Name: name})
+			worker, err := bullmq.NewWorker(context.Background(), queue.Name(), doNothing, &bullmq.WorkerOptions{Connection: connection(), Name: name})
 			if err == nil {
 				err = worker.Close()
 			}

@@ -25,7 +25,7 @@ var _ = Describe("An option", func() {
 	DescribeTable("of a worker is refused if it is invalid:", func(options bullmq.WorkerOptions, hints ...string) {
 		name := newQueueName()
 		options.Connection = connection()
-		_, err := bullmq.NewWorker(context.Background(), name, nil, &options)
+		_, err := bullmq.NewWorker(context.Background(), name, doNothing, &options)
 		refused(name, err, hints)
 	},
 		Entry("Concurrency", bullmq.WorkerOptions{Concurrency: -1}, "Concurrency -1"),

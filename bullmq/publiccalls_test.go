@@ -62,6 +62,7 @@ func publicMethods() (calls []publicCall) {
 	}{
 		{reflect.TypeFor[*Queue](), func(q *Queue, _ *Worker, _ *FlowProducer) any { return q }},
 		{reflect.TypeFor[*Worker](), func(_ *Queue, w *Worker, _ *FlowProducer) any { return w }},
+		{reflect.TypeFor[*Fetcher](), func(_ *Queue, w *Worker, _ *FlowProducer) any { return &Fetcher{w: w, token: w.token} }},
 		{reflect.TypeFor[*FlowProducer](), func(_ *Queue, _ *Worker, p *FlowProducer) any { return p }},
 		{reflect.TypeFor[*Job](), func(q *Queue, _ *Worker, _ *FlowProducer) any {
 			return &Job{ID: "1", token: "t", DeduplicationID: "d", ParentKey: "bull:fuzzed:2", core: q.core}
@@ -95,7 +96,7 @@ func publicMethods() (calls []publicCall) {
 // argument returns a value of a type that the calls accept.
 func argument(kind reflect.Type, q *Queue) reflect.Value {
 	for _, value := range []any{
-		"1", 5, true, time.Minute, time.Now(), StateCompleted, AllJobs(), q.JobRef("1"), []*Job{q.JobRef("1")}, []string{"1"},
+		"1", 5, true, time.Minute, time.Now(), StateCompleted, AllJobs(), q.JobRef("1").WithToken("t"), []*Job{q.JobRef("1").WithToken("t")}, []string{"1"},
 		make([]BulkJob, 3), Repeat{Every: time.Minute}, Limiter{Max: 1, Duration: time.Second}, map[string]string{"a": "b"},
 		Flow{Name: "a", QueueName: "fuzzed", Children: []Flow{{Name: "b", QueueName: "fuzzed"}}}, []Flow{{Name: "a", QueueName: "fuzzed"}, {Name: "b", QueueName: "fuzzed"}},
 		FlowQuery{QueueName: "fuzzed", ID: "1", Depth: 4}, DependencyQuery{&Cursor{}, &Cursor{}, &Cursor{}, &Cursor{}}, EventType("mine"),
@@ -118,7 +119,7 @@ func onAnyServer() (server *fakeredis.Server, q *Queue, w *Worker, p *FlowProduc
 	if q, err = NewQueue(context.Background(), "fuzzed", &QueueOptions{Connection: link, Dialect: V6}); err != nil {
 		return
 	}
-	if w, err = NewWorker(context.Background(), "fuzzed", nil, &WorkerOptions{Connection: link, Dialect: V6}); err != nil {
+	if w, err = NewWorker(context.Background(), "fuzzed", func(context.Context, *Job) (any, error) { return nil, nil }, &WorkerOptions{Connection: link, Dialect: V6}); err != nil {
 		return
 	}
 	p, err = NewFlowProducer(context.Background(), &FlowProducerOptions{Connection: link, Dialect: V6})

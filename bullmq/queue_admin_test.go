@@ -37,13 +37,13 @@ var _ = Describe("A queue", func() {
 			}
 			Expect(queue.Counts(ctx, bullmq.StateWaiting, bullmq.StatePaused)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 21, bullmq.StatePaused: 0}))
 			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "marker")), "nobody is woken")
-			worker := newWorker(name, nil, nil)
-			Expect(takeJob(worker)).To(BeNil())
+			fetcher := newFetcher(name, nil)
+			Expect(takeJob(fetcher)).To(BeNil())
 
 			Expect(queue.Resume(ctx)).To(Succeed())
 			Expect(queue.IsPaused(ctx)).To(BeFalse())
 			Expect(scoresAt(keyOf(name, "marker"))).To(HaveKey("0"))
-			Expect(takeJob(worker).Name).To(Equal("0"))
+			Expect(takeJob(fetcher).Name).To(Equal("0"))
 			Expect(eventsOf(name)).To(ContainElements("paused", "resumed"))
 		})
 
@@ -57,17 +57,17 @@ var _ = Describe("A queue", func() {
 		It("runs a job that became due meanwhile before those added after it", func() {
 			add("due", &bullmq.JobOptions{Delay: time.Second})
 			Expect(queue.Pause(ctx)).To(Succeed())
-			worker := newWorker(name, nil, &bullmq.WorkerOptions{Now: fixedClock(fixedNow + 2000)})
-			Expect(takeJob(worker)).To(BeNil())
+			fetcher := newFetcher(name, &bullmq.FetcherOptions{Now: fixedClock(fixedNow + 2000)})
+			Expect(takeJob(fetcher)).To(BeNil())
 			add("later", nil)
 			Expect(queue.Resume(ctx)).To(Succeed())
-			Expect(takeJob(worker).Name).To(Equal("due"))
-			Expect(takeJob(worker).Name).To(Equal("later"))
+			Expect(takeJob(fetcher).Name).To(Equal("due"))
+			Expect(takeJob(fetcher).Name).To(Equal("later"))
 		})
 
 		It("keeps all jobs that return to it, and runs each when it is resumed", func() {
 			ids := []string{}
-			worker := newWorker(name, nil, nil)
+			fetcher := newFetcher(name, nil)
 			for _, options := range []bullmq.JobOptions{
 				{}, {Attempts: 2}, {Attempts: 2, Priority: 3}, {Attempts: 2, Backoff: bullmq.FixedBackoff(time.Hour)}, {},
 			} {
@@ -77,18 +77,18 @@ var _ = Describe("A queue", func() {
 			}
 			taken := map[string]*bullmq.Job{}
 			for range ids {
-				job := takeJob(worker)
+				job := takeJob(fetcher)
 				taken[job.ID] = job
 			}
 			Expect(queue.Pause(ctx)).To(Succeed())
 			Expect(taken["5"].MoveToWait(ctx)).To(Succeed())
 			for _, id := range []string{"1", "2", "3", "4"} {
-				_, err := worker.Fail(ctx, taken[id], "token", context.Canceled, false)
+				err := fetcher.Fail(ctx, taken[id], context.Canceled)
 				Expect(err).NotTo(HaveOccurred())
 			}
 			Expect(taken["1"].Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 			Expect(queue.PromoteJobs(ctx, 0)).To(Succeed())
-			Expect(takeJob(worker)).To(BeNil())
+			Expect(takeJob(fetcher)).To(BeNil())
 
 			Expect(queue.Resume(ctx)).To(Succeed())
 			runWorker(name, doNothing, nil)
@@ -126,14 +126,14 @@ var _ = Describe("A queue", func() {
 			add("a", nil)
 			add("b", nil)
 			Expect(queue.IsMaxed(ctx)).To(BeFalse())
-			worker := newWorker(name, nil, nil)
-			Expect(takeJob(worker).Name).To(Equal("a"))
+			fetcher := newFetcher(name, nil)
+			Expect(takeJob(fetcher).Name).To(Equal("a"))
 			Expect(queue.IsMaxed(ctx)).To(BeTrue())
-			Expect(takeJob(worker)).To(BeNil())
+			Expect(takeJob(fetcher)).To(BeNil())
 			Expect(queue.RemoveGlobalConcurrency(ctx)).To(Succeed())
 			Expect(queue.IsMaxed(ctx)).To(BeFalse())
 			Expect(hashAt(keyOf(name, "meta"))).NotTo(HaveKey("concurrency"))
-			Expect(takeJob(worker).Name).To(Equal("b"))
+			Expect(takeJob(fetcher).Name).To(Equal("b"))
 		})
 
 		It("refuses a negative one", func() {
@@ -158,10 +158,10 @@ var _ = Describe("A queue", func() {
 				Expect(queue.SetGlobalRateLimit(ctx, limit)).To(MatchError(And(ContainSubstring("Limiter needs"), ContainSubstring("RemoveGlobalRateLimit"))))
 			}
 			Expect(hashAt(keyOf(name, "meta"))).NotTo(HaveKey("max"))
-			worker := newWorker(name, nil, nil)
+			fetcher := newFetcher(name, nil)
 			for _, wait := range []time.Duration{-time.Second, 0, 500} {
 				Expect(queue.RateLimit(ctx, wait)).To(MatchError(And(ContainSubstring(wait.String()), ContainSubstring("less than a millisecond"))))
-				Expect(worker.RateLimit(ctx, wait)).To(MatchError(ContainSubstring("less than a millisecond")))
+				Expect(fetcher.RateLimit(ctx, wait)).To(MatchError(ContainSubstring("less than a millisecond")))
 			}
 		})
 
@@ -169,10 +169,10 @@ var _ = Describe("A queue", func() {
 			Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 1, Duration: time.Minute})).To(Succeed())
 			add("a", nil)
 			add("b", nil)
-			worker := newWorker(name, nil, nil)
+			fetcher := newFetcher(name, nil)
 			Expect(queue.RateLimitTTL(ctx, 0)).To(BeZero())
-			Expect(takeJob(worker).Name).To(Equal("a"))
-			Expect(takeJob(worker)).To(BeNil())
+			Expect(takeJob(fetcher).Name).To(Equal("a"))
+			Expect(takeJob(fetcher)).To(BeNil())
 			Expect(queue.RateLimitTTL(ctx, 0)).To(BeNumerically("~", time.Minute, 5*time.Second))
 			Expect(queue.RateLimitTTL(ctx, 2)).To(BeZero(), "two would be allowed")
 		})
@@ -184,10 +184,10 @@ var _ = Describe("A queue", func() {
 			Expect(stringAt(keyOf(name, "limiter"))).To(Equal("9007199254740991"))
 			Expect(queue.RateLimitTTL(ctx, 100)).To(BeNumerically("~", time.Minute, 5*time.Second))
 			add("a", nil)
-			worker := newWorker(name, nil, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
-			Expect(takeJob(worker)).To(BeNil())
+			fetcher := newFetcher(name, &bullmq.FetcherOptions{Limiter: &bullmq.Limiter{Max: 100, Duration: time.Second}})
+			Expect(takeJob(fetcher)).To(BeNil())
 			Expect(queue.RemoveRateLimitKey(ctx)).To(BeTrue())
-			Expect(takeJob(worker).Name).To(Equal("a"))
+			Expect(takeJob(fetcher).Name).To(Equal("a"))
 		})
 	})
 

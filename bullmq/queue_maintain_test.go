@@ -15,17 +15,17 @@ import (
 
 var _ = Describe("Clearing a queue", func() {
 	var (
-		name   string
-		queue  *bullmq.Queue
-		worker *bullmq.Worker
-		ctx    context.Context
-		clock  time.Time
+		name    string
+		queue   *bullmq.Queue
+		fetcher *bullmq.Fetcher
+		ctx     context.Context
+		clock   time.Time
 	)
 	BeforeEach(func() {
 		name, ctx, clock = newQueueName(), specContext(), time.UnixMilli(fixedNow)
 		ticking := func() time.Time { return clock }
 		queue = newQueue(name, &bullmq.QueueOptions{Now: ticking})
-		worker = newWorker(name, nil, &bullmq.WorkerOptions{Now: ticking, MetricsPoints: 10})
+		fetcher = newFetcher(name, &bullmq.FetcherOptions{Now: ticking, MetricsPoints: 10})
 	})
 	add := func(id string, options bullmq.JobOptions) *bullmq.Job {
 		GinkgoHelper()
@@ -37,12 +37,12 @@ var _ = Describe("Clearing a queue", func() {
 	complete := func(id string) {
 		GinkgoHelper()
 		add(id, bullmq.JobOptions{LIFO: true})
-		endJob(worker, takeJob(worker), nil, nil)
+		endJob(fetcher, takeJob(fetcher), nil, nil)
 	}
 	fail := func(id string) {
 		GinkgoHelper()
 		add(id, bullmq.JobOptions{LIFO: true})
-		endJob(worker, takeJob(worker), nil, errors.New("boom"))
+		endJob(fetcher, takeJob(fetcher), nil, errors.New("boom"))
 	}
 	lastEvent := func() string {
 		GinkgoHelper()
@@ -86,8 +86,8 @@ var _ = Describe("Clearing a queue", func() {
 		It("leaves active jobs that a worker holds", func() {
 			add("held", bullmq.JobOptions{})
 			add("lost", bullmq.JobOptions{})
-			takeJob(worker)
-			takeJob(worker)
+			takeJob(fetcher)
+			takeJob(fetcher)
 			redisDo("DEL", keyOf(name, "lost:lock"))
 			Expect(queue.Clean(ctx, 0, 0, bullmq.StateActive)).To(Equal([]string{"lost"}))
 			Expect(listAt(keyOf(name, "active"))).To(Equal([]string{"held"}))
@@ -103,7 +103,7 @@ var _ = Describe("Clearing a queue", func() {
 		It("removes waiting jobs, delayed jobs on request, and leaves active and finished ones", func() {
 			complete("done")
 			add("running", bullmq.JobOptions{})
-			takeJob(worker)
+			takeJob(fetcher)
 			add("waiting", bullmq.JobOptions{})
 			add("ranked", bullmq.JobOptions{Priority: 1})
 			add("later", bullmq.JobOptions{Delay: time.Hour})
@@ -121,7 +121,7 @@ var _ = Describe("Clearing a queue", func() {
 			complete("done")
 			fail("broken")
 			add("running", bullmq.JobOptions{})
-			takeJob(worker)
+			takeJob(fetcher)
 			add("waiting", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}})
 			add("ranked", bullmq.JobOptions{Priority: 1})
 			add("later", bullmq.JobOptions{Delay: time.Hour})
@@ -160,7 +160,7 @@ var _ = Describe("Clearing a queue", func() {
 
 		It("leaves a job that a worker holds as it is", func() {
 			add("a", bullmq.JobOptions{})
-			job := takeJob(worker)
+			job := takeJob(fetcher)
 			before := snapshot(name)
 			Expect(queue.Remove(ctx, "a", false)).To(BeFalse())
 			Expect(job.Remove(ctx)).To(MatchError(bullmq.ErrJobLocked))
@@ -207,10 +207,10 @@ var _ = Describe("Clearing a queue", func() {
 			}
 			Expect(queue.Pause(ctx)).To(Succeed())
 			Expect(queue.RetryJobs(ctx, nil)).To(Succeed())
-			Expect(takeJob(worker)).To(BeNil())
+			Expect(takeJob(fetcher)).To(BeNil())
 			Expect(queue.Resume(ctx)).To(Succeed())
 			for n := range 3 {
-				Expect(takeJob(worker).ID).To(Equal(fmt.Sprint("job-", n)))
+				Expect(takeJob(fetcher).ID).To(Equal(fmt.Sprint("job-", n)))
 			}
 		})
 
@@ -223,12 +223,12 @@ var _ = Describe("Clearing a queue", func() {
 
 		It("keeps the attempts made, so that a job whose attempts are used up runs once more", func() {
 			add("a", bullmq.JobOptions{Attempts: 2})
-			for job := takeJob(worker); job != nil; job = takeJob(worker) {
-				endJob(worker, job, nil, errors.New("boom"))
+			for job := takeJob(fetcher); job != nil; job = takeJob(fetcher) {
+				endJob(fetcher, job, nil, errors.New("boom"))
 			}
 			Expect(queue.RetryJobs(ctx, nil)).To(Succeed())
 			Expect(hashAt(keyOf(name, "a"))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("ats", "2")))
-			endJob(worker, takeJob(worker), nil, errors.New("boom"))
+			endJob(fetcher, takeJob(fetcher), nil, errors.New("boom"))
 			Expect(queue.JobState(ctx, "a")).To(Equal(bullmq.StateFailed))
 		})
 
@@ -265,14 +265,14 @@ var _ = Describe("Clearing a queue", func() {
 
 		It("resets all attempts, of completed jobs too", func() {
 			add("a", bullmq.JobOptions{Attempts: 2, LIFO: true})
-			for job := takeJob(worker); job != nil; job = takeJob(worker) {
-				endJob(worker, job, nil, errors.New("boom"))
+			for job := takeJob(fetcher); job != nil; job = takeJob(fetcher) {
+				endJob(fetcher, job, nil, errors.New("boom"))
 			}
 			Expect(queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{ResetAttemptsMade: true})).To(Succeed())
 			runs := 0
-			for job := takeJob(worker); job != nil; job = takeJob(worker) {
+			for job := takeJob(fetcher); job != nil; job = takeJob(fetcher) {
 				runs++
-				endJob(worker, job, nil, errors.New("boom"))
+				endJob(fetcher, job, nil, errors.New("boom"))
 			}
 			Expect(runs).To(Equal(2))
 			complete("b")

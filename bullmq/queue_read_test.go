@@ -14,14 +14,14 @@ import (
 
 var _ = Describe("Reading a queue", func() {
 	var (
-		name   string
-		queue  *bullmq.Queue
-		worker *bullmq.Worker
-		ctx    context.Context
+		name    string
+		queue   *bullmq.Queue
+		fetcher *bullmq.Fetcher
+		ctx     context.Context
 	)
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
-		queue, worker = newQueue(name, nil), newWorker(name, nil, nil)
+		queue, fetcher = newQueue(name, nil), newFetcher(name, nil)
 	})
 	add := func(jobName string, options *bullmq.JobOptions) {
 		GinkgoHelper()
@@ -42,24 +42,24 @@ var _ = Describe("Reading a queue", func() {
 	oneOfEach := func() {
 		GinkgoHelper()
 		add("completed", nil)
-		_, err := worker.Complete(ctx, takeJob(worker), "token", nil, false)
+		err := fetcher.Complete(ctx, takeJob(fetcher), nil)
 		Expect(err).NotTo(HaveOccurred())
 		add("failed", nil)
-		_, err = worker.Fail(ctx, takeJob(worker), "token", nil, false)
+		err = fetcher.Fail(ctx, takeJob(fetcher), nil)
 		Expect(err).NotTo(HaveOccurred())
 		add("waiting-children", nil)
-		parent := takeJob(worker)
+		parent := takeJob(fetcher)
 		add("waiting", &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}, JobID: "child"})
 		Expect(parent.MoveToWaitingChildren(ctx)).To(BeTrue())
 		add("active", &bullmq.JobOptions{LIFO: true})
-		takeJob(worker)
+		takeJob(fetcher)
 		add("delayed", &bullmq.JobOptions{Delay: time.Hour})
 		add("prioritized", &bullmq.JobOptions{Priority: 3})
 	}
 
 	It("returns a job by its id, from queue and worker alike", func() {
 		add("paint", nil)
-		for _, find := range []func(context.Context, string) (*bullmq.Job, error){queue.Job, worker.Job} {
+		for _, find := range []func(context.Context, string) (*bullmq.Job, error){queue.Job, fetcher.Job} {
 			job, err := find(ctx, "1")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.Name).To(Equal("paint"))
@@ -198,15 +198,15 @@ var _ = Describe("Metrics", func() {
 		name, ctx = newQueueName(), specContext()
 		queue, clock = newQueue(name, nil), time.UnixMilli(fixedNow).Truncate(time.Minute)
 	})
-	newCountingWorker := func(points int) *bullmq.Worker {
+	newCountingWorker := func(points int) *bullmq.Fetcher {
 		GinkgoHelper()
-		return newWorker(name, nil, &bullmq.WorkerOptions{MetricsPoints: points, Now: func() time.Time { return clock }})
+		return newFetcher(name, &bullmq.FetcherOptions{MetricsPoints: points, Now: func() time.Time { return clock }})
 	}
-	run := func(worker *bullmq.Worker, reason error) {
+	run := func(fetcher *bullmq.Fetcher, reason error) {
 		GinkgoHelper()
 		_, err := queue.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		endJob(worker, takeJob(worker), nil, reason)
+		endJob(fetcher, takeJob(fetcher), nil, reason)
 	}
 	metrics := func(kind bullmq.State, from, to int) bullmq.JobMetrics {
 		GinkgoHelper()
@@ -216,12 +216,12 @@ var _ = Describe("Metrics", func() {
 	}
 
 	It("count jobs by the minute, newest first, with zeros for idle minutes", func() {
-		worker := newCountingWorker(100)
-		run(worker, nil)
-		run(worker, nil)
+		fetcher := newCountingWorker(100)
+		run(fetcher, nil)
+		run(fetcher, nil)
 		begun := clock
 		clock = clock.Add(3 * time.Minute)
-		run(worker, nil)
+		run(fetcher, nil)
 		Expect(metrics(bullmq.StateCompleted, 0, -1)).To(Equal(bullmq.JobMetrics{
 			Count: 3, PrevTime: time.UnixMilli(begun.Add(3 * time.Minute).UnixMilli()), PrevCount: 2, Points: []int64{0, 0, 2}, Total: 3,
 		}))
@@ -230,37 +230,37 @@ var _ = Describe("Metrics", func() {
 	})
 
 	It("are returned in pages", func() {
-		worker := newCountingWorker(100)
+		fetcher := newCountingWorker(100)
 		for range 4 {
-			run(worker, nil)
+			run(fetcher, nil)
 			clock = clock.Add(time.Minute)
 		}
-		run(worker, nil)
+		run(fetcher, nil)
 		Expect(metrics(bullmq.StateCompleted, 1, 2)).To(And(HaveField("Points", []int64{1, 1}), HaveField("Total", int64(4))))
 	})
 
 	It("count failed jobs separately", func() {
-		worker := newCountingWorker(100)
-		run(worker, errors.New("boom"))
-		run(worker, nil)
+		fetcher := newCountingWorker(100)
+		run(fetcher, errors.New("boom"))
+		run(fetcher, nil)
 		Expect(metrics(bullmq.StateFailed, 0, -1).Count).To(BeEquivalentTo(1))
 		Expect(metrics(bullmq.StateCompleted, 0, -1).Count).To(BeEquivalentTo(1))
 	})
 
 	It("keep as many minutes as the worker's options say", func() {
-		worker := newCountingWorker(2)
+		fetcher := newCountingWorker(2)
 		for range 5 {
-			run(worker, nil)
+			run(fetcher, nil)
 			clock = clock.Add(time.Minute)
 		}
 		Expect(metrics(bullmq.StateCompleted, 0, -1)).To(And(HaveField("Count", int64(5)), HaveField("Total", int64(2))))
 	})
 
 	It("survive a pause of more minutes than are kept", func() {
-		worker := newCountingWorker(3)
-		run(worker, nil)
+		fetcher := newCountingWorker(3)
+		run(fetcher, nil)
 		clock = clock.Add(time.Hour)
-		run(worker, nil)
+		run(fetcher, nil)
 		Expect(metrics(bullmq.StateCompleted, 0, -1).Points).To(HaveLen(3))
 	})
 

@@ -18,7 +18,7 @@ var _ = Describe("A queue's name", func() {
 	DescribeTable("is refused if it would break keys:", func(name, hint string) {
 		_, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection()})
 		Expect(err).To(MatchError(ContainSubstring(hint)))
-		_, err = bullmq.NewWorker(context.Background(), name, nil, &bullmq.WorkerOptions{Connection: connection()})
+		_, err = bullmq.NewWorker(context.Background(), name, doNothing, &bullmq.WorkerOptions{Connection: connection()})
 		Expect(err).To(MatchError(ContainSubstring(hint)))
 		_, err = bullmq.NewQueueEvents(context.Background(), name, &bullmq.QueueEventsOptions{Connection: connection()})
 		Expect(err).To(MatchError(ContainSubstring(hint)))
@@ -227,8 +227,8 @@ var _ = Describe("Adding a job", func() {
 	Describe("with a position", func() {
 		order := func() (ids []string) {
 			GinkgoHelper()
-			worker := newWorker(name, nil, nil)
-			for job := takeJob(worker); job != nil; job = takeJob(worker) {
+			fetcher := newFetcher(name, nil)
+			for job := takeJob(fetcher); job != nil; job = takeJob(fetcher) {
 				ids = append(ids, job.Name)
 			}
 			return ids

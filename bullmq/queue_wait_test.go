@@ -40,8 +40,8 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 	}
 	finish := func(value string) {
 		GinkgoHelper()
-		worker := newWorker(name, nil, nil)
-		endJob(worker, takeJob(worker), value, nil)
+		fetcher := newFetcher(name, nil)
+		endJob(fetcher, takeJob(fetcher), value, nil)
 	}
 	set := func(proxy *faultproxy.Proxy, faults faultproxy.Faults) {
 		GinkgoHelper()
@@ -123,8 +123,8 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 		queue.LookForResultsEvery(50 * time.Millisecond)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: bullmq.URL(server.URL())})
-		taken := takeJob(worker)
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{Connection: bullmq.URL(server.URL())})
+		taken := takeJob(fetcher)
 		before := waitFor(ctx, queue, job.ID)
 		refuse(send, direct())
 		meanwhile := waitFor(ctx, queue, job.ID)
@@ -132,7 +132,7 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 		Expect(meanwhile).NotTo(Receive())
 		serve(send)
 		Eventually(func() error {
-			_, err := worker.Complete(ctx, taken, "token", "late", false)
+			err := fetcher.Complete(ctx, taken, "late")
 			return err
 		}).Should(Succeed())
 		Eventually(before).Should(Receive(Equal(outcome{`"late"`, nil})))

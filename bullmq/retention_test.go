@@ -23,13 +23,13 @@ var _ = Describe("Ended jobs", func() {
 		name, ctx = newQueueName(), specContext()
 		queue, clock = newQueue(name, nil), time.UnixMilli(fixedNow)
 	})
-	newClockedWorker := func(o bullmq.WorkerOptions) *bullmq.Worker {
+	newClockedFetcher := func(o bullmq.FetcherOptions) *bullmq.Fetcher {
 		GinkgoHelper()
 		o.Now = func() time.Time { return clock }
-		return newWorker(name, nil, &o)
+		return newFetcher(name, &o)
 	}
 	// run adds a job and ends it, with err if that is not nil.
-	run := func(worker *bullmq.Worker, id string, options bullmq.JobOptions, reason error) {
+	run := func(worker *bullmq.Fetcher, id string, options bullmq.JobOptions, reason error) {
 		GinkgoHelper()
 		options.JobID = id
 		_, err := queue.Add(ctx, "paint", nil, &options)
@@ -47,7 +47,7 @@ var _ = Describe("Ended jobs", func() {
 	}
 
 	DescribeTable("are removed at once after their event if removal is", func(wire string) {
-		worker := newClockedWorker(bullmq.WorkerOptions{})
+		worker := newClockedFetcher(bullmq.FetcherOptions{})
 		run(worker, "a", bullmq.JobOptions{KeepCompleted: keep(wire)}, nil)
 		Expect(completed()).To(BeEmpty())
 		Expect(keysOf(name)).NotTo(ContainElement(HavePrefix(keyOf(name, "a"))))
@@ -62,7 +62,7 @@ var _ = Describe("Ended jobs", func() {
 	)
 
 	DescribeTable("are all kept if removal is", func(wire string) {
-		worker := newClockedWorker(bullmq.WorkerOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepNone()})
+		worker := newClockedFetcher(bullmq.FetcherOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepNone()})
 		for n := range 3 {
 			id := fmt.Sprint("job-", n)
 			run(worker, id, bullmq.JobOptions{KeepCompleted: keep(wire)}, nil)
@@ -77,7 +77,7 @@ var _ = Describe("Ended jobs", func() {
 	)
 
 	It("are kept by default", func() {
-		worker := newClockedWorker(bullmq.WorkerOptions{})
+		worker := newClockedFetcher(bullmq.FetcherOptions{})
 		run(worker, "a", bullmq.JobOptions{}, nil)
 		run(worker, "b", bullmq.JobOptions{}, errors.New("boom"))
 		Expect(completed()).To(Equal([]string{"a"}))
@@ -85,7 +85,7 @@ var _ = Describe("Ended jobs", func() {
 	})
 
 	It("follow the worker's options if the job has none", func() {
-		worker := newClockedWorker(bullmq.WorkerOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepLast(1)})
+		worker := newClockedFetcher(bullmq.FetcherOptions{KeepCompleted: bullmq.KeepNone(), KeepFailed: bullmq.KeepLast(1)})
 		run(worker, "a", bullmq.JobOptions{}, nil)
 		run(worker, "kept", bullmq.JobOptions{KeepCompleted: bullmq.KeepAll()}, nil)
 		for _, id := range []string{"x", "y"} {
@@ -97,7 +97,7 @@ var _ = Describe("Ended jobs", func() {
 	})
 
 	It("beyond the retained number are removed with their logs and keys", func() {
-		worker := newClockedWorker(bullmq.WorkerOptions{})
+		worker := newClockedFetcher(bullmq.FetcherOptions{})
 		for _, id := range []string{"a", "b", "c", "d"} {
 			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: id, KeepCompleted: bullmq.KeepLast(2)})
 			Expect(err).NotTo(HaveOccurred())
@@ -115,7 +115,7 @@ var _ = Describe("Ended jobs", func() {
 		aged := bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Second, 0, 0), KeepFailed: bullmq.KeepFor(time.Second, 0, 0)}
 
 		It("remain until the next job with an age ends in the same state", func() {
-			worker := newClockedWorker(bullmq.WorkerOptions{})
+			worker := newClockedFetcher(bullmq.FetcherOptions{})
 			run(worker, "old", aged, nil)
 			clock = clock.Add(3 * time.Second)
 			Expect(completed()).To(Equal([]string{"old"}))
@@ -130,7 +130,7 @@ var _ = Describe("Ended jobs", func() {
 		})
 
 		It("are removed up to the limit at a time", func() {
-			worker := newClockedWorker(bullmq.WorkerOptions{})
+			worker := newClockedFetcher(bullmq.FetcherOptions{})
 			for n := range 5 {
 				run(worker, fmt.Sprint("old-", n), bullmq.JobOptions{}, nil)
 			}
@@ -142,7 +142,7 @@ var _ = Describe("Ended jobs", func() {
 		})
 
 		It("are also limited in number", func() {
-			worker := newClockedWorker(bullmq.WorkerOptions{})
+			worker := newClockedFetcher(bullmq.FetcherOptions{})
 			for n := range 4 {
 				clock = clock.Add(time.Second)
 				run(worker, fmt.Sprint("job-", n), bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Hour, 2, 0)}, nil)
@@ -152,7 +152,7 @@ var _ = Describe("Ended jobs", func() {
 	})
 
 	It("release their deduplication id when they are removed", func() {
-		worker := newClockedWorker(bullmq.WorkerOptions{})
+		worker := newClockedFetcher(bullmq.FetcherOptions{})
 		run(worker, "a", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}, KeepCompleted: bullmq.KeepNone()}, nil)
 		Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
 	})

@@ -219,7 +219,11 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 	defer proxy.Close()
 	var failedOnce sync.Map
 	var lossy atomic.Bool
-	var worker *bullmq.Worker
+	checker, err := bullmq.NewFetcher(ctx, name, &bullmq.FetcherOptions{Connection: at(proxy.Addr()), MaxStalledCount: new(0)})
+	if err != nil {
+		return err
+	}
+	defer checker.Close()
 	handler := func(ctx context.Context, job *bullmq.Job) (any, error) {
 		switch job.Name {
 		case "retry", "retry-later", "retry-next", "in-order":
@@ -235,7 +239,7 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 		case "long":
 			time.Sleep(100 * time.Millisecond) // its lock is renewed
 			others.do("DEL", others.key("stalled-check"))
-			_, err := worker.CheckStalled(ctx)
+			_, err := checker.CheckStalled(ctx)
 			f.note("a check for stalled jobs", err)
 		case "deduplicated":
 			if _, again := failedOnce.LoadOrStore("deduplicated", true); !again {
@@ -265,7 +269,7 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 		}
 		return nil, nil
 	}
-	worker, err = bullmq.NewWorker(ctx, name, handler, &bullmq.WorkerOptions{
+	worker, err := bullmq.NewWorker(ctx, name, handler, &bullmq.WorkerOptions{
 		Connection: at(proxy.Addr()), Name: "painter", Concurrency: 5, LockDuration: 3 * time.Second, LockRenewTime: 20 * time.Millisecond, ShutdownTimeout: time.Second, MetricsPoints: 5, MaxStalledCount: new(0),
 		Limiter: &bullmq.Limiter{Max: 1000, Duration: 50 * time.Millisecond}, Events: bullmq.WorkerEvents{Error: func(err error) {
 			if !lossy.Load() || isDenied(err) {

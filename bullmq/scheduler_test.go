@@ -17,7 +17,7 @@ var _ = Describe("A job scheduler", func() {
 	var (
 		name   string
 		queue  *bullmq.Queue
-		worker *bullmq.Worker
+		worker *bullmq.Fetcher
 		ctx    context.Context
 		clock  time.Time
 	)
@@ -25,7 +25,7 @@ var _ = Describe("A job scheduler", func() {
 		name, ctx, clock = newQueueName(), specContext(), time.UnixMilli(fixedNow)
 		ticking := func() time.Time { return clock }
 		queue = newQueue(name, &bullmq.QueueOptions{Now: ticking})
-		worker = newWorker(name, nil, &bullmq.WorkerOptions{Now: ticking})
+		worker = newFetcher(name, &bullmq.FetcherOptions{Now: ticking})
 	})
 	upsert := func(repeat bullmq.Repeat, template *bullmq.Template) *bullmq.Job {
 		GinkgoHelper()

@@ -77,7 +77,7 @@ var _ = Describe("A password", Label("slow"), func() {
 
 			name := newQueueName()
 			queue := newQueue(name, &queueOptions)
-			worker := newWorker(name, nil, &workerOptions)
+			worker := newWorker(name, doNothing, &workerOptions)
 			reader := newEvents(name, eventsOptions)
 			producer, err := bullmq.NewFlowProducer(context.Background(), &flowOptions)
 			Expect(err).NotTo(HaveOccurred())

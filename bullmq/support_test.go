@@ -5,6 +5,7 @@ package bullmq_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -212,25 +213,45 @@ func (t *tally) once(jobs int) {
 	}
 }
 
-// takeJob fetches a job under the token "token". It returns nil if there is none.
-func takeJob(worker *bullmq.Worker) *bullmq.Job {
+// newFetcher returns a Fetcher that is closed when the spec ends. Its token is "token"
+// unless the options say otherwise.
+func newFetcher(name string, options *bullmq.FetcherOptions) *bullmq.Fetcher {
 	GinkgoHelper()
-	job, err := worker.GetNextJob(specContext(), "token", 0)
+	var o bullmq.FetcherOptions
+	if options != nil {
+		o = *options
+	}
+	if o.Connection == nil && o.URL == "" {
+		o.Connection = connection()
+	}
+	if o.Token == nil {
+		o.Token = func() string { return "token" }
+	}
+	fetcher, err := bullmq.NewFetcher(context.Background(), name, &o)
 	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(fetcher.Close)
+	return fetcher
+}
+
+// takeJob fetches a job. It returns nil if there is none.
+func takeJob(fetcher *bullmq.Fetcher) *bullmq.Job {
+	GinkgoHelper()
+	job, err := fetcher.TryFetch(specContext())
+	if !errors.Is(err, bullmq.ErrNoJob) {
+		Expect(err).NotTo(HaveOccurred())
+	}
 	return job
 }
 
 // endJob completes a job of takeJob, or fails it if there is a reason.
-func endJob(worker *bullmq.Worker, job *bullmq.Job, value any, reason error) {
+func endJob(fetcher *bullmq.Fetcher, job *bullmq.Job, value any, reason error) {
 	GinkgoHelper()
 	Expect(job).NotTo(BeNil(), "there is no job to end")
-	var err error
 	if reason == nil {
-		_, err = worker.Complete(specContext(), job, "token", value, false)
-	} else {
-		_, err = worker.Fail(specContext(), job, "token", reason, false)
+		Expect(fetcher.Complete(specContext(), job, value)).To(Succeed())
+		return
 	}
-	Expect(err).NotTo(HaveOccurred())
+	Expect(fetcher.Fail(specContext(), job, reason)).To(Succeed())
 }
 
 // failedJob adds a job that fails.
@@ -238,8 +259,8 @@ func failedJob(ctx context.Context, queue *bullmq.Queue) *bullmq.Job {
 	GinkgoHelper()
 	job, err := queue.Add(ctx, "a", nil, nil)
 	Expect(err).NotTo(HaveOccurred())
-	worker := newWorker(queue.Name(), nil, nil)
-	endJob(worker, takeJob(worker), nil, context.Canceled)
+	fetcher := newFetcher(queue.Name(), nil)
+	endJob(fetcher, takeJob(fetcher), nil, context.Canceled)
 	return job
 }
 

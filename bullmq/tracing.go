@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
@@ -298,9 +297,9 @@ func (w *Worker) startClose(ctx context.Context) span {
 	return s
 }
 
-// noteHandedOut is the span of GetNextJob. It begins when the job is known,
-// whose context is its own.
-func (w *Worker) noteHandedOut(ctx context.Context, job *Job, wait time.Duration) {
+// noteFetched records the span of a fetch, as BullMQ's getNextJob does. It begins
+// once the job is known, because it belongs to the trace of the job.
+func (w *Worker) noteFetched(ctx context.Context, job *Job, wait bool) {
 	if w.core.trace.telemetry == nil {
 		return
 	}
@@ -310,7 +309,7 @@ func (w *Worker) noteHandedOut(ctx context.Context, job *Job, wait time.Duration
 	_, s := w.core.trace.start(ctx, SpanInternal, "getNextJob")
 	w.describe(s)
 	options := `{"block":false}`
-	if wait > 0 {
+	if wait {
 		options = `{"block":true}`
 	}
 	set(s, attrWorkerOptions, options)

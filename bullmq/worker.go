@@ -182,7 +182,7 @@ type Worker struct {
 
 	shutdown   context.Context // of the first Shutdown; nil while ShutdownTimeout applies
 	unfinished error           // the error of Run; valid once ended is closed
-	closed     context.Context // ends waiting calls of GetNextJob
+	closed     context.Context // ends calls that wait, even over a client that others share
 	close      context.CancelFunc
 	tokens     atomic.Int64
 
@@ -194,15 +194,29 @@ type Worker struct {
 
 // NewWorker connects to a queue and returns a Worker. Call [Worker.Run] to run
 // jobs. ctx bounds this call only. The Worker lives until Run returns or
-// [Worker.Close] is called. handler may be nil if jobs are fetched only by
-// [Worker.GetNextJob]. options may be nil.
+// [Worker.Close] is called. options may be nil. A program that fetches jobs in a
+// loop of its own uses a [Fetcher].
 func NewWorker(ctx context.Context, queue string, handler Handler, options *WorkerOptions) (*Worker, error) {
+	if handler == nil {
+		return nil, fmt.Errorf("bullmq: worker of queue %s: the handler is nil; give NewWorker a Handler, or fetch jobs in a loop of your own with NewFetcher", queue)
+	}
 	var o WorkerOptions
 	if options != nil {
 		o = *options
 	}
+	w, err := newEngine(ctx, "worker", queue, o)
+	if err != nil {
+		return nil, err
+	}
+	w.handler = handler
+	return w, nil
+}
+
+// newEngine returns a Worker without a handler, which a Fetcher can use but Run
+// can't.
+func newEngine(ctx context.Context, kind, queue string, o WorkerOptions) (*Worker, error) {
 	if err := o.fill(); err != nil {
-		return nil, fmt.Errorf("bullmq: worker of queue %s: %w", queue, err)
+		return nil, fmt.Errorf("bullmq: %s of queue %s: %w", kind, queue, err)
 	}
 	log := o.Logger.with(logQueue, queue)
 	if o.Name != "" {
@@ -214,7 +228,7 @@ func NewWorker(ctx context.Context, queue string, handler Handler, options *Work
 	}
 	c.trace.telemetry = o.Telemetry
 	c.watchHealth(o.OnHealth)
-	w := &Worker{core: c, handler: handler, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
+	w := &Worker{core: c, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
 	w.finishStore, w.open = c.dedicated()
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
@@ -295,9 +309,6 @@ func (w *Worker) QueueName() string { return w.core.keys.queue }
 // An outage of Redis does not end Run. The worker logs it and retries until Redis
 // is reachable again.
 func (w *Worker) Run(ctx context.Context) error {
-	if w.handler == nil {
-		return errors.New("bullmq: the worker has no handler to run jobs with; give NewWorker one, or take jobs by GetNextJob")
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.mu.Lock()

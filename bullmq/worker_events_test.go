@@ -142,8 +142,8 @@ var _ = Describe("Worker events", func() {
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 2, LockDuration: time.Second, LockRenewTime: 50 * time.Millisecond, StalledInterval: 20 * time.Millisecond})
 		stalled := add("stalled")
-		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
-		_, err := dead.GetNextJob(ctx, "dead", 0)
+		dead := newFetcher(name, &bullmq.FetcherOptions{LockDuration: time.Millisecond})
+		_, err := dead.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		held := add("held")
 		out := worker.Events(ctx, 1000)
@@ -182,7 +182,7 @@ var _ = Describe("Worker events", func() {
 			Paused: note("paused"), Resumed: note("resumed"), Closing: note("closing"), Closed: note("closed"),
 			Progress: func(job *bullmq.Job, progress any) { note("progress " + progress.(string) + " of " + job.ID)() },
 		}
-		worker := newWorker(name, nil, o)
+		worker := newWorker(name, doNothing, o)
 		Expect(worker.Pause(ctx)).To(Succeed())
 		Expect(worker.PauseNow(ctx)).To(Succeed())
 		worker.Resume()
@@ -210,8 +210,8 @@ var _ = Describe("Worker events", func() {
 			return func() bool { mu.Lock(); defer mu.Unlock(); return called[function] }
 		}
 		add("stalls")
-		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
-		_, err := dead.GetNextJob(ctx, "dead", 0)
+		dead := newFetcher(name, &bullmq.FetcherOptions{LockDuration: time.Millisecond})
+		_, err := dead.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		free, held := make(chan struct{}), make(chan *bullmq.Job, 1)
 		worker, stop, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {

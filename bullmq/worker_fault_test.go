@@ -57,17 +57,17 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 		proxy, via = proxiedRedis()
 		// The server must have the scripts already. Otherwise the lost reply would be a NOSCRIPT error.
 		known := newQueue(newQueueName(), nil)
-		byHand := newWorker(known.Name(), nil, nil)
+		byHand := newFetcher(known.Name(), nil)
 		for _, backoff := range []*bullmq.Backoff{nil, bullmq.FixedBackoff(time.Hour)} {
 			for attempts := range 3 {
 				_, err := known.Add(ctx, "a", nil, &bullmq.JobOptions{Attempts: attempts, Backoff: backoff})
 				Expect(err).NotTo(HaveOccurred())
-				job, err := byHand.GetNextJob(ctx, "t", 0)
+				job, err := byHand.TryFetch(ctx)
 				Expect(err).NotTo(HaveOccurred())
 				if attempts == 0 {
-					_, err = byHand.Complete(ctx, job, "t", nil, false)
+					err = byHand.Complete(ctx, job, nil)
 				} else {
-					_, err = byHand.Fail(ctx, job, "t", errors.New("boom"), false)
+					err = byHand.Fail(ctx, job, errors.New("boom"))
 				}
 				Expect(err).NotTo(HaveOccurred())
 			}
@@ -233,13 +233,13 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 
 	It("retries a job once even if another worker fetches it first", func() {
 		job := add("a", &bullmq.JobOptions{Attempts: 2})
-		other := newWorker(name, nil, nil)
+		other := newFetcher(name, nil)
 		var taken *bullmq.Job
 		t := losing(bullmq.WorkerOptions{}, "boom", func(lost <-chan struct{}) {
 			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 			wait(lost)
 			var err error
-			taken, err = other.GetNextJob(ctx, "other", time.Second)
+			taken, err = other.Fetch(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(taken.ID).To(Equal(job.ID))
 			Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
@@ -327,10 +327,10 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 	})
 
 	It("still returns a manually fetched job", func() {
-		worker := newWorker(name, nil, &bullmq.WorkerOptions{Connection: via})
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{Connection: via})
 		added := add("a", nil)
 		lost := proxy.LoseReply("by-hand")
-		job, err := worker.GetNextJob(ctx, "by-hand", 0)
+		job, err := fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(lost).Should(BeClosed())
 		Expect(job.ID).To(Equal(added.ID))

@@ -63,7 +63,7 @@ func (k *lockKeeper) holds(jobID, token string) bool {
 // leave is for a call by which a handler itself gives up the lock that it holds:
 // a renewal that finds it gone meanwhile is no loss. What is answered is called
 // with whether the job has gone, after the call. Where no keeper has charge of
-// the lock, as for a queue's jobs and for those taken by hand, it does nothing.
+// the lock, as for a queue's jobs and for those of a [Fetcher] that renews none, it does nothing.
 func (k *lockKeeper) leave(jobID, token string) func(gone bool) {
 	if k == nil {
 		return func(bool) {}

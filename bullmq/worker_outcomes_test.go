@@ -112,8 +112,8 @@ var _ = Describe("A handler's result", func() {
 	It("is passed to the parent as JSON, and an ignored failure as plain text", func() {
 		parent, err := queue.Add(ctx, "wall", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		worker := newWorker(name, nil, nil)
-		_, err = worker.GetNextJob(ctx, "parent", 0)
+		fetcher := newFetcher(name, nil)
+		_, err = fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		child := func() *bullmq.Job {
 			GinkgoHelper()
@@ -121,14 +121,14 @@ var _ = Describe("A handler's result", func() {
 				Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}, IgnoreDependencyOnFailure: true,
 			})
 			Expect(err).NotTo(HaveOccurred())
-			job, err := worker.GetNextJob(ctx, "child", 0)
+			job, err := fetcher.TryFetch(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			return job
 		}
 		good, bad := child(), child()
-		_, err = worker.Complete(ctx, good, "child", "laid", false)
+		err = fetcher.Complete(ctx, good, "laid")
 		Expect(err).NotTo(HaveOccurred())
-		_, err = worker.Fail(ctx, bad, "child", errors.New(`crack "q"`), false)
+		err = fetcher.Fail(ctx, bad, errors.New(`crack "q"`))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(hashAt(parent.Key() + ":processed")).To(Equal(map[string]string{good.Key(): `"laid"`}))
 		Expect(hashAt(parent.Key() + ":failed")).To(Equal(map[string]string{bad.Key(): `crack "q"`}))

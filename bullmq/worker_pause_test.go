@@ -185,8 +185,8 @@ var _ = Describe("Pausing a worker", func() {
 		running := long()
 		Expect(worker.PauseNow(ctx)).To(Succeed())
 		stalled := add("a", nil)
-		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
-		_, err := dead.GetNextJob(ctx, "dead", 0)
+		dead := newFetcher(name, &bullmq.FetcherOptions{LockDuration: time.Millisecond})
+		_, err := dead.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(renewals.Load).Should(BeNumerically(">=", 10)) // for longer than a lock lasts
 		Expect(listAt(keyOf(name, "active"))).To(ConsistOf(running.ID, stalled.ID))
@@ -288,26 +288,6 @@ var _ = Describe("Pausing a worker", func() {
 		worker = newWorker(name, doNothing, o)
 		go func() { _ = worker.Run(ctx) }()
 		Eventually(paused).Should(Receive(BeNil()))
-	})
-
-	It("ends a manual fetch without a job", func() {
-		worker := newWorker(name, nil, nil)
-		type answer struct {
-			job *bullmq.Job
-			err error
-		}
-		answers := make(chan answer, 1)
-		go func() {
-			job, err := worker.GetNextJob(ctx, "t", time.Minute)
-			answers <- answer{job, err}
-		}()
-		waitUntilIdle(queue)
-		Expect(worker.Pause(ctx)).To(Succeed())
-		Eventually(answers).Should(Receive(Equal(answer{})))
-		job := add("a", nil)
-		Expect(worker.GetNextJob(ctx, "t", time.Minute)).To(BeNil())
-		worker.Resume()
-		Expect(worker.GetNextJob(ctx, "t", 0)).To(HaveField("ID", job.ID))
 	})
 
 	It("and resuming it repeatedly under load runs every job once, and none during a pause", func() {

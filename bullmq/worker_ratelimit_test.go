@@ -209,15 +209,15 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 
 	It("delays a manually fetched job if there is no limiter", func() {
 		id := add(1, nil)[0]
-		worker := newWorker(name, nil, nil)
-		endJob(worker, takeJob(worker), nil, bullmq.RateLimit(time.Hour))
+		fetcher := newFetcher(name, nil)
+		endJob(fetcher, takeJob(fetcher), nil, bullmq.RateLimit(time.Hour))
 		Expect(stateOf(queue, id)()).To(Equal(bullmq.StateDelayed))
 		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("delay", "3600000"), Not(HaveKey("atm"))))
 	})
 
 	It("stops workers with a limiter even if another worker requested it", func() {
 		ids := add(2, nil)
-		asking := newWorker(name, nil, nil)
+		asking := newFetcher(name, nil)
 		endJob(asking, takeJob(asking), nil, bullmq.RateLimit(time.Hour))
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)

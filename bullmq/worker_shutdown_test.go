@@ -35,8 +35,8 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 	stalled := func() {
 		GinkgoHelper()
 		add(nil)
-		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
-		_, err := dead.GetNextJob(ctx, "dead", 0)
+		dead := newFetcher(name, &bullmq.FetcherOptions{LockDuration: time.Millisecond})
+		_, err := dead.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 	}
 
@@ -125,7 +125,7 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 		}, &bullmq.WorkerOptions{LockDuration: lasts, Logger: bullmq.Zerolog(zerolog.New(GinkgoWriter))})
 		Eventually(started).Should(Receive())
 		go func() { closed <- worker.Close() }()
-		others := newWorker(name, nil, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond})
+		others := newFetcher(name, &bullmq.FetcherOptions{StalledInterval: 20 * time.Millisecond})
 		Eventually(func() ([]string, error) {
 			if stalled, err := others.CheckStalled(ctx); err != nil || len(stalled) > 0 {
 				return stalled, StopTrying("a check for stalled jobs").Wrap(err)

@@ -122,10 +122,10 @@ var _ = Describe("A job postponed by its handler", func() {
 
 	It("is delayed after a manual fetch, too", func() {
 		job := add(nil)
-		worker := newWorker(name, nil, nil)
-		taken, err := worker.GetNextJob(ctx, "t", 0)
+		fetcher := newFetcher(name, nil)
+		taken, err := fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		_, err = worker.Fail(ctx, taken, "t", bullmq.Snooze(time.Hour), false)
+		err = fetcher.Fail(ctx, taken, bullmq.Snooze(time.Hour))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
 		Expect(hashAt(keyOf(name, job.ID))).NotTo(HaveKey("atm"))

@@ -2,8 +2,11 @@ package bullmq
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
@@ -48,7 +51,7 @@ func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 func (w *Worker) checkStalled(ctx context.Context) bool {
 	callCtx, cancel := context.WithTimeout(ctx, timing.CallTimeout)
 	defer cancel()
-	ids, err := w.CheckStalled(callCtx)
+	ids, err := w.findStalled(callCtx)
 	if err != nil && ctx.Err() == nil {
 		w.fault(err, "the check for stalled jobs failed; it is repeated after StalledInterval")
 	}
@@ -59,12 +62,10 @@ func (w *Worker) checkStalled(ctx context.Context) bool {
 	return err == nil
 }
 
-// CheckStalled makes one check for jobs whose worker is gone and answers those
-// that went back to wait. A job counts as stalled when two checks find it
-// without a lock; over all workers one check is made in StalledInterval. Run
-// does this by itself; who takes jobs by hand calls it in a loop of their own
-// (BullMQ: startStalledCheckTimer).
-func (w *Worker) CheckStalled(ctx context.Context) (jobIDs []string, err error) {
+// findStalled makes one check for jobs whose worker has died, and returns those that
+// it returned to wait. A job is stalled when two checks find it without a lock. Over
+// all workers at most one check is made within StalledInterval.
+func (w *Worker) findStalled(ctx context.Context) (jobIDs []string, err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "moveStalledJobsToWait")
 	defer span.end(&err)
 	w.describe(span)
@@ -79,4 +80,24 @@ func (w *Worker) CheckStalled(ctx context.Context) (jobIDs []string, err error) 
 		}
 	}
 	return jobIDs, err
+}
+
+// untilClosed returns a context that also ends when the worker is closed, which ends
+// calls over a client that others share.
+func (w *Worker) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(w.closed, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		forget()
+		cancel(nil)
+	}
+}
+
+// cutOff returns the error of a call whose context ended because the worker was
+// closed.
+func (w *Worker) cutOff(err error) error {
+	if errors.Is(err, context.Canceled) && w.closed.Err() != nil {
+		return fmt.Errorf("bullmq: queue %s: %w", w.QueueName(), backend.ErrCutOff)
+	}
+	return err
 }

@@ -25,8 +25,8 @@ var _ = Describe("The stalled check", Label("slow"), func() {
 	})
 	die := func() *bullmq.Job {
 		GinkgoHelper()
-		dead := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: time.Millisecond})
-		job, err := dead.GetNextJob(ctx, "dead", 0)
+		dead := newFetcher(name, &bullmq.FetcherOptions{LockDuration: time.Millisecond})
+		job, err := dead.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		return job
 	}
@@ -63,7 +63,7 @@ var _ = Describe("The stalled check", Label("slow"), func() {
 
 	It("makes a job that stalled too often fail without being run", func() {
 		job := abandon(nil)
-		checker := newWorker(name, nil, &bullmq.WorkerOptions{StalledInterval: 20 * time.Millisecond})
+		checker := newFetcher(name, &bullmq.FetcherOptions{StalledInterval: 20 * time.Millisecond})
 		stalls := func() {
 			GinkgoHelper()
 			Eventually(func() ([]string, error) { return checker.CheckStalled(ctx) }, "3s", "30ms").Should(Equal([]string{job.ID}))

@@ -169,7 +169,7 @@ var _ = Describe("A worker", func() {
 
 	DescribeTable("is refused with invalid options:", func(options bullmq.WorkerOptions, names string) {
 		options.Connection = connection()
-		_, err := bullmq.NewWorker(ctx, name, nil, &options)
+		_, err := bullmq.NewWorker(ctx, name, doNothing, &options)
 		Expect(err).To(MatchError(ContainSubstring(names)))
 	},
 		Entry("a negative MaxStalledCount", bullmq.WorkerOptions{MaxStalledCount: new(-1)}, "MaxStalledCount"),
@@ -178,8 +178,12 @@ var _ = Describe("A worker", func() {
 		Entry("a limiter without values", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{}}, "Limiter"),
 	)
 
-	It("runs only with a handler, only once, and not after Close", func() {
-		Expect(newWorker(name, nil, nil).Run(ctx)).To(MatchError(ContainSubstring("no handler")))
+	It("cannot be created without a handler", func() {
+		_, err := bullmq.NewWorker(ctx, name, nil, &bullmq.WorkerOptions{Connection: connection()})
+		Expect(err).To(MatchError(And(ContainSubstring(name), ContainSubstring("the handler is nil"), ContainSubstring("NewFetcher"))))
+	})
+
+	It("runs only once, and not after Close", func() {
 		idle := make(chan struct{})
 		worker, stop, ended := startWorker(name, doNothing, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Drained: func() { close(idle) }}})
 		Eventually(idle).Should(BeClosed())

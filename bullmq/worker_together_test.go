@@ -192,7 +192,7 @@ var _ = Describe("Adds at the same time", func() {
 	It("reject an invalid batch size", func() {
 		_, err := bullmq.NewQueue(context.Background(), "paint", &bullmq.QueueOptions{Connection: connection(), BatchSize: -1})
 		Expect(err).To(MatchError(ContainSubstring("BatchSize -1")))
-		_, err = bullmq.NewWorker(context.Background(), "paint", nil, &bullmq.WorkerOptions{Connection: connection(), BatchSize: 5000})
+		_, err = bullmq.NewWorker(context.Background(), "paint", doNothing, &bullmq.WorkerOptions{Connection: connection(), BatchSize: 5000})
 		Expect(err).To(MatchError(ContainSubstring("BatchSize 5000")))
 	})
 })

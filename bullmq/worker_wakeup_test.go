@@ -258,25 +258,25 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		}),
 		Entry("when another worker returns a job", func() (func(), string) {
 			job := add(queue, nil)
-			other := newWorker(name, nil, nil)
-			taken, err := other.GetNextJob(ctx, "other", 0)
+			other := newFetcher(name, nil)
+			taken, err := other.TryFetch(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			return func() { Expect(taken.MoveToWait(ctx)).To(Succeed()) }, job.ID
 		}),
 		Entry("when another worker fails a job that has attempts left", func() (func(), string) {
 			job := add(queue, &bullmq.JobOptions{Attempts: 2})
-			other := newWorker(name, nil, nil)
-			taken, err := other.GetNextJob(ctx, "other", 0)
+			other := newFetcher(name, nil)
+			taken, err := other.TryFetch(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			return func() {
-				_, err := other.Fail(ctx, taken, "other", context.Canceled, false)
+				err := other.Fail(ctx, taken, context.Canceled)
 				Expect(err).NotTo(HaveOccurred())
 			}, job.ID
 		}),
 		Entry("when a job of another worker is found to have stalled", func() (func(), string) {
 			job := add(queue, nil)
-			other := newWorker(name, nil, &bullmq.WorkerOptions{LockDuration: 20 * time.Millisecond, StalledInterval: 20 * time.Millisecond})
-			_, err := other.GetNextJob(ctx, "other", 0)
+			other := newFetcher(name, &bullmq.FetcherOptions{LockDuration: 20 * time.Millisecond, StalledInterval: 20 * time.Millisecond})
+			_, err := other.TryFetch(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			return func() {
 				Eventually(func() ([]string, error) { return other.CheckStalled(ctx) }).Should(Equal([]string{job.ID}))
@@ -285,8 +285,8 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Entry("when the last child of a parent completes in another queue", func() (func(), string) {
 			// The parent is an ordinary job that moves itself to waiting-children.
 			parent := add(queue, nil)
-			other := newWorker(name, nil, nil)
-			taken, err := other.GetNextJob(ctx, "other", 0)
+			other := newFetcher(name, nil)
+			taken, err := other.TryFetch(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			children := newQueue(newQueueName(), nil)
 			child := add(children, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}})
@@ -313,14 +313,14 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Entry("when the last child of a parent with a priority fails and is ignored", func() (func(), string) {
 			parent, child := waitingFor(&bullmq.JobOptions{IgnoreDependencyOnFailure: true})
 			return func() {
-				other := newWorker(child.QueueName(), nil, nil)
+				other := newFetcher(child.QueueName(), nil)
 				endJob(other, takeJob(other), nil, context.Canceled)
 			}, parent.ID
 		}),
 		Entry("by a flow whose children have all ended already", func() (func(), string) {
 			children := newQueue(newQueueName(), nil)
 			child := add(children, &bullmq.JobOptions{JobID: "brick"})
-			other := newWorker(children.Name(), nil, nil)
+			other := newFetcher(children.Name(), nil)
 			endJob(other, takeJob(other), nil, nil)
 			return func() {
 				_, err := newFlows().Add(ctx, bullmq.Flow{Name: "wall", QueueName: name, Options: &bullmq.JobOptions{JobID: "wall"}, Children: []bullmq.Flow{
@@ -332,7 +332,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Entry("when another worker ends the owner of a deduplication id that a job waits for", func() (func(), string) {
 			d := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", KeepLastIfActive: true}}
 			add(queue, d)
-			other := newWorker(name, nil, nil)
+			other := newFetcher(name, nil)
 			taken := takeJob(other)
 			Expect(add(queue, d).ID).To(Equal(taken.ID))
 			return func() { endJob(other, taken, nil, nil) }, "2"
@@ -418,8 +418,8 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Entry("while other workers use up the queue's concurrency", func() {
 			Expect(queue.SetGlobalConcurrency(ctx, 1)).To(Succeed())
 			add(queue, nil)
-			other := newWorker(name, nil, nil)
-			_, err := other.GetNextJob(ctx, "other", 0)
+			other := newFetcher(name, nil)
+			_, err := other.TryFetch(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			add(queue, nil)
 		}),

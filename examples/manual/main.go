@@ -1,6 +1,6 @@
 // Manual fetches jobs one by one, for programs that have their own loop, such as a batch writer. The program
-// then does the work of Run: it chooses a token for each lock, renews the lock, finishes the job, and checks
-// for stalled jobs.
+// then does what Worker.Run does otherwise: it extends the lock of each job, finishes the job, and checks for
+// stalled jobs.
 package main
 
 import (
@@ -12,8 +12,6 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
@@ -22,39 +20,42 @@ const lockDuration = 30 * time.Second
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	worker, err := bullmq.NewWorker(ctx, "orders", nil, &bullmq.WorkerOptions{ // no handler: Run is not called
+	fetcher, err := bullmq.NewFetcher(ctx, "orders", &bullmq.FetcherOptions{
 		URL:          os.Getenv("REDIS_URL"), // defaults to redis://127.0.0.1:6379
 		LockDuration: lockDuration,
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer worker.Close()
+	defer fetcher.Close()
 	for ctx.Err() == nil {
-		if _, err := worker.CheckStalled(ctx); err != nil { // contacts Redis at most once per StalledInterval
+		if _, err := fetcher.CheckStalled(ctx); err != nil { // contacts Redis at most once per StalledInterval
 			log.Print(err)
 		}
-		token := uuid.NewString() // unique among the jobs that run at the same time
-		job, err := worker.GetNextJob(ctx, token, 5*time.Second)
-		for job != nil && err == nil {
-			job, err = finish(ctx, worker, job, token)
+		soon, cancel := context.WithTimeout(ctx, 5*time.Second) // then the check is due again
+		job, err := fetcher.Fetch(soon)
+		cancel()
+		for err == nil {
+			job, err = finish(ctx, fetcher, job)
 		}
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case errors.Is(err, bullmq.ErrNoJob), errors.Is(err, context.DeadlineExceeded), ctx.Err() != nil:
+		default:
 			log.Print(err)
 			time.Sleep(time.Second)
 		}
 	}
 }
 
-// finish runs a job, writes its outcome, and fetches the next job under the same token in the same call.
-func finish(ctx context.Context, worker *bullmq.Worker, job *bullmq.Job, token string) (*bullmq.Job, error) {
+// finish runs a job, writes its outcome, and fetches the next job in the same call.
+func finish(ctx context.Context, fetcher *bullmq.Fetcher, job *bullmq.Job) (*bullmq.Job, error) {
 	if job.DeferredFailure != "" { // it stalled too often or a child failed: it must not run
-		return worker.Fail(ctx, job, token, bullmq.Unrecoverable(errors.New(job.DeferredFailure)), true)
+		return fetcher.FailAndFetch(ctx, job, bullmq.Unrecoverable(errors.New(job.DeferredFailure)))
 	}
 	for part := 1; part <= 3; part++ {
 		fmt.Printf("job %s (%s): part %d of 3\n", job.ID, job.Name, part)
-		// The lock must be renewed before it expires. After that another worker may run the job, and the
-		// results here are discarded.
+		// The lock must be extended before it expires. After that another worker may run the job, and the
+		// results here are discarded. With RenewLocks in the options, the Fetcher extends the locks itself.
 		if ours, err := job.ExtendLock(ctx, lockDuration); err != nil || !ours {
 			return nil, errors.Join(err, fmt.Errorf("job %s: the lock is lost: %t", job.ID, !ours))
 		}
@@ -62,5 +63,8 @@ func finish(ctx context.Context, worker *bullmq.Worker, job *bullmq.Job, token s
 	// The outcome is written even after Ctrl-C. No further job is fetched then.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	return worker.Complete(end, job, token, "done by hand", ctx.Err() == nil)
+	if ctx.Err() != nil {
+		return nil, errors.Join(ctx.Err(), fetcher.Complete(end, job, "done by hand"))
+	}
+	return fetcher.CompleteAndFetch(end, job, "done by hand")
 }

@@ -18,7 +18,7 @@ type (
 		Data        json.RawMessage
 		Opts        json.RawMessage
 	}
-	onWorkerArgs struct {
+	onFetcherArgs struct {
 		Queue  string
 		Worker json.RawMessage
 	}
@@ -51,19 +51,19 @@ func onQueue[A any](act func(ctx context.Context, q *bullmq.Queue, a *A) (any, e
 }
 
 // onWorker returns an operation that calls a Worker without a handler.
-func onWorker[A any](act func(ctx context.Context, w *bullmq.Worker, a *A) (any, error)) operation {
+func onFetcher[A any](act func(ctx context.Context, f *fetcher, a *A) (any, error)) operation {
 	return func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
 		var a A
 		if err := read(raw, &a); err != nil {
 			return nil, err
 		}
-		var about onWorkerArgs
+		var about onFetcherArgs
 		_ = json.Unmarshal(raw, &about)
-		w, err := s.worker(about.Queue, about.Worker)
+		f, err := s.fetcher(about.Queue, about.Worker)
 		if err != nil {
 			return nil, err
 		}
-		return act(ctx, w, &a)
+		return act(ctx, f, &a)
 	}
 }
 
@@ -77,12 +77,13 @@ func find(ctx context.Context, q *bullmq.Queue, id string) (*bullmq.Job, error) 
 	return job, err
 }
 
-func findActive(ctx context.Context, w *bullmq.Worker, id string) (*bullmq.Job, error) {
-	job, err := w.Job(ctx, id)
+// findActive returns a job that was fetched under a token.
+func findActive(ctx context.Context, f *fetcher, id, token string) (*bullmq.Job, error) {
+	job, err := f.Job(ctx, id)
 	if errors.Is(err, bullmq.ErrJobNotFound) {
-		return w.JobRef(id), nil
+		return f.JobRef(id).WithToken(token), nil
 	}
-	return job, err
+	return job.WithToken(token), err
 }
 
 func viewID(job *bullmq.Job) any {

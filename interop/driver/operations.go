@@ -231,39 +231,43 @@ var operations = map[string]operation{
 		}, err
 	}),
 
-	"fetch": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
-		onWorkerArgs
+	"fetch": onFetcher(func(ctx context.Context, f *fetcher, a *struct {
+		onFetcherArgs
 		Token string
 	}) (any, error) {
-		job, err := w.GetNextJob(ctx, a.Token, 0)
+		f.token = a.Token
+		job, err := orNone(f.TryFetch(ctx))
 		if err != nil || job == nil {
 			return nil, err
 		}
 		return viewJob(job), nil
 	}),
-	"complete": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
-		onWorkerArgs
+	"complete": onFetcher(func(ctx context.Context, f *fetcher, a *struct {
+		onFetcherArgs
 		ID, Token   string
 		Returnvalue json.RawMessage
 		FetchNext   bool
 	}) (any, error) {
-		job, err := findActive(ctx, w, a.ID)
+		job, err := findActive(ctx, f, a.ID, a.Token)
 		if err != nil {
 			return nil, err
 		}
-		next, err := w.Complete(ctx, job, a.Token, orNull(a.Returnvalue), a.FetchNext)
+		if !a.FetchNext {
+			return nil, f.Complete(ctx, job, orNull(a.Returnvalue))
+		}
+		next, err := orNone(f.CompleteAndFetch(ctx, job, orNull(a.Returnvalue)))
 		if next == nil {
 			return nil, err
 		}
 		return map[string]any{"next": next.ID}, err
 	}),
-	"fail": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
-		onWorkerArgs
+	"fail": onFetcher(func(ctx context.Context, f *fetcher, a *struct {
+		onFetcherArgs
 		ID, Token, Message string
 		Unrecoverable      bool
 		FetchNext          bool
 	}) (any, error) {
-		job, err := findActive(ctx, w, a.ID)
+		job, err := findActive(ctx, f, a.ID, a.Token)
 		if err != nil {
 			return nil, err
 		}
@@ -271,68 +275,70 @@ var operations = map[string]operation{
 		if a.Unrecoverable {
 			reason = bullmq.Unrecoverable(reason)
 		}
-		_, err = w.Fail(ctx, job, a.Token, reason, a.FetchNext)
+		if !a.FetchNext {
+			return nil, f.Fail(ctx, job, reason)
+		}
+		_, err = orNone(f.FailAndFetch(ctx, job, reason))
 		return nil, err
 	}),
-	"extendLock": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
-		onWorkerArgs
+	"extendLock": onFetcher(func(ctx context.Context, f *fetcher, a *struct {
+		onFetcherArgs
 		ID, Token string
 		Duration  millis
 	}) (any, error) {
-		return counted(w.JobRef(a.ID).WithToken(a.Token).ExtendLock(ctx, a.Duration.duration()))
+		return counted(f.JobRef(a.ID).WithToken(a.Token).ExtendLock(ctx, a.Duration.duration()))
 	}),
-	"extendLocks": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
-		onWorkerArgs
+	"extendLocks": onFetcher(func(ctx context.Context, f *fetcher, a *struct {
+		onFetcherArgs
 		IDs, Tokens []string
 		Duration    millis
 	}) (any, error) {
 		jobs := make([]*bullmq.Job, len(a.IDs))
 		for i, id := range a.IDs {
-			jobs[i] = w.JobRef(id)
+			jobs[i] = f.JobRef(id).WithToken(a.Tokens[i])
 		}
-		lost, err := w.ExtendLocks(ctx, jobs, a.Tokens, a.Duration.duration())
+		lost, err := f.ExtendLocks(ctx, jobs, a.Duration.duration())
 		return list(lost), err
 	}),
-	"moveToDelayed": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
-		onWorkerArgs
+	"moveToDelayed": onFetcher(func(ctx context.Context, f *fetcher, a *struct {
+		onFetcherArgs
 		ID, Token string
 		Timestamp int64
 	}) (any, error) {
-		return nil, w.JobRef(a.ID).WithToken(a.Token).MoveToDelayed(ctx, time.UnixMilli(a.Timestamp))
+		return nil, f.JobRef(a.ID).WithToken(a.Token).MoveToDelayed(ctx, time.UnixMilli(a.Timestamp))
 	}),
-	"moveToWait": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
-		onWorkerArgs
+	"moveToWait": onFetcher(func(ctx context.Context, f *fetcher, a *struct {
+		onFetcherArgs
 		ID, Token string
 	}) (any, error) {
-		return nil, w.JobRef(a.ID).WithToken(a.Token).MoveToWait(ctx)
+		return nil, f.JobRef(a.ID).WithToken(a.Token).MoveToWait(ctx)
 	}),
-	"moveToWaitingChildren": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
-		onWorkerArgs
+	"moveToWaitingChildren": onFetcher(func(ctx context.Context, f *fetcher, a *struct {
+		onFetcherArgs
 		ID, Token string
 		Child     *struct{ ID, Queue string }
 	}) (any, error) {
 		if a.Child != nil {
-			return w.JobRef(a.ID).WithToken(a.Token).MoveToWaitingChild(ctx, a.Child.Queue+":"+a.Child.ID)
+			return f.JobRef(a.ID).WithToken(a.Token).MoveToWaitingChild(ctx, a.Child.Queue+":"+a.Child.ID)
 		}
-		return w.JobRef(a.ID).WithToken(a.Token).MoveToWaitingChildren(ctx)
+		return f.JobRef(a.ID).WithToken(a.Token).MoveToWaitingChildren(ctx)
 	}),
-	"waitOrFail": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
-		onWorkerArgs
+	"waitOrFail": onFetcher(func(ctx context.Context, f *fetcher, a *struct {
+		onFetcherArgs
 		ID, Token string
 	}) (any, error) {
-		return orFail(ctx, w, a.ID, a.Token, func(job *bullmq.Job) error {
+		return orFail(ctx, f, a.ID, a.Token, func(job *bullmq.Job) error {
 			_, err := job.MoveToWaitingChildren(ctx)
 			return err
 		})
 	}),
-	"completeOrFail": onWorker(func(ctx context.Context, w *bullmq.Worker, a *struct {
-		onWorkerArgs
+	"completeOrFail": onFetcher(func(ctx context.Context, f *fetcher, a *struct {
+		onFetcherArgs
 		ID, Token   string
 		ReturnValue json.RawMessage
 	}) (any, error) {
-		return orFail(ctx, w, a.ID, a.Token, func(job *bullmq.Job) error {
-			_, err := w.Complete(ctx, job, a.Token, orNull(a.ReturnValue), false)
-			return err
+		return orFail(ctx, f, a.ID, a.Token, func(job *bullmq.Job) error {
+			return f.Complete(ctx, job, orNull(a.ReturnValue))
 		})
 	}),
 	"stalled": func(ctx context.Context, s *session, raw json.RawMessage) (any, error) {
@@ -344,29 +350,36 @@ var operations = map[string]operation{
 		if err := read(raw, &a); err != nil {
 			return nil, err
 		}
-		w, err := s.newWorker(a.Queue, nil, &bullmq.WorkerOptions{
+		f, err := s.newFetcher(a.Queue, &bullmq.FetcherOptions{
 			MaxStalledCount: a.MaxStalledCount, StalledInterval: or(a.StalledInterval, 30000).duration(),
 		})
 		if err != nil {
 			return nil, err
 		}
-		defer w.Close()
-		moved, err := w.CheckStalled(ctx)
+		defer f.Close()
+		moved, err := f.CheckStalled(ctx)
 		return list(moved), err
 	},
 }
 
 // orFail fails a job with the error of a call and returns the reason.
-func orFail(ctx context.Context, w *bullmq.Worker, id, token string, act func(job *bullmq.Job) error) (any, error) {
-	job, err := findActive(ctx, w, id)
+func orFail(ctx context.Context, f *fetcher, id, token string, act func(job *bullmq.Job) error) (any, error) {
+	job, err := findActive(ctx, f, id, token)
 	if err != nil {
 		return nil, err
 	}
-	job = job.WithToken(token)
 	refused := act(job)
 	if refused == nil {
 		return nil, nil
 	}
-	_, err = w.Fail(ctx, job, token, refused, false)
+	err = f.Fail(ctx, job, refused)
 	return job.FailedReason, err
+}
+
+// orNone returns nil for a job that there is not, as Node does.
+func orNone(job *bullmq.Job, err error) (*bullmq.Job, error) {
+	if errors.Is(err, bullmq.ErrNoJob) {
+		return nil, nil
+	}
+	return job, err
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// session is the state that the steps of a scenario share: a connection, a Queue per name, and a Worker per
+// session is the state that the steps of a scenario share: a connection, a Queue per name, and a Fetcher per
 // set of options. Each is created when a step first needs it, because creating a Queue writes to Redis.
 type session struct {
 	address, prefix string
 	client          rueidis.Client
 	shared          *bullmq.Connection // of client
 	queues          map[string]*bullmq.Queue
-	workers         map[string]*bullmq.Worker
+	fetchers        map[string]*fetcher
 	flowProducer    *bullmq.FlowProducer
 	stopped         atomic.Int64 // milliseconds; 0 while the clock runs
 }
@@ -35,12 +35,12 @@ func (s *session) reset() {
 	s.close()
 	s.stopped.Store(0)
 	s.flowProducer = nil
-	s.queues, s.workers = map[string]*bullmq.Queue{}, map[string]*bullmq.Worker{}
+	s.queues, s.fetchers = map[string]*bullmq.Queue{}, map[string]*fetcher{}
 }
 
 func (s *session) close() {
-	for _, w := range s.workers {
-		_ = w.Close()
+	for _, f := range s.fetchers {
+		_ = f.Close()
 	}
 	for _, q := range s.queues {
 		_ = q.Close()
@@ -91,21 +91,42 @@ func (s *session) newQueue(name string, options bullmq.QueueOptions) (*bullmq.Qu
 	return bullmq.NewQueue(context.Background(), name, &options)
 }
 
-// worker returns a Worker without a handler for fetching and finishing jobs by hand.
-func (s *session) worker(queue string, raw json.RawMessage) (*bullmq.Worker, error) {
-	options, err := workerOptions(raw)
+// fetcher is a Fetcher whose next job gets a token that an instruction gives.
+type fetcher struct {
+	*bullmq.Fetcher
+	token string
+}
+
+func (s *session) fetcher(queue string, raw json.RawMessage) (*fetcher, error) {
+	o, err := workerOptions(raw)
 	if err != nil {
 		return nil, err
 	}
 	key := queue + "\x00" + string(bytes.TrimSpace(raw))
-	if w := s.workers[key]; w != nil {
-		return w, nil
+	if f := s.fetchers[key]; f != nil {
+		return f, nil
 	}
-	w, err := s.newWorker(queue, nil, options)
+	f, err := s.newFetcher(queue, &bullmq.FetcherOptions{
+		Name: o.Name, LockDuration: o.LockDuration, Limiter: o.Limiter, MetricsPoints: o.MetricsPoints,
+		MaxStalledCount: o.MaxStalledCount, StalledInterval: o.StalledInterval, MaxStartedAttempts: o.MaxStartedAttempts,
+		KeepCompleted: o.KeepCompleted, KeepFailed: o.KeepFailed,
+	})
 	if err == nil {
-		s.workers[key] = w
+		s.fetchers[key] = f
 	}
-	return w, err
+	return f, err
+}
+
+func (s *session) newFetcher(queue string, options *bullmq.FetcherOptions) (*fetcher, error) {
+	connection, err := s.connection()
+	if err != nil {
+		return nil, err
+	}
+	f := &fetcher{}
+	options.Connection, options.Prefix, options.Dialect, options.Now = connection, s.prefix, dialect, s.now
+	options.BatchSize, options.Token = batchSize, func() string { return f.token }
+	f.Fetcher, err = bullmq.NewFetcher(context.Background(), queue, options)
+	return f, err
 }
 
 func (s *session) newWorker(queue string, handler bullmq.Handler, options *bullmq.WorkerOptions) (*bullmq.Worker, error) {

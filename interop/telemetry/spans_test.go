@@ -37,6 +37,14 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 		inNode.Do(op, args, nil)
 	}
 	ok := func(_ any, err error) { GinkgoHelper(); Expect(err).NotTo(HaveOccurred()) }
+	byHand := func(options bullmq.FetcherOptions) *bullmq.Fetcher {
+		GinkgoHelper()
+		options.URL, options.Prefix, options.Telemetry = server.URL(), ofGo, traced
+		fetcher, err := bullmq.NewFetcher(context.Background(), name, &options)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(fetcher.Close)
+		return fetcher
+	}
 	worker := func(handler bullmq.Handler, options bullmq.WorkerOptions) *bullmq.Worker {
 		GinkgoHelper()
 		options.URL, options.Prefix, options.Telemetry = server.URL(), ofGo, traced
@@ -211,15 +219,16 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 		do("fetch", object{"token": "t3"}) // no job is left, and the program closes that worker
 
 		ok(queue.Add(soon(), "paint", nil, &bullmq.JobOptions{Attempts: 5}))
-		byHand := worker(nil, bullmq.WorkerOptions{})
-		job, err := byHand.GetNextJob(soon(), "t1", 0)
-		ok(byHand.Fail(soon(), job, "t1", errors.New("boom"), false))
+		fetcher := byHand(bullmq.FetcherOptions{})
+		job, err := fetcher.TryFetch(soon())
 		Expect(err).NotTo(HaveOccurred())
-		job, err = byHand.GetNextJob(soon(), "t2", 0)
+		Expect(fetcher.Fail(soon(), job, errors.New("boom"))).To(Succeed())
+		job, err = fetcher.TryFetch(soon())
 		Expect(err).NotTo(HaveOccurred())
-		ok(byHand.Complete(soon(), job, "t2", object{}, false))
-		ok(byHand.GetNextJob(soon(), "t3", 0))
-		Expect(byHand.Close()).To(Succeed())
+		Expect(fetcher.Complete(soon(), job, object{})).To(Succeed())
+		_, err = fetcher.TryFetch(soon())
+		Expect(err).To(MatchError(bullmq.ErrNoJob))
+		Expect(fetcher.Close()).To(Succeed())
 		spansAreAlike()
 	})
 
@@ -239,11 +248,11 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 			return "ok", nil
 		}, bullmq.WorkerOptions{LockDuration: 1200 * time.Millisecond})
 		ok(queue.Add(soon(), "paint", nil, nil))
-		byHand := worker(nil, bullmq.WorkerOptions{LockDuration: 50 * time.Second})
-		ok(byHand.GetNextJob(soon(), "t1", 0))
+		fetcher := byHand(bullmq.FetcherOptions{LockDuration: 50 * time.Second})
+		ok(fetcher.TryFetch(soon()))
 		for range 2 {
 			Expect(ask("DEL", ofGo+":"+name+":2:lock", ofGo+":"+name+":stalled-check").Error()).NotTo(HaveOccurred())
-			ok(byHand.CheckStalled(soon()))
+			ok(fetcher.CheckStalled(soon()))
 		}
 		spansAreAlike()
 	})

@@ -116,9 +116,9 @@ var _ = Describe("One library lists the other's", func() {
 func makeStatesInGo(name string) {
 	GinkgoHelper()
 	queue, kids, ctx := newGoQueue(name), newGoQueue(name+"-kids"), soon()
-	worker, err := bullmq.NewWorker(ctx, name, nil, &bullmq.WorkerOptions{URL: server.URL()})
+	fetcher, err := bullmq.NewFetcher(ctx, name, &bullmq.FetcherOptions{URL: server.URL()})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(worker.Close)
+	DeferCleanup(fetcher.Close)
 	add := func(id string, options bullmq.JobOptions) {
 		GinkgoHelper()
 		options.JobID = id
@@ -128,16 +128,16 @@ func makeStatesInGo(name string) {
 	take := func(id string) *bullmq.Job {
 		GinkgoHelper()
 		add(id, bullmq.JobOptions{})
-		job, err := worker.GetNextJob(ctx, "token", 0)
+		job, err := fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.ID).To(Equal(id))
 		return job
 	}
 	for _, id := range []string{"c1", "c2"} {
-		_, err := worker.Complete(ctx, take(id), "token", nil, false)
+		err := fetcher.Complete(ctx, take(id), nil)
 		Expect(err).NotTo(HaveOccurred())
 	}
-	_, err = worker.Fail(ctx, take("f1"), "token", errorText("no"), false)
+	err = fetcher.Fail(ctx, take("f1"), errorText("no"))
 	Expect(err).NotTo(HaveOccurred())
 	parent := take("parent")
 	_, err = kids.Add(ctx, "child", nil, &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "parent", QueueKey: "bull:" + name}})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,15 +16,19 @@ import (
 
 var _ = Describe("A manually fetched job", func() {
 	var (
-		name   string
-		queue  *bullmq.Queue
-		worker *bullmq.Worker
-		ctx    context.Context
+		name    string
+		queue   *bullmq.Queue
+		fetcher *bullmq.Fetcher
+		ctx     context.Context
+		next    string // the token of the next job
 	)
 	BeforeEach(func() {
 		name, ctx = newQueueName(), specContext()
 		queue = newQueue(name, nil)
-		worker = newWorker(name, nil, &bullmq.WorkerOptions{Name: "by-hand", LockDuration: 5 * time.Second})
+		next = "mine"
+		fetcher = newFetcher(name, &bullmq.FetcherOptions{
+			Name: "by-hand", LockDuration: 5 * time.Second, Token: func() string { return next },
+		})
 	})
 	add := func(options *bullmq.JobOptions) *bullmq.Job {
 		GinkgoHelper()
@@ -33,9 +38,9 @@ var _ = Describe("A manually fetched job", func() {
 	}
 	take := func(token string) *bullmq.Job {
 		GinkgoHelper()
-		job, err := worker.GetNextJob(ctx, token, 0)
+		next = token
+		job, err := fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(job).NotTo(BeNil())
 		return job
 	}
 
@@ -53,27 +58,27 @@ var _ = Describe("A manually fetched job", func() {
 
 	DescribeTable("cannot be fetched with a token that owns every lock:", func(token string) {
 		add(nil)
-		_, err := worker.GetNextJob(ctx, token, 0)
-		Expect(err).To(MatchError(ContainSubstring("token")))
+		next = token
+		_, err := fetcher.TryFetch(ctx)
+		Expect(err).To(MatchError(And(ContainSubstring("queue "+name), ContainSubstring("would own every lock"))))
 		Expect(listAt(keyOf(name, "active"))).To(BeEmpty())
 	}, Entry("zero", "0"), Entry("an empty token", ""))
 
 	It("cannot be finished with another token", func() {
 		add(nil)
 		job := take("mine")
-		_, err := worker.Complete(ctx, job, "theirs", nil, false)
-		Expect(err).To(MatchError(bullmq.ErrLockMismatch))
-		_, err = worker.Complete(ctx, job, "mine", "done", false)
-		Expect(err).NotTo(HaveOccurred())
+		Expect(fetcher.Complete(ctx, job.WithToken("theirs"), nil)).To(MatchError(bullmq.ErrLockMismatch))
+		Expect(fetcher.Complete(ctx, job, "done")).To(Succeed())
 	})
 
-	It("is waited for until one is added, the wait is over or the context ends", func() {
-		Expect(worker.GetNextJob(ctx, "t:1", 50*time.Millisecond)).To(BeNil())
+	It("is waited for until one is added or the context ends", func() {
+		_, err := fetcher.TryFetch(ctx)
+		Expect(err).To(MatchError(bullmq.ErrNoJob))
 
 		got := make(chan *bullmq.Job, 1)
 		go func() {
 			defer GinkgoRecover()
-			job, err := worker.GetNextJob(ctx, "t:2", 10*time.Second)
+			job, err := fetcher.Fetch(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			got <- job
 		}()
@@ -84,7 +89,7 @@ var _ = Describe("A manually fetched job", func() {
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		begun := time.Now()
-		_, err := worker.GetNextJob(short, "t:3", 10*time.Second)
+		_, err = fetcher.Fetch(short)
 		Expect(err).To(MatchError(context.DeadlineExceeded))
 		Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
 	})
@@ -93,7 +98,7 @@ var _ = Describe("A manually fetched job", func() {
 		add(nil)
 		add(nil)
 		job := take("mine")
-		next, err := worker.Complete(ctx, job, "mine", map[string]string{"colour": "red"}, true)
+		next, err := fetcher.CompleteAndFetch(ctx, job, map[string]string{"colour": "red"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(next.ID).To(Equal("2"))
 		Expect(string(job.ReturnValue)).To(Equal(`{"colour":"red"}`))
@@ -101,15 +106,15 @@ var _ = Describe("A manually fetched job", func() {
 		Expect(job.FinishedOn).NotTo(BeZero())
 		Expect(stringAt(keyOf(name, "2:lock"))).To(Equal("mine"))
 		Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("returnvalue", `{"colour":"red"}`))
-		next, err = worker.Complete(ctx, next, "mine", nil, true)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(next).To(BeNil())
+		_, err = fetcher.CompleteAndFetch(ctx, next, nil)
+		Expect(err).To(MatchError(bullmq.ErrNoJob))
+		Expect(stateOf(queue, next.ID)()).To(Equal(bullmq.StateCompleted))
 	})
 
 	It("stays as it is if JSON cannot represent its value", func() {
 		add(nil)
 		job := take("mine")
-		_, err := worker.Complete(ctx, job, "mine", func() {}, false)
+		err := fetcher.Complete(ctx, job, func() {})
 		Expect(err).To(MatchError(ContainSubstring("can't be written as JSON")))
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive))
 		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("mine"))
@@ -117,20 +122,19 @@ var _ = Describe("A manually fetched job", func() {
 
 	It("that fails is retried by its options and then fails for good", func() {
 		add(&bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(30 * time.Millisecond)})
-		fail := func(token string) {
+		fail := func() {
 			GinkgoHelper()
-			job, err := worker.GetNextJob(ctx, token, 2*time.Second)
+			job, err := fetcher.Fetch(ctx)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(job).NotTo(BeNil(), "it waits for what is delayed")
-			_, err = worker.Fail(ctx, job, token, errors.New("boom"), false)
+			err = fetcher.Fail(ctx, job, errors.New("boom"))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.FailedReason).To(Equal("boom"))
 			Expect(job.StackTrace).To(HaveLen(job.AttemptsMade))
 		}
-		fail("t:1")
+		fail()
 		Expect(stateOf(queue, "1")()).To(Equal(bullmq.StateDelayed))
-		fail("t:2")
-		fail("t:3")
+		fail()
+		fail()
 		Expect(stateOf(queue, "1")()).To(Equal(bullmq.StateFailed))
 		Expect(hashAt(keyOf(name, "1"))).To(And(HaveKeyWithValue("atm", "3"), HaveKeyWithValue("failedReason", "boom")))
 		Expect(eventsOf(name)).To(ContainElement("retries-exhausted jobId=1 attemptsMade=3"))
@@ -142,7 +146,7 @@ var _ = Describe("A manually fetched job", func() {
 		for _, priority := range []int{1, 2, 3} {
 			add(&bullmq.JobOptions{Priority: priority})
 		}
-		_, err := worker.Fail(ctx, job, "mine", errors.New("boom"), false)
+		err := fetcher.Fail(ctx, job, errors.New("boom"))
 		Expect(err).NotTo(HaveOccurred())
 		if backoff != nil {
 			Expect(job.Promote(ctx)).To(Succeed())
@@ -155,7 +159,7 @@ var _ = Describe("A manually fetched job", func() {
 	It("that fails returns the next job on request", func() {
 		add(nil)
 		add(nil)
-		next, err := worker.Fail(ctx, take("mine"), "mine", bullmq.Unrecoverable(errors.New("boom")), true)
+		next, err := fetcher.FailAndFetch(ctx, take("mine"), bullmq.Unrecoverable(errors.New("boom")))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(next.ID).To(Equal("2"))
 		Expect(next.Token()).To(Equal("mine"))
@@ -163,7 +167,7 @@ var _ = Describe("A manually fetched job", func() {
 
 	It("that fails without a reason still fails", func() {
 		add(nil)
-		_, err := worker.Fail(ctx, take("mine"), "mine", nil, false)
+		err := fetcher.Fail(ctx, take("mine"), nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stateOf(queue, "1")()).To(Equal(bullmq.StateFailed))
 	})
@@ -183,10 +187,10 @@ var _ = Describe("A manually fetched job", func() {
 		Expect(ttl(one)).To(BeNumerically("<=", 60000))
 
 		Expect(redisDo("DEL", keyOf(name, one.ID+":lock")).Error()).To(Succeed())
-		Expect(worker.ExtendLocks(ctx, []*bullmq.Job{one, two}, []string{"t:1", "t:2"}, time.Minute)).To(Equal([]string{one.ID}))
+		Expect(fetcher.ExtendLocks(ctx, []*bullmq.Job{one, two}, time.Minute)).To(Equal([]string{one.ID}))
 		Expect(ttl(two)).To(BeNumerically(">", 50000))
-		_, err := worker.ExtendLocks(ctx, []*bullmq.Job{one, two}, []string{"t:1"}, time.Minute)
-		Expect(err).To(HaveOccurred())
+		_, err := fetcher.ExtendLocks(ctx, []*bullmq.Job{one, queue.JobRef(two.ID)}, time.Minute)
+		Expect(err).To(MatchError(ContainSubstring("Job.WithToken")))
 	})
 
 	It("is delayed without using an attempt, and is fetched again when it is due", func() {
@@ -196,7 +200,7 @@ var _ = Describe("A manually fetched job", func() {
 		begun := time.Now()
 		Expect(job.MoveToDelayed(ctx, begun.Add(100*time.Millisecond))).To(Succeed())
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
-		again, err := worker.GetNextJob(ctx, "t:2", 5*time.Second)
+		again, err := fetcher.Fetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(again.ID).To(Equal(job.ID))
 		Expect(again.AttemptsMade).To(BeZero())
@@ -208,18 +212,18 @@ var _ = Describe("A manually fetched job", func() {
 		Expect(redisDo("HSET", keyOf(name, "1"), "defa", "job stalled more than allowable limit").Error()).To(Succeed())
 		job := take("mine")
 		Expect(job.DeferredFailure).To(Equal("job stalled more than allowable limit"))
-		_, err := worker.Fail(ctx, job, "mine", bullmq.Unrecoverable(errors.New(job.DeferredFailure)), false)
+		err := fetcher.Fail(ctx, job, bullmq.Unrecoverable(errors.New(job.DeferredFailure)))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(hashAt(keyOf(name, "1"))).NotTo(HaveKey("defa"))
 	})
 
 	It("is returned when the rate limit ends and when the queue is resumed", func() {
-		worker = newWorker(name, nil, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 1, Duration: 300 * time.Millisecond}})
+		fetcher = newFetcher(name, &bullmq.FetcherOptions{Limiter: &bullmq.Limiter{Max: 1, Duration: 300 * time.Millisecond}})
 		add(nil)
 		add(nil)
 		begun := time.Now()
 		take("t:1")
-		job, err := worker.GetNextJob(ctx, "t:2", 5*time.Second)
+		job, err := fetcher.Fetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.ID).To(Equal("2"))
 		Expect(time.Since(begun)).To(And(BeNumerically(">=", 290*time.Millisecond), BeNumerically("<", 4*time.Second)))
@@ -229,7 +233,7 @@ var _ = Describe("A manually fetched job", func() {
 		got := make(chan *bullmq.Job, 1)
 		go func() {
 			defer GinkgoRecover()
-			job, err := worker.GetNextJob(ctx, "t:3", 10*time.Second)
+			job, err := fetcher.Fetch(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			got <- job
 		}()
@@ -240,16 +244,17 @@ var _ = Describe("A manually fetched job", func() {
 
 	It("is returned to one of many waiting calls, each of which gets its own", func() {
 		const many = 8
+		var tokens atomic.Int64
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{Token: func() string { return fmt.Sprint("t:", tokens.Add(1)) }})
 		got := make(chan string, many)
 		var waiting sync.WaitGroup
-		for i := range many {
+		for range many {
 			waiting.Go(func() {
 				defer GinkgoRecover()
-				token := fmt.Sprint("t:", i)
-				job, err := worker.GetNextJob(ctx, token, 10*time.Second)
+				job, err := fetcher.Fetch(ctx)
 				Expect(err).NotTo(HaveOccurred())
 				got <- job.ID
-				_, err = worker.Complete(ctx, job, token, nil, false)
+				err = fetcher.Complete(ctx, job, nil)
 				Expect(err).NotTo(HaveOccurred())
 			})
 		}
@@ -267,33 +272,85 @@ var _ = Describe("A manually fetched job", func() {
 	})
 
 	It("stays active, and Fail returns an error, if Classify panics", func() {
-		worker = newWorker(name, nil, &bullmq.WorkerOptions{Classify: func(error, *bullmq.Job) bullmq.Verdict { panic("no idea") }})
+		fetcher = newFetcher(name, &bullmq.FetcherOptions{Classify: func(error, *bullmq.Job) bullmq.Verdict { panic("no idea") }})
 		add(&bullmq.JobOptions{Attempts: 2})
 		job := take("mine")
-		_, err := worker.Fail(ctx, job, "mine", errors.New("boom"), false)
+		err := fetcher.Fail(ctx, job, errors.New("boom"))
 		Expect(err).To(MatchError(ContainSubstring("panicked")))
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive), "left as it is")
 	})
 
-	It("is not returned by a closed worker, whether paused or not", func() {
-		Expect(worker.Close()).To(Succeed())
-		_, err := worker.GetNextJob(ctx, "mine", time.Second)
-		Expect(err).To(MatchError(bullmq.ErrClosed))
-		Expect(worker.Pause(ctx)).To(Succeed())
-		_, err = worker.GetNextJob(ctx, "mine", time.Second)
+	It("is not returned by a closed Fetcher", func() {
+		Expect(fetcher.Close()).To(Succeed())
+		_, err := fetcher.Fetch(ctx)
 		Expect(err).To(And(MatchError(bullmq.ErrClosed), MatchError(ContainSubstring(name))))
-		_, err = worker.CheckStalled(ctx)
+		_, err = fetcher.CheckStalled(ctx)
 		Expect(err).To(MatchError(bullmq.ErrClosed))
 	})
 
-	It("ends its wait when the worker is closed", func() {
+	It("is waited for until the Fetcher is closed", func() {
 		got := make(chan error, 1)
 		go func() {
-			_, err := worker.GetNextJob(ctx, "mine", 10*time.Second)
+			_, err := fetcher.Fetch(ctx)
 			got <- err
 		}()
 		waitUntilIdle(queue)
-		Expect(worker.Close()).To(Succeed())
+		Expect(fetcher.Close()).To(Succeed())
 		Eventually(got, "4s").Should(Receive(MatchError(bullmq.ErrClosed)))
+	})
+
+	It("keeps its lock until it is finished or moved if RenewLocks is set", func() {
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{LockDuration: 200 * time.Millisecond, RenewLocks: true})
+		add(nil)
+		add(nil)
+		job, err := fetcher.TryFetch(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		lock := func() string { return stringAt(keyOf(name, job.ID+":lock")) }
+		Consistently(lock, "500ms", "20ms").Should(Equal(job.Token()))
+		job, err = fetcher.CompleteAndFetch(ctx, job, "done")
+		Expect(err).NotTo(HaveOccurred())
+		Consistently(lock, "500ms", "20ms").Should(Equal(job.Token()))
+		Expect(job.MoveToDelayed(ctx, time.Now().Add(time.Hour))).To(Succeed())
+		Consistently(lock, "300ms", "20ms").Should(BeEmpty())
+	})
+
+	It("loses its lock after LockDuration without RenewLocks", func() {
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{LockDuration: 50 * time.Millisecond})
+		add(nil)
+		job, err := fetcher.TryFetch(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() string { return stringAt(keyOf(name, job.ID+":lock")) }).Should(BeEmpty())
+		Expect(fetcher.Complete(ctx, job, nil)).To(MatchError(bullmq.ErrLockNotFound))
+	})
+
+	It("has a token of its own, which a job handle needs to finish it", func() {
+		fetcher, err := bullmq.NewFetcher(ctx, name, &bullmq.FetcherOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(fetcher.Close)
+		add(nil)
+		add(nil)
+		one, err := fetcher.Fetch(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		two, err := fetcher.Fetch(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(one.Token()).NotTo(Or(BeEmpty(), Equal(two.Token())))
+		Expect(fetcher.Complete(ctx, queue.JobRef(one.ID), nil)).To(MatchError(ContainSubstring("Job.WithToken")))
+		Expect(fetcher.Complete(ctx, queue.JobRef(one.ID).WithToken(one.Token()), nil)).To(Succeed())
+		Expect(fetcher.Complete(ctx, two, nil)).To(Succeed())
+	})
+
+	It("is found after DrainDelay even if its marker is missing", func() {
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{DrainDelay: 100 * time.Millisecond})
+		got := make(chan *bullmq.Job, 1)
+		go func() {
+			defer GinkgoRecover()
+			job, err := fetcher.Fetch(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			got <- job
+		}()
+		waitUntilIdle(queue)
+		Expect(redisDo("HSET", keyOf(name, "quiet"), "name", "a", "data", "{}", "opts", "{}", "timestamp", "1").Error()).To(Succeed())
+		Expect(redisDo("LPUSH", keyOf(name, "wait"), "quiet").Error()).To(Succeed())
+		Eventually(got).Should(Receive(HaveField("ID", "quiet")))
 	})
 })

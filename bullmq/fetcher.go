@@ -1,0 +1,426 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisstore"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+)
+
+// FetcherOptions configure a [Fetcher]. Nil and the zero value are the defaults. The
+// options that a [Worker] has too mean the same as in [WorkerOptions].
+type FetcherOptions struct {
+	// Connection is shared with others that use it. Whoever made it closes it.
+	// Defaults to a connection of its own, to URL.
+	Connection *Connection
+	// URL is the address of Redis, instead of a Connection.
+	// Defaults to [DefaultURL].
+	URL string
+	// Prefix is the first part of all keys, the same on all clients.
+	// Defaults to "bull".
+	Prefix string
+	// Dialect is the version of BullMQ whose data format is used.
+	// Defaults to the one that the queue's data shows.
+	Dialect Dialect
+	// Name is shown beside the jobs that were fetched and in the list of workers.
+	Name string
+
+	// Token returns the token of the lock of the next job that is fetched. It may be
+	// called by several goroutines. Tokens are unique among the jobs that are active
+	// at the same time, and neither empty nor "0".
+	// Defaults to tokens of the Fetcher's own.
+	Token func() string
+	// LockDuration is how long the lock of a fetched job lasts unless it is extended.
+	// Defaults to 30 seconds.
+	LockDuration time.Duration
+	// RenewLocks makes the Fetcher renew the lock of each job that it has fetched,
+	// until the job is finished or moved, or the Fetcher is closed. A job that is
+	// dropped without being finished then stays active for as long. Otherwise the
+	// caller extends the locks, with [Job.ExtendLock] or [Fetcher.ExtendLocks].
+	RenewLocks bool
+	// LockRenewTime is the age at which RenewLocks renews a lock.
+	// Defaults to half of LockDuration.
+	LockRenewTime time.Duration
+	// DrainDelay is how long Fetch waits to be notified before it polls the queue.
+	// Defaults to 5 seconds.
+	DrainDelay time.Duration
+	// StalledInterval is the least time between two checks for stalled jobs, over all
+	// workers of the queue.
+	// Defaults to 30 seconds.
+	StalledInterval time.Duration
+	// MaxStalledCount is how many times a job may stall before it fails.
+	// Defaults to 1. Use new(0) to fail a job that stalls once.
+	MaxStalledCount *int
+	// MaxStartedAttempts fails a job that was started more often than that.
+	// Defaults to no bound.
+	MaxStartedAttempts int
+	// BatchSize is how many jobs one call to Redis finishes at most, if several
+	// goroutines finish jobs at the same time.
+	// Defaults to 100.
+	BatchSize int
+
+	// Limiter bounds how many jobs are fetched within a time.
+	Limiter *Limiter
+	// KeepCompleted and KeepFailed apply to jobs that have no such options.
+	KeepCompleted Retention
+	KeepFailed    Retention
+	// MetricsPoints is how many minutes of counts are kept (BullMQ:
+	// metrics.maxDataPoints).
+	// Defaults to 0, which collects none.
+	MetricsPoints int
+	// BackoffStrategy returns delays for jobs with a backoff of a type other than
+	// fixed and exponential.
+	BackoffStrategy BackoffStrategy
+	// Classify decides about an error given to Fail that is none of this package's.
+	Classify func(err error, job *Job) Verdict
+
+	// OnHealth is called when Redis becomes unreachable and when it is reachable
+	// again, one call at a time.
+	OnHealth func(Health)
+	// Telemetry traces and measures what the Fetcher does.
+	// Defaults to none.
+	Telemetry Telemetry
+	// Logger receives log lines.
+	// Defaults to none.
+	Logger Logger
+	// Now is the clock, for tests.
+	// Defaults to [time.Now].
+	Now func() time.Time
+}
+
+// worker returns the options of the worker whose machinery the Fetcher uses.
+func (o FetcherOptions) worker() WorkerOptions {
+	return WorkerOptions{
+		Connection: o.Connection, URL: o.URL, Prefix: o.Prefix, Dialect: o.Dialect, Name: o.Name,
+		LockDuration: o.LockDuration, LockRenewTime: o.LockRenewTime, DrainDelay: o.DrainDelay,
+		StalledInterval: o.StalledInterval, MaxStalledCount: o.MaxStalledCount, MaxStartedAttempts: o.MaxStartedAttempts,
+		BatchSize: o.BatchSize,
+		Limiter:   o.Limiter, KeepCompleted: o.KeepCompleted, KeepFailed: o.KeepFailed, MetricsPoints: o.MetricsPoints,
+		BackoffStrategy: o.BackoffStrategy, Classify: o.Classify,
+		OnHealth: o.OnHealth, Telemetry: o.Telemetry, Logger: o.Logger, Now: o.Now,
+	}
+}
+
+// Fetcher fetches the jobs of a queue one by one, for a program that has its own
+// loop instead of a [Worker] with a handler. Its methods may be called by several
+// goroutines (BullMQ: a Worker without a processor).
+//
+// The program does what [Worker.Run] does otherwise. It finishes each job with
+// [Fetcher.Complete] or [Fetcher.Fail], extends the job's lock before LockDuration is
+// over unless RenewLocks is set, and calls [Fetcher.CheckStalled] from time to time.
+type Fetcher struct {
+	w     *Worker // never run
+	token func() string
+	renew bool
+}
+
+// NewFetcher connects to a queue. ctx bounds the call, not the life of the Fetcher,
+// which Close ends. options may be nil.
+func NewFetcher(ctx context.Context, queueName string, options *FetcherOptions) (*Fetcher, error) {
+	var o FetcherOptions
+	if options != nil {
+		o = *options
+	}
+	w, err := newEngine(ctx, "fetcher", queueName, o.worker())
+	if err != nil {
+		return nil, err
+	}
+	f := &Fetcher{w: w, token: o.Token, renew: o.RenewLocks}
+	if f.token == nil {
+		f.token = w.token
+	}
+	if f.renew {
+		safe.Go(w.closed, w.locks.run)
+	}
+	return f, nil
+}
+
+// QueueName returns the name of the queue.
+func (f *Fetcher) QueueName() string { return f.w.QueueName() }
+
+// Health returns whether Redis can be reached. It makes no call.
+func (f *Fetcher) Health() Health { return f.w.Health() }
+
+// Close ends the Fetcher and the calls of Fetch that wait, which return [ErrClosed].
+// The jobs that were fetched and not finished stay active until a check for stalled
+// jobs returns them to the queue. Close returns nil.
+func (f *Fetcher) Close() error { return f.w.Close() }
+
+// Job returns a job of the queue, or [ErrJobNotFound]. It has no token, see
+// [Job.WithToken].
+func (f *Fetcher) Job(ctx context.Context, id string) (*Job, error) { return f.w.Job(ctx, id) }
+
+// JobRef returns a job known by its id alone, as [Queue.JobRef] does.
+func (f *Fetcher) JobRef(id string) *Job { return f.w.JobRef(id) }
+
+// RateLimit stops the queue for a time, for all workers that have a limiter. It does
+// what [Worker.RateLimit] does.
+func (f *Fetcher) RateLimit(ctx context.Context, wait time.Duration) error {
+	return f.w.RateLimit(ctx, wait)
+}
+
+// CheckStalled makes one check for jobs whose worker has died, and returns the ids of
+// those that it returned to the queue. A job is stalled when two checks find it
+// without a lock. Over all workers of the queue at most one check is made within
+// StalledInterval, so it may be called more often (BullMQ: startStalledCheckTimer).
+func (f *Fetcher) CheckStalled(ctx context.Context) (jobIDs []string, err error) {
+	return f.w.findStalled(ctx)
+}
+
+// Fetch returns the next job. It waits for one until ctx ends, and then returns the
+// cause. A job that was fetched at the moment when ctx ended stays active until
+// CheckStalled finds it (BullMQ: getNextJob).
+//
+// A job with a DeferredFailure must not be run: give the failure to Fail, wrapped in
+// [Unrecoverable]. In the dialect of BullMQ 5, Fetch fails such jobs itself.
+func (f *Fetcher) Fetch(ctx context.Context) (*Job, error) { return f.fetchTraced(ctx, true) }
+
+// TryFetch returns the next job as [Fetcher.Fetch] does, or [ErrNoJob] if none is
+// ready. It doesn't wait (BullMQ: getNextJob without block).
+func (f *Fetcher) TryFetch(ctx context.Context) (*Job, error) { return f.fetchTraced(ctx, false) }
+
+func (f *Fetcher) fetchTraced(ctx context.Context, wait bool) (*Job, error) {
+	job, err := f.fetch(ctx, wait)
+	if err == nil || errors.Is(err, ErrNoJob) {
+		f.w.noteFetched(ctx, job, wait)
+	}
+	return job, err
+}
+
+func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
+	w := f.w
+	token := f.token()
+	if err := checkToken(token); err != nil {
+		return nil, fmt.Errorf("bullmq: fetch a job of queue %s: %w", w.QueueName(), err)
+	}
+	ctx, cancel := w.untilClosed(ctx)
+	defer cancel()
+	var waiter *redisstore.Waiter
+	defer func() {
+		if waiter != nil {
+			waiter.Close()
+		}
+	}()
+	for {
+		if w.closed.Err() != nil {
+			return nil, fmt.Errorf("bullmq: fetch a job of queue %s: %w", w.QueueName(), ErrClosed)
+		}
+		begun := time.Now()
+		taken, err := f.take(ctx, token)
+		if err != nil {
+			return nil, w.cutOff(err)
+		}
+		if taken.JobID != "" {
+			job := f.hand(taken, token, begun)
+			if reason := w.refusal(job); reason != nil && w.core.dialect == V5 {
+				if err := f.Fail(ctx, job, reason); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if err := f.advance(ctx, job); err != nil {
+				return nil, err
+			}
+			return job, nil
+		}
+		if !wait {
+			return nil, ErrNoJob
+		}
+		left := w.o.DrainDelay
+		if taken.LimitedMs > 0 {
+			left = min(left, time.Duration(taken.LimitedMs)*time.Millisecond)
+		}
+		if taken.NextDueMs > 0 {
+			left = min(left, max(time.UnixMilli(taken.NextDueMs).Sub(w.core.now()), time.Millisecond))
+		}
+		if waiter == nil {
+			waiter = w.core.newWaiter(w.core.keys.clientName(w.nameSuffix()))
+		}
+		if err := waiter.WaitWithin(ctx, left); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take fetches one job. If the reply is lost it asks for the job that the call may
+// have locked.
+func (f *Fetcher) take(ctx context.Context, token string) (scripts.Taken, error) {
+	store := f.w.core.store
+	each, err := store.Take(ctx, f.w.core.nowMs(), f.w.takes(), token)
+	if err == nil {
+		return each[0], nil
+	}
+	if mayHaveRun(err) {
+		if _, found, unknown := store.FindTaken(ctx, token, ""); unknown == nil && found.JobID != "" {
+			return found, nil
+		}
+	}
+	return scripts.Taken{}, err
+}
+
+// hand makes the job of a fetch that began at a time. From then on its lock is
+// renewed if the options say so.
+func (f *Fetcher) hand(taken scripts.Taken, token string, begun time.Time) *Job {
+	job := f.w.core.readJob(taken.JobID, taken.Hash)
+	job.token = token
+	if f.renew {
+		f.w.locks.hold(job.ID, token, begun, func(error) {})
+	}
+	return job
+}
+
+// advance adds the next job of the scheduler that made the job.
+func (f *Fetcher) advance(ctx context.Context, job *Job) error {
+	if job.SchedulerID == "" {
+		return nil
+	}
+	err := f.w.advance(ctx, job)
+	var stopped *scheduleError
+	if errors.As(err, &stopped) {
+		f.w.fault(err, "a job scheduler stops; its last job is fetched; correct it with Queue.UpsertScheduler", logJob, job.ID, logName, job.Name)
+		return nil
+	}
+	if err != nil {
+		f.w.locks.release(job.ID, job.token)
+		return fmt.Errorf("bullmq: job %s is left to the check for stalled jobs, because the next job of its scheduler could not be added: %w", job.ID, err)
+	}
+	return nil
+}
+
+// Complete completes a job with its return value. It sets the fields of job to what
+// was written. If job is known by its id alone, its record is read first (BullMQ:
+// job.moveToCompleted).
+func (f *Fetcher) Complete(ctx context.Context, job *Job, value any) error {
+	_, err := f.complete(ctx, job, value, false)
+	return err
+}
+
+// CompleteAndFetch completes a job as [Fetcher.Complete] does and fetches the next
+// one in the same call, under the same token. It returns [ErrNoJob] if the job was
+// completed and none is ready.
+//
+// If the next job is one of a scheduler, the job after it is added only when it is
+// finished by this Fetcher, because BullMQ doesn't add it at all.
+func (f *Fetcher) CompleteAndFetch(ctx context.Context, job *Job, value any) (*Job, error) {
+	return f.next(f.complete(ctx, job, value, true))
+}
+
+func (f *Fetcher) complete(ctx context.Context, job *Job, value any, fetch bool) (*Job, error) {
+	if err := f.owns(job, "complete"); err != nil {
+		return nil, err
+	}
+	res := outcome(value, nil)
+	if res.err != nil {
+		return nil, fmt.Errorf("bullmq: job %s was not completed: %w", job.ID, res.err)
+	}
+	if err := job.load(ctx); err != nil {
+		return nil, err
+	}
+	return f.end(ctx, job, decision{action: complete}, res, fetch)
+}
+
+// Fail ends an attempt of a job. The job is retried, at once or later, or fails for
+// good, as after the same error of a handler. Fail sets the fields of job to what was
+// written. If job is known by its id alone, its record is read first (BullMQ:
+// job.moveToFailed).
+func (f *Fetcher) Fail(ctx context.Context, job *Job, reason error) error {
+	_, err := f.fail(ctx, job, reason, false)
+	return err
+}
+
+// FailAndFetch ends an attempt as [Fetcher.Fail] does and fetches the next job in the
+// same call, as [Fetcher.CompleteAndFetch] does. It returns [ErrNoJob] if the attempt
+// was ended and no job is ready, or if the call could not fetch one.
+func (f *Fetcher) FailAndFetch(ctx context.Context, job *Job, reason error) (*Job, error) {
+	return f.next(f.fail(ctx, job, reason, true))
+}
+
+func (f *Fetcher) fail(ctx context.Context, job *Job, reason error, fetch bool) (*Job, error) {
+	if err := f.owns(job, "fail"); err != nil {
+		return nil, err
+	}
+	if err := job.load(ctx); err != nil {
+		return nil, err
+	}
+	if reason == nil {
+		reason = errors.New("")
+	}
+	reason = childrenFailure(job, reason)
+	d, err := f.w.judge(ctx, job, reason)
+	if err != nil {
+		return nil, fmt.Errorf("bullmq: job %s was left as it is: %w", job.ID, err)
+	}
+	return f.end(ctx, job, d, result{err: reason}, fetch)
+}
+
+// next turns the lack of a next job into an error.
+func (f *Fetcher) next(job *Job, err error) (*Job, error) {
+	if job == nil && err == nil {
+		err = ErrNoJob
+	}
+	return job, err
+}
+
+// owns refuses a job without a token and a job of another queue, where another job
+// may have the same id.
+func (f *Fetcher) owns(job *Job, verb string) error {
+	c, err := job.at(verb)
+	if err != nil {
+		return err
+	}
+	if c.keys.base != f.w.core.keys.base {
+		return fmt.Errorf("bullmq: %s job %s of queue %s: the Fetcher is of queue %s; use a Fetcher of the job's queue", verb, job.ID, job.QueueName(), f.QueueName())
+	}
+	_, err = job.locked(verb)
+	return err
+}
+
+// end writes what becomes of a job. It returns the next job, or nil if there is none.
+func (f *Fetcher) end(ctx context.Context, job *Job, d decision, res result, fetch bool) (*Job, error) {
+	if job.schedulerPending {
+		if err := f.advance(ctx, job); err != nil {
+			return nil, err
+		}
+		job.schedulerPending = false
+	}
+	begun := time.Now()
+	left := f.w.locks.leave(job.ID, job.token)
+	taken, err := f.w.write(ctx, job, d, res, fetch, false)
+	left(err == nil)
+	if err != nil {
+		return nil, err
+	}
+	f.w.measureEnd(ctx, job, d.action)
+	f.w.noteEnd(job, d, res)
+	if taken.JobID == "" {
+		return nil, nil
+	}
+	next := f.hand(taken, job.token, begun)
+	next.schedulerPending = next.SchedulerID != ""
+	return next, nil
+}
+
+// ExtendLocks makes the locks of jobs expire after a duration from now, in one call,
+// and returns the ids of the jobs whose token no longer owns the lock (BullMQ:
+// extendLocks).
+func (f *Fetcher) ExtendLocks(ctx context.Context, jobs []*Job, duration time.Duration) (lost []string, err error) {
+	locks := make([]backend.Lock, len(jobs))
+	for i, job := range jobs {
+		if job == nil {
+			return nil, fmt.Errorf("bullmq: no lock was extended: job %d of %d is nil", i, len(jobs))
+		}
+		if err := f.owns(job, "extend the lock of"); err != nil {
+			return nil, err
+		}
+		locks[i] = backend.Lock{JobID: job.ID, Token: job.token}
+	}
+	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
+		return nil, fmt.Errorf("bullmq: no locks were extended: %w", err)
+	}
+	return f.w.core.store.ExtendLocks(ctx, locks, duration)
+}
