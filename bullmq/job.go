@@ -140,7 +140,7 @@ func (j *Job) snapshot() *Job {
 	return &copied
 }
 
-// Queue returns the name of the job's queue; "" for a job that belongs to none.
+// QueueName returns the name of the job's queue, or "" if it belongs to none.
 func (j *Job) QueueName() string {
 	if j == nil || j.core == nil {
 		return ""

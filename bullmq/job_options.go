@@ -74,7 +74,8 @@ type JobOptions struct {
 	Reset []string
 }
 
-// NoStackTraces, as JobOptions.StackTraceLimit, keeps none (BullMQ: 0).
+// NoStackTraces is the value of JobOptions.StackTraceLimit that keeps no stack
+// traces (BullMQ: 0).
 const NoStackTraces = -1
 
 // Deduplication drops an add while another job owns its id (BullMQ:

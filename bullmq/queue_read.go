@@ -63,7 +63,7 @@ type Page struct {
 	Ascending bool // oldest first
 }
 
-// All is every job, oldest first.
+// AllJobs returns the Page of all jobs, oldest first.
 func AllJobs() Page { return Page{To: -1, Ascending: true} }
 
 // Jobs reads a page of each of some states, one after the other; of all states

@@ -22,15 +22,15 @@ const (
 	retryAfter
 )
 
-// Transient: another attempt may succeed; the job's own options decide. It is
-// the zero Verdict.
+// Transient returns the zero Verdict: another attempt may succeed. The job's options
+// decide whether and when it is retried.
 func Transient() Verdict { return Verdict{} }
 
-// Permanent: no attempt can succeed; the job fails for good.
+// Permanent returns the Verdict that fails the job without a retry.
 func Permanent() Verdict { return Verdict{kind: permanent} }
 
-// RetryAfter: another attempt makes sense after this time, if one is left,
-// whatever the job's backoff says.
+// RetryAfter returns the Verdict that retries the job after wait, regardless of its
+// backoff, if an attempt is left.
 func RetryAfter(wait time.Duration) Verdict { return Verdict{kind: retryAfter, wait: wait} }
 
 // action is what becomes of a job when its handler has returned.
