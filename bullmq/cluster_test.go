@@ -111,7 +111,7 @@ var _ = Describe("On a cluster", Label("slow"), func() {
 		works(queue.RemoveDeduplicationKey(ctx, "d"))
 		works(delayed.Promote(ctx))
 		works(delayed.ChangePriority(ctx, 4, false))
-		works(queue.Remove(ctx, delayed.ID, false))
+		works(queue.Remove(ctx, delayed.ID, nil))
 		works(add(&bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "e"}}).RemoveDeduplicationKey(ctx))
 		works(add(nil).Remove(ctx))
 		works(queue.RemoveDeprecatedPriorityKey(ctx))

@@ -34,9 +34,9 @@ var (
 	ErrSchedulerSlotsTaken  error = backend.SchedulerSlotsTaken  // -11: jobs with the ids of the scheduler's next jobs exist
 
 	// ErrSchedulerNotFound means that there is no job scheduler with that id.
-	ErrSchedulerNotFound = errors.New("bullmq: there is no such job scheduler")
+	ErrSchedulerNotFound = errors.New("there is no such job scheduler")
 	// ErrDeduplicationNotFound means that no job owns a deduplication id.
-	ErrDeduplicationNotFound = errors.New("bullmq: no job owns the deduplication id")
+	ErrDeduplicationNotFound = errors.New("no job owns the deduplication id")
 )
 
 // Errors that a [Handler] returns to control what happens to its job.
@@ -79,9 +79,9 @@ var (
 	ErrShutdown = errors.New("bullmq: the worker shuts down")
 )
 
-// ErrJobLocked is returned when a job can't be removed because a worker runs it, or
-// one of its children.
-var ErrJobLocked = errors.New("bullmq: a worker holds the job, or one of its children")
+// ErrJobLocked is returned by [Queue.Remove] and [Job.Remove] if a worker holds the job,
+// or a descendant that would be removed too.
+var ErrJobLocked = errors.New("a worker holds the job or one of its children; remove it when they have ended")
 
 // ErrNoNextRun is returned by [Queue.UpsertScheduler] if the pattern has no next
 // run, such as a pattern for February 30. A worker emits it as an error event when a

@@ -296,8 +296,8 @@ type FlowQuery struct {
 	MaxChildren int // approximate number of children of each kind to read for a job; defaults to 20
 }
 
-// Flow returns a job with its children, or nil if there is no such job (BullMQ:
-// getFlow).
+// Flow reads a job with its children. It returns [ErrJobNotFound] if there is no such
+// job. Children that were removed are left out (BullMQ: getFlow).
 func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, error) {
 	if err := cmp.Or(checkCount("Depth", query.Depth, "10 levels"), checkCount("MaxChildren", query.MaxChildren, "20")); err != nil {
 		return nil, fmt.Errorf("bullmq: flow %.80q of queue %.80q was not read: %w", query.ID, query.QueueName, err)
@@ -313,9 +313,6 @@ func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, er
 		return nil, err
 	}
 	job, err := queue.Job(ctx, query.ID)
-	if errors.Is(err, ErrJobNotFound) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -336,12 +333,13 @@ func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, er
 		child.Depth--
 		child.Prefix, child.QueueName, child.ID = ref.Prefix, ref.Queue, ref.ID
 		below, err := p.Flow(ctx, child)
+		if errors.Is(err, ErrJobNotFound) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		if below != nil {
-			node.Children = append(node.Children, below)
-		}
+		node.Children = append(node.Children, below)
 	}
 	return node, nil
 }

@@ -162,7 +162,7 @@ var _ = Describe("The results of a job's children", func() {
 
 		It("are empty when the child was removed and the parent runs", func() {
 			parent := order(bullmq.JobOptions{})
-			Expect(lookups.Remove(ctx, "a", false)).To(BeTrue())
+			Expect(lookups.Remove(ctx, "a", nil)).To(Succeed())
 			Expect(parent.State(ctx)).To(Equal(bullmq.StateWaiting))
 			_, err := bullmq.ChildValue[price](ctx, parent)
 			Expect(err).To(MatchError(bullmq.ErrNoChild))
@@ -199,7 +199,7 @@ var _ = Describe("The results of a job's children", func() {
 		remove.Store(true)
 		Expect(hasty.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
 		Expect(hasty.Wait(ctx, orders)).To(MatchJSON(`null`))
-		Expect(lookups.JobState(ctx, "b")).To(Equal(bullmq.StateUnknown))
+		Expect(lookups.JobState(ctx, "b")).Error().To(MatchError(bullmq.ErrJobNotFound))
 	})
 
 	It("are refused as a single result if there are several children", func() {

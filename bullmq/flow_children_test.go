@@ -291,7 +291,7 @@ var _ = Describe("Removing a parent", func() {
 		add("next", bullmq.JobOptions{LIFO: true})
 		before := calls("lrem")
 
-		Expect(queue.Remove(ctx, "parent", false)).To(BeTrue())
+		Expect(queue.Remove(ctx, "parent", nil)).To(Succeed())
 		Expect(calls("lrem")-before).To(BeNumerically("<=", most), "each searches a list from its beginning")
 		Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"last", "next"}))
 		Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{"first"}))

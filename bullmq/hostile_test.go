@@ -248,7 +248,7 @@ var _ = Describe("A job with arbitrary content", Label("slow"), func() {
 						Expect(c.runs[id]).To(Equal(1), about)
 						continue
 					case kind.homeless:
-						Expect(stateOf(queue, id)()).To(Equal(bullmq.StateUnknown), about)
+						Expect(queue.JobState(specContext(), id)).Error().To(MatchError(bullmq.ErrJobNotFound), about)
 					default:
 						Expect(stateOf(queue, id)()).To(Equal(bullmq.StateFailed), about)
 						Expect(hashAt(keyOf(c.name, id))["failedReason"]).To(Equal(reasons[id]), about)
@@ -364,8 +364,8 @@ var _ = Describe("A queue with arbitrary content", Label("slow"), func() {
 
 	It("lets its jobs be removed one by one", func() {
 		for _, id := range append(fill("wait"), fill("failed")...) {
-			Expect(queue.Remove(ctx(), id, false)).To(BeTrue(), id)
-			Expect(stateOf(queue, id)()).To(Equal(bullmq.StateUnknown))
+			Expect(queue.Remove(ctx(), id, nil)).To(Succeed(), id)
+			Expect(queue.JobState(ctx(), id)).Error().To(MatchError(bullmq.ErrJobNotFound))
 		}
 	})
 
@@ -560,7 +560,7 @@ var _ = Describe("A worker of a broken queue", Label("slow"), func() {
 		Expect(err).To(Or(BeNil(), MatchError(ContainSubstring("WRONGTYPE"))))
 		_, err = queue.UpsertScheduler(ctx(), "s", bullmq.Repeat{Every: time.Hour}, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(queue.RemoveScheduler(ctx(), "s")).To(BeTrue())
+		Expect(queue.RemoveScheduler(ctx(), "s")).To(Succeed())
 	},
 		Entry("valid fields", `{"repeat":{"every":60000,"count":1}}`),
 		Entry("a list instead of a record", `{"repeat":{"every":60000,"count":1}}`, "RPUSH", "repeat:s", "x"),

@@ -97,7 +97,7 @@ func (j *Job) stored(ctx context.Context) (*Job, error) {
 	case err != nil:
 		return nil, err
 	case record == nil:
-		return nil, j.core.noJob(j.ID)
+		return nil, j.core.noJob("Job", j.ID)
 	}
 	return j.core.newJob(record), nil
 }

@@ -24,8 +24,7 @@ const (
 	StateWaitingChildren State = "waiting-children"
 	StateCompleted       State = "completed"
 	StateFailed          State = "failed"
-	StatePaused          State = "paused"  // BullMQ 5 only
-	StateUnknown         State = "unknown" // no such job
+	StatePaused          State = "paused" // BullMQ 5 only
 )
 
 // key is the suffix of the key in which jobs of the state stand.
@@ -122,14 +121,14 @@ func (j *Job) ClearLogs(ctx context.Context, keep int) error {
 	return c.store.ClearLogs(ctx, j.ID, keep)
 }
 
-// State answers where the job stands now.
+// State returns the job's present state. It returns [ErrJobNotFound] if no state of the
+// queue has the job (BullMQ: getState, which returns "unknown").
 func (j *Job) State(ctx context.Context) (State, error) {
 	c, err := j.at("read the state of")
 	if err != nil {
 		return "", err
 	}
-	state, err := c.store.State(ctx, j.ID)
-	return State(state), err
+	return c.state(ctx, j.ID)
 }
 
 // ExtendLock makes the job's lock expire after a duration from now, and reports

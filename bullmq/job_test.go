@@ -161,7 +161,7 @@ var _ = Describe("A job in Redis", func() {
 			Expect(err).To(MatchError(And(ContainSubstring("job gone of "+name), ContainSubstring("(code -1)"))))
 		}
 		Expect(handle.Promote(ctx)).To(MatchError(bullmq.ErrNotInState))
-		Expect(handle.State(ctx)).To(Equal(bullmq.StateUnknown))
+		Expect(handle.State(ctx)).Error().To(MatchError(bullmq.ErrJobNotFound))
 		Expect(snapshot(name)).To(Equal(before))
 	})
 

@@ -120,8 +120,8 @@ var _ = Describe("A name", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(read.Name).To(Equal(name))
 		Expect(read.ProcessedBy).To(Equal(name))
-		Expect(queue.DeduplicationJobID(specContext(), name)).To(BeEmpty())
-		Expect(queue.Remove(specContext(), name, false)).To(BeTrue())
+		Expect(queue.DeduplicationJobID(specContext(), name)).Error().To(MatchError(bullmq.ErrDeduplicationNotFound))
+		Expect(queue.Remove(specContext(), name, nil)).To(Succeed())
 		Expect(queue.FindStrandedJobs(specContext())).To(BeEmpty())
 	},
 		Entry("a megabyte", strings.Repeat("x", megabyte)),

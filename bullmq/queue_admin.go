@@ -112,10 +112,14 @@ func (q *Queue) GlobalRateLimit(ctx context.Context) (*Limiter, error) {
 	return (*Limiter)(meta.RateLimit), err
 }
 
-// DeduplicationJobID answers the job that owns a deduplication id; "" when
-// none does (BullMQ: getDeduplicationJobId).
+// DeduplicationJobID returns the id of the job that owns a deduplication id. It returns
+// [ErrDeduplicationNotFound] if no job owns it (BullMQ: getDeduplicationJobId).
 func (q *Queue) DeduplicationJobID(ctx context.Context, dedupID string) (string, error) {
-	return q.core.store.DeduplicationOwner(ctx, dedupID)
+	owner, err := q.core.store.DeduplicationOwner(ctx, dedupID)
+	if err == nil && owner == "" {
+		return "", fmt.Errorf("bullmq: read the owner of deduplication id %.80q of %s: %w", dedupID, q.Name(), ErrDeduplicationNotFound)
+	}
+	return owner, err
 }
 
 // RemoveDeduplicationKey frees a deduplication id, whoever owns it, and answers

@@ -194,7 +194,7 @@ var _ = Describe("A queue", func() {
 	Describe("with deduplicated jobs", func() {
 		It("reports which job owns an id, and releases it", func() {
 			options := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}
-			Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
+			Expect(queue.DeduplicationJobID(ctx, "d")).Error().To(MatchError(bullmq.ErrDeduplicationNotFound))
 			add("a", options)
 			Expect(queue.DeduplicationJobID(ctx, "d")).To(Equal("1"))
 			add("b", options)

@@ -196,38 +196,62 @@ func (q *Queue) moveAll(ctx context.Context, o RetryJobsOptions) error {
 	}
 }
 
-// Remove removes a job from whatever state it is in, and all jobs below it in its
-// flow unless keepChildren is set. Removing the last pending child of a parent lets
-// the parent run.
+// RemoveOptions configure [Queue.Remove]. Nil and the zero value hold the defaults.
+type RemoveOptions struct {
+	// KeepChildren leaves the children of the job in their queues (BullMQ:
+	// removeChildren: false).
+	// Defaults to false: all descendants are removed too.
+	KeepChildren bool
+}
+
+// Remove removes a job, in any state, and its descendants in a flow. When it removes
+// the last pending child of a parent, the parent becomes ready.
 //
-// It returns true when the job is removed, and also when there is no such job.
-// It returns false, and removes nothing, when a worker holds the job or one of the
-// children that would go with it (BullMQ: remove).
-func (q *Queue) Remove(ctx context.Context, jobID string, keepChildren bool) (removed bool, err error) {
+// It returns [ErrJobNotFound] if there is no such job. It returns [ErrJobLocked] and
+// removes nothing if a worker holds the job or a descendant that would be removed.
+// options may be nil (BullMQ: remove).
+func (q *Queue) Remove(ctx context.Context, jobID string, options *RemoveOptions) error {
+	var o RemoveOptions
+	if options != nil {
+		o = *options
+	}
+	outcome, err := q.remove(ctx, jobID, !o.KeepChildren)
+	return cmp.Or(err, q.core.removalError(jobID, outcome))
+}
+
+// remove traces a removal. A job that was not removed is no error of the span, as in
+// Node.
+func (q *Queue) remove(ctx context.Context, jobID string, children bool) (_ backend.RemoveOutcome, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "remove")
 	defer span.end(&err)
 	set(span, attrJobID, jobID)
 	if span.on() {
-		set(span, attrJobOptions, fmt.Sprintf(`{"removeChildren":%t}`, !keepChildren))
+		set(span, attrJobOptions, fmt.Sprintf(`{"removeChildren":%t}`, children))
 	}
-	outcome, err := q.core.store.Remove(ctx, jobID, !keepChildren)
-	return err == nil && outcome != backend.Locked, err
+	return q.core.store.Remove(ctx, jobID, children)
 }
 
-// Remove removes the job, from whatever state it is in, and all jobs below it in its
-// flow; Queue.Remove can keep those. Removing the last pending child of a parent lets
-// the parent run. ErrJobLocked means that a worker holds the job or one of its
-// children, and that nothing was removed (BullMQ: job.remove).
+// removalError returns why a job was not removed, or nil if it was.
+func (c *core) removalError(jobID string, outcome backend.RemoveOutcome) error {
+	switch outcome {
+	case backend.Removed:
+		return nil
+	case backend.NotFound:
+		return c.noJob("removeJob", jobID)
+	default:
+		return fmt.Errorf("bullmq: remove job %s of %s: %w", jobID, c.keys.queue, ErrJobLocked)
+	}
+}
+
+// Remove removes the job and its descendants, as [Queue.Remove] does (BullMQ:
+// job.remove).
 func (j *Job) Remove(ctx context.Context) error {
 	c, err := j.at("remove")
 	if err != nil {
 		return err
 	}
 	outcome, err := c.store.Remove(ctx, j.ID, true)
-	if err == nil && outcome == backend.Locked {
-		return fmt.Errorf("job %s of queue %s was not removed: %w", j.ID, j.QueueName(), ErrJobLocked)
-	}
-	return err
+	return cmp.Or(err, c.removalError(j.ID, outcome))
 }
 
 // RemoveUnprocessedChildren removes those of the job's children that have

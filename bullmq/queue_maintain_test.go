@@ -148,13 +148,14 @@ var _ = Describe("Clearing a queue", func() {
 		It("reports once that it was removed, and from which state", func() {
 			add("a", bullmq.JobOptions{})
 			add("b", bullmq.JobOptions{Delay: time.Hour})
-			Expect(queue.Remove(ctx, "a", false)).To(BeTrue())
+			Expect(queue.Remove(ctx, "a", nil)).To(Succeed())
 			Expect(lastEvent()).To(Equal("removed jobId=a prev=wait"))
 			Expect(queue.JobRef("b").Remove(ctx)).To(Succeed())
 			Expect(lastEvent()).To(Equal("removed jobId=b prev=delayed"))
 			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(keyOf(name, "a"), keyOf(name, "b"), keyOf(name, "wait"), keyOf(name, "delayed"))))
 			count := len(eventsOf(name))
-			Expect(queue.Remove(ctx, "a", false)).To(BeTrue(), "it isn't there any more")
+			Expect(queue.Remove(ctx, "a", nil)).To(MatchError(bullmq.ErrJobNotFound))
+			Expect(queue.JobRef("b").Remove(ctx)).To(MatchError(And(MatchError(bullmq.ErrJobNotFound), ContainSubstring("remove job b of "+name))))
 			Expect(eventsOf(name)).To(HaveLen(count))
 		})
 
@@ -162,7 +163,7 @@ var _ = Describe("Clearing a queue", func() {
 			add("a", bullmq.JobOptions{})
 			job := takeJob(fetcher)
 			before := snapshot(name)
-			Expect(queue.Remove(ctx, "a", false)).To(BeFalse())
+			Expect(queue.Remove(ctx, "a", nil)).To(MatchError(bullmq.ErrJobLocked))
 			Expect(job.Remove(ctx)).To(MatchError(bullmq.ErrJobLocked))
 			Expect(snapshot(name)).To(Equal(before))
 		})
@@ -171,7 +172,7 @@ var _ = Describe("Clearing a queue", func() {
 			job, err := queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, nil)
 			Expect(err).NotTo(HaveOccurred())
 			before := snapshot(name)
-			_, err = queue.Remove(ctx, job.ID, false)
+			err = queue.Remove(ctx, job.ID, nil)
 			Expect(err).To(MatchError(bullmq.ErrSchedulerJob))
 			Expect(err).To(MatchError(ContainSubstring("remove the scheduler instead")))
 			Expect(snapshot(name)).To(Equal(before))
@@ -179,8 +180,8 @@ var _ = Describe("Clearing a queue", func() {
 
 		It("releases its deduplication id", func() {
 			add("a", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}})
-			Expect(queue.Remove(ctx, "a", false)).To(BeTrue())
-			Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
+			Expect(queue.Remove(ctx, "a", nil)).To(Succeed())
+			Expect(queue.DeduplicationJobID(ctx, "d")).Error().To(MatchError(bullmq.ErrDeduplicationNotFound))
 		})
 	})
 

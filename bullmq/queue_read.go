@@ -24,7 +24,7 @@ func (c *core) statesOf(named []State) []State {
 	return named
 }
 
-// Job reads a job; ErrJobNotFound when there is none (BullMQ: getJob).
+// Job reads a job. It returns [ErrJobNotFound] if there is none (BullMQ: getJob).
 func (q *Queue) Job(ctx context.Context, id string) (*Job, error) {
 	return q.core.job(ctx, id)
 }
@@ -40,18 +40,26 @@ func (c *core) job(ctx context.Context, id string) (*Job, error) {
 		return nil, err
 	}
 	if record == nil {
-		return nil, c.noJob(id)
+		return nil, c.noJob("Job", id)
 	}
 	return c.newJob(record), nil
 }
 
-func (c *core) noJob(id string) error {
-	return &Error{Code: backend.JobNotFound, Command: "Job", QueueName: c.keys.queue, QueueKey: c.keys.qualifiedName(), JobID: id}
+func (c *core) noJob(command, id string) error {
+	return &Error{Code: backend.JobNotFound, Command: command, QueueName: c.keys.queue, QueueKey: c.keys.qualifiedName(), JobID: id}
 }
 
-// JobState answers where a job stands; Unknown when there is none.
+// JobState returns the state of a job. It returns [ErrJobNotFound] if no state of the
+// queue has the job (BullMQ: getJobState, which returns "unknown").
 func (q *Queue) JobState(ctx context.Context, id string) (State, error) {
-	state, err := q.core.store.State(ctx, id)
+	return q.core.state(ctx, id)
+}
+
+func (c *core) state(ctx context.Context, id string) (State, error) {
+	state, err := c.store.State(ctx, id)
+	if err == nil && state == backend.Unknown {
+		return "", c.noJob("getState", id)
+	}
 	return State(state), err
 }
 

@@ -80,7 +80,7 @@ var _ = Describe("Reading a queue", func() {
 			Expect(job.State(ctx)).To(BeEquivalentTo(job.Name))
 			Expect(queue.JobState(ctx, job.ID)).To(BeEquivalentTo(job.Name))
 		}
-		Expect(queue.JobState(ctx, "gone")).To(Equal(bullmq.StateUnknown))
+		Expect(queue.JobState(ctx, "gone")).Error().To(MatchError(bullmq.ErrJobNotFound))
 	})
 
 	It("returns the number of jobs in each state, in the given states and still to run", func() {

@@ -154,7 +154,7 @@ var _ = Describe("Ended jobs", func() {
 	It("release their deduplication id when they are removed", func() {
 		worker := newClockedFetcher(bullmq.FetcherOptions{})
 		run(worker, "a", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}, KeepCompleted: bullmq.KeepNone()}, nil)
-		Expect(queue.DeduplicationJobID(ctx, "d")).To(BeEmpty())
+		Expect(queue.DeduplicationJobID(ctx, "d")).Error().To(MatchError(bullmq.ErrDeduplicationNotFound))
 	})
 
 	It("cause one drained event when the last one ends, and no other while the worker is idle", func() {

@@ -225,19 +225,26 @@ func (q *Queue) schedulerOptions(s *backend.SchedulerAdd, t Template) error {
 	return err
 }
 
-// RemoveScheduler removes a job scheduler and its next job, unless that job is
-// already running (BullMQ: removeJobScheduler). It reports whether the scheduler
-// existed.
-func (q *Queue) RemoveScheduler(ctx context.Context, id string) (bool, error) {
-	return q.core.store.RemoveJobScheduler(ctx, id)
+// RemoveScheduler removes a job scheduler with its next job. A running job is not
+// affected. It returns [ErrSchedulerNotFound] if there is no such scheduler (BullMQ:
+// removeJobScheduler).
+func (q *Queue) RemoveScheduler(ctx context.Context, id string) error {
+	removed, err := q.core.store.RemoveJobScheduler(ctx, id)
+	if err == nil && !removed {
+		return fmt.Errorf("bullmq: remove scheduler %.80q of %s: %w", id, q.Name(), ErrSchedulerNotFound)
+	}
+	return err
 }
 
-// Scheduler returns a job scheduler, or nil if there is none with that id (BullMQ:
-// getJobScheduler).
+// Scheduler reads a job scheduler. It returns [ErrSchedulerNotFound] if there is none
+// (BullMQ: getJobScheduler).
 func (q *Queue) Scheduler(ctx context.Context, id string) (*Scheduler, error) {
 	record, err := q.core.store.JobScheduler(ctx, id)
-	if err != nil || record == nil {
+	if err != nil {
 		return nil, err
+	}
+	if record == nil {
+		return nil, fmt.Errorf("bullmq: read scheduler %.80q of %s: %w", id, q.Name(), ErrSchedulerNotFound)
 	}
 	return newScheduler(record), nil
 }
@@ -263,7 +270,7 @@ func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error)
 		case schedule.IsLegacyKey(record.ID):
 			return nil, fmt.Errorf("bullmq: %s of queue %s is a repeatable job of BullMQ 4 or older, not a scheduler; upsert a scheduler in its place and remove it with BullMQ 5", record.ID, q.Name())
 		default:
-			if _, err := q.RemoveScheduler(ctx, record.ID); err != nil {
+			if _, err := q.core.store.RemoveJobScheduler(ctx, record.ID); err != nil {
 				return nil, err
 			}
 		}

@@ -235,8 +235,9 @@ var _ = Describe("A job scheduler", func() {
 	It("that is removed keeps its running job and adds no further job", func() {
 		upsert(bullmq.Repeat{Every: time.Second}, nil)
 		job := takeJob(worker)
-		Expect(queue.RemoveScheduler(ctx, "tick")).To(BeTrue())
-		Expect(queue.RemoveScheduler(ctx, "tick")).To(BeFalse())
+		Expect(queue.RemoveScheduler(ctx, "tick")).To(Succeed())
+		Expect(queue.RemoveScheduler(ctx, "tick")).To(MatchError(bullmq.ErrSchedulerNotFound))
+		Expect(queue.Scheduler(ctx, "tick")).Error().To(MatchError(bullmq.ErrSchedulerNotFound))
 		Expect(pending()).To(BeEmpty())
 		endJob(worker, job, nil, errors.New("boom"))
 		Expect(queue.Schedulers(ctx, bullmq.AllJobs())).To(BeEmpty())

@@ -248,7 +248,7 @@ var _ = Describe("Worker events", func() {
 		losing := add("loses")
 		Eventually(has("Error")).Should(BeTrue())
 		// Otherwise it would stall and run again and again. It cannot be removed while it is locked.
-		Eventually(func() (bool, error) { return queue.Remove(ctx, losing.ID, false) }).Should(BeTrue())
+		Eventually(func() error { return queue.Remove(ctx, losing.ID, nil) }).Should(Succeed())
 		Expect(worker.PauseNow(ctx)).To(Succeed())
 		worker.Resume()
 		Consistently(func() (int64, error) { return redisDo("EXISTS", keyOf(name, running.ID+":lock")).AsInt64() }, "1200ms", "20ms").Should(BeEquivalentTo(1))

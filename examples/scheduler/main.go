@@ -58,10 +58,9 @@ func main() {
 	}
 
 	for _, id := range []string{"beat", "report"} { // a finished scheduler remains until it is removed
-		removed, err := queue.RemoveScheduler(ctx, id)
-		if err != nil {
+		if err := queue.RemoveScheduler(ctx, id); err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("removed %s: %v\n", id, removed)
+		fmt.Println("removed", id)
 	}
 }

@@ -109,6 +109,22 @@ func list[T any](items []T) []T {
 }
 
 // counted returns 1 or 0, as the protocol does where it counts.
+// stateName returns "unknown" for a job that does not exist, as Node does.
+func stateName(state bullmq.State, err error) (any, error) {
+	if errors.Is(err, bullmq.ErrJobNotFound) {
+		return "unknown", nil
+	}
+	return state, err
+}
+
+// found reports whether a call found what it is about, as Node does instead of an error.
+func found(err, notFound error) (bool, error) {
+	if errors.Is(err, notFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func counted(yes bool, err error) (any, error) {
 	if yes {
 		return 1, err

@@ -130,9 +130,9 @@ func init() {
 			return nil, err
 		}
 		node, err := producer.Flow(ctx, bullmq.FlowQuery{QueueName: a.Queue, ID: a.ID, Depth: a.Depth, MaxChildren: a.MaxChildren})
-		if node == nil {
+		if known, err := found(err, bullmq.ErrJobNotFound); !known {
 			return nil, err
 		}
-		return viewTree(node), err
+		return viewTree(node), nil
 	}
 }

@@ -73,7 +73,7 @@ func init() {
 			return viewJSON(job), nil
 		}),
 		"isIn": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-			state, err := q.JobRef(a.ID).State(ctx)
+			state, err := stateName(q.JobRef(a.ID).State(ctx))
 			view := map[string]any{"state": state}
 			for _, each := range []bullmq.State{
 				bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateDelayed, bullmq.StateActive, bullmq.StateWaiting, bullmq.StateWaitingChildren,
@@ -109,11 +109,12 @@ func init() {
 		}),
 		"schedulerObject": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
 			scheduler, err := q.Scheduler(ctx, a.ID)
+			known, err := found(err, bullmq.ErrSchedulerNotFound)
 			if err != nil {
 				return nil, err
 			}
-			view := map[string]any{"scheduler": nil, "known": scheduler != nil}
-			if scheduler != nil {
+			view := map[string]any{"scheduler": nil, "known": known}
+			if known {
 				view["scheduler"] = viewScheduler(scheduler)
 			}
 			view["count"], err = q.CountSchedulers(ctx)

@@ -26,7 +26,8 @@ func init() {
 		return job.Log(ctx, a.Row)
 	})
 	operations["removeJob"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-		return nil, q.JobRef(a.ID).Remove(ctx)
+		_, err := found(q.JobRef(a.ID).Remove(ctx), bullmq.ErrJobNotFound)
+		return nil, err
 	})
 	operations["removeJobDeduplicationKey"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
 		job, err := find(ctx, q, a.ID)

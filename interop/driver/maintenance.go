@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -55,7 +56,12 @@ func init() {
 			Queue, ID      string
 			RemoveChildren *bool
 		}) (any, error) {
-			return counted(q.Remove(ctx, a.ID, !or(a.RemoveChildren, true)))
+			err := q.Remove(ctx, a.ID, &bullmq.RemoveOptions{KeepChildren: !or(a.RemoveChildren, true)})
+			if errors.Is(err, bullmq.ErrJobNotFound) {
+				err = nil // Node's answer is 1 then too
+			}
+			removed, err := found(err, bullmq.ErrJobLocked)
+			return counted(removed, err)
 		}),
 		"removeOrphanedJobs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 			Queue        string

@@ -64,7 +64,7 @@ var operations = map[string]operation{
 		return viewJob(job), nil
 	}),
 	"state": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-		return q.JobState(ctx, a.ID)
+		return stateName(q.JobState(ctx, a.ID))
 	}),
 	"progress": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue, ID string
@@ -176,8 +176,8 @@ var operations = map[string]operation{
 	}),
 	"deduplicationJobId": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byDedupID) (any, error) {
 		id, err := q.DeduplicationJobID(ctx, a.DedupID)
-		if id == "" {
-			return nil, err
+		if errors.Is(err, bullmq.ErrDeduplicationNotFound) {
+			return nil, nil
 		}
 		return id, err
 	}),

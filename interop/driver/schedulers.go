@@ -94,14 +94,14 @@ func init() {
 		return viewID(job), err
 	})
 	operations["removeScheduler"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
-		return q.RemoveScheduler(ctx, a.ID)
+		return found(q.RemoveScheduler(ctx, a.ID), bullmq.ErrSchedulerNotFound)
 	})
 	operations["scheduler"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {
 		s, err := q.Scheduler(ctx, a.ID)
-		if s == nil {
+		if known, err := found(err, bullmq.ErrSchedulerNotFound); !known {
 			return nil, err
 		}
-		return viewScheduler(s), err
+		return viewScheduler(s), nil
 	})
 	operations["schedulers"] = onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue string
