@@ -48,7 +48,7 @@ var _ = Describe("A contender", func() {
 				defer q.Close()
 				counts, err := q.Counts(context.Background(), bullmq.StateWaiting, bullmq.StateActive, bullmq.StateCompleted)
 				Expect(err).NotTo(HaveOccurred())
-				want := map[bullmq.State]int64{bullmq.StateWaiting: 0, bullmq.StateActive: 0, bullmq.StateCompleted: 0}
+				want := map[bullmq.State]int{bullmq.StateWaiting: 0, bullmq.StateActive: 0, bullmq.StateCompleted: 0}
 				switch s.part {
 				case "add", "bulk":
 					want[bullmq.StateWaiting] = 2_000

@@ -48,7 +48,7 @@ var _ = Describe("The growth benchmark", func() {
 		g, err := openGrowthServer(500)
 		Expect(err).NotTo(HaveOccurred())
 		defer g.close()
-		counts := func() map[bullmq.State]int64 {
+		counts := func() map[bullmq.State]int {
 			GinkgoHelper()
 			counts, err := g.producer.queue.Counts(context.Background(), bullmq.StateWaiting, bullmq.StateActive, bullmq.StateCompleted, bullmq.StateDelayed)
 			Expect(err).NotTo(HaveOccurred())
@@ -58,7 +58,7 @@ var _ = Describe("The growth benchmark", func() {
 		const background = 500
 		holds := func(state bullmq.State) {
 			GinkgoHelper()
-			want := map[bullmq.State]int64{bullmq.StateWaiting: 0, bullmq.StateActive: 0, bullmq.StateCompleted: 0, bullmq.StateDelayed: 0}
+			want := map[bullmq.State]int{bullmq.StateWaiting: 0, bullmq.StateActive: 0, bullmq.StateCompleted: 0, bullmq.StateDelayed: 0}
 			want[state] = background
 			Expect(counts()).To(Equal(want))
 		}

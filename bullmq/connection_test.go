@@ -314,7 +314,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 				Expect(worker.Close()).To(Succeed())
 			}),
 			Entry("locks first, by an event reader", "volatile-ttl", func(name string, link *bullmq.Connection, log bullmq.Logger) {
-				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link}).Publish(specContext(), "dried", 0)
+				_, err := newQueue(name, &bullmq.QueueOptions{Connection: link}).Publish(specContext(), "dried", nil)
 				Expect(err).NotTo(HaveOccurred())
 				for _, err := range newEvents(name, bullmq.QueueEventsOptions{Connection: link, Logger: log, LastEventID: "0"}).All(specContext()) {
 					Expect(err).NotTo(HaveOccurred())

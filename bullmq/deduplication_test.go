@@ -134,7 +134,9 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Expect(owner()).To(Equal("2"))
 	},
 		Entry("is removed", func(old *bullmq.Job) { Expect(old.Remove(ctx)).To(Succeed()) }),
-		Entry("is cleaned", func(*bullmq.Job) { Expect(queue.Clean(ctx, 0, 0, bullmq.StateFailed)).To(Equal([]string{"1"})) }),
+		Entry("is cleaned", func(*bullmq.Job) {
+			Expect(queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateFailed})).To(Equal([]string{"1"}))
+		}),
 		Entry("makes room for a newer failure", func(*bullmq.Job) {
 			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{KeepFailed: bullmq.KeepLast(1)})
 			Expect(err).NotTo(HaveOccurred())
@@ -144,7 +146,7 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		Entry("is in no state any more and is removed", func(*bullmq.Job) {
 			redisDo("ZREM", keyOf(name, "failed"), "1")
 			redisDo("DEL", keyOf(name, "marker")) // has a member 1, for the delayed job
-			Expect(queue.RemoveOrphanedJobs(ctx, 0, 0)).To(Equal([]string{"1"}))
+			Expect(queue.RemoveOrphanedJobs(ctx, nil)).To(Equal([]string{"1"}))
 		}),
 		Entry("is retried and completes", func(old *bullmq.Job) {
 			Expect(old.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
@@ -152,7 +154,7 @@ var _ = Describe("Jobs with the same deduplication id", func() {
 		}),
 		Entry("is retried and drained", func(old *bullmq.Job) {
 			Expect(old.Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
-			Expect(queue.Drain(ctx, false)).To(Succeed())
+			Expect(queue.Drain(ctx, nil)).To(Succeed())
 			Expect(keysOf(name)).NotTo(ContainElement(old.Key()))
 		}),
 	)

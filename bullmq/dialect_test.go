@@ -80,11 +80,11 @@ var _ = Describe("The dialect of a queue", func() {
 	It("of BullMQ 5 makes Counts and Jobs include paused jobs among the waiting", func() {
 		queue := newQueue(name, &bullmq.QueueOptions{Dialect: bullmq.V5})
 		Expect(parks(queue)).To(BeTrue())
-		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 0, bullmq.StatePaused: 1}))
-		Expect(queue.Counts(ctx)).To(HaveKeyWithValue(bullmq.StatePaused, int64(1)))
+		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: 0, bullmq.StatePaused: 1}))
+		Expect(queue.Counts(ctx)).To(HaveKeyWithValue(bullmq.StatePaused, 1))
 		Expect(queue.Count(ctx)).To(BeEquivalentTo(1))
 		Expect(queue.Jobs(ctx, bullmq.AllJobs(), bullmq.StateWaiting)).To(HaveLen(1))
-		Expect(queue.CountsPerPriority(ctx, 0)).To(Equal(map[int]int64{0: 1}))
+		Expect(queue.CountsPerPriority(ctx, 0)).To(Equal(map[int]int{0: 1}))
 	})
 
 	It("of BullMQ 5 lets a manual fetch fail jobs that are marked to fail and return the next", func() {

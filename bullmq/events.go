@@ -312,14 +312,22 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 	return events, nil
 }
 
-// Publish writes an event of one's own to the stream, for QueueEvents on all
-// sides: field, value, field, value …. It returns the event's ID.
-//
-// maxEvents is about how many entries the stream keeps then, of all events. 0
-// keeps as many as the queue does, which is what MaxEvents of its QueueOptions
-// has stored in Redis, or DefaultMaxEvents; NoEvents keeps none
-// (BullMQ: QueueEventsProducer.publishEvent, which keeps 1000 by default).
-func (q *Queue) Publish(ctx context.Context, event EventType, maxEvents int, fields ...string) (string, error) {
+// PublishOptions configure [Queue.Publish]. Nil and the zero value hold the defaults.
+type PublishOptions struct {
+	// MaxEvents is about how many entries the events stream keeps afterwards, of all
+	// events. NoEvents keeps none.
+	// Defaults to what QueueOptions.MaxEvents has stored in Redis, or DefaultMaxEvents.
+	MaxEvents int
+}
+
+// Publish writes a custom event to the events stream, for the QueueEvents of all
+// clients, and returns its ID. fields are names and values in turn. options may be nil
+// (BullMQ: QueueEventsProducer.publishEvent, which keeps 1000 entries by default).
+func (q *Queue) Publish(ctx context.Context, event EventType, options *PublishOptions, fields ...string) (string, error) {
+	maxEvents := 0
+	if options != nil {
+		maxEvents = options.MaxEvents
+	}
 	if len(fields)%2 != 0 {
 		return "", fmt.Errorf("bullmq: event %s: %d fields and values don't make pairs", event, len(fields))
 	}

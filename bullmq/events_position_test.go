@@ -209,7 +209,7 @@ var _ = Describe("A reader of events", func() {
 			_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 20))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(next(reader, 1)).To(Equal([]string{"1"}))
-			Expect(queue.Drain(ctx, true)).To(Succeed())
+			Expect(queue.Drain(ctx, &bullmq.DrainOptions{Delayed: true})).To(Succeed())
 			Expect(queue.Obliterate(ctx, nil)).To(Succeed())
 			_, err = queue.AddBulk(ctx, make([]bullmq.BulkJob, 10))
 			Expect(err).NotTo(HaveOccurred())

@@ -322,7 +322,7 @@ var _ = Describe("QueueEvents", func() {
 		It("yields them as they were written", func() {
 			queue := newQueue(name, nil)
 			reader := newEvents(name, bullmq.QueueEventsOptions{})
-			id, err := queue.Publish(ctx, "coloured", 0, "colour", "red", "jobId", "7")
+			id, err := queue.Publish(ctx, "coloured", nil, "colour", "red", "jobId", "7")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(streamAt(keyOf(name, "events"))).To(Equal([][]string{{"event", "coloured", "colour", "red", "jobId", "7"}}))
 			event := first(1, reader.All(ctx))[0]
@@ -332,7 +332,7 @@ var _ = Describe("QueueEvents", func() {
 		It("keeps about as many in the stream as requested", func() {
 			queue := newQueue(name, nil)
 			for n := range 400 {
-				_, err := queue.Publish(ctx, "coloured", 100, "n", fmt.Sprint(n))
+				_, err := queue.Publish(ctx, "coloured", &bullmq.PublishOptions{MaxEvents: 100}, "n", fmt.Sprint(n))
 				Expect(err).NotTo(HaveOccurred())
 			}
 			Expect(len(eventsOf(name))).To(BeNumerically("~", 150, 51))
@@ -350,7 +350,7 @@ var _ = Describe("QueueEvents", func() {
 			for some := range slices.Chunk(batch, 500) {
 				raw.DoMulti(ctx, some...)
 			}
-			_, err := queue.Publish(ctx, "coloured", 0)
+			_, err := queue.Publish(ctx, "coloured", nil)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(len(eventsOf(name))).To(BeNumerically("~", atLeast+50, 51))
 		},
@@ -361,25 +361,25 @@ var _ = Describe("QueueEvents", func() {
 
 		It("keeps none of them if the queue keeps none or the call asks for none", func() {
 			queue := newQueue(name, nil)
-			_, err := queue.Publish(ctx, "coloured", bullmq.NoEvents)
+			_, err := queue.Publish(ctx, "coloured", &bullmq.PublishOptions{MaxEvents: bullmq.NoEvents})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(eventsOf(name)).To(BeEmpty())
 			queue = newQueue(name, &bullmq.QueueOptions{MaxEvents: bullmq.NoEvents})
-			_, err = queue.Publish(ctx, "coloured", 0)
+			_, err = queue.Publish(ctx, "coloured", nil)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(eventsOf(name)).To(BeEmpty())
 		})
 
 		It("refuses a negative stream length", func() {
 			queue := newQueue(name, nil)
-			_, err := queue.Publish(ctx, "coloured", -2)
+			_, err := queue.Publish(ctx, "coloured", &bullmq.PublishOptions{MaxEvents: -2})
 			Expect(err).To(MatchError(And(ContainSubstring("event coloured"), ContainSubstring("-2 events"), ContainSubstring("NoEvents"))))
 			_, err = queue.TrimEvents(ctx, -1)
 			Expect(err).To(MatchError(And(ContainSubstring("the events of "+name+" were not trimmed"), ContainSubstring("max -1"))))
 		})
 
 		It("refuses a field without a value", func() {
-			_, err := newQueue(name, nil).Publish(ctx, "coloured", 0, "colour")
+			_, err := newQueue(name, nil).Publish(ctx, "coloured", nil, "colour")
 			Expect(err).To(MatchError(ContainSubstring("pairs")))
 			Expect(eventsOf(name)).To(BeEmpty())
 		})
@@ -422,7 +422,7 @@ var _ = Describe("QueueEvents", func() {
 	})
 
 	It("accepts a LastEventID without its second number", func() {
-		_, err := newQueue(name, nil).Publish(ctx, "coloured", 0)
+		_, err := newQueue(name, nil).Publish(ctx, "coloured", nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(first(1, newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0"}).All(ctx))[0].Type).To(BeEquivalentTo("coloured"))
 	})

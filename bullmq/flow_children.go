@@ -260,21 +260,25 @@ type ChildJob struct {
 	Job         *Job            // nil once it is removed
 }
 
-// PendingChildren reads children of a job that have not ended, with their
-// records, from and to inclusive, -1 the last, and how many there are in all.
-// Their order is Redis's own, and holds until a child comes or goes (BullMQ:
+// PendingChildren reads a page of the children of a job that have not ended, with their
+// records, and returns how many there are in total. Their order is Redis's own and does
+// not change until a child is added or ends, so Page.Ascending has no effect (BullMQ:
 // queue.getDependencies, "pending").
-func (q *Queue) PendingChildren(ctx context.Context, parentID string, from, to int) ([]ChildJob, int, error) {
-	return q.children(ctx, parentID, false, from, to)
+func (q *Queue) PendingChildren(ctx context.Context, parentID string, page Page) ([]ChildJob, int, error) {
+	return q.children(ctx, parentID, false, page)
 }
 
 // ProcessedChildren reads children of a job that have completed, as
 // PendingChildren does (BullMQ: queue.getDependencies, "processed").
-func (q *Queue) ProcessedChildren(ctx context.Context, parentID string, from, to int) ([]ChildJob, int, error) {
-	return q.children(ctx, parentID, true, from, to)
+func (q *Queue) ProcessedChildren(ctx context.Context, parentID string, page Page) ([]ChildJob, int, error) {
+	return q.children(ctx, parentID, true, page)
 }
 
-func (q *Queue) children(ctx context.Context, parentID string, processed bool, from, to int) ([]ChildJob, int, error) {
+func (q *Queue) children(ctx context.Context, parentID string, processed bool, page Page) ([]ChildJob, int, error) {
+	from, to, err := page.bounds()
+	if err != nil {
+		return nil, 0, err
+	}
 	found, total, err := q.core.store.ChildRange(ctx, parentID, processed, from, to)
 	if err != nil {
 		return nil, 0, err
@@ -310,7 +314,7 @@ func (q *Queue) children(ctx context.Context, parentID string, processed bool, f
 }
 
 // DependencyCounts says how many children a job has, by how they stand.
-type DependencyCounts struct{ Processed, Unprocessed, Ignored, Failed int64 }
+type DependencyCounts struct{ Processed, Unprocessed, Ignored, Failed int }
 
 // DependencyCounts counts the job's children (BullMQ: getDependenciesCount).
 func (j *Job) DependencyCounts(ctx context.Context) (DependencyCounts, error) {
@@ -319,5 +323,5 @@ func (j *Job) DependencyCounts(ctx context.Context) (DependencyCounts, error) {
 		return DependencyCounts{}, err
 	}
 	n, err := c.store.ChildCounts(ctx, j.ID)
-	return DependencyCounts{int64(n.Processed), int64(n.Pending), int64(n.Ignored), int64(n.Failed)}, err
+	return DependencyCounts{n.Processed, n.Pending, n.Ignored, n.Failed}, err
 }

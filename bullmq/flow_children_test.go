@@ -99,7 +99,7 @@ var _ = Describe("A job's children", func() {
 		})
 
 		It("are returned with their records", func() {
-			children, total, err := queue.ProcessedChildren(ctx, "parent", 0, -1)
+			children, total, err := queue.ProcessedChildren(ctx, "parent", bullmq.Page{Limit: -1})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(total).To(Equal(1))
 			Expect(children).To(HaveLen(1))
@@ -110,7 +110,7 @@ var _ = Describe("A job's children", func() {
 			Expect(children[0].Job.State(ctx)).To(Equal(bullmq.StateCompleted))
 
 			redisDo("DEL", keyOf(parts, "open"))
-			children, total, err = queue.PendingChildren(ctx, "parent", 0, 10)
+			children, total, err = queue.PendingChildren(ctx, "parent", bullmq.Page{Limit: 11})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(total).To(Equal(1))
 			Expect(children).To(Equal([]bullmq.ChildJob{{Key: keyOf(parts, "open")}}), "without a record where that is gone")
@@ -140,7 +140,7 @@ var _ = Describe("A job's children", func() {
 		many(250)
 		var keys []string
 		for from := 0; from < 250; from += 100 {
-			children, total, err := queue.PendingChildren(ctx, "parent", from, from+99)
+			children, total, err := queue.PendingChildren(ctx, "parent", bullmq.Page{Offset: from})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(total).To(Equal(250))
 			Expect(children).To(HaveLen(min(100, 250-from)))
@@ -151,7 +151,7 @@ var _ = Describe("A job's children", func() {
 		}
 		slices.Sort(keys)
 		Expect(keys).To(Equal(setAt(keyOf(name, "parent:dependencies"))))
-		children, total, err := queue.PendingChildren(ctx, "parent", 250, 300)
+		children, total, err := queue.PendingChildren(ctx, "parent", bullmq.Page{Offset: 250, Limit: 51})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(children).To(BeEmpty())
 		Expect(total).To(Equal(250))
@@ -168,7 +168,7 @@ var _ = Describe("A job's children", func() {
 	})
 
 	It("are empty for a job that has none or does not exist", func() {
-		children, total, err := queue.ProcessedChildren(ctx, "nobody", 0, -1)
+		children, total, err := queue.ProcessedChildren(ctx, "nobody", bullmq.Page{Limit: -1})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(children).To(BeEmpty())
 		Expect(total).To(BeZero())

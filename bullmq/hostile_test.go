@@ -197,7 +197,7 @@ func (c *crowd) run(failing bool, options bullmq.WorkerOptions) {
 	}, &options)
 	queue := newQueue(c.name, &bullmq.QueueOptions{Dialect: options.Dialect})
 	// All jobs must finish long before a lock or the stalled interval expires.
-	Eventually(func() (map[bullmq.State]int64, error) { return queue.Counts(specContext()) }).Within(15 * time.Second).
+	Eventually(func() (map[bullmq.State]int, error) { return queue.Counts(specContext()) }).Within(15 * time.Second).
 		ProbeEvery(20 * time.Millisecond).Should(And(
 		HaveKeyWithValue(bullmq.StateWaiting, BeZero()), HaveKeyWithValue(bullmq.StateDelayed, BeZero()),
 		HaveKeyWithValue(bullmq.StatePrioritized, BeZero()), HaveKeyWithValue(bullmq.StateActive, BeZero())))
@@ -342,7 +342,7 @@ var _ = Describe("A queue with arbitrary content", Label("slow"), func() {
 
 	DescribeTable("can be cleaned of jobs that are", func(suffix string, s bullmq.State) {
 		fill(suffix)
-		Expect(queue.Clean(ctx(), 0, 0, s)).To(HaveLen(len(badJobs)))
+		Expect(queue.Clean(ctx(), &bullmq.CleanOptions{State: s})).To(HaveLen(len(badJobs)))
 		Expect(queue.JobIDs(ctx(), bullmq.AllJobs(), s)).To(BeEmpty())
 	},
 		Entry("waiting", "wait", bullmq.StateWaiting), Entry("active", "active", bullmq.StateActive), Entry("delayed", "delayed", bullmq.StateDelayed),
@@ -353,7 +353,7 @@ var _ = Describe("A queue with arbitrary content", Label("slow"), func() {
 		fill("wait")
 		fill("prioritized")
 		fill("delayed")
-		Expect(queue.Drain(ctx(), true)).To(Succeed())
+		Expect(queue.Drain(ctx(), &bullmq.DrainOptions{Delayed: true})).To(Succeed())
 		Expect(queue.Count(ctx())).To(BeZero())
 		for _, suffix := range []string{"wait", "active", "delayed", "prioritized", "completed", "failed", "paused"} {
 			fill(suffix)
@@ -374,7 +374,7 @@ var _ = Describe("A queue with arbitrary content", Label("slow"), func() {
 		Expect(queue.RetryJobs(ctx(), nil)).To(Succeed())
 		Expect(countOf(queue, bullmq.StateWaiting)()).To(Equal(len(badJobs)))
 		fill("delayed")
-		Expect(queue.PromoteJobs(ctx(), 0)).To(Succeed())
+		Expect(queue.PromoteJobs(ctx(), nil)).To(Succeed())
 		Expect(countOf(queue, bullmq.StateWaiting)()).To(Equal(2 * len(badJobs)))
 		for _, id := range fill("delayed") {
 			Expect(queue.JobRef(id).Promote(ctx())).To(Succeed(), id)

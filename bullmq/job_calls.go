@@ -99,23 +99,44 @@ func (j *Job) Log(ctx context.Context, row string) (int, error) {
 	return c.store.AddLog(ctx, j.ID, row, stored.Opts.KeepLogs)
 }
 
-// AddJobLog adds a row to a job's log, keeps the newest keep rows (0 for all)
-// and answers how many there are (BullMQ: addJobLog).
-func (q *Queue) AddJobLog(ctx context.Context, jobID, row string, keep int) (int, error) {
-	if err := checkCount("keep", keep, "all rows"); err != nil {
+// LogOptions configure [Queue.AddJobLog]. Nil and the zero value hold the defaults.
+type LogOptions struct {
+	// Keep is how many of the newest rows are kept.
+	// Defaults to 0: all.
+	Keep int
+}
+
+// AddJobLog adds a row to a job's log and returns how many rows the log has. options may
+// be nil (BullMQ: addJobLog).
+func (q *Queue) AddJobLog(ctx context.Context, jobID, row string, options *LogOptions) (int, error) {
+	keep := 0
+	if options != nil {
+		keep = options.Keep
+	}
+	if err := checkCount("Keep", keep, "all rows"); err != nil {
 		return 0, fmt.Errorf("bullmq: nothing was added to the log of job %s: %w", jobID, err)
 	}
 	return q.core.store.AddLog(ctx, jobID, row, keep)
 }
 
-// ClearLogs removes the job's log, but for the newest keep rows (BullMQ:
-// clearLogs).
-func (j *Job) ClearLogs(ctx context.Context, keep int) error {
+// ClearLogsOptions configure [Job.ClearLogs]. Nil and the zero value hold the defaults.
+type ClearLogsOptions struct {
+	// Keep is how many of the newest rows are kept.
+	// Defaults to 0: none.
+	Keep int
+}
+
+// ClearLogs removes the rows of the job's log. options may be nil (BullMQ: clearLogs).
+func (j *Job) ClearLogs(ctx context.Context, options *ClearLogsOptions) error {
 	c, err := j.at("clear the log of")
 	if err != nil {
 		return err
 	}
-	if err := checkCount("keep", keep, "no row"); err != nil {
+	keep := 0
+	if options != nil {
+		keep = options.Keep
+	}
+	if err := checkCount("Keep", keep, "no row"); err != nil {
 		return fmt.Errorf("bullmq: the log of job %s was not cleared: %w", j.ID, err)
 	}
 	return c.store.ClearLogs(ctx, j.ID, keep)
@@ -258,9 +279,16 @@ func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 	return err
 }
 
-// ChangePriority gives the job another priority, 0 for none; with lifo it goes
-// before the others of that priority (BullMQ: changePriority).
-func (j *Job) ChangePriority(ctx context.Context, priority int, lifo bool) error {
+// ChangePriorityOptions configure [Job.ChangePriority]. Nil and the zero value hold the
+// defaults.
+type ChangePriorityOptions struct {
+	// LIFO places the job before the others of its priority instead of behind them.
+	LIFO bool
+}
+
+// ChangePriority gives the job another priority. 0 means none. options may be nil
+// (BullMQ: changePriority).
+func (j *Job) ChangePriority(ctx context.Context, priority int, options *ChangePriorityOptions) error {
 	c, err := j.at("change the priority of")
 	if err != nil {
 		return err
@@ -268,7 +296,7 @@ func (j *Job) ChangePriority(ctx context.Context, priority int, lifo bool) error
 	if err := checkPriority(priority); err != nil {
 		return fmt.Errorf("bullmq: the priority of job %s was not changed: %w", j.ID, err)
 	}
-	err = c.store.ChangePriority(ctx, j.ID, priority, lifo)
+	err = c.store.ChangePriority(ctx, j.ID, priority, options != nil && options.LIFO)
 	if err == nil {
 		j.set(func() { j.Priority = priority })
 	}
@@ -317,16 +345,19 @@ func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) erro
 	return nil
 }
 
-// Logs reads rows of a job's log, from and to inclusive, -1 the last, and how
-// many there are in all. Ascending is oldest first; otherwise from and to
-// count from the newest (BullMQ: getJobLogs).
-func (q *Queue) Logs(ctx context.Context, jobID string, from, to int, ascending bool) (rows []string, count int, err error) {
-	first, last := from, to
-	if !ascending {
-		first, last = -(last + 1), -(first + 1)
+// Logs reads a page of a job's log and returns how many rows the log has (BullMQ:
+// getJobLogs).
+func (q *Queue) Logs(ctx context.Context, jobID string, page Page) (rows []string, count int, err error) {
+	bounds := page.bounds
+	if !page.Ascending { // the rows are stored oldest first
+		bounds = page.reversed
 	}
-	rows, count, err = q.core.store.Logs(ctx, jobID, first, last)
-	if !ascending {
+	from, to, err := bounds()
+	if err != nil {
+		return nil, 0, err
+	}
+	rows, count, err = q.core.store.Logs(ctx, jobID, from, to)
+	if !page.Ascending {
 		slices.Reverse(rows)
 	}
 	return rows, count, err

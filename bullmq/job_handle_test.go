@@ -64,7 +64,7 @@ var benches = map[string]func(b *bench){
 	"waiting, with a log of three rows": func(b *bench) {
 		b.add(bullmq.JobOptions{KeepLogs: 2})
 		for _, row := range []string{"a", "b", "c"} {
-			_, err := b.queue.AddJobLog(b.ctx, "job", row, 0)
+			_, err := b.queue.AddJobLog(b.ctx, "job", row, nil)
 			Expect(err).NotTo(HaveOccurred())
 		}
 	},
@@ -126,7 +126,7 @@ var jobCalls = []jobCall{
 	{"UpdateProgress", "active", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.UpdateProgress(b.ctx, 50) }},
 	{"UpdateData", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.UpdateData(b.ctx, 5) }},
 	{"Log", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return job.Log(b.ctx, "d") }},
-	{"ClearLogs", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ClearLogs(b.ctx, 1) }},
+	{"ClearLogs", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ClearLogs(b.ctx, &bullmq.ClearLogsOptions{Keep: 1}) }},
 	{"State", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return job.State(b.ctx) }},
 	{"ExtendLock", "active", func(b *bench, job *bullmq.Job) (any, error) {
 		return job.WithToken("token").ExtendLock(b.ctx, time.Minute)
@@ -144,8 +144,8 @@ var jobCalls = []jobCall{
 	}},
 	{"Promote", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Promote(b.ctx) }},
 	{"ChangeDelay", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangeDelay(b.ctx, time.Hour) }},
-	{"ChangePriority", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangePriority(b.ctx, 9, true) }},
-	{"ChangePriority", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangePriority(b.ctx, 9, true) }},
+	{"ChangePriority", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangePriority(b.ctx, 9, &bullmq.ChangePriorityOptions{LIFO: true}) }},
+	{"ChangePriority", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangePriority(b.ctx, 9, &bullmq.ChangePriorityOptions{LIFO: true}) }},
 	{"Retry", "failed, next to run", func(b *bench, job *bullmq.Job) (any, error) {
 		return nil, job.Retry(b.ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsMade: true})
 	}},
@@ -356,7 +356,7 @@ var _ = DescribeTable("The handler of a job that was removed meanwhile writes no
 		return err
 	}, nil),
 	Entry("Queue.AddJobLog", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
-		_, err := queue.AddJobLog(ctx, job.ID, "row", 0)
+		_, err := queue.AddJobLog(ctx, job.ID, "row", nil)
 		return err
 	}, nil),
 	Entry("ExtendLock", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
@@ -387,7 +387,7 @@ var _ = DescribeTable("The handler of a job that was removed meanwhile writes no
 		return job.ChangeDelay(ctx, time.Minute)
 	}, nil),
 	Entry("ChangePriority", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-		return job.ChangePriority(ctx, 5, false)
+		return job.ChangePriority(ctx, 5, nil)
 	}, nil),
 	Entry("Retry", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 		return job.Retry(ctx, bullmq.StateFailed, nil)

@@ -146,10 +146,10 @@ var _ = Describe("A job in Redis", func() {
 		before := snapshot(name)
 		handle := queue.JobRef("gone")
 		_, logErr := handle.Log(ctx, "row")
-		_, byIDErr := queue.AddJobLog(ctx, "gone", "row", 0)
+		_, byIDErr := queue.AddJobLog(ctx, "gone", "row", nil)
 		for i, err := range []error{
 			handle.UpdateProgress(ctx, 1), handle.UpdateData(ctx, 1), handle.ChangeDelay(ctx, time.Second),
-			handle.ChangePriority(ctx, 1, false), handle.Retry(ctx, bullmq.StateFailed, nil), handle.WithToken("t").MoveToWait(ctx),
+			handle.ChangePriority(ctx, 1, nil), handle.Retry(ctx, bullmq.StateFailed, nil), handle.WithToken("t").MoveToWait(ctx),
 			handle.WithToken("t").MoveToDelayed(ctx, time.UnixMilli(fixedNow)), logErr, byIDErr,
 		} {
 			Expect(err).To(MatchError(bullmq.ErrJobNotFound), fmt.Sprint("call ", i))
@@ -206,7 +206,7 @@ var _ = Describe("A job in Redis", func() {
 			for range 10 {
 				Expect(<-errs).To(Succeed())
 			}
-			_, count, err := queue.Logs(ctx, "1", 0, -1, true)
+			_, count, err := queue.Logs(ctx, "1", bullmq.Page{Limit: -1, Ascending: true})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(count).To(Equal(10))
 		})
@@ -235,18 +235,18 @@ var _ = Describe("A job in Redis", func() {
 			for n := range 5 {
 				Expect(job.Log(ctx, fmt.Sprint("row ", n))).To(Equal(n + 1))
 			}
-			page := func(from, to int, ascending bool) []string {
+			rows := func(page bullmq.Page) []string {
 				GinkgoHelper()
-				rows, count, err := queue.Logs(ctx, "1", from, to, ascending)
+				rows, count, err := queue.Logs(ctx, "1", page)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(count).To(Equal(5))
 				return rows
 			}
-			Expect(page(0, -1, true)).To(Equal([]string{"row 0", "row 1", "row 2", "row 3", "row 4"}))
-			Expect(page(1, 2, true)).To(Equal([]string{"row 1", "row 2"}))
-			Expect(page(0, -1, false)).To(Equal([]string{"row 4", "row 3", "row 2", "row 1", "row 0"}))
-			Expect(page(0, 1, false)).To(Equal([]string{"row 4", "row 3"}))
-			Expect(page(7, 9, true)).To(BeEmpty())
+			Expect(rows(bullmq.AllJobs())).To(Equal([]string{"row 0", "row 1", "row 2", "row 3", "row 4"}))
+			Expect(rows(bullmq.Page{Offset: 1, Limit: 2, Ascending: true})).To(Equal([]string{"row 1", "row 2"}))
+			Expect(rows(bullmq.Page{})).To(Equal([]string{"row 4", "row 3", "row 2", "row 1", "row 0"}))
+			Expect(rows(bullmq.Page{Limit: 2})).To(Equal([]string{"row 4", "row 3"}))
+			Expect(rows(bullmq.Page{Offset: 7, Limit: 3, Ascending: true})).To(BeEmpty())
 		})
 
 		It("are limited to the newest rows by the job's options", func() {
@@ -260,7 +260,7 @@ var _ = Describe("A job in Redis", func() {
 		It("are written by id, limited by the caller", func() {
 			add(nil)
 			for _, row := range []string{"a", "b", "c"} {
-				_, err := queue.AddJobLog(ctx, "1", row, 1)
+				_, err := queue.AddJobLog(ctx, "1", row, &bullmq.LogOptions{Keep: 1})
 				Expect(err).NotTo(HaveOccurred())
 			}
 			Expect(listAt(keyOf(name, "1:logs"))).To(Equal([]string{"c"}))
@@ -272,9 +272,9 @@ var _ = Describe("A job in Redis", func() {
 				_, err := job.Log(ctx, row)
 				Expect(err).NotTo(HaveOccurred())
 			}
-			Expect(job.ClearLogs(ctx, 2)).To(Succeed())
+			Expect(job.ClearLogs(ctx, &bullmq.ClearLogsOptions{Keep: 2})).To(Succeed())
 			Expect(listAt(job.Key() + ":logs")).To(Equal([]string{"b", "c"}))
-			Expect(job.ClearLogs(ctx, 0)).To(Succeed())
+			Expect(job.ClearLogs(ctx, nil)).To(Succeed())
 			Expect(keysOf(name)).NotTo(ContainElement(job.Key() + ":logs"))
 		})
 	})
@@ -331,13 +331,13 @@ var _ = Describe("A job in Redis", func() {
 	Describe("with a changed priority", func() {
 		It("moves from its place in line to that of the priority, and back", func() {
 			first, second := add(nil), add(nil)
-			Expect(first.ChangePriority(ctx, 5, false)).To(Succeed())
+			Expect(first.ChangePriority(ctx, 5, nil)).To(Succeed())
 			Expect(first.Priority).To(Equal(5))
 			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{second.ID}))
 			Expect(scoresAt(keyOf(name, "prioritized"))).To(Equal(map[string]float64{"1": 5<<32 + 1}))
 			Expect(hashAt(first.Key())).To(HaveKeyWithValue("priority", "5"))
 
-			Expect(first.ChangePriority(ctx, 0, false)).To(Succeed())
+			Expect(first.ChangePriority(ctx, 0, nil)).To(Succeed())
 			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{first.ID, second.ID}), "last in line")
 			Expect(zsetAt(keyOf(name, "prioritized"))).To(BeEmpty())
 		})
@@ -345,16 +345,16 @@ var _ = Describe("A job in Redis", func() {
 		It("comes first within that priority with lifo", func() {
 			add(&bullmq.JobOptions{Priority: 5})
 			second := add(nil)
-			Expect(second.ChangePriority(ctx, 5, true)).To(Succeed())
+			Expect(second.ChangePriority(ctx, 5, &bullmq.ChangePriorityOptions{LIFO: true})).To(Succeed())
 			Expect(zsetAt(keyOf(name, "prioritized"))).To(Equal([]string{"2", "1"}))
-			Expect(second.ChangePriority(ctx, 0, true)).To(Succeed())
+			Expect(second.ChangePriority(ctx, 0, &bullmq.ChangePriorityOptions{LIFO: true})).To(Succeed())
 			add(nil)
 			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"3", "2"}), "next to run is last in the list")
 		})
 
 		It("keeps it while it is delayed", func() {
 			job := add(&bullmq.JobOptions{Delay: time.Minute})
-			Expect(job.ChangePriority(ctx, 7, false)).To(Succeed())
+			Expect(job.ChangePriority(ctx, 7, nil)).To(Succeed())
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("priority", "7"))
 			Expect(job.State(ctx)).To(Equal(bullmq.StateDelayed))
 		})
@@ -362,7 +362,7 @@ var _ = Describe("A job in Redis", func() {
 		It("is refused, and nothing is written, if the priority is above the highest", func() {
 			job := add(nil)
 			before := snapshot(name)
-			Expect(job.ChangePriority(ctx, 2097152, false)).To(MatchError(ContainSubstring("2097151")))
+			Expect(job.ChangePriority(ctx, 2097152, nil)).To(MatchError(ContainSubstring("2097151")))
 			Expect(snapshot(name)).To(Equal(before))
 		})
 	})

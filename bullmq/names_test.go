@@ -138,7 +138,7 @@ var _ = Describe("A name", Label("slow"), func() {
 		Expect(redisDo("HSET", keyOf(beside, "orphan"), "name", "a").Error()).To(Succeed())
 		queue := newQueue(strings.Replace(beside, "queue", "q*e", 1), nil)
 		Expect(redisDo("HSET", keyOf(queue.Name(), "orphan"), "name", "a").Error()).To(Succeed())
-		Expect(queue.RemoveOrphanedJobs(specContext(), 0, 0)).To(Equal([]string{"orphan"}))
+		Expect(queue.RemoveOrphanedJobs(specContext(), nil)).To(Equal([]string{"orphan"}))
 		Expect(neighbour.FindOrphanedJobs(specContext())).To(Equal([]string{"orphan"}))
 		Expect(queue.Obliterate(specContext(), nil)).To(Succeed())
 		Expect(neighbour.Meta(specContext())).To(HaveField("MaxEvents", 10000))

@@ -38,13 +38,13 @@ var _ = Describe("An option", func() {
 		Entry("LockRenewTime without a unit", bullmq.WorkerOptions{LockRenewTime: 15000}, "LockRenewTime 15µs", "500*time.Millisecond"),
 		Entry("LockRenewTime beyond LockDuration", bullmq.WorkerOptions{LockRenewTime: time.Minute}, "LockRenewTime 1m0s", "LockDuration 30s"),
 		Entry("StalledInterval", bullmq.WorkerOptions{StalledInterval: part}, "StalledInterval 1.5ms"),
-		Entry("MaxStalledCount", bullmq.WorkerOptions{MaxStalledCount: new(-1)}, "MaxStalledCount -1"),
+		Entry("MaxStalledCount", bullmq.WorkerOptions{MaxStalledCount: -2}, "MaxStalledCount -2"),
 		Entry("MaxStartedAttempts", bullmq.WorkerOptions{MaxStartedAttempts: -1}, "MaxStartedAttempts -1", "no bound"),
 		Entry("DrainDelay", bullmq.WorkerOptions{DrainDelay: 5}, "DrainDelay 5ns", "500*time.Millisecond"),
 		Entry("MaximumRateLimitDelay", bullmq.WorkerOptions{MaximumRateLimitDelay: -time.Second}, "MaximumRateLimitDelay -1s"),
 		Entry("ShutdownTimeout", bullmq.WorkerOptions{ShutdownTimeout: 30}, "ShutdownTimeout 30ns"),
 		Entry("KeepCompleted", bullmq.WorkerOptions{KeepCompleted: bullmq.KeepLast(-1)}, "KeepCompleted", "KeepAll()"),
-		Entry("KeepFailed", bullmq.WorkerOptions{KeepFailed: bullmq.KeepFor(-time.Second, 0, 0)}, "KeepFailed", "-1s"),
+		Entry("KeepFailed", bullmq.WorkerOptions{KeepFailed: bullmq.KeepFor(-time.Second)}, "KeepFailed", "-1s"),
 		Entry("MetricsPoints", bullmq.WorkerOptions{MetricsPoints: -1}, "MetricsPoints -1"),
 		Entry("Limiter without a number", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Duration: time.Second}}, "Limiter", "Max"),
 		Entry("Limiter with a fraction of a millisecond", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 1, Duration: part}}, "Limiter.Duration 1.5ms", "whole number"),
@@ -102,10 +102,10 @@ var _ = Describe("An option", func() {
 			return job.ChangeDelay(ctx, 500)
 		}, "job 1", "delay 500ns", "500*time.Millisecond"),
 		Entry("ChangePriority below 0", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-			return job.ChangePriority(ctx, -1, false)
+			return job.ChangePriority(ctx, -1, nil)
 		}, "job 1", "priority -1", "0 means none"),
 		Entry("ChangePriority above the highest", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-			return job.ChangePriority(ctx, 2097152, false)
+			return job.ChangePriority(ctx, 2097152, nil)
 		}, "job 1", "2097152", "2097151"),
 		Entry("ExtendLock with zero", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 			_, err := job.WithToken("token").ExtendLock(ctx, 0)
@@ -116,39 +116,39 @@ var _ = Describe("An option", func() {
 			return err
 		}, "job 1", "duration 30µs", "500*time.Millisecond"),
 		Entry("ClearLogs", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-			return job.ClearLogs(ctx, -1)
-		}, "job 1", "keep -1"),
+			return job.ClearLogs(ctx, &bullmq.ClearLogsOptions{Keep: -1})
+		}, "job 1", "Keep -1"),
 		Entry("AddJobLog", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
-			_, err := queue.AddJobLog(ctx, job.ID, "row", -1)
+			_, err := queue.AddJobLog(ctx, job.ID, "row", &bullmq.LogOptions{Keep: -1})
 			return err
-		}, "job 1", "keep -1"),
+		}, "job 1", "Keep -1"),
 		Entry("Clean of jobs in the future", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
-			_, err := queue.Clean(ctx, -time.Hour, 0, bullmq.StateDelayed)
+			_, err := queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateDelayed, Grace: -time.Hour})
 			return err
-		}, "grace -1h"),
+		}, "Grace -1h"),
 		Entry("Clean with a negative limit", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
-			_, err := queue.Clean(ctx, 0, -1, bullmq.StateDelayed)
+			_, err := queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateDelayed, Limit: -1})
 			return err
-		}, "limit -1", "0 means all"),
+		}, "Limit -1", "0 means all"),
 		Entry("Obliterate", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
 			return queue.Obliterate(ctx, &bullmq.ObliterateOptions{Count: -1})
 		}, "Count -1"),
 		Entry("RetryJobs", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
 			return queue.RetryJobs(ctx, &bullmq.RetryJobsOptions{Count: -1})
-		}, "count -1"),
+		}, "Count -1"),
 		Entry("PromoteJobs", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
-			return queue.PromoteJobs(ctx, -1)
-		}, "count -1"),
+			return queue.PromoteJobs(ctx, &bullmq.PromoteJobsOptions{Count: -1})
+		}, "Count -1"),
 		Entry("RemoveOrphanedJobs", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
-			_, err := queue.RemoveOrphanedJobs(ctx, 0, -1)
+			_, err := queue.RemoveOrphanedJobs(ctx, &bullmq.RemoveOrphanedJobsOptions{Limit: -1})
 			return err
-		}, "limit -1"),
+		}, "Limit -1"),
 		Entry("TrimEvents", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
 			_, err := queue.TrimEvents(ctx, -1)
 			return err
 		}, "max -1"),
 		Entry("Publish", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {
-			_, err := queue.Publish(ctx, "mine", -2)
+			_, err := queue.Publish(ctx, "mine", &bullmq.PublishOptions{MaxEvents: -2})
 			return err
 		}, "keep -2 events"),
 		Entry("RateLimit", func(ctx context.Context, queue *bullmq.Queue, _ *bullmq.Job) error {

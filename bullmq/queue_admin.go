@@ -52,14 +52,18 @@ func (c *core) rateLimit(ctx context.Context, wait time.Duration) error {
 	return c.store.StartRateLimit(ctx, wait)
 }
 
-// RateLimitTTL answers for how long the rate limit holds when max jobs a window
-// are allowed; 0 takes the queue's global limit. It is negative where that is
-// not set: -2 ms without any limit under way (BullMQ: getRateLimitTtl).
+// RateLimitTTL returns for how long the rate limit still holds, or 0 if none holds. max is
+// how many jobs a window allows; 0 takes the queue's global limit (BullMQ:
+// getRateLimitTtl, which returns -2 if there is no limit).
 func (q *Queue) RateLimitTTL(ctx context.Context, max int) (time.Duration, error) {
 	if err := checkCount("max", max, "the queue's global limit"); err != nil {
 		return 0, fmt.Errorf("bullmq: the rate limit of %s was not read: %w", q.Name(), err)
 	}
-	return q.core.store.RateLimitTTL(ctx, max)
+	ttl, err := q.core.store.RateLimitTTL(ctx, max)
+	if ttl < 0 { // no limit is set
+		ttl = 0
+	}
+	return ttl, err
 }
 
 // RemoveRateLimitKey ends a rate limit that is under way and answers whether
@@ -83,11 +87,14 @@ func (q *Queue) RemoveGlobalConcurrency(ctx context.Context) error {
 	return q.core.store.SetGlobalConcurrency(ctx, nil)
 }
 
-// GlobalConcurrency answers that bound; nil for none (BullMQ:
-// getGlobalConcurrency).
-func (q *Queue) GlobalConcurrency(ctx context.Context) (*int, error) {
+// GlobalConcurrency returns that bound, or 0 if there is none. [Queue.Meta] tells a bound
+// of 0 from none (BullMQ: getGlobalConcurrency).
+func (q *Queue) GlobalConcurrency(ctx context.Context) (int, error) {
 	meta, err := q.core.store.Meta(ctx)
-	return meta.Concurrency, err
+	if err != nil || meta.Concurrency == nil {
+		return 0, err
+	}
+	return *meta.Concurrency, nil
 }
 
 // SetGlobalRateLimit bounds how many jobs start within a time, over all workers.
@@ -131,17 +138,16 @@ func (q *Queue) RemoveDeduplicationKey(ctx context.Context, dedupID string) (fre
 	return q.core.store.FreeDeduplication(ctx, dedupID)
 }
 
-// TrimEvents cuts the events stream to about max entries and answers how many
-// went (BullMQ: trimEvents).
-func (q *Queue) TrimEvents(ctx context.Context, max int) (removed int64, err error) {
+// TrimEvents cuts the events stream to about max entries and returns how many it removed
+// (BullMQ: trimEvents).
+func (q *Queue) TrimEvents(ctx context.Context, max int) (removed int, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "trimEvents")
 	defer span.end(&err)
 	set(span, attrQueueMaxEvents, max)
 	if err := checkCount("max", max, "that none stays"); err != nil {
 		return 0, fmt.Errorf("bullmq: the events of %s were not trimmed: %w", q.Name(), err)
 	}
-	n, err := q.core.store.TrimEvents(ctx, max)
-	return int64(n), err
+	return q.core.store.TrimEvents(ctx, max)
 }
 
 // RemoveDeprecatedPriorityKey removes what BullMQ 3 and older have left of their
@@ -175,7 +181,6 @@ func (q *Queue) Meta(ctx context.Context) (Meta, error) {
 
 // CountDelayedBefore returns how many delayed jobs are due before a time
 // (BullMQ: getDelayedCount with a timestamp).
-func (q *Queue) CountDelayedBefore(ctx context.Context, before time.Time) (int64, error) {
-	n, err := q.core.store.CountDelayed(ctx, before)
-	return int64(n), err
+func (q *Queue) CountDelayedBefore(ctx context.Context, before time.Time) (int, error) {
+	return q.core.store.CountDelayed(ctx, before)
 }

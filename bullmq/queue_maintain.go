@@ -19,14 +19,23 @@ var (
 	ErrActiveJobs = backend.ErrActiveJobs
 )
 
-// Drain removes all jobs that wait, and with delayed those that are delayed
-// too. Jobs that run stay, and so does the next job of each scheduler (BullMQ:
-// drain).
-func (q *Queue) Drain(ctx context.Context, delayed bool) (err error) {
+// DrainOptions configure [Queue.Drain]. Nil and the zero value hold the defaults.
+type DrainOptions struct {
+	// Delayed removes delayed jobs too.
+	Delayed bool
+}
+
+// Drain removes all jobs that wait. Running jobs and the next job of each scheduler are
+// not removed. options may be nil (BullMQ: drain).
+func (q *Queue) Drain(ctx context.Context, options *DrainOptions) (err error) {
+	var o DrainOptions
+	if options != nil {
+		o = *options
+	}
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "drain")
 	defer span.end(&err)
-	set(span, attrQueueDrainDelayed, delayed)
-	return q.core.store.Drain(ctx, delayed)
+	set(span, attrQueueDrainDelayed, o.Delayed)
+	return q.core.store.Drain(ctx, o.Delayed)
 }
 
 // cleanStates are those that Clean knows.
@@ -34,12 +43,29 @@ var cleanStates = []State{StateCompleted, StateFailed, StateWaiting, StateActive
 
 const cleanPage = 10000
 
-// Clean removes jobs of a state that are older than grace, the oldest first, at
-// most limit of them (0 for all), and answers their ids. Active jobs go only
-// when no worker holds them (BullMQ: clean).
-func (q *Queue) Clean(ctx context.Context, grace time.Duration, limit int, state State) (removed []string, err error) {
+// CleanOptions configure [Queue.Clean]. Nil and the zero value hold the defaults.
+type CleanOptions struct {
+	// State is the state of the jobs.
+	// Defaults to StateCompleted.
+	State State
+	// Grace is the least age of the jobs, in whole milliseconds.
+	// Defaults to 0: jobs of any age.
+	Grace time.Duration
+	// Limit is how many jobs are removed at most.
+	// Defaults to 0: all.
+	Limit int
+}
+
+// Clean removes jobs of one state, the oldest first, and returns their ids. Active jobs
+// are removed only if no worker holds them. options may be nil (BullMQ: clean).
+func (q *Queue) Clean(ctx context.Context, options *CleanOptions) (removed []string, err error) {
+	var o CleanOptions
+	if options != nil {
+		o = *options
+	}
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "clean")
 	defer span.end(&err)
+	grace, limit, state := o.Grace, o.Limit, cmp.Or(o.State, StateCompleted)
 	given := state
 	defer func() { describeClean(span, grace, limit, given, len(removed)) }()
 	if state == "wait" {
@@ -48,7 +74,7 @@ func (q *Queue) Clean(ctx context.Context, grace time.Duration, limit int, state
 	if !slices.Contains(cleanStates, state) {
 		return nil, fmt.Errorf("bullmq: jobs can't be cleaned by the state %q; known are %v", state, cleanStates)
 	}
-	if err := cmp.Or(checkMillis("grace", grace, 0), checkCount("limit", limit, "all")); err != nil {
+	if err := cmp.Or(checkMillis("Grace", grace, 0), checkCount("Limit", limit, "all")); err != nil {
 		return nil, fmt.Errorf("bullmq: queue %s was not cleaned: %w", q.Name(), err)
 	}
 	before := time.UnixMilli(q.core.nowMs() - grace.Milliseconds())
@@ -166,9 +192,21 @@ func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) (err e
 	return q.moveAll(ctx, o)
 }
 
-// PromoteJobs makes all delayed jobs ready now, count a call to Redis, 1000 for
-// 0 (BullMQ: promoteJobs).
-func (q *Queue) PromoteJobs(ctx context.Context, count int) (err error) {
+// PromoteJobsOptions configure [Queue.PromoteJobs]. Nil and the zero value hold the
+// defaults.
+type PromoteJobsOptions struct {
+	// Count is how many jobs one call to Redis moves.
+	// Defaults to 1000.
+	Count int
+}
+
+// PromoteJobs makes all delayed jobs ready now. options may be nil (BullMQ:
+// promoteJobs).
+func (q *Queue) PromoteJobs(ctx context.Context, options *PromoteJobsOptions) (err error) {
+	count := 0
+	if options != nil {
+		count = options.Count
+	}
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "promoteJobs")
 	defer span.end(&err)
 	if span.on() {
@@ -178,7 +216,7 @@ func (q *Queue) PromoteJobs(ctx context.Context, count int) (err error) {
 }
 
 func (q *Queue) moveAll(ctx context.Context, o RetryJobsOptions) error {
-	if err := checkCount("count", o.Count, "1000 a call"); err != nil {
+	if err := checkCount("Count", o.Count, "1000 a call"); err != nil {
 		return fmt.Errorf("bullmq: no %s jobs of %s were moved: %w", o.State, q.Name(), err)
 	}
 	if o.Count == 0 {
@@ -303,22 +341,37 @@ func (q *Queue) repairer() (backend.Repairer, error) {
 	return nil, fmt.Errorf("bullmq: repair queue %s: only a queue in Redis has jobs that can get lost from its states; there is nothing to repair here", q.Name())
 }
 
-// FindOrphanedJobs answers jobs that have a hash, or something that hangs on
+// FindOrphanedJobs returns jobs that have a hash, or something that hangs on
 // one, and stand in no state of the queue: what an obliterate that was cut off,
 // or a mix of versions, has left. It looks at all keys of the server.
 func (q *Queue) FindOrphanedJobs(ctx context.Context) ([]string, error) {
 	return q.orphans(ctx, 1000, 0, false)
 }
 
-// RemoveOrphanedJobs removes them, at most limit (0 for all), and answers which
-// they were; count is how many keys a call to Redis looks at, 1000 for 0. Look
-// at FindOrphanedJobs first: what is gone is gone (BullMQ: removeOrphanedJobs).
-func (q *Queue) RemoveOrphanedJobs(ctx context.Context, count, limit int) ([]string, error) {
-	return q.orphans(ctx, count, limit, true)
+// RemoveOrphanedJobsOptions configure [Queue.RemoveOrphanedJobs]. Nil and the zero value
+// hold the defaults.
+type RemoveOrphanedJobsOptions struct {
+	// Count is how many keys one call to Redis scans.
+	// Defaults to 1000.
+	Count int
+	// Limit is how many jobs are removed at most.
+	// Defaults to 0: all.
+	Limit int
+}
+
+// RemoveOrphanedJobs removes the jobs that [Queue.FindOrphanedJobs] finds and returns
+// their ids. It can't be undone, so look at FindOrphanedJobs first. options may be nil
+// (BullMQ: removeOrphanedJobs).
+func (q *Queue) RemoveOrphanedJobs(ctx context.Context, options *RemoveOrphanedJobsOptions) ([]string, error) {
+	var o RemoveOrphanedJobsOptions
+	if options != nil {
+		o = *options
+	}
+	return q.orphans(ctx, o.Count, o.Limit, true)
 }
 
 func (q *Queue) orphans(ctx context.Context, count, limit int, remove bool) ([]string, error) {
-	if err := cmp.Or(checkCount("count", count, "1000 a call"), checkCount("limit", limit, "all")); err != nil {
+	if err := cmp.Or(checkCount("Count", count, "1000 a call"), checkCount("Limit", limit, "all")); err != nil {
 		return nil, fmt.Errorf("bullmq: no orphaned jobs of %s were removed: %w", q.Name(), err)
 	}
 	repairer, err := q.repairer()

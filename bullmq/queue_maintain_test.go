@@ -56,10 +56,10 @@ var _ = Describe("Clearing a queue", func() {
 				for n := range 5 {
 					add(fmt.Sprint("job-", n), bullmq.JobOptions{})
 				}
-				Expect(queue.Clean(ctx, time.Minute, 0, state)).To(BeEmpty())
-				Expect(queue.Clean(ctx, 0, 2, state)).To(ConsistOf("job-0", "job-1"))
+				Expect(queue.Clean(ctx, &bullmq.CleanOptions{State: state, Grace: time.Minute})).To(BeEmpty())
+				Expect(queue.Clean(ctx, &bullmq.CleanOptions{State: state, Limit: 2})).To(ConsistOf("job-0", "job-1"))
 				Expect(lastEvent()).To(Equal("cleaned count=2"))
-				Expect(queue.Clean(ctx, 0, 0, state)).To(ConsistOf("job-2", "job-3", "job-4"))
+				Expect(queue.Clean(ctx, &bullmq.CleanOptions{State: state})).To(ConsistOf("job-2", "job-3", "job-4"))
 				Expect(keysOf(name)).To(ConsistOf(keyOf(name, "meta"), keyOf(name, "id"), keyOf(name, "events"), keyOf(name, "marker")))
 			})
 		}
@@ -69,8 +69,8 @@ var _ = Describe("Clearing a queue", func() {
 			fail("old-failure")
 			clock = clock.Add(time.Hour)
 			complete("new")
-			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.StateCompleted)).To(Equal([]string{"old"}))
-			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.StateFailed)).To(Equal([]string{"old-failure"}))
+			Expect(queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateCompleted, Grace: time.Minute})).To(Equal([]string{"old"}))
+			Expect(queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateFailed, Grace: time.Minute})).To(Equal([]string{"old-failure"}))
 			Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{"new"}))
 		})
 
@@ -79,8 +79,8 @@ var _ = Describe("Clearing a queue", func() {
 			add("ranked", bullmq.JobOptions{Priority: 1})
 			clock = clock.Add(time.Hour)
 			add("young", bullmq.JobOptions{Delay: time.Minute})
-			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.StateDelayed)).To(Equal([]string{"later"}))
-			Expect(queue.Clean(ctx, time.Minute, 0, bullmq.StatePrioritized)).To(Equal([]string{"ranked"}))
+			Expect(queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateDelayed, Grace: time.Minute})).To(Equal([]string{"later"}))
+			Expect(queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StatePrioritized, Grace: time.Minute})).To(Equal([]string{"ranked"}))
 		})
 
 		It("leaves active jobs that a worker holds", func() {
@@ -89,12 +89,12 @@ var _ = Describe("Clearing a queue", func() {
 			takeJob(fetcher)
 			takeJob(fetcher)
 			redisDo("DEL", keyOf(name, "lost:lock"))
-			Expect(queue.Clean(ctx, 0, 0, bullmq.StateActive)).To(Equal([]string{"lost"}))
+			Expect(queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateActive})).To(Equal([]string{"lost"}))
 			Expect(listAt(keyOf(name, "active"))).To(Equal([]string{"held"}))
 		})
 
 		It("refuses unknown states", func() {
-			_, err := queue.Clean(ctx, 0, 0, "done")
+			_, err := queue.Clean(ctx, &bullmq.CleanOptions{State: "done"})
 			Expect(err).To(MatchError(And(ContainSubstring(`"done"`), ContainSubstring("completed"))))
 		})
 	})
@@ -107,11 +107,11 @@ var _ = Describe("Clearing a queue", func() {
 			add("waiting", bullmq.JobOptions{})
 			add("ranked", bullmq.JobOptions{Priority: 1})
 			add("later", bullmq.JobOptions{Delay: time.Hour})
-			Expect(queue.Drain(ctx, false)).To(Succeed())
+			Expect(queue.Drain(ctx, nil)).To(Succeed())
 			Expect(queue.Counts(ctx)).To(And(HaveKeyWithValue(bullmq.StateWaiting, BeZero()), HaveKeyWithValue(bullmq.StatePrioritized, BeZero()),
 				HaveKeyWithValue(bullmq.StateDelayed, BeEquivalentTo(1)), HaveKeyWithValue(bullmq.StateActive, BeEquivalentTo(1)), HaveKeyWithValue(bullmq.StateCompleted, BeEquivalentTo(1))))
 			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(keyOf(name, "waiting"), keyOf(name, "ranked"))))
-			Expect(queue.Drain(ctx, true)).To(Succeed())
+			Expect(queue.Drain(ctx, &bullmq.DrainOptions{Delayed: true})).To(Succeed())
 			Expect(keysOf(name)).NotTo(Or(ContainElement(keyOf(name, "delayed")), ContainElement(keyOf(name, "later"))))
 		})
 	})
@@ -125,7 +125,7 @@ var _ = Describe("Clearing a queue", func() {
 			add("waiting", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}})
 			add("ranked", bullmq.JobOptions{Priority: 1})
 			add("later", bullmq.JobOptions{Delay: time.Hour})
-			_, err := queue.AddJobLog(ctx, "waiting", "row", 0)
+			_, err := queue.AddJobLog(ctx, "waiting", "row", nil)
 			Expect(err).NotTo(HaveOccurred())
 			_, err = queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, nil)
 			Expect(err).NotTo(HaveOccurred())
@@ -285,7 +285,7 @@ var _ = Describe("Clearing a queue", func() {
 			for n := range 5 {
 				add(fmt.Sprint("job-", n), bullmq.JobOptions{Delay: time.Duration(n+1) * time.Hour})
 			}
-			Expect(queue.PromoteJobs(ctx, 2)).To(Succeed())
+			Expect(queue.PromoteJobs(ctx, &bullmq.PromoteJobsOptions{Count: 2})).To(Succeed())
 			Expect(listAt(keyOf(name, "wait"))).To(HaveLen(5))
 			Expect(zsetAt(keyOf(name, "delayed"))).To(BeEmpty())
 		})
@@ -306,7 +306,7 @@ var _ = Describe("Clearing a queue", func() {
 			redisDo("HSET", keyOf(name, "orphan"), "name", "paint")
 			redisDo("RPUSH", keyOf(name, "logs-only:logs"), "row")
 			Expect(queue.FindOrphanedJobs(ctx)).To(ConsistOf("orphan", "logs-only"))
-			Expect(queue.RemoveOrphanedJobs(ctx, 0, 0)).To(ConsistOf("orphan", "logs-only"))
+			Expect(queue.RemoveOrphanedJobs(ctx, nil)).To(ConsistOf("orphan", "logs-only"))
 			Expect(snapshot(name)).To(Equal(before))
 		})
 	})

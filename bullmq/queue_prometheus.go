@@ -52,7 +52,7 @@ func PrometheusMetrics(ctx context.Context, labels map[string]string, queues ...
 			counts.add(jobs[state], `queue="%s", state="%s"%s`, queue, state, extra)
 		}
 		for kind, family := range map[State]*prometheusFamily{StateCompleted: &completed, StateFailed: &failed} {
-			ended, err := q.Metrics(ctx, kind, 0, 0)
+			ended, err := q.Metrics(ctx, kind, Page{Limit: 1})
 			if err != nil {
 				return "", err
 			}
@@ -69,7 +69,7 @@ type prometheusFamily struct {
 	samples          strings.Builder
 }
 
-func (f *prometheusFamily) add(value int64, labels string, values ...any) {
+func (f *prometheusFamily) add(value int, labels string, values ...any) {
 	fmt.Fprintf(&f.samples, "%s{%s} %d\n", f.name, fmt.Sprintf(labels, values...), value)
 }
 

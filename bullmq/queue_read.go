@@ -1,7 +1,9 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -63,22 +65,54 @@ func (c *core) state(ctx context.Context, id string) (State, error) {
 	return State(state), err
 }
 
-// Page is a range of jobs. The zero Page{} is one job, the first, since both ends
-// are inclusive: Page{To: 99} is the first 100 jobs, and All is every job.
-// Negative positions count from the end: -1 is the last job.
+// Page is a part of a list, newest first. The zero Page is the first 100 entries.
+// AllJobs returns the whole list.
 type Page struct {
-	From, To  int
-	Ascending bool // oldest first
+	// Offset is how many entries are skipped.
+	Offset int
+	// Limit is how many entries are returned at most. A negative one means no limit.
+	// Defaults to 100.
+	Limit int
+	// Ascending returns the oldest entries first.
+	Ascending bool
 }
 
-// AllJobs returns the Page of all jobs, oldest first.
-func AllJobs() Page { return Page{To: -1, Ascending: true} }
+const defaultPageLimit = 100
+
+// AllJobs returns the Page of all entries, oldest first.
+func AllJobs() Page { return Page{Limit: -1, Ascending: true} }
+
+// bounds returns the inclusive range of the page. -1 is the last entry.
+func (p Page) bounds() (from, to int, err error) {
+	if err := checkCount("Page.Offset", p.Offset, "the first entry"); err != nil {
+		return 0, 0, fmt.Errorf("bullmq: read a page: %w", err)
+	}
+	if p.Limit < 0 {
+		return p.Offset, -1, nil
+	}
+	return p.Offset, p.Offset + cmp.Or(p.Limit, defaultPageLimit) - 1, nil
+}
+
+// reversed returns the range of the page in a list of the opposite order.
+func (p Page) reversed() (from, to int, err error) {
+	from, to, err = p.bounds()
+	return -(to + 1), -(from + 1), err
+}
+
+func (p Page) stored() (backend.Page, error) {
+	from, to, err := p.bounds()
+	return backend.Page{From: from, To: to, Ascending: p.Ascending}, err
+}
 
 // Jobs reads a page of each of some states, one after the other; of all states
 // when none is named (BullMQ: getJobs).
 func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, error) {
 	states = q.core.statesOf(states)
-	records, err := q.core.store.Jobs(ctx, backend.Page(page), distinct(states)...)
+	stored, err := page.stored()
+	if err != nil {
+		return nil, err
+	}
+	records, err := q.core.store.Jobs(ctx, stored, distinct(states)...)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +133,11 @@ func (q *Queue) JobIDs(ctx context.Context, page Page, states ...State) ([]strin
 	if len(states) == 0 {
 		states = q.core.statesOf(nil)
 	}
-	found, err := q.core.store.JobIDs(ctx, backend.Page(page), distinct(states)...)
+	stored, err := page.stored()
+	if err != nil {
+		return nil, err
+	}
+	found, err := q.core.store.JobIDs(ctx, stored, distinct(states)...)
 	if err != nil {
 		return nil, err
 	}
@@ -134,10 +172,10 @@ func backendState(state State) backend.State {
 	return backend.State(state)
 }
 
-// Counts answers how many jobs stand in each of some states; in each of all
-// when none is named (BullMQ: getJobCounts). On a queue of BullMQ 5 Waiting
-// comes with Paused, where its jobs stand while the queue is paused.
-func (q *Queue) Counts(ctx context.Context, states ...State) (map[State]int64, error) {
+// Counts returns how many jobs are in each of some states, or in each state if none is
+// given. On a queue of BullMQ 5 StateWaiting comes with StatePaused, where its jobs are
+// while the queue is paused (BullMQ: getJobCounts).
+func (q *Queue) Counts(ctx context.Context, states ...State) (map[State]int, error) {
 	states = q.core.statesOf(states)
 	named := make([]backend.State, len(states))
 	for i, state := range states {
@@ -147,59 +185,66 @@ func (q *Queue) Counts(ctx context.Context, states ...State) (map[State]int64, e
 	if err != nil {
 		return nil, err
 	}
-	counts := make(map[State]int64, len(states))
+	counts := make(map[State]int, len(states))
 	for i, state := range states {
-		counts[state] = int64(numbers[i])
+		counts[state] = numbers[i]
 	}
 	return counts, nil
 }
 
-// Count answers how many jobs wait to be run: waiting, delayed, prioritized
-// and waiting for children (BullMQ: count).
-func (q *Queue) Count(ctx context.Context) (int64, error) {
+// Count returns how many jobs have not started: waiting, delayed, prioritized and
+// waiting for children (BullMQ: count).
+func (q *Queue) Count(ctx context.Context) (int, error) {
 	counts, err := q.Counts(ctx, StateWaiting, StateDelayed, StatePrioritized, StateWaitingChildren)
-	var sum int64
+	var sum int
 	for _, n := range counts {
 		sum += n
 	}
 	return sum, err
 }
 
-// CountsPerPriority answers how many jobs wait for each of some priorities; 0
-// is those without one (BullMQ: getCountsPerPriority).
-func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int) (map[int]int64, error) {
+// CountsPerPriority returns how many jobs wait with each of some priorities. 0 counts
+// those without a priority (BullMQ: getCountsPerPriority).
+func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int) (map[int]int, error) {
 	numbers, err := q.core.store.CountsPerPriority(ctx, priorities...)
 	if err != nil {
 		return nil, err
 	}
-	counts := make(map[int]int64, len(priorities))
+	counts := make(map[int]int, len(priorities))
 	for i, priority := range priorities {
-		counts[priority] = int64(numbers[i])
+		counts[priority] = numbers[i]
 	}
 	return counts, nil
 }
 
 // JobMetrics is what workers with MetricsPoints have counted.
 type JobMetrics struct {
-	Count     int64     // jobs in all
+	Count     int       // all jobs
 	PrevTime  time.Time // of the last point
-	PrevCount int64     // jobs until then
-	Points    []int64   // jobs in each minute, newest first
-	Total     int64     // how many points there are
+	PrevCount int       // jobs until then
+	Points    []int     // jobs per minute
+	Total     int       // number of stored points
 }
 
-// Metrics reads the counts of StateCompleted or StateFailed jobs, of a range of minutes,
-// newest first, -1 the oldest (BullMQ: getMetrics).
-func (q *Queue) Metrics(ctx context.Context, kind State, from, to int) (JobMetrics, error) {
-	m, err := q.core.store.Metrics(ctx, backend.State(kind), from, to)
+// Metrics reads the counts of jobs that reached StateCompleted or StateFailed. page
+// selects the minutes (BullMQ: getMetrics).
+func (q *Queue) Metrics(ctx context.Context, state State, page Page) (JobMetrics, error) {
+	bounds := page.bounds
+	if page.Ascending { // the points are stored newest first
+		bounds = page.reversed
+	}
+	from, to, err := bounds()
 	if err != nil {
 		return JobMetrics{}, err
 	}
-	points := make([]int64, len(m.Points))
-	for i, point := range m.Points {
-		points[i] = int64(point)
+	m, err := q.core.store.Metrics(ctx, backend.State(state), from, to)
+	if err != nil {
+		return JobMetrics{}, err
 	}
-	return JobMetrics{Count: int64(m.Count), PrevTime: m.PrevTime, PrevCount: int64(m.PrevCount), Points: points, Total: int64(m.Total)}, nil
+	if page.Ascending {
+		slices.Reverse(m.Points)
+	}
+	return JobMetrics(m), nil
 }
 
 // ConnectedClient is a worker or an event reader as Redis lists it, of any

@@ -86,10 +86,10 @@ var _ = Describe("Reading a queue", func() {
 	It("returns the number of jobs in each state, in the given states and still to run", func() {
 		oneOfEach()
 		add("waiting", nil)
-		Expect(queue.Counts(ctx)).To(Equal(map[bullmq.State]int64{
+		Expect(queue.Counts(ctx)).To(Equal(map[bullmq.State]int{
 			bullmq.StateActive: 1, bullmq.StateCompleted: 1, bullmq.StateDelayed: 1, bullmq.StateFailed: 1, bullmq.StatePrioritized: 1, bullmq.StateWaiting: 2, bullmq.StateWaitingChildren: 1,
 		}))
-		Expect(queue.Counts(ctx, bullmq.StateWaiting, bullmq.StatePaused)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 2, bullmq.StatePaused: 0}))
+		Expect(queue.Counts(ctx, bullmq.StateWaiting, bullmq.StatePaused)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: 2, bullmq.StatePaused: 0}))
 		Expect(queue.Count(ctx)).To(BeEquivalentTo(5))
 	})
 
@@ -98,7 +98,7 @@ var _ = Describe("Reading a queue", func() {
 		for _, priority := range []int{1, 3, 3, 2097151} {
 			add("p", &bullmq.JobOptions{Priority: priority})
 		}
-		Expect(queue.CountsPerPriority(ctx, 0, 1, 2, 3, 2097151)).To(Equal(map[int]int64{0: 1, 1: 1, 2: 0, 3: 2, 2097151: 1}))
+		Expect(queue.CountsPerPriority(ctx, 0, 1, 2, 3, 2097151)).To(Equal(map[int]int{0: 1, 1: 1, 2: 0, 3: 2, 2097151: 1}))
 		Expect(queue.CountsPerPriority(ctx)).To(BeEmpty())
 	})
 
@@ -110,14 +110,14 @@ var _ = Describe("Reading a queue", func() {
 			Expect(names(page, bullmq.StateWaiting)).To(Equal(append([]string{}, want...)))
 		},
 			Entry("all, oldest first", bullmq.AllJobs(), "0", "1", "2", "3", "4"),
-			Entry("all, newest first", bullmq.Page{To: -1}, "4", "3", "2", "1", "0"),
-			Entry("the first, oldest first", bullmq.Page{Ascending: true}, "0"),
-			Entry("the first, newest first", bullmq.Page{}, "4"),
-			Entry("the middle, oldest first", bullmq.Page{From: 1, To: 3, Ascending: true}, "1", "2", "3"),
-			Entry("the middle, newest first", bullmq.Page{From: 1, To: 3}, "3", "2", "1"),
-			Entry("beyond the end", bullmq.Page{From: 3, To: 10, Ascending: true}, "3", "4"),
-			Entry("after the end", bullmq.Page{From: 5, To: 10, Ascending: true}),
-			Entry("from the second to the last", bullmq.Page{From: 1, To: -1, Ascending: true}, "1", "2", "3", "4"),
+			Entry("all, newest first", bullmq.Page{Limit: -1}, "4", "3", "2", "1", "0"),
+			Entry("the first, oldest first", bullmq.Page{Limit: 1, Ascending: true}, "0"),
+			Entry("the first, newest first", bullmq.Page{Limit: 1}, "4"),
+			Entry("the middle, oldest first", bullmq.Page{Offset: 1, Limit: 3, Ascending: true}, "1", "2", "3"),
+			Entry("the middle, newest first", bullmq.Page{Offset: 1, Limit: 3}, "3", "2", "1"),
+			Entry("beyond the end", bullmq.Page{Offset: 3, Limit: 8, Ascending: true}, "3", "4"),
+			Entry("after the end", bullmq.Page{Offset: 5, Limit: 6, Ascending: true}),
+			Entry("from the second to the last", bullmq.Page{Offset: 1, Limit: -1, Ascending: true}, "1", "2", "3", "4"),
 		)
 
 		DescribeTable("returns sorted states by score from either end:", func(page bullmq.Page, want ...string) {
@@ -126,8 +126,8 @@ var _ = Describe("Reading a queue", func() {
 			}
 			Expect(names(page, bullmq.StatePrioritized)).To(Equal(want))
 		},
-			Entry("lowest first", bullmq.Page{From: 0, To: 1, Ascending: true}, "0", "1"),
-			Entry("highest first", bullmq.Page{From: 0, To: 1}, "3", "2"),
+			Entry("lowest first", bullmq.Page{Limit: 2, Ascending: true}, "0", "1"),
+			Entry("highest first", bullmq.Page{Limit: 2}, "3", "2"),
 		)
 
 		It("returns one state after the other, each job once", func() {
@@ -135,7 +135,7 @@ var _ = Describe("Reading a queue", func() {
 			add("p", &bullmq.JobOptions{Priority: 1})
 			add("b", nil)
 			Expect(names(bullmq.AllJobs(), bullmq.StatePrioritized, bullmq.StateWaiting, bullmq.StateWaiting, "wait")).To(Equal([]string{"p", "a", "b"}))
-			Expect(names(bullmq.Page{Ascending: true}, bullmq.StateWaiting, bullmq.StatePrioritized)).To(Equal([]string{"a", "p"}), "a page of each")
+			Expect(names(bullmq.Page{Limit: 1, Ascending: true}, bullmq.StateWaiting, bullmq.StatePrioritized)).To(Equal([]string{"a", "p"}), "a page of each")
 		})
 
 		It("skips ids without a hash and fills the page", func() {
@@ -143,7 +143,7 @@ var _ = Describe("Reading a queue", func() {
 				add(fmt.Sprint(n), nil)
 			}
 			redisDo("DEL", keyOf(name, "2"), keyOf(name, "3"))
-			Expect(names(bullmq.Page{From: 0, To: 2, Ascending: true}, bullmq.StateWaiting)).To(Equal([]string{"0", "3", "4"}))
+			Expect(names(bullmq.Page{Limit: 3, Ascending: true}, bullmq.StateWaiting)).To(Equal([]string{"0", "3", "4"}))
 			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(Equal([]string{"0", "3", "4", "5"}))
 		})
 
@@ -154,8 +154,8 @@ var _ = Describe("Reading a queue", func() {
 			add("p", &bullmq.JobOptions{Priority: 1})
 			redisDo("DEL", keyOf(name, "2"))
 			Expect(queue.JobIDs(ctx, bullmq.AllJobs(), bullmq.StateWaiting)).To(Equal([]string{"1", "2", "3", "4"}))
-			Expect(queue.JobIDs(ctx, bullmq.Page{From: 1, To: 2}, bullmq.StateWaiting)).To(Equal([]string{"3", "2"}))
-			Expect(queue.JobIDs(ctx, bullmq.Page{Ascending: true}, bullmq.StatePrioritized, "wait", bullmq.StateWaiting)).To(Equal([]string{"5", "1"}), "each state once")
+			Expect(queue.JobIDs(ctx, bullmq.Page{Offset: 1, Limit: 2}, bullmq.StateWaiting)).To(Equal([]string{"3", "2"}))
+			Expect(queue.JobIDs(ctx, bullmq.Page{Limit: 1, Ascending: true}, bullmq.StatePrioritized, "wait", bullmq.StateWaiting)).To(Equal([]string{"5", "1"}), "each state once")
 			Expect(queue.JobIDs(ctx, bullmq.AllJobs())).To(ConsistOf("1", "2", "3", "4", "5"))
 		})
 
@@ -171,17 +171,17 @@ var _ = Describe("Reading a queue", func() {
 				redisDo("LPUSH", keyOf(name, "paused"), fmt.Sprint("p", id))
 				redisDo("HSET", keyOf(name, fmt.Sprint("p", id)), "name", fmt.Sprint(id))
 			}
-			Expect(queue.Counts(ctx, bullmq.StatePaused, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int64{bullmq.StatePaused: 21, bullmq.StateWaiting: 0}))
-			Expect(names(bullmq.Page{From: 0, To: 1, Ascending: true}, bullmq.StatePaused)).To(Equal([]string{"0", "1"}))
+			Expect(queue.Counts(ctx, bullmq.StatePaused, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int{bullmq.StatePaused: 21, bullmq.StateWaiting: 0}))
+			Expect(names(bullmq.Page{Limit: 2, Ascending: true}, bullmq.StatePaused)).To(Equal([]string{"0", "1"}))
 			Expect(queue.JobState(ctx, "p3")).To(Equal(bullmq.StateWaiting))
 		})
 
 		It("does not count BullMQ 4's marker", func() {
 			redisDo("RPUSH", keyOf(name, "wait"), "0:1700000000000")
-			Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 0}))
+			Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: 0}))
 			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(BeEmpty())
 			add("a", nil)
-			Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int64{bullmq.StateWaiting: 1}))
+			Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: 1}))
 			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(Equal([]string{"a"}))
 		})
 	})
@@ -208,9 +208,9 @@ var _ = Describe("Metrics", func() {
 		Expect(err).NotTo(HaveOccurred())
 		endJob(fetcher, takeJob(fetcher), nil, reason)
 	}
-	metrics := func(kind bullmq.State, from, to int) bullmq.JobMetrics {
+	metrics := func(state bullmq.State, page bullmq.Page) bullmq.JobMetrics {
 		GinkgoHelper()
-		m, err := queue.Metrics(ctx, kind, from, to)
+		m, err := queue.Metrics(ctx, state, page)
 		Expect(err).NotTo(HaveOccurred())
 		return m
 	}
@@ -222,8 +222,8 @@ var _ = Describe("Metrics", func() {
 		begun := clock
 		clock = clock.Add(3 * time.Minute)
 		run(fetcher, nil)
-		Expect(metrics(bullmq.StateCompleted, 0, -1)).To(Equal(bullmq.JobMetrics{
-			Count: 3, PrevTime: time.UnixMilli(begun.Add(3 * time.Minute).UnixMilli()), PrevCount: 2, Points: []int64{0, 0, 2}, Total: 3,
+		Expect(metrics(bullmq.StateCompleted, bullmq.Page{})).To(Equal(bullmq.JobMetrics{
+			Count: 3, PrevTime: time.UnixMilli(begun.Add(3 * time.Minute).UnixMilli()), PrevCount: 2, Points: []int{0, 0, 2}, Total: 3,
 		}))
 		Expect(listAt(keyOf(name, "metrics:completed:data"))).To(Equal([]string{"0", "0", "2"}))
 		Expect(hashAt(keyOf(name, "metrics:completed"))).To(HaveKeyWithValue("count", "3"))
@@ -236,15 +236,15 @@ var _ = Describe("Metrics", func() {
 			clock = clock.Add(time.Minute)
 		}
 		run(fetcher, nil)
-		Expect(metrics(bullmq.StateCompleted, 1, 2)).To(And(HaveField("Points", []int64{1, 1}), HaveField("Total", int64(4))))
+		Expect(metrics(bullmq.StateCompleted, bullmq.Page{Offset: 1, Limit: 2})).To(And(HaveField("Points", []int{1, 1}), HaveField("Total", 4)))
 	})
 
 	It("count failed jobs separately", func() {
 		fetcher := newCountingWorker(100)
 		run(fetcher, errors.New("boom"))
 		run(fetcher, nil)
-		Expect(metrics(bullmq.StateFailed, 0, -1).Count).To(BeEquivalentTo(1))
-		Expect(metrics(bullmq.StateCompleted, 0, -1).Count).To(BeEquivalentTo(1))
+		Expect(metrics(bullmq.StateFailed, bullmq.Page{}).Count).To(BeEquivalentTo(1))
+		Expect(metrics(bullmq.StateCompleted, bullmq.Page{}).Count).To(BeEquivalentTo(1))
 	})
 
 	It("keep as many minutes as the worker's options say", func() {
@@ -253,7 +253,7 @@ var _ = Describe("Metrics", func() {
 			run(fetcher, nil)
 			clock = clock.Add(time.Minute)
 		}
-		Expect(metrics(bullmq.StateCompleted, 0, -1)).To(And(HaveField("Count", int64(5)), HaveField("Total", int64(2))))
+		Expect(metrics(bullmq.StateCompleted, bullmq.Page{})).To(And(HaveField("Count", 5), HaveField("Total", 2)))
 	})
 
 	It("survive a pause of more minutes than are kept", func() {
@@ -261,12 +261,12 @@ var _ = Describe("Metrics", func() {
 		run(fetcher, nil)
 		clock = clock.Add(time.Hour)
 		run(fetcher, nil)
-		Expect(metrics(bullmq.StateCompleted, 0, -1).Points).To(HaveLen(3))
+		Expect(metrics(bullmq.StateCompleted, bullmq.Page{}).Points).To(HaveLen(3))
 	})
 
 	It("are not collected by default", func() {
 		run(newCountingWorker(0), nil)
 		Expect(keysOf(name)).NotTo(ContainElement(ContainSubstring("metrics")))
-		Expect(metrics(bullmq.StateCompleted, 0, -1)).To(Equal(bullmq.JobMetrics{Points: []int64{}}))
+		Expect(metrics(bullmq.StateCompleted, bullmq.Page{})).To(Equal(bullmq.JobMetrics{Points: []int{}}))
 	})
 })

@@ -146,7 +146,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Expect(end.err).To(MatchError(bullmq.ErrJobNotFound))
 	},
 		Entry("removed", func(job *bullmq.Job) error { return job.Remove(ctx) }),
-		Entry("drained", func(*bullmq.Job) error { return queue.Drain(ctx, true) }),
+		Entry("drained", func(*bullmq.Job) error { return queue.Drain(ctx, &bullmq.DrainOptions{Delayed: true}) }),
 		Entry("obliterated with its queue", func(*bullmq.Job) error { return queue.Obliterate(ctx, nil) }),
 	)
 
@@ -154,7 +154,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		job := add(nil)
 		done := waiting(ctx, job.ID)
 		kept := waiting(ctx, add(&bullmq.JobOptions{Delay: 100 * time.Millisecond}).ID)
-		Expect(queue.Clean(ctx, 0, 0, bullmq.StateWaiting)).To(Equal([]string{job.ID}))
+		Expect(queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateWaiting})).To(Equal([]string{job.ID}))
 		var end outcome
 		Eventually(done, soon).Should(Receive(&end))
 		Expect(end.err).To(MatchError(bullmq.ErrJobNotFound))

@@ -81,7 +81,7 @@ var _ = Describe("Opening a queue", func() {
 		for n := range 50 {
 			_, err := queue.Add(ctx, "paint", n, &bullmq.JobOptions{Delay: time.Duration(n%2) * time.Millisecond, Priority: n % 3})
 			Expect(err).NotTo(HaveOccurred())
-			_, err = queue.Publish(ctx, "mine", 0)
+			_, err = queue.Publish(ctx, "mine", nil)
 			Expect(err).NotTo(HaveOccurred())
 		}
 		Expect(eventsOf(name)).To(BeEmpty())

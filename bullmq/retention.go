@@ -3,9 +3,11 @@ package bullmq
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
@@ -50,27 +52,53 @@ func KeepLast(n int) Retention {
 	return k
 }
 
-// KeepFor returns a Retention that keeps jobs up to an age, and at most the newest
-// count of them (BullMQ: {age, count, limit}). age is rounded up to whole seconds. A
-// count of 0 sets no limit. limit is the maximum number of jobs to remove each time a
-// job finishes; 0 selects 1000.
-//
-// A negative argument, or an age that is not a whole number of milliseconds, is an
-// error where the option is used.
-func KeepFor(age time.Duration, count, limit int) Retention {
-	seconds := strconv.FormatInt(int64((age+time.Second-1)/time.Second), 10)
-	wire, keep := `{"age":`+seconds, scripts.Keep{Age: seconds}
-	if count > 0 {
-		keep.Count = strconv.Itoa(count)
-		wire += `,"count":` + keep.Count
+// KeepFor keeps jobs for an age. It counts in whole seconds, and part of a second counts
+// as one. A negative age, or one with part of a millisecond, is refused where the option
+// is used (BullMQ: {age}).
+func KeepFor(age time.Duration) Retention {
+	return keepWithin(RetentionLimits{Age: age}, true)
+}
+
+// RetentionLimits are the limits of [KeepWithin].
+type RetentionLimits struct {
+	// Age is how long jobs are kept, as in [KeepFor].
+	// Defaults to 0: jobs of any age.
+	Age time.Duration
+	// Count is how many of the newest jobs are kept.
+	// Defaults to 0: any number.
+	Count int
+	// Removals is how many jobs are removed at most when a job ends (BullMQ: limit).
+	// Defaults to 1000.
+	Removals int
+}
+
+// KeepWithin keeps jobs that are within all the limits. Without Age and Count, or with a
+// negative limit, it is refused where the option is used (BullMQ: {age, count, limit}).
+func KeepWithin(limits RetentionLimits) Retention {
+	return keepWithin(limits, limits.Age != 0)
+}
+
+func keepWithin(limits RetentionLimits, aged bool) Retention {
+	var keep scripts.Keep
+	var fields []string
+	if aged {
+		keep.Age = strconv.FormatInt(int64((limits.Age+time.Second-1)/time.Second), 10)
+		fields = append(fields, `"age":`+keep.Age)
 	}
-	if limit > 0 {
-		keep.Limit = strconv.Itoa(limit)
-		wire += `,"limit":` + keep.Limit
+	if limits.Count > 0 {
+		keep.Count = strconv.Itoa(limits.Count)
+		fields = append(fields, `"count":`+keep.Count)
 	}
-	k := newKeep(wire+"}", keep)
-	k.rule.flaw = cmp.Or(checkMillis("the age of KeepFor", age, 0),
-		checkCount("the count of KeepFor", count, "no limit"), checkCount("the limit of KeepFor", limit, "1000"))
+	if limits.Removals > 0 {
+		keep.Limit = strconv.Itoa(limits.Removals)
+		fields = append(fields, `"limit":`+keep.Limit)
+	}
+	k := newKeep("{"+strings.Join(fields, ",")+"}", keep)
+	k.rule.flaw = cmp.Or(checkMillis("Age", limits.Age, 0),
+		checkCount("Count", limits.Count, "any number"), checkCount("Removals", limits.Removals, "1000"))
+	if k.rule.flaw == nil && !aged && limits.Count == 0 {
+		k.rule.flaw = errors.New("KeepWithin needs an Age or a Count; KeepAll() keeps every job")
+	}
 	return k
 }
 

@@ -22,12 +22,12 @@ var _ = Describe("Retention", func() {
 		Entry("none", KeepNone(), `true`, scripts.Keep{Count: "0"}),
 		Entry("all", KeepAll(), `false`, scripts.Keep{Count: "-1"}),
 		Entry("a number", KeepLast(5), `5`, scripts.Keep{Count: "5"}),
-		Entry("an age", KeepFor(time.Hour, 0, 0), `{"age":3600}`, scripts.Keep{Age: "3600"}),
-		Entry("an age and a number", KeepFor(time.Minute, 10, 0), `{"age":60,"count":10}`, scripts.Keep{Age: "60", Count: "10"}),
-		Entry("an age, a number and a limit", KeepFor(time.Minute, 10, 200), `{"age":60,"count":10,"limit":200}`,
+		Entry("an age", KeepFor(time.Hour), `{"age":3600}`, scripts.Keep{Age: "3600"}),
+		Entry("an age and a number", KeepWithin(RetentionLimits{Age: time.Minute, Count: 10}), `{"age":60,"count":10}`, scripts.Keep{Age: "60", Count: "10"}),
+		Entry("an age, a number and a limit", KeepWithin(RetentionLimits{Age: time.Minute, Count: 10, Removals: 200}), `{"age":60,"count":10,"limit":200}`,
 			scripts.Keep{Age: "60", Count: "10", Limit: "200"}),
-		Entry("an age that is rounded up to a whole second", KeepFor(1500*time.Millisecond, 0, 0), `{"age":2}`, scripts.Keep{Age: "2"}),
-		Entry("an age of less than a second", KeepFor(time.Millisecond, 0, 0), `{"age":1}`, scripts.Keep{Age: "1"}),
+		Entry("an age that is rounded up to a whole second", KeepFor(1500*time.Millisecond), `{"age":2}`, scripts.Keep{Age: "2"}),
+		Entry("an age of less than a second", KeepFor(time.Millisecond), `{"age":1}`, scripts.Keep{Age: "1"}),
 	)
 
 	DescribeTable("is decoded from every form that clients write:", func(wire string, want scripts.Keep) {

@@ -101,7 +101,7 @@ var _ = Describe("Ended jobs", func() {
 		for _, id := range []string{"a", "b", "c", "d"} {
 			_, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: id, KeepCompleted: bullmq.KeepLast(2)})
 			Expect(err).NotTo(HaveOccurred())
-			_, err = queue.AddJobLog(ctx, id, "row", 0)
+			_, err = queue.AddJobLog(ctx, id, "row", nil)
 			Expect(err).NotTo(HaveOccurred())
 			clock = clock.Add(time.Second)
 			run(worker, id, bullmq.JobOptions{}, nil) // was added above
@@ -112,7 +112,7 @@ var _ = Describe("Ended jobs", func() {
 	})
 
 	Describe("with an age", func() {
-		aged := bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Second, 0, 0), KeepFailed: bullmq.KeepFor(time.Second, 0, 0)}
+		aged := bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Second), KeepFailed: bullmq.KeepFor(time.Second)}
 
 		It("remain until the next job with an age ends in the same state", func() {
 			worker := newClockedFetcher(bullmq.FetcherOptions{})
@@ -135,9 +135,9 @@ var _ = Describe("Ended jobs", func() {
 				run(worker, fmt.Sprint("old-", n), bullmq.JobOptions{}, nil)
 			}
 			clock = clock.Add(time.Minute)
-			run(worker, "new", bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Second, 0, 2)}, nil)
+			run(worker, "new", bullmq.JobOptions{KeepCompleted: bullmq.KeepWithin(bullmq.RetentionLimits{Age: time.Second, Removals: 2})}, nil)
 			Expect(completed()).To(HaveLen(4))
-			run(worker, "newer", bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Second, 0, 10)}, nil)
+			run(worker, "newer", bullmq.JobOptions{KeepCompleted: bullmq.KeepWithin(bullmq.RetentionLimits{Age: time.Second, Removals: 10})}, nil)
 			Expect(completed()).To(ConsistOf("new", "newer"))
 		})
 
@@ -145,7 +145,7 @@ var _ = Describe("Ended jobs", func() {
 			worker := newClockedFetcher(bullmq.FetcherOptions{})
 			for n := range 4 {
 				clock = clock.Add(time.Second)
-				run(worker, fmt.Sprint("job-", n), bullmq.JobOptions{KeepCompleted: bullmq.KeepFor(time.Hour, 2, 0)}, nil)
+				run(worker, fmt.Sprint("job-", n), bullmq.JobOptions{KeepCompleted: bullmq.KeepWithin(bullmq.RetentionLimits{Age: time.Hour, Count: 2})}, nil)
 			}
 			Expect(completed()).To(Equal([]string{"job-2", "job-3"}))
 		})

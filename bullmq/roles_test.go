@@ -134,7 +134,7 @@ func produce(ctx context.Context, at func(address string) *bullmq.Connection, ot
 		_, err = queue.UpsertScheduler(ctx, "s", r, nil)
 		f.note("a scheduler", err)
 	}
-	_, err = queue.Publish(ctx, "mine", 10, "a", "b")
+	_, err = queue.Publish(ctx, "mine", &bullmq.PublishOptions{MaxEvents: 10}, "a", "b")
 	f.note("an event", err)
 	// The queue is paused in the way of BullMQ 5.
 	others.do("HSET", others.key("meta"), "paused", "1")
@@ -182,7 +182,7 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 	for job, o := range map[string]*bullmq.JobOptions{
 		"complete": one, "retry": &again, "retry-later": &later, "retry-next": &next, "unrecoverable": one, "snooze": one, "limit": one, "long": one,
 		"in-order": {Priority: 3, Attempts: 2}, "put-off": {Priority: 3}, "delayed": {Delay: 5 * time.Millisecond}, "delayed-in-order": {Delay: 5 * time.Millisecond, Priority: 3},
-		"few": {KeepCompleted: bullmq.KeepLast(1)}, "young": {KeepFailed: bullmq.KeepFor(time.Hour, 0, 0)}, "gone": {KeepCompleted: bullmq.KeepNone()},
+		"few": {KeepCompleted: bullmq.KeepLast(1)}, "young": {KeepFailed: bullmq.KeepFor(time.Hour)}, "gone": {KeepCompleted: bullmq.KeepNone()},
 		"fetch-children": {JobID: "fetch-children"}, "stuck": {JobID: "stuck"},
 		"deduplicated": {Deduplication: &bullmq.Deduplication{ID: "d", KeepLastIfActive: true}},
 		"throttled":    {Deduplication: &bullmq.Deduplication{ID: "t", TTL: time.Hour}},
@@ -270,7 +270,7 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 		return nil, nil
 	}
 	worker, err := bullmq.NewWorker(ctx, name, handler, &bullmq.WorkerOptions{
-		Connection: at(proxy.Addr()), Name: "painter", Concurrency: 5, LockDuration: 3 * time.Second, LockRenewTime: 20 * time.Millisecond, ShutdownTimeout: time.Second, MetricsPoints: 5, MaxStalledCount: new(0),
+		Connection: at(proxy.Addr()), Name: "painter", Concurrency: 5, LockDuration: 3 * time.Second, LockRenewTime: 20 * time.Millisecond, ShutdownTimeout: time.Second, MetricsPoints: 5, MaxStalledCount: -1,
 		Limiter: &bullmq.Limiter{Max: 1000, Duration: 50 * time.Millisecond}, Events: bullmq.WorkerEvents{Error: func(err error) {
 			if !lossy.Load() || isDenied(err) {
 				f.note("the worker", err)
@@ -286,7 +286,7 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 	settled := func() bool {
 		counts, err := others.Counts(ctx, bullmq.StateWaiting, bullmq.StateActive, bullmq.StatePrioritized, bullmq.StateWaitingChildren, bullmq.StateDelayed)
 		f.note("others count", err)
-		left := int64(-1) // the scheduler's next job
+		left := -1 // the scheduler's next job
 		for _, n := range counts {
 			left += n
 		}
@@ -393,7 +393,7 @@ func (f *firstError) look(ctx context.Context, queue *bullmq.Queue, others *byst
 	f.note("jobs", err)
 	_, err = queue.JobIDs(ctx, bullmq.AllJobs())
 	f.note("ids", err)
-	_, err = queue.JobIDs(ctx, bullmq.Page{To: 5}, bullmq.StateCompleted, bullmq.StateWaiting)
+	_, err = queue.JobIDs(ctx, bullmq.Page{Limit: 6}, bullmq.StateCompleted, bullmq.StateWaiting)
 	f.note("ids, newest first", err)
 	_, err = queue.Counts(ctx)
 	f.note("counts", err)
@@ -401,7 +401,7 @@ func (f *firstError) look(ctx context.Context, queue *bullmq.Queue, others *byst
 	f.note("delayed", err)
 	_, err = queue.CountsPerPriority(ctx, 0, 1)
 	f.note("counts by priority", err)
-	_, err = queue.Metrics(ctx, bullmq.StateCompleted, 0, -1)
+	_, err = queue.Metrics(ctx, bullmq.StateCompleted, bullmq.Page{Limit: -1})
 	f.note("metrics", err)
 	_, err = queue.Meta(ctx)
 	f.note("meta", err)
@@ -410,7 +410,7 @@ func (f *firstError) look(ctx context.Context, queue *bullmq.Queue, others *byst
 	others.do("SET", others.key("limiter"), "9", "PX", "60000")
 	_, err = queue.RateLimitTTL(ctx, 1)
 	f.note("the rate limit", err)
-	_, _, err = queue.Logs(ctx, job.ID, 0, -1, false)
+	_, _, err = queue.Logs(ctx, job.ID, bullmq.Page{Limit: -1})
 	f.note("logs", err)
 	_, err = job.Dependencies(ctx)
 	f.note("dependencies", err)
@@ -418,7 +418,7 @@ func (f *firstError) look(ctx context.Context, queue *bullmq.Queue, others *byst
 	f.note("some dependencies", err)
 	_, err = bullmq.Children[any](ctx, job)
 	f.note("children", err)
-	_, _, err = queue.PendingChildren(ctx, job.ID, 0, -1)
+	_, _, err = queue.PendingChildren(ctx, job.ID, bullmq.Page{Limit: -1})
 	f.note("pending children", err)
 	_, err = queue.DeduplicationJobID(ctx, "d")
 	f.note("a deduplication id's owner", err)
@@ -428,7 +428,7 @@ func (f *firstError) look(ctx context.Context, queue *bullmq.Queue, others *byst
 	f.note("a scheduler", err)
 	_, err = queue.Schedulers(ctx, bullmq.AllJobs())
 	f.note("schedulers", err)
-	_, err = queue.Schedulers(ctx, bullmq.Page{To: -1})
+	_, err = queue.Schedulers(ctx, bullmq.Page{Limit: -1})
 	f.note("schedulers, last first", err)
 	_, err = queue.CountSchedulers(ctx)
 	f.note("the number of schedulers", err)
@@ -464,19 +464,19 @@ func (f *firstError) change(ctx context.Context, queue *bullmq.Queue, others *by
 	add(bullmq.JobOptions{Delay: time.Hour})
 	_, err = waiting.Log(ctx, "row")
 	f.note("a log", err)
-	_, err = queue.AddJobLog(ctx, waiting.ID, "row", 5)
+	_, err = queue.AddJobLog(ctx, waiting.ID, "row", &bullmq.LogOptions{Keep: 5})
 	f.note("a log that is cut", err)
-	f.note("clearing a log", waiting.ClearLogs(ctx, 1))
-	f.note("no log", waiting.ClearLogs(ctx, 0))
+	f.note("clearing a log", waiting.ClearLogs(ctx, &bullmq.ClearLogsOptions{Keep: 1}))
+	f.note("no log", waiting.ClearLogs(ctx, nil))
 	f.note("data", waiting.UpdateData(ctx, 1))
 	f.note("progress", waiting.UpdateProgress(ctx, 1))
-	f.note("a priority", waiting.ChangePriority(ctx, 5, false))
-	f.note("a priority, next", waiting.ChangePriority(ctx, 5, true))
-	f.note("no priority, next", waiting.ChangePriority(ctx, 0, true))
+	f.note("a priority", waiting.ChangePriority(ctx, 5, nil))
+	f.note("a priority, next", waiting.ChangePriority(ctx, 5, &bullmq.ChangePriorityOptions{LIFO: true}))
+	f.note("no priority, next", waiting.ChangePriority(ctx, 0, &bullmq.ChangePriorityOptions{LIFO: true}))
 	f.note("a delay", delayed.ChangeDelay(ctx, time.Minute))
 	f.note("promoting", delayed.Promote(ctx))
 	f.note("promoting one with a priority", kept.Promote(ctx))
-	f.note("promoting all", queue.PromoteJobs(ctx, 0))
+	f.note("promoting all", queue.PromoteJobs(ctx, nil))
 	f.note("pausing", queue.Pause(ctx))
 	add(bullmq.JobOptions{})
 	f.note("resuming", queue.Resume(ctx))
@@ -530,7 +530,7 @@ func (f *firstError) clear(ctx context.Context, queue *bullmq.Queue, others *bys
 		f.note("removing alone", queue.Remove(ctx, job.ID, &bullmq.RemoveOptions{KeepChildren: true}))
 	}
 	others.do("HSET", others.key("orphan"), "name", "a")
-	_, err = queue.RemoveOrphanedJobs(ctx, 0, 0)
+	_, err = queue.RemoveOrphanedJobs(ctx, nil)
 	f.note("removing orphans", err)
 	for _, state := range []bullmq.State{bullmq.StateWaiting, bullmq.StateDelayed, bullmq.StatePrioritized, bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateActive} {
 		family()
@@ -543,11 +543,11 @@ func (f *firstError) clear(ctx context.Context, queue *bullmq.Queue, others *bys
 		default:
 			others.do("ZADD", others.key(string(state)), "1", "old")
 		}
-		_, err = queue.Clean(ctx, 0, 0, state)
+		_, err = queue.Clean(ctx, &bullmq.CleanOptions{State: state})
 		f.note("cleaning "+string(state), err)
 	}
 	family()
-	f.note("draining", queue.Drain(ctx, true))
+	f.note("draining", queue.Drain(ctx, &bullmq.DrainOptions{Delayed: true}))
 	family()
 	others.do("LPUSH", others.key("active"), "runs")
 	f.note("obliterating", queue.Obliterate(ctx, &bullmq.ObliterateOptions{Force: true}))

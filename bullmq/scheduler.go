@@ -256,7 +256,11 @@ func (q *Queue) Scheduler(ctx context.Context, id string) (*Scheduler, error) {
 // entry of an old repeatable job is an error. In the dialect [V5], Schedulers returns
 // both, with the values that the entry itself contains.
 func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error) {
-	records, err := q.core.store.JobSchedulers(ctx, backend.Page{From: page.From, To: page.To, Ascending: page.Ascending})
+	stored, err := page.stored()
+	if err != nil {
+		return nil, err
+	}
+	records, err := q.core.store.JobSchedulers(ctx, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -278,11 +282,10 @@ func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error)
 	return all, nil
 }
 
-// CountSchedulers returns the number of job schedulers (BullMQ:
+// CountSchedulers returns how many job schedulers the queue has (BullMQ:
 // getJobSchedulersCount).
-func (q *Queue) CountSchedulers(ctx context.Context) (int64, error) {
-	n, err := q.core.store.CountJobSchedulers(ctx)
-	return int64(n), err
+func (q *Queue) CountSchedulers(ctx context.Context) (int, error) {
+	return q.core.store.CountJobSchedulers(ctx)
 }
 
 func newScheduler(record *backend.SchedulerRecord) *Scheduler {

@@ -140,10 +140,10 @@ func (w *Worker) measureEnd(ctx context.Context, job *Job, a action) {
 	}
 }
 
-// RecordCounts returns the counts of [Queue.Counts] and records them with the queue's
-// Telemetry as the gauge bullmq.queue.jobs. Call it periodically (BullMQ:
+// RecordCounts returns what [Queue.Counts] does and records the numbers as the gauge
+// bullmq.queue.jobs of the queue's Telemetry. Call it at intervals (BullMQ:
 // recordJobCountsMetric).
-func (q *Queue) RecordCounts(ctx context.Context, states ...State) (map[State]int64, error) {
+func (q *Queue) RecordCounts(ctx context.Context, states ...State) (map[State]int, error) {
 	counts, err := q.Counts(ctx, states...)
 	if t := q.core.trace; t.telemetry != nil {
 		for state, n := range counts {

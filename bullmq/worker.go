@@ -96,10 +96,10 @@ type WorkerOptions struct {
 	// check for stalled jobs: jobs whose worker no longer renews their lock.
 	// Defaults to 30 seconds.
 	StalledInterval time.Duration
-	// MaxStalledCount is how often a job may stall and run again. When it stalls
-	// once more it fails. new(0) fails a job that stalls once.
+	// MaxStalledCount is how often a job may lose its worker before it fails. -1 means
+	// never: a job fails when it stalls once.
 	// Defaults to 1.
-	MaxStalledCount *int
+	MaxStalledCount int
 	// SkipStalledCheck disables this worker's part in the check for stalled jobs.
 	// At least one worker of the queue must make the check.
 	SkipStalledCheck bool
@@ -278,9 +278,10 @@ func (o *WorkerOptions) fill() error {
 	if o.Concurrency < 0 {
 		return fmt.Errorf("Concurrency %d is less than 1", o.Concurrency)
 	}
-	if o.MaxStalledCount == nil {
-		o.MaxStalledCount = new(1)
+	if o.MaxStalledCount < -1 {
+		return fmt.Errorf("MaxStalledCount %d is less than -1; -1 means that a job fails when it stalls once", o.MaxStalledCount)
 	}
+	o.MaxStalledCount = cmp.Or(o.MaxStalledCount, 1)
 	if o.Limiter != nil {
 		if err := o.Limiter.check(); err != nil {
 			return err
@@ -288,7 +289,6 @@ func (o *WorkerOptions) fill() error {
 	}
 	return cmp.Or(
 		checkBatchSize(&o.BatchSize), checkText("Name", o.Name),
-		checkCount("MaxStalledCount", *o.MaxStalledCount, "that a job fails when it stalls once"),
 		checkCount("MaxStartedAttempts", o.MaxStartedAttempts, "no bound"),
 		checkCount("MetricsPoints", o.MetricsPoints, "that none are collected"),
 		o.KeepCompleted.check("KeepCompleted"), o.KeepFailed.check("KeepFailed"),

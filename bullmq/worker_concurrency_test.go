@@ -52,7 +52,7 @@ var _ = Describe("Worker concurrency", func() {
 		DeferCleanup(func() { close(finish) }) // before the worker ends
 		return worker
 	}
-	completed := func() int64 {
+	completed := func() int {
 		counts, err := queue.Counts(ctx, bullmq.StateCompleted)
 		Expect(err).NotTo(HaveOccurred())
 		return counts[bullmq.StateCompleted]

@@ -104,7 +104,7 @@ var _ = Describe("Worker events", func() {
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
 		Expect(err).NotTo(HaveOccurred())
 		go func() { _ = worker.Run(ctx) }()
-		Eventually(func() (map[bullmq.State]int64, error) { return queue.Counts(ctx, bullmq.StateCompleted) }).
+		Eventually(func() (map[bullmq.State]int, error) { return queue.Counts(ctx, bullmq.StateCompleted) }).
 			Should(HaveKeyWithValue(bullmq.StateCompleted, BeEquivalentTo(jobs)))
 		Expect(<-slow).To(And(HaveField("Type", bullmq.EventActive), HaveField("Missed", 0)))
 		add("late") // there is room again
@@ -227,7 +227,7 @@ var _ = Describe("Worker events", func() {
 			}
 			return nil, nil
 		}, &bullmq.WorkerOptions{
-			Concurrency: 2, LockDuration: time.Second, LockRenewTime: 50 * time.Millisecond, StalledInterval: 50 * time.Millisecond, MaxStalledCount: new(100),
+			Concurrency: 2, LockDuration: time.Second, LockRenewTime: 50 * time.Millisecond, StalledInterval: 50 * time.Millisecond, MaxStalledCount: 100,
 			Logger: bullmq.Zerolog(zerolog.New(&lines)),
 			Events: bullmq.WorkerEvents{
 				Active: func(*bullmq.Job) { fails("Active") }, Completed: func(*bullmq.Job, any) { fails("Completed") },

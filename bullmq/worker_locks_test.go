@@ -181,7 +181,7 @@ var _ = Describe("Worker locks", Label("slow"), func() {
 			Expect(eventsOf(name)).To(HaveExactElements(HavePrefix("added"), HavePrefix("waiting"), HavePrefix("active")))
 			Consistently(told, "50ms").ShouldNot(Receive())
 
-			other := newFetcher(name, &bullmq.FetcherOptions{StalledInterval: 10 * time.Millisecond, MaxStalledCount: new(5)})
+			other := newFetcher(name, &bullmq.FetcherOptions{StalledInterval: 10 * time.Millisecond, MaxStalledCount: 5})
 			Eventually(func() ([]string, error) { return other.CheckStalled(ctx) }, "5s", "20ms").Should(Equal([]string{job.ID}))
 			Expect(eventsOf(name)).To(ContainElement("stalled jobId=" + job.ID))
 		},

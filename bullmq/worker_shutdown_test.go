@@ -136,7 +136,7 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 			return nil, nil
 		}, "10s", "20ms").Should(BeEmpty())
 		Expect(queue.Counts(ctx, bullmq.StateCompleted, bullmq.StateWaiting, bullmq.StateActive)).
-			To(Equal(map[bullmq.State]int64{bullmq.StateCompleted: 1, bullmq.StateWaiting: 1, bullmq.StateActive: 0}), "once Close has returned")
+			To(Equal(map[bullmq.State]int{bullmq.StateCompleted: 1, bullmq.StateWaiting: 1, bullmq.StateActive: 0}), "once Close has returned")
 		Eventually(closed).Should(Receive(BeNil()))
 		Eventually(ended).Should(Receive(BeNil()))
 		runs.once(1)

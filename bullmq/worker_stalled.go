@@ -71,7 +71,7 @@ func (w *Worker) findStalled(ctx context.Context) (jobIDs []string, err error) {
 	w.describe(span)
 	ctx, cancel := w.untilClosed(ctx)
 	defer cancel()
-	jobIDs, err = w.core.store.MoveStalledJobsToWait(ctx, w.core.now(), *w.o.MaxStalledCount, w.o.StalledInterval)
+	jobIDs, err = w.core.store.MoveStalledJobsToWait(ctx, w.core.now(), max(w.o.MaxStalledCount, 0), w.o.StalledInterval)
 	err = w.cutOff(err)
 	if span.on() && err == nil {
 		set(span, attrWorkerStalledJobs, jobIDs)

@@ -49,12 +49,12 @@ var _ = Describe("The stalled check", Label("slow"), func() {
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("stc", "1"), HaveKeyWithValue("atm", "1")))
 	})
 
-	It("fails a job the first time if MaxStalledCount is 0, whatever attempts are left", func() {
+	It("fails a job the first time if MaxStalledCount is -1, whatever attempts are left", func() {
 		job := abandon(&bullmq.JobOptions{Attempts: 5})
 		var ran atomic.Bool
 		failure := make(chan error, 1)
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil },
-			&bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond, MaxStalledCount: new(0),
+			&bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond, MaxStalledCount: -1,
 				Events: bullmq.WorkerEvents{Failed: func(_ *bullmq.Job, err error) { failure <- err }}})
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
 		Expect(ran.Load()).To(BeFalse())
@@ -155,13 +155,13 @@ var _ = Describe("The stalled check", Label("slow"), func() {
 		}
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(func() (int64, error) { return queue.Count(ctx) }, "15s").Should(BeZero())
+		Eventually(func() (int, error) { return queue.Count(ctx) }, "15s").Should(BeZero())
 		Eventually(countOf(queue, bullmq.StateActive)).Should(BeZero())
 		time.Sleep(200 * time.Millisecond) // for a few more checks
 		runs.once(jobs)
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
-		Expect(queue.Counts(ctx, bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateWaiting, bullmq.StateActive)).To(Equal(map[bullmq.State]int64{
-			bullmq.StateCompleted: int64(kept), bullmq.StateFailed: 0, bullmq.StateWaiting: 0, bullmq.StateActive: 0,
+		Expect(queue.Counts(ctx, bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateWaiting, bullmq.StateActive)).To(Equal(map[bullmq.State]int{
+			bullmq.StateCompleted: kept, bullmq.StateFailed: 0, bullmq.StateWaiting: 0, bullmq.StateActive: 0,
 		}))
 	},
 		Entry("are removed", bullmq.KeepNone(), 0),

@@ -172,7 +172,7 @@ var _ = Describe("A worker", func() {
 		_, err := bullmq.NewWorker(ctx, name, doNothing, &options)
 		Expect(err).To(MatchError(ContainSubstring(names)))
 	},
-		Entry("a negative MaxStalledCount", bullmq.WorkerOptions{MaxStalledCount: new(-1)}, "MaxStalledCount"),
+		Entry("a negative MaxStalledCount", bullmq.WorkerOptions{MaxStalledCount: -2}, "MaxStalledCount"),
 		Entry("a negative Concurrency", bullmq.WorkerOptions{Concurrency: -1}, "Concurrency"),
 		Entry("a lock that is renewed after it expires", bullmq.WorkerOptions{LockDuration: time.Second, LockRenewTime: time.Second}, "LockRenewTime"),
 		Entry("a limiter without values", bullmq.WorkerOptions{Limiter: &bullmq.Limiter{}}, "Limiter"),

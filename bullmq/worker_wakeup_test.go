@@ -232,7 +232,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		}),
 		Entry("when all delayed jobs are promoted", func() (func(), string) {
 			job := add(queue, &bullmq.JobOptions{Delay: time.Minute})
-			return func() { Expect(queue.PromoteJobs(ctx, 0)).To(Succeed()) }, job.ID
+			return func() { Expect(queue.PromoteJobs(ctx, nil)).To(Succeed()) }, job.ID
 		}),
 		Entry("when the delay of a delayed job is reduced", func() (func(), string) {
 			job := add(queue, &bullmq.JobOptions{Delay: time.Minute})
@@ -303,7 +303,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		Entry("when the last child of a parent is removed by Clean", func() (func(), string) {
 			parent, child := waitingFor(nil)
 			return func() {
-				Expect(newQueue(child.QueueName(), nil).Clean(ctx, 0, 0, bullmq.StateWaiting)).To(Equal([]string{child.ID}))
+				Expect(newQueue(child.QueueName(), nil).Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateWaiting})).To(Equal([]string{child.ID}))
 			}, parent.ID
 		}),
 		Entry("when the last child of a parent is detached from it", func() (func(), string) {

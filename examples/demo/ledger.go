@@ -110,7 +110,7 @@ func (l *ledger) sums() account {
 }
 
 // faults lists the differences between the accounts, the contents of Redis, and the expected values.
-func (l *ledger) faults(queue string, held map[bullmq.State]int64) []string {
+func (l *ledger) faults(queue string, held map[bullmq.State]int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var faults []string

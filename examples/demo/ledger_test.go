@@ -10,7 +10,7 @@ import (
 var _ = Describe("The demo's ledger", func() {
 	// One job completes, one fails after a retry, and one is deduplicated.
 	var l *ledger
-	held := map[bullmq.State]int64{bullmq.StateCompleted: 1, bullmq.StateFailed: 1, bullmq.StateWaiting: 0}
+	held := map[bullmq.State]int{bullmq.StateCompleted: 1, bullmq.StateFailed: 1, bullmq.StateWaiting: 0}
 
 	BeforeEach(func() {
 		l = newLedger([]jobSpec{{name: "a"}, {name: "b", retries: 1, fails: true}, {name: "c", dropped: true}})
@@ -46,7 +46,7 @@ var _ = Describe("The demo's ledger", func() {
 
 	It("detects a job that is still in Redis", func() {
 		l.happened(bullmq.EventFailed, true)
-		Expect(l.faults("q", map[bullmq.State]int64{bullmq.StateCompleted: 1, bullmq.StateFailed: 1, bullmq.StateActive: 1})).
+		Expect(l.faults("q", map[bullmq.State]int{bullmq.StateCompleted: 1, bullmq.StateFailed: 1, bullmq.StateActive: 1})).
 			To(ConsistOf("q: Redis: 1 active, not 0"))
 	})
 

@@ -30,7 +30,7 @@ func main() {
 		// The defaults for every job that does not set an option itself.
 		DefaultJobOptions: &bullmq.JobOptions{
 			Attempts: 3, Backoff: bullmq.ExponentialBackoff(time.Second), // waits 1 s, then 2 s
-			KeepCompleted: bullmq.KeepFor(time.Hour, 1000, 0), // at most an hour and at most the newest 1000
+			KeepCompleted: bullmq.KeepWithin(bullmq.RetentionLimits{Age: time.Hour, Count: 1000}), // at most an hour and at most the newest 1000
 			KeepFailed:    bullmq.KeepLast(5000),
 		},
 	})

@@ -63,7 +63,7 @@ var _ = Describe("The administration of many jobs", func() {
 
 		briefly("AddBulk of delayed jobs", add(&bullmq.JobOptions{Delay: time.Hour}))
 		left(bullmq.StateDelayed, jobs)
-		briefly("PromoteJobs", func() error { return queue.PromoteJobs(ctx, 0) })
+		briefly("PromoteJobs", func() error { return queue.PromoteJobs(ctx, nil) })
 		left(bullmq.StateWaiting, jobs)
 		briefly("Jobs", func() error {
 			all, err := queue.Jobs(ctx, bullmq.AllJobs(), bullmq.StateWaiting)
@@ -89,17 +89,17 @@ var _ = Describe("The administration of many jobs", func() {
 		Expect(worker.Close()).To(Succeed())
 		Expect(<-ended).To(Succeed())
 		briefly("Clean of completed", func() error {
-			_, err := queue.Clean(ctx, 0, 0, bullmq.StateCompleted)
+			_, err := queue.Clean(ctx, nil)
 			return err
 		})
 		left(bullmq.StateCompleted, 0)
 		briefly("Clean of waiting", func() error {
-			_, err := queue.Clean(ctx, 0, 0, bullmq.StateWaiting)
+			_, err := queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateWaiting})
 			return err
 		})
 		left(bullmq.StateWaiting, 0)
 		briefly("AddBulk", add(nil))
-		briefly("Drain", func() error { return queue.Drain(ctx, true) })
+		briefly("Drain", func() error { return queue.Drain(ctx, &bullmq.DrainOptions{Delayed: true}) })
 		left(bullmq.StateWaiting, 0)
 		Expect(add(nil)()).To(Succeed())
 		briefly("Obliterate", func() error { return queue.Obliterate(ctx, nil) })

@@ -71,7 +71,7 @@ func work(arguments []string) error {
 	flags.IntVar(&options.Concurrency, "concurrency", 1, "number of concurrent jobs")
 	ms("lock-duration", &options.LockDuration, "duration of a lock")
 	ms("stalled-interval", &options.StalledInterval, "interval of the stalled check")
-	options.MaxStalledCount = flags.Int("max-stalled-count", 1, "how often a job may stall")
+	flags.IntVar(&options.MaxStalledCount, "max-stalled-count", 1, "how often a job may stall; -1 for never")
 	ms("sleep", &sleep, "duration of a job")
 	jumps := flags.Bool("jumps", false, "set the clock ahead by the duration on each line of standard input: \"1m\"")
 	usage := flags.Bool("usage", false, "report memory and goroutines four times a second")

@@ -109,6 +109,27 @@ func list[T any](items []T) []T {
 }
 
 // counted returns 1 or 0, as the protocol does where it counts.
+// pageOf returns the page of an inclusive range whose end may be -1, the last entry.
+func pageOf(start, end int, ascending bool) bullmq.Page {
+	page := bullmq.Page{Offset: start, Limit: -1, Ascending: ascending}
+	if end >= 0 {
+		page.Limit = end - start + 1
+	}
+	return page
+}
+
+// stalledCount returns WorkerOptions.MaxStalledCount for Node's maxStalledCount.
+func stalledCount(given *int) int {
+	switch {
+	case given == nil:
+		return 0
+	case *given <= 0:
+		return *given - 1
+	default:
+		return *given
+	}
+}
+
 // stateName returns "unknown" for a job that does not exist, as Node does.
 func stateName(state bullmq.State, err error) (any, error) {
 	if errors.Is(err, bullmq.ErrJobNotFound) {

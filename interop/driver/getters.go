@@ -31,7 +31,7 @@ func init() {
 			End   *int
 			Asc   bool
 		}) (any, error) {
-			return q.JobIDs(ctx, bullmq.Page{From: a.Start, To: or(a.End, 1), Ascending: a.Asc}, a.Types...)
+			return q.JobIDs(ctx, pageOf(a.Start, or(a.End, 1), a.Asc), a.Types...)
 		}),
 		"jobsOf": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 			Queue string
@@ -40,7 +40,7 @@ func init() {
 			End   *int
 		}) (any, error) {
 			ended := a.State == bullmq.StateCompleted || a.State == bullmq.StateFailed // Node lists the newest first
-			jobs, err := q.Jobs(ctx, bullmq.Page{From: a.Start, To: or(a.End, -1), Ascending: !ended}, a.State)
+			jobs, err := q.Jobs(ctx, pageOf(a.Start, or(a.End, -1), !ended), a.State)
 			return viewJobs(jobs), err
 		}),
 		"countOf": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
@@ -59,7 +59,7 @@ func init() {
 			Types []bullmq.State
 		}) (any, error) {
 			counts, err := q.Counts(ctx, a.Types...)
-			var sum int64
+			var sum int
 			for _, n := range counts {
 				sum += n
 			}
@@ -168,7 +168,7 @@ func init() {
 			if a.Type == "processed" {
 				read = q.ProcessedChildren
 			}
-			found, total, err := read(ctx, a.ID, a.Start, a.End)
+			found, total, err := read(ctx, a.ID, pageOf(a.Start, a.End, false))
 			views := []map[string]any{}
 			for _, child := range found {
 				view := map[string]any{"id": child.Key, "name": child.Job.Name}

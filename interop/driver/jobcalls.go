@@ -62,7 +62,7 @@ func init() {
 		for _, name := range slices.Sorted(maps.Keys(a.Fields)) { // the same order as in scenarios
 			fields = append(fields, name, a.Fields[name])
 		}
-		_, err = q.Publish(ctx, a.Event, keep, fields...)
+		_, err = q.Publish(ctx, a.Event, &bullmq.PublishOptions{MaxEvents: keep}, fields...)
 		return nil, err
 	}
 }

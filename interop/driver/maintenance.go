@@ -15,7 +15,7 @@ func init() {
 			Queue   string
 			Delayed bool
 		}) (any, error) {
-			return nil, q.Drain(ctx, a.Delayed)
+			return nil, q.Drain(ctx, &bullmq.DrainOptions{Delayed: a.Delayed})
 		}),
 		"clean": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 			Queue string
@@ -23,7 +23,7 @@ func init() {
 			Limit int
 			Type  *bullmq.State
 		}) (any, error) {
-			ids, err := q.Clean(ctx, a.Grace.duration(), a.Limit, or(a.Type, bullmq.StateCompleted))
+			ids, err := q.Clean(ctx, &bullmq.CleanOptions{Grace: a.Grace.duration(), Limit: a.Limit, State: or(a.Type, bullmq.StateCompleted)})
 			slices.Sort(ids)
 			return ids, err
 		}),
@@ -50,7 +50,7 @@ func init() {
 			Queue string
 			Count int
 		}) (any, error) {
-			return nil, q.PromoteJobs(ctx, a.Count)
+			return nil, q.PromoteJobs(ctx, &bullmq.PromoteJobsOptions{Count: a.Count})
 		}),
 		"remove": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 			Queue, ID      string
@@ -67,7 +67,7 @@ func init() {
 			Queue        string
 			Count, Limit int
 		}) (any, error) {
-			ids, err := q.RemoveOrphanedJobs(ctx, a.Count, a.Limit)
+			ids, err := q.RemoveOrphanedJobs(ctx, &bullmq.RemoveOrphanedJobsOptions{Count: a.Count, Limit: a.Limit})
 			return len(ids), err
 		}),
 		"removeUnprocessedChildren": onQueue(func(ctx context.Context, q *bullmq.Queue, a *byID) (any, error) {

@@ -82,13 +82,13 @@ var operations = map[string]operation{
 		Queue, ID, Row string
 		Keep           int
 	}) (any, error) {
-		return q.AddJobLog(ctx, a.ID, a.Row, a.Keep)
+		return q.AddJobLog(ctx, a.ID, a.Row, &bullmq.LogOptions{Keep: a.Keep})
 	}),
 	"clearLogs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue, ID string
 		Keep      int
 	}) (any, error) {
-		return nil, q.JobRef(a.ID).ClearLogs(ctx, a.Keep)
+		return nil, q.JobRef(a.ID).ClearLogs(ctx, &bullmq.ClearLogsOptions{Keep: a.Keep})
 	}),
 	"logs": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue, ID string
@@ -96,7 +96,7 @@ var operations = map[string]operation{
 		End       *int
 		Asc       *bool
 	}) (any, error) {
-		rows, count, err := q.Logs(ctx, a.ID, a.Start, or(a.End, -1), or(a.Asc, true))
+		rows, count, err := q.Logs(ctx, a.ID, pageOf(a.Start, or(a.End, -1), or(a.Asc, true)))
 		return map[string]any{"logs": list(rows), "count": count}, err
 	}),
 	"retry": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
@@ -124,7 +124,7 @@ var operations = map[string]operation{
 		Priority  int
 		LIFO      bool
 	}) (any, error) {
-		return nil, q.JobRef(a.ID).ChangePriority(ctx, a.Priority, a.LIFO)
+		return nil, q.JobRef(a.ID).ChangePriority(ctx, a.Priority, &bullmq.ChangePriorityOptions{LIFO: a.LIFO})
 	}),
 
 	"pause":  onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) { return nil, q.Pause(ctx) }),
@@ -146,7 +146,14 @@ var operations = map[string]operation{
 		Max   int
 	}) (any, error) {
 		ttl, err := q.RateLimitTTL(ctx, a.Max)
-		return ttl.Milliseconds(), err
+		if err != nil || ttl > 0 || a.Max > 0 {
+			return ttl.Milliseconds(), err
+		}
+		limit, err := q.GlobalRateLimit(ctx)
+		if limit == nil {
+			return -2, err // Node's answer if no limit is set
+		}
+		return 0, err
 	}),
 
 	"removeRateLimitKey": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
@@ -162,7 +169,8 @@ var operations = map[string]operation{
 		return nil, q.RemoveGlobalConcurrency(ctx)
 	}),
 	"globalConcurrency": onQueue(func(ctx context.Context, q *bullmq.Queue, _ *named) (any, error) {
-		return q.GlobalConcurrency(ctx)
+		meta, err := q.Meta(ctx)
+		return meta.Concurrency, err
 	}),
 	"setGlobalRateLimit": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
 		Queue    string
@@ -198,7 +206,7 @@ var operations = map[string]operation{
 		End   *int
 		Asc   bool
 	}) (any, error) {
-		jobs, err := q.Jobs(ctx, bullmq.Page{From: a.Start, To: or(a.End, -1), Ascending: a.Asc}, a.Types...)
+		jobs, err := q.Jobs(ctx, pageOf(a.Start, or(a.End, -1), a.Asc), a.Types...)
 		return viewJobs(jobs), err
 	}),
 	"counts": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {
@@ -220,7 +228,7 @@ var operations = map[string]operation{
 		Start int
 		End   *int
 	}) (any, error) {
-		m, err := q.Metrics(ctx, a.Type, a.Start, or(a.End, -1))
+		m, err := q.Metrics(ctx, a.Type, pageOf(a.Start, or(a.End, -1), false))
 		prev := int64(0)
 		if !m.PrevTime.IsZero() {
 			prev = m.PrevTime.UnixMilli()
@@ -351,7 +359,7 @@ var operations = map[string]operation{
 			return nil, err
 		}
 		f, err := s.newFetcher(a.Queue, &bullmq.FetcherOptions{
-			MaxStalledCount: a.MaxStalledCount, StalledInterval: or(a.StalledInterval, 30000).duration(),
+			MaxStalledCount: stalledCount(a.MaxStalledCount), StalledInterval: or(a.StalledInterval, 30000).duration(),
 		})
 		if err != nil {
 			return nil, err

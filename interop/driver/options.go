@@ -45,7 +45,7 @@ func workerOptions(raw json.RawMessage) (*bullmq.WorkerOptions, error) {
 	}
 	o := &bullmq.WorkerOptions{
 		Name: given.Name, LockDuration: given.LockDuration.duration(), MetricsPoints: given.Metrics.MaxDataPoints,
-		MaxStalledCount: given.MaxStalledCount, StalledInterval: given.StalledInterval.duration(),
+		MaxStalledCount: stalledCount(given.MaxStalledCount), StalledInterval: given.StalledInterval.duration(),
 		MaxStartedAttempts: given.MaxStartedAttempts, KeepCompleted: given.KeepCompleted,
 		KeepFailed: given.KeepFailed, Concurrency: given.Concurrency,
 	}

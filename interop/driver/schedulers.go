@@ -109,7 +109,7 @@ func init() {
 		End   *int
 		Asc   bool
 	}) (any, error) {
-		all, err := q.Schedulers(ctx, bullmq.Page{From: a.Start, To: or(a.End, -1), Ascending: a.Asc})
+		all, err := q.Schedulers(ctx, pageOf(a.Start, or(a.End, -1), a.Asc))
 		views := []any{}
 		for _, s := range all {
 			if s.Name == "" && s.Repeat == (bullmq.Repeat{}) {

@@ -143,17 +143,23 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 			{"remove", object{"id": "7"}, func() error { return absent(queue.Remove(soon(), "7", nil)) }},
 			{"remove", object{"id": "7", "removeChildren": false}, func() error { return absent(queue.Remove(soon(), "7", &bullmq.RemoveOptions{KeepChildren: true})) }},
 			{"progress", object{"id": "1", "progress": object{"done": 0.5}}, func() error { return queue.UpdateJobProgress(soon(), "1", object{"done": 0.5}) }},
-			{"drain", object{"delayed": false}, func() error { return queue.Drain(soon(), false) }},
-			{"drain", object{"delayed": true}, func() error { return queue.Drain(soon(), true) }},
-			{"clean", object{"grace": 0, "limit": 0, "type": "failed"}, func() error { _, err := queue.Clean(soon(), 0, 0, bullmq.StateFailed); return err }},
-			{"clean", object{"grace": 1500, "limit": 7, "type": "wait"}, func() error { _, err := queue.Clean(soon(), 1500*time.Millisecond, 7, "wait"); return err }},
+			{"drain", object{"delayed": false}, func() error { return queue.Drain(soon(), nil) }},
+			{"drain", object{"delayed": true}, func() error { return queue.Drain(soon(), &bullmq.DrainOptions{Delayed: true}) }},
+			{"clean", object{"grace": 0, "limit": 0, "type": "failed"}, func() error {
+				_, err := queue.Clean(soon(), &bullmq.CleanOptions{State: bullmq.StateFailed})
+				return err
+			}},
+			{"clean", object{"grace": 1500, "limit": 7, "type": "wait"}, func() error {
+				_, err := queue.Clean(soon(), &bullmq.CleanOptions{State: "wait", Grace: 1500 * time.Millisecond, Limit: 7})
+				return err
+			}},
 			{"retryJobs", object{}, func() error { return queue.RetryJobs(soon(), nil) }},
 			{"retryJobs", object{"state": "completed", "count": 10, "timestamp": 1700000000000},
 				func() error {
 					return queue.RetryJobs(soon(), &bullmq.RetryJobsOptions{State: bullmq.StateCompleted, Count: 10, Until: time.UnixMilli(1700000000000)})
 				}},
-			{"promoteJobs", object{}, func() error { return queue.PromoteJobs(soon(), 0) }},
-			{"promoteJobs", object{"count": 5}, func() error { return queue.PromoteJobs(soon(), 5) }},
+			{"promoteJobs", object{}, func() error { return queue.PromoteJobs(soon(), nil) }},
+			{"promoteJobs", object{"count": 5}, func() error { return queue.PromoteJobs(soon(), &bullmq.PromoteJobsOptions{Count: 5}) }},
 			{"trimEvents", object{"max": 5}, func() error { _, err := queue.TrimEvents(soon(), 5); return err }},
 			{"obliterate", object{}, func() error { return queue.Obliterate(soon(), nil) }},
 		} {

@@ -64,7 +64,7 @@ var _ = Describe("The events of a queue", func() {
 		node.Do("resume", object{"queue": name}, nil)
 		node.Do("remove", object{"queue": name, "id": "node-1"}, nil)
 		node.Do("clean", object{"queue": name, "grace": 0, "limit": 10, "type": "completed"}, nil)
-		_, err := queue.Publish(ctx, "custom event", 0, "jobId", "x", "text", "<&> é \"", "delay", "5")
+		_, err := queue.Publish(ctx, "custom event", nil, "jobId", "x", "text", "<&> é \"", "delay", "5")
 		Expect(err).NotTo(HaveOccurred())
 		node.Do("publish", object{"queue": name, "event": object{"eventName": "custom event", "jobId": "x", "text": "<&> é \"", "delay": "5"}}, nil)
 
@@ -115,7 +115,7 @@ var _ = Describe("A queue without events", func() {
 				other.Add(name, "node", object{}, object{})
 			}
 		}
-		completed := func() (int64, error) {
+		completed := func() (int, error) {
 			counts, err := queue.Counts(ctx, bullmq.StateCompleted)
 			return counts[bullmq.StateCompleted], err
 		}
@@ -129,7 +129,7 @@ var _ = Describe("A queue without events", func() {
 		runGoWorker(name, returning(nil), bullmq.WorkerOptions{})
 		Eventually(completed).Should(BeEquivalentTo(4 * each))
 		Expect(kept()).To(BeNumerically("<", 100))
-		_, err = queue.Publish(ctx, "mine", 0)
+		_, err = queue.Publish(ctx, "mine", nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(kept()).To(BeZero())
 	},

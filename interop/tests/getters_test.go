@@ -63,9 +63,9 @@ var _ = Describe("One library lists the other's", func() {
 			_, err := queue.Add(soon(), "late", nil, &bullmq.JobOptions{Timestamp: start, Delay: delay})
 			Expect(err).NotTo(HaveOccurred())
 		}
-		for after, want := range map[time.Duration]int64{0: 0, time.Hour: 0, time.Hour + time.Millisecond: 1, 2 * time.Hour: 1, 3 * time.Hour: 2} {
+		for after, want := range map[time.Duration]int{0: 0, time.Hour: 0, time.Hour + time.Millisecond: 1, 2 * time.Hour: 1, 3 * time.Hour: 2} {
 			before := start.Add(after)
-			var inNode int64
+			var inNode int
 			node.Do("countOf", object{"queue": queue.Name(), "state": "delayed", "before": before.UnixMilli()}, &inNode)
 			Expect(inNode).To(Equal(want), "in Node, after %v", after)
 			Expect(queue.CountDelayedBefore(soon(), before)).To(Equal(want), "in Go, after %v", after)
@@ -89,7 +89,7 @@ var _ = Describe("One library lists the other's", func() {
 				for _, job := range seen {
 					inNode = append(inNode, job.ID)
 				}
-				jobs, err := queue.Jobs(soon(), bullmq.Page{To: -1}, bullmq.State(state))
+				jobs, err := queue.Jobs(soon(), bullmq.Page{Limit: -1}, bullmq.State(state))
 				Expect(err).NotTo(HaveOccurred())
 				for _, job := range jobs {
 					inGo = append(inGo, job.ID)
@@ -98,14 +98,14 @@ var _ = Describe("One library lists the other's", func() {
 				Expect(inGo).To(Equal(inNode), "%s jobs of %s", state, name)
 				Expect(inGo).To(ConsistOf(ids), "%s jobs of %s", state, name)
 			}
-			var counts map[bullmq.State]int64
+			var counts map[bullmq.State]int
 			node.Do("counts", object{"queue": name}, &counts)
 			Expect(queue.Counts(soon())).To(Equal(counts))
-			Expect(counts).To(HaveKeyWithValue(bullmq.StateWaiting, int64(3)))
-			var waiting int64
+			Expect(counts).To(HaveKeyWithValue(bullmq.StateWaiting, 3))
+			var waiting int
 			node.Do("count", object{"queue": name}, &waiting)
 			Expect(queue.Count(soon())).To(Equal(waiting))
-			perPriority := map[int]int64{}
+			perPriority := map[int]int{}
 			node.Do("countsPerPriority", object{"queue": name, "priorities": []int{0, 1, 2}}, &perPriority)
 			Expect(queue.CountsPerPriority(soon(), 0, 1, 2)).To(Equal(perPriority))
 		}

@@ -73,7 +73,7 @@ func (m mixer) options(kind string, seed uint64, data *payload) *bullmq.JobOptio
 		o.KeepCompleted = []bullmq.Retention{bullmq.KeepNone(), bullmq.KeepLast(0)}[m.whole(0, 1)]
 	case "kept":
 		o.KeepCompleted = []bullmq.Retention{
-			bullmq.KeepAll(), bullmq.KeepLast(100000), bullmq.KeepFor(time.Hour, 0, 0), bullmq.KeepFor(time.Hour, 100000, 10),
+			bullmq.KeepAll(), bullmq.KeepLast(100000), bullmq.KeepFor(time.Hour), bullmq.KeepWithin(bullmq.RetentionLimits{Age: time.Hour, Count: 100000, Removals: 10}),
 		}[m.whole(0, 3)]
 	case "deduplicated":
 		o.Deduplication = &bullmq.Deduplication{ID: fmt.Sprintf("only-%d-%d", seed, data.Sequence)}

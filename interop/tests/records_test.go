@@ -174,7 +174,7 @@ var _ = Describe("A stored job", func() {
 			texts = append(texts, row, row)
 		}
 		Expect(node.Record(name, id)["logs"]).To(Equal(both))
-		inGo, count, err := queue.Logs(soon(), id, 0, -1, true)
+		inGo, count, err := queue.Logs(soon(), id, bullmq.Page{Limit: -1, Ascending: true})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(count).To(Equal(len(texts)))
 		Expect(inGo).To(Equal(texts))
@@ -219,7 +219,7 @@ var _ = Describe("A stored job", func() {
 	It("has Go's options under the names and in the forms that Node reads", func() {
 		id := addInGo(nil, &bullmq.JobOptions{
 			JobID: "mine é", Delay: 0, Priority: 7, Attempts: 4, Backoff: &bullmq.Backoff{Type: "exponential", Delay: 1500e6, Jitter: 0.25},
-			KeepCompleted: bullmq.KeepFor(3600e9, 10, 0), KeepFailed: bullmq.KeepLast(5), KeepLogs: 9, StackTraceLimit: 2,
+			KeepCompleted: bullmq.KeepWithin(bullmq.RetentionLimits{Age: 3600e9, Count: 10}), KeepFailed: bullmq.KeepLast(5), KeepLogs: 9, StackTraceLimit: 2,
 			SizeLimit: 1000, Deduplication: &bullmq.Deduplication{ID: "d", TTL: 5e9, Extend: true},
 		})
 		Expect(node.Record(name, id)["opts"]).To(Equal(object{

@@ -63,7 +63,7 @@ var _ = Describe("A scheduler", func() {
 		repeat.StartDate = time.Now().Add(1500 * time.Millisecond).Truncate(time.Second) // so that no slot passes before the scheduler exists
 		upsert(name, repeat)
 		queue := newGoQueue(name)
-		completed := func() (int64, error) {
+		completed := func() (int, error) {
 			counts, err := queue.Counts(soon(), bullmq.StateCompleted)
 			return counts[bullmq.StateCompleted], err
 		}

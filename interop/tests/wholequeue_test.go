@@ -31,7 +31,7 @@ var _ = Describe("A setting of a whole queue", func() {
 		queue := newGoQueue(l.queue)
 		_, err := queue.AddBulk(soon(), slices.Repeat([]bullmq.BulkJob{{Name: "a"}}, count))
 		Expect(err).NotTo(HaveOccurred())
-		completed := func() (int64, error) {
+		completed := func() (int, error) {
 			counts, err := queue.Counts(soon(), bullmq.StateCompleted)
 			return counts[bullmq.StateCompleted], err
 		}
