@@ -155,7 +155,7 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(keysOf(name)).NotTo(ContainElement(BeElementOf(keyOf(name, "a"), keyOf(name, "b"), keyOf(name, "wait"), keyOf(name, "delayed"))))
 			count := len(eventsOf(name))
 			Expect(queue.Remove(ctx, "a", nil)).To(MatchError(bullmq.ErrJobNotFound))
-			Expect(queue.JobRef("b").Remove(ctx)).To(MatchError(And(MatchError(bullmq.ErrJobNotFound), ContainSubstring("remove job b of "+name))))
+			Expect(queue.JobRef("b").Remove(ctx)).To(And(MatchError(bullmq.ErrJobNotFound), MatchError(ContainSubstring("remove job b of "+name))))
 			Expect(eventsOf(name)).To(HaveLen(count))
 		})
 
