@@ -21,8 +21,10 @@ type Repeat struct {
 	// Pattern is a cron pattern with five fields, or with six, the first of which
 	// is seconds. The syntax is that of cron-parser 5.
 	Pattern string
-	// TimeZone is the IANA name of the pattern's time zone (BullMQ: tz).
-	// Defaults to the time zone of the process.
+	// TimeZone is the IANA name of the zone in which the pattern counts. It needs the
+	// machine's time zone database; a program without one imports time/tzdata
+	// (BullMQ: tz).
+	// Defaults to the zone of this process.
 	TimeZone string
 	// Every is the interval, in whole milliseconds.
 	Every time.Duration

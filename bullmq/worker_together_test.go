@@ -117,7 +117,7 @@ var _ = Describe("Jobs that end at the same time", func() {
 		}
 		_, err := queue.AddBulk(ctx, more)
 		Expect(err).NotTo(HaveOccurred())
-		total := jobs + len(more)
+		total := int64(jobs + len(more))
 		var runs, completed atomic.Int64
 		var twice sync.Map
 		handler, _ := together(func(_ context.Context, job *bullmq.Job) (any, error) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // see [LoadZone]
 )
 
 // ZoneError is returned for an unknown time zone.
@@ -18,7 +17,7 @@ type ZoneError struct {
 }
 
 func (e *ZoneError) Error() string {
-	return fmt.Sprintf("time zone %q: %v: use an IANA name such as \"Europe/Paris\", \"UTC\", or an offset such as \"UTC+3\"", e.Name, e.Err)
+	return fmt.Sprintf("time zone %q: %v: use an IANA name such as \"Europe/Paris\", \"UTC\", or an offset such as \"UTC+3\"; on a machine without a time zone database import _ \"time/tzdata\"", e.Name, e.Err)
 }
 
 func (e *ZoneError) Unwrap() error { return e.Err }
@@ -30,9 +29,9 @@ var errUnknownZone = errors.New("unknown")
 // such as "UTC+3" and "utc-5:30". The names "local", "system", "default" and "" denote the machine's zone.
 // Names that begin with SystemV/, which Node accepts, are not supported.
 //
-// The rules of a zone come from the machine's database, or from the one named by ZONEINFO. This package
-// embeds a copy of about 450 KB for machines without one. Without it, a worker in a minimal container would
-// reject schedules that Node workers, which ship their own database, continue to serve. Both must have the
+// The rules of a zone come from the machine's database, or from the one named by ZONEINFO. A program for a
+// machine without one, such as a minimal container, imports time/tzdata, which embeds a copy. Otherwise it
+// rejects schedules that Node workers, which ship their own database, continue to serve. Both must have the
 // same rules to agree. When a country changes its clocks, both need an update. Rules before 1970 may differ
 // in any case.
 func LoadZone(name string) (*time.Location, error) {
