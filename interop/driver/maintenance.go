@@ -80,7 +80,7 @@ func init() {
 			}
 			removed, err := job.RemoveChildDependency(ctx)
 			if err == nil && !removed && job.ParentKey == "" {
-				err = bullmq.ErrParentNotFound // Node's answer for a job without a parent
+				err = &bullmq.Error{Code: -5} // ErrParentNotFound, as Node refuses a job without a parent
 			}
 			return removed, err
 		}),
