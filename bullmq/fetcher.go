@@ -53,9 +53,10 @@ type FetcherOptions struct {
 	// workers of the queue.
 	// Defaults to 30 seconds.
 	StalledInterval time.Duration
-	// MaxStalledCount is how many times a job may stall before it fails.
-	// Defaults to 1. Use new(0) to fail a job that stalls once.
-	MaxStalledCount *int
+	// MaxStalledCount is how many times a job may stall before it fails. -1 means
+	// that a job fails when it stalls once.
+	// Defaults to 1.
+	MaxStalledCount int
 	// MaxStartedAttempts fails a job that was started more often than that.
 	// Defaults to no bound.
 	MaxStartedAttempts int

@@ -219,7 +219,7 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 	defer proxy.Close()
 	var failedOnce sync.Map
 	var lossy atomic.Bool
-	checker, err := bullmq.NewFetcher(ctx, name, &bullmq.FetcherOptions{Connection: at(proxy.Addr()), MaxStalledCount: new(0)})
+	checker, err := bullmq.NewFetcher(ctx, name, &bullmq.FetcherOptions{Connection: at(proxy.Addr()), MaxStalledCount: -1})
 	if err != nil {
 		return err
 	}
