@@ -126,7 +126,9 @@ var jobCalls = []jobCall{
 	{"UpdateProgress", "active", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.UpdateProgress(b.ctx, 50) }},
 	{"UpdateData", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.UpdateData(b.ctx, 5) }},
 	{"Log", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return job.Log(b.ctx, "d") }},
-	{"ClearLogs", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ClearLogs(b.ctx, &bullmq.ClearLogsOptions{Keep: 1}) }},
+	{"ClearLogs", "waiting, with a log of three rows", func(b *bench, job *bullmq.Job) (any, error) {
+		return nil, job.ClearLogs(b.ctx, &bullmq.ClearLogsOptions{Keep: 1})
+	}},
 	{"State", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return job.State(b.ctx) }},
 	{"ExtendLock", "active", func(b *bench, job *bullmq.Job) (any, error) {
 		return job.WithToken("token").ExtendLock(b.ctx, time.Minute)
@@ -144,8 +146,12 @@ var jobCalls = []jobCall{
 	}},
 	{"Promote", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.Promote(b.ctx) }},
 	{"ChangeDelay", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangeDelay(b.ctx, time.Hour) }},
-	{"ChangePriority", "delayed", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangePriority(b.ctx, 9, &bullmq.ChangePriorityOptions{LIFO: true}) }},
-	{"ChangePriority", "waiting", func(b *bench, job *bullmq.Job) (any, error) { return nil, job.ChangePriority(b.ctx, 9, &bullmq.ChangePriorityOptions{LIFO: true}) }},
+	{"ChangePriority", "delayed", func(b *bench, job *bullmq.Job) (any, error) {
+		return nil, job.ChangePriority(b.ctx, 9, &bullmq.ChangePriorityOptions{LIFO: true})
+	}},
+	{"ChangePriority", "waiting", func(b *bench, job *bullmq.Job) (any, error) {
+		return nil, job.ChangePriority(b.ctx, 9, &bullmq.ChangePriorityOptions{LIFO: true})
+	}},
 	{"Retry", "failed, next to run", func(b *bench, job *bullmq.Job) (any, error) {
 		return nil, job.Retry(b.ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsMade: true})
 	}},

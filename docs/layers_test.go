@@ -139,7 +139,7 @@ var _ = Describe("The layers of the architecture", func() {
 		slices.Sort(found)
 		Expect(slices.Compact(found)).To(Equal([]string{
 			"connection.go", "core.go",
-			"job.go", "job_calls.go", "retention.go", "worker.go", "worker_commit.go", "worker_fetch.go", "worker_manual.go",
+			"job.go", "job_calls.go", "retention.go", "worker.go", "worker_commit.go", "worker_fetch.go",
 		}))
 	})
 
