@@ -138,7 +138,7 @@ var _ = Describe("The layers of the architecture", func() {
 		}
 		slices.Sort(found)
 		Expect(slices.Compact(found)).To(Equal([]string{
-			"connection.go", "core.go",
+			"connection.go", "core.go", "fetcher.go",
 			"job.go", "job_calls.go", "retention.go", "worker.go", "worker_commit.go", "worker_fetch.go",
 		}))
 	})
