@@ -182,6 +182,9 @@ func (j *Job) Token() string {
 // WithToken returns a copy of the job whose calls use the lock token. It is for a
 // job that is known by its id and that another part of the program, or another
 // process, has fetched. A job that comes from a [Worker] or a [Fetcher] has its token.
+//
+// As in BullMQ, the token "0" owns every lock. With it a program can finish or move a
+// job that another one holds.
 func (j *Job) WithToken(token string) *Job {
 	if j == nil {
 		return nil
@@ -203,13 +206,11 @@ func (j *Job) locked(verb string) (*core, error) {
 	case j.token == "":
 		return nil, fmt.Errorf("bullmq: %s job %s of queue %s: the job has no lock token; use the job that a Worker or a Fetcher returned, or give it the token of its lock with Job.WithToken", verb, j.ID, j.QueueName())
 	}
-	if err := checkToken(j.token); err != nil {
-		return nil, fmt.Errorf("bullmq: %s job %s of queue %s: %w", verb, j.ID, j.QueueName(), err)
-	}
 	return c, nil
 }
 
-// checkToken refuses the tokens with which BullMQ's scripts skip the check of a lock.
+// checkToken refuses the tokens under which no job may be fetched. With "0", BullMQ's
+// scripts skip the check of a lock.
 func checkToken(token string) error {
 	if token == "" || token == "0" {
 		return fmt.Errorf(`the lock token %q would own every lock; use a unique text such as a UUID`, token)

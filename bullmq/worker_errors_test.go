@@ -212,14 +212,14 @@ var _ = Describe("A worker whose handler has returned", func() {
 		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }}})
 		var running *bullmq.Job
 		Eventually(started).Should(Receive(&running))
-		Expect(newFetcher(name, nil).Fail(ctx, running, errors.New("stopped by hand"))).To(Succeed())
+		Expect(newFetcher(name, nil).Fail(ctx, running.WithToken("0"), errors.New("stopped by hand"))).To(Succeed())
 		close(finish)
 		var fault error
 		Eventually(faults).Should(Receive(&fault))
 		var refused *bullmq.Error
 		Expect(errors.As(fault, &refused)).To(BeTrue())
 		Expect(refused.JobID).To(Equal(job.ID))
-		Expect(fault).To(MatchError(bullmq.ErrLockNotFound))
+		Expect(fault).To(MatchError(bullmq.ErrNotInState))
 		Expect(ending(job, bullmq.StateFailed)).To(HaveKeyWithValue("failedReason", "stopped by hand"))
 		Expect(listAt(keyOf(name, "active"))).To(BeEmpty())
 		Expect(setAt(keyOf(name, "stalled"))).To(BeEmpty())
