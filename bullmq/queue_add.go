@@ -46,7 +46,7 @@ func (j *Job) AddOutcome() AddOutcome {
 	return j.outcome
 }
 
-// added takes the result of the add into the job.
+// added sets the job's id and outcome from the result of its add.
 func (j *Job) added(result backend.AddResult) {
 	j.ID = result.JobID
 	switch result.Outcome {
@@ -62,8 +62,8 @@ func (j *Job) added(result backend.AddResult) {
 	}
 }
 
-// addAgain repeats an add that has failed. It waits for Redis if the queue has an
-// AddWait, and repeats only what can't add a job twice.
+// addAgain retries an add that has failed, within the queue's AddWait. It retries
+// only if that cannot add the job twice.
 func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *backend.Add, err error) (backend.AddResult, error) {
 	p := q.patience(ctx, begun)
 	lost := mayHaveRun(err)
@@ -77,8 +77,8 @@ func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *ba
 	return backend.AddResult{}, p.verdict(lost, err)
 }
 
-// addManyAgain is addAgain for those jobs of a bulk that have not been added. It
-// replaces their results.
+// addManyAgain is addAgain for the jobs of a bulk that were not added. It replaces
+// their results.
 func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []*backend.Add, results []backend.AddResult) {
 	p := q.patience(ctx, begun)
 	lost := make([]bool, len(jobs))
@@ -100,7 +100,7 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 			results[i] = more[n]
 		}
 	}
-	// The jobs of one call failed with one error, and BulkError.Unwrap returns it once.
+	// Jobs that failed with the same error must share its final form, because BulkError.Unwrap returns each error once.
 	type failure struct {
 		err  error
 		lost bool
@@ -119,8 +119,8 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 	}
 }
 
-// withinAddWait is ctx with an end when AddWait is over, counted from begun: also
-// a call that Redis doesn't answer returns then.
+// withinAddWait returns ctx with a deadline of AddWait after begun. The deadline also
+// ends a call that gets no reply.
 func (q *Queue) withinAddWait(ctx context.Context, begun time.Time) (context.Context, context.CancelFunc) {
 	if q.addWait <= 0 {
 		return ctx, func() {}
@@ -128,11 +128,11 @@ func (q *Queue) withinAddWait(ctx context.Context, begun time.Time) (context.Con
 	return context.WithDeadlineCause(ctx, begun.Add(q.addWait), q.addWaitOver)
 }
 
-// patience is what one call to add has of the queue's AddWait.
+// patience decides whether and when one call retries an add.
 type patience struct {
 	ctx    context.Context // from withinAddWait
 	health backend.HealthWatch
-	begun  time.Time // the call
+	begun  time.Time // when the call began
 	most   time.Duration
 	pause  timing.Backoff
 }
@@ -141,9 +141,8 @@ func (q *Queue) patience(ctx context.Context, begun time.Time) *patience {
 	return &patience{ctx: ctx, health: q.core.conn.Health(), begun: begun, most: q.addWait}
 }
 
-// hopes says whether an add that has failed may be sent again: where Redis can't
-// serve just now, and a second one would not be one too many. lost says that it
-// may have been carried out before.
+// hopes reports whether an add that failed with err may be retried. lost reports
+// whether an attempt may have added the job.
 func (p *patience) hopes(o JobOptions, lost bool, err error) bool {
 	switch {
 	case p.most <= 0 || p.ctx.Err() != nil || err == nil || errors.Is(err, ErrClosed):
@@ -156,9 +155,9 @@ func (p *patience) hopes(o JobOptions, lost bool, err error) bool {
 	}
 }
 
-// repeatable says whether an add that may have been carried out changes nothing
-// when it comes again: the job has an id of its own and stays when it has ended;
-// or its deduplication id still belongs to it, ended or not.
+// repeatable reports whether a second add of a job changes nothing. That is so if
+// the job has a JobID and is retained after it finishes, or if it owns its
+// deduplication id until the retries end.
 func (p *patience) repeatable(o JobOptions) bool {
 	if o.JobID != "" {
 		return o.KeepCompleted.staysAll() && o.KeepFailed.staysAll()
@@ -167,8 +166,7 @@ func (p *patience) repeatable(o JobOptions) bool {
 	return d != nil && !d.Replace && !d.KeepLastIfActive && !d.Reschedule && time.Since(p.begun)+time.Second < d.TTL
 }
 
-// wait returns when Redis may be tried again; false when the patience, or the
-// context, has come to its end.
+// wait waits until a retry may succeed. It returns false if the context ends before.
 func (p *patience) wait() bool {
 	timing.Sleep(p.ctx, p.pause.Next())
 	if doubt := p.health.InDoubt(); doubt != nil {
@@ -180,9 +178,9 @@ func (p *patience) wait() bool {
 	return p.ctx.Err() == nil
 }
 
-// verdict is the error that an add ends with.
+// verdict returns the final error of an add.
 func (p *patience) verdict(lost bool, err error) error {
-	// A connection's deadline is the context's, and may be noticed a moment before it.
+	// The connection has the same deadline and may report it shortly before the context does.
 	if at, ok := p.ctx.Deadline(); ok && time.Until(at) < timing.ShortestPause && errors.Is(err, context.DeadlineExceeded) {
 		<-p.ctx.Done()
 	}

@@ -8,42 +8,45 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 )
 
-// WorkerEvents are functions that a Worker calls as things happen. Those about
-// one job are called before the next job starts in its place, and Progress while
-// the handler reports it. Each call has a goroutine of its own: a panic in one is
-// logged, and neither that nor a runtime.Goexit goes any further. Any may be nil.
-// Worker.Events tells the same over a channel.
+// WorkerEvents contains functions that a [Worker] calls when a job or the worker
+// changes. Any of them may be nil. [Worker.Events] delivers the same events on a
+// channel.
+//
+// Functions for a job are called before the next job starts in the same slot, and
+// Progress while the handler updates the progress. Each call runs in a separate
+// goroutine. A panic is recovered and logged.
 type WorkerEvents struct {
 	Active    func(job *Job)
 	Completed func(job *Job, returnValue any)
-	// Failed is also called when the job will be tried again: then it has no
-	// FinishedOn.
+	// Failed is also called when the job will be retried. Its FinishedOn is then
+	// the zero time.
 	Failed func(job *Job, err error)
-	// Progress tells what was given to UpdateProgress of a job that this worker
-	// has handed out.
+	// Progress is called with the argument of [Job.UpdateProgress] for a job that
+	// this worker fetched.
 	Progress func(job *Job, progress any)
 	Stalled  func(jobID string)
 	Drained  func()
-	// Paused is called before Pause or PauseNow returns, once for each pause;
-	// Resumed when it is over.
+	// Paused is called once for each pause, before Pause or PauseNow returns.
+	// Resumed is called when the pause ends.
 	Paused  func()
 	Resumed func()
-	// LocksRenewed tells of jobs that are still this worker's, LocksLost of jobs
-	// whose lock another has or nobody (BullMQ: locksRenewed, lockRenewalFailed).
+	// LocksRenewed is called with the jobs whose locks were renewed (BullMQ:
+	// locksRenewed). LocksLost is called with the jobs whose locks expired or belong
+	// to another worker (BullMQ: lockRenewalFailed).
 	LocksRenewed func(jobIDs []string)
 	LocksLost    func(jobIDs []string)
-	// Error tells of what went wrong beside the jobs: Redis out of reach, a
-	// result that could not be written.
+	// Error is called with errors that no handler returned, such as an outage of
+	// Redis or a result that could not be written.
 	Error func(err error)
-	// Closing is called when no new job will be taken any more, Closed when Run is
-	// about to return.
+	// Closing is called when the worker stops fetching jobs. Closed is called when
+	// Run is about to return.
 	Closing func()
 	Closed  func()
 }
 
-// Types of worker events beside those that the queue's events have too:
-// EventActive, EventCompleted, EventFailed, EventProgress, EventStalled,
-// EventDrained, EventPaused and EventResumed.
+// Types of events that only workers emit. Workers also emit EventActive,
+// EventCompleted, EventFailed, EventProgress, EventStalled, EventDrained, EventPaused
+// and EventResumed.
 const (
 	EventLocksRenewed EventType = "locksRenewed"
 	EventLocksLost    EventType = "lockRenewalFailed"
@@ -52,20 +55,20 @@ const (
 	EventClosed       EventType = "closed"
 )
 
-// WorkerEvent is what has happened in a Worker, with the fields that its Type
-// has.
+// WorkerEvent is an event of a [Worker]. Its Type determines which fields are set.
 type WorkerEvent struct {
 	Type EventType
-	// Job is the job as it was then: of active, completed, failed and progress.
+	// Job is a snapshot of the job (active, completed, failed, progress).
 	Job *Job
-	// Value is what the handler returned (completed) or reported (progress).
+	// Value is the handler's return value (completed) or the progress (progress).
 	Value any
-	// Err is why: of failed and error.
+	// Err is the error (failed, error).
 	Err error
-	// JobIDs are the jobs in question: of stalled, locksRenewed and
-	// lockRenewalFailed.
+	// JobIDs are the ids of the affected jobs (stalled, locksRenewed,
+	// lockRenewalFailed).
 	JobIDs []string
-	// Missed is how many events before this one its reader was too slow for.
+	// Missed is the number of events before this one that were dropped because the
+	// channel was full.
 	Missed int
 }
 
@@ -77,7 +80,7 @@ func (w *Worker) emit(e WorkerEvent) {
 	}
 }
 
-// of is the call of the function that there is for an event; nil without one.
+// of returns a call of the function for an event, or nil if there is none.
 func (f *WorkerEvents) of(e WorkerEvent) func() {
 	switch {
 	case e.Type == EventActive && f.Active != nil:
@@ -110,29 +113,29 @@ func (f *WorkerEvents) of(e WorkerEvent) func() {
 	return nil
 }
 
-// emitAsync emits an event of the worker's own end from a goroutine, since a
-// function for it may wait for that end.
+// emitAsync emits EventClosing or EventClosed in a goroutine, because the user's
+// function may wait for the worker to end.
 func (w *Worker) emitAsync(event EventType) *safe.Background {
 	return safe.Go(context.Background(), func(context.Context) { w.emit(WorkerEvent{Type: event}) })
 }
 
-// Events tells over a channel what happens in the worker from now on: what the
-// functions in WorkerOptions.Events are told, each job as it was then. A reader
-// never holds the worker up: buffer events, at least one, wait for it, and
-// those that come while all of these are unread are dropped. How many were
-// dropped is told by the next event that is not, in Missed. EventClosed is
-// never dropped: it is the last, and the channel is closed after it. It is
-// closed without it once ctx has ended.
+// Events returns a channel that delivers the worker's events from now on. These are
+// the events for which the functions in WorkerOptions.Events are called. Each call
+// returns a new channel.
 //
-// Each call makes a channel of its own; one that nobody reads any more costs
-// little, and goes with its context or the worker.
+// A slow reader does not block the worker. The channel buffers up to buffer events, at
+// least one, and events that arrive while it is full are dropped. The next event that
+// is delivered has the number of dropped events in Missed.
+//
+// EventClosed is the last event and is never dropped. The channel is closed after it,
+// or without it when ctx ends.
 func (w *Worker) Events(ctx context.Context, buffer int) <-chan WorkerEvent {
 	return w.readers.add(ctx, max(buffer, 1))
 }
 
-// eventReaders are those who listen to a worker by a channel.
+// eventReaders are the channels that Worker.Events has returned.
 type eventReaders struct {
-	count atomic.Int32 // so that nobody listening costs nothing
+	count atomic.Int32 // len(all), to skip the mutex if there are no readers
 
 	mu    sync.Mutex
 	all   map[*eventReader]bool
@@ -141,9 +144,9 @@ type eventReaders struct {
 
 type eventReader struct {
 	buffer int
-	out    chan WorkerEvent // has room for one more, the last
+	out    chan WorkerEvent // has additional room for EventClosed
 	missed int
-	forget func() bool // that ctx ends it
+	forget func() bool // stops the removal when ctx ends
 }
 
 func (rs *eventReaders) add(ctx context.Context, buffer int) <-chan WorkerEvent {

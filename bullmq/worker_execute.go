@@ -12,7 +12,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// result is how a handler ended.
+// result is the result of a handler.
 type result struct {
 	value any
 	json  string // value as JSON
@@ -20,8 +20,7 @@ type result struct {
 	stack string // of a panic or runtime.Goexit; "" otherwise
 }
 
-// slot sees jobs through, one after the other, on a goroutine of its own,
-// until there is none left for it.
+// slot runs jobs one after the other, until there is none to run in this slot.
 func (r *runner) slot(job *Job, taken time.Time) {
 	var a *attempt
 	defer func() {
@@ -37,7 +36,7 @@ func (r *runner) slot(job *Job, taken time.Time) {
 	}
 }
 
-// attempt is one job on its slot.
+// attempt is one run of a job.
 type attempt struct {
 	runner *runner
 	job    *Job
@@ -45,14 +44,14 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	span   span
 	res    result
-	left   bool // not to be written: the job is left to the stalled check
+	left   bool // the result is not written; the stalled check requeues the job
 
-	// of the runner's mu:
+	// Guarded by the runner's mu.
 	stage     stage
-	cancelled error // why, once it is
+	cancelled error // the cause; nil unless the job was cancelled
 
-	// movedOn: the handler has ended its goroutine with runtime.Goexit, and another
-	// one runs the slot's jobs.
+	// movedOn is set if the handler called runtime.Goexit. Another goroutine then
+	// runs the slot's jobs.
 	movedOn bool
 }
 
@@ -62,7 +61,7 @@ func (a *attempt) begin(taken time.Time) {
 	a.runner.track(a)
 }
 
-// run calls the handler, unless the job must fail without.
+// run calls the handler, unless the job must fail without running.
 func (a *attempt) run() {
 	w, job := a.runner.w, a.job
 	if !a.runner.advance(a.ctx, job) {
@@ -82,7 +81,7 @@ func (a *attempt) run() {
 			a.res = panicked(p)
 			return
 		}
-		// Nothing can keep a goroutine that calls runtime.Goexit.
+		// A goroutine that called runtime.Goexit can't be recovered.
 		a.res = result{err: errors.New("the handler ended its goroutine with runtime.Goexit"), stack: string(debug.Stack())}
 		a.movedOn = true
 		go func() {
@@ -96,12 +95,12 @@ func (a *attempt) run() {
 	a.res, returned = outcome(value, err), true
 }
 
-// end writes the outcome and answers the slot's next job.
+// end writes the result and returns the slot's next job.
 func (a *attempt) end() (*Job, time.Time) {
 	defer a.cancel(nil)
 	a.enter(returned)
 	r := a.runner
-	defer r.untrack(a) // where it was not written either
+	defer r.untrack(a) // also if the result was not written
 	defer r.w.endProcess(a.span, a.job)
 	if a.left || r.hardStopped() {
 		r.w.locks.release(a.job.ID, a.job.token)
@@ -118,9 +117,9 @@ func panicked(p any) result {
 	return res
 }
 
-// advance lets the scheduler that made the job go on, if one did. It is tried
-// for as long as the job is held, since no other job would do it; false means
-// that the job is left to be started again by the stalled check.
+// advance adds the next job of the scheduler that added this job, if one did. It
+// retries while the worker holds the job, because no other job would add the next
+// one. It returns false if the job must be left to the stalled check.
 func (r *runner) advance(ctx context.Context, job *Job) bool {
 	if job.SchedulerID == "" {
 		return true
@@ -152,7 +151,7 @@ func (r *runner) advance(ctx context.Context, job *Job) bool {
 	}
 }
 
-// refusal is why a job must fail without its handler being called.
+// refusal returns the reason why a job must fail without running, or nil.
 func (w *Worker) refusal(job *Job) error {
 	switch {
 	case job.DeferredFailure != "":
@@ -165,8 +164,8 @@ func (w *Worker) refusal(job *Job) error {
 	return nil
 }
 
-// maxStarted is the number of starts after which a failed job isn't tried
-// again; BullMQ 5 tries it again, and fails it at the next start.
+// maxStarted returns the number of starts after which a failed job is not retried.
+// BullMQ 5 retries it and fails it at the next start.
 func (w *Worker) maxStarted() int {
 	if w.core.dialect == V5 {
 		return 0
@@ -174,12 +173,12 @@ func (w *Worker) maxStarted() int {
 	return w.o.MaxStartedAttempts
 }
 
-// outcome turns what a handler returned into a result; a value that JSON can't
-// hold is a failure.
+// outcome converts what a handler returned to a result. A value that can't be encoded
+// as JSON is a failure.
 func outcome(value any, err error) result {
 	if err != nil {
-		// Its methods are the user's too: what panics in them does so here, where it
-		// is caught, and not on the way to Redis.
+		// The methods of err are user code and may panic. Here the panic is
+		// recovered, later it would not be.
 		_, _ = err.Error(), errors.Is(err, ErrUnrecoverable)
 		return result{err: err}
 	}
@@ -190,8 +189,8 @@ func outcome(value any, err error) result {
 	return result{value: value, json: text}
 }
 
-// stackTrace is what the job keeps of this failure: the stack of a panic, what
-// an error that carries a stack prints with %+v, or the error's text.
+// stackTrace returns the entry of the failure in the job's stack traces: the stack of
+// a panic, or the error formatted with %+v, which includes a stack if it has one.
 func (res result) stackTrace() string {
 	if res.stack != "" {
 		return strings.TrimSpace(res.err.Error() + "\n" + res.stack)
@@ -199,8 +198,8 @@ func (res result) stackTrace() string {
 	return fmt.Sprintf("%+v", res.err)
 }
 
-// traces adds a failure to those that the job has, within its limit. What is
-// there stays, the newest is the last.
+// traces returns the job's stack traces with newest at the end, within the job's
+// limit.
 func traces(job *Job, newest string) []string {
 	switch limit := job.Opts.StackTraceLimit; {
 	case limit == NoStackTraces:
@@ -213,13 +212,13 @@ func traces(job *Job, newest string) []string {
 	}
 }
 
-// ErrCancelled is what a *CancelledError is, for errors.Is.
+// ErrCancelled matches every [*CancelledError] with errors.Is.
 var ErrCancelled = errors.New("bullmq: the job is cancelled")
 
-// CancelledError is the cause with which CancelJob and CancelAllJobs end a
-// handler's context.
+// CancelledError is the cause with which [Worker.CancelJob] and
+// [Worker.CancelAllJobs] cancel a handler's context.
 type CancelledError struct {
-	Reason string // as it was given; may be empty
+	Reason string // as passed to CancelJob; may be empty
 }
 
 func (e *CancelledError) Error() string {
@@ -231,19 +230,20 @@ func (e *CancelledError) Error() string {
 
 func (e *CancelledError) Unwrap() error { return ErrCancelled }
 
-// CancelJob ends the context of the handler that runs a job in this worker,
-// with a *CancelledError as its cause, and says whether there is one. Nothing
-// is written: what becomes of the job is what its handler returns, as ever. An
-// error is a failed attempt, after which others may follow; Unrecoverable fails
-// the job for good, Snooze gives it back, and a value completes it (BullMQ:
-// worker.cancelJob).
+// CancelJob cancels the context of the handler that runs a job in this worker, with a
+// [*CancelledError] as the cause (BullMQ: worker.cancelJob). It reports whether this
+// worker runs the job.
+//
+// CancelJob writes nothing to Redis. What the handler then returns decides about the
+// job, as always: an error fails the attempt, [Unrecoverable] fails the job without a
+// retry, [Snooze] requeues it, and a value completes it.
 func (w *Worker) CancelJob(jobID, reason string) bool {
 	return w.cancelHandlers(reason, func(job *Job) bool { return job.ID == jobID }) > 0
 }
 
-// CancelAllJobs is CancelJob for all jobs that run in this worker, and answers
-// how many there are. New ones are still taken, unless the worker is paused or
-// stops (BullMQ: worker.cancelAllJobs).
+// CancelAllJobs cancels all jobs that run in this worker, as [Worker.CancelJob] does,
+// and returns their number (BullMQ: worker.cancelAllJobs). The worker still fetches
+// jobs, unless it is paused or stopping.
 func (w *Worker) CancelAllJobs(reason string) int {
 	return w.cancelHandlers(reason, func(*Job) bool { return true })
 }
@@ -267,7 +267,7 @@ func (w *Worker) cancelHandlers(reason string, meant func(*Job) bool) int {
 	return n
 }
 
-// stage is how far an attempt is, as to its handler.
+// stage is the progress of an attempt.
 type stage int
 
 const (
@@ -276,7 +276,7 @@ const (
 	returned
 )
 
-// enter begins a stage.
+// enter moves the attempt to a stage.
 func (a *attempt) enter(next stage) {
 	a.runner.mu.Lock()
 	defer a.runner.mu.Unlock()
@@ -284,8 +284,8 @@ func (a *attempt) enter(next stage) {
 	a.heedCancel()
 }
 
-// heedCancel passes a cancellation on to the handler; the caller holds the
-// runner's mu.
+// heedCancel cancels the handler's context if the attempt was cancelled. The caller
+// holds the runner's mu.
 func (a *attempt) heedCancel() {
 	if a.stage == handling && a.cancelled != nil {
 		a.cancel(a.cancelled)

@@ -9,10 +9,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// lockKeeper renews the locks of all jobs that a worker runs, together, and
-// tells a handler when its lock is lost: when Redis says so, or when the
-// lock's own time is over without a renewal having come through. One renewal
-// that fails for another reason loses nothing.
+// lockKeeper renews the locks of all jobs that a worker runs, in shared calls. It
+// cancels a handler's context when the lock is lost: when Redis reports the loss, or
+// when LockDuration has passed without a successful renewal. A renewal that fails for
+// another reason is retried.
 type lockKeeper struct {
 	worker *Worker
 	mu     sync.Mutex
@@ -21,23 +21,23 @@ type lockKeeper struct {
 
 type heldLock struct {
 	token   string
-	renewed time.Time // when Redis last confirmed it, by the monotonic clock
+	renewed time.Time // when the last confirmed renewal began, with a monotonic reading
 	lose    context.CancelCauseFunc
-	leaving int // calls under way by which the handler itself gives the lock up
+	leaving int // calls in flight by which the handler itself releases the lock
 }
 
 func newLockKeeper(w *Worker) *lockKeeper {
 	return &lockKeeper{worker: w, held: map[string]*heldLock{}}
 }
 
-// hold takes charge of a lock that was taken at a time.
+// hold starts renewing a lock acquired at taken.
 func (k *lockKeeper) hold(jobID, token string, taken time.Time, lose context.CancelCauseFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.held[jobID] = &heldLock{token: token, renewed: taken, lose: lose}
 }
 
-// release ends the renewals and answers until when the lock is the worker's.
+// release stops renewing a lock and returns when it expires.
 func (k *lockKeeper) release(jobID, token string) (until time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,9 +85,8 @@ func (k *lockKeeper) leave(jobID, token string) func(gone bool) {
 	}
 }
 
-// run renews until ctx ends. What fails is tried again soon, since the locks
-// go on growing old. Its errors are reported like those of the other loops, less
-// and less often, even where short locks must be renewed more often than that.
+// run renews locks until ctx ends. It retries a failed renewal soon, before the locks
+// expire. It reports errors at growing intervals, even if it retries more often.
 func (k *lockKeeper) run(ctx context.Context) {
 	rhythm := max(k.worker.o.LockRenewTime/2, time.Millisecond)
 	var outage timing.Backoff
@@ -109,11 +108,11 @@ func (k *lockKeeper) run(ctx context.Context) {
 	}
 }
 
-// renew extends the locks that are old enough, in one call for a thousand.
+// renew extends the locks that are due, a thousand in each call.
 func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 	w := k.worker
 	begun := time.Now()
-	first := begun.Add(w.o.LockDuration) // when the first of them is over
+	first := begun.Add(w.o.LockDuration) // when the first lock expires
 	k.mu.Lock()
 	var due []backend.Lock
 	for id, lock := range k.held {
@@ -127,7 +126,7 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 	k.mu.Unlock()
 	for from := 0; from < len(due); from += 1000 {
 		some := due[from:min(from+1000, len(due))]
-		// A silent Redis must not keep a handler from hearing that its lock is over.
+		// If Redis does not reply, the handlers must still be cancelled when their locks expire.
 		callCtx, cancel := context.WithTimeout(ctx, max(time.Until(first), timing.LastRenewal))
 		callCtx, span := w.startExtendLocks(callCtx, some)
 		lost, err := w.core.store.ExtendLocks(callCtx, some, w.o.LockDuration)
@@ -143,7 +142,7 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 	return failed
 }
 
-// applyRenewal records the outcome of a renewal: which locks were lost.
+// applyRenewal records the result of a renewal that began at when.
 func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time.Time) {
 	gone := map[string]bool{}
 	for _, id := range lost {
@@ -154,10 +153,10 @@ func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time
 	for _, lock := range asked {
 		held := k.held[lock.JobID]
 		if held == nil || held.token != lock.Token {
-			continue // its job has ended meanwhile
+			continue // the job has finished meanwhile
 		}
 		switch {
-		case gone[lock.JobID] && held.leaving > 0: // its handler is about to say so
+		case gone[lock.JobID] && held.leaving > 0: // the handler released it
 		case gone[lock.JobID]:
 			held.lose(ErrLockLost)
 			told = append(told, lock.JobID)
@@ -174,7 +173,7 @@ func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time
 	}
 }
 
-// expire gives up locks whose own time is over.
+// expire reports as lost the locks that were not renewed within LockDuration.
 func (k *lockKeeper) expire() {
 	var told []string
 	k.mu.Lock()

@@ -6,14 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// ErrResumed answers a Pause that Resume has ended before the jobs were done.
+// ErrResumed is returned by [Worker.Pause] if [Worker.Resume] was called before the
+// running jobs finished.
 var ErrResumed = errors.New("bullmq: the worker was resumed before its jobs were done")
 
-// pause is the time from Pause to Resume.
+// pause is the state of a worker between Pause and Resume.
 type pause struct {
 	resumed context.Context // ends with Resume
-	drained chan struct{}   // closed once no job is being taken
-	idle    chan struct{}   // closed once none runs either
+	drained chan struct{}   // closed once no job is being fetched
+	idle    chan struct{}   // closed once, in addition, no job runs
 	emitted atomic.Bool
 }
 
@@ -23,15 +24,16 @@ func (p *pause) emit(w *Worker) {
 	}
 }
 
-// Pause stops this worker, and no other, from taking jobs, and waits until
-// those that run are done: then it answers nil. The worker stays paused until
-// Resume, also when ctx ends first, whose cause is answered then. Jobs that run
-// keep their locks; stalled jobs are left to other workers. A worker may be
-// paused before it is run.
+// Pause stops this worker from fetching jobs and waits until the running jobs have
+// finished (BullMQ: worker.pause). To stop all workers of a queue, use [Queue.Pause].
 //
-// A handler or a function in Events that calls Pause would wait for itself: it
-// calls PauseNow. Queue.Pause stops all workers of a queue. (BullMQ:
-// worker.pause)
+// If ctx ends first, Pause returns its cause and the worker stays paused. Only
+// [Worker.Resume] ends the pause; a Pause that still waits then returns
+// [ErrResumed]. The locks of running jobs are still renewed. The worker does not check
+// for stalled jobs. A worker may be paused before it is run.
+//
+// Do not call Pause from a handler or a function in Events, since it would wait for
+// itself. Call [Worker.PauseNow] instead.
 func (w *Worker) Pause(ctx context.Context) (err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "pause")
 	defer span.end(&err)
@@ -40,10 +42,10 @@ func (w *Worker) Pause(ctx context.Context) (err error) {
 	return w.awaitPause(ctx, p, p.idle)
 }
 
-// PauseNow is Pause without waiting for the jobs that run. It does wait, until
-// ctx ends, for Redis to answer the take that an idle worker has sent ahead; a
-// job that comes with that answer is run. Once PauseNow has answered nil no job
-// is taken until Resume (BullMQ: worker.pause(true)).
+// PauseNow pauses the worker without waiting for the running jobs (BullMQ:
+// worker.pause(true)). It waits only for a fetch already in flight, or until ctx ends.
+// A job returned by that fetch still runs. After PauseNow has returned nil, no job is
+// fetched until [Worker.Resume].
 func (w *Worker) PauseNow(ctx context.Context) (err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "pause")
 	defer span.end(&err)
@@ -67,15 +69,15 @@ func (w *Worker) awaitPause(ctx context.Context, p *pause, reached <-chan struct
 		err = context.Cause(ctx)
 	}
 	select {
-	case <-reached: // whatever has happened beside
+	case <-reached: // takes precedence over the other events
 		return nil
 	default:
 		return err
 	}
 }
 
-// Resume ends a pause: the worker takes jobs again at once. It does nothing
-// unless the worker is paused, and doesn't start one that isn't run (BullMQ:
+// Resume ends a pause. The worker fetches jobs again at once. Resume does nothing if
+// the worker is not paused, and does not start a worker that was not run (BullMQ:
 // worker.resume).
 func (w *Worker) Resume() {
 	w.slots.mu.Lock()
@@ -87,22 +89,22 @@ func (w *Worker) Resume() {
 	_, span := w.core.trace.start(context.Background(), SpanInternal, "resume")
 	defer span.done()
 	w.describe(span)
-	p.emit(w) // before a Pause that waits can, or it would come after the resumption
+	p.emit(w) // a waiting Pause could emit the event only after EventResumed
 	if w.slots.resume(p) {
 		w.lookAgain()
 		w.emit(WorkerEvent{Type: EventResumed})
 	}
 }
 
-// IsPaused says whether the worker itself is paused, not its queue (BullMQ:
+// IsPaused reports whether this worker is paused, regardless of its queue (BullMQ:
 // worker.isPaused).
 func (w *Worker) IsPaused() bool {
 	paused, _ := w.slots.paused()
 	return paused
 }
 
-// IsRunning says whether Run has begun and not ended, be the worker paused or
-// not (BullMQ: isRunning, which says no of a paused worker without jobs).
+// IsRunning reports whether Run has begun and has not ended, even if the worker is
+// paused (BullMQ: isRunning, which returns false for a paused worker without jobs).
 func (w *Worker) IsRunning() bool {
 	if w.current() == nil {
 		return false
@@ -115,14 +117,14 @@ func (w *Worker) IsRunning() bool {
 	}
 }
 
-// current is the runner of a worker whose Run has begun; nil before.
+// current returns the runner, or nil if Run has not been called.
 func (w *Worker) current() *runner {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.runner
 }
 
-// lookAgain lets a worker that runs notice what has changed about its slots.
+// lookAgain makes a running worker check its slots again.
 func (w *Worker) lookAgain() {
 	if r := w.current(); r != nil {
 		r.markDirty()

@@ -11,37 +11,37 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// runner is a worker's Run: it decides when to look for jobs (fetch), gives
-// each a slot, and sees the slots out at the end.
+// runner is the state of Worker.Run. It fetches jobs, runs each in a slot, and waits
+// for the slots at the end.
 type runner struct {
 	w      *Worker
 	slots  *slots
 	waiter *redisstore.Waiter
 
-	soft context.Context // ends when no new job is to be taken
+	soft context.Context // ends when no more jobs are to be fetched
 	base context.Context // parent of the handlers' contexts, which end by cancel
-	hard chan struct{}   // closed when handlers are waited for no longer
+	hard chan struct{}   // closed when Run stops waiting for handlers
 
 	giveUp sync.Once // closes hard
 
-	wake chan struct{} // a slot is free, something was learned, or it is time to rest
+	wake chan struct{} // signals that fetch or finish must check its conditions again
 
-	// fetch's own:
+	// Used by fetch only.
 	unresolved []unresolvedTake
 	batchHint  int // how many jobs a fetch asks for
 
 	mu             sync.Mutex
-	fetching       bool // fetch has not ended yet
+	fetching       bool // fetch has not ended
 	inline         bool // its goroutine runs a job, and nothing is fetched meanwhile
 	running        map[*attempt]bool
-	cancelled      bool      // all handlers were told to end
-	cause          error     // why
+	cancelled      bool      // all handlers were cancelled
+	cause          error     // of the cancellation
 	epoch          int       // counts changes that are a reason to fetch
 	drained        bool      // the last fetch found nothing to run
 	emittedDrained bool      // EventDrained was emitted, and no job has been fetched since
 	nextDueMs      int64     // when the first delayed job is due; 0 for none
-	limitedUntil   time.Time // by the real clock
-	restUntil      time.Time // likewise, where a handler asks for a rate limit and there is no limiter
+	limitedUntil   time.Time // end of the rate limit, by the real clock
+	restUntil      time.Time // end of a rate limit that a handler returned although there is no limiter
 }
 
 func newRunner(w *Worker) *runner {
@@ -52,8 +52,8 @@ func newRunner(w *Worker) *runner {
 	}
 }
 
-// run takes jobs until ctx ends, and returns when those that it took are done,
-// at the deadline, which is when ShutdownTimeout is over, at the latest.
+// run fetches jobs until ctx ends. It returns when the fetched jobs have finished, or
+// at the deadline of the stop.
 func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 	r.soft = ctx
 	r.base = context.WithoutCancel(ctx)
@@ -73,8 +73,8 @@ func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 	return deadline, err
 }
 
-// finish waits for the running jobs, and for fetch, which may be about to take
-// one more, until the time to stop is over.
+// finish waits for the running jobs, and for a fetch in flight, which may return
+// another job, until the deadline of the stop.
 func (r *runner) finish() (err error) {
 	span := r.w.startClose(r.soft)
 	defer span.end(&err)
@@ -96,9 +96,9 @@ func (r *runner) finish() (err error) {
 	return left
 }
 
-// endBy ends the contexts of the handlers shortly before the deadline of ctx, or
-// when ctx is cancelled, and soon after that the wait for them, until stop is
-// called.
+// endBy cancels the handlers' contexts shortly before the deadline of ctx, or when
+// ctx is cancelled. Soon after, it ends the wait for the handlers. stop ends its
+// effect.
 func (r *runner) endBy(ctx context.Context) (stop context.CancelFunc) {
 	left := timing.HandlerGrace
 	soon, cancelSoon := context.WithCancel(ctx)
@@ -124,8 +124,8 @@ func (r *runner) endBy(ctx context.Context) (stop context.CancelFunc) {
 	return stop
 }
 
-// waitIdle waits until fetch has ended and all slots are free, and reports whether
-// that was before the time to stop was over.
+// waitIdle waits until fetch has ended and all slots are free. It reports whether
+// that was before the wait for the handlers ended.
 func (r *runner) waitIdle() bool {
 	for r.busy() {
 		select {
@@ -144,10 +144,10 @@ func (r *runner) busy() bool {
 	return fetching || r.slots.occupied()
 }
 
-// stopping says that no new job is to be taken.
+// stopping reports whether the worker no longer fetches jobs.
 func (r *runner) stopping() bool { return r.soft.Err() != nil }
 
-// hardStopped reports that Run no longer waits for jobs that are not done.
+// hardStopped reports whether Run no longer waits for handlers.
 func (r *runner) hardStopped() bool {
 	select {
 	case <-r.hard:
@@ -183,8 +183,8 @@ func (r *runner) track(a *attempt) {
 	}
 }
 
-// cancel ends the contexts of all handlers, those to come included. They are no
-// children of one context, in which each would have to be entered.
+// cancel cancels the contexts of all handlers, including those that start later. The
+// contexts have no common parent, because registering each with it is slow.
 func (r *runner) cancel(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,7 +200,8 @@ func (r *runner) untrack(a *attempt) {
 	delete(r.running, a)
 }
 
-// unfinished names the jobs that are left behind; nil where there are none.
+// unfinished returns an error that lists the unfinished jobs, or nil if there are
+// none.
 func (r *runner) unfinished() *UnfinishedError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,7 +231,7 @@ func (r *runner) runInline(job *Job, taken time.Time) {
 }
 
 // resumeFetching starts a new fetch goroutine if the last one runs a job and a slot
-// is free, which may be that job's own after it.
+// is free.
 func (r *runner) resumeFetching() {
 	if !r.slots.full() && r.setInline(false) {
 		go r.fetchUntilStopped()

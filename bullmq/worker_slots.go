@@ -6,17 +6,18 @@ import (
 	"sync"
 )
 
-// Concurrency is how many jobs the worker runs at once (BullMQ: concurrency).
+// Concurrency returns the number of jobs that the worker runs at the same time
+// (BullMQ: concurrency).
 func (w *Worker) Concurrency() int {
 	w.slots.mu.Lock()
 	defer w.slots.mu.Unlock()
 	return w.slots.size
 }
 
-// SetConcurrency changes how many jobs the worker runs at once, before Run or
-// meanwhile. More are taken at once; fewer run as jobs end, for none is
-// interrupted. Less than 1 is refused: Pause is what stops a worker (BullMQ:
-// concurrency).
+// SetConcurrency changes the number of jobs that the worker runs at the same time,
+// before or during Run (BullMQ: concurrency). A higher number takes effect at once. A
+// lower number takes effect as running jobs finish. SetConcurrency returns an error if
+// concurrency is less than 1; use [Worker.Pause] to stop a worker.
 func (w *Worker) SetConcurrency(concurrency int) error {
 	if concurrency < 1 {
 		return fmt.Errorf("bullmq: worker of queue %s: a concurrency of %d is less than 1; Pause stops a worker", w.QueueName(), concurrency)
@@ -32,7 +33,7 @@ func (w *Worker) SetConcurrency(concurrency int) error {
 type slots struct {
 	mu    sync.Mutex
 	size  int    // the concurrency
-	taken int    // by jobs
+	taken int    // slots with a job
 	takes int    // calls in flight that may fetch a job, and those whose reply was lost
 	pause *pause // nil unless paused
 
@@ -52,8 +53,8 @@ func (s *slots) resize(size int) {
 	s.size = size
 }
 
-// reserve returns how many jobs may be fetched now, at most most. Each is settled
-// with settle.
+// reserve reserves up to most free slots and returns their number. The caller must
+// call settle for each.
 func (s *slots) reserve(most int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +78,8 @@ func (s *slots) reserveNext() bool {
 	return true
 }
 
-// settle follows reserve once the outcome is known. occupied reports that a job
-// was fetched that needs a slot of its own.
+// settle ends the reservation of a slot. occupied reports whether a job was fetched
+// that occupies the slot.
 func (s *slots) settle(occupied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +154,8 @@ func (s *slots) changePause() {
 	s.pauseChanged, s.endPauseState = context.WithCancel(context.Background())
 }
 
-// notifyIdle closes the channels of a pause that has taken effect; the caller
-// holds mu.
+// notifyIdle closes the channels of a pause that has taken effect. The caller holds
+// mu.
 func (s *slots) notifyIdle() {
 	if s.pause == nil || s.takes > 0 {
 		return

@@ -10,11 +10,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// runStalledCheck looks for jobs whose worker is gone, at once and then each
-// StalledInterval, until ctx ends; not while the worker is paused, and at once
-// when it is resumed. The interval counts from the end of a check: a moment too
-// soon, and the check would still count as made, for all workers. looked is
-// closed behind the first.
+// runStalledCheck checks for stalled jobs at once and then every StalledInterval,
+// until ctx ends. It makes no check while the worker is paused, and one at once after
+// a resume. The interval begins at the end of a check, because Redis skips a check
+// that comes before the interval has passed. looked is closed after the first check.
 func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 	_, span := w.core.trace.start(ctx, SpanInternal, "startStalledCheckTimer")
 	w.describe(span)
@@ -25,7 +24,7 @@ func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 		var next <-chan time.Time
 		if !paused {
 			callCtx := ctx
-			if first { // is made however short the worker lives
+			if first { // made even if the worker stops at once
 				callCtx = context.WithoutCancel(ctx)
 			}
 			pause := w.o.StalledInterval
@@ -47,7 +46,7 @@ func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 	}
 }
 
-// checkStalled makes one check and reports whether Redis has carried it out.
+// checkStalled makes one check and reports whether it succeeded.
 func (w *Worker) checkStalled(ctx context.Context) bool {
 	callCtx, cancel := context.WithTimeout(ctx, timing.CallTimeout)
 	defer cancel()
