@@ -7,13 +7,13 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// Dialect is the major version of BullMQ whose keyspace and events are left
-// behind. Each reads what the other has written; they differ in where jobs
-// stand while the queue is paused, in some events, and in what a retry keeps.
+// Dialect selects the BullMQ major version whose data layout and events are written.
+// Each version reads the data of the other. They differ in where jobs are stored
+// while the queue is paused, in some events, and in what a retry preserves.
 type Dialect int
 
-// What differs in V5 is marked --@v5 and --@v6 in the Lua of package scripts, and
-// compared with core.dialect here:
+// The Lua files of package scripts mark differences by --@v5 and --@v6. This package
+// compares core.dialect. The differences of V5 are:
 //
 //	pause and resume          waiting jobs move to the list paused and back      pause, resume, parts held and ready, joinPaused, moveJobsToWait, getCountsPerPriority
 //	retry by hand             the job loses its priority                         reprocessJob
@@ -30,22 +30,22 @@ type Dialect int
 //	reading and options       Waiting includes Paused; debounce is accepted and  queue_read.go, queue.go, job_json.go
 //	                          shown in JSON
 
-// The dialects.
+// The dialects of BullMQ.
 const (
-	// Detect asks the queue when a Queue, Worker or FlowProducer meets it: V5
-	// when its meta hash names a BullMQ 5, or jobs stand in the list paused, which
-	// BullMQ 6 doesn't fill; V6 otherwise.
+	// Detect reads the dialect from the queue when a Queue, Worker or FlowProducer
+	// first uses it. It is V5 if the meta hash contains a version of BullMQ 5, or if
+	// the list paused, which BullMQ 6 does not use, contains jobs. Otherwise it is V6.
 	Detect Dialect = iota
-	// V6 is that of BullMQ 6, as WireVersion.
+	// V6 is the dialect of BullMQ 6, as of WireVersion.
 	V6
-	// V5 is that of BullMQ 5, as WireVersion5: paused jobs stand in a list of
-	// their own, a dropped duplicate is also told as debounced, a retry by hand
-	// forgets the job's priority. Unlike BullMQ 5, no pause or resume of ours
-	// overwrites jobs that another client has put where it moves them.
+	// V5 is the dialect of BullMQ 5, as of WireVersion5. Paused jobs are in a separate
+	// list, a dropped duplicate also emits the event debounced, and a manual retry
+	// removes the job's priority. Unlike in BullMQ 5, pausing and resuming a queue
+	// never overwrites jobs that another client has added to the target list.
 	V5
 )
 
-// Versions whose keyspace and events this package leaves, by dialect.
+// The BullMQ versions whose data layout and events this package writes, by dialect.
 const (
 	WireVersion  = "6.7.0"
 	WireVersion5 = "5.81.5"

@@ -12,30 +12,29 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// Child is a child of a job, with what it has returned.
+// Child is a child of a job with its result.
 type Child[T any] struct {
-	Key           string // <prefix>:<queue>:<id>, as Job.Key
+	Key           string // <prefix>:<queue>:<id>, as returned by Job.Key
 	QueueName, ID string
-	// Value is what the child returned; the zero value unless Err is nil.
+	// Value is the child's return value. It is the zero value if Err is not nil.
 	Value T
-	// Err is nil for a child that completed, a *JobFailedError for one that
-	// failed, and ErrChildPending for one that has not ended.
+	// Err is nil if the child completed, a [*JobFailedError] if it failed, and
+	// [ErrChildPending] if it has not finished.
 	Err error
 }
 
 var (
-	// ErrChildPending says that a child has not ended, or that it has failed and
-	// its parent waits for it to be retried.
+	// ErrChildPending means that a child has not finished, or that it has failed and
+	// its parent waits until it is retried.
 	ErrChildPending = errors.New("bullmq: the child has not ended yet")
-	// ErrNoChild says that a job has no child, or that nothing is left of it: it
-	// was removed, or it failed and had RemoveDependencyOnFailure.
+	// ErrNoChild means that a job has no child, or that its child was removed, or
+	// failed with the option RemoveDependencyOnFailure.
 	ErrNoChild = errors.New("bullmq: the job has no child, or none that it remembers")
 )
 
-// Children reads a job's children in the order of their keys, and decodes what
-// they have returned into the type that the caller names; json.RawMessage takes
-// every value as it is. A value that doesn't fit is an error (BullMQ:
-// getDependencies).
+// Children returns a job's children in the order of their keys, with their return
+// values decoded as type T (BullMQ: getDependencies). With json.RawMessage as T, the
+// values are not decoded. A value that can't be decoded as T is an error.
 func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 	c, err := job.at("read the children of")
 	if err != nil {
@@ -52,7 +51,7 @@ func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 	var children []Child[T]
 	child := func(ref backend.JobRef) *Child[T] {
 		child := Child[T]{Key: ref.String()}
-		if ref.IsComplete() { // a key of no job names none
+		if ref.IsComplete() { // otherwise the key names no job
 			child.QueueName, child.ID = ref.Queue, ref.ID
 		}
 		children = append(children, child)
@@ -81,10 +80,10 @@ func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 	return children, nil
 }
 
-// ChildValue returns the result of a job's only child: in a [Chain], of the step
-// before. It returns the child's Err if there is no result, and [ErrNoChild] if
-// nothing is left of the child. A job with several children is an error: use
-// [Children].
+// ChildValue returns the result of a job's only child, which in a [Chain] is the
+// previous step. It returns the child's Err if there is no result, and [ErrNoChild] if
+// there is no child. For a job with several children it returns an error; use
+// [Children] instead.
 func ChildValue[T any](ctx context.Context, job *Job) (T, error) {
 	var none T
 	children, err := Children[T](ctx, job)
@@ -99,8 +98,8 @@ func ChildValue[T any](ctx context.Context, job *Job) (T, error) {
 	return children[0].Value, children[0].Err
 }
 
-// ChildrenValues answers what the job's completed children have returned, as
-// JSON, by their keys (BullMQ: getChildrenValues).
+// ChildrenValues returns the return values of the job's completed children, as JSON,
+// by the children's keys (BullMQ: getChildrenValues).
 func (j *Job) ChildrenValues(ctx context.Context) (map[string]json.RawMessage, error) {
 	c, err := j.at("read the children of")
 	if err != nil {
@@ -140,15 +139,15 @@ func keysOf(refs []backend.JobRef) []string {
 	return keys
 }
 
-// dependencies returns children as the public calls do.
+// dependencies converts children to Dependencies.
 func dependencies(d backend.Dependencies) Dependencies {
 	return Dependencies{
 		Processed: rawValues(d.Processed), Unprocessed: keysOf(d.Pending), Ignored: reasonsOf(d.Ignored), Failed: keysOf(d.Failed),
 	}
 }
 
-// IgnoredChildrenFailures answers why children failed whose failure the job
-// goes on without, by their keys (BullMQ: getIgnoredChildrenFailures).
+// IgnoredChildrenFailures returns the failure reasons of children whose failure the
+// job ignores, by the children's keys (BullMQ: getIgnoredChildrenFailures).
 func (j *Job) IgnoredChildrenFailures(ctx context.Context) (map[string]string, error) {
 	c, err := j.at("read the children of")
 	if err != nil {
@@ -161,15 +160,15 @@ func (j *Job) IgnoredChildrenFailures(ctx context.Context) (map[string]string, e
 	return reasonsOf(failures), nil
 }
 
-// Dependencies are a job's children, by how they stand.
+// Dependencies are a job's children, grouped by their outcome.
 type Dependencies struct {
 	Processed   map[string]json.RawMessage // key to return value (JSON)
-	Unprocessed []string                   // keys of those that have not ended
-	Ignored     map[string]string          // key to the reason of a failure that is ignored
-	Failed      []string                   // keys of those that fail the job
+	Unprocessed []string                   // keys of the children that have not finished
+	Ignored     map[string]string          // key to the reason of an ignored failure
+	Failed      []string                   // keys of the failed children that fail the job
 }
 
-// Dependencies reads the job's children, as they are at one moment (BullMQ:
+// Dependencies returns all children of the job, read atomically (BullMQ:
 // getDependencies).
 func (j *Job) Dependencies(ctx context.Context) (*Dependencies, error) {
 	c, err := j.at("read the children of")
@@ -184,27 +183,28 @@ func (j *Job) Dependencies(ctx context.Context) (*Dependencies, error) {
 	return &d, nil
 }
 
-// Cursor is where to read children of one kind, and about how many of them.
+// Cursor is the position from which to read children of one kind.
 type Cursor struct {
-	At    uint64 // 0 is the beginning; else what a DependencyPage has said
-	Count int    // 20 for 0
+	At    uint64 // 0 for the beginning; otherwise from DependencyPage.Next
+	Count int    // approximate number of children to read; defaults to 20
 }
 
-// DependencyQuery says which children to read; a kind that is nil is left out.
+// DependencyQuery selects the children to read. A kind whose cursor is nil is not
+// read.
 type DependencyQuery struct{ Processed, Unprocessed, Ignored, Failed *Cursor }
 
-// DependencyPage is a part of a job's children.
+// DependencyPage is a page of a job's children.
 type DependencyPage struct {
 	Dependencies
-	// Next is the query for what follows: a kind is nil once all of it is read,
-	// and all kinds are, Next == (DependencyQuery{}), when nothing is left.
+	// Next is the query for the next page. The cursor of a kind is nil if all its
+	// children were read. Next is the zero DependencyQuery after the last page.
 	Next DependencyQuery
 }
 
-// DependencyPage reads a part of the job's children, for a job with very many.
-// Redis hands them out in no order, up to a hundred or so in any case; while
-// children come and go, one may come twice (BullMQ: getDependencies with
-// cursors).
+// DependencyPage returns a page of the job's children, for jobs with many children
+// (BullMQ: getDependencies with cursors). The children are in no particular order. A
+// page may have up to about a hundred children even if Count is less. If children
+// finish or are removed between two pages, a child may be returned twice.
 func (j *Job) DependencyPage(ctx context.Context, query DependencyQuery) (*DependencyPage, error) {
 	c, err := j.at("read the children of")
 	if err != nil {
@@ -253,23 +253,23 @@ func cursor(next *backend.Scan) *Cursor {
 	return &Cursor{At: next.Cursor, Count: next.Count}
 }
 
-// ChildJob is a child of a job, with its record.
+// ChildJob is a child of a job, with the child's record.
 type ChildJob struct {
 	Key         string          // <prefix>:<queue>:<id>
-	ReturnValue json.RawMessage // JSON; nil while it is pending
-	Job         *Job            // nil once it is removed
+	ReturnValue json.RawMessage // JSON; nil while the child is pending
+	Job         *Job            // nil if the child was removed
 }
 
-// PendingChildren reads a page of the children of a job that have not ended, with their
-// records, and returns how many there are in total. Their order is Redis's own and does
-// not change until a child is added or ends, so Page.Ascending has no effect (BullMQ:
-// queue.getDependencies, "pending").
+// PendingChildren returns a page of the children of a job that have not finished, with
+// their records, and the total number of such children (BullMQ: queue.getDependencies,
+// "pending"). The order is that of Redis, so Page.Ascending has no effect. It does not
+// change until a child is added, finishes or is removed.
 func (q *Queue) PendingChildren(ctx context.Context, parentID string, page Page) ([]ChildJob, int, error) {
 	return q.children(ctx, parentID, false, page)
 }
 
-// ProcessedChildren reads children of a job that have completed, as
-// PendingChildren does (BullMQ: queue.getDependencies, "processed").
+// ProcessedChildren returns a page of the children of a job that have completed, as
+// [Queue.PendingChildren] does (BullMQ: queue.getDependencies, "processed").
 func (q *Queue) ProcessedChildren(ctx context.Context, parentID string, page Page) ([]ChildJob, int, error) {
 	return q.children(ctx, parentID, true, page)
 }
@@ -313,10 +313,11 @@ func (q *Queue) children(ctx context.Context, parentID string, processed bool, p
 	return children, total, nil
 }
 
-// DependencyCounts says how many children a job has, by how they stand.
+// DependencyCounts are the numbers of a job's children, by their outcome.
 type DependencyCounts struct{ Processed, Unprocessed, Ignored, Failed int }
 
-// DependencyCounts counts the job's children (BullMQ: getDependenciesCount).
+// DependencyCounts returns the numbers of the job's children (BullMQ:
+// getDependenciesCount).
 func (j *Job) DependencyCounts(ctx context.Context) (DependencyCounts, error) {
 	c, err := j.at("count the children of")
 	if err != nil {

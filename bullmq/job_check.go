@@ -15,8 +15,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// over adds the defaults of those options that o doesn't state, as BullMQ does:
-// what is stated holds: a zero, null, or a name in Reset too.
+// over returns o with defaults for the options that it does not set. As in BullMQ, an
+// explicit zero, null and a name in Reset count as set.
 func (o JobOptions) over(defaults JobOptions) JobOptions {
 	o.settle()
 	if defaults.plain() {
@@ -56,8 +56,8 @@ func (o JobOptions) over(defaults JobOptions) JobOptions {
 	return o
 }
 
-// settle moves what Extra and Reset state of options that have a field into that
-// field, where it is not set, or else under the option's stored name in Extra.
+// settle moves options that Extra and Reset set, and that have a field, into that
+// field if it is not set. Otherwise it moves them to the stored name in Extra.
 func (o *JobOptions) settle() {
 	known := len(o.Reset) > 0
 	for name := range o.Extra {
@@ -91,7 +91,8 @@ func (o *JobOptions) settle() {
 	}
 }
 
-// asDefaults is o as the defaults of a queue: a job id is never inherited.
+// asDefaults returns o as the defaults of a queue, without the job id, which is never
+// inherited.
 func (o JobOptions) asDefaults() JobOptions {
 	o.settle()
 	o.JobID = ""
@@ -102,7 +103,7 @@ func (o JobOptions) asDefaults() JobOptions {
 	return o
 }
 
-// checkDefaults refuses defaults that no job could be added with.
+// checkDefaults returns an error for defaults with which no job could be added.
 func (o *JobOptions) checkDefaults() error {
 	err := o.checkReset()
 	if err == nil && !o.foreign {
@@ -114,8 +115,8 @@ func (o *JobOptions) checkDefaults() error {
 	return nil
 }
 
-// check refuses what Node refuses, and what makes no sense from a program,
-// before anything is sent.
+// check returns an error for options that Node rejects and for values that can only
+// be a mistake. It is called before anything is sent.
 func (o *JobOptions) check(data string) error {
 	if err := o.checkReset(); err != nil {
 		return err
@@ -179,15 +180,16 @@ func (o *JobOptions) check(data string) error {
 	return nil
 }
 
-// checkExtra refuses values in Extra that would change which job is added, or when
-// it runs, if they were left out: BullMQ refuses nearly all of them too.
+// checkExtra returns an error for invalid values in Extra that can't be ignored,
+// because they determine which job is added or when it runs. BullMQ rejects nearly all
+// of them too.
 func (o *JobOptions) checkExtra() error {
 	if len(o.Extra) == 0 {
 		return nil
 	}
 	for _, need := range []struct {
 		name, wire, what string
-		falsy            bool // is as good as none
+		falsy            bool // a falsy value counts as not set
 		fits             func(value any) bool
 	}{
 		{"jobId", "jobId", "a string", false, isString}, // an empty one
@@ -232,7 +234,7 @@ func stringMillis(v any) string {
 	return text
 }
 
-// checkReset refuses names that are no options.
+// checkReset returns an error for a name that is not an option.
 func (o *JobOptions) checkReset() error {
 	for _, name := range o.Reset {
 		if option := jobOptionsByName[name]; option == nil || option.name != name {
@@ -249,8 +251,8 @@ func (o *JobOptions) checkReset() error {
 	return nil
 }
 
-// checkRanges refuses numbers and durations that no program means. What was read
-// from JSON may hold them, since Node takes them.
+// checkRanges returns an error for numbers and durations that can only be a mistake.
+// Options parsed from JSON may have them, since Node accepts them.
 func (o *JobOptions) checkRanges() error {
 	if err := cmp.Or(
 		checkDelay("Delay", o.Delay),
@@ -277,8 +279,8 @@ func (o *JobOptions) checkRanges() error {
 	return nil
 }
 
-// checkText refuses a name that is no text: what carried it, Node could not
-// name.
+// checkText returns an error for a name that is not valid UTF-8, since Node clients
+// could not refer to it.
 func checkText(what, name string) error {
 	if utf8.ValidString(name) {
 		return nil
@@ -288,15 +290,15 @@ func checkText(what, name string) error {
 
 const maxPriority = 1<<21 - 1
 
-// checkJobID refuses ids that other keys or BullMQ's own numbers could be
-// taken for.
+// checkJobID returns an error for ids that could collide with other keys or with
+// BullMQ's generated ids.
 func checkJobID(id string) error {
 	switch {
 	case id == "":
 		return nil
 	case id == "0" || strings.HasPrefix(id, "0:"):
 		return fmt.Errorf("job id %.80q: ids must not be 0 or start with 0:, which old clients use as wake-up entries", id)
-	case wire.IsDecimalInteger(id), id == "NaN": // JavaScript reads both as the number that they spell
+	case wire.IsDecimalInteger(id), id == "NaN": // JavaScript converts both to a number
 		return fmt.Errorf("job id %.80q: ids must not be whole numbers, which the queue gives out itself; put a letter before it", id)
 	case isKeyName(id):
 		return fmt.Errorf("job id %.80q: the queue has a key of that name itself; put something before it", id)
@@ -306,10 +308,10 @@ func checkJobID(id string) error {
 	return checkText("job id", id)
 }
 
-// The checks that all options and arguments share. An error names the option,
-// its value and the remedy; the caller says what was not done.
+// The checks that all options and arguments share. An error names the option, its
+// value and the remedy. The caller adds the operation that failed.
 
-// checkCount refuses a negative number; zero is what 0 means.
+// checkCount returns an error for a negative number. zero describes the meaning of 0.
 func checkCount(name string, n int, zero string) error {
 	if n >= 0 {
 		return nil
@@ -317,9 +319,9 @@ func checkCount(name string, n int, zero string) error {
 	return fmt.Errorf("%s %d is less than 0; 0 means %s", name, n, zero)
 }
 
-// checkMillis refuses a duration that is less than least, 0 or a millisecond,
-// or that whole milliseconds can't express: mostly a plain number, which counts
-// nanoseconds.
+// checkMillis returns an error for a duration that is less than least or not a whole
+// number of milliseconds. Such a duration is often a plain number, which counts
+// nanoseconds. least is 0 or a millisecond.
 func checkMillis(name string, d, least time.Duration) error {
 	switch {
 	case d >= least && d%time.Millisecond == 0:
@@ -335,8 +337,8 @@ func checkMillis(name string, d, least time.Duration) error {
 	}
 }
 
-// checkDelay refuses a delay with part of a millisecond. A negative one is none,
-// as time.Until returns it.
+// checkDelay returns an error for a delay that is not a whole number of milliseconds.
+// A negative delay, as time.Until may return it, means no delay.
 func checkDelay(name string, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -344,7 +346,7 @@ func checkDelay(name string, d time.Duration) error {
 	return checkMillis(name, d, 0)
 }
 
-// checkPriority refuses priorities that jobs can't have.
+// checkPriority returns an error for a priority that is out of range.
 func checkPriority(priority int) error {
 	if priority > maxPriority {
 		return fmt.Errorf("priority %d is above the highest, %d", priority, maxPriority)
@@ -354,9 +356,10 @@ func checkPriority(priority int) error {
 
 const inMillis = "for 500 milliseconds write 500*time.Millisecond, and round a computed duration with Round(time.Millisecond)"
 
-const defaultBatchSize = 100 // calls stay short for the other clients of the server
+const defaultBatchSize = 100 // limits how long a call blocks the server for other clients
 
-// checkBatchSize refuses a bad BatchSize and sets the default.
+// checkBatchSize sets the default of BatchSize and returns an error if it is out of
+// range.
 func checkBatchSize(size *int) error {
 	if *size == 0 {
 		*size = defaultBatchSize

@@ -13,9 +13,9 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// jobOption is one option of a job: its public name in BullMQ, its key in
-// opts on the wire (the source of truth is what bullmq 6.7.0 stores), how it
-// is written, and how it is read back. write returns nil when it isn't set.
+// jobOption is an option of a job: its public name in BullMQ, its key in the stored
+// opts of bullmq 6.7.0, and functions to write and read it. write returns nil if the
+// option is not set.
 type jobOption struct {
 	name, wire string
 	write      func(o *JobOptions) any
@@ -24,7 +24,7 @@ type jobOption struct {
 
 var jobOptions = []jobOption{
 	{"attempts", "attempts",
-		func(o *JobOptions) any { return o.Attempts }, // always there
+		func(o *JobOptions) any { return o.Attempts }, // always stored
 		func(o *JobOptions, v any) bool {
 			read := readInt(v, &o.Attempts)
 			o.noAttempts = read && o.Attempts == 0
@@ -151,10 +151,10 @@ func (o *JobOptions) telemetry() *JobTelemetry {
 	return o.Telemetry
 }
 
-// noOptions are the opts of a job for which nothing is set.
+// noOptions is the stored opts of a job without options.
 const noOptions = `{"attempts":0}`
 
-// encode writes opts as they are stored.
+// encode returns opts in the stored form.
 func (o *JobOptions) encode() (string, error) {
 	if o.plain() {
 		return noOptions, nil
@@ -162,8 +162,8 @@ func (o *JobOptions) encode() (string, error) {
 	return wire.EncodeJSON(o.fields())
 }
 
-// fields are opts as they are stored, before they become text. What is null is
-// not stored, and neither is a backoff that JavaScript takes for none.
+// fields returns the stored opts before they are encoded. Options that are null, and a
+// backoff that is falsy in JavaScript, are not stored.
 func (o *JobOptions) fields() map[string]any {
 	fields := make(map[string]any, 4+len(o.Extra))
 	for name, value := range o.Extra {
@@ -185,7 +185,7 @@ func (o *JobOptions) fields() map[string]any {
 	return fields
 }
 
-// plain says whether no option is set at all, as in most jobs.
+// plain reports whether no option is set, which is so for most jobs.
 func (o *JobOptions) plain() bool {
 	return o.JobID == "" && o.Delay == 0 && o.Priority == 0 && !o.LIFO && o.Attempts == 0 && o.Backoff == nil &&
 		o.KeepCompleted.IsZero() && o.KeepFailed.IsZero() && o.KeepLogs == 0 && o.StackTraceLimit == 0 &&
@@ -194,12 +194,12 @@ func (o *JobOptions) plain() bool {
 		!o.RemoveDependencyOnFailure && o.Telemetry == nil && len(o.Extra) == 0
 }
 
-// UnmarshalJSON reads options in BullMQ's spelling, public (keepLogs) or
-// stored (kl). It takes every form that some client writes: a value that
-// doesn't fit its option, like an option that isn't known, is kept in Extra
-// instead of being refused. Where an option stands there under both its names, the
-// stored one holds. An explicit zero (delay: 0) is kept there too, for
-// on the wire it is not the same as nothing.
+// UnmarshalJSON parses options under BullMQ's public names (keepLogs) or stored names
+// (kl). If both names of an option are present, the stored one takes precedence.
+//
+// It accepts every form that a client may write. Unknown options, and values of the
+// wrong type, are kept in Extra. So is an explicit zero, such as delay: 0, because the
+// wire distinguishes it from an option that is not set.
 func (o *JobOptions) UnmarshalJSON(text []byte) error {
 	var values map[string]any
 	if err := wire.DecodeJSON(text, &values); err != nil {
@@ -210,7 +210,7 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 		}
 		return err
 	}
-	var raw map[string]json.RawMessage // read only when something has to be kept as it is
+	var raw map[string]json.RawMessage // decoded only if a value must be kept unchanged
 	for name, value := range values {
 		option := jobOptionsByName[name]
 		if option != nil && (hasStored(values, option, name) || option.read(o, value) && !option.lost(o)) {
@@ -265,7 +265,7 @@ func init() {
 	optionFields = slices.Compact(optionFields)
 }
 
-// storedName is the name under which Extra holds the option, or an unknown one.
+// storedName returns the name under which Extra has an option, known or unknown.
 func (option *jobOption) storedName(name string) string {
 	if option == nil || option.wire == "" {
 		return name
@@ -297,12 +297,12 @@ func (option *jobOption) isSet(o *JobOptions) bool {
 	return option.write(o) != nil
 }
 
-// lost says whether a value that was read would not be written again.
+// lost reports whether a parsed value would not be written again.
 func (option *jobOption) lost(o *JobOptions) bool {
 	return option.write != nil && option.write(o) == nil
 }
 
-// MarshalJSON writes options as they are stored on the wire.
+// MarshalJSON returns the options in the stored form.
 func (o JobOptions) MarshalJSON() ([]byte, error) {
 	o.settle()
 	text, err := o.encode()
@@ -331,7 +331,7 @@ func readBackoff(o *JobOptions, v any) bool {
 		}
 		b.number = true
 	case map[string]any:
-		b.Type = "" // without one it is unknown, as in Node
+		b.Type = "" // an unknown type, as in Node
 		if kind, has := v["type"]; has && !readText(kind, &b.Type) {
 			return false
 		}
@@ -383,20 +383,20 @@ func readDeduplication(o *JobOptions, v any) bool {
 	return true
 }
 
-// rest is an object as it was read: what its owner has no field for, and
+// rest is the object from which a value was parsed. Members without a field, and
 // explicit zeros, are written again from it.
 type rest map[string]any
 
-// fields are a copy to write into.
+// fields returns a copy to modify.
 func (r rest) fields() map[string]any {
 	fields := make(map[string]any, len(r)+4)
 	maps.Copy(fields, r)
 	return fields
 }
 
-// write puts a value into an object that may have been read. A value that is not
-// set, and was when the object was read, is removed: the owner has set it to zero
-// since. Other values that were read stay.
+// write sets a member of an object that may have been parsed. If value is not set but
+// the parsed object had it, the owner has cleared it since, and the member is removed.
+// Other parsed members are kept.
 func write(fields map[string]any, name string, set bool, value any) {
 	if set {
 		fields[name] = value

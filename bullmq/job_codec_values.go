@@ -11,13 +11,13 @@ import (
 
 // How the values of options are written and read.
 
-// isNull reports whether a value is null or, from a program, nothing at all.
+// isNull reports whether a value is null or an empty json.RawMessage.
 func isNull(text json.RawMessage) bool {
 	text = bytes.TrimSpace(text)
 	return len(text) == 0 || string(text) == "null"
 }
 
-// isFalsy reports whether JavaScript takes a value for false.
+// isFalsy reports whether a value is falsy in JavaScript.
 func isFalsy(text json.RawMessage) bool {
 	var value any
 	if json.Unmarshal(text, &value) != nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// MarshalJSON writes the job as JSON.stringify writes a job in Node: times in
-// whole milliseconds, options by their public names, what is not set left out. It is
-// a view, to be shown; nothing reads it back. It fails for a handle, which has
-// nothing to show (BullMQ: toJSON).
+// MarshalJSON returns the job as JSON.stringify returns a job in Node (BullMQ:
+// toJSON). Times are in whole milliseconds, options have their public names, and
+// fields that are not set are omitted. The JSON is for display and can't be decoded to
+// a Job. MarshalJSON returns an error for a job without a record, such as one from
+// [Queue.JobRef].
 func (j *Job) MarshalJSON() ([]byte, error) {
 	switch {
 	case j == nil:
@@ -36,7 +37,7 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 		Timestamp       int64           `json:"timestamp,omitempty"`
 		ParentKey       string          `json:"parentKey,omitempty"`
 		Parent          json.RawMessage `json:"parent,omitempty"`
-		DebounceID      string          `json:"debounceId,omitempty"` // BullMQ 5's other name for the next
+		DebounceID      string          `json:"debounceId,omitempty"` // the name of deduplicationId in BullMQ 5
 		DeduplicationID string          `json:"deduplicationId,omitempty"`
 		Queue           string          `json:"queueQualifiedName,omitempty"`
 		FinishedOn      int64           `json:"finishedOn,omitempty"`
@@ -72,14 +73,14 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 	case len(view.Data) == 0:
 		view.Data = json.RawMessage("{}")
 	case !json.Valid(view.Data):
-		view.Data, _ = json.Marshal(string(view.Data)) // shown as the text that it is
+		view.Data, _ = json.Marshal(string(view.Data)) // not JSON, so shown as a string
 	}
 	text, err := wire.EncodeJSON(view)
 	return []byte(text), err
 }
 
-// shownNumber is a number as Node shows it: null, out of NaN, for what the hash
-// lacks, as only others' can.
+// shownNumber returns a number as Node shows it. A field that the hash of another
+// client lacks is NaN in Node, which JSON.stringify writes as null.
 func shownNumber(n int64, lacking bool) json.RawMessage {
 	if lacking && n == 0 {
 		return json.RawMessage("null")
@@ -87,7 +88,7 @@ func shownNumber(n int64, lacking bool) json.RawMessage {
 	return strconv.AppendInt(nil, n, 10)
 }
 
-// millisOf is a time in milliseconds; 0 for none.
+// millisOf returns a time in milliseconds, or 0 for the zero time.
 func millisOf(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -95,12 +96,12 @@ func millisOf(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// publicOptions are stored options under their public names, those that this
-// SDK doesn't know among them.
+// publicOptions returns stored options under their public names, including options
+// that this SDK does not know.
 func publicOptions(stored json.RawMessage) map[string]any {
 	public := map[string]any{"attempts": 0}
 	var values map[string]json.RawMessage
-	_ = json.Unmarshal(stored, &values) // none can be read: none are shown
+	_ = json.Unmarshal(stored, &values) // invalid options are not shown
 	telemetry := map[string]any{}
 	for name, value := range values {
 		option := jobOptionsByName[name]
@@ -109,7 +110,7 @@ func publicOptions(stored json.RawMessage) map[string]any {
 			telemetry["metadata"] = value
 		case name == "omc":
 			telemetry["omitContext"] = value
-		case name == "repeatJobKey": // the job has it itself
+		case name == "repeatJobKey": // it is a field of the job
 		case name == "backoff" && json.Valid(value) && value[0] != '{':
 			public[name] = map[string]any{"type": "fixed", "delay": value} // a number means fixed
 		case option != nil:

@@ -9,14 +9,14 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// DefaultPrefix is the first part of every key, unless an option says
-// otherwise. All clients of a queue need the same one.
+// DefaultPrefix is the first part of every key if the option Prefix is not set. All
+// clients of a queue must use the same prefix.
 const DefaultPrefix = "bull"
 
-// layout lists the keys <prefix>:<queue>:<suffix> of a queue in Redis. Scripts get
-// those of their own queue by suffix. They append suffixes themselves to the keys of
-// jobs, in keyFamilies, and to the prefix of a parent's queue, since only a script
-// knows which job or queue comes next.
+// layout lists the keys <prefix>:<queue>:<suffix> of a queue in Redis. Scripts
+// receive these keys of their queue. A script itself builds the keys of jobs, which
+// are in keyFamilies, and of a parent's queue, because their names become known only
+// while it runs.
 var layout = []struct{ suffix, kind, meaning string }{
 	{"wait", "list", "ready jobs without priority; newest first, taken from the end"},
 	{"paused", "list", "where BullMQ 5 parks waiting jobs while the queue is paused"},
@@ -41,8 +41,8 @@ var layout = []struct{ suffix, kind, meaning string }{
 	{"metrics:failed:data", "list", "jobs failed in each minute, newest first"},
 }
 
-// keyFamilies are the keys that carry a name of their own:
-// <prefix>:<queue>:<start><name><end>.
+// keyFamilies lists the keys <prefix>:<queue>:<start><name><end>, which contain the
+// name of a job, a scheduler or a deduplication id.
 var keyFamilies = []struct{ start, end, kind, meaning string }{
 	{"de:", "", "string", "owner of a deduplication id; expires with its ttl"},
 	{"dn:", "", "hash", "the newest add while the owner of a deduplication id runs (keepLastIfActive)"},
@@ -56,8 +56,8 @@ var keyFamilies = []struct{ start, end, kind, meaning string }{
 	{"", ":unsuccessful", "zset", "keys of failed children that fail the parent"},
 }
 
-// isKeyName says whether a job with this id would have one of the queue's own
-// keys for its hash.
+// isKeyName reports whether the hash of a job with this id would collide with a key
+// of the layout.
 func isKeyName(id string) bool {
 	for _, key := range layout {
 		if key.suffix == id {
@@ -95,7 +95,7 @@ func newKeys(prefix, queue string) (*keys, error) {
 	return k, nil
 }
 
-// of is the key with a suffix of the layout.
+// of returns the key with a suffix of the layout.
 func (k *keys) of(suffix string) string {
 	key, ok := k.named[suffix]
 	if !ok {
@@ -104,14 +104,15 @@ func (k *keys) of(suffix string) string {
 	return key
 }
 
-// job is the key of a job's hash, by which parents name it.
+// job returns the key of a job's hash. Parents refer to a child by it.
 func (k *keys) job(id string) string { return k.base + id }
 
-// qualifiedName is how a parent's queue is named: bull:orders.
+// qualifiedName returns the queue's name with its prefix, such as bull:orders, by
+// which a child refers to the parent's queue.
 func (k *keys) qualifiedName() string { return k.prefix + ":" + k.queue }
 
-// clientName is the name under which BullMQ finds a queue's workers and event
-// readers in CLIENT LIST: prefix, queue in base64, and what it is.
+// clientName returns the connection name by which BullMQ finds a queue's workers and
+// event readers in CLIENT LIST: the prefix, the queue in base64 and a suffix.
 func (k *keys) clientName(suffix string) string {
 	return k.prefix + ":" + base64.StdEncoding.EncodeToString([]byte(k.queue)) + suffix
 }
@@ -119,8 +120,8 @@ func (k *keys) clientName(suffix string) string {
 // hashTagged reports whether all keys fall into one slot of a cluster.
 func (k *keys) hashTagged() bool { return wire.HashTag(k.base) != "" }
 
-// jobOf is the id of the job that a key belongs to; false where it belongs to
-// the queue, a scheduler or a deduplication id.
+// jobOf returns the id of the job that a key belongs to. It returns false if the key
+// belongs to the queue, a scheduler or a deduplication id.
 func (k *keys) jobOf(key string) (string, bool) {
 	name, ok := strings.CutPrefix(key, k.base)
 	if !ok || name == "" {

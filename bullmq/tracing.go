@@ -9,7 +9,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// Names of attributes, as BullMQ has them.
+// Names of attributes, as in BullMQ.
 const (
 	attrQueueName         = "bullmq.queue.name"
 	attrQueueOperation    = "bullmq.queue.operation"
@@ -47,9 +47,8 @@ const (
 	attrWorkerLocks       = "bullmq.worker.jobs.to.extend.locks"
 )
 
-// tracer starts the spans of one queue. Without a Telemetry it starts none, and
-// costs nothing: no text is put together and nothing is allocated before it has
-// been looked at.
+// tracer starts the spans of one queue. Without a Telemetry it starts none and
+// allocates nothing.
 type tracer struct {
 	telemetry Telemetry
 	queue     string
@@ -63,7 +62,7 @@ func (t tracer) start(ctx context.Context, kind SpanKind, operation string) (con
 	return t.begin(ctx, kind, operation, t.queue)
 }
 
-// startAdd begins the span that adds a job of a name.
+// startAdd begins the span of an add of a job with this name.
 func (t tracer) startAdd(ctx context.Context, job string) (context.Context, span) {
 	if t.telemetry == nil {
 		return ctx, span{}
@@ -81,19 +80,19 @@ func (t tracer) begin(ctx context.Context, kind SpanKind, operation, destination
 	return ctx, span{s}
 }
 
-// inject is what of ctx goes with a job; "" for nothing.
+// inject returns the trace context to store with a job, or "" if there is none.
 func (t tracer) inject(ctx context.Context) string {
 	if t.telemetry == nil {
 		return ""
 	}
 	metadata := t.telemetry.Inject(ctx)
 	if metadata == "{}" {
-		return "" // a carrier into which nothing was put
+		return "" // an empty carrier
 	}
 	return metadata
 }
 
-// from is ctx with what came with a job.
+// from returns ctx with the trace context that is stored with a job.
 func (t tracer) from(ctx context.Context, job *Job) context.Context {
 	if t.telemetry == nil || job.Opts.Telemetry == nil || job.Opts.Telemetry.Metadata == "" {
 		return ctx
@@ -101,7 +100,7 @@ func (t tracer) from(ctx context.Context, job *Job) context.Context {
 	return t.telemetry.Extract(ctx, job.Opts.Telemetry.Metadata)
 }
 
-// outliving is a context for what has to be written although ctx has ended.
+// outliving returns a context for writes that must be made after ctx has ended.
 func (t tracer) outliving(ctx context.Context) context.Context {
 	if t.telemetry == nil {
 		return context.Background()
@@ -109,22 +108,22 @@ func (t tracer) outliving(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// span is a Span, or none.
+// span is a Span that may be nil.
 type span struct{ to Span }
 
 func (s span) on() bool { return s.to != nil }
 
-// event is for callers that have asked whether the span is on.
+// event adds an event. The caller must have checked that the span is on.
 func (s span) event(name string, attributes ...Attribute) { s.to.AddEvent(name, attributes...) }
 
-// fail notes an error that the span gets over.
+// fail records an error that does not end the operation.
 func (s span) fail(err error) {
 	if s.to != nil {
 		s.to.RecordError(err)
 	}
 }
 
-// end is for defer: err is what the function answers.
+// end ends the span. Call it by defer, with the address of the function's error.
 func (s span) end(err *error) {
 	if s.to == nil {
 		return
@@ -135,29 +134,29 @@ func (s span) end(err *error) {
 	s.to.End()
 }
 
-// done ends a span in which nothing could go wrong.
+// done ends the span of an operation that can't fail.
 func (s span) done() {
 	if s.to != nil {
 		s.to.End()
 	}
 }
 
-// set gives a span an attribute. The value is put into an interface, which
-// allocates, only where there is a span.
+// set sets an attribute of a span. It is generic, so that the value is converted to
+// an interface, which allocates, only if there is a span.
 func set[V any](s span, key string, value V) {
 	if s.to != nil {
 		s.to.SetAttributes(Attribute{key, value})
 	}
 }
 
-// describe says which job a span is about.
+// describe sets the attributes of the span's job.
 func (s span) describe(job *Job) {
 	set(s, attrJobName, job.Name)
 	set(s, attrJobID, job.ID)
 }
 
-// carryAlone is what Add does with the context of its span: it goes before
-// everything but the job's own wish to have none.
+// carryAlone sets the trace context of a job for Add. It overrides the metadata in
+// the job's options, unless the job has the option OmitContext.
 func (o *JobOptions) carryAlone(metadata string, own *JobOptions) {
 	if metadata == "" || own != nil && own.Telemetry != nil && own.Telemetry.OmitContext {
 		return
@@ -165,9 +164,9 @@ func (o *JobOptions) carryAlone(metadata string, own *JobOptions) {
 	o.Telemetry = &JobTelemetry{Metadata: metadata}
 }
 
-// carry is what bulks and flows do with it: what a job brings itself goes first,
-// the defaults of its queue have no say, and where the context is left out
-// BullMQ stores tm: false.
+// carry sets the trace context of a job for bulks and flows. As in BullMQ, metadata in
+// the job's options takes precedence, defaults of the queue are ignored, and tm: false
+// is stored if the job has the option OmitContext.
 func (o *JobOptions) carry(metadata string, own *JobOptions) {
 	o.Telemetry = nil
 	if own != nil {
@@ -186,7 +185,7 @@ func (o *JobOptions) carry(metadata string, own *JobOptions) {
 	}
 }
 
-// carryOn does the same with opts as they are stored, of a scheduler's next job.
+// carryOn is carry for the stored options of a scheduler's next job.
 func carryOn(opts, metadata string) (string, error) {
 	if metadata == "" {
 		return opts, nil
@@ -211,7 +210,7 @@ func carryOn(opts, metadata string) (string, error) {
 	return wire.EncodeJSON(fields)
 }
 
-// describe says whose span it is.
+// describe sets the attributes of the worker.
 func (w *Worker) describe(s span) {
 	set(s, attrWorkerID, w.id)
 	if w.o.Name != "" {
@@ -219,8 +218,8 @@ func (w *Worker) describe(s span) {
 	}
 }
 
-// startProcess begins the span in which a job is run, a child of the one that
-// added it. Its context is the handler's.
+// startProcess begins the span in which a job runs, a child of the span that added
+// it. The returned context is passed to the handler.
 func (w *Worker) startProcess(ctx context.Context, job *Job) (context.Context, span) {
 	ctx, s := w.core.trace.start(w.core.trace.from(ctx, job), SpanConsumer, "process")
 	w.describe(s)
@@ -229,7 +228,7 @@ func (w *Worker) startProcess(ctx context.Context, job *Job) (context.Context, s
 	return ctx, s
 }
 
-// completed and failed tell how the attempt came out.
+// completed and failed record the outcome of the attempt.
 func (s span) completed(job *Job, res result) {
 	if s.on() {
 		s.event("job completed", Attribute{attrJobResult, res.json})
@@ -244,7 +243,7 @@ func (s span) failed(job *Job, res result) {
 	}
 }
 
-// endProcess ends the span of startProcess; what is written by then is written.
+// endProcess ends the span of startProcess.
 func (w *Worker) endProcess(s span, job *Job) {
 	if s.on() {
 		set(s, attrJobFinished, w.core.nowMs())
@@ -255,8 +254,8 @@ func (w *Worker) endProcess(s span, job *Job) {
 	}
 }
 
-// startEnd begins the span of the call that writes what becomes of a job, where
-// BullMQ has one.
+// startEnd begins the span of the call that writes the outcome of a job, if BullMQ
+// has a span for it.
 func (w *Worker) startEnd(ctx context.Context, job *Job, a action) (context.Context, span) {
 	var operation string
 	switch a {

@@ -122,38 +122,40 @@ func snooze(err error) decision {
 	return decision{action: giveBack}
 }
 
-// Backoff says how long a failed job waits before its next attempt (BullMQ:
-// backoff). nil retries at once.
+// Backoff defines how long a failed job waits before its next attempt (BullMQ:
+// backoff). A nil Backoff retries at once.
 type Backoff struct {
-	// Type is "fixed", "exponential", or the name of a strategy of the worker's
-	// own (WorkerOptions.BackoffStrategy), which CustomBackoff sets: any other text is
-	// refused, since a misspelt type would be noticed by the first retry only.
+	// Type is "fixed", "exponential", or a name that [CustomBackoff] has set, for
+	// WorkerOptions.BackoffStrategy. Any other text is an error, because a misspelled
+	// type would otherwise be noticed only at the first retry.
 	Type string
-	// Delay is the wait, or with exponential the first one: it doubles with
-	// each attempt. In whole milliseconds.
+	// Delay is the wait, in whole milliseconds. If Type is "exponential", it is the
+	// first wait and doubles with each attempt.
 	Delay time.Duration
-	// Jitter, from 0 to 1, is the part of the wait that chance decides: with
-	// 0.25 a job waits between 75 % and 100 % of it.
+	// Jitter is the random part of the wait, from 0 to 1. With 0.25 a job waits
+	// between 75 % and 100 % of the time.
 	Jitter float64
 
 	rest   rest
-	number bool // it was read as a number, which means fixed
+	number bool // parsed from a number, which means fixed
 	custom bool // made by CustomBackoff
 }
 
-// FixedBackoff waits the same time before each attempt.
+// FixedBackoff returns a Backoff that waits the same time before each attempt.
 func FixedBackoff(delay time.Duration) *Backoff { return &Backoff{Type: "fixed", Delay: delay} }
 
-// ExponentialBackoff waits delay, then twice as long, then four times …
+// ExponentialBackoff returns a Backoff that waits delay before the first retry and
+// twice as long before each further one.
 func ExponentialBackoff(delay time.Duration) *Backoff {
 	return &Backoff{Type: "exponential", Delay: delay}
 }
 
-// CustomBackoff leaves the wait to the worker's BackoffStrategy, which is given name.
+// CustomBackoff returns a Backoff whose waits the worker's [BackoffStrategy]
+// computes. name is passed to it as kind.
 func CustomBackoff(name string) *Backoff { return &Backoff{Type: name, custom: true} }
 
-// check refuses what no program means; what was read from JSON is taken as
-// Node takes it.
+// check returns an error for invalid values that a program has set. Values parsed
+// from JSON are accepted as in Node.
 func (b *Backoff) check() error {
 	switch {
 	case b.rest != nil || b.number:
@@ -166,14 +168,14 @@ func (b *Backoff) check() error {
 	return checkMillis("Backoff.Delay", b.Delay, 0)
 }
 
-// BackoffStrategy computes the wait before the next attempt for jobs whose
-// backoff type is neither fixed nor exponential. A negative wait means: do not
-// retry. attemptsMade counts the attempt that has just failed (BullMQ:
-// settings.backoffStrategy).
+// BackoffStrategy computes the wait before the next attempt of a job whose backoff
+// type, kind, is neither fixed nor exponential (BullMQ: settings.backoffStrategy). A
+// negative wait fails the job without a retry. attemptsMade includes the attempt that
+// has just failed.
 type BackoffStrategy func(attemptsMade int, kind string, err error, job *Job) time.Duration
 
-// wait is how long the job waits after attempt number attemptsMade; negative
-// for never again. chance is a number in [0,1).
+// wait returns how long the job waits after attempt number attemptsMade. It is
+// negative if the job must not be retried. chance is a random number in [0,1).
 func (b *Backoff) wait(attemptsMade int, chance float64, custom func() time.Duration) (time.Duration, error) {
 	var full float64 // ms
 	switch b.Type {
@@ -190,10 +192,10 @@ func (b *Backoff) wait(attemptsMade int, chance float64, custom func() time.Dura
 	if b.Jitter > 0 {
 		full = math.Floor(chance*full*b.Jitter + full*(1-b.Jitter))
 	}
-	if math.IsNaN(full) { // no wait, doubled beyond all numbers
+	if math.IsNaN(full) { // a delay of 0 times infinity
 		return 0, nil
 	}
-	// Centuries are as good as for ever, and a Duration holds no more.
+	// A Duration can't hold more than about 292 years.
 	return time.Duration(math.Min(full, maxWait) * float64(time.Millisecond)), nil
 }
 
