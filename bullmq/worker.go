@@ -96,8 +96,8 @@ type WorkerOptions struct {
 	// check for stalled jobs: jobs whose worker no longer renews their lock.
 	// Defaults to 30 seconds.
 	StalledInterval time.Duration
-	// MaxStalledCount is how often a job may lose its worker before it fails. -1 means
-	// never: a job fails when it stalls once.
+	// MaxStalledCount is how often a job may stall and run again. When it stalls once
+	// more, it fails. With -1 a job fails when it stalls for the first time.
 	// Defaults to 1.
 	MaxStalledCount int
 	// SkipStalledCheck disables this worker's part in the check for stalled jobs.

@@ -60,10 +60,10 @@ func (k *lockKeeper) holds(jobID, token string) bool {
 	return lock != nil && lock.token == token
 }
 
-// leave is for a call by which a handler itself gives up the lock that it holds:
-// a renewal that finds it gone meanwhile is no loss. What is answered is called
-// with whether the job has gone, after the call. Where no keeper has charge of
-// the lock, as for a queue's jobs and for those of a [Fetcher] that renews none, it does nothing.
+// leave announces a call by which a handler itself releases its lock. A renewal that
+// finds the lock gone during that call does not report a loss. After the call, the
+// caller calls the returned function and reports whether the job was moved. leave does
+// nothing for locks that are not renewed, such as those of a [Fetcher] without renewal.
 func (k *lockKeeper) leave(jobID, token string) func(gone bool) {
 	if k == nil {
 		return func(bool) {}

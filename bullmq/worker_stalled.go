@@ -61,9 +61,9 @@ func (w *Worker) checkStalled(ctx context.Context) bool {
 	return err == nil
 }
 
-// findStalled makes one check for jobs whose worker has died, and returns those that
-// it returned to wait. A job is stalled when two checks find it without a lock. Over
-// all workers at most one check is made within StalledInterval.
+// findStalled checks for stalled jobs once and returns the ids of those that it moved
+// back to waiting. A job is stalled if two checks find it without a lock. All workers
+// together make at most one check in each StalledInterval.
 func (w *Worker) findStalled(ctx context.Context) (jobIDs []string, err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "moveStalledJobsToWait")
 	defer span.end(&err)

@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// carrier is what a propagator writes a context into. It keeps the order of the
-// fields, since the text that is stored shows it.
+// carrier is the target of a propagator. It keeps the order of the fields, because the
+// stored text depends on it.
 type carrier []field
 
 type field struct{ key, value string }
@@ -41,8 +41,8 @@ func (c *carrier) Keys() []string {
 	return keys
 }
 
-// text is the carrier as a JSON object, in the order of Node's propagators: the
-// one of the W3C writes traceparent first there, and tracestate first in Go.
+// text returns the carrier as a JSON object, in the field order of Node. The W3C
+// propagator writes traceparent first in Node, but tracestate first in Go.
 func (c carrier) text() string {
 	if at := slices.Index(c.Keys(), "traceparent"); at > 0 && c[at-1].key == "tracestate" {
 		c[at-1], c[at] = c[at], c[at-1]
@@ -51,7 +51,7 @@ func (c carrier) text() string {
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	write := func(text string) {
-		_ = encoder.Encode(text) // text can always be written
+		_ = encoder.Encode(text) // a string can always be encoded
 		out.Truncate(out.Len() - 1)
 	}
 	out.WriteByte('{')
@@ -67,8 +67,8 @@ func (c carrier) text() string {
 	return out.String()
 }
 
-// readCarrier reads a carrier's text. What isn't one, and fields that aren't
-// texts, are left out, as propagators leave out what they can't read.
+// readCarrier parses the text of a carrier. It ignores invalid text and fields that
+// are not strings, as propagators ignore invalid fields.
 func readCarrier(text string) propagation.MapCarrier {
 	var fields map[string]any
 	_ = json.Unmarshal([]byte(text), &fields)

@@ -10,12 +10,12 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// instruments are those that have been made so far, by their Instrument. All take
-// floating-point numbers, as JavaScript's do: some receivers take a name's
-// values of one type only.
+// instruments are the OpenTelemetry instruments created so far, by their definition.
+// All record floating-point numbers, as in JavaScript, because some backends reject
+// values of different types under the same name.
 type instruments struct{ sync.Map }
 
-// record takes in a value; what it does depends on the kind of the instrument.
+// record records a value with an OpenTelemetry instrument.
 type record func(ctx context.Context, value float64, attributes metric.MeasurementOption)
 
 func (t *telemetry) Record(ctx context.Context, m bullmq.Instrument, value float64, attributes ...bullmq.Attribute) {
@@ -52,8 +52,8 @@ func (t *telemetry) instrument(m bullmq.Instrument) record {
 	}
 }
 
-// handle gives an error to OpenTelemetry. An instrument comes with it that does
-// no harm.
+// handle reports an error to OpenTelemetry. The instrument that is returned with an
+// error can still be used.
 func handle(err error) {
 	if err != nil {
 		otel.Handle(err)

@@ -1,7 +1,7 @@
-// Package bullmqotel gives the queues, workers and flow producers of package
-// bullmq OpenTelemetry's traces and metrics. Names of spans, attributes and
-// metrics, and the text that goes with a job, are those of npm bullmq-otel: a
-// trace that begins in Node goes on in Go, and the reverse.
+// Package bullmqotel records OpenTelemetry traces and metrics of the queues, workers
+// and flow producers of package bullmq. The names of spans, attributes and metrics, and
+// the trace context stored with a job, are those of npm bullmq-otel. So a trace that
+// begins in Node continues in Go, and the reverse.
 //
 //	telemetry := bullmqotel.New(nil)
 //	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Telemetry: telemetry})
@@ -20,26 +20,31 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// Options say where spans and measurements go; nil and the zero value hold the
-// defaults.
+// Options configures [New]. A nil pointer and the zero value select the defaults.
 type Options struct {
-	// TracerProvider makes the tracer; OpenTelemetry's global one unless given.
+	// TracerProvider provides the tracer.
+	// Defaults to otel.GetTracerProvider().
 	TracerProvider trace.TracerProvider
-	// Propagator puts contexts into words; OpenTelemetry's global one unless given.
-	// That carries nothing until the program sets it: see otel.SetTextMapPropagator.
+	// Propagator encodes the trace context that is stored with a job. The global
+	// propagator encodes nothing until the program sets it by
+	// otel.SetTextMapPropagator.
+	// Defaults to otel.GetTextMapPropagator().
 	Propagator propagation.TextMapPropagator
-	// MeterProvider makes the meter. Nothing is measured unless it is given;
-	// otel.GetMeterProvider() is the global one (bullmq-otel: enableMetrics).
+	// MeterProvider provides the meter (bullmq-otel: enableMetrics). Use
+	// otel.GetMeterProvider() for the global one.
+	// Defaults to nil, which records no metrics.
 	MeterProvider metric.MeterProvider
-	// Name is that of the tracer and the meter; "bullmq" unless given (bullmq-otel:
-	// tracerName, meterName).
+	// Name is the name of the tracer and the meter (bullmq-otel: tracerName,
+	// meterName).
+	// Defaults to "bullmq".
 	Name string
-	// Version is that of the tracer and the meter.
+	// Version is the version of the tracer and the meter.
+	// Defaults to no version.
 	Version string
 }
 
-// New makes a Telemetry for the options of queues, workers and flow producers,
-// which may share it.
+// New returns a Telemetry for the options of queues, workers and flow producers,
+// which may share it. options may be nil.
 func New(options *Options) bullmq.Telemetry {
 	var o Options
 	if options != nil {
@@ -67,7 +72,7 @@ func New(options *Options) bullmq.Telemetry {
 type telemetry struct {
 	tracer      trace.Tracer
 	propagator  propagation.TextMapPropagator
-	meter       metric.Meter // nil measures nothing
+	meter       metric.Meter // nil to record no metrics
 	instruments instruments
 }
 
@@ -92,8 +97,8 @@ func (t *telemetry) Extract(ctx context.Context, metadata string) context.Contex
 	return t.propagator.Extract(ctx, readCarrier(metadata))
 }
 
-// span is OpenTelemetry's, in this package's words. As in bullmq-otel, an error
-// is an event of the span and leaves its status unset.
+// span adapts an OpenTelemetry span. As in bullmq-otel, an error is recorded as an
+// event of the span and does not set its status.
 type span struct{ trace.Span }
 
 func (s span) SetAttributes(attributes ...bullmq.Attribute) {

@@ -11,9 +11,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// Blocking is a connection for commands that wait at the server, under a name by
-// which BullMQ finds it in CLIENT LIST. It is opened when it is first used, and
-// again after a failure.
+// Blocking is a connection for blocking commands. It has a name by which BullMQ finds
+// it in CLIENT LIST. It is opened on first use, and again after a failure.
 type Blocking struct {
 	client *Client
 	name   string
@@ -22,7 +21,7 @@ type Blocking struct {
 	closed context.Context
 	end    context.CancelFunc
 
-	mu       sync.Mutex  // guards what follows: one goroutine waits, others may end that
+	mu       sync.Mutex  // guards the fields below: one goroutine waits, others may interrupt it
 	opening  *opening    // nil, or the latest one, unless its outcome has been returned
 	pool     *clientPool // nil unless the client is a caller's
 	leftPool bool
@@ -47,17 +46,17 @@ func (c *Client) NewBlocking(name string, warn func(needed int)) *Blocking {
 	return b
 }
 
-// opening is the opening of a connection. It may take seconds where the server is
-// silent, and can't be cut short, so it goes on when nobody waits for it.
+// opening is a connection being opened. That may take seconds if the server does not
+// reply. It can't be interrupted, so it continues when nobody waits for it.
 type opening struct {
 	begun time.Time
 	done  chan struct{}
 	err   error
 }
 
-// Connect returns when there is a connection, or ctx has ended. It returns
-// [backend.ErrNoConnection] where the pool of a caller's client has none at present:
-// the next call may find one.
+// Connect waits until there is a connection or ctx ends. It returns
+// [backend.ErrNoConnection] if the pool of a caller's client has none at present. A
+// later call may succeed.
 func (b *Blocking) Connect(ctx context.Context) error {
 	b.mu.Lock()
 	if b.closed.Err() != nil {
@@ -80,7 +79,7 @@ func (b *Blocking) Connect(ctx context.Context) error {
 	pool := b.pool
 	b.mu.Unlock()
 	if pool != nil && !o.endsBy(ctx, o.begun.Add(timing.PoolPatience)) && ctx.Err() == nil {
-		// A server that is out of reach holds connections up as well.
+		// An unreachable server delays connections too.
 		if time.Since(o.begun) >= timing.ShortageWarning && b.client.health.InDoubt() == nil {
 			pool.warn(b.warn)
 		}
@@ -99,7 +98,7 @@ func (b *Blocking) Connect(ctx context.Context) error {
 	return o.err
 }
 
-// endsBy waits for the end of the opening until a time, or until ctx has ended.
+// endsBy waits until the opening has ended, a deadline has passed or ctx ends.
 func (o *opening) endsBy(ctx context.Context, until time.Time) bool {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -170,16 +169,16 @@ func (b *Blocking) dedicate(client rueidis.Client) (got dedicated, id int64, err
 		got.release()
 		return dedicated{}, 0, err
 	}
-	// Where CLIENT is forbidden, the connection just isn't listed.
+	// If CLIENT is forbidden, the connection has no name, so BullMQ does not list it.
 	conn.Do(ctx, conn.B().ClientSetname().ConnectionName(b.name).Build())
 	return got, id, nil
 }
 
-// Wait sends a command that waits at the server for at most a time, and others
-// behind it, which the server carries out as soon as the first has ended. It returns
-// soon after that time in any case, even when the server falls silent, and when ctx
-// ends. With a context that never ends, the calling goroutine reads the reply
-// itself, which is quicker; only [Blocking.Drop] ends such a wait.
+// Wait sends a blocking command, and further commands in the same write, which the
+// server runs as soon as the first one has ended. It returns soon after the given time,
+// even if the server does not reply, and when ctx ends. With a context that never ends,
+// the calling goroutine reads the reply itself, which is faster. Only [Blocking.Drop]
+// ends such a wait.
 func (b *Blocking) Wait(ctx context.Context, block time.Duration, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
 	health := b.client.health
 	if err := b.Connect(ctx); err != nil {
@@ -192,7 +191,7 @@ func (b *Blocking) Wait(ctx context.Context, block time.Duration, build func(rue
 		ctx, cancel = context.WithTimeout(ctx, block+timing.BlockMargin)
 		defer cancel()
 	} else {
-		// A deadline, be it a parent's, would keep an earlier end from being noticed.
+		// With a deadline, even a parent's, an earlier end of ctx would not be noticed.
 		ctx, cancel = context.WithCancel(context.WithoutCancel(ended))
 		defer cancel()
 		defer context.AfterFunc(ended, cancel)()
@@ -255,15 +254,16 @@ func (b *Blocking) starved(ctx context.Context) bool {
 	return true
 }
 
-// CanUnblock reports whether the server can be asked to end a wait.
+// CanUnblock reports whether CLIENT UNBLOCK can end a wait.
 func (b *Blocking) CanUnblock() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.id != 0
 }
 
-// Unblock asks the server to end a wait now, from another goroutine. ended is false
-// if nothing waits there (yet), possible is false where the server can't be asked.
+// Unblock asks the server to end a wait of another goroutine. ended is false if the
+// connection does not wait at the server, or not yet. possible is false if CLIENT
+// UNBLOCK can't be used.
 func (b *Blocking) Unblock(ctx context.Context) (ended, possible bool) {
 	b.mu.Lock()
 	id := b.id
@@ -271,17 +271,17 @@ func (b *Blocking) Unblock(ctx context.Context) (ended, possible bool) {
 	if id == 0 || ctx.Err() != nil {
 		return false, false
 	}
-	// Redis before 8.2 crashes when it is asked to unblock a command that CLIENT
-	// PAUSE, as part of a failover too, holds up. A write before it is held up as
-	// well, and keeps it from being looked at until the pause is over.
+	// Redis before 8.2 crashes if CLIENT UNBLOCK meets a command that CLIENT PAUSE
+	// holds, which happens in a failover too. A write sent before it is held as well
+	// and delays CLIENT UNBLOCK until the pause has ended.
 	c := b.client
 	results := c.DoMulti(ctx, c.noop(c.B()), c.B().ClientUnblock().ClientId(id).Build())
 	n, err := results[1].AsInt64()
 	return n == 1, err == nil
 }
 
-// Drop gives the connection up, from any goroutine. A wait on it ends with an error,
-// and the next one opens another.
+// Drop closes the connection. A wait on it ends with an error, and the next wait opens
+// another connection. It may be called from any goroutine.
 func (b *Blocking) Drop() {
 	b.mu.Lock()
 	conn, release := b.conn, b.release
@@ -293,7 +293,7 @@ func (b *Blocking) Drop() {
 	}
 }
 
-// Close closes the connection for good, also one that is being opened.
+// Close closes the connection permanently, including one that is being opened.
 func (b *Blocking) Close() {
 	b.mu.Lock()
 	b.end()

@@ -33,9 +33,9 @@ type Client struct {
 	closed   atomic.Bool
 }
 
-// NewClient returns a client of the Conn. key is that of a hash that the user may
-// write to: calls that change nothing go there. If ownsConn, the Conn is closed
-// with the client.
+// NewClient returns a client of the Conn. key is the key of a hash that the user may
+// write to; the probe writes there without changing it. If ownsConn is set, the Conn is
+// closed with the client.
 func (c *Conn) NewClient(key string, ownsConn bool) *Client {
 	client := &Client{conn: c, ownsConn: ownsConn, key: key}
 	client.health = newHealthWatch(c.opened, client.probe, func(err error) error { return hidePasswords(c.option, err) })
@@ -48,7 +48,7 @@ func (c *Conn) NewClient(key string, ownsConn bool) *Client {
 	return client
 }
 
-// probe asks whether the server carries out writes, by one that changes nothing.
+// probe checks that the server accepts writes, by a write that changes nothing.
 func (c *Client) probe(ctx context.Context) error {
 	return c.conn.client.Do(ctx, c.noop(c.conn.client.B())).Error()
 }
@@ -60,10 +60,10 @@ func (c *Client) noop(b rueidis.Builder) rueidis.Completed {
 // Health watches whether the server can be reached.
 func (c *Client) Health() backend.HealthWatch { return c.health }
 
-// Ping asks whether the server carries out writes.
+// Ping returns nil if the server accepts writes.
 func (c *Client) Ping(ctx context.Context) error {
 	err := c.Do(ctx, c.noop(c.B())).Error()
-	if err == nil || refusedAs(err, forbidden) { // a reply all the same
+	if err == nil || refusedAs(err, forbidden) { // the server has replied nevertheless
 		return nil
 	}
 	return fmt.Errorf("Redis at %s can't serve: %w", c.conn.address, hidePasswords(c.conn.option, err))
@@ -134,19 +134,19 @@ func (c *Client) doMulti(ctx context.Context, commands []rueidis.Completed) []ru
 	return results
 }
 
-// failed returns the results of n calls that failed alike.
+// failed returns the results of n calls that failed with the same error.
 func failed(err error, n int) []rueidis.RedisResult {
 	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, n)
 }
 
-// mayOutlast reports whether a call may go on when ctx has ended. rueidis does not
-// look at ctx while another call opens the connection, which takes up to ten
-// seconds where Redis accepts connections and does not reply.
+// mayOutlast reports whether a call may continue after ctx has ended. rueidis ignores
+// ctx while another call opens the connection, which takes up to ten seconds if Redis
+// accepts connections but does not reply.
 func (c *Client) mayOutlast(ctx context.Context) bool {
 	return ctx.Done() != nil && (c.conn.sockets.opening.Load() > 0 || c.health.doubted.Load())
 }
 
-// inTime makes a call, and abandons it when ctx ends first.
+// inTime makes a call and abandons it if ctx ends first.
 func inTime[R any](ctx context.Context, ended func(error) R, call func() R) R {
 	done := make(chan R, 1)
 	go func() { done <- call() }()
@@ -156,7 +156,7 @@ func inTime[R any](ctx context.Context, ended func(error) R, call func() R) R {
 	case <-ctx.Done():
 	}
 	select {
-	case result := <-done: // both at once: the result tells more
+	case result := <-done: // prefer the result if both are ready
 		return result
 	default:
 		return ended(ctx.Err())

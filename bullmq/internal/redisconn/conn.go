@@ -1,6 +1,6 @@
-// Package redisconn connects to Redis: it dials, makes calls that end with their
-// context, waits on connections of their own, classifies failures and watches
-// whether the server can be reached. It knows nothing of queues.
+// Package redisconn connects to Redis. It dials, makes calls that end with their
+// context, waits on separate connections, classifies failures and watches whether the
+// server can be reached. It has no knowledge of queues.
 package redisconn
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// Conn is a connection to a server or a cluster, shared by its users, which are
-// made by [Conn.NewClient].
+// Conn is a connection to a server or a cluster. The clients that [Conn.NewClient]
+// returns share it.
 type Conn struct {
 	client  rueidis.Client
 	option  func() rueidis.ClientOption // nil for a caller's client; a function, so that no printing finds a password
@@ -33,15 +33,15 @@ type Conn struct {
 	inFlight atomic.Int64 // calls in flight
 
 	dedicated      atomic.Int64 // calls in flight over dedicated connections
-	dedicatedPause atomic.Int64 // until when, in Unix nanoseconds, none is used: one has failed, and may not be opened again
+	dedicatedPause atomic.Int64 // Unix nanoseconds until which no dedicated connection is used, because one has failed
 
 	mu       sync.Mutex
 	users    map[*Client]struct{}
 	blocking map[*Blocking]struct{}
 }
 
-// Dial connects as rueidis is told to by an option. It returns within five seconds,
-// and when ctx ends.
+// Dial connects as the rueidis options define. It returns within five seconds, or when
+// ctx ends.
 func Dial(ctx context.Context, option rueidis.ClientOption) (*Conn, error) {
 	if len(option.InitAddress) == 0 {
 		return nil, errors.New("bullmq: connect: the options name no server: set InitAddress, such as 127.0.0.1:6379")
@@ -67,8 +67,8 @@ func Dial(ctx context.Context, option rueidis.ClientOption) (*Conn, error) {
 	return c.open(ctx)
 }
 
-// Wrap makes a Conn of a caller's client, which is left open when the Conn is
-// closed.
+// Wrap returns a Conn that uses a caller's client. Closing the Conn does not close the
+// client.
 func Wrap(ctx context.Context, client rueidis.Client) (*Conn, error) {
 	if client == nil {
 		return nil, errors.New("bullmq: connect: the client is nil")
@@ -85,11 +85,11 @@ func (c *Conn) open(ctx context.Context) (*Conn, error) {
 	return c, nil
 }
 
-// writeBuffer lets Redis begin with a bulk while the rest of it is being written.
-// rueidis would send half a megabyte at once.
+// writeBuffer is small enough that Redis begins with a bulk while the rest of it is
+// being written. The default of rueidis is larger.
 const writeBuffer = 16 << 10
 
-// dial is rueidis.NewClient with a time limit and a context.
+// dial is rueidis.NewClient with a timeout and a context.
 func dial(ctx context.Context, option rueidis.ClientOption, open *sockets) (rueidis.Client, error) {
 	type result struct {
 		client rueidis.Client
@@ -111,7 +111,7 @@ func dial(ctx context.Context, option rueidis.ClientOption, open *sockets) (ruei
 		return r.client, r.err
 	case <-ctx.Done():
 		open.cut()
-		go func() { // it may still succeed, and nobody would close it then
+		go func() { // closes the client if dialing still succeeds
 			if r := <-done; r.client != nil {
 				r.client.Close()
 			}
@@ -130,17 +130,18 @@ func retryReads(attempts int, _ rueidis.Completed, _ error) time.Duration {
 	return time.Duration(attempts) * timing.ReadRetryPause
 }
 
-// Address is where the server is, without user and password.
+// Address returns the address of the server, without user and password.
 func (c *Conn) Address() string { return c.address }
 
 // IsCluster reports whether the server is a cluster.
 func (c *Conn) IsCluster() bool { return c.client.Mode() == rueidis.ClientModeCluster }
 
-// EvictionPolicy is the server's maxmemory-policy, where it may evict keys.
+// EvictionPolicy returns the server's maxmemory-policy if it may evict keys, otherwise
+// "".
 func (c *Conn) EvictionPolicy() string { return c.server.evictionPolicy }
 
-// State is that of the server: unreachable if any user of the connection can't
-// reach it.
+// State returns the state of the server. It is unreachable if any client of the Conn
+// can't reach it.
 func (c *Conn) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +176,7 @@ func (c *Conn) Close() {
 	safe.Together(closing...)
 }
 
-// begin reports whether a call may be made. If so, end must follow.
+// begin reports whether a call may be made. If so, the caller must call end.
 func (c *Conn) begin() bool {
 	c.inFlight.Add(1)
 	if c.closed.Load() {
@@ -214,13 +215,13 @@ func (c *Conn) dialBlocking(name string, open *sockets) (rueidis.Client, error) 
 	return client, nil
 }
 
-// maxDedicated is how many connections the client allows besides the shared ones.
+// maxDedicated returns the maximum number of connections besides the shared ones.
 func (c *Conn) maxDedicated() int64 {
 	return int64(cmp.Or(c.option().BlockingPoolSize, rueidis.DefaultPoolSize))
 }
 
-// hidePasswords takes the passwords of a client out of an error's text, since some
-// servers repeat what they were sent.
+// hidePasswords removes the passwords of a client from an error's text, because some
+// servers repeat the command in their errors.
 func hidePasswords(option func() rueidis.ClientOption, err error) error {
 	if option == nil {
 		return err

@@ -13,23 +13,23 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// unavailable has the error prefixes of a server that can't serve now. The command
-// did not run, and trying again later is safe. rueidis takes the word ERR away.
+// unavailable has the error prefixes of a server that can't serve now. The command did
+// not run, so retrying later is safe. rueidis removes the word ERR.
 var unavailable = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "UNBLOCKED", "max number of clients"}
 
-// exhausted has the error prefixes of a server that lacks something. The command
-// did not run.
+// exhausted has the error prefixes of a server that lacks a resource, such as memory.
+// The command did not run.
 var exhausted = []string{"OOM", "MISCONF", "NOREPLICAS"}
 
-// rejected has other error prefixes of commands that did not run. Any other error
-// of the server's may end a script halfway.
+// rejected has other error prefixes of commands that did not run. Any other error may
+// have ended a script halfway.
 var rejected = []string{
 	"NOSCRIPT", "MOVED", "ASK", "CROSSSLOT",
 	"NOAUTH", "WRONGPASS", "DENIED",
 }
 
-// forbidden is the error prefix of a command that the user has no right to. A right
-// that a script lacks is an ERR.
+// forbidden is the error prefix of a command that the user has no permission for. A
+// missing permission within a script is an ERR.
 const forbidden = "NOPERM"
 
 // Classify returns what an error of a call to Redis means for the call.
@@ -57,8 +57,8 @@ func Classify(err error) backend.Failure {
 	return backend.Lost
 }
 
-// reply returns Redis's own reply that a call has failed, however it is wrapped;
-// false where there was no reply.
+// reply returns the error reply of Redis that err wraps. It returns false if there was
+// no reply.
 func reply(err error) (*rueidis.RedisError, bool) {
 	var refusal *rueidis.RedisError
 	return refusal, errors.As(err, &refusal) && refusal != rueidis.Nil
@@ -86,8 +86,8 @@ func refusedAs(err error, prefixes ...string) bool {
 	})
 }
 
-// suggestsOutage reports whether a call's error may mean that Redis is out of
-// reach: not if it has replied to the call, nor if the caller has ended it.
+// suggestsOutage reports whether a call's error may mean that Redis is unreachable. It
+// returns false if Redis has replied or if the caller has ended the call.
 func suggestsOutage(err error) bool {
 	if err == rueidis.Nil || rueidis.IsParseErr(err) {
 		return false

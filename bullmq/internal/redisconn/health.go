@@ -12,22 +12,21 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// State says whether the server can be reached.
+// State is whether the server can be reached.
 type State = backend.Health
 
-// HealthWatch learns from failed calls whether the server can be reached. A failure
-// raises a suspicion. A probe on a goroutine of its own then asks the server, until
-// it can serve.
+// HealthWatch watches whether the server can be reached. A failed call only starts a
+// background probe, which repeats a small command until the server can serve.
 type HealthWatch struct {
 	ask    func(ctx context.Context) error // the probe
-	hide   func(error) error               // takes passwords out
+	hide   func(error) error               // removes passwords
 	closed context.Context
 	close  context.CancelFunc
 
 	doubted  atomic.Bool // probing is set
 	mu       sync.Mutex
 	state    State
-	since    time.Time     // when the suspicion arose; of the probe's own while it lasts
+	since    time.Time     // when the first call failed; used only by the probe while it runs
 	probing  chan struct{} // closed when the server can serve; nil unless in doubt
 	onChange func(State)
 	changes  []State // not delivered yet
@@ -40,22 +39,22 @@ func newHealthWatch(since time.Time, ask func(context.Context) error, hide func(
 	return h
 }
 
-// State returns what is known. It makes no call.
+// State returns the last known state. It makes no call.
 func (h *HealthWatch) State() State {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.state
 }
 
-// OnChange sets the function that is called with each change, on a goroutine of its
-// own, one call at a time and in order.
+// OnChange sets the function to call with each change. Calls are made in a separate
+// goroutine, in order, and do not overlap.
 func (h *HealthWatch) OnChange(onChange func(State)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.onChange = onChange
 }
 
-// Heard records how a call has ended.
+// Heard records the result of a call.
 func (h *HealthWatch) Heard(err error) {
 	if err == nil || !suggestsOutage(err) {
 		return
@@ -69,16 +68,16 @@ func (h *HealthWatch) Heard(err error) {
 	}
 }
 
-// InDoubt returns a channel that is closed when the server can serve; nil if there
-// is no doubt that it can.
+// InDoubt returns a channel that is closed when the server can serve again. It returns
+// nil while no probe runs.
 func (h *HealthWatch) InDoubt() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.probing
 }
 
-// probe asks until the server can serve. cause is the failure that raised the
-// suspicion.
+// probe repeats the probe until the server can serve. cause is the error that started
+// it.
 func (h *HealthWatch) probe(cause error) {
 	var pause timing.Backoff
 	for {
@@ -93,7 +92,7 @@ func (h *HealthWatch) probe(cause error) {
 		if silent {
 			err = fmt.Errorf("no reply within %v; before that: %w", timing.ProbeTimeout, cause)
 		}
-		// A client has several connections, each of which may have broken unnoticed.
+		// Each of the client's connections may have broken without having reported it.
 		if silent || !Classify(err).MayHaveRun() || time.Since(h.since) > timing.BrokenFor {
 			h.fails(h.hide(err))
 		}
@@ -101,7 +100,7 @@ func (h *HealthWatch) probe(cause error) {
 	}
 }
 
-// fails records a probe that failed.
+// fails records a failed probe.
 func (h *HealthWatch) fails(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +127,7 @@ func (h *HealthWatch) serves() {
 	}
 }
 
-// changed delivers the state; the caller holds mu.
+// changed delivers the state. The caller holds mu.
 func (h *HealthWatch) changed() {
 	if h.onChange == nil {
 		return

@@ -16,12 +16,12 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// serverInfo is what a server says of itself.
+// serverInfo is the part of a server's INFO that is needed.
 type serverInfo struct {
-	evictionPolicy string // "" unless it may evict keys
+	evictionPolicy string // "" if the server does not evict keys
 }
 
-// inspect refuses a server that is too old to hold a queue.
+// inspect returns an error if the server is too old for BullMQ.
 func (c *Conn) inspect(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
@@ -36,7 +36,7 @@ func (c *Conn) inspect(ctx context.Context) error {
 		if _, replied := reply(err); !replied && (errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)) {
 			return fmt.Errorf("bullmq: connect: Redis at %s doesn't reply: %w", c.address, err)
 		}
-		return nil // INFO may be forbidden, which alone is no reason to refuse
+		return nil // INFO may be forbidden, but the queue may still work
 	}
 	info := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -62,7 +62,7 @@ func olderThan(version string, major, minor int64) bool {
 	return ok && (a < major || a == major && b < minor)
 }
 
-// advice says what to check after the first contact has failed.
+// advice returns what to check after the first contact has failed.
 func advice(err error, overTLS bool) string {
 	var refused *rueidis.RedisError
 	var unknownAuthority x509.UnknownAuthorityError

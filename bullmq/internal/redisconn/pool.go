@@ -9,11 +9,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// clientPool hands out the connections of a caller's client on which workers and
-// event readers wait. The client may have too few of them, since its
-// BlockingPoolSize is shared by all workers and readers on it and by the
-// caller's own blocking commands. Those that get none poll instead, over the
-// connections that all commands share.
+// clientPool distributes the connections of a caller's client on which workers and
+// event readers wait. The client may have too few of them, because all workers and
+// readers, and the caller's own blocking commands, share its BlockingPoolSize. A worker
+// or reader without a connection polls over the shared connections instead.
 type clientPool struct {
 	client rueidis.Client
 
@@ -29,14 +28,14 @@ type dedicated struct {
 	release func()
 }
 
-// clientPools holds the pools in use. Workers and readers that are given the same
-// client share one, whether or not they share a Connection.
+// clientPools holds the pools in use. Workers and readers with the same client share a
+// pool, even if they do not share a Connection.
 var clientPools = struct {
 	mu sync.Mutex
 	of map[rueidis.Client]*clientPool
 }{of: map[rueidis.Client]*clientPool{}}
 
-// joinPool returns the pool of a client; leave follows.
+// joinPool returns the pool of a client. The caller must call leave.
 func joinPool(client rueidis.Client) *clientPool {
 	clientPools.mu.Lock()
 	defer clientPools.mu.Unlock()
@@ -62,7 +61,7 @@ func (p *clientPool) leave() {
 	p.forget()
 }
 
-// forget drops a pool that has no users any more; the caller holds the lock.
+// forget removes a pool that has no users. The caller holds the lock.
 func (p *clientPool) forget() {
 	if p.users == 0 && p.asking == 0 && reflect.ValueOf(p.client).Comparable() {
 		delete(clientPools.of, p.client)
@@ -74,7 +73,7 @@ func (p *clientPool) take(ctx context.Context) (dedicated, error) {
 	turn := make(chan dedicated, 1)
 	clientPools.mu.Lock()
 	p.waiting = append(p.waiting, turn)
-	// A call that is left over from someone who gave up serves the next one.
+	// An earlier call whose user gave up may serve this user.
 	if p.asking < len(p.waiting) {
 		p.asking++
 		go p.ask()
@@ -91,15 +90,15 @@ func (p *clientPool) take(ctx context.Context) (dedicated, error) {
 		p.waiting = slices.Delete(p.waiting, at, at+1)
 	}
 	clientPools.mu.Unlock()
-	if at < 0 { // it was handed over at the same moment
+	if at < 0 { // the connection was delivered at the same time
 		got := <-turn
 		got.release()
 	}
 	return dedicated{}, context.Cause(ctx)
 }
 
-// ask takes one connection from the client, for whoever is first in line then. It
-// can be neither cancelled nor limited in time.
+// ask gets a connection from the client and delivers it to the user that has waited
+// longest. It can be neither cancelled nor bounded by a timeout.
 func (p *clientPool) ask() {
 	conn, release := p.client.Dedicate()
 	clientPools.mu.Lock()

@@ -20,17 +20,17 @@ type sockets struct {
 	ended context.Context // ends with cut, and with it every dial in progress
 	end   context.CancelFunc
 
-	opening atomic.Int64 // connections on their way, until the server's first reply
+	opening atomic.Int64 // connections being opened, until the server's first reply
 
 	mu   sync.Mutex
 	open map[*socket]struct{}
 }
 
-// socket is a connection that is forgotten when it is closed.
+// socket is a connection that is removed from sockets when it is closed.
 type socket struct {
 	net.Conn
 	of     *sockets
-	opened atomic.Bool // the server has replied, or nobody waits for that any more
+	opened atomic.Bool // the server has replied, or nobody waits for the reply
 }
 
 func newSockets() *sockets {
@@ -39,7 +39,7 @@ func newSockets() *sockets {
 	return s
 }
 
-// track makes the client of an option open its connections here.
+// track makes the client of an option open its connections by s.
 func (s *sockets) track(option *rueidis.ClientOption) {
 	dial := dialer(*option)
 	option.DialCtxFn = func(call context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
@@ -56,7 +56,7 @@ func (s *sockets) track(option *rueidis.ClientOption) {
 	}
 }
 
-// dialer is how rueidis would dial by itself.
+// dialer returns the dialer that rueidis uses by default.
 func dialer(option rueidis.ClientOption) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	dial := func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		switch {
@@ -83,7 +83,7 @@ func dialer(option rueidis.ClientOption) func(context.Context, string, *net.Dial
 	}
 }
 
-// bare is a connection without its TLS. Closing it doesn't wait for the peer.
+// bare returns the connection below TLS. Closing it does not wait for the peer.
 func bare(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.NetConn()
@@ -91,7 +91,7 @@ func bare(conn net.Conn) net.Conn {
 	return conn
 }
 
-// add takes in a connection that was made for a call.
+// add registers a connection that was opened for a call.
 func (s *sockets) add(call context.Context, conn net.Conn) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,9 +106,9 @@ func (s *sockets) add(call context.Context, conn net.Conn) (net.Conn, error) {
 	return added, nil
 }
 
-// giveUp follows the end of the call that opens the connection: if the server does
-// not reply soon, it ends the opening. rueidis itself heeds the call's deadline,
-// but not its cancellation.
+// giveUp is called after the call that opens the connection has ended. If the server
+// does not reply soon, it ends the opening. rueidis respects the deadline of the call's
+// context, but not its cancellation.
 func (s *socket) giveUp() {
 	if s.opened.Load() {
 		return
@@ -120,7 +120,7 @@ func (s *socket) giveUp() {
 	})
 }
 
-// endOpening ends the opening and reports whether it was under way.
+// endOpening ends the opening and reports whether it was in progress.
 func (s *socket) endOpening() bool {
 	if s.opened.Load() || !s.opened.CompareAndSwap(false, true) {
 		return false
@@ -147,7 +147,7 @@ func (s *socket) Close() error {
 	return s.Conn.Close()
 }
 
-// cut closes all connections, and lets no other be opened.
+// cut closes all connections and prevents that others are opened.
 func (s *sockets) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

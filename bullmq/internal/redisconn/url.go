@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ParseURL reads a redis://, rediss:// or unix:// address.
+// ParseURL parses a redis://, rediss:// or unix:// address.
 func ParseURL(address string) (rueidis.ClientOption, error) {
 	err := checkAt(address)
 	var option rueidis.ClientOption
@@ -22,8 +22,8 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// checkAt refuses an address whose password was cut short by a character that ends
-// the host. What is left of it would be taken, and shown, as a host.
+// checkAt returns an error for an address whose password contains a character that ends
+// the host part. The rest of the password would be used, and shown, as a host.
 func checkAt(address string) error {
 	_, rest, _ := strings.Cut(address, "://")
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {
@@ -32,7 +32,7 @@ func checkAt(address string) error {
 	return nil
 }
 
-// HidePassword replaces user and password in an address by stars.
+// HidePassword replaces user and password in an address with asterisks.
 func HidePassword(address string) string {
 	at := strings.LastIndexByte(address, '@')
 	scheme := strings.Index(address, "://")
@@ -45,8 +45,8 @@ func HidePassword(address string) string {
 	return address[:scheme+3] + "***" + address[at:]
 }
 
-// withoutURL drops what url.Parse quotes of the address, which may hold the
-// password or a part of it.
+// withoutURL removes the address from an error of url.Parse, because it may contain
+// the password.
 func withoutURL(err error) error {
 	var escape url.EscapeError
 	if errors.As(err, &escape) {
