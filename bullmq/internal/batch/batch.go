@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// Batcher sends requests of concurrent goroutines in shared calls. A request that
-// finds no call in flight is sent at once, in a call of its own, by the goroutine
-// that makes it. Requests that arrive meanwhile share the next call.
+// Batcher sends requests of concurrent goroutines in shared calls. A request that finds
+// no call in flight is sent at once, in a separate call, by its own goroutine. Requests
+// that arrive meanwhile share the next call.
 //
-// At most two calls are in flight. The second one starts when as many requests
-// wait as the first one has, and those that were answered last have had the time
-// to be followed by others. So the server always has the next call at hand, and
-// calls of even size keep it busy with the fewest of them.
+// At most two calls are in flight. The second one starts when as many requests wait as
+// the first one has, and the callers of the last reply have had time to make further
+// requests. So the server always has a next call to run, and calls of similar size keep
+// it busy with the fewest calls.
 type Batcher[Q, A any] struct {
 	options Options[Q, A]
 
 	mu           sync.Mutex
 	inFlight     int // calls in flight, two at most
 	inFlightSize int // requests in the latest of them
-	returning    int // callers of the last call answered that have made no other request yet; most soon do
+	returning    int // callers of the last finished call that have made no further request yet; most soon do
 	waiting      []*request[Q, A]
 }
 
-// Options configure a Batcher. All are required.
+// Options configures a [Batcher]. All fields are required.
 type Options[Q, A any] struct {
-	// MaxSize is the largest number of requests in one call. With 1, each request
-	// has a call of its own, and none waits for others.
+	// MaxSize is the maximum number of requests in one call. With 1, each request
+	// has a separate call, and none waits for others.
 	MaxSize int
 	// Timeout limits the time that sending a shared call takes.
 	Timeout time.Duration
@@ -50,7 +50,7 @@ type request[Q, A any] struct {
 }
 
 const (
-	minParallel = 5       // fewer requests aren't worth a second call in parallel
+	minParallel = 5       // minimum number of requests for a second call in parallel
 	maxBytes    = 1 << 20 // beyond this size, sharing a call saves nothing
 )
 
@@ -89,7 +89,7 @@ func (b *Batcher[Q, A]) Do(ctx context.Context, value Q) (A, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
-	case <-r.done: // both at once: the reply tells more
+	case <-r.done: // prefer the reply if both are ready
 		return r.reply, r.err
 	default:
 	}
@@ -102,7 +102,7 @@ func (b *Batcher[Q, A]) Do(ctx context.Context, value Q) (A, error) {
 	return none, err
 }
 
-// DoAlone sends a request in a call of its own.
+// DoAlone sends a request in a separate call.
 func (b *Batcher[Q, A]) DoAlone(ctx context.Context, value Q) (reply A, err error) {
 	replies, err := b.options.Send(ctx, []*Q{&value})()
 	if err == nil {
@@ -111,7 +111,7 @@ func (b *Batcher[Q, A]) DoAlone(ctx context.Context, value Q) (reply A, err erro
 	return reply, err
 }
 
-// endAlone follows a call with one request: it sends the requests that arrived
+// endAlone is called after a call with one request. It sends the requests that arrived
 // meanwhile.
 func (b *Batcher[Q, A]) endAlone() {
 	b.mu.Lock()
@@ -123,8 +123,8 @@ func (b *Batcher[Q, A]) endAlone() {
 	go b.run()
 }
 
-// run sends batches until too few requests wait. Replies are read by other
-// goroutines, since the server would have nothing to do meanwhile.
+// run sends batches until too few requests wait. Other goroutines read the replies,
+// because the server would be idle meanwhile.
 func (b *Batcher[Q, A]) run() {
 	for {
 		batch := b.nextBatch()
@@ -156,7 +156,7 @@ func deliver[Q, A any](batch []*request[Q, A], read func() ([]A, error)) {
 	}
 }
 
-// nextBatch takes the requests of the next call from those that wait.
+// nextBatch removes the requests of the next call from the waiting ones.
 func (b *Batcher[Q, A]) nextBatch() []*request[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -147,7 +147,7 @@ func (s *socket) Close() error {
 	return s.Conn.Close()
 }
 
-// cut closes all connections and prevents that others are opened.
+// cut closes all connections and prevents new ones.
 func (s *sockets) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,16 +17,16 @@ import (
 
 // EventStream reads an events stream, see [backend.EventStream].
 type EventStream struct {
-	client *redisconn.Client // polls where there is no connection to wait on
+	client *redisconn.Client // polls if there is no connection to wait on
 	conn   *redisconn.Blocking
 	key    string
 
 	position eventPosition
-	away     time.Time // since when nothing is being read; zero when it isn't known
-	blind    bool      // the server refuses XINFO STREAM
+	away     time.Time // since when nothing is read; zero if unknown
+	blind    bool      // the server rejects XINFO STREAM
 }
 
-// NewEventStream returns an EventStream for the stream with a key.
+// NewEventStream returns an EventStream for the stream with this key.
 func NewEventStream(client *redisconn.Client, conn *redisconn.Blocking, key string) *EventStream {
 	return &EventStream{client: client, conn: conn, key: key}
 }
@@ -36,15 +36,15 @@ func (s *EventStream) StartAt(last backend.EventPosition) {
 	s.position = eventPosition{id: last.ID, count: int64(last.Added), counted: last.ID, read: []string{last.ID}}
 }
 
-// StartAfter starts after an event that the caller names.
+// StartAfter starts after the event with this id.
 func (s *EventStream) StartAfter(id string) {
 	s.position = eventPosition{id: id, count: -1, resumed: strings.Contains(id, "-") && wire.EventComesAfter(id, "0-0")}
 }
 
-// Resume follows a time in which nothing was read.
+// Resume must be called after a time in which nothing was read.
 func (s *EventStream) Resume() {
 	s.away = time.Time{}
-	if wire.EventComesAfter(s.position.counted, s.position.id) { // a part of the last page was left unread
+	if wire.EventComesAfter(s.position.counted, s.position.id) { // the last page was not read completely
 		s.position.counted = s.position.id
 	}
 }
@@ -55,8 +55,8 @@ func (s *EventStream) Passed(id string) { s.position.pass(id) }
 // Close closes the connection.
 func (s *EventStream) Close() { s.conn.Close() }
 
-// Trimming can overtake a reader only where it was away for a time, or where much
-// was added at once. The stream's state is asked for only then.
+// Events can be trimmed unread only if the reader was away, or if many events were
+// added at once. The stream's state is read only then.
 const (
 	eventsPage  = 1000
 	eventsBurst = 10 // events at once
@@ -126,15 +126,15 @@ func (s *EventStream) askState(b rueidis.Builder) []rueidis.Completed {
 	return []rueidis.Completed{b.XinfoStream().Key(s.key).Build()}
 }
 
-// poll makes calls over the connections that all commands share.
+// poll reads over the shared connections.
 func (s *EventStream) poll(ctx context.Context, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
 	call, cancel := context.WithTimeout(ctx, timing.CallTimeout)
 	defer cancel()
 	return s.client.DoMulti(call, build(s.client.B())...)
 }
 
-// compare finds out, from the reply of XINFO STREAM, whether events before those of
-// the page were missed, and whether the stream began anew.
+// compare determines from the reply of XINFO STREAM whether events before the page were
+// missed, and whether the stream was recreated.
 func (s *EventStream) compare(reply rueidis.RedisResult, page *backend.EventPage) {
 	now, err := scripts.ReadStream(reply)
 	if err != nil {

@@ -6,21 +6,21 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// eventPosition is how far a reader has read an events stream. Since version 7.0
-// Redis counts the entries that it adds to a stream, so that a position which is
-// known by its count too shows how many entries were trimmed away unread.
+// eventPosition is the position of a reader in an events stream. Since version 7.0,
+// Redis counts the entries added to a stream. So a position with a known count shows
+// how many entries were trimmed unread.
 type eventPosition struct {
 	id      string   // of the last entry read
-	resumed bool     // id was given by the caller, as the id of an event
+	resumed bool     // the caller chose id
 	count   int64    // entries added to the stream up to id; -1 when unknown
 	counted string   // the id at which count was last compared with the stream
-	unclear bool     // the last comparison has to be repeated after the next read
+	unclear bool     // the last comparison must be repeated after the next read
 	untold  int      // missed events that no event has reported yet
 	read    []string // the ids of the last entries read, oldest first
 }
 
-// rememberedIDs is how many entries a replica that takes over may lack without
-// its stream being taken for a new one.
+// rememberedIDs is how many entries a promoted replica may lack before its stream is
+// considered a new one.
 const rememberedIDs = 1000
 
 // pass moves the position past an entry.
@@ -35,12 +35,12 @@ func (p *eventPosition) pass(id string) {
 	p.read = append(p.read, id)
 }
 
-// missed returns at least how many entries between the position and page, the
-// entries that were read from there, were trimmed away. Entries removed by XDEL
-// don't count: what can't be told from them isn't reported. The state of the
-// stream may be from before or after the page was read.
+// missed returns the minimum number of entries between the position and page that were
+// trimmed. page has the entries read from the position. Entries that XDEL may have
+// removed are not counted. now is the state of the stream from before or after the page
+// was read.
 func (p *eventPosition) missed(now scripts.Stream, page []backend.Event) int {
-	trimmed, within := 0, 0 // entries of the page that are gone by now, and that were there by now
+	trimmed, within := 0, 0 // numbers of entries of the page that were trimmed, and that were added, as of now
 	for _, event := range page {
 		if wire.EventComesAfter(event.ID, now.Last) {
 			break
@@ -85,13 +85,13 @@ func (p *eventPosition) missed(now scripts.Stream, page []backend.Event) int {
 	return missed
 }
 
-// restart moves a position that the stream has not reached: to the start, for the
-// stream was deleted and began anew; or, where it ends with an entry that has been
-// read, after that one, for a replica that took over may lack the last entries.
-// It reports whether the position was moved.
+// restart moves a position that is beyond the end of the stream, and reports whether it
+// did. If the stream ends with an entry that was read, the position moves after that
+// entry, because a promoted replica may lack the last entries. Otherwise the stream was
+// deleted and recreated, and the position moves to the start.
 func (p *eventPosition) restart(now scripts.Stream) bool {
 	if len(p.read) == 0 {
-		return false // the id is the caller's choice
+		return false // the caller chose the id
 	}
 	next := eventPosition{id: "0-0", count: -1, untold: p.untold}
 	for _, id := range p.read {

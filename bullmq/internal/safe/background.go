@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Background is a function that runs on a goroutine of its own until it is
-// cancelled.
+// Background is a function that runs in a separate goroutine until it is cancelled.
 type Background struct {
 	Cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// patience is how long Wait waits at most.
+// patience is the maximum time that Wait waits.
 const patience = time.Second
 
 // Go starts a function with a context that [Background.Cancel] ends.
@@ -27,8 +26,8 @@ func Go(ctx context.Context, run func(ctx context.Context)) *Background {
 	return b
 }
 
-// Wait waits until the function has returned, for a second at most and not beyond
-// latest. A user's function may hold it up, or even wait for whoever waits here.
+// Wait waits until the function has returned, at most a second and not beyond latest. A
+// user's function may block it, or even wait for the caller of Wait.
 func (b *Background) Wait(latest time.Time) {
 	timer := time.NewTimer(min(patience, time.Until(latest)))
 	defer timer.Stop()

@@ -1,4 +1,4 @@
-// Package schedule works out the runs of job schedulers.
+// Package schedule computes the runs of job schedulers.
 package schedule
 
 import (
@@ -11,17 +11,16 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/cron"
 )
 
-// ErrNoNextRun is returned for a pattern whose next run isn't found, though it
-// has not ended.
+// ErrNoNextRun is returned for a pattern that has not ended but has no next run.
 var ErrNoNextRun = errors.New("no next run is found")
 
 // Run is the next run of a scheduler.
 type Run struct {
 	// Due is when the run of a pattern is due. It is zero for an interval, whose
-	// slots the store works out.
+	// runs the store computes.
 	Due time.Time
-	// EveryMillis is the interval; 0 for a pattern. It is a float64 as in Node: a
-	// fraction of a millisecond shifts all slots.
+	// EveryMillis is the interval, or 0 for a pattern. It is a float64 as in Node,
+	// because a fraction of a millisecond shifts all runs.
 	EveryMillis float64
 	// Opts are the options of the run's job, as JSON, without its id and its delay.
 	Opts string
@@ -52,7 +51,7 @@ func Next(schedulerID string, opts []byte, now time.Time) (*Run, error) {
 	var run Run
 	switch {
 	case repeat.Every != "" && repeat.Pattern == "":
-		run.EveryMillis, _ = repeat.Every.Float64() // an infinity is refused where the slot is worked out
+		run.EveryMillis, _ = repeat.Every.Float64() // an infinity is rejected when the run is computed
 	case repeat.Pattern != "" && repeat.Every == "":
 		prev, _ := wire.ParseNumber(string(fields["prevMillis"]))
 		due, ended, err := Pattern(cron.Plan{
@@ -71,8 +70,8 @@ func Next(schedulerID string, opts []byte, now time.Time) (*Run, error) {
 	return &run, err
 }
 
-// Pattern returns the next run of a scheduler with a pattern. ended reports that
-// its end date leaves none.
+// Pattern returns the next run of a scheduler with a pattern. ended reports whether the
+// pattern has no run before its end date.
 func Pattern(plan cron.Plan, now time.Time) (due time.Time, ended bool, err error) {
 	ms, err := plan.NextRun(now.UnixMilli())
 	switch {

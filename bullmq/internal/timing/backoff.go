@@ -2,13 +2,12 @@ package timing
 
 import "time"
 
-// Backoff spaces out the attempts of one loop. The first pauses are short, so
-// that a brief interruption costs little; none is longer than a second, so that
-// the end of an outage is noticed soon.
+// Backoff computes the pauses between the attempts of a loop. The first pauses are
+// short, so that a brief interruption costs little. No pause is longer than a second, so
+// that the end of an outage is noticed soon.
 //
-// A failure soon after the last one finds the pauses as long as they were, even
-// if attempts succeeded in between: one of several connections may be the one
-// that fails.
+// The pauses keep growing if a failure soon follows the last one, even if attempts
+// succeeded in between, because one of several connections may be broken.
 type Backoff struct {
 	wait      time.Duration
 	failed    time.Time // the last failure

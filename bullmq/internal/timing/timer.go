@@ -1,5 +1,5 @@
-// Package timing has the timers of the SDK: a sleep that a context ends, pauses
-// that grow, and a timer that is precise in an idle process.
+// Package timing contains the time limits and timers of the SDK: a sleep with a
+// context, growing pauses, and a timer that is precise in an idle process.
 package timing
 
 import (
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// After calls a function once a time is over. It is more precise than
-// [time.AfterFunc], which on Linux is late by up to a millisecond in an idle
-// process; see docs/adr/0009. As with a timer, stop reports whether it was in
-// time: if not, the function was called or is about to be.
+// After calls a function after a duration. It is more precise than [time.AfterFunc],
+// which on Linux is late by up to a millisecond in an idle process; see docs/adr/0009.
+// As with a [time.Timer], stop returns false if the function was called or is about to
+// be.
 func After(wait time.Duration, call func()) (stop func() bool) {
 	at := time.Now().Add(wait)
 	var over atomic.Bool // stopped or called, whichever was first
@@ -28,5 +28,6 @@ func After(wait time.Duration, call func()) (stop func() bool) {
 	}
 }
 
-// timerSlack is how late a timer may be. That much is slept instead.
+// timerSlack is how late a timer may be. The last part of the wait, of this length, is
+// slept instead.
 const timerSlack = 1500 * time.Microsecond

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// sleepExactly sleeps by the kernel's timers, for very short times: it blocks a
-// thread.
+// sleepExactly sleeps with the kernel's timers. It blocks a thread, so it is for very
+// short times only.
 func sleepExactly(wait time.Duration) {
 	rest := syscall.NsecToTimespec(int64(wait))
 	for syscall.Nanosleep(&rest, &rest) == syscall.EINTR {

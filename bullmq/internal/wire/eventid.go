@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// An id of an event is that of an entry in a Redis stream: milliseconds, a dash and
-// a number.
+// The id of an event is that of its entry in a Redis stream: milliseconds, a dash and a
+// number.
 
-// IsEventID reports whether a text is the id of an event. The number may be left
-// out.
+// IsEventID reports whether text is the id of an event. The number may be omitted.
 func IsEventID(id string) bool {
 	ms, number, both := strings.Cut(id, "-")
 	_, err := strconv.ParseUint(ms, 10, 64)
@@ -19,7 +18,7 @@ func IsEventID(id string) bool {
 	return err == nil
 }
 
-// EventComesAfter reports whether the event with an id was written after another.
+// EventComesAfter reports whether the event id was written after the event other.
 func EventComesAfter(id, other string) bool {
 	part := func(id string) (ms, number uint64) {
 		before, after, _ := strings.Cut(id, "-")

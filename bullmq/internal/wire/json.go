@@ -28,7 +28,7 @@ func EncodeJSON(value any) (string, error) {
 	w := jsonWriters.Get().(*jsonWriter)
 	w.buffer.Reset()
 	if err := w.encoder.Encode(value); err != nil {
-		return "", err // a writer that has failed is not used again
+		return "", err // the encoder is not reused after an error
 	}
 	text := string(unescapeLineSeparators(bytes.TrimSuffix(w.buffer.Bytes(), []byte("\n"))))
 	if w.buffer.Cap() < 64<<10 {
@@ -49,8 +49,8 @@ var jsonWriters = sync.Pool{New: func() any {
 	return w
 }}
 
-// unescapeLineSeparators undoes the one escape that encoding/json has no option
-// to leave out.
+// unescapeLineSeparators undoes the only escape that encoding/json has no option to
+// disable.
 func unescapeLineSeparators(text []byte) []byte {
 	if !bytes.Contains(text, []byte(`\u202`)) {
 		return text

@@ -42,7 +42,8 @@ func ParseNumber(text string) (n int64, ok bool) {
 // integer exactly.
 const MaxSafeInteger = 1<<53 - 1
 
-// ParseTime reads a time; the zero time stands for 0 and for text that is no number.
+// ParseTime parses a time. It returns the zero time for 0 and for text that is not a
+// number.
 func ParseTime(text string) time.Time {
 	ms, ok := ParseNumber(text)
 	if !ok || ms == 0 {
@@ -51,7 +52,8 @@ func ParseTime(text string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// ParseMillis reads a duration with its fraction; 0 stands for text that is none.
+// ParseMillis parses a duration in milliseconds with a fraction. It returns 0 for text
+// that is not a number.
 func ParseMillis(text string) time.Duration {
 	ms, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(ms) || math.Abs(ms) > math.MaxInt64/float64(time.Millisecond) {
