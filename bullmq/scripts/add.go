@@ -30,8 +30,8 @@ func addCommand(a *backend.Add) *command {
 	return addStandardJob
 }
 
-// encodeAdd returns the arguments of addCommand. deferred means that the job is part
-// of a flow whose parents are released at its end.
+// encodeAdd returns the arguments of addCommand. deferred reports whether the job is
+// part of a flow whose parents are released at its end.
 func encodeAdd(base string, a *backend.Add, deferred bool) []string {
 	d := &a.Deduplication
 	ttl := ""
@@ -65,7 +65,7 @@ func delayText(a *backend.Add) string {
 	return wire.FormatMillis(a.Delay)
 }
 
-// deduplicationFlags returns the letters by which part deduplication knows the modes.
+// deduplicationFlags returns the letters of the modes, for part deduplication.
 func deduplicationFlags(d *backend.Deduplication) string {
 	flags := make([]byte, 0, 4)
 	for _, mode := range [...]struct {
@@ -79,8 +79,8 @@ func deduplicationFlags(d *backend.Deduplication) string {
 	return string(flags)
 }
 
-// added reads the reply of a script that adds one job: an id, {id, outcome}, or a
-// negative number for a refusal.
+// added parses the reply of a script that adds one job: an id, {id, outcome}, or a
+// negative error code.
 func (q *Store) added(a *backend.Add, message rueidis.RedisMessage) backend.AddResult {
 	if id, err := message.ToString(); err == nil {
 		return backend.AddResult{JobID: id}

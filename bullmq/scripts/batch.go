@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxPlain is how many plain jobs one call adds at most. It is enough to make the
-	// call cheap, and lets other clients' calls run between two of them.
+	// maxPlain is the maximum number of plain jobs that one call adds. It makes calls
+	// cheap, but lets other clients' calls run in between.
 	maxPlain = 250
-	// maxPipelined is how many jobs are sent at most before the replies are read.
+	// maxPipelined is the maximum number of jobs sent before the replies are read.
 	maxPipelined = 1000
 )
 
@@ -24,8 +24,8 @@ type addCall struct {
 	jobs    []*backend.Add
 }
 
-// AddBatch adds jobs in order. Each job is added or refused by itself. After a round
-// trip in which the server or the connection has failed, no more are sent.
+// AddBatch adds jobs in order. Each job is added or rejected independently. If the
+// server or the connection fails, no more jobs are sent after that round trip.
 func (q *Store) AddBatch(ctx context.Context, jobs []*backend.Add) []backend.AddResult {
 	results := make([]backend.AddResult, len(jobs))
 	for from := 0; from < len(jobs); from += maxPipelined {

@@ -21,14 +21,14 @@ func (q *Store) ChildValues(ctx context.Context, jobID string) (children []backe
 	return childResults(values), err
 }
 
-// IgnoredFailures reads why children have failed whose failure the job ignores.
+// IgnoredFailures reads the reasons of the children's failures that the job ignores.
 func (q *Store) IgnoredFailures(ctx context.Context, jobID string) (children []backend.ChildResult, err error) {
 	defer q.about("failures of the children of job "+jobID, &err)
 	reasons, err := q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":failed").Build()).AsStrMap()
 	return childResults(reasons), err
 }
 
-// Children reads all children of a job as they are at one moment.
+// Children reads all children of a job atomically.
 func (q *Store) Children(ctx context.Context, jobID string) (d backend.Dependencies, err error) {
 	defer q.about("children of job "+jobID, &err)
 	at, b := q.base+jobID, q.client.B
@@ -143,7 +143,7 @@ func (q *Store) ScanChildren(ctx context.Context, jobID string, from backend.Chi
 	if s := from.Ignored; s != nil {
 		scan(b.Hscan().Key(at+":failed").Cursor(s.Cursor).Count(int64(s.Count)).Build(), s.Count, &page.Next.Ignored, results(&page.Ignored))
 	}
-	if s := from.Failed; s != nil { // sorted, so the cursor is a place
+	if s := from.Failed; s != nil { // a sorted set, so the cursor is an index
 		last := int64(s.Cursor) + int64(s.Count) - 1
 		commands = append(commands, b.Zrange().Key(at+":unsuccessful").Min(decimal(int64(s.Cursor))).Max(decimal(last)).Build())
 		readers = append(readers, func(result rueidis.RedisResult) error {
@@ -179,7 +179,7 @@ func (q *Store) ChildRange(ctx context.Context, jobID string, processed bool, fr
 	}
 	seen := map[backend.JobRef]bool{}
 	note := func(child backend.ChildResult) {
-		if !seen[child.Child] { // a scan may return one twice
+		if !seen[child.Child] { // a scan may return a child twice
 			seen[child.Child] = true
 			children = append(children, child)
 		}
@@ -226,14 +226,14 @@ func (q *Store) ChildCounts(ctx context.Context, jobID string) (counts backend.C
 	return counts, nil
 }
 
-// RemoveUnprocessedChildren removes a job's children that have neither ended nor
-// run.
+// RemoveUnprocessedChildren removes a job's children that have not finished and are not
+// running.
 func (q *Store) RemoveUnprocessedChildren(ctx context.Context, jobID string) error {
 	_, err := q.number(ctx, removeUnprocessedChildren, jobID, q.base, jobID)
 	return err
 }
 
-// RemoveChildDependency ends a child's bond to its parent.
+// RemoveChildDependency detaches a child from its parent.
 func (q *Store) RemoveChildDependency(ctx context.Context, jobID string) (bool, error) {
 	n, err := q.number(ctx, removeChildDependency, jobID, q.base, jobID)
 	return err == nil && n == 0, err

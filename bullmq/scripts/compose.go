@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A command is one Lua file beside this one. Three directives, each a comment
-// line that starts with --@, state what surrounds its text when it is composed:
+// A command is one Lua file in this directory. Three directives, each a comment line
+// that starts with --@, define how it is composed:
 //
 //	--@args base now token ...   names for ARGV in order; ... is the rest, from index rest on
 //	--@keys wait active          keys of the queue it touches, by their suffix; each has a name (waitKey)
@@ -112,8 +112,8 @@ func (c *command) compose(dialect Dialect) {
 	c.forms[dialect] = f
 }
 
-// resolve replaces the names of keys by their places in KEYS. As local variables they
-// would have to be bound to each function that uses them, each time the script runs.
+// resolve replaces the names of keys by their indexes in KEYS. Local variables would be
+// slower, because each run of the script would bind them to the functions that use them.
 func (f *form) resolve(text string) string {
 	at := make(map[string]string, len(f.keys))
 	for i, key := range f.keys {
@@ -127,8 +127,8 @@ func (f *form) resolve(text string) string {
 	})
 }
 
-// luaFile is a parsed file: its directives, and its text without comments, which
-// the server need not keep.
+// luaFile is a parsed file: its directives, and its text without comments, which the
+// server need not store.
 type luaFile struct {
 	args, keys, use []string
 	body            string

@@ -2,5 +2,6 @@ package scripts
 
 import "strings"
 
-// shown returns a queue's key prefix as its name is written in errors: bull:orders.
+// shown returns the name of a queue for errors, such as bull:orders, from its key
+// prefix.
 func shown(base string) string { return strings.TrimSuffix(base, ":") }

@@ -12,11 +12,11 @@ import (
 
 // Stream is the state of the events stream.
 type Stream struct {
-	First   string // the id of its first entry; "" where it has none
-	Last    string // the last id that was generated, of an entry that may be gone; "0-0" where there is no stream
-	Deleted string // the greatest id that was removed by XDEL; "0-0" for none, and before Redis 7.0
+	First   string // the id of its first entry; "" if it has none
+	Last    string // the last generated id, even if its entry was removed; "0-0" if there is no stream
+	Deleted string // the greatest id that XDEL has removed; "0-0" for none, and before Redis 7.0
 	Length  int64
-	Added   int64 // entries added since the stream was made; -1 before Redis 7.0
+	Added   int64 // entries added since the stream was created; -1 before Redis 7.0
 }
 
 // ReadStream reads the reply of XINFO STREAM.
@@ -62,8 +62,8 @@ func entryID(entry rueidis.RedisMessage) (string, error) {
 	return parts[0].ToString()
 }
 
-// LastEvent returns the position after the last event. The id is a real one, since
-// "$" would lose what comes between two reads.
+// LastEvent returns the position after the last event. It is an actual id, because "$"
+// would lose events that are added between two reads.
 func (q *Store) LastEvent(ctx context.Context) (_ backend.EventPosition, err error) {
 	defer q.about("the last event", &err)
 	reply := q.client.Do(ctx, q.client.B().XinfoStream().Key(q.keyOf("events")).Build())
@@ -73,7 +73,7 @@ func (q *Store) LastEvent(ctx context.Context) (_ backend.EventPosition, err err
 	if s, err := ReadStream(reply); err == nil {
 		return backend.EventPosition{ID: s.Last, Added: int(s.Added)}, nil
 	}
-	// A server without XINFO: the last entry there is.
+	// Without XINFO, the last existing entry is the best approximation.
 	entries, err := q.client.Do(ctx, q.client.B().Xrevrange().Key(q.keyOf("events")).End("+").Start("-").Count(1).Build()).AsXRange()
 	if err != nil {
 		return backend.EventPosition{}, err
@@ -102,8 +102,8 @@ func (q *Store) TrimEvents(ctx context.Context, keep int) (_ int, err error) {
 	return int(n), err
 }
 
-// FindEnd looks back through the stream, a thousand entries at a time, for the
-// event of a job's end.
+// FindEnd searches the stream backwards, a thousand entries at a time, for the event
+// that a job completed or failed.
 func (q *Store) FindEnd(ctx context.Context, jobID string) (_ *backend.Event, err error) {
 	defer q.about("the end of job "+jobID, &err)
 	end := "+"

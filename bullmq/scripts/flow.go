@@ -33,7 +33,7 @@ func (q *Store) AddFlow(ctx context.Context, jobs []backend.FlowJob, now time.Ti
 	calls = append(append(calls, f.releases...), q.client.B().Exec().Build())
 	replies := q.client.DoMulti(ctx, calls...)
 	for _, reply := range replies {
-		// After a refusal nothing has been carried out; after another error all may have been.
+		// After an error reply nothing was added. After another error all jobs may have been added.
 		if err := reply.Error(); err != nil {
 			return nil, fmt.Errorf("bullmq: adding a flow%s: %w", of, err)
 		}
@@ -74,8 +74,8 @@ func (f *flow) add(q *Store, a *backend.Add, now time.Time) {
 	f.releases = append(f.releases, f.call(q, releaseParent, []string{queueKey, a.Parent.ID, decimal(now.UnixMilli())}))
 }
 
-// call returns the call of a script. Within a transaction, a script that the server
-// doesn't know would fail alone, so the text of each is sent once.
+// call returns the call of a script. Within a transaction, only the call of a script
+// that the server does not know would fail, so the text of each script is sent once.
 func (f *flow) call(q *Store, c *command, args []string) rueidis.Completed {
 	sha := c.forms[q.Dialect].sha
 	withText := !f.sent[sha]

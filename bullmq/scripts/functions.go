@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// function is one of a part, with the lines before it that declare names.
+// function is a function of a part, with the declarations of names that precede it.
 type function struct{ name, text string }
 
 var (
@@ -14,8 +14,8 @@ var (
 	identifier    = regexp.MustCompile(`[A-Za-z_]\w*`)
 )
 
-// functionsOf splits the body of a part. Each function ends with a line that is
-// nothing but end.
+// functionsOf splits the body of a part into functions. A function ends with the line
+// "end".
 func functionsOf(body string) (functions []function) {
 	var lines []string
 	name := ""
@@ -35,9 +35,8 @@ func functionsOf(body string) (functions []function) {
 	return functions
 }
 
-// reached returns the functions that a text needs, directly or through others, in
-// their order. Redis creates each function of a script anew at every call, so those
-// that are not needed would cost time.
+// reached returns the functions that text needs, directly or indirectly, in their order.
+// Redis creates all functions of a script at every call, so unused ones would cost time.
 func reached(functions []function, text string) []function {
 	needed := map[string]bool{}
 	for texts := []string{text}; len(texts) > 0; texts = texts[1:] {

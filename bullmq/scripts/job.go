@@ -22,16 +22,16 @@ var (
 	removeDeduplicationKey = load("removeDeduplicationKey")
 )
 
-// Job reads a job; nil if there is none.
+// Job reads a job. It returns nil if there is none.
 func (q *Store) Job(ctx context.Context, jobID string) (record *backend.JobRecord, err error) {
 	defer q.about("job "+jobID, &err)
 	return readRecord(jobID, q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID).Build()))
 }
 
-// summary are the fields that Summary reads.
+// summary has the fields that Summary reads.
 var summary = []string{"name", "opts", "atm", "attemptsMade", "ats", "processedOn", "deid"}
 
-// Summary reads a job without its data and its results; nil if there is none.
+// Summary reads a job without its data and its results. It returns nil if there is none.
 func (q *Store) Summary(ctx context.Context, jobID string) (record *backend.JobRecord, err error) {
 	defer q.about("job "+jobID, &err)
 	at := q.base + jobID
@@ -53,7 +53,7 @@ func (q *Store) Summary(ctx context.Context, jobID string) (record *backend.JobR
 	return Record(jobID, hash), nil
 }
 
-// State returns where a job is.
+// State returns the state of a job.
 func (q *Store) State(ctx context.Context, jobID string) (backend.State, error) {
 	message, err := q.run(ctx, getState, q.base, jobID)
 	if err != nil {
@@ -65,7 +65,7 @@ func (q *Store) State(ctx context.Context, jobID string) (backend.State, error) 
 // outcomes are the replies of isFinished.
 var outcomes = map[int64]backend.State{-1: backend.Unknown, 1: backend.Completed, 2: backend.Failed}
 
-// Outcome returns how a job has ended (BullMQ: isFinished).
+// Outcome returns the outcome of a job (BullMQ: isFinished).
 func (q *Store) Outcome(ctx context.Context, jobID string) (backend.Outcome, error) {
 	message, err := q.run(ctx, isFinished, q.base, jobID)
 	if err != nil {
@@ -98,7 +98,7 @@ func (q *Store) UpdateData(ctx context.Context, jobID, data string) error {
 	return err
 }
 
-// AddLog adds a row to a job's log and returns how many there are.
+// AddLog adds a row to a job's log and returns the number of rows.
 func (q *Store) AddLog(ctx context.Context, jobID, row string, keep int) (int, error) {
 	kept := ""
 	if keep > 0 {
@@ -108,7 +108,7 @@ func (q *Store) AddLog(ctx context.Context, jobID, row string, keep int) (int, e
 	return int(n), err
 }
 
-// Logs reads a range of a job's log, oldest first, and how many rows there are.
+// Logs reads a range of a job's log, oldest first, and the total number of rows.
 func (q *Store) Logs(ctx context.Context, jobID string, from, to int) (rows []string, total int, err error) {
 	defer q.about("the log of job "+jobID, &err)
 	at := q.base + jobID + ":logs"
@@ -121,7 +121,7 @@ func (q *Store) Logs(ctx context.Context, jobID string, from, to int) (rows []st
 	return rows, int(n), err
 }
 
-// ClearLogs removes a job's log but for the newest keep rows.
+// ClearLogs removes a job's log except the newest keep rows.
 func (q *Store) ClearLogs(ctx context.Context, jobID string, keep int) (err error) {
 	defer q.about("clearing the log of job "+jobID, &err)
 	at := q.base + jobID + ":logs"
@@ -131,7 +131,7 @@ func (q *Store) ClearLogs(ctx context.Context, jobID string, keep int) (err erro
 	return q.client.Do(ctx, q.client.B().Del().Key(at).Build()).Error()
 }
 
-// Promote makes a delayed job ready now.
+// Promote makes a delayed job ready at once.
 func (q *Store) Promote(ctx context.Context, jobID string) error {
 	_, err := q.number(ctx, promote, jobID, q.base, jobID)
 	return err
@@ -149,7 +149,7 @@ func (q *Store) ChangePriority(ctx context.Context, jobID string, priority int, 
 	return err
 }
 
-// Reprocess moves a job that has ended back, to run again.
+// Reprocess moves a finished job back to waiting.
 func (q *Store) Reprocess(ctx context.Context, jobID string, r backend.Reprocess) error {
 	result := "returnvalue"
 	if r.From == backend.Failed {

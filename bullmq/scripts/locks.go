@@ -30,7 +30,7 @@ func (q *Store) ExtendLocks(ctx context.Context, locks []backend.Lock, duration 
 	return q.strings(ctx, extendLocks, args...)
 }
 
-// MoveStalledJobsToWait makes one check for jobs whose worker is gone.
+// MoveStalledJobsToWait makes one check for stalled jobs.
 func (q *Store) MoveStalledJobsToWait(ctx context.Context, now time.Time, maxStalled int, interval time.Duration) ([]string, error) {
 	return q.strings(ctx, moveStalledJobsToWait, q.base, decimal(now.UnixMilli()), strconv.Itoa(maxStalled), decimal(interval.Milliseconds()))
 }

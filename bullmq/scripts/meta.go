@@ -35,8 +35,8 @@ func (q *Store) Meta(ctx context.Context) (_ backend.Meta, err error) {
 	return meta, nil
 }
 
-// maxEvents reads opts.maxLenEvents. It returns 0 for a text that the scripts
-// replace by the default, since it has other characters than digits.
+// maxEvents parses opts.maxLenEvents. It returns 0 for a text with characters other than
+// digits, for which the scripts use the default.
 func maxEvents(stored string) int {
 	n, err := strconv.ParseUint(stored, 10, 63)
 	switch {
@@ -48,11 +48,11 @@ func maxEvents(stored string) int {
 	return int(n)
 }
 
-// maxLength returns the bound of the stream that keeps so many events.
+// maxLength returns the maximum length of a stream that keeps this number of events.
 func maxLength(maxEvents int) string { return strconv.Itoa(max(maxEvents, 0)) }
 
-// DialectHints returns by what a queue's dialect is told: the version in meta, ""
-// for none, and whether jobs are in the list paused.
+// DialectHints returns the data that determines a queue's dialect: the version in meta,
+// or "", and whether the list paused contains jobs.
 func (q *Store) DialectHints(ctx context.Context) (version string, parked bool, err error) {
 	defer q.about("the version", &err)
 	results := q.client.DoMulti(ctx,
@@ -65,7 +65,7 @@ func (q *Store) DialectHints(ctx context.Context) (version string, parked bool, 
 	return version, parked, err
 }
 
-// SetGlobalConcurrency limits how many jobs run at once.
+// SetGlobalConcurrency limits how many jobs run at the same time.
 func (q *Store) SetGlobalConcurrency(ctx context.Context, concurrency *int) error {
 	if concurrency == nil {
 		return q.removeMeta(ctx, "concurrency")
@@ -73,7 +73,7 @@ func (q *Store) SetGlobalConcurrency(ctx context.Context, concurrency *int) erro
 	return q.setMeta(ctx, "concurrency", strconv.Itoa(*concurrency))
 }
 
-// SetGlobalRateLimit limits how many jobs start in a time.
+// SetGlobalRateLimit limits how many jobs start within a period.
 func (q *Store) SetGlobalRateLimit(ctx context.Context, limit *backend.RateLimit) error {
 	if limit == nil {
 		return q.removeMeta(ctx, "max", "duration")
@@ -96,8 +96,8 @@ func (q *Store) removeMeta(ctx context.Context, fields ...string) (err error) {
 	return q.client.Do(ctx, q.client.B().Hdel().Key(q.keyOf("meta")).Field(fields...).Build()).Error()
 }
 
-// InitMeta stores how many events are kept, and the version unless another client
-// has stored its own.
+// InitMeta stores the number of events to keep. It also stores the version, unless
+// another client has stored its own.
 func (q *Store) InitMeta(ctx context.Context, maxEvents int, version string) error {
 	for _, result := range q.client.DoMulti(ctx,
 		q.client.B().Hset().Key(q.keyOf("meta")).FieldValue().FieldValue("opts.maxLenEvents", maxLength(maxEvents)).Build(),
@@ -127,7 +127,7 @@ func (q *Store) DeduplicationOwner(ctx context.Context, dedupID string) (owner s
 	return owner, err
 }
 
-// FreeDeduplication frees a deduplication id.
+// FreeDeduplication removes the owner of a deduplication id.
 func (q *Store) FreeDeduplication(ctx context.Context, dedupID string) (freed bool, err error) {
 	defer q.about("freeing deduplication id "+dedupID, &err)
 	n, err := q.client.Do(ctx, q.client.B().Del().Key(q.base+"de:"+dedupID).Build()).AsInt64()

@@ -21,7 +21,7 @@ var (
 	resume               = load("resume")
 )
 
-// Counts counts the jobs of states.
+// Counts returns the numbers of jobs in states.
 func (q *Store) Counts(ctx context.Context, states ...backend.State) ([]int, error) {
 	return q.counts(ctx, getCounts, withStates(states, q.base, ""))
 }
@@ -35,7 +35,8 @@ func (q *Store) CountDelayed(ctx context.Context, before time.Time) (int, error)
 	return counts[0], nil
 }
 
-// CountsPerPriority counts the jobs that wait with each of some priorities.
+// CountsPerPriority returns the number of waiting jobs with each of the given
+// priorities.
 func (q *Store) CountsPerPriority(ctx context.Context, priorities ...int) ([]int, error) {
 	args := []string{q.base}
 	for _, priority := range priorities {
@@ -44,8 +45,7 @@ func (q *Store) CountsPerPriority(ctx context.Context, priorities ...int) ([]int
 	return q.counts(ctx, getCountsPerPriority, args)
 }
 
-// counts runs a command that returns a number for each argument after the first
-// ones.
+// counts runs a command that returns a number for each of its trailing arguments.
 func (q *Store) counts(ctx context.Context, c *command, args []string) ([]int, error) {
 	numbers, err := q.numbers(ctx, c, len(args)-len(c.args), args...)
 	if err != nil {
@@ -97,7 +97,7 @@ func (q *Store) JobIDs(ctx context.Context, page backend.Page, states ...backend
 	return q.strings(ctx, getJobIDs, q.pageArgs(page, states)...)
 }
 
-// Metrics reads what workers have counted.
+// Metrics reads the counts of finished jobs that workers have stored.
 func (q *Store) Metrics(ctx context.Context, kind backend.State, from, to int) (backend.Metrics, error) {
 	message, err := q.run(ctx, getMetrics, q.base, string(kind), strconv.Itoa(from), strconv.Itoa(to))
 	if err != nil {
@@ -123,8 +123,8 @@ func (q *Store) Metrics(ctx context.Context, kind backend.State, from, to int) (
 	return metrics, nil
 }
 
-// RateLimitTTL returns for how long the rate limit holds. Without a maximum it is
-// what PTTL returns: -1 or -2 milliseconds.
+// RateLimitTTL returns how long the rate limit is still in effect. Without a maximum it
+// returns the result of PTTL, which may be -1 or -2 milliseconds.
 func (q *Store) RateLimitTTL(ctx context.Context, max int) (time.Duration, error) {
 	message, err := q.run(ctx, getRateLimitTTL, q.base, strconv.Itoa(max))
 	if err != nil {
@@ -147,8 +147,8 @@ func (q *Store) Pause(ctx context.Context) error {
 	return err
 }
 
-// Resume lets workers go on. Jobs that BullMQ 5 parked are moved back 7000 at
-// a time until none is left; one event is written.
+// Resume ends the pause of the queue. It moves the jobs in the list paused of BullMQ 5
+// back, 7000 in each call, and writes one event.
 func (q *Store) Resume(ctx context.Context) error {
 	for quiet := false; ; quiet = true {
 		parked, err := q.number(ctx, resume, "", q.base, flag(quiet))

@@ -9,8 +9,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// Record reads a job's hash: field, value, field, value … The last value of a field
-// counts. What cannot be read is left out, as Node leaves it out.
+// Record parses a job's hash: field, value, field, value … The last value of a field
+// takes precedence. As in Node, invalid values are ignored.
 func Record(jobID string, hash []string) *backend.JobRecord {
 	r := &backend.JobRecord{ID: jobID, Incomplete: true, LacksDelay: true, LacksPriority: true}
 	formerly := ""
@@ -66,7 +66,7 @@ func Record(jobID string, hash []string) *backend.JobRecord {
 		}
 	}
 	if formerly != "" {
-		// Node shows the old count alone. What has been made since counts too.
+		// Node shows only the old count. The attempts made since are added here.
 		r.AttemptsMade, r.AttemptsSince = number(formerly), r.AttemptsMade
 	}
 	return r

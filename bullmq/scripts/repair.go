@@ -30,14 +30,14 @@ func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// RemoveOrphanedJobs returns those of some ids that are in no state of the queue,
-// and deletes what there is of them if remove is set.
+// RemoveOrphanedJobs returns the ids, among those given, of jobs that are in no state of
+// the queue. If remove is set, it deletes their keys.
 func (q *Store) RemoveOrphanedJobs(ctx context.Context, ids []string, remove bool) ([]string, error) {
 	return q.strings(ctx, removeOrphanedJobs, append([]string{q.base, flag(remove)}, ids...)...)
 }
 
-// StrandedJobs returns those of some ids that were to run and are in no state of
-// the queue. With putBack they become ready, each in front of the one before it.
+// StrandedJobs returns the ids, among those given, of unfinished jobs that are in no
+// state of the queue. If putBack is set, they become ready, each before the previous one.
 func (q *Store) StrandedJobs(ctx context.Context, ids []string, putBack bool) ([]backend.StrandedJob, error) {
 	pairs, err := q.strings(ctx, strandedJobs, append([]string{q.base, flag(putBack)}, ids...)...)
 	if err != nil {
@@ -50,7 +50,7 @@ func (q *Store) StrandedJobs(ctx context.Context, ids []string, putBack bool) ([
 	return found, nil
 }
 
-// JoinPaused joins the lists wait and paused where no other client would.
+// JoinPaused joins the lists wait and paused in cases where no other client would.
 func (q *Store) JoinPaused(ctx context.Context) error {
 	_, err := q.number(ctx, joinPaused, "", q.base)
 	return err

@@ -38,7 +38,7 @@ func (q *Store) UpdateJobScheduler(ctx context.Context, run backend.NextRun) (jo
 	return text(message), nil
 }
 
-// AddJobScheduler creates a scheduler or changes it.
+// AddJobScheduler creates or updates a scheduler.
 func (q *Store) AddJobScheduler(ctx context.Context, s backend.SchedulerAdd) (jobID string, delay time.Duration, err error) {
 	r := s.Repeat
 	offset := ""

@@ -15,7 +15,7 @@ var (
 	moveJobsToWait = load("moveJobsToWait")
 )
 
-// Drain removes all jobs that wait.
+// Drain removes all waiting jobs.
 func (q *Store) Drain(ctx context.Context, delayed bool) error {
 	_, err := q.number(ctx, drain, "", q.base, flag(delayed))
 	return err
@@ -44,7 +44,7 @@ func (q *Store) Obliterate(ctx context.Context, count int, force bool) (again bo
 	}
 }
 
-// MoveJobsToWait moves jobs of a state back to wait.
+// MoveJobsToWait moves jobs of a state back to waiting.
 func (q *Store) MoveJobsToWait(ctx context.Context, m backend.MoveJobs) (again bool, err error) {
 	until := "+inf"
 	if !m.Until.IsZero() {
