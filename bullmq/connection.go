@@ -98,12 +98,12 @@ func (c *Connection) Close() error {
 	return nil
 }
 
-// Health returns whether Redis can be reached, as all who use the Connection know
-// it. It makes no call.
+// Health returns whether Redis can be reached. Redis is unreachable if any user of the
+// Connection can't reach it. Health makes no call.
 func (c *Connection) Health() Health { return Health(c.client().Conn().State()) }
 
-// Ping asks Redis now, by a small command, and returns nil if Redis replies and can
-// serve. It returns when ctx ends at the latest, so give ctx a deadline.
+// Ping sends a small command and returns nil if Redis replies and can serve. It returns
+// when ctx ends, so give ctx a deadline.
 func (c *Connection) Ping(ctx context.Context) error {
 	if err := c.client().Ping(ctx); err != nil {
 		return fmt.Errorf("bullmq: %w", err)
@@ -132,26 +132,25 @@ func connectionFor(ctx context.Context, c *Connection, url string) (conn *redisc
 	return c.use(ctx)
 }
 
-// Health is what a Queue, a Worker, a QueueEvents or a FlowProducer knows of its
-// Redis. It is learned from the calls that are made anyway, and costs none while
-// all goes well. When a call fails, a small command asks Redis, and again about
-// once a second until Redis can serve. A connection that was lost and could be
-// opened again at once is no outage.
+// Health is whether a Queue, a Worker, a QueueEvents or a FlowProducer can reach
+// Redis. It is derived from the results of other calls and needs no calls while these
+// succeed. When a call fails, a small command is sent about once a second until Redis
+// can serve. A connection that was lost and reopened at once does not count as an
+// outage.
 //
 // An idle Queue notices an outage with its next call. An idle Worker or
 // QueueEvents notices a broken connection at once and a silent server after 11
-// seconds. [Queue.Ping] asks at once.
+// seconds. [Queue.Ping] checks at once.
 type Health struct {
 	// Reachable reports whether Redis replies and can serve. It is also false while
-	// Redis replies that it loads its data, is a replica that takes no writes, is
-	// busy with a script, or lacks a part of its cluster. A Redis that has run out
-	// of memory is reachable.
+	// Redis loads its data, is a read-only replica, is busy with a script, or lacks
+	// part of its cluster. A Redis that has run out of memory is reachable.
 	Reachable bool
-	// Since is when that began. For an outage, that is when the first call failed;
-	// before the first outage, when the connection was opened.
+	// Since is when this state began. For an outage, it is when the first call failed.
+	// Before the first outage, it is when the connection was opened.
 	Since time.Time
-	// Err is why Redis is not reachable or, when it is again, why it last was not.
-	// It is nil before the first outage. Passwords are taken out of it.
+	// Err is the error of the current outage, or of the last one if Redis is reachable
+	// again. It is nil before the first outage. Its text contains no passwords.
 	Err error
 }
 
@@ -169,10 +168,9 @@ func (h Health) String() string {
 // Health returns whether Redis can be reached. It makes no call.
 func (q *Queue) Health() Health { return q.core.health() }
 
-// Ping asks Redis now, by a small command on the queue's connection, and returns
-// nil if Redis replies and can serve. It returns when ctx ends at the latest, so
-// give ctx a deadline. A process that makes no other calls learns of an outage by
-// Ping. Health includes what it finds.
+// Ping sends a small command on the queue's connection and returns nil if Redis replies
+// and can serve. It returns when ctx ends, so give ctx a deadline. A process that makes
+// no other calls detects an outage only by Ping. Its result updates Health.
 func (q *Queue) Ping(ctx context.Context) error {
 	if err := q.core.conn.Ping(ctx); err != nil {
 		return fmt.Errorf("bullmq: queue %s: %w", q.Name(), err)
@@ -191,7 +189,7 @@ func (p *FlowProducer) Health() Health { return p.core.health() }
 
 func (c *core) health() Health { return Health(c.conn.Health().State()) }
 
-// watchHealth logs each change, and calls onHealth with it unless that is nil.
+// watchHealth logs each change and calls onHealth, which may be nil.
 func (c *core) watchHealth(onHealth func(Health)) {
 	lost := time.Time{}
 	c.conn.Health().OnChange(func(h backend.Health) {

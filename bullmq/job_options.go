@@ -8,69 +8,81 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// JobOptions say how a job is run. The zero value, and nil, is a job that
-// runs once, at once, in its turn. Durations count in milliseconds on the wire.
+// JobOptions defines how a job runs. With the zero value or nil, the job has one
+// attempt, no delay and no priority. Durations have whole milliseconds.
 type JobOptions struct {
-	// JobID is the job's id instead of the queue's next number. Adding an id
-	// that exists adds nothing. Not a whole number, not "0", not "0:…", and no
-	// colon unless there are exactly two. (BullMQ: jobId)
+	// JobID is the id of the job (BullMQ: jobId). If a job with this id exists, nothing
+	// is added. It must not be an integer, must not begin with "0:", and must contain
+	// either no colon or exactly two.
+	// Defaults to the queue's next number.
 	JobID string
-	// Delay is how long after Timestamp the job becomes ready, in whole
-	// milliseconds: round what time.Until returns with Round(time.Millisecond). A
-	// negative one, as time.Until may return, is none.
+	// Delay is the time from Timestamp until the job is ready, in whole milliseconds.
+	// Round the result of time.Until by Round(time.Millisecond). A negative delay
+	// counts as none.
 	Delay time.Duration
-	// Priority puts the job behind all jobs without one; lower numbers go
-	// first. From 1 to 2,097,151; 0 is none.
+	// Priority is from 1 to 2,097,151. Jobs with lower numbers run first, and jobs
+	// without a priority run before all others.
+	// Defaults to 0, no priority.
 	Priority int
-	// LIFO lets the job run next instead of last in line. (BullMQ: lifo)
+	// LIFO adds the job at the front of the queue, so that it runs next (BullMQ: lifo).
 	LIFO bool
-	// Attempts is how often the job may fail before it counts as failed. 0 and
-	// 1 both mean once.
+	// Attempts is the maximum number of attempts, including the first one.
+	// Defaults to 1.
 	Attempts int
-	// Backoff is the wait between attempts; nil retries at once.
+	// Backoff defines the wait between attempts.
+	// Defaults to no wait.
 	Backoff *Backoff
-	// KeepCompleted and KeepFailed say what stays of ended jobs. They go
-	// before the worker's own.
+	// KeepCompleted and KeepFailed select which finished jobs stay in Redis (BullMQ:
+	// removeOnComplete, removeOnFail).
+	// Defaults to the options of the worker.
 	KeepCompleted Retention
 	KeepFailed    Retention
-	// KeepLogs is how many rows of the job's log stay; 0 for all.
+	// KeepLogs is the maximum number of rows in the job's log.
+	// Defaults to 0, no limit.
 	KeepLogs int
-	// StackTraceLimit is how many stack traces stay; 0 for all, NoStackTraces
-	// for none.
+	// StackTraceLimit is the maximum number of stack traces that the job keeps.
+	// [NoStackTraces] keeps none.
+	// Defaults to 0, no limit.
 	StackTraceLimit int
-	// SizeLimit refuses data of more bytes (JSON, UTF-8); 0 for no limit.
+	// SizeLimit is the maximum size of the job's data, in bytes of JSON. Adding a
+	// larger job is an error.
+	// Defaults to 0, no limit.
 	SizeLimit int
-	// Timestamp is when the job was made; the zero time is now.
+	// Timestamp is the time at which the job was created.
+	// Defaults to the current time.
 	Timestamp time.Time
-	// Deduplication drops or merges adds with the same id.
+	// Deduplication drops or merges adds with the same deduplication id.
 	Deduplication *Deduplication
 	// Parent makes the job a child of an existing job.
 	Parent *ParentRef
-	// What the parent does when this job fails for good; at most one. These are
-	// options of the child: a job without a parent ignores them, as in Node.
-	FailParentOnFailure       bool // it fails too
-	ContinueParentOnFailure   bool // it runs at once
-	IgnoreDependencyOnFailure bool // it runs when no child is pending, and can read the reason
-	RemoveDependencyOnFailure bool // it runs when no child is pending, as if this job had never been
+	// Effect on the parent if this job fails without a further attempt. At most one may
+	// be set. A job without a parent ignores them, as in Node.
+	FailParentOnFailure       bool // the parent fails too
+	ContinueParentOnFailure   bool // the parent runs at once
+	IgnoreDependencyOnFailure bool // the parent runs when no child is pending, and can read the reason
+	RemoveDependencyOnFailure bool // the parent runs when no child is pending, as if this job had not existed
 
-	noAttempts bool // attempts: 0 was read, which a default doesn't replace
-	foreign    bool // it was read from JSON, with values that a program may not set
+	noAttempts bool // attempts: 0 was parsed, which a default does not replace
+	foreign    bool // parsed from JSON, so it may have values that a program may not set
 
-	// Telemetry is the trace to which the job belongs. A Queue or FlowProducer with a
-	// Telemetry fills it in.
+	// Telemetry is the trace context of the job. A Queue or FlowProducer with a
+	// Telemetry sets it.
 	Telemetry *JobTelemetry
-	// Extra holds options that this SDK doesn't know, by their names on the
-	// wire: what another client wrote is kept, what is put here is written. An
-	// option that has a field may stand here too, by either of its names, with a
-	// value that the field can't express: {"delay": 0} is an explicit zero, which
-	// a default of the queue doesn't replace. The field, where set, takes
-	// precedence. A value that BullMQ could not use either, such as a jobId that is
-	// a number, is refused when the job is added. Extra adds to the Extra of the defaults, name by name, and null
-	// leaves an option out, the default's value included.
+	// Extra contains options that this SDK does not know, by their names on the wire.
+	// They are stored with the job. Options that another client has written are kept.
+	//
+	// An option with a field may be in Extra too, by its public or its stored name, with
+	// a value that the field can't express. For instance, {"delay": 0} is an explicit
+	// zero, which a default of the queue does not replace. The field takes precedence if
+	// it is set. A value that BullMQ can't use, such as a number as jobId, is an error
+	// when the job is added.
+	//
+	// Extra is merged with the Extra of the queue's defaults. null removes an option,
+	// including the default's value.
 	Extra map[string]json.RawMessage
-	// Reset names options, as BullMQ spells them (delay, lifo, keepLogs), that the
-	// queue's DefaultJobOptions must not set for this job. It is not stored.
-	// (BullMQ: an option that is undefined)
+	// Reset lists options, by BullMQ's public names (delay, lifo, keepLogs), that the
+	// queue's DefaultJobOptions must not set for this job. It is not stored (BullMQ: an
+	// option that is undefined).
 	Reset []string
 }
 
@@ -78,30 +90,32 @@ type JobOptions struct {
 // traces (BullMQ: 0).
 const NoStackTraces = -1
 
-// Deduplication drops an add while another job owns its id (BullMQ:
-// deduplication). Without TTL the id is taken until its owner ends.
+// Deduplication drops an add while another job owns its deduplication id (BullMQ:
+// deduplication).
 type Deduplication struct {
-	// ID is what makes two adds the same.
+	// ID is the deduplication id. Adds with the same ID are duplicates.
 	ID string
-	// TTL frees the id after that time, whether the owner has ended or not.
+	// TTL is how long the job owns the id, even if it finishes earlier or later.
+	// Defaults to 0: the job owns the id until it finishes.
 	TTL time.Duration
-	// Extend starts the TTL anew with each dropped add.
+	// Extend restarts the TTL with each dropped add.
 	Extend bool
-	// Replace lets the newer add take the place of an owner that is still delayed.
+	// Replace replaces an owner that is still delayed by the newer job.
 	Replace bool
-	// KeepLastIfActive queues the newest add that came while the owner ran,
-	// when the owner ends.
+	// KeepLastIfActive keeps the last add made while the owner runs. It is added to the
+	// queue when the owner finishes.
 	KeepLastIfActive bool
-	// Reschedule moves an owner that is delayed to the dropped add's delay. (6.7)
+	// Reschedule sets the delay of the dropped add for an owner that is still delayed
+	// (BullMQ 6.7).
 	Reschedule bool
 
 	rest rest
 }
 
-// ParentRef names the job that waits for this one (BullMQ: parent).
+// ParentRef identifies the parent of a job (BullMQ: parent).
 type ParentRef struct {
 	ID string
-	// Queue is the parent's queue with its prefix: bull:orders.
+	// QueueKey is the name of the parent's queue with its prefix, such as bull:orders.
 	QueueKey string
 }
 
@@ -115,12 +129,12 @@ func (p *ParentRef) ref() backend.JobRef {
 	return backend.JobRef{Prefix: p.QueueKey[:at], Queue: p.QueueKey[at+1:], ID: p.ID}
 }
 
-// JobTelemetry is what a job carries of a trace (BullMQ: telemetry {metadata,
+// JobTelemetry is the trace context stored with a job (BullMQ: telemetry {metadata,
 // omitContext}).
 type JobTelemetry struct {
-	// Metadata is the context, as Telemetry.Inject has written it.
+	// Metadata is the trace context, as returned by [Telemetry.Inject].
 	Metadata string
-	// OmitContext leaves the context of who adds the job out, so that the job
-	// starts a trace of its own.
+	// OmitContext omits the trace context of the add, so that the job starts a new
+	// trace.
 	OmitContext bool
 }

@@ -32,13 +32,13 @@ const (
 	Deduplicated  AddOutcome = "deduplicated"   // another job owns the deduplication id
 )
 
-// AddOutcome returns what the add that returned this Job did: whether it added
-// the job, or why another one stands for it, whose id the Job has. It returns ""
-// for a Job that was not returned by an add.
+// AddOutcome returns the outcome of the add that returned this Job. If it is not
+// Added, the Job has the id of the existing job. AddOutcome returns "" for a Job that
+// was not returned by an add.
 //
-// With QueueOptions.AddWait an add may be sent again after its reply was lost. Its id
-// doesn't tell who added the job then, so AlreadyExists and Deduplicated may refer to
-// the call's own first attempt.
+// With QueueOptions.AddWait an add may be retried after its reply was lost.
+// AlreadyExists and Deduplicated may then refer to the job that the first attempt of
+// the same call has added.
 func (j *Job) AddOutcome() AddOutcome {
 	if j == nil {
 		return ""

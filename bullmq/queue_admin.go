@@ -8,36 +8,36 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// Pause stops the whole queue: no worker takes a job until Resume; jobs that
-// run go on (BullMQ: pause).
+// Pause pauses the queue for all workers (BullMQ: pause). No job is fetched until
+// [Queue.Resume]. Running jobs continue. To pause one worker, use [Worker.Pause].
 func (q *Queue) Pause(ctx context.Context) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "pause")
 	defer span.end(&err)
 	return q.core.store.Pause(ctx)
 }
 
-// Resume lets workers take jobs again, those that BullMQ 5 had parked too
-// (BullMQ: resume).
+// Resume ends the pause of the queue (BullMQ: resume). It also makes the jobs ready
+// that BullMQ 5 has moved to the list paused.
 func (q *Queue) Resume(ctx context.Context) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "resume")
 	defer span.end(&err)
 	return q.core.store.Resume(ctx)
 }
 
-// IsPaused answers whether the queue is paused.
+// IsPaused reports whether the queue is paused (BullMQ: isPaused).
 func (q *Queue) IsPaused(ctx context.Context) (bool, error) {
 	meta, err := q.core.store.Meta(ctx)
 	return meta.Paused, err
 }
 
-// IsMaxed answers whether the queue runs as many jobs as its global
-// concurrency allows (BullMQ: isMaxed).
+// IsMaxed reports whether as many jobs run as the queue's global concurrency allows
+// (BullMQ: isMaxed).
 func (q *Queue) IsMaxed(ctx context.Context) (bool, error) { return q.core.store.IsMaxed(ctx) }
 
-// RateLimit stops the queue for a time, for all workers that have a limiter,
-// of their own or global; others go on. A handler that has called it returns
-// [ErrRateLimited]. wait counts in whole milliseconds, what is left of one
-// is dropped, and less than one is refused (BullMQ: rateLimit).
+// RateLimit stops the queue for a duration, for all workers with a [Limiter] and,
+// under a global rate limit, for all workers (BullMQ: rateLimit). A worker without a
+// limiter continues. A handler that calls it returns [ErrRateLimited] afterwards. wait
+// is rounded down to whole milliseconds. Less than a millisecond is an error.
 func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "rateLimit")
 	defer span.end(&err)
@@ -52,9 +52,9 @@ func (c *core) rateLimit(ctx context.Context, wait time.Duration) error {
 	return c.store.StartRateLimit(ctx, wait)
 }
 
-// RateLimitTTL returns for how long the rate limit still holds, or 0 if none holds. max is
-// how many jobs a window allows; 0 takes the queue's global limit (BullMQ:
-// getRateLimitTtl, which returns -2 if there is no limit).
+// RateLimitTTL returns how long the rate limit is still in effect, or 0 if it is not
+// (BullMQ: getRateLimitTtl, which returns -2 if there is no limit). max is the number of
+// jobs that a window allows. It defaults to the queue's global limit.
 func (q *Queue) RateLimitTTL(ctx context.Context, max int) (time.Duration, error) {
 	if err := checkCount("max", max, "the queue's global limit"); err != nil {
 		return 0, fmt.Errorf("bullmq: the rate limit of %s was not read: %w", q.Name(), err)
@@ -66,15 +66,15 @@ func (q *Queue) RateLimitTTL(ctx context.Context, max int) (time.Duration, error
 	return ttl, err
 }
 
-// RemoveRateLimitKey ends a rate limit that is under way and answers whether
-// there was one (BullMQ: removeRateLimitKey).
+// RemoveRateLimitKey ends the current rate limit and reports whether there was one
+// (BullMQ: removeRateLimitKey).
 func (q *Queue) RemoveRateLimitKey(ctx context.Context) (bool, error) {
 	return q.core.store.RemoveRateLimit(ctx)
 }
 
-// SetGlobalConcurrency bounds how many jobs run at once, over all workers. With 0
-// no job starts any more, until RemoveGlobalConcurrency takes the bound away; less
-// is refused (BullMQ: setGlobalConcurrency).
+// SetGlobalConcurrency limits how many jobs run at the same time, across all workers
+// (BullMQ: setGlobalConcurrency). With 0 no job starts until
+// [Queue.RemoveGlobalConcurrency] is called. A negative number is an error.
 func (q *Queue) SetGlobalConcurrency(ctx context.Context, concurrency int) error {
 	if concurrency < 0 {
 		return fmt.Errorf("bullmq: queue %s: a global concurrency of %d is less than 0; RemoveGlobalConcurrency takes the bound away", q.Name(), concurrency)
@@ -82,13 +82,13 @@ func (q *Queue) SetGlobalConcurrency(ctx context.Context, concurrency int) error
 	return q.core.store.SetGlobalConcurrency(ctx, &concurrency)
 }
 
-// RemoveGlobalConcurrency takes that bound away.
+// RemoveGlobalConcurrency removes the limit of [Queue.SetGlobalConcurrency].
 func (q *Queue) RemoveGlobalConcurrency(ctx context.Context) error {
 	return q.core.store.SetGlobalConcurrency(ctx, nil)
 }
 
-// GlobalConcurrency returns that bound, or 0 if there is none. [Queue.Meta] tells a bound
-// of 0 from none (BullMQ: getGlobalConcurrency).
+// GlobalConcurrency returns the limit of [Queue.SetGlobalConcurrency], or 0 if there is
+// none (BullMQ: getGlobalConcurrency). [Queue.Meta] distinguishes a limit of 0 from none.
 func (q *Queue) GlobalConcurrency(ctx context.Context) (int, error) {
 	meta, err := q.core.store.Meta(ctx)
 	if err != nil || meta.Concurrency == nil {
@@ -97,10 +97,9 @@ func (q *Queue) GlobalConcurrency(ctx context.Context) (int, error) {
 	return *meta.Concurrency, nil
 }
 
-// SetGlobalRateLimit bounds how many jobs start within a time, over all workers.
-// The global Max takes precedence over a worker's Limiter.Max; a worker's
-// Limiter.Duration takes precedence over the global one (BullMQ:
-// setGlobalRateLimit).
+// SetGlobalRateLimit limits how many jobs start within a period, across all workers
+// (BullMQ: setGlobalRateLimit). The global Max takes precedence over that of a worker's
+// [Limiter], but the worker's Duration takes precedence over the global one.
 func (q *Queue) SetGlobalRateLimit(ctx context.Context, limit Limiter) error {
 	if err := limit.check(); err != nil {
 		return fmt.Errorf("bullmq: queue %s: %w; RemoveGlobalRateLimit takes a limit away", q.Name(), err)
@@ -108,12 +107,13 @@ func (q *Queue) SetGlobalRateLimit(ctx context.Context, limit Limiter) error {
 	return q.core.store.SetGlobalRateLimit(ctx, (*backend.RateLimit)(&limit))
 }
 
-// RemoveGlobalRateLimit takes that bound away.
+// RemoveGlobalRateLimit removes the limit of [Queue.SetGlobalRateLimit].
 func (q *Queue) RemoveGlobalRateLimit(ctx context.Context) error {
 	return q.core.store.SetGlobalRateLimit(ctx, nil)
 }
 
-// GlobalRateLimit answers that bound; nil for none (BullMQ: getGlobalRateLimit).
+// GlobalRateLimit returns the limit of [Queue.SetGlobalRateLimit], or nil if there is
+// none (BullMQ: getGlobalRateLimit).
 func (q *Queue) GlobalRateLimit(ctx context.Context) (*Limiter, error) {
 	meta, err := q.core.store.Meta(ctx)
 	return (*Limiter)(meta.RateLimit), err
@@ -129,8 +129,8 @@ func (q *Queue) DeduplicationJobID(ctx context.Context, dedupID string) (string,
 	return owner, err
 }
 
-// RemoveDeduplicationKey frees a deduplication id, whoever owns it, and answers
-// whether anybody did (BullMQ: removeDeduplicationKey).
+// RemoveDeduplicationKey frees a deduplication id and reports whether a job owned it
+// (BullMQ: removeDeduplicationKey).
 func (q *Queue) RemoveDeduplicationKey(ctx context.Context, dedupID string) (freed bool, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "removeDeduplicationKey")
 	defer span.end(&err)
@@ -138,8 +138,8 @@ func (q *Queue) RemoveDeduplicationKey(ctx context.Context, dedupID string) (fre
 	return q.core.store.FreeDeduplication(ctx, dedupID)
 }
 
-// TrimEvents cuts the events stream to about max entries and returns how many it removed
-// (BullMQ: trimEvents).
+// TrimEvents trims the events stream to about max entries and returns the number of
+// removed entries (BullMQ: trimEvents).
 func (q *Queue) TrimEvents(ctx context.Context, max int) (removed int, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "trimEvents")
 	defer span.end(&err)
@@ -150,9 +150,9 @@ func (q *Queue) TrimEvents(ctx context.Context, max int) (removed int, err error
 	return q.core.store.TrimEvents(ctx, max)
 }
 
-// RemoveDeprecatedPriorityKey removes what BullMQ 3 and older have left of their
-// priorities, and answers whether there was anything. Only when no client of that
-// age works on the queue any more (BullMQ: removeDeprecatedPriorityKey).
+// RemoveDeprecatedPriorityKey deletes the key in which BullMQ 3 and older kept
+// priorities, and reports whether it existed (BullMQ: removeDeprecatedPriorityKey). Call
+// it only when no client of such a version uses the queue.
 func (q *Queue) RemoveDeprecatedPriorityKey(ctx context.Context) (bool, error) {
 	repairer, err := q.repairer()
 	if err != nil {
@@ -161,16 +161,16 @@ func (q *Queue) RemoveDeprecatedPriorityKey(ctx context.Context) (bool, error) {
 	return repairer.RemovePriorityKey(ctx)
 }
 
-// Meta is what a queue says of itself (BullMQ: getMeta).
+// Meta has the settings of a queue (BullMQ: getMeta).
 type Meta struct {
-	Version     string // that of the client which made the queue, such as bullmq:6.7.0
+	Version     string // of the client that created the queue, such as bullmq:6.7.0
 	Paused      bool
-	Concurrency *int     // global; nil for no bound
-	RateLimit   *Limiter // global; nil for none
-	MaxEvents   int      // about how many entries the events stream keeps, or NoEvents; 0 when nothing is stored yet
+	Concurrency *int     // global; nil for no limit
+	RateLimit   *Limiter // global; nil for no limit
+	MaxEvents   int      // approximate number of entries that the events stream keeps, or NoEvents; 0 if not stored yet
 }
 
-// Meta reads what the queue says of itself.
+// Meta returns the settings of the queue (BullMQ: getMeta).
 func (q *Queue) Meta(ctx context.Context) (Meta, error) {
 	meta, err := q.core.store.Meta(ctx)
 	return Meta{

@@ -13,14 +13,14 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// Wait waits until the job has ended and answers its return value as JSON. A
-// job that failed answers a *JobFailedError, one that was removed before it
-// ended ErrJobNotFound, and the end of ctx its cause. A job that ended before
-// the call is answered at once, even one that was removed on completion as
-// long as the events stream remembers it (BullMQ: waitUntilFinished).
+// Wait waits until the job has finished and returns its return value as JSON (BullMQ:
+// waitUntilFinished). It returns a [*JobFailedError] if the job failed,
+// [ErrJobNotFound] if it was removed before it finished, and the cause of ctx if ctx
+// ends first. It returns at once if the job had finished before, even if the job was
+// removed on completion, as long as its event is in the events stream.
 //
-// While Redis can't be reached or can't serve, Wait goes on waiting. If ctx ends
-// meanwhile, the error wraps the cause and says why Redis could not be read.
+// While Redis is unreachable or can't serve, Wait continues to wait. If ctx ends
+// meanwhile, the error wraps the cause of ctx and the error of Redis.
 func (j *Job) Wait(ctx context.Context, queue *Queue) (json.RawMessage, error) {
 	switch {
 	case j == nil:
@@ -34,8 +34,8 @@ func (j *Job) Wait(ctx context.Context, queue *Queue) (json.RawMessage, error) {
 	return queue.WaitForJob(ctx, j.ID)
 }
 
-// WaitForJob waits for the end of a job of the queue, as Job.Wait does. All
-// waits of a Queue share one connection.
+// WaitForJob waits until a job of the queue has finished, as [Job.Wait] does. All waits
+// of a Queue share one connection.
 func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, error) {
 	if q.closed.Load() {
 		return nil, ErrClosed
@@ -46,7 +46,7 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 		return nil, err
 	}
 	defer leave()
-	// Listening first and asking then leaves no gap between the two.
+	// Subscribing before reading the state ensures that no event is missed.
 	for {
 		var outcome backend.Outcome
 		err := r.read(ctx, func(ctx context.Context) (err error) {

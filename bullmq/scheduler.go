@@ -344,7 +344,7 @@ func (w *Worker) advance(ctx context.Context, job *Job) (err error) {
 	return err
 }
 
-// scheduleError says why a scheduler stops.
+// scheduleError is the reason why a scheduler stops.
 type scheduleError struct {
 	scheduler string
 	reason    error

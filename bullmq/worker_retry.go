@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Verdict is what Classify says of an error.
+// Verdict is the decision of WorkerOptions.Classify about an error.
 type Verdict struct {
 	kind verdictKind
 	wait time.Duration
