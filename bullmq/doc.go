@@ -1,10 +1,10 @@
-// Package bullmq shares job queues with BullMQ, the queue of Node.js: a
-// producer, worker or event reader of this package and one of npm bullmq work
-// on one queue in Redis, and neither can tell.
+// Package bullmq is a job queue compatible with BullMQ, the job queue of Node.js. Go
+// and Node.js programs can share the same queues in Redis, as producers, workers and
+// event readers.
 //
-// A Queue adds jobs and looks after them, a Worker runs them, and QueueEvents
-// tells what happens. Contexts end calls, errors can be told apart with
-// errors.Is and errors.As, and nothing is logged unless a logger is given.
+// A [Queue] adds and manages jobs, a [Worker] runs them, and [QueueEvents] reports
+// events. A call ends when its context ends. Errors can be inspected with errors.Is and
+// errors.As. Nothing is logged unless a Logger is set.
 //
 // A call about one thing that does not exist returns an error: [ErrJobNotFound],
 // [ErrSchedulerNotFound] or [ErrDeduplicationNotFound]. A call that lists or counts

@@ -15,11 +15,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// EventType is what happened. Others than these, which producers may publish,
-// are passed through under their own names.
+// EventType identifies an event. Custom types, which producers may publish, pass through
+// unchanged.
 type EventType string
 
-// The events of BullMQ 6.7.0, with the fields of Event that each fills beside
+// The events of BullMQ 6.7.0, with the fields of Event that each sets in addition to
 // JobID.
 const (
 	EventAdded            EventType = "added"             // Name
@@ -44,12 +44,12 @@ const (
 
 // Event is an entry of a queue's events stream.
 type Event struct {
-	ID    string // in the stream; a later reader can start after it
+	ID    string // id in the stream; a later reader can start after it
 	Type  EventType
 	JobID string // "" for events about the queue
 
 	Name              string          // the job's name
-	Prev              State           // where the job stood before
+	Prev              State           // previous state of the job
 	Progress          json.RawMessage // JSON
 	ReturnValue       json.RawMessage // JSON
 	FailedReason      string          // plain text
@@ -59,21 +59,21 @@ type Event struct {
 	DeduplicationID   string
 	DeduplicatedJobID string // the job that was dropped
 
-	// Missed is at least how many events before this one were trimmed away before
-	// they could be read, because the reader was slower than the queue's other
-	// clients by more than MaxEvents, or was away for so long. Events that were
-	// removed otherwise don't count. It is 1 where the number isn't known: for a
-	// reader that starts after the ID of an event which is gone from the stream,
-	// and on Redis before 7.0. Nothing is reported where a user may not call
-	// XINFO STREAM.
+	// Missed is the minimum number of events before this one that were trimmed before
+	// they could be read, because the reader was too slow or was disconnected while
+	// more than MaxEvents events were added. Events removed in other ways do not count.
+	//
+	// Missed is 1 if the number is unknown: on Redis before 7.0, and if the reader
+	// started after the ID of an event that is no longer in the stream. It is always 0
+	// if the Redis user may not call XINFO STREAM.
 	Missed int
 
-	// Fields is the whole entry in its order, field, value, field, value …, the
-	// field event first.
+	// Fields is the complete entry in its order: field, value, field, value … The
+	// first field is event.
 	Fields []string
 }
 
-// Field is the text of one field of the entry; "" where there is none.
+// Field returns the text of a field of the entry, or "" if there is none.
 func (e Event) Field(name string) string {
 	for i := 0; i+1 < len(e.Fields); i += 2 {
 		if e.Fields[i] == name {
@@ -83,7 +83,7 @@ func (e Event) Field(name string) string {
 	return ""
 }
 
-// Time is when Redis wrote the entry.
+// Time returns when Redis wrote the entry.
 func (e Event) Time() time.Time {
 	ms, _ := wire.ParseNumber(e.ID)
 	return time.UnixMilli(ms)
@@ -126,36 +126,42 @@ func readEvent(id string, fields []string) Event {
 	return e
 }
 
-// QueueEventsOptions configure a QueueEvents; nil and the zero value hold the
-// defaults.
+// QueueEventsOptions configures a [QueueEvents]. A nil pointer and the zero value
+// select the defaults.
 type QueueEventsOptions struct {
-	// Connection is shared with others that use it. Whoever made it closes it.
-	// Defaults to a connection of its own, to URL.
+	// Connection is a connection to share with other queues and workers. Its
+	// creator closes it.
+	// Defaults to a separate connection to URL.
 	Connection *Connection
-	// URL is the address of Redis, for a connection of its own, instead of a
-	// Connection. It is printed as it is, with a password.
+	// URL is the address of Redis, used if Connection is nil. Printing the options
+	// shows it in full, including a password.
 	// Defaults to [DefaultURL].
 	URL string
-	// Prefix is the first part of all keys; "bull" unless given.
+	// Prefix is the first part of all keys. All clients of a queue must use the
+	// same one.
+	// Defaults to [DefaultPrefix].
 	Prefix string
-	// LastEventID is the entry to start after: "0-0" for all that the stream
-	// still holds, an Event's ID to go on from there. Unless given, or with "$",
-	// events count from when NewQueueEvents was called.
+	// LastEventID is the id of the event to start after. "0-0" starts with the oldest
+	// event in the stream, and "$" with the first one after the call of
+	// NewQueueEvents.
+	// Defaults to "$".
 	LastEventID string
-	// BlockingTimeout is how long one read waits at the server; 10 s unless
-	// given, and at most that (BullMQ: blockingTimeout).
+	// BlockingTimeout is how long one read waits at the server, at most 10 seconds
+	// (BullMQ: blockingTimeout).
+	// Defaults to 10 seconds.
 	BlockingTimeout time.Duration
-	// OnHealth is called when Redis gets out of reach and when it is back, one
-	// call at a time.
+	// OnHealth is called when Redis becomes unreachable and when it is reachable
+	// again. Calls do not overlap.
 	OnHealth func(Health)
-	// Logger receives log lines. Defaults to none.
+	// Logger receives log lines.
+	// Defaults to none.
 	Logger Logger
 }
 
-// QueueEvents reads a queue's events stream, as written by all its clients
-// (BullMQ: QueueEvents). The last id is its only state: it survives the loss
-// of its connection without missing or repeating an event, as long as the
-// stream still holds what comes next.
+// QueueEvents reads a queue's events stream, which all clients of the queue write
+// (BullMQ: QueueEvents). After the loss of its connection it continues after the last
+// event, without missing or repeating one, as long as the next events are still in the
+// stream.
 type QueueEvents struct {
 	core      *core
 	o         QueueEventsOptions
@@ -210,8 +216,8 @@ func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptio
 	return e, nil
 }
 
-// LastEventID is the id of the last event handed out; a QueueEvents made with
-// it goes on after it.
+// LastEventID returns the id of the last event that was delivered. A QueueEvents that
+// starts with it continues after that event.
 func (e *QueueEvents) LastEventID() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -224,15 +230,16 @@ func (e *QueueEvents) setLast(id string) {
 	e.last = id
 }
 
-// Close ends All and the connections; it may be called within the loop.
+// Close ends the loop over [QueueEvents.All] and closes the connections. It may be called
+// within the loop.
 func (e *QueueEvents) Close() error {
 	e.close()
 	e.release()
 	return nil
 }
 
-// release ends the connections of a reader that is closed, unless a loop still
-// runs: that does so when it has ended.
+// release closes the connections of a closed reader. If a loop still runs, it calls
+// release when it ends.
 func (e *QueueEvents) release() {
 	if e.closed.Err() == nil {
 		return
@@ -245,10 +252,10 @@ func (e *QueueEvents) release() {
 	}
 }
 
-// All hands out events until ctx ends or Close is called. An error is handed
-// out when Redis can't be read; go on with the loop and reading is tried
-// again, after a short wait, from the last event on. Leave the loop to give up.
-// One loop runs at a time; another waits for its end and goes on from there.
+// All returns an iterator over events. It ends when ctx ends or Close is called. It
+// yields an error if Redis can't be read. If the loop continues, reading is retried
+// after a short wait, from the last event on. Only one loop runs at a time. Another one
+// waits until it has ended and continues after its last event.
 func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		select {
@@ -290,7 +297,7 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// read waits for what comes after the last event.
+// read waits for the events after the last one.
 func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 	page, err := e.stream.Read(ctx, e.o.BlockingTimeout)
 	if err != nil {

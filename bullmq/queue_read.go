@@ -11,11 +11,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// allStates are those that Jobs and Counts look at when none is named.
+// allStates are the states that Jobs and Counts read if none is given.
 var allStates = []State{StateActive, StateCompleted, StateDelayed, StateFailed, StatePrioritized, StateWaiting, StateWaitingChildren}
 
-// statesOf are the states to look at for those that were named. In BullMQ 5 who
-// asks for waiting jobs also gets those that a pause has parked.
+// statesOf returns the states to read for those that were given. In BullMQ 5, waiting
+// jobs include those in the list paused.
 func (c *core) statesOf(named []State) []State {
 	if len(named) == 0 {
 		named = allStates
@@ -104,8 +104,8 @@ func (p Page) stored() (backend.Page, error) {
 	return backend.Page{From: from, To: to, Ascending: p.Ascending}, err
 }
 
-// Jobs reads a page of each of some states, one after the other; of all states
-// when none is named (BullMQ: getJobs).
+// Jobs returns a page of the jobs of each given state, one state after the other. If no
+// state is given, it reads all states (BullMQ: getJobs).
 func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, error) {
 	states = q.core.statesOf(states)
 	stored, err := page.stored()
@@ -127,8 +127,8 @@ func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, e
 	return jobs, nil
 }
 
-// JobIDs reads the ids of a page of each of some states, as Jobs does, also of
-// jobs whose hash is gone (BullMQ: getRanges).
+// JobIDs returns the ids of a page of the jobs of each given state, as [Queue.Jobs] does.
+// It includes jobs whose hash no longer exists (BullMQ: getRanges).
 func (q *Queue) JobIDs(ctx context.Context, page Page, states ...State) ([]string, error) {
 	if len(states) == 0 {
 		states = q.core.statesOf(nil)
@@ -247,18 +247,19 @@ func (q *Queue) Metrics(ctx context.Context, state State, page Page) (JobMetrics
 	return JobMetrics(m), nil
 }
 
-// ConnectedClient is a worker or an event reader as Redis lists it, of any
-// client library of BullMQ.
+// ConnectedClient is a worker or an event reader, of any BullMQ client library, as
+// listed by Redis.
 type ConnectedClient struct {
-	// Name is the worker's own name; "" for one without, and for event readers.
+	// Name is the worker's name, or "" for a worker without a name and for event
+	// readers.
 	Name string
 	// Fields is the whole entry of CLIENT LIST: addr, age, idle, cmd …
 	Fields map[string]string
 }
 
-// Workers lists the workers that are connected to the queue. Empty where the
-// server doesn't let clients be listed. On a cluster each node is asked
-// (BullMQ: getWorkers).
+// Workers returns the workers that are connected to the queue (BullMQ: getWorkers). On a
+// cluster it lists the clients of each node. The result is empty if the server does not
+// permit CLIENT LIST.
 func (q *Queue) Workers(ctx context.Context) ([]ConnectedClient, error) {
 	unnamed := q.core.keys.clientName("")
 	return q.clients(ctx, func(name string) (string, bool) {
