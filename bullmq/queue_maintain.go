@@ -13,7 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// Why Obliterate refuses.
+// Errors of [Queue.Obliterate].
 var (
 	ErrNotPaused  = backend.ErrNotPaused
 	ErrActiveJobs = backend.ErrActiveJobs
@@ -25,7 +25,7 @@ type DrainOptions struct {
 	Delayed bool
 }
 
-// Drain removes all jobs that wait. Running jobs and the next job of each scheduler are
+// Drain removes all waiting jobs. Running jobs and the next job of each scheduler are
 // not removed. options may be nil (BullMQ: drain).
 func (q *Queue) Drain(ctx context.Context, options *DrainOptions) (err error) {
 	var o DrainOptions
@@ -38,7 +38,7 @@ func (q *Queue) Drain(ctx context.Context, options *DrainOptions) (err error) {
 	return q.core.store.Drain(ctx, o.Delayed)
 }
 
-// cleanStates are those that Clean knows.
+// cleanStates are the states that Clean supports.
 var cleanStates = []State{StateCompleted, StateFailed, StateWaiting, StateActive, StateDelayed, StatePrioritized, StateWaitingChildren, StatePaused}
 
 const cleanPage = 10000
@@ -99,20 +99,21 @@ func describeClean(s span, grace time.Duration, limit int, state State, removed 
 	if limit > 0 {
 		set(s, attrQueueCleanLimit, limit)
 	} else {
-		set(s, attrQueueCleanLimit, math.Inf(1)) // what BullMQ says for no limit
+		set(s, attrQueueCleanLimit, math.Inf(1)) // BullMQ's value for no limit
 	}
 	set(s, attrQueueCleanCount, removed)
 }
 
-// ObliterateOptions say how a queue is removed.
+// ObliterateOptions configures [Queue.Obliterate]. A nil pointer and the zero value
+// select the defaults.
 type ObliterateOptions struct {
 	Force bool // even while jobs run
-	Count int  // jobs removed a call to Redis; 1000 for 0
+	Count int  // jobs removed in each call to Redis; defaults to 1000
 }
 
-// Obliterate pauses the queue and removes it with all that it holds. While jobs
-// run it is refused with ErrActiveJobs, unless forced. options may be nil
-// (BullMQ: obliterate).
+// Obliterate pauses the queue and removes it with all its data (BullMQ: obliterate). It
+// returns [ErrActiveJobs] while jobs run, unless ObliterateOptions.Force is set. options
+// may be nil.
 func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "obliterate")
 	defer span.end(&err)
@@ -137,19 +138,20 @@ func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) (err
 	}
 }
 
-// RetryJobsOptions say which jobs run again, and what they forget.
+// RetryJobsOptions configures [Queue.RetryJobs]. A nil pointer and the zero value select
+// the defaults.
 type RetryJobsOptions struct {
-	State State     // Failed unless given, or Completed
-	Until time.Time // only jobs that ended by then; now unless given
-	Count int       // jobs moved a call to Redis; 1000 for 0
-	// ResetAttemptsMade gives the jobs all their attempts back, and ResetAttemptsStarted
-	// their starts, as RetryOptions do for one job. BullMQ has them for one job only.
-	// Without ResetAttemptsMade a job whose attempts are used up gets one more.
+	State State     // StateFailed or StateCompleted; defaults to StateFailed
+	Until time.Time // only jobs that finished before; defaults to now
+	Count int       // jobs moved in each call to Redis; defaults to 1000
+	// ResetAttemptsMade and ResetAttemptsStarted reset the jobs' counts of attempts
+	// and starts, as RetryOptions do for one job. BullMQ has these options for one job
+	// only. Without ResetAttemptsMade, a job without attempts left gets one more.
 	ResetAttemptsMade    bool
 	ResetAttemptsStarted bool
 }
 
-// text is the options as JSON, as far as they are given.
+// text returns the options that are set, as JSON.
 func (o *RetryJobsOptions) text() string {
 	var given struct {
 		State                State `json:"state,omitempty"`
@@ -162,14 +164,14 @@ func (o *RetryJobsOptions) text() string {
 		given.State, given.Count, given.Timestamp = o.State, o.Count, dateMillis(o.Until)
 		given.ResetAttemptsMade, given.ResetAttemptsStarted = o.ResetAttemptsMade, o.ResetAttemptsStarted
 	}
-	text, _ := json.Marshal(given) // no text of it has to be escaped
+	text, _ := json.Marshal(given) // can't fail
 	return string(text)
 }
 
-// RetryJobs sends all jobs that have failed, or completed, back to wait, whatever
-// their priority. By default they keep the attempts they have made, so a failed job
-// gets one more attempt; with ResetAttemptsMade it gets all of them. options may be
-// nil (BullMQ: retryJobs).
+// RetryJobs moves all jobs that have failed, or completed, back to waiting, regardless of
+// their priority (BullMQ: retryJobs). By default the attempts made still count, so a
+// failed job gets one more attempt. With ResetAttemptsMade it gets all attempts again.
+// options may be nil.
 func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanProducer, "retryJobs")
 	defer span.end(&err)
@@ -200,7 +202,7 @@ type PromoteJobsOptions struct {
 	Count int
 }
 
-// PromoteJobs makes all delayed jobs ready now. options may be nil (BullMQ:
+// PromoteJobs makes all delayed jobs ready at once. options may be nil (BullMQ:
 // promoteJobs).
 func (q *Queue) PromoteJobs(ctx context.Context, options *PromoteJobsOptions) (err error) {
 	count := 0
@@ -257,8 +259,7 @@ func (q *Queue) Remove(ctx context.Context, jobID string, options *RemoveOptions
 	return cmp.Or(err, q.core.removalError(jobID, outcome))
 }
 
-// remove traces a removal. A job that was not removed is no error of the span, as in
-// Node.
+// remove traces a removal. As in Node, the span has no error if the job was not removed.
 func (q *Queue) remove(ctx context.Context, jobID string, children bool) (_ backend.RemoveOutcome, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "remove")
 	defer span.end(&err)
@@ -292,8 +293,8 @@ func (j *Job) Remove(ctx context.Context) error {
 	return cmp.Or(err, c.removalError(j.ID, outcome))
 }
 
-// RemoveUnprocessedChildren removes those of the job's children that have
-// neither ended nor run (BullMQ: removeUnprocessedChildren).
+// RemoveUnprocessedChildren removes the job's children that have not finished and are
+// not running (BullMQ: removeUnprocessedChildren).
 func (j *Job) RemoveUnprocessedChildren(ctx context.Context) error {
 	c, err := j.at("remove the children of")
 	if err != nil {
@@ -302,11 +303,11 @@ func (j *Job) RemoveUnprocessedChildren(ctx context.Context) error {
 	return c.store.RemoveUnprocessedChildren(ctx, j.ID)
 }
 
-// RemoveChildDependency ends the job's bond to its parent, so that the parent no
-// longer waits for it, and reports whether it did. It returns false for a job that
-// has no parent in Redis, where BullMQ throws, and for one that its parent doesn't wait
-// for any more. ErrParentNotFound means that the parent is gone (BullMQ:
-// removeChildDependency).
+// RemoveChildDependency detaches the job from its parent, so that the parent no longer
+// waits for it, and reports whether it did (BullMQ: removeChildDependency). It returns
+// false if the parent does not wait for the job, and if the job has no parent in Redis,
+// for which BullMQ throws an error. It returns [ErrParentNotFound] if the parent no
+// longer exists.
 func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
 	c, err := j.at("remove the parent of")
 	if err != nil {
@@ -341,9 +342,9 @@ func (q *Queue) repairer() (backend.Repairer, error) {
 	return nil, fmt.Errorf("bullmq: repair queue %s: only a queue in Redis has jobs that can get lost from its states; there is nothing to repair here", q.Name())
 }
 
-// FindOrphanedJobs returns jobs that have a hash, or something that hangs on
-// one, and stand in no state of the queue: what an obliterate that was cut off,
-// or a mix of versions, has left. It looks at all keys of the server.
+// FindOrphanedJobs returns the ids of jobs that have a hash or related keys but are in
+// no state of the queue. An interrupted Obliterate, or clients of different versions, may
+// leave such jobs. It scans all keys of the server.
 func (q *Queue) FindOrphanedJobs(ctx context.Context) ([]string, error) {
 	return q.orphans(ctx, 1000, 0, false)
 }
@@ -360,8 +361,8 @@ type RemoveOrphanedJobsOptions struct {
 }
 
 // RemoveOrphanedJobs removes the jobs that [Queue.FindOrphanedJobs] finds and returns
-// their ids. It can't be undone, so look at FindOrphanedJobs first. options may be nil
-// (BullMQ: removeOrphanedJobs).
+// their ids. It can't be undone, so check the result of FindOrphanedJobs first. options
+// may be nil (BullMQ: removeOrphanedJobs).
 func (q *Queue) RemoveOrphanedJobs(ctx context.Context, options *RemoveOrphanedJobsOptions) ([]string, error) {
 	var o RemoveOrphanedJobsOptions
 	if options != nil {
@@ -395,8 +396,8 @@ func (q *Queue) orphans(ctx context.Context, count, limit int, remove bool) ([]s
 	return found, err
 }
 
-// eachJobID looks at all keys of the server, count a call (1000 for 0), and
-// hands on the ids of the queue's jobs, each once, until it is told to stop.
+// eachJobID scans all keys of the server, count in each call, and passes the ids of the
+// queue's jobs to a function, each once, until it returns false. count defaults to 1000.
 func (q *Queue) eachJobID(ctx context.Context, count int, each func(ids []string) (more bool, err error)) error {
 	if count <= 0 {
 		count = 1000
@@ -428,15 +429,14 @@ func (q *Queue) eachJobID(ctx context.Context, count int, each func(ids []string
 	}
 }
 
-// FindStrandedJobs answers jobs that were to run and stand in no state of the
-// queue, so that no worker will ever find them; oldest first. Clients of BullMQ 5
-// leave such jobs behind where BullMQ 6 or its like works on the same queue: their
-// pause and resume rename the lists wait and paused over each other, and what
-// stood in the list that goes is lost from both. It looks at all keys of the
-// server, and changes nothing.
+// FindStrandedJobs returns the ids of unfinished jobs that are in no state of the queue,
+// oldest first. No worker can fetch them. Clients of BullMQ 5 cause such jobs if clients
+// of BullMQ 6 or of this package use the same queue: to pause or resume it, they rename
+// the list wait to paused or the reverse, and overwrite the jobs in the target list.
 //
-// Unlike FindOrphanedJobs it passes over jobs that have ended, and remains of
-// jobs without a name, data and a timestamp.
+// FindStrandedJobs scans all keys of the server and changes nothing. Unlike
+// [Queue.FindOrphanedJobs] it ignores finished jobs and incomplete records without a
+// name, data and a timestamp.
 func (q *Queue) FindStrandedJobs(ctx context.Context) ([]string, error) {
 	repairer, err := q.repairer()
 	if err != nil {
@@ -455,7 +455,7 @@ func (q *Queue) FindStrandedJobs(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(found, func(a, b backend.StrandedJob) int {
-		// Ids made by the queue are numbers, and grow; among equal times the shorter is older.
+		// Generated ids are increasing numbers, so at equal times the shorter id is older.
 		return cmp.Or(a.Timestamp.Compare(b.Timestamp), cmp.Compare(len(a.ID), len(b.ID)), strings.Compare(a.ID, b.ID))
 	})
 	ids := make([]string, len(found))
@@ -465,15 +465,16 @@ func (q *Queue) FindStrandedJobs(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// RepairPaused puts the jobs that FindStrandedJobs finds back to run, before all
-// that wait, oldest first, and answers which they were. It also brings together
-// what stands apart: jobs in the list paused of a queue that isn't paused, where
-// no worker looks, go to wait; and with V5, while the queue is paused, those in
-// wait go to paused, for BullMQ 5 would overwrite them when it resumes. An idle
-// worker is woken for what waits.
+// RepairPaused moves the jobs that [Queue.FindStrandedJobs] finds to the front of the
+// waiting jobs, oldest first, and returns their ids.
 //
-// It may be called while clients work. Stop those of BullMQ 5 from pausing and
-// resuming, or it happens again.
+// It also moves jobs that are in the wrong list. If the queue is not paused, jobs in the
+// list paused, which no worker reads, move to wait. In the dialect [V5], if the queue is
+// paused, jobs in wait move to paused, because BullMQ 5 would overwrite them when it
+// resumes. If jobs wait, an idle worker is woken.
+//
+// It may be called while clients use the queue. Make sure that clients of BullMQ 5 no
+// longer pause and resume the queue, or jobs will be lost again.
 func (q *Queue) RepairPaused(ctx context.Context) ([]string, error) {
 	repairer, err := q.repairer()
 	if err != nil {
@@ -487,7 +488,7 @@ func (q *Queue) RepairPaused(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var back []string
-	// From the newest on, since each goes in front of the one before it.
+	// Begin with the newest, because each job is placed before the previous one.
 	slices.Reverse(ids)
 	for some := range slices.Chunk(ids, 1000) {
 		put, err := repairer.StrandedJobs(ctx, some, true)
