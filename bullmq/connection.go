@@ -19,17 +19,17 @@ import (
 const DefaultURL = "redis://127.0.0.1:6379"
 
 // Connection is a connection to Redis, Valkey or a compatible server. Any number of
-// Queues, Workers, QueueEvents and FlowProducers share it: give it to them as
-// Connection in their options. It is safe for concurrent use.
+// Queues, Workers, QueueEvents and FlowProducers can share it; set it as Connection in
+// their options. It is safe for concurrent use.
 //
-// Whoever made a Connection closes it. Closing a Queue or a Worker leaves it open.
+// The creator of a Connection must close it. Closing a Queue or a Worker leaves it open.
 //
 // A Connection has up to four sockets for commands, to each node of a cluster. A
 // Worker that runs, a loop over [QueueEvents.All], a [Fetcher.Fetch] that
 // waits, and a Queue on which [Queue.WaitForJob] was called, open two more each,
-// since they wait at the server. A Worker also opens one for each call at the same
-// time that finishes jobs, mostly one or two. Nothing has to be sized for that; see
-// [ConnectClient] for the exception.
+// because they wait at the server. A Worker also opens one for each concurrent call that
+// finishes jobs, mostly one or two. No pool size needs to be configured, except for
+// [ConnectClient].
 type Connection struct {
 	address string
 	// use returns the connection for a user of it, and whether it is the user's to
@@ -56,14 +56,14 @@ func ConnectOption(ctx context.Context, option rueidis.ClientOption) (*Connectio
 	return newConnection(strings.Join(option.InitAddress, ","), conn, err)
 }
 
-// ConnectClient makes a Connection of a client that exists already. Closing the
+// ConnectClient returns a Connection that uses an existing client. Closing the
 // Connection leaves the client open.
 //
 // Each Worker that runs, each loop over [QueueEvents.All], each Queue on which
 // [Queue.WaitForJob] was called, and each [Fetcher.Fetch] that waits, holds a
 // connection of the client's pool (BlockingPoolSize), on each node of a cluster.
-// Those that find none free poll five times a second until there is one, and log a
-// warning with the number needed.
+// If none is free, they poll five times a second until there is one, and log a warning
+// with the number needed.
 func ConnectClient(ctx context.Context, client rueidis.Client) (*Connection, error) {
 	conn, err := redisconn.Wrap(ctx, client)
 	return newConnection("the given client's address", conn, err)
@@ -90,9 +90,9 @@ func newConnection(address string, conn *redisconn.Conn, err error) (*Connection
 	}, nil
 }
 
-// Close closes the Connection. Calls of all who use it return [ErrClosed] then,
-// also calls in flight. Workers that run go on until they are stopped, but get no
-// jobs, so stop them first. Close returns nil.
+// Close closes the Connection. Calls over it, including those in flight, then return
+// [ErrClosed]. Running workers continue until they are stopped, but fetch no jobs, so
+// stop them first. Close always returns nil.
 func (c *Connection) Close() error {
 	c.client().Close()
 	return nil

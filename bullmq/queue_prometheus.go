@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// PrometheusMetrics returns the queue's figures in the text format of
-// Prometheus, as the function PrometheusMetrics does for several queues (BullMQ:
-// exportPrometheusMetrics, whose text lacks the last line end).
+// PrometheusMetrics returns the queue's metrics in the text format of Prometheus, as the
+// function [PrometheusMetrics] does for several queues (BullMQ:
+// exportPrometheusMetrics, whose text has no final newline).
 func (q *Queue) PrometheusMetrics(ctx context.Context, labels map[string]string) (string, error) {
 	return PrometheusMetrics(ctx, labels, q)
 }
 
-// PrometheusMetrics returns the figures of several queues in the text format of
+// PrometheusMetrics returns the metrics of several queues in the text format of
 // Prometheus: the gauge bullmq_job_count by state, and the counters
-// bullmq_job_completed_total and bullmq_job_failed_total, which count only what
-// workers with MetricsPoints have ended. The samples of each have the label
-// queue; they are in the order of the queues.
+// bullmq_job_completed_total and bullmq_job_failed_total, which count only the jobs of
+// workers with MetricsPoints. Each sample has the label queue. Samples are in the order
+// of the queues.
 //
-// labels are added to each sample. Their names are of letters, digits and
-// underscores, and not queue or state. Invalid UTF-8 in names of queues and
+// labels are added to each sample. Their names may contain letters, digits and
+// underscores, and must not be queue or state. Invalid UTF-8 in names of queues and
 // values of labels is replaced. Without queues the text is empty.
 func PrometheusMetrics(ctx context.Context, labels map[string]string, queues ...*Queue) (string, error) {
 	extra, err := prometheusLabels(labels)
@@ -62,8 +62,7 @@ func PrometheusMetrics(ctx context.Context, labels map[string]string, queues ...
 	return counts.text() + completed.text() + failed.text(), nil
 }
 
-// prometheusFamily is a metric: all its samples stand together, under one HELP
-// and one TYPE.
+// prometheusFamily is a metric with all its samples, which follow one HELP and one TYPE.
 type prometheusFamily struct {
 	name, kind, help string
 	samples          strings.Builder
@@ -85,7 +84,7 @@ var (
 	prometheusEscape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 )
 
-// prometheusText is the value of a label, without its quotes.
+// prometheusText returns the escaped value of a label, without quotes.
 func prometheusText(value string) string {
 	return prometheusEscape.Replace(strings.ToValidUTF8(value, "\uFFFD"))
 }

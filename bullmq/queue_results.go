@@ -88,8 +88,8 @@ func (q *Queue) endOf(event Event) (json.RawMessage, error) {
 	}
 }
 
-// endOfMissing looks for the end of a job that is gone: in what the tail has
-// seen meanwhile, then backwards in the stream.
+// endOfMissing searches for the end of a job that no longer exists: first in the events
+// that the tail has read meanwhile, then backwards in the stream.
 func (q *Queue) endOfMissing(ctx context.Context, r *reader, ending <-chan Event) (json.RawMessage, error) {
 	select {
 	case event := <-ending:
@@ -112,29 +112,28 @@ func (q *Queue) endOfMissing(ctx context.Context, r *reader, ending <-chan Event
 	return nil, &Error{Code: backend.JobNotFound, Command: "WaitForJob", QueueName: q.core.keys.queue, QueueKey: q.core.keys.qualifiedName(), JobID: r.id}
 }
 
-// resultTail follows the events stream for all that wait for a job of one
-// Queue, on one connection, from the first wait until the Queue is closed.
+// resultTail reads the events stream for all waits of one Queue, on one connection, from
+// the first wait until the Queue is closed.
 type resultTail struct {
 	core      *core
 	over      chan struct{} // closed with the Queue
 	lookAgain time.Duration
 
 	mu      sync.Mutex
-	waiting map[string]map[chan Event]string // by job: who waits, and the last event before they did
+	waiting map[string]map[chan Event]string // by job: the channels of waits, and the last event before each wait
 	stop    context.CancelFunc
 	done    chan struct{}
 	closed  bool
-	looked  time.Time   // when all were last told to look
-	looking *time.Timer // until they are next
+	looked  time.Time   // when all waits last read the states of their jobs
+	looking *time.Timer // until they do so again
 }
 
 func newResultTail(c *core) *resultTail {
 	return &resultTail{core: c, over: make(chan struct{}), lookAgain: timing.ResultPollInterval, waiting: map[string]map[chan Event]string{}}
 }
 
-// join starts to listen for a job's end; what ends from now on is not missed,
-// and what the tail has yet to read of an earlier end, before a retry, is not
-// taken for it.
+// join subscribes to the end of a job. No later event is missed. An earlier end, before a
+// retry, is not delivered even if the tail has not read it yet.
 func (t *resultTail) join(ctx context.Context, r *reader) (<-chan Event, func(), error) {
 	var last backend.EventPosition
 	err := r.read(ctx, func(ctx context.Context) (err error) {
@@ -198,8 +197,8 @@ func (t *resultTail) follow(ctx context.Context, last backend.EventPosition, don
 	}
 }
 
-// lookNow has all waits ask for the states of their jobs, because events that told
-// of an end may have been missed.
+// lookNow makes all waits read the states of their jobs, because events may have been
+// missed.
 func (t *resultTail) lookNow() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -218,15 +217,15 @@ func (t *resultTail) lookNow() {
 	})
 }
 
-// notify hands an event to a wait.
+// notify delivers an event to a wait.
 func notify(ending chan Event, event Event) {
 	select {
 	case ending <- event:
-	default: // one is to be read already, and the state is asked after that
+	default: // an unread event already makes the wait read the state
 	}
 }
 
-// tell hands an event to all that wait for a job.
+// tell delivers an event to all waits for a job.
 func (t *resultTail) tell(id string, event Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -266,23 +265,22 @@ func (t *resultTail) close() {
 	}
 }
 
-// reader reads for one that waits for a job. While Redis can't be reached, or
-// can't serve, it tries again until the wait's context ends or the Queue is
-// closed. All readers of a Queue rely on its Health, which alone asks whether
-// Redis is back.
+// reader reads from Redis for one wait. While Redis is unreachable or can't serve, it
+// retries until the wait's context ends or the Queue is closed. All readers of a Queue
+// rely on its Health, so that only one probe checks whether Redis can serve again.
 type reader struct {
 	tail *resultTail
 	id   string // of the job
-	last error  // why Redis could not be read; nil once it could
+	last error  // of the last read; nil if it succeeded
 }
 
-// read calls a function that reads from Redis until it succeeds, or fails for
-// good. Where ctx ends first, the function may still be running.
+// read calls a function that reads from Redis until it succeeds or fails permanently. If
+// ctx ends first, the function may still be running.
 func (r *reader) read(ctx context.Context, call func(ctx context.Context) error) error {
 	var outage timing.Backoff
 	for {
 		begun, done := time.Now(), make(chan error, 1)
-		go func() { done <- call(ctx) }() // while a connection is opened, ctx doesn't end a call
+		go func() { done <- call(ctx) }() // while a connection is being opened, ctx does not end a call
 		var err error
 		select {
 		case err = <-done:
@@ -312,8 +310,7 @@ func (r *reader) read(ctx context.Context, call func(ctx context.Context) error)
 	}
 }
 
-// untilServed waits for a time, and for as long as there is a doubt that Redis
-// serves.
+// untilServed waits for a pause, and then until Redis can serve.
 func (r *reader) untilServed(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -338,8 +335,8 @@ func (r *reader) untilServed(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// next returns the next event about the job, or one without a type when it is
-// time to look for the job itself.
+// next returns the next event of the job, or an event without a type when the job itself
+// must be read.
 func (r *reader) next(ctx context.Context, ending <-chan Event) (Event, error) {
 	timer := time.NewTimer(r.tail.lookAgain)
 	defer timer.Stop()
