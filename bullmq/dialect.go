@@ -22,7 +22,7 @@ type Dialect int
 //	add with an existing id   a job whose former parent is gone keeps it         part admit
 //	adding a flow             children attach at once; a job with children       FlowProducer
 //	                          may have a deduplication id
-//	schedulers                a job's next id is in its field nrjid; the         updateJobScheduler, Queue.JobSchedulers
+//	schedulers                a job's next id is in its field nrjid; the         updateJobScheduler, Queue.Schedulers
 //	                          template takes the data of a legacy scheduler
 //	rate limit                a job that fails unrun counts                      part codec
 //	too many starts           the job fails at its next start, and a fetch by    worker_execute.go, fetcher.go

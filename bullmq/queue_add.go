@@ -100,7 +100,8 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 			results[i] = more[n]
 		}
 	}
-	// Jobs that failed with the same error must share its final form, because BulkError.Unwrap returns each error once.
+	// Jobs that failed with the same error must share its final form, because
+	// BulkError.Unwrap returns each error once.
 	type failure struct {
 		err  error
 		lost bool
