@@ -168,7 +168,7 @@ var _ = Describe("An example", func() {
 		output := string(session.Out.Contents())
 		Expect(output).To(MatchRegexp(`the first report is due at \d{4}-`))
 		Expect(strings.Count(output, "ran repeat:beat:")).To(Equal(5))
-		Expect(output).To(HaveSuffix("removed beat: true\nremoved report: true\n"))
+		Expect(output).To(HaveSuffix("removed beat\nremoved report\n"))
 	})
 
 	It("shutdown loses no job on a signal", func() {
