@@ -276,7 +276,7 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 		ok(queue.Add(soon(), "paint", nil, nil))
 		counts, err := queue.RecordCounts(soon())
 		Expect(err).NotTo(HaveOccurred())
-		Expect(counts).To(HaveKeyWithValue(bullmq.StateWaiting, int64(1)))
+		Expect(counts).To(HaveKeyWithValue(bullmq.StateWaiting, 1))
 		var nodes, ofThisQueue []measured
 		inNode.Do("measured", nil, &nodes)
 		for _, m := range nodes {

@@ -31,6 +31,9 @@ type socket struct {
 	net.Conn
 	of     *sockets
 	opened atomic.Bool // the server has replied, or nobody waits for the reply
+
+	requested chan struct{} // closed when the first request is written, or the socket is closed
+	request   sync.Once
 }
 
 func newSockets() *sockets {
@@ -100,7 +103,7 @@ func (s *sockets) add(call context.Context, conn net.Conn) (net.Conn, error) {
 		_ = bare(conn).Close()
 		return nil, net.ErrClosed
 	}
-	added := &socket{Conn: conn, of: s}
+	added := &socket{Conn: conn, of: s, requested: make(chan struct{})}
 	s.open[added] = struct{}{}
 	context.AfterFunc(call, added.giveUp)
 	return added, nil
@@ -116,6 +119,7 @@ func (s *socket) giveUp() {
 	time.AfterFunc(timing.ClosePatience, func() {
 		if s.endOpening() {
 			_ = bare(s.Conn).SetDeadline(time.Unix(1, 0))
+			s.allowReads()
 		}
 	})
 }
@@ -129,8 +133,13 @@ func (s *socket) endOpening() bool {
 	return true
 }
 
-// Read reads from the connection.
+// Read reads from the connection. It waits for the first request: a server that has
+// too many clients sends an error to a new one before any request, and rueidis panics
+// if it reads a reply that it has not requested.
 func (s *socket) Read(p []byte) (int, error) {
+	if !s.opened.Load() {
+		<-s.requested
+	}
 	n, err := s.Conn.Read(p)
 	if n > 0 {
 		s.endOpening()
@@ -138,13 +147,23 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write writes to the connection.
+func (s *socket) Write(p []byte) (int, error) {
+	s.allowReads()
+	return s.Conn.Write(p)
+}
+
+func (s *socket) allowReads() { s.request.Do(func() { close(s.requested) }) }
+
 // Close closes the connection.
 func (s *socket) Close() error {
-	s.endOpening()
 	s.of.mu.Lock()
 	delete(s.of.open, s)
 	s.of.mu.Unlock()
-	return s.Conn.Close()
+	err := s.Conn.Close()
+	s.endOpening()
+	s.allowReads()
+	return err
 }
 
 // cut closes all connections and prevents new ones.
@@ -154,6 +173,7 @@ func (s *sockets) cut() {
 	s.end()
 	for open := range s.open {
 		_ = bare(open.Conn).Close()
+		open.allowReads()
 	}
 	clear(s.open)
 }
