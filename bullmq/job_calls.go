@@ -27,14 +27,6 @@ const (
 	StatePaused          State = "paused" // BullMQ 5 only
 )
 
-// key is the suffix of the key in which jobs of the state stand.
-func (s State) key() string {
-	if s == StateWaiting {
-		return "wait"
-	}
-	return string(s)
-}
-
 // UpdateProgress writes how far the job is, as JSON, and tells the events
 // stream (BullMQ: updateProgress).
 func (j *Job) UpdateProgress(ctx context.Context, progress any) error {

@@ -32,7 +32,7 @@ var _ = Describe("A job as JSON", func() {
 		Expect(shown(taken)).To(MatchJSON(`{"name": "paint", "data": {"n": 1}, "id": "a", "progress": 50, "returnvalue": null, "stacktrace": [],
 			"opts": {"attempts": 1, "jobId": "a", "keepLogs": 3, "backoff": {"type": "fixed", "delay": 1000}},
 			"delay": 0, "priority": 0, "attemptsStarted": 1, "attemptsMade": 0, "stalledCounter": 0, "timestamp": 1700000000000,
-			"processedOn": 1700000000000, "processedBy": "gopher", "token": "t", "queueQualifiedName": "bull:` + name + `"}`))
+			"processedOn": 1700000000000, "processedBy": "gopher", "token": "token", "queueQualifiedName": "bull:` + name + `"}`))
 		err = fetcher.Fail(ctx, taken, errors.New("no <paint>"))
 		Expect(err).NotTo(HaveOccurred())
 		failed, err := queue.Job(ctx, "a")

@@ -420,8 +420,9 @@ func (f *firstError) look(ctx context.Context, queue *bullmq.Queue, others *byst
 	f.note("children", err)
 	_, _, err = queue.PendingChildren(ctx, job.ID, bullmq.Page{Limit: -1})
 	f.note("pending children", err)
-	_, err = queue.DeduplicationJobID(ctx, "d")
-	f.note("a deduplication id's owner", err)
+	if _, err = queue.DeduplicationJobID(ctx, "d"); !errors.Is(err, bullmq.ErrDeduplicationNotFound) {
+		f.note("a deduplication id's owner", err)
+	}
 	_, err = others.UpsertScheduler(ctx, "s", bullmq.Repeat{Every: time.Hour}, nil)
 	f.note("others add a scheduler", err)
 	_, err = queue.Scheduler(ctx, "s")

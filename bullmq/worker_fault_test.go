@@ -247,7 +247,7 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 		Eventually(func() int { t.mu.Lock(); defer t.mu.Unlock(); return t.failed }).Should(Equal(1))
 		Expect(taken.AttemptsMade).To(Equal(1))
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive))
-		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("other"))
+		Expect(stringAt(keyOf(name, job.ID+":lock"))).To(Equal("token"))
 		quiet(t)
 	})
 
@@ -327,7 +327,7 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 	})
 
 	It("still returns a manually fetched job", func() {
-		fetcher := newFetcher(name, &bullmq.FetcherOptions{Connection: via})
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{Connection: via, Token: func() string { return "by-hand" }})
 		added := add("a", nil)
 		lost := proxy.LoseReply("by-hand")
 		job, err := fetcher.TryFetch(ctx)

@@ -71,7 +71,8 @@ func (l *Ledger) Offer(by Library, attempts, failures int) int {
 	return len(l.jobs) - 1
 }
 
-// Added, Doubtful and Refused record the result of an add.
+// Added records that a job was added. Doubtful and Refused record the other results
+// of an add.
 func (l *Ledger) Added(sequence int) {
 	l.with(sequence, func(e *entry) {
 		e.add = added
