@@ -34,6 +34,7 @@ type socket struct {
 
 	requested chan struct{} // closed when the first request is written, or the socket is closed
 	request   sync.Once
+	failed    atomic.Pointer[error] // of the first read that failed
 }
 
 func newSockets() *sockets {
@@ -135,14 +136,21 @@ func (s *socket) endOpening() bool {
 
 // Read reads from the connection. It waits for the first request: a server that has
 // too many clients sends an error to a new one before any request, and rueidis panics
-// if it reads a reply that it has not requested.
+// if it reads a reply that it has not requested. After a read has failed, by a timeout
+// for instance, it delivers nothing any more: rueidis has given those replies up.
 func (s *socket) Read(p []byte) (int, error) {
 	if !s.opened.Load() {
 		<-s.requested
 	}
+	if failed := s.failed.Load(); failed != nil {
+		return 0, *failed
+	}
 	n, err := s.Conn.Read(p)
 	if n > 0 {
 		s.endOpening()
+	}
+	if err != nil {
+		s.failed.Store(&err)
 	}
 	return n, err
 }
