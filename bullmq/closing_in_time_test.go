@@ -265,8 +265,9 @@ var _ = Describe("Closing workers, queues, event readers and flow producers", La
 		Entry("is slow", faulty(faultproxy.Faults{Delay: 150 * time.Millisecond})),
 		Entry("does not reply on new connections either", trouble(silentAgain)),
 	}, ofAll...)
-	// Not over the caller's own client: rueidis 1.0.79 may panic when it opens a connection
-	// of such a client and the server refuses it. Connections of the SDK prevent that.
+	// Not over the caller's own client: rueidis 1.0.79 may panic when the server refuses a
+	// connection whose opening it gives up, because the call's context has ended.
+	// Connections of the SDK prevent that.
 	refused := Entry("refuses new connections", trouble(crowded))
 	DescribeTable("finishes in time over a URL while Redis", comesInTime(byURL), append(troubles, refused))
 	DescribeTable("finishes in time over the caller's own client while Redis", comesInTime(caller), troubles)

@@ -98,7 +98,7 @@ func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.Redi
 		return rueidis.NewErrorResult(backend.ErrClosed)
 	}
 	if c.mayOutlast(ctx) {
-		return inTime(ctx, rueidis.NewErrorResult, func() rueidis.RedisResult { return c.do(c.opening(ctx), command) })
+		return inTime(ctx, rueidis.NewErrorResult, func() rueidis.RedisResult { return c.do(ctx, command) })
 	}
 	return c.do(ctx, command)
 }
@@ -116,7 +116,7 @@ func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []r
 	if c.mayOutlast(ctx) {
 		return inTime(ctx,
 			func(err error) []rueidis.RedisResult { return failed(err, len(commands)) },
-			func() []rueidis.RedisResult { return c.doMulti(c.opening(ctx), commands) })
+			func() []rueidis.RedisResult { return c.doMulti(ctx, commands) })
 	}
 	return c.doMulti(ctx, commands)
 }
@@ -141,27 +141,10 @@ func failed(err error, n int) []rueidis.RedisResult {
 
 // mayOutlast reports whether a call may continue after ctx has ended. rueidis ignores
 // ctx while another call opens the connection, which takes up to ten seconds if Redis
-// accepts connections but does not reply. It also ignores ctx if opening has given it a
-// deadline.
+// accepts connections but does not reply.
 func (c *Client) mayOutlast(ctx context.Context) bool {
-	return ctx.Done() != nil && (c.conn.option == nil || c.conn.sockets.opening.Load() > 0 || c.health.doubted.Load())
+	return ctx.Done() != nil && (c.conn.sockets.opening.Load() > 0 || c.health.doubted.Load())
 }
-
-// opening returns the context for a call that may open a connection of a caller's own
-// client. Without a deadline, rueidis starts to read before it has written its first
-// request, and panics if the server has too many clients and says so at once. Our own
-// connections wait with reading: see socket.
-func (c *Client) opening(ctx context.Context) context.Context {
-	if _, ok := ctx.Deadline(); ok || c.conn.option != nil {
-		return ctx
-	}
-	return withDeadline{ctx}
-}
-
-// withDeadline is a context whose deadline is so late that it never matters.
-type withDeadline struct{ context.Context }
-
-func (withDeadline) Deadline() (time.Time, bool) { return time.Now().Add(24 * time.Hour), true }
 
 // inTime makes a call and abandons it if ctx ends first.
 func inTime[R any](ctx context.Context, ended func(error) R, call func() R) R {

@@ -34,7 +34,7 @@ type socket struct {
 
 	requested chan struct{} // closed when the first request is written, or the socket is closed
 	request   sync.Once
-	failed    atomic.Pointer[error] // of the first read that failed
+	failed    atomic.Pointer[error] // of the last read or write that failed
 }
 
 func newSockets() *sockets {
@@ -134,10 +134,11 @@ func (s *socket) endOpening() bool {
 	return true
 }
 
-// Read reads from the connection. It waits for the first request: a server that has
-// too many clients sends an error to a new one before any request, and rueidis panics
-// if it reads a reply that it has not requested. After a read has failed, by a timeout
-// for instance, it delivers nothing any more: rueidis has given those replies up.
+// Read reads from the connection. rueidis panics if it reads a reply to no request. When
+// it gives up the opening of a connection, it starts to read before it has queued a
+// request. A server with too many clients may have sent its refusal by then, so Read
+// waits for the first request. Replies to requests that rueidis has given up may arrive
+// as well, so Read delivers nothing after a read or a write has failed.
 func (s *socket) Read(p []byte) (int, error) {
 	if !s.opened.Load() {
 		<-s.requested
@@ -158,7 +159,11 @@ func (s *socket) Read(p []byte) (int, error) {
 // Write writes to the connection.
 func (s *socket) Write(p []byte) (int, error) {
 	s.allowReads()
-	return s.Conn.Write(p)
+	n, err := s.Conn.Write(p)
+	if err != nil {
+		s.failed.Store(&err)
+	}
+	return n, err
 }
 
 func (s *socket) allowReads() { s.request.Do(func() { close(s.requested) }) }
