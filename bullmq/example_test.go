@@ -94,7 +94,7 @@ func ExampleQueue_Add() {
 	// job order-17 of 1, options {"attempts":3,"backoff":{"delay":1000,"type":"exponential"},"delay":60000,"jobId":"order-17"}
 }
 
-// An add that fails says whether the job may be there all the same.
+// The error of an add reports whether the job may have been added nevertheless.
 func ExampleQueue_Add_outage() {
 	ctx := context.Background()
 	server, err := miniredis.Run()

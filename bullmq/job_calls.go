@@ -77,7 +77,7 @@ func (j *Job) UpdateData(ctx context.Context, data any) error {
 	return nil
 }
 
-// Log adds a row to the job's log and answers how many rows it has. Opts.KeepLogs
+// Log adds a row to the job's log and returns how many rows it has. Opts.KeepLogs
 // bounds them (BullMQ: log).
 func (j *Job) Log(ctx context.Context, row string) (int, error) {
 	c, err := j.at("log a row of")

@@ -143,7 +143,7 @@ func (w *Worker) judge(ctx context.Context, job *Job, reason error) (decision, e
 	return d, err
 }
 
-// speaksForItself says whether a handler's error tells what becomes of the job,
+// speaksForItself reports whether a handler's error defines what becomes of the job,
 // even when the worker shuts down.
 func speaksForItself(err error) bool {
 	for _, word := range []error{ErrUnrecoverable, ErrRateLimited, ErrSnoozed, ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren} {

@@ -21,11 +21,11 @@ func (r *runner) fetchUntilStopped() {
 	r.signal()
 }
 
-// fetch takes jobs while slots are free, until the worker stops (true), or until
-// it is for another goroutine to go on, but for the time that the worker is paused.
-// It looks at the start, when woken by the marker, when the first delayed job is
-// due, when the rate limit ends, when a slot has signaled it, and after
-// DrainDelay in any case.
+// fetch fetches jobs while slots are free and the worker is not paused. It returns true
+// when the worker stops, and false when another goroutine continues in its place. It
+// asks for jobs at the start, when the marker wakes it, when the first delayed job is
+// due, when the rate limit ends, when a slot signals it, and at the latest after
+// DrainDelay.
 func (r *runner) fetch() (stopped bool) {
 	var outage timing.Backoff
 	var waitAgain time.Time // after a wait that failed

@@ -147,7 +147,7 @@ func (q *Store) call(b rueidis.Builder, c *command, withText bool, args []string
 	return b.Evalsha().Sha1(f.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }
 
-// IsNoScript says whether a call failed since the server doesn't know the script.
+// IsNoScript reports whether a call failed because the server doesn't know the script.
 func IsNoScript(err error) bool {
 	var refusal *rueidis.RedisError // which rueidis.IsRedisErr doesn't find when it is wrapped
 	return errors.As(err, &refusal) && refusal.IsNoScript()

@@ -62,7 +62,7 @@ func (a answer) equals(b answer) bool {
 	return a.At == nil && b.At == nil && (a.None == "") == (b.None == "")
 }
 
-// ours answers a question with this package and reports whether the search gave up.
+// ours returns the answer of this package and reports whether the search gave up.
 func ours(q question) (own answer, gaveUp bool) {
 	at, err := ourRun(q)
 	switch {

@@ -28,7 +28,7 @@ type Jobs interface {
 	AddLog(ctx context.Context, jobID, row string, keep int) (int, error)
 	// Logs reads a range of a job's log, oldest first, and how many rows there are.
 	Logs(ctx context.Context, jobID string, from, to int) (rows []string, total int, err error)
-	// ClearLogs removes a job's log but for the newest keep rows.
+	// ClearLogs removes all rows of a job's log except the newest keep rows.
 	ClearLogs(ctx context.Context, jobID string, keep int) error
 
 	// Promote makes a delayed job ready now. [NotInState] means that it is not
