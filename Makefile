@@ -17,8 +17,6 @@ export DEPS
 FUZZTIME ?= 30s
 # The reference of make parity: 6 (bullmq 6.7.0), 5 (5.81.5), or both.
 BULLMQ ?= 5 6
-# The program with which make lint compares our Lua with the reference's; without it that step is skipped.
-OWN_LUA ?= $(wildcard ../shared/tools/own-lua.mjs)
 
 MODULES = $(shell go list -m -f '{{.Dir}}')
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -86,7 +84,7 @@ lint-modules:
 lint-text:
 	tools/lint-text.sh
 lint-lua:
-	OWN_LUA=$(OWN_LUA) tools/lint-lua.sh
+	tools/lint-lua.sh
 lint-vuln:
 	tools/lint-vuln.sh
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Our Lua is written from behaviour, not copied. If OWN_LUA names the program that compares it with the
-# reference's Lua, and the reference is installed, the program must find nothing.
+# Our Lua is written from behaviour, not copied. This compares it with the Lua of the npm packages, and fails
+# if it finds equal runs of lines.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit 1
 
-packages=interop/node/node_modules
-if [ ! -f "${OWN_LUA:-}" ] || [ ! -d "$packages/bullmq" ] || ! command -v node >/dev/null; then
-  echo "Lua not compared: the comparison needs OWN_LUA, Node.js and the packages of interop/node" >&2
-  exit 0
-fi
 result=0
-for reference in bullmq bullmq5; do
-  node "$OWN_LUA" bullmq/scripts "$packages/$reference/dist/cjs/commands" || result=1
+for package in bullmq bullmq5; do
+  commands=interop/node/node_modules/$package/dist/cjs/commands
+  if [ ! -d "$commands" ]; then
+    echo "Lua not compared with $package: its package is not installed (make node)" >&2
+    continue
+  fi
+  go run ./tools/comparelua bullmq/scripts "$commands" || result=1
 done
 exit "$result"
