@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,294 +13,481 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("A Batcher", func() {
-	numbers := func(all []*int) (n []int) {
-		for _, one := range all {
-			n = append(n, *one)
-		}
-		return n
-	}
-	newBatcher := func(maxSize int, sizeOf func(*int) int, send func(context.Context, []*int) func() ([]string, error)) *Batcher[int, string] {
-		return New(Options[int, string]{MaxSize: maxSize, Timeout: 10 * time.Second, SizeOf: sizeOf, Send: send})
-	}
-	// gated returns a batcher whose calls wait for the gate, and the requests of each call.
-	gated := func(maxSize int) (b *Batcher[int, string], gate chan struct{}, calls chan []int) {
-		gate, calls = make(chan struct{}), make(chan []int, 100)
-		send := func(ctx context.Context, all []int) ([]string, error) {
-			calls <- all
+// A call is a call that a Batcher has made. Its requests are numbers.
+type call struct {
+	requests []int
+	reply    chan error // the call fails if it receives an error
+}
+
+// succeed ends the call. The reply to each request is its number as text.
+func (c *call) succeed() { c.fail(nil) }
+
+// fail ends the call with an error.
+func (c *call) fail(err error) {
+	c.reply <- err
+	settle()
+}
+
+// A server receives the calls of a Batcher. They last until the spec ends them.
+type server struct {
+	*Batcher[int, string]
+	maxSize int
+	sizeOf  func(int) int
+
+	mu       sync.Mutex
+	received []*call
+	inFlight []*call
+	asking   sync.WaitGroup
+}
+
+func newServer(maxSize int) *server {
+	s := &server{maxSize: maxSize, sizeOf: func(int) int { return 1 }}
+	s.Batcher = New(Options[int, string]{
+		MaxSize: maxSize, Timeout: time.Minute, SizeOf: func(n *int) int { return s.sizeOf(*n) },
+		Send: func(ctx context.Context, requests []*int) func() ([]string, error) {
+			c := &call{reply: make(chan error)}
+			for _, n := range requests {
+				c.requests = append(c.requests, *n)
+			}
+			s.note(c)
+			var err error
 			select {
-			case <-gate:
+			case err = <-c.reply:
 			case <-ctx.Done():
-				return nil, ctx.Err()
+				err = ctx.Err()
 			}
-			answers := make([]string, len(all))
-			for i, n := range all {
-				if n == 13 {
-					return nil, errors.New("unlucky")
-				}
-				answers[i] = fmt.Sprint(n)
+			s.ended(c)
+			return func() ([]string, error) { return texts(c.requests), err }
+		},
+	})
+	return s
+}
+
+func (s *server) note(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received, s.inFlight = append(s.received, c), append(s.inFlight, c)
+}
+
+func (s *server) ended(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight = slices.DeleteFunc(s.inFlight, func(other *call) bool { return other == c })
+}
+
+// An asked is the outcome of a request. It is written before settle returns.
+type asked struct {
+	Reply    string
+	Err      error
+	Returned bool
+}
+
+// ask makes a request on a goroutine of its own, and returns when it is in flight or waits.
+func (s *server) ask(n int) *asked { return s.askWithin(context.Background(), n) }
+
+func (s *server) askWithin(ctx context.Context, n int) *asked {
+	var a asked
+	s.asking.Go(func() {
+		a.Reply, a.Err = s.Do(ctx, n)
+		a.Returned = true
+	})
+	settle()
+	return &a
+}
+
+// askMany makes the requests from, from+1 and so on.
+func (s *server) askMany(from, count int) (all []*asked) {
+	for n := range count {
+		all = append(all, s.ask(from+n))
+	}
+	return all
+}
+
+// calls returns the requests of each call in flight, the oldest first.
+func (s *server) calls() (all [][]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.inFlight {
+		all = append(all, c.requests)
+	}
+	return all
+}
+
+// oldest returns the oldest call in flight, and newest the latest one.
+func (s *server) oldest() *call { return s.inFlight[0] }
+func (s *server) newest() *call { return s.inFlight[len(s.inFlight)-1] }
+
+// finish ends calls until none is in flight.
+func (s *server) finish() {
+	for len(s.calls()) > 0 {
+		s.oldest().succeed()
+	}
+	s.asking.Wait()
+}
+
+// share puts one call of so many requests in flight. Their numbers begin with from.
+func (s *server) share(from, count int) {
+	GinkgoHelper()
+	const other = -1
+	s.ask(other)
+	for range minParallel {
+		s.ask(other)
+	}
+	s.askMany(from, count)
+	s.oldest().succeed()
+	s.oldest().succeed()
+	Expect(s.calls()).To(Equal([][]int{numbers(from, count)}))
+}
+
+// texts returns the replies to requests.
+func texts(requests []int) (replies []string) {
+	for _, n := range requests {
+		replies = append(replies, fmt.Sprint(n))
+	}
+	return replies
+}
+
+// numbers returns from, from+1 and so on.
+func numbers(from, count int) (all []int) {
+	for n := range count {
+		all = append(all, from+n)
+	}
+	return all
+}
+
+var _ = Describe("A Batcher", func() {
+	It("sends a request at once, alone, if no call is in flight", inBubble(func() {
+		s := newServer(10)
+		for n := range 3 {
+			a := s.ask(n)
+			Expect(s.calls()).To(Equal([][]int{{n}}))
+			s.oldest().succeed()
+			Expect(*a).To(Equal(asked{Reply: fmt.Sprint(n), Returned: true}))
+		}
+	}))
+
+	It("sends the requests that arrive while a call is in flight in the next call, in their order", inBubble(func() {
+		s := newServer(10)
+		s.ask(1)
+		s.askMany(2, 3)
+		Expect(s.calls()).To(Equal([][]int{{1}}))
+		s.oldest().succeed()
+		Expect(s.calls()).To(Equal([][]int{{2, 3, 4}}))
+		s.finish()
+	}))
+
+	It("gives each request of a shared call its own reply", inBubble(func() {
+		s := newServer(10)
+		s.ask(1)
+		all := s.askMany(2, 3)
+		s.oldest().succeed()
+		s.oldest().succeed()
+		for i, a := range all {
+			Expect(*a).To(Equal(asked{Reply: fmt.Sprint(2 + i), Returned: true}))
+		}
+	}))
+
+	It("sends the next request at once after shared calls have ended", inBubble(func() {
+		s := newServer(10)
+		s.share(1, 8)
+		s.finish()
+		s.ask(100)
+		Expect(s.calls()).To(Equal([][]int{{100}}))
+		s.finish()
+	}))
+
+	Describe("with a call in flight", func() {
+		It("makes a second call when a minimum of requests wait", inBubble(func() {
+			s := newServer(100)
+			s.ask(1)
+			s.askMany(2, minParallel-1)
+			Expect(s.calls()).To(HaveLen(1))
+			s.ask(1 + minParallel)
+			Expect(s.calls()).To(Equal([][]int{{1}, numbers(2, minParallel)}))
+			s.finish()
+		}))
+
+		It("makes a second call only when as many requests wait as the first one has", inBubble(func() {
+			s := newServer(100)
+			const many = 3 * minParallel
+			s.share(1, many)
+			s.askMany(1000, many-1)
+			Expect(s.calls()).To(HaveLen(1))
+			s.ask(2000)
+			Expect(s.calls()).To(HaveLen(2))
+			Expect(s.calls()[1]).To(HaveLen(many))
+			s.finish()
+		}))
+
+		// replied returns a server on which a call of minParallel requests has just ended
+		// beside another one, while one less waits.
+		replied := func(maxSize int) *server {
+			s := newServer(maxSize)
+			s.ask(1)
+			s.askMany(2, minParallel)
+			s.askMany(100, minParallel-1)
+			s.newest().succeed()
+			Expect(s.calls()).To(Equal([][]int{{1}}))
+			return s
+		}
+
+		It("waits with the second call for the callers of the last reply, who mostly make further requests", inBubble(func() {
+			s := replied(100)
+			s.ask(200)
+			Expect(s.calls()).To(HaveLen(1))
+			s.askMany(201, minParallel-1)
+			Expect(s.calls()).To(HaveLen(2))
+			s.finish()
+		}))
+
+		It("does not wait for them if enough requests for a call of the maximum size wait", inBubble(func() {
+			s := replied(minParallel)
+			s.ask(200)
+			Expect(s.calls()).To(Equal([][]int{{1}, append(numbers(100, minParallel-1), 200)}))
+			s.finish()
+		}))
+
+		It("does not wait for them after a time without calls", inBubble(func() {
+			s := newServer(100)
+			s.share(1, 10*minParallel)
+			s.finish()
+			s.ask(1000)
+			s.askMany(1001, minParallel)
+			Expect(s.calls()).To(Equal([][]int{{1000}, numbers(1001, minParallel)}))
+			s.finish()
+		}))
+
+		It("never makes a third call", inBubble(func() {
+			s := newServer(minParallel)
+			for n := range 20 * minParallel {
+				s.ask(n)
+				Expect(len(s.calls())).To(BeNumerically("<=", 2))
 			}
-			return answers, nil
-		}
-		b = newBatcher(maxSize, func(n *int) int { return *n }, func(ctx context.Context, all []*int) func() ([]string, error) {
-			answers, err := send(ctx, numbers(all))
-			return func() ([]string, error) { return answers, err }
-		})
-		return b, gate, calls
-	}
-	one := func(*int) int { return 1 }
-	waiting := func(b *Batcher[int, string]) func() int {
-		return func() int {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return len(b.waiting)
-		}
-	}
+			Expect(s.calls()).To(HaveLen(2))
+			s.finish()
+			Expect(len(s.received)).To(BeNumerically("<", 20*minParallel), "requests have shared calls")
+		}))
 
-	inFlight := func(b *Batcher[int, string]) func() int {
-		return func() int {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.inFlight
-		}
-	}
+		It("makes the next call whichever of two calls ends first", inBubble(func() {
+			for _, first := range []func(*server) *call{(*server).oldest, (*server).newest} {
+				s := newServer(100)
+				s.ask(1)
+				second := s.askMany(2, minParallel)
+				waiting := s.askMany(100, 2*minParallel)
+				Expect(s.calls()).To(HaveLen(2))
+				first(s).succeed()
+				Expect(s.calls()).To(ContainElement(numbers(100, 2*minParallel)))
+				s.finish()
+				Expect(append(second, waiting...)).To(HaveEach(HaveField("Returned", true)))
+			}
+		}))
 
-	It("combines the requests that arrive while a call is in flight, in order, and gives each its own reply", func() {
-		b, gate, calls := gated(10)
-		var all sync.WaitGroup
-		ask := func(n int) {
-			all.Go(func() {
-				defer GinkgoRecover()
-				Expect(b.Do(context.Background(), n)).To(Equal(fmt.Sprint(n)))
+		It("does not leave few requests behind that wait while two calls end", inBubble(func() {
+			s := newServer(100)
+			s.ask(1)
+			s.askMany(2, minParallel)
+			Expect(s.calls()).To(HaveLen(2))
+			last := s.ask(100)
+			s.newest().succeed()
+			Expect(s.calls()).To(Equal([][]int{{1}}), "one request is not worth a call beside another")
+			s.oldest().succeed()
+			Expect(s.calls()).To(Equal([][]int{{100}}))
+			s.finish()
+			Expect(last.Reply).To(Equal("100"))
+		}))
+
+		It("shares requests between few calls while callers make one after the other", inBubble(func() {
+			const callers, rounds = 40, 50
+			var mu sync.Mutex
+			var inFlight, atMost int
+			var sizes []int
+			b := New(Options[int, string]{
+				MaxSize: 100, Timeout: time.Minute, SizeOf: func(*int) int { return 1 },
+				Send: func(_ context.Context, requests []*int) func() ([]string, error) {
+					mu.Lock()
+					inFlight++
+					atMost, sizes = max(atMost, inFlight), append(sizes, len(requests))
+					mu.Unlock()
+					time.Sleep(time.Millisecond)
+					mu.Lock()
+					inFlight--
+					mu.Unlock()
+					return func() ([]string, error) { return make([]string, len(requests)), nil }
+				},
 			})
-		}
-		ask(1)
-		Eventually(calls).Should(Receive(Equal([]int{1})), "the first one is sent at once")
-		for n := 2; n <= 4; n++ {
-			ask(n)
-			Eventually(waiting(b)).Should(Equal(n - 1))
-		}
-		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive())
-		gate <- struct{}{}
-		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4})))
-		gate <- struct{}{}
-		all.Wait()
-		Eventually(inFlight(b)).Should(BeZero())
-		ask(5)
-		Eventually(calls).Should(Receive(Equal([]int{5})))
-		gate <- struct{}{}
-		all.Wait()
+			var all sync.WaitGroup
+			for caller := range callers {
+				all.Go(func() {
+					for range rounds {
+						_, _ = b.Do(context.Background(), caller)
+						time.Sleep(time.Duration(caller) * time.Microsecond) // they do not all come back in the same moment
+					}
+				})
+			}
+			all.Wait()
+			Expect(atMost).To(Equal(2))
+			// Two equal calls in flight carry half of the callers each.
+			Expect(len(sizes)).To(BeNumerically("<=", 3*rounds), "%v", sizes)
+		}))
 	})
 
-	It("makes a second call, which may end before the first, when enough requests wait, and never a third", func() {
-		b, gate, calls := gated(100)
-		var all sync.WaitGroup
-		ask := func(n int) { all.Go(func() { _, _ = b.Do(context.Background(), n) }) }
-		ask(1)
-		Eventually(calls).Should(Receive(Equal([]int{1})))
-		for n := 2; n <= minParallel; n++ {
-			ask(n)
-			Eventually(waiting(b)).Should(Equal(n - 1))
-		}
-		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "fewer wait for the first to end")
-		ask(6)
-		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4, 5, 6})))
-		for n := 7; n < 7+2*minParallel; n++ {
-			ask(n)
-			Eventually(waiting(b)).Should(Equal(n - 6))
-		}
-		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive())
-		gate <- struct{}{} // either ends
-		Eventually(calls).Should(Receive(HaveLen(2 * minParallel)))
-		gate <- struct{}{}
-		for n := 1; n < 2*minParallel; n++ {
-			ask(100)
-			Eventually(waiting(b)).Should(Equal(n))
-		}
-		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "fewer than there are in the other call aren't enough")
-		ask(100)
-		Eventually(calls).Should(Receive(HaveLen(2*minParallel)), "as many are")
-		ask(101)
-		Eventually(waiting(b)).Should(Equal(1))
-		gate <- struct{}{}
-		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "one isn't enough beside another call")
-		gate <- struct{}{}
-		Eventually(calls).Should(Receive(Equal([]int{101})), "but is not left behind")
-		gate <- struct{}{}
-		all.Wait()
+	Describe("limits a call", func() {
+		It("in the number of requests", inBubble(func() {
+			s := newServer(3)
+			s.askMany(1, 20)
+			s.finish()
+			var order []int
+			for _, c := range s.received {
+				Expect(len(c.requests)).To(BeNumerically("<=", 3))
+				order = append(order, c.requests...)
+			}
+			Expect(order).To(Equal(numbers(1, 20)))
+		}))
+
+		It("in bytes, and sends a larger request nevertheless", inBubble(func() {
+			s := newServer(100)
+			s.sizeOf = func(n int) int { return n }
+			s.ask(1)
+			for _, size := range []int{maxBytes / 2, maxBytes / 2, 5, 3 * maxBytes} {
+				s.ask(size)
+			}
+			s.oldest().succeed()
+			Expect(s.calls()).To(Equal([][]int{{maxBytes / 2, maxBytes / 2}}))
+			s.oldest().succeed()
+			Expect(s.calls()).To(Equal([][]int{{5, 3 * maxBytes}}))
+			s.ask(7)
+			s.oldest().succeed()
+			Expect(s.calls()).To(Equal([][]int{{7}}))
+			s.finish()
+		}))
+
+		It("to one request with a MaxSize of 1, and lets none wait", inBubble(func() {
+			s := newServer(1)
+			s.askMany(1, 5)
+			Expect(s.calls()).To(ConsistOf([]int{1}, []int{2}, []int{3}, []int{4}, []int{5}))
+			s.finish()
+		}))
+
+		It("in the time that sending a shared call takes", inBubble(func() {
+			s := newServer(10)
+			s.ask(1)
+			shared := s.ask(2)
+			s.oldest().succeed()
+			time.Sleep(time.Minute)
+			settle()
+			Expect(shared.Err).To(MatchError(context.DeadlineExceeded))
+			Expect(s.calls()).To(BeEmpty())
+		}))
 	})
 
-	// numbered returns a batcher whose calls are answered by the first request in them.
-	numbered := func() (b *Batcher[int, string], calls chan []int, answer func(first int)) {
-		var gates sync.Map
-		calls = make(chan []int, 100)
-		b = newBatcher(100, one, func(_ context.Context, all []*int) func() ([]string, error) {
-			gate := make(chan struct{})
-			gates.Store(*all[0], gate)
-			calls <- numbers(all)
-			<-gate
-			return func() ([]string, error) { return make([]string, len(all)), nil }
-		})
-		return b, calls, func(first int) {
-			gate, _ := gates.Load(first)
-			close(gate.(chan struct{}))
-		}
-	}
-	It("delays the second call for callers that have just been answered, but not for those of long ago", func() {
-		b, calls, answer := numbered()
-		var all sync.WaitGroup
-		ask := func(from, to, before int) {
-			for n := from; n <= to; n++ {
-				all.Go(func() { _, _ = b.Do(context.Background(), n) })
-				if before >= 0 {
-					Eventually(waiting(b)).Should(Equal(before + n - from + 1))
+	Describe("returns the failure of a call", func() {
+		It("to all requests that shared it, and to no other", inBubble(func() {
+			s := newServer(10)
+			alone := s.ask(1)
+			shared := s.askMany(2, 2)
+			s.oldest().succeed()
+			later := s.ask(4)
+			s.oldest().fail(errors.New("refused"))
+			s.finish()
+			Expect(shared).To(HaveEach(HaveField("Err", MatchError("refused"))))
+			Expect(alone.Err).NotTo(HaveOccurred())
+			Expect(later.Err).NotTo(HaveOccurred())
+		}))
+
+		It("to the request that had it alone, and sends those that waited", inBubble(func() {
+			s := newServer(10)
+			alone, waiting := s.ask(1), s.ask(2)
+			s.oldest().fail(errors.New("refused"))
+			Expect(alone.Err).To(MatchError("refused"))
+			s.finish()
+			Expect(waiting.Reply).To(Equal("2"))
+		}))
+	})
+
+	Describe("when the context of a request ends", func() {
+		It("returns a NotSentError if the request still waits, and does not send it", inBubble(func() {
+			s := newServer(10)
+			s.ask(1)
+			ctx, cancel := context.WithCancel(context.Background())
+			withdrawn := s.askWithin(ctx, 2)
+			s.ask(3)
+			cancel()
+			settle()
+			Expect(withdrawn.Err).To(And(MatchError(context.Canceled), MatchError(ContainSubstring("not sent"))))
+			Expect(withdrawn.Err).To(BeAssignableToTypeOf(&NotSentError{}))
+			s.oldest().succeed()
+			Expect(s.calls()).To(Equal([][]int{{3}}))
+			s.finish()
+		}))
+
+		It("returns the error of the context alone if the request is in flight", inBubble(func() {
+			s := newServer(10)
+			s.ask(1)
+			ctx, cancel := context.WithCancel(context.Background())
+			sent := s.askWithin(ctx, 2)
+			s.oldest().succeed()
+			Expect(s.calls()).To(Equal([][]int{{2}}))
+			cancel()
+			settle()
+			Expect(sent.Err).To(Equal(context.Canceled))
+			s.finish()
+		}))
+
+		It("does not affect the requests that share its call", inBubble(func() {
+			s := newServer(10)
+			s.ask(1)
+			ctx, cancel := context.WithCancel(context.Background())
+			s.askWithin(ctx, 2)
+			beside := s.ask(3)
+			s.oldest().succeed()
+			cancel()
+			settle()
+			s.finish()
+			Expect(beside.Reply).To(Equal("3"))
+		}))
+	})
+
+	It("sends a request separately on demand, beside the calls in flight", inBubble(func() {
+		s := newServer(10)
+		s.ask(1)
+		s.ask(2)
+		var reply string
+		s.asking.Go(func() { reply, _ = s.DoAlone(context.Background(), 3) })
+		settle()
+		Expect(s.calls()).To(Equal([][]int{{1}, {3}}))
+		s.finish()
+		Expect(reply).To(Equal("3"))
+	}))
+
+	It("gives each of many concurrent callers its own replies", func() {
+		var inFlight, atMost, sent atomic.Int64
+		b := New(Options[int, string]{
+			MaxSize: 7, Timeout: time.Minute, SizeOf: func(*int) int { return 1 },
+			Send: func(_ context.Context, requests []*int) func() ([]string, error) {
+				defer inFlight.Add(-1)
+				if n := inFlight.Add(1); n > 2 {
+					atMost.Store(n)
 				}
-			}
-		}
-		ask(1, 1, -1)
-		Eventually(calls).Should(Receive(Equal([]int{1})))
-		ask(2, 5, 0)
-		ask(6, 6, -1)
-		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4, 5, 6})))
-		ask(7, 10, 0)
-		answer(2)
-		Eventually(inFlight(b)).Should(Equal(1))
-		ask(11, 12, 4)
-		Consistently(calls, 50*time.Millisecond).ShouldNot(Receive(), "6 are more than there are in the other call, but three of five haven't come back")
-		ask(13, 13, -1)
-		Eventually(calls).Should(Receive(Equal([]int{7, 8, 9, 10, 11, 12, 13})))
-		ask(14, 25, 0)
-		answer(1)
-		Eventually(calls).Should(Receive(HaveLen(12)))
-		answer(7)
-		Eventually(inFlight(b)).Should(Equal(1))
-		answer(14)
-		all.Wait()
-		Eventually(inFlight(b)).Should(BeZero(), "12 have been answered, and none comes back")
-
-		ask(31, 31, -1)
-		Eventually(calls).Should(Receive(Equal([]int{31})))
-		ask(32, 35, 0)
-		ask(36, 36, -1)
-		Eventually(calls).Should(Receive(Equal([]int{32, 33, 34, 35, 36})))
-		answer(31)
-		answer(32)
-		all.Wait()
-	})
-
-	It("limits a call in number and in bytes", func() {
-		b, gate, calls := gated(3)
-		var all sync.WaitGroup
-		ask := func(n int) { all.Go(func() { _, _ = b.Do(context.Background(), n) }) }
-		ask(1)
-		Eventually(calls).Should(Receive(Equal([]int{1})))
-		for i := range 3 {
-			ask(2 + i)
-			if i < 2 {
-				Eventually(waiting(b)).Should(Equal(i + 1))
-			}
-		}
-		Eventually(calls).Should(Receive(Equal([]int{2, 3, 4})))
-		for i, n := range []int{5, maxBytes, 6, 7, 8, 9} {
-			ask(n)
-			Eventually(waiting(b)).Should(Equal(i + 1))
-		}
-		for _, want := range [][]int{{5, maxBytes}, {6, 7, 8}, {9}} {
-			gate <- struct{}{}
-			if want[0] == 9 {
-				gate <- struct{}{} // too few for a second call
-			}
-			Eventually(calls).Should(Receive(Equal(want)))
-		}
-		gate <- struct{}{}
-		all.Wait()
-	})
-
-	It("returns the failure of a shared call to all its requests, and to none that has a call of its own", func() {
-		b, gate, calls := gated(10)
-		var all sync.WaitGroup
-		var errs [3]error // which of them returns first is open
-		for i, n := range []int{1, 13, 3} {
-			all.Go(func() { _, errs[i] = b.Do(context.Background(), n) })
-			if i == 0 {
-				Eventually(calls).Should(Receive())
-			} else {
-				Eventually(waiting(b)).Should(Equal(i))
-			}
-		}
-		close(gate)
-		all.Wait()
-		Expect(errs[:]).To(HaveExactElements(BeNil(), MatchError("unlucky"), MatchError("unlucky")))
-		Expect(b.DoAlone(context.Background(), 3)).To(Equal("3"))
-	})
-
-	It("tells a caller whose context ends whether the request was sent", func() {
-		b, gate, calls := gated(10)
-		first, second := make(chan error, 1), make(chan error, 1)
-		busy := make(chan struct{})
-		go func() { defer close(busy); _, _ = b.Do(context.Background(), 1) }()
-		Eventually(calls).Should(Receive())
-		ctx, cancel := context.WithCancel(context.Background())
-		go func() { _, err := b.Do(ctx, 2); first <- err }()
-		Eventually(waiting(b)).Should(Equal(1))
-		cancel()
-		var err error
-		Eventually(first).Should(Receive(&err))
-		Expect(err).To(MatchError(context.Canceled))
-		Expect(err).To(MatchError(ContainSubstring("not sent")))
-		var notSent *NotSentError
-		Expect(errors.As(err, &notSent)).To(BeTrue())
-
-		ctx, cancel = context.WithCancel(context.Background())
-		go func() { _, err := b.Do(ctx, 3); second <- err }()
-		Eventually(waiting(b)).Should(Equal(1))
-		gate <- struct{}{}
-		Eventually(calls).Should(Receive(Equal([]int{3})), "2 was withdrawn")
-		cancel()
-		Eventually(second).Should(Receive(&err))
-		Expect(err).To(MatchError(context.Canceled))
-		Expect(errors.As(err, &notSent)).To(BeFalse())
-		gate <- struct{}{}
-		<-busy
-	})
-
-	It("makes a call for each request with a MaxSize of 1", func() {
-		b, gate, calls := gated(1)
-		var all sync.WaitGroup
-		for n := range 5 {
-			all.Go(func() { _, _ = b.Do(context.Background(), n) })
-		}
-		for range 5 {
-			Eventually(calls).Should(Receive(HaveLen(1)))
-		}
-		close(gate)
-		all.Wait()
-	})
-
-	It("gives each caller its own reply under load", func() {
-		var calls atomic.Int64
-		b := newBatcher(7, one, func(_ context.Context, all []*int) func() ([]string, error) {
-			calls.Add(1)
-			return func() ([]string, error) {
-				answers := make([]string, len(all))
-				for i, n := range all {
-					answers[i] = fmt.Sprint(*n)
+				sent.Add(int64(len(requests)))
+				return func() (replies []string, err error) {
+					for _, n := range requests {
+						replies = append(replies, fmt.Sprint(*n))
+					}
+					return replies, nil
 				}
-				return answers, nil
-			}
+			},
 		})
 		var all sync.WaitGroup
-		for g := range 50 {
+		for caller := range 50 {
 			all.Go(func() {
 				defer GinkgoRecover()
 				for i := range 200 {
-					Expect(b.Do(context.Background(), g*1000+i)).To(Equal(fmt.Sprint(g*1000 + i)))
+					Expect(b.Do(context.Background(), caller*1000+i)).To(Equal(fmt.Sprint(caller*1000 + i)))
 				}
 			})
 		}
 		all.Wait()
-		Expect(b.inFlight).To(BeZero())
-		Expect(b.waiting).To(BeEmpty())
-		Expect(calls.Load()).To(BeNumerically("<=", 10000))
+		Expect(sent.Load()).To(BeEquivalentTo(50*200), "each request is sent once")
+		Expect(atMost.Load()).To(BeZero(), "more than two calls were in flight")
 	})
 })
