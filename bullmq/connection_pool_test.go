@@ -27,10 +27,10 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		ctx, lines = specContext(), &logLines{}
 		logger = bullmq.Zerolog(zerolog.New(lines))
 	})
-	// pooled returns a client with n connections in its pool.
+	// pooled returns a client with n connections in its pool and one shared connection.
 	pooled := func(size int) rueidis.Client {
 		GinkgoHelper()
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, DisableCache: true, BlockingPoolSize: size})
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, DisableCache: true, BlockingPoolSize: size, PipelineMultiplex: -1})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(client.Close)
 		return client

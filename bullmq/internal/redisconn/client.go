@@ -50,7 +50,11 @@ func (c *Conn) NewClient(key string, ownsConn bool) *Client {
 
 // probe checks that the server accepts writes, by a write that changes nothing.
 func (c *Client) probe(ctx context.Context) error {
-	return c.conn.client.Do(ctx, c.noop(c.conn.client.B())).Error()
+	call, cancel := c.conn.outlasting(ctx)
+	return inTime(ctx, rueidis.NewErrorResult, func() rueidis.RedisResult {
+		defer cancel()
+		return c.conn.client.Do(call, c.noop(c.conn.client.B()))
+	}).Error()
 }
 
 func (c *Client) noop(b rueidis.Builder) rueidis.Completed {
@@ -97,10 +101,14 @@ func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.Redi
 	if !c.begin() {
 		return rueidis.NewErrorResult(backend.ErrClosed)
 	}
-	if c.mayOutlast(ctx) {
-		return inTime(ctx, rueidis.NewErrorResult, func() rueidis.RedisResult { return c.do(ctx, command) })
+	if !c.mayOutlast(ctx) {
+		return c.do(ctx, command)
 	}
-	return c.do(ctx, command)
+	call, cancel := c.conn.outlasting(ctx, command)
+	return inTime(ctx, rueidis.NewErrorResult, func() rueidis.RedisResult {
+		defer cancel()
+		return c.do(call, command)
+	})
 }
 
 func (c *Client) do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
@@ -113,12 +121,16 @@ func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []r
 	if !c.begin() {
 		return failed(backend.ErrClosed, len(commands))
 	}
-	if c.mayOutlast(ctx) {
-		return inTime(ctx,
-			func(err error) []rueidis.RedisResult { return failed(err, len(commands)) },
-			func() []rueidis.RedisResult { return c.doMulti(ctx, commands) })
+	if !c.mayOutlast(ctx) {
+		return c.doMulti(ctx, commands)
 	}
-	return c.doMulti(ctx, commands)
+	call, cancel := c.conn.outlasting(ctx, commands...)
+	return inTime(ctx,
+		func(err error) []rueidis.RedisResult { return failed(err, len(commands)) },
+		func() []rueidis.RedisResult {
+			defer cancel()
+			return c.doMulti(call, commands)
+		})
 }
 
 func (c *Client) doMulti(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
@@ -137,30 +149,6 @@ func (c *Client) doMulti(ctx context.Context, commands []rueidis.Completed) []ru
 // failed returns the results of n calls that failed with the same error.
 func failed(err error, n int) []rueidis.RedisResult {
 	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, n)
-}
-
-// mayOutlast reports whether a call may continue after ctx has ended. rueidis ignores
-// ctx while another call opens the connection, which takes up to ten seconds if Redis
-// accepts connections but does not reply.
-func (c *Client) mayOutlast(ctx context.Context) bool {
-	return ctx.Done() != nil && (c.conn.sockets.opening.Load() > 0 || c.health.doubted.Load())
-}
-
-// inTime makes a call and abandons it if ctx ends first.
-func inTime[R any](ctx context.Context, ended func(error) R, call func() R) R {
-	done := make(chan R, 1)
-	go func() { done <- call() }()
-	select {
-	case result := <-done:
-		return result
-	case <-ctx.Done():
-	}
-	select {
-	case result := <-done: // prefer the result if both are ready
-		return result
-	default:
-		return ended(ctx.Err())
-	}
 }
 
 // hear reports a failure to Health. A call that Close has cut off returns

@@ -25,8 +25,10 @@ type serverInfo struct {
 func (c *Conn) inspect(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
+	lasting, end := c.outlasting(call)
 	text, err := inTime(call, rueidis.NewErrorResult, func() rueidis.RedisResult {
-		return c.client.Do(call, c.client.B().Info().Build())
+		defer end()
+		return c.client.Do(lasting, c.client.B().Info().Build())
 	}).ToString()
 	if err != nil {
 		if ctx.Err() != nil {

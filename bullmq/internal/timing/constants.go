@@ -44,6 +44,9 @@ const (
 	// ClosePatience is how long a network connection may take to close in order,
 	// with the replies to what was sent before. It is cut off then.
 	ClosePatience = 200 * time.Millisecond
+	// AbandonedCall is how long a call over a caller's client may continue after its
+	// context has ended. Nobody waits for it.
+	AbandonedCall = time.Second
 	// ClosingTime is how much longer than ShutdownTimeout a worker may take to end,
 	// so that its connections can be closed.
 	ClosingTime = ClosePatience + 150*time.Millisecond

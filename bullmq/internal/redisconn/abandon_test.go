@@ -1,0 +1,89 @@
+package redisconn
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+)
+
+var _ = Describe("A call over a caller's client", func() {
+	It("may end while the server refuses the connection that it opens", func(ctx context.Context) {
+		server, err := redisserver.Start(redisserver.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(server.Close)
+		proxy, err := faultproxy.Start(server.Addr())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(proxy.Close)
+
+		var whenOpened atomic.Pointer[func()] // called when a connection has been opened
+		caller, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{proxy.Addr()}, DisableCache: true,
+			DialCtxFn: func(ctx context.Context, address string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				conn, err := d.DialContext(ctx, "tcp", address)
+				if call := whenOpened.Load(); call != nil {
+					(*call)()
+				}
+				return conn, err
+			},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(caller.Close)
+		conn, err := Wrap(ctx, caller)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		client := conn.NewClient("key", true)
+		DeferCleanup(client.Close)
+
+		only, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(only.Close)
+		Expect(only.Do(ctx, only.B().ConfigSet().ParameterValue().ParameterValue("maxclients", "1").Build()).Error()).To(Succeed())
+		proxy.CutAll()
+
+		for range 5 {
+			call, cancel := context.WithCancel(ctx)
+			end := func() {
+				time.Sleep(20 * time.Millisecond) // the refusal arrives
+				cancel()
+			}
+			whenOpened.Store(&end)
+			for call.Err() == nil {
+				_ = client.Do(call, client.noop(client.B())).Error()
+			}
+			Expect(client.Do(call, client.noop(client.B())).Error()).To(MatchError(context.Canceled))
+		}
+	})
+
+	It("ends with its context, though the server does not reply", func(ctx context.Context) {
+		server, err := redisserver.Start(redisserver.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(server.Close)
+		caller, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(caller.Close)
+		conn, err := Wrap(ctx, caller)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		client := conn.NewClient("key", true)
+		DeferCleanup(client.Close)
+
+		Expect(server.Freeze()).To(Succeed())
+		DeferCleanup(server.Thaw)
+		call, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		for _, result := range client.DoMulti(call, client.noop(client.B()), client.noop(client.B())) {
+			Expect(result.Error()).To(MatchError(context.DeadlineExceeded))
+		}
+		Expect(time.Since(begun)).To(BeNumerically("<", 10*time.Second))
+	})
+})
