@@ -135,7 +135,7 @@ var _ = Describe("On a cluster", Label("slow"), func() {
 		works(root.Job.RemoveUnprocessedChildren(ctx))
 		works(root.Job.IgnoredChildrenFailures(ctx))
 		works(root.Job.DependencyPage(ctx, bullmq.DependencyQuery{Processed: &bullmq.Cursor{}, Unprocessed: &bullmq.Cursor{}}))
-		for _, rule := range []bullmq.JobOptions{{FailParentOnFailure: true}, {ContinueParentOnFailure: true}, {IgnoreDependencyOnFailure: true}, {RemoveDependencyOnFailure: true}} {
+		for _, rule := range []bullmq.JobOptions{{OnFailure: bullmq.FailParent}, {OnFailure: bullmq.ContinueParent}, {OnFailure: bullmq.IgnoreDependency}, {OnFailure: bullmq.RemoveDependency}} {
 			rule.Priority = 1
 			works(queue.Drain(ctx, &bullmq.DrainOptions{Delayed: true}))
 			roots, err := flows.AddBulk(ctx, []bullmq.Flow{{QueueName: "bricks", Name: "wall", Children: []bullmq.Flow{{QueueName: name, Name: "brick", Options: &rule}}}})

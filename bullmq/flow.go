@@ -23,9 +23,9 @@ type Flow struct {
 	Prefix    string // defaults to the prefix of the FlowProducer
 	Data      any
 	Options   *JobOptions
-	// Children run before the job. An option of a child, such as
-	// JobOptions.FailParentOnFailure, selects what happens to the job if the child
-	// fails. Without such an option, the job waits forever.
+	// Children run before the job. If a child fails for good, its JobOptions.OnFailure
+	// selects what happens to the job. By default the job waits until the child is
+	// retried and completes.
 	Children []Flow
 }
 
@@ -363,12 +363,13 @@ func noJobKey(ref backend.JobRef) error {
 // only value of job.getChildrenValues().
 //
 // If a step fails finally, the next step waits until the failed one is retried and
-// completes. These options of the failed step have other effects on the next one:
+// completes. JobOptions.OnFailure of the failed step selects another effect on the
+// next one:
 //
-//   - FailParentOnFailure: it fails too, without running.
-//   - ContinueParentOnFailure, IgnoreDependencyOnFailure: it runs and can read the
-//     reason of the failure.
-//   - RemoveDependencyOnFailure: it runs without a result of the failed step.
+//   - [FailParent]: it fails too, without running.
+//   - [ContinueParent], [IgnoreDependency]: it runs and can read the reason of the
+//     failure.
+//   - [RemoveDependency]: it runs without a result of the failed step.
 //
 // A step also runs without a result if the previous step was removed, for instance
 // by its KeepFailed option. To cancel a chain, remove its root. This removes all
@@ -389,9 +390,9 @@ func Chain(steps ...Flow) Flow {
 
 // FanOut returns a flow of branches that run at the same time, and a job, join, that
 // runs after all of them have finished. join reads their results with [Children]. A
-// branch may be a [Chain]. An option of a branch selects what happens to join if the
-// branch fails, as in a Chain. With ContinueParentOnFailure, join runs at once, while
-// other branches may still run.
+// branch may be a [Chain]. OnFailure of a branch selects what happens to join if the
+// branch fails, as in a Chain. With [ContinueParent], join runs at once, while other
+// branches may still run.
 func FanOut(join Flow, branches ...Flow) Flow {
 	join.Children = slices.Concat(join.Children, branches)
 	return join

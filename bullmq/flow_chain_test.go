@@ -97,8 +97,8 @@ var _ = Describe("The results of a job's children", func() {
 	}
 
 	It("are decoded into the caller's type: values, failures and which are pending", func() {
-		parent := order(bullmq.JobOptions{}, bullmq.JobOptions{IgnoreDependencyOnFailure: true}, bullmq.JobOptions{},
-			bullmq.JobOptions{RemoveDependencyOnFailure: true}, bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{})
+		parent := order(bullmq.JobOptions{}, bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency}, bullmq.JobOptions{},
+			bullmq.JobOptions{OnFailure: bullmq.RemoveDependency}, bullmq.JobOptions{OnFailure: bullmq.FailParent}, bullmq.JobOptions{})
 		end(price{Cents: 120}, nil)
 		end(nil, customer)
 		end(nil, errors.New("to be retried by hand, since the option says nothing"))
@@ -143,9 +143,9 @@ var _ = Describe("The results of a job's children", func() {
 			_, err := bullmq.ChildValue[price](ctx, parent)
 			Expect(err).To(Equal(failure("a", customer)))
 		},
-			Entry("the parent fails with it", bullmq.JobOptions{FailParentOnFailure: true}),
-			Entry("it is ignored", bullmq.JobOptions{IgnoreDependencyOnFailure: true}),
-			Entry("the parent continues with it", bullmq.JobOptions{ContinueParentOnFailure: true}),
+			Entry("the parent fails with it", bullmq.JobOptions{OnFailure: bullmq.FailParent}),
+			Entry("it is ignored", bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency}),
+			Entry("the parent continues with it", bullmq.JobOptions{OnFailure: bullmq.ContinueParent}),
 		)
 
 		DescribeTable("are empty if a failed child left no trace and the parent runs,", func(options bullmq.JobOptions) {
@@ -156,7 +156,7 @@ var _ = Describe("The results of a job's children", func() {
 			Expect(err).To(MatchError(bullmq.ErrNoChild))
 			Expect(err).To(MatchError(ContainSubstring("job " + parent.ID)))
 		},
-			Entry("by RemoveDependencyOnFailure", bullmq.JobOptions{RemoveDependencyOnFailure: true}),
+			Entry("by RemoveDependency", bullmq.JobOptions{OnFailure: bullmq.RemoveDependency}),
 			Entry("by KeepFailed", bullmq.JobOptions{KeepFailed: bullmq.KeepNone()}),
 		)
 
@@ -170,7 +170,7 @@ var _ = Describe("The results of a job's children", func() {
 	})
 
 	It("let a parent that failed with a child complete after the child is retried and completes", func() {
-		parent := order(bullmq.JobOptions{FailParentOnFailure: true})
+		parent := order(bullmq.JobOptions{OnFailure: bullmq.FailParent})
 		end(nil, customer)
 		runWorker(orders.Name(), func(ctx context.Context, job *bullmq.Job) (any, error) {
 			return bullmq.ChildValue[price](ctx, job)
@@ -185,7 +185,7 @@ var _ = Describe("The results of a job's children", func() {
 	})
 
 	It("keep a parent that continues at once from completing while others are pending, unless it removes them", func() {
-		hasty := order(bullmq.JobOptions{ContinueParentOnFailure: true}, bullmq.JobOptions{})
+		hasty := order(bullmq.JobOptions{OnFailure: bullmq.ContinueParent}, bullmq.JobOptions{})
 		end(nil, customer)
 		var remove atomic.Bool
 		runWorker(orders.Name(), func(ctx context.Context, job *bullmq.Job) (any, error) {

@@ -28,7 +28,7 @@ var (
 	// its parent waits until it is retried.
 	ErrChildPending = errors.New("bullmq: the child has not ended yet")
 	// ErrNoChild means that a job has no child, or that its child was removed, or
-	// failed with the option RemoveDependencyOnFailure.
+	// failed with OnFailure [RemoveDependency].
 	ErrNoChild = errors.New("bullmq: the job has no child, or none that it remembers")
 )
 

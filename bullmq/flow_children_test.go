@@ -65,8 +65,8 @@ var _ = Describe("A job's children", func() {
 
 	Describe("of every kind", func() {
 		BeforeEach(func() {
-			family(bullmq.JobOptions{JobID: "good"}, bullmq.JobOptions{JobID: "bad", FailParentOnFailure: true},
-				bullmq.JobOptions{JobID: "lost", IgnoreDependencyOnFailure: true}, bullmq.JobOptions{JobID: "open"})
+			family(bullmq.JobOptions{JobID: "good"}, bullmq.JobOptions{JobID: "bad", OnFailure: bullmq.FailParent},
+				bullmq.JobOptions{JobID: "lost", OnFailure: bullmq.IgnoreDependency}, bullmq.JobOptions{JobID: "open"})
 			finish(map[string]int{"n": 1})
 			finish(errors.New("broken"))
 			finish(errors.New("no matter"))

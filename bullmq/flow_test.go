@@ -62,7 +62,7 @@ var _ = Describe("A flow", func() {
 	boom := errors.New("boom")
 
 	It("is stored as waiting parents and as children that name them in their hash and options", func() {
-		parent := add(wall(bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{}))
+		parent := add(wall(bullmq.JobOptions{OnFailure: bullmq.FailParent}, bullmq.JobOptions{}))
 		Expect(parent.State(ctx)).To(Equal(bullmq.StateWaitingChildren))
 		Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{kid(1), kid(2)}))
 		queueKey := "bull:" + walls.Name()
@@ -94,9 +94,9 @@ var _ = Describe("A flow", func() {
 			Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{kid(1)}))
 		})
 
-		It("fails the parent without running it and its parents in turn, with FailParentOnFailure", func() {
-			flow := wall(bullmq.JobOptions{FailParentOnFailure: true}, bullmq.JobOptions{})
-			flow.Options.FailParentOnFailure = true
+		It("fails the parent without running it and its parents in turn, with FailParent", func() {
+			flow := wall(bullmq.JobOptions{OnFailure: bullmq.FailParent}, bullmq.JobOptions{})
+			flow.Options.OnFailure = bullmq.FailParent
 			house := add(bullmq.Flow{Name: "house", QueueName: walls.Name(), Options: &bullmq.JobOptions{JobID: "house"}, Children: []bullmq.Flow{flow}})
 			finish(bricks, nil, boom)
 			Expect(hashAt(keyOf(walls.Name(), "par"))).To(HaveKeyWithValue("defa", "child "+kid(1)+" failed"))
@@ -132,9 +132,9 @@ var _ = Describe("A flow", func() {
 			Expect(parent.IgnoredChildrenFailures(ctx)).To(Equal(named))
 			Expect(hashAt(parent.Key())).NotTo(HaveKey("defa"))
 		},
-			Entry("at once", bullmq.JobOptions{ContinueParentOnFailure: true}, true, map[string]string{"kid-1": "boom"}),
-			Entry("after the others, with the reason", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, false, map[string]string{"kid-1": "boom"}),
-			Entry("after the others, without a trace", bullmq.JobOptions{RemoveDependencyOnFailure: true}, false, map[string]string{}),
+			Entry("at once", bullmq.JobOptions{OnFailure: bullmq.ContinueParent}, true, map[string]string{"kid-1": "boom"}),
+			Entry("after the others, with the reason", bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency}, false, map[string]string{"kid-1": "boom"}),
+			Entry("after the others, without a trace", bullmq.JobOptions{OnFailure: bullmq.RemoveDependency}, false, map[string]string{}),
 		)
 
 		DescribeTable("counts that child again when it is retried and completes, if", func(options bullmq.JobOptions, released bool) {
@@ -155,8 +155,8 @@ var _ = Describe("A flow", func() {
 			}))
 		},
 			Entry("the parent still waits for it", bullmq.JobOptions{}, false),
-			Entry("the parent was to fail", bullmq.JobOptions{FailParentOnFailure: true}, true),
-			Entry("its failure was ignored", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, true),
+			Entry("the parent was to fail", bullmq.JobOptions{OnFailure: bullmq.FailParent}, true),
+			Entry("its failure was ignored", bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency}, true),
 		)
 	})
 
@@ -258,8 +258,8 @@ var _ = Describe("A flow", func() {
 		DescribeTable("when one of its jobs has", func(options bullmq.JobOptions, hints ...string) {
 			refused(builder, wall(bullmq.JobOptions{}, options), hints...)
 		},
-			Entry("two rules for its failure", bullmq.JobOptions{FailParentOnFailure: true, IgnoreDependencyOnFailure: true},
-				"FailParentOnFailure and IgnoreDependencyOnFailure", "choose one"),
+			Entry("two rules for its failure", bullmq.JobOptions{OnFailure: bullmq.FailParent, Extra: map[string]json.RawMessage{"ignoreDependencyOnFailure": []byte("true")}},
+				"failParentOnFailure and ignoreDependencyOnFailure", "choose one"),
 			Entry("an id that a queue generates", bullmq.JobOptions{JobID: "77"}, `"77"`),
 			Entry("deduplication, which children cannot have", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}}, "Deduplication"),
 		)

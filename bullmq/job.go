@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,10 +48,10 @@ type Job struct {
 	FailedReason string
 	StackTrace   []string // one for each failed attempt, the newest last
 
-	ParentKey       string // <prefix>:<queue>:<id>
-	ParentPolicy    json.RawMessage
-	SchedulerID     string // of the scheduler that made it (rjk)
-	DeduplicationID string // (deid)
+	ParentKey       string          // <prefix>:<queue>:<id>
+	RawParent       json.RawMessage // the parent and the job's OnFailure, as they are stored
+	SchedulerID     string          // of the scheduler that made it (rjk)
+	DeduplicationID string          // (deid)
 	// DeferredFailure is why the job must fail without being run: it stalled too
 	// often, or a child failed (defa).
 	DeferredFailure string
@@ -249,7 +250,7 @@ func (c *core) newJob(r *backend.JobRecord) *Job {
 		AttemptsMade: r.AttemptsMade, AttemptsStarted: r.AttemptsStarted, StalledCounter: r.StalledCounter,
 		ProcessedOn: r.ProcessedOn, FinishedOn: r.FinishedOn, ProcessedBy: r.ProcessedBy,
 		Progress: r.Progress, ReturnValue: r.ReturnValue, FailedReason: r.FailedReason, StackTrace: r.StackTrace,
-		ParentKey: r.Parent.String(), ParentPolicy: r.ParentPolicy,
+		ParentKey: r.Parent.String(), RawParent: r.ParentPolicy,
 		SchedulerID: r.SchedulerID, DeduplicationID: r.DeduplicationID, DeferredFailure: r.DeferredFailure,
 		core: c, madeSince: r.AttemptsSince, lacksDelay: r.LacksDelay, lacksPriority: r.LacksPriority,
 	}
@@ -297,6 +298,7 @@ func rawJSON(text string) json.RawMessage {
 
 // childOf is the parent field: what the job's end does to its parent.
 func childOf(parent *ParentRef, o *JobOptions) string {
+	policies := o.policies()
 	text, _ := wire.EncodeJSON(struct { // strings and booleans
 		ID       string `json:"id"`
 		QueueKey string `json:"queueKey"`
@@ -306,8 +308,8 @@ func childOf(parent *ParentRef, o *JobOptions) string {
 		Remove   bool   `json:"rdof,omitempty"`
 	}{
 		parent.ID, parent.QueueKey,
-		o.chosen(o.FailParentOnFailure, "fpof"), o.chosen(o.ContinueParentOnFailure, "cpof"),
-		o.chosen(o.IgnoreDependencyOnFailure, "idof"), o.chosen(o.RemoveDependencyOnFailure, "rdof"),
+		slices.Contains(policies, FailParent), slices.Contains(policies, ContinueParent),
+		slices.Contains(policies, IgnoreDependency), slices.Contains(policies, RemoveDependency),
 	})
 	return strings.TrimSpace(text)
 }

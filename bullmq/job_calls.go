@@ -214,7 +214,7 @@ func (j *Job) MoveToWait(ctx context.Context) error {
 // children have ended. It reports false, and does nothing, when no child is pending.
 // After true a handler returns [ErrMovedToWaitingChildren].
 //
-// The error is [ErrFailedChildren] when a child with FailParentOnFailure has failed.
+// The error is [ErrFailedChildren] if a child with [FailParent] has failed.
 // A handler that returns it, wrapped or not, fails the job for good, whatever attempts
 // are left (BullMQ: moveToWaitingChildren).
 //

@@ -16,28 +16,38 @@ import (
 )
 
 // over returns o with defaults for the options that it does not set. As in BullMQ, an
-// explicit zero, null and a name in Reset count as set.
+// explicit zero, null and a name in Reset count as set. A policy for the parent replaces
+// that of the defaults. BullMQ refuses jobs for which the two differ.
 func (o JobOptions) over(defaults JobOptions) JobOptions {
 	o.settle()
 	if defaults.plain() {
 		return o
 	}
 	own, standard := reflect.ValueOf(&o).Elem(), reflect.ValueOf(&defaults).Elem()
-	attempts := fieldsByName["attempts"]
+	attempts, onFailure := fieldsByName["attempts"], fieldsByName["fpof"]
 	stated := func(field int) bool {
 		if !own.Field(field).IsZero() || field == attempts && o.noAttempts {
 			return true
 		}
 		for name := range o.Extra {
 			if other, known := fieldsByName[name]; known && other == field {
-				return true
+				// Only the option of the default's policy states something about it.
+				if field != onFailure || jobOptionsByName[name].name == string(defaults.OnFailure) {
+					return true
+				}
 			}
 		}
 		return false
 	}
 	extra := maps.Clone(defaults.Extra)
 	for name := range extra {
-		if field, known := fieldsByName[name]; known && stated(field) {
+		field, known := fieldsByName[name]
+		switch {
+		case field == onFailure && known:
+			if o.OnFailure != KeepParentWaiting && !isFalsy(extra[name]) {
+				delete(extra, name)
+			}
+		case known && stated(field):
 			delete(extra, name)
 		}
 	}
@@ -105,7 +115,7 @@ func (o JobOptions) asDefaults() JobOptions {
 
 // checkDefaults returns an error for defaults with which no job could be added.
 func (o *JobOptions) checkDefaults() error {
-	err := o.checkReset()
+	err := cmp.Or(o.checkReset(), o.OnFailure.check())
 	if err == nil && !o.foreign {
 		err = o.checkRanges()
 	}
@@ -132,22 +142,8 @@ func (o *JobOptions) check(data string) error {
 	if o.SizeLimit != 0 && len(data) > o.SizeLimit {
 		return fmt.Errorf("data of %d bytes exceeds SizeLimit, %d bytes: store the payload elsewhere and put its address into the job", len(data), o.SizeLimit)
 	}
-	var policies []string
-	for _, policy := range []struct {
-		name string
-		set  bool
-	}{
-		{"FailParentOnFailure", o.chosen(o.FailParentOnFailure, "fpof")},
-		{"ContinueParentOnFailure", o.chosen(o.ContinueParentOnFailure, "cpof")},
-		{"IgnoreDependencyOnFailure", o.chosen(o.IgnoreDependencyOnFailure, "idof")},
-		{"RemoveDependencyOnFailure", o.chosen(o.RemoveDependencyOnFailure, "rdof")},
-	} {
-		if policy.set {
-			policies = append(policies, policy.name)
-		}
-	}
-	if len(policies) > 1 {
-		return fmt.Errorf("%s can't be set together: choose one", strings.Join(policies, " and "))
+	if err := o.checkPolicies(); err != nil {
+		return err
 	}
 	if err := checkJobID(o.JobID); err != nil {
 		return err
@@ -212,11 +208,27 @@ func (o *JobOptions) checkExtra() error {
 	return nil
 }
 
-// chosen reports whether a policy for the job's failure is set, by its field or by
-// a value in Extra that JavaScript takes for true.
-func (o *JobOptions) chosen(field bool, wire string) bool {
-	text, given := o.Extra[wire]
-	return field || given && !isNull(text) && !isFalsy(text)
+// check returns an error for an unknown policy.
+func (p ParentPolicy) check() error {
+	if p == KeepParentWaiting || slices.Contains(parentPolicies, p) {
+		return nil
+	}
+	return fmt.Errorf("OnFailure %.80q is not one of the constants of ParentPolicy", p)
+}
+
+// checkPolicies returns an error for an unknown policy for the parent, or for several.
+func (o *JobOptions) checkPolicies() error {
+	if err := o.OnFailure.check(); err != nil {
+		return err
+	}
+	if set := o.policies(); len(set) > 1 {
+		var names []string
+		for _, policy := range set {
+			names = append(names, string(policy))
+		}
+		return fmt.Errorf("%s can't be set together: choose one", strings.Join(names, " and "))
+	}
+	return nil
 }
 
 func isString(v any) bool {

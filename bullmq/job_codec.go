@@ -103,18 +103,10 @@ var jobOptions = []jobOption{
 			o.Parent = parent
 			return true
 		}},
-	{"failParentOnFailure", "fpof",
-		func(o *JobOptions) any { return boolOrNil(o.FailParentOnFailure) },
-		func(o *JobOptions, v any) bool { return readBool(v, &o.FailParentOnFailure) }},
-	{"continueParentOnFailure", "cpof",
-		func(o *JobOptions) any { return boolOrNil(o.ContinueParentOnFailure) },
-		func(o *JobOptions, v any) bool { return readBool(v, &o.ContinueParentOnFailure) }},
-	{"ignoreDependencyOnFailure", "idof",
-		func(o *JobOptions) any { return boolOrNil(o.IgnoreDependencyOnFailure) },
-		func(o *JobOptions, v any) bool { return readBool(v, &o.IgnoreDependencyOnFailure) }},
-	{"removeDependencyOnFailure", "rdof",
-		func(o *JobOptions) any { return boolOrNil(o.RemoveDependencyOnFailure) },
-		func(o *JobOptions, v any) bool { return readBool(v, &o.RemoveDependencyOnFailure) }},
+	{"failParentOnFailure", "fpof", writePolicy(FailParent), readPolicy(FailParent)},
+	{"continueParentOnFailure", "cpof", writePolicy(ContinueParent), readPolicy(ContinueParent)},
+	{"ignoreDependencyOnFailure", "idof", writePolicy(IgnoreDependency), readPolicy(IgnoreDependency)},
+	{"removeDependencyOnFailure", "rdof", writePolicy(RemoveDependency), readPolicy(RemoveDependency)},
 	{"", "tm",
 		func(o *JobOptions) any {
 			if o.Telemetry == nil {
@@ -190,8 +182,7 @@ func (o *JobOptions) plain() bool {
 	return o.JobID == "" && o.Delay == 0 && o.Priority == 0 && !o.LIFO && o.Attempts == 0 && o.Backoff == nil &&
 		o.KeepCompleted.IsZero() && o.KeepFailed.IsZero() && o.KeepLogs == 0 && o.StackTraceLimit == 0 &&
 		o.SizeLimit == 0 && o.Timestamp.IsZero() && o.Deduplication == nil && o.Parent == nil &&
-		!o.FailParentOnFailure && !o.ContinueParentOnFailure && !o.IgnoreDependencyOnFailure &&
-		!o.RemoveDependencyOnFailure && o.Telemetry == nil && len(o.Extra) == 0
+		o.OnFailure == KeepParentWaiting && o.Telemetry == nil && len(o.Extra) == 0
 }
 
 // UnmarshalJSON parses options under BullMQ's public names (keepLogs) or stored names
@@ -226,6 +217,7 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 		}
 		o.Extra[option.storedName(name)] = raw[name]
 	}
+	o.orderPolicies()
 	o.foreign = o.checkRanges() != nil
 	return nil
 }
@@ -243,6 +235,9 @@ var optionFields []int
 func init() {
 	// Options of the same name as their field are not listed.
 	fieldNames := map[string]string{"": "Telemetry", "removeOnComplete": "KeepCompleted", "removeOnFail": "KeepFailed"}
+	for _, policy := range parentPolicies {
+		fieldNames[string(policy)] = "OnFailure"
+	}
 	all := map[string]int{}
 	options := reflect.TypeFor[JobOptions]()
 	for i := range options.NumField() {

@@ -110,3 +110,57 @@ func readKeep(v any, target *Retention) bool {
 	}
 	return ok && v != nil
 }
+
+func writePolicy(policy ParentPolicy) func(o *JobOptions) any {
+	return func(o *JobOptions) any { return boolOrNil(o.OnFailure == policy) }
+}
+
+// readPolicy returns the function that reads a policy for the parent. OnFailure holds one
+// policy. A further one is not read, and so stays in Extra.
+func readPolicy(policy ParentPolicy) func(o *JobOptions, v any) bool {
+	return func(o *JobOptions, v any) bool {
+		var set bool
+		if !readBool(v, &set) || set && o.OnFailure != KeepParentWaiting && o.OnFailure != policy {
+			return false
+		}
+		if set {
+			o.OnFailure = policy
+		}
+		return true
+	}
+}
+
+// orderPolicies moves the policy that takes effect to OnFailure, if several were parsed.
+func (o *JobOptions) orderPolicies() {
+	if o.OnFailure == KeepParentWaiting || len(o.Extra) == 0 {
+		return
+	}
+	for _, policy := range parentPolicies {
+		if policy == o.OnFailure {
+			return
+		}
+		first, parsed := policy.wire(), o.OnFailure.wire()
+		if string(o.Extra[first]) == "true" {
+			o.Extra[parsed] = o.Extra[first]
+			delete(o.Extra, first)
+			o.OnFailure = policy
+			return
+		}
+	}
+}
+
+// wire returns the stored name of the option that selects a policy, which must not be
+// KeepParentWaiting.
+func (p ParentPolicy) wire() string { return jobOptionsByName[string(p)].wire }
+
+// policies returns the policies that are set, by OnFailure or by a value in Extra that is
+// true in JavaScript.
+func (o *JobOptions) policies() (set []ParentPolicy) {
+	for _, policy := range parentPolicies {
+		text, extra := o.Extra[policy.wire()]
+		if o.OnFailure == policy || extra && !isNull(text) && !isFalsy(text) {
+			set = append(set, policy)
+		}
+	}
+	return set
+}

@@ -26,7 +26,7 @@ var _ = Describe("A running job whose child has failed it", func() {
 	// failChild adds a child to a job and fails it, so that it fails its parent.
 	failChild := func(parent *bullmq.Job) {
 		GinkgoHelper()
-		_, err := newQueue(parts, nil).Add(ctx, "part", nil, &bullmq.JobOptions{Parent: parent.AsParent(), FailParentOnFailure: true})
+		_, err := newQueue(parts, nil).Add(ctx, "part", nil, &bullmq.JobOptions{Parent: parent.AsParent(), OnFailure: bullmq.FailParent})
 		Expect(err).NotTo(HaveOccurred())
 		fetcher := newFetcher(parts, nil)
 		endJob(fetcher, takeJob(fetcher), nil, errors.New("broken"))

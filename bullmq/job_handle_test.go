@@ -97,7 +97,7 @@ var benches = map[string]func(b *bench){
 	"active, with children": func(b *bench) {
 		b.add(bullmq.JobOptions{})
 		takeJob(b.fetcher)
-		b.childOfJob("bad", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, errors.New("broken"))
+		b.childOfJob("bad", bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency}, errors.New("broken"))
 		b.childOfJob("open", bullmq.JobOptions{}, nil)
 	},
 	"failed, next to run": func(b *bench) {

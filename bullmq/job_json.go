@@ -52,7 +52,7 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 		Delay: shownNumber(j.Delay.Milliseconds(), j.lacksDelay), Priority: shownNumber(int64(j.Priority), j.lacksPriority),
 		AttemptsStarted: j.AttemptsStarted, AttemptsMade: j.AttemptsMade, StalledCounter: j.StalledCounter,
 		SchedulerID: j.SchedulerID, Timestamp: millisOf(j.Timestamp),
-		ParentKey: j.ParentKey, Parent: j.ParentPolicy, DeduplicationID: j.DeduplicationID,
+		ParentKey: j.ParentKey, Parent: j.RawParent, DeduplicationID: j.DeduplicationID,
 		FinishedOn: millisOf(j.FinishedOn), ProcessedOn: millisOf(j.ProcessedOn),
 		FailedReason: j.FailedReason, DeferredFailure: j.DeferredFailure, ProcessedBy: j.ProcessedBy, Token: j.token,
 	}

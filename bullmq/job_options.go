@@ -55,12 +55,10 @@ type JobOptions struct {
 	Deduplication *Deduplication
 	// Parent makes the job a child of an existing job.
 	Parent *ParentRef
-	// Effect on the parent if this job fails without a further attempt. At most one may
-	// be set. A job without a parent ignores them, as in Node.
-	FailParentOnFailure       bool // the parent fails too
-	ContinueParentOnFailure   bool // the parent runs at once
-	IgnoreDependencyOnFailure bool // the parent runs when no child is pending, and can read the reason
-	RemoveDependencyOnFailure bool // the parent runs when no child is pending, as if this job had not existed
+	// OnFailure selects what happens to the parent if this job fails and has no attempt
+	// left. A job without a parent ignores it, as in Node.
+	// Defaults to KeepParentWaiting.
+	OnFailure ParentPolicy
 
 	noAttempts bool // attempts: 0 was parsed, which a default does not replace
 	foreign    bool // parsed from JSON, so it may have values that a program may not set
@@ -79,6 +77,9 @@ type JobOptions struct {
 	//
 	// Extra is merged with the Extra of the queue's defaults. null removes an option,
 	// including the default's value.
+	//
+	// If options that were parsed from JSON have several policies for the parent,
+	// OnFailure is the one that takes effect, and Extra has the others.
 	Extra map[string]json.RawMessage
 	// Reset lists options, by BullMQ's public names (delay, lifo, keepLogs), that the
 	// queue's DefaultJobOptions must not set for this job. It is not stored (BullMQ: an
@@ -128,6 +129,33 @@ func (p *ParentRef) ref() backend.JobRef {
 	}
 	return backend.JobRef{Prefix: p.QueueKey[:at], Queue: p.QueueKey[at+1:], ID: p.ID}
 }
+
+// ParentPolicy selects what happens to the parent of a job that fails for good. The
+// values are the names of the options in BullMQ, of which a job may have one.
+type ParentPolicy string
+
+// The policies for the parent of a failed job.
+const (
+	// KeepParentWaiting leaves the job pending for its parent. The parent waits until
+	// the job is retried and completes, or is removed. (BullMQ: no option)
+	KeepParentWaiting ParentPolicy = ""
+	// FailParent fails the parent too. Its handler is not called. (BullMQ:
+	// failParentOnFailure)
+	FailParent ParentPolicy = "failParentOnFailure"
+	// ContinueParent runs the parent at once, even if other children are pending. The
+	// parent can read the failure. (BullMQ: continueParentOnFailure)
+	ContinueParent ParentPolicy = "continueParentOnFailure"
+	// IgnoreDependency runs the parent when no other child is pending. The parent can
+	// read the failure. (BullMQ: ignoreDependencyOnFailure)
+	IgnoreDependency ParentPolicy = "ignoreDependencyOnFailure"
+	// RemoveDependency runs the parent when no other child is pending, as if the job had
+	// not been its child. (BullMQ: removeDependencyOnFailure)
+	RemoveDependency ParentPolicy = "removeDependencyOnFailure"
+)
+
+// parentPolicies lists the policies with an option, in the order in which BullMQ looks
+// at them if a job has several.
+var parentPolicies = []ParentPolicy{FailParent, ContinueParent, IgnoreDependency, RemoveDependency}
 
 // JobTelemetry is the trace context stored with a job (BullMQ: telemetry {metadata,
 // omitContext}).

@@ -43,10 +43,10 @@ var _ = Describe("Job options", func() {
 			bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Second, Extend: true, Replace: true, KeepLastIfActive: true, Reschedule: true}},
 			`{"attempts":0,"de":{"id":"d","ttl":1000,"extend":true,"replace":true,"keepLastIfActive":true,"reschedule":true}}`),
 		Entry("parent", bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "p", QueueKey: "bull:orders"}}, `{"attempts":0,"parent":{"id":"p","queue":"bull:orders"}}`),
-		Entry("failParentOnFailure", bullmq.JobOptions{FailParentOnFailure: true}, `{"attempts":0,"fpof":true}`),
-		Entry("continueParentOnFailure", bullmq.JobOptions{ContinueParentOnFailure: true}, `{"attempts":0,"cpof":true}`),
-		Entry("ignoreDependencyOnFailure", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, `{"attempts":0,"idof":true}`),
-		Entry("removeDependencyOnFailure", bullmq.JobOptions{RemoveDependencyOnFailure: true}, `{"attempts":0,"rdof":true}`),
+		Entry("failParentOnFailure", bullmq.JobOptions{OnFailure: bullmq.FailParent}, `{"attempts":0,"fpof":true}`),
+		Entry("continueParentOnFailure", bullmq.JobOptions{OnFailure: bullmq.ContinueParent}, `{"attempts":0,"cpof":true}`),
+		Entry("ignoreDependencyOnFailure", bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency}, `{"attempts":0,"idof":true}`),
+		Entry("removeDependencyOnFailure", bullmq.JobOptions{OnFailure: bullmq.RemoveDependency}, `{"attempts":0,"rdof":true}`),
 		Entry("telemetry", bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "trace", OmitContext: true}}, `{"attempts":0,"tm":"trace","omc":true}`),
 		Entry("options that only other clients know", bullmq.JobOptions{Extra: map[string]json.RawMessage{"foo": []byte(`{"a":[1.0]}`)}}, `{"attempts":0,"foo":{"a":[1.0]}}`),
 	)
@@ -59,7 +59,7 @@ var _ = Describe("Job options", func() {
 		Entry("an empty list, as Lua writes an empty object", `[]`, bullmq.JobOptions{}),
 		Entry("an empty object", `null`, bullmq.JobOptions{}),
 		Entry("public names", `{"attempts":2,"keepLogs":5,"failParentOnFailure":true}`,
-			bullmq.JobOptions{Attempts: 2, KeepLogs: 5, FailParentOnFailure: true}),
+			bullmq.JobOptions{Attempts: 2, KeepLogs: 5, OnFailure: bullmq.FailParent}),
 		Entry("telemetry under its public name", `{"telemetry":{"metadata":"trace","omitContext":true}}`,
 			bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "trace", OmitContext: true}}),
 		Entry("numbers as Lua writes large ones", `{"attempts":1e1,"timestamp":1.7e+12}`,
@@ -92,8 +92,24 @@ var _ = Describe("Job options", func() {
 		Entry("under the stored name if the public name was read", `{"attempts":0,"keepLogs":"many"}`, `{"attempts":0,"kl":"many"}`),
 		Entry("further fields of a backoff", `{"attempts":0,"backoff":{"type":"fixed","delay":0,"note":"x"}}`, `{"attempts":0,"backoff":{"type":"fixed","delay":0,"note":"x"}}`),
 		Entry("further fields of a deduplication", `{"attempts":0,"de":{"id":"d","extend":false,"note":"x"}}`, `{"attempts":0,"de":{"id":"d","extend":false,"note":"x"}}`),
+		Entry("several rules for a child's failure", `{"attempts":0,"rdof":true,"idof":true,"cpof":true,"fpof":true}`, `{"attempts":0,"rdof":true,"idof":true,"cpof":true,"fpof":true}`),
+		Entry("rules for a child's failure that are false", `{"attempts":0,"fpof":false,"cpof":true,"idof":false}`, `{"attempts":0,"fpof":false,"cpof":true,"idof":false}`),
+		Entry("rules for a child's failure that are numbers", `{"attempts":0,"fpof":1,"cpof":true,"idof":0}`, `{"attempts":0,"fpof":1,"cpof":true,"idof":0}`),
 		Entry("a scheduler's fields", `{"attempts":0,"repeat":{"every":1000,"count":1},"prevMillis":1,"repeatJobKey":"k"}`,
 			`{"attempts":0,"repeat":{"every":1000,"count":1},"prevMillis":1,"repeatJobKey":"k"}`),
+	)
+
+	DescribeTable("with several rules for a child's failure have the one that takes effect in OnFailure:", func(text string, policy bullmq.ParentPolicy) {
+		for range 20 { // the order of a map differs
+			var options bullmq.JobOptions
+			Expect(json.Unmarshal([]byte(text), &options)).To(Succeed())
+			Expect(options.OnFailure).To(Equal(policy))
+		}
+	},
+		Entry("all", `{"rdof":true,"idof":true,"cpof":true,"fpof":true}`, bullmq.FailParent),
+		Entry("all, by their public names", `{"removeDependencyOnFailure":true,"ignoreDependencyOnFailure":true,"continueParentOnFailure":true,"failParentOnFailure":true}`, bullmq.FailParent),
+		Entry("without fpof", `{"rdof":true,"idof":true,"cpof":true,"fpof":false}`, bullmq.ContinueParent),
+		Entry("idof and rdof", `{"rdof":true,"idof":true}`, bullmq.IgnoreDependency),
 	)
 
 	It("are refused if they are not an object", func() {
@@ -147,10 +163,11 @@ var _ = Describe("Job options", func() {
 				bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Microsecond}}, nil, "TTL", "1µs"),
 			Entry("a deduplication of a child", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}, Parent: &bullmq.ParentRef{ID: "p", QueueKey: "bull:q"}},
 				nil, "Deduplication", "Parent"),
-			Entry("two rules for a child's failure", bullmq.JobOptions{FailParentOnFailure: true, RemoveDependencyOnFailure: true}, nil,
-				"FailParentOnFailure and RemoveDependencyOnFailure", "choose one"),
-			Entry("three rules for a child's failure", bullmq.JobOptions{ContinueParentOnFailure: true, IgnoreDependencyOnFailure: true, RemoveDependencyOnFailure: true}, nil,
-				"ContinueParentOnFailure", "IgnoreDependencyOnFailure", "RemoveDependencyOnFailure"),
+			Entry("two rules for a child's failure", bullmq.JobOptions{OnFailure: bullmq.FailParent, Extra: map[string]json.RawMessage{"rdof": []byte("1")}}, nil,
+				"failParentOnFailure and removeDependencyOnFailure", "choose one"),
+			Entry("three rules for a child's failure", bullmq.JobOptions{Extra: map[string]json.RawMessage{"cpof": []byte("true"), "idof": []byte("true"), "rdof": []byte("true")}}, nil,
+				"continueParentOnFailure", "ignoreDependencyOnFailure", "removeDependencyOnFailure"),
+			Entry("an unknown rule for a child's failure", bullmq.JobOptions{OnFailure: "failParent"}, nil, `OnFailure "failParent"`, "ParentPolicy"),
 			Entry("a jitter above 1", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: 1.1}}, nil, "Jitter", "1.1"),
 			Entry("a backoff without a type", bullmq.JobOptions{Backoff: &bullmq.Backoff{Delay: time.Second}}, nil, "no Type", "Fixed"),
 			Entry("a backoff without a unit", bullmq.JobOptions{Backoff: bullmq.FixedBackoff(1000)}, nil, "Backoff.Delay", "1µs"),
@@ -191,7 +208,7 @@ var _ = Describe("Job options", func() {
 			Entry("a jitter of 1", bullmq.JobOptions{Backoff: &bullmq.Backoff{Type: "fixed", Jitter: 1}}, nil),
 			Entry("a negative delay, as of a time that has passed", bullmq.JobOptions{Delay: -1234567}, nil),
 			Entry("a custom backoff type of the worker", bullmq.JobOptions{Backoff: bullmq.CustomBackoff("expo")}, nil),
-			Entry("a rule for the parent of a job without one, as in Node", bullmq.JobOptions{FailParentOnFailure: true}, nil),
+			Entry("a rule for the parent of a job without one, as in Node", bullmq.JobOptions{OnFailure: bullmq.FailParent}, nil),
 			Entry("a ttl of a millisecond", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Millisecond}}, nil),
 		)
 	})
@@ -260,6 +277,18 @@ var _ = Describe("Job options", func() {
 			Expect(*own).To(Equal(bullmq.JobOptions{Reset: []string{"delay", "backoff"}, Attempts: 5}), "the caller's options stay as they are")
 			Expect(json.Marshal(own)).To(MatchJSON(`{"attempts":5}`))
 		})
+
+		DescribeTable("give way to a job's own rule for its failure:", func(standard, own bullmq.JobOptions, stored string) {
+			Expect(add(standard, &own)).To(HaveKeyWithValue("opts", MatchJSON(stored)))
+		},
+			Entry("none", bullmq.JobOptions{OnFailure: bullmq.FailParent}, bullmq.JobOptions{}, `{"attempts":0,"fpof":true}`),
+			Entry("another", bullmq.JobOptions{OnFailure: bullmq.FailParent}, bullmq.JobOptions{OnFailure: bullmq.RemoveDependency}, `{"attempts":0,"rdof":true}`),
+			Entry("another than one in Extra", bullmq.JobOptions{Extra: map[string]json.RawMessage{"cpof": []byte("1"), "fpof": []byte("false")}},
+				bullmq.JobOptions{OnFailure: bullmq.RemoveDependency}, `{"attempts":0,"rdof":true,"fpof":false}`),
+			Entry("the default's, named in Reset", bullmq.JobOptions{OnFailure: bullmq.FailParent}, bullmq.JobOptions{Reset: []string{"failParentOnFailure"}}, `{"attempts":0}`),
+			Entry("another one, named in Reset", bullmq.JobOptions{OnFailure: bullmq.FailParent}, bullmq.JobOptions{Reset: []string{"continueParentOnFailure"}}, `{"attempts":0,"fpof":true}`),
+			Entry("false", bullmq.JobOptions{OnFailure: bullmq.FailParent}, bullmq.JobOptions{Extra: map[string]json.RawMessage{"fpof": []byte("false")}}, `{"attempts":0,"fpof":false}`),
+		)
 
 		It("apply in Extra name by name", func() {
 			extra := func(text string) (fields map[string]json.RawMessage) {

@@ -45,7 +45,7 @@ var _ = Describe("A job that is read", func() {
 		Expect(job.FailedReason).To(Equal("boom"))
 		Expect(job.StackTrace).To(Equal([]string{"one", "two"}))
 		Expect(job.ParentKey).To(Equal("bull:walls:1"))
-		Expect(job.ParentPolicy).To(MatchJSON(`{"id":"1","queueKey":"bull:walls"}`))
+		Expect(job.RawParent).To(MatchJSON(`{"id":"1","queueKey":"bull:walls"}`))
 		Expect(job.SchedulerID).To(Equal("daily"))
 		Expect(job.DeduplicationID).To(Equal("d"))
 		Expect(job.DeferredFailure).To(Equal("a child failed"))

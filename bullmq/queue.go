@@ -364,7 +364,7 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, backe
 	job.Timestamp, job.Delay, job.Priority = timestamp, o.Delay, o.Priority
 	if o.Parent != nil {
 		add.Parent, add.ParentPolicy = o.Parent.ref(), childOf(o.Parent, o)
-		job.ParentKey, job.ParentPolicy = add.Parent.String(), json.RawMessage(add.ParentPolicy)
+		job.ParentKey, job.RawParent = add.Parent.String(), json.RawMessage(add.ParentPolicy)
 	}
 	if d := o.Deduplication; d != nil {
 		add.Deduplication = backend.Deduplication{

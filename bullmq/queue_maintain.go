@@ -314,7 +314,7 @@ func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
 	}
 	removed, err := c.store.RemoveChildDependency(ctx, j.ID)
 	if removed {
-		j.set(func() { j.ParentKey, j.ParentPolicy = "", nil })
+		j.set(func() { j.ParentKey, j.RawParent = "", nil })
 	}
 	return removed, err
 }

@@ -273,7 +273,7 @@ var _ = Describe("Adding a job", func() {
 			parent, err := newQueue(parentQueue, nil).Add(ctx, "wall", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
 			child, err := queue.Add(ctx, "brick", nil, &bullmq.JobOptions{
-				Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + parentQueue}, FailParentOnFailure: true,
+				Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + parentQueue}, OnFailure: bullmq.FailParent,
 			})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(setAt(parent.Key() + ":dependencies")).To(Equal([]string{child.Key()}))

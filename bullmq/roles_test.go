@@ -191,7 +191,7 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 		f.note("others add "+job, err)
 	}
 	for policy, o := range map[string]bullmq.JobOptions{
-		"fail": {FailParentOnFailure: true}, "go-on": {ContinueParentOnFailure: true}, "ignore": {IgnoreDependencyOnFailure: true}, "forget": {RemoveDependencyOnFailure: true},
+		"fail": {OnFailure: bullmq.FailParent}, "go-on": {OnFailure: bullmq.ContinueParent}, "ignore": {OnFailure: bullmq.IgnoreDependency}, "forget": {OnFailure: bullmq.RemoveDependency},
 	} {
 		for _, parent := range []bullmq.JobOptions{{}, {Priority: 2}, {Delay: time.Millisecond}} {
 			_, err := others.flows.Add(ctx, bullmq.Flow{Name: "complete", QueueName: name, Options: &parent, Children: []bullmq.Flow{

@@ -118,7 +118,7 @@ var _ = Describe("A handler's result", func() {
 		child := func() *bullmq.Job {
 			GinkgoHelper()
 			_, err := queue.Add(ctx, "brick", nil, &bullmq.JobOptions{
-				Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}, IgnoreDependencyOnFailure: true,
+				Parent: &bullmq.ParentRef{ID: parent.ID, QueueKey: "bull:" + name}, OnFailure: bullmq.IgnoreDependency,
 			})
 			Expect(err).NotTo(HaveOccurred())
 			job, err := fetcher.TryFetch(ctx)

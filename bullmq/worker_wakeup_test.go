@@ -311,7 +311,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			return func() { Expect(child.RemoveChildDependency(ctx)).To(BeTrue()) }, parent.ID
 		}),
 		Entry("when the last child of a parent with a priority fails and is ignored", func() (func(), string) {
-			parent, child := waitingFor(&bullmq.JobOptions{IgnoreDependencyOnFailure: true})
+			parent, child := waitingFor(&bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency})
 			return func() {
 				other := newFetcher(child.QueueName(), nil)
 				endJob(other, takeJob(other), nil, context.Canceled)

@@ -49,7 +49,7 @@ func main() {
 	for _, name := range []string{"tea", "cup", "unicorn"} {
 		articles = append(articles, bullmq.Flow{
 			Name: "pick", QueueName: "articles", Data: article{name},
-			Options: &bullmq.JobOptions{Attempts: 2, IgnoreDependencyOnFailure: true},
+			Options: &bullmq.JobOptions{Attempts: 2, OnFailure: bullmq.IgnoreDependency},
 		})
 	}
 	// Add adds all four jobs or none.

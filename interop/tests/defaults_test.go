@@ -45,8 +45,8 @@ var optionsOfJobs = []struct {
 		&bullmq.JobOptions{Reset: []string{"removeOnComplete", "removeOnFail", "sizeLimit", "stackTraceLimit"}}},
 	{`{"deduplication":null,"failParentOnFailure":null}`, &bullmq.JobOptions{Reset: []string{"deduplication", "failParentOnFailure"}}},
 	{`{"failParentOnFailure":false,"continueParentOnFailure":true}`,
-		&bullmq.JobOptions{ContinueParentOnFailure: true, Extra: raw(`{"failParentOnFailure":false}`)}},
-	{`{"continueParentOnFailure":true}`, &bullmq.JobOptions{ContinueParentOnFailure: true}},
+		&bullmq.JobOptions{OnFailure: bullmq.ContinueParent, Extra: raw(`{"failParentOnFailure":false}`)}},
+	{`{"continueParentOnFailure":true}`, &bullmq.JobOptions{OnFailure: bullmq.ContinueParent}},
 	{`{"timestamp":null}`, &bullmq.JobOptions{Reset: []string{"timestamp"}}},
 	{`{"delay":60000,"priority":2,"attempts":5,"keepLogs":1}`, &bullmq.JobOptions{Delay: time.Minute, Priority: 2, Attempts: 5, KeepLogs: 1}},
 	{`{"delay":60000,"priority":0}`, &bullmq.JobOptions{Delay: time.Minute, Extra: raw(`{"priority":0,"delay":1}`)}},
@@ -185,6 +185,12 @@ var _ = Describe("The default options of a queue", func() {
 						job, err := queue.Add(soon(), "a", nil, o)
 						_, bulkErr := queue.AddBulk(soon(), []bullmq.BulkJob{{Name: "a", Options: o}})
 						what := "defaults " + defaults + ", options " + options.json
+						if want == nil && o.OnFailure != "" && strings.Contains(defaults, "failParentOnFailure") {
+							// Node merges the two policies and refuses them. In Go the job's own replaces the default.
+							Expect(err).NotTo(HaveOccurred(), what)
+							Expect(entry(queue.Name(), job.ID)["opts"]).NotTo(HaveKey("fpof"), what)
+							continue
+						}
 						if want == nil {
 							Expect(err).To(HaveOccurred(), what)
 							Expect(bulkErr).To(HaveOccurred(), what)

@@ -27,10 +27,10 @@ var familyPolicies = []struct {
 	bullmq.JobOptions
 }{
 	{"none", bullmq.JobOptions{}},
-	{"fail", bullmq.JobOptions{FailParentOnFailure: true}},
-	{"continue", bullmq.JobOptions{ContinueParentOnFailure: true}},
-	{"ignore", bullmq.JobOptions{IgnoreDependencyOnFailure: true}},
-	{"remove", bullmq.JobOptions{RemoveDependencyOnFailure: true}},
+	{"fail", bullmq.JobOptions{OnFailure: bullmq.FailParent}},
+	{"continue", bullmq.JobOptions{OnFailure: bullmq.ContinueParent}},
+	{"ignore", bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency}},
+	{"remove", bullmq.JobOptions{OnFailure: bullmq.RemoveDependency}},
 	{"gone", bullmq.JobOptions{KeepFailed: bullmq.KeepNone()}},
 }
 

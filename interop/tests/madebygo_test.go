@@ -183,7 +183,7 @@ var _ = Describe("A flow created by Go", func() {
 	})
 
 	It("fails in Node with its child if the child has that option", func() {
-		parent, child := add(bullmq.JobOptions{FailParentOnFailure: true})
+		parent, child := add(bullmq.JobOptions{OnFailure: bullmq.FailParent})
 		workInNode(kids, 1)
 		workInNode(parents, 1)
 		Expect(node.Record(parents.Name(), parent)).To(And(HaveKeyWithValue("state", "failed"), HaveKeyWithValue("failedReason", "child "+child+" failed")))
@@ -202,8 +202,8 @@ var _ = Describe("A flow created by Go", func() {
 		}
 		Expect(ignored).To(Equal(want))
 	},
-		Entry("at once", bullmq.JobOptions{ContinueParentOnFailure: true}, 1, object{"it": "no <way>"}),
-		Entry("with the failure reason", bullmq.JobOptions{IgnoreDependencyOnFailure: true}, 2, object{"it": "no <way>"}),
-		Entry("without recording the failure", bullmq.JobOptions{RemoveDependencyOnFailure: true}, 2, nil),
+		Entry("at once", bullmq.JobOptions{OnFailure: bullmq.ContinueParent}, 1, object{"it": "no <way>"}),
+		Entry("with the failure reason", bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency}, 2, object{"it": "no <way>"}),
+		Entry("without recording the failure", bullmq.JobOptions{OnFailure: bullmq.RemoveDependency}, 2, nil),
 	)
 })
