@@ -261,8 +261,8 @@ var _ = Describe("Closing workers, queues, event readers and flow producers", La
 	}
 	troubles := append([]TableEntry{
 		Entry("is down", trouble(gone)),
-		Entry("is out of memory", trouble(full)),
-		Entry("refuses new connections", trouble(crowded)),
+		Entry("is out of memory", full),
+		Entry("refuses new connections", crowded),
 		Entry("is slow", faulty(faultproxy.Faults{Delay: 150 * time.Millisecond})),
 		Entry("does not reply on new connections either", trouble(silentAgain)),
 	}, ofAll...)

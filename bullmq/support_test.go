@@ -295,7 +295,7 @@ func stateOf(queue *bullmq.Queue, id string) func() bullmq.State {
 func countOf(queue *bullmq.Queue, state bullmq.State) func() (int, error) {
 	return func() (int, error) {
 		counts, err := queue.Counts(context.Background(), state)
-		return int(counts[state]), err
+		return counts[state], err
 	}
 }
 

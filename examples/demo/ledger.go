@@ -131,7 +131,7 @@ func (l *ledger) faults(queue string, held map[bullmq.State]int) []string {
 	}
 	due := map[bullmq.State]int{bullmq.StateCompleted: l.due.completed, bullmq.StateFailed: l.due.failed} // all other states must be empty
 	for _, state := range slices.Sorted(maps.Keys(held)) {
-		compare("Redis", string(state), int(held[state]), due[state])
+		compare("Redis", string(state), held[state], due[state])
 	}
 	for _, what := range l.other {
 		faults = append(faults, queue+": "+what)

@@ -169,8 +169,8 @@ func (m *Member) Health() []bool {
 	return slices.Clone(m.health)
 }
 
-// Usage returns the memory and goroutines that the worker reported, in order.
-func (m *Member) Usage() []message {
+// usageReports returns the memory and goroutines that the worker reported, in order.
+func (m *Member) usageReports() []message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.usage)

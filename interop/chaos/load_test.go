@@ -73,7 +73,7 @@ var _ = Describe("A load of many jobs", func() {
 // expectFlat checks that a worker uses no more memory and goroutines at the end than before.
 func expectFlat(m *Member) {
 	GinkgoHelper()
-	usage := m.Usage()
+	usage := m.usageReports()
 	Expect(len(usage)).To(BeNumerically(">", 20))
 	quarter := len(usage) / 4
 	middle := func(of []message, what func(message) float64) float64 {

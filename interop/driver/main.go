@@ -44,20 +44,20 @@ func main() {
 	version := flag.String("bullmq", "6", "dialect of the queues: 6 or 5")
 	flag.IntVar(&batchSize, "batch", 0, "BatchSize of queues and workers; 0 for the default")
 	flag.Parse()
-	known := false
-	dialect, known = map[string]bullmq.Dialect{"6": bullmq.V6, "5": bullmq.V5}[*version]
+	selected, known := map[string]bullmq.Dialect{"6": bullmq.V6, "5": bullmq.V5}[*version]
 	if !known {
 		fmt.Fprintf(os.Stderr, "-bullmq must be 6 or 5, not %q\n", *version)
 		os.Exit(2)
 	}
+	dialect = selected
 	if err := serve(newSession(*redis, *prefix)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
 }
 
-// serve answers line by line. An invalid instruction ends the driver: an error as an answer could be mistaken
-// for agreement.
+// serve executes one instruction per line. An invalid instruction ends the driver, because an error as a reply
+// could be mistaken for agreement.
 func serve(s *session) error {
 	defer s.close()
 	lines := bufio.NewScanner(os.Stdin)
