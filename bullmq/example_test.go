@@ -16,13 +16,13 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// Paint is what the jobs of these examples carry.
+// Paint is the data of the jobs in these examples.
 type Paint struct {
 	Colour string `json:"colour"`
 }
 
-// redisForExample runs a Redis within this process, so that the examples run anywhere. It says that
-// it was a cluster, hence ForceSingleClient.
+// redisForExample starts a Redis within this process, so that the examples run anywhere. It reports
+// itself as a cluster, hence ForceSingleClient.
 func redisForExample() (*bullmq.Connection, func()) {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -104,20 +104,20 @@ func ExampleQueue_Add_outage() {
 	defer server.Close()
 	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{
 		Connection: bullmq.Options(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true}),
-		AddWait:    200 * time.Millisecond, // for Redis to come back; without it an add fails at once
+		AddWait:    200 * time.Millisecond, // how long an add is retried
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer queue.Close()
-	server.SetError("LOADING Redis is loading the dataset in memory") // it has just been started again
+	server.SetError("LOADING Redis is loading the dataset in memory") // it has just restarted
 
 	_, err = queue.Add(ctx, "paint", Paint{Colour: "red"}, nil)
 	switch {
 	case err == nil:
 		fmt.Println("added")
 	case errors.Is(err, bullmq.ErrMaybeAdded):
-		fmt.Println("added or not: add it again only if two are no harm, or with a JobID")
+		fmt.Println("added or not: add it again only with a JobID, or if two jobs do no harm")
 	default:
 		fmt.Println("not added")
 	}
@@ -146,14 +146,14 @@ func ExampleNewWorker() {
 		if err := job.Decode(&paint); err != nil {
 			return nil, bullmq.Unrecoverable(err) // another attempt would read the same data
 		}
-		fmt.Printf("job %s paints it %s\n", job.ID, paint.Colour)
+		fmt.Printf("job %s: painting it %s\n", job.ID, paint.Colour)
 		cancel()
 		return map[string]bool{"painted": true}, nil
 	}, &bullmq.WorkerOptions{Connection: connection, Concurrency: 10})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := worker.Run(ctx); err != nil { // no new jobs now, but those that run are finished
+	if err := worker.Run(ctx); err != nil { // returns nil once running jobs have finished
 		log.Fatal(err)
 	}
 	job, err := queue.Job(context.Background(), "1")
@@ -162,7 +162,7 @@ func ExampleNewWorker() {
 	}
 	fmt.Printf("it returned %s\n", job.ReturnValue)
 	// Output:
-	// job 1 paints it red
+	// job 1: painting it red
 	// it returned {"painted":true}
 }
 
@@ -189,7 +189,7 @@ func ExampleQueueEvents_All() {
 
 	for event, err := range events.All(ctx) {
 		if err != nil {
-			log.Print(err) // Redis is out of reach; the loop goes on when it is back
+			log.Print(err) // Redis is unreachable; the loop continues when it is back
 			continue
 		}
 		fmt.Printf("job %s: %s\n", event.JobID, event.Type)
