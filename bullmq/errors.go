@@ -83,9 +83,10 @@ var (
 // or a descendant that would be removed too.
 var ErrJobLocked = errors.New("a worker holds the job or one of its children; remove it when they have ended")
 
-// ErrNoNextRun is returned by [Queue.UpsertScheduler] if the pattern has no next
-// run, such as a pattern for February 30. A worker emits it as an error event when a
-// scheduler stops for that reason. BullMQ reports no error.
+// ErrNoNextRun is returned by [Queue.UpsertScheduler] if the pattern has no next run,
+// such as a pattern for February 30, or none before [Repeat.EndDate]. A worker emits it
+// as an error event when a scheduler stops although its EndDate has not come. BullMQ
+// reports no error in either case.
 var ErrNoNextRun = schedule.ErrNoNextRun
 
 // ErrNoQueue is returned by methods of a Job that belongs to no queue, such as a

@@ -70,9 +70,8 @@ type Scheduler struct {
 // returns its next job (BullMQ: upsertJobScheduler). Several processes may upsert
 // the same id at the same time. template may be nil.
 //
-// If the pattern has no run before EndDate, UpsertScheduler writes nothing and
-// returns a nil Job and a nil error. If the pattern has no next run at all, it
-// returns [ErrNoNextRun].
+// If the pattern has no next run, or none before EndDate, UpsertScheduler writes nothing
+// and returns [ErrNoNextRun].
 func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *Template) (_ *Job, err error) {
 	t := Template{}
 	if template != nil {
@@ -84,9 +83,6 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 	s, err := q.scheduler(id, repeat, t)
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: scheduler %.80q of queue %s was not changed: %w", id, q.Name(), err)
-	}
-	if s == nil {
-		return nil, nil
 	}
 	ctx, span := q.core.trace.startAdd(ctx, t.Name)
 	defer span.end(&err)
@@ -129,7 +125,7 @@ func (q *Queue) scheduled(s *backend.SchedulerAdd, id string, delay time.Duratio
 	return job, nil
 }
 
-// scheduler checks and encodes a scheduler. It returns nil if there is no next job.
+// scheduler checks and encodes a scheduler.
 func (q *Queue) scheduler(id string, r Repeat, t Template) (*backend.SchedulerAdd, error) {
 	if err := cmp.Or(checkText("its id", id), checkText("the name of its jobs", t.Name)); err != nil {
 		return nil, err
@@ -165,8 +161,11 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*backend.SchedulerAd
 			Pattern: r.Pattern, TimeZone: r.TimeZone, StartDate: dateMillis(r.StartDate), EndDate: dateMillis(r.EndDate),
 			Immediately: r.Immediately,
 		}, now)
-		if err != nil || ended {
+		switch {
+		case err != nil:
 			return nil, err
+		case ended:
+			return nil, fmt.Errorf("%w for the pattern %q before EndDate %v", ErrNoNextRun, r.Pattern, r.EndDate)
 		}
 		s.Due = due
 	}

@@ -98,10 +98,14 @@ var _ = Describe("A job scheduler", func() {
 			Expect(pending()).To(BeEmpty())
 		})
 
-		It("returns no error if EndDate is the reason", func() {
+		It("cannot be upserted with an EndDate before its next run and stays unchanged", func() {
+			upsert(bullmq.Repeat{Every: time.Hour}, nil)
+			before := snapshot(name)
 			job, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Pattern: "0 12 1 1 *", TimeZone: "UTC", EndDate: time.UnixMilli(fixedNow + 1000)}, nil)
-			Expect(err).NotTo(HaveOccurred())
 			Expect(job).To(BeNil())
+			Expect(err).To(MatchError(bullmq.ErrNoNextRun))
+			Expect(err).To(MatchError(And(HavePrefix(`bullmq: scheduler "tick" of queue `+name), ContainSubstring(`"0 12 1 1 *"`), ContainSubstring("EndDate 2023-11-14"))))
+			Expect(snapshot(name)).To(Equal(before))
 		})
 	})
 
