@@ -106,6 +106,20 @@ func expectCode(where, word string) {
 	Expect(strings.Contains(where, "`"+word+"`")).To(BeTrue(), "%s does not mention `%s`", protocolPage, word)
 }
 
+var _ = It("A page with a list of contents lists all its sections", func() {
+	pages, err := filepath.Glob("*.md")
+	Expect(err).NotTo(HaveOccurred())
+	for _, name := range pages {
+		contents, sections, found := strings.Cut(read(name), "\n## ")
+		if !found || !strings.Contains(contents, "\n- [") || !strings.Contains(contents, "](#") {
+			continue
+		}
+		for _, heading := range regexp.MustCompile(`(?m)^## (.+)$`).FindAllStringSubmatch("## "+sections, -1) {
+			Expect(contents).To(ContainSubstring("- ["+heading[1]+"](#"+anchor(heading[1])+")"), "contents of %s", name)
+		}
+	}
+})
+
 var _ = Describe("The wire protocol page", func() {
 	It("names every key of a queue", func() {
 		keys := section(read(protocolPage), "### Keys of a queue")
