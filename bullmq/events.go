@@ -288,7 +288,7 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 			outage.Succeeded()
 			for _, event := range events {
 				e.setLast(event.ID)
-				e.stream.Passed(event.ID)
+				e.stream.Advance(event.ID)
 				if !yield(event, nil) || over() {
 					return
 				}

@@ -10,8 +10,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 )
 
-// LookForResultsEvery is the interval at which a wait reads the state of a job without an event.
-func (q *Queue) LookForResultsEvery(d time.Duration) { q.results.lookAgain = d }
+// PollResultsEvery is the interval at which a wait reads the state of a job without an event.
+func (q *Queue) PollResultsEvery(d time.Duration) { q.results.pollInterval = d }
 
 // URL, Options and Client describe a connection that each of its users opens for
 // itself, and closes, as it does with the URL of its options.

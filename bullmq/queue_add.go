@@ -164,15 +164,15 @@ func (p *patience) repeatable(o JobOptions) bool {
 		return o.KeepCompleted.staysAll() && o.KeepFailed.staysAll()
 	}
 	d := o.Deduplication
-	return d != nil && !d.Replace && !d.KeepLastIfActive && !d.Reschedule && time.Since(p.begun)+time.Second < d.TTL
+	return d != nil && !d.Replace && !d.KeepLastIfActive && !d.Reschedule && time.Since(p.begun)+timing.DeduplicationMargin < d.TTL
 }
 
 // wait waits until a retry may succeed. It returns false if the context ends before.
 func (p *patience) wait() bool {
 	timing.Sleep(p.ctx, p.pause.Next())
-	if doubt := p.health.InDoubt(); doubt != nil {
+	if recovered := p.health.Recovered(); recovered != nil {
 		select {
-		case <-doubt:
+		case <-recovered:
 		case <-p.ctx.Done():
 		}
 	}

@@ -67,7 +67,7 @@ func (q *Queue) WaitForJob(ctx context.Context, id string) (json.RawMessage, err
 		if err != nil {
 			return nil, err
 		}
-		if event.Type != "" && event.Type != EventCleaned { // which may be the job's end, and doesn't say so
+		if event.Type != "" && event.Type != EventCleaned { // the job may be among those cleaned
 			return q.endOf(event)
 		}
 	}
@@ -115,21 +115,21 @@ func (q *Queue) endOfMissing(ctx context.Context, r *reader, ending <-chan Event
 // resultTail reads the events stream for all waits of one Queue, on one connection, from
 // the first wait until the Queue is closed.
 type resultTail struct {
-	core      *core
-	over      chan struct{} // closed with the Queue
-	lookAgain time.Duration
+	core         *core
+	closing      chan struct{} // closed with the Queue
+	pollInterval time.Duration
 
-	mu      sync.Mutex
-	waiting map[string]map[chan Event]string // by job: the channels of waits, and the last event before each wait
-	stop    context.CancelFunc
-	done    chan struct{}
-	closed  bool
-	looked  time.Time   // when all waits last read the states of their jobs
-	looking *time.Timer // until they do so again
+	mu        sync.Mutex
+	waiting   map[string]map[chan Event]string // by job: the channels of waits, and the last event before each wait
+	stop      context.CancelFunc
+	done      chan struct{}
+	closed    bool
+	polled    time.Time   // when all waits last read the states of their jobs
+	pollTimer *time.Timer // runs until the next time
 }
 
 func newResultTail(c *core) *resultTail {
-	return &resultTail{core: c, over: make(chan struct{}), lookAgain: timing.ResultPollInterval, waiting: map[string]map[chan Event]string{}}
+	return &resultTail{core: c, closing: make(chan struct{}), pollInterval: timing.ResultPollInterval, waiting: map[string]map[chan Event]string{}}
 }
 
 // join subscribes to the end of a job. No later event is missed. An earlier end, before a
@@ -177,7 +177,7 @@ func (t *resultTail) follow(ctx context.Context, last backend.EventPosition, don
 	defer closeAll()
 	e := &QueueEvents{
 		core: t.core, o: QueueEventsOptions{BlockingTimeout: timing.LongestBlock}, closed: closed, close: closeAll, loop: make(chan struct{}, 1),
-		last: last.ID, stream: t.core.newEventStream(), overtaken: t.lookNow,
+		last: last.ID, stream: t.core.newEventStream(), overtaken: t.pollNow,
 	}
 	e.stream.StartAt(last)
 	defer e.stream.Close()
@@ -190,25 +190,25 @@ func (t *resultTail) follow(ctx context.Context, last backend.EventPosition, don
 		}
 		switch event.Type {
 		case EventCompleted, EventFailed, EventRemoved:
-			t.tell(event.JobID, event)
+			t.deliver(event.JobID, event)
 		case EventCleaned:
-			t.tellAll(event)
+			t.deliverAll(event)
 		}
 	}
 }
 
-// lookNow makes all waits read the states of their jobs, because events may have been
+// pollNow makes all waits read the states of their jobs, because events may have been
 // missed.
-func (t *resultTail) lookNow() {
+func (t *resultTail) pollNow() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.looking != nil {
+	if t.closed || t.pollTimer != nil {
 		return
 	}
-	t.looking = time.AfterFunc(time.Until(t.looked.Add(timing.ResultCheckInterval)), func() {
+	t.pollTimer = time.AfterFunc(time.Until(t.polled.Add(timing.ResultCheckInterval)), func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.looked, t.looking = time.Now(), nil
+		t.polled, t.pollTimer = time.Now(), nil
 		for _, waits := range t.waiting {
 			for ending := range waits {
 				notify(ending, Event{Type: EventCleaned})
@@ -225,22 +225,22 @@ func notify(ending chan Event, event Event) {
 	}
 }
 
-// tell delivers an event to all waits for a job.
-func (t *resultTail) tell(id string, event Event) {
+// deliver delivers an event to all waits for a job.
+func (t *resultTail) deliver(id string, event Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.handOut(id, event)
+	t.deliverLocked(id, event)
 }
 
-func (t *resultTail) tellAll(event Event) {
+func (t *resultTail) deliverAll(event Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id := range t.waiting {
-		t.handOut(id, event)
+		t.deliverLocked(id, event)
 	}
 }
 
-func (t *resultTail) handOut(id string, event Event) {
+func (t *resultTail) deliverLocked(id string, event Event) {
 	for ending, last := range t.waiting[id] {
 		if !wire.EventComesAfter(event.ID, last) {
 			continue
@@ -252,9 +252,9 @@ func (t *resultTail) handOut(id string, event Event) {
 func (t *resultTail) close() {
 	t.mu.Lock()
 	t.closed = true
-	close(t.over)
-	if t.looking != nil {
-		t.looking.Stop()
+	close(t.closing)
+	if t.pollTimer != nil {
+		t.pollTimer.Stop()
 	}
 	stop, done := t.stop, t.done
 	t.stop = nil
@@ -284,7 +284,7 @@ func (r *reader) read(ctx context.Context, call func(ctx context.Context) error)
 		var err error
 		select {
 		case err = <-done:
-		case <-r.tail.over:
+		case <-r.tail.closing:
 			return ErrClosed
 		case <-ctx.Done():
 			if r.last == nil && time.Since(begun) > timing.BlockMargin {
@@ -300,7 +300,7 @@ func (r *reader) read(ctx context.Context, call func(ctx context.Context) error)
 			return r.ended(ctx)
 		case errors.Is(err, ErrClosed):
 			return ErrClosed
-		case !passes(err), classify(err) == backend.ClientClosed && outage.AtMost(): // the caller's own client is closed
+		case !isTransient(err), classify(err) == backend.ClientClosed && outage.AtMost(): // the caller's own client is closed
 			return fmt.Errorf("bullmq: waiting for job %s: %w", r.id, err)
 		}
 		r.last = err
@@ -316,19 +316,19 @@ func (r *reader) untilServed(ctx context.Context, pause time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-r.tail.over:
+	case <-r.tail.closing:
 		return ErrClosed
 	case <-ctx.Done():
 		return r.ended(ctx)
 	}
-	served := r.tail.core.conn.Health().InDoubt()
+	served := r.tail.core.conn.Health().Recovered()
 	if served == nil {
 		return nil
 	}
 	select {
 	case <-served:
 		return nil
-	case <-r.tail.over:
+	case <-r.tail.closing:
 		return ErrClosed
 	case <-ctx.Done():
 		return r.ended(ctx)
@@ -338,22 +338,22 @@ func (r *reader) untilServed(ctx context.Context, pause time.Duration) error {
 // next returns the next event of the job, or an event without a type when the job itself
 // must be read.
 func (r *reader) next(ctx context.Context, ending <-chan Event) (Event, error) {
-	timer := time.NewTimer(r.tail.lookAgain)
+	timer := time.NewTimer(r.tail.pollInterval)
 	defer timer.Stop()
-	for look := timer.C; ; {
+	for poll := timer.C; ; {
 		var served <-chan struct{}
-		if look == nil {
-			if served = r.tail.core.conn.Health().InDoubt(); served == nil {
+		if poll == nil {
+			if served = r.tail.core.conn.Health().Recovered(); served == nil {
 				return Event{}, nil
 			}
 		}
 		select {
 		case event := <-ending:
 			return event, nil
-		case <-look:
-			look = nil
+		case <-poll:
+			poll = nil
 		case <-served:
-		case <-r.tail.over:
+		case <-r.tail.closing:
 			return Event{}, ErrClosed
 		case <-ctx.Done():
 			return Event{}, r.ended(ctx)
@@ -373,9 +373,9 @@ func (r *reader) ended(ctx context.Context) error {
 	return fmt.Errorf("bullmq: waiting for job %s: %w; Redis could not be read: %w", r.id, cause, outage)
 }
 
-// passes reports whether a read that failed may succeed later without anybody's
-// doing: the connection failed, or the server can't serve for now.
-func passes(err error) bool {
+// isTransient reports whether a failed read may succeed later by itself: the connection
+// failed, or the server can't serve at present.
+func isTransient(err error) bool {
 	switch classify(err) {
 	case backend.Lost, backend.ClientClosed, backend.NotSent, backend.Unavailable:
 		return true

@@ -138,7 +138,7 @@ var _ = Describe("Waiting for a job's result", func() {
 
 	DescribeTable("returns an error when the job is", func(remove func(job *bullmq.Job) error) {
 		job := add(&bullmq.JobOptions{Delay: time.Hour})
-		queue.LookForResultsEvery(300 * time.Millisecond)
+		queue.PollResultsEvery(300 * time.Millisecond)
 		done := waiting(ctx, job.ID)
 		Expect(remove(job)).To(Succeed())
 		var end outcome

@@ -51,7 +51,7 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 	DescribeTable("continues and returns the job's value when", func(away func(proxy *faultproxy.Proxy), begunBefore, endsMeanwhile bool) {
 		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
-		queue.LookForResultsEvery(50 * time.Millisecond) // so that reads occur during the outage
+		queue.PollResultsEvery(50 * time.Millisecond) // so that reads occur during the outage
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		var done <-chan outcome
@@ -88,7 +88,7 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 	It("continues while connections are cut repeatedly", func() {
 		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
-		queue.LookForResultsEvery(5 * time.Millisecond)
+		queue.PollResultsEvery(5 * time.Millisecond)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		waits := make([]<-chan outcome, 50)
@@ -120,7 +120,7 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 		}
 		send := direct()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())})
-		queue.LookForResultsEvery(50 * time.Millisecond)
+		queue.PollResultsEvery(50 * time.Millisecond)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		fetcher := newFetcher(name, &bullmq.FetcherOptions{Connection: bullmq.URL(server.URL())})
@@ -216,7 +216,7 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(client.Close)
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL())})
-		queue.LookForResultsEvery(100 * time.Millisecond)
+		queue.PollResultsEvery(100 * time.Millisecond)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		const waits = 300

@@ -339,7 +339,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	// Closing the client ends a call that gets no reply; let the first stalled check finish before.
 	select {
 	case <-looked:
-	case <-time.After(min(timing.FirstStalledCheckPatience, time.Until(deadline))):
+	case <-time.After(min(timing.FirstStalledCheckWait, time.Until(deadline))):
 	}
 	w.close()
 	safe.Together(w.runner.waiter.Close, w.core.conn.Close)

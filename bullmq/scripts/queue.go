@@ -1,8 +1,9 @@
 // Package scripts changes and reads the state of a queue in Redis: one Lua
-// file for each command, and one typed call for each file. It knows the wire
-// and decides nothing: times, retries and waiting are its arguments.
+// file for each command, and one typed call for each file. It implements the wire
+// format and makes no decisions: times and retries are arguments. The reference is the
+// keyspace and the events of npm bullmq 6.7.0.
 //
-// Sources of truth: the keyspace and the events that npm bullmq 6.7.0 leaves.
+// The API is not stable. Do not import this package outside this module.
 package scripts
 
 import (

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Reasons why [Administration.Obliterate] refuses.
+// Errors of [Administration.Obliterate].
 var (
 	ErrNotPaused  = errors.New("bullmq: a queue has to be paused before it is obliterated")
 	ErrActiveJobs = errors.New("bullmq: jobs of the queue are running; wait for them, or force")
@@ -19,17 +19,17 @@ type Administration interface {
 	// Resume lets workers fetch jobs again.
 	Resume(ctx context.Context) error
 
-	// Drain removes all jobs that wait, and with delayed the delayed ones too.
+	// Drain removes all waiting jobs and, if delayed is set, all delayed jobs.
 	Drain(ctx context.Context, delayed bool) error
 	// Clean removes jobs of a state that are older than before, the oldest first and
 	// at most limit of them, and returns their ids.
 	Clean(ctx context.Context, state State, before time.Time, limit int) ([]string, error)
-	// Obliterate removes the paused queue with all its jobs, count jobs in a call. It
-	// reports whether there are more. The errors are [ErrNotPaused] and
+	// Obliterate removes the paused queue with all its jobs, count jobs per call. It
+	// reports whether jobs are left. The errors are [ErrNotPaused] and
 	// [ErrActiveJobs].
 	Obliterate(ctx context.Context, count int, force bool) (again bool, err error)
-	// MoveJobsToWait moves jobs of a state back to wait, and reports whether there may
-	// be more.
+	// MoveJobsToWait moves jobs of a state back to wait, and reports whether jobs may
+	// be left.
 	MoveJobsToWait(ctx context.Context, m MoveJobs) (again bool, err error)
 
 	// Meta reads the queue's settings.
@@ -40,11 +40,11 @@ type Administration interface {
 	// SetGlobalConcurrency limits how many jobs run at once over all workers; nil
 	// removes the limit.
 	SetGlobalConcurrency(ctx context.Context, concurrency *int) error
-	// SetGlobalRateLimit limits how many jobs start in a time over all workers; nil
+	// SetGlobalRateLimit limits how many jobs start per period over all workers; nil
 	// removes the limit.
 	SetGlobalRateLimit(ctx context.Context, limit *RateLimit) error
 
-	// StartRateLimit stops the queue for a time, for all workers that have a limit.
+	// StartRateLimit stops the queue for a duration, for all workers with a limiter.
 	StartRateLimit(ctx context.Context, wait time.Duration) error
 	// RemoveRateLimit ends the current window of the rate limit and reports whether
 	// there was one.
@@ -53,16 +53,16 @@ type Administration interface {
 	// DeduplicationOwner returns the id of the job that owns a deduplication id; "" if
 	// none does.
 	DeduplicationOwner(ctx context.Context, deduplicationID string) (string, error)
-	// FreeDeduplication frees a deduplication id, whoever owns it, and reports whether
-	// a job did.
+	// FreeDeduplication frees a deduplication id, whichever job owns it, and reports
+	// whether a job owned it.
 	FreeDeduplication(ctx context.Context, deduplicationID string) (bool, error)
 }
 
 // MoveJobs selects the jobs that MoveJobsToWait moves.
 type MoveJobs struct {
 	From  State     // Completed, Failed or Delayed
-	Until time.Time // only jobs that ended by then; the zero time for all
-	Count int       // jobs in a call
+	Until time.Time // only jobs that finished by then; the zero time for all
+	Count int       // jobs per call
 
 	ResetAttemptsMade    bool
 	ResetAttemptsStarted bool
@@ -85,7 +85,7 @@ type Meta struct {
 	MaxEvents int
 }
 
-// RateLimit limits how many jobs start in a time.
+// RateLimit limits how many jobs start per period.
 type RateLimit struct {
 	Max      int
 	Duration time.Duration

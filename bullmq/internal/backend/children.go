@@ -8,28 +8,29 @@ type Children interface {
 	Children(ctx context.Context, jobID string) (Dependencies, error)
 	// ChildValues reads the return values of a job's completed children.
 	ChildValues(ctx context.Context, jobID string) ([]ChildResult, error)
-	// IgnoredFailures reads why children have failed whose failure the job ignores.
+	// IgnoredFailures reads the reasons of the failed children whose failure the job
+	// ignores.
 	IgnoredFailures(ctx context.Context, jobID string) ([]ChildResult, error)
 	// ScanChildren reads a part of a job's children.
 	ScanChildren(ctx context.Context, jobID string, from ChildScan) (ChildPage, error)
 	// ChildRange reads a range of a job's children that have completed, with their
-	// values, or that are pending, in an order that holds until a child comes or
-	// goes. It returns how many there are in all.
+	// values, or that are pending, in an order that does not change until a child is
+	// added or removed. It also returns their total number.
 	ChildRange(ctx context.Context, jobID string, processed bool, from, to int) (children []ChildResult, total int, err error)
 	// ChildCounts counts a job's children.
 	ChildCounts(ctx context.Context, jobID string) (ChildCounts, error)
 
-	// JobsOf reads jobs of any queues, in their order; nil for one that is gone.
+	// JobsOf reads jobs of any queues, in their order; nil for one that does not exist.
 	JobsOf(ctx context.Context, jobs []JobRef) ([]*JobRecord, error)
 	// FailedReasons reads why jobs of any queues have failed, in their order; "" for
-	// one that is gone or has not failed.
+	// one that does not exist or has not failed.
 	FailedReasons(ctx context.Context, jobs []JobRef) ([]string, error)
 
-	// RemoveUnprocessedChildren removes a job's children that have neither ended nor
-	// run.
+	// RemoveUnprocessedChildren removes a job's children that are neither finished nor
+	// active.
 	RemoveUnprocessedChildren(ctx context.Context, jobID string) error
-	// RemoveChildDependency ends a child's bond to its parent and reports whether
-	// the parent waited for it. [ParentNotFound] means that the parent is gone.
+	// RemoveChildDependency detaches a child from its parent and reports whether the
+	// parent waited for it. [ParentNotFound] means that the parent does not exist.
 	RemoveChildDependency(ctx context.Context, jobID string) (bool, error)
 }
 
@@ -49,22 +50,21 @@ type Dependencies struct {
 	Failed    []JobRef      // those that fail the parent
 }
 
-// Scan is where to read children of one kind, and about how many of them.
+// Scan selects where to read children of one kind, and about how many.
 type Scan struct {
-	Cursor uint64 // 0 for the beginning; else that of the page before
+	Cursor uint64 // 0 for the beginning; else the one that the previous page returned
 	Count  int
 }
 
-// ChildScan is a Scan for each kind of children; nil for a kind that is not to be
-// read.
+// ChildScan is a Scan for each kind of children; nil for a kind that is not read.
 type ChildScan struct{ Processed, Pending, Ignored, Failed *Scan }
 
-// ChildPage is a part of a job's children. A kind of Next is nil if nothing of it
-// is left.
+// ChildPage is a part of a job's children. A kind of Next is nil if no children of
+// that kind are left.
 type ChildPage struct {
 	Dependencies
 	Next ChildScan
 }
 
-// ChildCounts is how many children a job has.
+// ChildCounts is the number of children of each kind.
 type ChildCounts struct{ Processed, Pending, Ignored, Failed int }

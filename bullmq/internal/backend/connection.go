@@ -2,15 +2,15 @@ package backend
 
 import "context"
 
-// Connection is how one user reaches the store. It may share the network connections
-// with others.
+// Connection is the connection of one user to the store. Users may share network
+// connections.
 type Connection interface {
 	// Health watches whether the store can be reached.
 	Health() HealthWatch
-	// Ping asks whether the store can serve now.
+	// Ping checks whether the store can serve now.
 	Ping(ctx context.Context) error
-	// Clients lists the clients that are connected to the store. It lists none where
-	// the user may not do so.
+	// Clients lists the clients that are connected to the store. The list is empty if
+	// the user lacks the permission.
 	Clients(ctx context.Context) ([]ConnectedClient, error)
 	// Close ends all calls of the user.
 	Close()
@@ -19,5 +19,5 @@ type Connection interface {
 // ConnectedClient is a client that is connected to the store.
 type ConnectedClient struct {
 	Name   string
-	Fields map[string]string // all that the store reports
+	Fields map[string]string // all fields that the store reports
 }

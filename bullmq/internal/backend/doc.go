@@ -1,15 +1,15 @@
 // Package backend is the interface between package bullmq and the server that
-// stores the queues. Package bullmq decides what happens to jobs and when; a
-// backend carries it out and reads what is stored. Package bullmq/scripts is the
+// stores the queues. Package bullmq decides what happens to jobs and when. A backend
+// executes these decisions and reads stored data. Package bullmq/scripts is the
 // backend for Redis.
 //
-// A [Store] holds one queue. Its parts are interfaces of their own, one in each
-// file, with the types that they share. What only Redis needs is optional:
-// package bullmq finds it by a type assertion, such as to [Repairer].
+// A [Store] is one queue. It consists of smaller interfaces, one in each file, with
+// the types that they share. Interfaces that only Redis needs are optional: package
+// bullmq finds them by a type assertion, such as to [Repairer].
 //
-// Times are a [time.Time], durations a [time.Duration]. Both count in
-// milliseconds on the wire. A backend uses the clock of its caller, which is an
-// argument of every call that needs one.
+// Times are a [time.Time], durations a [time.Duration]. On the wire both are in
+// milliseconds. A backend uses the clock of its caller, which is an argument of every
+// call that needs one.
 //
 // Calls are never repeated after they may have reached the server.
 //

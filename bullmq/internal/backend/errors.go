@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Code is the number with which a command refuses, the same on every client
-// of a queue. It is an error of its own, for errors.Is.
+// Code is the error code of a command, the same for every client of a queue. It is an
+// error itself, for errors.Is.
 type Code int
 
-// The codes (BullMQ: ErrorCode), the only place where their numbers stand.
+// The codes (BullMQ: ErrorCode).
 const (
 	JobNotFound          Code = -1
 	LockNotFound         Code = -2
@@ -45,18 +45,19 @@ func (c Code) Error() string {
 	return fmt.Sprintf("unknown code %d", int(c))
 }
 
-// Error is a command's refusal. Nothing that the command would have written
-// has been written, except where its file says so.
+// Error is the error of a command that was refused. The command has written nothing,
+// unless its file says otherwise.
 type Error struct {
 	Code      Code
 	Command   string // BullMQ's name of the command, such as moveToFinished
 	QueueName string // without the prefix
 	QueueKey  string // with the prefix, such as bull:orders
-	JobID     string // "" where the call is about no single job
-	Detail    string // the parent's key, the state wanted; may be ""
+	JobID     string // "" if the call does not concern a single job
+	Detail    string // such as the parent's key or the expected state; may be ""
 }
 
-// verbs are what the commands do to a job, as the calls of package bullmq are named.
+// verbs maps the commands to the verbs of error texts, after the calls of package
+// bullmq.
 var verbs = map[string]string{
 	"addDelayedJob": "add", "addParentJob": "add", "addPlainJobs": "add", "addPrioritizedJob": "add", "addStandardJob": "add",
 	"addJobScheduler": "upsert the scheduler", "updateJobScheduler": "continue the scheduler",
@@ -84,11 +85,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("bullmq: %s %s: %s (code %d)", verb, about, e.Code.Error(), int(e.Code))
 }
 
-// Unwrap makes errors.Is(err, JobNotFound) and the like work.
+// Unwrap returns the code, so that errors.Is(err, JobNotFound) works.
 func (e *Error) Unwrap() error { return e.Code }
 
-// ServerError is an error that the server gave for one job of a call that was
-// carried out for others.
+// ServerError is the server's error for one job of a call that was carried out for
+// other jobs.
 type ServerError struct {
 	JobID string
 	Text  string
@@ -98,4 +99,4 @@ func (e *ServerError) Error() string { return "job " + e.JobID + ": " + e.Text }
 
 // ErrNotSent means that a job of a batch was not sent, because jobs before it had
 // failed.
-var ErrNotSent = errors.New("bullmq: not sent, since jobs before it could not be added")
+var ErrNotSent = errors.New("bullmq: not sent, because jobs before it could not be added")

@@ -13,10 +13,10 @@ type Events interface {
 	// TrimEvents removes the oldest events until about keep are left, and returns how
 	// many were removed.
 	TrimEvents(ctx context.Context, keep int) (int, error)
-	// LastEvent returns the position after which the next event will be.
+	// LastEvent returns the position of the last event.
 	LastEvent(ctx context.Context) (EventPosition, error)
-	// FindEnd returns the last event that a job has completed or failed; nil if there
-	// is none.
+	// FindEnd returns the last event completed or failed of a job; nil if there is
+	// none.
 	FindEnd(ctx context.Context, jobID string) (*Event, error)
 }
 
@@ -29,27 +29,26 @@ type Event struct {
 // EventPosition is a position between two events.
 type EventPosition struct {
 	ID string // of the event before it
-	// Added counts the events up to it, also those that were removed; -1 if that is
-	// not known.
+	// Added is the number of events up to it, including removed ones; -1 if it is
+	// unknown.
 	Added int
 }
 
-// EventStream reads the events of a queue in their order, on a connection of its
-// own. StartAt or StartAfter fixes where reading starts. One goroutine uses it, but
-// any may call Close.
+// EventStream reads the events of a queue in order, over a separate connection. Call
+// StartAt or StartAfter first. Only Close is safe for concurrent use.
 type EventStream interface {
 	// StartAt starts after a position that [Events.LastEvent] has returned.
 	StartAt(last EventPosition)
-	// StartAfter starts after an event that a caller names by its id, which the
-	// stream may no longer have.
+	// StartAfter starts after the event with this id, which may have been removed from
+	// the stream.
 	StartAfter(id string)
-	// Resume follows a time in which nothing was read, and precedes Read.
+	// Resume must be called before Read after a pause in reading.
 	Resume()
-	// Read waits for events for at most a time, and returns those that come after
-	// the position. It moves the position only if the stream began anew.
+	// Read waits for events for at most block, and returns those after the position.
+	// It moves the position only if the stream was recreated.
 	Read(ctx context.Context, block time.Duration) (EventPage, error)
-	// Passed moves the position to an event that was read.
-	Passed(id string)
+	// Advance moves the position past an event that was read.
+	Advance(id string)
 	// Close closes the connection.
 	Close()
 }
@@ -57,12 +56,12 @@ type EventStream interface {
 // EventPage is what a read of events returns.
 type EventPage struct {
 	Events []Event
-	// Missed is at least how many events before the first one were removed before
-	// they could be read.
+	// Missed is the minimum number of events before the first one that were removed
+	// before they could be read.
 	Missed int
 	// MaybeMissed reports that the caller can't know all events since the last page.
 	MaybeMissed bool
-	// Restart is the id of the event after which reading goes on in a stream that
-	// began anew; "" otherwise.
+	// Restart is the id of the event after which reading continues in a stream that was
+	// recreated; "" otherwise.
 	Restart string
 }

@@ -8,20 +8,20 @@ type Health struct {
 	Reachable bool
 	// Since is when that began.
 	Since time.Time
-	// Err is why the store can't be reached, or why it last was not. It is nil before
-	// the first outage.
+	// Err is the reason why the store is unreachable, or was during the last outage. It
+	// is nil before the first outage.
 	Err error
 }
 
-// HealthWatch knows from the calls of one user of a [Connection] whether the store
-// can be reached.
+// HealthWatch watches the calls of one user of a [Connection] to find out whether the
+// store can be reached.
 type HealthWatch interface {
-	// State returns what is known. It makes no call.
+	// State returns the last known state. It makes no call.
 	State() Health
-	// OnChange sets the function that is called with each change, on a goroutine of
-	// its own, one call at a time and in order.
+	// OnChange sets the function to call with each change. Calls are made in a separate
+	// goroutine, in order, and do not overlap.
 	OnChange(onChange func(Health))
-	// InDoubt returns a channel that is closed when the store can serve; nil if there
-	// is no doubt that it can.
-	InDoubt() <-chan struct{}
+	// Recovered returns a channel that is closed when the store can serve again. It
+	// returns nil while no probe runs.
+	Recovered() <-chan struct{}
 }

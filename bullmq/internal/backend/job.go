@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// State is where a job is.
+// State is the state of a job.
 type State string
 
-// The states, by BullMQ's names.
+// The states, with BullMQ's names.
 const (
 	Waiting         State = "waiting"
 	Active          State = "active"
@@ -21,13 +21,13 @@ const (
 	Unknown         State = "unknown" // there is no such job
 )
 
-// JobRef names a job of any queue.
+// JobRef identifies a job of any queue.
 type JobRef struct {
 	Prefix, Queue string
 	ID            string
 }
 
-// String returns the key by which jobs name each other: <prefix>:<queue>:<id>.
+// String returns the key by which jobs refer to each other: <prefix>:<queue>:<id>.
 func (r JobRef) String() string {
 	switch {
 	case r.Queue == "":
@@ -38,15 +38,15 @@ func (r JobRef) String() string {
 	return r.Prefix + ":" + r.Queue + ":" + r.ID
 }
 
-// IsZero reports whether the reference names no job.
+// IsZero reports whether the reference is empty.
 func (r JobRef) IsZero() bool { return r == JobRef{} }
 
-// IsComplete reports whether the reference names a queue, its prefix and a job.
-// One that [ParseJobRef] has read from a key of another form does not.
+// IsComplete reports whether the reference has a prefix, a queue and an id. One that
+// [ParseJobRef] has parsed from a key of another form may lack some.
 func (r JobRef) IsComplete() bool { return r.Prefix != "" && r.Queue != "" && r.ID != "" }
 
-// ParseJobRef reads the key of a job, <prefix>:<queue>:<id>. A prefix may contain
-// colons. A key of another form is kept so that [JobRef.String] returns it.
+// ParseJobRef parses the key of a job, <prefix>:<queue>:<id>. The prefix may contain
+// colons. For a key of another form, [JobRef.String] returns that key.
 func ParseJobRef(key string) JobRef {
 	last := strings.LastIndexByte(key, ':')
 	if last <= 0 {
@@ -62,8 +62,8 @@ func ParseJobRef(key string) JobRef {
 	return JobRef{Prefix: key[:middle], Queue: key[middle+1 : last], ID: key[last+1:]}
 }
 
-// JobRecord is a job as it is stored. What is not stored, or cannot be read, is
-// the zero value.
+// JobRecord is a stored job. A field that is not stored, or cannot be parsed, has the
+// zero value.
 type JobRecord struct {
 	ID   string
 	Name string

@@ -10,23 +10,23 @@ import (
 type Jobs interface {
 	// Job reads a job; nil if there is none.
 	Job(ctx context.Context, jobID string) (*JobRecord, error)
-	// Summary reads a job without its data and its results: Name, Opts, the attempts,
+	// Summary reads some fields of a job: Name, Opts, the attempts,
 	// ProcessedOn and DeduplicationID; nil if there is no such job.
 	Summary(ctx context.Context, jobID string) (*JobRecord, error)
-	// State returns where a job is; Unknown if there is no such job.
+	// State returns the state of a job; Unknown if there is no such job.
 	State(ctx context.Context, jobID string) (State, error)
-	// Outcome returns how a job has ended.
+	// Outcome returns how a job has finished.
 	Outcome(ctx context.Context, jobID string) (Outcome, error)
 
-	// UpdateProgress replaces a job's progress, JSON, and writes an event.
+	// UpdateProgress replaces a job's progress, JSON, and publishes an event.
 	UpdateProgress(ctx context.Context, jobID, progress string) error
 	// UpdateData replaces a job's data, JSON.
 	UpdateData(ctx context.Context, jobID, data string) error
 
 	// AddLog adds a row to a job's log, keeps the newest keep rows, 0 for all, and
-	// returns how many there are.
+	// returns the number of rows.
 	AddLog(ctx context.Context, jobID, row string, keep int) (int, error)
-	// Logs reads a range of a job's log, oldest first, and how many rows there are.
+	// Logs reads a range of a job's log, oldest first, and the total number of rows.
 	Logs(ctx context.Context, jobID string, from, to int) (rows []string, total int, err error)
 	// ClearLogs removes all rows of a job's log except the newest keep rows.
 	ClearLogs(ctx context.Context, jobID string, keep int) error
@@ -34,39 +34,39 @@ type Jobs interface {
 	// Promote makes a delayed job ready now. [NotInState] means that it is not
 	// delayed, or that there is no such job.
 	Promote(ctx context.Context, jobID string) error
-	// ChangeDelay gives a delayed job another delay, counted from now.
+	// ChangeDelay changes the delay of a delayed job. The delay starts at now.
 	ChangeDelay(ctx context.Context, jobID string, now time.Time, delay time.Duration) error
-	// ChangePriority gives a job another priority, 0 for none. With lifo it is the
-	// next of that priority.
+	// ChangePriority changes the priority of a job, 0 for none. With lifo it becomes the
+	// next job of that priority.
 	ChangePriority(ctx context.Context, jobID string, priority int, lifo bool) error
-	// Reprocess moves a job that has ended back, to run again.
+	// Reprocess moves a finished job back to waiting.
 	Reprocess(ctx context.Context, jobID string, r Reprocess) error
-	// Remove removes a job, and all jobs below it in its flow if children is set.
+	// Remove removes a job and, if children is set, all its descendants.
 	Remove(ctx context.Context, jobID string, children bool) (RemoveOutcome, error)
 	// RemoveDeduplicationKey frees a deduplication id if the job owns it, and
 	// reports whether it did.
 	RemoveDeduplicationKey(ctx context.Context, deduplicationID, jobID string) (bool, error)
 }
 
-// Outcome is how a job has ended.
+// Outcome is how a job has finished.
 type Outcome struct {
 	// State is Completed, Failed, Unknown if there is no such job, and "" for a job
-	// that has not ended.
+	// that has not finished.
 	State State
 	// Value is the return value, JSON, of a job that completed, and the reason,
 	// plain text, of one that failed.
 	Value string
 }
 
-// Reprocess says from where a job is moved back, and what it forgets.
+// Reprocess configures [Jobs.Reprocess].
 type Reprocess struct {
 	From                 State // Completed or Failed
-	LIFO                 bool  // it is the next one to run
+	LIFO                 bool  // the job becomes the next one to run
 	ResetAttemptsMade    bool
 	ResetAttemptsStarted bool
 }
 
-// RemoveOutcome is what a removal did.
+// RemoveOutcome is the outcome of a removal.
 type RemoveOutcome int
 
 // The outcomes of a removal.

@@ -14,37 +14,37 @@ type Add struct {
 	ID        string // "" for the queue's next number
 	Name      string
 	Data      string // JSON
-	Opts      string // JSON, as it is to be stored
+	Opts      string // JSON, as it is stored
 	Timestamp time.Time
 	Delay     time.Duration
 	Priority  int
 	LIFO      bool
 	// DelayText and TimestampText are stored instead of Delay and Timestamp, unless
-	// they are nil and "". They are texts in the options of another client. Only Redis
+	// they are nil and "". They are text in the options of another client. Only Redis
 	// can store them.
 	DelayText     *string
 	TimestampText string
 
 	Parent       JobRef
-	ParentPolicy string // JSON: the parent, and what the job's failure does to it
-	SchedulerID  string // of the scheduler that adds it
+	ParentPolicy string // JSON: the parent, and the effect of the job's failure on it
+	SchedulerID  string // of the scheduler that adds the job
 
 	Deduplication Deduplication
 }
 
-// Deduplication keeps a job from being added while another one with the same
-// deduplication id is there. The zero value has no id and does nothing.
+// Deduplication prevents a job from being added while another one owns the same
+// deduplication id. The zero value has no id and no effect.
 type Deduplication struct {
 	ID               string
-	TTL              time.Duration // 0 for as long as the other job has not ended
+	TTL              time.Duration // 0 for as long as the other job has not finished
 	Extend           bool
 	Replace          bool
 	KeepLastIfActive bool
 	Reschedule       bool
 }
 
-// IsPlain reports whether the job needs nothing but its place in the queue. Plain
-// jobs can be added together in one call, and none of them is refused.
+// IsPlain reports whether the job has no custom id, parent, scheduler or deduplication.
+// Plain jobs can be added together in one call, and none of them is refused.
 func (a *Add) IsPlain() bool {
 	if a.ID != "" || !a.Parent.IsZero() || a.SchedulerID != "" || a.Deduplication.ID != "" {
 		return false
@@ -60,7 +60,7 @@ func (a *Add) IsPlain() bool {
 	}
 }
 
-// AddOutcome is what an add did.
+// AddOutcome is the outcome of an add.
 type AddOutcome int
 
 // The outcomes of an add.
@@ -76,7 +76,7 @@ type AddResult struct {
 	// deduplication id; "" after an error.
 	JobID   string
 	Outcome AddOutcome
-	// Err is why the job was not added: an [*Error] if the store refused it,
+	// Err is the reason why the job was not added: an [*Error] if the store refused it,
 	// [ErrNotSent] if it was not sent because jobs before it had failed.
 	Err error
 }
@@ -89,18 +89,17 @@ type FlowJob struct {
 
 // Producer adds jobs.
 type Producer interface {
-	// AddBatch adds jobs in order, in as few calls as it can, and returns what
-	// became of each. Each job is added or refused by itself. Jobs that follow a
-	// call in which the server or the way to it has failed may not be sent.
+	// AddBatch adds jobs in order, in as few calls as possible, and returns the result
+	// of each. Each job is added or refused independently. Jobs after a call in which
+	// the server or the connection failed may not be sent.
 	AddBatch(ctx context.Context, jobs []*Add) []AddResult
 
-	// AddFlow adds the jobs of flows, of any queues, all or none. A parent comes
-	// before its children. Parents whose children have all completed before then
-	// wait to be processed. The error means that no job was added, or that it is not
-	// known.
+	// AddFlow adds the jobs of flows, of any queues, in one transaction. A parent
+	// precedes its children. A parent whose children have all completed already
+	// becomes ready. After an error no job was added, or the outcome is unknown.
 	AddFlow(ctx context.Context, jobs []FlowJob, now time.Time) ([]AddResult, error)
 
-	// CheckReach returns why no call can change this queue and another one, which is
-	// so on a cluster that keeps them on different nodes; nil if one can.
+	// CheckReach returns an error if one call can't change both this queue and another
+	// one, because they are on different nodes of a cluster.
 	CheckReach(prefix, queue string) error
 }

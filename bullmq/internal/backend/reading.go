@@ -11,15 +11,15 @@ type Reading interface {
 	Counts(ctx context.Context, states ...State) ([]int, error)
 	// CountDelayed counts the delayed jobs that are due before a time.
 	CountDelayed(ctx context.Context, before time.Time) (int, error)
-	// CountsPerPriority counts the jobs that wait with each of some priorities.
+	// CountsPerPriority counts the waiting jobs of each of the given priorities.
 	CountsPerPriority(ctx context.Context, priorities ...int) ([]int, error)
 	// Jobs reads a page of the jobs of each state.
 	Jobs(ctx context.Context, page Page, states ...State) ([]*JobRecord, error)
-	// JobIDs reads the ids of a page of the jobs of each state, also of jobs whose
-	// record is gone.
+	// JobIDs reads the ids of a page of the jobs of each state, including jobs whose
+	// record is missing.
 	JobIDs(ctx context.Context, page Page, states ...State) ([]string, error)
-	// Metrics reads what workers have counted, Completed or Failed jobs, in a range
-	// of minutes, newest first.
+	// Metrics reads the workers' counts of Completed or Failed jobs for a range of
+	// minutes, newest first.
 	Metrics(ctx context.Context, kind State, from, to int) (Metrics, error)
 	// RateLimitTTL returns for how long the rate limit holds when max jobs a window
 	// are allowed, 0 for the queue's own maximum. It is negative if there is no such
@@ -30,7 +30,7 @@ type Reading interface {
 	IsMaxed(ctx context.Context) (bool, error)
 }
 
-// Metrics is what workers have counted.
+// Metrics holds the counts of the workers.
 type Metrics struct {
 	Count     int       // jobs in all
 	PrevTime  time.Time // of the last point

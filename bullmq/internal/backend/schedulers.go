@@ -15,7 +15,7 @@ type Schedulers interface {
 	AddJobScheduler(ctx context.Context, s SchedulerAdd) (jobID string, delay time.Duration, err error)
 	// UpdateJobScheduler adds the next job of a scheduler and returns its id; "" if
 	// there is none to add. It may be repeated. The error is [ErrUnreadable] if the
-	// options of the job can't be read.
+	// options of the job can't be parsed.
 	UpdateJobScheduler(ctx context.Context, run NextRun) (jobID string, err error)
 	// RemoveJobScheduler removes a scheduler with its next job, and reports whether
 	// there was one.
@@ -24,18 +24,18 @@ type Schedulers interface {
 	// JobScheduler reads a scheduler; nil if there is none.
 	JobScheduler(ctx context.Context, id string) (*SchedulerRecord, error)
 	// JobSchedulers reads a page of the schedulers in the order of their next runs,
-	// also those whose record is gone.
+	// including those whose record is missing.
 	JobSchedulers(ctx context.Context, page Page) ([]*SchedulerRecord, error)
 	// CountJobSchedulers counts the schedulers.
 	CountJobSchedulers(ctx context.Context) (int, error)
 }
 
-// ErrUnreadable means that the store can't read the options of a scheduler's job:
-// they are nested too deeply, or hold numbers out of range.
-var ErrUnreadable = errors.New("bullmq: Redis can't work with the options of the scheduler's job")
+// ErrUnreadable means that the store can't parse the options of a scheduler's job:
+// they are nested too deeply, or have numbers out of range.
+var ErrUnreadable = errors.New("bullmq: Redis can't parse the options of the scheduler's job")
 
-// SchedulerRepeat is when a scheduler adds jobs. A field that is not set is the
-// zero value.
+// SchedulerRepeat determines when a scheduler adds jobs. A field that is not set has
+// the zero value.
 type SchedulerRepeat struct {
 	Pattern   string
 	TimeZone  string
@@ -46,7 +46,7 @@ type SchedulerRepeat struct {
 	Limit     int
 }
 
-// SchedulerAdd is a scheduler to be created or changed.
+// SchedulerAdd is a scheduler to create or change.
 type SchedulerAdd struct {
 	ID       string
 	Now      time.Time
@@ -54,8 +54,8 @@ type SchedulerAdd struct {
 	Data     string // JSON
 	Template string // the options of its jobs, JSON
 	Opts     string // the options of the next job, JSON
-	// Due is when the next run of a pattern is. It is zero for an interval, whose next
-	// run the store works out.
+	// Due is the time of the next run of a pattern. It is zero for an interval, whose
+	// next run the store computes.
 	Due    time.Time
 	Repeat SchedulerRepeat
 }
@@ -67,7 +67,7 @@ type NextRun struct {
 	ProducerID  string // of the job that is starting
 	Data        string // of that job, JSON
 	Opts        string // the options of the next job, JSON
-	// Due is when the next run of a pattern is; zero for an interval.
+	// Due is the time of the next run of a pattern; zero for an interval.
 	Due time.Time
 	// EveryMillis is the interval in the options of the job that is starting; 0 for a
 	// pattern. The stored one takes precedence. It is a float64 as in Node: a fraction
@@ -75,7 +75,7 @@ type NextRun struct {
 	EveryMillis float64
 }
 
-// SchedulerRecord is a scheduler as it is stored.
+// SchedulerRecord is a stored scheduler.
 type SchedulerRecord struct {
 	ID   string
 	Next time.Time

@@ -15,7 +15,7 @@ import (
 //     ten seconds if Redis accepts connections but does not reply.
 //   - A call over a caller's client gets another context, see [Conn.outlasting].
 func (c *Client) mayOutlast(ctx context.Context) bool {
-	return ctx.Done() != nil && (c.conn.option == nil || c.conn.sockets.opening.Load() > 0 || c.health.doubted.Load())
+	return ctx.Done() != nil && (c.conn.option == nil || c.conn.sockets.opening.Load() > 0 || c.health.isProbing.Load())
 }
 
 // outlasting returns the context for a call of rueidis which is abandoned when ctx

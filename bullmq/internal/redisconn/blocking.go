@@ -78,9 +78,9 @@ func (b *Blocking) Connect(ctx context.Context) error {
 	}
 	pool := b.pool
 	b.mu.Unlock()
-	if pool != nil && !o.endsBy(ctx, o.begun.Add(timing.PoolPatience)) && ctx.Err() == nil {
+	if pool != nil && !o.endsBy(ctx, o.begun.Add(timing.PoolWait)) && ctx.Err() == nil {
 		// An unreachable server delays connections too.
-		if time.Since(o.begun) >= timing.ShortageWarning && b.client.health.InDoubt() == nil {
+		if time.Since(o.begun) >= timing.ShortageWarning && b.client.health.Recovered() == nil {
 			pool.warn(b.warn)
 		}
 		return backend.ErrNoConnection
@@ -236,11 +236,11 @@ func (b *Blocking) starved(ctx context.Context) bool {
 	if b.pool == nil {
 		return false
 	}
-	if doubt := health.InDoubt(); doubt != nil {
+	if recovered := health.Recovered(); recovered != nil {
 		timer := time.NewTimer(timing.BlockMargin)
 		defer timer.Stop()
 		select {
-		case <-doubt:
+		case <-recovered:
 		case <-timer.C:
 			return false
 		case <-ctx.Done():

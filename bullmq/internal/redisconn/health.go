@@ -23,14 +23,14 @@ type HealthWatch struct {
 	closed context.Context
 	close  context.CancelFunc
 
-	doubted  atomic.Bool // probing is set
-	mu       sync.Mutex
-	state    State
-	since    time.Time     // when the first call failed; used only by the probe while it runs
-	probing  chan struct{} // closed when the server can serve; nil unless in doubt
-	onChange func(State)
-	changes  []State // not delivered yet
-	calling  bool    // a goroutine delivers them
+	isProbing atomic.Bool // probing is not nil
+	mu        sync.Mutex
+	state     State
+	since     time.Time     // when the first call failed; used only by the probe while it runs
+	probing   chan struct{} // closed when the server can serve; nil while no probe runs
+	onChange  func(State)
+	changes   []State // not delivered yet
+	calling   bool    // a goroutine delivers them
 }
 
 func newHealthWatch(since time.Time, ask func(context.Context) error, hide func(error) error) *HealthWatch {
@@ -63,14 +63,14 @@ func (h *HealthWatch) Heard(err error) {
 	defer h.mu.Unlock()
 	if h.probing == nil && h.closed.Err() == nil {
 		h.probing, h.since = make(chan struct{}), time.Now()
-		h.doubted.Store(true)
+		h.isProbing.Store(true)
 		go h.probe(err)
 	}
 }
 
-// InDoubt returns a channel that is closed when the server can serve again. It returns
+// Recovered returns a channel that is closed when the server can serve again. It returns
 // nil while no probe runs.
-func (h *HealthWatch) InDoubt() <-chan struct{} {
+func (h *HealthWatch) Recovered() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.probing
@@ -120,7 +120,7 @@ func (h *HealthWatch) serves() {
 	defer h.mu.Unlock()
 	close(h.probing)
 	h.probing = nil
-	h.doubted.Store(false)
+	h.isProbing.Store(false)
 	if !h.state.Reachable && h.closed.Err() == nil {
 		h.state.Reachable, h.state.Since = true, time.Now()
 		h.changed()

@@ -117,7 +117,7 @@ func (s *socket) giveUp() {
 	if s.opened.Load() {
 		return
 	}
-	time.AfterFunc(timing.ClosePatience, func() {
+	time.AfterFunc(timing.CloseTimeout, func() {
 		if s.endOpening() {
 			_ = bare(s.Conn).SetDeadline(time.Unix(1, 0))
 			s.allowReads()
@@ -192,11 +192,11 @@ func (s *sockets) cut() {
 }
 
 // close calls end, which closes the client, and returns when that is done.
-// Whatever is still open after timing.ClosePatience is cut, which also ends calls that
+// Whatever is still open after timing.CloseTimeout is cut, which also ends calls that
 // are in flight.
 func (s *sockets) close(end func()) {
-	time.AfterFunc(timing.ClosePatience, s.cut)
-	waitAtMost(timing.ClosePatience+timing.ClosePatience/4, end)
+	time.AfterFunc(timing.CloseTimeout, s.cut)
+	waitAtMost(timing.CloseTimeout+timing.CloseTimeout/4, end)
 }
 
 // waitAtMost calls a function that may hang. It returns when that has returned, or

@@ -49,8 +49,8 @@ func (s *EventStream) Resume() {
 	}
 }
 
-// Passed moves the position to an event that was read.
-func (s *EventStream) Passed(id string) { s.position.pass(id) }
+// Advance moves the position past an event that was read.
+func (s *EventStream) Advance(id string) { s.position.pass(id) }
 
 // Close closes the connection.
 func (s *EventStream) Close() { s.conn.Close() }

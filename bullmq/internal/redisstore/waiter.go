@@ -194,7 +194,7 @@ func (m *Waiter) Interrupt() {
 			m.mu.Unlock()
 			return
 		}
-		time.Sleep(time.Millisecond) // it is still on its way to the server
+		time.Sleep(timing.UnblockRetryPause) // it is still on its way to the server
 	}
 }
 

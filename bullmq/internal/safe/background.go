@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // Background is a function that runs in a separate goroutine until it is cancelled.
@@ -11,9 +13,6 @@ type Background struct {
 	Cancel context.CancelFunc
 	done   chan struct{}
 }
-
-// patience is the maximum time that Wait waits.
-const patience = time.Second
 
 // Go starts a function with a context that [Background.Cancel] ends.
 func Go(ctx context.Context, run func(ctx context.Context)) *Background {
@@ -26,10 +25,11 @@ func Go(ctx context.Context, run func(ctx context.Context)) *Background {
 	return b
 }
 
-// Wait waits until the function has returned, at most a second and not beyond latest. A
-// user's function may block it, or even wait for the caller of Wait.
+// Wait waits until the function has returned, at most [timing.BackgroundWait] and not
+// beyond latest. User code in the function may block, or even wait for the caller of
+// Wait.
 func (b *Background) Wait(latest time.Time) {
-	timer := time.NewTimer(min(patience, time.Until(latest)))
+	timer := time.NewTimer(min(timing.BackgroundWait, time.Until(latest)))
 	defer timer.Stop()
 	select {
 	case <-b.done:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 func TestWaitReturnsWhenTheFunctionHasReturned(t *testing.T) {
@@ -11,7 +13,7 @@ func TestWaitReturnsWhenTheFunctionHasReturned(t *testing.T) {
 	b.Cancel()
 	begun := time.Now()
 	b.Wait(begun.Add(time.Minute))
-	if took := time.Since(begun); took > patience/2 {
+	if took := time.Since(begun); took > timing.BackgroundWait/2 {
 		t.Errorf("waited for %v", took)
 	}
 }
@@ -23,7 +25,7 @@ func TestWaitGivesUpAtTheLatestTime(t *testing.T) {
 	b.Cancel()
 	begun := time.Now()
 	b.Wait(begun.Add(20 * time.Millisecond))
-	if took := time.Since(begun); took < 20*time.Millisecond || took > patience/2 {
+	if took := time.Since(begun); took < 20*time.Millisecond || took > timing.BackgroundWait/2 {
 		t.Errorf("waited for %v", took)
 	}
 }

@@ -10,81 +10,91 @@ const (
 	// DialTimeout limits the time until a client is connected. It is longer than
 	// ConnectTimeout, so that the error of a network connection is reported.
 	DialTimeout = ConnectTimeout + 500*time.Millisecond
-	// ReadRetryPause is by how much the pause before a read is repeated grows.
+	// ReadRetryPause is the amount by which the pause between two attempts of a read
+	// grows.
 	ReadRetryPause = 20 * time.Millisecond
-	// CallTimeout limits a call that has no context of a user's.
+	// CallTimeout limits a call without a user's context.
 	CallTimeout = 10 * time.Second
-	// LastRenewal is the least time that a call may take to renew locks which are
-	// about to expire.
+	// LastRenewal is the minimum timeout of a call that renews locks which are about
+	// to expire.
 	LastRenewal = 100 * time.Millisecond
 	// TimerDelay is how late the timer for a delayed job may be.
 	TimerDelay = 20 * time.Millisecond
-	// LongestRerunPause is the longest pause before a job runs again that its handler
-	// has sent back without using an attempt.
+	// LongestRerunPause is the longest pause before a job is requeued without
+	// consuming an attempt.
 	LongestRerunPause = time.Second
+	// DeduplicationMargin is how much longer than the retries of an add its
+	// deduplication must last.
+	DeduplicationMargin = time.Second
 
-	// ResultPollInterval is how often a wait for a result asks whether its job is
-	// still there. Drain and obliterate publish no event for the jobs they remove.
+	// ResultPollInterval is the interval at which a wait for a result checks that its
+	// job still exists. Drain and obliterate publish no event for the jobs they remove.
 	ResultPollInterval = 5 * time.Second
-	// ResultCheckInterval is the least time between two times at which all waits for
-	// results ask for the states of their jobs because events were missed.
+	// ResultCheckInterval is the minimum interval between two polls of all waits for
+	// results. They poll if events were missed.
 	ResultCheckInterval = time.Second
 
-	// FaultLogInterval is the least time between two faults of a worker in the log.
+	// FaultLogInterval is the minimum interval between two log lines about failures of
+	// a worker.
 	FaultLogInterval = time.Second
-	// OutageLogInterval is the same while Redis can't be reached.
+	// OutageLogInterval is the same while Redis is unreachable.
 	OutageLogInterval = 10 * time.Second
 
-	// HandlerGrace is how long before its deadline a worker that stops ends the
-	// contexts of its handlers. It is less if the whole time is short.
+	// HandlerGrace is how long before its deadline a stopping worker cancels the
+	// contexts of its handlers. It is less if the time until the deadline is short.
 	HandlerGrace = time.Second
-	// FirstStalledCheckPatience is how much longer a worker that stops waits for its
-	// first stalled check.
-	FirstStalledCheckPatience = time.Second
-	// ClosePatience is how long a network connection may take to close in order,
-	// with the replies to what was sent before. It is cut off then.
-	ClosePatience = 200 * time.Millisecond
+	// FirstStalledCheckWait is how much longer a stopping worker waits for its first
+	// stalled check.
+	FirstStalledCheckWait = time.Second
+	// CloseTimeout is how long a network connection may take to receive the
+	// outstanding replies before it is closed.
+	CloseTimeout = 200 * time.Millisecond
 	// AbandonedCall is how long a call over a caller's client may continue after its
-	// context has ended. Nobody waits for it.
+	// context has ended. Nothing waits for it.
 	AbandonedCall = time.Second
 	// ClosingTime is how much longer than ShutdownTimeout a worker may take to end,
 	// so that its connections can be closed.
-	ClosingTime = ClosePatience + 150*time.Millisecond
+	ClosingTime = CloseTimeout + 150*time.Millisecond
+	// BackgroundWait is how long closing waits for a background goroutine.
+	BackgroundWait = time.Second
 
-	// ShortestBlock is the shortest wait that a server may be asked for. Redis
-	// before 7.0.8 takes a millisecond for no limit.
+	// ShortestBlock is the shortest timeout of a blocking command. Redis before 7.0.8
+	// treats a millisecond as no timeout.
 	ShortestBlock = 2 * time.Millisecond
-	// LongestBlock is the longest wait that a server is asked for, so that a broken
+	// LongestBlock is the longest timeout of a blocking command, so that a broken
 	// connection is noticed.
 	LongestBlock = 10 * time.Second
-	// BlockMargin is how late the reply to a wait may come. The server is taken to
-	// be silent then.
+	// BlockMargin is how late the reply to a blocking command may be. After that, the
+	// server is considered silent.
 	BlockMargin = time.Second
-	// UnblockTimeout limits the time in which a wait is interrupted.
+	// UnblockTimeout limits the calls that interrupt a blocking command.
 	UnblockTimeout = time.Second
+	// UnblockRetryPause is the pause before a blocking command that has not reached
+	// the server yet is interrupted again.
+	UnblockRetryPause = time.Millisecond
 
-	// PoolPatience is how long a user of a caller's client waits for a connection
-	// of its own. It polls then.
-	PoolPatience = 100 * time.Millisecond
-	// PollInterval is the time between two polls in place of a wait.
+	// PoolWait is how long a user of a caller's client waits for a connection before
+	// it polls.
+	PoolWait = 100 * time.Millisecond
+	// PollInterval is the interval between two polls that replace a blocking wait.
 	PollInterval = 200 * time.Millisecond
 	// ShortageWarning is how long a user of a caller's client waits for a
 	// connection before the shortage is logged.
 	ShortageWarning = time.Second
 	// DedicatedPause is how long no dedicated connection is used after one failed,
-	// since it may not be possible to open another.
+	// because it may be impossible to open another.
 	DedicatedPause = time.Second
 
-	// ProbeTimeout limits a call that asks whether the server can serve.
+	// ProbeTimeout limits a call that checks whether the server can serve.
 	ProbeTimeout = 2 * time.Second
-	// BrokenFor is how long connections may break, one after the other, before that
-	// is an outage.
+	// BrokenFor is how long connections may keep failing before Redis is considered
+	// unreachable.
 	BrokenFor = time.Second
-	// ShortestAbsence is for how long a reader of events must not have read before
-	// it asks whether events were removed. Too little is added in less time.
+	// ShortestAbsence is the shortest pause of a reader of events after which it
+	// checks whether events were removed. Fewer events are added in less time.
 	ShortestAbsence = 250 * time.Microsecond
 
-	// LastQuickPause is the longest pause of a loop that still counts as one of its
-	// first. A client has up to four connections that may have broken.
+	// LastQuickPause is the longest pause of a loop that still counts as short. A
+	// client has up to four connections that may be broken.
 	LastQuickPause = 8 * ShortestPause
 )
