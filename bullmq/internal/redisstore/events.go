@@ -50,7 +50,7 @@ func (s *EventStream) Resume() {
 }
 
 // Advance moves the position past an event that was read.
-func (s *EventStream) Advance(id string) { s.position.pass(id) }
+func (s *EventStream) Advance(id string) { s.position.advance(id) }
 
 // Close closes the connection.
 func (s *EventStream) Close() { s.conn.Close() }

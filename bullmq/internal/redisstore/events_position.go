@@ -23,8 +23,8 @@ type eventPosition struct {
 // considered a new one.
 const rememberedIDs = 1000
 
-// pass moves the position past an entry.
-func (p *eventPosition) pass(id string) {
+// advance moves the position past an entry.
+func (p *eventPosition) advance(id string) {
 	p.id, p.untold = id, 0
 	if p.count >= 0 {
 		p.count++
