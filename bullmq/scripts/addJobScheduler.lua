@@ -4,7 +4,7 @@
      of the next job, JSON), due (the next time in ms of a pattern, or ''), every (ms, or ''); then pattern, tz, limit,
      startDate, endDate (ms) and offset (ms), each '' if not set.
      Returns: {id of the next job, its delay}.
-     Errors: -10 the job of the next time of a pattern exists and isn't pending, -11 the jobs of the next times of an
+     Errors: -10 the job of a pattern's next time exists and isn't pending, -11 the jobs of the next times of an
      interval exist.
      Events: added, then waiting or delayed. ]]
 --@args base scheduler now name data template opts due every pattern tz limit startDate endDate offset
@@ -29,7 +29,7 @@ if interval then
   shift = offsetOf(due, interval, wanted)
 end
 
--- replaced removes the pending job. While the queue is paused it looks in the list paused only, as BullMQ 6.7.0 does.
+-- replaced removes the pending job. While the queue is paused it searches only the list paused, as BullMQ 6.7.0 does.
 local function replaced(jobId)
   local gone = call('ZREM', delayedKey, jobId) == 1 or call('ZREM', prioritizedKey, jobId) == 1
   if not gone then

@@ -1,10 +1,10 @@
---[[ addPlainJobs: adds jobs without an id of their own, a parent, a scheduler or a deduplication id. Most jobs are such. The
-     other adds do the same for one job of any kind.
+--[[ addPlainJobs: adds jobs without a custom id, a parent, a scheduler and a deduplication id, as most jobs are. The other
+     adds do the same for one job of any kind.
 
-     Arguments: base, kinds (a digit for each job, see codec.go); then of each job its data (JSON); unless they are those
-     of the job before, its name, opts (JSON as stored) and timestamp (ms); and of kind '2' its delay (ms) and priority.
+     Arguments: base, kinds (a digit for each job, see codec.go); then for each job its data (JSON); its name, opts (JSON as
+     stored) and timestamp (ms), unless they equal those of the previous job; and for kind '2' its delay (ms) and priority.
      Returns: the number of the first job; the ids of the others follow it.
-     Events: of each job added, then waiting or delayed. ]]
+     Events: for each job added, then waiting or delayed. ]]
 --@args base kinds ...
 --@keys id meta active events wait marker prioritized pc delayed
 --@use codec held events marker ready delay

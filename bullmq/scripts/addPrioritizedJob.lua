@@ -1,9 +1,9 @@
 --[[ addPrioritizedJob: adds a job that runs by its priority, after all jobs without one.
 
-     Arguments: base (the prefix of the queue, bull:orders:), id (the job's own id, or ''), name, data (JSON), opts
+     Arguments: base (the prefix of the queue, bull:orders:), id (the custom id, or ''), name, data (JSON), opts
      (JSON as stored), timestamp and delay (ms), priority, lifo ('1' or ''), parentKey, parent (JSON {id, queueKey,
      fpof…}), scheduler (its id), dedupId, dedupTtl (ms), dedupFlags (of e extend, r replace, k keepLastIfActive,
-     s reschedule), defer ('1' within a flow). Those from lifo on may be left out at the end.
+     s reschedule), defer ('1' within a flow). The arguments from lifo on may be omitted at the end.
      Returns: the id of the added job; {id, 'exists'} if a job with this id exists; {id, 'deduplicated'} if that job owns
      the deduplication id. In the last two cases nothing is added.
      Errors: -5 the parent does not exist, -7 the job exists and has another parent.

@@ -1,7 +1,7 @@
 --[[ clean: removes jobs of one state that are older than a time (BullMQ: cleanJobsInSet). Locked jobs, and the next job of a
-     scheduler, stay.
+     scheduler, are kept.
 
-     Arguments: base, before (ms), limit (jobs to look at, oldest first; 0 for all), state (its key).
+     Arguments: base, before (ms), limit (number of jobs to examine, oldest first; 0 for all), state (its key).
      Returns: the ids of the removed jobs.
      Events: cleaned, with the count. ]]
 --@args base before limit state
@@ -10,7 +10,7 @@
 local at = base .. state
 before, limit = tonumber(before), tonumber(limit)
 
--- The age of a job counts from the first of these times that it has.
+-- The first of these times that a job has determines its age.
 local times = {
   wait = { 'finishedOn', 'processedOn', 'timestamp' }, paused = { 'finishedOn', 'processedOn', 'timestamp' },
   active = { 'finishedOn', 'processedOn', 'timestamp' }, delayed = { 'processedOn', 'timestamp' },

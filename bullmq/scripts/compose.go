@@ -14,15 +14,15 @@ import (
 // that starts with --@, define how it is composed:
 //
 //	--@args base now token ...   names for ARGV in order; ... is the rest, from index rest on
-//	--@keys wait active          keys of the queue it touches, by their suffix; each has a name (waitKey)
-//	--@use events lock           parts it builds on, each included once, after the parts it uses itself
+//	--@keys wait active          keys of the queue that it uses, by their suffix; each has a name (waitKey)
+//	--@use events lock           parts that it uses, each included once, after the parts that it uses itself
 //
-// A line that ends with --@v5, or with --@v6, is for that dialect alone. call and
+// A line that ends with --@v5, or with --@v6, belongs to that dialect only. call and
 // try are redis.call and redis.pcall.
 //
-// A part lives in parts/, holds functions only, and has the directives keys and use.
-// Functions that a command does not reach are left out. The keys of a command are its
-// own and those of all its parts; they are declared as KEYS.
+// A part is in parts/, contains only functions, and has the directives keys and use.
+// Functions that a command does not reach are left out. The keys of a command and
+// of all its parts are declared as KEYS.
 //
 //go:embed *.lua parts/*.lua
 var sources embed.FS
@@ -38,7 +38,7 @@ const (
 
 var dialects = map[Dialect]string{V6: "v6", V5: "v5"}
 
-// command is a script, with what a caller has to send.
+// command is a script and its arguments.
 type command struct {
 	name  string
 	args  []string // names, in the order of ARGV
@@ -56,7 +56,7 @@ type form struct {
 var commands = map[string]*command{}
 
 // load composes a command when the package is initialized. It panics if a file of this
-// directory is faulty, which every test would meet.
+// directory is invalid, which every test would detect.
 func load(name string) *command {
 	c := &command{name: name}
 	for dialect := range dialects {

@@ -1,4 +1,4 @@
---[[ drain: removes all waiting jobs and, with delayed, the delayed ones. The next job of each scheduler stays.
+--[[ drain: removes all waiting jobs and, with delayed, the delayed ones. The next job of each scheduler is kept.
 
      Arguments: base, delayed ('1' or '').
      Returns: 0. ]]

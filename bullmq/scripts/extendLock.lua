@@ -1,7 +1,7 @@
 --[[ extendLock: renews the lock of a job and clears its mark of the stalled check.
 
      Arguments: base, jobId, token, lockMs.
-     Returns: 1 if renewed, 0 if the lock is gone or has another token. ]]
+     Returns: 1 if renewed, 0 if the lock has expired or has another token. ]]
 --@args base jobId token lockMs
 --@keys stalled
 local lockKey = base .. jobId .. ':lock'

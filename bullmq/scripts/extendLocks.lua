@@ -1,7 +1,7 @@
 --[[ extendLocks: renews the locks of many jobs.
 
      Arguments: base, lockMs, then jobId, token, jobId, token …
-     Returns: the ids of jobs whose lock is gone or has another token. ]]
+     Returns: the ids of jobs whose lock has expired or has another token. ]]
 --@args base lockMs ...
 --@keys stalled
 --@use safeRead

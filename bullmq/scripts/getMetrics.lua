@@ -1,7 +1,7 @@
---[[ getMetrics: returns what workers have counted of completed or failed jobs.
+--[[ getMetrics: returns the counts of completed or failed jobs that workers have stored.
 
      Arguments: base, kind (completed or failed), from, to (a range of minutes, newest first, -1 the oldest).
-     Returns: {{count, prevTS, prevCount}, minutes, how many minutes there are}. ]]
+     Returns: {{count, prevTS, prevCount}, minutes, number of minutes}. ]]
 --@args base kind from to
 --@keys metrics:completed metrics:failed
 local at = base .. 'metrics:' .. kind

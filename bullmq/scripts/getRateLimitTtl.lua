@@ -1,6 +1,6 @@
---[[ getRateLimitTtl: returns for how long the rate limit holds.
+--[[ getRateLimitTtl: returns how long the rate limit is still in effect.
 
-     Arguments: base, max (jobs per window; 0 for meta.max or, without that, for what the key tells).
+     Arguments: base, max (jobs per window; 0 for meta.max or, without that, for the value of the key).
      Returns: ms, 0 if not limited; without any maximum PTTL of the key (-2 no key, -1 no expiry). ]]
 --@args base max
 --@keys limiter meta

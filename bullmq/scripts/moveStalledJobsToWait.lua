@@ -1,4 +1,4 @@
---[[ moveStalledJobsToWait: moves jobs whose worker is gone back to wait. Each check marks every active job (set stalled), and each
+--[[ moveStalledJobsToWait: moves jobs whose worker has died back to wait. Each check marks every active job (set stalled), and each
      renewal of a lock clears the mark. A job that is still marked at the next check, and has no lock, is stalled. There
      is one check within checkMs, whichever worker makes it.
 
@@ -28,7 +28,7 @@ for i = 1, #marked do
   if string.sub(jobId, 1, 2) == '0:' then
     call('LREM', activeKey, 1, jobId)
   elseif call('EXISTS', jobKey .. ':lock') == 0 and call('LREM', activeKey, 1, jobId) == 1 then
-    -- A key that is no hash goes to wait as well; the next fetch drops it.
+    -- A key that is not a hash goes to wait too; the next fetch drops it.
     local stalled = toInteger(unlessWrongType(try('HGET', jobKey, 'stc'))) + 1
     unlessWrongType(try('HSET', jobKey, 'stc', stalled))
     if stalled > tonumber(maxStalled) and not scheduled(jobKey) then

@@ -4,8 +4,8 @@
      Arguments: base, ahead (by how many microseconds the caller's clock is ahead of the server's), before (the time in
      ms, by the caller's clock, when the wait ends by itself), token; then lockMs, name, limitMax and limitMs as for
      moveToActive.
-     Returns: the reply of moveToActive, or 0 from that time on: no one has signalled the worker, which may be gone, so no
-     job is fetched. Also 0 if the server doesn't tell its time.
+     Returns: the reply of moveToActive, or 0 after that time: the worker was not signalled and may no longer exist, so no
+     job is fetched. Also 0 if TIME is forbidden.
      Events: those of moveToActive. ]]
 --@args base ahead before token lockMs name limitMax limitMs
 --@use fetch worker clock

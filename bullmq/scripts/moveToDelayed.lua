@@ -1,9 +1,9 @@
---[[ moveToDelayed: moves an active job to delayed and, if asked, fetches the next one.
+--[[ moveToDelayed: moves an active job to delayed and optionally fetches the next one.
 
-     Arguments: base, now (ms), jobId, token, delay (ms), free ('1' if this costs no attempt), fetch ('1' to fetch the next
+     Arguments: base, now (ms), jobId, token, delay (ms), free ('1' if this consumes no attempt), fetch ('1' to fetch the next
      job); lockMs, name, limitMax and limitMs as for moveToActive; then field, value … to set.
      Returns: 0, or the reply of moveToActive with the next job.
-     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is released then, and the fields are set),
+     Errors: -1 no such job, -2 it has no lock, -3 it isn't active (its lock is released then, and the fields are set),
      -6 the lock has another token.
      Events: delayed, then those of moveToActive. ]]
 --@args base now jobId token delay free fetch lockMs name limitMax limitMs ...

@@ -1,18 +1,18 @@
---[[ moveToFinished: finishes active jobs as completed or failed, and fetches next ones if asked.
+--[[ moveToFinished: finishes active jobs as completed or failed, and optionally fetches the next ones.
 
      Arguments: base, now (ms), points (for how many minutes metrics are kept, or ''), kinds (a digit for each job, see
      codec.go), value (the common value of all jobs, or ''); lockMs, name, limitMax and limitMs as for moveToActive.
      Then the ids of all jobs; their tokens; without a common value their values (JSON, or the reason of a failure as
-     plain text); and for each job with more to tell the number of arguments that follow: keepCount, keepAge (s) and
-     keepLimit, which tell what is kept of the completed or failed jobs, each '' if not set; and of a failed job attempts
-     (how many it had), then field, value … to set (stacktrace).
+     plain text); and for each job of a kind with more arguments their number, then these: keepCount, keepAge (s) and
+     keepLimit, the retention of completed or failed jobs, each '' if not set; and for a failed job attempts (the maximum),
+     then field, value … to set (stacktrace).
      Returns: {refused, jobs, ms, due, us}. refused is {number, error, number, error …} of jobs that did not finish, with
-     the text of the server if it is none of the errors below. The rest is the reply of moveToActive, left out if there
+     the text of the server if it is not one of the errors below. The rest is the reply of moveToActive, omitted if there
      is none.
-     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is released then), -4 children are pending,
-     -6 the lock has another token, -9 a child failed; -4 and -9 for completed jobs only. Each is about one job, and the
+     Errors: -1 no such job, -2 it has no lock, -3 it isn't active (its lock is released then), -4 children are pending,
+     -6 the lock has another token, -9 a child failed; -4 and -9 for completed jobs only. Each concerns one job, and the
      others finish.
-     Events: of each job completed, or failed and, if no attempt is left, retries-exhausted; of its parent waiting or
+     Events: for each job completed, or failed and, if no attempt is left, retries-exhausted; for its parent waiting or
      delayed; then those of moveToActive, or drained. ]]
 --@args base now points kinds value lockMs name limitMax limitMs ...
 --@use codec finish finishBatch fetch worker

@@ -2,8 +2,8 @@
      (BullMQ: moveJobFromActiveToWait).
 
      Arguments: base, jobId, token.
-     Returns: for how many ms the rate limit holds, or 0.
-     Errors: -1 no such job, -2 its lock is gone, -6 the lock has another token.
+     Returns: the ms for which the rate limit is still in effect, or 0.
+     Errors: -1 no such job, -2 it has no lock, -6 the lock has another token.
      Events: waiting, if the job was active. ]]
 --@args base jobId token
 --@keys active wait prioritized marker limiter meta events

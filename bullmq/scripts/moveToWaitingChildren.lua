@@ -2,7 +2,7 @@
 
      Arguments: base, jobId, now (ms), token, childKey (the child to wait for, or '').
      Returns: 0 if it waits, 1 if there is nothing to wait for and it stays active.
-     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is released then), -6 the lock has another
+     Errors: -1 no such job, -2 it has no lock, -3 it isn't active (its lock is released then), -6 the lock has another
      token, -9 a child has failed.
      Events: waiting-children. ]]
 --@args base jobId now token childKey

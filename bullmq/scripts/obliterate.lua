@@ -1,7 +1,7 @@
 --[[ obliterate: deletes a paused queue with all its jobs, at most count jobs per call.
 
      Arguments: base, count, force ('1' to delete active jobs with their locks).
-     Returns: 0 if all is gone, 1 to call again.
+     Returns: 0 if everything is deleted, 1 to call again.
      Errors: -1 the queue isn't paused, -2 jobs are active and force isn't given. ]]
 --@args base count force
 --@keys meta active delayed repeat completed wait paused prioritized failed events stalled-check stalled id pc marker

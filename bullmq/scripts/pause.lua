@@ -1,5 +1,5 @@
---[[ pause: pauses the queue: no worker fetches a job until resume. BullMQ 6 leaves the waiting jobs where they are.
-     BullMQ 5 moves them to the list paused, behind those that are there.
+--[[ pause: pauses the queue: no worker fetches a job until resume. BullMQ 6 leaves the waiting jobs in wait.
+     BullMQ 5 moves them to the list paused, after the jobs already there.
 
      Arguments: base.
      Returns: 0.

@@ -1,10 +1,10 @@
---[[ releaseParent: releases a parent at the end of a flow's insert if it has no pending children, since all of them had
-     completed before (BullMQ: releaseParentIfNoPendingDependencies). A parent to which a child could not be attached
-     stays where it is.
+--[[ releaseParent: releases a parent at the end of adding a flow if it has no pending children, because all of them were
+     already completed (BullMQ: releaseParentIfNoPendingDependencies). A parent to which a child could not be attached
+     is not released.
 
      Arguments: queueKey (bull:orders), parentId, now (ms).
      Returns: 0.
-     Events: of the parent waiting or delayed. ]]
+     Events: for the parent waiting or delayed. ]]
 --@args queueKey parentId now
 --@use parent
 local parentKey = queueKey .. ':' .. parentId

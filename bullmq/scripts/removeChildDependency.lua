@@ -1,9 +1,9 @@
---[[ removeChildDependency: detaches a pending child from its parent. A parent that waited for this child alone is released.
+--[[ removeChildDependency: detaches a pending child from its parent. A parent without another pending child is released.
 
      Arguments: base, jobId.
      Returns: 0, or 1 if it has no parent or isn't one of the pending children.
      Errors: -1 no such job, -5 no such parent.
-     Events: of the parent waiting. ]]
+     Events: for the parent waiting. ]]
 --@args base jobId
 --@use parent
 local jobKey = base .. jobId

@@ -1,5 +1,5 @@
---[[ removeOrphanedJobs: finds orphans among some ids, jobs that are in no state of the queue. BullMQ looks for ids among markers
-     (their names are 0 and 1) and schedulers too, and keeps what it finds there; so does this.
+--[[ removeOrphanedJobs: finds orphans among some ids, jobs that are in no state of the queue. Like BullMQ, it also
+     counts the markers (0 and 1) and the schedulers as states, and keeps jobs with those ids.
 
      Arguments: base, delete ('1' to delete the keys of the orphans), then ids.
      Returns: the orphans. ]]

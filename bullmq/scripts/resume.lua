@@ -1,8 +1,8 @@
---[[ resume: resumes the queue. Jobs that BullMQ 5 has moved to the list paused go back to wait, in order, at most 7000 per
-     call; call again until 0 is left.
+--[[ resume: resumes the queue. Jobs that BullMQ 5 has moved to the list paused return to wait, in order, at most 7000 per
+     call. The caller repeats the call until it returns 0.
 
      Arguments: base, quiet ('1' on repeated calls: no event).
-     Returns: how many jobs are left in paused.
+     Returns: the number of jobs left in paused.
      Events: resumed. ]]
 --@args base quiet
 --@keys meta paused wait prioritized delayed marker events
@@ -22,7 +22,7 @@ if hadParked then
   end
 end
 local isReady = call('LLEN', waitKey) + call('ZCARD', prioritizedKey) > 0
--- BullMQ 5 doesn't look at wait, which is empty while it has paused the queue.
+-- BullMQ 5 does not read wait, which is empty while it has paused the queue.
 isReady = isReady and (hadParked or wasPaused or call('ZCARD', prioritizedKey) > 0) --@v5
 if isReady then
   signalReady(markerKey, false)

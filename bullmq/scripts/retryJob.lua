@@ -1,9 +1,9 @@
---[[ retryJob: moves an active job that failed back to wait for another attempt. Delayed jobs that are due go first.
+--[[ retryJob: moves an active job that failed back to wait for another attempt. Due delayed jobs are promoted before.
 
      Arguments: base, now (ms), jobId, token, push (LPUSH to be fetched last, RPUSH to be fetched next), then field,
      value … to set.
      Returns: 0.
-     Errors: -1 no such job, -2 its lock is gone, -3 it isn't active (its lock is released then, and the fields are set),
+     Errors: -1 no such job, -2 it has no lock, -3 it isn't active (its lock is released then, and the fields are set),
      -6 the lock has another token.
      Events: waiting. ]]
 --@args base now jobId token push ...

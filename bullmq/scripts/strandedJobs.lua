@@ -1,7 +1,7 @@
---[[ strandedJobs: finds stranded jobs among some ids: jobs that are to run and are in no state of the queue. BullMQ 5 renames wait
+--[[ strandedJobs: finds stranded jobs among some ids: jobs that should run but are in no state of the queue. BullMQ 5 renames wait
      and paused over each other at pause and resume, and the jobs of the overwritten list are lost from both.
 
-     Arguments: base, requeue ('1' to make them ready, each in front of the one before it in the arguments), then ids.
+     Arguments: base, requeue ('1' to make them ready, each before the preceding argument), then ids.
      Returns: id, timestamp, id, timestamp …
      Events: waiting for each requeued job. ]]
 --@args base requeue ...

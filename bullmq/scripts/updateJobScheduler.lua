@@ -1,11 +1,11 @@
---[[ updateJobScheduler: adds the next job of a scheduler when the job of its present run starts. Only that job does this, and only
-     once; a repeated call changes nothing.
+--[[ updateJobScheduler: adds the next job of a scheduler when the current one starts. A repeated call, or one for another job,
+     changes nothing.
 
      Arguments: base, scheduler (its id), now (ms), producer (id of the starting job), due (the next time in ms of a
      pattern, or '' for an interval), every (ms of the job's own options, or ''), opts of the next job (JSON), data (of
      the producer, for a scheduler that BullMQ 5 made without a template).
-     Returns: the id of the next job, or nil if the scheduler is gone, has another present job, or the next job exists.
-     Errors: UNREADABLE if opts are nested too deep for Redis, or hold numbers that can't be written.
+     Returns: the id of the next job, or nil if the scheduler does not exist, its current job is another, or the next job exists.
+     Errors: UNREADABLE if opts are nested too deep for Redis, or contain numbers that can't be written.
      Events: added, then waiting or delayed; duplicated if the next job exists. ]]
 --@args base scheduler now producer due every opts data
 --@keys repeat delayed wait meta prioritized marker id events pc active
@@ -15,7 +15,7 @@ if not prev then return nil end
 
 local recordKey = repeatKey .. ':' .. scheduler
 local record = unlessWrongType(try('HMGET', recordKey, 'name', 'data', 'every', 'offset', 'ic'))
-if not (record and record[1]) then return nil end -- no scheduler is made without a name
+if not (record and record[1]) then return nil end -- every scheduler has a name
 local read, options = pcall(cjson.decode, opts)
 if not read then return redis.error_reply('UNREADABLE ' .. options) end
 local interval = toInterval(record[3]) or toInterval(every)

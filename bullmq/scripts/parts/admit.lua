@@ -6,7 +6,7 @@
              {id, 'exists'}        a job with this id exists already
              {id, 'deduplicated'}  that job owns the deduplication id
              -5 the parent does not exist, -7 the existing job has another parent, which still exists.
-             defer is set within a flow: its parents are released only when the whole flow is there.
+             defer is set within a flow: its parents are released only after the whole flow was added.
      attachToParent adds a child to the pending children of its parent.
      jobOfArguments returns the arguments that all adds share, in the order of ARGV, as a job.
 

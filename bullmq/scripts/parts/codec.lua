@@ -6,12 +6,12 @@
              number, {keepCount, keepAge, keepLimit, the index of the attempts of a failed job, the last index} in ARGV.
      appendFullJob appends a job to the reply of a fetch, at an index, that needs more than the short form. It returns the
              index of the next job, the length of this one, its field ats, and whether it counts for the rate limit. A key
-             that holds no hash can't be run, and can't be marked as failed: the id is removed from active, an event tells
-             why, and nothing is returned. ]]
+             that is not a hash can't be run, and can't be marked as failed: the id is removed from active, an event
+             contains the reason, and nothing is returned. ]]
 --@keys active events
 --@use events safeRead
 local function idTexts(before, kinds)
-  -- Lua formats a number slowly, so ten ids share all digits but the last.
+  -- Lua formats numbers slowly, so ten ids share all digits except the last.
   local ids, digits = { unpack(kinds) }, { '1', '2', '3', '4', '5', '6', '7', '8', '9', [0] = '0' }
   local tens
   for i = 1, #ids do

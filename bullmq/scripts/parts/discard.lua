@@ -1,5 +1,5 @@
---[[ discardJob deletes a job and what it holds elsewhere: its place among the children of its parent, and its
-     deduplication id. Its id stays in the list or set of its state, and no event is emitted.
+--[[ discardJob deletes a job, detaches it from its parent and frees its deduplication id. Its id stays in the list or
+     set of its state, and no event is emitted.
 
      detachFromParent takes a job from the pending children of its parent. Returns the deduplication id of the job.
      freeDeduplication deletes a deduplication id, if the job owns it. ]]

@@ -1,6 +1,6 @@
 --[[ Emptying the list or sorted set of a state.
 
-     emptyList and emptySet discard at most max jobs (0 for all), except those in spared. Both return how many.
+     emptyList and emptySet discard at most max jobs (0 for all), except those in spared. Both return their number.
      removeIds removes ids from a sorted set, and nothing else. ]]
 --@use discard
 local function discardExcept(base, ids, spared)

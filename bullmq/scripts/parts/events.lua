@@ -3,7 +3,7 @@
      emit adds an entry: event, jobId, then other fields, in the given order.
      emitTrimmed does the same and trims the stream to about limit entries.
      trimEvents trims it to about its limit.
-     eventLimit returns the limit, opts.maxLenEvents of meta. A limit that is missing or no number is set to 10000.
+     eventLimit returns the limit, opts.maxLenEvents of meta. A limit that is missing or not a number is set to 10000.
      eventLimitOf does the same for a value that was read before. ]]
 --@keys events meta
 local function eventLimitOf(metaAt, kept)

@@ -4,7 +4,7 @@
              It moves the job to active, locks it and counts the start.
              worker: {lockMs, name or '', limitMax or nil, limitMs or nil}.
              Returns {jobs, 0, 0, now}: the fetched jobs, in the order of the tokens
-                     {{}, ms, 0} the rate limit holds for ms
+                     {{}, ms, 0} the rate limit is in effect for ms
                      {{}, 0, due} no job is ready, and the first delayed one is due at that time (ms)
                      {{}, 0, 0} the queue is paused, or at its global concurrency
                      nil no job at all.
@@ -63,7 +63,7 @@ local function fetchJobs(base, now, worker, tokens)
     for i = 1, #ids do
       local jobId = ids[i]
       local jobKey = base .. jobId
-      -- The caller knows what is written here, so the reply may be read before that.
+      -- The caller knows the fields written here, so the hash may be read before.
       local six = try('HLEN', jobKey) == 6
         and call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority') or none
       local name, data, opts, timestamp = six[1], six[2], six[3], six[4]

@@ -1,10 +1,10 @@
---[[ Finishing an active job, alone.
+--[[ Finishing one active job.
 
      finishJob takes job: {id, token, outcome 'completed' or 'failed', value, attempts?, keepCount, keepAge, keepLimit
              (nil or '' if not set), from, to: the range of ARGV with fields to set}, and points: for how many minutes
              metrics are kept, or ''.
-             Effects on others (the parent, a deduplication id, jobs that are no longer kept) can meet values that no
-             script can work with. The outcome of the job itself is written in any case, and the command fails after that.
+             Effects on other keys (the parent, a deduplication id, jobs beyond the retention) may fail because of values
+             that can't be processed. The outcome of the job itself is written in any case, and the command fails then.
              Returns 0, or -1 no such job, -2 no lock, -3 not active, -4 pending children, -6 the lock has another token,
              -9 a child failed.
      emitDrained emits drained if no job is waiting, prioritized or active.

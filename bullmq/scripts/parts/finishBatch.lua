@@ -1,19 +1,19 @@
 --[[ Finishing many jobs with shared commands.
 
-     finishBatch finishes those jobs that completed and need nothing else: they are locked by their token, and have no
-             parent, no pending or failed child, and no deduplication id. Each finishes as finishJob would finish it.
-             Returns left: left[n] is true for the others, which finishJob has to handle.
+     finishBatch finishes the completed jobs that need nothing else: they are locked by their token, and have no
+             parent, no pending or failed child, and no deduplication id. The result equals that of finishJob.
+             Returns left: left[n] is true for the others, which finishJob must handle.
              values: of each job; or value: of all. keeps: nil or, by number, {keepCount, keepAge, keepLimit, failed} of
-             a job with more to tell. kinds: a byte for each, at least '4' for a job that had only the fields that every
-             job has, and that has not failed. If nothing was added since, its hash has size fields.
+             a job with more arguments. kinds: a byte for each, at least '4' for a job that had only the fields that
+             every job has, and has not failed. If no field was added since, its hash has size fields.
      removeFromActive removes jobs from active. Returns nil if all were there, else which: found[id] is true.
-     finishAlike does the rest for jobs of one retention, once they have no lock and are not in active.
+     finishAlike does the rest for jobs with the same retention, once they have no lock and are not in active.
      finishByRetention does the same for jobs of several retentions.
-     attemptIfPlain returns the attempt with which a job finishes that ran before or was given something; nil if it needs
-             more.
-     made holds that attempt, by the number of the job, if it isn't the first. In most calls all jobs are alike, so these
-     cost no step of Lua that can be saved. Tables are made as copies of ids and overwritten: a table that grows job by
-     job is moved each time it doubles.
+     attemptIfPlain returns the number of attempts made for a job that ran before or has additional fields; nil if
+             finishJob must handle it.
+     made contains that number by the index of the job, if it isn't 1. In most calls all jobs are of the same kind, so
+     the code for them avoids every unnecessary step. Tables are created as copies of ids and overwritten, because Lua
+     copies a growing table each time it doubles.
 
      Events: completed for each. ]]
 --@keys active stalled events completed metrics:completed
@@ -21,7 +21,7 @@
 local function removeFromActive(ids)
   local stood, stay, found = {}, {}, 0
   for i = 1, #ids do stood[ids[i]] = false end
-  -- Most of them have been active for longest.
+  -- Most of them are the oldest in active.
   local popped = ids[2] and call('RPOP', activeKey, #ids) or {}
   for i = 1, #popped do
     local id = popped[i]
@@ -92,7 +92,7 @@ local function omit(list, first, some)
 end
 
 local function finishByRetention(base, now, ids, keys, values, value, made, keeps, points)
-  -- Jobs that evict no others finish first, so that the same jobs are kept as if they had finished one after the other.
+  -- Jobs that evict no others finish first, so that the same jobs are kept as after finishing one by one.
   local kinds, others = { '' }, { [''] = {} }
   for i = 1, #ids do
     local keep, kind = keeps[i], ''

@@ -1,8 +1,8 @@
---[[ Whether a queue holds back its jobs.
+--[[ Whether a queue may start jobs.
 
      isHeld reports whether no job may start now: the queue is paused (meta.paused), or as many jobs are active as its
-             global concurrency allows (meta.concurrency). It takes keys, since a parent may be in another queue.
-     isMaxed reports whether that many jobs are active. A concurrency that is no number allows any.
+             global concurrency allows (meta.concurrency). Its arguments are keys, since a parent may be in another queue.
+     isMaxed reports whether that many jobs are active. A concurrency that is not a number is no limit.
      waitList returns the list of waiting jobs without priority: wait, or paused while BullMQ 5 has paused the queue.
      eventLimitAndHeld returns the limit of the events stream, and isHeld, with one read. ]]
 --@use events

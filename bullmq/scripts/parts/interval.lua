@@ -1,6 +1,6 @@
 --[[ Runs of a scheduler with an interval. Times are in ms.
 
-     toInterval returns a stored interval as a number, or nil if it can be none.
+     toInterval returns a stored interval as a number, or nil if it is invalid.
      firstRun returns the first run: the start date, the next multiple of every shifted by offset, or now.
      nextRun returns the run after prev: prev + every or, if that has passed, the next such multiple.
      offsetOf returns the offset that keeps later runs in step with this one. ]]

@@ -1,8 +1,8 @@
---[[ isInAnyState reports whether a job is in a state of its queue. A key that is no hash counts as well: it is no job. ]]
+--[[ isInAnyState reports whether a job is in a state of its queue. A key that is not a hash counts too: it is not a job. ]]
 --@keys wait paused active prioritized delayed waiting-children completed failed stalled
 local function isInAnyState(base, jobId)
   local kind = call('TYPE', base .. jobId).ok
-  if kind ~= 'hash' and kind ~= 'none' then return true end -- a key that an old client has left
+  if kind ~= 'hash' and kind ~= 'none' then return true end -- a key of old clients
   local sets = { prioritizedKey, delayedKey, waitingChildrenKey, completedKey, failedKey }
   for i = 1, #sets do
     if call('ZSCORE', sets[i], jobId) then return true end

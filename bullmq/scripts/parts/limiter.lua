@@ -1,4 +1,4 @@
---[[ rateLimitTtl returns for how many ms the rate limit holds: 0 if it is not reached, or if there is no maximum. ]]
+--[[ rateLimitTtl returns the ms for which the rate limit is still in effect: 0 if it is not reached or there is no maximum. ]]
 --@keys limiter
 --@use safeRead
 local function rateLimitTtl(max)

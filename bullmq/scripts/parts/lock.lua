@@ -1,7 +1,7 @@
 --[[ The lock of a job is the string <job>:lock with the token of its owner. It expires unless it is renewed.
 
-     releaseLock deletes it. Returns 0, -2 if there is none, -6 if it has another token. Token "0" skips the check: only
-     callers outside of workers that move a job by hand send it. ]]
+     releaseLock deletes it. Returns 0, -2 if there is none, -6 if it has another token. Token "0" skips the check; only
+     callers that move a job outside of a worker send it. ]]
 --@keys stalled
 --@use safeRead
 local function releaseLock(jobKey, jobId, token)

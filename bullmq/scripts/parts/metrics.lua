@@ -1,5 +1,5 @@
---[[ collectMetrics counts finished jobs. The hash at statsAt holds count, prevTS and prevCount. With each new minute, what
-     was counted since the last goes to the list <statsAt>:data, newest first, with a zero for each idle minute between. ]]
+--[[ collectMetrics counts finished jobs. The hash at statsAt holds count, prevTS and prevCount. In each new minute,
+     the count since the last one is added to the list <statsAt>:data, newest first, with a zero for each idle minute. ]]
 local function collectMetrics(statsAt, points, now, jobs)
   local before = call('HINCRBY', statsAt, 'count', jobs) - jobs
   local last = call('HMGET', statsAt, 'prevTS', 'prevCount')

@@ -7,11 +7,11 @@
      completeChild records the return value of a completed child in <parent>:processed.
      failChild records a failed child, by the policy in the field parent: with fpof the parent fails at its next start
              (defa); with cpof it runs now, and with idof once no child is pending, both with the reason in
-             <parent>:failed; with rdof the child is dropped; without a policy the parent waits on.
-     detachChild takes a child that is removed from the pending ones. Reports whether it was one. With hard, as in
-             clean-ups, a parent of the same queue that has lost its last child is deleted too.
+             <parent>:failed; with rdof the child is dropped; without a policy the parent continues to wait.
+     detachChild removes a child from the pending ones. Reports whether it was one. With hard, which clean, drain and
+             obliterate set, a parent of the same queue that has lost its last child is deleted too.
 
-     Events: of the parent waiting or delayed. ]]
+     Events: for the parent waiting or delayed. ]]
 --@use text held marker events ready delete safeRead
 local function requeueParent(queue, parentKey, parentId, now)
   local set = unlessWrongType(try('HMGET', parentKey, 'priority', 'delay')) or {}
@@ -55,7 +55,7 @@ local function failParent(queue, parentKey, parentId, childKey, now)
   if waits then requeueParent(queue, parentKey, parentId, now) end
 end
 
--- A field that can't be decoded counts as none: an error would leave the child half finished.
+-- A field that can't be decoded is ignored: an error would leave the child half finished.
 local function toParent(json)
   local read, parent = pcall(cjson.decode, json or '')
   if read and type(parent) == 'table' and type(parent.queueKey) == 'string' and type(parent.id) == 'string' then

@@ -14,7 +14,7 @@ local function promoteJobs(base, ids, held)
       call('ZADD', prioritizedKey, priorityScore(pcKey, priority), id)
     end
     emit(eventsKey, 'waiting', 'jobId', id, 'prev', 'delayed')
-    unlessWrongType(try('HSET', base .. id, 'delay', 0)) -- a fetch drops a key that is no hash
+    unlessWrongType(try('HSET', base .. id, 'delay', 0)) -- the next fetch drops a key that is not a hash
   end
   signalReady(markerKey, held)
 end

@@ -1,5 +1,5 @@
---[[ range returns the ids of a state between two places, both inclusive, -1 being the last. ascending is '1' for oldest
-     first. isList tells which states are lists; these have the newest job first. ]]
+--[[ range returns the ids of a state between two indexes, both inclusive, -1 being the last. ascending is '1' for oldest
+     first. isList contains the states that are lists; these have the newest job first. ]]
 local isList = { wait = true, paused = true, active = true }
 
 local function range(at, state, first, last, ascending)

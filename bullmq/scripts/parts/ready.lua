@@ -2,7 +2,7 @@
 
      priorityScore returns the score of a prioritized job: its priority, then the order of arrival (counter pc).
      makeReady adds a job there and signals a worker. push is LPUSH (fetched last) or RPUSH (fetched next).
-     It takes the prefix of a queue, since a parent may be in another one. ]]
+     Its argument is the prefix of a queue, since a parent may be in another one. ]]
 --@keys wait prioritized pc marker
 --@keys meta paused --@v5
 --@use held marker

@@ -1,7 +1,7 @@
---[[ removeJob removes a job from any state, with all that it holds, its children first. Reports whether there was one.
-             how: {keepChildren, keepEnded: finished children stay, keepLocked: locked ones stay, places: of the jobs in
-             lists, while many are removed}.
-     removeChildren removes the children alone. Reports whether there were any.
+--[[ removeJob removes a job in any state, with all its keys, after its children. Reports whether it existed.
+             how: {keepChildren, keepEnded: keep finished children, keepLocked: keep locked ones, places: indexes of the
+             jobs in lists, while many are removed}.
+     removeChildren removes only the children. Reports whether there were any.
      isLocked reports whether a worker holds the lock of a job or, withChildren, of a pending child.
 
      Events: removed for each, on its own queue; waiting for a parent that has lost its last child. ]]
@@ -19,8 +19,8 @@ function isLocked(queue, jobId, withChildren)
   return false
 end
 
--- LREM would search the list for each of many jobs, so their places are read once, into places[list]. A job without a
--- place may still be at the end, where the removal of its last child put it.
+-- LREM would search the list for each of many jobs, so their indexes are read once, into places[list]. A job without
+-- an index may still be at the end, where the removal of its last child put it.
 local function removeFromList(list, jobId, places, released)
   if not places then return call('LREM', list, 1, jobId) == 1 end
   local placeOf = places[list]

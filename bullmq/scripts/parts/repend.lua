@@ -1,5 +1,5 @@
---[[ repend makes a child that had finished a pending one again, since it is to run again. state is the one that it
-     finished in. Nothing happens if the parent is gone. A parent that no longer waits does not wait again. ]]
+--[[ repend makes a finished child pending again, because it will run again. state is its former state. Nothing happens
+     if the parent no longer exists. A parent that no longer waits does not wait again. ]]
 --@use safeRead
 local function repend(jobKey, state)
   local parentKey = unlessWrongType(try('HGET', jobKey, 'parentKey'))

@@ -1,10 +1,10 @@
---[[ Reading values that any client may have written, so that none of them stops a command halfway.
+--[[ Reading values that any client may have written, without errors that would stop a command halfway.
 
-     unlessWrongType returns the reply of try (redis.pcall), or nil if the key is of another type. Other errors are raised.
-     toNumber returns a number; 0 for text that is none, and for NaN.
+     unlessWrongType returns the reply of try (redis.pcall), or nil if the key has another type. Other errors are raised.
+     toNumber returns a number; 0 for other text and for NaN.
      toInteger returns a whole number, no larger than JavaScript's safe integers.
      toText returns a text or number of decoded JSON; nil for anything else.
-     priorityOf returns the priority of a job; 0 if its key holds no hash. ]]
+     priorityOf returns the priority of a job; 0 if its key is not a hash. ]]
 local function unlessWrongType(answer)
   local err = type(answer) == 'table' and answer.err
   if not err then return answer end

@@ -1,4 +1,4 @@
---[[ workerOptions returns what a fetch has to know of the worker, from the arguments that every fetching command has. ]]
+--[[ workerOptions returns the options of the worker for a fetch, from the arguments that every fetching command has. ]]
 --@use text
 local function workerOptions(lockMs, name, limitMax, limitMs)
   return {

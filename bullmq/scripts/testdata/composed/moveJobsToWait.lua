@@ -73,7 +73,7 @@ if #ids > 0 then
   if resetStarted == '1' then fields[#fields + 1] = 'ats' end
   for i = 1, #ids do
     if state ~= 'delayed' then
-      unlessWrongType(try('HDEL', base .. ids[i], unpack(fields))) -- a fetch drops a key that is no hash
+      unlessWrongType(try('HDEL', base .. ids[i], unpack(fields))) -- the next fetch drops a key that is not a hash
       repend(base .. ids[i], state)
     end
   end

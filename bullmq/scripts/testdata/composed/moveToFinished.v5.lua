@@ -580,7 +580,7 @@ local function promoteJobs(base, ids, held)
       call('ZADD', KEYS[8], priorityScore(KEYS[9], priority), id)
     end
     emit(KEYS[1], 'waiting', 'jobId', id, 'prev', 'delayed')
-    unlessWrongType(try('HSET', base .. id, 'delay', 0)) -- a fetch drops a key that is no hash
+    unlessWrongType(try('HSET', base .. id, 'delay', 0)) -- the next fetch drops a key that is not a hash
   end
   signalReady(KEYS[6], held)
 end

@@ -60,5 +60,5 @@ local newest = call('LINDEX', line, 0)
 if newest and string.sub(newest, 1, 2) == '0:' then call('LPOP', line) end
 makeReady(base, jobId, priorityOf(base .. jobId), 'LPUSH', held)
 emit(KEYS[1], 'waiting', 'jobId', jobId, 'prev', 'delayed')
-unlessWrongType(try('HSET', base .. jobId, 'delay', 0)) -- a fetch drops a key that is no hash
+unlessWrongType(try('HSET', base .. jobId, 'delay', 0)) -- the next fetch drops a key that is not a hash
 return 0

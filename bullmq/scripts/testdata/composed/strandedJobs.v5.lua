@@ -19,7 +19,7 @@ local requeue = ARGV[2]
 local rest = 3
 local function isInAnyState(base, jobId)
   local kind = call('TYPE', base .. jobId).ok
-  if kind ~= 'hash' and kind ~= 'none' then return true end -- a key that an old client has left
+  if kind ~= 'hash' and kind ~= 'none' then return true end -- a key of old clients
   local sets = { KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8] }
   for i = 1, #sets do
     if call('ZSCORE', sets[i], jobId) then return true end

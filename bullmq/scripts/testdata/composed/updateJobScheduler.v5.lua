@@ -146,7 +146,7 @@ local prev = call('ZSCORE', KEYS[10], scheduler)
 if not prev then return nil end
 local recordKey = KEYS[10] .. ':' .. scheduler
 local record = unlessWrongType(try('HMGET', recordKey, 'name', 'data', 'every', 'offset', 'ic'))
-if not (record and record[1]) then return nil end -- no scheduler is made without a name
+if not (record and record[1]) then return nil end -- every scheduler has a name
 local read, options = pcall(cjson.decode, opts)
 if not read then return redis.error_reply('UNREADABLE ' .. options) end
 local interval = toInterval(record[3]) or toInterval(every)
