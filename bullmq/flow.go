@@ -202,7 +202,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	}
 	results, err := p.core.store.AddFlow(ctx, jobs, p.core.now())
 	if mayHaveRun(err) || classify(err) == backend.Forbidden { // without the right to MULTI, each job is added by itself
-		err = &lostAnswer{err}
+		err = &maybeAdded{err}
 	}
 	if err != nil {
 		return nil, nil, err

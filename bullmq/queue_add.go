@@ -14,13 +14,13 @@ import (
 // have been added. The connection broke, or the context ended, after the command may
 // have been sent. After any other error of Add, nothing was added. A job with a JobID
 // can safely be added again.
-var ErrMaybeAdded = errors.New("bullmq: the answer was lost, so it may have been added or not")
+var ErrMaybeAdded = errors.New("bullmq: the reply was lost; the job may or may not have been added")
 
-// lostAnswer is the error of a call whose outcome is unknown.
-type lostAnswer struct{ cause error }
+// maybeAdded is the error of an add whose outcome is unknown.
+type maybeAdded struct{ cause error }
 
-func (l *lostAnswer) Error() string   { return ErrMaybeAdded.Error() + ": " + l.cause.Error() }
-func (l *lostAnswer) Unwrap() []error { return []error{ErrMaybeAdded, l.cause} }
+func (m *maybeAdded) Error() string   { return ErrMaybeAdded.Error() + ": " + m.cause.Error() }
+func (m *maybeAdded) Unwrap() []error { return []error{ErrMaybeAdded, m.cause} }
 
 // AddOutcome is the outcome of an add.
 type AddOutcome string
@@ -36,9 +36,11 @@ const (
 // Added, the Job has the id of the existing job. AddOutcome returns "" for a Job that
 // was not returned by an add.
 //
-// With QueueOptions.AddWait an add may be retried after its reply was lost.
-// AlreadyExists and Deduplicated may then refer to the job that the first attempt of
-// the same call has added.
+// With QueueOptions.AddWait an add may be retried after its reply was lost. If the
+// job that then exists has the name, data, options and time of this add, the first
+// attempt has added it, and the outcome is Added. This can't be determined for a job
+// with a JobOptions.Timestamp, or one whose data has changed since. Their outcome is
+// AlreadyExists or Deduplicated.
 func (j *Job) AddOutcome() AddOutcome {
 	if j == nil {
 		return ""
@@ -65,22 +67,42 @@ func (j *Job) added(result backend.AddResult) {
 // addAgain retries an add that has failed, within the queue's AddWait. It retries
 // only if that cannot add the job twice.
 func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *backend.Add, err error) (backend.AddResult, error) {
-	p := q.patience(ctx, begun)
+	r := q.newAddRetry(ctx, begun)
 	lost := mayHaveRun(err)
-	for p.hopes(job.Opts, lost, err) && p.wait() {
+	for r.allowed(job.Opts, lost, err) && r.wait() {
 		result := q.core.store.AddBatch(ctx, []*backend.Add{add})[0]
 		if result.Err == nil {
+			if lost {
+				_ = q.recognize(ctx, job, add, &result) // the job is there in any case
+			}
 			return result, nil
 		}
 		err, lost = result.Err, lost || mayHaveRun(result.Err)
 	}
-	return backend.AddResult{}, p.verdict(lost, err)
+	return backend.AddResult{}, r.finalError(lost, err)
+}
+
+// recognize sets the outcome of a retried add to Added if the job that it found is the
+// one that a first attempt has added. It reads that job.
+func (q *Queue) recognize(ctx context.Context, job *Job, add *backend.Add, result *backend.AddResult) error {
+	_, timed := job.Opts.Extra["timestamp"]
+	if result.Outcome == backend.Added || timed || !job.Opts.Timestamp.IsZero() {
+		return nil
+	}
+	stored, err := q.core.store.Job(ctx, result.JobID)
+	if err != nil || stored == nil {
+		return err
+	}
+	if stored.Timestamp.Equal(add.Timestamp) && stored.Name == add.Name && string(stored.Data) == add.Data && stored.Opts == add.Opts {
+		result.Outcome = backend.Added
+	}
+	return nil
 }
 
 // addManyAgain is addAgain for the jobs of a bulk that were not added. It replaces
 // their results.
 func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []*backend.Add, results []backend.AddResult) {
-	p := q.patience(ctx, begun)
+	r := q.newAddRetry(ctx, begun)
 	lost := make([]bool, len(jobs))
 	for {
 		var at []int
@@ -88,16 +110,20 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 		for i := range results {
 			err := results[i].Err
 			lost[i] = lost[i] || mayHaveRun(err)
-			if p.hopes(jobs[i].Opts, lost[i], err) {
+			if r.allowed(jobs[i].Opts, lost[i], err) {
 				at, rest = append(at, i), append(rest, adds[i])
 			}
 		}
-		if len(rest) == 0 || !p.wait() {
+		if len(rest) == 0 || !r.wait() {
 			break
 		}
 		more := q.core.store.AddBatch(ctx, rest)
+		var unread error
 		for n, i := range at {
 			results[i] = more[n]
+			if lost[i] && results[i].Err == nil && unread == nil {
+				unread = q.recognize(ctx, jobs[i], adds[i], &results[i])
+			}
 		}
 	}
 	// Jobs that failed with the same error must share its final form, because
@@ -114,7 +140,7 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 		}
 		f := failure{err, lost[i]}
 		if final[f] == nil {
-			final[f] = p.verdict(f.lost, f.err)
+			final[f] = r.finalError(f.lost, f.err)
 		}
 		results[i].Err = final[f]
 	}
@@ -129,26 +155,26 @@ func (q *Queue) withinAddWait(ctx context.Context, begun time.Time) (context.Con
 	return context.WithDeadlineCause(ctx, begun.Add(q.addWait), q.addWaitOver)
 }
 
-// patience decides whether and when one call retries an add.
-type patience struct {
+// addRetry decides whether and when one call retries an add.
+type addRetry struct {
 	ctx    context.Context // from withinAddWait
 	health backend.HealthWatch
-	begun  time.Time // when the call began
-	most   time.Duration
+	begun  time.Time     // when the call began
+	limit  time.Duration // AddWait
 	pause  timing.Backoff
 }
 
-func (q *Queue) patience(ctx context.Context, begun time.Time) *patience {
-	return &patience{ctx: ctx, health: q.core.conn.Health(), begun: begun, most: q.addWait}
+func (q *Queue) newAddRetry(ctx context.Context, begun time.Time) *addRetry {
+	return &addRetry{ctx: ctx, health: q.core.conn.Health(), begun: begun, limit: q.addWait}
 }
 
-// hopes reports whether an add that failed with err may be retried. lost reports
+// allowed reports whether an add that failed with err may be retried. lost reports
 // whether an attempt may have added the job.
-func (p *patience) hopes(o JobOptions, lost bool, err error) bool {
+func (r *addRetry) allowed(o JobOptions, lost bool, err error) bool {
 	switch {
-	case p.most <= 0 || p.ctx.Err() != nil || err == nil || errors.Is(err, ErrClosed):
+	case r.limit <= 0 || r.ctx.Err() != nil || err == nil || errors.Is(err, ErrClosed):
 		return false
-	case lost && !p.repeatable(o):
+	case lost && !r.repeatable(o):
 		return false
 	default:
 		failure := classify(err)
@@ -159,37 +185,37 @@ func (p *patience) hopes(o JobOptions, lost bool, err error) bool {
 // repeatable reports whether a second add of a job changes nothing. That is so if
 // the job has a JobID and is retained after it finishes, or if it owns its
 // deduplication id until the retries end.
-func (p *patience) repeatable(o JobOptions) bool {
+func (r *addRetry) repeatable(o JobOptions) bool {
 	if o.JobID != "" {
 		return o.KeepCompleted.staysAll() && o.KeepFailed.staysAll()
 	}
 	d := o.Deduplication
-	return d != nil && !d.Replace && !d.KeepLastIfActive && !d.Reschedule && time.Since(p.begun)+timing.DeduplicationMargin < d.TTL
+	return d != nil && !d.Replace && !d.KeepLastIfActive && !d.Reschedule && time.Since(r.begun)+timing.DeduplicationMargin < d.TTL
 }
 
 // wait waits until a retry may succeed. It returns false if the context ends before.
-func (p *patience) wait() bool {
-	timing.Sleep(p.ctx, p.pause.Next())
-	if recovered := p.health.Recovered(); recovered != nil {
+func (r *addRetry) wait() bool {
+	timing.Sleep(r.ctx, r.pause.Next())
+	if recovered := r.health.Recovered(); recovered != nil {
 		select {
 		case <-recovered:
-		case <-p.ctx.Done():
+		case <-r.ctx.Done():
 		}
 	}
-	return p.ctx.Err() == nil
+	return r.ctx.Err() == nil
 }
 
-// verdict returns the final error of an add.
-func (p *patience) verdict(lost bool, err error) error {
+// finalError returns the error of an add that is not retried again.
+func (r *addRetry) finalError(lost bool, err error) error {
 	// The connection has the same deadline and may report it shortly before the context does.
-	if at, ok := p.ctx.Deadline(); ok && time.Until(at) < timing.ShortestPause && errors.Is(err, context.DeadlineExceeded) {
-		<-p.ctx.Done()
+	if at, ok := r.ctx.Deadline(); ok && time.Until(at) < timing.ShortestPause && errors.Is(err, context.DeadlineExceeded) {
+		<-r.ctx.Done()
 	}
-	if p.most > 0 && p.ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", context.Cause(p.ctx), err)
+	if r.limit > 0 && r.ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(r.ctx), err)
 	}
 	if lost {
-		return &lostAnswer{err}
+		return &maybeAdded{err}
 	}
 	return err
 }

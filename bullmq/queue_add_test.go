@@ -63,10 +63,35 @@ var _ = Describe("An add whose reply is lost", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(lost).Should(BeClosed())
 		Expect(waiting()).To(Equal([]string{job.ID}))
+		Expect(job.AddOutcome()).To(Equal(bullmq.Added))
 	},
 		Entry("a custom id", &bullmq.JobOptions{JobID: "own"}),
 		Entry("a deduplication id with a ttl", &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Minute}}),
 	)
+
+	DescribeTable("reports when it is resent that the job exists if", func(earlier, options bullmq.JobOptions, outcome bullmq.AddOutcome) {
+		known := newQueue(name, nil)
+		first, err := known.Add(ctx, "the-one", 1, &earlier)
+		Expect(err).NotTo(HaveOccurred())
+		lost := proxy.LoseReply("the-one")
+		job, err := queue.Add(ctx, "the-one", 2, &options)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(lost).Should(BeClosed())
+		Expect(job.ID).To(Equal(first.ID))
+		Expect(job.AddOutcome()).To(Equal(outcome))
+	},
+		Entry("another call added it", bullmq.JobOptions{JobID: "own"}, bullmq.JobOptions{JobID: "own"}, bullmq.AlreadyExists),
+		Entry("another call's job owns the deduplication id", bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Minute}},
+			bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d", TTL: time.Minute}}, bullmq.Deduplicated),
+	)
+
+	It("reports when it is resent that the job exists if its timestamp is the caller's", func() {
+		lost := proxy.LoseReply("the-one")
+		job, err := queue.Add(ctx, "the-one", nil, &bullmq.JobOptions{JobID: "own", Timestamp: time.UnixMilli(fixedNow)})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(lost).Should(BeClosed())
+		Expect(job.AddOutcome()).To(Equal(bullmq.AlreadyExists))
+	})
 
 	It("returns ErrMaybeAdded if Redis cannot be reached for the rest of AddWait", func() {
 		short := newQueue(name, &bullmq.QueueOptions{Connection: connectionThrough(proxy), AddWait: 500 * time.Millisecond})
@@ -86,6 +111,7 @@ var _ = Describe("An add whose reply is lost", Label("slow"), func() {
 		Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
 		Expect(err).To(MatchError(ContainSubstring("job 0 of the bulk")))
 		Expect(jobs[1].ID).To(Equal("own"))
+		Expect(jobs[1].AddOutcome()).To(Equal(bullmq.Added))
 		Expect([]string{jobs[0].ID, jobs[2].ID}).To(HaveEach(""))
 		Expect(waiting()).To(Equal([]string{"3", "own", "1"}))
 	})
