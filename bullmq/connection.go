@@ -157,7 +157,7 @@ type Health struct {
 func (h Health) String() string {
 	switch since := h.Since.Format(time.RFC3339); {
 	case !h.Reachable:
-		return fmt.Sprintf("Redis is out of reach since %s: %v", since, h.Err)
+		return fmt.Sprintf("Redis is unreachable since %s: %v", since, h.Err)
 	case h.Err != nil:
 		return fmt.Sprintf("Redis is reachable again since %s, after: %v", since, h.Err)
 	default:

@@ -48,9 +48,9 @@ func newCore(ctx context.Context, queue, prefix string, connection *Connection, 
 	if isReal {
 		now = time.Now
 	}
-	client := conn.NewClient(k.of("meta"), owned)
+	client := conn.NewClient(k.named("meta"), owned)
 	c := &core{
-		keys: k, store: scripts.NewStore(client, k.base, k.of),
+		keys: k, store: scripts.NewStore(client, k.base, k.named),
 		conn: client, client: client, now: now, isReal: isReal, log: log, jobs: &sync.Mutex{},
 		trace: tracer{queue: queue},
 	}
@@ -81,7 +81,7 @@ func (c *core) sibling(prefix, queue string) (*core, error) {
 		return nil, err
 	}
 	other := *c
-	other.keys, other.store = k, scripts.NewStore(c.client, k.base, k.of)
+	other.keys, other.store = k, scripts.NewStore(c.client, k.base, k.named)
 	other.store.Dialect, other.trace.queue = c.store.Dialect, queue
 	return &other, nil
 }
@@ -94,7 +94,7 @@ func (c *core) dedicated() (store *scripts.Store, open func()) {
 	if !ok {
 		return c.store, func() {}
 	}
-	store = scripts.NewStore(client, c.keys.base, c.keys.of)
+	store = scripts.NewStore(client, c.keys.base, c.keys.named)
 	store.Dialect = c.store.Dialect
 	return store, client.Open
 }
@@ -111,12 +111,12 @@ func (c *core) newBlocking(name string) *redisconn.Blocking {
 
 // newEventStream returns what reads the queue's events.
 func (c *core) newEventStream() backend.EventStream {
-	return redisstore.NewEventStream(c.client, c.newBlocking(c.keys.clientName(":qe")), c.keys.of("events"))
+	return redisstore.NewEventStream(c.client, c.newBlocking(c.keys.clientName(":qe")), c.keys.named("events"))
 }
 
 // newWaiter returns what waits for work.
 func (c *core) newWaiter(name string) *redisstore.Waiter {
-	return redisstore.NewWaiter(c.store, c.newBlocking(name), c.keys.of("marker"))
+	return redisstore.NewWaiter(c.store, c.newBlocking(name), c.keys.named("marker"))
 }
 
 // classify returns what an error of a call means for the call.

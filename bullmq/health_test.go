@@ -87,7 +87,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		for _, one := range all {
 			Eventually(one.Health, "4s").Should(And(HaveField("Reachable", false), HaveField("Since", BeTemporally("~", begun, 2*time.Second)),
 				HaveField("Err", MatchError(ContainSubstring(server.Addr())))))
-			Expect(one.Health().String()).To(HavePrefix("Redis is out of reach since"))
+			Expect(one.Health().String()).To(HavePrefix("Redis is unreachable since"))
 		}
 		Eventually(inQueue.reachable).Should(Equal([]bool{false}))
 
@@ -122,7 +122,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		Expect(queue.Health().Reachable).To(BeTrue(), "nobody has asked")
 		for range 4 { // the connection is reopened meanwhile
 			took, err := ping(300 * time.Millisecond)
-			Expect(err).To(And(MatchError(context.DeadlineExceeded), MatchError(HavePrefix("bullmq: queue "+name+": Redis at "+proxy.Addr()+" can't serve: "))))
+			Expect(err).To(And(MatchError(context.DeadlineExceeded), MatchError(HavePrefix("bullmq: queue "+name+": ping Redis at "+proxy.Addr()+": "))))
 			Expect(took).To(BeNumerically("<", 3*time.Second))
 		}
 		Eventually(queue.Health).Should(HaveField("Reachable", false))

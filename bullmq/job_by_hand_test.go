@@ -71,9 +71,9 @@ var _ = Describe("A Job that belongs to no queue", func() {
 
 	It("is refused as a parent by an add that names what is missing", func() {
 		queue := newQueue(newQueueName(), nil)
-		for _, job := range []*bullmq.Job{{ID: "7"}, nil} {
+		for missing, job := range map[string]*bullmq.Job{"Parent.QueueKey is empty": {ID: "7"}, "Parent.ID is empty": nil} {
 			_, err := queue.Add(specContext(), "part", nil, &bullmq.JobOptions{Parent: job.AsParent()})
-			Expect(err).To(MatchError(ContainSubstring("Parent needs an ID and a Queue")))
+			Expect(err).To(MatchError(ContainSubstring(missing)))
 		}
 	})
 

@@ -3,6 +3,7 @@ package bullmq
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -148,9 +149,14 @@ func (o *JobOptions) check(data string) error {
 	if err := checkJobID(o.JobID); err != nil {
 		return err
 	}
-	if o.Parent != nil {
-		if err := cmp.Or(checkText("Parent.ID", o.Parent.ID), checkText("Parent.Queue", o.Parent.QueueKey)); err != nil {
+	if p := o.Parent; p != nil {
+		switch err := cmp.Or(checkText("Parent.ID", p.ID), checkText("Parent.QueueKey", p.QueueKey)); {
+		case err != nil:
 			return err
+		case p.ID == "":
+			return errors.New("Parent.ID is empty")
+		case p.QueueKey == "":
+			return errors.New("Parent.QueueKey is empty; it is the parent's queue with its prefix, such as bull:orders")
 		}
 	}
 	if o.Priority > maxPriority {
@@ -158,20 +164,17 @@ func (o *JobOptions) check(data string) error {
 	}
 	if d := o.Deduplication; d != nil {
 		if d.ID == "" {
-			return fmt.Errorf("Deduplication needs an ID")
+			return errors.New("Deduplication.ID is empty")
 		}
 		if err := checkText("Deduplication.ID", d.ID); err != nil {
 			return err
 		}
 		if o.Parent != nil {
-			return fmt.Errorf("Deduplication can't be set together with Parent")
+			return errors.New("the options Deduplication and Parent can't be set together")
 		}
 	}
 	if b := o.Backoff; b != nil && (b.Jitter < 0 || b.Jitter > 1) {
 		return fmt.Errorf("Backoff.Jitter %v is not between 0 and 1", b.Jitter)
-	}
-	if o.Parent != nil && (o.Parent.ID == "" || o.Parent.QueueKey == "") {
-		return fmt.Errorf("Parent needs an ID and a Queue with its prefix, such as bull:orders")
 	}
 	return nil
 }
@@ -257,7 +260,7 @@ func (o *JobOptions) checkReset() error {
 				}
 			}
 			slices.Sort(known)
-			return fmt.Errorf("Reset names %.80q, which is no option: known are %s", name, strings.Join(known, ", "))
+			return fmt.Errorf("name %.80q in Reset is not an option; the options are %s", name, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -278,11 +281,11 @@ func (o *JobOptions) checkRanges() error {
 		return fmt.Errorf("StackTraceLimit %d is less than 0; 0 means all, NoStackTraces none", o.StackTraceLimit)
 	}
 	if !o.Timestamp.IsZero() && o.Timestamp.UnixMilli() <= 0 {
-		return fmt.Errorf("Timestamp %v is not after the beginning of 1970; the zero time means now", o.Timestamp)
+		return fmt.Errorf("the Timestamp %v is not after the start of 1970; the zero time means now", o.Timestamp)
 	}
 	if d := o.Deduplication; d != nil && d.rest == nil {
 		if err := checkMillis("Deduplication.TTL", d.TTL, 0); err != nil {
-			return fmt.Errorf("%w; 0 means that the id is taken until its owner ends", err)
+			return fmt.Errorf("%w; 0 means that the job owns the id until it finishes", err)
 		}
 	}
 	if o.Backoff != nil {
@@ -297,7 +300,7 @@ func checkText(what, name string) error {
 	if utf8.ValidString(name) {
 		return nil
 	}
-	return fmt.Errorf("%s %.80q is not valid UTF-8, and could not be named in Node", what, name)
+	return fmt.Errorf("%s %.80q is not valid UTF-8; Node clients could not refer to it", what, name)
 }
 
 const maxPriority = 1<<21 - 1
@@ -309,13 +312,13 @@ func checkJobID(id string) error {
 	case id == "":
 		return nil
 	case id == "0" || strings.HasPrefix(id, "0:"):
-		return fmt.Errorf("job id %.80q: ids must not be 0 or start with 0:, which old clients use as wake-up entries", id)
+		return fmt.Errorf("job id %.80q: ids must not be 0 or start with 0:, which old clients use for wake-ups", id)
 	case wire.IsDecimalInteger(id), id == "NaN": // JavaScript converts both to a number
-		return fmt.Errorf("job id %.80q: ids must not be whole numbers, which the queue gives out itself; put a letter before it", id)
+		return fmt.Errorf("job id %.80q: ids must not be whole numbers, which the queue assigns; put a letter before it", id)
 	case isKeyName(id):
-		return fmt.Errorf("job id %.80q: the queue has a key of that name itself; put something before it", id)
+		return fmt.Errorf("job id %.80q: the queue has a key of that name; put a letter before it", id)
 	case strings.Contains(id, ":") && strings.Count(id, ":") != 2:
-		return fmt.Errorf("job id %.80q: ids must not contain colons, which separate the parts of a key (two exactly are allowed)", id)
+		return fmt.Errorf("job id %.80q: ids must contain no colon or exactly two, because colons separate the parts of a key", id)
 	}
 	return checkText("job id", id)
 }

@@ -71,7 +71,7 @@ func isKeyName(id string) bool {
 type keys struct {
 	prefix, queue string
 	base          string // bull:orders:
-	named         map[string]string
+	bySuffix      map[string]string
 }
 
 func newKeys(prefix, queue string) (*keys, error) {
@@ -88,16 +88,16 @@ func newKeys(prefix, queue string) (*keys, error) {
 		return nil, fmt.Errorf("bullmq: %w", err)
 	}
 	k := &keys{prefix: prefix, queue: queue, base: prefix + ":" + queue + ":"}
-	k.named = make(map[string]string, len(layout))
+	k.bySuffix = make(map[string]string, len(layout))
 	for _, key := range layout {
-		k.named[key.suffix] = k.base + key.suffix
+		k.bySuffix[key.suffix] = k.base + key.suffix
 	}
 	return k, nil
 }
 
-// of returns the key with a suffix of the layout.
-func (k *keys) of(suffix string) string {
-	key, ok := k.named[suffix]
+// named returns the key with a suffix of the layout.
+func (k *keys) named(suffix string) string {
+	key, ok := k.bySuffix[suffix]
 	if !ok {
 		panic("bullmq: the layout has no key " + suffix)
 	}
@@ -127,7 +127,7 @@ func (k *keys) jobOf(key string) (string, bool) {
 	if !ok || name == "" {
 		return "", false
 	}
-	if _, isLayout := k.named[name]; isLayout {
+	if _, isLayout := k.bySuffix[name]; isLayout {
 		return "", false
 	}
 	for _, family := range keyFamilies {

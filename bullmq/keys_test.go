@@ -18,7 +18,7 @@ var _ = Describe("The layout of a queue in Redis", func() {
 		Expect(len(declared)).To(BeNumerically(">", 20))
 		for _, name := range slices.Sorted(maps.Keys(declared)) {
 			for _, suffix := range declared[name] {
-				Expect(func() { Expect(k.of(suffix)).To(Equal("bull:orders:" + suffix)) }).NotTo(Panic(), "%s declares %s", name, suffix)
+				Expect(func() { Expect(k.named(suffix)).To(Equal("bull:orders:" + suffix)) }).NotTo(Panic(), "%s declares %s", name, suffix)
 			}
 		}
 	})
@@ -56,13 +56,13 @@ var _ = Describe("The layout of a queue in Redis", func() {
 	It("refuses to build an unknown key", func() {
 		k, err := newKeys("", "orders")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(func() { k.of("wiat") }).To(PanicWith(ContainSubstring("wiat")))
+		Expect(func() { k.named("wiat") }).To(PanicWith(ContainSubstring("wiat")))
 	})
 
 	It("starts with the prefix, which defaults to bull", func() {
 		k, err := newKeys("shop:eu", "orders")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(k.of("wait")).To(Equal("shop:eu:orders:wait"))
+		Expect(k.named("wait")).To(Equal("shop:eu:orders:wait"))
 		Expect(k.job("7")).To(Equal("shop:eu:orders:7"))
 	})
 

@@ -166,7 +166,7 @@ func (q *Queue) introduce(ctx context.Context, maxEvents int) error {
 	ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
 	if err := q.core.store.InitMeta(ctx, maxEvents, q.core.dialect.version()); err != nil {
-		return fmt.Errorf("bullmq: can't write %s: %w; a queue needs the right to write its keys", q.core.keys.of("meta"), err)
+		return fmt.Errorf("bullmq: can't write %s: %w; a queue needs the right to write its keys", q.core.keys.named("meta"), err)
 	}
 	return nil
 }

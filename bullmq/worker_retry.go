@@ -161,9 +161,9 @@ func (b *Backoff) check() error {
 	case b.rest != nil || b.number:
 		return nil
 	case b.Type == "":
-		return errors.New("Backoff has no Type: make it by Fixed, Exponential or Custom")
+		return errors.New("Backoff has no Type: make it by FixedBackoff, ExponentialBackoff or CustomBackoff")
 	case !b.custom && b.Type != "fixed" && b.Type != "exponential":
-		return fmt.Errorf("Backoff.Type %.80q is neither fixed nor exponential: make it by Custom(%.80[1]q) for a worker with a BackoffStrategy", b.Type)
+		return fmt.Errorf("Backoff.Type %.80q is neither fixed nor exponential: make it by CustomBackoff(%.80[1]q) for a worker with a BackoffStrategy", b.Type)
 	}
 	return checkMillis("Backoff.Delay", b.Delay, 0)
 }

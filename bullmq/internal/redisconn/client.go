@@ -70,7 +70,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	if err == nil || refusedAs(err, forbidden) { // the server has replied nevertheless
 		return nil
 	}
-	return fmt.Errorf("Redis at %s can't serve: %w", c.conn.address, hidePasswords(c.conn.option, err))
+	return fmt.Errorf("ping Redis at %s: %w", c.conn.address, hidePasswords(c.conn.option, err))
 }
 
 // Conn is the connection of the client.
