@@ -134,7 +134,7 @@ var _ = Describe("On a cluster", Label("slow"), func() {
 		works(root.Children[0].Job.RemoveChildDependency(ctx))
 		works(root.Job.RemoveUnprocessedChildren(ctx))
 		works(root.Job.IgnoredChildrenFailures(ctx))
-		works(root.Job.DependencyPage(ctx, bullmq.DependencyQuery{Processed: &bullmq.Cursor{}, Unprocessed: &bullmq.Cursor{}}))
+		works(root.Job.DependencyPage(ctx, bullmq.DependencyQuery{Processed: &bullmq.DependencyCursor{}, Unprocessed: &bullmq.DependencyCursor{}}))
 		for _, rule := range []bullmq.JobOptions{{OnFailure: bullmq.FailParent}, {OnFailure: bullmq.ContinueParent}, {OnFailure: bullmq.IgnoreDependency}, {OnFailure: bullmq.RemoveDependency}} {
 			rule.Priority = 1
 			works(queue.Drain(ctx, &bullmq.DrainOptions{Delayed: true}))

@@ -177,22 +177,22 @@ type QueueEvents struct {
 
 // NewQueueEvents connects to a queue's events and fixes where reading starts. ctx
 // bounds the call, not the life of the QueueEvents.
-func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptions) (*QueueEvents, error) {
+func NewQueueEvents(ctx context.Context, queueName string, options *QueueEventsOptions) (*QueueEvents, error) {
 	var o QueueEventsOptions
 	if options != nil {
 		o = *options
 	}
 	if err := checkMillis("BlockingTimeout", o.BlockingTimeout, 0); err != nil { // Redis would wait without end
-		return nil, fmt.Errorf("bullmq: events of queue %s: %w; 0 means 10 s", queue, err)
+		return nil, fmt.Errorf("bullmq: events of queue %s: %w; 0 means 10 s", queueName, err)
 	}
 	fromNow := o.LastEventID == "" || o.LastEventID == "$"
 	if !fromNow && !wire.IsEventID(o.LastEventID) {
-		return nil, fmt.Errorf("bullmq: events of queue %s: LastEventID %.80q is no id of an event: give an Event's ID, such as 1700000000000-0, or 0-0 for all", queue, o.LastEventID)
+		return nil, fmt.Errorf("bullmq: events of queue %s: LastEventID %.80q is no id of an event: give an Event's ID, such as 1700000000000-0, or 0-0 for all", queueName, o.LastEventID)
 	}
 	if o.BlockingTimeout == 0 || o.BlockingTimeout > timing.LongestBlock {
 		o.BlockingTimeout = timing.LongestBlock
 	}
-	c, err := newCore(ctx, queue, o.Prefix, o.Connection, o.URL, nil, V6, o.Logger.with(logQueue, queue))
+	c, err := newCore(ctx, queueName, o.Prefix, o.Connection, o.URL, nil, V6, o.Logger.with(logQueue, queueName))
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func NewQueueEvents(ctx context.Context, queue string, options *QueueEventsOptio
 		last, err := c.store.LastEvent(ctx)
 		if err != nil {
 			c.conn.Close()
-			return nil, fmt.Errorf("bullmq: can't read the events of %s: %w", queue, err)
+			return nil, fmt.Errorf("bullmq: can't read the events of %s: %w", queueName, err)
 		}
 		e.last = last.ID
 		e.stream.StartAt(last)

@@ -19,7 +19,7 @@ func ExampleQueue_UpsertScheduler() {
 	next, err := queue.UpsertScheduler(ctx, "nightly", bullmq.Repeat{
 		Pattern:  "30 3 * * *",
 		TimeZone: "Europe/Berlin",
-	}, &bullmq.Template{
+	}, &bullmq.JobTemplate{
 		Name:    "paint",
 		Data:    Paint{Colour: "white"},
 		Options: &bullmq.JobOptions{Attempts: 3},

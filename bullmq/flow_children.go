@@ -183,15 +183,15 @@ func (j *Job) Dependencies(ctx context.Context) (*Dependencies, error) {
 	return &d, nil
 }
 
-// Cursor is the position from which to read children of one kind.
-type Cursor struct {
+// DependencyCursor is the position from which to read children of one kind.
+type DependencyCursor struct {
 	At    uint64 // 0 for the beginning; otherwise from DependencyPage.Next
 	Count int    // approximate number of children to read; defaults to 20
 }
 
 // DependencyQuery selects the children to read. A kind whose cursor is nil is not
 // read.
-type DependencyQuery struct{ Processed, Unprocessed, Ignored, Failed *Cursor }
+type DependencyQuery struct{ Processed, Unprocessed, Ignored, Failed *DependencyCursor }
 
 // DependencyPage is a page of a job's children.
 type DependencyPage struct {
@@ -210,7 +210,7 @@ func (j *Job) DependencyPage(ctx context.Context, query DependencyQuery) (*Depen
 	if err != nil {
 		return nil, err
 	}
-	for name, cursor := range map[string]*Cursor{
+	for name, cursor := range map[string]*DependencyCursor{
 		"Processed": query.Processed, "Unprocessed": query.Unprocessed, "Ignored": query.Ignored, "Failed": query.Failed,
 	} {
 		if cursor != nil {
@@ -235,7 +235,7 @@ func (j *Job) DependencyPage(ctx context.Context, query DependencyQuery) (*Depen
 	}, nil
 }
 
-func (c *Cursor) scan() *backend.Scan {
+func (c *DependencyCursor) scan() *backend.Scan {
 	if c == nil {
 		return nil
 	}
@@ -246,11 +246,11 @@ func (c *Cursor) scan() *backend.Scan {
 	return &backend.Scan{Cursor: c.At, Count: count}
 }
 
-func cursor(next *backend.Scan) *Cursor {
+func cursor(next *backend.Scan) *DependencyCursor {
 	if next == nil {
 		return nil
 	}
-	return &Cursor{At: next.Cursor, Count: next.Count}
+	return &DependencyCursor{At: next.Cursor, Count: next.Count}
 }
 
 // ChildJob is a child of a job, with the child's record.

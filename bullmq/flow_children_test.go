@@ -85,14 +85,14 @@ var _ = Describe("A job's children", func() {
 		})
 
 		It("are read by kind, only the requested ones", func() {
-			page, err := parent.DependencyPage(ctx, bullmq.DependencyQuery{Processed: &bullmq.Cursor{}, Failed: &bullmq.Cursor{}})
+			page, err := parent.DependencyPage(ctx, bullmq.DependencyQuery{Processed: &bullmq.DependencyCursor{}, Failed: &bullmq.DependencyCursor{}})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(page.Processed).To(HaveLen(1))
 			Expect(page.Failed).To(Equal([]string{keyOf(parts, "bad")}))
 			Expect(page.Unprocessed).To(BeEmpty())
 			Expect(page.Ignored).To(BeEmpty())
 			Expect(page.Next).To(Equal(bullmq.DependencyQuery{}), "nothing is left")
-			page, err = parent.DependencyPage(ctx, bullmq.DependencyQuery{Unprocessed: &bullmq.Cursor{}, Ignored: &bullmq.Cursor{}})
+			page, err = parent.DependencyPage(ctx, bullmq.DependencyQuery{Unprocessed: &bullmq.DependencyCursor{}, Ignored: &bullmq.DependencyCursor{}})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(page.Unprocessed).To(Equal([]string{keyOf(parts, "open")}))
 			Expect(page.Ignored).To(Equal(map[string]string{keyOf(parts, "lost"): "no matter"}))
@@ -123,7 +123,7 @@ var _ = Describe("A job's children", func() {
 		var pending, failed []string
 		pages := 0
 		page := &bullmq.DependencyPage{}
-		start := bullmq.DependencyQuery{Unprocessed: &bullmq.Cursor{Count: 50}, Failed: &bullmq.Cursor{Count: 2}}
+		start := bullmq.DependencyQuery{Unprocessed: &bullmq.DependencyCursor{Count: 50}, Failed: &bullmq.DependencyCursor{Count: 2}}
 		for query := start; query != (bullmq.DependencyQuery{}); query = page.Next {
 			var err error
 			page, err = parent.DependencyPage(ctx, query)

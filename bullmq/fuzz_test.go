@@ -272,7 +272,7 @@ func FuzzSchedulerRecord(f *testing.F) {
 			legacyScheduler(&backend.SchedulerRecord{ID: id, Next: time.UnixMilli(next), Missing: true})
 			schedule.IsLegacyKey(id)
 			for _, r := range []Repeat{{Pattern: pattern, TimeZone: zone}, s.Repeat, {Every: s.Repeat.Every, Offset: s.Repeat.Offset, Limit: s.Repeat.Limit}} {
-				made, err := (&Queue{core: c}).scheduler(id, r, Template{Name: s.Name, Data: s.Data})
+				made, err := (&Queue{core: c}).scheduler(id, r, JobTemplate{Name: s.Name, Data: s.Data})
 				if err == nil && made != nil && (!json.Valid([]byte(made.Opts)) || made.Due.IsZero() && made.Repeat.Every == 0) {
 					t.Fatalf("%+v", made)
 				}

@@ -88,7 +88,7 @@ var _ = Describe("A Job that belongs to no queue", func() {
 		ctx := specContext()
 		for _, job := range []*bullmq.Job{{ID: "7"}, nil} {
 			_, extended := job.ExtendLock(ctx, -1)
-			_, retried := job.DependencyPage(ctx, bullmq.DependencyQuery{Failed: &bullmq.Cursor{Count: -1}})
+			_, retried := job.DependencyPage(ctx, bullmq.DependencyQuery{Failed: &bullmq.DependencyCursor{Count: -1}})
 			for _, err := range []error{
 				extended, retried, job.ClearLogs(ctx, &bullmq.ClearLogsOptions{Keep: -1}), job.ChangeDelay(ctx, 1), job.ChangePriority(ctx, -1, nil), job.Retry(ctx, "odd", nil),
 				job.UpdateData(ctx, func() {}), job.UpdateProgress(ctx, func() {}),

@@ -174,7 +174,7 @@ var jobCalls = []jobCall{
 	}},
 	{"Dependencies", "active, with children", func(b *bench, job *bullmq.Job) (any, error) { return job.Dependencies(b.ctx) }},
 	{"DependencyPage", "active, with children", func(b *bench, job *bullmq.Job) (any, error) {
-		return job.DependencyPage(b.ctx, bullmq.DependencyQuery{Unprocessed: &bullmq.Cursor{}})
+		return job.DependencyPage(b.ctx, bullmq.DependencyQuery{Unprocessed: &bullmq.DependencyCursor{}})
 	}},
 	{"DependencyCounts", "active, with children", func(b *bench, job *bullmq.Job) (any, error) { return job.DependencyCounts(b.ctx) }},
 
@@ -413,7 +413,7 @@ var _ = DescribeTable("The handler of a job that was removed meanwhile writes no
 var _ = Describe("A scheduler's job, as its upsert returns it,", Label("slow"), func() {
 	It("has the stored options and follows them", func() {
 		b := newBench(bullmq.V6)
-		job, err := b.queue.UpsertScheduler(b.ctx, "daily", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{
+		job, err := b.queue.UpsertScheduler(b.ctx, "daily", bullmq.Repeat{Every: time.Hour}, &bullmq.JobTemplate{
 			Options: &bullmq.JobOptions{KeepLogs: 2, LIFO: true, Priority: 3, Deduplication: &bullmq.Deduplication{ID: "once"}},
 		})
 		Expect(err).NotTo(HaveOccurred())

@@ -54,7 +54,7 @@ var _ = Describe("A name", Label("slow"), func() {
 			return err
 		},
 		"a scheduler's jobs": func(queue *bullmq.Queue, name string) error {
-			_, err := queue.UpsertScheduler(specContext(), "s", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: name})
+			_, err := queue.UpsertScheduler(specContext(), "s", bullmq.Repeat{Every: time.Hour}, &bullmq.JobTemplate{Name: name})
 			return err
 		},
 		"a worker": func(queue *bullmq.Queue, name string) error {

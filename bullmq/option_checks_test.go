@@ -73,17 +73,17 @@ var _ = Describe("An option", func() {
 		Entry("LastEventID", bullmq.QueueEventsOptions{LastEventID: "-1"}, "LastEventID", `"-1"`),
 	)
 
-	DescribeTable("of a scheduler is refused if it is invalid:", func(repeat bullmq.Repeat, template bullmq.Template, hints ...string) {
+	DescribeTable("of a scheduler is refused if it is invalid:", func(repeat bullmq.Repeat, template bullmq.JobTemplate, hints ...string) {
 		name := newQueueName()
 		queue := newQueue(name, &bullmq.QueueOptions{SkipMetaUpdate: true})
 		_, err := queue.UpsertScheduler(specContext(), "tick", repeat, &template)
 		refused(name, err, append(hints, `"tick"`))
 	},
-		Entry("Every", bullmq.Repeat{Every: 500}, bullmq.Template{}, "Every", "500ns"),
-		Entry("Every with a fraction of a millisecond", bullmq.Repeat{Every: part}, bullmq.Template{}, "Every 1.5ms", "whole number"),
-		Entry("Offset", bullmq.Repeat{Every: time.Second, Offset: 500}, bullmq.Template{}, "Offset 500ns", "500*time.Millisecond"),
-		Entry("Limit", bullmq.Repeat{Every: time.Second, Limit: -1}, bullmq.Template{}, "Limit -1", "no limit"),
-		Entry("an option of its jobs", bullmq.Repeat{Every: time.Second}, bullmq.Template{Options: &bullmq.JobOptions{Attempts: -1}}, "Attempts -1"),
+		Entry("Every", bullmq.Repeat{Every: 500}, bullmq.JobTemplate{}, "Every", "500ns"),
+		Entry("Every with a fraction of a millisecond", bullmq.Repeat{Every: part}, bullmq.JobTemplate{}, "Every 1.5ms", "whole number"),
+		Entry("Offset", bullmq.Repeat{Every: time.Second, Offset: 500}, bullmq.JobTemplate{}, "Offset 500ns", "500*time.Millisecond"),
+		Entry("Limit", bullmq.Repeat{Every: time.Second, Limit: -1}, bullmq.JobTemplate{}, "Limit -1", "no limit"),
+		Entry("an option of its jobs", bullmq.Repeat{Every: time.Second}, bullmq.JobTemplate{Options: &bullmq.JobOptions{Attempts: -1}}, "Attempts -1"),
 	)
 
 	DescribeTable("of a call is refused if it is invalid:", func(call func(context.Context, *bullmq.Queue, *bullmq.Job) error, hints ...string) {
@@ -165,7 +165,7 @@ var _ = Describe("An option", func() {
 			return queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 1, Duration: part})
 		}, "Limiter.Duration 1.5ms"),
 		Entry("DependencyPage", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-			_, err := job.DependencyPage(ctx, bullmq.DependencyQuery{Failed: &bullmq.Cursor{Count: -1}})
+			_, err := job.DependencyPage(ctx, bullmq.DependencyQuery{Failed: &bullmq.DependencyCursor{Count: -1}})
 			return err
 		}, "Failed.Count -1"),
 		Entry("Flow", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {

@@ -99,7 +99,7 @@ func argument(kind reflect.Type, q *Queue) reflect.Value {
 		"1", 5, true, time.Minute, time.Now(), StateCompleted, AllJobs(), q.JobRef("1").WithToken("t"), []*Job{q.JobRef("1").WithToken("t")}, []string{"1"},
 		make([]BulkJob, 3), Repeat{Every: time.Minute}, Limiter{Max: 1, Duration: time.Second}, map[string]string{"a": "b"},
 		Flow{Name: "a", QueueName: "fuzzed", Children: []Flow{{Name: "b", QueueName: "fuzzed"}}}, []Flow{{Name: "a", QueueName: "fuzzed"}, {Name: "b", QueueName: "fuzzed"}},
-		FlowQuery{QueueName: "fuzzed", ID: "1", Depth: 4}, DependencyQuery{&Cursor{}, &Cursor{}, &Cursor{}, &Cursor{}}, EventType("mine"),
+		FlowQuery{QueueName: "fuzzed", ID: "1", Depth: 4}, DependencyQuery{&DependencyCursor{}, &DependencyCursor{}, &DependencyCursor{}, &DependencyCursor{}}, EventType("mine"),
 	} {
 		if reflect.TypeOf(value) == kind {
 			return reflect.ValueOf(value)

@@ -105,18 +105,18 @@ type Queue struct {
 	closed      atomic.Bool
 }
 
-// NewQueue connects to a queue, writes its meta hash and returns a Queue. name must
-// not contain a colon. options may be nil. ctx bounds this call only. If Redis can't
+// NewQueue connects to a queue, writes its meta hash and returns a Queue. queueName
+// must not contain a colon. options may be nil. ctx bounds this call only. If Redis can't
 // be reached, NewQueue returns an error within 5 seconds.
-func NewQueue(ctx context.Context, name string, options *QueueOptions) (*Queue, error) {
+func NewQueue(ctx context.Context, queueName string, options *QueueOptions) (*Queue, error) {
 	var o QueueOptions
 	if options != nil {
 		o = *options
 	}
 	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("bullmq: queue %s: %w", name, err)
+		return nil, fmt.Errorf("bullmq: queue %s: %w", queueName, err)
 	}
-	c, err := newCore(ctx, name, o.Prefix, o.Connection, o.URL, o.Now, o.Dialect, o.Logger.with(logQueue, name))
+	c, err := newCore(ctx, queueName, o.Prefix, o.Connection, o.URL, o.Now, o.Dialect, o.Logger.with(logQueue, queueName))
 	if err != nil {
 		return nil, err
 	}

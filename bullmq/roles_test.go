@@ -201,7 +201,7 @@ func runJobs(ctx context.Context, at func(address string) *bullmq.Connection, ot
 			f.note("others add a flow, "+policy, err)
 		}
 	}
-	_, err := others.UpsertScheduler(ctx, "often", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "complete"})
+	_, err := others.UpsertScheduler(ctx, "often", bullmq.Repeat{Every: time.Hour}, &bullmq.JobTemplate{Name: "complete"})
 	f.note("others add a scheduler", err)
 	others.do("RPUSH", others.key("wait"), "0:0") // a wake-up entry of BullMQ 4
 	others.do("RPUSH", others.key("foreign"), "no job")
@@ -414,7 +414,7 @@ func (f *firstError) look(ctx context.Context, queue *bullmq.Queue, others *byst
 	f.note("logs", err)
 	_, err = job.Dependencies(ctx)
 	f.note("dependencies", err)
-	_, err = job.DependencyPage(ctx, bullmq.DependencyQuery{Processed: &bullmq.Cursor{}, Unprocessed: &bullmq.Cursor{}, Ignored: &bullmq.Cursor{}, Failed: &bullmq.Cursor{}})
+	_, err = job.DependencyPage(ctx, bullmq.DependencyQuery{Processed: &bullmq.DependencyCursor{}, Unprocessed: &bullmq.DependencyCursor{}, Ignored: &bullmq.DependencyCursor{}, Failed: &bullmq.DependencyCursor{}})
 	f.note("some dependencies", err)
 	_, err = bullmq.Children[any](ctx, job)
 	f.note("children", err)

@@ -45,8 +45,8 @@ type Repeat struct {
 	Immediately bool
 }
 
-// Template defines the jobs of a scheduler.
-type Template struct {
+// JobTemplate defines the jobs of a scheduler.
+type JobTemplate struct {
 	Name    string // defaults to the scheduler's id
 	Data    any
 	Options *JobOptions // the scheduler overrides JobID and Delay
@@ -72,8 +72,8 @@ type Scheduler struct {
 //
 // If the pattern has no next run, or none before EndDate, UpsertScheduler writes nothing
 // and returns [ErrNoNextRun].
-func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *Template) (_ *Job, err error) {
-	t := Template{}
+func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *JobTemplate) (_ *Job, err error) {
+	t := JobTemplate{}
 	if template != nil {
 		t = *template
 	}
@@ -126,7 +126,7 @@ func (q *Queue) scheduled(s *backend.SchedulerAdd, id string, delay time.Duratio
 }
 
 // scheduler checks and encodes a scheduler.
-func (q *Queue) scheduler(id string, r Repeat, t Template) (*backend.SchedulerAdd, error) {
+func (q *Queue) scheduler(id string, r Repeat, t JobTemplate) (*backend.SchedulerAdd, error) {
 	if err := cmp.Or(checkText("its id", id), checkText("the name of its jobs", t.Name)); err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (q *Queue) scheduler(id string, r Repeat, t Template) (*backend.SchedulerAd
 
 // schedulerOptions encodes the options of a scheduler's template and those of its
 // next job.
-func (q *Queue) schedulerOptions(s *backend.SchedulerAdd, t Template) error {
+func (q *Queue) schedulerOptions(s *backend.SchedulerAdd, t JobTemplate) error {
 	o := q.options(t.Options)
 	if err := o.check(s.Data); err != nil {
 		return err

@@ -27,7 +27,7 @@ var _ = Describe("A job scheduler", func() {
 		queue = newQueue(name, &bullmq.QueueOptions{Now: ticking})
 		worker = newFetcher(name, &bullmq.FetcherOptions{Now: ticking})
 	})
-	upsert := func(repeat bullmq.Repeat, template *bullmq.Template) *bullmq.Job {
+	upsert := func(repeat bullmq.Repeat, template *bullmq.JobTemplate) *bullmq.Job {
 		GinkgoHelper()
 		job, err := queue.UpsertScheduler(ctx, "tick", repeat, template)
 		Expect(err).NotTo(HaveOccurred())
@@ -111,7 +111,7 @@ var _ = Describe("A job scheduler", func() {
 
 	It("with an interval stores a record, its next due time and one job with that time in its id", func() {
 		job := upsert(bullmq.Repeat{Every: time.Minute, Limit: 9, StartDate: time.UnixMilli(fixedNow + 5000), EndDate: time.UnixMilli(fixedNow + 3600000)},
-			&bullmq.Template{Name: "tock", Data: map[string]int{"a": 1}, Options: &bullmq.JobOptions{Attempts: 2}})
+			&bullmq.JobTemplate{Name: "tock", Data: map[string]int{"a": 1}, Options: &bullmq.JobOptions{Attempts: 2}})
 		Expect(job.ID).To(Equal(slot(5 * time.Second)))
 		Expect(scoresAt(keyOf(name, "repeat"))).To(Equal(map[string]float64{"tick": fixedNow + 5000}))
 		Expect(hashAt(keyOf(name, "repeat:tick"))).To(Equal(map[string]string{
@@ -142,7 +142,7 @@ var _ = Describe("A job scheduler", func() {
 	})
 
 	It("uses the data and options of its template for every run", func() {
-		upsert(bullmq.Repeat{Every: time.Second}, &bullmq.Template{Data: map[string]any{"a": []int{}}, Options: &bullmq.JobOptions{Attempts: 2}})
+		upsert(bullmq.Repeat{Every: time.Second}, &bullmq.JobTemplate{Data: map[string]any{"a": []int{}}, Options: &bullmq.JobOptions{Attempts: 2}})
 		for n := range 5 {
 			job := run()
 			Expect(job.ID).To(Equal(slot(time.Duration(n) * time.Second)))
@@ -159,11 +159,11 @@ var _ = Describe("A job scheduler", func() {
 		It("without a change keeps its due times and uses the new template", func() {
 			upsert(every, nil)
 			clock = clock.Add(100 * time.Millisecond)
-			Expect(upsert(every, &bullmq.Template{Data: 1}).ID).To(Equal(slot(0)))
+			Expect(upsert(every, &bullmq.JobTemplate{Data: 1}).ID).To(Equal(slot(0)))
 			running := takeJob(worker)
 			Expect(string(running.Data)).To(Equal("1"))
 			clock = clock.Add(100 * time.Millisecond)
-			Expect(upsert(every, &bullmq.Template{Data: 2}).ID).To(Equal(slot(3 * time.Second)))
+			Expect(upsert(every, &bullmq.JobTemplate{Data: 2}).ID).To(Equal(slot(3 * time.Second)))
 			Expect(pending()).To(Equal([]string{slot(3 * time.Second)}))
 			clock = time.UnixMilli(fixedNow + 3000)
 			Expect(string(run().Data)).To(Equal("2"))
@@ -267,7 +267,7 @@ var _ = Describe("A job scheduler", func() {
 	)
 
 	It("of a BullMQ 5 repeatable job continues with the data of the previous job", func() {
-		upsert(bullmq.Repeat{Every: time.Second}, &bullmq.Template{Name: "paint", Data: map[string]int{"a": 1}})
+		upsert(bullmq.Repeat{Every: time.Second}, &bullmq.JobTemplate{Name: "paint", Data: map[string]int{"a": 1}})
 		redisDo("HDEL", keyOf(name, "repeat:tick"), "data", "opts", "ic")
 		for n := range 3 {
 			Expect(run().Data).To(Equal(json.RawMessage(`{"a":1}`)), "run %d", n)

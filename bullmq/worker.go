@@ -196,15 +196,15 @@ type Worker struct {
 // jobs. ctx bounds this call only. The Worker lives until Run returns or
 // [Worker.Close] is called. options may be nil. A program that fetches jobs in a
 // loop of its own uses a [Fetcher].
-func NewWorker(ctx context.Context, queue string, handler Handler, options *WorkerOptions) (*Worker, error) {
+func NewWorker(ctx context.Context, queueName string, handler Handler, options *WorkerOptions) (*Worker, error) {
 	if handler == nil {
-		return nil, fmt.Errorf("bullmq: worker of queue %s: the handler is nil; give NewWorker a Handler, or fetch jobs in a loop of your own with NewFetcher", queue)
+		return nil, fmt.Errorf("bullmq: worker of queue %s: the handler is nil; give NewWorker a Handler, or fetch jobs in a loop of your own with NewFetcher", queueName)
 	}
 	var o WorkerOptions
 	if options != nil {
 		o = *options
 	}
-	w, err := newEngine(ctx, "worker", queue, o)
+	w, err := newEngine(ctx, "worker", queueName, o)
 	if err != nil {
 		return nil, err
 	}
@@ -214,15 +214,15 @@ func NewWorker(ctx context.Context, queue string, handler Handler, options *Work
 
 // newEngine returns a Worker without a handler, which a Fetcher can use but Run
 // can't.
-func newEngine(ctx context.Context, kind, queue string, o WorkerOptions) (*Worker, error) {
+func newEngine(ctx context.Context, kind, queueName string, o WorkerOptions) (*Worker, error) {
 	if err := o.fill(); err != nil {
-		return nil, fmt.Errorf("bullmq: %s of queue %s: %w", kind, queue, err)
+		return nil, fmt.Errorf("bullmq: %s of queue %s: %w", kind, queueName, err)
 	}
-	log := o.Logger.with(logQueue, queue)
+	log := o.Logger.with(logQueue, queueName)
 	if o.Name != "" {
 		log = log.With(logWorker, o.Name)
 	}
-	c, err := newCore(ctx, queue, o.Prefix, o.Connection, o.URL, o.Now, o.Dialect, log)
+	c, err := newCore(ctx, queueName, o.Prefix, o.Connection, o.URL, o.Now, o.Dialect, log)
 	if err != nil {
 		return nil, err
 	}

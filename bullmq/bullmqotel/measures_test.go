@@ -43,7 +43,7 @@ var _ = Describe("A Telemetry that only measures", func() {
 		Expect(err).NotTo(HaveOccurred())
 		flow, err := flows.Add(ctx, bullmq.Flow{Name: "wall", QueueName: name, Options: &bullmq.JobOptions{JobID: "wall"}})
 		Expect(err).NotTo(HaveOccurred())
-		run, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "paint"})
+		run, err := queue.UpsertScheduler(ctx, "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.JobTemplate{Name: "paint"})
 		Expect(err).NotTo(HaveOccurred())
 
 		worker, err := bullmq.NewWorker(ctx, name, func(context.Context, *bullmq.Job) (any, error) {

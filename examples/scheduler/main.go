@@ -27,7 +27,7 @@ func main() {
 	defer queue.Close()
 
 	first, err := queue.UpsertScheduler(ctx, "report", // at 9 o'clock in Rome on weekdays, in summer and winter
-		bullmq.Repeat{Pattern: "0 9 * * 1-5", TimeZone: "Europe/Rome"}, &bullmq.Template{Data: map[string]string{"to": "ada"}})
+		bullmq.Repeat{Pattern: "0 9 * * 1-5", TimeZone: "Europe/Rome"}, &bullmq.JobTemplate{Data: map[string]string{"to": "ada"}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,11 +14,11 @@ type page struct {
 	Count  int
 }
 
-func (p *page) cursor() *bullmq.Cursor {
+func (p *page) cursor() *bullmq.DependencyCursor {
 	if p == nil {
 		return nil
 	}
-	return &bullmq.Cursor{At: p.Cursor, Count: p.Count}
+	return &bullmq.DependencyCursor{At: p.Cursor, Count: p.Count}
 }
 
 // Reads of queues, jobs and their children.
@@ -132,7 +132,7 @@ func init() {
 				return nil, err
 			}
 			view := map[string]any{}
-			next := func(name string, c *bullmq.Cursor) {
+			next := func(name string, c *bullmq.DependencyCursor) {
 				view[name] = 0
 				if c != nil {
 					view[name] = c.At

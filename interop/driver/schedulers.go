@@ -79,13 +79,13 @@ func init() {
 			Pattern: a.Repeat.Pattern, TimeZone: a.Repeat.TZ, Every: a.Repeat.Every.duration(), Offset: a.Repeat.Offset.duration(),
 			StartDate: a.Repeat.StartDate.Time, EndDate: a.Repeat.EndDate.Time, Limit: a.Repeat.Limit, Immediately: a.Repeat.Immediately,
 		}
-		var template *bullmq.Template
+		var template *bullmq.JobTemplate
 		if a.Template != nil {
 			data, options, err := a.Template.read()
 			if err != nil {
 				return nil, err
 			}
-			template = &bullmq.Template{Name: a.Template.Name, Data: data, Options: options}
+			template = &bullmq.JobTemplate{Name: a.Template.Name, Data: data, Options: options}
 		}
 		job, err := q.UpsertScheduler(ctx, a.ID, repeat, template)
 		if errors.Is(err, bullmq.ErrNoNextRun) {

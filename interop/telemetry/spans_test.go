@@ -96,7 +96,7 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 		ok(queue.Add(soon(), "paint", nil, nil))
 		ok(queue.Add(soon(), "paint", nil, &bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{OmitContext: true}}))
 		ok(queue.AddBulk(soon(), []bullmq.BulkJob{{Name: "a"}, {Name: "b"}}))
-		ok(queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "strike"}))
+		ok(queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.JobTemplate{Name: "strike"}))
 		spansAreAlike()
 	})
 
@@ -209,7 +209,7 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 	It("are the same when a worker starts the next job of a scheduler", func() {
 		do("upsertScheduler", object{"id": "tick", "repeat": object{"every": 3600000}, "template": object{"name": "strike"}})
 		do("run", object{"count": 1, "handler": object{}})
-		ok(queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "strike"}))
+		ok(queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.JobTemplate{Name: "strike"}))
 		run(1, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{})
 		node, ours := spansOf(inNode), traced.spans()
 		for _, spans := range [][]endedSpan{node, ours} {

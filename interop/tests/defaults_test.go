@@ -251,7 +251,7 @@ var _ = Describe("The default options of a queue", func() {
 					var next struct{ ID string }
 					other.Do("upsertScheduler", object{"queue": schedulers, "id": "tick", "repeat": object{"every": 3600000},
 						"template": object{"name": "a", "opts": json.RawMessage(options.json)}}, &next)
-					job, err := queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.Template{Name: "a", Options: read(options.json)})
+					job, err := queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: time.Hour}, &bullmq.JobTemplate{Name: "a", Options: read(options.json)})
 					Expect(err).NotTo(HaveOccurred())
 					what := "defaults " + defaults + ", options " + options.json
 					Expect(template(queue.Name())).To(Equal(template(schedulers)), what)

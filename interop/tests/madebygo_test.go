@@ -29,7 +29,7 @@ var _ = Describe("A scheduler created by Go", func() {
 		ctx := soon()
 		return func() {
 				GinkgoHelper()
-				_, err := queue.UpsertScheduler(ctx, "tick", repeat, &bullmq.Template{Data: object{"a": []int{}}})
+				_, err := queue.UpsertScheduler(ctx, "tick", repeat, &bullmq.JobTemplate{Data: object{"a": []int{}}})
 				Expect(err).NotTo(HaveOccurred())
 			}, func() {
 				GinkgoHelper()
@@ -51,7 +51,7 @@ var _ = Describe("A scheduler created by Go", func() {
 
 	It("continues under a Node worker with the template's data in every run, and Node reads it as intended", func() {
 		_, err := queue.UpsertScheduler(soon(), "tick", bullmq.Repeat{Every: 150 * time.Millisecond, Limit: 5},
-			&bullmq.Template{Name: "tock", Data: object{"a": []int{}}, Options: &bullmq.JobOptions{Attempts: 2}})
+			&bullmq.JobTemplate{Name: "tock", Data: object{"a": []int{}}, Options: &bullmq.JobOptions{Attempts: 2}})
 		Expect(err).NotTo(HaveOccurred())
 		var scheduler object
 		node.Do("scheduler", object{"queue": name, "id": "tick"}, &scheduler)

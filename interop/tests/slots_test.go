@@ -44,7 +44,7 @@ var _ = Describe("A scheduler", func() {
 	}
 	inGo := func(queue string, repeat bullmq.Repeat) {
 		GinkgoHelper()
-		_, err := newGoQueue(queue).UpsertScheduler(soon(), "tick", repeat, &bullmq.Template{Name: "tock"})
+		_, err := newGoQueue(queue).UpsertScheduler(soon(), "tick", repeat, &bullmq.JobTemplate{Name: "tock"})
 		Expect(err).NotTo(HaveOccurred())
 	}
 
