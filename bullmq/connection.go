@@ -32,8 +32,8 @@ const DefaultURL = "redis://127.0.0.1:6379"
 // [ConnectClient].
 type Connection struct {
 	address string
-	// use returns the connection for a user of it, and whether it is the user's to
-	// close. It is a function, so that printing by reflection finds no password.
+	// use returns the connection for a user, and whether the user must close it. It is
+	// a function, so that printing by reflection finds no password.
 	use    func(ctx context.Context) (conn *redisconn.Conn, owned bool, err error)
 	client func() *redisconn.Client // of the Connection itself
 }
@@ -117,8 +117,8 @@ func (c *Connection) String() string { return c.address }
 // GoString is String, for %#v.
 func (c *Connection) GoString() string { return fmt.Sprintf("bullmq.Connection(%s)", c.address) }
 
-// connectionFor returns the connection that options name, and whether it is the
-// user's own.
+// connectionFor returns the connection that options select, and whether its user must
+// close it.
 func connectionFor(ctx context.Context, c *Connection, url string) (conn *redisconn.Conn, owned bool, err error) {
 	switch {
 	case c == nil:
@@ -127,7 +127,7 @@ func connectionFor(ctx context.Context, c *Connection, url string) (conn *redisc
 	case url != "":
 		return nil, false, errors.New("bullmq: the options have both a Connection and a URL: set one of them")
 	case c.use == nil:
-		return nil, false, errors.New("bullmq: the Connection is empty: make it by Connect, ConnectOption or ConnectClient")
+		return nil, false, errors.New("bullmq: the Connection is empty: make it with Connect, ConnectOption or ConnectClient")
 	}
 	return c.use(ctx)
 }

@@ -120,12 +120,12 @@ var _ = Describe("A shared Connection", Label("slow"), func() {
 	It("reports an outage and its end to each of its users and in its own Health", func() {
 		server := startRedis(redisserver.Options{})
 		ctx, connection := specContext(), connect(server.URL())
-		var changes [2]told
+		var changes [2]healthLog
 		var queues []*bullmq.Queue
 		for i := range changes {
 			name := newQueueName()
 			queues = append(queues, newQueue(name, &bullmq.QueueOptions{Connection: connection}))
-			runWorker(name, echo, &bullmq.WorkerOptions{Connection: connection, OnHealth: changes[i].hear})
+			runWorker(name, echo, &bullmq.WorkerOptions{Connection: connection, OnHealth: changes[i].record})
 		}
 		server.Stop()
 		for i := range changes {
@@ -182,7 +182,7 @@ var _ = Describe("A shared Connection", Label("slow"), func() {
 		_, err := bullmq.NewQueue(ctx, "q", &bullmq.QueueOptions{Connection: connect(redis.URL()), URL: redis.URL()})
 		Expect(err).To(MatchError(ContainSubstring("both a Connection and a URL")))
 		_, err = bullmq.NewQueue(ctx, "q", &bullmq.QueueOptions{Connection: &bullmq.Connection{}})
-		Expect(err).To(MatchError(ContainSubstring("make it by Connect")))
+		Expect(err).To(MatchError(ContainSubstring("make it with Connect")))
 	})
 
 	It("returns an error that names the address without the password if it cannot be made", func() {

@@ -26,7 +26,7 @@ type Dialect int
 //	                          template takes the data of a legacy scheduler
 //	rate limit                a job that fails unrun counts                      part codec
 //	too many starts           the job fails at its next start, and a fetch by    worker_execute.go, fetcher.go
-//	                          hand passes over it
+//	                          hand skips it
 //	reading and options       Waiting includes Paused; debounce is accepted and  queue_read.go, queue.go, job_json.go
 //	                          shown in JSON
 

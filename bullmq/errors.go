@@ -22,7 +22,7 @@ type ServerError = backend.ServerError
 // wraps one of the first eleven, which have a code in BullMQ (ErrorCode).
 var (
 	ErrJobNotFound          error = backend.JobNotFound          // -1: there is no such job
-	ErrLockNotFound         error = backend.LockNotFound         // -2: nobody holds the job's lock: it has expired, or the job isn't running
+	ErrLockNotFound         error = backend.LockNotFound         // -2: the job has no lock: it has expired, or the job isn't running
 	ErrNotInState           error = backend.NotInState           // -3: the job isn't in the state that the call requires, such as delayed for Promote
 	ErrPendingChildren      error = backend.PendingChildren      // -4: the job can't complete while it has pending children
 	ErrParentNotFound       error = backend.ParentNotFound       // -5: the parent doesn't exist
@@ -81,7 +81,7 @@ var (
 
 // ErrJobLocked is returned by [Queue.Remove] and [Job.Remove] if a worker holds the job,
 // or a descendant that would be removed too.
-var ErrJobLocked = errors.New("a worker holds the job or one of its children; remove it when they have ended")
+var ErrJobLocked = errors.New("a worker holds the job or one of its children; remove it when they have finished")
 
 // ErrNoNextRun is returned by [Queue.UpsertScheduler] if the pattern has no next run,
 // such as a pattern for February 30, or none before [Repeat.EndDate]. A worker emits it
@@ -95,7 +95,7 @@ var ErrNoQueue = errors.New("it belongs to no queue; get the job from Queue.Job,
 
 // ErrNoJob is returned by [Fetcher.TryFetch], [Fetcher.CompleteAndFetch] and
 // [Fetcher.FailAndFetch] when no job is ready. The last two have finished their job
-// then.
+// in that case.
 var ErrNoJob = errors.New("bullmq: no job is ready")
 
 // ErrClosed is returned by calls on a Queue, Worker, QueueEvents, FlowProducer or
@@ -161,7 +161,7 @@ func (e *JobFailedError) Error() string {
 }
 
 // BulkError is returned by [Queue.AddBulk] when some of the jobs were not added.
-// errors.Is and errors.As look at the errors of all of them.
+// errors.Is and errors.As examine all of them.
 type BulkError struct {
 	Errs []error // by the job's index; nil for one that was added
 }
@@ -184,7 +184,7 @@ func bulkError(results []backend.AddResult) error {
 	return failed
 }
 
-// Of returns why one job was not added; nil if it was.
+// Of returns the error of one job, or nil if the job was added.
 func (e *BulkError) Of(index int) error {
 	if e == nil {
 		return nil
@@ -201,7 +201,7 @@ func (e *BulkError) Error() string {
 	return "no job of the bulk has failed"
 }
 
-// Unwrap returns the errors. One that several jobs in a row share is there once.
+// Unwrap returns the errors. An error shared by consecutive jobs is returned once.
 func (e *BulkError) Unwrap() []error {
 	var errs []error
 	for _, err := range e.Errs {

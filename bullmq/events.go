@@ -165,7 +165,7 @@ type QueueEventsOptions struct {
 type QueueEvents struct {
 	core      *core
 	o         QueueEventsOptions
-	loop      chan struct{} // full while a loop of All runs, which alone reads from the stream
+	loop      chan struct{} // full while a loop over All runs; only that loop reads from the stream
 	stream    backend.EventStream
 	overtaken func() // called, if not nil, when events may have been missed
 
@@ -175,8 +175,8 @@ type QueueEvents struct {
 	close  context.CancelFunc
 }
 
-// NewQueueEvents connects to a queue's events and fixes where reading starts. ctx
-// bounds the call, not the life of the QueueEvents.
+// NewQueueEvents connects to a queue's events and determines where reading starts. ctx
+// bounds this call only. options may be nil.
 func NewQueueEvents(ctx context.Context, queueName string, options *QueueEventsOptions) (*QueueEvents, error) {
 	var o QueueEventsOptions
 	if options != nil {
@@ -187,7 +187,7 @@ func NewQueueEvents(ctx context.Context, queueName string, options *QueueEventsO
 	}
 	fromNow := o.LastEventID == "" || o.LastEventID == "$"
 	if !fromNow && !wire.IsEventID(o.LastEventID) {
-		return nil, fmt.Errorf("bullmq: events of queue %s: LastEventID %.80q is no id of an event: give an Event's ID, such as 1700000000000-0, or 0-0 for all", queueName, o.LastEventID)
+		return nil, fmt.Errorf("bullmq: events of queue %s: LastEventID %.80q is not the id of an event: use an Event's ID, such as 1700000000000-0, or 0-0 for all", queueName, o.LastEventID)
 	}
 	if o.BlockingTimeout == 0 || o.BlockingTimeout > timing.LongestBlock {
 		o.BlockingTimeout = timing.LongestBlock
@@ -204,7 +204,7 @@ func NewQueueEvents(ctx context.Context, queueName string, options *QueueEventsO
 		last, err := c.store.LastEvent(ctx)
 		if err != nil {
 			c.conn.Close()
-			return nil, fmt.Errorf("bullmq: can't read the events of %s: %w", queueName, err)
+			return nil, fmt.Errorf("bullmq: read the events of %s: %w", queueName, err)
 		}
 		e.last = last.ID
 		e.stream.StartAt(last)
@@ -254,8 +254,8 @@ func (e *QueueEvents) release() {
 
 // All returns an iterator over events. It ends when ctx ends or Close is called. It
 // yields an error if Redis can't be read. If the loop continues, reading is retried
-// after a short wait, from the last event on. Only one loop runs at a time. Another one
-// waits until it has ended and continues after its last event.
+// after a short wait, from the last event on. Only one loop runs at a time. A second one
+// waits until the first has ended and continues after its last event.
 func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		select {
@@ -279,7 +279,7 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 				return
 			}
 			if err != nil {
-				if !yield(Event{}, fmt.Errorf("bullmq: reading the events of %s: %w", e.core.keys.queue, err)) {
+				if !yield(Event{}, fmt.Errorf("bullmq: read the events of %s: %w", e.core.keys.queue, err)) {
 					return
 				}
 				timing.Sleep(ctx, outage.Next())
@@ -319,16 +319,18 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 	return events, nil
 }
 
-// PublishOptions configure [Queue.Publish]. Nil and the zero value hold the defaults.
+// PublishOptions configures [Queue.Publish]. A nil pointer and the zero value select
+// the defaults.
 type PublishOptions struct {
-	// MaxEvents is about how many entries the events stream keeps afterwards, of all
-	// events. NoEvents keeps none.
-	// Defaults to what QueueOptions.MaxEvents has stored in Redis, or DefaultMaxEvents.
+	// MaxEvents is the approximate number of entries that the events stream keeps
+	// after the call. NoEvents keeps none.
+	// Defaults to the number that QueueOptions.MaxEvents has stored in Redis, or
+	// DefaultMaxEvents.
 	MaxEvents int
 }
 
 // Publish writes a custom event to the events stream, for the QueueEvents of all
-// clients, and returns its ID. fields are names and values in turn. options may be nil
+// clients, and returns its ID. fields alternates names and values. options may be nil
 // (BullMQ: QueueEventsProducer.publishEvent, which keeps 1000 entries by default).
 func (q *Queue) Publish(ctx context.Context, event EventType, options *PublishOptions, fields ...string) (string, error) {
 	maxEvents := 0
@@ -336,10 +338,10 @@ func (q *Queue) Publish(ctx context.Context, event EventType, options *PublishOp
 		maxEvents = options.MaxEvents
 	}
 	if len(fields)%2 != 0 {
-		return "", fmt.Errorf("bullmq: event %s: %d fields and values don't make pairs", event, len(fields))
+		return "", fmt.Errorf("bullmq: event %s: %d names and values are not pairs", event, len(fields))
 	}
 	if maxEvents < NoEvents {
-		return "", fmt.Errorf("bullmq: event %s: the stream can't keep %d events: give a number, 0 for the queue's own, or NoEvents", event, maxEvents)
+		return "", fmt.Errorf("bullmq: event %s: the stream can't keep %d events: use a positive number, 0 for the queue's default, or NoEvents", event, maxEvents)
 	}
 	if maxEvents == 0 {
 		meta, err := q.core.store.Meta(ctx)

@@ -287,7 +287,7 @@ var _ = Describe("QueueEvents", func() {
 					Expect(event.JobID).To(Equal("a"))
 					break
 				}
-				Expect(err).To(MatchError(ContainSubstring("reading the events of " + name)))
+				Expect(err).To(MatchError(ContainSubstring("read the events of " + name)))
 				if !said {
 					said = true
 					say("event", "waiting", "jobId", "a")

@@ -130,7 +130,7 @@ func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err 
 func (p *FlowProducer) AddBulk(ctx context.Context, flows []Flow) (roots []*FlowNode, err error) {
 	ctx, span := p.core.trace.start(ctx, SpanProducer, "addBulkFlows")
 	defer span.end(&err)
-	if span.on() {
+	if span.isRecording() {
 		names := make([]string, len(flows))
 		for i, flow := range flows {
 			names[i] = flow.Name

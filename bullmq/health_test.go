@@ -15,20 +15,20 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// told collects the arguments of OnHealth.
-type told struct {
+// healthLog collects the arguments of OnHealth.
+type healthLog struct {
 	mu  sync.Mutex
 	all []bullmq.Health
 }
 
-func (t *told) hear(h bullmq.Health) {
+func (t *healthLog) record(h bullmq.Health) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.all = append(t.all, h)
 }
 
 // reachable returns the reported values of Reachable in order.
-func (t *told) reachable() []bool {
+func (t *healthLog) reachable() []bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []bool
@@ -38,7 +38,7 @@ func (t *told) reachable() []bool {
 	return all
 }
 
-func (t *told) last() bullmq.Health {
+func (t *healthLog) last() bullmq.Health {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all[len(t.all)-1]
@@ -60,10 +60,10 @@ var _ = Describe("Health", Label("slow"), func() {
 	It("reports an outage and its end once each for a queue, a worker, an event reader and a flow producer", func() {
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
-		var inQueue, inWorker, inEvents told
-		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: inQueue.hear})
-		worker := runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, OnHealth: inWorker.hear})
-		events := newEvents(name, bullmq.QueueEventsOptions{Connection: own, OnHealth: inEvents.hear})
+		var inQueue, inWorker, inEvents healthLog
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: inQueue.record})
+		worker := runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, OnHealth: inWorker.record})
+		events := newEvents(name, bullmq.QueueEventsOptions{Connection: own, OnHealth: inEvents.record})
 		go func() {
 			for range events.All(ctx) {
 			}
@@ -96,9 +96,9 @@ var _ = Describe("Health", Label("slow"), func() {
 			Eventually(one.Health, "4s").Should(And(HaveField("Reachable", true), HaveField("Since", BeTemporally(">", begun)), HaveField("Err", HaveOccurred())))
 			Expect(one.Health().String()).To(HavePrefix("Redis is reachable again since"))
 		}
-		for _, told := range []*told{&inQueue, &inWorker, &inEvents} {
-			Eventually(told.reachable).Should(Equal([]bool{false, true}))
-			Expect(told.last().Reachable).To(BeTrue())
+		for _, changes := range []*healthLog{&inQueue, &inWorker, &inEvents} {
+			Eventually(changes.reachable).Should(Equal([]bool{false, true}))
+			Expect(changes.last().Reachable).To(BeTrue())
 		}
 	})
 
@@ -162,9 +162,9 @@ var _ = Describe("Health", Label("slow"), func() {
 	It("does not report connections that are lost and reopened at once", func() {
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
-		var changes told
-		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: changes.hear, AddWait: 5 * time.Second})
-		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, OnHealth: changes.hear})
+		var changes healthLog
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: changes.record, AddWait: 5 * time.Second})
+		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, OnHealth: changes.record})
 		admin := clientOf(server)
 		for range 5 {
 			Expect(admin.Do(ctx, admin.B().Arbitrary("CLIENT", "KILL", "TYPE", "normal").Build()).Error()).To(Succeed())
@@ -176,8 +176,8 @@ var _ = Describe("Health", Label("slow"), func() {
 
 	It("reports a Redis that does not reply", func() {
 		proxy, via := proxiedRedis()
-		var changes told
-		queue := newQueue(name, &bullmq.QueueOptions{Connection: via, OnHealth: changes.hear})
+		var changes healthLog
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: via, OnHealth: changes.record})
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		try(queue)
 		Expect(queue.Health().Reachable).To(BeTrue(), "a call with too little time is no outage yet")
@@ -189,8 +189,8 @@ var _ = Describe("Health", Label("slow"), func() {
 
 	It("reports a Redis that replies with temporary errors", func() {
 		server := startRedis(redisserver.Options{})
-		var changes told
-		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL()), OnHealth: changes.hear})
+		var changes healthLog
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL(server.URL()), OnHealth: changes.record})
 		admin := clientOf(server)
 		nobody, err := redisserver.FreePort()
 		Expect(err).NotTo(HaveOccurred())

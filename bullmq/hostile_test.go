@@ -49,25 +49,26 @@ func storedWith(fields ...string) func(key string) {
 
 const without = "\x00without"
 
-// beside stores a valid job whose key <job>:<suffix> has a wrong type.
-func beside(suffix string, command string, arguments ...string) func(key string) {
+// besideKey stores a valid job whose key <job>:<suffix> has a wrong type.
+func besideKey(suffix string, command string, arguments ...string) func(key string) {
 	return func(key string) {
 		storedWith()(key)
 		Expect(redisDo(append([]string{command, key + suffix}, arguments...)...).Error()).To(Succeed())
 	}
 }
 
-func instead(command string, arguments ...string) func(key string) {
+// insteadOfKey stores a value of a wrong type at the key of a job.
+func insteadOfKey(command string, arguments ...string) func(key string) {
 	return func(key string) {
 		Expect(redisDo(append([]string{command, key}, arguments...)...).Error()).To(Succeed())
 	}
 }
 
 var badJobs = []badJob{
-	{"a list", instead("RPUSH", "a"), "holds no hash, but a list", true},
-	{"a string", instead("SET", "a"), "holds no hash, but a string", true},
-	{"a sorted set", instead("ZADD", "1", "a"), "holds no hash, but a zset", true},
-	{"a stream", instead("XADD", "*", "name", "a"), "holds no hash, but a stream", true},
+	{"a list", insteadOfKey("RPUSH", "a"), "holds no hash, but a list", true},
+	{"a string", insteadOfKey("SET", "a"), "holds no hash, but a string", true},
+	{"a sorted set", insteadOfKey("ZADD", "1", "a"), "holds no hash, but a zset", true},
+	{"a stream", insteadOfKey("XADD", "*", "name", "a"), "holds no hash, but a stream", true},
 	{"nothing", func(string) {}, "is gone", false},
 	{"a hash without a name", storedWith("name", without), "is gone", false},
 
@@ -137,14 +138,14 @@ var badJobs = []badJob{
 	{"a reason to fail", storedWith("defa", "because"), "because", false},
 	{"an empty reason to fail", storedWith("defa", ""), completes, false},
 
-	{"a list of pending children", beside(":dependencies", "RPUSH", "x"), completes, false},
-	{"a string of failed children", beside(":unsuccessful", "SET", "x"), completes, false},
-	{"a string of results of children", beside(":processed", "SET", "x"), completes, false},
-	{"a string for its log", beside(":logs", "SET", "x"), completes, false},
+	{"a list of pending children", besideKey(":dependencies", "RPUSH", "x"), completes, false},
+	{"a string of failed children", besideKey(":unsuccessful", "SET", "x"), completes, false},
+	{"a string of results of children", besideKey(":processed", "SET", "x"), completes, false},
+	{"a string for its log", besideKey(":logs", "SET", "x"), completes, false},
 }
 
-// crowd is a queue with alternating valid and bad jobs in each of three lists.
-type crowd struct {
+// jobSet is a queue with alternating valid and bad jobs in each of three lists.
+type jobSet struct {
 	name string
 	good []string
 	bad  map[string]badJob
@@ -154,12 +155,12 @@ type crowd struct {
 	errors []error
 }
 
-func newCrowd() *crowd {
-	return &crowd{name: newQueueName(), bad: map[string]badJob{}, runs: map[string]int{}}
+func newJobSet() *jobSet {
+	return &jobSet{name: newQueueName(), bad: map[string]badJob{}, runs: map[string]int{}}
 }
 
 // gather puts a bad job of each kind before a valid one, with place.
-func (c *crowd) gather(line string, place func(id string, n int)) {
+func (c *jobSet) gather(line string, place func(id string, n int)) {
 	GinkgoHelper()
 	for i, kind := range badJobs {
 		id, next := fmt.Sprintf("%s-bad-%d", line, i), fmt.Sprintf("%s-good-%d", line, i)
@@ -171,7 +172,7 @@ func (c *crowd) gather(line string, place func(id string, n int)) {
 	}
 }
 
-func (c *crowd) gatherAll() {
+func (c *jobSet) gatherAll() {
 	GinkgoHelper()
 	c.gather("wait", func(id string, _ int) { redisDo("LPUSH", keyOf(c.name, "wait"), id) })
 	c.gather("delayed", func(id string, n int) { redisDo("ZADD", keyOf(c.name, "delayed"), fmt.Sprint(n), id) })
@@ -179,7 +180,7 @@ func (c *crowd) gatherAll() {
 }
 
 // run starts a worker for all jobs. Failing jobs fail at their first two starts.
-func (c *crowd) run(failing bool, options bullmq.WorkerOptions) {
+func (c *jobSet) run(failing bool, options bullmq.WorkerOptions) {
 	GinkgoHelper()
 	options.Events.Error = func(err error) {
 		c.mu.Lock()
@@ -213,27 +214,27 @@ func (c *crowd) run(failing bool, options bullmq.WorkerOptions) {
 }
 
 // reasons returns the failure reasons in the events.
-func (c *crowd) reasons() map[string]string {
+func (c *jobSet) reasons() map[string]string {
 	GinkgoHelper()
-	told := map[string]string{}
+	reasons := map[string]string{}
 	for _, fields := range streamAt(keyOf(c.name, "events")) {
 		entry := map[string]string{}
 		for i := 0; i+1 < len(fields); i += 2 {
 			entry[fields[i]] = fields[i+1]
 		}
 		if entry["event"] == "failed" {
-			told[entry["jobId"]] = entry["failedReason"]
+			reasons[entry["jobId"]] = entry["failedReason"]
 		}
 	}
-	return told
+	return reasons
 }
 
 var _ = Describe("A job with arbitrary content", Label("slow"), func() {
 	for dialect, version := range map[bullmq.Dialect]string{bullmq.V6: "6", bullmq.V5: "5"} {
 		Describe("of BullMQ "+version, func() {
-			var c *crowd
+			var c *jobSet
 			options := bullmq.WorkerOptions{Dialect: dialect, LockDuration: time.Minute, StalledInterval: time.Minute}
-			BeforeEach(func() { c = newCrowd() })
+			BeforeEach(func() { c = newJobSet() })
 
 			It("finishes without blocking other jobs, and reports the reason if it fails", func() {
 				c.gatherAll()
@@ -509,17 +510,17 @@ var _ = Describe("A worker of a broken queue", Label("slow"), func() {
 		job, err := queue.Add(ctx(), "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
-		if attempts == "told" {
+		if attempts == "reasons" {
 			Expect(faults()).To(ContainElement(MatchError(ContainSubstring("WRONGTYPE"))))
 		}
 	},
 		Entry("a parent that is a string", "", "", "SET", "", "x"),
-		Entry("pending children that are a list", "", "told", "RPUSH", ":dependencies", "x"),
-		Entry("results that are a list", "", "told", "RPUSH", ":processed", "x"),
-		Entry("a parent that is a string, and the child fails", `,"fpof":true`, "told", "SET", "", "x"),
-		Entry("failed children that are a list", `,"fpof":true`, "told", "RPUSH", ":unsuccessful", "x"),
-		Entry("ignored failures that are a list", `,"idof":true`, "told", "RPUSH", ":failed", "x"),
-		Entry("failures to continue without that are a list", `,"cpof":true`, "told", "RPUSH", ":failed", "x"),
+		Entry("pending children that are a list", "", "reasons", "RPUSH", ":dependencies", "x"),
+		Entry("results that are a list", "", "reasons", "RPUSH", ":processed", "x"),
+		Entry("a parent that is a string, and the child fails", `,"fpof":true`, "reasons", "SET", "", "x"),
+		Entry("failed children that are a list", `,"fpof":true`, "reasons", "RPUSH", ":unsuccessful", "x"),
+		Entry("ignored failures that are a list", `,"idof":true`, "reasons", "RPUSH", ":failed", "x"),
+		Entry("failures to continue without that are a list", `,"cpof":true`, "reasons", "RPUSH", ":failed", "x"),
 	)
 
 	DescribeTable("finishes the owner of a deduplication id if the kept next job has", func(write ...string) {

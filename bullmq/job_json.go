@@ -79,8 +79,8 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 	return []byte(text), err
 }
 
-// shownNumber returns a number as Node shows it. A field that the hash of another
-// client lacks is NaN in Node, which JSON.stringify writes as null.
+// shownNumber returns a number as Node shows it. A field that is missing in the hash is
+// NaN in Node, which JSON.stringify writes as null.
 func shownNumber(n int64, lacking bool) json.RawMessage {
 	if lacking && n == 0 {
 		return json.RawMessage("null")

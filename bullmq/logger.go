@@ -43,7 +43,7 @@ func (l Logger) with(fields ...any) *slog.Logger {
 // The names of the fields of log lines.
 const (
 	logAddress    = "address"          // of the server
-	logAttempt    = "attempt"          // its number, from 1
+	logAttempt    = "attempt"          // its number, starting at 1
 	logError      = "error"            // its text, or with slog the error itself
 	logFunction   = "function"         // of the program, which panicked
 	logJob        = "job"              // its id
@@ -62,7 +62,7 @@ const (
 	logWorker     = "worker"           // its name
 )
 
-// untimed leaves it to the zerolog.Logger whether a line has a time.
+// untimed removes the time of lines, so that only the zerolog.Logger adds one.
 type untimed struct{ slog.Handler }
 
 // Handle implements [slog.Handler].

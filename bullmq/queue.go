@@ -242,7 +242,7 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 	begun := time.Now()
 	ctx, cancel := q.withinAddWait(ctx, begun)
 	defer cancel()
-	if span.on() {
+	if span.isRecording() {
 		names := make([]string, len(bulk))
 		for i, b := range bulk {
 			names[i] = b.Name

@@ -47,7 +47,7 @@ func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 
 func (c *core) rateLimit(ctx context.Context, wait time.Duration) error {
 	if wait < time.Millisecond {
-		return fmt.Errorf("bullmq: queue %s can't be stopped for %v, which is less than a millisecond; RemoveRateLimitKey of a Queue ends a rate limit", c.keys.queue, wait)
+		return fmt.Errorf("bullmq: queue %s can't be stopped for %v, which is less than a millisecond; use Queue.RemoveRateLimitKey to end a rate limit", c.keys.queue, wait)
 	}
 	return c.store.StartRateLimit(ctx, wait)
 }
@@ -77,7 +77,7 @@ func (q *Queue) RemoveRateLimitKey(ctx context.Context) (bool, error) {
 // [Queue.RemoveGlobalConcurrency] is called. A negative number is an error.
 func (q *Queue) SetGlobalConcurrency(ctx context.Context, concurrency int) error {
 	if concurrency < 0 {
-		return fmt.Errorf("bullmq: queue %s: a global concurrency of %d is less than 0; RemoveGlobalConcurrency takes the bound away", q.Name(), concurrency)
+		return fmt.Errorf("bullmq: queue %s: a global concurrency of %d is less than 0; use RemoveGlobalConcurrency to remove the limit", q.Name(), concurrency)
 	}
 	return q.core.store.SetGlobalConcurrency(ctx, &concurrency)
 }
@@ -102,7 +102,7 @@ func (q *Queue) GlobalConcurrency(ctx context.Context) (int, error) {
 // [Limiter], but the worker's Duration takes precedence over the global one.
 func (q *Queue) SetGlobalRateLimit(ctx context.Context, limit Limiter) error {
 	if err := limit.check(); err != nil {
-		return fmt.Errorf("bullmq: queue %s: %w; RemoveGlobalRateLimit takes a limit away", q.Name(), err)
+		return fmt.Errorf("bullmq: queue %s: %w; use RemoveGlobalRateLimit to remove the limit", q.Name(), err)
 	}
 	return q.core.store.SetGlobalRateLimit(ctx, (*backend.RateLimit)(&limit))
 }

@@ -137,7 +137,7 @@ var _ = Describe("A queue", func() {
 		})
 
 		It("refuses a negative one", func() {
-			Expect(queue.SetGlobalConcurrency(ctx, -1)).To(MatchError(ContainSubstring("-1 is less than 0; RemoveGlobalConcurrency takes the bound away")))
+			Expect(queue.SetGlobalConcurrency(ctx, -1)).To(MatchError(ContainSubstring("-1 is less than 0; use RemoveGlobalConcurrency to remove the limit")))
 			Expect(hashAt(keyOf(name, "meta"))).NotTo(HaveKey("concurrency"))
 		})
 	})

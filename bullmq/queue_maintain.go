@@ -18,7 +18,8 @@ var (
 	ErrActiveJobs = backend.ErrActiveJobs
 )
 
-// DrainOptions configure [Queue.Drain]. Nil and the zero value hold the defaults.
+// DrainOptions configures [Queue.Drain]. A nil pointer and the zero value select the
+// defaults.
 type DrainOptions struct {
 	// Delayed removes delayed jobs too.
 	Delayed bool
@@ -42,15 +43,16 @@ var cleanStates = []State{StateCompleted, StateFailed, StateWaiting, StateActive
 
 const cleanPage = 10000
 
-// CleanOptions configure [Queue.Clean]. Nil and the zero value hold the defaults.
+// CleanOptions configures [Queue.Clean]. A nil pointer and the zero value select the
+// defaults.
 type CleanOptions struct {
 	// State is the state of the jobs.
 	// Defaults to StateCompleted.
 	State State
-	// Grace is the least age of the jobs, in whole milliseconds.
+	// Grace is the minimum age of the jobs, in whole milliseconds.
 	// Defaults to 0: jobs of any age.
 	Grace time.Duration
-	// Limit is how many jobs are removed at most.
+	// Limit is the maximum number of jobs to remove.
 	// Defaults to 0: all.
 	Limit int
 }
@@ -71,7 +73,7 @@ func (q *Queue) Clean(ctx context.Context, options *CleanOptions) (removed []str
 		state = StateWaiting
 	}
 	if !slices.Contains(cleanStates, state) {
-		return nil, fmt.Errorf("bullmq: jobs can't be cleaned by the state %q; known are %v", state, cleanStates)
+		return nil, fmt.Errorf("bullmq: jobs can't be cleaned by the state %q; use one of %v", state, cleanStates)
 	}
 	if err := cmp.Or(checkMillis("Grace", grace, 0), checkCount("Limit", limit, "all")); err != nil {
 		return nil, fmt.Errorf("bullmq: queue %s was not cleaned: %w", q.Name(), err)
@@ -106,8 +108,11 @@ func describeClean(s span, grace time.Duration, limit int, state State, removed 
 // ObliterateOptions configures [Queue.Obliterate]. A nil pointer and the zero value
 // select the defaults.
 type ObliterateOptions struct {
-	Force bool // even while jobs run
-	Count int  // jobs removed in each call to Redis; defaults to 1000
+	// Force removes the queue even while jobs run.
+	Force bool
+	// Count is the number of jobs removed in each call to Redis.
+	// Defaults to 1000.
+	Count int
 }
 
 // Obliterate pauses the queue and removes it with all its data (BullMQ: obliterate). It
@@ -120,7 +125,7 @@ func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) (err
 	if options != nil {
 		o = *options
 	}
-	if err := checkCount("Count", o.Count, "1000 a call"); err != nil {
+	if err := checkCount("Count", o.Count, "1000 per call"); err != nil {
 		return fmt.Errorf("bullmq: queue %s was not obliterated: %w", q.Name(), err)
 	}
 	if o.Count == 0 {
@@ -140,9 +145,15 @@ func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) (err
 // RetryJobsOptions configures [Queue.RetryJobs]. A nil pointer and the zero value select
 // the defaults.
 type RetryJobsOptions struct {
-	State State     // StateFailed or StateCompleted; defaults to StateFailed
-	Until time.Time // only jobs that finished before; defaults to now
-	Count int       // jobs moved in each call to Redis; defaults to 1000
+	// State is StateFailed or StateCompleted.
+	// Defaults to StateFailed.
+	State State
+	// Until selects the jobs that finished before it.
+	// Defaults to now.
+	Until time.Time
+	// Count is the number of jobs moved in each call to Redis.
+	// Defaults to 1000.
+	Count int
 	// ResetAttemptsMade and ResetAttemptsStarted reset the jobs' counts of attempts
 	// and starts, as RetryOptions do for one job. BullMQ has these options for one job
 	// only. Without ResetAttemptsMade, a job without attempts left gets one more.
@@ -174,7 +185,7 @@ func (o *RetryJobsOptions) text() string {
 func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanProducer, "retryJobs")
 	defer span.end(&err)
-	if span.on() {
+	if span.isRecording() {
 		set(span, attrQueueOptions, options.text())
 	}
 	o := RetryJobsOptions{}
@@ -193,10 +204,10 @@ func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) (err e
 	return q.moveAll(ctx, o)
 }
 
-// PromoteJobsOptions configure [Queue.PromoteJobs]. Nil and the zero value hold the
-// defaults.
+// PromoteJobsOptions configures [Queue.PromoteJobs]. A nil pointer and the zero value
+// select the defaults.
 type PromoteJobsOptions struct {
-	// Count is how many jobs one call to Redis moves.
+	// Count is the number of jobs moved in each call to Redis.
 	// Defaults to 1000.
 	Count int
 }
@@ -210,14 +221,14 @@ func (q *Queue) PromoteJobs(ctx context.Context, options *PromoteJobsOptions) (e
 	}
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "promoteJobs")
 	defer span.end(&err)
-	if span.on() {
+	if span.isRecording() {
 		set(span, attrQueueOptions, (&RetryJobsOptions{Count: count}).text())
 	}
 	return q.moveAll(ctx, RetryJobsOptions{State: StateDelayed, Count: count})
 }
 
 func (q *Queue) moveAll(ctx context.Context, o RetryJobsOptions) error {
-	if err := checkCount("Count", o.Count, "1000 a call"); err != nil {
+	if err := checkCount("Count", o.Count, "1000 per call"); err != nil {
 		return fmt.Errorf("bullmq: no %s jobs of %s were moved: %w", o.State, q.Name(), err)
 	}
 	if o.Count == 0 {
@@ -235,7 +246,8 @@ func (q *Queue) moveAll(ctx context.Context, o RetryJobsOptions) error {
 	}
 }
 
-// RemoveOptions configure [Queue.Remove]. Nil and the zero value hold the defaults.
+// RemoveOptions configures [Queue.Remove]. A nil pointer and the zero value select the
+// defaults.
 type RemoveOptions struct {
 	// KeepChildren leaves the children of the job in their queues (BullMQ:
 	// removeChildren: false).
@@ -263,13 +275,13 @@ func (q *Queue) remove(ctx context.Context, jobID string, children bool) (_ back
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "remove")
 	defer span.end(&err)
 	set(span, attrJobID, jobID)
-	if span.on() {
+	if span.isRecording() {
 		set(span, attrJobOptions, fmt.Sprintf(`{"removeChildren":%t}`, children))
 	}
 	return q.core.store.Remove(ctx, jobID, children)
 }
 
-// removalError returns why a job was not removed, or nil if it was.
+// removalError returns the reason why a job was not removed, or nil if it was.
 func (c *core) removalError(jobID string, outcome backend.RemoveOutcome) error {
 	switch outcome {
 	case backend.Removed:

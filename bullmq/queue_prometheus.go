@@ -40,7 +40,7 @@ func PrometheusMetrics(ctx context.Context, labels map[string]string, queues ...
 		}
 		queue := prometheusText(q.Name())
 		if seen[queue] {
-			return "", fmt.Errorf("bullmq: PrometheusMetrics: two queues are named %s: give each name once, and export queues of other prefixes apart, with a label of their own", q.Name())
+			return "", fmt.Errorf("bullmq: PrometheusMetrics: two queues are named %s: pass each name once, and export queues with another prefix in a separate call with an additional label", q.Name())
 		}
 		seen[queue] = true
 		states := slices.Sorted(slices.Values(q.core.statesOf(nil))) // Node's order
@@ -89,7 +89,7 @@ func prometheusText(value string) string {
 	return prometheusEscape.Replace(strings.ToValidUTF8(value, "\uFFFD"))
 }
 
-// prometheusLabels are the labels that follow others, sorted by their names.
+// prometheusLabels returns the text of labels that follow others, sorted by name.
 func prometheusLabels(labels map[string]string) (string, error) {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -97,7 +97,7 @@ func prometheusLabels(labels map[string]string) (string, error) {
 		case name == "queue" || name == "state":
 			return "", fmt.Errorf("bullmq: PrometheusMetrics: the label %s is set from the queue: choose another name", name)
 		case !prometheusName.MatchString(name):
-			return "", fmt.Errorf("bullmq: PrometheusMetrics: %.80q is no name of a label: use letters, digits and underscores, and no digit first", name)
+			return "", fmt.Errorf("bullmq: PrometheusMetrics: %.80q is not a valid name of a label: use letters, digits and underscores, and no digit first", name)
 		case strings.HasPrefix(name, "__"):
 			return "", fmt.Errorf("bullmq: PrometheusMetrics: the label %.80s begins with two underscores, which Prometheus reserves: choose another name", name)
 		}

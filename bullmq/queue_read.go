@@ -14,7 +14,7 @@ import (
 // allStates are the states that Jobs and Counts read if none is given.
 var allStates = []State{StateActive, StateCompleted, StateDelayed, StateFailed, StatePrioritized, StateWaiting, StateWaitingChildren}
 
-// statesOf returns the states to read for those that were given. In BullMQ 5, waiting
+// statesOf returns the states to read for the given ones. In BullMQ 5, waiting
 // jobs include those in the list paused.
 func (c *core) statesOf(named []State) []State {
 	if len(named) == 0 {
@@ -68,9 +68,9 @@ func (c *core) state(ctx context.Context, id string) (State, error) {
 // Page is a part of a list, newest first. The zero Page is the first 100 entries.
 // AllJobs returns the whole list.
 type Page struct {
-	// Offset is how many entries are skipped.
+	// Offset is the number of entries to skip.
 	Offset int
-	// Limit is how many entries are returned at most. A negative one means no limit.
+	// Limit is the maximum number of entries. A negative one means no limit.
 	// Defaults to 100.
 	Limit int
 	// Ascending returns the oldest entries first.
@@ -152,7 +152,7 @@ func (q *Queue) JobIDs(ctx context.Context, page Page, states ...State) ([]strin
 	return ids, nil
 }
 
-// distinct returns states, each once, as the store names them.
+// distinct returns the states without repetitions, under the store's names.
 func distinct(states []State) []backend.State {
 	var once []backend.State
 	for _, state := range states {
@@ -163,8 +163,8 @@ func distinct(states []State) []backend.State {
 	return once
 }
 
-// backendState returns a state as the store names it. "wait", the name of its key
-// in Redis, means Waiting.
+// backendState returns a state under the store's name. "wait", the name of its key in
+// Redis, means Waiting.
 func backendState(state State) backend.State {
 	if state == "wait" {
 		return backend.Waiting
@@ -172,9 +172,9 @@ func backendState(state State) backend.State {
 	return backend.State(state)
 }
 
-// Counts returns how many jobs are in each of some states, or in each state if none is
-// given. On a queue of BullMQ 5 StateWaiting comes with StatePaused, where its jobs are
-// while the queue is paused (BullMQ: getJobCounts).
+// Counts returns the number of jobs in each given state, or in each state if none is
+// given. On a queue of BullMQ 5, StateWaiting also returns StatePaused, the state of its
+// waiting jobs while the queue is paused (BullMQ: getJobCounts).
 func (q *Queue) Counts(ctx context.Context, states ...State) (map[State]int, error) {
 	states = q.core.statesOf(states)
 	named := make([]backend.State, len(states))
@@ -203,8 +203,8 @@ func (q *Queue) Count(ctx context.Context) (int, error) {
 	return sum, err
 }
 
-// CountsPerPriority returns how many jobs wait with each of some priorities. 0 counts
-// those without a priority (BullMQ: getCountsPerPriority).
+// CountsPerPriority returns the number of waiting jobs of each given priority. Priority
+// 0 means jobs without one (BullMQ: getCountsPerPriority).
 func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int) (map[int]int, error) {
 	numbers, err := q.core.store.CountsPerPriority(ctx, priorities...)
 	if err != nil {
@@ -217,7 +217,7 @@ func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int) (map[i
 	return counts, nil
 }
 
-// JobMetrics is what workers with MetricsPoints have counted.
+// JobMetrics holds the counts of workers with MetricsPoints.
 type JobMetrics struct {
 	Count     int       // all jobs
 	PrevTime  time.Time // of the last point

@@ -15,7 +15,7 @@ func (q *Queue) repairer() (backend.Repairer, error) {
 	if repairer, ok := any(q.core.store).(backend.Repairer); ok {
 		return repairer, nil
 	}
-	return nil, fmt.Errorf("bullmq: repair queue %s: only a queue in Redis has jobs that can get lost from its states; there is nothing to repair here", q.Name())
+	return nil, fmt.Errorf("bullmq: repair queue %s: only a queue in Redis can lose jobs from its states; there is nothing to repair here", q.Name())
 }
 
 // FindOrphanedJobs returns the ids of jobs that have a hash or related keys but are in
@@ -25,13 +25,13 @@ func (q *Queue) FindOrphanedJobs(ctx context.Context) ([]string, error) {
 	return q.orphans(ctx, 1000, 0, false)
 }
 
-// RemoveOrphanedJobsOptions configure [Queue.RemoveOrphanedJobs]. Nil and the zero value
-// hold the defaults.
+// RemoveOrphanedJobsOptions configures [Queue.RemoveOrphanedJobs]. A nil pointer and
+// the zero value select the defaults.
 type RemoveOrphanedJobsOptions struct {
-	// Count is how many keys one call to Redis scans.
+	// Count is the number of keys scanned in each call to Redis.
 	// Defaults to 1000.
 	Count int
-	// Limit is how many jobs are removed at most.
+	// Limit is the maximum number of jobs to remove.
 	// Defaults to 0: all.
 	Limit int
 }
@@ -48,7 +48,7 @@ func (q *Queue) RemoveOrphanedJobs(ctx context.Context, options *RemoveOrphanedJ
 }
 
 func (q *Queue) orphans(ctx context.Context, count, limit int, remove bool) ([]string, error) {
-	if err := cmp.Or(checkCount("Count", count, "1000 a call"), checkCount("Limit", limit, "all")); err != nil {
+	if err := cmp.Or(checkCount("Count", count, "1000 per call"), checkCount("Limit", limit, "all")); err != nil {
 		return nil, fmt.Errorf("bullmq: no orphaned jobs of %s were removed: %w", q.Name(), err)
 	}
 	repairer, err := q.repairer()

@@ -73,12 +73,12 @@ const (
 	InstrumentGauge                           // keeps the last value
 )
 
-// counted are the counters of jobs, by the state that they have changed to.
-var counted = map[string]Instrument{}
+// stateCounters holds the counters of jobs that have changed to a state, by the state.
+var stateCounters = map[string]Instrument{}
 
 func init() {
 	for _, state := range []string{"completed", "failed", "delayed", "retried", "waiting", "waiting-children"} {
-		counted[state] = Instrument{
+		stateCounters[state] = Instrument{
 			Name: "bullmq.jobs." + strings.ReplaceAll(state, "-", "_"), Description: "Number of jobs " + state, Unit: "1",
 		}
 	}
@@ -101,15 +101,15 @@ func (c *core) measure(ctx context.Context, job *Job, state string) {
 		job = read
 	}
 	about := c.measured(job, state)
-	t.telemetry.Record(ctx, counted[state], 1, about...)
+	t.telemetry.Record(ctx, stateCounters[state], 1, about...)
 	if !job.ProcessedOn.IsZero() {
 		t.telemetry.Record(ctx, jobDuration, float64(c.nowMs()-job.ProcessedOn.UnixMilli()), about...)
 	}
 }
 
 // measureFailure is measure for a failed attempt. It also increments a counter that
-// BullMQ does not have, since BullMQ's counters do not tell a delay after a failure
-// from any other delay.
+// BullMQ does not have, because BullMQ's counters do not distinguish a delay after a
+// failure from other delays.
 func (c *core) measureFailure(ctx context.Context, job *Job, state string) {
 	c.measure(ctx, job, state)
 	if t := c.trace; t.telemetry != nil {
@@ -140,7 +140,7 @@ func (w *Worker) measureEnd(ctx context.Context, job *Job, a action) {
 	}
 }
 
-// RecordCounts returns what [Queue.Counts] does and records the numbers as the gauge
+// RecordCounts returns the result of [Queue.Counts] and records the numbers as the gauge
 // bullmq.queue.jobs of the queue's Telemetry. Call it at intervals (BullMQ:
 // recordJobCountsMetric).
 func (q *Queue) RecordCounts(ctx context.Context, states ...State) (map[State]int, error) {

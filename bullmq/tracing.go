@@ -100,7 +100,7 @@ func (t tracer) from(ctx context.Context, job *Job) context.Context {
 	return t.telemetry.Extract(ctx, job.Opts.Telemetry.Metadata)
 }
 
-// outliving returns a context for writes that must be made after ctx has ended.
+// outliving returns a context for writes that must be made even after ctx has ended.
 func (t tracer) outliving(ctx context.Context) context.Context {
 	if t.telemetry == nil {
 		return context.Background()
@@ -111,9 +111,10 @@ func (t tracer) outliving(ctx context.Context) context.Context {
 // span is a Span that may be nil.
 type span struct{ to Span }
 
-func (s span) on() bool { return s.to != nil }
+// isRecording reports whether there is a Span.
+func (s span) isRecording() bool { return s.to != nil }
 
-// event adds an event. The caller must have checked that the span is on.
+// event adds an event. The caller must have checked isRecording.
 func (s span) event(name string, attributes ...Attribute) { s.to.AddEvent(name, attributes...) }
 
 // fail records an error that does not end the operation.
@@ -123,22 +124,16 @@ func (s span) fail(err error) {
 	}
 }
 
-// end ends the span. Call it by defer, with the address of the function's error.
+// end ends the span. Call it by defer, with the address of the function's error, or
+// with nil for an operation that can't fail.
 func (s span) end(err *error) {
 	if s.to == nil {
 		return
 	}
-	if *err != nil {
+	if err != nil && *err != nil {
 		s.to.RecordError(*err)
 	}
 	s.to.End()
-}
-
-// done ends the span of an operation that can't fail.
-func (s span) done() {
-	if s.to != nil {
-		s.to.End()
-	}
 }
 
 // set sets an attribute of a span. It is generic, so that the value is converted to
@@ -230,14 +225,14 @@ func (w *Worker) startProcess(ctx context.Context, job *Job) (context.Context, s
 
 // completed and failed record the outcome of the attempt.
 func (s span) completed(job *Job, res result) {
-	if s.on() {
+	if s.isRecording() {
 		s.event("job completed", Attribute{attrJobResult, res.json})
 		set(s, attrJobAttemptsMade, job.AttemptsMade)
 	}
 }
 
 func (s span) failed(job *Job, res result) {
-	if s.on() {
+	if s.isRecording() {
 		s.event("job failed", Attribute{attrJobFailedReason, res.err.Error()})
 		set(s, attrJobAttemptsMade, job.AttemptsMade)
 	}
@@ -245,12 +240,12 @@ func (s span) failed(job *Job, res result) {
 
 // endProcess ends the span of startProcess.
 func (w *Worker) endProcess(s span, job *Job) {
-	if s.on() {
+	if s.isRecording() {
 		set(s, attrJobFinished, w.core.nowMs())
 		if !job.ProcessedOn.IsZero() {
 			set(s, attrJobProcessed, job.ProcessedOn.UnixMilli())
 		}
-		s.done()
+		s.end(nil)
 	}
 }
 
@@ -278,7 +273,7 @@ func (w *Worker) startEnd(ctx context.Context, job *Job, a action) (context.Cont
 // startExtendLocks begins the span in which some locks are renewed.
 func (w *Worker) startExtendLocks(ctx context.Context, locks []backend.Lock) (context.Context, span) {
 	ctx, s := w.core.trace.start(ctx, SpanInternal, "extendLocks")
-	if s.on() {
+	if s.isRecording() {
 		ids := make([]string, len(locks))
 		for i, lock := range locks {
 			ids[i] = lock.JobID
@@ -315,5 +310,5 @@ func (w *Worker) noteFetched(ctx context.Context, job *Job, wait bool) {
 	if job != nil {
 		set(s, attrJobID, job.ID)
 	}
-	s.done()
+	s.end(nil)
 }

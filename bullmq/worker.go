@@ -172,7 +172,7 @@ type Worker struct {
 	finishStore *scripts.Store // used by ends
 	open        func()         // opens the first connection of finishStore
 	ends        *batch.Batcher[scripts.End, scripts.Ended]
-	readers     eventReaders
+	readers     eventSubscribers
 
 	mu      sync.Mutex
 	started bool
@@ -325,11 +325,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.o.SkipLockRenewal {
 		parts = append(parts, safe.Go(w.core.trace.outliving(ctx), w.locks.run))
 	}
-	looked := make(chan struct{})
+	checked := make(chan struct{})
 	if w.o.SkipStalledCheck {
-		close(looked)
+		close(checked)
 	} else {
-		parts = append(parts, safe.Go(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, looked) }))
+		parts = append(parts, safe.Go(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, checked) }))
 	}
 	deadline, err := w.runner.run(ctx)
 	w.unfinished = err
@@ -338,7 +338,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	// Closing the client ends a call that gets no reply; let the first stalled check finish before.
 	select {
-	case <-looked:
+	case <-checked:
 	case <-time.After(min(timing.FirstStalledCheckWait, time.Until(deadline))):
 	}
 	w.close()
@@ -365,7 +365,7 @@ func (w *Worker) Close() error {
 	w.mu.Unlock()
 	if !running {
 		span := w.startClose(context.Background())
-		defer span.done()
+		defer span.end(nil)
 		set(span, attrWorkerForceClose, false)
 		deadline := w.stopDeadline()
 		w.emitAsync(EventClosing).Wait(deadline)

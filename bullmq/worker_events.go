@@ -133,24 +133,24 @@ func (w *Worker) Events(ctx context.Context, buffer int) <-chan WorkerEvent {
 	return w.readers.add(ctx, max(buffer, 1))
 }
 
-// eventReaders are the channels that Worker.Events has returned.
-type eventReaders struct {
-	count atomic.Int32 // len(all), to skip the mutex if there are no readers
+// eventSubscribers holds the channels that Worker.Events has returned.
+type eventSubscribers struct {
+	count atomic.Int32 // len(all), to skip the mutex if there are none
 
 	mu    sync.Mutex
-	all   map[*eventReader]bool
+	all   map[*eventSubscriber]bool
 	ended bool
 }
 
-type eventReader struct {
+type eventSubscriber struct {
 	buffer int
 	out    chan WorkerEvent // has additional room for EventClosed
 	missed int
 	forget func() bool // stops the removal when ctx ends
 }
 
-func (rs *eventReaders) add(ctx context.Context, buffer int) <-chan WorkerEvent {
-	r := &eventReader{buffer: buffer, out: make(chan WorkerEvent, buffer+1)}
+func (rs *eventSubscribers) add(ctx context.Context, buffer int) <-chan WorkerEvent {
+	r := &eventSubscriber{buffer: buffer, out: make(chan WorkerEvent, buffer+1)}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if rs.ended {
@@ -158,7 +158,7 @@ func (rs *eventReaders) add(ctx context.Context, buffer int) <-chan WorkerEvent 
 		return r.out
 	}
 	if rs.all == nil {
-		rs.all = map[*eventReader]bool{}
+		rs.all = map[*eventSubscriber]bool{}
 	}
 	rs.all[r] = true
 	rs.count.Add(1)
@@ -166,7 +166,7 @@ func (rs *eventReaders) add(ctx context.Context, buffer int) <-chan WorkerEvent 
 	return r.out
 }
 
-func (rs *eventReaders) remove(r *eventReader) {
+func (rs *eventSubscribers) remove(r *eventSubscriber) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if rs.all[r] {
@@ -177,7 +177,7 @@ func (rs *eventReaders) remove(r *eventReader) {
 }
 
 // emit sends an event to all channels. EventClosed is the last one.
-func (rs *eventReaders) emit(e WorkerEvent) {
+func (rs *eventSubscribers) emit(e WorkerEvent) {
 	last := e.Type == EventClosed
 	if rs.count.Load() == 0 && !last {
 		return

@@ -20,7 +20,7 @@ type result struct {
 	stack string // of a panic or runtime.Goexit; "" otherwise
 }
 
-// slot runs jobs one after the other, until there is none to run in this slot.
+// slot runs jobs one after the other, until there is no job to run in this slot.
 func (r *runner) slot(job *Job, taken time.Time) {
 	var a *attempt
 	defer func() {
@@ -234,8 +234,8 @@ func (e *CancelledError) Unwrap() error { return ErrCancelled }
 // [*CancelledError] as the cause (BullMQ: worker.cancelJob). It reports whether this
 // worker runs the job.
 //
-// CancelJob writes nothing to Redis. What the handler then returns decides about the
-// job, as always: an error fails the attempt, [Unrecoverable] fails the job without a
+// CancelJob writes nothing to Redis. The handler's return value determines the outcome
+// of the job, as always: an error fails the attempt, [Unrecoverable] fails the job without a
 // retry, [Snooze] requeues it, and a value completes it.
 func (w *Worker) CancelJob(jobID, reason string) bool {
 	return w.cancelHandlers(reason, func(job *Job) bool { return job.ID == jobID }) > 0
@@ -271,7 +271,7 @@ func (w *Worker) cancelHandlers(reason string, meant func(*Job) bool) int {
 type stage int
 
 const (
-	preparing stage = iota // not called yet: what comes before isn't cancelled, or the job would be left
+	preparing stage = iota // the handler is not called yet; cancelling this stage would leave the job
 	handling
 	returned
 )

@@ -131,16 +131,16 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 	})
 
 	// losing runs a job and loses the reply of the first command that contains match.
-	type told struct {
+	type healthLog struct {
 		mu        sync.Mutex
 		completed int
 		failed    int
 		faults    []error
 		lost      int
 	}
-	losing := func(o bullmq.WorkerOptions, match string, then func(lost <-chan struct{}), handler bullmq.Handler) *told {
+	losing := func(o bullmq.WorkerOptions, match string, then func(lost <-chan struct{}), handler bullmq.Handler) *healthLog {
 		GinkgoHelper()
-		t := &told{}
+		t := &healthLog{}
 		count := func(n *int) { t.mu.Lock(); defer t.mu.Unlock(); *n++ }
 		o.Connection = via
 		o.Events = bullmq.WorkerEvents{
@@ -165,7 +165,7 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 		return t
 	}
 	wait := func(lost <-chan struct{}) { GinkgoHelper(); Eventually(lost).Should(BeClosed()) }
-	quiet := func(t *told) {
+	quiet := func(t *healthLog) {
 		GinkgoHelper()
 		t.mu.Lock()
 		defer t.mu.Unlock()

@@ -148,7 +148,7 @@ func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time
 	for _, id := range lost {
 		gone[id] = true
 	}
-	var told, renewed []string
+	var lostIDs, renewed []string
 	k.mu.Lock()
 	for _, lock := range asked {
 		held := k.held[lock.JobID]
@@ -159,7 +159,7 @@ func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time
 		case gone[lock.JobID] && held.leaving > 0: // the handler released it
 		case gone[lock.JobID]:
 			held.lose(ErrLockLost)
-			told = append(told, lock.JobID)
+			lostIDs = append(lostIDs, lock.JobID)
 			delete(k.held, lock.JobID)
 		default:
 			held.renewed = when
@@ -167,7 +167,7 @@ func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time
 		}
 	}
 	k.mu.Unlock()
-	k.emitLost(told)
+	k.emitLost(lostIDs)
 	if len(renewed) > 0 {
 		k.worker.emit(WorkerEvent{Type: EventLocksRenewed, JobIDs: renewed})
 	}
@@ -175,17 +175,17 @@ func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time
 
 // expire reports as lost the locks that were not renewed within LockDuration.
 func (k *lockKeeper) expire() {
-	var told []string
+	var lostIDs []string
 	k.mu.Lock()
 	for id, lock := range k.held {
 		if time.Since(lock.renewed) >= k.worker.o.LockDuration {
 			lock.lose(ErrLockLost)
-			told = append(told, id)
+			lostIDs = append(lostIDs, id)
 			delete(k.held, id)
 		}
 	}
 	k.mu.Unlock()
-	k.emitLost(told)
+	k.emitLost(lostIDs)
 }
 
 func (k *lockKeeper) emitLost(jobIDs []string) {

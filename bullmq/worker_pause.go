@@ -56,7 +56,7 @@ func (w *Worker) PauseNow(ctx context.Context) (err error) {
 }
 
 func (w *Worker) awaitPause(ctx context.Context, p *pause, reached <-chan struct{}) error {
-	w.lookAgain()
+	w.recheck()
 	defer p.emit(w)
 	var err error
 	select {
@@ -87,11 +87,11 @@ func (w *Worker) Resume() {
 		return
 	}
 	_, span := w.core.trace.start(context.Background(), SpanInternal, "resume")
-	defer span.done()
+	defer span.end(nil)
 	w.describe(span)
 	p.emit(w) // a waiting Pause could emit the event only after EventResumed
 	if w.slots.resume(p) {
-		w.lookAgain()
+		w.recheck()
 		w.emit(WorkerEvent{Type: EventResumed})
 	}
 }
@@ -124,8 +124,8 @@ func (w *Worker) current() *runner {
 	return w.runner
 }
 
-// lookAgain makes a running worker check its slots again.
-func (w *Worker) lookAgain() {
+// recheck makes a running worker check its slots again.
+func (w *Worker) recheck() {
 	if r := w.current(); r != nil {
 		r.markDirty()
 		r.signal()

@@ -9,16 +9,15 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// underRateLimit decides what becomes of a job whose handler has met a rate limit.
-// With a limiter it waits for the limit's end at the front of its line. Without
-// one no worker would wait for that, and the job would run again at once: it is
-// delayed for as long instead.
+// underRateLimit returns the decision for a job whose handler returned a rate limit.
+// With a limiter, the job is requeued at the front. Without one, no worker would stop
+// fetching, and the job would run again at once. So it is delayed by the limit instead.
 func (w *Worker) underRateLimit(ctx context.Context, job *Job, reason error) decision {
 	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
 	defer cancel()
 	wait := askedRateLimit(reason)
 	if wait == 0 {
-		wait, _ = w.core.stoppedFor(ctx) // none where that can't be asked
+		wait, _ = w.core.stoppedFor(ctx) // 0 if it can't be read
 	}
 	if wait == 0 || w.obeysRateLimit(ctx) {
 		return decision{action: limited, wait: wait}
@@ -30,22 +29,22 @@ func (w *Worker) underRateLimit(ctx context.Context, job *Job, reason error) dec
 	return decision{action: heldBack, wait: wait}
 }
 
-// askedRateLimit returns the time that an error from RateLimit asks for, in whole
-// milliseconds.
+// askedRateLimit returns the duration of an error from RateLimit, in whole
+// milliseconds, or 0 if it has none.
 func askedRateLimit(err error) time.Duration {
 	var asked rateLimited
 	errors.As(err, &asked)
 	return max(0, asked.wait.Truncate(time.Millisecond))
 }
 
-// stoppedFor returns for how long a RateLimit of a queue or a worker still holds.
+// stoppedFor returns how long a limit set by RateLimit is still in effect.
 func (c *core) stoppedFor(ctx context.Context) (time.Duration, error) {
 	left, err := c.store.RateLimitTTL(ctx, wire.MaxSafeInteger)
 	return max(0, left), err
 }
 
-// obeysRateLimit reports whether the worker takes no job while a rate limit
-// holds: with a limiter of its own or a global one.
+// obeysRateLimit reports whether the worker stops fetching during a rate limit, because
+// it or the queue has a limiter.
 func (w *Worker) obeysRateLimit(ctx context.Context) bool {
 	if w.o.Limiter != nil {
 		return true
@@ -54,12 +53,11 @@ func (w *Worker) obeysRateLimit(ctx context.Context) bool {
 	return err == nil && meta.HasMax
 }
 
-// rerunPause returns how long a job waits that its handler sends back to run at
-// once without using an attempt, since it may do so for ever. The first such run
-// follows at once. Then the pause doubles with each start, in any process, that has
-// used no attempt.
+// rerunPause returns how long to wait before a job is requeued without consuming an
+// attempt, so that it does not loop without a pause. It is 0 the first time. It then
+// doubles with each start that consumed no attempt, in any process.
 func (j *Job) rerunPause() time.Duration {
-	free := j.AttemptsStarted - j.AttemptsMade - j.madeSince - 1 // without the one under way
+	free := j.AttemptsStarted - j.AttemptsMade - j.madeSince - 1 // not counting the current one
 	if free <= 0 {
 		return 0
 	}
@@ -69,8 +67,8 @@ func (j *Job) rerunPause() time.Duration {
 	return (1<<free - 1) * time.Millisecond
 }
 
-// pauseBeforeRerun waits while the worker still holds the job. The wait ends
-// early when ctx ends or the worker stops.
+// pauseBeforeRerun waits for the job's rerunPause, while the worker still holds the
+// job. It returns early when ctx ends or the worker stops.
 func (w *Worker) pauseBeforeRerun(ctx context.Context, job *Job) {
 	wait := job.rerunPause()
 	if w.o.SkipLockRenewal {
@@ -87,7 +85,7 @@ func (w *Worker) pauseBeforeRerun(ctx context.Context, job *Job) {
 	timing.Sleep(ctx, wait)
 }
 
-// pauseBeforeRerun does so for a job that its handler moves itself.
+// pauseBeforeRerun is [Worker.pauseBeforeRerun] for a job that its handler moves.
 func (j *Job) pauseBeforeRerun(ctx context.Context) {
 	k := j.core.locks
 	if !k.holds(j.ID, j.token) {

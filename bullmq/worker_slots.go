@@ -23,7 +23,7 @@ func (w *Worker) SetConcurrency(concurrency int) error {
 		return fmt.Errorf("bullmq: worker of queue %s: a concurrency of %d is less than 1; Pause stops a worker", w.QueueName(), concurrency)
 	}
 	w.slots.resize(concurrency)
-	w.lookAgain()
+	w.recheck()
 	return nil
 }
 

@@ -12,12 +12,12 @@ import (
 
 // runStalledCheck checks for stalled jobs at once and then every StalledInterval,
 // until ctx ends. It makes no check while the worker is paused, and one at once after
-// a resume. The interval begins at the end of a check, because Redis skips a check
-// that comes before the interval has passed. looked is closed after the first check.
-func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
+// it is resumed. The interval begins at the end of a check, because Redis skips a check
+// that is made before the interval has passed. checked is closed after the first check.
+func (w *Worker) runStalledCheck(ctx context.Context, checked chan<- struct{}) {
 	_, span := w.core.trace.start(ctx, SpanInternal, "startStalledCheckTimer")
 	w.describe(span)
-	span.done()
+	span.end(nil)
 	var outage timing.Backoff
 	for first := true; first || ctx.Err() == nil; first = false {
 		paused, turn := w.slots.paused()
@@ -36,7 +36,7 @@ func (w *Worker) runStalledCheck(ctx context.Context, looked chan<- struct{}) {
 			next = time.After(pause)
 		}
 		if first {
-			close(looked)
+			close(checked)
 		}
 		select {
 		case <-next:
@@ -72,7 +72,7 @@ func (w *Worker) findStalled(ctx context.Context) (jobIDs []string, err error) {
 	defer cancel()
 	jobIDs, err = w.core.store.MoveStalledJobsToWait(ctx, w.core.now(), max(w.o.MaxStalledCount, 0), w.o.StalledInterval)
 	err = w.cutOff(err)
-	if span.on() && err == nil {
+	if span.isRecording() && err == nil {
 		set(span, attrWorkerStalledJobs, jobIDs)
 		for _, id := range jobIDs {
 			span.event("job stalled", Attribute{attrJobID, id})
@@ -81,8 +81,8 @@ func (w *Worker) findStalled(ctx context.Context) (jobIDs []string, err error) {
 	return jobIDs, err
 }
 
-// untilClosed returns a context that also ends when the worker is closed, which ends
-// calls over a client that others share.
+// untilClosed returns a context that also ends when the worker is closed. It ends calls
+// over a shared client.
 func (w *Worker) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	forget := context.AfterFunc(w.closed, func() { cancel(ErrClosed) })
