@@ -2,12 +2,12 @@
 
      idTexts returns the ids of as many plain jobs as there are kinds, with the numbers after before.
      finishedJobs returns the jobs of moveToFinished: ids, tokens, values or nil, the common value or nil, a byte for each
-             ('4' or more for a job that had only the fields that every job has, and did not fail), and keeps: nil or, by
+             ('4' or more for a job that had only the base fields, and did not fail), and keeps: nil or, by
              number, {keepCount, keepAge, keepLimit, the index of the attempts of a failed job, the last index} in ARGV.
      appendFullJob appends a job to the reply of a fetch, at an index, that needs more than the short form. It returns the
-             index of the next job, the length of this one, its field ats, and whether it counts for the rate limit. A key
-             that is not a hash can't be run, and can't be marked as failed: the id is removed from active, an event
-             contains the reason, and nothing is returned. ]]
+             index of the next job, the length of this one, its field ats, and whether it counts for the rate limit. A job
+             whose key is not a hash can neither run nor be marked as failed. Its id is removed from active, the event
+             failed gives the reason, and nothing is returned. ]]
 --@keys active events
 --@use events safeRead
 local function idTexts(before, kinds)
@@ -24,18 +24,18 @@ local function idTexts(before, kinds)
 end
 
 local function finishedJobs(kinds, value, from)
-  local many = #kinds
-  local function column(first) return { unpack(ARGV, first, first + many - 1) } end
-  local ids, tokens, values = column(from), column(from + many), nil
-  local at = from + 2 * many
+  local count = #kinds
+  local function column(first) return { unpack(ARGV, first, first + count - 1) } end
+  local ids, tokens, values = column(from), column(from + count), nil
+  local at = from + 2 * count
   if value == '' then
     values, value = column(at), nil
-    at = at + many
+    at = at + count
   end
-  local bytes, keeps = { string.byte(kinds, 1, many) }, nil
+  local bytes, keeps = { string.byte(kinds, 1, count) }, nil
   if string.find(kinds, '[2367]') then
     keeps = {}
-    for i = 1, many do
+    for i = 1, count do
       if bytes[i] % 4 > 1 then
         local last = at + ARGV[at]
         local failed = last > at + 3 and at + 4
@@ -48,11 +48,11 @@ local function finishedJobs(kinds, value, from)
   return ids, tokens, values, value, bytes, keeps
 end
 
-local function appendFullJob(jobId, jobKey, six, taken, at)
-  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
+local function appendFullJob(jobId, jobKey, baseFields, taken, at)
+  if baseFields[1] and baseFields[2] and baseFields[3] and baseFields[4] and baseFields[5] and baseFields[6] then
     taken[at], taken[at + 1] = -1, jobId
-    for i = 1, 6 do taken[at + 1 + i] = six[i] end
-    return at + 8, #six[2] + #six[3], '1', true
+    for i = 1, 6 do taken[at + 1 + i] = baseFields[i] end
+    return at + 8, #baseFields[2] + #baseFields[3], '1', true
   end
   local hash = unlessWrongType(try('HGETALL', jobKey))
   if not hash then

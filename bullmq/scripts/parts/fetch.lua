@@ -7,15 +7,15 @@
                      {{}, ms, 0} the rate limit is in effect for ms
                      {{}, 0, due} no job is ready, and the first delayed one is due at that time (ms)
                      {{}, 0, 0} the queue is paused, or at its global concurrency
-                     nil no job at all.
-             Each job is as it was before the start, in a form of codec.go. fetchJobs writes the short form itself, since a
-             call of a function for each job would cost time; appendFullJob writes the others.
+                     nil no job is ready and none is delayed.
+             Each job has the values from before its start, in a form described in codec.go. fetchJobs writes the short form
+             itself, because a function call for each job would be slow; appendFullJob writes the others.
 
      Events: waiting for each promoted job; active. ]]
 --@keys wait active prioritized events limiter delayed meta pc marker
 --@use held events marker limiter promote codec safeRead
--- popReady moves at most so many ids to active and returns them, next first. Ids of the form 0:… are markers of BullMQ 4
--- and are dropped.
+-- popReady moves at most this many ids to active and returns them in the order in which they run. Ids of the form 0:… are
+-- markers of BullMQ 4 and are dropped.
 local function popReady(most)
   local ids, asked = {}, most
   repeat
@@ -64,11 +64,11 @@ local function fetchJobs(base, now, worker, tokens)
       local jobId = ids[i]
       local jobKey = base .. jobId
       -- The caller knows the fields written here, so the hash may be read before.
-      local six = try('HLEN', jobKey) == 6
+      local baseFields = try('HLEN', jobKey) == 6
         and call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority') or none
-      local name, data, opts, timestamp = six[1], six[2], six[3], six[4]
+      local name, data, opts, timestamp = baseFields[1], baseFields[2], baseFields[3], baseFields[4]
       local following, starts, counts = at + 5, '1', max
-      if name and data and opts and timestamp and six[5] == '0' and six[6] == '0' then
+      if name and data and opts and timestamp and baseFields[5] == '0' and baseFields[6] == '0' then
         taken[at] = jobId
         taken[at + 1] = name ~= lastName and name
         taken[at + 2] = data
@@ -78,7 +78,7 @@ local function fetchJobs(base, now, worker, tokens)
         lastName, lastOpts = name, opts
       else
         local more, counted
-        following, more, starts, counted = appendFullJob(jobId, jobKey, six, taken, at)
+        following, more, starts, counted = appendFullJob(jobId, jobKey, baseFields, taken, at)
         length, counts = length + (more or 0), counted and max
       end
       if following then

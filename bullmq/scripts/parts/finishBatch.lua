@@ -4,8 +4,8 @@
              parent, no pending or failed child, and no deduplication id. The result equals that of finishJob.
              Returns left: left[n] is true for the others, which finishJob must handle.
              values: of each job; or value: of all. keeps: nil or, by number, {keepCount, keepAge, keepLimit, failed} of
-             a job with more arguments. kinds: a byte for each, at least '4' for a job that had only the fields that
-             every job has, and has not failed. If no field was added since, its hash has size fields.
+             a job with retention or a failure. kinds: a byte for each, at least '4' for a job that had only the base
+             fields, and has not failed. If no field was added since, its hash has size fields.
      removeFromActive removes jobs from active. Returns nil if all were there, else which: found[id] is true.
      finishAlike does the rest for jobs with the same retention, once they have no lock and are not in active.
      finishByRetention does the same for jobs of several retentions.
@@ -19,28 +19,28 @@
 --@keys active stalled events completed metrics:completed
 --@use text events delete retention metrics safeRead
 local function removeFromActive(ids)
-  local stood, stay, found = {}, {}, 0
-  for i = 1, #ids do stood[ids[i]] = false end
+  local found, others, count = {}, {}, 0
+  for i = 1, #ids do found[ids[i]] = false end
   -- Most of them are the oldest in active.
   local popped = ids[2] and call('RPOP', activeKey, #ids) or {}
   for i = 1, #popped do
     local id = popped[i]
-    if stood[id] == false then
-      stood[id], found = true, found + 1
+    if found[id] == false then
+      found[id], count = true, count + 1
     else
-      stay[#stay + 1] = id
+      others[#others + 1] = id
     end
   end
-  if stay[1] then
+  if others[1] then
     local back = {}
-    for i = #stay, 1, -1 do back[#back + 1] = stay[i] end
+    for i = #others, 1, -1 do back[#back + 1] = others[i] end
     call('RPUSH', activeKey, unpack(back))
   end
-  if found == #ids then return end
-  for id, is in pairs(stood) do
-    if not is then stood[id] = call('LREM', activeKey, '-1', id) > 0 end
+  if count == #ids then return end
+  for id, is in pairs(found) do
+    if not is then found[id] = call('LREM', activeKey, '-1', id) > 0 end
   end
-  return stood
+  return found
 end
 
 local function attemptIfPlain(jobKey)
@@ -111,18 +111,18 @@ local function finishByRetention(base, now, ids, keys, values, value, made, keep
 end
 
 local function finishBatch(base, now, ids, tokens, values, value, keeps, kinds, size, points)
-  local many, left, anyLeft = #ids, {}, false
+  local count, left, anyLeft = #ids, {}, false
   local keys, locks, pending = { unpack(ids) }, { unpack(ids) }, { unpack(ids) }
-  for i = 1, many do
+  for i = 1, count do
     local jobKey = base .. ids[i]
     keys[i], locks[i], pending[i] = jobKey, jobKey .. ':lock', jobKey .. ':dependencies'
   end
   if call('EXISTS', unpack(pending)) > 0 then
-    for i = 1, many do left[i] = true end
+    for i = 1, count do left[i] = true end
     return left
   end
   local owners, made = call('MGET', unpack(locks)), {}
-  for i = 1, many do
+  for i = 1, count do
     local owned = owners[i] == tokens[i]
     -- A failed child would have written defa, so a hash of the usual size has none.
     if not owned or kinds[i] < 52 or try('HLEN', keys[i]) ~= size then
@@ -130,15 +130,15 @@ local function finishBatch(base, now, ids, tokens, values, value, keeps, kinds, 
       if not made[i] then left[i], anyLeft = true, true end
     end
   end
-  local ending = anyLeft and omit(ids, many, left) or ids
-  local stood = ending[1] and removeFromActive(ending)
-  if stood then
-    for i = 1, many do
-      if not left[i] and not stood[ids[i]] then left[i], anyLeft = true, true end
+  local ending = anyLeft and omit(ids, count, left) or ids
+  local found = ending[1] and removeFromActive(ending)
+  if found then
+    for i = 1, count do
+      if not left[i] and not found[ids[i]] then left[i], anyLeft = true, true end
     end
   end
   if anyLeft then
-    local those = function(list) return list and omit(list, many, left) end
+    local those = function(list) return list and omit(list, count, left) end
     ids, keys, locks, made, values, keeps = those(ids), those(keys), those(locks), those(made), those(values), those(keeps)
     if not ids[1] then return left end
   end

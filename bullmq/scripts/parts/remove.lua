@@ -19,7 +19,7 @@ function isLocked(queue, jobId, withChildren)
   return false
 end
 
--- LREM would search the list for each of many jobs, so their indexes are read once, into places[list]. A job without
+-- LREM searches the whole list for each job, so for many jobs the indexes are read once, into places[list]. A job without
 -- an index may still be at the end, where the removal of its last child put it.
 local function removeFromList(list, jobId, places, released)
   if not places then return call('LREM', list, 1, jobId) == 1 end

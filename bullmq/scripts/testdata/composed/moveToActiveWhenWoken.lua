@@ -76,11 +76,11 @@ local function promoteDelayed(base, now, held)
   local due = call('ZRANGEBYSCORE', KEYS[8], '-inf', (now + 1) * 4096 - 1, 'LIMIT', '0', '1000')
   if due[1] then promoteJobs(base, due, held) end
 end
-local function appendFullJob(jobId, jobKey, six, taken, at)
-  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
+local function appendFullJob(jobId, jobKey, baseFields, taken, at)
+  if baseFields[1] and baseFields[2] and baseFields[3] and baseFields[4] and baseFields[5] and baseFields[6] then
     taken[at], taken[at + 1] = -1, jobId
-    for i = 1, 6 do taken[at + 1 + i] = six[i] end
-    return at + 8, #six[2] + #six[3], '1', true
+    for i = 1, 6 do taken[at + 1 + i] = baseFields[i] end
+    return at + 8, #baseFields[2] + #baseFields[3], '1', true
   end
   local hash = unlessWrongType(try('HGETALL', jobKey))
   if not hash then
@@ -143,11 +143,11 @@ local function fetchJobs(base, now, worker, tokens)
     for i = 1, #ids do
       local jobId = ids[i]
       local jobKey = base .. jobId
-      local six = try('HLEN', jobKey) == 6
+      local baseFields = try('HLEN', jobKey) == 6
         and call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority') or none
-      local name, data, opts, timestamp = six[1], six[2], six[3], six[4]
+      local name, data, opts, timestamp = baseFields[1], baseFields[2], baseFields[3], baseFields[4]
       local following, starts, counts = at + 5, '1', max
-      if name and data and opts and timestamp and six[5] == '0' and six[6] == '0' then
+      if name and data and opts and timestamp and baseFields[5] == '0' and baseFields[6] == '0' then
         taken[at] = jobId
         taken[at + 1] = name ~= lastName and name
         taken[at + 2] = data
@@ -157,7 +157,7 @@ local function fetchJobs(base, now, worker, tokens)
         lastName, lastOpts = name, opts
       else
         local more, counted
-        following, more, starts, counted = appendFullJob(jobId, jobKey, six, taken, at)
+        following, more, starts, counted = appendFullJob(jobId, jobKey, baseFields, taken, at)
         length, counts = length + (more or 0), counted and max
       end
       if following then

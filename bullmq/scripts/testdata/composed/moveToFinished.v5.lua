@@ -65,18 +65,18 @@ local function priorityOf(jobKey)
   return toNumber(unlessWrongType(try('HGET', jobKey, 'priority')))
 end
 local function finishedJobs(kinds, value, from)
-  local many = #kinds
-  local function column(first) return { unpack(ARGV, first, first + many - 1) } end
-  local ids, tokens, values = column(from), column(from + many), nil
-  local at = from + 2 * many
+  local count = #kinds
+  local function column(first) return { unpack(ARGV, first, first + count - 1) } end
+  local ids, tokens, values = column(from), column(from + count), nil
+  local at = from + 2 * count
   if value == '' then
     values, value = column(at), nil
-    at = at + many
+    at = at + count
   end
-  local bytes, keeps = { string.byte(kinds, 1, many) }, nil
+  local bytes, keeps = { string.byte(kinds, 1, count) }, nil
   if string.find(kinds, '[2367]') then
     keeps = {}
-    for i = 1, many do
+    for i = 1, count do
       if bytes[i] % 4 > 1 then
         local last = at + ARGV[at]
         local failed = last > at + 3 and at + 4
@@ -88,11 +88,11 @@ local function finishedJobs(kinds, value, from)
   end
   return ids, tokens, values, value, bytes, keeps
 end
-local function appendFullJob(jobId, jobKey, six, taken, at)
-  if six[1] and six[2] and six[3] and six[4] and six[5] and six[6] then
+local function appendFullJob(jobId, jobKey, baseFields, taken, at)
+  if baseFields[1] and baseFields[2] and baseFields[3] and baseFields[4] and baseFields[5] and baseFields[6] then
     taken[at], taken[at + 1] = -1, jobId
-    for i = 1, 6 do taken[at + 1 + i] = six[i] end
-    return at + 8, #six[2] + #six[3], '1', true
+    for i = 1, 6 do taken[at + 1 + i] = baseFields[i] end
+    return at + 8, #baseFields[2] + #baseFields[3], '1', true
   end
   local hash = unlessWrongType(try('HGETALL', jobKey))
   if not hash then
@@ -440,27 +440,27 @@ local function emitDrained()
   end
 end
 local function removeFromActive(ids)
-  local stood, stay, found = {}, {}, 0
-  for i = 1, #ids do stood[ids[i]] = false end
+  local found, others, count = {}, {}, 0
+  for i = 1, #ids do found[ids[i]] = false end
   local popped = ids[2] and call('RPOP', KEYS[3], #ids) or {}
   for i = 1, #popped do
     local id = popped[i]
-    if stood[id] == false then
-      stood[id], found = true, found + 1
+    if found[id] == false then
+      found[id], count = true, count + 1
     else
-      stay[#stay + 1] = id
+      others[#others + 1] = id
     end
   end
-  if stay[1] then
+  if others[1] then
     local back = {}
-    for i = #stay, 1, -1 do back[#back + 1] = stay[i] end
+    for i = #others, 1, -1 do back[#back + 1] = others[i] end
     call('RPUSH', KEYS[3], unpack(back))
   end
-  if found == #ids then return end
-  for id, is in pairs(stood) do
-    if not is then stood[id] = call('LREM', KEYS[3], '-1', id) > 0 end
+  if count == #ids then return end
+  for id, is in pairs(found) do
+    if not is then found[id] = call('LREM', KEYS[3], '-1', id) > 0 end
   end
-  return stood
+  return found
 end
 local function attemptIfPlain(jobKey)
   if call('EXISTS', jobKey .. ':unsuccessful') > 0 then return end
@@ -524,33 +524,33 @@ local function finishByRetention(base, now, ids, keys, values, value, made, keep
   end
 end
 local function finishBatch(base, now, ids, tokens, values, value, keeps, kinds, size, points)
-  local many, left, anyLeft = #ids, {}, false
+  local count, left, anyLeft = #ids, {}, false
   local keys, locks, pending = { unpack(ids) }, { unpack(ids) }, { unpack(ids) }
-  for i = 1, many do
+  for i = 1, count do
     local jobKey = base .. ids[i]
     keys[i], locks[i], pending[i] = jobKey, jobKey .. ':lock', jobKey .. ':dependencies'
   end
   if call('EXISTS', unpack(pending)) > 0 then
-    for i = 1, many do left[i] = true end
+    for i = 1, count do left[i] = true end
     return left
   end
   local owners, made = call('MGET', unpack(locks)), {}
-  for i = 1, many do
+  for i = 1, count do
     local owned = owners[i] == tokens[i]
     if not owned or kinds[i] < 52 or try('HLEN', keys[i]) ~= size then
       if owned and not (keeps and keeps[i] and keeps[i][4]) then made[i] = attemptIfPlain(keys[i]) end
       if not made[i] then left[i], anyLeft = true, true end
     end
   end
-  local ending = anyLeft and omit(ids, many, left) or ids
-  local stood = ending[1] and removeFromActive(ending)
-  if stood then
-    for i = 1, many do
-      if not left[i] and not stood[ids[i]] then left[i], anyLeft = true, true end
+  local ending = anyLeft and omit(ids, count, left) or ids
+  local found = ending[1] and removeFromActive(ending)
+  if found then
+    for i = 1, count do
+      if not left[i] and not found[ids[i]] then left[i], anyLeft = true, true end
     end
   end
   if anyLeft then
-    local those = function(list) return list and omit(list, many, left) end
+    local those = function(list) return list and omit(list, count, left) end
     ids, keys, locks, made, values, keeps = those(ids), those(keys), those(locks), those(made), those(values), those(keeps)
     if not ids[1] then return left end
   end
@@ -631,11 +631,11 @@ local function fetchJobs(base, now, worker, tokens)
     for i = 1, #ids do
       local jobId = ids[i]
       local jobKey = base .. jobId
-      local six = try('HLEN', jobKey) == 6
+      local baseFields = try('HLEN', jobKey) == 6
         and call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority') or none
-      local name, data, opts, timestamp = six[1], six[2], six[3], six[4]
+      local name, data, opts, timestamp = baseFields[1], baseFields[2], baseFields[3], baseFields[4]
       local following, starts, counts = at + 5, '1', max
-      if name and data and opts and timestamp and six[5] == '0' and six[6] == '0' then
+      if name and data and opts and timestamp and baseFields[5] == '0' and baseFields[6] == '0' then
         taken[at] = jobId
         taken[at + 1] = name ~= lastName and name
         taken[at + 2] = data
@@ -645,7 +645,7 @@ local function fetchJobs(base, now, worker, tokens)
         lastName, lastOpts = name, opts
       else
         local more, counted
-        following, more, starts, counted = appendFullJob(jobId, jobKey, six, taken, at)
+        following, more, starts, counted = appendFullJob(jobId, jobKey, baseFields, taken, at)
         length, counts = length + (more or 0), counted and max
       end
       if following then
