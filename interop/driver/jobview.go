@@ -13,14 +13,14 @@ var publicNames = map[string]string{
 	"idof": "ignoreDependencyOnFailure", "rdof": "removeDependencyOnFailure", "kl": "keepLogs",
 }
 
-// viewFields are the fields of a job that answers contain.
+// viewFields are the fields of a job that responses contain.
 var viewFields = []string{
 	"id", "name", "data", "opts", "attemptsMade", "attemptsStarted", "delay", "priority", "timestamp",
 	"processedOn", "finishedOn", "returnvalue", "failedReason", "progress", "parentKey",
 	"stalledCounter", "processedBy", "repeatJobKey", "deduplicationId",
 }
 
-// viewJob returns a job as answers represent it, without missing fields.
+// viewJob returns a job as responses represent it, without missing fields.
 func viewJob(j *bullmq.Job) map[string]any {
 	whole, view := viewJSON(j), map[string]any{}
 	for _, name := range viewFields {

@@ -1,5 +1,5 @@
-// driver is the Go driver of the parity protocol. It executes instructions with the SDK's public API and
-// reads and writes one JSON object per line. Its answers and keyspace are compared with those of the Node
+// driver is the Go driver of the parity protocol. It executes requests with the SDK's public API and
+// reads and writes one JSON object per line. Its responses and keyspace are compared with those of the Node
 // driver.
 package main
 
@@ -15,13 +15,13 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-type instruction struct {
+type request struct {
 	ID   int             `json:"id"`
 	Op   string          `json:"op"`
 	Args json.RawMessage `json:"args"`
 }
 
-type answer struct {
+type response struct {
 	ID     int      `json:"id"`
 	Result any      `json:"result,omitempty"`
 	Error  *refusal `json:"error,omitempty"`
@@ -56,8 +56,8 @@ func main() {
 	}
 }
 
-// serve executes one instruction per line. An invalid instruction ends the driver, because an error as a reply
-// could be mistaken for agreement.
+// serve executes one request per line. An invalid request ends the driver, because an error as a response could
+// be mistaken for agreement.
 func serve(s *session) error {
 	defer s.close()
 	lines := bufio.NewScanner(os.Stdin)
@@ -65,11 +65,11 @@ func serve(s *session) error {
 	out := json.NewEncoder(os.Stdout)
 	out.SetEscapeHTML(false)
 	for lines.Scan() {
-		var in instruction
+		var in request
 		if err := json.Unmarshal(lines.Bytes(), &in); err != nil {
-			return fmt.Errorf("parse instruction %s: %w", lines.Bytes(), err)
+			return fmt.Errorf("parse request %s: %w", lines.Bytes(), err)
 		}
-		reply := answer{ID: in.ID, Result: json.RawMessage("null")}
+		reply := response{ID: in.ID, Result: json.RawMessage("null")}
 		switch in.Op {
 		case "close":
 			return out.Encode(reply)

@@ -58,7 +58,7 @@ func init() {
 		}) (any, error) {
 			err := q.Remove(ctx, a.ID, &bullmq.RemoveOptions{KeepChildren: !or(a.RemoveChildren, true)})
 			if errors.Is(err, bullmq.ErrJobNotFound) {
-				err = nil // Node's answer is 1 then too
+				err = nil // Node's response is 1 then too
 			}
 			removed, err := found(err, bullmq.ErrJobLocked)
 			return counted(removed, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// operation executes one instruction. A nil answer is encoded as null.
+// operation executes one request. A nil response is encoded as null.
 type operation func(ctx context.Context, s *session, raw json.RawMessage) (any, error)
 
 // operations are the operations of the protocol. Each makes one call of the public API.
@@ -151,7 +151,7 @@ var operations = map[string]operation{
 		}
 		limit, err := q.GlobalRateLimit(ctx)
 		if limit == nil {
-			return -2, err // Node's answer if no limit is set
+			return -2, err // Node's response if no limit is set
 		}
 		return 0, err
 	}),

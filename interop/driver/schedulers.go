@@ -89,7 +89,7 @@ func init() {
 		}
 		job, err := q.UpsertScheduler(ctx, a.ID, repeat, template)
 		if errors.Is(err, bullmq.ErrNoNextRun) {
-			return nil, nil // Node's answer
+			return nil, nil // Node's response
 		}
 		return viewID(job), err
 	})
@@ -113,7 +113,7 @@ func init() {
 		views := []any{}
 		for _, s := range all {
 			if s.Name == "" && s.Repeat == (bullmq.Repeat{}) {
-				views = append(views, nil) // an entry without a record, as in Node's answer
+				views = append(views, nil) // an entry without a record, as in Node's response
 				continue
 			}
 			view := viewScheduler(s)

@@ -47,7 +47,7 @@ func (s *session) close() {
 	}
 }
 
-// now returns the time of a clock that instructions can stop.
+// now returns the time of a clock that requests can stop.
 func (s *session) now() time.Time {
 	if ms := s.stopped.Load(); ms != 0 {
 		return time.UnixMilli(ms)
@@ -91,7 +91,7 @@ func (s *session) newQueue(name string, options bullmq.QueueOptions) (*bullmq.Qu
 	return bullmq.NewQueue(context.Background(), name, &options)
 }
 
-// fetcher is a Fetcher whose next job gets a token that an instruction gives.
+// fetcher is a Fetcher whose next job gets a token that a request gives.
 type fetcher struct {
 	*bullmq.Fetcher
 	token string

@@ -7,7 +7,7 @@ import (
 
 // Difference is one difference between the reference and the subject.
 type Difference struct {
-	Key       string // the Redis key, or empty for the answers
+	Key       string // the Redis key, or empty for the responses
 	Part      string // the part of the key that differs: "field processedOn", "member 3", …
 	Reference string // the reference's value
 	Subject   string // the subject's value
@@ -19,7 +19,7 @@ const absent = "(absent)"
 func (d Difference) where() string {
 	switch {
 	case d.Key == "":
-		return "answer"
+		return "response"
 	case d.Part == "":
 		return d.Key
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Answer is a driver's answer to one instruction.
-type Answer struct {
+// Response is a driver's response to one request.
+type Response struct {
 	Result json.RawMessage // JSON text; null if there is no result
 	Error  *Refusal        // set if the library returned an error
 }
@@ -31,27 +31,27 @@ func (r *Refusal) String() string {
 	return fmt.Sprintf("error %d %q", *r.Code, r.Message)
 }
 
-// driver is a running driver program. It has one instruction in flight at a time.
+// driver is a running driver program. It has one request in flight at a time.
 type driver struct {
-	cmd     *exec.Cmd
-	stdin   io.WriteCloser
-	answers chan rawAnswer
-	ended   chan struct{} // closed when the program has exited
-	endErr  error         // result of the exit, valid once ended is closed
-	stderr  tail
-	nextID  int
+	cmd       *exec.Cmd
+	stdin     io.WriteCloser
+	responses chan rawResponse
+	ended     chan struct{} // closed when the program has exited
+	endErr    error         // result of the exit, valid once ended is closed
+	stderr    tail
+	nextID    int
 }
 
-type rawAnswer struct {
+type rawResponse struct {
 	ID     int             `json:"id"`
 	Result json.RawMessage `json:"result"`
 	Error  *Refusal        `json:"error"`
 
-	unreadable string // the line, if it is not an answer
+	unreadable string // the line, if it is not a response
 }
 
 func startDriver(cmd *exec.Cmd) (*driver, error) {
-	d := &driver{cmd: cmd, answers: make(chan rawAnswer, 1), ended: make(chan struct{})}
+	d := &driver{cmd: cmd, responses: make(chan rawResponse, 1), ended: make(chan struct{})}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -74,11 +74,11 @@ func (d *driver) read(stdout io.Reader) {
 	for {
 		line, err := reader.ReadBytes('\n')
 		if len(line) > 0 {
-			var answer rawAnswer
-			if json.Unmarshal(line, &answer) != nil {
-				answer = rawAnswer{unreadable: string(line)}
+			var response rawResponse
+			if json.Unmarshal(line, &response) != nil {
+				response = rawResponse{unreadable: string(line)}
 			}
-			d.answers <- answer
+			d.responses <- response
 		}
 		if err != nil {
 			break
@@ -88,50 +88,50 @@ func (d *driver) read(stdout io.Reader) {
 	close(d.ended)
 }
 
-// do sends one instruction and waits for its answer. An error means that the driver is unusable: it exited,
-// hung, or wrote something that is not an answer.
-func (d *driver) do(op string, args json.RawMessage, timeout time.Duration) (Answer, error) {
+// do sends one request and waits for its response. An error means that the driver is unusable: it exited,
+// hung, or wrote something that is not a response.
+func (d *driver) do(op string, args json.RawMessage, timeout time.Duration) (Response, error) {
 	d.nextID++
-	instruction, err := json.Marshal(struct {
+	request, err := json.Marshal(struct {
 		ID   int             `json:"id"`
 		Op   string          `json:"op"`
 		Args json.RawMessage `json:"args,omitempty"`
 	}{d.nextID, op, args})
 	if err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
-	if _, err := d.stdin.Write(append(instruction, '\n')); err != nil {
-		return Answer{}, d.failure("no longer accepts instructions", timeout)
+	if _, err := d.stdin.Write(append(request, '\n')); err != nil {
+		return Response{}, d.failure("no longer accepts requests", timeout)
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
-	case answer := <-d.answers:
-		return d.checked(answer)
+	case response := <-d.responses:
+		return d.checked(response)
 	case <-d.ended:
-		// An answer written before the exit counts.
+		// A response written before the exit counts.
 		select {
-		case answer := <-d.answers:
-			return d.checked(answer)
+		case response := <-d.responses:
+			return d.checked(response)
 		default:
-			return Answer{}, d.failure("exited instead of answering", timeout)
+			return Response{}, d.failure("exited without a response", timeout)
 		}
 	case <-timer.C:
-		return Answer{}, d.failure(fmt.Sprintf("did not answer within %v", timeout), 0)
+		return Response{}, d.failure(fmt.Sprintf("sent no response within %v", timeout), 0)
 	}
 }
 
-func (d *driver) checked(answer rawAnswer) (Answer, error) {
-	if answer.unreadable != "" {
-		return Answer{}, d.failure(fmt.Sprintf("wrote a line that is not an answer: %q", answer.unreadable), 0)
+func (d *driver) checked(response rawResponse) (Response, error) {
+	if response.unreadable != "" {
+		return Response{}, d.failure(fmt.Sprintf("wrote a line that is not a response: %q", response.unreadable), 0)
 	}
-	if answer.ID != d.nextID {
-		return Answer{}, d.failure(fmt.Sprintf("answered instruction %d instead of %d", answer.ID, d.nextID), 0)
+	if response.ID != d.nextID {
+		return Response{}, d.failure(fmt.Sprintf("sent the response to request %d instead of %d", response.ID, d.nextID), 0)
 	}
-	if answer.Result == nil && answer.Error == nil {
-		return Answer{}, d.failure("returned neither a result nor an error", 0)
+	if response.Result == nil && response.Error == nil {
+		return Response{}, d.failure("returned neither a result nor an error", 0)
 	}
-	return Answer{Result: answer.Result, Error: answer.Error}, nil
+	return Response{Result: response.Result, Error: response.Error}, nil
 }
 
 // failure describes why the driver is unusable, with the end of its log. It waits for the program to exit so
@@ -158,7 +158,7 @@ func (d *driver) close(timeout time.Duration) error {
 	defer timer.Stop()
 	for {
 		select {
-		case <-d.answers:
+		case <-d.responses:
 		case <-d.ended:
 			if d.endErr != nil {
 				return d.failure("did not exit cleanly", 0)
@@ -177,7 +177,7 @@ func (d *driver) kill() {
 	_ = d.cmd.Process.Kill()
 	for {
 		select {
-		case <-d.answers:
+		case <-d.responses:
 		case <-d.ended:
 			return
 		}

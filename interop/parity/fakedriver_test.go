@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // fakeDriver is a driver with operations for the specs. redis runs a command, say returns its argument,
-// refuse returns an error, and age returns the number of instructions since the start. The others misbehave.
+// refuse returns an error, and age returns the number of requests since the start. The others misbehave.
 // Arguments are {"both": …} or {"first": …, "second": …} for the two drivers.
 func fakeDriver(address string) error {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true, ForceSingleClient: true})
@@ -45,23 +45,23 @@ func fakeDriver(address string) error {
 	age := 0
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		var instruction struct {
+		var request struct {
 			ID   int
 			Op   string
 			Args map[string]json.RawMessage
 		}
-		if err := json.Unmarshal(lines.Bytes(), &instruction); err != nil {
+		if err := json.Unmarshal(lines.Bytes(), &request); err != nil {
 			return err
 		}
-		mine, ok := instruction.Args[os.Getenv(fakeEndpointVariable)]
+		mine, ok := request.Args[os.Getenv(fakeEndpointVariable)]
 		if !ok {
-			mine = instruction.Args["both"]
+			mine = request.Args["both"]
 		}
 		age++
-		answer := func(result any) { writeJSON(map[string]any{"id": instruction.ID, "result": result}) }
-		switch instruction.Op {
+		response := func(result any) { writeJSON(map[string]any{"id": request.ID, "result": result}) }
+		switch request.Op {
 		case "clock":
-			answer(nil)
+			response(nil)
 		case "redis":
 			var command []string
 			if err := json.Unmarshal(mine, &command); err != nil {
@@ -70,16 +70,16 @@ func fakeDriver(address string) error {
 			if err := client.Do(context.Background(), client.B().Arbitrary(command...).Build()).Error(); err != nil {
 				return err
 			}
-			answer(nil)
+			response(nil)
 		case "say":
-			answer(mine)
+			response(mine)
 		case "refuse":
-			writeJSON(map[string]any{"id": instruction.ID, "error": mine})
+			writeJSON(map[string]any{"id": request.ID, "error": mine})
 		case "age":
-			answer(age)
+			response(age)
 		case "reset":
 			age = 0
-			answer(nil)
+			response(nil)
 		case "hang":
 			select {}
 		case "die":
@@ -87,9 +87,9 @@ func fakeDriver(address string) error {
 		case "babble":
 			fmt.Println("not JSON")
 		case "confuse":
-			writeJSON(map[string]any{"id": instruction.ID + 1, "result": nil})
+			writeJSON(map[string]any{"id": request.ID + 1, "result": nil})
 		case "close":
-			answer(nil)
+			response(nil)
 			return nil
 		}
 	}

@@ -51,18 +51,18 @@ func readKeyspace(ctx context.Context, client rueidis.Client) (keyspace Keyspace
 		about = append(about, b().Type().Key(name).Build(), b().Pttl().Key(name).Build())
 	}
 	window.From = time.Now()
-	answers := client.DoMulti(ctx, about...)
+	responses := client.DoMulti(ctx, about...)
 	window.To = time.Now()
 
 	keyspace, ttls = make(Keyspace, len(names)), map[string]time.Duration{}
 	var kept []string
 	var reads rueidis.Commands
 	for index, name := range names {
-		kind, err := answers[2*index].ToString()
+		kind, err := responses[2*index].ToString()
 		if err != nil {
 			return nil, nil, Window{}, fmt.Errorf("type of %s: %w", name, err)
 		}
-		ttl, err := answers[2*index+1].AsInt64()
+		ttl, err := responses[2*index+1].AsInt64()
 		if err != nil {
 			return nil, nil, Window{}, fmt.Errorf("time to live of %s: %w", name, err)
 		}
@@ -79,8 +79,8 @@ func readKeyspace(ctx context.Context, client rueidis.Client) (keyspace Keyspace
 		keyspace[name] = Value{Type: kind}
 		kept, reads = append(kept, name), append(reads, read)
 	}
-	for index, answer := range client.DoMulti(ctx, reads...) {
-		value, err := parseValue(keyspace[kept[index]].Type, answer)
+	for index, response := range client.DoMulti(ctx, reads...) {
+		value, err := parseValue(keyspace[kept[index]].Type, response)
 		if err != nil {
 			return nil, nil, Window{}, fmt.Errorf("read %s: %w", kept[index], err)
 		}
@@ -107,30 +107,30 @@ func readCommand(b rueidis.Builder, kind, key string) (rueidis.Completed, error)
 	return rueidis.Completed{}, fmt.Errorf("key %s has type %s, which cannot be compared", key, kind)
 }
 
-func parseValue(kind string, answer rueidis.RedisResult) (Value, error) {
+func parseValue(kind string, response rueidis.RedisResult) (Value, error) {
 	value := Value{Type: kind}
 	var err error
 	switch kind {
 	case "string":
-		if value.Text, err = answer.ToString(); rueidis.IsRedisNil(err) {
+		if value.Text, err = response.ToString(); rueidis.IsRedisNil(err) {
 			err = nil // it has just expired
 		}
 	case "list":
-		value.List, err = answer.AsStrSlice()
+		value.List, err = response.AsStrSlice()
 	case "set":
-		value.Members, err = answer.AsStrSlice()
+		value.Members, err = response.AsStrSlice()
 		slices.Sort(value.Members)
 	case "zset":
 		var scores []rueidis.ZScore
-		scores, err = answer.AsZScores()
+		scores, err = response.AsZScores()
 		for _, score := range scores {
 			value.Scored = append(value.Scored, ScoredMember{score.Member, score.Score})
 		}
 	case "hash":
-		value.Fields, err = answer.AsStrMap()
+		value.Fields, err = response.AsStrMap()
 	case "stream":
 		var entries []rueidis.XRangeSlice
-		entries, err = answer.AsXRangeSlices()
+		entries, err = response.AsXRangeSlices()
 		for _, entry := range entries {
 			fields := make([]Field, 0, len(entry.FieldValues))
 			for _, field := range entry.FieldValues {

@@ -12,7 +12,7 @@ import (
 // These specs run the Node driver on both endpoints. Differences from the reference are only meaningful if it
 // agrees with itself.
 var _ = Describe("The Node driver", func() {
-	It("returns the same answers and leaves the same keyspace every time", func(ctx SpecContext) {
+	It("returns the same responses and leaves the same keyspace every time", func(ctx SpecContext) {
 		runner := newRunner(nodeEndpoint("first", "6"), nodeEndpoint("second", "6"))
 		results := runAll(ctx, runner, load("01-core.json", "02-bulk-and-admin.json", "03-dedup.json", "04-flows.json", "05-schedulers.json"))
 		Expect(reports(results)).To(BeEmpty())

@@ -29,7 +29,7 @@ type Endpoint struct {
 
 // Options configures a [Runner].
 type Options struct {
-	// StepTimeout is how long a driver may take for one step. The first answer of a new driver may take twice
+	// StepTimeout is how long a driver may take for one step. The first response of a new driver may take twice
 	// as long. Defaults to 40 seconds.
 	StepTimeout time.Duration
 }
@@ -132,7 +132,7 @@ func (r *scenarioRun) step(ctx context.Context, step Step) (differences []Differ
 		Slack: time.Second + r.longest,
 	}
 	if step.Op != redisOp && !step.AnyResult {
-		difference, note := CompareAnswers(step.Op, r.reference.answer, r.subject.answer, present)
+		difference, note := CompareResponses(step.Op, r.reference.response, r.subject.response, present)
 		if difference != nil {
 			differences = append(differences, *difference)
 		}
@@ -157,7 +157,7 @@ type liveEndpoint struct {
 	expiries expiryTracker
 	unseen   Window // the steps since the keyspace was last read
 
-	answer   Answer
+	response Response
 	keyspace Keyspace
 }
 
@@ -205,7 +205,7 @@ func (s *liveEndpoint) begin(ctx context.Context, timeout time.Duration) error {
 	if err := s.client.Do(ctx, s.client.B().Flushall().Build()).Error(); err != nil {
 		return fmt.Errorf("empty the Redis at %s: %w", s.Redis, err)
 	}
-	s.expiries, s.unseen, s.answer, s.keyspace = expiryTracker{}, Window{}, Answer{}, nil
+	s.expiries, s.unseen, s.response, s.keyspace = expiryTracker{}, Window{}, Response{}, nil
 	if s.driver != nil {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (s *liveEndpoint) begin(ctx context.Context, timeout time.Duration) error {
 		return err
 	}
 	s.driver = started
-	// An instruction without an effect shows that the driver is ready. Loading a library can take longer than
+	// A request without an effect shows that the driver is ready. Loading a library can take longer than
 	// any step.
 	if _, err := started.do("clock", json.RawMessage("{}"), 2*timeout); err != nil {
 		s.discard()
@@ -226,9 +226,9 @@ func (s *liveEndpoint) begin(ctx context.Context, timeout time.Duration) error {
 // renew resets the driver, or stops it if it cannot be reset.
 func (s *liveEndpoint) renew(timeout time.Duration) error {
 	if s.Resets {
-		answer, err := s.driver.do("reset", nil, timeout)
-		if err == nil && answer.Error != nil {
-			err = fmt.Errorf("reset: %v", answer.Error)
+		response, err := s.driver.do("reset", nil, timeout)
+		if err == nil && response.Error != nil {
+			err = fmt.Errorf("reset: %v", response.Error)
 		}
 		if err != nil {
 			s.discard()
@@ -254,7 +254,7 @@ func (s *liveEndpoint) runStep(ctx context.Context, step Step, timeout time.Dura
 		return nil
 	}
 	var err error
-	if s.answer, err = s.driver.do(step.Op, step.Args, timeout); err != nil {
+	if s.response, err = s.driver.do(step.Op, step.Args, timeout); err != nil {
 		// A driver that failed a step is not reused for the next scenario.
 		s.discard()
 	}

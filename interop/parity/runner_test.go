@@ -51,7 +51,7 @@ var _ = Describe("A runner", func() {
     second:  5`))
 	})
 
-	It("reports different answers", func(ctx SpecContext) {
+	It("reports different responses", func(ctx SpecContext) {
 		result := run(ctx, `["say",{"first":1,"second":2}]`)
 		Expect(result.Differences).To(ConsistOf(parity.Difference{Reference: "1", Subject: "2"}))
 	})
@@ -62,7 +62,7 @@ var _ = Describe("A runner", func() {
 		Expect(result.Notes).To(ConsistOf(And(ContainSubstring("step 1, refuse"), ContainSubstring("never"))))
 	})
 
-	It("skips the comparison of answers or keyspaces for a step with that flag", func(ctx SpecContext) {
+	It("skips the comparison of responses or keyspaces for a step with that flag", func(ctx SpecContext) {
 		result := run(ctx,
 			`["say",{"first":1,"second":2},{"anyResult":true}]`,
 			`["redis",{"first":["SET","k","1"],"second":["SET","k","2"]},{"noSnap":true}]`,
@@ -137,7 +137,7 @@ var _ = Describe("A runner", func() {
 		runner := newRunner(one, other)
 		scenario := scenarioOf(`["age",{}]`)
 		Expect(runner.Run(ctx, scenario).Alike()).To(BeTrue())
-		// The fake driver counts the instruction that checks whether a new driver is ready. A reused driver
+		// The fake driver counts the request that checks whether a new driver is ready. A reused driver
 		// does not receive it.
 		Expect(runner.Run(ctx, scenario).Alike()).To(BeFalse())
 	})
@@ -156,11 +156,11 @@ var _ = Describe("A runner", func() {
 		after := runner.Run(ctx, scenarioOf(`["say",{"both":1}]`))
 		Expect(after.Alike()).To(BeTrue(), after.String())
 	},
-		Entry("that hangs", "hang", "did not answer within 2s"),
-		Entry("that dies", "die", "exited instead of answering (exit status 3); end of its log:\n  the fake driver exits as requested"),
-		Entry("that writes something other than JSON", "babble", `wrote a line that is not an answer: "not JSON`),
-		Entry("that answers a different instruction", "confuse", "answered instruction 4 instead of 3"),
-		Entry("that does not answer", "unheard of", "did not answer within"),
+		Entry("that hangs", "hang", "sent no response within 2s"),
+		Entry("that dies", "die", "exited without a response (exit status 3); end of its log:\n  the fake driver exits as requested"),
+		Entry("that writes something other than JSON", "babble", `wrote a line that is not a response: "not JSON`),
+		Entry("that sends the response to a different request", "confuse", "sent the response to request 4 instead of 3"),
+		Entry("that sends no response", "unheard of", "sent no response within"),
 	)
 
 	It("reports that a driver cannot be started", func(ctx SpecContext) {
@@ -219,13 +219,13 @@ func redisStrings(address string, command ...string) ([]string, error) {
 		return nil, err
 	}
 	defer client.Close()
-	answer := client.Do(context.Background(), client.B().Arbitrary(command...).Build())
-	if err := answer.Error(); err != nil {
+	response := client.Do(context.Background(), client.B().Arbitrary(command...).Build())
+	if err := response.Error(); err != nil {
 		return nil, err
 	}
-	texts, err := answer.AsStrSlice()
+	texts, err := response.AsStrSlice()
 	if err != nil {
-		return nil, nil // an answer that is not a list
+		return nil, nil // a response that is not a list
 	}
 	return texts, nil
 }

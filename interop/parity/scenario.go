@@ -17,16 +17,16 @@ type Scenario struct {
 	Steps []Step
 }
 
-// Step is one instruction to both drivers, or one of the runner's own operations: a Redis command for both
+// Step is one request to both drivers, or one of the runner's own operations: a Redis command for both
 // servers, or a pause.
 type Step struct {
 	Op   string
-	Args json.RawMessage // the instruction's arguments as written in the file
+	Args json.RawMessage // the request's arguments as written in the file
 
 	Redis []string      // the command of a $redis step
 	Sleep time.Duration // the pause of a $sleep step
 
-	AnyResult bool // do not compare the answers
+	AnyResult bool // do not compare the responses
 	NoSnap    bool // do not compare the keyspaces
 }
 

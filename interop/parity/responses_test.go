@@ -9,21 +9,21 @@ import (
 	"github.com/17a2ac88/bullmq-go/interop/parity"
 )
 
-func result(text string) parity.Answer { return parity.Answer{Result: json.RawMessage(text)} }
+func result(text string) parity.Response { return parity.Response{Result: json.RawMessage(text)} }
 
-func refusal(message string, code ...int) parity.Answer {
+func refusal(message string, code ...int) parity.Response {
 	refused := &parity.Refusal{Message: message}
 	if len(code) > 0 {
 		refused.Code = &code[0]
 	}
-	return parity.Answer{Error: refused}
+	return parity.Response{Error: refused}
 }
 
-var _ = Describe("Comparing answers", func() {
-	DescribeTable("finds a difference", func(op string, reference, subject parity.Answer) {
-		difference, _ := parity.CompareAnswers(op, reference, subject, present)
+var _ = Describe("Comparing responses", func() {
+	DescribeTable("finds a difference", func(op string, reference, subject parity.Response) {
+		difference, _ := parity.CompareResponses(op, reference, subject, present)
 		Expect(difference).NotTo(BeNil())
-		difference, _ = parity.CompareAnswers(op, subject, reference, present)
+		difference, _ = parity.CompareResponses(op, subject, reference, present)
 		Expect(difference).NotTo(BeNil())
 	},
 		Entry("in a value", "count", result("1"), result("2")),
@@ -43,8 +43,8 @@ var _ = Describe("Comparing answers", func() {
 		Entry("between an error with a code and one without", "complete", refusal("x", -2), refusal("x")),
 	)
 
-	DescribeTable("ignores", func(op string, reference, subject parity.Answer, note string) {
-		difference, got := parity.CompareAnswers(op, reference, subject, present)
+	DescribeTable("ignores", func(op string, reference, subject parity.Response, note string) {
+		difference, got := parity.CompareResponses(op, reference, subject, present)
 		Expect(difference).To(BeNil())
 		Expect(got).To(ContainSubstring(note))
 	},

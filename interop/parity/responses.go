@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// unordered lists the operations whose answers contain lists read from sets. The order of these lists is not
+// unordered lists the operations whose responses contain lists read from sets. The order of these lists is not
 // compared.
 var unordered = map[string]bool{
 	"addFlow":          true, // children, which the Node library adds concurrently
@@ -20,13 +20,13 @@ var unordered = map[string]bool{
 	"stalled":          true,
 }
 
-// trees are the operations that answer {id, children}. In their answers an empty list of children equals a
+// trees are the operations that return {id, children}. In their responses an empty list of children equals a
 // missing one.
 var trees = map[string]bool{"addFlow": true, "addFlowBulk": true, "flowTree": true}
 
-// CompareAnswers returns the difference between two answers to an operation, or nil. Errors are equal if they
+// CompareResponses returns the difference between two responses to an operation, or nil. Errors are equal if they
 // have the same code or none. The note then contains texts that differ.
-func CompareAnswers(op string, reference, subject Answer, present Present) (difference *Difference, note string) {
+func CompareResponses(op string, reference, subject Response, present Present) (difference *Difference, note string) {
 	differ := func() *Difference {
 		return &Difference{Reference: reference.String(), Subject: subject.String()}
 	}
@@ -47,19 +47,19 @@ func CompareAnswers(op string, reference, subject Answer, present Present) (diff
 	if err1 != nil || err2 != nil {
 		return differ(), ""
 	}
-	rules := answerRules{present: present, unordered: unordered[op], tree: trees[op]}
+	rules := responseRules{present: present, unordered: unordered[op], tree: trees[op]}
 	if !rules.same(first, second) {
 		return differ(), ""
 	}
 	return nil, ""
 }
 
-// String returns the answer as shown in reports.
-func (a Answer) String() string {
-	if a.Error != nil {
-		return a.Error.String()
+// String returns the response as shown in reports.
+func (r Response) String() string {
+	if r.Error != nil {
+		return r.Error.String()
 	}
-	return compactJSON(a.Result)
+	return compactJSON(r.Result)
 }
 
 func sameCode(a, b *int) bool {
@@ -69,14 +69,14 @@ func sameCode(a, b *int) bool {
 	return *a == *b
 }
 
-type answerRules struct {
+type responseRules struct {
 	present   Present
 	unordered bool
 	tree      bool
 }
 
-// same compares two values of answers. Fields of a job that hold user data are compared exactly.
-func (r answerRules) same(a, b any) bool {
+// same compares two values of responses. Fields of a job that hold user data are compared exactly.
+func (r responseRules) same(a, b any) bool {
 	switch first := a.(type) {
 	case map[string]any:
 		second, ok := b.(map[string]any)
@@ -94,7 +94,7 @@ func (r answerRules) same(a, b any) bool {
 	return sameValue(a, b, r.present.sameNumber)
 }
 
-func (r answerRules) sameObject(first, second map[string]any) bool {
+func (r responseRules) sameObject(first, second map[string]any) bool {
 	if len(first) != len(second) {
 		return false
 	}
@@ -114,7 +114,7 @@ func (r answerRules) sameObject(first, second map[string]any) bool {
 	return true
 }
 
-func (r answerRules) withoutEmptyChildren(object map[string]any) map[string]any {
+func (r responseRules) withoutEmptyChildren(object map[string]any) map[string]any {
 	children, ok := object["children"].([]any)
 	if !r.tree || !ok || len(children) > 0 {
 		return object
