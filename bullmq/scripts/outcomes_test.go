@@ -25,12 +25,12 @@ func brick(state backend.State, id string) backend.Add {
 	return backend.Add{State: state, ID: id, Name: "brick", Data: "{}", Opts: "{}", Timestamp: now, Delay: time.Millisecond, Priority: 1}
 }
 
-var _ = ginkgo.Describe("An add reports", func() {
+var _ = ginkgo.Describe("An add", func() {
 	for name, state := range map[string]backend.State{
 		"addStandardJob": backend.Waiting, "addDelayedJob": backend.Delayed, "addPrioritizedJob": backend.Prioritized, "addParentJob": backend.WaitingChildren,
 	} {
 		for dialect, version := range dialects {
-			ginkgo.It("the outcome of "+name+" in "+version, func() {
+			ginkgo.It("with "+name+" of BullMQ "+version[1:]+" reports whether the job was added, exists already, or was deduplicated", func() {
 				f := newFixture(client)
 				f.Dialect = dialect
 
@@ -57,7 +57,7 @@ var _ = ginkgo.Describe("An add reports", func() {
 		}
 	}
 
-	ginkgo.It("that a job which replaces a delayed owner of its deduplication id was added", func() {
+	ginkgo.It("reports that a job which replaces a delayed owner of its deduplication id was added", func() {
 		f := newFixture(client)
 		owner, other := brick(backend.Delayed, "owner"), brick(backend.Delayed, "other")
 		owner.Deduplication.ID, other.Deduplication = "wall", backend.Deduplication{ID: "wall", Replace: true}
@@ -65,7 +65,7 @@ var _ = ginkgo.Describe("An add reports", func() {
 		Expect(f.add(other)).To(Equal(backend.AddResult{JobID: "other"}))
 	})
 
-	ginkgo.It("that a job which is kept until the active owner finishes was deduplicated", func() {
+	ginkgo.It("reports that a job which is kept until the active owner finishes was deduplicated", func() {
 		f := newFixture(client)
 		owner := brick(backend.Waiting, "owner")
 		owner.Delay, owner.Priority = 0, 0
@@ -77,7 +77,7 @@ var _ = ginkgo.Describe("An add reports", func() {
 		Expect(f.add(owner)).To(Equal(backend.AddResult{JobID: "owner", Outcome: backend.Deduplicated}))
 	})
 
-	ginkgo.It("the outcome of each job of a flow", func() {
+	ginkgo.It("reports the outcome of each job of a flow", func() {
 		f := newFixture(client)
 		child := func(id string) backend.Add {
 			add := brick(backend.Waiting, id)
@@ -99,28 +99,28 @@ var _ = ginkgo.Describe("An add reports", func() {
 	})
 })
 
-var _ = ginkgo.Describe("A removal reports", func() {
-	ginkgo.It("that it removed the job", func() {
+var _ = ginkgo.Describe("A removal", func() {
+	ginkgo.It("reports that it removed the job", func() {
 		f := newFixture(client)
 		Expect(f.add(brick(backend.Waiting, "a"))).To(Equal(backend.AddResult{JobID: "a"}))
 		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.Removed))
 		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.NotFound))
 	})
 
-	ginkgo.It("that it removed an id from a state, even without a hash", func() {
+	ginkgo.It("reports that it removed an id from a state, even without a hash", func() {
 		f := newFixture(client)
 		f.set("RPUSH", "wait", "a")
 		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.Removed))
 		Expect(f.state()).To(BeEmpty())
 	})
 
-	ginkgo.It("that there is no such job, and writes nothing", func() {
+	ginkgo.It("reports that there is no such job, and writes nothing", func() {
 		f := newFixture(client)
 		Expect(f.Remove(f.ctx, "a", true)).To(Equal(backend.NotFound))
 		Expect(f.state()).To(BeEmpty())
 	})
 
-	ginkgo.It("that the job is locked by a worker", func() {
+	ginkgo.It("reports that the job is locked by a worker", func() {
 		f := newFixture(client)
 		f.running("a", "t")
 		before := f.state()
@@ -128,7 +128,7 @@ var _ = ginkgo.Describe("A removal reports", func() {
 		Expect(f.state()).To(Equal(before))
 	})
 
-	ginkgo.It("that a child is locked by a worker, unless the children are kept", func() {
+	ginkgo.It("reports that a child is locked by a worker, unless the children are kept", func() {
 		f := newFixture(client)
 		f.set("HSET", "wall", "name", "wall")
 		f.set("SADD", "wall:dependencies", f.base+"a")

@@ -18,9 +18,9 @@ import (
 
 // A refusal is a case in which a command returns an error code.
 type refusal struct {
-	command string
+	command string // with "for" and the case after it where a command has several
 	code    backend.Code
-	why     string
+	when    string // a clause that follows if
 	arrange func(f *fixture)
 	call    func(f *fixture) error
 	// changes holds the keys that change nevertheless, as BullMQ does, with their
@@ -35,27 +35,27 @@ var unlocked = map[string]string{"1:lock": "", "stalled": ""}
 var refusals = slices.Concat(
 	adds(), holds(),
 	[]refusal{
-		{"addLog", backend.JobNotFound, "no such job", nil, func(f *fixture) error { _, err := f.AddLog(f.ctx, "1", "row", 0); return err }, nil},
-		{"updateData", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.UpdateData(f.ctx, "1", "{}") }, nil},
-		{"updateProgress", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.UpdateProgress(f.ctx, "1", "50") }, nil},
-		{"changePriority", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangePriority(f.ctx, "1", 5, false) }, nil},
-		{"changeDelay", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", time.UnixMilli(nowMs), 5*time.Millisecond) }, nil},
-		{"changeDelay", backend.NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", time.UnixMilli(nowMs), 5*time.Millisecond) }, nil},
-		{"promote", backend.NotInState, "it isn't delayed", waiting, func(f *fixture) error { return f.Promote(f.ctx, "1") }, nil},
-		{"reprocessJob", backend.JobNotFound, "no such job", nil, func(f *fixture) error { return f.Reprocess(f.ctx, "1", retry(backend.Failed)) }, nil},
-		{"reprocessJob", backend.NotInState, "it hasn't failed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", retry(backend.Failed)) }, nil},
-		{"reprocessJob", backend.NotInState, "it hasn't completed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", retry(backend.Completed)) }, nil},
-		{"removeJob", backend.SchedulerJob, "it is a scheduler's next", func(f *fixture) {
+		{"addLog", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { _, err := f.AddLog(f.ctx, "1", "row", 0); return err }, nil},
+		{"updateData", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { return f.UpdateData(f.ctx, "1", "{}") }, nil},
+		{"updateProgress", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { return f.UpdateProgress(f.ctx, "1", "50") }, nil},
+		{"changePriority", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { return f.ChangePriority(f.ctx, "1", 5, false) }, nil},
+		{"changeDelay", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", time.UnixMilli(nowMs), 5*time.Millisecond) }, nil},
+		{"changeDelay", backend.NotInState, "the job is not delayed", waiting, func(f *fixture) error { return f.ChangeDelay(f.ctx, "1", time.UnixMilli(nowMs), 5*time.Millisecond) }, nil},
+		{"promote", backend.NotInState, "the job is not delayed", waiting, func(f *fixture) error { return f.Promote(f.ctx, "1") }, nil},
+		{"reprocessJob", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { return f.Reprocess(f.ctx, "1", retry(backend.Failed)) }, nil},
+		{"reprocessJob", backend.NotInState, "the job has not failed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", retry(backend.Failed)) }, nil},
+		{"reprocessJob", backend.NotInState, "the job has not completed", waiting, func(f *fixture) error { return f.Reprocess(f.ctx, "1", retry(backend.Completed)) }, nil},
+		{"removeJob", backend.SchedulerJob, "the job is the next one of a scheduler", func(f *fixture) {
 			f.set("HSET", "repeat:daily:500", "name", "paint", "rjk", "daily")
 			f.set("ZADD", "repeat", "500", "daily")
 			f.set("ZADD", "delayed", "2048000", "repeat:daily:500")
 		}, func(f *fixture) error { _, err := f.Remove(f.ctx, "repeat:daily:500", true); return err }, nil},
-		{"removeChildDependency", backend.JobNotFound, "no such job", nil,
+		{"removeChildDependency", backend.JobNotFound, "the job does not exist", nil,
 			func(f *fixture) error { _, err := f.RemoveChildDependency(f.ctx, "1"); return err }, nil},
-		{"removeChildDependency", backend.ParentNotFound, "no such parent",
+		{"removeChildDependency", backend.ParentNotFound, "the parent does not exist",
 			func(f *fixture) { waiting(f); f.set("HSET", "1", "parentKey", f.base+"wall") },
 			func(f *fixture) error { _, err := f.RemoveChildDependency(f.ctx, "1"); return err }, nil},
-		{"addJobScheduler", backend.SchedulerIDTaken, "the next job of the pattern runs already", func(f *fixture) {
+		{"addJobScheduler", backend.SchedulerIDTaken, "the next job of the pattern is already running", func(f *fixture) {
 			f.set("HSET", "meta", "opts.maxLenEvents", "10000")
 			f.running(fmt.Sprint("repeat:daily:", nowMs), "t")
 		}, func(f *fixture) error {
@@ -65,7 +65,7 @@ var refusals = slices.Concat(
 			})
 			return err
 		}, nil},
-		{"addJobScheduler", backend.SchedulerSlotsTaken, "all the next slots are taken", func(f *fixture) {
+		{"addJobScheduler", backend.SchedulerSlotsTaken, "the times of the next jobs are all taken", func(f *fixture) {
 			f.set("HSET", "meta", "opts.maxLenEvents", "10000")
 			for n := -2; n < 40; n++ {
 				f.set("HSET", fmt.Sprint("repeat:often:", nowMs+n*1000), "name", "paint")
@@ -77,8 +77,8 @@ var refusals = slices.Concat(
 			})
 			return err
 		}, nil},
-		{"obliterate", -1, "the queue isn't paused", waiting, func(f *fixture) error { return numbered(f, backend.ErrNotPaused, -1) }, nil},
-		{"obliterate", -2, "jobs run", func(f *fixture) { f.running("1", "t"); f.set("HSET", "meta", "paused", "1") },
+		{"obliterate", -1, "the queue is not paused", waiting, func(f *fixture) error { return numbered(f, backend.ErrNotPaused, -1) }, nil},
+		{"obliterate", -2, "jobs are running", func(f *fixture) { f.running("1", "t"); f.set("HSET", "meta", "paused", "1") },
 			func(f *fixture) error { return numbered(f, backend.ErrActiveJobs, -2) }, nil},
 	},
 )
@@ -127,11 +127,11 @@ func adds() (all []refusal) {
 			f.set("SADD", "other-wall:dependencies", f.base+"brick")
 		}
 		all = append(all,
-			refusal{name, backend.ParentNotFound, "the parent isn't there", nil, func(f *fixture) error { return add(f, "", false) }, nil},
-			refusal{name, backend.ParentNotFound, "the parent isn't there, for an id of its own", nil, func(f *fixture) error { return add(f, "brick", false) }, nil},
-			refusal{name, backend.ParentNotReplaceable, "it has another parent", taken,
+			refusal{name, backend.ParentNotFound, "the parent does not exist", nil, func(f *fixture) error { return add(f, "", false) }, nil},
+			refusal{name, backend.ParentNotFound, "the parent of a job with a custom id does not exist", nil, func(f *fixture) error { return add(f, "brick", false) }, nil},
+			refusal{name, backend.ParentNotReplaceable, "the job already has another parent", taken,
 				func(f *fixture) error { return add(f, "brick", false) }, map[string]string{"id": "7"}},
-			refusal{name, backend.ParentNotReplaceable, "it has another parent, within a flow, whose parent is told", taken,
+			refusal{name, backend.ParentNotReplaceable, "the job of a flow already has another parent", taken,
 				func(f *fixture) error { return add(f, "brick", true) },
 				map[string]string{"id": "7", "wall": "map[flowAttachmentFailed:1 name:wall]"}},
 		)
@@ -148,7 +148,7 @@ func holds() (all []refusal) {
 			_, err := f.finish(End{JobID: "1", Token: "t", Value: "1", Fetch: true}, worker)
 			return err
 		},
-		"moveToFinished of a failed job": func(f *fixture) error {
+		"moveToFinished for a failed job": func(f *fixture) error {
 			_, err := f.finish(End{JobID: "1", Token: "t", Value: "boom", Failed: true, Attempts: 1, Fields: fields, Fetch: true}, worker)
 			return err
 		},
@@ -174,7 +174,7 @@ func holds() (all []refusal) {
 		f.set("LPUSH", "wait", waitingNext)
 	}
 	for variant, call := range calls {
-		name, _, _ := strings.Cut(variant, " ")
+		name := commandOf(variant)
 		parks := name == "moveToWaitingChildren"
 		arranged := func(also func(f *fixture)) func(f *fixture) {
 			return func(f *fixture) {
@@ -186,26 +186,26 @@ func holds() (all []refusal) {
 			}
 		}
 		all = append(all,
-			refusal{name, backend.JobNotFound, "no such job", arranged(func(f *fixture) { f.set("DEL", "1") }), call, nil},
-			refusal{name, backend.LockNotFound, "its lock is gone", arranged(func(f *fixture) { f.set("DEL", "1:lock") }), call, nil},
-			refusal{name, backend.LockMismatch, "another holds it", arranged(func(f *fixture) { f.set("SET", "1:lock", "other") }), call, nil},
+			refusal{variant, backend.JobNotFound, "the job does not exist", arranged(func(f *fixture) { f.set("DEL", "1") }), call, nil},
+			refusal{variant, backend.LockNotFound, "the lock does not exist", arranged(func(f *fixture) { f.set("DEL", "1:lock") }), call, nil},
+			refusal{variant, backend.LockMismatch, "another worker holds the lock", arranged(func(f *fixture) { f.set("SET", "1:lock", "other") }), call, nil},
 		)
 		if name != "moveToWait" { // which does not move a job that is not active
 			changes := maps.Clone(unlocked)
 			switch {
-			case variant == "moveToFinished of a failed job" || name == "moveToDelayed":
+			case variant == "moveToFinished for a failed job" || name == "moveToDelayed":
 				changes["1"] = "map[data:{} delay:0 name:paint opts:{} priority:0 stacktrace:[] timestamp:1]"
 			case name == "retryJob":
 				changes["1"] = "map[data:{} delay:0 failedReason:boom name:paint opts:{} priority:0 stacktrace:[] timestamp:1]"
 			}
-			all = append(all, refusal{name, backend.NotInState, "it isn't active", arranged(func(f *fixture) { f.set("LREM", "active", "1", "1") }), call, changes})
+			all = append(all, refusal{variant, backend.NotInState, "the job is not active", arranged(func(f *fixture) { f.set("LREM", "active", "1", "1") }), call, changes})
 		}
 		if variant == "moveToFinished" {
-			all = append(all, refusal{name, backend.PendingChildren, "children are pending",
+			all = append(all, refusal{variant, backend.PendingChildren, "children of the job are pending",
 				arranged(func(f *fixture) { f.set("SADD", "1:dependencies", f.base+"child") }), call, nil})
 		}
 		if variant == "moveToFinished" || parks {
-			all = append(all, refusal{name, backend.FailedChildren, "a child failed",
+			all = append(all, refusal{variant, backend.FailedChildren, "a child of the job has failed",
 				arranged(func(f *fixture) { f.set("ZADD", "1:unsuccessful", "1", f.base+"child") }), call, nil})
 		}
 	}
@@ -236,9 +236,19 @@ func toldNumbers(command string) (numbers []string) {
 	return numbers
 }
 
-var _ = ginkgo.Describe("A refusal", func() {
+// commandOf returns the name of a refusal's command without the case.
+func commandOf(command string) string {
+	name, _, _ := strings.Cut(command, " ")
+	return name
+}
+
+var _ = ginkgo.Describe("The command", func() {
 	for _, r := range refusals {
-		ginkgo.It(fmt.Sprintf("of %s with %d, since %s, changes nothing else", r.command, r.code, r.why), func() {
+		changes := "nothing"
+		if len(r.changes) > 0 {
+			changes = "only the keys " + strings.Join(slices.Sorted(maps.Keys(r.changes)), ", ")
+		}
+		ginkgo.It(fmt.Sprintf("%s returns the error %d and changes %s if %s", r.command, r.code, changes, r.when), func() {
 			f := newFixture(client)
 			if r.arrange != nil {
 				r.arrange(f)
@@ -254,15 +264,18 @@ var _ = ginkgo.Describe("A refusal", func() {
 			var refused *backend.Error
 			Expect(errors.As(err, &refused)).To(BeTrue(), fmt.Sprint(err))
 			Expect(refused.Code).To(Equal(r.code))
-			Expect(refused.Command).To(Equal(r.command))
+			Expect(refused.Command).To(Equal(commandOf(r.command)))
 			Expect(f.state()).To(Equal(want))
 		})
 	}
 
-	ginkgo.It("is tested for every code that the head of a script lists", func() {
+})
+
+var _ = ginkgo.Describe("An error code", func() {
+	ginkgo.It("that the head of a script lists is tested above", func() {
 		tried := map[string]bool{}
 		for _, r := range refusals {
-			tried[fmt.Sprint(r.command, " ", int(r.code))] = true
+			tried[fmt.Sprint(commandOf(r.command), " ", int(r.code))] = true
 		}
 		told := map[string]bool{}
 		for name := range commands {
@@ -273,7 +286,7 @@ var _ = ginkgo.Describe("A refusal", func() {
 		Expect(slices.Sorted(maps.Keys(tried))).To(Equal(slices.Sorted(maps.Keys(told))))
 	})
 
-	ginkgo.It("has only codes that the head of its script lists", func() {
+	ginkgo.It("that a script returns is listed in its head", func() {
 		for name, c := range commands {
 			for dialect, form := range c.forms {
 				var returned []string
@@ -291,7 +304,7 @@ var _ = ginkgo.Describe("A refusal", func() {
 		}
 	})
 
-	ginkgo.It("names the call, the job, the queue, the reason and the code, and matches errors.Is", func() {
+	ginkgo.It("makes an error that names the call, the job, the queue, the reason and the code, and matches errors.Is", func() {
 		err := error(&backend.Error{Code: backend.LockMismatch, Command: "moveToFinished", QueueName: "orders", JobID: "7"})
 		Expect(err).To(MatchError("bullmq: finish job 7 of orders: its lock belongs to another token: another worker runs it now (code -6)"))
 		Expect(errors.Is(err, backend.LockMismatch)).To(BeTrue())
