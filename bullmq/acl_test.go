@@ -41,67 +41,70 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 		DeferCleanup(client.Close)
 	})
 
-	// try does a role's work as a user with the given rights on one queue.
-	try := func(r role, rights []string) error {
-		name := newQueueName()
-		queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: bullmq.Client(client)})
-		if err != nil {
-			return err
-		}
-		defer queue.Close()
-		others := &bystander{address: server.Addr(), client: client, Queue: queue}
-		if others.flows, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: bullmq.Client(client)}); err != nil {
-			return err
-		}
-		defer others.flows.Close()
-		if err := others.do(append([]string{"ACL", "SETUSER", name, "on", ">secret", "~bull:" + name + ":*"}, rights...)...); err != nil {
-			return err
-		}
-		return r.work(specContext(), func(address string) *bullmq.Connection { return bullmq.URL("redis://" + name + ":secret@" + address) }, others, name)
-	}
+	try := func(t task, rights []string) error { return attempt(t, rights, server.Addr(), client) }
 	but := func(rights []string, one string) []string {
 		return slices.DeleteFunc(slices.Clone(rights), func(other string) bool { return other == one })
 	}
+	// isNeeded expects that some task of a role is denied without a right, and all before it succeed.
+	isNeeded := func(r role, right string) {
+		GinkgoHelper()
+		rights := but(rightsOf(r.name), right)
+		for _, t := range r.tasks {
+			if err := try(t, rights); err != nil {
+				Expect(isDenied(err)).To(BeTrue(), "%s without %s %s: %v", r.name, right, t.does, err)
+				return
+			}
+		}
+		Fail(fmt.Sprintf("%s needs no %s", r.name, right))
+	}
 
 	for _, r := range roles {
-		It("are enough for the "+r.name+", and each of them is needed", func() {
-			rights := rightsOf(r.name)
-			Expect(try(r, rights)).To(Succeed())
+		Describe("are enough for the role "+r.name+", which", func() {
+			for _, t := range r.tasks {
+				It(t.does, func() { Expect(try(t, rightsOf(r.name))).To(Succeed()) })
+			}
+		})
 
-			var mu sync.Mutex
-			var unneeded []string
+		It("are all needed for the role "+r.name, func() {
+			// With all rights the scripts are loaded, so that the right to load them is needed once.
+			for _, t := range r.tasks {
+				Expect(try(t, rightsOf(r.name))).To(Succeed())
+			}
 			missing := make(chan string)
 			var tries sync.WaitGroup
 			for range 6 {
 				tries.Go(func() {
-					defer GinkgoRecover()
 					for right := range missing {
-						if err := try(r, but(rights, right)); !isDenied(err) {
-							mu.Lock()
-							unneeded = append(unneeded, fmt.Sprint(right, ": ", err))
-							mu.Unlock()
-						}
+						func() {
+							defer GinkgoRecover()
+							isNeeded(r, right)
+						}()
 					}
 				})
 			}
-			for _, right := range rights {
+			for _, right := range rightsOf(r.name) {
 				if right != "+eval" {
 					missing <- right
 				}
 			}
 			close(missing)
 			tries.Wait()
-			if slices.Contains(rights, "+eval") { // needed if the server does not know a script yet
+			if slices.Contains(rightsOf(r.name), "+eval") { // needed if the server does not know a script yet
 				Expect(client.Do(specContext(), client.B().ScriptFlush().Build()).Error()).To(Succeed())
-				Expect(isDenied(try(r, but(rights, "+eval")))).To(BeTrue())
+				isNeeded(r, "+eval")
 			}
-			Expect(unneeded).To(BeEmpty())
 		})
 	}
 
+	// allow gives a user the rights of a producer to some keys.
+	allow := func(user, keys string) {
+		GinkgoHelper()
+		words := append([]string{"ACL", "SETUSER", user, "on", ">secret", keys}, rightsOf("producer")...)
+		Expect(client.Do(specContext(), client.B().Arbitrary(words...).Build()).Error()).To(Succeed())
+	}
+
 	It("do not reach beyond the keys of one queue", func() {
-		others := &bystander{address: server.Addr(), client: client}
-		Expect(others.do(append([]string{"ACL", "SETUSER", "producer", "on", ">secret", "~bull:orders:*"}, rightsOf("producer")...)...)).To(Succeed())
+		allow("producer", "~bull:orders:*")
 		link := bullmq.URL("redis://producer:secret@" + server.Addr())
 		_, err := newQueue("orders", &bullmq.QueueOptions{Connection: link}).Add(specContext(), "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -113,8 +116,7 @@ var _ = Describe("The rights in docs/security.md", Label("slow"), func() {
 
 	It("cover an idle second without PING", func() {
 		name := newQueueName()
-		others := &bystander{address: server.Addr(), client: client}
-		Expect(others.do(append([]string{"ACL", "SETUSER", name, "on", ">secret", "~bull:" + name + ":*"}, rightsOf("producer")...)...)).To(Succeed())
+		allow(name, "~bull:"+name+":*")
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL("redis://" + name + ":secret@" + server.Addr())})
 		time.Sleep(2500 * time.Millisecond) // longer than the client's interval between pings
 		_, err := queue.Add(specContext(), "paint", nil, nil)
