@@ -31,8 +31,12 @@ help: ## list these commands
 demo: redis node ## show Node and Go sharing queues in the terminal
 	@go run ./examples/demo
 
-# The tests mostly wait, so that more packages run at once than there are processors.
+# The tests mostly wait, so that more packages run at once than there are processors. For the same reason the
+# largest suites, ./bullmq and ./interop/tests, each run in as many processes as SPEC_PROCESSES says (see
+# internal/testkit/shards). SPEC_PROCESSES=1 runs each suite in one process, like go test.
+SPEC_PROCESSES ?= 3
 .PHONY: test
+test: export SPEC_PROCESSES := $(SPEC_PROCESSES)
 test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
 	go test -race -count=1 -p 4 -timeout 9m $(PACKAGES) $(FLAGS)
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/shards"
 )
 
 var (
@@ -35,7 +36,7 @@ func TestBullMQ(t *testing.T) {
 	if testing.Short() {
 		suite.LabelFilter = "!slow"
 	}
-	RunSpecs(t, "bullmq", suite, reporter)
+	shards.Run(t, "bullmq", suite, reporter)
 }
 
 var _ = BeforeSuite(func() {
@@ -58,4 +59,7 @@ var _ = BeforeSuite(func() {
 	Expect(onCluster("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Error()).To(Succeed())
 })
 
-var _ = BeforeEach(leaks.Check)
+var (
+	_ = BeforeEach(shards.Select)
+	_ = BeforeEach(leaks.Check)
+)

@@ -20,6 +20,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/shards"
 	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
@@ -35,7 +36,7 @@ func TestInterop(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(20 * time.Second)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
-	RunSpecs(t, "Node and Go on one queue")
+	shards.Run(t, "Node and Go on one queue")
 }
 
 var (
@@ -47,7 +48,10 @@ var (
 	batchSize, _ = strconv.Atoi(os.Getenv("BATCH_SIZE"))
 )
 
-var _ = BeforeEach(leaks.Check)
+var (
+	_ = BeforeEach(shards.Select)
+	_ = BeforeEach(leaks.Check)
+)
 
 var _ = BeforeSuite(func() {
 	leaks.Check()
