@@ -36,7 +36,7 @@ var (
 
 var _ = BeforeSuite(func() {
 	programs = GinkgoT().TempDir()
-	// telemetry is a module of its own, which ./... leaves out.
+	// telemetry is a separate module, which ./... leaves out.
 	for _, build := range [][]string{{"build", "-o", programs + "/", "./..."}, {"build", "-C", "telemetry", "-o", programs + "/", "."}} {
 		output, err := exec.Command("go", build...).CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(output))

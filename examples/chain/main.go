@@ -39,7 +39,7 @@ func main() {
 	}
 	defer queue.Close()
 
-	// If a step fails for good, the steps after it fail too.
+	// If a step fails permanently, the steps after it fail too.
 	stop := &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(time.Second), OnFailure: bullmq.FailParent}
 	count := func(title string) bullmq.Flow {
 		return bullmq.Chain(

@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// handle is called for each job of the queue, whatever its name.
+// handle is called for each job of the queue, regardless of its name.
 func handle(ctx context.Context, job *bullmq.Job) (any, error) {
 	if job.Name != "paint" {
 		return nil, bullmq.Unrecoverable(fmt.Errorf("no handler for %s", job.Name)) // not retried

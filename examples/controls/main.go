@@ -1,4 +1,4 @@
-// Controls changes a running worker: it raises the concurrency, pauses it, cancels a job for good, and at the
+// Controls changes a running worker: it raises the concurrency, pauses it, cancels a job permanently, and at the
 // end returns all other jobs to the queue without using an attempt. A channel reports the worker's events.
 // See docs/workers.md.
 package main

@@ -18,7 +18,7 @@ type jobSpec struct {
 	goOptions   *bullmq.JobOptions // in Go's form
 
 	retries int  // expected number of retries
-	fails   bool // expected to fail for good
+	fails   bool // expected to fail permanently
 	dropped bool // expected to be deduplicated
 }
 

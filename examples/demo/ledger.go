@@ -9,7 +9,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// account counts the jobs that were added, completed and failed for good, and the retries, according to one
+// account counts the jobs that were added, completed and failed permanently, and the retries, according to one
 // participant.
 type account struct{ added, completed, failed, retried int }
 

@@ -1,7 +1,7 @@
 // Flow adds a parent with children: an order that is packed once all its articles are picked. Node could add
 // or run any of these jobs.
 //
-// An article fails for good when its attempts are used up. This order then continues without it, and its
+// An article fails permanently once its attempts are used up. This order then continues without it, and its
 // handler reads the reason. docs/flows.md describes the other failure policies.
 package main
 

@@ -1,7 +1,7 @@
 // Retries shows who decides whether and when a failed job is retried:
 //
 //   - the job, by the Attempts and Backoff that its producer set;
-//   - the handler, by the error that it returns: Unrecoverable fails the job whatever attempts are left;
+//   - the handler, by the error that it returns: Unrecoverable fails the job even if attempts are left;
 //   - the worker, by Classify, which evaluates errors of libraries that know nothing about jobs.
 package main
 

@@ -58,7 +58,7 @@ func main() {
 	fmt.Println("every job is done or back in the queue")
 }
 
-// sleep observes its context, as a handler should: whatever it waits for, it also waits for ctx.Done.
+// sleep observes its context, as a handler should: it always waits for ctx.Done, too.
 func sleep(ctx context.Context, job *bullmq.Job) (any, error) {
 	var nap time.Duration
 	if err := job.Decode(&nap); err != nil {
