@@ -25,15 +25,15 @@ type Blocking struct {
 	opening  *opening    // nil, or the latest one, unless its outcome has been returned
 	pool     *clientPool // nil unless the client is a caller's
 	leftPool bool
-	blocking rueidis.Client          // that conn belongs to; the caller's own client where there is one
+	blocking rueidis.Client          // that conn belongs to; the caller's client if there is one
 	sockets  *sockets                // of blocking, also while it is opened; unused with a caller's client
-	conn     rueidis.DedicatedClient // nil on a cluster, where rueidis finds the node
+	conn     rueidis.DedicatedClient // nil on a cluster, where rueidis selects the node
 	release  func()
-	id       int64 // of the connection, to end a wait; 0 where CLIENT is forbidden
+	id       int64 // of the connection, to end a wait; 0 if CLIENT is forbidden
 }
 
-// NewBlocking returns a connection to wait on. warn is called when a caller's client
-// has too few connections to wait on, with the number that is needed.
+// NewBlocking returns a connection for blocking commands. warn is called if a caller's
+// client has too few connections, with the number that is needed.
 func (c *Client) NewBlocking(name string, warn func(needed int)) *Blocking {
 	b := &Blocking{client: c, name: name, warn: warn}
 	b.closed, b.end = context.WithCancel(context.Background())
@@ -47,7 +47,7 @@ func (c *Client) NewBlocking(name string, warn func(needed int)) *Blocking {
 }
 
 // opening is a connection being opened. That may take seconds if the server does not
-// reply. It can't be interrupted, so it continues when nobody waits for it.
+// reply. It can't be interrupted, so it continues when nothing waits for it any more.
 type opening struct {
 	begun time.Time
 	done  chan struct{}
@@ -271,9 +271,9 @@ func (b *Blocking) Unblock(ctx context.Context) (ended, possible bool) {
 	if id == 0 || ctx.Err() != nil {
 		return false, false
 	}
-	// Redis before 8.2 crashes if CLIENT UNBLOCK meets a command that CLIENT PAUSE
-	// holds, which happens in a failover too. A write sent before it is held as well
-	// and delays CLIENT UNBLOCK until the pause has ended.
+	// Redis before 8.2 crashes if CLIENT UNBLOCK ends a command that CLIENT PAUSE
+	// suspends, which also happens during a failover. A write sent before it is
+	// suspended as well and delays CLIENT UNBLOCK until the pause has ended.
 	c := b.client
 	results := c.DoMulti(ctx, c.noop(c.B()), c.B().ClientUnblock().ClientId(id).Build())
 	n, err := results[1].AsInt64()

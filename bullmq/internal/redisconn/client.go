@@ -165,8 +165,8 @@ func (c *Client) hear(result rueidis.RedisResult) rueidis.RedisResult {
 	return result
 }
 
-// Clients returns the clients that CLIENT LIST shows, of each node of a cluster. A
-// node that does not let clients be listed is left out.
+// Clients returns the clients that CLIENT LIST returns, from each node of a cluster. A
+// node that does not permit CLIENT LIST is skipped.
 func (c *Client) Clients(ctx context.Context) (found []backend.ConnectedClient, err error) {
 	list := func(node Commands) error {
 		text, err := node.Do(ctx, node.B().ClientList().Build()).ToString()
@@ -203,19 +203,19 @@ func readClients(text string) (found []backend.ConnectedClient) {
 }
 
 // Dedicated makes calls over dedicated connections, one for each call in flight.
-// Such a call needs no help from other goroutines, which is quicker. Several
-// commands at once go over the shared connections, and so does a call when the
-// dedicated ones are all in use or one of them has just failed.
+// Such a call involves no other goroutine, so it is faster. Several commands at once
+// use the shared connections, and so does a call if all dedicated ones are in use or
+// one of them has just failed.
 type Dedicated struct{ client *Client }
 
-// Dedicated returns the client over dedicated connections. ok is false where there
-// are none: a caller's client may have none to spare, and on a cluster only the
+// Dedicated returns the client over dedicated connections. ok is false if there are
+// none: a caller's client may have too few connections, and on a cluster only the
 // shared connections follow slots that move.
 func (c *Client) Dedicated() (d *Dedicated, ok bool) {
 	return &Dedicated{c}, c.conn.option != nil && !c.conn.IsCluster()
 }
 
-// Open opens the first of the connections, so that no call has to wait for it.
+// Open opens the first of the connections, so that the first call is not delayed.
 func (d *Dedicated) Open() {
 	if d.client.begin() {
 		defer d.client.conn.end()
@@ -235,7 +235,7 @@ func (d *Dedicated) DoMulti(ctx context.Context, commands ...rueidis.Completed) 
 func (d *Dedicated) Do(ctx context.Context, command rueidis.Completed) (result rueidis.RedisResult) {
 	conn := d.client.conn
 	defer conn.dedicated.Add(-1)
-	if conn.dedicated.Add(1) > conn.maxDedicated() || d.pausing() { // a wait for one couldn't be cut short
+	if conn.dedicated.Add(1) > conn.maxDedicated() || d.pausing() { // waiting for one could not be interrupted
 		return d.client.Do(ctx, command)
 	}
 	if !d.client.begin() {

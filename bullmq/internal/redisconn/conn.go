@@ -194,17 +194,17 @@ func (c *Conn) end() {
 	}
 }
 
-// dialBlocking opens a client of its own for commands that wait. The name by which
-// BullMQ finds workers and event readers is for the one connection that waits,
-// since each connection with that name would count as a worker. So [Blocking]
-// names that connection itself. On a cluster, where rueidis picks the connection,
-// all of the client's have the name.
+// dialBlocking opens a separate client for blocking commands. Only the connection that
+// blocks may have the name by which BullMQ finds workers and event readers, because
+// each connection with that name counts as one. So [Blocking] names that connection
+// itself. On a cluster rueidis selects the connection, so all connections of the client
+// have the name.
 func (c *Conn) dialBlocking(name string, open *sockets) (rueidis.Client, error) {
 	option := c.option()
 	if c.IsCluster() {
 		option.ClientName = name
 	}
-	option.DisableRetry = true // a reconnect has to be seen, or events would be lost
+	option.DisableRetry = true // a reconnect must be noticed, or events would be lost
 	option.RingScaleEachConn = 8
 	option.ReadBufferEachConn, option.WriteBufferEachConn = 32<<10, 32<<10
 	option.PipelineMultiplex = -1

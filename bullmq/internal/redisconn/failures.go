@@ -32,7 +32,7 @@ var rejected = []string{
 // missing permission within a script is an ERR.
 const forbidden = "NOPERM"
 
-// Classify returns what an error of a call to Redis means for the call.
+// Classify returns the kind of failure of a call to Redis, given its error.
 func Classify(err error) backend.Failure {
 	var network *net.OpError
 	switch {
@@ -64,8 +64,8 @@ func reply(err error) (*rueidis.RedisError, bool) {
 	return refusal, errors.As(err, &refusal) && refusal != rueidis.Nil
 }
 
-// scriptError matches how Redis 6.2 reports a refusal that a script met. The dash
-// is there only if the server refused the command without carrying it out.
+// scriptError matches the error with which Redis 6.2 reports that a command of a script
+// was refused. It has the dash only if the command was refused without being run.
 var scriptError = regexp.MustCompile(`^Error running script .*@user_script: [0-9]+: -`)
 
 // refusedAs reports whether Redis refused a command with an error that begins with

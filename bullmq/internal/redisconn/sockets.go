@@ -30,7 +30,7 @@ type sockets struct {
 type socket struct {
 	net.Conn
 	of     *sockets
-	opened atomic.Bool // the server has replied, or nobody waits for the reply
+	opened atomic.Bool // the server has replied, or nothing waits for the reply
 
 	requested chan struct{} // closed when the first request is written, or the socket is closed
 	request   sync.Once
@@ -192,15 +192,15 @@ func (s *sockets) cut() {
 }
 
 // close calls end, which closes the client, and returns when that is done.
-// Whatever is still open after timing.CloseTimeout is cut, which also ends calls that
-// are in flight.
+// Connections that are still open after timing.CloseTimeout are cut, which also ends
+// calls in flight.
 func (s *sockets) close(end func()) {
 	time.AfterFunc(timing.CloseTimeout, s.cut)
 	waitAtMost(timing.CloseTimeout+timing.CloseTimeout/4, end)
 }
 
-// waitAtMost calls a function that may hang. It returns when that has returned, or
-// the time is over.
+// waitAtMost calls a function that may hang. It returns when the function has returned,
+// or after the given time.
 func waitAtMost(most time.Duration, call func()) {
 	done := make(chan struct{})
 	go func() {

@@ -17,7 +17,7 @@ import (
 
 // EventStream reads an events stream, see [backend.EventStream].
 type EventStream struct {
-	client *redisconn.Client // polls if there is no connection to wait on
+	client *redisconn.Client // polls if there is no connection for blocking commands
 	conn   *redisconn.Blocking
 	key    string
 
@@ -41,7 +41,7 @@ func (s *EventStream) StartAfter(id string) {
 	s.position = eventPosition{id: id, count: -1, resumed: strings.Contains(id, "-") && wire.EventComesAfter(id, "0-0")}
 }
 
-// Resume must be called after a time in which nothing was read.
+// Resume must be called before Read after a pause in reading.
 func (s *EventStream) Resume() {
 	s.away = time.Time{}
 	if wire.EventComesAfter(s.position.counted, s.position.id) { // the last page was not read completely
@@ -115,7 +115,7 @@ func (s *EventStream) read(ctx context.Context, block time.Duration) (page backe
 			s.compare(s.conn.Wait(ctx, 0, s.askState)[0], &page)
 		}
 	}
-	page.Missed = s.position.untold
+	page.Missed = s.position.unreported
 	if polled && len(page.Events) == 0 {
 		timing.Sleep(ctx, timing.PollInterval)
 	}
@@ -148,6 +148,6 @@ func (s *EventStream) compare(reply rueidis.RedisResult, page *backend.EventPage
 	case len(page.Events) == 0 && s.position.restart(now):
 		page.Restart = s.position.id
 	}
-	s.position.untold += missed
+	s.position.unreported += missed
 	page.MaybeMissed = page.MaybeMissed || missed > 0 || page.Restart != ""
 }

@@ -10,13 +10,13 @@ import (
 // Redis counts the entries added to a stream. So a position with a known count shows
 // how many entries were trimmed unread.
 type eventPosition struct {
-	id      string   // of the last entry read
-	resumed bool     // the caller chose id
-	count   int64    // entries added to the stream up to id; -1 when unknown
-	counted string   // the id at which count was last compared with the stream
-	unclear bool     // the last comparison must be repeated after the next read
-	untold  int      // missed events that no event has reported yet
-	read    []string // the ids of the last entries read, oldest first
+	id         string   // of the last entry read
+	resumed    bool     // the caller chose id
+	count      int64    // entries added to the stream up to id; -1 when unknown
+	counted    string   // the id at which count was last compared with the stream
+	unclear    bool     // the last comparison must be repeated after the next read
+	unreported int      // missed events that no event has reported yet
+	read       []string // the ids of the last entries read, oldest first
 }
 
 // rememberedIDs is how many entries a promoted replica may lack before its stream is
@@ -25,7 +25,7 @@ const rememberedIDs = 1000
 
 // advance moves the position past an entry.
 func (p *eventPosition) advance(id string) {
-	p.id, p.untold = id, 0
+	p.id, p.unreported = id, 0
 	if p.count >= 0 {
 		p.count++
 	}
@@ -56,7 +56,7 @@ func (p *eventPosition) missed(now scripts.Stream, page []backend.Event) int {
 		return 0 // entries may be missing before the page or after it
 	}
 	if now.Added < 0 { // before Redis 7.0
-		if overtaken && now.First != "" && len(page) > 0 && wire.EventComesAfter(p.id, "0-0") && p.untold == 0 {
+		if overtaken && now.First != "" && len(page) > 0 && wire.EventComesAfter(p.id, "0-0") && p.unreported == 0 {
 			return 1
 		}
 		return 0
@@ -93,7 +93,7 @@ func (p *eventPosition) restart(now scripts.Stream) bool {
 	if len(p.read) == 0 {
 		return false // the caller chose the id
 	}
-	next := eventPosition{id: "0-0", count: -1, untold: p.untold}
+	next := eventPosition{id: "0-0", count: -1, unreported: p.unreported}
 	for _, id := range p.read {
 		if id == now.Last {
 			next.id, next.count, next.read = id, now.Added, p.read

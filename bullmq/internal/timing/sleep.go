@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep waits for a time, or until ctx ends.
+// Sleep waits for a duration, or until ctx ends.
 func Sleep(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -21,7 +21,7 @@ import (
 func EncodeJSON(value any) (string, error) {
 	if raw, ok := value.(json.RawMessage); ok && raw != nil {
 		if !json.Valid(raw) {
-			return "", fmt.Errorf("json.RawMessage holds no valid JSON: %.60q", raw)
+			return "", fmt.Errorf("json.RawMessage is not valid JSON: %.60q", raw)
 		}
 		return string(raw), nil
 	}
@@ -88,7 +88,7 @@ func DecodeJSON(text []byte, target any) error {
 		return err
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return fmt.Errorf("more follows after the JSON value")
+		return fmt.Errorf("text follows the JSON value")
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ var _ = Describe("JSON on the wire", func() {
 		Entry("infinity within an object", map[string]float64{"x": math.Inf(1)}, "Inf"),
 		Entry("a channel", make(chan int), "chan int"),
 		Entry("raw text that isn't JSON", json.RawMessage(`{"a":`), `{\"a\":`),
-		Entry("raw text with more behind it", json.RawMessage(`{}{}`), "no valid JSON"),
-		Entry("raw text of no length", json.RawMessage{}, "no valid JSON"),
+		Entry("raw text with more behind it", json.RawMessage(`{}{}`), "not valid JSON"),
+		Entry("raw text of no length", json.RawMessage{}, "not valid JSON"),
 	)
 
 	It("is read with exact numbers", func() {
