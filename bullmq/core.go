@@ -19,7 +19,7 @@ import (
 // change it, a clock, a logger and a tracer.
 type core struct {
 	keys    *keys
-	store   *scripts.Store
+	store   backend.Store
 	conn    backend.Connection
 	client  *redisconn.Client // conn, for what is made of it below
 	now     func() time.Time
@@ -50,7 +50,7 @@ func newCore(ctx context.Context, queue, prefix string, connection *Connection, 
 	}
 	client := conn.NewClient(k.named("meta"), owned)
 	c := &core{
-		keys: k, store: scripts.NewStore(client, k.base, k.named),
+		keys: k, store: newStore(client, k, dialect),
 		conn: client, client: client, now: now, isReal: isReal, log: log, jobs: &sync.Mutex{},
 		trace: tracer{queue: queue},
 	}
@@ -59,6 +59,13 @@ func newCore(ctx context.Context, queue, prefix string, connection *Connection, 
 		return nil, err
 	}
 	return c, nil
+}
+
+// newStore returns the store of a queue, over a client.
+func newStore(client scripts.Client, k *keys, dialect Dialect) *scripts.Store {
+	store := scripts.NewStore(client, k.base, k.named)
+	store.SetDialect(dialect.major())
+	return store
 }
 
 // prepare checks that the server can hold the queue, and sets the dialect.
@@ -81,22 +88,19 @@ func (c *core) sibling(prefix, queue string) (*core, error) {
 		return nil, err
 	}
 	other := *c
-	other.keys, other.store = k, scripts.NewStore(c.client, k.base, k.named)
-	other.store.Dialect, other.trace.queue = c.store.Dialect, queue
+	other.keys, other.store, other.trace.queue = k, newStore(c.client, k, c.dialect), queue
 	return &other, nil
 }
 
 // dedicated returns the commands over dedicated connections, or over the shared
 // ones for a caller's client or a cluster. open opens the first dedicated one, so
 // that no call has to wait for it.
-func (c *core) dedicated() (store *scripts.Store, open func()) {
+func (c *core) dedicated() (store backend.Store, open func()) {
 	client, ok := c.client.Dedicated()
 	if !ok {
 		return c.store, func() {}
 	}
-	store = scripts.NewStore(client, c.keys.base, c.keys.named)
-	store.Dialect = c.store.Dialect
-	return store, client.Open
+	return newStore(client, c.keys, c.dialect), client.Open
 }
 
 func (c *core) nowMs() int64 { return c.now().UnixMilli() }
@@ -115,8 +119,8 @@ func (c *core) newEventStream() backend.EventStream {
 }
 
 // newWaiter returns what waits for work.
-func (c *core) newWaiter(name string) *redisstore.Waiter {
-	return redisstore.NewWaiter(c.store, c.newBlocking(name), c.keys.named("marker"))
+func (c *core) newWaiter(name string) backend.Waiter {
+	return redisstore.NewWaiter(c.store.(*scripts.Store), c.newBlocking(name), c.keys.named("marker"), c.isReal)
 }
 
 // classify returns what an error of a call means for the call.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
@@ -75,14 +76,20 @@ func (c *core) setDialect(ctx context.Context, dialect Dialect) error {
 		}
 	}
 	c.dialect = dialect
-	c.store.SetDialect(dialect.major())
+	if store, ok := c.store.(backend.Dialects); ok {
+		store.SetDialect(dialect.major())
+	}
 	return nil
 }
 
 func (c *core) detect(ctx context.Context) (Dialect, error) {
+	store, ok := c.store.(backend.Dialects)
+	if !ok {
+		return V6, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
-	version, parked, err := c.store.DialectHints(ctx)
+	version, parked, err := store.DialectHints(ctx)
 	if err != nil && !classify(err).Lasting() {
 		return V6, err
 	}

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisstore"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // FetcherOptions configure a [Fetcher]. Nil and the zero value are the defaults. The
@@ -201,7 +199,7 @@ func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 	}
 	ctx, cancel := w.untilClosed(ctx)
 	defer cancel()
-	var waiter *redisstore.Waiter
+	var waiter backend.Waiter
 	defer func() {
 		if waiter != nil {
 			waiter.Close()
@@ -216,7 +214,7 @@ func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 		if err != nil {
 			return nil, w.cutOff(err)
 		}
-		if taken.JobID != "" {
+		if taken.Job != nil {
 			job := f.hand(taken, token, begun)
 			if reason := w.refusal(job); reason != nil && w.core.dialect == V5 {
 				if err := f.Fail(ctx, job, reason); err != nil {
@@ -233,11 +231,11 @@ func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 			return nil, ErrNoJob
 		}
 		left := w.o.DrainDelay
-		if taken.LimitedMs > 0 {
-			left = min(left, time.Duration(taken.LimitedMs)*time.Millisecond)
+		if taken.LimitedFor > 0 {
+			left = min(left, taken.LimitedFor)
 		}
-		if taken.NextDueMs > 0 {
-			left = min(left, max(time.UnixMilli(taken.NextDueMs).Sub(w.core.now()), time.Millisecond))
+		if !taken.NextDue.IsZero() {
+			left = min(left, max(taken.NextDue.Sub(w.core.now()), time.Millisecond))
 		}
 		if waiter == nil {
 			waiter = w.core.newWaiter(w.core.keys.clientName(w.nameSuffix()))
@@ -250,24 +248,24 @@ func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 
 // take fetches one job. If the reply is lost it asks for the job that the call may
 // have locked.
-func (f *Fetcher) take(ctx context.Context, token string) (scripts.Taken, error) {
+func (f *Fetcher) take(ctx context.Context, token string) (backend.Taken, error) {
 	store := f.w.core.store
-	each, err := store.Take(ctx, f.w.core.nowMs(), f.w.takes(), token)
+	each, err := store.MoveToActive(ctx, f.w.core.now(), f.w.backendWorker(), token)
 	if err == nil {
 		return each[0], nil
 	}
 	if mayHaveRun(err) {
-		if _, found, unknown := store.FindTaken(ctx, token, ""); unknown == nil && found.JobID != "" {
+		if _, found, unknown := store.FindTaken(ctx, token, ""); unknown == nil && found.Job != nil {
 			return found, nil
 		}
 	}
-	return scripts.Taken{}, err
+	return backend.Taken{}, err
 }
 
 // hand makes the job of a fetch that began at a time. From then on its lock is
 // renewed if the options say so.
-func (f *Fetcher) hand(taken scripts.Taken, token string, begun time.Time) *Job {
-	job := f.w.core.readJob(taken.JobID, taken.Hash)
+func (f *Fetcher) hand(taken backend.Taken, token string, begun time.Time) *Job {
+	job := f.w.core.newJob(taken.Job)
 	job.token = token
 	if f.renew {
 		f.w.locks.hold(job.ID, token, begun, func(error) {})
@@ -398,7 +396,7 @@ func (f *Fetcher) end(ctx context.Context, job *Job, d decision, res result, fet
 	}
 	f.w.measureEnd(ctx, job, d.action)
 	f.w.noteEnd(job, d, res)
-	if taken.JobID == "" {
+	if taken.Job == nil {
 		return nil, nil
 	}
 	next := f.hand(taken, job.token, begun)

@@ -18,6 +18,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/schedule"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 )
 
@@ -164,7 +165,7 @@ func FuzzJobHash(f *testing.F) {
 			"stc", number, "processedOn", number, "finishedOn", number, "pb", text, "progress", data, "returnvalue", text, "failedReason", text,
 			"stacktrace", stack, "parentKey", key, "parent", text, "rjk", key, "deid", key, "defa", text, key, text, "odd",
 		}
-		within(t, len(name)+len(data)+len(opts)+len(number)+len(stack)+len(key)+len(text), func() { checkJob(t, c.readJob("1", hash), hash) })
+		within(t, len(name)+len(data)+len(opts)+len(number)+len(stack)+len(key)+len(text), func() { checkJob(t, c.newJob(scripts.Record("1", hash)), hash) })
 	})
 }
 
@@ -199,8 +200,8 @@ func checkJob(t *testing.T, job *Job, hash []string) {
 		}
 	}
 	keep := job.Opts.KeepCompleted.orElse(Retention{})
-	for _, number := range []string{keep.Count, keep.Age, keep.Limit} {
-		if n, ok := wire.ParseNumber(number); number != "" && (!ok || n > wire.MaxSafeInteger || n < -wire.MaxSafeInteger) {
+	for _, number := range []backend.OptionalInt{keep.Count, keep.Age, keep.Removals} {
+		if number.Value > wire.MaxSafeInteger || number.Value < -wire.MaxSafeInteger {
 			t.Fatalf("what is kept: %+v", keep)
 		}
 	}
@@ -222,7 +223,7 @@ func FuzzScheduledJob(f *testing.F) {
 	f.Fuzz(func(t *testing.T, opts, scheduler, data string) {
 		w := &Worker{core: fuzzCore(t)}
 		within(t, len(opts)+len(scheduler)+len(data)+1<<10, func() {
-			job := w.core.readJob("repeat:s:1", []string{"name", "a", "data", data, "opts", opts, "rjk", scheduler})
+			job := w.core.newJob(scripts.Record("repeat:s:1", []string{"name", "a", "data", data, "opts", opts, "rjk", scheduler}))
 			a, err := w.nextRun(job)
 			if err != nil || a == nil {
 				return
@@ -310,7 +311,7 @@ func FuzzNumbers(f *testing.F) {
 		if count := parseInt(text); ok && n >= -wire.MaxSafeInteger && n <= wire.MaxSafeInteger && int64(count) != n {
 			t.Fatalf("%q is %d and %d", text, n, count)
 		}
-		if wire.IsDecimalInteger(text) && len(text) < 16 && (!ok || text != wholeText(json.Number(text))) {
+		if wire.IsDecimalInteger(text) && len(text) < 16 && (!ok || whole(json.Number(text)) != backend.Int(int(n))) {
 			t.Fatalf("%q is the whole number %d", text, n)
 		}
 		if d := wire.ParseMillis(text); wire.ParseMillis(wire.FormatMillis(d)) != d && math.Abs(float64(d)) < 1e15 {

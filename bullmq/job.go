@@ -10,7 +10,6 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Job is a job of a queue, as it was when it was read. Its methods act on the
@@ -67,8 +66,7 @@ type Job struct {
 	// flaw is what makes the job impossible to run: data that is no JSON, a hash
 	// that is gone.
 	flaw error
-	// bare: when it was taken it had nothing but what every job has.
-	bare bool
+	hint backend.Hint // from the fetch; 0 for a job of a Fetcher, which another worker may finish
 	// handle: it is known by its id alone, and its fields say nothing.
 	handle bool
 	// schedulerPending: the next run of its scheduler has not been added yet.
@@ -237,9 +235,6 @@ func (j *Job) Decode(target any) error {
 	}
 	return fmt.Errorf("bullmq: data of job %s (%s) of queue %s doesn't fit %T: %w", j.ID, j.Name, j.QueueName(), target, err)
 }
-
-// readJob reads a stored hash: field, value, field, value …
-func (c *core) readJob(id string, hash []string) *Job { return c.newJob(scripts.Record(id, hash)) }
 
 // newJob makes a job of its record. It never fails: a flaw that forbids to run the
 // job is kept for the worker.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // State is where a job stands.
@@ -171,15 +170,13 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	now := c.nowMs()
-	delay := max(time.Duration(at.UnixMilli()-now)*time.Millisecond, 0)
+	now := c.now()
+	delay := max(time.Duration(at.UnixMilli()-now.UnixMilli())*time.Millisecond, 0)
 	if delay == 0 {
 		j.pauseBeforeRerun(ctx)
 	}
 	left := c.locks.leave(j.ID, j.token)
-	_, err = c.store.Delay(ctx, scripts.Delay{
-		JobID: j.ID, NowMs: now, Token: j.token, DelayMs: wire.FormatMillis(delay), Free: true,
-	})
+	_, err = c.store.MoveToDelayed(ctx, backend.Delay{JobID: j.ID, Token: j.token, Now: now, Delay: delay})
 	left(err == nil)
 	if err == nil {
 		j.set(func() { j.Delay = delay })

@@ -12,7 +12,7 @@ import (
 
 // repairer returns the queue's store as one that can be repaired.
 func (q *Queue) repairer() (backend.Repairer, error) {
-	if repairer, ok := any(q.core.store).(backend.Repairer); ok {
+	if repairer, ok := q.core.store.(backend.Repairer); ok {
 		return repairer, nil
 	}
 	return nil, fmt.Errorf("bullmq: repair queue %s: only a queue in Redis can lose jobs from its states; there is nothing to repair here", q.Name())

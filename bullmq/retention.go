@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Retention selects which finished jobs stay in Redis (BullMQ: removeOnComplete,
@@ -21,17 +21,17 @@ type Retention struct{ rule *keepRule }
 
 type keepRule struct {
 	wire string // the JSON in opts
-	keep scripts.Keep
+	keep backend.Keep
 	flaw error // why the rule is invalid in a program's options; nil if it is valid
 }
 
-func newKeep(wire string, keep scripts.Keep) Retention {
+func newKeep(wire string, keep backend.Keep) Retention {
 	return Retention{&keepRule{wire: wire, keep: keep}}
 }
 
 var (
-	removeAll = newKeep("true", scripts.Keep{Count: "0"})
-	keepAll   = newKeep("false", scripts.Keep{Count: "-1"})
+	removeAll = newKeep("true", backend.Keep{Count: backend.Int(0)})
+	keepAll   = newKeep("false", backend.Keep{Count: backend.Int(-1)})
 )
 
 // KeepNone returns a Retention that removes each job as soon as it finishes (BullMQ:
@@ -44,17 +44,16 @@ func KeepAll() Retention { return keepAll }
 // KeepLast returns a Retention that keeps the newest n jobs (BullMQ: a number). A
 // negative n is an error where the option is used. Use [KeepAll] to keep every job.
 func KeepLast(n int) Retention {
-	count := strconv.Itoa(n)
-	k := newKeep(count, scripts.Keep{Count: count})
+	k := newKeep(strconv.Itoa(n), backend.Keep{Count: backend.Int(n)})
 	if n < 0 {
 		k.rule.flaw = fmt.Errorf("KeepLast(%d) is less than 0; KeepAll() keeps every job", n)
 	}
 	return k
 }
 
-// KeepFor keeps jobs for an age. It counts in whole seconds, and part of a second counts
-// as one. A negative age, or one with part of a millisecond, is refused where the option
-// is used (BullMQ: {age}).
+// KeepFor returns a Retention that keeps jobs for an age, in seconds. Part of a second
+// counts as one. A negative age, or one with part of a millisecond, is an error where
+// the option is used (BullMQ: {age}).
 func KeepFor(age time.Duration) Retention {
 	return keepWithin(RetentionLimits{Age: age}, true)
 }
@@ -67,31 +66,33 @@ type RetentionLimits struct {
 	// Count is how many of the newest jobs are kept.
 	// Defaults to 0: any number.
 	Count int
-	// Removals is how many jobs are removed at most when a job ends (BullMQ: limit).
+	// Removals is the maximum number of jobs that are removed when a job ends (BullMQ:
+	// limit).
 	// Defaults to 1000.
 	Removals int
 }
 
-// KeepWithin keeps jobs that are within all the limits. Without Age and Count, or with a
-// negative limit, it is refused where the option is used (BullMQ: {age, count, limit}).
+// KeepWithin returns a Retention that keeps the jobs within all the limits. Limits
+// without Age and Count, and negative ones, are an error where the option is used
+// (BullMQ: {age, count, limit}).
 func KeepWithin(limits RetentionLimits) Retention {
 	return keepWithin(limits, limits.Age != 0)
 }
 
 func keepWithin(limits RetentionLimits, aged bool) Retention {
-	var keep scripts.Keep
+	var keep backend.Keep
 	var fields []string
 	if aged {
-		keep.Age = strconv.FormatInt(int64((limits.Age+time.Second-1)/time.Second), 10)
-		fields = append(fields, `"age":`+keep.Age)
+		keep.Age = backend.Int(int((limits.Age + time.Second - 1) / time.Second))
+		fields = append(fields, `"age":`+strconv.Itoa(keep.Age.Value))
 	}
 	if limits.Count > 0 {
-		keep.Count = strconv.Itoa(limits.Count)
-		fields = append(fields, `"count":`+keep.Count)
+		keep.Count = backend.Int(limits.Count)
+		fields = append(fields, `"count":`+strconv.Itoa(limits.Count))
 	}
 	if limits.Removals > 0 {
-		keep.Limit = strconv.Itoa(limits.Removals)
-		fields = append(fields, `"limit":`+keep.Limit)
+		keep.Removals = backend.Int(limits.Removals)
+		fields = append(fields, `"limit":`+strconv.Itoa(limits.Removals))
 	}
 	k := newKeep("{"+strings.Join(fields, ",")+"}", keep)
 	k.rule.flaw = cmp.Or(checkMillis("Age", limits.Age, 0),
@@ -115,7 +116,7 @@ func (k Retention) IsZero() bool { return k.rule == nil }
 
 // staysAll reports whether the option removes no jobs.
 func (k Retention) staysAll() bool {
-	return k.IsZero() || k.rule.keep.Age == "" && (k.rule.keep.Count == "" || k.rule.keep.Count == "-1")
+	return k.IsZero() || k.rule.keep.All()
 }
 
 // String returns the option's JSON, or "" if no rule is set.
@@ -160,32 +161,32 @@ func keepOf(value any) (Retention, bool) {
 		}
 		return KeepAll(), true
 	case json.Number:
-		return newKeep(v.String(), scripts.Keep{Count: wholeText(v)}), true
+		return newKeep(v.String(), backend.Keep{Count: whole(v)}), true
 	case map[string]any:
 		text, err := wire.EncodeJSON(v)
-		return newKeep(text, scripts.Keep{Count: wholeText(v["count"]), Age: wholeText(v["age"]), Limit: wholeText(v["limit"])}), err == nil
+		return newKeep(text, backend.Keep{Count: whole(v["count"]), Age: whole(v["age"]), Removals: whole(v["limit"])}), err == nil
 	default:
 		return Retention{}, false
 	}
 }
 
-// wholeText returns a decoded number, rounded down, as text for the scripts. It
-// returns "" for any other value and for numbers that are not safe integers.
-func wholeText(value any) string {
+// whole returns a decoded number, rounded down. The result is not set for any other
+// value and for numbers beyond the safe integers of JavaScript.
+func whole(value any) backend.OptionalInt {
 	number, ok := value.(json.Number)
 	if !ok {
-		return ""
+		return backend.OptionalInt{}
 	}
 	f, err := number.Float64()
 	if err != nil || math.Abs(f) > wire.MaxSafeInteger {
-		return ""
+		return backend.OptionalInt{}
 	}
-	return strconv.FormatInt(int64(math.Floor(f)), 10)
+	return backend.Int(int(math.Floor(f)))
 }
 
 // orElse returns the rule that applies to a job: its option, else the worker's, else
 // the rule that keeps all jobs.
-func (k Retention) orElse(worker Retention) scripts.Keep {
+func (k Retention) orElse(worker Retention) backend.Keep {
 	if !k.IsZero() {
 		return k.rule.keep
 	}

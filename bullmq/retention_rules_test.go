@@ -7,11 +7,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
 var _ = Describe("Retention", func() {
-	DescribeTable("is encoded as BullMQ does:", func(keep Retention, wire string, want scripts.Keep) {
+	DescribeTable("is encoded as BullMQ does:", func(keep Retention, wire string, want backend.Keep) {
 		text, err := json.Marshal(keep)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(MatchJSON(wire))
@@ -19,35 +19,35 @@ var _ = Describe("Retention", func() {
 		Expect(keep.orElse(KeepLast(99))).To(Equal(want))
 		Expect(keep.IsZero()).To(BeFalse())
 	},
-		Entry("none", KeepNone(), `true`, scripts.Keep{Count: "0"}),
-		Entry("all", KeepAll(), `false`, scripts.Keep{Count: "-1"}),
-		Entry("a number", KeepLast(5), `5`, scripts.Keep{Count: "5"}),
-		Entry("an age", KeepFor(time.Hour), `{"age":3600}`, scripts.Keep{Age: "3600"}),
-		Entry("an age and a number", KeepWithin(RetentionLimits{Age: time.Minute, Count: 10}), `{"age":60,"count":10}`, scripts.Keep{Age: "60", Count: "10"}),
+		Entry("none", KeepNone(), `true`, backend.Keep{Count: backend.Int(0)}),
+		Entry("all", KeepAll(), `false`, backend.Keep{Count: backend.Int(-1)}),
+		Entry("a number", KeepLast(5), `5`, backend.Keep{Count: backend.Int(5)}),
+		Entry("an age", KeepFor(time.Hour), `{"age":3600}`, backend.Keep{Age: backend.Int(3600)}),
+		Entry("an age and a number", KeepWithin(RetentionLimits{Age: time.Minute, Count: 10}), `{"age":60,"count":10}`, backend.Keep{Age: backend.Int(60), Count: backend.Int(10)}),
 		Entry("an age, a number and a limit", KeepWithin(RetentionLimits{Age: time.Minute, Count: 10, Removals: 200}), `{"age":60,"count":10,"limit":200}`,
-			scripts.Keep{Age: "60", Count: "10", Limit: "200"}),
-		Entry("an age that is rounded up to a whole second", KeepFor(1500*time.Millisecond), `{"age":2}`, scripts.Keep{Age: "2"}),
-		Entry("an age of less than a second", KeepFor(time.Millisecond), `{"age":1}`, scripts.Keep{Age: "1"}),
+			backend.Keep{Age: backend.Int(60), Count: backend.Int(10), Removals: backend.Int(200)}),
+		Entry("an age that is rounded up to a whole second", KeepFor(1500*time.Millisecond), `{"age":2}`, backend.Keep{Age: backend.Int(2)}),
+		Entry("an age of less than a second", KeepFor(time.Millisecond), `{"age":1}`, backend.Keep{Age: backend.Int(1)}),
 	)
 
-	DescribeTable("is decoded from every form that clients write:", func(wire string, want scripts.Keep) {
+	DescribeTable("is decoded from every form that clients write:", func(wire string, want backend.Keep) {
 		var keep Retention
 		Expect(json.Unmarshal([]byte(wire), &keep)).To(Succeed())
 		Expect(keep.orElse(Retention{})).To(Equal(want))
 		Expect(json.Marshal(keep)).To(MatchJSON(wire))
 	},
-		Entry("true", `true`, scripts.Keep{Count: "0"}),
-		Entry("false", `false`, scripts.Keep{Count: "-1"}),
-		Entry("0", `0`, scripts.Keep{Count: "0"}),
-		Entry("-1", `-1`, scripts.Keep{Count: "-1"}),
-		Entry("a number", `1000`, scripts.Keep{Count: "1000"}),
-		Entry("a count", `{"count":3}`, scripts.Keep{Count: "3"}),
-		Entry("a count of zero", `{"count":0}`, scripts.Keep{Count: "0"}),
-		Entry("an age", `{"age":0}`, scripts.Keep{Age: "0"}),
-		Entry("all fields", `{"age":10,"count":20,"limit":30}`, scripts.Keep{Age: "10", Count: "20", Limit: "30"}),
-		Entry("unknown fields, which are ignored", `{"count":3,"colour":"red"}`, scripts.Keep{Count: "3"}),
-		Entry("fields of wrong types, which are ignored", `{"count":"3","age":true}`, scripts.Keep{}),
-		Entry("an empty object", `{}`, scripts.Keep{}),
+		Entry("true", `true`, backend.Keep{Count: backend.Int(0)}),
+		Entry("false", `false`, backend.Keep{Count: backend.Int(-1)}),
+		Entry("0", `0`, backend.Keep{Count: backend.Int(0)}),
+		Entry("-1", `-1`, backend.Keep{Count: backend.Int(-1)}),
+		Entry("a number", `1000`, backend.Keep{Count: backend.Int(1000)}),
+		Entry("a count", `{"count":3}`, backend.Keep{Count: backend.Int(3)}),
+		Entry("a count of zero", `{"count":0}`, backend.Keep{Count: backend.Int(0)}),
+		Entry("an age", `{"age":0}`, backend.Keep{Age: backend.Int(0)}),
+		Entry("all fields", `{"age":10,"count":20,"limit":30}`, backend.Keep{Age: backend.Int(10), Count: backend.Int(20), Removals: backend.Int(30)}),
+		Entry("unknown fields, which are ignored", `{"count":3,"colour":"red"}`, backend.Keep{Count: backend.Int(3)}),
+		Entry("fields of wrong types, which are ignored", `{"count":"3","age":true}`, backend.Keep{}),
+		Entry("an empty object", `{}`, backend.Keep{}),
 	)
 
 	DescribeTable("cannot be decoded from", func(wire string) {
@@ -66,9 +66,9 @@ var _ = Describe("Retention", func() {
 	})
 
 	It("is chosen by the job, then by the worker, and otherwise keeps all", func() {
-		Expect(KeepLast(1).orElse(KeepLast(2))).To(Equal(scripts.Keep{Count: "1"}))
-		Expect(KeepAll().orElse(KeepNone())).To(Equal(scripts.Keep{Count: "-1"}))
-		Expect(Retention{}.orElse(KeepLast(2))).To(Equal(scripts.Keep{Count: "2"}))
-		Expect(Retention{}.orElse(Retention{})).To(Equal(scripts.Keep{Count: "-1"}))
+		Expect(KeepLast(1).orElse(KeepLast(2))).To(Equal(backend.Keep{Count: backend.Int(1)}))
+		Expect(KeepAll().orElse(KeepNone())).To(Equal(backend.Keep{Count: backend.Int(-1)}))
+		Expect(Retention{}.orElse(KeepLast(2))).To(Equal(backend.Keep{Count: backend.Int(2)}))
+		Expect(Retention{}.orElse(Retention{})).To(Equal(backend.Keep{Count: backend.Int(-1)}))
 	})
 })

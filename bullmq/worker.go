@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // Handler runs a job. The returned value is stored as the job's return value, as
@@ -169,9 +169,9 @@ type Worker struct {
 	id          string // first part of every lock token
 	locks       *lockKeeper
 	slots       *slots
-	finishStore *scripts.Store // used by ends
-	open        func()         // opens the first connection of finishStore
-	ends        *batch.Batcher[scripts.End, scripts.Ended]
+	finishStore backend.Consumer // used by ends
+	open        func()           // opens the first connection of finishStore
+	ends        *batch.Batcher[backend.End, backend.Ended]
 	readers     eventSubscribers
 
 	mu      sync.Mutex
@@ -233,7 +233,7 @@ func newEngine(ctx context.Context, kind, queueName string, o WorkerOptions) (*W
 	w.closed, w.close = context.WithCancel(context.Background())
 	w.locks = newLockKeeper(w)
 	c.locks = w.locks
-	w.ends = batch.New(batch.Options[scripts.End, scripts.Ended]{
+	w.ends = batch.New(batch.Options[backend.End, backend.Ended]{
 		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfEnd, Send: w.finish,
 	})
 	c.progressed = func(job *Job, progress any) {
@@ -473,13 +473,13 @@ func (w *Worker) nameSuffix() string {
 	return ":w:" + w.o.Name
 }
 
-// takes returns the worker's options for the scripts that fetch jobs.
-func (w *Worker) takes() scripts.Worker {
-	s := scripts.Worker{LockMs: w.o.LockDuration.Milliseconds(), Name: w.o.Name}
+// backendWorker returns the worker's options that fetching a job needs.
+func (w *Worker) backendWorker() backend.Worker {
+	b := backend.Worker{LockDuration: w.o.LockDuration, Name: w.o.Name}
 	if w.o.Limiter != nil {
-		s.Limit, s.LimitMs = int64(w.o.Limiter.Max), w.o.Limiter.Duration.Milliseconds()
+		b.Limit = backend.RateLimit(*w.o.Limiter)
 	}
-	return s
+	return b
 }
 
 // token returns a new lock token for a sequence of jobs that one slot runs.

@@ -11,7 +11,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // commit is the write of how a job has ended. It goes through these states:
@@ -76,7 +75,7 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 		switch state {
 		case commitDone:
 			c.committed(c.a, c.d, c.res, taken)
-			if taken.JobID != "" || fetch && !taken.Shared && (c.d.action == complete || c.d.action == fail) {
+			if taken.Job != nil || fetch && !taken.Unknown && (c.d.action == complete || c.d.action == fail) {
 				return c.applyTake(taken, job.token, since), begun
 			}
 			c.markDirty() // the call could not fetch the next job: fetch does
@@ -99,7 +98,7 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 }
 
 // send writes the job's end, once.
-func (c *commit) send(fetch, alone bool) (scripts.Taken, commitState, error) {
+func (c *commit) send(fetch, alone bool) (backend.Taken, commitState, error) {
 	taken, err := c.w.write(c.w.core.trace.outliving(c.a.ctx), c.a.job, c.d, c.res, fetch, alone)
 	if err == nil {
 		return taken, commitDone, nil
@@ -156,7 +155,7 @@ func speaksForItself(err error) bool {
 
 // write carries the decision out. Ends of jobs share calls, unless they are to be
 // written alone.
-func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch, alone bool) (taken scripts.Taken, err error) {
+func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch, alone bool) (taken backend.Taken, err error) {
 	ctx, span := w.startEnd(ctx, job, d.action)
 	defer span.end(&err)
 	if d.action != complete && d.action != fail { // which share a call, with a time of its own
@@ -167,17 +166,16 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 	if d.action == limited || d.action == heldBack {
 		if wait := askedRateLimit(res.err); wait > 0 {
 			if err := w.RateLimit(ctx, wait); err != nil {
-				return scripts.Taken{}, err
+				return backend.Taken{}, err
 			}
 		}
 	}
 	store := w.core.store
 	switch d.action {
 	case complete, fail:
-		end := scripts.End{JobID: job.ID, Token: job.token, Value: res.json, Keep: w.keep(job, d), Bare: job.bare, Fetch: fetch}
+		end := backend.End{JobID: job.ID, Token: job.token, ReturnValue: res.json, Keep: w.keep(job, d), Hint: job.hint, Fetch: fetch}
 		if d.action == fail {
-			end.Failed, end.Value = true, res.err.Error()
-			end.Attempts, end.Fields = int64(job.Opts.Attempts), scripts.Fields(w.failure(ctx, job, res))
+			end.Failure, end.Attempts = w.failure(ctx, job, res), job.Opts.Attempts
 		}
 		do := w.ends.Do
 		if alone {
@@ -189,35 +187,34 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 		}
 		return ended.Taken, err
 	case retryLater:
-		return store.Delay(ctx, scripts.Delay{
-			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: wire.FormatMillis(d.wait),
-			Fields: scripts.Fields(w.failure(ctx, job, res)), Fetch: fetch, Worker: w.takes(),
+		return store.MoveToDelayed(ctx, backend.Delay{
+			JobID: job.ID, Token: job.token, Now: w.core.now(), Delay: d.wait,
+			Failure: w.failure(ctx, job, res), Fetch: fetch, Worker: w.backendWorker(),
 		})
 	case giveBackLater, heldBack:
-		return store.Delay(ctx, scripts.Delay{
-			JobID: job.ID, NowMs: w.core.nowMs(), Token: job.token, DelayMs: wire.FormatMillis(d.wait), Free: true,
-		}) // takes no other job: BullMQ's way of it is two calls too, and leaves the markers of both
+		// It fetches no other job. BullMQ makes two calls too, and leaves the markers of both.
+		return store.MoveToDelayed(ctx, backend.Delay{JobID: job.ID, Token: job.token, Now: w.core.now(), Delay: d.wait})
 	case retryNow:
-		return scripts.Taken{}, store.RetryJob(ctx, backend.Retry{
-			JobID: job.ID, Token: job.token, Now: w.core.now(), LIFO: job.Opts.LIFO, Failure: w.failure(ctx, job, res),
+		return backend.Taken{}, store.RetryJob(ctx, backend.Retry{
+			JobID: job.ID, Token: job.token, Now: w.core.now(), LIFO: job.Opts.LIFO, Failure: *w.failure(ctx, job, res),
 		})
 	case giveBack:
 		_, err := store.MoveToWait(ctx, job.ID, job.token)
-		return scripts.Taken{}, err
+		return backend.Taken{}, err
 	case limited:
 		left, err := store.MoveToWait(ctx, job.ID, job.token)
-		return scripts.Taken{LimitedMs: left.Milliseconds()}, err
+		return backend.Taken{LimitedFor: left}, err
 	default: // alreadyGone
-		return scripts.Taken{}, nil
+		return backend.Taken{}, nil
 	}
 }
 
 // finish ends jobs in one call.
-func (w *Worker) finish(ctx context.Context, ends []*scripts.End) func() ([]scripts.Ended, error) {
+func (w *Worker) finish(ctx context.Context, ends []*backend.End) func() ([]backend.Ended, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
 	defer cancel()
-	return w.finishStore.Finish(ctx, scripts.Finish{
-		NowMs: w.core.nowMs(), Points: int64(w.o.MetricsPoints), Worker: w.takes(), Ends: ends,
+	return w.finishStore.MoveToFinished(ctx, backend.Finish{
+		Now: w.core.now(), MetricsPoints: w.o.MetricsPoints, Worker: w.backendWorker(), Ends: ends,
 	})
 }
 
@@ -228,18 +225,18 @@ func (w *Worker) endTimeout() time.Duration {
 	return min(timing.CallTimeout, max(w.o.LockDuration/3, timing.LastRenewal))
 }
 
-func sizeOfEnd(e *scripts.End) int {
-	n := len(e.Value)
-	for _, field := range e.Fields {
-		n += len(field)
+// sizeOfEnd returns the approximate size of an end in bytes.
+func sizeOfEnd(e *backend.End) int {
+	if f := e.Failure; f != nil {
+		return len(f.Reason) + len(f.StackTrace) + len(f.Telemetry)
 	}
-	return n
+	return len(e.ReturnValue)
 }
 
 // failure returns what a failed attempt stores in the job's record.
-func (w *Worker) failure(ctx context.Context, job *Job, res result) backend.FailedAttempt {
+func (w *Worker) failure(ctx context.Context, job *Job, res result) *backend.FailedAttempt {
 	text, _ := wire.EncodeJSON(traces(job, res.stackTrace())) // strings
-	f := backend.FailedAttempt{Reason: res.err.Error(), StackTrace: text}
+	f := &backend.FailedAttempt{Reason: res.err.Error(), StackTrace: text}
 	if t := job.Opts.Telemetry; t == nil || !t.OmitContext {
 		f.Telemetry = w.core.trace.inject(ctx)
 	}
@@ -247,7 +244,7 @@ func (w *Worker) failure(ctx context.Context, job *Job, res result) backend.Fail
 }
 
 // committed tells what has happened.
-func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Taken) {
+func (r *runner) committed(a *attempt, d decision, res result, taken backend.Taken) {
 	w, job := r.w, a.job
 	r.untrack(a)
 	w.measureEnd(a.ctx, job, d.action)
@@ -261,7 +258,7 @@ func (r *runner) committed(a *attempt, d decision, res result, taken scripts.Tak
 		w.emit(WorkerEvent{Type: EventFailed, Job: job, Err: res.err})
 		a.span.failed(job, res)
 	case limited:
-		r.setRateLimit(time.Duration(taken.LimitedMs) * time.Millisecond)
+		r.setRateLimit(taken.LimitedFor)
 	case heldBack:
 		r.restFor(d.wait)
 	}
@@ -302,7 +299,7 @@ func (w *Worker) noteEnd(job *Job, d decision, res result) {
 // resolveCommit finds out what became of a send that has failed. It asks while the
 // lock lasts, and once in any case: Redis may keep the lock for longer than the
 // worker has counted on.
-func (c *commit) resolveCommit(cause error) (scripts.Taken, commitState) {
+func (c *commit) resolveCommit(cause error) (backend.Taken, commitState) {
 	w, job := c.w, c.a.job
 	for asked := false; !asked || time.Now().Before(c.until); asked = true {
 		w.fault(cause, "the result of a job could not be written; retrying until its lock expires", logJob, job.ID, logName, job.Name)
@@ -315,7 +312,7 @@ func (c *commit) resolveCommit(cause error) (scripts.Taken, commitState) {
 		case <-timer.C:
 		case <-c.hard:
 			timer.Stop()
-			return scripts.Taken{}, commitLockLost
+			return backend.Taken{}, commitLockLost
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), w.endTimeout())
 		taken, state, err := c.ask(ctx)
@@ -325,18 +322,18 @@ func (c *commit) resolveCommit(cause error) (scripts.Taken, commitState) {
 		}
 		cause = err
 	}
-	return scripts.Taken{}, commitLockLost
+	return backend.Taken{}, commitLockLost
 }
 
 // ask reads from the state of the job what became of a send.
-func (c *commit) ask(ctx context.Context) (scripts.Taken, commitState, error) {
+func (c *commit) ask(ctx context.Context) (backend.Taken, commitState, error) {
 	undone, taken, err := c.w.core.store.FindTaken(ctx, c.a.job.token, c.a.job.ID)
 	switch {
 	case err != nil:
-		return scripts.Taken{}, commitUnknown, err
+		return backend.Taken{}, commitUnknown, err
 	case undone:
 		return taken, commitNotDone, nil
-	case taken.JobID != "":
+	case taken.Job != nil:
 		return taken, commitDone, nil
 	}
 	carriedOut, err := c.carriedOut(ctx, c.a.job, c.d)
@@ -358,14 +355,13 @@ func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, er
 		return false, err
 	}
 	if now == nil {
-		keep := r.w.keep(job, d)
-		return keep.Age != "" || keep.Count != "-1", nil
+		return !r.w.keep(job, d).All(), nil
 	}
 	return now.AttemptsMade+now.AttemptsSince > job.AttemptsMade+job.madeSince, nil
 }
 
 // keep is what stays of jobs that end as this one does.
-func (w *Worker) keep(job *Job, d decision) scripts.Keep {
+func (w *Worker) keep(job *Job, d decision) backend.Keep {
 	switch d.action {
 	case complete:
 		return job.Opts.KeepCompleted.orElse(w.o.KeepCompleted)

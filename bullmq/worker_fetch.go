@@ -8,7 +8,6 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 func (r *runner) fetchUntilStopped() {
@@ -105,11 +104,11 @@ func (r *runner) rest(outage *timing.Backoff) {
 // others notice the job after their DrainDelay.
 func (r *runner) releaseDelay() {
 	r.mu.Lock()
-	due := r.nextDueMs
-	r.nextDueMs = 0
+	due := r.nextDue
+	r.nextDue = time.Time{}
 	r.mu.Unlock()
-	if due > 0 {
-		r.returnWake(backend.Wake{Woken: true, NextDue: time.UnixMilli(due)})
+	if !due.IsZero() {
+		r.returnWake(backend.Wake{Woken: true, NextDue: due})
 	}
 }
 
@@ -139,7 +138,7 @@ func (r *runner) take() ([]*Job, time.Time, error) {
 	since, begun := r.currentEpoch(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), timing.CallTimeout)
 	defer cancel()
-	each, err := r.w.core.store.Take(ctx, r.w.core.nowMs(), r.w.takes(), tokens...)
+	each, err := r.w.core.store.MoveToActive(ctx, r.w.core.now(), r.w.backendWorker(), tokens...)
 	if mayHaveRun(err) {
 		for _, token := range tokens {
 			r.unresolved = append(r.unresolved, unresolvedTake{token: token})
@@ -156,14 +155,11 @@ func (r *runner) take() ([]*Job, time.Time, error) {
 		return nil, begun, err
 	}
 	for _, taken := range each {
-		r.slots.settle(taken.JobID != "") // before an event is emitted whose receiver may wait for that
+		r.slots.settle(taken.Job != nil) // before an event is emitted whose receiver may wait for that
 	}
 	var jobs []*Job
 	for i, taken := range each {
-		if taken.JobID != "" || i == 0 {
-			if r.w.core.isReal {
-				r.waiter.ObserveClock(taken.ServerUs, begun)
-			}
+		if taken.Job != nil || i == 0 {
 			if job := r.applyTake(taken, tokens[i], since); job != nil {
 				jobs = append(jobs, job)
 			}
@@ -202,11 +198,11 @@ func (r *runner) resolveTake(token string) (*Job, time.Time, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timing.CallTimeout)
 	defer cancel()
 	_, taken, err := r.w.core.store.FindTaken(ctx, token, "")
-	if err != nil || taken.JobID == "" {
+	if err != nil || taken.Job == nil {
 		return nil, begun, err
 	}
 	// The lock is as old as the lost reply. Renewed now, it counts from now.
-	held, err := r.w.core.store.ExtendLock(ctx, backend.Lock{JobID: taken.JobID, Token: token}, r.w.o.LockDuration)
+	held, err := r.w.core.store.ExtendLock(ctx, backend.Lock{JobID: taken.Job.ID, Token: token}, r.w.o.LockDuration)
 	if err != nil || !held {
 		return nil, begun, err
 	}
@@ -216,27 +212,27 @@ func (r *runner) resolveTake(token string) (*Job, time.Time, error) {
 // applyTake records what a fetch has found and returns the job, if any. since is
 // currentEpoch from before the fetch: a reply that was in flight while a slot or
 // the marker reported a change must not put the worker to rest.
-func (r *runner) applyTake(taken scripts.Taken, token string, since int) *Job {
+func (r *runner) applyTake(taken backend.Taken, token string, since int) *Job {
 	r.mu.Lock()
 	tell := false
-	if taken.JobID != "" {
+	if taken.Job != nil {
 		r.drained, r.emittedDrained, r.limitedUntil = false, false, time.Time{}
 	} else {
 		if r.epoch == since {
 			tell = !r.emittedDrained
-			r.drained, r.emittedDrained, r.nextDueMs = true, true, taken.NextDueMs
+			r.drained, r.emittedDrained, r.nextDue = true, true, taken.NextDue
 		}
-		r.setRateLimitLocked(time.Duration(taken.LimitedMs) * time.Millisecond)
+		r.setRateLimitLocked(taken.LimitedFor)
 	}
 	r.mu.Unlock()
 	if tell {
 		r.w.emit(WorkerEvent{Type: EventDrained})
 	}
-	if taken.JobID == "" {
+	if taken.Job == nil {
 		return nil
 	}
-	job := r.w.core.readJob(taken.JobID, taken.Hash)
-	job.token, job.bare = token, taken.Bare
+	job := r.w.core.newJob(taken.Job)
+	job.token, job.hint = token, taken.Hint
 	return job
 }
 
@@ -306,10 +302,10 @@ func (r *runner) setRateLimitLocked(wait time.Duration) {
 func (r *runner) untilDue() (time.Duration, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.nextDueMs == 0 {
+	if r.nextDue.IsZero() {
 		return 0, false
 	}
-	return time.UnixMilli(r.nextDueMs).Sub(r.w.core.now()), true
+	return r.nextDue.Sub(r.w.core.now()), true
 }
 
 // restIdle waits for a time, after which the marker may be waited for again, or
@@ -368,15 +364,14 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 		return nil, time.Time{}, nil
 	}
 	token, since, begun := r.w.token(), r.currentEpoch(), time.Now()
-	wake, fetch := r.waiter.WaitAndFetch(block, r.w.core.now(), r.w.takes(), token)
-	found, err := fetch.Taken, fetch.Err
+	wake, found, err := r.waiter.WaitAndFetch(block, r.w.core.now(), r.w.backendWorker(), token)
 	if mayHaveRun(err) {
 		// Nor may it have run yet: Redis may not have noticed that we are gone.
 		r.unresolved = append(r.unresolved, unresolvedTake{token, begun.Add(block + timing.BlockMargin)})
 	} else {
-		r.slots.settle(found.JobID != "")
+		r.slots.settle(found.Job != nil)
 	}
-	looked := fetch.Sent && err == nil && !found.NothingSet
+	looked := err == nil && !found.Unknown
 	if looked {
 		if job := r.applyTake(found, token, since); job != nil {
 			return job, r.takenAt(job), nil
@@ -409,8 +404,8 @@ func (r *runner) applyWake(wake backend.Wake) {
 		r.drained = false
 		return
 	}
-	if due := wake.NextDue.UnixMilli(); r.nextDueMs == 0 || due < r.nextDueMs {
-		r.nextDueMs = due
+	if r.nextDue.IsZero() || wake.NextDue.Before(r.nextDue) {
+		r.nextDue = wake.NextDue
 	}
 }
 

@@ -8,11 +8,9 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
-	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 var _ = Describe("A worker's view of its queue", func() {
-	const minute = int64(60_000)
 	var r *runner
 	BeforeEach(func() {
 		k, err := newKeys("", "paint")
@@ -20,16 +18,16 @@ var _ = Describe("A worker's view of its queue", func() {
 		w := &Worker{core: &core{keys: k, now: time.Now}, o: WorkerOptions{Concurrency: 2, MaximumRateLimitDelay: time.Second}}
 		r = &runner{w: w, soft: context.Background()}
 	})
-	due := func() int64 {
+	due := func() time.Time {
 		until, known := r.untilDue()
 		if !known {
-			return 0
+			return time.Time{}
 		}
-		return time.Now().Add(until).UnixMilli()
+		return time.Now().Add(until)
 	}
 
 	It("makes it idle after a fetch that found no job", func() {
-		r.applyTake(scripts.Taken{}, "t", r.currentEpoch())
+		r.applyTake(backend.Taken{}, "t", r.currentEpoch())
 		Expect(r.idle()).To(BeTrue())
 		r.applyWake(backend.Wake{Woken: true})
 		Expect(r.idle()).To(BeFalse())
@@ -37,36 +35,36 @@ var _ = Describe("A worker's view of its queue", func() {
 
 	// The two replies arrive on two connections in two goroutines, so they can overtake each other.
 	It("does not make it idle after a reply that is older than the last wake-up", func() {
-		r.applyTake(scripts.Taken{}, "t", r.currentEpoch())
+		r.applyTake(backend.Taken{}, "t", r.currentEpoch())
 		since := r.currentEpoch() // a slot sends its result, then a job is added
 		r.applyWake(backend.Wake{Woken: true})
-		r.applyTake(scripts.Taken{}, "t", since)
+		r.applyTake(backend.Taken{}, "t", since)
 		Expect(r.idle()).To(BeFalse())
 	})
 
 	It("keeps a due time that is newer than the reply processed after it", func() {
-		r.applyTake(scripts.Taken{}, "t", r.currentEpoch())
+		r.applyTake(backend.Taken{}, "t", r.currentEpoch())
 		since := r.currentEpoch()
-		at := time.Now().UnixMilli() + minute
-		r.applyWake(backend.Wake{Woken: true, NextDue: time.UnixMilli(at)})
-		r.applyTake(scripts.Taken{}, "t", since)
-		Expect(due()).To(BeNumerically("~", at, 1000))
+		at := time.Now().Add(time.Minute)
+		r.applyWake(backend.Wake{Woken: true, NextDue: at})
+		r.applyTake(backend.Taken{}, "t", since)
+		Expect(due()).To(BeTemporally("~", at, time.Second))
 	})
 
 	It("keeps the earlier of two due times", func() {
-		at := time.Now().UnixMilli() + minute
-		r.applyTake(scripts.Taken{NextDueMs: at}, "t", r.currentEpoch())
-		r.applyWake(backend.Wake{Woken: true, NextDue: time.UnixMilli(at + minute)})
-		Expect(due()).To(BeNumerically("~", at, 1000))
-		r.applyWake(backend.Wake{Woken: true, NextDue: time.UnixMilli(at - minute/2)})
-		Expect(due()).To(BeNumerically("~", at-minute/2, 1000))
+		at := time.Now().Add(time.Minute)
+		r.applyTake(backend.Taken{NextDue: at}, "t", r.currentEpoch())
+		r.applyWake(backend.Wake{Woken: true, NextDue: at.Add(time.Minute)})
+		Expect(due()).To(BeTemporally("~", at, time.Second))
+		r.applyWake(backend.Wake{Woken: true, NextDue: at.Add(-30 * time.Second)})
+		Expect(due()).To(BeTemporally("~", at.Add(-30*time.Second), time.Second))
 		Expect(r.idle()).To(BeTrue(), "nothing is ready")
 	})
 
 	It("ends a rate limit after its duration or MaximumRateLimitDelay", func() {
-		r.applyTake(scripts.Taken{LimitedMs: minute}, "t", r.currentEpoch())
+		r.applyTake(backend.Taken{LimitedFor: time.Minute}, "t", r.currentEpoch())
 		Expect(r.limited()).To(And(BeNumerically(">", 0), BeNumerically("<=", time.Second)))
-		r.applyTake(scripts.Taken{LimitedMs: 20}, "t", r.currentEpoch())
+		r.applyTake(backend.Taken{LimitedFor: 20 * time.Millisecond}, "t", r.currentEpoch())
 		Eventually(r.limited).Should(BeNumerically("<=", 0))
 		Expect(r.idle()).To(BeFalse())
 	})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisstore"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
@@ -16,7 +15,7 @@ import (
 type runner struct {
 	w      *Worker
 	slots  *slots
-	waiter *redisstore.Waiter
+	waiter backend.Waiter
 
 	soft context.Context // ends when no more jobs are to be fetched
 	base context.Context // parent of the handlers' contexts, which end by cancel
@@ -39,7 +38,7 @@ type runner struct {
 	epoch          int       // counts changes that are a reason to fetch
 	drained        bool      // the last fetch found nothing to run
 	emittedDrained bool      // EventDrained was emitted, and no job has been fetched since
-	nextDueMs      int64     // when the first delayed job is due; 0 for none
+	nextDue        time.Time // when the first delayed job is due; zero for none
 	limitedUntil   time.Time // end of the rate limit, by the real clock
 	restUntil      time.Time // end of a rate limit that a handler returned although there is no limiter
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // The compact forms of the calls that carry many jobs. Each value of a call costs
@@ -90,18 +91,18 @@ func idText(n int64) string {
 }
 
 // encodeFinish returns the arguments of moveToFinished.
-func encodeFinish(base string, f Finish) []string {
+func encodeFinish(base string, f backend.Finish) []string {
 	points := ""
-	if f.Points > 0 {
-		points = decimal(f.Points)
+	if f.MetricsPoints > 0 {
+		points = strconv.Itoa(f.MetricsPoints)
 	}
 	many := len(f.Ends)
 	kinds := make([]byte, many)
 	value := commonValue(f.Ends)
 	args := make([]string, 9+2*many, 9+3*many)
-	copy(args, []string{base, decimal(f.NowMs), points})
-	args[4] = value
-	copy(args[5:], f.Worker.args())
+	args[0], args[1], args[2], args[4] = base, decimal(f.Now.UnixMilli()), points, value
+	options := workerArgs(f.Worker)
+	copy(args[5:], options[:])
 	ids, tokens := args[9:], args[9+many:]
 	var more []string
 	for i, e := range f.Ends {
@@ -109,75 +110,85 @@ func encodeFinish(base string, f Finish) []string {
 		if e.Fetch {
 			kinds[i]++
 		}
-		if e.Bare {
+		if e.Hint == isBare {
 			kinds[i] += 4
 		}
 		ids[i], tokens[i] = e.JobID, e.Token
 		if value == "" {
-			args = append(args, e.Value)
+			args = append(args, endValue(e))
 		}
-		switch {
-		case e.Failed:
-			kinds[i] += 2
-			more = append(more, decimal(int64(4+len(e.Fields))), e.Keep.Count, e.Keep.Age, e.Keep.Limit, decimal(e.Attempts))
-			more = append(more, e.Fields...)
-		case e.Keep != Keep{} && e.Keep != Keep{Count: "-1"}:
-			kinds[i] += 2
-			more = append(more, "3", e.Keep.Count, e.Keep.Age, e.Keep.Limit)
+		if e.Failure == nil && (e.Keep == backend.Keep{} || e.Keep == keepAll) {
+			continue
 		}
+		kinds[i] += 2
+		length := len(more)
+		more = append(more, "", optional(e.Keep.Count), optional(e.Keep.Age), optional(e.Keep.Removals))
+		if e.Failure != nil {
+			more = appendFailure(append(more, strconv.Itoa(e.Attempts)), e.Failure)
+		}
+		more[length] = strconv.Itoa(len(more) - length - 1)
 	}
 	args[3] = string(kinds)
 	return append(args, more...)
 }
 
+var keepAll = backend.Keep{Count: backend.Int(-1)}
+
+// endValue returns the return value of a job that completes, or the reason of one that
+// fails.
+func endValue(e *backend.End) string {
+	if e.Failure != nil {
+		return e.Failure.Reason
+	}
+	return e.ReturnValue
+}
+
 // commonValue returns the value that all jobs finish with, or "" if there is none.
-func commonValue(ends []*End) string {
+func commonValue(ends []*backend.End) string {
+	value := endValue(ends[0])
 	for _, e := range ends[1:] {
-		if e.Value != ends[0].Value {
+		if endValue(e) != value {
 			return ""
 		}
 	}
-	return ends[0].Value
+	return value
 }
 
 // commonFields are those of the last job of the short form in a reply.
 type commonFields struct{ name, opts string }
 
 // next reads the next job of a reply. bare is set if it has only the base fields.
-func (c *commonFields) next(reply []rueidis.RedisMessage) (id string, hash []string, bare bool, rest []rueidis.RedisMessage) {
+// job.record is nil if the reply is incomplete.
+func (c *commonFields) next(reply []rueidis.RedisMessage) (job recordReader, bare bool, rest []rueidis.RedisMessage) {
 	if !reply[0].IsInt64() {
-		id, reply = text(reply[0]), reply[1:]
-		if len(reply) < 4 {
-			return "", nil, false, nil
+		id, fields := text(reply[0]), reply[1:]
+		if len(fields) < 4 {
+			return recordReader{}, false, nil
 		}
-		if !reply[0].IsNil() {
-			c.name = text(reply[0])
+		if !fields[0].IsNil() {
+			c.name = text(fields[0])
 		}
-		if !reply[2].IsNil() {
-			c.opts = text(reply[2])
+		if !fields[2].IsNil() {
+			c.opts = text(fields[2])
 		}
-		hash = append(make([]string, 0, roomForHash), "name", c.name, "data", text(reply[1]), "opts", c.opts,
-			"timestamp", text(reply[3]), "delay", "0", "priority", "0")
-		return id, hash, true, reply[4:]
+		return recordReader{record: &backend.JobRecord{
+			ID: id, Name: c.name, Data: []byte(text(fields[1])), Opts: c.opts, Timestamp: wire.ParseTime(text(fields[3])),
+		}}, true, fields[4:]
 	}
 	n, _ := reply[0].AsInt64()
-	id, reply = text(reply[1]), reply[2:]
+	job, reply = newRecordReader(text(reply[1])), reply[2:]
 	if bare = n < 0; bare {
 		n = int64(len(baseFields))
 	}
 	n = max(0, min(n, int64(len(reply))))
-	hash = make([]string, 0, max(roomForHash, int(n)+startFields))
-	for i, value := range reply[:n] {
-		if bare {
-			hash = append(hash, baseFields[i])
+	if bare {
+		for i, value := range reply[:n] {
+			job.set(baseFields[i], text(value))
 		}
-		hash = append(hash, text(value))
+	} else {
+		for i := 0; i+1 < int(n); i += 2 {
+			job.set(text(reply[i]), text(reply[i+1]))
+		}
 	}
-	return id, hash, bare, reply[n:]
+	return job, bare, reply[n:]
 }
-
-// The start of a job sets three fields at most, each with its value.
-const (
-	startFields = 6
-	roomForHash = 2*len(baseFields) + startFields
-)

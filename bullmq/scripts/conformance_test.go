@@ -1,7 +1,6 @@
 package scripts
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -10,40 +9,15 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
 
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backendtest"
 )
-
-var _ backend.Store = (*Store)(nil)
 
 // conforming returns a new queue for the conformance suite.
 func conforming(client rueidis.Client, dialect Dialect) backendtest.Queue {
 	f := newFixture(client)
 	f.Dialect = dialect
 	prefix, name, _ := strings.Cut(shown(f.base), ":")
-	worker := Worker{LockMs: 30000, Name: "worker"}
-	return backendtest.Queue{
-		Store: f.Store, Prefix: prefix, Name: name,
-		Fetch: func(ctx context.Context, now time.Time, token string) (string, error) {
-			taken, err := f.Take(ctx, now.UnixMilli(), worker, token)
-			if err != nil {
-				return "", err
-			}
-			return taken[0].JobID, nil
-		},
-		Finish: func(ctx context.Context, now time.Time, lock backend.Lock, value string, failed bool) error {
-			end := &End{JobID: lock.JobID, Token: lock.Token, Value: value, Failed: failed, Keep: Keep{Count: "-1"}, Attempts: 1}
-			if failed {
-				end.Fields = []string{"failedReason", value}
-			}
-			ended, err := f.Finish(ctx, Finish{NowMs: now.UnixMilli(), Worker: worker, Ends: []*End{end}})()
-			if err != nil {
-				return err
-			}
-			return ended[0].Err
-		},
-		Elapse: time.Sleep,
-	}
+	return backendtest.Queue{Store: f.Store, Prefix: prefix, Name: name, Elapse: time.Sleep}
 }
 
 var _ = ginkgo.Describe("The store in Redis", func() {

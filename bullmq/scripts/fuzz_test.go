@@ -12,21 +12,25 @@ import (
 
 // readers holds all calls that read a reply.
 var readers = []func(ctx context.Context, q *Store){
-	func(ctx context.Context, q *Store) { _, _ = q.Take(ctx, 1, Worker{LockMs: 1}, "t") },
 	func(ctx context.Context, q *Store) {
-		_, _ = q.Take(ctx, 1, Worker{LockMs: 1, Name: "w"}, "t", "u", "v")
+		_, _ = q.MoveToActive(ctx, now, backend.Worker{LockDuration: time.Millisecond}, "t")
 	},
 	func(ctx context.Context, q *Store) {
-		_, _ = q.WhenWokenAnswer(q.client.Do(ctx, q.WhenWoken(q.client.B(), false, 0, 1, Worker{LockMs: 1}, "t")), Worker{})
+		_, _ = q.MoveToActive(ctx, now, backend.Worker{LockDuration: time.Millisecond, Name: "w"}, "t", "u", "v")
 	},
 	func(ctx context.Context, q *Store) {
-		_, _ = q.Finish(ctx, Finish{Ends: []*End{{JobID: "1", Token: "t"}}})()
+		_, _ = q.ReadWhenWoken(q.client.Do(ctx, q.WhenWoken(q.client.B(), false, 0, now, backend.Worker{LockDuration: time.Millisecond}, "t")), backend.Worker{})
 	},
 	func(ctx context.Context, q *Store) {
-		_, _ = q.Finish(ctx, Finish{Ends: []*End{{JobID: "1", Fetch: true}, {JobID: "2", Failed: true}, {JobID: "3", Fetch: true}}})()
+		_, _ = q.MoveToFinished(ctx, backend.Finish{Ends: []*backend.End{{JobID: "1", Token: "t"}}})()
+	},
+	func(ctx context.Context, q *Store) {
+		_, _ = q.MoveToFinished(ctx, backend.Finish{Ends: []*backend.End{{JobID: "1", Fetch: true}, {JobID: "2", Failure: &backend.FailedAttempt{}}, {JobID: "3", Fetch: true}}})()
 	},
 	func(ctx context.Context, q *Store) { _ = q.RetryJob(ctx, backend.Retry{JobID: "1", Token: "t"}) },
-	func(ctx context.Context, q *Store) { _, _ = q.Delay(ctx, Delay{JobID: "1", Token: "t"}) },
+	func(ctx context.Context, q *Store) {
+		_, _ = q.MoveToDelayed(ctx, backend.Delay{JobID: "1", Token: "t"})
+	},
 	func(ctx context.Context, q *Store) { _, _ = q.MoveToWait(ctx, "1", "t") },
 	func(ctx context.Context, q *Store) {
 		_, _ = q.MoveToWaitingChildren(ctx, "1", "t", time.UnixMilli(1), backend.JobRef{})

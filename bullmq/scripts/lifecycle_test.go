@@ -79,16 +79,17 @@ func live(f *fixture) {
 		return add
 	}
 	add := func(a backend.Add) { ginkgo.GinkgoHelper(); Expect(f.add(a)).To(Equal(backend.AddResult{JobID: a.ID})) }
-	worker := Worker{LockMs: 30000, Name: "blue"}
+	worker := backend.Worker{LockDuration: 30 * time.Second, Name: "blue"}
 	take := func(id string) {
 		ginkgo.GinkgoHelper()
-		taken, err := f.take(nowMs, worker)
+		taken, err := f.take(now, worker)
 		ok(err)
-		Expect(taken.JobID).To(Equal(id))
+		Expect(idOf(taken)).To(Equal(id))
 	}
 	state := func(id string, want backend.State) { ginkgo.GinkgoHelper(); Expect(f.State(f.ctx, id)).To(Equal(want)) }
-	end := func(id, value string, failed, fetch bool) (Taken, error) {
-		return f.finish(End{JobID: id, Token: "t", Value: value, Keep: Keep{Count: "-1"}, Failed: failed, Attempts: 1, Fetch: fetch}, worker)
+
+	complete := func(id, value string, fetch bool) (backend.Taken, error) {
+		return f.finish(backend.End{JobID: id, Token: "t", ReturnValue: value, Keep: keepAll, Fetch: fetch}, worker)
 	}
 
 	// Adds of all kinds, one by one and in bulk.
@@ -108,10 +109,11 @@ func live(f *fixture) {
 
 	// Delays: changed, expired and promoted.
 	ok(f.ChangeDelay(f.ctx, "later", time.UnixMilli(nowMs), 5*time.Second))
-	taken, err := f.take(nowMs, Worker{LockMs: 30000})
+	taken, err := f.take(now, backend.Worker{LockDuration: 30 * time.Second})
 	ok(err)
-	Expect(taken.JobID).To(Equal("a"))
-	Expect(taken.Hash).To(ContainElements("name", "a", "ats", "1"))
+	Expect(idOf(taken)).To(Equal("a"))
+	Expect(taken.Job.Name).To(Equal("a"))
+	Expect(taken.Job.AttemptsStarted).To(Equal(1))
 	_, err = f.MoveToWait(f.ctx, "a", "t")
 	ok(err)
 	state("a", "waiting")
@@ -129,12 +131,12 @@ func live(f *fixture) {
 	undone, _, err := f.FindTaken(f.ctx, "t", "a")
 	ok(err)
 	Expect(undone).To(BeTrue())
-	taken, err = f.wake(0, math.MaxInt32, worker)
+	taken, err = f.wake(0, time.UnixMilli(math.MaxInt32), worker)
 	ok(err)
-	Expect(taken.NothingSet).To(BeTrue(), "it is later than that")
-	taken, err = end("a", `"ok"`, false, true)
+	Expect(taken.Unknown).To(BeTrue(), "it is later than that")
+	taken, err = complete("a", `"ok"`, true)
 	ok(err)
-	Expect(taken.JobID).To(Equal("b"))
+	Expect(idOf(taken)).To(Equal("b"))
 	Expect(f.Outcome(f.ctx, "a")).To(Equal(backend.Outcome{State: backend.Completed, Value: `"ok"`}))
 
 	// Failures: retried at once, retried later, permanent and reprocessed.
@@ -142,13 +144,13 @@ func live(f *fixture) {
 		JobID: "b", Token: "t", Now: now, LIFO: true, Failure: backend.FailedAttempt{Reason: "boom", StackTrace: "[]"},
 	}))
 	take("b")
-	taken, err = f.Delay(f.ctx, Delay{JobID: "b", NowMs: nowMs, Token: "t", DelayMs: "1000", Fields: []string{"stacktrace", "[]"}, Fetch: true, Worker: worker})
+	taken, err = f.MoveToDelayed(f.ctx, backend.Delay{JobID: "b", Token: "t", Now: now, Delay: time.Second, Failure: &backend.FailedAttempt{StackTrace: "[]"}, Fetch: true, Worker: worker})
 	ok(err)
-	Expect(taken.JobID).To(Equal("c"))
+	Expect(idOf(taken)).To(Equal("c"))
 	state("b", "delayed")
-	taken, err = end("c", "boom", true, true)
+	taken, err = f.finish(backend.End{JobID: "c", Token: "t", Failure: &backend.FailedAttempt{Reason: "boom"}, Attempts: 1, Keep: keepAll, Fetch: true}, worker)
 	ok(err)
-	Expect(taken.JobID).To(Equal("later"))
+	Expect(idOf(taken)).To(Equal("later"))
 	state("c", "failed")
 	ok(f.Reprocess(f.ctx, "c", backend.Reprocess{From: backend.Failed, ResetAttemptsMade: true, ResetAttemptsStarted: true}))
 	ok(f.ChangePriority(f.ctx, "c", 1, false))
@@ -174,7 +176,7 @@ func live(f *fixture) {
 	Expect(f.IsMaxed(f.ctx)).To(BeTrue())
 	Expect(f.RateLimitTTL(f.ctx, 0)).To(BeNumerically(">", 0))
 	f.set("HDEL", "meta", "concurrency", "max", "duration")
-	_, err = end("later", "null", false, false)
+	_, err = complete("later", "null", false)
 	ok(err)
 
 	// A waiting parent with children that end, are detached and are removed.
@@ -193,7 +195,7 @@ func live(f *fixture) {
 	Expect(idsOf(added)).To(Equal([]string{"wall", "wall-child-0", "wall-child-1", "wall-child-2"}))
 	state("wall", "waiting-children")
 	take("wall-child-0")
-	_, err = end("wall-child-0", "0", false, false)
+	_, err = complete("wall-child-0", "0", false)
 	ok(err)
 	Expect(f.RemoveChildDependency(f.ctx, "wall-child-1")).To(BeTrue())
 	ok(f.RemoveUnprocessedChildren(f.ctx, "wall"))

@@ -71,7 +71,7 @@ var _ = ginkgo.Describe("An add", func() {
 		owner.Delay, owner.Priority = 0, 0
 		owner.Deduplication = backend.Deduplication{ID: "wall", KeepLastIfActive: true}
 		Expect(f.add(owner)).To(Equal(backend.AddResult{JobID: "owner"}))
-		_, err := f.take(nowMs, Worker{LockMs: 30000})
+		_, err := f.take(now, backend.Worker{LockDuration: 30 * time.Second})
 		Expect(err).NotTo(HaveOccurred())
 		owner.ID = "other"
 		Expect(f.add(owner)).To(Equal(backend.AddResult{JobID: "owner", Outcome: backend.Deduplicated}))

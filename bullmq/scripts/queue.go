@@ -27,6 +27,7 @@ type Store struct {
 	base   string
 	keyOf  func(suffix string) string
 	keys   sync.Map // *command to []string
+	clock  serverClock
 
 	Dialect // to be set before the first call
 }
@@ -38,16 +39,11 @@ type Client interface {
 	DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult
 }
 
-var _ interface {
-	backend.Producer
-	backend.Jobs
-	backend.Children
-	backend.Reading
-	backend.Administration
-	backend.Schedulers
-	backend.Events
-	backend.Dialects
-} = (*Store)(nil)
+var (
+	_ backend.Store    = (*Store)(nil)
+	_ backend.Dialects = (*Store)(nil)
+	_ backend.Repairer = (*Store)(nil)
+)
 
 // NewStore binds the commands to a queue: base is its key prefix
 // (bull:orders:), keyOf builds the key with a given suffix.

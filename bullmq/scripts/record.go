@@ -2,6 +2,8 @@ package scripts
 
 import (
 	"encoding/json"
+	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -12,64 +14,97 @@ import (
 // Record parses a job's hash: field, value, field, value … The last value of a field
 // takes precedence. As in Node, invalid values are ignored.
 func Record(jobID string, hash []string) *backend.JobRecord {
-	r := &backend.JobRecord{ID: jobID, Incomplete: true, LacksDelay: true, LacksPriority: true}
-	formerly := ""
+	p := newRecordReader(jobID)
 	for i := 0; i+1 < len(hash); i += 2 {
-		value := hash[i+1]
-		switch hash[i] {
-		case "name":
-			r.Name, r.Incomplete = value, false
-		case "data":
-			r.Data = []byte(value)
-		case "opts":
-			r.Opts = value
-		case "timestamp":
-			r.Timestamp = wire.ParseTime(value)
-		case "delay":
-			r.Delay, r.LacksDelay = wire.ParseMillis(value), false
-		case "priority":
-			r.Priority, r.LacksPriority = number(value), false
-		case "atm":
-			r.AttemptsMade = number(value)
-		case "attemptsMade": // its name before BullMQ 5
-			formerly = value
-		case "ats":
-			r.AttemptsStarted = number(value)
-		case "stc":
-			r.StalledCounter = number(value)
-		case "processedOn":
-			r.ProcessedOn = wire.ParseTime(value)
-		case "finishedOn":
-			r.FinishedOn = wire.ParseTime(value)
-		case "pb":
-			r.ProcessedBy = value
-		case "progress":
-			r.Progress = validJSON(value)
-		case "returnvalue":
-			r.ReturnValue = validJSON(value)
-		case "failedReason":
-			r.FailedReason = value
-		case "stacktrace":
-			if json.Unmarshal([]byte(value), &r.StackTrace) != nil {
-				r.StackTrace = nil
-			}
-		case "parentKey":
-			r.Parent = backend.ParseJobRef(value)
-		case "parent":
-			r.ParentPolicy = validJSON(value)
-		case "rjk":
-			r.SchedulerID = value
-		case "deid":
-			r.DeduplicationID = value
-		case "defa":
-			r.DeferredFailure = value
+		p.set(hash[i], hash[i+1])
+	}
+	return p.read()
+}
+
+// recordReader parses the fields of a job's hash.
+type recordReader struct {
+	record   *backend.JobRecord
+	formerly string // attemptsMade
+	starts   string // ats
+}
+
+func newRecordReader(jobID string) recordReader {
+	return recordReader{record: &backend.JobRecord{ID: jobID, Incomplete: true, LacksDelay: true, LacksPriority: true}}
+}
+
+// set parses one field.
+func (p *recordReader) set(field, value string) {
+	r := p.record
+	switch field {
+	case "name":
+		r.Name, r.Incomplete = value, false
+	case "data":
+		r.Data = []byte(value)
+	case "opts":
+		r.Opts = value
+	case "timestamp":
+		r.Timestamp = wire.ParseTime(value)
+	case "delay":
+		r.Delay, r.LacksDelay = wire.ParseMillis(value), false
+	case "priority":
+		r.Priority, r.LacksPriority = number(value), false
+	case "atm":
+		r.AttemptsMade = number(value)
+	case "attemptsMade": // its name before BullMQ 5
+		p.formerly = value
+	case "ats":
+		p.starts, r.AttemptsStarted = value, number(value)
+	case "stc":
+		r.StalledCounter = number(value)
+	case "processedOn":
+		r.ProcessedOn = wire.ParseTime(value)
+	case "finishedOn":
+		r.FinishedOn = wire.ParseTime(value)
+	case "pb":
+		r.ProcessedBy = value
+	case "progress":
+		r.Progress = validJSON(value)
+	case "returnvalue":
+		r.ReturnValue = validJSON(value)
+	case "failedReason":
+		r.FailedReason = value
+	case "stacktrace":
+		if json.Unmarshal([]byte(value), &r.StackTrace) != nil {
+			r.StackTrace = nil
 		}
+	case "parentKey":
+		r.Parent = backend.ParseJobRef(value)
+	case "parent":
+		r.ParentPolicy = validJSON(value)
+	case "rjk":
+		r.SchedulerID = value
+	case "deid":
+		r.DeduplicationID = value
+	case "defa":
+		r.DeferredFailure = value
 	}
-	if formerly != "" {
+}
+
+// read returns the job.
+func (p *recordReader) read() *backend.JobRecord {
+	if p.formerly != "" {
 		// Node shows only the old count. The attempts made since are added here.
-		r.AttemptsMade, r.AttemptsSince = number(formerly), r.AttemptsMade
+		p.record.AttemptsMade, p.record.AttemptsSince = number(p.formerly), p.record.AttemptsMade
 	}
-	return r
+	return p.record
+}
+
+// started returns the job with what a fetch has written after it read the hash.
+func (p *recordReader) started(on time.Time, workerName string) *backend.JobRecord {
+	var before float64
+	if p.starts != "" {
+		before, _ = strconv.ParseFloat(p.starts, 64)
+	}
+	p.record.ProcessedOn, p.record.AttemptsStarted = on, safeCount(int64(before)+1)
+	if workerName != "" {
+		p.record.ProcessedBy = workerName
+	}
+	return p.read()
 }
 
 // readRecord reads a job from the reply to HGETALL; nil for an empty one.

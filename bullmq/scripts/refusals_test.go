@@ -141,22 +141,22 @@ func adds() (all []refusal) {
 
 // holds returns the refusals of commands that release a worker's lock on a job.
 func holds() (all []refusal) {
-	worker := Worker{LockMs: 1000}
-	fields := []string{"stacktrace", "[]"}
+	worker := backend.Worker{LockDuration: time.Second}
+	failure := &backend.FailedAttempt{Reason: "boom", StackTrace: "[]"}
 	calls := map[string]func(f *fixture) error{
 		"moveToFinished": func(f *fixture) error {
-			_, err := f.finish(End{JobID: "1", Token: "t", Value: "1", Fetch: true}, worker)
+			_, err := f.finish(backend.End{JobID: "1", Token: "t", ReturnValue: "1", Fetch: true}, worker)
 			return err
 		},
 		"moveToFinished for a failed job": func(f *fixture) error {
-			_, err := f.finish(End{JobID: "1", Token: "t", Value: "boom", Failed: true, Attempts: 1, Fields: fields, Fetch: true}, worker)
+			_, err := f.finish(backend.End{JobID: "1", Token: "t", Failure: failure, Attempts: 1, Fetch: true}, worker)
 			return err
 		},
 		"retryJob": func(f *fixture) error {
 			return f.RetryJob(f.ctx, backend.Retry{JobID: "1", Token: "t", Now: now, Failure: backend.FailedAttempt{Reason: "boom", StackTrace: "[]"}})
 		},
 		"moveToDelayed": func(f *fixture) error {
-			_, err := f.Delay(f.ctx, Delay{JobID: "1", NowMs: nowMs, Token: "t", DelayMs: "1000", Fields: fields, Fetch: true, Worker: worker})
+			_, err := f.MoveToDelayed(f.ctx, backend.Delay{JobID: "1", Token: "t", Now: now, Delay: time.Second, Failure: failure, Fetch: true, Worker: worker})
 			return err
 		},
 		"moveToWait": func(f *fixture) error { _, err := f.MoveToWait(f.ctx, "1", "t"); return err },
@@ -192,10 +192,7 @@ func holds() (all []refusal) {
 		)
 		if name != "moveToWait" { // which does not move a job that is not active
 			changes := maps.Clone(unlocked)
-			switch {
-			case variant == "moveToFinished for a failed job" || name == "moveToDelayed":
-				changes["1"] = "map[data:{} delay:0 name:paint opts:{} priority:0 stacktrace:[] timestamp:1]"
-			case name == "retryJob":
+			if variant == "moveToFinished for a failed job" || name == "moveToDelayed" || name == "retryJob" {
 				changes["1"] = "map[data:{} delay:0 failedReason:boom name:paint opts:{} priority:0 stacktrace:[] timestamp:1]"
 			}
 			all = append(all, refusal{variant, backend.NotInState, "the job is not active", arranged(func(f *fixture) { f.set("LREM", "active", "1", "1") }), call, changes})

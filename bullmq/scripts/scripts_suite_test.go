@@ -74,28 +74,36 @@ func (f *fixture) set(command, suffix string, arguments ...string) {
 }
 
 // wake fetches a job as after a blocking wait.
-func (f *fixture) wake(aheadUs, beforeMs int64, worker Worker) (Taken, error) {
-	answer := f.client.Do(f.ctx, f.WhenWoken(f.client.B(), false, aheadUs, beforeMs, worker, "t"))
+func (f *fixture) wake(aheadUs int64, before time.Time, worker backend.Worker) (backend.Taken, error) {
+	answer := f.client.Do(f.ctx, f.WhenWoken(f.client.B(), false, aheadUs, before, worker, "t"))
 	if IsNoScript(answer.Error()) {
-		answer = f.client.Do(f.ctx, f.WhenWoken(f.client.B(), true, aheadUs, beforeMs, worker, "t"))
+		answer = f.client.Do(f.ctx, f.WhenWoken(f.client.B(), true, aheadUs, before, worker, "t"))
 	}
-	return f.WhenWokenAnswer(answer, worker)
+	return f.ReadWhenWoken(answer, worker)
 }
 
 // take fetches one job with the token t.
-func (f *fixture) take(ms int64, worker Worker) (Taken, error) {
-	taken, err := f.Take(f.ctx, ms, worker, "t")
+func (f *fixture) take(now time.Time, worker backend.Worker) (backend.Taken, error) {
+	taken, err := f.MoveToActive(f.ctx, now, worker, "t")
 	if err != nil {
-		return Taken{}, err
+		return backend.Taken{}, err
 	}
 	return taken[0], nil
 }
 
+// idOf returns the id of the job that was fetched; "" for none.
+func idOf(taken backend.Taken) string {
+	if taken.Job == nil {
+		return ""
+	}
+	return taken.Job.ID
+}
+
 // finish ends one job.
-func (f *fixture) finish(end End, worker Worker) (Taken, error) {
-	ended, err := f.Finish(f.ctx, Finish{NowMs: nowMs, Points: 5, Worker: worker, Ends: []*End{&end}})()
+func (f *fixture) finish(end backend.End, worker backend.Worker) (backend.Taken, error) {
+	ended, err := f.MoveToFinished(f.ctx, backend.Finish{Now: now, MetricsPoints: 5, Worker: worker, Ends: []*backend.End{&end}})()
 	if err != nil {
-		return Taken{}, err
+		return backend.Taken{}, err
 	}
 	return ended[0].Taken, ended[0].Err
 }

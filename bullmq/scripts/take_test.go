@@ -2,7 +2,6 @@ package scripts
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/onsi/ginkgo/v2"
@@ -14,42 +13,29 @@ import (
 
 var _ = ginkgo.Describe("A fetch that follows a blocking wait", func() {
 	var f *fixture
-	worker := Worker{LockMs: 30000}
+	worker := backend.Worker{LockDuration: 30 * time.Second}
 	ginkgo.BeforeEach(func() {
 		f = newFixture(client)
 		Expect(f.add(backend.Add{State: backend.Waiting, Name: "a", Data: "{}", Opts: "{}", Timestamp: time.UnixMilli(1)})).To(Equal(backend.AddResult{JobID: "1"}))
 	})
-	field := func(taken Taken, name string) string {
-		ginkgo.GinkgoHelper()
-		var value string
-		for pair := range slices.Chunk(taken.Hash, 2) {
-			if pair[0] == name {
-				value = pair[1]
-			}
-		}
-		return value
-	}
-
 	ginkgo.It("uses the caller's clock, which may differ from the server's", func() {
 		for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
 			there := time.Now().Add(ahead)
-			taken, err := f.wake(ahead.Microseconds(), there.Add(time.Minute).UnixMilli(), worker)
+			taken, err := f.wake(ahead.Microseconds(), there.Add(time.Minute), worker)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(taken.JobID).To(Equal("1"))
-			var processedOn int64
-			Expect(fmt.Sscan(field(taken, "processedOn"), &processedOn)).To(Equal(1))
-			Expect(time.UnixMilli(processedOn)).To(BeTemporally("~", there, time.Second))
+			Expect(idOf(taken)).To(Equal("1"))
+			Expect(taken.Job.ProcessedOn).To(BeTemporally("~", there, time.Second))
 			_, err = f.MoveToWait(f.ctx, "1", "t")
 			Expect(err).NotTo(HaveOccurred())
 		}
 	})
 
 	ginkgo.It("writes and returns the same as an ordinary fetch", func() {
-		limited := Worker{LockMs: 30000, Name: "blue", Limit: 1, LimitMs: 30000}
-		take := map[bool]func(f *fixture, w Worker) (Taken, error){
-			false: func(f *fixture, w Worker) (Taken, error) { return f.take(time.Now().UnixMilli(), w) },
-			true: func(f *fixture, w Worker) (Taken, error) {
-				return f.wake(0, time.Now().Add(time.Minute).UnixMilli(), w)
+		limited := backend.Worker{LockDuration: 30 * time.Second, Name: "blue", Limit: backend.RateLimit{Max: 1, Duration: 30 * time.Second}}
+		take := map[bool]func(f *fixture, w backend.Worker) (backend.Taken, error){
+			false: func(f *fixture, w backend.Worker) (backend.Taken, error) { return f.take(time.Now(), w) },
+			true: func(f *fixture, w backend.Worker) (backend.Taken, error) {
+				return f.wake(0, time.Now().Add(time.Minute), w)
 			},
 		}
 		for _, dialect := range []Dialect{V6, V5} {
@@ -65,10 +51,20 @@ var _ = ginkgo.Describe("A fetch that follows a blocking wait", func() {
 					_, err := f.add(add)
 					Expect(err).NotTo(HaveOccurred())
 				}
-				for _, w := range []Worker{worker, limited, limited, worker} { // the third reaches the limit, the fourth finds only a delayed job
+				for _, w := range []backend.Worker{worker, limited, limited, worker} { // the third reaches the limit, the fourth finds only a delayed job
 					taken, err := take(f, w)
 					Expect(err).NotTo(HaveOccurred())
-					answers[woken] = append(answers[woken], fmt.Sprint(taken.JobID, taken.LimitedMs > 29000, taken.NextDueMs, len(taken.Hash)))
+					answer := "no job"
+					if taken.Job != nil {
+						answer = fmt.Sprintf("job %s started %d times by %q", taken.Job.ID, taken.Job.AttemptsStarted, taken.Job.ProcessedBy)
+					}
+					if taken.LimitedFor > 29*time.Second {
+						answer += ", limited"
+					}
+					if !taken.NextDue.IsZero() {
+						answer += fmt.Sprint(", next at ", taken.NextDue.UnixMilli())
+					}
+					answers[woken] = append(answers[woken], answer)
 				}
 				for _, id := range []string{"1", "2"} {
 					f.set("HDEL", id, "processedOn") // the only field that depends on the time
@@ -76,7 +72,9 @@ var _ = ginkgo.Describe("A fetch that follows a blocking wait", func() {
 				left[woken] = f.state()
 				left[woken]["events"] = f.told()
 			}
-			Expect(answers[false]).To(Equal([]string{"1false 0 16", "2false 0 18", "true 0 0", "false 4000000000005 0"}))
+			Expect(answers[false]).To(Equal([]string{
+				`job 1 started 1 times by ""`, `job 2 started 1 times by "blue"`, "no job, limited", "no job, next at 4000000000005",
+			}))
 			Expect(answers[true]).To(Equal(answers[false]))
 			Expect(left[true]).To(Equal(left[false]))
 		}
@@ -84,9 +82,9 @@ var _ = ginkgo.Describe("A fetch that follows a blocking wait", func() {
 
 	ginkgo.It("returns no job and writes nothing if the wait timed out", func() {
 		before := f.state()
-		taken, err := f.wake(0, time.Now().Add(-time.Millisecond).UnixMilli(), worker)
+		taken, err := f.wake(0, time.Now().Add(-time.Millisecond), worker)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(taken).To(Equal(Taken{NothingSet: true}))
+		Expect(taken).To(Equal(backend.Taken{Unknown: true}))
 		Expect(f.state()).To(Equal(before))
 	})
 
@@ -96,19 +94,21 @@ var _ = ginkgo.Describe("A fetch that follows a blocking wait", func() {
 		Expect(err).NotTo(HaveOccurred())
 		ginkgo.DeferCleanup(timeless.Close)
 		there := &fixture{NewStore(timeless, f.base, f.keyOf), f.ctx}
-		taken, err := there.wake(0, time.Now().Add(time.Minute).UnixMilli(), worker)
+		taken, err := there.wake(0, time.Now().Add(time.Minute), worker)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(taken).To(Equal(Taken{NothingSet: true}))
+		Expect(taken).To(Equal(backend.Taken{Unknown: true}))
 
-		taken, err = there.take(nowMs, worker)
+		taken, err = there.take(now, worker)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(taken.JobID).To(Equal("1"))
-		taken, err = there.take(nowMs, worker)
+		Expect(idOf(taken)).To(Equal("1"))
+		taken, err = there.take(now, worker)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(taken).To(Equal(Taken{}))
-		taken, err = f.take(nowMs, worker)
+		Expect(taken).To(Equal(backend.Taken{}))
+		Expect(there.ServerClock().Known).To(BeFalse())
+		_, err = f.take(now, worker)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(time.UnixMicro(taken.ServerUs)).To(BeTemporally("~", time.Now(), time.Second))
+		Expect(f.ServerClock().Known).To(BeTrue())
+		Expect(f.ServerClock().Ahead).To(BeNumerically("~", 0, time.Second))
 	})
 })
 
@@ -141,20 +141,19 @@ var _ = ginkgo.Describe("A fetch of many jobs", func() {
 			}
 			tokens = append(tokens, fmt.Sprint("t", i))
 		}
-		each, err := f.Take(f.ctx, nowMs, Worker{LockMs: 30000}, append(tokens, "spare")...)
+		each, err := f.MoveToActive(f.ctx, now, backend.Worker{LockDuration: 30 * time.Second}, append(tokens, "spare")...)
 		Expect(err).NotTo(HaveOccurred())
-		now := fmt.Sprint(nowMs)
 		for i, hash := range hashes {
 			starts := "1"
 			if i == 7 {
 				starts = "5"
 			}
-			Expect(each[i].JobID).To(Equal(fmt.Sprint("j", i)))
-			Expect(each[i].Hash).To(Equal(append(hash, "processedOn", now, "ats", starts)), each[i].JobID)
-			Expect(each[i].Bare).To(Equal(len(hash) == 12 && hash[10] == "priority"), each[i].JobID)
-			Expect(f.do("GET", f.base+each[i].JobID+":lock").ToString()).To(Equal(tokens[i]))
+			id := fmt.Sprint("j", i)
+			Expect(each[i].Job).To(Equal(Record(id, append(hash, "processedOn", fmt.Sprint(nowMs), "ats", starts))), id)
+			Expect(each[i].Hint == isBare).To(Equal(len(hash) == 12 && hash[10] == "priority"), id)
+			Expect(f.do("GET", f.base+id+":lock").ToString()).To(Equal(tokens[i]))
 		}
-		Expect(each[len(hashes)].JobID).To(BeEmpty())
+		Expect(each[len(hashes)].Job).To(BeNil())
 		Expect(f.do("LLEN", f.base+"wait").AsInt64()).To(BeZero())
 		Expect(f.do("LLEN", f.base+"active").AsInt64()).To(BeEquivalentTo(len(hashes)))
 	})

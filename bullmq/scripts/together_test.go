@@ -18,57 +18,60 @@ import (
 type trait struct {
 	name   string
 	turn   int // order of ending, in which jobs that affect others come later
-	change func(f *fixture, id string, end *End)
+	change func(f *fixture, id string, end *backend.End)
 }
 
 var traits = []trait{
-	{"nothing", 0, func(*fixture, string, *End) {}},
-	{"an attempt before", 0, func(f *fixture, id string, _ *End) { f.set("HSET", id, "atm", "2") }},
-	{"nothing, and never had", 0, func(f *fixture, id string, end *End) {
+	{"nothing", 0, func(*fixture, string, *backend.End) {}},
+	{"an attempt before", 0, func(f *fixture, id string, _ *backend.End) { f.set("HSET", id, "atm", "2") }},
+	{"nothing, and never had", 0, func(f *fixture, id string, end *backend.End) {
 		f.set("HSET", id, "processedOn", "1", "pb", "blue")
-		end.Bare = true
+		end.Hint = isBare
 	}},
-	{"a parent since its start", 3, func(f *fixture, id string, end *End) {
+	{"a parent since its start", 3, func(f *fixture, id string, end *backend.End) {
 		f.set("HSET", id, "processedOn", "1", "pb", "blue", "parentKey", f.base+"p"+id, "parent", "{}")
-		end.Bare = true
+		end.Hint = isBare
 	}},
-	{"removed at once", 0, func(f *fixture, id string, end *End) {
+	{"removed at once", 0, func(f *fixture, id string, end *backend.End) {
 		f.set("RPUSH", id+":logs", "line")
-		end.Keep = Keep{Count: "0"}
+		end.Keep = backend.Keep{Count: backend.Int(0)}
 	}},
-	{"the newest two kept", 1, func(_ *fixture, _ string, end *End) { end.Keep = Keep{Count: "2"} }},
-	{"kept by age", 2, func(_ *fixture, _ string, end *End) { end.Keep = Keep{Age: "1000", Limit: "1"} }},
-	{"failed", 3, func(_ *fixture, _ string, end *End) {
-		end.Failed, end.Attempts, end.Fields = true, 1, []string{"stacktrace", `["a"]`}
+	{"the newest two kept", 1, func(_ *fixture, _ string, end *backend.End) { end.Keep = backend.Keep{Count: backend.Int(2)} }},
+	{"kept by age", 2, func(_ *fixture, _ string, end *backend.End) {
+		end.Keep = backend.Keep{Age: backend.Int(1000), Removals: backend.Int(1)}
 	}},
-	{"failed, and the newest kept", 3, func(_ *fixture, _ string, end *End) {
-		end.Failed, end.Attempts, end.Keep = true, 3, Keep{Count: "1"}
+	{"failed", 3, func(_ *fixture, _ string, end *backend.End) {
+		end.Failure, end.Attempts = &backend.FailedAttempt{Reason: end.ReturnValue, StackTrace: `["a"]`}, 1
 	}},
-	{"failed for a reason without words", 3, func(_ *fixture, _ string, end *End) { end.Failed, end.Attempts, end.Value = true, 1, "" }},
-	{"a parent", 3, func(f *fixture, id string, _ *End) {
+	{"failed, and the newest kept", 3, func(_ *fixture, _ string, end *backend.End) {
+		end.Failure, end.Attempts = &backend.FailedAttempt{Reason: end.ReturnValue}, 3
+		end.Keep = backend.Keep{Count: backend.Int(1)}
+	}},
+	{"failed for a reason without words", 3, func(_ *fixture, _ string, end *backend.End) { end.Failure, end.Attempts = &backend.FailedAttempt{}, 1 }},
+	{"a parent", 3, func(f *fixture, id string, _ *backend.End) {
 		f.set("HSET", id, "parentKey", f.base+"p"+id, "parent", fmt.Sprintf(`{"id":"p%s","queueKey":%q}`, id, f.base[:len(f.base)-1]))
 		f.set("HSET", "p"+id, "name", "parent")
 		f.set("ZADD", "waiting-children", "1", "p"+id)
 		f.set("SADD", "p"+id+":dependencies", f.base+id)
 	}},
-	{"a deduplication id", 3, func(f *fixture, id string, _ *End) {
+	{"a deduplication id", 3, func(f *fixture, id string, _ *backend.End) {
 		f.set("HSET", id, "deid", "d"+id)
 		f.set("SET", "de:d"+id, id)
 	}},
-	{"no lock", 3, func(f *fixture, id string, _ *End) { f.set("DEL", id+":lock") }},
-	{"another's lock", 3, func(f *fixture, id string, _ *End) { f.set("SET", id+":lock", "other") }},
-	{"no hash", 3, func(f *fixture, id string, _ *End) { f.set("DEL", id) }},
-	{"no place in active", 3, func(f *fixture, id string, _ *End) { f.set("LREM", "active", "1", id) }},
-	{"a list where its hash should be", 3, func(f *fixture, id string, _ *End) {
+	{"no lock", 3, func(f *fixture, id string, _ *backend.End) { f.set("DEL", id+":lock") }},
+	{"another's lock", 3, func(f *fixture, id string, _ *backend.End) { f.set("SET", id+":lock", "other") }},
+	{"no hash", 3, func(f *fixture, id string, _ *backend.End) { f.set("DEL", id) }},
+	{"no place in active", 3, func(f *fixture, id string, _ *backend.End) { f.set("LREM", "active", "1", id) }},
+	{"a list where its hash should be", 3, func(f *fixture, id string, _ *backend.End) {
 		f.set("DEL", id)
 		f.set("RPUSH", id, "x")
 	}},
-	{"a pending child", 3, func(f *fixture, id string, _ *End) { f.set("SADD", id+":dependencies", f.base+"child") }},
-	{"a failed child", 3, func(f *fixture, id string, _ *End) { f.set("ZADD", id+":unsuccessful", "1", f.base+"child") }},
+	{"a pending child", 3, func(f *fixture, id string, _ *backend.End) { f.set("SADD", id+":dependencies", f.base+"child") }},
+	{"a failed child", 3, func(f *fixture, id string, _ *backend.End) { f.set("ZADD", id+":unsuccessful", "1", f.base+"child") }},
 }
 
 var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
-	worker := Worker{LockMs: 30000, Name: "blue"}
+	worker := backend.Worker{LockDuration: 30 * time.Second, Name: "blue"}
 
 	ginkgo.It("are written as if ended one by one, each with its own outcome", func() {
 		seed := rand.Uint64()
@@ -86,11 +89,11 @@ var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 			}
 			slices.SortStableFunc(chosen, func(a, b trait) int { return a.turn - b.turn })
 			shareValue := random.IntN(2) == 0
-			waiting, delayed, points, dialect := random.IntN(3), random.IntN(2) == 0, int64(random.IntN(2)*5), Dialect(random.IntN(2))
-			arrange := func() (*fixture, []*End) {
+			waiting, delayed, points, dialect := random.IntN(3), random.IntN(2) == 0, random.IntN(2)*5, Dialect(random.IntN(2))
+			arrange := func() (*fixture, []*backend.End) {
 				f := newFixture(client)
 				f.Dialect = dialect
-				ends := make([]*End, len(chosen))
+				ends := make([]*backend.End, len(chosen))
 				for n := range 3 {
 					f.set("HSET", fmt.Sprint("old", n), "name", "old")
 					f.set("ZADD", "completed", fmt.Sprint(n+1), fmt.Sprint("old", n))
@@ -109,9 +112,9 @@ var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 				}
 				for i, t := range chosen {
 					id := fmt.Sprint("job", slices.Index(slices.Sorted(slices.Values(shuffle)), shuffle[i]))
-					ends[i] = &End{JobID: id, Token: "t" + id[3:], Value: fmt.Sprintf(`"of %s"`, id)}
+					ends[i] = &backend.End{JobID: id, Token: "t" + id[3:], ReturnValue: fmt.Sprintf(`"of %s"`, id)}
 					if shareValue {
-						ends[i].Value = "null"
+						ends[i].ReturnValue = "null"
 					}
 					t.change(f, id, ends[i])
 				}
@@ -120,17 +123,17 @@ var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 
 			together, ends := arrange()
 			ends[len(ends)-1].Fetch = true
-			all, err := together.Finish(together.ctx, Finish{NowMs: nowMs, Points: points, Worker: worker, Ends: ends})()
+			all, err := together.MoveToFinished(together.ctx, backend.Finish{Now: now, MetricsPoints: points, Worker: worker, Ends: ends})()
 			Expect(err).NotTo(HaveOccurred())
 			oneByOne, ends := arrange()
 			ends[len(ends)-1].Fetch = true
 			for i, end := range ends {
-				one, err := oneByOne.Finish(oneByOne.ctx, Finish{NowMs: nowMs, Points: points, Worker: worker, Ends: []*End{end}})()
+				one, err := oneByOne.MoveToFinished(oneByOne.ctx, backend.Finish{Now: now, MetricsPoints: points, Worker: worker, Ends: []*backend.End{end}})()
 				Expect(err).NotTo(HaveOccurred())
 				about := fmt.Sprintf("round %d of seed %d: job %d of %d, %s", round, seed, i, len(ends), chosen[i].name)
 				Expect(unnamed(all[i].Err, together)).To(Equal(unnamed(one[0].Err, oneByOne)), about)
 				if i == len(ends)-1 {
-					Expect(all[i].Taken.JobID).To(Equal(one[0].Taken.JobID), about)
+					Expect(all[i].Taken).To(Equal(one[0].Taken), about)
 				}
 			}
 			left, want := together.named(), oneByOne.named()
@@ -140,21 +143,21 @@ var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 
 	ginkgo.It("are followed by a next job for each that asks for one", func() {
 		f := newFixture(client)
-		var ends []*End
+		var ends []*backend.End
 		for i := range 4 {
 			f.running(fmt.Sprint("job", i), fmt.Sprint("t", i))
 			f.set("HSET", fmt.Sprint("job", i), "ats", "1")
-			ends = append(ends, &End{JobID: fmt.Sprint("job", i), Token: fmt.Sprint("t", i), Value: "1", Fetch: i != 1})
+			ends = append(ends, &backend.End{JobID: fmt.Sprint("job", i), Token: fmt.Sprint("t", i), ReturnValue: "1", Fetch: i != 1})
 		}
 		f.set("DEL", "job0:lock")
 		for n := range 3 {
 			f.set("HSET", fmt.Sprint("next", n), "name", "next")
 			f.set("LPUSH", "wait", fmt.Sprint("next", n))
 		}
-		ended, err := f.Finish(f.ctx, Finish{NowMs: nowMs, Worker: worker, Ends: ends})()
+		ended, err := f.MoveToFinished(f.ctx, backend.Finish{Now: now, Worker: worker, Ends: ends})()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ended[0].Err).To(MatchError(backend.LockNotFound))
-		taken := func(i int) string { return ended[i].Taken.JobID }
+		taken := func(i int) string { return idOf(ended[i].Taken) }
 		Expect([]string{taken(0), taken(1), taken(2), taken(3)}).To(Equal([]string{"", "", "next0", "next1"}))
 		Expect(f.do("MGET", f.base+"next0:lock", f.base+"next1:lock").AsStrSlice()).To(Equal([]string{"t2", "t3"}))
 		Expect(f.do("LRANGE", f.base+"active", "0", "-1").AsStrSlice()).To(Equal([]string{"next1", "next0", "job0"}))
@@ -163,7 +166,7 @@ var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 	ginkgo.It("can be a thousand", func() {
 		const many = 1000 // the largest BatchSize
 		f := newFixture(client)
-		tokens, ends, adds := make([]string, many), make([]*End, many), make([]*backend.Add, many)
+		tokens, ends, adds := make([]string, many), make([]*backend.End, many), make([]*backend.Add, many)
 		for i := range adds {
 			tokens[i] = fmt.Sprint("t", i)
 			adds[i] = &backend.Add{State: backend.Waiting, Name: "paint", Data: fmt.Sprint(i), Opts: "{}", Timestamp: time.UnixMilli(1)}
@@ -171,18 +174,18 @@ var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 		for range 2 {
 			Expect(idsOf(f.AddBatch(f.ctx, adds))[many-1]).To(HaveSuffix("000"))
 		}
-		taken, err := f.Take(f.ctx, nowMs, worker, tokens...)
+		taken, err := f.MoveToActive(f.ctx, now, worker, tokens...)
 		Expect(err).NotTo(HaveOccurred())
 		for i, t := range taken {
-			Expect(t.JobID).To(Equal(fmt.Sprint(i + 1)))
-			Expect(t.Hash[3]).To(Equal(fmt.Sprint(i))) // its data
-			ends[i] = &End{JobID: t.JobID, Token: tokens[i], Value: fmt.Sprint(i), Bare: t.Bare, Fetch: true}
+			Expect(idOf(t)).To(Equal(fmt.Sprint(i + 1)))
+			Expect(string(t.Job.Data)).To(Equal(fmt.Sprint(i)))
+			ends[i] = &backend.End{JobID: t.Job.ID, Token: tokens[i], ReturnValue: fmt.Sprint(i), Hint: t.Hint, Fetch: true}
 		}
-		ended, err := f.Finish(f.ctx, Finish{NowMs: nowMs, Worker: worker, Ends: ends})()
+		ended, err := f.MoveToFinished(f.ctx, backend.Finish{Now: now, Worker: worker, Ends: ends})()
 		Expect(err).NotTo(HaveOccurred())
 		for i, e := range ended {
 			Expect(e.Err).NotTo(HaveOccurred())
-			Expect(e.Taken.JobID).To(Equal(fmt.Sprint(many + i + 1)))
+			Expect(idOf(e.Taken)).To(Equal(fmt.Sprint(many + i + 1)))
 			Expect(f.do("HGET", f.base+fmt.Sprint(i+1), "returnvalue").ToString()).To(Equal(fmt.Sprint(i)))
 		}
 		Expect(f.do("ZCARD", f.base+"completed").AsInt64()).To(BeEquivalentTo(many))
@@ -215,9 +218,9 @@ var _ = ginkgo.Describe("A fetch of several jobs", func() {
 		for round := range 100 {
 			random := rand.New(rand.NewPCG(seed, uint64(round)))
 			waiting, ranked, due, later := random.IntN(4), random.IntN(3), random.IntN(3), random.IntN(2)
-			worker := Worker{LockMs: 30000}
+			worker := backend.Worker{LockDuration: 30 * time.Second}
 			if random.IntN(3) == 0 {
-				worker.Limit, worker.LimitMs = int64(1+random.IntN(4)), 30000
+				worker.Limit = backend.RateLimit{Max: 1 + random.IntN(4), Duration: 30 * time.Second}
 			}
 			settings := [][]string{{"paused", "1"}, {"concurrency", "2"}, {"max", "2", "duration", "30000"}}
 			setting := random.IntN(8)
@@ -257,19 +260,18 @@ var _ = ginkgo.Describe("A fetch of several jobs", func() {
 				tokens[i] = fmt.Sprint("t", i)
 			}
 			together := arrange()
-			all, err := together.Take(together.ctx, nowMs, worker, tokens...)
+			all, err := together.MoveToActive(together.ctx, now, worker, tokens...)
 			Expect(err).NotTo(HaveOccurred())
 			oneByOne := arrange()
 			about := fmt.Sprintf("round %d of seed %d", round, seed)
 			for i, token := range tokens {
-				one, err := oneByOne.Take(oneByOne.ctx, nowMs, worker, token)
+				one, err := oneByOne.MoveToActive(oneByOne.ctx, now, worker, token)
 				Expect(err).NotTo(HaveOccurred())
-				Expect(all[i].JobID).To(Equal(one[0].JobID), about)
-				Expect(all[i].Hash).To(Equal(one[0].Hash), about)
-				if one[0].JobID == "" {
-					Expect(all[i].Shared).To(Equal(i > 0), about)
+				Expect(all[i].Job).To(Equal(one[0].Job), about)
+				if one[0].Job == nil {
+					Expect(all[i].Unknown).To(Equal(i > 0), about)
 					if i == 0 {
-						Expect(all[i].NextDueMs).To(Equal(one[0].NextDueMs), about)
+						Expect(all[i]).To(Equal(one[0]), about)
 					}
 					break
 				}
@@ -285,9 +287,9 @@ var _ = ginkgo.Describe("A fetch of several jobs", func() {
 			f.set("HSET", fmt.Sprint("j", i), "name", "n", "data", string(large))
 			f.set("LPUSH", "wait", fmt.Sprint("j", i))
 		}
-		all, err := f.Take(f.ctx, nowMs, Worker{LockMs: 30000}, "a", "b", "c")
+		all, err := f.MoveToActive(f.ctx, now, backend.Worker{LockDuration: 30 * time.Second}, "a", "b", "c")
 		Expect(err).NotTo(HaveOccurred())
-		Expect([]string{all[0].JobID, all[1].JobID, all[2].JobID}).To(Equal([]string{"j0", "j1", ""}))
-		Expect(all[2].Shared).To(BeTrue())
+		Expect([]string{idOf(all[0]), idOf(all[1]), idOf(all[2])}).To(Equal([]string{"j0", "j1", ""}))
+		Expect(all[2].Unknown).To(BeTrue())
 	})
 })

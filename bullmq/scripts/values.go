@@ -17,10 +17,15 @@ func stateKey(state backend.State) string {
 	return string(state)
 }
 
-// number reads a count. It is limited to the integers of JavaScript: a larger one
-// would overflow when it is incremented.
+// number reads a count.
 func number(text string) int {
 	n, _ := wire.ParseNumber(text)
+	return safeCount(n)
+}
+
+// safeCount limits a count to the integers of JavaScript: a larger one would overflow
+// when it is incremented.
+func safeCount(n int64) int {
 	return int(min(max(n, -wire.MaxSafeInteger), wire.MaxSafeInteger))
 }
 
@@ -53,4 +58,12 @@ func optionalNumber(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
+}
+
+// optional writes a number that may not be set: "" if it is not.
+func optional(n backend.OptionalInt) string {
+	if !n.IsSet {
+		return ""
+	}
+	return strconv.Itoa(n.Value)
 }

@@ -5,10 +5,27 @@ import (
 	"time"
 )
 
-// Consumer gives up jobs that are running, and keeps the locks of those that run
-// on. Calls that need the lock return an [*Error] with the code [JobNotFound],
-// [LockNotFound], [LockMismatch] or [NotInState] if it is not held.
+// Consumer fetches jobs, finishes or moves them, and extends the locks of those that
+// are running. Calls that need the lock return an [*Error] with the code
+// [JobNotFound], [LockNotFound], [LockMismatch] or [NotInState] if it is not held.
 type Consumer interface {
+	// MoveToActive fetches the next jobs and locks them, one for each token. It
+	// returns a [Taken] for each token, those with a job first. It may fetch fewer
+	// jobs than are ready.
+	MoveToActive(ctx context.Context, now time.Time, worker Worker, tokens ...string) ([]Taken, error)
+	// FindTaken resolves a call whose reply was lost. undone reports that jobID is
+	// still active under the token, so the call may be repeated. taken has the job
+	// that the call has fetched under the token, if any, which may be the job of an
+	// earlier call. jobID is "" if the call was to fetch a job only.
+	FindTaken(ctx context.Context, token, jobID string) (undone bool, taken Taken, err error)
+
+	// MoveToFinished completes or fails jobs, each independently, in one call. It
+	// returns after the call, so that the next one can be made. read then reads the
+	// reply and returns the results in the order of f.Ends. If read returns an error,
+	// all of the jobs may have ended, or none.
+	MoveToFinished(ctx context.Context, f Finish) (read func() ([]Ended, error))
+	// MoveToDelayed delays a running job, and fetches another one if d.Fetch is set.
+	MoveToDelayed(ctx context.Context, d Delay) (Taken, error)
 	// RetryJob makes a job ready again whose attempt has failed.
 	RetryJob(ctx context.Context, r Retry) error
 	// MoveToWait puts a running job back to the front of its queue. It returns for how
@@ -28,6 +45,100 @@ type Consumer interface {
 	// MoveStalledJobsToWait makes a check for jobs whose worker is gone, at most one
 	// in an interval over all workers, and returns the ids of those that wait again.
 	MoveStalledJobsToWait(ctx context.Context, now time.Time, maxStalled int, interval time.Duration) ([]string, error)
+}
+
+// Worker is the part of a worker's options that fetching a job needs.
+type Worker struct {
+	LockDuration time.Duration
+	Name         string    // stored with the jobs; "" for none
+	Limit        RateLimit // the worker's own limiter; zero for none
+}
+
+// Taken is the result of fetching a job: the job, or why there is none.
+type Taken struct {
+	Job  *JobRecord // nil if no job was fetched
+	Hint Hint       // for the [End] of the job
+
+	// LimitedFor is how long the rate limit holds.
+	LimitedFor time.Duration
+	// NextDue is when the first delayed job is due. It is zero if there is none, or if
+	// that was not checked.
+	NextDue time.Time
+	// Unknown reports that no job was fetched, but one may be ready: the call did not
+	// look for one, or fetched as many jobs as it could for other tokens.
+	Unknown bool
+}
+
+// Hint is information about a job from the call that fetched it, which makes its end
+// cheaper. Only the backend that returned a Hint knows its meaning. The zero value is
+// always valid.
+type Hint uint8
+
+// Finish completes or fails jobs, and fetches next jobs for those of them that ask
+// for one.
+type Finish struct {
+	Now           time.Time
+	MetricsPoints int // minutes of metrics to keep; 0 collects none
+	Worker        Worker
+	Ends          []*End
+}
+
+// End is how a job ends.
+type End struct {
+	JobID       string
+	Token       string
+	ReturnValue string // JSON, of a job that completes
+
+	// Failure is what the last attempt of a job that fails stores, and Attempts how
+	// many attempts the job's options allow. Failure is nil for a job that completes.
+	Failure  *FailedAttempt
+	Attempts int
+
+	Keep  Keep
+	Hint  Hint // as it was returned with the job; 0 if it is not known
+	Fetch bool // fetch a next job under the same token
+}
+
+// Ended is the result of an [End].
+type Ended struct {
+	Err   error // why the job did not end
+	Taken Taken // of an End with Fetch
+}
+
+// Keep selects which finished jobs of one kind are kept when another one ends. The
+// zero value keeps all.
+type Keep struct {
+	Count    OptionalInt // the newest ones; 0 removes the job that ends, -1 keeps all
+	Age      OptionalInt // seconds
+	Removals OptionalInt // how many jobs are removed at most
+}
+
+// All reports whether all jobs are kept.
+func (k Keep) All() bool {
+	return !k.Age.IsSet && (!k.Count.IsSet || k.Count.Value == -1)
+}
+
+// OptionalInt is a number that may not be set.
+type OptionalInt struct {
+	Value int
+	IsSet bool
+}
+
+// Int returns an OptionalInt that is set.
+func Int(value int) OptionalInt { return OptionalInt{Value: value, IsSet: true} }
+
+// Delay delays a running job.
+type Delay struct {
+	JobID string
+	Token string
+	Now   time.Time
+	Delay time.Duration
+	// Failure is what the failed attempt stores. It is nil if the job has used no
+	// attempt.
+	Failure *FailedAttempt
+
+	Fetch  bool // fetch a next job under the same token
+	Worker Worker
 }
 
 // Lock names a lock by its job and the token that owns it.

@@ -1,6 +1,37 @@
 package backend
 
-import "time"
+import (
+	"context"
+	"time"
+)
+
+// Waiter waits for work on a connection of its own. One goroutine waits, between
+// Begin and End. Any other may interrupt it.
+type Waiter interface {
+	// Begin announces a wait. From then on Interrupt ends it, even before it has
+	// reached the server.
+	Begin()
+	// End follows the wait.
+	End()
+	// Waiting reports whether there is a wait to interrupt.
+	Waiting() bool
+	// Interrupt ends the wait that has begun, if any.
+	Interrupt()
+
+	// WaitAndFetch waits for work for at most a time and fetches a job as soon as the
+	// wait ends, if it can. taken.Unknown is set if it can't. now is the time by the
+	// clock of the queue. err is the error of the fetch, and wake.Err that of the wait.
+	WaitAndFetch(block time.Duration, now time.Time, worker Worker, token string) (wake Wake, taken Taken, err error)
+	// WaitWithin begins a wait for work, and ends it when a time is over or ctx ends.
+	// It may return earlier, when it is time to poll.
+	WaitWithin(ctx context.Context, limit time.Duration) error
+	// Return puts back a wake-up that the caller does not use, so that it wakes
+	// another worker.
+	Return(wake Wake) error
+
+	// Close closes the connection.
+	Close()
+}
 
 // Wake is how a wait for work has ended.
 type Wake struct {

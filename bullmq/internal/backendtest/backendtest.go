@@ -18,11 +18,6 @@ import (
 type Queue struct {
 	Store        backend.Store
 	Prefix, Name string
-	// Fetch starts the next job under a lock and returns its id; "" if there is none.
-	Fetch func(ctx context.Context, now time.Time, token string) (jobID string, err error)
-	// Finish ends a running job, which is kept. value is the return value, JSON, or the
-	// reason of a failure.
-	Finish func(ctx context.Context, now time.Time, lock backend.Lock, value string, failed bool) error
 	// Elapse returns when a time has passed on the server.
 	Elapse func(time.Duration)
 }
@@ -38,6 +33,8 @@ func Exercise(open func() Queue) {
 	})
 	s.producer()
 	s.flows()
+	s.fetching()
+	s.finishing()
 	s.consumer()
 	s.locks()
 	s.jobs()
@@ -62,6 +59,12 @@ const (
 	token    = "token"
 	data     = `{"text":"für <all> & \u2028","n":1.50}`
 	lockTime = 30 * time.Second
+)
+
+// worker fetches all jobs, and keepAll keeps those that end.
+var (
+	worker  = backend.Worker{LockDuration: lockTime, Name: "worker"}
+	keepAll = backend.Keep{Count: backend.Int(-1)}
 )
 
 var allJobs = backend.Page{From: 0, To: -1, Ascending: true}
@@ -135,7 +138,16 @@ func (s *suite) addFlow(jobs ...*backend.Add) []backend.AddResult {
 	return results
 }
 
-// fetch starts the next job and returns its id.
+// take fetches the next job.
+func (s *suite) take(at time.Time) backend.Taken {
+	ginkgo.GinkgoHelper()
+	taken, err := s.Store.MoveToActive(s.ctx, at, worker, token)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(taken).To(HaveLen(1))
+	return taken[0]
+}
+
+// fetch fetches the next job and returns its id; "" if there is none.
 func (s *suite) fetch() string {
 	ginkgo.GinkgoHelper()
 	return s.fetchAt(now)
@@ -143,9 +155,15 @@ func (s *suite) fetch() string {
 
 func (s *suite) fetchAt(at time.Time) string {
 	ginkgo.GinkgoHelper()
-	id, err := s.Fetch(s.ctx, at, token)
-	Expect(err).NotTo(HaveOccurred())
-	return id
+	return idOf(s.take(at))
+}
+
+// idOf returns the id of the job that was fetched; "" for none.
+func idOf(taken backend.Taken) string {
+	if taken.Job == nil {
+		return ""
+	}
+	return taken.Job.ID
 }
 
 // run adds a job that waits, and starts it.
@@ -155,18 +173,33 @@ func (s *suite) run(id string) {
 	Expect(s.fetch()).To(Equal(id))
 }
 
-func (s *suite) finish(id, value string, failed bool) error {
-	return s.Finish(s.ctx, now, backend.Lock{JobID: id, Token: token}, value, failed)
+// end ends jobs in one call.
+func (s *suite) end(ends ...*backend.End) []backend.Ended {
+	ginkgo.GinkgoHelper()
+	ended, err := s.Store.MoveToFinished(s.ctx, backend.Finish{Now: now, Worker: worker, Ends: ends})()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(ended).To(HaveLen(len(ends)))
+	return ended
+}
+
+// completion completes a job, which is kept.
+func completion(id, value string) *backend.End {
+	return &backend.End{JobID: id, Token: token, ReturnValue: value, Keep: keepAll}
+}
+
+// failure fails a job for good, which is kept.
+func failure(id, reason string) *backend.End {
+	return &backend.End{JobID: id, Token: token, Failure: &backend.FailedAttempt{Reason: reason, StackTrace: "[]"}, Attempts: 1, Keep: keepAll}
 }
 
 func (s *suite) complete(id, value string) {
 	ginkgo.GinkgoHelper()
-	Expect(s.finish(id, value, false)).To(Succeed())
+	Expect(s.end(completion(id, value))[0].Err).NotTo(HaveOccurred())
 }
 
 func (s *suite) fail(id, reason string) {
 	ginkgo.GinkgoHelper()
-	Expect(s.finish(id, reason, true)).To(Succeed())
+	Expect(s.end(failure(id, reason))[0].Err).NotTo(HaveOccurred())
 }
 
 // order fetches all jobs that are ready, and returns their ids.

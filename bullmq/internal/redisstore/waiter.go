@@ -21,16 +21,15 @@ import (
 // a connection of its own. One goroutine waits, between Begin and End. Any other may
 // interrupt it.
 //
-// Where it can, it sends a fetch behind the wait, which the server carries out as
-// soon as the wait ends.
+// If possible, it sends a fetch behind the wait, which the server carries out as soon
+// as the wait ends.
 type Waiter struct {
-	store  *scripts.Store
-	conn   *redisconn.Blocking
-	marker string // key
+	store     *scripts.Store
+	conn      *redisconn.Blocking
+	marker    string // key
+	realClock bool
 
-	// Of the goroutine that waits and observes the clock:
-	clock          serverClock
-	sendScriptText bool // the server may not know the script of the fetch
+	sendScriptText bool // the server may not know the script of the fetch; used by the goroutine that waits
 
 	mu     sync.Mutex
 	turn   int // counts the waits, so that an interrupt meets the one it is for
@@ -39,44 +38,37 @@ type Waiter struct {
 	gaveUp bool   // it was called
 }
 
-// NewWaiter returns a Waiter for the marker of a queue, a key.
-func NewWaiter(store *scripts.Store, conn *redisconn.Blocking, marker string) *Waiter {
-	return &Waiter{store: store, conn: conn, marker: marker, sendScriptText: true}
+var _ backend.Waiter = (*Waiter)(nil)
+
+// NewWaiter returns a Waiter for the marker of a queue, a key. realClock reports
+// whether the clock of the queue is that of this machine. Without it, no fetch follows
+// a wait, since the server can't tell the time by that clock.
+func NewWaiter(store *scripts.Store, conn *redisconn.Blocking, marker string, realClock bool) *Waiter {
+	return &Waiter{store: store, conn: conn, marker: marker, realClock: realClock, sendScriptText: true}
 }
 
 // Close closes the connection.
 func (m *Waiter) Close() { m.conn.Close() }
 
-// ObserveClock records the server's clock, in microseconds, as reported by the reply
-// to a call that began then; 0 if the reply has none. Without it, no fetch follows a
-// wait, since it would not know the time.
-func (m *Waiter) ObserveClock(serverUs int64, begun time.Time) { m.clock.observe(serverUs, begun) }
-
-// Fetch is a fetch that followed a wait.
-type Fetch struct {
-	Sent  bool // false if none could follow
-	Taken scripts.Taken
-	Err   error
-}
-
-// WaitAndFetch is [Waiter.Wait] with a fetch behind it. now is the time by the clock
+// WaitAndFetch waits for the marker, with a fetch behind the wait if the server's
+// clock is known and Redis can be asked to end the wait. now is the time by the clock
 // of the queue.
-func (m *Waiter) WaitAndFetch(block time.Duration, now time.Time, worker scripts.Worker, token string) (backend.Wake, Fetch) {
+func (m *Waiter) WaitAndFetch(block time.Duration, now time.Time, worker backend.Worker, token string) (wake backend.Wake, taken backend.Taken, err error) {
 	var behind func(rueidis.Builder) rueidis.Completed
-	if m.clock.known {
-		// It must not take the end of the wait for a moment before it, hence unsure.
-		before := now.Add(block - m.clock.unsure).UnixMilli()
+	if clock := m.store.ServerClock(); clock.Known && m.realClock {
+		// It must not take the end of the wait for a moment before it, hence Unsure.
+		before := now.Add(block - clock.Unsure)
 		behind = func(b rueidis.Builder) rueidis.Completed {
-			return m.store.WhenWoken(b, m.sendScriptText, m.clock.ahead.Microseconds(), before, worker, token)
+			return m.store.WhenWoken(b, m.sendScriptText, clock.Ahead.Microseconds(), before, worker, token)
 		}
 	}
 	wake, reply, sent := m.wait(block, behind)
-	fetch := Fetch{Sent: sent}
-	if sent {
-		fetch.Taken, fetch.Err = m.store.WhenWokenAnswer(reply, worker)
-		m.sendScriptText = scripts.IsNoScript(fetch.Err)
+	if !sent {
+		return wake, backend.Taken{Unknown: true}, nil
 	}
-	return wake, fetch
+	taken, err = m.store.ReadWhenWoken(reply, worker)
+	m.sendScriptText = scripts.IsNoScript(err)
+	return wake, taken, err
 }
 
 // Begin announces a wait. From now on Interrupt ends it, even before it has reached

@@ -1,0 +1,13 @@
+package redisstore
+
+import (
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func TestRedisstore(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "redisstore")
+}
