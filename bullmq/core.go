@@ -15,22 +15,22 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// core is what everything about one queue shares: its keys, the commands that
-// change it, a clock, a logger and a tracer.
+// core holds what all types of one queue share: its keys, its store, a connection, a
+// clock, a logger and a tracer.
 type core struct {
 	keys    *keys
 	store   backend.Store
 	conn    backend.Connection
-	client  *redisconn.Client // conn, for what is made of it below
+	client  *redisconn.Client // the same as conn, to make stores and waiters
 	now     func() time.Time
 	isReal  bool    // now is the clock of this machine
 	dialect Dialect // V6 or V5
 	log     *slog.Logger
 	trace   tracer
 
-	jobs *sync.Mutex // held while a method of a Job changes its fields
+	jobs *sync.Mutex // held while a method of a Job sets its fields
 
-	// A worker's; nil for others.
+	// Set by a worker, nil otherwise.
 	progressed func(job *Job, progress any)
 	locks      *lockKeeper
 }
@@ -81,7 +81,8 @@ func (c *core) prepare(ctx context.Context, dialect Dialect) error {
 	return c.setDialect(ctx, dialect)
 }
 
-// sibling is another queue on the same connection, in the same dialect.
+// sibling returns the core of another queue on the same connection, in the same
+// dialect.
 func (c *core) sibling(prefix, queue string) (*core, error) {
 	k, err := newKeys(prefix, queue)
 	if err != nil {
@@ -92,9 +93,9 @@ func (c *core) sibling(prefix, queue string) (*core, error) {
 	return &other, nil
 }
 
-// dedicated returns the commands over dedicated connections, or over the shared
-// ones for a caller's client or a cluster. open opens the first dedicated one, so
-// that no call has to wait for it.
+// dedicated returns a store over dedicated connections. For a caller's client and on a
+// cluster it returns the store over the shared ones. open opens the first dedicated
+// connection, so that no call has to wait for it.
 func (c *core) dedicated() (store backend.Store, open func()) {
 	client, ok := c.client.Dedicated()
 	if !ok {
@@ -113,17 +114,17 @@ func (c *core) newBlocking(name string) *redisconn.Blocking {
 	})
 }
 
-// newEventStream returns what reads the queue's events.
+// newEventStream returns a reader of the queue's events.
 func (c *core) newEventStream() backend.EventStream {
 	return redisstore.NewEventStream(c.client, c.newBlocking(c.keys.clientName(":qe")), c.keys.named("events"))
 }
 
-// newWaiter returns what waits for work.
+// newWaiter returns a waiter on a connection with that name.
 func (c *core) newWaiter(name string) backend.Waiter {
 	return redisstore.NewWaiter(c.store.(*scripts.Store), c.newBlocking(name), c.keys.named("marker"), c.isReal)
 }
 
-// classify returns what an error of a call means for the call.
+// classify returns the kind of failure that an error of a call is.
 func classify(err error) backend.Failure {
 	var refused *Error
 	var notSent *batch.NotSentError
@@ -136,7 +137,6 @@ func classify(err error) backend.Failure {
 	return redisconn.Classify(err)
 }
 
-// mayHaveRun reports whether a call that failed may have been carried out all the
-// same, or a part of it: not if it was refused before that, nor if it was never
-// sent.
+// mayHaveRun reports whether a failed call may have been carried out, or a part of it.
+// It was not if it was refused before it ran, or not sent.
 func mayHaveRun(err error) bool { return err != nil && classify(err).MayHaveRun() }

@@ -3,6 +3,7 @@ package bullmq
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -210,4 +211,27 @@ func (e *BulkError) Unwrap() []error {
 		}
 	}
 	return errs
+}
+
+// UnfinishedError is returned by [Worker.Run] and [Worker.Shutdown] when jobs did
+// not finish before the worker had to stop. The stalled check of another worker
+// returns them to the queue.
+type UnfinishedError struct {
+	QueueName string
+	// JobIDs are the ids of the jobs whose handlers were still running.
+	JobIDs []string
+	// Unwritten are the ids of the jobs whose handlers had returned, but whose
+	// results could not be written to Redis.
+	Unwritten []string
+}
+
+func (e *UnfinishedError) Error() string {
+	var left []string
+	if n := len(e.JobIDs); n > 0 {
+		left = append(left, fmt.Sprintf("%d still running: %v", n, e.JobIDs))
+	}
+	if n := len(e.Unwritten); n > 0 {
+		left = append(left, fmt.Sprintf("%d finished but not written to Redis: %v", n, e.Unwritten))
+	}
+	return fmt.Sprintf("bullmq: jobs of %s were left behind at the end of the time to stop (%s); the stalled check of another worker will run them again", e.QueueName, strings.Join(left, "; "))
 }

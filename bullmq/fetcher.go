@@ -10,89 +10,102 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 )
 
-// FetcherOptions configure a [Fetcher]. Nil and the zero value are the defaults. The
-// options that a [Worker] has too mean the same as in [WorkerOptions].
+// FetcherOptions configures a [Fetcher]. Nil and the zero value select the defaults.
+// Options that a [Worker] has too have the same meaning as in [WorkerOptions].
 type FetcherOptions struct {
-	// Connection is shared with others that use it. Whoever made it closes it.
-	// Defaults to a connection of its own, to URL.
+	// Connection is a connection to share with other queues and workers. Its creator
+	// closes it.
+	// Defaults to a separate connection to URL.
 	Connection *Connection
-	// URL is the address of Redis, instead of a Connection.
+	// URL is the address of Redis, used if Connection is nil.
 	// Defaults to [DefaultURL].
 	URL string
-	// Prefix is the first part of all keys, the same on all clients.
-	// Defaults to "bull".
+	// Prefix is the first part of all keys. All clients of a queue must use the same
+	// one.
+	// Defaults to [DefaultPrefix].
 	Prefix string
-	// Dialect is the version of BullMQ whose data format is used.
-	// Defaults to the one that the queue's data shows.
+	// Dialect selects the BullMQ major version whose data layout is written.
+	// Defaults to [Detect].
 	Dialect Dialect
-	// Name is shown beside the jobs that were fetched and in the list of workers.
+	// Name identifies the Fetcher in Queue.Workers and in the jobs that it fetched
+	// (field pb).
+	// Defaults to no name.
 	Name string
 
 	// Token returns the token of the lock of the next job that is fetched. It may be
-	// called by several goroutines. Tokens are unique among the jobs that are active
-	// at the same time, and neither empty nor "0".
-	// Defaults to tokens of the Fetcher's own.
+	// called by several goroutines. Tokens must be unique among the jobs that are
+	// active at the same time, and neither empty nor "0".
+	// Defaults to unique tokens.
 	Token func() string
-	// LockDuration is how long the lock of a fetched job lasts unless it is extended.
+	// LockDuration is how long a job's lock is held after the fetch, unless it is
+	// extended.
 	// Defaults to 30 seconds.
 	LockDuration time.Duration
 	// RenewLocks makes the Fetcher renew the lock of each job that it has fetched,
-	// until the job is finished or moved, or the Fetcher is closed. A job that is
-	// dropped without being finished then stays active for as long. Otherwise the
-	// caller extends the locks, with [Job.ExtendLock] or [Fetcher.ExtendLocks].
+	// until the job is finished or moved, or the Fetcher is closed. A job that the
+	// program never finishes stays active until then. Without RenewLocks the program
+	// extends the locks, with [Job.ExtendLock] or [Fetcher.ExtendLocks].
 	RenewLocks bool
-	// LockRenewTime is the age at which RenewLocks renews a lock.
+	// LockRenewTime is the age at which RenewLocks renews a lock. It must be shorter
+	// than LockDuration.
 	// Defaults to half of LockDuration.
 	LockRenewTime time.Duration
-	// DrainDelay is how long Fetch waits to be notified before it polls the queue.
+	// DrainDelay is how long Fetch waits for a notification from Redis before it polls
+	// the queue.
 	// Defaults to 5 seconds.
 	DrainDelay time.Duration
-	// StalledInterval is the least time between two checks for stalled jobs, over all
-	// workers of the queue.
+	// StalledInterval is the shortest time between two checks for stalled jobs, across
+	// all workers of the queue.
 	// Defaults to 30 seconds.
 	StalledInterval time.Duration
-	// MaxStalledCount is how many times a job may stall before it fails. -1 means
-	// that a job fails when it stalls once.
+	// MaxStalledCount is how often a job may stall and run again. When it stalls once
+	// more, it fails. With -1 a job fails when it stalls for the first time.
 	// Defaults to 1.
 	MaxStalledCount int
-	// MaxStartedAttempts fails a job that was started more often than that.
-	// Defaults to no bound.
+	// MaxStartedAttempts is how often a job may start. A job that starts once more
+	// must fail without running, however its earlier runs ended.
+	// Defaults to 0, no limit.
 	MaxStartedAttempts int
-	// BatchSize is how many jobs one call to Redis finishes at most, if several
-	// goroutines finish jobs at the same time.
+	// BatchSize is the maximum number of jobs that one call to Redis finishes, if
+	// several goroutines finish jobs at the same time.
 	// Defaults to 100.
 	BatchSize int
 
-	// Limiter bounds how many jobs are fetched within a time.
+	// Limiter limits how many jobs start within a period.
+	// Defaults to no limit.
 	Limiter *Limiter
-	// KeepCompleted and KeepFailed apply to jobs that have no such options.
+	// KeepCompleted and KeepFailed apply to jobs that do not set these options
+	// themselves (BullMQ: removeOnComplete, removeOnFail).
+	// Defaults to [KeepAll].
 	KeepCompleted Retention
 	KeepFailed    Retention
-	// MetricsPoints is how many minutes of counts are kept (BullMQ:
-	// metrics.maxDataPoints).
+	// MetricsPoints is the number of minutes for which counts of completed and failed
+	// jobs are kept (BullMQ: metrics.maxDataPoints).
 	// Defaults to 0, which collects none.
 	MetricsPoints int
-	// BackoffStrategy returns delays for jobs with a backoff of a type other than
-	// fixed and exponential.
+	// BackoffStrategy computes the wait before the next attempt of jobs with a custom
+	// backoff type; see [CustomBackoff].
 	BackoffStrategy BackoffStrategy
-	// Classify decides about an error given to Fail that is none of this package's.
+	// Classify decides whether and when a job is retried after an error given to Fail
+	// that wraps none of this package's errors.
+	// Defaults to a retry as the job's options define it.
 	Classify func(err error, job *Job) Verdict
 
 	// OnHealth is called when Redis becomes unreachable and when it is reachable
-	// again, one call at a time.
+	// again. Calls do not overlap.
 	OnHealth func(Health)
-	// Telemetry traces and measures what the Fetcher does.
+	// Telemetry records traces and metrics of the Fetcher.
 	// Defaults to none.
 	Telemetry Telemetry
 	// Logger receives log lines.
 	// Defaults to none.
 	Logger Logger
-	// Now is the clock, for tests.
+	// Now returns the current time. Tests may replace it.
 	// Defaults to [time.Now].
 	Now func() time.Time
 }
 
-// worker returns the options of the worker whose machinery the Fetcher uses.
+// worker returns the options of the Worker that the Fetcher uses.
 func (o FetcherOptions) worker() WorkerOptions {
 	return WorkerOptions{
 		Connection: o.Connection, URL: o.URL, Prefix: o.Prefix, Dialect: o.Dialect, Name: o.Name,
@@ -105,21 +118,23 @@ func (o FetcherOptions) worker() WorkerOptions {
 	}
 }
 
-// Fetcher fetches the jobs of a queue one by one, for a program that has its own
-// loop instead of a [Worker] with a handler. Its methods may be called by several
-// goroutines (BullMQ: a Worker without a processor).
+// Fetcher fetches the jobs of a queue one by one, for a program that has a loop of its
+// own instead of a [Worker] with a handler. It is safe for concurrent use (BullMQ: a
+// Worker without a processor).
 //
-// The program does what [Worker.Run] does otherwise. It finishes each job with
-// [Fetcher.Complete] or [Fetcher.Fail], extends the job's lock before LockDuration is
-// over unless RenewLocks is set, and calls [Fetcher.CheckStalled] from time to time.
+// The program must do the following, which [Worker.Run] does otherwise:
+//
+//   - finish each job with [Fetcher.Complete] or [Fetcher.Fail]
+//   - extend each job's lock before LockDuration has passed, unless RenewLocks is set
+//   - call [Fetcher.CheckStalled] from time to time
 type Fetcher struct {
 	w     *Worker // never run
 	token func() string
 	renew bool
 }
 
-// NewFetcher connects to a queue. ctx bounds the call, not the life of the Fetcher,
-// which Close ends. options may be nil.
+// NewFetcher connects to a queue and returns a Fetcher. ctx bounds this call only. The
+// Fetcher lives until [Fetcher.Close] is called. options may be nil.
 func NewFetcher(ctx context.Context, queueName string, options *FetcherOptions) (*Fetcher, error) {
 	var o FetcherOptions
 	if options != nil {
@@ -142,45 +157,45 @@ func NewFetcher(ctx context.Context, queueName string, options *FetcherOptions) 
 // QueueName returns the name of the queue.
 func (f *Fetcher) QueueName() string { return f.w.QueueName() }
 
-// Health returns whether Redis can be reached. It makes no call.
+// Health reports whether Redis can be reached. It makes no call.
 func (f *Fetcher) Health() Health { return f.w.Health() }
 
-// Close ends the Fetcher and the calls of Fetch that wait, which return [ErrClosed].
-// The jobs that were fetched and not finished stay active until a check for stalled
-// jobs returns them to the queue. Close returns nil.
+// Close ends the Fetcher. Calls of Fetch that wait return [ErrClosed]. Jobs that were
+// fetched and not finished stay active until a check for stalled jobs returns them to
+// the queue. Close always returns nil.
 func (f *Fetcher) Close() error { return f.w.Close() }
 
-// Job returns a job of the queue, or [ErrJobNotFound]. It has no token, see
+// Job returns a job of the queue, or [ErrJobNotFound]. The job has no lock token; see
 // [Job.WithToken].
 func (f *Fetcher) Job(ctx context.Context, id string) (*Job, error) { return f.w.Job(ctx, id) }
 
-// JobRef returns a job known by its id alone, as [Queue.JobRef] does.
+// JobRef returns a job that is known by its id alone, as [Queue.JobRef] does.
 func (f *Fetcher) JobRef(id string) *Job { return f.w.JobRef(id) }
 
-// RateLimit stops the queue for a time, for all workers that have a limiter. It does
-// what [Worker.RateLimit] does.
+// RateLimit stops the queue for a duration, for all workers with a [Limiter], as
+// [Worker.RateLimit] does.
 func (f *Fetcher) RateLimit(ctx context.Context, wait time.Duration) error {
 	return f.w.RateLimit(ctx, wait)
 }
 
-// CheckStalled makes one check for jobs whose worker has died, and returns the ids of
-// those that it returned to the queue. A job is stalled when two checks find it
-// without a lock. Over all workers of the queue at most one check is made within
-// StalledInterval, so it may be called more often (BullMQ: startStalledCheckTimer).
+// CheckStalled checks for jobs whose worker has died, and returns the ids of those that
+// it moved back to wait. A job is stalled if two checks in a row find it without a
+// lock. It may be called at any time: across all workers of the queue, at most one
+// check is made per StalledInterval (BullMQ: startStalledCheckTimer).
 func (f *Fetcher) CheckStalled(ctx context.Context) (jobIDs []string, err error) {
 	return f.w.findStalled(ctx)
 }
 
-// Fetch returns the next job. It waits for one until ctx ends, and then returns the
-// cause. A job that was fetched at the moment when ctx ended stays active until
+// Fetch returns the next job. It waits for a job until ctx ends, and then returns the
+// cause of ctx. A job that was fetched at the moment when ctx ended stays active until
 // CheckStalled finds it (BullMQ: getNextJob).
 //
-// A job with a DeferredFailure must not be run: give the failure to Fail, wrapped in
+// A job with a DeferredFailure must not run. Pass the failure to Fail, wrapped in
 // [Unrecoverable]. In the dialect of BullMQ 5, Fetch fails such jobs itself.
 func (f *Fetcher) Fetch(ctx context.Context) (*Job, error) { return f.fetchTraced(ctx, true) }
 
-// TryFetch returns the next job as [Fetcher.Fetch] does, or [ErrNoJob] if none is
-// ready. It doesn't wait (BullMQ: getNextJob without block).
+// TryFetch returns the next job as [Fetcher.Fetch] does, but does not wait. It returns
+// [ErrNoJob] if no job is ready (BullMQ: getNextJob without block).
 func (f *Fetcher) TryFetch(ctx context.Context) (*Job, error) { return f.fetchTraced(ctx, false) }
 
 func (f *Fetcher) fetchTraced(ctx context.Context, wait bool) (*Job, error) {
@@ -246,7 +261,7 @@ func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 	}
 }
 
-// take fetches one job. If the reply is lost it asks for the job that the call may
+// take fetches one job. If the reply is lost, it looks for the job that the call may
 // have locked.
 func (f *Fetcher) take(ctx context.Context, token string) (backend.Taken, error) {
 	store := f.w.core.store
@@ -262,8 +277,8 @@ func (f *Fetcher) take(ctx context.Context, token string) (backend.Taken, error)
 	return backend.Taken{}, err
 }
 
-// hand makes the job of a fetch that began at a time. From then on its lock is
-// renewed if the options say so.
+// hand returns the job of a fetch that began at a time. It makes the lock be renewed
+// if RenewLocks is set.
 func (f *Fetcher) hand(taken backend.Taken, token string, begun time.Time) *Job {
 	job := f.w.core.newJob(taken.Job)
 	job.token = token
@@ -273,7 +288,7 @@ func (f *Fetcher) hand(taken backend.Taken, token string, begun time.Time) *Job 
 	return job
 }
 
-// advance adds the next job of the scheduler that made the job.
+// advance adds the next job of the scheduler that added the job.
 func (f *Fetcher) advance(ctx context.Context, job *Job) error {
 	if job.SchedulerID == "" {
 		return nil
@@ -291,20 +306,20 @@ func (f *Fetcher) advance(ctx context.Context, job *Job) error {
 	return nil
 }
 
-// Complete completes a job with its return value. It sets the fields of job to what
-// was written. If job is known by its id alone, its record is read first (BullMQ:
-// job.moveToCompleted).
+// Complete completes a job with a return value, which is stored as JSON. It sets the
+// fields of job to the stored values. If job is known by its id alone, its record is
+// read first (BullMQ: job.moveToCompleted).
 func (f *Fetcher) Complete(ctx context.Context, job *Job, value any) error {
 	_, err := f.complete(ctx, job, value, false)
 	return err
 }
 
-// CompleteAndFetch completes a job as [Fetcher.Complete] does and fetches the next
-// one in the same call, under the same token. It returns [ErrNoJob] if the job was
-// completed and none is ready.
+// CompleteAndFetch completes a job as [Fetcher.Complete] does, and fetches the next job
+// in the same call, with the same token. It returns [ErrNoJob] if the job was completed
+// and no other one is ready.
 //
-// If the next job is one of a scheduler, the job after it is added only when it is
-// finished by this Fetcher, because BullMQ doesn't add it at all.
+// If the next job belongs to a scheduler, the job after it is added only when this
+// Fetcher finishes it. BullMQ does not add that job at all.
 func (f *Fetcher) CompleteAndFetch(ctx context.Context, job *Job, value any) (*Job, error) {
 	return f.next(f.complete(ctx, job, value, true))
 }
@@ -323,16 +338,16 @@ func (f *Fetcher) complete(ctx context.Context, job *Job, value any, fetch bool)
 	return f.end(ctx, job, decision{action: complete}, res, fetch)
 }
 
-// Fail ends an attempt of a job. The job is retried, at once or later, or fails for
-// good, as after the same error of a handler. Fail sets the fields of job to what was
-// written. If job is known by its id alone, its record is read first (BullMQ:
+// Fail ends an attempt of a job. As after the same error of a handler, the job is
+// retried, at once or later, or fails permanently. Fail sets the fields of job to the
+// stored values. If job is known by its id alone, its record is read first (BullMQ:
 // job.moveToFailed).
 func (f *Fetcher) Fail(ctx context.Context, job *Job, reason error) error {
 	_, err := f.fail(ctx, job, reason, false)
 	return err
 }
 
-// FailAndFetch ends an attempt as [Fetcher.Fail] does and fetches the next job in the
+// FailAndFetch ends an attempt as [Fetcher.Fail] does, and fetches the next job in the
 // same call, as [Fetcher.CompleteAndFetch] does. It returns [ErrNoJob] if the attempt
 // was ended and no job is ready, or if the call could not fetch one.
 func (f *Fetcher) FailAndFetch(ctx context.Context, job *Job, reason error) (*Job, error) {
@@ -357,7 +372,7 @@ func (f *Fetcher) fail(ctx context.Context, job *Job, reason error, fetch bool) 
 	return f.end(ctx, job, d, result{err: reason}, fetch)
 }
 
-// next turns the lack of a next job into an error.
+// next returns [ErrNoJob] if there is neither a job nor an error.
 func (f *Fetcher) next(job *Job, err error) (*Job, error) {
 	if job == nil && err == nil {
 		err = ErrNoJob
@@ -365,8 +380,8 @@ func (f *Fetcher) next(job *Job, err error) (*Job, error) {
 	return job, err
 }
 
-// owns refuses a job without a token and a job of another queue, where another job
-// may have the same id.
+// owns returns an error for a job without a token, and for a job of another queue. In
+// this queue, another job may have the same id.
 func (f *Fetcher) owns(job *Job, verb string) error {
 	c, err := job.at(verb)
 	if err != nil {
@@ -379,7 +394,7 @@ func (f *Fetcher) owns(job *Job, verb string) error {
 	return err
 }
 
-// end writes what becomes of a job. It returns the next job, or nil if there is none.
+// end writes the outcome of a job. It returns the next job, or nil if there is none.
 func (f *Fetcher) end(ctx context.Context, job *Job, d decision, res result, fetch bool) (*Job, error) {
 	if job.schedulerPending {
 		if err := f.advance(ctx, job); err != nil {
@@ -404,9 +419,9 @@ func (f *Fetcher) end(ctx context.Context, job *Job, d decision, res result, fet
 	return next, nil
 }
 
-// ExtendLocks makes the locks of jobs expire after a duration from now, in one call,
-// and returns the ids of the jobs whose token no longer owns the lock (BullMQ:
-// extendLocks).
+// ExtendLocks extends the locks of jobs, in one call, so that they expire after a
+// duration from now. It returns the ids of the jobs whose token no longer owns the lock
+// (BullMQ: extendLocks).
 func (f *Fetcher) ExtendLocks(ctx context.Context, jobs []*Job, duration time.Duration) (lost []string, err error) {
 	locks := make([]backend.Lock, len(jobs))
 	for i, job := range jobs {

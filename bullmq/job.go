@@ -12,69 +12,72 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// Job is a job of a queue, as it was when it was read. Its methods act on the
-// job in Redis, and may be called from several goroutines; those that change
-// what a field says change the field too, so don't read it at the same time.
+// Job is a job of a queue, as it was when it was read. Its methods act on the stored
+// job and may be called by several goroutines. A method that changes a stored value
+// also sets the field, so don't read that field at the same time.
 //
-// A Job that is made by hand, as for the test of a handler, belongs to no queue. It
-// can be decoded and shown; methods that act on Redis return ErrNoQueue.
+// A Job that a program makes itself, such as in the test of a handler, belongs to no
+// queue. It can be decoded and written as JSON. Methods that act on the stored job
+// return [ErrNoQueue].
 type Job struct {
 	ID   string
 	Name string
-	// Data is the payload as JSON, byte for byte as its producer wrote it.
+	// Data is the payload, JSON, byte for byte as its producer wrote it.
 	Data json.RawMessage
-	// Opts are the job's options, RawOpts the same as they are stored.
+	// Opts are the job's options. RawOpts are the options as they are stored.
 	Opts    JobOptions
 	RawOpts json.RawMessage
 
-	Timestamp time.Time     // when it was made
+	Timestamp time.Time     // when it was added
 	Delay     time.Duration // 0 once it is ready
 	Priority  int
 
-	AttemptsMade    int // tries that have ended (field atm)
-	AttemptsStarted int // (ats)
-	StalledCounter  int // (stc)
+	AttemptsMade    int // attempts that have ended (field atm)
+	AttemptsStarted int // how often it was started (ats)
+	StalledCounter  int // how often it has stalled (stc)
 	ProcessedOn     time.Time
 	FinishedOn      time.Time
 	ProcessedBy     string // name of the worker (pb)
 
-	Progress    json.RawMessage // JSON; nil when none was reported
+	Progress    json.RawMessage // JSON; nil if none was reported
 	ReturnValue json.RawMessage // JSON; nil unless it completed
-	// FailedReason is why the last attempt that failed did so, as plain text. As in
-	// BullMQ it stays while the job waits for its next attempt and runs, and even when
-	// that attempt completes: State, not FailedReason, tells whether a job has
-	// failed. Job.Retry and Queue.RetryJobs remove it from a failed job.
+	// FailedReason is the error of the last failed attempt, plain text. As in BullMQ,
+	// it stays while the job waits for the next attempt, and after that attempt has
+	// completed. Use [Job.State] to find out whether a job has failed. [Job.Retry] and
+	// [Queue.RetryJobs] remove it from a failed job.
 	FailedReason string
 	StackTrace   []string // one for each failed attempt, the newest last
 
 	ParentKey       string          // <prefix>:<queue>:<id>
 	RawParent       json.RawMessage // the parent and the job's OnFailure, as they are stored
-	SchedulerID     string          // of the scheduler that made it (rjk)
+	SchedulerID     string          // of the scheduler that added it (rjk)
 	DeduplicationID string          // (deid)
-	// DeferredFailure is why the job must fail without being run: it stalled too
-	// often, or a child failed (defa).
+	// DeferredFailure is the reason why the job must fail without running: it stalled
+	// too often, or a child failed (defa).
 	DeferredFailure string
 
 	core    *core
 	outcome AddOutcome // of the add that returned this Job
 	token   string
-	// madeSince are attempts beyond AttemptsMade, of a job that BullMQ 4 or older
-	// has counted first, under another name.
+	// madeSince is the number of attempts in addition to AttemptsMade, if BullMQ 4 or
+	// older has counted the first ones, in another field.
 	madeSince int
-	// What the hash doesn't say, as jobs of others may not: it is shown as Node shows it.
+	// lacksDelay and lacksPriority report that these fields are not stored, as jobs of
+	// other clients may be. They are written to JSON as Node does.
 	lacksDelay, lacksPriority bool
-	// flaw is what makes the job impossible to run: data that is no JSON, a hash
-	// that is gone.
+	// flaw is the reason why the job can't run: its data is not JSON, or its record is
+	// gone.
 	flaw error
 	hint backend.Hint // from the fetch; 0 for a job of a Fetcher, which another worker may finish
-	// handle: it is known by its id alone, and its fields say nothing.
+	// handle reports that the job is known by its id alone. Its other fields are not
+	// set.
 	handle bool
-	// schedulerPending: the next run of its scheduler has not been added yet.
+	// schedulerPending reports that the next run of its scheduler has not been added.
 	schedulerPending bool
 }
 
-// at returns the core of the job's queue, for a call that is to do something to
-// the job. A job that was made by hand has none.
+// at returns the core of the job's queue. The error says that a call can't act on a
+// job that belongs to no queue. verb names the call.
 func (j *Job) at(verb string) (*core, error) {
 	switch {
 	case j == nil:
@@ -85,8 +88,8 @@ func (j *Job) at(verb string) (*core, error) {
 	return j.core, nil
 }
 
-// stored returns a job with its options and its attempts: the job itself, unless it
-// is a handle, for which they are read.
+// stored returns a job that has its options and attempts. For a handle it reads them.
+// Otherwise it returns the job itself.
 func (j *Job) stored(ctx context.Context) (*Job, error) {
 	if !j.handle {
 		return j, nil
@@ -117,19 +120,19 @@ func (j *Job) load(ctx context.Context) error {
 	return err
 }
 
-// unread is the error of what needs the record of a job that is a handle.
+// unread returns the error of a call that needs the record of a handle.
 func (j *Job) unread(verb string) error {
 	return fmt.Errorf("bullmq: %s job %s of queue %s: it is a handle, whose record has not been read; get it from Queue.Job or Worker.Job", verb, j.ID, j.QueueName())
 }
 
-// set changes fields of a job that other goroutines may be changing.
+// set calls change, which sets fields of the job, while no other goroutine does.
 func (j *Job) set(change func()) {
 	j.core.jobs.Lock()
 	defer j.core.jobs.Unlock()
 	change()
 }
 
-// snapshot is a copy that later changes pass by; nil of nil.
+// snapshot returns a copy that later changes do not affect. The copy of nil is nil.
 func (j *Job) snapshot() *Job {
 	if j == nil {
 		return nil
@@ -147,8 +150,8 @@ func (j *Job) QueueName() string {
 	return j.core.keys.queue
 }
 
-// Key returns the key of the job's hash, by which parents name their children;
-// "" for a job that belongs to no queue.
+// Key returns the key of the job's hash, which parents store for their children. It
+// is "" for a job that belongs to no queue.
 func (j *Job) Key() string {
 	if j == nil || j.core == nil {
 		return ""
@@ -156,9 +159,10 @@ func (j *Job) Key() string {
 	return j.core.keys.job(j.ID)
 }
 
-// AsParent returns what a child names this job by, in JobOptions.Parent: its id, and
-// its queue with the prefix (BullMQ: queueQualifiedName). For a job that belongs
-// to no queue the ParentRef has no QueueKey, and an add of a child with it fails.
+// AsParent returns a reference to this job for [JobOptions].Parent of its children. It
+// has the id of the job and the key of its queue (BullMQ: queueQualifiedName). If the
+// job belongs to no queue, the reference has no QueueKey, and adding a child with it
+// fails.
 func (j *Job) AsParent() *ParentRef {
 	switch {
 	case j == nil:
@@ -169,8 +173,8 @@ func (j *Job) AsParent() *ParentRef {
 	return &ParentRef{ID: j.ID, QueueKey: j.core.keys.qualifiedName()}
 }
 
-// Token returns the token of the lock under which the job was fetched. It is "" for
-// a job that was not fetched, such as one from [Queue.Job].
+// Token returns the lock token with which the job was fetched. It is "" for a job that
+// was not fetched, such as one from [Queue.Job].
 func (j *Job) Token() string {
 	if j == nil {
 		return ""
@@ -178,9 +182,9 @@ func (j *Job) Token() string {
 	return j.token
 }
 
-// WithToken returns a copy of the job whose calls use the lock token. It is for a
-// job that is known by its id and that another part of the program, or another
-// process, has fetched. A job that comes from a [Worker] or a [Fetcher] has its token.
+// WithToken returns a copy of the job whose calls use the lock token. Use it for a job
+// that is known by its id, and that another part of the program or another process has
+// fetched. A job that a [Worker] or a [Fetcher] returned has its token.
 //
 // As in BullMQ, the token "0" owns every lock. With it a program can finish or move a
 // job that another one holds.
@@ -208,8 +212,8 @@ func (j *Job) locked(verb string) (*core, error) {
 	return c, nil
 }
 
-// checkToken refuses the tokens under which no job may be fetched. With "0", BullMQ's
-// scripts skip the check of a lock.
+// checkToken returns an error for tokens with which no job may be fetched. For "0",
+// BullMQ's scripts skip the check of the lock.
 func checkToken(token string) error {
 	if token == "" || token == "0" {
 		return fmt.Errorf(`the lock token %q would own every lock; use a unique text such as a UUID`, token)
@@ -217,8 +221,8 @@ func checkToken(token string) error {
 	return nil
 }
 
-// Decode reads the data into target. Numbers that land in an interface stay
-// exact, as json.Number. It fails for a handle, which has no data.
+// Decode decodes the data into target. Numbers in interfaces are decoded exactly, as
+// [json.Number]. It returns an error for a handle, which has no data.
 func (j *Job) Decode(target any) error {
 	switch {
 	case j == nil:
@@ -236,8 +240,8 @@ func (j *Job) Decode(target any) error {
 	return fmt.Errorf("bullmq: data of job %s (%s) of queue %s doesn't fit %T: %w", j.ID, j.Name, j.QueueName(), target, err)
 }
 
-// newJob makes a job of its record. It never fails: a flaw that forbids to run the
-// job is kept for the worker.
+// newJob returns the job of a record. If the job can't run, it sets the flaw, which the
+// worker reports.
 func (c *core) newJob(r *backend.JobRecord) *Job {
 	j := &Job{
 		ID: r.ID, Name: r.Name, Data: r.Data, RawOpts: rawText(r.Opts),
@@ -270,13 +274,14 @@ func (c *core) newJob(r *backend.JobRecord) *Job {
 	return j
 }
 
-// parseInt reads a count. Nobody counts beyond what JavaScript can: more would
-// only turn over when one is added.
+// parseInt parses a count. It is limited to the integers of JavaScript: a larger one
+// would overflow when it is incremented.
 func parseInt(text string) int {
 	n, _ := wire.ParseNumber(text)
 	return int(min(max(n, -wire.MaxSafeInteger), wire.MaxSafeInteger))
 }
 
+// rawText returns text as stored JSON, or nil if it is "".
 func rawText(text string) json.RawMessage {
 	if text == "" {
 		return nil
@@ -284,6 +289,7 @@ func rawText(text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
+// rawJSON returns text if it is JSON, nil otherwise.
 func rawJSON(text string) json.RawMessage {
 	if text == "" || !json.Valid([]byte(text)) {
 		return nil
@@ -291,7 +297,8 @@ func rawJSON(text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// childOf is the parent field: what the job's end does to its parent.
+// childOf returns the field parent: the job's parent, and what the job's failure does to
+// it.
 func childOf(parent *ParentRef, o *JobOptions) string {
 	policies := o.policies()
 	text, _ := wire.EncodeJSON(struct { // strings and booleans

@@ -11,7 +11,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// State is where a job stands.
+// State is the state of a job.
 type State string
 
 // The states, by BullMQ's names.
@@ -26,8 +26,8 @@ const (
 	StatePaused          State = "paused" // BullMQ 5 only
 )
 
-// UpdateProgress writes how far the job is, as JSON, and tells the events
-// stream (BullMQ: updateProgress).
+// UpdateProgress replaces the job's progress, as JSON, and writes an event (BullMQ:
+// updateProgress).
 func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 	c, err := j.at("report the progress of")
 	if err != nil {
@@ -47,8 +47,8 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 	return nil
 }
 
-// UpdateJobProgress writes how far a job is, as Job.UpdateProgress does (BullMQ:
-// updateJobProgress).
+// UpdateJobProgress replaces the progress of a job, as [Job.UpdateProgress] does
+// (BullMQ: updateJobProgress).
 func (q *Queue) UpdateJobProgress(ctx context.Context, jobID string, progress any) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "updateJobProgress")
 	defer span.end(&err)
@@ -76,8 +76,8 @@ func (j *Job) UpdateData(ctx context.Context, data any) error {
 	return nil
 }
 
-// Log adds a row to the job's log and returns how many rows it has. Opts.KeepLogs
-// bounds them (BullMQ: log).
+// Log adds a row to the job's log and returns how many rows the log has. Opts.KeepLogs
+// limits their number (BullMQ: log).
 func (j *Job) Log(ctx context.Context, row string) (int, error) {
 	c, err := j.at("log a row of")
 	if err != nil {
@@ -90,10 +90,10 @@ func (j *Job) Log(ctx context.Context, row string) (int, error) {
 	return c.store.AddLog(ctx, j.ID, row, stored.Opts.KeepLogs)
 }
 
-// LogOptions configure [Queue.AddJobLog]. Nil and the zero value hold the defaults.
+// LogOptions configures [Queue.AddJobLog]. Nil and the zero value select the defaults.
 type LogOptions struct {
 	// Keep is how many of the newest rows are kept.
-	// Defaults to 0: all.
+	// Defaults to 0, all.
 	Keep int
 }
 
@@ -110,10 +110,11 @@ func (q *Queue) AddJobLog(ctx context.Context, jobID, row string, options *LogOp
 	return q.core.store.AddLog(ctx, jobID, row, keep)
 }
 
-// ClearLogsOptions configure [Job.ClearLogs]. Nil and the zero value hold the defaults.
+// ClearLogsOptions configures [Job.ClearLogs]. Nil and the zero value select the
+// defaults.
 type ClearLogsOptions struct {
 	// Keep is how many of the newest rows are kept.
-	// Defaults to 0: none.
+	// Defaults to 0, none.
 	Keep int
 }
 
@@ -133,8 +134,8 @@ func (j *Job) ClearLogs(ctx context.Context, options *ClearLogsOptions) error {
 	return c.store.ClearLogs(ctx, j.ID, keep)
 }
 
-// State returns the job's present state. It returns [ErrJobNotFound] if no state of the
-// queue has the job (BullMQ: getState, which returns "unknown").
+// State returns the job's current state. It returns [ErrJobNotFound] if the job is in no
+// state of the queue (BullMQ: getState, which returns "unknown").
 func (j *Job) State(ctx context.Context) (State, error) {
 	c, err := j.at("read the state of")
 	if err != nil {
@@ -251,8 +252,9 @@ func (j *Job) Promote(ctx context.Context) error {
 	return err
 }
 
-// ChangeDelay gives the delayed job another delay, counted from now in whole
-// milliseconds; a negative one makes it ready at once (BullMQ: changeDelay).
+// ChangeDelay changes the delay of the delayed job. The new one counts from now, in
+// whole milliseconds. A negative delay makes the job ready at once (BullMQ:
+// changeDelay).
 func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 	c, err := j.at("change the delay of")
 	if err != nil {
@@ -268,14 +270,14 @@ func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 	return err
 }
 
-// ChangePriorityOptions configure [Job.ChangePriority]. Nil and the zero value hold the
-// defaults.
+// ChangePriorityOptions configures [Job.ChangePriority]. Nil and the zero value select
+// the defaults.
 type ChangePriorityOptions struct {
 	// LIFO places the job before the others of its priority instead of behind them.
 	LIFO bool
 }
 
-// ChangePriority gives the job another priority. 0 means none. options may be nil
+// ChangePriority changes the priority of the job. 0 means none. options may be nil
 // (BullMQ: changePriority).
 func (j *Job) ChangePriority(ctx context.Context, priority int, options *ChangePriorityOptions) error {
 	c, err := j.at("change the priority of")
@@ -292,14 +294,16 @@ func (j *Job) ChangePriority(ctx context.Context, priority int, options *ChangeP
 	return err
 }
 
-// RetryOptions say what a retried job forgets.
+// RetryOptions configures [Job.Retry]. Nil and the zero value select the defaults.
 type RetryOptions struct {
-	ResetAttemptsMade    bool // all attempts are left again
+	// ResetAttemptsMade sets AttemptsMade to 0, so that all attempts are left.
+	ResetAttemptsMade bool
+	// ResetAttemptsStarted sets AttemptsStarted to 0.
 	ResetAttemptsStarted bool
 }
 
-// Retry sends a job that has failed, or completed, back to run again.
-// options may be nil (BullMQ: retry).
+// Retry moves a job that has failed or completed back to wait, so that it runs again.
+// from is the state that the job is in. options may be nil (BullMQ: retry).
 func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) error {
 	c, err := j.at("retry")
 	if err != nil {
@@ -352,12 +356,12 @@ func (q *Queue) Logs(ctx context.Context, jobID string, page Page) (rows []strin
 	return rows, count, err
 }
 
-// JobRef returns a job known by its id alone. Its methods act on the job in Redis as
-// those of Queue.Job's do, and read first what they need of its options. Its
-// fields are empty, so Decode and MarshalJSON fail. JobRef itself makes no call and
-// doesn't check that the job exists.
+// JobRef returns a job that is known by its id alone, a handle. Its methods act on the
+// stored job as those of a job from [Queue.Job] do, and read its options first if they
+// need them. Its other fields are not set, so [Job.Decode] and [Job.MarshalJSON] return
+// an error. JobRef makes no call and doesn't check that the job exists.
 func (q *Queue) JobRef(id string) *Job { return &Job{ID: id, core: q.core, handle: true} }
 
-// JobRef returns a job of the worker's queue known by its id alone, as
-// Queue.JobRef does.
+// JobRef returns a job of the worker's queue that is known by its id alone, as
+// [Queue.JobRef] does.
 func (w *Worker) JobRef(id string) *Job { return &Job{ID: id, core: w.core, handle: true} }

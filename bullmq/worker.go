@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,24 +27,6 @@ import (
 // shortly before the worker stops waiting for the handler. context.Cause returns the
 // reason: [ErrLockLost], a [*CancelledError] or [ErrShutdown].
 type Handler func(ctx context.Context, job *Job) (any, error)
-
-// Limiter limits how many jobs start within a period, across all workers of the
-// queue (BullMQ: limiter).
-//
-// It counts in fixed windows. The first job opens a window of Duration, in which
-// at most Max jobs start. The first job after that window opens the next one. So
-// up to 2*Max-1 jobs may start within a Duration that spans two windows.
-type Limiter struct {
-	Max      int           // at least 1
-	Duration time.Duration // whole milliseconds
-}
-
-func (l Limiter) check() error {
-	if l.Max < 1 || l.Duration < time.Millisecond {
-		return fmt.Errorf("Limiter needs a Max of at least 1 and a Duration of at least a millisecond, not %d and %v", l.Max, l.Duration)
-	}
-	return checkMillis("Limiter.Duration", l.Duration, time.Millisecond)
-}
 
 // WorkerOptions configures a [Worker]. A nil pointer and the zero value select
 // the defaults.
@@ -169,7 +150,7 @@ type Worker struct {
 	id          string // first part of every lock token
 	locks       *lockKeeper
 	slots       *slots
-	finishStore backend.Consumer // used by ends
+	finishStore backend.Consumer // finishes jobs, for ends
 	open        func()           // opens the first connection of finishStore
 	ends        *batch.Batcher[backend.End, backend.Ended]
 	readers     eventSubscribers
@@ -429,42 +410,6 @@ func (w *Worker) stopDeadline() time.Time {
 	return time.Now().Add(w.o.ShutdownTimeout)
 }
 
-// RateLimit stops the queue for a duration, for all workers with a [Limiter] and,
-// under a global rate limit, for all workers. A worker without a limiter continues.
-// A handler that calls it returns [ErrRateLimited] afterwards. To do both in one
-// step, a handler returns the error of the function [RateLimit] instead
-// (BullMQ: worker.rateLimit).
-func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) {
-	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
-	defer span.end(&err)
-	w.describe(span)
-	set(span, attrWorkerRateLimit, wait.Milliseconds())
-	return w.core.rateLimit(ctx, wait)
-}
-
-// UnfinishedError is returned by [Worker.Run] and [Worker.Shutdown] when jobs did
-// not finish before the worker had to stop. The stalled check of another worker
-// returns them to the queue.
-type UnfinishedError struct {
-	QueueName string
-	// JobIDs are the ids of the jobs whose handlers were still running.
-	JobIDs []string
-	// Unwritten are the ids of the jobs whose handlers had returned, but whose
-	// results could not be written to Redis.
-	Unwritten []string
-}
-
-func (e *UnfinishedError) Error() string {
-	var left []string
-	if n := len(e.JobIDs); n > 0 {
-		left = append(left, fmt.Sprintf("%d still running: %v", n, e.JobIDs))
-	}
-	if n := len(e.Unwritten); n > 0 {
-		left = append(left, fmt.Sprintf("%d finished but not written to Redis: %v", n, e.Unwritten))
-	}
-	return fmt.Sprintf("bullmq: jobs of %s were left behind at the end of the time to stop (%s); the stalled check of another worker will run them again", e.QueueName, strings.Join(left, "; "))
-}
-
 // nameSuffix returns the part of the connection's name that holds the worker's name.
 func (w *Worker) nameSuffix() string {
 	if w.o.Name == "" {
@@ -493,27 +438,4 @@ func (w *Worker) guard(name string, call func()) {
 		w.core.log.Error("a function given to the worker panicked; the worker continues without its result; fix the function",
 			logFunction, name, logPanic, fmt.Sprint(r), logStack, stack)
 	}
-}
-
-// fault logs an error that no handler returned and emits it as an event. It logs
-// at most one line a second, or one in ten seconds while Redis is unreachable. The
-// line has the number of suppressed lines.
-func (w *Worker) fault(err error, message string, fields ...any) {
-	pause := timing.FaultLogInterval
-	if !w.Health().Reachable {
-		pause = timing.OutageLogInterval
-	}
-	w.mu.Lock()
-	silent := time.Since(w.lastFault) < pause
-	left := w.leftOut
-	if silent {
-		w.leftOut++
-	} else {
-		w.lastFault, w.leftOut = time.Now(), 0
-	}
-	w.mu.Unlock()
-	if !silent {
-		w.core.log.Error(message, append(fields, logError, err, logSuppressed, left)...)
-	}
-	w.emit(WorkerEvent{Type: EventError, Err: err})
 }

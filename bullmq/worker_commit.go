@@ -13,42 +13,42 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// commit is the write of how a job has ended. It goes through these states:
+// commit writes the outcome of a job. It goes through these states:
 //
 //	sent → done | refused | unknown
 //	unknown → done | notDone | lockLost
 //	notDone → sent
 //
-// The write outlives every cancellation and is sent until the lock's own time is
-// over. After a lost reply the job's state is read before anything is sent again.
+// It ignores cancellation, and sends the outcome until the lock expires. After a lost
+// reply it reads the job's state before it sends anything again.
 type commit struct {
 	*runner
 	a     *attempt
 	d     decision
 	res   result
-	until time.Time // when the lock expires unless it is renewed
+	until time.Time // when the lock expires
 
 	outage timing.Backoff
-	// replyLost: the outcome of an earlier send was unknown, so a refusal may mean
-	// that it was carried out after all.
+	// replyLost reports that it was unknown what an earlier send had done. A refusal
+	// may then mean that the earlier send was carried out.
 	replyLost bool
 }
 
 type commitState int
 
 const (
-	commitDone     commitState = iota // the job's end is written
+	commitDone     commitState = iota // the outcome is written
 	commitRefused                     // the job's state does not allow it
 	commitUnknown                     // the reply was lost, or Redis could not be reached
 	commitNotDone                     // nothing is written, and the lock is still held
-	commitLockLost                    // the lock's time is over, or Run no longer waits
+	commitLockLost                    // the lock has expired, or Run no longer waits
 )
 
-// commit writes how a job has ended, and fetches the slot's next job in the same
-// call. It returns that job and when it was fetched.
+// commit writes the outcome of a job, and fetches the slot's next job in the same call.
+// It returns that job and the time of the fetch.
 func (r *runner) commit(a *attempt) (*Job, time.Time) {
 	w, job, res := r.w, a.job, a.res
-	if res.err != nil { // whose methods are the user's
+	if res.err != nil { // guarded, because the user's code may define the methods of the error
 		w.guard("the handler's error", func() { res.err = childrenFailure(job, res.err) })
 	}
 	d := w.decide(a.ctx, job, &res)
@@ -59,7 +59,8 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 	return c.sendUntilResolved()
 }
 
-// sendUntilResolved sends the end until it is known what became of it.
+// sendUntilResolved sends the outcome until it is known to be written, refused or too
+// late.
 func (c *commit) sendUntilResolved() (*Job, time.Time) {
 	w, job := c.w, c.a.job
 	for alone := false; ; alone = true {
@@ -78,7 +79,7 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 			if taken.Job != nil || fetch && !taken.Unknown && (c.d.action == complete || c.d.action == fail) {
 				return c.applyTake(taken, job.token, since), begun
 			}
-			c.markDirty() // the call could not fetch the next job: fetch does
+			c.markDirty() // the call did not look for a next job, so fetch must
 			return nil, begun
 		case commitNotDone:
 			continue
@@ -97,7 +98,7 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 	}
 }
 
-// send writes the job's end, once.
+// send sends the outcome once.
 func (c *commit) send(fetch, alone bool) (backend.Taken, commitState, error) {
 	taken, err := c.w.write(c.w.core.trace.outliving(c.a.ctx), c.a.job, c.d, c.res, fetch, alone)
 	if err == nil {
@@ -112,9 +113,9 @@ func (c *commit) send(fetch, alone bool) (backend.Taken, commitState, error) {
 	return taken, commitUnknown, err
 }
 
-// decide says what becomes of the job.
+// decide returns the outcome of a job: what is done with it.
 func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
-	if res.err != nil && errors.Is(context.Cause(ctx), ErrShutdown) && !speaksForItself(res.err) {
+	if res.err != nil && errors.Is(context.Cause(ctx), ErrShutdown) && !isExplicit(res.err) {
 		return decision{action: giveBack}
 	}
 	d, err := w.judge(w.core.trace.outliving(ctx), job, res.err)
@@ -124,14 +125,14 @@ func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
 	return d
 }
 
-// judge asks the worker's policy, parts of which are the user's where there is an
-// error.
+// judge applies the worker's retry policy to an error, which is nil if the job
+// completed. For an error, the policy calls functions of the user.
 func (w *Worker) judge(ctx context.Context, job *Job, reason error) (decision, error) {
 	policy := retryPolicy{
 		maxStarted: w.maxStarted(), strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(),
 	}
 	if reason == nil {
-		return policy.decide(job, nil) // most jobs: the shelter costs a goroutine
+		return policy.decide(job, nil) // without guard, which would start a goroutine for each job
 	}
 	d := decision{action: fail}
 	err := errors.New("the worker's Classify or BackoffStrategy panicked")
@@ -142,23 +143,23 @@ func (w *Worker) judge(ctx context.Context, job *Job, reason error) (decision, e
 	return d, err
 }
 
-// speaksForItself reports whether a handler's error defines what becomes of the job,
-// even when the worker shuts down.
-func speaksForItself(err error) bool {
-	for _, word := range []error{ErrUnrecoverable, ErrRateLimited, ErrSnoozed, ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren} {
-		if errors.Is(err, word) {
+// isExplicit reports whether a handler's error determines the outcome of the job even
+// when the worker shuts down.
+func isExplicit(err error) bool {
+	for _, explicit := range []error{ErrUnrecoverable, ErrRateLimited, ErrSnoozed, ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren} {
+		if errors.Is(err, explicit) {
 			return true
 		}
 	}
 	return false
 }
 
-// write carries the decision out. Ends of jobs share calls, unless they are to be
-// written alone.
+// write makes the call that a decision needs. Jobs that complete or fail share calls,
+// unless alone is set.
 func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch, alone bool) (taken backend.Taken, err error) {
 	ctx, span := w.startEnd(ctx, job, d.action)
 	defer span.end(&err)
-	if d.action != complete && d.action != fail { // which share a call, with a time of its own
+	if d.action != complete && d.action != fail { // the shared calls have a timeout of their own
 		limited, cancel := context.WithTimeout(ctx, w.endTimeout())
 		defer cancel()
 		ctx = limited
@@ -218,9 +219,9 @@ func (w *Worker) finish(ctx context.Context, ends []*backend.End) func() ([]back
 	})
 }
 
-// endTimeout is how long the end of a job may take to be written: a lock isn't
-// renewed meanwhile, and what has become of the call is to be found out in its
-// time.
+// endTimeout returns the timeout of a call that ends a job. The lock is not renewed
+// during the call, and must outlast it long enough to find out what a lost call has
+// done.
 func (w *Worker) endTimeout() time.Duration {
 	return min(timing.CallTimeout, max(w.o.LockDuration/3, timing.LastRenewal))
 }
@@ -243,7 +244,8 @@ func (w *Worker) failure(ctx context.Context, job *Job, res result) *backend.Fai
 	return f
 }
 
-// committed tells what has happened.
+// committed reports a written outcome to events, traces, logs and metrics, and applies
+// its rate limit.
 func (r *runner) committed(a *attempt, d decision, res result, taken backend.Taken) {
 	w, job := r.w, a.job
 	r.untrack(a)
@@ -264,8 +266,8 @@ func (r *runner) committed(a *attempt, d decision, res result, taken backend.Tak
 	}
 }
 
-// logFailure logs a failed attempt. A panic is an error of the program, any other
-// failure is part of its normal work.
+// logFailure logs a failed attempt. A panic is logged as an error, any other failure as
+// information.
 func (w *Worker) logFailure(a *attempt, res result, retry bool) {
 	level, message, stack := slog.LevelInfo, "a job failed; Job.Retry runs it again", slog.Attr{}
 	if retry {
@@ -278,8 +280,8 @@ func (w *Worker) logFailure(a *attempt, res result, retry bool) {
 		slog.Int(logAttempt, a.job.AttemptsMade), slog.Bool(logRetry, retry), slog.Any(logError, res.err), stack)
 }
 
-// noteEnd sets on a job what has been written of its end. What the handler has
-// left running may report progress meanwhile.
+// noteEnd sets the fields of a job to the stored outcome. A goroutine that the handler
+// has started may still report progress meanwhile.
 func (w *Worker) noteEnd(job *Job, d decision, res result) {
 	job.set(func() {
 		switch d.action {
@@ -296,9 +298,9 @@ func (w *Worker) noteEnd(job *Job, d decision, res result) {
 	})
 }
 
-// resolveCommit finds out what became of a send that has failed. It asks while the
-// lock lasts, and once in any case: Redis may keep the lock for longer than the
-// worker has counted on.
+// resolveCommit finds out what a failed send has done. It reads the job's state
+// repeatedly until the lock expires, and at least once: Redis may hold the lock longer
+// than the worker assumes.
 func (c *commit) resolveCommit(cause error) (backend.Taken, commitState) {
 	w, job := c.w, c.a.job
 	for asked := false; !asked || time.Now().Before(c.until); asked = true {
@@ -325,7 +327,7 @@ func (c *commit) resolveCommit(cause error) (backend.Taken, commitState) {
 	return backend.Taken{}, commitLockLost
 }
 
-// ask reads from the state of the job what became of a send.
+// ask reads the job's state and returns what a send has done.
 func (c *commit) ask(ctx context.Context) (backend.Taken, commitState, error) {
 	undone, taken, err := c.w.core.store.FindTaken(ctx, c.a.job.token, c.a.job.ID)
 	switch {
@@ -343,12 +345,13 @@ func (c *commit) ask(ctx context.Context) (backend.Taken, commitState, error) {
 	return taken, commitLockLost, err
 }
 
-// carriedOut tells a job whose end was written from one whose lock was lost
-// before that: an end counts the attempt. A job that is gone has ended, unless it
-// was to be kept: then Redis has lost it.
+// carriedOut reports whether the outcome of a job was written, if the job is no longer
+// locked by the worker. Otherwise its lock was lost before that. A written outcome has
+// counted the attempt. A job that no longer exists has ended, unless it had to be kept:
+// then Redis has lost it.
 func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, error) {
 	if d.action == giveBack || d.action == giveBackLater || d.action == heldBack || d.action == limited {
-		return true, nil // it waits to be run again, whatever came first
+		return true, nil // the job waits to run again in both cases
 	}
 	now, err := r.w.core.store.Summary(ctx, job.ID)
 	if err != nil {
@@ -360,7 +363,7 @@ func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, er
 	return now.AttemptsMade+now.AttemptsSince > job.AttemptsMade+job.madeSince, nil
 }
 
-// keep is what stays of jobs that end as this one does.
+// keep returns which jobs are kept when this one has ended.
 func (w *Worker) keep(job *Job, d decision) backend.Keep {
 	switch d.action {
 	case complete:

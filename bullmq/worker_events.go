@@ -4,8 +4,10 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // WorkerEvents contains functions that a [Worker] calls when a job or the worker
@@ -117,6 +119,29 @@ func (f *WorkerEvents) of(e WorkerEvent) func() {
 // function may wait for the worker to end.
 func (w *Worker) emitAsync(event EventType) *safe.Background {
 	return safe.Go(context.Background(), func(context.Context) { w.emit(WorkerEvent{Type: event}) })
+}
+
+// fault logs an error that no handler returned and emits it as an event. It logs
+// at most one line a second, or one in ten seconds while Redis is unreachable. The
+// line has the number of suppressed lines.
+func (w *Worker) fault(err error, message string, fields ...any) {
+	pause := timing.FaultLogInterval
+	if !w.Health().Reachable {
+		pause = timing.OutageLogInterval
+	}
+	w.mu.Lock()
+	silent := time.Since(w.lastFault) < pause
+	left := w.leftOut
+	if silent {
+		w.leftOut++
+	} else {
+		w.lastFault, w.leftOut = time.Now(), 0
+	}
+	w.mu.Unlock()
+	if !silent {
+		w.core.log.Error(message, append(fields, logError, err, logSuppressed, left)...)
+	}
+	w.emit(WorkerEvent{Type: EventError, Err: err})
 }
 
 // Events returns a channel that delivers the worker's events from now on. These are

@@ -10,6 +10,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
+// fetchUntilStopped runs fetch. When the worker stops, it signals that no more jobs are
+// fetched.
 func (r *runner) fetchUntilStopped() {
 	if !r.fetch() {
 		return
@@ -62,7 +64,7 @@ func (r *runner) fetch() (stopped bool) {
 		jobs, taken, err := r.take()
 		if err != nil {
 			r.w.fault(err, "fetching a job failed; retrying")
-			timing.Sleep(r.soft, r.w.pauseAfter(err, &outage)) // jobs that end meanwhile don't cut it short
+			timing.Sleep(r.soft, r.w.pauseAfter(err, &outage)) // not await, which jobs that end would interrupt
 			continue
 		}
 		outage.Succeeded()
@@ -73,9 +75,9 @@ func (r *runner) fetch() (stopped bool) {
 	return true
 }
 
-// rest waits for a slot, or for the end of a pause. A job that may be ours since
-// an answer was lost runs even in a pause, for nobody else would run it while
-// its lock lasts.
+// rest waits for a free slot, or for the end of a pause. If a fetch whose reply was lost
+// has locked a job, that job runs even during a pause, because no other worker can run
+// it until its lock expires.
 func (r *runner) rest(outage *timing.Backoff) {
 	if r.slots.full() {
 		r.await(0)
@@ -99,9 +101,9 @@ func (r *runner) rest(outage *timing.Backoff) {
 	}
 }
 
-// releaseDelay puts the time when the first delayed job is due back into the
-// marker before the worker rests: maybe no other worker knows it. Without that,
-// others notice the job after their DrainDelay.
+// releaseDelay writes the time when the first delayed job is due back to the marker
+// before the worker pauses. Other workers may not know that time, and would notice the
+// job only after their DrainDelay.
 func (r *runner) releaseDelay() {
 	r.mu.Lock()
 	due := r.nextDue
@@ -236,7 +238,7 @@ func (r *runner) applyTake(taken backend.Taken, token string, since int) *Job {
 	return job
 }
 
-// markDirty makes the next round of fetch ask for jobs again.
+// markDirty makes fetch ask for jobs again.
 func (r *runner) markDirty() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,19 +246,22 @@ func (r *runner) markDirty() {
 	r.drained = false
 }
 
+// currentEpoch returns the number of changes so far that are a reason to fetch.
 func (r *runner) currentEpoch() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.epoch
 }
 
+// idle reports whether the last fetch found no job and nothing has changed since.
 func (r *runner) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.drained
 }
 
-// limited returns how long the rate limit, or the rest that stands for one, holds.
+// limited returns how long a rate limit still holds: that of the queue, or that of
+// restFor.
 func (r *runner) limited() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -267,13 +272,14 @@ func (r *runner) limited() time.Duration {
 	return left
 }
 
-// restFor stops taking jobs for a time, whatever other looks find.
+// restFor stops fetching for a time, whatever other fetches return.
 func (r *runner) restFor(wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.restUntil = time.Now().Add(min(wait, r.w.o.MaximumRateLimitDelay))
 }
 
+// resting reports whether restFor is in effect.
 func (r *runner) resting() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -297,8 +303,8 @@ func (r *runner) setRateLimitLocked(wait time.Duration) {
 	}
 }
 
-// untilDue is how long until the first delayed job is due, by the clock of
-// the queue.
+// untilDue returns the time until the first delayed job is due, by the clock of the
+// queue. It reports whether there is one.
 func (r *runner) untilDue() (time.Duration, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,8 +314,8 @@ func (r *runner) untilDue() (time.Duration, bool) {
 	return r.nextDue.Sub(r.w.core.now()), true
 }
 
-// restIdle waits for a time, after which the marker may be waited for again, or
-// until there is a reason to look sooner.
+// restIdle waits while the worker can't wait for the marker, at most for a time. It
+// returns earlier if there is a reason to fetch.
 func (r *runner) restIdle(most time.Duration) {
 	if due, delayed := r.untilDue(); delayed {
 		if due <= 0 {
@@ -321,7 +327,7 @@ func (r *runner) restIdle(most time.Duration) {
 	r.await(most)
 }
 
-// await sleeps until woken, for at most a time (0 for no bound), or until the
+// await sleeps until it is signalled, for at most a time (0 for no limit), or until the
 // worker stops.
 func (r *runner) await(most time.Duration) {
 	var over <-chan time.Time
@@ -337,13 +343,16 @@ func (r *runner) await(most time.Duration) {
 	}
 }
 
-// waitForWork blocks on the marker, and takes a job in the same go where it
-// can. An timing.After of our own ends the wait when the first delayed job is due, since
-// Redis ends a blocked wait on its 100 ms tick only; signal ends it when a slot
-// has learned of something or no job may be taken any more, and so does the end
-// of the worker.
+// waitForWork waits for the marker, and fetches a job in the same step if possible. The
+// wait is interrupted in three cases:
+//
+//   - The first delayed job is due. This needs a timer, because Redis checks the
+//     timeouts of blocked clients only every 100 ms.
+//   - A slot signals that there may be work, or that no job may be fetched any more.
+//   - The worker stops.
 func (r *runner) waitForWork() (*Job, time.Time, error) {
-	// First said, then checked: what changes in between finds a wait to end.
+	// The wait begins before the conditions are checked, so that a change in between
+	// interrupts it.
 	r.waiter.Begin()
 	defer r.waiter.End()
 	if r.stopping() || !r.idle() || r.limited() > 0 {
@@ -356,7 +365,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 			r.markDirty()
 			return nil, time.Time{}, nil
 		}
-		// The timing.After ends the wait; where it can't, the wait ends soon after.
+		// The timer ends the wait. If it can't, the wait ends by itself soon after.
 		block = min(block, due+timing.TimerDelay)
 		defer timing.After(due, r.waiter.Interrupt)()
 	}
@@ -366,7 +375,8 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 	token, since, begun := r.w.token(), r.currentEpoch(), time.Now()
 	wake, found, err := r.waiter.WaitAndFetch(block, r.w.core.now(), r.w.backendWorker(), token)
 	if mayHaveRun(err) {
-		// Nor may it have run yet: Redis may not have noticed that we are gone.
+		// It may also run later: Redis may not have noticed yet that the connection is
+		// closed.
 		r.unresolved = append(r.unresolved, unresolvedTake{token, begun.Add(block + timing.BlockMargin)})
 	} else {
 		r.slots.settle(found.Job != nil)
@@ -374,7 +384,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 	looked := err == nil && !found.Unknown
 	if looked {
 		if job := r.applyTake(found, token, since); job != nil {
-			return job, r.takenAt(job), nil
+			return job, r.fetchedAt(job), nil
 		}
 	}
 	switch {
@@ -389,8 +399,8 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 	return nil, time.Time{}, nil
 }
 
-// takenAt is when a job was taken, as it tells itself.
-func (r *runner) takenAt(job *Job) time.Time {
+// fetchedAt returns when a job was fetched, according to its ProcessedOn.
+func (r *runner) fetchedAt(job *Job) time.Time {
 	return time.Now().Add(-max(0, r.w.core.now().Sub(job.ProcessedOn)))
 }
 
@@ -409,7 +419,7 @@ func (r *runner) applyWake(wake backend.Wake) {
 	}
 }
 
-// returnWake lets another worker have a wake-up that this one doesn't use.
+// returnWake puts back a wake-up that this worker does not use, for another worker.
 func (r *runner) returnWake(wake backend.Wake) {
 	if err := r.waiter.Return(wake); err != nil {
 		r.w.core.log.Warn("a marker could not be written back; idle workers fetch again after their DrainDelay at the latest", logError, err)

@@ -3,11 +3,43 @@ package bullmq
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
+
+// Limiter limits how many jobs start within a period, across all workers of the
+// queue (BullMQ: limiter).
+//
+// It counts in fixed windows. The first job opens a window of Duration, in which
+// at most Max jobs start. The first job after that window opens the next one. So
+// up to 2*Max-1 jobs may start within a Duration that spans two windows.
+type Limiter struct {
+	Max      int           // at least 1
+	Duration time.Duration // whole milliseconds
+}
+
+func (l Limiter) check() error {
+	if l.Max < 1 || l.Duration < time.Millisecond {
+		return fmt.Errorf("Limiter needs a Max of at least 1 and a Duration of at least a millisecond, not %d and %v", l.Max, l.Duration)
+	}
+	return checkMillis("Limiter.Duration", l.Duration, time.Millisecond)
+}
+
+// RateLimit stops the queue for a duration, for all workers with a [Limiter] and,
+// under a global rate limit, for all workers. A worker without a limiter continues.
+// A handler that calls it returns [ErrRateLimited] afterwards. To do both in one
+// step, a handler returns the error of the function [RateLimit] instead
+// (BullMQ: worker.rateLimit).
+func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) {
+	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
+	defer span.end(&err)
+	w.describe(span)
+	set(span, attrWorkerRateLimit, wait.Milliseconds())
+	return w.core.rateLimit(ctx, wait)
+}
 
 // underRateLimit returns the decision for a job whose handler returned a rate limit.
 // With a limiter, the job is requeued at the front. Without one, no worker would stop

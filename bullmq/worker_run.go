@@ -245,10 +245,9 @@ func (r *runner) setInline(inline bool) (before bool) {
 	return before
 }
 
-// pauseAfter is how long to wait after a failure before a call is made again
-// that has to come through. Where only a connection broke and Redis isn't known to
-// be out of reach, the first few attempts follow quickly, because the other
-// connections of the client may have broken too.
+// pauseAfter returns how long to wait after a failure before a call is repeated. If only
+// a connection broke and Redis is not known to be unreachable, the pauses are short at
+// first, because the client's other connections may have broken too.
 func (w *Worker) pauseAfter(failure error, outage *timing.Backoff) time.Duration {
 	wait := outage.Next()
 	if classify(failure) == backend.Lost && wait <= timing.LastQuickPause && w.Health().Reachable {

@@ -20,8 +20,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// Store is where the commands of one queue are called. It is safe for
-// concurrent use and holds no connection of its own.
+// Store calls the commands of one queue. It is safe for concurrent use and owns no
+// connection.
 type Store struct {
 	client Client
 	base   string
@@ -32,7 +32,7 @@ type Store struct {
 	Dialect // to be set before the first call
 }
 
-// Client makes calls to Redis; a rueidis.Client does.
+// Client makes calls to Redis, as a rueidis.Client does.
 type Client interface {
 	B() rueidis.Builder
 	Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult
@@ -45,14 +45,14 @@ var (
 	_ backend.Repairer = (*Store)(nil)
 )
 
-// NewStore binds the commands to a queue: base is its key prefix
-// (bull:orders:), keyOf builds the key with a given suffix.
+// NewStore returns the store of a queue. base is its key prefix, such as bull:orders:,
+// and keyOf returns the key with a suffix.
 func NewStore(client Client, base string, keyOf func(suffix string) string) *Store {
 	return &Store{client: client, base: base, keyOf: keyOf}
 }
 
-// Suffixes lists the keys that a command declares, by command; the layout's
-// owner checks that it knows them all.
+// Suffixes returns the suffixes of the keys that each command declares. A test compares
+// them with the layout of a queue.
 func Suffixes() map[string][]string {
 	suffixes := map[string][]string{}
 	for name, c := range commands {
@@ -63,7 +63,7 @@ func Suffixes() map[string][]string {
 	return suffixes
 }
 
-// Base is the key prefix of the queue, bull:orders:.
+// Base returns the key prefix of the queue, such as bull:orders:.
 func (q *Store) Base() string { return q.base }
 
 // SetDialect sets the major version of BullMQ to write, 5 or 6, before any other call.
@@ -88,6 +88,7 @@ func (q *Store) CheckReach(prefix, queue string) error {
 		other, shown(q.base))
 }
 
+// keysOf returns the keys that a command declares.
 func (q *Store) keysOf(c *command) []string {
 	if keys, ok := q.keys.Load(c); ok {
 		return keys.([]string)
@@ -98,15 +99,15 @@ func (q *Store) keysOf(c *command) []string {
 		keys[i] = q.keyOf(suffix)
 	}
 	if len(keys) == 0 {
-		keys = []string{q.base} // a key to route by
+		keys = []string{q.base} // on a cluster, a call needs a key
 	}
 	q.keys.Store(c, keys)
 	return keys
 }
 
-// run calls a command by EVALSHA and, when the server doesn't know the script
-// (first call, restart, SCRIPT FLUSH, eviction), by EVAL. It is never retried
-// after the command may have reached the server.
+// run calls a command by EVALSHA. If the server doesn't know the script (first call,
+// restart, SCRIPT FLUSH, eviction), it calls the command by EVAL. It does not retry
+// after another error, because the command may have run.
 func (q *Store) run(ctx context.Context, c *command, args ...string) (rueidis.RedisMessage, error) {
 	result := q.client.Do(ctx, q.call(q.client.B(), c, false, args))
 	if IsNoScript(result.Error()) {
@@ -122,19 +123,20 @@ func (q *Store) run(ctx context.Context, c *command, args ...string) (rueidis.Re
 	return message, nil
 }
 
-// about says in the error of a plain command of Redis what it was for, and of which
-// queue. Deferred, it looks at what the function answers.
+// about adds the subject and the queue to the error of a plain Redis command. It is
+// deferred, with the error that the function returns.
 func (q *Store) about(what string, err *error) {
 	if *err != nil && !rueidis.IsRedisNil(*err) {
 		*err = fmt.Errorf("bullmq: %s of %s: %w", what, shown(q.base), *err)
 	}
 }
 
+// failed returns the error of a call that has failed.
 func (q *Store) failed(c *command, err error) error {
 	return fmt.Errorf("bullmq: %s on %s: %w", c.name, shown(q.base), err)
 }
 
-// call is the Redis command that calls a script, by its hash or in full.
+// call returns the Redis command that calls a script, by its hash or with its text.
 func (q *Store) call(b rueidis.Builder, c *command, withText bool, args []string) rueidis.Completed {
 	c.check(args)
 	f, keys := &c.forms[q.Dialect], q.keysOf(c)
@@ -150,14 +152,14 @@ func IsNoScript(err error) bool {
 	return errors.As(err, &refusal) && refusal.IsNoScript()
 }
 
-// check guards against a call and its file drifting apart.
+// check panics if a call has more arguments than its file declares.
 func (c *command) check(args []string) {
 	if len(args) > len(c.args) && !c.rest {
 		panic(fmt.Sprintf("bullmq/scripts: %s takes %d arguments, got %d", c.name, len(c.args), len(args)))
 	}
 }
 
-// number runs a command that answers a number; a negative one is a refusal.
+// number runs a command that returns a number. A negative number is an error code.
 func (q *Store) number(ctx context.Context, c *command, jobID string, args ...string) (int64, error) {
 	message, err := q.run(ctx, c, args...)
 	if err != nil {
@@ -173,16 +175,19 @@ func (q *Store) number(ctx context.Context, c *command, jobID string, args ...st
 	return n, nil
 }
 
+// refusal returns the error of a command that returned an error code.
 func (q *Store) refusal(c *command, code int64, jobID, detail string) error {
 	key := strings.TrimSuffix(q.base, ":")
 	name := key[strings.LastIndexByte(key, ':')+1:]
 	return &backend.Error{Code: backend.Code(code), Command: c.name, QueueName: name, QueueKey: key, JobID: jobID, Detail: detail}
 }
 
+// unexpected returns the error of a reply that can't be read.
 func (q *Store) unexpected(c *command, err error) error {
-	return fmt.Errorf("bullmq: %s on %s answered in a form that is not expected: %w", c.name, shown(q.base), err)
+	return fmt.Errorf("bullmq: %s on %s: the reply has an unexpected form: %w", c.name, shown(q.base), err)
 }
 
+// strings runs a command that returns a list of strings.
 func (q *Store) strings(ctx context.Context, c *command, args ...string) ([]string, error) {
 	message, err := q.run(ctx, c, args...)
 	if err != nil {
@@ -191,7 +196,7 @@ func (q *Store) strings(ctx context.Context, c *command, args ...string) ([]stri
 	return texts(message), nil
 }
 
-// numbers runs a command that answers so many numbers.
+// numbers runs a command that returns count numbers.
 func (q *Store) numbers(ctx context.Context, c *command, count int, args ...string) ([]int64, error) {
 	message, err := q.run(ctx, c, args...)
 	if err != nil {
@@ -207,19 +212,20 @@ func (q *Store) numbers(ctx context.Context, c *command, count int, args ...stri
 	return values, nil
 }
 
-// texts reads a list of strings, whatever types the server gave its elements.
+// texts reads a list of strings. The server may have sent some of them as numbers.
 func texts(message rueidis.RedisMessage) []string {
 	values, err := message.ToArray()
 	if err != nil {
 		return nil
 	}
-	list := make([]string, len(values), len(values)+6) // a take adds some
+	list := make([]string, len(values))
 	for i, value := range values {
 		list[i] = text(value)
 	}
 	return list
 }
 
+// text reads a string or a number; "" for anything else.
 func text(message rueidis.RedisMessage) string {
 	if s, err := message.ToString(); err == nil {
 		return s
@@ -230,6 +236,7 @@ func text(message rueidis.RedisMessage) string {
 	return ""
 }
 
+// flag writes a condition as an argument.
 func flag(set bool) string {
 	if set {
 		return "1"

@@ -1,5 +1,5 @@
-// Package redisstore joins package redisconn and package scripts: what is done to a
-// queue in Redis by more than a script.
+// Package redisstore implements the parts of a backend that need both connections and
+// scripts: waiting for jobs, and reading events.
 package redisstore
 
 import (
@@ -32,9 +32,9 @@ type Waiter struct {
 	sendScriptText bool // the server may not know the script of the fetch; used by the goroutine that waits
 
 	mu     sync.Mutex
-	turn   int // counts the waits, so that an interrupt meets the one it is for
+	turn   int // counts the waits, so that an interrupt ends the intended one
 	begun  bool
-	giveUp func() // ends the wait where Redis can't be asked to
+	giveUp func() // ends the wait if Redis can't be asked to
 	gaveUp bool   // it was called
 }
 
@@ -56,7 +56,7 @@ func (m *Waiter) Close() { m.conn.Close() }
 func (m *Waiter) WaitAndFetch(block time.Duration, now time.Time, worker backend.Worker, token string) (wake backend.Wake, taken backend.Taken, err error) {
 	var behind func(rueidis.Builder) rueidis.Completed
 	if clock := m.store.ServerClock(); clock.Known && m.realClock {
-		// It must not take the end of the wait for a moment before it, hence Unsure.
+		// Unsure is subtracted, so that the fetch of a wait that timed out finds no job.
 		before := now.Add(block - clock.Unsure)
 		behind = func(b rueidis.Builder) rueidis.Completed {
 			return m.store.WhenWoken(b, m.sendScriptText, clock.Ahead.Microseconds(), before, worker, token)
@@ -71,7 +71,7 @@ func (m *Waiter) WaitAndFetch(block time.Duration, now time.Time, worker backend
 	return wake, taken, err
 }
 
-// Begin announces a wait. From now on Interrupt ends it, even before it has reached
+// Begin announces a wait. From then on Interrupt ends it, even before it has reached
 // the server.
 func (m *Waiter) Begin() {
 	m.mu.Lock()
@@ -94,9 +94,9 @@ func (m *Waiter) Waiting() bool {
 	return m.begun
 }
 
-// wait waits for at most a time. behind, which may be nil, makes a command that the
-// server carries out when the wait ends, however it does. sent is false where it was
-// not sent, because Redis can't be asked to end this wait, or is a cluster.
+// wait waits for at most a time. behind, which may be nil, returns a command that the
+// server carries out when the wait ends, for whatever reason. sent is false if the
+// command was not sent, because Redis can't be asked to end this wait.
 func (m *Waiter) wait(timeout time.Duration, behind func(rueidis.Builder) rueidis.Completed) (wake backend.Wake, reply rueidis.RedisResult, sent bool) {
 	timeout = min(max(timeout, timing.ShortestBlock), timing.LongestBlock)
 	cancellable, cancel := context.WithCancel(context.Background())
@@ -122,13 +122,13 @@ func (m *Waiter) wait(timeout time.Duration, behind func(rueidis.Builder) rueidi
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.gaveUp { // an error is what was wanted
+	if m.gaveUp { // which causes an error
 		wake.Err = nil
 	}
 	return wake, reply, sent
 }
 
-// orElse sets what ends the wait where Redis can't be asked to.
+// orElse sets the function that ends the wait if Redis can't be asked to.
 func (m *Waiter) orElse(giveUp func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,9 +157,9 @@ func ReadWake(result rueidis.RedisResult) backend.Wake {
 	return wake
 }
 
-// Interrupt ends the wait that has begun, if one has. It asks Redis to, so that a
-// marker which comes at the last moment is still delivered. It drops the connection
-// only where that does not help.
+// Interrupt ends the wait that has begun, if any. It asks Redis to end it, so that a
+// marker that arrives at the last moment is still delivered. If that is not possible,
+// it drops the connection.
 func (m *Waiter) Interrupt() {
 	ctx, cancel := context.WithTimeout(context.Background(), timing.UnblockTimeout)
 	defer cancel()
@@ -179,7 +179,7 @@ func (m *Waiter) Interrupt() {
 		}
 		if !possible && giveUp != nil {
 			m.mu.Lock()
-			if m.begun && m.turn == turn { // under the lock, or it could meet the next wait
+			if m.begun && m.turn == turn { // giveUp is called under the lock, or it could end the next wait
 				m.gaveUp = true
 				giveUp()
 			}
@@ -190,8 +190,8 @@ func (m *Waiter) Interrupt() {
 	}
 }
 
-// WaitWithin waits for a marker until a time is over or ctx ends. If there is no
-// connection to wait on, it returns sooner, when it is time to poll.
+// WaitWithin waits for a marker until a time has passed or ctx ends. If there is no
+// connection to wait on, it returns earlier, when it is time to poll.
 func (m *Waiter) WaitWithin(ctx context.Context, limit time.Duration) error {
 	m.Begin()
 	defer m.End()
@@ -210,8 +210,8 @@ func (m *Waiter) WaitWithin(ctx context.Context, limit time.Duration) error {
 	return wake.Err
 }
 
-// Return puts back a marker that this worker doesn't use, so that it wakes another
-// one.
+// Return puts back a marker that this worker does not use, so that it wakes another
+// worker.
 func (m *Waiter) Return(wake backend.Wake) error {
 	if !wake.Woken {
 		return nil
