@@ -141,14 +141,14 @@ func (r *redis) baselineProcess(jobs int, checks string) error {
 			start := min(left, baselineCall)
 			now := strconv.FormatInt(time.Now().UnixMilli(), 10)
 			arguments := append([]string{strconv.Itoa(start), now, "baseline:1", "30000", checks}, running...)
-			answer, err := process.Exec(context.Background(), r.client, baselineKeys, arguments).ToArray()
+			reply, err := process.Exec(context.Background(), r.client, baselineKeys, arguments).ToArray()
 			if err != nil {
 				return err
 			}
 			ended.Add(int64(len(running)))
 			running, left = running[:0], left-start
-			for at := 0; at < len(answer); at += baselineTexts {
-				id, err := answer[at].ToString()
+			for at := 0; at < len(reply); at += baselineTexts {
+				id, err := reply[at].ToString()
 				if err != nil {
 					return err
 				}

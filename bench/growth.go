@@ -186,8 +186,8 @@ func (g *growthServer) step(keepCompleted bool) (add, run cost, err error) {
 		g.worker.Resume()
 		select {
 		case <-g.reached:
-		case <-time.After(patience):
-			return 0, fmt.Errorf("%d of %d jobs finished within %v", g.handled.Load()-before, stepJobs, patience)
+		case <-time.After(outputTimeout):
+			return 0, fmt.Errorf("%d of %d jobs finished within %v", g.handled.Load()-before, stepJobs, outputTimeout)
 		}
 		err := g.worker.Pause(context.Background())
 		return int(g.handled.Load() - before), err

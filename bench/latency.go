@@ -120,9 +120,9 @@ func clockOffset(p *program) (float64, error) {
 		if err := p.read(&reading); err != nil {
 			return 0, err
 		}
-		answered := contender.Millis(time.Now())
-		if trip := answered - asked; best < 0 || trip < best {
-			best, offset = trip, reading.At-(asked+answered)/2
+		replied := contender.Millis(time.Now())
+		if trip := replied - asked; best < 0 || trip < best {
+			best, offset = trip, reading.At-(asked+replied)/2
 		}
 	}
 	return offset, nil

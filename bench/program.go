@@ -12,8 +12,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess/childprocess"
 )
 
-// patience limits the time until a program's next output.
-const patience = 60 * time.Second
+// outputTimeout limits the time until a program's next output.
+const outputTimeout = 60 * time.Second
 
 // program is a process that exchanges lines of JSON.
 type program struct {
@@ -74,8 +74,8 @@ func (p *program) read(line any) error {
 			return fmt.Errorf("%s has exited", p.name)
 		}
 		return json.Unmarshal(text, line)
-	case <-time.After(patience):
-		return fmt.Errorf("%s has written nothing for %v", p.name, patience)
+	case <-time.After(outputTimeout):
+		return fmt.Errorf("%s has written nothing for %v", p.name, outputTimeout)
 	}
 }
 

@@ -145,8 +145,8 @@ func (f *fleet) step() (add, run cost, err error) {
 		select {
 		case <-f.all:
 			return f.jobs, nil
-		case <-time.After(patience):
-			return 0, fmt.Errorf("%d of %d jobs finished within %v", f.done.Load(), f.jobs, patience)
+		case <-time.After(outputTimeout):
+			return 0, fmt.Errorf("%d of %d jobs finished within %v", f.done.Load(), f.jobs, outputTimeout)
 		}
 	})
 	inParallel(f.workers, func(w *bullmq.Worker) { _ = w.Pause(context.Background()) })

@@ -24,7 +24,7 @@ type Dialect int
 //	adding a flow             children attach at once; a job with children       FlowProducer
 //	                          may have a deduplication id
 //	schedulers                a job's next id is in its field nrjid; the         updateJobScheduler, Queue.Schedulers
-//	                          template takes the data of a legacy scheduler
+//	                          template uses the data of a legacy scheduler
 //	rate limit                a job that fails unrun counts                      part codec
 //	too many starts           the job fails at its next start, and a fetch by    worker_execute.go, fetcher.go
 //	                          hand skips it

@@ -78,12 +78,12 @@ func nodeAdds(ctx SpecContext, queue string, jobs ...map[string]any) {
 	Expect(producer.Wait(ctx)).To(BeZero(), producer.Stderr())
 }
 
-const patience = 20 * time.Second
+const timeout = 20 * time.Second
 
 var _ = Describe("An example", func() {
 	It("quickstart runs without Redis and Node and ends by itself", func() {
 		session := run("quickstart", nil, "PATH=", "REDIS_URL=")
-		Eventually(session, patience).Should(gexec.Exit(0))
+		Eventually(session, timeout).Should(gexec.Exit(0))
 		Expect(session.Out).To(gbytes.Say(`cooks soufflé, attempt 2`))
 		Expect(session.Out).To(gbytes.Say(`completed \{"served":"ice cream"\}`))
 		Expect(session.Out).To(gbytes.Say(`all four dishes are served`))
@@ -95,17 +95,17 @@ var _ = Describe("An example", func() {
 		nodeAdds(ctx, "orders",
 			map[string]any{"name": "paint", "data": map[string]any{"colour": "red", "coats": 2}},
 			map[string]any{"name": "sand", "opts": map[string]any{"attempts": 3}})
-		Eventually(consume.Out, patience).Should(gbytes.Say(`2 coats of red`))
-		Eventually(tail.Out, patience).Should(gbytes.Say(`failed: no handler for sand|completed with \{"painted":"red"\}`))
-		Eventually(tail.Out, patience).Should(gbytes.Say(`failed: no handler for sand|completed with \{"painted":"red"\}`))
-		Eventually(consume.Interrupt(), patience).Should(gexec.Exit(0))
-		Eventually(tail.Interrupt(), patience).Should(gexec.Exit(0))
+		Eventually(consume.Out, timeout).Should(gbytes.Say(`2 coats of red`))
+		Eventually(tail.Out, timeout).Should(gbytes.Say(`failed: no handler for sand|completed with \{"painted":"red"\}`))
+		Eventually(tail.Out, timeout).Should(gbytes.Say(`failed: no handler for sand|completed with \{"painted":"red"\}`))
+		Eventually(consume.Interrupt(), timeout).Should(gexec.Exit(0))
+		Eventually(tail.Interrupt(), timeout).Should(gexec.Exit(0))
 		Expect(tail.Out).To(gbytes.Say(`continue after \d+-\d+`))
 	})
 
 	It("produce adds jobs that a Node worker runs", func(ctx SpecContext) {
 		worker := node("worker.mjs", "mail", "-concurrency", "10")
-		Eventually(run("produce", nil), patience).Should(gexec.Exit(0))
+		Eventually(run("produce", nil), timeout).Should(gexec.Exit(0))
 		for range 506 { // all jobs except the delayed one
 			_, err := worker.WaitFor(ctx, func(line nodeprocess.Line) bool {
 				var said struct {
@@ -120,14 +120,14 @@ var _ = Describe("An example", func() {
 
 	It("results distinguishes a result from a failure", func() {
 		session := run("results", nil)
-		Eventually(session, patience).Should(gexec.Exit(0))
+		Eventually(session, timeout).Should(gexec.Exit(0))
 		Expect(session.Out).To(gbytes.Say(`84 / 2 = 42`))
 		Expect(session.Out).To(gbytes.Say(`1 / 0 fails: panic: runtime error: integer divide by zero`))
 	})
 
 	It("retries handles each job according to its error", func() {
 		session := run("retries", nil)
-		Eventually(session, patience).Should(gexec.Exit(0))
+		Eventually(session, timeout).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
 		Expect(output).To(ContainSubstring(`flaky        ends with "ok"`))
 		Expect(output).To(ContainSubstring("hopeless     attempt 1 of 3"))
@@ -139,7 +139,7 @@ var _ = Describe("An example", func() {
 	It("ratelimit slows the queue down", func() {
 		begun := time.Now()
 		session := run("ratelimit", nil)
-		Eventually(session, patience).Should(gexec.Exit(0))
+		Eventually(session, timeout).Should(gexec.Exit(0))
 		// Three jobs start at once and three after a second. The rest waits two more seconds. How many of the
 		// second three start before the first of them sets the rate limit depends on timing.
 		Expect(time.Since(begun)).To(BeNumerically(">", 2900*time.Millisecond))
@@ -148,14 +148,14 @@ var _ = Describe("An example", func() {
 
 	It("flow packs the articles that could be picked", func() {
 		session := run("flow", nil)
-		Eventually(session, patience).Should(gexec.Exit(0))
+		Eventually(session, timeout).Should(gexec.Exit(0))
 		Expect(session.Out).To(gbytes.Say(`left out: there is no unicorn`))
 		Expect(session.Out).To(gbytes.Say(`the parcel weighs 350 g`))
 	})
 
 	It("chain passes results from step to step", func() {
 		session := run("chain", nil)
-		Eventually(session, patience).Should(gexec.Exit(0))
+		Eventually(session, timeout).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
 		Expect(output).To(ContainSubstring("8 words: a rose is"))
 		Expect(output).To(ContainSubstring("4 words: an old"))
@@ -164,7 +164,7 @@ var _ = Describe("An example", func() {
 
 	It("scheduler creates its jobs at intervals up to its limit", func() {
 		session := run("scheduler", nil)
-		Eventually(session, patience).Should(gexec.Exit(0))
+		Eventually(session, timeout).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
 		Expect(output).To(MatchRegexp(`the first report is due at \d{4}-`))
 		Expect(strings.Count(output, "ran repeat:beat:")).To(Equal(5))
@@ -173,8 +173,8 @@ var _ = Describe("An example", func() {
 
 	It("shutdown loses no job on a signal", func() {
 		session := run("shutdown", nil)
-		Eventually(session.Out, patience).Should(gbytes.Say(`sleeps for 1m0s`))
-		Eventually(session.Terminate(), patience).Should(gexec.Exit(0))
+		Eventually(session.Out, timeout).Should(gbytes.Say(`sleeps for 1m0s`))
+		Eventually(session.Terminate(), timeout).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
 		Expect(output).To(ContainSubstring("job 1 is done"))
 		Expect(output).To(ContainSubstring("job 3 stops: bullmq: the worker shuts down"))
@@ -183,7 +183,7 @@ var _ = Describe("An example", func() {
 
 	It("controls changes a running worker and returns its jobs at the end", func() {
 		session := run("controls", nil)
-		Eventually(session, patience).Should(gexec.Exit(0))
+		Eventually(session, timeout).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
 		Expect(output).To(ContainSubstring("failed: job 1 bullmq: the job is cancelled: the customer is gone"))
 		Expect(output).To(MatchRegexp(`(?s)paused.*resumed.*active: job 4`))
@@ -194,7 +194,7 @@ var _ = Describe("An example", func() {
 
 	It("telemetry shows the request, its job and both attempts in one trace", func() {
 		session := run("telemetry", nil)
-		Eventually(session, patience).Should(gexec.Exit(0))
+		Eventually(session, timeout).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
 		trace := regexp.MustCompile(`the request's trace is (.{8})`).FindStringSubmatch(output)
 		Expect(trace).To(HaveLen(2))
@@ -207,9 +207,9 @@ var _ = Describe("An example", func() {
 	It("manual fetches jobs one by one and ends on a signal", func(ctx SpecContext) {
 		nodeAdds(ctx, "orders", map[string]any{"name": "first"}, map[string]any{"name": "second"})
 		session := run("manual", nil)
-		Eventually(session.Out, patience).Should(gbytes.Say(`\(first\): part 3 of 3`))
-		Eventually(session.Out, patience).Should(gbytes.Say(`\(second\): part 3 of 3`))
-		Eventually(session.Signal(syscall.SIGINT), patience).Should(gexec.Exit(0))
+		Eventually(session.Out, timeout).Should(gbytes.Say(`\(first\): part 3 of 3`))
+		Eventually(session.Out, timeout).Should(gbytes.Say(`\(second\): part 3 of 3`))
+		Eventually(session.Signal(syscall.SIGINT), timeout).Should(gexec.Exit(0))
 	})
 
 	It("demo prints plain lines without a terminal and ends within 15 s because all accounts agree", func() {
@@ -223,7 +223,7 @@ var _ = Describe("An example", func() {
 
 	It("demo names what is missing and fails where it cannot run", func() {
 		session := run("demo", nil, redisserver.BinaryVariable+"=no-such-redis-server")
-		Eventually(session, patience).Should(gexec.Exit(1))
+		Eventually(session, timeout).Should(gexec.Exit(1))
 		Expect(session.Err).To(gbytes.Say(redisserver.BinaryVariable))
 	})
 })

@@ -6,7 +6,7 @@ import (
 )
 
 // The messages of a worker and a producer whose latency is measured. Times are milliseconds since 1970, with
-// fractions, by the clock of the sender. A message with clock is answered at once with a Reading, so that the
+// fractions, by the clock of the sender. The reply to a message with clock is a Reading, sent at once, so that the
 // benchmark can determine the difference between the clocks.
 type (
 	// Instruction is sent by the benchmark. A producer adds a job for each delay (milliseconds, 0 for none)

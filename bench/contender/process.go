@@ -49,20 +49,20 @@ func processed(library Library, p Part, queue string, jobs int, measure func(wor
 // waitUntilEmpty polls the length of a list until it is 0. It uses no client library, which would add to the
 // measurement.
 func waitUntilEmpty(conn net.Conn, key string) error {
-	answers := bufio.NewReader(conn)
+	replies := bufio.NewReader(conn)
 	for {
 		if _, err := fmt.Fprintf(conn, "LLEN %s\r\n", key); err != nil {
 			return err
 		}
-		answer, err := answers.ReadString('\n')
+		reply, err := replies.ReadString('\n')
 		if err != nil {
 			return err
 		}
-		if answer == ":0\r\n" {
+		if reply == ":0\r\n" {
 			return nil
 		}
-		if answer[0] != ':' {
-			return fmt.Errorf("LLEN %s: %s", key, answer)
+		if reply[0] != ':' {
+			return fmt.Errorf("LLEN %s: %s", key, reply)
 		}
 		time.Sleep(time.Millisecond)
 	}

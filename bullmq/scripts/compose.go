@@ -127,7 +127,7 @@ func (f *form) resolve(text string) string {
 	})
 }
 
-// luaFile is a parsed file: its directives, and its text without comments, which the
+// luaFile is a parsed file: its directives, and its text without comment lines, which the
 // server need not store.
 type luaFile struct {
 	args, keys, use []string

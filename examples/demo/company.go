@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// company holds all participants: Redis, a producer and a worker in Node, and the same in Go.
+// company has all participants: Redis, a producer and a worker in Node, and the same in Go.
 type company struct {
 	server       *redisserver.Server
 	connection   *bullmq.Connection

@@ -36,15 +36,15 @@ func (q question) String() string {
 	return string(text)
 }
 
-// answer has exactly one of At, None, Refused and Offsets.
-type answer struct {
+// result has exactly one of At, None, Refused and Offsets.
+type result struct {
 	At      *int64
 	None    string
 	Refused string
 	Offsets []int64
 }
 
-func (a answer) String() string {
+func (a result) String() string {
 	switch {
 	case a.At != nil:
 		return fmt.Sprintf("%d, %s", *a.At, time.UnixMilli(*a.At).UTC().Format(time.RFC3339Nano))
@@ -55,23 +55,23 @@ func (a answer) String() string {
 	}
 }
 
-func (a answer) equals(b answer) bool {
+func (a result) equals(b result) bool {
 	if a.At != nil && b.At != nil {
 		return *a.At == *b.At
 	}
 	return a.At == nil && b.At == nil && (a.None == "") == (b.None == "")
 }
 
-// ours returns the answer of this package and reports whether the search gave up.
-func ours(q question) (own answer, gaveUp bool) {
+// ours returns the result of this package and reports whether the search gave up.
+func ours(q question) (own result, gaveUp bool) {
 	at, err := ourRun(q)
 	switch {
 	case err == nil:
-		return answer{At: &at}, false
+		return result{At: &at}, false
 	case errors.Is(err, cron.ErrNoRun):
-		return answer{None: err.Error()}, errors.Is(err, cron.ErrGaveUp)
+		return result{None: err.Error()}, errors.Is(err, cron.ErrGaveUp)
 	default:
-		return answer{Refused: err.Error()}, false
+		return result{Refused: err.Error()}, false
 	}
 }
 
@@ -109,7 +109,7 @@ func planOf(q question) cron.Plan {
 	return plan
 }
 
-// reference is the program that computes bullmq's answers.
+// reference is the program that computes bullmq's results.
 type reference struct {
 	node       *nodeprocess.Process
 	zones      []string
@@ -138,17 +138,17 @@ func (r *reference) receive(ctx context.Context, into any) {
 	Expect(line.Decode(into)).To(Succeed())
 }
 
-func (r *reference) ask(ctx context.Context, q question) (a answer) {
+func (r *reference) ask(ctx context.Context, q question) (a result) {
 	GinkgoHelper()
 	Expect(r.node.Send(q)).To(Succeed())
 	r.receive(ctx, &a)
 	return a
 }
 
-// compared is a question with the answers of this package and of the reference.
+// compared is a question with the results of this package and of the reference.
 type compared struct {
 	question
-	own, theirs answer
+	own, theirs result
 }
 
 func (c compared) String() string {
@@ -248,7 +248,7 @@ func (r *reference) rulesDiffer(ctx context.Context, c compared) bool {
 		return false
 	}
 	first, last := from, from
-	for _, each := range []answer{c.own, c.theirs} {
+	for _, each := range []result{c.own, c.theirs} {
 		if each.At != nil {
 			first, last = min(first, *each.At), max(last, *each.At)
 		}

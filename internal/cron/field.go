@@ -195,7 +195,7 @@ func (f *field) value(text string) (item, *flaw) {
 	return item{number: f.round(n)}, nil
 }
 
-// round returns the number that a value stands for in a cyclic field.
+// round returns the number that a value has in a cyclic field.
 func (f *field) round(n float64) int {
 	if f.week {
 		return int(n) % 7

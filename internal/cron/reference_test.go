@@ -18,7 +18,7 @@ import (
 // seedVariable is the environment variable that repeats the questions of an earlier run.
 const seedVariable = "CRON_TEST_SEED"
 
-// These specs compare answers to generated questions with bullmq, cron-parser and luxon. They are skipped
+// These specs compare results for generated questions with bullmq, cron-parser and luxon. They are skipped
 // without Node.
 var _ = Describe("This package, compared with the reference,", Ordered, ContinueOnFailure, func() {
 	var (

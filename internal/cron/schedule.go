@@ -12,7 +12,7 @@
 // special case. A field is a list of numbers, ranges (9-17), steps (*/15, 9-17/2, 10/5) and wildcards ("*" or
 // "?"). Months and days of the week have three-letter names. Sunday is 0 or 7. The day of the month may be L
 // (the last day), and a day of the week 5L (the last Friday) or 5#2 (the second Friday). H, H(0-29), H/10 and
-// H(0-29)/10 stand for randomly chosen values. If both days are restricted, a day that matches either one is
+// H(0-29)/10 are randomly chosen values. If both days are restricted, a day that matches either one is
 // enough. "@daily" and similar names are shorthands; see [Parse].
 //
 // # Clock changes

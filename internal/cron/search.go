@@ -151,7 +151,7 @@ func (h *search) catchesUp() bool {
 	return false
 }
 
-// comesAgain reports whether the clock shows this hour for the second time. A backward search meets the
+// comesAgain reports whether the clock shows this hour for the second time. A backward search finds the
 // second time first and counts it.
 func (h *search) comesAgain() bool { return h.way == forward && h.repeated == h.hour }
 
@@ -168,7 +168,7 @@ func (h *search) seekHour() {
 		return
 	}
 	if h.clocksChange() {
-		// Each hour needs a step of its own for the marks. The wanted hour may be skipped.
+		// Each hour needs a separate step for the marks. The wanted hour may be skipped.
 		for range int(h.way) * (next - h.hour) {
 			h.step(hour, h.way)
 			if int(h.way)*(h.hour-next) >= 0 {

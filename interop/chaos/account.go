@@ -74,8 +74,8 @@ func stored(ctx context.Context, client rueidis.Client, base string, each func(r
 			for _, id := range some {
 				reads = append(reads, client.B().Hmget().Key(base+id).Field("data", "atm", "stc", "pb", "failedReason", "stacktrace").Build())
 			}
-			for i, answer := range client.DoMulti(ctx, reads...) {
-				fields, err := answer.AsStrSlice()
+			for i, reply := range client.DoMulti(ctx, reads...) {
+				fields, err := reply.AsStrSlice()
 				if err != nil {
 					return fmt.Errorf("read job %s: %w", some[i], err)
 				}

@@ -243,7 +243,7 @@ func (c *Cluster) MoveSlot(ctx context.Context, key string) error {
 			break
 		}
 		err = from.do(ctx, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000", "KEYS"}, keys...)...)
-		time.Sleep(5 * time.Millisecond) // lets commands meet a queue that is split between two nodes
+		time.Sleep(5 * time.Millisecond) // lets commands run while the queue is split between two nodes
 	}
 	if err != nil {
 		return err

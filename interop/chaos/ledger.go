@@ -47,7 +47,7 @@ type entry struct {
 	failed   bool     // outcome that the worker reported
 }
 
-// fails reports whether the job should fail for good.
+// fails reports whether the job should fail without a retry.
 func (e entry) fails() bool { return e.failures >= e.attempts }
 
 // Ledger records the jobs of one queue.

@@ -21,7 +21,7 @@ type plan struct {
 }
 
 // draw creates a random job and records it in the ledger. Most jobs are plain; some have a delay, a priority
-// or a custom id. Some fail at first, and one in a hundred for good.
+// or a custom id. Some fail at first, and one in a hundred fails on every attempt.
 func draw(l *Ledger, by Library) plan {
 	var p plan
 	attempts := 1

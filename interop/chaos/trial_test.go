@@ -174,8 +174,8 @@ func (t *trial) settle(granted tolerance) Account {
 	if t.inNode != nil {
 		Expect(t.inNode.Stop(within(30 * time.Second))).To(Succeed())
 	}
-	patience := within(t.fleet.settings.Lock + 30*time.Second + granted.late)
-	Expect(drained(patience, t.admin, t.site.base(t.queue))).To(Succeed(), t.lastErrors)
+	timeout := within(t.fleet.settings.Lock + 30*time.Second + granted.late)
+	Expect(drained(timeout, t.admin, t.site.base(t.queue))).To(Succeed(), t.lastErrors)
 	members := t.fleet.Members()
 	Expect(t.fleet.Stop(Go)).To(Succeed())
 	if granted.nodeErrs {
@@ -188,7 +188,7 @@ func (t *trial) settle(granted tolerance) Account {
 		}
 	}
 
-	account, err := t.ledger.Settle(patience, t.admin, t.site.base(t.queue))
+	account, err := t.ledger.Settle(timeout, t.admin, t.site.base(t.queue))
 	Expect(err).NotTo(HaveOccurred())
 	report.Add(Row{
 		Fault: t.fault, Account: account, Took: time.Since(t.begun),

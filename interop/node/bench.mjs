@@ -95,9 +95,9 @@ async function runAll(name, jobs, measured) {
 /** Polls the length of a list until it is 0. */
 async function untilEmpty(socket, key) {
   for (;;) {
-    const answer = new Promise(resolve => socket.once('data', resolve));
+    const reply = new Promise(resolve => socket.once('data', resolve));
     socket.write(`LLEN ${key}\r\n`);
-    if (`${await answer}` === ':0\r\n') {
+    if (`${await reply}` === ':0\r\n') {
       return;
     }
     await sleep(1);

@@ -1,4 +1,4 @@
-// The reference for cron patterns. It answers each line of JSON with a line of JSON computed by bullmq.
+// The reference for cron patterns. It replies to each line of JSON with a line of JSON computed by bullmq.
 //
 //   {"do":"next","pattern":"0 3 * * *","tz":"Europe/Paris","from":1700000000000}   the run after an instant
 //   {"do":"prev", ...}                                                             the run before it
@@ -6,9 +6,9 @@
 //   {"do":"zone","tz":"Europe/Paris","instants":[1700000000000]}                   offsets from UTC
 //   {"do":"about"}                                                                 versions and zone names
 //
-// next and prev also accept a hashSeed. All times are in milliseconds. The answers are {"at":…},
+// next and prev also accept a hashSeed. All times are in milliseconds. The replies are {"at":…},
 // {"none":reason} for a valid pattern without a run, {"refused":reason} for a pattern, zone or options that
-// are rejected, and {"offsets":[…]}. With `-bullmq 5` the answers come from bullmq 5 and its cron-parser,
+// are rejected, and {"offsets":[…]}. With `-bullmq 5` the replies come from bullmq 5 and its cron-parser,
 // except for upsert.
 
 import { createRequire } from 'node:module';
@@ -97,7 +97,7 @@ function about() {
   };
 }
 
-const answers = { next: adjacent, prev: adjacent, upsert, zone, about };
+const handlers = { next: adjacent, prev: adjacent, upsert, zone, about };
 for await (const question of readLines()) {
-  writeLine(await answers[question.do](question));
+  writeLine(await handlers[question.do](question));
 }

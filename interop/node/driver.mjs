@@ -1,14 +1,14 @@
-// The Node driver of the parity protocol: it reads instructions and writes answers, one JSON object per line.
+// The Node driver of the parity protocol: it reads instructions and writes responses, one JSON object per line.
 //
 //   node driver.mjs -redis HOST:PORT -prefix bull [-bullmq 6|5]
 //
-// An instruction is {"id":1,"op":"add","args":{…}}. Its answer is {"id":1,"result":…} or
+// An instruction is {"id":1,"op":"add","args":{…}}. Its response is {"id":1,"result":…} or
 // {"id":1,"error":{"message":"…","code":-2}}. Creating a Queue writes `meta`, so the object that performs an
 // operation matters. Processing by hand, `stalled` and `run` create a Worker only. `addFlow`, `addFlowBulk`
 // and `flowTree` create a FlowProducer, and `events` a QueueEvents. Every other operation creates the Queue.
 //
 // In addition to the protocol, `reset` closes every object and resumes the clock, so that the driver is in
-// its initial state. An invalid instruction ends the driver with status 2: an error as an answer could be
+// its initial state. An invalid instruction ends the driver with status 2: an error as a response could be
 // mistaken for agreement.
 
 import { setClock } from './clock.mjs';
@@ -38,7 +38,7 @@ try {
       writeLine({ id, result: null });
       continue;
     }
-    writeLine(await answer(id, op, args));
+    writeLine(await respond(id, op, args));
   }
   await session.close();
   leave();
@@ -47,7 +47,7 @@ try {
   process.exit(2);
 }
 
-async function answer(id, op, args) {
+async function respond(id, op, args) {
   try {
     return { id, result: await carryOut(session, op, args) };
   } catch (error) {

@@ -11,7 +11,7 @@ const JOB_FIELDS = [
   'stalledCounter', 'processedBy', 'repeatJobKey', 'deduplicationId',
 ];
 
-/** A job as answers represent it: missing fields are omitted, but a missing returnvalue is null. */
+/** A job as responses represent it: missing fields are omitted, but a missing returnvalue is null. */
 function showJob(job) {
   const shown = {};
   for (const field of JOB_FIELDS) {
@@ -34,19 +34,19 @@ const showTree = node => ({
 /** What a finishing call returns when it also fetches the next job: [hash, id, limit, delay]. */
 const showNext = next => (Array.isArray(next) && next[0] ? { next: next[1] } : null);
 
-/** Operations on a queue: (queue, args, session) => answer. */
+/** Operations on a queue: (queue, args, session) => response. */
 const onQueue = (args, act) => ({
   args,
   carryOut: async (session, given) => act(await session.queue(given.queue), given, session),
 });
 
-/** Operations on a job that is not being processed, found through its queue: (job, args) => answer. */
+/** Operations on a job that is not being processed, found through its queue: (job, args) => response. */
 const onJob = (args, act) => ({
   args: ['id', ...args],
   carryOut: async (session, given) => act(await session.job(await session.queue(given.queue), given.id), given),
 });
 
-/** Operations on a worker's active job: (job, args, worker, session) => answer. */
+/** Operations on a worker's active job: (job, args, worker, session) => response. */
 const onActiveJob = (args, act) => ({
   args: ['id', 'worker', ...args],
   carryOut: async (session, given) => {
@@ -282,7 +282,7 @@ function given(options) {
 /** Operations without a queue. */
 const WITHOUT_QUEUE = new Set(['clock', 'addFlow', 'addFlowBulk']);
 
-/** Executes one instruction and returns its answer; undefined becomes null. */
+/** Executes one instruction and returns its response; undefined becomes null. */
 export async function carryOut(session, op, args = {}) {
   const operation = Object.hasOwn(operations, op) ? operations[op] : undefined;
   if (!operation) {

@@ -1,9 +1,9 @@
 // Calls the library for a test: the operations of the parity protocol and those below, several at a time.
-// Each is answered when it is done.
+// Each has a response when it is done.
 //
 //   node probe.mjs -redis HOST:PORT [-prefix bull] [-bullmq 6|5] [-telemetry]
 //
-// It writes {"event":"ready"}, then reads {"id":1,"op":"…","args":{…}} and answers {"id":1,"result":…} or
+// It writes {"event":"ready"}, then reads {"id":1,"op":"…","args":{…}} and responds {"id":1,"result":…} or
 // {"id":1,"error":{"message":"…","code":-2}}. It ends with its standard input or on SIGTERM. With -telemetry
 // everything is traced and measured by bullmq-otel.
 
@@ -56,7 +56,7 @@ const more = {
     return (await (await session.queue(queue)).getQueueEvents()).map(client => client.rawname);
   },
 
-  /** Starts to wait for the results of jobs (waitUntilFinished) and answers once none can be missed. */
+  /** Starts to wait for the results of jobs (waitUntilFinished). The response is sent once none can be missed. */
   async listen({ queue: name, ids, ttl = 60000 }) {
     const queue = await session.queue(name);
     const events = await listener(name);
@@ -68,7 +68,7 @@ const more = {
         error => ({ error: error.message }),
       ));
     }
-    // By the next turn each wait has sent its command over the queue's connection. This answer comes after
+    // By the next turn each wait has sent its command over the connection of the queue. The reply of getVersion follows
     // their replies.
     await new Promise(resolve => setImmediate(resolve));
     await queue.getVersion();
@@ -129,7 +129,7 @@ async function listener(name) {
   return awaited.get(name).events;
 }
 
-async function answer({ id, op, args = {} }) {
+async function respond({ id, op, args = {} }) {
   try {
     const result = Object.hasOwn(more, op) ? await more[op](args) : await carryOut(session, op, args);
     writeLine({ id, result: result ?? null });
@@ -143,7 +143,7 @@ const stop = new AbortController();
 process.once('SIGTERM', () => stop.abort());
 writeLine({ event: 'ready' });
 for await (const instruction of readLines({ signal: stop.signal })) {
-  void answer(instruction);
+  void respond(instruction);
 }
 await Promise.all([...awaited.values()].map(({ events }) => events.close()));
 await session.close();

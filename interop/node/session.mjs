@@ -75,7 +75,7 @@ export class Session {
   }
 
   /**
-   * Discards a Worker. One that met a rate limit does not contact the server before the limit
+   * Discards a Worker. One that hit a rate limit does not contact the server before the limit
    * ends, and a stopped clock never reaches that time.
    */
   async dropWorker(worker) {
@@ -136,7 +136,7 @@ export class Session {
   }
 }
 
-/** An invalid instruction: a mistake of the scenario, not an answer. */
+/** An invalid instruction: a mistake of the scenario, not a response. */
 export class ProtocolError extends Error {}
 
 function logErrors(object, what) {

@@ -14,7 +14,7 @@
 // {"event":"failed","reason","final"}, each with id, name, data and attemptsMade, or with -brief the data's
 // sequence in place of name and data; {"event":"stalled","id"}, {"event":"drained"},
 // {"event":"error","message"}; and {"event":"closed","completed","failed"} at the end. The worker ends after
-// -count jobs have completed or failed for good, on SIGTERM, or when its standard input is closed. In each
+// -count jobs have completed or failed without a retry, on SIGTERM, or when its standard input is closed. In each
 // case running jobs finish first.
 
 import { connectionOptions, readFlags } from './flags.mjs';

@@ -22,11 +22,11 @@ type Probe struct {
 
 	mu      sync.Mutex
 	next    int
-	waiting map[int]chan Answer
+	waiting map[int]chan Reply
 }
 
-// Answer is what Node returns for an instruction.
-type Answer struct {
+// Reply is what Node returns for an instruction.
+type Reply struct {
 	ID     int
 	Result json.RawMessage
 	Error  *struct {
@@ -39,26 +39,26 @@ type Answer struct {
 // when the spec ends.
 func Start(address string, arguments ...string) *Probe {
 	GinkgoHelper()
-	p := &Probe{process: StartScript(address, "probe.mjs", arguments...), waiting: map[int]chan Answer{}}
+	p := &Probe{process: StartScript(address, "probe.mjs", arguments...), waiting: map[int]chan Reply{}}
 	go func() {
 		defer GinkgoRecover()
 		for line := range p.process.Lines() {
-			var answer Answer
-			Expect(line.Decode(&answer)).To(Succeed())
+			var reply Reply
+			Expect(line.Decode(&reply)).To(Succeed())
 			p.mu.Lock()
-			out := p.waiting[answer.ID]
-			delete(p.waiting, answer.ID)
+			out := p.waiting[reply.ID]
+			delete(p.waiting, reply.ID)
 			p.mu.Unlock()
-			out <- answer
+			out <- reply
 		}
 	}()
 	return p
 }
 
 // Send gives an instruction.
-func (p *Probe) Send(op string, args map[string]any) <-chan Answer {
+func (p *Probe) Send(op string, args map[string]any) <-chan Reply {
 	GinkgoHelper()
-	out := make(chan Answer, 1)
+	out := make(chan Reply, 1)
 	p.mu.Lock()
 	p.next++
 	id := p.next
@@ -76,15 +76,15 @@ func (p *Probe) Begin(op string, args map[string]any) func(into any) {
 	return func(into any) {
 		GinkgoHelper()
 		select {
-		case answer := <-out:
-			if answer.Error != nil {
-				Fail(fmt.Sprintf("Node returned an error for %s %v: %s", op, args, answer.Error.Message))
+		case reply := <-out:
+			if reply.Error != nil {
+				Fail(fmt.Sprintf("Node returned an error for %s %v: %s", op, args, reply.Error.Message))
 			}
 			if into != nil {
-				Expect(json.Unmarshal(answer.Result, into)).To(Succeed(), "%s answered %s", op, answer.Result)
+				Expect(json.Unmarshal(reply.Result, into)).To(Succeed(), "%s returned %s", op, reply.Result)
 			}
 		case <-time.After(60 * time.Second):
-			Fail(fmt.Sprintf("Node did not answer %s %v; its output: %s", op, args, p.process.Stderr()))
+			Fail(fmt.Sprintf("Node did not reply to %s %v; its output: %s", op, args, p.process.Stderr()))
 		}
 	}
 }
@@ -92,10 +92,10 @@ func (p *Probe) Begin(op string, args map[string]any) func(into any) {
 // Refused gives an instruction that Node refuses, and returns the error's text.
 func (p *Probe) Refused(op string, args map[string]any) string {
 	GinkgoHelper()
-	var answer Answer
-	Eventually(p.Send(op, args)).Should(Receive(&answer))
-	Expect(answer.Error).NotTo(BeNil(), "Node returned no error for %s %v", op, args)
-	return answer.Error.Message
+	var reply Reply
+	Eventually(p.Send(op, args)).Should(Receive(&reply))
+	Expect(reply.Error).NotTo(BeNil(), "Node returned no error for %s %v", op, args)
+	return reply.Error.Message
 }
 
 // Do gives an instruction, waits for its result and decodes it into a value,

@@ -78,7 +78,7 @@ func (g *generator) more(queue string, m *model) {
 	}
 }
 
-// orphans creates jobs in no state and removes them. Node's version takes the counters of failed jobs for a
+// orphans creates jobs in no state and removes them. Node's version treats the counters of failed jobs as a
 // job; ours does not.
 func (g *generator) orphans(queue string) {
 	if g.measured {

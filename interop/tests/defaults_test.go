@@ -162,12 +162,12 @@ var _ = Describe("The default options of a queue", func() {
 			GinkgoHelper()
 			name := newQueueName()
 			other.Do("openQueue", object{"queue": name, "defaultJobOptions": json.RawMessage(defaults)}, nil)
-			answer := <-other.Send("add", object{"queue": name, "name": "a", "data": object{}, "opts": json.RawMessage(options)})
-			if answer.Error != nil {
+			reply := <-other.Send("add", object{"queue": name, "name": "a", "data": object{}, "opts": json.RawMessage(options)})
+			if reply.Error != nil {
 				return nil
 			}
 			var job struct{ ID string }
-			Expect(json.Unmarshal(answer.Result, &job)).To(Succeed())
+			Expect(json.Unmarshal(reply.Result, &job)).To(Succeed())
 			return entry(name, job.ID)
 		}
 

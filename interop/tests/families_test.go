@@ -189,10 +189,10 @@ var _ = Describe("Hundreds of flows of three levels, some with failing children,
 				}
 			}
 		}
-		answers := redis.DoMulti(ctx, questions...)
-		fields := func(answer rueidis.RedisResult) map[string]string {
+		replies := redis.DoMulti(ctx, questions...)
+		fields := func(reply rueidis.RedisResult) map[string]string {
 			GinkgoHelper()
-			read, err := answer.AsStrMap()
+			read, err := reply.AsStrMap()
 			Expect(err).NotTo(HaveOccurred())
 			clean := map[string]string{}
 			for name, text := range read {
@@ -200,9 +200,9 @@ var _ = Describe("Hundreds of flows of three levels, some with failing children,
 			}
 			return clean
 		}
-		members := func(answer rueidis.RedisResult) []string {
+		members := func(reply rueidis.RedisResult) []string {
 			GinkgoHelper()
-			read, err := answer.AsStrSlice()
+			read, err := reply.AsStrSlice()
 			Expect(err).NotTo(HaveOccurred())
 			for i := range read {
 				read[i] = plain(read[i])
@@ -212,16 +212,16 @@ var _ = Describe("Hundreds of flows of three levels, some with failing children,
 		}
 		found := map[string]familyEnd{}
 		for i, key := range keys {
-			answer := answers[5*i : 5*i+5]
-			job := fields(answer[0])
+			reply := replies[5*i : 5*i+5]
+			job := fields(reply[0])
 			end := familyEnd{
-				State: states[i], Reason: job["failedReason"], Values: map[string]any{}, Ignored: fields(answer[2]),
-				Pending: members(answer[3]), Failed: members(answer[4]),
+				State: states[i], Reason: job["failedReason"], Values: map[string]any{}, Ignored: fields(reply[2]),
+				Pending: members(reply[3]), Failed: members(reply[4]),
 			}
 			if text, there := job["returnvalue"]; there {
 				end.Value = value(text)
 			}
-			for child, text := range fields(answer[1]) {
+			for child, text := range fields(reply[1]) {
 				end.Values[child] = value(text)
 			}
 			found[plain(key)] = end

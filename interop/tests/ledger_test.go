@@ -175,8 +175,8 @@ func (l *ledger) changed() []string {
 		}
 	}
 	var changed []string
-	for i, answer := range redis.DoMulti(soon(), reads...) {
-		data, err := answer.ToString()
+	for i, reply := range redis.DoMulti(soon(), reads...) {
+		data, err := reply.ToString()
 		Expect(err).NotTo(HaveOccurred())
 		if want := l.added[ids[i]][0].data; data != want {
 			changed = append(changed, fmt.Sprintf("job %s: %.200s is stored but %.200s was added", ids[i], data, want))

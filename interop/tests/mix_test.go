@@ -18,7 +18,7 @@ type payload struct {
 	Payload          any `json:"payload"`
 }
 
-// mixOfJobs returns jobs of every kind, determined by the seed. A job's name is its kind. Some fail for good;
+// mixOfJobs returns jobs of every kind, determined by the seed. A job's name is its kind. Some fail without a retry;
 // all others complete.
 func mixOfJobs(count int, seed uint64) []bullmq.BulkJob {
 	m := mixer{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}

@@ -1,5 +1,5 @@
 // Package tests contains the suites in which Node.js processes with the npm package bullmq share queues with
-// this SDK on a real Redis. Each spec has its own queues. Node stands for bullmq 6.7.0 unless a spec names
+// this SDK on a real Redis. Each spec has its own queues. Node means bullmq 6.7.0 unless a spec names
 // 5.81.5.
 package tests
 

@@ -148,7 +148,7 @@ type Lock struct{ JobID, Token string }
 type FailedAttempt struct {
 	Reason     string // plain text
 	StackTrace string // JSON, a list of texts
-	Telemetry  string // metadata of the trace that goes on; "" for none
+	Telemetry  string // metadata of the trace to continue; "" for none
 }
 
 // Retry makes a job ready again.

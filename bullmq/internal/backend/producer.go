@@ -44,7 +44,7 @@ type Deduplication struct {
 }
 
 // IsPlain reports whether the job has no custom id, parent, scheduler or deduplication.
-// Plain jobs can be added together in one call, and none of them is refused.
+// Plain jobs can be added together in one call, and no such add is rejected.
 func (a *Add) IsPlain() bool {
 	if a.ID != "" || !a.Parent.IsZero() || a.SchedulerID != "" || a.Deduplication.ID != "" {
 		return false

@@ -22,7 +22,7 @@ type Queue struct {
 	Elapse func(time.Duration)
 }
 
-// Exercise defines the specs. open returns a queue of its own for each of them.
+// Exercise defines the specs. open returns a new queue for each of them.
 func Exercise(open func() Queue) {
 	s := &suite{}
 	ginkgo.BeforeEach(func() {
@@ -74,7 +74,7 @@ func plain(name string) *backend.Add {
 	return &backend.Add{State: backend.Waiting, Name: name, Data: data, Opts: `{"attempts":2}`, Timestamp: now}
 }
 
-// named returns a job that waits, with an id of its own.
+// named returns a waiting job with a custom id.
 func named(id string) *backend.Add {
 	a := plain(id)
 	a.ID = id

@@ -82,7 +82,7 @@ type asked struct {
 	Returned bool
 }
 
-// ask makes a request on a goroutine of its own, and returns when it is in flight or waits.
+// ask makes a request in a separate goroutine, and returns when it is in flight or waits.
 func (s *server) ask(n int) *asked { return s.askWithin(context.Background(), n) }
 
 func (s *server) askWithin(ctx context.Context, n int) *asked {

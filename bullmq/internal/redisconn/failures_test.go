@@ -18,7 +18,7 @@ var _ = Describe("A server's error", func() {
 	}
 	within7 := func(text string) string { return text + " script: " + sha + ", on @user_script:4." }
 
-	// refused is the error of a call that a server answered with text.
+	// refused is the error of a call to which the server replied with text.
 	refused := func(text string) error {
 		GinkgoHelper()
 		server := &fakeredis.Server{}

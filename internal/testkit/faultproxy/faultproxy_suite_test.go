@@ -25,8 +25,8 @@ func TestFaultProxy(t *testing.T) {
 
 var _ = BeforeEach(leaks.Check)
 
-// patience limits the wait for something that should happen at once.
-const patience = 10 * time.Second
+// timeout limits the wait for something that should happen at once.
+const timeout = 10 * time.Second
 
 // link starts a server and a proxy in front of it. Both end with the spec.
 func link() (*Proxy, *redisserver.Server) {
@@ -48,10 +48,10 @@ type client struct {
 
 func dial(addr string) *client {
 	GinkgoHelper()
-	conn, err := net.DialTimeout("tcp", addr, patience)
+	conn, err := net.DialTimeout("tcp", addr, timeout)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { _ = conn.Close() })
-	Expect(conn.SetDeadline(time.Now().Add(patience))).To(Succeed())
+	Expect(conn.SetDeadline(time.Now().Add(timeout))).To(Succeed())
 	return &client{Conn: conn, replies: bufio.NewReader(conn)}
 }
 
@@ -103,6 +103,6 @@ func (c *client) receives() bool {
 	GinkgoHelper()
 	Expect(c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))).To(Succeed())
 	_, err := c.replies.Peek(1)
-	Expect(c.SetReadDeadline(time.Now().Add(patience))).To(Succeed())
+	Expect(c.SetReadDeadline(time.Now().Add(timeout))).To(Succeed())
 	return err == nil
 }

@@ -32,7 +32,7 @@ var _ = Describe("A proxy", func() {
 		redis, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
 		Expect(err).NotTo(HaveOccurred())
 		defer redis.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		popped := make(chan error, 1)
 		go func() {
@@ -46,7 +46,7 @@ var _ = Describe("A proxy", func() {
 			Expect(result.AsInt64()).To(BeEquivalentTo(n + 1))
 		}
 		Expect(redis.Do(ctx, redis.B().Rpush().Key("list").Element("x").Build()).Error()).To(Succeed())
-		Eventually(popped).WithTimeout(patience).Should(Receive(BeNil()))
+		Eventually(popped).WithTimeout(timeout).Should(Receive(BeNil()))
 	})
 
 	It("closes the client's connection when the server stops and works again when it restarts", func() {
@@ -65,10 +65,10 @@ var _ = Describe("A proxy", func() {
 		through := dial(proxy.Addr())
 		through.do("PING")
 		Expect(through.Close()).To(Succeed())
-		Eventually(proxy.Connections).WithTimeout(patience).Should(BeZero())
+		Eventually(proxy.Connections).WithTimeout(timeout).Should(BeZero())
 		Expect(proxy.Accepted()).To(Equal(1))
 		Eventually(func() string { return dial(server.Addr()).do("INFO clients") }).
-			WithTimeout(patience).Should(ContainSubstring("connected_clients:1\r\n"))
+			WithTimeout(timeout).Should(ContainSubstring("connected_clients:1\r\n"))
 	})
 
 	It("closes its listener and every connection on Close", func() {
@@ -133,7 +133,7 @@ var _ = Describe("CutAfter on a proxy", func() {
 		Expect(cut).NotTo(BeClosed())
 		through.send("GET k")
 		Expect(through.rest()).To(Equal("$5\r\nva"))
-		Eventually(cut).WithTimeout(patience).Should(BeClosed())
+		Eventually(cut).WithTimeout(timeout).Should(BeClosed())
 		Expect(dial(proxy.Addr()).do("GET k")).To(Equal("$5\r\nvalue\r\n"))
 	})
 
@@ -145,7 +145,7 @@ var _ = Describe("CutAfter on a proxy", func() {
 		Expect(second.do("PING")).To(Equal("+PONG\r\n"))
 		second.send("PING")
 		Expect(second.rest()).To(Equal("+PONG\r\n"))
-		Eventually(cut).WithTimeout(patience).Should(BeClosed())
+		Eventually(cut).WithTimeout(timeout).Should(BeClosed())
 		Expect(first.do("PING")).To(Equal("+PONG\r\n"))
 	})
 
@@ -167,7 +167,7 @@ var _ = Describe("A proxy with SwallowReplies", func() {
 		idle.do("PING")
 		Expect(proxy.Set(Faults{SwallowReplies: true})).To(Succeed())
 		loser.send("INCR n")
-		Eventually(func() string { return dial(server.Addr()).do("GET n") }).WithTimeout(patience).Should(Equal("$1\r\n1\r\n"))
+		Eventually(func() string { return dial(server.Addr()).do("GET n") }).WithTimeout(timeout).Should(Equal("$1\r\n1\r\n"))
 		Expect(loser.receives()).To(BeFalse())
 		Expect(proxy.Set(Faults{})).To(Succeed())
 		Expect(loser.rest()).To(BeEmpty())
@@ -183,7 +183,7 @@ var _ = Describe("LoseReply on a proxy", func() {
 		lost := proxy.LoseReply("incr n")
 		through.send("SET a 1", "GET a", "INCR n", "GET a")
 		Expect(through.rest()).To(Equal("+OK\r\n$1\r\n1\r\n"))
-		Eventually(lost).WithTimeout(patience).Should(BeClosed())
+		Eventually(lost).WithTimeout(timeout).Should(BeClosed())
 		Expect(dial(server.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
 		Expect(other.do("INCR n")).To(Equal(":2\r\n"), "it applies to one command")
 	})
@@ -230,13 +230,13 @@ var _ = Describe("LoseReply on a proxy", func() {
 		through := dial(proxy.Addr())
 		through.send("INCR a", "INCR b")
 		Expect(through.rest()).To(BeEmpty())
-		Eventually(first).WithTimeout(patience).Should(BeClosed())
+		Eventually(first).WithTimeout(timeout).Should(BeClosed())
 		Expect(second).NotTo(BeClosed())
 		Eventually(func() int { proxy.mu.Lock(); defer proxy.mu.Unlock(); return len(proxy.traps) }).Should(Equal(1))
 		again := dial(proxy.Addr())
 		again.send("INCR b")
 		Expect(again.rest()).To(BeEmpty())
-		Eventually(second).WithTimeout(patience).Should(BeClosed())
+		Eventually(second).WithTimeout(timeout).Should(BeClosed())
 	})
 
 	It("keeps several traps, each for one command", func() {
@@ -259,7 +259,7 @@ var _ = Describe("HangReply on a proxy", func() {
 		hung := proxy.HangReply("incr n")
 		through := dial(proxy.Addr())
 		through.send("INCR n", "PING")
-		Eventually(hung).WithTimeout(patience).Should(BeClosed())
+		Eventually(hung).WithTimeout(timeout).Should(BeClosed())
 		Expect(through.receives()).To(BeFalse())
 		Expect(dial(proxy.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
 		Expect(dial(server.Addr()).do("GET n")).To(Equal("$1\r\n1\r\n"))
@@ -276,7 +276,7 @@ var _ = Describe("LoseCommand on a proxy", func() {
 		Expect(through.do("SET a 1")).To(Equal("+OK\r\n"))
 		through.send("INCR n")
 		Expect(through.rest()).To(BeEmpty())
-		Eventually(lost).WithTimeout(patience).Should(BeClosed())
+		Eventually(lost).WithTimeout(timeout).Should(BeClosed())
 		Expect(dial(server.Addr()).do("GET n")).To(Equal("$-1\r\n"))
 		Expect(dial(proxy.Addr()).do("INCR n")).To(Equal(":1\r\n"))
 	})
@@ -344,7 +344,7 @@ var _ = Describe("A proxy with BlackHole", func() {
 		through.send("PING")
 		proxy.CutAll()
 		Expect(through.rest()).To(BeEmpty())
-		Eventually(proxy.Connections).WithTimeout(patience).Should(BeZero())
+		Eventually(proxy.Connections).WithTimeout(timeout).Should(BeZero())
 	})
 })
 

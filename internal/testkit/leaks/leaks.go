@@ -17,8 +17,8 @@ import (
 	"github.com/onsi/gomega/gleak"
 )
 
-// patience limits the wait for closed resources to disappear.
-const patience = 10 * time.Second
+// timeout limits the wait for closed resources to disappear.
+const timeout = 10 * time.Second
 
 // Check records the goroutines and open files before a spec. After the spec and its cleanup it fails the spec
 // if there are more. Specs in an ordered container share resources and are not checked one by one. Call Check
@@ -29,8 +29,8 @@ func Check() {
 	}
 	goroutines, files := gleak.Goroutines(), open()
 	ginkgo.DeferCleanup(func() {
-		gomega.Eventually(gleak.Goroutines).WithTimeout(patience).ShouldNot(gleak.HaveLeaked(goroutines), "the spec leaked goroutines")
-		gomega.Eventually(func() []string { return more(files, open()) }).WithTimeout(patience).
+		gomega.Eventually(gleak.Goroutines).WithTimeout(timeout).ShouldNot(gleak.HaveLeaked(goroutines), "the spec leaked goroutines")
+		gomega.Eventually(func() []string { return more(files, open()) }).WithTimeout(timeout).
 			Should(gomega.BeEmpty(), "the spec leaked connections or files")
 	})
 }

@@ -48,7 +48,7 @@ func Start(options Options) (*Server, error) {
 	}
 	for attempt := 1; ; attempt++ {
 		server, err := startOnPort(options, binary)
-		// Another program may take the free port before the server binds it.
+		// Another program may bind the free port before the server does.
 		if err != nil && options.Port == 0 && attempt < 5 && errors.Is(err, errPortTaken) {
 			continue
 		}
@@ -232,12 +232,12 @@ func repliesToPing(path string) bool {
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return false
 	}
-	answer := make([]byte, 64)
-	n, err := conn.Read(answer)
+	reply := make([]byte, 64)
+	n, err := conn.Read(reply)
 	if err != nil {
 		return false
 	}
-	text := string(answer[:n])
+	text := string(reply[:n])
 	return strings.HasPrefix(text, "+PONG") || strings.HasPrefix(text, "-NOAUTH") || strings.HasPrefix(text, "-NOPERM")
 }
 

@@ -16,7 +16,7 @@ type Child struct {
 	done chan struct{}
 }
 
-// Start starts cmd in a session of its own. Linux shares the processors between sessions first, so the
+// Start starts cmd in a separate session. Linux shares the processors between sessions first, so the
 // threads of one program do not starve another. cmd's output should go to files (*os.File): with other
 // writers, a grandchild that keeps the output open would delay the detection of the exit.
 func Start(cmd *exec.Cmd) (*Child, error) {
