@@ -214,9 +214,7 @@ var _ = Describe("Closing workers, queues, event readers and flow producers", La
 				Expect(err).NotTo(HaveOccurred())
 				DeferCleanup(server.Close)
 			}
-			proxy, err := faultproxy.Start(server.Addr())
-			Expect(err).NotTo(HaveOccurred())
-			DeferCleanup(proxy.Close)
+			proxy := proxied(server.Addr())
 			connection := func() *bullmq.Connection { return bullmq.URL("redis://" + proxy.Addr()) }
 			switch way {
 			case caller:

@@ -78,9 +78,7 @@ var _ = Describe("Queues that are closed while goroutines add jobs", func() {
 
 var _ = Describe("Closing while Redis is unreachable", func() {
 	It("opens no connection when Redis is back", func() {
-		proxy, err := faultproxy.Start(redis.Addr())
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(proxy.Close)
+		proxy := proxied(redis.Addr())
 		via, ctx := bullmq.URL("redis://"+proxy.Addr()), specContext()
 		for range 5 {
 			name := newQueueName()

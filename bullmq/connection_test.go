@@ -20,29 +20,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
-
-// roundTrip adds a job, runs it, waits for its result and reads an event over one connection.
-func roundTrip(name, prefix string, link *bullmq.Connection) {
-	GinkgoHelper()
-	ctx := specContext()
-	reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link, Prefix: prefix})
-	queue := newQueue(name, &bullmq.QueueOptions{Connection: link, Prefix: prefix})
-	runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { return job.Name, nil }, &bullmq.WorkerOptions{Connection: link, Prefix: prefix})
-	jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "now"}, {Name: "later", Options: &bullmq.JobOptions{Delay: 20 * time.Millisecond}}})
-	Expect(err).NotTo(HaveOccurred())
-	for _, job := range jobs {
-		Expect(job.Wait(ctx, queue)).To(MatchJSON(fmt.Sprintf("%q", job.Name)))
-	}
-	Expect(queue.Counts(ctx, bullmq.StateCompleted)).To(HaveKeyWithValue(bullmq.StateCompleted, BeEquivalentTo(2)))
-	for event, err := range reader.All(ctx) {
-		Expect(err).NotTo(HaveOccurred())
-		Expect(event.Type).To(Equal(bullmq.EventAdded))
-		break
-	}
-}
 
 var _ = Describe("A connection", Label("slow"), func() {
 	// openWithin opens a queue, a worker and an event reader at once. It returns their errors and the longest time.
@@ -404,9 +383,7 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 		behind := func(timeout string, connections func(addr string) []*bullmq.Connection) {
 			GinkgoHelper()
 			server := startRedis(redisserver.Options{Config: []string{"timeout " + timeout}})
-			proxy, err := faultproxy.Start(server.Addr())
-			Expect(err).NotTo(HaveOccurred())
-			DeferCleanup(proxy.Close)
+			proxy := proxied(server.Addr())
 			accepted = append(accepted, proxy.Accepted)
 			for _, via := range connections(proxy.Addr()) {
 				name, done := newQueueName(), make(chan string, 1)
@@ -441,9 +418,7 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 	})
 
 	It("that the other side has closed accepts adds or returns ErrMaybeAdded, and accepts each two seconds later", func() {
-		proxy, err := faultproxy.Start(redis.Addr())
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(proxy.Close)
+		proxy := proxied(redis.Addr())
 		ctx := specContext()
 		var queues []*bullmq.Queue
 		for _, via := range connectionsOf(proxy.Addr(), rueidis.ClientOption{}) {

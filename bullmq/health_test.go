@@ -104,9 +104,7 @@ var _ = Describe("Health", Label("slow"), func() {
 
 	It("of an idle queue is updated by Ping, which returns at the end of its context", func() {
 		server := startRedis(redisserver.Options{Password: "open-sesame"})
-		proxy, err := faultproxy.Start(server.Addr())
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(proxy.Close)
+		proxy := proxied(server.Addr())
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: bullmq.URL("redis://:open-sesame@" + proxy.Addr())})
 		ping := func(within time.Duration) (time.Duration, error) {
 			short, cancel := context.WithTimeout(ctx, within)
@@ -115,7 +113,7 @@ var _ = Describe("Health", Label("slow"), func() {
 			err := queue.Ping(short)
 			return time.Since(begun), err
 		}
-		_, err = ping(time.Second)
+		_, err := ping(time.Second)
 		Expect(err).NotTo(HaveOccurred())
 
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())

@@ -248,8 +248,3 @@ func refused(proxy *faultproxy.Proxy) {
 	Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
 	proxy.CutAll()
 }
-
-func silenced(proxy *faultproxy.Proxy) {
-	GinkgoHelper()
-	Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
-}

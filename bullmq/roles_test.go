@@ -3,8 +3,6 @@ package bullmq_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -178,8 +176,3 @@ func (o *others) upsertScheduler(id string, template *bullmq.JobTemplate) {
 func (o *others) publish(event, jobID string, fields ...string) {
 	o.do(append([]string{"XADD", o.key("events"), "*", "event", event, "jobId", jobID}, fields...)...)
 }
-
-var denied = regexp.MustCompile("NOPERM|can't run this command|ACL failure in script|EXECABORT|EXEC without MULTI")
-
-// isDenied reports whether a right was missing, according to Redis or its scripts.
-func isDenied(err error) bool { return denied.MatchString(fmt.Sprint(err)) }

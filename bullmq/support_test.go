@@ -17,7 +17,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
@@ -91,22 +90,6 @@ func ownClient(change func(*rueidis.ClientOption)) rueidis.Client {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(client.Close)
 	return client
-}
-
-// proxiedRedis returns a proxy before the suite's server, whose faults the spec
-// decides, and the Connection through it.
-func proxiedRedis() (*faultproxy.Proxy, *bullmq.Connection) {
-	GinkgoHelper()
-	proxy, err := faultproxy.Start(redis.Addr())
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(proxy.Close)
-	return proxy, connectionThrough(proxy)
-}
-
-// connectionThrough returns a Connection with one socket for all commands, so
-// that the spec knows which of them meets a fault.
-func connectionThrough(proxy *faultproxy.Proxy) *bullmq.Connection {
-	return bullmq.Options(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, PipelineMultiplex: -1})
 }
 
 // newQueue returns a queue that is closed when the spec ends. The options may be
@@ -465,3 +448,23 @@ func fixedClock(ms int64) func() time.Time { return func() time.Time { return ti
 
 // fixedNow is the time in milliseconds that most fixed clocks show.
 const fixedNow = 1700000000000
+
+// roundTrip adds a job, runs it, waits for its result and reads an event over one connection.
+func roundTrip(name, prefix string, link *bullmq.Connection) {
+	GinkgoHelper()
+	ctx := specContext()
+	reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link, Prefix: prefix})
+	queue := newQueue(name, &bullmq.QueueOptions{Connection: link, Prefix: prefix})
+	runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) { return job.Name, nil }, &bullmq.WorkerOptions{Connection: link, Prefix: prefix})
+	jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "now"}, {Name: "later", Options: &bullmq.JobOptions{Delay: 20 * time.Millisecond}}})
+	Expect(err).NotTo(HaveOccurred())
+	for _, job := range jobs {
+		Expect(job.Wait(ctx, queue)).To(MatchJSON(fmt.Sprintf("%q", job.Name)))
+	}
+	Expect(queue.Counts(ctx, bullmq.StateCompleted)).To(HaveKeyWithValue(bullmq.StateCompleted, BeEquivalentTo(2)))
+	for event, err := range reader.All(ctx) {
+		Expect(err).NotTo(HaveOccurred())
+		Expect(event.Type).To(Equal(bullmq.EventAdded))
+		break
+	}
+}

@@ -18,13 +18,6 @@ type counters struct {
 	sum map[string]float64
 }
 
-type noSpan struct{}
-
-func (noSpan) SetAttributes(...bullmq.Attribute)    {}
-func (noSpan) AddEvent(string, ...bullmq.Attribute) {}
-func (noSpan) RecordError(error)                    {}
-func (noSpan) End()                                 {}
-
 func (c *counters) StartSpan(ctx context.Context, _ string, _ bullmq.SpanKind) (context.Context, bullmq.Span) {
 	return ctx, noSpan{}
 }

@@ -199,12 +199,10 @@ var _ = Describe("Worker concurrency", func() {
 	})
 
 	It("is fully used on a connection with high latency", func() {
-		proxy, err := faultproxy.Start(redis.Addr())
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(proxy.Close)
+		proxy := proxied(redis.Addr())
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)
-		_, err = queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(proxy.Set(faultproxy.Faults{Delay: 25 * time.Millisecond})).To(Succeed())
 		begun := time.Now()

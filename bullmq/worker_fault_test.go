@@ -1,7 +1,6 @@
 package bullmq_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,30 +17,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
-
-// logLines counts what a logger writes.
-type logLines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logLines) all() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *logLines) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Count(l.text.Bytes(), []byte("\n"))
-}
 
 var _ = Describe("A worker that loses replies", Label("slow"), func() {
 	var (

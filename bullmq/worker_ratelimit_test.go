@@ -1,10 +1,8 @@
 package bullmq_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -44,24 +42,6 @@ func (s *starts) all() int {
 		n += len(times)
 	}
 	return n
-}
-
-// lines is a log that several goroutines may write to.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *lines) with(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
 }
 
 var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
@@ -174,7 +154,7 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 	)
 
 	It("is logged once, with the remedy, by a worker without a limiter", func() {
-		log := &lines{}
+		log := &logLines{}
 		ids := add(3, nil)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			if job.AttemptsStarted < 3 {
@@ -191,7 +171,7 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 
 	It("returns the job to the front of its list and logs nothing if only the queue has a limit", func() {
 		Expect(queue.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 100, Duration: time.Second})).To(Succeed())
-		log := &lines{}
+		log := &logLines{}
 		ids := add(2, nil)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
