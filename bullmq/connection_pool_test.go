@@ -144,7 +144,7 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		delayed, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: 500 * time.Millisecond})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(stateOf(queue, delayed.ID), "4s").Should(Equal(bullmq.StateCompleted))
-		Expect(queue.Workers(ctx)).To(BeEmpty())
+		Expect(queue.ConnectedWorkers(ctx)).To(BeEmpty())
 		Eventually(warnings, "3s").Should(Equal(1))
 		release()
 		waitUntilIdle(queue)
@@ -225,7 +225,7 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		for range 3 {
 			runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, Concurrency: 20, BatchSize: 1, Logger: logger})
 		}
-		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(3))
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(HaveLen(3))
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(countOf(queue, bullmq.StateCompleted), "5s").Should(Equal(300))

@@ -83,7 +83,7 @@ var _ = Describe("The dialect of a queue", func() {
 		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: 0, bullmq.StatePaused: 1}))
 		Expect(queue.Counts(ctx)).To(HaveKeyWithValue(bullmq.StatePaused, 1))
 		Expect(queue.Count(ctx)).To(BeEquivalentTo(1))
-		Expect(queue.Jobs(ctx, bullmq.AllJobs(), bullmq.StateWaiting)).To(HaveLen(1))
+		Expect(queue.Jobs(ctx, bullmq.AllEntries(), bullmq.StateWaiting)).To(HaveLen(1))
 		Expect(queue.CountsPerPriority(ctx, 0)).To(Equal(map[int]int{0: 1}))
 	})
 

@@ -187,7 +187,7 @@ func ExampleJob_UpdateProgress() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	rows, count, err := queue.Logs(ctx, added.ID, bullmq.AllJobs())
+	rows, count, err := queue.JobLogs(ctx, added.ID, bullmq.AllEntries())
 	if err != nil {
 		log.Fatal(err)
 	}

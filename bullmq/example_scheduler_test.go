@@ -44,7 +44,7 @@ func ExampleRepeat() {
 	if _, err := queue.UpsertScheduler(ctx, "drying", bullmq.Repeat{Every: 10 * time.Minute, Limit: 6}, nil); err != nil {
 		log.Fatal(err)
 	}
-	schedulers, err := queue.Schedulers(ctx, bullmq.AllJobs())
+	schedulers, err := queue.Schedulers(ctx, bullmq.AllEntries())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type FetcherOptions struct {
 	// Dialect selects the BullMQ major version whose data layout is written.
 	// Defaults to [Detect].
 	Dialect Dialect
-	// Name identifies the Fetcher in Queue.Workers and in the jobs that it fetched
+	// Name identifies the Fetcher in Queue.ConnectedWorkers and in the jobs that it fetched
 	// (field pb).
 	// Defaults to no name.
 	Name string

@@ -258,7 +258,7 @@ var _ = Describe("A manually fetched job", func() {
 				Expect(err).NotTo(HaveOccurred())
 			})
 		}
-		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(many))
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(HaveLen(many))
 		for range many {
 			add(nil)
 		}

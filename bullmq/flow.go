@@ -20,9 +20,11 @@ import (
 type Flow struct {
 	Name      string
 	QueueName string
-	Prefix    string // defaults to the prefix of the FlowProducer
-	Data      any
-	Options   *JobOptions
+	// Prefix is the prefix of the queue.
+	// Defaults to the prefix of the FlowProducer.
+	Prefix  string
+	Data    any
+	Options *JobOptions
 	// Children run before the job. If a child fails for good, its JobOptions.OnFailure
 	// selects what happens to the job. By default the job waits until the child is
 	// retried and completes.
@@ -289,11 +291,18 @@ func (p *FlowProducer) queue(ctx context.Context, name, prefix string) (*Queue, 
 
 // FlowQuery selects the flow to read, and how much of it.
 type FlowQuery struct {
-	QueueName   string
-	Prefix      string // defaults to the prefix of the FlowProducer
-	ID          string
-	Depth       int // levels; defaults to 10
-	MaxChildren int // approximate number of children of each kind to read for a job; defaults to 20
+	QueueName string
+	// Prefix is the prefix of the queue.
+	// Defaults to the prefix of the FlowProducer.
+	Prefix string
+	ID     string
+	// Depth is the number of levels to read.
+	// Defaults to 10.
+	Depth int
+	// MaxChildren is the approximate number of children of each kind (completed,
+	// pending, ignored, failed) to read for a job.
+	// Defaults to 20.
+	MaxChildren int
 }
 
 // Flow reads a job with its children. It returns [ErrJobNotFound] if there is no such

@@ -26,10 +26,10 @@ type Child[T any] struct {
 var (
 	// ErrChildPending means that a child has not finished, or that it has failed and
 	// its parent waits until it is retried.
-	ErrChildPending = errors.New("bullmq: the child has not ended yet")
+	ErrChildPending = errors.New("bullmq: the child has not finished")
 	// ErrNoChild means that a job has no child, or that its child was removed, or
 	// failed with OnFailure [RemoveDependency].
-	ErrNoChild = errors.New("bullmq: the job has no child, or none that it remembers")
+	ErrNoChild = errors.New("bullmq: the job has no child, or its child was removed")
 )
 
 // Children returns a job's children in the order of their keys, with their return
@@ -185,8 +185,11 @@ func (j *Job) Dependencies(ctx context.Context) (*Dependencies, error) {
 
 // DependencyCursor is the position from which to read children of one kind.
 type DependencyCursor struct {
-	At    uint64 // 0 for the beginning; otherwise from DependencyPage.Next
-	Count int    // approximate number of children to read; defaults to 20
+	// At is the position, from DependencyPage.Next. 0 is the beginning.
+	At uint64
+	// Count is the approximate number of children to read.
+	// Defaults to 20.
+	Count int
 }
 
 // DependencyQuery selects the children to read. A kind whose cursor is nil is not

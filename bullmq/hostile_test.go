@@ -330,21 +330,21 @@ var _ = Describe("A queue with arbitrary content", Label("slow"), func() {
 				suffix = "wait"
 			}
 			fill(suffix)
-			jobs, err := queue.Jobs(ctx(), bullmq.AllJobs(), s)
+			jobs, err := queue.Jobs(ctx(), bullmq.AllEntries(), s)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(jobs).To(HaveLen(len(badJobs)-homeless), suffix)
 			for _, job := range jobs {
 				_, err := job.MarshalJSON()
 				Expect(err).NotTo(HaveOccurred())
 			}
-			Expect(queue.JobIDs(ctx(), bullmq.AllJobs(), s)).To(HaveLen(len(badJobs)))
+			Expect(queue.JobIDs(ctx(), bullmq.AllEntries(), s)).To(HaveLen(len(badJobs)))
 		}
 	})
 
 	DescribeTable("can be cleaned of jobs that are", func(suffix string, s bullmq.State) {
 		fill(suffix)
 		Expect(queue.Clean(ctx(), &bullmq.CleanOptions{State: s})).To(HaveLen(len(badJobs)))
-		Expect(queue.JobIDs(ctx(), bullmq.AllJobs(), s)).To(BeEmpty())
+		Expect(queue.JobIDs(ctx(), bullmq.AllEntries(), s)).To(BeEmpty())
 	},
 		Entry("waiting", "wait", bullmq.StateWaiting), Entry("active", "active", bullmq.StateActive), Entry("delayed", "delayed", bullmq.StateDelayed),
 		Entry("prioritized", "prioritized", bullmq.StatePrioritized), Entry("completed", "completed", bullmq.StateCompleted), Entry("failed", "failed", bullmq.StateFailed),
@@ -557,7 +557,7 @@ var _ = Describe("A worker of a broken queue", Label("slow"), func() {
 		Expect(redisDo("LPUSH", keyOf(name, "wait"), producer).Error()).To(Succeed())
 		queue, _ := work(bullmq.WorkerOptions{LockDuration: time.Minute})
 		Eventually(stateOf(queue, producer)).Should(Equal(bullmq.StateCompleted))
-		_, err := queue.Schedulers(ctx(), bullmq.AllJobs())
+		_, err := queue.Schedulers(ctx(), bullmq.AllEntries())
 		Expect(err).To(Or(BeNil(), MatchError(ContainSubstring("WRONGTYPE"))))
 		_, err = queue.UpsertScheduler(ctx(), "s", bullmq.Repeat{Every: time.Hour}, nil)
 		Expect(err).NotTo(HaveOccurred())

@@ -338,9 +338,9 @@ func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) erro
 	return nil
 }
 
-// Logs reads a page of a job's log and returns how many rows the log has (BullMQ:
+// JobLogs reads a page of a job's log and returns how many rows the log has (BullMQ:
 // getJobLogs).
-func (q *Queue) Logs(ctx context.Context, jobID string, page Page) (rows []string, count int, err error) {
+func (q *Queue) JobLogs(ctx context.Context, jobID string, page Page) (rows []string, count int, err error) {
 	bounds := page.bounds
 	if !page.Ascending { // the rows are stored oldest first
 		bounds = page.reversed

@@ -17,7 +17,7 @@ type JobOptions struct {
 	// Defaults to the queue's next number.
 	JobID string
 	// Delay is the time from Timestamp until the job is ready, in whole milliseconds.
-	// Round the result of time.Until by Round(time.Millisecond). A negative delay
+	// Round the result of time.Until with Round(time.Millisecond). A negative delay
 	// counts as none.
 	Delay time.Duration
 	// Priority is from 1 to 2,097,151. Jobs with lower numbers run first, and jobs
@@ -96,8 +96,9 @@ const NoStackTraces = -1
 type Deduplication struct {
 	// ID is the deduplication id. Adds with the same ID are duplicates.
 	ID string
-	// TTL is how long the job owns the id, even if it finishes earlier or later.
-	// Defaults to 0: the job owns the id until it finishes.
+	// TTL is how long the job owns the id, in whole milliseconds, even if it finishes
+	// earlier or later.
+	// Defaults to 0, which means until the job finishes.
 	TTL time.Duration
 	// Extend restarts the TTL with each dropped add.
 	Extend bool
@@ -106,7 +107,7 @@ type Deduplication struct {
 	// KeepLastIfActive keeps the last add made while the owner runs. It is added to the
 	// queue when the owner finishes.
 	KeepLastIfActive bool
-	// Reschedule sets the delay of the dropped add for an owner that is still delayed
+	// Reschedule gives an owner that is still delayed the delay of the dropped add
 	// (BullMQ 6.7).
 	Reschedule bool
 

@@ -206,7 +206,7 @@ var _ = Describe("A job in Redis", func() {
 			for range 10 {
 				Expect(<-errs).To(Succeed())
 			}
-			_, count, err := queue.Logs(ctx, "1", bullmq.Page{Limit: -1, Ascending: true})
+			_, count, err := queue.JobLogs(ctx, "1", bullmq.Page{Limit: -1, Ascending: true})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(count).To(Equal(10))
 		})
@@ -237,12 +237,12 @@ var _ = Describe("A job in Redis", func() {
 			}
 			rows := func(page bullmq.Page) []string {
 				GinkgoHelper()
-				rows, count, err := queue.Logs(ctx, "1", page)
+				rows, count, err := queue.JobLogs(ctx, "1", page)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(count).To(Equal(5))
 				return rows
 			}
-			Expect(rows(bullmq.AllJobs())).To(Equal([]string{"row 0", "row 1", "row 2", "row 3", "row 4"}))
+			Expect(rows(bullmq.AllEntries())).To(Equal([]string{"row 0", "row 1", "row 2", "row 3", "row 4"}))
 			Expect(rows(bullmq.Page{Offset: 1, Limit: 2, Ascending: true})).To(Equal([]string{"row 1", "row 2"}))
 			Expect(rows(bullmq.Page{})).To(Equal([]string{"row 4", "row 3", "row 2", "row 1", "row 0"}))
 			Expect(rows(bullmq.Page{Limit: 2})).To(Equal([]string{"row 4", "row 3"}))

@@ -102,7 +102,7 @@ var _ = Describe("A lasting failure", Label("slow"), func() {
 	// cutWaiting closes only the connections on which a worker and a reader wait.
 	cutWaiting := func() {
 		GinkgoHelper()
-		workers, err := queue.Workers(ctx)
+		workers, err := queue.ConnectedWorkers(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		readers, err := queue.ConnectedReaders(ctx)
 		Expect(err).NotTo(HaveOccurred())

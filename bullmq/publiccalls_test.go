@@ -96,7 +96,7 @@ func publicMethods() (calls []publicCall) {
 // argument returns a value of a type that the calls accept.
 func argument(kind reflect.Type, q *Queue) reflect.Value {
 	for _, value := range []any{
-		"1", 5, true, time.Minute, time.Now(), StateCompleted, AllJobs(), q.JobRef("1").WithToken("t"), []*Job{q.JobRef("1").WithToken("t")}, []string{"1"},
+		"1", 5, true, time.Minute, time.Now(), StateCompleted, AllEntries(), q.JobRef("1").WithToken("t"), []*Job{q.JobRef("1").WithToken("t")}, []string{"1"},
 		make([]BulkJob, 3), Repeat{Every: time.Minute}, Limiter{Max: 1, Duration: time.Second}, map[string]string{"a": "b"},
 		Flow{Name: "a", QueueName: "fuzzed", Children: []Flow{{Name: "b", QueueName: "fuzzed"}}}, []Flow{{Name: "a", QueueName: "fuzzed"}, {Name: "b", QueueName: "fuzzed"}},
 		FlowQuery{QueueName: "fuzzed", ID: "1", Depth: 4}, DependencyQuery{&DependencyCursor{}, &DependencyCursor{}, &DependencyCursor{}, &DependencyCursor{}}, EventType("mine"),

@@ -54,7 +54,8 @@ func (c *core) rateLimit(ctx context.Context, wait time.Duration) error {
 
 // RateLimitTTL returns how long the rate limit is still in effect, or 0 if it is not
 // (BullMQ: getRateLimitTtl, which returns -2 if there is no limit). max is the number of
-// jobs that a window allows. It defaults to the queue's global limit.
+// jobs that a window allows, usually the Max of the workers' [Limiter]. With 0 it is that
+// of the global rate limit.
 func (q *Queue) RateLimitTTL(ctx context.Context, max int) (time.Duration, error) {
 	if err := checkCount("max", max, "the queue's global limit"); err != nil {
 		return 0, fmt.Errorf("bullmq: the rate limit of %s was not read: %w", q.Name(), err)

@@ -14,7 +14,9 @@ import (
 
 // Errors of [Queue.Obliterate].
 var (
-	ErrNotPaused  = backend.ErrNotPaused
+	// ErrNotPaused means that another client resumed the queue during the call.
+	ErrNotPaused = backend.ErrNotPaused
+	// ErrActiveJobs means that jobs run. ObliterateOptions.Force removes them too.
 	ErrActiveJobs = backend.ErrActiveJobs
 )
 
@@ -251,7 +253,7 @@ func (q *Queue) moveAll(ctx context.Context, o RetryJobsOptions) error {
 type RemoveOptions struct {
 	// KeepChildren leaves the children of the job in their queues (BullMQ:
 	// removeChildren: false).
-	// Defaults to false: all descendants are removed too.
+	// Defaults to false, which removes all descendants too.
 	KeepChildren bool
 }
 
@@ -331,8 +333,8 @@ func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
 	return removed, err
 }
 
-// RemoveDeduplicationKey frees the job's deduplication id, if the job still
-// owns it (BullMQ: job.removeDeduplicationKey).
+// RemoveDeduplicationKey frees the job's deduplication id, and reports whether the job
+// still owned it (BullMQ: job.removeDeduplicationKey).
 func (j *Job) RemoveDeduplicationKey(ctx context.Context) (bool, error) {
 	c, err := j.at("free the deduplication id of")
 	if err != nil {

@@ -31,7 +31,7 @@ func (q *Queue) Job(ctx context.Context, id string) (*Job, error) {
 	return q.core.job(ctx, id)
 }
 
-// Job reads a job of the worker's queue.
+// Job reads a job of the worker's queue, as [Queue.Job] does.
 func (w *Worker) Job(ctx context.Context, id string) (*Job, error) {
 	return w.core.job(ctx, id)
 }
@@ -65,8 +65,8 @@ func (c *core) state(ctx context.Context, id string) (State, error) {
 	return State(state), err
 }
 
-// Page is a part of a list, newest first. The zero Page is the first 100 entries.
-// AllJobs returns the whole list.
+// Page selects a part of a list, newest entry first. The zero Page selects the first 100
+// entries. [AllEntries] selects the whole list.
 type Page struct {
 	// Offset is the number of entries to skip.
 	Offset int
@@ -79,8 +79,8 @@ type Page struct {
 
 const defaultPageLimit = 100
 
-// AllJobs returns the Page of all entries, oldest first.
-func AllJobs() Page { return Page{Limit: -1, Ascending: true} }
+// AllEntries returns the Page of all entries, oldest first.
+func AllEntries() Page { return Page{Limit: -1, Ascending: true} }
 
 // bounds returns the inclusive range of the page. -1 is the last entry.
 func (p Page) bounds() (from, to int, err error) {
@@ -219,15 +219,15 @@ func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int) (map[i
 
 // JobMetrics holds the counts of workers with MetricsPoints.
 type JobMetrics struct {
-	Count     int       // all jobs
-	PrevTime  time.Time // of the last point
-	PrevCount int       // jobs until then
-	Points    []int     // jobs per minute
-	Total     int       // number of stored points
+	Count     int       // jobs in total
+	PrevTime  time.Time // when the last point was recorded
+	PrevCount int       // jobs in total at PrevTime
+	Points    []int     // jobs in each minute of the page, newest first unless Page.Ascending is set
+	Total     int       // number of stored points, one for each minute
 }
 
-// Metrics reads the counts of jobs that reached StateCompleted or StateFailed. page
-// selects the minutes (BullMQ: getMetrics).
+// Metrics reads the counts of jobs that have reached state, StateCompleted or StateFailed
+// (BullMQ: getMetrics). The entries of page are minutes.
 func (q *Queue) Metrics(ctx context.Context, state State, page Page) (JobMetrics, error) {
 	bounds := page.bounds
 	if page.Ascending { // the points are stored newest first
@@ -257,10 +257,10 @@ type ConnectedClient struct {
 	Fields map[string]string
 }
 
-// Workers returns the workers that are connected to the queue (BullMQ: getWorkers). On a
-// cluster it lists the clients of each node. The result is empty if the server does not
-// permit CLIENT LIST.
-func (q *Queue) Workers(ctx context.Context) ([]ConnectedClient, error) {
+// ConnectedWorkers lists the workers that are connected to the queue (BullMQ: getWorkers).
+// On a cluster it lists the clients of each node. The result is empty if the server does
+// not permit CLIENT LIST.
+func (q *Queue) ConnectedWorkers(ctx context.Context) ([]ConnectedClient, error) {
 	unnamed := q.core.keys.clientName("")
 	return q.clients(ctx, func(name string) (string, bool) {
 		if name == unnamed {

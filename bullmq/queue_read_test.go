@@ -73,7 +73,7 @@ var _ = Describe("Reading a queue", func() {
 
 	It("returns the state of each job", func() {
 		oneOfEach()
-		jobs, err := queue.Jobs(ctx, bullmq.AllJobs())
+		jobs, err := queue.Jobs(ctx, bullmq.AllEntries())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(jobs).To(HaveLen(7))
 		for _, job := range jobs {
@@ -109,7 +109,7 @@ var _ = Describe("Reading a queue", func() {
 			}
 			Expect(names(page, bullmq.StateWaiting)).To(Equal(append([]string{}, want...)))
 		},
-			Entry("all, oldest first", bullmq.AllJobs(), "0", "1", "2", "3", "4"),
+			Entry("all, oldest first", bullmq.AllEntries(), "0", "1", "2", "3", "4"),
 			Entry("all, newest first", bullmq.Page{Limit: -1}, "4", "3", "2", "1", "0"),
 			Entry("the first, oldest first", bullmq.Page{Limit: 1, Ascending: true}, "0"),
 			Entry("the first, newest first", bullmq.Page{Limit: 1}, "4"),
@@ -134,7 +134,7 @@ var _ = Describe("Reading a queue", func() {
 			add("a", nil)
 			add("p", &bullmq.JobOptions{Priority: 1})
 			add("b", nil)
-			Expect(names(bullmq.AllJobs(), bullmq.StatePrioritized, bullmq.StateWaiting, bullmq.StateWaiting, "wait")).To(Equal([]string{"p", "a", "b"}))
+			Expect(names(bullmq.AllEntries(), bullmq.StatePrioritized, bullmq.StateWaiting, bullmq.StateWaiting, "wait")).To(Equal([]string{"p", "a", "b"}))
 			Expect(names(bullmq.Page{Limit: 1, Ascending: true}, bullmq.StateWaiting, bullmq.StatePrioritized)).To(Equal([]string{"a", "p"}), "a page of each")
 		})
 
@@ -144,7 +144,7 @@ var _ = Describe("Reading a queue", func() {
 			}
 			redisDo("DEL", keyOf(name, "2"), keyOf(name, "3"))
 			Expect(names(bullmq.Page{Limit: 3, Ascending: true}, bullmq.StateWaiting)).To(Equal([]string{"0", "3", "4"}))
-			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(Equal([]string{"0", "3", "4", "5"}))
+			Expect(names(bullmq.AllEntries(), bullmq.StateWaiting)).To(Equal([]string{"0", "3", "4", "5"}))
 		})
 
 		It("returns ids only, including those without a hash", func() {
@@ -153,15 +153,15 @@ var _ = Describe("Reading a queue", func() {
 			}
 			add("p", &bullmq.JobOptions{Priority: 1})
 			redisDo("DEL", keyOf(name, "2"))
-			Expect(queue.JobIDs(ctx, bullmq.AllJobs(), bullmq.StateWaiting)).To(Equal([]string{"1", "2", "3", "4"}))
+			Expect(queue.JobIDs(ctx, bullmq.AllEntries(), bullmq.StateWaiting)).To(Equal([]string{"1", "2", "3", "4"}))
 			Expect(queue.JobIDs(ctx, bullmq.Page{Offset: 1, Limit: 2}, bullmq.StateWaiting)).To(Equal([]string{"3", "2"}))
 			Expect(queue.JobIDs(ctx, bullmq.Page{Limit: 1, Ascending: true}, bullmq.StatePrioritized, "wait", bullmq.StateWaiting)).To(Equal([]string{"5", "1"}), "each state once")
-			Expect(queue.JobIDs(ctx, bullmq.AllJobs())).To(ConsistOf("1", "2", "3", "4", "5"))
+			Expect(queue.JobIDs(ctx, bullmq.AllEntries())).To(ConsistOf("1", "2", "3", "4", "5"))
 		})
 
 		It("returns nothing for an empty queue", func() {
-			Expect(names(bullmq.AllJobs())).To(BeEmpty())
-			Expect(queue.JobIDs(ctx, bullmq.AllJobs())).To(BeEmpty())
+			Expect(names(bullmq.AllEntries())).To(BeEmpty())
+			Expect(queue.JobIDs(ctx, bullmq.AllEntries())).To(BeEmpty())
 		})
 	})
 
@@ -179,10 +179,10 @@ var _ = Describe("Reading a queue", func() {
 		It("does not count BullMQ 4's marker", func() {
 			redisDo("RPUSH", keyOf(name, "wait"), "0:1700000000000")
 			Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: 0}))
-			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(BeEmpty())
+			Expect(names(bullmq.AllEntries(), bullmq.StateWaiting)).To(BeEmpty())
 			add("a", nil)
 			Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: 1}))
-			Expect(names(bullmq.AllJobs(), bullmq.StateWaiting)).To(Equal([]string{"a"}))
+			Expect(names(bullmq.AllEntries(), bullmq.StateWaiting)).To(Equal([]string{"a"}))
 		})
 	})
 })

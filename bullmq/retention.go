@@ -61,10 +61,10 @@ func KeepFor(age time.Duration) Retention {
 // RetentionLimits are the limits of [KeepWithin].
 type RetentionLimits struct {
 	// Age is how long jobs are kept, as in [KeepFor].
-	// Defaults to 0: jobs of any age.
+	// Defaults to 0, any age.
 	Age time.Duration
-	// Count is how many of the newest jobs are kept.
-	// Defaults to 0: any number.
+	// Count is the number of the newest jobs that are kept.
+	// Defaults to 0, any number.
 	Count int
 	// Removals is the maximum number of jobs that are removed when a job ends (BullMQ:
 	// limit).

@@ -42,10 +42,10 @@ func readJobs(p *program, queue *bullmq.Queue) {
 	p.others.do("ZADD", p.others.key(job.ID+":unsuccessful"), "1", p.others.key("x"))
 	p.succeeds(queue.Job(p.ctx, job.ID))
 	p.Expect(queue.JobState(p.ctx, job.ID)).To(Equal(bullmq.StateWaitingChildren))
-	p.Expect(queue.Jobs(p.ctx, bullmq.AllJobs())).To(HaveLen(2))
-	p.Expect(queue.JobIDs(p.ctx, bullmq.AllJobs())).To(HaveLen(2))
+	p.Expect(queue.Jobs(p.ctx, bullmq.AllEntries())).To(HaveLen(2))
+	p.Expect(queue.JobIDs(p.ctx, bullmq.AllEntries())).To(HaveLen(2))
 	p.Expect(queue.JobIDs(p.ctx, bullmq.Page{Limit: 6}, bullmq.StateCompleted, bullmq.StateWaiting)).To(HaveLen(1))
-	_, _, err := queue.Logs(p.ctx, job.ID, bullmq.Page{Limit: -1})
+	_, _, err := queue.JobLogs(p.ctx, job.ID, bullmq.Page{Limit: -1})
 	p.Expect(err).NotTo(HaveOccurred())
 	p.succeeds(job.Dependencies(p.ctx))
 	p.succeeds(job.DependencyPage(p.ctx, bullmq.DependencyQuery{Processed: &bullmq.DependencyCursor{}, Unprocessed: &bullmq.DependencyCursor{}, Ignored: &bullmq.DependencyCursor{}, Failed: &bullmq.DependencyCursor{}}))
@@ -81,7 +81,7 @@ func readSettings(p *program, queue *bullmq.Queue) {
 func manageSchedulers(p *program, queue *bullmq.Queue) {
 	p.others.upsertScheduler("s", nil)
 	p.succeeds(queue.Scheduler(p.ctx, "s"))
-	p.Expect(queue.Schedulers(p.ctx, bullmq.AllJobs())).To(HaveLen(1))
+	p.Expect(queue.Schedulers(p.ctx, bullmq.AllEntries())).To(HaveLen(1))
 	p.Expect(queue.Schedulers(p.ctx, bullmq.Page{Limit: -1})).To(HaveLen(1)) // last first
 	p.Expect(queue.CountSchedulers(p.ctx)).To(Equal(1))
 	p.succeeds(queue.UpsertScheduler(p.ctx, "t", bullmq.Repeat{Every: time.Hour}, nil))

@@ -55,8 +55,8 @@ type JobTemplate struct {
 // Scheduler is the stored state of a job scheduler (BullMQ: JobSchedulerJson).
 type Scheduler struct {
 	ID         string
-	Name       string
-	Next       time.Time
+	Name       string    // name of its jobs
+	Next       time.Time // when its next job runs
 	Repeat     Repeat
 	Iterations int // number of jobs added so far
 	// HasOffset reports whether an offset is stored, even if it is 0.

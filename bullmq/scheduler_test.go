@@ -244,7 +244,7 @@ var _ = Describe("A job scheduler", func() {
 		Expect(queue.Scheduler(ctx, "tick")).Error().To(MatchError(bullmq.ErrSchedulerNotFound))
 		Expect(pending()).To(BeEmpty())
 		endJob(worker, job, nil, errors.New("boom"))
-		Expect(queue.Schedulers(ctx, bullmq.AllJobs())).To(BeEmpty())
+		Expect(queue.Schedulers(ctx, bullmq.AllEntries())).To(BeEmpty())
 		Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, "repeat:tick")))
 	})
 
@@ -259,7 +259,7 @@ var _ = Describe("A job scheduler", func() {
 		Eventually(faults).Should(Receive(MatchError(And(ContainSubstring(entry), ContainSubstring("BullMQ 4 or older"), ContainSubstring("upsert a scheduler")))))
 		Expect(zsetAt(keyOf(name, "repeat"))).To(Equal([]string{entry}))
 		Expect(pending()).To(BeEmpty())
-		_, err := queue.Schedulers(ctx, bullmq.AllJobs())
+		_, err := queue.Schedulers(ctx, bullmq.AllEntries())
 		Expect(err).To(MatchError(ContainSubstring(entry)))
 		Expect(zsetAt(keyOf(name, "repeat"))).To(Equal([]string{entry}))
 	},

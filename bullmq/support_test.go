@@ -252,7 +252,7 @@ func failedJob(ctx context.Context, queue *bullmq.Queue) *bullmq.Job {
 func waitUntilIdle(queue *bullmq.Queue) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		workers, err := queue.Workers(context.Background())
+		workers, err := queue.ConnectedWorkers(context.Background())
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(workers).NotTo(BeEmpty())
 		for _, worker := range workers {

@@ -46,9 +46,9 @@ type WorkerOptions struct {
 	// Dialect selects the BullMQ major version whose data layout is written.
 	// Defaults to [Detect].
 	Dialect Dialect
-	// Name identifies the worker in Queue.Workers and in the jobs it ran (field
+	// Name identifies the worker in Queue.ConnectedWorkers and in the jobs it ran (field
 	// pb). A name with spaces or non-ASCII characters is not listed by
-	// Queue.Workers.
+	// Queue.ConnectedWorkers.
 	// Defaults to no name.
 	Name string
 	// Concurrency is the number of jobs that run at the same time.

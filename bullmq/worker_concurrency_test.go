@@ -132,7 +132,7 @@ var _ = Describe("Worker concurrency", func() {
 		Expect(worker.SetConcurrency(2)).To(Succeed())
 		Eventually(func() []string {
 			var blocked []string
-			workers, err := queue.Workers(ctx)
+			workers, err := queue.ConnectedWorkers(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			for _, worker := range workers {
 				blocked = append(blocked, worker.Fields["flags"])

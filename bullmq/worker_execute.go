@@ -242,7 +242,7 @@ func (w *Worker) CancelJob(jobID, reason string) bool {
 }
 
 // CancelAllJobs cancels all jobs that run in this worker, as [Worker.CancelJob] does,
-// and returns their number (BullMQ: worker.cancelAllJobs). The worker still fetches
+// and returns their number (BullMQ: worker.cancelAllEntries). The worker still fetches
 // jobs, unless it is paused or stopping.
 func (w *Worker) CancelAllJobs(reason string) int {
 	return w.cancelHandlers(reason, func(*Job) bool { return true })

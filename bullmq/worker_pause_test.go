@@ -60,7 +60,7 @@ var _ = Describe("Pausing a worker", func() {
 		waitUntilIdle(queue)
 		Expect(worker.PauseNow(ctx)).To(Succeed())
 		Expect(worker.IsPaused()).To(BeTrue())
-		workers, err := queue.Workers(ctx)
+		workers, err := queue.ConnectedWorkers(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(workers).To(HaveEach(HaveField("Fields", HaveKeyWithValue("flags", Not(ContainSubstring("b"))))), "it must wait no more")
 		job := add("a", nil)
@@ -201,7 +201,7 @@ var _ = Describe("Pausing a worker", func() {
 		first := runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("not mine") }, patient())
 		waitUntilIdle(queue)
 		runWorker(name, handler, patient())
-		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(2))
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(HaveLen(2))
 		waitUntilIdle(queue)
 		job := add("a", &bullmq.JobOptions{Delay: 400 * time.Millisecond})
 		waitUntilIdle(queue) // the worker that waited longer has popped the marker
@@ -216,7 +216,7 @@ var _ = Describe("Pausing a worker", func() {
 		worker := runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("not mine") }, o)
 		waitUntilIdle(queue)
 		runWorker(name, handler, patient())
-		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(2))
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(HaveLen(2))
 		waitUntilIdle(queue)
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		job := add("a", nil) // the worker that waited longer pops the marker

@@ -339,7 +339,7 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 			var ran atomic.Bool
 			handler := func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil }
 			_, stop, ended := startWorker(name, handler, &bullmq.WorkerOptions{Connection: via, ShutdownTimeout: 300 * time.Millisecond, DrainDelay: time.Second})
-			Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
+			Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(HaveLen(1))
 			silence()
 			add(nil) // its marker is being sent, and then the fetch
 			stop()
@@ -420,10 +420,10 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 	It("leaves the caller's client open", func() {
 		client := ownClient(nil)
 		_, stop, ended := startWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client)})
-		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(HaveLen(1))
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
 		Expect(client.Do(ctx, client.B().Ping().Build()).Error()).To(Succeed())
-		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).Should(BeEmpty(), "the connection it blocked on goes with it")
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(BeEmpty(), "the connection it blocked on goes with it")
 	})
 })

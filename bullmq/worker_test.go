@@ -52,7 +52,7 @@ var _ = Describe("A worker", func() {
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Name: "painter"})
 		bare := "bull:" + base64.StdEncoding.EncodeToString([]byte(name))
 		Eventually(func() []string {
-			workers, err := queue.Workers(ctx)
+			workers, err := queue.ConnectedWorkers(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			var names []string
 			for _, worker := range workers {

@@ -449,7 +449,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		o := patient()
 		o.Connection = link
 		_, stop, ended := startWorker(name, note, o)
-		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.Workers(ctx) }).ShouldNot(BeEmpty())
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).ShouldNot(BeEmpty())
 		for _, delay := range []time.Duration{0, 150 * time.Millisecond, 170 * time.Millisecond} {
 			job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: delay})
 			Expect(err).NotTo(HaveOccurred())

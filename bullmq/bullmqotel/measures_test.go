@@ -64,7 +64,7 @@ var _ = Describe("A Telemetry that only measures", func() {
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(client.Close)
-		jobs, err := queue.Jobs(ctx, bullmq.AllJobs())
+		jobs, err := queue.Jobs(ctx, bullmq.AllEntries())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(jobs).To(HaveLen(5), "with the scheduler's next one")
 		for _, job := range jobs {

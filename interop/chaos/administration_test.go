@@ -66,7 +66,7 @@ var _ = Describe("The administration of many jobs", func() {
 		briefly("PromoteJobs", func() error { return queue.PromoteJobs(ctx, nil) })
 		left(bullmq.StateWaiting, jobs)
 		briefly("Jobs", func() error {
-			all, err := queue.Jobs(ctx, bullmq.AllJobs(), bullmq.StateWaiting)
+			all, err := queue.Jobs(ctx, bullmq.AllEntries(), bullmq.StateWaiting)
 			if err == nil && len(all) != jobs {
 				err = fmt.Errorf("%d jobs were listed", len(all))
 			}

@@ -96,7 +96,7 @@ var operations = map[string]operation{
 		End       *int
 		Asc       *bool
 	}) (any, error) {
-		rows, count, err := q.Logs(ctx, a.ID, pageOf(a.Start, or(a.End, -1), or(a.Asc, true)))
+		rows, count, err := q.JobLogs(ctx, a.ID, pageOf(a.Start, or(a.End, -1), or(a.Asc, true)))
 		return map[string]any{"logs": list(rows), "count": count}, err
 	}),
 	"retry": onQueue(func(ctx context.Context, q *bullmq.Queue, a *struct {

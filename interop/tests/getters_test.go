@@ -40,7 +40,7 @@ var _ = Describe("One library lists the other's", func() {
 		defer worker.stop()
 		runGoWorker(l.queue, returning(nil), bullmq.WorkerOptions{Name: "gopher"})
 		Eventually(listed("workers", l.queue)).Should(ConsistOf(clientName(l.queue, ":w:noddy"), clientName(l.queue, ":w:gopher")))
-		workers, err := newGoQueue(l.queue).Workers(soon())
+		workers, err := newGoQueue(l.queue).ConnectedWorkers(soon())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(workers).To(ConsistOf(HaveField("Name", "noddy"), HaveField("Name", "gopher")))
 	})

@@ -174,7 +174,7 @@ var _ = Describe("A stored job", func() {
 			texts = append(texts, row, row)
 		}
 		Expect(node.Record(name, id)["logs"]).To(Equal(both))
-		inGo, count, err := queue.Logs(soon(), id, bullmq.Page{Limit: -1, Ascending: true})
+		inGo, count, err := queue.JobLogs(soon(), id, bullmq.Page{Limit: -1, Ascending: true})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(count).To(Equal(len(texts)))
 		Expect(inGo).To(Equal(texts))

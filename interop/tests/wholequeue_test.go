@@ -38,7 +38,7 @@ var _ = Describe("A setting of a whole queue", func() {
 		Eventually(completed).Should(BeEquivalentTo(count))
 		noddy.stop()
 
-		done, err := queue.Jobs(soon(), bullmq.AllJobs(), bullmq.StateCompleted)
+		done, err := queue.Jobs(soon(), bullmq.AllEntries(), bullmq.StateCompleted)
 		Expect(err).NotTo(HaveOccurred())
 		starts := make([]time.Time, len(done))
 		for i, job := range done {
