@@ -37,6 +37,16 @@ var _ = Describe("The architecture page", func() {
 		}
 	})
 
+	It("links to a README that names each part of the scripts", func() {
+		parts, err := filepath.Glob("../bullmq/scripts/parts/*.lua")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(parts).NotTo(BeEmpty())
+		page := read("../bullmq/scripts/parts/README.md")
+		for _, part := range parts {
+			Expect(page).To(ContainSubstring("`"+filepath.Base(part)+"`"), "each part needs a row")
+		}
+	})
+
 	It("describes each file of package bullmq", func() {
 		files, err := filepath.Glob("../bullmq/*.go")
 		Expect(err).NotTo(HaveOccurred())
