@@ -108,11 +108,11 @@ var _ = Describe("An example", func() {
 		Eventually(run("produce", nil), timeout).Should(gexec.Exit(0))
 		for range 506 { // all jobs except the delayed one
 			_, err := worker.WaitFor(ctx, func(line nodeprocess.Line) bool {
-				var said struct {
+				var reported struct {
 					Event string
 					Data  struct{ To string }
 				}
-				return line.Decode(&said) == nil && said.Event == "completed" && said.Data.To != ""
+				return line.Decode(&reported) == nil && reported.Event == "completed" && reported.Data.To != ""
 			})
 			Expect(err).NotTo(HaveOccurred())
 		}

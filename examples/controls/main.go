@@ -31,8 +31,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	active, told := make(chan string, 10), make(chan struct{})
-	go follow(worker.Events(ctx, 100), active, told)
+	active, followed := make(chan string, 10), make(chan struct{})
+	go follow(worker.Events(ctx, 100), active, followed)
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
@@ -64,7 +64,7 @@ func main() {
 	if err := <-ended; err != nil {
 		log.Fatal(err)
 	}
-	<-told
+	<-followed
 }
 
 // render takes a minute. It returns earlier, depending on the cause, if its context ends.
@@ -87,8 +87,8 @@ func render(ctx context.Context, _ *bullmq.Job) (any, error) {
 }
 
 // follow prints the events and sends the ids of started jobs to active.
-func follow(events <-chan bullmq.WorkerEvent, active chan<- string, told chan<- struct{}) {
-	defer close(told)
+func follow(events <-chan bullmq.WorkerEvent, active chan<- string, followed chan<- struct{}) {
+	defer close(followed)
 	for event := range events {
 		if event.Missed > 0 {
 			log.Printf("%d events were dropped because this reader was too slow", event.Missed)

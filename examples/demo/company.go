@@ -77,7 +77,7 @@ func assemble(ctx context.Context) (_ *company, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for _, program := range []*nodeprocess.Process{c.nodeProducer, c.nodeWorker} {
-		if _, err = program.WaitFor(ctx, says("ready")); err != nil {
+		if _, err = program.WaitFor(ctx, hasEvent("ready")); err != nil {
 			return nil, err
 		}
 	}
@@ -259,6 +259,6 @@ func read(line nodeprocess.Line) (message remark) {
 	return message
 }
 
-func says(event string) func(nodeprocess.Line) bool {
+func hasEvent(event string) func(nodeprocess.Line) bool {
 	return func(line nodeprocess.Line) bool { return strings.EqualFold(read(line).Event, event) }
 }

@@ -114,20 +114,20 @@ func (l *ledger) faults(queue string, held map[bullmq.State]int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var faults []string
-	compare := func(who, what string, said, due int) {
-		if said != due {
-			faults = append(faults, fmt.Sprintf("%s: %s: %d %s, not %d", queue, who, said, what, due))
+	compare := func(who, what string, reported, due int) {
+		if reported != due {
+			faults = append(faults, fmt.Sprintf("%s: %s: %d %s, not %d", queue, who, reported, what, due))
 		}
 	}
 	compare("the producer", "added", l.producer.added, l.due.added)
 	compare("the events", "added", l.events.added, l.due.added)
 	for _, account := range []struct {
-		who  string
-		said account
+		who      string
+		reported account
 	}{{"the worker", l.worker}, {"the events", l.events}} {
-		compare(account.who, "completed", account.said.completed, l.due.completed)
-		compare(account.who, "failed", account.said.failed, l.due.failed)
-		compare(account.who, "retried", account.said.retried, l.due.retried)
+		compare(account.who, "completed", account.reported.completed, l.due.completed)
+		compare(account.who, "failed", account.reported.failed, l.due.failed)
+		compare(account.who, "retried", account.reported.retried, l.due.retried)
 	}
 	due := map[bullmq.State]int{bullmq.StateCompleted: l.due.completed, bullmq.StateFailed: l.due.failed} // all other states must be empty
 	for _, state := range slices.Sorted(maps.Keys(held)) {

@@ -192,7 +192,7 @@ func (c *comparison) lives(first, second *Span) {
 		}
 		return life.String()
 	}
-	if (first == nil) != (second == nil) || first != nil && !first.alike(*second) {
+	if (first == nil) != (second == nil) || first != nil && !first.matches(*second) {
 		c.differ("expiry", describe(first), describe(second))
 	}
 }

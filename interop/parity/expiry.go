@@ -14,8 +14,8 @@ type Span struct{ Min, Max time.Duration }
 // expiryTolerance is the relative difference that is allowed between the times to live of a key.
 const expiryTolerance = 0.02
 
-// alike reports whether two keys may have the same time to live.
-func (s Span) alike(other Span) bool {
+// matches reports whether two keys may have the same time to live.
+func (s Span) matches(other Span) bool {
 	reaches := func(a, b Span) bool { return float64(a.Min)*(1-expiryTolerance) <= float64(b.Max) }
 	return reaches(s, other) && reaches(other, s)
 }

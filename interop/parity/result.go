@@ -30,7 +30,7 @@ func (r Result) Alike() bool { return r.Err == nil && len(r.Differences) == 0 }
 func (r Result) String() string {
 	title := fmt.Sprintf("%s: %s", r.Scenario.File, r.Scenario.Name)
 	if r.Alike() {
-		return title + ": alike"
+		return title + ": equal"
 	}
 	var report strings.Builder
 	report.WriteString(title)
@@ -46,13 +46,13 @@ func (r Result) String() string {
 	return strings.ReplaceAll(report.String(), "\n", "\n  ")
 }
 
-// Summary returns the line "N of M scenarios alike".
+// Summary returns the line "N of M scenarios equal".
 func Summary(results []Result) string {
-	alike := 0
+	equal := 0
 	for _, result := range results {
 		if result.Alike() {
-			alike++
+			equal++
 		}
 	}
-	return fmt.Sprintf("%d of %d scenarios alike", alike, len(results))
+	return fmt.Sprintf("%d of %d scenarios equal", equal, len(results))
 }

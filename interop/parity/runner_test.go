@@ -32,7 +32,7 @@ var _ = Describe("A runner", func() {
 			`["$redis",["DEL","k"]]`,
 			`["$sleep",1]`)
 		Expect(result.Alike()).To(BeTrue(), result.String())
-		Expect(result.String()).To(Equal("made-up.json: made up: alike"))
+		Expect(result.String()).To(Equal("made-up.json: made up: equal"))
 	})
 
 	It("reports the step, the key and both values, and stops there", func(ctx SpecContext) {
@@ -197,7 +197,7 @@ var _ = Describe("A runner", func() {
 
 	It("counts the scenarios without differences", func() {
 		Expect(parity.Summary([]parity.Result{{}, {Differences: []parity.Difference{{}}}, {Err: context.Canceled}})).
-			To(Equal("1 of 3 scenarios alike"))
+			To(Equal("1 of 3 scenarios equal"))
 	})
 })
 

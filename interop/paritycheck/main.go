@@ -1,5 +1,5 @@
 // paritycheck runs the scenarios of interop/scenarios against the reference library and reports how many are
-// alike. It is run by make parity.
+// equal. It is run by make parity.
 package main
 
 import (

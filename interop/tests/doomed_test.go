@@ -22,11 +22,11 @@ const doomedVariable = "INTEROP_DOOMED_WORKER"
 // Workers that should stall use short locks, and all workers of the queue check for stalled jobs this often:
 // the longest interval determines the check.
 const (
-	shortLock       = 500 * time.Millisecond
-	frequentCheck   = 200 * time.Millisecond
-	shortLockInNode = "500"
-	oftenLookInNode = "200"
-	longerThanASpec = "60000" // milliseconds
+	shortLock           = 500 * time.Millisecond
+	frequentCheck       = 200 * time.Millisecond
+	shortLockInNode     = "500"
+	frequentCheckInNode = "200"
+	longerThanASpec     = "60000" // milliseconds
 )
 
 func workUntilKilled() {

@@ -168,23 +168,23 @@ func expectSameEvents(l *ledger, inNode, inGo *reader) {
 	Expect(first[len(first)-1].Name).To(Equal("drained"))
 	Expect(stories).To(HaveLen(len(l.added)))
 	var wrong []string
-	for id, told := range stories {
-		if want := l.added[id][0].expectedEvents(l.ends[id][0]); !slices.EqualFunc(told, want, sameEvent) {
-			wrong = append(wrong, fmt.Sprintf("job %s (%s):\n got    %v\n wanted %v", id, l.added[id][0].name, told, want))
+	for id, got := range stories {
+		if want := l.added[id][0].expectedEvents(l.ends[id][0]); !slices.EqualFunc(got, want, sameEvent) {
+			wrong = append(wrong, fmt.Sprintf("job %s (%s):\n got    %v\n wanted %v", id, l.added[id][0].name, got, want))
 		}
 	}
 	Expect(wrong[:min(len(wrong), 3)]).To(BeEmpty())
 }
 
 // sameEvent compares an event with the expected one. A delay of NaN matches any delay.
-func sameEvent(told, want received) bool {
+func sameEvent(got, want received) bool {
 	if until, ok := want.Payload["delay"].(float64); ok && math.IsNaN(until) {
-		if at, isNumber := told.Payload["delay"].(float64); !isNumber || at < 1.7e12 {
+		if at, isNumber := got.Payload["delay"].(float64); !isNumber || at < 1.7e12 {
 			return false
 		}
-		want.Payload["delay"] = told.Payload["delay"]
+		want.Payload["delay"] = got.Payload["delay"]
 	}
-	return told.Name == want.Name && reflect.DeepEqual(told.Payload, want.Payload)
+	return got.Name == want.Name && reflect.DeepEqual(got.Payload, want.Payload)
 }
 
 // expectedEvents returns the expected events of the job.

@@ -19,8 +19,8 @@ var _ = Describe("A job whose worker is killed", func() {
 	})
 	startDoomedNodeWorker := func() *nodeprocess.Process {
 		GinkgoHelper()
-		doomed := startNode("worker.mjs", "-queue", name, "-lock-duration", shortLockInNode, "-stalled-interval", oftenLookInNode, "-sleep", longerThanASpec)
-		_, err := doomed.WaitFor(soon(), says("started"))
+		doomed := startNode("worker.mjs", "-queue", name, "-lock-duration", shortLockInNode, "-stalled-interval", frequentCheckInNode, "-sleep", longerThanASpec)
+		_, err := doomed.WaitFor(soon(), hasEvent("started"))
 		Expect(err).NotTo(HaveOccurred())
 		return doomed
 	}
@@ -43,8 +43,8 @@ var _ = Describe("A job whose worker is killed", func() {
 	It("in Go is recovered and run by Node", func() {
 		id := node.Add(name, "a", object{"n": 1}, object{})
 		startDoomedGoWorker(name, id)()
-		saviour := startNode("worker.mjs", "-queue", name, "-lock-duration", shortLockInNode, "-stalled-interval", oftenLookInNode, "-name", "noddy")
-		_, err := saviour.WaitFor(soon(), says("completed"))
+		rescuer := startNode("worker.mjs", "-queue", name, "-lock-duration", shortLockInNode, "-stalled-interval", frequentCheckInNode, "-name", "noddy")
+		_, err := rescuer.WaitFor(soon(), hasEvent("completed"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(node.Record(name, id)).To(And(
 			HaveKeyWithValue("state", "completed"), HaveKeyWithValue("stalledCounter", 1.),
@@ -67,8 +67,8 @@ var _ = Describe("A job whose worker is killed", func() {
 	})
 })
 
-// says returns a function that reports whether a line of a Node program has this event.
-func says(event string) func(nodeprocess.Line) bool {
+// hasEvent returns a function that reports whether a line of a Node program has this event.
+func hasEvent(event string) func(nodeprocess.Line) bool {
 	return func(line nodeprocess.Line) bool {
 		var message struct{ Event string }
 		return line.Decode(&message) == nil && message.Event == event

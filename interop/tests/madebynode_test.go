@@ -115,7 +115,7 @@ var _ = Describe("A scheduler created by Node", func() {
 		producer := startNode("producer.mjs", "-queue", name, "-bullmq", "5")
 		Expect(producer.Send(object{"name": "tock", "data": object{"a": []any{}}, "opts": object{"repeat": repeat, "attempts": 2}})).To(Succeed())
 		Expect(producer.CloseInput()).To(Succeed())
-		_, err := producer.WaitFor(soon(), says("done"))
+		_, err := producer.WaitFor(soon(), hasEvent("done"))
 		Expect(err).NotTo(HaveOccurred())
 		entries, err := ask("ZRANGE", "bull:"+name+":repeat", "0", "-1").AsStrSlice()
 		Expect(err).NotTo(HaveOccurred())

@@ -42,9 +42,9 @@ var _ = Describe("The results of jobs", func() {
 		}
 		worker := workInNode(l, "noddy", "6")
 		l.waitForEnds(jobs)
-		told := make(chan struct{})
-		go func() { waiting.Wait(); close(told) }()
-		Eventually(told).WithTimeout(3*time.Second).Should(BeClosed(), "callers that waited before the end")
+		returned := make(chan struct{})
+		go func() { waiting.Wait(); close(returned) }()
+		Eventually(returned).WithTimeout(3*time.Second).Should(BeClosed(), "callers that waited before the end")
 		worker.stop()
 		for id := range late {
 			if l.added[id][0].stays() {

@@ -210,9 +210,9 @@ var _ = Describe("Another program", func() {
 		DeferCleanup(process.Kill)
 		line, err := process.WaitFor(within(10*time.Second), func(Line) bool { return true })
 		Expect(err).NotTo(HaveOccurred())
-		var said struct{ Pid int }
-		Expect(line.Decode(&said)).To(Succeed())
-		Expect(said.Pid).To(Equal(process.Pid()))
+		var reported struct{ Pid int }
+		Expect(line.Decode(&reported)).To(Succeed())
+		Expect(reported.Pid).To(Equal(process.Pid()))
 		_, err = process.WaitFor(within(10*time.Second), func(Line) bool { return true })
 		Expect(err).To(MatchError(And(ContainSubstring("a shell exited (status 3)"), ContainSubstring("two"))))
 		Expect(process.StderrLines()).To(Equal(2))
