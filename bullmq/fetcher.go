@@ -10,7 +10,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 )
 
-// FetcherOptions configures a [Fetcher]. Nil and the zero value select the defaults.
+// FetcherOptions configures a [Fetcher]. A nil pointer and the zero value select the
+// defaults.
 // Options that a [Worker] has too have the same meaning as in [WorkerOptions].
 type FetcherOptions struct {
 	// Connection is a connection to share with other queues and workers. Its creator
@@ -225,12 +226,12 @@ func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 			return nil, fmt.Errorf("bullmq: fetch a job of queue %s: %w", w.QueueName(), ErrClosed)
 		}
 		begun := time.Now()
-		taken, err := f.take(ctx, token)
+		fetched, err := f.fetchOne(ctx, token)
 		if err != nil {
 			return nil, w.cutOff(err)
 		}
-		if taken.Job != nil {
-			job := f.hand(taken, token, begun)
+		if fetched.Job != nil {
+			job := f.newFetchedJob(fetched, token, begun)
 			if reason := w.refusal(job); reason != nil && w.core.dialect == V5 {
 				if err := f.Fail(ctx, job, reason); err != nil {
 					return nil, err
@@ -246,11 +247,11 @@ func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 			return nil, ErrNoJob
 		}
 		left := w.o.DrainDelay
-		if taken.LimitedFor > 0 {
-			left = min(left, taken.LimitedFor)
+		if fetched.LimitedFor > 0 {
+			left = min(left, fetched.LimitedFor)
 		}
-		if !taken.NextDue.IsZero() {
-			left = min(left, max(taken.NextDue.Sub(w.core.now()), time.Millisecond))
+		if !fetched.NextDue.IsZero() {
+			left = min(left, max(fetched.NextDue.Sub(w.core.now()), time.Millisecond))
 		}
 		if waiter == nil {
 			waiter = w.core.newWaiter(w.core.keys.clientName(w.nameSuffix()))
@@ -261,26 +262,26 @@ func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 	}
 }
 
-// take fetches one job. If the reply is lost, it looks for the job that the call may
+// fetchOne fetches one job. If the reply is lost, it looks for the job that the call may
 // have locked.
-func (f *Fetcher) take(ctx context.Context, token string) (backend.Taken, error) {
+func (f *Fetcher) fetchOne(ctx context.Context, token string) (backend.Fetched, error) {
 	store := f.w.core.store
 	each, err := store.MoveToActive(ctx, f.w.core.now(), f.w.backendWorker(), token)
 	if err == nil {
 		return each[0], nil
 	}
 	if mayHaveRun(err) {
-		if _, found, unknown := store.FindTaken(ctx, token, ""); unknown == nil && found.Job != nil {
+		if _, found, unknown := store.ResolveFetch(ctx, token, ""); unknown == nil && found.Job != nil {
 			return found, nil
 		}
 	}
-	return backend.Taken{}, err
+	return backend.Fetched{}, err
 }
 
-// hand returns the job of a fetch that began at a time. It makes the lock be renewed
-// if RenewLocks is set.
-func (f *Fetcher) hand(taken backend.Taken, token string, begun time.Time) *Job {
-	job := f.w.core.newJob(taken.Job)
+// newFetchedJob returns the job of a fetch that began at begun. With RenewLocks it starts
+// renewing the lock.
+func (f *Fetcher) newFetchedJob(fetched backend.Fetched, token string, begun time.Time) *Job {
+	job := f.w.core.newJob(fetched.Job)
 	job.token = token
 	if f.renew {
 		f.w.locks.hold(job.ID, token, begun, func(error) {})
@@ -383,7 +384,7 @@ func (f *Fetcher) next(job *Job, err error) (*Job, error) {
 // owns returns an error for a job without a token, and for a job of another queue. In
 // this queue, another job may have the same id.
 func (f *Fetcher) owns(job *Job, verb string) error {
-	c, err := job.at(verb)
+	c, err := job.coreFor(verb)
 	if err != nil {
 		return err
 	}
@@ -404,17 +405,17 @@ func (f *Fetcher) end(ctx context.Context, job *Job, d decision, res result, fet
 	}
 	begun := time.Now()
 	left := f.w.locks.leave(job.ID, job.token)
-	taken, err := f.w.write(ctx, job, d, res, fetch, false)
+	fetched, err := f.w.write(ctx, job, d, res, fetch, false)
 	left(err == nil)
 	if err != nil {
 		return nil, err
 	}
 	f.w.measureEnd(ctx, job, d.action)
 	f.w.noteEnd(job, d, res)
-	if taken.Job == nil {
+	if fetched.Job == nil {
 		return nil, nil
 	}
-	next := f.hand(taken, job.token, begun)
+	next := f.newFetchedJob(fetched, job.token, begun)
 	next.schedulerPending = next.SchedulerID != ""
 	return next, nil
 }

@@ -119,7 +119,7 @@ func (p *FlowProducer) Close() error {
 func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err error) {
 	ctx, span := p.tracer(flow.QueueName).start(ctx, SpanProducer, "addFlow")
 	defer span.end(&err)
-	set(span, attrFlowName, flow.Name)
+	setAttr(span, attrFlowName, flow.Name)
 	nodes, refusals, err := p.add(ctx, []Flow{flow})
 	if err != nil {
 		return nil, err
@@ -137,8 +137,8 @@ func (p *FlowProducer) AddBulk(ctx context.Context, flows []Flow) (roots []*Flow
 		for i, flow := range flows {
 			names[i] = flow.Name
 		}
-		set(span, attrBulkNames, strings.Join(names, ","))
-		set(span, attrBulkCount, len(flows))
+		setAttr(span, attrBulkNames, strings.Join(names, ","))
+		setAttr(span, attrBulkCount, len(flows))
 	}
 	nodes, refusals, err := p.add(ctx, flows)
 	if err != nil {
@@ -168,7 +168,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		var parent *ParentRef
 		if flows[i].Options != nil {
 			own := *flows[i].Options
-			own.settle()
+			own.normalize()
 			parent = own.Parent
 		}
 		level = append(level, planned{ctx, &flows[i], parent, roots[i]})
@@ -237,7 +237,7 @@ func (p *FlowProducer) node(n planned) (_ backend.FlowJob, ctx context.Context, 
 	own := JobOptions{}
 	if n.flow.Options != nil {
 		own = *n.flow.Options
-		own.settle()
+		own.normalize()
 	}
 	if d := own.Deduplication; d != nil && len(n.flow.Children) > 0 && queue.core.dialect == V6 {
 		return backend.FlowJob{}, ctx, errors.New("Deduplication can't be set on a job with children")

@@ -36,7 +36,7 @@ var (
 // values decoded as type T (BullMQ: getDependencies). With json.RawMessage as T, the
 // values are not decoded. A value that can't be decoded as T is an error.
 func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
-	c, err := job.at("read the children of")
+	c, err := job.coreFor("read the children of")
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func ChildValue[T any](ctx context.Context, job *Job) (T, error) {
 // ChildrenValues returns the return values of the job's completed children, as JSON,
 // by the children's keys (BullMQ: getChildrenValues).
 func (j *Job) ChildrenValues(ctx context.Context) (map[string]json.RawMessage, error) {
-	c, err := j.at("read the children of")
+	c, err := j.coreFor("read the children of")
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func dependencies(d backend.Dependencies) Dependencies {
 // IgnoredChildrenFailures returns the failure reasons of children whose failure the
 // job ignores, by the children's keys (BullMQ: getIgnoredChildrenFailures).
 func (j *Job) IgnoredChildrenFailures(ctx context.Context) (map[string]string, error) {
-	c, err := j.at("read the children of")
+	c, err := j.coreFor("read the children of")
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ type Dependencies struct {
 // Dependencies returns all children of the job, read atomically (BullMQ:
 // getDependencies).
 func (j *Job) Dependencies(ctx context.Context) (*Dependencies, error) {
-	c, err := j.at("read the children of")
+	c, err := j.coreFor("read the children of")
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ type DependencyPage struct {
 // page may have up to about a hundred children even if Count is less. If children
 // finish or are removed between two pages, a child may be returned twice.
 func (j *Job) DependencyPage(ctx context.Context, query DependencyQuery) (*DependencyPage, error) {
-	c, err := j.at("read the children of")
+	c, err := j.coreFor("read the children of")
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +322,7 @@ type DependencyCounts struct{ Processed, Unprocessed, Ignored, Failed int }
 // DependencyCounts returns the numbers of the job's children (BullMQ:
 // getDependenciesCount).
 func (j *Job) DependencyCounts(ctx context.Context) (DependencyCounts, error) {
-	c, err := j.at("count the children of")
+	c, err := j.coreFor("count the children of")
 	if err != nil {
 		return DependencyCounts{}, err
 	}

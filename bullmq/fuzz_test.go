@@ -177,8 +177,8 @@ func checkJob(t *testing.T, job *Job, hash []string) {
 	if string(job.RawOpts) != hash[5] || job.FailedReason != hash[29] || len(job.Data) == 0 {
 		t.Fatalf("fields got lost: %+v", job)
 	}
-	if (job.flaw == nil) != json.Valid(job.Data) {
-		t.Fatalf("data %q, flaw %v", job.Data, job.flaw)
+	if (job.invalid == nil) != json.Valid(job.Data) {
+		t.Fatalf("data %q, flaw %v", job.Data, job.invalid)
 	}
 	before := job.StackTrace
 	if after := traces(job, "newest"); job.Opts.StackTraceLimit == 0 {
@@ -193,13 +193,13 @@ func checkJob(t *testing.T, job *Job, hash []string) {
 			t.Fatalf("a wait of %v", d.wait)
 		case d.action != retryLater && d.action != retryNow && d.action != fail:
 			t.Fatalf("a job that failed is to be %v", d)
-		case d.action != fail && job.AttemptsMade+job.madeSince+1 >= job.Opts.Attempts:
+		case d.action != fail && job.AttemptsMade+job.attemptsSince+1 >= job.Opts.Attempts:
 			t.Fatalf("attempt %d of %d is not the last", job.AttemptsMade, job.Opts.Attempts)
 		case err != nil && d.action != fail:
 			t.Fatal(err)
 		}
 	}
-	keep := job.Opts.KeepCompleted.orElse(Retention{})
+	keep := job.Opts.KeepCompleted.withDefault(Retention{})
 	for _, number := range []backend.OptionalInt{keep.Count, keep.Age, keep.Removals} {
 		if number.Value > wire.MaxSafeInteger || number.Value < -wire.MaxSafeInteger {
 			t.Fatalf("what is kept: %+v", keep)
@@ -332,7 +332,7 @@ func FuzzJobKey(f *testing.F) {
 			t.Fatalf("%q is %#v", key, ref)
 		}
 		k := fuzzCore(t).keys
-		if id, ok := k.jobOf(key); ok && !strings.HasPrefix(key, k.job(id)) {
+		if id, ok := k.jobIDOf(key); ok && !strings.HasPrefix(key, k.jobKey(id)) {
 			t.Fatalf("%q is of job %q", key, id)
 		}
 		wire.HashTag(key)

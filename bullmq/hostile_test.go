@@ -69,8 +69,8 @@ var badJobs = []badJob{
 	{"a string", insteadOfKey("SET", "a"), "holds no hash, but a string", true},
 	{"a sorted set", insteadOfKey("ZADD", "1", "a"), "holds no hash, but a zset", true},
 	{"a stream", insteadOfKey("XADD", "*", "name", "a"), "holds no hash, but a stream", true},
-	{"nothing", func(string) {}, "is gone", false},
-	{"a hash without a name", storedWith("name", without), "is gone", false},
+	{"nothing", func(string) {}, "is missing or incomplete", false},
+	{"a hash without a name", storedWith("name", without), "is missing or incomplete", false},
 
 	{"opts that are no JSON", storedWith("opts", "{nonsense"), completes, false},
 	{"opts that are a list", storedWith("opts", "[1]"), completes, false},

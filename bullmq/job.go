@@ -13,11 +13,11 @@ import (
 )
 
 // Job is a job of a queue, as it was when it was read. Its methods act on the stored
-// job and may be called by several goroutines. A method that changes a stored value
+// job and are safe for concurrent use. A method that changes a stored value
 // also sets the field, so don't read that field at the same time.
 //
-// A Job that a program makes itself, such as in the test of a handler, belongs to no
-// queue. It can be decoded and written as JSON. Methods that act on the stored job
+// A Job literal, such as in the test of a handler, belongs to no queue. It can be
+// decoded and written as JSON. Methods that act on the stored job
 // return [ErrNoQueue].
 type Job struct {
 	ID   string
@@ -32,12 +32,17 @@ type Job struct {
 	Delay     time.Duration // 0 once it is ready
 	Priority  int
 
-	AttemptsMade    int // attempts that have ended (field atm)
-	AttemptsStarted int // how often it was started (ats)
-	StalledCounter  int // how often it has stalled (stc)
-	ProcessedOn     time.Time
-	FinishedOn      time.Time
-	ProcessedBy     string // name of the worker (pb)
+	// AttemptsMade is the number of attempts that have ended (BullMQ: attemptsMade,
+	// field atm). AttemptsStarted is how often the job was started (attemptsStarted,
+	// ats). StalledCounter is how often it has stalled (stalledCounter, stc).
+	AttemptsMade    int
+	AttemptsStarted int
+	StalledCounter  int
+	// ProcessedOn is when the job was last started, and FinishedOn is when it completed
+	// or failed. ProcessedBy is the name of the worker (field pb).
+	ProcessedOn time.Time
+	FinishedOn  time.Time
+	ProcessedBy string
 
 	Progress    json.RawMessage // JSON; nil if none was reported
 	ReturnValue json.RawMessage // JSON; nil unless it completed
@@ -48,10 +53,14 @@ type Job struct {
 	FailedReason string
 	StackTrace   []string // one for each failed attempt, the newest last
 
-	ParentKey       string          // <prefix>:<queue>:<id>
-	RawParent       json.RawMessage // the parent and the job's OnFailure, as they are stored
-	SchedulerID     string          // of the scheduler that added it (rjk)
-	DeduplicationID string          // (deid)
+	// ParentKey is the key of the parent, <prefix>:<queue>:<id>. RawParent contains the
+	// parent and the job's OnFailure, as they are stored.
+	ParentKey string
+	RawParent json.RawMessage
+	// SchedulerID is the id of the scheduler that added the job (BullMQ: repeatJobKey,
+	// field rjk). DeduplicationID is the job's deduplication id (field deid).
+	SchedulerID     string
+	DeduplicationID string
 	// DeferredFailure is the reason why the job must fail without running: it stalled
 	// too often, or a child failed (defa).
 	DeferredFailure string
@@ -59,26 +68,26 @@ type Job struct {
 	core    *core
 	outcome AddOutcome // of the add that returned this Job
 	token   string
-	// madeSince is the number of attempts in addition to AttemptsMade, if BullMQ 4 or
+	// attemptsSince is the number of attempts in addition to AttemptsMade, if BullMQ 4 or
 	// older has counted the first ones, in another field.
-	madeSince int
+	attemptsSince int
 	// lacksDelay and lacksPriority report that these fields are not stored, as jobs of
 	// other clients may be. They are written to JSON as Node does.
 	lacksDelay, lacksPriority bool
-	// flaw is the reason why the job can't run: its data is not JSON, or its record is
-	// gone.
-	flaw error
-	hint backend.Hint // from the fetch; 0 for a job of a Fetcher, which another worker may finish
-	// handle reports that the job is known by its id alone. Its other fields are not
+	// invalid is the reason why the job can't run: its data is not JSON, or its record is
+	// missing.
+	invalid error
+	hint    backend.Hint // from the fetch; 0 for a job of a Fetcher, which another worker may finish
+	// isRef reports that the job is known by its id alone. Its other fields are not
 	// set.
-	handle bool
+	isRef bool
 	// schedulerPending reports that the next run of its scheduler has not been added.
 	schedulerPending bool
 }
 
-// at returns the core of the job's queue. The error says that a call can't act on a
-// job that belongs to no queue. verb names the call.
-func (j *Job) at(verb string) (*core, error) {
+// coreFor returns the core of the job's queue, for a call that verb names. It returns an
+// error for a job that belongs to no queue.
+func (j *Job) coreFor(verb string) (*core, error) {
 	switch {
 	case j == nil:
 		return nil, fmt.Errorf("bullmq: %s a nil Job: %w", verb, ErrNoQueue)
@@ -88,10 +97,10 @@ func (j *Job) at(verb string) (*core, error) {
 	return j.core, nil
 }
 
-// stored returns a job that has its options and attempts. For a handle it reads them.
+// stored returns a job that has its options and attempts. For a JobRef it reads them.
 // Otherwise it returns the job itself.
 func (j *Job) stored(ctx context.Context) (*Job, error) {
-	if !j.handle {
+	if !j.isRef {
 		return j, nil
 	}
 	record, err := j.core.store.Summary(ctx, j.ID)
@@ -104,14 +113,14 @@ func (j *Job) stored(ctx context.Context) (*Job, error) {
 	return j.core.newJob(record), nil
 }
 
-// load reads the record of a handle into it.
+// load reads the record of a JobRef into it.
 func (j *Job) load(ctx context.Context) error {
-	if !j.handle {
+	if !j.isRef {
 		return nil
 	}
 	read, err := j.core.job(ctx, j.ID)
 	if err == nil {
-		j.set(func() {
+		j.update(func() {
 			token := j.token
 			*j = *read
 			j.token = token
@@ -120,13 +129,13 @@ func (j *Job) load(ctx context.Context) error {
 	return err
 }
 
-// unread returns the error of a call that needs the record of a handle.
+// unread returns the error of a call that needs the record of a JobRef.
 func (j *Job) unread(verb string) error {
-	return fmt.Errorf("bullmq: %s job %s of queue %s: it is a handle, whose record has not been read; get it from Queue.Job or Worker.Job", verb, j.ID, j.QueueName())
+	return fmt.Errorf("bullmq: %s job %s of queue %s: a JobRef has no record; read the job with Queue.Job or Worker.Job", verb, j.ID, j.QueueName())
 }
 
-// set calls change, which sets fields of the job, while no other goroutine does.
-func (j *Job) set(change func()) {
+// update calls change, which sets fields of the job, while no other goroutine does.
+func (j *Job) update(change func()) {
 	j.core.jobs.Lock()
 	defer j.core.jobs.Unlock()
 	change()
@@ -138,7 +147,7 @@ func (j *Job) snapshot() *Job {
 		return nil
 	}
 	var copied Job
-	j.set(func() { copied = *j })
+	j.update(func() { copied = *j })
 	return &copied
 }
 
@@ -156,7 +165,7 @@ func (j *Job) Key() string {
 	if j == nil || j.core == nil {
 		return ""
 	}
-	return j.core.keys.job(j.ID)
+	return j.core.keys.jobKey(j.ID)
 }
 
 // AsParent returns a reference to this job for [JobOptions].Parent of its children. It
@@ -202,7 +211,7 @@ func (j *Job) WithToken(token string) *Job {
 
 // locked returns the core of the job's queue, for a call that needs the job's lock.
 func (j *Job) locked(verb string) (*core, error) {
-	c, err := j.at(verb)
+	c, err := j.coreFor(verb)
 	switch {
 	case err != nil:
 		return nil, err
@@ -222,12 +231,12 @@ func checkToken(token string) error {
 }
 
 // Decode decodes the data into target. Numbers in interfaces are decoded exactly, as
-// [json.Number]. It returns an error for a handle, which has no data.
+// [json.Number]. It returns an error for a job from [Queue.JobRef], which has no data.
 func (j *Job) Decode(target any) error {
 	switch {
 	case j == nil:
 		return fmt.Errorf("bullmq: decode the data of a nil Job: %w", ErrNoQueue)
-	case j.handle && j.Data == nil:
+	case j.isRef && j.Data == nil:
 		return j.unread("decode the data of")
 	}
 	err := wire.DecodeJSON(j.Data, target)
@@ -240,7 +249,7 @@ func (j *Job) Decode(target any) error {
 	return fmt.Errorf("bullmq: data of job %s (%s) of queue %s doesn't fit %T: %w", j.ID, j.Name, j.QueueName(), target, err)
 }
 
-// newJob returns the job of a record. If the job can't run, it sets the flaw, which the
+// newJob returns the job of a record. If the job can't run, it sets invalid, which the
 // worker reports.
 func (c *core) newJob(r *backend.JobRecord) *Job {
 	j := &Job{
@@ -251,7 +260,7 @@ func (c *core) newJob(r *backend.JobRecord) *Job {
 		Progress: r.Progress, ReturnValue: r.ReturnValue, FailedReason: r.FailedReason, StackTrace: r.StackTrace,
 		ParentKey: r.Parent.String(), RawParent: r.ParentPolicy,
 		SchedulerID: r.SchedulerID, DeduplicationID: r.DeduplicationID, DeferredFailure: r.DeferredFailure,
-		core: c, madeSince: r.AttemptsSince, lacksDelay: r.LacksDelay, lacksPriority: r.LacksPriority,
+		core: c, attemptsSince: r.AttemptsSince, lacksDelay: r.LacksDelay, lacksPriority: r.LacksPriority,
 	}
 	switch text := string(j.RawOpts); {
 	case text == "":
@@ -266,10 +275,10 @@ func (c *core) newJob(r *backend.JobRecord) *Job {
 	case len(j.Data) == 0:
 		j.Data = json.RawMessage("{}")
 	case !json.Valid(j.Data):
-		j.flaw = fmt.Errorf("the job's data is not JSON: %.80q; its producer must write JSON into the field data", j.Data)
+		j.invalid = fmt.Errorf("the job's data is not JSON: %.80q; its producer must write JSON into the field data", j.Data)
 	}
 	if r.Incomplete {
-		j.flaw = fmt.Errorf("the job's hash %s is gone, or was never whole: its id stood in the queue without a name; nothing is known of what it was to do", c.keys.job(r.ID))
+		j.invalid = fmt.Errorf("the job's hash %s is missing or incomplete: it has no name, so the job can't run", c.keys.jobKey(r.ID))
 	}
 	return j
 }
@@ -297,8 +306,8 @@ func rawJSON(text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// childOf returns the field parent: the job's parent, and what the job's failure does to
-// it.
+// childOf returns the field parent: the job's parent, and the effect of the job's failure
+// on it.
 func childOf(parent *ParentRef, o *JobOptions) string {
 	policies := o.policies()
 	text, _ := wire.EncodeJSON(struct { // strings and booleans

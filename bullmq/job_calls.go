@@ -14,7 +14,7 @@ import (
 // State is the state of a job.
 type State string
 
-// The states, by BullMQ's names.
+// The states, with BullMQ's names.
 const (
 	StateWaiting         State = "waiting"
 	StateActive          State = "active"
@@ -26,10 +26,10 @@ const (
 	StatePaused          State = "paused" // BullMQ 5 only
 )
 
-// UpdateProgress replaces the job's progress, as JSON, and writes an event (BullMQ:
+// UpdateProgress replaces the job's progress, as JSON, and publishes an event (BullMQ:
 // updateProgress).
 func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
-	c, err := j.at("report the progress of")
+	c, err := j.coreFor("report the progress of")
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 	if err := c.store.UpdateProgress(ctx, j.ID, text); err != nil {
 		return err
 	}
-	j.set(func() { j.Progress = json.RawMessage(text) })
+	j.update(func() { j.Progress = json.RawMessage(text) })
 	if c.progressed != nil {
 		c.progressed(j, progress)
 	}
@@ -52,16 +52,16 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 func (q *Queue) UpdateJobProgress(ctx context.Context, jobID string, progress any) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "updateJobProgress")
 	defer span.end(&err)
-	set(span, attrJobID, jobID)
+	setAttr(span, attrJobID, jobID)
 	job := q.JobRef(jobID)
 	err = job.UpdateProgress(ctx, progress)
-	set(span, attrJobProgress, string(job.Progress))
+	setAttr(span, attrJobProgress, string(job.Progress))
 	return err
 }
 
 // UpdateData replaces the job's data (BullMQ: updateData).
 func (j *Job) UpdateData(ctx context.Context, data any) error {
-	c, err := j.at("update the data of")
+	c, err := j.coreFor("update the data of")
 	if err != nil {
 		return err
 	}
@@ -72,14 +72,14 @@ func (j *Job) UpdateData(ctx context.Context, data any) error {
 	if err := c.store.UpdateData(ctx, j.ID, text); err != nil {
 		return err
 	}
-	j.set(func() { j.Data = json.RawMessage(text) })
+	j.update(func() { j.Data = json.RawMessage(text) })
 	return nil
 }
 
 // Log adds a row to the job's log and returns how many rows the log has. Opts.KeepLogs
 // limits their number (BullMQ: log).
 func (j *Job) Log(ctx context.Context, row string) (int, error) {
-	c, err := j.at("log a row of")
+	c, err := j.coreFor("log a row of")
 	if err != nil {
 		return 0, err
 	}
@@ -90,7 +90,8 @@ func (j *Job) Log(ctx context.Context, row string) (int, error) {
 	return c.store.AddLog(ctx, j.ID, row, stored.Opts.KeepLogs)
 }
 
-// LogOptions configures [Queue.AddJobLog]. Nil and the zero value select the defaults.
+// LogOptions configures [Queue.AddJobLog]. A nil pointer and the zero value select the
+// defaults.
 type LogOptions struct {
 	// Keep is how many of the newest rows are kept.
 	// Defaults to 0, all.
@@ -110,8 +111,8 @@ func (q *Queue) AddJobLog(ctx context.Context, jobID, row string, options *LogOp
 	return q.core.store.AddLog(ctx, jobID, row, keep)
 }
 
-// ClearLogsOptions configures [Job.ClearLogs]. Nil and the zero value select the
-// defaults.
+// ClearLogsOptions configures [Job.ClearLogs]. A nil pointer and the zero value select
+// the defaults.
 type ClearLogsOptions struct {
 	// Keep is how many of the newest rows are kept.
 	// Defaults to 0, none.
@@ -120,7 +121,7 @@ type ClearLogsOptions struct {
 
 // ClearLogs removes the rows of the job's log. options may be nil (BullMQ: clearLogs).
 func (j *Job) ClearLogs(ctx context.Context, options *ClearLogsOptions) error {
-	c, err := j.at("clear the log of")
+	c, err := j.coreFor("clear the log of")
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (j *Job) ClearLogs(ctx context.Context, options *ClearLogsOptions) error {
 // State returns the job's current state. It returns [ErrJobNotFound] if the job is in no
 // state of the queue (BullMQ: getState, which returns "unknown").
 func (j *Job) State(ctx context.Context) (State, error) {
-	c, err := j.at("read the state of")
+	c, err := j.coreFor("read the state of")
 	if err != nil {
 		return "", err
 	}
@@ -180,7 +181,7 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time) error {
 	_, err = c.store.MoveToDelayed(ctx, backend.Delay{JobID: j.ID, Token: j.token, Now: now, Delay: delay})
 	left(err == nil)
 	if err == nil {
-		j.set(func() { j.Delay = delay })
+		j.update(func() { j.Delay = delay })
 		c.measure(ctx, j, "delayed")
 	}
 	return err
@@ -209,11 +210,11 @@ func (j *Job) MoveToWait(ctx context.Context) error {
 }
 
 // MoveToWaitingChildren moves the running job to waiting-children until its pending
-// children have ended. It reports false, and does nothing, when no child is pending.
+// children have finished. It reports false, and does nothing, when no child is pending.
 // After true a handler returns [ErrMovedToWaitingChildren].
 //
 // The error is [ErrFailedChildren] if a child with [FailParent] has failed.
-// A handler that returns it, wrapped or not, fails the job for good, whatever attempts
+// A handler that returns it, wrapped or not, fails the job permanently, even if attempts
 // are left (BullMQ: moveToWaitingChildren).
 //
 // The job needs a lock token, see [Job.WithToken].
@@ -241,13 +242,13 @@ func (j *Job) MoveToWaitingChild(ctx context.Context, childKey string) (bool, er
 
 // Promote makes the delayed job ready now (BullMQ: promote).
 func (j *Job) Promote(ctx context.Context) error {
-	c, err := j.at("promote")
+	c, err := j.coreFor("promote")
 	if err != nil {
 		return err
 	}
 	err = c.store.Promote(ctx, j.ID)
 	if err == nil {
-		j.set(func() { j.Delay = 0 })
+		j.update(func() { j.Delay = 0 })
 	}
 	return err
 }
@@ -256,7 +257,7 @@ func (j *Job) Promote(ctx context.Context) error {
 // whole milliseconds. A negative delay makes the job ready at once (BullMQ:
 // changeDelay).
 func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
-	c, err := j.at("change the delay of")
+	c, err := j.coreFor("change the delay of")
 	if err != nil {
 		return err
 	}
@@ -265,22 +266,22 @@ func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 	}
 	err = c.store.ChangeDelay(ctx, j.ID, c.now(), delay)
 	if err == nil {
-		j.set(func() { j.Delay = delay })
+		j.update(func() { j.Delay = delay })
 	}
 	return err
 }
 
-// ChangePriorityOptions configures [Job.ChangePriority]. Nil and the zero value select
-// the defaults.
+// ChangePriorityOptions configures [Job.ChangePriority]. A nil pointer and the zero
+// value select the defaults.
 type ChangePriorityOptions struct {
-	// LIFO places the job before the others of its priority instead of behind them.
+	// LIFO places the job before the others of its priority instead of after them.
 	LIFO bool
 }
 
 // ChangePriority changes the priority of the job. 0 means none. options may be nil
 // (BullMQ: changePriority).
 func (j *Job) ChangePriority(ctx context.Context, priority int, options *ChangePriorityOptions) error {
-	c, err := j.at("change the priority of")
+	c, err := j.coreFor("change the priority of")
 	if err != nil {
 		return err
 	}
@@ -289,12 +290,13 @@ func (j *Job) ChangePriority(ctx context.Context, priority int, options *ChangeP
 	}
 	err = c.store.ChangePriority(ctx, j.ID, priority, options != nil && options.LIFO)
 	if err == nil {
-		j.set(func() { j.Priority = priority })
+		j.update(func() { j.Priority = priority })
 	}
 	return err
 }
 
-// RetryOptions configures [Job.Retry]. Nil and the zero value select the defaults.
+// RetryOptions configures [Job.Retry]. A nil pointer and the zero value select the
+// defaults.
 type RetryOptions struct {
 	// ResetAttemptsMade sets AttemptsMade to 0, so that all attempts are left.
 	ResetAttemptsMade bool
@@ -305,7 +307,7 @@ type RetryOptions struct {
 // Retry moves a job that has failed or completed back to wait, so that it runs again.
 // from is the state that the job is in. options may be nil (BullMQ: retry).
 func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) error {
-	c, err := j.at("retry")
+	c, err := j.coreFor("retry")
 	if err != nil {
 		return err
 	}
@@ -326,7 +328,7 @@ func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) erro
 	}); err != nil {
 		return err
 	}
-	j.set(func() {
+	j.update(func() {
 		j.FailedReason, j.ReturnValue, j.ProcessedOn, j.FinishedOn = "", nil, time.Time{}, time.Time{}
 		if o.ResetAttemptsMade {
 			j.AttemptsMade = 0
@@ -356,12 +358,12 @@ func (q *Queue) JobLogs(ctx context.Context, jobID string, page Page) (rows []st
 	return rows, count, err
 }
 
-// JobRef returns a job that is known by its id alone, a handle. Its methods act on the
+// JobRef returns a job that is known by its id alone. Its methods act on the
 // stored job as those of a job from [Queue.Job] do, and read its options first if they
 // need them. Its other fields are not set, so [Job.Decode] and [Job.MarshalJSON] return
 // an error. JobRef makes no call and doesn't check that the job exists.
-func (q *Queue) JobRef(id string) *Job { return &Job{ID: id, core: q.core, handle: true} }
+func (q *Queue) JobRef(id string) *Job { return &Job{ID: id, core: q.core, isRef: true} }
 
 // JobRef returns a job of the worker's queue that is known by its id alone, as
 // [Queue.JobRef] does.
-func (w *Worker) JobRef(id string) *Job { return &Job{ID: id, core: w.core, handle: true} }
+func (w *Worker) JobRef(id string) *Job { return &Job{ID: id, core: w.core, isRef: true} }

@@ -16,11 +16,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// over returns o with defaults for the options that it does not set. As in BullMQ, an
+// withDefaults returns o with defaults for the options that it does not set. As in BullMQ, an
 // explicit zero, null and a name in Reset count as set. A policy for the parent replaces
 // that of the defaults. BullMQ refuses jobs for which the two differ.
-func (o JobOptions) over(defaults JobOptions) JobOptions {
-	o.settle()
+func (o JobOptions) withDefaults(defaults JobOptions) JobOptions {
+	o.normalize()
 	if defaults.plain() {
 		return o
 	}
@@ -67,9 +67,9 @@ func (o JobOptions) over(defaults JobOptions) JobOptions {
 	return o
 }
 
-// settle moves options that Extra and Reset set, and that have a field, into that
+// normalize moves options that Extra and Reset set, and that have a field, into that
 // field if it is not set. Otherwise it moves them to the stored name in Extra.
-func (o *JobOptions) settle() {
+func (o *JobOptions) normalize() {
 	known := len(o.Reset) > 0
 	for name := range o.Extra {
 		known = known || jobOptionsByName[name] != nil
@@ -105,7 +105,7 @@ func (o *JobOptions) settle() {
 // asDefaults returns o as the defaults of a queue, without the job id, which is never
 // inherited.
 func (o JobOptions) asDefaults() JobOptions {
-	o.settle()
+	o.normalize()
 	o.JobID = ""
 	if _, odd := o.Extra["jobId"]; odd {
 		o.Extra = maps.Clone(o.Extra)

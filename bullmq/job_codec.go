@@ -59,11 +59,11 @@ var jobOptions = []jobOption{
 		}},
 	{"backoff", "backoff", writeBackoff, readBackoff},
 	{"removeOnComplete", "removeOnComplete",
-		func(o *JobOptions) any { return keepOrNil(o.KeepCompleted) },
-		func(o *JobOptions, v any) bool { return readKeep(v, &o.KeepCompleted) }},
+		func(o *JobOptions) any { return retentionOrNil(o.KeepCompleted) },
+		func(o *JobOptions, v any) bool { return readRetention(v, &o.KeepCompleted) }},
 	{"removeOnFail", "removeOnFail",
-		func(o *JobOptions) any { return keepOrNil(o.KeepFailed) },
-		func(o *JobOptions, v any) bool { return readKeep(v, &o.KeepFailed) }},
+		func(o *JobOptions) any { return retentionOrNil(o.KeepFailed) },
+		func(o *JobOptions, v any) bool { return readRetention(v, &o.KeepFailed) }},
 	{"keepLogs", "kl",
 		func(o *JobOptions) any { return intOrNil(o.KeepLogs) },
 		func(o *JobOptions, v any) bool { return readInt(v, &o.KeepLogs) }},
@@ -299,7 +299,7 @@ func (option *jobOption) lost(o *JobOptions) bool {
 
 // MarshalJSON returns the options in the stored form.
 func (o JobOptions) MarshalJSON() ([]byte, error) {
-	o.settle()
+	o.normalize()
 	text, err := o.encode()
 	return []byte(text), err
 }

@@ -54,7 +54,7 @@ func millisOrNil(d time.Duration) any {
 	return json.RawMessage(wire.FormatMillis(d))
 }
 
-func keepOrNil(k Retention) any {
+func retentionOrNil(k Retention) any {
 	if k.IsZero() {
 		return nil
 	}
@@ -103,8 +103,8 @@ func readMillis(v any, target *time.Duration) bool {
 	return true
 }
 
-func readKeep(v any, target *Retention) bool {
-	keep, ok := keepOf(v)
+func readRetention(v any, target *Retention) bool {
+	keep, ok := parseRetention(v)
 	if ok && v != nil {
 		*target = keep
 	}

@@ -17,7 +17,7 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 	switch {
 	case j == nil:
 		return []byte("null"), nil
-	case j.handle:
+	case j.isRef:
 		return nil, j.unread("show")
 	}
 	view := struct {

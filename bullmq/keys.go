@@ -104,8 +104,8 @@ func (k *keys) named(suffix string) string {
 	return key
 }
 
-// job returns the key of a job's hash. Parents refer to a child by it.
-func (k *keys) job(id string) string { return k.base + id }
+// jobKey returns the key of a job's hash. Parents refer to a child by it.
+func (k *keys) jobKey(id string) string { return k.base + id }
 
 // qualifiedName returns the queue's name with its prefix, such as bull:orders, by
 // which a child refers to the parent's queue.
@@ -120,9 +120,9 @@ func (k *keys) clientName(suffix string) string {
 // hashTagged reports whether all keys fall into one slot of a cluster.
 func (k *keys) hashTagged() bool { return wire.HashTag(k.base) != "" }
 
-// jobOf returns the id of the job that a key belongs to. It returns false if the key
+// jobIDOf returns the id of the job that a key belongs to. It returns false if the key
 // belongs to the queue, a scheduler or a deduplication id.
-func (k *keys) jobOf(key string) (string, bool) {
+func (k *keys) jobIDOf(key string) (string, bool) {
 	name, ok := strings.CutPrefix(key, k.base)
 	if !ok || name == "" {
 		return "", false

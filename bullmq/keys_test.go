@@ -63,7 +63,7 @@ var _ = Describe("The layout of a queue in Redis", func() {
 		k, err := newKeys("shop:eu", "orders")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(k.named("wait")).To(Equal("shop:eu:orders:wait"))
-		Expect(k.job("7")).To(Equal("shop:eu:orders:7"))
+		Expect(k.jobKey("7")).To(Equal("shop:eu:orders:7"))
 	})
 
 	DescribeTable("names connections as BullMQ looks for them:", func(queue, suffix, want string) {

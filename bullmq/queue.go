@@ -247,8 +247,8 @@ func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 		for i, b := range bulk {
 			names[i] = b.Name
 		}
-		set(span, attrBulkNames, names)
-		set(span, attrBulkCount, len(bulk))
+		setAttr(span, attrBulkNames, names)
+		setAttr(span, attrBulkCount, len(bulk))
 	}
 	metadata := q.core.trace.inject(ctx)
 	jobs = make([]*Job, len(bulk))
@@ -417,6 +417,6 @@ func (q *Queue) options(own *JobOptions) JobOptions {
 	case len(own.Extra) == 0 && len(own.Reset) == 0 && q.defaults.plain():
 		return *own
 	default:
-		return own.over(q.defaults)
+		return own.withDefaults(q.defaults)
 	}
 }

@@ -187,7 +187,7 @@ func (r *addRetry) allowed(o JobOptions, lost bool, err error) bool {
 // deduplication id until the retries end.
 func (r *addRetry) repeatable(o JobOptions) bool {
 	if o.JobID != "" {
-		return o.KeepCompleted.staysAll() && o.KeepFailed.staysAll()
+		return o.KeepCompleted.keepsAll() && o.KeepFailed.keepsAll()
 	}
 	d := o.Deduplication
 	return d != nil && !d.Replace && !d.KeepLastIfActive && !d.Reschedule && time.Since(r.begun)+timing.DeduplicationMargin < d.TTL

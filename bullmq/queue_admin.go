@@ -41,7 +41,7 @@ func (q *Queue) IsMaxed(ctx context.Context) (bool, error) { return q.core.store
 func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "rateLimit")
 	defer span.end(&err)
-	set(span, attrQueueRateLimit, wait.Milliseconds())
+	setAttr(span, attrQueueRateLimit, wait.Milliseconds())
 	return q.core.rateLimit(ctx, wait)
 }
 
@@ -135,7 +135,7 @@ func (q *Queue) DeduplicationJobID(ctx context.Context, dedupID string) (string,
 func (q *Queue) RemoveDeduplicationKey(ctx context.Context, dedupID string) (freed bool, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "removeDeduplicationKey")
 	defer span.end(&err)
-	set(span, attrDeduplicationKey, dedupID)
+	setAttr(span, attrDeduplicationKey, dedupID)
 	return q.core.store.FreeDeduplication(ctx, dedupID)
 }
 
@@ -144,7 +144,7 @@ func (q *Queue) RemoveDeduplicationKey(ctx context.Context, dedupID string) (fre
 func (q *Queue) TrimEvents(ctx context.Context, max int) (removed int, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "trimEvents")
 	defer span.end(&err)
-	set(span, attrQueueMaxEvents, max)
+	setAttr(span, attrQueueMaxEvents, max)
 	if err := checkCount("max", max, "that none stays"); err != nil {
 		return 0, fmt.Errorf("bullmq: the events of %s were not trimmed: %w", q.Name(), err)
 	}

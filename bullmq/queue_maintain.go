@@ -36,7 +36,7 @@ func (q *Queue) Drain(ctx context.Context, options *DrainOptions) (err error) {
 	}
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "drain")
 	defer span.end(&err)
-	set(span, attrQueueDrainDelayed, o.Delayed)
+	setAttr(span, attrQueueDrainDelayed, o.Delayed)
 	return q.core.store.Drain(ctx, o.Delayed)
 }
 
@@ -97,14 +97,14 @@ func (q *Queue) Clean(ctx context.Context, options *CleanOptions) (removed []str
 }
 
 func describeClean(s span, grace time.Duration, limit int, state State, removed int) {
-	set(s, attrQueueGrace, grace.Milliseconds())
-	set(s, attrJobType, string(state))
+	setAttr(s, attrQueueGrace, grace.Milliseconds())
+	setAttr(s, attrJobType, string(state))
 	if limit > 0 {
-		set(s, attrQueueCleanLimit, limit)
+		setAttr(s, attrQueueCleanLimit, limit)
 	} else {
-		set(s, attrQueueCleanLimit, math.Inf(1)) // BullMQ's value for no limit
+		setAttr(s, attrQueueCleanLimit, math.Inf(1)) // BullMQ's value for no limit
 	}
-	set(s, attrQueueCleanCount, removed)
+	setAttr(s, attrQueueCleanCount, removed)
 }
 
 // ObliterateOptions configures [Queue.Obliterate]. A nil pointer and the zero value
@@ -188,7 +188,7 @@ func (q *Queue) RetryJobs(ctx context.Context, options *RetryJobsOptions) (err e
 	ctx, span := q.core.trace.start(ctx, SpanProducer, "retryJobs")
 	defer span.end(&err)
 	if span.isRecording() {
-		set(span, attrQueueOptions, options.text())
+		setAttr(span, attrQueueOptions, options.text())
 	}
 	o := RetryJobsOptions{}
 	if options != nil {
@@ -224,7 +224,7 @@ func (q *Queue) PromoteJobs(ctx context.Context, options *PromoteJobsOptions) (e
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "promoteJobs")
 	defer span.end(&err)
 	if span.isRecording() {
-		set(span, attrQueueOptions, (&RetryJobsOptions{Count: count}).text())
+		setAttr(span, attrQueueOptions, (&RetryJobsOptions{Count: count}).text())
 	}
 	return q.moveAll(ctx, RetryJobsOptions{State: StateDelayed, Count: count})
 }
@@ -276,9 +276,9 @@ func (q *Queue) Remove(ctx context.Context, jobID string, options *RemoveOptions
 func (q *Queue) remove(ctx context.Context, jobID string, children bool) (_ backend.RemoveOutcome, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "remove")
 	defer span.end(&err)
-	set(span, attrJobID, jobID)
+	setAttr(span, attrJobID, jobID)
 	if span.isRecording() {
-		set(span, attrJobOptions, fmt.Sprintf(`{"removeChildren":%t}`, children))
+		setAttr(span, attrJobOptions, fmt.Sprintf(`{"removeChildren":%t}`, children))
 	}
 	return q.core.store.Remove(ctx, jobID, children)
 }
@@ -298,7 +298,7 @@ func (c *core) removalError(jobID string, outcome backend.RemoveOutcome) error {
 // Remove removes the job and its descendants, as [Queue.Remove] does (BullMQ:
 // job.remove).
 func (j *Job) Remove(ctx context.Context) error {
-	c, err := j.at("remove")
+	c, err := j.coreFor("remove")
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func (j *Job) Remove(ctx context.Context) error {
 // RemoveUnprocessedChildren removes the job's children that have not finished and are
 // not running (BullMQ: removeUnprocessedChildren).
 func (j *Job) RemoveUnprocessedChildren(ctx context.Context) error {
-	c, err := j.at("remove the children of")
+	c, err := j.coreFor("remove the children of")
 	if err != nil {
 		return err
 	}
@@ -322,13 +322,13 @@ func (j *Job) RemoveUnprocessedChildren(ctx context.Context) error {
 // for which BullMQ throws an error. It returns [ErrParentNotFound] if the parent no
 // longer exists.
 func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
-	c, err := j.at("remove the parent of")
+	c, err := j.coreFor("remove the parent of")
 	if err != nil {
 		return false, err
 	}
 	removed, err := c.store.RemoveChildDependency(ctx, j.ID)
 	if removed {
-		j.set(func() { j.ParentKey, j.RawParent = "", nil })
+		j.update(func() { j.ParentKey, j.RawParent = "", nil })
 	}
 	return removed, err
 }
@@ -336,7 +336,7 @@ func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
 // RemoveDeduplicationKey frees the job's deduplication id, and reports whether the job
 // still owned it (BullMQ: job.removeDeduplicationKey).
 func (j *Job) RemoveDeduplicationKey(ctx context.Context) (bool, error) {
-	c, err := j.at("free the deduplication id of")
+	c, err := j.coreFor("free the deduplication id of")
 	if err != nil {
 		return false, err
 	}

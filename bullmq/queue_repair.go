@@ -90,7 +90,7 @@ func (q *Queue) eachJobID(ctx context.Context, count int, each func(ids []string
 		}
 		var ids []string
 		for _, key := range keys {
-			if id, ok := q.core.keys.jobOf(key); ok && !seen[id] {
+			if id, ok := q.core.keys.jobIDOf(key); ok && !seen[id] {
 				seen[id] = true
 				ids = append(ids, id)
 			}

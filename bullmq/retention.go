@@ -17,26 +17,26 @@ import (
 // Retention selects which finished jobs stay in Redis (BullMQ: removeOnComplete,
 // removeOnFail). With the zero Retention the worker's option applies, and if that is
 // not set either, all jobs stay. Old jobs are removed when a newer one finishes.
-type Retention struct{ rule *keepRule }
+type Retention struct{ rule *retentionRule }
 
-type keepRule struct {
-	wire string // the JSON in opts
-	keep backend.Keep
-	flaw error // why the rule is invalid in a program's options; nil if it is valid
+type retentionRule struct {
+	wire    string // the JSON in opts
+	keep    backend.Keep
+	invalid error // why the rule is invalid in a program's options; nil if it is valid
 }
 
-func newKeep(wire string, keep backend.Keep) Retention {
-	return Retention{&keepRule{wire: wire, keep: keep}}
+func newRetention(wire string, keep backend.Keep) Retention {
+	return Retention{&retentionRule{wire: wire, keep: keep}}
 }
 
 var (
-	removeAll = newKeep("true", backend.Keep{Count: backend.Int(0)})
-	keepAll   = newKeep("false", backend.Keep{Count: backend.Int(-1)})
+	keepNone = newRetention("true", backend.Keep{Count: backend.Int(0)})
+	keepAll  = newRetention("false", backend.Keep{Count: backend.Int(-1)})
 )
 
 // KeepNone returns a Retention that removes each job as soon as it finishes (BullMQ:
 // true).
-func KeepNone() Retention { return removeAll }
+func KeepNone() Retention { return keepNone }
 
 // KeepAll returns a Retention that keeps every job (BullMQ: false).
 func KeepAll() Retention { return keepAll }
@@ -44,9 +44,9 @@ func KeepAll() Retention { return keepAll }
 // KeepLast returns a Retention that keeps the newest n jobs (BullMQ: a number). A
 // negative n is an error where the option is used. Use [KeepAll] to keep every job.
 func KeepLast(n int) Retention {
-	k := newKeep(strconv.Itoa(n), backend.Keep{Count: backend.Int(n)})
+	k := newRetention(strconv.Itoa(n), backend.Keep{Count: backend.Int(n)})
 	if n < 0 {
-		k.rule.flaw = fmt.Errorf("KeepLast(%d) is less than 0; KeepAll() keeps every job", n)
+		k.rule.invalid = fmt.Errorf("KeepLast(%d) is less than 0; KeepAll() keeps every job", n)
 	}
 	return k
 }
@@ -94,28 +94,28 @@ func keepWithin(limits RetentionLimits, aged bool) Retention {
 		keep.Removals = backend.Int(limits.Removals)
 		fields = append(fields, `"limit":`+strconv.Itoa(limits.Removals))
 	}
-	k := newKeep("{"+strings.Join(fields, ",")+"}", keep)
-	k.rule.flaw = cmp.Or(checkMillis("Age", limits.Age, 0),
+	k := newRetention("{"+strings.Join(fields, ",")+"}", keep)
+	k.rule.invalid = cmp.Or(checkMillis("Age", limits.Age, 0),
 		checkCount("Count", limits.Count, "any number"), checkCount("Removals", limits.Removals, "1000"))
-	if k.rule.flaw == nil && !aged && limits.Count == 0 {
-		k.rule.flaw = errors.New("KeepWithin needs an Age or a Count; KeepAll() keeps every job")
+	if k.rule.invalid == nil && !aged && limits.Count == 0 {
+		k.rule.invalid = errors.New("KeepWithin needs an Age or a Count; KeepAll() keeps every job")
 	}
 	return k
 }
 
 // check returns an error if the Retention was made with invalid arguments.
 func (k Retention) check(option string) error {
-	if k.IsZero() || k.rule.flaw == nil {
+	if k.IsZero() || k.rule.invalid == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", option, k.rule.flaw)
+	return fmt.Errorf("%s: %w", option, k.rule.invalid)
 }
 
 // IsZero reports whether no rule is set.
 func (k Retention) IsZero() bool { return k.rule == nil }
 
-// staysAll reports whether the option removes no jobs.
-func (k Retention) staysAll() bool {
+// keepsAll reports whether the option removes no jobs.
+func (k Retention) keepsAll() bool {
 	return k.IsZero() || k.rule.keep.All()
 }
 
@@ -142,7 +142,7 @@ func (k *Retention) UnmarshalJSON(text []byte) error {
 	if err := wire.DecodeJSON(text, &value); err != nil {
 		return err
 	}
-	keep, ok := keepOf(value)
+	keep, ok := parseRetention(value)
 	if !ok {
 		return fmt.Errorf("%s is none of true, false, a number or {age, count, limit}", text)
 	}
@@ -150,8 +150,8 @@ func (k *Retention) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// keepOf converts a decoded JSON value. It reports whether the value is valid.
-func keepOf(value any) (Retention, bool) {
+// parseRetention converts a decoded JSON value. It reports whether the value is valid.
+func parseRetention(value any) (Retention, bool) {
 	switch v := value.(type) {
 	case nil:
 		return Retention{}, true
@@ -161,10 +161,10 @@ func keepOf(value any) (Retention, bool) {
 		}
 		return KeepAll(), true
 	case json.Number:
-		return newKeep(v.String(), backend.Keep{Count: whole(v)}), true
+		return newRetention(v.String(), backend.Keep{Count: whole(v)}), true
 	case map[string]any:
 		text, err := wire.EncodeJSON(v)
-		return newKeep(text, backend.Keep{Count: whole(v["count"]), Age: whole(v["age"]), Removals: whole(v["limit"])}), err == nil
+		return newRetention(text, backend.Keep{Count: whole(v["count"]), Age: whole(v["age"]), Removals: whole(v["limit"])}), err == nil
 	default:
 		return Retention{}, false
 	}
@@ -184,9 +184,9 @@ func whole(value any) backend.OptionalInt {
 	return backend.Int(int(math.Floor(f)))
 }
 
-// orElse returns the rule that applies to a job: its option, else the worker's, else
+// withDefault returns the rule that applies to a job: its option, else the worker's, else
 // the rule that keeps all jobs.
-func (k Retention) orElse(worker Retention) backend.Keep {
+func (k Retention) withDefault(worker Retention) backend.Keep {
 	if !k.IsZero() {
 		return k.rule.keep
 	}

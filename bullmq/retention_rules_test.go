@@ -16,7 +16,7 @@ var _ = Describe("Retention", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(MatchJSON(wire))
 		Expect(keep.String()).To(MatchJSON(wire))
-		Expect(keep.orElse(KeepLast(99))).To(Equal(want))
+		Expect(keep.withDefault(KeepLast(99))).To(Equal(want))
 		Expect(keep.IsZero()).To(BeFalse())
 	},
 		Entry("none", KeepNone(), `true`, backend.Keep{Count: backend.Int(0)}),
@@ -33,7 +33,7 @@ var _ = Describe("Retention", func() {
 	DescribeTable("is decoded from every form that clients write:", func(wire string, want backend.Keep) {
 		var keep Retention
 		Expect(json.Unmarshal([]byte(wire), &keep)).To(Succeed())
-		Expect(keep.orElse(Retention{})).To(Equal(want))
+		Expect(keep.withDefault(Retention{})).To(Equal(want))
 		Expect(json.Marshal(keep)).To(MatchJSON(wire))
 	},
 		Entry("true", `true`, backend.Keep{Count: backend.Int(0)}),
@@ -66,9 +66,9 @@ var _ = Describe("Retention", func() {
 	})
 
 	It("is chosen by the job, then by the worker, and otherwise keeps all", func() {
-		Expect(KeepLast(1).orElse(KeepLast(2))).To(Equal(backend.Keep{Count: backend.Int(1)}))
-		Expect(KeepAll().orElse(KeepNone())).To(Equal(backend.Keep{Count: backend.Int(-1)}))
-		Expect(Retention{}.orElse(KeepLast(2))).To(Equal(backend.Keep{Count: backend.Int(2)}))
-		Expect(Retention{}.orElse(Retention{})).To(Equal(backend.Keep{Count: backend.Int(-1)}))
+		Expect(KeepLast(1).withDefault(KeepLast(2))).To(Equal(backend.Keep{Count: backend.Int(1)}))
+		Expect(KeepAll().withDefault(KeepNone())).To(Equal(backend.Keep{Count: backend.Int(-1)}))
+		Expect(Retention{}.withDefault(KeepLast(2))).To(Equal(backend.Keep{Count: backend.Int(2)}))
+		Expect(Retention{}.withDefault(Retention{})).To(Equal(backend.Keep{Count: backend.Int(-1)}))
 	})
 })

@@ -93,8 +93,8 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 	if err != nil {
 		return nil, err
 	}
-	set(span, attrSchedulerID, id)
-	set(span, attrJobID, jobID)
+	setAttr(span, attrSchedulerID, id)
+	setAttr(span, attrJobID, jobID)
 	return q.scheduled(s, jobID, delay)
 }
 
@@ -337,8 +337,8 @@ func (w *Worker) advance(ctx context.Context, job *Job) (err error) {
 		return &scheduleError{job.SchedulerID, err}
 	}
 	if id != "" {
-		set(span, attrSchedulerID, job.SchedulerID)
-		set(span, attrJobID, id)
+		setAttr(span, attrSchedulerID, job.SchedulerID)
+		setAttr(span, attrJobID, id)
 	}
 	return err
 }

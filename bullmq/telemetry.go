@@ -133,7 +133,7 @@ func (w *Worker) measureEnd(ctx context.Context, job *Job, a action) {
 		w.core.measureFailure(ctx, job, "retried")
 	case retryLater:
 		w.core.measureFailure(ctx, job, "delayed")
-	case giveBackLater, heldBack:
+	case giveBackLater, delayForRateLimit:
 		w.core.measure(ctx, job, "delayed")
 	case limited, giveBack:
 		w.core.measure(ctx, job, "waiting")

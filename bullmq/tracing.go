@@ -136,9 +136,9 @@ func (s span) end(err *error) {
 	s.to.End()
 }
 
-// set sets an attribute of a span. It is generic, so that the value is converted to
+// setAttr sets an attribute of a span. It is generic, so that the value is converted to
 // an interface, which allocates, only if there is a span.
-func set[V any](s span, key string, value V) {
+func setAttr[V any](s span, key string, value V) {
 	if s.to != nil {
 		s.to.SetAttributes(Attribute{key, value})
 	}
@@ -146,8 +146,8 @@ func set[V any](s span, key string, value V) {
 
 // describe sets the attributes of the span's job.
 func (s span) describe(job *Job) {
-	set(s, attrJobName, job.Name)
-	set(s, attrJobID, job.ID)
+	setAttr(s, attrJobName, job.Name)
+	setAttr(s, attrJobID, job.ID)
 }
 
 // carryAlone sets the trace context of a job for Add. It overrides the metadata in
@@ -207,9 +207,9 @@ func carryOn(opts, metadata string) (string, error) {
 
 // describe sets the attributes of the worker.
 func (w *Worker) describe(s span) {
-	set(s, attrWorkerID, w.id)
+	setAttr(s, attrWorkerID, w.id)
 	if w.o.Name != "" {
-		set(s, attrWorkerName, w.o.Name)
+		setAttr(s, attrWorkerName, w.o.Name)
 	}
 }
 
@@ -218,8 +218,8 @@ func (w *Worker) describe(s span) {
 func (w *Worker) startProcess(ctx context.Context, job *Job) (context.Context, span) {
 	ctx, s := w.core.trace.start(w.core.trace.from(ctx, job), SpanConsumer, "process")
 	w.describe(s)
-	set(s, attrJobID, job.ID)
-	set(s, attrJobName, job.Name)
+	setAttr(s, attrJobID, job.ID)
+	setAttr(s, attrJobName, job.Name)
 	return ctx, s
 }
 
@@ -227,23 +227,23 @@ func (w *Worker) startProcess(ctx context.Context, job *Job) (context.Context, s
 func (s span) completed(job *Job, res result) {
 	if s.isRecording() {
 		s.event("job completed", Attribute{attrJobResult, res.json})
-		set(s, attrJobAttemptsMade, job.AttemptsMade)
+		setAttr(s, attrJobAttemptsMade, job.AttemptsMade)
 	}
 }
 
 func (s span) failed(job *Job, res result) {
 	if s.isRecording() {
 		s.event("job failed", Attribute{attrJobFailedReason, res.err.Error()})
-		set(s, attrJobAttemptsMade, job.AttemptsMade)
+		setAttr(s, attrJobAttemptsMade, job.AttemptsMade)
 	}
 }
 
 // endProcess ends the span of startProcess.
 func (w *Worker) endProcess(s span, job *Job) {
 	if s.isRecording() {
-		set(s, attrJobFinished, w.core.nowMs())
+		setAttr(s, attrJobFinished, w.core.nowMs())
 		if !job.ProcessedOn.IsZero() {
-			set(s, attrJobProcessed, job.ProcessedOn.UnixMilli())
+			setAttr(s, attrJobProcessed, job.ProcessedOn.UnixMilli())
 		}
 		s.end(nil)
 	}
@@ -279,7 +279,7 @@ func (w *Worker) startExtendLocks(ctx context.Context, locks []backend.Lock) (co
 			ids[i] = lock.JobID
 		}
 		w.describe(s)
-		set(s, attrWorkerLocks, ids)
+		setAttr(s, attrWorkerLocks, ids)
 	}
 	return ctx, s
 }
@@ -306,9 +306,9 @@ func (w *Worker) noteFetched(ctx context.Context, job *Job, wait bool) {
 	if wait {
 		options = `{"block":true}`
 	}
-	set(s, attrWorkerOptions, options)
+	setAttr(s, attrWorkerOptions, options)
 	if job != nil {
-		set(s, attrJobID, job.ID)
+		setAttr(s, attrJobID, job.ID)
 	}
 	s.end(nil)
 }

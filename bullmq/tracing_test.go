@@ -36,7 +36,7 @@ var _ = Describe("Tracing", func() {
 		renews := func() (err error) {
 			_, span := t.start(ctx, SpanInternal, "extendLocks")
 			defer span.end(&err)
-			set(span, attrWorkerRateLimit, int64(1)<<40)
+			setAttr(span, attrWorkerRateLimit, int64(1)<<40)
 			return nil
 		}
 		Expect(testing.AllocsPerRun(100, func() {

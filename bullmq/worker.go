@@ -347,7 +347,7 @@ func (w *Worker) Close() error {
 	if !running {
 		span := w.startClose(context.Background())
 		defer span.end(nil)
-		set(span, attrWorkerForceClose, false)
+		setAttr(span, attrWorkerForceClose, false)
 		deadline := w.stopDeadline()
 		w.emitAsync(EventClosing).Wait(deadline)
 		w.close()

@@ -65,19 +65,19 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 	w, job := c.w, c.a.job
 	for alone := false; ; alone = true {
 		since, begun := c.currentEpoch(), time.Now()
-		fetch := !c.stopping() && !c.resting() && c.slots.reserveNext()
-		taken, state, err := c.send(fetch, alone)
+		fetch := !c.stopping() && !c.fetchingStopped() && c.slots.reserveNext()
+		fetched, state, err := c.send(fetch, alone)
 		if state == commitUnknown {
-			taken, state = c.resolveCommit(err)
+			fetched, state = c.resolveCommit(err)
 		}
 		if fetch {
 			c.slots.settle(false)
 		}
 		switch state {
 		case commitDone:
-			c.committed(c.a, c.d, c.res, taken)
-			if taken.Job != nil || fetch && !taken.Unknown && (c.d.action == complete || c.d.action == fail) {
-				return c.applyTake(taken, job.token, since), begun
+			c.committed(c.a, c.d, c.res, fetched)
+			if fetched.Job != nil || fetch && !fetched.Unknown && (c.d.action == complete || c.d.action == fail) {
+				return c.applyFetch(fetched, job.token, since), begun
 			}
 			c.markDirty() // the call did not look for a next job, so fetch must
 			return nil, begun
@@ -99,18 +99,18 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 }
 
 // send sends the outcome once.
-func (c *commit) send(fetch, alone bool) (backend.Taken, commitState, error) {
-	taken, err := c.w.write(c.w.core.trace.outliving(c.a.ctx), c.a.job, c.d, c.res, fetch, alone)
+func (c *commit) send(fetch, alone bool) (backend.Fetched, commitState, error) {
+	fetched, err := c.w.write(c.w.core.trace.outliving(c.a.ctx), c.a.job, c.d, c.res, fetch, alone)
 	if err == nil {
-		return taken, commitDone, nil
+		return fetched, commitDone, nil
 	}
 	c.a.span.fail(err)
 	var refusal *Error
 	if errors.As(err, &refusal) && !c.replyLost {
-		return taken, commitRefused, err
+		return fetched, commitRefused, err
 	}
 	c.replyLost = c.replyLost || mayHaveRun(err)
-	return taken, commitUnknown, err
+	return fetched, commitUnknown, err
 }
 
 // decide returns the outcome of a job: what is done with it.
@@ -120,7 +120,7 @@ func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
 	}
 	d, err := w.judge(w.core.trace.outliving(ctx), job, res.err)
 	if err != nil {
-		res.err = fmt.Errorf("%w (and it can't be tried again: %w)", res.err, err)
+		res.err = fmt.Errorf("%w (and it can't be retried: %w)", res.err, err)
 	}
 	return d
 }
@@ -156,18 +156,18 @@ func isExplicit(err error) bool {
 
 // write makes the call that a decision needs. Jobs that complete or fail share calls,
 // unless alone is set.
-func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch, alone bool) (taken backend.Taken, err error) {
+func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch, alone bool) (fetched backend.Fetched, err error) {
 	ctx, span := w.startEnd(ctx, job, d.action)
 	defer span.end(&err)
-	if d.action != complete && d.action != fail { // the shared calls have a timeout of their own
+	if d.action != complete && d.action != fail { // shared calls have a separate timeout
 		limited, cancel := context.WithTimeout(ctx, w.endTimeout())
 		defer cancel()
 		ctx = limited
 	}
-	if d.action == limited || d.action == heldBack {
+	if d.action == limited || d.action == delayForRateLimit {
 		if wait := askedRateLimit(res.err); wait > 0 {
 			if err := w.RateLimit(ctx, wait); err != nil {
-				return backend.Taken{}, err
+				return backend.Fetched{}, err
 			}
 		}
 	}
@@ -186,31 +186,31 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 		if err == nil {
 			err = ended.Err
 		}
-		return ended.Taken, err
+		return ended.Next, err
 	case retryLater:
 		return store.MoveToDelayed(ctx, backend.Delay{
 			JobID: job.ID, Token: job.token, Now: w.core.now(), Delay: d.wait,
 			Failure: w.failure(ctx, job, res), Fetch: fetch, Worker: w.backendWorker(),
 		})
-	case giveBackLater, heldBack:
+	case giveBackLater, delayForRateLimit:
 		// It fetches no other job. BullMQ makes two calls too, and leaves the markers of both.
 		return store.MoveToDelayed(ctx, backend.Delay{JobID: job.ID, Token: job.token, Now: w.core.now(), Delay: d.wait})
 	case retryNow:
-		return backend.Taken{}, store.RetryJob(ctx, backend.Retry{
+		return backend.Fetched{}, store.RetryJob(ctx, backend.Retry{
 			JobID: job.ID, Token: job.token, Now: w.core.now(), LIFO: job.Opts.LIFO, Failure: *w.failure(ctx, job, res),
 		})
 	case giveBack:
 		_, err := store.MoveToWait(ctx, job.ID, job.token)
-		return backend.Taken{}, err
+		return backend.Fetched{}, err
 	case limited:
 		left, err := store.MoveToWait(ctx, job.ID, job.token)
-		return backend.Taken{LimitedFor: left}, err
+		return backend.Fetched{LimitedFor: left}, err
 	default: // alreadyGone
-		return backend.Taken{}, nil
+		return backend.Fetched{}, nil
 	}
 }
 
-// finish ends jobs in one call.
+// finish finishes jobs in one call.
 func (w *Worker) finish(ctx context.Context, ends []*backend.End) func() ([]backend.Ended, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
 	defer cancel()
@@ -234,7 +234,7 @@ func sizeOfEnd(e *backend.End) int {
 	return len(e.ReturnValue)
 }
 
-// failure returns what a failed attempt stores in the job's record.
+// failure returns the fields that a failed attempt sets in the job's record.
 func (w *Worker) failure(ctx context.Context, job *Job, res result) *backend.FailedAttempt {
 	text, _ := wire.EncodeJSON(traces(job, res.stackTrace())) // strings
 	f := &backend.FailedAttempt{Reason: res.err.Error(), StackTrace: text}
@@ -246,7 +246,7 @@ func (w *Worker) failure(ctx context.Context, job *Job, res result) *backend.Fai
 
 // committed reports a written outcome to events, traces, logs and metrics, and applies
 // its rate limit.
-func (r *runner) committed(a *attempt, d decision, res result, taken backend.Taken) {
+func (r *runner) committed(a *attempt, d decision, res result, fetched backend.Fetched) {
 	w, job := r.w, a.job
 	r.untrack(a)
 	w.measureEnd(a.ctx, job, d.action)
@@ -260,9 +260,9 @@ func (r *runner) committed(a *attempt, d decision, res result, taken backend.Tak
 		w.emit(WorkerEvent{Type: EventFailed, Job: job, Err: res.err})
 		a.span.failed(job, res)
 	case limited:
-		r.setRateLimit(taken.LimitedFor)
-	case heldBack:
-		r.restFor(d.wait)
+		r.setRateLimit(fetched.LimitedFor)
+	case delayForRateLimit:
+		r.stopFetchingFor(d.wait)
 	}
 }
 
@@ -283,7 +283,7 @@ func (w *Worker) logFailure(a *attempt, res result, retry bool) {
 // noteEnd sets the fields of a job to the stored outcome. A goroutine that the handler
 // has started may still report progress meanwhile.
 func (w *Worker) noteEnd(job *Job, d decision, res result) {
-	job.set(func() {
+	job.update(func() {
 		switch d.action {
 		case complete:
 			job.ReturnValue, job.FinishedOn = []byte(res.json), w.core.now()
@@ -301,9 +301,9 @@ func (w *Worker) noteEnd(job *Job, d decision, res result) {
 // resolveCommit finds out what a failed send has done. It reads the job's state
 // repeatedly until the lock expires, and at least once: Redis may hold the lock longer
 // than the worker assumes.
-func (c *commit) resolveCommit(cause error) (backend.Taken, commitState) {
+func (c *commit) resolveCommit(cause error) (backend.Fetched, commitState) {
 	w, job := c.w, c.a.job
-	for asked := false; !asked || time.Now().Before(c.until); asked = true {
+	for tried := false; !tried || time.Now().Before(c.until); tried = true {
 		w.fault(cause, "the result of a job could not be written; retrying until its lock expires", logJob, job.ID, logName, job.Name)
 		pause := w.pauseAfter(cause, &c.outage)
 		if left := time.Until(c.until); left > 0 {
@@ -314,43 +314,43 @@ func (c *commit) resolveCommit(cause error) (backend.Taken, commitState) {
 		case <-timer.C:
 		case <-c.hard:
 			timer.Stop()
-			return backend.Taken{}, commitLockLost
+			return backend.Fetched{}, commitLockLost
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), w.endTimeout())
-		taken, state, err := c.ask(ctx)
+		fetched, state, err := c.readState(ctx)
 		cancel()
 		if err == nil {
-			return taken, state
+			return fetched, state
 		}
 		cause = err
 	}
-	return backend.Taken{}, commitLockLost
+	return backend.Fetched{}, commitLockLost
 }
 
-// ask reads the job's state and returns what a send has done.
-func (c *commit) ask(ctx context.Context) (backend.Taken, commitState, error) {
-	undone, taken, err := c.w.core.store.FindTaken(ctx, c.a.job.token, c.a.job.ID)
+// readState reads the job's state and returns what a send has done.
+func (c *commit) readState(ctx context.Context) (backend.Fetched, commitState, error) {
+	undone, fetched, err := c.w.core.store.ResolveFetch(ctx, c.a.job.token, c.a.job.ID)
 	switch {
 	case err != nil:
-		return backend.Taken{}, commitUnknown, err
+		return backend.Fetched{}, commitUnknown, err
 	case undone:
-		return taken, commitNotDone, nil
-	case taken.Job != nil:
-		return taken, commitDone, nil
+		return fetched, commitNotDone, nil
+	case fetched.Job != nil:
+		return fetched, commitDone, nil
 	}
 	carriedOut, err := c.carriedOut(ctx, c.a.job, c.d)
 	if carriedOut {
-		return taken, commitDone, err
+		return fetched, commitDone, err
 	}
-	return taken, commitLockLost, err
+	return fetched, commitLockLost, err
 }
 
 // carriedOut reports whether the outcome of a job was written, if the job is no longer
 // locked by the worker. Otherwise its lock was lost before that. A written outcome has
-// counted the attempt. A job that no longer exists has ended, unless it had to be kept:
-// then Redis has lost it.
+// counted the attempt. A job that no longer exists was finished, unless it had to be
+// kept: then Redis has lost it.
 func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, error) {
-	if d.action == giveBack || d.action == giveBackLater || d.action == heldBack || d.action == limited {
+	if d.action == giveBack || d.action == giveBackLater || d.action == delayForRateLimit || d.action == limited {
 		return true, nil // the job waits to run again in both cases
 	}
 	now, err := r.w.core.store.Summary(ctx, job.ID)
@@ -360,16 +360,16 @@ func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, er
 	if now == nil {
 		return !r.w.keep(job, d).All(), nil
 	}
-	return now.AttemptsMade+now.AttemptsSince > job.AttemptsMade+job.madeSince, nil
+	return now.AttemptsMade+now.AttemptsSince > job.AttemptsMade+job.attemptsSince, nil
 }
 
-// keep returns which jobs are kept when this one has ended.
+// keep returns the retention that applies to the job.
 func (w *Worker) keep(job *Job, d decision) backend.Keep {
 	switch d.action {
 	case complete:
-		return job.Opts.KeepCompleted.orElse(w.o.KeepCompleted)
+		return job.Opts.KeepCompleted.withDefault(w.o.KeepCompleted)
 	case fail:
-		return job.Opts.KeepFailed.orElse(w.o.KeepFailed)
+		return job.Opts.KeepFailed.withDefault(w.o.KeepFailed)
 	default:
 		return keepAll.rule.keep
 	}

@@ -239,7 +239,7 @@ var _ = Describe("A job that cannot be run", func() {
 		runWorker(name, runs.handle, nil)
 		Eventually(stateOf(queue, good.ID)).Should(Equal(bullmq.StateCompleted))
 		runs.once(1)
-		for id, says := range map[string]string{bad.ID: "not JSON", ghost.ID: "is gone"} {
+		for id, says := range map[string]string{bad.ID: "not JSON", ghost.ID: "is missing or incomplete"} {
 			Expect(stateOf(queue, id)()).To(Equal(bullmq.StateFailed))
 			Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("failedReason", ContainSubstring(says)))
 		}

@@ -21,7 +21,7 @@ type result struct {
 }
 
 // slot runs jobs one after the other, until there is no job to run in this slot.
-func (r *runner) slot(job *Job, taken time.Time) {
+func (r *runner) slot(job *Job, lockedAt time.Time) {
 	var a *attempt
 	defer func() {
 		if a == nil || !a.movedOn {
@@ -30,9 +30,9 @@ func (r *runner) slot(job *Job, taken time.Time) {
 	}()
 	for job != nil && !r.hardStopped() {
 		a = &attempt{runner: r, job: job}
-		a.begin(taken)
+		a.begin(lockedAt)
 		a.run()
-		job, taken = a.end()
+		job, lockedAt = a.end()
 	}
 }
 
@@ -55,9 +55,9 @@ type attempt struct {
 	movedOn bool
 }
 
-func (a *attempt) begin(taken time.Time) {
+func (a *attempt) begin(lockedAt time.Time) {
 	a.ctx, a.cancel = context.WithCancelCause(a.runner.base)
-	a.runner.w.locks.hold(a.job.ID, a.job.token, taken, a.cancel)
+	a.runner.w.locks.hold(a.job.ID, a.job.token, lockedAt, a.cancel)
 	a.runner.track(a)
 }
 
@@ -85,8 +85,8 @@ func (a *attempt) run() {
 		a.res = result{err: errors.New("the handler ended its goroutine with runtime.Goexit"), stack: string(debug.Stack())}
 		a.movedOn = true
 		go func() {
-			next, taken := a.end()
-			a.runner.slot(next, taken)
+			next, lockedAt := a.end()
+			a.runner.slot(next, lockedAt)
 		}()
 	}()
 	a.enter(handling)
@@ -156,8 +156,8 @@ func (w *Worker) refusal(job *Job) error {
 	switch {
 	case job.DeferredFailure != "":
 		return Unrecoverable(errors.New(job.DeferredFailure))
-	case job.flaw != nil:
-		return Unrecoverable(job.flaw)
+	case job.invalid != nil:
+		return Unrecoverable(job.invalid)
 	case w.o.MaxStartedAttempts > 0 && job.AttemptsStarted > w.o.MaxStartedAttempts:
 		return Unrecoverable(errors.New("job started more than allowable limit"))
 	}

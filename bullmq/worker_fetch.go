@@ -35,7 +35,7 @@ func (r *runner) fetch() (stopped bool) {
 			r.rest(&outage)
 			continue
 		}
-		if left := r.limited(); left > 0 {
+		if left := r.rateLimitLeft(); left > 0 {
 			r.await(left)
 			continue
 		}
@@ -44,7 +44,7 @@ func (r *runner) fetch() (stopped bool) {
 				r.restIdle(left)
 				continue
 			}
-			job, taken, err := r.waitForWork()
+			job, lockedAt, err := r.waitForWork()
 			if errors.Is(err, backend.ErrNoConnection) {
 				waitAgain = time.Now().Add(min(timing.PollInterval, r.w.o.DrainDelay))
 				continue
@@ -56,12 +56,12 @@ func (r *runner) fetch() (stopped bool) {
 			}
 			outage.Succeeded()
 			if job != nil {
-				r.runInline(job, taken)
+				r.runInline(job, lockedAt)
 				return false
 			}
 			continue
 		}
-		jobs, taken, err := r.take()
+		jobs, lockedAt, err := r.fetchBatch()
 		if err != nil {
 			r.w.fault(err, "fetching a job failed; retrying")
 			timing.Sleep(r.soft, r.w.pauseAfter(err, &outage)) // not await, which jobs that end would interrupt
@@ -69,7 +69,7 @@ func (r *runner) fetch() (stopped bool) {
 		}
 		outage.Succeeded()
 		for _, job := range jobs {
-			go r.slot(job, taken)
+			go r.slot(job, lockedAt)
 		}
 	}
 	return true
@@ -88,11 +88,11 @@ func (r *runner) rest(outage *timing.Backoff) {
 		r.await(0)
 		return
 	}
-	job, taken, err := r.resolveTakes()
+	job, lockedAt, err := r.resolveFetches()
 	switch {
 	case job != nil:
 		outage.Succeeded()
-		go r.slot(job, taken)
+		go r.slot(job, lockedAt)
 	case err != nil:
 		r.w.fault(err, "a fetch whose reply was lost could not be resolved; retrying")
 		timing.Sleep(r.soft, r.w.pauseAfter(err, outage))
@@ -114,20 +114,20 @@ func (r *runner) releaseDelay() {
 	}
 }
 
-// unresolvedTake is a fetch whose reply was lost: the token with which it may have
+// unresolvedFetch is a fetch whose reply was lost: the token with which it may have
 // locked a job, and until when the server may still run it. Its slot stays
 // reserved until the outcome is known.
-type unresolvedTake struct {
+type unresolvedFetch struct {
 	token string
 	until time.Time
 }
 
-// take makes one fetch. If the last one returned as many jobs as it asked for,
-// this one asks for twice as many. take also returns the time from which the
+// fetchBatch makes one fetch. If the last one returned as many jobs as it asked for,
+// this one asks for twice as many. fetchBatch also returns the time from which the
 // jobs' locks count.
-func (r *runner) take() ([]*Job, time.Time, error) {
-	if job, taken, err := r.resolveTakes(); job != nil || err != nil {
-		return []*Job{job}, taken, err
+func (r *runner) fetchBatch() ([]*Job, time.Time, error) {
+	if job, lockedAt, err := r.resolveFetches(); job != nil || err != nil {
+		return []*Job{job}, lockedAt, err
 	}
 	n := r.slots.reserve(max(1, min(r.batchHint, r.w.o.BatchSize)))
 	if n == 0 {
@@ -143,10 +143,10 @@ func (r *runner) take() ([]*Job, time.Time, error) {
 	each, err := r.w.core.store.MoveToActive(ctx, r.w.core.now(), r.w.backendWorker(), tokens...)
 	if mayHaveRun(err) {
 		for _, token := range tokens {
-			r.unresolved = append(r.unresolved, unresolvedTake{token: token})
+			r.unresolved = append(r.unresolved, unresolvedFetch{token: token})
 		}
-		if job, taken, _ := r.resolveTakes(); job != nil {
-			return []*Job{job}, taken, nil
+		if job, lockedAt, _ := r.resolveFetches(); job != nil {
+			return []*Job{job}, lockedAt, nil
 		}
 		return nil, begun, err
 	}
@@ -156,13 +156,13 @@ func (r *runner) take() ([]*Job, time.Time, error) {
 		}
 		return nil, begun, err
 	}
-	for _, taken := range each {
-		r.slots.settle(taken.Job != nil) // before an event is emitted whose receiver may wait for that
+	for _, fetched := range each {
+		r.slots.settle(fetched.Job != nil) // before an event is emitted whose receiver may wait for that
 	}
 	var jobs []*Job
-	for i, taken := range each {
-		if taken.Job != nil || i == 0 {
-			if job := r.applyTake(taken, tokens[i], since); job != nil {
+	for i, fetched := range each {
+		if fetched.Job != nil || i == 0 {
+			if job := r.applyFetch(fetched, tokens[i], since); job != nil {
 				jobs = append(jobs, job)
 			}
 		}
@@ -174,71 +174,71 @@ func (r *runner) take() ([]*Job, time.Time, error) {
 	return jobs, begun, nil
 }
 
-// resolveTakes looks for the jobs of fetches whose reply was lost and returns the
+// resolveFetches looks for the jobs of fetches whose reply was lost and returns the
 // first. After an error the outcome is still unknown: fetch calls it again before
 // it fetches another job, or the job would be left to the stalled check.
-func (r *runner) resolveTakes() (*Job, time.Time, error) {
+func (r *runner) resolveFetches() (*Job, time.Time, error) {
 	for _, d := range slices.Clone(r.unresolved) {
-		job, taken, err := r.resolveTake(d.token)
+		job, lockedAt, err := r.resolveFetch(d.token)
 		if err != nil {
-			return nil, taken, err
+			return nil, lockedAt, err
 		}
 		if job != nil || time.Now().After(d.until) {
-			r.unresolved = slices.DeleteFunc(r.unresolved, func(o unresolvedTake) bool { return o == d })
+			r.unresolved = slices.DeleteFunc(r.unresolved, func(o unresolvedFetch) bool { return o == d })
 			r.slots.settle(job != nil)
 		}
 		if job != nil {
-			return job, taken, nil
+			return job, lockedAt, nil
 		}
 	}
 	return nil, time.Time{}, nil
 }
 
-// resolveTake looks for the job that a fetch locked with a token.
-func (r *runner) resolveTake(token string) (*Job, time.Time, error) {
+// resolveFetch looks for the job that a fetch locked with a token.
+func (r *runner) resolveFetch(token string) (*Job, time.Time, error) {
 	since, begun := r.currentEpoch(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), timing.CallTimeout)
 	defer cancel()
-	_, taken, err := r.w.core.store.FindTaken(ctx, token, "")
-	if err != nil || taken.Job == nil {
+	_, fetched, err := r.w.core.store.ResolveFetch(ctx, token, "")
+	if err != nil || fetched.Job == nil {
 		return nil, begun, err
 	}
 	// The lock is as old as the lost reply. Renewed now, it counts from now.
-	held, err := r.w.core.store.ExtendLock(ctx, backend.Lock{JobID: taken.Job.ID, Token: token}, r.w.o.LockDuration)
+	held, err := r.w.core.store.ExtendLock(ctx, backend.Lock{JobID: fetched.Job.ID, Token: token}, r.w.o.LockDuration)
 	if err != nil || !held {
 		return nil, begun, err
 	}
-	return r.applyTake(taken, token, since), begun, nil
+	return r.applyFetch(fetched, token, since), begun, nil
 }
 
-// applyTake records what a fetch has found and returns the job, if any. since is
+// applyFetch records the result of a fetch and returns the job, if any. since is
 // currentEpoch from before the fetch: a reply that was in flight while a slot or
-// the marker reported a change must not put the worker to rest.
-func (r *runner) applyTake(taken backend.Taken, token string, since int) *Job {
+// the marker reported a change must not make the worker idle.
+func (r *runner) applyFetch(fetched backend.Fetched, token string, since int) *Job {
 	r.mu.Lock()
-	tell := false
-	if taken.Job != nil {
+	emitDrained := false
+	if fetched.Job != nil {
 		r.drained, r.emittedDrained, r.limitedUntil = false, false, time.Time{}
 	} else {
 		if r.epoch == since {
-			tell = !r.emittedDrained
-			r.drained, r.emittedDrained, r.nextDue = true, true, taken.NextDue
+			emitDrained = !r.emittedDrained
+			r.drained, r.emittedDrained, r.nextDue = true, true, fetched.NextDue
 		}
-		r.setRateLimitLocked(taken.LimitedFor)
+		r.setRateLimitLocked(fetched.LimitedFor)
 	}
 	r.mu.Unlock()
-	if tell {
+	if emitDrained {
 		r.w.emit(WorkerEvent{Type: EventDrained})
 	}
-	if taken.Job == nil {
+	if fetched.Job == nil {
 		return nil
 	}
-	job := r.w.core.newJob(taken.Job)
-	job.token, job.hint = token, taken.Hint
+	job := r.w.core.newJob(fetched.Job)
+	job.token, job.hint = token, fetched.Hint
 	return job
 }
 
-// markDirty makes fetch ask for jobs again.
+// markDirty makes fetch check for jobs again.
 func (r *runner) markDirty() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -260,33 +260,34 @@ func (r *runner) idle() bool {
 	return r.drained
 }
 
-// limited returns how long a rate limit still holds: that of the queue, or that of
-// restFor.
-func (r *runner) limited() time.Duration {
+// rateLimitLeft returns how long fetching is still stopped, by the queue's rate limit or
+// by stopFetchingFor.
+func (r *runner) rateLimitLeft() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	left := max(time.Until(r.limitedUntil), time.Until(r.restUntil))
-	if left <= 0 && !(r.limitedUntil.IsZero() && r.restUntil.IsZero()) {
-		r.limitedUntil, r.restUntil, r.drained = time.Time{}, time.Time{}, false
+	left := max(time.Until(r.limitedUntil), time.Until(r.stoppedUntil))
+	if left <= 0 && !(r.limitedUntil.IsZero() && r.stoppedUntil.IsZero()) {
+		r.limitedUntil, r.stoppedUntil, r.drained = time.Time{}, time.Time{}, false
 	}
 	return left
 }
 
-// restFor stops fetching for a time, whatever other fetches return.
-func (r *runner) restFor(wait time.Duration) {
+// stopFetchingFor stops fetching for a duration, regardless of the results of other
+// fetches.
+func (r *runner) stopFetchingFor(wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.restUntil = time.Now().Add(min(wait, r.w.o.MaximumRateLimitDelay))
+	r.stoppedUntil = time.Now().Add(min(wait, r.w.o.MaximumRateLimitDelay))
 }
 
-// resting reports whether restFor is in effect.
-func (r *runner) resting() bool {
+// fetchingStopped reports whether stopFetchingFor is in effect.
+func (r *runner) fetchingStopped() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.restUntil.IsZero() && time.Now().Before(r.restUntil)
+	return !r.stoppedUntil.IsZero() && time.Now().Before(r.stoppedUntil)
 }
 
-// setRateLimit stops fetching for a time; 0 ends a limit.
+// setRateLimit stops fetching for a duration; 0 ends a limit.
 func (r *runner) setRateLimit(wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -314,8 +315,8 @@ func (r *runner) untilDue() (time.Duration, bool) {
 	return r.nextDue.Sub(r.w.core.now()), true
 }
 
-// restIdle waits while the worker can't wait for the marker, at most for a time. It
-// returns earlier if there is a reason to fetch.
+// restIdle waits for at most the given time, while the worker can't wait for the marker.
+// It returns earlier if there is a reason to fetch.
 func (r *runner) restIdle(most time.Duration) {
 	if due, delayed := r.untilDue(); delayed {
 		if due <= 0 {
@@ -327,7 +328,7 @@ func (r *runner) restIdle(most time.Duration) {
 	r.await(most)
 }
 
-// await sleeps until it is signalled, for at most a time (0 for no limit), or until the
+// await sleeps until it is signalled, the given time has passed (0 for no limit), or the
 // worker stops.
 func (r *runner) await(most time.Duration) {
 	var over <-chan time.Time
@@ -355,7 +356,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 	// interrupts it.
 	r.waiter.Begin()
 	defer r.waiter.End()
-	if r.stopping() || !r.idle() || r.limited() > 0 {
+	if r.stopping() || !r.idle() || r.rateLimitLeft() > 0 {
 		return nil, time.Time{}, nil
 	}
 	block := r.w.o.DrainDelay
@@ -377,13 +378,13 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 	if mayHaveRun(err) {
 		// It may also run later: Redis may not have noticed yet that the connection is
 		// closed.
-		r.unresolved = append(r.unresolved, unresolvedTake{token, begun.Add(block + timing.BlockMargin)})
+		r.unresolved = append(r.unresolved, unresolvedFetch{token, begun.Add(block + timing.BlockMargin)})
 	} else {
 		r.slots.settle(found.Job != nil)
 	}
-	looked := err == nil && !found.Unknown
-	if looked {
-		if job := r.applyTake(found, token, since); job != nil {
+	isKnown := err == nil && !found.Unknown
+	if isKnown {
+		if job := r.applyFetch(found, token, since); job != nil {
 			return job, r.fetchedAt(job), nil
 		}
 	}
@@ -393,7 +394,7 @@ func (r *runner) waitForWork() (*Job, time.Time, error) {
 		return nil, time.Time{}, wake.Err
 	case r.stopping() || !r.slots.open():
 		r.returnWake(wake)
-	case !looked:
+	case !isKnown:
 		r.applyWake(wake)
 	}
 	return nil, time.Time{}, nil
@@ -404,8 +405,8 @@ func (r *runner) fetchedAt(job *Job) time.Time {
 	return time.Now().Add(-max(0, r.w.core.now().Sub(job.ProcessedOn)))
 }
 
-// applyWake records how a wait has ended: there may be a job, or the time of the
-// first delayed one is known.
+// applyWake records the result of a wait: there may be a job, or the time of the first
+// delayed one is known.
 func (r *runner) applyWake(wake backend.Wake) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

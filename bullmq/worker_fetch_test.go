@@ -27,7 +27,7 @@ var _ = Describe("A worker's view of its queue", func() {
 	}
 
 	It("makes it idle after a fetch that found no job", func() {
-		r.applyTake(backend.Taken{}, "t", r.currentEpoch())
+		r.applyFetch(backend.Fetched{}, "t", r.currentEpoch())
 		Expect(r.idle()).To(BeTrue())
 		r.applyWake(backend.Wake{Woken: true})
 		Expect(r.idle()).To(BeFalse())
@@ -35,25 +35,25 @@ var _ = Describe("A worker's view of its queue", func() {
 
 	// The two replies arrive on two connections in two goroutines, so they can overtake each other.
 	It("does not make it idle after a reply that is older than the last wake-up", func() {
-		r.applyTake(backend.Taken{}, "t", r.currentEpoch())
+		r.applyFetch(backend.Fetched{}, "t", r.currentEpoch())
 		since := r.currentEpoch() // a slot sends its result, then a job is added
 		r.applyWake(backend.Wake{Woken: true})
-		r.applyTake(backend.Taken{}, "t", since)
+		r.applyFetch(backend.Fetched{}, "t", since)
 		Expect(r.idle()).To(BeFalse())
 	})
 
 	It("keeps a due time that is newer than the reply processed after it", func() {
-		r.applyTake(backend.Taken{}, "t", r.currentEpoch())
+		r.applyFetch(backend.Fetched{}, "t", r.currentEpoch())
 		since := r.currentEpoch()
 		at := time.Now().Add(time.Minute)
 		r.applyWake(backend.Wake{Woken: true, NextDue: at})
-		r.applyTake(backend.Taken{}, "t", since)
+		r.applyFetch(backend.Fetched{}, "t", since)
 		Expect(due()).To(BeTemporally("~", at, time.Second))
 	})
 
 	It("keeps the earlier of two due times", func() {
 		at := time.Now().Add(time.Minute)
-		r.applyTake(backend.Taken{NextDue: at}, "t", r.currentEpoch())
+		r.applyFetch(backend.Fetched{NextDue: at}, "t", r.currentEpoch())
 		r.applyWake(backend.Wake{Woken: true, NextDue: at.Add(time.Minute)})
 		Expect(due()).To(BeTemporally("~", at, time.Second))
 		r.applyWake(backend.Wake{Woken: true, NextDue: at.Add(-30 * time.Second)})
@@ -62,10 +62,10 @@ var _ = Describe("A worker's view of its queue", func() {
 	})
 
 	It("ends a rate limit after its duration or MaximumRateLimitDelay", func() {
-		r.applyTake(backend.Taken{LimitedFor: time.Minute}, "t", r.currentEpoch())
-		Expect(r.limited()).To(And(BeNumerically(">", 0), BeNumerically("<=", time.Second)))
-		r.applyTake(backend.Taken{LimitedFor: 20 * time.Millisecond}, "t", r.currentEpoch())
-		Eventually(r.limited).Should(BeNumerically("<=", 0))
+		r.applyFetch(backend.Fetched{LimitedFor: time.Minute}, "t", r.currentEpoch())
+		Expect(r.rateLimitLeft()).To(And(BeNumerically(">", 0), BeNumerically("<=", time.Second)))
+		r.applyFetch(backend.Fetched{LimitedFor: 20 * time.Millisecond}, "t", r.currentEpoch())
+		Eventually(r.rateLimitLeft).Should(BeNumerically("<=", 0))
 		Expect(r.idle()).To(BeFalse())
 	})
 })

@@ -30,11 +30,11 @@ func newLockKeeper(w *Worker) *lockKeeper {
 	return &lockKeeper{worker: w, held: map[string]*heldLock{}}
 }
 
-// hold starts renewing a lock acquired at taken.
-func (k *lockKeeper) hold(jobID, token string, taken time.Time, lose context.CancelCauseFunc) {
+// hold starts renewing a lock acquired at lockedAt.
+func (k *lockKeeper) hold(jobID, token string, lockedAt time.Time, lose context.CancelCauseFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held[jobID] = &heldLock{token: token, renewed: taken, lose: lose}
+	k.held[jobID] = &heldLock{token: token, renewed: lockedAt, lose: lose}
 }
 
 // release stops renewing a lock and returns when it expires.

@@ -50,7 +50,7 @@ func (w *Worker) PauseNow(ctx context.Context) (err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "pause")
 	defer span.end(&err)
 	w.describe(span)
-	set(span, attrWorkerDoNotWait, true)
+	setAttr(span, attrWorkerDoNotWait, true)
 	p := w.slots.pauseNow()
 	return w.awaitPause(ctx, p, p.drained)
 }

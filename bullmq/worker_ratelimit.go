@@ -37,7 +37,7 @@ func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) 
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
 	defer span.end(&err)
 	w.describe(span)
-	set(span, attrWorkerRateLimit, wait.Milliseconds())
+	setAttr(span, attrWorkerRateLimit, wait.Milliseconds())
 	return w.core.rateLimit(ctx, wait)
 }
 
@@ -58,7 +58,7 @@ func (w *Worker) underRateLimit(ctx context.Context, job *Job, reason error) dec
 		w.core.log.Warn("a handler returned a rate limit, but no limiter enforces one for all workers; its job is delayed and this worker fetches no other job meanwhile; give the workers a Limiter, or call Queue.SetGlobalRateLimit",
 			logJob, job.ID, logName, job.Name)
 	})
-	return decision{action: heldBack, wait: wait}
+	return decision{action: delayForRateLimit, wait: wait}
 }
 
 // askedRateLimit returns the duration of an error from RateLimit, in whole
@@ -89,7 +89,7 @@ func (w *Worker) obeysRateLimit(ctx context.Context) bool {
 // attempt, so that it does not loop without a pause. It is 0 the first time. It then
 // doubles with each start that consumed no attempt, in any process.
 func (j *Job) rerunPause() time.Duration {
-	free := j.AttemptsStarted - j.AttemptsMade - j.madeSince - 1 // not counting the current one
+	free := j.AttemptsStarted - j.AttemptsMade - j.attemptsSince - 1 // not counting the current one
 	if free <= 0 {
 		return 0
 	}

@@ -37,15 +37,15 @@ func RetryAfter(wait time.Duration) Verdict { return Verdict{kind: retryAfter, w
 type action int
 
 const (
-	complete      action = iota // it completed
-	fail                        // it failed for good
-	retryNow                    // it is tried again at once
-	retryLater                  // it is tried again after decision.wait
-	limited                     // it goes back to wait, and the rate limit holds, for decision.wait if that is known
-	alreadyGone                 // the handler has moved it itself
-	giveBack                    // it goes back to wait, with no attempt used
-	giveBackLater               // it is delayed by decision.wait, with no attempt used
-	heldBack                    // the same, for a rate limit that the worker has no limiter to obey
+	complete          action = iota // it completed
+	fail                            // it failed for good
+	retryNow                        // it is tried again at once
+	retryLater                      // it is tried again after decision.wait
+	limited                         // it goes back to wait, and the rate limit holds, for decision.wait if that is known
+	alreadyGone                     // the handler has moved it itself
+	giveBack                        // it goes back to wait, with no attempt used
+	giveBackLater                   // it is delayed by decision.wait, with no attempt used
+	delayForRateLimit               // the same, for a rate limit that the worker has no limiter to obey
 )
 
 type decision struct {
@@ -78,7 +78,7 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 	case errors.Is(err, ErrSnoozed):
 		return snooze(err), nil
 	}
-	made := job.AttemptsMade + job.madeSince + 1
+	made := job.AttemptsMade + job.attemptsSince + 1
 	last := made >= job.Opts.Attempts ||
 		p.maxStarted > 0 && job.AttemptsStarted >= p.maxStarted
 	if last {

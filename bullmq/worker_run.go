@@ -26,7 +26,7 @@ type runner struct {
 	wake chan struct{} // signals that fetch or finish must check its conditions again
 
 	// Used by fetch only.
-	unresolved []unresolvedTake
+	unresolved []unresolvedFetch
 	batchHint  int // how many jobs a fetch asks for
 
 	mu             sync.Mutex
@@ -40,7 +40,7 @@ type runner struct {
 	emittedDrained bool      // EventDrained was emitted, and no job has been fetched since
 	nextDue        time.Time // when the first delayed job is due; zero for none
 	limitedUntil   time.Time // end of the rate limit, by the real clock
-	restUntil      time.Time // end of a rate limit that a handler returned although there is no limiter
+	stoppedUntil   time.Time // end of a rate limit that a handler returned although there is no limiter
 }
 
 func newRunner(w *Worker) *runner {
@@ -77,7 +77,7 @@ func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 func (r *runner) finish() (err error) {
 	span := r.w.startClose(r.soft)
 	defer span.end(&err)
-	defer func() { set(span, attrWorkerForceClose, err != nil) }()
+	defer func() { setAttr(span, attrWorkerForceClose, err != nil) }()
 	if !r.w.hasShutdown() {
 		bound, cancel := context.WithTimeout(context.Background(), r.w.o.ShutdownTimeout)
 		defer cancel()
@@ -163,7 +163,7 @@ func (r *runner) signal() {
 	case r.wake <- struct{}{}:
 	default:
 	}
-	if r.waiter.Waiting() && (!r.idle() || r.limited() > 0) {
+	if r.waiter.Waiting() && (!r.idle() || r.rateLimitLeft() > 0) {
 		go r.waiter.Interrupt()
 	}
 }
@@ -223,10 +223,10 @@ func (r *runner) unfinished() *UnfinishedError {
 // runInline runs a job on fetch's own goroutine, which starts it sooner than another
 // goroutine would. Fetching goes on in a new goroutine: at once if there is another
 // free slot, otherwise when there is one.
-func (r *runner) runInline(job *Job, taken time.Time) {
+func (r *runner) runInline(job *Job, lockedAt time.Time) {
 	r.setInline(true)
 	r.resumeFetching()
-	r.slot(job, taken)
+	r.slot(job, lockedAt)
 }
 
 // resumeFetching starts a new fetch goroutine if the last one runs a job and a slot

@@ -31,11 +31,11 @@ func (w *Worker) SetConcurrency(concurrency int) error {
 // more. A job may be fetched while fewer run than the concurrency allows and the
 // worker is not paused.
 type slots struct {
-	mu    sync.Mutex
-	size  int    // the concurrency
-	taken int    // slots with a job
-	takes int    // calls in flight that may fetch a job, and those whose reply was lost
-	pause *pause // nil unless paused
+	mu       sync.Mutex
+	size     int    // the concurrency
+	used     int    // slots with a job
+	reserved int    // calls in flight that may fetch a job, and those whose reply was lost
+	pause    *pause // nil unless paused
 
 	pauseChanged  context.Context // ends with the next pause or resumption
 	endPauseState context.CancelFunc
@@ -61,8 +61,8 @@ func (s *slots) reserve(most int) int {
 	if s.pause != nil {
 		return 0
 	}
-	n := max(0, min(most, s.size-s.taken))
-	s.takes += n
+	n := max(0, min(most, s.size-s.used))
+	s.reserved += n
 	return n
 }
 
@@ -71,10 +71,10 @@ func (s *slots) reserve(most int) int {
 func (s *slots) reserveNext() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pause != nil || s.taken > s.size {
+	if s.pause != nil || s.used > s.size {
 		return false
 	}
-	s.takes++
+	s.reserved++
 	return true
 }
 
@@ -83,9 +83,9 @@ func (s *slots) reserveNext() bool {
 func (s *slots) settle(occupied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.takes--
+	s.reserved--
 	if occupied {
-		s.taken++
+		s.used++
 	}
 	s.notifyIdle()
 }
@@ -93,7 +93,7 @@ func (s *slots) settle(occupied bool) {
 func (s *slots) vacate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken--
+	s.used--
 	s.notifyIdle()
 }
 
@@ -101,20 +101,20 @@ func (s *slots) vacate() {
 func (s *slots) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taken >= s.size
+	return s.used >= s.size
 }
 
 // open reports whether a job may be fetched.
 func (s *slots) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pause == nil && s.taken < s.size
+	return s.pause == nil && s.used < s.size
 }
 
 func (s *slots) occupied() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taken > 0
+	return s.used > 0
 }
 
 // paused reports whether the worker is paused, and returns a context that ends when
@@ -157,11 +157,11 @@ func (s *slots) changePause() {
 // notifyIdle closes the channels of a pause that has taken effect. The caller holds
 // mu.
 func (s *slots) notifyIdle() {
-	if s.pause == nil || s.takes > 0 {
+	if s.pause == nil || s.reserved > 0 {
 		return
 	}
 	closeOnce(s.pause.drained)
-	if s.taken == 0 {
+	if s.used == 0 {
 		closeOnce(s.pause.idle)
 	}
 }

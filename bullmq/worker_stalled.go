@@ -73,7 +73,7 @@ func (w *Worker) findStalled(ctx context.Context) (jobIDs []string, err error) {
 	jobIDs, err = w.core.store.MoveStalledJobsToWait(ctx, w.core.now(), max(w.o.MaxStalledCount, 0), w.o.StalledInterval)
 	err = w.cutOff(err)
 	if span.isRecording() && err == nil {
-		set(span, attrWorkerStalledJobs, jobIDs)
+		setAttr(span, attrWorkerStalledJobs, jobIDs)
 		for _, id := range jobIDs {
 			span.event("job stalled", Attribute{attrJobID, id})
 		}

@@ -33,8 +33,8 @@ func (q *Store) ServerClock() ClockOffset {
 
 // observe records the server's clock, in microseconds, as reported by the reply to a
 // call that began then; 0 if the reply does not contain it. A shorter call is more
-// exact. Its result holds until a later one contradicts it, since clocks drift and are
-// set.
+// exact. Its result is used until a later one contradicts it, because clocks drift and are
+// changed.
 func (c *serverClock) observe(serverUs int64, begun time.Time) {
 	if serverUs == 0 {
 		return

@@ -29,12 +29,12 @@ import (
 // moveToFinished takes kinds, a digit for each job, which is the sum of
 //
 //	1  fetch a next job under the same token
-//	2  the job has more to tell
-//	4  the job had only the six fields that every job has when it was fetched
+//	2  the job has retention or a failure
+//	4  the job had only the base fields when it was fetched
 //
 // and value, the common value of all jobs, or "". Then follow columns: all ids, all
-// tokens and, without a common value, all values. Then, for each job with more to
-// tell, the number of values that follow it: keepCount, keepAge, keepLimit and, of a
+// tokens and, without a common value, all values. Then, for each job with
+// retention or a failure, the number of values that follow it: keepCount, keepAge, keepLimit and, of a
 // failed job, attempts, field, value, field, value …
 //
 // # Fetched jobs
@@ -110,7 +110,7 @@ func encodeFinish(base string, f backend.Finish) []string {
 		if e.Fetch {
 			kinds[i]++
 		}
-		if e.Hint == isBare {
+		if e.Hint == onlyBaseFields {
 			kinds[i] += 4
 		}
 		ids[i], tokens[i] = e.JobID, e.Token
@@ -157,9 +157,9 @@ func commonValue(ends []*backend.End) string {
 // commonFields are those of the last job of the short form in a reply.
 type commonFields struct{ name, opts string }
 
-// next reads the next job of a reply. bare is set if it has only the base fields.
+// next reads the next job of a reply. isBase is set if it has only the base fields.
 // job.record is nil if the reply is incomplete.
-func (c *commonFields) next(reply []rueidis.RedisMessage) (job recordReader, bare bool, rest []rueidis.RedisMessage) {
+func (c *commonFields) next(reply []rueidis.RedisMessage) (job recordReader, isBase bool, rest []rueidis.RedisMessage) {
 	if !reply[0].IsInt64() {
 		id, fields := text(reply[0]), reply[1:]
 		if len(fields) < 4 {
@@ -177,11 +177,11 @@ func (c *commonFields) next(reply []rueidis.RedisMessage) (job recordReader, bar
 	}
 	n, _ := reply[0].AsInt64()
 	job, reply = newRecordReader(text(reply[1])), reply[2:]
-	if bare = n < 0; bare {
+	if isBase = n < 0; isBase {
 		n = int64(len(baseFields))
 	}
 	n = max(0, min(n, int64(len(reply))))
-	if bare {
+	if isBase {
 		for i, value := range reply[:n] {
 			job.set(baseFields[i], text(value))
 		}
@@ -190,5 +190,5 @@ func (c *commonFields) next(reply []rueidis.RedisMessage) (job recordReader, bar
 			job.set(text(reply[i]), text(reply[i+1]))
 		}
 	}
-	return job, bare, reply[n:]
+	return job, isBase, reply[n:]
 }

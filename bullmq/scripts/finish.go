@@ -52,16 +52,16 @@ func (q *Store) finished(f backend.Finish, message rueidis.RedisMessage) ([]back
 			ended[end].Err = q.failed(moveToFinished, &backend.ServerError{JobID: f.Ends[end].JobID, Text: text(refused[i+1])})
 		}
 	}
-	each, _ := takenEach(parts[1:], len(ended), f.Worker.Name)
+	each, _ := readFetches(parts[1:], len(ended), f.Worker.Name)
 	for i := range ended {
 		if f.Ends[i].Fetch && ended[i].Err == nil {
-			ended[i].Taken, each = each[0], each[1:]
+			ended[i].Next, each = each[0], each[1:]
 		}
 	}
 	return ended, nil
 }
 
-// RetryJob makes a job ready again whose attempt has failed.
+// RetryJob makes a job whose attempt has failed ready again.
 func (q *Store) RetryJob(ctx context.Context, r backend.Retry) error {
 	args := make([]string, 0, 5+failureFields)
 	args = append(args, q.base, decimal(r.Now.UnixMilli()), r.JobID, r.Token, pushEnd(r.LIFO))
@@ -69,11 +69,11 @@ func (q *Store) RetryJob(ctx context.Context, r backend.Retry) error {
 	return err
 }
 
-// failureFields is how many values appendFailure appends at most.
+// failureFields is the maximum number of values that appendFailure appends.
 const failureFields = 6
 
-// appendFailure appends what a failed attempt stores, as field, value … of the job's
-// hash.
+// appendFailure appends the fields that a failed attempt sets in the job's hash: field,
+// value …
 func appendFailure(args []string, f *backend.FailedAttempt) []string {
 	args = append(args, "failedReason", f.Reason, "stacktrace", f.StackTrace)
 	if f.Telemetry != "" {
@@ -82,8 +82,8 @@ func appendFailure(args []string, f *backend.FailedAttempt) []string {
 	return args
 }
 
-// pushEnd returns the command that adds a job to the list wait: as the next one or as
-// the last one.
+// pushEnd returns the command that adds a job to the list wait, as the next one or the
+// last one.
 func pushEnd(next bool) string {
 	if next {
 		return "RPUSH"
@@ -92,7 +92,7 @@ func pushEnd(next bool) string {
 }
 
 // MoveToDelayed delays a running job.
-func (q *Store) MoveToDelayed(ctx context.Context, d backend.Delay) (backend.Taken, error) {
+func (q *Store) MoveToDelayed(ctx context.Context, d backend.Delay) (backend.Fetched, error) {
 	options := workerArgs(d.Worker)
 	args := make([]string, 0, 7+len(options)+failureFields)
 	args = append(args, q.base, decimal(d.Now.UnixMilli()), d.JobID, d.Token, wire.FormatMillis(d.Delay), flag(d.Failure == nil), flag(d.Fetch))
@@ -102,12 +102,12 @@ func (q *Store) MoveToDelayed(ctx context.Context, d backend.Delay) (backend.Tak
 	}
 	message, err := q.run(ctx, moveToDelayed, args...)
 	if err != nil {
-		return backend.Taken{}, err
+		return backend.Fetched{}, err
 	}
 	if code, err := message.AsInt64(); err == nil && code < 0 {
-		return backend.Taken{}, q.refusal(moveToDelayed, code, d.JobID, "")
+		return backend.Fetched{}, q.refusal(moveToDelayed, code, d.JobID, "")
 	}
-	return q.takenOne(moveToDelayed, message, d.Worker)
+	return q.readFetch(moveToDelayed, message, d.Worker)
 }
 
 // MoveToWait returns a running job to the front of its queue (BullMQ:

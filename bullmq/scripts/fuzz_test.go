@@ -35,7 +35,7 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) {
 		_, _ = q.MoveToWaitingChildren(ctx, "1", "t", time.UnixMilli(1), backend.JobRef{})
 	},
-	func(ctx context.Context, q *Store) { _, _, _ = q.FindTaken(ctx, "t", "1") },
+	func(ctx context.Context, q *Store) { _, _, _ = q.ResolveFetch(ctx, "t", "1") },
 	func(ctx context.Context, q *Store) { _, _ = q.ExtendLock(ctx, backend.Lock{JobID: "1", Token: "t"}, 1) },
 	func(ctx context.Context, q *Store) {
 		_, _ = q.ExtendLocks(ctx, []backend.Lock{{JobID: "1", Token: "t"}}, 1)

@@ -88,7 +88,7 @@ func live(f *fixture) {
 	}
 	state := func(id string, want backend.State) { ginkgo.GinkgoHelper(); Expect(f.State(f.ctx, id)).To(Equal(want)) }
 
-	complete := func(id, value string, fetch bool) (backend.Taken, error) {
+	complete := func(id, value string, fetch bool) (backend.Fetched, error) {
 		return f.finish(backend.End{JobID: id, Token: "t", ReturnValue: value, Keep: keepAll, Fetch: fetch}, worker)
 	}
 
@@ -128,7 +128,7 @@ func live(f *fixture) {
 	ok(f.UpdateProgress(f.ctx, "a", "50"))
 	ok(f.UpdateData(f.ctx, "a", "{}"))
 	Expect(f.AddLog(f.ctx, "a", "row", 5)).To(BeEquivalentTo(1))
-	undone, _, err := f.FindTaken(f.ctx, "t", "a")
+	undone, _, err := f.ResolveFetch(f.ctx, "t", "a")
 	ok(err)
 	Expect(undone).To(BeTrue())
 	taken, err = f.wake(0, time.UnixMilli(math.MaxInt32), worker)

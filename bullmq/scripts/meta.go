@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -23,7 +24,7 @@ func (q *Store) Meta(ctx context.Context) (_ backend.Meta, err error) {
 	}
 	values := texts(message)
 	if len(values) != len(metaFields) {
-		return backend.Meta{}, fmt.Errorf("%d fields were asked for, and %d came", len(metaFields), len(values))
+		return backend.Meta{}, fmt.Errorf("%d fields were requested, and %d returned", len(metaFields), len(values))
 	}
 	meta := backend.Meta{Version: values[0], Paused: values[1] != "", HasMax: values[3] != "", MaxEvents: maxEvents(values[5])}
 	if values[2] != "" {
@@ -108,6 +109,12 @@ func (q *Store) InitMeta(ctx context.Context, maxEvents int, version string) err
 		}
 	}
 	return nil
+}
+
+// StartRateLimit stops the queue for a duration.
+func (q *Store) StartRateLimit(ctx context.Context, wait time.Duration) (err error) {
+	defer q.about("the rate limit", &err)
+	return q.client.Do(ctx, q.client.B().Set().Key(q.keyOf("limiter")).Value("9007199254740991").PxMilliseconds(wait.Milliseconds()).Build()).Error()
 }
 
 // RemoveRateLimit ends the current window of the rate limit.

@@ -74,7 +74,7 @@ func (f *fixture) set(command, suffix string, arguments ...string) {
 }
 
 // wake fetches a job as after a blocking wait.
-func (f *fixture) wake(aheadUs int64, before time.Time, worker backend.Worker) (backend.Taken, error) {
+func (f *fixture) wake(aheadUs int64, before time.Time, worker backend.Worker) (backend.Fetched, error) {
 	answer := f.client.Do(f.ctx, f.WhenWoken(f.client.B(), false, aheadUs, before, worker, "t"))
 	if IsNoScript(answer.Error()) {
 		answer = f.client.Do(f.ctx, f.WhenWoken(f.client.B(), true, aheadUs, before, worker, "t"))
@@ -83,16 +83,16 @@ func (f *fixture) wake(aheadUs int64, before time.Time, worker backend.Worker) (
 }
 
 // take fetches one job with the token t.
-func (f *fixture) take(now time.Time, worker backend.Worker) (backend.Taken, error) {
+func (f *fixture) take(now time.Time, worker backend.Worker) (backend.Fetched, error) {
 	taken, err := f.MoveToActive(f.ctx, now, worker, "t")
 	if err != nil {
-		return backend.Taken{}, err
+		return backend.Fetched{}, err
 	}
 	return taken[0], nil
 }
 
 // idOf returns the id of the job that was fetched; "" for none.
-func idOf(taken backend.Taken) string {
+func idOf(taken backend.Fetched) string {
 	if taken.Job == nil {
 		return ""
 	}
@@ -100,12 +100,12 @@ func idOf(taken backend.Taken) string {
 }
 
 // finish ends one job.
-func (f *fixture) finish(end backend.End, worker backend.Worker) (backend.Taken, error) {
+func (f *fixture) finish(end backend.End, worker backend.Worker) (backend.Fetched, error) {
 	ended, err := f.MoveToFinished(f.ctx, backend.Finish{Now: now, MetricsPoints: 5, Worker: worker, Ends: []*backend.End{&end}})()
 	if err != nil {
-		return backend.Taken{}, err
+		return backend.Fetched{}, err
 	}
-	return ended[0].Taken, ended[0].Err
+	return ended[0].Next, ended[0].Err
 }
 
 // add adds one job.

@@ -26,11 +26,11 @@ var traits = []trait{
 	{"an attempt before", 0, func(f *fixture, id string, _ *backend.End) { f.set("HSET", id, "atm", "2") }},
 	{"nothing, and never had", 0, func(f *fixture, id string, end *backend.End) {
 		f.set("HSET", id, "processedOn", "1", "pb", "blue")
-		end.Hint = isBare
+		end.Hint = onlyBaseFields
 	}},
 	{"a parent since its start", 3, func(f *fixture, id string, end *backend.End) {
 		f.set("HSET", id, "processedOn", "1", "pb", "blue", "parentKey", f.base+"p"+id, "parent", "{}")
-		end.Hint = isBare
+		end.Hint = onlyBaseFields
 	}},
 	{"removed at once", 0, func(f *fixture, id string, end *backend.End) {
 		f.set("RPUSH", id+":logs", "line")
@@ -133,7 +133,7 @@ var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 				about := fmt.Sprintf("round %d of seed %d: job %d of %d, %s", round, seed, i, len(ends), chosen[i].name)
 				Expect(unnamed(all[i].Err, together)).To(Equal(unnamed(one[0].Err, oneByOne)), about)
 				if i == len(ends)-1 {
-					Expect(all[i].Taken).To(Equal(one[0].Taken), about)
+					Expect(all[i].Next).To(Equal(one[0].Next), about)
 				}
 			}
 			left, want := together.named(), oneByOne.named()
@@ -157,7 +157,7 @@ var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 		ended, err := f.MoveToFinished(f.ctx, backend.Finish{Now: now, Worker: worker, Ends: ends})()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ended[0].Err).To(MatchError(backend.LockNotFound))
-		taken := func(i int) string { return idOf(ended[i].Taken) }
+		taken := func(i int) string { return idOf(ended[i].Next) }
 		Expect([]string{taken(0), taken(1), taken(2), taken(3)}).To(Equal([]string{"", "", "next0", "next1"}))
 		Expect(f.do("MGET", f.base+"next0:lock", f.base+"next1:lock").AsStrSlice()).To(Equal([]string{"t2", "t3"}))
 		Expect(f.do("LRANGE", f.base+"active", "0", "-1").AsStrSlice()).To(Equal([]string{"next1", "next0", "job0"}))
@@ -185,7 +185,7 @@ var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 		Expect(err).NotTo(HaveOccurred())
 		for i, e := range ended {
 			Expect(e.Err).NotTo(HaveOccurred())
-			Expect(idOf(e.Taken)).To(Equal(fmt.Sprint(many + i + 1)))
+			Expect(idOf(e.Next)).To(Equal(fmt.Sprint(many + i + 1)))
 			Expect(f.do("HGET", f.base+fmt.Sprint(i+1), "returnvalue").ToString()).To(Equal(fmt.Sprint(i)))
 		}
 		Expect(f.do("ZCARD", f.base+"completed").AsInt64()).To(BeEquivalentTo(many))

@@ -10,40 +10,39 @@ import (
 // [JobNotFound], [LockNotFound], [LockMismatch] or [NotInState] if it is not held.
 type Consumer interface {
 	// MoveToActive fetches the next jobs and locks them, one for each token. It
-	// returns a [Taken] for each token, those with a job first. It may fetch fewer
+	// returns a [Fetched] for each token, those with a job first. It may fetch fewer
 	// jobs than are ready.
-	MoveToActive(ctx context.Context, now time.Time, worker Worker, tokens ...string) ([]Taken, error)
-	// FindTaken resolves a call whose reply was lost. undone reports that jobID is
-	// still active under the token, so the call may be repeated. taken has the job
+	MoveToActive(ctx context.Context, now time.Time, worker Worker, tokens ...string) ([]Fetched, error)
+	// ResolveFetch determines the outcome of a call whose reply was lost. undone reports
+	// that jobID is still active under the token, so the call may be repeated. fetched has the job
 	// that the call has fetched under the token, if any, which may be the job of an
 	// earlier call. jobID is "" if the call was to fetch a job only.
-	FindTaken(ctx context.Context, token, jobID string) (undone bool, taken Taken, err error)
+	ResolveFetch(ctx context.Context, token, jobID string) (undone bool, fetched Fetched, err error)
 
 	// MoveToFinished completes or fails jobs, each independently, in one call. It
 	// returns after the call, so that the next one can be made. read then reads the
 	// reply and returns the results in the order of f.Ends. If read returns an error,
-	// all of the jobs may have ended, or none.
+	// none or all of the jobs may have been finished.
 	MoveToFinished(ctx context.Context, f Finish) (read func() ([]Ended, error))
 	// MoveToDelayed delays a running job, and fetches another one if d.Fetch is set.
-	MoveToDelayed(ctx context.Context, d Delay) (Taken, error)
-	// RetryJob makes a job ready again whose attempt has failed.
+	MoveToDelayed(ctx context.Context, d Delay) (Fetched, error)
+	// RetryJob makes a job whose attempt has failed ready again.
 	RetryJob(ctx context.Context, r Retry) error
-	// MoveToWait puts a running job back to the front of its queue. It returns for how
-	// long the rate limit holds.
+	// MoveToWait puts a running job back to the front of its queue. It returns how
+	// long the rate limit is still in effect.
 	MoveToWait(ctx context.Context, jobID, token string) (time.Duration, error)
-	// MoveToWaitingChildren makes a running job wait for its children, or only as long
-	// as child is pending unless that is zero. It reports false if there is none to
-	// wait for.
+	// MoveToWaitingChildren makes a running job wait for its children if one of them is
+	// pending. If child is set, that one must be pending. Otherwise it reports false.
 	MoveToWaitingChildren(ctx context.Context, jobID, token string, now time.Time, child JobRef) (bool, error)
 
-	// ExtendLock makes a lock last for a time from now. It reports false if the lock
-	// is not held any more.
+	// ExtendLock extends a lock so that it expires after duration. It reports false if
+	// the lock is no longer held.
 	ExtendLock(ctx context.Context, lock Lock, duration time.Duration) (bool, error)
 	// ExtendLocks extends many locks in one call, and returns the ids of the jobs
-	// whose lock is not held any more.
+	// whose lock is no longer held.
 	ExtendLocks(ctx context.Context, locks []Lock, duration time.Duration) ([]string, error)
-	// MoveStalledJobsToWait makes a check for jobs whose worker is gone, at most one
-	// in an interval over all workers, and returns the ids of those that wait again.
+	// MoveStalledJobsToWait checks for jobs whose worker has died, at most once per
+	// interval over all workers. It returns the ids of those that it moved back to wait.
 	MoveStalledJobsToWait(ctx context.Context, now time.Time, maxStalled int, interval time.Duration) ([]string, error)
 }
 
@@ -51,15 +50,15 @@ type Consumer interface {
 type Worker struct {
 	LockDuration time.Duration
 	Name         string    // stored with the jobs; "" for none
-	Limit        RateLimit // the worker's own limiter; zero for none
+	Limit        RateLimit // the worker's limiter; zero for none
 }
 
-// Taken is the result of fetching a job: the job, or why there is none.
-type Taken struct {
+// Fetched is the result of fetching a job: the job, or the reason why there is none.
+type Fetched struct {
 	Job  *JobRecord // nil if no job was fetched
 	Hint Hint       // for the [End] of the job
 
-	// LimitedFor is how long the rate limit holds.
+	// LimitedFor is how long the rate limit is still in effect.
 	LimitedFor time.Duration
 	// NextDue is when the first delayed job is due. It is zero if there is none, or if
 	// that was not checked.
@@ -74,8 +73,7 @@ type Taken struct {
 // always valid.
 type Hint uint8
 
-// Finish completes or fails jobs, and fetches next jobs for those of them that ask
-// for one.
+// Finish is the request of [Consumer.MoveToFinished].
 type Finish struct {
 	Now           time.Time
 	MetricsPoints int // minutes of metrics to keep; 0 collects none
@@ -83,34 +81,34 @@ type Finish struct {
 	Ends          []*End
 }
 
-// End is how a job ends.
+// End is the outcome of a job.
 type End struct {
 	JobID       string
 	Token       string
 	ReturnValue string // JSON, of a job that completes
 
-	// Failure is what the last attempt of a job that fails stores, and Attempts how
-	// many attempts the job's options allow. Failure is nil for a job that completes.
+	// Failure is the last attempt of a job that fails; nil for a job that completes.
+	// Attempts is the number of attempts that the options of the job allow.
 	Failure  *FailedAttempt
 	Attempts int
 
 	Keep  Keep
-	Hint  Hint // as it was returned with the job; 0 if it is not known
+	Hint  Hint // as it was returned with the job; 0 if it is unknown
 	Fetch bool // fetch a next job under the same token
 }
 
 // Ended is the result of an [End].
 type Ended struct {
-	Err   error // why the job did not end
-	Taken Taken // of an End with Fetch
+	Err  error   // the reason why the job was not finished
+	Next Fetched // of an End with Fetch
 }
 
-// Keep selects which finished jobs of one kind are kept when another one ends. The
+// Keep selects which finished jobs of one kind are kept when another one finishes. The
 // zero value keeps all.
 type Keep struct {
-	Count    OptionalInt // the newest ones; 0 removes the job that ends, -1 keeps all
+	Count    OptionalInt // the newest ones; 0 removes the finished job, -1 keeps all
 	Age      OptionalInt // seconds
-	Removals OptionalInt // how many jobs are removed at most
+	Removals OptionalInt // maximum number of jobs to remove
 }
 
 // All reports whether all jobs are kept.
@@ -127,21 +125,20 @@ type OptionalInt struct {
 // Int returns an OptionalInt that is set.
 func Int(value int) OptionalInt { return OptionalInt{Value: value, IsSet: true} }
 
-// Delay delays a running job.
+// Delay is the request of [Consumer.MoveToDelayed].
 type Delay struct {
 	JobID string
 	Token string
 	Now   time.Time
 	Delay time.Duration
-	// Failure is what the failed attempt stores. It is nil if the job has used no
-	// attempt.
+	// Failure is the failed attempt; nil if no attempt was consumed.
 	Failure *FailedAttempt
 
 	Fetch  bool // fetch a next job under the same token
 	Worker Worker
 }
 
-// Lock names a lock by its job and the token that owns it.
+// Lock identifies a lock by its job and the token that owns it.
 type Lock struct{ JobID, Token string }
 
 // FailedAttempt is what a failed attempt stores in the job's record.
@@ -151,11 +148,11 @@ type FailedAttempt struct {
 	Telemetry  string // metadata of the trace to continue; "" for none
 }
 
-// Retry makes a job ready again.
+// Retry is the request of [Consumer.RetryJob].
 type Retry struct {
 	JobID   string
 	Token   string
 	Now     time.Time
-	LIFO    bool // it is the next one to run
+	LIFO    bool // the job becomes the next one to run
 	Failure FailedAttempt
 }

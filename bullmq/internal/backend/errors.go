@@ -28,7 +28,7 @@ var codeTexts = map[Code]string{
 	JobNotFound:          "there is no such job: it was removed, or never added",
 	LockNotFound:         "its lock is gone: it expired before it was renewed, or was deleted; the job may be run again by another worker",
 	NotInState:           "it is not in the state that this call starts from",
-	PendingChildren:      "it has children that have not ended yet",
+	PendingChildren:      "it has children that have not finished yet",
 	ParentNotFound:       "its parent does not exist; add the parent first, or add both as a flow",
 	LockMismatch:         "its lock belongs to another token: another worker runs it now",
 	ParentNotReplaceable: "it already has another parent, which still exists",

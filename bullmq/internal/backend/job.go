@@ -96,10 +96,10 @@ type JobRecord struct {
 	DeduplicationID string
 	DeferredFailure string
 
-	// Incomplete means that the record has no name: it is gone, or was never whole.
+	// Incomplete means that the record has no name: it is missing or incomplete.
 	Incomplete bool
-	// LacksDelay and LacksPriority mean that nothing is stored for them, as may be
-	// for jobs of other clients.
+	// LacksDelay and LacksPriority mean that these fields are not stored, which other
+	// clients may cause.
 	LacksDelay, LacksPriority bool
 }
 

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Waiter waits for work on a connection of its own. One goroutine waits, between
+// Waiter waits for work over a separate connection. One goroutine waits, between
 // Begin and End. Any other may interrupt it.
 type Waiter interface {
 	// Begin announces a wait. From then on Interrupt ends it, even before it has
 	// reached the server.
 	Begin()
-	// End follows the wait.
+	// End must be called after the wait.
 	End()
 	// Waiting reports whether there is a wait to interrupt.
 	Waiting() bool
 	// Interrupt ends the wait that has begun, if any.
 	Interrupt()
 
-	// WaitAndFetch waits for work for at most a time and fetches a job as soon as the
-	// wait ends, if it can. taken.Unknown is set if it can't. now is the time by the
+	// WaitAndFetch waits for work for at most block. If possible, it fetches a job as
+	// soon as the wait ends; otherwise fetched.Unknown is set. now is the time by the
 	// clock of the queue. err is the error of the fetch, and wake.Err that of the wait.
-	WaitAndFetch(block time.Duration, now time.Time, worker Worker, token string) (wake Wake, taken Taken, err error)
-	// WaitWithin begins a wait for work, and ends it when a time is over or ctx ends.
-	// It may return earlier, when it is time to poll.
+	WaitAndFetch(block time.Duration, now time.Time, worker Worker, token string) (wake Wake, fetched Fetched, err error)
+	// WaitWithin waits for work until limit has passed or ctx ends. It may return
+	// earlier, when it is time to poll.
 	WaitWithin(ctx context.Context, limit time.Duration) error
 	// Return puts back a wake-up that the caller does not use, so that it wakes
 	// another worker.
@@ -33,13 +33,13 @@ type Waiter interface {
 	Close()
 }
 
-// Wake is how a wait for work has ended.
+// Wake is the result of a wait for work.
 type Wake struct {
-	// Woken reports whether there was a wake-up. No other worker has it then, unless
-	// it is returned.
+	// Woken reports whether there was a wake-up. No other worker receives it unless it
+	// is returned.
 	Woken bool
 	// NextDue is when the first delayed job is due. It is zero if a job may be ready.
 	NextDue time.Time
-	// Err is why there was no wait.
+	// Err is the reason why the wait failed.
 	Err error
 }

@@ -139,7 +139,7 @@ func (s *suite) addFlow(jobs ...*backend.Add) []backend.AddResult {
 }
 
 // take fetches the next job.
-func (s *suite) take(at time.Time) backend.Taken {
+func (s *suite) take(at time.Time) backend.Fetched {
 	ginkgo.GinkgoHelper()
 	taken, err := s.Store.MoveToActive(s.ctx, at, worker, token)
 	Expect(err).NotTo(HaveOccurred())
@@ -159,7 +159,7 @@ func (s *suite) fetchAt(at time.Time) string {
 }
 
 // idOf returns the id of the job that was fetched; "" for none.
-func idOf(taken backend.Taken) string {
+func idOf(taken backend.Fetched) string {
 	if taken.Job == nil {
 		return ""
 	}

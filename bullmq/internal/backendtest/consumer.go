@@ -56,7 +56,7 @@ func (s *suite) fetching() {
 		})
 
 		ginkgo.It("of an empty queue knows that there is none", func() {
-			Expect(s.take(now)).To(Equal(backend.Taken{}))
+			Expect(s.take(now)).To(Equal(backend.Fetched{}))
 		})
 
 		ginkgo.It("returns when the first delayed job is due", func() {
@@ -93,7 +93,7 @@ func (s *suite) fetching() {
 	ginkgo.Describe("A call whose reply was lost", func() {
 		ginkgo.It("is undone while its job is active under the token", func() {
 			s.run("a")
-			undone, taken, err := s.Store.FindTaken(s.ctx, token, "a")
+			undone, taken, err := s.Store.ResolveFetch(s.ctx, token, "a")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(undone).To(BeTrue())
 			Expect(taken.Job).To(BeNil())
@@ -106,7 +106,7 @@ func (s *suite) fetching() {
 			end.Fetch = true
 			s.end(end)
 			for _, jobID := range []string{"a", ""} {
-				undone, taken, err := s.Store.FindTaken(s.ctx, token, jobID)
+				undone, taken, err := s.Store.ResolveFetch(s.ctx, token, jobID)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(undone).To(BeFalse())
 				Expect(taken.Job).To(Equal(s.record("b")))
@@ -115,10 +115,10 @@ func (s *suite) fetching() {
 
 		ginkgo.It("has fetched no job if the token holds none, and more may be ready", func() {
 			s.run("a")
-			undone, taken, err := s.Store.FindTaken(s.ctx, "other", "a")
+			undone, taken, err := s.Store.ResolveFetch(s.ctx, "other", "a")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(undone).To(BeFalse())
-			Expect(taken).To(Equal(backend.Taken{Unknown: true}))
+			Expect(taken).To(Equal(backend.Fetched{Unknown: true}))
 		})
 	})
 }
@@ -168,7 +168,7 @@ func (s *suite) finishing() {
 			first := s.take(now)
 			end := completion("a", "1")
 			end.Hint, end.Fetch = first.Hint, true
-			next := s.end(end)[0].Taken
+			next := s.end(end)[0].Next
 			Expect(next.Job).To(Equal(s.record("b")))
 			Expect(s.Store.UpdateProgress(s.ctx, "b", "50")).To(Succeed())
 			end = completion("b", "1")
@@ -188,10 +188,10 @@ func (s *suite) finishing() {
 			a, b, c := completion("a", "1"), completion("b", "1"), failure("c", "boom")
 			b.Fetch, c.Fetch = true, true
 			ended := s.end(a, b, c)
-			Expect(ended[0].Taken).To(Equal(backend.Taken{}))
-			Expect(ended[1].Taken.Job).To(Equal(s.record("next")))
-			Expect(ended[2].Taken.Job).To(BeNil())
-			Expect(ended[2].Taken.Unknown).To(BeTrue(), "a later job may be ready")
+			Expect(ended[0].Next).To(Equal(backend.Fetched{}))
+			Expect(ended[1].Next.Job).To(Equal(s.record("next")))
+			Expect(ended[2].Next.Job).To(BeNil())
+			Expect(ended[2].Next.Unknown).To(BeTrue(), "a later job may be ready")
 		})
 
 		ginkgo.It("that finds no next job returns when the first delayed one is due", func() {
@@ -200,14 +200,14 @@ func (s *suite) finishing() {
 			s.add(delayed("later", time.Minute))
 			end := completion("a", "1")
 			end.Fetch = true
-			taken := s.end(end)[0].Taken
+			taken := s.end(end)[0].Next
 			Expect(taken.Job).To(BeNil())
 			Expect(taken.Unknown).To(BeFalse())
 			Expect(taken.NextDue).To(BeTemporally("==", now.Add(time.Minute)))
 			Expect(s.Store.Remove(s.ctx, "later", false)).To(Equal(backend.Removed))
 			end = completion("b", "1")
 			end.Fetch = true
-			Expect(s.end(end)[0].Taken).To(Equal(backend.Taken{}))
+			Expect(s.end(end)[0].Next).To(Equal(backend.Fetched{}))
 		})
 
 		ginkgo.It("stores what a failed attempt leaves", func() {
@@ -331,7 +331,7 @@ func (s *suite) consumer() {
 			s.add(named("b"))
 			taken, err := s.Store.MoveToDelayed(s.ctx, backend.Delay{JobID: "a", Token: token, Now: now, Delay: 1500 * time.Microsecond})
 			Expect(err).NotTo(HaveOccurred())
-			Expect(taken).To(Equal(backend.Taken{Unknown: true}))
+			Expect(taken).To(Equal(backend.Fetched{Unknown: true}))
 			record := s.record("a")
 			Expect(record.Delay).To(Equal(1500*time.Microsecond), "with its fraction of a millisecond")
 			Expect(record.FailedReason).To(BeEmpty())

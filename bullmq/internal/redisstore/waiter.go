@@ -17,12 +17,12 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// Waiter waits for the queue's marker, which producers set to wake idle workers, on
-// a connection of its own. One goroutine waits, between Begin and End. Any other may
+// Waiter waits for the queue's marker, which producers set to wake idle workers, over
+// a separate connection. One goroutine waits, between Begin and End. Any other may
 // interrupt it.
 //
-// If possible, it sends a fetch behind the wait, which the server carries out as soon
-// as the wait ends.
+// If possible, it sends a fetch in the same write. The server runs it when the wait
+// ends.
 type Waiter struct {
 	store     *scripts.Store
 	conn      *redisconn.Blocking
@@ -31,18 +31,18 @@ type Waiter struct {
 
 	sendScriptText bool // the server may not know the script of the fetch; used by the goroutine that waits
 
-	mu     sync.Mutex
-	turn   int // counts the waits, so that an interrupt ends the intended one
-	begun  bool
-	giveUp func() // ends the wait if Redis can't be asked to
-	gaveUp bool   // it was called
+	mu           sync.Mutex
+	turn         int // counts the waits, so that an interrupt ends the intended one
+	begun        bool
+	fallback     func() // ends the wait if Redis can't be asked to
+	usedFallback bool   // it was called
 }
 
 var _ backend.Waiter = (*Waiter)(nil)
 
 // NewWaiter returns a Waiter for the marker of a queue, a key. realClock reports
 // whether the clock of the queue is that of this machine. Without it, no fetch follows
-// a wait, since the server can't tell the time by that clock.
+// a wait, because the server does not know the time by that clock.
 func NewWaiter(store *scripts.Store, conn *redisconn.Blocking, marker string, realClock bool) *Waiter {
 	return &Waiter{store: store, conn: conn, marker: marker, realClock: realClock, sendScriptText: true}
 }
@@ -50,25 +50,25 @@ func NewWaiter(store *scripts.Store, conn *redisconn.Blocking, marker string, re
 // Close closes the connection.
 func (m *Waiter) Close() { m.conn.Close() }
 
-// WaitAndFetch waits for the marker, with a fetch behind the wait if the server's
-// clock is known and Redis can be asked to end the wait. now is the time by the clock
-// of the queue.
-func (m *Waiter) WaitAndFetch(block time.Duration, now time.Time, worker backend.Worker, token string) (wake backend.Wake, taken backend.Taken, err error) {
-	var behind func(rueidis.Builder) rueidis.Completed
+// WaitAndFetch waits for the marker. If the server's clock is known and Redis can be
+// asked to end the wait, it fetches a job in the same round trip. now is the time by
+// the clock of the queue.
+func (m *Waiter) WaitAndFetch(block time.Duration, now time.Time, worker backend.Worker, token string) (wake backend.Wake, fetched backend.Fetched, err error) {
+	var followUp func(rueidis.Builder) rueidis.Completed
 	if clock := m.store.ServerClock(); clock.Known && m.realClock {
 		// Unsure is subtracted, so that the fetch of a wait that timed out finds no job.
 		before := now.Add(block - clock.Unsure)
-		behind = func(b rueidis.Builder) rueidis.Completed {
+		followUp = func(b rueidis.Builder) rueidis.Completed {
 			return m.store.WhenWoken(b, m.sendScriptText, clock.Ahead.Microseconds(), before, worker, token)
 		}
 	}
-	wake, reply, sent := m.wait(block, behind)
+	wake, reply, sent := m.wait(block, followUp)
 	if !sent {
-		return wake, backend.Taken{Unknown: true}, nil
+		return wake, backend.Fetched{Unknown: true}, nil
 	}
-	taken, err = m.store.ReadWhenWoken(reply, worker)
+	fetched, err = m.store.ReadWhenWoken(reply, worker)
 	m.sendScriptText = scripts.IsNoScript(err)
-	return wake, taken, err
+	return wake, fetched, err
 }
 
 // Begin announces a wait. From then on Interrupt ends it, even before it has reached
@@ -77,14 +77,14 @@ func (m *Waiter) Begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.turn++
-	m.begun, m.gaveUp = true, false
+	m.begun, m.usedFallback = true, false
 }
 
-// End follows the wait.
+// End must be called after the wait.
 func (m *Waiter) End() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.begun, m.giveUp = false, nil
+	m.begun, m.fallback = false, nil
 }
 
 // Waiting reports whether there is a wait to interrupt.
@@ -94,26 +94,26 @@ func (m *Waiter) Waiting() bool {
 	return m.begun
 }
 
-// wait waits for at most a time. behind, which may be nil, returns a command that the
-// server carries out when the wait ends, for whatever reason. sent is false if the
-// command was not sent, because Redis can't be asked to end this wait.
-func (m *Waiter) wait(timeout time.Duration, behind func(rueidis.Builder) rueidis.Completed) (wake backend.Wake, reply rueidis.RedisResult, sent bool) {
+// wait waits for at most timeout. followUp, which may be nil, returns a command that
+// the server runs when the wait ends, for any reason. sent is false if the command was
+// not sent, because Redis can't be asked to end this wait.
+func (m *Waiter) wait(timeout time.Duration, followUp func(rueidis.Builder) rueidis.Completed) (wake backend.Wake, reply rueidis.RedisResult, sent bool) {
 	timeout = min(max(timeout, timing.ShortestBlock), timing.LongestBlock)
 	cancellable, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	m.orElse(cancel)
+	m.setFallback(cancel)
 	wake.Err = m.conn.Connect(cancellable)
 	if wake.Err == nil {
 		ctx := cancellable
 		if m.conn.CanUnblock() {
 			ctx = context.Background()
-			m.orElse(m.conn.Drop)
-			sent = behind != nil
+			m.setFallback(m.conn.Drop)
+			sent = followUp != nil
 		}
 		results := m.conn.Wait(ctx, timeout, func(b rueidis.Builder) []rueidis.Completed {
 			commands := []rueidis.Completed{b.Bzpopmin().Key(m.marker).Timeout(timeout.Seconds()).Build()}
 			if sent {
-				commands = append(commands, behind(b))
+				commands = append(commands, followUp(b))
 			}
 			return commands
 		})
@@ -122,17 +122,17 @@ func (m *Waiter) wait(timeout time.Duration, behind func(rueidis.Builder) rueidi
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.gaveUp { // which causes an error
+	if m.usedFallback { // the fallback causes an error
 		wake.Err = nil
 	}
 	return wake, reply, sent
 }
 
-// orElse sets the function that ends the wait if Redis can't be asked to.
-func (m *Waiter) orElse(giveUp func()) {
+// setFallback sets the function that ends the wait if Redis can't be asked to.
+func (m *Waiter) setFallback(fallback func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.giveUp = giveUp
+	m.fallback = fallback
 }
 
 // ReadWake reads the reply of BZPOPMIN on a marker. The member "0" means that a job
@@ -168,7 +168,7 @@ func (m *Waiter) Interrupt() {
 	m.mu.Unlock()
 	for {
 		m.mu.Lock()
-		over, giveUp := !m.begun || m.turn != turn, m.giveUp
+		over, fallback := !m.begun || m.turn != turn, m.fallback
 		m.mu.Unlock()
 		if over {
 			return
@@ -177,21 +177,21 @@ func (m *Waiter) Interrupt() {
 		if ended {
 			return
 		}
-		if !possible && giveUp != nil {
+		if !possible && fallback != nil {
 			m.mu.Lock()
-			if m.begun && m.turn == turn { // giveUp is called under the lock, or it could end the next wait
-				m.gaveUp = true
-				giveUp()
+			if m.begun && m.turn == turn { // fallback is called under the lock, or it could end the next wait
+				m.usedFallback = true
+				fallback()
 			}
 			m.mu.Unlock()
 			return
 		}
-		time.Sleep(timing.UnblockRetryPause) // it is still on its way to the server
+		time.Sleep(timing.UnblockRetryPause) // the wait has not reached the server yet
 	}
 }
 
 // WaitWithin waits for a marker until a time has passed or ctx ends. If there is no
-// connection to wait on, it returns earlier, when it is time to poll.
+// connection for the wait, it returns earlier, when it is time to poll.
 func (m *Waiter) WaitWithin(ctx context.Context, limit time.Duration) error {
 	m.Begin()
 	defer m.End()

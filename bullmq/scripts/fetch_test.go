@@ -32,9 +32,9 @@ var _ = ginkgo.Describe("A fetch that follows a blocking wait", func() {
 
 	ginkgo.It("writes and returns the same as an ordinary fetch", func() {
 		limited := backend.Worker{LockDuration: 30 * time.Second, Name: "blue", Limit: backend.RateLimit{Max: 1, Duration: 30 * time.Second}}
-		take := map[bool]func(f *fixture, w backend.Worker) (backend.Taken, error){
-			false: func(f *fixture, w backend.Worker) (backend.Taken, error) { return f.take(time.Now(), w) },
-			true: func(f *fixture, w backend.Worker) (backend.Taken, error) {
+		take := map[bool]func(f *fixture, w backend.Worker) (backend.Fetched, error){
+			false: func(f *fixture, w backend.Worker) (backend.Fetched, error) { return f.take(time.Now(), w) },
+			true: func(f *fixture, w backend.Worker) (backend.Fetched, error) {
 				return f.wake(0, time.Now().Add(time.Minute), w)
 			},
 		}
@@ -84,7 +84,7 @@ var _ = ginkgo.Describe("A fetch that follows a blocking wait", func() {
 		before := f.state()
 		taken, err := f.wake(0, time.Now().Add(-time.Millisecond), worker)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(taken).To(Equal(backend.Taken{Unknown: true}))
+		Expect(taken).To(Equal(backend.Fetched{Unknown: true}))
 		Expect(f.state()).To(Equal(before))
 	})
 
@@ -96,14 +96,14 @@ var _ = ginkgo.Describe("A fetch that follows a blocking wait", func() {
 		there := &fixture{NewStore(timeless, f.base, f.keyOf), f.ctx}
 		taken, err := there.wake(0, time.Now().Add(time.Minute), worker)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(taken).To(Equal(backend.Taken{Unknown: true}))
+		Expect(taken).To(Equal(backend.Fetched{Unknown: true}))
 
 		taken, err = there.take(now, worker)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(idOf(taken)).To(Equal("1"))
 		taken, err = there.take(now, worker)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(taken).To(Equal(backend.Taken{}))
+		Expect(taken).To(Equal(backend.Fetched{}))
 		Expect(there.ServerClock().Known).To(BeFalse())
 		_, err = f.take(now, worker)
 		Expect(err).NotTo(HaveOccurred())
@@ -150,7 +150,7 @@ var _ = ginkgo.Describe("A fetch of many jobs", func() {
 			}
 			id := fmt.Sprint("j", i)
 			Expect(each[i].Job).To(Equal(Record(id, append(hash, "processedOn", fmt.Sprint(nowMs), "ats", starts))), id)
-			Expect(each[i].Hint == isBare).To(Equal(len(hash) == 12 && hash[10] == "priority"), id)
+			Expect(each[i].Hint == onlyBaseFields).To(Equal(len(hash) == 12 && hash[10] == "priority"), id)
 			Expect(f.do("GET", f.base+id+":lock").ToString()).To(Equal(tokens[i]))
 		}
 		Expect(each[len(hashes)].Job).To(BeNil())

@@ -1,4 +1,5 @@
---[[ findTaken: resolves a call whose reply was lost: which job does this token hold? It writes nothing.
+--[[ resolveFetch: determines the outcome of a call whose reply was lost, by the job that the token has locked. It writes
+     nothing.
 
      Arguments: base, token, jobId (the job that the call was to finish, or '' if it was to fetch only).
      Returns: {1} the job is still active under the token: nothing has been done

@@ -1,4 +1,4 @@
--- Composed from findTaken.lua and its parts. Regenerate with make composed.
+-- Composed from resolveFetch.lua and its parts. Regenerate with make composed.
 -- KEYS[1] active
 
 local call, try = redis.call, redis.pcall
