@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,6 +129,17 @@ func entry(queue, id string) object {
 	return shown
 }
 
+// removeJobs leaves nothing of a queue but its settings, so that it is like a new one.
+func removeJobs(queue string) {
+	GinkgoHelper()
+	keys, err := ask("KEYS", "bull:"+queue+":*").AsStrSlice()
+	Expect(err).NotTo(HaveOccurred())
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == "bull:"+queue+":meta" })
+	if len(keys) > 0 {
+		Expect(ask(append([]string{"DEL"}, keys...)...).Error()).To(Succeed())
+	}
+}
+
 var _ = Describe("The default options of a queue", func() {
 	for _, line := range []string{"5", "6"} {
 		reference := func() *probe {
@@ -157,11 +169,16 @@ var _ = Describe("The default options of a queue", func() {
 			DeferCleanup(queue.Close)
 			return queue
 		}
-		// added returns what Node stores, or nil if Node rejects the options.
-		added := func(other *probe, defaults, options string) object {
+		nodeQueue := func(other *probe, defaults string) (name string) {
 			GinkgoHelper()
-			name := newQueueName()
+			name = newQueueName()
 			other.Do("openQueue", object{"queue": name, "defaultJobOptions": json.RawMessage(defaults)}, nil)
+			return name
+		}
+		// added returns what Node stores in a queue without other jobs, or nil if Node rejects the options.
+		added := func(other *probe, name, options string) object {
+			GinkgoHelper()
+			removeJobs(name)
 			reply := <-other.Send("add", object{"queue": name, "name": "a", "data": object{}, "opts": json.RawMessage(options)})
 			if reply.Error != nil {
 				return nil
@@ -174,14 +191,15 @@ var _ = Describe("The default options of a queue", func() {
 		It("are overridden by a job's options, zeros and nulls included, as in Node "+line, func() {
 			other := reference()
 			for _, defaults := range defaultsOfQueues {
+				nodes, queue := nodeQueue(other, defaults), goQueue(defaults)
 				for _, options := range optionsOfJobs {
-					want := added(other, defaults, options.json)
+					want := added(other, nodes, options.json)
 					own := []*bullmq.JobOptions{read(options.json)}
 					if options.inGo != nil {
 						own = append(own, options.inGo)
 					}
 					for _, o := range own {
-						queue := goQueue(defaults)
+						removeJobs(queue.Name())
 						job, err := queue.Add(soon(), "a", nil, o)
 						_, bulkErr := queue.AddBulk(soon(), []bullmq.BulkJob{{Name: "a", Options: o}})
 						what := "defaults " + defaults + ", options " + options.json
@@ -208,9 +226,10 @@ var _ = Describe("The default options of a queue", func() {
 			other := reference()
 			Expect(ask("HSET", "bull:above:p", "name", "above").Error()).To(Succeed())
 			for _, defaults := range []string{`{}`, `{"failParentOnFailure":true,"foo":{"a":1}}`} {
+				nodes, queue := nodeQueue(other, defaults), goQueue(defaults)
 				for _, options := range unusualOptions {
-					want := added(other, defaults, options)
-					queue := goQueue(defaults)
+					want := added(other, nodes, options)
+					removeJobs(queue.Name())
 					job, err := queue.Add(soon(), "a", nil, read(options))
 					what := "defaults " + defaults + ", options " + options
 					if want == nil {
@@ -234,11 +253,10 @@ var _ = Describe("The default options of a queue", func() {
 				})
 				Expect(err).NotTo(HaveOccurred())
 				DeferCleanup(producer.Close)
-				queue, schedulers := goQueue(defaults), newQueueName()
-				other.Do("openQueue", object{"queue": schedulers, "defaultJobOptions": json.RawMessage(defaults)}, nil)
+				queue, schedulers, nodes := goQueue(defaults), nodeQueue(other, defaults), nodeQueue(other, defaults)
 				for _, options := range optionsOfJobs {
 					if strings.Contains(options.json, "jobId") || strings.Contains(defaults, "deduplication") && options.json != `{"deduplication":null,"failParentOnFailure":null}` ||
-						added(other, defaults, options.json) == nil {
+						added(other, nodes, options.json) == nil {
 						continue
 					}
 					kids = append(kids, object{"name": "kid", "queueName": kidsOfNode, "data": object{}, "opts": json.RawMessage(options.json)})
