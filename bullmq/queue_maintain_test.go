@@ -352,13 +352,6 @@ var _ = Describe("RepairPaused", func() {
 		Expect(queue.RepairPaused(ctx)).To(BeEmpty())
 	})
 
-	It("skips a job that a worker holds, even if it is missing from active", func() {
-		add(nil)
-		redisDo("DEL", keyOf(name, "wait"))
-		redisDo("SET", keyOf(name, "1:lock"), "t")
-		Expect(queue.RepairPaused(ctx)).To(BeEmpty())
-	})
-
 	It("moves jobs out of paused first if the queue is not paused, and leaves a paused queue alone", func() {
 		add(nil)
 		add(nil)

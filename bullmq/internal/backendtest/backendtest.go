@@ -20,7 +20,29 @@ type Queue struct {
 	Prefix, Name string
 	// Elapse returns when a time has passed on the server.
 	Elapse func(time.Duration)
+
+	// EventStream opens a reader of the queue's events, and Waiter a waiter for its
+	// jobs. The suite closes them.
+	EventStream func() backend.EventStream
+	Waiter      func() backend.Waiter
+	// Unsupported holds the features that the backend lacks, with the reason. Their
+	// specs are skipped.
+	Unsupported map[Feature]string
+
+	// Unlist takes a job out of its state and leaves its record. It also takes back the
+	// wake-up for the job. Only a [backend.Repairer] needs it.
+	Unlist func(jobID string)
 }
+
+// Feature is a part of a backend that may be missing.
+type Feature string
+
+// The features.
+const (
+	EventStreams Feature = "event streams"
+	MissedEvents Feature = "detection of missed events"
+	Waiters      Feature = "waiters"
+)
 
 // Exercise defines the specs. open returns a new queue for each of them.
 func Exercise(open func() Queue) {
@@ -43,12 +65,24 @@ func Exercise(open func() Queue) {
 	s.administration()
 	s.schedulers()
 	s.events()
+	s.eventStream()
+	s.waiting()
+	s.metrics()
+	s.rateLimit()
+	s.repair()
 }
 
 // suite is what a spec works with.
 type suite struct {
 	Queue
 	ctx context.Context
+}
+
+// requires skips a spec if the backend lacks a feature.
+func (s *suite) requires(feature Feature) {
+	if why, lacks := s.Unsupported[feature]; lacks {
+		ginkgo.Skip(fmt.Sprintf("the backend has no %s: %s", feature, why))
+	}
 }
 
 // now is the clock of all calls. It is not a round number, since an in-process Redis
