@@ -19,7 +19,8 @@
 // error, the job is retried while attempts are left. Some errors have other effects:
 //
 //   - [Unrecoverable] fails the job without a retry.
-//   - [Snooze] runs the job again later without consuming an attempt.
+//   - [Snooze] and [SnoozeUntil] run the job again later without consuming an attempt.
+//   - [ErrWaitForChildren] runs the job again when its children have finished.
 //   - [RateLimit] stops the whole queue for a while.
 //
 // A handler's context is cancelled when its job must stop. [context.Cause] returns

@@ -49,10 +49,18 @@ var (
 	// after ErrSnoozed.
 	ErrRateLimited = errors.New("bullmq:rateLimitExceeded")
 	// ErrSnoozed requeues the job at the front of its queue, to run again at once.
-	// It consumes no attempt. [Snooze] does so after a duration. If a job is requeued
+	// It consumes no attempt. [Snooze] and [SnoozeUntil] requeue it for later. If a job is requeued
 	// like this repeatedly, the worker waits before it does so: 0, 1, 3, 7 ms and so
 	// on, up to a second, by the number of the job's starts that consumed no attempt.
 	ErrSnoozed = errors.New("bullmq: snoozed")
+	// ErrWaitForChildren moves the job to the state waiting-children, until its pending
+	// children have finished. It consumes no attempt. The handler has usually added the
+	// children during this run. If no child is pending, the job runs again at once, as
+	// after ErrSnoozed, so a handler must not return it each time that it runs.
+	//
+	// If a child with OnFailure [FailParent] has failed, the job fails without a retry.
+	// (BullMQ: moveToWaitingChildren and WaitingChildrenError)
+	ErrWaitForChildren = errors.New("bullmq: waiting for children")
 	// ErrMovedToDelayed reports that the handler has moved the job to the state
 	// delayed by [Job.MoveToDelayed] (BullMQ: DelayedError).
 	ErrMovedToDelayed = errors.New("bullmq:movedToDelayed")
@@ -65,7 +73,7 @@ var (
 	ErrMovedToWaitingChildren = errors.New("bullmq:movedToWaitingChildren")
 	// ErrUnrecoverable fails the job without a retry, even if attempts are left
 	// (BullMQ: UnrecoverableError). [Unrecoverable] wraps a reason in it. It takes
-	// precedence over ErrRateLimited and ErrSnoozed in the same error.
+	// precedence over ErrRateLimited, ErrSnoozed and ErrWaitForChildren in the same error.
 	ErrUnrecoverable = errors.New("unrecoverable")
 )
 
@@ -149,6 +157,18 @@ func (s snoozed) Unwrap() error { return ErrSnoozed }
 // counts such runs too, so a handler or WorkerOptions.MaxStartedAttempts can limit
 // them. (BullMQ: moveToDelayed and DelayedError, or moveToWait and WaitingError.)
 func Snooze(wait time.Duration) error { return snoozed{wait} }
+
+type snoozedUntil struct{ at time.Time }
+
+func (s snoozedUntil) Error() string {
+	return fmt.Sprintf("%v until %s", ErrSnoozed, s.at.Format(time.RFC3339Nano))
+}
+func (s snoozedUntil) Unwrap() error { return ErrSnoozed }
+
+// SnoozeUntil returns an error with which a handler requeues its job, to run again at a
+// time, as [Snooze] does after a duration. The time is rounded down to whole
+// milliseconds. If it has passed, the job runs again at once.
+func SnoozeUntil(at time.Time) error { return snoozedUntil{at} }
 
 // JobFailedError is returned by calls that wait for a job, or read a child's
 // result, if that job failed.

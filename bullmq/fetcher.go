@@ -405,7 +405,11 @@ func (f *Fetcher) end(ctx context.Context, job *Job, d decision, res result, fet
 	}
 	begun := time.Now()
 	left := f.w.locks.leave(job.ID, job.token)
-	fetched, err := f.w.write(ctx, job, d, res, fetch, false)
+	planned := d.action
+	fetched, err := f.w.write(ctx, job, &d, res, fetch, false)
+	if err == nil && d.action != planned { // no child is pending
+		fetched, err = f.w.write(ctx, job, &d, res, fetch, false)
+	}
 	left(err == nil)
 	if err != nil {
 		return nil, err

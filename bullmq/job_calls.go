@@ -162,7 +162,7 @@ func (j *Job) ExtendLock(ctx context.Context, duration time.Duration) (bool, err
 }
 
 // MoveToDelayed delays the running job until a time, without using an attempt. A
-// handler that calls it returns [ErrMovedToDelayed]. [Snooze] does both in one
+// handler that calls it returns [ErrMovedToDelayed]. [SnoozeUntil] does both in one
 // step. For a time that has passed the call may pause first, as [Job.MoveToWait] does
 // (BullMQ: moveToDelayed).
 //
@@ -173,7 +173,7 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time) error {
 		return err
 	}
 	now := c.now()
-	delay := max(time.Duration(at.UnixMilli()-now.UnixMilli())*time.Millisecond, 0)
+	delay := untilMillis(now, at)
 	if delay == 0 {
 		j.pauseBeforeRerun(ctx)
 	}
@@ -211,7 +211,8 @@ func (j *Job) MoveToWait(ctx context.Context) error {
 
 // MoveToWaitingChildren moves the running job to waiting-children until its pending
 // children have finished. It reports false, and does nothing, when no child is pending.
-// After true a handler returns [ErrMovedToWaitingChildren].
+// After true a handler returns [ErrMovedToWaitingChildren]. [ErrWaitForChildren] does
+// both in one step.
 //
 // The error is [ErrFailedChildren] if a child with [FailParent] has failed.
 // A handler that returns it, wrapped or not, fails the job permanently, even if attempts

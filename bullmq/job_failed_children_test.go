@@ -86,6 +86,9 @@ var _ = Describe("A running job whose child has failed it", func() {
 			_, err := job.MoveToWaitingChildren(ctx)
 			panic(err)
 		}),
+		Entry("waits for its children", words+"moveToWaitingChildren", func(context.Context, *bullmq.Job) (any, error) {
+			return nil, bullmq.ErrWaitForChildren
+		}),
 		Entry("completes it", words+"moveToFinished", func(context.Context, *bullmq.Job) (any, error) { return "done", nil }),
 	)
 

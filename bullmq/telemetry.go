@@ -137,6 +137,8 @@ func (w *Worker) measureEnd(ctx context.Context, job *Job, a action) {
 		w.core.measure(ctx, job, "delayed")
 	case limited, giveBack:
 		w.core.measure(ctx, job, "waiting")
+	case waitForChildren:
+		w.core.measure(ctx, job, "waiting-children")
 	}
 }
 

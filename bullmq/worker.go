@@ -20,8 +20,8 @@ import (
 
 // Handler runs a job. The returned value is stored as the job's return value, as
 // JSON. An error fails the attempt, and the job is retried while attempts are left.
-// [Unrecoverable], [Snooze], [RateLimit] and the ErrMoved… errors have other
-// effects, which their comments describe.
+// [Unrecoverable], [Snooze], [RateLimit], [ErrWaitForChildren] and the ErrMoved… errors
+// have other effects, which their comments describe.
 //
 // ctx is cancelled when the job's lock is lost, when the job is cancelled, or
 // shortly before the worker stops waiting for the handler. context.Cause returns the

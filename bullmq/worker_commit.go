@@ -84,7 +84,7 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 		case commitNotDone:
 			continue
 		case commitRefused:
-			if c.d.action == complete && refusedForChildren(err) {
+			if (c.d.action == complete || c.d.action == waitForChildren) && refusedForChildren(err) {
 				c.res = result{err: childrenFailure(job, err)}
 				c.d = w.decide(c.a.ctx, job, &c.res)
 				continue
@@ -100,8 +100,16 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 
 // send sends the outcome once.
 func (c *commit) send(fetch, alone bool) (backend.Fetched, commitState, error) {
-	fetched, err := c.w.write(c.w.core.trace.outliving(c.a.ctx), c.a.job, c.d, c.res, fetch, alone)
-	if err == nil {
+	d := c.d
+	fetched, err := c.w.write(c.w.core.trace.outliving(c.a.ctx), c.a.job, &c.d, c.res, fetch, alone)
+	switch {
+	case err == nil && d.action == waitForChildren && c.d.action == giveBack:
+		// The lock is not renewed during this pause.
+		ctx, cancel := context.WithTimeout(c.a.ctx, time.Until(c.until)/2)
+		c.w.pauseBeforeRerun(ctx, c.a.job)
+		cancel()
+		return fetched, commitNotDone, nil
+	case err == nil:
 		return fetched, commitDone, nil
 	}
 	c.a.span.fail(err)
@@ -129,7 +137,7 @@ func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
 // completed. For an error, the policy calls functions of the user.
 func (w *Worker) judge(ctx context.Context, job *Job, reason error) (decision, error) {
 	policy := retryPolicy{
-		maxStarted: w.maxStarted(), strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(),
+		maxStarted: w.maxStarted(), strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(), now: w.core.now(),
 	}
 	if reason == nil {
 		return policy.decide(job, nil) // without guard, which would start a goroutine for each job
@@ -146,7 +154,7 @@ func (w *Worker) judge(ctx context.Context, job *Job, reason error) (decision, e
 // isExplicit reports whether a handler's error determines the outcome of the job even
 // when the worker shuts down.
 func isExplicit(err error) bool {
-	for _, explicit := range []error{ErrUnrecoverable, ErrRateLimited, ErrSnoozed, ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren} {
+	for _, explicit := range []error{ErrUnrecoverable, ErrRateLimited, ErrSnoozed, ErrWaitForChildren, ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren} {
 		if errors.Is(err, explicit) {
 			return true
 		}
@@ -155,8 +163,9 @@ func isExplicit(err error) bool {
 }
 
 // write makes the call that a decision needs. Jobs that complete or fail share calls,
-// unless alone is set.
-func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fetch, alone bool) (fetched backend.Fetched, err error) {
+// unless alone is set. For a job that should wait for children and has none pending, write
+// changes nothing and sets the decision to giveBack, which is then to be written.
+func (w *Worker) write(ctx context.Context, job *Job, d *decision, res result, fetch, alone bool) (fetched backend.Fetched, err error) {
 	ctx, span := w.startEnd(ctx, job, d.action)
 	defer span.end(&err)
 	if d.action != complete && d.action != fail { // shared calls have a separate timeout
@@ -174,7 +183,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 	store := w.core.store
 	switch d.action {
 	case complete, fail:
-		end := backend.End{JobID: job.ID, Token: job.token, ReturnValue: res.json, Keep: w.keep(job, d), Hint: job.hint, Fetch: fetch}
+		end := backend.End{JobID: job.ID, Token: job.token, ReturnValue: res.json, Keep: w.keep(job, *d), Hint: job.hint, Fetch: fetch}
 		if d.action == fail {
 			end.Failure, end.Attempts = w.failure(ctx, job, res), job.Opts.Attempts
 		}
@@ -194,7 +203,11 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 		})
 	case giveBackLater, delayForRateLimit:
 		// It fetches no other job. BullMQ makes two calls too, and leaves the markers of both.
-		return store.MoveToDelayed(ctx, backend.Delay{JobID: job.ID, Token: job.token, Now: w.core.now(), Delay: d.wait})
+		now, delay := w.core.now(), d.wait
+		if !d.until.IsZero() {
+			delay = untilMillis(now, d.until)
+		}
+		return store.MoveToDelayed(ctx, backend.Delay{JobID: job.ID, Token: job.token, Now: now, Delay: delay})
 	case retryNow:
 		return backend.Fetched{}, store.RetryJob(ctx, backend.Retry{
 			JobID: job.ID, Token: job.token, Now: w.core.now(), LIFO: job.Opts.LIFO, Failure: *w.failure(ctx, job, res),
@@ -205,6 +218,12 @@ func (w *Worker) write(ctx context.Context, job *Job, d decision, res result, fe
 	case limited:
 		left, err := store.MoveToWait(ctx, job.ID, job.token)
 		return backend.Fetched{LimitedFor: left}, err
+	case waitForChildren:
+		moved, err := store.MoveToWaitingChildren(ctx, job.ID, job.token, w.core.now(), backend.JobRef{})
+		if err == nil && !moved {
+			*d = decision{action: giveBack}
+		}
+		return backend.Fetched{}, err
 	default: // alreadyGone
 		return backend.Fetched{}, nil
 	}
@@ -350,7 +369,8 @@ func (c *commit) readState(ctx context.Context) (backend.Fetched, commitState, e
 // counted the attempt. A job that no longer exists was finished, unless it had to be
 // kept: then Redis has lost it.
 func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, error) {
-	if d.action == giveBack || d.action == giveBackLater || d.action == delayForRateLimit || d.action == limited {
+	switch d.action {
+	case giveBack, giveBackLater, delayForRateLimit, limited, waitForChildren:
 		return true, nil // the job waits to run again in both cases
 	}
 	now, err := r.w.core.store.Summary(ctx, job.ID)

@@ -46,11 +46,13 @@ const (
 	giveBack                        // it goes back to wait, with no attempt used
 	giveBackLater                   // it is delayed by decision.wait, with no attempt used
 	delayForRateLimit               // the same, for a rate limit that the worker has no limiter to obey
+	waitForChildren                 // it waits for its pending children, or is given back if there are none
 )
 
 type decision struct {
 	action action
 	wait   time.Duration
+	until  time.Time // when the job is due; zero if only wait is known
 }
 
 // retryPolicy is what decides beside the job and the error.
@@ -58,7 +60,8 @@ type retryPolicy struct {
 	maxStarted int
 	strategy   BackoffStrategy
 	classify   func(err error, job *Job) Verdict
-	chance     float64 // in [0,1), for jitter
+	chance     float64   // in [0,1), for jitter
+	now        time.Time // on the queue's clock
 }
 
 // decide turns the end of a handler into what becomes of the job: no Redis,
@@ -76,7 +79,9 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 	case errors.Is(err, ErrRateLimited):
 		return decision{action: limited}, nil
 	case errors.Is(err, ErrSnoozed):
-		return snooze(err), nil
+		return snooze(err, p.now), nil
+	case errors.Is(err, ErrWaitForChildren):
+		return decision{action: waitForChildren}, nil
 	}
 	made := job.AttemptsMade + job.attemptsSince + 1
 	last := made >= job.Opts.Attempts ||
@@ -113,13 +118,25 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 	return decision{action: retryLater, wait: wait}, nil
 }
 
-// snooze is what an error that is ErrSnoozed asks for, in whole milliseconds.
-func snooze(err error) decision {
-	var asked snoozed
-	if errors.As(err, &asked) && asked.wait >= time.Millisecond {
-		return decision{action: giveBackLater, wait: asked.wait.Truncate(time.Millisecond)}
+// snooze returns the decision for an error that is ErrSnoozed, in whole milliseconds.
+func snooze(err error, now time.Time) decision {
+	var after snoozed
+	if errors.As(err, &after) && after.wait >= time.Millisecond {
+		return decision{action: giveBackLater, wait: after.wait.Truncate(time.Millisecond)}
+	}
+	var until snoozedUntil
+	if errors.As(err, &until) {
+		if wait := untilMillis(now, until.at); wait > 0 {
+			return decision{action: giveBackLater, wait: wait, until: until.at}
+		}
 	}
 	return decision{action: giveBack}
+}
+
+// untilMillis returns the time from now until at, counted between whole milliseconds.
+// It is 0 if at has passed.
+func untilMillis(now, at time.Time) time.Duration {
+	return max(time.Duration(at.UnixMilli()-now.UnixMilli())*time.Millisecond, 0)
 }
 
 // Backoff defines how long a failed job waits before its next attempt (BullMQ:

@@ -39,8 +39,8 @@ var _ = Describe("The retry policy", func() {
 	)
 
 	It("delays a job by its backoff, which counts the attempt that just failed", func() {
-		Expect(decide(retryPolicy{}, job(0, 5, FixedBackoff(time.Second)), boom)).To(Equal(decision{retryLater, time.Second}))
-		Expect(decide(retryPolicy{}, job(2, 5, ExponentialBackoff(time.Second)), boom)).To(Equal(decision{retryLater, 4 * time.Second}))
+		Expect(decide(retryPolicy{}, job(0, 5, FixedBackoff(time.Second)), boom)).To(Equal(decision{action: retryLater, wait: time.Second}))
+		Expect(decide(retryPolicy{}, job(2, 5, ExponentialBackoff(time.Second)), boom)).To(Equal(decision{action: retryLater, wait: 4 * time.Second}))
 	})
 
 	It("retries a job at once with a backoff of zero", func() {
@@ -50,7 +50,7 @@ var _ = Describe("The retry policy", func() {
 	It("uses its own random value for jitter", func() {
 		jittered := FixedBackoff(time.Second)
 		jittered.Jitter = 0.5
-		Expect(decide(retryPolicy{chance: 0.5}, job(0, 5, jittered), boom)).To(Equal(decision{retryLater, 750 * time.Millisecond}))
+		Expect(decide(retryPolicy{chance: 0.5}, job(0, 5, jittered), boom)).To(Equal(decision{action: retryLater, wait: 750 * time.Millisecond}))
 	})
 
 	It("fails a job permanently on an unrecoverable error, however deeply it is wrapped", func() {
@@ -73,6 +73,13 @@ var _ = Describe("The retry policy", func() {
 		}
 	})
 
+	It("moves a job to its children on ErrWaitForChildren, even at its last attempt", func() {
+		for _, err := range []error{ErrWaitForChildren, fmt.Errorf("step 2: %w", ErrWaitForChildren)} {
+			Expect(decide(retryPolicy{}, job(0, 1, nil), err)).To(Equal(decision{action: waitForChildren}), err.Error())
+		}
+		Expect(decide(retryPolicy{}, job(0, 5, nil), errors.Join(ErrWaitForChildren, Unrecoverable(boom)))).To(Equal(decision{action: fail}))
+	})
+
 	It("fails a job that was started as often as MaxStartedAttempts allows", func() {
 		j := job(0, 10, nil)
 		j.AttemptsStarted = 3
@@ -90,7 +97,7 @@ var _ = Describe("The retry policy", func() {
 				Expect(asked).To(BeIdenticalTo(j))
 				return time.Minute
 			}}
-			Expect(decide(policy, j, boom)).To(Equal(decision{retryLater, time.Minute}))
+			Expect(decide(policy, j, boom)).To(Equal(decision{action: retryLater, wait: time.Minute}))
 		})
 
 		It("fails the job permanently if BackoffStrategy returns a negative delay", func() {
@@ -111,7 +118,7 @@ var _ = Describe("The retry policy", func() {
 		}
 
 		It("follows the job's options on Transient", func() {
-			Expect(decide(judge(Transient()), job(0, 2, FixedBackoff(time.Second)), boom)).To(Equal(decision{retryLater, time.Second}))
+			Expect(decide(judge(Transient()), job(0, 2, FixedBackoff(time.Second)), boom)).To(Equal(decision{action: retryLater, wait: time.Second}))
 			Expect(decide(judge(Transient()), job(1, 2, FixedBackoff(time.Second)), boom)).To(Equal(decision{action: fail}))
 		})
 
@@ -120,7 +127,7 @@ var _ = Describe("The retry policy", func() {
 		})
 
 		It("ignores the backoff on RetryAfter but keeps the number of attempts", func() {
-			Expect(decide(judge(RetryAfter(time.Hour)), job(0, 9, FixedBackoff(time.Second)), boom)).To(Equal(decision{retryLater, time.Hour}))
+			Expect(decide(judge(RetryAfter(time.Hour)), job(0, 9, FixedBackoff(time.Second)), boom)).To(Equal(decision{action: retryLater, wait: time.Hour}))
 			Expect(decide(judge(RetryAfter(0)), job(0, 9, FixedBackoff(time.Second)), boom)).To(Equal(decision{action: retryNow}))
 			Expect(decide(judge(RetryAfter(time.Hour)), job(0, 1, nil), boom)).To(Equal(decision{action: fail}))
 		})

@@ -76,6 +76,17 @@ var _ = Describe("A job postponed by its handler", func() {
 		Expect(eventsOf(name)).To(ContainElement("delayed jobId=" + job.ID + " delay=" + strconv.FormatInt(due.UnixMilli(), 10)))
 	})
 
+	It("until a time is due at that time", func() {
+		job, at := add(nil), time.Now().Add(time.Hour)
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			return nil, fmt.Errorf("the shop is closed: %w", bullmq.SnoozeUntil(at))
+		}, nil)
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateDelayed))
+		Expect(int64(scoresAt(keyOf(name, "delayed"))[job.ID]) / 4096).To(Equal(at.UnixMilli()))
+		Expect(hashAt(keyOf(name, job.ID))).NotTo(HaveKey("atm"))
+		Expect(bullmq.SnoozeUntil(time.UnixMilli(fixedNow).UTC())).To(MatchError("bullmq: snoozed until 2023-11-14T22:13:20Z"))
+	})
+
 	DescribeTable("without a delay goes to the front of its list", func(err error, priority int) {
 		job, other := add(&bullmq.JobOptions{Priority: priority}), add(&bullmq.JobOptions{Priority: priority})
 		order := make(chan string, 3)
@@ -97,6 +108,7 @@ var _ = Describe("A job postponed by its handler", func() {
 		Entry("with a negative delay", bullmq.Snooze(-time.Second), 0),
 		Entry("with a delay below one millisecond", bullmq.Snooze(time.Microsecond), 0),
 		Entry("with a priority", bullmq.ErrSnoozed, 3),
+		Entry("until a time that has passed", bullmq.SnoozeUntil(time.Now().Add(-time.Hour)), 0),
 	)
 
 	It("fails once it was started more often than MaxStartedAttempts", func() {
