@@ -115,3 +115,81 @@ func ExampleChain() {
 	})
 	// Output: paint returned "sanded, then coated, then painted"
 }
+
+// A child with FailParent fails its parent too. Without OnFailure the parent would wait
+// until the child is retried and completes.
+func ExampleParentPolicy() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	queue, connection, stop := queueForExample(ctx, bullmq.QueueOptions{})
+	defer stop()
+	flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer flows.Close()
+	worker, err := bullmq.NewWorker(ctx, "orders", func(_ context.Context, job *bullmq.Job) (any, error) {
+		return nil, fmt.Errorf("can't %s", job.Name)
+	}, &bullmq.WorkerOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = worker.Run(ctx) }()
+	defer worker.Close()
+
+	root, err := flows.Add(ctx, bullmq.Flow{
+		Name: "sell", QueueName: "orders", Options: &bullmq.JobOptions{JobID: "house"},
+		Children: []bullmq.Flow{{
+			Name: "paint", QueueName: "orders",
+			Options: &bullmq.JobOptions{JobID: "wall", OnFailure: bullmq.FailParent},
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = root.Job.Wait(ctx, queue)
+	fmt.Println(err)
+	// Output: bullmq: job house of orders failed: child bull:orders:wall failed
+}
+
+// A handler can add children to its own job and wait for them. It is called again when
+// they have finished.
+func ExampleJob_MoveToWaitingChildren() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	queue, connection, stop := queueForExample(ctx, bullmq.QueueOptions{})
+	defer stop()
+	worker, err := bullmq.NewWorker(ctx, "orders", func(ctx context.Context, job *bullmq.Job) (any, error) {
+		if job.Name == "wall" {
+			return "painted", nil
+		}
+		// The custom id makes the add safe to repeat in the second call.
+		if _, err := queue.Add(ctx, "wall", nil, &bullmq.JobOptions{JobID: "wall-1", Parent: job.AsParent()}); err != nil {
+			return nil, err
+		}
+		waits, err := job.MoveToWaitingChildren(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if waits {
+			return nil, bullmq.ErrMovedToWaitingChildren // consumes no attempt
+		}
+		return bullmq.ChildValue[string](ctx, job)
+	}, &bullmq.WorkerOptions{Connection: connection, Concurrency: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = worker.Run(ctx) }()
+	defer worker.Close()
+
+	house, err := queue.Add(ctx, "house", nil, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	value, err := house.Wait(ctx, queue)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("returned %s\n", value)
+	// Output: returned "painted"
+}

@@ -205,3 +205,20 @@ func ExampleQueue_JobRef() {
 	fmt.Println(errors.Is(err, bullmq.ErrJobNotFound))
 	// Output: true
 }
+
+// Finished jobs stay in Redis unless the job or the worker sets a Retention.
+func ExampleRetention() {
+	for _, retention := range []bullmq.Retention{
+		bullmq.KeepNone(),
+		bullmq.KeepLast(100),
+		bullmq.KeepFor(time.Hour),
+		bullmq.KeepWithin(bullmq.RetentionLimits{Age: time.Hour, Count: 100}),
+	} {
+		fmt.Println(retention) // as BullMQ stores it: removeOnComplete, removeOnFail
+	}
+	// Output:
+	// true
+	// 100
+	// {"age":3600}
+	// {"age":3600,"count":100}
+}
