@@ -26,7 +26,7 @@
 // A handler's context is cancelled when its job must stop. [context.Cause] returns
 // the reason: [ErrLockLost], [ErrShutdown] or a [*CancelledError].
 //
-// A program with a loop of its own uses a [Fetcher] instead of a Worker.
+// A program with its own loop uses a [Fetcher] instead of a Worker.
 //
 // # Results and events
 //

@@ -80,13 +80,13 @@ func call(_ context.Context, job *bullmq.Job) (any, error) {
 
 // classify evaluates the handler's error. Transient, the zero Verdict, applies the job's options.
 func classify(err error, _ *bullmq.Job) bullmq.Verdict {
-	var answer httpError
+	var response httpError
 	switch {
-	case !errors.As(err, &answer):
+	case !errors.As(err, &response):
 		return bullmq.Transient()
-	case answer.status == http.StatusServiceUnavailable:
+	case response.status == http.StatusServiceUnavailable:
 		return bullmq.RetryAfter(time.Second) // as long as the server requested
-	case answer.status >= 400 && answer.status < 500:
+	case response.status >= 400 && response.status < 500:
 		return bullmq.Permanent()
 	}
 	return bullmq.Transient()

@@ -46,7 +46,7 @@ func (c Code) Error() string {
 }
 
 // Error is the error of a command that was refused. The command has written nothing,
-// unless its file says otherwise.
+// unless its Lua file documents an exception.
 type Error struct {
 	Code      Code
 	Command   string // BullMQ's name of the command, such as moveToFinished

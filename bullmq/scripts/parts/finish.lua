@@ -56,13 +56,13 @@ local function finishJob(base, now, job, points)
 
   trimEvents()
   local trouble
-  local function beside(step, ...)
+  local function tolerate(step, ...)
     local fine, why = pcall(step, ...)
     if not fine then trouble = why end
   end
-  if link[3] then beside(releaseDeduplication, base, link[3], job.id, now) end
+  if link[3] then tolerate(releaseDeduplication, base, link[3], job.id, now) end
   if link[1] or link[2] then
-    beside(notifyParent, jobKey, link[1] or '', toParent(link[2]), job.outcome, job.value, now)
+    tolerate(notifyParent, jobKey, link[1] or '', toParent(link[2]), job.outcome, job.value, now)
   end
   local made = toInteger(link[4]) + 1
   call('HSET', jobKey, 'atm', made)
@@ -70,22 +70,22 @@ local function finishJob(base, now, job, points)
   local count = tonumber(job.keepCount)
   if count == 0 then
     deleteJob(jobKey)
-    if link[1] and link[1] ~= '' then beside(detachChild, jobKey, link[1], false, nil, link[3]) end
+    if link[1] and link[1] ~= '' then tolerate(detachChild, jobKey, link[1], false, nil, link[3]) end
   else
     call('ZADD', setAt, now, job.id)
     call('HSET', jobKey, field, job.value, 'finishedOn', now)
     if job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
     if given(job.keepAge) then
-      beside(evictOlder, base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
+      tolerate(evictOlder, base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
     end
-    if count and count > 0 then beside(evictBeyond, base, setAt, count) end
+    if count and count > 0 then tolerate(evictBeyond, base, setAt, count) end
   end
 
   emit(eventsKey, job.outcome, 'jobId', job.id, field, job.value, 'prev', 'active')
   if job.outcome == 'failed' and made >= (tonumber(job.attempts) or 0) then
     emit(eventsKey, 'retries-exhausted', 'jobId', job.id, 'attemptsMade', made)
   end
-  if given(points) then beside(collectMetrics, statsAt, points, now, 1) end
+  if given(points) then tolerate(collectMetrics, statsAt, points, now, 1) end
   if trouble then error(trouble, 0) end
   return 0
 end

@@ -5,9 +5,9 @@
      toInteger returns a whole number, no larger than JavaScript's safe integers.
      toText returns a text or number of decoded JSON; nil for anything else.
      priorityOf returns the priority of a job; 0 if its key is not a hash. ]]
-local function unlessWrongType(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
+local function unlessWrongType(reply)
+  local err = type(reply) == 'table' and reply.err
+  if not err then return reply end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end

@@ -32,9 +32,9 @@ local function range(at, state, first, last, ascending)
   for i = #found, 1, -1 do reversed[#reversed + 1] = found[i] end
   return reversed
 end
-local function unlessWrongType(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
+local function unlessWrongType(reply)
+  local err = type(reply) == 'table' and reply.err
+  if not err then return reply end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end

@@ -23,9 +23,9 @@ local name = ARGV[9]
 local limitMax = ARGV[10]
 local limitMs = ARGV[11]
 local rest = 12
-local function unlessWrongType(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
+local function unlessWrongType(reply)
+  local err = type(reply) == 'table' and reply.err
+  if not err then return reply end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end

@@ -44,9 +44,9 @@ end
 local function trimEvents()
   call('XTRIM', KEYS[1], 'MAXLEN', '~', eventLimit(KEYS[2]))
 end
-local function unlessWrongType(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
+local function unlessWrongType(reply)
+  local err = type(reply) == 'table' and reply.err
+  if not err then return reply end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
@@ -403,34 +403,34 @@ local function finishJob(base, now, job, points)
   if call('LREM', KEYS[3], '-1', job.id) == 0 then return -3 end
   trimEvents()
   local trouble
-  local function beside(step, ...)
+  local function tolerate(step, ...)
     local fine, why = pcall(step, ...)
     if not fine then trouble = why end
   end
-  if link[3] then beside(releaseDeduplication, base, link[3], job.id, now) end
+  if link[3] then tolerate(releaseDeduplication, base, link[3], job.id, now) end
   if link[1] or link[2] then
-    beside(notifyParent, jobKey, link[1] or '', toParent(link[2]), job.outcome, job.value, now)
+    tolerate(notifyParent, jobKey, link[1] or '', toParent(link[2]), job.outcome, job.value, now)
   end
   local made = toInteger(link[4]) + 1
   call('HSET', jobKey, 'atm', made)
   local count = tonumber(job.keepCount)
   if count == 0 then
     deleteJob(jobKey)
-    if link[1] and link[1] ~= '' then beside(detachChild, jobKey, link[1], false, nil, link[3]) end
+    if link[1] and link[1] ~= '' then tolerate(detachChild, jobKey, link[1], false, nil, link[3]) end
   else
     call('ZADD', setAt, now, job.id)
     call('HSET', jobKey, field, job.value, 'finishedOn', now)
     if job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
     if given(job.keepAge) then
-      beside(evictOlder, base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
+      tolerate(evictOlder, base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
     end
-    if count and count > 0 then beside(evictBeyond, base, setAt, count) end
+    if count and count > 0 then tolerate(evictBeyond, base, setAt, count) end
   end
   emit(KEYS[1], job.outcome, 'jobId', job.id, field, job.value, 'prev', 'active')
   if job.outcome == 'failed' and made >= (tonumber(job.attempts) or 0) then
     emit(KEYS[1], 'retries-exhausted', 'jobId', job.id, 'attemptsMade', made)
   end
-  if given(points) then beside(collectMetrics, statsAt, points, now, 1) end
+  if given(points) then tolerate(collectMetrics, statsAt, points, now, 1) end
   if trouble then error(trouble, 0) end
   return 0
 end
