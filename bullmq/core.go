@@ -106,7 +106,7 @@ func (c *core) dedicated() (store backend.Store, open func()) {
 
 func (c *core) nowMs() int64 { return c.now().UnixMilli() }
 
-// newBlocking returns a connection to wait on.
+// newBlocking returns a connection for blocking commands.
 func (c *core) newBlocking(name string) *redisconn.Blocking {
 	return c.client.NewBlocking(name, func(needed int) {
 		c.log.Warn("the client has too few connections for blocking commands, so workers and event readers poll; set its BlockingPoolSize to at least the number needed by them, plus those that the program blocks on itself",
@@ -119,12 +119,12 @@ func (c *core) newEventStream() backend.EventStream {
 	return redisstore.NewEventStream(c.client, c.newBlocking(c.keys.clientName(":qe")), c.keys.named("events"))
 }
 
-// newWaiter returns a waiter on a connection with that name.
+// newWaiter returns a waiter over a connection with this name.
 func (c *core) newWaiter(name string) backend.Waiter {
 	return redisstore.NewWaiter(c.store.(*scripts.Store), c.newBlocking(name), c.keys.named("marker"), c.isReal)
 }
 
-// classify returns the kind of failure that an error of a call is.
+// classify returns the kind of failure of a call, given its error.
 func classify(err error) backend.Failure {
 	var refused *Error
 	var notSent *batch.NotSentError
@@ -137,6 +137,6 @@ func classify(err error) backend.Failure {
 	return redisconn.Classify(err)
 }
 
-// mayHaveRun reports whether a failed call may have been carried out, or a part of it.
+// mayHaveRun reports whether a failed call may have been carried out, in full or in part.
 // It was not if it was refused before it ran, or not sent.
 func mayHaveRun(err error) bool { return err != nil && classify(err).MayHaveRun() }

@@ -253,5 +253,5 @@ func (e *UnfinishedError) Error() string {
 	if n := len(e.Unwritten); n > 0 {
 		left = append(left, fmt.Sprintf("%d finished but not written to Redis: %v", n, e.Unwritten))
 	}
-	return fmt.Sprintf("bullmq: jobs of %s were left behind at the end of the time to stop (%s); the stalled check of another worker will run them again", e.QueueName, strings.Join(left, "; "))
+	return fmt.Sprintf("bullmq: jobs of %s were not finished when the shutdown timeout ended (%s); the stalled check of another worker will run them again", e.QueueName, strings.Join(left, "; "))
 }

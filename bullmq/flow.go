@@ -25,7 +25,7 @@ type Flow struct {
 	Prefix  string
 	Data    any
 	Options *JobOptions
-	// Children run before the job. If a child fails for good, its JobOptions.OnFailure
+	// Children run before the job. If a child fails permanently, its JobOptions.OnFailure
 	// selects what happens to the job. By default the job waits until the child is
 	// retried and completes.
 	Children []Flow
@@ -371,7 +371,7 @@ func noJobKey(ref backend.JobRef) error {
 // step reads the result of the previous step with [ChildValue]; in Node it is the
 // only value of job.getChildrenValues().
 //
-// If a step fails finally, the next step waits until the failed one is retried and
+// If a step fails permanently, the next step waits until the failed one is retried and
 // completes. JobOptions.OnFailure of the failed step selects another effect on the
 // next one:
 //

@@ -123,7 +123,7 @@ var _ = Describe("The results of a job's children", func() {
 		parent := order(bullmq.JobOptions{})
 		end(json.RawMessage(`"twelve"`), nil)
 		_, err := bullmq.Children[int](ctx, parent)
-		Expect(err).To(MatchError(And(ContainSubstring("job a of queue "+lookups.Name()), ContainSubstring("fit int"))))
+		Expect(err).To(MatchError(And(ContainSubstring("job a of queue "+lookups.Name()), ContainSubstring("decoded as int"))))
 		Expect(bullmq.ChildValue[json.RawMessage](ctx, parent)).To(MatchJSON(`"twelve"`))
 		Expect(bullmq.ChildValue[string](ctx, parent)).To(Equal("twelve"))
 	})

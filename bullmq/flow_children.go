@@ -64,7 +64,7 @@ func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 	for _, result := range standing.Processed {
 		c := child(result.Child)
 		if err := wire.DecodeJSON([]byte(result.Value), &c.Value); err != nil {
-			return nil, fmt.Errorf("bullmq: what job %s of queue %s has returned doesn't fit %T: %w", c.ID, c.QueueName, c.Value, err)
+			return nil, fmt.Errorf("bullmq: the return value of job %s of queue %s can't be decoded as %T: %w", c.ID, c.QueueName, c.Value, err)
 		}
 	}
 	for _, result := range standing.Ignored {
@@ -121,7 +121,7 @@ func rawValues(children []backend.ChildResult) map[string]json.RawMessage {
 	return values
 }
 
-// reasonsOf returns why children have failed, by their keys.
+// reasonsOf returns the reasons of failed children, by their keys.
 func reasonsOf(children []backend.ChildResult) map[string]string {
 	reasons := make(map[string]string, len(children))
 	for _, child := range children {

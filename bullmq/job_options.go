@@ -131,7 +131,7 @@ func (p *ParentRef) ref() backend.JobRef {
 	return backend.JobRef{Prefix: p.QueueKey[:at], Queue: p.QueueKey[at+1:], ID: p.ID}
 }
 
-// ParentPolicy selects what happens to the parent of a job that fails for good. The
+// ParentPolicy selects what happens to the parent of a job that has failed. The
 // values are the names of the options in BullMQ, of which a job may have one.
 type ParentPolicy string
 

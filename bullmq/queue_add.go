@@ -73,7 +73,7 @@ func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *ba
 		result := q.core.store.AddBatch(ctx, []*backend.Add{add})[0]
 		if result.Err == nil {
 			if lost {
-				_ = q.recognize(ctx, job, add, &result) // the job is there in any case
+				_ = q.recognize(ctx, job, add, &result) // the job exists in any case
 			}
 			return result, nil
 		}

@@ -26,7 +26,7 @@ func (j *Job) Wait(ctx context.Context, queue *Queue) (json.RawMessage, error) {
 	case j == nil:
 		return nil, fmt.Errorf("bullmq: wait for a nil Job: %w", ErrNoQueue)
 	case queue == nil || queue.core == nil:
-		return nil, fmt.Errorf("bullmq: wait for job %q: Wait needs the Queue of the job, made by NewQueue", j.ID)
+		return nil, fmt.Errorf("bullmq: wait for job %q: Wait needs the Queue of the job, from NewQueue", j.ID)
 	}
 	if j.core != nil && j.core.keys.base != queue.core.keys.base {
 		return nil, fmt.Errorf("bullmq: wait for job %q of queue %s: Wait was given the queue %s; give it the Queue of the job", j.ID, j.QueueName(), queue.Name())

@@ -319,9 +319,9 @@ func dateMillis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// advance adds the next job of the scheduler that made this one; a worker does
-// so when the job starts, whatever becomes of it. An error that is a
-// *scheduleError is permanent: a retry fails the same way.
+// advance adds the next job of the scheduler that added job. A worker calls it when the
+// job starts, however the job ends. A *scheduleError is permanent: a retry fails in the
+// same way.
 func (w *Worker) advance(ctx context.Context, job *Job) (err error) {
 	run, err := w.nextRun(job)
 	if err != nil || run == nil {
@@ -354,8 +354,8 @@ func (e *scheduleError) Error() string {
 }
 func (e *scheduleError) Unwrap() error { return e.reason }
 
-// nextRun returns the next job of the scheduler that made this one; nil when the
-// scheduler has ended.
+// nextRun returns the next job of the scheduler that added job, or nil if the scheduler
+// has ended.
 func (w *Worker) nextRun(job *Job) (*backend.NextRun, error) {
 	now := w.core.now()
 	run, err := schedule.Next(job.SchedulerID, job.RawOpts, now)

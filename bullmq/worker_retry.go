@@ -33,20 +33,20 @@ func Permanent() Verdict { return Verdict{kind: permanent} }
 // backoff, if an attempt is left.
 func RetryAfter(wait time.Duration) Verdict { return Verdict{kind: retryAfter, wait: wait} }
 
-// action is what becomes of a job when its handler has returned.
+// action is what happens to a job after its handler has returned.
 type action int
 
 const (
-	complete          action = iota // it completed
-	fail                            // it failed for good
-	retryNow                        // it is tried again at once
-	retryLater                      // it is tried again after decision.wait
-	limited                         // it goes back to wait, and the rate limit holds, for decision.wait if that is known
-	alreadyGone                     // the handler has moved it itself
-	giveBack                        // it goes back to wait, with no attempt used
-	giveBackLater                   // it is delayed by decision.wait, with no attempt used
-	delayForRateLimit               // the same, for a rate limit that the worker has no limiter to obey
-	waitForChildren                 // it waits for its pending children, or is given back if there are none
+	complete          action = iota // complete the job
+	fail                            // fail it permanently
+	retryNow                        // retry it at once
+	retryLater                      // retry it after decision.wait
+	limited                         // requeue it until the rate limit ends, after decision.wait if that is known
+	alreadyGone                     // do nothing: the handler has moved it
+	giveBack                        // requeue it without consuming an attempt
+	giveBackLater                   // delay it by decision.wait without consuming an attempt
+	delayForRateLimit               // the same, because no limiter enforces the rate limit
+	waitForChildren                 // wait for its pending children, or requeue it if there are none
 )
 
 type decision struct {
@@ -55,7 +55,7 @@ type decision struct {
 	until  time.Time // when the job is due; zero if only wait is known
 }
 
-// retryPolicy is what decides beside the job and the error.
+// retryPolicy holds what decide needs besides the job and the error.
 type retryPolicy struct {
 	maxStarted int
 	strategy   BackoffStrategy
@@ -64,17 +64,17 @@ type retryPolicy struct {
 	now        time.Time // on the queue's clock
 }
 
-// decide turns the end of a handler into what becomes of the job: no Redis,
-// no clock (BullMQ: Job.shouldRetryJob and Worker.handleFailed). An error from
-// the policy itself, such as a backoff type that nobody knows, is answered
-// beside the decision and fails the job for good.
+// decide returns the decision for a job whose handler has returned err. It uses neither
+// Redis nor a clock (BullMQ: Job.shouldRetryJob and Worker.handleFailed). If the policy
+// itself fails, for instance because the backoff type is unknown, decide also returns
+// an error, and the job fails permanently.
 func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 	switch {
 	case err == nil:
 		return decision{action: complete}, nil
 	case errors.Is(err, ErrMovedToDelayed), errors.Is(err, ErrMovedToWait), errors.Is(err, ErrMovedToWaitingChildren):
 		return decision{action: alreadyGone}, nil
-	case errors.Is(err, ErrUnrecoverable): // whatever else it wraps
+	case errors.Is(err, ErrUnrecoverable): // even if it wraps other errors too
 		return decision{action: fail}, nil
 	case errors.Is(err, ErrRateLimited):
 		return decision{action: limited}, nil
@@ -118,7 +118,8 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 	return decision{action: retryLater, wait: wait}, nil
 }
 
-// snooze returns the decision for an error that is ErrSnoozed, in whole milliseconds.
+// snooze returns the decision for an error that wraps ErrSnoozed. The wait is in whole
+// milliseconds.
 func snooze(err error, now time.Time) decision {
 	var after snoozed
 	if errors.As(err, &after) && after.wait >= time.Millisecond {
@@ -178,9 +179,9 @@ func (b *Backoff) check() error {
 	case b.rest != nil || b.number:
 		return nil
 	case b.Type == "":
-		return errors.New("Backoff has no Type: make it by FixedBackoff, ExponentialBackoff or CustomBackoff")
+		return errors.New("Backoff has no Type: make it with FixedBackoff, ExponentialBackoff or CustomBackoff")
 	case !b.custom && b.Type != "fixed" && b.Type != "exponential":
-		return fmt.Errorf("Backoff.Type %.80q is neither fixed nor exponential: make it by CustomBackoff(%.80[1]q) for a worker with a BackoffStrategy", b.Type)
+		return fmt.Errorf("Backoff.Type %.80q is neither fixed nor exponential: make it with CustomBackoff(%.80[1]q) for a worker with a BackoffStrategy", b.Type)
 	}
 	return checkMillis("Backoff.Delay", b.Delay, 0)
 }
@@ -212,16 +213,16 @@ func (b *Backoff) wait(attemptsMade int, chance float64, custom func() time.Dura
 	if math.IsNaN(full) { // a delay of 0 times infinity
 		return 0, nil
 	}
-	// A Duration can't hold more than about 292 years.
+	// The maximum of a Duration is about 292 years.
 	return time.Duration(math.Min(full, maxWait) * float64(time.Millisecond)), nil
 }
 
 const maxWait = 100 * 365 * 24 * 3600 * 1000 // ms
 
-// childrenFailure returns err, or, where it is the refusal of a call on this very
-// job because of its children, a failure that says so in BullMQ's words, for both
-// sides to find the same text in failedReason. A job with a failed child fails for
-// good, whatever attempts are left: BullMQ's call throws an UnrecoverableError.
+// childrenFailure returns err. If Redis refused a call on this job because of its
+// children, it returns the error with BullMQ's text, so that failedReason is the same in
+// both languages. A job with a failed child fails permanently, even if attempts are left:
+// BullMQ's call throws an UnrecoverableError.
 func childrenFailure(job *Job, err error) error {
 	refused := ownRefusal(job, err)
 	if refused == nil {
@@ -238,8 +239,8 @@ func childrenFailure(job *Job, err error) error {
 	return err
 }
 
-// ownRefusal finds in err the refusal of a call on a job because of its children;
-// nil where there is none, or those of other jobs only.
+// ownRefusal returns the error in err with which Redis refused a call on this job because
+// of its children. It returns nil if there is none, or only errors of other jobs.
 func ownRefusal(job *Job, err error) *Error {
 	switch e := err.(type) {
 	case *Error:

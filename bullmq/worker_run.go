@@ -27,7 +27,7 @@ type runner struct {
 
 	// Used by fetch only.
 	unresolved []unresolvedFetch
-	batchHint  int // how many jobs a fetch asks for
+	batchHint  int // how many jobs a fetch requests
 
 	mu             sync.Mutex
 	fetching       bool // fetch has not ended
@@ -123,8 +123,8 @@ func (r *runner) endBy(ctx context.Context) (stop context.CancelFunc) {
 	return stop
 }
 
-// waitIdle waits until fetch has ended and all slots are free. It reports whether
-// that was before the wait for the handlers ended.
+// waitIdle waits until fetch has ended and all slots are free. It returns false if the
+// wait for the handlers ended first.
 func (r *runner) waitIdle() bool {
 	for r.busy() {
 		select {
@@ -221,7 +221,7 @@ func (r *runner) unfinished() *UnfinishedError {
 }
 
 // runInline runs a job on fetch's own goroutine, which starts it sooner than another
-// goroutine would. Fetching goes on in a new goroutine: at once if there is another
+// goroutine would. Fetching continues in a new goroutine: at once if there is another
 // free slot, otherwise when there is one.
 func (r *runner) runInline(job *Job, lockedAt time.Time) {
 	r.setInline(true)

@@ -221,7 +221,7 @@ func completion(id, value string) *backend.End {
 	return &backend.End{JobID: id, Token: token, ReturnValue: value, Keep: keepAll}
 }
 
-// failure fails a job for good, which is kept.
+// failure fails a job permanently. The job is kept.
 func failure(id, reason string) *backend.End {
 	return &backend.End{JobID: id, Token: token, Failure: &backend.FailedAttempt{Reason: reason, StackTrace: "[]"}, Attempts: 1, Keep: keepAll}
 }

@@ -22,8 +22,8 @@ func (c *Client) mayOutlast(ctx context.Context) bool {
 // ends. Over a caller's client it ends some time after ctx: if the call opens a
 // connection, ctx ends meanwhile and the server has sent something unrequested, such as
 // its refusal of one client too many, rueidis panics. Connections of the SDK prevent
-// that, see [socket.Read]. A blocking command keeps ctx, because it could take something
-// that nobody receives. cancel must be called after the call.
+// that, see [socket.Read]. A blocking command keeps ctx, because it could remove an entry
+// that is then never delivered. cancel must be called after the call.
 func (c *Conn) outlasting(ctx context.Context, commands ...rueidis.Completed) (call context.Context, cancel func()) {
 	blocks := func(command rueidis.Completed) bool { return command.IsBlock() }
 	if c.option != nil || slices.ContainsFunc(commands, blocks) {
