@@ -31,9 +31,9 @@ help: ## list these commands
 demo: redis node ## show Node and Go sharing queues in the terminal
 	@go run ./examples/demo
 
-# The tests mostly wait, so that more packages run at once than there are processors. For the same reason the
-# largest suites, ./bullmq and ./interop/tests, each run in SPEC_PROCESSES processes (see
-# internal/testkit/shards). SPEC_PROCESSES=1 runs each suite in one process, like go test.
+# The tests mostly wait, so that more packages run at once than there are processors. The largest suites, ./bullmq
+# and ./interop/tests, each run in SPEC_PROCESSES processes (see internal/testkit/shards), or they would run on alone
+# at the end. SPEC_PROCESSES=1 runs each suite in one process, like go test.
 SPEC_PROCESSES ?= 3
 .PHONY: test
 test: export SPEC_PROCESSES := $(SPEC_PROCESSES)

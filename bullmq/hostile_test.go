@@ -198,7 +198,7 @@ func (c *jobSet) run(failing bool, options bullmq.WorkerOptions) {
 	}, &options)
 	queue := newQueue(c.name, &bullmq.QueueOptions{Dialect: options.Dialect})
 	// All jobs must finish long before a lock or the stalled interval expires.
-	Eventually(func() (map[bullmq.State]int, error) { return queue.Counts(specContext()) }).Within(15 * time.Second).
+	Eventually(func() (map[bullmq.State]int, error) { return queue.Counts(specContext()) }).Within(45 * time.Second).
 		ProbeEvery(20 * time.Millisecond).Should(And(
 		HaveKeyWithValue(bullmq.StateWaiting, BeZero()), HaveKeyWithValue(bullmq.StateDelayed, BeZero()),
 		HaveKeyWithValue(bullmq.StatePrioritized, BeZero()), HaveKeyWithValue(bullmq.StateActive, BeZero())))

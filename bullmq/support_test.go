@@ -20,9 +20,9 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// specContext returns a context that ends with the spec, after 20 seconds at the latest.
+// specContext returns a context that ends with the spec, after a minute at the latest.
 func specContext() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	DeferCleanup(cancel)
 	return ctx
 }

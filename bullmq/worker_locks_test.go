@@ -291,7 +291,7 @@ var _ = Describe("Locks of jobs that end close to a renewal", Label("slow"), fun
 			LocksRenewed: func(ids []string) { renewed.Add(int64(len(ids))) },
 			LocksLost:    func(ids []string) { lost.Add(int64(len(ids))) },
 		}})
-		Eventually(countOf(queue, bullmq.StateCompleted), "10s").Should(Equal(600))
+		Eventually(countOf(queue, bullmq.StateCompleted), "40s").Should(Equal(600))
 		Expect(renewed.Load()).To(BeNumerically(">", 100))
 		Expect(lost.Load()).To(BeZero())
 	})

@@ -155,7 +155,7 @@ var _ = Describe("The stalled check", Label("slow"), func() {
 		}
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, jobs))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(func() (int, error) { return queue.Count(ctx) }, "15s").Should(BeZero())
+		Eventually(func() (int, error) { return queue.Count(ctx) }, "40s").Should(BeZero())
 		Eventually(countOf(queue, bullmq.StateActive)).Should(BeZero())
 		time.Sleep(200 * time.Millisecond) // for a few more checks
 		runs.once(jobs)
