@@ -18,7 +18,8 @@ type FetcherOptions struct {
 	// closes it.
 	// Defaults to a separate connection to URL.
 	Connection *Connection
-	// URL is the address of Redis, used if Connection is nil.
+	// URL is the address of Redis, used if Connection is nil. Printing the options shows
+	// it in full, including a password.
 	// Defaults to [DefaultURL].
 	URL string
 	// Prefix is the first part of all keys. All clients of a queue must use the same
@@ -28,8 +29,9 @@ type FetcherOptions struct {
 	// Dialect selects the BullMQ major version whose data layout is written.
 	// Defaults to [Detect].
 	Dialect Dialect
-	// Name identifies the Fetcher in Queue.ConnectedWorkers and in the jobs that it fetched
-	// (field pb).
+	// Name is listed by Queue.ConnectedWorkers and stored in the jobs that were fetched
+	// (field pb). Queue.ConnectedWorkers does not list names with spaces or non-ASCII
+	// characters.
 	// Defaults to no name.
 	Name string
 
@@ -38,8 +40,8 @@ type FetcherOptions struct {
 	// active at the same time, and neither empty nor "0".
 	// Defaults to unique tokens.
 	Token func() string
-	// LockDuration is how long a job's lock is held after the fetch, unless it is
-	// extended.
+	// LockDuration is how long the lock of a job lasts unless it is extended. If the
+	// worker of a job dies, the job is delayed by about this long.
 	// Defaults to 30 seconds.
 	LockDuration time.Duration
 	// RenewLocks makes the Fetcher renew the lock of each job that it has fetched,
@@ -47,16 +49,16 @@ type FetcherOptions struct {
 	// program never finishes stays active until then. Without RenewLocks the program
 	// extends the locks, with [Job.ExtendLock] or [Fetcher.ExtendLocks].
 	RenewLocks bool
-	// LockRenewTime is the age at which RenewLocks renews a lock. It must be shorter
-	// than LockDuration.
+	// LockRenewTime is the age at which a lock is renewed. It must be shorter than
+	// LockDuration.
 	// Defaults to half of LockDuration.
 	LockRenewTime time.Duration
-	// DrainDelay is how long Fetch waits for a notification from Redis before it polls
-	// the queue.
+	// DrainDelay is how long to wait for a notification from Redis before the queue is
+	// polled.
 	// Defaults to 5 seconds.
 	DrainDelay time.Duration
-	// StalledInterval is the shortest time between two checks for stalled jobs, across
-	// all workers of the queue.
+	// StalledInterval is the minimum interval, across all workers of the queue, between
+	// two checks for stalled jobs: jobs whose worker no longer renews their lock.
 	// Defaults to 30 seconds.
 	StalledInterval time.Duration
 	// MaxStalledCount is how often a job may stall and run again. When it stalls once
@@ -87,15 +89,15 @@ type FetcherOptions struct {
 	// BackoffStrategy computes the wait before the next attempt of jobs with a custom
 	// backoff type; see [CustomBackoff].
 	BackoffStrategy BackoffStrategy
-	// Classify decides whether and when a job is retried after an error given to Fail
-	// that wraps none of this package's errors.
+	// Classify decides whether and when a job is retried after an error that wraps none
+	// of this package's errors.
 	// Defaults to a retry as the job's options define it.
 	Classify func(err error, job *Job) Verdict
 
 	// OnHealth is called when Redis becomes unreachable and when it is reachable
 	// again. Calls do not overlap.
 	OnHealth func(Health)
-	// Telemetry records traces and metrics of the Fetcher.
+	// Telemetry records traces and metrics.
 	// Defaults to none.
 	Telemetry Telemetry
 	// Logger receives log lines.

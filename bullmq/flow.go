@@ -69,7 +69,7 @@ type FlowProducerOptions struct {
 	// Defaults to none.
 	Logger Logger
 	// Now returns the current time. Tests may replace it.
-	// Defaults to time.Now.
+	// Defaults to [time.Now].
 	Now func() time.Time
 }
 

@@ -88,7 +88,7 @@ type QueueOptions struct {
 	// Defaults to none.
 	Logger Logger
 	// Now returns the current time. Tests may replace it.
-	// Defaults to time.Now.
+	// Defaults to [time.Now].
 	Now func() time.Time
 }
 

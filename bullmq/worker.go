@@ -35,8 +35,8 @@ type WorkerOptions struct {
 	// creator closes it.
 	// Defaults to a separate connection to URL.
 	Connection *Connection
-	// URL is the address of Redis, used if Connection is nil. Printing the options
-	// shows it in full, including a password.
+	// URL is the address of Redis, used if Connection is nil. Printing the options shows
+	// it in full, including a password.
 	// Defaults to [DefaultURL].
 	URL string
 	// Prefix is the first part of all keys. All clients of a queue must use the
@@ -46,9 +46,9 @@ type WorkerOptions struct {
 	// Dialect selects the BullMQ major version whose data layout is written.
 	// Defaults to [Detect].
 	Dialect Dialect
-	// Name identifies the worker in Queue.ConnectedWorkers and in the jobs it ran (field
-	// pb). A name with spaces or non-ASCII characters is not listed by
-	// Queue.ConnectedWorkers.
+	// Name is listed by Queue.ConnectedWorkers and stored in the jobs that were fetched
+	// (field pb). Queue.ConnectedWorkers does not list names with spaces or non-ASCII
+	// characters.
 	// Defaults to no name.
 	Name string
 	// Concurrency is the number of jobs that run at the same time.
@@ -62,19 +62,19 @@ type WorkerOptions struct {
 	// Defaults to 100.
 	BatchSize int
 
-	// LockDuration is how long a worker holds a job's lock before it must be
-	// renewed. The jobs of a worker that dies are delayed by about this long.
+	// LockDuration is how long the lock of a job lasts unless it is extended. If the
+	// worker of a job dies, the job is delayed by about this long.
 	// Defaults to 30 seconds.
 	LockDuration time.Duration
-	// LockRenewTime is the age at which a lock is renewed. It must be shorter
-	// than LockDuration.
+	// LockRenewTime is the age at which a lock is renewed. It must be shorter than
+	// LockDuration.
 	// Defaults to half of LockDuration.
 	LockRenewTime time.Duration
 	// SkipLockRenewal disables the renewal of locks. Use it only if every job is
 	// certain to finish within LockDuration.
 	SkipLockRenewal bool
-	// StalledInterval is the interval, across all workers of the queue, of the
-	// check for stalled jobs: jobs whose worker no longer renews their lock.
+	// StalledInterval is the minimum interval, across all workers of the queue, between
+	// two checks for stalled jobs: jobs whose worker no longer renews their lock.
 	// Defaults to 30 seconds.
 	StalledInterval time.Duration
 	// MaxStalledCount is how often a job may stall and run again. When it stalls once
@@ -89,8 +89,8 @@ type WorkerOptions struct {
 	// Defaults to 0, no limit.
 	MaxStartedAttempts int
 
-	// DrainDelay is how long an idle worker waits for a notification from Redis
-	// before it polls the queue.
+	// DrainDelay is how long to wait for a notification from Redis before the queue is
+	// polled.
 	// Defaults to 5 seconds.
 	DrainDelay time.Duration
 	// Limiter limits how many jobs start within a period.
@@ -113,8 +113,8 @@ type WorkerOptions struct {
 	// BackoffStrategy computes the wait before the next attempt of jobs with a
 	// custom backoff type; see [CustomBackoff].
 	BackoffStrategy BackoffStrategy
-	// Classify decides whether and when a job is retried after an error that
-	// wraps none of this package's errors.
+	// Classify decides whether and when a job is retried after an error that wraps none
+	// of this package's errors.
 	// Defaults to a retry as the job's options define it.
 	Classify func(err error, job *Job) Verdict
 
@@ -130,14 +130,14 @@ type WorkerOptions struct {
 	// OnHealth is called when Redis becomes unreachable and when it is reachable
 	// again. Calls do not overlap.
 	OnHealth func(Health)
-	// Telemetry records traces and metrics of the worker.
+	// Telemetry records traces and metrics.
 	// Defaults to none.
 	Telemetry Telemetry
 	// Logger receives log lines.
 	// Defaults to none.
 	Logger Logger
 	// Now returns the current time. Tests may replace it.
-	// Defaults to time.Now.
+	// Defaults to [time.Now].
 	Now func() time.Time
 }
 
