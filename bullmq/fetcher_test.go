@@ -300,16 +300,29 @@ var _ = Describe("A manually fetched job", func() {
 	})
 
 	It("keeps its lock until it is finished or moved if RenewLocks is set", func() {
-		fetcher := newFetcher(name, &bullmq.FetcherOptions{LockDuration: 200 * time.Millisecond, RenewLocks: true})
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{LockDuration: 2 * time.Second, RenewLocks: true})
 		add(nil)
 		add(nil)
 		job, err := fetcher.TryFetch(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		lock := func() string { return stringAt(keyOf(name, job.ID+":lock")) }
-		Consistently(lock, "500ms", "20ms").Should(Equal(job.Token()))
+		// expectRenewal waits until more time is left of the lock than before.
+		expectRenewal := func() {
+			GinkgoHelper()
+			var last, left int64
+			Eventually(func() bool {
+				var err error
+				last = left
+				left, err = redisDo("PTTL", keyOf(name, job.ID+":lock")).AsInt64()
+				Expect(err).NotTo(HaveOccurred())
+				return last > 0 && left > last
+			}, "10s", "20ms").Should(BeTrue())
+			Expect(lock()).To(Equal(job.Token()))
+		}
+		expectRenewal()
 		job, err = fetcher.CompleteAndFetch(ctx, job, "done")
 		Expect(err).NotTo(HaveOccurred())
-		Consistently(lock, "500ms", "20ms").Should(Equal(job.Token()))
+		expectRenewal()
 		Expect(job.MoveToDelayed(ctx, time.Now().Add(time.Hour))).To(Succeed())
 		Consistently(lock, "300ms", "20ms").Should(BeEmpty())
 	})

@@ -99,7 +99,7 @@ var _ = Describe("A name", Label("slow"), func() {
 		Entry("a job id that is a list of the queue", "a job's id", "wait", "key of that name"),
 		Entry("a very long job id with a colon", "a job's id", strings.Repeat("x", megabyte)+":", "colons"),
 		Entry("an empty scheduler id", "a scheduler", "", "needs an id"),
-		Entry("an empty deduplication id", "a deduplication id", "", "needs an ID"),
+		Entry("an empty deduplication id", "a deduplication id", "", "Deduplication.ID is empty"),
 	)
 
 	DescribeTable("works for every purpose, even if long or full of special characters:", func(name string) {
@@ -115,7 +115,7 @@ var _ = Describe("A name", Label("slow"), func() {
 		Expect(attempts["a job's id"](family, name)).To(Succeed())
 		Expect(parent(family, name)).To(Succeed())
 		runWorker(queue.Name(), func(_ context.Context, job *bullmq.Job) (any, error) { return job.Name, nil }, &bullmq.WorkerOptions{Name: name})
-		Eventually(stateOf(queue, name)).Should(Equal(bullmq.StateCompleted))
+		Eventually(stateOf(queue, name), "40s").Should(Equal(bullmq.StateCompleted))
 		read, err := queue.Job(specContext(), name)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(read.Name).To(Equal(name))

@@ -34,7 +34,7 @@ var _ = Describe("Worker goroutines", func() {
 			}
 			return nil, nil
 		}, nil)
-		Eventually(done).Should(BeClosed())
+		Eventually(done, "40s").Should(BeClosed())
 		Expect(after - before).To(BeNumerically("<", jobs/2))
 	})
 })
