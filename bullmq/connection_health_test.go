@@ -226,6 +226,6 @@ var _ = Describe("Health", Label("slow"), func() {
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 		Eventually(queue.Health).Should(HaveField("Reachable", true))
 		Eventually(lines.count).Should(Equal(4))
-		Expect(lines.all()).To(And(ContainSubstring("Redis is unreachable"), ContainSubstring("Redis is reachable again"), ContainSubstring("OnHealth panicked"), ContainSubstring("health_test.go")))
+		Expect(lines.all()).To(And(ContainSubstring("Redis is unreachable"), ContainSubstring("Redis is reachable again"), ContainSubstring("OnHealth panicked"), ContainSubstring("connection_health_test.go")))
 	})
 })
