@@ -89,9 +89,9 @@ func ExampleQueueOptions_defaultJobOptions() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("attempts:", job.Opts.Attempts)
-	fmt.Println("completed jobs kept:", job.Opts.KeepCompleted)
-	fmt.Println("failed jobs kept:", job.Opts.KeepFailed)
+	fmt.Println("attempts:", job.Options.Attempts)
+	fmt.Println("completed jobs kept:", job.Options.KeepCompleted)
+	fmt.Println("failed jobs kept:", job.Options.KeepFailed)
 	// Output:
 	// attempts: 5
 	// completed jobs kept: 1000

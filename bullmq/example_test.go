@@ -87,7 +87,7 @@ func ExampleQueue_Add() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("job %s of %d, options %s\n", job.ID, count, job.RawOpts)
+		fmt.Printf("job %s of %d, options %s\n", job.ID, count, job.RawOptions)
 	}
 	// Output:
 	// job order-17 of 1, options {"attempts":3,"backoff":{"delay":1000,"type":"exponential"},"delay":60000,"jobId":"order-17"}

@@ -174,14 +174,14 @@ func checkJob(t *testing.T, job *Job, hash []string) {
 	if err != nil || !json.Valid(view) {
 		t.Fatalf("the job is written as %s: %v", view, err)
 	}
-	if string(job.RawOpts) != hash[5] || job.FailedReason != hash[29] || len(job.Data) == 0 {
+	if string(job.RawOptions) != hash[5] || job.FailedReason != hash[29] || len(job.Data) == 0 {
 		t.Fatalf("fields got lost: %+v", job)
 	}
 	if (job.invalid == nil) != json.Valid(job.Data) {
 		t.Fatalf("data %q, flaw %v", job.Data, job.invalid)
 	}
 	before := job.StackTrace
-	if after := traces(job, "newest"); job.Opts.StackTraceLimit == 0 {
+	if after := traces(job, "newest"); job.Options.StackTraceLimit == 0 {
 		if len(after) != len(before)+1 || after[len(before)] != "newest" || len(before) > 0 && after[0] != before[0] {
 			t.Fatalf("stack traces %q became %q", before, after)
 		}
@@ -193,13 +193,13 @@ func checkJob(t *testing.T, job *Job, hash []string) {
 			t.Fatalf("a wait of %v", d.wait)
 		case d.action != retryLater && d.action != retryNow && d.action != fail:
 			t.Fatalf("a job that failed is to be %v", d)
-		case d.action != fail && job.AttemptsMade+job.attemptsSince+1 >= job.Opts.Attempts:
-			t.Fatalf("attempt %d of %d is not the last", job.AttemptsMade, job.Opts.Attempts)
+		case d.action != fail && job.AttemptsMade+job.attemptsSince+1 >= job.Options.Attempts:
+			t.Fatalf("attempt %d of %d is not the last", job.AttemptsMade, job.Options.Attempts)
 		case err != nil && d.action != fail:
 			t.Fatal(err)
 		}
 	}
-	keep := job.Opts.KeepCompleted.withDefault(Retention{})
+	keep := job.Options.KeepCompleted.withDefault(Retention{})
 	for _, number := range []backend.OptionalInt{keep.Count, keep.Age, keep.Removals} {
 		if number.Value > wire.MaxSafeInteger || number.Value < -wire.MaxSafeInteger {
 			t.Fatalf("what is kept: %+v", keep)

@@ -24,9 +24,9 @@ type Job struct {
 	Name string
 	// Data is the payload, JSON, byte for byte as its producer wrote it.
 	Data json.RawMessage
-	// Opts are the job's options. RawOpts are the options as they are stored.
-	Opts    JobOptions
-	RawOpts json.RawMessage
+	// Options are the job's options. RawOptions are the options as they are stored.
+	Options    JobOptions
+	RawOptions json.RawMessage
 
 	Timestamp time.Time     // when it was added
 	Delay     time.Duration // 0 once it is ready
@@ -250,7 +250,7 @@ func (j *Job) Decode(target any) error {
 // worker reports.
 func (c *core) newJob(r *backend.JobRecord) *Job {
 	j := &Job{
-		ID: r.ID, Name: r.Name, Data: r.Data, RawOpts: rawText(r.Opts),
+		ID: r.ID, Name: r.Name, Data: r.Data, RawOptions: rawText(r.Opts),
 		Timestamp: r.Timestamp, Delay: r.Delay, Priority: r.Priority,
 		AttemptsMade: r.AttemptsMade, AttemptsStarted: r.AttemptsStarted, StalledCounter: r.StalledCounter,
 		ProcessedOn: r.ProcessedOn, FinishedOn: r.FinishedOn, ProcessedBy: r.ProcessedBy,
@@ -259,14 +259,14 @@ func (c *core) newJob(r *backend.JobRecord) *Job {
 		SchedulerID: r.SchedulerID, DeduplicationID: r.DeduplicationID, DeferredFailure: r.DeferredFailure,
 		core: c, attemptsSince: r.AttemptsSince,
 	}
-	switch text := string(j.RawOpts); {
+	switch text := string(j.RawOptions); {
 	case text == "":
 	case text == noOptions:
-		j.Opts.noAttempts = true
-	case j.Opts.UnmarshalJSON(j.RawOpts) != nil:
-		j.Opts = JobOptions{}
+		j.Options.noAttempts = true
+	case j.Options.UnmarshalJSON(j.RawOptions) != nil:
+		j.Options = JobOptions{}
 	default:
-		delete(j.Opts.Extra, schedulerOption) // which is SchedulerID
+		delete(j.Options.Extra, schedulerOption) // which is SchedulerID
 	}
 	switch {
 	case len(j.Data) == 0:

@@ -76,8 +76,8 @@ func (j *Job) UpdateData(ctx context.Context, data any) error {
 	return nil
 }
 
-// Log adds a row to the job's log and returns how many rows the log has. Opts.KeepLogs
-// limits their number (BullMQ: log).
+// Log adds a row to the job's log and returns how many rows the log has. KeepLogs of the
+// job's options limits their number (BullMQ: log).
 func (j *Job) Log(ctx context.Context, row string) (int, error) {
 	c, err := j.coreFor("log a row of")
 	if err != nil {
@@ -87,7 +87,7 @@ func (j *Job) Log(ctx context.Context, row string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return c.store.AddLog(ctx, j.ID, row, stored.Opts.KeepLogs)
+	return c.store.AddLog(ctx, j.ID, row, stored.Options.KeepLogs)
 }
 
 // LogOptions configures [Queue.AddJobLog]. A nil pointer and the zero value select the
@@ -324,7 +324,7 @@ func (j *Job) Retry(ctx context.Context, from State, options *RetryOptions) erro
 		return err
 	}
 	if err := c.store.Reprocess(ctx, j.ID, backend.Reprocess{
-		From: backend.State(from), LIFO: stored.Opts.LIFO,
+		From: backend.State(from), LIFO: stored.Options.LIFO,
 		ResetAttemptsMade: o.ResetAttemptsMade, ResetAttemptsStarted: o.ResetAttemptsStarted,
 	}); err != nil {
 		return err

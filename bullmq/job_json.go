@@ -46,7 +46,7 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 		ProcessedBy     string          `json:"processedBy,omitempty"`
 		Token           string          `json:"token,omitempty"`
 	}{
-		Name: j.Name, Data: j.Data, Opts: publicOptions(j.RawOpts), ID: j.ID,
+		Name: j.Name, Data: j.Data, Opts: publicOptions(j.RawOptions), ID: j.ID,
 		Progress: j.Progress, ReturnValue: j.ReturnValue, StackTrace: j.StackTrace,
 		Delay: j.Delay.Milliseconds(), Priority: j.Priority,
 		AttemptsStarted: j.AttemptsStarted, AttemptsMade: j.AttemptsMade, StalledCounter: j.StalledCounter,

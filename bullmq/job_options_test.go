@@ -139,7 +139,7 @@ var _ = Describe("Job options", func() {
 		job, err := queue.Add(specContext(), "paint", nil, &bullmq.JobOptions{Extra: map[string]json.RawMessage{"delay": []byte("60000")}})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.State(specContext())).To(Equal(bullmq.StateDelayed))
-		Expect(job.Opts.Delay).To(Equal(time.Minute))
+		Expect(job.Options.Delay).To(Equal(time.Minute))
 	})
 
 	Describe("of an add", func() {
@@ -310,9 +310,9 @@ var _ = Describe("Job options", func() {
 				Expect(err).NotTo(HaveOccurred())
 				job, err := source.Job(specContext(), added.ID)
 				Expect(err).NotTo(HaveOccurred())
-				again, err := target.Add(specContext(), job.Name, job.Data, &job.Opts)
+				again, err := target.Add(specContext(), job.Name, job.Data, &job.Options)
 				Expect(err).NotTo(HaveOccurred())
-				Expect(again.RawOpts).To(MatchJSON(added.RawOpts))
+				Expect(again.RawOptions).To(MatchJSON(added.RawOptions))
 			}
 		})
 
@@ -326,7 +326,7 @@ var _ = Describe("Job options", func() {
 			o.Deduplication.TTL, o.Deduplication.Extend = 0, false
 			job, err := queue.Add(specContext(), "paint", nil, &o)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(job.RawOpts).To(MatchJSON(`{"attempts":3,"backoff":{"type":"fixed","own":1},"de":{"id":"d","own":0}}`))
+			Expect(job.RawOptions).To(MatchJSON(`{"attempts":3,"backoff":{"type":"fixed","own":1},"de":{"id":"d","own":0}}`))
 			Expect(redisDo("PTTL", keyOf(queue.Name(), "de:d")).AsInt64()).To(BeEquivalentTo(-1))
 		})
 
@@ -342,12 +342,12 @@ var _ = Describe("Job options", func() {
 			job, err := queue.Job(ctx, first.ID)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job.SchedulerID).To(Equal("tick"))
-			o := job.Opts
+			o := job.Options
 			o.JobID = "copy"
 			again, err := newQueue(newQueueName(), nil).Add(ctx, "tick", nil, &o)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(hashAt(again.Key())).NotTo(HaveKey("rjk"))
-			Expect(again.RawOpts).NotTo(ContainSubstring("repeatJobKey"))
+			Expect(again.RawOptions).NotTo(ContainSubstring("repeatJobKey"))
 		})
 
 		It("are refused by the queue or the flow producer if no job could have them", func() {

@@ -419,8 +419,8 @@ var _ = Describe("A scheduler's job, as its upsert returns it,", Label("slow"), 
 		Expect(err).NotTo(HaveOccurred())
 		read, err := b.queue.Job(b.ctx, job.ID)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(job.Opts).To(Equal(read.Opts))
-		Expect(job.RawOpts).To(MatchJSON(read.RawOpts))
+		Expect(job.Options).To(Equal(read.Options))
+		Expect(job.RawOptions).To(MatchJSON(read.RawOptions))
 		Expect(job.Priority).To(Equal(read.Priority))
 		Expect(job.DeduplicationID).To(Equal("once"))
 		for range 3 {

@@ -16,7 +16,7 @@ import (
 
 var _ = Describe("A Job that belongs to no queue", func() {
 	made := map[string]*bullmq.Job{
-		"with data":        {ID: "7", Name: "paint", Data: json.RawMessage(`{"n":1}`), Opts: bullmq.JobOptions{Attempts: 3}, DeduplicationID: "d", ParentKey: "bull:q:1"},
+		"with data":        {ID: "7", Name: "paint", Data: json.RawMessage(`{"n":1}`), Options: bullmq.JobOptions{Attempts: 3}, DeduplicationID: "d", ParentKey: "bull:q:1"},
 		"with broken data": {ID: "7", Name: "paint", Data: json.RawMessage(`{"broken`)},
 		"without an ID":    {},
 		"that is nil":      nil,

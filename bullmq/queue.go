@@ -297,8 +297,8 @@ func sizeOfAdd(a *backend.Add) int { return len(a.Name) + len(a.Data) + len(a.Op
 
 // prepare checks and encodes a job. It sends nothing.
 func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, backend.Add, error) {
-	job := &Job{Name: name, Opts: *options, core: q.core}
-	o := &job.Opts // the copy, so that options need not escape to the heap
+	job := &Job{Name: name, Options: *options, core: q.core}
+	o := &job.Options // the copy, so that options need not escape to the heap
 	if err := checkText("its name", name); err != nil {
 		return nil, backend.Add{}, err
 	}
@@ -360,7 +360,7 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, backe
 	case o.Priority != 0:
 		add.State = backend.Prioritized
 	}
-	job.ID, job.Data, job.RawOpts = o.JobID, json.RawMessage(payload), json.RawMessage(opts)
+	job.ID, job.Data, job.RawOptions = o.JobID, json.RawMessage(payload), json.RawMessage(opts)
 	job.Timestamp, job.Delay, job.Priority = timestamp, o.Delay, o.Priority
 	if o.Parent != nil {
 		add.Parent, add.ParentPolicy = o.Parent.ref(), childOf(o.Parent, o)
@@ -383,7 +383,7 @@ const schedulerOption = "repeatJobKey"
 // takeSpecial reads options in Extra that are stored elsewhere: the scheduler of a
 // job, and debounce, an older name of deduplication. BullMQ 6 refuses debounce.
 func (c *core) takeSpecial(job *Job) error {
-	o := &job.Opts
+	o := &job.Options
 	scheduler, scheduled := o.Extra[schedulerOption]
 	debounce, debounced := o.Extra["debounce"]
 	if !scheduled && !debounced {

@@ -69,7 +69,7 @@ func (j *Job) added(result backend.AddResult) {
 func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *backend.Add, err error) (backend.AddResult, error) {
 	r := q.newAddRetry(ctx, begun)
 	lost := mayHaveRun(err)
-	for r.allowed(job.Opts, lost, err) && r.wait() {
+	for r.allowed(job.Options, lost, err) && r.wait() {
 		result := q.core.store.AddBatch(ctx, []*backend.Add{add})[0]
 		if result.Err == nil {
 			if lost {
@@ -85,8 +85,8 @@ func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *ba
 // recognize sets the outcome of a retried add to Added if the job that it found is the
 // one that a first attempt has added. It reads that job.
 func (q *Queue) recognize(ctx context.Context, job *Job, add *backend.Add, result *backend.AddResult) error {
-	_, timed := job.Opts.Extra["timestamp"]
-	if result.Outcome == backend.Added || timed || !job.Opts.Timestamp.IsZero() {
+	_, timed := job.Options.Extra["timestamp"]
+	if result.Outcome == backend.Added || timed || !job.Options.Timestamp.IsZero() {
 		return nil
 	}
 	stored, err := q.core.store.Job(ctx, result.JobID)
@@ -110,7 +110,7 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 		for i := range results {
 			err := results[i].Err
 			lost[i] = lost[i] || mayHaveRun(err)
-			if r.allowed(jobs[i].Opts, lost[i], err) {
+			if r.allowed(jobs[i].Options, lost[i], err) {
 				at, rest = append(at, i), append(rest, adds[i])
 			}
 		}

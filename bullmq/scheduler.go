@@ -61,9 +61,10 @@ type Scheduler struct {
 	Iterations int // number of jobs added so far
 	// HasOffset reports whether an offset is stored, even if it is 0.
 	HasOffset bool
-	// Data and Options are those of the template, as JSON; nil if none are stored.
-	Data    json.RawMessage
-	Options json.RawMessage
+	// Data and RawOptions are those of the template, as JSON. They are nil if none are
+	// stored.
+	Data       json.RawMessage
+	RawOptions json.RawMessage
 }
 
 // UpsertScheduler creates a job scheduler, or updates the one with that id, and
@@ -113,13 +114,13 @@ func (q *Queue) scheduled(s *backend.SchedulerAdd, id string, delay time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	job.RawOpts = json.RawMessage(wire)
-	if err := job.Opts.UnmarshalJSON(job.RawOpts); err != nil {
+	job.RawOptions = json.RawMessage(wire)
+	if err := job.Options.UnmarshalJSON(job.RawOptions); err != nil {
 		return nil, err
 	}
-	delete(job.Opts.Extra, schedulerOption) // it is in SchedulerID
-	job.Priority = job.Opts.Priority
-	if d := job.Opts.Deduplication; d != nil {
+	delete(job.Options.Extra, schedulerOption) // it is in SchedulerID
+	job.Priority = job.Options.Priority
+	if d := job.Options.Deduplication; d != nil {
 		job.DeduplicationID = d.ID
 	}
 	return job, nil
@@ -297,7 +298,7 @@ func newScheduler(record *backend.SchedulerRecord) *Scheduler {
 			Pattern: r.Pattern, TimeZone: r.TimeZone, Every: r.Every, Offset: r.Offset, Limit: r.Limit,
 			StartDate: r.StartDate, EndDate: r.EndDate,
 		},
-		HasOffset: record.HasOffset, Data: record.Data, Options: record.Opts,
+		HasOffset: record.HasOffset, Data: record.Data, RawOptions: record.Opts,
 	}
 }
 
@@ -358,7 +359,7 @@ func (e *scheduleError) Unwrap() error { return e.reason }
 // has ended.
 func (w *Worker) nextRun(job *Job) (*backend.NextRun, error) {
 	now := w.core.now()
-	run, err := schedule.Next(job.SchedulerID, job.RawOpts, now)
+	run, err := schedule.Next(job.SchedulerID, job.RawOptions, now)
 	if err != nil {
 		return nil, &scheduleError{job.SchedulerID, err}
 	}

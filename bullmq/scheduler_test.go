@@ -147,7 +147,7 @@ var _ = Describe("A job scheduler", func() {
 			job := run()
 			Expect(job.ID).To(Equal(slot(time.Duration(n) * time.Second)))
 			Expect(string(job.Data)).To(Equal(`{"a":[]}`))
-			Expect(job.Opts.Attempts).To(Equal(2))
+			Expect(job.Options.Attempts).To(Equal(2))
 			Expect(pending()).To(Equal([]string{slot(time.Duration(n+1) * time.Second)}))
 			clock = clock.Add(time.Second)
 		}

@@ -94,10 +94,10 @@ func (t tracer) inject(ctx context.Context) string {
 
 // from returns ctx with the trace context that is stored with a job.
 func (t tracer) from(ctx context.Context, job *Job) context.Context {
-	if t.telemetry == nil || job.Opts.Telemetry == nil || job.Opts.Telemetry.Metadata == "" {
+	if t.telemetry == nil || job.Options.Telemetry == nil || job.Options.Telemetry.Metadata == "" {
 		return ctx
 	}
-	return t.telemetry.Extract(ctx, job.Opts.Telemetry.Metadata)
+	return t.telemetry.Extract(ctx, job.Options.Telemetry.Metadata)
 }
 
 // outliving returns a context for writes that must be made even after ctx has ended.

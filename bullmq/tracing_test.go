@@ -14,7 +14,7 @@ var _ = Describe("Tracing", func() {
 	It("without a Telemetry allocates nothing and changes no contexts or options", func() {
 		w := &Worker{core: &core{trace: tracer{queue: "orders"}}, id: "worker"}
 		// The name does not fit into a buffer on the stack.
-		t, job := w.core.trace, &Job{ID: "1", Name: strings.Repeat("paint", 20), Opts: JobOptions{Telemetry: &JobTelemetry{Metadata: "{}"}}}
+		t, job := w.core.trace, &Job{ID: "1", Name: strings.Repeat("paint", 20), Options: JobOptions{Telemetry: &JobTelemetry{Metadata: "{}"}}}
 		ctx, options := context.Background(), JobOptions{Attempts: 3}
 		adds := func() (err error) {
 			inside, span := t.startAdd(ctx, job.Name)

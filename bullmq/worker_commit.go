@@ -185,7 +185,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d *decision, res result, f
 	case complete, fail:
 		end := backend.End{JobID: job.ID, Token: job.token, ReturnValue: res.json, Keep: w.keep(job, *d), Hint: job.hint, Fetch: fetch}
 		if d.action == fail {
-			end.Failure, end.Attempts = w.failure(ctx, job, res), job.Opts.Attempts
+			end.Failure, end.Attempts = w.failure(ctx, job, res), job.Options.Attempts
 		}
 		do := w.ends.Do
 		if alone {
@@ -210,7 +210,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d *decision, res result, f
 		return store.MoveToDelayed(ctx, backend.Delay{JobID: job.ID, Token: job.token, Now: now, Delay: delay})
 	case retryNow:
 		return backend.Fetched{}, store.RetryJob(ctx, backend.Retry{
-			JobID: job.ID, Token: job.token, Now: w.core.now(), LIFO: job.Opts.LIFO, Failure: *w.failure(ctx, job, res),
+			JobID: job.ID, Token: job.token, Now: w.core.now(), LIFO: job.Options.LIFO, Failure: *w.failure(ctx, job, res),
 		})
 	case giveBack:
 		_, err := store.MoveToWait(ctx, job.ID, job.token)
@@ -257,7 +257,7 @@ func sizeOfEnd(e *backend.End) int {
 func (w *Worker) failure(ctx context.Context, job *Job, res result) *backend.FailedAttempt {
 	text, _ := wire.EncodeJSON(traces(job, res.stackTrace())) // strings
 	f := &backend.FailedAttempt{Reason: res.err.Error(), StackTrace: text}
-	if t := job.Opts.Telemetry; t == nil || !t.OmitContext {
+	if t := job.Options.Telemetry; t == nil || !t.OmitContext {
 		f.Telemetry = w.core.trace.inject(ctx)
 	}
 	return f
@@ -387,9 +387,9 @@ func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, er
 func (w *Worker) keep(job *Job, d decision) backend.Keep {
 	switch d.action {
 	case complete:
-		return job.Opts.KeepCompleted.withDefault(w.o.KeepCompleted)
+		return job.Options.KeepCompleted.withDefault(w.o.KeepCompleted)
 	case fail:
-		return job.Opts.KeepFailed.withDefault(w.o.KeepFailed)
+		return job.Options.KeepFailed.withDefault(w.o.KeepFailed)
 	default:
 		return keepAll.rule.keep
 	}

@@ -201,7 +201,7 @@ func (res result) stackTrace() string {
 // traces returns the job's stack traces with newest at the end, within the job's
 // limit.
 func traces(job *Job, newest string) []string {
-	switch limit := job.Opts.StackTraceLimit; {
+	switch limit := job.Options.StackTraceLimit; {
 	case limit == NoStackTraces:
 		return []string{}
 	case limit > 0:

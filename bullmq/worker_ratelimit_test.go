@@ -125,7 +125,7 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 		asked := make(chan time.Time, 10)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
-			if job.Opts.Delay > 0 || job.AttemptsStarted > 1 {
+			if job.Options.Delay > 0 || job.AttemptsStarted > 1 {
 				return nil, nil
 			}
 			running.Done()

@@ -84,7 +84,7 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 		return decision{action: waitForChildren}, nil
 	}
 	made := job.AttemptsMade + job.attemptsSince + 1
-	last := made >= job.Opts.Attempts ||
+	last := made >= job.Options.Attempts ||
 		p.maxStarted > 0 && job.AttemptsStarted >= p.maxStarted
 	if last {
 		return decision{action: fail}, nil
@@ -99,13 +99,13 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 		return decision{action: fail}, nil
 	case verdict.kind == retryAfter:
 		wait = verdict.wait
-	case job.Opts.Backoff != nil:
+	case job.Options.Backoff != nil:
 		var custom func() time.Duration
 		if p.strategy != nil {
-			custom = func() time.Duration { return p.strategy(made, job.Opts.Backoff.Type, err, job) }
+			custom = func() time.Duration { return p.strategy(made, job.Options.Backoff.Type, err, job) }
 		}
 		var unknown error
-		if wait, unknown = job.Opts.Backoff.wait(made, p.chance, custom); unknown != nil {
+		if wait, unknown = job.Options.Backoff.wait(made, p.chance, custom); unknown != nil {
 			return decision{action: fail}, unknown
 		}
 		if wait < 0 {

@@ -14,7 +14,7 @@ var _ = Describe("The retry policy", func() {
 	boom := errors.New("boom")
 
 	job := func(made, attempts int, backoff *Backoff) *Job {
-		return &Job{ID: "7", AttemptsMade: made, AttemptsStarted: made + 1, Opts: JobOptions{Attempts: attempts, Backoff: backoff}}
+		return &Job{ID: "7", AttemptsMade: made, AttemptsStarted: made + 1, Options: JobOptions{Attempts: attempts, Backoff: backoff}}
 	}
 	decide := func(p retryPolicy, j *Job, err error) decision {
 		GinkgoHelper()

@@ -107,7 +107,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		const jobs, nearlyAll = 30, 27
 		late := make(chan time.Duration, jobs)
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
-			late <- time.Since(job.Timestamp.Add(job.Opts.Delay))
+			late <- time.Since(job.Timestamp.Add(job.Options.Delay))
 			return nil, nil
 		}, patient())
 		// round returns by how much nearly all jobs are late at most, minus the time of a timer and a call on this
@@ -117,7 +117,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 			machine := make(chan time.Duration, jobs)
 			for i := range jobs {
 				job := add(queue, &bullmq.JobOptions{Delay: time.Duration(230+i*140/jobs) * time.Millisecond})
-				due := job.Timestamp.Add(job.Opts.Delay)
+				due := job.Timestamp.Add(job.Options.Delay)
 				time.AfterFunc(time.Until(due), func() {
 					redisDo("PING")
 					machine <- time.Since(due)
@@ -148,7 +148,7 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 		o := patient()
 		o.Connection = via
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
-			late <- time.Since(job.Timestamp.Add(job.Opts.Delay))
+			late <- time.Since(job.Timestamp.Add(job.Options.Delay))
 			return nil, nil
 		}, o)
 		waitUntilIdle(queue)

@@ -69,9 +69,9 @@ var _ = Describe("A Telemetry that only measures", func() {
 		Expect(jobs).To(HaveLen(5), "with the scheduler's next one")
 		for _, job := range jobs {
 			Expect(client.Do(ctx, client.B().Hexists().Key(job.Key()).Field("tm").Build()).AsInt64()).To(BeZero(), job.ID)
-			Expect(string(job.RawOpts)).NotTo(ContainSubstring(`"tm"`), job.ID)
+			Expect(string(job.RawOptions)).NotTo(ContainSubstring(`"tm"`), job.ID)
 		}
-		Expect(bulk[0].RawOpts).To(MatchJSON(`{"attempts":0,"omc":true}`))
-		Expect(flow.Job.RawOpts).To(MatchJSON(`{"attempts":0,"jobId":"wall"}`))
+		Expect(bulk[0].RawOptions).To(MatchJSON(`{"attempts":0,"omc":true}`))
+		Expect(flow.Job.RawOptions).To(MatchJSON(`{"attempts":0,"jobId":"wall"}`))
 	})
 })

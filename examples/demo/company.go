@@ -87,7 +87,7 @@ func assemble(ctx context.Context) (_ *company, err error) {
 		Events: bullmq.WorkerEvents{
 			Completed: func(*bullmq.Job, any) { c.orders.ledger.worked("completed", true) },
 			Failed: func(job *bullmq.Job, _ error) {
-				c.orders.ledger.worked("failed", job.AttemptsMade >= job.Opts.Attempts)
+				c.orders.ledger.worked("failed", job.AttemptsMade >= job.Options.Attempts)
 			},
 		},
 	})

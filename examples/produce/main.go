@@ -54,7 +54,7 @@ func main() {
 			// again.
 			log.Fatal(err)
 		}
-		fmt.Printf("added job %s with options %s\n", job.ID, job.RawOpts)
+		fmt.Printf("added job %s with options %s\n", job.ID, job.RawOptions)
 	}
 
 	// Add many jobs in one round trip per thousand.

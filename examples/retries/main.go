@@ -33,7 +33,7 @@ func main() {
 	worker, err := bullmq.NewWorker(ctx, "calls", call, &bullmq.WorkerOptions{
 		Connection: connection, Concurrency: 4, Classify: classify,
 		Events: bullmq.WorkerEvents{Failed: func(job *bullmq.Job, err error) {
-			fmt.Printf("%-12s attempt %d of %d: %v\n", job.Name, job.AttemptsMade, job.Opts.Attempts, err)
+			fmt.Printf("%-12s attempt %d of %d: %v\n", job.Name, job.AttemptsMade, job.Options.Attempts, err)
 		}},
 	})
 	if err != nil {

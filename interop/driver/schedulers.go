@@ -54,8 +54,8 @@ func viewScheduler(s *bullmq.Scheduler) map[string]any {
 	if s.Data != nil {
 		template["data"] = s.Data
 	}
-	if s.Options != nil {
-		template["opts"] = publicOptions(s.Options)
+	if s.RawOptions != nil {
+		template["opts"] = publicOptions(s.RawOptions)
 	}
 	if len(template) > 0 {
 		view["template"] = template

@@ -120,11 +120,11 @@ var _ = Describe("Telemetry", Ordered, ContinueOnFailure, func() {
 		byNode, byGo := addInNode(name, object{}), addInGo(queueOfOurs, nil)
 		nodeSpan := the(spansOf(tracedNode), "add "+name+".paint").SpanID
 		goSpan := the(traced.spans(), "add "+ours+".paint").SpanID
-		ofNode, ofGo := readJob(queue, byNode).Opts.Telemetry.Metadata, readJob(queueOfOurs, byGo.ID).Opts.Telemetry.Metadata
+		ofNode, ofGo := readJob(queue, byNode).Options.Telemetry.Metadata, readJob(queueOfOurs, byGo.ID).Options.Telemetry.Metadata
 		Expect(ofGo).To(Equal(strings.ReplaceAll(ofNode, nodeSpan, goSpan)))
 		Expect(ofGo).To(Equal(`{"traceparent":"00-` + elsewhereTrace + "-" + goSpan + `-01","tracestate":"rojo=00f067aa0ba902b7,congo=t61/x","baggage":"user=ada"}`))
 		Expect(stored(ours, byGo.ID, "opts")).To(MatchJSON(strings.ReplaceAll(stored(name, byNode, "opts"), nodeSpan, goSpan)))
-		Expect(byGo.Opts.Telemetry.Metadata).To(Equal(ofGo), "the job returned by Add contains it too")
+		Expect(byGo.Options.Telemetry.Metadata).To(Equal(ofGo), "the job returned by Add contains it too")
 
 		// A failed attempt leaves the hash's field tm.
 		runInGo(name, 1, failing("boom"))

@@ -33,14 +33,14 @@ func produceFromGo(l *ledger, jobs []bullmq.BulkJob) {
 			made, err := queue.AddBulk(ctx, batch)
 			Expect(err).NotTo(HaveOccurred())
 			for i, job := range made {
-				l.noteAdded(job.ID, batch[i].Name, stringified(batch[i].Data), job.RawOpts)
+				l.noteAdded(job.ID, batch[i].Name, stringified(batch[i].Data), job.RawOptions)
 			}
 			continue
 		}
 		for _, b := range batch {
 			job, err := queue.Add(ctx, b.Name, b.Data, b.Options)
 			Expect(err).NotTo(HaveOccurred())
-			l.noteAdded(job.ID, b.Name, stringified(b.Data), job.RawOpts)
+			l.noteAdded(job.ID, b.Name, stringified(b.Data), job.RawOptions)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func workInGo(l *ledger, name string, options bullmq.WorkerOptions) *goWorker {
 	}
 	options.Events.Completed = func(job *bullmq.Job, _ any) { end(job, false, string(job.ReturnValue)) }
 	options.Events.Failed = func(job *bullmq.Job, err error) {
-		if job.AttemptsMade >= job.Opts.Attempts {
+		if job.AttemptsMade >= job.Options.Attempts {
 			end(job, true, err.Error())
 		}
 	}

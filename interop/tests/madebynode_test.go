@@ -65,7 +65,7 @@ var _ = Describe("A scheduler created by Node", func() {
 			Expect(job.Name).To(Equal("tock"))
 			Expect(string(job.Data)).To(Equal(`{"list":[],"text":"<&>"}`))
 			Expect(job.SchedulerID).To(Equal("tick"))
-			Expect(job.Opts.Attempts).To(Equal(2))
+			Expect(job.Options.Attempts).To(Equal(2))
 			if i > 0 {
 				// Slots are skipped only if they had passed when the previous job started.
 				due, before, made := dueOf(job.ID), dueOf(ran[i-1].ID), job.Timestamp.UnixMilli()
@@ -126,7 +126,7 @@ var _ = Describe("A scheduler created by Node", func() {
 		worker.stop()
 		for _, job := range ran {
 			Expect(string(job.Data)).To(Equal(`{"a":[]}`))
-			Expect(job.Opts.Attempts).To(Equal(2))
+			Expect(job.Options.Attempts).To(Equal(2))
 			Expect(job.SchedulerID).To(Equal(entries[0]))
 		}
 		Expect(pending()).To(HaveLen(1))

@@ -203,14 +203,14 @@ var _ = Describe("A stored job", func() {
 		endInGo(id, bullmq.StateFailed, failing("no"))
 		unchanged()
 		job := readJob(queue, id)
-		Expect(job.Opts.KeepLogs).To(Equal(5))
-		Expect(job.Opts.Extra).To(HaveKeyWithValue("foo", rawJSON("1")))
+		Expect(job.Options.KeepLogs).To(Equal(5))
+		Expect(job.Options.Extra).To(HaveKeyWithValue("foo", rawJSON("1")))
 		Expect(job.Retry(soon(), bullmq.StateFailed, nil)).To(Succeed())
 		unchanged()
 		endInGo(id, bullmq.StateCompleted, returning(nil))
 		unchanged()
 
-		again := addInGo(job.Data, &job.Opts)
+		again := addInGo(job.Data, &job.Options)
 		after := stored(name, again, "opts")
 		Expect(after).To(MatchJSON(before))
 		Expect(node.Record(name, again)["opts"]).To(Equal(node.Record(name, id)["opts"]))
@@ -232,7 +232,7 @@ var _ = Describe("A stored job", func() {
 
 	DescribeTable("with options in any of Node's forms is read correctly:",
 		func(given object, check func(o bullmq.JobOptions)) {
-			check(readJob(queue, node.Add(name, "a", object{}, given)).Opts)
+			check(readJob(queue, node.Add(name, "a", object{}, given)).Options)
 		},
 		Entry("backoff as a number", object{"attempts": 3, "backoff": 1500}, func(o bullmq.JobOptions) {
 			Expect(o.Attempts).To(Equal(3))

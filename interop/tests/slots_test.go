@@ -78,7 +78,7 @@ var _ = Describe("A scheduler", func() {
 		mu.Unlock()
 		for _, id := range slots {
 			job := readJob(queue, id)
-			due := job.Timestamp.Add(job.Opts.Delay)
+			due := job.Timestamp.Add(job.Options.Delay)
 			Expect(job.ID).To(Equal(fmt.Sprintf("repeat:tick:%d", due.UnixMilli())), "due at its slot")
 			Expect(job.ProcessedOn.UnixMilli()).To(BeNumerically(">=", due.UnixMilli()), "not before it is due")
 		}
