@@ -372,11 +372,12 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 			GinkgoHelper()
 			started := make(chan struct{})
 			faults = &atomic.Int64{}
+			// A tenth of ShutdownTimeout is left to write the outcome.
 			_, stop, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 				close(started)
 				<-ctx.Done()
 				return nil, err(ctx, job)
-			}, &bullmq.WorkerOptions{ShutdownTimeout: 200 * time.Millisecond, Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
+			}, &bullmq.WorkerOptions{ShutdownTimeout: 2 * time.Second, Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
 			Eventually(started).Should(BeClosed())
 			stop()
 			Eventually(ended).Should(Receive(BeNil()))
