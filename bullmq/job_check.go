@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,24 +15,22 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// withDefaults returns o with defaults for the options that it does not set. As in BullMQ, an
-// explicit zero, null and a name in Reset count as set. A policy for the parent replaces
-// that of the defaults. BullMQ refuses jobs for which the two differ.
+// withDefaults returns o with defaults for the options that it does not set. As in
+// BullMQ, an explicit zero, null and a name in Reset count as set. A policy for the
+// parent replaces that of the defaults. BullMQ refuses jobs for which the two differ.
 func (o JobOptions) withDefaults(defaults JobOptions) JobOptions {
 	o.normalize()
 	if defaults.plain() {
 		return o
 	}
-	own, standard := reflect.ValueOf(&o).Elem(), reflect.ValueOf(&defaults).Elem()
-	attempts, onFailure := fieldsByName["attempts"], fieldsByName["fpof"]
-	stated := func(field int) bool {
-		if !own.Field(field).IsZero() || field == attempts && o.noAttempts {
+	stated := func(field *jobField) bool {
+		if field.isSet(&o) || field == attemptsField && o.noAttempts {
 			return true
 		}
 		for name := range o.Extra {
-			if other, known := fieldsByName[name]; known && other == field {
+			if option := jobOptionsByName[name]; option != nil && option.field == field {
 				// Only the option of the default's policy states something about it.
-				if field != onFailure || jobOptionsByName[name].name == string(defaults.OnFailure) {
+				if field != onFailureField || option.name == string(defaults.OnFailure) {
 					return true
 				}
 			}
@@ -42,20 +39,20 @@ func (o JobOptions) withDefaults(defaults JobOptions) JobOptions {
 	}
 	extra := maps.Clone(defaults.Extra)
 	for name := range extra {
-		field, known := fieldsByName[name]
-		switch {
-		case field == onFailure && known:
+		switch option := jobOptionsByName[name]; {
+		case option == nil:
+		case option.field == onFailureField:
 			if o.OnFailure != KeepParentWaiting && !isFalsy(extra[name]) {
 				delete(extra, name)
 			}
-		case known && stated(field):
+		case stated(option.field):
 			delete(extra, name)
 		}
 	}
-	o.noAttempts = o.noAttempts || !stated(attempts) && defaults.noAttempts
-	for _, field := range optionFields {
+	o.noAttempts = o.noAttempts || !stated(attemptsField) && defaults.noAttempts
+	for _, field := range jobFields {
 		if !stated(field) {
-			own.Field(field).Set(standard.Field(field))
+			field.copy(&o, &defaults)
 		}
 	}
 	if extra == nil {

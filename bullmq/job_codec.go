@@ -1,48 +1,70 @@
 package bullmq
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // jobOption is an option of a job: its public name in BullMQ, its key in the stored
-// opts of bullmq 6.7.0, and functions to write and read it. write returns nil if the
-// option is not set.
+// opts of bullmq 6.7.0, its field in JobOptions, and functions to write and read it.
+// write returns nil if the option is not set.
+//
+// A new option needs a field in JobOptions, a check in job_check.go, a row in jobOptions
+// and a line in docs/wire-protocol.md.
 type jobOption struct {
 	name, wire string
+	field      *jobField
 	write      func(o *JobOptions) any
 	read       func(o *JobOptions, value any) bool
 }
 
+// jobField is a field of JobOptions. Several options may share one.
+type jobField struct {
+	isSet func(o *JobOptions) bool
+	copy  func(to, from *JobOptions)
+}
+
+// fieldOf returns the field to which at returns a pointer.
+func fieldOf[T comparable](at func(o *JobOptions) *T) *jobField {
+	var zero T
+	return &jobField{
+		isSet: func(o *JobOptions) bool { return *at(o) != zero },
+		copy:  func(to, from *JobOptions) { *at(to) = *at(from) },
+	}
+}
+
+var (
+	attemptsField  = fieldOf(func(o *JobOptions) *int { return &o.Attempts })
+	onFailureField = fieldOf(func(o *JobOptions) *ParentPolicy { return &o.OnFailure })
+	telemetryField = fieldOf(func(o *JobOptions) **JobTelemetry { return &o.Telemetry })
+)
+
 var jobOptions = []jobOption{
-	{"attempts", "attempts",
+	{"attempts", "attempts", attemptsField,
 		func(o *JobOptions) any { return o.Attempts }, // always stored
 		func(o *JobOptions, v any) bool {
 			read := readInt(v, &o.Attempts)
 			o.noAttempts = read && o.Attempts == 0
 			return read
 		}},
-	{"delay", "delay",
+	{"delay", "delay", fieldOf(func(o *JobOptions) *time.Duration { return &o.Delay }),
 		func(o *JobOptions) any { return millisOrNil(o.Delay) },
 		func(o *JobOptions, v any) bool { return readMillis(v, &o.Delay) }},
-	{"priority", "priority",
+	{"priority", "priority", fieldOf(func(o *JobOptions) *int { return &o.Priority }),
 		func(o *JobOptions) any { return intOrNil(o.Priority) },
 		func(o *JobOptions, v any) bool { return readInt(v, &o.Priority) }},
-	{"lifo", "lifo",
+	{"lifo", "lifo", fieldOf(func(o *JobOptions) *bool { return &o.LIFO }),
 		func(o *JobOptions) any { return boolOrNil(o.LIFO) },
 		func(o *JobOptions, v any) bool { return readBool(v, &o.LIFO) }},
-	{"jobId", "jobId",
+	{"jobId", "jobId", fieldOf(func(o *JobOptions) *string { return &o.JobID }),
 		func(o *JobOptions) any { return textOrNil(o.JobID) },
 		func(o *JobOptions, v any) bool { return readText(v, &o.JobID) }},
-	{"timestamp", "timestamp",
+	{"timestamp", "timestamp", fieldOf(func(o *JobOptions) *time.Time { return &o.Timestamp }),
 		func(o *JobOptions) any {
 			if o.Timestamp.IsZero() {
 				return nil
@@ -57,17 +79,17 @@ var jobOptions = []jobOption{
 			o.Timestamp = time.UnixMicro(ms.Microseconds())
 			return true
 		}},
-	{"backoff", "backoff", writeBackoff, readBackoff},
-	{"removeOnComplete", "removeOnComplete",
+	{"backoff", "backoff", fieldOf(func(o *JobOptions) **Backoff { return &o.Backoff }), writeBackoff, readBackoff},
+	{"removeOnComplete", "removeOnComplete", fieldOf(func(o *JobOptions) *Retention { return &o.KeepCompleted }),
 		func(o *JobOptions) any { return retentionOrNil(o.KeepCompleted) },
 		func(o *JobOptions, v any) bool { return readRetention(v, &o.KeepCompleted) }},
-	{"removeOnFail", "removeOnFail",
+	{"removeOnFail", "removeOnFail", fieldOf(func(o *JobOptions) *Retention { return &o.KeepFailed }),
 		func(o *JobOptions) any { return retentionOrNil(o.KeepFailed) },
 		func(o *JobOptions, v any) bool { return readRetention(v, &o.KeepFailed) }},
-	{"keepLogs", "kl",
+	{"keepLogs", "kl", fieldOf(func(o *JobOptions) *int { return &o.KeepLogs }),
 		func(o *JobOptions) any { return intOrNil(o.KeepLogs) },
 		func(o *JobOptions, v any) bool { return readInt(v, &o.KeepLogs) }},
-	{"stackTraceLimit", "stackTraceLimit",
+	{"stackTraceLimit", "stackTraceLimit", fieldOf(func(o *JobOptions) *int { return &o.StackTraceLimit }),
 		func(o *JobOptions) any {
 			if o.StackTraceLimit < 0 {
 				return 0
@@ -83,11 +105,11 @@ var jobOptions = []jobOption{
 			}
 			return true
 		}},
-	{"sizeLimit", "sizeLimit",
+	{"sizeLimit", "sizeLimit", fieldOf(func(o *JobOptions) *int { return &o.SizeLimit }),
 		func(o *JobOptions) any { return intOrNil(o.SizeLimit) },
 		func(o *JobOptions, v any) bool { return readInt(v, &o.SizeLimit) }},
-	{"deduplication", "de", writeDeduplication, readDeduplication},
-	{"parent", "parent",
+	{"deduplication", "de", fieldOf(func(o *JobOptions) **Deduplication { return &o.Deduplication }), writeDeduplication, readDeduplication},
+	{"parent", "parent", fieldOf(func(o *JobOptions) **ParentRef { return &o.Parent }),
 		func(o *JobOptions) any {
 			if o.Parent == nil {
 				return nil
@@ -103,11 +125,11 @@ var jobOptions = []jobOption{
 			o.Parent = parent
 			return true
 		}},
-	{"failParentOnFailure", "fpof", writePolicy(FailParent), readPolicy(FailParent)},
-	{"continueParentOnFailure", "cpof", writePolicy(ContinueParent), readPolicy(ContinueParent)},
-	{"ignoreDependencyOnFailure", "idof", writePolicy(IgnoreDependency), readPolicy(IgnoreDependency)},
-	{"removeDependencyOnFailure", "rdof", writePolicy(RemoveDependency), readPolicy(RemoveDependency)},
-	{"", "tm",
+	{"failParentOnFailure", "fpof", onFailureField, writePolicy(FailParent), readPolicy(FailParent)},
+	{"continueParentOnFailure", "cpof", onFailureField, writePolicy(ContinueParent), readPolicy(ContinueParent)},
+	{"ignoreDependencyOnFailure", "idof", onFailureField, writePolicy(IgnoreDependency), readPolicy(IgnoreDependency)},
+	{"removeDependencyOnFailure", "rdof", onFailureField, writePolicy(RemoveDependency), readPolicy(RemoveDependency)},
+	{"", "tm", telemetryField,
 		func(o *JobOptions) any {
 			if o.Telemetry == nil {
 				return nil
@@ -115,7 +137,7 @@ var jobOptions = []jobOption{
 			return textOrNil(o.Telemetry.Metadata)
 		},
 		func(o *JobOptions, v any) bool { return readText(v, &o.telemetry().Metadata) }},
-	{"", "omc",
+	{"", "omc", telemetryField,
 		func(o *JobOptions) any {
 			if o.Telemetry == nil {
 				return nil
@@ -123,7 +145,7 @@ var jobOptions = []jobOption{
 			return boolOrNil(o.Telemetry.OmitContext)
 		},
 		func(o *JobOptions, v any) bool { return readBool(v, &o.telemetry().OmitContext) }},
-	{"telemetry", "",
+	{"telemetry", "", telemetryField,
 		nil,
 		func(o *JobOptions, v any) bool {
 			fields, ok := v.(map[string]any)
@@ -225,39 +247,21 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 // jobOptionsByName finds an option by its public name and by its stored one.
 var jobOptionsByName = map[string]*jobOption{}
 
-// fieldsByName finds the index of the field of JobOptions that holds an option
-// by either of its names. The options of telemetry share one.
-var fieldsByName = map[string]int{}
-
-// optionFields are the indexes of all such fields.
-var optionFields []int
+// jobFields are the fields of all options.
+var jobFields []*jobField
 
 func init() {
-	// Options of the same name as their field are not listed.
-	fieldNames := map[string]string{"": "Telemetry", "removeOnComplete": "KeepCompleted", "removeOnFail": "KeepFailed"}
-	for _, policy := range parentPolicies {
-		fieldNames[string(policy)] = "OnFailure"
-	}
-	all := map[string]int{}
-	options := reflect.TypeFor[JobOptions]()
-	for i := range options.NumField() {
-		all[strings.ToLower(options.Field(i).Name)] = i
-	}
 	for i := range jobOptions {
 		option := &jobOptions[i]
-		field, ok := all[strings.ToLower(cmp.Or(fieldNames[option.name], option.name))]
-		if !ok {
-			panic("bullmq: JobOptions has no field for the option " + option.name)
-		}
 		for _, name := range []string{option.name, option.wire} {
 			if name != "" {
-				jobOptionsByName[name], fieldsByName[name] = option, field
+				jobOptionsByName[name] = option
 			}
 		}
-		optionFields = append(optionFields, field)
+		if !slices.Contains(jobFields, option.field) {
+			jobFields = append(jobFields, option.field)
+		}
 	}
-	slices.Sort(optionFields)
-	optionFields = slices.Compact(optionFields)
 }
 
 // storedName returns the name under which Extra has an option, known or unknown.
