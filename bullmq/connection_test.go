@@ -401,7 +401,7 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 		}
 		behind("2", func(addr string) []*bullmq.Connection { return []*bullmq.Connection{bullmq.URL("redis://" + addr)} })
 		behind("1", func(addr string) []*bullmq.Connection {
-			short := rueidis.ClientOption{ConnWriteTimeout: 400 * time.Millisecond, Dialer: net.Dialer{KeepAlive: 300 * time.Millisecond}}
+			short := rueidis.ClientOption{ConnWriteTimeout: 1500 * time.Millisecond, Dialer: net.Dialer{KeepAlive: 300 * time.Millisecond}}
 			return connectionsOf(addr, short)[1:]
 		})
 		for _, run := range runs {

@@ -327,7 +327,7 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 			silence()
 			close(finish)
 			stop()
-			err := within(ended, 800*time.Millisecond)
+			err := within(ended, 3*time.Second)
 			var unfinished *bullmq.UnfinishedError
 			Expect(errors.As(err, &unfinished)).To(BeTrue())
 			Expect(*unfinished).To(Equal(bullmq.UnfinishedError{QueueName: name, JobIDs: []string{runs.ID}, Unwritten: []string{returns.ID}}))
