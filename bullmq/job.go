@@ -71,6 +71,9 @@ type Job struct {
 	// attemptsSince is the number of attempts in addition to AttemptsMade, if BullMQ 4 or
 	// older has counted the first ones, in another field.
 	attemptsSince int
+	// lacksDelay and lacksPriority report that these fields are not stored, as jobs of
+	// other clients may be. They are written to JSON as Node does.
+	lacksDelay, lacksPriority bool
 	// invalid is the reason why the job can't run: its data is not JSON, or its record is
 	// missing.
 	invalid error
@@ -257,7 +260,7 @@ func (c *core) newJob(r *backend.JobRecord) *Job {
 		Progress: r.Progress, ReturnValue: r.ReturnValue, FailedReason: r.FailedReason, StackTrace: r.StackTrace,
 		ParentKey: r.Parent.String(), RawParent: r.ParentPolicy,
 		SchedulerID: r.SchedulerID, DeduplicationID: r.DeduplicationID, DeferredFailure: r.DeferredFailure,
-		core: c, attemptsSince: r.AttemptsSince,
+		core: c, attemptsSince: r.AttemptsSince, lacksDelay: r.LacksDelay, lacksPriority: r.LacksPriority,
 	}
 	switch text := string(j.RawOptions); {
 	case text == "":

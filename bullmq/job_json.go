@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
@@ -9,9 +10,9 @@ import (
 
 // MarshalJSON returns the job as JSON.stringify returns a job in Node (BullMQ:
 // toJSON). Times are in whole milliseconds, options have their public names, and
-// fields that are not set are omitted. A delay or priority that is not stored is 0, where
-// Node has null. The JSON is for display and can't be decoded to a Job. MarshalJSON
-// returns an error for a job without a record, such as one from [Queue.JobRef].
+// fields that are not set are omitted. The JSON is for display and can't be decoded to
+// a Job. MarshalJSON returns an error for a job without a record, such as one from
+// [Queue.JobRef].
 func (j *Job) MarshalJSON() ([]byte, error) {
 	switch {
 	case j == nil:
@@ -27,8 +28,8 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 		Progress        json.RawMessage `json:"progress"`
 		ReturnValue     json.RawMessage `json:"returnvalue"`
 		StackTrace      []string        `json:"stacktrace"`
-		Delay           int64           `json:"delay"`
-		Priority        int             `json:"priority"`
+		Delay           json.RawMessage `json:"delay"`
+		Priority        json.RawMessage `json:"priority"`
 		AttemptsStarted int             `json:"attemptsStarted"`
 		AttemptsMade    int             `json:"attemptsMade"`
 		StalledCounter  int             `json:"stalledCounter"`
@@ -48,7 +49,7 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 	}{
 		Name: j.Name, Data: j.Data, Opts: publicOptions(j.RawOptions), ID: j.ID,
 		Progress: j.Progress, ReturnValue: j.ReturnValue, StackTrace: j.StackTrace,
-		Delay: j.Delay.Milliseconds(), Priority: j.Priority,
+		Delay: shownNumber(j.Delay.Milliseconds(), j.lacksDelay), Priority: shownNumber(int64(j.Priority), j.lacksPriority),
 		AttemptsStarted: j.AttemptsStarted, AttemptsMade: j.AttemptsMade, StalledCounter: j.StalledCounter,
 		SchedulerID: j.SchedulerID, Timestamp: millisOf(j.Timestamp),
 		ParentKey: j.ParentKey, Parent: j.RawParent, DeduplicationID: j.DeduplicationID,
@@ -76,6 +77,15 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 	}
 	text, err := wire.EncodeJSON(view)
 	return []byte(text), err
+}
+
+// shownNumber returns a number as Node shows it. A field that is missing in the hash is
+// NaN in Node, which JSON.stringify writes as null.
+func shownNumber(n int64, lacking bool) json.RawMessage {
+	if lacking && n == 0 {
+		return json.RawMessage("null")
+	}
+	return strconv.AppendInt(nil, n, 10)
 }
 
 // millisOf returns a time in milliseconds, or 0 for the zero time.

@@ -29,7 +29,7 @@ type recordReader struct {
 }
 
 func newRecordReader(jobID string) recordReader {
-	return recordReader{record: &backend.JobRecord{ID: jobID, Incomplete: true}}
+	return recordReader{record: &backend.JobRecord{ID: jobID, Incomplete: true, LacksDelay: true, LacksPriority: true}}
 }
 
 // set parses one field.
@@ -45,9 +45,9 @@ func (p *recordReader) set(field, value string) {
 	case "timestamp":
 		r.Timestamp = wire.ParseTime(value)
 	case "delay":
-		r.Delay = wire.ParseMillis(value)
+		r.Delay, r.LacksDelay = wire.ParseMillis(value), false
 	case "priority":
-		r.Priority = number(value)
+		r.Priority, r.LacksPriority = number(value), false
 	case "atm":
 		r.AttemptsMade = number(value)
 	case "attemptsMade": // its name before BullMQ 5

@@ -98,6 +98,9 @@ type JobRecord struct {
 
 	// Incomplete means that the record has no name: it is missing or incomplete.
 	Incomplete bool
+	// LacksDelay and LacksPriority mean that these fields are not stored, which other
+	// clients may cause.
+	LacksDelay, LacksPriority bool
 }
 
 // Page is a range of what a call lists. From and To are inclusive. Negative
