@@ -21,9 +21,9 @@ type Reading interface {
 	// Metrics reads the workers' counts of Completed or Failed jobs for a range of
 	// minutes, newest first.
 	Metrics(ctx context.Context, kind State, from, to int) (Metrics, error)
-	// RateLimitTTL returns for how long the rate limit holds when max jobs a window
-	// are allowed, 0 for the queue's own maximum. It is negative if there is no such
-	// maximum and no limit holds, and 0 if a limit does not hold.
+	// RateLimitTTL returns how long the rate limit is still in effect, for max jobs per
+	// window, or for the queue's maximum if max is 0. It is 0 if the limit is not in
+	// effect, and negative if the queue has neither a maximum nor a limit.
 	RateLimitTTL(ctx context.Context, max int) (time.Duration, error)
 	// IsMaxed reports whether the queue runs as many jobs as its global concurrency
 	// allows.
