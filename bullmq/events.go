@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -254,8 +255,11 @@ func (e *QueueEvents) release() {
 
 // All returns an iterator over events. It ends when ctx ends or Close is called. It
 // yields an error if Redis can't be read. If the loop continues, reading is retried
-// after a short wait, from the last event on. Only one loop runs at a time. A second one
-// waits until the first has ended and continues after its last event.
+// after a short wait, from the last event on. If the [Connection] is closed, All yields
+// [ErrClosed] once and ends.
+//
+// Only one loop runs at a time. A second one waits until the first has ended and
+// continues after its last event.
 func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		select {
@@ -279,7 +283,7 @@ func (e *QueueEvents) All(ctx context.Context) iter.Seq2[Event, error] {
 				return
 			}
 			if err != nil {
-				if !yield(Event{}, fmt.Errorf("bullmq: read the events of %s: %w", e.core.keys.queue, err)) {
+				if !yield(Event{}, fmt.Errorf("bullmq: read the events of %s: %w", e.core.keys.queue, err)) || errors.Is(err, ErrClosed) {
 					return
 				}
 				timing.Sleep(ctx, outage.Next())

@@ -181,6 +181,7 @@ func (q *Queue) Close() (err error) {
 	}
 	_, span := q.core.trace.start(context.Background(), SpanInternal, "close")
 	defer span.end(&err)
+	q.results.refuse()
 	safe.Together(q.results.close, q.core.conn.Close)
 	return nil
 }

@@ -81,12 +81,12 @@ func (q *Queue) Clean(ctx context.Context, options *CleanOptions) (removed []str
 		return nil, fmt.Errorf("bullmq: queue %s was not cleaned: %w", q.Name(), err)
 	}
 	before := time.UnixMilli(q.core.nowMs() - grace.Milliseconds())
-	page := cleanPage
-	if limit > 0 {
-		page = min(limit, page)
-	}
 	removed = []string{}
 	for limit == 0 || len(removed) < limit {
+		page := cleanPage
+		if limit > 0 {
+			page = min(page, limit-len(removed))
+		}
 		ids, err := q.core.store.Clean(ctx, backend.State(state), before, page)
 		removed = append(removed, ids...)
 		if err != nil || len(ids) < page {

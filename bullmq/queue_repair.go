@@ -57,8 +57,12 @@ func (q *Queue) orphans(ctx context.Context, count, limit int, remove bool) ([]s
 	}
 	var found []string
 	err = q.eachJobID(ctx, count, func(ids []string) (more bool, err error) {
-		if limit > 0 && len(found)+len(ids) > limit {
-			ids = ids[:max(limit-len(found), 0)]
+		if left := limit - len(found); limit > 0 && len(ids) > left {
+			// All of them may be orphans, so they are counted before some are removed.
+			if ids, err = repairer.RemoveOrphanedJobs(ctx, ids, false); err != nil {
+				return false, err
+			}
+			ids = ids[:min(left, len(ids))]
 		}
 		if len(ids) > 0 {
 			orphans, err := repairer.RemoveOrphanedJobs(ctx, ids, remove)

@@ -183,7 +183,7 @@ func (t *resultTail) follow(ctx context.Context, last backend.EventPosition, don
 	defer e.stream.Close()
 	for event, err := range e.All(ctx) {
 		if err != nil {
-			if !errors.Is(err, context.Canceled) {
+			if !errors.Is(err, context.Canceled) && !t.isClosed() {
 				t.core.log.Warn("waiting for results failed; retrying", logError, err)
 			}
 			continue
@@ -249,9 +249,22 @@ func (t *resultTail) deliverLocked(id string, event Event) {
 	}
 }
 
-func (t *resultTail) close() {
+func (t *resultTail) isClosed() bool {
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// refuse makes the tail accept no more waits and log no more failures.
+func (t *resultTail) refuse() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.closed = true
+}
+
+func (t *resultTail) close() {
+	t.refuse()
+	t.mu.Lock()
 	close(t.closing)
 	if t.pollTimer != nil {
 		t.pollTimer.Stop()

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
@@ -197,6 +198,21 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 			return strings.Contains(err.Error(), "no reply from Redis in time")
 		}),
 	)
+
+	It("logs nothing when the queue is closed", func() {
+		for range 20 {
+			lines := &logLines{}
+			// Without CLIENT the read of the events can't be interrupted.
+			queue := newQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -client"), Logger: bullmq.Zerolog(zerolog.New(lines))})
+			job, err := queue.Add(ctx, "a", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			done := waitFor(ctx, queue, job.ID)
+			time.Sleep(5 * time.Millisecond) // the reader waits for events
+			Expect(queue.Close()).To(Succeed())
+			Eventually(done).Should(Receive())
+			Expect(lines.all()).To(BeEmpty())
+		}
+	})
 
 	It("returns when the queue is closed", func() {
 		proxy, link := proxiedRedis()
