@@ -61,6 +61,11 @@ type CleanOptions struct {
 
 // Clean removes jobs of one state, the oldest first, and returns their ids. Active jobs
 // are removed only if no worker holds them. options may be nil (BullMQ: clean).
+//
+// Clean examines as many jobs as the limit, at most 10,000 in each call to Redis. As in
+// BullMQ, it ends after a call that keeps one of them: a job that is younger than Grace,
+// that a worker holds, or that is the next one of a scheduler. Jobs after the examined
+// ones then remain.
 func (q *Queue) Clean(ctx context.Context, options *CleanOptions) (removed []string, err error) {
 	var o CleanOptions
 	if options != nil {

@@ -93,6 +93,18 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(listAt(keyOf(name, "active"))).To(Equal([]string{"held"}))
 		})
 
+		It("removes no more jobs than a limit that takes several calls", func() {
+			redisDo("EVAL", `for from = 1, 20000, 1000 do
+				local ids = {}
+				for id = from, from + 999 do ids[#ids + 1] = id end
+				redis.call('RPUSH', KEYS[1], unpack(ids))
+			end`, "1", keyOf(name, "wait"))
+			removed, err := queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateWaiting, Limit: 15000})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(removed).To(HaveLen(15000))
+			Expect(redisDo("LLEN", keyOf(name, "wait")).AsInt64()).To(BeEquivalentTo(5000))
+		})
+
 		It("refuses unknown states", func() {
 			_, err := queue.Clean(ctx, &bullmq.CleanOptions{State: "done"})
 			Expect(err).To(MatchError(And(ContainSubstring(`"done"`), ContainSubstring("completed"))))
@@ -308,6 +320,22 @@ var _ = Describe("Clearing a queue", func() {
 			Expect(queue.FindOrphanedJobs(ctx)).To(ConsistOf("orphan", "logs-only"))
 			Expect(queue.RemoveOrphanedJobs(ctx, nil)).To(ConsistOf("orphan", "logs-only"))
 			Expect(snapshot(name)).To(Equal(before))
+		})
+
+		It("removes as many as the limit, wherever they are among other jobs", func() {
+			_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 200))
+			Expect(err).NotTo(HaveOccurred())
+			orphans := []string{"one", "two", "three"}
+			for _, orphan := range orphans {
+				redisDo("HSET", keyOf(name, orphan), "name", "paint")
+			}
+			first, err := queue.RemoveOrphanedJobs(ctx, &bullmq.RemoveOrphanedJobsOptions{Limit: 1})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(first).To(ConsistOf(BeElementOf(orphans)))
+			rest, err := queue.RemoveOrphanedJobs(ctx, &bullmq.RemoveOrphanedJobsOptions{Limit: 5, Count: 10})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(append(first, rest...)).To(ConsistOf(orphans))
+			Expect(queue.Counts(ctx)).To(HaveKeyWithValue(bullmq.StateWaiting, 200))
 		})
 	})
 })
