@@ -117,6 +117,29 @@ var _ = Describe("A shared Connection", Label("slow"), func() {
 		Entry("a cluster's address", func() *bullmq.Connection { clustered(); return connect(cluster.URL()) }),
 	)
 
+	DescribeTable("ends each loop over events, after one ErrClosed, when it is closed, made from", func(open func() *bullmq.Connection) {
+		ctx, connection, name := specContext(), open(), newQueueName()
+		events := newEvents(name, bullmq.QueueEventsOptions{Connection: connection})
+		read := make(chan []error, 1)
+		loop := func() {
+			var errs []error
+			for _, err := range events.All(ctx) {
+				errs = append(errs, err)
+			}
+			read <- errs
+		}
+		go loop()
+		queue := newQueue(name, nil)
+		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedReaders(ctx) }).Should(HaveLen(1))
+		Expect(connection.Close()).To(Succeed())
+		Eventually(read, "3s").Should(Receive(ConsistOf(MatchError(bullmq.ErrClosed))))
+		go loop()
+		Eventually(read, "3s").Should(Receive(ConsistOf(MatchError(bullmq.ErrClosed))), "a later loop")
+	},
+		Entry("an address", func() *bullmq.Connection { return connect(redis.URL()) }),
+		Entry("the caller's client", func() *bullmq.Connection { return connectClient(redis.Addr()) }),
+	)
+
 	It("reports an outage and its end to each of its users and in its own Health", func() {
 		server := startRedis(redisserver.Options{})
 		ctx, connection := specContext(), connect(server.URL())

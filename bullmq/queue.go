@@ -62,8 +62,7 @@ type QueueOptions struct {
 	// duplicate the job. That is so if the job has a JobID and is retained after
 	// it finishes, by its own options and those of the workers, or if it has a
 	// Deduplication whose TTL outlasts AddWait. Otherwise they return
-	// [ErrMaybeAdded]. They return it too, without a retry, if Redis aborts the
-	// script, because the job may then be stored in part.
+	// [ErrMaybeAdded].
 	//
 	// AddWait also bounds the wait for a Redis that accepts connections but does
 	// not reply. Without it, such a connection fails after 10 to 12 seconds

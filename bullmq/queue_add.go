@@ -73,11 +73,9 @@ func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *ba
 		result := q.core.store.AddBatch(ctx, []*backend.Add{add})[0]
 		if result.Err == nil {
 			if lost {
-				_ = q.recognize(ctx, job, add, &result) // the job was not read
+				_ = q.recognize(ctx, job, add, &result) // the job exists in any case
 			}
-			if result.Err == nil {
-				return result, nil
-			}
+			return result, nil
 		}
 		err, lost = result.Err, lost || mayHaveRun(result.Err)
 	}
@@ -85,43 +83,20 @@ func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *ba
 }
 
 // recognize sets the outcome of a retried add to Added if the job that it found is the
-// one that a first attempt has added. It reads that job. If the job is in no state, the
-// script of the first attempt was aborted. recognize then sets the result to an error,
-// because the job would never run.
+// one that a first attempt has added. It reads that job.
 func (q *Queue) recognize(ctx context.Context, job *Job, add *backend.Add, result *backend.AddResult) error {
-	if result.Outcome == backend.Added {
+	_, timed := job.Options.Extra["timestamp"]
+	if result.Outcome == backend.Added || timed || !job.Options.Timestamp.IsZero() {
 		return nil
 	}
 	stored, err := q.core.store.Job(ctx, result.JobID)
 	if err != nil || stored == nil {
 		return err
 	}
-	state, err := q.core.store.State(ctx, result.JobID)
-	if err != nil {
-		if classify(err).Lasting() { // what aborts the script may prevent this read too
-			*result = backend.AddResult{Err: err}
-		}
-		return err
-	}
-	if state == backend.Unknown {
-		*result = backend.AddResult{Err: &strandedError{result.JobID}}
-		return nil
-	}
-	_, timed := job.Options.Extra["timestamp"]
-	if timed || !job.Options.Timestamp.IsZero() {
-		return nil
-	}
 	if stored.Timestamp.Equal(add.Timestamp) && stored.Name == add.Name && string(stored.Data) == add.Data && stored.Opts == add.Opts {
 		result.Outcome = backend.Added
 	}
 	return nil
-}
-
-// strandedError is the error of a retried add that found a job in no state.
-type strandedError struct{ jobID string }
-
-func (e *strandedError) Error() string {
-	return fmt.Sprintf("bullmq: job %s exists but is in no state, so it never runs: remove it with Queue.RemoveOrphanedJobs and add it again", e.jobID)
 }
 
 // addManyAgain is addAgain for the jobs of a bulk that were not added. It replaces
@@ -201,18 +176,10 @@ func (r *addRetry) allowed(o JobOptions, lost bool, err error) bool {
 		return false
 	case lost && !r.repeatable(o):
 		return false
+	default:
+		failure := classify(err)
+		return failure != backend.Refused && failure != backend.Forbidden
 	}
-	var stranded *strandedError
-	if errors.As(err, &stranded) {
-		return false
-	}
-	switch classify(err) {
-	case backend.Refused, backend.Forbidden, backend.ClientClosed:
-		return false
-	case backend.Aborted: // a retry would find the part of the job that was written
-		return false
-	}
-	return true
 }
 
 // repeatable reports whether a second add of a job changes nothing. That is so if

@@ -116,36 +116,6 @@ var _ = Describe("An add whose reply is lost", Label("slow"), func() {
 		Expect(waiting()).To(Equal([]string{"3", "own", "1"}))
 	})
 
-	It("returns ErrMaybeAdded if the job that it finds when it is resent is in no state", func() {
-		// The script stores the job, and is aborted before the job is in a state.
-		wait := keyOf(name, "wait")
-		Expect(redisDo("SET", wait, "text").Error()).To(Succeed())
-		for add, call := range map[string]func(id string) error{
-			"one": func(id string) error {
-				_, err := queue.Add(ctx, "the-one", nil, &bullmq.JobOptions{JobID: id})
-				return err
-			},
-			"timed": func(id string) error {
-				_, err := queue.Add(ctx, "the-one", nil, &bullmq.JobOptions{JobID: id, Timestamp: time.UnixMilli(fixedNow)})
-				return err
-			},
-			"bulk": func(id string) error {
-				_, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "the-one", Options: &bullmq.JobOptions{JobID: id}}})
-				return err
-			},
-		} {
-			lost := proxy.LoseReply("the-one")
-			Expect(call(add)).To(And(MatchError(bullmq.ErrMaybeAdded), MatchError(ContainSubstring("WRONGTYPE"))), add)
-			Eventually(lost).Should(BeClosed())
-
-			Expect(redisDo("RENAME", wait, wait+"-").Error()).To(Succeed())
-			lost = proxy.LoseReply("the-one")
-			Expect(call(add)).To(And(MatchError(bullmq.ErrMaybeAdded), MatchError(ContainSubstring("job "+add+" exists but is in no state"))), add)
-			Eventually(lost).Should(BeClosed())
-			Expect(redisDo("RENAME", wait+"-", wait).Error()).To(Succeed())
-		}
-	})
-
 	It("returns ErrMaybeAdded for a flow, which is added as a whole or not at all", func() {
 		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connectionThrough(proxy)})
 		Expect(err).NotTo(HaveOccurred())
@@ -160,32 +130,6 @@ var _ = Describe("An add whose reply is lost", Label("slow"), func() {
 			Expect(zsetAt(keyOf(name, "waiting-children"))).To(HaveLen(i))
 		}
 	})
-})
-
-var _ = Describe("An add whose script is aborted halfway", func() {
-	DescribeTable("returns ErrMaybeAdded and is not retried if", func(abort func(name string) *bullmq.Connection) {
-		name, ctx := newQueueName(), specContext()
-		queue := newQueue(name, &bullmq.QueueOptions{Connection: abort(name), AddWait: 5 * time.Second})
-		begun := time.Now()
-		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "own"})
-		Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
-		Expect(job).To(BeNil())
-		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{
-			{Name: "a", Options: &bullmq.JobOptions{JobID: "of-bulk"}}, {Name: "b", Options: &bullmq.JobOptions{JobID: "late", Delay: time.Hour}},
-		})
-		Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
-		Expect(jobs[0].ID).To(BeEmpty())
-		Expect(jobs[1].AddOutcome()).To(Equal(bullmq.Added))
-		Expect(time.Since(begun)).To(BeNumerically("<", 2*time.Second))
-		Expect(redisDo("DEL", keyOf(name, "wait")).Error()).To(Succeed())
-		Expect(newQueue(name, nil).FindOrphanedJobs(ctx)).To(ConsistOf("own", "of-bulk"))
-	},
-		Entry("the user may not run a command of the script", func(string) *bullmq.Connection { return restricted("~bull:* +@all -lpush") }),
-		Entry("a key of the queue has another type", func(name string) *bullmq.Connection {
-			Expect(redisDo("SET", keyOf(name, "wait"), "text").Error()).To(Succeed())
-			return connection()
-		}),
-	)
 })
 
 var _ = Describe("An add while Redis is unavailable", Label("slow"), func() {

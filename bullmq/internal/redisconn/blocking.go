@@ -178,7 +178,7 @@ func (b *Blocking) dedicate(client rueidis.Client) (got dedicated, id int64, err
 // server runs as soon as the first one has ended. It returns soon after the given time,
 // even if the server does not reply, and when ctx ends. With a context that never ends,
 // the calling goroutine reads the reply itself, which is faster. Only [Blocking.Drop]
-// ends such a wait.
+// ends such a wait. A wait that Close ends returns ErrCutOff.
 func (b *Blocking) Wait(ctx context.Context, block time.Duration, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
 	health := b.client.health
 	if err := b.Connect(ctx); err != nil {
@@ -212,12 +212,18 @@ func (b *Blocking) Wait(ctx context.Context, block time.Duration, build func(rue
 			results = append(results, result)
 		}
 	}
-	for _, result := range results {
-		health.Heard(result.Error())
+	broken := false
+	for i, result := range results {
 		if result.NonRedisError() != nil {
-			b.Drop()
-			break
+			broken = true
+			if b.closed.Err() != nil {
+				results[i] = rueidis.NewErrorResult(backend.ErrCutOff)
+			}
 		}
+		health.Heard(results[i].Error())
+	}
+	if broken {
+		b.Drop()
 	}
 	return results
 }
