@@ -64,6 +64,11 @@ func ConnectOption(ctx context.Context, option rueidis.ClientOption) (*Connectio
 // connection of the client's pool (BlockingPoolSize), on each node of a cluster.
 // If none is free, they poll five times a second until there is one, and log a warning
 // with the number needed.
+//
+// During an outage the client's RetryDelay decides how long a call that only reads is
+// repeated. By default rueidis repeats it without a limit, until the outage, the call's
+// context or the Connection ends. To limit it, give calls a deadline, or set RetryDelay to
+// a function that returns a negative duration after some attempts.
 func ConnectClient(ctx context.Context, client rueidis.Client) (*Connection, error) {
 	conn, err := redisconn.Wrap(ctx, client)
 	return newConnection("the given client's address", conn, err)

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
@@ -86,4 +87,37 @@ var _ = Describe("A call over a caller's client", func() {
 		}
 		Expect(time.Since(begun)).To(BeNumerically("<", 10*time.Second))
 	})
+
+	stop := func(server *redisserver.Server) error { server.Stop(); return nil }
+
+	DescribeTable("ends, even if its context does not, when", func(ctx context.Context, end func(*Conn, *Client), fail func(*redisserver.Server) error) {
+		server, err := redisserver.Start(redisserver.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(server.Close)
+		caller, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(caller.Close)
+		conn, err := Wrap(ctx, caller)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		client := conn.NewClient("key", false)
+		DeferCleanup(client.Close)
+
+		Expect(fail(server)).To(Succeed())
+		ended := make(chan error, 2)
+		go func() { ended <- client.Do(context.Background(), client.B().Get().Key("a").Build()).Error() }()
+		go func() {
+			b := client.B()
+			ended <- client.DoMulti(context.Background(), b.Get().Key("a").Build(), b.Get().Key("b").Build())[1].Error()
+		}()
+		Consistently(ended, "300ms").ShouldNot(Receive())
+		end(conn, client)
+		for range 2 {
+			Eventually(ended, "2s").Should(Receive(MatchError(backend.ErrCutOff)))
+		}
+	},
+		Entry("its Client is closed in an outage", func(_ *Conn, client *Client) { client.Close() }, stop),
+		Entry("its Conn is closed in an outage", func(conn *Conn, _ *Client) { conn.Close() }, stop),
+		Entry("its Client is closed and the server does not reply", func(_ *Conn, client *Client) { client.Close() }, (*redisserver.Server).Freeze),
+	)
 })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,26 +32,28 @@ type Client struct {
 	ownsConn bool
 	key      string // of a hash, for calls that change nothing
 	closed   atomic.Bool
+	closing  sync.Once
+	cutOff   chan struct{} // closed soon after the Client or its Conn, to end calls over a caller's client
 }
 
 // NewClient returns a client of the Conn. key is the key of a hash that the user may
 // write to; the probe writes there without changing it. If ownsConn is set, the Conn is
 // closed with the client.
 func (c *Conn) NewClient(key string, ownsConn bool) *Client {
-	client := &Client{conn: c, ownsConn: ownsConn, key: key}
+	client := &Client{conn: c, ownsConn: ownsConn, key: key, cutOff: make(chan struct{})}
 	client.health = newHealthWatch(c.opened, client.probe, func(err error) error { return hidePasswords(c.option, err) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.users[client] = struct{}{}
 	if c.closed.Load() {
-		client.health.close()
+		client.endCalls()
 	}
 	return client
 }
 
 // probe checks that the server accepts writes, by a write that changes nothing.
 func (c *Client) probe(ctx context.Context) error {
-	call, cancel := c.conn.outlasting(ctx)
+	call, cancel, _ := c.conn.outlasting(ctx)
 	return inTime(ctx, rueidis.NewErrorResult, func() rueidis.RedisResult {
 		defer cancel()
 		return c.conn.client.Do(call, c.noop(c.conn.client.B()))
@@ -82,12 +85,22 @@ func (c *Client) IsCluster() bool { return c.conn.IsCluster() }
 // Close ends the client.
 func (c *Client) Close() {
 	c.closed.Store(true)
-	c.health.close()
+	c.endCalls()
 	c.conn.mu.Lock()
 	delete(c.conn.users, c)
 	c.conn.mu.Unlock()
 	if c.ownsConn {
 		c.conn.Close()
+	}
+}
+
+// endCalls ends the probes. Over a caller's client it also ends the calls in flight, as
+// closing a connection does, after the time that connections have to receive their
+// replies.
+func (c *Client) endCalls() {
+	c.health.close()
+	if c.conn.option == nil {
+		c.closing.Do(func() { time.AfterFunc(timing.CloseTimeout, func() { close(c.cutOff) }) })
 	}
 }
 
@@ -104,8 +117,8 @@ func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.Redi
 	if !c.mayOutlast(ctx) {
 		return c.do(ctx, command)
 	}
-	call, cancel := c.conn.outlasting(ctx, command)
-	return inTime(ctx, rueidis.NewErrorResult, func() rueidis.RedisResult {
+	call, cancel, abandon := c.conn.outlasting(ctx, command)
+	return inTimeUnless(ctx, c.cutOff, abandon, rueidis.NewErrorResult, func() rueidis.RedisResult {
 		defer cancel()
 		return c.do(call, command)
 	})
@@ -124,8 +137,8 @@ func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []r
 	if !c.mayOutlast(ctx) {
 		return c.doMulti(ctx, commands)
 	}
-	call, cancel := c.conn.outlasting(ctx, commands...)
-	return inTime(ctx,
+	call, cancel, abandon := c.conn.outlasting(ctx, commands...)
+	return inTimeUnless(ctx, c.cutOff, abandon,
 		func(err error) []rueidis.RedisResult { return failed(err, len(commands)) },
 		func() []rueidis.RedisResult {
 			defer cancel()

@@ -164,7 +164,7 @@ func (c *Conn) Close() {
 	c.mu.Lock()
 	var closing []func()
 	for user := range c.users {
-		user.health.close()
+		user.endCalls()
 	}
 	for b := range c.blocking {
 		closing = append(closing, b.Close)

@@ -25,7 +25,7 @@ type serverInfo struct {
 func (c *Conn) inspect(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, timing.ConnectTimeout)
 	defer cancel()
-	lasting, end := c.outlasting(call)
+	lasting, end, _ := c.outlasting(call)
 	text, err := inTime(call, rueidis.NewErrorResult, func() rueidis.RedisResult {
 		defer end()
 		return c.client.Do(lasting, c.client.B().Info().Build())
