@@ -8,6 +8,7 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // FetcherOptions configures a [Fetcher]. A nil pointer and the zero value select the
@@ -345,6 +346,9 @@ func (f *Fetcher) complete(ctx context.Context, job *Job, value any, fetch bool)
 // retried, at once or later, or fails permanently. Fail sets the fields of job to the
 // stored values. If job is known by its id alone, its record is read first (BullMQ:
 // job.moveToFailed).
+//
+// A job that was requeued several times without using an attempt is requeued after a
+// pause of up to a second, so that it does not loop. Fail waits for that pause.
 func (f *Fetcher) Fail(ctx context.Context, job *Job, reason error) error {
 	_, err := f.fail(ctx, job, reason, false)
 	return err
@@ -405,11 +409,15 @@ func (f *Fetcher) end(ctx context.Context, job *Job, d decision, res result, fet
 		}
 		job.schedulerPending = false
 	}
+	if d.action == giveBack || d.action == limited && d.wait == 0 {
+		f.pauseBeforeRerun(ctx, job)
+	}
 	begun := time.Now()
 	left := f.w.locks.leave(job.ID, job.token)
 	planned := d.action
 	fetched, err := f.w.write(ctx, job, &d, res, fetch, false)
 	if err == nil && d.action != planned { // no child is pending
+		f.pauseBeforeRerun(ctx, job)
 		fetched, err = f.w.write(ctx, job, &d, res, fetch, false)
 	}
 	left(err == nil)
@@ -424,6 +432,26 @@ func (f *Fetcher) end(ctx context.Context, job *Job, d decision, res result, fet
 	next := f.newFetchedJob(fetched, job.token, begun)
 	next.schedulerPending = next.SchedulerID != ""
 	return next, nil
+}
+
+// pauseBeforeRerun waits for the job's rerunPause, as a Worker does. It uses at most half
+// of the time that is left until ctx ends, so that the outcome can still be written. If
+// the program extends the locks, it uses at most half of the rest of the first
+// LockDuration. The pause ends when the Fetcher is closed.
+func (f *Fetcher) pauseBeforeRerun(ctx context.Context, job *Job) {
+	wait := job.rerunPause()
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/2)
+	}
+	if !f.renew {
+		wait = min(wait, job.ProcessedOn.Add(f.w.o.LockDuration).Sub(f.w.core.now())/2)
+	}
+	if wait <= 0 {
+		return
+	}
+	ctx, cancel := f.w.untilClosed(ctx)
+	defer cancel()
+	timing.Sleep(ctx, wait)
 }
 
 // ExtendLocks extends the locks of jobs, in one call, so that they expire after a

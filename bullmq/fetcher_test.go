@@ -280,6 +280,44 @@ var _ = Describe("A manually fetched job", func() {
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive), "left as it is")
 	})
 
+	Describe("that was postponed many times", func() {
+		postponed := func(options bullmq.FetcherOptions) *bullmq.Job {
+			GinkgoHelper()
+			fetcher = newFetcher(name, &options)
+			add(nil)
+			redisDo("HSET", keyOf(name, "1"), "ats", "20") // Fail pauses for a second
+			job := takeJob(fetcher)
+			Expect(job).NotTo(BeNil())
+			return job
+		}
+
+		It("is requeued after a pause that the lock outlasts", func() {
+			job := postponed(bullmq.FetcherOptions{LockDuration: 600 * time.Millisecond})
+			begun := time.Now()
+			Expect(fetcher.Fail(ctx, job, bullmq.ErrSnoozed)).To(Succeed())
+			Expect(time.Since(begun)).To(BeNumerically(">=", 200*time.Millisecond))
+			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"1"}))
+		})
+
+		It("is requeued before the deadline of the context", func() {
+			job := postponed(bullmq.FetcherOptions{})
+			short, cancel := context.WithTimeout(ctx, 600*time.Millisecond)
+			defer cancel()
+			Expect(fetcher.Fail(short, job, bullmq.ErrSnoozed)).To(Succeed())
+			Expect(listAt(keyOf(name, "wait"))).To(Equal([]string{"1"}))
+		})
+
+		It("is not waited for when the Fetcher is closed", func() {
+			job := postponed(bullmq.FetcherOptions{})
+			begun, failed := time.Now(), make(chan error, 1)
+			go func() { failed <- fetcher.Fail(ctx, job, bullmq.ErrSnoozed) }()
+			Consistently(failed, "100ms").ShouldNot(Receive())
+			Expect(fetcher.Close()).To(Succeed())
+			Eventually(failed).Should(Receive())
+			Expect(time.Since(begun)).To(BeNumerically("<", 900*time.Millisecond))
+		})
+	})
+
 	It("is not returned by a closed Fetcher", func() {
 		Expect(fetcher.Close()).To(Succeed())
 		_, err := fetcher.Fetch(ctx)

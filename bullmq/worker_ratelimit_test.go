@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -248,7 +249,44 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 		return func(context.Context, *bullmq.Job) error { return err }
 	}
 
-	DescribeTable("is not run in a busy loop", func(workers, concurrency int) {
+	withWorkers := func(workers, concurrency int) func(string, *bullmq.Limiter, func(context.Context, *bullmq.Job) error) {
+		return func(name string, limit *bullmq.Limiter, handle func(context.Context, *bullmq.Job) error) {
+			for range workers {
+				runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+					return nil, handle(ctx, job)
+				}, &bullmq.WorkerOptions{Concurrency: concurrency, Limiter: limit})
+			}
+		}
+	}
+	// withFetcher runs jobs in a loop of Fetch and Fail.
+	withFetcher := func(renew bool) func(string, *bullmq.Limiter, func(context.Context, *bullmq.Job) error) {
+		return func(name string, limit *bullmq.Limiter, handle func(context.Context, *bullmq.Job) error) {
+			fetcher := newFetcher(name, &bullmq.FetcherOptions{Limiter: limit, RenewLocks: renew})
+			running, stop := context.WithCancel(context.Background())
+			ended := make(chan struct{})
+			go func() {
+				defer GinkgoRecover()
+				defer close(ended)
+				for {
+					job, err := fetcher.Fetch(running)
+					if running.Err() != nil {
+						return
+					}
+					Expect(err).NotTo(HaveOccurred())
+					err = handle(running, job)
+					if errors.Is(err, bullmq.ErrMovedToWait) || errors.Is(err, bullmq.ErrMovedToDelayed) {
+						continue
+					}
+					if err := fetcher.Fail(running, job, err); running.Err() == nil {
+						Expect(err).NotTo(HaveOccurred())
+					}
+				}
+			}()
+			DeferCleanup(func() { stop(); Eventually(ended).Should(BeClosed()) })
+		}
+	}
+
+	DescribeTable("is not run in a busy loop", func(run func(name string, limit *bullmq.Limiter, handle func(context.Context, *bullmq.Job) error), except ...string) {
 		limiter := &bullmq.Limiter{Max: 1000, Duration: 10 * time.Millisecond}
 		loops := map[string]struct {
 			limit *bullmq.Limiter
@@ -266,6 +304,11 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 			"MoveToDelayed until a time that is over": {nil, func(ctx context.Context, job *bullmq.Job) error {
 				return cmp.Or(job.MoveToDelayed(ctx, time.Now().Add(-time.Second)), bullmq.ErrMovedToDelayed)
 			}},
+			"SnoozeUntil a time that is over":              {nil, always(bullmq.SnoozeUntil(time.Now().Add(-time.Second)))},
+			"ErrWaitForChildren while no child is pending": {nil, always(bullmq.ErrWaitForChildren)},
+		}
+		for _, what := range except { // a Fetcher without RenewLocks does not know which jobs it holds
+			delete(loops, what)
 		}
 		runs, names := map[string]*starts{}, map[string]string{}
 		for what, loop := range loops {
@@ -273,12 +316,10 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 			runs[what], names[what] = seen, newQueueName()
 			_, err := newQueue(names[what], nil).Add(ctx, "a", nil, nil)
 			Expect(err).NotTo(HaveOccurred())
-			for range workers {
-				runWorker(names[what], func(ctx context.Context, job *bullmq.Job) (any, error) {
-					seen.note(job)
-					return nil, loop.back(ctx, job)
-				}, &bullmq.WorkerOptions{Concurrency: concurrency, Limiter: loop.limit})
-			}
+			run(names[what], loop.limit, func(ctx context.Context, job *bullmq.Job) error {
+				seen.note(job)
+				return loop.back(ctx, job)
+			})
 		}
 		for what := range loops {
 			Eventually(runs[what].all).Should(BeNumerically(">=", 8), what)
@@ -289,9 +330,11 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 			Expect(hashAt(keyOf(names[what], "1"))).NotTo(HaveKey("atm"), what)
 		}
 	},
-		Entry("by a worker with concurrency 1", 1, 1),
-		Entry("by a worker with concurrency 20", 1, 20),
-		Entry("by two workers", 2, 4),
+		Entry("by a worker with concurrency 1", withWorkers(1, 1)),
+		Entry("by a worker with concurrency 20", withWorkers(1, 20)),
+		Entry("by two workers", withWorkers(2, 4)),
+		Entry("by a Fetcher that renews locks", withFetcher(true)),
+		Entry("by a Fetcher that renews no locks", withFetcher(false), "MoveToWait", "MoveToDelayed until a time that is over"),
 	)
 
 	DescribeTable("is run once and left to the stalled check if it was not moved", func(word error) {
