@@ -64,6 +64,27 @@ var _ = Describe("A job scheduler", func() {
 		Expect(pending()).To(BeEmpty())
 	})
 
+	It("whose next job cannot be added leaves its job to the stalled check if the lock expires, since it is not renewed", func() {
+		upsert(bullmq.Repeat{Every: time.Hour}, nil)
+		faults, runs := make(chan error, 100), make(chan string, 10)
+		handle := func(_ context.Context, job *bullmq.Job) (any, error) { runs <- job.ID; return nil, nil }
+		repeat := keyOf(name, "repeat")
+		Expect(redisDo("RENAME", repeat, repeat+"-").Error()).To(Succeed())
+		Expect(redisDo("SET", repeat, "text").Error()).To(Succeed())
+		runWorker(name, handle, &bullmq.WorkerOptions{
+			SkipLockRenewal: true, SkipStalledCheck: true, LockDuration: 400 * time.Millisecond,
+			Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }},
+		})
+		Eventually(faults, "3s").Should(Receive(MatchError(ContainSubstring("WRONGTYPE"))))
+		Eventually(func() (int64, error) { return redisDo("EXISTS", keyOf(name, slot(0)+":lock")).AsInt64() }, "3s").Should(BeZero())
+		Expect(redisDo("RENAME", repeat+"-", repeat).Error()).To(Succeed())
+		Consistently(runs, "1500ms").ShouldNot(Receive())
+		Expect(listAt(keyOf(name, "active"))).To(Equal([]string{slot(0)}))
+
+		runWorker(name, handle, &bullmq.WorkerOptions{StalledInterval: 100 * time.Millisecond})
+		Eventually(runs, "3s").Should(Receive(Equal(slot(0))))
+	})
+
 	Describe("with a pattern for which BullMQ finds no next run", func() {
 		repeat := bullmq.Repeat{Pattern: "0 12 * * *", TimeZone: "Australia/Lord_Howe"}
 		on := func(date string) time.Time {

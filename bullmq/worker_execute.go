@@ -44,7 +44,8 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	span   span
 	res    result
-	left   bool // the result is not written; the stalled check requeues the job
+	expiry time.Time // when the lock expires unless it is renewed
+	left   bool      // the result is not written; the stalled check requeues the job
 
 	// Guarded by the runner's mu.
 	stage     stage
@@ -57,6 +58,7 @@ type attempt struct {
 
 func (a *attempt) begin(lockedAt time.Time) {
 	a.ctx, a.cancel = context.WithCancelCause(a.runner.base)
+	a.expiry = lockedAt.Add(a.runner.w.o.LockDuration)
 	a.runner.w.locks.hold(a.job.ID, a.job.token, lockedAt, a.cancel)
 	a.runner.track(a)
 }
@@ -64,7 +66,7 @@ func (a *attempt) begin(lockedAt time.Time) {
 // run calls the handler, unless the job must fail without running.
 func (a *attempt) run() {
 	w, job := a.runner.w, a.job
-	if !a.runner.advance(a.ctx, job) {
+	if !a.advance() {
 		a.left = true
 		return
 	}
@@ -117,13 +119,24 @@ func panicked(p any) result {
 	return res
 }
 
-// advance adds the next job of the scheduler that added this job, if one did. It
-// retries while the worker holds the job, because no other job would add the next
-// one. It returns false if the job must be left to the stalled check.
-func (r *runner) advance(ctx context.Context, job *Job) bool {
-	if job.SchedulerID == "" {
+// advance adds the next job of the job's scheduler, if it has one. If the lock is not
+// renewed, it stops retrying when the lock expires.
+func (a *attempt) advance() bool {
+	if a.job.SchedulerID == "" {
 		return true
 	}
+	ctx := a.ctx
+	if a.runner.w.o.SkipLockRenewal {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, a.expiry)
+		defer cancel()
+	}
+	return a.runner.advance(ctx, a.job)
+}
+
+// advance adds the next job of the scheduler that added this job. It retries while the worker holds the job, because no other job would add the next
+// one. It returns false if the job must be left to the stalled check.
+func (r *runner) advance(ctx context.Context, job *Job) bool {
 	var outage timing.Backoff
 	for {
 		call, cancel := context.WithTimeout(ctx, timing.CallTimeout)
