@@ -117,6 +117,9 @@ func (o *JobOptions) checkDefaults() error {
 	if err == nil && !o.foreign {
 		err = o.checkRanges()
 	}
+	if err == nil {
+		err = o.checkValues()
+	}
 	if err != nil {
 		return fmt.Errorf("DefaultJobOptions: %w", err)
 	}
@@ -146,6 +149,18 @@ func (o *JobOptions) check(data string) error {
 	if err := checkJobID(o.JobID); err != nil {
 		return err
 	}
+	if err := o.checkValues(); err != nil {
+		return err
+	}
+	if o.Deduplication != nil && o.Parent != nil {
+		return errors.New("the options Deduplication and Parent can't be set together")
+	}
+	return nil
+}
+
+// checkValues returns an error for single options that Node rejects, wherever they come
+// from.
+func (o *JobOptions) checkValues() error {
 	if p := o.Parent; p != nil {
 		switch err := cmp.Or(checkText("Parent.ID", p.ID), checkText("Parent.QueueKey", p.QueueKey)); {
 		case err != nil:
@@ -166,11 +181,8 @@ func (o *JobOptions) check(data string) error {
 		if err := checkText("Deduplication.ID", d.ID); err != nil {
 			return err
 		}
-		if o.Parent != nil {
-			return errors.New("the options Deduplication and Parent can't be set together")
-		}
 	}
-	if b := o.Backoff; b != nil && (b.Jitter < 0 || b.Jitter > 1) {
+	if b := o.Backoff; b != nil && !(b.Jitter >= 0 && b.Jitter <= 1) { // NaN is neither
 		return fmt.Errorf("Backoff.Jitter %v is not between 0 and 1", b.Jitter)
 	}
 	return nil

@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -352,7 +353,14 @@ var _ = Describe("Job options", func() {
 
 		It("are refused by the queue or the flow producer if no job could have them", func() {
 			name := newQueueName()
-			for _, bad := range []bullmq.JobOptions{{Attempts: -1}, {Reset: []string{"attemps"}}, {Delay: 500}} {
+			jitter := func(part float64) *bullmq.Backoff {
+				return &bullmq.Backoff{Type: "fixed", Delay: time.Second, Jitter: part}
+			}
+			for _, bad := range []bullmq.JobOptions{
+				{Attempts: -1}, {Reset: []string{"attemps"}}, {Delay: 500}, {Priority: 2097152},
+				{Backoff: jitter(2)}, {Backoff: jitter(-0.1)}, {Backoff: jitter(math.NaN())},
+				{Deduplication: &bullmq.Deduplication{}}, {Parent: &bullmq.ParentRef{QueueKey: "bull:orders"}}, {Parent: &bullmq.ParentRef{ID: "1"}},
+			} {
 				_, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: connection(), DefaultJobOptions: &bad})
 				Expect(err).To(MatchError(And(ContainSubstring(name), ContainSubstring("DefaultJobOptions"))))
 				_, err = bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: connection(), DefaultJobOptions: map[string]bullmq.JobOptions{name: bad}})
