@@ -83,7 +83,11 @@ func keepWithin(limits RetentionLimits, aged bool) Retention {
 	var keep backend.Keep
 	var fields []string
 	if aged {
-		keep.Age = backend.Int(int((limits.Age + time.Second - 1) / time.Second))
+		seconds := limits.Age / time.Second
+		if limits.Age%time.Second > 0 { // without an addition, which could overflow
+			seconds++
+		}
+		keep.Age = backend.Int(int(seconds))
 		fields = append(fields, `"age":`+strconv.Itoa(keep.Age.Value))
 	}
 	if limits.Count > 0 {

@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -57,6 +58,12 @@ var _ = Describe("Retention", func() {
 		Entry("a text", `"5"`),
 		Entry("a list", `[5]`),
 	)
+
+	It("keeps jobs for the longest age that Go can express", func() {
+		longest := time.Duration(math.MaxInt64).Truncate(time.Millisecond)
+		Expect(json.Marshal(KeepFor(longest))).To(MatchJSON(`{"age":9223372037}`))
+		Expect(KeepFor(longest).check("KeepCompleted")).To(Succeed())
+	})
 
 	It("is not set by null or by an empty value", func() {
 		keep := KeepLast(3)
