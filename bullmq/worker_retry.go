@@ -30,7 +30,8 @@ func Transient() Verdict { return Verdict{} }
 func Permanent() Verdict { return Verdict{kind: permanent} }
 
 // RetryAfter returns the Verdict that retries the job after wait, regardless of its
-// backoff, if an attempt is left.
+// backoff, if an attempt is left. wait is rounded down to whole milliseconds. The job is
+// retried at once if none is left.
 func RetryAfter(wait time.Duration) Verdict { return Verdict{kind: retryAfter, wait: wait} }
 
 // action is what happens to a job after its handler has returned.
@@ -98,7 +99,7 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 	case verdict.kind == permanent:
 		return decision{action: fail}, nil
 	case verdict.kind == retryAfter:
-		wait = verdict.wait
+		wait = verdict.wait.Truncate(time.Millisecond)
 	case job.Options.Backoff != nil:
 		var custom func() time.Duration
 		if p.strategy != nil {
@@ -188,7 +189,8 @@ func (b *Backoff) check() error {
 
 // BackoffStrategy computes the wait before the next attempt of a job whose backoff
 // type, kind, is neither fixed nor exponential (BullMQ: settings.backoffStrategy). A
-// negative wait fails the job without a retry. attemptsMade includes the attempt that
+// negative wait fails the job without a retry. Any other wait is rounded down to whole
+// milliseconds. attemptsMade includes the attempt that
 // has just failed.
 type BackoffStrategy func(attemptsMade int, kind string, err error, job *Job) time.Duration
 
@@ -205,7 +207,11 @@ func (b *Backoff) wait(attemptsMade int, chance float64, custom func() time.Dura
 		if custom == nil {
 			return 0, fmt.Errorf("unknown backoff type %q: give the worker a BackoffStrategy that knows it", b.Type)
 		}
-		return custom(), nil
+		wait := custom()
+		if wait < 0 { // even by less than a millisecond
+			return wait, nil
+		}
+		return wait.Truncate(time.Millisecond), nil
 	}
 	if b.Jitter > 0 {
 		full = math.Floor(chance*full*b.Jitter + full*(1-b.Jitter))

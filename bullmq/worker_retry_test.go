@@ -100,6 +100,16 @@ var _ = Describe("The retry policy", func() {
 			Expect(decide(policy, j, boom)).To(Equal(decision{action: retryLater, wait: time.Minute}))
 		})
 
+		It("rounds the delay of BackoffStrategy down to whole milliseconds", func() {
+			returning := func(wait time.Duration) retryPolicy {
+				return retryPolicy{strategy: func(int, string, error, *Job) time.Duration { return wait }}
+			}
+			custom := job(0, 5, CustomBackoff("tide"))
+			Expect(decide(returning(1500*time.Microsecond), custom, boom)).To(Equal(decision{action: retryLater, wait: time.Millisecond}))
+			Expect(decide(returning(30), custom, boom)).To(Equal(decision{action: retryNow}))
+			Expect(decide(returning(-30), custom, boom)).To(Equal(decision{action: fail}))
+		})
+
 		It("fails the job permanently if BackoffStrategy returns a negative delay", func() {
 			policy := retryPolicy{strategy: func(int, string, error, *Job) time.Duration { return -1 }}
 			Expect(decide(policy, job(0, 5, CustomBackoff("tide")), boom)).To(Equal(decision{action: fail}))
@@ -124,6 +134,11 @@ var _ = Describe("The retry policy", func() {
 
 		It("fails the job permanently on Permanent", func() {
 			Expect(decide(judge(Permanent()), job(0, 9, nil), boom)).To(Equal(decision{action: fail}))
+		})
+
+		It("rounds the time of RetryAfter down to whole milliseconds, as the delay is stored", func() {
+			Expect(decide(judge(RetryAfter(1500*time.Microsecond)), job(0, 9, nil), boom)).To(Equal(decision{action: retryLater, wait: time.Millisecond}))
+			Expect(decide(judge(RetryAfter(30)), job(0, 9, FixedBackoff(time.Second)), boom)).To(Equal(decision{action: retryNow}))
 		})
 
 		It("ignores the backoff on RetryAfter but keeps the number of attempts", func() {
