@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,12 +195,16 @@ func (f *Fetcher) CheckStalled(ctx context.Context) (jobIDs []string, err error)
 // cause of ctx. A job that was fetched at the moment when ctx ended stays active until
 // CheckStalled finds it (BullMQ: getNextJob).
 //
+// While Redis is unreachable or can't serve, Fetch retries and logs the failures. If ctx
+// ends meanwhile, the error wraps the cause of ctx and the error of Redis. Fetch returns
+// other errors at once, such as a missing permission.
+//
 // A job with a DeferredFailure must not run. Pass the failure to Fail, wrapped in
 // [Unrecoverable]. In the dialect of BullMQ 5, Fetch fails such jobs itself.
 func (f *Fetcher) Fetch(ctx context.Context) (*Job, error) { return f.fetchTraced(ctx, true) }
 
-// TryFetch returns the next job as [Fetcher.Fetch] does, but does not wait. It returns
-// [ErrNoJob] if no job is ready (BullMQ: getNextJob without block).
+// TryFetch returns the next job as [Fetcher.Fetch] does, but neither waits nor retries.
+// It returns [ErrNoJob] if no job is ready (BullMQ: getNextJob without block).
 func (f *Fetcher) TryFetch(ctx context.Context) (*Job, error) { return f.fetchTraced(ctx, false) }
 
 func (f *Fetcher) fetchTraced(ctx context.Context, wait bool) (*Job, error) {
@@ -212,9 +217,9 @@ func (f *Fetcher) fetchTraced(ctx context.Context, wait bool) (*Job, error) {
 
 func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 	w := f.w
-	token := f.token()
-	if err := checkToken(token); err != nil {
-		return nil, fmt.Errorf("bullmq: fetch a job of queue %s: %w", w.QueueName(), err)
+	a := fetchAttempts{w: w, token: f.token()}
+	if err := checkToken(a.token); err != nil {
+		return nil, a.failed(err)
 	}
 	ctx, cancel := w.untilClosed(ctx)
 	defer cancel()
@@ -226,15 +231,14 @@ func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 	}()
 	for {
 		if w.closed.Err() != nil {
-			return nil, fmt.Errorf("bullmq: fetch a job of queue %s: %w", w.QueueName(), ErrClosed)
+			return nil, a.failed(ErrClosed)
 		}
 		begun := time.Now()
-		fetched, err := f.fetchOne(ctx, token)
-		if err != nil {
-			return nil, w.cutOff(err)
-		}
-		if fetched.Job != nil {
-			job := f.newFetchedJob(fetched, token, begun)
+		fetched, err := a.fetchOne(ctx)
+		switch {
+		case err != nil:
+		case fetched.Job != nil:
+			job := f.newFetchedJob(fetched, a.token, begun)
 			if reason := w.refusal(job); reason != nil && w.core.dialect == V5 {
 				if err := f.Fail(ctx, job, reason); err != nil {
 					return nil, err
@@ -245,40 +249,124 @@ func (f *Fetcher) fetch(ctx context.Context, wait bool) (*Job, error) {
 				return nil, err
 			}
 			return job, nil
-		}
-		if !wait {
+		case !wait:
 			return nil, ErrNoJob
+		default:
+			a.succeeded()
+			if waiter == nil {
+				waiter = w.core.newWaiter(w.core.keys.clientName(w.nameSuffix()))
+			}
+			err = waiter.WaitWithin(ctx, f.untilPoll(fetched))
 		}
-		left := w.o.DrainDelay
-		if fetched.LimitedFor > 0 {
-			left = min(left, fetched.LimitedFor)
-		}
-		if !fetched.NextDue.IsZero() {
-			left = min(left, max(fetched.NextDue.Sub(w.core.now()), time.Millisecond))
-		}
-		if waiter == nil {
-			waiter = w.core.newWaiter(w.core.keys.clientName(w.nameSuffix()))
-		}
-		if err := waiter.WaitWithin(ctx, left); err != nil {
-			return nil, err
+		if err != nil {
+			if err := a.pause(ctx, err, wait); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
 
-// fetchOne fetches one job. If the reply is lost, it looks for the job that the call may
-// have locked.
-func (f *Fetcher) fetchOne(ctx context.Context, token string) (backend.Fetched, error) {
-	store := f.w.core.store
-	each, err := store.MoveToActive(ctx, f.w.core.now(), f.w.backendWorker(), token)
-	if err == nil {
-		return each[0], nil
+// untilPoll returns how long to wait for the marker after a fetch that found no job.
+func (f *Fetcher) untilPoll(fetched backend.Fetched) time.Duration {
+	left := f.w.o.DrainDelay
+	if fetched.LimitedFor > 0 {
+		left = min(left, fetched.LimitedFor)
 	}
-	if mayHaveRun(err) {
-		if _, found, unknown := store.ResolveFetch(ctx, token, ""); unknown == nil && found.Job != nil {
-			return found, nil
+	if !fetched.NextDue.IsZero() {
+		left = min(left, max(fetched.NextDue.Sub(f.w.core.now()), time.Millisecond))
+	}
+	return left
+}
+
+// fetchAttempts is the state of one call of Fetch, which retries while Redis is
+// unreachable or can't serve.
+type fetchAttempts struct {
+	w      *Worker
+	token  string
+	lost   bool // a fetch whose reply was lost may have locked a job
+	last   error
+	outage timing.Backoff
+}
+
+// fetchOne fetches one job. If the reply is lost, it looks for the job that the call may
+// have locked. If that fails too, the next call looks for it again.
+func (a *fetchAttempts) fetchOne(ctx context.Context) (backend.Fetched, error) {
+	ctx, cancel := context.WithTimeout(ctx, timing.CallTimeout)
+	defer cancel()
+	store := a.w.core.store
+	var failed error
+	if !a.lost {
+		each, err := store.MoveToActive(ctx, a.w.core.now(), a.w.backendWorker(), a.token)
+		if err == nil {
+			return each[0], nil
+		}
+		if !mayHaveRun(err) {
+			return backend.Fetched{}, err
+		}
+		a.lost, failed = true, err
+	}
+	_, found, err := store.ResolveFetch(ctx, a.token, "")
+	held := false
+	if err == nil && found.Job != nil { // its lock is as old as the lost reply
+		held, err = store.ExtendLock(ctx, backend.Lock{JobID: found.Job.ID, Token: a.token}, a.w.o.LockDuration)
+	}
+	if err != nil {
+		return backend.Fetched{}, cmp.Or(failed, err)
+	}
+	a.lost = false
+	if held {
+		return found, nil
+	}
+	return backend.Fetched{}, failed
+}
+
+// succeeded records that Redis has replied.
+func (a *fetchAttempts) succeeded() {
+	a.last = nil
+	a.outage.Succeeded()
+}
+
+// pause waits before another attempt. It returns an error if there must be none.
+func (a *fetchAttempts) pause(ctx context.Context, err error, retry bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return a.ended(ctx, err)
+	case !retry, errors.Is(err, ErrClosed), !isTransient(err),
+		classify(err) == backend.ClientClosed && a.outage.AtMost(): // the caller's own client is closed
+		return a.failed(err)
+	}
+	a.last = err
+	a.w.fault(err, "fetching a job failed; retrying")
+	timing.Sleep(ctx, a.w.pauseAfter(err, &a.outage))
+	if served := a.w.core.conn.Health().Recovered(); served != nil {
+		select {
+		case <-served:
+		case <-ctx.Done():
 		}
 	}
-	return backend.Fetched{}, err
+	if ctx.Err() != nil {
+		return a.ended(ctx, nil)
+	}
+	return nil
+}
+
+// ended returns the error of a fetch whose context has ended. err is the error of the
+// call that was in flight, or nil.
+func (a *fetchAttempts) ended(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case a.w.closed.Err() != nil && mayHaveRun(err):
+		return a.failed(backend.ErrCutOff)
+	case a.w.closed.Err() != nil:
+		return a.failed(ErrClosed)
+	case a.last != nil:
+		return a.failed(fmt.Errorf("%w; Redis could not be read: %w", cause, a.last))
+	default:
+		return cause
+	}
+}
+
+func (a *fetchAttempts) failed(err error) error {
+	return fmt.Errorf("bullmq: fetch a job of queue %s: %w", a.w.QueueName(), err)
 }
 
 // newFetchedJob returns the job of a fetch that began at begun. With RenewLocks it starts

@@ -10,8 +10,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
 
 var _ = Describe("A manually fetched job", func() {
@@ -278,6 +281,94 @@ var _ = Describe("A manually fetched job", func() {
 		err := fetcher.Fail(ctx, job, errors.New("boom"))
 		Expect(err).To(MatchError(ContainSubstring("panicked")))
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateActive), "left as it is")
+	})
+
+	Describe("over a connection that fails", Label("slow"), func() {
+		var (
+			proxy *faultproxy.Proxy
+			log   *logLines
+		)
+		BeforeEach(func() {
+			var via *bullmq.Connection
+			proxy, via = proxiedRedis()
+			log = &logLines{}
+			fetcher = newFetcher(name, &bullmq.FetcherOptions{Connection: via, Token: func() string { return "by-hand" }, Logger: bullmq.Zerolog(zerolog.New(log))})
+		})
+		type outcome struct {
+			Job *bullmq.Job
+			Err error
+		}
+		fetch := func(ctx context.Context) <-chan outcome {
+			got := make(chan outcome, 1)
+			go func() {
+				job, err := fetcher.Fetch(ctx)
+				got <- outcome{job, err}
+			}()
+			return got
+		}
+		fetched := func(id string) types.GomegaMatcher {
+			return And(HaveField("Err", BeNil()), HaveField("Job", HaveField("ID", id)))
+		}
+
+		It("is waited for although the connection is cut", func() {
+			got := fetch(ctx)
+			waitUntilIdle(queue)
+			proxy.CutAll()
+			Consistently(got, "300ms").ShouldNot(Receive())
+			add(nil)
+			Eventually(got, "4s").Should(Receive(fetched("1")))
+		})
+
+		It("is waited for in an outage, with an attempt a second, and returned after it", func() {
+			got := fetch(ctx)
+			waitUntilIdle(queue)
+			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+			proxy.CutAll()
+			add(nil)
+			Consistently(got, "2s").ShouldNot(Receive())
+			Expect(log.with("fetching a job failed")).To(BeNumerically("<=", 4))
+			Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+			Eventually(got, "4s").Should(Receive(fetched("1")))
+		})
+
+		It("is not lost if neither the fetch nor the search for its job gets a reply", func() {
+			lost := []<-chan struct{}{proxy.LoseReply("by-hand"), proxy.LoseReply("by-hand")}
+			add(nil)
+			add(nil)
+			Eventually(fetch(ctx), "4s").Should(Receive(fetched("1")))
+			for _, reply := range lost {
+				Expect(reply).To(BeClosed())
+			}
+			Expect(listAt(keyOf(name, "active"))).To(Equal([]string{"1"}))
+			Expect(stringAt(keyOf(name, "1:lock"))).To(Equal("by-hand"))
+		})
+
+		It("is not waited for by TryFetch, whose error names the queue", func() {
+			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+			proxy.CutAll()
+			begun := time.Now()
+			_, err := fetcher.TryFetch(ctx)
+			Expect(err).To(MatchError(HavePrefix("bullmq: fetch a job of queue " + name + ": ")))
+			Expect(time.Since(begun)).To(BeNumerically("<", 4*time.Second))
+		})
+
+		It("is waited for until the context ends, and the error has both causes", func() {
+			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+			proxy.CutAll()
+			short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+			defer cancel()
+			_, err := fetcher.Fetch(short)
+			Expect(err).To(And(MatchError(context.DeadlineExceeded), MatchError(HavePrefix("bullmq: fetch a job of queue "+name+": ")), MatchError(ContainSubstring("Redis could not be read"))))
+		})
+
+		It("is not waited for once the Fetcher is closed", func() {
+			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+			proxy.CutAll()
+			got := fetch(ctx)
+			Consistently(got, "300ms").ShouldNot(Receive())
+			Expect(fetcher.Close()).To(Succeed())
+			Eventually(got).Should(Receive(HaveField("Err", MatchError(bullmq.ErrClosed))))
+		})
 	})
 
 	Describe("that was postponed many times", func() {
