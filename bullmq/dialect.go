@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -51,6 +52,14 @@ const (
 	WireVersion  = "6.7.0"
 	WireVersion5 = "5.81.5"
 )
+
+// check returns an error for a Dialect that does not exist.
+func (d Dialect) check() error {
+	if d < Detect || d > V5 {
+		return fmt.Errorf("Dialect %d is unknown: use Detect, V6 or V5", int(d))
+	}
+	return nil
+}
 
 // major returns the major version of BullMQ.
 func (d Dialect) major() int {

@@ -2,6 +2,7 @@ package bullmq_test
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -99,5 +100,23 @@ var _ = Describe("The dialect of a queue", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.ID).To(Equal("2"))
 		Expect(hashAt(keyOf(name, "1"))).To(HaveKeyWithValue("failedReason", "it had no chance"))
+	})
+})
+
+var _ = Describe("A dialect that does not exist", func() {
+	It("is refused by every type that has one", func() {
+		ctx, name := specContext(), newQueueName()
+		for _, dialect := range []bullmq.Dialect{-1, 3, 7} {
+			_, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection(), Dialect: dialect})
+			refused := And(MatchError(ContainSubstring(fmt.Sprintf("Dialect %d is unknown: use Detect, V6 or V5", dialect))), MatchError(HavePrefix("bullmq: ")))
+			Expect(err).To(refused)
+			_, err = bullmq.NewWorker(ctx, name, doNothing, &bullmq.WorkerOptions{Connection: connection(), Dialect: dialect})
+			Expect(err).To(refused)
+			_, err = bullmq.NewFetcher(ctx, name, &bullmq.FetcherOptions{Connection: connection(), Dialect: dialect})
+			Expect(err).To(refused)
+			_, err = bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection(), Dialect: dialect})
+			Expect(err).To(refused)
+		}
+		Expect(keysOf(name)).To(BeEmpty())
 	})
 })

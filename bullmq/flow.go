@@ -89,6 +89,9 @@ func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowPr
 	if options != nil {
 		o = *options
 	}
+	if err := o.Dialect.check(); err != nil {
+		return nil, fmt.Errorf("bullmq: flow producer: %w", err)
+	}
 	for queue, defaults := range o.DefaultJobOptions {
 		if err := defaults.checkDefaults(); err != nil {
 			return nil, fmt.Errorf("bullmq: flow producer: queue %.80q: %w", queue, err)

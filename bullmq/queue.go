@@ -148,7 +148,7 @@ func (o *QueueOptions) check() error {
 	}
 	return cmp.Or(
 		checkBatchSize(&o.BatchSize), checkMillis("AddWait", o.AddWait, 0),
-		checkMaxEvents(o.MaxEvents),
+		checkMaxEvents(o.MaxEvents), o.Dialect.check(),
 	)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // allStates are the states that Jobs and Counts read if none is given.
@@ -24,6 +25,17 @@ func (c *core) statesOf(named []State) []State {
 		return append(slices.Clone(named), StatePaused)
 	}
 	return named
+}
+
+// checkStates returns an error for a state that does not exist. "wait" is another name
+// of StateWaiting.
+func (c *core) checkStates(verb string, states []State) error {
+	for _, state := range states {
+		if state != StatePaused && state != "wait" && !slices.Contains(allStates, state) {
+			return fmt.Errorf("bullmq: %s of queue %s: there is no state %.80q; use the constants of State, such as StateWaiting", verb, c.keys.queue, state)
+		}
+	}
+	return nil
 }
 
 // Job reads a job. It returns [ErrJobNotFound] if there is none (BullMQ: getJob).
@@ -70,7 +82,8 @@ func (c *core) state(ctx context.Context, id string) (State, error) {
 type Page struct {
 	// Offset is the number of entries to skip.
 	Offset int
-	// Limit is the maximum number of entries. A negative one means no limit.
+	// Limit is the maximum number of entries. A negative one means no limit, and so does
+	// one beyond the largest safe integer of JavaScript.
 	// Defaults to 100.
 	Limit int
 	// Ascending returns the oldest entries first.
@@ -87,7 +100,10 @@ func (p Page) bounds() (from, to int, err error) {
 	if err := checkCount("Page.Offset", p.Offset, "the first entry"); err != nil {
 		return 0, 0, fmt.Errorf("bullmq: read a page: %w", err)
 	}
-	if p.Limit < 0 {
+	if p.Offset > wire.MaxSafeInteger {
+		return 0, 0, fmt.Errorf("bullmq: read a page: Page.Offset %d is too large; the largest is %d", p.Offset, wire.MaxSafeInteger)
+	}
+	if p.Limit < 0 || p.Limit > wire.MaxSafeInteger-p.Offset {
 		return p.Offset, -1, nil
 	}
 	return p.Offset, p.Offset + cmp.Or(p.Limit, defaultPageLimit) - 1, nil
@@ -107,6 +123,9 @@ func (p Page) stored() (backend.Page, error) {
 // Jobs returns a page of the jobs of each given state, one state after the other. If no
 // state is given, it reads all states (BullMQ: getJobs).
 func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, error) {
+	if err := q.core.checkStates("read the jobs", states); err != nil {
+		return nil, err
+	}
 	states = q.core.statesOf(states)
 	stored, err := page.stored()
 	if err != nil {
@@ -130,6 +149,9 @@ func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, e
 // JobIDs returns the ids of a page of the jobs of each given state, as [Queue.Jobs] does.
 // It includes jobs whose hash no longer exists (BullMQ: getRanges).
 func (q *Queue) JobIDs(ctx context.Context, page Page, states ...State) ([]string, error) {
+	if err := q.core.checkStates("read the job ids", states); err != nil {
+		return nil, err
+	}
 	if len(states) == 0 {
 		states = q.core.statesOf(nil)
 	}
@@ -176,6 +198,9 @@ func backendState(state State) backend.State {
 // given. On a queue of BullMQ 5, StateWaiting also returns StatePaused, the state of its
 // waiting jobs while the queue is paused (BullMQ: getJobCounts).
 func (q *Queue) Counts(ctx context.Context, states ...State) (map[State]int, error) {
+	if err := q.core.checkStates("count the jobs", states); err != nil {
+		return nil, err
+	}
 	states = q.core.statesOf(states)
 	named := make([]backend.State, len(states))
 	for i, state := range states {
@@ -206,6 +231,11 @@ func (q *Queue) Count(ctx context.Context) (int, error) {
 // CountsPerPriority returns the number of waiting jobs of each given priority. Priority
 // 0 means jobs without one (BullMQ: getCountsPerPriority).
 func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int) (map[int]int, error) {
+	for _, priority := range priorities {
+		if err := checkPriority(priority); err != nil {
+			return nil, fmt.Errorf("bullmq: count the jobs of queue %s by priority: %w", q.Name(), err)
+		}
+	}
 	numbers, err := q.core.store.CountsPerPriority(ctx, priorities...)
 	if err != nil {
 		return nil, err
@@ -229,6 +259,9 @@ type JobMetrics struct {
 // Metrics reads the counts of jobs that have reached state, StateCompleted or StateFailed
 // (BullMQ: getMetrics). The entries of page are minutes.
 func (q *Queue) Metrics(ctx context.Context, state State, page Page) (JobMetrics, error) {
+	if state != StateCompleted && state != StateFailed {
+		return JobMetrics{}, fmt.Errorf("bullmq: read the metrics of queue %s: there are none of the state %.80q; use StateCompleted or StateFailed", q.Name(), state)
+	}
 	bounds := page.bounds
 	if page.Ascending { // the points are stored newest first
 		bounds = page.reversed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -184,6 +185,63 @@ var _ = Describe("Reading a queue", func() {
 			Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: 1}))
 			Expect(names(bullmq.AllEntries(), bullmq.StateWaiting)).To(Equal([]string{"a"}))
 		})
+	})
+})
+
+var _ = Describe("A call that reads many jobs", func() {
+	DescribeTable("refuses a state or a priority that does not exist:", func(call func(ctx context.Context, queue *bullmq.Queue) error, hints ...string) {
+		name := newQueueName()
+		err := call(specContext(), newQueue(name, nil))
+		for _, hint := range append(hints, "bullmq: ", name) {
+			Expect(err).To(MatchError(ContainSubstring(hint)))
+		}
+	},
+		Entry("Jobs", func(ctx context.Context, queue *bullmq.Queue) error {
+			_, err := queue.Jobs(ctx, bullmq.Page{}, bullmq.StateActive, "complete")
+			return err
+		}, `no state "complete"`, "StateWaiting"),
+		Entry("JobIDs", func(ctx context.Context, queue *bullmq.Queue) error {
+			_, err := queue.JobIDs(ctx, bullmq.Page{}, "")
+			return err
+		}, `no state ""`),
+		Entry("Counts of a key of another type", func(ctx context.Context, queue *bullmq.Queue) error {
+			_, err := queue.Counts(ctx, "meta")
+			return err
+		}, `no state "meta"`),
+		Entry("RecordCounts", func(ctx context.Context, queue *bullmq.Queue) error {
+			_, err := queue.RecordCounts(ctx, "unknown")
+			return err
+		}, `no state "unknown"`),
+		Entry("Metrics", func(ctx context.Context, queue *bullmq.Queue) error {
+			_, err := queue.Metrics(ctx, bullmq.StateWaiting, bullmq.Page{})
+			return err
+		}, `"waiting"`, "use StateCompleted or StateFailed"),
+		Entry("CountsPerPriority below 0", func(ctx context.Context, queue *bullmq.Queue) error {
+			_, err := queue.CountsPerPriority(ctx, 0, -5)
+			return err
+		}, "priority -5"),
+		Entry("CountsPerPriority above the highest", func(ctx context.Context, queue *bullmq.Queue) error {
+			_, err := queue.CountsPerPriority(ctx, 2097152)
+			return err
+		}, "2097151"),
+	)
+
+	It("accepts every state, and wait as the name that BullMQ uses for waiting", func() {
+		queue := newQueue(newQueueName(), nil)
+		Expect(queue.Counts(specContext(), "wait", bullmq.StateWaiting, bullmq.StatePaused, bullmq.StateActive, bullmq.StateDelayed,
+			bullmq.StatePrioritized, bullmq.StateWaitingChildren, bullmq.StateCompleted, bullmq.StateFailed)).To(HaveLen(9))
+	})
+
+	It("returns all jobs of a page with a limit that Redis could not read, and refuses such an offset", func() {
+		queue, ctx := newQueue(newQueueName(), nil), specContext()
+		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 150))
+		Expect(err).NotTo(HaveOccurred())
+		for _, limit := range []int{math.MaxInt, 1 << 53, 1<<53 - 1} {
+			Expect(queue.Jobs(ctx, bullmq.Page{Limit: limit}, bullmq.StateWaiting)).To(HaveLen(150))
+			Expect(queue.JobIDs(ctx, bullmq.Page{Offset: 50, Limit: limit, Ascending: true}, bullmq.StateWaiting)).To(HaveLen(100))
+		}
+		_, err = queue.Jobs(ctx, bullmq.Page{Offset: math.MaxInt}, bullmq.StateWaiting)
+		Expect(err).To(MatchError(ContainSubstring("Page.Offset 9223372036854775807 is too large")))
 	})
 })
 

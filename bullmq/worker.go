@@ -253,6 +253,9 @@ func (o *WorkerOptions) fill() error {
 	if o.LockRenewTime >= o.LockDuration {
 		return fmt.Errorf("LockRenewTime %v must be shorter than LockDuration %v", o.LockRenewTime, o.LockDuration)
 	}
+	if err := o.Dialect.check(); err != nil {
+		return err
+	}
 	if o.Concurrency == 0 {
 		o.Concurrency = 1
 	}

@@ -218,7 +218,8 @@ func readClients(text string) (found []backend.ConnectedClient) {
 // Dedicated makes calls over dedicated connections, one for each call in flight.
 // Such a call involves no other goroutine, so it is faster. Several commands at once
 // use the shared connections, and so does a call if all dedicated ones are in use or
-// one of them has just failed.
+// one of them has just failed. A call that opens a connection ignores its context
+// meanwhile, for at most the Dialer's Timeout.
 type Dedicated struct{ client *Client }
 
 // Dedicated returns the client over dedicated connections. ok is false if there are
