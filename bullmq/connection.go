@@ -95,6 +95,16 @@ func newConnection(address string, conn *redisconn.Conn, err error) (*Connection
 	}, nil
 }
 
+// sharedConnection returns the connection of the core for other users.
+func (c *core) sharedConnection() *Connection {
+	conn := c.client.Conn()
+	return &Connection{
+		address: conn.Address(),
+		use:     func(context.Context) (*redisconn.Conn, bool, error) { return conn, false, nil },
+		client:  func() *redisconn.Client { return c.client },
+	}
+}
+
 // Close closes the Connection. Calls over it, including those in flight, then return
 // [ErrClosed]. Running workers continue until they are stopped, but fetch no jobs, so
 // stop them first. Close always returns nil.

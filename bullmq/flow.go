@@ -62,6 +62,9 @@ type FlowProducerOptions struct {
 	// DefaultJobOptions apply to the jobs of a queue, by the queue's name. Options
 	// of a job override them (BullMQ: queuesOptions).
 	DefaultJobOptions map[string]JobOptions
+	// Middleware wraps Add and AddBulk. The first one is the outermost. It gets the jobs
+	// of all queues.
+	Middleware []AddMiddleware
 	// Telemetry records traces of the producer.
 	// Defaults to none.
 	Telemetry Telemetry
@@ -123,7 +126,7 @@ func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err 
 	ctx, span := p.tracer(flow.QueueName).start(ctx, SpanProducer, "addFlow")
 	defer span.end(&err)
 	setAttr(span, attrFlowName, flow.Name)
-	nodes, refusals, err := p.add(ctx, []Flow{flow})
+	nodes, refusals, err := p.addThrough(ctx, []Flow{flow})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +146,7 @@ func (p *FlowProducer) AddBulk(ctx context.Context, flows []Flow) (roots []*Flow
 		setAttr(span, attrBulkNames, strings.Join(names, ","))
 		setAttr(span, attrBulkCount, len(flows))
 	}
-	nodes, refusals, err := p.add(ctx, flows)
+	nodes, refusals, err := p.addThrough(ctx, flows)
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +164,18 @@ type planned struct {
 	flow   *Flow
 	parent *ParentRef
 	node   *FlowNode
+}
+
+// addThrough adds flows through the producer's middleware.
+func (p *FlowProducer) addThrough(ctx context.Context, flows []Flow) (nodes []*FlowNode, refusals []error, err error) {
+	if len(p.o.Middleware) == 0 || len(flows) == 0 {
+		return p.add(ctx, flows)
+	}
+	err = flowMiddleware(ctx, flows, p.o.Middleware, func(ctx context.Context, flows []Flow) (err error) {
+		nodes, refusals, err = p.add(ctx, flows)
+		return err
+	})
+	return nodes, refusals, err
 }
 
 func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []error, error) {

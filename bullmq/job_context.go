@@ -1,9 +1,12 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 )
 
 // handlerContext is the context of a handler. It holds the job.
@@ -65,7 +68,7 @@ func QueueFromContext(ctx context.Context, name string) (*Queue, error) {
 	if name == "" {
 		name = c.worker.QueueName()
 	}
-	return c.worker.queue(ctx, name)
+	return c.worker.queues.get(ctx, c.worker, name)
 }
 
 // LoggerFromContext returns a logger for the handler that has the context. Its lines go
@@ -79,4 +82,58 @@ func LoggerFromContext(ctx context.Context) *slog.Logger {
 		return slog.Default()
 	}
 	return c.worker.jobLogger(c.job)
+}
+
+// queueCache holds the queues of [QueueFromContext].
+type queueCache struct {
+	mu     sync.Mutex
+	queues map[string]*Queue
+	closed bool
+}
+
+func (c *queueCache) get(ctx context.Context, w *Worker, name string) (*Queue, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, fmt.Errorf("bullmq: queue %s: the worker of queue %s: %w", name, w.QueueName(), ErrClosed)
+	}
+	if q := c.queues[name]; q != nil {
+		return q, nil
+	}
+	var o QueueOptions
+	if w.o.QueueOptions != nil {
+		o = *w.o.QueueOptions
+	} else {
+		o.SkipMetaUpdate = true
+	}
+	o.Connection, o.URL = w.core.sharedConnection(), ""
+	o.Prefix = cmp.Or(o.Prefix, w.core.keys.prefix)
+	o.Dialect = cmp.Or(o.Dialect, w.o.Dialect)
+	if o.Telemetry == nil {
+		o.Telemetry = w.o.Telemetry
+	}
+	if o.Logger.to == nil {
+		o.Logger = w.o.Logger
+	}
+	if o.Now == nil {
+		o.Now = w.o.Now
+	}
+	q, err := NewQueue(ctx, name, &o)
+	if err != nil {
+		return nil, err
+	}
+	if c.queues == nil {
+		c.queues = map[string]*Queue{}
+	}
+	c.queues[name] = q
+	return q, nil
+}
+
+func (c *queueCache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, q := range c.queues {
+		_ = q.Close()
+	}
 }

@@ -67,8 +67,8 @@ func (t *JobType[D, R]) Flow(queueName string, data D, options *JobOptions, chil
 
 // Template returns the jobs of a scheduler, for [Queue.UpsertScheduler]. options are
 // those of [JobType.Add].
-func (t *JobType[D, R]) Template(data D, options *JobOptions) Template {
-	return Template{Name: t.name, Data: data, Options: t.options(options)}
+func (t *JobType[D, R]) Template(data D, options *JobOptions) JobTemplate {
+	return JobTemplate{Name: t.name, Data: data, Options: t.options(options)}
 }
 
 // Wait waits until a job has finished and returns its result. Its errors are those of

@@ -220,3 +220,8 @@ type classified struct {
 }
 
 func (c *classified) Unwrap() error { return c.error }
+
+// Format implements [fmt.Formatter], so that %+v shows the stack of an error that has one.
+func (c *classified) Format(s fmt.State, verb rune) {
+	fmt.Fprintf(s, fmt.FormatString(s, verb), c.error)
+}

@@ -81,6 +81,8 @@ type QueueOptions struct {
 	// a separate call.
 	// Defaults to 100.
 	BatchSize int
+	// Middleware wraps Add, AddBulk and UpsertScheduler. The first one is the outermost.
+	Middleware []AddMiddleware
 	// Telemetry records traces and metrics of the queue.
 	// Defaults to none.
 	Telemetry Telemetry
@@ -100,6 +102,9 @@ type Queue struct {
 	addWait  time.Duration
 	// addWaitOver is the cause of a context that addWait has ended.
 	addWaitOver error
+	addOne      AddFunc // addNew and addNewBulk within the middleware; nil without
+	addMany     AddFunc
+	middleware  []AddMiddleware
 	results     *resultTail
 	adds        *batch.Batcher[backend.Add, backend.AddResult]
 	closed      atomic.Bool
@@ -122,11 +127,12 @@ func NewQueue(ctx context.Context, queueName string, options *QueueOptions) (*Qu
 	}
 	c.trace.telemetry = o.Telemetry
 	c.watchHealth(o.OnHealth)
-	q := &Queue{core: c, addWait: o.AddWait, results: newResultTail(c)}
+	q := &Queue{core: c, addWait: o.AddWait, middleware: o.Middleware, results: newResultTail(c)}
 	q.addWaitOver = fmt.Errorf("the AddWait of %v is over", o.AddWait)
 	q.adds = batch.New(batch.Options[backend.Add, backend.AddResult]{
 		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfAdd, Send: q.sendAdds,
 	})
+	q.addOne, q.addMany = wrapAdd(q.addNew, o.Middleware), wrapAdd(q.addNewBulk, o.Middleware)
 	if o.DefaultJobOptions != nil {
 		q.defaults = o.DefaultJobOptions.asDefaults()
 	}
@@ -204,7 +210,14 @@ type BulkJob struct {
 // If Redis can't be reached, Add fails at once, or after QueueOptions.AddWait. If it
 // returns [ErrMaybeAdded], the job may or may not have been added. After any other
 // error it was not added.
-func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOptions) (job *Job, err error) {
+func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOptions) (*Job, error) {
+	if q.addOne != nil {
+		return q.addThrough(ctx, name, data, options)
+	}
+	return q.add(ctx, name, data, options)
+}
+
+func (q *Queue) add(ctx context.Context, name string, data any, options *JobOptions) (job *Job, err error) {
 	ctx, span := q.core.trace.startAdd(ctx, name)
 	defer span.end(&err)
 	begun := time.Now()
@@ -237,7 +250,14 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 // the error names it and the other jobs are added. A job that was not added has no
 // ID. An outage of Redis has the same effects as for [Queue.Add]: after
 // [ErrMaybeAdded], some of the jobs without an ID may have been added.
-func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err error) {
+func (q *Queue) AddBulk(ctx context.Context, bulk []BulkJob) ([]*Job, error) {
+	if q.addMany != nil && len(bulk) > 0 {
+		return q.addBulkThrough(ctx, bulk)
+	}
+	return q.addBulk(ctx, bulk)
+}
+
+func (q *Queue) addBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanProducer, "addBulk")
 	defer span.end(&err)
 	begun := time.Now()

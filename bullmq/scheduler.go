@@ -73,7 +73,7 @@ type Scheduler struct {
 //
 // If the pattern has no next run, or none before EndDate, UpsertScheduler writes nothing
 // and returns [ErrNoNextRun].
-func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *JobTemplate) (_ *Job, err error) {
+func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *JobTemplate) (*Job, error) {
 	t := JobTemplate{}
 	if template != nil {
 		t = *template
@@ -81,6 +81,25 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 	if t.Name == "" {
 		t.Name = id
 	}
+	if len(q.middleware) == 0 {
+		return q.upsertScheduler(ctx, id, repeat, t)
+	}
+	n := newJob(q.Name(), t.Name, t.Data, t.Options)
+	n.SchedulerID = id
+	called := false
+	var job *Job
+	err := wrapAdd(func(ctx context.Context, _ []*NewJob) (err error) {
+		called = true
+		job, err = q.upsertScheduler(ctx, id, repeat, JobTemplate{Name: t.Name, Data: n.Data, Options: n.Options})
+		return err
+	}, q.middleware)(ctx, []*NewJob{n})
+	if err == nil && !called {
+		err = errNotAdded
+	}
+	return job, err
+}
+
+func (q *Queue) upsertScheduler(ctx context.Context, id string, repeat Repeat, t JobTemplate) (_ *Job, err error) {
 	s, err := q.scheduler(id, repeat, t)
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: scheduler %.80q of queue %s was not changed: %w", id, q.Name(), err)

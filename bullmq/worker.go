@@ -125,6 +125,14 @@ type WorkerOptions struct {
 	// Defaults to 30 seconds.
 	ShutdownTimeout time.Duration
 
+	// JobLog stores lines of [LoggerFromContext] in the log of the job.
+	// Defaults to nil, which stores none.
+	JobLog *JobLogOptions
+	// QueueOptions are the options of the queues of [QueueFromContext]. Their
+	// Connection and URL are not used. Prefix, Dialect, Telemetry, Logger and Now
+	// default to those of the worker.
+	QueueOptions *QueueOptions
+
 	// Events are functions to call when a job or the worker changes.
 	Events WorkerEvents
 	// OnHealth is called when Redis becomes unreachable and when it is reachable
@@ -171,6 +179,9 @@ type Worker struct {
 	leftOut   int
 
 	warnUnlimited sync.Once
+
+	queues queueCache                     // of QueueFromContext
+	failed func(context.Context, Failure) // ServerOptions.OnFailed; nil without
 }
 
 // NewWorker connects to a queue and returns a Worker. Call [Worker.Run] to run
@@ -266,6 +277,13 @@ func (o *WorkerOptions) fill() error {
 		return fmt.Errorf("MaxStalledCount %d is less than -1; -1 means that a job fails when it stalls once", o.MaxStalledCount)
 	}
 	o.MaxStalledCount = cmp.Or(o.MaxStalledCount, 1)
+	if o.JobLog != nil {
+		jobLog := *o.JobLog
+		if err := jobLog.fill(); err != nil {
+			return err
+		}
+		o.JobLog = &jobLog
+	}
 	if o.Limiter != nil {
 		if err := o.Limiter.check(); err != nil {
 			return err
@@ -326,6 +344,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	case <-time.After(min(timing.FirstStalledCheckWait, time.Until(deadline))):
 	}
 	w.close()
+	w.queues.close()
 	safe.Together(w.runner.waiter.Close, w.core.conn.Close)
 	deadline = deadline.Add(timing.ClosingTime)
 	for _, p := range parts {

@@ -277,6 +277,11 @@ func (r *runner) committed(a *attempt, d decision, res result, fetched backend.F
 	case fail, retryNow, retryLater:
 		w.logFailure(a, res, d.action != fail)
 		w.emit(WorkerEvent{Type: EventFailed, Job: job, Err: res.err})
+		if w.failed != nil {
+			w.guard("OnFailed", func() {
+				w.failed(w.core.trace.outliving(a.ctx), Failure{Job: job, Err: res.err, Final: d.action == fail})
+			})
+		}
 		a.span.failed(job, res)
 	case limited:
 		r.setRateLimit(fetched.LimitedFor)

@@ -93,7 +93,7 @@ func (a *attempt) run() {
 	}()
 	a.enter(handling)
 	w.emit(WorkerEvent{Type: EventActive, Job: job})
-	value, err := w.handler(a.ctx, job)
+	value, err := w.handler(&handlerContext{Context: a.ctx, job: job, worker: w}, job)
 	a.res, returned = outcome(value, err), true
 }
 
@@ -111,12 +111,24 @@ func (a *attempt) end() (*Job, time.Time) {
 	return r.commit(a)
 }
 
+// PanicError is the error of an attempt whose handler panicked. The job's StackTrace has
+// the stack.
+type PanicError struct {
+	Value any // of the panic
+	Stack string
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the value of the panic if that is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
 func panicked(p any) result {
-	res := result{err: fmt.Errorf("panic: %v", p), stack: string(debug.Stack())}
-	if err, ok := p.(error); ok {
-		res.err = fmt.Errorf("panic: %w", err)
-	}
-	return res
+	stack := string(debug.Stack())
+	return result{err: &PanicError{Value: p, Stack: stack}, stack: stack}
 }
 
 // advance adds the next job of the job's scheduler, if it has one. If the lock is not

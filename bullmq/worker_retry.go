@@ -91,8 +91,12 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 		return decision{action: fail}, nil
 	}
 	verdict := Verdict{}
-	if p.classify != nil {
-		verdict = p.classify(err, job)
+	classify := p.classify
+	if own := (*classified)(nil); errors.As(err, &own) {
+		classify, err = own.classify, own.error
+	}
+	if classify != nil {
+		verdict = classify(err, job)
 	}
 	var wait time.Duration
 	switch {

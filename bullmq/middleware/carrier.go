@@ -1,0 +1,89 @@
+package middleware
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// errPanicked is the Err of a run whose handler panicked or called runtime.Goexit.
+var errPanicked = errors.New("middleware: the handler did not return")
+
+// Carrier carries a text from the context of an add to the context of the handler. It is
+// stored as an option of the job, so Node sets and reads it as job.opts.<option>:
+//
+//	requestID := middleware.RequestID()
+//	queue, err := bullmq.NewQueue(ctx, "mail", &bullmq.QueueOptions{Middleware: []bullmq.AddMiddleware{requestID.Add}})
+//	mux.Use(requestID.Handle)
+//
+//	queue.Add(requestID.With(ctx, "r-17"), "welcome", data, nil)
+//
+// A job that a handler adds with its context, or with one made from it, gets the text as
+// well.
+type Carrier struct {
+	option string
+	get    func(ctx context.Context) string
+	with   func(ctx context.Context, text string) context.Context
+}
+
+type carrierKey struct{ option string }
+
+// NewCarrier returns a Carrier for an option. [Carrier.With] and [Carrier.From] access its
+// text.
+func NewCarrier(option string) *Carrier {
+	key := carrierKey{option}
+	return CarrierOf(option,
+		func(ctx context.Context) string {
+			text, _ := ctx.Value(key).(string)
+			return text
+		},
+		func(ctx context.Context, text string) context.Context { return context.WithValue(ctx, key, text) })
+}
+
+// CarrierOf returns a Carrier for a text that a program's own functions read from a
+// context and put into one. get returns "" for none.
+func CarrierOf(option string, get func(ctx context.Context) string, with func(ctx context.Context, text string) context.Context) *Carrier {
+	return &Carrier{option: option, get: get, with: with}
+}
+
+// RequestID returns a Carrier of the option requestId.
+func RequestID() *Carrier { return NewCarrier("requestId") }
+
+// Tenant returns a Carrier of the option tenant.
+func Tenant() *Carrier { return NewCarrier("tenant") }
+
+// With returns a context with a text.
+func (c *Carrier) With(ctx context.Context, text string) context.Context { return c.with(ctx, text) }
+
+// From returns the text of a context, or "" if it has none.
+func (c *Carrier) From(ctx context.Context) string { return c.get(ctx) }
+
+// Add is the middleware of adds. It does not replace the option of a job that has it.
+func (c *Carrier) Add(next bullmq.AddFunc) bullmq.AddFunc {
+	return func(ctx context.Context, jobs []*bullmq.NewJob) error {
+		if text := c.get(ctx); text != "" {
+			for _, job := range jobs {
+				if job.Options != nil && job.Options.Extra[c.option] != nil {
+					continue
+				}
+				if err := job.SetExtra(c.option, text); err != nil {
+					return err
+				}
+			}
+		}
+		return next(ctx, jobs)
+	}
+}
+
+// Handle is the middleware of handlers.
+func (c *Carrier) Handle(next bullmq.Handler) bullmq.Handler {
+	return func(ctx context.Context, job *bullmq.Job) (any, error) {
+		var text string
+		if json.Unmarshal(job.Opts.Extra[c.option], &text) == nil && text != "" {
+			ctx = c.with(ctx, text)
+		}
+		return next(ctx, job)
+	}
+}

@@ -1,0 +1,73 @@
+package middleware_test
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/bullmq/middleware"
+)
+
+var _ = Describe("A carrier", func() {
+	It("carries a text from an add to the handler, and to the jobs that the handler adds", func(ctx context.Context) {
+		requestID, tenant := middleware.RequestID(), middleware.Tenant()
+		adds := []bullmq.AddMiddleware{requestID.Add, tenant.Add}
+		queue := newQueue(adds...)
+		seen := make(chan [3]string, 4)
+		run(queue, bullmq.Wrap(func(ctx context.Context, job *bullmq.Job) (any, error) {
+			seen <- [3]string{job.Name, requestID.From(ctx), tenant.From(ctx)}
+			if job.Name == "first" {
+				queue, err := bullmq.QueueFromContext(ctx, "")
+				if err != nil {
+					return nil, err
+				}
+				_, err = queue.Add(ctx, "second", nil, nil)
+				return nil, err
+			}
+			return nil, nil
+		}, requestID.Handle, tenant.Handle), bullmq.WorkerOptions{QueueOptions: &bullmq.QueueOptions{Middleware: adds}})
+		job, err := queue.Add(tenant.With(requestID.With(ctx, "r-17"), "acme"), "first", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(seen).Should(Receive(Equal([3]string{"first", "r-17", "acme"})))
+		Eventually(seen).Should(Receive(Equal([3]string{"second", "r-17", "acme"})))
+		Expect(job.RawOpts).To(ContainSubstring(`"requestId":"r-17"`))
+
+		_, err = queue.AddBulk(requestID.With(ctx, "r-18"), []bullmq.BulkJob{
+			{Name: "a"}, {Name: "b", Options: &bullmq.JobOptions{Extra: map[string]json.RawMessage{"requestId": json.RawMessage(`"own"`)}}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(seen).Should(Receive(Equal([3]string{"a", "r-18", ""})))
+		Eventually(seen).Should(Receive(Equal([3]string{"b", "own", ""})))
+	})
+
+	It("changes nothing without a text", func(ctx context.Context) {
+		queue := newQueue(middleware.RequestID().Add)
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.RawOpts).NotTo(ContainSubstring("requestId"))
+	})
+
+	It("reaches each job of a flow and the jobs of a scheduler, and leaves the caller's options alone", func(ctx context.Context) {
+		requestID := middleware.RequestID()
+		queue := newQueue(requestID.Add)
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{URL: redis.URL(), Middleware: []bullmq.AddMiddleware{requestID.Add}})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		own := &bullmq.JobOptions{Attempts: 2, Extra: map[string]json.RawMessage{"x": json.RawMessage("1")}}
+		flow, err := flows.Add(requestID.With(ctx, "r-1"), bullmq.Flow{
+			Name: "root", QueueName: queue.Name(), Options: own, Children: []bullmq.Flow{{Name: "child", QueueName: queue.Name()}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(flow.Job.RawOpts).To(And(ContainSubstring(`"requestId":"r-1"`), ContainSubstring(`"x":1`), ContainSubstring(`"attempts":2`)))
+		Expect(flow.Children[0].Job.RawOpts).To(ContainSubstring(`"requestId":"r-1"`))
+		Expect(own.Extra).To(HaveLen(1))
+
+		job, err := queue.UpsertScheduler(requestID.With(ctx, "r-2"), "nightly", bullmq.Repeat{Every: time.Hour}, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.RawOpts).To(ContainSubstring(`"requestId":"r-2"`))
+	})
+})

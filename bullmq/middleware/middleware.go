@@ -1,0 +1,77 @@
+// Package middleware has middleware for handlers and for adds:
+//
+//   - [Log] and [Timing] observe the runs of jobs.
+//   - A [Carrier], such as [RequestID] and [Tenant], takes a value from the context of an
+//     add to the context of the handler.
+//   - [Encryption] encrypts the data of jobs in Redis.
+//
+// Middleware of handlers is a parameter of [bullmq.Mux.Use], bullmq.ServerOptions or
+// [bullmq.Wrap]. Middleware of adds belongs into bullmq.QueueOptions and
+// bullmq.FlowProducerOptions.
+//
+// There is no middleware that recovers panics. The worker does, and stores the stack.
+package middleware
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// Log returns a middleware that logs the end of each run with its duration, by the logger
+// of [bullmq.LoggerFromContext]: at a level if the handler succeeds, at slog.LevelWarn if
+// it returns an error. Failed attempts are logged by the worker as well.
+func Log(level slog.Level) bullmq.Middleware {
+	return func(next bullmq.Handler) bullmq.Handler {
+		return func(ctx context.Context, job *bullmq.Job) (any, error) {
+			begun := time.Now()
+			value, err := next(ctx, job)
+			took := slog.Float64("duration_ms", float64(time.Since(begun).Microseconds())/1000)
+			if err != nil {
+				bullmq.LoggerFromContext(ctx).LogAttrs(ctx, slog.LevelWarn, "the handler returned an error", took, slog.Any("error", err))
+			} else {
+				bullmq.LoggerFromContext(ctx).LogAttrs(ctx, level, "the handler succeeded", took)
+			}
+			return value, err
+		}
+	}
+}
+
+// Run is a run of a job that has ended.
+type Run struct {
+	Job *bullmq.Job
+	// Wait is how long the job waited from when it was ready until the attempt started.
+	// It is 0 if this is not known, as for a later attempt.
+	Wait time.Duration
+	// Duration is how long the handler ran.
+	Duration time.Duration
+	// Err is the error of the handler.
+	Err error
+}
+
+// Timing returns a middleware that calls observe after each run, also after a panic.
+// Clocks of several machines are involved in Wait.
+func Timing(observe func(ctx context.Context, run Run)) bullmq.Middleware {
+	return func(next bullmq.Handler) bullmq.Handler {
+		return func(ctx context.Context, job *bullmq.Job) (value any, err error) {
+			run := Run{Job: job}
+			if ready := job.Timestamp.Add(job.Opts.Delay); job.AttemptsStarted <= 1 && !job.Timestamp.IsZero() && job.ProcessedOn.After(ready) {
+				run.Wait = job.ProcessedOn.Sub(ready)
+			}
+			begun := time.Now()
+			returned := false
+			defer func() {
+				run.Duration, run.Err = time.Since(begun), err
+				if !returned {
+					run.Err = errPanicked
+				}
+				observe(ctx, run)
+			}()
+			value, err = next(ctx, job)
+			returned = true
+			return value, err
+		}
+	}
+}

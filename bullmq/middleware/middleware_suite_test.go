@@ -1,0 +1,24 @@
+package middleware_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+)
+
+var redis *redisserver.Server
+
+func TestMiddleware(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "middleware")
+}
+
+var _ = BeforeSuite(func() {
+	var err error
+	redis, err = redisserver.Start(redisserver.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(redis.Close)
+})

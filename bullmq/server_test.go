@@ -1,0 +1,184 @@
+package bullmq_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+)
+
+var _ = Describe("A server", func() {
+	connect := func() *bullmq.Connection {
+		GinkgoHelper()
+		conn, err := bullmq.Connect(specContext(), redis.URL())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		return conn
+	}
+	start := func(server *bullmq.Server) (stop context.CancelFunc, ended <-chan error) {
+		ctx, stop := context.WithCancel(context.Background())
+		DeferCleanup(stop)
+		result := make(chan error, 1)
+		go func() { result <- server.Run(ctx) }()
+		return stop, result
+	}
+	get := func(handler http.Handler) (int, bullmq.ServerStatus) {
+		GinkgoHelper()
+		reply := httptest.NewRecorder()
+		handler.ServeHTTP(reply, httptest.NewRequest(http.MethodGet, "/", nil))
+		var status bullmq.ServerStatus
+		Expect(json.Unmarshal(reply.Body.Bytes(), &status)).To(Succeed())
+		Expect(reply.Header().Get("Content-Type")).To(Equal("application/json"))
+		return reply.Code, status
+	}
+	ready := func(server *bullmq.Server) func() int {
+		return func() int { code, _ := get(server.Ready()); return code }
+	}
+
+	It("runs the jobs of several queues over one connection until its context ends", func() {
+		first, second := newQueue(newQueueName(), nil), newQueue(newQueueName(), nil)
+		server := bullmq.NewServer(connect(), &bullmq.ServerOptions{Middleware: []bullmq.Middleware{func(next bullmq.Handler) bullmq.Handler {
+			return func(ctx context.Context, job *bullmq.Job) (any, error) {
+				value, err := next(ctx, job)
+				return []any{"wrapped", value}, err
+			}
+		}}})
+		for _, queue := range []*bullmq.Queue{first, second} {
+			server.Handle(queue.Name(), func(_ context.Context, job *bullmq.Job) (any, error) { return job.QueueName(), nil }, nil)
+		}
+		code, status := get(server.Ready())
+		Expect(code).To(Equal(http.StatusServiceUnavailable))
+		Expect(status).To(Equal(bullmq.ServerStatus{Status: "starting", Queues: []string{first.Name(), second.Name()}}))
+		stop, ended := start(server)
+		Eventually(ready(server)).Should(Equal(http.StatusOK))
+		for _, queue := range []*bullmq.Queue{first, second} {
+			job, err := queue.Add(specContext(), "a", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(queue.WaitForJob(specContext(), job.ID)).To(MatchJSON(`["wrapped","` + queue.Name() + `"]`))
+		}
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+		code, status = get(server.Live())
+		Expect(code).To(Equal(http.StatusServiceUnavailable))
+		Expect(status.Status).To(Equal("stopping"))
+		Expect(server.Run(specContext())).To(MatchError(ContainSubstring("can be run once")))
+	})
+
+	It("lets running jobs finish after the first signal and cancels them after the second", func() {
+		queue := newQueue(newQueueName(), nil)
+		started, cause := make(chan struct{}), make(chan error, 1)
+		server := bullmq.NewServer(connect(), &bullmq.ServerOptions{Signals: []os.Signal{syscall.SIGUSR2}})
+		server.Handle(queue.Name(), func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			close(started)
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+			return nil, context.Cause(ctx)
+		}, nil)
+		_, ended := start(server)
+		job, err := queue.Add(specContext(), "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(started).Should(BeClosed())
+		Expect(syscall.Kill(os.Getpid(), syscall.SIGUSR2)).To(Succeed())
+		Eventually(func() string { _, status := get(server.Live()); return status.Status }).Should(Equal("stopping"))
+		Consistently(cause, "100ms").ShouldNot(Receive())
+		Expect(syscall.Kill(os.Getpid(), syscall.SIGUSR2)).To(Succeed())
+		Eventually(cause).Should(Receive(MatchError(bullmq.ErrShutdown)))
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaiting))
+	})
+
+	It("closes the queues that it has opened if another can't be opened", func() {
+		queue := newQueueName()
+		server := bullmq.NewServer(connect(), nil)
+		server.Handle(queue, doNothing, nil)
+		server.Handle(newQueueName(), doNothing, &bullmq.WorkerOptions{Concurrency: -1})
+		Expect(server.Run(specContext())).To(MatchError(ContainSubstring("Concurrency -1")))
+		Expect(newQueue(queue, nil).Workers(specContext())).To(BeEmpty())
+	})
+
+	DescribeTable("refuses to run", func(text string, prepare func(*bullmq.Server)) {
+		server := bullmq.NewServer(connect(), nil)
+		prepare(server)
+		Expect(server.Run(specContext())).To(MatchError(ContainSubstring(text)))
+	},
+		Entry("without a queue", "register one with Server.Handle", func(*bullmq.Server) {}),
+		Entry("a queue with a connection of its own", "use the connection of the server", func(server *bullmq.Server) {
+			server.Handle("q", doNothing, &bullmq.WorkerOptions{URL: redis.URL()})
+		}),
+		Entry("after Shutdown", "has been run or shut down", func(server *bullmq.Server) {
+			server.Handle("q", doNothing, nil)
+			Expect(server.Shutdown(context.Background())).To(Succeed())
+		}),
+	)
+
+	It("calls OnFailed for each failed attempt and says which one is final", func() {
+		queue := newQueue(newQueueName(), nil)
+		failures := make(chan bullmq.Failure, 10)
+		server := bullmq.NewServer(connect(), &bullmq.ServerOptions{
+			OnFailed: func(_ context.Context, f bullmq.Failure) { failures <- f },
+		})
+		boom := errors.New("boom")
+		server.Handle(queue.Name(), func(context.Context, *bullmq.Job) (any, error) { return nil, boom }, nil)
+		start(server)
+		job, err := queue.Add(specContext(), "a", nil, &bullmq.JobOptions{Attempts: 2})
+		Expect(err).NotTo(HaveOccurred())
+		for _, final := range []bool{false, true} {
+			var f bullmq.Failure
+			Eventually(failures).Should(Receive(&f))
+			Expect(f.Final).To(Equal(final))
+			Expect(f.Err).To(MatchError(boom))
+			Expect(f.Job.ID).To(Equal(job.ID))
+		}
+		Consistently(failures, "50ms").ShouldNot(Receive())
+	})
+
+	It("is ready only while Redis can be reached", Label("slow"), func() {
+		own := startRedis(redisserver.Options{})
+		conn, err := bullmq.Connect(specContext(), own.URL())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		server := bullmq.NewServer(conn, &bullmq.ServerOptions{ShutdownTimeout: 100 * time.Millisecond})
+		server.Handle(newQueueName(), doNothing, nil)
+		stop, ended := start(server)
+		Eventually(ready(server)).Should(Equal(http.StatusOK))
+		own.Kill()
+		Eventually(ready(server), "15s").Should(Equal(http.StatusServiceUnavailable))
+		_, status := get(server.Ready())
+		Expect(status.Status).To(Equal("unreachable"))
+		Expect(status.Error).NotTo(BeEmpty())
+		Expect(server.Health().Reachable).To(BeFalse())
+		code, _ := get(server.Live())
+		Expect(code).To(Equal(http.StatusOK))
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+	})
+
+	It("stops by Shutdown, which cancels the handlers when its context ends", func() {
+		queue := newQueue(newQueueName(), nil)
+		started := make(chan struct{})
+		server := bullmq.NewServer(connect(), nil)
+		server.Handle(queue.Name(), func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			close(started)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}, nil)
+		_, ended := start(server)
+		_, err := queue.Add(specContext(), "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(started).Should(BeClosed())
+		soon, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		Expect(server.Shutdown(soon)).To(Succeed())
+		Eventually(ended).Should(Receive(BeNil()))
+	})
+})
