@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -99,6 +100,7 @@ var _ = Describe("The context of a handler", func() {
 		rows, n, err := queue.Logs(specContext(), job.ID, bullmq.Page{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(n).To(Equal(4))
+		slices.Reverse(rows) // the newest comes first
 		Expect(rows[0]).To(And(ContainSubstring("level=INFO msg=started step=1 colour=blue"), Not(ContainSubstring("queue="))))
 		Expect(rows[1]).To(And(ContainSubstring("layer 0"), HaveSuffix("…"), MatchRegexp(`^[\x00-\x7fé…]*$`)))
 		Expect(rows[3]).To(ContainSubstring("has reached its limit of 3 lines"))
