@@ -56,6 +56,11 @@ func (r report) goals() []goal {
 				goal{"add with 1,000,000 waiting, Redis CPU per job", against, g.add.ratio.redisCPU, true, 0, 1.1})
 		}
 	}
+	if r.typed != nil {
+		goals = append(goals,
+			goal{"process with concurrency 100, mux and three middlewares, jobs per second", " × without", r.typed.ratio("process-100"), true, 0.95, 0},
+			goal{"add through three middlewares, additional client CPU", " µs", r.typed.extra("add-100"), true, 0, 0.3})
+	}
 	return goals
 }
 

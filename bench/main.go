@@ -26,6 +26,10 @@ func main() {
 		contender.Main(own, os.Args[2:])
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == typedArgument {
+		contender.Main(typed, os.Args[2:])
+		return
+	}
 	o := options{}
 	flag.Func("only", "regular expression for the names of what to measure", o.only.set)
 	flag.Func("contenders", "regular expression for the names of the contenders", o.contenders.set)

@@ -15,6 +15,7 @@ type report struct {
 	names       []string // of the contenders, Node first
 	tables      []table
 	growth      []grown
+	typed       *typedCost // nil if it was not measured
 	baseline    []baselineRow
 }
 
@@ -28,6 +29,9 @@ func (r report) text() string {
 	}
 	if len(r.growth) > 0 {
 		parts = append(parts, "### Growth", growthTable(r.growth))
+	}
+	if r.typed != nil {
+		parts = append(parts, "### Job types, mux and middleware", r.typed.table())
 	}
 	if len(r.baseline) > 0 {
 		parts = append(parts, "### Baseline", r.baselineTable())
