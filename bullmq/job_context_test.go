@@ -97,7 +97,7 @@ var _ = Describe("The context of a handler", func() {
 		for _, field := range []string{`"queue":"` + queue.Name() + `"`, `"worker":"w1"`, `"job":"` + job.ID + `"`, `"name":"paint"`, `"attempt":1`, `"step":1`} {
 			Expect(lines.all()).To(ContainSubstring(field))
 		}
-		rows, n, err := queue.Logs(specContext(), job.ID, bullmq.Page{})
+		rows, n, err := queue.JobLogs(specContext(), job.ID, bullmq.Page{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(n).To(Equal(4))
 		slices.Reverse(rows) // the newest comes first
@@ -111,7 +111,7 @@ var _ = Describe("The context of a handler", func() {
 			bullmq.LoggerFromContext(ctx).Error("an error")
 			return nil
 		}, nil)
-		_, n, err := queue.Logs(specContext(), job.ID, bullmq.Page{})
+		_, n, err := queue.JobLogs(specContext(), job.ID, bullmq.Page{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(n).To(BeZero())
 		Expect(bullmq.LoggerFromContext(context.Background())).To(BeIdenticalTo(slog.Default()))

@@ -12,7 +12,7 @@ import (
 )
 
 // JobLogOptions selects which lines of [LoggerFromContext] are stored in the log of the
-// job, where [Queue.Logs] and dashboards show them. Each line is a call to Redis.
+// job, where [Queue.JobLogs] and dashboards show them. Each line is a call to Redis.
 type JobLogOptions struct {
 	// Level is the lowest level of the lines.
 	// Defaults to slog.LevelInfo.

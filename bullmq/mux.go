@@ -183,7 +183,7 @@ func withTimeout(next Handler, timeout time.Duration) Handler {
 		ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
 		defer cancel()
 		value, err := next(ctx, job)
-		if err != nil && context.Cause(ctx) == ErrTimeout && !speaksForItself(err) {
+		if err != nil && context.Cause(ctx) == ErrTimeout && !isExplicit(err) {
 			err = fmt.Errorf("%w after %v: %w", ErrTimeout, timeout, err)
 		}
 		return value, err

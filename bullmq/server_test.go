@@ -103,7 +103,7 @@ var _ = Describe("A server", func() {
 		server.Handle(queue, doNothing, nil)
 		server.Handle(newQueueName(), doNothing, &bullmq.WorkerOptions{Concurrency: -1})
 		Expect(server.Run(specContext())).To(MatchError(ContainSubstring("Concurrency -1")))
-		Expect(newQueue(queue, nil).Workers(specContext())).To(BeEmpty())
+		Expect(newQueue(queue, nil).ConnectedWorkers(specContext())).To(BeEmpty())
 	})
 
 	DescribeTable("refuses to run", func(text string, prepare func(*bullmq.Server)) {
