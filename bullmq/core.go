@@ -13,6 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisstore"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
+	"github.com/17a2ac88/bullmq-go/internal/testjob"
 )
 
 // core holds what all types of one queue share: its keys, its store, a connection, a
@@ -29,6 +30,9 @@ type core struct {
 	trace   tracer
 
 	jobs *sync.Mutex // held while a method of a Job sets its fields
+
+	// recorder is set for a job of package bullmqtest, which has no store.
+	recorder testjob.Recorder
 
 	// Set by a worker, nil otherwise.
 	progressed func(job *Job, progress any)

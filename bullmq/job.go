@@ -93,6 +93,8 @@ func (j *Job) coreFor(verb string) (*core, error) {
 		return nil, fmt.Errorf("bullmq: %s a nil Job: %w", verb, ErrNoQueue)
 	case j.core == nil:
 		return nil, fmt.Errorf("bullmq: %s job %q: %w", verb, j.ID, ErrNoQueue)
+	case j.core.recorder != nil:
+		return nil, fmt.Errorf("bullmq: %s job %q, which bullmqtest.NewJob made: it records only progress, data and logs; run the handler by bullmqtest.Work: %w", verb, j.ID, ErrNoQueue)
 	}
 	return j.core, nil
 }

@@ -29,7 +29,7 @@ const (
 // UpdateProgress replaces the job's progress, as JSON, and publishes an event (BullMQ:
 // updateProgress).
 func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
-	c, err := j.coreFor("report the progress of")
+	notes, err := j.notes("report the progress of")
 	if err != nil {
 		return err
 	}
@@ -37,12 +37,12 @@ func (j *Job) UpdateProgress(ctx context.Context, progress any) error {
 	if err != nil {
 		return fmt.Errorf("bullmq: progress of job %s can't be written as JSON: %w", j.ID, err)
 	}
-	if err := c.store.UpdateProgress(ctx, j.ID, text); err != nil {
+	if err := notes.UpdateProgress(ctx, j.ID, text); err != nil {
 		return err
 	}
 	j.update(func() { j.Progress = json.RawMessage(text) })
-	if c.progressed != nil {
-		c.progressed(j, progress)
+	if j.core.progressed != nil {
+		j.core.progressed(j, progress)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (q *Queue) UpdateJobProgress(ctx context.Context, jobID string, progress an
 
 // UpdateData replaces the job's data (BullMQ: updateData).
 func (j *Job) UpdateData(ctx context.Context, data any) error {
-	c, err := j.coreFor("update the data of")
+	notes, err := j.notes("update the data of")
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (j *Job) UpdateData(ctx context.Context, data any) error {
 	if err != nil {
 		return fmt.Errorf("bullmq: data of job %s can't be written as JSON: %w", j.ID, err)
 	}
-	if err := c.store.UpdateData(ctx, j.ID, text); err != nil {
+	if err := notes.UpdateData(ctx, j.ID, text); err != nil {
 		return err
 	}
 	j.update(func() { j.Data = json.RawMessage(text) })
@@ -79,7 +79,7 @@ func (j *Job) UpdateData(ctx context.Context, data any) error {
 // Log adds a row to the job's log and returns how many rows the log has. KeepLogs of the
 // job's options limits their number (BullMQ: log).
 func (j *Job) Log(ctx context.Context, row string) (int, error) {
-	c, err := j.coreFor("log a row of")
+	notes, err := j.notes("log a row of")
 	if err != nil {
 		return 0, err
 	}
@@ -87,7 +87,7 @@ func (j *Job) Log(ctx context.Context, row string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return c.store.AddLog(ctx, j.ID, row, stored.Options.KeepLogs)
+	return notes.AddLog(ctx, j.ID, row, stored.Options.KeepLogs)
 }
 
 // LogOptions configures [Queue.AddJobLog]. A nil pointer and the zero value select the
@@ -121,7 +121,7 @@ type ClearLogsOptions struct {
 
 // ClearLogs removes the rows of the job's log. options may be nil (BullMQ: clearLogs).
 func (j *Job) ClearLogs(ctx context.Context, options *ClearLogsOptions) error {
-	c, err := j.coreFor("clear the log of")
+	notes, err := j.notes("clear the log of")
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (j *Job) ClearLogs(ctx context.Context, options *ClearLogsOptions) error {
 	if err := checkCount("Keep", keep, "no row"); err != nil {
 		return fmt.Errorf("bullmq: the log of job %s was not cleared: %w", j.ID, err)
 	}
-	return c.store.ClearLogs(ctx, j.ID, keep)
+	return notes.ClearLogs(ctx, j.ID, keep)
 }
 
 // State returns the job's current state. It returns [ErrJobNotFound] if the job is in no

@@ -78,10 +78,14 @@ func QueueFromContext(ctx context.Context, name string) (*Queue, error) {
 // Outside of a worker's handler it returns slog.Default.
 func LoggerFromContext(ctx context.Context) *slog.Logger {
 	c := handlerOf(ctx)
-	if c == nil || c.worker == nil {
-		return slog.Default()
+	switch {
+	case c == nil:
+	case c.worker != nil:
+		return c.worker.jobLogger(c.job)
+	case c.job.recorder() != nil:
+		return c.job.recorder().Logger()
 	}
-	return c.worker.jobLogger(c.job)
+	return slog.Default()
 }
 
 // queueCache holds the queues of [QueueFromContext].

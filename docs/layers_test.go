@@ -21,11 +21,11 @@ var layers = []struct {
 	paths []string
 	uses  []string // modules that only this and higher layers may import
 }{
-	{paths: []string{"bullmq/internal", "internal/cron"}},
+	{paths: []string{"bullmq/internal", "internal/cron", "internal/testjob"}},
 	{paths: []string{"bullmq/scripts", "bullmq/internal/redisconn", "bullmq/internal/redisstore"}, uses: []string{"github.com/redis/rueidis"}},
 	{paths: []string{"bullmq"}, uses: []string{"github.com/google/uuid", "github.com/rs/zerolog"}},
 	{paths: []string{"bullmq/bullmqotel"}, uses: []string{"go.opentelemetry.io/otel"}},
-	{paths: []string{"internal/testkit", "bullmq/internal/backendtest"}, uses: []string{"github.com/onsi", "github.com/alicebob/miniredis"}},
+	{paths: []string{"internal/testkit", "bullmq/internal/backendtest", "bullmqtest"}, uses: []string{"github.com/onsi", "github.com/alicebob/miniredis"}},
 	{paths: []string{"", "bench", "examples", "interop", "docs"}},
 }
 
