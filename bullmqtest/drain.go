@@ -1,0 +1,193 @@
+package bullmqtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// DrainOptions configures [Kit.Drain]. A nil pointer and the zero value select the
+// defaults.
+type DrainOptions struct {
+	// FollowDelays also runs the jobs that become ready within this time: delayed jobs,
+	// retries, jobs of schedulers, and jobs that a rate limit holds back. The time of the
+	// Kit moves from job to job, and stands at the end of this time afterwards.
+	// Defaults to 0: only jobs that are ready now.
+	FollowDelays time.Duration
+	// MaxAttempts is how many attempts may run before the test fails.
+	// Defaults to 1000.
+	MaxAttempts int
+	// Worker are the options of the worker. Those of [Kit.WorkerOptions] apply where they
+	// are not set.
+	Worker *bullmq.WorkerOptions
+}
+
+// Attempt is an attempt that [Kit.Drain] has run.
+type Attempt struct {
+	Job *bullmq.Job // as the worker knew it after the attempt
+	Err error       // of the handler; a [*bullmq.PanicError] after a panic
+	At  time.Time   // by the clock of the Kit, when the attempt ended
+}
+
+// Drain runs the jobs of a queue until none is ready or running, and returns the attempts
+// in the order in which they ended. Jobs that a handler adds to the queue run too. The
+// worker has ended when Drain returns. options may be nil.
+//
+// Jobs stay where they are if the queue is paused, or a rate limit holds them back beyond
+// FollowDelays. A failed attempt does not fail the test. The test fails if ctx ends first,
+// if MaxAttempts is exceeded, or if no ready job is fetched within 10 seconds.
+func (k *Kit) Drain(ctx context.Context, queueName string, handler bullmq.Handler, options *DrainOptions) []Attempt {
+	k.t.Helper()
+	d := &drain{kit: k, queueName: queueName, changed: make(chan struct{}, 1)}
+	if options != nil {
+		d.o = *options
+	}
+	if d.o.MaxAttempts == 0 {
+		d.o.MaxAttempts = 1000
+	}
+	if d.o.FollowDelays < 0 || d.o.FollowDelays%time.Millisecond != 0 {
+		k.t.Fatalf("bullmqtest: drain queue %s: FollowDelays %v must be whole milliseconds, and not negative", queueName, d.o.FollowDelays)
+	}
+	if err := d.run(ctx, handler); err != nil {
+		k.t.Fatalf("bullmqtest: drain queue %s: after %d attempts: %v", queueName, len(d.attempts), err)
+	}
+	return d.attempts
+}
+
+// drainPatience is how long no attempt may start or end while jobs are ready.
+const drainPatience = 10 * time.Second
+
+// drain is one call of Drain.
+type drain struct {
+	kit       *Kit
+	queueName string
+	o         DrainOptions
+	changed   chan struct{} // signals that an attempt has started or ended
+
+	mu       sync.Mutex
+	attempts []Attempt
+	started  int
+	running  int
+}
+
+func (d *drain) run(ctx context.Context, handler bullmq.Handler) error {
+	o := d.kit.workerOptions(d.o.Worker)
+	d.observe(&o)
+	worker, err := bullmq.NewWorker(ctx, d.queueName, d.wrap(handler), &o)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(running) }()
+	err = d.untilQuiet(ctx, o)
+	stop()
+	if stopped := <-done; err == nil {
+		err = stopped
+	}
+	return err
+}
+
+// untilQuiet returns when no job is left to run.
+func (d *drain) untilQuiet(ctx context.Context, o bullmq.WorkerOptions) error {
+	k := d.kit
+	end := k.Now().Add(d.o.FollowDelays)
+	lastChange := time.Now()
+	checked := o.SkipStalledCheck // otherwise the worker's first check may requeue a job
+	for {
+		w, err := k.workload(ctx, d.queueName, o.Limiter)
+		if err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return err
+		}
+		now := k.Now()
+		d.mu.Lock()
+		started, running := d.started, d.running
+		d.mu.Unlock()
+		next, wait := w.next(now)
+		checked = checked || w.checked
+		wait = wait || !checked
+		switch {
+		case started > d.o.MaxAttempts:
+			return fmt.Errorf("jobs are still ready; MaxAttempts is %d", d.o.MaxAttempts)
+		case running > 0:
+			lastChange = time.Now()
+		case wait:
+		case next.IsZero() || next.After(end):
+			k.Advance(max(end.Sub(now), 0).Truncate(time.Millisecond))
+			return nil
+		default:
+			k.Advance(next.Sub(now).Round(time.Millisecond))
+			lastChange = time.Now()
+			continue
+		}
+		if time.Since(lastChange) > drainPatience {
+			return fmt.Errorf("nothing has happened for %v, with %d jobs ready and %d running elsewhere", drainPatience, w.ready, w.running)
+		}
+		select {
+		case <-d.changed:
+			lastChange = time.Now()
+		case <-time.After(2 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (d *drain) wrap(handler bullmq.Handler) bullmq.Handler {
+	return func(ctx context.Context, job *bullmq.Job) (any, error) {
+		d.mu.Lock()
+		d.started++
+		d.running++
+		excess := d.started > d.o.MaxAttempts
+		d.mu.Unlock()
+		d.signal()
+		defer func() {
+			d.mu.Lock()
+			d.running--
+			d.mu.Unlock()
+		}()
+		if excess {
+			return nil, bullmq.ErrSnoozed
+		}
+		value, err := handler(ctx, job)
+		d.record(job, err)
+		return value, err
+	}
+}
+
+// observe makes the worker report failures whose handler did not return.
+func (d *drain) observe(o *bullmq.WorkerOptions) {
+	own := o.Events.Failed
+	o.Events.Failed = func(job *bullmq.Job, err error) {
+		d.record(job, err)
+		if own != nil {
+			own(job, err)
+		}
+	}
+}
+
+// record records the end of an attempt, once.
+func (d *drain) record(job *bullmq.Job, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, attempt := range d.attempts {
+		if attempt.Job == job {
+			return
+		}
+	}
+	d.attempts = append(d.attempts, Attempt{Job: job, Err: err, At: d.kit.Now()})
+	d.signal()
+}
+
+func (d *drain) signal() {
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,165 @@
+package bullmqtest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/bullmqtest"
+)
+
+func TestKitRunsDelayedJobsAndRetriesWhenTimeAdvances(t *testing.T) {
+	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
+		ran := make(chan time.Time, 10)
+		kit.StartWorker("mail", func(_ context.Context, job *bullmq.Job) (any, error) {
+			ran <- kit.Now()
+			if job.AttemptsMade == 0 {
+				return nil, errors.New("the server is busy")
+			}
+			return Receipt{"r1"}, nil
+		}, nil)
+		job := must(Welcome.Add(t.Context(), kit.Queue("mail"), Email{To: "ada"}, &bullmq.JobOptions{Delay: time.Hour}))
+		expectIdle(t, ran)
+		start := kit.Now()
+		kit.Advance(time.Hour)
+		equal(t, "the first attempt", (<-ran).Sub(start), time.Hour)
+		waitForState(t, kit, job, bullmq.StateDelayed)
+		kit.Advance(29 * time.Minute)
+		expectIdle(t, ran)
+		kit.Advance(time.Minute)
+		equal(t, "the second attempt", (<-ran).Sub(start), 90*time.Minute)
+		equal(t, "the result", must(Welcome.Wait(t.Context(), kit.Queue("mail"), job.ID)).ID, "r1")
+	})
+}
+
+func expectIdle(t *testing.T, ran <-chan time.Time) {
+	t.Helper()
+	select {
+	case <-ran:
+		t.Fatal("the job ran too early")
+	case <-time.After(150 * time.Millisecond):
+	}
+}
+
+func waitForState(t *testing.T, kit *bullmqtest.Kit, job *bullmq.Job, state bullmq.State) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for must(job.State(t.Context())) != state {
+		if time.Now().After(deadline) {
+			t.Fatalf("job %s is %s, want %s", job.ID, must(job.State(t.Context())), state)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestKitWakesAnIdleWorkerAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
+		ran := make(chan time.Time, 1)
+		kit.StartWorker("mail", func(context.Context, *bullmq.Job) (any, error) {
+			ran <- time.Now()
+			return nil, nil
+		}, &bullmq.WorkerOptions{DrainDelay: time.Minute})
+		must(Report.Add(t.Context(), kit.Queue("mail"), Email{}, &bullmq.JobOptions{Delay: time.Hour}))
+		expectIdle(t, ran)
+		begun := time.Now()
+		kit.Advance(time.Hour)
+		if took := (<-ran).Sub(begun); took > 2*time.Second {
+			t.Errorf("the worker ran the job after %v", took)
+		}
+	})
+}
+
+func TestKitEndsRateLimitsAndDeduplicationWhenTimeAdvances(t *testing.T) {
+	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
+		ran := make(chan time.Time, 10)
+		kit.StartWorker("mail", func(context.Context, *bullmq.Job) (any, error) {
+			ran <- kit.Now()
+			return nil, nil
+		}, &bullmq.WorkerOptions{Limiter: &bullmq.Limiter{Max: 1, Duration: time.Hour}})
+		queue := kit.Queue("mail")
+		once := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "ada", TTL: time.Hour}}
+		add := func() bullmq.AddOutcome { return must(Report.Add(t.Context(), queue, Email{}, once)).AddOutcome() }
+		equal(t, "the first add", add(), bullmq.Added)
+		<-ran
+		equal(t, "the second add", add(), bullmq.Deduplicated)
+		kit.Advance(59 * time.Minute)
+		must(Report.Add(t.Context(), queue, Email{}, nil))
+		expectIdle(t, ran)
+		kit.Advance(time.Minute)
+		<-ran
+		equal(t, "the third add", add(), bullmq.Added)
+	})
+}
+
+func TestKitsShareNothing(t *testing.T) {
+	t.Setenv(bullmqtest.RedisURLVariable, server.URL())
+	one, other := bullmqtest.New(t, nil), bullmqtest.New(t, nil)
+	must(Report.Add(t.Context(), one.Queue("mail"), Email{}, nil))
+	bullmqtest.RequireAdded(t, one, "mail", Report, bullmqtest.Match{})
+	bullmqtest.RequireNotAdded(t, other, "mail", Report, bullmqtest.Match{})
+}
+
+func TestKitRemovesItsKeysFromARealRedis(t *testing.T) {
+	client := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true}))
+	defer client.Close()
+	prefix := ""
+	t.Run("use", func(t *testing.T) {
+		kit := bullmqtest.New(t, &bullmqtest.Options{RedisURL: server.URL()})
+		prefix = kit.Prefix()
+		must(Report.Add(t.Context(), kit.Queue("mail"), Email{}, nil))
+	})
+	keys := must(client.Do(t.Context(), client.B().Keys().Pattern(prefix+"*").Build()).AsStrSlice())
+	equalAll(t, "the keys left", keys)
+}
+
+func TestKitTakesRedisDownAndUp(t *testing.T) {
+	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
+		ran := make(chan time.Time, 10)
+		kit.StartWorker("mail", func(context.Context, *bullmq.Job) (any, error) {
+			ran <- kit.Now()
+			return nil, nil
+		}, nil)
+		queue := kit.Queue("mail")
+		must(Report.Add(t.Context(), queue, Email{}, nil))
+		<-ran
+		kit.Redis().Down()
+		if _, err := Report.Add(t.Context(), queue, Email{}, nil); err == nil {
+			t.Error("a job was added")
+		}
+		kit.Redis().Up()
+		for deadline := time.Now().Add(5 * time.Second); queue.Ping(t.Context()) != nil && time.Now().Before(deadline); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		must(Report.Add(t.Context(), queue, Email{}, nil))
+		<-ran
+	})
+}
+
+func TestKitLetsTimePassWithARunningClock(t *testing.T) {
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	kit := bullmqtest.New(t, &bullmqtest.Options{Start: start, RunningClock: true})
+	ran := make(chan time.Time, 1)
+	kit.StartWorker("mail", func(context.Context, *bullmq.Job) (any, error) {
+		ran <- kit.Now()
+		return nil, nil
+	}, nil)
+	must(Report.Add(t.Context(), kit.Queue("mail"), Email{}, &bullmq.JobOptions{Delay: 50 * time.Millisecond}))
+	if at := (<-ran).Sub(start); at < 50*time.Millisecond || at > 10*time.Second {
+		t.Errorf("the job ran after %v", at)
+	}
+	must(Report.Add(t.Context(), kit.Queue("mail"), Email{}, &bullmq.JobOptions{Delay: time.Hour}))
+	kit.Advance(time.Hour)
+	<-ran
+}
+
+func TestKitStandsStillAtItsStart(t *testing.T) {
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	kit := bullmqtest.New(t, &bullmqtest.Options{Start: start})
+	job := must(Report.Add(t.Context(), kit.Queue("mail"), Email{}, nil))
+	equal(t, "the time", kit.Now(), start)
+	equal(t, "the job's time", job.Timestamp.UTC(), start)
+}

@@ -1,0 +1,258 @@
+package bullmqtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// WorkOptions configures [Work] and [WorkJob]. A nil pointer and the zero value select the
+// defaults.
+type WorkOptions struct {
+	// Queue is the queue to which Work adds the job.
+	// Defaults to a new queue for each call.
+	Queue string
+	// Job are the options of the job, as for [bullmq.JobType.Add].
+	Job *bullmq.JobOptions
+	// Worker are the options of the worker. Those of [Kit.WorkerOptions] apply where they
+	// are not set. Concurrency is 1.
+	Worker *bullmq.WorkerOptions
+	// FetchTimeout is how long the worker may take to fetch the job, before the test
+	// fails. The handler has no time limit.
+	// Defaults to 10 seconds.
+	FetchTimeout time.Duration
+}
+
+// Result is the result of one attempt of a job.
+type Result[R any] struct {
+	// Job is the job after the attempt, as it is stored. If it was removed when it
+	// finished, it is the job as the worker last knew it.
+	Job *bullmq.Job
+	// State is the state of the job after the attempt. A job that will be retried is
+	// delayed or waiting.
+	State bullmq.State
+	// Value is the return value of a job that completed, decoded from its JSON.
+	Value R
+	// Err is the error of the attempt, for errors.Is and errors.As. It is what the handler
+	// returned, a [*bullmq.PanicError], or the reason why the job failed without running.
+	Err error
+	// NextAttempt is when the job runs again: a delayed job at the end of its delay, a
+	// waiting job now. It is the zero time for other jobs.
+	NextAttempt time.Time
+	// Progress are the values given to UpdateProgress during the attempt, as JSON.
+	Progress []json.RawMessage
+	// Logs are the rows of the job's log, of all attempts, the oldest first.
+	Logs []string
+}
+
+// Work adds a job and runs one attempt of it by a worker: with a lock, data and result as
+// JSON, and the job in the context. handler is a handler or the ServeJob method of a Mux.
+// A delay of the job does not apply. The worker has ended when Work returns. options may
+// be nil.
+//
+// A failed attempt does not fail the test.
+func Work[D, R any](t testing.TB, k *Kit, handler bullmq.Handler, jobType *bullmq.JobType[D, R], data D, options *WorkOptions) *Result[R] {
+	t.Helper()
+	var o WorkOptions
+	if options != nil {
+		o = *options
+	}
+	if o.Queue == "" {
+		o.Queue = k.newQueueName()
+	}
+	job, err := jobType.Add(t.Context(), k.Queue(o.Queue), data, o.Job)
+	if err != nil {
+		t.Fatalf("bullmqtest: work: %v", err)
+	}
+	return WorkJob(t, k, handler, jobType, job, &o)
+}
+
+// WorkJob runs the next attempt of a job that waits or is delayed, as [Work] does. The job
+// runs before others of its queue. A delay that is not over ends without moving the time
+// of the Kit. options may be nil.
+func WorkJob[D, R any](t testing.TB, k *Kit, handler bullmq.Handler, jobType *bullmq.JobType[D, R], job *bullmq.Job, options *WorkOptions) *Result[R] {
+	t.Helper()
+	var o WorkOptions
+	if options != nil {
+		o = *options
+	}
+	if o.FetchTimeout == 0 {
+		o.FetchTimeout = 10 * time.Second
+	}
+	ctx := t.Context()
+	queue := k.Queue(job.QueueName())
+	fail := func(err error) {
+		t.Helper()
+		t.Fatalf("bullmqtest: run job %s (%s) of queue %s: %v", job.ID, job.Name, job.QueueName(), err)
+	}
+	if err := k.makeNext(ctx, queue, job.ID); err != nil {
+		fail(err)
+	}
+	a, err := k.runOnce(ctx, queue.Name(), handler, o, job.ID)
+	if err != nil {
+		fail(err)
+	}
+	r := &Result[R]{Err: a.err, Progress: a.progress}
+	stored, err := queue.Job(ctx, job.ID)
+	switch {
+	case errors.Is(err, bullmq.ErrJobNotFound):
+		r.Job, r.State = a.job, a.end
+	case err != nil:
+		fail(err)
+	default:
+		r.Job = stored
+		if r.State, err = queue.JobState(ctx, job.ID); err != nil {
+			fail(err)
+		}
+		if r.Logs, _, err = queue.Logs(ctx, job.ID, bullmq.AllJobs()); err != nil {
+			fail(err)
+		}
+	}
+	switch r.State {
+	case bullmq.StateCompleted:
+		if r.Value, err = jobType.Result(r.Job); err != nil {
+			fail(err)
+		}
+	case bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StatePaused:
+		r.NextAttempt = k.Now()
+	case bullmq.StateDelayed:
+		if r.NextAttempt, err = k.dueTime(ctx, queue.Name(), job.ID); err != nil {
+			fail(err)
+		}
+	}
+	return r
+}
+
+// newQueueName returns the name of a queue that nobody else uses.
+func (k *Kit) newQueueName() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.works++
+	return fmt.Sprintf("work-%d", k.works)
+}
+
+// makeNext makes a job the next one that a worker fetches.
+func (k *Kit) makeNext(ctx context.Context, queue *bullmq.Queue, jobID string) error {
+	state, err := queue.JobState(ctx, jobID)
+	if err != nil {
+		return err
+	}
+	if state == bullmq.StateDelayed {
+		if err := queue.JobRef(jobID).Promote(ctx); err != nil {
+			return err
+		}
+		if state, err = queue.JobState(ctx, jobID); err != nil {
+			return err
+		}
+	}
+	if state != bullmq.StateWaiting && state != bullmq.StatePrioritized {
+		return fmt.Errorf("the job is %s, and can't run", state)
+	}
+	return k.first(ctx, queue.Name(), jobID)
+}
+
+// attempt is what is observed of one attempt of a job.
+type attempt struct {
+	mu       sync.Mutex
+	job      *bullmq.Job  // of the worker; nil if none was fetched
+	end      bullmq.State // StateCompleted, StateFailed, or "" if neither event was emitted
+	returned bool         // the handler
+	err      error
+	progress []json.RawMessage
+}
+
+// runOnce runs one attempt of the next job of a queue, which must be the one with an id.
+func (k *Kit) runOnce(ctx context.Context, queueName string, handler bullmq.Handler, options WorkOptions, jobID string) (*attempt, error) {
+	o := k.workerOptions(options.Worker)
+	o.Concurrency, o.SkipStalledCheck = 1, true
+	if options.Worker == nil || options.Worker.ShutdownTimeout == 0 {
+		o.ShutdownTimeout = 24 * time.Hour // the worker stops when the handler starts
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	a := &attempt{}
+	a.observe(&o, stop)
+	var other string
+	worker, err := bullmq.NewWorker(ctx, queueName, func(ctx context.Context, job *bullmq.Job) (any, error) {
+		stop()
+		if job.ID != jobID {
+			other = job.ID
+			return nil, bullmq.ErrSnoozed
+		}
+		a.started(job)
+		value, err := handler(ctx, job)
+		a.returns(err)
+		return value, err
+	}, &o)
+	if err != nil {
+		return nil, err
+	}
+	timer := time.AfterFunc(options.FetchTimeout, stop)
+	defer timer.Stop()
+	if err := worker.Run(running); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case other != "":
+		return nil, fmt.Errorf("the worker fetched job %s instead", other)
+	case a.job == nil:
+		return nil, fmt.Errorf("no worker fetched it within %v: is its queue paused, limited, or Redis down?", options.FetchTimeout)
+	}
+	return a, nil
+}
+
+// observe makes the functions for the worker's events record the attempt. stop is called
+// when the job has finished, because it may fail without running.
+func (a *attempt) observe(o *bullmq.WorkerOptions, stop func()) {
+	own := o.Events
+	o.Events.Completed = func(job *bullmq.Job, value any) {
+		a.ends(job, bullmq.StateCompleted, nil)
+		if own.Completed != nil {
+			own.Completed(job, value)
+		}
+	}
+	o.Events.Failed = func(job *bullmq.Job, err error) {
+		a.ends(job, bullmq.StateFailed, err)
+		stop()
+		if own.Failed != nil {
+			own.Failed(job, err)
+		}
+	}
+	o.Events.Progress = func(job *bullmq.Job, progress any) {
+		a.mu.Lock()
+		a.progress = append(a.progress, job.Progress)
+		a.mu.Unlock()
+		if own.Progress != nil {
+			own.Progress(job, progress)
+		}
+	}
+}
+
+func (a *attempt) started(job *bullmq.Job) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.job = job
+}
+
+func (a *attempt) returns(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.err, a.returned = err, true
+}
+
+func (a *attempt) ends(job *bullmq.Job, state bullmq.State, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.job, a.end = job, state
+	if !a.returned || a.err == nil {
+		a.err = err
+	}
+}
