@@ -137,7 +137,7 @@ func typed[D, R any](t testing.TB, jobType *bullmq.JobType[D, R], job *bullmq.Jo
 func (k *Kit) added(t testing.TB, queueName string) []*bullmq.Job {
 	t.Helper()
 	ctx := t.Context()
-	jobs, err := k.Queue(queueName).Jobs(ctx, bullmq.AllJobs())
+	jobs, err := k.Queue(queueName).Jobs(ctx, bullmq.AllEntries())
 	if err != nil {
 		t.Fatalf("bullmqtest: read the jobs of queue %s: %v", queueName, err)
 	}
@@ -288,7 +288,7 @@ func (k *Kit) describe(t testing.TB, queueName string, jobs []*bullmq.Job) strin
 		if name == queueName {
 			continue
 		}
-		stored, readErr := k.Queue(name).JobIDs(t.Context(), bullmq.AllJobs())
+		stored, readErr := k.Queue(name).JobIDs(t.Context(), bullmq.AllEntries())
 		if err = errors.Join(err, readErr); len(stored) > 0 {
 			others = append(others, fmt.Sprintf("%s (%d)", name, len(stored)))
 		}

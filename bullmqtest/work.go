@@ -110,7 +110,7 @@ func WorkJob[D, R any](t testing.TB, k *Kit, handler bullmq.Handler, jobType *bu
 		if r.State, err = queue.JobState(ctx, job.ID); err != nil {
 			fail(err)
 		}
-		if r.Logs, _, err = queue.Logs(ctx, job.ID, bullmq.AllJobs()); err != nil {
+		if r.Logs, _, err = queue.JobLogs(ctx, job.ID, bullmq.AllEntries()); err != nil {
 			fail(err)
 		}
 	}
