@@ -559,5 +559,6 @@ func (f *Fetcher) ExtendLocks(ctx context.Context, jobs []*Job, duration time.Du
 	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
 		return nil, fmt.Errorf("bullmq: no locks were extended: %w", err)
 	}
-	return f.w.core.store.ExtendLocks(ctx, locks, duration)
+	renewal, err := f.w.core.store.ExtendLocks(ctx, locks, duration)
+	return renewal.Lost, err
 }

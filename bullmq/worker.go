@@ -327,6 +327,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.o.SkipLockRenewal {
 		parts = append(parts, safe.Go(w.core.trace.outliving(ctx), w.locks.run))
 	}
+	parts = append(parts, safe.Go(w.core.trace.outliving(ctx), newCancelWatch(w).run))
 	checked := make(chan struct{})
 	if w.o.SkipStalledCheck {
 		close(checked)

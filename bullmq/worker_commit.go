@@ -50,6 +50,7 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 	w, job, res := r.w, a.job, a.res
 	if res.err != nil { // guarded, because the user's code may define the methods of the error
 		w.guard("the handler's error", func() { res.err = childrenFailure(job, res.err) })
+		res.err = a.ended(res.err)
 	}
 	d := w.decide(a.ctx, job, &res)
 	if d.action == giveBack || d.action == limited && d.wait == 0 {
@@ -85,7 +86,7 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 			continue
 		case commitRefused:
 			if (c.d.action == complete || c.d.action == waitForChildren) && refusedForChildren(err) {
-				c.res = result{err: childrenFailure(job, err)}
+				c.res = result{err: c.a.ended(childrenFailure(job, err))}
 				c.d = w.decide(c.a.ctx, job, &c.res)
 				continue
 			}

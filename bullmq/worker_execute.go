@@ -38,18 +38,19 @@ func (r *runner) slot(job *Job, lockedAt time.Time) {
 
 // attempt is one run of a job.
 type attempt struct {
-	runner *runner
-	job    *Job
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	span   span
-	res    result
-	expiry time.Time // when the lock expires unless it is renewed
-	left   bool      // the result is not written; the stalled check requeues the job
+	runner   *runner
+	job      *Job
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	span     span
+	res      result
+	left     bool // the result is not written; the stalled check requeues the job
+	lockedAt time.Time
 
 	// Guarded by the runner's mu.
 	stage     stage
-	cancelled error // the cause; nil unless the job was cancelled
+	cancelled error  // the cause; nil unless the job was cancelled
+	failure   string // with which a job that [Queue.Cancel] has cancelled fails; "" otherwise
 
 	// movedOn is set if the handler called runtime.Goexit. Another goroutine then
 	// runs the slot's jobs.
@@ -58,7 +59,7 @@ type attempt struct {
 
 func (a *attempt) begin(lockedAt time.Time) {
 	a.ctx, a.cancel = context.WithCancelCause(a.runner.base)
-	a.expiry = lockedAt.Add(a.runner.w.o.LockDuration)
+	a.lockedAt = lockedAt
 	a.runner.w.locks.hold(a.job.ID, a.job.token, lockedAt, a.cancel)
 	a.runner.track(a)
 }
@@ -140,7 +141,7 @@ func (a *attempt) advance() bool {
 	ctx := a.ctx
 	if a.runner.w.o.SkipLockRenewal {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, a.expiry)
+		ctx, cancel = context.WithDeadline(ctx, a.lockedAt.Add(a.runner.w.o.LockDuration))
 		defer cancel()
 	}
 	return a.runner.advance(ctx, a.job)
@@ -235,61 +236,6 @@ func traces(job *Job, newest string) []string {
 	default:
 		return append(append([]string{}, job.StackTrace...), newest)
 	}
-}
-
-// ErrCancelled matches every [*CancelledError] with errors.Is.
-var ErrCancelled = errors.New("bullmq: the job is cancelled")
-
-// CancelledError is the cause with which [Worker.CancelJob] and
-// [Worker.CancelAllJobs] cancel a handler's context.
-type CancelledError struct {
-	Reason string // as passed to CancelJob; may be empty
-}
-
-func (e *CancelledError) Error() string {
-	if e.Reason == "" {
-		return ErrCancelled.Error()
-	}
-	return ErrCancelled.Error() + ": " + e.Reason
-}
-
-func (e *CancelledError) Unwrap() error { return ErrCancelled }
-
-// CancelJob cancels the context of the handler that runs a job in this worker, with a
-// [*CancelledError] as the cause (BullMQ: worker.cancelJob). It reports whether this
-// worker runs the job.
-//
-// CancelJob writes nothing to Redis. The handler's return value determines the outcome
-// of the job, as always: an error fails the attempt, [Unrecoverable] fails the job without a
-// retry, [Snooze] requeues it, and a value completes it.
-func (w *Worker) CancelJob(jobID, reason string) bool {
-	return w.cancelHandlers(reason, func(job *Job) bool { return job.ID == jobID }) > 0
-}
-
-// CancelAllJobs cancels all jobs that run in this worker, as [Worker.CancelJob] does,
-// and returns their number (BullMQ: worker.cancelAllEntries). The worker still fetches
-// jobs, unless it is paused or stopping.
-func (w *Worker) CancelAllJobs(reason string) int {
-	return w.cancelHandlers(reason, func(*Job) bool { return true })
-}
-
-func (w *Worker) cancelHandlers(reason string, meant func(*Job) bool) int {
-	r := w.current()
-	if r == nil {
-		return 0
-	}
-	cause := &CancelledError{Reason: reason}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for a := range r.running {
-		if a.stage != returned && meant(a.job) {
-			a.cancelled = cause
-			a.heedCancel()
-			n++
-		}
-	}
-	return n
 }
 
 // stage is the progress of an attempt.

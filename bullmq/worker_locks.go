@@ -129,7 +129,7 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 		// If Redis does not reply, the handlers must still be cancelled when their locks expire.
 		callCtx, cancel := context.WithTimeout(ctx, max(time.Until(first), timing.LastRenewal))
 		callCtx, span := w.startExtendLocks(callCtx, some)
-		lost, err := w.core.store.ExtendLocks(callCtx, some, w.o.LockDuration)
+		renewal, err := w.core.store.ExtendLocks(callCtx, some, w.o.LockDuration)
 		span.end(&err)
 		cancel()
 		if err != nil {
@@ -137,7 +137,10 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 			failed = err
 			continue
 		}
-		k.applyRenewal(some, lost, begun)
+		k.applyRenewal(some, renewal.Lost, begun)
+		for _, cancelled := range renewal.Cancelled {
+			w.cancelOwn(cancelled)
+		}
 	}
 	return failed
 }

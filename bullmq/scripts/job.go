@@ -17,6 +17,7 @@ var (
 	changePriority         = load("changePriority")
 	reprocessJob           = load("reprocessJob")
 	getState               = load("getState")
+	getJob                 = load("getJob")
 	isFinished             = load("isFinished")
 	removeJob              = load("removeJob")
 	removeDeduplicationKey = load("removeDeduplicationKey")
@@ -60,6 +61,24 @@ func (q *Store) State(ctx context.Context, jobID string) (backend.State, error) 
 		return "", err
 	}
 	return backend.State(text(message)), nil
+}
+
+// JobAndState reads a job and its state as of one moment. With position it also returns
+// the id of the last event. The record is nil if there is no such job.
+func (q *Store) JobAndState(ctx context.Context, jobID string, position bool) (*backend.JobRecord, backend.State, string, error) {
+	message, err := q.run(ctx, getJob, q.base, jobID, flag(position))
+	if err != nil {
+		return nil, "", "", err
+	}
+	reply, err := message.ToArray()
+	if err != nil || len(reply) < 3 {
+		return nil, "", "", q.unexpected(getJob, err)
+	}
+	var record *backend.JobRecord
+	if hash := texts(reply[1]); len(hash) > 0 {
+		record = Record(jobID, hash)
+	}
+	return record, backend.State(text(reply[0])), text(reply[2]), nil
 }
 
 // outcomes are the replies of isFinished.

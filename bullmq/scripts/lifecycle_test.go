@@ -122,9 +122,12 @@ func live(f *fixture) {
 
 	// Calls of a worker for a running job.
 	take("a")
+	_, jobState, _, err := f.JobAndState(f.ctx, "a", true)
+	ok(err)
+	Expect(jobState).To(Equal(backend.Active))
 	Expect(f.ExtendLock(f.ctx, backend.Lock{JobID: "a", Token: "t"}, 30*time.Second)).To(BeTrue())
 	Expect(f.ExtendLock(f.ctx, backend.Lock{JobID: "a", Token: "other"}, 30*time.Second)).To(BeFalse())
-	Expect(f.ExtendLocks(f.ctx, []backend.Lock{{JobID: "a", Token: "t"}, {JobID: "b", Token: "t"}}, 30*time.Second)).To(Equal([]string{"b"}))
+	Expect(f.ExtendLocks(f.ctx, []backend.Lock{{JobID: "a", Token: "t"}, {JobID: "b", Token: "t"}}, 30*time.Second)).To(HaveField("Lost", Equal([]string{"b"})))
 	ok(f.UpdateProgress(f.ctx, "a", "50"))
 	ok(f.UpdateData(f.ctx, "a", "{}"))
 	Expect(f.AddLog(f.ctx, "a", "row", 5)).To(BeEquivalentTo(1))
@@ -234,6 +237,8 @@ func live(f *fixture) {
 	Expect(f.RemoveJobScheduler(f.ctx, "often")).To(BeTrue())
 
 	// Cleaning.
+	_, err = f.Cancel(f.ctx, "nobody", "cancelled", "", "")
+	Expect(err).To(MatchError(backend.JobNotFound))
 	f.set("HSET", "lost", "name", "lost")
 	Expect(f.RemoveOrphanedJobs(f.ctx, []string{"lost", "a"}, true)).To(Equal([]string{"lost"}))
 	f.set("HSET", "stray", "name", "a", "data", "{}", "opts", "{}", "timestamp", "5")

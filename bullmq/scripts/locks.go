@@ -21,13 +21,26 @@ func (q *Store) ExtendLock(ctx context.Context, lock backend.Lock, duration time
 }
 
 // ExtendLocks renews many locks in one call.
-func (q *Store) ExtendLocks(ctx context.Context, locks []backend.Lock, duration time.Duration) ([]string, error) {
+func (q *Store) ExtendLocks(ctx context.Context, locks []backend.Lock, duration time.Duration) (r backend.Renewal, err error) {
 	args := make([]string, 0, 2+2*len(locks))
 	args = append(args, q.base, decimal(duration.Milliseconds()))
 	for _, lock := range locks {
 		args = append(args, lock.JobID, lock.Token)
 	}
-	return q.strings(ctx, extendLocks, args...)
+	message, err := q.run(ctx, extendLocks, args...)
+	if err != nil {
+		return r, err
+	}
+	reply, err := message.ToArray()
+	if err != nil || len(reply) < 2 {
+		return r, q.unexpected(extendLocks, err)
+	}
+	r.Lost = texts(reply[0])
+	told := texts(reply[1])
+	for i := 0; i+1 < len(told); i += 2 {
+		r.Cancelled = append(r.Cancelled, backend.Cancellation{JobID: told[i], Failure: told[i+1]})
+	}
+	return r, nil
 }
 
 // MoveStalledJobsToWait makes one check for stalled jobs.

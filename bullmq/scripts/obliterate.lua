@@ -28,6 +28,7 @@ for i = 1, #steps do
   left = left - steps[i][1](base, steps[i][2], left)
   if left <= 0 then return 1 end
 end
+try('DEL', string.sub(base, 1, -2) .. '@x:events') -- which the client may not be allowed to touch
 call('DEL', eventsKey, base .. 'delay', stalledCheckKey, stalledKey, idKey, pcKey, markerKey, metaKey, metricsCompletedKey,
   metricsCompletedDataKey, metricsFailedKey, metricsFailedDataKey)
 return 0

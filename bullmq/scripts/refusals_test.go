@@ -36,6 +36,8 @@ var refusals = slices.Concat(
 	adds(), holds(),
 	[]refusal{
 		{"addLog", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { _, err := f.AddLog(f.ctx, "1", "row", 0); return err }, nil},
+		{"cancelJob", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { _, err := f.Cancel(f.ctx, "1", "cancelled", "", ""); return err }, nil},
+		{"cancelJob", backend.JobNotFound, "the job is in no state", func(f *fixture) { f.set("HSET", "1", "name", "paint") }, func(f *fixture) error { _, err := f.Cancel(f.ctx, "1", "cancelled", "", ""); return err }, nil},
 		{"updateData", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { return f.UpdateData(f.ctx, "1", "{}") }, nil},
 		{"updateProgress", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { return f.UpdateProgress(f.ctx, "1", "50") }, nil},
 		{"changePriority", backend.JobNotFound, "the job does not exist", nil, func(f *fixture) error { return f.ChangePriority(f.ctx, "1", 5, false) }, nil},

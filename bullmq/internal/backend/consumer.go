@@ -38,9 +38,8 @@ type Consumer interface {
 	// ExtendLock extends a lock so that it expires after duration. It reports false if
 	// the lock is no longer held.
 	ExtendLock(ctx context.Context, lock Lock, duration time.Duration) (bool, error)
-	// ExtendLocks extends many locks in one call, and returns the ids of the jobs
-	// whose lock is no longer held.
-	ExtendLocks(ctx context.Context, locks []Lock, duration time.Duration) ([]string, error)
+	// ExtendLocks extends many locks in one call.
+	ExtendLocks(ctx context.Context, locks []Lock, duration time.Duration) (Renewal, error)
 	// MoveStalledJobsToWait checks for jobs whose worker has died, at most once per
 	// interval over all workers. It returns the ids of those that it moved back to wait.
 	MoveStalledJobsToWait(ctx context.Context, now time.Time, maxStalled int, interval time.Duration) ([]string, error)
@@ -140,6 +139,12 @@ type Delay struct {
 
 // Lock identifies a lock by its job and the token that owns it.
 type Lock struct{ JobID, Token string }
+
+// Renewal is the result of extending many locks.
+type Renewal struct {
+	Lost      []string       // ids of the jobs whose lock is not held any more
+	Cancelled []Cancellation // of those whose lock was extended
+}
 
 // FailedAttempt is what a failed attempt stores in the job's record.
 type FailedAttempt struct {

@@ -24,6 +24,7 @@ type Store interface {
 	Children
 	Reading
 	Administration
+	Cancelling
 	Schedulers
 	Events
 }

@@ -15,6 +15,9 @@ type Jobs interface {
 	Summary(ctx context.Context, jobID string) (*JobRecord, error)
 	// State returns the state of a job; Unknown if there is no such job.
 	State(ctx context.Context, jobID string) (State, error)
+	// JobAndState reads a job and its state as of one moment, and the id of the last
+	// event if position is set. The record is nil if there is no such job.
+	JobAndState(ctx context.Context, jobID string, position bool) (record *JobRecord, state State, lastEvent string, err error)
 	// Outcome returns how a job has finished.
 	Outcome(ctx context.Context, jobID string) (Outcome, error)
 

@@ -60,6 +60,7 @@ func Exercise(open func() Queue) {
 	s.consumer()
 	s.locks()
 	s.jobs()
+	s.cancelling()
 	s.children()
 	s.reading()
 	s.administration()

@@ -18,6 +18,11 @@ const (
 	// LastRenewal is the minimum timeout of a call that renews locks which are about
 	// to expire.
 	LastRenewal = 100 * time.Millisecond
+	// CancelPollInterval is how often a worker that runs jobs asks which of them were
+	// cancelled.
+	CancelPollInterval = 500 * time.Millisecond
+	// IdleCancelPollInterval is how often a worker does so that runs only short jobs.
+	IdleCancelPollInterval = 5 * time.Second
 	// TimerDelay is how late the timer for a delayed job may be.
 	TimerDelay = 20 * time.Millisecond
 	// LongestRerunPause is the longest pause before a job is requeued without

@@ -51,7 +51,7 @@ local function finishJob(base, now, job, points)
   local refused = releaseLock(jobKey, job.id, job.token)
   if refused < 0 then return refused end
   setFields(jobKey, job.from, job.to)
-  local link = call('HMGET', jobKey, 'parentKey', 'parent', 'deid', 'atm')
+  local link = call('HMGET', jobKey, 'parentKey', 'parent', 'deid', 'atm', 'defa')
   if call('LREM', activeKey, '-1', job.id) == 0 then return -3 end
 
   trimEvents()
@@ -74,7 +74,8 @@ local function finishJob(base, now, job, points)
   else
     call('ZADD', setAt, now, job.id)
     call('HSET', jobKey, field, job.value, 'finishedOn', now)
-    if job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
+    -- A job that was cancelled while it ran may complete all the same.
+    if link[5] or job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
     if given(job.keepAge) then
       tolerate(evictOlder, base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
     end

@@ -45,8 +45,8 @@ end
 
 local function attemptIfPlain(jobKey)
   if call('EXISTS', jobKey .. ':unsuccessful') > 0 then return end
-  local set = try('HMGET', jobKey, 'ats', 'atm', 'parentKey', 'parent', 'deid')
-  if set[1] and not (set[3] or set[4] or set[5]) then return toInteger(set[2]) + 1 end
+  local set = try('HMGET', jobKey, 'ats', 'atm', 'parentKey', 'parent', 'deid', 'defa')
+  if set[1] and not (set[3] or set[4] or set[5] or set[6]) then return toInteger(set[2]) + 1 end
 end
 
 local function finishAlike(base, now, ids, keys, values, value, made, keeps, points)

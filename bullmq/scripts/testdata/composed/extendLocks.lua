@@ -11,15 +11,20 @@ local function unlessWrongType(reply)
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local lost = {}
+local lost, cancelled = {}, {}
 for i = rest, #ARGV, 2 do
   local jobId, token = ARGV[i], ARGV[i + 1]
   local lockKey = base .. jobId .. ':lock'
   if unlessWrongType(try('GET', lockKey)) == token then
     call('SET', lockKey, token, 'PX', lockMs)
     call('SREM', KEYS[1], jobId)
+    local failure = unlessWrongType(try('HGET', base .. jobId, 'defa'))
+    if failure then
+      cancelled[#cancelled + 1] = jobId
+      cancelled[#cancelled + 1] = failure
+    end
   else
     lost[#lost + 1] = jobId
   end
 end
-return lost
+return { lost, cancelled }

@@ -11,13 +11,16 @@
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local jobId = ARGV[2]
-local function sorted(set) return call('ZSCORE', set, jobId) end
-local function listed(list) return call('LPOS', list, jobId) end
-if sorted(KEYS[1]) then return 'completed' end
-if sorted(KEYS[2]) then return 'failed' end
-if sorted(KEYS[3]) then return 'delayed' end
-if sorted(KEYS[4]) then return 'prioritized' end
-if listed(KEYS[5]) then return 'active' end
-if listed(KEYS[6]) or listed(KEYS[7]) then return 'waiting' end
-if sorted(KEYS[8]) then return 'waiting-children' end
-return 'unknown'
+local function stateOf(jobId)
+  local function sorted(set) return call('ZSCORE', set, jobId) end
+  local function listed(list) return call('LPOS', list, jobId) end
+  if sorted(KEYS[1]) then return 'completed' end
+  if sorted(KEYS[2]) then return 'failed' end
+  if sorted(KEYS[3]) then return 'delayed' end
+  if sorted(KEYS[4]) then return 'prioritized' end
+  if listed(KEYS[5]) then return 'active' end
+  if listed(KEYS[6]) or listed(KEYS[7]) then return 'waiting' end
+  if sorted(KEYS[8]) then return 'waiting-children' end
+  return 'unknown'
+end
+return stateOf(jobId)

@@ -399,7 +399,7 @@ local function finishJob(base, now, job, points)
   local refused = releaseLock(jobKey, job.id, job.token)
   if refused < 0 then return refused end
   setFields(jobKey, job.from, job.to)
-  local link = call('HMGET', jobKey, 'parentKey', 'parent', 'deid', 'atm')
+  local link = call('HMGET', jobKey, 'parentKey', 'parent', 'deid', 'atm', 'defa')
   if call('LREM', KEYS[3], '-1', job.id) == 0 then return -3 end
   trimEvents()
   local trouble
@@ -420,7 +420,7 @@ local function finishJob(base, now, job, points)
   else
     call('ZADD', setAt, now, job.id)
     call('HSET', jobKey, field, job.value, 'finishedOn', now)
-    if job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
+    if link[5] or job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
     if given(job.keepAge) then
       tolerate(evictOlder, base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)
     end
@@ -464,8 +464,8 @@ local function removeFromActive(ids)
 end
 local function attemptIfPlain(jobKey)
   if call('EXISTS', jobKey .. ':unsuccessful') > 0 then return end
-  local set = try('HMGET', jobKey, 'ats', 'atm', 'parentKey', 'parent', 'deid')
-  if set[1] and not (set[3] or set[4] or set[5]) then return toInteger(set[2]) + 1 end
+  local set = try('HMGET', jobKey, 'ats', 'atm', 'parentKey', 'parent', 'deid', 'defa')
+  if set[1] and not (set[3] or set[4] or set[5] or set[6]) then return toInteger(set[2]) + 1 end
 end
 local function finishAlike(base, now, ids, keys, values, value, made, keeps, points)
   local ended, to, stream = {}, 0, KEYS[1]

@@ -1,0 +1,82 @@
+package bullmq
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+)
+
+// CancelOutcome is what [Queue.Cancel] has found and done.
+type CancelOutcome string
+
+// The outcomes of [Queue.Cancel].
+const (
+	// CancelQueued means that the job was not running. It is now at the front of its
+	// queue. The next worker that fetches it fails it without calling its handler.
+	CancelQueued CancelOutcome = "queued"
+	// CancelRunning means that the job is running. Its worker is told to cancel the
+	// handler.
+	CancelRunning CancelOutcome = "running"
+	// CancelFinished means that the job had already completed or failed. Nothing was
+	// changed.
+	CancelFinished CancelOutcome = "finished"
+)
+
+// Cancel cancels a job of the queue, in whichever process it runs or waits. The job fails
+// with the failedReason "cancelled: " and the reason, or "cancelled" if the reason is
+// empty. It is not retried. A job that is cancelled can be run again by [Job.Retry].
+//
+// A job that is not running is moved to the front of its queue, whether it is waiting,
+// prioritized, delayed or waiting for children. The next worker that fetches it, of
+// bullmq-go or of BullMQ, fails it without calling its handler. While the queue is paused,
+// it stays where it is. Children of a parent are not cancelled.
+//
+// If the job is running, a [Worker] cancels the context of its handler with a
+// [*CancelledError] as the cause. It usually notices within a second, and at the latest
+// when it renews the job's lock; see WorkerOptions.LockRenewTime. If the handler then
+// returns an error, whatever it is, the job fails with the reason, and its StackTrace has
+// the error. If the handler returns a value, the job completes. A worker of BullMQ needs a
+// few lines for this, which docs/cancelling.md shows. Without them the job runs on. It fails with the
+// reason when it would be retried.
+//
+// Cancel returns [ErrJobNotFound] if there is no such job. It may be called again, and
+// after an error.
+func (q *Queue) Cancel(ctx context.Context, jobID, reason string) (_ CancelOutcome, err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "cancel")
+	defer span.end(&err)
+	set(span, attrJobID, jobID)
+	outcome, err := q.core.store.Cancel(ctx, jobID, cancelText(reason), reason, "")
+	switch {
+	case err != nil:
+		return "", err
+	case outcome == backend.CancelQueued:
+		return CancelQueued, nil
+	case outcome == backend.CancelRunning:
+		return CancelRunning, nil
+	case outcome == backend.CancelFinished:
+		return CancelFinished, nil
+	}
+	return "", fmt.Errorf("bullmq: cancel job %s of %s: the script returned %d, which is no outcome", jobID, q.Name(), outcome)
+}
+
+const cancelPrefix = "cancelled"
+
+// cancelText returns the failedReason of a cancelled job.
+func cancelText(reason string) string {
+	if reason == "" {
+		return cancelPrefix
+	}
+	return cancelPrefix + ": " + reason
+}
+
+// cancelReason returns the reason of a failedReason that cancelText has returned, and any
+// other text as it is.
+func cancelReason(text string) string {
+	if text == cancelPrefix {
+		return ""
+	}
+	return cmp.Or(strings.TrimPrefix(text, cancelPrefix+": "), text)
+}

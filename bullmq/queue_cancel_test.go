@@ -1,0 +1,297 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("Queue.Cancel", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+		calls chan string
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+		calls = make(chan string, 100)
+	})
+	add := func(options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "a", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	record := func(_ context.Context, job *bullmq.Job) (any, error) {
+		calls <- job.ID
+		return nil, nil
+	}
+	// untilCancelled is a handler that runs until its context ends.
+	untilCancelled := func(end func(cause error) (any, error)) bullmq.Handler {
+		return func(ctx context.Context, job *bullmq.Job) (any, error) {
+			calls <- job.ID
+			<-ctx.Done()
+			return end(context.Cause(ctx))
+		}
+	}
+	theCause := func(cause error) (any, error) { return nil, cause }
+	failedBecause := func(id, reason string) {
+		GinkgoHelper()
+		Eventually(stateOf(queue, id), "5s").Should(Equal(bullmq.StateFailed))
+		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("failedReason", reason), Not(HaveKey("defa"))))
+	}
+
+	for _, dialect := range []bullmq.Dialect{bullmq.V6, bullmq.V5} {
+		DescribeTable(fmt.Sprintf("fails a job that is not running, without calling its handler and before other jobs, in the dialect of BullMQ %v:", dialect),
+			func(prepare func() string) {
+				queue = newQueue(name, &bullmq.QueueOptions{Dialect: dialect})
+				for range 3 {
+					add(nil)
+				}
+				id := prepare()
+				Expect(queue.Cancel(ctx, id, "no longer wanted")).To(Equal(bullmq.CancelQueued))
+				failed := make(chan string, 10)
+				runWorker(name, record, &bullmq.WorkerOptions{Dialect: dialect, Events: bullmq.WorkerEvents{
+					Failed: func(job *bullmq.Job, _ error) { failed <- job.ID; calls <- "failed" },
+				}})
+				Eventually(failed).Should(Receive(Equal(id)))
+				failedBecause(id, "cancelled: no longer wanted")
+				Expect(hashAt(keyOf(name, id))).To(HaveKeyWithValue("atm", "1"))
+				Eventually(calls).Should(Receive(Equal("failed")), "it is the first to be fetched")
+				for range 3 {
+					Eventually(calls).Should(Receive(And(Not(Equal(id)), Not(Equal("failed")))))
+				}
+			},
+			Entry("waiting", func() string { return add(&bullmq.JobOptions{Attempts: 5}).ID }),
+			Entry("delayed", func() string { return add(&bullmq.JobOptions{Delay: time.Hour, Attempts: 5}).ID }),
+			Entry("prioritized", func() string { return add(&bullmq.JobOptions{Priority: 7, Attempts: 5}).ID }),
+			Entry("waiting for children", func() string {
+				producer, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
+				Expect(err).NotTo(HaveOccurred())
+				DeferCleanup(producer.Close)
+				flow, err := producer.Add(ctx, bullmq.Flow{Name: "parent", QueueName: name, Children: []bullmq.Flow{{Name: "child", QueueName: name + "-other"}}})
+				Expect(err).NotTo(HaveOccurred())
+				return flow.Job.ID
+			}),
+		)
+	}
+
+	It("keeps a job of a paused queue in its queue until the queue is resumed", func() {
+		for _, dialect := range []bullmq.Dialect{bullmq.V6, bullmq.V5} {
+			name = newQueueName()
+			queue = newQueue(name, &bullmq.QueueOptions{Dialect: dialect})
+			add(nil)
+			job := add(nil)
+			Expect(queue.Pause(ctx)).To(Succeed())
+			Expect(queue.Cancel(ctx, job.ID, "")).To(Equal(bullmq.CancelQueued))
+			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaiting))
+			Expect(queue.Jobs(ctx, bullmq.AllEntries(), bullmq.StateWaiting)).To(HaveLen(2))
+			runWorker(name, record, &bullmq.WorkerOptions{Dialect: dialect})
+			Expect(queue.Resume(ctx)).To(Succeed())
+			failedBecause(job.ID, "cancelled")
+		}
+	})
+
+	It("cancels the handler of a job that runs in another process, and fails the job without a retry", func() {
+		runWorker(name, untilCancelled(func(cause error) (any, error) { return nil, fmt.Errorf("stopped at page 3: %w", cause) }), nil)
+		job := add(&bullmq.JobOptions{Attempts: 5, Backoff: bullmq.FixedBackoff(time.Hour)})
+		Eventually(calls).Should(Receive())
+		Expect(queue.Cancel(ctx, job.ID, "the order is void")).To(Equal(bullmq.CancelRunning))
+		failedBecause(job.ID, "cancelled: the order is void")
+		read, err := queue.Job(ctx, job.ID)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(read.AttemptsMade).To(Equal(1))
+		Expect(read.StackTrace).To(ConsistOf(ContainSubstring("stopped at page 3: bullmq: the job is cancelled: the order is void")))
+	})
+
+	It("cancels the handler with a *CancelledError, which has the reason", func() {
+		causes := make(chan error, 1)
+		runWorker(name, untilCancelled(func(cause error) (any, error) { causes <- cause; return nil, cause }), nil)
+		job := add(nil)
+		Eventually(calls).Should(Receive())
+		Expect(queue.Cancel(ctx, job.ID, "cancelled: twice")).To(Equal(bullmq.CancelRunning))
+		var cause error
+		Eventually(causes, "3s").Should(Receive(&cause))
+		Expect(cause).To(Equal(&bullmq.CancelledError{Reason: "cancelled: twice"}))
+	})
+
+	DescribeTable("fails a running job whatever error its handler returns:", func(err error) {
+		runWorker(name, untilCancelled(func(error) (any, error) { return nil, err }), nil)
+		job := add(&bullmq.JobOptions{Attempts: 5})
+		Eventually(calls).Should(Receive())
+		Expect(queue.Cancel(ctx, job.ID, "why not")).To(Equal(bullmq.CancelRunning))
+		failedBecause(job.ID, "cancelled: why not")
+		Consistently(calls, "50ms").ShouldNot(Receive())
+	},
+		Entry("a retry", errors.New("broken")),
+		Entry("Snooze", bullmq.Snooze(time.Hour)),
+		Entry("RateLimit", bullmq.RateLimit(time.Hour)),
+		Entry("Unrecoverable", bullmq.Unrecoverable(errors.New("broken"))),
+	)
+
+	It("lets a running job complete whose handler returns a value, and leaves nothing for its next run", func() {
+		runWorker(name, untilCancelled(func(error) (any, error) { return "half of it", nil }), nil)
+		job := add(nil)
+		Eventually(calls).Should(Receive())
+		Expect(queue.Cancel(ctx, job.ID, "too late")).To(Equal(bullmq.CancelRunning))
+		Eventually(stateOf(queue, job.ID), "3s").Should(Equal(bullmq.StateCompleted))
+		Expect(hashAt(keyOf(name, job.ID))).NotTo(HaveKey("defa"))
+		Expect(queue.JobRef(job.ID).Retry(ctx, bullmq.StateCompleted, nil)).To(Succeed())
+		Eventually(calls, "3s").Should(Receive(Equal(job.ID)))
+		Expect(queue.Cancel(ctx, job.ID, "again")).To(Equal(bullmq.CancelRunning))
+		Eventually(stateOf(queue, job.ID), "3s").Should(Equal(bullmq.StateCompleted))
+	})
+
+	It("leaves nothing that cancels a job again after Job.Retry", func() {
+		release := make(chan struct{})
+		runs := 0
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			runs++
+			calls <- job.ID
+			if runs == 1 {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+			select {
+			case <-release:
+				return "done", nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}, &bullmq.WorkerOptions{LockDuration: 400 * time.Millisecond})
+		job := add(nil)
+		Eventually(calls).Should(Receive())
+		Expect(queue.Cancel(ctx, job.ID, "once")).To(Equal(bullmq.CancelRunning))
+		failedBecause(job.ID, "cancelled: once")
+		Expect(queue.JobRef(job.ID).Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
+		Eventually(calls).Should(Receive())
+		Consistently(stateOf(queue, job.ID), "1500ms").Should(Equal(bullmq.StateActive), "several renewals and polls")
+		close(release)
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
+	})
+
+	It("reaches a worker that can't read the stream when the worker renews its locks", func() {
+		runWorker(name, untilCancelled(theCause), &bullmq.WorkerOptions{
+			Connection: restricted("~bull:" + name + ":* +@all"), LockDuration: time.Second,
+		})
+		job := add(nil)
+		Eventually(calls).Should(Receive())
+		Expect(queue.Cancel(ctx, job.ID, "slowly")).To(Equal(bullmq.CancelRunning))
+		failedBecause(job.ID, "cancelled: slowly")
+	})
+
+	It("works without permission for the stream, which only makes it slower", func() {
+		narrow := newQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:" + name + ":* +@all")})
+		runWorker(name, untilCancelled(theCause), &bullmq.WorkerOptions{LockDuration: time.Second})
+		job := add(nil)
+		Eventually(calls).Should(Receive())
+		Expect(narrow.Cancel(ctx, job.ID, "slowly")).To(Equal(bullmq.CancelRunning))
+		Expect(redisDo("EXISTS", "bull:"+name+"@x:events").AsInt64()).To(BeZero())
+		failedBecause(job.ID, "cancelled: slowly")
+	})
+
+	It("fails a job whose worker is gone once the stalled check has found it", func() {
+		fetcher := newFetcher(name, &bullmq.FetcherOptions{StalledInterval: time.Millisecond, LockDuration: 10 * time.Millisecond})
+		job := add(nil)
+		Expect(takeJob(fetcher).ID).To(Equal(job.ID))
+		Expect(queue.Cancel(ctx, job.ID, "abandoned")).To(Equal(bullmq.CancelRunning))
+		Eventually(func() ([]string, error) { return fetcher.CheckStalled(ctx) }).Should(Equal([]string{job.ID}))
+		runWorker(name, record, nil)
+		failedBecause(job.ID, "cancelled: abandoned")
+		Expect(calls).NotTo(Receive())
+	})
+
+	It("fails a job that a handler puts off after it was cancelled when it is fetched next", func() {
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			calls <- job.ID
+			<-ctx.Done()
+			if err := job.MoveToDelayed(ctx, time.Now().Add(50*time.Millisecond)); err != nil {
+				return nil, err
+			}
+			return nil, bullmq.ErrMovedToDelayed
+		}, nil)
+		job := add(nil)
+		Eventually(calls).Should(Receive())
+		Expect(queue.Cancel(ctx, job.ID, "put off")).To(Equal(bullmq.CancelRunning))
+		failedBecause(job.ID, "cancelled: put off")
+		Expect(calls).NotTo(Receive())
+	})
+
+	It("does nothing to a job that has finished, and returns ErrJobNotFound for one that does not exist", func() {
+		runWorker(name, record, nil)
+		done := add(nil)
+		Eventually(stateOf(queue, done.ID)).Should(Equal(bullmq.StateCompleted))
+		before := snapshot(name)
+		Expect(queue.Cancel(ctx, done.ID, "late")).To(Equal(bullmq.CancelFinished))
+		for _, id := range []string{"unknown", "", "meta", "events"} {
+			_, err := queue.Cancel(ctx, id, "")
+			Expect(err).To(MatchError(bullmq.ErrJobNotFound), id)
+		}
+		Expect(snapshot(name)).To(Equal(before))
+	})
+
+	It("emits the event waiting for a job that was not waiting, and none for one that was", func() {
+		delayed, waiting := add(&bullmq.JobOptions{Delay: time.Hour}), add(nil)
+		before := len(eventsOf(name))
+		for _, job := range []*bullmq.Job{delayed, waiting} {
+			Expect(queue.Cancel(ctx, job.ID, "")).To(Equal(bullmq.CancelQueued))
+		}
+		events := streamAt(keyOf(name, "events"))
+		Expect(events).To(HaveLen(before + 1))
+		Expect(events[before]).To(Equal([]string{"event", "waiting", "jobId", delayed.ID, "prev", "delayed"}))
+	})
+
+	It("writes a stream of bounded length that expires, which Obliterate deletes", func() {
+		stream := "bull:" + name + "@x:events"
+		job := add(nil)
+		takeJob(newFetcher(name, nil))
+		for range 1500 {
+			Expect(queue.Cancel(ctx, job.ID, "no")).To(Equal(bullmq.CancelRunning))
+		}
+		Expect(redisDo("XLEN", stream).AsInt64()).To(BeNumerically("<=", 1100))
+		Expect(redisDo("PTTL", stream).AsInt64()).To(BeNumerically("~", 24*time.Hour.Milliseconds(), time.Minute.Milliseconds()))
+		Expect(streamAt(stream)[0]).To(Equal([]string{"event", "cancel", "jobId", job.ID, "reason", "no", "prev", "active"}))
+		Expect(queue.Obliterate(ctx, &bullmq.ObliterateOptions{Force: true})).To(Succeed())
+		Expect(redisDo("EXISTS", stream).AsInt64()).To(BeZero())
+	})
+
+	It("carries out what another client has asked for by an event on <queue>@x alone, once", func() {
+		requests := newQueue(name+"@x", &bullmq.QueueOptions{SkipMetaUpdate: true})
+		ask := func(id string) {
+			GinkgoHelper()
+			_, err := requests.Publish(ctx, "cancel", nil, "jobId", id, "reason", "asked for")
+			Expect(err).NotTo(HaveOccurred())
+		}
+		for range 2 {
+			runWorker(name, untilCancelled(theCause), &bullmq.WorkerOptions{Concurrency: 2})
+		}
+		running := add(nil)
+		Eventually(calls).Should(Receive())
+		delayed := add(&bullmq.JobOptions{Delay: time.Hour})
+		ask(running.ID)
+		ask(delayed.ID)
+		ask("unknown")
+		failedBecause(running.ID, "cancelled: asked for")
+		failedBecause(delayed.ID, "cancelled: asked for")
+		Expect(calls).NotTo(Receive())
+	})
+
+	It("costs an idle worker one command in five seconds, and a worker of short jobs no more", func() {
+		runWorker(name, doNothing, nil)
+		waitUntilIdle(queue)
+		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())
+		for range 200 {
+			add(nil)
+			time.Sleep(5 * time.Millisecond)
+		}
+		Expect(commandCalls()["xread"]).To(BeNumerically("<=", 1))
+	})
+})

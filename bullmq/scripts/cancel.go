@@ -1,0 +1,65 @@
+package scripts
+
+import (
+	"context"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+)
+
+var cancelJob = load("cancelJob")
+
+// cancelEventsKey returns the key of the stream that tells workers of cancellations. It
+// isn't below the queue's base, where Node's removeOrphanedJobs would remove it.
+func (q *Store) cancelEventsKey() string { return strings.TrimSuffix(q.base, ":") + "@x:events" }
+
+// Cancel cancels a job that has not finished.
+func (q *Store) Cancel(ctx context.Context, jobID, failure, reason, request string) (backend.CancelOutcome, error) {
+	n, err := q.number(ctx, cancelJob, jobID, q.base, jobID, failure, reason, request)
+	return backend.CancelOutcome(n), err
+}
+
+// CancelRequests returns at most a thousand entries of the stream after an id.
+func (q *Store) CancelRequests(ctx context.Context, after string) (requests []backend.CancelRequest, err error) {
+	defer q.about("cancellations", &err)
+	reply := q.client.Do(ctx, q.client.B().Xread().Count(1000).Streams().Key(q.cancelEventsKey()).Id(after).Build())
+	streams, err := reply.AsXRead()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil
+	}
+	for _, entries := range streams {
+		for _, entry := range entries {
+			request := backend.CancelRequest{
+				ID: entry.ID, JobID: entry.FieldValues["jobId"], Reason: entry.FieldValues["reason"],
+				Recorded: entry.FieldValues["prev"] == "active",
+			}
+			if entry.FieldValues["event"] != "cancel" {
+				request.JobID = ""
+			}
+			requests = append(requests, request)
+		}
+	}
+	return requests, err
+}
+
+// Cancellations returns those of the jobs that are cancelled and have not finished.
+func (q *Store) Cancellations(ctx context.Context, jobIDs []string) (cancelled []backend.Cancellation, err error) {
+	defer q.about("cancellations", &err)
+	commands := make([]rueidis.Completed, len(jobIDs))
+	for i, id := range jobIDs {
+		commands[i] = q.client.B().Hget().Key(q.base + id).Field("defa").Build()
+	}
+	for i, result := range q.client.DoMulti(ctx, commands...) {
+		failure, err := result.ToString()
+		switch {
+		case rueidis.IsRedisNil(err):
+		case err != nil:
+			return nil, err
+		default:
+			cancelled = append(cancelled, backend.Cancellation{JobID: jobIDs[i], Failure: failure})
+		}
+	}
+	return cancelled, nil
+}
