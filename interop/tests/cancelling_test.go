@@ -105,7 +105,7 @@ var _ = Describe("Jobs that are cancelled in Go and in Node", func() {
 		}
 		Eventually(ended, "15s", "50ms").Should(Equal(jobs))
 
-		failed, err := queue.Jobs(soon(), bullmq.AllJobs(), bullmq.StateFailed)
+		failed, err := queue.Jobs(soon(), bullmq.AllEntries(), bullmq.StateFailed)
 		Expect(err).NotTo(HaveOccurred())
 		mu.Lock()
 		defer mu.Unlock()
