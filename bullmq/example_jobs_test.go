@@ -222,3 +222,34 @@ func ExampleRetention() {
 	// {"age":3600}
 	// {"age":3600,"count":100}
 }
+
+// A job is cancelled by any process, while it waits or runs.
+func ExampleQueue_Cancel() {
+	ctx := context.Background()
+	queue, connection, stop := queueForExample(ctx, bullmq.QueueOptions{})
+	defer stop()
+	waiting, err := queue.Add(ctx, "paint", Paint{Colour: "red"}, &bullmq.JobOptions{Delay: time.Hour})
+	if err != nil {
+		log.Fatal(err)
+	}
+	outcome, err := queue.Cancel(ctx, waiting.ID, "the order is void")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("found the job", outcome)
+
+	worker, err := bullmq.NewWorker(ctx, "orders", func(ctx context.Context, _ *bullmq.Job) (any, error) {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}, &bullmq.WorkerOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = worker.Run(ctx) }()
+	defer worker.Close()
+	_, err = waiting.Wait(ctx, queue)
+	fmt.Println(err)
+	// Output:
+	// found the job queued
+	// bullmq: job 1 of orders failed: cancelled: the order is void
+}

@@ -191,6 +191,7 @@ var _ = Describe("The wire protocol page", func() {
 		Entry("wire-protocol.md", protocolPage),
 		Entry("legacy-queues.md", "legacy-queues.md"),
 		Entry("workers.md", "workers.md"),
+		Entry("cancelling.md", "cancelling.md"),
 		Entry("telemetry.md", "telemetry.md"),
 		Entry("compatibility.md", compatibilityPage),
 		Entry("flows.md", "flows.md"),

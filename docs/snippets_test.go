@@ -62,6 +62,7 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", func
 	output, err := exec.Command("go", append([]string{"vet"}, files...)...).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
 },
+	Entry("cancelling.md", "cancelling.md"),
 	Entry("flows.md", "flows.md"),
 	Entry("schedulers.md", "schedulers.md"),
 )
