@@ -99,7 +99,7 @@ var ErrJobLocked = errors.New("a worker holds the job or one of its children; re
 var ErrNoNextRun = schedule.ErrNoNextRun
 
 // ErrNoQueue is returned by methods of a Job that belongs to no queue, such as a
-// Job literal in the test of a handler.
+// Job literal in the test of a handler. bullmqtest.NewJob makes a job for such a test.
 var ErrNoQueue = errors.New("it belongs to no queue; get the job from Queue.Job, Queue.Add or a worker's handler")
 
 // ErrNoJob is returned by [Fetcher.TryFetch], [Fetcher.CompleteAndFetch] and

@@ -41,14 +41,15 @@ func (c *clock) advance(d time.Duration) {
 func (k *Kit) Now() time.Time { return k.clock.time() }
 
 // Advance moves the time of the Kit forward, and that of Redis: delayed jobs become due,
-// and locks, rate limits and deduplication ids expire. Idle workers look for jobs at
-// once.
+// and rate limits and deduplication ids expire. Idle workers look for jobs at once.
+//
+// The locks of running jobs stay, because their workers would have renewed them.
+// [Kit.LoseLock] removes one. Time limits of handlers and contexts use the real clock.
 //
 // Time jumps. A scheduler that should have added several jobs meanwhile has added one, as
 // after an outage of all workers. [Kit.Drain] with FollowDelays runs each of them.
 //
-// On a real Redis the remaining times of the Kit's keys are shortened. They also pass by
-// the clock of that Redis.
+// On a real Redis, keys also expire by its own clock.
 func (k *Kit) Advance(d time.Duration) {
 	k.t.Helper()
 	if d < 0 || d%time.Millisecond != 0 {

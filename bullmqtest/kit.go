@@ -73,7 +73,7 @@ func New(t testing.TB, options *Options) *Kit {
 	k.o.RedisURL = cmp.Or(k.o.RedisURL, os.Getenv(RedisURLVariable))
 	k.clock = newClock(k.o.Start, k.o.RunningClock)
 	var err error
-	if k.redis, err = startRedis(k.o.RedisURL); err != nil {
+	if k.redis, err = startRedis(k, k.o.RedisURL); err != nil {
 		t.Fatalf("bullmqtest: start the kit: %v", err)
 	}
 	t.Cleanup(k.redis.close)
@@ -90,7 +90,7 @@ func New(t testing.TB, options *Options) *Kit {
 
 // close runs when the test has ended.
 func (k *Kit) close() {
-	k.redis.Up()
+	k.redis.end()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, queue := range k.queues {
@@ -163,7 +163,8 @@ func (k *Kit) QueueEventsOptions() *bullmq.QueueEventsOptions {
 }
 
 // ServerOptions returns options for a Server over [Kit.Conn]. The caller may change them.
-// The Server handles no signals.
+// The Server handles no signals. The options given to [bullmq.Server.Handle] must have no
+// Connection, so they can't be those of [Kit.WorkerOptions].
 func (k *Kit) ServerOptions() *bullmq.ServerOptions {
 	return &bullmq.ServerOptions{Prefix: k.o.Prefix, Dialect: k.o.Dialect, Now: k.Now, Signals: []os.Signal{}}
 }

@@ -131,9 +131,6 @@ func TestKitTakesRedisDownAndUp(t *testing.T) {
 			t.Error("a job was added")
 		}
 		kit.Redis().Up()
-		for deadline := time.Now().Add(5 * time.Second); queue.Ping(t.Context()) != nil && time.Now().Before(deadline); {
-			time.Sleep(10 * time.Millisecond)
-		}
 		must(Report.Add(t.Context(), queue, Email{}, nil))
 		<-ran
 	})
@@ -162,4 +159,38 @@ func TestKitStandsStillAtItsStart(t *testing.T) {
 	job := must(Report.Add(t.Context(), kit.Queue("mail"), Email{}, nil))
 	equal(t, "the time", kit.Now(), start)
 	equal(t, "the job's time", job.Timestamp.UTC(), start)
+}
+
+func TestKitLeavesTheLocksOfRunningJobsWhenTimeAdvances(t *testing.T) {
+	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
+		result := bullmqtest.Work(t, kit, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			kit.Advance(24 * time.Hour)
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Millisecond): // the lock is renewed meanwhile
+			}
+			return Receipt{"r1"}, context.Cause(ctx)
+		}, Welcome, Email{}, nil)
+		equal(t, "state", result.State, bullmq.StateCompleted)
+		equal(t, "error", result.Err, nil)
+	})
+}
+
+func TestKitWritesTheDataOfBullMQ5(t *testing.T) {
+	for _, url := range []string{"", server.URL()} {
+		kit := bullmqtest.New(t, &bullmqtest.Options{RedisURL: url, Dialect: bullmq.V5})
+		handler := func(context.Context, *bullmq.Job) (any, error) { return Receipt{"r1"}, nil }
+		equal(t, "state", bullmqtest.Work(t, kit, handler, Welcome, Email{}, nil).State, bullmq.StateCompleted)
+		queue := kit.Queue("mail")
+		must(Welcome.Add(t.Context(), queue, Email{}, nil))
+		if err := queue.Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "attempts while the queue is paused", len(kit.Drain(t.Context(), "mail", handler, nil)), 0)
+		bullmqtest.RequireAdded(t, kit, "mail", Welcome, bullmqtest.Match{})
+		if err := queue.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "attempts", len(kit.Drain(t.Context(), "mail", handler, nil)), 1)
+	}
 }

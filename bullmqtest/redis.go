@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 // Redis is the Redis of a [Kit].
 type Redis struct {
+	kit    *Kit
 	server *miniredis.Miniredis // nil for a real Redis
 	base   rueidis.ClientOption
 	client rueidis.Client // of the Kit; Down does not affect it
@@ -31,8 +33,8 @@ type Redis struct {
 }
 
 // startRedis connects to a real Redis, or starts one within the process if url is empty.
-func startRedis(url string) (*Redis, error) {
-	r := &Redis{open: map[net.Conn]bool{}}
+func startRedis(k *Kit, url string) (*Redis, error) {
+	r := &Redis{kit: k, open: map[net.Conn]bool{}}
 	var err error
 	if url != "" {
 		if r.base, err = rueidis.ParseURL(url); err != nil {
@@ -61,10 +63,11 @@ func (r *Redis) start(c *clock) {
 	if r.server == nil {
 		return
 	}
-	if !c.runs {
+	if c.runs {
+		r.server.ClockTTL(true) // otherwise keys expire only by advance
+	} else {
 		r.server.SetTime(c.time())
 	}
-	r.server.ClockTTL(true) // otherwise keys never expire
 }
 
 func (r *Redis) close() {
@@ -102,8 +105,28 @@ func (r *Redis) Down() {
 	}
 }
 
-// Up ends what [Redis.Down] began.
+// Up ends what [Redis.Down] began. It returns when Redis can be reached over [Kit.Conn]. It
+// fails the test after 10 seconds.
 func (r *Redis) Up() {
+	r.kit.t.Helper()
+	r.end()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		ctx, cancel := context.WithTimeout(r.kit.t.Context(), time.Second)
+		err := r.kit.conn.Ping(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.kit.t.Fatalf("bullmqtest: Redis.Up: Redis can't be reached again: %v", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// end ends what Down began, without waiting.
+func (r *Redis) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.down = false
@@ -114,7 +137,8 @@ var errDown = errors.New("bullmqtest: Redis is down, by Redis.Down")
 // option returns the options of a client whose connections Down breaks.
 func (r *Redis) option() rueidis.ClientOption {
 	option := r.base
-	dial := option.DialCtxFn // of a unix:// address
+	option.PipelineMultiplex = -1 // one connection, so that Up can wait for it
+	dial := option.DialCtxFn      // of a unix:// address
 	if dial == nil {
 		dial = func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 			if config != nil {
@@ -169,37 +193,28 @@ func (c *trackedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// advance moves the time of Redis forward. Keys that match pattern expire sooner.
+// shortenScript makes a key expire sooner, if it expires at all. Its argument is a time in
+// milliseconds.
+const shortenScript = `
+local left = redis.call('PTTL', KEYS[1])
+if left < 0 then return 0 end
+if left <= tonumber(ARGV[1]) then return redis.call('DEL', KEYS[1]) end
+return redis.call('PEXPIRE', KEYS[1], left - ARGV[1])`
+
+// advance moves the time of Redis forward. The keys that match a pattern expire sooner,
+// except the locks of jobs.
 func (r *Redis) advance(ctx context.Context, c *clock, d time.Duration, pattern string) error {
-	switch {
-	case r.server != nil && c.runs:
-		r.server.FastForward(d)
-		return nil
-	case r.server != nil:
+	if r.server != nil && !c.runs {
 		r.server.SetTime(c.time())
-		return nil
 	}
 	keys, err := r.keys(ctx, pattern)
-	if err != nil {
-		return err
-	}
 	for _, key := range keys {
-		left, err := r.client.Do(ctx, r.client.B().Pttl().Key(key).Build()).AsInt64()
-		switch {
-		case err != nil:
-			return err
-		case left < 0: // it does not expire
-			continue
-		case left <= d.Milliseconds():
-			err = r.client.Do(ctx, r.client.B().Del().Key(key).Build()).Error()
-		default:
-			err = r.client.Do(ctx, r.client.B().Pexpire().Key(key).Milliseconds(left-d.Milliseconds()).Build()).Error()
-		}
-		if err != nil {
-			return err
+		if err == nil && !strings.HasSuffix(key, ":lock") {
+			command := r.client.B().Eval().Script(shortenScript).Numkeys(1).Key(key).Arg(strconv.FormatInt(d.Milliseconds(), 10)).Build()
+			err = r.client.Do(ctx, command).Error()
 		}
 	}
-	return nil
+	return err
 }
 
 // keys returns the keys that match a pattern. A cluster is searched on each node.

@@ -258,3 +258,18 @@ func TestDrainWorksOffConcurrently(t *testing.T) {
 		equal(t, "completed", must(kit.Queue("mail").Counts(t.Context(), bullmq.StateCompleted))[bullmq.StateCompleted], 50)
 	})
 }
+
+func TestAHandlerMayFailTheTest(t *testing.T) {
+	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
+		inner := &failing{TB: t}
+		handler := func(context.Context, *bullmq.Job) (any, error) {
+			inner.Fatalf("wrong data")
+			return nil, nil
+		}
+		result := bullmqtest.Work(t, kit, handler, Report, Email{}, nil)
+		equal(t, "state", result.State, bullmq.StateFailed)
+		equal(t, "message", inner.message, "wrong data")
+		must(Report.Add(t.Context(), kit.Queue("mail"), Email{}, nil))
+		equal(t, "attempts", len(kit.Drain(t.Context(), "mail", handler, nil)), 1)
+	})
+}
