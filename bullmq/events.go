@@ -86,6 +86,9 @@ func (e Event) Field(name string) string {
 
 // Time returns when Redis wrote the entry.
 func (e Event) Time() time.Time {
+	if e.ID == "" {
+		return time.Time{}
+	}
 	ms, _ := wire.ParseNumber(e.ID)
 	return time.UnixMilli(ms)
 }

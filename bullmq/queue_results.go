@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -112,8 +113,8 @@ func (q *Queue) endOfMissing(ctx context.Context, r *reader, ending <-chan Event
 	return nil, &Error{Code: backend.JobNotFound, Command: "WaitForJob", QueueName: q.core.keys.queue, QueueKey: q.core.keys.qualifiedName(), JobID: r.id}
 }
 
-// resultTail reads the events stream for all waits of one Queue, on one connection, from
-// the first wait until the Queue is closed.
+// resultTail reads the events stream for all waits and watches of one Queue, on one
+// connection, from the first of them until the Queue is closed.
 type resultTail struct {
 	core         *core
 	closing      chan struct{} // closed with the Queue
@@ -121,38 +122,35 @@ type resultTail struct {
 
 	mu        sync.Mutex
 	waiting   map[string]map[chan Event]string // by job: the channels of waits, and the last event before each wait
+	watching  map[string]map[*watcher]bool     // by job
 	stop      context.CancelFunc
 	done      chan struct{}
 	closed    bool
 	polled    time.Time   // when all waits last read the states of their jobs
 	pollTimer *time.Timer // runs until the next time
+
+	watchers atomic.Int64 // how many there are in watching
 }
 
 func newResultTail(c *core) *resultTail {
-	return &resultTail{core: c, closing: make(chan struct{}), pollInterval: timing.ResultPollInterval, waiting: map[string]map[chan Event]string{}}
+	return &resultTail{
+		core: c, closing: make(chan struct{}), pollInterval: timing.ResultPollInterval,
+		waiting: map[string]map[chan Event]string{}, watching: map[string]map[*watcher]bool{},
+	}
 }
 
 // join subscribes to the end of a job. No later event is missed. An earlier end, before a
 // retry, is not delivered even if the tail has not read it yet.
 func (t *resultTail) join(ctx context.Context, r *reader) (<-chan Event, func(), error) {
-	var last backend.EventPosition
-	err := r.read(ctx, func(ctx context.Context) (err error) {
-		last, err = t.core.store.LastEvent(ctx)
-		return err
-	})
+	last, err := t.position(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
 	id := r.id
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
-		return nil, nil, ErrClosed
-	}
-	if t.stop == nil {
-		run, stop := context.WithCancel(context.Background())
-		t.stop, t.done = stop, make(chan struct{})
-		go t.follow(run, last, t.done)
+	if err := t.startLocked(last); err != nil {
+		return nil, nil, err
 	}
 	ending := make(chan Event, 1)
 	if t.waiting[id] == nil {
@@ -160,6 +158,32 @@ func (t *resultTail) join(ctx context.Context, r *reader) (<-chan Event, func(),
 	}
 	t.waiting[id][ending] = last.ID
 	return ending, func() { t.leave(id, ending) }, nil
+}
+
+// position returns the position of the last event.
+func (t *resultTail) position(ctx context.Context, r *reader) (backend.EventPosition, error) {
+	var last backend.EventPosition
+	err := r.read(ctx, func(ctx context.Context) (err error) {
+		last, err = t.core.store.LastEvent(ctx)
+		return err
+	})
+	if err != nil { // the call may still run, and set last
+		return backend.EventPosition{}, err
+	}
+	return last, nil
+}
+
+// startLocked starts to read events after a position, if they are not read yet.
+func (t *resultTail) startLocked(last backend.EventPosition) error {
+	if t.closed {
+		return ErrClosed
+	}
+	if t.stop == nil {
+		run, stop := context.WithCancel(context.Background())
+		t.stop, t.done = stop, make(chan struct{})
+		go t.follow(run, last, t.done)
+	}
+	return nil
 }
 
 func (t *resultTail) leave(id string, ending chan Event) {
@@ -188,6 +212,7 @@ func (t *resultTail) follow(ctx context.Context, last backend.EventPosition, don
 			}
 			continue
 		}
+		t.collect(event)
 		switch event.Type {
 		case EventCompleted, EventFailed, EventRemoved:
 			t.deliver(event.JobID, event)
@@ -214,6 +239,7 @@ func (t *resultTail) pollNow() {
 				notify(ending, Event{Type: EventCleaned})
 			}
 		}
+		t.pollWatchersLocked(true)
 	})
 }
 

@@ -1,0 +1,284 @@
+package bullmq
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+)
+
+// WatchJob returns an iterator over the events of one job, until it has completed or
+// failed, is removed, or ctx ends. All watches and waits of a Queue share one connection.
+//
+// The first event describes the present state of the job. It has no ID and no Fields. Its
+// Type is that of the event which leads to the state: EventWaiting for a waiting or
+// prioritized job, EventActive, EventDelayed, EventWaitingChildren, EventCompleted or
+// EventFailed. Name and Progress are set, and ReturnValue or FailedReason. The events
+// after that moment follow, each once and in order.
+//
+// The last event is EventCompleted, EventFailed or EventRemoved. For a job that has
+// already finished it is the only one. Events after it, such as EventRetriesExhausted,
+// are not delivered. A failed attempt that is retried does not end the loop.
+//
+// While Redis is unreachable or can't serve, WatchJob continues to wait. If events may
+// have been lost, because the stream was trimmed meanwhile or the loop was too slow, it
+// yields the present state again. An end without an event, such as that of a drained job,
+// is noticed within five seconds, and so is any end on a queue without events.
+//
+// A loop yields at most one error, and ends with it: [ErrJobNotFound] if there is no such
+// job, [ErrClosed] if the Queue is closed, or that of a read that fails permanently. It
+// yields none when ctx ends.
+func (q *Queue) WatchJob(ctx context.Context, id string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		err := q.watch(ctx, id, func(event Event) bool { return yield(event, nil) && ctx.Err() == nil })
+		if err != nil && ctx.Err() == nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// watch yields the events of a job. It returns nil if yield has returned false.
+func (q *Queue) watch(ctx context.Context, id string, yield func(Event) bool) error {
+	if q.closed.Load() {
+		return ErrClosed
+	}
+	r := reader{tail: q.results, id: id}
+	w, err := q.results.watch(ctx, &r)
+	if err != nil {
+		return err
+	}
+	defer q.results.unwatch(id, w)
+	start, known := w.last, false
+	for show := true; ; {
+		present, last, err := q.present(ctx, &r)
+		switch {
+		case err != nil:
+			return err
+		case present.Type == EventRemoved:
+			return q.watchMissing(ctx, &r, w, start, known, yield)
+		case show:
+			q.results.skip(w, last)
+			if !yield(present) || endsJob(present) {
+				return nil
+			}
+		case endsJob(present):
+			if events, _ := q.results.take(w); !yieldUntilEnd(events, yield) {
+				return nil
+			}
+			yield(present)
+			return nil
+		}
+		show, known = false, true
+		for read := false; !read; {
+			events, lost, err := q.nextEvents(ctx, w)
+			if err != nil {
+				return err
+			}
+			if !yieldUntilEnd(events, yield) {
+				return nil
+			}
+			show, read = lost, lost || len(events) == 0
+		}
+	}
+}
+
+// present returns the state of the job as an event, and the id of the last event that is
+// part of it. The event is EventRemoved if there is no such job.
+func (q *Queue) present(ctx context.Context, r *reader) (Event, string, error) {
+	var record *backend.JobRecord
+	var state backend.State
+	var last string
+	err := r.read(ctx, func(ctx context.Context) (err error) {
+		record, state, last, err = q.core.store.JobAndState(ctx, r.id, true)
+		return err
+	})
+	if err != nil {
+		return Event{}, "", err
+	}
+	event := Event{JobID: r.id}
+	if record == nil || state == backend.Unknown {
+		event.Type = EventRemoved
+		return event, last, nil
+	}
+	job := q.core.newJob(record)
+	event.Name, event.Progress = job.Name, job.Progress
+	switch State(state) {
+	case StateCompleted:
+		event.Type, event.ReturnValue = EventCompleted, job.ReturnValue
+	case StateFailed:
+		event.Type, event.FailedReason = EventFailed, job.FailedReason
+	case StateActive:
+		event.Type = EventActive
+	case StateDelayed:
+		event.Type = EventDelayed
+	case StateWaitingChildren:
+		event.Type = EventWaitingChildren
+	default:
+		event.Type = EventWaiting
+	}
+	return event, last, nil
+}
+
+// watchMissing yields the end of a job that does not exist any more. known reports whether
+// it existed during the watch.
+func (q *Queue) watchMissing(ctx context.Context, r *reader, w *watcher, start string, known bool, yield func(Event) bool) error {
+	if events, _ := q.results.take(w); !yieldUntilEnd(events, yield) {
+		return nil
+	}
+	var end *backend.Event
+	err := r.read(ctx, func(ctx context.Context) (err error) {
+		end, err = q.core.store.FindEnd(ctx, r.id)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case end != nil && (!known || wire.EventComesAfter(end.ID, start)):
+		yield(readEvent(end.ID, end.Fields))
+	case known:
+		yield(Event{Type: EventRemoved, JobID: r.id})
+	default:
+		return fmt.Errorf("bullmq: watch a job: %w", q.core.noJob("WatchJob", r.id))
+	}
+	return nil
+}
+
+// nextEvents waits for events of a watch. It returns none when the job must be read: lost
+// reports that its events are incomplete.
+func (q *Queue) nextEvents(ctx context.Context, w *watcher) (events []Event, lost bool, err error) {
+	timer := time.NewTimer(q.results.pollInterval)
+	defer timer.Stop()
+	select {
+	case <-w.ready:
+		events, lost = q.results.take(w)
+		return events, lost, nil
+	case <-timer.C:
+		return nil, false, nil
+	case <-q.results.closing:
+		return nil, false, ErrClosed
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	}
+}
+
+// yieldUntilEnd yields events. It reports whether the loop goes on.
+func yieldUntilEnd(events []Event, yield func(Event) bool) bool {
+	for _, event := range events {
+		if !yield(event) || endsJob(event) {
+			return false
+		}
+	}
+	return true
+}
+
+func endsJob(event Event) bool {
+	return event.Type == EventCompleted || event.Type == EventFailed || event.Type == EventRemoved
+}
+
+// watcher collects the events of a job for one loop. Its fields are guarded by the mu of
+// the resultTail, except ready.
+type watcher struct {
+	events []Event
+	lost   bool          // events are missing
+	last   string        // later events are collected
+	ready  chan struct{} // signals that there are events, or that the job must be read
+}
+
+// maxWatched is how many events a watcher collects for a loop that is slow.
+const maxWatched = 1000
+
+// watch starts to collect the events of a job.
+func (t *resultTail) watch(ctx context.Context, r *reader) (*watcher, error) {
+	last, err := t.position(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.startLocked(last); err != nil {
+		return nil, err
+	}
+	w := &watcher{last: last.ID, ready: make(chan struct{}, 1)}
+	if t.watching[r.id] == nil {
+		t.watching[r.id] = map[*watcher]bool{}
+	}
+	t.watching[r.id][w] = true
+	t.watchers.Add(1)
+	return w, nil
+}
+
+func (t *resultTail) unwatch(id string, w *watcher) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.watching[id], w)
+	if len(t.watching[id]) == 0 {
+		delete(t.watching, id)
+	}
+	t.watchers.Add(-1)
+}
+
+// skip drops the collected events up to an id.
+func (t *resultTail) skip(w *watcher, last string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !wire.EventComesAfter(last, w.last) {
+		return
+	}
+	w.last = last
+	for len(w.events) > 0 && !wire.EventComesAfter(w.events[0].ID, last) {
+		w.events = w.events[1:]
+	}
+}
+
+// take returns the events collected so far, or reports that some are missing.
+func (t *resultTail) take(w *watcher) (events []Event, lost bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	events, lost = w.events, w.lost
+	w.events, w.lost = nil, false
+	return events, lost
+}
+
+// collect adds an event to the watches of its job.
+func (t *resultTail) collect(event Event) {
+	if t.watchers.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if event.Type == EventCleaned { // any job may be among those cleaned
+		t.pollWatchersLocked(false)
+		return
+	}
+	for w := range t.watching[event.JobID] {
+		if !wire.EventComesAfter(event.ID, w.last) {
+			continue
+		}
+		w.last = event.ID
+		if len(w.events) == maxWatched {
+			w.events, w.lost = nil, true
+		}
+		w.events = append(w.events, event)
+		w.signal()
+	}
+}
+
+// pollWatchersLocked makes all watches read their jobs.
+func (t *resultTail) pollWatchersLocked(lost bool) {
+	for _, watchers := range t.watching {
+		for w := range watchers {
+			w.lost = w.lost || lost
+			w.signal()
+		}
+	}
+}
+
+func (w *watcher) signal() {
+	select {
+	case w.ready <- struct{}{}:
+	default:
+	}
+}

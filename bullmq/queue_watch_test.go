@@ -1,0 +1,247 @@
+package bullmq_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
+)
+
+var _ = Describe("Queue.WatchJob", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	add := func(options *bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "paint", nil, options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	type watched struct {
+		events chan bullmq.Event
+		err    chan error // nil at the end of a loop without an error
+	}
+	// watch starts a loop and returns once it has yielded the present state.
+	watch := func(ctx context.Context, queue *bullmq.Queue, id string) (bullmq.Event, watched) {
+		GinkgoHelper()
+		w := watched{make(chan bullmq.Event, 10000), make(chan error, 1)}
+		go func() {
+			for event, err := range queue.WatchJob(ctx, id) {
+				if err != nil {
+					w.err <- err
+					return
+				}
+				w.events <- event
+			}
+			w.err <- nil
+		}()
+		var first bullmq.Event
+		Eventually(w.events).Should(Receive(&first))
+		return first, w
+	}
+	types := func(w watched) (all []bullmq.EventType) {
+		for {
+			select {
+			case event := <-w.events:
+				all = append(all, event.Type)
+			default:
+				return all
+			}
+		}
+	}
+	finish := func(value any) {
+		GinkgoHelper()
+		fetcher := newFetcher(name, nil)
+		endJob(fetcher, takeJob(fetcher), value, nil)
+	}
+
+	It("yields the present state and then each event once and in order, across a retry, until the job has completed", func() {
+		job := add(&bullmq.JobOptions{Attempts: 2, Backoff: bullmq.FixedBackoff(time.Millisecond)})
+		add(nil)
+		first, w := watch(ctx, queue, job.ID)
+		Expect(first).To(Equal(bullmq.Event{Type: bullmq.EventWaiting, JobID: job.ID, Name: "paint"}))
+		Expect(first.Time()).To(BeZero())
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if err := job.UpdateProgress(ctx, job.AttemptsStarted); err != nil {
+				return nil, err
+			}
+			if job.AttemptsMade == 0 {
+				return nil, errors.New("not yet")
+			}
+			return "done", nil
+		}, nil)
+		var all []bullmq.Event
+		Eventually(w.err).Should(Receive(BeNil()))
+		close(w.events)
+		for event := range w.events {
+			Expect(event.JobID).To(Equal(job.ID))
+			all = append(all, event)
+		}
+		var seen []bullmq.EventType
+		for _, event := range all {
+			seen = append(seen, event.Type)
+		}
+		Expect(seen).To(Equal([]bullmq.EventType{
+			bullmq.EventActive, bullmq.EventProgress, bullmq.EventDelayed, bullmq.EventWaiting, bullmq.EventActive, bullmq.EventProgress, bullmq.EventCompleted,
+		}))
+		Expect(all[1].Progress).To(MatchJSON(`1`))
+		Expect(all[6].ReturnValue).To(MatchJSON(`"done"`))
+		Expect(all[6].ID).NotTo(BeEmpty())
+	})
+
+	It("yields the end of a job that has already finished, even if the job is no longer there", func() {
+		for _, options := range []*bullmq.JobOptions{nil, {KeepCompleted: bullmq.KeepNone()}} {
+			job := add(options)
+			finish("done")
+			first, w := watch(ctx, queue, job.ID)
+			Expect(first).To(And(HaveField("Type", bullmq.EventCompleted), HaveField("JobID", job.ID)))
+			Expect(first.ReturnValue).To(MatchJSON(`"done"`))
+			Eventually(w.err).Should(Receive(BeNil()))
+			Expect(types(w)).To(BeEmpty())
+		}
+	})
+
+	It("yields the reason of a failure", func() {
+		job := add(nil)
+		_, w := watch(ctx, queue, job.ID)
+		fetcher := newFetcher(name, nil)
+		endJob(fetcher, takeJob(fetcher), nil, errors.New("broken"))
+		Eventually(w.err).Should(Receive(BeNil()))
+		var last bullmq.Event
+		for len(w.events) > 0 {
+			last = <-w.events
+		}
+		Expect(last).To(And(HaveField("Type", bullmq.EventFailed), HaveField("FailedReason", "broken")))
+		first, _ := watch(ctx, queue, job.ID)
+		Expect(first).To(And(HaveField("Type", bullmq.EventFailed), HaveField("FailedReason", "broken"), HaveField("ID", "")))
+	})
+
+	It("ends when the job is removed, with an event of the stream or without one", func() {
+		removed, drained := add(nil), add(nil)
+		queue.PollResultsEvery(50 * time.Millisecond)
+		_, w := watch(ctx, queue, removed.ID)
+		_, other := watch(ctx, queue, drained.ID)
+		Expect(queue.Remove(ctx, removed.ID, nil)).To(Succeed())
+		Eventually(w.err).Should(Receive(BeNil()))
+		Expect(types(w)).To(Equal([]bullmq.EventType{bullmq.EventRemoved}))
+		Expect(queue.Drain(ctx, nil)).To(Succeed())
+		Eventually(other.err).Should(Receive(BeNil()))
+		Expect(types(other)).To(Equal([]bullmq.EventType{bullmq.EventRemoved}))
+	})
+
+	It("yields ErrJobNotFound for a job that does not exist, and ErrClosed if the Queue is closed", func() {
+		for _, err := range queue.WatchJob(ctx, "unknown") {
+			Expect(err).To(MatchError(bullmq.ErrJobNotFound))
+		}
+		_, w := watch(ctx, queue, add(nil).ID)
+		Expect(queue.Close()).To(Succeed())
+		Eventually(w.err).Should(Receive(MatchError(bullmq.ErrClosed)))
+		for _, err := range queue.WatchJob(ctx, "1") {
+			Expect(err).To(MatchError(bullmq.ErrClosed))
+		}
+	})
+
+	It("ends without an error when its context ends", func() {
+		ctx, cancel := context.WithCancel(ctx)
+		_, w := watch(ctx, queue, add(nil).ID)
+		cancel()
+		Eventually(w.err).Should(Receive(BeNil()))
+	})
+
+	It("shares one connection among many watches and waits", func() {
+		job := add(nil)
+		var all []watched
+		for range 50 {
+			_, w := watch(ctx, queue, job.ID)
+			all = append(all, w)
+		}
+		waited := make(chan error, 1)
+		go func() { _, err := queue.WaitForJob(ctx, job.ID); waited <- err }()
+		Eventually(clientList).Should(ContainSubstring("cmd=xread"))
+		Expect(strings.Count(clientList(), "cmd=xread")).To(Equal(1))
+		finish("done")
+		for _, w := range all {
+			Eventually(w.err).Should(Receive(BeNil()))
+			Expect(types(w)).To(Equal([]bullmq.EventType{bullmq.EventActive, bullmq.EventCompleted}))
+		}
+		Eventually(waited).Should(Receive(BeNil()))
+	})
+
+	It("yields the present state again to a loop that was too slow, and misses no end", func() {
+		job := add(nil)
+		release := make(chan struct{})
+		w := watched{make(chan bullmq.Event, 10000), make(chan error, 1)}
+		go func() {
+			for event, err := range queue.WatchJob(ctx, job.ID) {
+				if err != nil {
+					w.err <- err
+					return
+				}
+				w.events <- event
+				<-release
+			}
+			w.err <- nil
+		}()
+		Eventually(w.events).Should(Receive())
+		for i := range 1500 {
+			Expect(job.UpdateProgress(ctx, i)).To(Succeed())
+		}
+		_, quick := watch(ctx, queue, job.ID)
+		Expect(job.UpdateProgress(ctx, "last")).To(Succeed())
+		Eventually(quick.events).Should(Receive())
+		close(release)
+		Eventually(func() bool {
+			select {
+			case event := <-w.events:
+				return event.Type == bullmq.EventWaiting && event.ID == "" && string(event.Progress) == `"last"`
+			default:
+				return false
+			}
+		}).Should(BeTrue())
+		finish("done")
+		Eventually(w.err).Should(Receive(BeNil()))
+	})
+
+	DescribeTable("continues after an outage in which", func(meanwhile func(job *bullmq.Job), last bullmq.EventType) {
+		proxy, link := proxiedRedis()
+		through := newQueue(name, &bullmq.QueueOptions{Connection: link})
+		job := add(nil)
+		_, w := watch(ctx, through, job.ID)
+		refused(proxy)
+		meanwhile(job)
+		Consistently(w.err, "100ms").ShouldNot(Receive())
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		if last == "" {
+			finish("done")
+			last = bullmq.EventCompleted
+		}
+		Eventually(w.err, "15s").Should(Receive(BeNil()))
+		all := types(w)
+		Expect(all[len(all)-1]).To(Equal(last))
+	},
+		Entry("nothing happened", func(*bullmq.Job) {}, bullmq.EventType("")),
+		Entry("the job completed", func(*bullmq.Job) { finish("done") }, bullmq.EventCompleted),
+		Entry("the job completed and the stream was trimmed", func(*bullmq.Job) {
+			finish("done")
+			_, err := queue.TrimEvents(ctx, 0)
+			Expect(err).NotTo(HaveOccurred())
+		}, bullmq.EventCompleted),
+		Entry("the job was removed and the stream was trimmed", func(job *bullmq.Job) {
+			Expect(queue.Remove(ctx, job.ID, nil)).To(Succeed())
+			_, err := queue.TrimEvents(ctx, 0)
+			Expect(err).NotTo(HaveOccurred())
+		}, bullmq.EventRemoved),
+	)
+})
