@@ -1,10 +1,13 @@
 package bullmq_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -243,4 +246,48 @@ func ExampleQueue_PrometheusMetrics() {
 	}
 	fmt.Print(text[:len("# HELP bullmq_job_count")])
 	// Output: # HELP bullmq_job_count
+}
+
+// The events of a job are sent to a browser as server-sent events.
+func ExampleQueue_WatchJob() {
+	ctx := context.Background()
+	queue, connection, stop := queueForExample(ctx, bullmq.QueueOptions{})
+	defer stop()
+
+	events := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for event, err := range queue.WatchJob(r.Context(), r.PathValue("id")) {
+			if err != nil {
+				fmt.Fprintf(w, "event: error\ndata: %q\n\n", err)
+				return
+			}
+			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event.Type, cmp.Or(string(event.Progress), string(event.ReturnValue), "null"))
+			_ = http.NewResponseController(w).Flush()
+		}
+	}
+
+	job, err := queue.Add(ctx, "paint", Paint{Colour: "red"}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker, err := bullmq.NewWorker(ctx, "orders", func(context.Context, *bullmq.Job) (any, error) {
+		return "painted", nil
+	}, &bullmq.WorkerOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = worker.Run(ctx) }()
+	defer worker.Close()
+	if _, err := job.Wait(ctx, queue); err != nil {
+		log.Fatal(err)
+	}
+
+	request := httptest.NewRequest("GET", "/jobs/"+job.ID+"/events", nil)
+	request.SetPathValue("id", job.ID)
+	response := httptest.NewRecorder()
+	events(response, request)
+	fmt.Print(response.Body)
+	// Output:
+	// event: completed
+	// data: "painted"
 }

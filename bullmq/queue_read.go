@@ -43,6 +43,21 @@ func (q *Queue) Job(ctx context.Context, id string) (*Job, error) {
 	return q.core.job(ctx, id)
 }
 
+// JobAndState reads a job and its state in one call, so that they agree. It returns
+// [ErrJobNotFound] if there is no such job, or no state of the queue has it. Like
+// [Queue.JobState], and unlike [Queue.Job], it takes Redis time in proportion to the
+// number of waiting jobs if the job is waiting.
+func (q *Queue) JobAndState(ctx context.Context, id string) (*Job, State, error) {
+	record, state, _, err := q.core.store.JobAndState(ctx, id, false)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case record == nil || state == backend.Unknown:
+		return nil, "", q.core.noJob("JobAndState", id)
+	}
+	return q.core.newJob(record), State(state), nil
+}
+
 // Job reads a job of the worker's queue, as [Queue.Job] does.
 func (w *Worker) Job(ctx context.Context, id string) (*Job, error) {
 	return w.core.job(ctx, id)

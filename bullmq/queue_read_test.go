@@ -84,6 +84,22 @@ var _ = Describe("Reading a queue", func() {
 		Expect(queue.JobState(ctx, "gone")).Error().To(MatchError(bullmq.ErrJobNotFound))
 	})
 
+	It("returns a job together with its state", func() {
+		oneOfEach()
+		for _, state := range []bullmq.State{bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateDelayed, bullmq.StatePrioritized, bullmq.StateWaiting, bullmq.StateWaitingChildren} {
+			jobs, err := queue.Jobs(ctx, bullmq.Page{}, state)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(jobs).NotTo(BeEmpty(), state)
+			job, found, err := queue.JobAndState(ctx, jobs[0].ID)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(found).To(Equal(state))
+			Expect(job.Name).To(Equal(jobs[0].Name))
+			Expect(job.Decode(new(any))).To(Succeed())
+		}
+		_, _, err := queue.JobAndState(ctx, "unknown")
+		Expect(err).To(MatchError(bullmq.ErrJobNotFound))
+	})
+
 	It("returns the number of jobs in each state, in the given states and still to run", func() {
 		oneOfEach()
 		add("waiting", nil)

@@ -219,6 +219,7 @@ var _ = Describe("Queue.WatchJob", func() {
 		through := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		job := add(nil)
 		_, w := watch(ctx, through, job.ID)
+		Eventually(clientList).Should(ContainSubstring("cmd=xread"))
 		refused(proxy)
 		meanwhile(job)
 		Consistently(w.err, "100ms").ShouldNot(Receive())
