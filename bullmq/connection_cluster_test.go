@@ -72,6 +72,7 @@ var _ = Describe("On a cluster", Label("slow"), func() {
 		works(queue.Count(ctx))
 		works(queue.CountsPerPriority(ctx, 0, 3))
 		works(queue.CountDelayedBefore(ctx, time.Now()))
+		works(queue.Ages(ctx))
 		works(queue.Jobs(ctx, bullmq.Page{Limit: 1}, bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateFailed))
 		works(queue.JobIDs(ctx, bullmq.Page{Limit: 1}, bullmq.StateWaiting))
 		works(queue.JobState(ctx, failed.ID))

@@ -59,6 +59,9 @@ var readers = []func(ctx context.Context, q *Store){
 	},
 	func(ctx context.Context, q *Store) { _, _ = q.Counts(ctx, backend.Waiting, backend.Active) },
 	func(ctx context.Context, q *Store) { _, _ = q.CountDelayed(ctx, time.Now()) },
+	func(ctx context.Context, q *Store) {
+		_, _ = q.Oldest(ctx, backend.Waiting, backend.Delayed, backend.Active)
+	},
 	func(ctx context.Context, q *Store) { _, _ = q.CountsPerPriority(ctx, 0, 1) },
 	func(ctx context.Context, q *Store) {
 		_, _ = q.Jobs(ctx, backend.Page{To: -1, Ascending: true}, backend.Waiting)

@@ -100,6 +100,7 @@ func live(f *fixture) {
 		To(Equal([]backend.AddResult{{JobID: "b"}, {JobID: "d2"}, {JobID: "p2"}, {JobID: "c"}}))
 	Expect(f.Counts(f.ctx, backend.Waiting, backend.Delayed, backend.Prioritized, backend.Active)).To(Equal([]int{3, 2, 2, 0}))
 	Expect(f.CountDelayed(f.ctx, time.UnixMilli(nowMs))).To(BeZero())
+	Expect(f.Oldest(f.ctx, backend.Waiting, backend.Prioritized, backend.Delayed, backend.Active)).To(HaveLen(4))
 	Expect(f.CountsPerPriority(f.ctx, 0, 3)).To(Equal([]int{3, 2}))
 	records, err := f.Jobs(f.ctx, backend.Page{To: -1, Ascending: true}, backend.Waiting, backend.Prioritized)
 	ok(err)

@@ -72,6 +72,31 @@ var _ = Describe("One library lists the other's", func() {
 		}
 	})
 
+	DescribeTable("the age of the oldest job, on a queue that only Node uses, of", func(line string, dialect bullmq.Dialect) {
+		name := newQueueName()
+		node := startProbe("-bullmq", line)
+		start := time.Now().Add(-time.Hour)
+		add := func(options object) {
+			options["timestamp"] = start.UnixMilli()
+			node.Do("add", object{"queue": name, "name": "old", "data": object{}, "opts": options}, nil)
+		}
+		add(object{})
+		add(object{"priority": 1})
+		add(object{"priority": 5})
+		add(object{"delay": 1000 * 60 * 45})
+		queue, err := bullmq.NewQueue(soon(), name, &bullmq.QueueOptions{URL: server.URL(), SkipMetaUpdate: true, Dialect: dialect})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(queue.Close)
+		ages, err := queue.Ages(soon())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ages[bullmq.StateWaiting]).To(BeNumerically("~", time.Hour, time.Minute))
+		Expect(ages[bullmq.StatePrioritized]).To(BeNumerically("~", time.Hour, time.Minute))
+		Expect(ages[bullmq.StateActive]).To(BeZero())
+	},
+		Entry("bullmq 6", "6", bullmq.V6),
+		Entry("bullmq 5", "5", bullmq.V5),
+	)
+
 	It("jobs in every state, in the same order and number", func() {
 		byGo, byNode := newQueueName(), newQueueName()
 		makeStatesInGo(byGo)

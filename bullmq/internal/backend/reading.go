@@ -11,6 +11,10 @@ type Reading interface {
 	Counts(ctx context.Context, states ...State) ([]int, error)
 	// CountDelayed counts the delayed jobs that are due before a time.
 	CountDelayed(ctx context.Context, before time.Time) (int, error)
+	// Oldest returns since when the oldest job of each state is in that state, for
+	// Waiting, Paused, Prioritized, Delayed (when the first job is due) and Active. It
+	// is the zero time if there is none.
+	Oldest(ctx context.Context, states ...State) ([]time.Time, error)
 	// CountsPerPriority counts the waiting jobs of each of the given priorities.
 	CountsPerPriority(ctx context.Context, priorities ...int) ([]int, error)
 	// Jobs reads a page of the jobs of each state.

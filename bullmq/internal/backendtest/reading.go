@@ -24,6 +24,27 @@ func (s *suite) reading() {
 			Expect(s.Store.CountDelayed(s.ctx, now.Add(time.Minute))).To(Equal(1))
 		})
 
+		ginkgo.It("returns since when the oldest job of each state is ready, due or active", func() {
+			later := plain("later")
+			later.Timestamp = now.Add(time.Minute)
+			low, high := prioritized("low", 9), prioritized("high", 1)
+			high.Timestamp = now.Add(time.Minute)
+			s.run("running")
+			s.add(named("a"), later, low, high, delayed("d", time.Hour))
+			oldest, err := s.Store.Oldest(s.ctx, backend.Waiting, backend.Prioritized, backend.Delayed, backend.Active)
+			Expect(err).NotTo(HaveOccurred())
+			for i, want := range []time.Time{now, now, now.Add(time.Hour), now} {
+				Expect(oldest[i]).To(BeTemporally("==", want), "state %d", i)
+			}
+		})
+
+		ginkgo.It("returns the zero time for states without jobs", func() {
+			oldest, err := s.Store.Oldest(s.ctx, backend.Waiting, backend.Prioritized, backend.Delayed, backend.Active)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(oldest).To(HaveLen(4))
+			Expect(oldest).To(HaveEach(BeZero()))
+		})
+
 		ginkgo.It("counts the jobs of each priority", func() {
 			s.add(named("none"), prioritized("a", 2), prioritized("b", 2), prioritized("c", 7))
 			Expect(s.Store.CountsPerPriority(s.ctx, 7, 2, 0, 1)).To(Equal([]int{1, 2, 1, 0}))

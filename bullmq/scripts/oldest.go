@@ -1,0 +1,59 @@
+package scripts
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+)
+
+var getOldest = load("getOldest")
+
+// Oldest returns since when the oldest job of each state is ready, due or active.
+func (q *Store) Oldest(ctx context.Context, states ...backend.State) ([]time.Time, error) {
+	message, err := q.run(ctx, getOldest, withStates(states, q.base)...)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := message.ToArray()
+	if err != nil || len(lists) != len(states) {
+		return nil, q.unexpected(getOldest, err)
+	}
+	oldest := make([]time.Time, len(states))
+	for i, list := range lists {
+		found, _ := list.ToArray()
+		for _, item := range found {
+			since := time.Time{}
+			if states[i] == backend.Delayed {
+				since = wire.ParseTime(text(item))
+			} else if fields := texts(item); len(fields) == 3 {
+				since = readySince(fields[0], fields[1], fields[2])
+				if states[i] == backend.Active {
+					since = wire.ParseTime(fields[1])
+				}
+			}
+			if !since.IsZero() && (oldest[i].IsZero() || since.Before(oldest[i])) {
+				oldest[i] = since
+			}
+		}
+	}
+	return oldest, nil
+}
+
+// readySince returns since when a waiting job is ready, as far as its hash tells: from
+// the end of the delay with which it was added, or from its last start.
+func readySince(timestamp, processedOn, opts string) time.Time {
+	var o struct {
+		Delay float64 `json:"delay"`
+	}
+	ready := wire.ParseTime(timestamp)
+	if json.Unmarshal([]byte(opts), &o) == nil && o.Delay > 0 && o.Delay < wire.MaxSafeInteger {
+		ready = ready.Add(time.Duration(o.Delay) * time.Millisecond)
+	}
+	if started := wire.ParseTime(processedOn); started.After(ready) {
+		ready = started
+	}
+	return ready
+}

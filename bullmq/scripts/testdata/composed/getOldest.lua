@@ -1,0 +1,61 @@
+-- Composed from getOldest.lua and its parts. Regenerate with make composed.
+-- KEYS[1] wait
+-- KEYS[2] paused
+-- KEYS[3] active
+-- KEYS[4] delayed
+-- KEYS[5] prioritized
+
+local call, try = redis.call, redis.pcall
+local base = ARGV[1]
+local rest = 2
+local function unlessWrongType(answer)
+  local err = type(answer) == 'table' and answer.err
+  if not err then return answer end
+  if string.find(err, 'WRONGTYPE', 1, true) then return nil end
+  error(err, 0)
+end
+local function read(jobId, found)
+  local fields = unlessWrongType(try('HMGET', base .. jobId, 'timestamp', 'processedOn', 'opts'))
+  if not fields or not fields[1] then return false end
+  found[#found + 1] = { fields[1], fields[2] or '', fields[3] or '' }
+  return true
+end
+local function readFirst(ids, found)
+  for i = 1, #ids do
+    if read(ids[i], found) then return end
+  end
+end
+local function ends(at)
+  local found, last, right = {}, call('LRANGE', at, -10, -1), {}
+  for i = #last, 1, -1 do right[#right + 1] = last[i] end
+  readFirst(right, found)
+  readFirst(call('LRANGE', at, 0, 9), found)
+  return found
+end
+local function eachPriority(at)
+  local found, from = {}, '-inf'
+  for _ = 1, 100 do
+    local first = call('ZRANGEBYSCORE', at, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '10')
+    if #first == 0 then break end
+    local priority = math.floor(tonumber(first[2]) / 4294967296)
+    for i = 1, #first, 2 do
+      if math.floor(tonumber(first[i + 1]) / 4294967296) ~= priority or read(first[i], found) then break end
+    end
+    from = string.format('%.0f', (priority + 1) * 4294967296)
+  end
+  return found
+end
+local all = {}
+for i = rest, #ARGV do
+  local state = ARGV[i]
+  local at = base .. state
+  if state == 'delayed' then
+    local first = call('ZRANGE', at, 0, 0, 'WITHSCORES')
+    all[#all + 1] = first[2] and { math.floor(tonumber(first[2]) / 4096) } or {}
+  elseif state == 'prioritized' then
+    all[#all + 1] = eachPriority(at)
+  else
+    all[#all + 1] = ends(at)
+  end
+end
+return all
