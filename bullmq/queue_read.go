@@ -309,13 +309,42 @@ type ConnectedClient struct {
 // On a cluster it lists the clients of each node. The result is empty if the server does
 // not permit CLIENT LIST.
 func (q *Queue) ConnectedWorkers(ctx context.Context) ([]ConnectedClient, error) {
-	unnamed := q.core.keys.clientName("")
-	return q.clients(ctx, func(name string) (string, bool) {
-		if name == unnamed {
-			return "", true
+	return q.clients(ctx, q.core.workerName)
+}
+
+// CountWorkers returns how many workers are connected to each of several queues, in the
+// order of the queues, as [Queue.ConnectedWorkers] finds them. It lists the clients of each
+// Connection once (BullMQ: getWorkersCount).
+func CountWorkers(ctx context.Context, queues ...*Queue) ([]int, error) {
+	counts := make([]int, len(queues))
+	lists := map[any][]backend.ConnectedClient{} // by connection
+	for i, q := range queues {
+		conn := q.core.client.Conn()
+		clients, listed := lists[conn]
+		if !listed {
+			var err error
+			if clients, err = q.core.conn.Clients(ctx); err != nil {
+				return nil, err
+			}
+			lists[conn] = clients
 		}
-		return strings.CutPrefix(name, unnamed+":w:")
-	})
+		for _, client := range clients {
+			if _, ok := q.core.workerName(client.Name); ok {
+				counts[i]++
+			}
+		}
+	}
+	return counts, nil
+}
+
+// workerName returns the name of the queue's worker whose connection has a name, and
+// whether it is one of a worker.
+func (c *core) workerName(connection string) (string, bool) {
+	unnamed := c.keys.clientName("")
+	if connection == unnamed {
+		return "", true
+	}
+	return strings.CutPrefix(connection, unnamed+":w:")
 }
 
 // ConnectedReaders lists the QueueEvents that are connected to the queue (BullMQ:

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -234,6 +235,14 @@ func (s *Server) options(q served) (WorkerOptions, error) {
 		o.Now = s.o.Now
 	}
 	return o, nil
+}
+
+// Workers returns the workers of the queues, in the order of Handle, once [Server.Run] has
+// opened them.
+func (s *Server) Workers() []*Worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.workers)
 }
 
 func (s *Server) setState(state serverState) {

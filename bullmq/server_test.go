@@ -45,6 +45,27 @@ var _ = Describe("A server", func() {
 		return func() int { code, _ := get(server.Ready()); return code }
 	}
 
+	It("returns its workers once they are open", func() {
+		server := bullmq.NewServer(connect(), nil)
+		first, second := newQueueName(), newQueueName()
+		handler := func(context.Context, *bullmq.Job) (any, error) { return nil, nil }
+		server.Handle(first, handler, &bullmq.WorkerOptions{Concurrency: 3})
+		server.Handle(second, handler, nil)
+		Expect(server.Workers()).To(BeEmpty())
+		stop, ended := start(server)
+		Eventually(ready(server)).Should(Equal(http.StatusOK))
+		workers := server.Workers()
+		Expect(workers).To(HaveLen(2))
+		Expect(workers[0].QueueName()).To(Equal(first))
+		Expect(workers[0].Concurrency()).To(Equal(3))
+		Expect(workers[1].QueueName()).To(Equal(second))
+		Eventually(func() ([]int, error) {
+			return bullmq.CountWorkers(specContext(), newQueue(second, nil), newQueue(newQueueName(), nil), newQueue(first, nil))
+		}).Should(Equal([]int{1, 0, 1}))
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+	})
+
 	It("runs the jobs of several queues over one connection until its context ends", func() {
 		first, second := newQueue(newQueueName(), nil), newQueue(newQueueName(), nil)
 		server := bullmq.NewServer(connect(), &bullmq.ServerOptions{Middleware: []bullmq.Middleware{func(next bullmq.Handler) bullmq.Handler {
