@@ -89,8 +89,9 @@ var (
 )
 
 // ErrJobLocked is returned by [Queue.Remove] and [Job.Remove] if a worker holds the job,
-// or a descendant that would be removed too.
-var ErrJobLocked = errors.New("a worker holds the job or one of its children; remove it when they have finished")
+// or a descendant that would be removed too, and by [Queue.ReplayDeadLetter] if a worker
+// holds the dead letter.
+var ErrJobLocked = errors.New("a worker holds the job or one of its children; try again when they have finished")
 
 // ErrNoNextRun is returned by [Queue.UpsertScheduler] if the pattern has no next run,
 // such as a pattern for February 30, or none before [Repeat.EndDate]. A worker emits it

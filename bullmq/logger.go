@@ -48,6 +48,7 @@ const (
 	logFunction   = "function"         // of the program, which panicked
 	logJob        = "job"              // its id
 	logJobs       = "jobs"             // their ids
+	logLetter     = "letter"           // id of a dead letter
 	logName       = "name"             // of the job
 	logNeeded     = "needed"           // how many connections
 	logOutage     = "outage_ms"        // for how long Redis was unreachable

@@ -133,6 +133,11 @@ type WorkerOptions struct {
 	// default to those of the worker.
 	QueueOptions *QueueOptions
 
+	// DeadLetters moves jobs of the queue that have failed for good to another queue,
+	// also those that other clients have failed.
+	// Defaults to nil: failed jobs stay.
+	DeadLetters *DeadLetterOptions
+
 	// Events are functions to call when a job or the worker changes.
 	Events WorkerEvents
 	// OnHealth is called when Redis becomes unreachable and when it is reachable
@@ -180,8 +185,9 @@ type Worker struct {
 
 	warnUnlimited sync.Once
 
-	queues queueCache                     // of QueueFromContext
-	failed func(context.Context, Failure) // ServerOptions.OnFailed; nil without
+	queues  queueCache                     // of QueueFromContext
+	failed  func(context.Context, Failure) // ServerOptions.OnFailed; nil without
+	letters *deadLetters                   // nil without WorkerOptions.DeadLetters
 }
 
 // NewWorker connects to a queue and returns a Worker. Call [Worker.Run] to run
@@ -223,6 +229,13 @@ func newEngine(ctx context.Context, kind, queueName string, o WorkerOptions) (*W
 	w := &Worker{core: c, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
 	w.finishStore, w.open = c.dedicated()
 	w.closed, w.close = context.WithCancel(context.Background())
+	if o.DeadLetters != nil {
+		if w.letters, err = newDeadLetters(w, *o.DeadLetters); err != nil {
+			w.close()
+			c.conn.Close()
+			return nil, err
+		}
+	}
 	w.locks = newLockKeeper(w)
 	c.locks = w.locks
 	w.ends = batch.New(batch.Options[backend.End, backend.Ended]{
@@ -284,6 +297,13 @@ func (o *WorkerOptions) fill() error {
 		}
 		o.JobLog = &jobLog
 	}
+	if o.DeadLetters != nil {
+		letters := *o.DeadLetters
+		if err := letters.fill(o.KeepFailed); err != nil {
+			return err
+		}
+		o.DeadLetters = &letters
+	}
 	if o.Limiter != nil {
 		if err := o.Limiter.check(); err != nil {
 			return err
@@ -334,10 +354,16 @@ func (w *Worker) Run(ctx context.Context) error {
 	} else {
 		parts = append(parts, safe.Go(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, checked) }))
 	}
+	if w.letters != nil {
+		parts = append(parts, safe.Go(w.core.trace.outliving(ctx), w.letters.run))
+	}
 	deadline, err := w.runner.run(ctx)
 	w.unfinished = err
 	for _, p := range parts {
 		p.Cancel()
+	}
+	if w.letters != nil {
+		w.letters.finish(deadline)
 	}
 	// Closing the client ends a call that gets no reply; let the first stalled check finish before.
 	select {

@@ -284,6 +284,9 @@ func (r *runner) committed(a *attempt, d decision, res result, fetched backend.F
 			})
 		}
 		a.span.failed(job, res)
+		if d.action == fail && w.letters != nil {
+			w.letters.noteFailure(job)
+		}
 	case limited:
 		r.setRateLimit(fetched.LimitedFor)
 	case delayForRateLimit:

@@ -193,6 +193,7 @@ var _ = Describe("The wire protocol page", func() {
 		Entry("legacy-queues.md", "legacy-queues.md"),
 		Entry("workers.md", "workers.md"),
 		Entry("cancelling.md", "cancelling.md"),
+		Entry("dead-letters.md", "dead-letters.md"),
 		Entry("telemetry.md", "telemetry.md"),
 		Entry("testing.md", "testing.md"),
 		Entry("compatibility.md", compatibilityPage),

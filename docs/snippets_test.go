@@ -63,6 +63,7 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", func
 	Expect(err).NotTo(HaveOccurred(), string(output))
 },
 	Entry("cancelling.md", "cancelling.md"),
+	Entry("dead-letters.md", "dead-letters.md"),
 	Entry("flows.md", "flows.md"),
 	Entry("schedulers.md", "schedulers.md"),
 )

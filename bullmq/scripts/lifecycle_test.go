@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -236,6 +237,19 @@ func live(f *fixture) {
 	ok(err)
 	Expect(next).NotTo(Equal(jobID))
 	Expect(f.RemoveJobScheduler(f.ctx, "often")).To(BeTrue())
+
+	// Dead letters, which are in the same queue here.
+	own := backend.QueueRef{Prefix: "bull", Name: strings.TrimSuffix(strings.TrimPrefix(f.Base(), "bull:"), ":")}
+	f.set("HSET", "bad", "name", "a", "data", "{}", "opts", "{}", "atm", "2", "deid", "d")
+	f.set("ZADD", "failed", "7", "bad")
+	moved, err := f.MoveFailed(f.ctx, backend.MoveFailed{From: own, Count: 1, Now: now, Records: true})
+	ok(err)
+	Expect(moved.Seen).To(Equal(1))
+	Expect(moved.IDs).To(Equal([]string{own.Name + "-bad-7"}))
+	Expect(moved.Records[0].Name).To(Equal("a"))
+	Expect(f.ReplayDeadLetters(f.ctx, own, []backend.Letter{{ID: moved.IDs[0], JobID: "bad"}, {ID: "nobody", JobID: "bad"}})).
+		To(Equal([]backend.ReplayOutcome{backend.Replayed, backend.LetterGone}))
+	state("bad", "waiting")
 
 	// Cleaning.
 	_, err = f.Cancel(f.ctx, "nobody", "cancelled", "", "")

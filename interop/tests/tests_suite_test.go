@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 		workUntilKilled()
 		return
 	}
+	if os.Getenv(moverVariable) != "" {
+		moveUntilKilled()
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -66,7 +66,8 @@ var verbs = map[string]string{
 	"moveToDelayed": "delay", "moveToFinished": "finish", "moveToWait": "move to wait", "moveToWaitingChildren": "wait for the children of",
 	"obliterate": "obliterate", "pause": "pause", "promote": "promote", "removeChildDependency": "remove the parent of",
 	"removeJob": "remove", "removeUnprocessedChildren": "remove the children of", "reprocessJob": "retry", "retryJob": "retry",
-	"updateData": "update the data of", "updateProgress": "update the progress of",
+	"replayDeadLetters": "replay dead letter",
+	"updateData":        "update the data of", "updateProgress": "update the progress of",
 	"Job": "read", "WaitForJob": "wait for",
 }
 

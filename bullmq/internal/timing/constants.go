@@ -45,6 +45,10 @@ const (
 	// OutageLogInterval is the same while Redis is unreachable.
 	OutageLogInterval = 10 * time.Second
 
+	// DeadLetterPause is how long a worker waits after a failure before it moves failed
+	// jobs, so that one call moves those that fail together.
+	DeadLetterPause = 100 * time.Millisecond
+
 	// HandlerGrace is how long before its deadline a stopping worker cancels the
 	// contexts of its handlers. It is less if the time until the deadline is short.
 	HandlerGrace = time.Second

@@ -1,0 +1,404 @@
+package bullmq
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+)
+
+// Errors of [Queue.ReplayDeadLetter] and [Queue.ReplayDeadLetters].
+var (
+	// ErrNotDeadLetter means that the job is no dead letter.
+	ErrNotDeadLetter = errors.New("it is no dead letter; Queue.MoveFailed and WorkerOptions.DeadLetters make them")
+	// ErrJobExists means that the queue of the original job has a job with its id again.
+	ErrJobExists = errors.New("a job with the id of the original job exists; remove it to replay the dead letter")
+)
+
+// DeadLetter is what a dead letter says about the job that failed. Name, Data and the
+// stack traces are those of the letter, which is a Job itself.
+type DeadLetter struct {
+	QueueName    string // of the job that failed
+	QueueKey     string // the same with the prefix, such as bull:orders
+	JobID        string
+	Reason       string // failedReason
+	AttemptsMade int
+	FailedAt     time.Time
+}
+
+// deadLetterOption is the option of a dead letter that describes the original job. It is
+// an extension: BullMQ stores and keeps it as any unknown option.
+const deadLetterOption = "deadLetter"
+
+// DeadLetter returns what a dead letter says about the job that failed. It returns false
+// for any other job. Job.StackTrace has the stack traces of the failed job, and after
+// them those of runs of the letter itself.
+func (j *Job) DeadLetter() (DeadLetter, bool) {
+	if j == nil {
+		return DeadLetter{}, false
+	}
+	var stored struct {
+		Queue, ID, Reason string
+		AttemptsMade      int
+		FailedAt          int64
+	}
+	option, found := j.Opts.Extra[deadLetterOption]
+	if !found || json.Unmarshal(option, &stored) != nil || stored.ID == "" {
+		return DeadLetter{}, false
+	}
+	_, name := splitQueueKey(stored.Queue)
+	return DeadLetter{
+		QueueName: name, QueueKey: stored.Queue, JobID: stored.ID, Reason: stored.Reason,
+		AttemptsMade: stored.AttemptsMade, FailedAt: time.UnixMilli(stored.FailedAt),
+	}, true
+}
+
+// splitQueueKey splits the name of a queue with its prefix.
+func splitQueueKey(key string) (prefix, name string) {
+	at := strings.LastIndexByte(key, ':')
+	if at < 0 {
+		return "", key
+	}
+	return key[:at], key[at+1:]
+}
+
+// MoveFailedOptions configure [Queue.MoveFailed]. Nil and the zero value hold the
+// defaults.
+type MoveFailedOptions struct {
+	// Limit is how many jobs are moved at most.
+	// Defaults to 0: all.
+	Limit int
+}
+
+// MoveFailed moves the failed jobs of the queue to another queue with the same prefix,
+// the oldest first, and returns the ids that they have there. Each becomes a dead letter:
+// a waiting job with the same name and data. [Job.DeadLetter] returns the job that it was,
+// and [Queue.ReplayDeadLetter] puts it back. BullMQ has no such call.
+//
+// It moves jobs that any client has failed, also those that failed because they were
+// cancelled. Each job is moved once, even if several callers and workers with
+// WorkerOptions.DeadLetters do so. Their children stay where they are, and a parent that
+// waits for a failed job goes on waiting. A failed job with children that have not
+// finished is not moved before they have.
+//
+// Jobs that their options or a worker's remove when they fail can't be moved.
+//
+// On a cluster both queues must have the same hash tag. options may be nil.
+func (q *Queue) MoveFailed(ctx context.Context, toQueue string, options *MoveFailedOptions) (letterIDs []string, err error) {
+	var o MoveFailedOptions
+	if options != nil {
+		o = *options
+	}
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "moveFailed")
+	defer span.end(&err)
+	err = checkCount("Limit", o.Limit, "all")
+	var mover *failedMover
+	if err == nil {
+		mover, err = q.core.failedMover(toQueue)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bullmq: move failed jobs of queue %s: %w", q.Name(), err)
+	}
+	letterIDs = []string{}
+	err = mover.move(ctx, o.Limit, false, func(moved backend.MovedFailed) { letterIDs = append(letterIDs, moved.IDs...) })
+	return letterIDs, err
+}
+
+// failedMover moves the failed jobs of one queue to another one.
+type failedMover struct {
+	from  *core
+	to    *core
+	store backend.DeadLetters                                         // of to
+	bound func(context.Context) (context.Context, context.CancelFunc) // of each call; nil for the caller's context
+}
+
+// failedMover returns an error if jobs can't be moved to that queue.
+func (c *core) failedMover(toQueue string) (*failedMover, error) {
+	switch toQueue {
+	case "":
+		return nil, errors.New("the queue for dead letters has no name")
+	case c.keys.queue:
+		return nil, errors.New("the queue for dead letters is the queue itself; give another name")
+	}
+	to, err := c.sibling(c.keys.prefix, toQueue)
+	if err != nil {
+		return nil, err
+	}
+	to.progressed, to.locks = nil, nil // which are those of a worker of this queue
+	to.progressed, to.locks = nil, nil // which are those of a worker of this queue
+	store, err := to.deadLetters(c.keys)
+	if err != nil {
+		return nil, err
+	}
+	return &failedMover{from: c, to: to, store: store}, nil
+}
+
+// deadLetters returns the store of c as one that can exchange jobs with another queue.
+func (c *core) deadLetters(other *keys) (backend.DeadLetters, error) {
+	store, ok := any(c.store).(backend.DeadLetters)
+	if !ok {
+		return nil, errors.New("only a queue in Redis can have dead letters")
+	}
+	if c.store.CheckReach(other.prefix, other.queue) != nil {
+		return nil, fmt.Errorf("on a cluster, %s and %s must have the same hash tag, since one call moves a job between them: put it into the prefix, such as {bull}, on every client of the queues",
+			other.qualifiedName(), c.keys.qualifiedName())
+	}
+	return store, nil
+}
+
+// moveBatch is how many jobs one call looks at.
+const moveBatch = 100
+
+// move moves up to limit jobs, 0 for all, and passes what each call did to a function. It
+// makes no further call when ctx ends.
+func (m *failedMover) move(ctx context.Context, limit int, records bool, moved func(backend.MovedFailed)) error {
+	for skip, left := 0, limit; ctx.Err() == nil; {
+		count := moveBatch
+		if limit > 0 {
+			count = min(left, moveBatch)
+		}
+		batch, err := m.call(ctx, backend.MoveFailed{
+			From:  backend.QueueRef{Prefix: m.from.keys.prefix, Name: m.from.keys.queue},
+			Count: count, Skip: skip, Now: m.from.now(), Records: records,
+		})
+		if err != nil {
+			return err
+		}
+		moved(batch)
+		skip += batch.Stay
+		left -= len(batch.IDs)
+		if batch.Seen < count || limit > 0 && left <= 0 {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func (m *failedMover) call(ctx context.Context, move backend.MoveFailed) (backend.MovedFailed, error) {
+	if m.bound != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = m.bound(ctx)
+		defer cancel()
+	}
+	moved, err := m.store.MoveFailed(ctx, move)
+	if err != nil {
+		err = fmt.Errorf("bullmq: move failed jobs of %s: %w", m.from.keys.qualifiedName(), err)
+	}
+	return moved, err
+}
+
+// ReplayDeadLetter puts a dead letter of the queue back: the job has its id again, in the
+// queue where it failed, with its options, its parent and its log. It has the data of the
+// letter, which [Job.UpdateData] may have changed, and no attempt counts as made. The job
+// is ready to run at once. ReplayDeadLetter returns the job as [Queue.JobRef] does.
+//
+// The letter may be waiting, delayed, prioritized, completed or failed. Replay the
+// children of a flow before their parents.
+//
+// The errors are [ErrJobNotFound], [ErrNotDeadLetter], [ErrJobExists], [ErrJobLocked] if
+// a worker holds the letter, and [ErrNotInState] if it waits for children. Nothing has
+// changed then.
+func (q *Queue) ReplayDeadLetter(ctx context.Context, letterID string) (job *Job, err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "replayDeadLetter")
+	defer span.end(&err)
+	set(span, attrJobID, letterID)
+	letter, err := q.core.job(ctx, letterID)
+	if err != nil {
+		return nil, err
+	}
+	origin, id, err := q.core.originOf(letter)
+	if err != nil {
+		return nil, q.core.replayError(letterID, err)
+	}
+	errs, err := q.core.replay(ctx, origin, []backend.Letter{{ID: letterID, JobID: id}})
+	if err = cmp.Or(err, errs[0]); err != nil {
+		return nil, err
+	}
+	return &Job{ID: id, core: origin, handle: true}, nil
+}
+
+// originOf returns the queue and the id of the job that a dead letter was.
+func (c *core) originOf(letter *Job) (origin *core, jobID string, err error) {
+	dead, isLetter := letter.DeadLetter()
+	prefix, name := splitQueueKey(dead.QueueKey)
+	if !isLetter || prefix == "" || isKeyName(dead.JobID) {
+		return nil, "", ErrNotDeadLetter
+	}
+	origin, err = c.sibling(prefix, name)
+	return origin, dead.JobID, err
+}
+
+func (c *core) replayError(letterID string, cause error) error {
+	return fmt.Errorf("bullmq: replay dead letter %s of %s: %w", letterID, c.keys.queue, cause)
+}
+
+// replay puts letters of the queue back to one queue. It returns why each of them was
+// not put back; nil for those that were.
+func (c *core) replay(ctx context.Context, origin *core, letters []backend.Letter) ([]error, error) {
+	errs := make([]error, len(letters))
+	store, err := origin.deadLetters(c.keys)
+	if err != nil {
+		return errs, c.replayError(letters[0].ID, err)
+	}
+	outcomes, err := store.ReplayDeadLetters(ctx, backend.QueueRef{Prefix: c.keys.prefix, Name: c.keys.queue}, letters)
+	if err != nil {
+		return errs, err
+	}
+	for i, outcome := range outcomes {
+		id := letters[i].ID
+		switch outcome {
+		case backend.Replayed:
+		case backend.LetterGone:
+			errs[i] = c.noJob("replayDeadLetters", id)
+		case backend.LetterWaits:
+			errs[i] = &Error{Code: backend.NotInState, Command: "replayDeadLetters", QueueName: c.keys.queue, QueueKey: c.keys.qualifiedName(), JobID: id, Detail: string(StateWaitingChildren)}
+		case backend.LetterHeld:
+			errs[i] = c.replayError(id, ErrJobLocked)
+		case backend.JobExists:
+			errs[i] = c.replayError(id, fmt.Errorf("job %s of %s: %w", letters[i].JobID, origin.keys.queue, ErrJobExists))
+		default:
+			errs[i] = c.replayError(id, ErrNotDeadLetter)
+		}
+	}
+	return errs, nil
+}
+
+// ReplayOptions configure [Queue.ReplayDeadLetters]. Nil and the zero value hold the
+// defaults.
+type ReplayOptions struct {
+	// Filter reports whether to replay a letter. It may look at [Job.DeadLetter].
+	// Defaults to nil: every letter.
+	Filter func(letter *Job) bool
+	// States are the states of the letters: StateWaiting, StateDelayed,
+	// StatePrioritized, StateCompleted and StateFailed.
+	// Defaults to all of these.
+	States []State
+	// Limit is how many letters are replayed at most.
+	// Defaults to 0: all.
+	Limit int
+}
+
+// replayableStates are the states from which a letter can be replayed.
+var replayableStates = []State{StateWaiting, StateDelayed, StatePrioritized, StateCompleted, StateFailed}
+
+// ReplayDeadLetters puts the dead letters of the queue back, the oldest of each state
+// first, as [Queue.ReplayDeadLetter] does. It returns the ids of the letters that were
+// put back. Jobs that are no dead letters are ignored.
+//
+// If some letters can't be put back, it goes on with the others. The error then wraps
+// that of each, as those of ReplayDeadLetter. options may be nil.
+func (q *Queue) ReplayDeadLetters(ctx context.Context, options *ReplayOptions) (letterIDs []string, err error) {
+	var o ReplayOptions
+	if options != nil {
+		o = *options
+	}
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "replayDeadLetters")
+	defer span.end(&err)
+	if err := o.fill(); err != nil {
+		return nil, fmt.Errorf("bullmq: replay dead letters of queue %s: %w", q.Name(), err)
+	}
+	r := &bulkReplay{core: q.core, o: o, replayed: []string{}}
+	for _, state := range q.core.statesOf(o.States) {
+		if err := r.replayState(ctx, backend.State(state)); err != nil {
+			return r.replayed, errors.Join(append(r.refused, err)...)
+		}
+	}
+	return r.replayed, errors.Join(r.refused...)
+}
+
+// fill checks the options and sets the defaults.
+func (o *ReplayOptions) fill() error {
+	if len(o.States) == 0 {
+		o.States = replayableStates
+	}
+	for _, state := range o.States {
+		if !slices.Contains(replayableStates, state) {
+			return fmt.Errorf("a letter can't be replayed from the state %q; known are %v", state, replayableStates)
+		}
+	}
+	return checkCount("Limit", o.Limit, "all")
+}
+
+// bulkReplay is one call of ReplayDeadLetters.
+type bulkReplay struct {
+	core     *core // of the queue with the letters
+	o        ReplayOptions
+	origins  map[string]*core // by QueueKey
+	replayed []string
+	refused  []error
+}
+
+// replayState replays the letters that are in a state when it begins. It does not go on
+// with letters that come later, since a replayed job may fail and come back at once.
+func (r *bulkReplay) replayState(ctx context.Context, state backend.State) error {
+	counts, err := r.core.store.Counts(ctx, state)
+	if err != nil {
+		return err
+	}
+	for left, skip := counts[0], 0; left > 0 && !r.full(); {
+		page := backend.Page{From: skip, To: skip + min(left, moveBatch) - 1, Ascending: true}
+		records, err := r.core.store.Jobs(ctx, page, state)
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		before := len(r.replayed)
+		if err := r.replayPage(ctx, records); err != nil {
+			return err
+		}
+		left -= len(records)
+		skip += len(records) - (len(r.replayed) - before)
+	}
+	return nil
+}
+
+func (r *bulkReplay) full() bool { return r.o.Limit > 0 && len(r.replayed) >= r.o.Limit }
+
+// replayPage replays letters, those of one queue in one call.
+func (r *bulkReplay) replayPage(ctx context.Context, records []*backend.JobRecord) error {
+	letters, order := map[*core][]backend.Letter{}, []*core{}
+	chosen := 0
+	for _, record := range records {
+		letter := r.core.newJob(record)
+		dead, isLetter := letter.DeadLetter()
+		if !isLetter || r.o.Limit > 0 && len(r.replayed)+chosen >= r.o.Limit || r.o.Filter != nil && !r.o.Filter(letter) {
+			continue
+		}
+		origin := r.origins[dead.QueueKey]
+		if origin == nil || isKeyName(dead.JobID) {
+			var err error
+			if origin, _, err = r.core.originOf(letter); err != nil {
+				r.refused = append(r.refused, r.core.replayError(letter.ID, err))
+				continue
+			}
+			if r.origins == nil {
+				r.origins = map[string]*core{}
+			}
+			r.origins[dead.QueueKey] = origin
+		}
+		if letters[origin] == nil {
+			order = append(order, origin)
+		}
+		letters[origin] = append(letters[origin], backend.Letter{ID: letter.ID, JobID: dead.JobID})
+		chosen++
+	}
+	for _, origin := range order {
+		errs, err := r.core.replay(ctx, origin, letters[origin])
+		if err != nil {
+			return err
+		}
+		for i, err := range errs {
+			if err != nil {
+				r.refused = append(r.refused, err)
+			} else {
+				r.replayed = append(r.replayed, letters[origin][i].ID)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+--[[ moveFailed: moves failed jobs of another queue to this one, the oldest first. Each becomes a dead letter: a waiting job
+     with the same name and data, the option deadLetter {queue, id, reason, attemptsMade, failedAt}, and the field original
+     with all other fields of the job's hash. The parent and the children of the job are not changed.
+
+     Arguments: base (of this queue), from (the prefix of the other queue), count (jobs to look at), skip (how many of the
+     oldest ones to pass over), now (ms), whole ('1' to return the hashes of the letters).
+     Returns: how many jobs were looked at, and how many of them stay in failed, since they have children that can still
+     end, or no name; then the id of each letter or, if whole, its id and its hash in turn.
+     Events: added and waiting for each letter; removed for each job, on its own queue. ]]
+--@args base from count skip now whole
+--@keys meta
+--@use store events safeRead text relocate
+local queueKey = string.sub(from, 1, -2)
+local queueName = string.match(queueKey, '[^:]*$')
+local found = call('ZRANGE', from .. 'failed', skip, skip + count - 1, 'WITHSCORES')
+local stay, letters = 0, {}
+local limit, limitFrom
+
+local function json(value)
+  return (string.gsub(cjson.encode(value), '\\/', '/'))
+end
+
+local function integerText(number)
+  return string.format('%.0f', toInteger(number))
+end
+
+-- A free id without colons, and with the time of the failure, so that each failure of a job has its own.
+local function letterIdOf(jobId, failedAt)
+  local id = queueName .. '-' .. string.gsub(jobId, ':', '_') .. '-' .. failedAt
+  local free, n = id, 1
+  while call('EXISTS', base .. free) == 1 do
+    n = n + 1
+    free = id .. '-' .. n
+  end
+  return free
+end
+
+local function optsOf(jobId, job, failedAt)
+  local text = '{"attempts":0'
+  local read, opts = pcall(cjson.decode, job.opts or '')
+  if read and type(opts) == 'table' then
+    if type(opts.tm) == 'string' then text = text .. ',"tm":' .. json(opts.tm) end
+    if opts.omc == true then text = text .. ',"omc":true' end
+  end
+  return text .. ',"deadLetter":{"queue":' .. json(queueKey) .. ',"id":' .. json(jobId) .. ',"reason":' ..
+    json(job.failedReason or '') .. ',"attemptsMade":' .. integerText(job.attemptsMade or job.atm) .. ',"failedAt":' .. failedAt .. '}}'
+end
+
+local function move(jobId, score)
+  local jobKey = from .. jobId
+  local hash = unlessWrongType(try('HGETALL', jobKey)) or {}
+  if #hash == 0 then -- a job that is gone
+    call('ZREM', from .. 'failed', jobId)
+    return
+  end
+  local job, others = {}, {}
+  for i = 1, #hash, 2 do
+    job[hash[i]] = hash[i + 1]
+    if hash[i] ~= 'name' and hash[i] ~= 'data' then
+      others[#others + 1] = hash[i]
+      others[#others + 1] = hash[i + 1]
+    end
+  end
+  if not job.name or hasRunningChildren(jobKey) then
+    stay = stay + 1
+    return
+  end
+  if not limit then limit, limitFrom = eventLimit(metaKey), eventLimit(from .. 'meta') end
+  local failedAt = integerText(job.finishedOn or score)
+  local letterId = letterIdOf(jobId, failedAt)
+  local letterKey = base .. letterId
+  local letter = {
+    name = job.name, data = job.data or '{}', opts = optsOf(jobId, job, failedAt), timestamp = now, delay = '0',
+    priority = '0',
+  }
+  call('ZREM', from .. 'failed', jobId)
+  relocateParts(jobKey, letterKey)
+  call('DEL', jobKey)
+  call('XADD', from .. 'events', 'MAXLEN', '~', limitFrom, '*', 'event', 'removed', 'jobId', jobId, 'prev', 'failed')
+  storeJob(letterKey, letterId, letter)
+  call('HSET', letterKey, 'original', json(others))
+  if job.failedReason then call('HSET', letterKey, 'failedReason', job.failedReason) end
+  if job.stacktrace then call('HSET', letterKey, 'stacktrace', job.stacktrace) end
+  enqueueJob(base, letterId, letter, now, limit)
+  letters[#letters + 1] = letterId
+  if given(whole) then letters[#letters + 1] = call('HGETALL', letterKey) end
+end
+
+for i = 1, #found, 2 do move(found[i], found[i + 1]) end
+return { #found / 2, stay, unpack(letters) }
