@@ -115,6 +115,16 @@ var _ = Describe("On a cluster", Label("slow"), func() {
 		works(queue.Remove(ctx, delayed.ID, nil))
 		works(add(&bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "e"}}).RemoveDeduplicationKey(ctx))
 		works(add(nil).Remove(ctx))
+		works(queue.Cancel(ctx, add(&bullmq.JobOptions{Delay: time.Hour}).ID, "void"))
+		works(queue.JobAndState(ctx, running.ID))
+		add(nil)
+		held := take()
+		Expect(queue.Cancel(ctx, held.ID, "void")).To(Equal(bullmq.CancelRunning))
+		works(fetcher.Fail(ctx, held, bullmq.Unrecoverable(errors.New("void"))))
+		for _, err := range queue.WatchJob(ctx, running.ID) {
+			works(err)
+			break
+		}
 		works(queue.RemoveDeprecatedPriorityKey(ctx))
 		works(queue.Publish(ctx, "dried", nil, "colour", "red"))
 		works(queue.TrimEvents(ctx, 10))
