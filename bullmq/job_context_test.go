@@ -73,7 +73,7 @@ var _ = Describe("The context of a handler", func() {
 		jobs, err := newQueue(other, nil).Jobs(specContext(), bullmq.Page{}, bullmq.StatePrioritized)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(jobs).To(HaveLen(2))
-		Expect(jobs[0].Opts.Attempts).To(Equal(4))
+		Expect(jobs[0].Options.Attempts).To(Equal(4))
 		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(2))
 		_, err = bullmq.QueueFromContext(context.Background(), other)
 		Expect(err).To(MatchError(ContainSubstring("make the queue with NewQueue")))

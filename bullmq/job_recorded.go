@@ -26,7 +26,7 @@ func (j *Job) notes(verb string) (jobNotes, error) {
 	if r := j.recorder(); r != nil {
 		return r, nil
 	}
-	c, err := j.at(verb)
+	c, err := j.coreFor(verb)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func newRecordedJob(spec testjob.Spec) (any, error) {
 		added.ID = spec.ID
 	}
 	record := &backend.JobRecord{
-		ID: added.ID, Name: added.Name, Data: added.Data, Opts: string(added.RawOpts),
+		ID: added.ID, Name: added.Name, Data: added.Data, Opts: string(added.RawOptions),
 		Timestamp: added.Timestamp, Priority: added.Priority, AttemptsStarted: 1, ProcessedOn: spec.Now,
 		SchedulerID: added.SchedulerID, DeduplicationID: added.DeduplicationID,
 	}

@@ -108,7 +108,7 @@ func (t *JobType[D, R]) options(own *JobOptions) *JobOptions {
 	case own == nil:
 		return &t.defaults
 	}
-	o := own.over(t.defaults)
+	o := own.withDefaults(t.defaults)
 	return &o
 }
 

@@ -35,9 +35,9 @@ var _ = Describe("A job type", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Name).To(Equal("welcome"))
 		Expect(stored.Data).To(MatchJSON(`{"to":"ada@example.org"}`))
-		Expect(stored.Opts.Attempts).To(Equal(3))
-		Expect(stored.Opts.Priority).To(Equal(7))
-		Expect(stored.Opts.KeepLogs).To(Equal(5))
+		Expect(stored.Options.Attempts).To(Equal(3))
+		Expect(stored.Options.Priority).To(Equal(7))
+		Expect(stored.Options.KeepLogs).To(Equal(5))
 		Expect(welcome.Data(stored)).To(Equal(email{To: "ada@example.org"}))
 	})
 
@@ -47,7 +47,7 @@ var _ = Describe("A job type", func() {
 			welcome.Bulk(email{To: "a"}, nil), welcome.Bulk(email{To: "b"}, &bullmq.JobOptions{Attempts: 1}),
 		})
 		Expect(err).NotTo(HaveOccurred())
-		Expect([]int{jobs[0].Opts.Attempts, jobs[1].Opts.Attempts}).To(Equal([]int{3, 1}))
+		Expect([]int{jobs[0].Options.Attempts, jobs[1].Options.Attempts}).To(Equal([]int{3, 1}))
 
 		flows, err := bullmq.NewFlowProducer(specContext(), &bullmq.FlowProducerOptions{Connection: connection()})
 		Expect(err).NotTo(HaveOccurred())

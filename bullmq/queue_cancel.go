@@ -47,7 +47,7 @@ const (
 func (q *Queue) Cancel(ctx context.Context, jobID, reason string) (_ CancelOutcome, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "cancel")
 	defer span.end(&err)
-	set(span, attrJobID, jobID)
+	setAttr(span, attrJobID, jobID)
 	outcome, err := q.core.store.Cancel(ctx, jobID, cancelText(reason), reason, "")
 	switch {
 	case err != nil:

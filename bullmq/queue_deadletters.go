@@ -48,7 +48,7 @@ func (j *Job) DeadLetter() (DeadLetter, bool) {
 		AttemptsMade      int
 		FailedAt          int64
 	}
-	option, found := j.Opts.Extra[deadLetterOption]
+	option, found := j.Options.Extra[deadLetterOption]
 	if !found || json.Unmarshal(option, &stored) != nil || stored.ID == "" {
 		return DeadLetter{}, false
 	}
@@ -207,7 +207,7 @@ func (m *failedMover) call(ctx context.Context, move backend.MoveFailed) (backen
 func (q *Queue) ReplayDeadLetter(ctx context.Context, letterID string) (job *Job, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "replayDeadLetter")
 	defer span.end(&err)
-	set(span, attrJobID, letterID)
+	setAttr(span, attrJobID, letterID)
 	letter, err := q.core.job(ctx, letterID)
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (q *Queue) ReplayDeadLetter(ctx context.Context, letterID string) (job *Job
 	if err = cmp.Or(err, errs[0]); err != nil {
 		return nil, err
 	}
-	return &Job{ID: id, core: origin, handle: true}, nil
+	return &Job{ID: id, core: origin, isRef: true}, nil
 }
 
 // originOf returns the queue and the id of the job that a dead letter was.

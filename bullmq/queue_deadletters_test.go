@@ -56,7 +56,7 @@ var _ = Describe("Failed jobs", func() {
 		Expect(letter.ID).To(Equal(queue.Name() + "-a-" + failedAt))
 		Expect(letter.Name).To(Equal("mail"))
 		Expect(string(letter.Data)).To(Equal(`{"to":"a/b <c>","n":12345678901234567890}`))
-		Expect(string(letter.RawOpts)).To(Equal(`{"attempts":0,"deadLetter":{"queue":"bull:` + queue.Name() +
+		Expect(string(letter.RawOptions)).To(Equal(`{"attempts":0,"deadLetter":{"queue":"bull:` + queue.Name() +
 			`","id":"a","reason":"no \"such\" <address>/x","attemptsMade":1,"failedAt":` + failedAt + `}}`))
 		Expect(letter.FailedReason).To(Equal(`no "such" <address>/x`))
 		Expect(letter.StackTrace).NotTo(BeEmpty())
@@ -358,7 +358,7 @@ var _ = Describe("A dead letter", func() {
 		job, err := queue.Job(ctx, "a")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(job.Data)).To(Equal(`{"n":2}`))
-		Expect(job.Opts.Attempts).To(Equal(2))
+		Expect(job.Options.Attempts).To(Equal(2))
 	})
 
 	DescribeTable("is replayed from the state", func(state bullmq.State, bring func(letter *bullmq.Job)) {

@@ -92,7 +92,7 @@ func NewServer(conn *Connection, options *ServerOptions) *Server {
 }
 
 // Handle registers the handler of a queue's jobs, such as [Mux.ServeJob]. options may be
-// nil. Their Connection and URL must not be set. Handle panics if handler is nil or the
+// nil. Their URL must not be set, and their Connection may be that of the Server. Handle panics if handler is nil or the
 // Server runs already.
 func (s *Server) Handle(queueName string, handler Handler, options *WorkerOptions) {
 	s.mu.Lock()
@@ -203,8 +203,8 @@ func (s *Server) open(ctx context.Context) ([]*Worker, error) {
 // options returns the options of a queue's worker.
 func (s *Server) options(q served) (WorkerOptions, error) {
 	o := q.options
-	if o.Connection != nil || o.URL != "" {
-		return o, fmt.Errorf("bullmq: serve queue %s: its options have a Connection or URL; all queues use the connection of the server", q.queue)
+	if o.Connection != nil && o.Connection != s.conn || o.URL != "" {
+		return o, fmt.Errorf("bullmq: serve queue %s: its options have another Connection or a URL; all queues use the connection of the server", q.queue)
 	}
 	o.Connection = s.conn
 	if o.Prefix == "" {

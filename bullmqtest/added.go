@@ -181,14 +181,14 @@ func (e Expected) faults(t testing.TB, job *bullmq.Job) (faults []string) {
 	if m.Data != nil {
 		faults = append(faults, dataFaults(t, job, m.Data)...)
 	}
-	if off := job.Opts.Delay - m.Delay; m.Delay != 0 && off.Abs() > m.Within {
-		faults = append(faults, fmt.Sprintf("delay: %v, want %v", job.Opts.Delay, m.Delay))
+	if off := job.Options.Delay - m.Delay; m.Delay != 0 && off.Abs() > m.Within {
+		faults = append(faults, fmt.Sprintf("delay: %v, want %v", job.Options.Delay, m.Delay))
 	}
-	if m.Priority != 0 && job.Opts.Priority != m.Priority {
-		faults = append(faults, fmt.Sprintf("priority: %d, want %d", job.Opts.Priority, m.Priority))
+	if m.Priority != 0 && job.Options.Priority != m.Priority {
+		faults = append(faults, fmt.Sprintf("priority: %d, want %d", job.Options.Priority, m.Priority))
 	}
-	if m.Attempts != 0 && job.Opts.Attempts != m.Attempts {
-		faults = append(faults, fmt.Sprintf("attempts: %d, want %d", job.Opts.Attempts, m.Attempts))
+	if m.Attempts != 0 && job.Options.Attempts != m.Attempts {
+		faults = append(faults, fmt.Sprintf("attempts: %d, want %d", job.Options.Attempts, m.Attempts))
 	}
 	if m.JobID != "" && job.ID != m.JobID {
 		faults = append(faults, fmt.Sprintf("id: %q, want %q", job.ID, m.JobID))
@@ -263,7 +263,7 @@ func (e Expected) String() string {
 // line describes a job in one line.
 func line(job *bullmq.Job) string {
 	text := fmt.Sprintf("%s %q %s", job.ID, job.Name, job.Data)
-	if options := string(job.RawOpts); options != "" && options != "{}" {
+	if options := string(job.RawOptions); options != "" && options != "{}" {
 		text += " " + options
 	}
 	return text

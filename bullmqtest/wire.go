@@ -66,7 +66,7 @@ func wireOf(job *bullmq.Job) ([]byte, error) {
 		Name string          `json:"name"`
 		Data json.RawMessage `json:"data"`
 		Opts json.RawMessage `json:"opts"`
-	}{job.Name, job.Data, job.RawOpts}
+	}{job.Name, job.Data, job.RawOptions}
 	if len(wire.Opts) == 0 {
 		wire.Opts = json.RawMessage("{}")
 	}

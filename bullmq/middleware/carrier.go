@@ -81,7 +81,7 @@ func (c *Carrier) Add(next bullmq.AddFunc) bullmq.AddFunc {
 func (c *Carrier) Handle(next bullmq.Handler) bullmq.Handler {
 	return func(ctx context.Context, job *bullmq.Job) (any, error) {
 		var text string
-		if json.Unmarshal(job.Opts.Extra[c.option], &text) == nil && text != "" {
+		if json.Unmarshal(job.Options.Extra[c.option], &text) == nil && text != "" {
 			ctx = c.with(ctx, text)
 		}
 		return next(ctx, job)

@@ -34,7 +34,7 @@ var _ = Describe("A carrier", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(seen).Should(Receive(Equal([3]string{"first", "r-17", "acme"})))
 		Eventually(seen).Should(Receive(Equal([3]string{"second", "r-17", "acme"})))
-		Expect(job.RawOpts).To(ContainSubstring(`"requestId":"r-17"`))
+		Expect(job.RawOptions).To(ContainSubstring(`"requestId":"r-17"`))
 
 		_, err = queue.AddBulk(requestID.With(ctx, "r-18"), []bullmq.BulkJob{
 			{Name: "a"}, {Name: "b", Options: &bullmq.JobOptions{Extra: map[string]json.RawMessage{"requestId": json.RawMessage(`"own"`)}}},
@@ -48,7 +48,7 @@ var _ = Describe("A carrier", func() {
 		queue := newQueue(middleware.RequestID().Add)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(job.RawOpts).NotTo(ContainSubstring("requestId"))
+		Expect(job.RawOptions).NotTo(ContainSubstring("requestId"))
 	})
 
 	It("reaches each job of a flow and the jobs of a scheduler, and leaves the caller's options alone", func(ctx context.Context) {
@@ -62,12 +62,12 @@ var _ = Describe("A carrier", func() {
 			Name: "root", QueueName: queue.Name(), Options: own, Children: []bullmq.Flow{{Name: "child", QueueName: queue.Name()}},
 		})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(flow.Job.RawOpts).To(And(ContainSubstring(`"requestId":"r-1"`), ContainSubstring(`"x":1`), ContainSubstring(`"attempts":2`)))
-		Expect(flow.Children[0].Job.RawOpts).To(ContainSubstring(`"requestId":"r-1"`))
+		Expect(flow.Job.RawOptions).To(And(ContainSubstring(`"requestId":"r-1"`), ContainSubstring(`"x":1`), ContainSubstring(`"attempts":2`)))
+		Expect(flow.Children[0].Job.RawOptions).To(ContainSubstring(`"requestId":"r-1"`))
 		Expect(own.Extra).To(HaveLen(1))
 
 		job, err := queue.UpsertScheduler(requestID.With(ctx, "r-2"), "nightly", bullmq.Repeat{Every: time.Hour}, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(job.RawOpts).To(ContainSubstring(`"requestId":"r-2"`))
+		Expect(job.RawOptions).To(ContainSubstring(`"requestId":"r-2"`))
 	})
 })

@@ -57,7 +57,7 @@ func Timing(observe func(ctx context.Context, run Run)) bullmq.Middleware {
 	return func(next bullmq.Handler) bullmq.Handler {
 		return func(ctx context.Context, job *bullmq.Job) (value any, err error) {
 			run := Run{Job: job}
-			if ready := job.Timestamp.Add(job.Opts.Delay); job.AttemptsStarted <= 1 && !job.Timestamp.IsZero() && job.ProcessedOn.After(ready) {
+			if ready := job.Timestamp.Add(job.Options.Delay); job.AttemptsStarted <= 1 && !job.Timestamp.IsZero() && job.ProcessedOn.After(ready) {
 				run.Wait = job.ProcessedOn.Sub(ready)
 			}
 			begun := time.Now()

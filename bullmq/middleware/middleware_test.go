@@ -70,7 +70,7 @@ var _ = Describe("Middleware of handlers", func() {
 		}, middleware.Timing(func(_ context.Context, run middleware.Run) { runs <- run }))
 		ready := time.UnixMilli(1_700_000_000_000)
 		_, err := handler(ctx, &bullmq.Job{
-			ID: "7", Timestamp: ready.Add(-time.Hour), Opts: bullmq.JobOptions{Delay: time.Hour}, AttemptsStarted: 1, ProcessedOn: ready.Add(30 * time.Millisecond),
+			ID: "7", Timestamp: ready.Add(-time.Hour), Options: bullmq.JobOptions{Delay: time.Hour}, AttemptsStarted: 1, ProcessedOn: ready.Add(30 * time.Millisecond),
 		})
 		Expect(err).To(MatchError("closed"))
 		var seen middleware.Run
