@@ -25,9 +25,9 @@ local function stateOf(jobId)
   if sorted(KEYS[8]) then return 'waiting-children' end
   return 'unknown'
 end
-local function unlessWrongType(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
+local function unlessWrongType(reply)
+  local err = type(reply) == 'table' and reply.err
+  if not err then return reply end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end

@@ -8,9 +8,9 @@
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local rest = 2
-local function unlessWrongType(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
+local function unlessWrongType(reply)
+  local err = type(reply) == 'table' and reply.err
+  if not err then return reply end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end

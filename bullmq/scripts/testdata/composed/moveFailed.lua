@@ -104,9 +104,9 @@ local function enqueueJob(base, jobId, job, now, limit)
   makeReady(base, jobId, math.max(tonumber(job.priority), 0), job.lifo and 'RPUSH' or 'LPUSH', isHeld(KEYS[2], KEYS[8]))
   emitTrimmed(limit, 'waiting', 'jobId', jobId)
 end
-local function unlessWrongType(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
+local function unlessWrongType(reply)
+  local err = type(reply) == 'table' and reply.err
+  if not err then return reply end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end

@@ -54,9 +54,9 @@ local function deleteJob(jobKey)
   return call('DEL', jobKey, jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
     jobKey .. ':failed', jobKey .. ':unsuccessful')
 end
-local function unlessWrongType(answer)
-  local err = type(answer) == 'table' and answer.err
-  if not err then return answer end
+local function unlessWrongType(reply)
+  local err = type(reply) == 'table' and reply.err
+  if not err then return reply end
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
