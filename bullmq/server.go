@@ -92,8 +92,8 @@ func NewServer(conn *Connection, options *ServerOptions) *Server {
 }
 
 // Handle registers the handler of a queue's jobs, such as [Mux.ServeJob]. options may be
-// nil. Their URL must not be set, and their Connection may be that of the Server. Handle panics if handler is nil or the
-// Server runs already.
+// nil. Their URL must not be set, and their Connection may be that of the Server. Handle
+// panics if handler is nil or the Server runs already.
 func (s *Server) Handle(queueName string, handler Handler, options *WorkerOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

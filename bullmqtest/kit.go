@@ -163,8 +163,7 @@ func (k *Kit) QueueEventsOptions() *bullmq.QueueEventsOptions {
 }
 
 // ServerOptions returns options for a Server over [Kit.Conn]. The caller may change them.
-// The Server handles no signals. The options given to [bullmq.Server.Handle] must have no
-// Connection, so they can't be those of [Kit.WorkerOptions].
+// The Server handles no signals.
 func (k *Kit) ServerOptions() *bullmq.ServerOptions {
 	return &bullmq.ServerOptions{Prefix: k.o.Prefix, Dialect: k.o.Dialect, Now: k.Now, Signals: []os.Signal{}}
 }
