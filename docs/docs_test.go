@@ -195,6 +195,7 @@ var _ = Describe("The wire protocol page", func() {
 		Entry("cancelling.md", "cancelling.md"),
 		Entry("dead-letters.md", "dead-letters.md"),
 		Entry("telemetry.md", "telemetry.md"),
+		Entry("metrics.md", "metrics.md"),
 		Entry("testing.md", "testing.md"),
 		Entry("compatibility.md", compatibilityPage),
 		Entry("flows.md", "flows.md"),
@@ -242,6 +243,28 @@ var _ = Describe("The page of testing", func() {
 			Expect(guide).To(ContainSubstring(piece[1]))
 		}
 		Expect(page).To(ContainSubstring("```json\n" + read("../bullmqtest/testdata/bill.json") + "```"))
+	})
+})
+
+var _ = Describe("The page of metrics", func() {
+	It("sets up a worker with code of its example", func() {
+		example := read("../bullmqprom/example/main.go")
+		block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(read("metrics.md"))
+		Expect(block).To(HaveLen(2))
+		for line := range strings.Lines(block[1]) {
+			Expect(example).To(ContainSubstring(strings.TrimRight(line, "\n")))
+		}
+	})
+
+	It("names every metric and outcome", func() {
+		page := read("metrics.md")
+		for file, pattern := range map[string]string{"queues.go": `desc\("(\w+)"`, "metrics.go": `"(bullmq_\w+)"`, "telemetry.go": `Outcome\w+ += "(\w+)"`} {
+			names := regexp.MustCompile(pattern).FindAllStringSubmatch(read("../bullmqprom/"+file), -1)
+			Expect(len(names)).To(BeNumerically(">=", 8), file)
+			for _, name := range names {
+				Expect(page).To(MatchRegexp("(?m)^\\| .*`"+name[1]+"`"), file)
+			}
+		}
 	})
 })
 

@@ -25,8 +25,9 @@ var layers = []struct {
 	{paths: []string{"bullmq/scripts", "bullmq/internal/redisconn", "bullmq/internal/redisstore"}, uses: []string{"github.com/redis/rueidis"}},
 	{paths: []string{"bullmq"}, uses: []string{"github.com/google/uuid", "github.com/rs/zerolog"}},
 	{paths: []string{"bullmq/bullmqotel"}, uses: []string{"go.opentelemetry.io/otel"}},
+	{paths: []string{"bullmqprom"}, uses: []string{"github.com/prometheus/client_golang"}},
 	{paths: []string{"internal/testkit", "bullmq/internal/backendtest", "bullmqtest"}, uses: []string{"github.com/onsi", "github.com/alicebob/miniredis"}},
-	{paths: []string{"", "bench", "examples", "interop", "docs"}},
+	{paths: []string{"", "bench", "examples", "interop", "docs", "bullmqprom/example"}},
 }
 
 // layerOf returns the layer of a package, given by its path below the module.
@@ -149,8 +150,9 @@ var _ = Describe("The layers of the architecture", func() {
 		Entry("rueidis", "github.com/redis/rueidis", 1),
 		Entry("the package itself", module+"/bullmq", 2),
 		Entry("telemetry", "go.opentelemetry.io/otel/metric", 3),
-		Entry("a tool of the tests", module+"/internal/testkit/leaks", 4),
-		Entry("a program", module+"/bench/contender", 5),
-		Entry("an unknown module", "example.org/new", 5),
+		Entry("Prometheus", "github.com/prometheus/client_golang/prometheus", 4),
+		Entry("a tool of the tests", module+"/internal/testkit/leaks", 5),
+		Entry("a program", module+"/bench/contender", 6),
+		Entry("an unknown module", "example.org/new", 6),
 	)
 })

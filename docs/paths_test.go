@@ -84,7 +84,7 @@ var _ = Describe("The pages for users", func() {
 		}
 		var missing []string
 		found := 0
-		for _, page := range []string{"../README.md", "flows.md", "guarantees.md", "legacy-queues.md",
+		for _, page := range []string{"../README.md", "flows.md", "guarantees.md", "legacy-queues.md", "metrics.md",
 			"dead-letters.md", "mixed-fleets.md", "schedulers.md", "security.md", "telemetry.md", "workers.md"} {
 			for _, name := range member.FindAllStringSubmatch(read(page), -1) {
 				if types[name[1]] { // another name before a dot is of another package

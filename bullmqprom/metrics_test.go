@@ -1,0 +1,232 @@
+package bullmqprom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/bullmqprom"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+)
+
+// runWorker runs a worker until the spec ends.
+func runWorker(queue string, handler bullmq.Handler, o bullmq.WorkerOptions) *bullmq.Worker {
+	GinkgoHelper()
+	worker, err := bullmq.NewWorker(specContext(), queue, handler, &o)
+	Expect(err).NotTo(HaveOccurred())
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(context.Background()) }()
+	DeferCleanup(func() {
+		Expect(worker.Close()).To(Succeed())
+		Eventually(ended, "10s").Should(Receive())
+	})
+	return worker
+}
+
+var _ = Describe("The metrics of a process", func() {
+	var (
+		ctx        context.Context
+		server     *redisserver.Server
+		connection *bullmq.Connection
+		metrics    *bullmqprom.Metrics
+		queue      *bullmq.Queue
+	)
+	setUp := func(o *bullmqprom.Options) {
+		ctx = specContext()
+		server, connection = startRedis()
+		metrics = bullmqprom.New(o)
+		queue = newQueue("orders", bullmq.QueueOptions{Connection: connection, Middleware: []bullmq.AddMiddleware{metrics.AddMiddleware}})
+	}
+	work := func(handler bullmq.Handler, o bullmq.WorkerOptions) *bullmq.Worker {
+		GinkgoHelper()
+		o.Connection, o.Telemetry = connection, metrics.Telemetry(o.Telemetry)
+		worker := runWorker("orders", bullmq.Wrap(handler, metrics.Middleware), o)
+		metrics.AddWorker(worker)
+		return worker
+	}
+	add := func(name string, o *bullmq.JobOptions) {
+		GinkgoHelper()
+		_, err := queue.Add(ctx, name, nil, o)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	values := func() map[string]float64 { return gathered(metrics) }
+
+	DescribeTable("count the outcome of an attempt:", func(outcome string, handle func(job *bullmq.Job) error) {
+		setUp(nil)
+		var ran atomic.Bool
+		work(func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if ran.Swap(true) {
+				return nil, nil
+			}
+			return nil, handle(job)
+		}, bullmq.WorkerOptions{})
+		add("pack", &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.FixedBackoff(20 * time.Millisecond)})
+		Eventually(values, "5s").Should(And(
+			HaveKeyWithValue("bullmq_worker_jobs_total{pack,"+outcome+",orders}", 1.0),
+			HaveKeyWithValue("bullmq_worker_job_duration_seconds{pack,"+outcome+",orders}", 1.0),
+		))
+		if outcome != bullmqprom.OutcomeCompleted && outcome != bullmqprom.OutcomeFailed {
+			Eventually(values, "5s").Should(HaveKeyWithValue("bullmq_worker_jobs_total{pack,completed,orders}", 1.0))
+		}
+		Eventually(values).Should(HaveKeyWithValue("bullmq_worker_jobs_in_flight{orders}", 0.0))
+		Expect(values()).To(HaveKeyWithValue("bullmq_worker_job_wait_seconds{pack,orders}", 1.0), "only the first start")
+	},
+		Entry("completed", "completed", func(*bullmq.Job) error { return nil }),
+		Entry("failed for good", "failed", func(*bullmq.Job) error { return bullmq.Unrecoverable(errors.New("no")) }),
+		Entry("retried", "retried", func(*bullmq.Job) error { return errors.New("not yet") }),
+		Entry("a panic, retried", "retried", func(*bullmq.Job) error { panic("oops") }),
+		Entry("snoozed", "snoozed", func(*bullmq.Job) error { return bullmq.Snooze(20 * time.Millisecond) }),
+		Entry("rate limited", "rate_limited", func(*bullmq.Job) error { return bullmq.RateLimit(20 * time.Millisecond) }),
+		Entry("moved by the handler", "moved", func(job *bullmq.Job) error {
+			if err := job.MoveToDelayed(context.Background(), time.Now().Add(20*time.Millisecond)); err != nil {
+				return err
+			}
+			return bullmq.ErrMovedToDelayed
+		}),
+	)
+
+	It("count a lost lock and the lost attempt", func() {
+		setUp(nil)
+		entered := make(chan *bullmq.Job, 1)
+		work(func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if job.AttemptsStarted > 1 {
+				return nil, nil
+			}
+			entered <- job
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, bullmq.WorkerOptions{LockDuration: 600 * time.Millisecond, StalledInterval: 200 * time.Millisecond})
+		add("pack", nil)
+		var job *bullmq.Job
+		Eventually(entered, "5s").Should(Receive(&job))
+		Expect(values()).To(HaveKeyWithValue("bullmq_worker_locks_lost_total{orders}", 0.0), "exists before the first loss")
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(client.Close)
+		Expect(client.Do(ctx, client.B().Del().Key(job.Key()+":lock").Build()).Error()).To(Succeed())
+		Eventually(values, "10s").Should(And(
+			HaveKeyWithValue("bullmq_worker_locks_lost_total{orders}", 1.0),
+			HaveKeyWithValue("bullmq_worker_jobs_total{pack,lost,orders}", 1.0),
+			HaveKeyWithValue("bullmq_worker_stalled_jobs_total{orders}", BeNumerically(">=", 1)),
+		))
+	})
+
+	It("measure the wait from the end of a job's delay", func() {
+		setUp(&bullmqprom.Options{Buckets: []float64{0.25}})
+		work(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{})
+		add("late", &bullmq.JobOptions{Delay: 300 * time.Millisecond})
+		Eventually(values, "5s").Should(HaveKeyWithValue("bullmq_worker_job_wait_seconds{late,orders}", 1.0))
+		registry := prometheus.NewPedanticRegistry()
+		Expect(registry.Register(metrics)).To(Succeed())
+		families, err := registry.Gather()
+		Expect(err).NotTo(HaveOccurred())
+		for _, family := range families {
+			if family.GetName() == "bullmq_worker_job_wait_seconds" {
+				h := family.GetMetric()[0].GetHistogram()
+				Expect(h.GetSampleSum()).To(BeNumerically("<", 0.25))
+				Expect(h.GetBucket()).To(HaveLen(1), "classic")
+				Expect(h.Schema).NotTo(BeNil(), "native")
+			}
+		}
+	})
+
+	It("export the concurrency and the health of running workers, and no others", func() {
+		setUp(nil)
+		worker := work(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{Concurrency: 3})
+		Eventually(values).Should(And(HaveKeyWithValue("bullmq_worker_concurrency{orders}", 3.0), HaveKeyWithValue("bullmq_worker_redis_up{orders}", 1.0)))
+		Expect(worker.SetConcurrency(5)).To(Succeed())
+		Expect(values()).To(HaveKeyWithValue("bullmq_worker_concurrency{orders}", 5.0))
+		Expect(worker.Close()).To(Succeed())
+		Eventually(values).ShouldNot(HaveKey("bullmq_worker_concurrency{orders}"))
+	})
+
+	It("count added jobs, but no scheduler and no refused add", func() {
+		setUp(nil)
+		add("pack", nil)
+		_, err := queue.AddBulk(ctx, []bullmq.BulkJob{{Name: "pack"}, {Name: "ship"}})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = queue.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, &bullmq.JobTemplate{Name: "tidy"})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = queue.Add(ctx, "pack", nil, &bullmq.JobOptions{Priority: -1})
+		Expect(err).To(HaveOccurred())
+		Expect(values()).To(Equal(map[string]float64{"bullmq_jobs_added_total{pack,orders}": 2, "bullmq_jobs_added_total{ship,orders}": 1}))
+	})
+
+	It("export unknown names, and names beyond the limit, as other", func() {
+		setUp(&bullmqprom.Options{MaxNames: 2, KnownName: func(name string) bool { return name != "unknown" }})
+		for i := range 5 {
+			add(fmt.Sprint("delete-", i), nil)
+		}
+		add("unknown", nil)
+		Expect(values()).To(Equal(map[string]float64{
+			"bullmq_jobs_added_total{delete-0,orders}": 1, "bullmq_jobs_added_total{delete-1,orders}": 1, "bullmq_jobs_added_total{other,orders}": 4,
+		}))
+	})
+
+	It("pass all calls to another Telemetry", func() {
+		setUp(nil)
+		next := &countingTelemetry{}
+		work(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{Telemetry: next})
+		add("pack", nil)
+		Eventually(values, "5s").Should(HaveKeyWithValue("bullmq_worker_jobs_total{pack,completed,orders}", 1.0))
+		Expect(next.spans.Load()).To(BeNumerically(">", 0))
+		Eventually(next.records.Load).Should(BeNumerically(">", 0))
+	})
+
+	It("follow the conventions of Prometheus", func() {
+		setUp(nil)
+		work(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{})
+		add("pack", nil)
+		Eventually(values, "5s").Should(HaveKey("bullmq_worker_job_duration_seconds{pack,completed,orders}"))
+		Expect(testutil.CollectAndLint(metrics)).To(BeEmpty())
+	})
+
+	It("are complete with a server, by its options", func() {
+		setUp(nil)
+		server := bullmq.NewServer(connection, &bullmq.ServerOptions{
+			Telemetry: metrics.Telemetry(nil), Middleware: []bullmq.Middleware{metrics.Middleware},
+		})
+		server.Handle("orders", func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, nil)
+		metrics.AddServer(server)
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- server.Run(running) }()
+		add("pack", nil)
+		Eventually(values, "5s").Should(And(
+			HaveKeyWithValue("bullmq_worker_jobs_total{pack,completed,orders}", 1.0),
+			HaveKeyWithValue("bullmq_worker_concurrency{orders}", 1.0),
+			HaveKeyWithValue("bullmq_worker_redis_up{orders}", 1.0),
+		))
+		stop()
+		Eventually(ended, "10s").Should(Receive(BeNil()))
+	})
+})
+
+// countingTelemetry counts calls.
+type countingTelemetry struct{ spans, records atomic.Int64 }
+
+func (c *countingTelemetry) StartSpan(ctx context.Context, _ string, _ bullmq.SpanKind) (context.Context, bullmq.Span) {
+	c.spans.Add(1)
+	return ctx, countingSpan{}
+}
+func (c *countingTelemetry) Inject(context.Context) string                         { return "" }
+func (c *countingTelemetry) Extract(ctx context.Context, _ string) context.Context { return ctx }
+func (c *countingTelemetry) Record(context.Context, bullmq.Instrument, float64, ...bullmq.Attribute) {
+	c.records.Add(1)
+}
+
+type countingSpan struct{}
+
+func (countingSpan) SetAttributes(...bullmq.Attribute)    {}
+func (countingSpan) AddEvent(string, ...bullmq.Attribute) {}
+func (countingSpan) RecordError(error)                    {}
+func (countingSpan) End()                                 {}
