@@ -25,7 +25,7 @@ GO_FILES = $(shell find . -name node_modules -prune -o -name '*.go' -print)
 
 .PHONY: help
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: redis node ## show Node and Go sharing queues in the terminal
@@ -67,6 +67,10 @@ parity: redis node ## compare every scenario's effect on Redis with the Node lib
 .PHONY: bench
 bench: redis node ## measure speed, memory and latency compared with Node bullmq and asynq
 	@go run ./bench $(FLAGS)
+
+.PHONY: prometheus
+prometheus: redis prometheus-server ## let a real Prometheus scrape a worker process and evaluate the alerts
+	BULLMQ_PROMETHEUS=1 go test -count=1 -timeout 80s ./bullmqprom -ginkgo.focus 'A Prometheus server|The dashboard' $(FLAGS)
 
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of data from Redis, each target for FUZZTIME (30s)
@@ -116,7 +120,7 @@ fmt: ## format the Go files
 
 # Requirements of the commands above.
 
-.PHONY: deps redis node c-compiler
+.PHONY: deps redis node c-compiler prometheus-server
 deps: redis node c-compiler ## install what the other commands need
 redis:
 	@tools/ensure-redis.sh
@@ -124,3 +128,5 @@ node:
 	@tools/ensure-node-modules.sh
 c-compiler:
 	@tools/ensure-c-compiler.sh
+prometheus-server:
+	@tools/ensure-prometheus.sh
