@@ -28,11 +28,14 @@ type Middleware func(next Handler) Handler
 //  2. the longest prefix, registered as a name that ends with "*", such as "report.*"
 //  3. the handler of [Mux.NotFound]
 type Mux struct {
-	exact      map[string]Handler
-	prefixes   map[string]Handler // without the star
-	notFound   Handler
+	exact      map[string]*route
+	prefixes   map[string]*route // without the star
+	notFound   *route            // nil for failUnknown
 	middleware []Middleware
 }
+
+// route is a handler with the middleware of its Mux around it.
+type route struct{ handler, wrapped Handler }
 
 // NewMux returns an empty Mux.
 func NewMux() *Mux { return &Mux{} }
@@ -89,13 +92,17 @@ func (m *Mux) HandleFunc(name string, handler Handler, options ...HandleOptions)
 	case o.Timeout < 0 || o.Concurrency < 0:
 		panic(fmt.Sprintf("bullmq: handle jobs named %q: Timeout %v or Concurrency %d is less than 0", name, o.Timeout, o.Concurrency))
 	}
-	handler = o.wrap(handler)
+	to := m.newRoute(o.wrap(handler))
 	for _, name := range append([]string{name}, o.Aliases...) {
-		m.register(name, handler)
+		m.register(name, to)
 	}
 }
 
-func (m *Mux) register(name string, handler Handler) {
+func (m *Mux) newRoute(handler Handler) *route {
+	return &route{handler, Wrap(handler, m.middleware...)}
+}
+
+func (m *Mux) register(name string, to *route) {
 	handlers := &m.exact
 	prefix, isPrefix := strings.CutSuffix(name, "*")
 	if isPrefix {
@@ -105,9 +112,9 @@ func (m *Mux) register(name string, handler Handler) {
 		panic(fmt.Sprintf("bullmq: handle jobs named %q: the name has a handler already", name))
 	}
 	if *handlers == nil {
-		*handlers = map[string]Handler{}
+		*handlers = map[string]*route{}
 	}
-	(*handlers)[prefix] = handler
+	(*handlers)[prefix] = to
 }
 
 // NotFound sets the handler of jobs whose name has no other handler. By default such a
@@ -115,15 +122,33 @@ func (m *Mux) register(name string, handler Handler) {
 // returns [Snooze] leaves the job to a newer worker:
 //
 //	mux.NotFound(func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.Snooze(10 * time.Second) })
-func (m *Mux) NotFound(handler Handler) { m.notFound = handler }
+func (m *Mux) NotFound(handler Handler) { m.notFound = m.newRoute(handler) }
 
 // Use adds middleware around all handlers, including those registered before and that of
 // NotFound. The first middleware is the outermost one.
-func (m *Mux) Use(middleware ...Middleware) { m.middleware = append(m.middleware, middleware...) }
+func (m *Mux) Use(middleware ...Middleware) {
+	m.middleware = append(m.middleware, middleware...)
+	if m.notFound == nil {
+		m.notFound = &route{handler: failUnknown}
+	}
+	m.notFound.wrapped = Wrap(m.notFound.handler, m.middleware...)
+	for _, routes := range []map[string]*route{m.exact, m.prefixes} {
+		for _, r := range routes {
+			r.wrapped = Wrap(r.handler, m.middleware...)
+		}
+	}
+}
 
 // ServeJob runs a job by its handler. It is a [Handler].
 func (m *Mux) ServeJob(ctx context.Context, job *Job) (any, error) {
-	return Wrap(m.find(job.Name), m.middleware...)(ctx, job)
+	r := m.match(job.Name)
+	switch {
+	case r != nil:
+		return r.wrapped(ctx, job)
+	case m.notFound != nil:
+		return m.notFound.wrapped(ctx, job)
+	}
+	return failUnknown(ctx, job)
 }
 
 // Wrap returns a handler with middleware around it. The first middleware is the outermost
@@ -138,23 +163,14 @@ func Wrap(handler Handler, middleware ...Middleware) Handler {
 // Handles reports whether a name has a handler other than that of NotFound.
 func (m *Mux) Handles(name string) bool { return m.match(name) != nil }
 
-func (m *Mux) find(name string) Handler {
-	if handler := m.match(name); handler != nil {
-		return handler
-	}
-	if m.notFound != nil {
-		return m.notFound
-	}
-	return failUnknown
-}
-
-func (m *Mux) match(name string) Handler {
-	if handler, ok := m.exact[name]; ok {
-		return handler
+// match returns the route of a name, or nil if there is none.
+func (m *Mux) match(name string) *route {
+	if r := m.exact[name]; r != nil {
+		return r
 	}
 	for end := len(name); end >= 0 && len(m.prefixes) > 0; end-- {
-		if handler, ok := m.prefixes[name[:end]]; ok {
-			return handler
+		if r := m.prefixes[name[:end]]; r != nil {
+			return r
 		}
 	}
 	return nil

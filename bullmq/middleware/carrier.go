@@ -80,9 +80,11 @@ func (c *Carrier) Add(next bullmq.AddFunc) bullmq.AddFunc {
 // Handle is the middleware of handlers.
 func (c *Carrier) Handle(next bullmq.Handler) bullmq.Handler {
 	return func(ctx context.Context, job *bullmq.Job) (any, error) {
-		var text string
-		if json.Unmarshal(job.Options.Extra[c.option], &text) == nil && text != "" {
-			ctx = c.with(ctx, text)
+		if option := job.Options.Extra[c.option]; len(option) > 0 {
+			var text string
+			if json.Unmarshal(option, &text) == nil && text != "" {
+				ctx = c.with(ctx, text)
+			}
 		}
 		return next(ctx, job)
 	}
