@@ -120,6 +120,27 @@ var _ = Describe("The metrics of a process", func() {
 		))
 	})
 
+	It("count a job that a stopping worker returns to the queue, and one that never ran", func() {
+		setUp(nil)
+		entered := make(chan struct{})
+		worker := work(func(ctx context.Context, job *bullmq.Job) (any, error) {
+			close(entered)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, bullmq.WorkerOptions{ShutdownTimeout: 500 * time.Millisecond, MaxStartedAttempts: 1})
+		add("pack", nil)
+		Eventually(entered, "5s").Should(BeClosed())
+		Expect(values()).To(HaveKeyWithValue("bullmq_worker_jobs_in_flight{orders}", 1.0))
+		Expect(worker.Close()).To(Succeed())
+		Eventually(values, "5s").Should(And(
+			HaveKeyWithValue("bullmq_worker_jobs_total{pack,returned,orders}", 1.0),
+			HaveKeyWithValue("bullmq_worker_jobs_in_flight{orders}", 0.0),
+		))
+		work(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{MaxStartedAttempts: 1})
+		Eventually(values, "5s").Should(HaveKeyWithValue("bullmq_worker_jobs_total{pack,failed,orders}", 1.0))
+		Expect(values()).NotTo(HaveKey("bullmq_worker_job_duration_seconds{pack,failed,orders}"))
+	})
+
 	It("measure the wait from the end of a job's delay", func() {
 		setUp(&bullmqprom.Options{Buckets: []float64{0.25}})
 		work(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{})
