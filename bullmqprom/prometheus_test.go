@@ -44,7 +44,7 @@ var _ = Describe("The dashboard and the alerts", func() {
 		}
 	})
 
-	It("is JSON that Grafana can import", func() {
+	It("are well-formed: the dashboard is JSON, and each of its panels has a query", func() {
 		text, err := os.ReadFile("grafana/bullmq.json")
 		Expect(err).NotTo(HaveOccurred())
 		var dashboard struct {
