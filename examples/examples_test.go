@@ -96,8 +96,8 @@ var _ = Describe("An example", func() {
 			map[string]any{"name": "paint", "data": map[string]any{"colour": "red", "coats": 2}},
 			map[string]any{"name": "sand", "opts": map[string]any{"attempts": 3}})
 		Eventually(consume.Out, timeout).Should(gbytes.Say(`2 coats of red`))
-		Eventually(tail.Out, timeout).Should(gbytes.Say(`failed: no handler for sand|completed with \{"painted":"red"\}`))
-		Eventually(tail.Out, timeout).Should(gbytes.Say(`failed: no handler for sand|completed with \{"painted":"red"\}`))
+		Eventually(tail.Out, timeout).Should(gbytes.Say(`failed: bullmq: no handler for the job's name: "sand"|completed with \{"painted":"red"\}`))
+		Eventually(tail.Out, timeout).Should(gbytes.Say(`failed: bullmq: no handler for the job's name: "sand"|completed with \{"painted":"red"\}`))
 		Eventually(consume.Interrupt(), timeout).Should(gexec.Exit(0))
 		Eventually(tail.Interrupt(), timeout).Should(gexec.Exit(0))
 		Expect(tail.Out).To(gbytes.Say(`continue after \d+-\d+`))

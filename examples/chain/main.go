@@ -22,7 +22,11 @@ func main() {
 		log.Fatal(err)
 	}
 	defer connection.Close()
-	worker, err := bullmq.NewWorker(ctx, "texts", run, &bullmq.WorkerOptions{Connection: connection, Concurrency: 4})
+	mux := bullmq.NewMux()
+	bullmq.Handle(mux, fetchText, fetch)
+	mux.HandleFunc("count", count)
+	mux.HandleFunc("publish", publish)
+	worker, err := bullmq.NewWorker(ctx, "texts", mux.ServeJob, &bullmq.WorkerOptions{Connection: connection, Concurrency: 4})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,13 +45,13 @@ func main() {
 
 	// If a step fails permanently, the steps after it fail too.
 	stop := &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.FixedBackoff(time.Second), OnFailure: bullmq.FailParent}
-	count := func(title string) bullmq.Flow {
+	counted := func(title string) bullmq.Flow {
 		return bullmq.Chain(
-			bullmq.Flow{Name: "fetch", QueueName: "texts", Data: title, Options: stop},
+			fetchText.Flow("texts", title, stop),
 			bullmq.Flow{Name: "count", QueueName: "texts", Options: stop},
 		)
 	}
-	flow := bullmq.FanOut(bullmq.Flow{Name: "publish", QueueName: "texts"}, count("a rose"), count("a haiku"))
+	flow := bullmq.FanOut(bullmq.Flow{Name: "publish", QueueName: "texts"}, counted("a rose"), counted("a haiku"))
 	published, err := flows.Add(ctx, flow)
 	if err != nil {
 		log.Fatal(err)
@@ -64,28 +68,30 @@ var library = map[string]string{
 	"a haiku": "an old silent pond",
 }
 
-func run(ctx context.Context, job *bullmq.Job) (any, error) {
-	switch job.Name {
-	case "fetch":
-		var title string
-		if err := job.Decode(&title); err != nil {
-			return nil, bullmq.Unrecoverable(err)
-		}
-		return library[title], nil
-	case "count":
-		text, err := bullmq.ChildValue[string](ctx, job)
-		if err != nil {
-			return nil, err
-		}
-		words := len(strings.Fields(text))
-		fmt.Printf("%d words: %s\n", words, text)
-		return words, nil
-	default:
-		counts, err := bullmq.Children[int](ctx, job)
-		total := 0
-		for _, count := range counts {
-			total += count.Value // this job runs only if all children have completed
-		}
-		return total, err
+// fetchText is the first step. Its data is the title and its result the text.
+var fetchText = bullmq.Define[string, string]("fetch")
+
+func fetch(_ context.Context, _ *bullmq.Job, title string) (string, error) {
+	return library[title], nil
+}
+
+// count returns how many words the text of the step before it has.
+func count(ctx context.Context, job *bullmq.Job) (any, error) {
+	text, err := bullmq.ChildValue[string](ctx, job)
+	if err != nil {
+		return nil, err
 	}
+	words := len(strings.Fields(text))
+	fmt.Printf("%d words: %s\n", words, text)
+	return words, nil
+}
+
+// publish runs when all counts have completed.
+func publish(ctx context.Context, job *bullmq.Job) (any, error) {
+	counts, err := bullmq.Children[int](ctx, job)
+	total := 0
+	for _, count := range counts {
+		total += count.Value
+	}
+	return total, err
 }

@@ -25,10 +25,19 @@ type Paint struct {
 	Coats  int    `json:"coats"`
 }
 
+// Painted is the result, job.returnvalue in Node.
+type Painted struct {
+	Painted string `json:"painted"`
+}
+
+var paintJobs = bullmq.Define[Paint, Painted]("paint")
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	worker, err := bullmq.NewWorker(ctx, "orders", handle, &bullmq.WorkerOptions{
+	mux := bullmq.NewMux() // jobs of other names fail without a retry
+	bullmq.Handle(mux, paintJobs, paint)
+	worker, err := bullmq.NewWorker(ctx, "orders", mux.ServeJob, &bullmq.WorkerOptions{
 		URL:         os.Getenv("REDIS_URL"),      // defaults to redis://127.0.0.1:6379
 		Concurrency: 50,                          // concurrent handlers, each on a goroutine
 		Name:        "painter",                   // for dashboards; optional
@@ -43,20 +52,13 @@ func main() {
 	}
 }
 
-// handle is called for each job of the queue, regardless of its name.
-func handle(ctx context.Context, job *bullmq.Job) (any, error) {
-	if job.Name != "paint" {
-		return nil, bullmq.Unrecoverable(fmt.Errorf("no handler for %s", job.Name)) // not retried
-	}
-	var paint Paint
-	if err := job.Decode(&paint); err != nil {
-		return nil, bullmq.Unrecoverable(err)
-	}
+// paint is called for each job named paint. A job whose data is no Paint fails without a retry.
+func paint(ctx context.Context, job *bullmq.Job, paint Paint) (Painted, error) {
 	for coat := 1; coat <= paint.Coats; coat++ {
 		if err := job.UpdateProgress(ctx, 100*coat/paint.Coats); err != nil { // Node: queueEvents.on('progress')
-			return nil, err
+			return Painted{}, err
 		}
 	}
 	fmt.Printf("job %s: %d coats of %s\n", job.ID, paint.Coats, paint.Colour)
-	return map[string]any{"painted": paint.Colour}, nil // Node: job.returnvalue
+	return Painted{Painted: paint.Colour}, nil
 }
