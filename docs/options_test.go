@@ -35,7 +35,7 @@ func optionDocs(path, name string) map[string]string {
 
 var _ = It("Options that WorkerOptions and FetcherOptions share have the same comments", func() {
 	differ := []string{"BatchSize", "MaxStartedAttempts"} // a Fetcher fetches one job at a time, and runs none
-	worker, shared := optionDocs("../bullmq/worker.go", "WorkerOptions"), 0
+	worker, shared := optionDocs("../bullmq/worker_options.go", "WorkerOptions"), 0
 	for option, doc := range optionDocs("../bullmq/fetcher.go", "FetcherOptions") {
 		if of, ok := worker[option]; ok && !slices.Contains(differ, option) {
 			shared++
