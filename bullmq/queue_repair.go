@@ -20,7 +20,11 @@ func (q *Queue) repairer() (backend.Repairer, error) {
 
 // FindOrphanedJobs returns the ids of jobs that have a hash or related keys but are in
 // no state of the queue. An interrupted Obliterate, or clients of different versions, may
-// leave such jobs. It scans all keys of the server.
+// leave such jobs. The jobs of [Queue.FindStrandedJobs] are among them. It scans all keys
+// of the server.
+//
+// As in BullMQ, a job is not found if its id is that of a scheduler, or 0 or 1 while the
+// queue has a marker of that name.
 func (q *Queue) FindOrphanedJobs(ctx context.Context) ([]string, error) {
 	return q.orphans(ctx, 1000, 0, false)
 }
