@@ -1,8 +1,8 @@
 package bullmq_test
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -258,10 +258,11 @@ func ExampleQueue_WatchJob() {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for event, err := range queue.WatchJob(r.Context(), r.PathValue("id")) {
 			if err != nil {
-				fmt.Fprintf(w, "event: error\ndata: %q\n\n", err)
+				fmt.Fprint(w, "event: gone\ndata: {}\n\n") // there is no such job, or the queue is closed
 				return
 			}
-			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event.Type, cmp.Or(string(event.Progress), string(event.ReturnValue), "null"))
+			data, _ := json.Marshal(map[string]any{"progress": event.Progress, "result": event.ReturnValue, "reason": event.FailedReason})
+			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event.Type, data)
 			_ = http.NewResponseController(w).Flush()
 		}
 	}
@@ -289,5 +290,5 @@ func ExampleQueue_WatchJob() {
 	fmt.Print(response.Body)
 	// Output:
 	// event: completed
-	// data: "painted"
+	// data: {"progress":null,"reason":"","result":"painted"}
 }

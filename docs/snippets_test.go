@@ -19,12 +19,18 @@ var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 const given = "ctx context.Context, queue *bullmq.Queue, flows *bullmq.FlowProducer, job *bullmq.Job"
 
 // imported are the packages that snippets may use.
-var imported = []string{"context", "errors", "fmt", "time", "github.com/17a2ac88/bullmq-go/bullmq"}
+var imported = []string{
+	"context", "database/sql", "encoding/json", "errors", "fmt", "log/slog", "net/http", "time",
+	"github.com/17a2ac88/bullmq-go/bullmq", "github.com/17a2ac88/bullmq-go/bullmq/middleware",
+}
+
+// declaration is the begin of a snippet that is not the body of a function.
+var declaration = regexp.MustCompile(`^(func|type|var) `)
 
 // asFile returns a Go file that contains the snippet.
 func asFile(n int, snippet string) string {
 	body := snippet
-	if !strings.HasPrefix(snippet, "func ") {
+	if !declaration.MatchString(snippet) {
 		if !strings.Contains(lastLine(snippet), "return") {
 			snippet += "return nil, nil\n"
 		}
@@ -32,7 +38,7 @@ func asFile(n int, snippet string) string {
 	}
 	head := "package main\n\n"
 	for _, path := range imported {
-		if strings.Contains(body, filepath.Base(path)+".") {
+		if regexp.MustCompile(`\b` + filepath.Base(path) + `\.`).MatchString(body) {
 			head += fmt.Sprintf("import %q\n", path)
 		}
 	}
@@ -65,5 +71,6 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", func
 	Entry("cancelling.md", "cancelling.md"),
 	Entry("dead-letters.md", "dead-letters.md"),
 	Entry("flows.md", "flows.md"),
+	Entry("recipes.md", "recipes.md"),
 	Entry("schedulers.md", "schedulers.md"),
 )
