@@ -14,23 +14,29 @@ import (
 // while the queue is paused, in some events, and in what a retry preserves.
 type Dialect int
 
-// The Lua files of package scripts mark differences by --@v5 and --@v6. This package
-// compares core.dialect. The differences of V5 are:
+// The differences of the dialects are listed in docs/wire-protocol.md, section 20. The
+// Lua files of package scripts mark them by --@v5 and --@v6. Go code compares
+// core.dialect, and package scripts Store.Dialect. Each topic of that list is here:
 //
-//	pause and resume          waiting jobs move to the list paused and back      pause, resume, parts held and ready, joinPaused, moveJobsToWait, getCountsPerPriority
-//	retry by hand             the job loses its priority                         reprocessJob
-//	deduplication             also the event debounced; no reschedule; a key     part deduplication
-//	                          of a removed owner stays
-//	add with an existing id   a job whose former parent is gone keeps it         part admit
-//	adding a flow             children attach at once; a job with children       FlowProducer
-//	                          may have a deduplication id
-//	schedulers                a job's next id is in its field nrjid; the         updateJobScheduler, Queue.Schedulers
-//	                          template uses the data of a legacy scheduler
-//	rate limit                a job that fails unrun counts                      part codec
-//	too many starts           the job fails at its next start, and a fetch by    worker_execute.go, fetcher.go
-//	                          hand skips it
-//	reading and options       Waiting includes Paused; debounce is accepted and  queue_read.go, queue.go, job_json.go
-//	                          shown in JSON
+//	pause                                   pause, moveJobsToWait, parts held and ready
+//	resume                                  resume, joinPaused
+//	paused as a state, counts               queue_read.go, getCountsPerPriority
+//	debounced event                         part deduplication
+//	option debounce                         queue.go, job_json.go
+//	stale deduplication key                 part deduplication
+//	reschedule                              part deduplication
+//	replace                                 part deduplication
+//	reprocess of a prioritized job          reprocessJob
+//	retry many, of children                 moveJobsToWait
+//	job with defa                           part codec
+//	too many starts                         worker_execute.go
+//	getNextJob of a job that can't run      fetcher.go
+//	flow with completed children            scripts/flow.go
+//	deduplication of a job with children    flow.go
+//	re-add of a child whose parent is gone  part admit
+//	nrjid in scheduler jobs                 updateJobScheduler
+//	scheduler without data                  updateJobScheduler
+//	repeatables (repeat without ic)         updateJobScheduler, scheduler.go
 
 // The dialects of BullMQ.
 const (
@@ -40,9 +46,9 @@ const (
 	Detect Dialect = iota
 	// V6 is the dialect of BullMQ 6, as of WireVersion.
 	V6
-	// V5 is the dialect of BullMQ 5, as of WireVersion5. Paused jobs are in a separate
-	// list, a dropped duplicate also emits the event debounced, and a manual retry
-	// removes the job's priority. Unlike in BullMQ 5, pausing and resuming a queue
+	// V5 is the dialect of BullMQ 5, as of WireVersion5. Among other differences, paused
+	// jobs are in a separate list, a dropped duplicate also emits the event debounced,
+	// and a manual retry removes the job's priority. Unlike in BullMQ 5, pausing and resuming a queue
 	// never overwrites jobs that another client has added to the target list.
 	V5
 )

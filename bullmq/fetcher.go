@@ -332,7 +332,7 @@ func (a *fetchAttempts) pause(ctx context.Context, err error, retry bool) error 
 	case ctx.Err() != nil:
 		return a.ended(ctx, err)
 	case !retry, errors.Is(err, ErrClosed), !isTransient(err),
-		classify(err) == backend.ClientClosed && a.outage.AtMost(): // the caller's own client is closed
+		classify(err) == backend.ClientClosed && a.outage.AtLongest(): // the caller's own client is closed
 		return a.failed(err)
 	}
 	a.last = err

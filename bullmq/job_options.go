@@ -8,8 +8,12 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
+// A new option also needs a row in job_codec.go (its JSON) and a check in job_check.go.
+// docs/architecture.md, "Common changes", lists the rest.
+
 // JobOptions defines how a job runs. With the zero value or nil, the job has one
-// attempt, no delay and no priority. Durations have whole milliseconds.
+// attempt, no delay and no priority. Durations must be whole
+// milliseconds.
 type JobOptions struct {
 	// JobID is the id of the job (BullMQ: jobId). If a job with this id exists, nothing
 	// is added. It must not be an integer, must not begin with "0:", and must contain
@@ -60,30 +64,31 @@ type JobOptions struct {
 	// Defaults to KeepParentWaiting.
 	OnFailure ParentPolicy
 
-	noAttempts bool // attempts: 0 was parsed, which a default does not replace
+	noAttempts bool // a parsed "attempts" was 0, so no default replaces it
 	foreign    bool // parsed from JSON, so it may have values that a program may not set
 
 	// Telemetry is the trace context of the job. A Queue or FlowProducer with a
 	// Telemetry sets it.
 	Telemetry *JobTelemetry
 	// Extra contains options that this SDK does not know, by their names on the wire.
-	// They are stored with the job. Options that another client has written are kept.
+	// They are stored with the job. Options that another client has written are kept
+	// when this SDK writes the options again.
 	//
-	// An option with a field may be in Extra too, by its public or its stored name, with
-	// a value that the field can't express. For instance, {"delay": 0} is an explicit
+	// An option that has a field may be set here instead, under its public or stored
+	// name, to a value that the field can't express. For instance, {"delay": 0} is an explicit
 	// zero, which a default of the queue does not replace. The field takes precedence if
 	// it is set. A value that BullMQ can't use, such as a number as jobId, is an error
 	// when the job is added.
 	//
-	// Extra is merged with the Extra of the queue's defaults. null removes an option,
-	// including the default's value.
+	// Extra is merged with the Extra of the queue's defaults. A null removes the option,
+	// even one that the queue's defaults set.
 	//
 	// If options that were parsed from JSON have several policies for the parent,
 	// OnFailure is the one that takes effect, and Extra has the others.
 	Extra map[string]json.RawMessage
 	// Reset lists options, by BullMQ's public names (delay, lifo, keepLogs), that the
-	// queue's DefaultJobOptions must not set for this job. It is not stored (BullMQ: an
-	// option that is undefined).
+	// queue's DefaultJobOptions must not set for this job (BullMQ: an option set to
+	// undefined). Reset itself is not stored.
 	Reset []string
 }
 
@@ -96,13 +101,13 @@ const NoStackTraces = -1
 type Deduplication struct {
 	// ID is the deduplication id. Adds with the same ID are duplicates.
 	ID string
-	// TTL is how long the job owns the id, in whole milliseconds, even if it finishes
-	// earlier or later.
+	// TTL is how long the job owns the id, in whole milliseconds, whether or not it has
+	// finished by then.
 	// Defaults to 0, which means until the job finishes.
 	TTL time.Duration
 	// Extend restarts the TTL with each dropped add.
 	Extend bool
-	// Replace replaces an owner that is still delayed by the newer job.
+	// Replace makes the newer job replace an owner that is still delayed.
 	Replace bool
 	// KeepLastIfActive keeps the last add made while the owner runs. It is added to the
 	// queue when the owner finishes.
@@ -121,8 +126,8 @@ type ParentRef struct {
 	QueueKey string
 }
 
-// ref returns the job that the parent is. A QueueKey that is not a prefix and a name
-// is kept in Queue.
+// ref returns the reference to the parent. If QueueKey is not prefix:name, all of it
+// becomes Queue.
 func (p *ParentRef) ref() backend.JobRef {
 	at := strings.LastIndexByte(p.QueueKey, ':')
 	if at <= 0 || at == len(p.QueueKey)-1 {
@@ -132,7 +137,7 @@ func (p *ParentRef) ref() backend.JobRef {
 }
 
 // ParentPolicy selects what happens to the parent of a job that has failed. The
-// values are the names of the options in BullMQ, of which a job may have one.
+// values are the names of the options in BullMQ, of which a job has at most one.
 type ParentPolicy string
 
 // The policies for the parent of a failed job.

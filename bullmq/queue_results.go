@@ -339,7 +339,7 @@ func (r *reader) read(ctx context.Context, call func(ctx context.Context) error)
 			return r.ended(ctx)
 		case errors.Is(err, ErrClosed):
 			return ErrClosed
-		case !isTransient(err), classify(err) == backend.ClientClosed && outage.AtMost(): // the caller's own client is closed
+		case !isTransient(err), classify(err) == backend.ClientClosed && outage.AtLongest(): // the caller's own client is closed
 			return fmt.Errorf("bullmq: waiting for job %s: %w", r.id, err)
 		}
 		r.last = err

@@ -13,7 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// commit writes the outcome of a job. It goes through these states:
+// commit is one outcome on its way to Redis. It goes through these states:
 //
 //	sent → done | refused | unknown
 //	unknown → done | notDone | lockLost

@@ -30,8 +30,8 @@ func Transient() Verdict { return Verdict{} }
 func Permanent() Verdict { return Verdict{kind: permanent} }
 
 // RetryAfter returns the Verdict that retries the job after wait, regardless of its
-// backoff, if an attempt is left. wait is rounded down to whole milliseconds. The job is
-// retried at once if none is left.
+// backoff, if an attempt is left. wait is rounded down to whole milliseconds. Less than
+// one means at once.
 func RetryAfter(wait time.Duration) Verdict { return Verdict{kind: retryAfter, wait: wait} }
 
 // action is what happens to a job after its handler has returned.
@@ -194,8 +194,7 @@ func (b *Backoff) check() error {
 // BackoffStrategy computes the wait before the next attempt of a job whose backoff
 // type, kind, is neither fixed nor exponential (BullMQ: settings.backoffStrategy). A
 // negative wait fails the job without a retry. Any other wait is rounded down to whole
-// milliseconds. attemptsMade includes the attempt that
-// has just failed.
+// milliseconds. attemptsMade includes the attempt that has just failed.
 type BackoffStrategy func(attemptsMade int, kind string, err error, job *Job) time.Duration
 
 // wait returns how long the job waits after attempt number attemptsMade. It is

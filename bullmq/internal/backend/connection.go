@@ -2,15 +2,15 @@ package backend
 
 import "context"
 
-// Connection is the connection of one user to the store. Users may share network
-// connections.
+// Connection is the connection of one user, such as a Queue or a Worker, to the store.
+// Users may share network connections.
 type Connection interface {
-	// Health watches whether the store can be reached.
+	// Health returns the watch over whether the store can be reached.
 	Health() HealthWatch
 	// Ping checks whether the store can serve now.
 	Ping(ctx context.Context) error
 	// Clients lists the clients that are connected to the store. The list is empty if
-	// the user lacks the permission.
+	// the store's account may not list them.
 	Clients(ctx context.Context) ([]ConnectedClient, error)
 	// Close ends all calls of the user.
 	Close()

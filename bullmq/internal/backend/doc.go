@@ -1,7 +1,11 @@
 // Package backend is the interface between package bullmq and the server that
 // stores the queues. Package bullmq decides what happens to jobs and when. A backend
 // executes these decisions and reads stored data. Package bullmq/scripts is the
-// backend for Redis.
+// backend for Redis. Package backendtest has the conformance suite of a backend.
+//
+// The choice of a backend is in package bullmq: core.go makes stores, waiters and event
+// streams (newStore, dedicated, newWaiter and newEventStream), and connection.go makes
+// connections.
 //
 // A [Store] is one queue. It consists of smaller interfaces, one in each file, with
 // the types that they share. Interfaces that only Redis needs are optional: package

@@ -37,7 +37,7 @@ func (s *suite) administration() {
 			Expect(s.Store.Meta(s.ctx)).To(Equal(backend.Meta{Version: "bullmq:1.2.3", MaxEvents: 100}))
 		})
 
-		ginkgo.It("drains the jobs that wait, and the delayed ones if that is asked for", func() {
+		ginkgo.It("drains the waiting jobs, and on request the delayed ones", func() {
 			s.run("running")
 			s.add(named("a"), prioritized("p", 1), delayed("d", time.Hour))
 			states := []backend.State{backend.Waiting, backend.Prioritized, backend.Delayed, backend.Active}
@@ -48,7 +48,7 @@ func (s *suite) administration() {
 			Expect(s.Store.Job(s.ctx, "d")).To(BeNil())
 		})
 
-		ginkgo.It("cleans old jobs of a state, at most so many", func() {
+		ginkgo.It("cleans old jobs of a state, up to a limit", func() {
 			for _, id := range []string{"a", "b", "c"} {
 				s.run(id)
 				s.complete(id, "1")
@@ -61,12 +61,14 @@ func (s *suite) administration() {
 		ginkgo.It("moves the failed jobs back to wait", func() {
 			s.run("a")
 			s.fail("a", "boom")
-			Expect(s.Store.MoveJobsToWait(s.ctx, backend.MoveJobs{From: backend.Failed, Count: 100})).To(BeFalse())
+			again, err := s.Store.MoveJobsToWait(s.ctx, backend.MoveJobs{From: backend.Failed, Count: 100})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(again).To(BeFalse())
 			s.expectState("a", backend.Waiting)
 			Expect(s.record("a").FailedReason).To(BeEmpty())
 		})
 
-		ginkgo.It("obliterates a queue only if it is paused, and with running jobs only by force", func() {
+		ginkgo.It("obliterates only a paused queue, and one with running jobs only by force", func() {
 			s.run("running")
 			s.add(named("a"))
 			_, err := s.Store.Obliterate(s.ctx, 100, false)
@@ -74,7 +76,9 @@ func (s *suite) administration() {
 			Expect(s.Store.Pause(s.ctx)).To(Succeed())
 			_, err = s.Store.Obliterate(s.ctx, 100, false)
 			Expect(err).To(MatchError(backend.ErrActiveJobs))
-			Expect(s.Store.Obliterate(s.ctx, 100, true)).To(BeFalse())
+			again, err := s.Store.Obliterate(s.ctx, 100, true)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(again).To(BeFalse())
 			Expect(s.Store.Job(s.ctx, "running")).To(BeNil())
 			Expect(s.Store.Meta(s.ctx)).To(Equal(backend.Meta{}))
 		})

@@ -2,7 +2,10 @@ package timing
 
 import "time"
 
-// Backoff computes the pauses between the attempts of a loop. The first pauses are
+// Backoff computes the pauses between the attempts of one of the SDK's own loops. (The
+// backoff of a job is bullmq.Backoff, in worker_retry.go.)
+//
+// The first pauses are
 // short, so that a brief interruption costs little. No pause is longer than a second, so
 // that the end of an outage is noticed soon.
 //
@@ -37,5 +40,5 @@ func (b *Backoff) Next() time.Duration {
 // Succeeded records that an attempt of the loop has succeeded.
 func (b *Backoff) Succeeded() { b.succeeded = true }
 
-// AtMost reports whether the pauses have grown to their longest.
-func (b *Backoff) AtMost() bool { return b.wait == LongestPause }
+// AtLongest reports whether the pauses have grown to their longest.
+func (b *Backoff) AtLongest() bool { return b.wait == LongestPause }
