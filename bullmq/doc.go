@@ -28,11 +28,50 @@
 //
 // A program with its own loop uses a [Fetcher] instead of a Worker.
 //
+// # Job types and mux
+//
+// A [JobType], made by [Define], is a name with the Go types of the data and the result,
+// and with default options. [JobType.Add] adds a job, [JobType.Wait] returns its result.
+//
+// A [Mux] runs each job by the handler of its name. [Handle] registers the handler of a
+// JobType, [Mux.HandleFunc] that of a name or a prefix. [Mux.ServeJob] is the Handler to
+// give to [NewWorker] or [Server.Handle].
+//
+// In a handler, [JobFromContext] returns the job, [QueueFromContext] a queue to add jobs
+// to, and [LoggerFromContext] a logger whose lines WorkerOptions.JobLog stores with the
+// job.
+//
+// # Middleware
+//
+// A [Middleware] wraps handlers, by [Mux.Use], ServerOptions.Middleware or [Wrap]. An
+// [AddMiddleware] wraps adds, by QueueOptions.Middleware or
+// FlowProducerOptions.Middleware. Package bullmq/middleware has some of both: logs,
+// timing, request ids, encryption.
+//
+// # Server
+//
+// A [Server] runs the jobs of several queues in one process, over one connection, until
+// its context ends or the process receives a signal. [Server.Live] and [Server.Ready] are
+// the handlers of probes.
+//
+// # Cancelling
+//
+// [Queue.Cancel] cancels a job in any process. A job that runs gets a [*CancelledError] as
+// the cause of its context. A job that does not run fails without a call of its handler.
+// [Worker.CancelJob] cancels the context of a handler in the same process.
+//
+// # Dead letters
+//
+// With WorkerOptions.DeadLetters a worker moves jobs that failed for good to another
+// queue. [Queue.MoveFailed] does so once. [Job.DeadLetter] describes the failure, and
+// [Queue.ReplayDeadLetter] puts a job back.
+//
 // # Results and events
 //
 // [Job.Wait] and [Queue.WaitForJob] wait until a job has finished and return its
 // result. [QueueEvents.All] iterates over the events of a queue, which all clients of
-// the queue write. [WorkerEvents] are functions that a Worker calls for its own jobs.
+// the queue write, and [Queue.WatchJob] over those of one job. [WorkerEvents] are
+// functions that a Worker calls for its own jobs.
 //
 // # Flows
 //
