@@ -73,4 +73,14 @@ var _ = Describe("README.md", func() {
 			Expect(filepath.FromSlash(target[1])).To(BeAnExistingFile())
 		}
 	})
+
+	It("names every example", func() {
+		examples, err := filepath.Glob("examples/*/main.go")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(examples).NotTo(BeEmpty())
+		for _, program := range examples {
+			name := filepath.Base(filepath.Dir(program))
+			Expect(page).To(Or(ContainSubstring("examples/"+name), ContainSubstring("make "+name)))
+		}
+	})
 })
