@@ -9,7 +9,8 @@ const options = {
   prefix: process.env.PREFIX ?? 'bull',
 };
 const queue = new Queue('orders', options);
-const events = new QueueEvents('orders', options);
+// Reading starts a minute ago: a job that completes before the first read would otherwise be waited for in vain.
+const events = new QueueEvents('orders', { ...options, lastEventId: `${Date.now() - 60_000}` });
 await events.waitUntilReady();
 
 const job = await queue.add('order.process', JSON.parse(process.argv[2]), {
