@@ -32,18 +32,18 @@ const (
 // A job that is not running is moved to the front of its queue, whether it is waiting,
 // prioritized, delayed or waiting for children. The next worker that fetches it, of
 // bullmq-go or of BullMQ, fails it without calling its handler. While the queue is paused,
-// it stays where it is. Children of a parent are not cancelled.
+// no worker fetches it. Children of a parent are not cancelled.
 //
 // If the job is running, a [Worker] cancels the context of its handler with a
 // [*CancelledError] as the cause. It usually notices within a second, and at the latest
 // when it renews the job's lock; see WorkerOptions.LockRenewTime. If the handler then
 // returns an error, whatever it is, the job fails with the reason, and its StackTrace has
 // the error. If the handler returns a value, the job completes. A worker of BullMQ needs a
-// few lines for this, which docs/cancelling.md shows. Without them the job runs on. It fails with the
-// reason when it would be retried.
+// few lines for this, which docs/cancelling.md shows. Without them the processor runs to
+// its end. If it throws and the job is retried, the next start fails it with the reason.
 //
-// Cancel returns [ErrJobNotFound] if there is no such job. It may be called again, and
-// after an error.
+// Cancel returns [ErrJobNotFound] if there is no such job. It may be called several
+// times for a job, for example after an error.
 func (q *Queue) Cancel(ctx context.Context, jobID, reason string) (_ CancelOutcome, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "cancel")
 	defer span.end(&err)

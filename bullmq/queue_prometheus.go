@@ -23,7 +23,8 @@ func (q *Queue) PrometheusMetrics(ctx context.Context, labels map[string]string)
 // of the queues.
 //
 // labels are added to each sample. Their names may contain letters, digits and
-// underscores, and must not be queue or state. Invalid UTF-8 in names of queues and
+// underscores, must not begin with a digit or two underscores, and must not be queue or
+// state. Invalid UTF-8 in names of queues and
 // values of labels is replaced. Without queues the text is empty.
 func PrometheusMetrics(ctx context.Context, labels map[string]string, queues ...*Queue) (string, error) {
 	extra, err := prometheusLabels(labels)
@@ -62,12 +63,14 @@ func PrometheusMetrics(ctx context.Context, labels map[string]string, queues ...
 	return counts.text() + completed.text() + failed.text(), nil
 }
 
-// prometheusFamily is a metric with all its samples, which follow one HELP and one TYPE.
+// prometheusFamily is a metric with its samples. In the text a line HELP and a line TYPE
+// precede all samples of a metric.
 type prometheusFamily struct {
 	name, kind, help string
 	samples          strings.Builder
 }
 
+// add adds a sample. labels is a format for the values.
 func (f *prometheusFamily) add(value int, labels string, values ...any) {
 	fmt.Fprintf(&f.samples, "%s{%s} %d\n", f.name, fmt.Sprintf(labels, values...), value)
 }
@@ -84,12 +87,14 @@ var (
 	prometheusEscape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 )
 
-// prometheusText returns the escaped value of a label, without quotes.
+// prometheusText returns the value of a label with its special characters escaped, but
+// without quotes around it.
 func prometheusText(value string) string {
 	return prometheusEscape.Replace(strings.ToValidUTF8(value, "\uFFFD"))
 }
 
-// prometheusLabels returns the text of labels that follow others, sorted by name.
+// prometheusLabels returns the text of the caller's labels, sorted by name, with a comma
+// before each.
 func prometheusLabels(labels map[string]string) (string, error) {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

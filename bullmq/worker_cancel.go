@@ -33,9 +33,10 @@ func (e *CancelledError) Unwrap() error { return ErrCancelled }
 // [*CancelledError] as the cause (BullMQ: worker.cancelJob). It reports whether this
 // worker runs the job.
 //
-// CancelJob writes nothing to Redis. [Queue.Cancel] cancels a job wherever it is, for
-// good. After CancelJob, the handler's return value determines the outcome of the job, as always: an error fails the attempt, [Unrecoverable] fails the job without a
-// retry, [Snooze] requeues it, and a value completes it.
+// CancelJob writes nothing to Redis. After it, the handler's return value determines the
+// outcome of the job, as always: an error fails the attempt, [Unrecoverable] fails the
+// job without a retry, [Snooze] requeues it, and a value completes it. To cancel a job in
+// any process and without a retry, use [Queue.Cancel].
 func (w *Worker) CancelJob(jobID, reason string) bool {
 	return w.cancelHandlers(reason, func(job *Job) bool { return job.ID == jobID }) > 0
 }

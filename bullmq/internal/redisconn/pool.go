@@ -17,9 +17,9 @@ type clientPool struct {
 	client rueidis.Client
 
 	// The fields below are guarded by clientPools.mu.
-	users   int              // how many connections workers and readers hold or ask for
-	asking  int              // calls of Dedicate that have not returned
-	waiting []chan dedicated // for the next connections, in order
+	users   int              // workers and readers that need a connection each
+	asking  int              // calls of the client's Dedicate that have not returned
+	waiting []chan dedicated // one for each user without a connection, longest wait first
 	warned  bool             // the shortage has been reported
 }
 
@@ -39,14 +39,14 @@ var clientPools = struct {
 func joinPool(client rueidis.Client) *clientPool {
 	clientPools.mu.Lock()
 	defer clientPools.mu.Unlock()
-	comparable := reflect.ValueOf(client).Comparable() // a caller's own type may not be
+	isKey := reflect.ValueOf(client).Comparable() // a caller's own type may not be
 	var p *clientPool
-	if comparable {
+	if isKey {
 		p = clientPools.of[client]
 	}
 	if p == nil {
 		p = &clientPool{client: client}
-		if comparable {
+		if isKey {
 			clientPools.of[client] = p
 		}
 	}
@@ -61,7 +61,7 @@ func (p *clientPool) leave() {
 	p.forget()
 }
 
-// forget removes a pool that has no users. The caller holds the lock.
+// forget removes the pool if it has no users. The caller holds the lock.
 func (p *clientPool) forget() {
 	if p.users == 0 && p.asking == 0 && reflect.ValueOf(p.client).Comparable() {
 		delete(clientPools.of, p.client)
@@ -73,7 +73,7 @@ func (p *clientPool) take(ctx context.Context) (dedicated, error) {
 	turn := make(chan dedicated, 1)
 	clientPools.mu.Lock()
 	p.waiting = append(p.waiting, turn)
-	// An earlier call whose user gave up may serve this user.
+	// A call of Dedicate whose user has given up serves this one.
 	if p.asking < len(p.waiting) {
 		p.asking++
 		go p.ask()
@@ -98,7 +98,8 @@ func (p *clientPool) take(ctx context.Context) (dedicated, error) {
 }
 
 // ask gets a connection from the client and delivers it to the user that has waited
-// longest. It can be neither cancelled nor bounded by a timeout.
+// longest. It runs on a goroutine of its own, because rueidis's Dedicate can be neither
+// cancelled nor limited in time.
 func (p *clientPool) ask() {
 	conn, release := p.client.Dedicate()
 	clientPools.mu.Lock()
@@ -116,13 +117,13 @@ func (p *clientPool) ask() {
 	turn <- dedicated{conn, release}
 }
 
-// warn reports, once, that the pool is too small and how large it must be.
-func (p *clientPool) warn(warn func(needed int)) {
+// warn reports that the pool is too small, and how large it must be. It does so once.
+func (p *clientPool) warn(report func(needed int)) {
 	clientPools.mu.Lock()
 	warned, needed := p.warned, p.users
 	p.warned = true
 	clientPools.mu.Unlock()
 	if !warned {
-		warn(needed)
+		report(needed)
 	}
 }
