@@ -117,10 +117,11 @@ func newShop(ctx context.Context, c config) (*shop, error) {
 		Middleware: []bullmq.Middleware{metrics.Middleware, requestID.Handle, middleware.Log(slog.LevelInfo)},
 	})
 	dead := &bullmq.DeadLetterOptions{QueueName: deadQueue, OnMoved: c.alert}
+	keep := bullmq.KeepFor(48 * time.Hour)
 	workers := map[string]*bullmq.WorkerOptions{
-		ordersQueue:  {Concurrency: 20, KeepCompleted: bullmq.KeepFor(48 * time.Hour)},
-		mailQueue:    {Concurrency: 10, DeadLetters: dead, Limiter: &bullmq.Limiter{Max: 10, Duration: time.Second}},
-		reportsQueue: {Concurrency: 5, DeadLetters: dead},
+		ordersQueue:  {Concurrency: 20, KeepCompleted: keep},
+		mailQueue:    {Concurrency: 10, KeepCompleted: keep, DeadLetters: dead, Limiter: &bullmq.Limiter{Max: 10, Duration: time.Second}},
+		reportsQueue: {Concurrency: 5, KeepCompleted: keep, DeadLetters: dead},
 	}
 	for _, name := range c.queues {
 		if workers[name] == nil {
