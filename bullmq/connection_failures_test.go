@@ -203,7 +203,7 @@ var _ = Describe("A lasting failure", Label("slow"), func() {
 			Expect(err).NotTo(HaveOccurred())
 			added++
 		}
-		Eventually(countOf(queue, bullmq.StateCompleted), "3s").Should(Equal(added))
+		Eventually(countOf(queue, bullmq.StateCompleted), "10s").Should(Equal(added))
 		Expect(runs.Load()).To(BeEquivalentTo(added))
 		Expect(errors.Load()).To(BeNumerically("<=", 3*few))
 		Expect(front.accepted.Load() - accepted).To(BeNumerically("<=", 3*few))
