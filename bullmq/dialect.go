@@ -10,13 +10,14 @@ import (
 )
 
 // Dialect selects the BullMQ major version whose data layout and events are written.
-// Each version reads the data of the other. They differ in where jobs are stored
-// while the queue is paused, in some events, and in what a retry preserves.
+// Each version reads the data of the other. They differ, for example, in where
+// jobs are stored while the queue is paused, in some events, and in what a retry keeps.
 type Dialect int
 
 // The differences of the dialects are listed in docs/wire-protocol.md, section 20. The
 // Lua files of package scripts mark them by --@v5 and --@v6. Go code compares
-// core.dialect, and package scripts Store.Dialect. Each topic of that list is here:
+// core.dialect, and package scripts Store.Dialect. These are the
+// places of each topic of that list; a name without an ending is a Lua command or part:
 //
 //	pause                                   pause, moveJobsToWait, parts held and ready
 //	resume                                  resume, joinPaused
