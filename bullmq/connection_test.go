@@ -399,8 +399,8 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 				})
 			}
 		}
-		behind("2", func(addr string) []*bullmq.Connection { return []*bullmq.Connection{bullmq.URL("redis://" + addr)} })
-		behind("1", func(addr string) []*bullmq.Connection {
+		behind("3", func(addr string) []*bullmq.Connection { return []*bullmq.Connection{bullmq.URL("redis://" + addr)} })
+		behind("2", func(addr string) []*bullmq.Connection {
 			short := rueidis.ClientOption{ConnWriteTimeout: 1500 * time.Millisecond, Dialer: net.Dialer{KeepAlive: 300 * time.Millisecond}}
 			return connectionsOf(addr, short)[1:]
 		})
@@ -408,7 +408,7 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 			run()
 		}
 		before := []int{accepted[0](), accepted[1]()}
-		time.Sleep(3500 * time.Millisecond) // longer than the timeouts
+		time.Sleep(4500 * time.Millisecond) // longer than the timeouts
 		for _, run := range runs {
 			run()
 		}

@@ -34,8 +34,9 @@ type Flow struct {
 // FlowNode is a job of a flow that was added or read, with its children.
 type FlowNode struct {
 	// Refused is non-nil if the job was not attached to its parent because a job
-	// with its id has another parent ([ErrParentNotReplaceable]). The parent stays
-	// in the state waiting-children until it is moved.
+	// with its id has another parent ([ErrParentNotReplaceable]). The parent in
+	// this flow waits for the child all the same: it stays in the state
+	// waiting-children until the program moves it.
 	Refused  error
 	Job      *Job
 	Children []*FlowNode
@@ -103,7 +104,7 @@ func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowPr
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
 	}
-	// No key of this queue is used, since each node has its queue. The braces make the name valid in a cluster.
+	// No key of this queue is used, since each node names its own queue. The braces make the name valid in a cluster.
 	c, err := newCore(ctx, "{flow}", o.Prefix, o.Connection, o.URL, o.Now, V6, o.Logger.with())
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (p *FlowProducer) Close() error {
 
 // Add adds a job with all its children in one transaction (BullMQ:
 // FlowProducer.add). Jobs without an id get a UUID. If it returns [ErrMaybeAdded],
-// either all jobs were added or none was.
+// either all jobs were added or none was, unless the user may not call MULTI.
 func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err error) {
 	ctx, span := p.tracer(flow.QueueName).start(ctx, SpanProducer, "addFlow")
 	defer span.end(&err)
@@ -221,7 +222,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 		return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %w", context.Cause(ctx))
 	}
 	results, err := p.core.store.AddFlow(ctx, jobs, p.core.now())
-	if mayHaveRun(err) || classify(err) == backend.Forbidden { // without the right to MULTI, each job is added by itself
+	if mayHaveRun(err) || classify(err) == backend.Forbidden { // if the user may not call MULTI, Redis runs the scripts sent after it nevertheless
 		err = &maybeAdded{err}
 	}
 	if err != nil {
@@ -229,7 +230,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	}
 	for i, node := range nodes {
 		if node.Refused = results[i].Err; node.Refused == nil {
-			id := node.Job.ID // the parent refers to the child by this id
+			id := node.Job.ID // added may set the id of an existing job; the parent refers to the child by this one
 			node.Job.added(results[i])
 			node.Job.ID = id
 		}
@@ -381,7 +382,7 @@ func childRefs(children []backend.ChildResult) []backend.JobRef {
 
 // noJobKey returns the error for a reference that names no job.
 func noJobKey(ref backend.JobRef) error {
-	return fmt.Errorf("bullmq: %.80q is no key of a job", ref.String())
+	return fmt.Errorf("bullmq: %.80q is not the key of a job", ref.String())
 }
 
 // Chain returns a flow of steps that run one after the other. Each step is a child

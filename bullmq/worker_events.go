@@ -14,9 +14,9 @@ import (
 // changes. Any of them may be nil. [Worker.Events] delivers the same events on a
 // channel.
 //
-// Functions for a job are called before the next job starts in the same slot, and
-// Progress while the handler updates the progress. Each call runs in a separate
-// goroutine. A panic is recovered and logged.
+// The worker waits for each call: the next job of a slot starts after the functions for
+// the last one have returned, and UpdateProgress waits for Progress. Each call runs in
+// its own goroutine. A panic is recovered and logged.
 type WorkerEvents struct {
 	Active    func(job *Job)
 	Completed func(job *Job, returnValue any)
@@ -82,7 +82,8 @@ func (w *Worker) emit(e WorkerEvent) {
 	}
 }
 
-// of returns a call of the function for an event, or nil if there is none.
+// of returns a closure that calls the function for an event, or nil if that function is
+// not set.
 func (f *WorkerEvents) of(e WorkerEvent) func() {
 	switch {
 	case e.Type == EventActive && f.Active != nil:
@@ -171,7 +172,7 @@ type eventSubscriber struct {
 	buffer int
 	out    chan WorkerEvent // has additional room for EventClosed
 	missed int
-	forget func() bool // stops the removal when ctx ends
+	forget func() bool // cancels the AfterFunc that removes the channel
 }
 
 func (rs *eventSubscribers) add(ctx context.Context, buffer int) <-chan WorkerEvent {

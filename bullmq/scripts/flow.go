@@ -33,7 +33,8 @@ func (q *Store) AddFlow(ctx context.Context, jobs []backend.FlowJob, now time.Ti
 	calls = append(append(calls, f.releases...), q.client.B().Exec().Build())
 	replies := q.client.DoMulti(ctx, calls...)
 	for _, reply := range replies {
-		// After an error reply nothing was added. After another error all jobs may have been added.
+		// After an error reply nothing was added, unless it refuses MULTI itself. After
+		// another error all jobs may have been added.
 		if err := reply.Error(); err != nil {
 			return nil, fmt.Errorf("bullmq: adding a flow%s: %w", of, err)
 		}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Code is the error code of a command, the same for every client of a queue. It is an
-// error itself, for errors.Is.
+// Code is an error code that a command returns. The codes are part of the wire
+// protocol. A Code is an error itself, for errors.Is.
 type Code int
 
 // The codes (BullMQ: ErrorCode).
@@ -56,13 +56,13 @@ type Error struct {
 	Detail    string // such as the parent's key or the expected state; may be ""
 }
 
-// verbs maps the commands to the verbs of error texts, after the calls of package
-// bullmq.
+// verbs maps each command to the verb in its error text, named after the call in package
+// bullmq that sends it.
 var verbs = map[string]string{
 	"addDelayedJob": "add", "addParentJob": "add", "addPlainJobs": "add", "addPrioritizedJob": "add", "addStandardJob": "add",
 	"addJobScheduler": "upsert the scheduler", "updateJobScheduler": "continue the scheduler",
 	"addLog": "log to", "changeDelay": "change the delay of", "changePriority": "change the priority of",
-	"extendLock": "extend the lock of", "finishBatch": "finish", "getState": "read the state of",
+	"extendLock": "extend the lock of", "getState": "read the state of",
 	"moveToDelayed": "delay", "moveToFinished": "finish", "moveToWait": "move to wait", "moveToWaitingChildren": "wait for the children of",
 	"obliterate": "obliterate", "pause": "pause", "promote": "promote", "removeChildDependency": "remove the parent of",
 	"removeJob": "remove", "removeUnprocessedChildren": "remove the children of", "reprocessJob": "retry", "retryJob": "retry",
