@@ -399,7 +399,7 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 
 	It("keeps its lock during a pause longer than LockDuration", func() {
 		id := add()
-		runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 300 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
+		runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 600 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
 		Eventually(seen.all, "10s").Should(BeNumerically(">=", 13))
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 		Expect(hashAt(keyOf(name, id))).NotTo(HaveKey("stc"))
@@ -407,7 +407,7 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 
 	It("releases its lock before it expires with SkipLockRenewal", func() {
 		add()
-		runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 400 * time.Millisecond, SkipLockRenewal: true, StalledInterval: 50 * time.Millisecond})
+		runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 800 * time.Millisecond, SkipLockRenewal: true, StalledInterval: 50 * time.Millisecond})
 		Eventually(seen.all, "10s").Should(BeNumerically(">=", 14))
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})

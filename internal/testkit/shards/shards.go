@@ -5,6 +5,9 @@
 // one process, as usual:
 //
 //	SPEC_PROCESSES=3 go test ./bullmq
+//
+// With SPEC_ATTEMPTS=2 these processes run a spec that fails once more. The report counts
+// it as flaked if it passes then.
 package shards
 
 import (
@@ -24,6 +27,7 @@ import (
 
 const (
 	processesVariable = "SPEC_PROCESSES" // number of processes
+	attemptsVariable  = "SPEC_ATTEMPTS"  // how often a process runs a spec that fails
 	shardVariable     = "SPEC_SHARD"     // of one process, as "2/3" for the second of three
 )
 
@@ -67,7 +71,11 @@ func Run(t *testing.T, title string, arguments ...any) {
 // ends, the program prints its goroutines and exits.
 func runShard(ctx context.Context, program, shard string) ([]byte, error) {
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, flags(os.Args[1:])...)
+	arguments := flags(os.Args[1:])
+	if attempts := os.Getenv(attemptsVariable); attempts != "" {
+		arguments = append(arguments, "-ginkgo.flake-attempts="+attempts)
+	}
+	cmd := exec.CommandContext(ctx, program, arguments...)
 	cmd.Env = append(os.Environ(), shardVariable+"="+shard)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
