@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
@@ -54,34 +55,32 @@ func (q *Queue) watch(ctx context.Context, id string, yield func(Event) bool) er
 	start, known := w.last, false
 	for show := true; ; {
 		present, last, err := q.present(ctx, &r)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case present.Type == EventRemoved:
+		}
+		if !show && endsJob(present) { // the events before the end may not have been read yet
+			more, _, err := q.yieldEvents(ctx, w, timing.EventLag, yield)
+			if err != nil || !more {
+				return err
+			}
+		}
+		if present.Type == EventRemoved {
 			return q.watchMissing(ctx, &r, w, start, known, yield)
-		case show:
+		}
+		if show {
 			q.results.skip(w, last)
+		}
+		if show || endsJob(present) {
 			if !yield(present) || endsJob(present) {
 				return nil
 			}
-		case endsJob(present):
-			if events, _ := q.results.take(w); !yieldUntilEnd(events, yield) {
-				return nil
-			}
-			yield(present)
-			return nil
 		}
-		show, known = false, true
-		for read := false; !read; {
-			events, lost, err := q.nextEvents(ctx, w)
-			if err != nil {
-				return err
-			}
-			if !yieldUntilEnd(events, yield) {
-				return nil
-			}
-			show, read = lost, lost || len(events) == 0
+		known = true
+		more, lost, err := q.yieldEvents(ctx, w, q.results.pollInterval, yield)
+		if err != nil || !more {
+			return err
 		}
+		show = lost
 	}
 }
 
@@ -125,7 +124,7 @@ func (q *Queue) present(ctx context.Context, r *reader) (Event, string, error) {
 // watchMissing yields the end of a job that does not exist any more. known reports whether
 // it existed during the watch.
 func (q *Queue) watchMissing(ctx context.Context, r *reader, w *watcher, start string, known bool, yield func(Event) bool) error {
-	if events, _ := q.results.take(w); !yieldUntilEnd(events, yield) {
+	if events, _, _ := q.results.take(w); !yieldUntilEnd(events, yield) {
 		return nil
 	}
 	var end *backend.Event
@@ -146,21 +145,30 @@ func (q *Queue) watchMissing(ctx context.Context, r *reader, w *watcher, start s
 	return nil
 }
 
-// nextEvents waits for events of a watch. It returns none when the job must be read: lost
-// reports that its events are incomplete.
-func (q *Queue) nextEvents(ctx context.Context, w *watcher) (events []Event, lost bool, err error) {
-	timer := time.NewTimer(q.results.pollInterval)
+// yieldEvents yields events until the job must be read: because no event has come for a
+// duration, or because the job may have ended without one. lost reports that events are
+// missing. more reports whether the loop goes on.
+func (q *Queue) yieldEvents(ctx context.Context, w *watcher, patience time.Duration, yield func(Event) bool) (more, lost bool, err error) {
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	select {
-	case <-w.ready:
-		events, lost = q.results.take(w)
-		return events, lost, nil
-	case <-timer.C:
-		return nil, false, nil
-	case <-q.results.closing:
-		return nil, false, ErrClosed
-	case <-ctx.Done():
-		return nil, false, context.Cause(ctx)
+	for {
+		select {
+		case <-w.ready:
+			events, read, lost := q.results.take(w)
+			if !yieldUntilEnd(events, yield) {
+				return false, false, nil
+			}
+			if read || lost {
+				return true, lost, nil
+			}
+			timer.Reset(patience)
+		case <-timer.C:
+			return true, false, nil
+		case <-q.results.closing:
+			return false, false, ErrClosed
+		case <-ctx.Done():
+			return false, false, context.Cause(ctx)
+		}
 	}
 }
 
@@ -182,9 +190,10 @@ func endsJob(event Event) bool {
 // the resultTail, except ready.
 type watcher struct {
 	events []Event
-	lost   bool          // events are missing
+	read   bool          // the job must be read
+	lost   bool          // events are missing, and the job must be read
 	last   string        // later events are collected
-	ready  chan struct{} // signals that there are events, or that the job must be read
+	ready  chan struct{} // signals that a field has changed
 }
 
 // maxWatched is how many events a watcher collects for a loop that is slow.
@@ -233,13 +242,14 @@ func (t *resultTail) skip(w *watcher, last string) {
 	}
 }
 
-// take returns the events collected so far, or reports that some are missing.
-func (t *resultTail) take(w *watcher) (events []Event, lost bool) {
+// take returns the events collected so far, and whether the job must be read or events are
+// missing.
+func (t *resultTail) take(w *watcher) (events []Event, read, lost bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	events, lost = w.events, w.lost
-	w.events, w.lost = nil, false
-	return events, lost
+	events, read, lost = w.events, w.read, w.lost
+	w.events, w.read, w.lost = nil, false, false
+	return events, read, lost
 }
 
 // collect adds an event to the watches of its job.
@@ -270,7 +280,7 @@ func (t *resultTail) collect(event Event) {
 func (t *resultTail) pollWatchersLocked(lost bool) {
 	for _, watchers := range t.watching {
 		for w := range watchers {
-			w.lost = w.lost || lost
+			w.read, w.lost = true, w.lost || lost
 			w.signal()
 		}
 	}

@@ -101,6 +101,22 @@ var _ = Describe("Queue.WatchJob", func() {
 		Expect(all[6].ID).NotTo(BeEmpty())
 	})
 
+	It("misses no event before the end if it learns of the end from the state of the job", func() {
+		queue.PollResultsEvery(time.Microsecond) // so that a read often sees the end before its event has come
+		var all []watched
+		for range 50 {
+			_, w := watch(ctx, queue, add(nil).ID)
+			all = append(all, w)
+		}
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			return nil, errors.Join(job.UpdateProgress(ctx, 1), job.UpdateProgress(ctx, 2))
+		}, &bullmq.WorkerOptions{Concurrency: 10})
+		for _, w := range all {
+			Eventually(w.err, "10s").Should(Receive(BeNil()))
+			Expect(types(w)).To(Equal([]bullmq.EventType{bullmq.EventActive, bullmq.EventProgress, bullmq.EventProgress, bullmq.EventCompleted}))
+		}
+	})
+
 	It("yields the end of a job that has already finished, even if the job is no longer there", func() {
 		for _, options := range []*bullmq.JobOptions{nil, {KeepCompleted: bullmq.KeepNone()}} {
 			job := add(options)
