@@ -18,17 +18,22 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-// contenderArgument makes this program run as a contender.
-const contenderArgument = "contender"
+// The arguments that make this program run as a contender.
+const (
+	contenderArgument = "contender"
+	untypedArgument   = "untyped"
+	typedArgument     = "typed"
+)
+
+// libraries are the contenders in this program, by argument.
+var libraries = map[string]contender.Library{contenderArgument: own, untypedArgument: untyped, typedArgument: typed}
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == contenderArgument {
-		contender.Main(own, os.Args[2:])
-		return
-	}
-	if len(os.Args) > 1 && os.Args[1] == typedArgument {
-		contender.Main(typed, os.Args[2:])
-		return
+	if len(os.Args) > 1 {
+		if library, ok := libraries[os.Args[1]]; ok {
+			contender.Main(library, os.Args[2:])
+			return
+		}
 	}
 	o := options{}
 	flag.Func("only", "regular expression for the names of what to measure", o.only.set)

@@ -2,5 +2,5 @@
 
 package contender
 
-// cpuSeconds is not supported on this system.
-func cpuSeconds() float64 { return 0 }
+// CPUSeconds is not supported on this system.
+func CPUSeconds() float64 { return 0 }

@@ -4,7 +4,8 @@ package contender
 
 import "syscall"
 
-func cpuSeconds() float64 {
+// CPUSeconds returns the CPU time of this process, in user and system mode.
+func CPUSeconds() float64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return 0

@@ -19,11 +19,11 @@ func measure(work func() error) error {
 	if more, err := l.next(&start); !more {
 		return err
 	}
-	cpu, begun := cpuSeconds(), time.Now()
+	cpu, begun := CPUSeconds(), time.Now()
 	if err := work(); err != nil {
 		return err
 	}
-	l.send(Measured{Seconds: time.Since(begun).Seconds(), CPUSeconds: cpuSeconds() - cpu})
+	l.send(Measured{Seconds: time.Since(begun).Seconds(), CPUSeconds: CPUSeconds() - cpu})
 	_, err := l.next(&start)
 	return err
 }
