@@ -82,12 +82,17 @@ func wrapAdd(add AddFunc, middleware []AddMiddleware) AddFunc {
 }
 
 func newJob(queueName, name string, data any, options *JobOptions) *NewJob {
-	n := &NewJob{QueueName: queueName, Name: name, Data: data}
+	n := &NewJob{}
+	n.set(queueName, name, data, options)
+	return n
+}
+
+func (n *NewJob) set(queueName, name string, data any, options *JobOptions) {
+	n.QueueName, n.Name, n.Data = queueName, name, data
 	if options != nil {
 		o := *options
 		n.Options = &o
 	}
-	return n
 }
 
 // addNew adds a job after all middleware.
@@ -115,8 +120,14 @@ func (q *Queue) addNewBulk(ctx context.Context, jobs []*NewJob) error {
 
 // addThrough adds a job through the queue's middleware.
 func (q *Queue) addThrough(ctx context.Context, name string, data any, options *JobOptions) (*Job, error) {
-	n := newJob(q.Name(), name, data, options)
-	err := q.addOne(ctx, []*NewJob{n})
+	var job struct { // one allocation
+		NewJob
+		list [1]*NewJob
+	}
+	n := &job.NewJob
+	n.set(q.Name(), name, data, options)
+	job.list[0] = n
+	err := q.addOne(ctx, job.list[:])
 	if err == nil && n.job == nil {
 		err = errNotAdded
 	}

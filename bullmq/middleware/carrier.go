@@ -33,7 +33,7 @@ type carrierKey struct{ option string }
 // NewCarrier returns a Carrier for an option. [Carrier.With] and [Carrier.From] access its
 // text.
 func NewCarrier(option string) *Carrier {
-	key := carrierKey{option}
+	var key any = carrierKey{option} // converted once
 	return CarrierOf(option,
 		func(ctx context.Context) string {
 			text, _ := ctx.Value(key).(string)
