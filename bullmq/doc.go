@@ -44,15 +44,16 @@
 // # Middleware
 //
 // A [Middleware] wraps handlers, by [Mux.Use], ServerOptions.Middleware or [Wrap]. An
-// [AddMiddleware] wraps adds, by QueueOptions.Middleware or
+// [AddMiddleware] wraps adds, by ServerOptions.AddMiddleware, QueueOptions.Middleware or
 // FlowProducerOptions.Middleware. Package bullmq/middleware has some of both: logs,
 // timing, request ids, encryption.
 //
 // # Server
 //
 // A [Server] runs the jobs of several queues in one process, over one connection, until
-// its context ends or the process receives a signal. [Server.Live] and [Server.Ready] are
-// the handlers of probes.
+// its context ends or the process receives a signal. [Server.Queue] and
+// [Server.FlowProducer] open what the process adds jobs with. [Server.Live] and
+// [Server.Ready] are the handlers of probes, and [Server.HandleHTTP] serves them.
 //
 // # Cancelling
 //
@@ -81,7 +82,8 @@
 //
 // # Schedulers
 //
-// [Queue.UpsertScheduler] adds jobs at an interval or at the times of a cron pattern.
+// [JobType.Schedule] and [Queue.UpsertScheduler] add jobs at an interval or at the times
+// of a cron pattern.
 // Schedulers are stored in Redis, and a scheduler's id identifies it, so every instance
 // of a program can upsert the same one when it starts.
 //

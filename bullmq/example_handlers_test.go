@@ -113,11 +113,10 @@ func ExampleServer() {
 	server.Handle("mail", mux.ServeJob, &bullmq.WorkerOptions{Concurrency: 50})
 	server.Handle("reports", mux.ServeJob, nil)
 
-	queue, err := bullmq.NewQueue(ctx, "mail", &bullmq.QueueOptions{Connection: connection})
+	queue, err := server.Queue(ctx, "mail", nil) // Run closes it
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer queue.Close()
 	if _, err := Welcome.Add(ctx, queue, Email{To: "ada@example.org"}, nil); err != nil {
 		log.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package bullmq
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,17 +110,9 @@ func (c *queueCache) get(ctx context.Context, w *Worker, name string) (*Queue, e
 		o.SkipMetaUpdate = true
 	}
 	o.Connection, o.URL = w.core.sharedConnection(), ""
-	o.Prefix = cmp.Or(o.Prefix, w.core.keys.prefix)
-	o.Dialect = cmp.Or(o.Dialect, w.o.Dialect)
-	if o.Telemetry == nil {
-		o.Telemetry = w.o.Telemetry
-	}
-	if o.Logger.to == nil {
-		o.Logger = w.o.Logger
-	}
-	if o.Now == nil {
-		o.Now = w.o.Now
-	}
+	o.inherit(QueueOptions{
+		Prefix: w.core.keys.prefix, Dialect: w.o.Dialect, Telemetry: w.o.Telemetry, Logger: w.o.Logger, Now: w.o.Now,
+	})
 	q, err := NewQueue(ctx, name, &o)
 	if err != nil {
 		return nil, err

@@ -71,6 +71,13 @@ func (t *JobType[D, R]) Template(data D, options *JobOptions) JobTemplate {
 	return JobTemplate{Name: t.name, Data: data, Options: t.options(options)}
 }
 
+// Schedule creates or updates a job scheduler, as [Queue.UpsertScheduler] does. options
+// are those of [JobType.Add].
+func (t *JobType[D, R]) Schedule(ctx context.Context, queue *Queue, schedulerID string, repeat Repeat, data D, options *JobOptions) (*Job, error) {
+	template := t.Template(data, options)
+	return queue.UpsertScheduler(ctx, schedulerID, repeat, &template)
+}
+
 // Wait waits until a job has finished and returns its result. Its errors are those of
 // [Queue.WaitForJob], and an error if the result does not fit R.
 func (t *JobType[D, R]) Wait(ctx context.Context, queue *Queue, jobID string) (result R, err error) {

@@ -61,6 +61,13 @@ var _ = Describe("A job type", func() {
 		job, err := queue.UpsertScheduler(specContext(), "nightly", bullmq.Repeat{Every: time.Hour}, &template)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(welcome.Data(job)).To(Equal(email{To: "e"}))
+		job, err = welcome.Schedule(specContext(), queue, "nightly", bullmq.Repeat{Every: 2 * time.Hour}, email{To: "f"}, &bullmq.JobOptions{Priority: 3})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(welcome.Data(job)).To(Equal(email{To: "f"}))
+		Expect(job).To(And(HaveField("Name", "welcome"), HaveField("SchedulerID", "nightly"), HaveField("Options.Priority", 3)))
+		scheduler, err := queue.Scheduler(specContext(), "nightly")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(scheduler.Repeat.Every).To(Equal(2 * time.Hour))
 	})
 
 	It("waits for the typed result of a job", func() {

@@ -49,6 +49,7 @@ const (
 	logJob        = "job"              // its id
 	logJobs       = "jobs"             // their ids
 	logLetter     = "letter"           // id of a dead letter
+	logListen     = "listen"           // address at which HTTP is served
 	logName       = "name"             // of the job
 	logNeeded     = "needed"           // how many connections
 	logOutage     = "outage_ms"        // for how long Redis was unreachable

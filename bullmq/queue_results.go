@@ -117,7 +117,8 @@ func (q *Queue) endOfMissing(ctx context.Context, r *reader, ending <-chan Event
 // connection, from the first of them until the Queue is closed.
 type resultTail struct {
 	core         *core
-	closing      chan struct{} // closed with the Queue
+	closing      chan struct{} // closed by close
+	ending       sync.Once     // in close
 	pollInterval time.Duration
 
 	mu        sync.Mutex
@@ -288,7 +289,10 @@ func (t *resultTail) refuse() {
 	t.closed = true
 }
 
-func (t *resultTail) close() {
+// close ends all waits. It may be called again.
+func (t *resultTail) close() { t.ending.Do(t.end) }
+
+func (t *resultTail) end() {
 	t.refuse()
 	t.mu.Lock()
 	close(t.closing)

@@ -2,13 +2,13 @@ package bullmq
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -17,11 +17,20 @@ import (
 // ServerOptions configures a [Server]. A nil pointer and the zero value select the
 // defaults.
 type ServerOptions struct {
+	// QueueNames are the queues that Run serves, of those registered with [Server.Handle].
+	// A program can so run some of its queues in each process. An empty slice that is not
+	// nil selects none.
+	// Defaults to all.
+	QueueNames []string
 	// Middleware wraps the handlers of all queues. The first one is the outermost.
 	Middleware []Middleware
+	// AddMiddleware wraps the adds of [Server.Queue], [Server.FlowProducer] and
+	// [QueueFromContext]. The first one is the outermost. The Middleware of their own
+	// options is within it.
+	AddMiddleware []AddMiddleware
 	// Signals are the signals that stop [Server.Run]. The first one stops it as the end of
 	// its context does. The second one cancels the handlers' contexts, which then have a
-	// second to return.
+	// second to return, and cuts off HTTP requests.
 	// Defaults to SIGINT and SIGTERM. A non-nil empty slice handles none.
 	Signals []os.Signal
 	// OnFailed is called after an attempt of any job has failed. Final reports whether the
@@ -29,6 +38,7 @@ type ServerOptions struct {
 	OnFailed func(ctx context.Context, failure Failure)
 	// Prefix, Dialect, ShutdownTimeout, JobLog, QueueOptions, OnHealth, Telemetry, Logger
 	// and Now are the options of all workers that do not set them. See [WorkerOptions].
+	// [Server.Queue] and [Server.FlowProducer] describe which of them they use.
 	Prefix          string
 	Dialect         Dialect
 	ShutdownTimeout time.Duration
@@ -47,17 +57,21 @@ type Failure struct {
 	Final bool // the job failed for good; otherwise it is retried
 }
 
-// Server runs the jobs of several queues in one process, over one connection. It is safe
-// for concurrent use.
+// Server runs the jobs of several queues in one process, over one connection. It also
+// opens queues to add jobs to, and serves HTTP. It is safe for concurrent use.
 type Server struct {
-	conn *Connection
-	o    ServerOptions
+	conn  *Connection
+	o     ServerOptions
+	ended chan struct{}      // closed when Run has returned
+	hard  context.Context    // ends when Run no longer waits for requests
+	cut   context.CancelFunc // ends hard
 
 	mu      sync.Mutex
 	queues  []served
+	web     []*http.Server
+	opened  opened
 	workers []*Worker // once Run has opened them
 	state   serverState
-	ended   chan struct{} // closed when Run has returned
 	stop    context.CancelFunc
 	err     error // of Run
 }
@@ -82,6 +96,7 @@ const (
 // [Server.Run] has returned. options may be nil.
 func NewServer(conn *Connection, options *ServerOptions) *Server {
 	s := &Server{conn: conn, ended: make(chan struct{})}
+	s.hard, s.cut = context.WithCancel(context.Background())
 	if options != nil {
 		s.o = *options
 	}
@@ -112,8 +127,12 @@ func (s *Server) Handle(queueName string, handler Handler, options *WorkerOption
 
 // Run opens a worker for each queue and runs them until ctx ends or the process receives
 // one of the Signals. It then fetches no more jobs and waits for the running ones, as
-// [Worker.Run] does. If a queue can't be opened, Run closes those that are open and
-// returns the error.
+// [Worker.Run] does. Afterwards it closes what [Server.Queue] and [Server.FlowProducer]
+// have opened. If a queue can't be opened, Run closes those that are open and returns the
+// error.
+//
+// A Server without a queue to serve, such as one of a process that only adds jobs, runs
+// until ctx ends or a signal arrives.
 //
 // Run returns nil if all jobs finished, and an error that wraps the [*UnfinishedError] of
 // each queue where some did not. A Server can be run once.
@@ -124,42 +143,15 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	defer close(s.ended)
-	signals := make(chan os.Signal, 2)
-	if len(s.o.Signals) > 0 {
-		signal.Notify(signals, s.o.Signals...)
-		defer signal.Stop(signals)
-	}
-	workers, err := s.open(ctx)
+	defer s.handleSignals(stop)()
+	context.AfterFunc(ctx, func() { s.setState(serverStopping) })
+	web, err := s.serveHTTP(stop)
 	if err != nil {
 		return s.end(err)
 	}
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() {
-		hard := false
-		for {
-			select {
-			case <-signals:
-			case <-ended:
-				return
-			}
-			if stop(); hard {
-				s.cancelHandlers(workers)
-			}
-			hard = true
-		}
-	}()
-	var running sync.WaitGroup
-	errs := make([]error, len(workers))
-	for i, worker := range workers {
-		running.Go(func() {
-			errs[i] = worker.Run(ctx)
-			stop() // the other workers stop too
-		})
-	}
-	context.AfterFunc(ctx, func() { s.setState(serverStopping) })
-	running.Wait()
-	return s.end(errors.Join(errs...))
+	err = s.runWorkers(ctx, stop)
+	s.opened.endWaits()
+	return s.end(errors.Join(err, web.shutdown(s.hard)))
 }
 
 // begin marks the Server as started.
@@ -169,11 +161,76 @@ func (s *Server) begin(stop context.CancelFunc) error {
 	switch {
 	case s.state != serverNew:
 		return errors.New("bullmq: a server can be run once, and this one has been run or shut down")
-	case len(s.queues) == 0:
-		return errors.New("bullmq: the server has no queue: register one with Server.Handle")
+	case len(s.queues) == 0 && len(s.web) == 0 && s.opened.isEmpty():
+		return errors.New("bullmq: the server has nothing to run: register a queue with Server.Handle, or open one with Server.Queue")
+	}
+	if err := s.selectQueues(); err != nil {
+		return err
 	}
 	s.state, s.stop = serverStarting, stop
 	return nil
+}
+
+// selectQueues leaves the queues of QueueNames.
+func (s *Server) selectQueues() error {
+	if s.o.QueueNames == nil {
+		return nil
+	}
+	var names []string
+	for _, q := range s.queues {
+		names = append(names, q.queue)
+	}
+	for _, name := range s.o.QueueNames {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("bullmq: QueueNames of the server has %q, which was not registered with Server.Handle; registered are %s", name, strings.Join(names, ", "))
+		}
+	}
+	s.queues = slices.DeleteFunc(s.queues, func(q served) bool { return !slices.Contains(s.o.QueueNames, q.queue) })
+	return nil
+}
+
+// handleSignals makes the first signal stop the Server, and the second one cancel what
+// still runs. The returned function ends that.
+func (s *Server) handleSignals(stop context.CancelFunc) (end func()) {
+	signals, ended := make(chan os.Signal, 2), make(chan struct{})
+	if len(s.o.Signals) > 0 {
+		signal.Notify(signals, s.o.Signals...)
+	}
+	go func() {
+		for hard := false; ; hard = true {
+			select {
+			case <-signals:
+			case <-ended:
+				return
+			}
+			if stop(); hard {
+				s.cancelRunning()
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(ended)
+	}
+}
+
+// runWorkers opens the workers and runs them until ctx ends. stop ends ctx.
+func (s *Server) runWorkers(ctx context.Context, stop context.CancelFunc) error {
+	workers, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	errs := make([]error, len(workers))
+	for i, worker := range workers {
+		running.Go(func() {
+			errs[i] = worker.Run(ctx)
+			stop() // the other workers stop too
+		})
+	}
+	<-ctx.Done()
+	running.Wait()
+	return errors.Join(errs...)
 }
 
 // open opens the workers. It closes those that it opened if it returns an error.
@@ -222,6 +279,14 @@ func (s *Server) options(q served) (WorkerOptions, error) {
 	if o.QueueOptions == nil {
 		o.QueueOptions = s.o.QueueOptions
 	}
+	if len(s.o.AddMiddleware) > 0 {
+		queue := QueueOptions{SkipMetaUpdate: true} // as without QueueOptions
+		if o.QueueOptions != nil {
+			queue = *o.QueueOptions
+		}
+		queue.Middleware = slices.Concat(s.o.AddMiddleware, queue.Middleware)
+		o.QueueOptions = &queue
+	}
 	if o.OnHealth == nil {
 		o.OnHealth = s.o.OnHealth
 	}
@@ -251,108 +316,46 @@ func (s *Server) setState(state serverState) {
 	s.state = max(s.state, state)
 }
 
+// end closes what was opened, and keeps the error of Run.
 func (s *Server) end(err error) error {
+	s.opened.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state, s.err = serverStopping, err
 	return err
 }
 
-// cancelHandlers cancels the contexts of all running handlers.
-func (s *Server) cancelHandlers(workers []*Worker) {
+// cancelRunning cancels the contexts of all running handlers, and ends HTTP requests.
+func (s *Server) cancelRunning() {
+	s.cut()
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, worker := range workers {
+	for _, worker := range s.Workers() {
 		go func() { _ = worker.Shutdown(now) }()
 	}
 }
 
 // Shutdown stops the Server and waits until [Server.Run] has returned. When ctx ends, the
 // contexts of the running handlers are cancelled, as by [Worker.Shutdown]. Shutdown
-// returns the error of Run, or nil if the Server was not run.
+// returns the error of Run. If the Server was not run, Shutdown closes what was opened
+// through it, and returns nil.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	started, stop, workers := s.state != serverNew, s.stop, s.workers
+	started, stop := s.stop != nil, s.stop
 	s.state = serverStopping
 	s.mu.Unlock()
 	if !started {
+		s.opened.close()
 		return nil
 	}
 	stop()
 	select {
 	case <-s.ended:
 	case <-ctx.Done():
-		s.cancelHandlers(workers)
+		s.cancelRunning()
 		<-s.ended
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
-}
-
-// Health returns whether Redis can be reached. Redis is unreachable if any user of the
-// connection can't reach it. Health makes no call.
-func (s *Server) Health() Health { return s.conn.Health() }
-
-// ServerStatus is the status that the handlers of [Server.Live] and [Server.Ready] write,
-// as JSON.
-type ServerStatus struct {
-	// Status is "starting", "running", "stopping" or "unreachable".
-	Status string `json:"status"`
-	// Queues are the queues of the server.
-	Queues []string `json:"queues"`
-	// Error is why Redis can't be reached.
-	Error string `json:"error,omitempty"`
-}
-
-// Live returns a handler for liveness probes. It replies 200 unless Run has returned: a
-// process that waits for Redis need not be restarted.
-func (s *Server) Live() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		live := true
-		select {
-		case <-s.ended:
-			live = false
-		default:
-		}
-		s.reply(w, live)
-	})
-}
-
-// Ready returns a handler for readiness probes. It replies 200 while the Server runs and
-// Redis can be reached, and 503 otherwise.
-func (s *Server) Ready() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		s.reply(w, s.status().Status == "running")
-	})
-}
-
-func (s *Server) reply(w http.ResponseWriter, ok bool) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	if !ok {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	_ = json.NewEncoder(w).Encode(s.status())
-}
-
-func (s *Server) status() ServerStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status := ServerStatus{Status: "running", Queues: []string{}}
-	for _, q := range s.queues {
-		status.Queues = append(status.Queues, q.queue)
-	}
-	switch health := s.conn.Health(); {
-	case s.state < serverRunning:
-		status.Status = "starting"
-	case s.state > serverRunning:
-		status.Status = "stopping"
-	case !health.Reachable:
-		status.Status = "unreachable"
-		if health.Err != nil {
-			status.Error = health.Err.Error()
-		}
-	}
-	return status
 }

@@ -20,7 +20,7 @@ const given = "ctx context.Context, queue *bullmq.Queue, flows *bullmq.FlowProdu
 
 // imported are the packages that snippets may use.
 var imported = []string{
-	"context", "database/sql", "encoding/json", "errors", "fmt", "log/slog", "net/http", "time",
+	"context", "crypto/rand", "database/sql", "encoding/json", "errors", "fmt", "log/slog", "net/http", "time",
 	"github.com/17a2ac88/bullmq-go/bullmq", "github.com/17a2ac88/bullmq-go/bullmq/middleware",
 }
 

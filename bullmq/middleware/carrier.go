@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -59,6 +60,36 @@ func (c *Carrier) With(ctx context.Context, text string) context.Context { retur
 
 // From returns the text of a context, or "" if it has none.
 func (c *Carrier) From(ctx context.Context) string { return c.get(ctx) }
+
+// maxHeader is the length in bytes up to which HTTP takes the text of a header.
+const maxHeader = 200
+
+// HTTP returns middleware for handlers of package net/http. It takes the text of a header
+// to the context of the request, and sets the header of the reply:
+//
+//	requestID.HTTP("X-Request-Id", rand.Text)(mux)
+//
+// Of a request without the header, or with one of more than 200 bytes, the text is what
+// missing returns, such as rand.Text of
+// package crypto/rand. With a nil missing there is none.
+func (c *Carrier) HTTP(header string, missing func() string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			text := r.Header.Get(header)
+			if len(text) > maxHeader {
+				text = ""
+			}
+			if text == "" && missing != nil {
+				text = missing()
+			}
+			if text != "" {
+				w.Header().Set(header, text)
+				r = r.WithContext(c.with(r.Context(), text))
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
 
 // Add is the middleware of adds. It does not replace the option of a job that has it.
 func (c *Carrier) Add(next bullmq.AddFunc) bullmq.AddFunc {

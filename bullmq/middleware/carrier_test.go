@@ -3,6 +3,9 @@ package middleware_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -70,4 +73,22 @@ var _ = Describe("A carrier", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.RawOptions).To(ContainSubstring(`"requestId":"r-2"`))
 	})
+
+	DescribeTable("takes its text from a header of HTTP", func(header string, missing func() string, text string) {
+		tenant := middleware.Tenant()
+		var seen string
+		handler := tenant.HTTP("X-Tenant", missing)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = tenant.From(r.Context()) }))
+		request, reply := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
+		if header != "" {
+			request.Header.Set("x-tenant", header)
+		}
+		handler.ServeHTTP(reply, request)
+		Expect(seen).To(Equal(text))
+		Expect(reply.Header().Get("X-Tenant")).To(Equal(text))
+	},
+		Entry("that the request has", "acme", func() string { return "made" }, "acme"),
+		Entry("or makes one if it is missing", "", func() string { return "made" }, "made"),
+		Entry("or if it is too long", strings.Repeat("a", 201), func() string { return "made" }, "made"),
+		Entry("or has none", "", nil, ""),
+	)
 })

@@ -6,8 +6,8 @@
 //   - [Encryption] encrypts the data of jobs in Redis.
 //
 // Middleware of handlers is a parameter of [bullmq.Mux.Use], bullmq.ServerOptions or
-// [bullmq.Wrap]. Middleware of adds belongs into bullmq.QueueOptions and
-// bullmq.FlowProducerOptions.
+// [bullmq.Wrap]. Middleware of adds belongs into AddMiddleware of bullmq.ServerOptions, or
+// Middleware of bullmq.QueueOptions and bullmq.FlowProducerOptions.
 //
 // There is no middleware that recovers panics. The worker does, and stores the stack.
 package middleware

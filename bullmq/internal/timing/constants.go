@@ -55,6 +55,8 @@ const (
 	// HandlerGrace is how long before its deadline a stopping worker cancels the
 	// contexts of its handlers. It is less if the time until the deadline is short.
 	HandlerGrace = time.Second
+	// RequestGrace is how long a Server that stops waits for HTTP requests.
+	RequestGrace = 5 * time.Second
 	// FirstStalledCheckWait is how much longer a stopping worker waits for its first
 	// stalled check.
 	FirstStalledCheckWait = time.Second
