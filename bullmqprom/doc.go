@@ -8,12 +8,8 @@
 // A worker process needs these lines:
 //
 //	metrics := bullmqprom.New(&bullmqprom.Options{KnownName: mux.Handles})
-//	prometheus.MustRegister(metrics)
-//	server := bullmq.NewServer(connection, &bullmq.ServerOptions{
-//		Telemetry:  metrics.Telemetry(nil),
-//		Middleware: []bullmq.Middleware{metrics.Middleware},
-//	})
+//	server := metrics.NewServer(connection, nil)
 //	server.Handle("orders", mux.ServeJob, nil)
-//	metrics.AddServer(server)
-//	http.Handle("/metrics", promhttp.Handler())
+//	http.Handle("/metrics", bullmqprom.Handler(metrics))
+//	server.HandleHTTP(&http.Server{Addr: "localhost:9100"})
 package bullmqprom

@@ -2,10 +2,13 @@ package bullmqprom
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -53,9 +56,10 @@ type Metrics struct {
 	workers []func() []*bullmq.Worker
 }
 
-// New returns Metrics, to register with Prometheus. It then needs [Metrics.Telemetry] and
-// [Metrics.Middleware] for workers, and [Metrics.AddMiddleware] for queues and flow
-// producers. options may be nil.
+// New returns Metrics, to register with Prometheus or to give to [Handler]. A server that
+// [Metrics.NewServer] makes needs nothing else. Without it, workers need
+// [Metrics.Telemetry] and [Metrics.Middleware], and queues and flow producers
+// [Metrics.AddMiddleware]. options may be nil.
 func New(options *Options) *Metrics {
 	var o Options
 	if options != nil {
@@ -90,6 +94,31 @@ func New(options *Options) *Metrics {
 		concurrency: prometheus.NewDesc("bullmq_worker_concurrency", "Number of jobs that the workers of this process run at the same time.", []string{"queue"}, o.ConstLabels),
 		redisUp:     prometheus.NewDesc("bullmq_worker_redis_up", "Whether the workers of this process can reach Redis.", []string{"queue"}, o.ConstLabels),
 	}
+}
+
+// NewServer returns a [bullmq.Server] with metrics of its workers and adds. It sets
+// Telemetry, which passes all calls to that of the options, and puts the middleware of m
+// outside of Middleware and AddMiddleware. options may be nil.
+func (m *Metrics) NewServer(conn *bullmq.Connection, options *bullmq.ServerOptions) *bullmq.Server {
+	var o bullmq.ServerOptions
+	if options != nil {
+		o = *options
+	}
+	o.Telemetry = m.Telemetry(o.Telemetry)
+	o.Middleware = slices.Concat([]bullmq.Middleware{m.Middleware}, o.Middleware)
+	o.AddMiddleware = slices.Concat([]bullmq.AddMiddleware{m.AddMiddleware}, o.AddMiddleware)
+	server := bullmq.NewServer(conn, &o)
+	m.AddServer(server)
+	return server
+}
+
+// Handler returns an HTTP handler that exports the collectors, such as [Metrics] and
+// [Queues], and nothing else. A program with a [prometheus.Registry] registers them there
+// instead. Handler panics if two collectors have a metric in common.
+func Handler(collectors ...prometheus.Collector) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors...)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
 // AddWorker exports the concurrency and the health of a worker while it runs.

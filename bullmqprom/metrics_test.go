@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"time"
 
@@ -229,6 +231,47 @@ var _ = Describe("The metrics of a process", func() {
 		))
 		stop()
 		Eventually(ended, "10s").Should(Receive(BeNil()))
+	})
+
+	It("are complete with a server of NewServer, also for its queues, and keep the middleware of the options", func() {
+		setUp(nil)
+		next := &countingTelemetry{}
+		var adds, runs atomic.Int64
+		server := metrics.NewServer(connection, &bullmq.ServerOptions{
+			Telemetry: next,
+			Middleware: []bullmq.Middleware{func(next bullmq.Handler) bullmq.Handler {
+				return func(ctx context.Context, job *bullmq.Job) (any, error) { runs.Add(1); return next(ctx, job) }
+			}},
+			AddMiddleware: []bullmq.AddMiddleware{func(next bullmq.AddFunc) bullmq.AddFunc {
+				return func(ctx context.Context, jobs []*bullmq.NewJob) error { adds.Add(1); return next(ctx, jobs) }
+			}},
+		})
+		server.Handle("orders", func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, nil)
+		queue, err := server.Queue(ctx, "orders", nil)
+		Expect(err).NotTo(HaveOccurred())
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- server.Run(running) }()
+		_, err = queue.Add(ctx, "pack", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(values, "5s").Should(And(
+			HaveKeyWithValue("bullmq_jobs_added_total{pack,orders}", 1.0),
+			HaveKeyWithValue("bullmq_worker_jobs_total{pack,completed,orders}", 1.0),
+			HaveKeyWithValue("bullmq_worker_concurrency{orders}", 1.0),
+		))
+		Expect([]int64{adds.Load(), runs.Load()}).To(Equal([]int64{1, 1}))
+		Expect(next.spans.Load()).To(BeNumerically(">", 0))
+		stop()
+		Eventually(ended, "10s").Should(Receive(BeNil()))
+	})
+
+	It("are served over HTTP with other collectors", func() {
+		setUp(nil)
+		add("pack", nil)
+		reply := httptest.NewRecorder()
+		bullmqprom.Handler(metrics, bullmqprom.NewQueues(nil, queue)).ServeHTTP(reply, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		Expect(reply.Body.String()).To(And(
+			ContainSubstring(`bullmq_jobs_added_total{name="pack",queue="orders"} 1`), ContainSubstring(`bullmq_up{queue="orders"} 1`)))
 	})
 })
 

@@ -8,13 +8,10 @@ import (
 	"errors"
 	"flag"
 	"log"
-	"net"
+	"log/slog"
 	"net/http"
 	"os"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/bullmqprom"
@@ -39,27 +36,15 @@ func run(listen string) error {
 	mux := bullmq.NewMux()
 	mux.HandleFunc("pack", pack)
 	metrics := bullmqprom.New(&bullmqprom.Options{KnownName: mux.Handles})
-	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{
-		Connection: connection, Middleware: []bullmq.AddMiddleware{metrics.AddMiddleware},
-	})
-	if err != nil {
-		return err
-	}
-	defer queue.Close()
-	server := bullmq.NewServer(connection, &bullmq.ServerOptions{
-		Telemetry: metrics.Telemetry(nil), Middleware: []bullmq.Middleware{metrics.Middleware},
-	})
+	server := metrics.NewServer(connection, &bullmq.ServerOptions{Logger: bullmq.Slog(slog.Default())})
 	server.Handle("orders", mux.ServeJob, &bullmq.WorkerOptions{MetricsPoints: 60})
-	metrics.AddServer(server)
-	prometheus.MustRegister(metrics, bullmqprom.NewQueues(nil, queue))
-
-	listener, err := net.Listen("tcp", listen)
+	queue, err := server.Queue(ctx, "orders", nil)
 	if err != nil {
 		return err
 	}
-	http.Handle("/metrics", promhttp.Handler())
-	go func() { _ = http.Serve(listener, nil) }()
-	log.Printf("serving http://%s/metrics", listener.Addr())
+	http.Handle("/metrics", bullmqprom.Handler(metrics, bullmqprom.NewQueues(nil, queue)))
+	server.HandleHTTP(&http.Server{Addr: listen})
+
 	for _, fails := range []bool{false, true, true} {
 		if _, err := queue.Add(ctx, "pack", map[string]bool{"fails": fails}, nil); err != nil {
 			return err
