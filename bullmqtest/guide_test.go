@@ -117,30 +117,17 @@ func TestEachOrderIsBilledAndReminded(t *testing.T) {
 
 func TestTheServerRunsTheReminder(t *testing.T) {
 	kit := bullmqtest.New(t, nil)
-	reminded := make(chan string, 1)
 	server := bullmq.NewServer(kit.Conn(), kit.ServerOptions())
-	server.Handle("orders", func(_ context.Context, job *bullmq.Job) (any, error) {
-		reminded <- job.Name
-		return nil, nil
-	}, nil)
-	done := make(chan error, 1)
-	go func() { done <- server.Run(t.Context()) }()
+	server.Handle("orders", handlers().ServeJob, nil)
+	kit.StartServer(server)
 
-	_, err := Remind.Add(t.Context(), kit.Queue("orders"), Order{ID: "17"}, &bullmq.JobOptions{Delay: 7 * 24 * time.Hour})
+	job, err := Remind.Add(t.Context(), kit.Queue("orders"), Order{ID: "17"}, &bullmq.JobOptions{Delay: 7 * 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kit.Advance(7 * 24 * time.Hour)
-	select {
-	case name := <-reminded:
-		if name != "remind" {
-			t.Errorf("the server ran job %s", name)
-		}
-	case err := <-done:
-		t.Fatalf("the server has ended: %v", err)
-	}
-	if err := server.Shutdown(t.Context()); err != nil {
-		t.Error(err)
+	if result := bullmqtest.WaitFinished(t, kit, "orders", Remind, job.ID); result.Err != nil {
+		t.Errorf("the reminder has failed: %v", result.Err)
 	}
 }
 

@@ -3,6 +3,8 @@ package bullmqtest
 import (
 	"cmp"
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"sync"
 	"testing"
@@ -163,7 +165,7 @@ func (k *Kit) QueueEventsOptions() *bullmq.QueueEventsOptions {
 }
 
 // ServerOptions returns options for a Server over [Kit.Conn]. The caller may change them.
-// The Server handles no signals.
+// The Server handles no signals. [Kit.StartServer] runs it.
 func (k *Kit) ServerOptions() *bullmq.ServerOptions {
 	return &bullmq.ServerOptions{Prefix: k.o.Prefix, Dialect: k.o.Dialect, Now: k.Now, Signals: []os.Signal{}}
 }
@@ -211,4 +213,41 @@ func (k *Kit) StartWorker(queueName string, handler bullmq.Handler, options *bul
 		running.Wait()
 	})
 	return worker
+}
+
+// serverPatience is how long a server of a Kit may take to start, and its jobs to finish
+// when the test ends.
+const serverPatience = 10 * time.Second
+
+// StartServer runs a server in the background until the test ends, or until it is shut
+// down. It returns when the server is ready. The handlers have 10 seconds to return when
+// the test ends. The test fails if the server does.
+//
+// Make the server with [Kit.Conn] and [Kit.ServerOptions].
+func (k *Kit) StartServer(server *bullmq.Server) {
+	k.t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(context.Background()) }()
+	k.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), serverPatience)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			k.t.Errorf("bullmqtest: the server: %v", err)
+		}
+	})
+	for deadline := time.Now().Add(serverPatience); ; time.Sleep(time.Millisecond) {
+		reply := httptest.NewRecorder()
+		server.Ready().ServeHTTP(reply, httptest.NewRequest(http.MethodGet, "/", nil))
+		if reply.Code == http.StatusOK {
+			return
+		}
+		select {
+		case err := <-ended:
+			k.t.Fatalf("bullmqtest: start a server: it has ended: %v", err)
+		default:
+		}
+		if time.Now().After(deadline) {
+			k.t.Fatalf("bullmqtest: start a server: it is not ready after %v: %s", serverPatience, reply.Body)
+		}
+	}
 }

@@ -194,3 +194,26 @@ func TestKitWritesTheDataOfBullMQ5(t *testing.T) {
 		equal(t, "attempts", len(kit.Drain(t.Context(), "mail", handler, nil)), 1)
 	}
 }
+
+func TestKitRunsAServerUntilTheTestEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
+		var server *bullmq.Server
+		var queue *bullmq.Queue
+		t.Run("within a test", func(t *testing.T) {
+			kit := bullmqtest.New(t, nil)
+			server = bullmq.NewServer(kit.Conn(), kit.ServerOptions())
+			server.Handle("mail", func(_ context.Context, job *bullmq.Job) (any, error) { return Receipt{job.ID}, nil }, nil)
+			queue = must(server.Queue(t.Context(), "mail", nil))
+			kit.StartServer(server)
+			job := must(Welcome.Add(t.Context(), queue, Email{To: "ada"}, nil))
+			equal(t, "result", bullmqtest.WaitFinished(t, kit, "mail", Welcome, job.ID).Value.ID, job.ID)
+		})
+		if err := queue.Ping(t.Context()); !errors.Is(err, bullmq.ErrClosed) {
+			t.Errorf("the queue of the server is open: %v", err)
+		}
+		expectFailure(t, func(tb testing.TB) {
+			kit := bullmqtest.New(tb, nil)
+			kit.StartServer(bullmq.NewServer(kit.Conn(), kit.ServerOptions()))
+		}, "it has ended", "nothing to run")
+	})
+}

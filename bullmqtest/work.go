@@ -129,6 +129,55 @@ func WorkJob[D, R any](t testing.TB, k *Kit, handler bullmq.Handler, jobType *bu
 	return r
 }
 
+// finishPatience is how long WaitFinished waits.
+const finishPatience = 30 * time.Second
+
+// WaitFinished waits until a job that a running worker or server runs has finished, and
+// returns it with its result. Err is a [*bullmq.JobFailedError] if the job failed, which
+// does not fail the test. The result has no Progress; Job.Progress is the last one.
+//
+// The test fails if the job is removed before it finishes, or has not finished within 30
+// seconds. While the time of the Kit stands still, delayed jobs and retries do not run.
+func WaitFinished[D, R any](t testing.TB, k *Kit, queueName string, jobType *bullmq.JobType[D, R], jobID string) *Result[R] {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), finishPatience)
+	defer cancel()
+	queue := k.Queue(queueName)
+	fail := func(err error) {
+		t.Helper()
+		if state, stateErr := queue.JobState(t.Context(), jobID); stateErr == nil && ctx.Err() != nil {
+			err = fmt.Errorf("it is %s after %v: %w", state, finishPatience, err)
+		}
+		t.Fatalf("bullmqtest: wait for job %s (%s) of queue %s: %v", jobID, jobType.Name(), queueName, err)
+	}
+	value, err := queue.WaitForJob(ctx, jobID)
+	var failed *bullmq.JobFailedError
+	if err != nil && !errors.As(err, &failed) {
+		fail(err)
+	}
+	r := &Result[R]{State: bullmq.StateCompleted, Err: err, Job: &bullmq.Job{ID: jobID, Name: jobType.Name(), ReturnValue: value}}
+	if failed != nil {
+		r.State, r.Job.FailedReason = bullmq.StateFailed, failed.Reason
+	}
+	stored, err := queue.Job(ctx, jobID)
+	switch {
+	case errors.Is(err, bullmq.ErrJobNotFound): // it was removed when it finished
+	case err != nil:
+		fail(err)
+	default:
+		r.Job = stored
+		if r.Logs, _, err = queue.JobLogs(ctx, jobID, bullmq.AllEntries()); err != nil {
+			fail(err)
+		}
+	}
+	if r.State == bullmq.StateCompleted {
+		if r.Value, err = jobType.Result(r.Job); err != nil {
+			fail(err)
+		}
+	}
+	return r
+}
+
 // newQueueName returns the name of a queue that nobody else uses.
 func (k *Kit) newQueueName() string {
 	k.mu.Lock()

@@ -273,3 +273,35 @@ func TestAHandlerMayFailTheTest(t *testing.T) {
 		equal(t, "attempts", len(kit.Drain(t.Context(), "mail", handler, nil)), 1)
 	})
 }
+
+func TestWaitFinishedReturnsTheEndOfAJobThatAWorkerRuns(t *testing.T) {
+	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
+		kit.StartWorker("mail", func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if job.Options.KeepLogs > 0 {
+				_, err := job.Log(ctx, "row")
+				return nil, errors.Join(err, bullmq.Unrecoverable(errors.New("no address")))
+			}
+			return Receipt{"r" + job.ID}, nil
+		}, nil)
+		queue := kit.Queue("mail")
+		job := must(Welcome.Add(t.Context(), queue, Email{To: "ada"}, nil))
+		result := bullmqtest.WaitFinished(t, kit, "mail", Welcome, job.ID)
+		equal(t, "state", result.State, bullmq.StateCompleted)
+		equal(t, "value", result.Value.ID, "r"+job.ID)
+		equal(t, "error", result.Err, nil)
+		equal(t, "attempts made", result.Job.AttemptsMade, 1)
+
+		job = must(Welcome.Add(t.Context(), queue, Email{To: "ada"}, &bullmq.JobOptions{KeepLogs: 1}))
+		result = bullmqtest.WaitFinished(t, kit, "mail", Welcome, job.ID)
+		var failed *bullmq.JobFailedError
+		if !errors.As(result.Err, &failed) || failed.Reason != "no address" || result.State != bullmq.StateFailed {
+			t.Errorf("the job is %s: %v", result.State, result.Err)
+		}
+		equalAll(t, "log rows", result.Logs, "row")
+
+		job = must(Welcome.Add(t.Context(), queue, Email{To: "ada"}, &bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()}))
+		result = bullmqtest.WaitFinished(t, kit, "mail", Welcome, job.ID)
+		equal(t, "the value of a job that was removed", result.Value.ID, "r"+job.ID)
+		expectFailure(t, func(tb testing.TB) { bullmqtest.WaitFinished(tb, kit, "mail", Welcome, "404") }, "job 404 (welcome) of queue mail")
+	})
+}
