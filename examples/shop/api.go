@@ -1,16 +1,22 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
+
+// handleRequests registers the routes of the HTTP API.
+func (s *shop) handleRequests(web *http.ServeMux) {
+	web.Handle("POST /orders", s.serve(http.StatusAccepted, s.postOrder))
+	web.Handle("GET /orders/{id}", s.serve(http.StatusOK, s.getOrder))
+	web.Handle("GET /orders/{id}/events", s.serve(http.StatusOK, s.watchOrder))
+	web.Handle("DELETE /orders/{id}", s.serve(http.StatusAccepted, s.cancelOrder))
+	web.Handle("POST /reports/{date}", s.serve(http.StatusAccepted, s.postReport))
+	web.Handle("POST /dead/replay", s.serve(http.StatusOK, s.replay))
+}
 
 // Status is what GET /orders/{id} returns, and the data of each event of
 // GET /orders/{id}/events.
@@ -22,125 +28,72 @@ type Status struct {
 	Reason   string          `json:"reason,omitempty"`
 }
 
-// api returns the handler of the HTTP API.
-func (s *shop) api() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /orders", s.postOrder)
-	mux.HandleFunc("GET /orders/{id}", s.getOrder)
-	mux.HandleFunc("GET /orders/{id}/events", s.watchOrder)
-	mux.HandleFunc("DELETE /orders/{id}", s.cancelOrder)
-	mux.HandleFunc("POST /reports/{date}", s.postReport)
-	mux.HandleFunc("POST /dead/replay", s.replay)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get("X-Request-Id")
-		if id == "" {
-			id = rand.Text()
-		}
-		w.Header().Set("X-Request-Id", id)
-		mux.ServeHTTP(w, r.WithContext(requestID.With(r.Context(), id)))
-	})
-}
-
-// postOrder adds an order. The same number within a minute is the same order.
-func (s *shop) postOrder(w http.ResponseWriter, r *http.Request) {
+// postOrder adds an order. The same number within a minute is the same order. After an
+// error, even bullmq.ErrMaybeAdded, the client sends it again with that number.
+func (s *shop) postOrder(w http.ResponseWriter, r *http.Request) (any, error) {
 	var order Order
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&order); err != nil || order.Number == "" {
 		http.Error(w, "the order must be JSON and have a number", http.StatusBadRequest)
-		return
+		return nil, nil
 	}
 	job, err := ProcessOrder.Add(r.Context(), s.orders, order, &bullmq.JobOptions{
 		Deduplication: &bullmq.Deduplication{ID: order.Number, TTL: time.Minute},
 	})
 	if err != nil {
-		s.replyError(w, r, err)
-		return
+		return nil, err
 	}
 	w.Header().Set("Location", "/orders/"+job.ID)
-	reply(w, http.StatusAccepted, map[string]any{"id": job.ID, "outcome": job.AddOutcome()})
+	return map[string]any{"id": job.ID, "outcome": job.AddOutcome()}, nil
 }
 
-func (s *shop) getOrder(w http.ResponseWriter, r *http.Request) {
+func (s *shop) getOrder(_ http.ResponseWriter, r *http.Request) (any, error) {
 	job, state, err := s.orders.JobAndState(r.Context(), r.PathValue("id"))
 	if err != nil {
-		s.replyError(w, r, err)
-		return
+		return nil, err
 	}
 	status := Status{ID: job.ID, State: string(state), Progress: job.Progress, Receipt: job.ReturnValue}
 	if state == bullmq.StateFailed {
 		status.Reason = job.FailedReason
 	}
-	reply(w, http.StatusOK, status)
+	return status, nil
 }
 
-// watchOrder sends the events of an order until it has finished, as server-sent events.
-func (s *shop) watchOrder(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(s.streams, cancel)() // the process stops
-	begun := false
-	for event, err := range s.orders.WatchJob(ctx, r.PathValue("id")) {
+// watchOrder sends the events of an order until it has finished or the process stops.
+func (s *shop) watchOrder(w http.ResponseWriter, r *http.Request) (any, error) {
+	for event, err := range s.orders.WatchJob(r.Context(), r.PathValue("id")) {
 		if err != nil {
-			if !begun {
-				s.replyError(w, r, err)
-			}
-			return
+			return nil, err
 		}
-		begun = true
-		w.Header().Set("Content-Type", "text/event-stream")
-		data, _ := json.Marshal(Status{
+		err = sendEvent(w, string(event.Type), Status{
 			ID: event.JobID, State: string(event.Type), Progress: event.Progress, Receipt: event.ReturnValue, Reason: event.FailedReason,
 		})
-		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event.Type, data)
-		if http.NewResponseController(w).Flush() != nil {
-			return
+		if err != nil {
+			return nil, err
 		}
 	}
+	return nil, nil
 }
 
 // cancelOrder cancels an order that has not finished, in whichever process it runs.
-func (s *shop) cancelOrder(w http.ResponseWriter, r *http.Request) {
+func (s *shop) cancelOrder(w http.ResponseWriter, r *http.Request) (any, error) {
 	outcome, err := s.orders.Cancel(r.Context(), r.PathValue("id"), "by the customer")
-	switch {
-	case err != nil:
-		s.replyError(w, r, err)
-	case outcome == bullmq.CancelFinished:
-		http.Error(w, "the order has finished", http.StatusConflict)
-	default:
-		reply(w, http.StatusAccepted, map[string]any{"outcome": outcome})
+	if err != nil {
+		return nil, err
 	}
+	if outcome == bullmq.CancelFinished {
+		http.Error(w, "the order has finished", http.StatusConflict)
+		return nil, nil
+	}
+	return map[string]any{"outcome": outcome}, nil
 }
 
-func (s *shop) postReport(w http.ResponseWriter, r *http.Request) {
+func (s *shop) postReport(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := s.addReport(r.Context(), r.PathValue("date"))
-	if err != nil {
-		s.replyError(w, r, err)
-		return
-	}
-	reply(w, http.StatusAccepted, map[string]any{"id": id})
+	return map[string]any{"id": id}, err
 }
 
 // replay puts the jobs that have failed for good back, once their cause is repaired.
-func (s *shop) replay(w http.ResponseWriter, r *http.Request) {
+func (s *shop) replay(_ http.ResponseWriter, r *http.Request) (any, error) {
 	letters, err := s.dead.ReplayDeadLetters(r.Context(), nil)
-	if err != nil {
-		s.replyError(w, r, err)
-		return
-	}
-	reply(w, http.StatusOK, map[string]any{"replayed": len(letters)})
-}
-
-func reply(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
-}
-
-func (s *shop) replyError(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, bullmq.ErrJobNotFound) {
-		http.Error(w, "no such order", http.StatusNotFound)
-		return
-	}
-	// Also after bullmq.ErrMaybeAdded: an order that is sent again has the same number.
-	s.logger.ErrorContext(r.Context(), "the request failed", "method", r.Method, "path", r.URL.Path, "error", err)
-	http.Error(w, "try again later", http.StatusServiceUnavailable)
+	return map[string]any{"replayed": len(letters)}, err
 }

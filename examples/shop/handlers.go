@@ -13,15 +13,13 @@ import (
 // regions are the parts of a report.
 var regions = []string{"north", "south", "online"}
 
-// handlers registers the handler of each type of job.
-func (s *shop) handlers() *bullmq.Mux {
-	mux := bullmq.NewMux()
+// handleJobs registers the handler of each type of job.
+func (s *shop) handleJobs(mux *bullmq.Mux) {
 	bullmq.Handle(mux, ProcessOrder, s.processOrder, bullmq.HandleOptions{Timeout: time.Minute})
 	bullmq.Handle(mux, SendMail, s.sendMail, bullmq.HandleOptions{Timeout: 10 * time.Second})
 	bullmq.Handle(mux, NightlyReport, s.startReport)
 	bullmq.Handle(mux, ReportRegion, s.reportRegion)
 	bullmq.Handle(mux, ReportTotal, s.reportTotal)
-	return mux
 }
 
 // processOrder takes an order through its steps and adds the mail that confirms it.
@@ -49,7 +47,8 @@ func (s *shop) sendMail(ctx context.Context, _ *bullmq.Job, mail Mail) (bool, er
 	if !strings.Contains(mail.To, "@") {
 		return false, bullmq.Unrecoverable(errors.New("no address: " + mail.To))
 	}
-	bullmq.LoggerFromContext(ctx).InfoContext(ctx, "mail sent", "to", mail.To, "subject", mail.Subject)
+	bullmq.LoggerFromContext(ctx).InfoContext(ctx, "mail sent", "to", mail.To, "subject", mail.Subject,
+		"request", requestID.From(ctx))
 	return true, nil
 }
 
@@ -105,4 +104,11 @@ func (s *shop) reportTotal(ctx context.Context, job *bullmq.Job, day Day) (Total
 		total.Cents += part.Value.Cents
 	}
 	return total, nil
+}
+
+// alert is called once for each job that has failed for good. A real shop would send a
+// message to somebody.
+func (s *shop) alert(ctx context.Context, letter *bullmq.Job) {
+	was, _ := letter.DeadLetter()
+	s.logger.ErrorContext(ctx, "a job has failed for good", "queue", was.QueueName, "job", was.JobID, "name", letter.Name, "reason", was.Reason)
 }

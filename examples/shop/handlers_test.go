@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -11,15 +12,22 @@ import (
 
 var order = Order{Number: "A1", Email: "ada@example.org", Region: "north", Cents: 4200}
 
-// newHandlers returns a shop whose handlers can be called, without workers and an API.
-func newHandlers(t *testing.T, kit *bullmqtest.Kit) *shop {
+// newShop returns a shop whose handlers can be called. Its server does not run.
+func newShop(t *testing.T, kit *bullmqtest.Kit) *shop {
 	t.Helper()
-	flows, err := bullmq.NewFlowProducer(t.Context(), kit.FlowProducerOptions())
-	if err != nil {
+	s := &shop{logger: slog.New(slog.DiscardHandler)}
+	if err := s.open(t.Context(), kit.Conn(), *kit.ServerOptions()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = flows.Close() })
-	return &shop{orders: kit.Queue(ordersQueue), mail: kit.Queue(mailQueue), flows: flows}
+	t.Cleanup(func() { _ = s.server.Shutdown(context.Background()) })
+	return s
+}
+
+// handler returns the handler of all jobs of a shop.
+func (s *shop) handler() bullmq.Handler {
+	mux := bullmq.NewMux()
+	s.handleJobs(mux)
+	return mux.ServeJob
 }
 
 func TestSendMailLogsTheMail(t *testing.T) {
@@ -35,7 +43,7 @@ func TestSendMailLogsTheMail(t *testing.T) {
 
 func TestProcessOrderReportsItsStepsAndAddsOneMail(t *testing.T) {
 	kit := bullmqtest.New(t, nil)
-	s := newHandlers(t, kit)
+	s := newShop(t, kit)
 	job := bullmqtest.NewJob(t, ProcessOrder, order, nil)
 	for range 2 { // as if the first attempt had lost its lock after the mail was added
 		receipt, err := s.processOrder(job.Context(), job.Job, order)
@@ -51,7 +59,7 @@ func TestProcessOrderReportsItsStepsAndAddsOneMail(t *testing.T) {
 
 func TestJobsThatCannotSucceedFailAtTheFirstAttempt(t *testing.T) {
 	kit := bullmqtest.New(t, nil)
-	handler := newHandlers(t, kit).handlers().ServeJob
+	handler := newShop(t, kit).handler()
 	if result := bullmqtest.Work(t, kit, handler, ProcessOrder, Order{Number: "A2"}, nil); result.State != bullmq.StateFailed {
 		t.Errorf("an order without a price is %s: %v", result.State, result.Err)
 	}
@@ -71,8 +79,8 @@ func TestProcessOrderStopsWhenItIsCancelled(t *testing.T) {
 
 func TestAReportAddsUpTheOrdersOfADay(t *testing.T) {
 	kit := bullmqtest.New(t, nil)
-	s := newHandlers(t, kit)
-	handler := s.handlers().ServeJob
+	s := newShop(t, kit)
+	handler := s.handler()
 	for _, region := range []string{"north", "online", "north"} {
 		sold := order
 		sold.Region = region

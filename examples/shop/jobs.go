@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -14,6 +15,23 @@ const (
 	reportsQueue = "reports"
 	deadQueue    = "dead"
 )
+
+// handleQueues registers the queues, with the limits for their jobs.
+func (s *shop) handleQueues(mux *bullmq.Mux) {
+	dead := &bullmq.DeadLetterOptions{QueueName: deadQueue, OnMoved: s.alert}
+	keep := bullmq.KeepFor(48 * time.Hour)
+	s.server.Handle(ordersQueue, mux.ServeJob, &bullmq.WorkerOptions{Concurrency: 20, KeepCompleted: keep})
+	s.server.Handle(mailQueue, mux.ServeJob, &bullmq.WorkerOptions{
+		Concurrency: 10, KeepCompleted: keep, DeadLetters: dead, Limiter: &bullmq.Limiter{Max: 10, Duration: time.Second},
+	})
+	s.server.Handle(reportsQueue, mux.ServeJob, &bullmq.WorkerOptions{Concurrency: 5, KeepCompleted: keep, DeadLetters: dead})
+}
+
+// schedule adds a report each night.
+func (s *shop) schedule(ctx context.Context) error {
+	_, err := NightlyReport.Schedule(ctx, s.reports, "nightly", bullmq.Repeat{Pattern: "0 3 * * *", TimeZone: "UTC"}, struct{}{}, nil)
+	return err
+}
 
 // The types of jobs. Producers in other languages use the same names.
 var (

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,52 +22,26 @@ import (
 // service is a running shop.
 type service struct {
 	*shop
-	t      *testing.T
-	kit    *bullmqtest.Kit
-	url    string
-	log    *output
-	alerts chan string // the ids of the jobs that have failed for good
+	t   *testing.T
+	kit *bullmqtest.Kit
+	url string
+	log *output
 }
 
 // start runs a shop until the test ends. The time of the kit must run.
 func start(t *testing.T, kit *bullmqtest.Kit, stepTime time.Duration, queues ...string) *service {
 	t.Helper()
-	if len(queues) == 0 {
-		queues = []string{ordersQueue, mailQueue, reportsQueue}
-	}
-	s := &service{t: t, kit: kit, log: &output{}, alerts: make(chan string, 100)}
-	logger := slog.New(withRequestID{slog.NewTextHandler(s.log, nil)})
-	alert := alertTo(logger)
-	shop, err := newShop(t.Context(), config{
-		connection: kit.Conn(), prefix: kit.Prefix(), now: kit.Now, queues: queues, logger: logger, stepTime: stepTime,
-		alert: func(ctx context.Context, letter *bullmq.Job) {
-			alert(ctx, letter)
-			was, _ := letter.DeadLetter()
-			s.alerts <- was.JobID
-		},
-	})
-	if err != nil {
+	log := &output{}
+	s := &service{t: t, kit: kit, log: log, shop: &shop{logger: slog.New(slog.NewTextHandler(log, nil)), stepTime: stepTime}}
+	options := kit.ServerOptions()
+	options.QueueNames = queues
+	if err := s.open(t.Context(), kit.Conn(), *options); err != nil {
 		t.Fatal(err)
 	}
-	s.shop = shop
-	ended := make(chan error, 1)
-	go func() { ended <- shop.server.Run(context.Background()) }()
-	web := httptest.NewServer(shop.web)
+	web := httptest.NewServer(s.web)
+	t.Cleanup(web.Close)
 	s.url = web.URL
-	t.Cleanup(func() {
-		shop.endStreams()
-		web.Close()
-		stopping, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := shop.server.Shutdown(stopping); err != nil {
-			t.Error(err)
-		}
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		shop.close()
-	})
-	s.eventually("the service is ready", func() bool { return s.call("GET", "/readyz", nil, nil) == http.StatusOK })
+	kit.StartServer(s.server)
 	return s
 }
 
@@ -313,24 +286,22 @@ func TestEachJobThatFailsForGoodRaisesOneAlert(t *testing.T) {
 		}
 		return counts[bullmq.StateWaiting]
 	}
-	alerted := func() (ids []string) {
-		for {
-			select {
-			case id := <-s.alerts:
-				ids = append(ids, id)
-			case id := <-other.alerts:
-				ids = append(ids, id)
-			default:
-				return ids
+	// alerts returns how many alerts of a job were logged.
+	alerts := func(id string) (n int) {
+		for line := range strings.Lines(s.log.String() + other.log.String()) {
+			if strings.Contains(line, "a job has failed for good") && strings.Contains(line, "job="+id+" ") {
+				n++
 			}
 		}
+		return n
 	}
 	s.eventually("there are dead letters", func() bool { return letters() == count })
-	var alerts []string
-	s.eventually("there are alerts", func() bool { alerts = append(alerts, alerted()...); return len(alerts) >= count })
-	slices.Sort(alerts)
-	if len(slices.Compact(alerts)) != count || !strings.Contains(s.log.String()+other.log.String(), "a job has failed for good") {
-		t.Errorf("alerts: %v", alerts)
+	for i := range count {
+		id := fmt.Sprint("mail-", i)
+		s.eventually("there is an alert for "+id, func() bool { return alerts(id) > 0 })
+		if n := alerts(id); n != 1 {
+			t.Errorf("%d alerts for %s", n, id)
+		}
 	}
 	var result struct{ Replayed int }
 	if s.call("POST", "/dead/replay", nil, &result); result.Replayed != count {
