@@ -6,7 +6,6 @@ require (
 	github.com/17a2ac88/bullmq-go v0.0.0
 	github.com/17a2ac88/bullmq-go/bullmqprom v0.0.0
 	github.com/17a2ac88/bullmq-go/bullmqtest v0.0.0-00010101000000-000000000000
-	github.com/prometheus/client_golang v1.25.0
 )
 
 require (
@@ -17,6 +16,7 @@ require (
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
