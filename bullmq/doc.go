@@ -64,8 +64,8 @@
 // # Dead letters
 //
 // With WorkerOptions.DeadLetters a worker moves jobs that failed for good to another
-// queue. [Queue.MoveFailed] does so once. [Job.DeadLetter] describes the failure, and
-// [Queue.ReplayDeadLetter] puts a job back.
+// queue. [Queue.MoveFailed] does so once. [Queue.DeadLetter] finds the letter of a job,
+// and [Queue.ReplayDeadLetter] puts the job back.
 //
 // # Results and events
 //

@@ -24,14 +24,14 @@ func ExampleQueue_ReplayDeadLetter() {
 		log.Fatal(err)
 	}
 
-	moved := make(chan *bullmq.Job, 1)
+	moved := make(chan bullmq.DeadLetter, 1)
 	worker, err := bullmq.NewWorker(ctx, "orders", func(context.Context, *bullmq.Job) (any, error) {
 		return nil, errors.New("no such colour")
 	}, &bullmq.WorkerOptions{
 		Connection: connection,
 		DeadLetters: &bullmq.DeadLetterOptions{
 			QueueName: "orders.dead",
-			OnMoved:   func(_ context.Context, letter *bullmq.Job) { moved <- letter },
+			OnMoved:   func(_ context.Context, letter bullmq.DeadLetter) { moved <- letter },
 		},
 	})
 	if err != nil {
@@ -40,13 +40,15 @@ func ExampleQueue_ReplayDeadLetter() {
 	go func() { _ = worker.Run(ctx) }()
 	letter := <-moved
 	_ = worker.Close()
-	was, _ := letter.DeadLetter()
-	fmt.Printf("job %s of %s failed: %s\n", was.JobID, was.QueueName, was.Reason)
+	fmt.Printf("job %s of %s failed: %s\n", letter.JobID, letter.QueueName, letter.Reason)
 
-	if err := dead.JobRef(letter.ID).UpdateData(ctx, Paint{Colour: "red"}); err != nil {
+	if letter, err = dead.DeadLetter(ctx, "orders", letter.JobID); err != nil { // as any program finds it
 		log.Fatal(err)
 	}
-	job, err := dead.ReplayDeadLetter(ctx, letter.ID)
+	if err := letter.Letter.UpdateData(ctx, Paint{Colour: "red"}); err != nil {
+		log.Fatal(err)
+	}
+	job, err := dead.ReplayDeadLetter(ctx, letter.Letter.ID)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -21,30 +21,35 @@ var (
 	ErrJobExists = errors.New("a job with the id of the original job exists; remove it to replay the dead letter")
 )
 
-// DeadLetter is what a dead letter says about the job that failed. Name, Data and the
-// stack traces are those of the letter, which is a Job itself.
+// DeadLetter is a job that failed, as its dead letter describes it.
 type DeadLetter struct {
 	QueueName    string // of the job that failed
 	QueueKey     string // the same with the prefix, such as bull:orders
 	JobID        string
+	Name         string // of the job
 	Reason       string // failedReason
+	Cancelled    bool   // whether it failed because [Queue.Cancel] has cancelled it
 	AttemptsMade int
 	FailedAt     time.Time
+	// Letter is the job in the queue for dead letters. It has the data and the stack
+	// traces of the job that failed.
+	Letter *Job
 }
 
 // deadLetterOption is the option of a dead letter that describes the original job. It is
 // an extension: BullMQ stores and keeps it as any unknown option.
 const deadLetterOption = "deadLetter"
 
-// DeadLetter returns what a dead letter says about the job that failed. It returns false
-// for any other job. Job.StackTrace has the stack traces of the failed job, and after
-// them those of runs of the letter itself.
+// DeadLetter returns the job that failed, if j is its dead letter. It returns false for
+// any other job. The StackTrace of a letter has the stack traces of the failed job, and
+// after them those of runs of the letter itself.
 func (j *Job) DeadLetter() (DeadLetter, bool) {
 	if j == nil {
 		return DeadLetter{}, false
 	}
 	var stored struct {
 		Queue, ID, Reason string
+		Cancelled         bool
 		AttemptsMade      int
 		FailedAt          int64
 	}
@@ -54,9 +59,36 @@ func (j *Job) DeadLetter() (DeadLetter, bool) {
 	}
 	_, name := splitQueueKey(stored.Queue)
 	return DeadLetter{
-		QueueName: name, QueueKey: stored.Queue, JobID: stored.ID, Reason: stored.Reason,
-		AttemptsMade: stored.AttemptsMade, FailedAt: time.UnixMilli(stored.FailedAt),
+		QueueName: name, QueueKey: stored.Queue, JobID: stored.ID, Name: j.Name, Reason: stored.Reason, Cancelled: stored.Cancelled,
+		AttemptsMade: stored.AttemptsMade, FailedAt: time.UnixMilli(stored.FailedAt), Letter: j,
 	}, true
+}
+
+// DeadLetter returns the dead letter in this queue of a job, given the name of the job's
+// queue and its id. It is one call, which looks for the letter by its id. If the job has
+// several letters, because it was added and failed again while the first was there,
+// DeadLetter returns that of the last failure.
+//
+// DeadLetter returns [ErrJobNotFound] if the job has no letter in this queue.
+func (q *Queue) DeadLetter(ctx context.Context, queueName, jobID string) (letter DeadLetter, err error) {
+	origin, err := newKeys(q.core.keys.prefix, queueName)
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	store, err := q.core.deadLetters(origin)
+	if err != nil {
+		return DeadLetter{}, fmt.Errorf("bullmq: find the dead letter of job %s of %s: %w", jobID, queueName, err)
+	}
+	record, err := store.FindDeadLetter(ctx, backend.JobRef{Prefix: origin.prefix, Queue: origin.queue, ID: jobID})
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	if record != nil {
+		if letter, isLetter := q.core.newJob(record).DeadLetter(); isLetter {
+			return letter, nil
+		}
+	}
+	return DeadLetter{}, fmt.Errorf("bullmq: no dead letter in %s of job %s of %s: %w", q.Name(), jobID, queueName, ErrJobNotFound)
 }
 
 // splitQueueKey splits the name of a queue with its prefix.
@@ -74,6 +106,10 @@ type MoveFailedOptions struct {
 	// Limit is how many jobs are moved at most.
 	// Defaults to 0: all.
 	Limit int
+	// IncludeCancelled moves jobs that failed because [Queue.Cancel] has cancelled them
+	// as well.
+	// Defaults to false: they stay failed.
+	IncludeCancelled bool
 }
 
 // MoveFailed moves the failed jobs of the queue to another queue with the same prefix,
@@ -81,11 +117,11 @@ type MoveFailedOptions struct {
 // a waiting job with the same name and data. [Job.DeadLetter] returns the job that it was,
 // and [Queue.ReplayDeadLetter] puts it back. BullMQ has no such call.
 //
-// It moves jobs that any client has failed, also those that failed because they were
-// cancelled. Each job is moved once, even if several callers and workers with
-// WorkerOptions.DeadLetters do so. Their children stay where they are, and a parent that
-// waits for a failed job goes on waiting. A failed job with children that have not
-// finished is not moved before they have.
+// It moves jobs that any client has failed, except those that were cancelled. Each job is
+// moved once, even if several callers and workers with WorkerOptions.DeadLetters do so.
+// Their children stay where they are, and a parent that waits for a failed job goes on
+// waiting. A failed job with children that have not finished is not moved before they
+// have.
 //
 // Jobs that their options or a worker's remove when they fail can't be moved.
 //
@@ -105,8 +141,9 @@ func (q *Queue) MoveFailed(ctx context.Context, toQueue string, options *MoveFai
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: move failed jobs of queue %s: %w", q.Name(), err)
 	}
+	mover.cancelled = o.IncludeCancelled
 	letterIDs = []string{}
-	err = mover.move(ctx, o.Limit, false, func(moved backend.MovedFailed) { letterIDs = append(letterIDs, moved.IDs...) })
+	err = mover.move(ctx, time.Time{}, o.Limit, func(moved backend.MovedFailed) { letterIDs = append(letterIDs, moved.IDs...) })
 	return letterIDs, err
 }
 
@@ -116,6 +153,9 @@ type failedMover struct {
 	to    *core
 	store backend.DeadLetters                                         // of to
 	bound func(context.Context) (context.Context, context.CancelFunc) // of each call; nil for the caller's context
+
+	cancelled bool // whether it moves cancelled jobs
+	records   bool // whether it reads the letters
 }
 
 // failedMover returns an error if jobs can't be moved to that queue.
@@ -130,7 +170,6 @@ func (c *core) failedMover(toQueue string) (*failedMover, error) {
 	if err != nil {
 		return nil, err
 	}
-	to.progressed, to.locks = nil, nil // which are those of a worker of this queue
 	to.progressed, to.locks = nil, nil // which are those of a worker of this queue
 	store, err := to.deadLetters(c.keys)
 	if err != nil {
@@ -155,9 +194,9 @@ func (c *core) deadLetters(other *keys) (backend.DeadLetters, error) {
 // moveBatch is how many jobs one call looks at.
 const moveBatch = 100
 
-// move moves up to limit jobs, 0 for all, and passes what each call did to a function. It
-// makes no further call when ctx ends.
-func (m *failedMover) move(ctx context.Context, limit int, records bool, moved func(backend.MovedFailed)) error {
+// move moves up to limit jobs, 0 for all, that failed since a time, and passes what each
+// call did to a function. It makes no further call when ctx ends.
+func (m *failedMover) move(ctx context.Context, since time.Time, limit int, moved func(backend.MovedFailed)) error {
 	for skip, left := 0, limit; ctx.Err() == nil; {
 		count := moveBatch
 		if limit > 0 {
@@ -165,7 +204,7 @@ func (m *failedMover) move(ctx context.Context, limit int, records bool, moved f
 		}
 		batch, err := m.call(ctx, backend.MoveFailed{
 			From:  backend.QueueRef{Prefix: m.from.keys.prefix, Name: m.from.keys.queue},
-			Count: count, Skip: skip, Now: m.from.now(), Records: records,
+			Since: since, Count: count, Skip: skip, Now: m.from.now(), Cancelled: m.cancelled, Records: m.records,
 		})
 		if err != nil {
 			return err
@@ -272,9 +311,9 @@ func (c *core) replay(ctx context.Context, origin *core, letters []backend.Lette
 // ReplayOptions configure [Queue.ReplayDeadLetters]. Nil and the zero value hold the
 // defaults.
 type ReplayOptions struct {
-	// Filter reports whether to replay a letter. It may look at [Job.DeadLetter].
+	// Filter reports whether to replay a letter.
 	// Defaults to nil: every letter.
-	Filter func(letter *Job) bool
+	Filter func(letter DeadLetter) bool
 	// States are the states of the letters: StateWaiting, StateDelayed,
 	// StatePrioritized, StateCompleted and StateFailed.
 	// Defaults to all of these.
@@ -366,7 +405,7 @@ func (r *bulkReplay) replayPage(ctx context.Context, records []*backend.JobRecor
 	for _, record := range records {
 		letter := r.core.newJob(record)
 		dead, isLetter := letter.DeadLetter()
-		if !isLetter || r.o.Limit > 0 && len(r.replayed)+chosen >= r.o.Limit || r.o.Filter != nil && !r.o.Filter(letter) {
+		if !isLetter || r.o.Limit > 0 && len(r.replayed)+chosen >= r.o.Limit || r.o.Filter != nil && !r.o.Filter(dead) {
 			continue
 		}
 		origin := r.origins[dead.QueueKey]

@@ -53,7 +53,7 @@ var _ = Describe("Failed jobs", func() {
 		job := fail(queue, json.RawMessage(`{"to":"a/b <c>","n":12345678901234567890}`), options, `no "such" <address>/x`)
 		failedAt := hashAt(keyOf(queue.Name(), "a"))["finishedOn"]
 		letter := moveOne()
-		Expect(letter.ID).To(Equal(queue.Name() + "-a-" + failedAt))
+		Expect(letter.ID).To(Equal(queue.Name() + "-a"))
 		Expect(letter.Name).To(Equal("mail"))
 		Expect(string(letter.Data)).To(Equal(`{"to":"a/b <c>","n":12345678901234567890}`))
 		Expect(string(letter.RawOptions)).To(Equal(`{"attempts":0,"deadLetter":{"queue":"bull:` + queue.Name() +
@@ -66,7 +66,8 @@ var _ = Describe("Failed jobs", func() {
 		Expect(strconv.FormatInt(was.FailedAt.UnixMilli(), 10)).To(Equal(failedAt))
 		was.FailedAt = time.Time{}
 		Expect(was).To(Equal(bullmq.DeadLetter{
-			QueueName: queue.Name(), QueueKey: "bull:" + queue.Name(), JobID: "a", Reason: `no "such" <address>/x`, AttemptsMade: 1,
+			QueueName: queue.Name(), QueueKey: "bull:" + queue.Name(), JobID: "a", Name: "mail", Reason: `no "such" <address>/x`, AttemptsMade: 1,
+			Letter: letter,
 		}))
 		_, isLetter = job.DeadLetter()
 		Expect(isLetter).To(BeFalse())
@@ -89,10 +90,7 @@ var _ = Describe("Failed jobs", func() {
 		}
 		moved, err := queue.MoveFailed(ctx, dead.Name(), &bullmq.MoveFailedOptions{Limit: 2})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(moved).To(HaveLen(2))
-		for i, id := range moved {
-			Expect(id).To(HavePrefix(queue.Name() + "-" + ids[i] + "-"))
-		}
+		Expect(moved).To(Equal([]string{queue.Name() + "-" + ids[0], queue.Name() + "-" + ids[1]}))
 		Expect(zsetAt(keyOf(queue.Name(), "failed"))).To(Equal(ids[2:]))
 		Expect(move()).To(HaveLen(3))
 		Expect(move()).To(BeEmpty())
@@ -101,7 +99,7 @@ var _ = Describe("Failed jobs", func() {
 	It("with ids of the form a:b:c become dead letters without colons in their ids", func() {
 		fail(queue, nil, &bullmq.JobOptions{JobID: "a:b:c"}, "no")
 		letter := moveOne()
-		Expect(letter.ID).To(HavePrefix(queue.Name() + "-a_b_c-"))
+		Expect(letter.ID).To(Equal(queue.Name() + "-a_b_c"))
 		job, err := dead.ReplayDeadLetter(ctx, letter.ID)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.ID).To(Equal("a:b:c"))
@@ -110,8 +108,7 @@ var _ = Describe("Failed jobs", func() {
 
 	It("get another id as a dead letter if theirs is taken", func() {
 		fail(queue, nil, &bullmq.JobOptions{JobID: "a"}, "no")
-		failedAt := hashAt(keyOf(queue.Name(), "a"))["finishedOn"]
-		taken := queue.Name() + "-a-" + failedAt
+		taken := queue.Name() + "-a"
 		_, err := dead.Add(ctx, "other", nil, &bullmq.JobOptions{JobID: taken})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(move()).To(Equal([]string{taken + "-2"}))
@@ -126,13 +123,47 @@ var _ = Describe("Failed jobs", func() {
 		Expect(hashAt(keyOf(queue.Name(), "meta"))).To(Equal(meta))
 	})
 
-	It("that were cancelled are moved like others", func() {
-		_, err := queue.Add(ctx, "mail", nil, nil)
-		Expect(err).NotTo(HaveOccurred())
-		fetcher := newFetcher(queue.Name(), nil)
-		endJob(fetcher, takeJob(fetcher), nil, fmt.Errorf("%w: cancelled by a user", bullmq.ErrUnrecoverable))
-		was, _ := moveOne().DeadLetter()
-		Expect(was.Reason).To(ContainSubstring("cancelled by a user"))
+	Describe("that were cancelled", func() {
+		// cancelled adds a job, cancels it, and fails it as a worker does.
+		cancelled := func(id, reason string) {
+			GinkgoHelper()
+			_, err := queue.Add(ctx, "mail", nil, &bullmq.JobOptions{JobID: id})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(queue.Cancel(ctx, id, reason)).To(Equal(bullmq.CancelQueued))
+			fetcher := newFetcher(queue.Name(), nil)
+			job := takeJob(fetcher)
+			endJob(fetcher, job, nil, bullmq.Unrecoverable(errors.New(job.DeferredFailure)))
+		}
+
+		It("stay failed, and do not keep others from being moved", func() {
+			for i := range 120 {
+				cancelled(fmt.Sprint("void-", i), "")
+			}
+			fail(queue, nil, nil, "cancelled")
+			was, _ := moveOne().DeadLetter()
+			Expect(was).To(And(HaveField("Reason", "cancelled"), HaveField("Cancelled", false)), "by its text alone no job is cancelled")
+			Expect(countOf(queue, bullmq.StateFailed)()).To(Equal(120))
+		})
+
+		It("are moved with IncludeCancelled, and their letters say that they were", func() {
+			cancelled("a", "the order is void")
+			Expect(queue.MoveFailed(ctx, dead.Name(), &bullmq.MoveFailedOptions{IncludeCancelled: true})).To(HaveLen(1))
+			letter, err := dead.DeadLetter(ctx, queue.Name(), "a")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(letter).To(And(HaveField("Reason", "cancelled: the order is void"), HaveField("Cancelled", true)))
+			job, err := dead.ReplayDeadLetter(ctx, letter.Letter.ID)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(hashAt(job.Key())).NotTo(HaveKey("cancelled"))
+		})
+
+		It("and ran again are moved when they fail by themselves", func() {
+			cancelled("a", "the order is void")
+			Expect(queue.JobRef("a").Retry(ctx, bullmq.StateFailed, nil)).To(Succeed())
+			fetcher := newFetcher(queue.Name(), nil)
+			endJob(fetcher, takeJob(fetcher), nil, bullmq.Unrecoverable(errors.New("no")))
+			was, _ := moveOne().DeadLetter()
+			Expect(was).To(And(HaveField("Reason", "no"), HaveField("Cancelled", false)))
+		})
 	})
 
 	It("are not moved to their own queue, to a queue without a name or with a colon in it", func() {
@@ -269,7 +300,7 @@ var _ = Describe("Failed jobs", func() {
 			letters := move()
 			Expect(letters).To(HaveLen(2))
 			child, parent := letters[0], letters[1]
-			if !strings.Contains(child, "-bad-") {
+			if !strings.HasSuffix(child, "-bad") {
 				child, parent = parent, child
 			}
 			_, err := dead.ReplayDeadLetter(ctx, child)
@@ -350,6 +381,56 @@ var _ = Describe("A dead letter", func() {
 		Expect(replayed.State(ctx)).To(Equal(bullmq.StateCompleted))
 	})
 
+	It("is found by the queue and the id of its job, also if the id has colons", func() {
+		for _, id := range []string{"a", "a:b:c"} {
+			letter := bury(&bullmq.JobOptions{JobID: id})
+			found, err := dead.DeadLetter(ctx, queue.Name(), id)
+			Expect(err).NotTo(HaveOccurred())
+			was, _ := letter.DeadLetter()
+			Expect(found).To(Equal(was))
+			Expect(found.JobID).To(Equal(id))
+			_, err = dead.ReplayDeadLetter(ctx, found.Letter.ID)
+			Expect(err).NotTo(HaveOccurred())
+			_, err = dead.DeadLetter(ctx, queue.Name(), id)
+			Expect(err).To(MatchError(bullmq.ErrJobNotFound))
+			Expect(queue.Remove(ctx, id, nil)).To(Succeed())
+		}
+	})
+
+	It("of the last failure is found if the job has several, also after others were removed", func() {
+		_, err := dead.Add(ctx, "other", nil, &bullmq.JobOptions{JobID: queue.Name() + "-a"}) // has the first id
+		Expect(err).NotTo(HaveOccurred())
+		var ids []string
+		for range 5 {
+			ids = append(ids, bury(&bullmq.JobOptions{JobID: "a"}).ID)
+			found, err := dead.DeadLetter(ctx, queue.Name(), "a")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(found.Letter.ID).To(Equal(ids[len(ids)-1]))
+			time.Sleep(2 * time.Millisecond) // times are milliseconds
+		}
+		for _, id := range ids[:4] {
+			Expect(dead.Remove(ctx, id, nil)).To(Succeed())
+		}
+		found, err := dead.DeadLetter(ctx, queue.Name(), "a")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(found.Letter.ID).To(Equal(ids[4]))
+		last := bury(&bullmq.JobOptions{JobID: "a"}) // takes the id of one that was removed
+		Expect(last.ID).To(Equal(ids[0]))
+		found, err = dead.DeadLetter(ctx, queue.Name(), "a")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(found.Letter.ID).To(Equal(last.ID))
+	})
+
+	It("is not found for another job whose letter has the same id", func() {
+		other := newQueue(queue.Name()+"-a", nil)
+		bury(&bullmq.JobOptions{JobID: "a-b"})
+		_, err := dead.DeadLetter(ctx, other.Name(), "b")
+		Expect(err).To(MatchError(And(HavePrefix("bullmq: no dead letter in "+dead.Name()), ContainSubstring("job b of "+other.Name()))))
+		Expect(errors.Is(err, bullmq.ErrJobNotFound)).To(BeTrue())
+		_, err = dead.DeadLetter(ctx, "", "b")
+		Expect(err).To(MatchError(ContainSubstring("a queue needs a name")))
+	})
+
 	It("is replayed with the data that it has now", func() {
 		letter := bury(options())
 		Expect(letter.UpdateData(ctx, map[string]int{"n": 2})).To(Succeed())
@@ -428,9 +509,8 @@ var _ = Describe("A dead letter", func() {
 			_, err = dead.ReplayDeadLetter(ctx, job.ID)
 			Expect(err).To(MatchError(bullmq.ErrNotDeadLetter), option)
 		}
-		Expect(dead.ReplayDeadLetters(ctx, &bullmq.ReplayOptions{Filter: func(letter *bullmq.Job) bool {
-			was, _ := letter.DeadLetter()
-			return was.QueueName == "nowhere"
+		Expect(dead.ReplayDeadLetters(ctx, &bullmq.ReplayOptions{Filter: func(letter bullmq.DeadLetter) bool {
+			return letter.QueueName == "nowhere"
 		}})).To(BeEmpty())
 		Expect(keysOf(queue.Name())).To(Equal([]string{keyOf(queue.Name(), "meta")}))
 	})
@@ -471,8 +551,8 @@ var _ = Describe("A dead letter", func() {
 		}
 		_, err := queue.Add(ctx, "mail", nil, nil) // in nobody's way
 		Expect(err).NotTo(HaveOccurred())
-		of := func(name string) func(*bullmq.Job) bool {
-			return func(letter *bullmq.Job) bool { was, _ := letter.DeadLetter(); return was.QueueName == name }
+		of := func(name string) func(bullmq.DeadLetter) bool {
+			return func(letter bullmq.DeadLetter) bool { return letter.QueueName == name }
 		}
 		Expect(dead.ReplayDeadLetters(ctx, &bullmq.ReplayOptions{Filter: of(other.Name()), Limit: 40})).To(HaveLen(40))
 		Expect(countOf(other, bullmq.StateWaiting)()).To(Equal(40))

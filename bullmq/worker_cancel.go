@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -104,6 +105,13 @@ func (e *cancelFailure) Format(to fmt.State, verb rune) {
 	if verb == 'v' && to.Flag('+') {
 		_, _ = fmt.Fprintf(to, "\n%+v", e.cause)
 	}
+}
+
+// isCancelled reports whether a job that has failed with err was cancelled by
+// [Queue.Cancel], while it ran or before.
+func isCancelled(job *Job, err error) bool {
+	var running *cancelFailure
+	return errors.As(err, &running) || job.DeferredFailure == cancelPrefix || strings.HasPrefix(job.DeferredFailure, cancelPrefix+": ")
 }
 
 // ended returns the error of an attempt: that of the handler, or a cancelFailure if the

@@ -285,7 +285,7 @@ func (r *runner) committed(a *attempt, d decision, res result, fetched backend.F
 		}
 		a.span.failed(job, res)
 		if d.action == fail && w.letters != nil {
-			w.letters.noteFailure(job)
+			w.letters.noteFailure(job, res.err)
 		}
 	case limited:
 		r.setRateLimit(fetched.LimitedFor)

@@ -19,13 +19,17 @@ type DeadLetterOptions struct {
 	// QueueName is the queue for the dead letters. It has the prefix of the worker's
 	// queue and, on a cluster, the same hash tag. Several queues may share it.
 	QueueName string
-	// OnMoved is called for each job that this worker has moved, one call at a time, with
-	// the dead letter. The letter's methods work until the worker is closed.
+	// OnMoved is called for each job that this worker has moved, one call at a time. The
+	// methods of DeadLetter.Letter work until the worker is closed.
 	//
 	// It is called at most once for a letter, and not at all if the process ends, or the
 	// reply of Redis is lost, after the job was moved. A worker on the queue for dead
 	// letters runs each of them at least once.
-	OnMoved func(ctx context.Context, letter *Job)
+	OnMoved func(ctx context.Context, letter DeadLetter)
+	// IncludeCancelled moves jobs that failed because [Queue.Cancel] has cancelled them
+	// as well.
+	// Defaults to false: they stay failed.
+	IncludeCancelled bool
 	// Interval is how often the worker looks for jobs that others have failed. A job
 	// that it has failed itself is moved within a second.
 	// Defaults to 5 seconds.
@@ -53,6 +57,10 @@ type deadLetters struct {
 	dirty  atomic.Bool   // the worker has failed a job that no pass has moved
 	passes sync.Mutex    // held during a pass
 
+	// Guarded by passes.
+	since    time.Time // the next pass looks at jobs that failed since then; zero for all
+	reviewed time.Time // when the last pass began that looked at all
+
 	warnRemoved sync.Once
 }
 
@@ -61,6 +69,7 @@ func newDeadLetters(w *Worker, o DeadLetterOptions) (*deadLetters, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: worker of queue %s: DeadLetters: %w", w.QueueName(), err)
 	}
+	mover.cancelled, mover.records = o.IncludeCancelled, true
 	// A call that is cut off may have moved jobs, for which OnMoved is then not called.
 	mover.bound = func(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timing.CallTimeout)
@@ -71,7 +80,10 @@ func newDeadLetters(w *Worker, o DeadLetterOptions) (*deadLetters, error) {
 }
 
 // noteFailure makes run look for failed jobs soon.
-func (d *deadLetters) noteFailure(job *Job) {
+func (d *deadLetters) noteFailure(job *Job, err error) {
+	if !d.o.IncludeCancelled && isCancelled(job, err) {
+		return
+	}
 	if keep := d.w.keep(job, decision{action: fail}); keep.Count == backend.Int(0) {
 		d.warnRemoved.Do(func() {
 			d.w.core.log.Warn("a job was removed when it failed, by its own options, so it did not become a dead letter; add it without KeepFailed (removeOnFail)",
@@ -119,13 +131,30 @@ func (d *deadLetters) pass(ctx context.Context) bool {
 }
 
 // move makes a pass. The caller holds passes.
+//
+// Cancelled jobs stay in the state failed, and may be many. So a pass looks only at jobs
+// that have failed since the last one, as long as no other job is to be moved later.
 func (d *deadLetters) move(ctx context.Context) bool {
 	d.dirty.Store(false)
-	err := d.mover.move(ctx, 0, true, func(moved backend.MovedFailed) {
+	begun, pending := d.w.core.now(), 0
+	if time.Since(d.reviewed) >= timing.DeadLetterReview {
+		d.since = time.Time{}
+	}
+	if d.since.IsZero() {
+		d.reviewed = time.Now()
+	}
+	err := d.mover.move(ctx, d.since, 0, func(moved backend.MovedFailed) {
+		pending += moved.Pending
 		for _, record := range moved.Records {
-			d.moved(ctx, d.mover.to.newJob(record))
+			if letter, isLetter := d.mover.to.newJob(record).DeadLetter(); isLetter {
+				d.moved(ctx, letter)
+			}
 		}
 	})
+	d.since = time.Time{}
+	if err == nil && pending == 0 {
+		d.since = begun.Add(-timing.DeadLetterOverlap)
+	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -136,10 +165,9 @@ func (d *deadLetters) move(ctx context.Context) bool {
 	return err == nil
 }
 
-func (d *deadLetters) moved(ctx context.Context, letter *Job) {
-	dead, _ := letter.DeadLetter()
+func (d *deadLetters) moved(ctx context.Context, letter DeadLetter) {
 	d.w.core.log.Info("a failed job was moved to the queue for dead letters; Queue.ReplayDeadLetter puts it back",
-		logJob, dead.JobID, logName, letter.Name, logLetter, letter.ID)
+		logJob, letter.JobID, logName, letter.Name, logLetter, letter.Letter.ID)
 	if d.o.OnMoved != nil {
 		d.w.guard("OnMoved", func() { d.o.OnMoved(d.w.core.trace.outliving(ctx), letter) })
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,11 +33,11 @@ var _ = Describe("A worker with DeadLetters", func() {
 		mu  sync.Mutex
 		ids []string
 	}
-	record := func(a *alerts) func(context.Context, *bullmq.Job) {
-		return func(_ context.Context, letter *bullmq.Job) {
+	record := func(a *alerts) func(context.Context, bullmq.DeadLetter) {
+		return func(_ context.Context, letter bullmq.DeadLetter) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.ids = append(a.ids, letter.ID)
+			a.ids = append(a.ids, letter.Letter.ID)
 		}
 	}
 	read := func(a *alerts) func() []string {
@@ -49,24 +50,24 @@ var _ = Describe("A worker with DeadLetters", func() {
 
 	It("moves a job that it has failed for good within a second, after its last attempt", func() {
 		var a alerts
-		letters := make(chan *bullmq.Job, 1)
+		letters := make(chan bullmq.DeadLetter, 1)
 		runWorker(queue.Name(), failing, &bullmq.WorkerOptions{DeadLetters: &bullmq.DeadLetterOptions{
 			QueueName: dead.Name(), Interval: time.Hour,
-			OnMoved: func(ctx context.Context, letter *bullmq.Job) {
+			OnMoved: func(ctx context.Context, letter bullmq.DeadLetter) {
 				record(&a)(ctx, letter)
 				letters <- letter
 			},
 		}})
 		job, err := queue.Add(ctx, "mail", map[string]int{"n": 1}, &bullmq.JobOptions{Attempts: 3})
 		Expect(err).NotTo(HaveOccurred())
-		var letter *bullmq.Job
-		Eventually(letters, "1s").Should(Receive(&letter))
+		var moved bullmq.DeadLetter
+		Eventually(letters, "5s").Should(Receive(&moved))
+		Expect(moved).To(And(HaveField("QueueName", queue.Name()), HaveField("JobID", job.ID), HaveField("Name", "mail"),
+			HaveField("Reason", "no"), HaveField("AttemptsMade", 3), HaveField("Cancelled", false)))
+		letter := moved.Letter
 		Expect(letter.QueueName()).To(Equal(dead.Name()))
 		Expect(string(letter.Data)).To(Equal(`{"n":1}`))
 		Expect(letter.StackTrace).To(HaveLen(3))
-		was, _ := letter.DeadLetter()
-		Expect(was.JobID).To(Equal(job.ID))
-		Expect(was.AttemptsMade).To(Equal(3))
 		Expect(letter.State(ctx)).To(Equal(bullmq.StateWaiting))
 		Consistently(read(&a), "200ms").Should(HaveLen(1))
 	})
@@ -81,9 +82,77 @@ var _ = Describe("A worker with DeadLetters", func() {
 		job, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: time.Hour})
 		Expect(err).NotTo(HaveOccurred())
 		redisDo("ZREM", keyOf(queue.Name(), "delayed"), job.ID)
-		redisDo("ZADD", keyOf(queue.Name(), "failed"), "5", job.ID)
+		redisDo("ZADD", keyOf(queue.Name(), "failed"), strconv.FormatInt(time.Now().UnixMilli(), 10), job.ID)
 		Eventually(read(&a)).Should(HaveLen(2))
 	})
+
+	It("moves a failed parent when its last child has finished", func() {
+		var a alerts
+		runWorker(queue.Name(), failing, &bullmq.WorkerOptions{DeadLetters: &bullmq.DeadLetterOptions{
+			QueueName: dead.Name(), Interval: 50 * time.Millisecond, OnMoved: record(&a),
+		}})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		_, err = flows.Add(ctx, bullmq.Flow{Name: "parent", QueueName: queue.Name(), Options: &bullmq.JobOptions{JobID: "parent"}, Children: []bullmq.Flow{
+			{Name: "bad", QueueName: queue.Name(), Options: &bullmq.JobOptions{JobID: "bad", OnFailure: bullmq.FailParent}},
+			{Name: "late", QueueName: queue.Name() + ".late"},
+		}})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(stateOf(queue, "parent"), "10s").Should(Equal(bullmq.StateFailed))
+		Eventually(read(&a), "10s").Should(Equal([]string{queue.Name() + "-bad"}))
+		Consistently(read(&a), "200ms").Should(HaveLen(1))
+		late := newFetcher(queue.Name()+".late", nil)
+		endJob(late, takeJob(late), "done", nil)
+		Eventually(read(&a), "10s").Should(Equal([]string{queue.Name() + "-bad", queue.Name() + "-parent"}))
+	})
+
+	DescribeTable("leaves a job that was cancelled, whether it ran or waited, unless IncludeCancelled is set:", func(include, runs bool) {
+		letters := make(chan bullmq.DeadLetter, 1)
+		log := gbytes.NewBuffer()
+		started := make(chan struct{})
+		worker := newWorker(queue.Name(), func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if job.Name == "broken" {
+				return nil, errors.New("no")
+			}
+			close(started)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}, &bullmq.WorkerOptions{Logger: bullmq.Zerolog(zerolog.New(log)), DeadLetters: &bullmq.DeadLetterOptions{
+			QueueName: dead.Name(), Interval: 50 * time.Millisecond, IncludeCancelled: include,
+			OnMoved: func(_ context.Context, letter bullmq.DeadLetter) { letters <- letter },
+		}})
+		// A job that is not kept would become no letter, which is no reason for a warning if it is cancelled.
+		keep := bullmq.KeepAll()
+		if !include {
+			keep = bullmq.KeepNone()
+		}
+		job, err := queue.Add(ctx, "void", nil, &bullmq.JobOptions{KeepFailed: keep})
+		Expect(err).NotTo(HaveOccurred())
+		if !runs {
+			Expect(queue.Cancel(ctx, job.ID, "by the customer")).To(Equal(bullmq.CancelQueued))
+		}
+		go func() { _ = worker.Run(ctx) }()
+		if runs {
+			Eventually(started, "5s").Should(BeClosed())
+			Expect(queue.Cancel(ctx, job.ID, "by the customer")).To(Equal(bullmq.CancelRunning))
+		}
+		var letter bullmq.DeadLetter
+		if include {
+			Eventually(letters, "10s").Should(Receive(&letter))
+			Expect(letter).To(And(HaveField("JobID", job.ID), HaveField("Cancelled", true), HaveField("Reason", "cancelled: by the customer")))
+			return
+		}
+		Eventually(func() error { _, err := queue.Job(ctx, job.ID); return err }, "10s").Should(MatchError(bullmq.ErrJobNotFound))
+		_, err = queue.Add(ctx, "broken", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(letters, "10s").Should(Receive(&letter))
+		Expect(letter).To(And(HaveField("Name", "broken"), HaveField("Cancelled", false)))
+		Expect(log).NotTo(gbytes.Say("did not become a dead letter"))
+	},
+		Entry("it ran, and stays", false, true), Entry("it waited, and stays", false, false),
+		Entry("it ran, and moves", true, true), Entry("it waited, and moves", true, false),
+	)
 
 	It("moves each job once and reports it once, beside another worker with DeadLetters", func() {
 		const count = 50
@@ -131,8 +200,8 @@ var _ = Describe("A worker with DeadLetters", func() {
 		done := make(chan error, 1)
 		runWorker(queue.Name(), failing, &bullmq.WorkerOptions{
 			Events: bullmq.WorkerEvents{Progress: func(job *bullmq.Job, _ any) { progress <- job.ID }},
-			DeadLetters: &bullmq.DeadLetterOptions{QueueName: dead.Name(), OnMoved: func(ctx context.Context, letter *bullmq.Job) {
-				done <- errors.Join(letter.UpdateProgress(ctx, 1), letter.UpdateData(ctx, "new"))
+			DeadLetters: &bullmq.DeadLetterOptions{QueueName: dead.Name(), OnMoved: func(ctx context.Context, letter bullmq.DeadLetter) {
+				done <- errors.Join(letter.Letter.UpdateProgress(ctx, 1), letter.Letter.UpdateData(ctx, "new"))
 			}},
 		})
 		_, err := queue.Add(ctx, "mail", nil, nil)
@@ -148,7 +217,7 @@ var _ = Describe("A worker with DeadLetters", func() {
 	It("goes on after a panic of OnMoved", func() {
 		var calls alerts
 		runWorker(queue.Name(), failing, &bullmq.WorkerOptions{DeadLetters: &bullmq.DeadLetterOptions{
-			QueueName: dead.Name(), OnMoved: func(ctx context.Context, letter *bullmq.Job) {
+			QueueName: dead.Name(), OnMoved: func(ctx context.Context, letter bullmq.DeadLetter) {
 				record(&calls)(ctx, letter)
 				panic("of OnMoved")
 			},

@@ -1,6 +1,6 @@
 --[[ cancelJob: cancels a job that has not finished. It gets defa, with which the next worker that fetches it fails it without
-     running it. A job that isn't running moves to the front of wait. If it runs, an entry of the stream
-     <prefix>:<queue>@x:events tells its worker, and otherwise the next renewal of its lock does.
+     running it, and the mark cancelled, which stays. A job that isn't running moves to the front of wait. If it runs, an entry
+     of the stream <prefix>:<queue>@x:events tells its worker, and otherwise the next renewal of its lock does.
 
      Arguments: base, jobId, failure (the text for defa), reason, request: the id of the entry of that stream by which a client
      has asked for this, or ''. One call carries out a request; it needs no entry of its own.
@@ -18,8 +18,10 @@ end
 if call('TYPE', jobKey).ok ~= 'hash' then return -1 end
 if call('ZSCORE', completedKey, jobId) or call('ZSCORE', failedKey, jobId) then return 3 end
 
+local function mark() call('HSET', jobKey, 'defa', failure, 'cancelled', 1) end
+
 if call('LPOS', activeKey, jobId) then
-  call('HSET', jobKey, 'defa', failure)
+  mark()
   if request == '' then
     -- A client that may not use the stream cancels all the same; the worker learns of it later.
     try('XADD', extension .. 'events', 'MAXLEN', '~', 1000, '*', 'event', 'cancel', 'jobId', jobId, 'reason', reason,
@@ -38,7 +40,7 @@ end
 
 local prev = leave()
 if not prev then return -1 end
-call('HSET', jobKey, 'defa', failure)
+mark()
 if prev == 'delayed' then call('HSET', jobKey, 'delay', 0) end
 makeReady(base, jobId, 0, 'RPUSH', isHeld(metaKey, activeKey))
 if prev ~= 'waiting' then emitTrimmed(eventLimit(metaKey), 'waiting', 'jobId', jobId, 'prev', prev) end

@@ -13,6 +13,7 @@ import (
 
 var (
 	moveFailed        = load("moveFailed")
+	findDeadLetter    = load("findDeadLetter")
 	replayDeadLetters = load("replayDeadLetters")
 )
 
@@ -20,20 +21,24 @@ var _ backend.DeadLetters = (*Store)(nil)
 
 // MoveFailed moves failed jobs of another queue to this one.
 func (q *Store) MoveFailed(ctx context.Context, m backend.MoveFailed) (moved backend.MovedFailed, err error) {
-	message, err := q.run(ctx, moveFailed, q.base, m.From.String()+":", strconv.Itoa(m.Count), strconv.Itoa(m.Skip),
-		wire.FormatTime(m.Now), flag(m.Records))
+	since := "-inf"
+	if !m.Since.IsZero() {
+		since = wire.FormatTime(m.Since)
+	}
+	message, err := q.run(ctx, moveFailed, q.base, m.From.String()+":", since, strconv.Itoa(m.Count), strconv.Itoa(m.Skip),
+		wire.FormatTime(m.Now), flag(m.Cancelled), flag(m.Records))
 	if err != nil {
 		return moved, err
 	}
 	reply, err := message.ToArray()
-	if err == nil && len(reply) < 2 {
-		err = fmt.Errorf("%d values, not at least 2", len(reply))
+	if err == nil && len(reply) < 3 {
+		err = fmt.Errorf("%d values, not at least 3", len(reply))
 	}
 	if err != nil {
 		return moved, q.unexpected(moveFailed, err)
 	}
-	moved.Seen, moved.Stay = integer(reply[0]), integer(reply[1])
-	reply = reply[2:]
+	moved.Seen, moved.Stay, moved.Pending = integer(reply[0]), integer(reply[1]), integer(reply[2])
+	reply = reply[3:]
 	for len(reply) > 0 {
 		id := text(reply[0])
 		reply = reply[1:]
@@ -49,6 +54,24 @@ func (q *Store) MoveFailed(ctx context.Context, m backend.MoveFailed) (moved bac
 func integer(message rueidis.RedisMessage) int {
 	n, _ := message.AsInt64()
 	return int(n)
+}
+
+// FindDeadLetter returns the newest letter of a job of another queue; nil if there is none.
+func (q *Store) FindDeadLetter(ctx context.Context, job backend.JobRef) (*backend.JobRecord, error) {
+	message, err := q.run(ctx, findDeadLetter, q.base, backend.QueueRef{Prefix: job.Prefix, Name: job.Queue}.String(), job.ID)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := message.ToArray()
+	switch {
+	case err != nil:
+		return nil, q.unexpected(findDeadLetter, err)
+	case len(reply) == 0:
+		return nil, nil
+	case len(reply) != 2:
+		return nil, q.unexpected(findDeadLetter, fmt.Errorf("%d values, not 2", len(reply)))
+	}
+	return Record(text(reply[0]), texts(reply[1])), nil
 }
 
 // ReplayDeadLetters puts dead letters of another queue back into this one.

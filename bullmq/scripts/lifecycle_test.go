@@ -245,8 +245,9 @@ func live(f *fixture) {
 	moved, err := f.MoveFailed(f.ctx, backend.MoveFailed{From: own, Count: 1, Now: now, Records: true})
 	ok(err)
 	Expect(moved.Seen).To(Equal(1))
-	Expect(moved.IDs).To(Equal([]string{own.Name + "-bad-7"}))
+	Expect(moved.IDs).To(Equal([]string{own.Name + "-bad"}))
 	Expect(moved.Records[0].Name).To(Equal("a"))
+	Expect(f.FindDeadLetter(f.ctx, backend.JobRef{Prefix: own.Prefix, Queue: own.Name, ID: "bad"})).To(Equal(moved.Records[0]))
 	Expect(f.ReplayDeadLetters(f.ctx, own, []backend.Letter{{ID: moved.IDs[0], JobID: "bad"}, {ID: "nobody", JobID: "bad"}})).
 		To(Equal([]backend.ReplayOutcome{backend.Replayed, backend.LetterGone}))
 	state("bad", "waiting")

@@ -1,19 +1,20 @@
 --[[ moveFailed: moves failed jobs of another queue to this one, the oldest first. Each becomes a dead letter: a waiting job
-     with the same name and data, the option deadLetter {queue, id, reason, attemptsMade, failedAt}, and the field original
-     with all other fields of the job's hash. The parent and the children of the job are not changed.
+     with the same name and data, the option deadLetter {queue, id, reason, cancelled, attemptsMade, failedAt}, and the
+     field original with all other fields of the job's hash. The parent and the children of the job are not changed.
 
-     Arguments: base (of this queue), from (the prefix of the other queue), count (jobs to look at), skip (how many of the
-     oldest ones to pass over), now (ms), whole ('1' to return the hashes of the letters).
-     Returns: how many jobs were looked at, and how many of them stay in failed, since they have children that can still
-     end, or no name; then the id of each letter or, if whole, its id and its hash in turn.
+     Arguments: base (of this queue), from (the prefix of the other queue), since (ms, the lowest score to look at, or
+     -inf), count (jobs to look at), skip (how many of the oldest ones since then to pass over), now (ms), cancelled ('1' to
+     move cancelled jobs too), whole ('1' to return the hashes of the letters).
+     Returns: how many jobs were looked at; how many of them stay in failed, since they have no name, were cancelled, or
+     have children that can still end; how many stay because of such children; then the id of each letter or, if whole, its
+     id and its hash in turn.
      Events: added and waiting for each letter; removed for each job, on its own queue. ]]
---@args base from count skip now whole
+--@args base from since count skip now cancelled whole
 --@keys meta
---@use store events safeRead text relocate
+--@use store events safeRead text relocate letter cancelled
 local queueKey = string.sub(from, 1, -2)
-local queueName = string.match(queueKey, '[^:]*$')
-local found = call('ZRANGE', from .. 'failed', skip, skip + count - 1, 'WITHSCORES')
-local stay, letters = 0, {}
+local found = call('ZRANGEBYSCORE', from .. 'failed', since, '+inf', 'WITHSCORES', 'LIMIT', skip, count)
+local stay, pending, letters = 0, 0, {}
 local limit, limitFrom
 
 local function json(value)
@@ -24,15 +25,15 @@ local function integerText(number)
   return string.format('%.0f', toInteger(number))
 end
 
--- A free id without colons, and with the time of the failure, so that each failure of a job has its own.
-local function letterIdOf(jobId, failedAt)
-  local id = queueName .. '-' .. string.gsub(jobId, ':', '_') .. '-' .. failedAt
-  local free, n = id, 1
-  while call('EXISTS', base .. free) == 1 do
-    n = n + 1
-    free = id .. '-' .. n
-  end
-  return free
+local function freeLetterId(jobId)
+  local n = 1
+  while call('EXISTS', base .. letterIdOf(queueKey, jobId, n)) == 1 do n = n + 1 end
+  return letterIdOf(queueKey, jobId, n)
+end
+
+-- The mark may be that of an earlier run, which has ended in another way.
+local function wasCancelled(job)
+  return job.cancelled and isCancelText(job.failedReason or '')
 end
 
 local function optsOf(jobId, job, failedAt)
@@ -43,7 +44,8 @@ local function optsOf(jobId, job, failedAt)
     if opts.omc == true then text = text .. ',"omc":true' end
   end
   return text .. ',"deadLetter":{"queue":' .. json(queueKey) .. ',"id":' .. json(jobId) .. ',"reason":' ..
-    json(job.failedReason or '') .. ',"attemptsMade":' .. integerText(job.attemptsMade or job.atm) .. ',"failedAt":' .. failedAt .. '}}'
+    json(job.failedReason or '') .. (wasCancelled(job) and ',"cancelled":true' or '') .. ',"attemptsMade":' ..
+    integerText(job.attemptsMade or job.atm) .. ',"failedAt":' .. failedAt .. '}}'
 end
 
 local function move(jobId, score)
@@ -61,13 +63,16 @@ local function move(jobId, score)
       others[#others + 1] = hash[i + 1]
     end
   end
-  if not job.name or hasRunningChildren(jobKey) then
+  local stays = not job.name or wasCancelled(job) and not given(cancelled)
+  local waits = not stays and hasRunningChildren(jobKey)
+  if waits then pending = pending + 1 end
+  if stays or waits then
     stay = stay + 1
     return
   end
   if not limit then limit, limitFrom = eventLimit(metaKey), eventLimit(from .. 'meta') end
   local failedAt = integerText(job.finishedOn or score)
-  local letterId = letterIdOf(jobId, failedAt)
+  local letterId = freeLetterId(jobId)
   local letterKey = base .. letterId
   local letter = {
     name = job.name, data = job.data or '{}', opts = optsOf(jobId, job, failedAt), timestamp = now, delay = '0',
@@ -87,4 +92,4 @@ local function move(jobId, score)
 end
 
 for i = 1, #found, 2 do move(found[i], found[i + 1]) end
-return { #found / 2, stay, unpack(letters) }
+return { #found / 2, stay, pending, unpack(letters) }

@@ -15,7 +15,7 @@ local limit, limitFrom, held
 -- What a job does not take into its next life.
 local forgotten = {
   finishedOn = true, processedOn = true, failedReason = true, returnvalue = true, atm = true, ats = true,
-  attemptsMade = true, stc = true, defa = true,
+  attemptsMade = true, stc = true, defa = true, cancelled = true,
 }
 
 local function decoded(text)

@@ -108,7 +108,6 @@ func (s *shop) reportTotal(ctx context.Context, job *bullmq.Job, day Day) (Total
 
 // alert is called once for each job that has failed for good. A real shop would send a
 // message to somebody.
-func (s *shop) alert(ctx context.Context, letter *bullmq.Job) {
-	was, _ := letter.DeadLetter()
-	s.logger.ErrorContext(ctx, "a job has failed for good", "queue", was.QueueName, "job", was.JobID, "name", letter.Name, "reason", was.Reason)
+func (s *shop) alert(ctx context.Context, letter bullmq.DeadLetter) {
+	s.logger.ErrorContext(ctx, "a job has failed for good", "queue", letter.QueueName, "job", letter.JobID, "name", letter.Name, "reason", letter.Reason)
 }

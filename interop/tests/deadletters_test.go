@@ -29,7 +29,7 @@ func moveUntilKilled() {
 		URL: os.Args[1], Concurrency: 5,
 		DeadLetters: &bullmq.DeadLetterOptions{
 			QueueName: os.Args[3], Interval: 10 * time.Millisecond,
-			OnMoved: func(_ context.Context, letter *bullmq.Job) { fmt.Println(letter.ID) },
+			OnMoved: func(_ context.Context, letter bullmq.DeadLetter) { fmt.Println(letter.Letter.ID) },
 		},
 	})
 	if err == nil {
@@ -124,7 +124,9 @@ var _ = Describe("Dead letters of queues that are shared with Node", func() {
 			It("are read by Node, and replayed as the jobs that they were", func() {
 				id, letterID := bury(object{"priority": 3, "jobId": "a", "removeOnComplete": true})
 				record := other.Record(dead.Name(), letterID)
-				was, _ := readJob(dead, letterID).DeadLetter()
+				was, err := dead.DeadLetter(soon(), name, id)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(was.Letter.ID).To(Equal(letterID))
 				Expect(record).To(And(
 					HaveKeyWithValue("state", "waiting"), HaveKeyWithValue("name", "mail"), HaveKeyWithValue("data", object{"to": "a/b"}),
 					HaveKeyWithValue("failedReason", "not in Node"), HaveKeyWithValue("stacktrace", HaveExactElements(ContainSubstring("not in Node"))),

@@ -5,9 +5,10 @@ import "context"
 // Cancelling cancels jobs, and tells workers of it.
 type Cancelling interface {
 	// Cancel cancels a job that has not finished. failure is the reason with which it
-	// fails, and reason is what its worker is told. request is the id of the
-	// [CancelRequest] that the call carries out, or "". It returns an [*Error] with the
-	// code [JobNotFound] if there is no such job.
+	// fails, which is "cancelled" or begins with "cancelled: ". reason is what its
+	// worker is told. request is the id of the [CancelRequest] that the call carries
+	// out, or "". It returns an [*Error] with the code [JobNotFound] if there is no such
+	// job.
 	Cancel(ctx context.Context, jobID, failure, reason, request string) (CancelOutcome, error)
 	// CancelRequests returns what was told to workers after a request, given by its id.
 	CancelRequests(ctx context.Context, after string) ([]CancelRequest, error)

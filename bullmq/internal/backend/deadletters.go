@@ -10,8 +10,12 @@ import (
 // [Producer] tells whether it can for two queues.
 type DeadLetters interface {
 	// MoveFailed moves failed jobs, the oldest first, all of one call at once. A job
-	// with children that can still end stays where it is.
+	// with children that can still end stays where it is, and so does one that was
+	// cancelled, unless m.Cancelled is set.
 	MoveFailed(ctx context.Context, m MoveFailed) (MovedFailed, error)
+	// FindDeadLetter returns the newest letter of a job of another queue; nil if there
+	// is none.
+	FindDeadLetter(ctx context.Context, job JobRef) (*JobRecord, error)
 	// ReplayDeadLetters puts letters back, and returns what became of each. It may be
 	// called for letters of this queue's jobs only.
 	ReplayDeadLetters(ctx context.Context, from QueueRef, letters []Letter) ([]ReplayOutcome, error)
@@ -25,17 +29,20 @@ func (r QueueRef) String() string { return r.Prefix + ":" + r.Name }
 
 // MoveFailed selects failed jobs.
 type MoveFailed struct {
-	From    QueueRef
-	Count   int // how many jobs to look at
-	Skip    int // how many of the oldest jobs to pass over
-	Now     time.Time
-	Records bool // whether to return the letters
+	From      QueueRef
+	Since     time.Time // jobs that failed before are passed over; zero for none
+	Count     int       // how many jobs to look at
+	Skip      int       // how many of the oldest jobs since then to pass over
+	Now       time.Time
+	Cancelled bool // whether to move jobs that were cancelled
+	Records   bool // whether to return the letters
 }
 
 // MovedFailed is what MoveFailed did.
 type MovedFailed struct {
 	Seen    int // jobs looked at
 	Stay    int // of these, those that stay
+	Pending int // of these, those that may be moved later, since children can still end
 	IDs     []string
 	Records []*JobRecord // of the letters; nil unless they were asked for
 }

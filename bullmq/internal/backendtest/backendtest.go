@@ -21,6 +21,8 @@ type Queue struct {
 	// Elapse returns when a time has passed on the server.
 	Elapse func(time.Duration)
 
+	// Another returns the store of another queue on the same server, with the same prefix.
+	Another func(name string) backend.Store
 	// EventStream opens a reader of the queue's events, and Waiter a waiter for its
 	// jobs. The suite closes them.
 	EventStream func() backend.EventStream
@@ -61,6 +63,7 @@ func Exercise(open func() Queue) {
 	s.locks()
 	s.jobs()
 	s.cancelling()
+	s.deadLetters()
 	s.children()
 	s.reading()
 	s.administration()

@@ -31,11 +31,17 @@ func conforming(option rueidis.ClientOption, dialect scripts.Dialect) backendtes
 	key := func(suffix string) string { return prefix + ":" + name + ":" + suffix }
 	client := conn.NewClient(key("meta"), true)
 	DeferCleanup(client.Close)
-	store := scripts.NewStore(client, key(""), key)
-	store.Dialect = dialect
+	open := func(name string) *scripts.Store {
+		base := prefix + ":" + name + ":"
+		store := scripts.NewStore(client, base, func(suffix string) string { return base + suffix })
+		store.Dialect = dialect
+		return store
+	}
+	store := open(name)
 	blocking := func() *redisconn.Blocking { return client.NewBlocking(name, func(int) {}) }
 	return backendtest.Queue{
 		Store: store, Prefix: prefix, Name: name, Elapse: time.Sleep,
+		Another:     func(name string) backend.Store { return open(name) },
 		EventStream: func() backend.EventStream { return NewEventStream(client, blocking(), key("events")) },
 		Waiter:      func() backend.Waiter { return NewWaiter(store, blocking(), key("marker"), true) },
 		Unlist: func(jobID string) {

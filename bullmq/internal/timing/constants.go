@@ -51,6 +51,11 @@ const (
 	// DeadLetterPause is how long a worker waits after a failure before it moves failed
 	// jobs, so that one call moves those that fail together.
 	DeadLetterPause = 100 * time.Millisecond
+	// DeadLetterOverlap is how far back a worker looks for failed jobs before its last
+	// look. Other clients may write times of clocks that differ by less.
+	DeadLetterOverlap = time.Minute
+	// DeadLetterReview is how often a worker looks at all failed jobs nevertheless.
+	DeadLetterReview = 10 * time.Minute
 
 	// HandlerGrace is how long before its deadline a stopping worker cancels the
 	// contexts of its handlers. It is less if the time until the deadline is short.

@@ -62,8 +62,9 @@ if request ~= '' then
 end
 if call('TYPE', jobKey).ok ~= 'hash' then return -1 end
 if call('ZSCORE', KEYS[11], jobId) or call('ZSCORE', KEYS[12], jobId) then return 3 end
+local function mark() call('HSET', jobKey, 'defa', failure, 'cancelled', 1) end
 if call('LPOS', KEYS[8], jobId) then
-  call('HSET', jobKey, 'defa', failure)
+  mark()
   if request == '' then
     try('XADD', extension .. 'events', 'MAXLEN', '~', 1000, '*', 'event', 'cancel', 'jobId', jobId, 'reason', reason,
       'prev', 'active')
@@ -79,7 +80,7 @@ local function leave()
 end
 local prev = leave()
 if not prev then return -1 end
-call('HSET', jobKey, 'defa', failure)
+mark()
 if prev == 'delayed' then call('HSET', jobKey, 'delay', 0) end
 makeReady(base, jobId, 0, 'RPUSH', isHeld(KEYS[2], KEYS[8]))
 if prev ~= 'waiting' then emitTrimmed(eventLimit(KEYS[2]), 'waiting', 'jobId', jobId, 'prev', prev) end

@@ -11,10 +11,12 @@
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local from = ARGV[2]
-local count = ARGV[3]
-local skip = ARGV[4]
-local now = ARGV[5]
-local whole = ARGV[6]
+local since = ARGV[3]
+local count = ARGV[4]
+local skip = ARGV[5]
+local now = ARGV[6]
+local cancelled = ARGV[7]
+local whole = ARGV[8]
 local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
@@ -140,10 +142,17 @@ local function relocateParts(fromKey, toKey)
     if call('EXISTS', fromKey .. parts[i]) == 1 then call('RENAME', fromKey .. parts[i], toKey .. parts[i]) end
   end
 end
+local function letterIdOf(queueKey, jobId, n)
+  local id = string.match(queueKey, '[^:]*$') .. '-' .. string.gsub(jobId, ':', '_')
+  if n > 1 then id = id .. '-' .. n end
+  return id
+end
+local function isCancelText(reason)
+  return reason == 'cancelled' or string.sub(reason, 1, 11) == 'cancelled: '
+end
 local queueKey = string.sub(from, 1, -2)
-local queueName = string.match(queueKey, '[^:]*$')
-local found = call('ZRANGE', from .. 'failed', skip, skip + count - 1, 'WITHSCORES')
-local stay, letters = 0, {}
+local found = call('ZRANGEBYSCORE', from .. 'failed', since, '+inf', 'WITHSCORES', 'LIMIT', skip, count)
+local stay, pending, letters = 0, 0, {}
 local limit, limitFrom
 local function json(value)
   return (string.gsub(cjson.encode(value), '\\/', '/'))
@@ -151,14 +160,13 @@ end
 local function integerText(number)
   return string.format('%.0f', toInteger(number))
 end
-local function letterIdOf(jobId, failedAt)
-  local id = queueName .. '-' .. string.gsub(jobId, ':', '_') .. '-' .. failedAt
-  local free, n = id, 1
-  while call('EXISTS', base .. free) == 1 do
-    n = n + 1
-    free = id .. '-' .. n
-  end
-  return free
+local function freeLetterId(jobId)
+  local n = 1
+  while call('EXISTS', base .. letterIdOf(queueKey, jobId, n)) == 1 do n = n + 1 end
+  return letterIdOf(queueKey, jobId, n)
+end
+local function wasCancelled(job)
+  return job.cancelled and isCancelText(job.failedReason or '')
 end
 local function optsOf(jobId, job, failedAt)
   local text = '{"attempts":0'
@@ -168,7 +176,8 @@ local function optsOf(jobId, job, failedAt)
     if opts.omc == true then text = text .. ',"omc":true' end
   end
   return text .. ',"deadLetter":{"queue":' .. json(queueKey) .. ',"id":' .. json(jobId) .. ',"reason":' ..
-    json(job.failedReason or '') .. ',"attemptsMade":' .. integerText(job.attemptsMade or job.atm) .. ',"failedAt":' .. failedAt .. '}}'
+    json(job.failedReason or '') .. (wasCancelled(job) and ',"cancelled":true' or '') .. ',"attemptsMade":' ..
+    integerText(job.attemptsMade or job.atm) .. ',"failedAt":' .. failedAt .. '}}'
 end
 local function move(jobId, score)
   local jobKey = from .. jobId
@@ -185,13 +194,16 @@ local function move(jobId, score)
       others[#others + 1] = hash[i + 1]
     end
   end
-  if not job.name or hasRunningChildren(jobKey) then
+  local stays = not job.name or wasCancelled(job) and not given(cancelled)
+  local waits = not stays and hasRunningChildren(jobKey)
+  if waits then pending = pending + 1 end
+  if stays or waits then
     stay = stay + 1
     return
   end
   if not limit then limit, limitFrom = eventLimit(KEYS[2]), eventLimit(from .. 'meta') end
   local failedAt = integerText(job.finishedOn or score)
-  local letterId = letterIdOf(jobId, failedAt)
+  local letterId = freeLetterId(jobId)
   local letterKey = base .. letterId
   local letter = {
     name = job.name, data = job.data or '{}', opts = optsOf(jobId, job, failedAt), timestamp = now, delay = '0',
@@ -210,4 +222,4 @@ local function move(jobId, score)
   if given(whole) then letters[#letters + 1] = call('HGETALL', letterKey) end
 end
 for i = 1, #found, 2 do move(found[i], found[i + 1]) end
-return { #found / 2, stay, unpack(letters) }
+return { #found / 2, stay, pending, unpack(letters) }

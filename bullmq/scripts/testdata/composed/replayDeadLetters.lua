@@ -91,7 +91,7 @@ end
 local limit, limitFrom, held
 local forgotten = {
   finishedOn = true, processedOn = true, failedReason = true, returnvalue = true, atm = true, ats = true,
-  attemptsMade = true, stc = true, defa = true,
+  attemptsMade = true, stc = true, defa = true, cancelled = true,
 }
 local function decoded(text)
   local read, value = pcall(cjson.decode, text or '')

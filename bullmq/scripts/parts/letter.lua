@@ -1,0 +1,8 @@
+--[[ The ids of dead letters.
+
+     letterIdOf returns the id of the nth letter of a job, which has no colons. A new letter takes the first that is free. ]]
+local function letterIdOf(queueKey, jobId, n)
+  local id = string.match(queueKey, '[^:]*$') .. '-' .. string.gsub(jobId, ':', '_')
+  if n > 1 then id = id .. '-' .. n end
+  return id
+end
