@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -46,12 +47,18 @@ func (s *shop) postOrder(w http.ResponseWriter, r *http.Request) (any, error) {
 	return map[string]any{"id": job.ID, "outcome": job.AddOutcome()}, nil
 }
 
+// getOrder returns the status of an order, also if it has become a dead letter.
 func (s *shop) getOrder(_ http.ResponseWriter, r *http.Request) (any, error) {
-	job, state, err := s.orders.JobAndState(r.Context(), r.PathValue("id"))
+	id := r.PathValue("id")
+	job, state, err := s.orders.JobAndState(r.Context(), id)
+	if errors.Is(err, bullmq.ErrJobNotFound) {
+		letter, err := s.dead.DeadLetter(r.Context(), ordersQueue, id)
+		return Status{ID: id, State: string(bullmq.StateFailed), Reason: letter.Reason}, err
+	}
 	if err != nil {
 		return nil, err
 	}
-	status := Status{ID: job.ID, State: string(state), Progress: job.Progress, Receipt: job.ReturnValue}
+	status := Status{ID: id, State: string(state), Progress: job.Progress, Receipt: job.ReturnValue}
 	if state == bullmq.StateFailed {
 		status.Reason = job.FailedReason
 	}
@@ -76,7 +83,12 @@ func (s *shop) watchOrder(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // cancelOrder cancels an order that has not finished, in whichever process it runs.
 func (s *shop) cancelOrder(w http.ResponseWriter, r *http.Request) (any, error) {
-	outcome, err := s.orders.Cancel(r.Context(), r.PathValue("id"), "by the customer")
+	id := r.PathValue("id")
+	outcome, err := s.orders.Cancel(r.Context(), id, "by the customer")
+	if errors.Is(err, bullmq.ErrJobNotFound) {
+		_, err = s.dead.DeadLetter(r.Context(), ordersQueue, id)
+		outcome = bullmq.CancelFinished
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/middleware"
 )
 
-// The queues. Failed jobs of mailQueue and reportsQueue are moved to deadQueue.
+// The queues. Jobs of the others that have failed for good are moved to deadQueue.
 const (
 	ordersQueue  = "orders"
 	mailQueue    = "mail"
@@ -20,7 +20,9 @@ const (
 func (s *shop) handleQueues(mux *bullmq.Mux) {
 	dead := &bullmq.DeadLetterOptions{QueueName: deadQueue, OnMoved: s.alert}
 	keep := bullmq.KeepFor(48 * time.Hour)
-	s.server.Handle(ordersQueue, mux.ServeJob, &bullmq.WorkerOptions{Concurrency: 20, KeepCompleted: keep})
+	s.server.Handle(ordersQueue, mux.ServeJob, &bullmq.WorkerOptions{
+		Concurrency: 20, KeepCompleted: keep, DeadLetters: dead, KeepFailed: keep, // cancelled orders stay
+	})
 	s.server.Handle(mailQueue, mux.ServeJob, &bullmq.WorkerOptions{
 		Concurrency: 10, KeepCompleted: keep, DeadLetters: dead, Limiter: &bullmq.Limiter{Max: 10, Duration: time.Second},
 	})

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -308,6 +309,27 @@ func TestEachJobThatFailsForGoodRaisesOneAlert(t *testing.T) {
 		t.Errorf("replayed %d", result.Replayed)
 	}
 	s.eventually("the jobs have failed again", func() bool { return letters() == count })
+}
+
+func TestAnOrderThatHasFailedForGoodKeepsItsStatus(t *testing.T) {
+	s := start(t, runningKit(t), 0)
+	free := order
+	free.Cents = 0
+	path, _ := s.order(free)
+	s.eventually("the order is a dead letter", func() bool { return strings.Contains(s.log.String(), "a job has failed for good") })
+	failed := Status{ID: strings.TrimPrefix(path, "/orders/"), State: "failed", Reason: "order A1 costs nothing"}
+	var status Status
+	if code := s.call("GET", path, nil, &status); code != http.StatusOK || !reflect.DeepEqual(status, failed) {
+		t.Errorf("GET %s: %d, %+v", path, code, status)
+	}
+	if events := s.watch(path, nil); !reflect.DeepEqual(events, []Status{failed}) {
+		t.Errorf("events: %+v", events)
+	}
+	response := s.do("DELETE", path, nil)
+	response.Body.Close()
+	if response.StatusCode != http.StatusConflict {
+		t.Errorf("DELETE %s: %s", path, response.Status)
+	}
 }
 
 func TestMetricsAndHealth(t *testing.T) {
