@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 )
 
 // handlerContext is the context of a handler. It holds the job.
 type handlerContext struct {
 	context.Context
 	job    *Job
-	worker *Worker // nil if ContextWithJob made the context
+	worker *Worker                     // nil if ContextWithJob made the context
+	log    atomic.Pointer[slog.Logger] // made by the first call of logger
 }
 
 type handlerContextKey struct{}
@@ -28,6 +30,15 @@ func (c *handlerContext) Value(key any) any {
 func handlerOf(ctx context.Context) *handlerContext {
 	c, _ := ctx.Value(handlerContextKey{}).(*handlerContext)
 	return c
+}
+
+// logger returns the logger of a worker's attempt. All calls return the same one, because
+// JobLogOptions.MaxLines is the limit of an attempt.
+func (c *handlerContext) logger() *slog.Logger {
+	if c.log.Load() == nil {
+		c.log.CompareAndSwap(nil, c.worker.newJobLogger(c.job))
+	}
+	return c.log.Load()
 }
 
 // ContextWithJob returns a context for a handler that runs job, for tests that call a
@@ -80,7 +91,7 @@ func LoggerFromContext(ctx context.Context) *slog.Logger {
 	switch {
 	case c == nil:
 	case c.worker != nil:
-		return c.worker.jobLogger(c.job)
+		return c.logger()
 	case c.job.recorder() != nil:
 		return c.job.recorder().Logger()
 	}

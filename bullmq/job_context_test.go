@@ -106,6 +106,29 @@ var _ = Describe("The context of a handler", func() {
 		Expect(rows[3]).To(ContainSubstring("has reached its limit of 3 lines"))
 	})
 
+	It("has one logger, so that MaxLines is the limit of an attempt, wherever it logs", func() {
+		queue := newQueue(newQueueName(), &bullmq.QueueOptions{DefaultJobOptions: &bullmq.JobOptions{Attempts: 2}})
+		runWorker(queue.Name(), func(ctx context.Context, job *bullmq.Job) (any, error) {
+			child, cancel := context.WithCancel(ctx)
+			defer cancel()
+			for i := range 3 {
+				bullmq.LoggerFromContext(ctx).Info(fmt.Sprint("layer ", i))
+				bullmq.LoggerFromContext(child).Info(fmt.Sprint("dried ", i))
+			}
+			if job.AttemptsMade == 0 {
+				return nil, errors.New("too thin")
+			}
+			return nil, nil
+		}, &bullmq.WorkerOptions{JobLog: &bullmq.JobLogOptions{MaxLines: 2}})
+		job, err := queue.Add(specContext(), "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(queue.WaitForJob(specContext(), job.ID)).Error().NotTo(HaveOccurred())
+		rows, _, err := queue.JobLogs(specContext(), job.ID, bullmq.Page{Ascending: true})
+		Expect(err).NotTo(HaveOccurred())
+		attempt := []any{ContainSubstring("layer 0"), ContainSubstring("dried 0"), ContainSubstring("limit of 2 lines")}
+		Expect(rows).To(HaveExactElements(append(attempt, attempt...)...))
+	})
+
 	It("keeps lines out of the job's log without JobLog", func() {
 		queue, job := within(func(ctx context.Context, _ *bullmq.Job) error {
 			bullmq.LoggerFromContext(ctx).Error("an error")

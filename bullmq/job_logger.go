@@ -11,14 +11,15 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// JobLogOptions selects which lines of [LoggerFromContext] are stored in the log of the
-// job, where [Queue.JobLogs] and dashboards show them. Each line is a call to Redis.
+// JobLogOptions selects which lines of the logger that [LoggerFromContext] returns are
+// also stored in the job's log, which [Queue.JobLogs] and dashboards show. Storing a line
+// takes a call to Redis.
 type JobLogOptions struct {
 	// Level is the lowest level of the lines.
 	// Defaults to slog.LevelInfo.
 	Level slog.Leveler
-	// MaxLines is how many lines an attempt stores. One more line says that the limit
-	// was reached.
+	// MaxLines is how many lines an attempt stores. Then one more line states that the
+	// limit was reached.
 	// Defaults to 1000.
 	MaxLines int
 	// MaxLineSize is the size in bytes at which a line is cut.
@@ -43,8 +44,8 @@ func (o *JobLogOptions) fill() error {
 	return nil
 }
 
-// jobLogger returns the logger of a handler.
-func (w *Worker) jobLogger(job *Job) *slog.Logger {
+// newJobLogger returns a logger for one attempt.
+func (w *Worker) newJobLogger(job *Job) *slog.Logger {
 	log := w.core.log.With(logJob, job.ID, logName, job.Name, logAttempt, job.AttemptsMade+1)
 	if w.o.JobLog == nil {
 		return log
@@ -53,14 +54,14 @@ func (w *Worker) jobLogger(job *Job) *slog.Logger {
 	return slog.New(teeHandler{log.Handler(), slog.NewTextHandler(sink, &slog.HandlerOptions{Level: sink.o.Level})})
 }
 
-// jobLog writes lines to the log of a job. It is used by one attempt.
+// jobLog writes lines of one attempt to the log of its job, and counts them.
 type jobLog struct {
 	job   *Job
 	o     JobLogOptions
 	lines atomic.Int64
 }
 
-// Write implements [io.Writer]. A handler of package slog calls it once a line.
+// Write implements [io.Writer]. The [slog.TextHandler] calls it once for each line.
 func (l *jobLog) Write(line []byte) (int, error) {
 	row := bytes.TrimRight(line, "\n")
 	switch n := l.lines.Add(1); {
@@ -71,7 +72,8 @@ func (l *jobLog) Write(line []byte) (int, error) {
 	case len(row) > l.o.MaxLineSize:
 		row = append(bytes.ToValidUTF8(row[:l.o.MaxLineSize:l.o.MaxLineSize], nil), "…"...)
 	}
-	// A handler may log after its context has ended.
+	// The call has its own context, because a job's handler may log after its context
+	// has ended.
 	ctx, cancel := context.WithTimeout(context.Background(), timing.CallTimeout)
 	defer cancel()
 	if _, err := l.job.Log(ctx, string(row)); err != nil {
