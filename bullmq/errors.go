@@ -32,7 +32,7 @@ var (
 	ErrSchedulerJob         error = backend.SchedulerJob         // -8: the job is the next one of a scheduler: remove the scheduler
 	ErrFailedChildren       error = backend.FailedChildren       // -9: the job can't complete, or wait for children, because a child has failed it
 	ErrSchedulerIDTaken     error = backend.SchedulerIDTaken     // -10: a job with the id of the scheduler's next job exists
-	ErrSchedulerSlotsTaken  error = backend.SchedulerSlotsTaken  // -11: jobs with the ids of the scheduler's next jobs exist
+	ErrSchedulerTimesTaken  error = backend.SchedulerTimesTaken  // -11: jobs with the ids of the scheduler's next jobs exist
 
 	// ErrSchedulerNotFound means that there is no job scheduler with that id.
 	ErrSchedulerNotFound = errors.New("there is no such job scheduler")
@@ -94,9 +94,9 @@ var (
 var ErrJobLocked = errors.New("a worker holds the job or one of its children; try again when they have finished")
 
 // ErrNoNextRun is returned by [Queue.UpsertScheduler] if the pattern has no next run,
-// such as a pattern for February 30, or none before [Repeat.EndDate]. A worker emits it
-// as an error event when a scheduler stops although its EndDate has not come. BullMQ
-// reports no error in either case.
+// such as "0 0 31 4,6 *" (April 31 or June 31), or none before [Repeat.EndDate]. A
+// worker emits it as an error event when a scheduler stops although its EndDate has not
+// come. BullMQ reports no error in either case.
 var ErrNoNextRun = schedule.ErrNoNextRun
 
 // ErrNoQueue is returned by methods of a Job that belongs to no queue, such as a

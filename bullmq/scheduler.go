@@ -28,7 +28,8 @@ type Repeat struct {
 	TimeZone string
 	// Every is the interval, in whole milliseconds.
 	Every time.Duration
-	// Offset shifts the times of an interval, in whole milliseconds.
+	// Offset makes the times of an interval multiples of Every since 1970, plus this
+	// duration. It is in whole milliseconds.
 	Offset time.Duration
 	// StartDate is the first time of an interval. The times of a pattern are after
 	// it.

@@ -40,7 +40,7 @@ var _ = Describe("A job scheduler", func() {
 		endJob(worker, job, nil, nil)
 		return job
 	}
-	slot := func(after time.Duration) string { return fmt.Sprint("repeat:tick:", fixedNow+after.Milliseconds()) }
+	jobAt := func(after time.Duration) string { return fmt.Sprint("repeat:tick:", fixedNow+after.Milliseconds()) }
 	pending := func() []string {
 		GinkgoHelper()
 		return append(listAt(keyOf(name, "wait")), zsetAt(keyOf(name, "delayed"))...)
@@ -51,7 +51,7 @@ var _ = Describe("A job scheduler", func() {
 		run()
 		clock = clock.Add(time.Minute)
 		run()
-		Expect(pending()).To(Equal([]string{slot(2 * time.Minute)}), "half a minute after EndDate")
+		Expect(pending()).To(Equal([]string{jobAt(2 * time.Minute)}), "half a minute after EndDate")
 		clock = clock.Add(time.Minute)
 		run()
 		Expect(pending()).To(BeEmpty())
@@ -76,13 +76,13 @@ var _ = Describe("A job scheduler", func() {
 			Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }},
 		})
 		Eventually(faults, "3s").Should(Receive(MatchError(ContainSubstring("WRONGTYPE"))))
-		Eventually(func() (int64, error) { return redisDo("EXISTS", keyOf(name, slot(0)+":lock")).AsInt64() }, "3s").Should(BeZero())
+		Eventually(func() (int64, error) { return redisDo("EXISTS", keyOf(name, jobAt(0)+":lock")).AsInt64() }, "3s").Should(BeZero())
 		Expect(redisDo("RENAME", repeat+"-", repeat).Error()).To(Succeed())
 		Consistently(runs, "1500ms").ShouldNot(Receive())
-		Expect(listAt(keyOf(name, "active"))).To(Equal([]string{slot(0)}))
+		Expect(listAt(keyOf(name, "active"))).To(Equal([]string{jobAt(0)}))
 
 		runWorker(name, handle, &bullmq.WorkerOptions{StalledInterval: 100 * time.Millisecond})
-		Eventually(runs, "3s").Should(Receive(Equal(slot(0))))
+		Eventually(runs, "3s").Should(Receive(Equal(jobAt(0))))
 	})
 
 	Describe("with a pattern for which BullMQ finds no next run", func() {
@@ -133,7 +133,7 @@ var _ = Describe("A job scheduler", func() {
 	It("with an interval stores a record, its next due time and one job with that time in its id", func() {
 		job := upsert(bullmq.Repeat{Every: time.Minute, Limit: 9, StartDate: time.UnixMilli(fixedNow + 5000), EndDate: time.UnixMilli(fixedNow + 3600000)},
 			&bullmq.JobTemplate{Name: "tock", Data: map[string]int{"a": 1}, Options: &bullmq.JobOptions{Attempts: 2}})
-		Expect(job.ID).To(Equal(slot(5 * time.Second)))
+		Expect(job.ID).To(Equal(jobAt(5 * time.Second)))
 		Expect(scoresAt(keyOf(name, "repeat"))).To(Equal(map[string]float64{"tick": fixedNow + 5000}))
 		Expect(hashAt(keyOf(name, "repeat:tick"))).To(Equal(map[string]string{
 			"name": "tock", "data": `{"a":1}`, "opts": `{"attempts":2}`, "every": "60000", "offset": "25000", "limit": "9",
@@ -166,10 +166,10 @@ var _ = Describe("A job scheduler", func() {
 		upsert(bullmq.Repeat{Every: time.Second}, &bullmq.JobTemplate{Data: map[string]any{"a": []int{}}, Options: &bullmq.JobOptions{Attempts: 2}})
 		for n := range 5 {
 			job := run()
-			Expect(job.ID).To(Equal(slot(time.Duration(n) * time.Second)))
+			Expect(job.ID).To(Equal(jobAt(time.Duration(n) * time.Second)))
 			Expect(string(job.Data)).To(Equal(`{"a":[]}`))
 			Expect(job.Options.Attempts).To(Equal(2))
-			Expect(pending()).To(Equal([]string{slot(time.Duration(n+1) * time.Second)}))
+			Expect(pending()).To(Equal([]string{jobAt(time.Duration(n+1) * time.Second)}))
 			clock = clock.Add(time.Second)
 		}
 	})
@@ -180,12 +180,12 @@ var _ = Describe("A job scheduler", func() {
 		It("without a change keeps its due times and uses the new template", func() {
 			upsert(every, nil)
 			clock = clock.Add(100 * time.Millisecond)
-			Expect(upsert(every, &bullmq.JobTemplate{Data: 1}).ID).To(Equal(slot(0)))
+			Expect(upsert(every, &bullmq.JobTemplate{Data: 1}).ID).To(Equal(jobAt(0)))
 			running := takeJob(worker)
 			Expect(string(running.Data)).To(Equal("1"))
 			clock = clock.Add(100 * time.Millisecond)
-			Expect(upsert(every, &bullmq.JobTemplate{Data: 2}).ID).To(Equal(slot(3 * time.Second)))
-			Expect(pending()).To(Equal([]string{slot(3 * time.Second)}))
+			Expect(upsert(every, &bullmq.JobTemplate{Data: 2}).ID).To(Equal(jobAt(3 * time.Second)))
+			Expect(pending()).To(Equal([]string{jobAt(3 * time.Second)}))
 			clock = time.UnixMilli(fixedNow + 3000)
 			Expect(string(run().Data)).To(Equal("2"))
 			Expect(queue.CountSchedulers(ctx)).To(BeEquivalentTo(1))
@@ -194,11 +194,11 @@ var _ = Describe("A job scheduler", func() {
 		DescribeTable("removes the old job and follows its new repeat options:", func(repeat bullmq.Repeat, next time.Duration) {
 			upsert(every, nil)
 			run()
-			Expect(pending()).To(Equal([]string{slot(3 * time.Second)}))
+			Expect(pending()).To(Equal([]string{jobAt(3 * time.Second)}))
 			clock = clock.Add(300 * time.Millisecond)
-			Expect(upsert(repeat, nil).ID).To(Equal(slot(next)))
-			Expect(pending()).To(Equal([]string{slot(next)}))
-			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, slot(3*time.Second))))
+			Expect(upsert(repeat, nil).ID).To(Equal(jobAt(next)))
+			Expect(pending()).To(Equal([]string{jobAt(next)}))
+			Expect(keysOf(name)).NotTo(ContainElement(keyOf(name, jobAt(3*time.Second))))
 			Expect(scoresAt(keyOf(name, "repeat"))).To(Equal(map[string]float64{"tick": float64(fixedNow + next.Milliseconds())}))
 			scheduler, err := queue.Scheduler(ctx, "tick")
 			Expect(err).NotTo(HaveOccurred())
@@ -210,6 +210,71 @@ var _ = Describe("A job scheduler", func() {
 			Entry("an interval with StartDate", bullmq.Repeat{Every: 8 * time.Second, StartDate: time.UnixMilli(fixedNow + 20000)}, 20*time.Second),
 			Entry("a pattern", bullmq.Repeat{Pattern: "*/10 * * * * *", TimeZone: "UTC"}, 10*time.Second),
 		)
+	})
+
+	// The scenarios of interop/scenarios about promoted jobs compare the same with BullMQ.
+	Describe("whose pending job is promoted and started", func() {
+		everyMinute := bullmq.Repeat{Pattern: "* * * * *", TimeZone: "UTC"} // the clock is 40 seconds before a minute
+		first, second := jobAt(40*time.Second), jobAt(100*time.Second)
+		start := func(repeat bullmq.Repeat) *bullmq.Job {
+			GinkgoHelper()
+			Expect(upsert(repeat, &bullmq.JobTemplate{Data: 1}).Promote(ctx)).To(Succeed())
+			return takeJob(worker)
+		}
+
+		It("adds the job of the scheduled time after that of the promoted job", func() {
+			Expect(start(everyMinute).ID).To(Equal(first))
+			Expect(pending()).To(Equal([]string{second}))
+		})
+
+		DescribeTable("and that is upserted, overwrites that job, which runs again at its scheduled time:", func(endsFirst bool) {
+			running := start(everyMinute)
+			if endsFirst {
+				endJob(worker, running, "done", nil)
+			}
+			Expect(upsert(everyMinute, &bullmq.JobTemplate{Data: 2}).ID).To(Equal(first))
+			Expect(pending()).To(Equal([]string{first}))
+			Expect(hashAt(keyOf(name, first))).To(HaveKeyWithValue("data", "2"))
+			if !endsFirst {
+				endJob(worker, running, "done", nil)
+			}
+			Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{first}))
+			clock = clock.Add(40 * time.Second)
+			again := run()
+			Expect(again.ID).To(Equal(first))
+			Expect(string(again.Data)).To(Equal("2"))
+			Expect(pending()).To(Equal([]string{second}))
+			Expect(zsetAt(keyOf(name, "completed"))).To(Equal([]string{first}))
+		},
+			Entry("while it runs", false),
+			Entry("after it has completed", true),
+		)
+
+		It("and that is upserted, loses the lock of that job if it still runs at its scheduled time", func() {
+			running := start(everyMinute)
+			upsert(everyMinute, nil)
+			clock = clock.Add(40 * time.Second)
+			other := newFetcher(name, &bullmq.FetcherOptions{Now: func() time.Time { return clock }, Token: func() string { return "other" }})
+			Expect(takeJob(other).ID).To(Equal(first))
+			Expect(worker.Complete(ctx, running, nil)).To(MatchError(bullmq.ErrLockMismatch))
+		})
+
+		It("and that has no next job, cannot be upserted and stays unchanged", func() {
+			once := everyMinute
+			once.Limit = 1
+			start(once)
+			Expect(pending()).To(BeEmpty())
+			before := snapshot(name)
+			Expect(queue.UpsertScheduler(ctx, "tick", once, nil)).Error().To(MatchError(bullmq.ErrSchedulerIDTaken))
+			Expect(snapshot(name)).To(Equal(before))
+		})
+
+		It("and that has an interval, replaces only the next job", func() {
+			start(bullmq.Repeat{Every: time.Minute, StartDate: time.UnixMilli(fixedNow + 40_000)})
+			Expect(upsert(bullmq.Repeat{Every: time.Minute}, &bullmq.JobTemplate{Data: 2}).ID).To(Equal(second))
+			Expect(pending()).To(Equal([]string{second}))
+			Expect(hashAt(keyOf(name, first))).To(HaveKeyWithValue("data", "1"))
+		})
 	})
 
 	It("with a pattern and StartDate first runs after StartDate", func() {

@@ -67,7 +67,7 @@ var refusals = slices.Concat(
 			})
 			return err
 		}, nil},
-		{"addJobScheduler", backend.SchedulerSlotsTaken, "the times of the next jobs are all taken", func(f *fixture) {
+		{"addJobScheduler", backend.SchedulerTimesTaken, "the times of the next jobs are all taken", func(f *fixture) {
 			f.set("HSET", "meta", "opts.maxLenEvents", "10000")
 			for n := -2; n < 40; n++ {
 				f.set("HSET", fmt.Sprint("repeat:often:", nowMs+n*1000), "name", "paint")
@@ -309,7 +309,7 @@ var _ = ginkgo.Describe("An error code", func() {
 		Expect(errors.Is(err, backend.LockMismatch)).To(BeTrue())
 		Expect(errors.Is(err, backend.LockNotFound)).To(BeFalse())
 		Expect(backend.Code(-99).Error()).To(ContainSubstring("-99"))
-		for code := backend.JobNotFound; code >= backend.SchedulerSlotsTaken; code-- {
+		for code := backend.JobNotFound; code >= backend.SchedulerTimesTaken; code-- {
 			Expect(code.Error()).NotTo(ContainSubstring("unknown"))
 		}
 	})

@@ -128,7 +128,7 @@ var _ = Describe("A scheduler created by Go", func() {
 		mu.Lock()
 		defer mu.Unlock()
 		for name := range queues {
-			Expect(len(runs[name])).To(And(BeNumerically(">=", 7), BeNumerically("<=", 11)), name) // a slot may be missed on a busy machine
+			Expect(len(runs[name])).To(And(BeNumerically(">=", 7), BeNumerically("<=", 11)), name) // a scheduled time may be missed on a busy machine
 			before := int64(0)
 			for _, id := range runs[name] {
 				due, err := strconv.ParseInt(strings.TrimPrefix(id, "repeat:tick:"), 10, 64)

@@ -67,7 +67,7 @@ var _ = Describe("A scheduler created by Node", func() {
 			Expect(job.SchedulerID).To(Equal("tick"))
 			Expect(job.Options.Attempts).To(Equal(2))
 			if i > 0 {
-				// Slots are skipped only if they had passed when the previous job started.
+				// Times are skipped only if they had passed when the previous job started.
 				due, before, made := dueOf(job.ID), dueOf(ran[i-1].ID), job.Timestamp.UnixMilli()
 				Expect((due-before)%every).To(BeZero(), "%s after %s", job.ID, ran[i-1].ID)
 				Expect(due == before+every || due-every <= made).To(BeTrue(), "%s after %s, made at %d", job.ID, ran[i-1].ID, made)

@@ -21,7 +21,7 @@ const (
 	SchedulerJob         Code = -8
 	FailedChildren       Code = -9
 	SchedulerIDTaken     Code = -10
-	SchedulerSlotsTaken  Code = -11
+	SchedulerTimesTaken  Code = -11
 )
 
 var codeTexts = map[Code]string{
@@ -35,7 +35,7 @@ var codeTexts = map[Code]string{
 	SchedulerJob:         "it belongs to a job scheduler; remove the scheduler instead",
 	FailedChildren:       "at least one of its children failed",
 	SchedulerIDTaken:     "a job with the id of the scheduler's next run exists already",
-	SchedulerSlotsTaken:  "the scheduler's next slots are all taken by existing jobs",
+	SchedulerTimesTaken:  "jobs with the ids of the scheduler's next runs exist already",
 }
 
 func (c Code) Error() string {

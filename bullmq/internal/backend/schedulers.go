@@ -10,7 +10,7 @@ import (
 type Schedulers interface {
 	// AddJobScheduler creates a scheduler or changes it, and adds its next job. It
 	// returns the id and the delay of that job. [SchedulerIDTaken] and
-	// [SchedulerSlotsTaken] mean that jobs exist already under the ids of the next
+	// [SchedulerTimesTaken] mean that jobs exist already under the ids of the next
 	// runs.
 	AddJobScheduler(ctx context.Context, s SchedulerAdd) (jobID string, delay time.Duration, err error)
 	// UpdateJobScheduler adds the next job of a scheduler and returns its id; "" if
@@ -71,7 +71,7 @@ type NextRun struct {
 	Due time.Time
 	// EveryMillis is the interval in the options of the job that is starting; 0 for a
 	// pattern. The stored one takes precedence. It is a float64 as in Node: a fraction
-	// of a millisecond shifts all slots.
+	// of a millisecond shifts all scheduled times.
 	EveryMillis float64
 }
 

@@ -28,7 +28,7 @@ var _ = Describe("The next run of a scheduler", func() {
 		Expect(run.Due.UTC()).To(Equal(time.Date(2023, 11, 16, 9, 30, 0, 0, time.UTC)))
 	})
 
-	It("leaves the slot of an interval to the store, and keeps a fraction of a millisecond and the offset", func() {
+	It("leaves the time of an interval to the store, and keeps a fraction of a millisecond and the offset", func() {
 		run, err := Next("s", []byte(`{"repeat":{"every":333.3333333333333,"offset":5,"count":4,"immediately":true},"prevMillis":1}`), now)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(run.Due).To(BeZero())

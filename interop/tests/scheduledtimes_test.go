@@ -48,7 +48,7 @@ var _ = Describe("A scheduler", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}
 
-	DescribeTable("created in one library and run by the other keeps to its slots and its limit:", func(
+	DescribeTable("created in one library and run by the other keeps to its scheduled times and its limit:", func(
 		upsert func(string, bullmq.Repeat), work func(string, func(string)), repeat bullmq.Repeat, step, first time.Duration,
 	) {
 		name := newQueueName()
@@ -60,7 +60,7 @@ var _ = Describe("A scheduler", func() {
 			started = append(started, id)
 		})
 		repeat.Limit = runs
-		repeat.StartDate = time.Now().Add(1500 * time.Millisecond).Truncate(time.Second) // so that no slot passes before the scheduler exists
+		repeat.StartDate = time.Now().Add(1500 * time.Millisecond).Truncate(time.Second) // so that no scheduled time passes before the scheduler exists
 		upsert(name, repeat)
 		queue := newGoQueue(name)
 		completed := func() (int, error) {
@@ -69,18 +69,18 @@ var _ = Describe("A scheduler", func() {
 		}
 		Eventually(completed).WithPolling(50 * time.Millisecond).Should(BeEquivalentTo(runs))
 
-		var slots []string
+		var scheduled []string
 		for n := range runs {
-			slots = append(slots, fmt.Sprintf("repeat:tick:%d", repeat.StartDate.Add(first+time.Duration(n)*step).UnixMilli()))
+			scheduled = append(scheduled, fmt.Sprintf("repeat:tick:%d", repeat.StartDate.Add(first+time.Duration(n)*step).UnixMilli()))
 		}
 		mu.Lock()
-		Expect(started).To(Equal(slots))
+		Expect(started).To(Equal(scheduled))
 		mu.Unlock()
-		for _, id := range slots {
+		for _, id := range scheduled {
 			job := readJob(queue, id)
 			due := job.Timestamp.Add(job.Options.Delay)
-			if job.Options.Delay > 0 { // on a busy machine a job may be added after its slot
-				Expect(job.ID).To(Equal(fmt.Sprintf("repeat:tick:%d", due.UnixMilli())), "due at its slot")
+			if job.Options.Delay > 0 { // on a busy machine a job may be added after its scheduled time
+				Expect(job.ID).To(Equal(fmt.Sprintf("repeat:tick:%d", due.UnixMilli())), "due at its scheduled time")
 			}
 			Expect(job.ProcessedOn.UnixMilli()).To(BeNumerically(">=", due.UnixMilli()), "not before it is due")
 		}
