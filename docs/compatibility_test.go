@@ -161,7 +161,13 @@ func typesOn(page []entry) []string {
 // variables.
 func exported() map[string]bool {
 	GinkgoHelper()
-	paths, err := filepath.Glob("../bullmq/*.go")
+	return exportedBy("../bullmq")
+}
+
+// exportedBy returns the same of the package in a directory.
+func exportedBy(directory string) map[string]bool {
+	GinkgoHelper()
+	paths, err := filepath.Glob(filepath.Join(directory, "*.go"))
 	Expect(err).NotTo(HaveOccurred())
 	files, fset := []*ast.File{}, token.NewFileSet()
 	for _, path := range paths {
@@ -171,7 +177,7 @@ func exported() map[string]bool {
 			files = append(files, file)
 		}
 	}
-	p, err := doc.NewFromFiles(fset, files, "bullmq")
+	p, err := doc.NewFromFiles(fset, files, directory)
 	Expect(err).NotTo(HaveOccurred())
 	names := map[string]bool{}
 	add := func(values []*doc.Value, funcs []*doc.Func) {
