@@ -76,7 +76,7 @@ func newStore(client scripts.Client, k *keys, dialect Dialect) *scripts.Store {
 func (c *core) prepare(ctx context.Context, dialect Dialect) error {
 	conn := c.client.Conn()
 	if conn.IsCluster() && !c.keys.hashTagged() {
-		return fmt.Errorf("bullmq: on a cluster all keys of a queue must be in one slot: put braces around the prefix ({%s}) or the queue's name ({%s}), on every client of the queue", c.keys.prefix, c.keys.queue)
+		return fmt.Errorf("bullmq: on a cluster all keys of a queue must be in one hash slot: put braces around the prefix ({%s}) or the queue's name ({%s}), on every client of the queue", c.keys.prefix, c.keys.queue)
 	}
 	if policy := conn.EvictionPolicy(); policy != "" {
 		c.log.Warn("Redis may evict jobs and locks when its memory is full; the queue is used all the same; set maxmemory-policy noeviction",

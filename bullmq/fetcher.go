@@ -177,8 +177,7 @@ func (f *Fetcher) Job(ctx context.Context, id string) (*Job, error) { return f.w
 // JobRef returns a job that is known by its id alone, as [Queue.JobRef] does.
 func (f *Fetcher) JobRef(id string) *Job { return f.w.JobRef(id) }
 
-// RateLimit stops the queue for a duration, for all workers with a [Limiter], as
-// [Worker.RateLimit] does.
+// RateLimit stops the workers of the queue for a duration, as [Worker.RateLimit] does.
 func (f *Fetcher) RateLimit(ctx context.Context, wait time.Duration) error {
 	return f.w.RateLimit(ctx, wait)
 }

@@ -50,7 +50,7 @@ type HandleOptions struct {
 	// Defaults to 0, no limit.
 	Timeout time.Duration
 	// Concurrency is how many of these jobs run at the same time in this process. A
-	// job that waits for its turn has a slot of its worker.
+	// job that waits for its turn counts for the worker's concurrency.
 	// Defaults to 0, no limit besides that of the worker.
 	Concurrency int
 	// Classify decides whether and when a job is retried, instead of

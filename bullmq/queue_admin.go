@@ -34,10 +34,11 @@ func (q *Queue) IsPaused(ctx context.Context) (bool, error) {
 // (BullMQ: isMaxed).
 func (q *Queue) IsMaxed(ctx context.Context) (bool, error) { return q.core.store.IsMaxed(ctx) }
 
-// RateLimit stops the queue for a duration, for all workers with a [Limiter] and,
-// under a global rate limit, for all workers (BullMQ: rateLimit). A worker without a
-// limiter continues. A handler that calls it returns [ErrRateLimited] afterwards. wait
-// is rounded down to whole milliseconds. Less than a millisecond is an error.
+// RateLimit stops all workers of the queue that have a [Limiter], for a duration (BullMQ:
+// rateLimit). If the queue has a global rate limit, it stops all workers. Otherwise
+// workers without a Limiter continue. A handler that calls it returns [ErrRateLimited]
+// afterwards. wait is rounded down to whole milliseconds. Less than a millisecond is an
+// error.
 func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "rateLimit")
 	defer span.end(&err)

@@ -14,9 +14,9 @@ import (
 // changes. Any of them may be nil. [Worker.Events] delivers the same events on a
 // channel.
 //
-// The worker waits for each call: the next job of a slot starts after the functions for
-// the last one have returned, and UpdateProgress waits for Progress. Each call runs in
-// its own goroutine. A panic is recovered and logged.
+// The worker waits for each call: it starts no other job in place of a finished one before
+// the functions for the finished one have returned, and UpdateProgress waits for Progress.
+// Each call runs in its own goroutine. A panic is recovered and logged.
 type WorkerEvents struct {
 	Active    func(job *Job)
 	Completed func(job *Job, returnValue any)

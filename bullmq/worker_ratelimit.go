@@ -28,10 +28,10 @@ func (l Limiter) check() error {
 	return checkMillis("Limiter.Duration", l.Duration, time.Millisecond)
 }
 
-// RateLimit stops the queue for a duration, for all workers with a [Limiter] and,
-// under a global rate limit, for all workers. A worker without a limiter continues.
-// A handler that calls it returns [ErrRateLimited] afterwards. To do both in one
-// step, a handler returns the error of the function [RateLimit] instead
+// RateLimit stops all workers of the queue that have a [Limiter], for a duration. If the
+// queue has a global rate limit, it stops all workers. Otherwise workers without a
+// Limiter continue. A handler that calls it returns [ErrRateLimited] afterwards. To do
+// both in one step, a handler returns the error of the function [RateLimit] instead
 // (BullMQ: worker.rateLimit).
 func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
@@ -41,9 +41,10 @@ func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) 
 	return w.core.rateLimit(ctx, wait)
 }
 
-// underRateLimit returns the decision for a job whose handler returned a rate limit.
-// With a limiter, the job is requeued at the front. Without one, no worker would stop
-// fetching, and the job would run again at once. So it is delayed by the limit instead.
+// underRateLimit returns the decision for a job whose handler returned [ErrRateLimited]
+// or the error of [RateLimit]. With a limiter, the job is requeued at the front. Without
+// one, this worker would not stop fetching, and the job would run again at once. So the
+// job is delayed by the duration of the limit instead.
 func (w *Worker) underRateLimit(ctx context.Context, job *Job, reason error) decision {
 	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
 	defer cancel()
@@ -85,9 +86,10 @@ func (w *Worker) obeysRateLimit(ctx context.Context) bool {
 	return err == nil && meta.HasMax
 }
 
-// rerunPause returns how long to wait before a job is requeued without consuming an
-// attempt, so that it does not loop without a pause. It is 0 the first time. It then
-// doubles with each start that consumed no attempt, in any process.
+// rerunPause returns how long to wait before the job is requeued without consuming an
+// attempt, so that the job does not loop without a pause. The pause is 0, 1, 3, 7 ms and
+// so on, up to LongestRerunPause. It grows with the number of starts that consumed no
+// attempt, counted across all processes.
 func (j *Job) rerunPause() time.Duration {
 	free := j.AttemptsStarted - j.AttemptsMade - j.attemptsSince - 1 // not counting the current one
 	if free <= 0 {

@@ -11,9 +11,9 @@ type Reading interface {
 	Counts(ctx context.Context, states ...State) ([]int, error)
 	// CountDelayed counts the delayed jobs that are due before a time.
 	CountDelayed(ctx context.Context, before time.Time) (int, error)
-	// Oldest returns since when the oldest job of each state is in that state, for
-	// Waiting, Paused, Prioritized, Delayed (when the first job is due) and Active. It
-	// is the zero time if there is none.
+	// Oldest returns, for the oldest job of each state, the time since which it is ready
+	// (Waiting, Paused, Prioritized) or runs (Active). For Delayed it returns the time
+	// when the first job is due. It returns the zero time for a state without jobs.
 	Oldest(ctx context.Context, states ...State) ([]time.Time, error)
 	// CountsPerPriority counts the waiting jobs of each of the given priorities.
 	CountsPerPriority(ctx context.Context, priorities ...int) ([]int, error)

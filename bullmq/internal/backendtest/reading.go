@@ -24,7 +24,7 @@ func (s *suite) reading() {
 			Expect(s.Store.CountDelayed(s.ctx, now.Add(time.Minute))).To(Equal(1))
 		})
 
-		ginkgo.It("returns since when the oldest job of each state is ready, due or active", func() {
+		ginkgo.It("returns the time of the oldest job of each state, and the time when the first delayed job is due", func() {
 			later := plain("later")
 			later.Timestamp = now.Add(time.Minute)
 			low, high := prioritized("low", 9), prioritized("high", 1)
