@@ -1,7 +1,9 @@
 package bullmq_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"time"
@@ -95,6 +97,41 @@ func ExampleChildren() {
 		return sum, nil
 	})
 	// Output: sum returned 42
+}
+
+// Children with results of different types are told apart by their names.
+func ExampleChildren_byName() {
+	runFlow(bullmq.FanOut(
+		bullmq.Flow{Name: "offer", QueueName: "orders"},
+		bullmq.Flow{Name: "price", QueueName: "orders"},
+		bullmq.Flow{Name: "colours", QueueName: "orders"},
+	), func(ctx context.Context, job *bullmq.Job) (any, error) {
+		switch job.Name {
+		case "price":
+			return 12.5, nil
+		case "colours":
+			return []string{"red", "blue"}, nil
+		}
+		children, err := bullmq.Children[json.RawMessage](ctx, job)
+		if err != nil {
+			return nil, err
+		}
+		var price float64
+		var colours []string
+		for _, child := range children {
+			switch child.Name {
+			case "price":
+				err = json.Unmarshal(child.Value, &price)
+			case "colours":
+				err = json.Unmarshal(child.Value, &colours)
+			}
+			if err := cmp.Or(child.Err, err); err != nil {
+				return nil, err
+			}
+		}
+		return fmt.Sprintf("%v each, in %d colours", price, len(colours)), nil
+	})
+	// Output: offer returned "12.5 each, in 2 colours"
 }
 
 // Each step of a chain receives the result of the previous one.

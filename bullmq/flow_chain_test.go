@@ -69,7 +69,7 @@ var _ = Describe("The results of a job's children", func() {
 		flow := bullmq.Flow{Name: "order", QueueName: orders.Name()}
 		for i, options := range children {
 			options.JobID = string(rune('a' + i))
-			flow.Children = append(flow.Children, bullmq.Flow{Name: "lookup", QueueName: lookups.Name(), Options: &options})
+			flow.Children = append(flow.Children, bullmq.Flow{Name: "lookup " + options.JobID, QueueName: lookups.Name(), Options: &options})
 		}
 		node, err := producer.Add(ctx, flow)
 		Expect(err).NotTo(HaveOccurred())
@@ -90,7 +90,7 @@ var _ = Describe("The results of a job's children", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	child := func(id string, value price, err error) bullmq.Child[price] {
-		return bullmq.Child[price]{Key: keyOf(lookups.Name(), id), QueueName: lookups.Name(), ID: id, Value: value, Err: err}
+		return bullmq.Child[price]{Key: keyOf(lookups.Name(), id), QueueName: lookups.Name(), ID: id, Name: "lookup " + id, Value: value, Err: err}
 	}
 	failure := func(id string, reason error) error {
 		return &bullmq.JobFailedError{QueueName: lookups.Name(), JobID: id, Reason: reason.Error()}
@@ -117,6 +117,18 @@ var _ = Describe("The results of a job's children", func() {
 			HaveField("Ignored", map[string]string{keyOf(lookups.Name(), "b"): customer.Error()}),
 			HaveField("Failed", []string{keyOf(lookups.Name(), "e")}),
 		)))
+	})
+
+	It("are told apart by the names of the children, as long as these exist", func() {
+		parent := order(bullmq.JobOptions{}, bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()})
+		end(price{Cents: 120}, nil)
+		end("free", nil)
+		children, err := bullmq.Children[json.RawMessage](ctx, parent)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(children).To(HaveExactElements(
+			And(HaveField("Name", "lookup a"), HaveField("Value", MatchJSON(`{"Cents":120}`))),
+			And(HaveField("Name", ""), HaveField("ID", "b"), HaveField("Value", MatchJSON(`"free"`))),
+		))
 	})
 
 	It("return an error if a value does not fit, unless it is read as raw JSON", func() {

@@ -16,6 +16,9 @@ import (
 type Child[T any] struct {
 	Key           string // <prefix>:<queue>:<id>, as returned by Job.Key
 	QueueName, ID string
+	// Name is the child's name. It is "" if the child was removed, as a child with
+	// KeepCompleted [KeepNone] is when it completes.
+	Name string
 	// Value is the child's return value. It is the zero value if Err is not nil.
 	Value T
 	// Err is nil if the child completed, a [*JobFailedError] if it failed, and
@@ -34,8 +37,16 @@ var (
 
 // Children returns a job's children in the order of their keys, with their return
 // values decoded as type T (BullMQ: getDependencies). With json.RawMessage as T, the
-// values are not decoded. A value that can't be decoded as T is an error.
+// values are not decoded, so that they can be decoded by the Name of each child. A value
+// that can't be decoded as T is an error.
+//
+// Children makes two calls to Redis: the second one reads the names.
 func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
+	return children[T](ctx, job, true)
+}
+
+// children is Children. It reads the names only if named is set.
+func children[T any](ctx context.Context, job *Job, named bool) ([]Child[T], error) {
 	c, err := job.coreFor("read the children of")
 	if err != nil {
 		return nil, err
@@ -44,13 +55,21 @@ func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	reasons, err := c.store.FailedReasons(ctx, standing.Failed)
+	refs := standing.Failed // whose reasons are read too
+	if named {
+		refs = slices.Concat(standing.Failed, childRefs(standing.Processed), childRefs(standing.Ignored), standing.Pending)
+	}
+	labels, err := c.store.JobLabels(ctx, refs)
 	if err != nil {
 		return nil, err
 	}
+	names := make(map[backend.JobRef]string, len(refs))
+	for i, ref := range refs {
+		names[ref] = labels[i].Name
+	}
 	var children []Child[T]
 	child := func(ref backend.JobRef) *Child[T] {
-		child := Child[T]{Key: ref.String()}
+		child := Child[T]{Key: ref.String(), Name: names[ref]}
 		if ref.IsComplete() { // otherwise the key names no job
 			child.QueueName, child.ID = ref.Queue, ref.ID
 		}
@@ -71,7 +90,7 @@ func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 		failed(result.Child, result.Value)
 	}
 	for i, ref := range standing.Failed {
-		failed(ref, reasons[i])
+		failed(ref, labels[i].FailedReason)
 	}
 	for _, ref := range standing.Pending {
 		child(ref).Err = ErrChildPending
@@ -86,7 +105,7 @@ func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
 // [Children] instead.
 func ChildValue[T any](ctx context.Context, job *Job) (T, error) {
 	var none T
-	children, err := Children[T](ctx, job)
+	children, err := children[T](ctx, job, false)
 	switch {
 	case err != nil:
 		return none, err

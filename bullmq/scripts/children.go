@@ -93,20 +93,27 @@ func (q *Store) JobsOf(ctx context.Context, jobs []backend.JobRef) (records []*b
 	return records, nil
 }
 
-// FailedReasons reads why jobs of any queues have failed.
-func (q *Store) FailedReasons(ctx context.Context, jobs []backend.JobRef) (reasons []string, err error) {
-	defer q.about("reading why jobs failed, for a job", &err)
+// JobLabels reads the names of jobs of any queues, and why they have failed.
+func (q *Store) JobLabels(ctx context.Context, jobs []backend.JobRef) (labels []backend.JobLabel, err error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	defer q.about("reading the names of jobs, for a job", &err)
 	calls := make([]rueidis.Completed, len(jobs))
 	for i, job := range jobs {
-		calls[i] = q.client.B().Hget().Key(job.String()).Field("failedReason").Build()
+		calls[i] = q.client.B().Hmget().Key(job.String()).Field("name", "failedReason").Build()
 	}
-	reasons = make([]string, len(jobs))
+	labels = make([]backend.JobLabel, len(jobs))
 	for i, result := range q.client.DoMulti(ctx, calls...) {
-		if reasons[i], err = result.ToString(); err != nil && !rueidis.IsRedisNil(err) {
+		message, err := result.ToMessage()
+		if err != nil {
 			return nil, err
 		}
+		if values := texts(message); len(values) == 2 {
+			labels[i] = backend.JobLabel{Name: values[0], FailedReason: values[1]}
+		}
 	}
-	return reasons, nil
+	return labels, nil
 }
 
 // ScanChildren reads a part of a job's children. Redis returns them in no order.

@@ -94,7 +94,7 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) { _, _ = q.IgnoredFailures(ctx, "1") },
 	func(ctx context.Context, q *Store) { _, _ = q.Children(ctx, "1") },
 	func(ctx context.Context, q *Store) {
-		_, _ = q.FailedReasons(ctx, []backend.JobRef{{ID: "a"}, {ID: "b"}})
+		_, _ = q.JobLabels(ctx, []backend.JobRef{{ID: "a"}, {ID: "b"}})
 	},
 	func(ctx context.Context, q *Store) {
 		from := &backend.Scan{Count: 5}

@@ -22,9 +22,9 @@ type Children interface {
 
 	// JobsOf reads jobs of any queues, in their order; nil for one that does not exist.
 	JobsOf(ctx context.Context, jobs []JobRef) ([]*JobRecord, error)
-	// FailedReasons reads why jobs of any queues have failed, in their order; "" for
-	// one that does not exist or has not failed.
-	FailedReasons(ctx context.Context, jobs []JobRef) ([]string, error)
+	// JobLabels reads the names of jobs of any queues, and why they have failed, in
+	// their order; empty for one that does not exist.
+	JobLabels(ctx context.Context, jobs []JobRef) ([]JobLabel, error)
 
 	// RemoveUnprocessedChildren removes a job's children that are neither finished nor
 	// active.
@@ -41,6 +41,9 @@ type ChildResult struct {
 	// that failed, and "" for one that is pending.
 	Value string
 }
+
+// JobLabel is what tells jobs apart for a reader: the name, and the reason of a failure.
+type JobLabel struct{ Name, FailedReason string }
 
 // Dependencies are the children of a job.
 type Dependencies struct {

@@ -51,10 +51,11 @@ func (s *suite) children() {
 			Expect(total).To(Equal(1))
 		})
 
-		ginkgo.It("has jobs and reasons that are read in the order of the request", func() {
+		ginkgo.It("has jobs, names and reasons that are read in the order of the request", func() {
 			family()
 			refs := []backend.JobRef{s.ref("broken"), s.ref("gone"), s.ref("done")}
-			Expect(s.Store.FailedReasons(s.ctx, refs)).To(Equal([]string{"boom", "", ""}))
+			Expect(s.Store.JobLabels(s.ctx, refs)).To(Equal([]backend.JobLabel{{Name: "broken", FailedReason: "boom"}, {}, {Name: "done"}}))
+			Expect(s.Store.JobLabels(s.ctx, nil)).To(BeEmpty())
 			records, err := s.Store.JobsOf(s.ctx, refs)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(records).To(HaveLen(3))
