@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
-	"github.com/17a2ac88/bullmq-go/bullmq/middleware"
 )
 
 // The queues. Jobs of the others that have failed for good are moved to deadQueue.
@@ -43,10 +42,6 @@ var (
 	ReportRegion  = bullmq.Define[RegionQuery, RegionSales]("report.region", retried(3))
 	ReportTotal   = bullmq.Define[Day, Total]("report.total", retried(3))
 )
-
-// requestID carries the id of an HTTP request to the jobs that it adds, and to those that
-// their handlers add. Node reads it as job.opts.requestId.
-var requestID = middleware.RequestID()
 
 func retried(attempts int) bullmq.JobOptions {
 	return bullmq.JobOptions{Attempts: attempts, Backoff: bullmq.ExponentialBackoff(time.Second)}

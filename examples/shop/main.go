@@ -40,6 +40,10 @@ func main() {
 	}
 }
 
+// requestID carries the id of an HTTP request to the jobs that it adds, and to those that
+// their handlers add. Node reads it as job.opts.requestId.
+var requestID = middleware.RequestID()
+
 // shop is the service.
 type shop struct {
 	logger   *slog.Logger
