@@ -33,6 +33,39 @@ type Waiter interface {
 	Close()
 }
 
+// GroupWaiter waits for work in any of many queues, over one separate connection. One
+// goroutine waits, between Begin and End. Any other may interrupt it.
+type GroupWaiter interface {
+	// Begin, End, Waiting and Interrupt are as those of a Waiter.
+	Begin()
+	End()
+	Waiting() bool
+	Interrupt()
+
+	// Wait waits for a wake-up of one of some queues for at most block. If several have
+	// one, the first of them is taken, so that a caller should begin with another queue
+	// each time. The queues are given by the keys of their markers. The slice may be used
+	// again when Wait has returned.
+	Wait(block time.Duration, markers []string) GroupWake
+	// Return puts back wake-ups that the caller does not use, so that they wake other
+	// workers.
+	Return(wakes ...GroupWake) error
+
+	// Close closes the connection.
+	Close()
+}
+
+// GroupWake is the result of a wait for work in many queues.
+type GroupWake struct {
+	Wake
+	// Marker is the key that the wake-up was taken from; "" if there was none.
+	Marker string
+	// Member and Score are what was taken from the key. A key that is not a queue's
+	// marker may have any members.
+	Member string
+	Score  float64
+}
+
 // Wake is the result of a wait for work.
 type Wake struct {
 	// Woken reports whether there was a wake-up. No other worker receives it unless it

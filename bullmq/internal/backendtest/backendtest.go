@@ -23,10 +23,13 @@ type Queue struct {
 
 	// Another returns the store of another queue on the same server, with the same prefix.
 	Another func(name string) backend.Store
-	// EventStream opens a reader of the queue's events, and Waiter a waiter for its
-	// jobs. The suite closes them.
+	// EventStream opens a reader of the queue's events, Waiter a waiter for its jobs, and
+	// GroupWaiter one for the jobs of many queues. The suite closes them.
 	EventStream func() backend.EventStream
 	Waiter      func() backend.Waiter
+	GroupWaiter func() backend.GroupWaiter
+	// Marker returns the key by which a GroupWaiter knows a queue.
+	Marker func(name string) string
 	// Unsupported holds the features that the backend lacks, with the reason. Their
 	// specs are skipped.
 	Unsupported map[Feature]string
@@ -71,6 +74,7 @@ func Exercise(open func() Queue) {
 	s.events()
 	s.eventStream()
 	s.waiting()
+	s.waitingForMany()
 	s.metrics()
 	s.rateLimit()
 	s.repair()

@@ -44,6 +44,8 @@ func conforming(option rueidis.ClientOption, dialect scripts.Dialect) backendtes
 		Another:     func(name string) backend.Store { return open(name) },
 		EventStream: func() backend.EventStream { return NewEventStream(client, blocking(), key("events")) },
 		Waiter:      func() backend.Waiter { return NewWaiter(store, blocking(), key("marker"), true) },
+		GroupWaiter: func() backend.GroupWaiter { return NewGroupWaiter(client, blocking()) },
+		Marker:      func(name string) string { return prefix + ":" + name + ":marker" },
 		Unlist: func(jobID string) {
 			var commands []rueidis.Completed
 			for _, list := range []string{"wait", "paused", "active"} {
