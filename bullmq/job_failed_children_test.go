@@ -103,6 +103,26 @@ var _ = Describe("A running job whose child has failed it", func() {
 		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("failedReason", HavePrefix("child bull:"+parts))))
 	})
 
+	It("is not cancelled by a renewal of its lock, and its handler runs on", func() {
+		job := add()
+		renewed, causes := make(chan []string, 100), make(chan error, 1)
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			failChild(job)
+			for range 2 { // the first one may have been in flight
+				select {
+				case <-renewed:
+				case <-ctx.Done():
+				}
+			}
+			causes <- context.Cause(ctx)
+			return nil, errors.New("boom")
+		}, &bullmq.WorkerOptions{
+			LockRenewTime: 100 * time.Millisecond, Events: bullmq.WorkerEvents{LocksRenewed: func(ids []string) { renewed <- ids }},
+		})
+		Eventually(causes, "20s").Should(Receive(BeNil()))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateDelayed), "it is retried")
+	})
+
 	It("fails even while its worker stops", func() {
 		job := add()
 		started := make(chan struct{})

@@ -2,10 +2,10 @@
 
      Arguments: base, lockMs, then jobId, token, jobId, token …
      Returns: {lost, cancelled}. lost: the ids of jobs whose lock has expired or has another token. cancelled: jobId, defa, jobId,
-     defa … of jobs that were cancelled while they run. A job that has defa before it starts is not run. ]]
+     defa … of jobs that were cancelled while they run. A failed child also writes defa, but its parent runs on. ]]
 --@args base lockMs ...
 --@keys stalled
---@use safeRead
+--@use safeRead cancelled
 local lost, cancelled = {}, {}
 for i = rest, #ARGV, 2 do
   local jobId, token = ARGV[i], ARGV[i + 1]
@@ -14,7 +14,7 @@ for i = rest, #ARGV, 2 do
     call('SET', lockKey, token, 'PX', lockMs)
     call('SREM', stalledKey, jobId)
     local failure = unlessWrongType(try('HGET', base .. jobId, 'defa'))
-    if failure then
+    if failure and isCancelText(failure) then
       cancelled[#cancelled + 1] = jobId
       cancelled[#cancelled + 1] = failure
     end

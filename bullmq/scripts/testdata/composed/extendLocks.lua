@@ -11,6 +11,9 @@ local function unlessWrongType(reply)
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
+local function isCancelText(reason)
+  return reason == 'cancelled' or string.sub(reason, 1, 11) == 'cancelled: '
+end
 local lost, cancelled = {}, {}
 for i = rest, #ARGV, 2 do
   local jobId, token = ARGV[i], ARGV[i + 1]
@@ -19,7 +22,7 @@ for i = rest, #ARGV, 2 do
     call('SET', lockKey, token, 'PX', lockMs)
     call('SREM', KEYS[1], jobId)
     local failure = unlessWrongType(try('HGET', base .. jobId, 'defa'))
-    if failure then
+    if failure and isCancelText(failure) then
       cancelled[#cancelled + 1] = jobId
       cancelled[#cancelled + 1] = failure
     end
