@@ -60,7 +60,7 @@ var _ = Describe("Health", Label("slow"), func() {
 	It("reports an outage and its end once each for a queue, a worker, an event reader and a flow producer", func() {
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
-		var inQueue, inWorker, inEvents healthLog
+		var inQueue, inWorker, inEvents, inFlows healthLog
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: inQueue.record})
 		worker := runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, OnHealth: inWorker.record})
 		events := newEvents(name, bullmq.QueueEventsOptions{Connection: own, OnHealth: inEvents.record})
@@ -68,7 +68,7 @@ var _ = Describe("Health", Label("slow"), func() {
 			for range events.All(ctx) {
 			}
 		}()
-		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: own})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: own, OnHealth: inFlows.record})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
 		all := []interface{ Health() bullmq.Health }{queue, worker, events, flows}
@@ -96,7 +96,7 @@ var _ = Describe("Health", Label("slow"), func() {
 			Eventually(one.Health, "4s").Should(And(HaveField("Reachable", true), HaveField("Since", BeTemporally(">", begun)), HaveField("Err", HaveOccurred())))
 			Expect(one.Health().String()).To(HavePrefix("Redis is reachable again since"))
 		}
-		for _, changes := range []*healthLog{&inQueue, &inWorker, &inEvents} {
+		for _, changes := range []*healthLog{&inQueue, &inWorker, &inEvents, &inFlows} {
 			Eventually(changes.reachable).Should(Equal([]bool{false, true}))
 			Expect(changes.last().Reachable).To(BeTrue())
 		}

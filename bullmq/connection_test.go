@@ -335,6 +335,15 @@ var _ = Describe("A connection", Label("slow"), func() {
 			Expect(newQueue(name, nil).Counts(specContext(), bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeEquivalentTo(1)))
 		})
 
+		It("returns another error for a flow of which nothing was added", func() {
+			producer, err := bullmq.NewFlowProducer(context.Background(), &bullmq.FlowProducerOptions{Connection: restricted("~bull:* +@all -eval")})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(producer.Close)
+			_, err = producer.Add(specContext(), bullmq.Flow{Name: "paint", QueueName: name})
+			Expect(err).To(And(MatchError(ContainSubstring("NOPERM")), Not(MatchError(bullmq.ErrMaybeAdded))))
+			Expect(newQueue(name, nil).Counts(specContext(), bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeZero()))
+		})
+
 		It("returns an error in the loop that reads events", func() {
 			for _, err := range newEvents(name, bullmq.QueueEventsOptions{Connection: restricted("~bull:* +@all -xread")}).All(specContext()) {
 				Expect(err).To(MatchError(And(ContainSubstring("NOPERM"), ContainSubstring("xread"), ContainSubstring("events of "+name))))

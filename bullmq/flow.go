@@ -63,6 +63,20 @@ type FlowProducerOptions struct {
 	// DefaultJobOptions apply to the jobs of a queue, by the queue's name. Options
 	// of a job override them (BullMQ: queuesOptions).
 	DefaultJobOptions map[string]JobOptions
+	// AddWait is how long Add and AddBulk keep retrying while Redis is unreachable
+	// or can't serve, counted from the call.
+	//
+	// They retry only if nothing was added: Redis has refused the call, or it was not
+	// sent. If the outcome of an attempt is unknown, they return [ErrMaybeAdded], even if
+	// all jobs have a JobID.
+	//
+	// AddWait also bounds the wait for a Redis that accepts connections but does not
+	// reply, as QueueOptions.AddWait does.
+	// Defaults to 0, which fails at once.
+	AddWait time.Duration
+	// OnHealth is called when Redis becomes unreachable and when it is reachable
+	// again. Calls do not overlap.
+	OnHealth func(Health)
 	// Middleware wraps Add and AddBulk. The first one is the outermost. It gets the jobs
 	// of all queues.
 	Middleware []AddMiddleware
@@ -82,6 +96,7 @@ type FlowProducerOptions struct {
 type FlowProducer struct {
 	core *core
 	o    FlowProducerOptions
+	wait addWait
 
 	dialects sync.Map // Dialect of each queue used so far, by its key prefix
 }
@@ -93,7 +108,7 @@ func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowPr
 	if options != nil {
 		o = *options
 	}
-	if err := o.Dialect.check(); err != nil {
+	if err := cmp.Or(o.Dialect.check(), checkMillis("AddWait", o.AddWait, 0)); err != nil {
 		return nil, fmt.Errorf("bullmq: flow producer: %w", err)
 	}
 	for queue, defaults := range o.DefaultJobOptions {
@@ -110,8 +125,8 @@ func NewFlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowPr
 		return nil, err
 	}
 	c.trace = tracer{telemetry: o.Telemetry}
-	c.watchHealth(nil)
-	return &FlowProducer{core: c, o: o}, nil
+	c.watchHealth(o.OnHealth)
+	return &FlowProducer{core: c, o: o, wait: newAddWait(o.AddWait)}, nil
 }
 
 // Close closes the connection, unless the caller passed it in.
@@ -121,8 +136,11 @@ func (p *FlowProducer) Close() error {
 }
 
 // Add adds a job with all its children in one transaction (BullMQ:
-// FlowProducer.add). Jobs without an id get a UUID. If it returns [ErrMaybeAdded],
-// either all jobs were added or none was, unless the user may not call MULTI.
+// FlowProducer.add). Jobs without an id get a UUID.
+//
+// If Redis can't be reached, Add fails at once, or after FlowProducerOptions.AddWait. If
+// it returns [ErrMaybeAdded], either all jobs were added or none was, unless the user may
+// not call MULTI. After any other error none was added.
 func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err error) {
 	ctx, span := p.tracer(flow.QueueName).start(ctx, SpanProducer, "addFlow")
 	defer span.end(&err)
@@ -180,6 +198,10 @@ func (p *FlowProducer) addThrough(ctx context.Context, flows []Flow) (nodes []*F
 }
 
 func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []error, error) {
+	begun := time.Now()
+	ctx, cancel := p.wait.within(ctx, begun)
+	defer cancel()
+	retry := p.wait.retry(ctx, p.core, begun)
 	roots := make([]*FlowNode, len(flows))
 	var level []planned
 	for i := range flows {
@@ -198,7 +220,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	for len(level) > 0 {
 		var below []planned
 		for _, n := range level {
-			job, inside, err := p.node(n)
+			job, inside, err := p.node(n, retry)
 			if err != nil {
 				return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %.80q of queue %.80q: %w", n.flow.Name, n.flow.QueueName, err)
 			}
@@ -221,10 +243,7 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	if ctx.Err() != nil {
 		return nil, nil, fmt.Errorf("bullmq: no job of the flow was added: %w", context.Cause(ctx))
 	}
-	results, err := p.core.store.AddFlow(ctx, jobs, p.core.now())
-	if mayHaveRun(err) || classify(err) == backend.Forbidden { // if the user may not call MULTI, Redis runs the scripts sent after it nevertheless
-		err = &maybeAdded{err}
-	}
+	results, err := p.send(ctx, jobs, retry)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -245,11 +264,25 @@ func (p *FlowProducer) add(ctx context.Context, flows []Flow) ([]*FlowNode, []er
 	return roots, refusals, nil
 }
 
+// send adds the jobs in one transaction. It sends them again only if nothing was added.
+func (p *FlowProducer) send(ctx context.Context, jobs []backend.FlowJob, retry *addRetry) ([]backend.AddResult, error) {
+	for {
+		results, err := p.core.store.AddFlow(ctx, jobs, p.core.now())
+		if err == nil {
+			return results, nil
+		}
+		lost := mayHaveRun(err)
+		if !retry.allowed(!lost, err) || !retry.wait() {
+			return nil, retry.finalError(lost, err)
+		}
+	}
+}
+
 // node checks and encodes the job of a node. The returned context has its span.
-func (p *FlowProducer) node(n planned) (_ backend.FlowJob, ctx context.Context, err error) {
+func (p *FlowProducer) node(n planned, retry *addRetry) (_ backend.FlowJob, ctx context.Context, err error) {
 	ctx, span := p.tracer(n.flow.QueueName).start(n.ctx, SpanProducer, "addNode")
 	defer span.end(&err)
-	queue, err := p.queue(ctx, n.flow.QueueName, n.flow.Prefix)
+	queue, err := p.queue(ctx, n.flow.QueueName, n.flow.Prefix, retry)
 	if err != nil {
 		return backend.FlowJob{}, ctx, err
 	}
@@ -288,8 +321,9 @@ func (p *FlowProducer) node(n planned) (_ backend.FlowJob, ctx context.Context, 
 	return backend.FlowJob{Queue: queue.core.store, Add: &add}, ctx, nil
 }
 
-// queue returns a node's queue on this producer's connection.
-func (p *FlowProducer) queue(ctx context.Context, name, prefix string) (*Queue, error) {
+// queue returns a node's queue on this producer's connection. If its dialect is not known,
+// it is read.
+func (p *FlowProducer) queue(ctx context.Context, name, prefix string, retry *addRetry) (*Queue, error) {
 	if prefix == "" {
 		prefix = p.o.Prefix
 	}
@@ -301,8 +335,12 @@ func (p *FlowProducer) queue(ctx context.Context, name, prefix string) (*Queue, 
 	if known, ok := p.dialects.Load(c.keys.base); ok {
 		dialect = known.(Dialect)
 	}
-	if err := c.setDialect(ctx, dialect); err != nil {
-		return nil, err
+	err = c.setDialect(ctx, dialect)
+	for retry.allowed(true, err) && retry.wait() {
+		err = c.setDialect(ctx, dialect)
+	}
+	if err != nil {
+		return nil, retry.finalError(false, err)
 	}
 	p.dialects.Store(c.keys.base, c.dialect)
 	return &Queue{core: c, defaults: p.o.DefaultJobOptions[name].asDefaults()}, nil
@@ -336,7 +374,7 @@ func (p *FlowProducer) Flow(ctx context.Context, query FlowQuery) (*FlowNode, er
 	if query.MaxChildren == 0 {
 		query.MaxChildren = 20
 	}
-	queue, err := p.queue(ctx, query.QueueName, query.Prefix)
+	queue, err := p.queue(ctx, query.QueueName, query.Prefix, addWait{}.retry(ctx, p.core, time.Now()))
 	if err != nil {
 		return nil, err
 	}

@@ -99,15 +99,14 @@ type QueueOptions struct {
 type Queue struct {
 	core     *core
 	defaults JobOptions
-	addWait  time.Duration
-	// addWaitOver is the cause of a context that addWait has ended.
-	addWaitOver error
-	addOne      AddFunc // addNew and addNewBulk within the middleware; nil without
-	addMany     AddFunc
-	middleware  []AddMiddleware
-	results     *resultTail
-	adds        *batch.Batcher[backend.Add, backend.AddResult]
-	closed      atomic.Bool
+	wait     addWait
+
+	addOne     AddFunc // addNew and addNewBulk within the middleware; nil without
+	addMany    AddFunc
+	middleware []AddMiddleware
+	results    *resultTail
+	adds       *batch.Batcher[backend.Add, backend.AddResult]
+	closed     atomic.Bool
 }
 
 // NewQueue connects to a queue, writes its meta hash and returns a Queue. queueName
@@ -127,8 +126,7 @@ func NewQueue(ctx context.Context, queueName string, options *QueueOptions) (*Qu
 	}
 	c.trace.telemetry = o.Telemetry
 	c.watchHealth(o.OnHealth)
-	q := &Queue{core: c, addWait: o.AddWait, middleware: o.Middleware, results: newResultTail(c)}
-	q.addWaitOver = fmt.Errorf("the AddWait of %v is over", o.AddWait)
+	q := &Queue{core: c, wait: newAddWait(o.AddWait), middleware: o.Middleware, results: newResultTail(c)}
 	q.adds = batch.New(batch.Options[backend.Add, backend.AddResult]{
 		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfAdd, Send: q.sendAdds,
 	})
@@ -221,7 +219,7 @@ func (q *Queue) add(ctx context.Context, name string, data any, options *JobOpti
 	ctx, span := q.core.trace.startAdd(ctx, name)
 	defer span.end(&err)
 	begun := time.Now()
-	ctx, cancel := q.withinAddWait(ctx, begun)
+	ctx, cancel := q.wait.within(ctx, begun)
 	defer cancel()
 	o := q.options(options)
 	o.carryAlone(q.core.trace.inject(ctx), options)
@@ -261,7 +259,7 @@ func (q *Queue) addBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 	ctx, span := q.core.trace.start(ctx, SpanProducer, "addBulk")
 	defer span.end(&err)
 	begun := time.Now()
-	ctx, cancel := q.withinAddWait(ctx, begun)
+	ctx, cancel := q.wait.within(ctx, begun)
 	defer cancel()
 	if span.isRecording() {
 		names := make([]string, len(bulk))

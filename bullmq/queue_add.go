@@ -67,9 +67,9 @@ func (j *Job) added(result backend.AddResult) {
 // addAgain retries an add that has failed, within the queue's AddWait. It retries
 // only if that cannot add the job twice.
 func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *backend.Add, err error) (backend.AddResult, error) {
-	r := q.newAddRetry(ctx, begun)
+	r := q.wait.retry(ctx, q.core, begun)
 	lost := mayHaveRun(err)
-	for r.allowed(job.Options, lost, err) && r.wait() {
+	for r.allowed(!lost || r.repeatable(job.Options), err) && r.wait() {
 		result := q.core.store.AddBatch(ctx, []*backend.Add{add})[0]
 		if result.Err == nil {
 			if lost {
@@ -102,7 +102,7 @@ func (q *Queue) recognize(ctx context.Context, job *Job, add *backend.Add, resul
 // addManyAgain is addAgain for the jobs of a bulk that were not added. It replaces
 // their results.
 func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []*backend.Add, results []backend.AddResult) {
-	r := q.newAddRetry(ctx, begun)
+	r := q.wait.retry(ctx, q.core, begun)
 	lost := make([]bool, len(jobs))
 	for {
 		var at []int
@@ -110,7 +110,7 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 		for i := range results {
 			err := results[i].Err
 			lost[i] = lost[i] || mayHaveRun(err)
-			if r.allowed(jobs[i].Options, lost[i], err) {
+			if r.allowed(!lost[i] || r.repeatable(jobs[i].Options), err) {
 				at, rest = append(at, i), append(rest, adds[i])
 			}
 		}
@@ -146,40 +146,47 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 	}
 }
 
-// withinAddWait returns ctx with a deadline of AddWait after begun. The deadline also
-// ends a call that gets no reply.
-func (q *Queue) withinAddWait(ctx context.Context, begun time.Time) (context.Context, context.CancelFunc) {
-	if q.addWait <= 0 {
+// addWait is the AddWait of a queue or of a flow producer.
+type addWait struct {
+	limit time.Duration
+	over  error // the cause of a context that it has ended
+}
+
+func newAddWait(limit time.Duration) addWait {
+	return addWait{limit, fmt.Errorf("the AddWait of %v is over", limit)}
+}
+
+// within returns ctx with a deadline of AddWait after begun. The deadline also ends a
+// call that gets no reply.
+func (w addWait) within(ctx context.Context, begun time.Time) (context.Context, context.CancelFunc) {
+	if w.limit <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithDeadlineCause(ctx, begun.Add(q.addWait), q.addWaitOver)
+	return context.WithDeadlineCause(ctx, begun.Add(w.limit), w.over)
+}
+
+// retry returns an addRetry for a call that has begun at begun. ctx is from within.
+func (w addWait) retry(ctx context.Context, c *core, begun time.Time) *addRetry {
+	return &addRetry{ctx: ctx, health: c.conn.Health(), begun: begun, limit: w.limit}
 }
 
 // addRetry decides whether and when one call retries an add.
 type addRetry struct {
-	ctx    context.Context // from withinAddWait
+	ctx    context.Context // from addWait.within
 	health backend.HealthWatch
 	begun  time.Time     // when the call began
 	limit  time.Duration // AddWait
 	pause  timing.Backoff
 }
 
-func (q *Queue) newAddRetry(ctx context.Context, begun time.Time) *addRetry {
-	return &addRetry{ctx: ctx, health: q.core.conn.Health(), begun: begun, limit: q.addWait}
-}
-
-// allowed reports whether an add that failed with err may be retried. lost reports
-// whether an attempt may have added the job.
-func (r *addRetry) allowed(o JobOptions, lost bool, err error) bool {
-	switch {
-	case r.limit <= 0 || r.ctx.Err() != nil || err == nil || errors.Is(err, ErrClosed):
+// allowed reports whether a call that failed with err may be retried. safe reports
+// whether another attempt can't add anything twice.
+func (r *addRetry) allowed(safe bool, err error) bool {
+	if r.limit <= 0 || r.ctx.Err() != nil || err == nil || errors.Is(err, ErrClosed) || !safe {
 		return false
-	case lost && !r.repeatable(o):
-		return false
-	default:
-		failure := classify(err)
-		return failure != backend.Refused && failure != backend.Forbidden
 	}
+	failure := classify(err)
+	return failure != backend.Refused && failure != backend.Forbidden
 }
 
 // repeatable reports whether a second add of a job changes nothing. That is so if

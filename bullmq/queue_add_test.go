@@ -117,20 +117,41 @@ var _ = Describe("An add whose reply is lost", Label("slow"), func() {
 	})
 
 	It("returns ErrMaybeAdded for a flow, which is added as a whole or not at all", func() {
-		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connectionThrough(proxy)})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(flows.Close)
+		flows := newFlows(bullmq.FlowProducerOptions{Connection: connectionThrough(proxy)})
 		tree := bullmq.Flow{QueueName: name, Name: "wall", Children: []bullmq.Flow{{QueueName: name, Name: "brick"}}}
 		for i, lose := range []func(string) <-chan struct{}{proxy.LoseCommand, proxy.LoseReply} {
 			lost := lose("exec")
-			_, err = flows.Add(ctx, tree)
+			_, err := flows.Add(ctx, tree)
 			Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
 			Eventually(lost).Should(BeClosed())
 			Eventually(waiting).Should(HaveLen(i))
 			Expect(zsetAt(keyOf(name, "waiting-children"))).To(HaveLen(i))
 		}
 	})
+
+	It("is not resent with AddWait if it is a flow, even if each of its jobs has a custom id", func() {
+		flows := newFlows(bullmq.FlowProducerOptions{Connection: connectionThrough(proxy), AddWait: 10 * time.Second})
+		tree := bullmq.Flow{QueueName: name, Name: "wall", Options: &bullmq.JobOptions{JobID: "wall"}, Children: []bullmq.Flow{
+			{QueueName: name, Name: "brick", Options: &bullmq.JobOptions{JobID: "brick"}},
+		}}
+		for i, lose := range []func(string) <-chan struct{}{proxy.LoseCommand, proxy.LoseReply} {
+			lost := lose("exec")
+			_, err := flows.Add(ctx, tree)
+			Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
+			Eventually(lost).Should(BeClosed())
+			Eventually(waiting).Should(HaveLen(i))
+		}
+	})
 })
+
+// newFlows returns a flow producer that is closed after the spec.
+func newFlows(o bullmq.FlowProducerOptions) *bullmq.FlowProducer {
+	GinkgoHelper()
+	flows, err := bullmq.NewFlowProducer(specContext(), &o)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(flows.Close)
+	return flows
+}
 
 var _ = Describe("An add while Redis is unavailable", Label("slow"), func() {
 	var (
@@ -199,6 +220,51 @@ var _ = Describe("An add while Redis is unavailable", Label("slow"), func() {
 		Expect(queue.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeEquivalentTo(30)))
 	})
 
+	It("waits for Redis with AddWait and adds a flow once, also into a queue that is new to the producer", func() {
+		link, err := bullmq.ConnectOption(ctx, rueidis.ClientOption{InitAddress: []string{server.Addr()}, PipelineMultiplex: -1})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(link.Close)
+		var health healthLog
+		fast := newFlows(bullmq.FlowProducerOptions{Connection: link})
+		patient := newFlows(bullmq.FlowProducerOptions{Connection: link, AddWait: time.Minute, OnHealth: health.record})
+		tree := func(queue string) bullmq.Flow {
+			return bullmq.Flow{QueueName: queue, Name: "wall", Children: []bullmq.Flow{{QueueName: queue, Name: "brick"}}}
+		}
+		for _, flows := range []*bullmq.FlowProducer{fast, patient} {
+			_, err := flows.Add(ctx, tree(name))
+			Expect(err).NotTo(HaveOccurred())
+		}
+		server.Stop()
+		Eventually(func() error { _, err := fast.Add(ctx, tree(name)); return err }).Should(MatchError(ContainSubstring("refused")))
+		answers := make(chan error, 2)
+		for _, queue := range []string{name, name + "-new"} {
+			go func() { _, err := patient.Add(ctx, tree(queue)); answers <- err }()
+		}
+		Consistently(answers, 500*time.Millisecond).ShouldNot(Receive())
+		Eventually(health.reachable, "10s").Should(Equal([]bool{false}))
+		_, err = patient.Add(ctx, tree("a:b"))
+		Expect(err).To(MatchError(ContainSubstring("colon")), "which is not retried")
+		Expect(server.Start()).To(Succeed())
+		for range 2 {
+			Eventually(answers, "20s").Should(Receive(BeNil()))
+		}
+		Eventually(health.reachable, "10s").Should(Equal([]bool{false, true}))
+		for queue, flows := range map[string]int{name: 3, name + "-new": 1} {
+			q := newQueue(queue, &bullmq.QueueOptions{Connection: link})
+			Expect(q.Counts(ctx, bullmq.StateWaiting, bullmq.StateWaitingChildren)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: flows, bullmq.StateWaitingChildren: flows}), queue)
+		}
+	})
+
+	It("returns an error after AddWait and adds nothing of a flow", func() {
+		flows := newFlows(bullmq.FlowProducerOptions{URL: server.URL(), AddWait: 300 * time.Millisecond})
+		server.Stop()
+		_, err := flows.Add(ctx, bullmq.Flow{QueueName: name, Name: "wall"})
+		Expect(err).To(And(MatchError(ContainSubstring("AddWait of 300ms is over")), MatchError(ContainSubstring("no job of the flow was added"))))
+		Expect(err).NotTo(MatchError(bullmq.ErrMaybeAdded))
+		_, err = bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{URL: server.URL(), AddWait: -1})
+		Expect(err).To(MatchError(ContainSubstring("AddWait")))
+	})
+
 	It("returns an error after AddWait or at the end of its context and adds nothing", func() {
 		queue := open(300 * time.Millisecond)
 		away(queue)
@@ -234,17 +300,20 @@ var _ = Describe("An add while Redis is unavailable", Label("slow"), func() {
 
 	It("waits while Redis refuses writes for a time, and does not return ErrMaybeAdded", func() {
 		fast, patient := open(0), open(time.Minute)
+		flows := newFlows(bullmq.FlowProducerOptions{URL: server.URL(), AddWait: time.Minute})
 		admin := clientOf(server)
 		Expect(admin.Do(ctx, admin.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build()).Error()).To(Succeed())
 		_, err := fast.Add(ctx, "a", nil, nil)
 		Expect(err).To(And(MatchError(ContainSubstring("OOM")), Not(MatchError(bullmq.ErrMaybeAdded))))
 		Expect(fast.Health().Reachable).To(BeTrue(), "a full Redis is reachable")
-		added := make(chan error, 1)
+		added := make(chan error, 2)
 		go func() { _, err := patient.Add(ctx, "a", nil, nil); added <- err }()
+		go func() { _, err := flows.Add(ctx, bullmq.Flow{QueueName: name, Name: "a"}); added <- err }()
 		Consistently(added, 300*time.Millisecond).ShouldNot(Receive())
 		Expect(admin.Do(ctx, admin.B().Arbitrary("CONFIG", "SET", "maxmemory", "0").Build()).Error()).To(Succeed())
-		Eventually(added).Should(Receive(BeNil()))
-		Expect(fast.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeEquivalentTo(1)))
+		Eventually(added, "10s").Should(Receive(BeNil()))
+		Eventually(added, "10s").Should(Receive(BeNil()))
+		Expect(fast.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, BeEquivalentTo(2)))
 	})
 })
 
@@ -299,7 +368,9 @@ var _ = Describe("An add while Redis accepts connections and does not reply", La
 			name, ctx := newQueueName(), specContext()
 			connect, silence := silenced()
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: connect(), AddWait: wait})
+			flows := newFlows(bullmq.FlowProducerOptions{Connection: connect(), AddWait: wait})
 			calls := map[string]func() error{
+				"a flow":    func() error { _, err := flows.Add(ctx, bullmq.Flow{QueueName: name, Name: "a"}); return err },
 				"one":       func() error { _, err := queue.Add(ctx, "a", nil, nil); return err },
 				"with id":   func() error { _, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{JobID: "own"}); return err },
 				"a bulk":    func() error { _, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 3)); return err },

@@ -47,10 +47,10 @@ func (s *Server) Queue(ctx context.Context, name string, options *QueueOptions) 
 // FlowProducer opens a FlowProducer on the connection of the Server, as [NewFlowProducer]
 // does. [Server.Queue] describes when it is closed.
 //
-// Options that are not set are Middleware of ServerOptions.QueueOptions, and Prefix,
-// Dialect, Telemetry, Logger and Now of the Server. AddMiddleware of the Server wraps the
-// Middleware of the options. options may be nil. Their URL must not be set, and their
-// Connection may be that of the Server.
+// Options that are not set are AddWait, OnHealth and Middleware of
+// ServerOptions.QueueOptions, and Prefix, Dialect, Telemetry, Logger and Now of the
+// Server. AddMiddleware of the Server wraps the Middleware of the options. options may be
+// nil. Their URL must not be set, and their Connection may be that of the Server.
 func (s *Server) FlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowProducer, error) {
 	var o FlowProducerOptions
 	if options != nil {
@@ -60,7 +60,8 @@ func (s *Server) FlowProducer(ctx context.Context, options *FlowProducerOptions)
 		return nil, fmt.Errorf("bullmq: flow producer: its options have another Connection or a URL; flow producers of a server use its connection")
 	}
 	queue := QueueOptions{
-		Prefix: o.Prefix, Dialect: o.Dialect, Middleware: o.Middleware, Telemetry: o.Telemetry, Logger: o.Logger, Now: o.Now,
+		Prefix: o.Prefix, Dialect: o.Dialect, AddWait: o.AddWait, OnHealth: o.OnHealth, Middleware: o.Middleware,
+		Telemetry: o.Telemetry, Logger: o.Logger, Now: o.Now,
 	}
 	if s.o.QueueOptions != nil {
 		queue.inherit(*s.o.QueueOptions)
@@ -69,7 +70,8 @@ func (s *Server) FlowProducer(ctx context.Context, options *FlowProducerOptions)
 		Prefix: s.o.Prefix, Dialect: s.o.Dialect, Telemetry: s.o.Telemetry, Logger: s.o.Logger, Now: s.o.Now,
 	})
 	o.Connection = s.conn
-	o.Prefix, o.Dialect, o.Telemetry, o.Logger, o.Now = queue.Prefix, queue.Dialect, queue.Telemetry, queue.Logger, queue.Now
+	o.Prefix, o.Dialect, o.AddWait, o.OnHealth = queue.Prefix, queue.Dialect, queue.AddWait, queue.OnHealth
+	o.Telemetry, o.Logger, o.Now = queue.Telemetry, queue.Logger, queue.Now
 	o.Middleware = slices.Concat(s.o.AddMiddleware, queue.Middleware)
 	p, err := NewFlowProducer(ctx, &o)
 	if err == nil && !s.opened.keep(nil, p) {

@@ -85,6 +85,8 @@ var _ = Describe("A server", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(flow.Job.Key()).To(HavePrefix("shop:" + name + ":"))
 		Expect(adds(name)).To(Equal(2))
+		invalid := newServer(bullmq.ServerOptions{QueueOptions: &bullmq.QueueOptions{AddWait: -1}})
+		Expect(invalid.FlowProducer(specContext(), nil)).Error().To(MatchError(ContainSubstring("AddWait")), "which it passes on")
 	})
 
 	It("wraps the adds of handlers by its middleware, and leaves the meta hash of their queues alone", func() {

@@ -3,6 +3,7 @@ package scripts
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,9 +33,13 @@ func (q *Store) AddFlow(ctx context.Context, jobs []backend.FlowJob, now time.Ti
 	calls := append([]rueidis.Completed{q.client.B().Multi().Build()}, f.adds...)
 	calls = append(append(calls, f.releases...), q.client.B().Exec().Build())
 	replies := q.client.DoMulti(ctx, calls...)
+	if err := replies[0].Error(); err != nil && slices.ContainsFunc(replies[1:], func(r rueidis.RedisResult) bool { return r.Error() == nil }) {
+		// Not wrapped, since the error does not say that nothing has run.
+		return nil, fmt.Errorf("bullmq: adding a flow%s: MULTI was refused, so its calls ran one by one: %s", of, err.Error())
+	}
 	for _, reply := range replies {
-		// After an error reply nothing was added, unless it refuses MULTI itself. After
-		// another error all jobs may have been added.
+		// After an error reply nothing was added. After another error all jobs may have
+		// been added.
 		if err := reply.Error(); err != nil {
 			return nil, fmt.Errorf("bullmq: adding a flow%s: %w", of, err)
 		}
