@@ -71,12 +71,9 @@ func (s *shop) watchOrder(w http.ResponseWriter, r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = sendEvent(w, string(event.Type), Status{
+		sendEvent(w, string(event.Type), Status{
 			ID: event.JobID, State: string(event.Type), Progress: event.Progress, Receipt: event.ReturnValue, Reason: event.FailedReason,
 		})
-		if err != nil {
-			return nil, err
-		}
 	}
 	return nil, nil
 }

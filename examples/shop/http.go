@@ -29,13 +29,10 @@ func (s *shop) serve(status int, route func(w http.ResponseWriter, r *http.Reque
 	}
 }
 
-// sendEvent sends a server-sent event.
-func sendEvent(w http.ResponseWriter, event string, body any) error {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
+// sendEvent sends a server-sent event. When the client is gone, the request's context ends.
+func sendEvent(w http.ResponseWriter, event string, body any) {
 	w.Header().Set("Content-Type", "text/event-stream")
+	data, _ := json.Marshal(body)
 	fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, data)
-	return http.NewResponseController(w).Flush()
+	_ = http.NewResponseController(w).Flush()
 }
