@@ -165,3 +165,29 @@ func ExampleLoggerFromContext() {
 	// level=INFO msg=sending queue=orders worker=mailer job=1 name=welcome attempt=1 server=smtp-1
 	// r-1 <nil>
 }
+
+// A middleware of adds counts the jobs that were added.
+func ExampleNewJob_Added() {
+	ctx := context.Background()
+	added := 0
+	count := func(next bullmq.AddFunc) bullmq.AddFunc {
+		return func(ctx context.Context, jobs []*bullmq.NewJob) error {
+			err := next(ctx, jobs)
+			for _, job := range jobs {
+				if job.Added() != nil {
+					added++
+				}
+			}
+			return err
+		}
+	}
+	queue, _, stop := queueForExample(ctx, bullmq.QueueOptions{Middleware: []bullmq.AddMiddleware{count}})
+	defer stop()
+	for range 3 { // the second and third change nothing
+		if _, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: "wall-1"}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(added, "job was added")
+	// Output: 1 job was added
+}

@@ -190,9 +190,9 @@ func (p *FlowProducer) addThrough(ctx context.Context, flows []Flow) (nodes []*F
 	if len(p.o.Middleware) == 0 || len(flows) == 0 {
 		return p.add(ctx, flows)
 	}
-	err = flowMiddleware(ctx, flows, p.o.Middleware, func(ctx context.Context, flows []Flow) (err error) {
+	err = flowMiddleware(ctx, flows, p.o.Middleware, func(ctx context.Context, flows []Flow) (_ []*FlowNode, err error) {
 		nodes, refusals, err = p.add(ctx, flows)
-		return err
+		return nodes, err
 	})
 	return nodes, refusals, err
 }

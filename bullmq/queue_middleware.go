@@ -24,7 +24,18 @@ type NewJob struct {
 	// SchedulerID is the id of the scheduler whose jobs are defined, or "".
 	SchedulerID string
 
-	job *Job // that was added
+	job *Job // as the add has returned it; nil before that and after an error
+}
+
+// Added returns the job that was added. It is for a middleware after its call of next.
+// Added returns nil if this job was not added, because of an error, because a job with
+// its JobID exists, or because it was deduplicated. In a bulk with an error some jobs may
+// have been added. Added always returns nil for the template of a scheduler.
+func (n *NewJob) Added() *Job {
+	if n.job.AddOutcome() != Added {
+		return nil
+	}
+	return n.job
 }
 
 // SetExtra sets an option of the job that this SDK does not know, such as requestId. It
@@ -64,7 +75,8 @@ func (n *NewJob) EncodeData() (json.RawMessage, error) {
 type AddFunc func(ctx context.Context, jobs []*NewJob) error
 
 // AddMiddleware wraps an [AddFunc], to run code before and after jobs are added. It must
-// call next with all jobs, or return an error. Then none is added.
+// call next with all jobs, or return an error. Then none is added. After the call
+// [NewJob.Added] tells which jobs were added.
 type AddMiddleware func(next AddFunc) AddFunc
 
 var errNotAdded = errors.New("bullmq: a middleware has not added the job: it must call next or return an error")
@@ -155,8 +167,8 @@ func (q *Queue) addBulkThrough(ctx context.Context, bulk []BulkJob) ([]*Job, err
 }
 
 // flowMiddleware adds the jobs of flows through a middleware. add gets copies of the
-// flows, as the middleware has changed them.
-func flowMiddleware(ctx context.Context, flows []Flow, middleware []AddMiddleware, add func(context.Context, []Flow) error) error {
+// flows, as the middleware has changed them, and returns their nodes.
+func flowMiddleware(ctx context.Context, flows []Flow, middleware []AddMiddleware, add func(context.Context, []Flow) ([]*FlowNode, error)) error {
 	var jobs []*NewJob
 	var copied func(flows []Flow) []Flow
 	var nodes []*Flow // of jobs
@@ -176,10 +188,22 @@ func flowMiddleware(ctx context.Context, flows []Flow, middleware []AddMiddlewar
 		for i, n := range jobs {
 			nodes[i].Data, nodes[i].Options = n.Data, n.Options
 		}
-		return add(ctx, flows)
+		added, err := add(ctx, flows)
+		setAdded(jobs, added)
+		return err
 	}, middleware)(ctx, jobs)
 	if err == nil && !called {
 		err = errNotAdded
 	}
 	return err
+}
+
+// setAdded sets the jobs of nodes and their children, in the order in which flowMiddleware
+// lists them. It returns the jobs that are left.
+func setAdded(jobs []*NewJob, nodes []*FlowNode) []*NewJob {
+	for _, node := range nodes {
+		jobs[0].job = node.Job
+		jobs = setAdded(jobs[1:], node.Children)
+	}
+	return jobs
 }

@@ -189,17 +189,15 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 // AddMiddleware counts added jobs. It is a [bullmq.AddMiddleware] for
-// QueueOptions.Middleware and FlowProducerOptions.Middleware. Jobs count when the call has
-// returned without an error, also those that were deduplicated. The jobs of schedulers do
-// not count.
+// QueueOptions.Middleware and FlowProducerOptions.Middleware. A job counts if
+// [bullmq.NewJob.Added] returns it, so deduplicated ones do not, nor do the jobs of
+// schedulers.
 func (m *Metrics) AddMiddleware(next bullmq.AddFunc) bullmq.AddFunc {
 	return func(ctx context.Context, jobs []*bullmq.NewJob) error {
 		err := next(ctx, jobs)
-		if err == nil {
-			for _, job := range jobs {
-				if job.SchedulerID == "" {
-					m.added.WithLabelValues(job.QueueName, m.names.label(job.Name)).Inc()
-				}
+		for _, job := range jobs {
+			if job.Added() != nil {
+				m.added.WithLabelValues(job.QueueName, m.names.label(job.Name)).Inc()
 			}
 		}
 		return err

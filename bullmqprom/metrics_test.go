@@ -184,6 +184,32 @@ var _ = Describe("The metrics of a process", func() {
 		Expect(values()).To(Equal(map[string]float64{"bullmq_jobs_added_total{pack,orders}": 2, "bullmq_jobs_added_total{ship,orders}": 1}))
 	})
 
+	It("count only jobs that were added: neither deduplicated and existing ones, nor the failed part of a bulk", func() {
+		setUp(nil)
+		for range 3 {
+			add("pack", &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "d"}})
+			add("ship", &bullmq.JobOptions{JobID: "ship-1"})
+		}
+		jobs, err := queue.AddBulk(ctx, []bullmq.BulkJob{
+			{Name: "pack"}, {Name: "child", Options: &bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "nobody", QueueKey: "bull:orders"}}}, {Name: "pack"},
+		})
+		Expect(err).To(MatchError(bullmq.ErrParentNotFound))
+		Expect(jobs).To(HaveLen(3))
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection, Middleware: []bullmq.AddMiddleware{metrics.AddMiddleware}})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		for range 2 {
+			_, err = flows.Add(ctx, bullmq.Flow{
+				Name: "order", QueueName: "orders", Options: &bullmq.JobOptions{JobID: "order-1"}, Children: []bullmq.Flow{{Name: "part", QueueName: "parts"}},
+			})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(values()).To(Equal(map[string]float64{
+			"bullmq_jobs_added_total{pack,orders}": 3, "bullmq_jobs_added_total{ship,orders}": 1,
+			"bullmq_jobs_added_total{order,orders}": 1, "bullmq_jobs_added_total{part,parts}": 2,
+		}))
+	})
+
 	It("export unknown names, and names beyond the limit, as other", func() {
 		setUp(&bullmqprom.Options{MaxNames: 2, KnownName: func(name string) bool { return name != "unknown" }})
 		for i := range 5 {
