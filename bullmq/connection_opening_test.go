@@ -13,7 +13,7 @@ import (
 )
 
 var _ = Describe("A call while a connection to a silent Redis opens", Label("slow"), func() {
-	const soon = time.Second
+	const soon = 3 * time.Second // an attempt to connect takes four
 	var (
 		proxy *faultproxy.Proxy
 		queue *bullmq.Queue
@@ -26,7 +26,7 @@ var _ = Describe("A call while a connection to a silent Redis opens", Label("slo
 		Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		proxy.CutAll()
 		Eventually(proxy.Connections).Should(BeZero())
-		time.Sleep(50 * time.Millisecond) // lets the client notice
+		time.Sleep(500 * time.Millisecond) // lets the client notice
 	})
 	// begin makes a call that opens the connection or waits for it.
 	begin := func(ctx context.Context) <-chan error {

@@ -47,14 +47,14 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 				together.Done()
 				together.Wait()
 				return nil, nil
-			}, &bullmq.WorkerOptions{Connection: bullmq.Client(client), Logger: logger})
+			}, &bullmq.WorkerOptions{Connection: bullmq.Client(client), Logger: logger, DrainDelay: 10 * time.Second})
 		}
-		Eventually(warnings, "3s").Should(Equal(1))
+		Eventually(warnings, "10s").Should(Equal(1))
 		Expect(lines.all()).To(ContainSubstring(fmt.Sprintf(`"needed":%d`, workers)))
 		// A worker runs one job at a time, so these finish only once each worker has fetched one.
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, workers))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(countOf(queue, bullmq.StateCompleted), "3s").Should(Equal(workers))
+		Eventually(countOf(queue, bullmq.StateCompleted), "8s").Should(Equal(workers))
 		Expect(warnings()).To(Equal(1))
 	},
 		Entry("with one connection for two workers", 1, 2),
@@ -101,12 +101,12 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		}
 		done := make(chan struct{})
 		go func() { waits.Wait(); close(done) }()
-		Eventually(done, "15s").Should(BeClosed())
+		Eventually(done, "30s").Should(BeClosed())
 		for q := range queues {
-			Eventually(seen[q].Load, "3s").Should(BeEquivalentTo(jobs))
+			Eventually(seen[q].Load, "10s").Should(BeEquivalentTo(jobs))
 		}
 		Expect(failures).NotTo(Receive())
-		Eventually(warnings, "3s").Should(Equal(1))
+		Eventually(warnings, "10s").Should(Equal(1))
 	},
 		Entry("with one connection", 1),
 		Entry("with two connections", 2),
@@ -126,10 +126,10 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 			runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: via, Logger: logger, DrainDelay: time.Second,
 				Events: bullmq.WorkerEvents{Error: func(err error) { failures <- err }}})
 		}
-		Eventually(warnings, "8s").Should(Equal(1))
+		Eventually(warnings, "15s").Should(Equal(1))
 		_, err = queue.AddBulk(ctx, make([]bullmq.BulkJob, workers))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(countOf(queue, bullmq.StateCompleted), "3s").Should(Equal(workers))
+		Eventually(countOf(queue, bullmq.StateCompleted), "10s").Should(Equal(workers))
 		Consistently(failures, "1s").ShouldNot(Receive())
 	})
 
@@ -140,12 +140,12 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.Client(client), Logger: logger})
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, job.ID), "4s").Should(Equal(bullmq.StateCompleted))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		delayed, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: 500 * time.Millisecond})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(stateOf(queue, delayed.ID), "4s").Should(Equal(bullmq.StateCompleted))
+		Eventually(stateOf(queue, delayed.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(queue.ConnectedWorkers(ctx)).To(BeEmpty())
-		Eventually(warnings, "3s").Should(Equal(1))
+		Eventually(warnings, "10s").Should(Equal(1))
 		release()
 		waitUntilIdle(queue)
 	})
@@ -175,7 +175,7 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		time.Sleep(300 * time.Millisecond)
 		job, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(waiting, "4s").Should(Receive(HaveField("ID", job.ID)))
+		Eventually(waiting).Should(Receive(HaveField("ID", job.ID)))
 	})
 
 	It("closes workers and readers at once that still wait for a connection", func() {
@@ -192,10 +192,10 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		}()
 		time.Sleep(300 * time.Millisecond)
 		stop()
-		Eventually(ended, "4s").Should(Receive(BeNil()))
+		Eventually(ended).Should(Receive(BeNil()))
 		Expect(worker.Close()).To(Succeed())
 		Expect(reader.Close()).To(Succeed())
-		Eventually(read, "4s").Should(BeClosed())
+		Eventually(read).Should(BeClosed())
 	})
 
 	It("adds flows and bulks of thousands of jobs while every connection is in use", func() {
@@ -205,7 +205,7 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: bullmq.Client(client)})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
-		short, cancel := context.WithTimeout(ctx, 15*time.Second)
+		short, cancel := context.WithTimeout(ctx, 40*time.Second)
 		defer cancel()
 		children := make([]bullmq.Flow, 2500)
 		for i := range children {
@@ -228,7 +228,7 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(HaveLen(3))
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 300))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(countOf(queue, bullmq.StateCompleted), "5s").Should(Equal(300))
+		Eventually(countOf(queue, bullmq.StateCompleted), "15s").Should(Equal(300))
 		Expect(warnings()).To(BeZero())
 	})
 
@@ -245,13 +245,13 @@ var _ = Describe("A client whose pool has too few connections", Label("slow"), f
 			}
 			<-finish
 			return nil, nil
-		}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, BatchSize: 1, LockDuration: 15 * time.Second})
+		}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, BatchSize: 1}) // the call that hangs is abandoned after 10 s
 		second, err := queue.Add(ctx, "second", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		_, err = queue.Add(ctx, "first", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(hung).Should(BeClosed())
 		close(finish)
-		Eventually(stateOf(queue, second.ID), "4s").Should(Equal(bullmq.StateCompleted))
+		Eventually(stateOf(queue, second.ID), "7s").Should(Equal(bullmq.StateCompleted))
 	})
 })

@@ -132,9 +132,9 @@ var _ = Describe("A shared Connection", Label("slow"), func() {
 		queue := newQueue(name, nil)
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedReaders(ctx) }).Should(HaveLen(1))
 		Expect(connection.Close()).To(Succeed())
-		Eventually(read, "3s").Should(Receive(ConsistOf(MatchError(bullmq.ErrClosed))))
+		Eventually(read).Should(Receive(ConsistOf(MatchError(bullmq.ErrClosed))))
 		go loop()
-		Eventually(read, "3s").Should(Receive(ConsistOf(MatchError(bullmq.ErrClosed))), "a later loop")
+		Eventually(read).Should(Receive(ConsistOf(MatchError(bullmq.ErrClosed))), "a later loop")
 	},
 		Entry("an address", func() *bullmq.Connection { return connect(redis.URL()) }),
 		Entry("the caller's client", func() *bullmq.Connection { return connectClient(redis.Addr()) }),

@@ -88,21 +88,25 @@ var _ = Describe("A connection", Label("slow"), func() {
 			defer cancel()
 			errs, longest := openWithin(ctx, bullmq.URL("redis://"+mute.Addr().String()))
 			Expect(errs).To(HaveEach(And(MatchError(gaveUp), MatchError(ContainSubstring(mute.Addr().String())))))
-			Expect(longest).To(BeNumerically("<", time.Second), "at the end of the context")
+			Expect(longest).To(BeNumerically("<", 3*time.Second), "at the end of the context")
 
 			halfMute := miniredis.RunT(GinkgoT())
 			halfMute.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool { return command == "INFO" })
 
-			var tries sync.WaitGroup
-			for _, address := range []string{mute.Addr().String(), halfMute.Addr()} {
-				tries.Go(func() {
-					defer GinkgoRecover()
-					errs, longest := open(bullmq.Options(rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true}))
-					Expect(errs).To(HaveEach(MatchError(ContainSubstring(address))))
-					Expect(longest).To(BeNumerically("<", 5*time.Second))
-				})
-			}
-			tries.Wait()
+			steadily(func(g Gomega) {
+				var tries sync.WaitGroup
+				var took [2]time.Duration
+				for i, address := range []string{mute.Addr().String(), halfMute.Addr()} {
+					tries.Go(func() {
+						defer GinkgoRecover()
+						errs, longest := open(bullmq.Options(rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true}))
+						Expect(errs).To(HaveEach(MatchError(ContainSubstring(address))))
+						took[i] = longest
+					})
+				}
+				tries.Wait()
+				g.Expect(took).To(HaveEach(BeNumerically("<", 5*time.Second)))
+			})
 		})
 
 		DescribeTable("returns an error with the remedy for", func(connection func() *bullmq.Connection, hints ...string) {
@@ -234,7 +238,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 				begun := time.Now()
 				_, err := queue.Add(specContext(), "paint", nil, nil)
 				Expect(err).NotTo(HaveOccurred())
-				Expect(time.Since(begun)).To(BeNumerically("<", 2*time.Second), "both block for longer")
+				Expect(time.Since(begun)).To(BeNumerically("<", 4*time.Second), "both block for longer")
 			}
 			end()
 			Eventually(ended).Should(BeClosed())
@@ -408,16 +412,16 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 				})
 			}
 		}
-		behind("3", func(addr string) []*bullmq.Connection { return []*bullmq.Connection{bullmq.URL("redis://" + addr)} })
-		behind("2", func(addr string) []*bullmq.Connection {
-			short := rueidis.ClientOption{ConnWriteTimeout: 1500 * time.Millisecond, Dialer: net.Dialer{KeepAlive: 300 * time.Millisecond}}
+		behind("5", func(addr string) []*bullmq.Connection { return []*bullmq.Connection{bullmq.URL("redis://" + addr)} })
+		behind("4", func(addr string) []*bullmq.Connection {
+			short := rueidis.ClientOption{ConnWriteTimeout: 3 * time.Second, Dialer: net.Dialer{KeepAlive: 300 * time.Millisecond}}
 			return connectionsOf(addr, short)[1:]
 		})
 		for _, run := range runs {
 			run()
 		}
 		before := []int{accepted[0](), accepted[1]()}
-		time.Sleep(4500 * time.Millisecond) // longer than the timeouts
+		time.Sleep(7 * time.Second) // longer than the timeouts
 		for _, run := range runs {
 			run()
 		}
@@ -427,37 +431,39 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 	})
 
 	It("that the other side has closed accepts adds or returns ErrMaybeAdded, and accepts each two seconds later", func() {
-		proxy := proxied(redis.Addr())
-		ctx := specContext()
-		var queues []*bullmq.Queue
-		for _, via := range connectionsOf(proxy.Addr(), rueidis.ClientOption{}) {
-			queue := newQueue(newQueueName(), &bullmq.QueueOptions{Connection: via})
-			_, err := queue.Add(ctx, "paint", nil, nil)
-			Expect(err).NotTo(HaveOccurred())
-			queues = append(queues, queue)
-		}
-		proxy.CutAll()
-		closed := time.Now()
-		var added, doubtful [3]int
-		for time.Since(closed) < 2500*time.Millisecond {
-			late := time.Since(closed) > 2*time.Second
-			for i, queue := range queues {
-				switch _, err := queue.Add(ctx, "paint", nil, nil); {
-				case err == nil:
-					added[i]++
-				case late:
-					Expect(err).NotTo(HaveOccurred())
-				default:
-					Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
-					doubtful[i]++
-				}
+		steadily(func(g Gomega) {
+			proxy := proxied(redis.Addr())
+			ctx := specContext()
+			var queues []*bullmq.Queue
+			for _, via := range connectionsOf(proxy.Addr(), rueidis.ClientOption{}) {
+				queue := newQueue(newQueueName(), &bullmq.QueueOptions{Connection: via})
+				_, err := queue.Add(ctx, "paint", nil, nil)
+				Expect(err).NotTo(HaveOccurred())
+				queues = append(queues, queue)
 			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		for i, queue := range queues {
-			there := len(listAt(keyOf(queue.Name(), "wait")))
-			Expect(there).To(And(BeNumerically(">=", 1+added[i]), BeNumerically("<=", 1+added[i]+doubtful[i])))
-		}
+			proxy.CutAll()
+			closed := time.Now()
+			var added, doubtful [3]int
+			for time.Since(closed) < 2500*time.Millisecond {
+				late := time.Since(closed) > 2*time.Second
+				for i, queue := range queues {
+					switch _, err := queue.Add(ctx, "paint", nil, nil); {
+					case err == nil:
+						added[i]++
+					case late:
+						g.Expect(err).NotTo(HaveOccurred())
+					default:
+						Expect(err).To(MatchError(bullmq.ErrMaybeAdded))
+						doubtful[i]++
+					}
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			for i, queue := range queues {
+				there := len(listAt(keyOf(queue.Name(), "wait")))
+				Expect(there).To(And(BeNumerically(">=", 1+added[i]), BeNumerically("<=", 1+added[i]+doubtful[i])))
+			}
+		})
 	})
 
 	DescribeTable("works", func(option rueidis.ClientOption) {

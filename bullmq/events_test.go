@@ -307,7 +307,7 @@ var _ = Describe("QueueEvents", func() {
 			for event, err := range reader.All(ctx) {
 				if err != nil {
 					Expect(err).To(MatchError(ContainSubstring("no reply from Redis in time")))
-					Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
+					Expect(time.Since(begun)).To(BeNumerically("<", 6*time.Second))
 					say("event", "waiting", "jobId", "b")
 					Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
 					continue

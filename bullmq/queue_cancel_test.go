@@ -45,7 +45,7 @@ var _ = Describe("Queue.Cancel", func() {
 	theCause := func(cause error) (any, error) { return nil, cause }
 	failedBecause := func(id, reason string) {
 		GinkgoHelper()
-		Eventually(stateOf(queue, id), "5s").Should(Equal(bullmq.StateFailed))
+		Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateFailed))
 		Expect(hashAt(keyOf(name, id))).To(And(HaveKeyWithValue("failedReason", reason), Not(HaveKey("defa"))))
 	}
 
@@ -117,7 +117,7 @@ var _ = Describe("Queue.Cancel", func() {
 		Eventually(calls).Should(Receive())
 		Expect(queue.Cancel(ctx, job.ID, "cancelled: twice")).To(Equal(bullmq.CancelRunning))
 		var cause error
-		Eventually(causes, "3s").Should(Receive(&cause))
+		Eventually(causes).Should(Receive(&cause))
 		Expect(cause).To(Equal(&bullmq.CancelledError{Reason: "cancelled: twice"}))
 	})
 
@@ -140,12 +140,12 @@ var _ = Describe("Queue.Cancel", func() {
 		job := add(nil)
 		Eventually(calls).Should(Receive())
 		Expect(queue.Cancel(ctx, job.ID, "too late")).To(Equal(bullmq.CancelRunning))
-		Eventually(stateOf(queue, job.ID), "3s").Should(Equal(bullmq.StateCompleted))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, job.ID))).NotTo(HaveKey("defa"))
 		Expect(queue.JobRef(job.ID).Retry(ctx, bullmq.StateCompleted, nil)).To(Succeed())
-		Eventually(calls, "3s").Should(Receive(Equal(job.ID)))
+		Eventually(calls).Should(Receive(Equal(job.ID)))
 		Expect(queue.Cancel(ctx, job.ID, "again")).To(Equal(bullmq.CancelRunning))
-		Eventually(stateOf(queue, job.ID), "3s").Should(Equal(bullmq.StateCompleted))
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 	})
 
 	It("leaves nothing that cancels a job again after Job.Retry", func() {
@@ -164,7 +164,7 @@ var _ = Describe("Queue.Cancel", func() {
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
-		}, &bullmq.WorkerOptions{LockDuration: 400 * time.Millisecond})
+		}, &bullmq.WorkerOptions{LockDuration: 5 * time.Second, LockRenewTime: 100 * time.Millisecond})
 		job := add(nil)
 		Eventually(calls).Should(Receive())
 		Expect(queue.Cancel(ctx, job.ID, "once")).To(Equal(bullmq.CancelRunning))
@@ -178,7 +178,7 @@ var _ = Describe("Queue.Cancel", func() {
 
 	It("reaches a worker that can't read the stream when the worker renews its locks", func() {
 		runWorker(name, untilCancelled(theCause), &bullmq.WorkerOptions{
-			Connection: restricted("~bull:" + name + ":* +@all"), LockDuration: time.Second,
+			Connection: restricted("~bull:" + name + ":* +@all"), LockDuration: 5 * time.Second, LockRenewTime: 500 * time.Millisecond,
 		})
 		job := add(nil)
 		Eventually(calls).Should(Receive())
@@ -188,7 +188,7 @@ var _ = Describe("Queue.Cancel", func() {
 
 	It("works without permission for the stream, which only makes it slower", func() {
 		narrow := newQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:" + name + ":* +@all")})
-		runWorker(name, untilCancelled(theCause), &bullmq.WorkerOptions{LockDuration: time.Second})
+		runWorker(name, untilCancelled(theCause), &bullmq.WorkerOptions{LockDuration: 5 * time.Second, LockRenewTime: 500 * time.Millisecond})
 		job := add(nil)
 		Eventually(calls).Should(Receive())
 		Expect(narrow.Cancel(ctx, job.ID, "slowly")).To(Equal(bullmq.CancelRunning))
@@ -286,10 +286,12 @@ var _ = Describe("Queue.Cancel", func() {
 		runWorker(name, doNothing, nil)
 		waitUntilIdle(queue)
 		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())
-		for range 200 {
+		begun := time.Now()
+		for range 500 {
 			add(nil)
 			time.Sleep(5 * time.Millisecond)
 		}
-		Expect(commandCalls()["xread"]).To(BeNumerically("<=", 1))
+		// While a job takes long the worker asks twice a second. A busy machine may hold one up.
+		Expect(float64(commandCalls()["xread"])).To(BeNumerically("<=", 2+time.Since(begun).Seconds()/5))
 	})
 })

@@ -53,7 +53,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		Eventually(clientList).Should(ContainSubstring("cmd=xread"))
 		return done
 	}
-	soon := 700 * time.Millisecond
+	const soon = 4 * time.Second // a wait polls every five
 
 	It("returns the value of a job at once when it completes", func() {
 		job := add(nil)
@@ -220,7 +220,7 @@ var _ = Describe("Waiting for a job's result", func() {
 		fetcher := newFetcher(name, nil)
 		takeJob(fetcher)
 		endUnseen(name, job.ID, "42")
-		Eventually(done, "4s").Should(Receive(Equal(outcome{"42", nil})))
+		Eventually(done, soon).Should(Receive(Equal(outcome{"42", nil})))
 	})
 
 	It("returns on a queue without events, whether busy or idle", func() {
@@ -238,7 +238,7 @@ var _ = Describe("Waiting for a job's result", func() {
 			}()
 		}
 		for range jobs {
-			Eventually(results, "7s").Should(Receive(Equal("42")))
+			Eventually(results, "15s").Should(Receive(Equal("42")))
 		}
 		Expect(add(nil).Wait(ctx, queue)).To(MatchJSON("42"))
 	})

@@ -184,17 +184,17 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 		begun := time.Now()
 		time.AfterFunc(limit, func() { leave(reason) })
 		var last outcome
-		Eventually(done).Should(Receive(&last))
+		Eventually(done, "20s").Should(Receive(&last))
 		Expect(time.Since(begun)).To(BeNumerically("<", limit+3*time.Second))
 		Expect(last.err).To(MatchError(reason))
 		Expect(last.err).To(MatchError(ContainSubstring("waiting for job 7")))
 		Expect(last.err).To(Satisfy(why))
 	},
-		Entry("refused connections", 700*time.Millisecond, refused, func(err error) bool {
+		Entry("refused connections", 1500*time.Millisecond, refused, func(err error) bool {
 			var network *net.OpError
 			return errors.As(err, &network) && errors.Is(err, syscall.ECONNREFUSED)
 		}),
-		Entry("missing replies", 1200*time.Millisecond, silenced, func(err error) bool {
+		Entry("missing replies", 3*time.Second, silenced, func(err error) bool {
 			return strings.Contains(err.Error(), "no reply from Redis in time")
 		}),
 	)
@@ -221,7 +221,7 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 		done := waitFor(ctx, queue, "7")
 		Consistently(done, "50ms").ShouldNot(Receive())
 		Expect(queue.Close()).To(Succeed())
-		Eventually(done, "4s").Should(Receive(Equal(outcome{"", bullmq.ErrClosed})))
+		Eventually(done).Should(Receive(Equal(outcome{"", bullmq.ErrClosed})))
 	})
 
 	It("does not check on behalf of each of many waiters whether Redis is back", func() {
@@ -252,10 +252,12 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 		}
 		Expect(client.Do(ctx, client.B().Arbitrary("REPLICAOF", "127.0.0.1", "1").Build()).Error()).To(Succeed())
 		Eventually(refusals).Should(BeNumerically(">", 0))
-		time.Sleep(500 * time.Millisecond) // each wait may notice the outage once
-		before, begun := refusals(), time.Now()
-		time.Sleep(time.Second)
-		Expect(float64(refusals()-before)).To(BeNumerically("<", 20*time.Since(begun).Seconds()), fmt.Sprint("for ", waits, " waits"))
+		// Each wait may notice the outage once, and on a busy machine some notice it late.
+		Eventually(func() float64 {
+			before, begun := refusals(), time.Now()
+			time.Sleep(time.Second)
+			return float64(refusals()-before) / time.Since(begun).Seconds()
+		}, "15s").Should(BeNumerically("<", 20), fmt.Sprint("a second for ", waits, " waits"))
 	})
 })
 

@@ -108,7 +108,7 @@ var producerTasks = []task{
 	{"waits for a job that ends meanwhile", func(p *program) {
 		queue := p.queue(bullmq.Detect)
 		job := p.add(queue, bullmq.JobOptions{})
-		ctx, cancel := context.WithTimeout(p.ctx, 3*time.Second)
+		ctx, cancel := context.WithTimeout(p.ctx, 15*time.Second)
 		defer cancel()
 		waited := make(chan error, 1)
 		go func() { _, err := queue.WaitForJob(ctx, job.ID); waited <- err }()
@@ -116,7 +116,7 @@ var producerTasks = []task{
 		p.Eventually(func() <-chan error { // the wait begins some time after the call
 			p.others.publish("completed", job.ID, "returnvalue", "1")
 			return waited
-		}, "10s", "20ms").Should(Receive(&err))
+		}, "20s", "20ms").Should(Receive(&err))
 		p.Expect(err).NotTo(HaveOccurred())
 	}},
 }

@@ -16,7 +16,7 @@ var readerTasks = []task{
 
 // readEvents reads after an id until an event comes that is added after the reader was opened.
 func (p *program) readEvents(after string) {
-	ctx, cancel := context.WithTimeout(p.ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, 15*time.Second)
 	defer cancel()
 	p.others.publish("waiting", "1")
 	reader, err := bullmq.NewQueueEvents(ctx, p.name, &bullmq.QueueEventsOptions{Connection: p.connection(p.others.address), LastEventID: after, Logger: p.logger()})

@@ -51,7 +51,7 @@ type program struct {
 // first failure.
 func attempt(t task, rights []string, address string, client rueidis.Client) (failure error) {
 	name := newQueueName()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	p := &program{ctx: ctx, name: name}
 	p.Gomega = NewGomega(func(message string, _ ...int) {

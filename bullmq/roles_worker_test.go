@@ -185,8 +185,8 @@ func (p *program) changeJob(ctx context.Context, job *bullmq.Job) (any, error) {
 // workerOptions returns options of a worker that reports each error as a failure.
 func (p *program) workerOptions() *bullmq.WorkerOptions {
 	return &bullmq.WorkerOptions{
-		Connection: p.connection(p.others.address), Name: "painter", Concurrency: 5, ShutdownTimeout: time.Second,
-		LockDuration: 3 * time.Second, LockRenewTime: 20 * time.Millisecond, MaxStalledCount: -1,
+		Connection: p.connection(p.others.address), Name: "painter", Concurrency: 5, ShutdownTimeout: 5 * time.Second,
+		LockDuration: 15 * time.Second, LockRenewTime: 20 * time.Millisecond, MaxStalledCount: -1,
 		Limiter: &bullmq.Limiter{Max: 1000, Duration: 50 * time.Millisecond}, MetricsPoints: 5,
 		Events: bullmq.WorkerEvents{Error: p.note},
 	}
@@ -223,7 +223,7 @@ func (p *program) runJobsUntil(done func(left map[bullmq.State]int) bool, o *bul
 		left, err := p.others.queue.Counts(p.ctx, bullmq.StateWaiting, bullmq.StateActive, bullmq.StatePrioritized, bullmq.StateWaitingChildren, bullmq.StateDelayed)
 		p.Expect(err).NotTo(HaveOccurred())
 		return done(left)
-	}, "8s", "10ms").Should(BeTrue(), "jobs were left")
+	}, "15s", "10ms").Should(BeTrue(), "jobs were left")
 	p.Expect(stop()).To(Succeed())
 	p.Expect(p.failed()).NotTo(HaveOccurred())
 }

@@ -75,14 +75,14 @@ var _ = Describe("A job scheduler", func() {
 			SkipLockRenewal: true, SkipStalledCheck: true, LockDuration: 400 * time.Millisecond,
 			Events: bullmq.WorkerEvents{Error: func(err error) { faults <- err }},
 		})
-		Eventually(faults, "3s").Should(Receive(MatchError(ContainSubstring("WRONGTYPE"))))
-		Eventually(func() (int64, error) { return redisDo("EXISTS", keyOf(name, jobAt(0)+":lock")).AsInt64() }, "3s").Should(BeZero())
+		Eventually(faults).Should(Receive(MatchError(ContainSubstring("WRONGTYPE"))))
+		Eventually(func() (int64, error) { return redisDo("EXISTS", keyOf(name, jobAt(0)+":lock")).AsInt64() }).Should(BeZero())
 		Expect(redisDo("RENAME", repeat+"-", repeat).Error()).To(Succeed())
 		Consistently(runs, "1500ms").ShouldNot(Receive())
 		Expect(listAt(keyOf(name, "active"))).To(Equal([]string{jobAt(0)}))
 
 		runWorker(name, handle, &bullmq.WorkerOptions{StalledInterval: 100 * time.Millisecond})
-		Eventually(runs, "3s").Should(Receive(Equal(jobAt(0))))
+		Eventually(runs).Should(Receive(Equal(jobAt(0))))
 	})
 
 	Describe("with a pattern for which BullMQ finds no next run", func() {

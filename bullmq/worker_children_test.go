@@ -17,10 +17,12 @@ var _ = Describe("A job whose handler returns ErrWaitForChildren", func() {
 		queue, below *bullmq.Queue // of the job and of its children
 		ctx          context.Context
 	)
-	BeforeEach(func() {
+	setUp := func() {
+		GinkgoHelper()
 		name, parts, ctx = newQueueName(), newQueueName(), specContext()
 		queue, below = newQueue(name, nil), newQueue(parts, nil)
-	})
+	}
+	BeforeEach(setUp)
 	add := func() *bullmq.Job {
 		GinkgoHelper()
 		job, err := queue.Add(ctx, "assemble", nil, nil)
@@ -72,17 +74,20 @@ var _ = Describe("A job whose handler returns ErrWaitForChildren", func() {
 	})
 
 	It("waits for its children even if the worker stops meanwhile", func() {
-		job := add()
-		started := make(chan struct{})
-		_, stop, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
-			close(started)
-			<-ctx.Done()
-			return assemble(ctx, job)
-		}, &bullmq.WorkerOptions{ShutdownTimeout: time.Second})
-		Eventually(started).Should(BeClosed())
-		stop()
-		Eventually(ended).Should(Receive(BeNil()))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaitingChildren))
+		steadily(func(g Gomega) { // a tenth of ShutdownTimeout is left for the child and the outcome
+			setUp()
+			job := add()
+			started := make(chan struct{})
+			_, stop, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+				close(started)
+				<-ctx.Done()
+				return assemble(ctx, job)
+			}, &bullmq.WorkerOptions{ShutdownTimeout: 2 * time.Second})
+			Eventually(started).Should(BeClosed())
+			stop()
+			g.Eventually(ended).Should(Receive(BeNil()))
+			g.Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaitingChildren))
+		})
 	})
 
 	It("is moved once even if the reply is lost", Label("slow"), func() {

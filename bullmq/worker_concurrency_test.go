@@ -186,14 +186,21 @@ var _ = Describe("Worker concurrency", func() {
 		_, err := queue.AddBulk(ctx, bulk)
 		Expect(err).NotTo(HaveOccurred())
 		var running, most atomic.Int64
+		full := make(chan struct{})
+		fill := sync.OnceFunc(func() { close(full) })
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
 			n := running.Add(1)
 			defer running.Add(-1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
+			if n == 10 {
+				fill()
+			}
+			<-full
 			time.Sleep(20 * time.Millisecond)
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 10})
+		DeferCleanup(fill)
 		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(60))
 		Expect(most.Load()).To(BeEquivalentTo(10))
 	})
@@ -207,8 +214,8 @@ var _ = Describe("Worker concurrency", func() {
 		Expect(proxy.Set(faultproxy.Faults{Delay: 25 * time.Millisecond})).To(Succeed())
 		begun := time.Now()
 		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: bullmq.URL("redis://" + proxy.Addr()), Concurrency: 100})
-		Eventually(countOf(queue, bullmq.StateCompleted), "10s").Should(Equal(300))
-		Expect(time.Since(begun)).To(BeNumerically("<", 4*time.Second), "one after the other takes 15 s")
+		Eventually(countOf(queue, bullmq.StateCompleted), "20s").Should(Equal(300))
+		Expect(time.Since(begun)).To(BeNumerically("<", 7*time.Second), "one after the other takes 15 s")
 	})
 })
 

@@ -21,11 +21,13 @@ import (
 var _ = Describe("A worker with DeadLetters", func() {
 	var queue, dead *bullmq.Queue
 	var ctx context.Context
-	BeforeEach(func() {
+	setUp := func() {
+		GinkgoHelper()
 		ctx = specContext()
 		name := newQueueName()
 		queue, dead = newQueue(name, nil), newQueue(name+".dead", nil)
-	})
+	}
+	BeforeEach(setUp)
 	failing := func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("no") }
 
 	// alerts records the letters of OnMoved.
@@ -49,27 +51,30 @@ var _ = Describe("A worker with DeadLetters", func() {
 	}
 
 	It("moves a job that it has failed for good within a second, after its last attempt", func() {
-		var a alerts
-		letters := make(chan bullmq.DeadLetter, 1)
-		runWorker(queue.Name(), failing, &bullmq.WorkerOptions{DeadLetters: &bullmq.DeadLetterOptions{
-			QueueName: dead.Name(), Interval: time.Hour,
-			OnMoved: func(ctx context.Context, letter bullmq.DeadLetter) {
-				record(&a)(ctx, letter)
-				letters <- letter
-			},
-		}})
-		job, err := queue.Add(ctx, "mail", map[string]int{"n": 1}, &bullmq.JobOptions{Attempts: 3})
-		Expect(err).NotTo(HaveOccurred())
-		var moved bullmq.DeadLetter
-		Eventually(letters, "5s").Should(Receive(&moved))
-		Expect(moved).To(And(HaveField("QueueName", queue.Name()), HaveField("JobID", job.ID), HaveField("Name", "mail"),
-			HaveField("Reason", "no"), HaveField("AttemptsMade", 3), HaveField("Cancelled", false)))
-		letter := moved.Letter
-		Expect(letter.QueueName()).To(Equal(dead.Name()))
-		Expect(string(letter.Data)).To(Equal(`{"n":1}`))
-		Expect(letter.StackTrace).To(HaveLen(3))
-		Expect(letter.State(ctx)).To(Equal(bullmq.StateWaiting))
-		Consistently(read(&a), "200ms").Should(HaveLen(1))
+		steadily(func(g Gomega) {
+			setUp()
+			var a alerts
+			letters := make(chan bullmq.DeadLetter, 10)
+			runWorker(queue.Name(), failing, &bullmq.WorkerOptions{DeadLetters: &bullmq.DeadLetterOptions{
+				QueueName: dead.Name(), Interval: time.Hour,
+				OnMoved: func(ctx context.Context, letter bullmq.DeadLetter) {
+					record(&a)(ctx, letter)
+					letters <- letter
+				},
+			}})
+			job, err := queue.Add(ctx, "mail", map[string]int{"n": 1}, &bullmq.JobOptions{Attempts: 3})
+			Expect(err).NotTo(HaveOccurred())
+			var moved bullmq.DeadLetter
+			g.Eventually(letters, "1s").Should(Receive(&moved))
+			Expect(moved).To(And(HaveField("QueueName", queue.Name()), HaveField("JobID", job.ID), HaveField("Name", "mail"),
+				HaveField("Reason", "no"), HaveField("AttemptsMade", 3), HaveField("Cancelled", false)))
+			letter := moved.Letter
+			Expect(letter.QueueName()).To(Equal(dead.Name()))
+			Expect(string(letter.Data)).To(Equal(`{"n":1}`))
+			Expect(letter.StackTrace).To(HaveLen(3))
+			Expect(letter.State(ctx)).To(Equal(bullmq.StateWaiting))
+			Consistently(read(&a), "200ms").Should(HaveLen(1))
+		})
 	})
 
 	It("moves jobs that others have failed, at its start and every Interval", func() {

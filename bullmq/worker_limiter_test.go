@@ -30,7 +30,8 @@ var _ = Describe("A rate-limited worker", func() {
 	note := func(_ context.Context, job *bullmq.Job) (any, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		starts, order = append(starts, time.Now()), append(order, job.ID)
+		// A busy machine may call the handler long after the job was fetched.
+		starts, order = append(starts, job.ProcessedOn), append(order, job.ID)
 		return nil, nil
 	}
 	noted := func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(order) }
@@ -50,10 +51,11 @@ var _ = Describe("A rate-limited worker", func() {
 		Eventually(noted).Should(HaveLen(5))
 		mu.Lock()
 		defer mu.Unlock()
+		slices.SortFunc(starts, time.Time.Compare)
 		for i := range starts[:3] {
 			Expect(starts[i+2].Sub(starts[i])).To(BeNumerically(">=", window*8/10), "%v", starts)
 		}
-		Expect(starts[4].Sub(starts[0])).To(BeNumerically("<", 5*window))
+		Expect(starts[4].Sub(starts[0])).To(BeNumerically("<", 4*time.Second), "an idle worker waits for 5 s")
 	}
 
 	It("starts no more jobs in a window than allowed and continues in each new window", func() {
@@ -150,7 +152,7 @@ var _ = Describe("A rate-limited worker", func() {
 			}
 			return note(ctx, job)
 		}, nil)
-		Eventually(noted, "4s").Should(Equal([]string{"1"}))
+		Eventually(noted).Should(Equal([]string{"1"}))
 		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
 		Expect(hashAt(keyOf(name, "1"))).To(And(HaveKeyWithValue("atm", "1"), HaveKeyWithValue("ats", "3")))
 	})
@@ -163,7 +165,7 @@ var _ = Describe("A rate-limited worker", func() {
 		runWorker(name, note, o)
 		Consistently(noted, "250ms").Should(BeEmpty())
 		Expect(queue.RemoveRateLimitKey(ctx)).To(BeTrue())
-		Eventually(noted, "4s").Should(HaveLen(1))
+		Eventually(noted).Should(HaveLen(1))
 	})
 
 	It("promotes delayed jobs while the limit holds", func() {

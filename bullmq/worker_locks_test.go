@@ -22,10 +22,12 @@ var _ = Describe("Worker locks", Label("slow"), func() {
 		queue *bullmq.Queue
 		ctx   context.Context
 	)
-	BeforeEach(func() {
+	setUp := func() {
+		GinkgoHelper()
 		name, ctx = newQueueName(), specContext()
 		queue = newQueue(name, nil)
-	})
+	}
+	BeforeEach(setUp)
 	addMany := func(n int) {
 		GinkgoHelper()
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, n))
@@ -60,9 +62,11 @@ var _ = Describe("Worker locks", Label("slow"), func() {
 
 	It("are not renewed with SkipLockRenewal, and the job can still complete", func() {
 		addMany(1)
-		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { time.Sleep(300 * time.Millisecond); return nil, nil },
-			&bullmq.WorkerOptions{LockDuration: 400 * time.Millisecond, LockRenewTime: 50 * time.Millisecond, SkipLockRenewal: true})
-		Eventually(func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }).Should(And(BeNumerically(">", 0), BeNumerically("<", 250)))
+		finish := make(chan struct{})
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { <-finish; return nil, nil },
+			&bullmq.WorkerOptions{LockDuration: 5 * time.Second, LockRenewTime: 50 * time.Millisecond, SkipLockRenewal: true})
+		Eventually(func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }).Should(And(BeNumerically(">", 0), BeNumerically("<", 3500)))
+		close(finish)
 		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
 	})
 
@@ -143,7 +147,7 @@ var _ = Describe("Worker locks", Label("slow"), func() {
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
 			return "too late", nil
-		}, &bullmq.WorkerOptions{LockDuration: 200 * time.Millisecond, SkipStalledCheck: true, Events: bullmq.WorkerEvents{
+		}, &bullmq.WorkerOptions{LockDuration: 3 * time.Second, LockRenewTime: 100 * time.Millisecond, SkipStalledCheck: true, Events: bullmq.WorkerEvents{
 			Error: func(err error) { faults <- err }, LocksLost: func(ids []string) { lost <- ids },
 		}})
 		Eventually(started).Should(BeClosed())
@@ -248,32 +252,38 @@ var _ = Describe("Worker locks", Label("slow"), func() {
 	)
 
 	It("survive an outage that ends just before they expire", func() {
-		proxy, via := proxiedRedis()
-		addMany(1)
-		var lost atomic.Int64
-		started, finish := make(chan struct{}), make(chan struct{})
-		ended := make(chan error, 1)
-		runWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
-			close(started)
-			<-finish
-			ended <- ctx.Err()
-			return nil, nil
-		}, &bullmq.WorkerOptions{Connection: via, LockDuration: 3 * time.Second, SkipStalledCheck: true,
-			Events: bullmq.WorkerEvents{LocksLost: func([]string) { lost.Add(1) }}})
-		Eventually(started).Should(BeClosed())
-		// With regular renewals every 0.75 s alone, one would fall into the outage and the lock would expire.
-		Eventually(func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }, "4s").Should(BeNumerically("<", 2500))
-		left, err := redisDo("PTTL", keyOf(name, "1:lock")).AsInt64()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
-		proxy.CutAll()
-		time.Sleep(time.Duration(left)*time.Millisecond - 700*time.Millisecond)
-		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
-		Eventually(func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }).Should(BeNumerically(">", 2000))
-		close(finish)
-		Eventually(ended).Should(Receive(BeNil()))
-		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
-		Expect(lost.Load()).To(BeZero())
+		steadily(func(g Gomega) {
+			setUp()
+			proxy, via := proxiedRedis()
+			addMany(1)
+			var lost atomic.Int64
+			started, finish := make(chan struct{}), make(chan struct{})
+			end := sync.OnceFunc(func() { close(finish) })
+			ended := make(chan error, 1)
+			runWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+				close(started)
+				<-finish
+				ended <- ctx.Err()
+				return nil, nil
+			}, &bullmq.WorkerOptions{Connection: via, LockDuration: 3 * time.Second, SkipStalledCheck: true,
+				Events: bullmq.WorkerEvents{LocksLost: func([]string) { lost.Add(1) }}})
+			DeferCleanup(end)
+			Eventually(started).Should(BeClosed())
+			// With regular renewals every 0.75 s alone, one would fall into the outage and the lock would expire.
+			timeLeft := func() (int64, error) { return redisDo("PTTL", keyOf(name, "1:lock")).AsInt64() }
+			g.Eventually(timeLeft, "4s").Should(BeNumerically("<", 2500))
+			left, err := timeLeft()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+			proxy.CutAll()
+			time.Sleep(time.Duration(left)*time.Millisecond - 700*time.Millisecond)
+			Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+			g.Eventually(timeLeft).Should(BeNumerically(">", 2000))
+			end()
+			g.Eventually(ended).Should(Receive(BeNil()))
+			g.Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
+			g.Expect(lost.Load()).To(BeZero())
+		})
 	})
 })
 
@@ -287,7 +297,7 @@ var _ = Describe("Locks of jobs that end close to a renewal", Label("slow"), fun
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			time.Sleep(time.Duration(15+len(job.ID)*7) * time.Millisecond)
 			return nil, nil
-		}, &bullmq.WorkerOptions{Concurrency: 30, LockDuration: 2 * time.Second, LockRenewTime: 15 * time.Millisecond, Events: bullmq.WorkerEvents{
+		}, &bullmq.WorkerOptions{Concurrency: 30, LockDuration: 20 * time.Second, LockRenewTime: 15 * time.Millisecond, Events: bullmq.WorkerEvents{
 			LocksRenewed: func(ids []string) { renewed.Add(int64(len(ids))) },
 			LocksLost:    func(ids []string) { lost.Add(int64(len(ids))) },
 		}})

@@ -203,10 +203,10 @@ var _ = Describe("Pausing a worker", func() {
 		runWorker(name, handler, patient())
 		Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(HaveLen(2))
 		waitUntilIdle(queue)
-		job := add("a", &bullmq.JobOptions{Delay: 400 * time.Millisecond})
+		job := add("a", &bullmq.JobOptions{Delay: 2 * time.Second})
 		waitUntilIdle(queue) // the worker that waited longer has popped the marker
 		Expect(first.PauseNow(ctx)).To(Succeed())
-		Eventually(started, "4s").Should(Receive(Equal(job.ID)))
+		Eventually(started, "6s").Should(Receive(Equal(job.ID)))
 	})
 
 	It("passes on a wake-up that arrives at the same moment", func() {
@@ -225,7 +225,7 @@ var _ = Describe("Pausing a worker", func() {
 		Expect(worker.PauseNow(short)).To(MatchError(context.DeadlineExceeded))
 		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateWaiting))
 		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
-		Eventually(started, "4s").Should(Receive(Equal(job.ID)))
+		Eventually(started).Should(Receive(Equal(job.ID)))
 	})
 
 	It("waits for a fetch whose reply was lost, and the fetched job still runs", func() {

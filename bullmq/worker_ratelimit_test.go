@@ -65,7 +65,7 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 		}
 		return ids
 	}
-	const wait = 400 * time.Millisecond
+	const wait, long = 400 * time.Millisecond, 3 * time.Second
 	atOnce := func(context.Context) error { return bullmq.RateLimit(wait) }
 	byQueue := func(ctx context.Context) error {
 		if err := queue.RateLimit(ctx, wait); err != nil {
@@ -105,7 +105,7 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
 			if job.ID == "1" && job.AttemptsStarted == 1 {
-				return nil, bullmq.RateLimit(wait)
+				return nil, bullmq.RateLimit(long)
 			}
 			time.Sleep(time.Millisecond)
 			return nil, nil
@@ -113,9 +113,9 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateDelayed))
 		before := seen.all()
 		Expect(before).To(BeNumerically("<", 150))
-		time.Sleep(wait / 2)
+		time.Sleep(500 * time.Millisecond)
 		Expect(seen.all()-before).To(BeNumerically("<=", 8), "those that were being taken")
-		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(200))
+		Eventually(countOf(queue, bullmq.StateCompleted), "15s").Should(Equal(200))
 	})
 
 	DescribeTable("ten times at once holds back all jobs and uses no attempt,", func(limiter *bullmq.Limiter) {
@@ -123,7 +123,9 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 		add(10, &bullmq.JobOptions{Delay: wait / 2})
 		var running sync.WaitGroup
 		running.Add(10)
-		asked := make(chan time.Time, 10)
+		var mu sync.Mutex
+		var first time.Time
+		asked := map[string]time.Time{}
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
 			if job.Options.Delay > 0 || job.AttemptsStarted > 1 {
@@ -131,13 +133,14 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 			}
 			running.Done()
 			running.Wait()
-			asked <- time.Now()
+			mu.Lock()
+			defer mu.Unlock()
+			asked[job.ID] = time.Now()
+			if first.IsZero() {
+				first = asked[job.ID]
+			}
 			return nil, bullmq.RateLimit(wait)
 		}, &bullmq.WorkerOptions{Concurrency: 10, Limiter: limiter})
-		for range 10 {
-			Eventually(asked).Should(Receive())
-		}
-		last := time.Now()
 		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(20))
 		Expect(seen.all()).To(Equal(30))
 		for id, times := range seen.byJob {
@@ -146,7 +149,11 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 			Expect(job.AttemptsMade).To(Equal(1), "attempts made of job %s", id)
 			Expect(job.AttemptsStarted).To(Equal(len(times)), "attempts started of job %s", id)
 			Expect(job.FailedReason).To(BeEmpty())
-			Expect(times[len(times)-1].Sub(last)).To(BeNumerically(">=", wait-30*time.Millisecond), "job %s", id)
+			since, itself := asked[id]
+			if !itself {
+				since = first
+			}
+			Expect(times[len(times)-1].Sub(since)).To(BeNumerically(">=", wait-30*time.Millisecond), "job %s", id)
 		}
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("failed")))
 	},
@@ -177,12 +184,12 @@ var _ = Describe("A rate limit requested by a handler", Label("slow"), func() {
 		runWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
 			if job.AttemptsStarted == 1 && job.ID == ids[0] {
-				return nil, bullmq.RateLimit(wait)
+				return nil, bullmq.RateLimit(long)
 			}
 			return nil, nil
 		}, &bullmq.WorkerOptions{Logger: bullmq.Zerolog(zerolog.New(log))})
 		Eventually(stateOf(queue, ids[0])).Should(Equal(bullmq.StateWaiting))
-		Eventually(stateOf(queue, ids[1])).Should(Equal(bullmq.StateCompleted))
+		Eventually(stateOf(queue, ids[1]), "10s").Should(Equal(bullmq.StateCompleted))
 		Expect(seen.of(ids[1])[0]).To(BeTemporally(">", seen.of(ids[0])[1]))
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("delayed")))
 		Expect(log.with("warn")).To(BeZero())
@@ -229,10 +236,12 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 		ctx   context.Context
 		seen  *starts
 	)
-	BeforeEach(func() {
+	setUp := func() {
+		GinkgoHelper()
 		name, ctx, seen = newQueueName(), specContext(), &starts{}
 		queue = newQueue(name, nil)
-	})
+	}
+	BeforeEach(setUp)
 	add := func() string {
 		GinkgoHelper()
 		job, err := queue.Add(ctx, "a", nil, nil)
@@ -240,10 +249,16 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 		return job.ID
 	}
 	returning := func(err error) bullmq.Handler {
+		seen := seen // of this run of the spec
 		return func(_ context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
 			return nil, err
 		}
+	}
+	// slowed expects that a job has run about ten times in its first second and once a second since then.
+	slowed := func(runs *starts, begun time.Time, what string) {
+		GinkgoHelper()
+		Expect(float64(runs.all())).To(BeNumerically("<=", 13+time.Since(begun).Seconds()), what)
 	}
 	always := func(err error) func(context.Context, *bullmq.Job) error {
 		return func(context.Context, *bullmq.Job) error { return err }
@@ -310,6 +325,7 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 		for _, what := range except { // a Fetcher without RenewLocks does not know which jobs it holds
 			delete(loops, what)
 		}
+		begun := time.Now()
 		runs, names := map[string]*starts{}, map[string]string{}
 		for what, loop := range loops {
 			seen := &starts{}
@@ -322,11 +338,11 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 			})
 		}
 		for what := range loops {
-			Eventually(runs[what].all).Should(BeNumerically(">=", 8), what)
+			Eventually(runs[what].all, "15s").Should(BeNumerically(">=", 8), what)
 		}
 		time.Sleep(time.Second)
 		for what := range loops {
-			Expect(runs[what].all()).To(BeNumerically("<=", 15), what)
+			slowed(runs[what], begun, what)
 			Expect(hashAt(keyOf(names[what], "1"))).NotTo(HaveKey("atm"), what)
 		}
 	},
@@ -350,6 +366,7 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 
 	It("is also slowed down if its handler moves it through a JobRef", func() {
 		add()
+		begun := time.Now()
 		var worker *bullmq.Worker
 		worker = newWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 			seen.note(job)
@@ -367,7 +384,7 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 		})
 		Eventually(seen.all).Should(BeNumerically(">=", 8))
 		time.Sleep(time.Second)
-		Expect(seen.all()).To(BeNumerically("<=", 15))
+		slowed(seen, begun, "")
 	})
 
 	It("leaves the other slots of its worker free", func() {
@@ -388,27 +405,39 @@ var _ = Describe("A job that its handler keeps postponing", Label("slow"), func(
 	})
 
 	It("is returned at once when the worker stops", func() {
-		id := add()
-		worker := runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: time.Second})
-		Eventually(seen.all, "10s").Should(BeNumerically(">=", 11), "the pauses are a second by now")
-		begun := time.Now()
-		Expect(worker.Close()).To(Succeed())
-		Expect(time.Since(begun)).To(BeNumerically("<", 900*time.Millisecond))
-		Expect(stateOf(queue, id)()).To(Equal(bullmq.StateWaiting))
+		steadily(func(g Gomega) {
+			setUp()
+			id := add()
+			worker := runWorker(name, returning(bullmq.ErrSnoozed), nil)
+			Eventually(seen.all, "10s").Should(BeNumerically(">=", 11), "the pauses are a second by now")
+			begun := time.Now()
+			Expect(worker.Close()).To(Succeed())
+			g.Expect(time.Since(begun)).To(BeNumerically("<", 900*time.Millisecond))
+			Expect(stateOf(queue, id)()).To(Equal(bullmq.StateWaiting))
+		})
 	})
 
 	It("keeps its lock during a pause longer than LockDuration", func() {
-		id := add()
-		runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 600 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
-		Eventually(seen.all, "10s").Should(BeNumerically(">=", 13))
-		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
-		Expect(hashAt(keyOf(name, id))).NotTo(HaveKey("stc"))
+		steadily(func(g Gomega) {
+			setUp()
+			id := add()
+			worker := runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 600 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
+			Eventually(seen.all, "10s").Should(BeNumerically(">=", 13))
+			g.Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
+			g.Expect(hashAt(keyOf(name, id))).NotTo(HaveKey("stc"))
+			Expect(worker.Close()).To(Succeed())
+		})
 	})
 
 	It("releases its lock before it expires with SkipLockRenewal", func() {
-		add()
-		runWorker(name, returning(bullmq.ErrSnoozed), &bullmq.WorkerOptions{LockDuration: 800 * time.Millisecond, SkipLockRenewal: true, StalledInterval: 50 * time.Millisecond})
-		Eventually(seen.all, "10s").Should(BeNumerically(">=", 14))
-		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
+		steadily(func(g Gomega) {
+			setUp()
+			add()
+			worker := runWorker(name, returning(bullmq.ErrSnoozed),
+				&bullmq.WorkerOptions{LockDuration: 800 * time.Millisecond, SkipLockRenewal: true, StalledInterval: 50 * time.Millisecond})
+			Eventually(seen.all, "10s").Should(BeNumerically(">=", 14))
+			g.Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
+			Expect(worker.Close()).To(Succeed())
+		})
 	})
 })

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/types"
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -22,10 +23,12 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 		queue *bullmq.Queue
 		ctx   context.Context
 	)
-	BeforeEach(func() {
+	setUp := func() {
+		GinkgoHelper()
 		name, ctx = newQueueName(), specContext()
 		queue = newQueue(name, nil)
-	})
+	}
+	BeforeEach(setUp)
 	add := func(options *bullmq.JobOptions) *bullmq.Job {
 		GinkgoHelper()
 		job, err := queue.Add(ctx, "a", nil, options)
@@ -60,7 +63,7 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 		worker, _, ended = startWorker(name, handler, options)
 		close(made)
 		Eventually(inside).Should(BeClosed())
-		Eventually(ended, "3s").Should(Receive())
+		Eventually(ended).Should(Receive())
 		Eventually(closed).Should(BeClosed())
 	},
 		Entry("the handler", func(inside func()) (bullmq.Handler, *bullmq.WorkerOptions) {
@@ -112,7 +115,7 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 	)
 
 	It("fetches no new job and keeps the lock of the running job until it is done", func() {
-		const lasts = 800 * time.Millisecond // long enough for a slow machine to renew it in time
+		const lasts = 3 * time.Second
 		add(nil)
 		add(nil)
 		var runs tally
@@ -120,9 +123,9 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 		worker, _, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
 			_, _ = runs.handle(ctx, job)
 			started <- struct{}{}
-			time.Sleep(3 * lasts)
+			time.Sleep(lasts + time.Second)
 			return nil, ctx.Err()
-		}, &bullmq.WorkerOptions{LockDuration: lasts, Logger: bullmq.Zerolog(zerolog.New(GinkgoWriter))})
+		}, &bullmq.WorkerOptions{LockDuration: lasts, LockRenewTime: lasts / 10, Logger: bullmq.Zerolog(zerolog.New(GinkgoWriter))})
 		Eventually(started).Should(Receive())
 		go func() { closed <- worker.Close() }()
 		others := newFetcher(name, &bullmq.FetcherOptions{StalledInterval: 20 * time.Millisecond})
@@ -134,7 +137,7 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 				return nil, errors.New("the worker isn't closed")
 			}
 			return nil, nil
-		}, "10s", "20ms").Should(BeEmpty())
+		}, "20s", "20ms").Should(BeEmpty())
 		Expect(queue.Counts(ctx, bullmq.StateCompleted, bullmq.StateWaiting, bullmq.StateActive)).
 			To(Equal(map[bullmq.State]int{bullmq.StateCompleted: 1, bullmq.StateWaiting: 1, bullmq.StateActive: 0}), "once Close has returned")
 		Eventually(closed).Should(Receive(BeNil()))
@@ -151,11 +154,12 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 			close(started)
 			<-free
 			return "too late", nil
-		}, &bullmq.WorkerOptions{LockDuration: 300 * time.Millisecond, ShutdownTimeout: 300 * time.Millisecond, StalledInterval: 50 * time.Millisecond})
+		}, &bullmq.WorkerOptions{LockDuration: 3 * time.Second, LockRenewTime: 300 * time.Millisecond, ShutdownTimeout: 300 * time.Millisecond,
+			StalledInterval: 50 * time.Millisecond})
 		Eventually(started).Should(BeClosed())
 		stop()
 		var left error
-		Eventually(ended, "4s").Should(Receive(&left))
+		Eventually(ended).Should(Receive(&left))
 		var unfinished *bullmq.UnfinishedError
 		Expect(errors.As(left, &unfinished)).To(BeTrue())
 		Expect(unfinished.JobIDs).To(Equal([]string{job.ID}))
@@ -179,40 +183,39 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 			}, &bullmq.WorkerOptions{ShutdownTimeout: 50 * time.Millisecond})
 			Eventually(started).Should(BeClosed())
 			Expect(worker.Shutdown(context.Background())).To(Succeed())
-			Expect(ended).To(Receive(BeNil()))
+			Eventually(ended).Should(Receive(BeNil()))
 			Expect(hashAt(job.Key())).To(HaveKeyWithValue("returnvalue", `"done"`))
 		})
 
 		DescribeTable("ends in time and reports the unfinished jobs when its context", func(bound func() (context.Context, context.CancelFunc), within time.Duration) {
-			heeds, ignores := add(nil), add(nil)
-			started, free := make(chan struct{}, 2), make(chan struct{})
-			var handlers sync.WaitGroup
-			handlers.Add(2)
-			worker, _, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
-				defer handlers.Done()
-				started <- struct{}{}
-				if job.ID == ignores.ID {
-					<-free
-					return nil, nil
-				}
-				<-ctx.Done()
-				return nil, context.Cause(ctx)
-			}, &bullmq.WorkerOptions{Concurrency: 2})
-			Eventually(started).Should(Receive())
-			Eventually(started).Should(Receive())
-			begun := time.Now()
-			ctx, cancel := bound()
-			defer cancel()
-			left := worker.Shutdown(ctx)
-			Expect(time.Since(begun)).To(BeNumerically("<", within))
-			var unfinished *bullmq.UnfinishedError
-			Expect(errors.As(left, &unfinished)).To(BeTrue())
-			Expect(unfinished.JobIDs).To(Equal([]string{ignores.ID}))
-			Expect(ended).To(Receive(Equal(left)))
-			Expect(hashAt(heeds.Key())).NotTo(HaveKey("atm"), "a job given back has used no attempt")
-			Expect(queue.JobState(specContext(), heeds.ID)).To(Equal(bullmq.StateWaiting))
-			close(free)
-			handlers.Wait()
+			steadily(func(g Gomega) {
+				setUp()
+				heeds, ignores := add(nil), add(nil)
+				started, free := make(chan struct{}, 2), make(chan struct{})
+				worker, _, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+					started <- struct{}{}
+					if job.ID == ignores.ID {
+						<-free
+						return nil, nil
+					}
+					<-ctx.Done()
+					return nil, context.Cause(ctx)
+				}, &bullmq.WorkerOptions{Concurrency: 2})
+				DeferCleanup(func() { close(free) })
+				Eventually(started).Should(Receive())
+				Eventually(started).Should(Receive())
+				begun := time.Now()
+				ctx, cancel := bound()
+				defer cancel()
+				left := worker.Shutdown(ctx)
+				g.Expect(time.Since(begun)).To(BeNumerically("<", within))
+				var unfinished *bullmq.UnfinishedError
+				g.Expect(errors.As(left, &unfinished)).To(BeTrue())
+				g.Expect(unfinished.JobIDs).To(Equal([]string{ignores.ID}))
+				g.Eventually(ended).Should(Receive(Equal(left)))
+				g.Expect(hashAt(heeds.Key())).NotTo(HaveKey("atm"), "a job given back has used no attempt")
+				g.Expect(queue.JobState(specContext(), heeds.ID)).To(Equal(bullmq.StateWaiting))
+			})
 		},
 			Entry("has a deadline", func() (context.Context, context.CancelFunc) {
 				return context.WithTimeout(context.Background(), 500*time.Millisecond)
@@ -253,7 +256,7 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 		Eventually(started).Should(Receive())
 		stop()
 		var left error
-		Eventually(ended, "4s").Should(Receive(&left))
+		Eventually(ended).Should(Receive(&left))
 		var unfinished *bullmq.UnfinishedError
 		Expect(errors.As(left, &unfinished)).To(BeTrue())
 		Expect(unfinished.JobIDs).To(ConsistOf(ids))
@@ -295,124 +298,137 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 			proxy *faultproxy.Proxy
 			via   *bullmq.Connection
 		)
-		BeforeEach(func() { proxy, via = proxiedRedis() })
+		setUpBehindProxy := func() {
+			GinkgoHelper()
+			setUp()
+			proxy, via = proxiedRedis()
+		}
 		silence := func() {
 			GinkgoHelper()
 			Expect(proxy.Set(faultproxy.Faults{BlackHole: true})).To(Succeed())
 		}
-		within := func(ended <-chan error, most time.Duration) error {
-			GinkgoHelper()
+		within := func(g Gomega, ended <-chan error, most time.Duration) error {
 			begun := time.Now()
 			var err error
-			Eventually(ended, "15s").Should(Receive(&err))
-			Expect(time.Since(begun)).To(BeNumerically("<", most))
+			g.Eventually(ended, "15s").Should(Receive(&err))
+			g.Expect(time.Since(begun)).To(BeNumerically("<", most))
 			return err
 		}
 
 		It("distinguishes running jobs from jobs whose result could not be written", func() {
-			returns, runs := add(nil), add(nil)
-			started, finish, never := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
-			DeferCleanup(func() { close(never) })
-			log := gbytes.NewBuffer()
-			_, stop, ended := startWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
-				started <- struct{}{}
-				if job.ID == runs.ID {
-					<-never
-				}
-				<-finish
-				return nil, nil
-			}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, ShutdownTimeout: 300 * time.Millisecond, Logger: bullmq.Zerolog(zerolog.New(log))})
-			Eventually(started).Should(Receive())
-			Eventually(started).Should(Receive())
-			silence()
-			close(finish)
-			stop()
-			err := within(ended, 3*time.Second)
-			var unfinished *bullmq.UnfinishedError
-			Expect(errors.As(err, &unfinished)).To(BeTrue())
-			Expect(*unfinished).To(Equal(bullmq.UnfinishedError{QueueName: name, JobIDs: []string{runs.ID}, Unwritten: []string{returns.ID}}))
-			Expect(err).To(MatchError(And(ContainSubstring("1 still running: ["+runs.ID+"]"), ContainSubstring("1 finished but not written to Redis: ["+returns.ID+"]"))))
-			Expect(string(log.Contents())).To(ContainSubstring(`"running":["` + runs.ID + `"],"unwritten":["` + returns.ID + `"]`))
+			steadily(func(g Gomega) {
+				setUpBehindProxy()
+				returns, runs := add(nil), add(nil)
+				started, finish, never := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
+				DeferCleanup(func() { close(never) })
+				log := gbytes.NewBuffer()
+				_, stop, ended := startWorker(name, func(_ context.Context, job *bullmq.Job) (any, error) {
+					started <- struct{}{}
+					if job.ID == runs.ID {
+						<-never
+					}
+					<-finish
+					return nil, nil
+				}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, ShutdownTimeout: 300 * time.Millisecond, Logger: bullmq.Zerolog(zerolog.New(log))})
+				Eventually(started).Should(Receive())
+				Eventually(started).Should(Receive())
+				silence()
+				close(finish)
+				stop()
+				err := within(g, ended, 3*time.Second)
+				var unfinished *bullmq.UnfinishedError
+				g.Expect(errors.As(err, &unfinished)).To(BeTrue())
+				g.Expect(*unfinished).To(Equal(bullmq.UnfinishedError{QueueName: name, JobIDs: []string{runs.ID}, Unwritten: []string{returns.ID}}))
+				g.Expect(err).To(MatchError(And(ContainSubstring("1 still running: ["+runs.ID+"]"), ContainSubstring("1 finished but not written to Redis: ["+returns.ID+"]"))))
+				g.Expect(string(log.Contents())).To(ContainSubstring(`"running":["` + runs.ID + `"],"unwritten":["` + returns.ID + `"]`))
+			})
 		})
 
 		It("does not wait for a fetch and starts no job afterwards", func() {
-			var ran atomic.Bool
-			handler := func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil }
-			_, stop, ended := startWorker(name, handler, &bullmq.WorkerOptions{Connection: via, ShutdownTimeout: 300 * time.Millisecond, DrainDelay: time.Second})
-			Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(HaveLen(1))
-			silence()
-			add(nil) // its marker is being sent, and then the fetch
-			stop()
-			Expect(within(ended, 800*time.Millisecond)).To(Succeed())
-			Expect(ran.Load()).To(BeFalse())
+			steadily(func(g Gomega) {
+				setUpBehindProxy()
+				var ran atomic.Bool
+				handler := func(context.Context, *bullmq.Job) (any, error) { ran.Store(true); return nil, nil }
+				_, stop, ended := startWorker(name, handler, &bullmq.WorkerOptions{Connection: via, ShutdownTimeout: 300 * time.Millisecond, DrainDelay: time.Second})
+				Eventually(func() ([]bullmq.ConnectedClient, error) { return queue.ConnectedWorkers(ctx) }).Should(HaveLen(1))
+				silence()
+				add(nil) // its marker is being sent, and then the fetch
+				stop()
+				g.Expect(within(g, ended, 800*time.Millisecond)).To(Succeed())
+				g.Expect(ran.Load()).To(BeFalse())
+			})
 		})
 
 		It("does not wait for renewals, stalled checks or new connections", func() {
-			job := add(nil)
-			started := make(chan struct{})
-			_, stop, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
-				close(started)
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, LockDuration: 20 * time.Second, LockRenewTime: 100 * time.Millisecond,
-				StalledInterval: 50 * time.Millisecond, DrainDelay: 50 * time.Millisecond, ShutdownTimeout: 500 * time.Millisecond})
-			Eventually(started).Should(BeClosed())
-			silence()
-			proxy.CutAll()
-			Eventually(proxy.Connections).Should(BeNumerically(">", 0)) // it reconnects
-			stop()
-			var unfinished *bullmq.UnfinishedError
-			Expect(errors.As(within(ended, time.Second), &unfinished)).To(BeTrue())
-			Expect(unfinished.Unwritten).To(Equal([]string{job.ID}))
+			steadily(func(g Gomega) {
+				setUpBehindProxy()
+				job := add(nil)
+				started := make(chan struct{})
+				_, stop, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+					close(started)
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}, &bullmq.WorkerOptions{Connection: via, Concurrency: 2, LockDuration: 20 * time.Second, LockRenewTime: 100 * time.Millisecond,
+					StalledInterval: 50 * time.Millisecond, DrainDelay: 50 * time.Millisecond, ShutdownTimeout: 500 * time.Millisecond})
+				Eventually(started).Should(BeClosed())
+				silence()
+				proxy.CutAll()
+				Eventually(proxy.Connections).Should(BeNumerically(">", 0)) // it reconnects
+				stop()
+				var unfinished *bullmq.UnfinishedError
+				g.Expect(errors.As(within(g, ended, time.Second), &unfinished)).To(BeTrue())
+				g.Expect(unfinished.Unwritten).To(Equal([]string{job.ID}))
+			})
 		})
 	})
 
 	Describe("with handlers that stop when their context ends", func() {
-		onShutdown := func(job *bullmq.Job, err func(ctx context.Context, job *bullmq.Job) error) (faults *atomic.Int64) {
+		// onShutdown runs a job whose handler returns err when its context ends, and checks what becomes of the job.
+		onShutdown := func(options *bullmq.JobOptions, err func(ctx context.Context, job *bullmq.Job) error, where bullmq.State, stored types.GomegaMatcher) {
 			GinkgoHelper()
-			started := make(chan struct{})
-			faults = &atomic.Int64{}
-			// A tenth of ShutdownTimeout is left to write the outcome.
-			_, stop, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
-				close(started)
-				<-ctx.Done()
-				return nil, err(ctx, job)
-			}, &bullmq.WorkerOptions{ShutdownTimeout: 2 * time.Second, Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
-			Eventually(started).Should(BeClosed())
-			stop()
-			Eventually(ended).Should(Receive(BeNil()))
-			return faults
+			steadily(func(g Gomega) {
+				setUp()
+				job := add(options)
+				started := make(chan struct{})
+				var faults atomic.Int64
+				// A tenth of ShutdownTimeout is left to write the outcome.
+				_, stop, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+					close(started)
+					<-ctx.Done()
+					return nil, err(ctx, job)
+				}, &bullmq.WorkerOptions{ShutdownTimeout: 2 * time.Second, Events: bullmq.WorkerEvents{Error: func(error) { faults.Add(1) }}})
+				Eventually(started).Should(BeClosed())
+				stop()
+				var left error
+				Eventually(ended).Should(Receive(&left))
+				g.Expect(left).NotTo(HaveOccurred())
+				g.Expect(stateOf(queue, job.ID)()).To(Equal(where))
+				g.Expect(hashAt(job.Key())).To(stored)
+				g.Expect(faults.Load()).To(BeZero())
+			})
 		}
 
 		It("leaves a job where its handler moved it", func() {
-			job := add(nil)
-			faults := onShutdown(job, func(_ context.Context, job *bullmq.Job) error {
+			onShutdown(nil, func(_ context.Context, job *bullmq.Job) error {
 				if err := job.MoveToDelayed(context.Background(), time.Now().Add(time.Minute)); err != nil {
 					return err
 				}
 				return bullmq.ErrMovedToDelayed
-			})
-			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
-			Expect(faults.Load()).To(BeZero())
+			}, bullmq.StateDelayed, Not(HaveKey("atm")))
 		})
 
 		It("fails a job with an unrecoverable error", func() {
-			job := add(&bullmq.JobOptions{Attempts: 5})
-			onShutdown(job, func(context.Context, *bullmq.Job) error { return bullmq.Unrecoverable(errors.New("no such colour")) })
-			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
+			onShutdown(&bullmq.JobOptions{Attempts: 5}, func(context.Context, *bullmq.Job) error {
+				return bullmq.Unrecoverable(errors.New("no such colour"))
+			}, bullmq.StateFailed, HaveKeyWithValue("atm", "1"))
 		})
 
 		It("completes a job whose handler returns no error", func() {
-			job := add(nil)
-			onShutdown(job, func(context.Context, *bullmq.Job) error { return nil })
-			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateCompleted))
+			onShutdown(nil, func(context.Context, *bullmq.Job) error { return nil }, bullmq.StateCompleted, HaveKeyWithValue("atm", "1"))
 		})
 
 		DescribeTable("returns a job without using an attempt", func(options bullmq.JobOptions, where bullmq.State) {
-			job := add(&options)
-			onShutdown(job, func(ctx context.Context, _ *bullmq.Job) error { return context.Cause(ctx) })
-			Expect(stateOf(queue, job.ID)()).To(Equal(where))
-			Expect(hashAt(job.Key())).NotTo(HaveKey("atm"))
+			onShutdown(&options, func(ctx context.Context, _ *bullmq.Job) error { return context.Cause(ctx) }, where, Not(HaveKey("atm")))
 		},
 			Entry("if it has no priority", bullmq.JobOptions{Attempts: 2}, bullmq.StateWaiting), Entry("if it has a priority", bullmq.JobOptions{Priority: 7}, bullmq.StatePrioritized),
 		)

@@ -20,10 +20,12 @@ var _ = Describe("A job postponed by its handler", func() {
 		queue *bullmq.Queue
 		ctx   context.Context
 	)
-	BeforeEach(func() {
+	setUp := func() {
+		GinkgoHelper()
 		name, ctx = newQueueName(), specContext()
 		queue = newQueue(name, nil)
-	})
+	}
+	BeforeEach(setUp)
 	add := func(options *bullmq.JobOptions) *bullmq.Job {
 		GinkgoHelper()
 		job, err := queue.Add(ctx, "a", nil, options)
@@ -119,17 +121,20 @@ var _ = Describe("A job postponed by its handler", func() {
 	})
 
 	It("is delayed even during shutdown", func() {
-		job := add(nil)
-		started := make(chan struct{})
-		_, stop, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
-			close(started)
-			<-ctx.Done()
-			return nil, bullmq.Snooze(time.Hour)
-		}, &bullmq.WorkerOptions{ShutdownTimeout: time.Second})
-		Eventually(started).Should(BeClosed())
-		stop()
-		Eventually(ended).Should(Receive(BeNil()))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
+		steadily(func(g Gomega) { // a tenth of ShutdownTimeout is left to write the outcome
+			setUp()
+			job := add(nil)
+			started := make(chan struct{})
+			_, stop, ended := startWorker(name, func(ctx context.Context, _ *bullmq.Job) (any, error) {
+				close(started)
+				<-ctx.Done()
+				return nil, bullmq.Snooze(time.Hour)
+			}, &bullmq.WorkerOptions{ShutdownTimeout: time.Second})
+			Eventually(started).Should(BeClosed())
+			stop()
+			g.Eventually(ended).Should(Receive(BeNil()))
+			g.Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateDelayed))
+		})
 	})
 
 	It("is delayed after a manual fetch, too", func() {

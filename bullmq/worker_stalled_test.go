@@ -66,7 +66,7 @@ var _ = Describe("The stalled check", Label("slow"), func() {
 		checker := newFetcher(name, &bullmq.FetcherOptions{StalledInterval: 20 * time.Millisecond})
 		stalls := func() {
 			GinkgoHelper()
-			Eventually(func() ([]string, error) { return checker.CheckStalled(ctx) }, "3s", "30ms").Should(Equal([]string{job.ID}))
+			Eventually(func() ([]string, error) { return checker.CheckStalled(ctx) }, "10s", "30ms").Should(Equal([]string{job.ID}))
 			Expect(job.State(ctx)).To(Equal(bullmq.StateWaiting))
 		}
 		stalls()
@@ -89,7 +89,7 @@ var _ = Describe("The stalled check", Label("slow"), func() {
 	})
 
 	It("is made once in each interval", func() {
-		const interval = 200 * time.Millisecond
+		const interval = 500 * time.Millisecond
 		runWorker(name, doNothing, &bullmq.WorkerOptions{StalledInterval: interval})
 		var last string
 		var checks []int64 // ms
@@ -100,7 +100,7 @@ var _ = Describe("The stalled check", Label("slow"), func() {
 				last, checks = at, append(checks, ms)
 			}
 			return len(checks)
-		}, "10s", "2ms").Should(Equal(10))
+		}, "20s", "2ms").Should(Equal(7))
 		gaps := make([]int64, len(checks)-1)
 		for i := range gaps {
 			gaps[i] = checks[i+1] - checks[i]
@@ -113,9 +113,11 @@ var _ = Describe("The stalled check", Label("slow"), func() {
 		over, end := context.WithCancel(ctx)
 		end()
 		for range 20 {
-			brief := newQueueName()
-			Expect(newWorker(brief, doNothing, nil).Run(over)).To(Succeed())
-			Expect(stringAt(keyOf(brief, "stalled-check"))).NotTo(BeEmpty())
+			steadily(func(g Gomega) { // the worker waits for the check for a second
+				brief := newQueueName()
+				g.Expect(newWorker(brief, doNothing, nil).Run(over)).To(Succeed())
+				g.Expect(stringAt(keyOf(brief, "stalled-check"))).NotTo(BeEmpty())
+			})
 		}
 	})
 
@@ -132,14 +134,14 @@ var _ = Describe("The stalled check", Label("slow"), func() {
 	It("leaves a job alone while its worker renews the lock, however often it is made", func() {
 		_, err := queue.Add(ctx, "a", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		const lasts = 600 * time.Millisecond // long enough for a slow machine to renew it in time
-		options := &bullmq.WorkerOptions{LockDuration: lasts, StalledInterval: 10 * time.Millisecond}
+		const lasts = 3 * time.Second
+		options := &bullmq.WorkerOptions{LockDuration: lasts, LockRenewTime: lasts / 10, StalledInterval: 10 * time.Millisecond}
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
-			time.Sleep(3 * lasts)
+			time.Sleep(lasts + time.Second)
 			return nil, nil
 		}, options)
 		runWorker(name, doNothing, options)
-		Eventually(stateOf(queue, "1")).Should(Equal(bullmq.StateCompleted))
+		Eventually(stateOf(queue, "1"), "15s").Should(Equal(bullmq.StateCompleted))
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
 	})
 

@@ -72,14 +72,21 @@ var _ = Describe("A worker", func() {
 		_, err := queue.AddBulk(ctx, make([]bullmq.BulkJob, 20))
 		Expect(err).NotTo(HaveOccurred())
 		var now, most atomic.Int64
+		full := make(chan struct{})
+		fill := sync.OnceFunc(func() { close(full) })
 		runWorker(name, func(context.Context, *bullmq.Job) (any, error) {
 			n := now.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
+			if n == 5 {
+				fill()
+			}
+			<-full
 			time.Sleep(10 * time.Millisecond)
 			now.Add(-1)
 			return nil, nil
 		}, &bullmq.WorkerOptions{Concurrency: 5})
+		DeferCleanup(fill)
 		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(20))
 		Expect(most.Load()).To(BeEquivalentTo(5))
 	})

@@ -54,7 +54,7 @@ func Exercise(open func() Queue) {
 	s := &suite{}
 	ginkgo.BeforeEach(func() {
 		var cancel context.CancelFunc
-		s.ctx, cancel = context.WithTimeout(context.Background(), 20*time.Second)
+		s.ctx, cancel = context.WithTimeout(context.Background(), time.Minute)
 		ginkgo.DeferCleanup(cancel)
 		s.Queue = open()
 	})

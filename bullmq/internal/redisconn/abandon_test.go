@@ -113,7 +113,7 @@ var _ = Describe("A call over a caller's client", func() {
 		Consistently(ended, "300ms").ShouldNot(Receive())
 		end(conn, client)
 		for range 2 {
-			Eventually(ended, "2s").Should(Receive(MatchError(backend.ErrCutOff)))
+			Eventually(ended).Should(Receive(MatchError(backend.ErrCutOff)))
 		}
 	},
 		Entry("its Client is closed in an outage", func(_ *Conn, client *Client) { client.Close() }, stop),

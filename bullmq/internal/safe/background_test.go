@@ -8,12 +8,21 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
+// quickest returns the shortest of several waits for the end of a function, since a busy machine may hold one up.
+func quickest(function func(context.Context), latest time.Duration) time.Duration {
+	shortest := time.Hour
+	for range 5 {
+		b := Go(context.Background(), function)
+		b.Cancel()
+		begun := time.Now()
+		b.Wait(begun.Add(latest))
+		shortest = min(shortest, time.Since(begun))
+	}
+	return shortest
+}
+
 func TestWaitReturnsWhenTheFunctionHasReturned(t *testing.T) {
-	b := Go(context.Background(), func(ctx context.Context) { <-ctx.Done() })
-	b.Cancel()
-	begun := time.Now()
-	b.Wait(begun.Add(time.Minute))
-	if took := time.Since(begun); took > timing.BackgroundWait/2 {
+	if took := quickest(func(ctx context.Context) { <-ctx.Done() }, time.Minute); took > timing.BackgroundWait/2 {
 		t.Errorf("waited for %v", took)
 	}
 }
@@ -21,11 +30,8 @@ func TestWaitReturnsWhenTheFunctionHasReturned(t *testing.T) {
 func TestWaitGivesUpAtTheLatestTime(t *testing.T) {
 	end := make(chan struct{})
 	defer close(end)
-	b := Go(context.Background(), func(context.Context) { <-end })
-	b.Cancel()
-	begun := time.Now()
-	b.Wait(begun.Add(20 * time.Millisecond))
-	if took := time.Since(begun); took < 20*time.Millisecond || took > timing.BackgroundWait/2 {
+	took := quickest(func(context.Context) { <-end }, 20*time.Millisecond)
+	if took < 20*time.Millisecond || took > timing.BackgroundWait/2 {
 		t.Errorf("waited for %v", took)
 	}
 }
