@@ -19,6 +19,7 @@ import (
 
 func TestBullMQProm(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(10 * time.Second)
 	RunSpecs(t, "bullmqprom")
 }
 
@@ -26,7 +27,7 @@ var _ = BeforeEach(leaks.Check)
 
 // specContext returns a context that ends with the spec.
 func specContext() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	DeferCleanup(cancel)
 	return ctx
 }

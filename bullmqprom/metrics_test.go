@@ -29,7 +29,7 @@ func runWorker(queue string, handler bullmq.Handler, o bullmq.WorkerOptions) *bu
 	go func() { ended <- worker.Run(context.Background()) }()
 	DeferCleanup(func() {
 		Expect(worker.Close()).To(Succeed())
-		Eventually(ended, "10s").Should(Receive())
+		Eventually(ended).Should(Receive())
 	})
 	return worker
 }
@@ -72,12 +72,12 @@ var _ = Describe("The metrics of a process", func() {
 			return nil, handle(job)
 		}, bullmq.WorkerOptions{})
 		add("pack", &bullmq.JobOptions{Attempts: 2, Backoff: bullmq.FixedBackoff(20 * time.Millisecond)})
-		Eventually(values, "5s").Should(And(
+		Eventually(values).Should(And(
 			HaveKeyWithValue("bullmq_worker_jobs_total{pack,"+outcome+",orders}", 1.0),
 			HaveKeyWithValue("bullmq_worker_job_duration_seconds{pack,"+outcome+",orders}", 1.0),
 		))
 		if outcome != bullmqprom.OutcomeCompleted && outcome != bullmqprom.OutcomeFailed {
-			Eventually(values, "5s").Should(HaveKeyWithValue("bullmq_worker_jobs_total{pack,completed,orders}", 1.0))
+			Eventually(values).Should(HaveKeyWithValue("bullmq_worker_jobs_total{pack,completed,orders}", 1.0))
 		}
 		Eventually(values).Should(HaveKeyWithValue("bullmq_worker_jobs_in_flight{orders}", 0.0))
 		Expect(values()).To(HaveKeyWithValue("bullmq_worker_job_wait_seconds{pack,orders}", 1.0), "only the first start")
@@ -106,16 +106,16 @@ var _ = Describe("The metrics of a process", func() {
 			entered <- job
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}, bullmq.WorkerOptions{LockDuration: 600 * time.Millisecond, StalledInterval: 200 * time.Millisecond})
+		}, bullmq.WorkerOptions{LockDuration: 6 * time.Second, LockRenewTime: 200 * time.Millisecond, StalledInterval: 200 * time.Millisecond})
 		add("pack", nil)
 		var job *bullmq.Job
-		Eventually(entered, "5s").Should(Receive(&job))
+		Eventually(entered).Should(Receive(&job))
 		Expect(values()).To(HaveKeyWithValue("bullmq_worker_locks_lost_total{orders}", 0.0), "exists before the first loss")
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(client.Close)
 		Expect(client.Do(ctx, client.B().Del().Key(job.Key()+":lock").Build()).Error()).To(Succeed())
-		Eventually(values, "10s").Should(And(
+		Eventually(values).Should(And(
 			HaveKeyWithValue("bullmq_worker_locks_lost_total{orders}", 1.0),
 			HaveKeyWithValue("bullmq_worker_jobs_total{pack,lost,orders}", 1.0),
 			HaveKeyWithValue("bullmq_worker_stalled_jobs_total{orders}", BeNumerically(">=", 1)),
@@ -129,25 +129,27 @@ var _ = Describe("The metrics of a process", func() {
 			close(entered)
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}, bullmq.WorkerOptions{ShutdownTimeout: 500 * time.Millisecond, MaxStartedAttempts: 1})
+		}, bullmq.WorkerOptions{MaxStartedAttempts: 1})
 		add("pack", nil)
-		Eventually(entered, "5s").Should(BeClosed())
+		Eventually(entered).Should(BeClosed())
 		Expect(values()).To(HaveKeyWithValue("bullmq_worker_jobs_in_flight{orders}", 1.0))
-		Expect(worker.Close()).To(Succeed())
-		Eventually(values, "5s").Should(And(
+		over, end := context.WithCancel(ctx)
+		end() // the handler has a second to return
+		Expect(worker.Shutdown(over)).To(Succeed())
+		Eventually(values).Should(And(
 			HaveKeyWithValue("bullmq_worker_jobs_total{pack,returned,orders}", 1.0),
 			HaveKeyWithValue("bullmq_worker_jobs_in_flight{orders}", 0.0),
 		))
 		work(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{MaxStartedAttempts: 1})
-		Eventually(values, "5s").Should(HaveKeyWithValue("bullmq_worker_jobs_total{pack,failed,orders}", 1.0))
+		Eventually(values).Should(HaveKeyWithValue("bullmq_worker_jobs_total{pack,failed,orders}", 1.0))
 		Expect(values()).NotTo(HaveKey("bullmq_worker_job_duration_seconds{pack,failed,orders}"))
 	})
 
 	It("measure the wait from the end of a job's delay", func() {
-		setUp(&bullmqprom.Options{Buckets: []float64{0.25}})
+		setUp(&bullmqprom.Options{Buckets: []float64{2.5}})
 		work(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{})
-		add("late", &bullmq.JobOptions{Delay: 300 * time.Millisecond})
-		Eventually(values, "5s").Should(HaveKeyWithValue("bullmq_worker_job_wait_seconds{late,orders}", 1.0))
+		add("late", &bullmq.JobOptions{Delay: 3 * time.Second})
+		Eventually(values).Should(HaveKeyWithValue("bullmq_worker_job_wait_seconds{late,orders}", 1.0))
 		registry := prometheus.NewPedanticRegistry()
 		Expect(registry.Register(metrics)).To(Succeed())
 		families, err := registry.Gather()
@@ -155,7 +157,7 @@ var _ = Describe("The metrics of a process", func() {
 		for _, family := range families {
 			if family.GetName() == "bullmq_worker_job_wait_seconds" {
 				h := family.GetMetric()[0].GetHistogram()
-				Expect(h.GetSampleSum()).To(BeNumerically("<", 0.25))
+				Expect(h.GetSampleSum()).To(BeNumerically("<", 2.5))
 				Expect(h.GetBucket()).To(HaveLen(1), "classic")
 				Expect(h.Schema).NotTo(BeNil(), "native")
 			}
@@ -226,7 +228,7 @@ var _ = Describe("The metrics of a process", func() {
 		next := &countingTelemetry{}
 		work(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{Telemetry: next})
 		add("pack", nil)
-		Eventually(values, "5s").Should(HaveKeyWithValue("bullmq_worker_jobs_total{pack,completed,orders}", 1.0))
+		Eventually(values).Should(HaveKeyWithValue("bullmq_worker_jobs_total{pack,completed,orders}", 1.0))
 		Expect(next.spans.Load()).To(BeNumerically(">", 0))
 		Eventually(next.records.Load).Should(BeNumerically(">", 0))
 	})
@@ -235,7 +237,7 @@ var _ = Describe("The metrics of a process", func() {
 		setUp(nil)
 		work(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{})
 		add("pack", nil)
-		Eventually(values, "5s").Should(HaveKey("bullmq_worker_job_duration_seconds{pack,completed,orders}"))
+		Eventually(values).Should(HaveKey("bullmq_worker_job_duration_seconds{pack,completed,orders}"))
 		Expect(testutil.CollectAndLint(metrics)).To(BeEmpty())
 	})
 
@@ -250,13 +252,13 @@ var _ = Describe("The metrics of a process", func() {
 		ended := make(chan error, 1)
 		go func() { ended <- server.Run(running) }()
 		add("pack", nil)
-		Eventually(values, "5s").Should(And(
+		Eventually(values).Should(And(
 			HaveKeyWithValue("bullmq_worker_jobs_total{pack,completed,orders}", 1.0),
 			HaveKeyWithValue("bullmq_worker_concurrency{orders}", 1.0),
 			HaveKeyWithValue("bullmq_worker_redis_up{orders}", 1.0),
 		))
 		stop()
-		Eventually(ended, "10s").Should(Receive(BeNil()))
+		Eventually(ended).Should(Receive(BeNil()))
 	})
 
 	It("are complete with a server of NewServer, also for its queues, and keep the middleware of the options", func() {

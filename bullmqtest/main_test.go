@@ -68,7 +68,7 @@ func noLeaks(t *testing.T) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; {
+		for deadline := time.Now().Add(15 * time.Second); runtime.NumGoroutine() > before; {
 			if time.Now().After(deadline) {
 				stacks := make([]byte, 1<<20)
 				t.Fatalf("%d goroutines are left, %d were there before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])

@@ -143,7 +143,7 @@ func TestAHandlerLearnsThatItsLockIsLost(t *testing.T) {
 			select {
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
-			case <-time.After(5 * time.Second):
+			case <-time.After(20 * time.Second):
 				return nil, errors.New("the handler was not cancelled")
 			}
 		}, Welcome, Email{}, &bullmqtest.WorkOptions{Queue: "mail"})

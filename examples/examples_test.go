@@ -23,6 +23,7 @@ import (
 
 func TestExamples(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(10 * time.Second)
 	RunSpecs(t, "Examples")
 }
 
@@ -78,7 +79,7 @@ func nodeAdds(ctx SpecContext, queue string, jobs ...map[string]any) {
 	Expect(producer.Wait(ctx)).To(BeZero(), producer.Stderr())
 }
 
-const timeout = 20 * time.Second
+const timeout = 40 * time.Second
 
 var _ = Describe("An example", func() {
 	It("quickstart runs without Redis and Node and ends by itself", func() {

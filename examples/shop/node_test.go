@@ -52,7 +52,7 @@ func TestANodeProducerAndANodeConsumerShareTheQueues(t *testing.T) {
 	for _, version := range []string{"bullmq", "bullmq5"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			kit := bullmqtest.New(t, &bullmqtest.Options{RedisURL: redis.URL(), RunningClock: true})
 			s := start(t, kit, 0, ordersQueue, reportsQueue)

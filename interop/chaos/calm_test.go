@@ -47,7 +47,7 @@ func (o *outage) expectReported() {
 	Expect(changes).To(HaveLen(2))
 	Expect(changes[0].Reachable).To(BeFalse())
 	Expect(changes[0].Err).To(HaveOccurred())
-	Expect(changes[0].Since).To(BeTemporally("~", o.begun, 2*time.Second))
+	Expect(changes[0].Since).To(BeTemporally("~", o.begun, 5*time.Second))
 	Expect(changes[1].Reachable).To(BeTrue())
 	Expect(o.trial.queues[0].Health().Reachable).To(BeTrue())
 }

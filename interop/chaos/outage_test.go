@@ -13,7 +13,7 @@ var _ = Describe("Redis that is unavailable", func() {
 	DescribeTable("and returns with its data loses no job", func(away time.Duration, nodeWorkers int, short bool) {
 		inShortFormIf(short)
 		// Node's connections may need another 10 s to recover after a long outage.
-		l := on(nodeWorkers, lightLoad(away+max(2*time.Second, away/2)))
+		l := on(nodeWorkers, lightLoad(away+max(5*time.Second, away/2)))
 		server := startServer()
 		t := begin(fmt.Sprintf("Redis is stopped for %v", away), at(server), l)
 		watched := t.watch()

@@ -41,7 +41,7 @@ var _ = Describe("A Redis server", func() {
 
 	DescribeTable("that keeps closing all connections loses no job", func(nodeWorkers int) {
 		inShortFormIf(nodeWorkers == 0)
-		l := on(nodeWorkers, lightLoad(3*time.Second))
+		l := on(nodeWorkers, lightLoad(6*time.Second))
 		t := begin("CLIENT KILL of all connections repeatedly", at(startServer()), l)
 		again(150*time.Millisecond, func() { t.on("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") })
 		t.faultEnded()

@@ -247,7 +247,7 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 
 	It("are the same when locks are renewed and a job has stalled", func() {
 		do("add", object{"name": "paint", "data": object{}})
-		do("run", object{"count": 1, "handler": object{"sleep": 700, "return": "ok"}, "worker": object{"lockDuration": 1200}})
+		do("run", object{"count": 1, "handler": object{"sleep": 6250, "return": "ok"}, "worker": object{"lockDuration": 10000}})
 		do("add", object{"name": "paint", "data": object{}})
 		do("fetch", object{"token": "t1", "worker": object{"lockDuration": 50000}})
 		for range 2 {
@@ -257,9 +257,9 @@ var _ = Describe("The spans and metrics of both libraries", Ordered, ContinueOnF
 
 		ok(queue.Add(soon(), "paint", nil, nil))
 		run(1, func(context.Context, *bullmq.Job) (any, error) {
-			time.Sleep(700 * time.Millisecond) // after the first renewal
+			time.Sleep(6250 * time.Millisecond) // after the first renewal and before the second
 			return "ok", nil
-		}, bullmq.WorkerOptions{LockDuration: 1200 * time.Millisecond})
+		}, bullmq.WorkerOptions{LockDuration: 10 * time.Second})
 		ok(queue.Add(soon(), "paint", nil, nil))
 		fetcher := byHand(bullmq.FetcherOptions{LockDuration: 50 * time.Second})
 		ok(fetcher.TryFetch(soon()))

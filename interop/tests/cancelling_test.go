@@ -103,7 +103,7 @@ var _ = Describe("Jobs that are cancelled in Go and in Node", func() {
 			counts, err := queue.Counts(soon(), bullmq.StateCompleted, bullmq.StateFailed)
 			return counts[bullmq.StateCompleted] + counts[bullmq.StateFailed], err
 		}
-		Eventually(ended, "15s", "50ms").Should(Equal(jobs))
+		Eventually(ended, "40s", "50ms").Should(Equal(jobs))
 
 		failed, err := queue.Jobs(soon(), bullmq.AllEntries(), bullmq.StateFailed)
 		Expect(err).NotTo(HaveOccurred())

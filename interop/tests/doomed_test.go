@@ -19,12 +19,12 @@ import (
 // of Redis and the queue.
 const doomedVariable = "INTEROP_DOOMED_WORKER"
 
-// Workers that should stall use short locks, and all workers of the queue check for stalled jobs this often:
+// Workers that are killed use short locks, and all workers of the queue check for stalled jobs this often:
 // the longest interval determines the check.
 const (
-	shortLock           = 500 * time.Millisecond
+	shortLock           = 3 * time.Second
 	frequentCheck       = 200 * time.Millisecond
-	shortLockInNode     = "500"
+	shortLockInNode     = "3000"
 	frequentCheckInNode = "200"
 	longerThanASpec     = "60000" // milliseconds
 )

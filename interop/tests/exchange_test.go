@@ -161,7 +161,7 @@ func expectWoken(queue string, lines <-chan nodeprocess.Line, ways func(sequence
 					return -1
 				}
 			}
-		}).WithTimeout(2*time.Second).Should(Equal(i), "way %d of making a job ready", i+1)
+		}).WithTimeout(4*time.Second).Should(Equal(i), "way %d of making a job ready", i+1)
 	}
 }
 

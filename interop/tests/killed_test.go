@@ -29,7 +29,7 @@ var _ = Describe("A job whose worker is killed", func() {
 		reader := readInGo(name)
 		id := node.Add(name, "a", object{"n": 1}, object{})
 		startDoomedNodeWorker().Kill()
-		runGoWorker(name, returning("by Go"), bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: frequentCheck})
+		runGoWorker(name, returning("by Go"), bullmq.WorkerOptions{StalledInterval: frequentCheck})
 		Expect(queue.WaitForJob(soon(), id)).To(MatchJSON(`"by Go"`))
 		job := readJob(queue, id)
 		Expect([]int{job.StalledCounter, job.AttemptsStarted, job.AttemptsMade}).To(Equal([]int{1, 2, 1}))
@@ -43,7 +43,7 @@ var _ = Describe("A job whose worker is killed", func() {
 	It("in Go is recovered and run by Node", func() {
 		id := node.Add(name, "a", object{"n": 1}, object{})
 		startDoomedGoWorker(name, id)()
-		rescuer := startNode("worker.mjs", "-queue", name, "-lock-duration", shortLockInNode, "-stalled-interval", frequentCheckInNode, "-name", "noddy")
+		rescuer := startNode("worker.mjs", "-queue", name, "-stalled-interval", frequentCheckInNode, "-name", "noddy")
 		_, err := rescuer.WaitFor(soon(), hasEvent("completed"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(node.Record(name, id)).To(And(
@@ -58,7 +58,7 @@ var _ = Describe("A job whose worker is killed", func() {
 		startDoomedGoWorker(name, id)()
 		ran := false
 		runGoWorker(name, func(context.Context, *bullmq.Job) (any, error) { ran = true; return nil, nil },
-			bullmq.WorkerOptions{LockDuration: shortLock, StalledInterval: frequentCheck})
+			bullmq.WorkerOptions{StalledInterval: frequentCheck})
 		Eventually(stateOf(queue, id)).Should(Equal(bullmq.StateFailed))
 		Expect(ran).To(BeFalse())
 		Expect(node.Record(name, id)).To(And(

@@ -114,6 +114,7 @@ var _ = Describe("A scheduler created by Go", func() {
 			}
 			time.Sleep(75 * time.Millisecond) // time between two deployments
 		}
+		length := time.Since(begun)
 		for done := false; !done; {
 			select {
 			case line := <-noddy.Lines():
@@ -128,7 +129,8 @@ var _ = Describe("A scheduler created by Go", func() {
 		mu.Lock()
 		defer mu.Unlock()
 		for name := range queues {
-			Expect(len(runs[name])).To(And(BeNumerically(">=", 7), BeNumerically("<=", 11)), name) // a scheduled time may be missed on a busy machine
+			// A busy machine misses some scheduled times. Without an interval there would be a run for each upsert or none.
+			Expect(float64(len(runs[name]))).To(And(BeNumerically(">=", 3), BeNumerically("<=", 2+length.Seconds()/every.Seconds())), name)
 			before := int64(0)
 			for _, id := range runs[name] {
 				due, err := strconv.ParseInt(strings.TrimPrefix(id, "repeat:tick:"), 10, 64)

@@ -44,7 +44,7 @@ var _ = Describe("The results of jobs", func() {
 		l.waitForEnds(jobs)
 		returned := make(chan struct{})
 		go func() { waiting.Wait(); close(returned) }()
-		Eventually(returned).WithTimeout(3*time.Second).Should(BeClosed(), "callers that waited before the end")
+		Eventually(returned).WithTimeout(15*time.Second).Should(BeClosed(), "callers that waited before the end")
 		worker.stop()
 		for id := range late {
 			if l.added[id][0].stays() {

@@ -20,6 +20,7 @@ import (
 
 func TestFaultProxy(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(10 * time.Second)
 	RunSpecs(t, "faultproxy")
 }
 

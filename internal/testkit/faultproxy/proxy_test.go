@@ -95,7 +95,11 @@ var _ = Describe("A proxy with Delay", func() {
 		Expect(proxy.Set(Faults{Delay: 150 * time.Millisecond})).To(Succeed())
 		Expect(took(func() { through.do("PING") })).To(BeNumerically(">=", 300*time.Millisecond))
 		Expect(proxy.Set(Faults{})).To(Succeed())
-		Expect(took(func() { through.do("PING") })).To(BeNumerically("<", 300*time.Millisecond))
+		quickest := time.Hour // of some: a busy machine may hold one up
+		for range 5 {
+			quickest = min(quickest, took(func() { through.do("PING") }))
+		}
+		Expect(quickest).To(BeNumerically("<", 300*time.Millisecond))
 	})
 
 	It("delays data that arrives together once", func() {

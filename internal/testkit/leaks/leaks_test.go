@@ -4,6 +4,7 @@ import (
 	"net"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -11,6 +12,7 @@ import (
 
 func TestLeaks(t *testing.T) {
 	RegisterFailHandler(ginkgo.Fail)
+	SetDefaultEventuallyTimeout(10 * time.Second)
 	ginkgo.RunSpecs(t, "internal/testkit/leaks")
 }
 

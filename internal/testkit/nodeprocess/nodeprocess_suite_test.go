@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 
 func TestNodeProcess(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(10 * time.Second)
 	RunSpecs(t, "nodeprocess")
 }
 

@@ -88,7 +88,7 @@ var _ = Describe("A Node program", func() {
 		_, err := process.WaitFor(within(10*time.Second), func(Line) bool { return true })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(process.child.Stop(50 * time.Millisecond)).To(BeFalse())
-		Expect(process.Wait(within(time.Second))).To(Equal(-1))
+		Expect(process.Wait(within(10 * time.Second))).To(Equal(-1))
 	})
 
 	It("that exits before the wanted line yields an error with its exit status and standard error", func() {
@@ -158,7 +158,7 @@ var _ = Describe("A Node program", func() {
 		Expect(running(pid)).To(BeTrue())
 		Expect(owner.Process.Kill()).To(Succeed())
 		_ = owner.Wait()
-		Eventually(running).WithArguments(pid).WithTimeout(5 * time.Second).Should(BeFalse())
+		Eventually(running).WithArguments(pid).Should(BeFalse())
 	})
 })
 

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 
 func TestRedisServer(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(10 * time.Second)
 	RunSpecs(t, "redisserver")
 }
 
