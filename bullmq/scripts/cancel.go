@@ -13,7 +13,9 @@ var cancelJob = load("cancelJob")
 
 // cancelEventsKey returns the key of the stream that tells workers of cancellations. It
 // isn't below the queue's base, where Node's removeOrphanedJobs would remove it.
-func (q *Store) cancelEventsKey() string { return strings.TrimSuffix(q.base, ":") + "@x:events" }
+func (q *Store) cancelEventsKey() string { return cancelEventsKey(q.base) }
+
+func cancelEventsKey(base string) string { return strings.TrimSuffix(base, ":") + "@x:events" }
 
 // Cancel cancels a job that has not finished.
 func (q *Store) Cancel(ctx context.Context, jobID, failure, reason, request string) (backend.CancelOutcome, error) {
@@ -30,18 +32,23 @@ func (q *Store) CancelRequests(ctx context.Context, after string) (requests []ba
 		return nil, nil
 	}
 	for _, entries := range streams {
-		for _, entry := range entries {
-			request := backend.CancelRequest{
-				ID: entry.ID, JobID: entry.FieldValues["jobId"], Reason: entry.FieldValues["reason"],
-				Recorded: entry.FieldValues["prev"] == "active",
-			}
-			if entry.FieldValues["event"] != "cancel" {
-				request.JobID = ""
-			}
-			requests = append(requests, request)
-		}
+		requests = append(requests, cancelRequests(entries)...)
 	}
 	return requests, err
+}
+
+func cancelRequests(entries []rueidis.XRangeEntry) (requests []backend.CancelRequest) {
+	for _, entry := range entries {
+		request := backend.CancelRequest{
+			ID: entry.ID, JobID: entry.FieldValues["jobId"], Reason: entry.FieldValues["reason"],
+			Recorded: entry.FieldValues["prev"] == "active",
+		}
+		if entry.FieldValues["event"] != "cancel" {
+			request.JobID = ""
+		}
+		requests = append(requests, request)
+	}
+	return requests
 }
 
 // Cancellations returns those of the jobs that are cancelled and have not finished.

@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -96,18 +97,28 @@ func encodeFinish(base string, f backend.Finish) []string {
 	if f.MetricsPoints > 0 {
 		points = strconv.Itoa(f.MetricsPoints)
 	}
-	many := len(f.Ends)
-	kinds := make([]byte, many)
-	value := commonValue(f.Ends)
-	args := make([]string, 9+2*many, 9+3*many)
-	args[0], args[1], args[2], args[4] = base, decimal(f.Now.UnixMilli()), points, value
+	args := make([]string, 9, 9+3*len(f.Ends))
+	args[0], args[1], args[2] = base, decimal(f.Now.UnixMilli()), points
 	options := workerArgs(f.Worker)
 	copy(args[5:], options[:])
-	ids, tokens := args[9:], args[9+many:]
+	args, kinds, value := appendEnds(args, f.Ends, true)
+	args[3], args[4] = kinds, value
+	return args
+}
+
+// appendEnds appends the values of jobs that end, and returns their kinds and their
+// common value too. fetch is set if each may fetch another job.
+func appendEnds(args []string, ends []*backend.End, fetch bool) (with []string, kindsOf, value string) {
+	many := len(ends)
+	kinds := make([]byte, many)
+	value = commonValue(ends)
+	from := len(args)
+	args = slices.Grow(args, 3*many)[:from+2*many]
+	ids, tokens := args[from:], args[from+many:]
 	var more []string
-	for i, e := range f.Ends {
+	for i, e := range ends {
 		kinds[i] = '0'
-		if e.Fetch {
+		if e.Fetch && fetch {
 			kinds[i]++
 		}
 		if e.Hint == onlyBaseFields {
@@ -128,8 +139,7 @@ func encodeFinish(base string, f backend.Finish) []string {
 		}
 		more[length] = strconv.Itoa(len(more) - length - 1)
 	}
-	args[3] = string(kinds)
-	return append(args, more...)
+	return append(args, more...), string(kinds), value
 }
 
 var keepAll = backend.Keep{Count: backend.Int(-1)}

@@ -40,18 +40,7 @@ func (q *Store) finished(f backend.Finish, message rueidis.RedisMessage) ([]back
 	}
 	ended := make([]backend.Ended, len(f.Ends))
 	refused, _ := parts[0].ToArray()
-	for i := 0; i+1 < len(refused); i += 2 {
-		n, _ := refused[i].AsInt64()
-		end := int(n) - 1
-		if end < 0 || end >= len(ended) {
-			continue
-		}
-		if code, err := refused[i+1].AsInt64(); err == nil {
-			ended[end].Err = q.refusal(moveToFinished, code, f.Ends[end].JobID, "")
-		} else {
-			ended[end].Err = q.failed(moveToFinished, &backend.ServerError{JobID: f.Ends[end].JobID, Text: text(refused[i+1])})
-		}
-	}
+	readRefused(q.base, f.Ends, refused, func(end int, why error) { ended[end].Err = why })
 	each, _ := readFetches(parts[1:], len(ended), f.Worker.Name)
 	for i := range ended {
 		if f.Ends[i].Fetch && ended[i].Err == nil {
@@ -59,6 +48,24 @@ func (q *Store) finished(f backend.Finish, message rueidis.RedisMessage) ([]back
 		}
 	}
 	return ended, nil
+}
+
+// readRefused calls set for each job that was not finished, with the reason. refused is
+// number, error, number, error … of these jobs.
+func readRefused(base string, ends []*backend.End, refused []rueidis.RedisMessage, set func(end int, why error)) {
+	for i := 0; i+1 < len(refused); i += 2 {
+		n, _ := refused[i].AsInt64()
+		end := int(n) - 1
+		if end < 0 || end >= len(ends) {
+			continue
+		}
+		jobID := ends[end].JobID
+		if code, err := refused[i+1].AsInt64(); err == nil {
+			set(end, refusalOn(moveToFinished, base, code, jobID, ""))
+		} else {
+			set(end, failed(moveToFinished, base, &backend.ServerError{JobID: jobID, Text: text(refused[i+1])}))
+		}
+	}
 }
 
 // RetryJob makes a job whose attempt has failed ready again.

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
@@ -35,12 +37,17 @@ func (q *Store) ExtendLocks(ctx context.Context, locks []backend.Lock, duration 
 	if err != nil || len(reply) < 2 {
 		return r, q.unexpected(extendLocks, err)
 	}
+	return readRenewal(reply), nil
+}
+
+// readRenewal reads lost and cancelled.
+func readRenewal(reply []rueidis.RedisMessage) (r backend.Renewal) {
 	r.Lost = texts(reply[0])
 	told := texts(reply[1])
 	for i := 0; i+1 < len(told); i += 2 {
 		r.Cancelled = append(r.Cancelled, backend.Cancellation{JobID: told[i], Failure: told[i+1]})
 	}
-	return r, nil
+	return r
 }
 
 // MoveStalledJobsToWait makes one check for stalled jobs.

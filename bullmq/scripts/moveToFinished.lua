@@ -15,29 +15,10 @@
      Events: for each job completed, or failed and, if no attempt is left, retries-exhausted; for its parent waiting or
      delayed; then those of moveToActive, or drained. ]]
 --@args base now points kinds value lockMs name limitMax limitMs ...
---@use codec finish finishBatch fetch worker
+--@use codec finishMany fetch worker
 local many = #kinds
 local ids, tokens, values, shared, bytes, keeps = finishedJobs(kinds, value, rest)
-
-local refused, gone = {}, {}
-local left = finishBatch(base, now, ids, tokens, values, shared, keeps, bytes, name == '' and 8 or 9, points)
-if next(left) then
-  for i = 1, many do
-    if left[i] then
-      local more = keeps and keeps[i] or {}
-      local failed = more[4]
-      local could, code = pcall(finishJob, base, now, {
-        id = ids[i], token = tokens[i], value = shared or values[i], outcome = failed and 'failed' or 'completed',
-        keepCount = more[1], keepAge = more[2], keepLimit = more[3],
-        attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
-      }, points)
-      if not could or code < 0 then
-        if type(code) == 'table' then code = code.err end -- from Redis 7 on
-        gone[i], refused[#refused + 1], refused[#refused + 2] = true, i, code
-      end
-    end
-  end
-end
+local refused, gone = finishMany(base, now, points, name, ids, tokens, values, shared, bytes, keeps)
 if #refused == 2 * many then return { refused } end
 local under = tokens
 if refused[1] or string.find(kinds, '[0246]') then

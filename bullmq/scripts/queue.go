@@ -132,8 +132,10 @@ func (q *Store) about(what string, err *error) {
 }
 
 // failed returns the error of a call that has failed.
-func (q *Store) failed(c *command, err error) error {
-	return fmt.Errorf("bullmq: %s on %s: %w", c.name, shown(q.base), err)
+func (q *Store) failed(c *command, err error) error { return failed(c, q.base, err) }
+
+func failed(c *command, base string, err error) error {
+	return fmt.Errorf("bullmq: %s on %s: %w", c.name, shown(base), err)
 }
 
 // call returns the Redis command that calls a script, by its hash or with its text.
@@ -177,7 +179,11 @@ func (q *Store) number(ctx context.Context, c *command, jobID string, args ...st
 
 // refusal returns the error of a command that returned an error code.
 func (q *Store) refusal(c *command, code int64, jobID, detail string) error {
-	key := strings.TrimSuffix(q.base, ":")
+	return refusalOn(c, q.base, code, jobID, detail)
+}
+
+func refusalOn(c *command, base string, code int64, jobID, detail string) error {
+	key := shown(base)
 	name := key[strings.LastIndexByte(key, ':')+1:]
 	return &backend.Error{Code: backend.Code(code), Command: c.name, QueueName: name, QueueKey: key, JobID: jobID, Detail: detail}
 }

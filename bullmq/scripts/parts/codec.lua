@@ -4,6 +4,7 @@
      finishedJobs returns the jobs of moveToFinished: ids, tokens, values or nil, the common value or nil, a byte for each
              ('4' or more for a job that had only the base fields, and did not fail), and keeps: nil or, by
              number, {keepCount, keepAge, keepLimit, the index of the attempts of a failed job, the last index} in ARGV.
+             It also returns the index after them.
      appendFullJob appends a job to the reply of a fetch, at an index, that needs more than the short form. It returns the
              index of the next job, the length of this one, its field ats, and whether it counts for the rate limit. A job
              whose key is not a hash can neither run nor be marked as failed. Its id is removed from active, the event
@@ -45,7 +46,7 @@ local function finishedJobs(kinds, value, from)
       end
     end
   end
-  return ids, tokens, values, value, bytes, keeps
+  return ids, tokens, values, value, bytes, keeps, at
 end
 
 local function appendFullJob(jobId, jobKey, baseFields, taken, at)

@@ -2,12 +2,16 @@
 
      fetchJobs promotes delayed jobs that are due, then fetches one job for each token, from wait, then from prioritized.
              It moves the job to active, locks it and counts the start.
-             worker: {lockMs, name or '', limitMax or nil, limitMs or nil}.
+             worker: {lockMs, name or '', limitMax or nil, limitMs or nil, atOnce: how many jobs may be fetched before their
+             size is known, 1 if nil}.
              Returns {jobs, 0, 0, now}: the fetched jobs, in the order of the tokens
                      {{}, ms, 0} the rate limit is in effect for ms
                      {{}, 0, due} no job is ready, and the first delayed one is due at that time (ms)
                      {{}, 0, 0} the queue is paused, or at its global concurrency
                      nil no job is ready and none is delayed.
+             It also returns the number of jobs, their length, and whether the queue is dry: no more jobs are ready.
+             tidy is set by a caller to which a dry queue is empty: the marker of ready jobs is removed then, and the
+             first delayed job's time is returned together with jobs.
              Each job has the values from before its start, in a form described in codec.go. fetchJobs writes the short form
              itself, because a function call for each job would be slow; appendFullJob writes the others.
 
@@ -41,7 +45,7 @@ local function popReady(most)
   return ids
 end
 
-local function fetchJobs(base, now, worker, tokens)
+local function fetchJobs(base, now, worker, tokens, tidy)
   local set = call('HMGET', metaKey, 'paused', 'concurrency', 'max', 'duration')
   local most = #tokens
   local allowed = tonumber(set[2])
@@ -55,11 +59,13 @@ local function fetchJobs(base, now, worker, tokens)
   if held then return { {}, 0, 0 } end
 
   -- Redis builds a reply before it sends it, so it fetches many at a time only once jobs are known to be small.
-  local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
+  local taken, at, count, length, atOnce, dry = {}, 1, 0, 0, not max and worker.atOnce or 1, false
   local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, eventsKey
   local lastName, lastOpts, none = nil, nil, {}
   repeat
-    local ids = popReady(math.min(atOnce, most - count))
+    local asked = math.min(atOnce, most - count)
+    local ids = popReady(asked)
+    dry = not ids[asked]
     for i = 1, #ids do
       local jobId = ids[i]
       local jobKey = base .. jobId
@@ -98,13 +104,16 @@ local function fetchJobs(base, now, worker, tokens)
         end
       end
     end
-    if not ids[atOnce] or length > 1000000 then break end
+    if dry or length > 1000000 then break end
     if not max and length < 10000 * count then atOnce = 50 end
   until count >= most or rateLimitTtl(max) > 0
-  if count > 0 then
+  if tidy and dry then
+    call('ZREM', markerKey, '0')
+  elseif count > 0 then
     signalReady(markerKey, false)
-    return { taken, 0, 0, now }
+    return { taken, 0, 0, now }, count, length, dry
   end
   local due = nextDue(delayedKey)
-  if due then return { {}, 0, toInteger(due) } end
+  if due or count > 0 then return { taken, 0, toInteger(due) }, count, length, dry end
+  return nil, 0, 0, dry
 end

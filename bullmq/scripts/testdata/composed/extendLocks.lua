@@ -14,20 +14,23 @@ end
 local function isCancelText(reason)
   return reason == 'cancelled' or string.sub(reason, 1, 11) == 'cancelled: '
 end
-local lost, cancelled = {}, {}
-for i = rest, #ARGV, 2 do
-  local jobId, token = ARGV[i], ARGV[i + 1]
-  local lockKey = base .. jobId .. ':lock'
-  if unlessWrongType(try('GET', lockKey)) == token then
-    call('SET', lockKey, token, 'PX', lockMs)
-    call('SREM', KEYS[1], jobId)
-    local failure = unlessWrongType(try('HGET', base .. jobId, 'defa'))
-    if failure and isCancelText(failure) then
-      cancelled[#cancelled + 1] = jobId
-      cancelled[#cancelled + 1] = failure
+local function renewLocks(base, lockMs, from, to)
+  local lost, cancelled = {}, {}
+  for i = from, to, 2 do
+    local jobId, token = ARGV[i], ARGV[i + 1]
+    local lockKey = base .. jobId .. ':lock'
+    if unlessWrongType(try('GET', lockKey)) == token then
+      call('SET', lockKey, token, 'PX', lockMs)
+      call('SREM', KEYS[1], jobId)
+      local failure = unlessWrongType(try('HGET', base .. jobId, 'defa'))
+      if failure and isCancelText(failure) then
+        cancelled[#cancelled + 1] = jobId
+        cancelled[#cancelled + 1] = failure
+      end
+    else
+      lost[#lost + 1] = jobId
     end
-  else
-    lost[#lost + 1] = jobId
   end
+  return lost, cancelled
 end
-return { lost, cancelled }
+return { renewLocks(base, lockMs, rest, #ARGV) }

@@ -70,36 +70,39 @@ end
 local function toInteger(text)
   return math.floor(math.max(math.min(toNumber(text), 9007199254740991), -9007199254740991))
 end
-if call('EXISTS', KEYS[10]) == 1 then return {} end
-call('SET', KEYS[10], now, 'PX', checkMs)
-trimEvents()
-local function scheduled(jobKey)
+local function isScheduled(jobKey)
   local scheduler = unlessWrongType(try('HGET', jobKey, 'rjk'))
   return scheduler
     and (call('EXISTS', KEYS[11] .. ':' .. scheduler) == 1 or call('ZSCORE', KEYS[11], scheduler))
 end
-local moved = {}
-local marked = call('SMEMBERS', KEYS[8])
-if #marked > 0 then call('DEL', KEYS[8]) end
-for i = 1, #marked do
-  local jobId = marked[i]
-  local jobKey = base .. jobId
-  if string.sub(jobId, 1, 2) == '0:' then
-    call('LREM', KEYS[9], 1, jobId)
-  elseif call('EXISTS', jobKey .. ':lock') == 0 and call('LREM', KEYS[9], 1, jobId) == 1 then
-    local stalled = toInteger(unlessWrongType(try('HGET', jobKey, 'stc'))) + 1
-    unlessWrongType(try('HSET', jobKey, 'stc', stalled))
-    if stalled > tonumber(maxStalled) and not scheduled(jobKey) then
-      unlessWrongType(try('HSET', jobKey, 'defa', 'job stalled more than allowable limit'))
+local function requeueStalled(base, now, maxStalled, checkMs)
+  if call('EXISTS', KEYS[10]) == 1 then return {} end
+  call('SET', KEYS[10], now, 'PX', checkMs)
+  trimEvents()
+  local moved = {}
+  local marked = call('SMEMBERS', KEYS[8])
+  if #marked > 0 then call('DEL', KEYS[8]) end
+  for i = 1, #marked do
+    local jobId = marked[i]
+    local jobKey = base .. jobId
+    if string.sub(jobId, 1, 2) == '0:' then
+      call('LREM', KEYS[9], 1, jobId)
+    elseif call('EXISTS', jobKey .. ':lock') == 0 and call('LREM', KEYS[9], 1, jobId) == 1 then
+      local stalled = toInteger(unlessWrongType(try('HGET', jobKey, 'stc'))) + 1
+      unlessWrongType(try('HSET', jobKey, 'stc', stalled))
+      if stalled > tonumber(maxStalled) and not isScheduled(jobKey) then
+        unlessWrongType(try('HSET', jobKey, 'defa', 'job stalled more than allowable limit'))
+      end
+      makeReady(base, jobId, 0, 'RPUSH', isHeld(KEYS[2], KEYS[9]))
+      emit(KEYS[1], 'waiting', 'jobId', jobId, 'prev', 'active')
+      emit(KEYS[1], 'stalled', 'jobId', jobId)
+      moved[#moved + 1] = jobId
     end
-    makeReady(base, jobId, 0, 'RPUSH', isHeld(KEYS[2], KEYS[9]))
-    emit(KEYS[1], 'waiting', 'jobId', jobId, 'prev', 'active')
-    emit(KEYS[1], 'stalled', 'jobId', jobId)
-    moved[#moved + 1] = jobId
   end
+  local running = call('LRANGE', KEYS[9], 0, -1)
+  for from = 1, #running, 7000 do
+    call('SADD', KEYS[8], unpack(running, from, math.min(from + 6999, #running)))
+  end
+  return moved
 end
-local running = call('LRANGE', KEYS[9], 0, -1)
-for from = 1, #running, 7000 do
-  call('SADD', KEYS[8], unpack(running, from, math.min(from + 6999, #running)))
-end
-return moved
+return requeueStalled(base, now, maxStalled, checkMs)

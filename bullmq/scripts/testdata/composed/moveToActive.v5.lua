@@ -124,7 +124,7 @@ local function popReady(most)
   if ids[1] then call('LPUSH', KEYS[10], unpack(ids)) end
   return ids
 end
-local function fetchJobs(base, now, worker, tokens)
+local function fetchJobs(base, now, worker, tokens, tidy)
   local set = call('HMGET', KEYS[2], 'paused', 'concurrency', 'max', 'duration')
   local most = #tokens
   local allowed = tonumber(set[2])
@@ -135,11 +135,13 @@ local function fetchJobs(base, now, worker, tokens)
   local wait = rateLimitTtl(max)
   if wait > 0 then return { {}, wait, 0 } end
   if held then return { {}, 0, 0 } end
-  local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
+  local taken, at, count, length, atOnce, dry = {}, 1, 0, 0, not max and worker.atOnce or 1, false
   local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, KEYS[1]
   local lastName, lastOpts, none = nil, nil, {}
   repeat
-    local ids = popReady(math.min(atOnce, most - count))
+    local asked = math.min(atOnce, most - count)
+    local ids = popReady(asked)
+    dry = not ids[asked]
     for i = 1, #ids do
       local jobId = ids[i]
       local jobKey = base .. jobId
@@ -177,15 +179,18 @@ local function fetchJobs(base, now, worker, tokens)
         end
       end
     end
-    if not ids[atOnce] or length > 1000000 then break end
+    if dry or length > 1000000 then break end
     if not max and length < 10000 * count then atOnce = 50 end
   until count >= most or rateLimitTtl(max) > 0
-  if count > 0 then
+  if tidy and dry then
+    call('ZREM', KEYS[7], '0')
+  elseif count > 0 then
     signalReady(KEYS[7], false)
-    return { taken, 0, 0, now }
+    return { taken, 0, 0, now }, count, length, dry
   end
   local due = nextDue(KEYS[9])
-  if due then return { {}, 0, toInteger(due) } end
+  if due or count > 0 then return { taken, 0, toInteger(due) }, count, length, dry end
+  return nil, 0, 0, dry
 end
 local function given(argument)
   return argument ~= nil and argument ~= ''

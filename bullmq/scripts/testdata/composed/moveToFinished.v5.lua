@@ -86,7 +86,7 @@ local function finishedJobs(kinds, value, from)
       end
     end
   end
-  return ids, tokens, values, value, bytes, keeps
+  return ids, tokens, values, value, bytes, keeps, at
 end
 local function appendFullJob(jobId, jobKey, baseFields, taken, at)
   if baseFields[1] and baseFields[2] and baseFields[3] and baseFields[4] and baseFields[5] and baseFields[6] then
@@ -563,6 +563,27 @@ local function finishBatch(base, now, ids, tokens, values, value, keeps, kinds, 
   end
   return left
 end
+local function finishMany(base, now, points, name, ids, tokens, values, shared, bytes, keeps)
+  local refused, gone = {}, {}
+  local left = finishBatch(base, now, ids, tokens, values, shared, keeps, bytes, name == '' and 8 or 9, points)
+  if not next(left) then return refused, gone end
+  for i = 1, #ids do
+    if left[i] then
+      local more = keeps and keeps[i] or {}
+      local failed = more[4]
+      local could, code = pcall(finishJob, base, now, {
+        id = ids[i], token = tokens[i], value = shared or values[i], outcome = failed and 'failed' or 'completed',
+        keepCount = more[1], keepAge = more[2], keepLimit = more[3],
+        attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
+      }, points)
+      if not could or code < 0 then
+        if type(code) == 'table' then code = code.err end -- from Redis 7 on
+        gone[i], refused[#refused + 1], refused[#refused + 2] = true, i, code
+      end
+    end
+  end
+  return refused, gone
+end
 local function rateLimitTtl(max)
   if not max or max > toNumber(call('GET', KEYS[16])) then return 0 end
   local left = call('PTTL', KEYS[16])
@@ -612,7 +633,7 @@ local function popReady(most)
   if ids[1] then call('LPUSH', KEYS[3], unpack(ids)) end
   return ids
 end
-local function fetchJobs(base, now, worker, tokens)
+local function fetchJobs(base, now, worker, tokens, tidy)
   local set = call('HMGET', KEYS[2], 'paused', 'concurrency', 'max', 'duration')
   local most = #tokens
   local allowed = tonumber(set[2])
@@ -623,11 +644,13 @@ local function fetchJobs(base, now, worker, tokens)
   local wait = rateLimitTtl(max)
   if wait > 0 then return { {}, wait, 0 } end
   if held then return { {}, 0, 0 } end
-  local taken, at, count, length, atOnce = {}, 1, 0, 0, 1
+  local taken, at, count, length, atOnce, dry = {}, 1, 0, 0, not max and worker.atOnce or 1, false
   local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, KEYS[1]
   local lastName, lastOpts, none = nil, nil, {}
   repeat
-    local ids = popReady(math.min(atOnce, most - count))
+    local asked = math.min(atOnce, most - count)
+    local ids = popReady(asked)
+    dry = not ids[asked]
     for i = 1, #ids do
       local jobId = ids[i]
       local jobKey = base .. jobId
@@ -665,15 +688,18 @@ local function fetchJobs(base, now, worker, tokens)
         end
       end
     end
-    if not ids[atOnce] or length > 1000000 then break end
+    if dry or length > 1000000 then break end
     if not max and length < 10000 * count then atOnce = 50 end
   until count >= most or rateLimitTtl(max) > 0
-  if count > 0 then
+  if tidy and dry then
+    call('ZREM', KEYS[6], '0')
+  elseif count > 0 then
     signalReady(KEYS[6], false)
-    return { taken, 0, 0, now }
+    return { taken, 0, 0, now }, count, length, dry
   end
   local due = nextDue(KEYS[5])
-  if due then return { {}, 0, toInteger(due) } end
+  if due or count > 0 then return { taken, 0, toInteger(due) }, count, length, dry end
+  return nil, 0, 0, dry
 end
 local function workerOptions(lockMs, name, limitMax, limitMs)
   return {
@@ -683,25 +709,7 @@ local function workerOptions(lockMs, name, limitMax, limitMs)
 end
 local many = #kinds
 local ids, tokens, values, shared, bytes, keeps = finishedJobs(kinds, value, rest)
-local refused, gone = {}, {}
-local left = finishBatch(base, now, ids, tokens, values, shared, keeps, bytes, name == '' and 8 or 9, points)
-if next(left) then
-  for i = 1, many do
-    if left[i] then
-      local more = keeps and keeps[i] or {}
-      local failed = more[4]
-      local could, code = pcall(finishJob, base, now, {
-        id = ids[i], token = tokens[i], value = shared or values[i], outcome = failed and 'failed' or 'completed',
-        keepCount = more[1], keepAge = more[2], keepLimit = more[3],
-        attempts = failed and ARGV[failed], from = failed and failed + 1 or 1, to = failed and more[5] or 0,
-      }, points)
-      if not could or code < 0 then
-        if type(code) == 'table' then code = code.err end -- from Redis 7 on
-        gone[i], refused[#refused + 1], refused[#refused + 2] = true, i, code
-      end
-    end
-  end
-end
+local refused, gone = finishMany(base, now, points, name, ids, tokens, values, shared, bytes, keeps)
 if #refused == 2 * many then return { refused } end
 local under = tokens
 if refused[1] or string.find(kinds, '[0246]') then
