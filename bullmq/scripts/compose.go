@@ -10,19 +10,23 @@ import (
 	"strings"
 )
 
-// A command is one Lua file in this directory. Three directives, each a comment line
+// A command is one Lua file in this directory. Four directives, each a comment line
 // that starts with --@, define how it is composed:
 //
 //	--@args base now token ...   names for ARGV in order; ... is the rest, from index rest on
 //	--@keys wait active          keys of the queue that it uses, by their suffix; each has a name (waitKey)
 //	--@use events lock           parts that it uses, each included once, after the parts that it uses itself
+//	--@queues wait active        it concerns several queues: queues[n] is the base of the nth one, and useQueue(n)
+//	                             returns it and lets all names of keys mean those of that queue; the given keys are
+//	                             made at once, since it uses them for each queue, and others when they are used
 //
 // A line that ends with --@v5, or with --@v6, belongs to that dialect only. call and
 // try are redis.call and redis.pcall.
 //
 // A part is in parts/, contains only functions, and has the directives keys and use.
 // Functions that a command does not reach are left out. The keys of a command and
-// of all its parts are declared as KEYS.
+// of all its parts are declared as KEYS. A command of several queues declares their bases
+// instead, and the key meta of the first one.
 //
 //go:embed *.lua parts/*.lua
 var sources embed.FS
@@ -40,10 +44,11 @@ var dialects = map[Dialect]string{V6: "v6", V5: "v5"}
 
 // command is a script and its arguments.
 type command struct {
-	name  string
-	args  []string // names, in the order of ARGV
-	rest  bool     // more arguments may follow
-	forms [2]form  // by dialect
+	name    string
+	args    []string // names, in the order of ARGV
+	rest    bool     // more arguments may follow
+	several bool     // it concerns several queues
+	forms   [2]form  // by dialect
 }
 
 // form is the composed script of a command in one dialect.
@@ -68,7 +73,7 @@ func load(name string) *command {
 
 func (c *command) compose(dialect Dialect) {
 	own := read(c.name+".lua", dialect)
-	var f form
+	f := form{keys: slices.Clone(own.queues)}
 	var parts []function
 	seen := map[string]bool{}
 	var use func(file *luaFile)
@@ -93,8 +98,12 @@ func (c *command) compose(dialect Dialect) {
 	if n := len(c.args); n > 0 && c.args[n-1] == "..." {
 		c.args, c.rest = c.args[:n-1], true
 	}
+	c.several = own.several
 	var text strings.Builder
 	text.WriteString("local call, try = redis.call, redis.pcall\n")
+	if c.several {
+		text.WriteString(f.perQueue(len(own.queues)))
+	}
 	for i, arg := range c.args {
 		fmt.Fprintf(&text, "local %s = ARGV[%d]\n", arg, i+1)
 	}
@@ -110,6 +119,38 @@ func (c *command) compose(dialect Dialect) {
 	sum := sha1.Sum([]byte(f.text)) // Redis names scripts by it
 	f.sha = hex.EncodeToString(sum[:])
 	c.forms[dialect] = f
+}
+
+// perQueue returns the text that lets KEYS be the keys of one of several queues. All
+// functions of parts refer to the local variable, so they need no change. The first keys
+// are made at once. To make a key costs about as much as a small command.
+func (f *form) perQueue(first int) string {
+	if len(f.keys) == 0 {
+		return "local queues = KEYS\n"
+	}
+	suffixes, keys := make([]string, len(f.keys)), make([]string, len(f.keys))
+	for i, key := range f.keys {
+		suffixes[i], keys[i] = "'"+key+"'", "nil"
+		if i < first {
+			keys[i] = "base .. '" + key + "'"
+		}
+	}
+	return "local queues, keysOf, current, KEYS = KEYS, {}, nil, nil\n" +
+		"local suffixes = { " + strings.Join(suffixes, ", ") + " }\n" +
+		"local others = { __index = function(keys, i)\n" +
+		"  local key = current .. suffixes[i]\n" +
+		"  keys[i] = key\n" +
+		"  return key\n" +
+		"end }\n" +
+		"local function useQueue(n)\n" +
+		"  local base = queues[n]\n" +
+		"  current, KEYS = base, keysOf[n]\n" +
+		"  if not KEYS then\n" +
+		"    KEYS = setmetatable({ " + strings.Join(keys, ", ") + " }, others)\n" +
+		"    keysOf[n] = KEYS\n" +
+		"  end\n" +
+		"  return base\n" +
+		"end\n"
 }
 
 // resolve replaces the names of keys by their indexes in KEYS. Local variables would be
@@ -131,6 +172,8 @@ func (f *form) resolve(text string) string {
 // server need not store.
 type luaFile struct {
 	args, keys, use []string
+	several         bool
+	queues          []string
 	body            string
 }
 
@@ -163,6 +206,8 @@ func parse(file, text string, dialect Dialect) *luaFile {
 				s.keys = append(s.keys, words[1:]...)
 			case "use":
 				s.use = append(s.use, words[1:]...)
+			case "queues":
+				s.several, s.queues = true, words[1:]
 			default:
 				panic(fmt.Sprintf("bullmq/scripts: %s: unknown directive %q", file, trimmed))
 			}

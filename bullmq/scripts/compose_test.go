@@ -40,6 +40,11 @@ end
 		Expect(parse("x.lua", text, V5)).To(Equal(&luaFile{keys: []string{"wait", "paused"}, body: "local a = 2\nreturn a"}))
 	})
 
+	ginkgo.It("can concern several queues, with keys that it uses for each of them", func() {
+		Expect(parse("x.lua", "--@queues wait active\nreturn 1\n", V6)).To(Equal(&luaFile{several: true, queues: []string{"wait", "active"}, body: "return 1"}))
+		Expect(parse("x.lua", "--@queues\nreturn 1\n", V6)).To(Equal(&luaFile{several: true, queues: []string{}, body: "return 1"}))
+	})
+
 	ginkgo.It("needs no directives", func() {
 		Expect(parse("x.lua", "return 1\n", V6)).To(Equal(&luaFile{body: "return 1"}))
 	})

@@ -33,8 +33,12 @@ func composedFiles() map[string]string {
 func (c *command) composed(dialect Dialect) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "-- Composed from %s.lua and its parts. Regenerate with make composed.\n", c.name)
+	of := ""
+	if c.several {
+		of = ", of the queue in use"
+	}
 	for i, key := range c.forms[dialect].keys {
-		fmt.Fprintf(&text, "-- KEYS[%d] %s\n", i+1, key)
+		fmt.Fprintf(&text, "-- KEYS[%d] %s%s\n", i+1, key, of)
 	}
 	return text.String() + "\n" + strings.TrimRight(c.forms[dialect].text, "\n") + "\n"
 }

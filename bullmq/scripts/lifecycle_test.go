@@ -252,6 +252,23 @@ func live(f *fixture) {
 		To(Equal([]backend.ReplayOutcome{backend.Replayed, backend.LetterGone}))
 	state("bad", "waiting")
 
+	// Several queues.
+	f.running("several", "t")
+	group, queues := NewGroup(f.client, f.Dialect), []string{f.base, "bull:no-such-queue:"}
+	held := []backend.QueueLocks{{Queue: f.base, Locks: []backend.Lock{{JobID: "several", Token: "t"}}}, {Queue: queues[1]}}
+	Expect(group.ExtendLocksOf(f.ctx, held, 30*time.Second)).To(HaveLen(2))
+	Expect(group.ResolveFetches(f.ctx, queues, []string{"t"})).To(HaveLen(1))
+	Expect(group.LookAtQueues(f.ctx, queues, backend.Look{})).To(HaveLen(1))
+	Expect(group.MoveStalledJobsOf(f.ctx, queues[:1], now, 1, 10*time.Millisecond)).To(HaveLen(1))
+	served, err := f.serve(backend.Serve{
+		Now: now, Worker: worker, Tokens: []string{"t"}, Takes: []backend.Take{{Queue: queues[1], Most: 1}, {Queue: f.base, Most: 1}},
+		Ends: []backend.QueueEnds{{Queue: f.base, Ends: []*backend.End{{JobID: "several", Token: "t", ReturnValue: "1"}}}},
+	})
+	ok(err)
+	Expect(served.Ends[0]).To(Equal(backend.QueueEnded{Errs: []error{nil}}))
+	Expect(served.Takes).To(HaveLen(2))
+	Expect(f.do("DEL", "bull:no-such-queue:meta", "bull:no-such-queue:events").Error()).To(Succeed())
+
 	// Cleaning.
 	_, err = f.Cancel(f.ctx, "nobody", "cancelled", "", "")
 	Expect(err).To(MatchError(backend.JobNotFound))

@@ -175,8 +175,23 @@ func holds() (all []refusal) {
 		f.set("HSET", waitingNext, "name", "paint")
 		f.set("LPUSH", "wait", waitingNext)
 	}
+	for _, variant := range []string{"moveToFinished", "moveToFinished for a failed job"} {
+		calls[strings.Replace(variant, "moveToFinished", "serveQueues", 1)] = func(f *fixture) error {
+			end := backend.End{JobID: "1", Token: "t", ReturnValue: "1"}
+			if variant != "moveToFinished" {
+				end = backend.End{JobID: "1", Token: "t", Failure: failure, Attempts: 1}
+			}
+			served, err := f.serve(backend.Serve{Now: now, Worker: worker, Ends: []backend.QueueEnds{{Queue: f.base, Ends: []*backend.End{&end}}}})
+			if err != nil {
+				return err
+			}
+			return served.Ends[0].Errs[0]
+		}
+	}
 	for variant, call := range calls {
 		name := commandOf(variant)
+		ends := name == "moveToFinished" || name == "serveQueues"
+		failed := strings.HasSuffix(variant, "for a failed job")
 		parks := name == "moveToWaitingChildren"
 		arranged := func(also func(f *fixture)) func(f *fixture) {
 			return func(f *fixture) {
@@ -194,16 +209,16 @@ func holds() (all []refusal) {
 		)
 		if name != "moveToWait" { // which does not move a job that is not active
 			changes := maps.Clone(unlocked)
-			if variant == "moveToFinished for a failed job" || name == "moveToDelayed" || name == "retryJob" {
+			if failed || name == "moveToDelayed" || name == "retryJob" {
 				changes["1"] = "map[data:{} delay:0 failedReason:boom name:paint opts:{} priority:0 stacktrace:[] timestamp:1]"
 			}
 			all = append(all, refusal{variant, backend.NotInState, "the job is not active", arranged(func(f *fixture) { f.set("LREM", "active", "1", "1") }), call, changes})
 		}
-		if variant == "moveToFinished" {
+		if ends && !failed {
 			all = append(all, refusal{variant, backend.PendingChildren, "children of the job are pending",
 				arranged(func(f *fixture) { f.set("SADD", "1:dependencies", f.base+"child") }), call, nil})
 		}
-		if variant == "moveToFinished" || parks {
+		if ends && !failed || parks {
 			all = append(all, refusal{variant, backend.FailedChildren, "a child of the job has failed",
 				arranged(func(f *fixture) { f.set("ZADD", "1:unsuccessful", "1", f.base+"child") }), call, nil})
 		}
@@ -263,7 +278,7 @@ var _ = ginkgo.Describe("The command", func() {
 			var refused *backend.Error
 			Expect(errors.As(err, &refused)).To(BeTrue(), fmt.Sprint(err))
 			Expect(refused.Code).To(Equal(r.code))
-			Expect(refused.Command).To(Equal(commandOf(r.command)))
+			Expect(refused.Command).To(Equal(strings.Replace(commandOf(r.command), "serveQueues", "moveToFinished", 1)), "BullMQ's name")
 			Expect(f.state()).To(Equal(want))
 		})
 	}

@@ -35,6 +35,7 @@ const forbidden = "NOPERM"
 // Classify returns the kind of failure of a call to Redis, given its error.
 func Classify(err error) backend.Failure {
 	var network *net.OpError
+	var ofOne *backend.QueueError
 	switch {
 	case refusedAs(err, unavailable...), refusedAs(err, "TRYAGAIN"):
 		return backend.Unavailable
@@ -50,6 +51,8 @@ func Classify(err error) backend.Failure {
 		return backend.NotSent
 	case errors.Is(err, rueidis.ErrClosing):
 		return backend.ClientClosed
+	case errors.As(err, &ofOne):
+		return backend.Aborted
 	}
 	if _, replied := reply(err); replied || rueidis.IsParseErr(err) {
 		return backend.Aborted

@@ -1,0 +1,61 @@
+--[[ serveQueues: finishes active jobs of several queues, then fetches jobs of several queues. It does to each queue what
+     moveToFinished and moveToActive do, with two exceptions: drained is not emitted if the call also fetches a job of the queue,
+     and the marker of a queue without ready jobs is removed.
+
+     Arguments: now (ms), points, lockMs and name as for moveToFinished, tokens (their number), endings (the number of queues
+     that end jobs). Then the tokens; for each queue that ends jobs its number, then kinds, value and the values of the jobs as
+     for moveToFinished; and for each queue to fetch from its number, the most jobs to fetch, and the limiter of the worker, max:ms,
+     or ''. A fetch uses the tokens that those before it have left.
+     Returns: {ended, taken}. ended has, for each queue that ends jobs, refused as in the reply of moveToFinished. taken has, for
+     each queue that was fetched from, {jobs, ms, due, dry}: the reply of moveToActive, with dry 1 if no more jobs are ready,
+     and due with jobs too in that case. Both have a text for a queue whose values can't be processed. All tokens of such a
+     fetch count as used. No more is fetched once no token is left, or the jobs are large.
+     Errors: those of moveToFinished, -1 -2 -3 -4 -6 -9 in ended, each for one job.
+     Events: those of moveToFinished for each queue, then those of moveToActive for each, then drained. ]]
+--@queues events meta active wait
+--@args now points lockMs name tokens endings ...
+--@use codec finishMany fetch perQueue
+local at = rest + tokens
+local ended, ending = {}, {}
+for i = 1, tonumber(endings) do
+  local queue, kinds = ARGV[at] + 0, ARGV[at + 1]
+  local base = useQueue(queue)
+  local ids, owners, values, shared, bytes, keeps, following = finishedJobs(kinds, ARGV[at + 2], at + 3)
+  local fine, refused = orText(pcall(finishMany, base, now, points, name, ids, owners, values, shared, bytes, keeps))
+  if fine and #refused < 2 * #kinds then ending[#ending + 1] = queue end
+  ended[i], at = refused, following
+end
+
+local worker = { lockMs = lockMs, name = name }
+local taken, fetched, length = {}, {}, 0
+local token, last = rest, rest + tokens - 1
+while at < #ARGV and token <= last and length < 1000000 do
+  local queue = ARGV[at] + 0
+  local base, till = useQueue(queue), math.min(token + ARGV[at + 1] - 1, last)
+  local limit = ARGV[at + 2]
+  if limit == '' then
+    worker.limitMax, worker.limitMs = nil, nil
+  else
+    worker.limitMax, worker.limitMs = string.match(limit, '^(%d+):(%d+)$')
+  end
+  local fine, jobs, count, more, dry = orText(pcall(fetchJobs, base, now, worker, { unpack(ARGV, token, till) }, true))
+  fetched[queue] = jobs
+  if fine then
+    jobs = jobs or { {}, 0, 0 }
+    jobs[4] = dry and 1 or 0
+    token, length = token + (count or 0), length + (more or 0)
+    worker.atOnce = length < 10000 * (token - rest) and 10 or 1
+  else
+    token = till + 1
+  end
+  taken[#taken + 1] = jobs
+  at = at + 3
+end
+
+for i = 1, #ending do
+  if not fetched[ending[i]] then
+    useQueue(ending[i])
+    orText(pcall(emitDrained))
+  end
+end
+return { ended, taken }
