@@ -28,6 +28,8 @@ type Queue struct {
 	EventStream func() backend.EventStream
 	Waiter      func() backend.Waiter
 	GroupWaiter func() backend.GroupWaiter
+	// Group makes calls about several queues; nil if the backend has none.
+	Group backend.Group
 	// Marker returns the key by which a GroupWaiter knows a queue.
 	Marker func(name string) string
 	// Unsupported holds the features that the backend lacks, with the reason. Their
@@ -75,6 +77,7 @@ func Exercise(open func() Queue) {
 	s.eventStream()
 	s.waiting()
 	s.waitingForMany()
+	s.group()
 	s.metrics()
 	s.rateLimit()
 	s.repair()

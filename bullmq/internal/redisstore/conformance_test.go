@@ -44,6 +44,7 @@ func conforming(option rueidis.ClientOption, dialect scripts.Dialect) backendtes
 		Another:     func(name string) backend.Store { return open(name) },
 		EventStream: func() backend.EventStream { return NewEventStream(client, blocking(), key("events")) },
 		Waiter:      func() backend.Waiter { return NewWaiter(store, blocking(), key("marker"), true) },
+		Group:       scripts.NewGroup(client, dialect),
 		GroupWaiter: func() backend.GroupWaiter { return NewGroupWaiter(client, blocking()) },
 		Marker:      func(name string) string { return prefix + ":" + name + ":marker" },
 		Unlist: func(jobID string) {

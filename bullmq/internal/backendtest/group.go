@@ -1,0 +1,459 @@
+package backendtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+)
+
+// member is one of several queues.
+type member struct {
+	backend.Store
+	key string // by which a Group knows it
+}
+
+var lastMember atomic.Int64
+
+// members returns so many queues.
+func (s *suite) members(count int) (all []member) {
+	for n := range count {
+		name := fmt.Sprint(s.Name, "-", n, "-", lastMember.Add(1))
+		all = append(all, member{s.Another(name), s.Prefix + ":" + name + ":"})
+	}
+	return all
+}
+
+func keysOf(queues []member) (keys []string) {
+	for _, q := range queues {
+		keys = append(keys, q.key)
+	}
+	return keys
+}
+
+// fill adds jobs to a queue.
+func (s *suite) fill(q member, jobs ...*backend.Add) {
+	ginkgo.GinkgoHelper()
+	for _, result := range q.AddBatch(s.ctx, jobs) {
+		Expect(result.Err).NotTo(HaveOccurred())
+	}
+}
+
+// start adds jobs to a queue and fetches them, each with its id as the token.
+func (s *suite) start(q member, ids ...string) {
+	ginkgo.GinkgoHelper()
+	for _, id := range ids {
+		s.fill(q, named(id))
+		taken, err := q.MoveToActive(s.ctx, now, worker, id)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(idOf(taken[0])).To(Equal(id))
+	}
+}
+
+// serve makes one call for several queues.
+func (s *suite) serve(tokens []string, ends []backend.QueueEnds, takes ...backend.Take) backend.Served {
+	ginkgo.GinkgoHelper()
+	served, err := s.Group.ServeQueues(s.ctx, backend.Serve{Now: now, Worker: worker, Tokens: tokens, Ends: ends, Takes: takes})()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(served.Ends).To(HaveLen(len(ends)))
+	for _, taken := range served.Takes {
+		Expect(taken.Err).NotTo(HaveOccurred())
+	}
+	return served
+}
+
+// owned is a job with the token of its lock.
+func owned(taken backend.Taken) (all []string) {
+	for _, job := range taken.Jobs {
+		all = append(all, job.Job.ID+" by "+job.Token)
+	}
+	return all
+}
+
+// seenBy returns what a call sees of one queue.
+func (s *suite) seenBy(look backend.Look, q member) backend.Seen {
+	ginkgo.GinkgoHelper()
+	seen, err := s.Group.LookAtQueues(s.ctx, []string{q.key}, look)
+	Expect(err).NotTo(HaveOccurred())
+	if len(seen) == 0 {
+		return backend.Seen{}
+	}
+	Expect(seen).To(HaveLen(1))
+	return seen[0]
+}
+
+func (s *suite) group() {
+	ginkgo.Describe("A call about several queues", func() {
+		ginkgo.BeforeEach(func() {
+			if s.Group == nil {
+				ginkgo.Skip("the backend makes no calls about several queues")
+			}
+		})
+		s.serving()
+		s.servingAlike()
+		s.upkeepOfMany()
+		s.looks()
+	})
+}
+
+func (s *suite) serving() {
+	ginkgo.It("ends jobs, and fetches others from any of them, with the tokens that those before have left", func() {
+		q := s.members(4)
+		s.start(q[0], "a", "b")
+		s.start(q[1], "a")
+		s.fill(q[0], named("next"))
+		s.fill(q[2], named("x"), named("y"), named("z"))
+		lost := completion("a", "1")
+		served := s.serve([]string{"t1", "t2", "t3"}, []backend.QueueEnds{
+			{Queue: q[0].key, Ends: []*backend.End{{JobID: "a", Token: "a", ReturnValue: "1"}, {JobID: "b", Token: "other", ReturnValue: "2"}}},
+			{Queue: q[1].key, Ends: []*backend.End{lost}},
+		},
+			backend.Take{Queue: q[3].key, Most: 2}, backend.Take{Queue: q[0].key, Most: 2},
+			backend.Take{Queue: q[2].key, Most: 2}, backend.Take{Queue: q[1].key, Most: 2})
+		Expect(served.Ends[0].Errs).To(HaveExactElements(BeNil(), MatchError(backend.LockMismatch)))
+		Expect(served.Ends[1].Errs).To(HaveExactElements(MatchError(backend.LockMismatch)))
+		Expect(served.Takes).To(HaveLen(3), "no token is left for the last")
+		Expect(owned(served.Takes[0])).To(BeEmpty())
+		Expect(owned(served.Takes[1])).To(Equal([]string{"next by t1"}))
+		Expect(owned(served.Takes[2])).To(Equal([]string{"x by t2", "y by t3"}))
+		Expect(q[0].State(s.ctx, "a")).To(Equal(backend.Completed))
+		Expect(q[0].State(s.ctx, "b")).To(Equal(backend.Active))
+		Expect(q[2].Counts(s.ctx, backend.Active, backend.Waiting)).To(Equal([]int{2, 1}))
+	})
+
+	ginkgo.It("tells why it fetched no more from each", func() {
+		q := s.members(6)
+		s.fill(q[0], named("a"), delayed("later", time.Hour))
+		s.fill(q[1], named("a"), named("b"))
+		s.fill(q[2], named("a"))
+		Expect(q[2].Pause(s.ctx)).To(Succeed())
+		s.fill(q[3], named("a"))
+		Expect(q[3].SetGlobalConcurrency(s.ctx, new(0))).To(Succeed())
+		s.fill(q[4], named("a"), named("b"))
+		limit := backend.RateLimit{Max: 1, Duration: time.Minute}
+		served := s.serve([]string{"t1", "t2", "t3", "t4", "t5"}, nil,
+			backend.Take{Queue: q[0].key, Most: 2}, backend.Take{Queue: q[1].key, Most: 1}, backend.Take{Queue: q[2].key, Most: 1},
+			backend.Take{Queue: q[3].key, Most: 1}, backend.Take{Queue: q[4].key, Most: 2, Limit: limit}, backend.Take{Queue: q[5].key, Most: 1})
+		Expect(owned(served.Takes[0])).To(Equal([]string{"a by t1"}))
+		Expect(served.Takes[0].Dry).To(BeTrue())
+		Expect(served.Takes[0].NextDue).To(Equal(now.Add(time.Hour)))
+		Expect(owned(served.Takes[1])).To(Equal([]string{"a by t2"}))
+		Expect(served.Takes[1].Dry).To(BeFalse())
+		Expect(served.Takes[2]).To(Equal(backend.Taken{}), "paused")
+		Expect(served.Takes[3]).To(Equal(backend.Taken{}), "at its global concurrency")
+		Expect(owned(served.Takes[4])).To(Equal([]string{"a by t3"}))
+		Expect(served.Takes[5]).To(Equal(backend.Taken{Dry: true}))
+
+		limited := s.serve([]string{"t6"}, nil, backend.Take{Queue: q[4].key, Most: 1, Limit: limit}).Takes[0]
+		Expect(limited.Jobs).To(BeEmpty())
+		Expect(limited.Dry).To(BeFalse())
+		Expect(limited.LimitedFor).To(BeNumerically("~", time.Minute, 20*time.Second))
+		unlimited := s.serve([]string{"t7"}, nil, backend.Take{Queue: q[4].key, Most: 1}).Takes[0]
+		Expect(owned(unlimited)).To(Equal([]string{"b by t7"}))
+	})
+
+	ginkgo.It("leaves a wake-up only where jobs are left", func() {
+		q := s.members(2)
+		s.fill(q[0], named("a"))
+		s.fill(q[1], named("a"), named("b"))
+		s.serve([]string{"t1", "t2"}, nil, backend.Take{Queue: q[0].key, Most: 1}, backend.Take{Queue: q[1].key, Most: 1})
+		quick := backend.Look{Quick: true}
+		Expect(s.seenBy(quick, q[0]).Ready).To(BeTrue(), "it isn't known to be dry")
+		Expect(s.seenBy(quick, q[1]).Ready).To(BeTrue())
+		s.serve([]string{"t3", "t4", "t5"}, nil, backend.Take{Queue: q[0].key, Most: 1}, backend.Take{Queue: q[1].key, Most: 2})
+		Expect(s.seenBy(quick, q[0]).Ready).To(BeFalse())
+		Expect(s.seenBy(quick, q[1]).Ready).To(BeFalse())
+		s.fill(q[0], named("c"))
+		Expect(s.seenBy(quick, q[0]).Ready).To(BeTrue())
+	})
+
+	ginkgo.It("can be looked up when its reply was lost, by the tokens of the jobs that it has locked", func() {
+		q := s.members(3)
+		s.start(q[0], "other")
+		s.fill(q[2], named("a"), named("b"))
+		tokens := []string{"t1", "t2", "t3"}
+		s.serve(tokens, nil, backend.Take{Queue: q[1].key, Most: 3}, backend.Take{Queue: q[2].key, Most: 3})
+		locked, err := s.Group.ResolveFetches(s.ctx, keysOf(q), tokens)
+		Expect(err).NotTo(HaveOccurred())
+		var found []string
+		for _, job := range locked {
+			Expect(job.Queue).To(Equal(q[2].key))
+			Expect(job.Job.Data).To(MatchJSON(data))
+			found = append(found, job.Job.ID+" by "+job.Token)
+		}
+		Expect(found).To(ConsistOf("a by t1", "b by t2"))
+		Expect(s.Group.ResolveFetches(s.ctx, keysOf(q), []string{"t3"})).To(BeEmpty())
+	})
+}
+
+// servingAlike compares one call with the calls of each queue, as far as a store can tell.
+func (s *suite) servingAlike() {
+	ginkgo.It("has the effect of the calls of each, whatever jobs they have", func() {
+		seed := rand.Uint64()
+		ginkgo.By(fmt.Sprint("seed ", seed))
+		for round := range 15 {
+			random := rand.New(rand.NewPCG(seed, uint64(round)))
+			about := fmt.Sprintf("round %d of seed %d", round, seed)
+			count := 1 + random.IntN(3)
+			together, apart := s.members(count), s.members(count)
+			var tokens []string
+			for i := range 1 + random.IntN(6) {
+				tokens = append(tokens, fmt.Sprint("t", i))
+			}
+			request := backend.Serve{Now: now, MetricsPoints: 5, Worker: worker, Tokens: tokens}
+			var errs [][]error
+			for n := range count {
+				var running, waiting []string
+				for i := range random.IntN(4) {
+					running = append(running, fmt.Sprint("r", i))
+				}
+				for i := range random.IntN(4) {
+					waiting = append(waiting, fmt.Sprint("w", i))
+				}
+				ranked, later, paused, concurrency := random.IntN(2) == 0, random.IntN(2) == 0, random.IntN(5) == 0, random.IntN(4)
+				outcomes := random.Perm(6)
+				arrange := func(q member) (ends []*backend.End) {
+					s.start(q, running...)
+					for _, id := range waiting {
+						s.fill(q, named(id))
+					}
+					if ranked {
+						s.fill(q, prioritized("ranked", 2))
+					}
+					if later {
+						s.fill(q, delayed("later", time.Hour))
+					}
+					if paused {
+						Expect(q.Pause(s.ctx)).To(Succeed())
+					}
+					if concurrency == 0 {
+						Expect(q.SetGlobalConcurrency(s.ctx, new(2))).To(Succeed())
+					}
+					for i, id := range running {
+						end := &backend.End{JobID: id, Token: id, ReturnValue: `"done"`, Keep: keepAll}
+						switch outcomes[i] {
+						case 0:
+							end.Failure, end.Attempts = &backend.FailedAttempt{Reason: "boom", StackTrace: "[]"}, 1
+						case 1:
+							end.Token = "other"
+						case 2:
+							end.Keep = backend.Keep{Count: backend.Int(0)}
+						case 3:
+							end.Keep = backend.Keep{Count: backend.Int(1)}
+						}
+						ends = append(ends, end)
+					}
+					return ends
+				}
+				if ends := arrange(together[n]); len(ends) > 0 {
+					request.Ends = append(request.Ends, backend.QueueEnds{Queue: together[n].key, Ends: ends})
+				}
+				if ends := arrange(apart[n]); len(ends) > 0 {
+					ended, err := apart[n].MoveToFinished(s.ctx, backend.Finish{Now: now, MetricsPoints: 5, Worker: worker, Ends: ends})()
+					Expect(err).NotTo(HaveOccurred())
+					of := []error{}
+					for _, one := range ended {
+						of = append(of, one.Err)
+					}
+					errs = append(errs, of)
+				}
+			}
+			order := random.Perm(count)
+			for _, n := range order {
+				request.Takes = append(request.Takes, backend.Take{Queue: together[n].key, Most: 1 + random.IntN(3)})
+			}
+			served, err := s.Group.ServeQueues(s.ctx, request)()
+			Expect(err).NotTo(HaveOccurred(), about)
+			for i, ended := range served.Ends {
+				for j, why := range ended.Errs {
+					Expect(why == nil).To(Equal(errs[i][j] == nil), about)
+				}
+			}
+			for i, taken := range served.Takes {
+				most := min(request.Takes[i].Most, len(tokens))
+				one, err := apart[order[i]].MoveToActive(s.ctx, now, worker, tokens[:most]...)
+				Expect(err).NotTo(HaveOccurred(), about)
+				var want []backend.TakenJob
+				for j, fetched := range one {
+					if fetched.Job != nil {
+						want = append(want, backend.TakenJob{Job: fetched.Job, Hint: fetched.Hint, Token: tokens[j]})
+					}
+				}
+				Expect(taken.Jobs).To(Equal(want), about)
+				if len(want) == 0 {
+					Expect(taken.NextDue).To(Equal(one[0].NextDue), about)
+				}
+				tokens = tokens[len(want):]
+			}
+			for n := range count {
+				Expect(s.contentsOf(together[n])).To(Equal(s.contentsOf(apart[n])), "%s: queue %d", about, n)
+			}
+		}
+	})
+}
+
+// contentsOf returns the jobs of all states, in their order, with their records, and the
+// metrics.
+func (s *suite) contentsOf(q member) (contents []any) {
+	ginkgo.GinkgoHelper()
+	for _, state := range []backend.State{backend.Waiting, backend.Paused, backend.Prioritized, backend.Delayed, backend.Active, backend.Completed, backend.Failed} {
+		records, err := q.Jobs(s.ctx, allJobs, state)
+		Expect(err).NotTo(HaveOccurred())
+		contents = append(contents, state)
+		for _, record := range records {
+			contents = append(contents, *record)
+		}
+	}
+	for _, state := range []backend.State{backend.Completed, backend.Failed} {
+		metrics, err := q.Metrics(s.ctx, state, 0, -1)
+		Expect(err).NotTo(HaveOccurred())
+		contents = append(contents, metrics.Count)
+	}
+	return contents
+}
+
+func (s *suite) upkeepOfMany() {
+	ginkgo.It("extends locks, and tells for each which are lost and which jobs were cancelled", func() {
+		q := s.members(3)
+		s.start(q[0], "a", "b")
+		s.start(q[2], "a")
+		_, err := q[2].Cancel(s.ctx, "a", "cancelled: no", "no", "")
+		Expect(err).NotTo(HaveOccurred())
+		renewals, err := s.Group.ExtendLocksOf(s.ctx, []backend.QueueLocks{
+			{Queue: q[0].key, Locks: []backend.Lock{{JobID: "a", Token: "a"}, {JobID: "b", Token: "other"}}},
+			{Queue: q[1].key},
+			{Queue: q[2].key, Locks: []backend.Lock{{JobID: "a", Token: "a"}, {JobID: "gone", Token: "a"}}},
+		}, lockTime)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(renewals).To(HaveLen(3))
+		for _, renewal := range renewals {
+			Expect(renewal.Err).NotTo(HaveOccurred())
+		}
+		Expect(renewals[0].Lost).To(Equal([]string{"b"}))
+		Expect(renewals[0].Cancelled).To(BeEmpty())
+		Expect(renewals[1].Lost).To(BeEmpty())
+		Expect(renewals[2].Lost).To(Equal([]string{"gone"}))
+		Expect(renewals[2].Cancelled).To(Equal([]backend.Cancellation{{JobID: "a", Failure: "cancelled: no"}}))
+	})
+
+	ginkgo.It("checks each for stalled jobs, once in an interval", func() {
+		q := s.members(3)
+		for _, one := range q[:2] {
+			s.start(one, "lost", "kept")
+			Expect(one.ExtendLock(s.ctx, backend.Lock{JobID: "lost", Token: "lost"}, time.Millisecond)).To(BeTrue())
+		}
+		_, err := q[1].MoveStalledJobsToWait(s.ctx, now, 1, time.Hour) // marks the active jobs
+		Expect(err).NotTo(HaveOccurred())
+		check := func(interval time.Duration) (ids [][]string) {
+			s.Elapse(5 * time.Millisecond)
+			moved, err := s.Group.MoveStalledJobsOf(s.ctx, keysOf(q), now, 1, interval)
+			Expect(err).NotTo(HaveOccurred())
+			for _, of := range moved {
+				Expect(of.Err).NotTo(HaveOccurred())
+				ids = append(ids, of.JobIDs)
+			}
+			return ids
+		}
+		Expect(check(time.Millisecond)).To(HaveExactElements(BeEmpty(), BeEmpty(), BeEmpty()))
+		Expect(check(time.Hour)).To(HaveExactElements(Equal([]string{"lost"}), BeEmpty(), BeEmpty()))
+		Expect(check(time.Hour)).To(HaveExactElements(BeEmpty(), BeEmpty(), BeEmpty()))
+		Expect(q[0].State(s.ctx, "lost")).To(Equal(backend.Waiting))
+		Expect(q[0].State(s.ctx, "kept")).To(Equal(backend.Active))
+		Expect(q[1].State(s.ctx, "lost")).To(Equal(backend.Active), "another worker has made the check")
+	})
+
+	ginkgo.It("reads the cancellations of each, and what determines its dialect", func() {
+		q := s.members(3)
+		s.start(q[1], "a")
+		_, err := q[1].Cancel(s.ctx, "a", "cancelled: no", "no", "")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(q[2].InitMeta(s.ctx, 1000, "bullmq:5.1.0")).To(Succeed())
+		var after []backend.QueuePosition
+		for _, one := range q {
+			after = append(after, backend.QueuePosition{Queue: one.key, After: "0-0"})
+		}
+		requests, err := s.Group.CancelRequestsOf(s.ctx, after)
+		Expect(err).NotTo(HaveOccurred())
+		want, err := q[1].CancelRequests(s.ctx, "0-0")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(want).To(HaveLen(1))
+		Expect(requests).To(HaveExactElements(BeEmpty(), Equal(want), BeEmpty()))
+		after[1].After = want[0].ID
+		Expect(s.Group.CancelRequestsOf(s.ctx, after)).To(HaveExactElements(BeEmpty(), BeEmpty(), BeEmpty()))
+
+		hints, err := s.Group.DialectHintsOf(s.ctx, keysOf(q))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(hints).To(HaveExactElements(backend.QueueDialect{}, backend.QueueDialect{}, backend.QueueDialect{Version: "bullmq:5.1.0"}))
+	})
+}
+
+func (s *suite) looks() {
+	ginkgo.It("sees which of them need attention, and changes nothing", func() {
+		q := s.members(7)
+		s.fill(q[1], named("a"))
+		s.fill(q[2], delayed("a", time.Hour))
+		s.start(q[3], "a")
+		s.start(q[4], "a")
+		_, err := q[4].Cancel(s.ctx, "a", "cancelled: no", "no", "")
+		Expect(err).NotTo(HaveOccurred())
+		s.start(q[5], "a")
+		_, err = q[5].MoveToFinished(s.ctx, backend.Finish{Now: now, Worker: worker, Ends: []*backend.End{
+			{JobID: "a", Token: "a", Failure: &backend.FailedAttempt{Reason: "boom", StackTrace: "[]"}, Attempts: 1, Keep: keepAll},
+		}})()
+		Expect(err).NotTo(HaveOccurred())
+		s.fill(q[6], named("a"))
+		Expect(q[6].Pause(s.ctx)).To(Succeed())
+		before := make([][]any, len(q))
+		for i := range q {
+			before[i] = s.contentsOf(q[i])
+		}
+		look := func(l backend.Look) []backend.Seen {
+			ginkgo.GinkgoHelper()
+			seen, err := s.Group.LookAtQueues(s.ctx, keysOf(q), l)
+			Expect(err).NotTo(HaveOccurred())
+			return seen
+		}
+		want := []backend.Seen{{Index: 1, Ready: true}, {Index: 2, NextDue: now.Add(time.Hour)}, {Index: 3, Running: true}, {Index: 4, Running: true, Cancelled: true}}
+		Expect(look(backend.Look{})).To(Equal(want))
+		Expect(look(backend.Look{Failed: true})).To(Equal(append(slices.Clone(want), backend.Seen{Index: 5, Failed: true})))
+		Expect(look(backend.Look{Vanished: true})).To(ContainElement(backend.Seen{Index: 0, Vanished: true}))
+		quick := look(backend.Look{Quick: true})
+		Expect(quick).To(ContainElements(want[0], want[1]))
+		for _, seen := range quick {
+			Expect(seen).To(Equal(backend.Seen{Index: seen.Index, Ready: seen.Ready, NextDue: seen.NextDue}))
+			Expect(seen.Index).NotTo(BeElementOf(0, 6))
+		}
+		for i := range q {
+			Expect(s.contentsOf(q[i])).To(Equal(before[i]))
+		}
+	})
+
+	ginkgo.It("can claim the times of delayed jobs, which wake nobody then, until they are returned", func() {
+		q := s.members(2)
+		at := now.Add(time.Hour)
+		for _, quick := range []bool{false, true} {
+			look := backend.Look{Quick: true}
+			for _, one := range q {
+				s.fill(one, delayed(fmt.Sprint("later", quick), time.Hour))
+			}
+			claimed, err := s.Group.LookAtQueues(s.ctx, keysOf(q), backend.Look{Quick: quick, Claim: true})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(claimed).To(HaveLen(2))
+			for i, seen := range claimed {
+				Expect(seen.NextDue).To(BeTemporally("~", at, time.Millisecond))
+				Expect(s.seenBy(look, q[i])).To(Equal(backend.Seen{}))
+			}
+			Expect(s.Group.ReturnDues(s.ctx, []backend.QueueDue{{Queue: q[0].key, At: at}, {Queue: q[1].key, At: at.Add(time.Second)}})).To(Succeed())
+			Expect(s.seenBy(look, q[1]).NextDue).To(BeTemporally("~", at.Add(time.Second), time.Millisecond))
+			Expect(s.Group.ReturnDues(s.ctx, []backend.QueueDue{{Queue: q[1].key, At: at}})).To(Succeed())
+			Expect(s.Group.ReturnDues(s.ctx, []backend.QueueDue{{Queue: q[1].key, At: at.Add(time.Minute)}})).To(Succeed())
+			Expect(s.seenBy(look, q[1]).NextDue).To(BeTemporally("~", at, time.Millisecond), "the earliest one stays")
+		}
+	})
+}
