@@ -240,9 +240,21 @@ const (
 	seenVanished
 )
 
+// glance is the number of queues whose keys one EXISTS counts. A script takes some times as
+// long for each queue, and most queues have none of the keys.
+const glance = 16
+
 // LookAtQueues finds the queues that need attention.
 func (g *Group) LookAtQueues(ctx context.Context, queues []string, l backend.Look) ([]backend.Seen, error) {
-	reply, err := g.run(ctx, lookAtQueues, queues, flag(l.Quick), flag(l.Claim), flag(l.Failed), flag(l.Vanished))
+	indexes, err := g.glance(ctx, queues, l)
+	if err != nil || len(indexes) == 0 {
+		return nil, err
+	}
+	looked := make([]string, len(indexes))
+	for i, index := range indexes {
+		looked[i] = queues[index]
+	}
+	reply, err := g.run(ctx, lookAtQueues, looked, flag(l.Quick), flag(l.Claim), flag(l.Failed), flag(l.Vanished))
 	if err != nil {
 		return nil, err
 	}
@@ -251,11 +263,11 @@ func (g *Group) LookAtQueues(ctx context.Context, queues []string, l backend.Loo
 		n, _ := reply[0].AsInt64()
 		bits, _ := reply[1].AsInt64()
 		dueMs, _ := reply[2].AsInt64()
-		if n < 1 || int(n) > len(queues) {
+		if n < 1 || int(n) > len(indexes) {
 			continue
 		}
 		one := backend.Seen{
-			Index: int(n) - 1, Ready: bits&seenReady != 0, Running: bits&seenRunning != 0, Cancelled: bits&seenCancelled != 0,
+			Index: indexes[n-1], Ready: bits&seenReady != 0, Running: bits&seenRunning != 0, Cancelled: bits&seenCancelled != 0,
 			Failed: bits&seenFailed != 0, Vanished: bits&seenVanished != 0,
 		}
 		if dueMs > 0 {
@@ -264,6 +276,67 @@ func (g *Group) LookAtQueues(ctx context.Context, queues []string, l backend.Loo
 		seen = append(seen, one)
 	}
 	return seen, nil
+}
+
+// glance returns the indexes of queues that may need attention: those in whose group of 16
+// any of the keys exists that a look reads. All are in a group of few.
+func (g *Group) glance(ctx context.Context, queues []string, l backend.Look) (indexes []int, err error) {
+	if len(queues) <= glance {
+		for i := range queues {
+			indexes = append(indexes, i)
+		}
+		return indexes, nil
+	}
+	suffixes := []string{"marker"}
+	if !l.Quick {
+		suffixes = []string{"wait", "prioritized", "delayed", "active"}
+		if l.Failed {
+			suffixes = append(suffixes, "failed")
+		}
+	}
+	commands := make([]rueidis.Completed, 0, 2*(len(queues)/glance+1))
+	for from := 0; from < len(queues); from += glance {
+		group := queues[from:min(from+glance, len(queues))]
+		keys := make([]string, 0, len(group)*(len(suffixes)+1))
+		for _, queue := range group {
+			for _, suffix := range suffixes {
+				keys = append(keys, queue+suffix)
+			}
+			if !l.Quick {
+				keys = append(keys, cancelEventsKey(queue))
+			}
+		}
+		commands = append(commands, g.client.B().Exists().Key(keys...).Build())
+		if l.Vanished && !l.Quick {
+			metas := make([]string, len(group))
+			for i, queue := range group {
+				metas[i] = queue + "meta"
+			}
+			commands = append(commands, g.client.B().Exists().Key(metas...).Build())
+		}
+	}
+	results := g.client.DoMulti(ctx, commands...)
+	for from := 0; from < len(queues); from += glance {
+		to := min(from+glance, len(queues))
+		found, err := results[0].AsInt64()
+		if results = results[1:]; err != nil {
+			return nil, aboutQueues("a look", queues, err)
+		}
+		if l.Vanished && !l.Quick {
+			metas, err := results[0].AsInt64()
+			if results = results[1:]; err != nil {
+				return nil, aboutQueues("a look", queues, err)
+			}
+			found += int64(to-from) - metas
+		}
+		if found == 0 {
+			continue
+		}
+		for i := from; i < to; i++ {
+			indexes = append(indexes, i)
+		}
+	}
+	return indexes, nil
 }
 
 // ReturnDues sets markers again, with the times of delayed jobs.

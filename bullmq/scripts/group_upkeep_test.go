@@ -140,7 +140,7 @@ var _ = ginkgo.Describe("A look at queues", func() {
 		{delay, backend.Seen{NextDue: later}, backend.Seen{NextDue: later}},
 		{func(f *fixture) { delay(f); f.wait("a"); f.set("ZADD", "marker", "0", "0") }, backend.Seen{Ready: true, NextDue: later}, backend.Seen{Ready: true, NextDue: later}},
 		{func(f *fixture) { f.running("a", "t") }, backend.Seen{Running: true}, backend.Seen{}},
-		{func(f *fixture) { f.set("SADD", "stalled", "a") }, backend.Seen{Running: true}, backend.Seen{}},
+		{func(f *fixture) { f.set("SADD", "stalled", "a") }, backend.Seen{}, backend.Seen{}},
 		{func(f *fixture) {
 			f.running("a", "t")
 			_, err := f.Cancel(f.ctx, "a", "cancelled", "", "")
@@ -186,6 +186,36 @@ var _ = ginkgo.Describe("A look at queues", func() {
 			}
 		})
 	}
+
+	ginkgo.It("sees the same of a queue among many", func() {
+		all, queues := arrange(client)
+		ctx, group := all[0].ctx, all[0].group()
+		for _, l := range []backend.Look{{}, {Quick: true}, {Failed: true}, {Vanished: true}, {Failed: true, Vanished: true}} {
+			few, err := group.LookAtQueues(ctx, queues, l)
+			Expect(err).NotTo(HaveOccurred())
+			for _, step := range []int{1, 7, 40} {
+				var many []string
+				var want []backend.Seen
+				for i, queue := range queues {
+					for n := range step {
+						many = append(many, fmt.Sprintf("%sno-%d:", queue, n))
+						if l.Vanished {
+							want = append(want, backend.Seen{Index: len(many) - 1, Vanished: true})
+						}
+					}
+					many = append(many, queue)
+					for _, seen := range few {
+						if seen.Index == i {
+							seen.Index = len(many) - 1
+							want = append(want, seen)
+						}
+					}
+				}
+				Expect(group.LookAtQueues(ctx, many, l)).To(Equal(want), "%+v, step %d", l, step)
+			}
+		}
+		Expect(group.LookAtQueues(ctx, make([]string, 100), backend.Look{})).To(BeEmpty())
+	})
 
 	ginkgo.It("reports queues with failed jobs, and those that do not exist, if asked for", func() {
 		all, queues := arrange(client)

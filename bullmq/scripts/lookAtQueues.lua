@@ -3,9 +3,8 @@
      Arguments: quick ('1' to look at the markers only), claim ('1' to remove the marker with the time of a delayed job), failed and
      vanished ('1' to report these too).
      Returns: queue, bits, due, queue, bits, due … for each queue to report. queue is its number, and due when its first
-     delayed job is due (ms), or 0. bits is the sum of: 1 a job may be ready, and the queue isn't paused; 2 jobs are active, or
-     were at the last check for stalled jobs; 4 there are entries for workers about cancellations; 8 jobs have failed; 16 the
-     queue has no meta. A queue whose values can't be processed counts as ready, so that a fetch returns the error. ]]
+     delayed job is due (ms), or 0. bits is the sum of: 1 a job may be ready, and the queue isn't paused; 2 jobs are active; 4
+     there are entries for workers about cancellations; 8 jobs have failed; 16 the queue has no meta. A queue whose values can't be processed counts as ready, so that a fetch returns the error. ]]
 --@queues
 --@args quick claim failed vanished
 --@use marker safeRead perQueue
@@ -21,12 +20,12 @@ end
 
 local function lookAt(base)
   local wait, prioritized, delayed = base .. 'wait', base .. 'prioritized', base .. 'delayed'
-  local active, stalled, told = base .. 'active', base .. 'stalled', string.sub(base, 1, -2) .. '@x:events'
+  local active, told = base .. 'active', string.sub(base, 1, -2) .. '@x:events'
   local bits, due = 0, nil
   -- Most queues have none of them.
-  if call('EXISTS', wait, prioritized, delayed, active, stalled, told) > 0 then
+  if call('EXISTS', wait, prioritized, delayed, active, told) > 0 then
     if call('EXISTS', wait, prioritized) > 0 and call('HEXISTS', base .. 'meta', 'paused') == 0 then bits = 1 end
-    if call('EXISTS', active, stalled) > 0 then bits = bits + 2 end
+    if call('EXISTS', active) > 0 then bits = bits + 2 end
     if call('EXISTS', told) > 0 then bits = bits + 4 end
     due = nextDue(delayed)
   end

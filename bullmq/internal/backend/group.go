@@ -28,8 +28,8 @@ type Group interface {
 	ResolveFetches(ctx context.Context, queues, tokens []string) ([]LockedJob, error)
 
 	// LookAtQueues returns what it finds in those queues that need attention, in their
-	// order. It fetches nothing, and creates no keys. One call is made for all queues, so
-	// the caller divides a long list.
+	// order. It fetches nothing, and creates no keys. It is cheap for queues that do not.
+	// The caller divides a long list, so that other calls run in between.
 	LookAtQueues(ctx context.Context, queues []string, l Look) ([]Seen, error)
 	// ReturnDues puts back the wake-ups with the time of a delayed job that the caller has
 	// claimed or received, and does not use any more. One that was set since then, for an
@@ -146,7 +146,7 @@ type Seen struct {
 
 	Ready     bool      // a job may be ready, and the queue is not paused
 	NextDue   time.Time // when the first delayed job is due; zero for none
-	Running   bool      // jobs are active, or were at the last check for stalled jobs
+	Running   bool      // jobs are active
 	Cancelled bool      // cancellations were told to workers
 	Failed    bool      // there are failed jobs; only if asked for
 	Vanished  bool      // the queue does not exist; only if asked for

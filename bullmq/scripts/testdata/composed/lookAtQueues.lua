@@ -36,11 +36,11 @@ local function lookAtMarker(base)
 end
 local function lookAt(base)
   local wait, prioritized, delayed = base .. 'wait', base .. 'prioritized', base .. 'delayed'
-  local active, stalled, told = base .. 'active', base .. 'stalled', string.sub(base, 1, -2) .. '@x:events'
+  local active, told = base .. 'active', string.sub(base, 1, -2) .. '@x:events'
   local bits, due = 0, nil
-  if call('EXISTS', wait, prioritized, delayed, active, stalled, told) > 0 then
+  if call('EXISTS', wait, prioritized, delayed, active, told) > 0 then
     if call('EXISTS', wait, prioritized) > 0 and call('HEXISTS', base .. 'meta', 'paused') == 0 then bits = 1 end
-    if call('EXISTS', active, stalled) > 0 then bits = bits + 2 end
+    if call('EXISTS', active) > 0 then bits = bits + 2 end
     if call('EXISTS', told) > 0 then bits = bits + 4 end
     due = nextDue(delayed)
   end
