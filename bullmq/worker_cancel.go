@@ -3,7 +3,6 @@ package bullmq
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -98,14 +97,6 @@ type cancelFailure struct {
 
 func (e *cancelFailure) Error() string   { return e.text }
 func (e *cancelFailure) Unwrap() []error { return []error{e.cause, ErrUnrecoverable} }
-
-// Format writes the handler's error as well for %+v, which is the stack trace of the job.
-func (e *cancelFailure) Format(to fmt.State, verb rune) {
-	_, _ = fmt.Fprint(to, e.text)
-	if verb == 'v' && to.Flag('+') {
-		_, _ = fmt.Fprintf(to, "\n%+v", e.cause)
-	}
-}
 
 // isCancelled reports whether a job that has failed with err was cancelled by
 // [Queue.Cancel], while it ran or before.

@@ -216,10 +216,14 @@ func outcome(value any, err error) result {
 }
 
 // stackTrace returns the entry of the failure in the job's stack traces: the stack of
-// a panic, or the error formatted with %+v, which includes a stack if it has one.
+// a panic, or the error formatted with %+v, which includes a stack if it has one. For a
+// cancelled job it includes the handler's error too.
 func (res result) stackTrace() string {
 	if res.stack != "" {
 		return strings.TrimSpace(res.err.Error() + "\n" + res.stack)
+	}
+	if cancelled, ok := res.err.(*cancelFailure); ok {
+		return fmt.Sprintf("%s\n%+v", cancelled.text, cancelled.cause)
 	}
 	return fmt.Sprintf("%+v", res.err)
 }

@@ -14,6 +14,7 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -22,17 +23,19 @@ import (
 
 // Log returns a middleware that logs the end of each run with its duration, by the logger
 // of [bullmq.LoggerFromContext]: at a level if the handler succeeds, at slog.LevelWarn if
-// it returns an error. Failed attempts are logged by the worker as well.
+// it returns an error. Failed attempts are logged by the worker as well. If a cancelled run
+// returns an error, that is logged by the worker alone.
 func Log(level slog.Level) bullmq.Middleware {
 	return func(next bullmq.Handler) bullmq.Handler {
 		return func(ctx context.Context, job *bullmq.Job) (any, error) {
 			begun := time.Now()
 			value, err := next(ctx, job)
 			took := slog.Float64("duration_ms", float64(time.Since(begun).Microseconds())/1000)
-			if err != nil {
-				bullmq.LoggerFromContext(ctx).LogAttrs(ctx, slog.LevelWarn, "the handler returned an error", took, slog.Any("error", err))
-			} else {
+			switch {
+			case err == nil:
 				bullmq.LoggerFromContext(ctx).LogAttrs(ctx, level, "the handler succeeded", took)
+			case !errors.Is(context.Cause(ctx), bullmq.ErrCancelled):
+				bullmq.LoggerFromContext(ctx).LogAttrs(ctx, slog.LevelWarn, "the handler returned an error", took, slog.Any("error", err))
 			}
 			return value, err
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +19,24 @@ import (
 )
 
 var queues atomic.Int64
+
+// syncBuffer is a bytes.Buffer for several goroutines.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
 
 func newQueue(add ...bullmq.AddMiddleware) *bullmq.Queue {
 	GinkgoHelper()
@@ -42,7 +62,7 @@ func run(queue *bullmq.Queue, handler bullmq.Handler, o bullmq.WorkerOptions) {
 
 var _ = Describe("Middleware of handlers", func() {
 	It("logs the end of each run", func(ctx context.Context) {
-		var lines bytes.Buffer
+		var lines syncBuffer
 		queue := newQueue()
 		run(queue, bullmq.Wrap(func(_ context.Context, job *bullmq.Job) (any, error) {
 			if job.Name == "bad" {
@@ -57,6 +77,24 @@ var _ = Describe("Middleware of handlers", func() {
 		}
 		Expect(lines.String()).To(MatchRegexp(`level=WARN msg="the handler returned an error" queue=%s job=1 name=bad attempt=1 duration_ms=\S+ error=`, queue.Name()))
 		Expect(lines.String()).To(MatchRegexp(`level=INFO msg="the handler succeeded" queue=%s job=2 name=good attempt=1 duration_ms=`, queue.Name()))
+	})
+
+	It("leaves the end of a cancelled run to the worker, which logs it once", func(ctx context.Context) {
+		var lines syncBuffer
+		queue := newQueue()
+		started := make(chan struct{})
+		run(queue, bullmq.Wrap(func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			close(started)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}, middleware.Log(slog.LevelInfo)), bullmq.WorkerOptions{Logger: bullmq.Slog(slog.New(slog.NewTextHandler(&lines, nil)))})
+		job, err := queue.Add(ctx, "bill", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(started).Should(BeClosed())
+		Expect(queue.Cancel(ctx, job.ID, "by the customer")).To(Equal(bullmq.CancelRunning))
+		Eventually(lines.String, "10s").Should(ContainSubstring("by the customer"))
+		Expect(strings.Count(lines.String(), "by the customer")).To(Equal(1), lines.String())
+		Expect(lines.String()).To(MatchRegexp(`level=INFO msg="a job failed.*" .* error="cancelled: by the customer"`))
 	})
 
 	It("observes how long a job waited and ran", func(ctx context.Context) {
