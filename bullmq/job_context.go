@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -85,17 +86,35 @@ func QueueFromContext(ctx context.Context, name string) (*Queue, error) {
 // to the worker's Logger, with the fields queue, worker, job, name and attempt. With
 // WorkerOptions.JobLog they go to the log of the job as well.
 //
-// Outside of a worker's handler it returns slog.Default.
+// Outside of a worker's handler it returns slog.Default. Either has the fields of
+// [ContextWithLogAttrs] too.
 func LoggerFromContext(ctx context.Context) *slog.Logger {
-	c := handlerOf(ctx)
-	switch {
-	case c == nil:
-	case c.worker != nil:
-		return c.logger()
-	case c.job.recorder() != nil:
-		return c.job.recorder().Logger()
+	log := slog.Default()
+	if c := handlerOf(ctx); c != nil {
+		switch {
+		case c.worker != nil:
+			log = c.logger()
+		case c.job.recorder() != nil:
+			log = c.job.recorder().Logger()
+		}
 	}
-	return slog.Default()
+	if attrs := logAttrsOf(ctx); len(attrs) > 0 {
+		log = slog.New(log.Handler().WithAttrs(attrs))
+	}
+	return log
+}
+
+type logAttrsKey struct{}
+
+func logAttrsOf(ctx context.Context) []slog.Attr {
+	attrs, _ := ctx.Value(logAttrsKey{}).([]slog.Attr)
+	return attrs
+}
+
+// ContextWithLogAttrs returns a context whose logger, from [LoggerFromContext], adds fields
+// to each line. It is for middleware, which passes the context to the handler.
+func ContextWithLogAttrs(ctx context.Context, attrs ...slog.Attr) context.Context {
+	return context.WithValue(ctx, logAttrsKey{}, slices.Concat(logAttrsOf(ctx), attrs))
 }
 
 // queueCache holds the queues of [QueueFromContext].

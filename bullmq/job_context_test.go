@@ -129,6 +129,22 @@ var _ = Describe("The context of a handler", func() {
 		Expect(rows).To(HaveExactElements(append(attempt, attempt...)...))
 	})
 
+	It("has a logger with the fields of ContextWithLogAttrs", func() {
+		var lines logLines
+		queue, job := within(func(ctx context.Context, _ *bullmq.Job) error {
+			ctx = bullmq.ContextWithLogAttrs(ctx, slog.String("tenant", "acme"))
+			inner := bullmq.ContextWithLogAttrs(ctx, slog.Int("page", 3), slog.Bool("last", true))
+			bullmq.LoggerFromContext(inner).Info("inner")
+			bullmq.LoggerFromContext(ctx).Info("outer")
+			return nil
+		}, &bullmq.WorkerOptions{Logger: bullmq.Zerolog(zerolog.New(&lines)), JobLog: &bullmq.JobLogOptions{}})
+		Expect(lines.all()).To(ContainSubstring(`"attempt":1,"tenant":"acme","page":3,"last":true,"message":"inner"`))
+		Expect(lines.all()).To(ContainSubstring(`"attempt":1,"tenant":"acme","message":"outer"`))
+		rows, _, err := queue.JobLogs(specContext(), job.ID, bullmq.Page{Ascending: true})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(rows).To(HaveExactElements(HaveSuffix("msg=inner tenant=acme page=3 last=true"), HaveSuffix("msg=outer tenant=acme")))
+	})
+
 	It("keeps lines out of the job's log without JobLog", func() {
 		queue, job := within(func(ctx context.Context, _ *bullmq.Job) error {
 			bullmq.LoggerFromContext(ctx).Error("an error")

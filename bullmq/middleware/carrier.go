@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -22,7 +23,8 @@ var errPanicked = errors.New("middleware: the handler did not return")
 //	queue.Add(requestID.With(ctx, "r-17"), "welcome", data, nil)
 //
 // A job that a handler adds with its context, or with one made from it, gets the text as
-// well.
+// well. The lines of the handler's logger, from [bullmq.LoggerFromContext], have the text in a
+// field with the name of the option.
 type Carrier struct {
 	option string
 	get    func(ctx context.Context) string
@@ -114,7 +116,7 @@ func (c *Carrier) Handle(next bullmq.Handler) bullmq.Handler {
 		if option := job.Options.Extra[c.option]; len(option) > 0 {
 			var text string
 			if json.Unmarshal(option, &text) == nil && text != "" {
-				ctx = c.with(ctx, text)
+				ctx = bullmq.ContextWithLogAttrs(c.with(ctx, text), slog.String(c.option, text))
 			}
 		}
 		return next(ctx, job)

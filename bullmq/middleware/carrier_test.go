@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -45,6 +46,22 @@ var _ = Describe("A carrier", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(seen).Should(Receive(Equal([3]string{"a", "r-18", ""})))
 		Eventually(seen).Should(Receive(Equal([3]string{"b", "own", ""})))
+	})
+
+	It("adds a field to each line of the handler's logger, also to those of Log", func(ctx context.Context) {
+		var lines syncBuffer
+		requestID, tenant := middleware.RequestID(), middleware.Tenant()
+		queue := newQueue(requestID.Add, tenant.Add)
+		run(queue, bullmq.Wrap(func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			bullmq.LoggerFromContext(ctx).Info("billed", "order", 17)
+			return nil, nil
+		}, requestID.Handle, tenant.Handle, middleware.Log(slog.LevelInfo)),
+			bullmq.WorkerOptions{Logger: bullmq.Slog(slog.New(slog.NewTextHandler(&lines, nil)))})
+		_, err := queue.Add(tenant.With(requestID.With(ctx, "r-17"), "acme"), "bill", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(lines.String).Should(And(
+			ContainSubstring(`attempt=1 requestId=r-17 tenant=acme order=17`), MatchRegexp(`msg="the handler succeeded" .* attempt=1 requestId=r-17 tenant=acme duration_ms=`),
+		))
 	})
 
 	It("changes nothing without a text", func(ctx context.Context) {
