@@ -105,9 +105,10 @@ func (c *core) sharedConnection() *Connection {
 	}
 }
 
-// Close closes the Connection. Calls over it, including those in flight, then return
-// [ErrClosed]. Running workers continue until they are stopped, but fetch no jobs, so
-// stop them first. Close always returns nil.
+// Close closes the Connection. Calls over it, including waits and those in flight, then
+// return [ErrClosed]. Queues and flow producers may be closed before or after it. Running
+// workers continue until they are stopped, but fetch no jobs and log that once, so stop
+// them first. Close always returns nil.
 func (c *Connection) Close() error {
 	c.client().Close()
 	return nil

@@ -3,12 +3,14 @@ package bullmq_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
@@ -73,6 +75,57 @@ var _ = Describe("Queues that are closed while goroutines add jobs", func() {
 			there := len(listAt(keyOf(name, "wait")))
 			Expect(there).To(And(BeNumerically(">=", added.Load()), BeNumerically("<=", added.Load()+doubtful.Load())))
 		}
+	})
+})
+
+var _ = Describe("Closing a Connection before its queues", func() {
+	It("ends their waits and watches with ErrClosed, and logs nothing", func() {
+		ctx := specContext()
+		conn, err := bullmq.Connect(ctx, redis.URL())
+		Expect(err).NotTo(HaveOccurred())
+		var log logLines
+		queue := newQueue(newQueueName(), &bullmq.QueueOptions{Connection: conn, Logger: bullmq.Zerolog(zerolog.New(&log))})
+		job, err := queue.Add(ctx, "paint", nil, &bullmq.JobOptions{Delay: time.Hour})
+		Expect(err).NotTo(HaveOccurred())
+		ended, begun := make(chan error, 2), make(chan struct{})
+		go func() { _, err := queue.WaitForJob(ctx, job.ID); ended <- err }()
+		go func() {
+			for event, err := range queue.WatchJob(ctx, job.ID) {
+				if err != nil {
+					ended <- err
+				} else if event.Type == bullmq.EventDelayed {
+					close(begun)
+				}
+			}
+		}()
+		Eventually(begun, "5s").Should(BeClosed())
+		time.Sleep(100 * time.Millisecond) // the events are being read
+		Expect(conn.Close()).To(Succeed())
+		for range 2 {
+			Eventually(ended, "20s").Should(Receive(MatchError(bullmq.ErrClosed)))
+		}
+		Expect(queue.Close()).To(Succeed())
+		Expect(log.all()).To(BeEmpty())
+	})
+
+	It("makes a running worker say once that it runs no more jobs, and what to do", func() {
+		conn, err := bullmq.Connect(specContext(), redis.URL())
+		Expect(err).NotTo(HaveOccurred())
+		var log logLines
+		started := make(chan struct{})
+		worker := newWorker(newQueueName(), doNothing, &bullmq.WorkerOptions{
+			Connection: conn, Logger: bullmq.Zerolog(zerolog.New(&log)), DrainDelay: 100 * time.Millisecond,
+			Events: bullmq.WorkerEvents{Drained: func() { close(started) }},
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(context.Background()) }()
+		Eventually(started, "5s").Should(BeClosed())
+		Expect(conn.Close()).To(Succeed())
+		Eventually(log.all, "10s").Should(ContainSubstring("stop workers before you close their Connection"))
+		time.Sleep(1500 * time.Millisecond) // it tries again meanwhile
+		Expect(worker.Close()).To(Succeed())
+		Eventually(ended, "10s").Should(Receive())
+		Expect(strings.Count(log.all(), `"level":"error"`)).To(Equal(1), log.all())
 	})
 })
 

@@ -208,7 +208,10 @@ func (t *resultTail) follow(ctx context.Context, last backend.EventPosition, don
 	defer e.stream.Close()
 	for event, err := range e.All(ctx) {
 		if err != nil {
-			if !errors.Is(err, context.Canceled) && !t.isClosed() {
+			switch {
+			case errors.Is(err, ErrClosed): // the Connection is closed; all waits notice when they read
+				t.pollNow()
+			case !errors.Is(err, context.Canceled) && !t.isClosed():
 				t.core.log.Warn("waiting for results failed; retrying", logError, err)
 			}
 			continue

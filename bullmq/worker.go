@@ -57,6 +57,7 @@ type Worker struct {
 	leftOut   int
 
 	warnUnlimited sync.Once
+	warnClosed    sync.Once
 
 	queues  queueCache                     // of QueueFromContext
 	failed  func(context.Context, Failure) // ServerOptions.OnFailed; nil without

@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,8 +125,16 @@ func (w *Worker) emitAsync(event EventType) *safe.Background {
 
 // fault logs an error that no handler returned and emits it as an event. It logs
 // at most one line a second, or one in ten seconds while Redis is unreachable. The
-// line has the number of suppressed lines.
+// line has the number of suppressed lines. That the Connection is closed is logged once,
+// since it stays closed.
 func (w *Worker) fault(err error, message string, fields ...any) {
+	if errors.Is(err, ErrClosed) && w.closed.Err() == nil {
+		w.warnClosed.Do(func() {
+			w.core.log.Error("the Connection of a running worker is closed, so the worker runs no more jobs; stop workers before you close their Connection", logError, err)
+		})
+		w.emit(WorkerEvent{Type: EventError, Err: err})
+		return
+	}
 	pause := timing.FaultLogInterval
 	if !w.Health().Reachable {
 		pause = timing.OutageLogInterval
