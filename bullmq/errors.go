@@ -182,10 +182,11 @@ func (e *JobFailedError) Error() string {
 	return fmt.Sprintf("bullmq: job %s of %s failed: %s", e.JobID, e.QueueName, e.Reason)
 }
 
-// BulkError is returned by [Queue.AddBulk] when some of the jobs were not added.
-// errors.Is and errors.As examine all of them.
+// BulkError is returned by [Queue.AddBulk] when some of the jobs were not added, and by
+// [Fetcher.ExtendLocks] when some are cancelled. errors.Is and errors.As examine all
+// errors.
 type BulkError struct {
-	Errs []error // by the job's index; nil for one that was added
+	Errs []error // by the job's index; nil for one without an error
 }
 
 // bulkError returns the errors of results as a BulkError; nil if there are none.
@@ -206,7 +207,7 @@ func bulkError(results []backend.AddResult) error {
 	return failed
 }
 
-// Of returns the error of one job, or nil if the job was added.
+// Of returns the error of one job, or nil if it has none.
 func (e *BulkError) Of(index int) error {
 	if e == nil {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -60,4 +61,36 @@ func ExampleFetcher() {
 	// Output:
 	// red is completed
 	// plaid is failed
+}
+
+// A program that has fetched a job learns that it is cancelled when it extends the lock.
+func ExampleJob_ExtendLock() {
+	ctx := context.Background()
+	queue, connection, stop := queueForExample(ctx, bullmq.QueueOptions{})
+	defer stop()
+	if _, err := queue.Add(ctx, "paint", Paint{Colour: "red"}, nil); err != nil {
+		log.Fatal(err)
+	}
+	fetcher, err := bullmq.NewFetcher(ctx, "orders", &bullmq.FetcherOptions{Connection: connection})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer fetcher.Close()
+	job, err := fetcher.TryFetch(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := queue.Cancel(ctx, job.ID, "the wall is gone"); err != nil { // usually in another process
+		log.Fatal(err)
+	}
+
+	_, err = job.ExtendLock(ctx, 30*time.Second) // before LockDuration is over
+	if errors.Is(err, bullmq.ErrCancelled) {
+		err = fetcher.Fail(ctx, job, err)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(job.FailedReason)
+	// Output: cancelled: the wall is gone
 }

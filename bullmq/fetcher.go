@@ -55,6 +55,11 @@ type FetcherOptions struct {
 	// LockDuration.
 	// Defaults to half of LockDuration.
 	LockRenewTime time.Duration
+	// OnCancelled is called once, on a goroutine of its own, for each job whose lock
+	// RenewLocks renews and which [Queue.Cancel] has cancelled. It is called within
+	// LockRenewTime. err wraps a [*CancelledError]. Stop the work then, and pass err to
+	// [Fetcher.Fail]. The job may have been finished just before.
+	OnCancelled func(job *Job, err error)
 	// DrainDelay is how long to wait for a notification from Redis before the queue is
 	// polled.
 	// Defaults to 5 seconds.
@@ -133,9 +138,10 @@ func (o FetcherOptions) worker() WorkerOptions {
 //   - extend each job's lock before LockDuration has passed, unless RenewLocks is set
 //   - call [Fetcher.CheckStalled] from time to time
 type Fetcher struct {
-	w     *Worker // never run
-	token func() string
-	renew bool
+	w         *Worker // never run
+	token     func() string
+	renew     bool
+	cancelled func(job *Job, err error) // nil without OnCancelled
 }
 
 // NewFetcher connects to a queue and returns a Fetcher. ctx bounds this call only. The
@@ -149,7 +155,7 @@ func NewFetcher(ctx context.Context, queueName string, options *FetcherOptions) 
 	if err != nil {
 		return nil, err
 	}
-	f := &Fetcher{w: w, token: o.Token, renew: o.RenewLocks}
+	f := &Fetcher{w: w, token: o.Token, renew: o.RenewLocks, cancelled: o.OnCancelled}
 	if f.token == nil {
 		f.token = w.token
 	}
@@ -374,7 +380,13 @@ func (f *Fetcher) newFetchedJob(fetched backend.Fetched, token string, begun tim
 	job := f.w.core.newJob(fetched.Job)
 	job.token = token
 	if f.renew {
-		f.w.locks.hold(job.ID, token, begun, func(error) {})
+		lock := heldLock{token: token, renewed: begun, lose: func(error) {}}
+		if f.cancelled != nil {
+			lock.cancel = func(c backend.Cancellation) {
+				f.w.guard("OnCancelled", func() { f.cancelled(job, job.cancellation(c)) })
+			}
+		}
+		f.w.locks.hold(job.ID, lock)
 	}
 	return job
 }

@@ -47,6 +47,9 @@ func (f *Fetcher) complete(ctx context.Context, job *Job, value any, fetch bool)
 // stored values. If job is known by its id alone, its record is read first (BullMQ:
 // job.moveToFailed).
 //
+// With the error by which [Job.ExtendLock] reports that the job was cancelled, or one that
+// wraps it, the job fails with the reason of the cancellation and is not retried.
+//
 // A job that was requeued several times without using an attempt is requeued after a
 // pause of up to a second, so that it does not loop. Fail waits for that pause.
 func (f *Fetcher) Fail(ctx context.Context, job *Job, reason error) error {
@@ -72,6 +75,10 @@ func (f *Fetcher) fail(ctx context.Context, job *Job, reason error, fetch bool) 
 		reason = errors.New("")
 	}
 	reason = childrenFailure(job, reason)
+	var cancelled *cancelFailure
+	if errors.As(reason, &cancelled) {
+		reason = &cancelFailure{cancelled.text, reason}
+	}
 	d, err := f.w.judge(ctx, job, reason)
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: job %s was left as it is: %w", job.ID, err)
@@ -157,6 +164,9 @@ func (f *Fetcher) pauseBeforeRerun(ctx context.Context, job *Job) {
 // ExtendLocks extends the locks of jobs, in one call, so that they expire after a
 // duration from now. It returns the ids of the jobs whose token no longer owns the lock
 // (BullMQ: extendLocks).
+//
+// If [Queue.Cancel] has cancelled some of the jobs, ExtendLocks extends their locks, and
+// returns a [*BulkError] with an error for each of them, as [Job.ExtendLock] returns it.
 func (f *Fetcher) ExtendLocks(ctx context.Context, jobs []*Job, duration time.Duration) (lost []string, err error) {
 	locks := make([]backend.Lock, len(jobs))
 	for i, job := range jobs {
@@ -172,5 +182,19 @@ func (f *Fetcher) ExtendLocks(ctx context.Context, jobs []*Job, duration time.Du
 		return nil, fmt.Errorf("bullmq: no locks were extended: %w", err)
 	}
 	renewal, err := f.w.core.store.ExtendLocks(ctx, locks, duration)
-	return renewal.Lost, err
+	if err != nil {
+		return nil, err
+	}
+	if len(renewal.Cancelled) == 0 {
+		return renewal.Lost, nil
+	}
+	notices := make([]error, len(jobs))
+	for _, cancelled := range renewal.Cancelled {
+		for i, job := range jobs {
+			if job.ID == cancelled.JobID {
+				notices[i] = job.cancellation(cancelled)
+			}
+		}
+	}
+	return renewal.Lost, &BulkError{notices}
 }

@@ -198,6 +198,80 @@ var _ = Describe("A manually fetched job", func() {
 		Expect(err).To(MatchError(ContainSubstring("Job.WithToken")))
 	})
 
+	Describe("that Queue.Cancel has cancelled", func() {
+		BeforeEach(func() {
+			// A child's failure is no cancellation.
+			add(nil)
+			redisDo("HSET", take("t:0").Key(), "defa", "child bull:q:1 failed")
+		})
+		// cancelled takes and cancels a job.
+		cancelled := func(token string) *bullmq.Job {
+			GinkgoHelper()
+			added := add(&bullmq.JobOptions{Attempts: 5})
+			job := take(token)
+			Expect(job.ID).To(Equal(added.ID))
+			Expect(job.ExtendLock(ctx, time.Minute)).To(BeTrue())
+			Expect(queue.Cancel(ctx, job.ID, "the order is void")).To(Equal(bullmq.CancelRunning))
+			return job
+		}
+
+		It("is reported by the extension of its lock, whose error fails it without a retry", func() {
+			job := cancelled("mine")
+			extended, err := job.ExtendLock(ctx, time.Minute)
+			Expect(extended).To(BeTrue())
+			Expect(redisDo("PTTL", keyOf(name, job.ID+":lock")).AsInt64()).To(BeNumerically(">", 50000))
+			Expect(err).To(MatchError("bullmq: job " + job.ID + " of " + name + " was cancelled: the order is void"))
+			var notice *bullmq.CancelledError
+			Expect(errors.As(err, &notice)).To(BeTrue())
+			Expect(notice.Reason).To(Equal("the order is void"))
+			Expect(fetcher.Fail(ctx, job, fmt.Errorf("stopped at page 3: %w", err))).To(Succeed())
+			read, err := queue.Job(ctx, job.ID)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(read.FailedReason).To(Equal("cancelled: the order is void"))
+			Expect(read.StackTrace).To(ConsistOf(ContainSubstring("stopped at page 3")))
+			Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
+		})
+
+		It("is reported by the extension of many locks, by its index", func() {
+			first := cancelled("t:1")
+			add(nil)
+			second := take("t:2")
+			third := cancelled("t:3")
+			add(nil)
+			gone := take("t:4")
+			redisDo("DEL", keyOf(name, gone.ID+":lock"))
+			lost, err := fetcher.ExtendLocks(ctx, []*bullmq.Job{first, second, third, gone, queue.JobRef("1").WithToken("t:0")}, time.Minute)
+			Expect(lost).To(Equal([]string{gone.ID}))
+			var errs *bullmq.BulkError
+			Expect(errors.As(err, &errs)).To(BeTrue())
+			Expect(errs.Errs).To(HaveExactElements(MatchError(bullmq.ErrCancelled), BeNil(), MatchError(bullmq.ErrCancelled), BeNil(), BeNil()))
+			Expect(fetcher.Fail(ctx, third, errs.Of(2))).To(Succeed())
+			Expect(hashAt(third.Key())).To(HaveKeyWithValue("failedReason", "cancelled: the order is void"))
+		})
+
+		It("is reported once by OnCancelled, if RenewLocks is set", func() {
+			type notice struct {
+				id  string
+				err error
+			}
+			notices := make(chan notice, 10)
+			renewing := newFetcher(name, &bullmq.FetcherOptions{
+				LockDuration: 5 * time.Second, LockRenewTime: 100 * time.Millisecond, RenewLocks: true,
+				OnCancelled: func(job *bullmq.Job, err error) { notices <- notice{job.ID, err} },
+			})
+			add(&bullmq.JobOptions{Attempts: 3})
+			job := takeJob(renewing)
+			Expect(queue.Cancel(ctx, job.ID, "no")).To(Equal(bullmq.CancelRunning))
+			var one notice
+			Eventually(notices, "10s").Should(Receive(&one))
+			Expect(one.id).To(Equal(job.ID))
+			Expect(one.err).To(MatchError(bullmq.ErrCancelled))
+			Consistently(notices, "500ms").ShouldNot(Receive())
+			Expect(renewing.Fail(ctx, job, one.err)).To(Succeed())
+			Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("failedReason", "cancelled: no"), HaveKeyWithValue("atm", "1")))
+		})
+	})
+
 	It("is delayed without using an attempt, and is fetched again when it is due", func() {
 		add(nil)
 		job := take("t:1")

@@ -149,6 +149,10 @@ func (j *Job) State(ctx context.Context) (State, error) {
 // whether the job's token still owns the lock. A [Worker] renews the locks of its
 // jobs itself. ExtendLock is for jobs of a [Fetcher] (BullMQ: extendLock).
 //
+// If [Queue.Cancel] has cancelled the job, ExtendLock extends the lock, and returns true
+// and an error that wraps a [*CancelledError]. Stop the work then, and pass the error to
+// [Fetcher.Fail].
+//
 // The job needs a lock token, see [Job.WithToken].
 func (j *Job) ExtendLock(ctx context.Context, duration time.Duration) (bool, error) {
 	c, err := j.locked("extend the lock of")
@@ -158,7 +162,14 @@ func (j *Job) ExtendLock(ctx context.Context, duration time.Duration) (bool, err
 	if err := checkMillis("duration", duration, time.Millisecond); err != nil {
 		return false, fmt.Errorf("bullmq: the lock of job %s was not extended: %w", j.ID, err)
 	}
-	return c.store.ExtendLock(ctx, backend.Lock{JobID: j.ID, Token: j.token}, duration)
+	renewal, err := c.store.ExtendLocks(ctx, []backend.Lock{{JobID: j.ID, Token: j.token}}, duration)
+	if err != nil {
+		return false, err
+	}
+	for _, cancelled := range renewal.Cancelled {
+		err = j.cancellation(cancelled)
+	}
+	return len(renewal.Lost) == 0, err
 }
 
 // MoveToDelayed delays the running job until a time, without using an attempt. A

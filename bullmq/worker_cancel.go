@@ -3,6 +3,7 @@ package bullmq
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,8 @@ import (
 var ErrCancelled = errors.New("bullmq: the job is cancelled")
 
 // CancelledError is the cause with which [Queue.Cancel], [Worker.CancelJob] and
-// [Worker.CancelAllJobs] cancel a handler's context.
+// [Worker.CancelAllJobs] cancel a handler's context. [Job.ExtendLock] returns an error that
+// wraps it for a cancelled job of a [Fetcher].
 type CancelledError struct {
 	Reason string // as passed to Cancel; may be empty
 }
@@ -97,6 +99,13 @@ type cancelFailure struct {
 
 func (e *cancelFailure) Error() string   { return e.text }
 func (e *cancelFailure) Unwrap() []error { return []error{e.cause, ErrUnrecoverable} }
+
+// cancellation returns the error that tells a program which has fetched the job that it is
+// cancelled.
+func (j *Job) cancellation(c backend.Cancellation) error {
+	failure := &cancelFailure{c.Failure, &CancelledError{Reason: cancelReason(c.Failure)}}
+	return fmt.Errorf("bullmq: job %s of %s was %w", j.ID, j.QueueName(), failure)
+}
 
 // isCancelled reports whether a job that has failed with err was cancelled by
 // [Queue.Cancel], while it ran or before.

@@ -60,7 +60,7 @@ type attempt struct {
 func (a *attempt) begin(lockedAt time.Time) {
 	a.ctx, a.cancel = context.WithCancelCause(a.runner.base)
 	a.lockedAt = lockedAt
-	a.runner.w.locks.hold(a.job.ID, a.job.token, lockedAt, a.cancel)
+	a.runner.w.locks.hold(a.job.ID, heldLock{token: a.job.token, renewed: lockedAt, lose: a.cancel})
 	a.runner.track(a)
 }
 

@@ -23,18 +23,19 @@ type heldLock struct {
 	token   string
 	renewed time.Time // when the last confirmed renewal began, with a monotonic reading
 	lose    context.CancelCauseFunc
-	leaving int // calls in flight by which the handler itself releases the lock
+	cancel  func(backend.Cancellation) // of a Fetcher; called once
+	leaving int                        // calls in flight by which the handler itself releases the lock
 }
 
 func newLockKeeper(w *Worker) *lockKeeper {
 	return &lockKeeper{worker: w, held: map[string]*heldLock{}}
 }
 
-// hold starts renewing a lock acquired at lockedAt.
-func (k *lockKeeper) hold(jobID, token string, lockedAt time.Time, lose context.CancelCauseFunc) {
+// hold starts renewing a lock.
+func (k *lockKeeper) hold(jobID string, lock heldLock) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held[jobID] = &heldLock{token: token, renewed: lockedAt, lose: lose}
+	k.held[jobID] = &lock
 }
 
 // release stops renewing a lock and returns when it expires.
@@ -140,9 +141,21 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 		k.applyRenewal(some, renewal.Lost, begun)
 		for _, cancelled := range renewal.Cancelled {
 			w.cancelOwn(cancelled)
+			k.notify(cancelled)
 		}
 	}
 	return failed
+}
+
+// notify tells the program of a Fetcher once that a job is cancelled. It does not wait for
+// the program.
+func (k *lockKeeper) notify(c backend.Cancellation) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if lock := k.held[c.JobID]; lock != nil && lock.cancel != nil {
+		go lock.cancel(c)
+		lock.cancel = nil
+	}
 }
 
 // applyRenewal records the result of a renewal that began at when.

@@ -64,7 +64,7 @@ func (q *Store) Cancellations(ctx context.Context, jobIDs []string) (cancelled [
 		case rueidis.IsRedisNil(err):
 		case err != nil:
 			return nil, err
-		default:
+		case failure == "cancelled" || strings.HasPrefix(failure, "cancelled: "): // a running parent gets another one from a child
 			cancelled = append(cancelled, backend.Cancellation{JobID: jobIDs[i], Failure: failure})
 		}
 	}

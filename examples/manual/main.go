@@ -56,7 +56,11 @@ func finish(ctx context.Context, fetcher *bullmq.Fetcher, job *bullmq.Job) (*bul
 		fmt.Printf("job %s (%s): part %d of 3\n", job.ID, job.Name, part)
 		// The lock must be extended before it expires. After that another worker may run the job, and the
 		// results here are discarded. With RenewLocks in the options, the Fetcher extends the locks itself.
-		if ours, err := job.ExtendLock(ctx, lockDuration); err != nil || !ours {
+		ours, err := job.ExtendLock(ctx, lockDuration)
+		if errors.Is(err, bullmq.ErrCancelled) { // by Queue.Cancel
+			return fetcher.FailAndFetch(ctx, job, err)
+		}
+		if err != nil || !ours {
 			return nil, errors.Join(err, fmt.Errorf("job %s: the lock is lost: %t", job.ID, !ours))
 		}
 	}
