@@ -248,7 +248,7 @@ func ExampleZerolog() {
 	connection, stop := redisForExample()
 	defer stop()
 	failOneJob(connection, bullmq.Zerolog(zerolog.New(os.Stdout))) // in a service: log.Logger of zerolog/log
-	// Output: {"level":"info","queue":"orders","worker":"painter","job":"1","name":"paint","attempt":1,"retry":false,"error":"no paint left","message":"a job failed; Job.Retry runs it again"}
+	// Output: {"level":"warn","queue":"orders","worker":"painter","job":"1","name":"paint","attempt":1,"retry":false,"error":"no paint left","message":"a job failed; Job.Retry runs it again"}
 }
 
 func ExampleSlog() {
@@ -262,7 +262,7 @@ func ExampleSlog() {
 	}
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime})
 	failOneJob(connection, bullmq.Slog(slog.New(handler))) // in a service: slog.Default()
-	// Output: level=INFO msg="a job failed; Job.Retry runs it again" queue=orders worker=painter job=1 name=paint attempt=1 retry=false error="no paint left"
+	// Output: level=WARN msg="a job failed; Job.Retry runs it again" queue=orders worker=painter job=1 name=paint attempt=1 retry=false error="no paint left"
 }
 
 // failOneJob runs a worker until a job has failed.

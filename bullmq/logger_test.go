@@ -99,7 +99,7 @@ var _ = Describe("A Logger", func() {
 			entry{"warn", "Redis may evict jobs and locks when its memory is full; the queue is used all the same; set maxmemory-policy noeviction",
 				map[string]any{"queue": "paints", "worker": "painter", "address": address, "maxmemory_policy": "allkeys-lru"}},
 			failure("info", retried, "fails", "no paint", 1, true),
-			failure("info", failed, "fails", "no paint", 2, false),
+			failure("warn", failed, "fails", "no paint", 2, false),
 			failure("error", retried, "panics", "panic: no brush", 1, true, "stack"),
 			failure("error", failed, "panics", "panic: no brush", 2, false, "stack"),
 			entry{"error", "a function given to the worker panicked; the worker continues without its result; fix the function",

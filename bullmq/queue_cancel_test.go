@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -119,6 +120,26 @@ var _ = Describe("Queue.Cancel", func() {
 		var cause error
 		Eventually(causes).Should(Receive(&cause))
 		Expect(cause).To(Equal(&bullmq.CancelledError{Reason: "cancelled: twice"}))
+	})
+
+	It("lets the worker log that the job was cancelled, whether it ran or not", func() {
+		var lines logLines
+		logger := bullmq.Zerolog(zerolog.New(&lines))
+		waiting := add(&bullmq.JobOptions{Attempts: 5})
+		Expect(queue.Cancel(ctx, waiting.ID, "no longer wanted")).To(Equal(bullmq.CancelQueued))
+		runWorker(name, untilCancelled(theCause), &bullmq.WorkerOptions{Logger: logger})
+		failedBecause(waiting.ID, "cancelled: no longer wanted")
+		running := add(&bullmq.JobOptions{Attempts: 5})
+		Eventually(calls).Should(Receive(Equal(running.ID)))
+		Expect(queue.Cancel(ctx, running.ID, "the order is void")).To(Equal(bullmq.CancelRunning))
+		failedBecause(running.ID, "cancelled: the order is void")
+		line := func(id, reason string) entry {
+			return entry{"info", "a job was cancelled", map[string]any{
+				"queue": name, "job": id, "name": "a", "attempt": 1.0, "retry": false, "error": reason,
+			}}
+		}
+		Eventually(func() []entry { return entriesOf(lines.all()) }).Should(ContainElements(
+			line(waiting.ID, "cancelled: no longer wanted"), line(running.ID, "cancelled: the order is void")))
 	})
 
 	DescribeTable("fails a running job whatever error its handler returns:", func(err error) {

@@ -114,6 +114,12 @@ func isCancelled(job *Job, err error) bool {
 	return errors.As(err, &running) || job.DeferredFailure == cancelPrefix || strings.HasPrefix(job.DeferredFailure, cancelPrefix+": ")
 }
 
+// wasCancelled reports whether an attempt that has failed with err was cancelled by
+// [Queue.Cancel] or [Worker.CancelJob].
+func (a *attempt) wasCancelled(err error) bool {
+	return isCancelled(a.job, err) || errors.Is(context.Cause(a.ctx), ErrCancelled)
+}
+
 // ended returns the error of an attempt: that of the handler, or a cancelFailure if the
 // job was cancelled by [Queue.Cancel].
 func (a *attempt) ended(err error) error {

@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -61,13 +62,15 @@ var _ = Describe("Job cancellation", func() {
 	})
 
 	It("lets the job be retried while it has attempts left", func() {
-		worker := runWorker(name, returning(theCause), nil)
+		var lines logLines
+		worker := runWorker(name, returning(theCause), &bullmq.WorkerOptions{Logger: bullmq.Zerolog(zerolog.New(&lines))})
 		job := add(&bullmq.JobOptions{Attempts: 2})
 		for range 2 {
 			Eventually(started).Should(Receive())
 			Expect(worker.CancelJob(job.ID, "")).To(BeTrue())
 		}
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateFailed))
+		Eventually(lines.all).Should(And(ContainSubstring("an attempt of a job failed"), ContainSubstring("a job was cancelled")))
 		Expect(hashAt(keyOf(name, job.ID))).To(And(HaveKeyWithValue("atm", "2"), HaveKeyWithValue("failedReason", "bullmq: the job is cancelled")))
 	})
 

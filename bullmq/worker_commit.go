@@ -294,12 +294,17 @@ func (r *runner) committed(a *attempt, d decision, res result, fetched backend.F
 	}
 }
 
-// logFailure logs a failed attempt. A panic is logged as an error, any other failure as
-// information.
+// logFailure logs a failed attempt. A panic is logged as an error, another failure for good
+// as a warning, and the rest as information.
 func (w *Worker) logFailure(a *attempt, res result, retry bool) {
-	level, message, stack := slog.LevelInfo, "a job failed; Job.Retry runs it again", slog.Attr{}
-	if retry {
+	level, message, stack := slog.LevelInfo, "", slog.Attr{}
+	switch {
+	case retry:
 		message = "an attempt of a job failed; the job is retried"
+	case a.wasCancelled(res.err):
+		message = "a job was cancelled"
+	default:
+		level, message = slog.LevelWarn, "a job failed; Job.Retry runs it again"
 	}
 	if res.stack != "" {
 		level, stack = slog.LevelError, slog.String(logStack, res.stack)
