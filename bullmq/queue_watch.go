@@ -20,6 +20,10 @@ import (
 // EventFailed. Name and Progress are set, and ReturnValue or FailedReason. The events
 // after that moment follow, each once and in order.
 //
+// Whenever an event has one of these types, State(event.Type) is the new state of the job,
+// except that a prioritized job is shown as waiting. Other types, such as EventProgress,
+// tell nothing about the state.
+//
 // The last event is EventCompleted, EventFailed or EventRemoved. For a job that has
 // already finished it is the only one. Events after it, such as EventRetriesExhausted,
 // are not delivered. A failed attempt that is retried does not end the loop.

@@ -195,6 +195,35 @@ var _ = Describe("Queue.WatchJob", func() {
 		Eventually(waited).Should(Receive(BeNil()))
 	})
 
+	It("yields first an event whose type has the name of the job's state, and waiting for a prioritized job", func() {
+		states := map[string]bullmq.State{} // by job id
+		flows := newFlows(bullmq.FlowProducerOptions{Connection: connection()})
+		flow, err := flows.Add(ctx, bullmq.Flow{Name: "paint", QueueName: name, Children: []bullmq.Flow{{Name: "paint", QueueName: name + "-other"}}})
+		Expect(err).NotTo(HaveOccurred())
+		states[flow.Job.ID] = bullmq.StateWaitingChildren
+		states[add(&bullmq.JobOptions{Delay: time.Hour}).ID] = bullmq.StateDelayed
+		fetcher := newFetcher(name, nil)
+		for _, end := range []bullmq.State{bullmq.StateCompleted, bullmq.StateFailed, bullmq.StateActive} {
+			states[add(nil).ID] = end
+			taken := takeJob(fetcher)
+			switch end {
+			case bullmq.StateCompleted:
+				endJob(fetcher, taken, "done", nil)
+			case bullmq.StateFailed:
+				endJob(fetcher, taken, nil, errors.New("no"))
+			}
+		}
+		states[add(nil).ID] = bullmq.StateWaiting
+		prioritized := add(&bullmq.JobOptions{Priority: 3})
+		for id, state := range states {
+			Expect(stateOf(queue, id)()).To(Equal(state))
+			first, _ := watch(ctx, queue, id)
+			Expect(bullmq.State(first.Type)).To(Equal(state))
+		}
+		first, _ := watch(ctx, queue, prioritized.ID)
+		Expect(first.Type).To(Equal(bullmq.EventWaiting))
+	})
+
 	It("yields the present state again to a loop that was too slow, and misses no end", func() {
 		job := add(nil)
 		release := make(chan struct{})
