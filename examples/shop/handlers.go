@@ -47,8 +47,7 @@ func (s *shop) sendMail(ctx context.Context, _ *bullmq.Job, mail Mail) (bool, er
 	if !strings.Contains(mail.To, "@") {
 		return false, bullmq.Unrecoverable(errors.New("no address: " + mail.To))
 	}
-	bullmq.LoggerFromContext(ctx).InfoContext(ctx, "mail sent", "to", mail.To, "subject", mail.Subject,
-		"request", requestID.From(ctx))
+	bullmq.LoggerFromContext(ctx).InfoContext(ctx, "mail sent", "to", mail.To, "subject", mail.Subject)
 	return true, nil
 }
 

@@ -19,7 +19,7 @@ func (s *shop) serve(status int, route func(w http.ResponseWriter, r *http.Reque
 		case errors.Is(err, bullmq.ErrJobNotFound):
 			http.Error(w, "no such order", http.StatusNotFound)
 		case err != nil:
-			s.logger.ErrorContext(r.Context(), "the request failed", "request", requestID.From(r.Context()), "path", r.URL.Path, "error", err)
+			s.logger.ErrorContext(r.Context(), "the request failed", "requestId", requestID.From(r.Context()), "path", r.URL.Path, "error", err)
 			http.Error(w, "try again later", http.StatusServiceUnavailable)
 		default:
 			w.Header().Set("Content-Type", "application/json")

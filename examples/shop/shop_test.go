@@ -173,7 +173,7 @@ func TestAnOrderIsProcessedWithItsEventsAndItsMail(t *testing.T) {
 		t.Errorf("the mail has the request id %s", id)
 	}
 	s.eventually("the mail is sent", func() bool {
-		return strings.Contains(s.log.String(), "mail sent") && strings.Contains(s.log.String(), "request=r-17")
+		return strings.Contains(s.log.String(), "mail sent") && strings.Contains(s.log.String(), "requestId=r-17")
 	})
 }
 
