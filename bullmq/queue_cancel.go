@@ -18,7 +18,8 @@ const (
 	// queue. The next worker that fetches it fails it without calling its handler.
 	CancelQueued CancelOutcome = "queued"
 	// CancelRunning means that the job is running. Its worker is told to cancel the
-	// handler.
+	// handler. This is a request: the job may complete before the worker notices. A job
+	// that is shorter than about a second usually completes.
 	CancelRunning CancelOutcome = "running"
 	// CancelFinished means that the job had already completed or failed. Nothing was
 	// changed.

@@ -131,8 +131,9 @@ func (s *Server) Handle(queueName string, handler Handler, options *WorkerOption
 // have opened. If a queue can't be opened, Run closes those that are open and returns the
 // error.
 //
-// A Server without a queue to serve, such as one of a process that only adds jobs, runs
-// until ctx ends or a signal arrives.
+// A Server without [Server.Handle] suits a process that only adds jobs or serves HTTP. It
+// needs an open queue, an open flow producer or an HTTP server. Without any of them Run
+// returns an error.
 //
 // Run returns nil if all jobs finished, and an error that wraps the [*UnfinishedError] of
 // each queue where some did not. A Server can be run once.
@@ -162,7 +163,7 @@ func (s *Server) begin(stop context.CancelFunc) error {
 	case s.state != serverNew:
 		return errors.New("bullmq: a server can be run once, and this one has been run or shut down")
 	case len(s.queues) == 0 && len(s.web) == 0 && s.opened.isEmpty():
-		return errors.New("bullmq: the server has nothing to run: register a queue with Server.Handle, or open one with Server.Queue")
+		return errors.New("bullmq: the server has nothing to run: register a queue with Server.Handle, open one with Server.Queue, or serve HTTP with Server.HandleHTTP")
 	}
 	if err := s.selectQueues(); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 )
 
 // Queue opens a queue on the connection of the Server, as [NewQueue] does, before or while
-// the Server runs. It is closed when [Server.Run] returns, or by [Server.Shutdown] if the
-// Server is not run.
+// the Server runs. ctx bounds this call only. The Queue is closed when [Server.Run]
+// returns, or by [Server.Shutdown] if the Server is not run.
 //
 // Options that are not set are those of ServerOptions.QueueOptions, and then Prefix,
 // Dialect, Telemetry, Logger and Now of the Server. AddMiddleware of the Server wraps the
@@ -45,7 +45,7 @@ func (s *Server) Queue(ctx context.Context, name string, options *QueueOptions) 
 }
 
 // FlowProducer opens a FlowProducer on the connection of the Server, as [NewFlowProducer]
-// does. [Server.Queue] describes when it is closed.
+// does. ctx bounds this call only. [Server.Queue] describes when it is closed.
 //
 // Options that are not set are AddWait, OnHealth and Middleware of
 // ServerOptions.QueueOptions, and Prefix, Dialect, Telemetry, Logger and Now of the

@@ -132,7 +132,7 @@ var _ = Describe("A server", func() {
 		prepare(server)
 		Expect(server.Run(specContext())).To(MatchError(ContainSubstring(text)))
 	},
-		Entry("without anything to run", "register a queue with Server.Handle, or open one with Server.Queue", func(*bullmq.Server) {}),
+		Entry("without anything to run", "open one with Server.Queue, or serve HTTP with Server.HandleHTTP", func(*bullmq.Server) {}),
 		Entry("a queue with a connection of its own", "use the connection of the server", func(server *bullmq.Server) {
 			server.Handle("q", doNothing, &bullmq.WorkerOptions{URL: redis.URL()})
 		}),

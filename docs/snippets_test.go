@@ -20,8 +20,9 @@ const given = "ctx context.Context, queue *bullmq.Queue, flows *bullmq.FlowProdu
 
 // imported are the packages that snippets may use.
 var imported = []string{
-	"context", "crypto/rand", "database/sql", "encoding/json", "errors", "fmt", "log/slog", "net/http", "time",
-	"github.com/17a2ac88/bullmq-go/bullmq", "github.com/17a2ac88/bullmq-go/bullmq/middleware",
+	"context", "crypto/rand", "database/sql", "encoding/json", "errors", "fmt", "log/slog", "net", "net/http",
+	"net/http/httptest", "strings", "testing", "time", "github.com/17a2ac88/bullmq-go/bullmq",
+	"github.com/17a2ac88/bullmq-go/bullmq/middleware", "github.com/17a2ac88/bullmq-go/bullmqtest",
 }
 
 // declaration is the begin of a snippet that is not the body of a function.
@@ -50,23 +51,40 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-var _ = DescribeTable("The snippets compile and are formatted by gofmt in", func(page string) {
+// writeSnippets writes the snippets of a page to files of a package, and returns these.
+func writeSnippets(page string) (files []string) {
+	GinkgoHelper()
 	blocks := goBlock.FindAllStringSubmatch(read(page), -1)
 	Expect(blocks).NotTo(BeEmpty())
 	folder := GinkgoT().TempDir()
-	files := []string{filepath.Join(folder, "main.go")}
+	files = []string{filepath.Join(folder, "main.go")}
 	Expect(os.WriteFile(files[0], []byte("package main\n\nfunc main() {}\n"), 0o600)).To(Succeed())
 	for n, block := range blocks {
 		formatted, err := format.Source([]byte(block[1]))
 		Expect(err).NotTo(HaveOccurred(), block[1])
 		Expect(block[1]).To(Equal(string(formatted)))
-		file := filepath.Join(folder, fmt.Sprintf("snippet%d.go", n))
+		suffix := ".go"
+		if strings.HasPrefix(block[1], "func Test") {
+			suffix = "_test.go"
+		}
+		file := filepath.Join(folder, fmt.Sprintf("snippet%d%s", n, suffix))
 		Expect(os.WriteFile(file, []byte(asFile(n, block[1])), 0o600)).To(Succeed())
 		files = append(files, file)
 	}
-	// Files named on the command line are compiled as part of this module, wherever they are.
-	output, err := exec.Command("go", append([]string{"vet"}, files...)...).CombinedOutput()
+	return files
+}
+
+// runGo runs a go command with files. Files named on the command line are compiled as part
+// of this module, wherever they are.
+func runGo(command []string, files []string) string {
+	GinkgoHelper()
+	output, err := exec.Command("go", append(command, files...)...).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
+	return string(output)
+}
+
+var _ = DescribeTable("The snippets compile and are formatted by gofmt in", func(page string) {
+	runGo([]string{"vet"}, writeSnippets(page))
 },
 	Entry("cancelling.md", "cancelling.md"),
 	Entry("dead-letters.md", "dead-letters.md"),
@@ -74,3 +92,8 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", func
 	Entry("recipes.md", "recipes.md"),
 	Entry("schedulers.md", "schedulers.md"),
 )
+
+var _ = It("The tests in recipes.md pass", func() {
+	output := runGo([]string{"test", "-v", "-count=1", "-timeout=1m"}, writeSnippets("recipes.md"))
+	Expect(output).To(And(ContainSubstring("--- PASS: TestCancelOrder"), ContainSubstring("--- PASS: TestShop")))
+})
