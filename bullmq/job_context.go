@@ -14,8 +14,10 @@ import (
 type handlerContext struct {
 	context.Context
 	job    *Job
-	worker *Worker                     // nil if ContextWithJob made the context
-	log    atomic.Pointer[slog.Logger] // made by the first call of logger
+	worker *Worker                         // nil if ContextWithJob made the context
+	number int                             // of the attempt, starting at 1
+	log    atomic.Pointer[slog.Logger]     // made by the first call of logger
+	passed atomic.Pointer[context.Context] // the last one that middleware has passed on
 }
 
 type handlerContextKey struct{}
@@ -28,6 +30,25 @@ func (c *handlerContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
+// outliving returns the context as middleware has passed it on to the handler, without its
+// end.
+func (c *handlerContext) outliving() context.Context {
+	if passed := c.passed.Load(); passed != nil {
+		return context.WithoutCancel(*passed)
+	}
+	return context.WithoutCancel(c)
+}
+
+// noting returns a handler that notes its context for [handlerContext.outliving].
+func noting(next Handler) Handler {
+	return func(ctx context.Context, job *Job) (any, error) {
+		if c := handlerOf(ctx); c != nil {
+			c.passed.Store(&ctx)
+		}
+		return next(ctx, job)
+	}
+}
+
 func handlerOf(ctx context.Context) *handlerContext {
 	c, _ := ctx.Value(handlerContextKey{}).(*handlerContext)
 	return c
@@ -37,7 +58,7 @@ func handlerOf(ctx context.Context) *handlerContext {
 // JobLogOptions.MaxLines is the limit of an attempt.
 func (c *handlerContext) logger() *slog.Logger {
 	if c.log.Load() == nil {
-		c.log.CompareAndSwap(nil, c.worker.newJobLogger(c.job))
+		c.log.CompareAndSwap(nil, c.worker.newJobLogger(c.job, c.number))
 	}
 	return c.log.Load()
 }
@@ -98,8 +119,13 @@ func LoggerFromContext(ctx context.Context) *slog.Logger {
 			log = c.job.recorder().Logger()
 		}
 	}
+	return withLogAttrs(ctx, log)
+}
+
+// withLogAttrs returns a logger that adds the fields of [ContextWithLogAttrs].
+func withLogAttrs(ctx context.Context, log *slog.Logger) *slog.Logger {
 	if attrs := logAttrsOf(ctx); len(attrs) > 0 {
-		log = slog.New(log.Handler().WithAttrs(attrs))
+		return slog.New(log.Handler().WithAttrs(attrs))
 	}
 	return log
 }
@@ -112,7 +138,8 @@ func logAttrsOf(ctx context.Context) []slog.Attr {
 }
 
 // ContextWithLogAttrs returns a context whose logger, from [LoggerFromContext], adds fields
-// to each line. It is for middleware, which passes the context to the handler.
+// to each line. It is for middleware, which passes the context to the handler. The worker's
+// own line about a failed attempt has the fields of middleware too.
 func ContextWithLogAttrs(ctx context.Context, attrs ...slog.Attr) context.Context {
 	return context.WithValue(ctx, logAttrsKey{}, slices.Concat(logAttrsOf(ctx), attrs))
 }

@@ -45,8 +45,8 @@ func (o *JobLogOptions) fill() error {
 }
 
 // newJobLogger returns a logger for one attempt.
-func (w *Worker) newJobLogger(job *Job) *slog.Logger {
-	log := w.core.log.With(logJob, job.ID, logName, job.Name, logAttempt, job.AttemptsMade+1)
+func (w *Worker) newJobLogger(job *Job, attempt int) *slog.Logger {
+	log := w.core.log.With(logJob, job.ID, logName, job.Name, logAttempt, attempt)
 	if w.o.JobLog == nil {
 		return log
 	}

@@ -152,10 +152,11 @@ func (m *Mux) ServeJob(ctx context.Context, job *Job) (any, error) {
 }
 
 // Wrap returns a handler with middleware around it. The first middleware is the outermost
-// one.
+// one. The context that middleware passes on is also that of ServerOptions.OnFailed and of
+// the worker's line about a failed attempt.
 func Wrap(handler Handler, middleware ...Middleware) Handler {
 	for i := len(middleware) - 1; i >= 0; i-- {
-		handler = middleware[i](handler)
+		handler = middleware[i](noting(handler))
 	}
 	return handler
 }

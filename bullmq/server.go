@@ -34,7 +34,9 @@ type ServerOptions struct {
 	// Defaults to SIGINT and SIGTERM. A non-nil empty slice handles none.
 	Signals []os.Signal
 	// OnFailed is called after an attempt of any job has failed. Final reports whether the
-	// job failed for good.
+	// job failed for good. ctx has the job and the values that middleware has put into the
+	// handler's context, for [LoggerFromContext] and others. It does not end with the
+	// handler's.
 	OnFailed func(ctx context.Context, failure Failure)
 	// Prefix, Dialect, ShutdownTimeout, JobLog, QueueOptions, OnHealth, Telemetry, Logger
 	// and Now are the options of all workers that do not set them. See [WorkerOptions].

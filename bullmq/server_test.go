@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
@@ -161,6 +163,56 @@ var _ = Describe("A server", func() {
 			Expect(f.Job.ID).To(Equal(job.ID))
 		}
 		Consistently(failures, "50ms").ShouldNot(Receive())
+	})
+
+	It("calls OnFailed with the job's logger and the values of middleware, as the last one passed them on", func() {
+		type key struct{}
+		var lines logLines
+		seen := make(chan any, 10)
+		queue := newQueue(newQueueName(), nil)
+		server := bullmq.NewServer(connect(), &bullmq.ServerOptions{
+			Logger: bullmq.Zerolog(zerolog.New(&lines)),
+			Middleware: []bullmq.Middleware{
+				func(next bullmq.Handler) bullmq.Handler {
+					return func(ctx context.Context, job *bullmq.Job) (any, error) {
+						return next(bullmq.ContextWithLogAttrs(context.WithValue(ctx, key{}, "acme"), slog.String("tenant", "acme")), job)
+					}
+				},
+				func(next bullmq.Handler) bullmq.Handler {
+					return func(ctx context.Context, job *bullmq.Job) (any, error) {
+						if job.Name == "refused" {
+							return nil, errors.New("refused")
+						}
+						return next(context.WithValue(ctx, key{}, "inner"), job)
+					}
+				},
+			},
+			OnFailed: func(ctx context.Context, _ bullmq.Failure) {
+				bullmq.LoggerFromContext(ctx).Info("seen")
+				seen <- []any{bullmq.JobFromContext(ctx).Name, ctx.Value(key{}), ctx.Err()}
+			},
+		})
+		server.Handle(queue.Name(), func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("boom") }, nil)
+		start(server)
+		_, err := queue.Add(specContext(), "fails", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(seen).Should(Receive(Equal([]any{"fails", "inner", nil})))
+		_, err = queue.Add(specContext(), "refused", nil, &bullmq.JobOptions{Attempts: 2})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(seen).Should(Receive(Equal([]any{"refused", "acme", nil})))
+		Eventually(seen).Should(Receive(Equal([]any{"refused", "acme", nil})))
+		var got [][]any
+		for _, e := range entriesOf(lines.all()) {
+			if e.fields["tenant"] == "acme" {
+				got = append(got, []any{e.level, e.fields["name"], e.fields["attempt"], e.message})
+			}
+		}
+		const retried, failed = "an attempt of a job failed; the job is retried", "a job failed; Job.Retry runs it again"
+		Expect(got).To(Equal([][]any{
+			{"warn", "fails", 1.0, failed}, {"info", "fails", 1.0, "seen"},
+			{"info", "refused", 1.0, retried}, {"info", "refused", 1.0, "seen"},
+			{"warn", "refused", 2.0, failed}, {"info", "refused", 2.0, "seen"},
+		}))
 	})
 
 	It("is ready only while Redis can be reached", Label("slow"), func() {

@@ -276,11 +276,12 @@ func (r *runner) committed(a *attempt, d decision, res result, fetched backend.F
 		w.emit(WorkerEvent{Type: EventCompleted, Job: job, Value: res.value})
 		a.span.completed(job, res)
 	case fail, retryNow, retryLater:
-		w.logFailure(a, res, d.action != fail)
+		ctx := a.handler.outliving()
+		w.logFailure(ctx, a, res, d.action != fail)
 		w.emit(WorkerEvent{Type: EventFailed, Job: job, Err: res.err})
 		if w.failed != nil {
 			w.guard("OnFailed", func() {
-				w.failed(w.core.trace.outliving(a.ctx), Failure{Job: job, Err: res.err, Final: d.action == fail})
+				w.failed(ctx, Failure{Job: job, Err: res.err, Final: d.action == fail})
 			})
 		}
 		a.span.failed(job, res)
@@ -296,7 +297,7 @@ func (r *runner) committed(a *attempt, d decision, res result, fetched backend.F
 
 // logFailure logs a failed attempt. A panic is logged as an error, another failure for good
 // as a warning, and the rest as information.
-func (w *Worker) logFailure(a *attempt, res result, retry bool) {
+func (w *Worker) logFailure(ctx context.Context, a *attempt, res result, retry bool) {
 	level, message, stack := slog.LevelInfo, "", slog.Attr{}
 	switch {
 	case retry:
@@ -309,7 +310,7 @@ func (w *Worker) logFailure(a *attempt, res result, retry bool) {
 	if res.stack != "" {
 		level, stack = slog.LevelError, slog.String(logStack, res.stack)
 	}
-	w.core.log.LogAttrs(a.ctx, level, message, slog.String(logJob, a.job.ID), slog.String(logName, a.job.Name),
+	withLogAttrs(ctx, w.core.log).LogAttrs(ctx, level, message, slog.String(logJob, a.job.ID), slog.String(logName, a.job.Name),
 		slog.Int(logAttempt, a.job.AttemptsMade), slog.Bool(logRetry, retry), slog.Any(logError, res.err), stack)
 }
 

@@ -42,6 +42,7 @@ type attempt struct {
 	job      *Job
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
+	handler  *handlerContext // of the handler, made of ctx; nil before run
 	span     span
 	res      result
 	left     bool // the result is not written; the stalled check requeues the job
@@ -72,6 +73,7 @@ func (a *attempt) run() {
 		return
 	}
 	a.ctx, a.span = w.startProcess(a.ctx, job)
+	a.handler = &handlerContext{Context: a.ctx, job: job, worker: w, number: job.AttemptsMade + 1}
 	if a.res.err = w.refusal(job); a.res.err != nil {
 		return
 	}
@@ -94,7 +96,7 @@ func (a *attempt) run() {
 	}()
 	a.enter(handling)
 	w.emit(WorkerEvent{Type: EventActive, Job: job})
-	value, err := w.handler(&handlerContext{Context: a.ctx, job: job, worker: w}, job)
+	value, err := w.handler(a.handler, job)
 	a.res, returned = outcome(value, err), true
 }
 

@@ -24,7 +24,8 @@ var errPanicked = errors.New("middleware: the handler did not return")
 //
 // A job that a handler adds with its context, or with one made from it, gets the text as
 // well. The lines of the handler's logger, from [bullmq.LoggerFromContext], have the text in a
-// field with the name of the option.
+// field with the name of the option, as does the worker's line about a failed attempt. The
+// context of ServerOptions.OnFailed has the text too. [Carrier.Of] returns it without a context.
 type Carrier struct {
 	option string
 	get    func(ctx context.Context) string
@@ -62,6 +63,15 @@ func (c *Carrier) With(ctx context.Context, text string) context.Context { retur
 
 // From returns the text of a context, or "" if it has none.
 func (c *Carrier) From(ctx context.Context) string { return c.get(ctx) }
+
+// Of returns the text of a job, or "" if it has none.
+func (c *Carrier) Of(job *bullmq.Job) string {
+	var text string
+	if option := job.Options.Extra[c.option]; len(option) > 0 && json.Unmarshal(option, &text) != nil {
+		return ""
+	}
+	return text
+}
 
 // maxHeader is the length in bytes up to which HTTP takes the text of a header.
 const maxHeader = 200
@@ -113,11 +123,8 @@ func (c *Carrier) Add(next bullmq.AddFunc) bullmq.AddFunc {
 // Handle is the middleware of handlers.
 func (c *Carrier) Handle(next bullmq.Handler) bullmq.Handler {
 	return func(ctx context.Context, job *bullmq.Job) (any, error) {
-		if option := job.Options.Extra[c.option]; len(option) > 0 {
-			var text string
-			if json.Unmarshal(option, &text) == nil && text != "" {
-				ctx = bullmq.ContextWithLogAttrs(c.with(ctx, text), slog.String(c.option, text))
-			}
+		if text := c.Of(job); text != "" {
+			ctx = bullmq.ContextWithLogAttrs(c.with(ctx, text), slog.String(c.option, text))
 		}
 		return next(ctx, job)
 	}

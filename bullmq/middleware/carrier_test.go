@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -46,6 +47,22 @@ var _ = Describe("A carrier", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(seen).Should(Receive(Equal([3]string{"a", "r-18", ""})))
 		Eventually(seen).Should(Receive(Equal([3]string{"b", "own", ""})))
+	})
+
+	It("returns the text of a job, and adds it to the worker's line about a failure", func(ctx context.Context) {
+		var lines syncBuffer
+		requestID := middleware.RequestID()
+		queue := newQueue(requestID.Add)
+		run(queue, bullmq.Wrap(func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("no address") }, requestID.Handle),
+			bullmq.WorkerOptions{Logger: bullmq.Slog(slog.New(slog.NewTextHandler(&lines, nil)))})
+		job, err := queue.Add(requestID.With(ctx, "r-17"), "bill", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(requestID.Of(job)).To(Equal("r-17"))
+		Expect(middleware.Tenant().Of(job)).To(BeEmpty())
+		read, err := queue.Job(ctx, job.ID)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(requestID.Of(read)).To(Equal("r-17"))
+		Eventually(lines.String).Should(MatchRegexp(`level=WARN msg="a job failed; .* requestId=r-17 .*error="no address"`))
 	})
 
 	It("adds a field to each line of the handler's logger, also to those of Log", func(ctx context.Context) {

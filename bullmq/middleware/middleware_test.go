@@ -94,7 +94,7 @@ var _ = Describe("Middleware of handlers", func() {
 		Expect(queue.Cancel(ctx, job.ID, "by the customer")).To(Equal(bullmq.CancelRunning))
 		Eventually(lines.String, "10s").Should(ContainSubstring("by the customer"))
 		Expect(strings.Count(lines.String(), "by the customer")).To(Equal(1), lines.String())
-		Expect(lines.String()).To(MatchRegexp(`level=INFO msg="a job failed.*" .* error="cancelled: by the customer"`))
+		Expect(lines.String()).To(MatchRegexp(`level=INFO msg="a job was cancelled" .* error="cancelled: by the customer"`))
 	})
 
 	It("observes how long a job waited and ran", func(ctx context.Context) {
