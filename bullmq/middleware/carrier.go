@@ -22,6 +22,8 @@ var errPanicked = errors.New("middleware: the handler did not return")
 //
 //	queue.Add(requestID.With(ctx, "r-17"), "welcome", data, nil)
 //
+// For a [bullmq.Server], [Carrier.Install] does both.
+//
 // A job that a handler adds with its context, or with one made from it, gets the text as
 // well. The lines of the handler's logger, from [bullmq.LoggerFromContext], have the text in a
 // field with the name of the option, as does the worker's line about a failed attempt. The
@@ -101,6 +103,12 @@ func (c *Carrier) HTTP(header string, missing func() string) func(http.Handler) 
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// Install adds the Carrier to the Middleware and the AddMiddleware of a server's options.
+func (c *Carrier) Install(o *bullmq.ServerOptions) {
+	o.Middleware = append(o.Middleware, c.Handle)
+	o.AddMiddleware = append(o.AddMiddleware, c.Add)
 }
 
 // Add is the middleware of adds. It does not replace the option of a job that has it.

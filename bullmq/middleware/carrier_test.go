@@ -65,6 +65,30 @@ var _ = Describe("A carrier", func() {
 		Eventually(lines.String).Should(MatchRegexp(`level=WARN msg="a job failed; .* requestId=r-17 .*error="no address"`))
 	})
 
+	It("is installed into a server by one call", func(ctx context.Context) {
+		requestID, seen := middleware.RequestID(), make(chan string, 1)
+		options := &bullmq.ServerOptions{}
+		requestID.Install(options)
+		conn, err := bullmq.Connect(ctx, redis.URL())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		server := bullmq.NewServer(conn, options)
+		server.Handle("installed", func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			seen <- requestID.From(ctx)
+			return nil, nil
+		}, nil)
+		queue, err := server.Queue(ctx, "installed", nil)
+		Expect(err).NotTo(HaveOccurred())
+		running, ended := make(chan struct{}), make(chan error, 1)
+		go func() { close(running); ended <- server.Run(context.Background()) }()
+		<-running
+		_, err = queue.Add(requestID.With(ctx, "r-17"), "bill", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(seen, "10s").Should(Receive(Equal("r-17")))
+		Expect(server.Shutdown(context.Background())).To(Succeed())
+		Eventually(ended, "10s").Should(Receive(BeNil()))
+	})
+
 	It("adds a field to each line of the handler's logger, also to those of Log", func(ctx context.Context) {
 		var lines syncBuffer
 		requestID, tenant := middleware.RequestID(), middleware.Tenant()
