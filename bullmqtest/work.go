@@ -129,7 +129,7 @@ func WorkJob[D, R any](t testing.TB, k *Kit, handler bullmq.Handler, jobType *bu
 	return r
 }
 
-// finishPatience is how long WaitFinished waits.
+// finishPatience is how long WaitFinished and WaitState wait.
 const finishPatience = 30 * time.Second
 
 // WaitFinished waits until a job that a running worker or server runs has finished, and
@@ -176,6 +176,30 @@ func WaitFinished[D, R any](t testing.TB, k *Kit, queueName string, jobType *bul
 		}
 	}
 	return r
+}
+
+// WaitState waits until a job is in a state, such as [bullmq.StateActive] before the test
+// cancels it, and returns the job.
+//
+// The test fails if the job does not exist, or is not in the state within 30 seconds. A
+// state that lasts for a short time may be missed.
+func (k *Kit) WaitState(queueName, jobID string, state bullmq.State) *bullmq.Job {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(k.t.Context(), finishPatience)
+	defer cancel()
+	last := bullmq.State("unknown")
+	for queue := k.Queue(queueName); ; time.Sleep(5 * time.Millisecond) {
+		job, now, err := queue.JobAndState(ctx, jobID)
+		switch {
+		case ctx.Err() != nil:
+			k.t.Fatalf("bullmqtest: wait until job %s of queue %s is %s: it is %s after %v", jobID, queueName, state, last, finishPatience)
+		case err != nil:
+			k.t.Fatalf("bullmqtest: wait until job %s of queue %s is %s: %v", jobID, queueName, state, err)
+		case now == state:
+			return job
+		}
+		last = now
+	}
 }
 
 // newQueueName returns the name of a queue that nobody else uses.

@@ -274,6 +274,23 @@ func TestAHandlerMayFailTheTest(t *testing.T) {
 	})
 }
 
+func TestWaitStateReturnsAJobOnceItIsInAState(t *testing.T) {
+	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
+		kit.StartWorker("mail", func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}, nil)
+		queue := kit.Queue("mail")
+		job := must(Welcome.Add(t.Context(), queue, Email{To: "ada"}, nil))
+		equal(t, "name", kit.WaitState("mail", job.ID, bullmq.StateActive).Name, Welcome.Name())
+		must(queue.Cancel(t.Context(), job.ID, "by the customer"))
+		equal(t, "reason", kit.WaitState("mail", job.ID, bullmq.StateFailed).FailedReason, "cancelled: by the customer")
+		expectFailure(t, func(tb testing.TB) {
+			bullmqtest.New(tb, nil).WaitState("mail", "404", bullmq.StateActive)
+		}, "wait until job 404 of queue mail is active")
+	})
+}
+
 func TestWaitFinishedReturnsTheEndOfAJobThatAWorkerRuns(t *testing.T) {
 	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
 		kit.StartWorker("mail", func(ctx context.Context, job *bullmq.Job) (any, error) {
