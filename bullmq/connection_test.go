@@ -279,7 +279,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 		DescribeTable("works with one warning if the server may evict keys,", func(policy string, use func(name string, link *bullmq.Connection, log bullmq.Logger)) {
 			evicting := startRedis(redisserver.Options{Config: []string{"maxmemory-policy " + policy}})
 			var log bytes.Buffer
-			use("q", bullmq.URL(evicting.URL()), bullmq.Zerolog(zerolog.New(&log)))
+			use("q", bullmq.URL(evicting.URL()), bullmq.Zerolog(zerolog.New(&log).Level(zerolog.WarnLevel)))
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 			Expect(lines).To(HaveLen(1))
 			Expect(lines[0]).To(And(ContainSubstring(`"level":"warn"`), ContainSubstring(policy), ContainSubstring("noeviction"), ContainSubstring(evicting.Addr())))

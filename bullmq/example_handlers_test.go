@@ -162,8 +162,11 @@ func ExampleLoggerFromContext() {
 		JobLog: &bullmq.JobLogOptions{MaxLines: 200},
 	})
 	// Output:
+	// level=INFO msg="the worker runs" queue=orders worker=mailer concurrency=1
 	// level=INFO msg=sending queue=orders worker=mailer job=1 name=welcome attempt=1 server=smtp-1
 	// r-1 <nil>
+	// level=INFO msg="the worker stops; it fetches no more jobs, and waits for those that run" queue=orders worker=mailer count=0
+	// level=INFO msg="the worker has stopped" queue=orders worker=mailer
 }
 
 // A middleware of adds counts the jobs that were added.

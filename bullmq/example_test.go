@@ -248,7 +248,11 @@ func ExampleZerolog() {
 	connection, stop := redisForExample()
 	defer stop()
 	failOneJob(connection, bullmq.Zerolog(zerolog.New(os.Stdout))) // in a service: log.Logger of zerolog/log
-	// Output: {"level":"warn","queue":"orders","worker":"painter","job":"1","name":"paint","attempt":1,"retry":false,"error":"no paint left","message":"a job failed; Job.Retry runs it again"}
+	// Output:
+	// {"level":"info","queue":"orders","worker":"painter","concurrency":1,"message":"the worker runs"}
+	// {"level":"warn","queue":"orders","worker":"painter","job":"1","name":"paint","attempt":1,"retry":false,"error":"no paint left","message":"a job failed; Job.Retry runs it again"}
+	// {"level":"info","queue":"orders","worker":"painter","count":0,"message":"the worker stops; it fetches no more jobs, and waits for those that run"}
+	// {"level":"info","queue":"orders","worker":"painter","message":"the worker has stopped"}
 }
 
 func ExampleSlog() {
@@ -262,7 +266,11 @@ func ExampleSlog() {
 	}
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime})
 	failOneJob(connection, bullmq.Slog(slog.New(handler))) // in a service: slog.Default()
-	// Output: level=WARN msg="a job failed; Job.Retry runs it again" queue=orders worker=painter job=1 name=paint attempt=1 retry=false error="no paint left"
+	// Output:
+	// level=INFO msg="the worker runs" queue=orders worker=painter concurrency=1
+	// level=WARN msg="a job failed; Job.Retry runs it again" queue=orders worker=painter job=1 name=paint attempt=1 retry=false error="no paint left"
+	// level=INFO msg="the worker stops; it fetches no more jobs, and waits for those that run" queue=orders worker=painter count=0
+	// level=INFO msg="the worker has stopped" queue=orders worker=painter
 }
 
 // failOneJob runs a worker until a job has failed.

@@ -42,26 +42,28 @@ func (l Logger) with(fields ...any) *slog.Logger {
 
 // The names of the fields of log lines.
 const (
-	logAddress    = "address"          // of the server
-	logAttempt    = "attempt"          // its number, starting at 1
-	logError      = "error"            // its text, or with slog the error itself
-	logFunction   = "function"         // of the program, which panicked
-	logJob        = "job"              // its id
-	logJobs       = "jobs"             // their ids
-	logLetter     = "letter"           // id of a dead letter
-	logListen     = "listen"           // address at which HTTP is served
-	logName       = "name"             // of the job
-	logNeeded     = "needed"           // how many connections
-	logOutage     = "outage_ms"        // for how long Redis was unreachable
-	logPanic      = "panic"            // the text of its value
-	logPolicy     = "maxmemory_policy" // of the server
-	logQueue      = "queue"            // its name
-	logRetry      = "retry"            // whether another attempt follows
-	logRunning    = "running"          // ids of jobs whose handler still runs
-	logStack      = "stack"            // of a panic
-	logSuppressed = "suppressed"       // how many lines of this kind were left out
-	logUnwritten  = "unwritten"        // ids of jobs whose result was not written
-	logWorker     = "worker"           // its name
+	logAddress     = "address"          // of the server
+	logAttempt     = "attempt"          // its number, starting at 1
+	logConcurrency = "concurrency"      // how many jobs the worker runs at the same time
+	logCount       = "count"            // how many jobs run
+	logError       = "error"            // its text, or with slog the error itself
+	logFunction    = "function"         // of the program, which panicked
+	logJob         = "job"              // its id
+	logJobs        = "jobs"             // their ids
+	logLetter      = "letter"           // id of a dead letter
+	logListen      = "listen"           // address at which HTTP is served
+	logName        = "name"             // of the job
+	logNeeded      = "needed"           // how many connections
+	logOutage      = "outage_ms"        // for how long Redis was unreachable
+	logPanic       = "panic"            // the text of its value
+	logPolicy      = "maxmemory_policy" // of the server
+	logQueue       = "queue"            // its name
+	logRetry       = "retry"            // whether another attempt follows
+	logRunning     = "running"          // ids of jobs whose handler still runs
+	logStack       = "stack"            // of a panic
+	logSuppressed  = "suppressed"       // how many lines of this kind were left out
+	logUnwritten   = "unwritten"        // ids of jobs whose result was not written
+	logWorker      = "worker"           // its name
 )
 
 // untimed removes the time of lines, so that only the zerolog.Logger adds one.

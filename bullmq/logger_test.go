@@ -95,7 +95,17 @@ var _ = Describe("A Logger", func() {
 
 	DescribeTable("writes the same levels, messages and fields", func(loggerTo func(io.Writer) bullmq.Logger) {
 		entries, address := happenings(loggerTo)
+		ofWorker := func(message, field string, value any) entry {
+			e := entry{"info", message, map[string]any{"queue": "paints", "worker": "painter"}}
+			if field != "" {
+				e.fields[field] = value
+			}
+			return e
+		}
 		Expect(entries).To(ConsistOf(
+			ofWorker("the worker runs", "concurrency", 1.0),
+			ofWorker("the worker stops; it fetches no more jobs, and waits for those that run", "count", 0.0),
+			ofWorker("the worker has stopped", "", nil),
 			entry{"warn", "Redis may evict jobs and locks when its memory is full; the queue is used all the same; set maxmemory-policy noeviction",
 				map[string]any{"queue": "paints", "worker": "painter", "address": address, "maxmemory_policy": "allkeys-lru"}},
 			failure("info", retried, "fails", "no paint", 1, true),

@@ -161,6 +161,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.letters != nil {
 		parts = append(parts, safe.Go(w.core.trace.outliving(ctx), w.letters.run))
 	}
+	w.core.log.Info("the worker runs", logConcurrency, w.Concurrency())
 	deadline, err := w.runner.run(ctx)
 	w.unfinished = err
 	for _, p := range parts {
@@ -182,6 +183,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		p.Wait(deadline)
 	}
 	w.emitAsync(EventClosed).Wait(deadline)
+	w.core.log.Info("the worker has stopped")
 	return err
 }
 

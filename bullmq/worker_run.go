@@ -62,6 +62,7 @@ func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 	r.fetching = true
 	go r.fetchUntilStopped()
 	<-ctx.Done()
+	r.w.core.log.Info("the worker stops; it fetches no more jobs, and waits for those that run", logCount, r.count())
 	deadline = r.w.stopDeadline()
 	closing := r.w.emitAsync(EventClosing)
 	err = r.finish()
@@ -197,6 +198,13 @@ func (r *runner) untrack(a *attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.running, a)
+}
+
+// count returns how many jobs run.
+func (r *runner) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.running)
 }
 
 // unfinished returns an error that lists the unfinished jobs, or nil if there are
