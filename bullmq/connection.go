@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -205,16 +206,10 @@ func (p *FlowProducer) Health() Health { return p.core.health() }
 
 func (c *core) health() Health { return Health(c.conn.Health().State()) }
 
-// watchHealth logs each change and calls onHealth, which may be nil.
+// watchHealth logs outages and calls onHealth, which may be nil.
 func (c *core) watchHealth(onHealth func(Health)) {
-	lost := time.Time{}
 	c.conn.Health().OnChange(func(h backend.Health) {
-		if h.Reachable {
-			c.log.Warn("Redis is reachable again; work continues", logOutage, h.Since.Sub(lost).Milliseconds())
-		} else {
-			lost = h.Since
-			c.log.Error("Redis is unreachable; workers and event readers retry, other calls fail or wait; check the server and the network", logError, h.Err)
-		}
+		c.logHealth(h)
 		if onHealth == nil {
 			return
 		}
@@ -222,4 +217,19 @@ func (c *core) watchHealth(onHealth func(Health)) {
 			c.log.Error("OnHealth panicked; nothing else is affected; fix the function", logFunction, "OnHealth", logPanic, fmt.Sprint(p), logStack, stack)
 		}
 	})
+}
+
+// logHealth logs the begin and the end of an outage, once for all users of a connection
+// that have a logger.
+func (c *core) logHealth(h backend.Health) {
+	if !c.log.Enabled(context.Background(), slog.LevelError) {
+		return
+	}
+	switch alone, outage := c.client.Noted(h); {
+	case !alone:
+	case h.Reachable:
+		c.log.Warn("Redis is reachable again; work continues", logOutage, outage.Milliseconds())
+	default:
+		c.log.Error("Redis is unreachable; workers and event readers retry, other calls fail or wait; check the server and the network", logError, h.Err)
+	}
 }

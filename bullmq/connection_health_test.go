@@ -219,6 +219,37 @@ var _ = Describe("Health", Label("slow"), func() {
 		Expect(err).To(MatchError(ContainSubstring("MASTERDOWN")))
 	})
 
+	It("is logged once for all users of a connection that have a logger", func() {
+		proxy := proxied(redis.Addr())
+		via, err := bullmq.Connect(ctx, "redis://"+proxy.Addr())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(via.Close)
+		var lines logLines
+		told := make(chan bool, 10)
+		silent := newQueue(name, &bullmq.QueueOptions{Connection: via, OnHealth: func(h bullmq.Health) { told <- h.Reachable }})
+		var users []*bullmq.Queue
+		for range 2 {
+			users = append(users, newQueue(name, &bullmq.QueueOptions{
+				Connection: via, Logger: bullmq.Zerolog(zerolog.New(&lines)), OnHealth: func(h bullmq.Health) { told <- h.Reachable },
+			}))
+		}
+		for range 2 {
+			Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+			proxy.CutAll()
+			for _, queue := range append([]*bullmq.Queue{silent}, users...) {
+				Eventually(tried(queue)).Should(HaveField("Reachable", false))
+				Eventually(told).Should(Receive(BeFalse()))
+			}
+			Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+			for range 3 {
+				Eventually(told, "10s").Should(Receive(BeTrue()))
+			}
+		}
+		Expect(lines.with("Redis is unreachable")).To(Equal(2))
+		Expect(lines.with("Redis is reachable again")).To(Equal(2))
+		Expect(lines.with(`"outage_ms":`)).To(Equal(2))
+	})
+
 	It("logs what OnHealth is called with, and survives its panic", func() {
 		proxy, via := proxiedRedis()
 		var lines logLines

@@ -125,7 +125,7 @@ func (w *Worker) emitAsync(event EventType) *safe.Background {
 
 // fault logs an error that no handler returned and emits it as an event. It logs
 // at most one line a second, or one in ten seconds while Redis is unreachable. The
-// line has the number of suppressed lines. That the Connection is closed is logged once,
+// line has the number of suppressed lines, if there are any. That the Connection is closed is logged once,
 // since it stays closed.
 func (w *Worker) fault(err error, message string, fields ...any) {
 	if errors.Is(err, ErrClosed) && w.closed.Err() == nil {
@@ -149,7 +149,11 @@ func (w *Worker) fault(err error, message string, fields ...any) {
 	}
 	w.mu.Unlock()
 	if !silent {
-		w.core.log.Error(message, append(fields, logError, err, logSuppressed, left)...)
+		fields = append(fields, logError, err)
+		if left > 0 {
+			fields = append(fields, logSuppressed, left)
+		}
+		w.core.log.Error(message, fields...)
 	}
 	w.emit(WorkerEvent{Type: EventError, Err: err})
 }

@@ -28,6 +28,7 @@ type Commands interface {
 // [backend.ErrClosed], even if the Conn stays open.
 type Client struct {
 	health   *HealthWatch
+	isDown   bool // the last change that Noted has recorded is an outage; guarded by conn.mu
 	conn     *Conn
 	ownsConn bool
 	key      string // of a hash, for calls that change nothing

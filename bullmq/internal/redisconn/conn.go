@@ -37,6 +37,7 @@ type Conn struct {
 
 	mu       sync.Mutex
 	users    map[*Client]struct{}
+	lost     time.Time // when the last outage began that Noted has recorded
 	blocking map[*Blocking]struct{}
 }
 
@@ -139,6 +140,22 @@ func (c *Conn) IsCluster() bool { return c.client.Mode() == rueidis.ClientModeCl
 // EvictionPolicy returns the server's maxmemory-policy if it may evict keys, otherwise
 // "".
 func (c *Conn) EvictionPolicy() string { return c.server.evictionPolicy }
+
+// Noted records a change of the health of one of the Conn's clients. It reports whether
+// no other client is in an outage, and for how long there has been one.
+func (c *Client) Noted(s State) (alone bool, outage time.Duration) {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	alone = true
+	for user := range c.conn.users {
+		alone = alone && (user == c || !user.isDown)
+	}
+	c.isDown = !s.Reachable
+	if alone && c.isDown {
+		c.conn.lost = s.Since
+	}
+	return alone, s.Since.Sub(c.conn.lost)
+}
 
 // State returns the state of the server. It is unreachable if any client of the Conn
 // can't reach it.
