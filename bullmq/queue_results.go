@@ -124,6 +124,7 @@ type resultTail struct {
 	mu        sync.Mutex
 	waiting   map[string]map[chan Event]string // by job: the channels of waits, and the last event before each wait
 	watching  map[string]map[*watcher]bool     // by job
+	read      string                           // the id of the last event that the watches have collected
 	stop      context.CancelFunc
 	done      chan struct{}
 	closed    bool

@@ -62,8 +62,8 @@ func (q *Queue) watch(ctx context.Context, id string, yield func(Event) bool) er
 		if err != nil {
 			return err
 		}
-		if !show && endsJob(present) { // the events before the end may not have been read yet
-			more, _, err := q.yieldEvents(ctx, w, timing.EventLag, yield)
+		if !show && endsJob(present) {
+			more, err := q.yieldRest(ctx, w, start, last, yield)
 			if err != nil || !more {
 				return err
 			}
@@ -147,6 +147,27 @@ func (q *Queue) watchMissing(ctx context.Context, r *reader, w *watcher, start s
 		return fmt.Errorf("bullmq: watch a job: %w", q.core.noJob("WatchJob", r.id))
 	}
 	return nil
+}
+
+// yieldRest yields the events before the end of the job, which may not have been read yet.
+// start is the last event before the watch, and last the one at the end. more is false if
+// the end itself was among the events.
+func (q *Queue) yieldRest(ctx context.Context, w *watcher, start, last string, yield func(Event) bool) (more bool, err error) {
+	for latest := time.Now().Add(timing.EventLag); ; {
+		complete := q.results.hasRead(start, last)
+		events, _, lost := q.results.take(w)
+		if !yieldUntilEnd(events, yield) {
+			return false, nil
+		}
+		left := time.Until(latest)
+		if complete || lost || left <= 0 {
+			return true, nil
+		}
+		more, lost, err := q.yieldEvents(ctx, w, left, yield)
+		if err != nil || !more || lost {
+			return more, err
+		}
+	}
 }
 
 // yieldEvents yields events until the job must be read: because no event has come for a
@@ -246,6 +267,14 @@ func (t *resultTail) skip(w *watcher, last string) {
 	}
 }
 
+// hasRead reports whether a watch that began after start has collected all its events up to
+// last.
+func (t *resultTail) hasRead(start, last string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !wire.EventComesAfter(last, start) || !wire.EventComesAfter(last, t.read)
+}
+
 // take returns the events collected so far, and whether the job must be read or events are
 // missing.
 func (t *resultTail) take(w *watcher) (events []Event, read, lost bool) {
@@ -263,6 +292,7 @@ func (t *resultTail) collect(event Event) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.read = event.ID
 	if event.Type == EventCleaned { // any job may be among those cleaned
 		t.pollWatchersLocked(false)
 		return

@@ -117,6 +117,26 @@ var _ = Describe("Queue.WatchJob", func() {
 		}
 	})
 
+	It("misses no event before the end if the events come later than the state of the job", func() {
+		proxy, link := proxiedRedis()
+		through := newQueue(name, &bullmq.QueueOptions{Connection: link})
+		through.PollResultsEvery(time.Microsecond)
+		job := add(nil)
+		_, w := watch(ctx, through, job.ID)
+		Expect(proxy.Set(faultproxy.Faults{Delay: 200 * time.Millisecond})).To(Succeed())
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			for n := range 5 {
+				if err := job.UpdateProgress(ctx, n); err != nil {
+					return nil, err
+				}
+			}
+			return nil, nil
+		}, nil)
+		Eventually(w.err, "15s").Should(Receive(BeNil()))
+		progress := bullmq.EventProgress
+		Expect(types(w)).To(Equal([]bullmq.EventType{bullmq.EventActive, progress, progress, progress, progress, progress, bullmq.EventCompleted}))
+	})
+
 	It("yields the end of a job that has already finished, even if the job is no longer there", func() {
 		for _, options := range []*bullmq.JobOptions{nil, {KeepCompleted: bullmq.KeepNone()}} {
 			job := add(options)

@@ -35,9 +35,9 @@ const (
 	// ResultPollInterval is the interval at which a wait for a result checks that its
 	// job still exists. Drain and obliterate publish no event for the jobs they remove.
 	ResultPollInterval = 5 * time.Second
-	// EventLag is how long a watch that reads the end of its job waits for the events
-	// before it.
-	EventLag = 200 * time.Millisecond
+	// EventLag is how long a watch that reads the end of its job waits at most for the
+	// events before it.
+	EventLag = 2 * time.Second
 	// ResultCheckInterval is the minimum interval between two polls of all waits for
 	// results. They poll if events were missed.
 	ResultCheckInterval = time.Second
