@@ -35,14 +35,13 @@ demo: redis node ## show Node and Go sharing queues in the terminal
 # and ./interop/tests, each run in SPEC_PROCESSES processes (see internal/testkit/shards), or they would run on alone
 # at the end. SPEC_PROCESSES=1 runs each suite in one process, like go test.
 SPEC_PROCESSES ?= 3
-.PHONY: test
-test: export SPEC_PROCESSES := $(SPEC_PROCESSES)
+.PHONY: test test-fast
+test test-fast: export SPEC_PROCESSES := $(SPEC_PROCESSES)
 test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
 	go test -race -count=1 -p 4 -timeout 9m $(PACKAGES) $(FLAGS)
 
-.PHONY: test-fast
-test-fast: redis ## run the quick tests of the SDK without Node: about a minute
-	go test -short -count=1 -timeout 3m ./bullmq/... ./internal/cron ./docs $(FLAGS)
+test-fast: redis ## run the quick tests of the SDK without Node: under a minute
+	go test -short -count=1 -p 4 -timeout 3m ./bullmq/... ./internal/cron ./docs $(FLAGS)
 
 .PHONY: spec
 spec: PACKAGES := $(if $(filter file,$(origin PACKAGES)),./bullmq,$(PACKAGES))

@@ -3,7 +3,8 @@ package bullmq_test
 // The suite runs one redis-server for all specs. Each spec takes a queue name that no other has and
 // uses the functions of support_test.go. After each spec none of its goroutines and connections may be left, so every
 // spec closes what it opens, best with DeferCleanup. Eventually waits up to 5 s and polls every 5 ms.
-// Specs that take more than a few seconds have the label slow: go test -short leaves them out.
+// Specs that take more than a second and show nothing basic have the label slow: go test -short leaves them out. For
+// specs with tight time limits see steadily.
 
 import (
 	"sync/atomic"

@@ -129,7 +129,7 @@ var _ = Describe("Closing a Connection before its queues", func() {
 	})
 })
 
-var _ = Describe("Closing while Redis is unreachable", func() {
+var _ = Describe("Closing while Redis is unreachable", Label("slow"), func() {
 	It("opens no connection when Redis is back", func() {
 		proxy := proxied(redis.Addr())
 		via, ctx := bullmq.URL("redis://"+proxy.Addr()), specContext()

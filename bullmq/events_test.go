@@ -297,7 +297,7 @@ var _ = Describe("QueueEvents", func() {
 			Expect(said).To(BeTrue())
 		})
 
-		It("stops waiting when Redis does not reply", func() {
+		It("stops waiting when Redis does not reply", Label("slow"), func() {
 			proxy, link := proxiedRedis()
 			reader := newEvents(name, bullmq.QueueEventsOptions{Connection: link, BlockingTimeout: 100 * time.Millisecond})
 			say("event", "waiting", "jobId", "a")

@@ -515,7 +515,7 @@ var _ = Describe("A manually fetched job", func() {
 		Eventually(got).Should(Receive(MatchError(bullmq.ErrClosed)))
 	})
 
-	It("keeps its lock until it is finished or moved if RenewLocks is set", func() {
+	It("keeps its lock until it is finished or moved if RenewLocks is set", Label("slow"), func() {
 		fetcher := newFetcher(name, &bullmq.FetcherOptions{LockDuration: 6 * time.Second, LockRenewTime: time.Second, RenewLocks: true})
 		add(nil)
 		add(nil)

@@ -169,7 +169,7 @@ var _ = Describe("Queue.Cancel", func() {
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 	})
 
-	It("leaves nothing that cancels a job again after Job.Retry", func() {
+	It("leaves nothing that cancels a job again after Job.Retry", Label("slow"), func() {
 		release := make(chan struct{})
 		runs := 0
 		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -303,7 +303,7 @@ var _ = Describe("Queue.Cancel", func() {
 		Expect(calls).NotTo(Receive())
 	})
 
-	It("costs an idle worker one command in five seconds, and a worker of short jobs no more", func() {
+	It("costs an idle worker one command in five seconds, and a worker of short jobs no more", Label("slow"), func() {
 		runWorker(name, doNothing, nil)
 		waitUntilIdle(queue)
 		Expect(redisDo("CONFIG", "RESETSTAT").Error()).To(Succeed())

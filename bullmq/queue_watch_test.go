@@ -244,7 +244,7 @@ var _ = Describe("Queue.WatchJob", func() {
 		Expect(first.Type).To(Equal(bullmq.EventWaiting))
 	})
 
-	It("yields the present state again to a loop that was too slow, and misses no end", func() {
+	It("yields the present state again to a loop that was too slow, and misses no end", Label("slow"), func() {
 		job := add(nil)
 		release := make(chan struct{})
 		w := watched{make(chan bullmq.Event, 10000), make(chan error, 1)}
@@ -279,7 +279,7 @@ var _ = Describe("Queue.WatchJob", func() {
 		Eventually(w.err).Should(Receive(BeNil()))
 	})
 
-	DescribeTable("continues after an outage in which", func(meanwhile func(job *bullmq.Job), last bullmq.EventType) {
+	DescribeTable("continues after an outage in which", Label("slow"), func(meanwhile func(job *bullmq.Job), last bullmq.EventType) {
 		proxy, link := proxiedRedis()
 		through := newQueue(name, &bullmq.QueueOptions{Connection: link})
 		job := add(nil)

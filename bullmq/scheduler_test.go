@@ -64,7 +64,7 @@ var _ = Describe("A job scheduler", func() {
 		Expect(pending()).To(BeEmpty())
 	})
 
-	It("whose next job cannot be added leaves its job to the stalled check if the lock expires, since it is not renewed", func() {
+	It("whose next job cannot be added leaves its job to the stalled check if the lock expires, since it is not renewed", Label("slow"), func() {
 		upsert(bullmq.Repeat{Every: time.Hour}, nil)
 		faults, runs := make(chan error, 100), make(chan string, 10)
 		handle := func(_ context.Context, job *bullmq.Job) (any, error) { runs <- job.ID; return nil, nil }

@@ -73,7 +73,7 @@ var _ = Describe("A job whose handler returns ErrWaitForChildren", func() {
 		Expect(hashAt(job.Key())).To(And(HaveKeyWithValue("ats", "4"), HaveKeyWithValue("atm", "1")))
 	})
 
-	It("waits for its children even if the worker stops meanwhile", func() {
+	It("waits for its children even if the worker stops meanwhile", Label("slow"), func() {
 		steadily(func(g Gomega) { // a tenth of ShutdownTimeout is left for the child and the outcome
 			setUp()
 			job := add()

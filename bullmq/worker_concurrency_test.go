@@ -205,7 +205,7 @@ var _ = Describe("Worker concurrency", func() {
 		Expect(most.Load()).To(BeEquivalentTo(10))
 	})
 
-	It("is fully used on a connection with high latency", func() {
+	It("is fully used on a connection with high latency", Label("slow"), func() {
 		proxy := proxied(redis.Addr())
 		name, ctx := newQueueName(), specContext()
 		queue := newQueue(name, nil)

@@ -267,7 +267,7 @@ var _ = Describe("Worker events", func() {
 		Entry("with runtime.Goexit, as in t.FailNow", func(string) { runtime.Goexit() }, Not(ContainSubstring("panicked"))),
 	)
 
-	It("do not block the shutdown if Closing and Closed wait for it", func() {
+	It("do not block the shutdown if Closing and Closed wait for it", Label("slow"), func() {
 		var worker *bullmq.Worker
 		var stop context.CancelFunc
 		var ended <-chan error

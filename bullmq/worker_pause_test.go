@@ -176,7 +176,7 @@ var _ = Describe("Pausing a worker", func() {
 		Eventually(paused).Should(Receive(MatchError(bullmq.ErrClosed)))
 	})
 
-	It("keeps its locks renewed and suspends its stalled checks", func() {
+	It("keeps its locks renewed and suspends its stalled checks", Label("slow"), func() {
 		var renewals atomic.Int64
 		worker := runWorker(name, handler, &bullmq.WorkerOptions{
 			LockDuration: 3 * time.Second, LockRenewTime: 600 * time.Millisecond, StalledInterval: 20 * time.Millisecond,
@@ -197,7 +197,7 @@ var _ = Describe("Pausing a worker", func() {
 		Expect(eventsOf(name)).NotTo(ContainElement("stalled jobId=" + running.ID))
 	})
 
-	It("passes the due time of a delayed job on to other workers", func() {
+	It("passes the due time of a delayed job on to other workers", Label("slow"), func() {
 		first := runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("not mine") }, patient())
 		waitUntilIdle(queue)
 		runWorker(name, handler, patient())
