@@ -25,7 +25,7 @@ func goCommand(folder string, environment []string, arguments ...string) string 
 }
 
 var _ = Describe("A program that imports the SDK", func() {
-	It("downloads only the Redis client, UUIDs, the logger and their dependencies", func() {
+	It("downloads only the Redis client, UUIDs, the logger and their dependencies", Label("slow"), func() {
 		root, err := filepath.Abs("..")
 		Expect(err).NotTo(HaveOccurred())
 		program, modules := GinkgoT().TempDir(), GinkgoT().TempDir()

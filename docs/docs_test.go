@@ -18,7 +18,11 @@ import (
 
 func TestDocs(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Docs")
+	suite, reporter := GinkgoConfiguration()
+	if testing.Short() {
+		suite.LabelFilter = "!slow"
+	}
+	RunSpecs(t, "Docs", suite, reporter)
 }
 
 const protocolPage = "wire-protocol.md"

@@ -93,7 +93,7 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", func
 	Entry("schedulers.md", "schedulers.md"),
 )
 
-var _ = It("The tests in recipes.md pass", func() {
+var _ = It("The tests in recipes.md pass", Label("slow"), func() {
 	output := runGo([]string{"test", "-v", "-count=1", "-timeout=1m"}, writeSnippets("recipes.md"))
 	Expect(output).To(And(ContainSubstring("--- PASS: TestCancelOrder"), ContainSubstring("--- PASS: TestShop")))
 })

@@ -262,13 +262,13 @@ func inProcess() rueidis.Client {
 var _ = ginkgo.Describe("A call that serves several queues", func() {
 	worker := backend.Worker{LockDuration: 30 * time.Second, Name: "blue"}
 
-	ginkgo.It("writes and returns the same as calls of each queue", func() { sameAsOneByOne(client, 150) })
-	ginkgo.It("does so on an in-process Redis", func() { sameAsOneByOne(inProcess(), 25) })
+	ginkgo.It("writes and returns the same as calls of each queue", func() { sameAsOneByOne(client, rounds(150)) })
+	ginkgo.It("does so on an in-process Redis", func() { sameAsOneByOne(inProcess(), rounds(25)) })
 
 	ginkgo.It("writes and returns the same for one queue as the call that finishes jobs and fetches the next", func() {
 		seed := rand.Uint64()
 		ginkgo.By(fmt.Sprint("seed ", seed))
-		for round := range 100 {
+		for round := range rounds(100) {
 			random := rand.New(rand.NewPCG(seed, uint64(round)))
 			dialect, m := Dialect(random.IntN(2)), newMix(random)
 			m.traits = append(m.traits, traits[0]) // which is not refused, so that moveToFinished fetches

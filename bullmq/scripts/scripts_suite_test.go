@@ -46,6 +46,14 @@ var _ = ginkgo.BeforeSuite(func() {
 	ginkgo.DeferCleanup(client.Close)
 })
 
+// rounds returns how often a spec with random contents repeats: n times, or less often with go test -short.
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 const nowMs = 1700000000000
 
 var now = time.UnixMilli(nowMs)
@@ -57,7 +65,7 @@ type fixture struct {
 }
 
 func newFixture(client rueidis.Client) *fixture {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	ginkgo.DeferCleanup(cancel)
 	base := fmt.Sprintf("bull:scripts-%d:", queues.Add(1))
 	return &fixture{NewStore(client, base, func(suffix string) string { return base + suffix }), ctx}

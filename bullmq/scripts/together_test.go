@@ -76,7 +76,7 @@ var _ = ginkgo.Describe("Jobs that are ended or added in one call", func() {
 	ginkgo.It("are written as if ended one by one, each with its own outcome", func() {
 		seed := rand.Uint64()
 		ginkgo.By(fmt.Sprint("seed ", seed))
-		for round := range 150 {
+		for round := range rounds(150) {
 			random := rand.New(rand.NewPCG(seed, uint64(round)))
 			shuffle := random.Perm(9)[:1+random.IntN(9)]
 			common := traits
@@ -215,7 +215,7 @@ func unnamed(err error, f *fixture) string {
 var _ = ginkgo.Describe("A fetch of several jobs", func() {
 	ginkgo.It("writes the same as several fetches of one job", func() {
 		seed := rand.Uint64()
-		for round := range 100 {
+		for round := range rounds(100) {
 			random := rand.New(rand.NewPCG(seed, uint64(round)))
 			waiting, ranked, due, later := random.IntN(4), random.IntN(3), random.IntN(3), random.IntN(2)
 			worker := backend.Worker{LockDuration: 30 * time.Second}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -113,7 +114,11 @@ var _ = Describe("A wait for many markers", func() {
 			It("loses no marker that is set while it is interrupted", func() {
 				open()
 				keys = keys[:100]
-				for round := range 300 {
+				rounds := 300
+				if testing.Short() {
+					rounds = 50
+				}
+				for round := range rounds {
 					by := wait(keys...)
 					key := keys[round*7%100]
 					go waiter.Interrupt()
