@@ -27,8 +27,8 @@ const DefaultURL = "redis://127.0.0.1:6379"
 //
 // A Connection has up to four sockets for commands, to each node of a cluster. A
 // Worker that runs, a loop over [QueueEvents.All], a [Fetcher.Fetch] that
-// waits, and a Queue on which [Queue.WaitForJob] was called, open two more each,
-// because they wait at the server. A Worker also opens one for each concurrent call that
+// waits, and a Queue on which [Queue.WaitForJob], [Job.Wait] or [Queue.WatchJob] was
+// called, open two more each, because they wait at the server. A Worker also opens one for each concurrent call that
 // finishes jobs, mostly one or two. No pool size needs to be configured, except for
 // [ConnectClient].
 type Connection struct {
@@ -41,8 +41,8 @@ type Connection struct {
 
 // Connect connects to a redis://, rediss:// (TLS) or unix:// address, with user,
 // password and database in the address. An empty address is [DefaultURL]. It
-// returns when ctx ends, and within five seconds. ctx does not limit the life of
-// the Connection.
+// returns when ctx ends, and within nine seconds. If no server can be reached, it
+// returns within five. ctx does not limit the life of the Connection.
 func Connect(ctx context.Context, url string) (*Connection, error) {
 	url = cmp.Or(url, DefaultURL)
 	conn, err := dialURL(ctx, url)
@@ -61,7 +61,7 @@ func ConnectOption(ctx context.Context, option rueidis.ClientOption) (*Connectio
 // Connection leaves the client open.
 //
 // Each Worker that runs, each loop over [QueueEvents.All], each Queue on which
-// [Queue.WaitForJob] was called, and each [Fetcher.Fetch] that waits, holds a
+// [Queue.WaitForJob], [Job.Wait] or [Queue.WatchJob] was called, and each [Fetcher.Fetch] that waits, holds a
 // connection of the client's pool (BlockingPoolSize), on each node of a cluster.
 // If none is free, they poll five times a second until there is one, and log a warning
 // with the number needed.

@@ -51,7 +51,7 @@ type FetcherOptions struct {
 	// program never finishes stays active until then. Without RenewLocks the program
 	// extends the locks, with [Job.ExtendLock] or [Fetcher.ExtendLocks].
 	RenewLocks bool
-	// LockRenewTime is the age at which a lock is renewed. It must be shorter than
+	// LockRenewTime is the age by which a lock is renewed. It must be shorter than
 	// LockDuration.
 	// Defaults to half of LockDuration.
 	LockRenewTime time.Duration
@@ -96,8 +96,9 @@ type FetcherOptions struct {
 	// BackoffStrategy computes the wait before the next attempt of jobs with a custom
 	// backoff type; see [CustomBackoff].
 	BackoffStrategy BackoffStrategy
-	// Classify decides whether and when a job is retried after an error that wraps none
-	// of this package's errors.
+	// Classify decides whether and when a failed job is retried, if an attempt is left.
+	// It is not called for errors that decide this themselves, such as those of
+	// [Unrecoverable] and [Snooze].
 	// Defaults to a retry as the job's options define it.
 	Classify func(err error, job *Job) Verdict
 

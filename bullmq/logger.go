@@ -15,7 +15,7 @@ import (
 //	bullmq.WorkerOptions{Logger: bullmq.Slog(slog.Default())}
 //
 // The level of that logger applies, and lines have the same levels, messages and
-// fields either way. Levels are info, warn and error. Fields with fixed names
+// fields either way. Levels are debug, info, warn and error. Fields with fixed names
 // are: queue, worker (the Name of the WorkerOptions), job, name (of the job),
 // attempt and error.
 //

@@ -223,8 +223,8 @@ func (w *Worker) Close() error {
 // jobs have finished. If the worker is already stopping, ShutdownTimeout still
 // applies too.
 //
-// The handlers' contexts are cancelled with the cause [ErrShutdown] shortly before
-// the deadline of ctx: by a tenth of the time left, at most a second. If ctx is
+// The handlers' contexts are cancelled with the cause [ErrShutdown] before the deadline
+// of ctx: when a tenth of the time is left, or a second if that is less. If ctx is
 // cancelled earlier, they are cancelled at once, and the handlers have up to a
 // second to return.
 //

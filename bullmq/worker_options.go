@@ -44,7 +44,7 @@ type WorkerOptions struct {
 	// worker of a job dies, the job is delayed by about this long.
 	// Defaults to 30 seconds.
 	LockDuration time.Duration
-	// LockRenewTime is the age at which a lock is renewed. It must be shorter than
+	// LockRenewTime is the age by which a lock is renewed. It must be shorter than
 	// LockDuration.
 	// Defaults to half of LockDuration.
 	LockRenewTime time.Duration
@@ -91,14 +91,15 @@ type WorkerOptions struct {
 	// BackoffStrategy computes the wait before the next attempt of jobs with a
 	// custom backoff type; see [CustomBackoff].
 	BackoffStrategy BackoffStrategy
-	// Classify decides whether and when a job is retried after an error that wraps none
-	// of this package's errors.
+	// Classify decides whether and when a failed job is retried, if an attempt is left.
+	// It is not called for errors that decide this themselves, such as those of
+	// [Unrecoverable] and [Snooze].
 	// Defaults to a retry as the job's options define it.
 	Classify func(err error, job *Job) Verdict
 
 	// ShutdownTimeout is how long Run waits for running jobs after its context has
-	// ended or Close was called. The handlers' contexts are cancelled with the
-	// cause [ErrShutdown] shortly before: by a tenth of the time, at most a second.
+	// ended or Close was called. The handlers' contexts are cancelled with the cause
+	// [ErrShutdown] when a tenth of the time is left, or a second if that is less.
 	// [Worker.Shutdown] sets a different bound.
 	// Defaults to 30 seconds.
 	ShutdownTimeout time.Duration

@@ -41,8 +41,9 @@ type Conn struct {
 	blocking map[*Blocking]struct{}
 }
 
-// Dial connects as the rueidis options define. It returns within five seconds, or when
-// ctx ends.
+// Dial connects as the rueidis options define. It returns when ctx ends, and within nine
+// seconds: the client may take up to [timing.DialTimeout] to connect, and the first
+// command up to [timing.ConnectTimeout] after that.
 func Dial(ctx context.Context, option rueidis.ClientOption) (*Conn, error) {
 	if len(option.InitAddress) == 0 {
 		return nil, errors.New("bullmq: connect: the options name no server: set InitAddress, such as 127.0.0.1:6379")
@@ -86,8 +87,8 @@ func (c *Conn) open(ctx context.Context) (*Conn, error) {
 	return c, nil
 }
 
-// writeBuffer is small enough that Redis begins with a bulk while the rest of it is
-// being written. The default of rueidis is larger.
+// writeBuffer is small enough that Redis starts to run a long pipeline of commands while
+// the rest of it is still being written. The default of rueidis is larger.
 const writeBuffer = 16 << 10
 
 // dial is rueidis.NewClient with a timeout and a context.
@@ -141,8 +142,9 @@ func (c *Conn) IsCluster() bool { return c.client.Mode() == rueidis.ClientModeCl
 // "".
 func (c *Conn) EvictionPolicy() string { return c.server.evictionPolicy }
 
-// Noted records a change of the health of one of the Conn's clients. It reports whether
-// no other client is in an outage, and for how long there has been one.
+// Noted records a change of the health of one of the Conn's clients. alone reports
+// whether no other client of the Conn is in an outage. outage is the time from the
+// beginning of the recorded outage to this change.
 func (c *Client) Noted(s State) (alone bool, outage time.Duration) {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()

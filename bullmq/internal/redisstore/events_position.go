@@ -35,12 +35,14 @@ func (p *eventPosition) advance(id string) {
 	p.read = append(p.read, id)
 }
 
-// missed returns the minimum number of entries between the position and page that were
-// trimmed. page has the entries read from the position. Entries that XDEL may have
-// removed are not counted. now is the state of the stream from before or after the page
-// was read.
+// missed returns how many entries after the position and before page were trimmed, at
+// least. Entries that XDEL may have removed are not counted. page has the first entries
+// that were still found after the position. now is the state of the stream, which was
+// read before page or after it.
 func (p *eventPosition) missed(now scripts.Stream, page []backend.Event) int {
-	trimmed, within := 0, 0 // numbers of entries of the page that were trimmed, and that were added, as of now
+	// Of the entries of page, trimmed had been trimmed when now was read, and within had
+	// been added by then.
+	trimmed, within := 0, 0
 	for _, event := range page {
 		if wire.EventComesAfter(event.ID, now.Last) {
 			break
