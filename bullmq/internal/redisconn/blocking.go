@@ -198,11 +198,19 @@ func (b *Blocking) Wait(ctx context.Context, block time.Duration, build func(rue
 		defer time.AfterFunc(block+timing.BlockMargin, func() { health.Heard(backend.ErrSilent); cancel() }).Stop()
 	}
 	b.mu.Lock()
-	conn := b.conn
+	conn, shared := b.conn, b.pool != nil
 	b.mu.Unlock()
 	var results []rueidis.RedisResult
 	if conn != nil {
-		results = conn.DoMulti(ctx, build(conn.B())...)
+		commands := build(conn.B())
+		if shared && len(commands) > 1 {
+			// A caller's client may repeat reads. It would send commands again that it has recycled after their
+			// replies, and panic. Pinned commands are not recycled.
+			for i, command := range commands {
+				commands[i] = command.Pin()
+			}
+		}
+		results = conn.DoMulti(ctx, commands...)
 	} else {
 		for _, command := range build(b.blocking.B()) {
 			result := b.doOnCluster(ctx, command)
