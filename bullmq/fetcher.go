@@ -43,7 +43,8 @@ type FetcherOptions struct {
 	// Defaults to unique tokens.
 	Token func() string
 	// LockDuration is how long the lock of a job lasts unless it is extended. If the
-	// worker of a job dies, the job is delayed by about this long.
+	// worker of a job dies, the job runs again after this time and up to two
+	// StalledIntervals.
 	// Defaults to 30 seconds.
 	LockDuration time.Duration
 	// RenewLocks makes the Fetcher renew the lock of each job that it has fetched,

@@ -41,7 +41,8 @@ type WorkerOptions struct {
 	BatchSize int
 
 	// LockDuration is how long the lock of a job lasts unless it is extended. If the
-	// worker of a job dies, the job is delayed by about this long.
+	// worker of a job dies, the job runs again after this time and up to two
+	// StalledIntervals.
 	// Defaults to 30 seconds.
 	LockDuration time.Duration
 	// LockRenewTime is the age by which a lock is renewed. It must be shorter than

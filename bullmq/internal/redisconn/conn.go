@@ -23,7 +23,7 @@ import (
 // returns share it.
 type Conn struct {
 	client  rueidis.Client
-	option  func() rueidis.ClientOption // nil for a caller's client; a function, so that no printing finds a password
+	option  func() rueidis.ClientOption // nil for a caller's client; it is a function so that printing a Conn shows no password
 	address string
 	sockets *sockets
 	opened  time.Time
@@ -37,7 +37,7 @@ type Conn struct {
 
 	mu       sync.Mutex
 	users    map[*Client]struct{}
-	lost     time.Time // when the last outage began that Noted has recorded
+	lost     time.Time // the beginning of the last outage that Noted has recorded
 	blocking map[*Blocking]struct{}
 }
 

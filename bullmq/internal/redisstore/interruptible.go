@@ -51,10 +51,12 @@ func (w *interruptible) Waiting() bool {
 	return w.begun
 }
 
-// wait waits for at most timeout for an entry of one of some markers, the first one that
-// has any. followUp, which may be nil, returns a command that the server runs when the
-// wait ends, for any reason. sent is false if it was not sent, because Redis can't be
-// asked to end this wait. results are the replies; there are none without a connection.
+// wait waits, for at most timeout, until one of the markers has an entry, and pops it. If
+// several have one, it pops from the first of them in the order of markers. followUp,
+// which may be nil, returns a command that the server runs when the wait ends, for any
+// reason. sent reports whether it was sent. It is not if followUp is nil, if there is no
+// connection, or if Redis can't be asked to end this wait. results are the replies; there
+// are none without a connection.
 func (w *interruptible) wait(timeout time.Duration, markers []string, followUp func(rueidis.Builder) rueidis.Completed) (wake backend.Wake, results []rueidis.RedisResult, sent bool) {
 	timeout = min(max(timeout, timing.ShortestBlock), timing.LongestBlock)
 	cancellable, cancel := context.WithCancel(context.Background())
