@@ -303,7 +303,7 @@ var _ = Describe("Worker events", func() {
 		running, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- worker.Run(running) }()
-		Eventually(countOf(queue, bullmq.StateCompleted)).Should(Equal(jobs))
+		Eventually(countOf(queue, bullmq.StateCompleted), "30s").Should(Equal(jobs))
 		reporters.Wait()
 		stop()
 		Eventually(ended).Should(Receive(BeNil()))
