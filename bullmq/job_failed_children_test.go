@@ -19,10 +19,12 @@ var _ = Describe("A running job whose child has failed it", func() {
 		queue       *bullmq.Queue
 		ctx         context.Context
 	)
-	BeforeEach(func() {
+	setUp := func() {
+		GinkgoHelper()
 		name, parts, ctx = newQueueName(), newQueueName(), specContext()
 		queue = newQueue(name, nil)
-	})
+	}
+	BeforeEach(setUp)
 	// failChild adds a child to a job and fails it, so that it fails its parent.
 	failChild := func(parent *bullmq.Job) {
 		GinkgoHelper()
@@ -123,23 +125,23 @@ var _ = Describe("A running job whose child has failed it", func() {
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateDelayed), "it is retried")
 	})
 
-	It("fails even while its worker stops", func() {
-		job := add()
-		started := make(chan struct{})
-		worker := newWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
-			failChild(job)
-			close(started)
-			<-ctx.Done()
-			_, err := job.MoveToWaitingChildren(context.WithoutCancel(ctx))
-			return nil, err
-		}, &bullmq.WorkerOptions{ShutdownTimeout: time.Second})
-		stop, cancel := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() { ended <- worker.Run(stop) }()
-		Eventually(started).Should(BeClosed())
-		cancel()
-		Eventually(ended).Should(Receive(BeNil()))
-		Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
+	It("fails even while its worker stops", Label("slow"), func() {
+		steadily(func(g Gomega) { // a tenth of ShutdownTimeout is left for the move and the outcome
+			setUp()
+			job := add()
+			started := make(chan struct{})
+			_, stop, ended := startWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+				failChild(job)
+				close(started)
+				<-ctx.Done()
+				_, err := job.MoveToWaitingChildren(context.WithoutCancel(ctx))
+				return nil, err
+			}, &bullmq.WorkerOptions{ShutdownTimeout: 2 * time.Second})
+			Eventually(started).Should(BeClosed())
+			stop()
+			g.Eventually(ended).Should(Receive(BeNil()))
+			g.Expect(stateOf(queue, job.ID)()).To(Equal(bullmq.StateFailed))
+		})
 	})
 
 	DescribeTable("is not failed for good by the refusal of another job", func(other func() (queue, id string)) {

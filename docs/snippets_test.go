@@ -83,7 +83,7 @@ func runGo(command []string, files []string) string {
 	return string(output)
 }
 
-var _ = DescribeTable("The snippets compile and are formatted by gofmt in", func(page string) {
+var _ = DescribeTable("The snippets compile and are formatted by gofmt in", Label("slow"), func(page string) {
 	runGo([]string{"vet"}, writeSnippets(page))
 },
 	Entry("cancelling.md", "cancelling.md"),

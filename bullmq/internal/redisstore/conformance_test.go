@@ -76,7 +76,11 @@ var _ = BeforeEach(leaks.Check)
 
 var _ = Describe("The store in Redis", func() {
 	for version, dialect := range map[int]scripts.Dialect{6: scripts.V6, 5: scripts.V5} {
-		Context(fmt.Sprint("in the dialect of BullMQ ", version), func() {
+		labels := Label()
+		if version == 5 {
+			labels = Label("slow") // since it repeats all specs
+		}
+		Context(fmt.Sprint("in the dialect of BullMQ ", version), labels, func() {
 			backendtest.Exercise(func() backendtest.Queue {
 				return conforming(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, dialect)
 			})
@@ -84,7 +88,7 @@ var _ = Describe("The store in Redis", func() {
 	}
 })
 
-var _ = Describe("The store in an in-process Redis", func() {
+var _ = Describe("The store in an in-process Redis", Label("slow"), func() {
 	backendtest.Exercise(func() backendtest.Queue {
 		server := miniredis.RunT(GinkgoT())
 		q := conforming(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true}, scripts.V6)

@@ -9,5 +9,9 @@ import (
 
 func TestRedisstore(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "redisstore")
+	suite, reporter := GinkgoConfiguration()
+	if testing.Short() {
+		suite.LabelFilter = "!slow"
+	}
+	RunSpecs(t, "redisstore", suite, reporter)
 }
