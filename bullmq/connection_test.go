@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -420,7 +421,12 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 		for _, run := range runs {
 			run()
 		}
-		before := []int{accepted[0](), accepted[1]()}
+		var before []int
+		Eventually(func() bool { // some connections are opened after the first jobs have ended
+			last := before
+			before = []int{accepted[0](), accepted[1]()}
+			return slices.Equal(last, before)
+		}, "10s", "1s").Should(BeTrue())
 		time.Sleep(7 * time.Second) // longer than the timeouts
 		for _, run := range runs {
 			run()
