@@ -29,6 +29,9 @@ type DrainOptions struct {
 
 // Drain removes all waiting jobs. Running jobs and the next job of each scheduler are
 // not removed. options may be nil (BullMQ: drain).
+//
+// Drain removes about 5,000 jobs in each call to Redis, so that other clients are served
+// in between. It also removes jobs that are added meanwhile.
 func (q *Queue) Drain(ctx context.Context, options *DrainOptions) (err error) {
 	var o DrainOptions
 	if options != nil {
@@ -37,13 +40,21 @@ func (q *Queue) Drain(ctx context.Context, options *DrainOptions) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "drain")
 	defer span.end(&err)
 	setAttr(span, attrQueueDrainDelayed, o.Delayed)
-	return q.core.store.Drain(ctx, o.Delayed)
+	for {
+		if again, err := q.core.store.Drain(ctx, o.Delayed, drainPage); err != nil || !again {
+			return err
+		}
+	}
 }
 
 // cleanStates are the states that Clean supports.
 var cleanStates = []State{StateCompleted, StateFailed, StateWaiting, StateActive, StateDelayed, StatePrioritized, StateWaitingChildren, StatePaused}
 
-const cleanPage = 10000
+// Numbers of jobs in a call to Redis.
+const (
+	cleanPage = 10000
+	drainPage = 5000
+)
 
 // CleanOptions configures [Queue.Clean]. A nil pointer and the zero value select the
 // defaults.

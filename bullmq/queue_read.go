@@ -137,6 +137,9 @@ func (p Page) stored() (backend.Page, error) {
 
 // Jobs returns a page of the jobs of each given state, one state after the other. If no
 // state is given, it reads all states (BullMQ: getJobs).
+//
+// A page of more than 1,000 jobs is read in several calls, so that Redis serves other
+// clients in between. Jobs can then change while the page is read.
 func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, error) {
 	if err := q.core.checkStates("read the jobs", states); err != nil {
 		return nil, err

@@ -103,7 +103,7 @@ func live(f *fixture) {
 	Expect(f.CountDelayed(f.ctx, time.UnixMilli(nowMs))).To(BeZero())
 	Expect(f.Oldest(f.ctx, backend.Waiting, backend.Prioritized, backend.Delayed, backend.Active)).To(HaveLen(4))
 	Expect(f.CountsPerPriority(f.ctx, 0, 3)).To(Equal([]int{3, 2}))
-	records, err := f.Jobs(f.ctx, backend.Page{To: -1, Ascending: true}, backend.Waiting, backend.Prioritized)
+	records, err := f.Jobs(f.ctx, backend.Page{To: 99, Ascending: true}, backend.Waiting, backend.Prioritized)
 	ok(err)
 	Expect(records).To(HaveLen(5))
 	Expect(records[0].ID).To(Equal("a"))
@@ -281,7 +281,7 @@ func live(f *fixture) {
 	ok(f.JoinPaused(f.ctx))
 	Expect(f.Clean(f.ctx, backend.Completed, now, 1)).To(HaveLen(1))
 	Expect(f.MoveJobsToWait(f.ctx, backend.MoveJobs{From: backend.Delayed, Count: 100})).To(BeFalse())
-	ok(f.Drain(f.ctx, true))
+	Expect(f.Drain(f.ctx, true, 1000)).To(BeFalse())
 	Expect(f.Counts(f.ctx, backend.Waiting, backend.Delayed, backend.Prioritized)).To(Equal([]int{0, 0, 0}))
 	ok(f.Pause(f.ctx))
 	plain := backend.Add{State: backend.Waiting, Name: "plain", Data: "{}", Opts: "{}", Timestamp: now}

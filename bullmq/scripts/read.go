@@ -2,8 +2,12 @@ package scripts
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
@@ -70,8 +74,51 @@ func (q *Store) pageArgs(page backend.Page, states []backend.State) []string {
 	return withStates(states, q.base, strconv.Itoa(page.From), strconv.Itoa(page.To), flag(page.Ascending))
 }
 
+// largestPage is the number of jobs of a state that are read by one script. The hashes of
+// more jobs are read in parts, so that Redis serves other clients in between.
+const largestPage = 1000
+
 // Jobs reads a page of the jobs of each state.
 func (q *Store) Jobs(ctx context.Context, page backend.Page, states ...backend.State) ([]*backend.JobRecord, error) {
+	if page.From < 0 || page.To < 0 || page.To-page.From >= largestPage {
+		return q.manyJobs(ctx, page, states)
+	}
+	return q.jobsAtOnce(ctx, page, states)
+}
+
+// manyJobs reads the ids first, and then the hashes.
+func (q *Store) manyJobs(ctx context.Context, page backend.Page, states []backend.State) (records []*backend.JobRecord, err error) {
+	ids, err := q.JobIDs(ctx, page, states...)
+	if err != nil {
+		return nil, err
+	}
+	defer q.about("reading the jobs", &err)
+	records = make([]*backend.JobRecord, 0, len(ids))
+	for part := range slices.Chunk(ids, largestPage) {
+		commands := make([]rueidis.Completed, len(part))
+		for i, id := range part {
+			commands[i] = q.client.B().Hgetall().Key(q.base + id).Build()
+		}
+		for i, result := range q.client.DoMulti(ctx, commands...) {
+			record, err := readRecord(part[i], result)
+			if reply, is := rueidis.IsRedisErr(err); is && strings.HasPrefix(reply.Error(), "WRONGTYPE") {
+				record, err = nil, nil // no hash, as if it did not exist
+			}
+			switch {
+			case err != nil:
+				return nil, err
+			case record != nil:
+				records = append(records, record)
+			case page.From >= 0 && page.To >= 0: // jobs that follow the page fill it
+				return q.jobsAtOnce(ctx, page, states)
+			}
+		}
+	}
+	return records, nil
+}
+
+// jobsAtOnce reads the jobs by one script.
+func (q *Store) jobsAtOnce(ctx context.Context, page backend.Page, states []backend.State) ([]*backend.JobRecord, error) {
 	message, err := q.run(ctx, getJobs, q.pageArgs(page, states)...)
 	if err != nil {
 		return nil, err

@@ -16,9 +16,9 @@ var (
 )
 
 // Drain removes all waiting jobs.
-func (q *Store) Drain(ctx context.Context, delayed bool) error {
-	_, err := q.number(ctx, drain, "", q.base, flag(delayed))
-	return err
+func (q *Store) Drain(ctx context.Context, delayed bool, count int) (again bool, err error) {
+	n, err := q.number(ctx, drain, "", q.base, flag(delayed), strconv.Itoa(count))
+	return n == 1, err
 }
 
 // Clean removes old jobs of a state.

@@ -19,8 +19,9 @@ type Administration interface {
 	// Resume lets workers fetch jobs again.
 	Resume(ctx context.Context) error
 
-	// Drain removes all waiting jobs and, if delayed is set, all delayed jobs.
-	Drain(ctx context.Context, delayed bool) error
+	// Drain removes waiting jobs and, if delayed is set, delayed jobs, about count jobs
+	// per call. It reports whether jobs may be left.
+	Drain(ctx context.Context, delayed bool, count int) (again bool, err error)
 	// Clean removes jobs of a state that are older than before, the oldest first and
 	// at most limit of them, and returns their ids.
 	Clean(ctx context.Context, state State, before time.Time, limit int) ([]string, error)

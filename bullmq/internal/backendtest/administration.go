@@ -41,11 +41,33 @@ func (s *suite) administration() {
 			s.run("running")
 			s.add(named("a"), prioritized("p", 1), delayed("d", time.Hour))
 			states := []backend.State{backend.Waiting, backend.Prioritized, backend.Delayed, backend.Active}
-			Expect(s.Store.Drain(s.ctx, false)).To(Succeed())
+			Expect(s.Store.Drain(s.ctx, false, 100)).To(BeFalse())
 			Expect(s.Store.Counts(s.ctx, states...)).To(Equal([]int{0, 0, 1, 1}))
-			Expect(s.Store.Drain(s.ctx, true)).To(Succeed())
+			Expect(s.Store.Drain(s.ctx, true, 100)).To(BeFalse())
 			Expect(s.Store.Counts(s.ctx, states...)).To(Equal([]int{0, 0, 0, 1}))
 			Expect(s.Store.Job(s.ctx, "d")).To(BeNil())
+		})
+
+		ginkgo.It("drains in several calls, beside jobs of schedulers that stay", func() {
+			s.add(named("a"), named("b"), prioritized("p", 1), prioritized("q", 1), delayed("d", time.Hour), delayed("e", time.Hour))
+			for _, id := range []string{"one", "two", "three"} {
+				_, _, err := s.Store.AddJobScheduler(s.ctx, backend.SchedulerAdd{
+					ID: id, Now: now, Name: "tick", Data: data, Template: "{}", Opts: `{"repeat":{"pattern":"0 * * * *"}}`, Due: now.Add(time.Minute),
+					Repeat: backend.SchedulerRepeat{Pattern: "0 * * * *"},
+				})
+				Expect(err).NotTo(HaveOccurred())
+			}
+			calls := 1
+			for {
+				again, err := s.Store.Drain(s.ctx, true, 1)
+				Expect(err).NotTo(HaveOccurred())
+				if !again {
+					break
+				}
+				calls++
+			}
+			Expect(calls).To(BeNumerically("~", 5, 2)) // a call removes at least one job, and at most four
+			Expect(s.Store.Counts(s.ctx, backend.Waiting, backend.Prioritized, backend.Delayed)).To(Equal([]int{0, 0, 3}))
 		})
 
 		ginkgo.It("cleans old jobs of a state, up to a limit", func() {

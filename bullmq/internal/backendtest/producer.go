@@ -81,6 +81,14 @@ func (s *suite) producer() {
 			Expect(s.fetch()).To(Equal(ids[0]))
 			Expect(s.record(ids[2099]).Name).To(Equal("job 2099"))
 			Expect(s.Store.JobIDs(s.ctx, backend.Page{To: 1}, backend.Waiting)).To(Equal([]string{ids[2099], ids[2098]}))
+			for _, page := range []backend.Page{allJobs, {To: 2098, Ascending: true}, {From: 0, To: 998, Ascending: true}} {
+				records, err := s.Store.Jobs(s.ctx, page, backend.Waiting)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(records).To(HaveLen(map[int]int{-1: 2099, 2098: 2099, 998: 999}[page.To]))
+				for i, record := range records {
+					Expect(record.ID).To(Equal(ids[i+1]))
+				}
+			}
 		})
 	})
 

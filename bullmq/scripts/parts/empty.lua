@@ -1,6 +1,7 @@
 --[[ Emptying the list or sorted set of a state.
 
-     emptyList and emptySet discard at most max jobs (0 for all), except those in spared. Both return their number.
+     emptyList and emptySet examine at most max jobs, and discard those that are not in spared. Both return the number of
+     discarded jobs.
      removeIds removes ids from a sorted set, and nothing else. ]]
 --@use discard
 local function discardExcept(base, ids, spared)

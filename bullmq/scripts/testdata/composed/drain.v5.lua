@@ -12,6 +12,7 @@
 local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local delayed = ARGV[2]
+local count = ARGV[3]
 local function splitKey(jobKey)
   return string.match(jobKey, '^(.*:)([^:]*)$')
 end
@@ -132,8 +133,11 @@ local schedulers = call('ZRANGE', KEYS[9], 0, -1, 'WITHSCORES')
 for i = 1, #schedulers, 2 do
   spared['repeat:' .. schedulers[i] .. ':' .. schedulers[i + 1]] = true
 end
-emptyList(base, KEYS[3], 0, spared)
-emptyList(base, KEYS[7], 0, spared)
-if delayed == '1' then emptySet(base, KEYS[8], 0, spared) end
-emptySet(base, KEYS[4], 0, spared)
+local steps = { { emptyList, KEYS[3] }, { emptyList, KEYS[7] }, { emptySet, KEYS[8] }, { emptySet, KEYS[4] } }
+if delayed ~= '1' then table.remove(steps, 3) end
+local left = tonumber(count)
+for i = 1, #steps do
+  left = left - steps[i][1](base, steps[i][2], left + #schedulers / 2, spared)
+  if left <= 0 then return 1 end
+end
 return 0
