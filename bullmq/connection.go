@@ -25,11 +25,17 @@ const DefaultURL = "redis://127.0.0.1:6379"
 //
 // The creator of a Connection must close it. Closing a Queue or a Worker leaves it open.
 //
-// A Connection has up to four sockets for commands, to each node of a cluster. A
-// Worker that runs, a loop over [QueueEvents.All], a [Fetcher.Fetch] that
-// waits, and a Queue on which [Queue.WaitForJob], [Job.Wait] or [Queue.WatchJob] was
-// called, open two more each, because they wait at the server. A Worker also opens one for each concurrent call that
-// finishes jobs, mostly one or two. No pool size needs to be configured, except for
+// A Connection has up to four sockets for commands, and on a cluster up to four sockets for
+// each node. Some of its users wait at the server. Each of these users opens two more
+// sockets:
+//
+//   - a Worker that runs
+//   - a loop over [QueueEvents.All]
+//   - a [Fetcher.Fetch] that waits
+//   - a Queue on which [Queue.WaitForJob], [Job.Wait] or [Queue.WatchJob] was called
+//
+// A Worker also opens a socket for each of its concurrent calls that finish jobs. There are
+// mostly one or two such calls. You need to configure the size of a pool only for
 // [ConnectClient].
 type Connection struct {
 	address string
@@ -40,9 +46,9 @@ type Connection struct {
 }
 
 // Connect connects to a redis://, rediss:// (TLS) or unix:// address, with user,
-// password and database in the address. An empty address is [DefaultURL]. It
-// returns when ctx ends, and within nine seconds. If no server can be reached, it
-// returns within five. ctx does not limit the life of the Connection.
+// password and database in the address. An empty address is [DefaultURL]. Connect
+// returns when ctx ends, and after nine seconds at the latest. If no server can be
+// reached, it returns within five seconds. ctx does not limit the life of the Connection.
 func Connect(ctx context.Context, url string) (*Connection, error) {
 	url = cmp.Or(url, DefaultURL)
 	conn, err := dialURL(ctx, url)
@@ -50,8 +56,8 @@ func Connect(ctx context.Context, url string) (*Connection, error) {
 }
 
 // ConnectOption is like [Connect] with an option of rueidis, for Sentinel, clusters
-// and TLS configurations. The name of the connection and the settings that waiting
-// needs are set by this SDK.
+// and TLS configurations. This SDK sets the name of the connection, and the settings that
+// it needs to wait at the server.
 func ConnectOption(ctx context.Context, option rueidis.ClientOption) (*Connection, error) {
 	conn, err := redisconn.Dial(ctx, option)
 	return newConnection(strings.Join(option.InitAddress, ","), conn, err)
@@ -60,16 +66,21 @@ func ConnectOption(ctx context.Context, option rueidis.ClientOption) (*Connectio
 // ConnectClient returns a Connection that uses an existing client. Closing the
 // Connection leaves the client open.
 //
-// Each Worker that runs, each loop over [QueueEvents.All], each Queue on which
-// [Queue.WaitForJob], [Job.Wait] or [Queue.WatchJob] was called, and each [Fetcher.Fetch] that waits, holds a
-// connection of the client's pool (BlockingPoolSize), on each node of a cluster.
-// If none is free, they poll five times a second until there is one, and log a warning
-// with the number needed.
+// Some users of the Connection wait at the server. Each of these holds a connection of the
+// client's pool (BlockingPoolSize), on each node of a cluster:
+//
+//   - a Worker that runs
+//   - a loop over [QueueEvents.All]
+//   - a [Fetcher.Fetch] that waits
+//   - a Queue on which [Queue.WaitForJob], [Job.Wait] or [Queue.WatchJob] was called
+//
+// If the pool has no free connection, such a user polls Redis five times a second until
+// there is one. It logs a warning with the number of connections that are needed.
 //
 // During an outage the client's RetryDelay decides how long a call that only reads is
-// repeated. By default rueidis repeats it without a limit, until the outage, the call's
-// context or the Connection ends. To limit it, give calls a deadline, or set RetryDelay to
-// a function that returns a negative duration after some attempts.
+// repeated. By default rueidis repeats the call until the outage ends, the call's context
+// ends or the Connection is closed. To limit this time, give calls a deadline, or set
+// RetryDelay to a function that returns a negative duration after some attempts.
 func ConnectClient(ctx context.Context, client rueidis.Client) (*Connection, error) {
 	conn, err := redisconn.Wrap(ctx, client)
 	return newConnection("the given client's address", conn, err)
@@ -106,10 +117,10 @@ func (c *core) sharedConnection() *Connection {
 	}
 }
 
-// Close closes the Connection. Calls over it, including waits and those in flight, then
-// return [ErrClosed]. Queues and flow producers may be closed before or after it. Running
-// workers continue until they are stopped, but fetch no jobs and log that once, so stop
-// them first. Close always returns nil.
+// Close closes the Connection. Calls that use it then return [ErrClosed], even if they are
+// in flight or waiting. Queues and flow producers may be closed before or after it. Stop
+// workers first: a worker that still runs fetches no more jobs and logs that once, but
+// continues until it is stopped. Close always returns nil.
 func (c *Connection) Close() error {
 	c.client().Close()
 	return nil
@@ -150,8 +161,8 @@ func connectionFor(ctx context.Context, c *Connection, url string) (conn *redisc
 }
 
 // Health is whether a Queue, a Worker, a QueueEvents or a FlowProducer can reach
-// Redis. It is derived from the results of other calls and needs no calls while these
-// succeed. When a call fails, a small command is sent about once a second until Redis
+// Redis. It is derived from the results of other calls. While these succeed, no calls are
+// made for it. When a call fails, a small command is sent about once a second until Redis
 // can serve. A connection that was lost and reopened at once does not count as an
 // outage.
 //
@@ -187,7 +198,7 @@ func (q *Queue) Health() Health { return q.core.health() }
 
 // Ping sends a small command on the queue's connection and returns nil if Redis replies
 // and can serve. It returns when ctx ends, so give ctx a deadline. A process that makes
-// no other calls detects an outage only by Ping. Its result updates Health.
+// no other calls detects an outage only by Ping. The result of Ping updates Health.
 func (q *Queue) Ping(ctx context.Context) error {
 	if err := q.core.conn.Ping(ctx); err != nil {
 		return fmt.Errorf("bullmq: queue %s: %w", q.Name(), err)

@@ -10,14 +10,14 @@ import (
 )
 
 // Dialect selects the BullMQ major version whose data layout and events are written.
-// Each version reads the data of the other. They differ, for example, in where
+// Each version reads the data of the other. The versions differ, for example, in where
 // jobs are stored while the queue is paused, in some events, and in what a retry keeps.
 type Dialect int
 
 // The differences of the dialects are listed in docs/wire-protocol.md, section 20. The
 // Lua files of package scripts mark them by --@v5 and --@v6. Go code compares
-// core.dialect, and package scripts Store.Dialect. These are the
-// places of each topic of that list; a name without an ending is a Lua command or part:
+// core.dialect, or Store.Dialect in package scripts. The following table says where each
+// topic of that list is. A name without an ending is a Lua command or part:
 //
 //	pause                                   pause, moveJobsToWait, parts held and ready
 //	resume                                  resume, joinPaused
@@ -43,14 +43,16 @@ type Dialect int
 const (
 	// Detect reads the dialect from the queue when a Queue, Worker or FlowProducer
 	// first uses it. It is V5 if the meta hash contains a version of BullMQ 5, or if
-	// the list paused, which BullMQ 6 does not use, contains jobs. Otherwise it is V6.
+	// the list "paused", which BullMQ 6 does not use, contains jobs. Otherwise it is V6.
 	Detect Dialect = iota
 	// V6 is the dialect of BullMQ 6, as of WireVersion.
 	V6
 	// V5 is the dialect of BullMQ 5, as of WireVersion5. Among other differences, paused
-	// jobs are in a separate list, a dropped duplicate also emits the event debounced,
-	// and a manual retry removes the job's priority. Unlike in BullMQ 5, pausing and resuming a queue
-	// never overwrites jobs that another client has added to the target list.
+	// jobs are in a separate list, a dropped duplicate also emits the event "debounced",
+	// and a manual retry removes the job's priority.
+	//
+	// To pause or resume a queue, BullMQ 5 moves its jobs to another list and overwrites
+	// jobs that another client has added to that list. This package never overwrites jobs.
 	V5
 )
 

@@ -6,17 +6,18 @@
 //
 // A [Queue] adds jobs with [Queue.Add] and [Queue.AddBulk]. Data is any value that
 // encoding/json can encode. [JobOptions] set the delay, the priority, the number of
-// attempts and more. With an id, JobOptions.JobID, an add can be repeated safely. A
-// [Deduplication] drops adds while another job owns the same deduplication id.
+// attempts and more. While a job with the same JobOptions.JobID exists, nothing is added,
+// so you can repeat an add. A [Deduplication] drops adds while another job owns the same
+// deduplication id.
 //
 // # Running jobs
 //
-// A [Worker] calls a [Handler] for each job, several at the same time if
-// WorkerOptions.Concurrency is set. [Worker.Run] runs jobs until its context ends, and
+// A [Worker] calls a [Handler] for each job. WorkerOptions.Concurrency is the number of
+// jobs that it runs at the same time. [Worker.Run] runs jobs until its context ends, and
 // then waits for running handlers.
 //
-// The value that a handler returns is stored with the job as JSON. If it returns an
-// error, the job is retried while attempts are left. Some errors have other effects:
+// The value that a handler returns is stored with the job as JSON. If the handler returns
+// an error, the job is retried while attempts are left. Some errors have other effects:
 //
 //   - [Unrecoverable] fails the job without a retry.
 //   - [Snooze] and [SnoozeUntil] run the job again later without consuming an attempt.
@@ -33,46 +34,49 @@
 // A [JobType], made by [Define], is a name with the Go types of the data and the result,
 // and with default options. [JobType.Add] adds a job, [JobType.Wait] returns its result.
 //
-// A [Mux] runs each job by the handler of its name. [Handle] registers the handler of a
-// JobType, [Mux.HandleFunc] that of a name or a prefix. [Mux.ServeJob] is the Handler to
-// give to [NewWorker] or [Server.Handle].
+// A [Mux] runs each job by the handler that is registered for the job's name. [Handle]
+// registers a handler for a JobType. [Mux.HandleFunc] registers a handler for a name or
+// for a prefix of names. Pass [Mux.ServeJob] to [NewWorker] or [Server.Handle].
 //
-// In a handler, [JobFromContext] returns the job, [QueueFromContext] a queue to add jobs
-// to, and [LoggerFromContext] a logger whose lines WorkerOptions.JobLog stores with the
-// job.
+// In a handler, [JobFromContext] returns the job, and [QueueFromContext] returns a queue
+// to add jobs to. [LoggerFromContext] returns a logger. If WorkerOptions.JobLog is set,
+// the lines of this logger are also stored with the job.
 //
 // # Middleware
 //
-// A [Middleware] wraps handlers, by [Mux.Use], ServerOptions.Middleware or [Wrap]. An
-// [AddMiddleware] wraps adds, by ServerOptions.AddMiddleware, QueueOptions.Middleware or
-// FlowProducerOptions.Middleware. Package bullmq/middleware has some of both: logs,
-// timing, request ids, encryption.
+// A [Middleware] wraps handlers. Set it with [Mux.Use], ServerOptions.Middleware or
+// [Wrap]. An [AddMiddleware] wraps adds. Set it with ServerOptions.AddMiddleware,
+// QueueOptions.Middleware or FlowProducerOptions.Middleware. Package bullmq/middleware has
+// middleware of both kinds, for logs, timing, request ids and encryption.
 //
 // # Server
 //
 // A [Server] runs the jobs of several queues in one process, over one connection, until
 // its context ends or the process receives a signal. [Server.Queue] and
-// [Server.FlowProducer] open what the process adds jobs with. [Server.Live] and
-// [Server.Ready] are the handlers of probes, and [Server.HandleHTTP] serves them.
+// [Server.FlowProducer] open a Queue and a FlowProducer on the same connection.
+// [Server.Live] and [Server.Ready] return the handlers of probes. [Server.HandleHTTP]
+// serves HTTP in the same process.
 //
 // # Cancelling
 //
-// [Queue.Cancel] cancels a job in any process. A job that runs gets a [*CancelledError] as
-// the cause of its context. A job that does not run fails without a call of its handler.
-// [Worker.CancelJob] cancels the context of a handler in the same process.
+// [Queue.Cancel] cancels a job, in whichever process it runs. If the job is running, the
+// context of its handler is cancelled with a [*CancelledError] as the cause. If it is not
+// running, it fails without a call of its handler. [Worker.CancelJob] cancels the context
+// of a handler in the same process.
 //
 // # Dead letters
 //
 // With WorkerOptions.DeadLetters a worker moves jobs that failed for good to another
-// queue. [Queue.MoveFailed] does so once. [Queue.DeadLetter] finds the letter of a job,
-// and [Queue.ReplayDeadLetter] puts the job back.
+// queue. There they are called dead letters. [Queue.MoveFailed] moves the jobs that have
+// failed so far. [Queue.DeadLetter] finds the dead letter of a job, and
+// [Queue.ReplayDeadLetter] puts the job back into its queue.
 //
 // # Results and events
 //
 // [Job.Wait] and [Queue.WaitForJob] wait until a job has finished and return its
 // result. [QueueEvents.All] iterates over the events of a queue, which all clients of
-// the queue write, and [Queue.WatchJob] over those of one job. [WorkerEvents] are
-// functions that a Worker calls for its own jobs.
+// the queue write. [Queue.WatchJob] iterates over the events of one job. [WorkerEvents]
+// are functions that a Worker calls for its own jobs.
 //
 // # Flows
 //
@@ -83,9 +87,9 @@
 // # Schedulers
 //
 // [JobType.Schedule] and [Queue.UpsertScheduler] add jobs at an interval or at the times
-// of a cron pattern.
-// Schedulers are stored in Redis, and a scheduler's id identifies it, so every instance
-// of a program can upsert the same one when it starts.
+// of a cron pattern. A scheduler is stored in Redis under its id. If the id exists, the
+// scheduler is updated, so every instance of a program can upsert it when the program
+// starts.
 //
 // # Managing a queue
 //
@@ -110,9 +114,9 @@
 // Errors can be inspected with [errors.Is] and [errors.As]. A call ends when its
 // context ends, and then returns the context's error or cause.
 //
-// A call about one thing that does not exist returns an error: [ErrJobNotFound],
-// [ErrSchedulerNotFound] or [ErrDeduplicationNotFound]. A call that lists or counts
-// returns an empty result instead. If a reply was lost, an add returns
+// A call that names a job, a scheduler or a deduplication id that does not exist returns
+// [ErrJobNotFound], [ErrSchedulerNotFound] or [ErrDeduplicationNotFound]. A call that
+// lists or counts returns an empty result instead. If a reply was lost, an add returns
 // [ErrMaybeAdded]: the job may or may not have been added.
 //
 // Nothing is logged unless a [Logger] is set.

@@ -23,7 +23,7 @@ type ServerError = backend.ServerError
 // wraps one of the first eleven, which have a code in BullMQ (ErrorCode).
 var (
 	ErrJobNotFound          error = backend.JobNotFound          // -1: there is no such job
-	ErrLockNotFound         error = backend.LockNotFound         // -2: the job has no lock: it has expired, or the job isn't running
+	ErrLockNotFound         error = backend.LockNotFound         // -2: the job has no lock: the lock has expired, or the job isn't running
 	ErrNotInState           error = backend.NotInState           // -3: the job isn't in the state that the call requires, such as delayed for Promote
 	ErrPendingChildren      error = backend.PendingChildren      // -4: the job can't complete while it has pending children
 	ErrParentNotFound       error = backend.ParentNotFound       // -5: the parent doesn't exist
@@ -43,15 +43,17 @@ var (
 // Errors that a [Handler] returns to control what happens to its job.
 var (
 	// ErrRateLimited requeues the job until the queue's rate limit has ended. It
-	// consumes no attempt (BullMQ: RateLimitError). The handler has set the limit
-	// before by [Queue.RateLimit] or [Worker.RateLimit]; the error of the function
-	// [RateLimit] does both. If no limit is in effect, the job runs again at once, as
-	// after ErrSnoozed.
+	// consumes no attempt (BullMQ: RateLimitError). The handler must set the limit
+	// first, by [Queue.RateLimit] or [Worker.RateLimit]. The function [RateLimit]
+	// returns an error that sets the limit itself. If no limit is in effect, the job
+	// runs again at once, as after ErrSnoozed.
 	ErrRateLimited = errors.New("bullmq:rateLimitExceeded")
 	// ErrSnoozed requeues the job at the front of its queue, to run again at once.
-	// It consumes no attempt. [Snooze] and [SnoozeUntil] requeue it for later. If a job is requeued
-	// like this repeatedly, the worker waits before it does so: 0, 1, 3, 7 ms and so
-	// on, up to a second, by the number of the job's starts that consumed no attempt.
+	// It consumes no attempt. [Snooze] and [SnoozeUntil] requeue the job for later.
+	//
+	// If a job is requeued like this repeatedly, the worker pauses before it requeues
+	// the job: for 0, 1, 3, 7 ms and so on, up to a second. The pause grows with each
+	// start of the job that consumed no attempt.
 	ErrSnoozed = errors.New("bullmq: snoozed")
 	// ErrWaitForChildren moves the job to the state waiting-children, until its pending
 	// children have finished. It consumes no attempt. The handler has usually added the
@@ -61,19 +63,20 @@ var (
 	// If a child with OnFailure [FailParent] has failed, the job fails without a retry.
 	// (BullMQ: moveToWaitingChildren and WaitingChildrenError)
 	ErrWaitForChildren = errors.New("bullmq: waiting for children")
-	// ErrMovedToDelayed reports that the handler has moved the job to the state
-	// delayed by [Job.MoveToDelayed] (BullMQ: DelayedError).
+	// ErrMovedToDelayed reports that the handler has called [Job.MoveToDelayed], which
+	// has moved the job to StateDelayed (BullMQ: DelayedError).
 	ErrMovedToDelayed = errors.New("bullmq:movedToDelayed")
-	// ErrMovedToWait reports that the handler has moved the job to the state waiting
-	// by [Job.MoveToWait] (BullMQ: WaitingError).
+	// ErrMovedToWait reports that the handler has called [Job.MoveToWait], which has
+	// moved the job to StateWaiting (BullMQ: WaitingError).
 	ErrMovedToWait = errors.New("bullmq:movedToWait")
-	// ErrMovedToWaitingChildren reports that the handler has moved the job to the
-	// state waiting-children by [Job.MoveToWaitingChildren] (BullMQ:
-	// WaitingChildrenError).
+	// ErrMovedToWaitingChildren reports that the handler has called
+	// [Job.MoveToWaitingChildren], which has moved the job to StateWaitingChildren
+	// (BullMQ: WaitingChildrenError).
 	ErrMovedToWaitingChildren = errors.New("bullmq:movedToWaitingChildren")
 	// ErrUnrecoverable fails the job without a retry, even if attempts are left
-	// (BullMQ: UnrecoverableError). [Unrecoverable] wraps a reason in it. It takes
-	// precedence over ErrRateLimited, ErrSnoozed and ErrWaitForChildren in the same error.
+	// (BullMQ: UnrecoverableError). [Unrecoverable] returns such an error for a reason.
+	// If the error also wraps ErrRateLimited, ErrSnoozed or ErrWaitForChildren,
+	// ErrUnrecoverable takes precedence.
 	ErrUnrecoverable = errors.New("unrecoverable")
 )
 
@@ -88,15 +91,15 @@ var (
 	ErrShutdown = errors.New("bullmq: the worker shuts down")
 )
 
-// ErrJobLocked is returned by [Queue.Remove] and [Job.Remove] if a worker holds the job,
-// or a descendant that would be removed too, and by [Queue.ReplayDeadLetter] if a worker
-// holds the dead letter.
+// ErrJobLocked means that a worker holds a job. [Queue.Remove] and [Job.Remove] return it
+// if a worker holds the job or a descendant that would be removed too.
+// [Queue.ReplayDeadLetter] returns it if a worker holds the dead letter.
 var ErrJobLocked = errors.New("a worker holds the job or one of its children; try again when they have finished")
 
-// ErrNoNextRun is returned by [Queue.UpsertScheduler] if the pattern has no next run,
-// such as "0 0 31 4,6 *" (April 31 or June 31), or none before [Repeat.EndDate]. A
-// worker emits it as an error event when a scheduler stops although its EndDate has not
-// come. BullMQ reports no error in either case.
+// ErrNoNextRun is returned by [Queue.UpsertScheduler] if the pattern has no next run, or
+// no run before [Repeat.EndDate]. An example is "0 0 31 4,6 *" (April 31 or June 31). A
+// worker emits ErrNoNextRun as an error event when a scheduler stops before its EndDate.
+// BullMQ reports no error in either case.
 var ErrNoNextRun = schedule.ErrNoNextRun
 
 // ErrNoQueue is returned by methods of a Job that belongs to no queue, such as a
@@ -104,8 +107,8 @@ var ErrNoNextRun = schedule.ErrNoNextRun
 var ErrNoQueue = errors.New("it belongs to no queue; get the job from Queue.Job, Queue.Add or a worker's handler")
 
 // ErrNoJob is returned by [Fetcher.TryFetch], [Fetcher.CompleteAndFetch] and
-// [Fetcher.FailAndFetch] when no job is ready. The last two have finished their job
-// in that case.
+// [Fetcher.FailAndFetch] when no job is ready. CompleteAndFetch and FailAndFetch have
+// written the outcome of the given job in that case.
 var ErrNoJob = errors.New("bullmq: no job is ready")
 
 // ErrClosed is returned by calls on a Queue, Worker, QueueEvents, FlowProducer or
@@ -132,11 +135,11 @@ func (r rateLimited) Error() string { return ErrRateLimited.Error() }
 func (r rateLimited) Unwrap() error { return ErrRateLimited }
 
 // RateLimit returns an error with which a handler stops the whole queue for a
-// duration, for instance when an external service replies that it is overloaded. Its
-// job is requeued without consuming an attempt (BullMQ: queue.rateLimit and
+// duration, for instance when an external service replies that it is overloaded. The
+// handler's job is requeued without consuming an attempt (BullMQ: queue.rateLimit and
 // RateLimitError).
 //
-// Workers obey the limit if they have a [Limiter], or if the queue has one from
+// Workers obey the limit if they have a [Limiter], or if the queue has a limit from
 // [Queue.SetGlobalRateLimit]. The job then waits at the front of its queue.
 //
 // If neither the worker nor the queue has a limiter, the job is delayed by the
@@ -151,8 +154,8 @@ func (s snoozed) Error() string { return fmt.Sprintf("%v for %v", ErrSnoozed, s.
 func (s snoozed) Unwrap() error { return ErrSnoozed }
 
 // Snooze returns an error with which a handler requeues its job, to run again after
-// wait. The wait has whole milliseconds and begins when the worker writes it. With
-// less than a millisecond the job runs again at once.
+// wait. The wait is rounded down to whole milliseconds, and begins when the worker writes
+// it to Redis. If wait is less than a millisecond, the job runs again at once.
 //
 // A snooze consumes no attempt and does not count as a failure. AttemptsStarted
 // counts such runs too, so a handler or WorkerOptions.MaxStartedAttempts can limit
@@ -166,13 +169,13 @@ func (s snoozedUntil) Error() string {
 }
 func (s snoozedUntil) Unwrap() error { return ErrSnoozed }
 
-// SnoozeUntil returns an error with which a handler requeues its job, to run again at a
-// time, as [Snooze] does after a duration. The time is rounded down to whole
+// SnoozeUntil returns an error with which a handler requeues its job, to run again at the
+// given time. Otherwise it is like [Snooze]. The time is rounded down to whole
 // milliseconds. If it has passed, the job runs again at once.
 func SnoozeUntil(at time.Time) error { return snoozedUntil{at} }
 
-// JobFailedError is returned by calls that wait for a job, or read a child's
-// result, if that job failed.
+// JobFailedError is returned by a call that waits for a job, or reads the result of a
+// child, if the job or the child failed.
 type JobFailedError struct {
 	QueueName, JobID string
 	Reason           string // failedReason, as the worker stored it
@@ -183,10 +186,10 @@ func (e *JobFailedError) Error() string {
 }
 
 // BulkError is returned by [Queue.AddBulk] when some of the jobs were not added, and by
-// [Fetcher.ExtendLocks] when some are cancelled. errors.Is and errors.As examine all
-// errors.
+// [Fetcher.ExtendLocks] when some of the jobs are cancelled. errors.Is and errors.As
+// examine all errors.
 type BulkError struct {
-	Errs []error // by the job's index; nil for one without an error
+	Errs []error // by the job's index; nil for a job without an error
 }
 
 // bulkError returns the errors of results as a BulkError; nil if there are none.

@@ -24,7 +24,7 @@ type EventType string
 // JobID.
 const (
 	EventAdded            EventType = "added"             // Name
-	EventWaiting          EventType = "waiting"           // Prev, unless it is new
+	EventWaiting          EventType = "waiting"           // Prev, unless the job is new
 	EventActive           EventType = "active"            // Prev
 	EventProgress         EventType = "progress"          // Progress
 	EventCompleted        EventType = "completed"         // ReturnValue, Prev
@@ -36,7 +36,7 @@ const (
 	EventDeduplicated     EventType = "deduplicated"      // DeduplicationID, DeduplicatedJobID; JobID is the owner
 	EventDebounced        EventType = "debounced"         // BullMQ 5 only, before deduplicated
 	EventRetriesExhausted EventType = "retries-exhausted" // AttemptsMade
-	EventWaitingChildren  EventType = "waiting-children"  // Prev, unless it is new
+	EventWaitingChildren  EventType = "waiting-children"  // Prev, unless the job is new
 	EventCleaned          EventType = "cleaned"           // Count; no job
 	EventDrained          EventType = "drained"           // no job
 	EventPaused           EventType = "paused"            // no job
@@ -60,9 +60,10 @@ type Event struct {
 	DeduplicationID   string
 	DeduplicatedJobID string // the job that was dropped
 
-	// Missed is the minimum number of events before this one that were trimmed before
-	// they could be read, because the reader was too slow or was disconnected while
-	// more than MaxEvents events were added. Events removed in other ways do not count.
+	// Missed is the minimum number of events that are missing before this event. They
+	// were trimmed before they could be read, because the reader was too slow, or was
+	// disconnected while more than MaxEvents events were added. Events removed in
+	// other ways do not count.
 	//
 	// Missed is 1 if the number is unknown: on Redis before 7.0, and if the reader
 	// started after the ID of an event that is no longer in the stream. It is always 0
@@ -164,7 +165,7 @@ type QueueEventsOptions struct {
 
 // QueueEvents reads a queue's events stream, which all clients of the queue write
 // (BullMQ: QueueEvents). After the loss of its connection it continues after the last
-// event, without missing or repeating one, as long as the next events are still in the
+// event. No event is missed or repeated, as long as the next events are still in the
 // stream.
 type QueueEvents struct {
 	core      *core
@@ -331,8 +332,8 @@ func (e *QueueEvents) read(ctx context.Context) ([]Event, error) {
 type PublishOptions struct {
 	// MaxEvents is the approximate number of entries that the events stream keeps
 	// after the call. NoEvents keeps none.
-	// Defaults to the number that QueueOptions.MaxEvents has stored in Redis, or
-	// DefaultMaxEvents.
+	// Defaults to the number that QueueOptions.MaxEvents has stored in Redis. If no
+	// number is stored, the default is DefaultMaxEvents.
 	MaxEvents int
 }
 

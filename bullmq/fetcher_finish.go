@@ -22,8 +22,8 @@ func (f *Fetcher) Complete(ctx context.Context, job *Job, value any) error {
 // in the same call, with the same token. It returns [ErrNoJob] if the job was completed
 // and no other one is ready.
 //
-// If the next job belongs to a scheduler, the job after it is added only when this
-// Fetcher finishes it. BullMQ does not add that job at all.
+// If the next job belongs to a scheduler, the scheduler's following job is added only when
+// this Fetcher finishes the next job. BullMQ does not add the following job at all.
 func (f *Fetcher) CompleteAndFetch(ctx context.Context, job *Job, value any) (*Job, error) {
 	return f.next(f.complete(ctx, job, value, true))
 }
@@ -42,13 +42,12 @@ func (f *Fetcher) complete(ctx context.Context, job *Job, value any, fetch bool)
 	return f.end(ctx, job, decision{action: complete}, res, fetch)
 }
 
-// Fail ends an attempt of a job. As after the same error of a handler, the job is
-// retried, at once or later, or fails permanently. Fail sets the fields of job to the
-// stored values. If job is known by its id alone, its record is read first (BullMQ:
-// job.moveToFailed).
+// Fail ends an attempt of a job (BullMQ: job.moveToFailed). The job is retried, at once or
+// later, or fails permanently, as if a handler had returned reason. Fail sets the fields of
+// job to the stored values. If job is known by its id alone, its record is read first.
 //
-// With the error by which [Job.ExtendLock] reports that the job was cancelled, or one that
-// wraps it, the job fails with the reason of the cancellation and is not retried.
+// If reason is the error by which [Job.ExtendLock] reports that the job was cancelled, or
+// wraps that error, the job fails with the reason of the cancellation and is not retried.
 //
 // A job that was requeued several times without using an attempt is requeued after a
 // pause of up to a second, so that it does not loop. Fail waits for that pause.

@@ -33,10 +33,10 @@ type Flow struct {
 
 // FlowNode is a job of a flow that was added or read, with its children.
 type FlowNode struct {
-	// Refused is non-nil if the job was not attached to its parent because a job
-	// with its id has another parent ([ErrParentNotReplaceable]). The parent in
-	// this flow waits for the child all the same: it stays in the state
-	// waiting-children until the program moves it.
+	// Refused is non-nil if the job was not attached to its parent, because a job
+	// with its id exists and has another parent ([ErrParentNotReplaceable]). The
+	// parent in this flow waits for the child all the same. The parent stays in the
+	// state waiting-children until the program moves it.
 	Refused  error
 	Job      *Job
 	Children []*FlowNode
@@ -139,8 +139,11 @@ func (p *FlowProducer) Close() error {
 // FlowProducer.add). Jobs without an id get a UUID.
 //
 // If Redis can't be reached, Add fails at once, or after FlowProducerOptions.AddWait. If
-// it returns [ErrMaybeAdded], either all jobs were added or none was, unless the user may
-// not call MULTI. After any other error none was added.
+// it returns [ErrMaybeAdded], either all jobs were added or no job was. If the Redis user
+// may not call MULTI, only some of the jobs may have been added.
+//
+// A root with a JobOptions.Parent may be refused, as FlowNode.Refused describes. Add then
+// returns the flow and the error. After any other error no job was added.
 func (p *FlowProducer) Add(ctx context.Context, flow Flow) (root *FlowNode, err error) {
 	ctx, span := p.tracer(flow.QueueName).start(ctx, SpanProducer, "addFlow")
 	defer span.end(&err)
@@ -321,8 +324,8 @@ func (p *FlowProducer) node(n planned, retry *addRetry) (_ backend.FlowJob, ctx 
 	return backend.FlowJob{Queue: queue.core.store, Add: &add}, ctx, nil
 }
 
-// queue returns a node's queue on this producer's connection. If its dialect is not known,
-// it is read.
+// queue returns a node's queue on this producer's connection. It reads the dialect of the
+// queue if it is not known.
 func (p *FlowProducer) queue(ctx context.Context, name, prefix string, retry *addRetry) (*Queue, error) {
 	if prefix == "" {
 		prefix = p.o.Prefix
@@ -428,21 +431,21 @@ func noJobKey(ref backend.JobRef) error {
 // step reads the result of the previous step with [ChildValue]; in Node it is the
 // only value of job.getChildrenValues().
 //
-// If a step fails permanently, the next step waits until the failed one is retried and
-// completes. JobOptions.OnFailure of the failed step selects another effect on the
-// next one:
+// If a step fails permanently, the next step waits until the failed step is retried and
+// completes. JobOptions.OnFailure of the failed step selects something else:
 //
-//   - [FailParent]: it fails too, without running.
-//   - [ContinueParent], [IgnoreDependency]: it runs and can read the reason of the
-//     failure.
-//   - [RemoveDependency]: it runs without a result of the failed step.
+//   - [FailParent]: the next step fails too, without running.
+//   - [ContinueParent], [IgnoreDependency]: the next step runs and can read the reason
+//     of the failure.
+//   - [RemoveDependency]: the next step runs without a result of the failed step.
 //
 // A step also runs without a result if the previous step was removed, for instance
 // by its KeepFailed option. To cancel a chain, remove its root. This removes all
 // steps, unless a worker runs one of them.
 //
-// A step may have other children, such as those of a [FanOut]. It waits for these
-// and for the previous step. The children do not wait for the previous step.
+// A step may have other children, such as the branches of a [FanOut]. The step waits for
+// these children and for the previous step. The children do not wait for the previous
+// step.
 func Chain(steps ...Flow) Flow {
 	var chain Flow
 	for i, step := range steps {

@@ -16,8 +16,8 @@ import (
 type Child[T any] struct {
 	Key           string // <prefix>:<queue>:<id>, as returned by Job.Key
 	QueueName, ID string
-	// Name is the child's name. It is "" if the child was removed, as a child with
-	// KeepCompleted [KeepNone] is when it completes.
+	// Name is the child's name. It is "" if the child was removed. A child with
+	// KeepCompleted [KeepNone] is removed when it completes.
 	Name string
 	// Value is the child's return value. It is the zero value if Err is not nil.
 	Value T
@@ -30,15 +30,15 @@ var (
 	// ErrChildPending means that a child has not finished, or that it has failed and
 	// its parent waits until it is retried.
 	ErrChildPending = errors.New("bullmq: the child has not finished")
-	// ErrNoChild means that a job has no child, or that its child was removed, or
-	// failed with OnFailure [RemoveDependency].
+	// ErrNoChild means that a job has no child, that its child was removed, or that its
+	// child failed and has OnFailure [RemoveDependency].
 	ErrNoChild = errors.New("bullmq: the job has no child, or its child was removed")
 )
 
 // Children returns a job's children in the order of their keys, with their return
-// values decoded as type T (BullMQ: getDependencies). With json.RawMessage as T, the
-// values are not decoded, so that they can be decoded by the Name of each child. A value
-// that can't be decoded as T is an error.
+// values decoded as type T (BullMQ: getDependencies). A value that can't be decoded as T is
+// an error. With json.RawMessage as T, the values are not decoded. You can then decode each
+// value as the type that belongs to the Name of the child.
 //
 // Children makes two calls to Redis: the second one reads the names.
 func Children[T any](ctx context.Context, job *Job) ([]Child[T], error) {
@@ -284,8 +284,8 @@ type ChildJob struct {
 
 // PendingChildren returns a page of the children of a job that have not finished, with
 // their records, and the total number of such children (BullMQ: queue.getDependencies,
-// "pending"). The order is that of Redis, so Page.Ascending has no effect. It does not
-// change until a child is added, finishes or is removed.
+// "pending"). The order is that of Redis, so Page.Ascending has no effect. The order does
+// not change until a child is added, finishes or is removed.
 func (q *Queue) PendingChildren(ctx context.Context, parentID string, page Page) ([]ChildJob, int, error) {
 	return q.children(ctx, parentID, false, page)
 }

@@ -16,9 +16,8 @@ import (
 // job and are safe for concurrent use. A method that changes a stored value
 // also sets the field, so don't read that field at the same time.
 //
-// A Job literal, such as in the test of a handler, belongs to no queue. It can be
-// decoded and written as JSON. Methods that act on the stored job
-// return [ErrNoQueue].
+// A Job literal, such as in the test of a handler, belongs to no queue. [Job.Decode] and
+// [Job.MarshalJSON] work for it. Methods that act on the stored job return [ErrNoQueue].
 type Job struct {
 	ID   string
 	Name string
@@ -68,11 +67,11 @@ type Job struct {
 	core    *core
 	outcome AddOutcome // of the add that returned this Job
 	token   string
-	// attemptsSince is the number of attempts in addition to AttemptsMade, if BullMQ 4 or
-	// older has counted the first ones, in another field.
+	// attemptsSince is the number of attempts in addition to AttemptsMade. It is not 0 if
+	// BullMQ 4 or older has counted the first attempts, in another field.
 	attemptsSince int
-	// lacksDelay and lacksPriority report that these fields are not stored, as jobs of
-	// other clients may be. They are written to JSON as Node does.
+	// lacksDelay and lacksPriority report that the stored job has no such field. Jobs of
+	// other clients may lack them. MarshalJSON then writes these fields as Node does.
 	lacksDelay, lacksPriority bool
 	// invalid is the reason why the job can't run: its data is not JSON, or its record is
 	// missing.
@@ -193,12 +192,12 @@ func (j *Job) Token() string {
 	return j.token
 }
 
-// WithToken returns a copy of the job whose calls use the lock token. Use it for a job
-// that is known by its id, and that another part of the program or another process has
-// fetched. A job that a [Worker] or a [Fetcher] returned has its token.
+// WithToken returns a copy of the job whose calls use the lock token. Use it if another
+// part of the program, or another process, has fetched the job, and you have only its id
+// and its token. A job that a [Worker] or a [Fetcher] returned has its token.
 //
 // As in BullMQ, the token "0" owns every lock. With it a program can finish or move a
-// job that another one holds.
+// job that another program holds.
 func (j *Job) WithToken(token string) *Job {
 	if j == nil {
 		return nil

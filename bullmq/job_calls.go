@@ -76,8 +76,8 @@ func (j *Job) UpdateData(ctx context.Context, data any) error {
 	return nil
 }
 
-// Log adds a row to the job's log and returns how many rows the log has. KeepLogs of the
-// job's options limits their number (BullMQ: log).
+// Log adds a row to the job's log and returns how many rows the log has.
+// JobOptions.KeepLogs limits the number of rows (BullMQ: log).
 func (j *Job) Log(ctx context.Context, row string) (int, error) {
 	notes, err := j.notes("log a row of")
 	if err != nil {
@@ -172,10 +172,10 @@ func (j *Job) ExtendLock(ctx context.Context, duration time.Duration) (bool, err
 	return len(renewal.Lost) == 0, err
 }
 
-// MoveToDelayed delays the running job until a time, without using an attempt. A
-// handler that calls it returns [ErrMovedToDelayed]. [SnoozeUntil] does both in one
-// step. For a time that has passed the call may pause first, as [Job.MoveToWait] does
-// (BullMQ: moveToDelayed).
+// MoveToDelayed delays the running job until a time, without using an attempt (BullMQ:
+// moveToDelayed). A handler that calls it must return [ErrMovedToDelayed] afterwards. To do
+// both in one step, return [SnoozeUntil] instead. If the time has passed, the call may
+// pause first, as [Job.MoveToWait] does.
 //
 // The job needs a lock token, see [Job.WithToken].
 func (j *Job) MoveToDelayed(ctx context.Context, at time.Time) error {
@@ -198,11 +198,11 @@ func (j *Job) MoveToDelayed(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// MoveToWait returns the running job to the front of the waiting jobs, without using
-// an attempt. A handler that calls it returns [ErrMovedToWait]. [ErrSnoozed] does
-// both in one step. For a job that was returned without using an attempt several
-// times in a row, the call pauses first, as ErrSnoozed describes, or until ctx ends
-// (BullMQ: moveToWait).
+// MoveToWait moves the running job to the front of the waiting jobs, without using an
+// attempt (BullMQ: moveToWait). A handler that calls it must return [ErrMovedToWait]
+// afterwards. To do both in one step, return [ErrSnoozed] instead. If the job was requeued
+// several times without using an attempt, the call pauses first, but not longer than until
+// ctx ends. ErrSnoozed describes the pause.
 //
 // The job needs a lock token, see [Job.WithToken].
 func (j *Job) MoveToWait(ctx context.Context) error {
@@ -221,13 +221,12 @@ func (j *Job) MoveToWait(ctx context.Context) error {
 }
 
 // MoveToWaitingChildren moves the running job to waiting-children until its pending
-// children have finished. It reports false, and does nothing, when no child is pending.
-// After true a handler returns [ErrMovedToWaitingChildren]. [ErrWaitForChildren] does
-// both in one step.
+// children have finished (BullMQ: moveToWaitingChildren). If no child is pending, it does
+// nothing and returns false. If it returns true, the handler must return
+// [ErrMovedToWaitingChildren]. To do both in one step, return [ErrWaitForChildren] instead.
 //
-// The error is [ErrFailedChildren] if a child with [FailParent] has failed.
-// A handler that returns it, wrapped or not, fails the job permanently, even if attempts
-// are left (BullMQ: moveToWaitingChildren).
+// The error is [ErrFailedChildren] if a child with [FailParent] has failed. If the handler
+// returns that error, wrapped or not, the job fails permanently, even if attempts are left.
 //
 // The job needs a lock token, see [Job.WithToken].
 func (j *Job) MoveToWaitingChildren(ctx context.Context) (bool, error) {
@@ -235,9 +234,9 @@ func (j *Job) MoveToWaitingChildren(ctx context.Context) (bool, error) {
 }
 
 // MoveToWaitingChild does what [Job.MoveToWaitingChildren] does if the child with
-// childKey is pending. It reports false, and does nothing, when that child is not
-// pending. Once moved, the job waits for all its children (BullMQ:
-// moveToWaitingChildren with child).
+// childKey is pending (BullMQ: moveToWaitingChildren with child). If that child is not
+// pending, it does nothing and returns false. Once moved, the job waits for all its
+// children.
 func (j *Job) MoveToWaitingChild(ctx context.Context, childKey string) (bool, error) {
 	c, err := j.locked("wait for the children of")
 	if err != nil {
@@ -265,9 +264,9 @@ func (j *Job) Promote(ctx context.Context) error {
 	return err
 }
 
-// ChangeDelay changes the delay of the delayed job. The new one counts from now, in
-// whole milliseconds. A negative delay makes the job ready at once (BullMQ:
-// changeDelay).
+// ChangeDelay changes the delay of the delayed job (BullMQ: changeDelay). The new delay
+// starts now and must be in whole milliseconds. A negative delay makes the job ready at
+// once.
 func (j *Job) ChangeDelay(ctx context.Context, delay time.Duration) error {
 	c, err := j.coreFor("change the delay of")
 	if err != nil {
@@ -290,7 +289,7 @@ type ChangePriorityOptions struct {
 	LIFO bool
 }
 
-// ChangePriority changes the priority of the job. 0 means none. options may be nil
+// ChangePriority changes the priority of the job. 0 means no priority. options may be nil
 // (BullMQ: changePriority).
 func (j *Job) ChangePriority(ctx context.Context, priority int, options *ChangePriorityOptions) error {
 	c, err := j.coreFor("change the priority of")
@@ -370,12 +369,12 @@ func (q *Queue) JobLogs(ctx context.Context, jobID string, page Page) (rows []st
 	return rows, count, err
 }
 
-// JobRef returns a job that is known by its id alone. Its methods act on the
-// stored job as those of a job from [Queue.Job] do, and read its options first if they
-// need them. Its other fields are not set, so [Job.Decode] and [Job.MarshalJSON] return
-// an error. JobRef makes no call and doesn't check that the job exists.
+// JobRef returns a Job of which only the ID is set. Its methods act on the stored job like
+// the methods of a Job from [Queue.Job]. A method that needs the job's options reads them
+// first. [Job.Decode] and [Job.MarshalJSON] return an error, because the other fields are
+// not set. JobRef makes no call and doesn't check that the job exists.
 func (q *Queue) JobRef(id string) *Job { return &Job{ID: id, core: q.core, isRef: true} }
 
-// JobRef returns a job of the worker's queue that is known by its id alone, as
-// [Queue.JobRef] does.
+// JobRef returns a Job of the worker's queue of which only the ID is set, as [Queue.JobRef]
+// does.
 func (w *Worker) JobRef(id string) *Job { return &Job{ID: id, core: w.core, isRef: true} }

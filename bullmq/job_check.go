@@ -16,8 +16,9 @@ import (
 )
 
 // withDefaults returns o with defaults for the options that it does not set. As in
-// BullMQ, an explicit zero, null and a name in Reset count as set. A policy for the
-// parent replaces that of the defaults. BullMQ refuses jobs for which the two differ.
+// BullMQ, an explicit zero, null and a name in Reset count as set. If o has a policy for
+// the parent, it replaces the policy of the defaults. BullMQ refuses a job if its policy
+// differs from the policy of the defaults.
 func (o JobOptions) withDefaults(defaults JobOptions) JobOptions {
 	o.normalize()
 	if defaults.plain() {
@@ -64,8 +65,10 @@ func (o JobOptions) withDefaults(defaults JobOptions) JobOptions {
 	return o
 }
 
-// normalize moves options that Extra and Reset set, and that have a field, into that
-// field if it is not set. Otherwise it moves them to the stored name in Extra.
+// normalize moves options from Extra into their fields. A value in Extra is dropped if its
+// field is set. A value under the public name is also dropped if Extra has the stored name.
+// A value that the field can't express stays in Extra, under the stored name. For each name
+// in Reset, Extra gets null, unless the option is set.
 func (o *JobOptions) normalize() {
 	known := len(o.Reset) > 0
 	for name := range o.Extra {

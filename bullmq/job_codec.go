@@ -272,8 +272,9 @@ func (option *jobOption) storedName(name string) string {
 	return option.wire
 }
 
-// hasStored reports whether values hold an option, found under its public name,
-// under its stored name too, which takes precedence.
+// hasStored reports whether values has an option under its stored name as well. name is the
+// name under which the option was found. The stored name takes precedence, so the result
+// is false if name is the stored name.
 func hasStored[V any](values map[string]V, option *jobOption, name string) bool {
 	if name == option.wire {
 		return false
@@ -393,9 +394,9 @@ func (r rest) fields() map[string]any {
 	return fields
 }
 
-// write sets a member of an object that may have been parsed. If value is not set but
-// the parsed object had it, the owner has cleared it since, and the member is removed.
-// Other parsed members are kept.
+// write sets a member of an object that may have been parsed. If set is false but the
+// parsed object had such a value, the program has cleared it since, and the member is
+// removed. Other parsed members are kept.
 func write(fields map[string]any, name string, set bool, value any) {
 	if set {
 		fields[name] = value

@@ -11,9 +11,9 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// JobLogOptions selects which lines of the logger that [LoggerFromContext] returns are
-// also stored in the job's log, which [Queue.JobLogs] and dashboards show. Storing a line
-// takes a call to Redis.
+// JobLogOptions selects which log lines are also stored in the log of the job. These are
+// lines of the logger that [LoggerFromContext] returns. [Queue.JobLogs] reads the log of
+// the job, and dashboards show it. Storing a line takes a call to Redis.
 type JobLogOptions struct {
 	// Level is the lowest level of the lines.
 	// Defaults to slog.LevelInfo.

@@ -12,17 +12,16 @@ import (
 // docs/architecture.md, "Common changes", lists the rest.
 
 // JobOptions defines how a job runs. With the zero value or nil, the job has one
-// attempt, no delay and no priority. Durations must be whole
-// milliseconds.
+// attempt, no delay and no priority. Durations must be in whole milliseconds.
 type JobOptions struct {
 	// JobID is the id of the job (BullMQ: jobId). If a job with this id exists, nothing
-	// is added. It must not be an integer, must not begin with "0:", and must contain
+	// is added. The id must not be an integer, must not begin with "0:", and must contain
 	// either no colon or exactly two.
 	// Defaults to the queue's next number.
 	JobID string
 	// Delay is the time from Timestamp until the job is ready, in whole milliseconds.
 	// Round the result of time.Until with Round(time.Millisecond). A negative delay
-	// counts as none.
+	// means no delay.
 	Delay time.Duration
 	// Priority is from 1 to 2,097,151. Jobs with lower numbers run first, and jobs
 	// without a priority run before all others.
@@ -74,21 +73,21 @@ type JobOptions struct {
 	// They are stored with the job. Options that another client has written are kept
 	// when this SDK writes the options again.
 	//
-	// An option that has a field may be set here instead, under its public or stored
-	// name, to a value that the field can't express. For instance, {"delay": 0} is an explicit
-	// zero, which a default of the queue does not replace. The field takes precedence if
-	// it is set. A value that BullMQ can't use, such as a number as jobId, is an error
+	// If the field of an option can't express a value, set the option here, under its
+	// public or stored name. For instance, {"delay": 0} is an explicit zero, which a
+	// default of the queue does not replace. If the field is set too, the field takes
+	// precedence. A value that BullMQ can't use, such as a number as jobId, is an error
 	// when the job is added.
 	//
-	// Extra is merged with the Extra of the queue's defaults. A null removes the option,
-	// even one that the queue's defaults set.
+	// Extra is merged with the Extra of the queue's defaults. A null removes an option,
+	// even if the queue's defaults set it.
 	//
 	// If options that were parsed from JSON have several policies for the parent,
 	// OnFailure is the one that takes effect, and Extra has the others.
 	Extra map[string]json.RawMessage
-	// Reset lists options, by BullMQ's public names (delay, lifo, keepLogs), that the
-	// queue's DefaultJobOptions must not set for this job (BullMQ: an option set to
-	// undefined). Reset itself is not stored.
+	// Reset lists the options that the queue's DefaultJobOptions must not set for this
+	// job (BullMQ: an option set to undefined). The names are BullMQ's public names, such
+	// as delay, lifo and keepLogs. Reset itself is not stored.
 	Reset []string
 }
 
@@ -102,15 +101,15 @@ type Deduplication struct {
 	// ID is the deduplication id. Adds with the same ID are duplicates.
 	ID string
 	// TTL is how long the job owns the id, in whole milliseconds, whether or not it has
-	// finished by then.
+	// finished by then. KeepLastIfActive ignores the TTL.
 	// Defaults to 0, which means until the job finishes.
 	TTL time.Duration
 	// Extend restarts the TTL with each dropped add.
 	Extend bool
 	// Replace makes the newer job replace an owner that is still delayed.
 	Replace bool
-	// KeepLastIfActive keeps the last add made while the owner runs. It is added to the
-	// queue when the owner finishes.
+	// KeepLastIfActive keeps the last add that was made while the owner runs. Its job is
+	// added to the queue when the owner finishes.
 	KeepLastIfActive bool
 	// Reschedule gives an owner that is still delayed the delay of the dropped add
 	// (BullMQ 6.7).
@@ -137,7 +136,7 @@ func (p *ParentRef) ref() backend.JobRef {
 }
 
 // ParentPolicy selects what happens to the parent of a job that has failed. The
-// values are the names of the options in BullMQ, of which a job has at most one.
+// values are the names of BullMQ's options. A job has at most one of these options.
 type ParentPolicy string
 
 // The policies for the parent of a failed job.

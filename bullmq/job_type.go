@@ -54,32 +54,32 @@ func (t *JobType[D, R]) Add(ctx context.Context, queue *Queue, data D, options *
 	return queue.Add(ctx, t.name, data, t.options(options))
 }
 
-// Bulk returns a job for [Queue.AddBulk]. options are those of [JobType.Add].
+// Bulk returns a job for [Queue.AddBulk]. options are used as by [JobType.Add].
 func (t *JobType[D, R]) Bulk(data D, options *JobOptions) BulkJob {
 	return BulkJob{Name: t.name, Data: data, Options: t.options(options)}
 }
 
-// Flow returns a job for [FlowProducer.Add], with its children. options are those of
+// Flow returns a job for [FlowProducer.Add], with its children. options are used as by
 // [JobType.Add].
 func (t *JobType[D, R]) Flow(queueName string, data D, options *JobOptions, children ...Flow) Flow {
 	return Flow{Name: t.name, QueueName: queueName, Data: data, Options: t.options(options), Children: children}
 }
 
-// Template returns the jobs of a scheduler, for [Queue.UpsertScheduler]. options are
-// those of [JobType.Add].
+// Template returns the template of a scheduler's jobs, for [Queue.UpsertScheduler]. options
+// are used as by [JobType.Add].
 func (t *JobType[D, R]) Template(data D, options *JobOptions) JobTemplate {
 	return JobTemplate{Name: t.name, Data: data, Options: t.options(options)}
 }
 
 // Schedule creates or updates a job scheduler, as [Queue.UpsertScheduler] does. options
-// are those of [JobType.Add].
+// are used as by [JobType.Add].
 func (t *JobType[D, R]) Schedule(ctx context.Context, queue *Queue, schedulerID string, repeat Repeat, data D, options *JobOptions) (*Job, error) {
 	template := t.Template(data, options)
 	return queue.UpsertScheduler(ctx, schedulerID, repeat, &template)
 }
 
-// Wait waits until a job has finished and returns its result. Its errors are those of
-// [Queue.WaitForJob], and an error if the result does not fit R.
+// Wait waits until a job has finished and returns its result. It returns the errors of
+// [Queue.WaitForJob], and also an error if the result does not fit R.
 func (t *JobType[D, R]) Wait(ctx context.Context, queue *Queue, jobID string) (result R, err error) {
 	value, err := queue.WaitForJob(ctx, jobID)
 	if err != nil {
@@ -119,8 +119,8 @@ func (t *JobType[D, R]) options(own *JobOptions) *JobOptions {
 	return &o
 }
 
-// at returns where in the JSON text an error of decoding is, as " at $.items[2].price",
-// or "" if the error does not tell.
+// at returns the position of a decoding error in the JSON text, such as
+// " at $.items[2].price". It returns "" if the error has no position.
 func at(text []byte, err error) string {
 	var mismatch *json.UnmarshalTypeError
 	var syntax *json.SyntaxError

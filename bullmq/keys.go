@@ -13,10 +13,10 @@ import (
 // clients of a queue must use the same prefix.
 const DefaultPrefix = "bull"
 
-// layout lists the keys <prefix>:<queue>:<suffix> of a queue in Redis. Scripts
-// receive these keys of their queue. A script itself builds the keys of jobs, which
-// are in keyFamilies, and of a parent's queue, because their names become known only
-// while it runs.
+// layout lists the keys <prefix>:<queue>:<suffix> of a queue in Redis. A script receives
+// these keys of its queue. It builds other keys itself, because their names become known
+// only while it runs: the keys of jobs, which are in keyFamilies, and the keys of a
+// parent's queue.
 var layout = []struct{ suffix, kind, meaning string }{
 	{"wait", "list", "ready jobs without priority; newest first, fetched from the end"},
 	{"paused", "list", "waiting jobs of BullMQ 5 while the queue is paused"},
@@ -107,8 +107,8 @@ func (k *keys) named(suffix string) string {
 // jobKey returns the key of a job's hash. Parents refer to a child by it.
 func (k *keys) jobKey(id string) string { return k.base + id }
 
-// qualifiedName returns the queue's name with its prefix, such as bull:orders, by
-// which a child refers to the parent's queue.
+// qualifiedName returns the queue's name with its prefix, such as bull:orders. Children
+// refer to the parent's queue by it.
 func (k *keys) qualifiedName() string { return k.prefix + ":" + k.queue }
 
 // clientName returns the connection name by which BullMQ finds a queue's workers and

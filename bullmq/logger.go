@@ -14,9 +14,9 @@ import (
 //	bullmq.WorkerOptions{Logger: bullmq.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger())}
 //	bullmq.WorkerOptions{Logger: bullmq.Slog(slog.Default())}
 //
-// The level of that logger applies, and lines have the same levels, messages and
-// fields either way. Levels are debug, info, warn and error. Fields with fixed names
-// are: queue, worker (the Name of the WorkerOptions), job, name (of the job),
+// The level of the program's logger applies. Lines have the same levels, messages and
+// fields with Zerolog and with Slog. Levels are debug, info, warn and error. Fields with
+// fixed names are: queue, worker (the Name of the WorkerOptions), job, name (of the job),
 // attempt and error.
 //
 // The zero Logger discards all lines.

@@ -50,8 +50,8 @@ type HandleOptions struct {
 	// Defaults to 0, no limit.
 	Timeout time.Duration
 	// Concurrency is how many of these jobs run at the same time in this process. A
-	// job that waits for its turn counts for the worker's concurrency.
-	// Defaults to 0, no limit besides that of the worker.
+	// job that waits for its turn takes one of the places of the worker's Concurrency.
+	// Defaults to 0, no limit besides the worker's Concurrency.
 	Concurrency int
 	// Classify decides whether and when a job is retried, instead of
 	// WorkerOptions.Classify.
@@ -61,7 +61,8 @@ type HandleOptions struct {
 // Handle registers the handler of a job type. At most one options value may be given.
 // Data that does not fit D fails the job without a retry. The result is stored as JSON.
 //
-// Handle panics if the options are invalid, or the name or an alias has a handler.
+// Handle panics if the options are invalid, or if the name or an alias already has a
+// handler.
 func Handle[D, R any](mux *Mux, t *JobType[D, R], handler func(ctx context.Context, job *Job, data D) (R, error), options ...HandleOptions) {
 	if handler == nil {
 		panic(fmt.Sprintf("bullmq: handle jobs named %q: the handler is nil", t.name))
@@ -78,7 +79,8 @@ func Handle[D, R any](mux *Mux, t *JobType[D, R], handler func(ctx context.Conte
 // HandleFunc registers a handler for a name, or for all names with a prefix if name ends
 // with "*". At most one options value may be given.
 //
-// HandleFunc panics if the options are invalid, or the name or an alias has a handler.
+// HandleFunc panics if the options are invalid, or if the name or an alias already has a
+// handler.
 func (m *Mux) HandleFunc(name string, handler Handler, options ...HandleOptions) {
 	var o HandleOptions
 	if len(options) > 0 {
@@ -124,8 +126,8 @@ func (m *Mux) register(name string, to *route) {
 //	mux.NotFound(func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.Snooze(10 * time.Second) })
 func (m *Mux) NotFound(handler Handler) { m.notFound = m.newRoute(handler) }
 
-// Use adds middleware around all handlers, including those registered before and that of
-// NotFound. The first middleware is the outermost one.
+// Use adds middleware around all handlers, including the handlers registered before and
+// the handler of NotFound. The first middleware is the outermost one.
 func (m *Mux) Use(middleware ...Middleware) {
 	m.middleware = append(m.middleware, middleware...)
 	if m.notFound == nil {
@@ -152,8 +154,8 @@ func (m *Mux) ServeJob(ctx context.Context, job *Job) (any, error) {
 }
 
 // Wrap returns a handler with middleware around it. The first middleware is the outermost
-// one. The context that middleware passes on is also that of ServerOptions.OnFailed and of
-// the worker's line about a failed attempt.
+// one. Values that middleware puts into the context are also in the context of
+// ServerOptions.OnFailed, and of the line that the worker logs about a failed attempt.
 func Wrap(handler Handler, middleware ...Middleware) Handler {
 	for i := len(middleware) - 1; i >= 0; i-- {
 		handler = middleware[i](noting(handler))
@@ -161,7 +163,7 @@ func Wrap(handler Handler, middleware ...Middleware) Handler {
 	return handler
 }
 
-// Handles reports whether a name has a handler other than that of NotFound.
+// Handles reports whether a name has a handler other than the handler of NotFound.
 func (m *Mux) Handles(name string) bool { return m.match(name) != nil }
 
 // match returns the route of a name, or nil if there is none.
@@ -181,7 +183,7 @@ func failUnknown(_ context.Context, job *Job) (any, error) {
 	return nil, Unrecoverable(fmt.Errorf("%w: %.80q", ErrNoHandler, job.Name))
 }
 
-// wrap returns the handler with what the options ask for around it.
+// wrap applies the Timeout, Concurrency and Classify of the options to the handler.
 func (o HandleOptions) wrap(handler Handler) Handler {
 	if o.Timeout > 0 {
 		handler = withTimeout(handler, o.Timeout)
@@ -230,7 +232,7 @@ func withClassify(next Handler, classify func(error, *Job) Verdict) Handler {
 	}
 }
 
-// classified is an error whose Verdict is not that of the worker's Classify.
+// classified is an error for which classify is called instead of the worker's Classify.
 type classified struct {
 	error
 	classify func(error, *Job) Verdict

@@ -43,9 +43,9 @@ type QueueOptions struct {
 	// Defaults to [Detect].
 	Dialect Dialect
 	// DefaultJobOptions apply to all jobs that this Queue adds. Options of a job
-	// override them. A job whose options were read from JSON clears a default by
-	// an explicit zero, any other job by naming it in JobOptions.Reset. JobID is
-	// not inherited.
+	// override them. To clear a default for one job, name it in JobOptions.Reset. In
+	// options that were read from JSON, an explicit zero clears a default too. JobID
+	// is not inherited.
 	DefaultJobOptions *JobOptions
 	// MaxEvents is the approximate number of entries that the events stream keeps.
 	// Each new Queue overwrites the number stored for the queue, as in Node
@@ -58,15 +58,19 @@ type QueueOptions struct {
 	// AddWait is how long Add and AddBulk keep retrying while Redis is unreachable
 	// or can't serve, counted from the call.
 	//
-	// If the outcome of an attempt is unknown, they retry only when that cannot
-	// duplicate the job. That is so if the job has a JobID and is retained after
-	// it finishes, by its own options and those of the workers, or if it has a
-	// Deduplication whose TTL outlasts AddWait. Otherwise they return
-	// [ErrMaybeAdded].
+	// If the outcome of an attempt is unknown, they retry only a job of which a
+	// second add has no effect. Otherwise they return [ErrMaybeAdded]. They retry
+	// these jobs:
+	//
+	//   - A job with a JobID whose KeepCompleted and KeepFailed remove no job. These
+	//     options of the workers must not remove it either: a job that is no longer
+	//     in Redis is added again.
+	//   - A job with a Deduplication whose TTL has not passed, and that has none of
+	//     Replace, KeepLastIfActive and Reschedule.
 	//
 	// AddWait also bounds the wait for a Redis that accepts connections but does
-	// not reply. Without it, such a connection fails after 10 to 12 seconds
-	// (ConnWriteTimeout of rueidis), or the call returns when its context ends.
+	// not reply. Without AddWait, the call fails after 10 to 12 seconds
+	// (ConnWriteTimeout of rueidis), or when its context ends.
 	// Defaults to 0, which fails at once.
 	AddWait time.Duration
 	// OnHealth is called when Redis becomes unreachable and when it is reachable
@@ -101,7 +105,7 @@ type Queue struct {
 	defaults JobOptions
 	wait     addWait
 
-	addOne     AddFunc // addNew and addNewBulk within the middleware; nil without
+	addOne     AddFunc // addNew and addNewBulk within the middleware; nil without middleware
 	addMany    AddFunc
 	middleware []AddMiddleware
 	results    *resultTail
@@ -427,8 +431,8 @@ func (c *core) takeSpecial(job *Job) error {
 	return nil
 }
 
-// options returns a job's options, with the queue's defaults for those that it does
-// not set.
+// options returns a job's options, with the queue's defaults for the options that the job
+// does not set.
 func (q *Queue) options(own *JobOptions) JobOptions {
 	switch {
 	case own == nil:

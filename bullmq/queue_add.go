@@ -12,8 +12,8 @@ import (
 
 // ErrMaybeAdded is returned by Add when the reply was lost: the job may or may not
 // have been added. The connection broke, or the context ended, after the command may
-// have been sent. After any other error of Add, nothing was added. A job with a JobID
-// can safely be added again.
+// have been sent. After any other error of Add, nothing was added. You can safely add a
+// job with a JobID again, unless it may have finished and been removed in the meantime.
 var ErrMaybeAdded = errors.New("bullmq: the reply was lost; the job may or may not have been added")
 
 // maybeAdded is the error of an add whose outcome is unknown.
@@ -36,11 +36,11 @@ const (
 // Added, the Job has the id of the existing job. AddOutcome returns "" for a Job that
 // was not returned by an add.
 //
-// With QueueOptions.AddWait an add may be retried after its reply was lost. If the
-// job that then exists has the name, data, options and time of this add, the first
-// attempt has added it, and the outcome is Added. This can't be determined for a job
-// with a JobOptions.Timestamp, or one whose data has changed since. Their outcome is
-// AlreadyExists or Deduplicated.
+// With QueueOptions.AddWait an add may be retried after its reply was lost. If the retry
+// finds a job with the name, data, options and time of this add, an earlier attempt has
+// added that job, and the outcome is Added. An earlier attempt is not recognized if the
+// add has a JobOptions.Timestamp, or if the data of the job has changed in the meantime.
+// The outcome is then AlreadyExists or Deduplicated.
 func (j *Job) AddOutcome() AddOutcome {
 	if j == nil {
 		return ""
@@ -82,8 +82,8 @@ func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *ba
 	return backend.AddResult{}, r.finalError(lost, err)
 }
 
-// recognize sets the outcome of a retried add to Added if the job that it found is the
-// one that a first attempt has added. It reads that job.
+// recognize sets the outcome of a retried add to Added if an earlier attempt has added the
+// job that the retry found. It reads that job.
 func (q *Queue) recognize(ctx context.Context, job *Job, add *backend.Add, result *backend.AddResult) error {
 	_, timed := job.Options.Extra["timestamp"]
 	if result.Outcome == backend.Added || timed || !job.Options.Timestamp.IsZero() {
@@ -179,8 +179,8 @@ type addRetry struct {
 	pause  timing.Backoff
 }
 
-// allowed reports whether a call that failed with err may be retried. safe reports
-// whether another attempt can't add anything twice.
+// allowed reports whether a call that failed with err may be retried. safe says that
+// another attempt can't add a job twice.
 func (r *addRetry) allowed(safe bool, err error) bool {
 	if r.limit <= 0 || r.ctx.Err() != nil || err == nil || errors.Is(err, ErrClosed) || !safe {
 		return false

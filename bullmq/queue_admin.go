@@ -16,8 +16,8 @@ func (q *Queue) Pause(ctx context.Context) (err error) {
 	return q.core.store.Pause(ctx)
 }
 
-// Resume ends the pause of the queue (BullMQ: resume). It also makes the jobs ready
-// that BullMQ 5 has moved to the list paused.
+// Resume ends the pause of the queue (BullMQ: resume). Jobs that BullMQ 5 has moved to the
+// list "paused" become ready too.
 func (q *Queue) Resume(ctx context.Context) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "resume")
 	defer span.end(&err)
@@ -34,11 +34,10 @@ func (q *Queue) IsPaused(ctx context.Context) (bool, error) {
 // (BullMQ: isMaxed).
 func (q *Queue) IsMaxed(ctx context.Context) (bool, error) { return q.core.store.IsMaxed(ctx) }
 
-// RateLimit stops all workers of the queue that have a [Limiter], for a duration (BullMQ:
-// rateLimit). If the queue has a global rate limit, it stops all workers. Otherwise
-// workers without a Limiter continue. A handler that calls it returns [ErrRateLimited]
-// afterwards. wait is rounded down to whole milliseconds. Less than a millisecond is an
-// error.
+// RateLimit stops the workers of the queue for a duration (BullMQ: rateLimit). If the
+// queue has a global rate limit, all workers stop. Otherwise only workers with a [Limiter]
+// stop. A handler that calls RateLimit must return [ErrRateLimited] afterwards. wait is
+// rounded down to whole milliseconds. Less than a millisecond is an error.
 func (q *Queue) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "rateLimit")
 	defer span.end(&err)
@@ -53,10 +52,10 @@ func (c *core) rateLimit(ctx context.Context, wait time.Duration) error {
 	return c.store.StartRateLimit(ctx, wait)
 }
 
-// RateLimitTTL returns how long the rate limit is still in effect, or 0 if it is not
-// (BullMQ: getRateLimitTtl, which returns -2 if there is no limit). max is the number of
-// jobs that a window allows, usually the Max of the workers' [Limiter]. With 0 it is that
-// of the global rate limit.
+// RateLimitTTL returns how long the rate limit is still in effect, or 0 if no limit is in
+// effect (BullMQ: getRateLimitTtl, which returns -2 if there is no limit). max is the
+// number of jobs that a window allows, usually the Max of the workers' [Limiter]. If max
+// is 0, the Max of the global rate limit is used.
 func (q *Queue) RateLimitTTL(ctx context.Context, max int) (time.Duration, error) {
 	if err := checkCount("max", max, "the queue's global limit"); err != nil {
 		return 0, fmt.Errorf("bullmq: the rate limit of %s was not read: %w", q.Name(), err)
@@ -90,7 +89,8 @@ func (q *Queue) RemoveGlobalConcurrency(ctx context.Context) error {
 }
 
 // GlobalConcurrency returns the limit of [Queue.SetGlobalConcurrency], or 0 if there is
-// none (BullMQ: getGlobalConcurrency). [Queue.Meta] distinguishes a limit of 0 from none.
+// none (BullMQ: getGlobalConcurrency). [Queue.Meta] distinguishes a limit of 0 from no
+// limit.
 func (q *Queue) GlobalConcurrency(ctx context.Context) (int, error) {
 	meta, err := q.core.store.Meta(ctx)
 	if err != nil || meta.Concurrency == nil {
@@ -100,8 +100,9 @@ func (q *Queue) GlobalConcurrency(ctx context.Context) (int, error) {
 }
 
 // SetGlobalRateLimit limits how many jobs start within a period, across all workers
-// (BullMQ: setGlobalRateLimit). The global Max takes precedence over that of a worker's
-// [Limiter], but the worker's Duration takes precedence over the global one.
+// (BullMQ: setGlobalRateLimit). For a worker with a [Limiter], the global Max takes
+// precedence over the Max of the Limiter, but the Duration of the Limiter takes precedence
+// over the global Duration.
 func (q *Queue) SetGlobalRateLimit(ctx context.Context, limit Limiter) error {
 	if err := limit.check(); err != nil {
 		return fmt.Errorf("bullmq: queue %s: %w; use RemoveGlobalRateLimit to remove the limit", q.Name(), err)

@@ -12,21 +12,22 @@ import (
 // agedStates are the states that Ages reads if none is given.
 var agedStates = []State{StateWaiting, StatePrioritized, StateDelayed, StateActive}
 
-// Ages returns how old the oldest job of each given state is, or of each of the states
-// below if none is given. It is 0 for a state without jobs. The age of a job is how long
-// it has been
+// Ages returns the age of the oldest job in each given state. Without states it reads
+// StateWaiting, StatePrioritized, StateDelayed and StateActive. The age is 0 for a state
+// without jobs. The age of a job is how long it has been
 //
 //   - ready to run, in StateWaiting and StatePrioritized
 //   - overdue, in StateDelayed
 //   - running, in StateActive
 //
 // Other states are errors. On a queue of BullMQ 5, StateWaiting includes the jobs of
-// StatePaused. Ages works for queues that only Node clients use. It makes one call.
+// StatePaused. Ages also works for queues that only Node clients use. It makes one call.
 //
-// A job is ready from when it was added, plus its delay. A job that has run before is
-// ready from its last start, and a parent job from when it was added, because Redis
-// stores no later time. A delayed job that was promoted early has age 0 until its delay
-// has passed. In a list with LIFO jobs below others, the oldest job may not be found.
+// A job counts as ready from the time at which it was added, plus its delay. A job that
+// has run before counts as ready from its last start. A parent job counts as ready from
+// the time at which it was added. Redis stores no later time for these jobs. A delayed job
+// that was promoted early has age 0 until its delay has passed. Ages reads only both ends
+// of a list, so it may not find the oldest job if the list has LIFO jobs.
 func (q *Queue) Ages(ctx context.Context, states ...State) (map[State]time.Duration, error) {
 	if len(states) == 0 {
 		states = agedStates

@@ -38,10 +38,12 @@ const (
 // If the job is running, a [Worker] cancels the context of its handler with a
 // [*CancelledError] as the cause. It usually notices within a second, and at the latest
 // when it renews the job's lock; see WorkerOptions.LockRenewTime. If the handler then
-// returns an error, whatever it is, the job fails with the reason, and its StackTrace has
-// the error. If the handler returns a value, the job completes. A worker of BullMQ needs a
-// few lines for this, which docs/cancelling.md shows. Without them the processor runs to
-// its end. If it throws and the job is retried, the next start fails it with the reason.
+// returns any error, the job fails with the reason, and its StackTrace has the error. If
+// the handler returns a value, the job completes.
+//
+// A worker of BullMQ stops its processor only if you add a few lines of code, which
+// docs/cancelling.md shows. Otherwise the processor runs to its end. If it throws and the
+// job is retried, the job fails with the reason at its next start.
 //
 // Cancel returns [ErrJobNotFound] if there is no such job. It may be called several
 // times for a job, for example after an error.
@@ -73,8 +75,8 @@ func cancelText(reason string) string {
 	return cancelPrefix + ": " + reason
 }
 
-// cancelReason returns the reason of a failedReason that cancelText has returned, and any
-// other text as it is.
+// cancelReason returns the reason from which cancelText made the text. It returns any
+// other text unchanged.
 func cancelReason(text string) string {
 	if text == cancelPrefix {
 		return ""

@@ -17,14 +17,14 @@ import (
 var (
 	// ErrNotDeadLetter means that the job is no dead letter.
 	ErrNotDeadLetter = errors.New("it is no dead letter; Queue.MoveFailed and WorkerOptions.DeadLetters make them")
-	// ErrJobExists means that the queue of the original job has a job with its id again.
+	// ErrJobExists means that a job with the id of the original job exists in its queue.
 	ErrJobExists = errors.New("a job with the id of the original job exists; remove it to replay the dead letter")
 )
 
 // DeadLetter is a job that failed, as its dead letter describes it.
 type DeadLetter struct {
 	QueueName    string // of the job that failed
-	QueueKey     string // the same with the prefix, such as bull:orders
+	QueueKey     string // QueueName with the prefix, such as bull:orders
 	JobID        string
 	Name         string // of the job
 	Reason       string // failedReason
@@ -41,8 +41,8 @@ type DeadLetter struct {
 const deadLetterOption = "deadLetter"
 
 // DeadLetter returns the job that failed, if j is its dead letter. It returns false for
-// any other job. The StackTrace of a letter has the stack traces of the failed job, and
-// after them those of runs of the letter itself.
+// any other job. The StackTrace of a dead letter has the stack traces of the failed job,
+// followed by the stack traces of the letter's own runs.
 func (j *Job) DeadLetter() (DeadLetter, bool) {
 	if j == nil {
 		return DeadLetter{}, false
@@ -64,10 +64,10 @@ func (j *Job) DeadLetter() (DeadLetter, bool) {
 	}, true
 }
 
-// DeadLetter returns the dead letter in this queue of a job, given the name of the job's
-// queue and its id. It is one call, which looks for the letter by its id. If the job has
-// several letters, because it was added and failed again while the first was there,
-// DeadLetter returns that of the last failure.
+// DeadLetter finds the dead letter of a job in this queue. queueName and jobID are those
+// of the job that failed. The id of a letter is made from them, so DeadLetter makes one
+// call and no search. A job has several letters if it was added again, and failed again,
+// while its first letter existed. DeadLetter then returns the letter of the last failure.
 //
 // DeadLetter returns [ErrJobNotFound] if the job has no letter in this queue.
 func (q *Queue) DeadLetter(ctx context.Context, queueName, jobID string) (letter DeadLetter, err error) {
@@ -106,24 +106,25 @@ type MoveFailedOptions struct {
 	// Limit is how many jobs are moved at most.
 	// Defaults to 0: all.
 	Limit int
-	// IncludeCancelled moves jobs that failed because [Queue.Cancel] has cancelled them
-	// as well.
+	// IncludeCancelled also moves jobs that failed because [Queue.Cancel] has cancelled
+	// them.
 	// Defaults to false: they stay failed.
 	IncludeCancelled bool
 }
 
 // MoveFailed moves the failed jobs of the queue to another queue with the same prefix,
-// the oldest first, and returns the ids that they have there. Each becomes a dead letter:
-// a waiting job with the same name and data. [Job.DeadLetter] returns the job that it was,
-// and [Queue.ReplayDeadLetter] puts it back. BullMQ has no such call.
+// the oldest first. Each job becomes a dead letter: a waiting job with the same name and
+// data. MoveFailed returns the ids of the dead letters. [Job.DeadLetter] describes the
+// original job, and [Queue.ReplayDeadLetter] puts it back. BullMQ has no such call.
 //
-// It moves jobs that any client has failed, except those that were cancelled. Each job is
-// moved once, even if several callers and workers with WorkerOptions.DeadLetters do so.
-// Their children stay where they are, and a parent that waits for a failed job goes on
-// waiting. A failed job with children that have not finished is not moved before they
-// have.
+// MoveFailed moves jobs that any client has failed. It does not move cancelled jobs unless
+// IncludeCancelled is set. Each job is moved once, even if several callers and workers with
+// WorkerOptions.DeadLetters move jobs at the same time. The children of a job that is moved
+// stay where they are. A parent that waits for a failed job goes on waiting. A failed job
+// with unfinished children is not moved until they have finished.
 //
-// Jobs that their options or a worker's remove when they fail can't be moved.
+// A job can't be moved if its KeepFailed option, or that of the worker, removes the job
+// when it fails.
 //
 // On a cluster both queues must have the same hash tag. options may be nil.
 func (q *Queue) MoveFailed(ctx context.Context, toQueue string, options *MoveFailedOptions) (letterIDs []string, err error) {
@@ -194,8 +195,8 @@ func (c *core) deadLetters(other *keys) (backend.DeadLetters, error) {
 // moveBatch is how many jobs one call looks at.
 const moveBatch = 100
 
-// move moves up to limit jobs, 0 for all, that failed since a time, and passes what each
-// call did to a function. It makes no further call when ctx ends.
+// move moves jobs that failed since a time: up to limit jobs, or all if limit is 0. It
+// passes the result of each call to moved. It makes no further call when ctx ends.
 func (m *failedMover) move(ctx context.Context, since time.Time, limit int, moved func(backend.MovedFailed)) error {
 	for skip, left := 0, limit; ctx.Err() == nil; {
 		count := moveBatch
@@ -232,17 +233,17 @@ func (m *failedMover) call(ctx context.Context, move backend.MoveFailed) (backen
 	return moved, err
 }
 
-// ReplayDeadLetter puts a dead letter of the queue back: the job has its id again, in the
-// queue where it failed, with its options, its parent and its log. It has the data of the
-// letter, which [Job.UpdateData] may have changed, and no attempt counts as made. The job
-// is ready to run at once. ReplayDeadLetter returns the job as [Queue.JobRef] does.
+// ReplayDeadLetter puts a dead letter of this queue back into the queue where the job
+// failed. The job has its old id, options, parent and log. Its data is the data of the
+// letter, which [Job.UpdateData] may have changed. It has all its attempts again, and is
+// ready to run at once. The returned Job is like a Job from [Queue.JobRef].
 //
 // The letter may be waiting, delayed, prioritized, completed or failed. Replay the
 // children of a flow before their parents.
 //
 // The errors are [ErrJobNotFound], [ErrNotDeadLetter], [ErrJobExists], [ErrJobLocked] if
-// a worker holds the letter, and [ErrNotInState] if it waits for children. Nothing has
-// changed then.
+// a worker holds the letter, and [ErrNotInState] if the letter waits for children. After
+// one of these errors nothing has changed.
 func (q *Queue) ReplayDeadLetter(ctx context.Context, letterID string) (job *Job, err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "replayDeadLetter")
 	defer span.end(&err)
@@ -277,8 +278,8 @@ func (c *core) replayError(letterID string, cause error) error {
 	return fmt.Errorf("bullmq: replay dead letter %s of %s: %w", letterID, c.keys.queue, cause)
 }
 
-// replay puts letters of the queue back to one queue. It returns why each of them was
-// not put back; nil for those that were.
+// replay puts letters of the queue back to one queue. It returns an error for each letter
+// that was not put back, and nil for each letter that was.
 func (c *core) replay(ctx context.Context, origin *core, letters []backend.Letter) ([]error, error) {
 	errs := make([]error, len(letters))
 	store, err := origin.deadLetters(c.keys)
@@ -330,8 +331,9 @@ var replayableStates = []State{StateWaiting, StateDelayed, StatePrioritized, Sta
 // first, as [Queue.ReplayDeadLetter] does. It returns the ids of the letters that were
 // put back. Jobs that are no dead letters are ignored.
 //
-// If some letters can't be put back, it goes on with the others. The error then wraps
-// that of each, as those of ReplayDeadLetter. options may be nil.
+// If some letters can't be put back, it goes on with the others. The returned error then
+// wraps an error for each of these letters, like the errors of ReplayDeadLetter. options
+// may be nil.
 func (q *Queue) ReplayDeadLetters(ctx context.Context, options *ReplayOptions) (letterIDs []string, err error) {
 	var o ReplayOptions
 	if options != nil {
@@ -398,7 +400,7 @@ func (r *bulkReplay) replayState(ctx context.Context, state backend.State) error
 
 func (r *bulkReplay) full() bool { return r.o.Limit > 0 && len(r.replayed) >= r.o.Limit }
 
-// replayPage replays letters, those of one queue in one call.
+// replayPage replays letters, with one call for each queue that jobs go back to.
 func (r *bulkReplay) replayPage(ctx context.Context, records []*backend.JobRecord) error {
 	letters, order := map[*core][]backend.Letter{}, []*core{}
 	chosen := 0

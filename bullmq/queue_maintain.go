@@ -27,8 +27,8 @@ type DrainOptions struct {
 	Delayed bool
 }
 
-// Drain removes all waiting jobs. Running jobs and the next job of each scheduler are
-// not removed. options may be nil (BullMQ: drain).
+// Drain removes all waiting and prioritized jobs. Running jobs and the next job of each
+// scheduler are not removed. options may be nil (BullMQ: drain).
 //
 // Drain removes about 5,000 jobs in each call to Redis, so that other clients are served
 // in between. It also removes jobs that are added meanwhile.
@@ -73,10 +73,10 @@ type CleanOptions struct {
 // Clean removes jobs of one state, the oldest first, and returns their ids. Active jobs
 // are removed only if no worker holds them. options may be nil (BullMQ: clean).
 //
-// Clean examines as many jobs as the limit, at most 10,000 in each call to Redis. As in
-// BullMQ, it ends after a call that keeps one of them: a job that is younger than Grace,
-// that a worker holds, or that is the next one of a scheduler. Jobs after the examined
-// ones then remain.
+// Clean examines up to 10,000 jobs in each call to Redis, and no more than Limit in all. As
+// in BullMQ, it ends after a call that did not remove all the jobs that it examined. A job
+// is not removed if it is younger than Grace, if a worker holds it, or if it is the next
+// job of a scheduler. The jobs that were not examined then stay as well.
 func (q *Queue) Clean(ctx context.Context, options *CleanOptions) (removed []string, err error) {
 	var o CleanOptions
 	if options != nil {
@@ -166,7 +166,7 @@ type RetryJobsOptions struct {
 	// State is StateFailed or StateCompleted.
 	// Defaults to StateFailed.
 	State State
-	// Until selects the jobs that finished before it.
+	// Until selects the jobs that finished before this time.
 	// Defaults to now.
 	Until time.Time
 	// Count is the number of jobs moved in each call to Redis.
@@ -333,10 +333,9 @@ func (j *Job) RemoveUnprocessedChildren(ctx context.Context) error {
 }
 
 // RemoveChildDependency detaches the job from its parent, so that the parent no longer
-// waits for it, and reports whether it did (BullMQ: removeChildDependency). It returns
-// false if the parent does not wait for the job, and if the job has no parent in Redis,
-// for which BullMQ throws an error. It returns [ErrParentNotFound] if the parent no
-// longer exists.
+// waits for the job (BullMQ: removeChildDependency). It reports whether the parent was
+// waiting for the job. If the job has no parent in Redis, it returns false, where BullMQ
+// throws an error. It returns [ErrParentNotFound] if the parent no longer exists.
 func (j *Job) RemoveChildDependency(ctx context.Context) (bool, error) {
 	c, err := j.coreFor("remove the parent of")
 	if err != nil {

@@ -21,16 +21,18 @@ type NewJob struct {
 	// Options are a copy of the options that the caller passed, or nil if there are none.
 	// The defaults of the queue are added later.
 	Options *JobOptions
-	// SchedulerID is the id of the scheduler whose jobs are defined, or "".
+	// SchedulerID is the id of the scheduler if this is the template of a scheduler's
+	// jobs, and "" otherwise.
 	SchedulerID string
 
 	job *Job // as the add has returned it; nil before that and after an error
 }
 
-// Added returns the job that was added. It is for a middleware after its call of next.
+// Added returns the job that was added. A middleware can call it after next has returned.
 // Added returns nil if this job was not added, because of an error, because a job with
-// its JobID exists, or because it was deduplicated. In a bulk with an error some jobs may
-// have been added. Added always returns nil for the template of a scheduler.
+// its JobID exists, or because it was deduplicated. If next returns an error for a bulk,
+// some of the jobs may still have been added. Added always returns nil for the template of
+// a scheduler.
 func (n *NewJob) Added() *Job {
 	if n.job.AddOutcome() != Added {
 		return nil
@@ -70,13 +72,15 @@ func (n *NewJob) EncodeData() (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// AddFunc adds jobs in one call: one for [Queue.Add], several for [Queue.AddBulk], those
-// of a flow for [FlowProducer.Add], the template for [Queue.UpsertScheduler].
+// AddFunc adds jobs in one call. jobs contains the one job of [Queue.Add], the jobs of
+// [Queue.AddBulk], all jobs of the flows of a [FlowProducer], or the template of
+// [Queue.UpsertScheduler].
 type AddFunc func(ctx context.Context, jobs []*NewJob) error
 
 // AddMiddleware wraps an [AddFunc], to run code before and after jobs are added. It must
-// call next with all jobs, or return an error. Then none is added. After the call
-// [NewJob.Added] tells which jobs were added.
+// either call next with all jobs, or return an error without a call of next. In the second
+// case no job is added. After next has returned, [NewJob.Added] tells which jobs were
+// added.
 type AddMiddleware func(next AddFunc) AddFunc
 
 var errNotAdded = errors.New("bullmq: a middleware has not added the job: it must call next or return an error")
@@ -198,8 +202,9 @@ func flowMiddleware(ctx context.Context, flows []Flow, middleware []AddMiddlewar
 	return err
 }
 
-// setAdded sets the jobs of nodes and their children, in the order in which flowMiddleware
-// lists them. It returns the jobs that are left.
+// setAdded sets the added job of each NewJob. jobs are in the order in which
+// flowMiddleware lists the nodes and their children. setAdded returns the jobs that come
+// after those of the given nodes.
 func setAdded(jobs []*NewJob, nodes []*FlowNode) []*NewJob {
 	for _, node := range nodes {
 		jobs[0].job = node.Job

@@ -15,8 +15,8 @@ import (
 // allStates are the states that Jobs and Counts read if none is given.
 var allStates = []State{StateActive, StateCompleted, StateDelayed, StateFailed, StatePrioritized, StateWaiting, StateWaitingChildren}
 
-// statesOf returns the states to read for the given ones. In BullMQ 5, waiting
-// jobs include those in the list paused.
+// statesOf returns the states to read for the named states. In BullMQ 5, waiting jobs
+// include the jobs in the list "paused".
 func (c *core) statesOf(named []State) []State {
 	if len(named) == 0 {
 		named = allStates
@@ -44,9 +44,11 @@ func (q *Queue) Job(ctx context.Context, id string) (*Job, error) {
 }
 
 // JobAndState reads a job and its state in one call, so that they agree. It returns
-// [ErrJobNotFound] if there is no such job, or no state of the queue has it. Like
-// [Queue.JobState], and unlike [Queue.Job], it takes Redis time in proportion to the
-// number of waiting jobs if the job is waiting.
+// [ErrJobNotFound] if there is no such job, or if the job is in no state of the queue.
+//
+// If the job is waiting or waits for children, Redis searches the list of waiting jobs.
+// The call then takes longer if many jobs are waiting. This also holds for
+// [Queue.JobState], but not for [Queue.Job].
 func (q *Queue) JobAndState(ctx context.Context, id string) (*Job, State, error) {
 	record, state, _, err := q.core.store.JobAndState(ctx, id, false)
 	switch {
@@ -97,8 +99,8 @@ func (c *core) state(ctx context.Context, id string) (State, error) {
 type Page struct {
 	// Offset is the number of entries to skip.
 	Offset int
-	// Limit is the maximum number of entries. A negative one means no limit, and so does
-	// one beyond the largest safe integer of JavaScript.
+	// Limit is the maximum number of entries. A number that is negative, or beyond the
+	// largest safe integer of JavaScript, means no limit.
 	// Defaults to 100.
 	Limit int
 	// Ascending returns the oldest entries first.
@@ -135,8 +137,9 @@ func (p Page) stored() (backend.Page, error) {
 	return backend.Page{From: from, To: to, Ascending: p.Ascending}, err
 }
 
-// Jobs returns a page of the jobs of each given state, one state after the other. If no
-// state is given, it reads all states (BullMQ: getJobs).
+// Jobs returns jobs in the given states, one state after the other. page applies to each
+// state separately. If no state is given, Jobs reads all states (BullMQ: getJobs). On a
+// queue of BullMQ 5, StateWaiting includes StatePaused.
 //
 // A page of more than 1,000 jobs is read in several calls, so that Redis serves other
 // clients in between. Jobs can then change while the page is read.
@@ -164,8 +167,9 @@ func (q *Queue) Jobs(ctx context.Context, page Page, states ...State) ([]*Job, e
 	return jobs, nil
 }
 
-// JobIDs returns the ids of a page of the jobs of each given state, as [Queue.Jobs] does.
-// It includes jobs whose hash no longer exists (BullMQ: getRanges).
+// JobIDs returns the ids of jobs in the given states. page and states select the jobs as in
+// [Queue.Jobs], but a given StateWaiting does not include StatePaused. JobIDs includes jobs
+// whose hash no longer exists (BullMQ: getRanges).
 func (q *Queue) JobIDs(ctx context.Context, page Page, states ...State) ([]string, error) {
 	if err := q.core.checkStates("read the job ids", states); err != nil {
 		return nil, err
@@ -212,9 +216,11 @@ func backendState(state State) backend.State {
 	return backend.State(state)
 }
 
-// Counts returns the number of jobs in each given state, or in each state if none is
-// given. On a queue of BullMQ 5, StateWaiting also returns StatePaused, the state of its
-// waiting jobs while the queue is paused (BullMQ: getJobCounts).
+// Counts returns the number of jobs in each given state. If no state is given, it counts
+// the jobs in all states (BullMQ: getJobCounts).
+//
+// On a queue of BullMQ 5, waiting jobs are in StatePaused while the queue is paused. If
+// StateWaiting is counted there, the result also has StatePaused.
 func (q *Queue) Counts(ctx context.Context, states ...State) (map[State]int, error) {
 	if err := q.core.checkStates("count the jobs", states); err != nil {
 		return nil, err
@@ -265,7 +271,7 @@ func (q *Queue) CountsPerPriority(ctx context.Context, priorities ...int) (map[i
 	return counts, nil
 }
 
-// JobMetrics holds the counts of workers with MetricsPoints.
+// JobMetrics holds the counts that workers with WorkerOptions.MetricsPoints have stored.
 type JobMetrics struct {
 	Count     int       // jobs in total
 	PrevTime  time.Time // when the last point was recorded
@@ -274,8 +280,8 @@ type JobMetrics struct {
 	Total     int       // number of stored points, one for each minute
 }
 
-// Metrics reads the counts of jobs that have reached state, StateCompleted or StateFailed
-// (BullMQ: getMetrics). The entries of page are minutes.
+// Metrics reads the counts of jobs that completed or failed (BullMQ: getMetrics). state is
+// StateCompleted or StateFailed. The entries of page are minutes.
 func (q *Queue) Metrics(ctx context.Context, state State, page Page) (JobMetrics, error) {
 	if state != StateCompleted && state != StateFailed {
 		return JobMetrics{}, fmt.Errorf("bullmq: read the metrics of queue %s: there are none of the state %.80q; use StateCompleted or StateFailed", q.Name(), state)
@@ -315,9 +321,9 @@ func (q *Queue) ConnectedWorkers(ctx context.Context) ([]ConnectedClient, error)
 	return q.clients(ctx, q.core.workerName)
 }
 
-// CountWorkers returns how many workers are connected to each of several queues, in the
-// order of the queues, as [Queue.ConnectedWorkers] finds them. It lists the clients of each
-// Connection once (BullMQ: getWorkersCount).
+// CountWorkers returns, for each of several queues, the number of workers that
+// [Queue.ConnectedWorkers] lists (BullMQ: getWorkersCount). The numbers are in the order of
+// the queues. CountWorkers lists the clients of each Connection once.
 func CountWorkers(ctx context.Context, queues ...*Queue) ([]int, error) {
 	counts := make([]int, len(queues))
 	lists := map[any][]backend.ConnectedClient{} // by connection
@@ -340,8 +346,8 @@ func CountWorkers(ctx context.Context, queues ...*Queue) ([]int, error) {
 	return counts, nil
 }
 
-// workerName returns the name of the queue's worker whose connection has a name, and
-// whether it is one of a worker.
+// workerName returns the name of the worker to which a connection belongs, given the name
+// of the connection. It returns false if no worker of the queue has such a connection.
 func (c *core) workerName(connection string) (string, bool) {
 	unnamed := c.keys.clientName("")
 	if connection == unnamed {

@@ -23,8 +23,8 @@ func (q *Queue) repairer() (backend.Repairer, error) {
 // leave such jobs. The jobs of [Queue.FindStrandedJobs] are among them. It scans all keys
 // of the server.
 //
-// As in BullMQ, a job is not found if its id is that of a scheduler, or 0 or 1 while the
-// queue has a marker of that name.
+// As in BullMQ, a job is not found if a scheduler has the same id. A job with the id 0 or 1
+// is not found while the queue has a marker of that name.
 func (q *Queue) FindOrphanedJobs(ctx context.Context) ([]string, error) {
 	return q.orphans(ctx, 1000, 0, false)
 }
@@ -80,8 +80,9 @@ func (q *Queue) orphans(ctx context.Context, count, limit int, remove bool) ([]s
 	return found, err
 }
 
-// eachJobID scans all keys of the server, count in each call, and passes the ids of the
-// queue's jobs to a function, each once, until it returns false. count defaults to 1000.
+// eachJobID scans all keys of the server, count keys in each call. It passes the ids of the
+// queue's jobs to each, and no id twice. It ends when each returns false. count defaults
+// to 1000.
 func (q *Queue) eachJobID(ctx context.Context, count int, each func(ids []string) (more bool, err error)) error {
 	if count <= 0 {
 		count = 1000
@@ -115,8 +116,9 @@ func (q *Queue) eachJobID(ctx context.Context, count int, each func(ids []string
 
 // FindStrandedJobs returns the ids of unfinished jobs that are in no state of the queue,
 // oldest first. No worker can fetch them. Clients of BullMQ 5 cause such jobs if clients
-// of BullMQ 6 or of this package use the same queue: to pause or resume it, they rename
-// the list wait to paused or the reverse, and overwrite the jobs in the target list.
+// of BullMQ 6 or of this package use the same queue. To pause or resume a queue, BullMQ 5
+// renames the list "wait" to "paused" or the reverse. This overwrites the jobs that other
+// clients have put into the target list.
 //
 // FindStrandedJobs scans all keys of the server and changes nothing. Unlike
 // [Queue.FindOrphanedJobs] it ignores finished jobs and incomplete records without a
@@ -152,13 +154,17 @@ func (q *Queue) FindStrandedJobs(ctx context.Context) ([]string, error) {
 // RepairPaused moves the jobs that [Queue.FindStrandedJobs] finds to the front of the
 // waiting jobs, oldest first, and returns their ids.
 //
-// It also moves jobs that are in the wrong list. If the queue is not paused, jobs in the
-// list paused, which no worker reads, move to wait. In the dialect [V5], if the queue is
-// paused, jobs in wait move to paused, because BullMQ 5 would overwrite them when it
-// resumes. If jobs wait, an idle worker is woken.
+// It also moves jobs that are in the wrong list:
 //
-// It may be called while clients use the queue. Make sure that clients of BullMQ 5 no
-// longer pause and resume the queue, or jobs will be lost again.
+//   - If the queue is not paused, jobs in the list "paused" move to "wait", because no
+//     worker reads "paused".
+//   - If the queue is paused, jobs in "wait" move to "paused" in the dialect [V5], because
+//     BullMQ 5 would overwrite them when it resumes the queue.
+//
+// If jobs wait afterwards, an idle worker is woken.
+//
+// You can call RepairPaused while clients use the queue. Make sure that clients of BullMQ 5
+// no longer pause and resume the queue, or jobs will be lost again.
 func (q *Queue) RepairPaused(ctx context.Context) ([]string, error) {
 	repairer, err := q.repairer()
 	if err != nil {

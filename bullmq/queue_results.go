@@ -17,8 +17,10 @@ import (
 // Wait waits until the job has finished and returns its return value as JSON (BullMQ:
 // waitUntilFinished). It returns a [*JobFailedError] if the job failed,
 // [ErrJobNotFound] if it was removed before it finished, and the cause of ctx if ctx
-// ends first. It returns at once if the job had finished before, even if the job was
-// removed on completion, as long as its event is in the events stream.
+// ends first.
+//
+// If the job has finished before the call, Wait returns at once. The job may even have been
+// removed when it finished, as long as its last event is still in the events stream.
 //
 // While Redis is unreachable or can't serve, Wait continues to wait. If ctx ends
 // meanwhile, the error wraps the cause of ctx and the error of Redis.
@@ -114,7 +116,7 @@ func (q *Queue) endOfMissing(ctx context.Context, r *reader, ending <-chan Event
 }
 
 // resultTail reads the events stream for all waits and watches of one Queue, on one
-// connection, from the first of them until the Queue is closed.
+// connection. It starts with the first wait or watch and ends when the Queue is closed.
 type resultTail struct {
 	core         *core
 	closing      chan struct{} // closed by close
@@ -131,7 +133,7 @@ type resultTail struct {
 	polled    time.Time   // when all waits last read the states of their jobs
 	pollTimer *time.Timer // runs until the next time
 
-	watchers atomic.Int64 // how many there are in watching
+	watchers atomic.Int64 // the number of watchers in watching
 }
 
 func newResultTail(c *core) *resultTail {
@@ -141,8 +143,9 @@ func newResultTail(c *core) *resultTail {
 	}
 }
 
-// join subscribes to the end of a job. No later event is missed. An earlier end, before a
-// retry, is not delivered even if the tail has not read it yet.
+// join subscribes to the end of a job. No event after the call is missed. An event before
+// the call, such as the end of a run that was retried, is not delivered, even if the tail
+// reads it later.
 func (t *resultTail) join(ctx context.Context, r *reader) (<-chan Event, func(), error) {
 	last, err := t.position(ctx, r)
 	if err != nil {
@@ -321,8 +324,8 @@ type reader struct {
 	last error  // of the last read; nil if it succeeded
 }
 
-// read calls a function that reads from Redis until it succeeds or fails permanently. If
-// ctx ends first, the function may still be running.
+// read repeats call, a function that reads from Redis, until it succeeds or fails
+// permanently. If ctx ends first, call may still be running.
 func (r *reader) read(ctx context.Context, call func(ctx context.Context) error) error {
 	var outage timing.Backoff
 	for {

@@ -11,31 +11,34 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// WatchJob returns an iterator over the events of one job, until it has completed or
-// failed, is removed, or ctx ends. All watches and waits of a Queue share one connection.
+// WatchJob returns an iterator over the events of one job. The iterator ends when the job
+// has completed, has failed or is removed, or when ctx ends. All watches and waits of a
+// Queue share one connection.
 //
 // The first event describes the present state of the job. It has no ID and no Fields. Its
-// Type is that of the event which leads to the state: EventWaiting for a waiting or
-// prioritized job, EventActive, EventDelayed, EventWaitingChildren, EventCompleted or
-// EventFailed. Name and Progress are set, and ReturnValue or FailedReason. The events
-// after that moment follow, each once and in order.
+// Type is EventWaiting for a waiting or prioritized job, or else EventActive, EventDelayed,
+// EventWaitingChildren, EventCompleted or EventFailed. Name and Progress are set. If the
+// job has finished, ReturnValue or FailedReason is set too. All later events of the job
+// follow, each once and in order.
 //
 // Whenever an event has one of these types, State(event.Type) is the new state of the job,
 // except that a prioritized job is shown as waiting. Other types, such as EventProgress,
 // tell nothing about the state.
 //
 // The last event is EventCompleted, EventFailed or EventRemoved. For a job that has
-// already finished it is the only one. Events after it, such as EventRetriesExhausted,
-// are not delivered. A failed attempt that is retried does not end the loop.
+// already finished, this is the only event. Later events of the job, such as
+// EventRetriesExhausted, are not delivered. A failed attempt that is retried does not end
+// the loop.
 //
 // While Redis is unreachable or can't serve, WatchJob continues to wait. If events may
-// have been lost, because the stream was trimmed meanwhile or the loop was too slow, it
-// yields the present state again. An end without an event, such as that of a drained job,
-// is noticed within five seconds, and so is any end on a queue without events.
+// have been lost, because the stream was trimmed meanwhile or the loop was too slow,
+// WatchJob yields the present state again. Some jobs end without an event: those that
+// [Queue.Drain] removes, and all jobs of a queue without events. WatchJob notices such an
+// end within five seconds.
 //
-// A loop yields at most one error, and ends with it: [ErrJobNotFound] if there is no such
-// job, [ErrClosed] if the Queue is closed, or that of a read that fails permanently. It
-// yields none when ctx ends.
+// The iterator yields at most one error, and ends with it: [ErrJobNotFound] if there is no
+// such job, [ErrClosed] if the Queue is closed, or the error of a read that fails
+// permanently. It yields no error when ctx ends.
 func (q *Queue) WatchJob(ctx context.Context, id string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		err := q.watch(ctx, id, func(event Event) bool { return yield(event, nil) && ctx.Err() == nil })
@@ -88,8 +91,8 @@ func (q *Queue) watch(ctx context.Context, id string, yield func(Event) bool) er
 	}
 }
 
-// present returns the state of the job as an event, and the id of the last event that is
-// part of it. The event is EventRemoved if there is no such job.
+// present returns the state of the job as an event, and the id of the last event in the
+// stream at that moment. The returned event is EventRemoved if there is no such job.
 func (q *Queue) present(ctx context.Context, r *reader) (Event, string, error) {
 	var record *backend.JobRecord
 	var state backend.State
@@ -149,9 +152,10 @@ func (q *Queue) watchMissing(ctx context.Context, r *reader, w *watcher, start s
 	return nil
 }
 
-// yieldRest yields the events before the end of the job, which may not have been read yet.
-// start is the last event before the watch, and last the one at the end. more is false if
-// the end itself was among the events.
+// yieldRest yields the events before the end of the job. It waits a short time for events
+// that have not been read yet. start is the id of the last event before the watch. last is
+// the id of the last event that must have been read. more is false if the end itself was
+// among the events.
 func (q *Queue) yieldRest(ctx context.Context, w *watcher, start, last string, yield func(Event) bool) (more bool, err error) {
 	for latest := time.Now().Add(timing.EventLag); ; {
 		complete := q.results.hasRead(start, last)
@@ -170,9 +174,9 @@ func (q *Queue) yieldRest(ctx context.Context, w *watcher, start, last string, y
 	}
 }
 
-// yieldEvents yields events until the job must be read: because no event has come for a
-// duration, or because the job may have ended without one. lost reports that events are
-// missing. more reports whether the loop goes on.
+// yieldEvents yields events until the job must be read, because no event has come for the
+// duration patience, or because the job may have ended without an event. lost reports that
+// events are missing. more reports whether the loop goes on.
 func (q *Queue) yieldEvents(ctx context.Context, w *watcher, patience time.Duration, yield func(Event) bool) (more, lost bool, err error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -217,7 +221,7 @@ type watcher struct {
 	events []Event
 	read   bool          // the job must be read
 	lost   bool          // events are missing, and the job must be read
-	last   string        // later events are collected
+	last   string        // id of an event; only later events are collected
 	ready  chan struct{} // signals that a field has changed
 }
 

@@ -51,9 +51,9 @@ func KeepLast(n int) Retention {
 	return k
 }
 
-// KeepFor returns a Retention that keeps jobs for an age, in seconds. Part of a second
-// counts as one. A negative age, or one with part of a millisecond, is an error where
-// the option is used (BullMQ: {age}).
+// KeepFor returns a Retention that keeps jobs up to an age, which is rounded up to whole
+// seconds (BullMQ: {age}). An age that is negative, or not in whole milliseconds, is an
+// error where the option is used.
 func KeepFor(age time.Duration) Retention {
 	return keepWithin(RetentionLimits{Age: age}, true)
 }
@@ -72,9 +72,9 @@ type RetentionLimits struct {
 	Removals int
 }
 
-// KeepWithin returns a Retention that keeps the jobs within all the limits. Limits
-// without Age and Count, and negative ones, are an error where the option is used
-// (BullMQ: {age, count, limit}).
+// KeepWithin returns a Retention that keeps the jobs that are within both Age and Count
+// (BullMQ: {age, count, limit}). If neither Age nor Count is set, or if a limit is negative,
+// this is an error where the option is used.
 func KeepWithin(limits RetentionLimits) Retention {
 	return keepWithin(limits, limits.Age != 0)
 }

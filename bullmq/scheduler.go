@@ -15,15 +15,14 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/cron"
 )
 
-// Repeat defines when a job scheduler adds jobs, by either a Pattern or an interval,
-// Every (BullMQ: RepeatOptions).
+// Repeat defines when a job scheduler adds jobs (BullMQ: RepeatOptions). Set either a
+// Pattern or an interval, Every.
 type Repeat struct {
 	// Pattern is a cron pattern with five fields, or with six, the first of which
 	// is seconds. The syntax is that of cron-parser 5.
 	Pattern string
-	// TimeZone is the IANA name of the zone in which the pattern counts. It needs the
-	// machine's time zone database; a program without one imports time/tzdata
-	// (BullMQ: tz).
+	// TimeZone is the IANA name of the zone of the pattern's times (BullMQ: tz). It needs
+	// the machine's time zone database. If there may be none, import time/tzdata.
 	// Defaults to the zone of this process.
 	TimeZone string
 	// Every is the interval, in whole milliseconds.
@@ -31,13 +30,13 @@ type Repeat struct {
 	// Offset makes the times of an interval multiples of Every since 1970, plus this
 	// duration. It is in whole milliseconds.
 	Offset time.Duration
-	// StartDate is the first time of an interval. The times of a pattern are after
-	// it.
+	// StartDate is the first time of an interval. All times of a pattern are after
+	// StartDate.
 	StartDate time.Time
 	// EndDate is when the scheduler stops adding jobs. A scheduler adds its next job
-	// when one starts. So a job that was added in time runs even if it starts after
-	// EndDate, and with Every it may be scheduled up to an interval after EndDate. A
-	// pattern schedules no job after EndDate.
+	// when its previous job starts. So a job that was added in time runs even if it
+	// starts after EndDate. With Every, a job may be scheduled up to an interval after
+	// EndDate. A pattern schedules no job after EndDate.
 	EndDate time.Time
 	// Limit is the total number of jobs to add.
 	// Defaults to 0, no limit.
@@ -72,7 +71,7 @@ type Scheduler struct {
 // returns its next job (BullMQ: upsertJobScheduler). Several processes may upsert
 // the same id at the same time. template may be nil.
 //
-// If the pattern has no next run, or none before EndDate, UpsertScheduler writes nothing
+// If the pattern has no next run, or no run before EndDate, UpsertScheduler writes nothing
 // and returns [ErrNoNextRun].
 func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *JobTemplate) (*Job, error) {
 	t := JobTemplate{}
@@ -274,9 +273,10 @@ func (q *Queue) Scheduler(ctx context.Context, id string) (*Scheduler, error) {
 // Schedulers returns job schedulers in descending order of their next run, or in
 // ascending order if Page.Ascending is set (BullMQ: getJobSchedulers).
 //
-// In the dialect [V6], an entry without a record is removed, as in BullMQ 6, and an
-// entry of an old repeatable job is an error. In the dialect [V5], Schedulers returns
-// both, with the values that the entry itself contains.
+// The list of schedulers in Redis may have entries without a record. In the dialect [V6],
+// Schedulers removes such an entry, as BullMQ 6 does. It returns an error if the entry is
+// an old repeatable job. In the dialect [V5], Schedulers returns both kinds of entries,
+// with the values that the entry itself contains.
 func (q *Queue) Schedulers(ctx context.Context, page Page) ([]*Scheduler, error) {
 	stored, err := page.stored()
 	if err != nil {
@@ -341,8 +341,8 @@ func dateMillis(t time.Time) int64 {
 }
 
 // advance adds the next job of the scheduler that added job. A worker calls it when the
-// job starts, however the job ends. A *scheduleError is permanent: a retry fails in the
-// same way.
+// job starts, so the next job does not depend on how this job ends. A *scheduleError is
+// permanent: a retry fails in the same way.
 func (w *Worker) advance(ctx context.Context, job *Job) (err error) {
 	run, err := w.nextRun(job)
 	if err != nil || run == nil {

@@ -17,26 +17,27 @@ import (
 // ServerOptions configures a [Server]. A nil pointer and the zero value select the
 // defaults.
 type ServerOptions struct {
-	// QueueNames are the queues that Run serves, of those registered with [Server.Handle].
-	// A program can so run some of its queues in each process. An empty slice that is not
-	// nil selects none.
-	// Defaults to all.
+	// QueueNames selects the queues that Run serves. They must be registered with
+	// [Server.Handle]. In this way each process of a program can serve only some of its
+	// queues. An empty slice that is not nil selects no queue.
+	// Defaults to all registered queues.
 	QueueNames []string
 	// Middleware wraps the handlers of all queues. The first one is the outermost.
 	Middleware []Middleware
-	// AddMiddleware wraps the adds of [Server.Queue], [Server.FlowProducer] and
-	// [QueueFromContext]. The first one is the outermost. The Middleware of their own
-	// options is within it.
+	// AddMiddleware wraps the adds of the queues and flow producers that [Server.Queue],
+	// [Server.FlowProducer] and [QueueFromContext] return. The first one is the outermost.
+	// The Middleware of QueueOptions and FlowProducerOptions is within AddMiddleware.
 	AddMiddleware []AddMiddleware
-	// Signals are the signals that stop [Server.Run]. The first one stops it as the end of
-	// its context does. The second one cancels the handlers' contexts, which then have a
-	// second to return, and cuts off HTTP requests.
-	// Defaults to SIGINT and SIGTERM. A non-nil empty slice handles none.
+	// Signals are the signals that stop [Server.Run]. The first signal stops it as the end
+	// of its context does. The second signal cancels the contexts of the handlers and cuts
+	// off HTTP requests. The handlers then have a second to return. A non-nil empty slice
+	// handles no signals.
+	// Defaults to SIGINT and SIGTERM.
 	Signals []os.Signal
-	// OnFailed is called after an attempt of any job has failed. Final reports whether the
-	// job failed for good. ctx has the job and the values that middleware has put into the
-	// handler's context, for [LoggerFromContext] and others. It does not end with the
-	// handler's.
+	// OnFailed is called after an attempt of any job has failed. Failure.Final reports
+	// whether the job failed for good. ctx has the job, and the values that middleware has
+	// put into the handler's context, so [LoggerFromContext] works with ctx. ctx does not
+	// end when the handler's context ends.
 	OnFailed func(ctx context.Context, failure Failure)
 	// Prefix, Dialect, ShutdownTimeout, JobLog, QueueOptions, OnHealth, Telemetry, Logger
 	// and Now are the options of all workers that do not set them. See [WorkerOptions].
@@ -109,7 +110,7 @@ func NewServer(conn *Connection, options *ServerOptions) *Server {
 }
 
 // Handle registers the handler of a queue's jobs, such as [Mux.ServeJob]. options may be
-// nil. Their URL must not be set, and their Connection may be that of the Server. Handle
+// nil. The options must not have a URL, or a Connection other than the Server's. Handle
 // panics if handler is nil or the Server runs already.
 func (s *Server) Handle(queueName string, handler Handler, options *WorkerOptions) {
 	s.mu.Lock()
@@ -130,15 +131,14 @@ func (s *Server) Handle(queueName string, handler Handler, options *WorkerOption
 // Run opens a worker for each queue and runs them until ctx ends or the process receives
 // one of the Signals. It then fetches no more jobs and waits for the running ones, as
 // [Worker.Run] does. Afterwards it closes what [Server.Queue] and [Server.FlowProducer]
-// have opened. If a queue can't be opened, Run closes those that are open and returns the
-// error.
+// have opened. If a worker can't be opened, Run closes the others and returns the error.
 //
 // A Server without [Server.Handle] suits a process that only adds jobs or serves HTTP. It
 // needs an open queue, an open flow producer or an HTTP server. Without any of them Run
 // returns an error.
 //
-// Run returns nil if all jobs finished, and an error that wraps the [*UnfinishedError] of
-// each queue where some did not. A Server can be run once.
+// Run returns nil if all jobs finished. If jobs of a queue did not finish, the returned
+// error wraps an [*UnfinishedError] for that queue. A Server can be run once.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -174,7 +174,7 @@ func (s *Server) begin(stop context.CancelFunc) error {
 	return nil
 }
 
-// selectQueues leaves the queues of QueueNames.
+// selectQueues drops the queues that are not in QueueNames.
 func (s *Server) selectQueues() error {
 	if s.o.QueueNames == nil {
 		return nil
@@ -193,7 +193,7 @@ func (s *Server) selectQueues() error {
 }
 
 // handleSignals makes the first signal stop the Server, and the second one cancel what
-// still runs. The returned function ends that.
+// still runs. The returned function ends the handling of signals.
 func (s *Server) handleSignals(stop context.CancelFunc) (end func()) {
 	signals, ended := make(chan os.Signal, 2), make(chan struct{})
 	if len(s.o.Signals) > 0 {
@@ -236,7 +236,8 @@ func (s *Server) runWorkers(ctx context.Context, stop context.CancelFunc) error 
 	return errors.Join(errs...)
 }
 
-// open opens the workers. It closes those that it opened if it returns an error.
+// open opens the workers. If it can't open one of them, it closes the workers that it has
+// opened and returns the error.
 func (s *Server) open(ctx context.Context) ([]*Worker, error) {
 	var workers []*Worker
 	for _, q := range s.queues {

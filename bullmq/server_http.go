@@ -14,14 +14,17 @@ import (
 )
 
 // HandleHTTP makes [Server.Run] serve HTTP beside the queues: an API, probes, metrics.
-// web has an Addr and a Handler. With a TLSConfig that has certificates, HTTPS is served.
-// HandleHTTP may be called for several addresses. It panics if the Server runs already.
+// Set the Addr and the Handler of web. If web has a TLSConfig with certificates, Run serves
+// HTTPS. HandleHTTP may be called for several addresses. It panics if the Server runs
+// already.
 //
-// Run serves HTTP before it opens the workers, and until they have stopped, so that
-// probes are answered all the time. It then shuts web down: requests have 5 seconds to
-// end, and Run returns an error if some have not. Waits and watches of the queues of
-// [Server.Queue] have ended by then, with [ErrClosed]. Other calls of these queues succeed
-// until the last request has ended.
+// Run starts to serve HTTP before it opens the workers, and continues until they have
+// stopped, so that probes are answered all the time. Then Run shuts web down. Requests have
+// 5 seconds to end, and Run returns an error if some have not ended by then.
+//
+// Requests may use the queues of [Server.Queue]. A call that waits for a job, or watches
+// one, returns [ErrClosed] when the workers have stopped, so that no request is held up.
+// Other calls of these queues succeed until the last request has ended.
 //
 // If an address can't be listened on, or serving fails later, the Server stops and Run
 // returns the error.
@@ -38,7 +41,7 @@ func (s *Server) HandleHTTP(web *http.Server) {
 type webServers struct {
 	servers []*http.Server
 	running sync.WaitGroup
-	errs    []error // of each
+	errs    []error // of each server
 }
 
 // serveHTTP starts the HTTP servers. stop is called when one of them fails.
@@ -73,7 +76,7 @@ func (s *Server) serveHTTP(stop context.CancelFunc) (*webServers, error) {
 	return v, nil
 }
 
-// shutdown waits until no request runs. It cuts them off when hard ends, or after some
+// shutdown waits until no request runs. It cuts requests off when hard ends, or after some
 // seconds.
 func (v *webServers) shutdown(hard context.Context) error {
 	ctx, cancel := context.WithTimeout(hard, timing.RequestGrace)
@@ -108,8 +111,9 @@ type ServerStatus struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Live returns a handler for liveness probes. It replies 200 unless Run has returned: a
-// process that waits for Redis need not be restarted.
+// Live returns a handler for liveness probes. It replies 200 until Run has returned, and
+// 503 after that. It also replies 200 while Redis can't be reached, because a restart of
+// the process would not help.
 func (s *Server) Live() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		live := true

@@ -14,10 +14,10 @@ import (
 // the Server runs. ctx bounds this call only. The Queue is closed when [Server.Run]
 // returns, or by [Server.Shutdown] if the Server is not run.
 //
-// Options that are not set are those of ServerOptions.QueueOptions, and then Prefix,
-// Dialect, Telemetry, Logger and Now of the Server. AddMiddleware of the Server wraps the
-// Middleware of the options. options may be nil. Their URL must not be set, and their
-// Connection may be that of the Server.
+// An option that is not set is taken from ServerOptions.QueueOptions. If it is not set
+// there either, Prefix, Dialect, Telemetry, Logger and Now are taken from the
+// ServerOptions. ServerOptions.AddMiddleware wraps the Middleware of the options. options
+// may be nil. The options must not have a URL, or a Connection other than the Server's.
 //
 // Each call opens another Queue. Open each queue once, and keep it.
 func (s *Server) Queue(ctx context.Context, name string, options *QueueOptions) (*Queue, error) {
@@ -45,12 +45,12 @@ func (s *Server) Queue(ctx context.Context, name string, options *QueueOptions) 
 }
 
 // FlowProducer opens a FlowProducer on the connection of the Server, as [NewFlowProducer]
-// does. ctx bounds this call only. [Server.Queue] describes when it is closed.
+// does. ctx bounds this call only. The Server closes the FlowProducer when it closes the
+// queues of [Server.Queue].
 //
-// Options that are not set are AddWait, OnHealth and Middleware of
-// ServerOptions.QueueOptions, and Prefix, Dialect, Telemetry, Logger and Now of the
-// Server. AddMiddleware of the Server wraps the Middleware of the options. options may be
-// nil. Their URL must not be set, and their Connection may be that of the Server.
+// An option that is not set is taken as by Server.Queue, except DefaultJobOptions.
+// ServerOptions.AddMiddleware wraps the Middleware of the options. options may be nil. The
+// options must not have a URL, or a Connection other than the Server's.
 func (s *Server) FlowProducer(ctx context.Context, options *FlowProducerOptions) (*FlowProducer, error) {
 	var o FlowProducerOptions
 	if options != nil {
@@ -81,7 +81,7 @@ func (s *Server) FlowProducer(ctx context.Context, options *FlowProducerOptions)
 	return p, err
 }
 
-// inherit sets options that are not set, except Connection and URL.
+// inherit sets the options that are not set to those of from, except Connection and URL.
 func (o *QueueOptions) inherit(from QueueOptions) {
 	o.Prefix = cmp.Or(o.Prefix, from.Prefix)
 	o.Dialect = cmp.Or(o.Dialect, from.Dialect)
@@ -115,7 +115,8 @@ type opened struct {
 	closed bool
 }
 
-// keep takes what is not nil. It returns false if it is too late for that.
+// keep remembers the queue or the flow producer that is not nil, to close it later. It
+// returns false if the Server has already closed what it opened.
 func (o *opened) keep(queue *Queue, flows *FlowProducer) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

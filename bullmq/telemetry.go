@@ -16,8 +16,8 @@ type Telemetry interface {
 	// returns the span and a context that contains it.
 	StartSpan(ctx context.Context, name string, kind SpanKind) (context.Context, Span)
 	// Inject encodes the trace context of ctx as the text that is stored with a job
-	// in opts.tm (BullMQ: getMetadata). If Node clients share the queue, it must be
-	// the JSON of a carrier. If it returns "" or "{}", nothing is stored.
+	// in opts.tm (BullMQ: getMetadata). If Node clients share the queue, the text must
+	// be the JSON of a carrier. If Inject returns "" or "{}", nothing is stored.
 	Inject(ctx context.Context) string
 	// Extract returns ctx with the trace context that Inject, here or in Node, has
 	// encoded as metadata. It returns ctx itself if it can't parse metadata (BullMQ:
@@ -73,7 +73,7 @@ const (
 	InstrumentGauge                           // keeps the last value
 )
 
-// stateCounters holds the counters of jobs that have changed to a state, by the state.
+// stateCounters maps each state to the counter of the jobs that have changed to it.
 var stateCounters = map[string]Instrument{}
 
 func init() {
