@@ -29,14 +29,14 @@ type Administration interface {
 	// reports whether jobs are left. The errors are [ErrNotPaused] and
 	// [ErrActiveJobs].
 	Obliterate(ctx context.Context, count int, force bool) (again bool, err error)
-	// MoveJobsToWait moves jobs of a state back to wait, and reports whether jobs may
-	// be left.
+	// MoveJobsToWait moves jobs of a state back to wait. It reports whether more of them
+	// may be left.
 	MoveJobsToWait(ctx context.Context, m MoveJobs) (again bool, err error)
 
 	// Meta reads the queue's settings.
 	Meta(ctx context.Context) (Meta, error)
-	// InitMeta stores how many events are kept, and the version of the client unless
-	// another one has stored its own.
+	// InitMeta stores how many events are kept. It also stores the version of the client,
+	// unless another client has stored its own.
 	InitMeta(ctx context.Context, maxEvents int, version string) error
 	// SetGlobalConcurrency limits how many jobs run at once over all workers; nil
 	// removes the limit.
@@ -45,14 +45,15 @@ type Administration interface {
 	// removes the limit.
 	SetGlobalRateLimit(ctx context.Context, limit *RateLimit) error
 
-	// StartRateLimit stops the queue for a duration, for all workers with a limiter.
+	// StartRateLimit stops workers of the queue for a duration: all workers if the queue
+	// has a global rate limit, otherwise only those with a limiter.
 	StartRateLimit(ctx context.Context, wait time.Duration) error
 	// RemoveRateLimit ends the current window of the rate limit and reports whether
 	// there was one.
 	RemoveRateLimit(ctx context.Context) (bool, error)
 
-	// DeduplicationOwner returns the id of the job that owns a deduplication id; "" if
-	// none does.
+	// DeduplicationOwner returns the id of the job that owns a deduplication id; "" if no
+	// job owns it.
 	DeduplicationOwner(ctx context.Context, deduplicationID string) (string, error)
 	// FreeDeduplication frees a deduplication id, whichever job owns it, and reports
 	// whether a job owned it.
@@ -69,7 +70,7 @@ type MoveJobs struct {
 	ResetAttemptsStarted bool
 }
 
-// NoEvents as a number of events means that none are kept.
+// NoEvents, as the number of events to keep, means that no events are kept.
 const NoEvents = -1
 
 // Meta holds the settings of a queue.
@@ -79,10 +80,10 @@ type Meta struct {
 	Concurrency *int       // nil for no limit
 	RateLimit   *RateLimit // nil unless both its fields are stored
 	// HasMax reports that the number of jobs of a rate limit is stored, with or
-	// without its duration. It is enough for workers to obey a limit.
+	// without its duration. The number alone is enough for workers to obey the limit.
 	HasMax bool
-	// MaxEvents is about how many events are kept, or NoEvents; 0 if no number is
-	// stored.
+	// MaxEvents is the approximate number of events to keep, or NoEvents; 0 if no number
+	// is stored.
 	MaxEvents int
 }
 

@@ -8,22 +8,23 @@ type Children interface {
 	Children(ctx context.Context, jobID string) (Dependencies, error)
 	// ChildValues reads the return values of a job's completed children.
 	ChildValues(ctx context.Context, jobID string) ([]ChildResult, error)
-	// IgnoredFailures reads the reasons of the failed children whose failure the job
-	// ignores.
+	// IgnoredFailures reads the failed children whose failure the job ignores, with the
+	// reasons.
 	IgnoredFailures(ctx context.Context, jobID string) ([]ChildResult, error)
 	// ScanChildren reads a part of a job's children.
 	ScanChildren(ctx context.Context, jobID string, from ChildScan) (ChildPage, error)
-	// ChildRange reads a range of a job's children that have completed, with their
-	// values, or that are pending, in an order that does not change until a child is
-	// added or removed. It also returns their total number.
+	// ChildRange reads a range of a job's children, and returns their total number too.
+	// If processed is set, it reads completed children with their values, otherwise
+	// pending children. The order does not change until a child is added or removed.
 	ChildRange(ctx context.Context, jobID string, processed bool, from, to int) (children []ChildResult, total int, err error)
 	// ChildCounts counts a job's children.
 	ChildCounts(ctx context.Context, jobID string) (ChildCounts, error)
 
-	// JobsOf reads jobs of any queues, in their order; nil for one that does not exist.
+	// JobsOf reads jobs of any queues. The records are in the order of the argument; nil
+	// for a job that does not exist.
 	JobsOf(ctx context.Context, jobs []JobRef) ([]*JobRecord, error)
-	// JobLabels reads the names of jobs of any queues, and why they have failed, in
-	// their order; empty for one that does not exist.
+	// JobLabels reads the names of jobs of any queues, and why they have failed. The
+	// labels are in the order of the argument; empty for a job that does not exist.
 	JobLabels(ctx context.Context, jobs []JobRef) ([]JobLabel, error)
 
 	// RemoveUnprocessedChildren removes a job's children that are neither finished nor
@@ -37,12 +38,12 @@ type Children interface {
 // ChildResult is a child with its result.
 type ChildResult struct {
 	Child JobRef
-	// Value is the return value, JSON, of a child that completed, the reason of one
-	// that failed, and "" for one that is pending.
+	// Value is the return value (JSON) of a completed child, the reason of a failed
+	// child, or "" for a pending child.
 	Value string
 }
 
-// JobLabel is what tells jobs apart for a reader: the name, and the reason of a failure.
+// JobLabel describes a job to a reader: its name, and the reason of its failure.
 type JobLabel struct{ Name, FailedReason string }
 
 // Dependencies are the children of a job.
@@ -50,20 +51,20 @@ type Dependencies struct {
 	Processed []ChildResult
 	Pending   []JobRef
 	Ignored   []ChildResult // failures that the parent ignores
-	Failed    []JobRef      // those that fail the parent
+	Failed    []JobRef      // children whose failure fails the parent
 }
 
-// Scan selects where to read children of one kind, and about how many.
+// Scan selects where to read children of one kind, and about how many of them.
 type Scan struct {
-	Cursor uint64 // 0 for the beginning; else the one that the previous page returned
+	Cursor uint64 // 0 for the beginning; otherwise the cursor that the previous page returned
 	Count  int
 }
 
 // ChildScan is a Scan for each kind of children; nil for a kind that is not read.
 type ChildScan struct{ Processed, Pending, Ignored, Failed *Scan }
 
-// ChildPage is a part of a job's children. A kind of Next is nil if no children of
-// that kind are left.
+// ChildPage is a part of a job's children. In Next, a kind is nil if no children of that
+// kind are left.
 type ChildPage struct {
 	Dependencies
 	Next ChildScan

@@ -5,34 +5,36 @@ import (
 	"time"
 )
 
-// Consumer fetches jobs, finishes or moves them, and extends the locks of those that
-// are running. Calls that need the lock return an [*Error] with the code
-// [JobNotFound], [LockNotFound], [LockMismatch] or [NotInState] if it is not held.
+// Consumer fetches jobs, finishes or moves them, and extends the locks of running jobs.
+// If the caller does not hold the lock, calls that need it return an [*Error] with the
+// code [JobNotFound], [LockNotFound], [LockMismatch] or [NotInState].
 type Consumer interface {
 	// MoveToActive fetches the next jobs and locks them, one for each token. It
-	// returns a [Fetched] for each token, those with a job first. It may fetch fewer
-	// jobs than are ready.
+	// returns a [Fetched] for each token. The results with a job come first. It may fetch
+	// fewer jobs than are ready.
 	MoveToActive(ctx context.Context, now time.Time, worker Worker, tokens ...string) ([]Fetched, error)
-	// ResolveFetch determines the outcome of a call whose reply was lost. undone reports
-	// that jobID is still active under the token, so the call may be repeated. fetched has the job
-	// that the call has fetched under the token, if any, which may be the job of an
-	// earlier call. jobID is "" if the call was to fetch a job only.
+	// ResolveFetch determines the outcome of a call whose reply was lost. jobID is the job
+	// that the call was to finish, or "" if it was only to fetch a job. undone reports
+	// that jobID is still active under the token, so the call may be repeated. fetched has
+	// the job that was fetched under the token, if any. An earlier call may have fetched
+	// that job.
 	ResolveFetch(ctx context.Context, token, jobID string) (undone bool, fetched Fetched, err error)
 
-	// MoveToFinished completes or fails jobs, each independently, in one call. It
-	// returns after the call, so that the next one can be made. read then reads the
-	// reply and returns the results in the order of f.Ends. If read returns an error,
+	// MoveToFinished completes or fails jobs, each independently, in one call. It returns
+	// when the call is made, so that the caller can make the next call. read then reads
+	// the reply and returns the results in the order of f.Ends. If read returns an error,
 	// none or all of the jobs may have been finished.
 	MoveToFinished(ctx context.Context, f Finish) (read func() ([]Ended, error))
-	// MoveToDelayed delays a running job, and fetches another one if d.Fetch is set.
+	// MoveToDelayed delays a running job. If d.Fetch is set, it fetches another job.
 	MoveToDelayed(ctx context.Context, d Delay) (Fetched, error)
 	// RetryJob makes a job whose attempt has failed ready again.
 	RetryJob(ctx context.Context, r Retry) error
 	// MoveToWait puts a running job back to the front of its queue. It returns how
 	// long the rate limit is still in effect.
 	MoveToWait(ctx context.Context, jobID, token string) (time.Duration, error)
-	// MoveToWaitingChildren makes a running job wait for its children if one of them is
-	// pending. If child is set, that one must be pending. Otherwise it reports false.
+	// MoveToWaitingChildren makes a running job wait for its children, if at least one
+	// child is pending. If child is set, that child must be pending. It reports whether
+	// the job waits.
 	MoveToWaitingChildren(ctx context.Context, jobID, token string, now time.Time, child JobRef) (bool, error)
 
 	// ExtendLock extends a lock so that it expires after duration. It reports false if
@@ -40,8 +42,8 @@ type Consumer interface {
 	ExtendLock(ctx context.Context, lock Lock, duration time.Duration) (bool, error)
 	// ExtendLocks extends many locks in one call.
 	ExtendLocks(ctx context.Context, locks []Lock, duration time.Duration) (Renewal, error)
-	// MoveStalledJobsToWait checks for jobs whose worker has died, at most once per
-	// interval over all workers. It returns the ids of those that it moved back to wait.
+	// MoveStalledJobsToWait moves jobs whose worker has died back to wait, and returns
+	// their ids. All workers together make the check at most once per interval.
 	MoveStalledJobsToWait(ctx context.Context, now time.Time, maxStalled int, interval time.Duration) ([]string, error)
 }
 
@@ -59,15 +61,15 @@ type Fetched struct {
 
 	// LimitedFor is how long the rate limit is still in effect.
 	LimitedFor time.Duration
-	// NextDue is when the first delayed job is due. It is zero if there is none, or if
-	// that was not checked.
+	// NextDue is when the first delayed job is due. It is zero if there is no delayed
+	// job, or if the call did not check.
 	NextDue time.Time
-	// Unknown reports that no job was fetched, but one may be ready: the call did not
-	// look for one, or fetched as many jobs as it could for other tokens.
+	// Unknown reports that no job was fetched, but a job may be ready. The call did not
+	// look for a job, or it fetched as many jobs as it could, for other tokens.
 	Unknown bool
 }
 
-// Hint is information about a job from the call that fetched it, which makes its end
+// Hint is what the call that fetched a job knows about it. It makes ending the job
 // cheaper. Only the backend that returned a Hint knows its meaning. The zero value is
 // always valid.
 type Hint uint8
@@ -86,27 +88,27 @@ type End struct {
 	Token       string
 	ReturnValue string // JSON, of a job that completes
 
-	// Failure is the last attempt of a job that fails; nil for a job that completes.
-	// Attempts is the number of attempts that the options of the job allow.
+	// Failure is the last attempt if the job fails; nil if it completes. Attempts is the
+	// number of attempts that the options of the job allow.
 	Failure  *FailedAttempt
 	Attempts int
 
 	Keep  Keep
-	Hint  Hint // as it was returned with the job; 0 if it is unknown
-	Fetch bool // fetch a next job under the same token
+	Hint  Hint // the Hint of the [Fetched] with the job; 0 if unknown
+	Fetch bool // also fetch a next job under the same token
 }
 
 // Ended is the result of an [End].
 type Ended struct {
 	Err  error   // the reason why the job was not finished
-	Next Fetched // of an End with Fetch
+	Next Fetched // the next job, if Fetch of the End is set
 }
 
-// Keep selects which finished jobs of one kind are kept when another one finishes. The
-// zero value keeps all.
+// Keep selects which finished jobs of one kind, completed or failed, are kept when
+// another job of that kind finishes. The zero value keeps all.
 type Keep struct {
-	Count    OptionalInt // the newest ones; 0 removes the finished job, -1 keeps all
-	Age      OptionalInt // seconds
+	Count    OptionalInt // keep this many of the newest jobs; 0 removes the finished job, -1 keeps all
+	Age      OptionalInt // keep jobs that finished within this many seconds
 	Removals OptionalInt // maximum number of jobs to remove
 }
 
@@ -133,7 +135,7 @@ type Delay struct {
 	// Failure is the failed attempt; nil if no attempt was consumed.
 	Failure *FailedAttempt
 
-	Fetch  bool // fetch a next job under the same token
+	Fetch  bool // also fetch a next job under the same token
 	Worker Worker
 }
 
@@ -142,8 +144,8 @@ type Lock struct{ JobID, Token string }
 
 // Renewal is the result of extending many locks.
 type Renewal struct {
-	Lost      []string       // ids of the jobs whose lock is not held any more
-	Cancelled []Cancellation // of those whose lock was extended
+	Lost      []string       // ids of the jobs whose lock is no longer held
+	Cancelled []Cancellation // jobs that are cancelled and whose lock was extended
 }
 
 // FailedAttempt is what a failed attempt stores in the job's record.

@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// DeadLetters is a store that can move failed jobs from another queue to its own, as
-// dead letters, and dead letters of another queue back to its own. CheckReach of
-// [Producer] tells whether it can for two queues.
+// DeadLetters is a store that can move jobs between its own queue and another one. It
+// moves failed jobs of the other queue to its own, as dead letters. It also moves dead
+// letters in the other queue back to its own, as jobs. CheckReach of [Producer] tells
+// whether one call can change both queues.
 type DeadLetters interface {
-	// MoveFailed moves failed jobs, the oldest first, all of one call at once. A job
-	// with children that can still end stays where it is, and so does one that was
-	// cancelled, unless m.Cancelled is set.
+	// MoveFailed moves failed jobs, the oldest first. All jobs of one call move at once. A
+	// job stays where it is if it has children that can still end. A cancelled job also
+	// stays, unless m.Cancelled is set.
 	MoveFailed(ctx context.Context, m MoveFailed) (MovedFailed, error)
-	// FindDeadLetter returns the newest letter of a job of another queue; nil if there
-	// is none.
+	// FindDeadLetter returns the newest letter of a job of another queue; nil if the job
+	// has no letter.
 	FindDeadLetter(ctx context.Context, job JobRef) (*JobRecord, error)
-	// ReplayDeadLetters puts letters back, and returns what became of each. It may be
-	// called for letters of this queue's jobs only.
+	// ReplayDeadLetters puts letters back, and returns what became of each. The letters
+	// must be those of jobs of this queue.
 	ReplayDeadLetters(ctx context.Context, from QueueRef, letters []Letter) ([]ReplayOutcome, error)
 }
 
@@ -30,9 +31,9 @@ func (r QueueRef) String() string { return r.Prefix + ":" + r.Name }
 // MoveFailed selects failed jobs.
 type MoveFailed struct {
 	From      QueueRef
-	Since     time.Time // jobs that failed before are passed over; zero for none
+	Since     time.Time // pass over jobs that failed before this time; zero to look at all jobs
 	Count     int       // how many jobs to look at
-	Skip      int       // how many of the oldest jobs since then to pass over
+	Skip      int       // of the jobs that failed since then, how many of the oldest to pass over
 	Now       time.Time
 	Cancelled bool // whether to move jobs that were cancelled
 	Records   bool // whether to return the letters
@@ -41,10 +42,10 @@ type MoveFailed struct {
 // MovedFailed is what MoveFailed did.
 type MovedFailed struct {
 	Seen    int // jobs looked at
-	Stay    int // of these, those that stay
-	Pending int // of these, those that may be moved later, since children can still end
+	Stay    int // of the jobs looked at, how many stay where they are
+	Pending int // of the jobs that stay, how many have children that can still end, so that they may be moved later
 	IDs     []string
-	Records []*JobRecord // of the letters; nil unless they were asked for
+	Records []*JobRecord // of the letters; nil unless MoveFailed.Records is set
 }
 
 // Letter is a dead letter and the job that it was.
@@ -53,9 +54,9 @@ type Letter struct{ ID, JobID string }
 // ReplayOutcome is what became of a letter that was to be replayed.
 type ReplayOutcome int
 
-// The outcomes of a replay. Nothing has changed after those other than Replayed.
+// The outcomes of a replay. Only Replayed has changed anything.
 const (
-	NoLetter    ReplayOutcome = iota // the job is no letter of that job
+	NoLetter    ReplayOutcome = iota // the job with the letter's id is not a letter of the original job
 	Replayed                         // the job is ready to run in its queue
 	LetterGone                       // there is no job with the letter's id
 	LetterHeld                       // a worker holds the letter

@@ -7,13 +7,13 @@
 // streams (newStore, dedicated, newWaiter and newEventStream), and connection.go makes
 // connections.
 //
-// A [Store] is one queue. It consists of smaller interfaces, one in each file, with
-// the types that they share. Interfaces that only Redis needs are optional: package
-// bullmq finds them by a type assertion, such as to [Repairer].
+// A [Store] is one queue. It consists of smaller interfaces. Each interface is in a file
+// of its own, together with its types. Interfaces that only Redis needs are optional, such
+// as [Repairer]. Package bullmq finds them by a type assertion.
 //
 // Times are a [time.Time], durations a [time.Duration]. On the wire both are in
-// milliseconds. A backend uses the clock of its caller, which is an argument of every
-// call that needs one.
+// milliseconds. A backend uses the clock of its caller: every call that needs the time
+// has it as an argument.
 //
 // Calls are never repeated after they may have reached the server.
 //

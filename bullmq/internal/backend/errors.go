@@ -89,8 +89,8 @@ func (e *Error) Error() string {
 // Unwrap returns the code, so that errors.Is(err, JobNotFound) works.
 func (e *Error) Unwrap() error { return e.Code }
 
-// ServerError is the server's error for one job of a call that was carried out for
-// other jobs.
+// ServerError is the server's error for one job of a call. The call was carried out for
+// its other jobs.
 type ServerError struct {
 	JobID string
 	Text  string
@@ -98,6 +98,6 @@ type ServerError struct {
 
 func (e *ServerError) Error() string { return "job " + e.JobID + ": " + e.Text }
 
-// ErrNotSent means that a job of a batch was not sent, because jobs before it had
-// failed.
+// ErrNotSent means that a job of a batch was not sent, because the server or the
+// connection failed in a call for jobs before it.
 var ErrNotSent = errors.New("bullmq: not sent, because jobs before it could not be added")

@@ -7,16 +7,16 @@ import (
 
 // Events writes and reads the queue's events.
 type Events interface {
-	// Publish writes an event and returns its id. The fields are field, value, field,
-	// value …, and keep their order. About maxEvents events are kept; see [NoEvents].
+	// Publish writes an event and returns its id. fields is field, value, field, value …
+	// and keeps its order. About maxEvents events are kept; see [NoEvents].
 	Publish(ctx context.Context, maxEvents int, fields []string) (id string, err error)
 	// TrimEvents removes the oldest events until about keep are left, and returns how
 	// many were removed.
 	TrimEvents(ctx context.Context, keep int) (int, error)
 	// LastEvent returns the position of the last event.
 	LastEvent(ctx context.Context) (EventPosition, error)
-	// FindEnd returns the last event completed or failed of a job; nil if there is
-	// none.
+	// FindEnd returns the last event "completed" or "failed" of a job; nil if there is no
+	// such event.
 	FindEnd(ctx context.Context, jobID string) (*Event, error)
 }
 
@@ -29,8 +29,8 @@ type Event struct {
 // EventPosition is a position between two events.
 type EventPosition struct {
 	ID string // of the event before it
-	// Added is the number of events up to it, including removed ones; -1 if it is
-	// unknown.
+	// Added is the number of events added before the position, including events that
+	// were removed; -1 if it is unknown.
 	Added int
 }
 
@@ -44,8 +44,8 @@ type EventStream interface {
 	StartAfter(id string)
 	// Resume must be called before Read after a pause in reading.
 	Resume()
-	// Read waits for events for at most block, and returns those after the position.
-	// It moves the position only if the stream was recreated.
+	// Read waits for events after the position, for at most block, and returns them. It
+	// moves the position only if the stream was recreated.
 	Read(ctx context.Context, block time.Duration) (EventPage, error)
 	// Advance moves the position past an event that was read.
 	Advance(id string)
@@ -56,12 +56,12 @@ type EventStream interface {
 // EventPage is what a read of events returns.
 type EventPage struct {
 	Events []Event
-	// Missed is the minimum number of events before the first one that were removed
-	// before they could be read.
+	// Missed is the number of events that would precede Events but were removed before they
+	// could be read. The actual number may be higher.
 	Missed int
 	// MaybeMissed reports that the caller can't know all events since the last page.
 	MaybeMissed bool
-	// Restart is the id of the event after which reading continues in a stream that was
-	// recreated; "" otherwise.
+	// Restart is set if the stream was recreated. It is the id of the event after which
+	// reading continues.
 	Restart string
 }

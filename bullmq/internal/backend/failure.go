@@ -10,10 +10,10 @@ var (
 	ErrClosed = errors.New("bullmq: closed")
 	// ErrCutOff is returned by calls that were in flight when the object was closed.
 	ErrCutOff = fmt.Errorf("%w while the call was in flight", ErrClosed)
-	// ErrNoConnection is returned by a wait for which there is no connection at
+	// ErrNoConnection is returned by a wait if no connection is available for it at
 	// present. The caller has to poll.
 	ErrNoConnection = errors.New("no connection of the client's pool is free")
-	// ErrSilent is returned by a wait that the store has not ended in time.
+	// ErrSilent is returned by a wait if the store has not replied in time.
 	ErrSilent = errors.New("no reply from Redis in time")
 )
 

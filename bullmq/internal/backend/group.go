@@ -6,34 +6,35 @@ import (
 	"time"
 )
 
-// Group makes calls about several queues at once. It is optional: a backend that lacks it
-// makes one call for each queue. A Group has no queues of its own, each call names them. On
-// a cluster they must be in one slot. A Group of Redis writes one dialect. It is safe for
-// concurrent use.
+// Group makes calls about several queues at once. It is optional: without it, the caller
+// makes one call for each queue. A Group has no queues of its own, each call names them.
+// On a cluster, the queues of a call must be in one slot. A Group of Redis writes one
+// dialect. It is safe for concurrent use.
 //
-// Queue, in all types here, is the prefix of a queue's keys, such as bull:orders: with the
-// last colon.
+// Queue, in all types here, is the prefix of a queue's keys, including the last colon, such
+// as bull:orders:.
 //
-// The queues of a call are independent. If one of them contains values that the call
-// can't process, its result is a [*QueueError], and the others have theirs. The error of a
-// call as a whole concerns all queues.
+// The queues of a call are independent. If one queue contains values that the call can't
+// process, the result of that queue is a [*QueueError]. The results of the other queues are
+// not affected. The error of a call as a whole concerns all its queues.
 type Group interface {
-	// ServeQueues first ends jobs and then fetches others, in one call. It returns after
-	// the call, so that the next one can be made. read then reads the reply. If read
-	// returns an error, none, some or all of it may have been carried out.
+	// ServeQueues first ends jobs and then fetches jobs, in one call. It returns when the
+	// call is made, so that the caller can make the next call. read then reads the reply.
+	// If read returns an error, none, some or all of the call may have been carried out.
 	ServeQueues(ctx context.Context, s Serve) (read func() (Served, error))
-	// ResolveFetches returns the running jobs whose locks have one of the tokens, after the
-	// reply to a call of ServeQueues with these queues and tokens was lost. It changes
-	// nothing; [Group.ExtendLocksOf] renews the locks.
+	// ResolveFetches is for a call of ServeQueues, with these queues and tokens, whose
+	// reply was lost. It returns the running jobs whose locks have one of the tokens. It
+	// changes nothing; [Group.ExtendLocksOf] renews the locks.
 	ResolveFetches(ctx context.Context, queues, tokens []string) ([]LockedJob, error)
 
-	// LookAtQueues returns what it finds in those queues that need attention, in their
-	// order. It fetches nothing, and creates no keys. It is cheap for queues that do not.
-	// The caller divides a long list, so that other calls run in between.
+	// LookAtQueues returns the queues that need attention, in the order of the argument,
+	// and what it finds in each. It fetches no jobs, and creates no keys. A queue that needs
+	// no attention costs little. The caller divides a long list, so that other calls run
+	// in between.
 	LookAtQueues(ctx context.Context, queues []string, l Look) ([]Seen, error)
-	// ReturnDues puts back the wake-ups with the time of a delayed job that the caller has
-	// claimed or received, and does not use any more. One that was set since then, for an
-	// earlier time, stays.
+	// ReturnDues puts back wake-ups with the time of a delayed job. The caller has claimed
+	// or received them, and no longer uses them. If a wake-up for an earlier time was set
+	// in the meantime, that wake-up stays.
 	ReturnDues(ctx context.Context, dues []QueueDue) error
 
 	// ExtendLocksOf extends locks. The results are in the order of the argument.
@@ -42,8 +43,8 @@ type Group interface {
 	// The results are in the order of the queues.
 	MoveStalledJobsOf(ctx context.Context, queues []string, now time.Time, maxStalled int, interval time.Duration) ([]QueueStalled, error)
 
-	// CancelRequestsOf returns what was told to workers of each queue after a request. The
-	// results are in the order of the argument.
+	// CancelRequestsOf returns the requests of each queue after a position. The results are
+	// in the order of the argument.
 	CancelRequestsOf(ctx context.Context, after []QueuePosition) ([][]CancelRequest, error)
 	// DialectHintsOf returns what determines the dialect of each queue, see
 	// [Dialects.DialectHints]. The results are in the order of the queues.
@@ -58,14 +59,15 @@ type Serve struct {
 
 	// Ends are the jobs to end, at most one element for each queue.
 	Ends []QueueEnds
-	// Takes are made in their order, at most one for each queue. Each gets the next tokens, and
-	// those that it does not use are left to the takes after it.
+	// Takes are made in order, at most one for each queue. A take uses the tokens that the
+	// takes before it have left.
 	Takes []Take
-	// Tokens are the locks of the jobs to fetch. No other call may have used them.
+	// Tokens are the tokens for the locks of the jobs to fetch. No other call may have used
+	// them.
 	Tokens []string
 }
 
-// QueueEnds are jobs of a queue that end. Their Fetch is not used.
+// QueueEnds are jobs of a queue that end. The field Fetch of Ends is not used.
 type QueueEnds struct {
 	Queue string
 	Ends  []*End
@@ -81,34 +83,35 @@ type Take struct {
 // Served is the result of [Group.ServeQueues].
 type Served struct {
 	Ends []QueueEnded // one for each element of Serve.Ends
-	// Takes are the results of those that were made: the first of Serve.Takes. No more are
-	// made once no token is left, or the reply has become large.
+	// Takes are the results of the takes that were made. They are the first of Serve.Takes:
+	// the call stops when no token is left, or when the reply has become large.
 	Takes []Taken
 }
 
 // QueueEnded is the result of a [QueueEnds].
 type QueueEnded struct {
-	// Errs are the reasons why jobs were not finished, in the order of QueueEnds.Ends; nil
-	// for each that was.
+	// Errs has, in the order of QueueEnds.Ends, the reason why a job was not finished, and
+	// nil for a job that was.
 	Errs []error
-	// Err is set if none, some or all of the jobs may have been finished. Errs is nil then.
+	// Err is set if the outcome is unknown: none, some or all of the jobs may have been
+	// finished. Errs is nil then.
 	Err error
 }
 
-// Taken is the result of a [Take]. If it has no job and is neither dry nor limited, the
-// queue is paused, or has reached its global concurrency.
+// Taken is the result of a [Take]. If there is no job, Dry is false and LimitedFor is 0,
+// the queue is paused or at its global concurrency.
 type Taken struct {
 	Jobs []TakenJob
-	// Dry reports that no job of the queue is ready any more. Then there is no wake-up for a
-	// ready job left.
+	// Dry reports that no further job of the queue is ready. The call has then also removed
+	// the wake-up for ready jobs.
 	Dry bool
-	// LimitedFor is how long the rate limit is still in effect, if there is no job.
+	// LimitedFor is how long the rate limit is still in effect. It is 0 if there are jobs.
 	LimitedFor time.Duration
-	// NextDue is when the first delayed job is due. It is zero if there is none, or if the
-	// queue is not dry.
+	// NextDue is when the first delayed job is due. It is zero if there is no delayed job,
+	// or if Dry is false.
 	NextDue time.Time
 
-	// Err is set if the take has failed. Jobs may have been locked with Tokens.
+	// Err is set if the take has failed. The take may have locked jobs with Tokens.
 	Err    error
 	Tokens []string
 }
@@ -129,14 +132,14 @@ type LockedJob struct {
 
 // Look configures [Group.LookAtQueues].
 type Look struct {
-	// Quick looks for wake-ups only. It costs less, and sets no other fields of [Seen] than
-	// Ready and NextDue. Otherwise the look finds ready jobs for which there is no wake-up,
-	// too.
+	// Quick looks for wake-ups only. It costs less, and sets only Ready and NextDue of
+	// [Seen]. A look that is not quick also finds ready jobs that have no wake-up.
 	Quick bool
-	// Claim takes the wake-ups with the time of a delayed job, so that they wake no other
+	// Claim removes wake-ups with the time of a delayed job, so that they wake no other
 	// worker; see [Group.ReturnDues].
 	Claim bool
-	// Failed also reports queues with failed jobs, and Vanished those that do not exist.
+	// Failed also reports queues with failed jobs. Vanished also reports queues that do not
+	// exist.
 	Failed, Vanished bool
 }
 
@@ -147,9 +150,9 @@ type Seen struct {
 	Ready     bool      // a job may be ready, and the queue is not paused
 	NextDue   time.Time // when the first delayed job is due; zero for none
 	Running   bool      // jobs are active
-	Cancelled bool      // cancellations were told to workers
-	Failed    bool      // there are failed jobs; only if asked for
-	Vanished  bool      // the queue does not exist; only if asked for
+	Cancelled bool      // there are entries that tell workers of cancellations
+	Failed    bool      // there are failed jobs; only with Look.Failed
+	Vanished  bool      // the queue does not exist; only with Look.Vanished
 }
 
 // QueueDue is when the first delayed job of a queue is due.
@@ -183,12 +186,12 @@ type QueuePosition struct{ Queue, After string }
 // QueueDialect is what determines the dialect of a queue.
 type QueueDialect struct {
 	Version string // that another client has written; "" for none
-	Paused  bool   // whether jobs are in the list paused
+	Paused  bool   // whether jobs are in the list "paused"
 	Err     error
 }
 
-// QueueError is the server's error for one queue of a call about several. The call may
-// have been carried out in part for this queue.
+// QueueError is the server's error for one queue of a call about several queues. The call
+// may have been carried out in part for this queue.
 type QueueError struct {
 	Queue string
 	Text  string

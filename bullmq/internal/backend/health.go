@@ -6,10 +6,10 @@ import "time"
 type Health struct {
 	// Reachable reports whether the store replies and can serve.
 	Reachable bool
-	// Since is when that began.
+	// Since is when the present state began.
 	Since time.Time
-	// Err is the reason why the store is unreachable, or was during the last outage. It
-	// is nil before the first outage.
+	// Err is the reason why the store is unreachable. After an outage it stays the reason
+	// of that outage. It is nil before the first outage.
 	Err error
 }
 

@@ -41,8 +41,8 @@ func (r JobRef) String() string {
 // IsZero reports whether the reference is empty.
 func (r JobRef) IsZero() bool { return r == JobRef{} }
 
-// IsComplete reports whether the reference has a prefix, a queue and an id. One that
-// [ParseJobRef] has parsed from a key of another form may lack some.
+// IsComplete reports whether the reference has a prefix, a queue and an id. It is false
+// if [ParseJobRef] has parsed a key of another form.
 func (r JobRef) IsComplete() bool { return r.Prefix != "" && r.Queue != "" && r.ID != "" }
 
 // ParseJobRef parses the key of a job, <prefix>:<queue>:<id>. The prefix may contain
@@ -77,8 +77,9 @@ type JobRecord struct {
 	AttemptsMade    int
 	AttemptsStarted int
 	StalledCounter  int
-	// AttemptsSince are attempts beyond AttemptsMade, of a job whose first attempts
-	// BullMQ 4 or older has counted under another name.
+	// AttemptsSince is for a job whose first attempts were counted by BullMQ 4 or older, in
+	// a field with another name. AttemptsMade is that count then, and AttemptsSince counts
+	// the attempts after it.
 	AttemptsSince int
 
 	ProcessedOn time.Time
@@ -98,8 +99,8 @@ type JobRecord struct {
 
 	// Incomplete means that the record has no name: it is missing or incomplete.
 	Incomplete bool
-	// LacksDelay and LacksPriority mean that these fields are not stored, which other
-	// clients may cause.
+	// LacksDelay means that no delay is stored, and LacksPriority that no priority is
+	// stored. Other clients may have left out these fields.
 	LacksDelay, LacksPriority bool
 }
 

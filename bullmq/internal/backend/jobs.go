@@ -15,8 +15,8 @@ type Jobs interface {
 	Summary(ctx context.Context, jobID string) (*JobRecord, error)
 	// State returns the state of a job; Unknown if there is no such job.
 	State(ctx context.Context, jobID string) (State, error)
-	// JobAndState reads a job and its state as of one moment, and the id of the last
-	// event if position is set. The record is nil if there is no such job.
+	// JobAndState reads a job and its state as of one moment. If position is set, it also
+	// reads the id of the last event. The record is nil if there is no such job.
 	JobAndState(ctx context.Context, jobID string, position bool) (record *JobRecord, state State, lastEvent string, err error)
 	// Outcome returns how a job has finished.
 	Outcome(ctx context.Context, jobID string) (Outcome, error)
@@ -26,8 +26,8 @@ type Jobs interface {
 	// UpdateData replaces a job's data, JSON.
 	UpdateData(ctx context.Context, jobID, data string) error
 
-	// AddLog adds a row to a job's log, keeps the newest keep rows, 0 for all, and
-	// returns the number of rows.
+	// AddLog adds a row to a job's log and returns the number of rows. It keeps the newest
+	// keep rows, or all if keep is 0.
 	AddLog(ctx context.Context, jobID, row string, keep int) (int, error)
 	// Logs reads a range of a job's log, oldest first, and the total number of rows.
 	Logs(ctx context.Context, jobID string, from, to int) (rows []string, total int, err error)
@@ -39,8 +39,8 @@ type Jobs interface {
 	Promote(ctx context.Context, jobID string) error
 	// ChangeDelay changes the delay of a delayed job. The delay starts at now.
 	ChangeDelay(ctx context.Context, jobID string, now time.Time, delay time.Duration) error
-	// ChangePriority changes the priority of a job, 0 for none. With lifo it becomes the
-	// next job of that priority.
+	// ChangePriority changes the priority of a job; 0 means no priority. If lifo is set,
+	// the job becomes the next one of that priority.
 	ChangePriority(ctx context.Context, jobID string, priority int, lifo bool) error
 	// Reprocess moves a finished job back to waiting.
 	Reprocess(ctx context.Context, jobID string, r Reprocess) error
@@ -53,11 +53,11 @@ type Jobs interface {
 
 // Outcome is how a job has finished.
 type Outcome struct {
-	// State is Completed, Failed, Unknown if there is no such job, and "" for a job
-	// that has not finished.
+	// State is Completed or Failed. It is Unknown if there is no such job, and "" if the
+	// job has not finished.
 	State State
-	// Value is the return value, JSON, of a job that completed, and the reason,
-	// plain text, of one that failed.
+	// Value is the return value (JSON) of a completed job, or the reason (plain text) of a
+	// failed job.
 	Value string
 }
 

@@ -19,9 +19,9 @@ type Add struct {
 	Delay     time.Duration
 	Priority  int
 	LIFO      bool
-	// DelayText and TimestampText are stored instead of Delay and Timestamp, unless
-	// they are nil and "". They are text in the options of another client. Only Redis
-	// can store them.
+	// DelayText, if not nil, is stored instead of Delay. TimestampText, if not "", is
+	// stored instead of Timestamp. They are for jobs whose options give the delay or the
+	// timestamp as a string, as other clients may write them. Only Redis can store them.
 	DelayText     *string
 	TimestampText string
 
@@ -35,16 +35,19 @@ type Add struct {
 // Deduplication prevents a job from being added while another one owns the same
 // deduplication id. The zero value has no id and no effect.
 type Deduplication struct {
-	ID               string
-	TTL              time.Duration // 0 for as long as the other job has not finished
+	ID string
+	// TTL is how long the job owns the id after it is added; 0 means until it finishes.
+	// It has no effect with KeepLastIfActive.
+	TTL              time.Duration
 	Extend           bool
 	Replace          bool
 	KeepLastIfActive bool
 	Reschedule       bool
 }
 
-// IsPlain reports whether the job has no custom id, parent, scheduler or deduplication.
-// Plain jobs can be added together in one call, and no such add is rejected.
+// IsPlain reports whether the job is plain: it has no custom id, parent, children,
+// scheduler or deduplication, and its State fits its delay and its priority. Plain jobs
+// can be added together in one call, and the store refuses none of them.
 func (a *Add) IsPlain() bool {
 	if a.ID != "" || !a.Parent.IsZero() || a.SchedulerID != "" || a.Deduplication.ID != "" {
 		return false
@@ -76,8 +79,9 @@ type AddResult struct {
 	// deduplication id; "" after an error.
 	JobID   string
 	Outcome AddOutcome
-	// Err is the reason why the job was not added: an [*Error] if the store refused it,
-	// [ErrNotSent] if it was not sent because jobs before it had failed.
+	// Err is the error of the add. It is an [*Error] if the store refused the job, and
+	// [ErrNotSent] if the job was not sent because the server or the connection failed
+	// in an earlier call. After another error the job may have been added.
 	Err error
 }
 
@@ -90,16 +94,17 @@ type FlowJob struct {
 // Producer adds jobs.
 type Producer interface {
 	// AddBatch adds jobs in order, in as few calls as possible, and returns the result
-	// of each. Each job is added or refused independently. Jobs after a call in which
-	// the server or the connection failed may not be sent.
+	// of each. Each job is added or refused independently. If the server or the
+	// connection fails in a call, the jobs after that call may not be sent.
 	AddBatch(ctx context.Context, jobs []*Add) []AddResult
 
 	// AddFlow adds the jobs of flows, of any queues, in one transaction. A parent
-	// precedes its children. A parent whose children have all completed already
-	// becomes ready. After an error no job was added, or the outcome is unknown.
+	// precedes its children. If all children of a parent have completed before the call,
+	// the parent becomes ready at once. After an error no job was added, or the outcome
+	// is unknown.
 	AddFlow(ctx context.Context, jobs []FlowJob, now time.Time) ([]AddResult, error)
 
-	// CheckReach returns an error if one call can't change both this queue and another
-	// one, because they are on different nodes of a cluster.
+	// CheckReach returns an error if one call can't change both this queue and the given
+	// one. That is so on a cluster, unless the keys of both have the same hash tag.
 	CheckReach(prefix, queue string) error
 }

@@ -7,13 +7,13 @@ import (
 
 // Reading reads what is in a queue.
 type Reading interface {
-	// Counts counts the jobs of states, in their order.
+	// Counts counts the jobs of each state, in the order of the argument.
 	Counts(ctx context.Context, states ...State) ([]int, error)
 	// CountDelayed counts the delayed jobs that are due before a time.
 	CountDelayed(ctx context.Context, before time.Time) (int, error)
-	// Oldest returns, for the oldest job of each state, the time since which it is ready
-	// (Waiting, Paused, Prioritized) or runs (Active). For Delayed it returns the time
-	// when the first job is due. It returns the zero time for a state without jobs.
+	// Oldest returns, for each state, since when its oldest job is ready (Waiting, Paused,
+	// Prioritized) or runs (Active). For Delayed it returns when the first job is due. It
+	// returns the zero time for a state without jobs.
 	Oldest(ctx context.Context, states ...State) ([]time.Time, error)
 	// CountsPerPriority counts the waiting jobs of each of the given priorities.
 	CountsPerPriority(ctx context.Context, priorities ...int) ([]int, error)
@@ -25,9 +25,9 @@ type Reading interface {
 	// Metrics reads the workers' counts of Completed or Failed jobs for a range of
 	// minutes, newest first.
 	Metrics(ctx context.Context, kind State, from, to int) (Metrics, error)
-	// RateLimitTTL returns how long the rate limit is still in effect, for max jobs per
-	// window, or for the queue's maximum if max is 0. It is 0 if the limit is not in
-	// effect, and negative if the queue has neither a maximum nor a limit.
+	// RateLimitTTL returns how long the rate limit is still in effect. max is the number of
+	// jobs per window; 0 means the maximum of the queue. The result is 0 if the limit is not
+	// in effect. It is negative instead if max is 0 and the queue has no maximum.
 	RateLimitTTL(ctx context.Context, max int) (time.Duration, error)
 	// IsMaxed reports whether the queue runs as many jobs as its global concurrency
 	// allows.

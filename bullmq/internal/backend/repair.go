@@ -12,13 +12,15 @@ type Repairer interface {
 	// and returns those of the queue. next is 0 after the last key. A key may be
 	// returned more than once.
 	ScanKeys(ctx context.Context, cursor uint64, count int) (keys []string, next uint64, err error)
-	// RemoveOrphanedJobs returns those ids that are in no state of the queue, and
-	// deletes their keys if remove is set.
+	// RemoveOrphanedJobs returns, of the given ids, those that are in no state of the
+	// queue. If remove is set, it deletes their keys.
 	RemoveOrphanedJobs(ctx context.Context, ids []string, remove bool) ([]string, error)
-	// StrandedJobs returns those ids that have not finished and are in no state of the
-	// queue. With putBack they become ready, each in front of the previous one.
+	// StrandedJobs returns, of the given jobs, those that have not finished and are in no
+	// state of the queue. If putBack is set, they become ready, each in front of the
+	// previous one.
 	StrandedJobs(ctx context.Context, ids []string, putBack bool) ([]StrandedJob, error)
-	// JoinPaused joins the lists wait and paused if no other client would.
+	// JoinPaused joins the lists "wait" and "paused" in cases in which no other client
+	// would do so.
 	JoinPaused(ctx context.Context) error
 	// RemovePriorityKey deletes the key in which BullMQ 3 and older kept jobs by
 	// priority, and reports whether it was there.
@@ -31,14 +33,13 @@ type StrandedJob struct {
 	Timestamp time.Time
 }
 
-// Dialects is a store that can write the keyspace of BullMQ 5 as well as that of
-// BullMQ 6.
+// Dialects is a store that can write the keyspace of BullMQ 5 and that of BullMQ 6.
 type Dialects interface {
 	// SetDialect sets the major version of BullMQ to write, 5 or 6. It must precede all
 	// other calls.
 	SetDialect(major int)
-	// DialectHints returns what determines the dialect of a queue: the version that
-	// another client has written, "" for none, and whether jobs are in the list paused,
-	// which only BullMQ 5 uses.
+	// DialectHints returns what determines the dialect of a queue. version is the version
+	// that another client has written, or "". paused reports whether jobs are in the list
+	// "paused", which only BullMQ 5 uses.
 	DialectHints(ctx context.Context) (version string, paused bool, err error)
 }

@@ -8,14 +8,13 @@ import (
 
 // Schedulers reads and changes the queue's job schedulers.
 type Schedulers interface {
-	// AddJobScheduler creates a scheduler or changes it, and adds its next job. It
-	// returns the id and the delay of that job. [SchedulerIDTaken] and
-	// [SchedulerTimesTaken] mean that jobs exist already under the ids of the next
-	// runs.
+	// AddJobScheduler creates or changes a scheduler, and adds its next job. It returns
+	// the id and the delay of that job. [SchedulerIDTaken] and [SchedulerTimesTaken] mean
+	// that jobs with the ids of the next runs exist already.
 	AddJobScheduler(ctx context.Context, s SchedulerAdd) (jobID string, delay time.Duration, err error)
-	// UpdateJobScheduler adds the next job of a scheduler and returns its id; "" if
-	// there is none to add. It may be repeated. The error is [ErrUnreadable] if the
-	// options of the job can't be parsed.
+	// UpdateJobScheduler adds the next job of a scheduler and returns its id, or "" if
+	// there is no job to add. The call may be repeated. The error is [ErrUnreadable] if
+	// the options of the job can't be parsed.
 	UpdateJobScheduler(ctx context.Context, run NextRun) (jobID string, err error)
 	// RemoveJobScheduler removes a scheduler with its next job, and reports whether
 	// there was one.
@@ -60,7 +59,7 @@ type SchedulerAdd struct {
 	Repeat SchedulerRepeat
 }
 
-// NextRun is the next run of a scheduler, one of whose jobs is starting.
+// NextRun is the next run of a scheduler. It is added when a job of the scheduler starts.
 type NextRun struct {
 	SchedulerID string
 	Now         time.Time
@@ -70,8 +69,8 @@ type NextRun struct {
 	// Due is the time of the next run of a pattern; zero for an interval.
 	Due time.Time
 	// EveryMillis is the interval in the options of the job that is starting; 0 for a
-	// pattern. The stored one takes precedence. It is a float64 as in Node: a fraction
-	// of a millisecond shifts all scheduled times.
+	// pattern. The interval stored with the scheduler takes precedence. It is a float64,
+	// as in Node, because a fraction of a millisecond shifts all scheduled times.
 	EveryMillis float64
 }
 

@@ -1,6 +1,6 @@
-// Package backendtest is the conformance suite of package backend. It exercises a
-// store through the interface alone, and knows nothing of the server behind it. A
-// backend passes if all its specs pass.
+// Package backendtest is the conformance suite of package backend. It exercises a store
+// through the interface alone, and knows nothing of the server behind it. A backend conforms
+// if all specs pass.
 package backendtest
 
 import (
@@ -23,8 +23,9 @@ type Queue struct {
 
 	// Another returns the store of another queue on the same server, with the same prefix.
 	Another func(name string) backend.Store
-	// EventStream opens a reader of the queue's events, Waiter a waiter for its jobs, and
-	// GroupWaiter one for the jobs of many queues. The suite closes them.
+	// EventStream opens a reader of the queue's events. Waiter opens a waiter for the
+	// queue's jobs, and GroupWaiter a waiter for the jobs of many queues. The suite closes
+	// them.
 	EventStream func() backend.EventStream
 	Waiter      func() backend.Waiter
 	GroupWaiter func() backend.GroupWaiter
@@ -32,8 +33,8 @@ type Queue struct {
 	Group backend.Group
 	// Marker returns the key by which a GroupWaiter knows a queue.
 	Marker func(name string) string
-	// Unsupported holds the features that the backend lacks, with the reason. Their
-	// specs are skipped.
+	// Unsupported holds the features that the backend lacks, with the reason. The specs of
+	// these features are skipped.
 	Unsupported map[Feature]string
 
 	// Unlist takes a job out of its state and leaves its record. It also takes back the
@@ -96,8 +97,8 @@ func (s *suite) requires(feature Feature) {
 	}
 }
 
-// now is the clock of all calls. It is not a round number, since an in-process Redis
-// writes those with an exponent.
+// now is the time that all calls pass. It is not a round number, because an in-process Redis
+// writes round numbers with an exponent.
 var now = time.UnixMilli(1_700_000_123_456)
 
 const (
@@ -106,7 +107,7 @@ const (
 	lockTime = 30 * time.Second
 )
 
-// worker fetches all jobs, and keepAll keeps those that end.
+// worker fetches all jobs. keepAll keeps all jobs that end.
 var (
 	worker  = backend.Worker{LockDuration: lockTime, Name: "worker"}
 	keepAll = backend.Keep{Count: backend.Int(-1)}
@@ -148,7 +149,7 @@ func (s *suite) childOf(parent, id string) *backend.Add {
 	return s.childWith(parent, id, "")
 }
 
-// childWith is childOf with a policy for the failure of the child, such as "fpof".
+// childWith is like childOf, with a policy for the failure of the child, such as "fpof".
 func (s *suite) childWith(parent, id, policy string) *backend.Add {
 	a := named(id)
 	a.Parent = s.ref(parent)

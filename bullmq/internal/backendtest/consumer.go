@@ -124,8 +124,8 @@ func (s *suite) fetching() {
 }
 
 func (s *suite) finishing() {
-	// finished runs jobs and ends each with a rule for what is kept. It returns those
-	// that are left.
+	// finished runs jobs and ends each with a rule for which jobs are kept. It returns the
+	// jobs that are left.
 	finished := func(state backend.State, keep backend.Keep, ids ...string) []string {
 		ginkgo.GinkgoHelper()
 		for i, id := range ids {

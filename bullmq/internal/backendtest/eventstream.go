@@ -11,7 +11,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// block is how long a read or a wait blocks at most in specs in which it ends earlier.
+// block is the timeout of reads and waits in specs in which they end earlier.
 const block = 10 * time.Second
 
 func (s *suite) eventStream() {
@@ -39,7 +39,7 @@ func (s *suite) eventStream() {
 			Expect(err).NotTo(HaveOccurred())
 			return position
 		}
-		// read reads until so many events have come, and returns their names and how many were missed.
+		// read reads until count events have come. It returns their names, and how many events were missed.
 		read := func(count int) (names []string, missed int) {
 			ginkgo.GinkgoHelper()
 			for len(names) < count {

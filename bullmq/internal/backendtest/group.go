@@ -21,7 +21,7 @@ type member struct {
 
 var lastMember atomic.Int64
 
-// members returns so many queues.
+// members returns count queues.
 func (s *suite) members(count int) (all []member) {
 	for n := range count {
 		name := fmt.Sprint(s.Name, "-", n, "-", lastMember.Add(1))
@@ -68,7 +68,7 @@ func (s *suite) serve(tokens []string, ends []backend.QueueEnds, takes ...backen
 	return served
 }
 
-// owned is a job with the token of its lock.
+// owned returns the jobs of a take, each with the token of its lock.
 func owned(taken backend.Taken) (all []string) {
 	for _, job := range taken.Jobs {
 		all = append(all, job.Job.ID+" by "+job.Token)
@@ -192,7 +192,8 @@ func (s *suite) serving() {
 	})
 }
 
-// servingAlike compares one call with the calls of each queue, as far as a store can tell.
+// servingAlike compares the effect of one call for several queues with that of separate calls
+// for each queue, as far as a store can tell.
 func (s *suite) servingAlike() {
 	ginkgo.It("has the effect of the calls of each, whatever jobs they have", func() {
 		seed := rand.Uint64()

@@ -12,7 +12,7 @@ import (
 
 func (s *suite) metrics() {
 	ginkgo.Describe("Metrics", func() {
-		// end runs a job that ends at a time, with so many minutes of metrics.
+		// end runs a job that ends at the given time, and keeps points minutes of metrics.
 		end := func(end *backend.End, at time.Time, points int) {
 			ginkgo.GinkgoHelper()
 			s.run(end.JobID)

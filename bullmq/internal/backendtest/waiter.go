@@ -52,7 +52,7 @@ func (s *suite) waiting() {
 			}
 			return idOf(r.fetched)
 		}
-		// expectNoWakeUp expects that none is left.
+		// expectNoWakeUp expects that no wake-up is left.
 		expectNoWakeUp := func() {
 			ginkgo.GinkgoHelper()
 			r := ended(wait(waiter, 20*time.Millisecond))

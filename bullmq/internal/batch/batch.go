@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// Batcher sends requests of concurrent goroutines in shared calls. A request that finds
-// no call in flight is sent at once, in a separate call, by its own goroutine. Requests
-// that arrive meanwhile share the next call.
+// Batcher sends requests of concurrent goroutines in shared calls. If no call is in
+// flight, a request is sent at once, in a separate call, by its own goroutine. Requests
+// that arrive while a call is in flight share the next call.
 //
-// At most two calls are in flight. The second one starts when as many requests wait as
-// the first one has, and the callers of the last reply have had time to make further
-// requests. So the server always has a next call to run, and calls of similar size keep
-// it busy with the fewest calls.
+// At most two calls are in flight. The second call starts when as many requests wait as
+// the first call has, and the callers that received the last replies have had time to
+// make further requests. So the server always has a next call to run. Calls of similar
+// size keep it busy with the fewest calls.
 type Batcher[Q, A any] struct {
 	options Options[Q, A]
 
 	mu           sync.Mutex
 	inFlight     int // calls in flight, two at most
-	inFlightSize int // requests in the latest of them
-	returning    int // callers of the last finished call that have made no further request yet; most soon do
+	inFlightSize int // requests in the latest call
+	returning    int // callers of the last finished call that have made no further request yet; most will do so soon
 	waiting      []*request[Q, A]
 }
 
 // Options configures a [Batcher]. All fields are required.
 type Options[Q, A any] struct {
-	// MaxSize is the maximum number of requests in one call. With 1, each request
-	// has a separate call, and none waits for others.
+	// MaxSize is the maximum number of requests in one call. If it is 1, each request
+	// has a separate call, and no request waits for others.
 	MaxSize int
-	// Timeout limits the time that sending a shared call takes.
+	// Timeout limits how long sending a shared call may take.
 	Timeout time.Duration
 	// SizeOf returns the approximate size of a request in bytes.
 	SizeOf func(*Q) int
-	// Send sends requests in one call. It returns once they are sent; read waits
-	// for the replies, in the order of the requests. The requests must not be used
-	// after read has returned.
+	// Send sends requests in one call. It returns once they are sent. read waits for the
+	// replies and returns them in the order of the requests. The requests must not be
+	// used after read has returned.
 	Send func(ctx context.Context, requests []*Q) (read func() ([]A, error))
 }
 
@@ -59,9 +59,9 @@ func New[Q, A any](options Options[Q, A]) *Batcher[Q, A] {
 	return &Batcher[Q, A]{options: options}
 }
 
-// Do sends a request and returns its reply. If ctx ends first, the error is a
-// [*NotSentError] unless the request was sent; if it was, it may still be carried
-// out.
+// Do sends a request and returns its reply. If ctx ends while the request waits for a
+// shared call, the error is a [*NotSentError]. A request that was sent may still be carried
+// out after ctx has ended.
 func (b *Batcher[Q, A]) Do(ctx context.Context, value Q) (A, error) {
 	if b.options.MaxSize == 1 {
 		return b.DoAlone(ctx, value)
@@ -112,7 +112,7 @@ func (b *Batcher[Q, A]) DoAlone(ctx context.Context, value Q) (reply A, err erro
 }
 
 // endAlone is called after a call with one request. It sends the requests that arrived
-// meanwhile.
+// during the call.
 func (b *Batcher[Q, A]) endAlone() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,8 +123,8 @@ func (b *Batcher[Q, A]) endAlone() {
 	go b.run()
 }
 
-// run sends batches until too few requests wait. Other goroutines read the replies,
-// because the server would be idle meanwhile.
+// run sends batches until too few requests wait. Other goroutines read the replies.
+// Otherwise the server would be idle while a reply is read.
 func (b *Batcher[Q, A]) run() {
 	for {
 		batch := b.nextBatch()
@@ -156,7 +156,7 @@ func deliver[Q, A any](batch []*request[Q, A], read func() ([]A, error)) {
 	}
 }
 
-// nextBatch removes the requests of the next call from the waiting ones.
+// nextBatch removes the requests of the next call from the waiting requests.
 func (b *Batcher[Q, A]) nextBatch() []*request[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()

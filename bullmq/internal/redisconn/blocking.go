@@ -22,11 +22,11 @@ type Blocking struct {
 	end    context.CancelFunc
 
 	mu       sync.Mutex  // guards the fields below: one goroutine waits, others may interrupt it
-	opening  *opening    // nil, or the latest one, unless its outcome has been returned
+	opening  *opening    // the latest opening, until its outcome has been returned; otherwise nil
 	pool     *clientPool // nil unless the client is a caller's
 	leftPool bool
 	blocking rueidis.Client          // that conn belongs to; the caller's client if there is one
-	sockets  *sockets                // of blocking, also while it is opened; unused with a caller's client
+	sockets  *sockets                // of blocking, also while that is being opened; unused with a caller's client
 	conn     rueidis.DedicatedClient // nil on a cluster, where rueidis selects the node
 	release  func()
 	id       int64 // of the connection, to end a wait; 0 if CLIENT is forbidden
@@ -46,8 +46,8 @@ func (c *Client) NewBlocking(name string, warn func(needed int)) *Blocking {
 	return b
 }
 
-// opening is a connection being opened. That may take seconds if the server does not
-// reply. It can't be interrupted, so it continues when nothing waits for it any more.
+// opening is a connection that is being opened. That may take seconds if the server does
+// not reply. It can't be interrupted, so it continues even if nothing waits for it any more.
 type opening struct {
 	begun time.Time
 	done  chan struct{}
@@ -55,8 +55,8 @@ type opening struct {
 }
 
 // Connect waits until there is a connection or ctx ends. It returns
-// [backend.ErrNoConnection] if the pool of a caller's client has none at present. A
-// later call may succeed.
+// [backend.ErrNoConnection] if no connection in the pool of a caller's client is free at
+// present. A later call may succeed.
 func (b *Blocking) Connect(ctx context.Context) error {
 	b.mu.Lock()
 	if b.closed.Err() != nil {
@@ -79,7 +79,7 @@ func (b *Blocking) Connect(ctx context.Context) error {
 	pool := b.pool
 	b.mu.Unlock()
 	if pool != nil && !o.endsBy(ctx, o.begun.Add(timing.PoolWait)) && ctx.Err() == nil {
-		// An unreachable server delays connections too.
+		// If the server is unreachable, the delay does not mean that the pool is too small.
 		if time.Since(o.begun) >= timing.ShortageWarning && b.client.health.Recovered() == nil {
 			pool.warn(b.warn)
 		}
@@ -174,11 +174,12 @@ func (b *Blocking) dedicate(client rueidis.Client) (got dedicated, id int64, err
 	return got, id, nil
 }
 
-// Wait sends a blocking command, and further commands in the same write, which the
-// server runs as soon as the first one has ended. It returns soon after the given time,
-// even if the server does not reply, and when ctx ends. With a context that never ends,
-// the calling goroutine reads the reply itself, which is faster. Only [Blocking.Drop]
-// ends such a wait. A wait that Close ends returns ErrCutOff.
+// Wait sends a blocking command. In the same write it sends further commands, which the
+// server runs as soon as the blocking command has ended. Wait returns when ctx ends. Even if
+// the server does not reply, it returns soon after block.
+//
+// If ctx never ends, the calling goroutine reads the reply itself, which is faster. Only
+// [Blocking.Drop] ends such a wait early. A wait that Close ends returns ErrCutOff.
 func (b *Blocking) Wait(ctx context.Context, block time.Duration, build func(rueidis.Builder) []rueidis.Completed) []rueidis.RedisResult {
 	health := b.client.health
 	if err := b.Connect(ctx); err != nil {
@@ -191,7 +192,8 @@ func (b *Blocking) Wait(ctx context.Context, block time.Duration, build func(rue
 		ctx, cancel = context.WithTimeout(ctx, block+timing.BlockMargin)
 		defer cancel()
 	} else {
-		// With a deadline, even a parent's, an earlier end of ctx would not be noticed.
+		// If the context of the call had a deadline, even one of a parent, rueidis would not
+		// notice that ctx ends earlier.
 		ctx, cancel = context.WithCancel(context.WithoutCancel(ended))
 		defer cancel()
 		defer context.AfterFunc(ended, cancel)()
@@ -204,8 +206,8 @@ func (b *Blocking) Wait(ctx context.Context, block time.Duration, build func(rue
 	if conn != nil {
 		commands := build(conn.B())
 		if shared && len(commands) > 1 {
-			// A caller's client may repeat reads. It would send commands again that it has recycled after their
-			// replies, and panic. Pinned commands are not recycled.
+			// A caller's client may repeat reads. It would then send commands again that it has already
+			// recycled, and panic. Pinned commands are not recycled.
 			for i, command := range commands {
 				commands[i] = command.Pin()
 			}
@@ -243,8 +245,8 @@ func (b *Blocking) doOnCluster(ctx context.Context, command rueidis.Completed) r
 	return b.blocking.Do(ctx, command)
 }
 
-// starved reports whether a wait without a reply has waited for a connection,
-// because the pool of a caller's client has too few. The server replies otherwise.
+// starved reports whether a wait has received no reply because it got no connection: the pool
+// of a caller's client has too few. If the server can be reached, there is no other reason.
 func (b *Blocking) starved(ctx context.Context) bool {
 	health := b.client.health
 	if b.pool == nil {
@@ -276,7 +278,7 @@ func (b *Blocking) CanUnblock() bool {
 }
 
 // Unblock asks the server to end a wait of another goroutine. ended is false if the
-// connection does not wait at the server, or not yet. possible is false if CLIENT
+// connection is not waiting at the server, or not waiting yet. possible is false if CLIENT
 // UNBLOCK can't be used.
 func (b *Blocking) Unblock(ctx context.Context) (ended, possible bool) {
 	b.mu.Lock()
@@ -285,9 +287,9 @@ func (b *Blocking) Unblock(ctx context.Context) (ended, possible bool) {
 	if id == 0 || ctx.Err() != nil {
 		return false, false
 	}
-	// Redis before 8.2 crashes if CLIENT UNBLOCK ends a command that CLIENT PAUSE
-	// suspends, which also happens during a failover. A write sent before it is
-	// suspended as well and delays CLIENT UNBLOCK until the pause has ended.
+	// Redis before 8.2 crashes if CLIENT UNBLOCK ends a command that CLIENT PAUSE has
+	// suspended. A failover also pauses clients. So a write is sent before CLIENT UNBLOCK:
+	// during a pause it is suspended too, and CLIENT UNBLOCK waits until the pause has ended.
 	c := b.client
 	results := c.DoMulti(ctx, c.noop(c.B()), c.B().ClientUnblock().ClientId(id).Build())
 	n, err := results[1].AsInt64()
@@ -319,7 +321,7 @@ func (b *Blocking) Close() {
 	b.mu.Unlock()
 	b.client.conn.forget(b)
 	if open == nil {
-		return // it was never used
+		return // the connection was never used
 	}
 	open.close(func() {
 		b.Drop()

@@ -23,8 +23,8 @@ type Commands interface {
 	DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult
 }
 
-// Client makes the calls of one user of a Conn. Calls return when their context
-// ends. After Close, and when Close finds them in flight, they return
+// Client makes the calls of one user of a Conn. Calls return when their context ends.
+// Calls after Close, and calls that are in flight during Close, return
 // [backend.ErrClosed], even if the Conn stays open.
 type Client struct {
 	health   *HealthWatch
@@ -95,9 +95,8 @@ func (c *Client) Close() {
 	}
 }
 
-// endCalls ends the probes. Over a caller's client it also ends the calls in flight, as
-// closing a connection does, after the time that connections have to receive their
-// replies.
+// endCalls ends the probes. Over a caller's client it also ends the calls in flight. They
+// have as much time to receive their replies as on a connection that is closed.
 func (c *Client) endCalls() {
 	c.health.close()
 	if c.conn.option == nil {
@@ -150,7 +149,8 @@ func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []r
 func (c *Client) doMulti(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
 	defer c.conn.end()
 	if c.conn.option == nil && len(commands) > 1 {
-		// rueidis would send a long one over the client's pool, which may be in use.
+		// rueidis would send a long pipeline over the client's pool, whose connections may
+		// all be in use.
 		commands[0] = commands[0].ToPipe()
 	}
 	results := c.conn.client.DoMulti(ctx, commands...)
@@ -165,7 +165,7 @@ func failed(err error, n int) []rueidis.RedisResult {
 	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, n)
 }
 
-// hear reports a failure to Health. A call that Close has cut off returns
+// hear reports a failure to the health watch. For a call that Close has cut off, it returns
 // ErrCutOff.
 func (c *Client) hear(result rueidis.RedisResult) rueidis.RedisResult {
 	err := result.Error()
@@ -202,7 +202,7 @@ func (c *Client) Clients(ctx context.Context) (found []backend.ConnectedClient, 
 	return found, nil
 }
 
-// readClients reads the reply of CLIENT LIST, a line for each client: name=value
+// readClients reads the reply of CLIENT LIST. It has a line for each client: name=value
 // name=value …
 func readClients(text string) (found []backend.ConnectedClient) {
 	for line := range strings.Lines(text) {
@@ -216,16 +216,16 @@ func readClients(text string) (found []backend.ConnectedClient) {
 	return found
 }
 
-// Dedicated makes calls over dedicated connections, one for each call in flight.
-// Such a call involves no other goroutine, so it is faster. Several commands at once
-// use the shared connections, and so does a call if all dedicated ones are in use or
-// one of them has just failed. A call that opens a connection ignores its context
-// meanwhile, for at most the Dialer's Timeout.
+// Dedicated makes calls over dedicated connections, one for each call in flight. Such a
+// call involves no other goroutine, so it is faster. Several commands at once use the shared
+// connections. A single call uses them if all dedicated connections are in use, or if one of
+// them has just failed. A call that opens a connection ignores its context until the
+// connection is open, for at most the Dialer's Timeout.
 type Dedicated struct{ client *Client }
 
-// Dedicated returns the client over dedicated connections. ok is false if there are
-// none: a caller's client may have too few connections, and on a cluster only the
-// shared connections follow slots that move.
+// Dedicated returns the client over dedicated connections. ok is false if the client can't
+// use any. A caller's client may have too few connections. On a cluster, only the shared
+// connections follow slots that move.
 func (c *Client) Dedicated() (d *Dedicated, ok bool) {
 	return &Dedicated{c}, c.conn.option != nil && !c.conn.IsCluster()
 }
@@ -250,7 +250,7 @@ func (d *Dedicated) DoMulti(ctx context.Context, commands ...rueidis.Completed) 
 func (d *Dedicated) Do(ctx context.Context, command rueidis.Completed) (result rueidis.RedisResult) {
 	conn := d.client.conn
 	defer conn.dedicated.Add(-1)
-	if conn.dedicated.Add(1) > conn.maxDedicated() || d.pausing() { // waiting for one could not be interrupted
+	if conn.dedicated.Add(1) > conn.maxDedicated() || d.pausing() { // a wait for a dedicated connection could not be interrupted
 		return d.client.Do(ctx, command)
 	}
 	if !d.client.begin() {

@@ -33,7 +33,7 @@ type Conn struct {
 	inFlight atomic.Int64 // calls in flight
 
 	dedicated      atomic.Int64 // calls in flight over dedicated connections
-	dedicatedPause atomic.Int64 // Unix nanoseconds until which no dedicated connection is used, because one has failed
+	dedicatedPause atomic.Int64 // no dedicated connection is used until this time (Unix nanoseconds), because one has failed
 
 	mu       sync.Mutex
 	users    map[*Client]struct{}
@@ -41,9 +41,9 @@ type Conn struct {
 	blocking map[*Blocking]struct{}
 }
 
-// Dial connects as the rueidis options define. It returns when ctx ends, and within nine
-// seconds: the client may take up to [timing.DialTimeout] to connect, and the first
-// command up to [timing.ConnectTimeout] after that.
+// Dial connects with the given rueidis options. It returns when ctx ends, and within nine
+// seconds at the latest. The client may take up to [timing.DialTimeout] to connect. The
+// first command may then take up to [timing.ConnectTimeout].
 func Dial(ctx context.Context, option rueidis.ClientOption) (*Conn, error) {
 	if len(option.InitAddress) == 0 {
 		return nil, errors.New("bullmq: connect: the options name no server: set InitAddress, such as 127.0.0.1:6379")
@@ -122,9 +122,9 @@ func dial(ctx context.Context, option rueidis.ClientOption, open *sockets) (ruei
 	}
 }
 
-// retryReads lets rueidis repeat commands that only read, a few times. It never
-// repeats commands that may write. Without a limit, reads would hang for as long as
-// an outage lasts.
+// retryReads lets rueidis repeat commands that only read, a few times. rueidis never
+// repeats commands that may write. Without a limit, reads would hang for as long as an
+// outage lasts.
 func retryReads(attempts int, _ rueidis.Completed, _ error) time.Duration {
 	if attempts > 5 {
 		return -1
@@ -142,9 +142,9 @@ func (c *Conn) IsCluster() bool { return c.client.Mode() == rueidis.ClientModeCl
 // "".
 func (c *Conn) EvictionPolicy() string { return c.server.evictionPolicy }
 
-// Noted records a change of the health of one of the Conn's clients. alone reports
-// whether no other client of the Conn is in an outage. outage is the time from the
-// beginning of the recorded outage to this change.
+// Noted records that the health of one of the Conn's clients has changed. alone reports
+// whether no other client of the Conn is in an outage. outage is how long the recorded
+// outage had lasted at this change.
 func (c *Client) Noted(s State) (alone bool, outage time.Duration) {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
@@ -159,8 +159,8 @@ func (c *Client) Noted(s State) (alone bool, outage time.Duration) {
 	return alone, s.Since.Sub(c.conn.lost)
 }
 
-// State returns the state of the server. It is unreachable if any client of the Conn
-// can't reach it.
+// State returns the state of the server. The server counts as unreachable if any client of
+// the Conn can't reach it.
 func (c *Conn) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,8 +176,8 @@ func (c *Conn) State() State {
 	return state
 }
 
-// Close ends all calls and waits over the connection, and closes it unless the
-// client is a caller's.
+// Close ends all calls and waits over the connection. It also closes the client, unless
+// that is a caller's client.
 func (c *Conn) Close() {
 	c.closed.Store(true)
 	c.mu.Lock()
@@ -205,25 +205,25 @@ func (c *Conn) begin() bool {
 	return true
 }
 
-// end closes the client again after the last call in flight. Otherwise rueidis
-// leaks a connection that is being dialed during Close.
+// end closes the client once more after the last call in flight. Otherwise rueidis leaks a
+// connection that is being dialed during Close.
 func (c *Conn) end() {
 	if c.inFlight.Add(-1) == 0 && c.closed.Load() && c.option != nil {
 		c.client.Close()
 	}
 }
 
-// dialBlocking opens a separate client for blocking commands. Only the connection that
-// blocks may have the name by which BullMQ finds workers and event readers, because
-// each connection with that name counts as one. So [Blocking] names that connection
-// itself. On a cluster rueidis selects the connection, so all connections of the client
-// have the name.
+// dialBlocking opens a separate client for blocking commands. BullMQ finds workers and event
+// readers by the name of a connection, and counts each connection with that name. So only
+// the connection that blocks may have the name, and [Blocking] itself names that connection.
+// On a cluster rueidis selects the connection, so all connections of the client have the
+// name.
 func (c *Conn) dialBlocking(name string, open *sockets) (rueidis.Client, error) {
 	option := c.option()
 	if c.IsCluster() {
 		option.ClientName = name
 	}
-	option.DisableRetry = true // a reconnect must be noticed, or events would be lost
+	option.DisableRetry = true // otherwise a reconnect would not be noticed, and events would be lost
 	option.RingScaleEachConn = 8
 	option.ReadBufferEachConn, option.WriteBufferEachConn = 32<<10, 32<<10
 	option.PipelineMultiplex = -1

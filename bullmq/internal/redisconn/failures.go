@@ -28,8 +28,8 @@ var rejected = []string{
 	"NOAUTH", "WRONGPASS", "DENIED",
 }
 
-// forbidden is the error prefix of a command that the user has no permission for. A
-// missing permission within a script is an ERR.
+// forbidden is the error prefix of a command that the user is not permitted to run. If the
+// user lacks a permission within a script, the prefix is ERR.
 const forbidden = "NOPERM"
 
 // Classify returns the kind of failure of a call to Redis, given its error.
@@ -60,20 +60,19 @@ func Classify(err error) backend.Failure {
 	return backend.Lost
 }
 
-// reply returns the error reply of Redis that err wraps. It returns false if there was
-// no reply.
+// reply returns the error reply of Redis that err wraps, or false if err wraps none.
 func reply(err error) (*rueidis.RedisError, bool) {
 	var refusal *rueidis.RedisError
 	return refusal, errors.As(err, &refusal) && refusal != rueidis.Nil
 }
 
-// scriptError matches the error with which Redis 6.2 reports that a command of a script
-// was refused. It has the dash only if the command was refused without being run.
+// scriptError matches the error with which Redis 6.2 reports that it refused a command of a
+// script before the command ran. The dash at the end is absent if the command ran.
 var scriptError = regexp.MustCompile(`^Error running script .*@user_script: [0-9]+: -`)
 
-// refusedAs reports whether Redis refused a command with an error that begins with
-// one of the given prefixes. From Redis 7 on, an error of a script begins like the
-// error that ended it.
+// refusedAs reports whether Redis refused a command with an error that begins with one of
+// the given prefixes. From Redis 7 on, the error of a script begins with the prefix of the
+// error that ended the script.
 func refusedAs(err error, prefixes ...string) bool {
 	refusal, ok := reply(err)
 	if !ok {
@@ -89,8 +88,8 @@ func refusedAs(err error, prefixes ...string) bool {
 	})
 }
 
-// suggestsOutage reports whether a call's error may mean that Redis is unreachable. It
-// returns false if Redis has replied or if the caller has ended the call.
+// suggestsOutage reports whether a call's error may mean that Redis is unreachable or can't
+// serve now. It returns false for any other error reply, and if the caller has ended the call.
 func suggestsOutage(err error) bool {
 	if err == rueidis.Nil || rueidis.IsParseErr(err) {
 		return false

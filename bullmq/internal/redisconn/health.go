@@ -15,8 +15,9 @@ import (
 // State is whether the server can be reached.
 type State = backend.Health
 
-// HealthWatch watches whether the server can be reached. A failed call only starts a
-// background probe, which repeats a small command until the server can serve.
+// HealthWatch watches whether the server can be reached. A failed call alone does not change
+// the state: it starts a background probe, which repeats a small command until the server
+// can serve.
 type HealthWatch struct {
 	ask    func(ctx context.Context) error // the probe
 	hide   func(error) error               // removes passwords
@@ -30,7 +31,7 @@ type HealthWatch struct {
 	probing   chan struct{} // closed when the server can serve; nil while no probe runs
 	onChange  func(State)
 	changes   []State // not delivered yet
-	calling   bool    // a goroutine delivers them
+	calling   bool    // a goroutine is delivering changes
 }
 
 func newHealthWatch(since time.Time, ask func(context.Context) error, hide func(error) error) *HealthWatch {
@@ -92,7 +93,7 @@ func (h *HealthWatch) probe(cause error) {
 		if silent {
 			err = fmt.Errorf("no reply within %v; before that: %w", timing.ProbeTimeout, cause)
 		}
-		// Each of the client's connections may have broken without having reported it.
+		// Each of the client's connections may have broken without an error so far.
 		if silent || !Classify(err).MayHaveRun() || time.Since(h.since) > timing.BrokenFor {
 			h.fails(h.hide(err))
 		}

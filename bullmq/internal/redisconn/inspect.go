@@ -16,7 +16,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// serverInfo is the part of a server's INFO that is needed.
+// serverInfo is the part of a server's INFO that the SDK needs.
 type serverInfo struct {
 	evictionPolicy string // "" if the server does not evict keys
 }

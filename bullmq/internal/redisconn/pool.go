@@ -9,17 +9,17 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// clientPool distributes the connections of a caller's client on which workers and
-// event readers wait. The client may have too few of them, because all workers and
-// readers, and the caller's own blocking commands, share its BlockingPoolSize. A worker
-// or reader without a connection polls over the shared connections instead.
+// clientPool distributes the connections of a caller's client on which workers and event
+// readers wait. The client may have too few such connections: all workers, all event readers
+// and the caller's own blocking commands share its BlockingPoolSize. A worker or reader
+// without a connection polls over the shared connections instead.
 type clientPool struct {
 	client rueidis.Client
 
 	// The fields below are guarded by clientPools.mu.
 	users   int              // workers and readers that need a connection each
 	asking  int              // calls of the client's Dedicate that have not returned
-	waiting []chan dedicated // one for each user without a connection, longest wait first
+	waiting []chan dedicated // one for each user without a connection, the longest waiting first
 	warned  bool             // the shortage has been reported
 }
 
@@ -39,7 +39,7 @@ var clientPools = struct {
 func joinPool(client rueidis.Client) *clientPool {
 	clientPools.mu.Lock()
 	defer clientPools.mu.Unlock()
-	isKey := reflect.ValueOf(client).Comparable() // a caller's own type may not be
+	isKey := reflect.ValueOf(client).Comparable() // a caller's own type may not be comparable
 	var p *clientPool
 	if isKey {
 		p = clientPools.of[client]
@@ -73,7 +73,7 @@ func (p *clientPool) take(ctx context.Context) (dedicated, error) {
 	turn := make(chan dedicated, 1)
 	clientPools.mu.Lock()
 	p.waiting = append(p.waiting, turn)
-	// A call of Dedicate whose user has given up serves this one.
+	// If a user has given up, its call of Dedicate serves this user.
 	if p.asking < len(p.waiting) {
 		p.asking++
 		go p.ask()
@@ -97,9 +97,9 @@ func (p *clientPool) take(ctx context.Context) (dedicated, error) {
 	return dedicated{}, context.Cause(ctx)
 }
 
-// ask gets a connection from the client and delivers it to the user that has waited
-// longest. It runs on a goroutine of its own, because rueidis's Dedicate can be neither
-// cancelled nor limited in time.
+// ask gets a connection from the client and delivers it to the user that has waited longest.
+// It runs in a separate goroutine, because Dedicate of rueidis can't be cancelled and has no
+// timeout.
 func (p *clientPool) ask() {
 	conn, release := p.client.Dedicate()
 	clientPools.mu.Lock()
@@ -117,7 +117,7 @@ func (p *clientPool) ask() {
 	turn <- dedicated{conn, release}
 }
 
-// warn reports that the pool is too small, and how large it must be. It does so once.
+// warn reports, once, that the pool is too small and how large it must be.
 func (p *clientPool) warn(report func(needed int)) {
 	clientPools.mu.Lock()
 	warned, needed := p.warned, p.users

@@ -13,11 +13,11 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// sockets are the network connections of one rueidis client. When a client is
-// closed, rueidis waits up to a second for each connection whose server is
-// silent, one after the other; cut closes all of them at once.
+// sockets are the network connections of one rueidis client. When a client is closed and
+// the server is silent, rueidis waits up to a second for each connection, one after the
+// other. cut closes all of them at once.
 type sockets struct {
-	ended context.Context // ends with cut, and with it every dial in progress
+	ended context.Context // cut ends it, which also ends every dial in progress
 	end   context.CancelFunc
 
 	opening atomic.Int64 // connections being opened, until the server's first reply
@@ -30,11 +30,11 @@ type sockets struct {
 type socket struct {
 	net.Conn
 	of     *sockets
-	opened atomic.Bool // the server has replied, or nothing waits for the reply
+	opened atomic.Bool // the server has replied, or nothing waits for its first reply any more
 
 	requested chan struct{} // closed when the first request is written, or the socket is closed
 	request   sync.Once
-	failed    atomic.Pointer[error] // of the last read or write that failed
+	failed    atomic.Pointer[error] // the error of the last read or write that failed
 }
 
 func newSockets() *sockets {
@@ -43,7 +43,7 @@ func newSockets() *sockets {
 	return s
 }
 
-// track makes the client of an option open its connections by s.
+// track makes a client with this option open its connections through s.
 func (s *sockets) track(option *rueidis.ClientOption) {
 	dial := dialer(*option)
 	option.DialCtxFn = func(call context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
@@ -110,9 +110,9 @@ func (s *sockets) add(call context.Context, conn net.Conn) (net.Conn, error) {
 	return added, nil
 }
 
-// giveUp is called after the call that opens the connection has ended. If the server
-// does not reply soon, it ends the opening. rueidis respects the deadline of the call's
-// context, but not its cancellation.
+// giveUp is called when the call that opens the connection has ended. If the server does not
+// reply soon, giveUp ends the opening. While it opens a connection, rueidis respects the
+// deadline of the call's context, but not its cancellation.
 func (s *socket) giveUp() {
 	if s.opened.Load() {
 		return
@@ -134,11 +134,13 @@ func (s *socket) endOpening() bool {
 	return true
 }
 
-// Read reads from the connection. rueidis panics if it reads a reply to no request. When
-// it gives up the opening of a connection, it starts to read before it has queued a
-// request. A server with too many clients may have sent its refusal by then, so Read
-// waits for the first request. Replies to requests that rueidis has given up may arrive
-// as well, so Read delivers nothing after a read or a write has failed.
+// Read reads from the connection. rueidis panics if it reads a reply without a request. Two
+// measures prevent that:
+//   - Read waits for the first request. When rueidis gives up opening a connection, it starts
+//     to read before it has queued a request. By then, a server with too many clients may
+//     have sent its refusal.
+//   - Read delivers nothing after a read or a write has failed. Otherwise the reply to a
+//     request that rueidis has given up could arrive.
 func (s *socket) Read(p []byte) (int, error) {
 	if !s.opened.Load() {
 		<-s.requested
@@ -191,9 +193,8 @@ func (s *sockets) cut() {
 	clear(s.open)
 }
 
-// close calls end, which closes the client, and returns when that is done.
-// Connections that are still open after timing.CloseTimeout are cut, which also ends
-// calls in flight.
+// close calls end, which closes the client, and returns when end has returned. Connections
+// that are still open after [timing.CloseTimeout] are cut, which also ends calls in flight.
 func (s *sockets) close(end func()) {
 	time.AfterFunc(timing.CloseTimeout, s.cut)
 	waitAtMost(timing.CloseTimeout+timing.CloseTimeout/4, end)

@@ -22,8 +22,8 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// checkAt returns an error for an address whose password contains a character that ends
-// the host part. The rest of the password would be used, and shown, as a host.
+// checkAt returns an error if the password in an address contains a character that ends the
+// host part of a URL. Otherwise a part of the password would be used, and shown, as the host.
 func checkAt(address string) error {
 	_, rest, _ := strings.Cut(address, "://")
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {

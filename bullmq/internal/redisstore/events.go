@@ -17,12 +17,12 @@ import (
 
 // EventStream reads an events stream, see [backend.EventStream].
 type EventStream struct {
-	client *redisconn.Client // polls if there is no connection for blocking commands
+	client *redisconn.Client // for polling, if there is no connection for blocking commands
 	conn   *redisconn.Blocking
 	key    string
 
 	position eventPosition
-	away     time.Time // since when nothing is read; zero if unknown
+	away     time.Time // when the last read ended; zero if unknown
 	blind    bool      // the server rejects XINFO STREAM
 }
 
@@ -55,8 +55,8 @@ func (s *EventStream) Advance(id string) { s.position.advance(id) }
 // Close closes the connection.
 func (s *EventStream) Close() { s.conn.Close() }
 
-// Events can be trimmed unread only if the reader was away, or if many events were
-// added at once. The stream's state is read only then.
+// Events can be trimmed before they are read only if the reader was away, or if many events
+// were added at once. Only in these cases, the reader also reads the stream's state.
 const (
 	eventsPage  = 1000
 	eventsBurst = 10 // events at once
@@ -133,8 +133,8 @@ func (s *EventStream) poll(ctx context.Context, build func(rueidis.Builder) []ru
 	return s.client.DoMulti(call, build(s.client.B())...)
 }
 
-// compare determines from the reply of XINFO STREAM whether events before the page were
-// missed, and whether the stream was recreated.
+// compare determines, from the reply of XINFO STREAM, whether events before the page were
+// missed and whether the stream was recreated.
 func (s *EventStream) compare(reply rueidis.RedisResult, page *backend.EventPage) {
 	now, err := scripts.ReadStream(reply)
 	if err != nil {

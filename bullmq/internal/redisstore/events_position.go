@@ -6,21 +6,21 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
-// eventPosition is the position of a reader in an events stream. Since version 7.0,
-// Redis counts the entries added to a stream. So a position with a known count shows
-// how many entries were trimmed unread.
+// eventPosition is the position of a reader in an events stream. From version 7.0 on, Redis
+// counts the entries added to a stream. If this count is known for a position, it shows how
+// many entries were trimmed before they were read.
 type eventPosition struct {
 	id         string   // of the last entry read
 	resumed    bool     // the caller chose id
 	count      int64    // entries added to the stream up to id; -1 when unknown
 	counted    string   // the id at which count was last compared with the stream
 	unclear    bool     // the last comparison must be repeated after the next read
-	unreported int      // missed events that no event has reported yet
+	unreported int      // number of missed events that have not been reported with a later event yet
 	read       []string // the ids of the last entries read, oldest first
 }
 
-// rememberedIDs is how many entries a promoted replica may lack before its stream is
-// considered a new one.
+// rememberedIDs is how many of the last entries a promoted replica may lack. If it lacks
+// more, its stream is considered a new one.
 const rememberedIDs = 1000
 
 // advance moves the position past an entry.
@@ -35,13 +35,13 @@ func (p *eventPosition) advance(id string) {
 	p.read = append(p.read, id)
 }
 
-// missed returns how many entries after the position and before page were trimmed, at
-// least. Entries that XDEL may have removed are not counted. page has the first entries
-// that were still found after the position. now is the state of the stream, which was
-// read before page or after it.
+// missed returns the minimum number of entries that were trimmed between the position and
+// page. It does not count entries that XDEL may have removed. page has the first entries
+// that were still found after the position. now is the state of the stream, which was read
+// before page or after it.
 func (p *eventPosition) missed(now scripts.Stream, page []backend.Event) int {
-	// Of the entries of page, trimmed had been trimmed when now was read, and within had
-	// been added by then.
+	// When now was read, within entries of page had been added, and trimmed of them had
+	// been trimmed again.
 	trimmed, within := 0, 0
 	for _, event := range page {
 		if wire.EventComesAfter(event.ID, now.Last) {
@@ -55,7 +55,7 @@ func (p *eventPosition) missed(now scripts.Stream, page []backend.Event) int {
 	overtaken := now.First == "" || wire.EventComesAfter(now.First, p.id)
 	p.unclear = overtaken && trimmed > 0 && trimmed == len(page)
 	if p.unclear {
-		return 0 // entries may be missing before the page or after it
+		return 0 // the missing entries may be before the page or after it
 	}
 	if now.Added < 0 { // before Redis 7.0
 		if overtaken && now.First != "" && len(page) > 0 && wire.EventComesAfter(p.id, "0-0") && p.unreported == 0 {
@@ -88,9 +88,9 @@ func (p *eventPosition) missed(now scripts.Stream, page []backend.Event) int {
 }
 
 // restart moves a position that is beyond the end of the stream, and reports whether it
-// did. If the stream ends with an entry that was read, the position moves after that
-// entry, because a promoted replica may lack the last entries. Otherwise the stream was
-// deleted and recreated, and the position moves to the start.
+// moved it. If the last entry of the stream is one that was read, a promoted replica may
+// lack the entries after it, and the position moves behind that entry. Otherwise the stream
+// was deleted and recreated, and the position moves to the start.
 func (p *eventPosition) restart(now scripts.Stream) bool {
 	if len(p.read) == 0 {
 		return false // the caller chose the id

@@ -14,7 +14,7 @@ import (
 )
 
 // GroupWaiter waits for the markers of many queues at the same time, over one separate
-// connection. On a cluster, all of them must be in one slot.
+// connection. On a cluster, all markers must be in one slot.
 type GroupWaiter struct {
 	interruptible
 	client *redisconn.Client
@@ -28,7 +28,8 @@ func NewGroupWaiter(client *redisconn.Client, conn *redisconn.Blocking) *GroupWa
 	return &GroupWaiter{interruptible: interruptible{conn: conn}, client: client}
 }
 
-// Wait waits for an entry of a marker, the first one that has any.
+// Wait waits until one of the markers has an entry. If several have one, it takes the entry
+// of the first of them.
 func (g *GroupWaiter) Wait(block time.Duration, markers []string) (woken backend.GroupWake) {
 	wake, results, _ := g.wait(block, markers, nil)
 	woken.Wake = wake
@@ -42,8 +43,8 @@ func (g *GroupWaiter) Wait(block time.Duration, markers []string) (woken backend
 	return woken
 }
 
-// Return puts back entries of markers. An entry that has been set since then, for an
-// earlier time, stays.
+// Return puts back entries of markers. If an entry for an earlier time was set in the
+// meantime, that entry stays.
 func (g *GroupWaiter) Return(wakes ...backend.GroupWake) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timing.UnblockTimeout)
 	defer cancel()

@@ -21,8 +21,8 @@ type interruptible struct {
 	mu           sync.Mutex
 	turn         int // counts the waits, so that an interrupt ends the intended one
 	begun        bool
-	fallback     func() // ends the wait if Redis can't be asked to
-	usedFallback bool   // it was called
+	fallback     func() // ends the wait if Redis can't be asked to end it
+	usedFallback bool   // fallback was called
 }
 
 // Close closes the connection.
@@ -51,12 +51,13 @@ func (w *interruptible) Waiting() bool {
 	return w.begun
 }
 
-// wait waits, for at most timeout, until one of the markers has an entry, and pops it. If
-// several have one, it pops from the first of them in the order of markers. followUp,
-// which may be nil, returns a command that the server runs when the wait ends, for any
-// reason. sent reports whether it was sent. It is not if followUp is nil, if there is no
-// connection, or if Redis can't be asked to end this wait. results are the replies; there
-// are none without a connection.
+// wait waits, for at most timeout, until one of the markers has an entry, and pops that
+// entry. If several markers have an entry, it pops from the first of them in the order of
+// markers. results are the replies. Without a connection there are none.
+//
+// followUp, if not nil, returns a command that the server runs when the wait ends for any
+// reason. sent reports whether the command was sent. It is sent only if there is a
+// connection and Redis can be asked to end this wait.
 func (w *interruptible) wait(timeout time.Duration, markers []string, followUp func(rueidis.Builder) rueidis.Completed) (wake backend.Wake, results []rueidis.RedisResult, sent bool) {
 	timeout = min(max(timeout, timing.ShortestBlock), timing.LongestBlock)
 	cancellable, cancel := context.WithCancel(context.Background())
@@ -87,7 +88,7 @@ func (w *interruptible) wait(timeout time.Duration, markers []string, followUp f
 	return wake, results, sent
 }
 
-// setFallback sets the function that ends the wait if Redis can't be asked to.
+// setFallback sets the function that ends the wait if Redis can't be asked to end it.
 func (w *interruptible) setFallback(fallback func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +117,7 @@ func (w *interruptible) Interrupt() {
 		}
 		if !possible && fallback != nil {
 			w.mu.Lock()
-			if w.begun && w.turn == turn { // fallback is called under the lock, or it could end the next wait
+			if w.begun && w.turn == turn { // without the lock, fallback could end the next wait
 				w.usedFallback = true
 				fallback()
 			}
@@ -127,8 +128,8 @@ func (w *interruptible) Interrupt() {
 	}
 }
 
-// ReadWake reads the reply of BZPOPMIN on markers. The member "0" means that a job
-// may be ready. "1" has the time of the first delayed job as its score.
+// ReadWake reads the reply of BZPOPMIN on markers. The member "0" means that a job may be
+// ready. The score of the member "1" is the time of the first delayed job.
 func ReadWake(result rueidis.RedisResult) backend.Wake {
 	reply, err := result.ToArray()
 	switch {

@@ -19,12 +19,12 @@ import (
 // a separate connection. One goroutine waits, between Begin and End. Any other may
 // interrupt it.
 //
-// If possible, it sends a fetch in the same write. The server runs it when the wait
-// ends.
+// If possible, the Waiter sends a fetch in the same write. The server runs the fetch when
+// the wait ends.
 type Waiter struct {
 	interruptible
 	store     *scripts.Store
-	markers   []string // key of the marker, alone
+	markers   []string // the key of the marker, as the only element
 	realClock bool
 
 	sendScriptText bool // the server may not know the script of the fetch; used by the goroutine that waits
@@ -32,9 +32,9 @@ type Waiter struct {
 
 var _ backend.Waiter = (*Waiter)(nil)
 
-// NewWaiter returns a Waiter for the marker of a queue, a key. realClock reports
-// whether the clock of the queue is that of this machine. Without it, no fetch follows
-// a wait, because the server does not know the time by that clock.
+// NewWaiter returns a Waiter for the marker of a queue, given by its key. realClock reports
+// whether the clock of the queue is that of this machine. If it is not, no fetch follows a
+// wait, because the server does not know the time of another clock.
 func NewWaiter(store *scripts.Store, conn *redisconn.Blocking, marker string, realClock bool) *Waiter {
 	return &Waiter{
 		interruptible: interruptible{conn: conn}, store: store, markers: []string{marker},
@@ -48,7 +48,7 @@ func NewWaiter(store *scripts.Store, conn *redisconn.Blocking, marker string, re
 func (m *Waiter) WaitAndFetch(block time.Duration, now time.Time, worker backend.Worker, token string) (wake backend.Wake, fetched backend.Fetched, err error) {
 	var followUp func(rueidis.Builder) rueidis.Completed
 	if clock := m.store.ServerClock(); clock.Known && m.realClock {
-		// Unsure is subtracted, so that the fetch of a wait that timed out finds no job.
+		// Unsure is subtracted so that no job is fetched after a wait that timed out.
 		before := now.Add(block - clock.Unsure)
 		followUp = func(b rueidis.Builder) rueidis.Completed {
 			return m.store.WhenWoken(b, m.sendScriptText, clock.Ahead.Microseconds(), before, worker, token)
@@ -58,13 +58,13 @@ func (m *Waiter) WaitAndFetch(block time.Duration, now time.Time, worker backend
 	if !sent {
 		return wake, backend.Fetched{Unknown: true}, nil
 	}
-	fetched, err = m.store.ReadWhenWoken(results[len(results)-1], worker) // of the wait, if it could not be sent
+	fetched, err = m.store.ReadWhenWoken(results[len(results)-1], worker) // the error of the wait, if the fetch could not be sent
 	m.sendScriptText = scripts.IsNoScript(err)
 	return wake, fetched, err
 }
 
-// WaitWithin waits for a marker until a time has passed or ctx ends. If there is no
-// connection for the wait, it returns earlier, when it is time to poll.
+// WaitWithin waits for a marker until limit has passed or ctx ends. If there is no
+// connection for the wait, it returns earlier, so that the caller polls.
 func (m *Waiter) WaitWithin(ctx context.Context, limit time.Duration) error {
 	m.Begin()
 	defer m.End()

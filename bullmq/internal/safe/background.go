@@ -25,9 +25,9 @@ func Go(ctx context.Context, run func(ctx context.Context)) *Background {
 	return b
 }
 
-// Wait waits until the function has returned, at most [timing.BackgroundWait] and not
-// beyond latest. User code in the function may block, or even wait for the caller of
-// Wait.
+// Wait waits until the function has returned, for at most [timing.BackgroundWait] and no
+// longer than until latest. The wait is limited because user code in the function may block,
+// or may even wait for the caller of Wait.
 func (b *Background) Wait(latest time.Time) {
 	timer := time.NewTimer(min(timing.BackgroundWait, time.Until(latest)))
 	defer timer.Stop()

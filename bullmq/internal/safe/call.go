@@ -3,8 +3,8 @@ package safe
 
 import "runtime/debug"
 
-// Call calls a function and returns the value of its panic, if any, and the stack. The
-// function runs in a separate goroutine, because it may call [runtime.Goexit], as
+// Call calls a function. If the function panics, Call returns the value of the panic and the
+// stack. The function runs in a separate goroutine, because it may call [runtime.Goexit], as
 // FailNow of package testing does.
 func Call(call func()) (panicked any, stack string) {
 	done := make(chan struct{})

@@ -45,8 +45,8 @@ func whole(n json.Number) int64 {
 	return int64(f)
 }
 
-// nextOptions returns the options of the next job: those of this one with the
-// fields that change from run to run.
+// nextOptions returns the options of the next job. They are the options of this job, except
+// for the fields that change from run to run.
 func nextOptions(schedulerID string, fields map[string]json.RawMessage, repeat options, due time.Time, count int64, now time.Time) (string, error) {
 	var kept map[string]json.RawMessage
 	if err := json.Unmarshal(fields["repeat"], &kept); err != nil {
@@ -72,7 +72,7 @@ func nextOptions(schedulerID string, fields map[string]json.RawMessage, repeat o
 		}
 		fields[name] = json.RawMessage(text)
 	}
-	if _, err := strconv.ParseFloat(string(fields["backoff"]), 64); err == nil { // a number means fixed
+	if _, err := strconv.ParseFloat(string(fields["backoff"]), 64); err == nil { // a number means a backoff of type fixed
 		fields["backoff"] = json.RawMessage(`{"type":"fixed","delay":` + string(fields["backoff"]) + `}`)
 	}
 	if _, there := fields["attempts"]; !there {
@@ -81,7 +81,7 @@ func nextOptions(schedulerID string, fields map[string]json.RawMessage, repeat o
 	return wire.EncodeJSON(fields)
 }
 
-// set writes a number; zero options are left out.
+// set writes a number. Zero is left out.
 func set(fields map[string]json.RawMessage, name string, value int64) {
 	delete(fields, name)
 	if value != 0 {

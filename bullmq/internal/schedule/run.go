@@ -11,7 +11,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/cron"
 )
 
-// ErrNoNextRun is returned for a pattern that has not ended but has no next run.
+// ErrNoNextRun is returned if a pattern has no next run although it has not ended.
 var ErrNoNextRun = errors.New("no next run is found")
 
 // Run is the next run of a scheduler.
@@ -26,9 +26,9 @@ type Run struct {
 	Opts string
 }
 
-// Next returns the run after the job of a scheduler that is starting now, whose
-// options are opts, as JSON. It returns nil if the scheduler has ended (BullMQ:
-// JobScheduler.upsertJobScheduler with override false).
+// Next returns the next run of a scheduler, one of whose jobs is starting now (BullMQ:
+// JobScheduler.upsertJobScheduler with override false). opts are the options of that job, as
+// JSON. Next returns nil if the scheduler has ended.
 func Next(schedulerID string, opts []byte, now time.Time) (*Run, error) {
 	if IsLegacyKey(schedulerID) {
 		return nil, errors.New("it is a repeatable job of BullMQ 4 or older, which has no scheduler's record; upsert a scheduler in its place")

@@ -5,16 +5,15 @@ import "time"
 // Backoff computes the pauses between the attempts of one of the SDK's own loops. (The
 // backoff of a job is bullmq.Backoff, in worker_retry.go.)
 //
-// The first pauses are
-// short, so that a brief interruption costs little. No pause is longer than a second, so
-// that the end of an outage is noticed soon.
+// The first pauses are short, so that a brief interruption costs little. No pause is longer
+// than a second, so that the end of an outage is noticed soon.
 //
-// The pauses keep growing if a failure soon follows the last one, even if attempts
+// The pauses keep growing if a failure soon follows the previous one, even if attempts
 // succeeded in between, because one of several connections may be broken.
 type Backoff struct {
 	wait      time.Duration
 	failed    time.Time // the last failure
-	succeeded bool      // since then
+	succeeded bool      // an attempt has succeeded since the last failure
 }
 
 const (
@@ -23,7 +22,7 @@ const (
 	// LongestPause is the pause after many failures.
 	LongestPause = time.Second
 
-	calmAfter = 3 * time.Second // without a failure, pauses are short again
+	calmAfter = 3 * time.Second // after this time without a failure, pauses are short again
 )
 
 // Next returns how long to wait after a failure.

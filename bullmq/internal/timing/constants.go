@@ -8,35 +8,36 @@ const (
 	// that prepare a connection.
 	ConnectTimeout = 4 * time.Second
 	// DialTimeout limits the time until a client is connected. It is longer than
-	// ConnectTimeout, so that the error of a network connection is reported.
+	// ConnectTimeout, so that a network connection can report its own error first.
 	DialTimeout = ConnectTimeout + 500*time.Millisecond
 	// ReadRetryPause is the amount by which the pause between two attempts of a read
 	// grows.
 	ReadRetryPause = 20 * time.Millisecond
 	// CallTimeout limits a call without a user's context.
 	CallTimeout = 10 * time.Second
-	// LastRenewal is the minimum timeout of a call that renews locks which are about
-	// to expire.
+	// LastRenewal is the minimum timeout of a call that renews locks shortly before they
+	// expire.
 	LastRenewal = 100 * time.Millisecond
 	// CancelPollInterval is how often a worker that runs jobs asks which of them were
 	// cancelled.
 	CancelPollInterval = 500 * time.Millisecond
-	// IdleCancelPollInterval is how often a worker does so that runs only short jobs.
+	// IdleCancelPollInterval replaces CancelPollInterval in a worker that runs only short
+	// jobs.
 	IdleCancelPollInterval = 5 * time.Second
 	// TimerDelay is how late the timer for a delayed job may be.
 	TimerDelay = 20 * time.Millisecond
 	// LongestRerunPause is the longest pause before a job is requeued without
 	// consuming an attempt.
 	LongestRerunPause = time.Second
-	// DeduplicationMargin is how much longer than the retries of an add its
-	// deduplication must last.
+	// DeduplicationMargin is for the retries of an add. The deduplication of the job must
+	// last longer than the retries, by at least this time.
 	DeduplicationMargin = time.Second
 
 	// ResultPollInterval is the interval at which a wait for a result checks that its
 	// job still exists. Drain and obliterate publish no event for the jobs they remove.
 	ResultPollInterval = 5 * time.Second
-	// EventLag is how long a watch that reads the end of its job waits at most for the
-	// events before it.
+	// EventLag is for a watch that has read that its job has ended. It is how long the
+	// watch waits for earlier events of the job.
 	EventLag = 2 * time.Second
 	// ResultCheckInterval is the minimum interval between two polls of all waits for
 	// results. They poll if events were missed.
@@ -45,31 +46,31 @@ const (
 	// FaultLogInterval is the minimum interval between two log lines about failures of
 	// a worker.
 	FaultLogInterval = time.Second
-	// OutageLogInterval is the same while Redis is unreachable.
+	// OutageLogInterval replaces FaultLogInterval while Redis is unreachable.
 	OutageLogInterval = 10 * time.Second
 
 	// DeadLetterPause is how long a worker waits after a failure before it moves failed
-	// jobs, so that one call moves those that fail together.
+	// jobs, so that one call moves the jobs that fail at about the same time.
 	DeadLetterPause = 100 * time.Millisecond
-	// DeadLetterOverlap is how far back a worker looks for failed jobs before its last
-	// look. Other clients may write times of clocks that differ by less.
+	// DeadLetterOverlap is how far a worker looks back beyond its last look for failed
+	// jobs. It allows for clocks of other clients that differ by less than this.
 	DeadLetterOverlap = time.Minute
-	// DeadLetterReview is how often a worker looks at all failed jobs nevertheless.
+	// DeadLetterReview is how often a worker looks at all failed jobs.
 	DeadLetterReview = 10 * time.Minute
 
-	// HandlerGrace is how long before its deadline a stopping worker cancels the
-	// contexts of its handlers. It is less if the time until the deadline is short.
+	// HandlerGrace is how long before the deadline of its shutdown a worker cancels the
+	// contexts of its handlers. The worker uses less if little time is left.
 	HandlerGrace = time.Second
-	// RequestGrace is how long a Server that stops waits for HTTP requests.
+	// RequestGrace is how long a Server waits for HTTP requests when it stops.
 	RequestGrace = 5 * time.Second
 	// FirstStalledCheckWait is how much longer a stopping worker waits for its first
 	// stalled check.
 	FirstStalledCheckWait = time.Second
-	// CloseTimeout is how long a network connection may take to receive the
-	// outstanding replies before it is closed.
+	// CloseTimeout is how long a network connection that is to be closed may take to
+	// receive outstanding replies.
 	CloseTimeout = 200 * time.Millisecond
 	// AbandonedCall is how long a call over a caller's client may continue after its
-	// context has ended. Nothing waits for it.
+	// context has ended. Nothing waits for such a call.
 	AbandonedCall = time.Second
 	// ClosingTime is how much longer than ShutdownTimeout a worker may take to end,
 	// so that its connections can be closed.
@@ -78,30 +79,30 @@ const (
 	BackgroundWait = time.Second
 
 	// ShortestBlock is the shortest timeout of a blocking command. Redis before 7.0.8
-	// treats a millisecond as no timeout.
+	// takes a timeout of one millisecond as no timeout.
 	ShortestBlock = 2 * time.Millisecond
 	// LongestBlock is the longest timeout of a blocking command, so that a broken
 	// connection is noticed.
 	LongestBlock = 10 * time.Second
-	// BlockMargin is how late the reply to a blocking command may be. After that, the
+	// BlockMargin is how late the reply to a blocking command may be. If it is later, the
 	// server is considered silent.
 	BlockMargin = time.Second
 	// UnblockTimeout limits the calls that interrupt a blocking command.
 	UnblockTimeout = time.Second
-	// UnblockRetryPause is the pause before a blocking command that has not reached
-	// the server yet is interrupted again.
+	// UnblockRetryPause is the pause between attempts to interrupt a blocking command that
+	// has not reached the server yet.
 	UnblockRetryPause = time.Millisecond
 
 	// PoolWait is how long a user of a caller's client waits for a connection before
 	// it polls.
 	PoolWait = 100 * time.Millisecond
-	// PollInterval is the interval between two polls that replace a blocking wait.
+	// PollInterval is the interval between polls that replace a blocking wait.
 	PollInterval = 200 * time.Millisecond
 	// ShortageWarning is how long a user of a caller's client waits for a
 	// connection before the shortage is logged.
 	ShortageWarning = time.Second
-	// DedicatedPause is how long no dedicated connection is used after one failed,
-	// because it may be impossible to open another.
+	// DedicatedPause is how long no dedicated connection is used after one has failed,
+	// because it may be impossible to open another one.
 	DedicatedPause = time.Second
 
 	// ProbeTimeout limits a call that checks whether the server can serve.
@@ -109,11 +110,11 @@ const (
 	// BrokenFor is how long connections may keep failing before Redis is considered
 	// unreachable.
 	BrokenFor = time.Second
-	// ShortestAbsence is the shortest pause of a reader of events after which it
-	// checks whether events were removed. Fewer events are added in less time.
+	// ShortestAbsence is for a reader of events. If it has not read for longer, it checks
+	// whether events were removed. In less time, too few events are added.
 	ShortestAbsence = 250 * time.Microsecond
 
-	// LastQuickPause is the longest pause of a loop that still counts as short. A
-	// client has up to four connections that may be broken.
+	// LastQuickPause is the longest pause of a loop that still counts as short. It allows
+	// for a client whose connections, up to four, are all broken.
 	LastQuickPause = 8 * ShortestPause
 )

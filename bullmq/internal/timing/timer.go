@@ -9,8 +9,8 @@ import (
 
 // After calls a function after a duration. It is more precise than [time.AfterFunc],
 // which on Linux is late by up to a millisecond in an idle process; see docs/adr/0009.
-// As with a [time.Timer], stop returns false if the function was called or is about to
-// be.
+// As with a [time.Timer], stop returns false if the function was called or is about to be
+// called.
 func After(wait time.Duration, call func()) (stop func() bool) {
 	at := time.Now().Add(wait)
 	var over atomic.Bool // stopped or called, whichever was first
@@ -28,6 +28,6 @@ func After(wait time.Duration, call func()) (stop func() bool) {
 	}
 }
 
-// timerSlack is how late a timer may be. The last part of the wait, of this length, is
-// slept instead.
+// timerSlack is how late a timer may be. A timer is used for the wait except for its last
+// part, which has this length. That part is slept.
 const timerSlack = 1500 * time.Microsecond

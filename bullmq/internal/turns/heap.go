@@ -19,13 +19,13 @@ func (h *heap[T]) push(e T) {
 	h.up(len(h.all) - 1)
 }
 
-// fix moves an element whose order has changed.
+// fix moves an element to its place after its order has changed.
 func (h *heap[T]) fix(e T) {
 	h.up(*h.place(e))
 	h.down(*h.place(e))
 }
 
-// remove removes an element, if it is there.
+// remove removes an element, if it is in the heap.
 func (h *heap[T]) remove(e T) {
 	i := *h.place(e)
 	if i < 0 {

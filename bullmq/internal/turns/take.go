@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// leastListed is how many queues a call lists at least, so that a call for a single job
-// also finds one if the queues whose turn it is turn out to be empty.
+// leastListed is the minimum number of queues that a call lists, if there are as many. So a
+// call for a single job finds one even if the first queues have no job.
 const leastListed = 4
 
 // Call is a call that fetches jobs from queues of a group.
@@ -14,12 +14,14 @@ type Call[K, G comparable] struct {
 	Group G
 	// Jobs is how many jobs the call may fetch.
 	Jobs int
-	// Quotas are the queues to fetch from, in this order, until the call has fetched its
-	// jobs. Further quotas than needed follow, for what the first ones do not yield.
+	// Quotas are the queues to fetch from, in this order, until the call has fetched Jobs
+	// jobs. There are more quotas than needed, in case the first queues have fewer jobs than
+	// their quotas.
 	Quotas []Quota[K, G]
 }
 
-// Quota is how many jobs a call may fetch from one queue. Each one must be settled.
+// Quota is how many jobs a call may fetch from one queue. Each quota must be settled, see
+// [Turns.Settle].
 type Quota[K, G comparable] struct {
 	Queue K
 	Jobs  int
@@ -28,11 +30,12 @@ type Quota[K, G comparable] struct {
 	arrivals, ends uint64 // as of the member when it was chosen
 }
 
-// Take chooses queues for n free slots. The quotas count at once, against the bounds and
-// for the turns, until they are settled.
+// Take chooses queues for n free slots. Until a quota is settled, its jobs count as started:
+// against the bound of the queue, and for the turns.
 //
-// A queue yields at most a burst, or twice what it last yielded if that was all it was
-// asked for. If this leaves slots free, they are for the next Take.
+// A queue gets at most a burst of the slots. If the last call fetched as many jobs from the
+// queue as its quota allowed, the queue gets up to twice as many. Slots that this leaves free
+// are for the next Take.
 func (t *Turns[K, G]) Take(n int) []Call[K, G] {
 	var calls []Call[K, G]
 	var aside []*member[K, G] // out of the heap until the end
@@ -100,8 +103,8 @@ func (t *Turns[K, G]) choose(calls []Call[K, G], m *member[K, G], jobs int) []Ca
 	return calls
 }
 
-// raise raises the quotas of queues that others of a higher rank follow, so that the call
-// comes to those only if no job is left that may start.
+// raise raises the quotas of queues that precede queues of a higher rank in the call. So the
+// call comes to the queues of the higher rank only if no job of the others can start.
 func (t *Turns[K, G]) raise(call Call[K, G]) {
 	last := call.Quotas[len(call.Quotas)-1].member.rank
 	for i := range call.Quotas {
@@ -118,7 +121,7 @@ func (t *Turns[K, G]) raise(call Call[K, G]) {
 	}
 }
 
-// restOfTurn returns how many jobs of the queue start until it is another queue's turn.
+// restOfTurn returns how many more jobs of the queue start before the turn of another queue.
 func (m *member[K, G]) restOfTurn(burst int) int {
 	done := int(m.starts % int64(burst))
 	if done < 0 {
@@ -135,7 +138,7 @@ type Reason int
 
 // The reasons.
 const (
-	// Unvisited means that the call did not come to the queue, or did not run.
+	// Unvisited means that the call ended before it came to the queue, or did not run.
 	Unvisited Reason = iota
 	// More means that the queue may have further jobs.
 	More
@@ -152,16 +155,16 @@ const (
 // End is how a visit of a queue ended.
 type End struct {
 	Reason Reason
-	// Until is when a Limited queue may be fetched from again, and when a Paused one
-	// should be, if nothing is heard of it before.
+	// Until is when a Limited queue may be fetched from again. For a Paused queue it is when
+	// to try again if nothing is heard of the queue before.
 	Until time.Time
 }
 
-// Settle records how many jobs a call has fetched for a quota. The rest of the quota is
-// refunded, so that a queue that was not visited keeps its turn.
+// Settle records how many jobs a call has fetched for a quota. The rest of the quota no
+// longer counts, so a queue that was not visited keeps its turn.
 //
-// If there was a reason to fetch since Take, the queue stays ready, even if the call
-// found no job.
+// If there was a new reason to fetch from the queue after Take, the queue stays ready even if
+// the call found no job.
 func (t *Turns[K, G]) Settle(q Quota[K, G], got int, end End) {
 	m := q.member
 	m.reserved -= q.Jobs
@@ -193,8 +196,9 @@ func (t *Turns[K, G]) Settle(q Quota[K, G], got int, end End) {
 	t.update(m)
 }
 
-// Done records that a job of a queue has ended, so that another one may start. It may be
-// called before the end is sent, if the same call fetches after that.
+// Done records that a job of a queue has ended, so that another job may start. Done may be
+// called before the end is sent to the server, if the call that sends the end also fetches
+// afterwards.
 func (t *Turns[K, G]) Done(k K) {
 	m := t.members[k]
 	if m == nil {
@@ -213,8 +217,8 @@ func (t *Turns[K, G]) Done(k K) {
 	}
 }
 
-// Unblock records that the server has ended a job for which Done was called before. A
-// call in between may have found the queue at its global concurrency.
+// Unblock records that the server has ended a job for which Done was called earlier. A call
+// between Done and Unblock may have found the queue at its global concurrency.
 func (t *Turns[K, G]) Unblock(k K) {
 	if m := t.members[k]; m != nil && m.listed >= 0 {
 		t.unblock(m)

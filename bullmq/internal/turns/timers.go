@@ -2,8 +2,8 @@ package turns
 
 import "time"
 
-// Postpone keeps a queue from being fetched from before a time, for example because of a
-// rate limit. If it was called with a later time before, that stays.
+// Postpone prevents fetches from a queue before a time, for example because of a rate limit.
+// If Postpone was called earlier with a later time, that time stays.
 func (t *Turns[K, G]) Postpone(k K, until time.Time) {
 	if m := t.members[k]; m != nil && m.listed >= 0 {
 		t.postpone(m, until)
@@ -11,7 +11,7 @@ func (t *Turns[K, G]) Postpone(k K, until time.Time) {
 	}
 }
 
-// postpone is Postpone for callers that call update.
+// postpone is like Postpone, but leaves it to the caller to call update.
 func (t *Turns[K, G]) postpone(m *member[K, G], until time.Time) {
 	if m.state == Postponed && !m.until.Before(until) {
 		return
@@ -21,8 +21,8 @@ func (t *Turns[K, G]) postpone(m *member[K, G], until time.Time) {
 	t.timed.push(m)
 }
 
-// Due records when a delayed job of a queue is due, by the clock of the queue. If it was
-// called with an earlier time before, that stays. The zero time clears it.
+// Due records when a delayed job of a queue is due, by the clock of the queue. If Due was
+// called before with an earlier time, that time stays. The zero time clears the record.
 func (t *Turns[K, G]) Due(k K, at time.Time) {
 	m := t.members[k]
 	if m == nil || m.listed < 0 {
@@ -37,7 +37,8 @@ func (t *Turns[K, G]) Due(k K, at time.Time) {
 	}
 }
 
-// NextDue returns the time that Due was called with, unless it has passed; zero for none.
+// NextDue returns the time that Due has recorded. It returns the zero time if there is none,
+// or if [Turns.Advance] has passed that time.
 func (t *Turns[K, G]) NextDue(k K) time.Time {
 	if m := t.members[k]; m != nil {
 		return m.due
@@ -45,9 +46,9 @@ func (t *Turns[K, G]) NextDue(k K) time.Time {
 	return time.Time{}
 }
 
-// Advance makes the queues ready whose time has come. now is the real time, and clock the
-// time by the clock of the queues, which decides about delayed jobs. Advance returns how
-// long it takes until it has to be called again, and false if nothing is expected.
+// Advance makes queues ready whose time has come. now is the real time. clock is the time by
+// the clock of the queues, which determines when delayed jobs are due. Advance returns after
+// what time it must be called again. expected is false if it need not be called again.
 func (t *Turns[K, G]) Advance(now, clock time.Time) (wait time.Duration, expected bool) {
 	for t.timed.size() > 0 && !t.timed.first().until.After(now) {
 		m := t.timed.first()

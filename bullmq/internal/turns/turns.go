@@ -1,13 +1,13 @@
 // Package turns decides from which of many queues a worker fetches next.
 //
-// Queues that may have a job take turns, by start-time fair queuing. Each queue has a
-// virtual time, which a started job advances by 1/weight. The queue with the least
-// virtual time is next. A queue that becomes ready again starts at the virtual time of
-// the others, so that it can't catch up on what it did not use. Queues of a lower rank
-// come first at all times.
+// Queues that may have a job take turns, by start-time fair queuing. Each queue has a virtual
+// time. Each job that starts advances the virtual time of its queue by 1/weight. The queue
+// with the least virtual time is next. A queue that becomes ready again starts at the virtual
+// time of the other queues, so it can't make up for turns that it did not use. A queue of a
+// lower rank always comes before a queue of a higher rank.
 //
-// The package uses neither Redis nor a clock. Its callers report the results of their
-// calls, and pass the time.
+// The package uses neither Redis nor a clock. Its callers report the results of their calls
+// and pass the time as an argument.
 package turns
 
 import (
@@ -21,13 +21,13 @@ import (
 type Turns[K, G comparable] struct {
 	burst   int
 	members map[K]*member[K, G]
-	listed  []*member[K, G]     // all but those removed
-	added   uint64              // queues so far
+	listed  []*member[K, G]     // all members that were not removed
+	added   uint64              // number of queues added so far
 	ranks   map[int]*rank       // by number
-	groups  map[G]*group[K, G]  // those that have members
+	groups  map[G]*group[K, G]  // groups that have members
 	ready   heap[*group[K, G]]  // groups with a queue to choose, the next one first
-	timed   heap[*member[K, G]] // blocked and postponed queues, by the time when that ends
-	delayed heap[*member[K, G]] // queues with a delayed job, by the time when it is due
+	timed   heap[*member[K, G]] // blocked and postponed queues, by the time when that state ends
+	delayed heap[*member[K, G]] // queues with a delayed job, by the time when the job is due
 }
 
 // Share is how a queue shares the slots with the others.
@@ -74,18 +74,18 @@ type member[K, G comparable] struct {
 	share  Share[G]
 	rank   *rank
 	group  *group[K, G]
-	state  State // never Full, which follows from the numbers below
+	state  State // never Full: shown derives Full from the numbers below
 	listed int   // index in Turns.listed, or -1 for a queue that was removed
 
 	running, reserved int
-	hint              int // jobs to ask for, if not less than a burst
+	hint              int // number of jobs to ask for, if that is more than a burst
 
 	base   float64
 	starts int64
 	turn   float64 // virtual time at which the queue's turn began
 	floor  float64 // least virtual time since the queue became ready
 
-	arrivals, ends uint64 // reasons so far why a reply that was in flight is out of date
+	arrivals, ends uint64 // counters; a reply is out of date if they changed while it was in flight
 
 	until time.Time // end of the state, if Blocked or Postponed
 	due   time.Time // of the first delayed job; zero for none
@@ -95,7 +95,7 @@ type member[K, G comparable] struct {
 	quota, jobs int // during Take: index+1 in the quotas of its call, and the jobs so far
 }
 
-// rank has the virtual time of the queues of a rank: that of the one chosen last.
+// rank is the queues of one rank. Its virtual time, now, is that of the queue chosen last.
 type rank struct {
 	number  int
 	now     float64
@@ -110,8 +110,8 @@ type group[K, G comparable] struct {
 	call    int                 // during Take: index+1 of its call
 }
 
-// New returns an empty set. burst is how many jobs of a queue start in its turn while
-// others have jobs too, at least 1.
+// New returns an empty set. burst is how many jobs of a queue start in one turn while other
+// queues have jobs too. It is at least 1.
 func New[K, G comparable](burst int) *Turns[K, G] {
 	return &Turns[K, G]{
 		burst:   max(1, burst),
@@ -133,7 +133,7 @@ func New[K, G comparable](burst int) *Turns[K, G] {
 	}
 }
 
-// comesBefore reports whether it is a's turn before it is b's.
+// comesBefore reports whether the turn of a comes before the turn of b.
 func comesBefore[K, G comparable](a, b *member[K, G]) bool {
 	if a.rank != b.rank {
 		return a.rank.number < b.rank.number
@@ -144,9 +144,9 @@ func comesBefore[K, G comparable](a, b *member[K, G]) bool {
 	return a.age < b.age
 }
 
-// Add adds a queue, which is empty until Ready is called. For a queue of the set it
-// changes the share. Jobs of a queue that was removed and still run count against its
-// bound when it is added again.
+// Add adds a queue, which is empty until Ready is called. If the queue is in the set
+// already, Add changes its share. If a queue was removed and is added again, jobs that still
+// run count against its bound.
 func (t *Turns[K, G]) Add(k K, share Share[G]) {
 	share.Weight = max(1, share.Weight)
 	m := t.members[k]
@@ -203,8 +203,8 @@ func (t *Turns[K, G]) quit(r *rank, g *group[K, G]) {
 	}
 }
 
-// Remove removes a queue. Quotas and jobs of it that are in flight may still be settled
-// and ended.
+// Remove removes a queue. The caller may still settle quotas of the queue, and report the end
+// of its jobs.
 func (t *Turns[K, G]) Remove(k K) {
 	m := t.members[k]
 	if m == nil || m.listed < 0 {
@@ -224,7 +224,7 @@ func (t *Turns[K, G]) Remove(k K) {
 	t.forget(m)
 }
 
-// forget ends the record of a queue that was removed once nothing of it is in flight.
+// forget deletes the record of a removed queue, if none of its jobs and quotas is in flight.
 func (t *Turns[K, G]) forget(m *member[K, G]) {
 	if m.listed < 0 && m.running == 0 && m.reserved == 0 {
 		delete(t.members, m.key)
@@ -298,15 +298,15 @@ func (m *member[K, G]) virtual() float64 {
 	return m.base + float64(m.starts)/float64(m.share.Weight)
 }
 
-// renew puts a queue that becomes ready at the virtual time of its rank, unless it is
-// ahead of that.
+// renew sets the virtual time of a queue that becomes ready to that of its rank, unless the
+// queue is ahead of its rank.
 func (t *Turns[K, G]) renew(m *member[K, G]) {
 	m.floor = m.rank.now
 	t.charge(m, 0)
 }
 
-// charge advances the virtual time of a queue by a number of starts, which is negative
-// if they did not happen. The queue keeps its turn for a whole burst.
+// charge advances the virtual time of a queue by a number of starts. A negative number takes
+// back starts that did not happen. The queue keeps its turn for a whole burst.
 func (t *Turns[K, G]) charge(m *member[K, G], starts int) {
 	m.starts += int64(starts)
 	if m.virtual() < m.floor {
@@ -320,7 +320,8 @@ func (t *Turns[K, G]) charge(m *member[K, G], starts int) {
 	m.turn = m.base + float64(bursts*burst)/float64(m.share.Weight)
 }
 
-// update puts a queue among those to choose, or takes it out, after a change.
+// update is called after a change. It adds a queue to the queues to choose from, or takes it
+// out.
 func (t *Turns[K, G]) update(m *member[K, G]) {
 	if m.listed < 0 || m.state != Ready || m.room() <= 0 {
 		t.leave(m)
@@ -339,7 +340,7 @@ func (t *Turns[K, G]) update(m *member[K, G]) {
 	}
 }
 
-// leave takes a queue out of those to choose.
+// leave takes a queue out of the queues to choose from.
 func (t *Turns[K, G]) leave(m *member[K, G]) {
 	if m.inReady < 0 {
 		return

@@ -9,15 +9,15 @@ import (
 	"sync"
 )
 
-// EncodeJSON writes a value as JSON.stringify does: without HTML escaping, without
-// a newline at the end, with U+2028 and U+2029 unescaped. A valid json.RawMessage
-// is returned unchanged.
+// EncodeJSON writes a value as JSON.stringify does: without HTML escaping, without a newline
+// at the end, and with U+2028 and U+2029 unescaped. It returns a valid json.RawMessage
+// unchanged.
 //
 // It differs from Node in four ways:
 //   - Invalid UTF-8 becomes U+FFFD.
 //   - Integers above 2^53 keep all their digits.
 //   - A nil slice or map is null.
-//   - NaN and infinities are an error; Node writes null.
+//   - NaN and infinities cause an error. Node writes null.
 func EncodeJSON(value any) (string, error) {
 	if raw, ok := value.(json.RawMessage); ok && raw != nil {
 		if !json.Valid(raw) {
@@ -49,8 +49,8 @@ var jsonWriters = sync.Pool{New: func() any {
 	return w
 }}
 
-// unescapeLineSeparators undoes the only escape that encoding/json has no option to
-// disable.
+// unescapeLineSeparators undoes the escapes \u2028 and \u2029. encoding/json has no option
+// to disable them.
 func unescapeLineSeparators(text []byte) []byte {
 	if !bytes.Contains(text, []byte(`\u202`)) {
 		return text
@@ -73,7 +73,7 @@ func unescapeLineSeparators(text []byte) []byte {
 				continue
 			}
 		}
-		out = append(out, text[i], text[i+1]) // an escape is two bytes at least
+		out = append(out, text[i], text[i+1]) // an escape has at least two bytes
 		i++
 	}
 	return out

@@ -26,8 +26,8 @@ func FormatTime(t time.Time) string {
 	return strconv.FormatInt(t.UnixMilli(), 10)
 }
 
-// ParseNumber reads a whole number as Node's parseInt does: the digits up to the
-// first character that is not one. ok is false if there are none.
+// ParseNumber reads a whole number as Node's parseInt does: it reads the digits up to the
+// first character that is not a digit. ok is false if there are no digits.
 func ParseNumber(text string) (n int64, ok bool) {
 	text = strings.TrimSpace(text)
 	end := 0
@@ -52,14 +52,14 @@ func ParseTime(text string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// ParseMillis parses a duration in milliseconds with a fraction. It returns 0 for text
-// that is not a number.
+// ParseMillis parses a duration in milliseconds, which may have a fraction. It returns 0 for
+// text that is not a number.
 func ParseMillis(text string) time.Duration {
 	ms, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(ms) || math.Abs(ms) > math.MaxInt64/float64(time.Millisecond) {
 		return 0
 	}
-	return time.Duration(math.Round(ms * float64(time.Millisecond))) // so that FormatMillis and ParseMillis are inverse
+	return time.Duration(math.Round(ms * float64(time.Millisecond))) // rounded so that ParseMillis is the inverse of FormatMillis
 }
 
 // IsDecimalInteger reports whether text is an integer as JavaScript prints it:
