@@ -30,8 +30,8 @@ func addCommand(a *backend.Add) *command {
 	return addStandardJob
 }
 
-// encodeAdd returns the arguments of addCommand. deferred reports whether the job is
-// part of a flow whose parents are released at its end.
+// encodeAdd returns the arguments of the command that adds a job. deferred reports whether
+// the job is part of a flow whose parents are released only after all jobs were added.
 func encodeAdd(base string, a *backend.Add, deferred bool) []string {
 	d := &a.Deduplication
 	ttl := ""
@@ -65,7 +65,8 @@ func delayText(a *backend.Add) string {
 	return wire.FormatMillis(a.Delay)
 }
 
-// deduplicationFlags returns the letters of the modes, for part deduplication.
+// deduplicationFlags returns a letter for each mode that is set, as part deduplication
+// expects them.
 func deduplicationFlags(d *backend.Deduplication) string {
 	flags := make([]byte, 0, 4)
 	for _, mode := range [...]struct {

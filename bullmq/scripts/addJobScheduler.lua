@@ -1,10 +1,10 @@
---[[ addJobScheduler: adds or changes a scheduler, and adds its next job in place of the pending one.
+--[[ addJobScheduler: adds or changes a scheduler, and adds its next job, which replaces the pending one.
 
      Arguments: base, scheduler (its id), now (ms), name, data (JSON), template (options of its jobs, JSON), opts (options
      of the next job, JSON), due (the next time in ms of a pattern, or ''), every (ms, or ''); then pattern, tz, limit,
      startDate, endDate (ms) and offset (ms), each '' if not set.
      Returns: {id of the next job, its delay}.
-     Errors: -10 the job of a pattern's next time exists and isn't pending, -11 the jobs of the next times of an
+     Errors: -10 the job for the next time of the pattern exists and isn't pending, -11 the jobs for the next times of the
      interval exist.
      Events: added, then waiting or delayed. ]]
 --@args base scheduler now name data template opts due every pattern tz limit startDate endDate offset

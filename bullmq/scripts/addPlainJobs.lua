@@ -1,5 +1,5 @@
---[[ addPlainJobs: adds jobs without a custom id, a parent, a scheduler and a deduplication id, as most jobs are. The other
-     adds do the same for one job of any kind.
+--[[ addPlainJobs: adds jobs that have no custom id, parent, children, scheduler and deduplication id. Most jobs are of this
+     kind. The other commands that add jobs do the same for one job of any kind.
 
      Arguments: base, kinds (a digit for each job, see codec.go); then for each job its data (JSON); its name, opts (JSON as
      stored) and timestamp (ms), unless they equal those of the previous job; and for kind '2' its delay (ms) and priority.
@@ -50,7 +50,7 @@ for i = 1, count do
       last[lasts] = jobId
     end
   end
-  -- The last event trims the stream, with the same result as if each did.
+  -- Only the last event trims the stream. The result is the same as if each event did.
   if due and i == count then
     emitTrimmed(limit, event, 'jobId', jobId, 'delay', due)
   elseif due then

@@ -4,10 +4,10 @@
      (JSON as stored), timestamp and delay (ms), priority, lifo ('1' or ''), parentKey, parent (JSON {id, queueKey,
      fpof…}), scheduler (its id), dedupId, dedupTtl (ms), dedupFlags (of e extend, r replace, k keepLastIfActive,
      s reschedule), defer ('1' within a flow). The arguments from lifo on may be omitted at the end.
-     Returns: the id of the added job; {id, 'exists'} if a job with this id exists; {id, 'deduplicated'} if that job owns
-     the deduplication id. In the last two cases nothing is added.
+     Returns: the id of the added job; {id, 'exists'} if a job with the custom id exists; {id, 'deduplicated'} if the job
+     with the returned id owns the deduplication id. In the last two cases nothing is added.
      Errors: -5 the parent does not exist, -7 the job exists and has another parent.
-     Events: added, waiting; duplicated for an existing id; with deduplication deduplicated, removed, delayed. ]]
+     Events: added, waiting; duplicated if the id exists; with a deduplication id also deduplicated, removed, delayed. ]]
 --@args base id name data opts timestamp delay priority lifo parentKey parent scheduler dedupId dedupTtl dedupFlags defer
 --@keys prioritized pc active delayed marker
 --@use admit store ready held events

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// maxPlain is the maximum number of plain jobs that one call adds. It makes calls
-	// cheap, but lets other clients' calls run in between.
+	// maxPlain is the maximum number of plain jobs that one call adds. It is large enough
+	// for calls to be cheap, and small enough for other clients' calls to run in between.
 	maxPlain = 250
-	// maxPipelined is the maximum number of jobs sent before the replies are read.
+	// maxPipelined is the maximum number of jobs that are sent before the replies are read.
 	maxPipelined = 1000
 )
 
-// addCall is a call that adds one job, or several plain ones in a row.
+// addCall is a call that adds one job, or several plain jobs in a row.
 type addCall struct {
 	command *command
 	args    []string
 	jobs    []*backend.Add
 }
 
-// AddBatch adds jobs in order. Each job is added or rejected independently. If the
-// server or the connection fails, no more jobs are sent after that round trip.
+// AddBatch adds jobs in order. Each job is added or refused independently. If the server or
+// the connection fails in a round trip, no further jobs are sent.
 func (q *Store) AddBatch(ctx context.Context, jobs []*backend.Add) []backend.AddResult {
 	results := make([]backend.AddResult, len(jobs))
 	for from := 0; from < len(jobs); from += maxPipelined {
@@ -107,10 +107,10 @@ func setErr(results []backend.AddResult, err error) {
 	}
 }
 
-// pipeline sends calls by EVALSHA. Those whose script the server did not know are sent
-// once more by EVAL, still in order. Calls of several kinds are sent with the text of
-// their scripts: a server that knew only some of the scripts would carry out those
-// before the others.
+// pipeline sends calls by EVALSHA. If the server did not know the script of some calls, these
+// are sent once more by EVAL, in the same order. If the calls have different scripts, the
+// first call of each script has its text from the beginning. Otherwise a server that knows
+// only some of the scripts would carry out their calls before the others.
 func (q *Store) pipeline(ctx context.Context, calls []addCall) []rueidis.RedisResult {
 	build := func(c addCall, withText bool) rueidis.Completed {
 		return q.call(q.client.B(), c.command, withText, c.args)
@@ -139,7 +139,7 @@ func (q *Store) pipeline(ctx context.Context, calls []addCall) []rueidis.RedisRe
 		hasText[calls[i].command] = true
 	}
 	for n, result := range q.client.DoMulti(ctx, again...) {
-		// The scripts may have been flushed between the two.
+		// The scripts may have been flushed between EVAL and EVALSHA.
 		if IsNoScript(result.Error()) {
 			result = q.client.Do(ctx, build(calls[unknown[n]], true))
 		}

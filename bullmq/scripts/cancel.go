@@ -11,8 +11,9 @@ import (
 
 var cancelJob = load("cancelJob")
 
-// cancelEventsKey returns the key of the stream that tells workers of cancellations. It
-// isn't below the queue's base, where Node's removeOrphanedJobs would remove it.
+// cancelEventsKey returns the key of the stream that tells workers of cancellations. The key
+// does not begin with the queue's base, because Node's removeOrphanedJobs would then remove
+// it.
 func (q *Store) cancelEventsKey() string { return cancelEventsKey(q.base) }
 
 func cancelEventsKey(base string) string { return strings.TrimSuffix(base, ":") + "@x:events" }
@@ -51,7 +52,7 @@ func cancelRequests(entries []rueidis.XRangeEntry) (requests []backend.CancelReq
 	return requests
 }
 
-// Cancellations returns those of the jobs that are cancelled and have not finished.
+// Cancellations returns, of the given jobs, those that are cancelled and have not finished.
 func (q *Store) Cancellations(ctx context.Context, jobIDs []string) (cancelled []backend.Cancellation, err error) {
 	defer q.about("cancellations", &err)
 	commands := make([]rueidis.Completed, len(jobIDs))
@@ -64,7 +65,7 @@ func (q *Store) Cancellations(ctx context.Context, jobIDs []string) (cancelled [
 		case rueidis.IsRedisNil(err):
 		case err != nil:
 			return nil, err
-		case failure == "cancelled" || strings.HasPrefix(failure, "cancelled: "): // a running parent gets another one from a child
+		case failure == "cancelled" || strings.HasPrefix(failure, "cancelled: "): // a failed child writes another text to its running parent
 			cancelled = append(cancelled, backend.Cancellation{JobID: jobIDs[i], Failure: failure})
 		}
 	}

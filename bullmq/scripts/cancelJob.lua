@@ -1,12 +1,13 @@
---[[ cancelJob: cancels a job that has not finished. It gets defa, with which the next worker that fetches it fails it without
-     running it, and the mark cancelled, which stays. A job that isn't running moves to the front of wait. If it runs, an entry
-     of the stream <prefix>:<queue>@x:events tells its worker, and otherwise the next renewal of its lock does.
+--[[ cancelJob: cancels a job that has not finished. The job gets two fields: defa, because of which the next worker that
+     fetches the job fails it without running it, and cancelled, which stays. A job that isn't running moves to the front of
+     wait. The worker of a running job learns of the cancellation from an entry of the stream <prefix>:<queue>@x:events, or
+     else when it next renews the lock.
 
-     Arguments: base, jobId, failure (the text for defa), reason, request: the id of the entry of that stream by which a client
-     has asked for this, or ''. One call carries out a request; it needs no entry of its own.
+     Arguments: base, jobId, failure (the text for defa), reason, request (the id of the entry of that stream with which a
+     client has requested the cancellation, or ''). Only one call carries out a request. It adds no further entry.
      Returns: 1 the job wasn't running, 2 it runs, 3 it has finished, 0 another call has carried out the request.
      Errors: -1 no such job.
-     Events: waiting, unless it was waiting. ]]
+     Events: waiting, unless the job was waiting already. ]]
 --@args base jobId failure reason request
 --@keys wait paused active prioritized delayed waiting-children completed failed meta marker events
 --@use held ready events safeRead
@@ -23,7 +24,7 @@ local function mark() call('HSET', jobKey, 'defa', failure, 'cancelled', 1) end
 if call('LPOS', activeKey, jobId) then
   mark()
   if request == '' then
-    -- A client that may not use the stream cancels all the same; the worker learns of it later.
+    -- A client without permission for the stream can cancel too. The worker then learns of it later.
     try('XADD', extension .. 'events', 'MAXLEN', '~', 1000, '*', 'event', 'cancel', 'jobId', jobId, 'reason', reason,
       'prev', 'active')
     try('PEXPIRE', extension .. 'events', 86400000)

@@ -21,7 +21,7 @@ func (q *Store) ChildValues(ctx context.Context, jobID string) (children []backe
 	return childResults(values), err
 }
 
-// IgnoredFailures reads the reasons of the children's failures that the job ignores.
+// IgnoredFailures reads the failed children whose failure the job ignores, with the reasons.
 func (q *Store) IgnoredFailures(ctx context.Context, jobID string) (children []backend.ChildResult, err error) {
 	defer q.about("failures of the children of job "+jobID, &err)
 	reasons, err := q.client.Do(ctx, q.client.B().Hgetall().Key(q.base+jobID+":failed").Build()).AsStrMap()
@@ -116,7 +116,7 @@ func (q *Store) JobLabels(ctx context.Context, jobs []backend.JobRef) (labels []
 	return labels, nil
 }
 
-// ScanChildren reads a part of a job's children. Redis returns them in no order.
+// ScanChildren reads a part of a job's children. Redis returns them in no particular order.
 func (q *Store) ScanChildren(ctx context.Context, jobID string, from backend.ChildScan) (page backend.ChildPage, err error) {
 	defer q.about("children of job "+jobID, &err)
 	at, b := q.base+jobID, q.client.B()

@@ -10,7 +10,7 @@
 local at = base .. state
 before, limit = tonumber(before), tonumber(limit)
 
--- The first of these times that a job has determines its age.
+-- The age of a job is counted from the first of these times that the job has.
 local times = {
   wait = { 'finishedOn', 'processedOn', 'timestamp' }, paused = { 'finishedOn', 'processedOn', 'timestamp' },
   active = { 'finishedOn', 'processedOn', 'timestamp' }, delayed = { 'processedOn', 'timestamp' },

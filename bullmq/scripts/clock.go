@@ -12,14 +12,15 @@ type serverClock struct {
 	best ClockOffset
 }
 
-// ClockOffset is by how much our clock is ahead of the server's.
+// ClockOffset is how far our clock is ahead of the server's clock.
 type ClockOffset struct {
 	// Known reports whether the server has reported its time.
 	Known bool
-	// Ahead is counted from before the call that reported the server's time. So no job
-	// starts before its time, however long the reply was in flight.
+	// Ahead is the least time by which our clock is ahead. It compares our time before the
+	// call with the time that the server reported. So no job starts before its time,
+	// however long the reply was in flight.
 	Ahead time.Duration
-	// Unsure is by how much our clock may be further ahead: as long as that call took.
+	// Unsure is how much further ahead our clock may be. It is how long the call took.
 	Unsure time.Duration
 }
 
@@ -31,10 +32,10 @@ func (q *Store) ServerClock() ClockOffset {
 	return q.clock.best
 }
 
-// observe records the server's clock, in microseconds, as reported by the reply to a
-// call that began then; 0 if the reply does not contain it. A shorter call is more
-// exact. Its result is used until a later one contradicts it, because clocks drift and are
-// changed.
+// observe records the server's time, in microseconds, from the reply to a call that was begun
+// at the time begun. It is 0 if the reply does not contain it. The shortest call gives the
+// most exact result. That result is used until a later one contradicts it, because clocks
+// drift and are changed.
 func (c *serverClock) observe(serverUs int64, begun time.Time) {
 	if serverUs == 0 {
 		return

@@ -12,44 +12,45 @@ import (
 
 // The compact forms of the calls that carry many jobs. Each value of a call costs
 // Redis about as much as a small command (docs/adr/0002), so values that repeat are
-// left out. parts/codec.lua is the other side.
+// left out. parts/codec.lua reads and writes these forms in Lua.
 //
 // # Added jobs
 //
 // addPlainJobs takes kinds, a digit for each job, and then the values of each job:
 //
 //	0  data, name, opts, timestamp; the job is fetched last
-//	1  the same; the job is fetched next (lifo)
-//	2  the same, then delay and priority
-//	4  added to the digit: name, opts and timestamp are those of the job before and left out
+//	1  the same values; the job is fetched next (lifo)
+//	2  the same values, then delay and priority
+//	4  added to the digit if name, opts and timestamp equal those of the previous job, and are left out
 //
-// It returns the number of the first job; [idText] makes ids of it and those after it.
+// It returns the number of the first job. The other jobs have the numbers after it. [idText]
+// makes an id of a number.
 //
 // # Finished jobs
 //
 // moveToFinished takes kinds, a digit for each job, which is the sum of
 //
 //	1  fetch a next job under the same token
-//	2  the job has retention or a failure
+//	2  the job has a retention or a failure
 //	4  the job had only the base fields when it was fetched
 //
-// and value, the common value of all jobs, or "". Then follow columns: all ids, all
-// tokens and, without a common value, all values. Then, for each job with
-// retention or a failure, the number of values that follow it: keepCount, keepAge, keepLimit and, of a
-// failed job, attempts, field, value, field, value …
+// and value, the common value of all jobs, or "". Then follow columns: all ids, all tokens
+// and, without a common value, all values. Then follows, for each job with a retention or a
+// failure, the number of its further values and these values: keepCount, keepAge, keepLimit
+// and, for a failed job, attempts, field, value, field, value …
 //
 // # Fetched jobs
 //
 // A reply lists its jobs one after the other in one flat list. A job is
 //
-//	id, name, data, opts, timestamp           with delay 0 and priority 0, and no other field;
-//	                                          null for a name or opts equal to those of the last such job
-//	-1, id, name, data, opts, timestamp,      with no other field
+//	id, name, data, opts, timestamp           a job with delay 0, priority 0 and no other field; name is null if
+//	                                          it equals that of the last job in this form, and so is opts
+//	-1, id, name, data, opts, timestamp,      a job with no other field
 //	    delay, priority
-//	n, id, field, value, field, value …       any other job, with n texts
+//	n, id, field, value, field, value …       any other job, with n texts after the id
 //
-// An id is text and the first value of the other forms is a number, so a reader can
-// tell them apart. The fields are those from before the start of the job.
+// The first form begins with a text, the other forms with a number. The fields have the values
+// from before the start of the job.
 
 // baseFields are the fields that every job is added with, in the order of a reply.
 var baseFields = [...]string{"name", "data", "opts", "timestamp", "delay", "priority"}
@@ -83,7 +84,7 @@ func isLike(a, b *backend.Add) bool {
 	return a.Name == b.Name && a.Opts == b.Opts && a.Timestamp.Equal(b.Timestamp) && a.TimestampText == b.TimestampText
 }
 
-// idText returns an id as Lua writes the number, with 14 digits at most.
+// idText returns an id as Lua writes the number: with at most 14 significant digits.
 func idText(n int64) string {
 	if n < 1e14 {
 		return decimal(n)
@@ -106,8 +107,8 @@ func encodeFinish(base string, f backend.Finish) []string {
 	return args
 }
 
-// appendEnds appends the values of jobs that end, and returns their kinds and their
-// common value too. fetch is set if each may fetch another job.
+// appendEnds appends the values of jobs that end. It also returns the kinds of the jobs and
+// their common value. If fetch is false, Fetch of the jobs is ignored.
 func appendEnds(args []string, ends []*backend.End, fetch bool) (with []string, kindsOf, value string) {
 	many := len(ends)
 	kinds := make([]byte, many)
@@ -164,10 +165,10 @@ func commonValue(ends []*backend.End) string {
 	return value
 }
 
-// commonFields are those of the last job of the short form in a reply.
+// commonFields are the fields of the last job in the short form that was read from a reply.
 type commonFields struct{ name, opts string }
 
-// next reads the next job of a reply. isBase is set if it has only the base fields.
+// next reads the next job of a reply. isBase is true if the job has only the base fields.
 // job.record is nil if the reply is incomplete.
 func (c *commonFields) next(reply []rueidis.RedisMessage) (job recordReader, isBase bool, rest []rueidis.RedisMessage) {
 	if !reply[0].IsInt64() {

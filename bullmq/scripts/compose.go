@@ -13,20 +13,24 @@ import (
 // A command is one Lua file in this directory. Four directives, each a comment line
 // that starts with --@, define how it is composed:
 //
-//	--@args base now token ...   names for ARGV in order; ... is the rest, from index rest on
-//	--@keys wait active          keys of the queue that it uses, by their suffix; each has a name (waitKey)
-//	--@use events lock           parts that it uses, each included once, after the parts that it uses itself
-//	--@queues wait active        it concerns several queues: queues[n] is the base of the nth one, and useQueue(n)
-//	                             returns it and lets all names of keys mean those of that queue; the given keys are
-//	                             made at once, since it uses them for each queue, and others when they are used
+//	--@args base now token ...   the names of the elements of ARGV, in order; ... stands for further elements,
+//	                             which begin at the index rest
+//	--@keys wait active          the keys of the queue that the command uses, by their suffix; each has a name,
+//	                             such as waitKey
+//	--@use events lock           the parts that the command uses; each is included once, after the parts that the
+//	                             part itself uses
+//	--@queues wait active        the command concerns several queues. queues[n] is the base of the nth queue.
+//	                             useQueue(n) returns this base, and makes the names of keys stand for the keys of
+//	                             that queue. It makes the listed keys at once, because the command uses them for
+//	                             each queue, and other keys when they are used.
 //
-// A line that ends with --@v5, or with --@v6, belongs to that dialect only. call and
-// try are redis.call and redis.pcall.
+// A line that ends with --@v5 or --@v6 belongs to that dialect only. call and try are
+// redis.call and redis.pcall.
 //
 // A part is in parts/, contains only functions, and has the directives keys and use.
 // Functions that a command does not reach are left out. The keys of a command and
 // of all its parts are declared as KEYS. A command of several queues declares their bases
-// instead, and the key meta of the first one.
+// instead, and the key meta of the first queue.
 //
 //go:embed *.lua parts/*.lua
 var sources embed.FS
@@ -116,14 +120,15 @@ func (c *command) compose(dialect Dialect) {
 	text.WriteString(own.body)
 	text.WriteByte('\n')
 	f.text = f.resolve(text.String())
-	sum := sha1.Sum([]byte(f.text)) // Redis names scripts by it
+	sum := sha1.Sum([]byte(f.text)) // by which Redis identifies scripts
 	f.sha = hex.EncodeToString(sum[:])
 	c.forms[dialect] = f
 }
 
-// perQueue returns the text that lets KEYS be the keys of one of several queues. All
-// functions of parts refer to the local variable, so they need no change. The first keys
-// are made at once. To make a key costs about as much as a small command.
+// perQueue returns the text that declares KEYS as a local variable, which holds the keys of
+// one of several queues. The functions of parts then refer to this variable, so they need no
+// change. Making a key costs about as much as a small command. So only the first keys are made
+// at once, and the other keys when they are used.
 func (f *form) perQueue(first int) string {
 	if len(f.keys) == 0 {
 		return "local queues = KEYS\n"
@@ -153,7 +158,7 @@ func (f *form) perQueue(first int) string {
 		"end\n"
 }
 
-// resolve replaces the names of keys by their indexes in KEYS. Local variables would be
+// resolve replaces the name of each key by its element of KEYS. Local variables would be
 // slower, because each run of the script would bind them to the functions that use them.
 func (f *form) resolve(text string) string {
 	at := make(map[string]string, len(f.keys))
@@ -168,8 +173,8 @@ func (f *form) resolve(text string) string {
 	})
 }
 
-// luaFile is a parsed file: its directives, and its text without comment lines, which the
-// server need not store.
+// luaFile is a parsed file: its directives, and its text without comment lines. The server
+// need not store comments.
 type luaFile struct {
 	args, keys, use []string
 	several         bool

@@ -14,7 +14,7 @@ import (
 type Stream struct {
 	First   string // the id of its first entry; "" if it has none
 	Last    string // the last generated id, even if its entry was removed; "0-0" if there is no stream
-	Deleted string // the greatest id that XDEL has removed; "0-0" for none, and before Redis 7.0
+	Deleted string // the greatest id that XDEL has removed; "0-0" if it has removed none, and before Redis 7.0
 	Length  int64
 	Added   int64 // entries added since the stream was created; -1 before Redis 7.0
 }
@@ -62,8 +62,8 @@ func entryID(entry rueidis.RedisMessage) (string, error) {
 	return parts[0].ToString()
 }
 
-// LastEvent returns the position after the last event. It is an actual id, because "$"
-// would lose events that are added between two reads.
+// LastEvent returns the position after the last event. The position has an actual id. With
+// "$" instead, events added between two reads would be lost.
 func (q *Store) LastEvent(ctx context.Context) (_ backend.EventPosition, err error) {
 	defer q.about("the last event", &err)
 	reply := q.client.Do(ctx, q.client.B().XinfoStream().Key(q.keyOf("events")).Build())
@@ -102,8 +102,8 @@ func (q *Store) TrimEvents(ctx context.Context, keep int) (_ int, err error) {
 	return int(n), err
 }
 
-// FindEnd searches the stream backwards, a thousand entries at a time, for the event
-// that a job completed or failed.
+// FindEnd searches the stream backwards, a thousand entries at a time, for the event with
+// which a job completed or failed.
 func (q *Store) FindEnd(ctx context.Context, jobID string) (_ *backend.Event, err error) {
 	defer q.about("the end of job "+jobID, &err)
 	end := "+"

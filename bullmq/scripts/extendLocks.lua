@@ -1,8 +1,9 @@
 --[[ extendLocks: renews the locks of many jobs.
 
      Arguments: base, lockMs, then jobId, token, jobId, token …
-     Returns: {lost, cancelled}. lost: the ids of jobs whose lock has expired or has another token. cancelled: jobId, defa, jobId,
-     defa … of jobs that were cancelled while they run. A failed child also writes defa, but its parent runs on. ]]
+     Returns: {lost, cancelled}. lost has the ids of jobs whose lock has expired or has another token. cancelled has two
+     values for each job that was cancelled while it ran: jobId and defa. A failed child also writes defa to its parent, but
+     the parent continues to run. ]]
 --@args base lockMs ...
 --@use renew
 return { renewLocks(base, lockMs, rest, #ARGV) }

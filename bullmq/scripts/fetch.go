@@ -47,11 +47,11 @@ func (q *Store) MoveToActive(ctx context.Context, now time.Time, worker backend.
 	return fetched, nil
 }
 
-// WhenWoken returns the command of a fetch that is sent together with a blocking wait
-// for the marker, on the same connection. aheadUs is by how many microseconds the
-// caller's clock is ahead of the server's. From before on, by the caller's clock, the
-// command fetches nothing. withText sends the script itself, which is needed by a
-// server that has replied NOSCRIPT ([IsNoScript]).
+// WhenWoken returns the command of a fetch that is sent together with a blocking wait for the
+// marker, on the same connection. aheadUs is how far the caller's clock is ahead of the
+// server's, in microseconds. before is a time by the caller's clock. From that time on, the
+// command fetches nothing. If withText is set, the command contains the script itself. That is
+// necessary if the server has replied NOSCRIPT ([IsNoScript]).
 func (q *Store) WhenWoken(b rueidis.Builder, withText bool, aheadUs int64, before time.Time, worker backend.Worker, token string) rueidis.Completed {
 	options := workerArgs(worker)
 	args := append(make([]string, 0, 4+len(options)), q.base, decimal(aheadUs), decimal(before.UnixMilli()), token)
@@ -67,8 +67,8 @@ func (q *Store) ReadWhenWoken(result rueidis.RedisResult, worker backend.Worker)
 	return q.readFetch(moveToActiveWhenWoken, message, worker)
 }
 
-// readFetch reads the reply to a command that may have fetched a job. It is that of a
-// fetch, or a number if nothing was fetched and nothing is known of further jobs.
+// readFetch reads the reply to a command that may have fetched a job. The reply is that of a
+// fetch. It is a number if nothing was fetched and nothing is known of further jobs.
 func (q *Store) readFetch(c *command, message rueidis.RedisMessage, worker backend.Worker) (backend.Fetched, error) {
 	if !message.IsArray() {
 		return backend.Fetched{Unknown: true}, nil
@@ -146,8 +146,8 @@ func (q *Store) ResolveFetch(ctx context.Context, token, jobID string) (undone b
 	return false, backend.Fetched{Unknown: true}, nil
 }
 
-// PutMarker puts back a marker that was popped and not used. A marker that has been
-// set since then, for an earlier time, stays.
+// PutMarker puts back a marker that was popped and not used. If a marker for an earlier time
+// was set in the meantime, that marker stays.
 func (q *Store) PutMarker(ctx context.Context, member string, score float64) (err error) {
 	defer q.about("the marker", &err)
 	return q.client.Do(ctx, q.client.B().Zadd().Key(q.keyOf("marker")).Lt().ScoreMember().ScoreMember(score, member).Build()).Error()

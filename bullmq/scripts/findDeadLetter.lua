@@ -1,5 +1,6 @@
---[[ findDeadLetter: finds the newest dead letter of a job in this queue. A job has several if it was added and failed again
-     while the first was there. Those in between may have been removed, up to nine in a row.
+--[[ findDeadLetter: finds the newest dead letter of a job in this queue. A job has several letters if it was added again, and
+     failed again, while an earlier letter was there. It finds the newest letter even if letters before it were removed, up
+     to nine in a row.
 
      Arguments: base, queueKey (of the queue of the job), jobId.
      Returns: the id and the hash of the letter; nothing if there is none. ]]

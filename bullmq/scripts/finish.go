@@ -50,8 +50,8 @@ func (q *Store) finished(f backend.Finish, message rueidis.RedisMessage) ([]back
 	return ended, nil
 }
 
-// readRefused calls set for each job that was not finished, with the reason. refused is
-// number, error, number, error … of these jobs.
+// readRefused calls set for each job that was not finished, with the reason. refused has a
+// number and an error for each of these jobs: number, error, number, error …
 func readRefused(base string, ends []*backend.End, refused []rueidis.RedisMessage, set func(end int, why error)) {
 	for i := 0; i+1 < len(refused); i += 2 {
 		n, _ := refused[i].AsInt64()
@@ -89,8 +89,8 @@ func appendFailure(args []string, f *backend.FailedAttempt) []string {
 	return args
 }
 
-// pushEnd returns the command that adds a job to the list wait, as the next one or the
-// last one.
+// pushEnd returns the command that adds a job to the list "wait". If next is set, the job is
+// fetched next, otherwise last.
 func pushEnd(next bool) string {
 	if next {
 		return "RPUSH"

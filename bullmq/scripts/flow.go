@@ -14,9 +14,9 @@ import (
 
 var releaseParent = load("releaseParent")
 
-// AddFlow adds the jobs of flows in one transaction. BullMQ 6 attaches children to
-// parents at its end and then releases the parents that have none pending; BullMQ 5
-// attaches each child when it is added.
+// AddFlow adds the jobs of flows in one transaction. Each add attaches its job to the parent.
+// In BullMQ 6, parents without pending children are released at the end of the transaction.
+// In BullMQ 5, a child that had completed before releases its parent when it is added.
 func (q *Store) AddFlow(ctx context.Context, jobs []backend.FlowJob, now time.Time) ([]backend.AddResult, error) {
 	f := flow{sent: map[string]bool{}, released: map[backend.JobRef]bool{}}
 	of := ""
@@ -34,7 +34,7 @@ func (q *Store) AddFlow(ctx context.Context, jobs []backend.FlowJob, now time.Ti
 	calls = append(append(calls, f.releases...), q.client.B().Exec().Build())
 	replies := q.client.DoMulti(ctx, calls...)
 	if err := replies[0].Error(); err != nil && slices.ContainsFunc(replies[1:], func(r rueidis.RedisResult) bool { return r.Error() == nil }) {
-		// Not wrapped, since the error does not say that nothing has run.
+		// Not wrapped, because callers would take the error to mean that nothing has run.
 		return nil, fmt.Errorf("bullmq: adding a flow%s: MULTI was refused, so its calls ran one by one: %s", of, err.Error())
 	}
 	for _, reply := range replies {
@@ -80,8 +80,9 @@ func (f *flow) add(q *Store, a *backend.Add, now time.Time) {
 	f.releases = append(f.releases, f.call(q, releaseParent, []string{queueKey, a.Parent.ID, decimal(now.UnixMilli())}))
 }
 
-// call returns the call of a script. Within a transaction, only the call of a script
-// that the server does not know would fail, so the text of each script is sent once.
+// call returns the call of a script. It sends the text of each script once. Otherwise, if the
+// server did not know a script, only the calls of that script would fail, and the rest of the
+// transaction would run.
 func (f *flow) call(q *Store, c *command, args []string) rueidis.Completed {
 	sha := c.forms[q.Dialect].sha
 	withText := !f.sent[sha]

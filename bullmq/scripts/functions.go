@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// function is a function of a part, with the declarations of names that precede it.
+// function is a function of a part. Its text includes the declarations of variables before it.
 type function struct{ name, text string }
 
 var (
@@ -36,7 +36,7 @@ func functionsOf(body string) (functions []function) {
 }
 
 // reached returns the functions that text needs, directly or indirectly, in their order.
-// Redis creates all functions of a script at every call, so unused ones would cost time.
+// Redis creates all functions of a script at every call, so unused functions would cost time.
 func reached(functions []function, text string) []function {
 	needed := map[string]bool{}
 	for texts := []string{text}; len(texts) > 0; texts = texts[1:] {

@@ -1,4 +1,4 @@
---[[ getCountsPerPriority: counts the waiting jobs of some priorities; 0 is for jobs without one.
+--[[ getCountsPerPriority: counts the waiting jobs of some priorities. Priority 0 stands for jobs without a priority.
 
      Arguments: base, then priorities.
      Returns: a number for each. ]]

@@ -1,5 +1,5 @@
---[[ getJobs: returns the jobs of some states, in order, each with its hash. Ids without a hash are skipped; a page with a limit
-     is then filled with the jobs that follow, in at most five rounds.
+--[[ getJobs: returns the jobs of some states, in order, each with its hash. Ids without a hash are skipped. Instead of them, a
+     page with a limit has jobs that follow. These are read in at most five rounds.
 
      Arguments: base, from, to (inclusive, -1 the last), ascending ('1' for oldest first), then states (keys).
      Returns: for each state a list of {jobId, hash}. ]]

@@ -1,8 +1,8 @@
 --[[ getOldest: finds the oldest job of some states, without reading all jobs.
 
-     A list has its oldest job at one of its ends: the newest is added at the left, or with lifo at the right. Of the
-     prioritized jobs, the first of each priority is read, for at most 100 priorities. Ids without a hash are skipped,
-     at most 9 of them. Writes nothing.
+     The oldest job of a list is at one of its ends, because a new job is added at the left or, with lifo, at the right. Of
+     the prioritized jobs, the first job of each priority is read, for at most 100 priorities. At most 9 ids without a hash
+     are skipped. The command writes nothing.
 
      Arguments: base, then states (keys): wait, paused, active, prioritized or delayed.
      Returns: for each state a list of {timestamp, processedOn, opts}; for delayed {due time in ms of the first job}. ]]

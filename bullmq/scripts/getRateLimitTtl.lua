@@ -1,7 +1,8 @@
 --[[ getRateLimitTtl: returns how long the rate limit is still in effect.
 
      Arguments: base, max (jobs per window; 0 for meta.max or, without that, for the value of the key).
-     Returns: ms, 0 if not limited; without any maximum PTTL of the key (-2 no key, -1 no expiry). ]]
+     Returns: the ms, or 0 if the limit is not in effect. Without any maximum it returns the PTTL of the key: the ms, -2 if
+     there is no key, -1 if the key has no expiry. ]]
 --@args base max
 --@keys limiter meta
 --@use limiter

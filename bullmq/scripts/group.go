@@ -20,8 +20,8 @@ var (
 	moveStalledJobsOf = load("moveStalledJobsOf")
 )
 
-// Group calls the commands that concern several queues, which each call names. It is safe
-// for concurrent use and owns no connection.
+// Group calls the commands that concern several queues. Each call names its queues. A Group
+// is safe for concurrent use and owns no connection.
 type Group struct {
 	client Client
 	Dialect
@@ -34,10 +34,10 @@ func NewGroup(client Client, dialect Dialect) *Group { return &Group{client, dia
 
 // run calls a command, as [Store.run] does.
 //
-// Its keys are the bases of the queues, which are never keys, and one that may be. So no
-// node of a cluster has all of them while it moves the slot, and both nodes refuse the call
-// with TRYAGAIN. With one key only, the new node would run it, even if it has only a part of
-// the keys.
+// As keys it passes the bases of the queues, which never exist as keys, and the key meta of
+// the first queue, which may exist. So while a cluster moves the slot, neither node has all
+// of these keys, and both nodes refuse the call with TRYAGAIN. With a single key, the new node
+// would run the call, even if it has only some of the queues' keys.
 func (g *Group) run(ctx context.Context, c *command, queues []string, args ...string) ([]rueidis.RedisMessage, error) {
 	c.check(args)
 	f, keys := &c.forms[g.Dialect], append(append(make([]string, 0, len(queues)+1), queues...), queues[0]+"meta")
@@ -72,7 +72,7 @@ func (g *Group) each(c *command, queues []string, reply []rueidis.RedisMessage, 
 	return nil
 }
 
-// errorOf returns the error of one queue, if that is its reply, or the reply as a list.
+// errorOf reads the reply of one queue, which is a list or the text of an error.
 func errorOf(c *command, queue string, reply rueidis.RedisMessage) ([]rueidis.RedisMessage, error) {
 	list, err := reply.ToArray()
 	if err != nil {
@@ -240,8 +240,8 @@ const (
 	seenVanished
 )
 
-// glance is the number of queues whose keys one EXISTS counts. A script takes some times as
-// long for each queue, and most queues have none of the keys.
+// glance is the number of queues whose keys one EXISTS counts. A script takes several times
+// as long for each queue, and most queues have none of the keys.
 const glance = 16
 
 // LookAtQueues finds the queues that need attention.
@@ -278,8 +278,9 @@ func (g *Group) LookAtQueues(ctx context.Context, queues []string, l backend.Loo
 	return seen, nil
 }
 
-// glance returns the indexes of queues that may need attention: those in whose group of 16
-// any of the keys exists that a look reads. All are in a group of few.
+// glance returns the indexes of queues that may need attention. It counts, for each group of
+// 16 queues, which of the keys exist that a look reads. If any exists, all queues of the
+// group may need attention. For 16 queues or fewer it returns all indexes, without a call.
 func (g *Group) glance(ctx context.Context, queues []string, l backend.Look) (indexes []int, err error) {
 	if len(queues) <= glance {
 		for i := range queues {

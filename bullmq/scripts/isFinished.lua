@@ -1,4 +1,4 @@
---[[ isFinished: returns whether and how a job has finished.
+--[[ isFinished: returns whether a job has finished, and its outcome.
 
      Arguments: base, jobId.
      Returns: {0} not yet, {1, returnvalue (JSON)} completed, {2, failedReason (text)} failed, {-1} no such job. ]]

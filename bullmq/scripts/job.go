@@ -63,7 +63,7 @@ func (q *Store) State(ctx context.Context, jobID string) (backend.State, error) 
 	return backend.State(text(message)), nil
 }
 
-// JobAndState reads a job and its state as of one moment. With position it also returns
+// JobAndState reads a job and its state as of one moment. If position is set, it also returns
 // the id of the last event. The record is nil if there is no such job.
 func (q *Store) JobAndState(ctx context.Context, jobID string, position bool) (*backend.JobRecord, backend.State, string, error) {
 	message, err := q.run(ctx, getJob, q.base, jobID, flag(position))

@@ -1,7 +1,8 @@
---[[ joinPaused: joins the lists wait and paused where no other call would. If the queue isn't paused, the jobs move to wait,
-     since no worker fetches from paused. If it is paused in BullMQ 5, they move to paused, since its resume would
-     overwrite wait. If jobs wait and the queue isn't paused, it signals a worker, because BullMQ 5 does not when it
-     resumes a queue that BullMQ 6 has paused.
+--[[ joinPaused: joins the lists wait and paused in cases in which no other call would do so. If the queue isn't paused, all
+     jobs move to wait, because no worker fetches from paused. If the queue is paused and the dialect is BullMQ 5, all jobs
+     move to paused, because resume of BullMQ 5 would overwrite wait.
+     If the queue isn't paused and has waiting jobs, joinPaused also signals a worker. BullMQ 5 signals none when it resumes
+     a queue that BullMQ 6 has paused.
 
      Arguments: base.
      Returns: the number of jobs moved. ]]
@@ -12,7 +13,7 @@ local isPaused = call('HEXISTS', metaKey, 'paused') == 1
 local moved = 0
 if not isPaused then
   moved = call('LLEN', pausedKey)
-  -- The jobs in paused have waited longer, so those in wait follow them.
+  -- The jobs in paused have waited longer, so the jobs in wait follow them.
   if moved > 0 then
     appendList(waitKey, pausedKey)
     call('RENAME', pausedKey, waitKey)

@@ -40,7 +40,7 @@ func (q *Store) ExtendLocks(ctx context.Context, locks []backend.Lock, duration 
 	return readRenewal(reply), nil
 }
 
-// readRenewal reads lost and cancelled.
+// readRenewal reads the two lists lost and cancelled.
 func readRenewal(reply []rueidis.RedisMessage) (r backend.Renewal) {
 	r.Lost = texts(reply[0])
 	told := texts(reply[1])

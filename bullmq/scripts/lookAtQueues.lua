@@ -1,10 +1,11 @@
 --[[ lookAtQueues: finds those of several queues that need attention. It creates no key, and writes only if it claims.
 
-     Arguments: quick ('1' to look at the markers only), claim ('1' to remove the marker with the time of a delayed job), failed and
-     vanished ('1' to report these too).
-     Returns: queue, bits, due, queue, bits, due … for each queue to report. queue is its number, and due when its first
-     delayed job is due (ms), or 0. bits is the sum of: 1 a job may be ready, and the queue isn't paused; 2 jobs are active; 4
-     there are entries for workers about cancellations; 8 jobs have failed; 16 the queue has no meta. A queue whose values can't be processed counts as ready, so that a fetch returns the error. ]]
+     Arguments: quick ('1' to look at the markers only), claim ('1' to remove the marker with the time of a delayed job), failed
+     ('1' to report queues with failed jobs too), vanished ('1' to report queues without meta too).
+     Returns: for each queue to report three values: queue, bits, due. queue is its number. due is when its first delayed job is
+     due (ms), or 0. bits is the sum of: 1 a job may be ready, and the queue isn't paused; 2 jobs are active; 4 the stream has
+     entries that tell workers of cancellations; 8 jobs have failed; 16 the queue has no meta.
+     A queue whose values can't be processed counts as ready, so that a fetch returns the error. ]]
 --@queues
 --@args quick claim failed vanished
 --@use marker safeRead perQueue
@@ -22,7 +23,7 @@ local function lookAt(base)
   local wait, prioritized, delayed = base .. 'wait', base .. 'prioritized', base .. 'delayed'
   local active, told = base .. 'active', string.sub(base, 1, -2) .. '@x:events'
   local bits, due = 0, nil
-  -- Most queues have none of them.
+  -- Most queues have none of these keys.
   if call('EXISTS', wait, prioritized, delayed, active, told) > 0 then
     if call('EXISTS', wait, prioritized) > 0 and call('HEXISTS', base .. 'meta', 'paused') == 0 then bits = 1 end
     if call('EXISTS', active) > 0 then bits = bits + 2 end

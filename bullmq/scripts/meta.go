@@ -36,8 +36,10 @@ func (q *Store) Meta(ctx context.Context) (_ backend.Meta, err error) {
 	return meta, nil
 }
 
-// maxEvents parses opts.maxLenEvents. It returns 0 for a text with characters other than
-// digits, for which the scripts use the default.
+// maxEvents parses opts.maxLenEvents. It returns [backend.NoEvents] for the number 0. It
+// returns 0 for a missing field and for a text with characters other than digits. For these
+// the scripts use the default. It also returns 0 for a number beyond int64, which the
+// scripts use as it is.
 func maxEvents(stored string) int {
 	n, err := strconv.ParseUint(stored, 10, 63)
 	switch {
@@ -53,7 +55,7 @@ func maxEvents(stored string) int {
 func maxLength(maxEvents int) string { return strconv.Itoa(max(maxEvents, 0)) }
 
 // DialectHints returns the data that determines a queue's dialect: the version in meta,
-// or "", and whether the list paused contains jobs.
+// or "", and whether the list "paused" has jobs.
 func (q *Store) DialectHints(ctx context.Context) (version string, parked bool, err error) {
 	defer q.about("the version", &err)
 	results := q.client.DoMulti(ctx,
@@ -111,7 +113,8 @@ func (q *Store) InitMeta(ctx context.Context, maxEvents int, version string) err
 	return nil
 }
 
-// StartRateLimit stops the queue for a duration.
+// StartRateLimit stops workers that obey a rate limit for a duration: all workers if the
+// queue has a global rate limit, otherwise only those with a limiter.
 func (q *Store) StartRateLimit(ctx context.Context, wait time.Duration) (err error) {
 	defer q.about("the rate limit", &err)
 	return q.client.Do(ctx, q.client.B().Set().Key(q.keyOf("limiter")).Value("9007199254740991").PxMilliseconds(wait.Milliseconds()).Build()).Error()

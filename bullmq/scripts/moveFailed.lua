@@ -2,12 +2,12 @@
      with the same name and data, the option deadLetter {queue, id, reason, cancelled, attemptsMade, failedAt}, and the
      field original with all other fields of the job's hash. The parent and the children of the job are not changed.
 
-     Arguments: base (of this queue), from (the prefix of the other queue), since (ms, the lowest score to look at, or
-     -inf), count (jobs to look at), skip (how many of the oldest ones since then to pass over), now (ms), cancelled ('1' to
-     move cancelled jobs too), whole ('1' to return the hashes of the letters).
-     Returns: how many jobs were looked at; how many of them stay in failed, since they have no name, were cancelled, or
-     have children that can still end; how many stay because of such children; then the id of each letter or, if whole, its
-     id and its hash in turn.
+     Arguments: base (of this queue), from (the prefix of the other queue), since (the lowest score to look at: ms, or -inf),
+     count (how many jobs to look at), skip (how many of the oldest jobs from since on to pass over), now (ms), cancelled
+     ('1' to move cancelled jobs too), whole ('1' to return the hashes of the letters).
+     Returns: the number of jobs looked at; the number of these that stay in failed, because they have no name, were
+     cancelled, or have children that can still end; the number that stay because of such children; then for each letter
+     its id and, if whole is set, its hash.
      Events: added and waiting for each letter; removed for each job, on its own queue. ]]
 --@args base from since count skip now cancelled whole
 --@keys meta
@@ -31,7 +31,7 @@ local function freeLetterId(jobId)
   return letterIdOf(queueKey, jobId, n)
 end
 
--- The mark may be that of an earlier run, which has ended in another way.
+-- The field cancelled may be that of an earlier run, so the reason of the failure must be that of a cancellation too.
 local function wasCancelled(job)
   return job.cancelled and isCancelText(job.failedReason or '')
 end

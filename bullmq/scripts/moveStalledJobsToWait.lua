@@ -1,4 +1,5 @@
---[[ moveStalledJobsToWait: moves jobs whose worker has died back to wait, at most once within checkMs over all workers.
+--[[ moveStalledJobsToWait: moves jobs whose worker has died back to wait. All workers together make this check at most once
+     within checkMs.
 
      Arguments: base, now (ms), maxStalled, checkMs.
      Returns: the ids of the stalled jobs. A job that stalled more often than maxStalled gets defa and fails at its next

@@ -5,7 +5,7 @@
      Returns: {jobs, 0, 0, now} the jobs, in the order of the tokens, in the form that codec.go documents
               {{}, ms, 0, us} the rate limit is in effect for ms
               {{}, 0, due, us} no job is ready, and the first delayed one is due at that time (ms)
-              {{}, 0, 0, us} there is no job, or the queue is paused or at its global concurrency.
+              {{}, 0, 0, us} there is no job at all, or the queue is paused or at its global concurrency.
      us is the server's time in microseconds, for moveToActiveWhenWoken; 0 if TIME is forbidden.
      Events: waiting for each promoted job; active. ]]
 --@args base now lockMs name limitMax limitMs ...

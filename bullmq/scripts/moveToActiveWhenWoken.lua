@@ -1,11 +1,10 @@
---[[ moveToActiveWhenWoken: fetches the next job to run. It is sent behind a blocking wait on the marker, on the same
-     connection, so it runs when the wait ends, without a round trip in between.
+--[[ moveToActiveWhenWoken: fetches the next job to run. It is sent after a blocking wait for the marker, on the same
+     connection. So it runs when the wait ends, without a round trip in between.
 
-     Arguments: base, ahead (by how many microseconds the caller's clock is ahead of the server's), before (the time in
-     ms, by the caller's clock, when the wait ends by itself), token; then lockMs, name, limitMax and limitMs as for
-     moveToActive.
-     Returns: the reply of moveToActive, or 0 after that time: the worker was not signalled and may no longer exist, so no
-     job is fetched. Also 0 if TIME is forbidden.
+     Arguments: base, ahead (how far the caller's clock is ahead of the server's, in microseconds), before (the time when
+     the wait times out, in ms by the caller's clock), token; then lockMs, name, limitMax and limitMs as for moveToActive.
+     Returns: the reply of moveToActive. After the wait has timed out, it fetches no job and returns 0, because the worker was
+     not signalled and may no longer exist. It also returns 0 if TIME is forbidden.
      Events: those of moveToActive. ]]
 --@args base ahead before token lockMs name limitMax limitMs
 --@use fetch worker clock

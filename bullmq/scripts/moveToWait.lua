@@ -1,5 +1,5 @@
---[[ moveToWait: moves an active job back to the front of wait or of its priority, without using an attempt, as for a rate limit
-     (BullMQ: moveJobFromActiveToWait).
+--[[ moveToWait: moves an active job back to the front of wait or of its priority, for instance because of a rate limit. That
+     uses no attempt (BullMQ: moveJobFromActiveToWait).
 
      Arguments: base, jobId, token.
      Returns: the ms for which the rate limit is still in effect, or 0.

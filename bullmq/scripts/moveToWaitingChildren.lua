@@ -1,7 +1,8 @@
---[[ moveToWaitingChildren: moves an active job to waiting-children, until its pending children, or one of them, have finished.
+--[[ moveToWaitingChildren: moves an active job to waiting-children if it has a pending child or, with childKey, if that child
+     is pending.
 
      Arguments: base, jobId, now (ms), token, childKey (the child to wait for, or '').
-     Returns: 0 if it waits, 1 if there is nothing to wait for and it stays active.
+     Returns: 0 if the job waits, 1 if there is nothing to wait for, so that the job stays active.
      Errors: -1 no such job, -2 it has no lock, -3 it isn't active (its lock is released then), -6 the lock has another
      token, -9 a child has failed.
      Events: waiting-children. ]]

@@ -11,7 +11,8 @@ import (
 
 var getOldest = load("getOldest")
 
-// Oldest returns since when the oldest job of each state is ready, due or active.
+// Oldest returns, for each state, since when its oldest job is ready or active, or when its
+// first job is due.
 func (q *Store) Oldest(ctx context.Context, states ...backend.State) ([]time.Time, error) {
 	message, err := q.run(ctx, getOldest, withStates(states, q.base)...)
 	if err != nil {
@@ -42,8 +43,8 @@ func (q *Store) Oldest(ctx context.Context, states ...backend.State) ([]time.Tim
 	return oldest, nil
 }
 
-// readySince returns since when a waiting job is ready, as far as its hash tells: from
-// the end of the delay with which it was added, or from its last start.
+// readySince returns since when a waiting job is ready, as far as its hash tells. That is the
+// end of the delay with which the job was added, or its last start.
 func readySince(timestamp, processedOn, opts string) time.Time {
 	var o struct {
 		Delay float64 `json:"delay"`

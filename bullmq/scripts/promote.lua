@@ -1,7 +1,7 @@
 --[[ promote: makes a delayed job ready now.
 
      Arguments: base, jobId.
-     Returns: 0. Errors: -3 it isn't delayed.
+     Returns: 0. Errors: -3 it isn't delayed, or there is no such job.
      Events: waiting. ]]
 --@args base jobId
 --@keys delayed wait prioritized active meta pc marker events

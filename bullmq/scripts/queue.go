@@ -1,7 +1,7 @@
-// Package scripts changes and reads the state of a queue in Redis: one Lua
-// file for each command, and one typed call for each file. It implements the wire
-// format and makes no decisions: times and retries are arguments. The reference is the
-// keyspace and the events of npm bullmq 6.7.0.
+// Package scripts changes and reads the state of a queue in Redis. It has a Lua file for each
+// command, and a typed call for each file. It implements the wire format and makes no
+// decisions: for instance, times and retries are arguments. The reference is the keyspace and
+// the events of npm bullmq 6.7.0.
 //
 // The API is not stable. Do not import this package outside this module.
 package scripts
@@ -29,7 +29,7 @@ type Store struct {
 	keys   sync.Map // *command to []string
 	clock  serverClock
 
-	Dialect // to be set before the first call
+	Dialect // must be set before the first call
 }
 
 // Client makes calls to Redis, as a rueidis.Client does.
@@ -74,7 +74,8 @@ func (q *Store) SetDialect(major int) {
 	}
 }
 
-// CheckReach returns an error if no script can reach this queue and another one.
+// CheckReach returns an error if a script can't reach both this queue and the given one. That
+// is so on a cluster, unless the keys of both have the same hash tag.
 func (q *Store) CheckReach(prefix, queue string) error {
 	client, ok := q.client.(interface{ IsCluster() bool })
 	if !ok || !client.IsCluster() {
@@ -123,8 +124,8 @@ func (q *Store) run(ctx context.Context, c *command, args ...string) (rueidis.Re
 	return message, nil
 }
 
-// about adds the subject and the queue to the error of a plain Redis command. It is
-// deferred, with the error that the function returns.
+// about adds the subject and the queue to the error of a plain Redis command. Callers defer
+// it, with a pointer to the error that they return.
 func (q *Store) about(what string, err *error) {
 	if *err != nil && !rueidis.IsRedisNil(*err) {
 		*err = fmt.Errorf("bullmq: %s of %s: %w", what, shown(q.base), *err)

@@ -170,8 +170,8 @@ func (q *Store) Metrics(ctx context.Context, kind backend.State, from, to int) (
 	return metrics, nil
 }
 
-// RateLimitTTL returns how long the rate limit is still in effect. Without a maximum it
-// returns the result of PTTL, which may be -1 or -2 milliseconds.
+// RateLimitTTL returns how long the rate limit is still in effect. If max is 0 and the queue
+// has no maximum, it returns the result of PTTL, which may be -1 or -2 milliseconds.
 func (q *Store) RateLimitTTL(ctx context.Context, max int) (time.Duration, error) {
 	message, err := q.run(ctx, getRateLimitTTL, q.base, strconv.Itoa(max))
 	if err != nil {

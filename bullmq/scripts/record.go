@@ -11,8 +11,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-// Record parses a job's hash: field, value, field, value … The last value of a field
-// takes precedence. As in Node, invalid values are ignored.
+// Record parses a job's hash: field, value, field, value … If a field appears more than once,
+// its last value is used. As in Node, invalid values are ignored.
 func Record(jobID string, hash []string) *backend.JobRecord {
 	p := newRecordReader(jobID)
 	for i := 0; i+1 < len(hash); i += 2 {
@@ -24,8 +24,8 @@ func Record(jobID string, hash []string) *backend.JobRecord {
 // recordReader parses the fields of a job's hash.
 type recordReader struct {
 	record   *backend.JobRecord
-	formerly string // attemptsMade
-	starts   string // ats
+	formerly string // the field attemptsMade
+	starts   string // the field ats
 }
 
 func newRecordReader(jobID string) recordReader {
@@ -50,7 +50,7 @@ func (p *recordReader) set(field, value string) {
 		r.Priority, r.LacksPriority = number(value), false
 	case "atm":
 		r.AttemptsMade = number(value)
-	case "attemptsMade": // its name before BullMQ 5
+	case "attemptsMade": // the name of atm before BullMQ 5
 		p.formerly = value
 	case "ats":
 		p.starts, r.AttemptsStarted = value, number(value)
@@ -88,13 +88,14 @@ func (p *recordReader) set(field, value string) {
 // read returns the job.
 func (p *recordReader) read() *backend.JobRecord {
 	if p.formerly != "" {
-		// Node shows only the old count. The attempts made since are added here.
+		// Node shows only the old count.
 		p.record.AttemptsMade, p.record.AttemptsSince = number(p.formerly), p.record.AttemptsMade
 	}
 	return p.record
 }
 
-// started returns the job with what a fetch has written after it read the hash.
+// started returns the job including the fields that the fetch wrote after it had read the
+// hash.
 func (p *recordReader) started(on time.Time, workerName string) *backend.JobRecord {
 	var before float64
 	if p.starts != "" {

@@ -1,6 +1,6 @@
---[[ releaseParent: releases a parent at the end of adding a flow if it has no pending children, because all of them were
-     already completed (BullMQ: releaseParentIfNoPendingDependencies). A parent to which a child could not be attached
-     is not released.
+--[[ releaseParent: runs after all jobs of a flow were added. It releases a parent that has no pending children, because all
+     its children had completed before (BullMQ: releaseParentIfNoPendingDependencies). It does not release a parent to
+     which a child could not be attached.
 
      Arguments: queueKey (bull:orders), parentId, now (ms).
      Returns: 0.

@@ -1,5 +1,5 @@
---[[ removeOrphanedJobs: finds orphans among some ids, jobs that are in no state of the queue. Like BullMQ, it also
-     counts the markers (0 and 1) and the schedulers as states, and keeps jobs with those ids.
+--[[ removeOrphanedJobs: finds orphans among some ids: jobs that are in no state of the queue. Like BullMQ, it treats the
+     marker (with the members 0 and 1) and the schedulers as states too, so it keeps jobs with these ids.
 
      Arguments: base, delete ('1' to delete the keys of the orphans), then ids.
      Returns: the orphans. ]]

@@ -1,4 +1,5 @@
---[[ removeUnprocessedChildren: removes the children of a job that have not finished and are not locked, with their own children.
+--[[ removeUnprocessedChildren: removes those children of a job that have not finished and are not locked. The children of
+     these children are removed too.
 
      Arguments: base, jobId.
      Returns: 0.

@@ -37,7 +37,7 @@ func (q *Store) RemoveOrphanedJobs(ctx context.Context, ids []string, remove boo
 }
 
 // StrandedJobs returns the ids, among those given, of unfinished jobs that are in no
-// state of the queue. If putBack is set, they become ready, each before the previous one.
+// state of the queue. If putBack is set, they become ready, each in front of the previous one.
 func (q *Store) StrandedJobs(ctx context.Context, ids []string, putBack bool) ([]backend.StrandedJob, error) {
 	pairs, err := q.strings(ctx, strandedJobs, append([]string{q.base, flag(putBack)}, ids...)...)
 	if err != nil {
@@ -50,7 +50,7 @@ func (q *Store) StrandedJobs(ctx context.Context, ids []string, putBack bool) ([
 	return found, nil
 }
 
-// JoinPaused joins the lists wait and paused in cases where no other client would.
+// JoinPaused joins the lists "wait" and "paused" in cases in which no other client would do so.
 func (q *Store) JoinPaused(ctx context.Context) error {
 	_, err := q.number(ctx, joinPaused, "", q.base)
 	return err

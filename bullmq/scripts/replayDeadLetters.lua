@@ -1,18 +1,19 @@
---[[ replayDeadLetters: puts dead letters of another queue back as the jobs that they were, ready to run in this queue, with
-     the data of the letter and without attempts. A finished child records its end at its parent as usual; what children
-     of a restored job have done in the meantime is recorded here.
+--[[ replayDeadLetters: turns dead letters in another queue back into the jobs that they were, in this queue. A restored job
+     is ready to run, has the data of the letter, and has made no attempts. What its children have done in the meantime is
+     recorded here. Children that finish later record their end at the restored job as usual.
 
      Arguments: base (of this queue), from (the prefix of the queue with the letters), then for each letter its
      id and that of the job.
-     Returns: for each letter 1 if it was replayed, 0 if it is no letter of that job, 2 if there is no such job, 3 if a worker
-     holds it, 4 if it waits for children, 5 if a job with the id of the job exists. Only 1 has changed anything.
+     Returns: for each letter 1 if it was replayed, 0 if it is not a letter of that job, 2 if there is no such letter, 3 if a
+     worker holds the letter, 4 if the letter waits for children, 5 if a job with the id of the original job exists. Only 1
+     means that something has changed.
      Events: removed for each letter, on its own queue; added and waiting for each job. ]]
 --@args base from ...
 --@keys events meta active
 --@use ready held events delete repend safeRead text relocate
 local limit, limitFrom, held
 
--- What a job does not take into its next life.
+-- The fields of the original job that the restored job does not have.
 local forgotten = {
   finishedOn = true, processedOn = true, failedReason = true, returnvalue = true, atm = true, ats = true,
   attemptsMade = true, stc = true, defa = true, cancelled = true,
@@ -45,7 +46,7 @@ local function takeOut(letterId)
   return 'unknown'
 end
 
--- A child that has completed, or runs again, while its parent was elsewhere.
+-- updateChild records that a child has completed, or is pending again, since its parent became a letter.
 local function updateChild(jobKey, childKey, forget, ...)
   local queue, id = splitKey(childKey)
   if not queue or call('EXISTS', childKey) == 0 or unlessWrongType(try('ZSCORE', queue .. 'failed', id)) then return end

@@ -1,10 +1,10 @@
---[[ resolveFetch: determines the outcome of a call whose reply was lost, by the job that the token has locked. It writes
-     nothing.
+--[[ resolveFetch: determines the outcome of a call whose reply was lost. To do so, it looks for the job that is locked with
+     the token. It writes nothing.
 
      Arguments: base, token, jobId (the job that the call was to finish, or '' if it was to fetch only).
      Returns: {1} the job is still active under the token: nothing has been done
               {0, jobId, hash} the call ran, and fetched this job under the same token
-              {0} the call ran and fetched no job, or the lock is lost. ]]
+              {0} the call ran and fetched no job, or the lock was lost. ]]
 --@args base token jobId
 --@keys active
 --@use safeRead

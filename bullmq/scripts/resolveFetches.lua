@@ -1,8 +1,9 @@
---[[ resolveFetches: finds the jobs that a call whose reply was lost has locked, in any of several queues. It writes nothing.
+--[[ resolveFetches: is for a call whose reply was lost. It finds the jobs that the call has locked, in any of several queues.
+     It writes nothing.
 
      Arguments: the tokens of the call.
-     Returns: queue, jobId, token, hash, queue … of each active job whose lock has one of the tokens. queue is the number of
-     the queue. ]]
+     Returns: for each active job whose lock has one of the tokens four values: queue (the number of the queue), jobId, token,
+     hash. ]]
 --@queues active
 --@args ...
 --@use safeRead

@@ -22,7 +22,7 @@ if hadParked then
   end
 end
 local isReady = call('LLEN', waitKey) + call('ZCARD', prioritizedKey) > 0
--- BullMQ 5 does not read wait, which is empty while it has paused the queue.
+-- BullMQ 5 ignores wait here, because wait is empty while BullMQ 5 has paused the queue.
 isReady = isReady and (hadParked or wasPaused or call('ZCARD', prioritizedKey) > 0) --@v5
 if isReady then
   signalReady(markerKey, false)

@@ -1,4 +1,5 @@
---[[ retryJob: moves an active job that failed back to wait for another attempt. Due delayed jobs are promoted before.
+--[[ retryJob: moves an active job that failed back to wait for another attempt. Before, it promotes the delayed jobs that are
+     due.
 
      Arguments: base, now (ms), jobId, token, push (LPUSH to be fetched last, RPUSH to be fetched next), then field,
      value … to set.

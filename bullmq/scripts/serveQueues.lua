@@ -2,14 +2,15 @@
      moveToFinished and moveToActive do, with two exceptions: drained is not emitted if the call also fetches a job of the queue,
      and the marker of a queue without ready jobs is removed.
 
-     Arguments: now (ms), points, lockMs and name as for moveToFinished, tokens (their number), endings (the number of queues
-     that end jobs). Then the tokens; for each queue that ends jobs its number, then kinds, value and the values of the jobs as
-     for moveToFinished; and for each queue to fetch from its number, the most jobs to fetch, and the limiter of the worker, max:ms,
-     or ''. A fetch uses the tokens that those before it have left.
-     Returns: {ended, taken}. ended has, for each queue that ends jobs, refused as in the reply of moveToFinished. taken has, for
-     each queue that was fetched from, {jobs, ms, due, dry}: the reply of moveToActive, with dry 1 if no more jobs are ready,
-     and due with jobs too in that case. Both have a text for a queue whose values can't be processed. All tokens of such a
-     fetch count as used. No more is fetched once no token is left, or the jobs are large.
+     Arguments: now (ms), points, lockMs and name as for moveToFinished, tokens (the number of tokens), endings (the number of
+     queues that end jobs). Then follow the tokens; for each queue that ends jobs its number, then kinds, value and the values
+     of the jobs as for moveToFinished; and for each queue to fetch from its number, the maximum number of jobs to fetch, and
+     the limiter of the worker (max:ms, or ''). A fetch uses the tokens that the fetches before it have left.
+     Returns: {ended, taken}. ended has, for each queue that ends jobs, refused as in the reply of moveToFinished. taken has,
+     for each queue that was fetched from, {jobs, ms, due, dry}. jobs, ms and due are as in the reply of moveToActive. dry is
+     1 if no more jobs are ready; due is then returned together with jobs, too.
+     For a queue whose values can't be processed, ended or taken has a text instead. All tokens of such a fetch count as used.
+     Fetching ends when no token is left, or when the jobs so far are large.
      Errors: those of moveToFinished, -1 -2 -3 -4 -6 -9 in ended, each for one job.
      Events: those of moveToFinished for each queue, then those of moveToActive for each, then drained. ]]
 --@queues events meta active wait

@@ -1,5 +1,6 @@
---[[ strandedJobs: finds stranded jobs among some ids: jobs that should run but are in no state of the queue. BullMQ 5 renames wait
-     and paused over each other at pause and resume, and the jobs of the overwritten list are lost from both.
+--[[ strandedJobs: finds stranded jobs among some ids: jobs that should run but are in no state of the queue. BullMQ 5 leaves
+     such jobs: pause renames wait to paused, and resume renames paused to wait. If the other list exists, it is overwritten,
+     and its jobs are then in neither list.
 
      Arguments: base, requeue ('1' to make them ready, each before the preceding argument), then ids.
      Returns: id, timestamp, id, timestamp …

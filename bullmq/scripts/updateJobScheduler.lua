@@ -1,10 +1,10 @@
---[[ updateJobScheduler: adds the next job of a scheduler when the current one starts. A repeated call, or one for another job,
-     changes nothing.
+--[[ updateJobScheduler: adds the next job of a scheduler when the current job starts. A repeated call, or a call for another
+     job, changes nothing.
 
      Arguments: base, scheduler (its id), now (ms), producer (id of the starting job), due (the next time in ms of a
      pattern, or '' for an interval), every (ms of the job's own options, or ''), opts of the next job (JSON), data (of
      the producer, for a scheduler that BullMQ 5 made without a template).
-     Returns: the id of the next job, or nil if the scheduler does not exist, its current job is another, or the next job exists.
+     Returns: the id of the next job, or nil if the scheduler does not exist, has another current job, or its next job exists.
      Errors: UNREADABLE if opts are nested too deep for Redis, or contain numbers that can't be written.
      Events: added, then waiting or delayed; duplicated if the next job exists. ]]
 --@args base scheduler now producer due every opts data

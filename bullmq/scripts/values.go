@@ -37,7 +37,7 @@ func validJSON(text string) []byte {
 	return []byte(text)
 }
 
-// The following write a value that is optional: "" for zero.
+// The following functions write an optional value. They write "" for zero.
 
 func optionalMillis(d time.Duration) string {
 	if d == 0 {
@@ -60,7 +60,7 @@ func optionalNumber(n int) string {
 	return strconv.Itoa(n)
 }
 
-// optional writes a number that may not be set: "" if it is not.
+// optional writes a number, or "" if it is not set.
 func optional(n backend.OptionalInt) string {
 	if !n.IsSet {
 		return ""

@@ -70,7 +70,7 @@ type MoveJobs struct {
 	ResetAttemptsStarted bool
 }
 
-// NoEvents, as the number of events to keep, means that no events are kept.
+// NoEvents means that no events are kept. It is a value for the number of events to keep.
 const NoEvents = -1
 
 // Meta holds the settings of a queue.

@@ -1,16 +1,16 @@
---[[ What each add of a single job does before the job is stored.
+--[[ What each command that adds a single job does before the job is stored.
 
      admit takes id ('' for the next number), job, mode (of deduplicationOf), defer and mayReplace.
              Returns jobId, jobKey, the limit of the events stream, and whether the queue is held; or nil and the reply
              of the command:
              {id, 'exists'}        a job with this id exists already
-             {id, 'deduplicated'}  that job owns the deduplication id
+             {id, 'deduplicated'}  the job with the returned id owns the deduplication id
              -5 the parent does not exist, -7 the existing job has another parent, which still exists.
              defer is set within a flow: its parents are released only after the whole flow was added.
      attachToParent adds a child to the pending children of its parent.
-     jobOfArguments returns the arguments that all adds share, in the order of ARGV, as a job.
+     jobOfArguments returns a job, made of the arguments that all adds have in common, in the order of ARGV.
 
-     Events: duplicated for an existing id; those of deduplicate. ]]
+     Events: duplicated if the id exists; those of deduplicate. ]]
 --@keys id meta events completed active
 --@use text held events parent deduplication
 local function reattach(jobKey, jobId, job, now, defer)

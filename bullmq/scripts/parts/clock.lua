@@ -1,5 +1,5 @@
 --[[ serverTime returns the time of the server in microseconds, or 0 if the user may not call TIME.
-     withServerTime appends that time to the reply of a fetch that found no job. ]]
+     withServerTime appends the server's time to the reply of a fetch that found no job. ]]
 local function serverTime()
   local t = try('TIME')
   if t.err then return 0 end

@@ -1,13 +1,14 @@
 --[[ The compact forms of calls that carry many jobs. codec.go documents them.
 
-     idTexts returns the ids of as many plain jobs as there are kinds, with the numbers after before.
-     finishedJobs returns the jobs of moveToFinished: ids, tokens, values or nil, the common value or nil, a byte for each
-             ('4' or more for a job that had only the base fields, and did not fail), and keeps: nil or, by
-             number, {keepCount, keepAge, keepLimit, the index of the attempts of a failed job, the last index} in ARGV.
-             It also returns the index after them.
-     appendFullJob appends a job to the reply of a fetch, at an index, that needs more than the short form. It returns the
-             index of the next job, the length of this one, its field ats, and whether it counts for the rate limit. A job
-             whose key is not a hash can neither run nor be marked as failed. Its id is removed from active, the event
+     idTexts returns the ids of plain jobs, one for each kind. The first id is that of the number before + 1.
+     finishedJobs reads the jobs of moveToFinished from ARGV. It returns ids, tokens, values (or nil), the common value (or
+             nil), bytes, keeps (or nil), and the index after the jobs.
+             bytes has a byte for each job: '4' or more if the job had only the base fields and did not fail.
+             keeps has, by the number of a job, {keepCount, keepAge, keepLimit, the index in ARGV of the attempts of a failed
+             job, the last index of the job in ARGV}.
+     appendFullJob appends a job that needs more than the short form to the reply of a fetch, at a given index. It returns
+             the index of the next job, the length of this job, its field ats, and whether it counts for the rate limit.
+             A job whose key is not a hash can neither run nor be marked as failed. Its id is removed from active, the event
              failed gives the reason, and nothing is returned. ]]
 --@keys active events
 --@use events safeRead

@@ -4,14 +4,15 @@
      deduplicationOf returns the mode of an add: {key, id, ttl (ms, 0 for none), extend, replace, keepLast, reschedule},
              or nil without a deduplication id.
      claimDeduplication makes a job the owner.
-     takeOverDeduplication makes a job the owner if the key has no expiry and the owner has no hash. Reports whether it did.
-     keepUntilOwnerEnds stores an add in dn:<id> if the owner is active. Reports whether it did.
+     takeOverDeduplication makes a job the owner if the key has no expiry and the present owner has no hash. It reports
+             whether it did.
+     keepUntilOwnerEnds stores an add in dn:<id> if the owner is active. It reports whether it did.
      deduplicate returns the id of the owner if this add is to be dropped, or nil if the job is to be stored.
-             mayReplace is false for a parent of a flow, which replaces no other job.
-     addKeptJob adds the job in dn:<id>, once its owner has finished.
+             mayReplace is false for a parent of a flow, which never replaces another job.
+     addKeptJob adds the job in dn:<id> after the owner has finished.
 
-     Events: deduplicated (in BullMQ 5 debounced before it), removed for a replaced job, delayed for a rescheduled one;
-     of addKeptJob added, then waiting or delayed. ]]
+     Events: deduplicated (BullMQ 5 emits debounced before it); removed for a replaced job; delayed for a rescheduled job;
+     from addKeptJob added, then waiting or delayed. ]]
 --@keys events active delayed meta id
 --@use text events delay store delete safeRead
 local function deduplicationOf(base, id, ttl, flags)

@@ -1,5 +1,5 @@
---[[ Delayed jobs. A score in the set delayed is the due time in ms times 4096. The low 12 bits keep the order of
-     arrival of jobs that are due in the same ms; the last of these 4096 places is shared.
+--[[ Delayed jobs. A score in the set delayed is the due time in ms times 4096. The low 12 bits keep the order of arrival of
+     jobs that are due in the same ms. If there are more than 4096 such jobs, the later ones share the last score.
 
      delayedScore returns the score and the due time (ms) of a job that is delayed from now on.
      delayJob adds a job to the set, and sets the marker for the first job that is due.

@@ -1,7 +1,7 @@
 --[[ discardJob deletes a job, detaches it from its parent and frees its deduplication id. Its id stays in the list or
      set of its state, and no event is emitted.
 
-     detachFromParent takes a job from the pending children of its parent. Returns the deduplication id of the job.
+     detachFromParent removes a job from the pending children of its parent. It returns the deduplication id of the job.
      freeDeduplication deletes a deduplication id, if the job owns it. ]]
 --@use text parent delete safeRead
 local function detachFromParent(jobKey, hard, base)

@@ -2,7 +2,7 @@
 
      emptyList and emptySet examine at most max jobs, and discard those that are not in spared. Both return the number of
      discarded jobs.
-     removeIds removes ids from a sorted set, and nothing else. ]]
+     removeIds only removes ids from a sorted set. ]]
 --@use discard
 local function discardExcept(base, ids, spared)
   local kept, gone = {}, 0

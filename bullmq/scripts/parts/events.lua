@@ -2,9 +2,9 @@
 
      emit adds an entry: event, jobId, then other fields, in the given order.
      emitTrimmed does the same and trims the stream to about limit entries.
-     trimEvents trims it to about its limit.
+     trimEvents trims the stream to about its limit.
      eventLimit returns the limit, opts.maxLenEvents of meta. A limit that is missing or not a number is set to 10000.
-     eventLimitOf does the same for a value that was read before. ]]
+     eventLimitOf does the same for a value of that field that was read before. ]]
 --@keys events meta
 local function eventLimitOf(metaAt, kept)
   if kept and string.find(kept, '^%d+$') then return kept end

@@ -9,17 +9,17 @@
                      {{}, 0, due} no job is ready, and the first delayed one is due at that time (ms)
                      {{}, 0, 0} the queue is paused, or at its global concurrency
                      nil no job is ready and none is delayed.
-             It also returns the number of jobs, their length, and whether the queue is dry: no more jobs are ready.
-             tidy is set by a caller to which a dry queue is empty: the marker of ready jobs is removed then, and the
-             first delayed job's time is returned together with jobs.
+             It also returns the number of jobs, their length, and whether the queue is dry, that is, no more jobs are ready.
+             If tidy is set and the queue is dry, fetchJobs removes the marker of ready jobs, and returns the time of the
+             first delayed job also together with jobs.
              Each job has the values from before its start, in a form described in codec.go. fetchJobs writes the short form
-             itself, because a function call for each job would be slow; appendFullJob writes the others.
+             itself, because a function call for each job would be slow. appendFullJob writes the other forms.
 
      Events: waiting for each promoted job; active. ]]
 --@keys wait active prioritized events limiter delayed meta pc marker
 --@use held events marker limiter promote codec safeRead
--- popReady moves at most this many ids to active and returns them in the order in which they run. Ids of the form 0:… are
--- markers of BullMQ 4 and are dropped.
+-- popReady moves at most the given number of ids to active. It returns them in the order in which they run. Ids of the form
+-- 0:… are markers of BullMQ 4 and are dropped.
 local function popReady(most)
   local ids, asked = {}, most
   repeat
@@ -58,7 +58,7 @@ local function fetchJobs(base, now, worker, tokens, tidy)
   if wait > 0 then return { {}, wait, 0 } end
   if held then return { {}, 0, 0 } end
 
-  -- Redis builds a reply before it sends it, so it fetches many at a time only once jobs are known to be small.
+  -- Redis builds the whole reply before it sends it. So many jobs are fetched at a time only once jobs are known to be small.
   local taken, at, count, length, atOnce, dry = {}, 1, 0, 0, not max and worker.atOnce or 1, false
   local perMs, lockMs, owner, stream = worker.limitMs or set[4], worker.lockMs, worker.name, eventsKey
   local lastName, lastOpts, none = nil, nil, {}
@@ -69,7 +69,7 @@ local function fetchJobs(base, now, worker, tokens, tidy)
     for i = 1, #ids do
       local jobId = ids[i]
       local jobKey = base .. jobId
-      -- The caller knows the fields written here, so the hash may be read before.
+      -- The caller knows the fields that are written below, so the hash can be read before they are written.
       local baseFields = try('HLEN', jobKey) == 6
         and call('HMGET', jobKey, 'name', 'data', 'opts', 'timestamp', 'delay', 'priority') or none
       local name, data, opts, timestamp = baseFields[1], baseFields[2], baseFields[3], baseFields[4]

@@ -3,8 +3,8 @@
      finishJob takes job: {id, token, outcome 'completed' or 'failed', value, attempts?, keepCount, keepAge, keepLimit
              (nil or '' if not set), from, to: the range of ARGV with fields to set}, and points: for how many minutes
              metrics are kept, or ''.
-             Effects on other keys (the parent, a deduplication id, jobs beyond the retention) may fail because of values
-             that can't be processed. The outcome of the job itself is written in any case, and the command fails then.
+             Changes of other keys (the parent, a deduplication id, jobs beyond the retention) may fail because of values that
+             can't be processed. The outcome of the job itself is written nevertheless, and then finishJob raises the error.
              Returns 0, or -1 no such job, -2 no lock, -3 not active, -4 pending children, -6 the lock has another token,
              -9 a child failed.
      emitDrained emits drained if no job is waiting, prioritized or active.
@@ -74,7 +74,7 @@ local function finishJob(base, now, job, points)
   else
     call('ZADD', setAt, now, job.id)
     call('HSET', jobKey, field, job.value, 'finishedOn', now)
-    -- A job that was cancelled while it ran may complete all the same.
+    -- A job that was cancelled while it ran can still complete.
     if link[5] or job.outcome == 'failed' then call('HDEL', jobKey, 'defa') end
     if given(job.keepAge) then
       tolerate(evictOlder, base, setAt, now, tonumber(job.keepAge), tonumber(job.keepLimit) or 1000)

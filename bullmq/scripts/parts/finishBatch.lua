@@ -2,18 +2,20 @@
 
      finishBatch finishes the completed jobs that need nothing else: they are locked by their token, and have no
              parent, no pending or failed child, and no deduplication id. The result equals that of finishJob.
-             Returns left: left[n] is true for the others, which finishJob must handle.
-             values: of each job; or value: of all. keeps: nil or, by number, {keepCount, keepAge, keepLimit, failed} of
-             a job with retention or a failure. kinds: a byte for each, at least '4' for a job that had only the base
-             fields, and has not failed. If no field was added since, its hash has size fields.
-     removeFromActive removes jobs from active. Returns nil if all were there, else which: found[id] is true.
-     finishAlike does the rest for jobs with the same retention, once they have no lock and are not in active.
-     finishByRetention does the same for jobs of several retentions.
-     attemptIfPlain returns the number of attempts made for a job that ran before or has additional fields; nil if
-             finishJob must handle it.
-     made contains that number by the index of the job, if it isn't 1. In most calls all jobs are of the same kind, so
-     the code for them avoids every unnecessary step. Tables are created as copies of ids and overwritten, because Lua
-     copies a growing table each time it doubles.
+             Returns left: left[n] is true for the other jobs, which finishJob must handle.
+             values has the value of each job. If all jobs have the same value, value has it instead. keeps is nil, or has by
+             number {keepCount, keepAge, keepLimit, failed} of each job with a retention or a failure. kinds has a byte for
+             each job: at least '4' if the job had only the base fields and has not failed. If no field was added to such a
+             job since it was fetched, its hash has size fields.
+     removeFromActive removes jobs from active. Returns nil if all jobs were there. Otherwise it returns found: found[id] is
+             true for the jobs that were there.
+     finishAlike does the rest for jobs with the same retention, after their locks and their ids in active were removed.
+     finishByRetention does the same for jobs with different retentions.
+     attemptIfPlain is for a job that ran before or has additional fields. It returns the number of attempts made, or nil if
+             finishJob must handle the job.
+     made has, by the index of a job, the number of attempts made, if it isn't 1. In most calls all jobs are of the same kind,
+     so the code for these avoids every unnecessary step. Tables are created as copies of ids and then overwritten, because
+     Lua copies a growing table each time it doubles.
 
      Events: completed for each. ]]
 --@keys active stalled events completed metrics:completed
@@ -21,7 +23,7 @@
 local function removeFromActive(ids)
   local found, others, count = {}, {}, 0
   for i = 1, #ids do found[ids[i]] = false end
-  -- Most of them are the oldest in active.
+  -- Most of the jobs are the oldest jobs in active.
   local popped = ids[2] and call('RPOP', activeKey, #ids) or {}
   for i = 1, #popped do
     local id = popped[i]
@@ -79,7 +81,7 @@ local function finishAlike(base, now, ids, keys, values, value, made, keeps, poi
   if given(points) then collectMetrics(metricsCompletedKey, points, now, #ids) end
 end
 
--- omit returns the first elements of a list without some of them.
+-- omit returns the first elements of a list, except for some of them.
 local function omit(list, first, some)
   local rest, n = {}, 0
   for i = 1, first do
@@ -92,7 +94,7 @@ local function omit(list, first, some)
 end
 
 local function finishByRetention(base, now, ids, keys, values, value, made, keeps, points)
-  -- Jobs that evict no others finish first, so that the same jobs are kept as after finishing one by one.
+  -- Jobs that evict no other jobs finish first. So the same jobs are kept as if all jobs finished one by one.
   local kinds, others = { '' }, { [''] = {} }
   for i = 1, #ids do
     local keep, kind = keeps[i], ''
@@ -124,7 +126,7 @@ local function finishBatch(base, now, ids, tokens, values, value, keeps, kinds, 
   local owners, made = call('MGET', unpack(locks)), {}
   for i = 1, count do
     local owned = owners[i] == tokens[i]
-    -- A failed child would have written defa, so a hash of the usual size has none.
+    -- A failed child would have written defa. So if the hash has the usual size, no child has failed.
     if not owned or kinds[i] < 52 or try('HLEN', keys[i]) ~= size then
       if owned and not (keeps and keeps[i] and keeps[i][4]) then made[i] = attemptIfPlain(keys[i]) end
       if not made[i] then left[i], anyLeft = true, true end

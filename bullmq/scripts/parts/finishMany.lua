@@ -1,7 +1,7 @@
---[[ finishMany finishes jobs that finishedJobs has returned (codec.lua): those that it can with shared commands, then the
-     others one by one. name is that of the worker that has run them.
-     Returns refused: {number, error, number, error …} of jobs that did not finish, with the text of the server if it is not
-     an error of finishJob; and gone: gone[number] is true for them.
+--[[ finishMany finishes jobs that finishedJobs has returned (codec.lua). It finishes as many as possible with shared commands,
+     then the others one by one. name is the name of the worker that has run the jobs.
+     Returns refused and gone. refused has two values for each job that did not finish: its number and its error, which is an
+     error of finishJob, or the text of an error of the server. gone[number] is true for these jobs.
 
      Events: those of finishJob. ]]
 --@use finish finishBatch

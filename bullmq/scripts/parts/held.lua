@@ -1,10 +1,11 @@
 --[[ Whether a queue may start jobs.
 
      isHeld reports whether no job may start now: the queue is paused (meta.paused), or as many jobs are active as its
-             global concurrency allows (meta.concurrency). Its arguments are keys, since a parent may be in another queue.
-     isMaxed reports whether that many jobs are active. A concurrency that is not a number is no limit.
+             global concurrency allows (meta.concurrency). Its arguments are keys, because a parent may be in another queue.
+     isMaxed reports whether as many jobs are active as the global concurrency allows. If the concurrency is not a number,
+             there is no limit.
      waitList returns the list of waiting jobs without priority: wait, or paused while BullMQ 5 has paused the queue.
-     eventLimitAndHeld returns the limit of the events stream, and isHeld, with one read. ]]
+     eventLimitAndHeld returns the limit of the events stream and the result of isHeld. It reads meta only once. ]]
 --@use events
 local function isMaxed(concurrency, activeAt)
   local allowed = tonumber(concurrency)

@@ -2,8 +2,8 @@
 
      toInterval returns a stored interval as a number, or nil if it is invalid.
      firstRun returns the first run: the start date, the next multiple of every shifted by offset, or now.
-     nextRun returns the run after prev: prev + every or, if that has passed, the next such multiple.
-     offsetOf returns the offset that keeps later runs in step with this one. ]]
+     nextRun returns the run after prev: prev + every or, if that has passed, the next multiple of every shifted by offset.
+     offsetOf returns the offset with which later runs stay in step with the given run. ]]
 local function toInterval(text)
   local every = tonumber(text)
   if every and every >= 1 and every <= 9007199254740991 then return every end

@@ -1,4 +1,5 @@
---[[ isInAnyState reports whether a job is in a state of its queue. A key that is not a hash counts too: it is not a job. ]]
+--[[ isInAnyState reports whether a job is in a state of its queue. For a key that is not a hash, and thus not a job, it returns
+     true as well. ]]
 --@keys wait paused active prioritized delayed waiting-children completed failed stalled
 local function isInAnyState(base, jobId)
   local kind = call('TYPE', base .. jobId).ok

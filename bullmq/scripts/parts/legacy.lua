@@ -1,5 +1,5 @@
---[[ countWithoutMarker returns how many jobs are in a list, without the marker of BullMQ 4: an id 0:… at the end of
-     wait. It removes the marker if jobs are in the list too. ]]
+--[[ countWithoutMarker returns how many jobs are in a list. It does not count the marker of BullMQ 4, which is an id 0:… at the
+     end of wait. If there are jobs besides the marker, it removes the marker. ]]
 local function countWithoutMarker(list)
   local last = call('LINDEX', list, -1)
   local count = call('LLEN', list)

@@ -1,4 +1,5 @@
---[[ rateLimitTtl returns the ms for which the rate limit is still in effect: 0 if it is not reached or there is no maximum. ]]
+--[[ rateLimitTtl returns for how many ms the rate limit is still in effect. It returns 0 if the maximum is not reached, or if
+     there is no maximum. ]]
 --@keys limiter
 --@use safeRead
 local function rateLimitTtl(max)

@@ -1,7 +1,7 @@
 --[[ The lock of a job is the string <job>:lock with the token of its owner. It expires unless it is renewed.
 
-     releaseLock deletes it. Returns 0, -2 if there is none, -6 if it has another token. Token "0" skips the check; only
-     callers that move a job outside of a worker send it. ]]
+     releaseLock deletes the lock. It returns 0, or -2 if there is no lock, or -6 if the lock has another token. Token "0" skips
+             the check. Only callers that move a job outside of a worker send this token. ]]
 --@keys stalled
 --@use safeRead
 local function releaseLock(jobKey, jobId, token)

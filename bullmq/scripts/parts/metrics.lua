@@ -1,5 +1,6 @@
---[[ collectMetrics counts finished jobs. The hash at statsAt holds count, prevTS and prevCount. In each new minute,
-     the count since the last one is added to the list <statsAt>:data, newest first, with a zero for each idle minute. ]]
+--[[ collectMetrics counts finished jobs. The hash at statsAt holds count, prevTS and prevCount. In each new minute, the number
+     of jobs since the last entry is added to the front of the list <statsAt>:data, with a zero for each minute without
+     jobs. ]]
 local function collectMetrics(statsAt, points, now, jobs)
   local before = call('HINCRBY', statsAt, 'count', jobs) - jobs
   local last = call('HMGET', statsAt, 'prevTS', 'prevCount')

@@ -2,14 +2,14 @@
 
      toParent returns the field parent of a job, decoded: {id, queueKey, fpof?, cpof?, idof?, rdof?}.
      requeueParent moves a parent that has left waiting-children to delayed, prioritized, or the front of wait.
-     releaseParent does so if the parent is in waiting-children.
-     releaseParentIfReady does so once no child is pending.
+     releaseParent moves a parent out of waiting-children, if it is there, and requeues it.
+     releaseParentIfReady does the same, but only if no child is pending.
      completeChild records the return value of a completed child in <parent>:processed.
-     failChild records a failed child, by the policy in the field parent: with fpof the parent fails at its next start
-             (defa); with cpof it runs now, and with idof once no child is pending, both with the reason in
-             <parent>:failed; with rdof the child is dropped; without a policy the parent continues to wait.
-     detachChild removes a child from the pending ones. Reports whether it was one. With hard, which clean, drain and
-             obliterate set, a parent of the same queue that has lost its last child is deleted too.
+     failChild records a failed child, by the policy in the field parent. With fpof the parent fails at its next start
+             (defa). With cpof the parent runs now; with idof it runs once no child is pending. In both cases the reason is
+             in <parent>:failed. With rdof the child is dropped. Without a policy the parent continues to wait.
+     detachChild removes a child from the pending children. It reports whether the child was pending. If hard is set, as by
+             clean, drain and obliterate, a parent of the same queue that has lost its last child is deleted too.
 
      Events: for the parent waiting or delayed. ]]
 --@use text held marker events ready delete safeRead
@@ -55,7 +55,7 @@ local function failParent(queue, parentKey, parentId, childKey, now)
   if waits then requeueParent(queue, parentKey, parentId, now) end
 end
 
--- A field that can't be decoded is ignored: an error would leave the child half finished.
+-- A field that can't be decoded is ignored. An error would leave the child half finished.
 local function toParent(json)
   local read, parent = pcall(cjson.decode, json or '')
   if read and type(parent) == 'table' and type(parent.queueKey) == 'string' and type(parent.id) == 'string' then

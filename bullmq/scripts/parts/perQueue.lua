@@ -1,6 +1,7 @@
---[[ orText takes the results of pcall, of a step for one of several queues. It returns them, or false and the text of an
-     error: that of a value in this queue that can't be processed. An error that concerns all queues is raised, such as OOM,
-     READONLY or NOREPLICAS. With those the server refuses the first write of a script, so nothing was written before. ]]
+--[[ orText takes the results of pcall, for a step that concerns one of several queues. It returns these results. If the step
+     failed because of a value in the queue that can't be processed, it returns false and the text of the error. An error
+     that concerns all queues, such as OOM, READONLY or NOREPLICAS, is raised. With such an error the server refuses the
+     first write of a script, so nothing was written before. ]]
 local function orText(fine, result, ...)
   if fine then return true, result, ... end
   local text = type(result) == 'table' and result.err or result -- a table from Redis 7 on

@@ -7,7 +7,7 @@ local function range(at, state, first, last, ascending)
     return call(ascending == '1' and 'ZRANGE' or 'ZREVRANGE', at, first, last)
   end
   if ascending ~= '1' then return call('LRANGE', at, first, last) end
-  -- The oldest job is at the end of a list, so the range counts from there and is reversed.
+  -- The oldest job is at the end of a list. So the range counts from the end, and the result is reversed.
   local function back(index) return index == -1 and 0 or -(index + 1) end
   local found, reversed = call('LRANGE', at, back(last), back(first)), {}
   for i = #found, 1, -1 do reversed[#reversed + 1] = found[i] end

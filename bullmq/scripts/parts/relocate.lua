@@ -1,8 +1,8 @@
---[[ A job that moves to another queue, or back.
+--[[ For a job that moves to another queue, or back.
 
-     hasRunningChildren reports whether a child is pending that can still end by itself: one with a hash that has not
-             failed.
-     relocateParts renames the keys of a job beside its hash: its logs and the records of its children. ]]
+     hasRunningChildren reports whether a job has a pending child that can still end by itself: the child has a hash and has
+             not failed.
+     relocateParts renames the other keys of a job besides its hash: its logs and the records of its children. ]]
 --@use text safeRead
 local function hasRunningChildren(jobKey)
   local pending = unlessWrongType(try('SMEMBERS', jobKey .. ':dependencies')) or {}

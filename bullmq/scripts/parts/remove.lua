@@ -1,7 +1,8 @@
---[[ removeJob removes a job in any state, with all its keys, after its children. Reports whether it existed.
-             how: {keepChildren, keepEnded: keep finished children, keepLocked: keep locked ones, places: indexes of the
-             jobs in lists, while many are removed}.
-     removeChildren removes only the children. Reports whether there were any.
+--[[ removeJob first removes the children of a job, and then the job, in any state, with all its keys. It reports whether the
+             job existed.
+             how: {keepChildren, keepEnded: keep finished children, keepLocked: keep locked children, places: indexes of the
+             jobs in lists, set while many jobs are removed}.
+     removeChildren removes only the children. It reports whether there were any.
      isLocked reports whether a worker holds the lock of a job or, withChildren, of a pending child.
 
      Events: removed for each, on its own queue; waiting for a parent that has lost its last child. ]]
@@ -19,8 +20,8 @@ function isLocked(queue, jobId, withChildren)
   return false
 end
 
--- LREM searches the whole list for each job, so for many jobs the indexes are read once, into places[list]. A job without
--- an index may still be at the end, where the removal of its last child put it.
+-- LREM searches the whole list for each job. So for many jobs, the indexes of all jobs are read once, into places[list]. A
+-- job that has no index there may have been added at the end of the list since then, by the removal of its last child.
 local function removeFromList(list, jobId, places, released)
   if not places then return call('LREM', list, 1, jobId) == 1 end
   local placeOf = places[list]

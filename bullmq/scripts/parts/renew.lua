@@ -1,6 +1,7 @@
 --[[ renewLocks renews the locks of the jobs in ARGV[from], token, jobId, token … up to ARGV[to].
-     Returns lost: the ids of jobs whose lock has expired or has another token; and cancelled: jobId, defa, jobId, defa … of
-     jobs that were cancelled while they run. A failed child also writes defa, but its parent runs on. ]]
+     Returns two lists. lost has the ids of jobs whose lock has expired or has another token. cancelled has two values for each
+     job that was cancelled while it ran: jobId and defa. A failed child also writes defa to its parent, but the parent
+     continues to run. ]]
 --@keys stalled
 --@use safeRead cancelled
 local function renewLocks(base, lockMs, from, to)

@@ -1,5 +1,5 @@
---[[ repend makes a finished child pending again, because it will run again. state is its former state. Nothing happens
-     if the parent no longer exists. A parent that no longer waits does not wait again. ]]
+--[[ repend makes a finished child pending again, because it will run again. state is its former state. Nothing happens if the
+     parent no longer exists. If the parent no longer waits for its children, it does not start to wait again. ]]
 --@use safeRead
 local function repend(jobKey, state)
   local parentKey = unlessWrongType(try('HGET', jobKey, 'parentKey'))

@@ -1,6 +1,6 @@
---[[ Retention: which finished jobs of a state are kept, by removeOnComplete or removeOnFail of the newest.
+--[[ Retention: which finished jobs of a state are kept. The options removeOnComplete or removeOnFail of the newest job decide.
 
-     evictOlder evicts those that finished more than age seconds ago, at most limit of them.
+     evictOlder evicts jobs that finished more than age seconds ago, but at most limit jobs.
      evictBeyond evicts all but the newest count.
      Evicted jobs are detached from their parents and deleted; no event is emitted. ]]
 --@use discard delete

@@ -2,7 +2,7 @@
 
      unlessWrongType returns the reply of try (redis.pcall), or nil if the key has another type. Other errors are raised.
      toNumber returns a number; 0 for other text and for NaN.
-     toInteger returns a whole number, no larger than JavaScript's safe integers.
+     toInteger returns a whole number, limited to the safe integers of JavaScript.
      toText returns a text or number of decoded JSON; nil for anything else.
      priorityOf returns the priority of a job; 0 if its key is not a hash. ]]
 local function unlessWrongType(reply)

@@ -1,6 +1,6 @@
---[[ requeueStalled moves jobs whose worker has died back to wait. Each check marks every active job (set stalled), and each
-     renewal of a lock clears the mark. A job that is still marked at the next check, and has no lock, is stalled. There
-     is one check within checkMs, whichever worker makes it.
+--[[ requeueStalled moves jobs whose worker has died back to wait. Each check marks every active job (in the set stalled), and
+     each renewal of a lock removes the mark. A job that is still marked at the next check, and has no lock, is stalled. All
+     workers together make at most one check within checkMs.
      Returns the ids of the stalled jobs. A job that stalled more often than maxStalled gets defa and fails at its next
      start, unless it belongs to a scheduler that exists.
 

@@ -1,5 +1,5 @@
 --[[ stateOf returns the state of a job: completed, failed, delayed, prioritized, active, waiting, waiting-children or unknown.
-     The sets come first, because a search of a list takes time in proportion to its length. ]]
+     It looks in the sets first, because the time to search a list is proportional to its length. ]]
 --@keys completed failed delayed prioritized active wait paused waiting-children
 local function stateOf(jobId)
   local function sorted(set) return call('ZSCORE', set, jobId) end

@@ -1,4 +1,4 @@
---[[ given reports whether an argument has a value. Arguments may be omitted at the end; others are empty.
+--[[ given reports whether an argument has a value. An argument without a value is empty, or omitted at the end.
      splitKey returns the prefix of the queue (with its last colon) and the id in the key of a job. ]]
 local function given(argument)
   return argument ~= nil and argument ~= ''
