@@ -1,9 +1,9 @@
 // Package bullmqprom exports metrics of package bullmq to Prometheus.
 //
-//   - [Queues] reads queues from Redis when Prometheus scrapes it. One process exports
-//     each queue.
-//   - [Metrics] counts what the workers and producers of a process do. Each process
-//     exports its own.
+//   - [Queues] reads queues from Redis when Prometheus scrapes it. Export each queue from
+//     one process only.
+//   - [Metrics] counts what the workers and producers of a process do. Export it from every
+//     process.
 //
 // A worker process needs these lines:
 //

@@ -15,13 +15,13 @@ import (
 
 // Options configures [New]. A nil pointer and the zero value select the defaults.
 type Options struct {
-	// KnownName reports whether a job's name may be the value of the label name, such as
-	// [bullmq.Mux.Handles]. All other names are exported as "other".
+	// KnownName reports whether a job's name may be a value of the label "name". All other
+	// names are exported as "other". [bullmq.Mux.Handles] can be used here.
 	// Defaults to a function that accepts every name.
 	KnownName func(name string) bool
-	// MaxNames is the number of distinct names that are exported, of all queues together.
-	// Further names are exported as "other". It bounds the number of time series if a
-	// program puts ids into names.
+	// MaxNames is the maximum number of distinct names that are exported, for all queues
+	// together. Further names are exported as "other". So the number of time series is
+	// bounded even if a program puts ids into names.
 	// Defaults to 100.
 	MaxNames int
 	// Buckets are the upper bounds of the classic histograms, in seconds. Prometheus uses
@@ -34,7 +34,7 @@ type Options struct {
 	ConstLabels prometheus.Labels
 }
 
-// OtherName is the value of the label name for names that are not exported.
+// OtherName is the value of the label "name" for names that are not exported.
 const OtherName = "other"
 
 // Metrics is a [prometheus.Collector] of what the workers and producers of this process do.
@@ -56,10 +56,12 @@ type Metrics struct {
 	workers []func() []*bullmq.Worker
 }
 
-// New returns Metrics, to register with Prometheus or to give to [Handler]. A server that
-// [Metrics.NewServer] makes needs nothing else. Without it, workers need
-// [Metrics.Telemetry] and [Metrics.Middleware], and queues and flow producers
-// [Metrics.AddMiddleware]. options may be nil.
+// New returns Metrics. Register it with Prometheus, or pass it to [Handler]. options may be
+// nil.
+//
+// A server made by [Metrics.NewServer] needs nothing else. Workers without such a server need
+// [Metrics.Telemetry] and [Metrics.Middleware] in their options. Queues and flow producers need
+// [Metrics.AddMiddleware].
 func New(options *Options) *Metrics {
 	var o Options
 	if options != nil {
@@ -96,9 +98,9 @@ func New(options *Options) *Metrics {
 	}
 }
 
-// NewServer returns a [bullmq.Server] with metrics of its workers and adds. It sets
-// Telemetry, which passes all calls to that of the options, and puts the middleware of m
-// outside of Middleware and AddMiddleware. options may be nil.
+// NewServer returns a [bullmq.Server] with metrics of its workers and adds. It replaces
+// Telemetry of the options by a Telemetry of m that passes all calls on to it. It puts the
+// middleware of m outside of Middleware and AddMiddleware. options may be nil.
 func (m *Metrics) NewServer(conn *bullmq.Connection, options *bullmq.ServerOptions) *bullmq.Server {
 	var o bullmq.ServerOptions
 	if options != nil {
@@ -112,9 +114,9 @@ func (m *Metrics) NewServer(conn *bullmq.Connection, options *bullmq.ServerOptio
 	return server
 }
 
-// Handler returns an HTTP handler that exports the collectors, such as [Metrics] and
-// [Queues], and nothing else. A program with a [prometheus.Registry] registers them there
-// instead. Handler panics if two collectors have a metric in common.
+// Handler returns an HTTP handler that exports only the given collectors, such as [Metrics]
+// and [Queues]. A program with a [prometheus.Registry] registers the collectors there instead.
+// Handler panics if two collectors have a metric in common.
 func Handler(collectors ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors...)
@@ -135,14 +137,15 @@ func (m *Metrics) addWorkers(workers func() []*bullmq.Worker) {
 	m.workers = append(m.workers, workers)
 }
 
-// start creates the series of a queue's worker, so that a first increase is visible.
+// start creates the series of a queue's worker with the value 0. Otherwise Prometheus would
+// not see their first increase.
 func (m *Metrics) start(queue string) {
 	m.lost.WithLabelValues(queue)
 	m.stalled.WithLabelValues(queue)
 	m.inFlight.WithLabelValues(queue)
 }
 
-// vectors are the metrics that hold their values themselves.
+// vectors returns the metrics that hold their values themselves.
 func (m *Metrics) vectors() []prometheus.Collector {
 	return []prometheus.Collector{m.jobs, m.duration, m.wait, m.inFlight, m.lost, m.stalled, m.added}
 }
@@ -188,10 +191,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// AddMiddleware counts added jobs. It is a [bullmq.AddMiddleware] for
-// QueueOptions.Middleware and FlowProducerOptions.Middleware. A job counts if
-// [bullmq.NewJob.Added] returns it, so deduplicated ones do not, nor do the jobs of
-// schedulers.
+// AddMiddleware counts added jobs. It is a [bullmq.AddMiddleware] for QueueOptions.Middleware
+// and FlowProducerOptions.Middleware. A job counts if [bullmq.NewJob.Added] returns it. So
+// deduplicated jobs and the jobs of schedulers do not count.
 func (m *Metrics) AddMiddleware(next bullmq.AddFunc) bullmq.AddFunc {
 	return func(ctx context.Context, jobs []*bullmq.NewJob) error {
 		err := next(ctx, jobs)
@@ -204,7 +206,7 @@ func (m *Metrics) AddMiddleware(next bullmq.AddFunc) bullmq.AddFunc {
 	}
 }
 
-// names bounds the values of the label name.
+// names bounds the values of the label "name".
 type names struct {
 	accept func(string) bool
 

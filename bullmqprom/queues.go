@@ -14,11 +14,12 @@ import (
 // QueuesOptions configures [NewQueues]. A nil pointer and the zero value select the
 // defaults.
 type QueuesOptions struct {
-	// Timeout bounds the reads of one scrape. It should be shorter than the scrape
-	// timeout of Prometheus.
+	// Timeout limits how long the reads of one scrape take. It should be shorter than the
+	// scrape timeout of Prometheus.
 	// Defaults to 5 seconds.
 	Timeout time.Duration
-	// MaxAge is how long the values of one scrape serve later ones, at least a second.
+	// MaxAge is how long the values of one scrape are used for later scrapes. It is at
+	// least one second.
 	// Defaults to 1 second.
 	MaxAge time.Duration
 	// ConstLabels are added to each sample. Set prefix if the queues have a Prefix other
@@ -41,11 +42,11 @@ type Queues struct {
 	read    time.Time
 }
 
-// NewQueues returns a collector of queues. All of them are read together. Close the
-// queues after the last scrape. options may be nil.
+// NewQueues returns a collector of queues. It reads all queues together. Close the queues
+// after the last scrape. options may be nil.
 //
-// NewQueues panics if a queue is nil or two of them have the same name. For queues with
-// the same name and another prefix use a second collector with other ConstLabels.
+// NewQueues panics if a queue is nil, or if two queues have the same name. If two queues with
+// different prefixes have the same name, use a second collector with other ConstLabels.
 func NewQueues(options *QueuesOptions, queues ...*bullmq.Queue) *Queues {
 	var o QueuesOptions
 	if options != nil {
@@ -88,15 +89,15 @@ func (c *Queues) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. A queue that can't be read has the sample
-// bullmq_up 0 and no others.
+// Collect implements [prometheus.Collector]. A queue that can't be read has bullmq_up 0 as
+// its only sample.
 func (c *Queues) Collect(ch chan<- prometheus.Metric) {
 	for _, sample := range c.current() {
 		ch <- sample
 	}
 }
 
-// current returns the samples, which it reads unless they are recent.
+// current returns the samples. It reads them if those of the last scrape are too old.
 func (c *Queues) current() []prometheus.Metric {
 	c.mu.Lock()
 	defer c.mu.Unlock()

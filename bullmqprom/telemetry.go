@@ -13,7 +13,7 @@ import (
 // The values of the label outcome.
 const (
 	OutcomeCompleted   = "completed"
-	OutcomeFailed      = "failed"       // for good
+	OutcomeFailed      = "failed"       // the job failed and does not run again
 	OutcomeRetried     = "retried"      // the attempt failed; the job runs again
 	OutcomeSnoozed     = "snoozed"      // [bullmq.Snooze]
 	OutcomeRateLimited = "rate_limited" // [bullmq.RateLimit]
@@ -22,9 +22,9 @@ const (
 	OutcomeLost        = "lost"         // the outcome was not written; the job runs again
 )
 
-// Telemetry returns a Telemetry for the options of workers or of a [bullmq.Server]. It
-// passes all calls to next, such as one of package bullmqotel. With a nil next it creates
-// no spans and stores nothing with jobs.
+// Telemetry returns a Telemetry for the options of workers or of a [bullmq.Server]. It passes
+// all calls on to next, for instance a Telemetry of package bullmqotel. If next is nil, it
+// creates no spans and stores nothing with jobs.
 func (m *Metrics) Telemetry(next bullmq.Telemetry) bullmq.Telemetry {
 	return &telemetry{m: m, next: next}
 }
@@ -94,8 +94,8 @@ func (t *telemetry) Record(ctx context.Context, metric bullmq.Instrument, value 
 
 type attemptKey struct{}
 
-// attempt is the span of one attempt of a job. Its outcome is known from the counters that
-// the worker records when it has written the outcome, and from the handler's error.
+// attempt is the span of one attempt of a job. It derives the outcome from the handler's error,
+// and from the counters that the worker records after it has written the outcome.
 type attempt struct {
 	bullmq.Span
 	m     *Metrics
@@ -104,7 +104,7 @@ type attempt struct {
 
 	mu       sync.Mutex
 	name     string
-	began    time.Time // when the handler was called; zero without
+	began    time.Time // when the handler was called; zero if it was not
 	duration time.Duration
 	returned bool
 	err      error
@@ -129,7 +129,7 @@ func (a *attempt) begin(job *bullmq.Job) {
 	a.mu.Lock()
 	a.began = time.Now()
 	a.mu.Unlock()
-	// Redis does not store since when a job is ready that has run before.
+	// For a job that has run before, Redis does not store since when it is ready.
 	if job.AttemptsStarted > 1 || job.ProcessedOn.IsZero() || job.Timestamp.IsZero() {
 		return
 	}
@@ -144,7 +144,8 @@ func (a *attempt) finish(err error) {
 	a.duration, a.returned, a.err = time.Since(a.began), true, err
 }
 
-// record notes a counter of the worker. Counters while the handler runs are its own.
+// record notes a counter of the worker. Counters that are recorded while the handler runs come
+// from calls of the handler, so it ignores them.
 func (a *attempt) record(counter string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

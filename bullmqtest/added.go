@@ -32,8 +32,8 @@ type Match struct {
 	Priority int
 	Attempts int
 	JobID    string
-	// Within is the permitted difference of Delay.
-	// Defaults to 0: Delay must be equal.
+	// Within is by how much the delay of the job may differ from Delay.
+	// Defaults to 0: the delay must be equal.
 	Within time.Duration
 	// DeduplicationID is the ID of JobOptions.Deduplication.
 	DeduplicationID string
@@ -50,14 +50,14 @@ type Expected struct {
 	match Match
 }
 
-// Expect returns a job of a type to expect.
+// Expect returns an Expected: a job of the given type that matches.
 func Expect[D, R any](jobType *bullmq.JobType[D, R], match Match) Expected {
 	return Expected{jobType.Name(), match}
 }
 
-// Added returns the jobs of a type that were added to a queue and are still stored, in
-// whatever state, in the order in which they were added. It fails the test if the data of
-// one does not fit D.
+// Added returns the jobs of a type that were added to a queue and are still stored, whatever
+// their state is. They are in the order in which they were added. Added fails the test if the
+// data of a job does not fit D.
 func Added[D, R any](t testing.TB, k *Kit, queueName string, jobType *bullmq.JobType[D, R]) []AddedJob[D] {
 	t.Helper()
 	var added []AddedJob[D]
@@ -69,9 +69,9 @@ func Added[D, R any](t testing.TB, k *Kit, queueName string, jobType *bullmq.Job
 	return added
 }
 
-// RequireAdded fails the test unless a job of a type was added to a queue that matches. It
-// returns the first one. Jobs that were removed, for instance because they finished, are
-// not found.
+// RequireAdded fails the test unless a job of a type that matches was added to a queue. It
+// returns the first such job. It does not find jobs that were removed, for instance because
+// they finished.
 func RequireAdded[D, R any](t testing.TB, k *Kit, queueName string, jobType *bullmq.JobType[D, R], match Match) AddedJob[D] {
 	t.Helper()
 	expected := Expect(jobType, match)
@@ -93,7 +93,7 @@ func RequireAdded[D, R any](t testing.TB, k *Kit, queueName string, jobType *bul
 	return typed(t, jobType, found[0])
 }
 
-// RequireNotAdded fails the test if a job of a type was added to a queue that matches.
+// RequireNotAdded fails the test if a job of a type that matches was added to a queue.
 func RequireNotAdded[D, R any](t testing.TB, k *Kit, queueName string, jobType *bullmq.JobType[D, R], match Match) {
 	t.Helper()
 	expected := Expect(jobType, match)
@@ -158,8 +158,8 @@ func (k *Kit) added(t testing.TB, queueName string) []*bullmq.Job {
 	return jobs
 }
 
-// addOrder returns the positions of the jobs in the order in which they were added, as the
-// queue's events tell. A job without an event is older than all others.
+// addOrder returns the position of each job in the order in which the jobs were added. It
+// takes the order from the queue's events. A job without an event is older than all others.
 func (k *Kit) addOrder(ctx context.Context, queueName string) (map[string]int, error) {
 	entries, err := k.redis.client.Do(ctx, k.redis.client.B().Xrange().Key(k.key(queueName, "events")).Start("-").End("+").Build()).AsXRange()
 	order := map[string]int{}
@@ -171,7 +171,7 @@ func (k *Kit) addOrder(ctx context.Context, queueName string) (map[string]int, e
 	return order, err
 }
 
-// faults returns in what a job is not as expected.
+// faults returns how a job differs from what is expected.
 func (e Expected) faults(t testing.TB, job *bullmq.Job) (faults []string) {
 	t.Helper()
 	if job.Name != e.name {
@@ -238,7 +238,7 @@ func (e Expected) nearest(t testing.TB, jobs []*bullmq.Job) string {
 	return fmt.Sprintf("the nearest is job %s:\n  %s\n", nearest.ID, strings.Join(fewest, "\n  "))
 }
 
-// String returns what is expected in one line.
+// String describes in one line what is expected.
 func (e Expected) String() string {
 	parts := []string{strconv.Quote(e.name)}
 	add := func(name string, value any, set bool) {

@@ -10,8 +10,8 @@ type clock struct {
 	runs bool
 
 	mu    sync.Mutex
-	now   time.Time     // while it stands still
-	ahead time.Duration // of the real clock, while it runs
+	now   time.Time     // the time, while it stands still
+	ahead time.Duration // how far it is ahead of the real clock, while it runs
 }
 
 func newClock(start time.Time, runs bool) *clock {
@@ -40,14 +40,14 @@ func (c *clock) advance(d time.Duration) {
 // Now returns the time of the Kit. It is the Now of all options that the Kit returns.
 func (k *Kit) Now() time.Time { return k.clock.time() }
 
-// Advance moves the time of the Kit forward, and that of Redis: delayed jobs become due,
-// and rate limits and deduplication ids expire. Idle workers look for jobs at once.
+// Advance moves the time of the Kit and of Redis forward. Delayed jobs then become due, and
+// rate limits and deduplication ids expire. Idle workers look for jobs at once.
 //
-// The locks of running jobs stay, because their workers would have renewed them.
-// [Kit.LoseLock] removes one. Time limits of handlers and contexts use the real clock.
+// The locks of running jobs stay, because their workers would have renewed them. To remove a
+// lock, use [Kit.LoseLock]. Time limits of handlers and contexts use the real clock.
 //
-// Time jumps. A scheduler that should have added several jobs meanwhile has added one, as
-// after an outage of all workers. [Kit.Drain] with FollowDelays runs each of them.
+// Time jumps. If several runs of a scheduler fall into one Advance, its job runs only once, as
+// after an outage of all workers. [Kit.Drain] with FollowDelays runs all of them.
 //
 // On a real Redis, keys also expire by its own clock.
 func (k *Kit) Advance(d time.Duration) {

@@ -14,7 +14,7 @@ import (
 // encode returns a value as it is stored as the data of a job.
 func encode(value any) (json.RawMessage, error) { return (&bullmq.NewJob{Data: value}).EncodeData() }
 
-// decode returns a JSON text as a tree. Numbers keep their digits.
+// decode parses a JSON text. Numbers keep all their digits.
 func decode(text []byte) (tree any, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -22,8 +22,8 @@ func decode(text []byte) (tree any, err error) {
 	return tree, err
 }
 
-// differences returns a line for each part of a JSON value that is not as wanted, with its
-// path. The order of an object's members does not count.
+// differences returns a line for each part of a JSON value that is not as wanted. The line
+// has the path of the part. The order of an object's members does not count.
 func differences(path string, got, want any) []string {
 	switch want := want.(type) {
 	case map[string]any:
@@ -86,7 +86,7 @@ func arrayDifferences(path string, got, want []any) (lines []string) {
 	return lines
 }
 
-// sameNumber reports whether two numbers are equal, such as 1 and 1.0.
+// sameNumber reports whether two numbers are equal, as 1 and 1.0 are.
 func sameNumber(a, b json.Number) bool {
 	if a == b {
 		return true
@@ -94,7 +94,7 @@ func sameNumber(a, b json.Number) bool {
 	_, aIsInt := strconv.ParseInt(a.String(), 10, 64)
 	_, bIsInt := strconv.ParseInt(b.String(), 10, 64)
 	if aIsInt == nil && bIsInt == nil {
-		return false // which float64 may not tell
+		return false // two different integers may be the same float64
 	}
 	x, errX := a.Float64()
 	y, errY := b.Float64()

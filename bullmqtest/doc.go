@@ -14,10 +14,10 @@
 //
 // There are three kinds of tests:
 //
-//   - [NewJob] makes a job for the unit test of a handler. It records progress, data and
-//     logs, and needs no Redis at all.
-//   - [Work] runs one attempt of a job, and [Kit.Drain] runs all jobs that are ready, with
-//     a worker.
+//   - [NewJob] makes a job for the unit test of a handler. The job records progress, data
+//     and logs, and needs no Redis at all.
+//   - [Work] and [Kit.Drain] start a worker. Work runs one attempt of a job. Drain runs all
+//     jobs that are ready.
 //   - [RequireAdded], [RequireNotAdded] and [RequireAddedInOrder] check which jobs a
 //     program has added. [RequireWire] compares a job with a file, for programs in other
 //     languages that read or add the same jobs.

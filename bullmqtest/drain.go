@@ -12,16 +12,16 @@ import (
 // DrainOptions configures [Kit.Drain]. A nil pointer and the zero value select the
 // defaults.
 type DrainOptions struct {
-	// FollowDelays also runs the jobs that become ready within this time: delayed jobs,
-	// retries, jobs of schedulers, and jobs that a rate limit holds back. The time of the
-	// Kit moves from job to job, and stands at the end of this time afterwards.
+	// FollowDelays makes Drain also run the jobs that become ready within this time:
+	// delayed jobs, retries, jobs of schedulers, and jobs that a rate limit holds back. The
+	// time of the Kit moves from job to job. At the end it has moved by FollowDelays.
 	// Defaults to 0: only jobs that are ready now.
 	FollowDelays time.Duration
-	// MaxAttempts is how many attempts may run before the test fails.
+	// MaxAttempts is how many attempts may run. The test fails if another one starts.
 	// Defaults to 1000.
 	MaxAttempts int
-	// Worker are the options of the worker. Those of [Kit.WorkerOptions] apply where they
-	// are not set.
+	// Worker are the options of the worker. An option that is not set is taken from
+	// [Kit.WorkerOptions].
 	Worker *bullmq.WorkerOptions
 }
 
@@ -36,9 +36,10 @@ type Attempt struct {
 // in the order in which they ended. Jobs that a handler adds to the queue run too. The
 // worker has ended when Drain returns. options may be nil.
 //
-// Jobs stay where they are if the queue is paused, or a rate limit holds them back beyond
-// FollowDelays. A failed attempt does not fail the test. The test fails if ctx ends first,
-// if MaxAttempts is exceeded, or if no ready job is fetched within 10 seconds.
+// Jobs stay where they are if the queue is paused, or if a rate limit holds them back for
+// longer than FollowDelays. A failed attempt does not fail the test. The test fails if ctx
+// ends before Drain is done, if more than MaxAttempts attempts start, or if jobs are left to
+// run but no attempt starts, runs or ends for 10 seconds.
 func (k *Kit) Drain(ctx context.Context, queueName string, handler bullmq.Handler, options *DrainOptions) []Attempt {
 	k.t.Helper()
 	d := &drain{kit: k, queueName: queueName, changed: make(chan struct{}, 1)}
@@ -57,7 +58,8 @@ func (k *Kit) Drain(ctx context.Context, queueName string, handler bullmq.Handle
 	return d.attempts
 }
 
-// drainPatience is how long no attempt may start or end while jobs are ready.
+// drainPatience is the maximum time in which no attempt starts, runs or ends, although jobs are
+// left to run.
 const drainPatience = 10 * time.Second
 
 // drain is one call of Drain.
@@ -96,7 +98,7 @@ func (d *drain) untilQuiet(ctx context.Context, o bullmq.WorkerOptions) error {
 	k := d.kit
 	end := k.Now().Add(d.o.FollowDelays)
 	lastChange := time.Now()
-	checked := o.SkipStalledCheck // otherwise the worker's first check may requeue a job
+	checked := o.SkipStalledCheck // if false, the worker's first check may still requeue a job
 	for {
 		w, err := k.workload(ctx, d.queueName, o.Limiter)
 		if err != nil {
@@ -161,7 +163,7 @@ func (d *drain) wrap(handler bullmq.Handler) bullmq.Handler {
 	}
 }
 
-// observe makes the worker report failures whose handler did not return.
+// observe makes the worker report failures of jobs whose handler did not return.
 func (d *drain) observe(o *bullmq.WorkerOptions) {
 	own := o.Events.Failed
 	o.Events.Failed = func(job *bullmq.Job, err error) {

@@ -18,21 +18,21 @@ import (
 // RecordedJob is a job for the unit test of a handler. It records what the handler reports
 // and needs no Redis.
 //
-// UpdateProgress, UpdateData, Log and ClearLogs of the job are recorded, as well as the
-// lines of [bullmq.LoggerFromContext]. Other methods that act on Redis return
-// [bullmq.ErrNoQueue]: test such a handler with [Work].
+// It records calls of UpdateProgress, UpdateData, Log and ClearLogs, and the lines of
+// [bullmq.LoggerFromContext]. Other methods that act on Redis return [bullmq.ErrNoQueue]. Test
+// a handler that uses them with [Work].
 type RecordedJob struct {
 	*bullmq.Job
 	ctx context.Context
 	r   *recorder
 }
 
-// NewJob returns a job as a worker passes it to its handler in the first attempt. Its data
-// and options are encoded as JSON and decoded again. Its fields may be changed, for
-// instance AttemptsMade. It belongs to a queue named "test". options may be nil.
+// NewJob returns a job as a worker passes it to its handler in the first attempt. Its data and
+// options are encoded as JSON and decoded again. You may change its fields, for instance
+// AttemptsMade. The job belongs to a queue named "test". options may be nil.
 //
-// NewJob fails the test if [bullmq.Queue.Add] would refuse the job. If the test fails, the
-// lines of the handler's logger are printed.
+// NewJob fails the test if [bullmq.Queue.Add] would refuse the job. If the test fails for any
+// reason, the lines of the handler's logger are printed.
 func NewJob[D, R any](t testing.TB, jobType *bullmq.JobType[D, R], data D, options *bullmq.JobOptions) *RecordedJob {
 	t.Helper()
 	r := &recorder{}
@@ -105,7 +105,8 @@ func (r *recorder) UpdateProgress(ctx context.Context, _, progress string) error
 	return nil
 }
 
-// UpdateData implements [testjob.Recorder]. The job has its data in its field.
+// UpdateData implements [testjob.Recorder]. It stores nothing, because the job has its data in
+// a field.
 func (r *recorder) UpdateData(ctx context.Context, _, _ string) error { return context.Cause(ctx) }
 
 // AddLog implements [testjob.Recorder].

@@ -17,7 +17,7 @@ import (
 // Kits use, such as redis://127.0.0.1:6379. Options.RedisURL takes precedence.
 const RedisURLVariable = "BULLMQTEST_REDIS_URL"
 
-// Workers of a Kit look for jobs, limits and lost locks this often.
+// How often workers of a Kit look for jobs, limits and lost locks.
 const (
 	workerDrainDelay    = 100 * time.Millisecond
 	workerLimitDelay    = 20 * time.Millisecond
@@ -115,8 +115,8 @@ func (k *Kit) Prefix() string { return k.o.Prefix }
 // Redis returns the Redis of the Kit.
 func (k *Kit) Redis() *Redis { return k.redis }
 
-// Queue returns a queue that is closed when the test ends. The same name returns the same
-// Queue.
+// Queue returns a queue that is closed when the test ends. For the same name it returns the
+// same Queue.
 func (k *Kit) Queue(name string) *bullmq.Queue {
 	k.t.Helper()
 	k.mu.Lock()
@@ -138,7 +138,7 @@ func (k *Kit) QueueOptions() *bullmq.QueueOptions {
 }
 
 // WorkerOptions returns options for a worker of the Kit. The caller may change them. The
-// worker polls Redis and renews locks more often than by default, so that it notices soon
+// worker polls Redis and renews locks more often than by default, so that it soon notices
 // what the test does.
 func (k *Kit) WorkerOptions() *bullmq.WorkerOptions {
 	o := k.workerOptions(nil)
@@ -170,7 +170,7 @@ func (k *Kit) ServerOptions() *bullmq.ServerOptions {
 	return &bullmq.ServerOptions{Prefix: k.o.Prefix, Dialect: k.o.Dialect, Now: k.Now, Signals: []os.Signal{}}
 }
 
-// workerOptions returns options with those of the Kit where they are not set.
+// workerOptions returns the given options. An option that is not set is taken from the Kit.
 func (k *Kit) workerOptions(options *bullmq.WorkerOptions) bullmq.WorkerOptions {
 	var o bullmq.WorkerOptions
 	if options != nil {
@@ -192,9 +192,8 @@ func (k *Kit) workerOptions(options *bullmq.WorkerOptions) bullmq.WorkerOptions 
 	return o
 }
 
-// StartWorker runs a worker in the background until the test ends, or until it is closed.
-// Its options are those of [Kit.WorkerOptions] where they are not set. options may be
-// nil.
+// StartWorker runs a worker in the background until the test ends, or until it is closed. An
+// option that is not set is taken from [Kit.WorkerOptions]. options may be nil.
 func (k *Kit) StartWorker(queueName string, handler bullmq.Handler, options *bullmq.WorkerOptions) *bullmq.Worker {
 	k.t.Helper()
 	o := k.workerOptions(options)
@@ -215,13 +214,13 @@ func (k *Kit) StartWorker(queueName string, handler bullmq.Handler, options *bul
 	return worker
 }
 
-// serverPatience is how long a server of a Kit may take to start, and its jobs to finish
-// when the test ends.
+// serverPatience is how long a server of a Kit may take to start. It is also how long its jobs
+// may take to finish when the test ends.
 const serverPatience = 10 * time.Second
 
-// StartServer runs a server in the background until the test ends, or until it is shut
-// down. It returns when the server is ready. The handlers have 10 seconds to return when
-// the test ends. The test fails if the server does.
+// StartServer runs a server in the background until the test ends, or until it is shut down.
+// It returns when the server is ready. When the test ends, the handlers have 10 seconds to
+// return. If the server fails, the test fails.
 //
 // Make the server with [Kit.Conn] and [Kit.ServerOptions].
 func (k *Kit) StartServer(server *bullmq.Server) {

@@ -12,7 +12,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// What a Kit reads and writes in Redis by itself, because no client of a queue needs it.
+// The functions in this file read and write Redis directly. They do what no client of a queue
+// needs.
 
 // key returns a key of a queue.
 func (k *Kit) key(queueName, suffix string) string {
@@ -28,7 +29,7 @@ func (k *Kit) queueNames(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, key := range keys {
 		name, _, found := strings.Cut(strings.TrimPrefix(key, k.o.Prefix+":"), ":")
-		if found && !strings.HasSuffix(name, "@x") { // which extensions append
+		if found && !strings.HasSuffix(name, "@x") { // not a key of an extension, such as bull:orders@x:events
 			names = append(names, name)
 		}
 	}
@@ -80,10 +81,10 @@ func (k *Kit) first(ctx context.Context, queueName, jobID string) error {
 	return nil
 }
 
-// LoseLock makes the worker that runs a job lose its lock, as if it had not reached Redis
-// for LockDuration. The worker notices it when it renews the lock, within 50 ms with the
-// options of the Kit, and cancels the handler's context with [bullmq.ErrLockLost]. What
-// the handler returns is discarded. The job stays active until a check for stalled jobs
+// LoseLock makes the worker that runs a job lose the lock, as if the worker had not reached
+// Redis for LockDuration. The worker notices the loss when it renews the lock, with the options
+// of the Kit within 50 ms. It then cancels the handler's context with [bullmq.ErrLockLost], and
+// discards what the handler returns. The job stays active until a check for stalled jobs
 // requeues it.
 //
 // LoseLock fails the test if no worker holds the lock.
@@ -100,12 +101,12 @@ func (k *Kit) LoseLock(job *bullmq.Job) {
 
 // workload is what a queue has to do.
 type workload struct {
-	ready   int           // jobs that could be fetched if there was no limit
+	ready   int           // jobs that could be fetched if there were no rate limit
 	running int           // jobs with a lock
 	due     time.Time     // of the first delayed job; zero if there is none
 	limited time.Duration // until the rate limit ends; 0 if none is in effect
 	paused  bool
-	checked bool // for stalled jobs, within StalledInterval
+	checked bool // there was a check for stalled jobs within StalledInterval
 }
 
 // workloadScript reads a workload at one moment. Its keys are wait, prioritized, active,
@@ -151,8 +152,8 @@ func (k *Kit) workload(ctx context.Context, queueName string, limiter *bullmq.Li
 	return w, nil
 }
 
-// next returns when the next job can run, or the zero time if there is none. wait means
-// that one runs, or is about to.
+// next returns when the next job can run, or the zero time if there is no such job. wait means
+// that a job runs, or is about to run.
 func (w workload) next(now time.Time) (next time.Time, wait bool) {
 	due := !w.due.IsZero() && !w.due.After(now)
 	switch {

@@ -64,7 +64,7 @@ func (r *Redis) start(c *clock) {
 		return
 	}
 	if c.runs {
-		r.server.ClockTTL(true) // otherwise keys expire only by advance
+		r.server.ClockTTL(true) // otherwise only advance makes keys expire
 	} else {
 		r.server.SetTime(c.time())
 	}
@@ -105,8 +105,8 @@ func (r *Redis) Down() {
 	}
 }
 
-// Up ends what [Redis.Down] began. It returns when Redis can be reached over [Kit.Conn]. It
-// fails the test after 10 seconds.
+// Up ends what [Redis.Down] began. It returns when Redis can be reached over [Kit.Conn]. If
+// that takes longer than 10 seconds, it fails the test.
 func (r *Redis) Up() {
 	r.kit.t.Helper()
 	r.end()
@@ -125,7 +125,7 @@ func (r *Redis) Up() {
 	}
 }
 
-// end ends what Down began, without waiting.
+// end is like Up, but does not wait.
 func (r *Redis) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +138,7 @@ var errDown = errors.New("bullmqtest: Redis is down, by Redis.Down")
 func (r *Redis) option() rueidis.ClientOption {
 	option := r.base
 	option.PipelineMultiplex = -1 // one connection, so that Up can wait for it
-	dial := option.DialCtxFn      // of a unix:// address
+	dial := option.DialCtxFn      // set for a unix:// address
 	if dial == nil {
 		dial = func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 			if config != nil {

@@ -18,12 +18,13 @@ import (
 //	BULLMQTEST_UPDATE=1 go test ./...
 const UpdateVariable = "BULLMQTEST_UPDATE"
 
-// RequireWire fails the test unless a job is stored as a file describes: its name, its data
-// and its options, as JSON with the names that Redis has. Programs in other languages can
-// read the same file in their tests. The order of an object's members does not count.
+// RequireWire fails the test unless a job is stored as a file describes. The file has the
+// job's name, data and options, as JSON with the names that are stored in Redis. Programs in
+// other languages can read the same file in their tests. The order of an object's members does
+// not count.
 //
-// job may be one of [NewJob] or one that was read from a queue. With BULLMQTEST_UPDATE=1
-// the file is written instead.
+// job may come from [NewJob], or may have been read from a queue. With BULLMQTEST_UPDATE=1,
+// RequireWire writes the file instead.
 func RequireWire(t testing.TB, job *bullmq.Job, file string) {
 	t.Helper()
 	got, err := wireOf(job)
@@ -60,7 +61,7 @@ func RequireWire(t testing.TB, job *bullmq.Job, file string) {
 	}
 }
 
-// wireOf returns a job as a file has it.
+// wireOf returns the content of a file that describes a job.
 func wireOf(job *bullmq.Job) ([]byte, error) {
 	wire := struct {
 		Name string          `json:"name"`

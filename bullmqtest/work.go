@@ -20,8 +20,8 @@ type WorkOptions struct {
 	Queue string
 	// Job are the options of the job, as for [bullmq.JobType.Add].
 	Job *bullmq.JobOptions
-	// Worker are the options of the worker. Those of [Kit.WorkerOptions] apply where they
-	// are not set. Concurrency is 1.
+	// Worker are the options of the worker. An option that is not set is taken from
+	// [Kit.WorkerOptions]. Concurrency is always 1.
 	Worker *bullmq.WorkerOptions
 	// FetchTimeout is how long the worker may take to fetch the job, before the test
 	// fails. The handler has no time limit.
@@ -31,30 +31,31 @@ type WorkOptions struct {
 
 // Result is the result of one attempt of a job.
 type Result[R any] struct {
-	// Job is the job after the attempt, as it is stored. If it was removed when it
-	// finished, it is the job as the worker last knew it.
+	// Job is the job as it is stored after the attempt. If the job was removed when it
+	// finished, Job is the job as the worker last knew it.
 	Job *bullmq.Job
 	// State is the state of the job after the attempt. A job that will be retried is
 	// delayed or waiting.
 	State bullmq.State
 	// Value is the return value of a job that completed, decoded from its JSON.
 	Value R
-	// Err is the error of the attempt, for errors.Is and errors.As. It is what the handler
-	// returned, a [*bullmq.PanicError], or the reason why the job failed without running.
+	// Err is the error of the attempt, for errors.Is and errors.As. It is the error that the
+	// handler returned, a [*bullmq.PanicError], or the reason why the job failed without
+	// running.
 	Err error
-	// NextAttempt is when the job runs again: a delayed job at the end of its delay, a
-	// waiting job now. It is the zero time for other jobs.
+	// NextAttempt is when the job runs again. For a delayed job that is the end of its
+	// delay, for a waiting job now. For other jobs it is the zero time.
 	NextAttempt time.Time
 	// Progress are the values given to UpdateProgress during the attempt, as JSON.
 	Progress []json.RawMessage
-	// Logs are the rows of the job's log, of all attempts, the oldest first.
+	// Logs are the rows that all attempts have added to the job's log, the oldest first.
 	Logs []string
 }
 
-// Work adds a job and runs one attempt of it by a worker: with a lock, data and result as
-// JSON, and the job in the context. handler is a handler or the ServeJob method of a Mux.
-// A delay of the job does not apply. The worker has ended when Work returns. options may
-// be nil.
+// Work adds a job and runs one attempt of it with a worker. So the job has a lock, its data
+// and its result are stored as JSON, and the context has the job. handler is a handler or the
+// ServeJob method of a Mux. Work does not wait for a delay of the job. The worker has ended
+// when Work returns. options may be nil.
 //
 // A failed attempt does not fail the test.
 func Work[D, R any](t testing.TB, k *Kit, handler bullmq.Handler, jobType *bullmq.JobType[D, R], data D, options *WorkOptions) *Result[R] {
@@ -73,9 +74,9 @@ func Work[D, R any](t testing.TB, k *Kit, handler bullmq.Handler, jobType *bullm
 	return WorkJob(t, k, handler, jobType, job, &o)
 }
 
-// WorkJob runs the next attempt of a job that waits or is delayed, as [Work] does. The job
-// runs before others of its queue. A delay that is not over ends without moving the time
-// of the Kit. options may be nil.
+// WorkJob runs the next attempt of a waiting or delayed job, as [Work] does. The job runs
+// before the other jobs of its queue. If it is delayed, its delay ends at once, and the time of
+// the Kit stays the same. options may be nil.
 func WorkJob[D, R any](t testing.TB, k *Kit, handler bullmq.Handler, jobType *bullmq.JobType[D, R], job *bullmq.Job, options *WorkOptions) *Result[R] {
 	t.Helper()
 	var o WorkOptions
@@ -132,11 +133,12 @@ func WorkJob[D, R any](t testing.TB, k *Kit, handler bullmq.Handler, jobType *bu
 // finishPatience is how long WaitFinished and WaitState wait.
 const finishPatience = 30 * time.Second
 
-// WaitFinished waits until a job that a running worker or server runs has finished, and
-// returns it with its result. Err is a [*bullmq.JobFailedError] if the job failed, which
-// does not fail the test. The result has no Progress; Job.Progress is the last one.
+// WaitFinished waits until a job has finished, and returns it with its result. A worker or
+// server must be running. If the job failed, Err of the result is a [*bullmq.JobFailedError],
+// and the test does not fail. The result has no Progress; the last progress is in
+// Job.Progress.
 //
-// The test fails if the job is removed before it finishes, or has not finished within 30
+// The test fails if the job is removed before it finishes, or if it has not finished within 30
 // seconds. While the time of the Kit stands still, delayed jobs and retries do not run.
 func WaitFinished[D, R any](t testing.TB, k *Kit, queueName string, jobType *bullmq.JobType[D, R], jobID string) *Result[R] {
 	t.Helper()
@@ -178,11 +180,11 @@ func WaitFinished[D, R any](t testing.TB, k *Kit, queueName string, jobType *bul
 	return r
 }
 
-// WaitState waits until a job is in a state, such as [bullmq.StateActive] before the test
-// cancels it, and returns the job.
+// WaitState waits until a job is in a state, and returns the job. For instance, a test waits
+// for [bullmq.StateActive] before it cancels the job.
 //
-// The test fails if the job does not exist, or is not in the state within 30 seconds. A
-// state that lasts for a short time may be missed.
+// The test fails if the job does not exist, or if it has not reached the state within 30
+// seconds. WaitState may miss a state that lasts only for a short time.
 func (k *Kit) WaitState(queueName, jobID string, state bullmq.State) *bullmq.Job {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), finishPatience)
@@ -230,17 +232,17 @@ func (k *Kit) makeNext(ctx context.Context, queue *bullmq.Queue, jobID string) e
 	return k.first(ctx, queue.Name(), jobID)
 }
 
-// attempt is what is observed of one attempt of a job.
+// attempt is what Work and WorkJob observe of one attempt of a job.
 type attempt struct {
 	mu       sync.Mutex
-	job      *bullmq.Job  // of the worker; nil if none was fetched
+	job      *bullmq.Job  // the job of the worker; nil if none was fetched
 	end      bullmq.State // StateCompleted, StateFailed, or "" if neither event was emitted
-	returned bool         // the handler
+	returned bool         // the handler has returned
 	err      error
 	progress []json.RawMessage
 }
 
-// runOnce runs one attempt of the next job of a queue, which must be the one with an id.
+// runOnce runs one attempt of the next job of a queue. That must be the job with the given id.
 func (k *Kit) runOnce(ctx context.Context, queueName string, handler bullmq.Handler, options WorkOptions, jobID string) (*attempt, error) {
 	o := k.workerOptions(options.Worker)
 	o.Concurrency, o.SkipStalledCheck = 1, true

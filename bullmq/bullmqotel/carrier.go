@@ -41,8 +41,8 @@ func (c *carrier) Keys() []string {
 	return keys
 }
 
-// text returns the carrier as a JSON object, in the field order of Node. The W3C
-// propagator writes traceparent first in Node, but tracestate first in Go.
+// text returns the carrier as a JSON object. The fields are in the order of Node, where the
+// W3C propagator writes traceparent first. In Go it writes tracestate first.
 func (c carrier) text() string {
 	if at := slices.Index(c.Keys(), "traceparent"); at > 0 && c[at-1].key == "tracestate" {
 		c[at-1], c[at] = c[at], c[at-1]
@@ -67,8 +67,8 @@ func (c carrier) text() string {
 	return out.String()
 }
 
-// readCarrier parses the text of a carrier. It ignores invalid text and fields that
-// are not strings, as propagators ignore invalid fields.
+// readCarrier parses the text of a carrier. Like a propagator, which ignores invalid fields,
+// it ignores invalid text and fields that are not strings.
 func readCarrier(text string) propagation.MapCarrier {
 	var fields map[string]any
 	_ = json.Unmarshal([]byte(text), &fields)

@@ -52,8 +52,8 @@ func (t *telemetry) instrument(m bullmq.Instrument) record {
 	}
 }
 
-// handle reports an error to OpenTelemetry. The instrument that is returned with an
-// error can still be used.
+// handle reports an error to OpenTelemetry. An instrument that was returned together with
+// an error can still be used.
 func handle(err error) {
 	if err != nil {
 		otel.Handle(err)

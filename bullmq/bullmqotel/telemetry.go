@@ -1,7 +1,7 @@
 // Package bullmqotel records OpenTelemetry traces and metrics of the queues, workers
-// and flow producers of package bullmq. The names of spans, attributes and metrics, and
-// the trace context stored with a job, are those of npm bullmq-otel. So a trace that
-// begins in Node continues in Go, and the reverse.
+// and flow producers of package bullmq. It uses the names of spans, attributes and metrics
+// of npm bullmq-otel, and stores the trace context with a job in the same form. So a trace
+// that begins in Node continues in Go, and the reverse.
 //
 //	telemetry := bullmqotel.New(nil)
 //	queue, err := bullmq.NewQueue(ctx, "orders", &bullmq.QueueOptions{Telemetry: telemetry})

@@ -10,11 +10,12 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// errPanicked is the Err of a run whose handler panicked or called runtime.Goexit.
+// errPanicked is the [Run.Err] that [Timing] reports if the handler panicked or called
+// runtime.Goexit.
 var errPanicked = errors.New("middleware: the handler did not return")
 
-// Carrier carries a text from the context of an add to the context of the handler. It is
-// stored as an option of the job, so Node sets and reads it as job.opts.<option>:
+// Carrier carries a text from the context of an add to the context of the handler. The text
+// is stored as an option of the job. Node reads and sets it as job.opts.<option>. In Go:
 //
 //	requestID := middleware.RequestID()
 //	queue, err := bullmq.NewQueue(ctx, "mail", &bullmq.QueueOptions{Middleware: []bullmq.AddMiddleware{requestID.Add}})
@@ -22,12 +23,13 @@ var errPanicked = errors.New("middleware: the handler did not return")
 //
 //	queue.Add(requestID.With(ctx, "r-17"), "welcome", data, nil)
 //
-// For a [bullmq.Server], [Carrier.Install] does both.
+// For a [bullmq.Server], [Carrier.Install] adds both Add and Handle.
 //
-// A job that a handler adds with its context, or with one made from it, gets the text as
-// well. The lines of the handler's logger, from [bullmq.LoggerFromContext], have the text in a
-// field with the name of the option, as does the worker's line about a failed attempt. The
-// context of ServerOptions.OnFailed has the text too. [Carrier.Of] returns it without a context.
+// If a handler adds a job with its context, or with a context made from it, that job gets the
+// text as well. The lines of the handler's logger, from [bullmq.LoggerFromContext], have the
+// text in a field with the name of the option. So has the worker's line about a failed
+// attempt. The context of ServerOptions.OnFailed has the text too. [Carrier.Of] returns the
+// text of a job without a context.
 type Carrier struct {
 	option string
 	get    func(ctx context.Context) string
@@ -48,8 +50,9 @@ func NewCarrier(option string) *Carrier {
 		func(ctx context.Context, text string) context.Context { return context.WithValue(ctx, key, text) })
 }
 
-// CarrierOf returns a Carrier for a text that a program's own functions read from a
-// context and put into one. get returns "" for none.
+// CarrierOf returns a Carrier for a program that already keeps the text in its contexts. get
+// reads the text from a context, and returns "" if there is no text. with returns a context
+// that has the text.
 func CarrierOf(option string, get func(ctx context.Context) string, with func(ctx context.Context, text string) context.Context) *Carrier {
 	return &Carrier{option: option, get: get, with: with}
 }
@@ -75,17 +78,17 @@ func (c *Carrier) Of(job *bullmq.Job) string {
 	return text
 }
 
-// maxHeader is the length in bytes up to which HTTP takes the text of a header.
+// maxHeader is the maximum length, in bytes, of a header that [Carrier.HTTP] accepts.
 const maxHeader = 200
 
-// HTTP returns middleware for handlers of package net/http. It takes the text of a header
-// to the context of the request, and sets the header of the reply:
+// HTTP returns middleware for handlers of package net/http. It puts the text of a header
+// into the context of the request, and into the same header of the reply:
 //
 //	requestID.HTTP("X-Request-Id", rand.Text)(mux)
 //
-// Of a request without the header, or with one of more than 200 bytes, the text is what
-// missing returns, such as rand.Text of
-// package crypto/rand. With a nil missing there is none.
+// If the header is missing, empty or longer than 200 bytes, missing makes the text. The
+// example passes rand.Text of package crypto/rand. If missing is nil, such a request has no
+// text, and its reply has no header.
 func (c *Carrier) HTTP(header string, missing func() string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +114,7 @@ func (c *Carrier) Install(o *bullmq.ServerOptions) {
 	o.AddMiddleware = append(o.AddMiddleware, c.Add)
 }
 
-// Add is the middleware of adds. It does not replace the option of a job that has it.
+// Add is the middleware of adds. It leaves a job that already has the option unchanged.
 func (c *Carrier) Add(next bullmq.AddFunc) bullmq.AddFunc {
 	return func(ctx context.Context, jobs []*bullmq.NewJob) error {
 		if text := c.get(ctx); text != "" {

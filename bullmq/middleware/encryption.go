@@ -15,12 +15,12 @@ import (
 // the key see {"enc":1,"kid":…,"iv":…,"data":…} in place of the data. Name, options,
 // progress, result and logs are not encrypted.
 //
-// kid names the key, iv is the nonce of 12 bytes and data is the encrypted JSON with the
-// tag of 16 bytes at its end, both in base64. The additional data is the name of the job,
-// so the data of one kind of job is not accepted as that of another.
+// kid names the key. iv is the nonce of 12 bytes. data is the encrypted JSON, followed by the
+// tag of 16 bytes. Both are in base64. The additional authenticated data is the name of the
+// job. So the data of a job is not accepted as the data of a job with another name.
 //
-// To rotate keys, add the new key to all workers, then make it the key of the producers,
-// and remove the old key when no job with it is left.
+// To rotate keys, first add the new key to all workers. Then let the producers encrypt with
+// the new key. Remove the old key when no job encrypted with it is left.
 type Encryption struct {
 	current string
 	keys    map[string]cipher.AEAD
@@ -54,7 +54,7 @@ type envelope struct {
 }
 
 // Add is the middleware of adds. It encrypts the data of each job. Place it last, so that
-// other middleware sees the data.
+// other middleware sees the data unencrypted.
 func (e *Encryption) Add(next bullmq.AddFunc) bullmq.AddFunc {
 	return func(ctx context.Context, jobs []*bullmq.NewJob) error {
 		for _, job := range jobs {
@@ -80,11 +80,11 @@ func (e *Encryption) seal(job *bullmq.NewJob) (*envelope, error) {
 	return sealed, nil
 }
 
-// Handle is the middleware of handlers. While the handler runs, the Data of its job is
-// the decrypted one. Data that is not encrypted is left as it is, so that producers can be
-// changed one after the other. Data that can't be decrypted fails the attempt.
+// Handle is the middleware of handlers. While the handler runs, Data of its job is
+// decrypted. Data that is not encrypted is left as it is, so that you can introduce
+// encryption in one producer after the other. Data that can't be decrypted fails the attempt.
 //
-// [bullmq.Job.UpdateData] stores data as it is given, without encryption.
+// [bullmq.Job.UpdateData] stores data without encryption.
 func (e *Encryption) Handle(next bullmq.Handler) bullmq.Handler {
 	return func(ctx context.Context, job *bullmq.Job) (any, error) {
 		var sealed envelope

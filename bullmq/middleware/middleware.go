@@ -5,11 +5,12 @@
 //     add to the context of the handler.
 //   - [Encryption] encrypts the data of jobs in Redis.
 //
-// Middleware of handlers is a parameter of [bullmq.Mux.Use], bullmq.ServerOptions or
-// [bullmq.Wrap]. Middleware of adds belongs into AddMiddleware of bullmq.ServerOptions, or
-// Middleware of bullmq.QueueOptions and bullmq.FlowProducerOptions.
+// Middleware of handlers belongs into Middleware of bullmq.ServerOptions, or is an argument
+// of [bullmq.Mux.Use] or [bullmq.Wrap]. Middleware of adds belongs into AddMiddleware of
+// bullmq.ServerOptions, or into Middleware of bullmq.QueueOptions or
+// bullmq.FlowProducerOptions.
 //
-// There is no middleware that recovers panics. The worker does, and stores the stack.
+// There is no middleware that recovers panics: the worker recovers them and stores the stack.
 package middleware
 
 import (
@@ -21,10 +22,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// Log returns a middleware that logs the end of each run with its duration, by the logger
-// of [bullmq.LoggerFromContext]: at a level if the handler succeeds, at slog.LevelWarn if
-// it returns an error. Failed attempts are logged by the worker as well. If a cancelled run
-// returns an error, that is logged by the worker alone.
+// Log returns a middleware that logs the end of each run, and how long it took, with the
+// logger of [bullmq.LoggerFromContext]. It logs at the given level if the handler succeeds,
+// and at slog.LevelWarn if it returns an error. The worker logs failed attempts as well. If a
+// cancelled run returns an error, only the worker logs it.
 func Log(level slog.Level) bullmq.Middleware {
 	return func(next bullmq.Handler) bullmq.Handler {
 		return func(ctx context.Context, job *bullmq.Job) (any, error) {
@@ -45,8 +46,8 @@ func Log(level slog.Level) bullmq.Middleware {
 // Run is a run of a job that has ended.
 type Run struct {
 	Job *bullmq.Job
-	// Wait is how long the job waited from when it was ready until the attempt started.
-	// It is 0 if this is not known, as for a later attempt.
+	// Wait is the time from when the job was ready until the attempt started. It is 0 if
+	// it is not known, as for the second and later attempts.
 	Wait time.Duration
 	// Duration is how long the handler ran.
 	Duration time.Duration
@@ -54,8 +55,8 @@ type Run struct {
 	Err error
 }
 
-// Timing returns a middleware that calls observe after each run, also after a panic.
-// Clocks of several machines are involved in Wait.
+// Timing returns a middleware that calls observe after each run, also after a panic. Wait
+// compares the clock of the machine that added the job with that of the machine that ran it.
 func Timing(observe func(ctx context.Context, run Run)) bullmq.Middleware {
 	return func(next bullmq.Handler) bullmq.Handler {
 		return func(ctx context.Context, job *bullmq.Job) (value any, err error) {

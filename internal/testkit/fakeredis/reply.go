@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A reply is encoded as a byte for its kind, followed by its content. Any sequence of bytes decodes to some
-// reply, as a fuzzer needs. [Encode] encodes given replies.
+// A reply is encoded as a byte for its kind, followed by its content. Any sequence of bytes can be decoded,
+// because a fuzzer needs that. [Encode] encodes given replies.
 const (
 	textKind    = 's' // length in one byte, then the text
 	longKind    = 'S' // length in two bytes, then the text

@@ -120,7 +120,7 @@ func (c *connection) passReplies(server net.Conn) {
 	}
 }
 
-// passReply reports whether the connection is still open afterwards.
+// passReply forwards a reply, and reports whether the connection is still open afterwards.
 func (c *connection) passReply(reply []byte) bool {
 	allowed, cut := c.proxy.portion(reply)
 	sent := c.write(allowed)

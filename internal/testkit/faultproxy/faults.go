@@ -7,15 +7,15 @@ const trickleEvery = time.Millisecond
 
 // Faults describes how the link behaves. The zero value forwards everything.
 type Faults struct {
-	// Delay holds data in both directions for this long. Data that arrives together is held once.
+	// Delay holds data in both directions for this long. Data that arrives together is delayed only once.
 	Delay time.Duration
 	// Trickle forwards replies in pieces of this many bytes, one per millisecond.
 	Trickle int
-	// SwallowReplies forwards commands and drops every reply. When it ends, connections that lost a reply are
-	// cut: the next reply would otherwise be matched to an earlier command.
+	// SwallowReplies forwards commands and drops every reply. When it is switched off, connections that lost a
+	// reply are cut. Otherwise the client would match the next reply to an earlier command.
 	SwallowReplies bool
 	// BlackHole accepts connections and forwards nothing in either direction, like a firewall that drops
-	// packets. The data held meanwhile is forwarded when it ends.
+	// packets. When it is switched off, the data held until then is forwarded.
 	BlackHole bool
 	// Refuse rejects new connections as if nothing listened. Open ones continue; see [Proxy.CutAll].
 	Refuse bool
@@ -59,8 +59,8 @@ func (p *Proxy) swallows(c *connection) bool {
 	return p.faults.SwallowReplies
 }
 
-// hold waits for Delay, if data has just arrived, and for BlackHole. It reports whether the connection is
-// still open.
+// hold waits for the time of Delay, if data has just arrived, and then until BlackHole is off. It reports whether
+// the connection is still open.
 func (c *connection) hold(arrived bool) bool {
 	if faults, _ := c.proxy.current(); arrived && faults.Delay > 0 && !c.pause(faults.Delay) {
 		return false

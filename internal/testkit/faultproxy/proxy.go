@@ -1,5 +1,6 @@
-// Package faultproxy is a TCP proxy between a client and a Redis server that makes the connection fail on
-// demand in tests. It can delay data, hold it, cut at a chosen byte, or cut between a command and its reply.
+// Package faultproxy is a TCP proxy between a client and a Redis server. In tests, it makes the connection
+// fail on demand. It can delay data, hold it, cut the connection at a chosen byte, or cut it between a command
+// and its reply.
 //
 //	proxy, err := faultproxy.Start(server.Addr())
 //	if err != nil { … }
@@ -9,8 +10,8 @@
 //	lost := proxy.LoseReply("evalsha")                               // once
 //	<-lost
 //
-// It understands unencrypted RESP 2 and 3. After a command whose replies cannot be counted (SUBSCRIBE,
-// MONITOR, CLIENT REPLY), LoseReply is unreliable on that connection.
+// The proxy understands unencrypted RESP 2 and 3. It cannot count the replies of some commands (SUBSCRIBE,
+// MONITOR, CLIENT REPLY). After such a command, LoseReply is unreliable on that connection.
 package faultproxy
 
 import (
@@ -63,7 +64,7 @@ func Start(target string) (*Proxy, error) {
 	return proxy, nil
 }
 
-// Addr returns the host:port to connect to in place of the server's.
+// Addr returns the host:port to connect to instead of that of the server.
 func (p *Proxy) Addr() string { return p.addr }
 
 // Connections returns the number of open connections.

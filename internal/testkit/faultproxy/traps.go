@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// trap acts on one matching command. It cuts the connection before the server receives the command or after
-// the server has replied, or it stops forwarding replies.
+// trap acts on one matching command. It cuts the connection before the server receives the command, or after
+// the server has replied. Or it stops forwarding replies.
 type trap struct {
 	match  string
 	before bool
@@ -15,9 +15,9 @@ type trap struct {
 	sprung chan struct{}
 }
 
-// LoseReply forwards the next command that contains match and cuts its connection once the server has
-// replied, without forwarding the reply. The command ran, and its sender cannot know. The returned channel is
-// closed when the connection has been cut.
+// LoseReply forwards the next command that contains match. When the server has replied, LoseReply cuts the
+// connection instead of forwarding the reply. The command ran, but its sender cannot know that. The returned
+// channel is closed when the connection has been cut.
 //
 // Commands are matched as they would be typed ("evalsha 5f8c…"), ignoring case. Each call sets a trap for one
 // command.
@@ -26,8 +26,8 @@ func (p *Proxy) LoseReply(match string) <-chan struct{} { return p.set(trap{matc
 // HangReply is like [Proxy.LoseReply], but the connection stays open and receives no more replies.
 func (p *Proxy) HangReply(match string) <-chan struct{} { return p.set(trap{match: match, hang: true}) }
 
-// LoseCommand cuts the connection in place of forwarding the next command that contains match. The command
-// never ran, which its sender cannot distinguish from a lost reply. The returned channel is closed when the
+// LoseCommand cuts the connection instead of forwarding the next command that contains match. The command
+// never ran, but for its sender this looks like a lost reply. The returned channel is closed when the
 // connection has been cut.
 func (p *Proxy) LoseCommand(match string) <-chan struct{} {
 	return p.set(trap{match: match, before: true})

@@ -20,9 +20,9 @@ import (
 // timeout limits the wait for closed resources to disappear.
 const timeout = 10 * time.Second
 
-// Check records the goroutines and open files before a spec. After the spec and its cleanup it fails the spec
-// if there are more. Specs in an ordered container share resources and are not checked one by one. Call Check
-// at the beginning of BeforeSuite to check them when the suite ends.
+// Check records the goroutines and open files before a spec. If there are more after the spec and its cleanup,
+// it fails the spec. Specs in an ordered container share resources, so they are not checked one by one. To check
+// what these specs leave when the suite ends, call Check at the beginning of BeforeSuite.
 func Check() {
 	if ginkgo.CurrentSpecReport().IsInOrderedContainer {
 		return
@@ -35,8 +35,8 @@ func Check() {
 	})
 }
 
-// directory lists the open files of the process by number. On Linux each entry is a link whose target tells
-// apart connections that reuse a number.
+// directory lists the open files of the process by number. On Linux each entry is a link. Its target shows
+// whether a number has been reused for another connection.
 const directory = "/dev/fd"
 
 // open returns the open connections and files, or nil on systems that do not list them.

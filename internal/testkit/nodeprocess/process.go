@@ -45,8 +45,8 @@ type Process struct {
 	stderrDone chan struct{}
 }
 
-// Start runs a script with node. A relative path is resolved in interop/node and needs its packages. An
-// absolute path needs only node. The program ends with this process at the latest.
+// Start runs a script with node. A relative path is resolved in interop/node; such a script needs the packages
+// there. A script with an absolute path needs only node. The program ends with this process at the latest.
 func Start(script string, arguments ...string) (*Process, error) {
 	command, err := command(script, arguments)
 	if err != nil {

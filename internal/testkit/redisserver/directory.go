@@ -44,8 +44,8 @@ var sweep = sync.OnceFunc(func() {
 	}
 })
 
-// sweepOne removes a directory without an owner that is at least as old as age. A younger one may not be
-// locked yet.
+// sweepOne removes a directory that has no owner and is at least as old as age. A younger directory may have an
+// owner that has not locked it yet.
 func sweepOne(path string, age time.Duration) {
 	lock, err := os.Open(lockPath(path))
 	if err != nil {

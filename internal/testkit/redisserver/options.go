@@ -22,7 +22,7 @@ type Options struct {
 	ACL []string
 	// Cluster starts a cluster node. It serves no keys until slots are assigned to it.
 	Cluster bool
-	// Sentinel starts a Sentinel. Config must name what it monitors: "sentinel monitor …".
+	// Sentinel starts a Sentinel. Config must name the server that it monitors: "sentinel monitor …".
 	Sentinel bool
 	// Config holds additional lines of redis.conf: "maxmemory-policy allkeys-lru".
 	Config []string
@@ -37,7 +37,7 @@ func (o Options) startTimeout() time.Duration {
 	return 10 * time.Second
 }
 
-// file returns the text of redis.conf. Options.Config comes last because the last line of a kind wins.
+// file returns the text of redis.conf. Options.Config comes last, because Redis uses the last line of a kind.
 func (o Options) file(directory string, port int) string {
 	lines := []string{
 		"bind 127.0.0.1",

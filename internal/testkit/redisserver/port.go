@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Free ports are chosen below the ephemeral range. Otherwise an outgoing connection of any program could
-// occupy the port while its server is stopped.
+// Free ports are chosen below the ephemeral range. Otherwise, while a server is stopped, an outgoing connection of
+// any program could occupy its port.
 const (
 	firstPort = 12000
 	portCount = 10000

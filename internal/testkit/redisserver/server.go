@@ -220,8 +220,8 @@ func (s *Server) waitUntilReady(child *childprocess.Child, logged int) error {
 	}
 }
 
-// repliesToPing reports whether the server at path serves commands. A server that requires a password counts as
-// ready. One that still loads its data does not.
+// repliesToPing reports whether the server at path serves commands. It returns true if the server requires a
+// password, and false if the server is still loading its data.
 func repliesToPing(path string) bool {
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err != nil {
@@ -241,7 +241,8 @@ func repliesToPing(path string) bool {
 	return strings.HasPrefix(text, "+PONG") || strings.HasPrefix(text, "-NOAUTH") || strings.HasPrefix(text, "-NOPERM")
 }
 
-// startError returns an error with the last lines that the server logged after byte logged.
+// startError returns an error with the last lines of the server's log. It ignores the first logged bytes of the
+// log.
 func (s *Server) startError(what string, logged int) error {
 	output := s.Log()[logged:]
 	kind := fmt.Errorf("redis-server on %s %s", s.Addr(), what)

@@ -1,13 +1,13 @@
-// Package shards runs the specs of a suite in several processes at once. Specs mostly
-// wait, so that several processes take a fraction of the time, even on one processor.
+// Package shards runs the specs of a suite in several processes at once. Specs mostly wait.
+// So several processes take a fraction of the time, even on one processor.
 //
 // The variable SPEC_PROCESSES gives the number of processes. Without it a suite runs in
 // one process, as usual:
 //
 //	SPEC_PROCESSES=3 go test ./bullmq
 //
-// With SPEC_ATTEMPTS=2 these processes run a spec that fails once more. The report counts
-// it as flaked if it passes then.
+// With SPEC_ATTEMPTS=2, these processes run a failed spec a second time. If the spec then
+// passes, the report counts it as flaked.
 package shards
 
 import (
@@ -31,10 +31,10 @@ const (
 	shardVariable     = "SPEC_SHARD"     // of one process, as "2/3" for the second of three
 )
 
-// Run runs the specs as [ginkgo.RunSpecs] does, which receives the arguments. With
-// SPEC_PROCESSES it starts the test's program again, so many times at once. Each
-// process runs its own part of the specs, with its own BeforeSuite. A suite must also
-// have a node BeforeEach(shards.Select).
+// Run runs the specs as [ginkgo.RunSpecs] does, to which it passes the arguments. If
+// SPEC_PROCESSES is set, Run instead starts the test's program that many times at once. Each
+// process runs its own part of the specs, with its own BeforeSuite. A suite must also have a
+// node BeforeEach(shards.Select).
 func Run(t *testing.T, title string, arguments ...any) {
 	var processes int
 	_, _ = fmt.Sscan(os.Getenv(processesVariable), &processes)
@@ -87,8 +87,7 @@ func runShard(ctx context.Context, program, shard string) ([]byte, error) {
 	return output.Bytes(), err
 }
 
-// flags returns the flags without those that name a file of which each process would
-// write its own.
+// flags returns the flags, except for those that name a file that each process would write.
 func flags(all []string) (kept []string) {
 	for _, flag := range all {
 		if !strings.HasPrefix(flag, "-test.testlogfile=") && !strings.HasPrefix(flag, "-test.coverprofile=") {

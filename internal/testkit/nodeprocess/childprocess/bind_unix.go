@@ -17,7 +17,7 @@ func bind(cmd *exec.Cmd) {
 
 func (c *Child) terminate() { _ = c.cmd.Process.Signal(syscall.SIGTERM) }
 
-// kill signals the whole process group: a redis-server that rewrites its append-only file has a child
+// kill kills the whole process group. For example, a redis-server that rewrites its append-only file has a child
 // process.
 func (c *Child) kill() { _ = syscall.Kill(-c.Pid(), syscall.SIGKILL) }
 

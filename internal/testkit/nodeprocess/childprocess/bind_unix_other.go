@@ -4,5 +4,6 @@ package childprocess
 
 import "syscall"
 
-// dieWithParent does nothing: only Linux supports it. Elsewhere a program survives if this process is killed.
+// dieWithParent does nothing, because only Linux supports it. On other systems a program survives if this process
+// is killed.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -1,6 +1,6 @@
-// Package childprocess starts programs that do not outlive this process, where the system supports it. A
-// Ctrl-C at the terminal does not reach them before this process has cleaned up. Killing a program also kills
-// the processes that it started.
+// Package childprocess starts programs that do not outlive this process, if the system supports that. Ctrl-C at
+// the terminal does not reach the programs, so this process can clean up first. Killing a program also kills the
+// processes that it started.
 package childprocess
 
 import (
@@ -16,9 +16,9 @@ type Child struct {
 	done chan struct{}
 }
 
-// Start starts cmd in a separate session. Linux shares the processors between sessions first, so the
-// threads of one program do not starve another. cmd's output should go to files (*os.File): with other
-// writers, a grandchild that keeps the output open would delay the detection of the exit.
+// Start starts cmd in a separate session. Linux first divides the processors between sessions, so the threads of
+// one program do not starve another program. The output of cmd should go to files (*os.File). With other writers,
+// a grandchild that keeps the output open would delay the detection of the exit.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	bind(cmd)
 	child := &Child{cmd: cmd, done: make(chan struct{})}
