@@ -86,7 +86,7 @@ func (c *core) prepare(ctx context.Context, dialect Dialect) error {
 }
 
 // sibling returns the core of another queue on the same connection, in the same
-// dialect.
+// dialect. It has no worker.
 func (c *core) sibling(prefix, queue string) (*core, error) {
 	k, err := newKeys(prefix, queue)
 	if err != nil {
@@ -94,6 +94,7 @@ func (c *core) sibling(prefix, queue string) (*core, error) {
 	}
 	other := *c
 	other.keys, other.store, other.trace.queue = k, newStore(c.client, k, c.dialect), queue
+	other.progressed, other.locks = nil, nil
 	return &other, nil
 }
 

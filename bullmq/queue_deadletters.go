@@ -171,7 +171,6 @@ func (c *core) failedMover(toQueue string) (*failedMover, error) {
 	if err != nil {
 		return nil, err
 	}
-	to.progressed, to.locks = nil, nil // which are those of a worker of this queue
 	store, err := to.deadLetters(c.keys)
 	if err != nil {
 		return nil, err
