@@ -207,7 +207,7 @@ func (q *Queue) Ping(ctx context.Context) error {
 }
 
 // Health returns whether Redis can be reached. It makes no call.
-func (w *Worker) Health() Health { return w.core.health() }
+func (h *host) Health() Health { return h.home.health() }
 
 // Health returns whether Redis can be reached. It makes no call.
 func (e *QueueEvents) Health() Health { return e.core.health() }

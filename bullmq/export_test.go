@@ -49,6 +49,6 @@ func WithoutAddOutcome(job *Job) *Job {
 
 // FailureLog returns a function that logs a failed attempt of a job as a worker does.
 func FailureLog(to Logger, job *Job, err error) func() {
-	w, a := &Worker{core: &core{log: to.with()}}, &attempt{ctx: context.Background(), job: job}
+	w, a := &queueWorker{core: &core{log: to.with()}}, &attempt{ctx: context.Background(), job: job}
 	return func() { w.logFailure(a.ctx, a, result{err: err}, true) }
 }

@@ -221,7 +221,7 @@ func FuzzScheduledJob(f *testing.F) {
 	f.Add(`{"repeat":{"every":1e400,"limit":-1e300,"endDate":9e99}}`, "a:b:1:c:* * * * *", "{}")
 	f.Add(`null`, "\xff", "{}")
 	f.Fuzz(func(t *testing.T, opts, scheduler, data string) {
-		w := &Worker{core: fuzzCore(t)}
+		w := &queueWorker{core: fuzzCore(t)}
 		within(t, len(opts)+len(scheduler)+len(data)+1<<10, func() {
 			job := w.core.newJob(scripts.Record("repeat:s:1", []string{"name", "a", "data", data, "opts", opts, "rjk", scheduler}))
 			a, err := w.nextRun(job)

@@ -377,4 +377,4 @@ func (q *Queue) JobRef(id string) *Job { return &Job{ID: id, core: q.core, isRef
 
 // JobRef returns a Job of the worker's queue of which only the ID is set, as [Queue.JobRef]
 // does.
-func (w *Worker) JobRef(id string) *Job { return &Job{ID: id, core: w.core, isRef: true} }
+func (w *queueWorker) JobRef(id string) *Job { return &Job{ID: id, core: w.core, isRef: true} }

@@ -14,7 +14,7 @@ import (
 type handlerContext struct {
 	context.Context
 	job    *Job
-	worker *Worker                         // nil if ContextWithJob made the context
+	worker *queueWorker                    // nil if ContextWithJob made the context
 	number int                             // of the attempt, starting at 1
 	log    atomic.Pointer[slog.Logger]     // made by the first call of logger
 	passed atomic.Pointer[context.Context] // the last one that middleware has passed on
@@ -100,7 +100,7 @@ func QueueFromContext(ctx context.Context, name string) (*Queue, error) {
 	if name == "" {
 		name = c.worker.QueueName()
 	}
-	return c.worker.queues.get(ctx, c.worker, name)
+	return c.worker.queues.get(ctx, c.worker.host, name)
 }
 
 // LoggerFromContext returns a logger for the handler that has the context. Its lines go
@@ -151,24 +151,24 @@ type queueCache struct {
 	closed bool
 }
 
-func (c *queueCache) get(ctx context.Context, w *Worker, name string) (*Queue, error) {
+func (c *queueCache) get(ctx context.Context, h *host, name string) (*Queue, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, fmt.Errorf("bullmq: queue %s: the worker of queue %s: %w", name, w.QueueName(), ErrClosed)
+		return nil, fmt.Errorf("bullmq: queue %s: the worker of queue %s: %w", name, h.home.keys.queue, ErrClosed)
 	}
 	if q := c.queues[name]; q != nil {
 		return q, nil
 	}
 	var o QueueOptions
-	if w.o.QueueOptions != nil {
-		o = *w.o.QueueOptions
+	if h.options.QueueOptions != nil {
+		o = *h.options.QueueOptions
 	} else {
 		o.SkipMetaUpdate = true
 	}
-	o.Connection, o.URL = w.core.sharedConnection(), ""
+	o.Connection, o.URL = h.home.sharedConnection(), ""
 	o.inherit(QueueOptions{
-		Prefix: w.core.keys.prefix, Dialect: w.o.Dialect, Telemetry: w.o.Telemetry, Logger: w.o.Logger, Now: w.o.Now,
+		Prefix: h.home.keys.prefix, Dialect: h.options.Dialect, Telemetry: h.options.Telemetry, Logger: h.options.Logger, Now: h.options.Now,
 	})
 	q, err := NewQueue(ctx, name, &o)
 	if err != nil {

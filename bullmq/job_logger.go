@@ -45,7 +45,7 @@ func (o *JobLogOptions) fill() error {
 }
 
 // newJobLogger returns a logger for one attempt.
-func (w *Worker) newJobLogger(job *Job, attempt int) *slog.Logger {
+func (w *queueWorker) newJobLogger(job *Job, attempt int) *slog.Logger {
 	log := w.core.log.With(logJob, job.ID, logName, job.Name, logAttempt, attempt)
 	if w.o.JobLog == nil {
 		return log

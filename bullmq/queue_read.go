@@ -61,7 +61,7 @@ func (q *Queue) JobAndState(ctx context.Context, id string) (*Job, State, error)
 }
 
 // Job reads a job of the worker's queue, as [Queue.Job] does.
-func (w *Worker) Job(ctx context.Context, id string) (*Job, error) {
+func (w *queueWorker) Job(ctx context.Context, id string) (*Job, error) {
 	return w.core.job(ctx, id)
 }
 

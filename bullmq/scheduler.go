@@ -343,7 +343,7 @@ func dateMillis(t time.Time) int64 {
 // advance adds the next job of the scheduler that added job. A worker calls it when the
 // job starts, so the next job does not depend on how this job ends. A *scheduleError is
 // permanent: a retry fails in the same way.
-func (w *Worker) advance(ctx context.Context, job *Job) (err error) {
+func (w *queueWorker) advance(ctx context.Context, job *Job) (err error) {
 	run, err := w.nextRun(job)
 	if err != nil || run == nil {
 		return err
@@ -377,7 +377,7 @@ func (e *scheduleError) Unwrap() error { return e.reason }
 
 // nextRun returns the next job of the scheduler that added job, or nil if the scheduler
 // has ended.
-func (w *Worker) nextRun(job *Job) (*backend.NextRun, error) {
+func (w *queueWorker) nextRun(job *Job) (*backend.NextRun, error) {
 	now := w.core.now()
 	run, err := schedule.Next(job.SchedulerID, job.RawOptions, now)
 	if err != nil {

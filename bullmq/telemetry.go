@@ -123,7 +123,7 @@ func (c *core) measured(job *Job, state string) []Attribute {
 }
 
 // measureEnd is measure for the action that a worker has taken.
-func (w *Worker) measureEnd(ctx context.Context, job *Job, a action) {
+func (w *queueWorker) measureEnd(ctx context.Context, job *Job, a action) {
 	switch a {
 	case complete:
 		w.core.measure(ctx, job, "completed")

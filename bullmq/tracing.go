@@ -206,16 +206,16 @@ func carryOn(opts, metadata string) (string, error) {
 }
 
 // describe sets the attributes of the worker.
-func (w *Worker) describe(s span) {
-	setAttr(s, attrWorkerID, w.id)
-	if w.o.Name != "" {
-		setAttr(s, attrWorkerName, w.o.Name)
+func (h *host) describe(s span) {
+	setAttr(s, attrWorkerID, h.id)
+	if h.options.Name != "" {
+		setAttr(s, attrWorkerName, h.options.Name)
 	}
 }
 
 // startProcess begins the span in which a job runs, a child of the span that added
 // it. The returned context is passed to the handler.
-func (w *Worker) startProcess(ctx context.Context, job *Job) (context.Context, span) {
+func (w *queueWorker) startProcess(ctx context.Context, job *Job) (context.Context, span) {
 	ctx, s := w.core.trace.start(w.core.trace.from(ctx, job), SpanConsumer, "process")
 	w.describe(s)
 	setAttr(s, attrJobID, job.ID)
@@ -239,7 +239,7 @@ func (s span) failed(job *Job, res result) {
 }
 
 // endProcess ends the span of startProcess.
-func (w *Worker) endProcess(s span, job *Job) {
+func (w *queueWorker) endProcess(s span, job *Job) {
 	if s.isRecording() {
 		setAttr(s, attrJobFinished, w.core.nowMs())
 		if !job.ProcessedOn.IsZero() {
@@ -251,7 +251,7 @@ func (w *Worker) endProcess(s span, job *Job) {
 
 // startEnd begins the span of the call that writes the outcome of a job, if BullMQ
 // has a span for it.
-func (w *Worker) startEnd(ctx context.Context, job *Job, a action) (context.Context, span) {
+func (w *queueWorker) startEnd(ctx context.Context, job *Job, a action) (context.Context, span) {
 	var operation string
 	switch a {
 	case complete:
@@ -271,7 +271,7 @@ func (w *Worker) startEnd(ctx context.Context, job *Job, a action) (context.Cont
 }
 
 // startExtendLocks begins the span in which some locks are renewed.
-func (w *Worker) startExtendLocks(ctx context.Context, locks []backend.Lock) (context.Context, span) {
+func (w *queueWorker) startExtendLocks(ctx context.Context, locks []backend.Lock) (context.Context, span) {
 	ctx, s := w.core.trace.start(ctx, SpanInternal, "extendLocks")
 	if s.isRecording() {
 		ids := make([]string, len(locks))
@@ -285,15 +285,15 @@ func (w *Worker) startExtendLocks(ctx context.Context, locks []backend.Lock) (co
 }
 
 // startClose begins the span in which the worker ends.
-func (w *Worker) startClose(ctx context.Context) span {
-	_, s := w.core.trace.start(ctx, SpanInternal, "close")
-	w.describe(s)
+func (h *host) startClose(ctx context.Context) span {
+	_, s := h.home.trace.start(ctx, SpanInternal, "close")
+	h.describe(s)
 	return s
 }
 
 // noteFetched records the span of a fetch, as BullMQ's getNextJob does. It begins
 // once the job is known, because it belongs to the trace of the job.
-func (w *Worker) noteFetched(ctx context.Context, job *Job, wait bool) {
+func (w *queueWorker) noteFetched(ctx context.Context, job *Job, wait bool) {
 	if w.core.trace.telemetry == nil {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 
 var _ = Describe("Tracing", func() {
 	It("without a Telemetry allocates nothing and changes no contexts or options", func() {
-		w := &Worker{core: &core{trace: tracer{queue: "orders"}}, id: "worker"}
+		w := &queueWorker{core: &core{trace: tracer{queue: "orders"}}, host: &host{id: "worker", options: &WorkerOptions{}}}
 		// The name does not fit into a buffer on the stack.
 		t, job := w.core.trace, &Job{ID: "1", Name: strings.Repeat("paint", 20), Options: JobOptions{Telemetry: &JobTelemetry{Metadata: "{}"}}}
 		ctx, options := context.Background(), JobOptions{Attempts: 3}

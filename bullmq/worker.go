@@ -2,14 +2,8 @@ package bullmq
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
@@ -30,38 +24,8 @@ type Handler func(ctx context.Context, job *Job) (any, error)
 // Worker runs the jobs of a queue (BullMQ: Worker). It is safe for concurrent
 // use.
 type Worker struct {
-	core        *core
-	handler     Handler
-	o           WorkerOptions
-	id          string // first part of every lock token
-	locks       *lockKeeper
-	slots       *slots
-	finishStore backend.Consumer // finishes jobs, for ends
-	open        func()           // opens the first connection of finishStore
-	ends        *batch.Batcher[backend.End, backend.Ended]
-	readers     eventSubscribers
-
-	mu      sync.Mutex
-	started bool
-	runner  *runner // nil before Run
-	stop    context.CancelFunc
-	ended   chan struct{}
-
-	shutdown   context.Context // of the first Shutdown; nil while ShutdownTimeout applies
-	unfinished error           // the error of Run; valid once ended is closed
-	closed     context.Context // ends calls that wait, even over a client that others share
-	close      context.CancelFunc
-	tokens     atomic.Int64
-
-	lastFault time.Time
-	leftOut   int
-
-	warnUnlimited sync.Once
-	warnClosed    sync.Once
-
-	queues  queueCache                     // of QueueFromContext
-	failed  func(context.Context, Failure) // ServerOptions.OnFailed; nil without
-	letters *deadLetters                   // nil without WorkerOptions.DeadLetters
+	host
+	queueWorker
 }
 
 // NewWorker connects to a queue and returns a Worker. Call [Worker.Run] to run
@@ -100,29 +64,22 @@ func newEngine(ctx context.Context, kind, queueName string, o WorkerOptions) (*W
 	}
 	c.trace.telemetry = o.Telemetry
 	c.watchHealth(o.OnHealth)
-	w := &Worker{core: c, o: o, id: uuid.NewString(), slots: newSlots(o.Concurrency), ended: make(chan struct{})}
+	w := &Worker{}
+	w.host.init(c, &o)
+	w.queueWorker.init(&w.host, c, o)
 	w.finishStore, w.open = c.dedicated()
-	w.closed, w.close = context.WithCancel(context.Background())
+	w.ends = batch.New(batch.Options[backend.End, backend.Ended]{
+		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfEnd, Send: w.finish,
+	})
 	if o.DeadLetters != nil {
-		if w.letters, err = newDeadLetters(w, *o.DeadLetters); err != nil {
+		if w.letters, err = newDeadLetters(&w.queueWorker, *o.DeadLetters); err != nil {
 			w.close()
 			c.conn.Close()
 			return nil, err
 		}
 	}
-	w.locks = newLockKeeper(w)
-	c.locks = w.locks
-	w.ends = batch.New(batch.Options[backend.End, backend.Ended]{
-		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfEnd, Send: w.finish,
-	})
-	c.progressed = func(job *Job, progress any) {
-		w.emit(WorkerEvent{Type: EventProgress, Job: job, Value: progress})
-	}
 	return w, nil
 }
-
-// QueueName returns the name of the worker's queue, without its prefix.
-func (w *Worker) QueueName() string { return w.core.keys.queue }
 
 // Run fetches jobs and runs them until ctx ends. It then fetches no more jobs and
 // waits for the running ones, whose locks are still renewed, for at most
@@ -135,162 +92,35 @@ func (w *Worker) QueueName() string { return w.core.keys.queue }
 // An outage of Redis does not end Run. The worker logs it and retries until Redis
 // is reachable again.
 func (w *Worker) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	w.mu.Lock()
-	if w.started {
-		w.mu.Unlock()
-		return errors.New("bullmq: a worker can be run once, and this one has been run or closed")
-	}
-	w.started, w.stop, w.runner = true, cancel, newRunner(w)
-	w.mu.Unlock()
-	defer close(w.ended)
-	go w.open()
+	return w.run(ctx, func() *runner { return newRunner(&w.queueWorker) }, w.upkeep)
+}
 
-	var parts []*safe.Background
+// upkeep starts the loops that run beside the jobs. end is called when no job runs any
+// more. It returns by the deadline.
+func (w *Worker) upkeep(ctx context.Context) (loops []*safe.Background, end func(deadline time.Time)) {
+	go w.open()
+	outliving := w.core.trace.outliving(ctx)
 	if !w.o.SkipLockRenewal {
-		parts = append(parts, safe.Go(w.core.trace.outliving(ctx), w.locks.run))
+		loops = append(loops, safe.Go(outliving, w.locks.run))
 	}
-	parts = append(parts, safe.Go(w.core.trace.outliving(ctx), newCancelWatch(w).run))
+	loops = append(loops, safe.Go(outliving, newCancelWatch(&w.queueWorker).run))
 	checked := make(chan struct{})
 	if w.o.SkipStalledCheck {
 		close(checked)
 	} else {
-		parts = append(parts, safe.Go(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, checked) }))
+		loops = append(loops, safe.Go(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, checked) }))
 	}
 	if w.letters != nil {
-		parts = append(parts, safe.Go(w.core.trace.outliving(ctx), w.letters.run))
+		loops = append(loops, safe.Go(outliving, w.letters.run))
 	}
-	w.core.log.Info("the worker runs", logConcurrency, w.Concurrency())
-	deadline, err := w.runner.run(ctx)
-	w.unfinished = err
-	for _, p := range parts {
-		p.Cancel()
-	}
-	if w.letters != nil {
-		w.letters.finish(deadline)
-	}
-	// Closing the client ends a call that gets no reply; let the first stalled check finish before.
-	select {
-	case <-checked:
-	case <-time.After(min(timing.FirstStalledCheckWait, time.Until(deadline))):
-	}
-	w.close()
-	w.queues.close()
-	safe.Together(w.runner.waiter.Close, w.core.conn.Close)
-	deadline = deadline.Add(timing.ClosingTime)
-	for _, p := range parts {
-		p.Wait(deadline)
-	}
-	w.emitAsync(EventClosed).Wait(deadline)
-	w.core.log.Info("the worker has stopped")
-	return err
-}
-
-// Close stops the worker. A running worker stops as if Run's context had ended,
-// and Close returns when Run does. Close always returns nil. The error of Run lists
-// jobs that did not finish.
-//
-// Do not call Close from a handler or a function in Events: Run waits for these
-// functions until ShutdownTimeout has passed. Cancel Run's context instead.
-func (w *Worker) Close() error {
-	w.mu.Lock()
-	running := w.started
-	w.started = true
-	stop := w.stop
-	w.mu.Unlock()
-	if !running {
-		span := w.startClose(context.Background())
-		defer span.end(nil)
-		setAttr(span, attrWorkerForceClose, false)
-		deadline := w.stopDeadline()
-		w.emitAsync(EventClosing).Wait(deadline)
-		w.close()
-		w.core.conn.Close()
-		w.emitAsync(EventClosed).Wait(deadline.Add(timing.ClosingTime))
-		close(w.ended)
-		return nil
-	}
-	if stop != nil {
-		stop()
-	}
-	<-w.ended
-	return nil
-}
-
-// Shutdown stops the worker as [Worker.Close] does, but waits for running jobs
-// until ctx ends, not for ShutdownTimeout. Without a deadline it waits until all
-// jobs have finished. If the worker is already stopping, ShutdownTimeout still
-// applies too.
-//
-// The handlers' contexts are cancelled with the cause [ErrShutdown] before the deadline
-// of ctx: when a tenth of the time is left, or a second if that is less. If ctx is
-// cancelled earlier, they are cancelled at once, and the handlers have up to a
-// second to return.
-//
-// Shutdown returns the error of [Worker.Run]: nil if all jobs finished, and an
-// [*UnfinishedError] if some did not. Do not call it from a handler.
-func (w *Worker) Shutdown(ctx context.Context) error {
-	w.mu.Lock()
-	r := w.runner
-	if w.shutdown == nil {
-		w.shutdown = ctx
-	}
-	w.mu.Unlock()
-	if r != nil {
-		defer r.endBy(ctx)()
-	}
-	_ = w.Close()
-	return w.unfinished
-}
-
-// hasShutdown reports whether Shutdown was called.
-func (w *Worker) hasShutdown() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.shutdown != nil
-}
-
-// stopDeadline returns the deadline of a stop that begins now. If Shutdown was
-// called without a deadline, ShutdownTimeout still bounds the wait for the user's
-// functions.
-func (w *Worker) stopDeadline() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.shutdown != nil {
-		if deadline, bounded := w.shutdown.Deadline(); bounded {
-			return deadline
+	return loops, func(deadline time.Time) {
+		if w.letters != nil {
+			w.letters.finish(deadline)
 		}
-	}
-	return time.Now().Add(w.o.ShutdownTimeout)
-}
-
-// nameSuffix returns the part of the connection's name that holds the worker's name.
-func (w *Worker) nameSuffix() string {
-	if w.o.Name == "" {
-		return ""
-	}
-	return ":w:" + w.o.Name
-}
-
-// backendWorker returns the worker's options that fetching a job needs.
-func (w *Worker) backendWorker() backend.Worker {
-	b := backend.Worker{LockDuration: w.o.LockDuration, Name: w.o.Name}
-	if w.o.Limiter != nil {
-		b.Limit = backend.RateLimit(*w.o.Limiter)
-	}
-	return b
-}
-
-// token returns a new lock token for a sequence of jobs that one slot runs.
-func (w *Worker) token() string {
-	return w.id + ":" + strconv.FormatInt(w.tokens.Add(1), 10)
-}
-
-// guard calls a function of the user. It recovers a panic and logs it.
-func (w *Worker) guard(name string, call func()) {
-	if r, stack := safe.Call(call); r != nil {
-		w.core.log.Error("a function given to the worker panicked; the worker continues without its result; fix the function",
-			logFunction, name, logPanic, fmt.Sprint(r), logStack, stack)
+		// Closing the client ends a call that gets no reply; let the first stalled check finish before.
+		select {
+		case <-checked:
+		case <-time.After(min(timing.FirstStalledCheckWait, time.Until(deadline))):
+		}
 	}
 }

@@ -39,19 +39,19 @@ func (e *CancelledError) Unwrap() error { return ErrCancelled }
 // outcome of the job, as always: an error fails the attempt, [Unrecoverable] fails the
 // job without a retry, [Snooze] requeues it, and a value completes it. To cancel a job in
 // any process and without a retry, use [Queue.Cancel].
-func (w *Worker) CancelJob(jobID, reason string) bool {
+func (w *queueWorker) CancelJob(jobID, reason string) bool {
 	return w.cancelHandlers(reason, func(job *Job) bool { return job.ID == jobID }) > 0
 }
 
 // CancelAllJobs cancels all jobs that run in this worker, as [Worker.CancelJob] does,
 // and returns their number (BullMQ: worker.cancelAllJobs). The worker still fetches
 // jobs, unless it is paused or stopping.
-func (w *Worker) CancelAllJobs(reason string) int {
-	return w.cancelHandlers(reason, func(*Job) bool { return true })
+func (h *host) CancelAllJobs(reason string) int {
+	return h.cancelHandlers(reason, func(*Job) bool { return true })
 }
 
-func (w *Worker) cancelHandlers(reason string, meant func(*Job) bool) int {
-	r := w.current()
+func (h *host) cancelHandlers(reason string, meant func(*Job) bool) int {
+	r := h.current()
 	if r == nil {
 		return 0
 	}
@@ -71,7 +71,7 @@ func (w *Worker) cancelHandlers(reason string, meant func(*Job) bool) int {
 
 // cancelOwn cancels the handler of a job that [Queue.Cancel] has cancelled. If the
 // handler then returns an error, the job fails with the text of failure.
-func (w *Worker) cancelOwn(c backend.Cancellation) {
+func (w *queueWorker) cancelOwn(c backend.Cancellation) {
 	r := w.current()
 	if r == nil {
 		return
@@ -135,12 +135,12 @@ func (a *attempt) ended(err error) error {
 // stream of cancellations: often while a handler runs for a while, and rarely otherwise.
 // The stream makes it fast. The renewal of the locks returns the cancelled jobs too.
 type cancelWatch struct {
-	worker *Worker
+	worker *queueWorker
 	after  string // the id of the last entry
 	polled time.Time
 }
 
-func newCancelWatch(w *Worker) *cancelWatch {
+func newCancelWatch(w *queueWorker) *cancelWatch {
 	// Entries that were read before do no harm: the jobs themselves say whether they are
 	// cancelled. So the server's clock may differ.
 	since := time.Now().Add(-time.Minute).UnixMilli()
@@ -209,7 +209,7 @@ func (c *cancelWatch) poll(ctx context.Context) error {
 }
 
 // runs reports whether the worker runs a job.
-func (w *Worker) runs(jobID string) bool {
+func (w *queueWorker) runs(jobID string) bool {
 	r := w.current()
 	if r == nil {
 		return false
@@ -225,7 +225,7 @@ func (w *Worker) runs(jobID string) bool {
 }
 
 // runsSince reports whether the worker runs a job that it fetched before a time.
-func (w *Worker) runsSince(before time.Time) bool {
+func (w *queueWorker) runsSince(before time.Time) bool {
 	r := w.current()
 	if r == nil {
 		return false

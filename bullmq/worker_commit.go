@@ -123,7 +123,7 @@ func (c *commit) send(fetch, alone bool) (backend.Fetched, commitState, error) {
 }
 
 // decide returns the outcome of a job: what is done with it.
-func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
+func (w *queueWorker) decide(ctx context.Context, job *Job, res *result) decision {
 	if res.err != nil && errors.Is(context.Cause(ctx), ErrShutdown) && !isExplicit(res.err) {
 		return decision{action: giveBack}
 	}
@@ -136,7 +136,7 @@ func (w *Worker) decide(ctx context.Context, job *Job, res *result) decision {
 
 // judge applies the worker's retry policy to an error, which is nil if the job
 // completed. For an error, the policy calls functions of the user.
-func (w *Worker) judge(ctx context.Context, job *Job, reason error) (decision, error) {
+func (w *queueWorker) judge(ctx context.Context, job *Job, reason error) (decision, error) {
 	policy := retryPolicy{
 		maxStarted: w.maxStarted(), strategy: w.o.BackoffStrategy, classify: w.o.Classify, chance: rand.Float64(), now: w.core.now(),
 	}
@@ -166,7 +166,7 @@ func isExplicit(err error) bool {
 // write makes the call that a decision needs. Jobs that complete or fail share calls,
 // unless alone is set. For a job that should wait for children and has none pending, write
 // changes nothing and sets the decision to giveBack, which is then to be written.
-func (w *Worker) write(ctx context.Context, job *Job, d *decision, res result, fetch, alone bool) (fetched backend.Fetched, err error) {
+func (w *queueWorker) write(ctx context.Context, job *Job, d *decision, res result, fetch, alone bool) (fetched backend.Fetched, err error) {
 	ctx, span := w.startEnd(ctx, job, d.action)
 	defer span.end(&err)
 	if d.action != complete && d.action != fail { // shared calls have a separate timeout
@@ -231,7 +231,7 @@ func (w *Worker) write(ctx context.Context, job *Job, d *decision, res result, f
 }
 
 // finish finishes jobs in one call.
-func (w *Worker) finish(ctx context.Context, ends []*backend.End) func() ([]backend.Ended, error) {
+func (w *queueWorker) finish(ctx context.Context, ends []*backend.End) func() ([]backend.Ended, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
 	defer cancel()
 	return w.finishStore.MoveToFinished(ctx, backend.Finish{
@@ -242,7 +242,7 @@ func (w *Worker) finish(ctx context.Context, ends []*backend.End) func() ([]back
 // endTimeout returns the timeout of a call that ends a job. The lock is not renewed
 // during the call, and must outlast it long enough to find out what a lost call has
 // done.
-func (w *Worker) endTimeout() time.Duration {
+func (w *queueWorker) endTimeout() time.Duration {
 	return min(timing.CallTimeout, max(w.o.LockDuration/3, timing.LastRenewal))
 }
 
@@ -255,7 +255,7 @@ func sizeOfEnd(e *backend.End) int {
 }
 
 // failure returns the fields that a failed attempt sets in the job's record.
-func (w *Worker) failure(ctx context.Context, job *Job, res result) *backend.FailedAttempt {
+func (w *queueWorker) failure(ctx context.Context, job *Job, res result) *backend.FailedAttempt {
 	text, _ := wire.EncodeJSON(traces(job, res.stackTrace())) // strings
 	f := &backend.FailedAttempt{Reason: res.err.Error(), StackTrace: text}
 	if t := job.Options.Telemetry; t == nil || !t.OmitContext {
@@ -297,7 +297,7 @@ func (r *runner) committed(a *attempt, d decision, res result, fetched backend.F
 
 // logFailure logs a failed attempt. A panic is logged as an error, another failure for good
 // as a warning, and the rest as information.
-func (w *Worker) logFailure(ctx context.Context, a *attempt, res result, retry bool) {
+func (w *queueWorker) logFailure(ctx context.Context, a *attempt, res result, retry bool) {
 	level, message, stack := slog.LevelInfo, "", slog.Attr{}
 	switch {
 	case retry:
@@ -316,7 +316,7 @@ func (w *Worker) logFailure(ctx context.Context, a *attempt, res result, retry b
 
 // noteEnd sets the fields of a job to the stored outcome. A goroutine that the handler
 // has started may still report progress meanwhile.
-func (w *Worker) noteEnd(job *Job, d decision, res result) {
+func (w *queueWorker) noteEnd(job *Job, d decision, res result) {
 	job.update(func() {
 		switch d.action {
 		case complete:
@@ -399,7 +399,7 @@ func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, er
 }
 
 // keep returns the retention that applies to the job.
-func (w *Worker) keep(job *Job, d decision) backend.Keep {
+func (w *queueWorker) keep(job *Job, d decision) backend.Keep {
 	switch d.action {
 	case complete:
 		return job.Options.KeepCompleted.withDefault(w.o.KeepCompleted)

@@ -50,7 +50,7 @@ func (o *DeadLetterOptions) fill(failed Retention) error {
 
 // deadLetters moves the failed jobs of a worker's queue to the queue for dead letters.
 type deadLetters struct {
-	w      *Worker
+	w      *queueWorker
 	o      DeadLetterOptions
 	mover  *failedMover
 	failed chan struct{} // wakes run after a failure
@@ -64,7 +64,7 @@ type deadLetters struct {
 	warnRemoved sync.Once
 }
 
-func newDeadLetters(w *Worker, o DeadLetterOptions) (*deadLetters, error) {
+func newDeadLetters(w *queueWorker, o DeadLetterOptions) (*deadLetters, error) {
 	mover, err := w.core.failedMover(o.QueueName)
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: worker of queue %s: DeadLetters: %w", w.QueueName(), err)

@@ -3,6 +3,7 @@ package bullmq
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,10 +77,10 @@ type WorkerEvent struct {
 }
 
 // emit calls the function for an event and sends it to all channels.
-func (w *Worker) emit(e WorkerEvent) {
-	w.readers.emit(e)
-	if call := w.o.Events.of(e); call != nil {
-		w.guard(string(e.Type), call)
+func (h *host) emit(e WorkerEvent) {
+	h.readers.emit(e)
+	if call := h.options.Events.of(e); call != nil {
+		h.guard(string(e.Type), call)
 	}
 }
 
@@ -119,43 +120,48 @@ func (f *WorkerEvents) of(e WorkerEvent) func() {
 
 // emitAsync emits EventClosing or EventClosed in a goroutine, because the user's
 // function may wait for the worker to end.
-func (w *Worker) emitAsync(event EventType) *safe.Background {
-	return safe.Go(context.Background(), func(context.Context) { w.emit(WorkerEvent{Type: event}) })
+func (h *host) emitAsync(event EventType) *safe.Background {
+	return safe.Go(context.Background(), func(context.Context) { h.emit(WorkerEvent{Type: event}) })
 }
 
 // fault logs an error that no handler returned and emits it as an event. It logs
 // at most one line a second, or one in ten seconds while Redis is unreachable. The
 // line has the number of suppressed lines, if there are any. That the Connection is closed is logged once,
 // since it stays closed.
-func (w *Worker) fault(err error, message string, fields ...any) {
-	if errors.Is(err, ErrClosed) && w.closed.Err() == nil {
-		w.warnClosed.Do(func() {
-			w.core.log.Error("the Connection of a running worker is closed, so the worker runs no more jobs; stop workers before you close their Connection", logError, err)
+func (w *queueWorker) fault(err error, message string, fields ...any) {
+	w.host.reportFault(w.core.log, err, message, fields...)
+}
+
+// reportFault is [queueWorker.fault] with the logger of a queue.
+func (h *host) reportFault(log *slog.Logger, err error, message string, fields ...any) {
+	if errors.Is(err, ErrClosed) && h.closed.Err() == nil {
+		h.warnClosed.Do(func() {
+			log.Error("the Connection of a running worker is closed, so the worker runs no more jobs; stop workers before you close their Connection", logError, err)
 		})
-		w.emit(WorkerEvent{Type: EventError, Err: err})
+		h.emit(WorkerEvent{Type: EventError, Err: err})
 		return
 	}
 	pause := timing.FaultLogInterval
-	if !w.Health().Reachable {
+	if !h.Health().Reachable {
 		pause = timing.OutageLogInterval
 	}
-	w.mu.Lock()
-	silent := time.Since(w.lastFault) < pause
-	left := w.leftOut
+	h.mu.Lock()
+	silent := time.Since(h.lastFault) < pause
+	left := h.leftOut
 	if silent {
-		w.leftOut++
+		h.leftOut++
 	} else {
-		w.lastFault, w.leftOut = time.Now(), 0
+		h.lastFault, h.leftOut = time.Now(), 0
 	}
-	w.mu.Unlock()
+	h.mu.Unlock()
 	if !silent {
 		fields = append(fields, logError, err)
 		if left > 0 {
 			fields = append(fields, logSuppressed, left)
 		}
-		w.core.log.Error(message, fields...)
+		log.Error(message, fields...)
 	}
-	w.emit(WorkerEvent{Type: EventError, Err: err})
+	h.emit(WorkerEvent{Type: EventError, Err: err})
 }
 
 // Events returns a channel that delivers the worker's events from now on. These are
@@ -168,8 +174,8 @@ func (w *Worker) fault(err error, message string, fields ...any) {
 //
 // EventClosed is the last event and is never dropped. The channel is closed after it,
 // or without it when ctx ends.
-func (w *Worker) Events(ctx context.Context, buffer int) <-chan WorkerEvent {
-	return w.readers.add(ctx, max(buffer, 1))
+func (h *host) Events(ctx context.Context, buffer int) <-chan WorkerEvent {
+	return h.readers.add(ctx, max(buffer, 1))
 }
 
 // eventSubscribers holds the channels that Worker.Events has returned.

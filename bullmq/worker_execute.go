@@ -180,7 +180,7 @@ func (r *runner) advance(ctx context.Context, job *Job) bool {
 }
 
 // refusal returns the reason why a job must fail without running, or nil.
-func (w *Worker) refusal(job *Job) error {
+func (w *queueWorker) refusal(job *Job) error {
 	switch {
 	case job.DeferredFailure != "":
 		return Unrecoverable(errors.New(job.DeferredFailure))
@@ -194,7 +194,7 @@ func (w *Worker) refusal(job *Job) error {
 
 // maxStarted returns the number of starts after which a failed job is not retried.
 // BullMQ 5 retries it and fails it at the next start.
-func (w *Worker) maxStarted() int {
+func (w *queueWorker) maxStarted() int {
 	if w.core.dialect == V5 {
 		return 0
 	}

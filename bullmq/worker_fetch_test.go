@@ -15,7 +15,7 @@ var _ = Describe("A worker's view of its queue", func() {
 	BeforeEach(func() {
 		k, err := newKeys("", "paint")
 		Expect(err).NotTo(HaveOccurred())
-		w := &Worker{core: &core{keys: k, now: time.Now}, o: WorkerOptions{Concurrency: 2, MaximumRateLimitDelay: time.Second}}
+		w := &queueWorker{host: &host{options: &WorkerOptions{}}, core: &core{keys: k, now: time.Now}, o: WorkerOptions{Concurrency: 2, MaximumRateLimitDelay: time.Second}}
 		r = &runner{w: w, soft: context.Background()}
 	})
 	due := func() time.Time {

@@ -14,7 +14,7 @@ import (
 // when LockDuration has passed without a successful renewal. A renewal that fails for
 // another reason is retried.
 type lockKeeper struct {
-	worker *Worker
+	worker *queueWorker
 	mu     sync.Mutex
 	held   map[string]*heldLock // by job id
 }
@@ -27,7 +27,7 @@ type heldLock struct {
 	leaving int                        // calls in flight by which the handler itself releases the lock
 }
 
-func newLockKeeper(w *Worker) *lockKeeper {
+func newLockKeeper(w *queueWorker) *lockKeeper {
 	return &lockKeeper{worker: w, held: map[string]*heldLock{}}
 }
 

@@ -18,9 +18,9 @@ type pause struct {
 	emitted atomic.Bool
 }
 
-func (p *pause) emit(w *Worker) {
+func (p *pause) emit(h *host) {
 	if p.emitted.CompareAndSwap(false, true) {
-		w.emit(WorkerEvent{Type: EventPaused})
+		h.emit(WorkerEvent{Type: EventPaused})
 	}
 }
 
@@ -34,36 +34,36 @@ func (p *pause) emit(w *Worker) {
 //
 // Do not call Pause from a handler or a function in Events, since it would wait for
 // itself. Call [Worker.PauseNow] instead.
-func (w *Worker) Pause(ctx context.Context) (err error) {
-	ctx, span := w.core.trace.start(ctx, SpanInternal, "pause")
+func (h *host) Pause(ctx context.Context) (err error) {
+	ctx, span := h.home.trace.start(ctx, SpanInternal, "pause")
 	defer span.end(&err)
-	w.describe(span)
-	p := w.slots.pauseNow()
-	return w.awaitPause(ctx, p, p.idle)
+	h.describe(span)
+	p := h.slots.pauseNow()
+	return h.awaitPause(ctx, p, p.idle)
 }
 
 // PauseNow pauses the worker without waiting for the running jobs (BullMQ:
 // worker.pause(true)). It waits only for a fetch already in flight, or until ctx ends.
 // A job returned by that fetch still runs. After PauseNow has returned nil, no job is
 // fetched until [Worker.Resume].
-func (w *Worker) PauseNow(ctx context.Context) (err error) {
-	ctx, span := w.core.trace.start(ctx, SpanInternal, "pause")
+func (h *host) PauseNow(ctx context.Context) (err error) {
+	ctx, span := h.home.trace.start(ctx, SpanInternal, "pause")
 	defer span.end(&err)
-	w.describe(span)
+	h.describe(span)
 	setAttr(span, attrWorkerDoNotWait, true)
-	p := w.slots.pauseNow()
-	return w.awaitPause(ctx, p, p.drained)
+	p := h.slots.pauseNow()
+	return h.awaitPause(ctx, p, p.drained)
 }
 
-func (w *Worker) awaitPause(ctx context.Context, p *pause, reached <-chan struct{}) error {
-	w.recheck()
-	defer p.emit(w)
+func (h *host) awaitPause(ctx context.Context, p *pause, reached <-chan struct{}) error {
+	h.recheck()
+	defer p.emit(h)
 	var err error
 	select {
 	case <-reached:
 	case <-p.resumed.Done():
 		err = ErrResumed
-	case <-w.ended:
+	case <-h.ended:
 		err = ErrClosed
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -79,38 +79,38 @@ func (w *Worker) awaitPause(ctx context.Context, p *pause, reached <-chan struct
 // Resume ends a pause. The worker fetches jobs again at once. Resume does nothing if
 // the worker is not paused, and does not start a worker that was not run (BullMQ:
 // worker.resume).
-func (w *Worker) Resume() {
-	w.slots.mu.Lock()
-	p := w.slots.pause
-	w.slots.mu.Unlock()
+func (h *host) Resume() {
+	h.slots.mu.Lock()
+	p := h.slots.pause
+	h.slots.mu.Unlock()
 	if p == nil {
 		return
 	}
-	_, span := w.core.trace.start(context.Background(), SpanInternal, "resume")
+	_, span := h.home.trace.start(context.Background(), SpanInternal, "resume")
 	defer span.end(nil)
-	w.describe(span)
-	p.emit(w) // a waiting Pause could emit the event only after EventResumed
-	if w.slots.resume(p) {
-		w.recheck()
-		w.emit(WorkerEvent{Type: EventResumed})
+	h.describe(span)
+	p.emit(h) // a waiting Pause could emit the event only after EventResumed
+	if h.slots.resume(p) {
+		h.recheck()
+		h.emit(WorkerEvent{Type: EventResumed})
 	}
 }
 
 // IsPaused reports whether this worker is paused, regardless of its queue (BullMQ:
 // worker.isPaused).
-func (w *Worker) IsPaused() bool {
-	paused, _ := w.slots.paused()
+func (h *host) IsPaused() bool {
+	paused, _ := h.slots.paused()
 	return paused
 }
 
 // IsRunning reports whether Run has begun and has not ended, even if the worker is
 // paused (BullMQ: isRunning, which returns false for a paused worker without jobs).
-func (w *Worker) IsRunning() bool {
-	if w.current() == nil {
+func (h *host) IsRunning() bool {
+	if h.current() == nil {
 		return false
 	}
 	select {
-	case <-w.ended:
+	case <-h.ended:
 		return false
 	default:
 		return true
@@ -118,15 +118,15 @@ func (w *Worker) IsRunning() bool {
 }
 
 // current returns the runner, or nil if Run has not been called.
-func (w *Worker) current() *runner {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.runner
+func (h *host) current() *runner {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.runner
 }
 
 // recheck makes a running worker check its slots again.
-func (w *Worker) recheck() {
-	if r := w.current(); r != nil {
+func (h *host) recheck() {
+	if r := h.current(); r != nil {
 		r.markDirty()
 		r.signal()
 	}

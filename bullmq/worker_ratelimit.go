@@ -33,7 +33,7 @@ func (l Limiter) check() error {
 // Limiter continue. A handler that calls it returns [ErrRateLimited] afterwards. To do
 // both in one step, a handler returns the error of the function [RateLimit] instead
 // (BullMQ: worker.rateLimit).
-func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) {
+func (w *queueWorker) RateLimit(ctx context.Context, wait time.Duration) (err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "rateLimit")
 	defer span.end(&err)
 	w.describe(span)
@@ -45,7 +45,7 @@ func (w *Worker) RateLimit(ctx context.Context, wait time.Duration) (err error) 
 // or the error of [RateLimit]. With a limiter, the job is requeued at the front. Without
 // one, this worker would not stop fetching, and the job would run again at once. So the
 // job is delayed by the duration of the limit instead.
-func (w *Worker) underRateLimit(ctx context.Context, job *Job, reason error) decision {
+func (w *queueWorker) underRateLimit(ctx context.Context, job *Job, reason error) decision {
 	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
 	defer cancel()
 	wait := askedRateLimit(reason)
@@ -78,7 +78,7 @@ func (c *core) stoppedFor(ctx context.Context) (time.Duration, error) {
 
 // obeysRateLimit reports whether the worker stops fetching during a rate limit, because
 // it or the queue has a limiter.
-func (w *Worker) obeysRateLimit(ctx context.Context) bool {
+func (w *queueWorker) obeysRateLimit(ctx context.Context) bool {
 	if w.o.Limiter != nil {
 		return true
 	}
@@ -103,7 +103,7 @@ func (j *Job) rerunPause() time.Duration {
 
 // pauseBeforeRerun waits for the job's rerunPause, while the worker still holds the
 // job. It returns early when ctx ends or the worker stops.
-func (w *Worker) pauseBeforeRerun(ctx context.Context, job *Job) {
+func (w *queueWorker) pauseBeforeRerun(ctx context.Context, job *Job) {
 	wait := job.rerunPause()
 	if w.o.SkipLockRenewal {
 		wait = min(wait, w.o.LockDuration/4)
@@ -119,7 +119,7 @@ func (w *Worker) pauseBeforeRerun(ctx context.Context, job *Job) {
 	timing.Sleep(ctx, wait)
 }
 
-// pauseBeforeRerun is [Worker.pauseBeforeRerun] for a job that its handler moves.
+// pauseBeforeRerun is [queueWorker.pauseBeforeRerun] for a job that its handler moves.
 func (j *Job) pauseBeforeRerun(ctx context.Context) {
 	k := j.core.locks
 	if !k.holds(j.ID, j.token) {

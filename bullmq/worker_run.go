@@ -13,7 +13,7 @@ import (
 // runner is the state of Worker.Run. It fetches jobs, runs each in a slot, and waits
 // for the slots at the end.
 type runner struct {
-	w      *Worker
+	w      *queueWorker
 	slots  *slots
 	waiter backend.Waiter
 
@@ -43,7 +43,7 @@ type runner struct {
 	stoppedUntil   time.Time // end of a rate limit that a handler returned although there is no limiter
 }
 
-func newRunner(w *Worker) *runner {
+func newRunner(w *queueWorker) *runner {
 	return &runner{
 		w: w, slots: w.slots, waiter: w.core.newWaiter(w.core.keys.clientName(w.nameSuffix())),
 		hard: make(chan struct{}), wake: make(chan struct{}, 1),
@@ -256,9 +256,9 @@ func (r *runner) setInline(inline bool) (before bool) {
 // pauseAfter returns how long to wait after a failure before a call is repeated. If only
 // a connection broke and Redis is not known to be unreachable, the pauses are short at
 // first, because the client's other connections may have broken too.
-func (w *Worker) pauseAfter(failure error, outage *timing.Backoff) time.Duration {
+func (h *host) pauseAfter(failure error, outage *timing.Backoff) time.Duration {
 	wait := outage.Next()
-	if classify(failure) == backend.Lost && wait <= timing.LastQuickPause && w.Health().Reachable {
+	if classify(failure) == backend.Lost && wait <= timing.LastQuickPause && h.Health().Reachable {
 		wait = timing.ShortestPause
 	}
 	return wait

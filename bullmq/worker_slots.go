@@ -8,22 +8,22 @@ import (
 
 // Concurrency returns the number of jobs that the worker runs at the same time
 // (BullMQ: concurrency).
-func (w *Worker) Concurrency() int {
-	w.slots.mu.Lock()
-	defer w.slots.mu.Unlock()
-	return w.slots.size
+func (h *host) Concurrency() int {
+	h.slots.mu.Lock()
+	defer h.slots.mu.Unlock()
+	return h.slots.size
 }
 
 // SetConcurrency changes the number of jobs that the worker runs at the same time,
 // before or during Run (BullMQ: concurrency). A higher number takes effect at once. A
 // lower number takes effect as running jobs finish. SetConcurrency returns an error if
 // concurrency is less than 1; use [Worker.Pause] to stop a worker.
-func (w *Worker) SetConcurrency(concurrency int) error {
+func (h *host) SetConcurrency(concurrency int) error {
 	if concurrency < 1 {
-		return fmt.Errorf("bullmq: worker of queue %s: a concurrency of %d is less than 1; Pause stops a worker", w.QueueName(), concurrency)
+		return fmt.Errorf("bullmq: worker of queue %s: a concurrency of %d is less than 1; Pause stops a worker", h.home.keys.queue, concurrency)
 	}
-	w.slots.resize(concurrency)
-	w.recheck()
+	h.slots.resize(concurrency)
+	h.recheck()
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 // until ctx ends. It makes no check while the worker is paused, and one at once after
 // it is resumed. The interval begins at the end of a check, because Redis skips a check
 // that is made before the interval has passed. checked is closed after the first check.
-func (w *Worker) runStalledCheck(ctx context.Context, checked chan<- struct{}) {
+func (w *queueWorker) runStalledCheck(ctx context.Context, checked chan<- struct{}) {
 	_, span := w.core.trace.start(ctx, SpanInternal, "startStalledCheckTimer")
 	w.describe(span)
 	span.end(nil)
@@ -47,7 +47,7 @@ func (w *Worker) runStalledCheck(ctx context.Context, checked chan<- struct{}) {
 }
 
 // checkStalled makes one check and reports whether it succeeded.
-func (w *Worker) checkStalled(ctx context.Context) bool {
+func (w *queueWorker) checkStalled(ctx context.Context) bool {
 	callCtx, cancel := context.WithTimeout(ctx, timing.CallTimeout)
 	defer cancel()
 	ids, err := w.findStalled(callCtx)
@@ -64,7 +64,7 @@ func (w *Worker) checkStalled(ctx context.Context) bool {
 // findStalled checks for stalled jobs once and returns the ids of those that it moved
 // back to waiting. A job is stalled if two checks find it without a lock. All workers
 // together make at most one check in each StalledInterval.
-func (w *Worker) findStalled(ctx context.Context) (jobIDs []string, err error) {
+func (w *queueWorker) findStalled(ctx context.Context) (jobIDs []string, err error) {
 	ctx, span := w.core.trace.start(ctx, SpanInternal, "moveStalledJobsToWait")
 	defer span.end(&err)
 	w.describe(span)
@@ -83,9 +83,9 @@ func (w *Worker) findStalled(ctx context.Context) (jobIDs []string, err error) {
 
 // untilClosed returns a context that also ends when the worker is closed. It ends calls
 // over a shared client.
-func (w *Worker) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+func (h *host) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(w.closed, func() { cancel(ErrClosed) })
+	forget := context.AfterFunc(h.closed, func() { cancel(ErrClosed) })
 	return ctx, func() {
 		forget()
 		cancel(nil)
@@ -94,7 +94,7 @@ func (w *Worker) untilClosed(ctx context.Context) (context.Context, context.Canc
 
 // cutOff returns the error of a call whose context ended because the worker was
 // closed.
-func (w *Worker) cutOff(err error) error {
+func (w *queueWorker) cutOff(err error) error {
 	if errors.Is(err, context.Canceled) && w.closed.Err() != nil {
 		return fmt.Errorf("bullmq: queue %s: %w", w.QueueName(), backend.ErrCutOff)
 	}

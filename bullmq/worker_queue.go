@@ -1,0 +1,55 @@
+package bullmq
+
+import (
+	"sync"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
+)
+
+// queueWorker is the part of a worker that belongs to one queue: the queue's store, the
+// handler and options of its jobs, and the locks that are held. It shares the host with
+// the other queues of the worker, if it has several.
+type queueWorker struct {
+	*host
+	core        *core
+	handler     Handler // nil for a Fetcher
+	o           WorkerOptions
+	locks       *lockKeeper
+	finishStore backend.Consumer // finishes jobs, for ends
+	open        func()           // opens the first connection of finishStore
+	ends        *batch.Batcher[backend.End, backend.Ended]
+	letters     *deadLetters // nil without WorkerOptions.DeadLetters
+
+	warnUnlimited sync.Once
+}
+
+// init makes w work on the queue of a core. It makes no call.
+func (w *queueWorker) init(h *host, c *core, o WorkerOptions) {
+	w.host, w.core, w.o = h, c, o
+	w.locks = newLockKeeper(w)
+	c.locks = w.locks
+	c.progressed = func(job *Job, progress any) {
+		w.emit(WorkerEvent{Type: EventProgress, Job: job, Value: progress})
+	}
+}
+
+// QueueName returns the name of the worker's queue, without its prefix.
+func (w *queueWorker) QueueName() string { return w.core.keys.queue }
+
+// nameSuffix returns the part of the connection's name that holds the worker's name.
+func (w *queueWorker) nameSuffix() string {
+	if w.o.Name == "" {
+		return ""
+	}
+	return ":w:" + w.o.Name
+}
+
+// backendWorker returns the worker's options that fetching a job needs.
+func (w *queueWorker) backendWorker() backend.Worker {
+	b := backend.Worker{LockDuration: w.o.LockDuration, Name: w.o.Name}
+	if w.o.Limiter != nil {
+		b.Limit = backend.RateLimit(*w.o.Limiter)
+	}
+	return b
+}
