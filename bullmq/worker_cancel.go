@@ -40,17 +40,17 @@ func (e *CancelledError) Unwrap() error { return ErrCancelled }
 // job without a retry, [Snooze] requeues it, and a value completes it. To cancel a job in
 // any process and without a retry, use [Queue.Cancel].
 func (w *queueWorker) CancelJob(jobID, reason string) bool {
-	return w.cancelHandlers(reason, func(job *Job) bool { return job.ID == jobID }) > 0
+	return w.cancelHandlers(reason, func(a *attempt) bool { return a.w == w && a.job.ID == jobID }) > 0
 }
 
 // CancelAllJobs cancels all jobs that run in this worker, as [Worker.CancelJob] does,
 // and returns their number (BullMQ: worker.cancelAllJobs). The worker still fetches
 // jobs, unless it is paused or stopping.
 func (h *host) CancelAllJobs(reason string) int {
-	return h.cancelHandlers(reason, func(*Job) bool { return true })
+	return h.cancelHandlers(reason, func(*attempt) bool { return true })
 }
 
-func (h *host) cancelHandlers(reason string, meant func(*Job) bool) int {
+func (h *host) cancelHandlers(reason string, meant func(*attempt) bool) int {
 	r := h.current()
 	if r == nil {
 		return 0
@@ -60,7 +60,7 @@ func (h *host) cancelHandlers(reason string, meant func(*Job) bool) int {
 	defer r.mu.Unlock()
 	n := 0
 	for a := range r.running {
-		if a.stage != returned && meant(a.job) {
+		if a.stage != returned && meant(a) {
 			a.cancelled = cause
 			a.heedCancel()
 			n++
@@ -79,7 +79,7 @@ func (w *queueWorker) cancelOwn(c backend.Cancellation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for a := range r.running {
-		if a.job.ID != c.JobID || a.stage == returned || a.failure != "" {
+		if a.w != w || a.job.ID != c.JobID || a.stage == returned || a.failure != "" {
 			continue
 		}
 		a.failure = c.Failure
@@ -217,7 +217,7 @@ func (w *queueWorker) runs(jobID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for a := range r.running {
-		if a.job.ID == jobID {
+		if a.w == w && a.job.ID == jobID {
 			return true
 		}
 	}
@@ -233,7 +233,7 @@ func (w *queueWorker) runsSince(before time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for a := range r.running {
-		if a.lockedAt.Before(before) {
+		if a.w == w && a.lockedAt.Before(before) {
 			return true
 		}
 	}

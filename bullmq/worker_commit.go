@@ -22,7 +22,6 @@ import (
 // It ignores cancellation, and sends the outcome until the lock expires. After a lost
 // reply it reads the job's state before it sends anything again.
 type commit struct {
-	*runner
 	a     *attempt
 	d     decision
 	res   result
@@ -45,9 +44,9 @@ const (
 )
 
 // commit writes the outcome of a job, and fetches the slot's next job in the same call.
-// It returns that job and the time of the fetch.
-func (r *runner) commit(a *attempt) (*Job, time.Time) {
-	w, job, res := r.w, a.job, a.res
+// It returns that job.
+func (a *attempt) commit() handover {
+	w, job, res := a.w, a.job, a.res
 	if res.err != nil { // guarded, because the user's code may define the methods of the error
 		w.guard("the handler's error", func() { res.err = childrenFailure(job, res.err) })
 		res.err = a.ended(res.err)
@@ -56,32 +55,32 @@ func (r *runner) commit(a *attempt) (*Job, time.Time) {
 	if d.action == giveBack || d.action == limited && d.wait == 0 {
 		w.pauseBeforeRerun(a.ctx, job)
 	}
-	c := &commit{runner: r, a: a, d: d, res: res, until: w.locks.release(job.ID, job.token)}
+	c := &commit{a: a, d: d, res: res, until: w.locks.release(job.ID, job.token)}
 	return c.sendUntilResolved()
 }
 
 // sendUntilResolved sends the outcome until it is known to be written, refused or too
 // late.
-func (c *commit) sendUntilResolved() (*Job, time.Time) {
-	w, job := c.w, c.a.job
+func (c *commit) sendUntilResolved() handover {
+	r, w, job := c.a.runner, c.a.w, c.a.job
 	for alone := false; ; alone = true {
-		since, begun := c.currentEpoch(), time.Now()
-		fetch := !c.stopping() && !c.fetchingStopped() && c.slots.reserveNext()
+		since, begun := r.currentEpoch(), time.Now()
+		fetch := !r.stopping() && !r.fetchingStopped() && r.slots.reserveNext()
 		fetched, state, err := c.send(fetch, alone)
 		if state == commitUnknown {
 			fetched, state = c.resolveCommit(err)
 		}
 		if fetch {
-			c.slots.settle(false)
+			r.slots.settle(false)
 		}
 		switch state {
 		case commitDone:
-			c.committed(c.a, c.d, c.res, fetched)
+			c.committed(fetched)
 			if fetched.Job != nil || fetch && !fetched.Unknown && (c.d.action == complete || c.d.action == fail) {
-				return c.applyFetch(fetched, job.token, since), begun
+				return handover{w, r.applyFetch(fetched, job.token, since), begun}
 			}
-			c.markDirty() // the call did not look for a next job, so fetch must
-			return nil, begun
+			r.markDirty() // the call did not look for a next job, so fetch must
+			return handover{}
 		case commitNotDone:
 			continue
 		case commitRefused:
@@ -94,20 +93,20 @@ func (c *commit) sendUntilResolved() (*Job, time.Time) {
 		case commitLockLost:
 			w.fault(err, "the result of a job could not be written before its lock expired; the job will run again", logJob, job.ID, logName, job.Name)
 		}
-		c.markDirty()
-		return nil, begun
+		r.markDirty()
+		return handover{}
 	}
 }
 
 // send sends the outcome once.
 func (c *commit) send(fetch, alone bool) (backend.Fetched, commitState, error) {
-	d := c.d
-	fetched, err := c.w.write(c.w.core.trace.outliving(c.a.ctx), c.a.job, &c.d, c.res, fetch, alone)
+	d, w := c.d, c.a.w
+	fetched, err := w.write(w.core.trace.outliving(c.a.ctx), c.a.job, &c.d, c.res, fetch, alone)
 	switch {
 	case err == nil && d.action == waitForChildren && c.d.action == giveBack:
 		// The lock is not renewed during this pause.
 		ctx, cancel := context.WithTimeout(c.a.ctx, time.Until(c.until)/2)
-		c.w.pauseBeforeRerun(ctx, c.a.job)
+		w.pauseBeforeRerun(ctx, c.a.job)
 		cancel()
 		return fetched, commitNotDone, nil
 	case err == nil:
@@ -266,8 +265,9 @@ func (w *queueWorker) failure(ctx context.Context, job *Job, res result) *backen
 
 // committed reports a written outcome to events, traces, logs and metrics, and applies
 // its rate limit.
-func (r *runner) committed(a *attempt, d decision, res result, fetched backend.Fetched) {
-	w, job := r.w, a.job
+func (c *commit) committed(fetched backend.Fetched) {
+	a, d, res := c.a, c.d, c.res
+	r, w, job := a.runner, a.w, a.job
 	r.untrack(a)
 	w.measureEnd(a.ctx, job, d.action)
 	w.noteEnd(job, d, res)
@@ -336,7 +336,7 @@ func (w *queueWorker) noteEnd(job *Job, d decision, res result) {
 // repeatedly until the lock expires, and at least once: Redis may hold the lock longer
 // than the worker assumes.
 func (c *commit) resolveCommit(cause error) (backend.Fetched, commitState) {
-	w, job := c.w, c.a.job
+	w, job := c.a.w, c.a.job
 	for tried := false; !tried || time.Now().Before(c.until); tried = true {
 		w.fault(cause, "the result of a job could not be written; retrying until its lock expires", logJob, job.ID, logName, job.Name)
 		pause := w.pauseAfter(cause, &c.outage)
@@ -346,7 +346,7 @@ func (c *commit) resolveCommit(cause error) (backend.Fetched, commitState) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-c.hard:
+		case <-c.a.runner.hard:
 			timer.Stop()
 			return backend.Fetched{}, commitLockLost
 		}
@@ -363,7 +363,8 @@ func (c *commit) resolveCommit(cause error) (backend.Fetched, commitState) {
 
 // readState reads the job's state and returns what a send has done.
 func (c *commit) readState(ctx context.Context) (backend.Fetched, commitState, error) {
-	undone, fetched, err := c.w.core.store.ResolveFetch(ctx, c.a.job.token, c.a.job.ID)
+	w, job := c.a.w, c.a.job
+	undone, fetched, err := w.core.store.ResolveFetch(ctx, job.token, job.ID)
 	switch {
 	case err != nil:
 		return backend.Fetched{}, commitUnknown, err
@@ -372,7 +373,7 @@ func (c *commit) readState(ctx context.Context) (backend.Fetched, commitState, e
 	case fetched.Job != nil:
 		return fetched, commitDone, nil
 	}
-	carriedOut, err := c.carriedOut(ctx, c.a.job, c.d)
+	carriedOut, err := w.carriedOut(ctx, job, c.d)
 	if carriedOut {
 		return fetched, commitDone, err
 	}
@@ -383,17 +384,17 @@ func (c *commit) readState(ctx context.Context) (backend.Fetched, commitState, e
 // locked by the worker. Otherwise its lock was lost before that. A written outcome has
 // counted the attempt. A job that no longer exists was finished, unless it had to be
 // kept: then Redis has lost it.
-func (r *runner) carriedOut(ctx context.Context, job *Job, d decision) (bool, error) {
+func (w *queueWorker) carriedOut(ctx context.Context, job *Job, d decision) (bool, error) {
 	switch d.action {
 	case giveBack, giveBackLater, delayForRateLimit, limited, waitForChildren:
 		return true, nil // the job waits to run again in both cases
 	}
-	now, err := r.w.core.store.Summary(ctx, job.ID)
+	now, err := w.core.store.Summary(ctx, job.ID)
 	if err != nil {
 		return false, err
 	}
 	if now == nil {
-		return !r.w.keep(job, d).All(), nil
+		return !w.keep(job, d).All(), nil
 	}
 	return now.AttemptsMade+now.AttemptsSince > job.AttemptsMade+job.attemptsSince, nil
 }

@@ -20,25 +20,33 @@ type result struct {
 	stack string // of a panic or runtime.Goexit; "" otherwise
 }
 
+// handover is the next job of a slot. The zero value is none.
+type handover struct {
+	w        *queueWorker // of the job's queue
+	job      *Job
+	lockedAt time.Time // from when the lock counts
+}
+
 // slot runs jobs one after the other, until there is no job to run in this slot.
-func (r *runner) slot(job *Job, lockedAt time.Time) {
+func (r *runner) slot(next handover) {
 	var a *attempt
 	defer func() {
 		if a == nil || !a.movedOn {
 			r.vacate()
 		}
 	}()
-	for job != nil && !r.hardStopped() {
-		a = &attempt{runner: r, job: job}
-		a.begin(lockedAt)
+	for next.job != nil && !r.hardStopped() {
+		a = &attempt{runner: r, w: next.w, job: next.job, lockedAt: next.lockedAt}
+		a.begin()
 		a.run()
-		job, lockedAt = a.end()
+		next = a.end()
 	}
 }
 
 // attempt is one run of a job.
 type attempt struct {
 	runner   *runner
+	w        *queueWorker
 	job      *Job
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -58,16 +66,15 @@ type attempt struct {
 	movedOn bool
 }
 
-func (a *attempt) begin(lockedAt time.Time) {
+func (a *attempt) begin() {
 	a.ctx, a.cancel = context.WithCancelCause(a.runner.base)
-	a.lockedAt = lockedAt
-	a.runner.w.locks.hold(a.job.ID, heldLock{token: a.job.token, renewed: lockedAt, lose: a.cancel})
+	a.w.locks.hold(a.job.ID, heldLock{token: a.job.token, renewed: a.lockedAt, lose: a.cancel})
 	a.runner.track(a)
 }
 
 // run calls the handler, unless the job must fail without running.
 func (a *attempt) run() {
-	w, job := a.runner.w, a.job
+	w, job := a.w, a.job
 	if !a.advance() {
 		a.left = true
 		return
@@ -90,8 +97,7 @@ func (a *attempt) run() {
 		a.res = result{err: errors.New("the handler ended its goroutine with runtime.Goexit"), stack: string(debug.Stack())}
 		a.movedOn = true
 		go func() {
-			next, lockedAt := a.end()
-			a.runner.slot(next, lockedAt)
+			a.runner.slot(a.end())
 		}()
 	}()
 	a.enter(handling)
@@ -101,17 +107,16 @@ func (a *attempt) run() {
 }
 
 // end writes the result and returns the slot's next job.
-func (a *attempt) end() (*Job, time.Time) {
+func (a *attempt) end() handover {
 	defer a.cancel(nil)
 	a.enter(returned)
-	r := a.runner
-	defer r.untrack(a) // also if the result was not written
-	defer r.w.endProcess(a.span, a.job)
-	if a.left || r.hardStopped() {
-		r.w.locks.release(a.job.ID, a.job.token)
-		return nil, time.Time{}
+	defer a.runner.untrack(a) // also if the result was not written
+	defer a.w.endProcess(a.span, a.job)
+	if a.left || a.runner.hardStopped() {
+		a.w.locks.release(a.job.ID, a.job.token)
+		return handover{}
 	}
-	return r.commit(a)
+	return a.commit()
 }
 
 // PanicError is the error of an attempt whose handler panicked. The job's StackTrace has
@@ -141,21 +146,23 @@ func (a *attempt) advance() bool {
 		return true
 	}
 	ctx := a.ctx
-	if a.runner.w.o.SkipLockRenewal {
+	if a.w.o.SkipLockRenewal {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, a.lockedAt.Add(a.runner.w.o.LockDuration))
+		ctx, cancel = context.WithDeadline(ctx, a.lockedAt.Add(a.w.o.LockDuration))
 		defer cancel()
 	}
-	return a.runner.advance(ctx, a.job)
+	return a.advanceWithin(ctx)
 }
 
-// advance adds the next job of the scheduler that added this job. It retries while the worker holds the job, because no other job would add the next
-// one. It returns false if the job must be left to the stalled check.
-func (r *runner) advance(ctx context.Context, job *Job) bool {
+// advanceWithin adds the next job of the scheduler that added this job. It retries while
+// the worker holds the job, because no other job would add the next one. It returns false
+// if the job must be left to the stalled check.
+func (a *attempt) advanceWithin(ctx context.Context) bool {
+	w, job := a.w, a.job
 	var outage timing.Backoff
 	for {
 		call, cancel := context.WithTimeout(ctx, timing.CallTimeout)
-		err := r.w.advance(call, job)
+		err := w.advance(call, job)
 		cancel()
 		var stopped *scheduleError
 		var refused *Error
@@ -163,17 +170,17 @@ func (r *runner) advance(ctx context.Context, job *Job) bool {
 		case err == nil:
 			return true
 		case errors.As(err, &stopped), errors.As(err, &refused):
-			r.w.fault(err, "a job scheduler stops; its last job runs; correct it with Queue.UpsertScheduler", logJob, job.ID, logName, job.Name)
+			w.fault(err, "a job scheduler stops; its last job runs; correct it with Queue.UpsertScheduler", logJob, job.ID, logName, job.Name)
 			return true
 		case ctx.Err() != nil:
 			return false
 		}
-		r.w.fault(err, "the next job of a scheduler could not be added; retrying before this job runs", logJob, job.ID, logName, job.Name)
+		w.fault(err, "the next job of a scheduler could not be added; retrying before this job runs", logJob, job.ID, logName, job.Name)
 		select {
 		case <-time.After(outage.Next()):
 		case <-ctx.Done():
 			return false
-		case <-r.hard:
+		case <-a.runner.hard:
 			return false
 		}
 	}

@@ -69,7 +69,7 @@ func (r *runner) fetch() (stopped bool) {
 		}
 		outage.Succeeded()
 		for _, job := range jobs {
-			go r.slot(job, lockedAt)
+			go r.slot(handover{r.w, job, lockedAt})
 		}
 	}
 	return true
@@ -92,7 +92,7 @@ func (r *runner) rest(outage *timing.Backoff) {
 	switch {
 	case job != nil:
 		outage.Succeeded()
-		go r.slot(job, lockedAt)
+		go r.slot(handover{r.w, job, lockedAt})
 	case err != nil:
 		r.w.fault(err, "a fetch whose reply was lost could not be resolved; retrying")
 		timing.Sleep(r.soft, r.w.pauseAfter(err, outage))

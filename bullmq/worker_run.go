@@ -234,7 +234,7 @@ func (r *runner) unfinished() *UnfinishedError {
 func (r *runner) runInline(job *Job, lockedAt time.Time) {
 	r.setInline(true)
 	r.resumeFetching()
-	r.slot(job, lockedAt)
+	r.slot(handover{r.w, job, lockedAt})
 }
 
 // resumeFetching starts a new fetch goroutine if the last one runs a job and a slot
