@@ -135,7 +135,7 @@ func (f *Fetcher) end(ctx context.Context, job *Job, d decision, res result, fet
 	if fetched.Job == nil {
 		return nil, nil
 	}
-	next := f.newFetchedJob(fetched, job.token, begun)
+	next := f.newFetchedJob(fetched.Fetched, job.token, begun)
 	next.schedulerPending = next.SchedulerID != ""
 	return next, nil
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
@@ -26,6 +24,7 @@ type Handler func(ctx context.Context, job *Job) (any, error)
 type Worker struct {
 	host
 	queueWorker
+	feed *queueFeed
 }
 
 // NewWorker connects to a queue and returns a Worker. Call [Worker.Run] to run
@@ -67,10 +66,8 @@ func newEngine(ctx context.Context, kind, queueName string, o WorkerOptions) (*W
 	w := &Worker{}
 	w.host.init(c, &o)
 	w.queueWorker.init(&w.host, c, o)
-	w.finishStore, w.open = c.dedicated()
-	w.ends = batch.New(batch.Options[backend.End, backend.Ended]{
-		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfEnd, Send: w.finish,
-	})
+	w.feed = newQueueFeed(&w.queueWorker)
+	w.source = w.feed
 	if o.DeadLetters != nil {
 		if w.letters, err = newDeadLetters(&w.queueWorker, *o.DeadLetters); err != nil {
 			w.close()
@@ -92,13 +89,12 @@ func newEngine(ctx context.Context, kind, queueName string, o WorkerOptions) (*W
 // An outage of Redis does not end Run. The worker logs it and retries until Redis
 // is reachable again.
 func (w *Worker) Run(ctx context.Context) error {
-	return w.run(ctx, func() *runner { return newRunner(&w.queueWorker) }, w.upkeep)
+	return w.run(ctx, w.feed, w.upkeep)
 }
 
 // upkeep starts the loops that run beside the jobs. end is called when no job runs any
 // more. It returns by the deadline.
 func (w *Worker) upkeep(ctx context.Context) (loops []*safe.Background, end func(deadline time.Time)) {
-	go w.open()
 	outliving := w.core.trace.outliving(ctx)
 	if !w.o.SkipLockRenewal {
 		loops = append(loops, safe.Go(outliving, w.locks.run))

@@ -64,22 +64,22 @@ func (a *attempt) commit() handover {
 func (c *commit) sendUntilResolved() handover {
 	r, w, job := c.a.runner, c.a.w, c.a.job
 	for alone := false; ; alone = true {
-		since, begun := r.currentEpoch(), time.Now()
-		fetch := !r.stopping() && !r.fetchingStopped() && r.slots.reserveNext()
-		fetched, state, err := c.send(fetch, alone)
+		begun := time.Now()
+		fetch := !r.stopping() && w.source.mayFetch() && r.slots.reserveNext()
+		next, state, err := c.send(fetch, alone)
 		if state == commitUnknown {
-			fetched, state = c.resolveCommit(err)
+			next, state = c.resolveCommit(err)
 		}
 		if fetch {
 			r.slots.settle(false)
 		}
 		switch state {
 		case commitDone:
-			c.committed(fetched)
-			if fetched.Job != nil || fetch && !fetched.Unknown && (c.d.action == complete || c.d.action == fail) {
-				return handover{w, r.applyFetch(fetched, job.token, since), begun}
+			c.committed(next)
+			if next.Job != nil || next.looked {
+				return w.source.take(next, begun)
 			}
-			r.markDirty() // the call did not look for a next job, so fetch must
+			w.source.markDirty() // the call did not look for a next job, so the feed must
 			return handover{}
 		case commitNotDone:
 			continue
@@ -93,32 +93,32 @@ func (c *commit) sendUntilResolved() handover {
 		case commitLockLost:
 			w.fault(err, "the result of a job could not be written before its lock expired; the job will run again", logJob, job.ID, logName, job.Name)
 		}
-		r.markDirty()
+		w.source.markDirty()
 		return handover{}
 	}
 }
 
 // send sends the outcome once.
-func (c *commit) send(fetch, alone bool) (backend.Fetched, commitState, error) {
+func (c *commit) send(fetch, alone bool) (found, commitState, error) {
 	d, w := c.d, c.a.w
-	fetched, err := w.write(w.core.trace.outliving(c.a.ctx), c.a.job, &c.d, c.res, fetch, alone)
+	next, err := w.write(w.core.trace.outliving(c.a.ctx), c.a.job, &c.d, c.res, fetch, alone)
 	switch {
 	case err == nil && d.action == waitForChildren && c.d.action == giveBack:
 		// The lock is not renewed during this pause.
 		ctx, cancel := context.WithTimeout(c.a.ctx, time.Until(c.until)/2)
 		w.pauseBeforeRerun(ctx, c.a.job)
 		cancel()
-		return fetched, commitNotDone, nil
+		return next, commitNotDone, nil
 	case err == nil:
-		return fetched, commitDone, nil
+		return next, commitDone, nil
 	}
 	c.a.span.fail(err)
 	var refusal *Error
 	if errors.As(err, &refusal) && !c.replyLost {
-		return fetched, commitRefused, err
+		return next, commitRefused, err
 	}
 	c.replyLost = c.replyLost || mayHaveRun(err)
-	return fetched, commitUnknown, err
+	return next, commitUnknown, err
 }
 
 // decide returns the outcome of a job: what is done with it.
@@ -165,7 +165,7 @@ func isExplicit(err error) bool {
 // write makes the call that a decision needs. Jobs that complete or fail share calls,
 // unless alone is set. For a job that should wait for children and has none pending, write
 // changes nothing and sets the decision to giveBack, which is then to be written.
-func (w *queueWorker) write(ctx context.Context, job *Job, d *decision, res result, fetch, alone bool) (fetched backend.Fetched, err error) {
+func (w *queueWorker) write(ctx context.Context, job *Job, d *decision, res result, fetch, alone bool) (next found, err error) {
 	ctx, span := w.startEnd(ctx, job, d.action)
 	defer span.end(&err)
 	if d.action != complete && d.action != fail { // shared calls have a separate timeout
@@ -176,7 +176,7 @@ func (w *queueWorker) write(ctx context.Context, job *Job, d *decision, res resu
 	if d.action == limited || d.action == delayForRateLimit {
 		if wait := askedRateLimit(res.err); wait > 0 {
 			if err := w.RateLimit(ctx, wait); err != nil {
-				return backend.Fetched{}, err
+				return found{}, err
 			}
 		}
 	}
@@ -187,17 +187,9 @@ func (w *queueWorker) write(ctx context.Context, job *Job, d *decision, res resu
 		if d.action == fail {
 			end.Failure, end.Attempts = w.failure(ctx, job, res), job.Options.Attempts
 		}
-		do := w.ends.Do
-		if alone {
-			do = w.ends.DoAlone
-		}
-		ended, err := do(ctx, end)
-		if err == nil {
-			err = ended.Err
-		}
-		return ended.Next, err
+		return w.source.finish(ctx, end, alone)
 	case retryLater:
-		return store.MoveToDelayed(ctx, backend.Delay{
+		return w.source.delay(ctx, backend.Delay{
 			JobID: job.ID, Token: job.token, Now: w.core.now(), Delay: d.wait,
 			Failure: w.failure(ctx, job, res), Fetch: fetch, Worker: w.backendWorker(),
 		})
@@ -207,50 +199,27 @@ func (w *queueWorker) write(ctx context.Context, job *Job, d *decision, res resu
 		if !d.until.IsZero() {
 			delay = untilMillis(now, d.until)
 		}
-		return store.MoveToDelayed(ctx, backend.Delay{JobID: job.ID, Token: job.token, Now: now, Delay: delay})
+		_, err := store.MoveToDelayed(ctx, backend.Delay{JobID: job.ID, Token: job.token, Now: now, Delay: delay})
+		return found{}, err
 	case retryNow:
-		return backend.Fetched{}, store.RetryJob(ctx, backend.Retry{
+		return found{}, store.RetryJob(ctx, backend.Retry{
 			JobID: job.ID, Token: job.token, Now: w.core.now(), LIFO: job.Options.LIFO, Failure: *w.failure(ctx, job, res),
 		})
 	case giveBack:
 		_, err := store.MoveToWait(ctx, job.ID, job.token)
-		return backend.Fetched{}, err
+		return found{}, err
 	case limited:
 		left, err := store.MoveToWait(ctx, job.ID, job.token)
-		return backend.Fetched{LimitedFor: left}, err
+		return found{Fetched: backend.Fetched{LimitedFor: left}}, err
 	case waitForChildren:
 		moved, err := store.MoveToWaitingChildren(ctx, job.ID, job.token, w.core.now(), backend.JobRef{})
 		if err == nil && !moved {
 			*d = decision{action: giveBack}
 		}
-		return backend.Fetched{}, err
+		return found{}, err
 	default: // alreadyGone
-		return backend.Fetched{}, nil
+		return found{}, nil
 	}
-}
-
-// finish finishes jobs in one call.
-func (w *queueWorker) finish(ctx context.Context, ends []*backend.End) func() ([]backend.Ended, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.endTimeout())
-	defer cancel()
-	return w.finishStore.MoveToFinished(ctx, backend.Finish{
-		Now: w.core.now(), MetricsPoints: w.o.MetricsPoints, Worker: w.backendWorker(), Ends: ends,
-	})
-}
-
-// endTimeout returns the timeout of a call that ends a job. The lock is not renewed
-// during the call, and must outlast it long enough to find out what a lost call has
-// done.
-func (w *queueWorker) endTimeout() time.Duration {
-	return min(timing.CallTimeout, max(w.o.LockDuration/3, timing.LastRenewal))
-}
-
-// sizeOfEnd returns the approximate size of an end in bytes.
-func sizeOfEnd(e *backend.End) int {
-	if f := e.Failure; f != nil {
-		return len(f.Reason) + len(f.StackTrace) + len(f.Telemetry)
-	}
-	return len(e.ReturnValue)
 }
 
 // failure returns the fields that a failed attempt sets in the job's record.
@@ -265,10 +234,10 @@ func (w *queueWorker) failure(ctx context.Context, job *Job, res result) *backen
 
 // committed reports a written outcome to events, traces, logs and metrics, and applies
 // its rate limit.
-func (c *commit) committed(fetched backend.Fetched) {
+func (c *commit) committed(next found) {
 	a, d, res := c.a, c.d, c.res
-	r, w, job := a.runner, a.w, a.job
-	r.untrack(a)
+	w, job := a.w, a.job
+	a.runner.untrack(a)
 	w.measureEnd(a.ctx, job, d.action)
 	w.noteEnd(job, d, res)
 	switch d.action {
@@ -289,9 +258,9 @@ func (c *commit) committed(fetched backend.Fetched) {
 			w.letters.noteFailure(job, res.err)
 		}
 	case limited:
-		r.setRateLimit(fetched.LimitedFor)
+		w.source.setRateLimit(next.LimitedFor)
 	case delayForRateLimit:
-		r.stopFetchingFor(d.wait)
+		w.source.stopFetchingFor(d.wait)
 	}
 }
 
@@ -335,7 +304,7 @@ func (w *queueWorker) noteEnd(job *Job, d decision, res result) {
 // resolveCommit finds out what a failed send has done. It reads the job's state
 // repeatedly until the lock expires, and at least once: Redis may hold the lock longer
 // than the worker assumes.
-func (c *commit) resolveCommit(cause error) (backend.Fetched, commitState) {
+func (c *commit) resolveCommit(cause error) (found, commitState) {
 	w, job := c.a.w, c.a.job
 	for tried := false; !tried || time.Now().Before(c.until); tried = true {
 		w.fault(cause, "the result of a job could not be written; retrying until its lock expires", logJob, job.ID, logName, job.Name)
@@ -348,36 +317,37 @@ func (c *commit) resolveCommit(cause error) (backend.Fetched, commitState) {
 		case <-timer.C:
 		case <-c.a.runner.hard:
 			timer.Stop()
-			return backend.Fetched{}, commitLockLost
+			return found{}, commitLockLost
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), w.endTimeout())
-		fetched, state, err := c.readState(ctx)
+		next, state, err := c.readState(ctx)
 		cancel()
 		if err == nil {
-			return fetched, state
+			return next, state
 		}
 		cause = err
 	}
-	return backend.Fetched{}, commitLockLost
+	return found{}, commitLockLost
 }
 
 // readState reads the job's state and returns what a send has done.
-func (c *commit) readState(ctx context.Context) (backend.Fetched, commitState, error) {
+func (c *commit) readState(ctx context.Context) (found, commitState, error) {
 	w, job := c.a.w, c.a.job
 	undone, fetched, err := w.core.store.ResolveFetch(ctx, job.token, job.ID)
+	next := found{Fetched: fetched, w: w, token: job.token}
 	switch {
 	case err != nil:
-		return backend.Fetched{}, commitUnknown, err
+		return found{}, commitUnknown, err
 	case undone:
-		return fetched, commitNotDone, nil
+		return next, commitNotDone, nil
 	case fetched.Job != nil:
-		return fetched, commitDone, nil
+		return next, commitDone, nil
 	}
 	carriedOut, err := w.carriedOut(ctx, job, c.d)
 	if carriedOut {
-		return fetched, commitDone, err
+		return next, commitDone, err
 	}
-	return fetched, commitLockLost, err
+	return next, commitLockLost, err
 }
 
 // carriedOut reports whether the outcome of a job was written, if the job is no longer

@@ -20,13 +20,6 @@ type result struct {
 	stack string // of a panic or runtime.Goexit; "" otherwise
 }
 
-// handover is the next job of a slot. The zero value is none.
-type handover struct {
-	w        *queueWorker // of the job's queue
-	job      *Job
-	lockedAt time.Time // from when the lock counts
-}
-
 // slot runs jobs one after the other, until there is no job to run in this slot.
 func (r *runner) slot(next handover) {
 	var a *attempt

@@ -7,19 +7,79 @@ import (
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// fetchUntilStopped runs fetch. When the worker stops, it signals that no more jobs are
-// fetched.
-func (r *runner) fetchUntilStopped() {
-	if !r.fetch() {
-		return
+// queueFeed is the feed of one queue. In a [Fetcher] it only finishes jobs.
+type queueFeed struct {
+	queueView
+	r      *runner // nil before start
+	waiter backend.Waiter
+	inline bool // the goroutine of fetch runs a job, and nothing is fetched meanwhile; guarded by mu
+
+	store backend.Consumer // finishes jobs, for ends
+	open  func()           // opens the first connection of store
+	ends  *batch.Batcher[backend.End, backend.Ended]
+
+	// Used by fetch only.
+	unresolved []unresolvedFetch
+	batchHint  int // how many jobs a fetch requests
+}
+
+func newQueueFeed(w *queueWorker) *queueFeed {
+	f := &queueFeed{queueView: queueView{w: w}}
+	f.store, f.open = w.core.dedicated()
+	f.ends = batch.New(batch.Options[backend.End, backend.Ended]{
+		MaxSize: w.o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfEnd, Send: f.send,
+	})
+	return f
+}
+
+// start implements feed.
+func (f *queueFeed) start(r *runner) {
+	f.r, f.waiter = r, f.w.core.newWaiter(f.w.core.keys.clientName(f.w.nameSuffix()))
+	go f.open()
+}
+
+// interrupt implements feed.
+func (f *queueFeed) interrupt() { f.waiter.Interrupt() }
+
+// close implements feed.
+func (f *queueFeed) close() { f.waiter.Close() }
+
+// signal implements feed. It interrupts a wait if there is another reason to fetch, or if
+// no job may be fetched any more.
+func (f *queueFeed) signal() {
+	f.resumeFetching()
+	if f.waiter.Waiting() && (!f.idle() || f.rateLimitLeft() > 0) {
+		go f.waiter.Interrupt()
 	}
-	r.mu.Lock()
-	r.fetching = false
-	r.mu.Unlock()
-	r.signal()
+}
+
+// runInline runs a job on fetch's own goroutine, which starts it sooner than another
+// goroutine would. Fetching continues in a new goroutine: at once if there is another
+// free slot, otherwise when there is one.
+func (f *queueFeed) runInline(job *Job, lockedAt time.Time) {
+	f.setInline(true)
+	f.resumeFetching()
+	f.r.slot(handover{f.w, job, lockedAt})
+}
+
+// resumeFetching starts a new fetch goroutine if the last one runs a job and a slot
+// is free.
+func (f *queueFeed) resumeFetching() {
+	if !f.r.slots.full() && f.setInline(false) {
+		go f.r.fetchUntilStopped()
+	}
+}
+
+// setInline returns the previous value.
+func (f *queueFeed) setInline(inline bool) (before bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, f.inline = f.inline, inline
+	return before
 }
 
 // fetch fetches jobs while slots are free and the worker is not paused. It returns true
@@ -27,49 +87,49 @@ func (r *runner) fetchUntilStopped() {
 // asks for jobs at the start, when the marker wakes it, when the first delayed job is
 // due, when the rate limit ends, when a slot signals it, and at the latest after
 // DrainDelay.
-func (r *runner) fetch() (stopped bool) {
+func (f *queueFeed) fetch() (stopped bool) {
 	var outage timing.Backoff
 	var waitAgain time.Time // after a wait that failed
-	for !r.stopping() {
-		if !r.slots.open() {
-			r.rest(&outage)
+	for !f.r.stopping() {
+		if !f.r.slots.open() {
+			f.rest(&outage)
 			continue
 		}
-		if left := r.rateLimitLeft(); left > 0 {
-			r.await(left)
+		if left := f.rateLimitLeft(); left > 0 {
+			f.r.await(left)
 			continue
 		}
-		if r.idle() {
+		if f.idle() {
 			if left := time.Until(waitAgain); left > 0 {
-				r.restIdle(left)
+				f.restIdle(left)
 				continue
 			}
-			job, lockedAt, err := r.waitForWork()
+			job, lockedAt, err := f.waitForWork()
 			if errors.Is(err, backend.ErrNoConnection) {
-				waitAgain = time.Now().Add(min(timing.PollInterval, r.w.o.DrainDelay))
+				waitAgain = time.Now().Add(min(timing.PollInterval, f.w.o.DrainDelay))
 				continue
 			}
 			if err != nil {
-				r.w.fault(err, "waiting for a job failed; retrying")
-				waitAgain = time.Now().Add(r.w.pauseAfter(err, &outage))
+				f.w.fault(err, "waiting for a job failed; retrying")
+				waitAgain = time.Now().Add(f.w.pauseAfter(err, &outage))
 				continue
 			}
 			outage.Succeeded()
 			if job != nil {
-				r.runInline(job, lockedAt)
+				f.runInline(job, lockedAt)
 				return false
 			}
 			continue
 		}
-		jobs, lockedAt, err := r.fetchBatch()
+		jobs, lockedAt, err := f.fetchBatch()
 		if err != nil {
-			r.w.fault(err, "fetching a job failed; retrying")
-			timing.Sleep(r.soft, r.w.pauseAfter(err, &outage)) // not await, which jobs that end would interrupt
+			f.w.fault(err, "fetching a job failed; retrying")
+			timing.Sleep(f.r.soft, f.w.pauseAfter(err, &outage)) // not await, which jobs that end would interrupt
 			continue
 		}
 		outage.Succeeded()
 		for _, job := range jobs {
-			go r.slot(handover{r.w, job, lockedAt})
+			go f.r.slot(handover{f.w, job, lockedAt})
 		}
 	}
 	return true
@@ -78,39 +138,39 @@ func (r *runner) fetch() (stopped bool) {
 // rest waits for a free slot, or for the end of a pause. If a fetch whose reply was lost
 // has locked a job, that job runs even during a pause, because no other worker can run
 // it until its lock expires.
-func (r *runner) rest(outage *timing.Backoff) {
-	if r.slots.full() {
-		r.await(0)
+func (f *queueFeed) rest(outage *timing.Backoff) {
+	if f.r.slots.full() {
+		f.r.await(0)
 		return
 	}
-	if len(r.unresolved) == 0 {
-		r.releaseDelay()
-		r.await(0)
+	if len(f.unresolved) == 0 {
+		f.releaseDelay()
+		f.r.await(0)
 		return
 	}
-	job, lockedAt, err := r.resolveFetches()
+	job, lockedAt, err := f.resolveFetches()
 	switch {
 	case job != nil:
 		outage.Succeeded()
-		go r.slot(handover{r.w, job, lockedAt})
+		go f.r.slot(handover{f.w, job, lockedAt})
 	case err != nil:
-		r.w.fault(err, "a fetch whose reply was lost could not be resolved; retrying")
-		timing.Sleep(r.soft, r.w.pauseAfter(err, outage))
+		f.w.fault(err, "a fetch whose reply was lost could not be resolved; retrying")
+		timing.Sleep(f.r.soft, f.w.pauseAfter(err, outage))
 	default:
-		r.await(outage.Next())
+		f.r.await(outage.Next())
 	}
 }
 
 // releaseDelay writes the time when the first delayed job is due back to the marker
 // before the worker pauses. Other workers may not know that time, and would notice the
 // job only after their DrainDelay.
-func (r *runner) releaseDelay() {
-	r.mu.Lock()
-	due := r.nextDue
-	r.nextDue = time.Time{}
-	r.mu.Unlock()
+func (f *queueFeed) releaseDelay() {
+	f.mu.Lock()
+	due := f.nextDue
+	f.nextDue = time.Time{}
+	f.mu.Unlock()
 	if !due.IsZero() {
-		r.returnWake(backend.Wake{Woken: true, NextDue: due})
+		f.returnWake(backend.Wake{Woken: true, NextDue: due})
 	}
 }
 
@@ -125,51 +185,51 @@ type unresolvedFetch struct {
 // fetchBatch makes one fetch. If the last one returned as many jobs as it asked for,
 // this one asks for twice as many. fetchBatch also returns the time from which the
 // jobs' locks count.
-func (r *runner) fetchBatch() ([]*Job, time.Time, error) {
-	if job, lockedAt, err := r.resolveFetches(); job != nil || err != nil {
+func (f *queueFeed) fetchBatch() ([]*Job, time.Time, error) {
+	if job, lockedAt, err := f.resolveFetches(); job != nil || err != nil {
 		return []*Job{job}, lockedAt, err
 	}
-	n := r.slots.reserve(max(1, min(r.batchHint, r.w.o.BatchSize)))
+	n := f.r.slots.reserve(max(1, min(f.batchHint, f.w.o.BatchSize)))
 	if n == 0 {
 		return nil, time.Time{}, nil
 	}
 	tokens := make([]string, n)
 	for i := range tokens {
-		tokens[i] = r.w.token()
+		tokens[i] = f.w.token()
 	}
-	since, begun := r.currentEpoch(), time.Now()
+	since, begun := f.currentEpoch(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), timing.CallTimeout)
 	defer cancel()
-	each, err := r.w.core.store.MoveToActive(ctx, r.w.core.now(), r.w.backendWorker(), tokens...)
+	each, err := f.w.core.store.MoveToActive(ctx, f.w.core.now(), f.w.backendWorker(), tokens...)
 	if mayHaveRun(err) {
 		for _, token := range tokens {
-			r.unresolved = append(r.unresolved, unresolvedFetch{token: token})
+			f.unresolved = append(f.unresolved, unresolvedFetch{token: token})
 		}
-		if job, lockedAt, _ := r.resolveFetches(); job != nil {
+		if job, lockedAt, _ := f.resolveFetches(); job != nil {
 			return []*Job{job}, lockedAt, nil
 		}
 		return nil, begun, err
 	}
 	if err != nil {
 		for range tokens {
-			r.slots.settle(false)
+			f.r.slots.settle(false)
 		}
 		return nil, begun, err
 	}
 	for _, fetched := range each {
-		r.slots.settle(fetched.Job != nil) // before an event is emitted whose receiver may wait for that
+		f.r.slots.settle(fetched.Job != nil) // before an event is emitted whose receiver may wait for that
 	}
 	var jobs []*Job
 	for i, fetched := range each {
 		if fetched.Job != nil || i == 0 {
-			if job := r.applyFetch(fetched, tokens[i], since); job != nil {
+			if job := f.newJob(fetched, tokens[i], since); job != nil {
 				jobs = append(jobs, job)
 			}
 		}
 	}
-	r.batchHint = 0
+	f.batchHint = 0
 	if len(jobs) == n {
-		r.batchHint = 2 * n
+		f.batchHint = 2 * n
 	}
 	return jobs, begun, nil
 }
@@ -177,15 +237,15 @@ func (r *runner) fetchBatch() ([]*Job, time.Time, error) {
 // resolveFetches looks for the jobs of fetches whose reply was lost and returns the
 // first. After an error the outcome is still unknown: fetch calls it again before
 // it fetches another job, or the job would be left to the stalled check.
-func (r *runner) resolveFetches() (*Job, time.Time, error) {
-	for _, d := range slices.Clone(r.unresolved) {
-		job, lockedAt, err := r.resolveFetch(d.token)
+func (f *queueFeed) resolveFetches() (*Job, time.Time, error) {
+	for _, d := range slices.Clone(f.unresolved) {
+		job, lockedAt, err := f.resolveFetch(d.token)
 		if err != nil {
 			return nil, lockedAt, err
 		}
 		if job != nil || time.Now().After(d.until) {
-			r.unresolved = slices.DeleteFunc(r.unresolved, func(o unresolvedFetch) bool { return o == d })
-			r.slots.settle(job != nil)
+			f.unresolved = slices.DeleteFunc(f.unresolved, func(o unresolvedFetch) bool { return o == d })
+			f.r.slots.settle(job != nil)
 		}
 		if job != nil {
 			return job, lockedAt, nil
@@ -195,153 +255,47 @@ func (r *runner) resolveFetches() (*Job, time.Time, error) {
 }
 
 // resolveFetch looks for the job that a fetch locked with a token.
-func (r *runner) resolveFetch(token string) (*Job, time.Time, error) {
-	since, begun := r.currentEpoch(), time.Now()
+func (f *queueFeed) resolveFetch(token string) (*Job, time.Time, error) {
+	since, begun := f.currentEpoch(), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), timing.CallTimeout)
 	defer cancel()
-	_, fetched, err := r.w.core.store.ResolveFetch(ctx, token, "")
+	_, fetched, err := f.w.core.store.ResolveFetch(ctx, token, "")
 	if err != nil || fetched.Job == nil {
 		return nil, begun, err
 	}
 	// The lock is as old as the lost reply. Renewed now, it counts from now.
-	held, err := r.w.core.store.ExtendLock(ctx, backend.Lock{JobID: fetched.Job.ID, Token: token}, r.w.o.LockDuration)
+	held, err := f.w.core.store.ExtendLock(ctx, backend.Lock{JobID: fetched.Job.ID, Token: token}, f.w.o.LockDuration)
 	if err != nil || !held {
 		return nil, begun, err
 	}
-	return r.applyFetch(fetched, token, since), begun, nil
+	return f.newJob(fetched, token, since), begun, nil
 }
 
-// applyFetch records the result of a fetch and returns the job, if any. since is
-// currentEpoch from before the fetch: a reply that was in flight while a slot or
-// the marker reported a change must not make the worker idle.
-func (r *runner) applyFetch(fetched backend.Fetched, token string, since int) *Job {
-	r.mu.Lock()
-	emitDrained := false
-	if fetched.Job != nil {
-		r.drained, r.emittedDrained, r.limitedUntil = false, false, time.Time{}
-	} else {
-		if r.epoch == since {
-			emitDrained = !r.emittedDrained
-			r.drained, r.emittedDrained, r.nextDue = true, true, fetched.NextDue
-		}
-		r.setRateLimitLocked(fetched.LimitedFor)
-	}
-	r.mu.Unlock()
-	if emitDrained {
-		r.w.emit(WorkerEvent{Type: EventDrained})
+// newJob records the result of a fetch and returns the job, if any. since is as for
+// applyFetch.
+func (f *queueFeed) newJob(fetched backend.Fetched, token string, since int) *Job {
+	if f.applyFetch(fetched, since) {
+		f.w.emit(WorkerEvent{Type: EventDrained})
 	}
 	if fetched.Job == nil {
 		return nil
 	}
-	job := r.w.core.newJob(fetched.Job)
+	job := f.w.core.newJob(fetched.Job)
 	job.token, job.hint = token, fetched.Hint
 	return job
 }
 
-// markDirty makes fetch check for jobs again.
-func (r *runner) markDirty() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.epoch++
-	r.drained = false
-}
-
-// currentEpoch returns the number of changes so far that are a reason to fetch.
-func (r *runner) currentEpoch() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.epoch
-}
-
-// idle reports whether the last fetch found no job and nothing has changed since.
-func (r *runner) idle() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.drained
-}
-
-// rateLimitLeft returns how long fetching is still stopped, by the queue's rate limit or
-// by stopFetchingFor.
-func (r *runner) rateLimitLeft() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	left := max(time.Until(r.limitedUntil), time.Until(r.stoppedUntil))
-	if left <= 0 && !(r.limitedUntil.IsZero() && r.stoppedUntil.IsZero()) {
-		r.limitedUntil, r.stoppedUntil, r.drained = time.Time{}, time.Time{}, false
-	}
-	return left
-}
-
-// stopFetchingFor stops fetching for a duration, regardless of the results of other
-// fetches.
-func (r *runner) stopFetchingFor(wait time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stoppedUntil = time.Now().Add(min(wait, r.w.o.MaximumRateLimitDelay))
-}
-
-// fetchingStopped reports whether stopFetchingFor is in effect.
-func (r *runner) fetchingStopped() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !r.stoppedUntil.IsZero() && time.Now().Before(r.stoppedUntil)
-}
-
-// setRateLimit stops fetching for a duration; 0 ends a limit.
-func (r *runner) setRateLimit(wait time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.setRateLimitLocked(wait)
-}
-
-// setRateLimitLocked is setRateLimit for callers that hold mu. During a long limit
-// the worker still fetches after each MaximumRateLimitDelay: a fetch promotes
-// delayed jobs, and the limit may have been removed.
-func (r *runner) setRateLimitLocked(wait time.Duration) {
-	r.limitedUntil = time.Time{}
-	if wait > 0 {
-		r.limitedUntil = time.Now().Add(min(wait, r.w.o.MaximumRateLimitDelay))
-	}
-}
-
-// untilDue returns the time until the first delayed job is due, by the clock of the
-// queue. It reports whether there is one.
-func (r *runner) untilDue() (time.Duration, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.nextDue.IsZero() {
-		return 0, false
-	}
-	return r.nextDue.Sub(r.w.core.now()), true
-}
-
 // restIdle waits for at most the given time, while the worker can't wait for the marker.
 // It returns earlier if there is a reason to fetch.
-func (r *runner) restIdle(most time.Duration) {
-	if due, delayed := r.untilDue(); delayed {
+func (f *queueFeed) restIdle(most time.Duration) {
+	if due, delayed := f.untilDue(); delayed {
 		if due <= 0 {
-			r.markDirty()
+			f.markDirty()
 			return
 		}
 		most = min(most, due)
 	}
-	r.await(most)
-}
-
-// await sleeps until it is signalled, the given time has passed (0 for no limit), or the
-// worker stops.
-func (r *runner) await(most time.Duration) {
-	var over <-chan time.Time
-	if most > 0 {
-		timer := time.NewTimer(most)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-over:
-	case <-r.wake:
-	case <-r.soft.Done():
-	}
+	f.r.await(most)
 }
 
 // waitForWork waits for the marker, and fetches a job in the same step if possible. The
@@ -351,78 +305,63 @@ func (r *runner) await(most time.Duration) {
 //     timeouts of blocked clients only every 100 ms.
 //   - A slot signals that there may be work, or that no job may be fetched any more.
 //   - The worker stops.
-func (r *runner) waitForWork() (*Job, time.Time, error) {
+func (f *queueFeed) waitForWork() (*Job, time.Time, error) {
 	// The wait begins before the conditions are checked, so that a change in between
 	// interrupts it.
-	r.waiter.Begin()
-	defer r.waiter.End()
-	if r.stopping() || !r.idle() || r.rateLimitLeft() > 0 {
+	f.waiter.Begin()
+	defer f.waiter.End()
+	if f.r.stopping() || !f.idle() || f.rateLimitLeft() > 0 {
 		return nil, time.Time{}, nil
 	}
-	block := r.w.o.DrainDelay
-	due, delayed := r.untilDue()
+	block := f.w.o.DrainDelay
+	due, delayed := f.untilDue()
 	if delayed {
 		if due <= 0 {
-			r.markDirty()
+			f.markDirty()
 			return nil, time.Time{}, nil
 		}
 		// The timer ends the wait. If it can't, the wait ends by itself soon after.
 		block = min(block, due+timing.TimerDelay)
-		defer timing.After(due, r.waiter.Interrupt)()
+		defer timing.After(due, f.waiter.Interrupt)()
 	}
-	if r.slots.reserve(1) == 0 {
+	if f.r.slots.reserve(1) == 0 {
 		return nil, time.Time{}, nil
 	}
-	token, since, begun := r.w.token(), r.currentEpoch(), time.Now()
-	wake, found, err := r.waiter.WaitAndFetch(block, r.w.core.now(), r.w.backendWorker(), token)
+	token, since, begun := f.w.token(), f.currentEpoch(), time.Now()
+	wake, found, err := f.waiter.WaitAndFetch(block, f.w.core.now(), f.w.backendWorker(), token)
 	if mayHaveRun(err) {
 		// It may also run later: Redis may not have noticed yet that the connection is
 		// closed.
-		r.unresolved = append(r.unresolved, unresolvedFetch{token, begun.Add(block + timing.BlockMargin)})
+		f.unresolved = append(f.unresolved, unresolvedFetch{token, begun.Add(block + timing.BlockMargin)})
 	} else {
-		r.slots.settle(found.Job != nil)
+		f.r.slots.settle(found.Job != nil)
 	}
 	isKnown := err == nil && !found.Unknown
 	if isKnown {
-		if job := r.applyFetch(found, token, since); job != nil {
-			return job, r.fetchedAt(job), nil
+		if job := f.newJob(found, token, since); job != nil {
+			return job, f.fetchedAt(job), nil
 		}
 	}
 	switch {
 	case wake.Err != nil:
-		r.markDirty()
+		f.markDirty()
 		return nil, time.Time{}, wake.Err
-	case r.stopping() || !r.slots.open():
-		r.returnWake(wake)
+	case f.r.stopping() || !f.r.slots.open():
+		f.returnWake(wake)
 	case !isKnown:
-		r.applyWake(wake)
+		f.applyWake(wake)
 	}
 	return nil, time.Time{}, nil
 }
 
 // fetchedAt returns when a job was fetched, according to its ProcessedOn.
-func (r *runner) fetchedAt(job *Job) time.Time {
-	return time.Now().Add(-max(0, r.w.core.now().Sub(job.ProcessedOn)))
-}
-
-// applyWake records the result of a wait: there may be a job, or the time of the first
-// delayed one is known.
-func (r *runner) applyWake(wake backend.Wake) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.epoch++
-	if wake.NextDue.IsZero() {
-		r.drained = false
-		return
-	}
-	if r.nextDue.IsZero() || wake.NextDue.Before(r.nextDue) {
-		r.nextDue = wake.NextDue
-	}
+func (f *queueFeed) fetchedAt(job *Job) time.Time {
+	return time.Now().Add(-max(0, f.w.core.now().Sub(job.ProcessedOn)))
 }
 
 // returnWake puts back a wake-up that this worker does not use, for another worker.
-func (r *runner) returnWake(wake backend.Wake) {
-	if err := r.waiter.Return(wake); err != nil {
-		r.w.core.log.Warn("a marker could not be written back; idle workers fetch again after their DrainDelay at the latest", logError, err)
+func (f *queueFeed) returnWake(wake backend.Wake) {
+	if err := f.waiter.Return(wake); err != nil {
+		f.w.core.log.Warn("a marker could not be written back; idle workers fetch again after their DrainDelay at the latest", logError, err)
 	}
 }

@@ -51,7 +51,7 @@ func (h *host) init(home *core, options *WorkerOptions) {
 
 // run is the Run of a worker. upkeep starts loops that run beside the jobs; see
 // [Worker.upkeep].
-func (h *host) run(ctx context.Context, newRunner func() *runner, upkeep func(context.Context) ([]*safe.Background, func(time.Time))) error {
+func (h *host) run(ctx context.Context, f feed, upkeep func(context.Context) ([]*safe.Background, func(time.Time))) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h.mu.Lock()
@@ -59,7 +59,7 @@ func (h *host) run(ctx context.Context, newRunner func() *runner, upkeep func(co
 		h.mu.Unlock()
 		return errors.New("bullmq: a worker can be run once, and this one has been run or closed")
 	}
-	r := newRunner()
+	r := newRunner(h, f)
 	h.started, h.stop, h.runner = true, cancel, r
 	h.mu.Unlock()
 	defer close(h.ended)
@@ -73,7 +73,7 @@ func (h *host) run(ctx context.Context, newRunner func() *runner, upkeep func(co
 	end(deadline)
 	h.close()
 	h.queues.close()
-	safe.Together(r.waiter.Close, h.home.conn.Close)
+	safe.Together(f.close, h.home.conn.Close)
 	deadline = deadline.Add(timing.ClosingTime)
 	for _, loop := range loops {
 		loop.Wait(deadline)

@@ -127,7 +127,7 @@ func (h *host) current() *runner {
 // recheck makes a running worker check its slots again.
 func (h *host) recheck() {
 	if r := h.current(); r != nil {
-		r.markDirty()
+		r.feed.markDirty()
 		r.signal()
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 )
 
 // queueWorker is the part of a worker that belongs to one queue: the queue's store, the
@@ -12,14 +11,12 @@ import (
 // the other queues of the worker, if it has several.
 type queueWorker struct {
 	*host
-	core        *core
-	handler     Handler // nil for a Fetcher
-	o           WorkerOptions
-	locks       *lockKeeper
-	finishStore backend.Consumer // finishes jobs, for ends
-	open        func()           // opens the first connection of finishStore
-	ends        *batch.Batcher[backend.End, backend.Ended]
-	letters     *deadLetters // nil without WorkerOptions.DeadLetters
+	core    *core
+	handler Handler // nil for a Fetcher
+	o       WorkerOptions
+	source  source
+	locks   *lockKeeper
+	letters *deadLetters // nil without WorkerOptions.DeadLetters
 
 	warnUnlimited sync.Once
 }

@@ -2,7 +2,10 @@ package bullmq
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,12 +13,12 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// runner is the state of Worker.Run. It fetches jobs, runs each in a slot, and waits
-// for the slots at the end.
+// runner is the state of Run. It runs each job of a feed in a slot, and waits for the slots
+// at the end.
 type runner struct {
-	w      *queueWorker
-	slots  *slots
-	waiter backend.Waiter
+	host  *host
+	slots *slots
+	feed  feed
 
 	soft context.Context // ends when no more jobs are to be fetched
 	base context.Context // parent of the handlers' contexts, which end by cancel
@@ -23,32 +26,24 @@ type runner struct {
 
 	giveUp sync.Once // closes hard
 
-	wake chan struct{} // signals that fetch or finish must check its conditions again
+	wake chan struct{} // signals that the feed or finish must check its conditions again
 
-	// Used by fetch only.
-	unresolved []unresolvedFetch
-	batchHint  int // how many jobs a fetch requests
-
-	mu             sync.Mutex
-	fetching       bool // fetch has not ended
-	inline         bool // its goroutine runs a job, and nothing is fetched meanwhile
-	running        map[*attempt]bool
-	cancelled      bool      // all handlers were cancelled
-	cause          error     // of the cancellation
-	epoch          int       // counts changes that are a reason to fetch
-	drained        bool      // the last fetch found nothing to run
-	emittedDrained bool      // EventDrained was emitted, and no job has been fetched since
-	nextDue        time.Time // when the first delayed job is due; zero for none
-	limitedUntil   time.Time // end of the rate limit, by the real clock
-	stoppedUntil   time.Time // end of a rate limit that a handler returned although there is no limiter
+	mu        sync.Mutex
+	fetching  bool // the feed has not ended
+	running   map[*attempt]bool
+	cancelled bool  // all handlers were cancelled
+	cause     error // of the cancellation
 }
 
-func newRunner(w *queueWorker) *runner {
-	return &runner{
-		w: w, slots: w.slots, waiter: w.core.newWaiter(w.core.keys.clientName(w.nameSuffix())),
+// newRunner returns a runner and starts the feed.
+func newRunner(h *host, f feed) *runner {
+	r := &runner{
+		host: h, slots: h.slots, feed: f,
 		hard: make(chan struct{}), wake: make(chan struct{}, 1),
 		running: map[*attempt]bool{},
 	}
+	f.start(r)
+	return r
 }
 
 // run fetches jobs until ctx ends. It returns when the fetched jobs have finished, or
@@ -57,14 +52,14 @@ func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 	r.soft = ctx
 	r.base = context.WithoutCancel(ctx)
 	defer r.cancel(nil)
-	stop := context.AfterFunc(ctx, r.waiter.Interrupt)
+	stop := context.AfterFunc(ctx, r.feed.interrupt)
 	defer stop()
 	r.fetching = true
 	go r.fetchUntilStopped()
 	<-ctx.Done()
-	r.w.core.log.Info("the worker stops; it fetches no more jobs, and waits for those that run", logCount, r.count())
-	deadline = r.w.stopDeadline()
-	closing := r.w.emitAsync(EventClosing)
+	r.host.home.log.Info("the worker stops; it fetches no more jobs, and waits for those that run", logCount, r.count())
+	deadline = r.host.stopDeadline()
+	closing := r.host.emitAsync(EventClosing)
 	err = r.finish()
 	if r.hardStopped() {
 		deadline = time.Now()
@@ -76,24 +71,18 @@ func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 // finish waits for the running jobs, and for a fetch in flight, which may return
 // another job, until the deadline of the stop.
 func (r *runner) finish() (err error) {
-	span := r.w.startClose(r.soft)
+	span := r.host.startClose(r.soft)
 	defer span.end(&err)
 	defer func() { setAttr(span, attrWorkerForceClose, err != nil) }()
-	if !r.w.hasShutdown() {
-		bound, cancel := context.WithTimeout(context.Background(), r.w.o.ShutdownTimeout)
+	if !r.host.hasShutdown() {
+		bound, cancel := context.WithTimeout(context.Background(), r.host.options.ShutdownTimeout)
 		defer cancel()
 		defer r.endBy(bound)()
 	}
 	if r.waitIdle() {
 		return nil
 	}
-	left := r.unfinished()
-	if left == nil {
-		return nil
-	}
-	r.w.core.log.Warn("jobs were not finished when the shutdown timeout ended; the stalled check runs them again; allow more time with ShutdownTimeout",
-		logRunning, left.JobIDs, logUnwritten, left.Unwritten)
-	return left
+	return r.unfinished()
 }
 
 // endBy cancels the handlers' contexts shortly before the deadline of ctx, or when
@@ -157,16 +146,25 @@ func (r *runner) hardStopped() bool {
 	}
 }
 
-// signal makes fetch, or finish, check its conditions again.
+// fetchUntilStopped runs the feed. When the worker stops, it signals that no more jobs are
+// fetched.
+func (r *runner) fetchUntilStopped() {
+	if !r.feed.fetch() {
+		return
+	}
+	r.mu.Lock()
+	r.fetching = false
+	r.mu.Unlock()
+	r.signal()
+}
+
+// signal makes the feed, or finish, check its conditions again.
 func (r *runner) signal() {
-	r.resumeFetching()
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
-	if r.waiter.Waiting() && (!r.idle() || r.rateLimitLeft() > 0) {
-		go r.waiter.Interrupt()
-	}
+	r.feed.signal()
 }
 
 func (r *runner) vacate() {
@@ -207,50 +205,59 @@ func (r *runner) count() int {
 	return len(r.running)
 }
 
-// unfinished returns an error that lists the unfinished jobs, or nil if there are
-// none.
-func (r *runner) unfinished() *UnfinishedError {
+// unfinished logs the unfinished jobs of each queue. It returns an [*UnfinishedError] that
+// lists them, or nil if there are none.
+func (r *runner) unfinished() error {
+	queues := r.unfinishedJobs()
+	byName := func(a, b *queueWorker) int { return strings.Compare(a.QueueName(), b.QueueName()) }
+	var errs []error
+	for _, w := range slices.SortedFunc(maps.Keys(queues), byName) {
+		left := queues[w]
+		slices.Sort(left.JobIDs)
+		slices.Sort(left.Unwritten)
+		w.core.log.Warn("jobs were not finished when the shutdown timeout ended; the stalled check runs them again; allow more time with ShutdownTimeout",
+			logRunning, left.JobIDs, logUnwritten, left.Unwritten)
+		errs = append(errs, left)
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+func (r *runner) unfinishedJobs() map[*queueWorker]*UnfinishedError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.running) == 0 {
-		return nil
-	}
-	left := &UnfinishedError{QueueName: r.w.QueueName()}
+	queues := map[*queueWorker]*UnfinishedError{}
 	for a := range r.running {
+		left := queues[a.w]
+		if left == nil {
+			left = &UnfinishedError{QueueName: a.w.QueueName()}
+			queues[a.w] = left
+		}
 		if a.stage == returned {
 			left.Unwritten = append(left.Unwritten, a.job.ID)
 		} else {
 			left.JobIDs = append(left.JobIDs, a.job.ID)
 		}
 	}
-	slices.Sort(left.JobIDs)
-	slices.Sort(left.Unwritten)
-	return left
+	return queues
 }
 
-// runInline runs a job on fetch's own goroutine, which starts it sooner than another
-// goroutine would. Fetching continues in a new goroutine: at once if there is another
-// free slot, otherwise when there is one.
-func (r *runner) runInline(job *Job, lockedAt time.Time) {
-	r.setInline(true)
-	r.resumeFetching()
-	r.slot(handover{r.w, job, lockedAt})
-}
-
-// resumeFetching starts a new fetch goroutine if the last one runs a job and a slot
-// is free.
-func (r *runner) resumeFetching() {
-	if !r.slots.full() && r.setInline(false) {
-		go r.fetchUntilStopped()
+// await sleeps until it is signalled, the given time has passed (0 for no limit), or the
+// worker stops.
+func (r *runner) await(most time.Duration) {
+	var over <-chan time.Time
+	if most > 0 {
+		timer := time.NewTimer(most)
+		defer timer.Stop()
+		over = timer.C
 	}
-}
-
-// setInline returns the previous value.
-func (r *runner) setInline(inline bool) (before bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before, r.inline = r.inline, inline
-	return before
+	select {
+	case <-over:
+	case <-r.wake:
+	case <-r.soft.Done():
+	}
 }
 
 // pauseAfter returns how long to wait after a failure before a call is repeated. If only
