@@ -180,32 +180,39 @@ func (c *cancelWatch) poll(ctx context.Context) error {
 		if err != nil || len(requests) == 0 {
 			return err
 		}
-		own := []string{}
-		for _, request := range requests {
-			if request.JobID == "" {
-				continue
-			}
-			if !request.Recorded {
-				_, err := w.core.store.Cancel(ctx, request.JobID, cancelText(request.Reason), request.Reason, request.ID)
-				if err != nil && !errors.Is(err, ErrJobNotFound) {
-					return err
-				}
-			}
-			if w.runs(request.JobID) {
-				own = append(own, request.JobID)
-			}
-		}
-		if len(own) > 0 {
-			cancelled, err := w.core.store.Cancellations(ctx, own)
-			if err != nil {
-				return err
-			}
-			for _, one := range cancelled {
-				w.cancelOwn(one)
-			}
+		if err := w.applyCancelRequests(ctx, requests); err != nil {
+			return err
 		}
 		c.after = requests[len(requests)-1].ID
 	}
+}
+
+// applyCancelRequests records the cancellations that are not yet, and cancels the jobs
+// that this worker runs.
+func (w *queueWorker) applyCancelRequests(ctx context.Context, requests []backend.CancelRequest) error {
+	own := []string{}
+	for _, request := range requests {
+		if request.JobID == "" {
+			continue
+		}
+		if !request.Recorded {
+			_, err := w.core.store.Cancel(ctx, request.JobID, cancelText(request.Reason), request.Reason, request.ID)
+			if err != nil && !errors.Is(err, ErrJobNotFound) {
+				return err
+			}
+		}
+		if w.runs(request.JobID) {
+			own = append(own, request.JobID)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	cancelled, err := w.core.store.Cancellations(ctx, own)
+	for _, one := range cancelled {
+		w.cancelOwn(one)
+	}
+	return err
 }
 
 // runs reports whether the worker runs a job.

@@ -113,18 +113,7 @@ func (k *lockKeeper) run(ctx context.Context) {
 func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 	w := k.worker
 	begun := time.Now()
-	first := begun.Add(w.o.LockDuration) // when the first lock expires
-	k.mu.Lock()
-	var due []backend.Lock
-	for id, lock := range k.held {
-		if begun.Sub(lock.renewed) >= w.o.LockRenewTime/2 {
-			due = append(due, backend.Lock{JobID: id, Token: lock.token})
-		}
-		if end := lock.renewed.Add(w.o.LockDuration); end.Before(first) {
-			first = end
-		}
-	}
-	k.mu.Unlock()
+	due, first := k.due(begun)
 	for from := 0; from < len(due); from += 1000 {
 		some := due[from:min(from+1000, len(due))]
 		// If Redis does not reply, the handlers must still be cancelled when their locks expire.
@@ -138,13 +127,27 @@ func (k *lockKeeper) renew(ctx context.Context) (failed error) {
 			failed = err
 			continue
 		}
-		k.applyRenewal(some, renewal.Lost, begun)
-		for _, cancelled := range renewal.Cancelled {
-			w.cancelOwn(cancelled)
-			k.notify(cancelled)
-		}
+		k.applyRenewal(some, renewal, begun)
 	}
 	return failed
+}
+
+// due returns the locks to renew now, and when the first of all locks expires, but not
+// later than that of a lock which is acquired now.
+func (k *lockKeeper) due(now time.Time) (due []backend.Lock, first time.Time) {
+	o := &k.worker.o
+	first = now.Add(o.LockDuration)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id, lock := range k.held {
+		if now.Sub(lock.renewed) >= o.LockRenewTime/2 {
+			due = append(due, backend.Lock{JobID: id, Token: lock.token})
+		}
+		if end := lock.renewed.Add(o.LockDuration); end.Before(first) {
+			first = end
+		}
+	}
+	return due, first
 }
 
 // notify tells the program of a Fetcher once that a job is cancelled. It does not wait for
@@ -158,10 +161,11 @@ func (k *lockKeeper) notify(c backend.Cancellation) {
 	}
 }
 
-// applyRenewal records the result of a renewal that began at when.
-func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time.Time) {
+// applyRenewal records the result of a renewal that began at when, and cancels the jobs
+// that [Queue.Cancel] has cancelled.
+func (k *lockKeeper) applyRenewal(asked []backend.Lock, renewal backend.Renewal, when time.Time) {
 	gone := map[string]bool{}
-	for _, id := range lost {
+	for _, id := range renewal.Lost {
 		gone[id] = true
 	}
 	var lostIDs, renewed []string
@@ -186,6 +190,10 @@ func (k *lockKeeper) applyRenewal(asked []backend.Lock, lost []string, when time
 	k.emitLost(lostIDs)
 	if len(renewed) > 0 {
 		k.worker.emit(WorkerEvent{Type: EventLocksRenewed, JobIDs: renewed})
+	}
+	for _, cancelled := range renewal.Cancelled {
+		k.worker.cancelOwn(cancelled)
+		k.notify(cancelled)
 	}
 }
 
