@@ -132,6 +132,7 @@ func (f *queueFeed) fetch() (stopped bool) {
 			go f.r.slot(handover{f.w, job, lockedAt})
 		}
 	}
+	f.releaseDelay()
 	return true
 }
 
@@ -162,8 +163,8 @@ func (f *queueFeed) rest(outage *timing.Backoff) {
 }
 
 // releaseDelay writes the time when the first delayed job is due back to the marker
-// before the worker pauses. Other workers may not know that time, and would notice the
-// job only after their DrainDelay.
+// before the worker pauses or stops. Other workers may not know that time, and would
+// notice the job only after their DrainDelay.
 func (f *queueFeed) releaseDelay() {
 	f.mu.Lock()
 	due := f.nextDue

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/types"
+	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -144,6 +145,17 @@ var _ = Describe("Worker shutdown", Label("slow"), func() {
 		Eventually(ended).Should(Receive(BeNil()))
 		runs.once(1)
 		Expect(eventsOf(name)).NotTo(ContainElement(HavePrefix("stalled")))
+	})
+
+	It("leaves the due time of a delayed job to other workers", func() {
+		worker, _, ended := startWorker(name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, nil)
+		waitUntilIdle(queue)
+		job := add(&bullmq.JobOptions{Delay: time.Hour})
+		waitUntilIdle(queue) // the worker has popped the marker
+		Expect(worker.Close()).To(Succeed())
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(redisDo("ZRANGE", keyOf(name, "marker"), "0", "-1", "WITHSCORES").AsZScores()).
+			To(ConsistOf(rueidis.ZScore{Member: "1", Score: float64(job.Timestamp.Add(time.Hour).UnixMilli())}))
 	})
 
 	It("stops waiting for a handler that ignores its context and reports its job, which another worker runs", func() {
