@@ -48,6 +48,13 @@ var _ = Describe("Failed jobs", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return letter
 	}
+	It("count the attempts that older software made in their dead letters", func() {
+		fail(queue, nil, &bullmq.JobOptions{JobID: "a"}, "no")
+		Expect(redisDo("HSET", keyOf(queue.Name(), "a"), "attemptsMade", "2").Error()).To(Succeed())
+		was, _ := moveOne().DeadLetter()
+		Expect(was.AttemptsMade).To(Equal(3))
+	})
+
 	It("become dead letters: waiting jobs of another queue that say what they were", func() {
 		options := &bullmq.JobOptions{JobID: "a", Attempts: 3, Priority: 7, KeepCompleted: bullmq.KeepNone(), Backoff: bullmq.FixedBackoff(time.Minute)}
 		job := fail(queue, json.RawMessage(`{"to":"a/b <c>","n":12345678901234567890}`), options, `no "such" <address>/x`)

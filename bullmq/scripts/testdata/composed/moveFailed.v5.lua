@@ -179,7 +179,7 @@ local function optsOf(jobId, job, failedAt)
   end
   return text .. ',"deadLetter":{"queue":' .. json(queueKey) .. ',"id":' .. json(jobId) .. ',"reason":' ..
     json(job.failedReason or '') .. (wasCancelled(job) and ',"cancelled":true' or '') .. ',"attemptsMade":' ..
-    integerText(job.attemptsMade or job.atm) .. ',"failedAt":' .. failedAt .. '}}'
+    integerText(toInteger(job.attemptsMade) + toInteger(job.atm)) .. ',"failedAt":' .. failedAt .. '}}'
 end
 local function move(jobId, score)
   local jobKey = from .. jobId
