@@ -109,6 +109,9 @@ func (c *core) dedicated() (store backend.Store, open func()) {
 	return newStore(client, c.keys, c.dialect), client.Open
 }
 
+// newSharding returns the generations of the sharded queue with this key prefix.
+func (c *core) newSharding(name string) backend.Sharding { return scripts.NewSharding(c.client, name) }
+
 func (c *core) nowMs() int64 { return c.now().UnixMilli() }
 
 // newBlocking returns a connection for blocking commands.

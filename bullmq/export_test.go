@@ -52,3 +52,17 @@ func FailureLog(to Logger, job *Job, err error) func() {
 	w, a := &queueWorker{core: &core{log: to.with()}}, &attempt{ctx: context.Background(), job: job}
 	return func() { w.logFailure(a.ctx, a, result{err: err}, true) }
 }
+
+// SumMetrics adds up the metrics of shards.
+var SumMetrics = sumMetrics
+
+// ShardIndex returns the shard of a key.
+var ShardIndex = shardIndex
+
+// Forget makes the last reading of the number of shards older.
+func (s *ShardedQueue) Forget(age time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tried = time.Time{}
+	s.confirmed.Add(-int64(age))
+}

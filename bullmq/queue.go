@@ -220,10 +220,15 @@ func (q *Queue) Add(ctx context.Context, name string, data any, options *JobOpti
 }
 
 func (q *Queue) add(ctx context.Context, name string, data any, options *JobOptions) (job *Job, err error) {
+	return q.addWithin(ctx, q.wait, name, data, options)
+}
+
+// addWithin adds a job, with an AddWait.
+func (q *Queue) addWithin(ctx context.Context, wait addWait, name string, data any, options *JobOptions) (job *Job, err error) {
 	ctx, span := q.core.trace.startAdd(ctx, name)
 	defer span.end(&err)
 	begun := time.Now()
-	ctx, cancel := q.wait.within(ctx, begun)
+	ctx, cancel := wait.within(ctx, begun)
 	defer cancel()
 	o := q.options(options)
 	o.carryAlone(q.core.trace.inject(ctx), options)
@@ -236,7 +241,7 @@ func (q *Queue) add(ctx context.Context, name string, data any, options *JobOpti
 	}
 	result, err := q.addOnce(ctx, add)
 	if err != nil {
-		if result, err = q.addAgain(ctx, begun, job, &add, err); err != nil {
+		if result, err = q.addAgain(wait.retry(ctx, q.core, begun), job, &add, err); err != nil {
 			return nil, err
 		}
 	}
@@ -288,14 +293,20 @@ func (q *Queue) addBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: %w", len(bulk), q.Name(), context.Cause(ctx))
 	}
-	results := q.core.store.AddBatch(ctx, adds)
-	if bulkError(results) != nil {
-		q.addManyAgain(ctx, begun, jobs, adds, results)
-	}
+	results := q.sendBulk(ctx, begun, q.wait, jobs, adds)
 	for i, result := range results {
 		jobs[i].added(result)
 	}
 	return jobs, bulkError(results)
+}
+
+// sendBulk adds prepared jobs, with an AddWait that began at begun.
+func (q *Queue) sendBulk(ctx context.Context, begun time.Time, wait addWait, jobs []*Job, adds []*backend.Add) []backend.AddResult {
+	results := q.core.store.AddBatch(ctx, adds)
+	if bulkError(results) != nil {
+		q.addManyAgain(wait.retry(ctx, q.core, begun), jobs, adds, results)
+	}
+	return results
 }
 
 // addOnce makes one attempt to add a job. A plain job shares its call with others.

@@ -64,16 +64,15 @@ func (j *Job) added(result backend.AddResult) {
 	}
 }
 
-// addAgain retries an add that has failed, within the queue's AddWait. It retries
-// only if that cannot add the job twice.
-func (q *Queue) addAgain(ctx context.Context, begun time.Time, job *Job, add *backend.Add, err error) (backend.AddResult, error) {
-	r := q.wait.retry(ctx, q.core, begun)
+// addAgain retries an add that has failed, within its AddWait. It retries only if that
+// cannot add the job twice.
+func (q *Queue) addAgain(r *addRetry, job *Job, add *backend.Add, err error) (backend.AddResult, error) {
 	lost := mayHaveRun(err)
 	for r.allowed(!lost || r.repeatable(job.Options), err) && r.wait() {
-		result := q.core.store.AddBatch(ctx, []*backend.Add{add})[0]
+		result := q.core.store.AddBatch(r.ctx, []*backend.Add{add})[0]
 		if result.Err == nil {
 			if lost {
-				_ = q.recognize(ctx, job, add, &result) // the job exists in any case
+				_ = q.recognize(r.ctx, job, add, &result) // the job exists in any case
 			}
 			return result, nil
 		}
@@ -101,8 +100,7 @@ func (q *Queue) recognize(ctx context.Context, job *Job, add *backend.Add, resul
 
 // addManyAgain is addAgain for the jobs of a bulk that were not added. It replaces
 // their results.
-func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, adds []*backend.Add, results []backend.AddResult) {
-	r := q.wait.retry(ctx, q.core, begun)
+func (q *Queue) addManyAgain(r *addRetry, jobs []*Job, adds []*backend.Add, results []backend.AddResult) {
 	lost := make([]bool, len(jobs))
 	for {
 		var at []int
@@ -117,12 +115,12 @@ func (q *Queue) addManyAgain(ctx context.Context, begun time.Time, jobs []*Job, 
 		if len(rest) == 0 || !r.wait() {
 			break
 		}
-		more := q.core.store.AddBatch(ctx, rest)
+		more := q.core.store.AddBatch(r.ctx, rest)
 		var unread error
 		for n, i := range at {
 			results[i] = more[n]
 			if lost[i] && results[i].Err == nil && unread == nil {
-				unread = q.recognize(ctx, jobs[i], adds[i], &results[i])
+				unread = q.recognize(r.ctx, jobs[i], adds[i], &results[i])
 			}
 		}
 	}

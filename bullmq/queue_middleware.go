@@ -159,7 +159,11 @@ func (q *Queue) addBulkThrough(ctx context.Context, bulk []BulkJob) ([]*Job, err
 	for i, b := range bulk {
 		jobs[i] = newJob(q.Name(), b.Name, b.Data, b.Options)
 	}
-	err := q.addMany(ctx, jobs)
+	return addedBy(jobs, q.addMany(ctx, jobs))
+}
+
+// addedBy returns the jobs of a bulk that was added through middleware.
+func addedBy(jobs []*NewJob, err error) ([]*Job, error) {
 	added := make([]*Job, len(jobs))
 	for i, n := range jobs {
 		if n.job == nil { // none was added

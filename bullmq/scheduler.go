@@ -84,15 +84,22 @@ func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, t
 	if len(q.middleware) == 0 {
 		return q.upsertScheduler(ctx, id, repeat, t)
 	}
-	n := newJob(q.Name(), t.Name, t.Data, t.Options)
+	return upsertThrough(ctx, q.Name(), q.middleware, id, t, func(ctx context.Context, t JobTemplate) (*Job, error) {
+		return q.upsertScheduler(ctx, id, repeat, t)
+	})
+}
+
+// upsertThrough upserts a scheduler through middleware.
+func upsertThrough(ctx context.Context, queueName string, middleware []AddMiddleware, id string, t JobTemplate, upsert func(context.Context, JobTemplate) (*Job, error)) (*Job, error) {
+	n := newJob(queueName, t.Name, t.Data, t.Options)
 	n.SchedulerID = id
 	called := false
 	var job *Job
 	err := wrapAdd(func(ctx context.Context, _ []*NewJob) (err error) {
 		called = true
-		job, err = q.upsertScheduler(ctx, id, repeat, JobTemplate{Name: t.Name, Data: n.Data, Options: n.Options})
+		job, err = upsert(ctx, JobTemplate{Name: t.Name, Data: n.Data, Options: n.Options})
 		return err
-	}, q.middleware)(ctx, []*NewJob{n})
+	}, middleware)(ctx, []*NewJob{n})
 	if err == nil && !called {
 		err = errNotAdded
 	}

@@ -106,7 +106,7 @@ var _ = Describe("The pages for users", func() {
 		var missing []string
 		found := 0
 		for _, page := range []string{
-			"../README.md", "cancelling.md", "dead-letters.md", "flows.md", "guarantees.md", "handlers.md", "legacy-queues.md", "metrics.md",
+			"../README.md", "cancelling.md", "scaling.md", "dead-letters.md", "flows.md", "guarantees.md", "handlers.md", "legacy-queues.md", "metrics.md",
 			"migrating.md", "mixed-fleets.md", "recipes.md", "releasing.md", "schedulers.md", "security.md", "telemetry.md", "testing.md",
 			"workers.md",
 		} {

@@ -90,6 +90,7 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", Labe
 	Entry("dead-letters.md", "dead-letters.md"),
 	Entry("flows.md", "flows.md"),
 	Entry("recipes.md", "recipes.md"),
+	Entry("scaling.md", "scaling.md"),
 	Entry("schedulers.md", "schedulers.md"),
 )
 

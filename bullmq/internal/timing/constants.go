@@ -117,4 +117,20 @@ const (
 	// LastQuickPause is the longest pause of a loop that still counts as short. It allows
 	// for a client whose connections, up to four, are all broken.
 	LastQuickPause = 8 * ShortestPause
+
+	// ShardReview is how often a ShardedQueue that is used reads the number of its
+	// shards.
+	ShardReview = time.Second
+	// ShardPatience is the age of the last reading after which an add waits for another.
+	ShardPatience = 10 * time.Second
+	// ShardExpiry is the age of the last reading after which an add fails. It is shorter
+	// than ShardGrace.
+	ShardExpiry = 30 * time.Minute
+	// ShardGrace is how long an older generation of shards is kept at least.
+	ShardGrace = time.Hour
+	// ShardLoadInterval is how often the jobs of the shards are counted to find the one
+	// with the fewest.
+	ShardLoadInterval = 100 * time.Millisecond
+	// ShardEventLag is how long an event of one shard waits for earlier events of others.
+	ShardEventLag = 20 * time.Millisecond
 )

@@ -1,0 +1,249 @@
+package bullmq_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("Resize", func() {
+	var (
+		name string
+		ctx  context.Context
+	)
+	BeforeEach(func() { name, ctx = newQueueName(), specContext() })
+
+	It("lets all producers add to the new shards, and loses no job", Label("slow"), func() {
+		sharded, other := newSharded(name, 2, bullmq.ShardedQueueOptions{}), newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		ledger, stop := newAddLedger(), make(chan struct{})
+		var adding sync.WaitGroup
+		var latest atomic.Value
+		adding.Go(func() {
+			for number := 0; ; number++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				job, err := other.Add(ctx, "paint", number, nil)
+				ledger.record(number, err)
+				if err == nil {
+					latest.Store(job.QueueName())
+				}
+			}
+		})
+		for generation, shards := range []int{4, 3} {
+			Expect(sharded.Resize(ctx, shards)).To(Succeed())
+			Expect(sharded.NumShards()).To(Equal(shards))
+			Eventually(latest.Load, "20s").Should(HavePrefix(fmt.Sprintf("{%s.%d-", name, generation+1)))
+		}
+		close(stop)
+		adding.Wait()
+		Expect(ledger.failures()).To(BeEmpty())
+		Expect(sharded.Shards()).To(HaveLen(9))
+		ledger.matches(ctx, sharded)
+		Expect(sharded.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, len(ledger.added)))
+	})
+
+	It("does nothing if the number is the same", func() {
+		sharded := newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		before := hashAt("bull:" + name + "@x:shards")
+		Expect(sharded.Resize(ctx, 2)).To(Succeed())
+		Expect(hashAt("bull:" + name + "@x:shards")).To(Equal(before))
+		Expect(sharded.Resize(ctx, 0)).To(MatchError(ContainSubstring("use 1 to 1000")))
+	})
+
+	It("is noticed by a producer that has not added for a while", func() {
+		sharded, other := newSharded(name, 2, bullmq.ShardedQueueOptions{}), newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		Expect(sharded.Resize(ctx, 3)).To(Succeed())
+		other.Forget(time.Minute)
+		job, err := other.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.QueueName()).To(HavePrefix("{" + name + ".1-"))
+	})
+
+	It("gives the new shards the pause and the limits of the old ones", func() {
+		sharded := newSharded(name, 4, bullmq.ShardedQueueOptions{})
+		Expect(sharded.Pause(ctx)).To(Succeed())
+		Expect(sharded.SetGlobalConcurrency(ctx, 9)).To(Succeed())
+		Expect(sharded.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 8, Duration: time.Minute})).To(Succeed())
+		Expect(sharded.Resize(ctx, 9)).To(MatchError(ContainSubstring("its global rate limit of 8 can't be divided")))
+		Expect(sharded.Resize(ctx, 10)).To(MatchError(ContainSubstring("its global concurrency of 9 can't be divided")))
+		Expect(sharded.NumShards()).To(Equal(4))
+		Expect(sharded.Resize(ctx, 3)).To(Succeed())
+		for i, shard := range sharded.Shards()[:3] {
+			Expect(shard.Name()).To(Equal(fmt.Sprintf("{%s.1-%d}", name, i)))
+			Expect(shard.Meta(ctx)).To(And(
+				HaveField("Paused", true), HaveField("Concurrency", HaveValue(Equal(3))),
+				HaveField("RateLimit", HaveField("Max", []int{3, 3, 2}[i]))))
+		}
+		Expect(sharded.Resume(ctx)).To(Succeed())
+		Expect(sharded.IsPaused(ctx)).To(BeFalse())
+		for _, shard := range sharded.Shards() {
+			Expect(shard.IsPaused(ctx)).To(BeFalse(), shard.Name())
+		}
+	})
+
+	It("moves the schedulers, whose next jobs keep their times", func() {
+		sharded := newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		next := map[string]time.Time{}
+		for i := range 6 {
+			id := fmt.Sprint("every-", i)
+			_, err := sharded.UpsertScheduler(ctx, id, bullmq.Repeat{Every: time.Hour, StartDate: time.Now().Add(time.Duration(i+1) * time.Minute), Limit: 5}, &bullmq.JobTemplate{
+				Name: "paint", Data: map[string]int{"i": i}, Options: &bullmq.JobOptions{Attempts: 3},
+			})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		_, err := sharded.UpsertScheduler(ctx, "cron", bullmq.Repeat{Pattern: "0 3 1 1 *", TimeZone: "UTC"}, nil)
+		Expect(err).NotTo(HaveOccurred())
+		all, err := sharded.Schedulers(ctx, bullmq.AllEntries())
+		Expect(err).NotTo(HaveOccurred())
+		for _, s := range all {
+			next[s.ID] = s.Next
+		}
+		Expect(next).To(HaveLen(7))
+
+		Expect(sharded.Resize(ctx, 5)).To(Succeed())
+		all, err = sharded.Schedulers(ctx, bullmq.AllEntries())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(all).To(HaveLen(7))
+		for _, s := range all {
+			Expect(s.Next).To(Equal(next[s.ID]), s.ID)
+			if s.ID != "cron" {
+				Expect(s.Name).To(Equal("paint"))
+				Expect(s.Repeat.Limit).To(Equal(5))
+				Expect(string(s.Data)).To(HavePrefix(`{"i":`))
+				Expect(string(s.RawOptions)).To(ContainSubstring(`"attempts":3`))
+			}
+		}
+		for _, shard := range sharded.Shards()[5:] {
+			Expect(shard.CountSchedulers(ctx)).To(BeZero())
+			Expect(shard.Counts(ctx, bullmq.StateDelayed)).To(HaveKeyWithValue(bullmq.StateDelayed, 0))
+		}
+		Expect(sharded.Counts(ctx, bullmq.StateDelayed)).To(HaveKeyWithValue(bullmq.StateDelayed, 7))
+		Expect(sharded.Resize(ctx, 5)).To(Succeed())
+	})
+
+	It("uses servers that were appended, and leaves older shards where they are", Label("slow"), func() {
+		_, connections := shardServers(3)
+		before := newSharded(name, 4, bullmq.ShardedQueueOptions{Connections: connections[:2]})
+		old, err := before.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}})
+		Expect(err).NotTo(HaveOccurred())
+		after := newSharded(name, 4, bullmq.ShardedQueueOptions{Connections: connections})
+		Expect(after.Resize(ctx, 4)).To(Succeed())
+		for _, job := range old {
+			Expect(after.Job(ctx, job.QueueName(), job.ID)).To(HaveField("Name", job.Name))
+		}
+		for i, shard := range after.Shards()[:4] {
+			Expect(shard.Name()).To(Equal(fmt.Sprintf("{%s.1-%d}", name, i)))
+			on := newQueue(shard.Name(), &bullmq.QueueOptions{Connection: connections[i%3]})
+			Expect(on.Add(ctx, "paint", nil, nil)).To(HaveField("ID", "1"))
+			Expect(shard.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, 1))
+		}
+
+		before.Forget(time.Minute)
+		job, err := before.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred(), "a producer without the new server goes on")
+		Expect(job.QueueName()).To(HavePrefix("{" + name + "-"))
+		_, err = bullmq.NewShardedQueue(ctx, name, 4, &bullmq.ShardedQueueOptions{Connections: connections[:2]})
+		Expect(err).To(MatchError(ContainSubstring("append the missing ones")))
+	})
+
+	It("by two processes at the same time begins each generation once", func() {
+		first, second := newSharded(name, 2, bullmq.ShardedQueueOptions{}), newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		errs := make(chan error, 2)
+		go func() { errs <- first.Resize(ctx, 3) }()
+		go func() { errs <- second.Resize(ctx, 4) }()
+		for range 2 {
+			if err := <-errs; err != nil {
+				Expect(err).To(MatchError(ContainSubstring("another process resizes it")))
+			}
+		}
+		Expect(first.Resize(ctx, 5)).To(Succeed())
+		second.Forget(time.Minute)
+		Expect(second.Counts(ctx)).NotTo(BeNil())
+		Expect(second.NumShards()).To(Equal(5))
+	})
+})
+
+var _ = Describe("Retire", func() {
+	var (
+		name string
+		ctx  context.Context
+		now  atomic.Int64
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		now.Store(fixedNow)
+	})
+	open := func(shards int) *bullmq.ShardedQueue {
+		GinkgoHelper()
+		return newSharded(name, shards, bullmq.ShardedQueueOptions{Queue: bullmq.QueueOptions{Now: func() time.Time { return time.UnixMilli(now.Load()) }}})
+	}
+
+	It("removes an older generation without jobs, but not within an hour", func() {
+		sharded := open(2)
+		Expect(sharded.Resize(ctx, 3)).To(Succeed())
+		Expect(sharded.Retire(ctx, nil)).To(BeEmpty())
+		now.Add(time.Hour.Milliseconds())
+		Expect(sharded.Retire(ctx, nil)).To(Equal([]string{"{" + name + "-0}", "{" + name + "-1}"}))
+		Expect(sharded.Shards()).To(HaveLen(3))
+		Expect(redisStrings("KEYS", "bull:{"+name+"-*")).To(BeEmpty())
+		Expect(hashAt("bull:" + name + "@x:shards")).To(And(HaveLen(1), HaveKey("1")))
+		_, err := sharded.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(newSharded(name, 2, bullmq.ShardedQueueOptions{}).NumShards()).To(Equal(3))
+	})
+
+	It("keeps a generation with jobs, and one with finished jobs unless they are to be removed", func() {
+		sharded := open(2)
+		job, err := sharded.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(sharded.Resize(ctx, 3)).To(Succeed())
+		now.Add(2 * time.Hour.Milliseconds())
+		Expect(sharded.Retire(ctx, &bullmq.RetireOptions{RemoveFinished: true})).To(BeEmpty())
+		fetcher := newFetcher(job.QueueName(), nil)
+		endJob(fetcher, takeJob(fetcher), nil, nil)
+		Expect(sharded.Retire(ctx, nil)).To(BeEmpty())
+		Expect(sharded.Find(ctx, job.ID)).To(HaveLen(1))
+		Expect(sharded.Retire(ctx, &bullmq.RetireOptions{RemoveFinished: true})).To(HaveLen(2))
+		_, err = sharded.Find(ctx, job.ID)
+		Expect(err).To(MatchError(bullmq.ErrJobNotFound))
+	})
+
+	It("is safe for a producer that has not read the number of shards for long", func() {
+		sharded, other := open(2), open(2)
+		Expect(sharded.Resize(ctx, 3)).To(Succeed())
+		now.Add(2 * time.Hour.Milliseconds())
+		Expect(sharded.Retire(ctx, nil)).To(HaveLen(2))
+		other.Forget(2 * time.Hour)
+		job, err := other.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.QueueName()).To(HavePrefix("{" + name + ".1-"))
+	})
+})
+
+var _ = Describe("A producer that can't read the number of shards", Label("slow"), func() {
+	It("adds to the shards that it knows, and fails when that was long ago", func() {
+		name, ctx := newQueueName(), specContext()
+		servers, connections := shardServers(2)
+		sharded := newSharded(name, 2, bullmq.ShardedQueueOptions{Connections: connections, OnShardDown: bullmq.ElsewhereWhenDown})
+		servers[0].Stop()
+		sharded.Forget(time.Minute)
+		for range 3 {
+			Expect(sharded.Add(ctx, "paint", nil, nil)).To(HaveField("Name", "paint"))
+		}
+		sharded.Forget(time.Hour)
+		_, err := sharded.Add(ctx, "paint", nil, nil)
+		Expect(err).To(MatchError(ContainSubstring("the number of shards of " + name + " was not read for")))
+		Expect(servers[0].Start()).To(Succeed())
+		Eventually(func() error { _, err := sharded.Add(ctx, "paint", nil, nil); return err }, "20s").Should(Succeed())
+	})
+})
