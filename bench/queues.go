@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// The cost of a job with one queue and with a thousand, in one process with one shared Redis client. The same
+// The cost of a job with one queue and with a thousand, in one process with one worker and one shared Redis client. The same
 // number of jobs is spread over the queues.
 const (
 	spreadJobs  = 20_000
@@ -24,16 +23,25 @@ const (
 
 var oneAndThousand = [2]int{1, 1_000}
 
-// fleet is a number of queues, each with a worker that is paused between steps.
+// fleet is a number of queues. A single queue has a Worker, and many have one MultiWorker. The
+// worker is paused between steps.
 type fleet struct {
 	*redis
 	shared     rueidis.Client
 	connection *bullmq.Connection // of shared
 	jobs       int                // per step
 	queues     []ownProducer
-	workers    []*bullmq.Worker
+	worker     pausable
 	done       atomic.Int64
 	all        chan struct{}
+}
+
+// pausable is a Worker or a MultiWorker.
+type pausable interface {
+	Run(ctx context.Context) error
+	Pause(ctx context.Context) error
+	Resume()
+	Close() error
 }
 
 func measureQueues(sizes [2]int, jobs int) (grown, error) {
@@ -73,7 +81,7 @@ func openFleet(size, jobs int) (*fleet, error) {
 	f := &fleet{redis: server, jobs: jobs}
 	// Each worker blocks on a separate connection, whose default buffers take a megabyte.
 	f.shared, err = rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{server.Addr()}, DisableCache: true, BlockingPoolSize: size + 1,
+		InitAddress: []string{server.Addr()}, DisableCache: true, BlockingPoolSize: 2,
 		ReadBufferEachConn: 32 << 10, WriteBufferEachConn: 32 << 10, RingScaleEachConn: 8,
 	})
 	if err != nil {
@@ -84,42 +92,57 @@ func openFleet(size, jobs int) (*fleet, error) {
 		f.close()
 		return nil, err
 	}
-	for i := range size {
-		if err := f.open(fmt.Sprintf("bench-%d", i)); err != nil {
-			f.close()
-			return nil, err
-		}
+	if err := f.open(size); err != nil {
+		f.close()
+		return nil, err
 	}
 	return f, nil
 }
 
-func (f *fleet) open(name string) error {
-	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: f.connection})
-	if err != nil {
-		return err
+// open opens the queues and their worker.
+func (f *fleet) open(size int) error {
+	var served []bullmq.ServedQueue
+	for i := range size {
+		name := fmt.Sprintf("bench-%d", i)
+		queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: f.connection})
+		if err != nil {
+			return err
+		}
+		f.queues, served = append(f.queues, ownProducer{queue}), append(served, bullmq.ServedQueue{Name: name})
 	}
-	f.queues = append(f.queues, ownProducer{queue})
-	worker, err := bullmq.NewWorker(context.Background(), name, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{
+	options := bullmq.WorkerOptions{
 		Connection: f.connection, Concurrency: inFlight,
 		Events: bullmq.WorkerEvents{Completed: func(*bullmq.Job, any) {
 			if f.done.Add(1) == int64(f.jobs) {
 				close(f.all)
 			}
 		}},
-	})
-	if err != nil {
+	}
+	handler := func(context.Context, *bullmq.Job) (any, error) { return nil, nil }
+	if size == 1 {
+		worker, err := bullmq.NewWorker(context.Background(), served[0].Name, handler, &options)
+		if err != nil {
+			return err
+		}
+		f.worker = worker
+	} else {
+		worker, err := bullmq.NewMultiWorker(context.Background(), handler, &bullmq.MultiWorkerOptions{Queues: served, Worker: options})
+		if err != nil {
+			return err
+		}
+		f.worker = worker
+	}
+	if err := f.worker.Pause(context.Background()); err != nil {
 		return err
 	}
-	f.workers = append(f.workers, worker)
-	if err := worker.Pause(context.Background()); err != nil {
-		return err
-	}
-	go func() { _ = worker.Run(context.Background()) }()
+	go func() { _ = f.worker.Run(context.Background()) }()
 	return nil
 }
 
 func (f *fleet) close() {
-	inParallel(f.workers, func(w *bullmq.Worker) { _ = w.Close() })
+	if f.worker != nil {
+		_ = f.worker.Close()
+	}
 	for _, q := range f.queues {
 		_ = q.Close()
 	}
@@ -139,9 +162,7 @@ func (f *fleet) step() (add, run cost, err error) {
 	f.done.Store(0)
 	f.all = make(chan struct{})
 	run, err = f.cost(func() (int, error) {
-		for _, w := range f.workers {
-			w.Resume()
-		}
+		f.worker.Resume()
 		select {
 		case <-f.all:
 			return f.jobs, nil
@@ -149,7 +170,9 @@ func (f *fleet) step() (add, run cost, err error) {
 			return 0, fmt.Errorf("%d of %d jobs finished within %v", f.done.Load(), f.jobs, outputTimeout)
 		}
 	})
-	inParallel(f.workers, func(w *bullmq.Worker) { _ = w.Pause(context.Background()) })
+	if pauseErr := f.worker.Pause(context.Background()); err == nil {
+		err = pauseErr
+	}
 	return add, run, err
 }
 
@@ -162,12 +185,4 @@ type spread struct {
 
 func (s *spread) Add(ctx context.Context, delay time.Duration) (string, time.Time, error) {
 	return s.queues[int(s.added.Add(1))%len(s.queues)].Add(ctx, delay)
-}
-
-func inParallel[T any](items []T, do func(T)) {
-	var group sync.WaitGroup
-	for _, item := range items {
-		group.Go(func() { do(item) })
-	}
-	group.Wait()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisstore"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 	"github.com/17a2ac88/bullmq-go/internal/testjob"
 )
@@ -75,14 +76,22 @@ func newStore(client scripts.Client, k *keys, dialect Dialect) *scripts.Store {
 // prepare checks that the server can hold the queue, and sets the dialect.
 func (c *core) prepare(ctx context.Context, dialect Dialect) error {
 	conn := c.client.Conn()
-	if conn.IsCluster() && !c.keys.hashTagged() {
-		return fmt.Errorf("bullmq: on a cluster all keys of a queue must be in one hash slot: put braces around the prefix ({%s}) or the queue's name ({%s}), on every client of the queue", c.keys.prefix, c.keys.queue)
+	if err := c.checkHashTag(c.keys.prefix, c.keys.queue); err != nil {
+		return err
 	}
 	if policy := conn.EvictionPolicy(); policy != "" {
 		c.log.Warn("Redis may evict jobs and locks when its memory is full; the queue is used all the same; set maxmemory-policy noeviction",
 			logAddress, conn.Address(), logPolicy, policy)
 	}
 	return c.setDialect(ctx, dialect)
+}
+
+// checkHashTag returns an error if the keys of a queue are not in one slot of a cluster.
+func (c *core) checkHashTag(prefix, queue string) error {
+	if c.client.Conn().IsCluster() && wire.HashTag(baseOf(prefix, queue)) == "" {
+		return fmt.Errorf("bullmq: on a cluster all keys of a queue must be in one hash slot: put braces around the prefix ({%s}) or the queue's name ({%s}), on every client of the queue", prefix, queue)
+	}
+	return nil
 }
 
 // sibling returns the core of another queue on the same connection, in the same
@@ -92,10 +101,43 @@ func (c *core) sibling(prefix, queue string) (*core, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.withKeys(k, c.dialect), nil
+}
+
+// withKeys returns the core of another queue on the same connection. It has no worker, and
+// the logger of c.
+func (c *core) withKeys(k *keys, dialect Dialect) *core {
 	other := *c
-	other.keys, other.store, other.trace.queue = k, newStore(c.client, k, c.dialect), queue
+	other.keys, other.store, other.trace.queue, other.dialect = k, newStore(c.client, k, dialect), k.queue, dialect
 	other.progressed, other.locks = nil, nil
-	return &other, nil
+	return &other
+}
+
+// groups returns what makes calls about several queues, in a dialect: over the shared
+// connections, and over those of core.dedicated.
+func (c *core) groups(dialect Dialect) (shared, dedicated backend.Group, open func()) {
+	written := scripts.V6
+	if dialect == V5 {
+		written = scripts.V5
+	}
+	shared = scripts.NewGroup(c.client, written)
+	client, ok := c.client.Dedicated()
+	if !ok {
+		return shared, shared, func() {}
+	}
+	return shared, scripts.NewGroup(client, written), client.Open
+}
+
+// groupWaiters returns a function that makes waiters for many queues, over connections with
+// this name. On a cluster they share one.
+func (c *core) groupWaiters(name string) func() backend.GroupWaiter {
+	var conn *redisconn.Blocking
+	return func() backend.GroupWaiter {
+		if conn == nil || !c.client.IsCluster() {
+			conn = c.newBlocking(name)
+		}
+		return redisstore.NewGroupWaiter(c.client, conn)
+	}
 }
 
 // dedicated returns a store over dedicated connections. For a caller's client and on a

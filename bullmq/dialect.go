@@ -111,8 +111,14 @@ func (c *core) detect(ctx context.Context) (Dialect, error) {
 	if err != nil && !classify(err).Lasting() {
 		return V6, err
 	}
+	return dialectOf(version, parked), nil
+}
+
+// dialectOf returns the dialect of a queue, given its version in the meta hash, and whether
+// the list paused has jobs.
+func dialectOf(version string, parked bool) Dialect {
 	if parked || strings.HasPrefix(version, "bullmq:5.") {
-		return V5, nil
+		return V5
 	}
-	return V6, nil
+	return V6
 }

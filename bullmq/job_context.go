@@ -155,7 +155,7 @@ func (c *queueCache) get(ctx context.Context, h *host, name string) (*Queue, err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, fmt.Errorf("bullmq: queue %s: the worker of queue %s: %w", name, h.home.keys.queue, ErrClosed)
+		return nil, fmt.Errorf("bullmq: queue %s: the %s: %w", name, h.title(), ErrClosed)
 	}
 	if q := c.queues[name]; q != nil {
 		return q, nil

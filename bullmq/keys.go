@@ -5,8 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
-
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // DefaultPrefix is the first part of every key if the option Prefix is not set. All
@@ -74,20 +72,31 @@ type keys struct {
 	bySuffix      map[string]string
 }
 
+// baseOf returns the first part of the keys of a queue, with the last colon.
+func baseOf(prefix, queue string) string { return prefix + ":" + queue + ":" }
+
+// checkNames returns an error if a queue can't have this prefix and this name.
+func checkNames(prefix, queue string) error {
+	if queue == "" {
+		return fmt.Errorf("bullmq: a queue needs a name")
+	}
+	if strings.Contains(queue, ":") {
+		return fmt.Errorf("bullmq: queue name %.80q must not contain a colon, which separates the parts of a key; put it into the prefix instead", queue)
+	}
+	if err := cmp.Or(checkText("the queue name", queue), checkText("the prefix", prefix)); err != nil {
+		return fmt.Errorf("bullmq: %w", err)
+	}
+	return nil
+}
+
 func newKeys(prefix, queue string) (*keys, error) {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	if queue == "" {
-		return nil, fmt.Errorf("bullmq: a queue needs a name")
+	if err := checkNames(prefix, queue); err != nil {
+		return nil, err
 	}
-	if strings.Contains(queue, ":") {
-		return nil, fmt.Errorf("bullmq: queue name %.80q must not contain a colon, which separates the parts of a key; put it into the prefix instead", queue)
-	}
-	if err := cmp.Or(checkText("the queue name", queue), checkText("the prefix", prefix)); err != nil {
-		return nil, fmt.Errorf("bullmq: %w", err)
-	}
-	k := &keys{prefix: prefix, queue: queue, base: prefix + ":" + queue + ":"}
+	k := &keys{prefix: prefix, queue: queue, base: baseOf(prefix, queue)}
 	k.bySuffix = make(map[string]string, len(layout))
 	for _, key := range layout {
 		k.bySuffix[key.suffix] = k.base + key.suffix
@@ -116,9 +125,6 @@ func (k *keys) qualifiedName() string { return k.prefix + ":" + k.queue }
 func (k *keys) clientName(suffix string) string {
 	return k.prefix + ":" + base64.StdEncoding.EncodeToString([]byte(k.queue)) + suffix
 }
-
-// hashTagged reports whether all keys fall into one slot of a cluster.
-func (k *keys) hashTagged() bool { return wire.HashTag(k.base) != "" }
 
 // jobIDOf returns the id of the job that a key belongs to. It returns false if the key
 // belongs to the queue, a scheduler or a deduplication id.

@@ -18,8 +18,8 @@ import (
 // defaults.
 type ServerOptions struct {
 	// QueueNames selects the queues that Run serves. They must be registered with
-	// [Server.Handle]. In this way each process of a program can serve only some of its
-	// queues. An empty slice that is not nil selects no queue.
+	// [Server.Handle] or [Server.HandleQueues]. In this way each process of a program can
+	// serve only some of its queues. An empty slice that is not nil selects no queue.
 	// Defaults to all registered queues.
 	QueueNames []string
 	// Middleware wraps the handlers of all queues. The first one is the outermost.
@@ -71,12 +71,21 @@ type Server struct {
 
 	mu      sync.Mutex
 	queues  []served
+	many    []servedMany
 	web     []*http.Server
 	opened  opened
-	workers []*Worker // once Run has opened them
+	workers []*Worker      // once Run has opened them
+	multis  []*MultiWorker // the same
 	state   serverState
 	stop    context.CancelFunc
 	err     error // of Run
+}
+
+// runnable is a worker of a [Server].
+type runnable interface {
+	Run(ctx context.Context) error
+	Shutdown(ctx context.Context) error
+	Close() error
 }
 
 // served is a queue to serve.
@@ -128,7 +137,7 @@ func (s *Server) Handle(queueName string, handler Handler, options *WorkerOption
 	s.queues = append(s.queues, q)
 }
 
-// Run opens a worker for each queue and runs them until ctx ends or the process receives
+// Run opens the workers of the queues and runs them until ctx ends or the process receives
 // one of the Signals. It then fetches no more jobs and waits for the running ones, as
 // [Worker.Run] does. Afterwards it closes what [Server.Queue] and [Server.FlowProducer]
 // have opened. If a worker can't be opened, Run closes the others and returns the error.
@@ -164,7 +173,7 @@ func (s *Server) begin(stop context.CancelFunc) error {
 	switch {
 	case s.state != serverNew:
 		return errors.New("bullmq: a server can be run once, and this one has been run or shut down")
-	case len(s.queues) == 0 && len(s.web) == 0 && s.opened.isEmpty():
+	case len(s.queues) == 0 && len(s.many) == 0 && len(s.web) == 0 && s.opened.isEmpty():
 		return errors.New("bullmq: the server has nothing to run: register a queue with Server.Handle, open one with Server.Queue, or serve HTTP with Server.HandleHTTP")
 	}
 	if err := s.selectQueues(); err != nil {
@@ -183,12 +192,16 @@ func (s *Server) selectQueues() error {
 	for _, q := range s.queues {
 		names = append(names, q.queue)
 	}
+	for _, q := range s.many {
+		names = append(names, q.names()...)
+	}
 	for _, name := range s.o.QueueNames {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("bullmq: QueueNames of the server has %q, which was not registered with Server.Handle; registered are %s", name, strings.Join(names, ", "))
 		}
 	}
 	s.queues = slices.DeleteFunc(s.queues, func(q served) bool { return !slices.Contains(s.o.QueueNames, q.queue) })
+	s.selectMany()
 	return nil
 }
 
@@ -238,34 +251,48 @@ func (s *Server) runWorkers(ctx context.Context, stop context.CancelFunc) error 
 
 // open opens the workers. If it can't open one of them, it closes the workers that it has
 // opened and returns the error.
-func (s *Server) open(ctx context.Context) ([]*Worker, error) {
+func (s *Server) open(ctx context.Context) ([]runnable, error) {
+	var all []runnable
 	var workers []*Worker
-	for _, q := range s.queues {
-		o, err := s.options(q)
-		if err == nil {
-			var worker *Worker
-			if worker, err = NewWorker(ctx, q.queue, q.handler, &o); err == nil {
-				worker.failed = s.o.OnFailed
-				workers = append(workers, worker)
-				continue
+	var multis []*MultiWorker
+	err := func() error {
+		for _, q := range s.queues {
+			o, err := s.options(q.queue, q.options)
+			if err != nil {
+				return err
 			}
+			worker, err := NewWorker(ctx, q.queue, q.handler, &o)
+			if err != nil {
+				return err
+			}
+			worker.failed = s.o.OnFailed
+			all, workers = append(all, worker), append(workers, worker)
 		}
-		for _, worker := range workers {
+		for _, q := range s.many {
+			worker, err := s.openMany(ctx, q)
+			if err != nil {
+				return err
+			}
+			all, multis = append(all, worker), append(multis, worker)
+		}
+		return nil
+	}()
+	if err != nil {
+		for _, worker := range all {
 			_ = worker.Close()
 		}
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.workers, s.state = workers, max(s.state, serverRunning)
-	return workers, nil
+	s.workers, s.multis, s.state = workers, multis, max(s.state, serverRunning)
+	return all, nil
 }
 
-// options returns the options of a queue's worker.
-func (s *Server) options(q served) (WorkerOptions, error) {
-	o := q.options
+// options returns the options of a worker on a queue.
+func (s *Server) options(queueName string, o WorkerOptions) (WorkerOptions, error) {
 	if o.Connection != nil && o.Connection != s.conn || o.URL != "" {
-		return o, fmt.Errorf("bullmq: serve queue %s: its options have another Connection or a URL; all queues use the connection of the server", q.queue)
+		return o, fmt.Errorf("bullmq: serve queue %s: its options have another Connection or a URL; all queues use the connection of the server", queueName)
 	}
 	o.Connection = s.conn
 	if o.Prefix == "" {
@@ -335,6 +362,9 @@ func (s *Server) cancelRunning() {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, worker := range s.Workers() {
+		go func() { _ = worker.Shutdown(now) }()
+	}
+	for _, worker := range s.MultiWorkers() {
 		go func() { _ = worker.Shutdown(now) }()
 	}
 }

@@ -105,7 +105,8 @@ func (s *Server) Health() Health { return s.conn.Health() }
 type ServerStatus struct {
 	// Status is "starting", "running", "stopping" or "unreachable".
 	Status string `json:"status"`
-	// Queues are the queues of the server.
+	// Queues are the queues of the server. Of each [Server.HandleQueues], it has the
+	// first hundred.
 	Queues []string `json:"queues"`
 	// Error is why Redis can't be reached.
 	Error string `json:"error,omitempty"`
@@ -143,12 +144,19 @@ func (s *Server) reply(w http.ResponseWriter, ok bool) {
 	_ = json.NewEncoder(w).Encode(s.status())
 }
 
+// shownQueues is how many queues of each [MultiWorker] a [ServerStatus] has.
+const shownQueues = 100
+
 func (s *Server) status() ServerStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := ServerStatus{Status: "running", Queues: []string{}}
 	for _, q := range s.queues {
 		status.Queues = append(status.Queues, q.queue)
+	}
+	for _, q := range s.many {
+		names := q.names()
+		status.Queues = append(status.Queues, names[:min(len(names), shownQueues)]...)
 	}
 	switch health := s.conn.Health(); {
 	case s.state < serverRunning:

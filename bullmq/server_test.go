@@ -47,6 +47,53 @@ var _ = Describe("A server", func() {
 		return func() int { code, _ := get(server.Ready()); return code }
 	}
 
+	It("serves many queues with one worker, beside others", func() {
+		var ran startLog
+		wrapped := make(chan string, 100)
+		server := bullmq.NewServer(connect(), &bullmq.ServerOptions{Middleware: []bullmq.Middleware{func(next bullmq.Handler) bullmq.Handler {
+			return func(ctx context.Context, job *bullmq.Job) (any, error) {
+				wrapped <- job.QueueName()
+				return next(ctx, job)
+			}
+		}}})
+		names := newQueueNames(4)
+		server.Handle(names[0], ran.handle, nil)
+		many := served(names[1:3]...)
+		many[1].Handler = ran.handle
+		server.HandleQueues(ran.handle, &bullmq.MultiWorkerOptions{Queues: many})
+		_, ended := start(server)
+		Eventually(ready(server)).Should(Equal(http.StatusOK))
+		_, status := get(server.Ready())
+		Expect(status.Queues).To(Equal(names[:3]))
+		Expect(server.MultiWorkers()).To(HaveLen(1))
+		Expect(server.MultiWorkers()[0].AddQueue(bullmq.ServedQueue{Name: names[3]})).To(Succeed())
+		addMany(openQueues(names...), 2)
+		Eventually(ran.count).Should(Equal(8))
+		ran.once(8)
+		Expect(wrapped).To(HaveLen(8))
+		Expect(func() { server.HandleQueues(ran.handle, nil) }).To(PanicWith(ContainSubstring("the server runs already")))
+		Expect(server.Shutdown(specContext())).To(Succeed())
+		Eventually(ended).Should(Receive(BeNil()))
+	})
+
+	It("serves those of many queues that QueueNames selects", func() {
+		names := newQueueNames(3)
+		server := bullmq.NewServer(connect(), &bullmq.ServerOptions{QueueNames: names[1:2]})
+		server.HandleQueues(doNothing, &bullmq.MultiWorkerOptions{Queues: served(names...)})
+		_, ended := start(server)
+		Eventually(ready(server)).Should(Equal(http.StatusOK))
+		Expect(server.MultiWorkers()[0].Queues()).To(Equal(names[1:2]))
+		Expect(server.Shutdown(specContext())).To(Succeed())
+		Eventually(ended).Should(Receive(BeNil()))
+	})
+
+	It("does not run if a worker of many queues can't be opened", func() {
+		server := bullmq.NewServer(connect(), nil)
+		server.Handle(newQueueName(), doNothing, nil)
+		server.HandleQueues(nil, &bullmq.MultiWorkerOptions{Queues: served("a")})
+		Expect(server.Run(specContext())).To(MatchError(ContainSubstring("the handler is nil")))
+	})
+
 	It("returns its workers once they are open", func() {
 		server := bullmq.NewServer(connect(), nil)
 		first, second := newQueueName(), newQueueName()

@@ -65,6 +65,7 @@ func newEngine(ctx context.Context, kind, queueName string, o WorkerOptions) (*W
 	c.watchHealth(o.OnHealth)
 	w := &Worker{}
 	w.host.init(c, &o)
+	w.host.queueName = queueName
 	w.queueWorker.init(&w.host, c, o)
 	w.feed = newQueueFeed(&w.queueWorker)
 	w.source = w.feed

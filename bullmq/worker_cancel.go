@@ -141,10 +141,15 @@ type cancelWatch struct {
 }
 
 func newCancelWatch(w *queueWorker) *cancelWatch {
-	// Entries that were read before do no harm: the jobs themselves say whether they are
-	// cancelled. So the server's clock may differ.
+	return &cancelWatch{worker: w, after: firstCancelRequest(), polled: time.Now()}
+}
+
+// firstCancelRequest returns the id after which a worker that starts now reads requests.
+// Entries that were read before do no harm: the jobs themselves say whether they are
+// cancelled. So the server's clock may differ.
+func firstCancelRequest() string {
 	since := time.Now().Add(-time.Minute).UnixMilli()
-	return &cancelWatch{worker: w, after: strconv.FormatInt(since, 10) + "-0", polled: time.Now()}
+	return strconv.FormatInt(since, 10) + "-0"
 }
 
 func (c *cancelWatch) run(ctx context.Context) {

@@ -59,9 +59,13 @@ const (
 	EventClosed       EventType = "closed"
 )
 
-// WorkerEvent is an event of a [Worker]. Its Type determines which fields are set.
+// WorkerEvent is an event of a [Worker] or a [MultiWorker]. Its Type determines which
+// fields are set.
 type WorkerEvent struct {
 	Type EventType
+	// QueueName is the queue that the event concerns. It is empty for events of a
+	// MultiWorker that concern no single queue, such as paused and closing.
+	QueueName string
 	// Job is a snapshot of the job (active, completed, failed, progress).
 	Job *Job
 	// Value is the handler's return value (completed) or the progress (progress).
@@ -76,8 +80,17 @@ type WorkerEvent struct {
 	Missed int
 }
 
+// emit emits an event that concerns the queue.
+func (w *queueWorker) emit(e WorkerEvent) {
+	e.QueueName = w.QueueName()
+	w.host.emit(e)
+}
+
 // emit calls the function for an event and sends it to all channels.
 func (h *host) emit(e WorkerEvent) {
+	if e.QueueName == "" {
+		e.QueueName = h.queueName
+	}
 	h.readers.emit(e)
 	if call := h.options.Events.of(e); call != nil {
 		h.guard(string(e.Type), call)
@@ -129,16 +142,17 @@ func (h *host) emitAsync(event EventType) *safe.Background {
 // line has the number of suppressed lines, if there are any. That the Connection is closed is logged once,
 // since it stays closed.
 func (w *queueWorker) fault(err error, message string, fields ...any) {
-	w.host.reportFault(w.core.log, err, message, fields...)
+	w.host.reportFault(w.core.log, w.QueueName(), err, message, fields...)
 }
 
-// reportFault is [queueWorker.fault] with the logger of a queue.
-func (h *host) reportFault(log *slog.Logger, err error, message string, fields ...any) {
+// reportFault is [queueWorker.fault] with the logger and the name of a queue. The name is
+// empty if the error concerns no single queue.
+func (h *host) reportFault(log *slog.Logger, queueName string, err error, message string, fields ...any) {
 	if errors.Is(err, ErrClosed) && h.closed.Err() == nil {
 		h.warnClosed.Do(func() {
 			log.Error("the Connection of a running worker is closed, so the worker runs no more jobs; stop workers before you close their Connection", logError, err)
 		})
-		h.emit(WorkerEvent{Type: EventError, Err: err})
+		h.emit(WorkerEvent{Type: EventError, QueueName: queueName, Err: err})
 		return
 	}
 	pause := timing.FaultLogInterval
@@ -161,7 +175,7 @@ func (h *host) reportFault(log *slog.Logger, err error, message string, fields .
 		}
 		log.Error(message, fields...)
 	}
-	h.emit(WorkerEvent{Type: EventError, Err: err})
+	h.emit(WorkerEvent{Type: EventError, QueueName: queueName, Err: err})
 }
 
 // Events returns a channel that delivers the worker's events from now on. These are

@@ -104,6 +104,7 @@ func (a *attempt) end() handover {
 	defer a.cancel(nil)
 	a.enter(returned)
 	defer a.runner.untrack(a) // also if the result was not written
+	defer a.w.source.ended(a.job.token)
 	defer a.w.endProcess(a.span, a.job)
 	if a.left || a.runner.hardStopped() {
 		a.w.locks.release(a.job.ID, a.job.token)

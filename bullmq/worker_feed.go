@@ -7,7 +7,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// feed gets the jobs for the slots of a runner. The feed of a [Worker] is a [queueFeed].
+// feed gets the jobs for the slots of a runner. The feed of a [Worker] is a [queueFeed], and
+// that of a [MultiWorker] a [groupFeed].
 type feed interface {
 	// start is called once, before the other methods.
 	start(r *runner)
@@ -38,6 +39,9 @@ type source interface {
 	// take returns the job that such a call has found, if any. It is called after the
 	// outcome of the job that ended was reported. begun is when the call began.
 	take(f found, begun time.Time) handover
+	// ended is called when the slot of the job with this token no longer runs it. finish may
+	// know that before.
+	ended(token string)
 	// markDirty makes the feed look for jobs of the queue again.
 	markDirty()
 	// setRateLimit stops fetching for a duration; 0 ends a limit.
@@ -49,10 +53,11 @@ type source interface {
 // found is what a call that ended a job has found for its slot.
 type found struct {
 	backend.Fetched
-	w      *queueWorker // of the queue of the job
-	token  string       // of its lock
-	since  int          // queueView.currentEpoch before the call
-	looked bool         // the call looked for a job
+	w       *queueWorker   // of the queue of the job
+	token   string         // of its lock
+	since   int            // queueView.currentEpoch before the call
+	looked  bool           // the call looked for a job
+	drained []*memberQueue // in which the call has found that no job is ready any more
 }
 
 // handover is the next job of a slot. The zero value is none.

@@ -63,6 +63,7 @@ func (f *listFeed) take(next found, begun time.Time) handover {
 	return handover{next.w, job, begun}
 }
 
+func (f *listFeed) ended(string)                  {}
 func (f *listFeed) setRateLimit(time.Duration)    {}
 func (f *listFeed) stopFetchingFor(time.Duration) {}
 

@@ -31,6 +31,9 @@ func (f *queueFeed) delay(ctx context.Context, d backend.Delay) (found, error) {
 	return found{Fetched: next, w: f.w, token: d.Token, since: since}, err
 }
 
+// ended implements source.
+func (f *queueFeed) ended(string) {}
+
 // take implements source.
 func (f *queueFeed) take(next found, begun time.Time) handover {
 	return handover{f.w, f.newJob(next.Fetched, next.token, next.since), begun}
@@ -49,8 +52,10 @@ func (f *queueFeed) send(ctx context.Context, ends []*backend.End) func() ([]bac
 // endTimeout returns the timeout of a call that ends a job. The lock is not renewed
 // during the call, and must outlast it long enough to find out what a lost call has
 // done.
-func (w *queueWorker) endTimeout() time.Duration {
-	return min(timing.CallTimeout, max(w.o.LockDuration/3, timing.LastRenewal))
+func (w *queueWorker) endTimeout() time.Duration { return endTimeout(&w.o) }
+
+func endTimeout(o *WorkerOptions) time.Duration {
+	return min(timing.CallTimeout, max(o.LockDuration/3, timing.LastRenewal))
 }
 
 // sizeOfEnd returns the approximate size of an end in bytes.

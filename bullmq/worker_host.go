@@ -16,15 +16,17 @@ import (
 )
 
 // host is the part of a worker that concerns the process: its slots, its pause, its events,
-// its start and its stop. Together with one [queueWorker] it is a [Worker].
+// its start and its stop. Together with one [queueWorker] it is a [Worker], and with many
+// a [MultiWorker].
 type host struct {
-	home    *core // its connection, logger and tracer are the worker's
-	options *WorkerOptions
-	id      string // first part of every lock token
-	slots   *slots
-	readers eventSubscribers
-	queues  queueCache                     // of QueueFromContext
-	failed  func(context.Context, Failure) // ServerOptions.OnFailed; nil without
+	home      *core  // its connection, logger and tracer are the worker's
+	queueName string // of its only queue; "" with many
+	options   *WorkerOptions
+	id        string // first part of every lock token
+	slots     *slots
+	readers   eventSubscribers
+	queues    queueCache                     // of QueueFromContext
+	failed    func(context.Context, Failure) // ServerOptions.OnFailed; nil without
 
 	mu      sync.Mutex
 	started bool
@@ -159,6 +161,22 @@ func (h *host) stopDeadline() time.Time {
 		}
 	}
 	return time.Now().Add(h.options.ShutdownTimeout)
+}
+
+// title names the worker in errors.
+func (h *host) title() string {
+	if h.queueName == "" {
+		return "worker of many queues"
+	}
+	return "worker of queue " + h.queueName
+}
+
+// nameSuffix returns the part of the connection's name that holds the worker's name.
+func (h *host) nameSuffix() string {
+	if h.options.Name == "" {
+		return ""
+	}
+	return ":w:" + h.options.Name
 }
 
 // token returns a new lock token for a sequence of jobs that one slot runs.

@@ -61,6 +61,13 @@ func (k *lockKeeper) holds(jobID, token string) bool {
 	return lock != nil && lock.token == token
 }
 
+// any reports whether there are locks to renew.
+func (k *lockKeeper) any() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.held) > 0
+}
+
 // leave announces a call by which a handler itself releases its lock. A renewal that
 // finds the lock gone during that call does not report a loss. After the call, the
 // caller calls the returned function and reports whether the job was moved. leave does
@@ -89,13 +96,21 @@ func (k *lockKeeper) leave(jobID, token string) func(gone bool) {
 // run renews locks until ctx ends. It retries a failed renewal soon, before the locks
 // expire. It reports errors at growing intervals, even if it retries more often.
 func (k *lockKeeper) run(ctx context.Context) {
-	rhythm := max(k.worker.o.LockRenewTime/2, time.Millisecond)
+	renewRepeatedly(ctx, &k.worker.o, k.renew, func(err error) { k.worker.fault(err, notRenewed) })
+}
+
+const notRenewed = "locks could not be renewed; retrying until they expire"
+
+// renewRepeatedly is [lockKeeper.run] with the functions that renew locks and report an
+// error.
+func renewRepeatedly(ctx context.Context, o *WorkerOptions, renew func(context.Context) error, report func(error)) {
+	rhythm := max(o.LockRenewTime/2, time.Millisecond)
 	var outage timing.Backoff
 	var reported time.Time
 	wait := rhythm
 	for timing.Sleep(ctx, wait); ctx.Err() == nil; timing.Sleep(ctx, wait) {
 		wait = rhythm
-		err := k.renew(ctx)
+		err := renew(ctx)
 		if err == nil {
 			outage.Succeeded()
 			continue
@@ -103,7 +118,7 @@ func (k *lockKeeper) run(ctx context.Context) {
 		pause := outage.Next()
 		if ctx.Err() == nil && time.Since(reported) >= pause {
 			reported = time.Now()
-			k.worker.fault(err, "locks could not be renewed; retrying until they expire")
+			report(err)
 		}
 		wait = min(rhythm, pause)
 	}

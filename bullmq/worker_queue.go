@@ -2,6 +2,7 @@ package bullmq
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
@@ -15,6 +16,7 @@ type queueWorker struct {
 	handler Handler // nil for a Fetcher
 	o       WorkerOptions
 	source  source
+	limiter atomic.Pointer[Limiter] // nil for none
 	locks   *lockKeeper
 	letters *deadLetters // nil without WorkerOptions.DeadLetters
 
@@ -24,6 +26,7 @@ type queueWorker struct {
 // init makes w work on the queue of a core. It makes no call.
 func (w *queueWorker) init(h *host, c *core, o WorkerOptions) {
 	w.host, w.core, w.o = h, c, o
+	w.limiter.Store(o.Limiter)
 	w.locks = newLockKeeper(w)
 	c.locks = w.locks
 	c.progressed = func(job *Job, progress any) {
@@ -34,19 +37,11 @@ func (w *queueWorker) init(h *host, c *core, o WorkerOptions) {
 // QueueName returns the name of the worker's queue, without its prefix.
 func (w *queueWorker) QueueName() string { return w.core.keys.queue }
 
-// nameSuffix returns the part of the connection's name that holds the worker's name.
-func (w *queueWorker) nameSuffix() string {
-	if w.o.Name == "" {
-		return ""
-	}
-	return ":w:" + w.o.Name
-}
-
 // backendWorker returns the worker's options that fetching a job needs.
 func (w *queueWorker) backendWorker() backend.Worker {
 	b := backend.Worker{LockDuration: w.o.LockDuration, Name: w.o.Name}
-	if w.o.Limiter != nil {
-		b.Limit = backend.RateLimit(*w.o.Limiter)
+	if limiter := w.limiter.Load(); limiter != nil {
+		b.Limit = backend.RateLimit(*limiter)
 	}
 	return b
 }

@@ -79,7 +79,7 @@ func (c *core) stoppedFor(ctx context.Context) (time.Duration, error) {
 // obeysRateLimit reports whether the worker stops fetching during a rate limit, because
 // it or the queue has a limiter.
 func (w *queueWorker) obeysRateLimit(ctx context.Context) bool {
-	if w.o.Limiter != nil {
+	if w.limiter.Load() != nil {
 		return true
 	}
 	meta, err := w.core.store.Meta(ctx)

@@ -20,7 +20,7 @@ func (h *host) Concurrency() int {
 // concurrency is less than 1; use [Worker.Pause] to stop a worker.
 func (h *host) SetConcurrency(concurrency int) error {
 	if concurrency < 1 {
-		return fmt.Errorf("bullmq: worker of queue %s: a concurrency of %d is less than 1; Pause stops a worker", h.home.keys.queue, concurrency)
+		return fmt.Errorf("bullmq: %s: a concurrency of %d is less than 1; Pause stops a worker", h.title(), concurrency)
 	}
 	h.slots.resize(concurrency)
 	h.recheck()
@@ -76,6 +76,26 @@ func (s *slots) reserveNext() bool {
 	}
 	s.reserved++
 	return true
+}
+
+// reserveFree is reserve for a worker that makes several such calls at the same time. held
+// is the number of slots that earlier ones have reserved.
+func (s *slots) reserveFree(most, held int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pause != nil {
+		return 0
+	}
+	n := max(0, min(most, s.size-s.used-held))
+	s.reserved += n
+	return n
+}
+
+// keep keeps n slots reserved whose calls have ended without a reply.
+func (s *slots) keep(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reserved += n
 }
 
 // settle ends the reservation of a slot. occupied reports whether a job was fetched

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -55,10 +56,14 @@ func (w *queueWorker) checkStalled(ctx context.Context) bool {
 		w.fault(err, "the check for stalled jobs failed; it is repeated after StalledInterval")
 	}
 	for _, id := range ids {
-		w.core.log.Warn("a job stalled: its worker no longer renewed its lock; the job is waiting again; check whether that worker ended or was blocked", logJob, id)
-		w.emit(WorkerEvent{Type: EventStalled, JobIDs: []string{id}})
+		w.host.reportStalled(w.core.log, w.QueueName(), id)
 	}
 	return err == nil
+}
+
+func (h *host) reportStalled(log *slog.Logger, queueName, jobID string) {
+	log.Warn("a job stalled: its worker no longer renewed its lock; the job is waiting again; check whether that worker ended or was blocked", logJob, jobID)
+	h.emit(WorkerEvent{Type: EventStalled, QueueName: queueName, JobIDs: []string{jobID}})
 }
 
 // findStalled checks for stalled jobs once and returns the ids of those that it moved

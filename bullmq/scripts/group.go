@@ -138,7 +138,7 @@ func encodeServe(s backend.Serve) (queues, args []string) {
 
 // readServed reads the reply of serveQueues.
 func readServed(s backend.Serve, reply []rueidis.RedisMessage) (served backend.Served, err error) {
-	if len(reply) < 2 {
+	if len(reply) < 3 {
 		return served, errors.New("the reply has an unexpected form")
 	}
 	ended, err := reply[0].ToArray()
@@ -158,6 +158,15 @@ func readServed(s backend.Serve, reply []rueidis.RedisMessage) (served backend.S
 		errs := make([]error, len(of.Ends))
 		readRefused(of.Queue, of.Ends, refused, func(end int, why error) { errs[end] = why })
 		served.Ends[i].Errs = errs
+	}
+	waiting, err := reply[2].AsIntSlice()
+	if err != nil {
+		return served, err
+	}
+	for _, n := range waiting {
+		if n >= 1 && int(n) <= len(served.Ends) {
+			served.Ends[n-1].Waiting = true
+		}
 	}
 	taken, err := reply[1].ToArray()
 	if err != nil {

@@ -6,11 +6,12 @@
      queues that end jobs). Then follow the tokens; for each queue that ends jobs its number, then kinds, value and the values
      of the jobs as for moveToFinished; and for each queue to fetch from its number, the maximum number of jobs to fetch, and
      the limiter of the worker (max:ms, or ''). A fetch uses the tokens that the fetches before it have left.
-     Returns: {ended, taken}. ended has, for each queue that ends jobs, refused as in the reply of moveToFinished. taken has,
+     Returns: {ended, taken, waiting}. ended has, for each queue that ends jobs, refused as in the reply of moveToFinished. taken has,
      for each queue that was fetched from, {jobs, ms, due, dry}. jobs, ms and due are as in the reply of moveToActive. dry is
      1 if no more jobs are ready; due is then returned together with jobs, too.
      For a queue whose values can't be processed, ended or taken has a text instead. All tokens of such a fetch count as used.
-     Fetching ends when no token is left, or when the jobs so far are large.
+     Fetching ends when no token is left, or when the jobs so far are large. waiting has the indexes in ended of the queues
+     from which no job was fetched and that have jobs in wait or prioritized.
      Errors: those of moveToFinished, -1 -2 -3 -4 -6 -9 in ended, each for one job.
      Events: those of moveToFinished for each queue, then those of moveToActive for each, then drained. ]]
 --@queues events meta active wait
@@ -23,7 +24,7 @@ for i = 1, tonumber(endings) do
   local base = useQueue(queue)
   local ids, owners, values, shared, bytes, keeps, following = finishedJobs(kinds, ARGV[at + 2], at + 3)
   local fine, refused = orText(pcall(finishMany, base, now, points, name, ids, owners, values, shared, bytes, keeps))
-  if fine and #refused < 2 * #kinds then ending[#ending + 1] = queue end
+  if fine and #refused < 2 * #kinds then ending[#ending + 1] = { i, queue } end
   ended[i], at = refused, following
 end
 
@@ -53,10 +54,20 @@ while at < #ARGV and token <= last and length < 1000000 do
   at = at + 3
 end
 
+-- jobsWait emits drained as emitDrained does, and reports whether jobs are in wait or prioritized.
+local function jobsWait()
+  if call('LLEN', waitKey) > 0 or call('ZCARD', prioritizedKey) > 0 then return true end
+  if call('LLEN', activeKey) == 0 then emit(eventsKey, 'drained') end
+  return false
+end
+
+local waiting = {}
 for i = 1, #ending do
-  if not fetched[ending[i]] then
-    useQueue(ending[i])
-    orText(pcall(emitDrained))
+  local index, queue = ending[i][1], ending[i][2]
+  if not fetched[queue] then
+    useQueue(queue)
+    local fine, some = orText(pcall(jobsWait))
+    if fine and some then waiting[#waiting + 1] = index end
   end
 end
-return { ended, taken }
+return { ended, taken, waiting }

@@ -88,17 +88,20 @@ func workInGo(l *ledger, name string, options bullmq.WorkerOptions) *goWorker {
 		}
 	}
 	options.Events.Error = func(err error) { l.noteFault(err.Error()) }
-	return runGoWorker(l.queue, func(_ context.Context, job *bullmq.Job) (any, error) {
-		l.noteStarted(job.ID, started{by: name, attemptsMade: job.AttemptsMade, name: job.Name, data: string(job.Data)})
-		var data payload
-		if err := job.Decode(&data); err != nil {
-			return nil, err
-		}
-		if attempt := job.AttemptsMade + 1; attempt < data.FailUntilAttempt {
-			return nil, fmt.Errorf("attempt %d fails as planned in the job's data", attempt)
-		}
-		return object{"by": name, "sequence": data.Sequence}, nil
-	}, options)
+	return runGoWorker(l.queue, func(_ context.Context, job *bullmq.Job) (any, error) { return l.runAs(name, job) }, options)
+}
+
+// runAs runs a job as worker.mjs does.
+func (l *ledger) runAs(name string, job *bullmq.Job) (any, error) {
+	l.noteStarted(job.ID, started{by: name, attemptsMade: job.AttemptsMade, name: job.Name, data: string(job.Data)})
+	var data payload
+	if err := job.Decode(&data); err != nil {
+		return nil, err
+	}
+	if attempt := job.AttemptsMade + 1; attempt < data.FailUntilAttempt {
+		return nil, fmt.Errorf("attempt %d fails as planned in the job's data", attempt)
+	}
+	return object{"by": name, "sequence": data.Sequence}, nil
 }
 
 // returning returns a handler that always returns value.

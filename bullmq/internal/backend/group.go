@@ -96,6 +96,9 @@ type QueueEnded struct {
 	// Err is set if the outcome is unknown: none, some or all of the jobs may have been
 	// finished. Errs is nil then.
 	Err error
+	// Waiting reports that jobs of the queue wait, if the call has not fetched from it. It may
+	// be paused, or at its global concurrency.
+	Waiting bool
 }
 
 // Taken is the result of a [Take]. If there is no job, Dry is false and LimitedFor is 0,

@@ -64,6 +64,8 @@ type GroupWake struct {
 	// queue's marker may have any members.
 	Member string
 	Score  float64
+	// Cut reports that the wait was ended without the server. A wake-up may have been lost.
+	Cut bool
 }
 
 // Wake is the result of a wait for work.

@@ -127,6 +127,27 @@ func (s *suite) serving() {
 		Expect(q[2].Counts(s.ctx, backend.Active, backend.Waiting)).To(Equal([]int{2, 1}))
 	})
 
+	ginkgo.It("tells which of them have further jobs, if it ends jobs of them and fetches none", func() {
+		q := s.members(5)
+		ends := make([]backend.QueueEnds, len(q))
+		for i := range q {
+			s.start(q[i], "a", "b")
+			ends[i] = backend.QueueEnds{Queue: q[i].key, Ends: []*backend.End{completion("a", "1")}}
+			ends[i].Ends[0].Token = "a"
+		}
+		s.fill(q[1], named("next"))
+		s.fill(q[2], prioritized("urgent", 3))
+		s.fill(q[3], delayed("later", time.Hour))
+		s.fill(q[4], named("next"))
+		served := s.serve([]string{"t"}, ends, backend.Take{Queue: q[4].key, Most: 1})
+		var waiting []bool
+		for _, ended := range served.Ends {
+			Expect(ended.Errs).To(HaveExactElements(BeNil()))
+			waiting = append(waiting, ended.Waiting)
+		}
+		Expect(waiting).To(Equal([]bool{false, true, true, false, false}), "the call has fetched from the last")
+	})
+
 	ginkgo.It("tells why it fetched no more from each", func() {
 		q := s.members(6)
 		s.fill(q[0], named("a"), delayed("later", time.Hour))

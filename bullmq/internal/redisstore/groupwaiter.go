@@ -33,6 +33,9 @@ func NewGroupWaiter(client *redisconn.Client, conn *redisconn.Blocking) *GroupWa
 func (g *GroupWaiter) Wait(block time.Duration, markers []string) (woken backend.GroupWake) {
 	wake, results, _ := g.wait(block, markers, nil)
 	woken.Wake = wake
+	g.mu.Lock()
+	woken.Cut = g.usedFallback
+	g.mu.Unlock()
 	if !wake.Woken {
 		return woken
 	}

@@ -37,6 +37,14 @@ type Quota[K, G comparable] struct {
 // queue as its quota allowed, the queue gets up to twice as many. Slots that this leaves free
 // are for the next Take.
 func (t *Turns[K, G]) Take(n int) []Call[K, G] {
+	return t.TakeFrom(n, nil)
+}
+
+// TakeFrom is Take from the groups for which in returns true. A nil in stands for all.
+func (t *Turns[K, G]) TakeFrom(n int, in func(G) bool) []Call[K, G] {
+	if in != nil {
+		defer t.setAside(in)()
+	}
 	var calls []Call[K, G]
 	var aside []*member[K, G] // out of the heap until the end
 	lowest := math.MaxInt     // no rank behind this one may be chosen
@@ -83,6 +91,25 @@ func (t *Turns[K, G]) Take(n int) []Call[K, G] {
 		}
 	}
 	return calls
+}
+
+// setAside takes the groups for which in returns false out of the heap, until the
+// returned function is called.
+func (t *Turns[K, G]) setAside(in func(G) bool) (putBack func()) {
+	var others []*group[K, G]
+	for _, g := range t.ready.all {
+		if !in(g.key) {
+			others = append(others, g)
+		}
+	}
+	for _, g := range others {
+		t.ready.remove(g)
+	}
+	return func() {
+		for _, g := range others {
+			t.ready.push(g)
+		}
+	}
 }
 
 // choose adds jobs to the quota of a queue.

@@ -275,6 +275,12 @@ func (t *Turns[K, G]) States() iter.Seq2[K, State] {
 // AnyReady reports whether Take would return a call.
 func (t *Turns[K, G]) AnyReady() bool { return t.ready.size() > 0 }
 
+// ReadyIn reports whether there is a queue of a group to choose.
+func (t *Turns[K, G]) ReadyIn(g G) bool {
+	of := t.groups[g]
+	return of != nil && of.ready.size() > 0
+}
+
 // Len returns the number of queues.
 func (t *Turns[K, G]) Len() int { return len(t.listed) }
 

@@ -371,6 +371,21 @@ var _ = Describe("Turns", func() {
 			Expect(names(calls[1])).To(Equal([]int{1, 3, 5}))
 		})
 
+		It("are taken from some groups only, if so requested, and the others keep their turn", func() {
+			f := newFleet(100, 4)
+			for queue := range 4 {
+				f.serve(queue, endless, Share[string]{Group: []string{"a", "b"}[queue%2]})
+			}
+			only := func(group string) func(string) bool { return func(g string) bool { return g == group } }
+			call := the(f.TakeFrom(8, only("b")))
+			Expect(call.Group).To(Equal("b"))
+			Expect(names(call)).To(Equal([]int{1, 3}))
+			Expect(f.TakeFrom(8, func(string) bool { return false })).To(BeEmpty())
+			Expect(f.ReadyIn("a")).To(BeTrue())
+			Expect(f.ReadyIn("c")).To(BeFalse())
+			Expect(names(the(f.Take(8)))).To(Equal([]int{0, 2}))
+		})
+
 		It("go round over all groups", func() {
 			f := newFleet(7, 1)
 			for queue := range 30 {

@@ -446,11 +446,6 @@ local function finishJob(base, now, job, points)
   if trouble then error(trouble, 0) end
   return 0
 end
-local function emitDrained()
-  if call('LLEN', KEYS[4]) == 0 and call('LLEN', KEYS[3]) == 0 and call('ZCARD', KEYS[8]) == 0 then
-    emit(KEYS[1], 'drained')
-  end
-end
 local function removeFromActive(ids)
   local found, others, count = {}, {}, 0
   for i = 1, #ids do found[ids[i]] = false end
@@ -727,7 +722,7 @@ for i = 1, tonumber(endings) do
   local base = useQueue(queue)
   local ids, owners, values, shared, bytes, keeps, following = finishedJobs(kinds, ARGV[at + 2], at + 3)
   local fine, refused = orText(pcall(finishMany, base, now, points, name, ids, owners, values, shared, bytes, keeps))
-  if fine and #refused < 2 * #kinds then ending[#ending + 1] = queue end
+  if fine and #refused < 2 * #kinds then ending[#ending + 1] = { i, queue } end
   ended[i], at = refused, following
 end
 local worker = { lockMs = lockMs, name = name }
@@ -755,10 +750,18 @@ while at < #ARGV and token <= last and length < 1000000 do
   taken[#taken + 1] = jobs
   at = at + 3
 end
+local function jobsWait()
+  if call('LLEN', KEYS[4]) > 0 or call('ZCARD', KEYS[8]) > 0 then return true end
+  if call('LLEN', KEYS[3]) == 0 then emit(KEYS[1], 'drained') end
+  return false
+end
+local waiting = {}
 for i = 1, #ending do
-  if not fetched[ending[i]] then
-    useQueue(ending[i])
-    orText(pcall(emitDrained))
+  local index, queue = ending[i][1], ending[i][2]
+  if not fetched[queue] then
+    useQueue(queue)
+    local fine, some = orText(pcall(jobsWait))
+    if fine and some then waiting[#waiting + 1] = index end
   end
 end
-return { ended, taken }
+return { ended, taken, waiting }

@@ -1,0 +1,313 @@
+package bullmq
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+)
+
+// upkeep starts the loops that run beside the jobs, for all queues together.
+func (f *groupFeed) upkeep(ctx context.Context) (loops []*safe.Background, end func(time.Time)) {
+	outliving := f.h.home.trace.outliving(ctx)
+	o := &f.o.Worker
+	if !o.SkipLockRenewal {
+		loops = append(loops, safe.Go(outliving, func(ctx context.Context) {
+			renewRepeatedly(ctx, o, f.renewLocks, func(err error) { f.h.reportFault(f.h.home.log, "", err, notRenewed) })
+		}))
+	}
+	loops = append(loops, safe.Go(outliving, f.watchCancellations))
+	if !o.SkipStalledCheck {
+		loops = append(loops, safe.Go(ctx, f.checkStalled))
+	}
+	return loops, func(time.Time) {}
+}
+
+// workers returns the queueWorkers that there are, by group.
+func (f *groupFeed) workers() map[*queueGroup][]*queueWorker {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	by := map[*queueGroup][]*queueWorker{}
+	for m := range f.hot {
+		by[m.group] = append(by[m.group], m.worker)
+	}
+	return by
+}
+
+// locksPerCall is how many locks one call renews.
+const locksPerCall = 1000
+
+// renewLocks extends the locks that are due.
+func (f *groupFeed) renewLocks(ctx context.Context) (failed error) {
+	for g, workers := range f.workers() {
+		renewal := groupRenewal{f: f, g: g, begun: time.Now()}
+		for _, w := range workers {
+			due, first := w.locks.due(renewal.begun)
+			for some := range slices.Chunk(due, locksPerCall) {
+				renewal.add(ctx, w, some, first)
+			}
+		}
+		renewal.send(ctx)
+		if renewal.failed != nil {
+			failed = renewal.failed
+		}
+	}
+	return failed
+}
+
+// groupRenewal renews locks of a group in calls of about locksPerCall.
+type groupRenewal struct {
+	f      *groupFeed
+	g      *queueGroup
+	begun  time.Time
+	failed error
+
+	workers []*queueWorker
+	locks   []backend.QueueLocks // of each
+	count   int
+	first   time.Time // when the first of the locks expires
+}
+
+func (r *groupRenewal) add(ctx context.Context, w *queueWorker, locks []backend.Lock, first time.Time) {
+	if r.count > 0 && r.count+len(locks) > locksPerCall {
+		r.send(ctx)
+	}
+	if r.count == 0 || first.Before(r.first) {
+		r.first = first
+	}
+	r.workers, r.locks = append(r.workers, w), append(r.locks, backend.QueueLocks{Queue: w.core.keys.base, Locks: locks})
+	r.count += len(locks)
+}
+
+// send makes the call.
+func (r *groupRenewal) send(ctx context.Context) {
+	if r.count == 0 {
+		return
+	}
+	workers, locks, h := r.workers, r.locks, r.f.h
+	r.workers, r.locks, r.count = nil, nil, 0
+	// If Redis does not reply, the handlers must still be cancelled when their locks expire.
+	ctx, cancel := context.WithTimeout(ctx, max(time.Until(r.first), timing.LastRenewal))
+	defer cancel()
+	ctx, span := h.home.trace.start(ctx, SpanInternal, "extendLocks")
+	h.describe(span)
+	renewals, err := r.g.store.ExtendLocksOf(ctx, locks, r.f.o.Worker.LockDuration)
+	span.end(&err)
+	for i, w := range workers {
+		var failed error
+		if failed = err; failed == nil {
+			failed = renewals[i].Err
+		}
+		if failed != nil {
+			r.failed = failed
+			w.locks.expire()
+			continue
+		}
+		w.locks.applyRenewal(locks[i].Locks, renewals[i].Renewal, r.begun)
+	}
+}
+
+// stalledPerCall is in how many queues one call checks for stalled jobs.
+const stalledPerCall = 50
+
+// checkStalled checks for stalled jobs at once and then every StalledInterval, until ctx
+// ends. Like [queueWorker.runStalledCheck], it makes no check while the worker is paused. It
+// checks only queues with active jobs, because a check leaves a key.
+func (f *groupFeed) checkStalled(ctx context.Context) {
+	select {
+	case <-f.admitted:
+	case <-ctx.Done():
+		return
+	}
+	var outage timing.Backoff
+	for ctx.Err() == nil {
+		paused, turn := f.h.slots.paused()
+		var next <-chan time.Time
+		if !paused {
+			pause := f.o.Worker.StalledInterval
+			err := f.findStalled(ctx)
+			if err == nil {
+				outage.Succeeded()
+			} else {
+				pause = max(pause, outage.Next())
+			}
+			if err != nil && ctx.Err() == nil {
+				f.h.reportFault(f.h.home.log, "", err, "the check for stalled jobs failed; it is repeated after StalledInterval")
+			}
+			next = time.After(pause)
+		}
+		select {
+		case <-next:
+		case <-turn.Done():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// findStalled makes one check in each queue that has active jobs.
+func (f *groupFeed) findStalled(ctx context.Context) (failed error) {
+	all := f.all()
+	if err := f.lookAtQueues(ctx, all, backend.Look{}); err != nil {
+		return err
+	}
+	by := map[*queueGroup][]*memberQueue{}
+	f.mu.Lock()
+	for _, m := range all {
+		if m.mayStall && m.admitted {
+			by[m.group] = append(by[m.group], m)
+		}
+	}
+	f.mu.Unlock()
+	for g, queues := range by {
+		for some := range slices.Chunk(queues, stalledPerCall) {
+			if err := f.findStalledIn(ctx, g, some); err != nil {
+				failed = err
+			}
+		}
+	}
+	return failed
+}
+
+func (f *groupFeed) findStalledIn(ctx context.Context, g *queueGroup, queues []*memberQueue) (failed error) {
+	o := &f.o.Worker
+	ctx, span := f.h.home.trace.start(ctx, SpanInternal, "moveStalledJobsToWait")
+	defer span.end(&failed)
+	f.h.describe(span)
+	ctx, forget := f.h.untilClosed(ctx)
+	defer forget()
+	ctx, cancel := context.WithTimeout(ctx, timing.CallTimeout)
+	defer cancel()
+	moved, err := g.store.MoveStalledJobsOf(ctx, basesOf(queues), f.h.home.now(), max(o.MaxStalledCount, 0), o.StalledInterval)
+	if err != nil {
+		return err
+	}
+	for i, of := range moved {
+		m := queues[i]
+		if of.Err != nil {
+			failed = of.Err
+			continue
+		}
+		if len(of.JobIDs) > 0 {
+			m.markDirty()
+		}
+		for _, id := range of.JobIDs {
+			f.h.reportStalled(f.h.home.log.With(logQueue, m.name), m.name, id)
+		}
+	}
+	return failed
+}
+
+// watchCancellations notices jobs that [Queue.Cancel] has cancelled, as [cancelWatch] does.
+func (f *groupFeed) watchCancellations(ctx context.Context) {
+	var outage timing.Backoff
+	first, polled := firstCancelRequest(), time.Now()
+	for wait := timing.CancelPollInterval; ; {
+		if timing.Sleep(ctx, wait); ctx.Err() != nil {
+			return
+		}
+		wait = timing.CancelPollInterval
+		queues := f.runningSince(time.Now().Add(-wait))
+		if time.Since(polled) >= timing.IdleCancelPollInterval {
+			polled = time.Now()
+			queues = append(queues, f.withCancellations()...)
+		}
+		if err := f.readCancellations(ctx, queues, first); err != nil {
+			wait = max(wait, outage.Next())
+			if classify(err).Lasting() { // such as for want of permission
+				wait = timing.IdleCancelPollInterval
+			}
+			f.h.home.log.Debug("cancellations could not be read; the renewal of locks returns them later", logError, err)
+			continue
+		}
+		outage.Succeeded()
+	}
+}
+
+// runningSince returns the queues of which a job runs that was fetched before a time.
+func (f *groupFeed) runningSince(before time.Time) (queues []*memberQueue) {
+	r := f.h.current()
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := map[*memberQueue]bool{}
+	for a := range r.running {
+		if m, ok := a.w.source.(*memberQueue); ok && a.lockedAt.Before(before) && !found[m] {
+			found[m] = true
+			queues = append(queues, m)
+		}
+	}
+	return queues
+}
+
+// withCancellations returns the queues in which the last look has found requests.
+func (f *groupFeed) withCancellations() (queues []*memberQueue) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for m := range f.ring.States() {
+		if m.cancelled {
+			queues = append(queues, m)
+		}
+	}
+	return queues
+}
+
+// readCancellations reads the requests of some queues since they were last read. first is
+// the id after which it reads for the first time.
+func (f *groupFeed) readCancellations(ctx context.Context, queues []*memberQueue, first string) error {
+	by, known := map[*queueGroup][]*memberQueue{}, map[*memberQueue]bool{}
+	for _, m := range queues {
+		if known[m] {
+			continue
+		}
+		known[m] = true
+		if m.cancelledAfter == "" {
+			m.cancelledAfter = first
+		}
+		by[m.group] = append(by[m.group], m)
+	}
+	for g, of := range by {
+		for some := range slices.Chunk(of, lookSize) {
+			for len(some) > 0 {
+				more, err := f.readSomeCancellations(ctx, g, some)
+				if err != nil {
+					return err
+				}
+				some = more
+			}
+		}
+	}
+	return nil
+}
+
+// readSomeCancellations returns the queues that may have further requests.
+func (f *groupFeed) readSomeCancellations(ctx context.Context, g *queueGroup, queues []*memberQueue) (more []*memberQueue, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timing.CallTimeout)
+	defer cancel()
+	positions := make([]backend.QueuePosition, len(queues))
+	for i, m := range queues {
+		positions[i] = backend.QueuePosition{Queue: m.base, After: m.cancelledAfter}
+	}
+	requests, err := g.store.CancelRequestsOf(ctx, positions)
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range queues {
+		if len(requests[i]) == 0 {
+			continue
+		}
+		f.mu.Lock()
+		w := m.working()
+		f.mu.Unlock()
+		if err := w.applyCancelRequests(ctx, requests[i]); err != nil {
+			return nil, err
+		}
+		m.cancelledAfter = requests[i][len(requests[i])-1].ID
+		more = append(more, m)
+	}
+	return more, nil
+}
