@@ -38,6 +38,7 @@ type Fleet struct {
 	queue    string
 	settings Settings
 	ledger   *Ledger
+	heard    func(*Member, message) // receives all output in place of the ledger, if set
 
 	mu      sync.Mutex
 	members []*Member
@@ -87,7 +88,7 @@ func (f *Fleet) Start(ctx context.Context, library Library, more ...string) (*Me
 		m.Kill()
 		return nil, err
 	}
-	go m.listen(f.ledger)
+	go m.listen(f)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.members, f.ever = append(f.members, m), append(f.ever, m)
@@ -119,15 +120,18 @@ func (f *Fleet) StartAll(ctx context.Context, inGo, inNode int, moreInGo ...stri
 	return failed
 }
 
-// listen records the worker's output in the ledger.
-func (m *Member) listen(l *Ledger) {
+// listen records the worker's output in the ledger, or passes it to heard.
+func (m *Member) listen(f *Fleet) {
 	defer close(m.read)
+	l := f.ledger
 	for line := range m.Lines() {
 		var s message
 		if line.Decode(&s) != nil {
 			s = message{Event: "error", Message: string(line)}
 		}
 		switch {
+		case f.heard != nil:
+			f.heard(m, s)
 		case s.Event == "error":
 			m.mu.Lock()
 			m.lastError = s.Message

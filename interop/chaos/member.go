@@ -26,6 +26,7 @@ const memberVariable = "CHAOS_MEMBER"
 // message is a line of a worker's output, in either language.
 type message struct {
 	Event        string  `json:"event"`
+	ID           string  `json:"id,omitempty"` // of the job
 	Sequence     *int    `json:"sequence,omitempty"`
 	AttemptsMade int     `json:"attemptsMade,omitempty"`
 	Final        bool    `json:"final,omitempty"`
@@ -154,5 +155,5 @@ func (m *member) reportUsage() {
 
 func (m *member) report(event string, job *bullmq.Job, final bool) {
 	sequence := sequenceOf(string(job.Data))
-	m.write(message{Event: event, Sequence: &sequence, AttemptsMade: job.AttemptsMade, Final: final})
+	m.write(message{Event: event, ID: job.ID, Sequence: &sequence, AttemptsMade: job.AttemptsMade, Final: final})
 }
