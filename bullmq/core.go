@@ -20,15 +20,17 @@ import (
 // core holds what all types of one queue share: its keys, its store, a connection, a
 // clock, a logger and a tracer.
 type core struct {
-	keys    *keys
-	store   backend.Store
-	conn    backend.Connection
-	client  *redisconn.Client // the same as conn, to make stores and waiters
-	now     func() time.Time
-	isReal  bool    // now is the clock of this machine
-	dialect Dialect // V6 or V5
-	log     *slog.Logger
-	trace   tracer
+	keys  *keys
+	store backend.Store
+	// registry has the workers of all queues; nil if the backend has none.
+	registry backend.WorkerRegistry
+	conn     backend.Connection
+	client   *redisconn.Client // the same as conn, to make stores and waiters
+	now      func() time.Time
+	isReal   bool    // now is the clock of this machine
+	dialect  Dialect // V6 or V5
+	log      *slog.Logger
+	trace    tracer
 
 	jobs *sync.Mutex // held while a method of a Job sets its fields
 
@@ -55,7 +57,7 @@ func newCore(ctx context.Context, queue, prefix string, connection *Connection, 
 	}
 	client := conn.NewClient(k.named("meta"), owned)
 	c := &core{
-		keys: k, store: newStore(client, k, dialect),
+		keys: k, store: newStore(client, k, dialect), registry: scripts.NewWorkerRegistry(client),
 		conn: client, client: client, now: now, isReal: isReal, log: log, jobs: &sync.Mutex{},
 		trace: tracer{queue: queue},
 	}
@@ -138,6 +140,12 @@ func (c *core) groupWaiters(name string) func() backend.GroupWaiter {
 		}
 		return redisstore.NewGroupWaiter(c.client, conn)
 	}
+}
+
+// newFleet returns what finds the workers of all queues with a prefix.
+func newFleet(connection *Connection, prefix string) fleet {
+	client := connection.client()
+	return fleet{prefix: prefix, registry: scripts.NewWorkerRegistry(client), conn: client, cluster: client.IsCluster()}
 }
 
 // dedicated returns a store over dedicated connections. For a caller's client and on a

@@ -314,9 +314,9 @@ type ConnectedClient struct {
 	Fields map[string]string
 }
 
-// ConnectedWorkers lists the workers that are connected to the queue (BullMQ: getWorkers).
+// ConnectedWorkers lists the connections of the workers of the queue (BullMQ: getWorkers).
 // On a cluster it lists the clients of each node. The result is empty if the server does
-// not permit CLIENT LIST.
+// not permit CLIENT LIST. [Queue.Workers] lists the workers themselves.
 func (q *Queue) ConnectedWorkers(ctx context.Context) ([]ConnectedClient, error) {
 	return q.clients(ctx, q.core.workerName)
 }

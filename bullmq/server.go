@@ -39,14 +39,16 @@ type ServerOptions struct {
 	// put into the handler's context, so [LoggerFromContext] works with ctx. ctx does not
 	// end when the handler's context ends.
 	OnFailed func(ctx context.Context, failure Failure)
-	// Prefix, Dialect, ShutdownTimeout, JobLog, QueueOptions, OnHealth, Telemetry, Logger
-	// and Now are the options of all workers that do not set them. See [WorkerOptions].
+	// Prefix, Dialect, ShutdownTimeout, JobLog, QueueOptions, Registration, OnHealth,
+	// Telemetry, Logger and Now are the options of all workers that do not set them. See
+	// [WorkerOptions].
 	// [Server.Queue] and [Server.FlowProducer] describe which of them they use.
 	Prefix          string
 	Dialect         Dialect
 	ShutdownTimeout time.Duration
 	JobLog          *JobLogOptions
 	QueueOptions    *QueueOptions
+	Registration    *RegistrationOptions
 	OnHealth        func(Health)
 	Telemetry       Telemetry
 	Logger          Logger
@@ -317,6 +319,9 @@ func (s *Server) options(queueName string, o WorkerOptions) (WorkerOptions, erro
 		}
 		queue.Middleware = slices.Concat(s.o.AddMiddleware, queue.Middleware)
 		o.QueueOptions = &queue
+	}
+	if o.Registration == nil {
+		o.Registration = s.o.Registration
 	}
 	if o.OnHealth == nil {
 		o.OnHealth = s.o.OnHealth

@@ -110,7 +110,12 @@ func (w *Worker) upkeep(ctx context.Context) (loops []*safe.Background, end func
 	if w.letters != nil {
 		loops = append(loops, safe.Go(outliving, w.letters.run))
 	}
+	registration := startRegistration(ctx, &w.host, w.QueueName(), func() []string { return []string{w.QueueName()} }, w.feed.connections)
+	if registration != nil {
+		loops = append(loops, registration.loop)
+	}
 	return loops, func(deadline time.Time) {
+		registration.end(deadline)
 		if w.letters != nil {
 			w.letters.finish(deadline)
 		}

@@ -48,6 +48,14 @@ func (f *queueFeed) interrupt() { f.waiter.Interrupt() }
 // close implements feed.
 func (f *queueFeed) close() { f.waiter.Close() }
 
+// connections returns the ids in CLIENT LIST of the connections on which the feed waits.
+func (f *queueFeed) connections() []int64 {
+	if waiter, ok := f.waiter.(backend.Identified); ok {
+		return []int64{waiter.ClientID()}
+	}
+	return nil
+}
+
 // signal implements feed. It interrupts a wait if there is another reason to fetch, or if
 // no job may be fetched any more.
 func (f *queueFeed) signal() {

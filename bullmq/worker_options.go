@@ -118,6 +118,11 @@ type WorkerOptions struct {
 	// Defaults to nil: failed jobs stay.
 	DeadLetters *DeadLetterOptions
 
+	// Registration configures how the worker registers itself, for [Queue.Workers] and
+	// [ListWorkers].
+	// Defaults to nil, the defaults of [RegistrationOptions].
+	Registration *RegistrationOptions
+
 	// Events are functions to call when a job or the worker changes.
 	Events WorkerEvents
 	// OnHealth is called when Redis becomes unreachable and when it is reachable
@@ -184,6 +189,14 @@ func (o *WorkerOptions) fill() error {
 		}
 		o.JobLog = &jobLog
 	}
+	var registration RegistrationOptions
+	if o.Registration != nil {
+		registration = *o.Registration
+	}
+	if err := registration.fill(); err != nil {
+		return err
+	}
+	o.Registration = &registration
 	if o.DeadLetters != nil {
 		letters := *o.DeadLetters
 		if err := letters.fill(o.KeepFailed); err != nil {

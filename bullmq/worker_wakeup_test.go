@@ -42,7 +42,9 @@ var _ = Describe("An idle worker", Label("slow"), func() {
 	}
 	// A worker that is not woken would poll only after ten seconds.
 	patient := func() *bullmq.WorkerOptions {
-		return &bullmq.WorkerOptions{DrainDelay: 10 * time.Second, SkipStalledCheck: true}
+		return &bullmq.WorkerOptions{
+			DrainDelay: 10 * time.Second, SkipStalledCheck: true, Registration: &bullmq.RegistrationOptions{Skip: true},
+		}
 	}
 
 	It("starts a job soon after it is added, a hundred times in a row", func() {

@@ -134,8 +134,8 @@ var _ = Describe("The pages for users", func() {
 		Expect(has).To(Equal(exists))
 	},
 		Entry("a method", "Queue.ConnectedWorkers", "Queue.ConnectedWorkers", true),
-		Entry("a method that another type has", "Queue.Workers", "Queue.Workers", false),
-		Entry("a method by a variable", "queue.Workers(ctx)", "Queue.Workers", false),
+		Entry("a method that another type has", "Queue.Handle", "Queue.Handle", false),
+		Entry("a method by a variable", "queue.Handle(ctx)", "Queue.Handle", false),
 		Entry("a field of options", "&bullmq.WorkerOptions{Name: n}", "bullmq.WorkerOptions", true),
 		Entry("a name alone", "ConnectedWorker", "ConnectedWorker", false),
 		Entry("the begin of names", "ErrMoved…", "ErrMoved", true),

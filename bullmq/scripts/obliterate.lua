@@ -28,7 +28,14 @@ for i = 1, #steps do
   left = left - steps[i][1](base, steps[i][2], left)
   if left <= 0 then return 1 end
 end
-try('DEL', string.sub(base, 1, -2) .. '@x:events') -- which the client may not be allowed to touch
+-- The client may not be allowed to touch the extensions.
+local extension = string.sub(base, 1, -2) .. '@x:'
+try('DEL', extension .. 'events')
+local workers, own = try('ZRANGE', extension .. 'workers', 0, -1), extension .. 'worker:'
+for i = 1, #workers do
+  if string.sub(workers[i], 1, #own) == own then try('DEL', workers[i]) end
+end
+try('DEL', extension .. 'workers')
 call('DEL', eventsKey, base .. 'delay', stalledCheckKey, stalledKey, idKey, pcKey, markerKey, metaKey, metricsCompletedKey,
   metricsCompletedDataKey, metricsFailedKey, metricsFailedDataKey)
 return 0

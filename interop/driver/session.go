@@ -136,6 +136,7 @@ func (s *session) newWorker(queue string, handler bullmq.Handler, options *bullm
 	}
 	options.Connection, options.Prefix, options.Dialect, options.Now = connection, s.prefix, dialect, s.now
 	options.BatchSize = batchSize
+	options.Registration = &bullmq.RegistrationOptions{Skip: true} // which BullMQ does not have
 	return bullmq.NewWorker(context.Background(), queue, handler, options)
 }
 

@@ -34,7 +34,10 @@ func workUntilKilled() {
 		fmt.Println(job.ID)
 		time.Sleep(time.Minute) // longer than the spec that kills it
 		return nil, nil
-	}, &bullmq.WorkerOptions{URL: os.Args[1], LockDuration: shortLock, StalledInterval: frequentCheck, Name: "doomed"})
+	}, &bullmq.WorkerOptions{
+		URL: os.Args[1], LockDuration: shortLock, StalledInterval: frequentCheck, Name: "doomed",
+		Registration: &bullmq.RegistrationOptions{Interval: 100 * time.Millisecond, Lease: shortLock},
+	})
 	if err == nil {
 		err = worker.Run(context.Background())
 	}

@@ -31,6 +31,8 @@ type Queue struct {
 	GroupWaiter func() backend.GroupWaiter
 	// Group makes calls about several queues; nil if the backend has none.
 	Group backend.Group
+	// Workers registers workers; nil if the backend does not.
+	Workers backend.WorkerRegistry
 	// Marker returns the key by which a GroupWaiter knows a queue.
 	Marker func(name string) string
 	// Unsupported holds the features that the backend lacks, with the reason. The specs of
@@ -79,6 +81,7 @@ func Exercise(open func() Queue) {
 	s.waiting()
 	s.waitingForMany()
 	s.group()
+	s.registeredWorkers()
 	s.metrics()
 	s.rateLimit()
 	s.repair()

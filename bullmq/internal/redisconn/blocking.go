@@ -270,6 +270,14 @@ func (b *Blocking) starved(ctx context.Context) bool {
 	return true
 }
 
+// ID returns the id of the connection in CLIENT LIST. It is 0 if there is no connection, if
+// CLIENT is forbidden, and on a cluster.
+func (b *Blocking) ID() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.id
+}
+
 // CanUnblock reports whether CLIENT UNBLOCK can end a wait.
 func (b *Blocking) CanUnblock() bool {
 	b.mu.Lock()

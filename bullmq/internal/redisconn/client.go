@@ -202,6 +202,36 @@ func (c *Client) Clients(ctx context.Context) (found []backend.ConnectedClient, 
 	return found, nil
 }
 
+// ScanKeys returns the keys that match a pattern, from each node of a cluster. Keys may be
+// returned more than once.
+func (c *Client) ScanKeys(ctx context.Context, pattern string) (keys []string, err error) {
+	scan := func(node Commands) error {
+		for cursor := uint64(0); ; {
+			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(scanCount).Build()).AsScanEntry()
+			if err != nil {
+				return err
+			}
+			keys = append(keys, page.Elements...)
+			if cursor = page.Cursor; cursor == 0 {
+				return nil
+			}
+		}
+	}
+	if !c.conn.IsCluster() {
+		err = scan(c)
+		return keys, err
+	}
+	for _, node := range c.conn.client.Nodes() {
+		if err := scan(node); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+// scanCount is how many keys a call of SCAN looks at.
+const scanCount = 1000
+
 // readClients reads the reply of CLIENT LIST. It has a line for each client: name=value
 // name=value …
 func readClients(text string) (found []backend.ConnectedClient) {

@@ -45,6 +45,7 @@ func conforming(option rueidis.ClientOption, dialect scripts.Dialect) backendtes
 		EventStream: func() backend.EventStream { return NewEventStream(client, blocking(), key("events")) },
 		Waiter:      func() backend.Waiter { return NewWaiter(store, blocking(), key("marker"), true) },
 		Group:       scripts.NewGroup(client, dialect),
+		Workers:     scripts.NewWorkerRegistry(client),
 		GroupWaiter: func() backend.GroupWaiter { return NewGroupWaiter(client, blocking()) },
 		Marker:      func(name string) string { return prefix + ":" + name + ":marker" },
 		Unlist: func(jobID string) {

@@ -28,6 +28,9 @@ type interruptible struct {
 // Close closes the connection.
 func (w *interruptible) Close() { w.conn.Close() }
 
+// ClientID implements [backend.Identified].
+func (w *interruptible) ClientID() int64 { return w.conn.ID() }
+
 // Begin announces a wait. From then on Interrupt ends it, even before it has reached
 // the server.
 func (w *interruptible) Begin() {

@@ -58,6 +58,13 @@ const (
 	// DeadLetterReview is how often a worker looks at all failed jobs.
 	DeadLetterReview = 10 * time.Minute
 
+	// RefusedRegistrationPause is how long a worker waits before it tries again to register
+	// itself, after Redis has refused it.
+	RefusedRegistrationPause = 5 * time.Minute
+	// UnregisterTimeout limits the calls that remove a stopping worker from those that are
+	// registered.
+	UnregisterTimeout = 500 * time.Millisecond
+
 	// HandlerGrace is how long before the deadline of its shutdown a worker cancels the
 	// contexts of its handlers. The worker uses less if little time is left.
 	HandlerGrace = time.Second
