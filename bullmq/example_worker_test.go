@@ -272,3 +272,25 @@ func ExampleWorker_Events() {
 	}
 	// Output: job 1 returned painted; events missed: 0
 }
+
+// A registered worker tells what it is and how busy it is. Workers of BullMQ are listed by
+// their connection only.
+func ExampleListWorkers() {
+	ctx := context.Background()
+	connection, err := bullmq.Connect(ctx, os.Getenv("REDIS_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer connection.Close()
+	workers, err := bullmq.ListWorkers(ctx, connection, "", "orders", "mails")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, worker := range workers {
+		if worker.IsRegistered() {
+			fmt.Println(worker.Host, worker.PID, worker.Queues, worker.Running, "of", worker.Concurrency)
+		} else {
+			fmt.Println(worker.Name, worker.Queues)
+		}
+	}
+}

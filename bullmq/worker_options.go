@@ -3,6 +3,7 @@ package bullmq
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -79,6 +80,17 @@ type WorkerOptions struct {
 	// limit is in effect.
 	// Defaults to 30 seconds.
 	MaximumRateLimitDelay time.Duration
+	// Limits limits the jobs with a name, by that name, across all workers of the queue that
+	// have a limit for it. Give each of them the same limit. Workers without one, and those of
+	// BullMQ, run such jobs without regard to the limit.
+	//
+	// A job that may not start is delayed. It tries again after about an eighth of the time
+	// for which it has waited, and after 30 seconds at the latest. That uses no attempt and is
+	// not counted as a start. Jobs of one name may start in another order than they were
+	// added. Each try costs Redis some calls, so put jobs that form long backlogs into a queue
+	// of their own.
+	// Defaults to no limits.
+	Limits map[string]NameLimit
 	// KeepCompleted and KeepFailed apply to jobs that do not set these options
 	// themselves (BullMQ: removeOnComplete, removeOnFail).
 	// Defaults to [KeepAll].
@@ -182,6 +194,10 @@ func (o *WorkerOptions) fill() error {
 		return fmt.Errorf("MaxStalledCount %d is less than -1; -1 means that a job fails when it stalls once", o.MaxStalledCount)
 	}
 	o.MaxStalledCount = cmp.Or(o.MaxStalledCount, 1)
+	o.Limits = maps.Clone(o.Limits)
+	if err := checkLimits(o.Limits); err != nil {
+		return err
+	}
 	if o.JobLog != nil {
 		jobLog := *o.JobLog
 		if err := jobLog.fill(); err != nil {

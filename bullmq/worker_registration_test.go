@@ -27,6 +27,11 @@ func workersOf(queue *bullmq.Queue) func() ([]bullmq.WorkerInfo, error) {
 	return func() ([]bullmq.WorkerInfo, error) { return queue.Workers(context.Background()) }
 }
 
+// textLogger returns a Logger that writes all lines to a log.
+func textLogger(to *logLines) bullmq.Logger {
+	return bullmq.Slog(slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug})))
+}
+
 // namesOf returns their names.
 func namesOf(workers []bullmq.WorkerInfo, err error) ([]string, error) {
 	names := []string{}
@@ -189,7 +194,7 @@ var _ = Describe("A registered worker", func() {
 			o := often
 			worker := runWorker(name, doNothing, &bullmq.WorkerOptions{
 				Connection: restricted(rules), Registration: &o,
-				Logger: bullmq.Slog(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+				Logger: textLogger(log),
 			})
 			Eventually(func() int { return log.with("could not be registered") }).Should(Equal(1), rules)
 			job, err := queue.Add(ctx, "a", nil, nil)

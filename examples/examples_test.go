@@ -186,6 +186,7 @@ var _ = Describe("An example", func() {
 		session := run("controls", nil)
 		Eventually(session, timeout).Should(gexec.Exit(0))
 		output := string(session.Out.Contents())
+		Expect(output).To(MatchRegexp(`worker .* serves \[renders\] and runs \d of \d jobs`))
 		Expect(output).To(ContainSubstring("failed: job 1 bullmq: the job is cancelled: the customer is gone"))
 		Expect(output).To(MatchRegexp(`(?s)paused.*resumed.*active: job 4`))
 		Expect(output).To(ContainSubstring("3 jobs are cancelled"))

@@ -269,6 +269,16 @@ func live(f *fixture) {
 	Expect(served.Takes).To(HaveLen(2))
 	Expect(f.do("DEL", "bull:no-such-queue:meta", "bull:no-such-queue:events").Error()).To(Succeed())
 
+	// Registered workers, and the limits of a name.
+	registered := backend.WorkerLease{ID: "w", Home: f.base, Queues: []string{f.base}, Lease: time.Minute, Record: "{}"}
+	registry := NewWorkerRegistry(single{f.client})
+	ok(registry.RegisterWorker(f.ctx, registered))
+	Expect(registry.RegisteredWorkers(f.ctx, []string{f.base})).To(HaveLen(1))
+	f.running("limited", "t")
+	granted, _, err := f.StartNamed(f.ctx, backend.NamedStart{JobID: "limited", Token: "t", Name: "a", Concurrency: 1})
+	ok(err)
+	Expect(granted).To(BeTrue())
+
 	// Cleaning.
 	_, err = f.Cancel(f.ctx, "nobody", "cancelled", "", "")
 	Expect(err).To(MatchError(backend.JobNotFound))
@@ -290,7 +300,14 @@ func live(f *fixture) {
 	left := f.state()
 	delete(left, "limiter")
 	Expect(left).To(BeEmpty())
+	Expect(registry.RegisteredWorkers(f.ctx, []string{f.base})).To(BeEmpty())
 }
+
+// single is a client of one server, which lists no keys.
+type single struct{ Client }
+
+func (single) IsCluster() bool                                    { return false }
+func (single) ScanKeys(context.Context, string) ([]string, error) { return nil, nil }
 
 var _ = ginkgo.Describe("All scripts", func() {
 	ginkgo.DescribeTable("work together on a real Redis, in the dialect of", func(dialect Dialect, uncalled ...*command) {

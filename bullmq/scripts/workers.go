@@ -57,22 +57,23 @@ const queuesPerCall = 500
 func (r *WorkerRegistry) RegisterWorker(ctx context.Context, w backend.WorkerLease) error {
 	for queues := range slices.Chunk(w.Queues, queuesPerCall) {
 		keys := append([]string{workerKey(w.Home, w.ID)}, workersKeys(queues)...)
-		if err := r.run(ctx, registerWorker, keys, decimal(w.Lease.Milliseconds()), w.Record); err != nil {
+		if _, err := runWithKeys(ctx, r.client, registerWorker, keys, decimal(w.Lease.Milliseconds()), w.Record); err != nil {
 			return aboutQueues(registerWorker.name, queues, err)
 		}
 	}
 	return nil
 }
 
-// run calls a command by its keys, as [Store.run] does.
-func (r *WorkerRegistry) run(ctx context.Context, c *command, keys []string, args ...string) error {
+// runWithKeys calls a command that has keys of extensions, as [Store.run] calls others. It
+// must have no lines of a dialect.
+func runWithKeys(ctx context.Context, client Client, c *command, keys []string, args ...string) (rueidis.RedisMessage, error) {
 	c.check(args)
-	f := &c.forms[V6] // which has no lines of a dialect
-	err := r.client.Do(ctx, r.client.B().Evalsha().Sha1(f.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).Error()
-	if IsNoScript(err) {
-		err = r.client.Do(ctx, r.client.B().Eval().Script(f.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).Error()
+	f := &c.forms[V6]
+	result := client.Do(ctx, client.B().Evalsha().Sha1(f.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+	if IsNoScript(result.Error()) {
+		result = client.Do(ctx, client.B().Eval().Script(f.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 	}
-	return err
+	return result.ToMessage()
 }
 
 // UnregisterWorker removes a worker from those of some queues.

@@ -49,6 +49,14 @@ func main() {
 	}
 	_, _ = <-active, <-active // two more concurrently
 
+	workers, err := bullmq.ListWorkers(ctx, connection, "", "renders", "mails")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, w := range workers {
+		fmt.Println("worker", w.Name, "on", w.Host, "serves", w.Queues, "and runs", w.Running, "of", w.Concurrency, "jobs")
+	}
+
 	if err := worker.PauseNow(ctx); err != nil { // Pause would wait for the three jobs
 		log.Fatal(err)
 	}

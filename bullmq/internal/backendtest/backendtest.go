@@ -82,6 +82,7 @@ func Exercise(open func() Queue) {
 	s.waitingForMany()
 	s.group()
 	s.registeredWorkers()
+	s.nameLimits()
 	s.metrics()
 	s.rateLimit()
 	s.repair()

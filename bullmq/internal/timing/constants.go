@@ -29,6 +29,10 @@ const (
 	// LongestRerunPause is the longest pause before a job is requeued without
 	// consuming an attempt.
 	LongestRerunPause = time.Second
+	// ShortestLimitPause and LongestLimitPause bound the pause of a job that may not start
+	// under the limit of its name.
+	ShortestLimitPause = 20 * time.Millisecond
+	LongestLimitPause  = 30 * time.Second
 	// DeduplicationMargin is for the retries of an add. The deduplication of the job must
 	// last longer than the retries, by at least this time.
 	DeduplicationMargin = time.Second

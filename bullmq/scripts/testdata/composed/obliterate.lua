@@ -156,7 +156,13 @@ for i = 1, #steps do
   left = left - steps[i][1](base, steps[i][2], left)
   if left <= 0 then return 1 end
 end
-try('DEL', string.sub(base, 1, -2) .. '@x:events') -- which the client may not be allowed to touch
+local extension = string.sub(base, 1, -2) .. '@x:'
+try('DEL', extension .. 'events')
+local workers, own = try('ZRANGE', extension .. 'workers', 0, -1), extension .. 'worker:'
+for i = 1, #workers do
+  if string.sub(workers[i], 1, #own) == own then try('DEL', workers[i]) end
+end
+try('DEL', extension .. 'workers')
 call('DEL', KEYS[1], base .. 'delay', KEYS[13], KEYS[14], KEYS[15], KEYS[5], KEYS[6], KEYS[2], KEYS[16],
   KEYS[17], KEYS[18], KEYS[19])
 return 0
