@@ -14,6 +14,8 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+	"github.com/17a2ac88/bullmq-go/bullmq/scripts"
 )
 
 // DefaultURL is the address of Redis if the options give none.
@@ -108,13 +110,36 @@ func newConnection(address string, conn *redisconn.Conn, err error) (*Connection
 }
 
 // sharedConnection returns the connection of the core for other users.
-func (c *core) sharedConnection() *Connection {
-	conn := c.client.Conn()
+func (c *core) sharedConnection() *Connection { return connectionOf(c.client) }
+
+// connectionOf returns the connection of a client for other users.
+func connectionOf(client *redisconn.Client) *Connection {
+	conn := client.Conn()
 	return &Connection{
 		address: conn.Address(),
 		use:     func(context.Context) (*redisconn.Conn, bool, error) { return conn, false, nil },
-		client:  func() *redisconn.Client { return c.client },
+		client:  func() *redisconn.Client { return client },
 	}
+}
+
+// sharing identifies the queues of a connection that share adds: those with equal values.
+type sharing struct {
+	slotTag   string // the hash tag, on a cluster
+	dialect   Dialect
+	batchSize int
+}
+
+// sharedAdds returns what makes the adds of the queue, together with others of the
+// connection.
+func (c *core) sharedAdds(batchSize int) *sharedAdds {
+	conn, with := c.client.Conn(), sharing{dialect: c.dialect, batchSize: batchSize}
+	if conn.IsCluster() {
+		with.slotTag = wire.HashTag(c.keys.base)
+	}
+	return conn.Shared(with, func() any {
+		client := conn.NewClient(c.keys.named("meta"), false)
+		return newSharedAdds(scripts.NewGroup(client, c.store.(*scripts.Store).Dialect), batchSize)
+	}).(*sharedAdds)
 }
 
 // Close closes the Connection. Calls that use it then return [ErrClosed], even if they are

@@ -66,3 +66,13 @@ func (s *ShardedQueue) Forget(age time.Duration) {
 	s.tried = time.Time{}
 	s.confirmed.Add(-int64(age))
 }
+
+// ShareCalls reports whether queues share the calls that add jobs.
+func ShareCalls(queues ...*Queue) bool {
+	for _, q := range queues {
+		if q.shared == nil || q.shared != queues[0].shared {
+			return false
+		}
+	}
+	return true
+}

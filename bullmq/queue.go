@@ -85,6 +85,12 @@ type QueueOptions struct {
 	// a separate call.
 	// Defaults to 100.
 	BatchSize int
+	// ShareCalls lets concurrent calls of Add share calls to Redis with those of all other
+	// Queues of the Connection that have this option and the same BatchSize. Set it
+	// where a process adds to many queues. With few queues it has no advantage. On a cluster,
+	// only queues with the same hash tag share calls.
+	// Defaults to false, so that only adds to the same Queue share calls.
+	ShareCalls bool
 	// Middleware wraps Add, AddBulk and UpsertScheduler. The first one is the outermost.
 	Middleware []AddMiddleware
 	// Telemetry records traces and metrics of the queue.
@@ -110,6 +116,7 @@ type Queue struct {
 	middleware []AddMiddleware
 	results    *resultTail
 	adds       *batch.Batcher[backend.Add, backend.AddResult]
+	shared     *sharedAdds // nil without QueueOptions.ShareCalls
 	closed     atomic.Bool
 }
 
@@ -134,6 +141,9 @@ func NewQueue(ctx context.Context, queueName string, options *QueueOptions) (*Qu
 	q.adds = batch.New(batch.Options[backend.Add, backend.AddResult]{
 		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfAdd, Send: q.sendAdds,
 	})
+	if o.ShareCalls {
+		q.shared = c.sharedAdds(o.BatchSize)
+	}
 	q.addOne, q.addMany = wrapAdd(q.addNew, o.Middleware), wrapAdd(q.addNewBulk, o.Middleware)
 	if o.DefaultJobOptions != nil {
 		q.defaults = o.DefaultJobOptions.asDefaults()
@@ -308,26 +318,6 @@ func (q *Queue) sendBulk(ctx context.Context, begun time.Time, wait addWait, job
 	}
 	return results
 }
-
-// addOnce makes one attempt to add a job. A plain job shares its call with others.
-func (q *Queue) addOnce(ctx context.Context, add backend.Add) (backend.AddResult, error) {
-	var result backend.AddResult
-	var err error
-	if add.IsPlain() {
-		result, err = q.adds.Do(ctx, add)
-	} else {
-		result = q.core.store.AddBatch(ctx, []*backend.Add{&add})[0]
-	}
-	return result, cmp.Or(err, result.Err)
-}
-
-// sendAdds adds a batch of jobs in one call.
-func (q *Queue) sendAdds(ctx context.Context, adds []*backend.Add) (read func() ([]backend.AddResult, error)) {
-	results := q.core.store.AddBatch(ctx, adds)
-	return func() ([]backend.AddResult, error) { return results, nil }
-}
-
-func sizeOfAdd(a *backend.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
 
 // prepare checks and encodes a job. It sends nothing.
 func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, backend.Add, error) {

@@ -1,6 +1,7 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,31 @@ func (j *Job) added(result backend.AddResult) {
 		}
 	}
 }
+
+// addOnce makes one attempt to add a job. A plain job shares its call with others.
+func (q *Queue) addOnce(ctx context.Context, add backend.Add) (backend.AddResult, error) {
+	var result backend.AddResult
+	var err error
+	switch {
+	case !add.IsPlain():
+		result = q.core.store.AddBatch(ctx, []*backend.Add{&add})[0]
+	case q.shared == nil:
+		result, err = q.adds.Do(ctx, add)
+	case q.closed.Load():
+		err = ErrClosed
+	default:
+		result, err = q.shared.do(ctx, q.core, add)
+	}
+	return result, cmp.Or(err, result.Err)
+}
+
+// sendAdds adds a batch of jobs in one call.
+func (q *Queue) sendAdds(ctx context.Context, adds []*backend.Add) (read func() ([]backend.AddResult, error)) {
+	results := q.core.store.AddBatch(ctx, adds)
+	return func() ([]backend.AddResult, error) { return results, nil }
+}
+
+func sizeOfAdd(a *backend.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
 
 // addAgain retries an add that has failed, within its AddWait. It retries only if that
 // cannot add the job twice.

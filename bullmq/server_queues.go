@@ -90,6 +90,7 @@ func (o *QueueOptions) inherit(from QueueOptions) {
 	o.AddWait = cmp.Or(o.AddWait, from.AddWait)
 	o.SkipMetaUpdate = o.SkipMetaUpdate || from.SkipMetaUpdate
 	o.BatchSize = cmp.Or(o.BatchSize, from.BatchSize)
+	o.ShareCalls = o.ShareCalls || from.ShareCalls
 	if o.OnHealth == nil {
 		o.OnHealth = from.OnHealth
 	}

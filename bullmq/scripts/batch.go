@@ -2,7 +2,9 @@ package scripts
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -146,4 +148,37 @@ func (q *Store) pipeline(ctx context.Context, calls []addCall) []rueidis.RedisRe
 		results[unknown[n]] = result
 	}
 	return results
+}
+
+// AddPlainJobs adds plain jobs to several queues, in one call.
+func (g *Group) AddPlainJobs(ctx context.Context, adds []backend.QueueAdds) ([][]backend.AddResult, error) {
+	queues, size := make([]string, len(adds)), 0
+	for i, of := range adds {
+		queues[i] = of.Queue
+		size += 2 + 4*len(of.Jobs)
+	}
+	args := make([]string, 0, size)
+	for _, of := range adds {
+		at := len(args)
+		args = append(args, "", "")
+		with, kinds := appendPlainAdds(args, of.Jobs)
+		args = with
+		args[at], args[at+1] = kinds, strconv.Itoa(len(args)-at-2)
+	}
+	reply, err := g.run(ctx, addPlainJobsTo, queues, args...)
+	if err != nil {
+		return nil, err
+	}
+	results := make([][]backend.AddResult, len(adds))
+	return results, g.each(addPlainJobsTo, queues, reply, func(i int, reply rueidis.RedisMessage) {
+		results[i] = make([]backend.AddResult, len(adds[i].Jobs))
+		first, err := reply.ToInt64()
+		if err != nil {
+			setErr(results[i], fmt.Errorf("bullmq: %s: %w", addPlainJobsTo.name, &backend.QueueError{Queue: queues[i], Text: text(reply)}))
+			return
+		}
+		for n := range results[i] {
+			results[i][n].JobID = idText(first + int64(n))
+		}
+	})
 }

@@ -12,37 +12,42 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-var _ = ginkgo.Describe("A bulk", func() {
-	plain := func(n int, lifo bool) backend.Add {
-		return backend.Add{State: backend.Waiting, Name: fmt.Sprint("job ", n), Data: fmt.Sprintf(`{"n":%d}`, n), Opts: `{"attempts":0}`, Timestamp: now, LIFO: lifo}
-	}
+func plain(n int, lifo bool) backend.Add {
+	return backend.Add{State: backend.Waiting, Name: fmt.Sprint("job ", n), Data: fmt.Sprintf(`{"n":%d}`, n), Opts: `{"attempts":0}`, Timestamp: now, LIFO: lifo}
+}
 
+// plainAdds returns random plain jobs.
+func plainAdds(random *rand.Rand) (adds []*backend.Add) {
+	for n := range 1 + random.IntN(12) {
+		add := plain(n, random.IntN(4) == 0)
+		if random.IntN(3) > 0 { // values shared with the previous job are not sent again
+			add.Name = "job"
+		}
+		if random.IntN(8) == 0 {
+			add.Opts = `{"attempts":3}`
+		}
+		if random.IntN(8) == 0 {
+			add.Timestamp = now.Add(time.Millisecond)
+		}
+		switch random.IntN(6) {
+		case 0:
+			add.State, add.Priority = backend.Prioritized, 1+random.IntN(3)
+		case 1:
+			add.State, add.Delay = backend.Delayed, 100*time.Millisecond*time.Duration(1+random.IntN(3))
+		case 2:
+			add.State, add.Delay, add.Priority = backend.Delayed, 500*time.Microsecond, 2
+		}
+		adds = append(adds, &add)
+	}
+	return adds
+}
+
+var _ = ginkgo.Describe("A bulk", func() {
 	ginkgo.DescribeTable("of plain jobs writes the same as single adds", func(prepare func(f *fixture)) {
 		seed := rand.Uint64()
 		for round := range uint64(40) {
 			random := rand.New(rand.NewPCG(seed, round))
-			var adds []*backend.Add
-			for n := range 1 + random.IntN(12) {
-				add := plain(n, random.IntN(4) == 0)
-				if random.IntN(3) > 0 { // values shared with the previous job are not sent again
-					add.Name = "job"
-				}
-				if random.IntN(8) == 0 {
-					add.Opts = `{"attempts":3}`
-				}
-				if random.IntN(8) == 0 {
-					add.Timestamp = now.Add(time.Millisecond)
-				}
-				switch random.IntN(6) {
-				case 0:
-					add.State, add.Priority = backend.Prioritized, 1+random.IntN(3)
-				case 1:
-					add.State, add.Delay = backend.Delayed, 100*time.Millisecond*time.Duration(1+random.IntN(3))
-				case 2:
-					add.State, add.Delay, add.Priority = backend.Delayed, 500*time.Microsecond, 2
-				}
-				adds = append(adds, &add)
-			}
+			adds := plainAdds(random)
 			one, many := newFixture(client), newFixture(client)
 			one.Dialect = Dialect(round % 2)
 			many.Dialect = one.Dialect

@@ -26,6 +26,9 @@ import (
 // It returns the number of the first job. The other jobs have the numbers after it. [idText]
 // makes an id of a number.
 //
+// addPlainJobsTo takes the same for each of several queues, with the number of the values after
+// kinds.
+//
 // # Finished jobs
 //
 // moveToFinished takes kinds, a digit for each job, which is the sum of
@@ -57,8 +60,14 @@ var baseFields = [...]string{"name", "data", "opts", "timestamp", "delay", "prio
 
 // encodePlainAdds returns the arguments of addPlainJobs.
 func encodePlainAdds(base string, jobs []*backend.Add) []string {
+	args, kinds := appendPlainAdds(make([]string, 2, 2+4*len(jobs)), jobs)
+	args[0], args[1] = base, kinds
+	return args
+}
+
+// appendPlainAdds appends the values of plain jobs, and returns their kinds too.
+func appendPlainAdds(args []string, jobs []*backend.Add) (with []string, kindsOf string) {
 	kinds := make([]byte, len(jobs))
-	args := make([]string, 2, 2+4*len(jobs))
 	for i, a := range jobs {
 		kinds[i] = '0'
 		args = append(args, a.Data)
@@ -75,8 +84,7 @@ func encodePlainAdds(base string, jobs []*backend.Add) []string {
 			kinds[i]++
 		}
 	}
-	args[0], args[1] = base, string(kinds)
-	return args
+	return args, string(kinds)
 }
 
 // isLike reports whether two jobs have the same name, options and timestamp.

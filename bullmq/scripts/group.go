@@ -13,6 +13,7 @@ import (
 )
 
 var (
+	addPlainJobsTo    = load("addPlainJobsTo")
 	serveQueues       = load("serveQueues")
 	resolveFetches    = load("resolveFetches")
 	lookAtQueues      = load("lookAtQueues")

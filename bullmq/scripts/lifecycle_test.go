@@ -253,6 +253,15 @@ func live(f *fixture) {
 	state("bad", "waiting")
 
 	// Several queues.
+	sharing := backend.Add{State: backend.Waiting, Name: "sharing", Data: "{}", Opts: "{}", Timestamp: now}
+	both := []backend.QueueAdds{{Queue: f.base, Jobs: []*backend.Add{&sharing}}, {Queue: "bull:another-queue:", Jobs: []*backend.Add{&sharing}}}
+	Expect(NewGroup(f.client, f.Dialect).AddPlainJobs(f.ctx, both)).To(HaveLen(2))
+	ids, err := f.JobIDs(f.ctx, backend.Page{To: 0}, backend.Waiting)
+	ok(err)
+	Expect(f.Remove(f.ctx, ids[0], false)).To(Equal(backend.Removed))
+	for _, suffix := range []string{"id", "1", "meta", "events", "wait", "marker"} {
+		Expect(f.do("DEL", "bull:another-queue:"+suffix).Error()).To(Succeed())
+	}
 	f.running("several", "t")
 	group, queues := NewGroup(f.client, f.Dialect), []string{f.base, "bull:no-such-queue:"}
 	held := []backend.QueueLocks{{Queue: f.base, Locks: []backend.Lock{{JobID: "several", Token: "t"}}}, {Queue: queues[1]}}

@@ -18,6 +18,11 @@ import (
 // process, the result of that queue is a [*QueueError]. The results of the other queues are
 // not affected. The error of a call as a whole concerns all its queues.
 type Group interface {
+	// AddPlainJobs adds plain jobs (see [Add.IsPlain]) to several queues, in one call. The
+	// results are in the order of the argument. If the call as a whole fails, the error
+	// tells whether it may have run, as that of an add to one queue does.
+	AddPlainJobs(ctx context.Context, adds []QueueAdds) ([][]AddResult, error)
+
 	// ServeQueues first ends jobs and then fetches jobs, in one call. It returns when the
 	// call is made, so that the caller can make the next call. read then reads the reply.
 	// If read returns an error, none, some or all of the call may have been carried out.
@@ -49,6 +54,12 @@ type Group interface {
 	// DialectHintsOf returns what determines the dialect of each queue, see
 	// [Dialects.DialectHints]. The results are in the order of the queues.
 	DialectHintsOf(ctx context.Context, queues []string) ([]QueueDialect, error)
+}
+
+// QueueAdds are plain jobs to add to a queue.
+type QueueAdds struct {
+	Queue string
+	Jobs  []*Add
 }
 
 // Serve is the request of [Group.ServeQueues].

@@ -95,10 +95,54 @@ func (s *suite) group() {
 				ginkgo.Skip("the backend makes no calls about several queues")
 			}
 		})
+		s.addingToMany()
 		s.serving()
 		s.servingAlike()
 		s.upkeepOfMany()
 		s.looks()
+	})
+}
+
+func (s *suite) addingToMany() {
+	ginkgo.It("adds plain jobs to each as an add to that queue does", func() {
+		seed := rand.Uint64()
+		ginkgo.By(fmt.Sprint("seed ", seed))
+		for round := range 15 {
+			random := rand.New(rand.NewPCG(seed, uint64(round)))
+			about := fmt.Sprintf("round %d of seed %d", round, seed)
+			count := 1 + random.IntN(4)
+			together, apart := s.members(count), s.members(count)
+			var adds []backend.QueueAdds
+			var want [][]backend.AddResult
+			for n := range count {
+				var jobs []*backend.Add
+				for i := range 1 + random.IntN(6) {
+					job := plain(fmt.Sprint("job ", random.IntN(3)))
+					job.Data, job.LIFO = fmt.Sprint(i), random.IntN(4) == 0
+					switch random.IntN(4) {
+					case 0:
+						job.State, job.Priority = backend.Prioritized, 1+random.IntN(3)
+					case 1:
+						job.State, job.Delay = backend.Delayed, time.Duration(1+random.IntN(3))*time.Hour
+					}
+					jobs = append(jobs, job)
+				}
+				if random.IntN(4) == 0 {
+					Expect(together[n].Pause(s.ctx)).To(Succeed())
+					Expect(apart[n].Pause(s.ctx)).To(Succeed())
+				}
+				adds = append(adds, backend.QueueAdds{Queue: together[n].key, Jobs: jobs})
+				want = append(want, apart[n].AddBatch(s.ctx, jobs))
+			}
+			results, err := s.Group.AddPlainJobs(s.ctx, adds)
+			Expect(err).NotTo(HaveOccurred(), about)
+			Expect(results).To(Equal(want), about)
+			for n := range count {
+				Expect(s.contentsOf(together[n])).To(Equal(s.contentsOf(apart[n])), "%s: queue %d", about, n)
+				look := backend.Look{Quick: true}
+				Expect(s.seenBy(look, together[n])).To(Equal(s.seenBy(look, apart[n])), "%s: queue %d", about, n)
+			}
+		}
 	})
 }
 

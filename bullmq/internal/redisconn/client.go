@@ -179,6 +179,10 @@ func (c *Client) hear(result rueidis.RedisResult) rueidis.RedisResult {
 	return result
 }
 
+// Heard records the error of a call that another client of the Conn has made for this one
+// too.
+func (c *Client) Heard(err error) { c.health.Heard(err) }
+
 // Clients returns the clients that CLIENT LIST returns, from each node of a cluster. A
 // node that does not permit CLIENT LIST is skipped.
 func (c *Client) Clients(ctx context.Context) (found []backend.ConnectedClient, err error) {

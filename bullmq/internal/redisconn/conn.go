@@ -39,6 +39,9 @@ type Conn struct {
 	users    map[*Client]struct{}
 	lost     time.Time // the beginning of the last outage that Noted has recorded
 	blocking map[*Blocking]struct{}
+
+	sharing sync.Mutex
+	shared  map[any]any
 }
 
 // Dial connects with the given rueidis options. It returns when ctx ends, and within nine
@@ -193,6 +196,22 @@ func (c *Conn) Close() {
 		closing = append(closing, func() { c.sockets.close(c.client.Close) })
 	}
 	safe.Together(closing...)
+}
+
+// Shared returns what users of the Conn share under a key, for as long as the Conn exists.
+// The first call makes it.
+func (c *Conn) Shared(key any, make func() any) any {
+	c.sharing.Lock()
+	defer c.sharing.Unlock()
+	value, found := c.shared[key]
+	if !found {
+		if c.shared == nil {
+			c.shared = map[any]any{}
+		}
+		value = make()
+		c.shared[key] = value
+	}
+	return value
 }
 
 // begin reports whether a call may be made. If so, the caller must call end.

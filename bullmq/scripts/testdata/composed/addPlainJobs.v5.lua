@@ -72,60 +72,63 @@ local function delayedScore(now, delay)
   if last >= highest then return highest, due end
   return last + 1, due
 end
-local count = #kinds
-local before = call('INCRBY', KEYS[10], count) - count
-local limit, held = eventLimitAndHeld(KEYS[2], KEYS[3])
-local last, lasts, first, at, awake, later = {}, 0, {}, rest, false, false
-local args, stream, kindOf = ARGV, KEYS[1], { string.byte(kinds, 1, count) }
-local ids = idTexts(before, kindOf)
-local name, opts, timestamp
-for i = 1, count do
-  local jobId, kind = ids[i], kindOf[i] - 48
-  local data, delay, priority = args[at], '0', '0'
-  at = at + 1
-  if kind < 4 then
-    name, opts, timestamp = args[at], args[at + 1], args[at + 2]
-    at = at + 3
-  else
-    kind = kind - 4
-  end
-  if kind == 2 then
-    delay, priority = args[at], args[at + 1]
-    at = at + 2
-  end
-  call('HSET', base .. jobId, 'name', name, 'data', data, 'opts', opts, 'timestamp', timestamp,
-    'delay', delay, 'priority', priority)
-  call('XADD', stream, '*', 'event', 'added', 'jobId', jobId, 'name', name)
-  local event, due = 'waiting'
-  if delay ~= '0' then
-    local score
-    event, later = 'delayed', true
-    score, due = delayedScore(timestamp, tonumber(delay))
-    call('ZADD', KEYS[9], score, jobId)
-  elseif kind == 2 then
-    awake = true
-    call('ZADD', KEYS[5], priorityScore(KEYS[6], tonumber(priority)), jobId)
-  else
-    awake = true
-    if kind == 1 then
-      first[#first + 1] = jobId
+local function addPlain(base, kinds, at)
+  local count = #kinds
+  local before = call('INCRBY', KEYS[10], count) - count
+  local limit, held = eventLimitAndHeld(KEYS[2], KEYS[3])
+  local last, lasts, first, awake, later = {}, 0, {}, false, false
+  local args, stream, kindOf = ARGV, KEYS[1], { string.byte(kinds, 1, count) }
+  local ids = idTexts(before, kindOf)
+  local name, opts, timestamp
+  for i = 1, count do
+    local jobId, kind = ids[i], kindOf[i] - 48
+    local data, delay, priority = args[at], '0', '0'
+    at = at + 1
+    if kind < 4 then
+      name, opts, timestamp = args[at], args[at + 1], args[at + 2]
+      at = at + 3
     else
-      lasts = lasts + 1
-      last[lasts] = jobId
+      kind = kind - 4
+    end
+    if kind == 2 then
+      delay, priority = args[at], args[at + 1]
+      at = at + 2
+    end
+    call('HSET', base .. jobId, 'name', name, 'data', data, 'opts', opts, 'timestamp', timestamp,
+      'delay', delay, 'priority', priority)
+    call('XADD', stream, '*', 'event', 'added', 'jobId', jobId, 'name', name)
+    local event, due = 'waiting'
+    if delay ~= '0' then
+      local score
+      event, later = 'delayed', true
+      score, due = delayedScore(timestamp, tonumber(delay))
+      call('ZADD', KEYS[9], score, jobId)
+    elseif kind == 2 then
+      awake = true
+      call('ZADD', KEYS[5], priorityScore(KEYS[6], tonumber(priority)), jobId)
+    else
+      awake = true
+      if kind == 1 then
+        first[#first + 1] = jobId
+      else
+        lasts = lasts + 1
+        last[lasts] = jobId
+      end
+    end
+    if due and i == count then
+      emitTrimmed(limit, event, 'jobId', jobId, 'delay', due)
+    elseif due then
+      emit(KEYS[1], event, 'jobId', jobId, 'delay', due)
+    elseif i == count then
+      emitTrimmed(limit, event, 'jobId', jobId)
+    else
+      call('XADD', stream, '*', 'event', event, 'jobId', jobId)
     end
   end
-  if due and i == count then
-    emitTrimmed(limit, event, 'jobId', jobId, 'delay', due)
-  elseif due then
-    emit(KEYS[1], event, 'jobId', jobId, 'delay', due)
-  elseif i == count then
-    emitTrimmed(limit, event, 'jobId', jobId)
-  else
-    call('XADD', stream, '*', 'event', event, 'jobId', jobId)
-  end
+  if last[1] then call('LPUSH', waitList(base), unpack(last)) end
+  if first[1] then call('RPUSH', waitList(base), unpack(first)) end
+  if awake then signalReady(KEYS[7], held) end
+  if later then signalDelayed(KEYS[7], KEYS[9]) end
+  return before + 1
 end
-if last[1] then call('LPUSH', waitList(base), unpack(last)) end
-if first[1] then call('RPUSH', waitList(base), unpack(first)) end
-if awake then signalReady(KEYS[7], held) end
-if later then signalDelayed(KEYS[7], KEYS[9]) end
-return before + 1
+return addPlain(base, kinds, rest)

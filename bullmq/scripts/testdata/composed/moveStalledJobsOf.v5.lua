@@ -120,9 +120,12 @@ local function requeueStalled(base, now, maxStalled, checkMs)
   end
   return moved
 end
+local function errorText(result)
+  return type(result) == 'table' and result.err or result -- a table from Redis 7 on
+end
 local function orText(fine, result, ...)
   if fine then return true, result, ... end
-  local text = type(result) == 'table' and result.err or result -- a table from Redis 7 on
+  local text = errorText(result)
   local code = string.match(text, '^(%u+) ') or string.match(text, '^@user_script: %d+: %-(%u+) ')
   if code and code ~= 'ERR' and code ~= 'WRONGTYPE' then error(result, 0) end
   return false, text

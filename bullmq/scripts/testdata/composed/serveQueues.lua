@@ -708,9 +708,12 @@ local function fetchJobs(base, now, worker, tokens, tidy)
   if due or count > 0 then return { taken, 0, toInteger(due) }, count, length, dry end
   return nil, 0, 0, dry
 end
+local function errorText(result)
+  return type(result) == 'table' and result.err or result -- a table from Redis 7 on
+end
 local function orText(fine, result, ...)
   if fine then return true, result, ... end
-  local text = type(result) == 'table' and result.err or result -- a table from Redis 7 on
+  local text = errorText(result)
   local code = string.match(text, '^(%u+) ') or string.match(text, '^@user_script: %d+: %-(%u+) ')
   if code and code ~= 'ERR' and code ~= 'WRONGTYPE' then error(result, 0) end
   return false, text
