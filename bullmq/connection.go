@@ -122,6 +122,21 @@ func connectionOf(client *redisconn.Client) *Connection {
 	}
 }
 
+// openRegistry returns the store of a registry, its connection for other users, and the
+// function that closes what it has opened.
+func openRegistry(ctx context.Context, k *keys, connection *Connection, url string) (store backend.Registry, shared *Connection, closing func(), err error) {
+	conn, owned, err := connectionFor(ctx, connection, url)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	client := conn.NewClient(k.qualifiedName()+"@x:probe", owned) // a key that never exists
+	if err := checkHashTag(conn, k.prefix, k.queue); err != nil {
+		client.Close()
+		return nil, nil, nil, err
+	}
+	return scripts.NewRegistry(client, k.prefix, k.queue), connectionOf(client), client.Close, nil
+}
+
 // sharing identifies the queues of a connection that share adds: those with equal values.
 type sharing struct {
 	slotTag   string // the hash tag, on a cluster

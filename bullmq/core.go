@@ -90,7 +90,11 @@ func (c *core) prepare(ctx context.Context, dialect Dialect) error {
 
 // checkHashTag returns an error if the keys of a queue are not in one slot of a cluster.
 func (c *core) checkHashTag(prefix, queue string) error {
-	if c.client.Conn().IsCluster() && wire.HashTag(baseOf(prefix, queue)) == "" {
+	return checkHashTag(c.client.Conn(), prefix, queue)
+}
+
+func checkHashTag(conn *redisconn.Conn, prefix, queue string) error {
+	if conn.IsCluster() && wire.HashTag(baseOf(prefix, queue)) == "" {
 		return fmt.Errorf("bullmq: on a cluster all keys of a queue must be in one hash slot: put braces around the prefix ({%s}) or the queue's name ({%s}), on every client of the queue", prefix, queue)
 	}
 	return nil

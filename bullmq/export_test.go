@@ -67,6 +67,9 @@ func (s *ShardedQueue) Forget(age time.Duration) {
 	s.confirmed.Add(-int64(age))
 }
 
+// AgeRegistration makes the registration of a queue due for renewal.
+func AgeRegistration(q *Queue) { q.entry.due.Store(1) }
+
 // ShareCalls reports whether queues share the calls that add jobs.
 func ShareCalls(queues ...*Queue) bool {
 	for _, q := range queues {

@@ -118,6 +118,8 @@ type Queue struct {
 	adds       *batch.Batcher[backend.Add, backend.AddResult]
 	shared     *sharedAdds // nil without QueueOptions.ShareCalls
 	closed     atomic.Bool
+
+	entry *registryEntry // of a queue of a Registry; nil for others
 }
 
 // NewQueue connects to a queue, writes its meta hash and returns a Queue. queueName
@@ -199,6 +201,9 @@ func (q *Queue) Close() (err error) {
 	}
 	_, span := q.core.trace.start(context.Background(), SpanInternal, "close")
 	defer span.end(&err)
+	if q.entry != nil {
+		q.entry.registry.forget(q)
+	}
 	q.results.refuse()
 	safe.Together(q.results.close, q.core.conn.Close)
 	return nil
@@ -249,6 +254,7 @@ func (q *Queue) addWithin(ctx context.Context, wait addWait, name string, data a
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: job %.80q was not added to %s: %w", name, q.Name(), err)
 	}
+	q.entry.renew(ctx)
 	result, err := q.addOnce(ctx, add)
 	if err != nil {
 		if result, err = q.addAgain(wait.retry(ctx, q.core, begun), job, &add, err); err != nil {
@@ -303,20 +309,12 @@ func (q *Queue) addBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job, err e
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: %w", len(bulk), q.Name(), context.Cause(ctx))
 	}
+	q.entry.renew(ctx)
 	results := q.sendBulk(ctx, begun, q.wait, jobs, adds)
 	for i, result := range results {
 		jobs[i].added(result)
 	}
 	return jobs, bulkError(results)
-}
-
-// sendBulk adds prepared jobs, with an AddWait that began at begun.
-func (q *Queue) sendBulk(ctx context.Context, begun time.Time, wait addWait, jobs []*Job, adds []*backend.Add) []backend.AddResult {
-	results := q.core.store.AddBatch(ctx, adds)
-	if bulkError(results) != nil {
-		q.addManyAgain(wait.retry(ctx, q.core, begun), jobs, adds, results)
-	}
-	return results
 }
 
 // prepare checks and encodes a job. It sends nothing.

@@ -90,6 +90,15 @@ func (q *Queue) sendAdds(ctx context.Context, adds []*backend.Add) (read func() 
 
 func sizeOfAdd(a *backend.Add) int { return len(a.Name) + len(a.Data) + len(a.Opts) }
 
+// sendBulk adds prepared jobs, with an AddWait that began at begun.
+func (q *Queue) sendBulk(ctx context.Context, begun time.Time, wait addWait, jobs []*Job, adds []*backend.Add) []backend.AddResult {
+	results := q.core.store.AddBatch(ctx, adds)
+	if bulkError(results) != nil {
+		q.addManyAgain(wait.retry(ctx, q.core, begun), jobs, adds, results)
+	}
+	return results
+}
+
 // addAgain retries an add that has failed, within its AddWait. It retries only if that
 // cannot add the job twice.
 func (q *Queue) addAgain(r *addRetry, job *Job, add *backend.Add, err error) (backend.AddResult, error) {

@@ -135,7 +135,7 @@ type ObliterateOptions struct {
 
 // Obliterate pauses the queue and removes it with all its data (BullMQ: obliterate). It
 // returns [ErrActiveJobs] while jobs run, unless ObliterateOptions.Force is set. options
-// may be nil.
+// may be nil. A queue of a [Registry] also leaves the registry.
 func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) (err error) {
 	ctx, span := q.core.trace.start(ctx, SpanInternal, "obliterate")
 	defer span.end(&err)
@@ -154,8 +154,11 @@ func (q *Queue) Obliterate(ctx context.Context, options *ObliterateOptions) (err
 	}
 	for {
 		again, err := q.core.store.Obliterate(ctx, o.Count, o.Force)
-		if err != nil || !again {
+		if err != nil {
 			return err
+		}
+		if !again {
+			return q.entry.remove(ctx)
 		}
 	}
 }

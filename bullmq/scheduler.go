@@ -116,6 +116,7 @@ func (q *Queue) upsertScheduler(ctx context.Context, id string, repeat Repeat, t
 	if s.Opts, err = carryOn(s.Opts, q.core.trace.inject(ctx)); err != nil {
 		return nil, err
 	}
+	q.entry.renew(ctx)
 	jobID, delay, err := q.core.store.AddJobScheduler(ctx, *s)
 	if err != nil {
 		return nil, err

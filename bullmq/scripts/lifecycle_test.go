@@ -262,6 +262,12 @@ func live(f *fixture) {
 	for _, suffix := range []string{"id", "1", "meta", "events", "wait", "marker"} {
 		Expect(f.do("DEL", "bull:another-queue:"+suffix).Error()).To(Succeed())
 	}
+	list := NewRegistry(f.client, "bull", own.Name)
+	ok(list.Register(f.ctx, []string{"a"}))
+	Expect(list.Listen(f.ctx, backend.Listen{Listener: "l", Lease: time.Minute})).To(HaveField("Names", []string{"a"}))
+	_, err = list.RemoveVanished(f.ctx, time.Hour, time.Hour)
+	ok(err)
+	ok(list.Unregister(f.ctx, []string{"a"}))
 	f.running("several", "t")
 	group, queues := NewGroup(f.client, f.Dialect), []string{f.base, "bull:no-such-queue:"}
 	held := []backend.QueueLocks{{Queue: f.base, Locks: []backend.Lock{{JobID: "several", Token: "t"}}}, {Queue: queues[1]}}

@@ -56,6 +56,13 @@ const more = {
     return (await (await session.queue(queue)).getQueueEvents()).map(client => client.rawname);
   },
 
+  /** Announces a queue to a registry of the SDK, as docs/many-queues.md shows. */
+  async announce({ queue, registry }) {
+    const redis = new Redis(connection);
+    await redis.zadd(`${flags.prefix}:${registry}@x:new`, 0, queue);
+    redis.disconnect();
+  },
+
   /** Starts to wait for the results of jobs (waitUntilFinished). The response is sent once none can be missed. */
   async listen({ queue: name, ids, ttl = 60000 }) {
     const queue = await session.queue(name);

@@ -33,6 +33,8 @@ type Queue struct {
 	Group backend.Group
 	// Workers registers workers; nil if the backend does not.
 	Workers backend.WorkerRegistry
+	// Registry opens a registry of queues with the same prefix; nil if the backend has none.
+	Registry func(name string) backend.Registry
 	// Marker returns the key by which a GroupWaiter knows a queue.
 	Marker func(name string) string
 	// Unsupported holds the features that the backend lacks, with the reason. The specs of
@@ -83,6 +85,7 @@ func Exercise(open func() Queue) {
 	s.group()
 	s.registeredWorkers()
 	s.nameLimits()
+	s.registry()
 	s.metrics()
 	s.rateLimit()
 	s.repair()

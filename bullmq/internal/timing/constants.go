@@ -69,6 +69,26 @@ const (
 	// registered.
 	UnregisterTimeout = 500 * time.Millisecond
 
+	// RegistryLease is how long a listener of a registry of queues is told of new queues
+	// without renewing its lease.
+	RegistryLease = 30 * time.Second
+	// RegistryInterval is how often it renews the lease.
+	RegistryInterval = 10 * time.Second
+	// RegistryReview is how often it reads all queues nevertheless.
+	RegistryReview = time.Minute
+	// RegistrationAge is how old the registration of a queue may be when a producer adds
+	// to it. After that, the producer renews it.
+	RegistrationAge = 5 * time.Minute
+	// RegistrationTimeout limits the renewal, since an add waits for it.
+	RegistrationTimeout = time.Second
+	// RegistrationRetry is the pause after a renewal that has failed.
+	RegistrationRetry = 30 * time.Second
+	// VanishedAge is how old the registration of a queue without keys must be before it is
+	// removed.
+	VanishedAge = time.Hour
+	// VanishedInterval is how often registries are checked for such queues.
+	VanishedInterval = 10 * time.Minute
+
 	// HandlerGrace is how long before the deadline of its shutdown a worker cancels the
 	// contexts of its handlers. The worker uses less if little time is left.
 	HandlerGrace = time.Second
