@@ -204,7 +204,7 @@ func basesOf(queues []*memberQueue) []string {
 
 const (
 	lookSize  = 500                  // queues of one call
-	lookPause = 5 * time.Millisecond // between two such calls, for other clients of the server
+	lookPause = 5 * time.Millisecond // between two such calls of a full look, for other clients of the server
 )
 
 // lookSoon makes a full look at the queues of a listener, or at all for nil, that claims the
@@ -300,7 +300,7 @@ func (f *groupFeed) lookAtQueues(ctx context.Context, queues []*memberQueue, l b
 	first := true
 	for g, of := range by {
 		for some := range slices.Chunk(of, lookSize) {
-			if !first {
+			if !first && !l.Quick {
 				timing.Sleep(ctx, lookPause)
 			}
 			first = false
