@@ -46,7 +46,7 @@ var _ = Describe("A shared Connection", Label("slow"), func() {
 	}
 	echo := func(_ context.Context, job *bullmq.Job) (any, error) { return job.Name, nil }
 
-	DescribeTable("serves any number of queues, workers, event readers and flow producers, made from", func(open func() *bullmq.Connection) {
+	DescribeTable("serves any number of queues, workers, event readers and flow producers", func(open func() *bullmq.Connection) {
 		ctx, connection := specContext(), open()
 		var queues []*bullmq.Queue
 		var names []string
@@ -79,12 +79,12 @@ var _ = Describe("A shared Connection", Label("slow"), func() {
 		Expect(err).NotTo(HaveOccurred(), "the Connection is open for the others")
 		Expect(queues[1].WaitForJob(ctx, job.ID)).To(MatchJSON(`"paint"`))
 	},
-		Entry("an address", func() *bullmq.Connection { return connect(redis.URL()) }),
-		Entry("the caller's client", func() *bullmq.Connection { return connectClient(redis.Addr()) }),
-		Entry("a cluster's address", func() *bullmq.Connection { clustered(); return connect(cluster.URL()) }),
+		Entry("if it was made from an address", func() *bullmq.Connection { return connect(redis.URL()) }),
+		Entry("if it was made from the caller's client", func() *bullmq.Connection { return connectClient(redis.Addr()) }),
+		Entry("if it was made from a cluster's address", func() *bullmq.Connection { clustered(); return connect(cluster.URL()) }),
 	)
 
-	DescribeTable("can be closed before its users, whose calls return ErrClosed and who close in time, made from", func(open func() *bullmq.Connection) {
+	DescribeTable("can be closed before its users, whose calls return ErrClosed and who close in time", func(open func() *bullmq.Connection) {
 		ctx, connection, name := specContext(), open(), "{"+newQueueName()+"}"
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: connection})
 		worker := newWorker(name, echo, &bullmq.WorkerOptions{Connection: connection})
@@ -112,12 +112,12 @@ var _ = Describe("A shared Connection", Label("slow"), func() {
 		Eventually(read).Should(BeClosed())
 		Expect(time.Since(begun)).To(BeNumerically("<", 3*time.Second))
 	},
-		Entry("an address", func() *bullmq.Connection { return connect(redis.URL()) }),
-		Entry("the caller's client", func() *bullmq.Connection { return connectClient(redis.Addr()) }),
-		Entry("a cluster's address", func() *bullmq.Connection { clustered(); return connect(cluster.URL()) }),
+		Entry("if it was made from an address", func() *bullmq.Connection { return connect(redis.URL()) }),
+		Entry("if it was made from the caller's client", func() *bullmq.Connection { return connectClient(redis.Addr()) }),
+		Entry("if it was made from a cluster's address", func() *bullmq.Connection { clustered(); return connect(cluster.URL()) }),
 	)
 
-	DescribeTable("ends each loop over events, after one ErrClosed, when it is closed, made from", func(open func() *bullmq.Connection) {
+	DescribeTable("ends each loop over events, after one ErrClosed, when it is closed", func(open func() *bullmq.Connection) {
 		ctx, connection, name := specContext(), open(), newQueueName()
 		events := newEvents(name, bullmq.QueueEventsOptions{Connection: connection})
 		read := make(chan []error, 1)
@@ -136,8 +136,8 @@ var _ = Describe("A shared Connection", Label("slow"), func() {
 		go loop()
 		Eventually(read).Should(Receive(ConsistOf(MatchError(bullmq.ErrClosed))), "a later loop")
 	},
-		Entry("an address", func() *bullmq.Connection { return connect(redis.URL()) }),
-		Entry("the caller's client", func() *bullmq.Connection { return connectClient(redis.Addr()) }),
+		Entry("if it was made from an address", func() *bullmq.Connection { return connect(redis.URL()) }),
+		Entry("if it was made from the caller's client", func() *bullmq.Connection { return connectClient(redis.Addr()) }),
 	)
 
 	It("reports an outage and its end to each of its users and in its own Health", func() {

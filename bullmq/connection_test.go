@@ -206,7 +206,7 @@ var _ = Describe("A connection", Label("slow"), func() {
 			return client
 		}
 
-		It("leaves it open and usable when a queue, a worker or a reader is closed", func() {
+		It("leaves the client open and usable when a queue, a worker or a reader is closed", func() {
 			name, client := newQueueName(), newClient(rueidis.ClientOption{})
 			link := bullmq.Client(client)
 			queue := newQueue(name, &bullmq.QueueOptions{Connection: link})

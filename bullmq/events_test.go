@@ -385,11 +385,11 @@ var _ = Describe("QueueEvents", func() {
 		})
 	})
 
-	DescribeTable("refuses a BlockingTimeout that Redis would take as endless:", func(wait time.Duration) {
+	DescribeTable("refuses a BlockingTimeout that Redis would take as endless", func(wait time.Duration) {
 		_, err := bullmq.NewQueueEvents(ctx, name, &bullmq.QueueEventsOptions{Connection: connection(), BlockingTimeout: wait})
 		Expect(err).To(MatchError(And(ContainSubstring("BlockingTimeout"), ContainSubstring(wait.String()))))
 	},
-		Entry("negative", -time.Second), Entry("less than a millisecond", 500*time.Microsecond),
+		Entry("because it is negative", -time.Second), Entry("because it is less than a millisecond", 500*time.Microsecond),
 	)
 
 	DescribeTable("refuses a LastEventID that is not the id of an event:", func(id string) {

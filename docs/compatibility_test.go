@@ -46,7 +46,8 @@ type entry struct {
 
 func (e entry) String() string { return e.section + ": " + strings.Join(e.node, ", ") }
 
-// evidence is a test file, relative to this directory, and a title in it.
+// evidence is a test file, relative to this directory, and the full title of a test in it, or the name of a
+// scenario.
 type evidence struct{ file, title string }
 
 func (e evidence) isScenario() bool { return strings.HasSuffix(e.file, ".json") }
@@ -210,23 +211,6 @@ func exportedBy(directory string) map[string]bool {
 		})
 	}
 	return names
-}
-
-// titles returns the titles of the specs and table entries in a test file.
-func titles(path string) []string {
-	GinkgoHelper()
-	var found []string
-	ast.Inspect(parse(path), func(node ast.Node) bool {
-		call, ok := node.(*ast.CallExpr)
-		if !ok || len(call.Args) == 0 {
-			return true
-		}
-		if name, ok := call.Fun.(*ast.Ident); ok && slices.Contains([]string{"It", "DescribeTable", "Entry"}, name.Name) {
-			found = append(found, text(call.Args[0]))
-		}
-		return true
-	})
-	return found
 }
 
 func scenario(e evidence) (parity.Scenario, bool) {
@@ -396,10 +380,10 @@ var _ = Describe("The compatibility page", func() {
 					continue
 				}
 				if known[shown.file] == nil {
-					known[shown.file] = titles(shown.file)
+					known[shown.file] = fullTitles(parse(shown.file))
 				}
 				if shown.title == "" || !slices.Contains(known[shown.file], shown.title) {
-					fault("%s: no test %q in %s", e, shown.title, shown.file)
+					fault("%s: no test with the full title %q in %s", e, shown.title, shown.file)
 				}
 			}
 		}

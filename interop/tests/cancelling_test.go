@@ -18,7 +18,7 @@ var _ = Describe("Jobs that are cancelled in Go and in Node", func() {
 	var name string
 	BeforeEach(func() { name = newQueueName() })
 
-	DescribeTable("at random moments end cancelled or completed, and none runs twice, on a queue shared with", func(line string, dialect bullmq.Dialect) {
+	DescribeTable("at random moments end cancelled or completed, and none runs twice", func(line string, dialect bullmq.Dialect) {
 		const jobs = 500
 		var mu sync.Mutex
 		starts, cancelled := map[string]int{}, map[string]bool{}
@@ -127,11 +127,11 @@ var _ = Describe("Jobs that are cancelled in Go and in Node", func() {
 		Expect(process.CloseInput()).To(Succeed())
 		Eventually(process.Done()).Should(BeClosed())
 	},
-		Entry("BullMQ 6", "6", bullmq.V6),
-		Entry("BullMQ 5", "5", bullmq.V5),
+		Entry("on a queue shared with BullMQ 6", "6", bullmq.V6),
+		Entry("on a queue shared with BullMQ 5", "5", bullmq.V5),
 	)
 
-	DescribeTable("before they run are failed without calling the handler, from any state, by", func(line string, dialect bullmq.Dialect) {
+	DescribeTable("before they run are failed without calling the handler, from any state", func(line string, dialect bullmq.Dialect) {
 		probe := node
 		if line == "5" {
 			probe = startProbe("-bullmq", "5")
@@ -151,8 +151,8 @@ var _ = Describe("Jobs that are cancelled in Go and in Node", func() {
 			Expect(probe.Record(name, id)).To(And(HaveKeyWithValue("state", "failed"), HaveKeyWithValue("failedReason", "cancelled: void")))
 		}
 	},
-		Entry("BullMQ 6", "6", bullmq.V6),
-		Entry("BullMQ 5", "5", bullmq.V5),
+		Entry("by BullMQ 6", "6", bullmq.V6),
+		Entry("by BullMQ 5", "5", bullmq.V5),
 	)
 
 	DescribeTable("leave a queue that is kept consistent by the maintenance of", func(line string, dialect bullmq.Dialect) {

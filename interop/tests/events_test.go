@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("The events of a queue", func() {
-	It("that only Go processes reach Node's QueueEvents complete, once and in the same order as Go's", func() {
+	It("reach Node's QueueEvents complete, once and in the same order as Go's, if only Go processes the jobs", func() {
 		l := newLedger(newQueueName())
 		inNode, inGo := readInNode(l.queue, ""), readInGo(l.queue)
 		worker := workInGo(l, "gopher", bullmq.WorkerOptions{})
@@ -25,7 +25,7 @@ var _ = Describe("The events of a queue", func() {
 		expectSameEvents(l, inNode, inGo)
 	})
 
-	It("that only Node processes reach Go's QueueEvents complete, once and in the same order as Node's", func() {
+	It("reach Go's QueueEvents complete, once and in the same order as Node's, if only Node processes the jobs", func() {
 		l := newLedger(newQueueName())
 		inNode, inGo := readInNode(l.queue, ""), readInGo(l.queue)
 		worker := workInNode(l, "noddy", "6")
@@ -36,7 +36,7 @@ var _ = Describe("The events of a queue", func() {
 		expectSameEvents(l, inNode, inGo)
 	})
 
-	It("of all other kinds have the same payloads for listeners in Node and Go, whichever library published them", func() {
+	It("have the same payloads for listeners in Node and Go, whichever library published them", func() {
 		name := newQueueName()
 		inNode, inGo := readInNode(name, "custom event"), readInGo(name)
 		queue, ctx := newGoQueue(name), soon()

@@ -17,7 +17,7 @@ import (
 const jobs = 2000
 
 var _ = Describe("A queue between Node and Go", func() {
-	DescribeTable("delivers Node's jobs to a Go worker, which runs each exactly once,",
+	DescribeTable("delivers Node's jobs to a Go worker, which runs each exactly once",
 		func(line string, produce func(l *ledger, line string)) {
 			l := newLedger(newQueueName())
 			worker := workInGo(l, "gopher", bullmq.WorkerOptions{})
@@ -34,7 +34,7 @@ var _ = Describe("A queue between Node and Go", func() {
 			func(l *ledger, line string) { produceThroughNode(l, line, mixOfJobs(jobs, 2)) }),
 	)
 
-	DescribeTable("delivers Go's jobs to a Node worker, which runs each exactly once,",
+	DescribeTable("delivers Go's jobs to a Node worker, which runs each exactly once",
 		func(line string) {
 			l := newLedger(newQueueName())
 			worker := workInNode(l, "noddy", line)

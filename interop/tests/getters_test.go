@@ -34,7 +34,7 @@ var _ = Describe("One library lists the other's", func() {
 		Eventually(listed("workers", name)).Should(BeEmpty())
 	})
 
-	It("workers in the same list under the same kind of names", func() {
+	It("workers together with its own, under names of the same form", func() {
 		l := newLedger(newQueueName())
 		worker := workInNode(l, "noddy", "6")
 		defer worker.stop()
@@ -71,31 +71,6 @@ var _ = Describe("One library lists the other's", func() {
 			Expect(queue.CountDelayedBefore(soon(), before)).To(Equal(want), "in Go, after %v", after)
 		}
 	})
-
-	DescribeTable("the age of the oldest job, on a queue that only Node uses, of", func(line string, dialect bullmq.Dialect) {
-		name := newQueueName()
-		node := startProbe("-bullmq", line)
-		start := time.Now().Add(-time.Hour)
-		add := func(options object) {
-			options["timestamp"] = start.UnixMilli()
-			node.Do("add", object{"queue": name, "name": "old", "data": object{}, "opts": options}, nil)
-		}
-		add(object{})
-		add(object{"priority": 1})
-		add(object{"priority": 5})
-		add(object{"delay": 1000 * 60 * 45})
-		queue, err := bullmq.NewQueue(soon(), name, &bullmq.QueueOptions{URL: server.URL(), SkipMetaUpdate: true, Dialect: dialect})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(queue.Close)
-		ages, err := queue.Ages(soon())
-		Expect(err).NotTo(HaveOccurred())
-		Expect(ages[bullmq.StateWaiting]).To(BeNumerically("~", time.Hour, time.Minute))
-		Expect(ages[bullmq.StatePrioritized]).To(BeNumerically("~", time.Hour, time.Minute))
-		Expect(ages[bullmq.StateActive]).To(BeZero())
-	},
-		Entry("bullmq 6", "6", bullmq.V6),
-		Entry("bullmq 5", "5", bullmq.V5),
-	)
 
 	It("jobs in every state, in the same order and number", func() {
 		byGo, byNode := newQueueName(), newQueueName()
@@ -135,6 +110,33 @@ var _ = Describe("One library lists the other's", func() {
 			Expect(queue.CountsPerPriority(soon(), 0, 1, 2)).To(Equal(perPriority))
 		}
 	})
+})
+
+var _ = Describe("Queue.Ages", func() {
+	DescribeTable("returns the age of the oldest job of each state in a queue that only Node uses", func(line string, dialect bullmq.Dialect) {
+		name := newQueueName()
+		node := startProbe("-bullmq", line)
+		start := time.Now().Add(-time.Hour)
+		add := func(options object) {
+			options["timestamp"] = start.UnixMilli()
+			node.Do("add", object{"queue": name, "name": "old", "data": object{}, "opts": options}, nil)
+		}
+		add(object{})
+		add(object{"priority": 1})
+		add(object{"priority": 5})
+		add(object{"delay": 1000 * 60 * 45})
+		queue, err := bullmq.NewQueue(soon(), name, &bullmq.QueueOptions{URL: server.URL(), SkipMetaUpdate: true, Dialect: dialect})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(queue.Close)
+		ages, err := queue.Ages(soon())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ages[bullmq.StateWaiting]).To(BeNumerically("~", time.Hour, time.Minute))
+		Expect(ages[bullmq.StatePrioritized]).To(BeNumerically("~", time.Hour, time.Minute))
+		Expect(ages[bullmq.StateActive]).To(BeZero())
+	},
+		Entry("with bullmq 6", "6", bullmq.V6),
+		Entry("with bullmq 5", "5", bullmq.V5),
+	)
 })
 
 // makeStatesInGo creates jobs in every state. The parent's child is in another queue.

@@ -8,7 +8,7 @@ import (
 )
 
 var _ = Describe("A registry of queues", func() {
-	DescribeTable("has the queues that Node has announced with one command, with", func(line string) {
+	DescribeTable("has the queues that Node has announced with one command", func(line string) {
 		producer := startProbe("-bullmq", line)
 		registry, err := bullmq.NewRegistry(soon(), newQueueName(), &bullmq.RegistryOptions{URL: server.URL()})
 		Expect(err).NotTo(HaveOccurred())
@@ -20,11 +20,11 @@ var _ = Describe("A registry of queues", func() {
 		}
 		Expect(registry.Queues(soon())).To(ConsistOf(names))
 	},
-		Entry("bullmq 6.7.0", "6"),
-		Entry("bullmq 5.81.5", "5"),
+		Entry("with bullmq 6.7.0", "6"),
+		Entry("with bullmq 5.81.5", "5"),
 	)
 
-	DescribeTable("keeps its queues readable for Node, with", func(line string) {
+	DescribeTable("keeps its queues readable for Node", func(line string) {
 		reader := startProbe("-bullmq", line)
 		registry, err := bullmq.NewRegistry(soon(), newQueueName(), &bullmq.RegistryOptions{URL: server.URL()})
 		Expect(err).NotTo(HaveOccurred())
@@ -38,7 +38,7 @@ var _ = Describe("A registry of queues", func() {
 		Expect(record).To(HaveKeyWithValue("state", "waiting"))
 		Expect(record).To(HaveKeyWithValue("name", "paint"))
 	},
-		Entry("bullmq 6.7.0", "6"),
-		Entry("bullmq 5.81.5", "5"),
+		Entry("with bullmq 6.7.0", "6"),
+		Entry("with bullmq 5.81.5", "5"),
 	)
 })

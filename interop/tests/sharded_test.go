@@ -29,7 +29,7 @@ func newShardedQueue(name string, shards int, options bullmq.QueueOptions) *bull
 }
 
 var _ = Describe("A shard", func() {
-	DescribeTable("is added to, worked on and paused by Node, as a queue of", func(line string, dialect bullmq.Dialect) {
+	DescribeTable("is added to, worked on and paused by Node like any queue", func(line string, dialect bullmq.Dialect) {
 		const shards, perProducer = 3, 60
 		name := newQueueName()
 		sharded := newShardedQueue(name, shards, bullmq.QueueOptions{Dialect: dialect})
@@ -74,8 +74,8 @@ var _ = Describe("A shard", func() {
 		}
 		Expect(sharded.Counts(soon(), bullmq.StateCompleted)).To(HaveKeyWithValue(bullmq.StateCompleted, 2*perProducer))
 	},
-		Entry("bullmq 6.7.0", "6", bullmq.V6),
-		Entry("bullmq 5.81.5", "5", bullmq.V5),
+		Entry("of bullmq 6.7.0", "6", bullmq.V6),
+		Entry("of bullmq 5.81.5", "5", bullmq.V5),
 	)
 
 	It("of a key is the same in Node, by the function in the docs", func() {
