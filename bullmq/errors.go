@@ -97,7 +97,7 @@ var (
 var ErrJobLocked = errors.New("a worker holds the job or one of its children; try again when they have finished")
 
 // ErrNoNextRun is returned by [Queue.UpsertScheduler] if the pattern has no next run, or
-// no run before [Repeat.EndDate]. An example is "0 0 31 4,6 *" (April 31 or June 31). A
+// no run until [Repeat.EndDate]. An example is "0 0 31 4,6 *" (April 31 or June 31). A
 // worker emits ErrNoNextRun as an error event when a scheduler stops before its EndDate.
 // BullMQ reports no error in either case.
 var ErrNoNextRun = schedule.ErrNoNextRun

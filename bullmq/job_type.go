@@ -15,8 +15,8 @@ import (
 // default options. Producers and workers share it. [Define] makes one. It is safe for
 // concurrent use.
 //
-// Data and results are stored as JSON, as by [Queue.Add] and a [Handler], so Node reads
-// and writes them as well.
+// Data and results are stored as JSON, in the same way as [Queue.Add] and a [Handler]
+// store them. So Node reads and writes them as well.
 type JobType[D, R any] struct {
 	name     string
 	defaults JobOptions
@@ -88,7 +88,8 @@ func (t *JobType[D, R]) Wait(ctx context.Context, queue *Queue, jobID string) (r
 	return t.result(jobID, value)
 }
 
-// Data returns the data of a job. If it does not fit D, the error names the JSON path.
+// Data returns the data of a job, or an error if it does not fit D. If a value has the
+// wrong type, the error names the JSON path of that value.
 func (t *JobType[D, R]) Data(job *Job) (data D, err error) {
 	if err := job.Decode(&data); err != nil {
 		return data, fmt.Errorf("%w%s", err, at(job.Data, err))
@@ -96,8 +97,8 @@ func (t *JobType[D, R]) Data(job *Job) (data D, err error) {
 	return data, nil
 }
 
-// Result returns the result of a completed job. If it does not fit R, the error names
-// the JSON path.
+// Result returns the result of a completed job, or an error if it does not fit R. If a
+// value has the wrong type, the error names the JSON path of that value.
 func (t *JobType[D, R]) Result(job *Job) (R, error) { return t.result(job.ID, job.ReturnValue) }
 
 func (t *JobType[D, R]) result(jobID string, value json.RawMessage) (result R, err error) {
@@ -107,7 +108,7 @@ func (t *JobType[D, R]) result(jobID string, value json.RawMessage) (result R, e
 	return result, nil
 }
 
-// options returns the options of a job.
+// options returns the options of a job: its own, and the defaults of the type.
 func (t *JobType[D, R]) options(own *JobOptions) *JobOptions {
 	switch {
 	case t.defaults.plain():
@@ -133,8 +134,8 @@ func at(text []byte, err error) string {
 	return ""
 }
 
-// jsonPath returns the path of the value that ends at an offset of a JSON text, or of
-// the array or object that begins there, such as $.items[2].price.
+// jsonPath returns a path such as $.items[2].price. It is the path of the value that ends
+// at the offset, or of the array or object that begins there.
 func jsonPath(text []byte, offset int64) string {
 	type level struct {
 		object bool

@@ -18,8 +18,8 @@ import (
 // Repeat defines when a job scheduler adds jobs (BullMQ: RepeatOptions). Set either a
 // Pattern or an interval, Every.
 type Repeat struct {
-	// Pattern is a cron pattern with five fields, or with six, the first of which
-	// is seconds. The syntax is that of cron-parser 5.
+	// Pattern is a cron pattern with five or six fields. The first of six fields is the
+	// seconds. The syntax is that of cron-parser 5.
 	Pattern string
 	// TimeZone is the IANA name of the zone of the pattern's times (BullMQ: tz). It needs
 	// the machine's time zone database. If there may be none, import time/tzdata.
@@ -27,18 +27,21 @@ type Repeat struct {
 	TimeZone string
 	// Every is the interval, in whole milliseconds.
 	Every time.Duration
-	// Offset makes the times of an interval multiples of Every since 1970, plus this
-	// duration. It is in whole milliseconds.
+	// Offset aligns the runs of an interval to the clock. They are at multiples of Every
+	// since 1970, plus Offset. With an Every of an hour and an Offset of five minutes, they
+	// are at five past each hour. If Offset is negative, or StartDate is set, the scheduler
+	// aligns its runs only after a run was missed. Offset is in whole milliseconds.
+	// Defaults to 0, which starts the first run at once.
 	Offset time.Duration
-	// StartDate is the first time of an interval. All times of a pattern are after
-	// StartDate.
+	// StartDate is when the first job of an interval runs. If StartDate has passed, the
+	// first job runs at once. All times of a pattern are after StartDate.
 	StartDate time.Time
 	// EndDate is when the scheduler stops adding jobs. A scheduler adds its next job
 	// when its previous job starts. So a job that was added in time runs even if it
 	// starts after EndDate. With Every, a job may be scheduled up to an interval after
 	// EndDate. A pattern schedules no job after EndDate.
 	EndDate time.Time
-	// Limit is the total number of jobs to add.
+	// Limit is the number of jobs to add. Each upsert of the scheduler restarts the count.
 	// Defaults to 0, no limit.
 	Limit int
 	// Immediately adds the first job of a pattern without a delay.
@@ -61,18 +64,19 @@ type Scheduler struct {
 	Iterations int // number of jobs added so far
 	// HasOffset reports whether an offset is stored, even if it is 0.
 	HasOffset bool
-	// Data and RawOptions are those of the template, as JSON. They are nil if none are
-	// stored.
+	// Data and RawOptions are the data and the options of the template, as JSON. They are
+	// nil if none are stored.
 	Data       json.RawMessage
 	RawOptions json.RawMessage
 }
 
-// UpsertScheduler creates a job scheduler, or updates the one with that id, and
-// returns its next job (BullMQ: upsertJobScheduler). Several processes may upsert
-// the same id at the same time. template may be nil.
+// UpsertScheduler creates a job scheduler, or updates the one with that id, and returns
+// its next job (BullMQ: upsertJobScheduler). Several processes may upsert the same
+// scheduler at the same time. template may be nil.
 //
-// If the pattern has no next run, or no run before EndDate, UpsertScheduler writes nothing
-// and returns [ErrNoNextRun].
+// If the pattern has no next run, or no run until EndDate, UpsertScheduler writes nothing
+// and returns [ErrNoNextRun]. If EndDate has passed, UpsertScheduler refuses it with
+// another error.
 func (q *Queue) UpsertScheduler(ctx context.Context, id string, repeat Repeat, template *JobTemplate) (*Job, error) {
 	t := JobTemplate{}
 	if template != nil {

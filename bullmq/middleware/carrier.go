@@ -25,11 +25,12 @@ var errPanicked = errors.New("middleware: the handler did not return")
 //
 // For a [bullmq.Server], [Carrier.Install] adds both Add and Handle.
 //
-// If a handler adds a job with its context, or with a context made from it, that job gets the
-// text as well. The lines of the handler's logger, from [bullmq.LoggerFromContext], have the
-// text in a field with the name of the option. So has the worker's line about a failed
-// attempt. The context of ServerOptions.OnFailed has the text too. [Carrier.Of] returns the
-// text of a job without a context.
+// If a handler adds a job with its context, or with a context made from it, that job gets
+// the text as well. This requires that the middleware of the queue includes Add. The
+// lines of the handler's logger, from [bullmq.LoggerFromContext], have the text in a
+// field with the name of the option. So has the worker's line about a failed attempt. The
+// context of ServerOptions.OnFailed has the text too. [Carrier.Of] returns the text of a
+// job without a context.
 type Carrier struct {
 	option string
 	get    func(ctx context.Context) string
