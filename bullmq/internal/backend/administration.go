@@ -52,7 +52,7 @@ type Administration interface {
 	// there was one.
 	RemoveRateLimit(ctx context.Context) (bool, error)
 
-	// DeduplicationOwner returns the id of the job that owns a deduplication id; "" if no
+	// DeduplicationOwner returns the id of the job that owns a deduplication id, or "" if no
 	// job owns it.
 	DeduplicationOwner(ctx context.Context, deduplicationID string) (string, error)
 	// FreeDeduplication frees a deduplication id, whichever job owns it, and reports
@@ -79,8 +79,8 @@ type Meta struct {
 	Paused      bool
 	Concurrency *int       // nil for no limit
 	RateLimit   *RateLimit // nil unless both its fields are stored
-	// HasMax reports that the number of jobs of a rate limit is stored, with or
-	// without its duration. The number alone is enough for workers to obey the limit.
+	// HasMax reports whether the Max of a rate limit is stored, with or without its
+	// Duration. Workers obey the limit even if only Max is stored.
 	HasMax bool
 	// MaxEvents is the approximate number of events to keep, or NoEvents; 0 if no number
 	// is stored.

@@ -13,18 +13,19 @@ type Children interface {
 	IgnoredFailures(ctx context.Context, jobID string) ([]ChildResult, error)
 	// ScanChildren reads a part of a job's children.
 	ScanChildren(ctx context.Context, jobID string, from ChildScan) (ChildPage, error)
-	// ChildRange reads a range of a job's children, and returns their total number too.
-	// If processed is set, it reads completed children with their values, otherwise
-	// pending children. The order does not change until a child is added or removed.
+	// ChildRange reads a range of a job's children of one kind, and returns the number of
+	// all children of that kind. If processed is set, it reads completed children with their
+	// values, otherwise pending children. The order does not change until a child is added
+	// or removed.
 	ChildRange(ctx context.Context, jobID string, processed bool, from, to int) (children []ChildResult, total int, err error)
 	// ChildCounts counts a job's children.
 	ChildCounts(ctx context.Context, jobID string) (ChildCounts, error)
 
-	// JobsOf reads jobs of any queues. The records are in the order of the argument; nil
-	// for a job that does not exist.
+	// JobsOf reads jobs of any queues. The records are in the order of the argument. The
+	// record of a job that does not exist is nil.
 	JobsOf(ctx context.Context, jobs []JobRef) ([]*JobRecord, error)
-	// JobLabels reads the names of jobs of any queues, and why they have failed. The
-	// labels are in the order of the argument; empty for a job that does not exist.
+	// JobLabels reads the names of jobs of any queues, and why they have failed. The labels
+	// are in the order of the argument. The label of a job that does not exist is empty.
 	JobLabels(ctx context.Context, jobs []JobRef) ([]JobLabel, error)
 
 	// RemoveUnprocessedChildren removes a job's children that are neither finished nor

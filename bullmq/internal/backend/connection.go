@@ -5,7 +5,7 @@ import "context"
 // Connection is the connection of one user, such as a Queue or a Worker, to the store.
 // Users may share network connections.
 type Connection interface {
-	// Health returns the watch over whether the store can be reached.
+	// Health returns the watch that reports whether the store can be reached.
 	Health() HealthWatch
 	// Ping checks whether the store can serve now.
 	Ping(ctx context.Context) error

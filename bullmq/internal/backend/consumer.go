@@ -21,13 +21,13 @@ type Consumer interface {
 	ResolveFetch(ctx context.Context, token, jobID string) (undone bool, fetched Fetched, err error)
 
 	// MoveToFinished completes or fails jobs, each independently, in one call. It returns
-	// when the call is made, so that the caller can make the next call. read then reads
-	// the reply and returns the results in the order of f.Ends. If read returns an error,
-	// none or all of the jobs may have been finished.
+	// when the call has ended, so that the caller can make the next call before it decodes
+	// the reply. read decodes the reply and returns the results in the order of f.Ends. If
+	// read returns an error, none or all of the jobs may have been finished.
 	MoveToFinished(ctx context.Context, f Finish) (read func() ([]Ended, error))
 	// MoveToDelayed delays a running job. If d.Fetch is set, it fetches another job.
 	MoveToDelayed(ctx context.Context, d Delay) (Fetched, error)
-	// RetryJob makes a job whose attempt has failed ready again.
+	// RetryJob makes a running job ready again after a failed attempt.
 	RetryJob(ctx context.Context, r Retry) error
 	// MoveToWait puts a running job back to the front of its queue. It returns how
 	// long the rate limit is still in effect.
@@ -64,8 +64,8 @@ type Fetched struct {
 	// NextDue is when the first delayed job is due. It is zero if there is no delayed
 	// job, or if the call did not check.
 	NextDue time.Time
-	// Unknown reports that no job was fetched, but a job may be ready. The call did not
-	// look for a job, or it fetched as many jobs as it could, for other tokens.
+	// Unknown reports that no job was fetched, but a job may be ready. Either the call did
+	// not look for a job, or it used the jobs that it could fetch for other tokens.
 	Unknown bool
 }
 

@@ -14,11 +14,11 @@ type DeadLetters interface {
 	// job stays where it is if it has children that can still end. A cancelled job also
 	// stays, unless m.Cancelled is set.
 	MoveFailed(ctx context.Context, m MoveFailed) (MovedFailed, error)
-	// FindDeadLetter returns the newest letter of a job of another queue; nil if the job
+	// FindDeadLetter returns the newest letter of a job of another queue, or nil if the job
 	// has no letter.
 	FindDeadLetter(ctx context.Context, job JobRef) (*JobRecord, error)
-	// ReplayDeadLetters puts letters back, and returns what became of each. The letters
-	// must be those of jobs of this queue.
+	// ReplayDeadLetters puts letters back, and returns the outcome of each. The letters must
+	// be letters of jobs of this queue.
 	ReplayDeadLetters(ctx context.Context, from QueueRef, letters []Letter) ([]ReplayOutcome, error)
 }
 
@@ -33,17 +33,17 @@ type MoveFailed struct {
 	From      QueueRef
 	Since     time.Time // pass over jobs that failed before this time; zero to look at all jobs
 	Count     int       // how many jobs to look at
-	Skip      int       // of the jobs that failed since then, how many of the oldest to pass over
+	Skip      int       // how many jobs to pass over, the oldest of those that failed since then
 	Now       time.Time
 	Cancelled bool // whether to move jobs that were cancelled
 	Records   bool // whether to return the letters
 }
 
-// MovedFailed is what MoveFailed did.
+// MovedFailed is the result of MoveFailed.
 type MovedFailed struct {
 	Seen    int // jobs looked at
-	Stay    int // of the jobs looked at, how many stay where they are
-	Pending int // of the jobs that stay, how many have children that can still end, so that they may be moved later
+	Stay    int // how many of the jobs looked at stay where they are
+	Pending int // how many of the jobs that stay have children that can still end; they may be moved later
 	IDs     []string
 	Records []*JobRecord // of the letters; nil unless MoveFailed.Records is set
 }
@@ -51,7 +51,7 @@ type MovedFailed struct {
 // Letter is a dead letter and the job that it was.
 type Letter struct{ ID, JobID string }
 
-// ReplayOutcome is what became of a letter that was to be replayed.
+// ReplayOutcome is the outcome of the replay of a letter.
 type ReplayOutcome int
 
 // The outcomes of a replay. Only Replayed has changed anything.

@@ -7,15 +7,15 @@ import (
 
 // Events writes and reads the queue's events.
 type Events interface {
-	// Publish writes an event and returns its id. fields is field, value, field, value …
-	// and keeps its order. About maxEvents events are kept; see [NoEvents].
+	// Publish writes an event and returns its id. fields alternates names and values. They
+	// are stored in this order. About maxEvents events are kept; see [NoEvents].
 	Publish(ctx context.Context, maxEvents int, fields []string) (id string, err error)
 	// TrimEvents removes the oldest events until about keep are left, and returns how
 	// many were removed.
 	TrimEvents(ctx context.Context, keep int) (int, error)
 	// LastEvent returns the position of the last event.
 	LastEvent(ctx context.Context) (EventPosition, error)
-	// FindEnd returns the last event "completed" or "failed" of a job; nil if there is no
+	// FindEnd returns the last event "completed" or "failed" of a job, or nil if there is no
 	// such event.
 	FindEnd(ctx context.Context, jobID string) (*Event, error)
 }
@@ -23,7 +23,7 @@ type Events interface {
 // Event is an event as it is stored.
 type Event struct {
 	ID     string
-	Fields []string // field, value, field, value …, in their order
+	Fields []string // names and values alternate, in the order in which they are stored
 }
 
 // EventPosition is a position between two events.
@@ -42,7 +42,7 @@ type EventStream interface {
 	// StartAfter starts after the event with this id, which may have been removed from
 	// the stream.
 	StartAfter(id string)
-	// Resume must be called before Read after a pause in reading.
+	// Resume must be called after a pause in reading, before the next Read.
 	Resume()
 	// Read waits for events after the position, for at most block, and returns them. It
 	// moves the position only if the stream was recreated.
@@ -59,7 +59,7 @@ type EventPage struct {
 	// Missed is the number of events that would precede Events but were removed before they
 	// could be read. The actual number may be higher.
 	Missed int
-	// MaybeMissed reports that the caller can't know all events since the last page.
+	// MaybeMissed reports that the pages may lack events between the previous one and this one.
 	MaybeMissed bool
 	// Restart is set if the stream was recreated. It is the id of the event after which
 	// reading continues.

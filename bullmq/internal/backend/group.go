@@ -7,12 +7,12 @@ import (
 )
 
 // Group makes calls about several queues at once. It is optional: without it, the caller
-// makes one call for each queue. A Group has no queues of its own, each call names them.
-// On a cluster, the queues of a call must be in one slot. A Group of Redis writes one
-// dialect. It is safe for concurrent use.
+// makes one call for each queue. A Group has no queues of its own. Each call names them.
+// On a cluster, the queues of a call must be in one hash slot. A Group on Redis uses one
+// dialect for all its queues. It is safe for concurrent use.
 //
-// Queue, in all types here, is the prefix of a queue's keys, including the last colon, such
-// as bull:orders:.
+// The field Queue of the types here is the prefix of a queue's keys, including the last
+// colon, such as bull:orders:.
 //
 // The queues of a call are independent. If one queue contains values that the call can't
 // process, the result of that queue is a [*QueueError]. The results of the other queues are
@@ -24,17 +24,18 @@ type Group interface {
 	AddPlainJobs(ctx context.Context, adds []QueueAdds) ([][]AddResult, error)
 
 	// ServeQueues first ends jobs and then fetches jobs, in one call. It returns when the
-	// call is made, so that the caller can make the next call. read then reads the reply.
-	// If read returns an error, none, some or all of the call may have been carried out.
+	// call has ended, so that the caller can make the next call before it decodes the reply.
+	// read decodes the reply. If read returns an error, none, some or all of the call may
+	// have been carried out.
 	ServeQueues(ctx context.Context, s Serve) (read func() (Served, error))
-	// ResolveFetches is for a call of ServeQueues, with these queues and tokens, whose
-	// reply was lost. It returns the running jobs whose locks have one of the tokens. It
-	// changes nothing; [Group.ExtendLocksOf] renews the locks.
+	// ResolveFetches determines the outcome of a call of ServeQueues, with these queues and
+	// tokens, whose reply was lost. It returns the running jobs whose locks have one of the
+	// tokens. It changes nothing; [Group.ExtendLocksOf] renews the locks.
 	ResolveFetches(ctx context.Context, queues, tokens []string) ([]LockedJob, error)
 
-	// LookAtQueues returns the queues that need attention, in the order of the argument,
-	// and what it finds in each. It fetches no jobs, and creates no keys. A queue that needs
-	// no attention costs little. The caller divides a long list, so that other calls run
+	// LookAtQueues returns the queues that need attention, in the order of the argument, and
+	// what it finds in each. It fetches no jobs, and creates no keys. A queue that needs no
+	// attention costs little. The caller should divide a long list, so that other calls run
 	// in between.
 	LookAtQueues(ctx context.Context, queues []string, l Look) ([]Seen, error)
 	// ReturnDues puts back wake-ups with the time of a delayed job. The caller has claimed
@@ -94,8 +95,9 @@ type Take struct {
 // Served is the result of [Group.ServeQueues].
 type Served struct {
 	Ends []QueueEnded // one for each element of Serve.Ends
-	// Takes are the results of the takes that were made. They are the first of Serve.Takes:
-	// the call stops when no token is left, or when the reply has become large.
+	// Takes are the results of the takes that were made, in the order of Serve.Takes. The
+	// call stops when no token is left, or when the reply has become large. The last takes
+	// may then have no result.
 	Takes []Taken
 }
 
@@ -112,8 +114,8 @@ type QueueEnded struct {
 	Waiting bool
 }
 
-// Taken is the result of a [Take]. If there is no job, Dry is false and LimitedFor is 0,
-// the queue is paused or at its global concurrency.
+// Taken is the result of a [Take]. If Jobs is empty, and neither Dry nor LimitedFor is
+// set, the queue is paused or at its global concurrency.
 type Taken struct {
 	Jobs []TakenJob
 	// Dry reports that no further job of the queue is ready. The call has then also removed
@@ -164,7 +166,7 @@ type Seen struct {
 	Ready     bool      // a job may be ready, and the queue is not paused
 	NextDue   time.Time // when the first delayed job is due; zero for none
 	Running   bool      // jobs are active
-	Cancelled bool      // there are entries that tell workers of cancellations
+	Cancelled bool      // there are entries that notify workers of cancellations
 	Failed    bool      // there are failed jobs; only with Look.Failed
 	Vanished  bool      // the queue does not exist; only with Look.Vanished
 }
@@ -193,8 +195,8 @@ type QueueStalled struct {
 	Err    error
 }
 
-// QueuePosition is a position in the requests of a queue: the id of the last
-// [CancelRequest].
+// QueuePosition is a position in the requests of a queue. After is the id of the last
+// [CancelRequest] before it.
 type QueuePosition struct{ Queue, After string }
 
 // QueueDialect is what determines the dialect of a queue.

@@ -2,13 +2,13 @@ package backend
 
 import "time"
 
-// Health is whether the store can be reached.
+// Health describes whether the store can be reached.
 type Health struct {
 	// Reachable reports whether the store replies and can serve.
 	Reachable bool
 	// Since is when the present state began.
 	Since time.Time
-	// Err is the reason why the store is unreachable. After an outage it stays the reason
+	// Err is the reason why the store is unreachable. After an outage it is still the reason
 	// of that outage. It is nil before the first outage.
 	Err error
 }

@@ -78,7 +78,7 @@ type JobRecord struct {
 	AttemptsStarted int
 	StalledCounter  int
 	// AttemptsSince is for a job whose first attempts were counted by BullMQ 4 or older, in
-	// a field with another name. AttemptsMade is that count then, and AttemptsSince counts
+	// a field with another name. AttemptsMade then has that count, and AttemptsSince counts
 	// the attempts after it.
 	AttemptsSince int
 
@@ -97,15 +97,16 @@ type JobRecord struct {
 	DeduplicationID string
 	DeferredFailure string
 
-	// Incomplete means that the record has no name: it is missing or incomplete.
+	// Incomplete means that the job has no name, because its record is missing or
+	// incomplete.
 	Incomplete bool
 	// LacksDelay means that no delay is stored, and LacksPriority that no priority is
 	// stored. Other clients may have left out these fields.
 	LacksDelay, LacksPriority bool
 }
 
-// Page is a range of what a call lists. From and To are inclusive. Negative
-// positions count from the end: -1 is the last.
+// Page is a range of a list. From and To are inclusive. Negative positions count from the
+// end: -1 is the last.
 type Page struct {
 	From, To  int
 	Ascending bool // oldest first

@@ -8,12 +8,12 @@ import (
 // Jobs reads and changes single jobs. Calls that change a job return an [*Error]
 // with the code [JobNotFound] if there is none.
 type Jobs interface {
-	// Job reads a job; nil if there is none.
+	// Job reads a job. It returns nil if there is none.
 	Job(ctx context.Context, jobID string) (*JobRecord, error)
-	// Summary reads some fields of a job: Name, Opts, the attempts,
-	// ProcessedOn and DeduplicationID; nil if there is no such job.
+	// Summary reads some fields of a job: Name, Opts, the attempts, ProcessedOn and
+	// DeduplicationID. It returns nil if there is no such job.
 	Summary(ctx context.Context, jobID string) (*JobRecord, error)
-	// State returns the state of a job; Unknown if there is no such job.
+	// State returns the state of a job, or Unknown if there is no such job.
 	State(ctx context.Context, jobID string) (State, error)
 	// JobAndState reads a job and its state as of one moment. If position is set, it also
 	// reads the id of the last event. The record is nil if there is no such job.
@@ -21,15 +21,15 @@ type Jobs interface {
 	// Outcome returns how a job has finished.
 	Outcome(ctx context.Context, jobID string) (Outcome, error)
 
-	// UpdateProgress replaces a job's progress, JSON, and publishes an event.
+	// UpdateProgress replaces a job's progress, which is JSON, and publishes an event.
 	UpdateProgress(ctx context.Context, jobID, progress string) error
-	// UpdateData replaces a job's data, JSON.
+	// UpdateData replaces a job's data, which is JSON.
 	UpdateData(ctx context.Context, jobID, data string) error
 
 	// AddLog adds a row to a job's log and returns the number of rows. It keeps the newest
 	// keep rows, or all if keep is 0.
 	AddLog(ctx context.Context, jobID, row string, keep int) (int, error)
-	// Logs reads a range of a job's log, oldest first, and the total number of rows.
+	// Logs reads a range of a job's log, oldest first. total is the number of all rows.
 	Logs(ctx context.Context, jobID string, from, to int) (rows []string, total int, err error)
 	// ClearLogs removes all rows of a job's log except the newest keep rows.
 	ClearLogs(ctx context.Context, jobID string, keep int) error

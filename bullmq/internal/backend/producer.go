@@ -93,9 +93,9 @@ type FlowJob struct {
 
 // Producer adds jobs.
 type Producer interface {
-	// AddBatch adds jobs in order, in as few calls as possible, and returns the result
-	// of each. Each job is added or refused independently. If the server or the
-	// connection fails in a call, the jobs after that call may not be sent.
+	// AddBatch adds jobs in order, in as few calls as possible, and returns the result of
+	// each. Each job is added or refused independently. If the server or the connection
+	// fails in a call, the jobs of the calls after it may not be sent.
 	AddBatch(ctx context.Context, jobs []*Add) []AddResult
 
 	// AddFlow adds the jobs of flows, of any queues, in one transaction. A parent

@@ -11,9 +11,9 @@ type Reading interface {
 	Counts(ctx context.Context, states ...State) ([]int, error)
 	// CountDelayed counts the delayed jobs that are due before a time.
 	CountDelayed(ctx context.Context, before time.Time) (int, error)
-	// Oldest returns, for each state, since when its oldest job is ready (Waiting, Paused,
-	// Prioritized) or runs (Active). For Delayed it returns when the first job is due. It
-	// returns the zero time for a state without jobs.
+	// Oldest returns a time for each state. For Waiting, Paused and Prioritized it is when
+	// the oldest job became ready, for Active when the oldest job started, and for Delayed
+	// when the first job is due. It is the zero time for a state without jobs.
 	Oldest(ctx context.Context, states ...State) ([]time.Time, error)
 	// CountsPerPriority counts the waiting jobs of each of the given priorities.
 	CountsPerPriority(ctx context.Context, priorities ...int) ([]int, error)
@@ -36,9 +36,9 @@ type Reading interface {
 
 // Metrics holds the counts of the workers.
 type Metrics struct {
-	Count     int       // jobs in all
+	Count     int       // number of jobs in all
 	PrevTime  time.Time // of the last point
-	PrevCount int       // jobs until then
+	PrevCount int       // number of jobs until the last point
 	Points    []int     // jobs in each minute, newest first
-	Total     int       // how many points there are
+	Total     int       // number of all points
 }

@@ -12,10 +12,10 @@ type Repairer interface {
 	// and returns those of the queue. next is 0 after the last key. A key may be
 	// returned more than once.
 	ScanKeys(ctx context.Context, cursor uint64, count int) (keys []string, next uint64, err error)
-	// RemoveOrphanedJobs returns, of the given ids, those that are in no state of the
-	// queue. If remove is set, it deletes their keys.
+	// RemoveOrphanedJobs returns those of the given ids that are in no state of the queue.
+	// If remove is set, it deletes their keys.
 	RemoveOrphanedJobs(ctx context.Context, ids []string, remove bool) ([]string, error)
-	// StrandedJobs returns, of the given jobs, those that have not finished and are in no
+	// StrandedJobs returns those of the given jobs that have not finished and are in no
 	// state of the queue. If putBack is set, they become ready, each in front of the
 	// previous one.
 	StrandedJobs(ctx context.Context, ids []string, putBack bool) ([]StrandedJob, error)

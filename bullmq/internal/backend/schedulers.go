@@ -8,9 +8,10 @@ import (
 
 // Schedulers reads and changes the queue's job schedulers.
 type Schedulers interface {
-	// AddJobScheduler creates or changes a scheduler, and adds its next job. It returns
-	// the id and the delay of that job. [SchedulerIDTaken] and [SchedulerTimesTaken] mean
-	// that jobs with the ids of the next runs exist already.
+	// AddJobScheduler creates or changes a scheduler, and adds its next job. It returns the
+	// id and the delay of that job. The error is [SchedulerIDTaken] if a job with the id of
+	// a pattern's next run exists and is not pending. It is [SchedulerTimesTaken] if jobs
+	// with the ids of many next runs of an interval exist.
 	AddJobScheduler(ctx context.Context, s SchedulerAdd) (jobID string, delay time.Duration, err error)
 	// UpdateJobScheduler adds the next job of a scheduler and returns its id, or "" if
 	// there is no job to add. The call may be repeated. The error is [ErrUnreadable] if
@@ -20,10 +21,11 @@ type Schedulers interface {
 	// there was one.
 	RemoveJobScheduler(ctx context.Context, id string) (bool, error)
 
-	// JobScheduler reads a scheduler; nil if there is none.
+	// JobScheduler reads a scheduler. It returns nil if there is none.
 	JobScheduler(ctx context.Context, id string) (*SchedulerRecord, error)
-	// JobSchedulers reads a page of the schedulers in the order of their next runs,
-	// including those whose record is missing.
+	// JobSchedulers reads a page of the schedulers, including those whose record is missing.
+	// They are in descending order of their next runs, or in ascending order if
+	// page.Ascending is set.
 	JobSchedulers(ctx context.Context, page Page) ([]*SchedulerRecord, error)
 	// CountJobSchedulers counts the schedulers.
 	CountJobSchedulers(ctx context.Context) (int, error)
@@ -69,8 +71,9 @@ type NextRun struct {
 	// Due is the time of the next run of a pattern; zero for an interval.
 	Due time.Time
 	// EveryMillis is the interval in the options of the job that is starting; 0 for a
-	// pattern. The interval stored with the scheduler takes precedence. It is a float64,
-	// as in Node, because a fraction of a millisecond shifts all scheduled times.
+	// pattern. If an interval is stored with the scheduler, that one is used instead.
+	// EveryMillis is a float64, as in Node, because a fraction of a millisecond shifts all
+	// scheduled times.
 	EveryMillis float64
 }
 

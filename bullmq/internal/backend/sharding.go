@@ -9,8 +9,8 @@ import (
 // begins a generation.
 type Generation struct {
 	Number  int // 0 for the first
-	Shards  int // how many
-	Servers int // on how many servers they are, shard i on server i modulo their number
+	Shards  int // number of shards
+	Servers int // number of servers; shard i is on server i modulo Servers
 	Since   time.Time
 }
 
@@ -19,8 +19,8 @@ type Sharding interface {
 	// Generations returns the generations in ascending order of their numbers. The last
 	// one is the current one. There are none if the sharded queue does not exist yet.
 	Generations(ctx context.Context) ([]Generation, error)
-	// AddGeneration stores a generation and reports whether it did. It does not if there is
-	// one with this number.
+	// AddGeneration stores a generation, unless one with this number exists. It reports
+	// whether it stored the generation.
 	AddGeneration(ctx context.Context, g Generation) (bool, error)
 	// RemoveGenerations removes generations. Those that do not exist are ignored.
 	RemoveGenerations(ctx context.Context, numbers ...int) error

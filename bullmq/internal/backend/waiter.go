@@ -18,9 +18,9 @@ type Waiter interface {
 	// Interrupt ends the wait that has begun, if any.
 	Interrupt()
 
-	// WaitAndFetch waits for work for at most block. If possible, it fetches a job as
-	// soon as the wait ends; otherwise fetched.Unknown is set. now is the time by the
-	// clock of the queue. err is the error of the fetch. wake.Err is the error of the wait.
+	// WaitAndFetch waits for work for at most block. If possible, it fetches a job as soon
+	// as the wait ends. Otherwise it sets fetched.Unknown. now is the time by the clock of
+	// the queue. err is the error of the fetch. wake.Err is the error of the wait.
 	WaitAndFetch(block time.Duration, now time.Time, worker Worker, token string) (wake Wake, fetched Fetched, err error)
 	// WaitWithin waits for work until limit has passed or ctx ends. It may return earlier
 	// if the caller has to poll.
