@@ -94,8 +94,10 @@ func (m *MultiWorker) AddQueue(q ServedQueue) error {
 func (m *MultiWorker) RemoveQueue(name string) bool { return m.feed.remove(name) }
 
 // Queues returns the names of the queues that the worker serves, sorted.
-func (m *MultiWorker) Queues() []string {
-	f := m.feed
+func (m *MultiWorker) Queues() []string { return m.feed.queueNames() }
+
+// queueNames returns the names of the served queues, sorted.
+func (f *groupFeed) queueNames() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	names := make([]string, 0, len(f.members))

@@ -23,7 +23,24 @@ func (f *groupFeed) upkeep(ctx context.Context) (loops []*safe.Background, end f
 	if !o.SkipStalledCheck {
 		loops = append(loops, safe.Go(ctx, f.checkStalled))
 	}
-	return loops, func(time.Time) {}
+	registration := startRegistration(ctx, f.h, f.h.home.keys.queue, f.queueNames, f.connections)
+	if registration != nil {
+		loops = append(loops, registration.loop)
+	}
+	return loops, registration.end
+}
+
+// connections returns the ids in CLIENT LIST of the connections on which the listeners wait.
+func (f *groupFeed) connections() (ids []int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range f.listeners {
+		if waiter, ok := l.waiter.(backend.Identified); ok {
+			ids = append(ids, waiter.ClientID())
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // workers returns the queueWorkers that there are, by group.

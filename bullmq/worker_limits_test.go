@@ -135,6 +135,39 @@ var _ = Describe("The limits of a job's name", Label("slow"), func() {
 		Consistently(countOf(queue, bullmq.StateCompleted), "200ms").Should(Equal(3))
 	})
 
+	It("bound the jobs of each queue of a worker over many queues", func() {
+		names := newQueueNames(2)
+		queues := openQueues(names...)
+		var mu sync.Mutex
+		running, most := map[string]int{}, map[string]int{}
+		for _, queue := range queues {
+			for range 6 {
+				_, err := queue.Add(ctx, "resize", nil, nil)
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}
+		runMultiWorker(func(_ context.Context, job *bullmq.Job) (any, error) {
+			note := func(by int) {
+				mu.Lock()
+				defer mu.Unlock()
+				running[job.QueueName()] += by
+				most[job.QueueName()] = max(most[job.QueueName()], running[job.QueueName()])
+			}
+			note(1)
+			defer note(-1)
+			time.Sleep(20 * time.Millisecond)
+			return nil, nil
+		}, bullmq.MultiWorkerOptions{
+			Queues: served(names...), Worker: bullmq.WorkerOptions{Concurrency: 10, Limits: map[string]bullmq.NameLimit{"resize": {Concurrency: 2}}},
+		})
+		for _, queue := range queues {
+			Eventually(countOf(queue, bullmq.StateCompleted), "30s").Should(Equal(6))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		Expect(most).To(HaveEach(BeNumerically("<=", 2)))
+	})
+
 	It("do not apply to workers without them", func() {
 		add(map[string]int{"resize": 10})
 		var mu sync.Mutex

@@ -286,6 +286,33 @@ var _ = Describe("A registered worker", func() {
 		Expect(bullmq.ListWorkers(ctx, link, "")).To(ContainElement(HaveField("Queues", Equal([]string{tagged}))))
 	})
 
+	It("over many queues is listed for each of them, until it no longer serves the queue", func() {
+		names := newQueueNames(3)
+		queues := openQueues(names...)
+		o := often
+		many := runMultiWorker(doNothing, bullmq.MultiWorkerOptions{
+			Queues: served(names...), Worker: bullmq.WorkerOptions{Name: "many", Concurrency: 5, Registration: &o},
+		})
+		one := And(
+			HaveField("ID", Not(BeEmpty())), HaveField("Name", "many"), HaveField("Queues", Equal(many.Queues())), HaveField("QueueCount", 3),
+			HaveField("Concurrency", 5), HaveField("Connections", HaveLen(1)))
+		for _, queue := range queues {
+			Eventually(workersOf(queue)).Should(ConsistOf(one))
+		}
+		link, err := bullmq.Connect(ctx, redis.URL())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(link.Close)
+		Expect(bullmq.ListWorkers(ctx, link, "", names...)).To(ConsistOf(one))
+		Expect(many.RemoveQueue(names[0])).To(BeTrue())
+		Eventually(workersOf(queues[0])).ShouldNot(ContainElement(HaveField("ID", Not(BeEmpty()))))
+		Expect(many.AddQueue(bullmq.ServedQueue{Name: name})).To(Succeed())
+		Eventually(workersOf(queue)).Should(ConsistOf(HaveField("Queues", ContainElements(name, names[1], names[2]))))
+		Expect(many.Close()).To(Succeed())
+		for _, name := range append(names, name) {
+			Expect(redisStrings("KEYS", "bull:"+name+"@x:*")).To(BeEmpty())
+		}
+	})
+
 	It("has a version and a library of its own if the options give none", func() {
 		register("a", bullmq.RegistrationOptions{})
 		Eventually(workersOf(queue)).Should(ConsistOf(And(
