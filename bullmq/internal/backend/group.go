@@ -109,8 +109,8 @@ type QueueEnded struct {
 	// Err is set if the outcome is unknown: none, some or all of the jobs may have been
 	// finished. Errs is nil then.
 	Err error
-	// Waiting reports that jobs of the queue wait, if the call has not fetched from it. It may
-	// be paused, or at its global concurrency.
+	// Waiting reports that jobs of the queue wait, if the call has not fetched from it. The
+	// queue may be paused or at its global concurrency.
 	Waiting bool
 }
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Registry is a list of queues, by their names. Listeners are told when a queue is added
-// or removed. It is safe for concurrent use.
+// Registry is a list of queues, by their names. Listeners are notified when a queue is
+// added or removed. It is safe for concurrent use.
 type Registry interface {
 	// Register adds queues, or renews their entries.
 	Register(ctx context.Context, names []string) error
@@ -23,9 +23,9 @@ type Registry interface {
 	// StopListening ends the lease of a listener.
 	StopListening(ctx context.Context, listener string) error
 
-	// RemoveVanished removes queues that have no keys any more, and were not registered for
-	// the time of age. It does so once in an interval, whoever calls it, and returns their
-	// names.
+	// RemoveVanished removes queues that no longer have keys and were last registered at
+	// least age ago, and returns their names. All callers together remove queues at most
+	// once per interval.
 	RemoveVanished(ctx context.Context, interval, age time.Duration) ([]string, error)
 }
 
@@ -33,7 +33,7 @@ type Registry interface {
 type Listen struct {
 	Listener string // its unique id
 	Lease    time.Duration
-	// Since is Listened.At of the last call. It is zero for all queues.
+	// Since is Listened.At of the last call. If it is zero, all queues are read.
 	Since time.Time
 	// Wake is what the wait has returned; zero without a wait.
 	Wake GroupWake
@@ -43,7 +43,7 @@ type Listen struct {
 type Listened struct {
 	// Names are the queues that were registered since Listen.Since, or all queues.
 	Names []string
-	// All reports whether Names are all queues. If a queue was removed, they are.
+	// All reports whether Names are all queues. It is set after a queue was removed.
 	All bool
 	// At is the time of the call.
 	At time.Time
