@@ -82,8 +82,8 @@ type ShardedQueueOptions struct {
 }
 
 // ShardedQueue is a queue that consists of several ordinary queues, its shards, which may be
-// on different servers. Use it if one Redis is too slow for a queue. It is safe for
-// concurrent use.
+// on different servers. Use it if one Redis is too slow for a queue. A [ShardedWorker] runs
+// its jobs. A ShardedQueue is safe for concurrent use.
 //
 // The shards of orders are the queues {orders-0}, {orders-1} and so on. Each of them is an
 // ordinary queue: workers and dashboards of BullMQ can use it. What BullMQ guarantees for a

@@ -93,6 +93,12 @@ var _ = Describe("A sharded queue on a cluster", Label("slow"), func() {
 		}
 		Expect(events.Close()).To(Succeed())
 
+		Expect(sharded.Resume(ctx)).To(Succeed())
+		worker := runSharded(sharded, doNothing, &bullmq.WorkerOptions{Concurrency: 24})
+		Eventually(func() (map[bullmq.State]int, error) { return sharded.Counts(ctx, bullmq.StateCompleted) }, "30s").
+			Should(HaveKeyWithValue(bullmq.StateCompleted, 124))
+		Expect(worker.Close()).To(Succeed())
+
 		Expect(sharded.Obliterate(ctx, nil)).To(Succeed())
 		for _, client := range clients {
 			Expect(client.Do(ctx, client.B().Keys().Pattern("*").Build()).AsStrSlice()).To(BeEmpty())
