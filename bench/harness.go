@@ -78,6 +78,11 @@ func (h *harness) run(o options) (report, error) {
 		}
 		r.growth = append(r.growth, row)
 	}
+	if o.only.wants("shards") {
+		if r.shards, err = measureShards(shardCounts, shardJobs, limitedShardJobs, h.rounds); err != nil {
+			return r, err
+		}
+	}
 	if o.only.wants("typed") {
 		if r.typed, err = h.measureTyped(h.rounds); err != nil {
 			return r, err

@@ -15,6 +15,7 @@ type report struct {
 	names       []string // of the contenders, Node first
 	tables      []table
 	growth      []grown
+	shards      []shardRow
 	typed       *typedCost // nil if it was not measured
 	baseline    []baselineRow
 }
@@ -29,6 +30,9 @@ func (r report) text() string {
 	}
 	if len(r.growth) > 0 {
 		parts = append(parts, "### Growth", growthTable(r.growth))
+	}
+	if len(r.shards) > 0 {
+		parts = append(parts, "### Shards", shardsTable(r.shards))
 	}
 	if r.typed != nil {
 		parts = append(parts, "### Job types, mux and middleware", r.typed.table())
