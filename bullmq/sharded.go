@@ -246,7 +246,7 @@ func (o *ShardedQueueOptions) check(queueName string, shards int) error {
 	}
 	for i, connection := range o.Connections {
 		if connection == nil {
-			return fmt.Errorf("Connections[%d] is nil", i)
+			return fmt.Errorf("it has no server for its shards in Connections[%d], which is nil", i)
 		}
 	}
 	return nil
