@@ -138,10 +138,14 @@ func logAttrsOf(ctx context.Context) []slog.Attr {
 }
 
 // ContextWithLogAttrs returns a context whose logger, from [LoggerFromContext], adds fields
-// to each line. It is for middleware, which passes the context to the handler. The worker's
-// own line about a failed attempt has the fields of middleware too.
+// to each line. A field replaces an earlier one of the context that has the same key. It is
+// for middleware, which passes the context to the handler. The worker's own line about a
+// failed attempt has the fields of middleware too.
 func ContextWithLogAttrs(ctx context.Context, attrs ...slog.Attr) context.Context {
-	return context.WithValue(ctx, logAttrsKey{}, slices.Concat(logAttrsOf(ctx), attrs))
+	earlier := slices.DeleteFunc(slices.Clone(logAttrsOf(ctx)), func(old slog.Attr) bool {
+		return slices.ContainsFunc(attrs, func(attr slog.Attr) bool { return attr.Key == old.Key })
+	})
+	return context.WithValue(ctx, logAttrsKey{}, append(earlier, attrs...))
 }
 
 // queueCache holds the queues of [QueueFromContext].

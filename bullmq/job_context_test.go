@@ -136,13 +136,16 @@ var _ = Describe("The context of a handler", func() {
 			inner := bullmq.ContextWithLogAttrs(ctx, slog.Int("page", 3), slog.Bool("last", true))
 			bullmq.LoggerFromContext(inner).Info("inner")
 			bullmq.LoggerFromContext(ctx).Info("outer")
+			bullmq.LoggerFromContext(bullmq.ContextWithLogAttrs(inner, slog.String("tenant", "globex"))).Info("replaced")
 			return nil
 		}, &bullmq.WorkerOptions{Logger: bullmq.Zerolog(zerolog.New(&lines)), JobLog: &bullmq.JobLogOptions{}})
 		Expect(lines.all()).To(ContainSubstring(`"attempt":1,"tenant":"acme","page":3,"last":true,"message":"inner"`))
 		Expect(lines.all()).To(ContainSubstring(`"attempt":1,"tenant":"acme","message":"outer"`))
+		Expect(lines.all()).To(ContainSubstring(`"attempt":1,"page":3,"last":true,"tenant":"globex","message":"replaced"`))
 		rows, _, err := queue.JobLogs(specContext(), job.ID, bullmq.Page{Ascending: true})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(rows).To(HaveExactElements(HaveSuffix("msg=inner tenant=acme page=3 last=true"), HaveSuffix("msg=outer tenant=acme")))
+		Expect(rows).To(HaveExactElements(
+			HaveSuffix("msg=inner tenant=acme page=3 last=true"), HaveSuffix("msg=outer tenant=acme"), HaveSuffix("msg=replaced page=3 last=true tenant=globex")))
 	})
 
 	It("keeps lines out of the job's log without JobLog", func() {

@@ -64,8 +64,15 @@ func RequestID() *Carrier { return NewCarrier("requestId") }
 // Tenant returns a Carrier of the option tenant.
 func Tenant() *Carrier { return NewCarrier("tenant") }
 
-// With returns a context with a text.
-func (c *Carrier) With(ctx context.Context, text string) context.Context { return c.with(ctx, text) }
+// With returns a context with a text. The lines of [bullmq.LoggerFromContext] with that
+// context have the text in a field with the name of the option, unless it is "".
+func (c *Carrier) With(ctx context.Context, text string) context.Context {
+	ctx = c.with(ctx, text)
+	if text == "" {
+		return ctx
+	}
+	return bullmq.ContextWithLogAttrs(ctx, slog.String(c.option, text))
+}
 
 // From returns the text of a context, or "" if it has none.
 func (c *Carrier) From(ctx context.Context) string { return c.get(ctx) }
@@ -90,6 +97,8 @@ const maxHeader = 200
 // If the header is missing, empty or longer than 200 bytes, missing makes the text. The
 // example passes rand.Text of package crypto/rand. If missing is nil, such a request has no
 // text, and its reply has no header.
+//
+// The lines of bullmq.LoggerFromContext(r.Context()) have the text, as for [Carrier.With].
 func (c *Carrier) HTTP(header string, missing func() string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +111,7 @@ func (c *Carrier) HTTP(header string, missing func() string) func(http.Handler) 
 			}
 			if text != "" {
 				w.Header().Set(header, text)
-				r = r.WithContext(c.with(r.Context(), text))
+				r = r.WithContext(c.With(r.Context(), text))
 			}
 			next.ServeHTTP(w, r)
 		})
@@ -136,7 +145,7 @@ func (c *Carrier) Add(next bullmq.AddFunc) bullmq.AddFunc {
 func (c *Carrier) Handle(next bullmq.Handler) bullmq.Handler {
 	return func(ctx context.Context, job *bullmq.Job) (any, error) {
 		if text := c.Of(job); text != "" {
-			ctx = bullmq.ContextWithLogAttrs(c.with(ctx, text), slog.String(c.option, text))
+			ctx = c.With(ctx, text)
 		}
 		return next(ctx, job)
 	}

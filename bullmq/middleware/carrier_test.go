@@ -105,6 +105,47 @@ var _ = Describe("A carrier", func() {
 		))
 	})
 
+	It("gives its text to the logger of the context, outside of handlers too, in one field", func(ctx context.Context) {
+		var lines syncBuffer
+		previous := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(&lines, nil)))
+		DeferCleanup(func() { slog.SetDefault(previous) })
+		requestID := middleware.RequestID()
+		handler := requestID.HTTP("X-Request-Id", nil)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			bullmq.LoggerFromContext(r.Context()).Error("the request failed")
+			bullmq.LoggerFromContext(requestID.With(r.Context(), "r-18")).Error("the inner call failed")
+		}))
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
+		request.Header.Set("X-Request-Id", "r-17")
+		handler.ServeHTTP(httptest.NewRecorder(), request)
+		Expect(lines.String()).To(And(
+			ContainSubstring("msg=\"the request failed\" requestId=r-17\n"), ContainSubstring("msg=\"the inner call failed\" requestId=r-18\n")))
+
+		kept := middleware.CarrierOf("user", func(context.Context) string { return "" }, func(ctx context.Context, _ string) context.Context { return ctx })
+		bullmq.LoggerFromContext(kept.With(ctx, "ada")).Info("own context")
+		bullmq.LoggerFromContext(kept.With(ctx, "")).Info("no text")
+		Expect(lines.String()).To(And(ContainSubstring("msg=\"own context\" user=ada\n"), ContainSubstring("msg=\"no text\"\n")))
+	})
+
+	It("adds its field once to a handler's line, even if the context has an earlier text", func(ctx context.Context) {
+		var lines syncBuffer
+		requestID := middleware.RequestID()
+		queue := newQueue(requestID.Add)
+		run(queue, bullmq.Wrap(func(ctx context.Context, _ *bullmq.Job) (any, error) {
+			bullmq.LoggerFromContext(ctx).Info("billed")
+			bullmq.LoggerFromContext(requestID.With(ctx, "r-18")).Info("sent")
+			return nil, nil
+		}, func(next bullmq.Handler) bullmq.Handler {
+			return func(ctx context.Context, job *bullmq.Job) (any, error) {
+				return next(requestID.With(ctx, "process"), job)
+			}
+		}, requestID.Handle), bullmq.WorkerOptions{Logger: bullmq.Slog(slog.New(slog.NewTextHandler(&lines, nil)))})
+		_, err := queue.Add(requestID.With(ctx, "r-17"), "bill", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(lines.String).Should(And(
+			MatchRegexp(`msg=billed .* attempt=1 requestId=r-17\n`), MatchRegexp(`msg=sent .* attempt=1 requestId=r-18\n`)))
+	})
+
 	It("changes nothing without a text", func(ctx context.Context) {
 		queue := newQueue(middleware.RequestID().Add)
 		job, err := queue.Add(ctx, "a", nil, nil)
