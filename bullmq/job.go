@@ -64,6 +64,9 @@ type Job struct {
 	// too often, or a child failed (defa).
 	DeferredFailure string
 
+	// cancelled reports that the job has the field cancelled. See [Job.Cancelled].
+	cancelled bool
+
 	core    *core
 	outcome AddOutcome // of the add that returned this Job
 	token   string
@@ -260,7 +263,7 @@ func (c *core) newJob(r *backend.JobRecord) *Job {
 		ProcessedOn: r.ProcessedOn, FinishedOn: r.FinishedOn, ProcessedBy: r.ProcessedBy,
 		Progress: r.Progress, ReturnValue: r.ReturnValue, FailedReason: r.FailedReason, StackTrace: r.StackTrace,
 		ParentKey: r.Parent.String(), RawParent: r.ParentPolicy,
-		SchedulerID: r.SchedulerID, DeduplicationID: r.DeduplicationID, DeferredFailure: r.DeferredFailure,
+		SchedulerID: r.SchedulerID, DeduplicationID: r.DeduplicationID, DeferredFailure: r.DeferredFailure, cancelled: r.Cancelled,
 		core: c, attemptsSince: r.AttemptsSince, lacksDelay: r.LacksDelay, lacksPriority: r.LacksPriority,
 	}
 	switch text := string(j.RawOptions); {

@@ -9,7 +9,9 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 )
 
-// CancelOutcome is what [Queue.Cancel] has found and done.
+// CancelOutcome is what [Queue.Cancel] has found and done: [CancelQueued] for a job that was
+// not running, [CancelRunning] for one that runs, and [CancelFinished] for one that had
+// completed or failed already. The texts are "queued", "running" and "finished".
 type CancelOutcome string
 
 // The outcomes of [Queue.Cancel].
@@ -28,7 +30,8 @@ const (
 
 // Cancel cancels a job of the queue, in whichever process it runs or waits. The job fails
 // with the failedReason "cancelled: " and the reason, or "cancelled" if the reason is
-// empty. It is not retried. A job that is cancelled can be run again by [Job.Retry].
+// empty. It is not retried. [Job.Cancelled] tells such a job from others that have failed.
+// A job that is cancelled can be run again by [Job.Retry].
 //
 // A job that is not running is moved to the front of its queue, whether it is waiting,
 // prioritized, delayed or waiting for children. The next worker that fetches it, of
@@ -65,6 +68,26 @@ func (q *Queue) Cancel(ctx context.Context, jobID, reason string) (_ CancelOutco
 	return "", fmt.Errorf("bullmq: cancel job %s of %s: the script returned %d, which is no outcome", jobID, q.Name(), outcome)
 }
 
+// Cancelled reports whether the job has failed because [Queue.Cancel] or a Node program has
+// cancelled it, and the reason of the cancellation. The job may have ended in a worker of
+// bullmq-go or of BullMQ. Cancelled makes no call to Redis.
+//
+// It returns false for a job that:
+//
+//   - was cancelled and has not ended yet, or has completed all the same
+//   - has failed with another error, such as one that a processor in Node has thrown
+//   - a Node program has cancelled while it ran in Node, if no worker of bullmq-go has marked
+//     it before it ended
+//   - has no record, such as one from [Queue.JobRef]
+func (j *Job) Cancelled() (reason string, cancelled bool) {
+	// The field cancelled may be that of an earlier run, so the reason of the failure must be
+	// that of a cancellation too. FailedReason stays when a later attempt completes.
+	if j == nil || !j.cancelled || j.FinishedOn.IsZero() || j.ReturnValue != nil || !isCancelText(j.FailedReason) {
+		return "", false
+	}
+	return cancelReason(j.FailedReason), true
+}
+
 const cancelPrefix = "cancelled"
 
 // cancelText returns the failedReason of a cancelled job.
@@ -73,6 +96,11 @@ func cancelText(reason string) string {
 		return cancelPrefix
 	}
 	return cancelPrefix + ": " + reason
+}
+
+// isCancelText reports whether cancelText may have made the text.
+func isCancelText(text string) bool {
+	return text == cancelPrefix || strings.HasPrefix(text, cancelPrefix+": ")
 }
 
 // cancelReason returns the reason from which cancelText made the text. It returns any

@@ -156,6 +156,68 @@ var _ = Describe("Queue.Cancel", func() {
 		Entry("Unrecoverable", bullmq.Unrecoverable(errors.New("broken"))),
 	)
 
+	It("is shown by Job.Cancelled once the job has failed, also by the job of the worker's event", func() {
+		ended := make(chan *bullmq.Job, 3)
+		waiting, running, broken := add(nil), "", ""
+		Expect(queue.Cancel(ctx, waiting.ID, "no longer wanted")).To(Equal(bullmq.CancelQueued))
+		cancelled := func(id string) (string, bool) {
+			GinkgoHelper()
+			job, err := queue.Job(ctx, id)
+			Expect(err).NotTo(HaveOccurred())
+			return job.Cancelled()
+		}
+		reason, yes := cancelled(waiting.ID)
+		Expect(yes).To(BeFalse(), "it has not failed yet: "+reason)
+		runWorker(name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+			if job.ID == broken {
+				return nil, errors.New("cancelled: by the handler itself")
+			}
+			calls <- job.ID
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}, &bullmq.WorkerOptions{Events: bullmq.WorkerEvents{Failed: func(job *bullmq.Job, _ error) { ended <- job }}})
+		for _, want := range []string{"no longer wanted", ""} {
+			if want == "" {
+				running = add(nil).ID
+				Eventually(calls).Should(Receive(Equal(running)))
+				Expect(queue.Cancel(ctx, running, "")).To(Equal(bullmq.CancelRunning))
+			}
+			var job *bullmq.Job
+			Eventually(ended).Should(Receive(&job))
+			for _, seen := range []func() (string, bool){job.Cancelled, func() (string, bool) { return cancelled(job.ID) }} {
+				reason, yes := seen()
+				Expect(yes).To(BeTrue(), want)
+				Expect(reason).To(Equal(want))
+			}
+		}
+		broken = "broken"
+		add(&bullmq.JobOptions{JobID: broken})
+		Eventually(stateOf(queue, broken)).Should(Equal(bullmq.StateFailed))
+		_, yes = cancelled(broken)
+		Expect(yes).To(BeFalse(), "the handler's own error")
+	})
+
+	DescribeTable("is not shown by Job.Cancelled for a job", func(shown bool, fields ...string) {
+		Expect(redisDo(append([]string{"HSET", keyOf(name, "7"), "name", "a", "data", "{}"}, fields...)...).Error()).To(Succeed())
+		job, err := queue.Job(ctx, "7")
+		Expect(err).NotTo(HaveOccurred())
+		_, cancelled := job.Cancelled()
+		Expect(cancelled).To(Equal(shown))
+	},
+		Entry("unless it has failed with the reason", true, "cancelled", "1", "failedReason", "cancelled: why", "finishedOn", "1"),
+		Entry("that failed with an error of the handler, after an earlier cancellation", false, "cancelled", "1", "failedReason", "boom", "finishedOn", "1"),
+		Entry("whose own error begins like the reason", false, "failedReason", "cancelled: why", "finishedOn", "1"),
+		Entry("that waits for its next attempt", false, "cancelled", "1", "failedReason", "cancelled: why"),
+		Entry("that has completed", false, "cancelled", "1", "failedReason", "cancelled: why", "finishedOn", "1", "returnvalue", "null"),
+	)
+
+	It("is not shown for a job without a record", func() {
+		_, cancelled := queue.JobRef("7").Cancelled()
+		Expect(cancelled).To(BeFalse())
+		_, cancelled = (*bullmq.Job)(nil).Cancelled()
+		Expect(cancelled).To(BeFalse())
+	})
+
 	It("lets a running job complete whose handler returns a value, and leaves nothing for its next run", func() {
 		runWorker(name, untilCancelled(func(error) (any, error) { return "half of it", nil }), nil)
 		job := add(nil)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -110,8 +109,14 @@ func (j *Job) cancellation(c backend.Cancellation) error {
 // isCancelled reports whether a job that has failed with err was cancelled by
 // [Queue.Cancel], while it ran or before.
 func isCancelled(job *Job, err error) bool {
+	return failedByCancel(err) || isCancelText(job.DeferredFailure)
+}
+
+// failedByCancel reports whether err is that of a job that [Queue.Cancel] has cancelled
+// while it ran.
+func failedByCancel(err error) bool {
 	var running *cancelFailure
-	return errors.As(err, &running) || job.DeferredFailure == cancelPrefix || strings.HasPrefix(job.DeferredFailure, cancelPrefix+": ")
+	return errors.As(err, &running)
 }
 
 // wasCancelled reports whether an attempt that has failed with err was cancelled by

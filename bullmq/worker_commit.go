@@ -295,6 +295,7 @@ func (w *queueWorker) noteEnd(job *Job, d decision, res result) {
 			job.FailedReason, job.StackTrace = res.err.Error(), traces(job, res.stackTrace())
 			if d.action == fail {
 				job.FinishedOn = w.core.now()
+				job.cancelled = job.cancelled || failedByCancel(res.err)
 			}
 			job.AttemptsMade++
 		}

@@ -82,6 +82,8 @@ func (p *recordReader) set(field, value string) {
 		r.DeduplicationID = value
 	case "defa":
 		r.DeferredFailure = value
+	case "cancelled":
+		r.Cancelled = true
 	}
 }
 

@@ -21,7 +21,7 @@ var _ = Describe("Jobs that are cancelled in Go and in Node", func() {
 	DescribeTable("at random moments end cancelled or completed, and none runs twice", func(line string, dialect bullmq.Dialect) {
 		const jobs = 500
 		var mu sync.Mutex
-		starts, cancelled := map[string]int{}, map[string]bool{}
+		starts, cancelled, byGo := map[string]int{}, map[string]bool{}, map[string]bool{}
 		start := func(id string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -83,6 +83,7 @@ var _ = Describe("Jobs that are cancelled in Go and in Node", func() {
 				continue // is not cancelled
 			}
 			id := fmt.Sprint("job-", i)
+			byGo[id] = i%3 == 0
 			all.Go(func() {
 				defer GinkgoRecover()
 				select {
@@ -113,6 +114,10 @@ var _ = Describe("Jobs that are cancelled in Go and in Node", func() {
 		for _, job := range failed {
 			Expect(cancelled).To(HaveKey(job.ID))
 			Expect(job.FailedReason).To(Equal("cancelled: because " + job.ID))
+			if reason, yes := job.Cancelled(); byGo[job.ID] || yes {
+				Expect(yes).To(BeTrue(), job.ID)
+				Expect(reason).To(Equal("because " + job.ID))
+			}
 			if starts[job.ID] == 0 {
 				unrun++
 			}
@@ -149,6 +154,11 @@ var _ = Describe("Jobs that are cancelled in Go and in Node", func() {
 		probe.Run(name, len(ids), object{"return": "ran"}, object{})(nil)
 		for _, id := range ids {
 			Expect(probe.Record(name, id)).To(And(HaveKeyWithValue("state", "failed"), HaveKeyWithValue("failedReason", "cancelled: void")))
+			job, err := queue.Job(soon(), id)
+			Expect(err).NotTo(HaveOccurred())
+			reason, yes := job.Cancelled()
+			Expect(yes).To(BeTrue(), "ended in Node")
+			Expect(reason).To(Equal("void"))
 		}
 	},
 		Entry("by BullMQ 6", "6", bullmq.V6),

@@ -96,6 +96,9 @@ type JobRecord struct {
 	SchedulerID     string
 	DeduplicationID string
 	DeferredFailure string
+	// Cancelled means that Cancel has cancelled the job, in its last run or in an earlier
+	// one. It stays when the job has finished.
+	Cancelled bool
 
 	// Incomplete means that the job has no name, because its record is missing or
 	// incomplete.

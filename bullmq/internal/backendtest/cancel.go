@@ -55,6 +55,7 @@ func (s *suite) cancelling() {
 					s.complete(id, "1")
 				}
 				Expect(s.record(id).DeferredFailure).To(BeEmpty())
+				Expect(s.record(id).Cancelled).To(BeTrue(), "a mark that stays")
 				Expect(cancel(id)).To(Equal(backend.CancelFinished))
 				Expect(s.record(id).DeferredFailure).To(BeEmpty())
 			}
