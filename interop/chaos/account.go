@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -61,8 +62,15 @@ type record struct {
 	made, stalls int
 }
 
-// stored reads all jobs of the queue with key prefix base and passes them to each.
-func stored(ctx context.Context, client rueidis.Client, base string, each func(record)) error {
+// queueKeys are the keys of a queue: those with the prefix base on a server.
+type queueKeys struct {
+	client rueidis.Client
+	base   string
+}
+
+// stored reads all jobs of a queue and passes them to each.
+func stored(ctx context.Context, queue queueKeys, each func(record)) error {
+	client, base := queue.client, queue.base
 	for _, place := range places {
 		ids, err := client.Do(ctx, client.B().Arbitrary(place.read).Keys(base+place.suffix).Args("0", "-1").Build()).AsStrSlice()
 		if err != nil {
@@ -99,13 +107,13 @@ func sequenceOf(data string) int {
 	return *d.Sequence
 }
 
-// Settle compares the ledger with the queue in Redis whose key prefix is base.
-func (l *Ledger) Settle(ctx context.Context, client rueidis.Client, base string) (Account, error) {
+// Settle compares the ledger with its queues in Redis.
+func (l *Ledger) Settle(ctx context.Context, queues ...queueKeys) (Account, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := Account{Wrong: append([]string(nil), l.strange...)}
 	found, stalls := make([]uint8, len(l.jobs)), make([]int32, len(l.jobs))
-	err := stored(ctx, client, base, func(r record) {
+	read := func(r record) {
 		if r.sequence < 0 || r.sequence >= len(l.jobs) {
 			a.fault("job %s is in %s but not in the ledger", r.id, r.place)
 			return
@@ -114,7 +122,11 @@ func (l *Ledger) Settle(ctx context.Context, client rueidis.Client, base string)
 		stalls[r.sequence] += int32(r.stalls)
 		a.Stalls += r.stalls
 		a.check(r, l.jobs[r.sequence])
-	})
+	}
+	var err error
+	for _, queue := range queues {
+		err = errors.Join(err, stored(ctx, queue, read))
+	}
 	for sequence, e := range l.jobs {
 		a.enter(sequence, e, int(found[sequence]))
 		if reruns := int(e.reruns[Go]) + int(e.reruns[Node]); reruns > int(stalls[sequence]) {
@@ -188,14 +200,14 @@ func (a *Account) enter(sequence int, e entry, there int) {
 }
 
 // unfinished returns the number of unfinished jobs of a queue.
-func unfinished(ctx context.Context, client rueidis.Client, base string) (int64, error) {
+func unfinished(ctx context.Context, queue queueKeys) (int64, error) {
 	var total int64
 	for _, place := range places[2:] {
 		count := "LLEN"
 		if place.read == "ZRANGE" {
 			count = "ZCARD"
 		}
-		n, err := client.Do(ctx, client.B().Arbitrary(count).Keys(base+place.suffix).Build()).AsInt64()
+		n, err := queue.client.Do(ctx, queue.client.B().Arbitrary(count).Keys(queue.base+place.suffix).Build()).AsInt64()
 		if err != nil {
 			return 0, err
 		}
@@ -204,16 +216,25 @@ func unfinished(ctx context.Context, client rueidis.Client, base string) (int64,
 	return total, nil
 }
 
-// drained waits until a queue has no unfinished jobs.
-func drained(ctx context.Context, client rueidis.Client, base string) error {
+// drained waits until each of the queues has no unfinished jobs.
+func drained(ctx context.Context, queues ...queueKeys) error {
+	for _, queue := range queues {
+		if err := queue.drained(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q queueKeys) drained(ctx context.Context) error {
 	for {
-		left, err := unfinished(ctx, client, base)
+		left, err := unfinished(ctx, q)
 		if err == nil && left == 0 {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d jobs of %s are left: %w (%w)", left, base, context.Cause(ctx), err)
+			return fmt.Errorf("%d jobs of %s are left: %w (%w)", left, q.base, context.Cause(ctx), err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

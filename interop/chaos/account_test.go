@@ -38,7 +38,7 @@ var _ = Describe("An account", func() {
 	}
 	settle := func() Account {
 		GinkgoHelper()
-		account, err := ledger.Settle(soon(), admin, "q:")
+		account, err := ledger.Settle(soon(), queueKeys{admin, "q:"})
 		Expect(err).NotTo(HaveOccurred())
 		return account
 	}

@@ -42,7 +42,7 @@ var _ = Describe("A load of many jobs", func() {
 		for range 2 {
 			adding.Go(func() {
 				defer GinkgoRecover()
-				producer := &Producer{queue: queue, ledger: ledger, bulk: 500, calls: ctx}
+				producer := &Producer{queues: []adder{queue}, ledger: ledger, bulk: 500, calls: ctx}
 				for added.Add(500) <= int64(*jobs) {
 					producer.add()
 					for int(added.Load())-ledger.EndedSoFar() > max(*jobs/10, 20000) {
@@ -53,12 +53,12 @@ var _ = Describe("A load of many jobs", func() {
 		}
 		adding.Wait()
 		Expect(inNode.Stop(ctx)).To(Succeed())
-		Expect(drained(ctx, admin, site.base("load"))).To(Succeed())
+		Expect(drained(ctx, queueKeys{admin, site.base("load")})).To(Succeed())
 		took := time.Since(begun)
 		members := fleet.Members(Go)
 		Expect(fleet.Stop()).To(Succeed())
 
-		account, err := ledger.Settle(ctx, admin, site.base("load"))
+		account, err := ledger.Settle(ctx, queueKeys{admin, site.base("load")})
 		Expect(err).NotTo(HaveOccurred())
 		report.Add(Row{Fault: fmt.Sprintf("load: %d jobs, %.0f a second", account.Added, float64(account.Added)/took.Seconds()), Account: account, Took: took})
 		Expect(account.Wrong).To(BeEmpty())

@@ -68,6 +68,7 @@ func work(arguments []string) error {
 	flags.StringVar(&site.Address, "redis", "", "address of Redis")
 	flags.StringVar(&site.Prefix, "prefix", "bull", "prefix of all keys")
 	queue := flags.String("queue", "", "name of the queue")
+	further := flags.String("further", "", "names of further queues, separated by commas, which a MultiWorker serves too")
 	flags.StringVar(&options.Name, "name", "", "name of the worker")
 	flags.IntVar(&options.Concurrency, "concurrency", 1, "number of concurrent jobs")
 	ms("lock-duration", &options.LockDuration, "duration of a lock")
@@ -105,7 +106,7 @@ func work(arguments []string) error {
 			}
 		}()
 	}
-	worker, err := bullmq.NewWorker(context.Background(), *queue, func(_ context.Context, job *bullmq.Job) (any, error) {
+	handler := func(_ context.Context, job *bullmq.Job) (any, error) {
 		m.report("started", job, false)
 		time.Sleep(sleep)
 		var data payload
@@ -116,7 +117,19 @@ func work(arguments []string) error {
 			return nil, errors.New("this attempt fails as planned in the job's data")
 		}
 		return data.Sequence, nil
-	}, &options)
+	}
+	var worker interface {
+		Run(ctx context.Context) error
+	}
+	if *further != "" {
+		multi := &bullmq.MultiWorkerOptions{Worker: options, Queues: []bullmq.ServedQueue{{Name: *queue}}}
+		for name := range strings.SplitSeq(*further, ",") {
+			multi.Queues = append(multi.Queues, bullmq.ServedQueue{Name: name})
+		}
+		worker, err = bullmq.NewMultiWorker(context.Background(), handler, multi)
+	} else {
+		worker, err = bullmq.NewWorker(context.Background(), *queue, handler, &options)
+	}
 	if err != nil {
 		return err
 	}

@@ -45,9 +45,15 @@ func draw(l *Ledger, by Library) plan {
 	return p
 }
 
+// adder is a queue that jobs are added to.
+type adder interface {
+	Add(ctx context.Context, name string, data any, options *bullmq.JobOptions) (*bullmq.Job, error)
+	AddBulk(ctx context.Context, jobs []bullmq.BulkJob) ([]*bullmq.Job, error)
+}
+
 // Producer adds jobs from Go at a steady rate until it is stopped.
 type Producer struct {
-	queue  *bullmq.Queue
+	queues []adder // each call is for a random one
 	ledger *Ledger
 	bulk   int // jobs per call; 0 for single adds
 	stop   context.CancelFunc
@@ -57,9 +63,9 @@ type Producer struct {
 }
 
 // produceInGo adds one job, or several in one call, per interval.
-func produceInGo(l *Ledger, queue *bullmq.Queue, every time.Duration, bulk int) *Producer {
+func produceInGo(l *Ledger, queues []adder, every time.Duration, bulk int) *Producer {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Producer{queue: queue, ledger: l, bulk: bulk, stop: cancel}
+	p := &Producer{queues: queues, ledger: l, bulk: bulk, stop: cancel}
 	p.calls, p.kill = context.WithCancel(context.Background())
 	p.done.Go(func() {
 		ticker := time.NewTicker(every)
@@ -92,9 +98,10 @@ func (p *Producer) Kill() {
 func (p *Producer) add() {
 	ctx, cancel := context.WithTimeout(p.calls, time.Minute)
 	defer cancel()
+	queue := p.queues[rand.IntN(len(p.queues))]
 	if p.bulk == 0 {
 		job := draw(p.ledger, Go)
-		_, err := p.queue.Add(ctx, "work", job.payload, &job.options)
+		_, err := queue.Add(ctx, "work", job.payload, &job.options)
 		p.enter(job, err)
 		return
 	}
@@ -104,7 +111,7 @@ func (p *Producer) add() {
 		plans[i] = draw(p.ledger, Go)
 		jobs[i] = bullmq.BulkJob{Name: "work", Data: plans[i].payload, Options: &plans[i].options}
 	}
-	made, err := p.queue.AddBulk(ctx, jobs)
+	made, err := queue.AddBulk(ctx, jobs)
 	for i, plan := range plans {
 		if made != nil && made[i].ID != "" {
 			p.enter(plan, nil)

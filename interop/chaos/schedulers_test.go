@@ -190,7 +190,7 @@ var _ = Describe("Job schedulers", func() {
 		admin, err := site.open()
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(admin.Close)
-		Expect(drained(ctx, admin, site.base(queueName))).To(Succeed())
+		Expect(drained(ctx, queueKeys{admin, site.base(queueName)})).To(Succeed())
 		Expect(fleet.Stop()).To(Succeed())
 		seen.expectSound(ctx, queue, all)
 		report.Note("    %d schedulers, %d workers, %d kills: %s in %.2f s", schedulers, len(fleet.Ever())-killed, killed, seen.summary(), time.Since(begun).Seconds())

@@ -21,6 +21,7 @@ type trial struct {
 	begun  time.Time
 	site   Site
 	queue  string
+	names  []string // of all queues; the first is queue
 	ledger *Ledger
 	fleet  *Fleet
 	admin  rueidis.Client // causes faults and reads the account
@@ -41,6 +42,7 @@ type load struct {
 	Settings
 	goWorkers, nodeWorkers int
 	pace                   time.Duration // interval between two adds of each producer
+	further                int           // number of further queues, which all Go workers and producers use
 }
 
 // lightLoad is the load of most trials: a few hundred jobs per second.
@@ -69,12 +71,16 @@ func begin(fault string, site Site, l load) *trial {
 		fault += ", Go alone"
 	}
 	t := &trial{fault: fault, begun: time.Now(), site: site, queue: fmt.Sprintf("orders-%d", trials.Add(1)), ledger: &Ledger{}}
+	t.names = []string{t.queue}
+	for i := range l.further {
+		t.names = append(t.names, fmt.Sprintf("%s-%d", t.queue, i+1))
+	}
 	var err error
 	t.admin, err = site.open()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(t.admin.Close)
 
-	t.fleet = &Fleet{site: site, queue: t.queue, settings: l.Settings, ledger: t.ledger}
+	t.fleet = &Fleet{site: site, queue: t.queue, further: t.names[1:], settings: l.Settings, ledger: t.ledger}
 	DeferCleanup(t.fleet.Kill)
 	DeferCleanup(func() {
 		if CurrentSpecReport().Failed() {
@@ -92,12 +98,20 @@ func begin(fault string, site Site, l load) *trial {
 			options.Now = t.clock.Now
 			options.OnHealth = func(h bullmq.Health) { t.mu.Lock(); defer t.mu.Unlock(); t.changes = append(t.changes, h) }
 		}
-		queue, err := bullmq.NewQueue(ctx, t.queue, options)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(queue.Close)
-		producer := produceInGo(t.ledger, queue, l.pace, 3*i)
+		var queues []adder
+		for n, name := range t.names {
+			queue, err := bullmq.NewQueue(ctx, name, options)
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(queue.Close)
+			queues = append(queues, queue)
+			if n == 0 {
+				t.queues = append(t.queues, queue)
+			}
+			options.OnHealth = nil
+		}
+		producer := produceInGo(t.ledger, queues, l.pace, 3*i)
 		DeferCleanup(producer.Kill)
-		t.queues, t.inGo = append(t.queues, queue), append(t.inGo, producer)
+		t.inGo = append(t.inGo, producer)
 	}
 	if l.nodeWorkers > 0 {
 		t.inNode, err = produceInNode(ctx, t.ledger, site, t.queue, l.pace)
@@ -106,6 +120,15 @@ func begin(fault string, site Site, l load) *trial {
 	}
 	t.waitForProgress()
 	return t
+}
+
+// keys returns the keys of all queues.
+func (t *trial) keys() []queueKeys {
+	var all []queueKeys
+	for _, name := range t.names {
+		all = append(all, queueKeys{t.admin, t.site.base(name)})
+	}
+	return all
 }
 
 // waitForProgress waits until the workers have finished some more jobs.
@@ -178,7 +201,7 @@ func (t *trial) settle(granted tolerance) Account {
 		Expect(t.inNode.Stop(within(30 * time.Second))).To(Succeed())
 	}
 	timeout := within(t.fleet.settings.Lock + 30*time.Second + granted.late)
-	Expect(drained(timeout, t.admin, t.site.base(t.queue))).To(Succeed(), t.lastErrors)
+	Expect(drained(timeout, t.keys()...)).To(Succeed(), t.lastErrors)
 	members := t.fleet.Members()
 	Expect(t.fleet.Stop(Go)).To(Succeed())
 	if granted.nodeErrs {
@@ -191,7 +214,7 @@ func (t *trial) settle(granted tolerance) Account {
 		}
 	}
 
-	account, err := t.ledger.Settle(timeout, t.admin, t.site.base(t.queue))
+	account, err := t.ledger.Settle(timeout, t.keys()...)
 	Expect(err).NotTo(HaveOccurred())
 	report.Add(Row{
 		Fault: t.fault, Account: account, Took: time.Since(t.begun),

@@ -64,9 +64,9 @@ var _ = Describe("A large number", func() {
 	settle := func(fault string, f *Fleet) Account {
 		GinkgoHelper()
 		ctx := within(5 * time.Minute)
-		Expect(drained(ctx, admin, site.base("volume"))).To(Succeed())
+		Expect(drained(ctx, queueKeys{admin, site.base("volume")})).To(Succeed())
 		Expect(f.Stop()).To(Succeed())
-		account, err := ledger.Settle(ctx, admin, site.base("volume"))
+		account, err := ledger.Settle(ctx, queueKeys{admin, site.base("volume")})
 		Expect(err).NotTo(HaveOccurred())
 		report.Add(Row{Fault: fault, Account: account, Took: time.Since(begun)})
 		Expect(account.Wrong).To(BeEmpty())
@@ -94,7 +94,7 @@ var _ = Describe("A large number", func() {
 		Expect(f.StartAll(within(20*time.Second), 2, 2)).To(Succeed())
 		add(count, &bullmq.JobOptions{KeepCompleted: bullmq.KeepNone()})
 		Eventually(ledger.EndedSoFar).WithTimeout(time.Minute).Should(Equal(count))
-		Expect(drained(within(time.Minute), admin, site.base("volume"))).To(Succeed())
+		Expect(drained(within(time.Minute), queueKeys{admin, site.base("volume")})).To(Succeed())
 		time.Sleep(300 * time.Millisecond) // a few more checks
 		Expect(f.Stop()).To(Succeed())
 		for sequence, e := range ledger.jobs {
@@ -140,7 +140,7 @@ var _ = Describe("A large number", func() {
 				Expect(err).NotTo(HaveOccurred())
 				Expect(length).To(BeEquivalentTo(len(fmt.Sprintf(`{"sequence":%d,"text":""}`, sequence)) + size))
 			}
-			Expect(drained(ctx, admin, site.base("volume"))).To(Succeed())
+			Expect(drained(ctx, queueKeys{admin, site.base("volume")})).To(Succeed())
 			f.Remove(worker, func(m *Member) { Expect(m.Stop()).To(Equal(0)) })
 		}
 		account := settle("jobs of 1 byte to 50 MB", f)
