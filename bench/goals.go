@@ -47,13 +47,21 @@ func (r report) goals() []goal {
 		{latenessTitle + ", p95", " ms", late, known, 0, 2},
 	}
 	for _, g := range r.growth {
-		if g.title == waitingTitle {
+		switch g.title {
+		case waitingTitle:
 			const against = " × with 1,000"
 			goals = append(goals,
 				goal{"process with 1,000,000 waiting, time per job", against, g.process.ratio.micros, true, 0, 1.1},
 				goal{"process with 1,000,000 waiting, Redis CPU per job", against, g.process.ratio.redisCPU, true, 0, 1.1},
 				goal{"add with 1,000,000 waiting, time per job", against, g.add.ratio.micros, true, 0, 1.1},
 				goal{"add with 1,000,000 waiting, Redis CPU per job", against, g.add.ratio.redisCPU, true, 0, 1.1})
+		case queuesTitle:
+			const against = " × on one queue"
+			goals = append(goals,
+				goal{"process on 1,000 queues, time per job", against, g.process.ratio.micros, true, 0, 1.5},
+				goal{"process on 1,000 queues, Redis CPU per job", against, g.process.ratio.redisCPU, true, 0, 1.7},
+				goal{"add to 1,000 queues, time per job", against, g.add.ratio.micros, true, 0, 1.5},
+				goal{"add to 1,000 queues, Redis CPU per job", against, g.add.ratio.redisCPU, true, 0, 1.7})
 		}
 	}
 	if r.typed != nil {

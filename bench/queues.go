@@ -23,7 +23,7 @@ const (
 
 var oneAndThousand = [2]int{1, 1_000}
 
-// fleet is a number of queues. A single queue has a Worker, and many have one MultiWorker. The
+// fleet is a number of queues. A single queue has a Worker. Many have one MultiWorker and share the calls that add jobs. The
 // worker is paused between steps.
 type fleet struct {
 	*redis
@@ -104,7 +104,7 @@ func (f *fleet) open(size int) error {
 	var served []bullmq.ServedQueue
 	for i := range size {
 		name := fmt.Sprintf("bench-%d", i)
-		queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: f.connection})
+		queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: f.connection, ShareCalls: size > 1})
 		if err != nil {
 			return err
 		}
