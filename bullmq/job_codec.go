@@ -29,7 +29,8 @@ type jobField struct {
 	copy  func(to, from *JobOptions)
 }
 
-// fieldOf returns the field to which at returns a pointer.
+// fieldOf returns a jobField for one field of JobOptions. at returns a pointer to that
+// field.
 func fieldOf[T comparable](at func(o *JobOptions) *T) *jobField {
 	var zero T
 	return &jobField{
@@ -272,9 +273,8 @@ func (option *jobOption) storedName(name string) string {
 	return option.wire
 }
 
-// hasStored reports whether values has an option under its stored name as well. name is the
-// name under which the option was found. The stored name takes precedence, so the result
-// is false if name is the stored name.
+// hasStored reports whether the value under name must be ignored because values also has
+// the option under its stored name. It returns false if name is the stored name.
 func hasStored[V any](values map[string]V, option *jobOption, name string) bool {
 	if name == option.wire {
 		return false
@@ -331,7 +331,7 @@ func readBackoff(o *JobOptions, v any) bool {
 		}
 		b.number = true
 	case map[string]any:
-		b.Type = "" // an unknown type, as in Node
+		b.Type = "" // not BackoffFixed; Node also treats a missing type as an unknown one
 		if kind, has := v["type"]; has && !readText(kind, &b.Type) {
 			return false
 		}
@@ -383,8 +383,8 @@ func readDeduplication(o *JobOptions, v any) bool {
 	return true
 }
 
-// rest is the object from which a value was parsed. Members without a field, and
-// explicit zeros, are written again from it.
+// rest is the JSON object from which a value was parsed. It keeps the members for which
+// the value has no field, and zeros that were given. Encoding the value writes both again.
 type rest map[string]any
 
 // fields returns a copy to modify.
@@ -394,9 +394,9 @@ func (r rest) fields() map[string]any {
 	return fields
 }
 
-// write sets a member of an object that may have been parsed. If set is false but the
-// parsed object had such a value, the program has cleared it since, and the member is
-// removed. Other parsed members are kept.
+// write sets a member of an object that may have been parsed. set is false if the field of
+// the value is zero. A parsed member that is not zero is then removed, because the program
+// has cleared the field since. Other parsed members are kept.
 func write(fields map[string]any, name string, set bool, value any) {
 	if set {
 		fields[name] = value
@@ -415,8 +415,8 @@ func write(fields map[string]any, name string, set bool, value any) {
 	}
 }
 
-// numberID returns an id that was given as a whole number, as text; "" for any
-// other value.
+// numberID returns the text of an id that is a whole number in the JSON. It returns "" for
+// any other value.
 func numberID(v any) string {
 	number, ok := v.(json.Number)
 	var n int

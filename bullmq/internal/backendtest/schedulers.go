@@ -53,7 +53,7 @@ func (s *suite) schedulers() {
 			Expect(record.Iterations).To(Equal(2))
 		})
 
-		ginkgo.It("is read as it is stored, alone and with others in the order of their next runs", func() {
+		ginkgo.It("can be read alone, and in a list that is sorted by the next run", func() {
 			add("often")
 			_, delay := addHourly()
 			Expect(delay).To(Equal(time.Hour))
