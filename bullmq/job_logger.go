@@ -14,6 +14,9 @@ import (
 // JobLogOptions selects which log lines are also stored in the log of the job. These are
 // lines of the logger that [LoggerFromContext] returns. [Queue.JobLogs] reads the log of
 // the job, and dashboards show it. Storing a line takes a call to Redis.
+//
+// A stored row is a line of [slog.TextHandler]: time, level, msg, and the fields of the
+// handler and of middleware. It has no fields queue, worker, job, name and attempt.
 type JobLogOptions struct {
 	// Level is the lowest level of the lines.
 	// Defaults to slog.LevelInfo.
