@@ -38,14 +38,21 @@ func (o *outage) expectCalm() {
 	}
 }
 
+// waitForReports waits until each Go worker has noticed the end of the outage.
+func (o *outage) waitForReports() {
+	for _, m := range o.trial.fleet.Members(Go) {
+		Eventually(m.Health).Should(HaveLen(2), "health reported by %s", m.Name)
+	}
+}
+
 // expectReported checks that each Go worker and the first queue have reported one outage and its end.
 func (o *outage) expectReported() {
 	for _, m := range o.trial.fleet.Ever(Go) {
 		Expect(m.Health()).To(Equal([]bool{false, true}), "health reported by %s", m.Name)
 	}
 	Expect(o.trial.queues[0].Ping(soon())).To(Succeed()) // of many queues, the first may have had no call since
+	Eventually(o.trial.health).Should(HaveLen(2))
 	changes := o.trial.health()
-	Expect(changes).To(HaveLen(2))
 	Expect(changes[0].Reachable).To(BeFalse())
 	Expect(changes[0].Err).To(HaveOccurred())
 	Expect(changes[0].Since).To(BeTemporally("~", o.begun, 5*time.Second))

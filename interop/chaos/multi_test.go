@@ -45,6 +45,7 @@ var _ = Describe("Workers of many queues", func() {
 		watched.expectCalm()
 		Expect(server.Start()).To(Succeed())
 		t.faultEnded()
+		watched.waitForReports()
 		t.settle(tolerance{nodeErrs: true})
 		watched.expectReported()
 	},

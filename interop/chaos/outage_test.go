@@ -22,6 +22,7 @@ var _ = Describe("Redis that is unavailable", func() {
 		watched.expectCalm()
 		Expect(server.Start()).To(Succeed())
 		t.faultEnded()
+		watched.waitForReports()
 		t.settle(tolerance{nodeErrs: true})
 		watched.expectReported()
 	},
