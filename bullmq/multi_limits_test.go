@@ -136,6 +136,24 @@ var _ = Describe("A worker over many queues heeds", func() {
 		Entry("without a limiter", nil),
 	)
 
+	It("other workers of its queues, which are woken while its own slots are full", func() {
+		hold, holding := make(chan struct{}), make(chan struct{}, 1)
+		defer close(hold)
+		runMultiWorker(func(context.Context, *bullmq.Job) (any, error) {
+			holding <- struct{}{}
+			<-hold
+			return nil, nil
+		}, bullmq.MultiWorkerOptions{Queues: served(names...), Worker: bullmq.WorkerOptions{DrainDelay: time.Minute}})
+		addMany(queues[:1], 1)
+		Eventually(holding).Should(Receive())
+		runWorker(names[1], ran.handle, &bullmq.WorkerOptions{DrainDelay: time.Minute})
+		waitUntilIdle(queues[1])
+		for round := range 10 {
+			addMany(queues[1:2], 1)
+			Eventually(ran.count).Should(Equal(round + 1))
+		}
+	})
+
 	It("delayed jobs of each queue, and returns their times to other workers when it pauses and stops", func() {
 		worker := newMultiWorker(ran.handle, bullmq.MultiWorkerOptions{Queues: served(names...), Worker: bullmq.WorkerOptions{DrainDelay: time.Minute}})
 		run(worker)

@@ -297,14 +297,21 @@ func (f *groupFeed) lookAtQueues(ctx context.Context, queues []*memberQueue, l b
 		}
 	}
 	f.mu.Unlock()
+	calls := ctx
+	if l.Claim { // the reply has the only trace of what was claimed
+		calls = context.WithoutCancel(ctx)
+	}
 	first := true
 	for g, of := range by {
 		for some := range slices.Chunk(of, lookSize) {
 			if !first && !l.Quick {
 				timing.Sleep(ctx, lookPause)
 			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			first = false
-			call, cancel := context.WithTimeout(ctx, timing.CallTimeout)
+			call, cancel := context.WithTimeout(calls, timing.CallTimeout)
 			seen, err := g.store.LookAtQueues(call, basesOf(some), l)
 			cancel()
 			if err != nil {

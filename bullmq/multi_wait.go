@@ -2,7 +2,6 @@ package bullmq
 
 import (
 	"container/list"
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -368,7 +367,7 @@ func (l *listener) poll() {
 		}
 	}
 	f.mu.Unlock()
-	if err := f.lookAtQueues(context.Background(), queues, backend.Look{Quick: true, Claim: true}); err != nil {
+	if err := f.lookAtQueues(f.r.soft, queues, backend.Look{Quick: true, Claim: true}); err != nil && !f.r.stopping() {
 		f.h.reportFault(f.h.home.log, "", err, "looking for jobs failed; retrying")
 	}
 }
