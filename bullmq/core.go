@@ -134,6 +134,11 @@ func (c *core) groups(dialect Dialect) (shared, dedicated backend.Group, open fu
 	return shared, scripts.NewGroup(client, written), client.Open
 }
 
+// newRegistry returns the store of a registry of queues.
+func (c *core) newRegistry(prefix, name string) backend.Registry {
+	return scripts.NewRegistry(c.client, prefix, name)
+}
+
 // groupWaiters returns a function that makes waiters for many queues, over connections with
 // this name. On a cluster they share one.
 func (c *core) groupWaiters(name string) func() backend.GroupWaiter {

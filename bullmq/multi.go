@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
 )
 
 // MultiWorker runs the jobs of many queues in one process. The queues share its slots, one
@@ -20,7 +23,8 @@ import (
 // of a MultiWorker one hash tag, or a few.
 type MultiWorker struct {
 	host
-	feed *groupFeed
+	feed     *groupFeed
+	registry *registryWatch // nil without MultiWorkerOptions.Registry
 }
 
 // NewMultiWorker connects and returns a MultiWorker. Call [MultiWorker.Run] to run jobs.
@@ -46,12 +50,19 @@ func NewMultiWorker(ctx context.Context, handler Handler, options *MultiWorkerOp
 		}
 		names[q.Name] = true
 	}
+	if o.Registry != "" && handler == nil && o.Accept == nil {
+		return nil, fmt.Errorf("bullmq: %s: the handler is nil; the queues of the Registry %s need it, unless Accept sets ServedQueue.Handler", m.title(), o.Registry)
+	}
 	w := &o.Worker
 	var fields []any
 	if w.Name != "" {
 		fields = []any{logWorker, w.Name}
 	}
-	home, err := newCore(ctx, o.Queues[0].Name, w.Prefix, w.Connection, w.URL, w.Now, w.Dialect, w.Logger.with(fields...))
+	first := o.Registry
+	if len(o.Queues) > 0 {
+		first = o.Queues[0].Name
+	}
+	home, err := newCore(ctx, first, w.Prefix, w.Connection, w.URL, w.Now, w.Dialect, w.Logger.with(fields...))
 	if err != nil {
 		return nil, err
 	}
@@ -65,13 +76,33 @@ func NewMultiWorker(ctx context.Context, handler Handler, options *MultiWorkerOp
 			return nil, err
 		}
 	}
+	if o.Registry != "" {
+		if err := home.checkHashTag(w.Prefix, o.Registry); err != nil {
+			_ = m.Close()
+			return nil, err
+		}
+	}
+	m.registry = newRegistryWatch(m, &o)
 	return m, nil
 }
 
 // Run fetches jobs and runs them until ctx ends, as [Worker.Run] does. An error lists the
 // unfinished jobs of each queue in an [*UnfinishedError] of its own.
 func (m *MultiWorker) Run(ctx context.Context) error {
-	return m.run(ctx, m.feed, m.feed.upkeep)
+	return m.run(ctx, m.feed, m.upkeep)
+}
+
+// upkeep starts the loops that run beside the jobs.
+func (m *MultiWorker) upkeep(ctx context.Context) (loops []*safe.Background, end func(time.Time)) {
+	loops, endFeed := m.feed.upkeep(ctx)
+	if m.registry == nil {
+		return loops, endFeed
+	}
+	watch := safe.Go(ctx, m.registry.run)
+	return append(loops, watch), func(deadline time.Time) {
+		endFeed(deadline)
+		watch.Wait(deadline) // which puts back what it has not used, over the connection
+	}
 }
 
 // AddQueue makes the worker serve a further queue, at once if it runs. For a queue that it

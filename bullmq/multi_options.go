@@ -15,9 +15,18 @@ type MultiWorkerOptions struct {
 	// KeepFailed and MetricsPoints apply to each queue on its own. Dialect is detected for
 	// each queue unless it is set. DeadLetters must not be set.
 	Worker WorkerOptions
-	// Queues are the queues from the start on, at least one. Strict obeys their order.
-	// [MultiWorker.AddQueue] adds others.
+	// Queues are the queues from the start on. Strict obeys their order.
+	// [MultiWorker.AddQueue] adds others. Queues may be empty if Registry is set.
 	Queues []ServedQueue
+	// Registry is the name of a [Registry], with the same prefix. The worker also serves the
+	// queues of the registry, each from its registration until it leaves the registry.
+	// Defaults to none.
+	Registry string
+	// Accept reports whether the worker serves a queue of the Registry, and how. The Name of
+	// the ServedQueue is not used. The worker calls Accept once when a queue enters the
+	// registry. Accept should return soon, because other new queues wait for it.
+	// Defaults to all queues, each with weight 1.
+	Accept func(queueName string) (ServedQueue, bool)
 	// Strict serves the queues in their order. A job starts only if no queue before its own
 	// has a job that may start. Queues that are added later come last.
 	// Defaults to false: the queues take turns, by Weight.
@@ -62,8 +71,12 @@ func (o *MultiWorkerOptions) fill() error {
 		o.Worker.Prefix = DefaultPrefix
 	}
 	switch {
-	case len(o.Queues) == 0:
-		return errors.New("Queues is empty; name at least one queue")
+	case len(o.Queues) == 0 && o.Registry == "":
+		return errors.New("Queues is empty; name at least one queue, or set Registry")
+	case o.Accept != nil && o.Registry == "":
+		return errors.New("the option Accept is set without a Registry, whose queues it selects")
+	case o.Registry != "" && checkNames(o.Worker.Prefix, o.Registry) != nil:
+		return checkNames(o.Worker.Prefix, o.Registry)
 	case o.Worker.DeadLetters != nil:
 		return errors.New("the option DeadLetters can't be set for many queues; run a Worker with DeadLetters on each queue that needs it, or call Queue.MoveFailed")
 	case o.QueueConcurrency < 0:

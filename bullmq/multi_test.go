@@ -338,6 +338,9 @@ var _ = Describe("A worker over many queues", func() {
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
 		Entry("without a queue", doNothing, bullmq.MultiWorkerOptions{}, "Queues is empty"),
+		Entry("without a handler for the queues of a registry", nil, bullmq.MultiWorkerOptions{Registry: "r"}, "the queues of the Registry r need it"),
+		Entry("with a registry whose name has a colon", doNothing, bullmq.MultiWorkerOptions{Registry: "a:b"}, "must not contain a colon"),
+		Entry("with Accept and no registry", doNothing, bullmq.MultiWorkerOptions{Queues: served("a"), Accept: func(string) (bullmq.ServedQueue, bool) { return bullmq.ServedQueue{}, true }}, "the option Accept is set without a Registry"),
 		Entry("with a queue twice", doNothing, bullmq.MultiWorkerOptions{Queues: served("a", "b", "a")}, "Queues has queue a twice"),
 		Entry("without a handler", nil, bullmq.MultiWorkerOptions{Queues: served("a")}, "queue a: the handler is nil"),
 		Entry("with a queue without a name", doNothing, bullmq.MultiWorkerOptions{Queues: served("a", "")}, "a queue needs a name"),

@@ -13,8 +13,9 @@ import (
 )
 
 // Registry is a list of queues in Redis, for queues that are not known in advance, such as
-// one for each tenant. A queue enters it when a producer first uses it. A MultiWorker with
-// the registry serves each queue shortly after that. It is safe for concurrent use.
+// one for each tenant. A queue enters it when a producer first uses it. A [MultiWorker] with
+// MultiWorkerOptions.Registry serves each queue shortly after that. A Registry is safe for
+// concurrent use.
 //
 // The queues themselves are ordinary queues. A client of BullMQ announces a queue with one
 // command, ZADD <prefix>:<registry>@x:new 0 <queue name>. A worker then registers it.

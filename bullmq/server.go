@@ -196,6 +196,9 @@ func (s *Server) selectQueues() error {
 	}
 	for _, q := range s.many {
 		names = append(names, q.names()...)
+		if q.options.Registry != "" {
+			names = append(names, q.options.Registry)
+		}
 	}
 	for _, name := range s.o.QueueNames {
 		if !slices.Contains(names, name) {

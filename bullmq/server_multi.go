@@ -23,6 +23,8 @@ func (q servedMany) names() (names []string) {
 // of all queues that have no ServedQueue.Handler. It may be nil if each queue has one. The
 // URL of options.Worker must not be set, and its Connection may be that of the Server.
 // HandleQueues panics if the Server runs already.
+//
+// ServerOptions.QueueNames selects a Registry of the options by the name of the registry.
 func (s *Server) HandleQueues(handler Handler, options *MultiWorkerOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,21 +44,33 @@ func (s *Server) HandleQueues(handler Handler, options *MultiWorkerOptions) {
 			q.options.Queues[i].Handler = Wrap(queue.Handler, s.o.Middleware...)
 		}
 	}
+	if accept := q.options.Accept; accept != nil {
+		q.options.Accept = func(queueName string) (ServedQueue, bool) {
+			queue, accepted := accept(queueName)
+			if queue.Handler != nil {
+				queue.Handler = Wrap(queue.Handler, s.o.Middleware...)
+			}
+			return queue, accepted
+		}
+	}
 	s.many = append(s.many, q)
 }
 
-// selectMany leaves the queues of QueueNames.
+// selectMany leaves the queues and registries of QueueNames.
 func (s *Server) selectMany() {
 	for i := range s.many {
-		queues := &s.many[i].options.Queues
-		*queues = slices.DeleteFunc(*queues, func(q ServedQueue) bool { return !slices.Contains(s.o.QueueNames, q.Name) })
+		o := &s.many[i].options
+		o.Queues = slices.DeleteFunc(o.Queues, func(q ServedQueue) bool { return !slices.Contains(s.o.QueueNames, q.Name) })
+		if !slices.Contains(s.o.QueueNames, o.Registry) {
+			o.Registry, o.Accept = "", nil
+		}
 	}
-	s.many = slices.DeleteFunc(s.many, func(q servedMany) bool { return len(q.options.Queues) == 0 })
+	s.many = slices.DeleteFunc(s.many, func(q servedMany) bool { return len(q.options.Queues) == 0 && q.options.Registry == "" })
 }
 
 // openMany opens the worker of many queues.
 func (s *Server) openMany(ctx context.Context, q servedMany) (*MultiWorker, error) {
-	first := ""
+	first := q.options.Registry
 	if len(q.options.Queues) > 0 {
 		first = q.options.Queues[0].Name
 	}

@@ -1,6 +1,10 @@
 package tests
 
 import (
+	"context"
+	"maps"
+	"sync"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -19,6 +23,39 @@ var _ = Describe("A registry of queues", func() {
 			producer.Add(name, "paint", object{}, nil)
 		}
 		Expect(registry.Queues(soon())).To(ConsistOf(names))
+	},
+		Entry("with bullmq 6.7.0", "6"),
+		Entry("with bullmq 5.81.5", "5"),
+	)
+
+	DescribeTable("lets a running worker serve the queues that Node announces", func(line string) {
+		producer, name := startProbe("-bullmq", line), newQueueName()
+		var mu sync.Mutex
+		ran := map[string]int{}
+		worker, err := bullmq.NewMultiWorker(soon(), func(_ context.Context, job *bullmq.Job) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			ran[job.QueueName()+" "+job.Name]++
+			return "done", nil
+		}, &bullmq.MultiWorkerOptions{Registry: name, Worker: bullmq.WorkerOptions{URL: server.URL()}})
+		Expect(err).NotTo(HaveOccurred())
+		go func() { _ = worker.Run(context.Background()) }()
+		DeferCleanup(worker.Close)
+		want := map[string]int{}
+		for range 3 {
+			queue := newQueueName()
+			producer.Do("announce", object{"queue": queue, "registry": name}, nil)
+			id := producer.Add(queue, "first", object{}, nil)
+			Eventually(func() any { return producer.Record(queue, id)["state"] }).Should(Equal("completed"))
+			want[queue+" first"] = 1
+			producer.Add(queue, "second", object{}, nil)
+			want[queue+" second"] = 1
+		}
+		Eventually(func() map[string]int {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(ran)
+		}).Should(Equal(want))
 	},
 		Entry("with bullmq 6.7.0", "6"),
 		Entry("with bullmq 5.81.5", "5"),
