@@ -116,7 +116,7 @@ var _ = Describe("Opening a queue", func() {
 		Expect(job.Wait(ctx, queue)).To(MatchJSON(`null`))
 		Expect(job.Key()).To(Equal(prefix + ":" + name + ":1"))
 		Expect(queue.Name()).To(Equal(name), "without it")
-		Expect(redisStrings("KEYS", "*"+name+"*")).To(HaveEach(HavePrefix(prefix + ":" + name + ":")))
+		Expect(redisStrings("KEYS", "*"+name+"*")).To(HaveEach(Or(HavePrefix(prefix+":"+name+":"), HavePrefix(prefix+":"+name+"@x:"))))
 	})
 })
 

@@ -286,6 +286,13 @@ var _ = Describe("A registered worker", func() {
 		Expect(bullmq.ListWorkers(ctx, link, "")).To(ContainElement(HaveField("Queues", Equal([]string{tagged}))))
 	})
 
+	It("is listed by the clock of Redis, whatever its own clock shows", func() {
+		o := often
+		runWorker(name, doNothing, &bullmq.WorkerOptions{Now: fixedClock(fixedNow), Registration: &o})
+		Eventually(workersOf(queue)).Should(ConsistOf(And(
+			HaveField("Started", BeTemporally("==", time.UnixMilli(fixedNow))), HaveField("LastSeen", BeTemporally("~", time.Now(), time.Minute)))))
+	})
+
 	It("over many queues is listed for each of them, until it no longer serves the queue", func() {
 		names := newQueueNames(3)
 		queues := openQueues(names...)
