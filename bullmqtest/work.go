@@ -48,7 +48,9 @@ type Result[R any] struct {
 	NextAttempt time.Time
 	// Progress are the values given to UpdateProgress during the attempt, as JSON.
 	Progress []json.RawMessage
-	// Logs are the rows that all attempts have added to the job's log, the oldest first.
+	// Logs are the rows that all attempts have added to the job's log, the oldest first. With
+	// JobLog of the worker's or the server's options, they include the lines of the handler's
+	// logger.
 	Logs []string
 }
 
