@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,11 +32,11 @@ func (s Settings) arguments() []string {
 	}
 }
 
-// Fleet holds the workers of one queue, each in its own process. Go workers may serve further queues.
+// Fleet holds the workers of one queue, each in its own process. Flags may let Go workers serve further queues.
 type Fleet struct {
 	site     Site
 	queue    string
-	further  []string // if set, Go workers are MultiWorkers
+	goFlags  []string // additional arguments of Go workers
 	settings Settings
 	ledger   *Ledger
 	heard    func(*Member, message) // receives all output in place of the ledger, if set
@@ -72,8 +71,8 @@ func (f *Fleet) Start(ctx context.Context, library Library, more ...string) (*Me
 	arguments := append([]string{"-redis", f.site.Address, "-prefix", f.site.Prefix, "-queue", f.queue, "-name", m.Name, "-brief"}, f.settings.arguments()...)
 	arguments = append(arguments, more...)
 	var err error
-	if library == Go && len(f.further) > 0 {
-		arguments = append(arguments, "-further", strings.Join(f.further, ","))
+	if library == Go {
+		arguments = append(arguments, f.goFlags...)
 	}
 	if library == Node {
 		m.Process, err = nodeprocess.Start("worker.mjs", arguments...)

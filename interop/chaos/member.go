@@ -69,6 +69,7 @@ func work(arguments []string) error {
 	flags.StringVar(&site.Prefix, "prefix", "bull", "prefix of all keys")
 	queue := flags.String("queue", "", "name of the queue")
 	further := flags.String("further", "", "names of further queues, separated by commas, which a MultiWorker serves too")
+	shards := flags.Int("shards", 0, "if above 0, the worker is that of a queue with so many shards, on the servers of -redis, separated by commas")
 	flags.StringVar(&options.Name, "name", "", "name of the worker")
 	flags.IntVar(&options.Concurrency, "concurrency", 1, "number of concurrent jobs")
 	ms("lock-duration", &options.LockDuration, "duration of a lock")
@@ -82,13 +83,7 @@ func work(arguments []string) error {
 		return err
 	}
 
-	connection, err := site.Connect(context.Background())
-	if err != nil {
-		return err
-	}
-	defer connection.Close()
 	m := &member{}
-	options.Connection, options.Prefix = connection, site.Prefix
 	options.Logger = bullmq.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel))
 	options.Events.Completed = func(job *bullmq.Job, _ any) { m.report("completed", job, true) }
 	options.Events.Failed = func(job *bullmq.Job, _ error) { m.report("failed", job, !job.FinishedOn.IsZero()) }
@@ -118,9 +113,25 @@ func work(arguments []string) error {
 		}
 		return data.Sequence, nil
 	}
-	var worker interface {
-		Run(ctx context.Context) error
+	var worker runner
+	if *shards > 0 {
+		sharded, err := site.Sharded(context.Background(), *queue, *shards, bullmq.ShardedQueueOptions{})
+		if err != nil {
+			return err
+		}
+		defer sharded.Close()
+		worker, err = bullmq.NewShardedWorker(context.Background(), sharded.ShardedQueue, handler, &options)
+		if err != nil {
+			return err
+		}
+		return m.run(worker, *usage)
 	}
+	connection, err := site.Connect(context.Background())
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	options.Connection, options.Prefix = connection, site.Prefix
 	if *further != "" {
 		multi := &bullmq.MultiWorkerOptions{Worker: options, Queues: []bullmq.ServedQueue{{Name: *queue}}}
 		for name := range strings.SplitSeq(*further, ",") {
@@ -133,17 +144,27 @@ func work(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	m.write(message{Event: "ready"})
-	if *usage {
-		go m.reportUsage()
-	}
-	return worker.Run(ctx)
+	return m.run(worker, *usage)
 }
 
 // member writes the Go worker's output.
 type member struct{ mu sync.Mutex }
+
+// runner is a worker of any kind.
+type runner interface {
+	Run(ctx context.Context) error
+}
+
+// run runs a worker until SIGTERM.
+func (m *member) run(worker runner, usage bool) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	m.write(message{Event: "ready"})
+	if usage {
+		go m.reportUsage()
+	}
+	return worker.Run(ctx)
+}
 
 // write writes a line at once, so that it is not lost if the process is killed.
 func (m *member) write(line message) {

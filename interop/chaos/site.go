@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -56,4 +57,40 @@ func ask(ctx context.Context, client rueidis.Client, words ...string) error {
 		return fmt.Errorf("%s: %w", strings.Join(words, " "), err)
 	}
 	return nil
+}
+
+// shardedQueue is a queue whose shards are on several servers.
+type shardedQueue struct {
+	*bullmq.ShardedQueue
+	connections []*bullmq.Connection
+}
+
+// Sharded connects this SDK to a queue with shards. The address of the site is that of several servers, separated
+// by commas.
+func (s Site) Sharded(ctx context.Context, queue string, shards int, options bullmq.ShardedQueueOptions) (*shardedQueue, error) {
+	q := &shardedQueue{}
+	var err error
+	for address := range strings.SplitSeq(s.Address, ",") {
+		connection, failed := Site{Address: address}.Connect(ctx)
+		if failed != nil {
+			return nil, errors.Join(failed, q.Close())
+		}
+		q.connections = append(q.connections, connection)
+	}
+	options.Connections, options.Queue.Prefix = q.connections, s.Prefix
+	if q.ShardedQueue, err = bullmq.NewShardedQueue(ctx, queue, shards, &options); err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
+	return q, nil
+}
+
+// Close closes the queue and its connections.
+func (q *shardedQueue) Close() (err error) {
+	if q.ShardedQueue != nil {
+		err = q.ShardedQueue.Close()
+	}
+	for _, connection := range q.connections {
+		err = errors.Join(err, connection.Close())
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,8 @@ type trial struct {
 	begun  time.Time
 	site   Site
 	queue  string
-	names  []string // of all queues; the first is queue
+	names  []string // of the queues at the site; the first is queue
+	shards []queueKeys
 	ledger *Ledger
 	fleet  *Fleet
 	admin  rueidis.Client // causes faults and reads the account
@@ -80,16 +82,11 @@ func begin(fault string, site Site, l load) *trial {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(t.admin.Close)
 
-	t.fleet = &Fleet{site: site, queue: t.queue, further: t.names[1:], settings: l.Settings, ledger: t.ledger}
-	DeferCleanup(t.fleet.Kill)
-	DeferCleanup(func() {
-		if CurrentSpecReport().Failed() {
-			for _, m := range t.fleet.Ever(Go) {
-				GinkgoWriter.Printf("output of %s:\n%s\n", m.Name, m.Stderr())
-			}
-		}
-	})
-	Expect(t.fleet.StartAll(ctx, l.goWorkers, l.nodeWorkers)).To(Succeed())
+	var flags []string
+	if l.further > 0 {
+		flags = []string{"-further", strings.Join(t.names[1:], ",")}
+	}
+	t.startFleet(ctx, l, flags...)
 
 	// One queue adds single jobs and fails fast. The other adds several at once and waits.
 	for i, wait := range []time.Duration{0, 2 * time.Minute} {
@@ -122,9 +119,24 @@ func begin(fault string, site Site, l load) *trial {
 	return t
 }
 
+// startFleet starts the workers. goFlags are additional arguments of those in Go.
+func (t *trial) startFleet(ctx context.Context, l load, goFlags ...string) {
+	GinkgoHelper()
+	t.fleet = &Fleet{site: t.site, queue: t.queue, goFlags: goFlags, settings: l.Settings, ledger: t.ledger}
+	DeferCleanup(t.fleet.Kill)
+	DeferCleanup(func() {
+		if CurrentSpecReport().Failed() {
+			for _, m := range t.fleet.Ever(Go) {
+				GinkgoWriter.Printf("output of %s:\n%s\n", m.Name, m.Stderr())
+			}
+		}
+	})
+	Expect(t.fleet.StartAll(ctx, l.goWorkers, l.nodeWorkers)).To(Succeed())
+}
+
 // keys returns the keys of all queues.
 func (t *trial) keys() []queueKeys {
-	var all []queueKeys
+	all := t.shards
 	for _, name := range t.names {
 		all = append(all, queueKeys{t.admin, t.site.base(name)})
 	}
