@@ -66,7 +66,8 @@ type ShardedQueueOptions struct {
 	// else the JobID. A job with a parent is on the shard of its parent in any case.
 	//
 	// A JobID and a deduplication id are unique within a shard only. If ShardKey returns
-	// a key for jobs that have one, it must be the same for the same id.
+	// a key for jobs that have one, it must be the same for the same id. ShardKey may be
+	// called by several goroutines at the same time.
 	// Defaults to no key.
 	ShardKey func(job *NewJob) string
 	// OnShardDown selects what happens to a job without a key whose shard can't be reached.

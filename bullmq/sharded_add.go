@@ -53,7 +53,7 @@ func (s *ShardedQueue) add(ctx context.Context, name string, data any, options *
 	if err != nil {
 		return nil, err
 	}
-	to, err := s.keyedShard(view, name, data, options)
+	to, err := s.keyedShard(ctx, view, name, data, options)
 	switch {
 	case err != nil:
 	case to == nil && s.o.OnShardDown == ElsewhereWhenDown:
@@ -145,8 +145,9 @@ func ofShard(s *shard, err error) error {
 	return &ShardError{Failed: map[string]error{s.Name(): err}, Shards: 1}
 }
 
-// keyedShard returns the shard of a job with a key or a parent, or nil.
-func (s *ShardedQueue) keyedShard(view *shardView, name string, data any, options *JobOptions) (*shard, error) {
+// keyedShard returns the shard of a job with a key or a parent, or nil. If an older generation
+// knows the job's id, that is a shard of the older generation.
+func (s *ShardedQueue) keyedShard(ctx context.Context, view *shardView, name string, data any, options *JobOptions) (*shard, error) {
 	current := view.current()
 	merged := current.shards[0].options(options)
 	if merged.Parent != nil {
@@ -169,7 +170,45 @@ func (s *ShardedQueue) keyedShard(view *shardView, name string, data any, option
 	if key == "" {
 		return nil, nil
 	}
+	for i := len(view.generations) - 2; i >= 0; i-- {
+		older := view.generations[i].of(key)
+		known, err := s.knows(ctx, older, &merged)
+		if err != nil {
+			return nil, ofShard(older, fmt.Errorf("bullmq: job %.80q was not added to %s: %w", name, s.name, err))
+		}
+		if known {
+			return older, nil
+		}
+	}
 	return current.of(key), nil
+}
+
+// knows reports whether a shard has a job with the JobID or an owner of the deduplication id of
+// a job. During an outage it is repeated within AddWait.
+func (s *ShardedQueue) knows(ctx context.Context, of *shard, o *JobOptions) (known bool, err error) {
+	read := func() error {
+		known = false
+		if d := o.Deduplication; d != nil {
+			owner, err := of.core.store.DeduplicationOwner(ctx, d.ID)
+			if known = owner != ""; known || err != nil {
+				return err
+			}
+		}
+		if o.JobID == "" {
+			return nil
+		}
+		record, err := of.core.store.Job(ctx, o.JobID)
+		known = record != nil
+		return err
+	}
+	if s.wait.limit <= 0 {
+		err = read()
+		return known, err
+	}
+	ctx, cancel := s.wait.within(ctx, time.Now())
+	defer cancel()
+	err = untilItSucceeds(ctx, read)
+	return known, err
 }
 
 // choose returns the shard of a job without a key.
@@ -288,10 +327,13 @@ func (s *ShardedQueue) addBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job
 		return err
 	}
 	pending := make([]*shardedAdd, len(bulk))
+	keyed, errs := s.keyedShards(ctx, view, bulk)
 	for i, b := range bulk {
 		a := &shardedAdd{at: i}
-		if a.to, err = s.keyedShard(view, b.Name, b.Data, b.Options); err == nil {
-			if a.keyed = a.to != nil; !a.keyed {
+		pending[i] = a
+		err := errs[i]
+		if err == nil {
+			if a.to, a.keyed = keyed[i], keyed[i] != nil; !a.keyed {
 				a.to = s.choose(view.current())
 			}
 			err = prepare(a)
@@ -299,7 +341,6 @@ func (s *ShardedQueue) addBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job
 		if err != nil {
 			return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: job %d, %.80q: %w", len(bulk), s.name, i, b.Name, err)
 		}
-		pending[i] = a
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("bullmq: none of %d jobs was added to %s: %w", len(bulk), s.name, context.Cause(ctx))
@@ -345,6 +386,27 @@ func (s *ShardedQueue) addBulk(ctx context.Context, bulk []BulkJob) (jobs []*Job
 		jobs[i].added(result)
 	}
 	return jobs, bulkError(results)
+}
+
+// keyedShards returns the keyedShard of each job of a bulk, or its error.
+func (s *ShardedQueue) keyedShards(ctx context.Context, view *shardView, bulk []BulkJob) (shards []*shard, errs []error) {
+	shards, errs = make([]*shard, len(bulk)), make([]error, len(bulk))
+	find := func(i int) {
+		b := bulk[i]
+		shards[i], errs[i] = s.keyedShard(ctx, view, b.Name, b.Data, b.Options)
+	}
+	if len(view.generations) == 1 { // without calls to Redis
+		for i := range bulk {
+			find(i)
+		}
+		return shards, errs
+	}
+	calls := make([]func(), len(bulk))
+	for i := range bulk {
+		calls[i] = func() { find(i) }
+	}
+	safe.Together(calls...)
+	return shards, errs
 }
 
 // sendBulk adds jobs to their shards, and sets their results. It returns those that may be

@@ -15,7 +15,7 @@ func (s *ShardedQueue) AddFlow(ctx context.Context, flow Flow) (*FlowNode, error
 	if err != nil {
 		return nil, err
 	}
-	to, err := s.keyedShard(view, flow.Name, flow.Data, flow.Options)
+	to, err := s.keyedShard(ctx, view, flow.Name, flow.Data, flow.Options)
 	if err != nil {
 		return nil, err
 	}

@@ -184,8 +184,11 @@ func (s *ShardedQueue) review() (<-chan struct{}, error) {
 // rate limit of the current ones. Producers add to it within about a second after Resize has
 // returned. Workers process the jobs of both generations. Resize moves the schedulers.
 //
-// Ids of jobs and deduplication ids are unique within a generation only. While jobs of the
-// older generation are left, its limits hold in addition to those of the new one. A producer
+// A JobID or deduplication id that an older generation knows stays there: an add with it goes
+// to the shard that knows it, at the cost of a call for each older generation. An id that
+// several programs add for the first time within two seconds after Resize may be added twice.
+// While jobs of the older generation are left, its limits hold in addition to those of the new
+// one. A producer
 // with fewer Connections than the new generation has servers goes on with the older one, and
 // its adds fail after 30 minutes.
 //

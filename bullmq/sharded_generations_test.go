@@ -37,6 +37,7 @@ var _ = Describe("Resize", func() {
 				if err == nil {
 					latest.Store(job.QueueName())
 				}
+				time.Sleep(2 * time.Millisecond) // not so many jobs that reading them takes long
 			}
 		})
 		for generation, shards := range []int{4, 3} {
@@ -129,6 +130,38 @@ var _ = Describe("Resize", func() {
 		}
 		Expect(sharded.Counts(ctx, bullmq.StateDelayed)).To(HaveKeyWithValue(bullmq.StateDelayed, 7))
 		Expect(sharded.Resize(ctx, 5)).To(Succeed())
+	})
+
+	It("leaves ids with the older shard that knows them, so that no job is added twice", func() {
+		sharded := newSharded(name, 3, bullmq.ShardedQueueOptions{})
+		var bulk []bullmq.BulkJob
+		for i := range 20 {
+			bulk = append(bulk,
+				bullmq.BulkJob{Name: "paint", Options: &bullmq.JobOptions{JobID: fmt.Sprint("job-", i)}},
+				bullmq.BulkJob{Name: "paint", Options: &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: fmt.Sprint("key-", i)}}})
+		}
+		first, err := sharded.AddBulk(ctx, bulk)
+		Expect(err).NotTo(HaveOccurred())
+		for i, shards := range []int{7, 2} {
+			Expect(sharded.Resize(ctx, shards)).To(Succeed())
+			again, err := sharded.AddBulk(ctx, bulk)
+			Expect(err).NotTo(HaveOccurred())
+			for j, job := range again {
+				Expect(job.AddOutcome()).To(Equal([]bullmq.AddOutcome{bullmq.AlreadyExists, bullmq.Deduplicated}[j%2]))
+				Expect([]string{job.QueueName(), job.ID}).To(Equal([]string{first[j].QueueName(), first[j].ID}))
+			}
+			job, err := sharded.Add(ctx, "paint", nil, bulk[4].Options)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job.AddOutcome()).To(Equal(bullmq.AlreadyExists))
+			fresh, err := sharded.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: fmt.Sprint("new-", i)})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(fresh.QueueName()).To(HavePrefix(fmt.Sprintf("{%s.%d-", name, i+1)))
+		}
+		Expect(sharded.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, 42))
+		Expect(first[0].Remove(ctx)).To(Succeed())
+		job, err := sharded.Add(ctx, "paint", nil, bulk[0].Options)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.QueueName()).To(HavePrefix("{" + name + ".2-"))
 	})
 
 	It("uses servers that were appended, and leaves older shards where they are", Label("slow"), func() {

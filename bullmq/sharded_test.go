@@ -296,6 +296,16 @@ var _ = Describe("A sharded queue", func() {
 		Expect(hashAt("bull:" + name + "@x:shards")).To(HaveKeyWithValue("0", ContainSubstring(`{"shards":3,"servers":1,"since":`)))
 	})
 
+	It("needs no permission for keys other than those of its shards and their number", func() {
+		needed := "~bull:{" + name + "* +@all"
+		_, err := bullmq.NewShardedQueue(ctx, name, 2, &bullmq.ShardedQueueOptions{Connections: []*bullmq.Connection{restricted(needed)}})
+		Expect(err).To(MatchError(ContainSubstring("NOPERM")))
+		sharded := newSharded(name, 2, bullmq.ShardedQueueOptions{Connections: []*bullmq.Connection{restricted(needed + " ~bull:" + name + "@x:shards")}})
+		add(sharded, nil)
+		Expect(sharded.Resize(ctx, 3)).To(Succeed())
+		add(sharded, nil)
+	})
+
 	It("reports a stored number that is invalid", func() {
 		Expect(redisDo("HSET", "bull:"+name+"@x:shards", "0", "many").Error()).To(Succeed())
 		_, err := bullmq.NewShardedQueue(ctx, name, 3, &bullmq.ShardedQueueOptions{Connections: []*bullmq.Connection{connection()}})
