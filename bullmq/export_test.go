@@ -79,3 +79,13 @@ func ShareCalls(queues ...*Queue) bool {
 	}
 	return true
 }
+
+// ParseRoute returns the queue and the target of a route.
+func ParseRoute(name string) (queueName string, target Target, ok bool) { return parseRoute(name) }
+
+// Serves reports whether a worker that has what one target requires may run jobs with
+// another one.
+func Serves(worker, target Target) bool {
+	has, err := newTraits(worker.Server, worker.Stack, worker.Region, worker.Capabilities)
+	return err == nil && has.satisfy(target)
+}

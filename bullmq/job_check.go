@@ -185,6 +185,9 @@ func (o *JobOptions) checkValues() error {
 			return err
 		}
 	}
+	if err := o.Target.check(); err != nil {
+		return err
+	}
 	if b := o.Backoff; b != nil && !(b.Jitter >= 0 && b.Jitter <= 1) { // NaN is neither
 		return fmt.Errorf("Backoff.Jitter %v is not between 0 and 1", b.Jitter)
 	}

@@ -110,6 +110,7 @@ var jobOptions = []jobOption{
 		func(o *JobOptions) any { return intOrNil(o.SizeLimit) },
 		func(o *JobOptions, v any) bool { return readInt(v, &o.SizeLimit) }},
 	{"deduplication", "de", fieldOf(func(o *JobOptions) **Deduplication { return &o.Deduplication }), writeDeduplication, readDeduplication},
+	{"target", "target", fieldOf(func(o *JobOptions) **Target { return &o.Target }), writeTarget, readTarget},
 	{"parent", "parent", fieldOf(func(o *JobOptions) **ParentRef { return &o.Parent }),
 		func(o *JobOptions) any {
 			if o.Parent == nil {
@@ -204,7 +205,7 @@ func (o *JobOptions) fields() map[string]any {
 func (o *JobOptions) plain() bool {
 	return o.JobID == "" && o.Delay == 0 && o.Priority == 0 && !o.LIFO && o.Attempts == 0 && o.Backoff == nil &&
 		o.KeepCompleted.IsZero() && o.KeepFailed.IsZero() && o.KeepLogs == 0 && o.StackTraceLimit == 0 &&
-		o.SizeLimit == 0 && o.Timestamp.IsZero() && o.Deduplication == nil && o.Parent == nil &&
+		o.SizeLimit == 0 && o.Timestamp.IsZero() && o.Deduplication == nil && o.Target == nil && o.Parent == nil &&
 		o.OnFailure == KeepParentWaiting && o.Telemetry == nil && len(o.Extra) == 0
 }
 

@@ -56,6 +56,10 @@ type JobOptions struct {
 	Timestamp time.Time
 	// Deduplication drops or merges adds with the same deduplication id.
 	Deduplication *Deduplication
+	// Target states which workers may run the job. The job is then added to a queue of its
+	// own for such jobs, their route. See [Target].
+	// Defaults to nil: the workers of the queue.
+	Target *Target
 	// Parent makes the job a child of an existing job.
 	Parent *ParentRef
 	// OnFailure selects what happens to the parent if this job fails and has no attempt

@@ -117,6 +117,9 @@ type Queue struct {
 	results    *resultTail
 	adds       *batch.Batcher[backend.Add, backend.AddResult]
 	shared     *sharedAdds // nil without QueueOptions.ShareCalls
+	batchSize  int
+	maxEvents  int // 0 to leave it alone
+	routes     routes
 	closed     atomic.Bool
 
 	entry *registryEntry // of a queue of a Registry; nil for others
@@ -140,9 +143,8 @@ func NewQueue(ctx context.Context, queueName string, options *QueueOptions) (*Qu
 	c.trace.telemetry = o.Telemetry
 	c.watchHealth(o.OnHealth)
 	q := &Queue{core: c, wait: newAddWait(o.AddWait), middleware: o.Middleware, results: newResultTail(c)}
-	q.adds = batch.New(batch.Options[backend.Add, backend.AddResult]{
-		MaxSize: o.BatchSize, Timeout: timing.CallTimeout, SizeOf: sizeOfAdd, Send: q.sendAdds,
-	})
+	q.routes.core = c
+	q.batchAdds(o.BatchSize)
 	if o.ShareCalls {
 		q.shared = c.sharedAdds(o.BatchSize)
 	}
@@ -151,12 +153,21 @@ func NewQueue(ctx context.Context, queueName string, options *QueueOptions) (*Qu
 		q.defaults = o.DefaultJobOptions.asDefaults()
 	}
 	if !o.SkipMetaUpdate {
-		if err := q.introduce(ctx, cmp.Or(o.MaxEvents, DefaultMaxEvents)); err != nil {
+		q.maxEvents = cmp.Or(o.MaxEvents, DefaultMaxEvents)
+		if err := q.introduce(ctx, q.maxEvents); err != nil {
 			_ = q.Close()
 			return nil, err
 		}
 	}
 	return q, nil
+}
+
+// batchAdds lets adds at the same time share calls of at most size jobs.
+func (q *Queue) batchAdds(size int) {
+	q.batchSize = size
+	q.adds = batch.New(batch.Options[backend.Add, backend.AddResult]{
+		MaxSize: size, Timeout: timing.CallTimeout, SizeOf: sizeOfAdd, Send: q.sendAdds,
+	})
 }
 
 // check returns an error for invalid options and sets the default of BatchSize.
@@ -250,6 +261,9 @@ func (q *Queue) addWithin(ctx context.Context, wait addWait, name string, data a
 	job, add, err := q.prepare(name, data, &o)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
+	}
+	if err == nil && o.Target != nil {
+		q, err = q.routeOf(wait.retry(ctx, q.core, begun), job)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bullmq: job %.80q was not added to %s: %w", name, q.Name(), err)
@@ -389,11 +403,7 @@ func (q *Queue) prepare(name string, data any, options *JobOptions) (*Job, backe
 		job.ParentKey, job.RawParent = add.Parent.String(), json.RawMessage(add.ParentPolicy)
 	}
 	if d := o.Deduplication; d != nil {
-		add.Deduplication = backend.Deduplication{
-			ID: d.ID, TTL: d.TTL, Extend: d.Extend, Replace: d.Replace,
-			KeepLastIfActive: d.KeepLastIfActive, Reschedule: d.Reschedule,
-		}
-		job.DeduplicationID = d.ID
+		add.Deduplication, job.DeduplicationID = d.modes(), d.ID
 	}
 	return job, add, nil
 }

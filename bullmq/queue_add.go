@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -92,6 +93,9 @@ func sizeOfAdd(a *backend.Add) int { return len(a.Name) + len(a.Data) + len(a.Op
 
 // sendBulk adds prepared jobs, with an AddWait that began at begun.
 func (q *Queue) sendBulk(ctx context.Context, begun time.Time, wait addWait, jobs []*Job, adds []*backend.Add) []backend.AddResult {
+	if slices.ContainsFunc(jobs, func(job *Job) bool { return job.Options.Target != nil }) {
+		return q.sendToRoutes(ctx, begun, wait, jobs, adds)
+	}
 	results := q.core.store.AddBatch(ctx, adds)
 	if bulkError(results) != nil {
 		q.addManyAgain(wait.retry(ctx, q.core, begun), jobs, adds, results)

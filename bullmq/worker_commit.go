@@ -217,6 +217,8 @@ func (w *queueWorker) write(ctx context.Context, job *Job, d *decision, res resu
 			*d = decision{action: giveBack}
 		}
 		return found{}, err
+	case moveToRoute:
+		return found{}, w.forward(ctx, job, d.route)
 	default: // alreadyGone
 		return found{}, nil
 	}
@@ -357,7 +359,7 @@ func (c *commit) readState(ctx context.Context) (found, commitState, error) {
 // kept: then Redis has lost it.
 func (w *queueWorker) carriedOut(ctx context.Context, job *Job, d decision) (bool, error) {
 	switch d.action {
-	case giveBack, giveBackLater, delayForRateLimit, limited, waitForChildren:
+	case giveBack, giveBackLater, delayForRateLimit, limited, waitForChildren, moveToRoute:
 		return true, nil // the job waits to run again in both cases
 	}
 	now, err := w.core.store.Summary(ctx, job.ID)

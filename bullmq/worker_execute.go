@@ -77,6 +77,9 @@ func (a *attempt) run() {
 	if a.res.err = w.refusal(job); a.res.err != nil {
 		return
 	}
+	if a.res.err = w.redirect(a.ctx, job); a.res.err != nil {
+		return
+	}
 	if w.o.Limits != nil {
 		if a.res.err = a.admit(); a.res.err != nil {
 			return

@@ -19,6 +19,7 @@ type queueWorker struct {
 	limiter atomic.Pointer[Limiter] // nil for none
 	locks   *lockKeeper
 	letters *deadLetters // nil without WorkerOptions.DeadLetters
+	routes  *routes      // to which jobs with a target move; nil in a route
 
 	warnUnlimited sync.Once
 }
@@ -28,6 +29,9 @@ func (w *queueWorker) init(h *host, c *core, o WorkerOptions) {
 	w.host, w.core, w.o = h, c, o
 	w.limiter.Store(o.Limiter)
 	w.locks = newLockKeeper(w)
+	if _, _, isRoute := parseRoute(c.keys.queue); !isRoute {
+		w.routes = &routes{core: c}
+	}
 	c.locks = w.locks
 	c.progressed = func(job *Job, progress any) {
 		w.emit(WorkerEvent{Type: EventProgress, Job: job, Value: progress})

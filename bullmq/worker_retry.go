@@ -48,12 +48,14 @@ const (
 	giveBackLater                   // delay it by decision.wait without consuming an attempt
 	delayForRateLimit               // the same, because no limiter enforces the rate limit
 	waitForChildren                 // wait for its pending children, or requeue it if there are none
+	moveToRoute                     // move it to decision.route without consuming an attempt
 )
 
 type decision struct {
 	action action
 	wait   time.Duration
 	until  time.Time // when the job is due; zero if only wait is known
+	route  string    // name of the queue to which the job moves
 }
 
 // retryPolicy holds what decide needs besides the job and the error.
@@ -83,6 +85,9 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 		return snooze(err, p.now), nil
 	case errors.Is(err, ErrWaitForChildren):
 		return decision{action: waitForChildren}, nil
+	}
+	if move := (*forwarding)(nil); errors.As(err, &move) {
+		return decision{action: moveToRoute, route: move.route}, nil
 	}
 	made := job.AttemptsMade + job.attemptsSince + 1
 	last := made >= job.Options.Attempts ||

@@ -36,6 +36,7 @@ type Queues struct {
 
 	up, jobs, completed, failed, oldest           *prometheus.Desc
 	paused, workers, schedulers, limited, maximum *prometheus.Desc
+	unserved                                      *prometheus.Desc
 
 	mu      sync.Mutex
 	samples []prometheus.Metric
@@ -79,12 +80,13 @@ func NewQueues(options *QueuesOptions, queues ...*bullmq.Queue) *Queues {
 	c.schedulers = desc("bullmq_queue_schedulers", "Number of job schedulers of the queue.")
 	c.limited = desc("bullmq_queue_rate_limited_seconds", "How long the rate limit still stops the queue.")
 	c.maximum = desc("bullmq_queue_concurrency_limit", "Global concurrency of the queue. Absent without a limit.")
+	c.unserved = desc("bullmq_route_unserved_jobs", "Number of jobs that are ready in a route that no worker serves. Absent for other routes.", "route")
 	return c
 }
 
 // Describe implements [prometheus.Collector].
 func (c *Queues) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{c.up, c.jobs, c.completed, c.failed, c.oldest, c.paused, c.workers, c.schedulers, c.limited, c.maximum} {
+	for _, desc := range []*prometheus.Desc{c.up, c.jobs, c.completed, c.failed, c.oldest, c.paused, c.workers, c.schedulers, c.limited, c.maximum, c.unserved} {
 		ch <- desc
 	}
 }
@@ -159,6 +161,11 @@ func (c *Queues) addState(add func(*prometheus.Desc, prometheus.ValueType, float
 	if limit := s.meta.Concurrency; limit != nil {
 		add(c.maximum, prometheus.GaugeValue, float64(*limit))
 	}
+	for _, route := range s.routes {
+		if !route.IsServed() {
+			add(c.unserved, prometheus.GaugeValue, float64(route.Ready), route.Name)
+		}
+	}
 	for desc, ended := range map[*prometheus.Desc]bullmq.JobMetrics{c.completed: s.completed, c.failed: s.failed} {
 		if !ended.PrevTime.IsZero() || ended.Count > 0 {
 			add(desc, prometheus.CounterValue, float64(ended.Count))
@@ -174,6 +181,7 @@ type queueState struct {
 	meta              bullmq.Meta
 	schedulers        int
 	limited           time.Duration
+	routes            []bullmq.RouteInfo // none if the user may not read them
 }
 
 // readQueue reads a queue. Its calls run at the same time. It returns the first error.
@@ -193,6 +201,7 @@ func readQueue(ctx context.Context, q *bullmq.Queue) (*queueState, error) {
 		func() (err error) { s.meta, err = q.Meta(ctx); return err },
 		func() (err error) { s.schedulers, err = q.CountSchedulers(ctx); return err },
 		func() (err error) { s.limited, err = q.RateLimitTTL(ctx, 0); return err },
+		func() error { s.routes, _ = q.Routes(ctx); return nil },
 	}
 	errs := make(chan error, len(calls))
 	for _, call := range calls {

@@ -75,6 +75,20 @@ var _ = Describe("A collector of queues", func() {
 		Expect(values()).NotTo(HaveKey("bullmq_job_failed_total{orders}"))
 	})
 
+	It("exports the ready jobs of routes that no worker serves", func() {
+		_, connection := startRedis()
+		queue := newQueue("orders", bullmq.QueueOptions{Connection: connection})
+		values := func() map[string]float64 { return gathered(bullmqprom.NewQueues(nil, queue)) }
+		Expect(values()).NotTo(HaveKey(HavePrefix("bullmq_route")))
+		for _, capability := range []string{"gpu", "gpu", "ocr"} {
+			_, err := queue.Add(specContext(), "pack", nil, &bullmq.JobOptions{Target: &bullmq.Target{Capabilities: []string{capability}}})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(values()).To(And(
+			HaveKeyWithValue("bullmq_route_unserved_jobs{orders,orders@gpu}", 2.0), HaveKeyWithValue("bullmq_route_unserved_jobs{orders,orders@ocr}", 1.0)))
+		runWorker("orders@gpu", func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.WorkerOptions{Connection: connection})
+		Eventually(values).ShouldNot(HaveKey("bullmq_route_unserved_jobs{orders,orders@gpu}"))
+	})
 	It("reads once a second, however often it is scraped", func() {
 		_, connection := startRedis()
 		queue := newQueue("orders", bullmq.QueueOptions{Connection: connection})

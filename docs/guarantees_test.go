@@ -124,6 +124,21 @@ func testPath(file string) string {
 	return "../bullmq/" + file
 }
 
+var _ = Describe("The page of routes", func() {
+	It("cites each test by its file and full title", func() {
+		cited := citedTests(read("routing.md"))
+		Expect(cited).NotTo(BeEmpty())
+		for file, titles := range cited {
+			Expect(fullTitles(parse(testPath(file)))).To(ContainElements(titles), file)
+		}
+	})
+
+	It("contains the JavaScript whose result a test compares with Go", func() {
+		lines := regexp.MustCompile(`(?ms)^const routeOf .*?^};$`).FindString(read("../interop/node/routes.mjs"))
+		Expect(strings.Split(lines, "\n")).To(HaveLen(5))
+		Expect(read("routing.md")).To(ContainSubstring(lines))
+	})
+})
 var _ = Describe("The guarantees page", func() {
 	It("cites each test by its file and full title", func() {
 		count := 0

@@ -107,7 +107,7 @@ var _ = Describe("The pages for users", func() {
 		found := 0
 		for _, page := range []string{
 			"../README.md", "cancelling.md", "scaling.md", "dead-letters.md", "flows.md", "guarantees.md", "handlers.md", "legacy-queues.md", "metrics.md",
-			"migrating.md", "mixed-fleets.md", "recipes.md", "releasing.md", "schedulers.md", "security.md", "telemetry.md", "testing.md",
+			"migrating.md", "mixed-fleets.md", "recipes.md", "releasing.md", "routing.md", "schedulers.md", "security.md", "telemetry.md", "testing.md",
 			"workers.md",
 		} {
 			text, _, _ := strings.Cut(codeFence.ReplaceAllString(read(page), ""), "\n## Compared with ") // with other libraries

@@ -91,6 +91,7 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", Labe
 	Entry("flows.md", "flows.md"),
 	Entry("recipes.md", "recipes.md"),
 	Entry("scaling.md", "scaling.md"),
+	Entry("routing.md", "routing.md"),
 	Entry("schedulers.md", "schedulers.md"),
 )
 

@@ -40,17 +40,30 @@ func NewGroup(client Client, dialect Dialect) *Group { return &Group{client, dia
 // of these keys, and both nodes refuse the call with TRYAGAIN. With a single key, the new node
 // would run the call, even if it has only some of the queues' keys.
 func (g *Group) run(ctx context.Context, c *command, queues []string, args ...string) ([]rueidis.RedisMessage, error) {
+	message, err := g.message(ctx, c, queues, args...)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := message.ToArray()
+	if err != nil {
+		return nil, aboutQueues(c.name, queues, err)
+	}
+	return reply, nil
+}
+
+// message calls a command whose reply need not be a list.
+func (g *Group) message(ctx context.Context, c *command, queues []string, args ...string) (rueidis.RedisMessage, error) {
 	c.check(args)
 	f, keys := &c.forms[g.Dialect], append(append(make([]string, 0, len(queues)+1), queues...), queues[0]+"meta")
 	result := g.client.Do(ctx, g.client.B().Evalsha().Sha1(f.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 	if IsNoScript(result.Error()) {
 		result = g.client.Do(ctx, g.client.B().Eval().Script(f.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 	}
-	reply, err := result.ToArray()
+	message, err := result.ToMessage()
 	if err != nil {
-		return nil, aboutQueues(c.name, queues, err)
+		return message, aboutQueues(c.name, queues, err)
 	}
-	return reply, nil
+	return message, nil
 }
 
 // aboutQueues returns an error of a call about some queues.

@@ -294,6 +294,20 @@ func live(f *fixture) {
 	ok(err)
 	Expect(granted).To(BeTrue())
 
+	// Other queues.
+	route := backend.QueueRef{Prefix: "bull", Name: own.Name + "@gpu"}
+	f.running("forwarded", "t")
+	Expect(f.ForwardJob(f.ctx, backend.Forward{JobID: "forwarded", Token: "t", To: route, Now: now})).To(HaveField("JobID", "forwarded"))
+	there := NewStore(f.client, route.String()+":", nil)
+	there.Dialect = f.Dialect
+	Expect(there.MoveWaiting(f.ctx, backend.QueueRef{Prefix: "bull", Name: own.Name}, now, []backend.MovedJob{{ID: "forwarded", Opts: "{}"}})).
+		To(Equal([]string{"forwarded"}))
+	state("forwarded", "waiting")
+	Expect(f.Remove(f.ctx, "forwarded", false)).To(Equal(backend.Removed))
+	for _, suffix := range []string{"id", "meta", "events", "marker"} {
+		Expect(f.do("DEL", route.String()+":"+suffix).Error()).To(Succeed())
+	}
+
 	// Cleaning.
 	_, err = f.Cancel(f.ctx, "nobody", "cancelled", "", "")
 	Expect(err).To(MatchError(backend.JobNotFound))

@@ -161,6 +161,10 @@ func holds() (all []refusal) {
 			_, err := f.MoveToDelayed(f.ctx, backend.Delay{JobID: "1", Token: "t", Now: now, Delay: time.Second, Failure: failure, Fetch: true, Worker: worker})
 			return err
 		},
+		"forwardJob": func(f *fixture) error {
+			_, err := f.ForwardJob(f.ctx, backend.Forward{JobID: "1", Token: "t", Now: now, To: backend.QueueRef{Prefix: "bull", Name: "another-queue"}})
+			return err
+		},
 		"moveToWait": func(f *fixture) error { _, err := f.MoveToWait(f.ctx, "1", "t"); return err },
 		"moveToWaitingChildren": func(f *fixture) error {
 			_, err := f.MoveToWaitingChildren(f.ctx, "1", "t", now, backend.JobRef{})

@@ -74,6 +74,7 @@ func Exercise(open func() Queue) {
 	s.jobs()
 	s.cancelling()
 	s.deadLetters()
+	s.routes()
 	s.children()
 	s.reading()
 	s.administration()

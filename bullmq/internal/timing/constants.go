@@ -89,6 +89,11 @@ const (
 	// VanishedInterval is how often registries are checked for such queues.
 	VanishedInterval = 10 * time.Minute
 
+	// LiveWorkersAge is how old the answer may be by which an add that requires a worker is
+	// decided.
+	LiveWorkersAge = time.Second
+	// RouteRetryPause is how long a job is delayed if its route could not be registered.
+	RouteRetryPause = time.Second
 	// HandlerGrace is how long before the deadline of its shutdown a worker cancels the
 	// contexts of its handlers. The worker uses less if little time is left.
 	HandlerGrace = time.Second

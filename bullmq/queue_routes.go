@@ -1,0 +1,281 @@
+package bullmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
+)
+
+// RouteInfo describes a route of a queue: the queue of the jobs with one [Target].
+type RouteInfo struct {
+	Name   string // of the queue
+	Target Target
+	// Counts are the numbers of jobs in each state, as [Queue.Counts] returns them.
+	Counts map[State]int
+	// Ready is the number of jobs that could run now.
+	Ready int
+	// Age is how long the oldest of them has been ready. [Queue.Ages] tells more.
+	Age time.Duration
+	// Workers are the workers that serve the route.
+	Workers []WorkerInfo
+}
+
+// IsServed reports whether a worker serves the route. A worker that stops does not count.
+func (r *RouteInfo) IsServed() bool {
+	return slices.ContainsFunc(r.Workers, func(w WorkerInfo) bool { return !w.Stopping })
+}
+
+// Routes lists the routes of the queue that are registered, sorted by name, with their jobs
+// and their workers. The jobs of a route that no worker serves wait. Routes makes two calls
+// for each route.
+func (q *Queue) Routes(ctx context.Context) ([]RouteInfo, error) {
+	found, err := q.listRoutes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("bullmq: list the routes of queue %s: %w", q.Name(), err)
+	}
+	return found, nil
+}
+
+func (q *Queue) listRoutes(ctx context.Context) ([]RouteInfo, error) {
+	names, workers, err := q.routes.workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []RouteInfo
+	for _, name := range names {
+		c, err := q.core.sibling(q.core.keys.prefix, name)
+		if err != nil {
+			return nil, err
+		}
+		route := Queue{core: c}
+		info := RouteInfo{Name: name, Workers: servers(name, workers)}
+		_, info.Target, _ = parseRoute(name)
+		if info.Counts, err = route.Counts(ctx); err != nil {
+			return nil, err
+		}
+		info.Ready = info.Counts[StateWaiting] + info.Counts[StatePrioritized]
+		if info.Ready > 0 {
+			ages, err := route.Ages(ctx, StateWaiting, StatePrioritized)
+			if err != nil {
+				return nil, err
+			}
+			info.Age = max(ages[StateWaiting], ages[StatePrioritized])
+		}
+		found = append(found, info)
+	}
+	return found, nil
+}
+
+// workers returns the names of the registered routes, sorted, and the workers of the queue,
+// of these routes, and of another one.
+func (r *routes) workers(ctx context.Context, another ...string) (names []string, workers []WorkerInfo, err error) {
+	queue := r.core.keys.queue
+	all, err := r.registry().Queues(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range all {
+		if of, _, ok := parseRoute(name); ok && of == queue {
+			names = append(names, name)
+		}
+	}
+	if len(names)+len(another) == 0 {
+		return nil, nil, nil
+	}
+	workers, err = r.core.fleet().list(ctx, slices.Concat([]string{queue}, names, another))
+	return names, workers, err
+}
+
+// servers returns those of the workers that serve a queue. A worker of many queues names
+// only some of them.
+func servers(name string, workers []WorkerInfo) (some []WorkerInfo) {
+	for _, w := range workers {
+		if slices.Contains(w.Queues, name) || w.QueueCount > len(w.Queues) && w.takes(name) {
+			some = append(some, w)
+		}
+	}
+	return some
+}
+
+// takes reports whether a worker that serves routes serves this one, or will do so as soon
+// as it learns of it.
+func (w *WorkerInfo) takes(name string) bool {
+	queue, target, ok := parseRoute(name)
+	if !ok {
+		return false
+	}
+	server, routed := "", false
+	for _, other := range w.Queues {
+		if of, t, ok := parseRoute(other); ok && of == queue {
+			routed = true
+			server = max(server, t.Server)
+		}
+	}
+	has, err := newTraits(server, w.Stack, w.Region, w.Capabilities)
+	return routed && err == nil && has.satisfy(target)
+}
+
+// ErrNoWorker means that a job was not added, because its [Target] has RequireWorker, and
+// no worker satisfies the target at present.
+var ErrNoWorker = errors.New("bullmq: no worker satisfies the target of the job")
+
+// served reports whether a worker serves a route, or will do so as soon as it learns of it.
+func (r *routes) served(ctx context.Context, name string) (bool, error) {
+	now := time.Now()
+	r.mu.Lock()
+	known := r.verdicts[name]
+	r.mu.Unlock()
+	if now.Before(known.until) {
+		return known.served, nil
+	}
+	_, workers, err := r.workers(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	known = verdict{until: now.Add(timing.LiveWorkersAge)}
+	known.served = slices.ContainsFunc(workers, func(w WorkerInfo) bool {
+		return !w.Stopping && (slices.Contains(w.Queues, name) || w.takes(name))
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.verdicts == nil {
+		r.verdicts = map[string]verdict{}
+	}
+	if len(r.verdicts) < maximumRoutes {
+		r.verdicts[name] = known
+	} else {
+		clear(r.verdicts)
+	}
+	return known.served, nil
+}
+
+// verdict is whether a route was served a short time ago.
+type verdict struct {
+	served bool
+	until  time.Time
+}
+
+// MoveUnserved moves jobs of routes that no worker serves to the fallbacks of their targets,
+// and returns how many. A job moves once it has been ready for Target.After. Call MoveUnserved
+// at intervals, in one process.
+func (q *Queue) MoveUnserved(ctx context.Context) (int, error) {
+	moved, err := q.routes.moveUnserved(ctx)
+	if err != nil {
+		return moved, fmt.Errorf("bullmq: move the jobs of routes of queue %s that no worker serves: %w", q.Name(), err)
+	}
+	return moved, nil
+}
+
+func (r *routes) moveUnserved(ctx context.Context) (moved int, err error) {
+	names, workers, err := r.workers(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		info := RouteInfo{Workers: servers(name, workers)}
+		if info.IsServed() {
+			continue
+		}
+		n, err := r.moveFrom(ctx, name)
+		moved += n
+		if err != nil {
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+// unservedPage is the number of jobs of a route that one call reads.
+const unservedPage = 200
+
+// moveFrom moves the jobs of a route that no worker serves, if they have a fallback and have
+// been ready for long enough.
+func (r *routes) moveFrom(ctx context.Context, name string) (moved int, err error) {
+	c, err := r.core.sibling(r.core.keys.prefix, name)
+	if err != nil {
+		return 0, err
+	}
+	for _, state := range []backend.State{backend.Waiting, backend.Prioritized, backend.Delayed} {
+		for from := 0; ; {
+			records, err := c.store.Jobs(ctx, backend.Page{From: from, To: from + unservedPage - 1, Ascending: true}, state)
+			if err != nil {
+				return moved, err
+			}
+			n, err := r.moveDue(ctx, c, records, state)
+			moved += n
+			if err != nil {
+				return moved, err
+			}
+			// No worker promotes delayed jobs that are due. Their order is that of the due times.
+			if len(records) < unservedPage || state == backend.Delayed && n == 0 {
+				break
+			}
+			from += len(records) - n
+		}
+	}
+	return moved, nil
+}
+
+// moveDue moves those of some jobs of a route that are to move now.
+func (r *routes) moveDue(ctx context.Context, route *core, records []*backend.JobRecord, state backend.State) (moved int, err error) {
+	due := map[string][]backend.MovedJob{} // by the queue to which they move
+	now := r.core.now()
+	for _, record := range records {
+		job := route.newJob(record)
+		target := job.Options.Target
+		if target == nil || target.Fallback == nil || now.Sub(readySince(job, state)) < target.After {
+			continue
+		}
+		to, err := target.Fallback.Route(r.core.keys.queue)
+		if err != nil {
+			continue // it stays
+		}
+		options := job.Options
+		if options.Target = target.Fallback; to == r.core.keys.queue {
+			options.Target = nil
+		}
+		opts, err := options.encode()
+		if err != nil {
+			continue
+		}
+		due[to] = append(due[to], backend.MovedJob{ID: job.ID, Opts: opts, Deduplication: options.Deduplication.modes(), LIFO: options.LIFO})
+	}
+	for to, jobs := range due {
+		if to != r.core.keys.queue {
+			if _, err := r.open(ctx, to, r.storedMaxEvents); err != nil {
+				return moved, err
+			}
+		}
+		ids, err := route.store.(backend.Routes).MoveWaiting(ctx, backend.QueueRef{Prefix: r.core.keys.prefix, Name: to}, now, jobs)
+		if err != nil {
+			return moved, err
+		}
+		for _, id := range ids {
+			if id != "" {
+				moved++
+			}
+		}
+	}
+	return moved, nil
+}
+
+// readySince returns the time since which a job is ready or, if it is delayed, from which it
+// will be.
+func readySince(job *Job, state backend.State) time.Time {
+	since := job.Timestamp
+	if !job.ProcessedOn.IsZero() {
+		since = job.ProcessedOn
+	}
+	switch {
+	case state == backend.Delayed:
+		return since.Add(job.Delay)
+	case job.ProcessedOn.IsZero():
+		return since.Add(job.Options.Delay)
+	}
+	return since
+}

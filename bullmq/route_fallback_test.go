@@ -1,0 +1,122 @@
+package bullmq_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A route that no worker serves", func() {
+	var (
+		name  string
+		queue *bullmq.Queue
+		ctx   context.Context
+	)
+	BeforeEach(func() {
+		name, ctx = newQueueName(), specContext()
+		queue = newQueue(name, nil)
+	})
+	add := func(options bullmq.JobOptions) *bullmq.Job {
+		GinkgoHelper()
+		job, err := queue.Add(ctx, "a", nil, &options)
+		Expect(err).NotTo(HaveOccurred())
+		return job
+	}
+	gpuOr := func(fallback *bullmq.Target, after time.Duration) *bullmq.Target {
+		return &bullmq.Target{Capabilities: []string{"gpu"}, Fallback: fallback, After: after}
+	}
+	stateIn := func(route, id string) func() (bullmq.State, error) {
+		return func() (bullmq.State, error) { return newQueue(route, nil).JobState(ctx, id) }
+	}
+	moves := func(n int) { GinkgoHelper(); Expect(queue.MoveUnserved(ctx)).To(Equal(n)) }
+
+	It("is listed with its jobs and without workers", func() {
+		Expect(queue.Routes(ctx)).To(BeEmpty())
+		add(bullmq.JobOptions{Target: gpu(), Timestamp: time.Now().Add(-time.Minute)})
+		add(bullmq.JobOptions{Target: gpu(), Delay: time.Hour})
+		add(bullmq.JobOptions{Target: &bullmq.Target{Region: "eu", Stack: "go", Mode: bullmq.MatchAny}})
+		routes, err := queue.Routes(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(routes).To(HaveLen(2))
+		Expect(routes[0].Name).To(Equal(name + "@gpu"))
+		Expect(routes[0].Target).To(Equal(*gpu()))
+		Expect(routes[0].Ready).To(Equal(1))
+		Expect(routes[0].Counts).To(HaveKeyWithValue(bullmq.StateDelayed, 1))
+		Expect(routes[0].Age).To(BeNumerically("~", time.Minute, 20*time.Second))
+		Expect(routes[0].IsServed()).To(BeFalse())
+		Expect(routes[1].Target).To(Equal(bullmq.Target{Region: "eu", Stack: "go", Mode: bullmq.MatchAny}))
+
+		runWorker(name+"@gpu", doNothing, nil)
+		Eventually(func(g Gomega) {
+			routes, err := queue.Routes(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(routes[0].IsServed()).To(BeTrue())
+			g.Expect(routes[1].IsServed()).To(BeFalse())
+		}).Should(Succeed())
+	})
+
+	It("keeps jobs without a fallback, and those whose time has not come", func() {
+		add(bullmq.JobOptions{Target: gpu()})
+		add(bullmq.JobOptions{Target: gpuOr(&bullmq.Target{Region: "eu"}, time.Hour)})
+		add(bullmq.JobOptions{Target: gpuOr(&bullmq.Target{Region: "eu"}, 0), Delay: time.Hour})
+		moves(0)
+		Expect(keysOf(name + "@region=eu")).To(BeEmpty())
+	})
+
+	It("passes jobs to the fallback of their target, from any state in which they are ready", func() {
+		past, eu := time.Now().Add(-time.Minute), &bullmq.Target{Region: "eu"}
+		add(bullmq.JobOptions{JobID: "waiting", Target: gpuOr(eu, 30*time.Second), Timestamp: past})
+		add(bullmq.JobOptions{JobID: "urgent", Target: gpuOr(eu, 0), Priority: 5})
+		add(bullmq.JobOptions{JobID: "due", Target: gpuOr(eu, 30*time.Second), Timestamp: past, Delay: time.Second})
+		add(bullmq.JobOptions{JobID: "late", Target: gpuOr(eu, 30*time.Second), Timestamp: past, Delay: 50 * time.Second})
+		moves(3)
+		for id, state := range map[string]bullmq.State{"waiting": bullmq.StateWaiting, "urgent": bullmq.StatePrioritized, "due": bullmq.StateWaiting} {
+			Expect(stateIn(name+"@region=eu", id)()).To(Equal(state))
+			job, err := newQueue(name+"@region=eu", nil).Job(ctx, id)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(job.Options.Target.Route(name)).To(Equal(name + "@region=eu"))
+			Expect(job.Options.Target.Fallback).To(BeNil())
+		}
+		moves(0)
+	})
+
+	It("passes jobs on along a chain of fallbacks, the last of which is any worker", func() {
+		last := &bullmq.Target{}
+		job := add(bullmq.JobOptions{JobID: "a", Target: gpuOr(&bullmq.Target{Region: "eu", Fallback: last}, 0)})
+		moves(1)
+		moves(1)
+		Expect(stateIn(name, job.ID)()).To(Equal(bullmq.StateWaiting))
+		var runs tally
+		runWorker(name, runs.handle, nil)
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
+		runs.once(1)
+	})
+
+	It("moves no jobs while a worker serves it", func() {
+		worker := runWorker(name+"@gpu", doNothing, nil)
+		worker.Pause(ctx)
+		Eventually(func() ([]bullmq.WorkerInfo, error) { return newQueue(name+"@gpu", nil).Workers(ctx) }).ShouldNot(BeEmpty())
+		add(bullmq.JobOptions{Target: gpuOr(&bullmq.Target{}, 0)})
+		moves(0)
+		Expect(worker.Close()).To(Succeed())
+		Eventually(func() (int, error) { return queue.MoveUnserved(ctx) }).Should(Equal(1))
+	})
+
+	It("refuses jobs that require a worker", func() {
+		required := gpu()
+		required.RequireWorker = true
+		_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Target: required})
+		Expect(err).To(MatchError(bullmq.ErrNoWorker))
+		Expect(err).To(MatchError(ContainSubstring(name + "@gpu")))
+		Expect(keysOf(name + "@gpu")).To(BeEmpty())
+		runWorker(name+"@gpu", doNothing, nil)
+		Eventually(func() error {
+			_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Target: required})
+			return err
+		}).Should(Succeed())
+	})
+})
