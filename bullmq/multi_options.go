@@ -13,7 +13,9 @@ type MultiWorkerOptions struct {
 	// Worker are the options of all queues, as of a [Worker]. Concurrency is the number of
 	// jobs of all queues together that run at the same time. Limiter, KeepCompleted,
 	// KeepFailed and MetricsPoints apply to each queue on its own. Dialect is detected for
-	// each queue unless it is set. DeadLetters must not be set.
+	// each queue unless it is set. DeadLetters must not be set. Events.Stalled,
+	// Events.LocksRenewed and Events.LocksLost get the ids of jobs without their queue. Use
+	// [MultiWorker.Events] to know the queue.
 	Worker WorkerOptions
 	// Queues are the queues from the start on. Strict obeys their order.
 	// [MultiWorker.AddQueue] adds others. Queues may be empty if Registry is set.
