@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -174,4 +175,33 @@ var _ = Describe("A worker over many queues", Label("slow"), func() {
 		ran.once(180)
 		Expect(worker.AddQueue(bullmq.ServedQueue{Name: "untagged"})).To(MatchError(ContainSubstring("must be in one hash slot")))
 	})
+
+	DescribeTable("needs no right besides those of a worker in docs/security.md", func(count int) {
+		names := newQueueNames(count)
+		queues := openQueues(names...)
+		var keys []string
+		for _, name := range names {
+			keys = append(keys, "~bull:"+name+":*")
+		}
+		addMany(queues, 1)
+		var ran startLog
+		var faults atomic.Int64
+		runMultiWorker(ran.handle, bullmq.MultiWorkerOptions{Queues: served(names...), Worker: bullmq.WorkerOptions{
+			Connection: restricted(strings.Join(append(keys, rightsOf("worker")...), " ")), Concurrency: 3,
+			DrainDelay: 100 * time.Millisecond, StalledInterval: 200 * time.Millisecond,
+			Events: bullmq.WorkerEvents{Error: func(err error) {
+				GinkgoWriter.Println(err)
+				faults.Add(1)
+			}},
+		}})
+		Eventually(ran.count).Should(Equal(count))
+		time.Sleep(time.Second)
+		addMany(queues, 1)
+		Eventually(ran.count).Should(Equal(2 * count))
+		Expect(faults.Load()).To(BeZero())
+		ran.once(2 * count)
+	},
+		Entry("for few queues", 5),
+		Entry("for many queues", 40),
+	)
 })

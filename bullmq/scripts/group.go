@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -318,40 +320,54 @@ func (g *Group) glance(ctx context.Context, queues []string, l backend.Look) (in
 			suffixes = append(suffixes, "failed")
 		}
 	}
-	commands := make([]rueidis.Completed, 0, 2*(len(queues)/glance+1))
-	for from := 0; from < len(queues); from += glance {
-		group := queues[from:min(from+glance, len(queues))]
-		keys := make([]string, 0, len(group)*(len(suffixes)+1))
+	exists := func(group []string, suffixes ...string) rueidis.Completed {
+		keys := make([]string, 0, len(group)*len(suffixes))
 		for _, queue := range group {
 			for _, suffix := range suffixes {
 				keys = append(keys, queue+suffix)
 			}
-			if !l.Quick {
-				keys = append(keys, cancelEventsKey(queue))
-			}
 		}
-		commands = append(commands, g.client.B().Exists().Key(keys...).Build())
-		if l.Vanished && !l.Quick {
-			metas := make([]string, len(group))
+		return g.client.B().Exists().Key(keys...).Build()
+	}
+	commands := make([]rueidis.Completed, 0, 3*(len(queues)/glance+1))
+	for group := range slices.Chunk(queues, glance) {
+		commands = append(commands, exists(group, suffixes...))
+		if !l.Quick {
+			told := make([]string, len(group))
 			for i, queue := range group {
-				metas[i] = queue + "meta"
+				told[i] = cancelEventsKey(queue)
 			}
-			commands = append(commands, g.client.B().Exists().Key(metas...).Build())
+			commands = append(commands, g.client.B().Exists().Key(told...).Build())
+		}
+		if l.Vanished && !l.Quick {
+			commands = append(commands, exists(group, "meta"))
 		}
 	}
 	results := g.client.DoMulti(ctx, commands...)
+	next := func() (found int64, err error) {
+		found, err = results[0].AsInt64()
+		if results = results[1:]; err != nil {
+			err = aboutQueues("a look", queues, err)
+		}
+		return found, err
+	}
 	for from := 0; from < len(queues); from += glance {
 		to := min(from+glance, len(queues))
-		found, err := results[0].AsInt64()
-		if results = results[1:]; err != nil {
-			return nil, aboutQueues("a look", queues, err)
-		}
-		if l.Vanished && !l.Quick {
-			metas, err := results[0].AsInt64()
-			if results = results[1:]; err != nil {
-				return nil, aboutQueues("a look", queues, err)
+		found, err := next()
+		if err == nil && !l.Quick {
+			var told int64
+			if told, err = next(); isForbidden(err) {
+				err = nil
 			}
+			found += told
+		}
+		if err == nil && l.Vanished && !l.Quick {
+			var metas int64
+			metas, err = next()
 			found += int64(to-from) - metas
+		}
+		if err != nil {
+			return nil, err
 		}
 		if found == 0 {
 			continue
@@ -361,6 +377,12 @@ func (g *Group) glance(ctx context.Context, queues []string, l backend.Look) (in
 		}
 	}
 	return indexes, nil
+}
+
+// isForbidden reports whether the user of the caller lacks the permission for a command.
+func isForbidden(err error) bool {
+	var refusal *rueidis.RedisError
+	return errors.As(err, &refusal) && strings.HasPrefix(refusal.Error(), "NOPERM")
 }
 
 // ReturnDues sets markers again, with the times of delayed jobs.

@@ -5,7 +5,8 @@
      Returns: for each queue to report three values: queue, bits, due. queue is its number. due is when its first delayed job is
      due (ms), or 0. bits is the sum of: 1 a job may be ready, and the queue isn't paused; 2 jobs are active; 4 the stream has
      entries that tell workers of cancellations; 8 jobs have failed; 16 the queue has no meta.
-     A queue whose values can't be processed counts as ready, so that a fetch returns the error. ]]
+     A queue whose values can't be processed counts as ready, so that a fetch returns the error. A stream that the user of the
+     caller may not access counts as empty. ]]
 --@queues
 --@args quick claim failed vanished
 --@use marker safeRead perQueue
@@ -24,12 +25,12 @@ local function lookAt(base)
   local active, told = base .. 'active', string.sub(base, 1, -2) .. '@x:events'
   local bits, due = 0, nil
   -- Most queues have none of these keys.
-  if call('EXISTS', wait, prioritized, delayed, active, told) > 0 then
-    if call('EXISTS', wait, prioritized) > 0 and call('HEXISTS', base .. 'meta', 'paused') == 0 then bits = 1 end
+  if call('EXISTS', wait, prioritized, delayed, active) > 0 then
+    if call('EXISTS', wait, prioritized) > 0 and not call('HGET', base .. 'meta', 'paused') then bits = 1 end
     if call('EXISTS', active) > 0 then bits = bits + 2 end
-    if call('EXISTS', told) > 0 then bits = bits + 4 end
     due = nextDue(delayed)
   end
+  if try('EXISTS', told) == 1 then bits = bits + 4 end
   if failed == '1' and call('EXISTS', base .. 'failed') > 0 then bits = bits + 8 end
   if vanished == '1' and call('EXISTS', base .. 'meta') == 0 then bits = bits + 16 end
   return bits, due

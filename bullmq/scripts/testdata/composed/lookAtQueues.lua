@@ -41,12 +41,12 @@ local function lookAt(base)
   local wait, prioritized, delayed = base .. 'wait', base .. 'prioritized', base .. 'delayed'
   local active, told = base .. 'active', string.sub(base, 1, -2) .. '@x:events'
   local bits, due = 0, nil
-  if call('EXISTS', wait, prioritized, delayed, active, told) > 0 then
-    if call('EXISTS', wait, prioritized) > 0 and call('HEXISTS', base .. 'meta', 'paused') == 0 then bits = 1 end
+  if call('EXISTS', wait, prioritized, delayed, active) > 0 then
+    if call('EXISTS', wait, prioritized) > 0 and not call('HGET', base .. 'meta', 'paused') then bits = 1 end
     if call('EXISTS', active) > 0 then bits = bits + 2 end
-    if call('EXISTS', told) > 0 then bits = bits + 4 end
     due = nextDue(delayed)
   end
+  if try('EXISTS', told) == 1 then bits = bits + 4 end
   if failed == '1' and call('EXISTS', base .. 'failed') > 0 then bits = bits + 8 end
   if vanished == '1' and call('EXISTS', base .. 'meta') == 0 then bits = bits + 16 end
   return bits, due
