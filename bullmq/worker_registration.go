@@ -228,6 +228,9 @@ func (r *registration) leases() []backend.WorkerLease {
 		}
 		return lease
 	}
+	if len(names) == 0 { // of a registry that has no queues yet
+		names = []string{r.home}
+	}
 	for _, name := range names {
 		base := r.host.home.keys.prefix + ":" + name + ":"
 		lease := add(base)

@@ -320,6 +320,18 @@ var _ = Describe("A registered worker", func() {
 		}
 	})
 
+	It("over a Registry is listed for the Registry until it has queues, and then for these", func() {
+		registry := newRegistry(name, bullmq.RegistryOptions{})
+		o := often
+		runMultiWorker(doNothing, bullmq.MultiWorkerOptions{Registry: name, Worker: bullmq.WorkerOptions{Registration: &o}})
+		Eventually(workersOf(queue)).Should(ConsistOf(And(HaveField("ID", Not(BeEmpty())), HaveField("QueueCount", 0))))
+		tenant, err := registry.Queue(ctx, newQueueName())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(registry.Register(ctx, tenant.Name())).To(Succeed())
+		Eventually(workersOf(tenant)).Should(ConsistOf(And(HaveField("ID", Not(BeEmpty())), HaveField("Queues", []string{tenant.Name()}))))
+		Eventually(workersOf(queue)).ShouldNot(ContainElement(HaveField("ID", Not(BeEmpty()))))
+	})
+
 	It("has a version and a library of its own if the options give none", func() {
 		register("a", bullmq.RegistrationOptions{})
 		Eventually(workersOf(queue)).Should(ConsistOf(And(
