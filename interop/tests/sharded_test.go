@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -77,6 +79,77 @@ var _ = Describe("A shard", func() {
 		Entry("of bullmq 6.7.0", "6", bullmq.V6),
 		Entry("of bullmq 5.81.5", "5", bullmq.V5),
 	)
+
+	It("is worked on by Node beside a ShardedWorker, while the number of shards changes, and each job runs exactly once", func() {
+		name := newQueueName()
+		sharded := newShardedQueue(name, 3, bullmq.QueueOptions{})
+		var mu sync.Mutex
+		ledgers := map[string]*ledger{}
+		of := func(queueName string) *ledger {
+			mu.Lock()
+			defer mu.Unlock()
+			if ledgers[queueName] == nil {
+				ledgers[queueName] = newLedger(queueName)
+			}
+			return ledgers[queueName]
+		}
+		for i, line := range []string{"6", "5"} {
+			noddy := workInNode(of(sharded.Shards()[i].Name()), "noddy-"+line, line, "-concurrency", "5")
+			DeferCleanup(noddy.stop)
+		}
+		end := func(job *bullmq.Job, failed bool, value string) {
+			of(job.QueueName()).noteEnded(job.ID, ended{by: "gopher", failed: failed, value: value})
+		}
+		worker, err := bullmq.NewShardedWorker(context.Background(), sharded, func(_ context.Context, job *bullmq.Job) (any, error) {
+			return of(job.QueueName()).runAs("gopher", job)
+		}, &bullmq.WorkerOptions{Concurrency: 15, BatchSize: batchSize, Name: "gopher", Events: bullmq.WorkerEvents{
+			Completed: func(job *bullmq.Job, _ any) { end(job, false, string(job.ReturnValue)) },
+			Failed: func(job *bullmq.Job, err error) {
+				if job.AttemptsMade >= job.Options.Attempts {
+					end(job, true, err.Error())
+				}
+			},
+		}})
+		Expect(err).NotTo(HaveOccurred())
+		stopped := make(chan error, 1)
+		go func() { stopped <- worker.Run(context.Background()) }()
+		DeferCleanup(func() {
+			Expect(worker.Close()).To(Succeed())
+			Expect(<-stopped).To(Succeed())
+		})
+
+		count := 0
+		ctx := within(90 * time.Second)
+		for round, shards := range []int{3, 4} {
+			Expect(sharded.Resize(ctx, shards)).To(Succeed())
+			mix := mixOfJobs(400, uint64(60+round))
+			for from := 0; from < len(mix); from += 40 {
+				batch := mix[from : from+40]
+				made, err := sharded.AddBulk(ctx, batch)
+				Expect(err).NotTo(HaveOccurred())
+				for i, job := range made {
+					of(job.QueueName()).noteAdded(job.ID, batch[i].Name, stringified(batch[i].Data), job.RawOptions)
+				}
+				count += len(batch)
+			}
+		}
+		Eventually(func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			ends := 0
+			for _, l := range ledgers {
+				ends += l.endedCount()
+			}
+			return ends
+		}, "60s").Should(Equal(count))
+		Expect(ledgers).To(HaveLen(7))
+		byNode := 0
+		for _, l := range ledgers {
+			l.settle(len(l.added))
+			byNode += l.startsBy()["noddy-6"] + l.startsBy()["noddy-5"]
+		}
+		Expect(byNode).To(BeNumerically(">", 0))
+	})
 
 	It("of a key is the same in Node, by the function in the docs", func() {
 		node, err := nodeprocess.Find()
