@@ -11,9 +11,9 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// registryWatch makes a [MultiWorker] serve the queues of a [Registry]. It has a blocked
-// connection of its own, because the registry may be in another slot of a cluster than the
-// queues, and is watched while no slot is free, too.
+// registryWatch makes a [MultiWorker] serve the queues of a [Registry]. It waits on a
+// separate connection, for two reasons: the worker must learn of queues while all its slots
+// are in use, and on a cluster the registry may be in another hash slot than the queues.
 type registryWatch struct {
 	m      *MultiWorker
 	accept func(queueName string) (ServedQueue, bool) // nil for all
@@ -58,7 +58,7 @@ func (w *registryWatch) run(ctx context.Context) {
 		}
 		outage.Succeeded()
 		if err := w.sweep(ctx); err != nil {
-			fail(err, "removing vanished queues from the registry failed; retrying")
+			fail(err, "removing vanished queues from the registry failed; it is repeated later")
 		}
 		if err := w.wait(ctx); err != nil {
 			fail(err, "waiting for new queues failed; retrying")

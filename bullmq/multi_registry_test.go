@@ -219,6 +219,20 @@ var _ = Describe("A worker over the queues of a Registry", func() {
 		}
 	})
 
+	It("serves ten thousand queues", Label("slow"), func() {
+		names := newQueueNames(10000)
+		Expect(registry.Register(ctx, names...)).To(Succeed())
+		var ran startLog
+		worker := runMultiWorker(ran.handle, bullmq.MultiWorkerOptions{Registry: name})
+		Eventually(func() int { return len(worker.Queues()) }, "30s", "50ms").Should(Equal(10000))
+		addMany(openQueues(names[0], names[9999]), 1)
+		Eventually(ran.count, "20s").Should(Equal(2))
+		addMany([]*bullmq.Queue{open()}, 1)
+		Eventually(ran.count, "20s").Should(Equal(3))
+		Expect(registry.Unregister(ctx, names[:9000]...)).To(Succeed())
+		Eventually(func() int { return len(worker.Queues()) }, "30s", "50ms").Should(Equal(1001))
+	})
+
 	It("removes queues that have vanished", func() {
 		gone, kept := newQueueName(), open()
 		Expect(redisDo("ZADD", "bull:"+name+"@x:queues", "1", gone, "1", kept.Name()).Error()).To(Succeed())

@@ -85,11 +85,10 @@ type QueueOptions struct {
 	// a separate call.
 	// Defaults to 100.
 	BatchSize int
-	// ShareCalls lets concurrent calls of Add share calls to Redis with those of all other
-	// Queues of the Connection that have this option and the same BatchSize. Set it
-	// where a process adds to many queues. With few queues it has no advantage. On a cluster,
-	// only queues with the same hash tag share calls.
-	// Defaults to false, so that only adds to the same Queue share calls.
+	// ShareCalls makes concurrent adds to several queues share calls to Redis. The Queues
+	// need the same Connection, ShareCalls, the same BatchSize and the same Dialect, and on a
+	// cluster the same hash tag. Set ShareCalls if a process adds to many queues.
+	// Defaults to false: only adds to the same Queue share calls.
 	ShareCalls bool
 	// Middleware wraps Add, AddBulk and UpsertScheduler. The first one is the outermost.
 	Middleware []AddMiddleware

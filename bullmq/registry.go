@@ -12,18 +12,19 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
-// Registry is a list of queues in Redis, for queues that are not known in advance, such as
-// one for each tenant. A queue enters it when a producer first uses it. A [MultiWorker] with
-// MultiWorkerOptions.Registry serves each queue shortly after that. A Registry is safe for
-// concurrent use.
+// Registry is a list of queues in Redis. It is for queues that are not known in advance,
+// such as one queue for each tenant. A queue enters the registry when a producer first
+// uses the queue. A [MultiWorker] with MultiWorkerOptions.Registry then serves the queue
+// within moments. A Registry is safe for concurrent use.
 //
-// The queues themselves are ordinary queues. A client of BullMQ announces a queue with one
-// command, ZADD <prefix>:<registry>@x:new 0 <queue name>. A worker then registers it.
+// Its queues are ordinary queues. A client of BullMQ announces a queue with one command,
+// ZADD <prefix>:<registry>@x:new 0 <queue name>. A worker with the registry then registers
+// the queue.
 //
-// A queue whose keys are gone leaves the registry an hour after its last registration.
-// Workers remove it.
+// Workers remove a queue from the registry if none of its keys is left, an hour after its
+// last registration.
 type Registry struct {
-	keys       *keys // of a queue with the name of the registry, which need not exist
+	keys       *keys // of a queue that has the name of the registry; it need not exist
 	store      backend.Registry
 	connection *Connection
 	options    QueueOptions
@@ -48,16 +49,16 @@ type RegistryOptions struct {
 	// Defaults to [DefaultPrefix].
 	Prefix string
 	// QueueOptions are the options of the queues that [Registry.Queue] opens. Connection,
-	// URL and Prefix must not be set. ShareCalls is set in any case.
-	// Defaults to those of [NewQueue].
+	// URL and Prefix of QueueOptions must not be set. ShareCalls is always set.
+	// Defaults to the defaults of [NewQueue].
 	QueueOptions *QueueOptions
 }
 
-// NewRegistry connects and returns a Registry. name must not contain a colon. Registries and
-// queues may have the same name. options may be nil. ctx bounds this call only. If Redis
+// NewRegistry connects and returns a Registry. name must not contain a colon. A queue may
+// have the same name as a registry. options may be nil. ctx bounds this call only. If Redis
 // can't be reached, NewRegistry returns an error within 5 seconds.
 //
-// On a cluster the name or the prefix needs a hash tag, as those of a queue do.
+// On a cluster, the name or the prefix must contain a hash tag.
 func NewRegistry(ctx context.Context, name string, options *RegistryOptions) (*Registry, error) {
 	var o RegistryOptions
 	if options != nil {
@@ -87,12 +88,12 @@ func (r *Registry) Name() string { return r.keys.queue }
 // Queue returns a queue of the registry. The first call for a queue opens it, as [NewQueue]
 // does, and registers it. Later calls return the same Queue. ctx bounds this call only.
 //
-// The Queue shares the calls of Add with the others of the registry, see
-// QueueOptions.ShareCalls. While it adds jobs, it renews its registration every 5 minutes.
-// [Queue.Obliterate] removes the queue from the registry, and the next add registers it again.
+// Adds to the queues of a registry share calls to Redis, see QueueOptions.ShareCalls. While
+// the Queue adds jobs, it renews its registration every 5 minutes. [Queue.Obliterate]
+// removes the queue from the registry. The next add registers it again.
 //
-// [Registry.Close] closes the Queue. A program with many short-lived queues can close it
-// earlier; the next call of Queue opens it again.
+// [Registry.Close] closes the Queue. A program with many short-lived queues can close each
+// of them earlier. The next call of Registry.Queue for that name opens it again.
 func (r *Registry) Queue(ctx context.Context, queueName string) (*Queue, error) {
 	if q, err := r.opened(queueName); q != nil || err != nil {
 		return q, err
@@ -142,9 +143,9 @@ func (r *Registry) keep(q *Queue) (*Queue, error) {
 	return q, nil
 }
 
-// Register adds queues to the registry, so that they are served. It is for queues whose
-// jobs are added by other means than [Registry.Queue], such as flows. The queues need not
-// exist, but a queue without keys leaves the registry after an hour.
+// Register adds queues to the registry, so that workers serve them. It is for queues that
+// [Registry.Queue] does not open, such as those of a flow. The queues need not exist, but
+// workers remove a queue without keys after an hour.
 func (r *Registry) Register(ctx context.Context, queueNames ...string) error {
 	for _, name := range queueNames {
 		if _, err := newKeys(r.keys.prefix, name); err != nil {
@@ -154,10 +155,12 @@ func (r *Registry) Register(ctx context.Context, queueNames ...string) error {
 	return r.store.Register(ctx, queueNames)
 }
 
-// Unregister removes queues from the registry, so that they are not served any more. Their
-// jobs stay, and running ones go on. A queue is registered again when a producer adds to it
-// by way of [Registry.Queue]: in this process with the next add, in others within 5 minutes.
-// Unregister ignores queues that are not registered.
+// Unregister removes queues from the registry, so that workers stop serving them. Jobs stay
+// in their queues, and jobs that run still finish. Unregister ignores queues that are not
+// registered.
+//
+// If a producer goes on adding to a Queue from [Registry.Queue], it registers the queue
+// again: with the next add in this process, and within 5 minutes in other processes.
 func (r *Registry) Unregister(ctx context.Context, queueNames ...string) error {
 	if err := r.store.Unregister(ctx, queueNames); err != nil {
 		return err
@@ -172,11 +175,12 @@ func (r *Registry) Unregister(ctx context.Context, queueNames ...string) error {
 	return nil
 }
 
-// Queues returns the names of all queues of the registry, sorted.
+// Queues returns the names of all queues of the registry, sorted. They include queues that
+// a client of BullMQ has announced.
 func (r *Registry) Queues(ctx context.Context) ([]string, error) { return r.store.Queues(ctx) }
 
-// Close closes the queues that Registry.Queue has opened, and the registry's connection,
-// unless the caller passed it in.
+// Close closes the queues that Registry.Queue has opened. It also closes the connection of
+// the registry, unless the caller passed it in. Close always returns nil.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	queues, closed := r.queues, r.closed

@@ -69,24 +69,24 @@ const (
 	// registered.
 	UnregisterTimeout = 500 * time.Millisecond
 
-	// RegistryLease is how long a listener of a registry of queues is told of new queues
-	// without renewing its lease.
+	// RegistryLease is how long a listener of a registry of queues is woken without
+	// renewing its lease.
 	RegistryLease = 30 * time.Second
-	// RegistryInterval is how often it renews the lease.
+	// RegistryInterval is how often a listener renews its lease.
 	RegistryInterval = 10 * time.Second
-	// RegistryReview is how often it reads all queues nevertheless.
+	// RegistryReview is how often a listener reads all queues of its registry.
 	RegistryReview = time.Minute
-	// RegistrationAge is how old the registration of a queue may be when a producer adds
-	// to it. After that, the producer renews it.
+	// RegistrationAge is the age from which on a producer renews the registration of a
+	// queue, with its next add.
 	RegistrationAge = 5 * time.Minute
-	// RegistrationTimeout limits the renewal, since an add waits for it.
+	// RegistrationTimeout limits the renewal of a registration. An add waits for it.
 	RegistrationTimeout = time.Second
 	// RegistrationRetry is the pause after a renewal that has failed.
 	RegistrationRetry = 30 * time.Second
-	// VanishedAge is how old the registration of a queue without keys must be before it is
+	// VanishedAge is the age from which on the registration of a queue without keys is
 	// removed.
 	VanishedAge = time.Hour
-	// VanishedInterval is how often registries are checked for such queues.
+	// VanishedInterval is how often a registry is searched for queues without keys.
 	VanishedInterval = 10 * time.Minute
 
 	// LiveWorkersAge is how old the answer may be by which an add that requires a worker is
