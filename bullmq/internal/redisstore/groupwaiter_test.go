@@ -157,7 +157,7 @@ var _ = Describe("A wait for many markers", func() {
 					by := wait(keys...)
 					Consistently(by, "20ms").ShouldNot(Receive())
 					waiter.Interrupt()
-					Expect(ended(by)).To(BeZero())
+					Expect(ended(by)).To(Equal(backend.GroupWake{Cut: true}))
 				}
 				set(keys[3], "0", 0)
 				Expect(ended(wait(keys...)).Marker).To(Equal(keys[3]))
