@@ -2,7 +2,9 @@ package tests
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -21,7 +23,8 @@ type extended struct {
 	dead     *bullmq.Queue
 	registry *bullmq.Registry
 	sharded  *bullmq.ShardedQueue
-	worker   *goWorker
+	stop     func()        // stops the worker, which serves the queues of the registry except dead
+	tenants  []string      // queues that Node has announced
 	started  chan string   // ids of jobs with the name hold that have started
 	release  chan struct{} // ends such a job
 }
@@ -48,7 +51,7 @@ func newExtended(line string, dialect bullmq.Dialect) *extended {
 	DeferCleanup(e.registry.Close)
 	Expect(e.registry.Register(soon(), e.queues()...)).To(Succeed())
 	e.sharded = newShardedQueue(e.name, numShards, bullmq.QueueOptions{Dialect: dialect})
-	e.worker = runGoWorker(e.name, func(ctx context.Context, job *bullmq.Job) (any, error) {
+	e.stop = runMultiWorker(func(ctx context.Context, job *bullmq.Job) (any, error) {
 		switch job.Name {
 		case "fail":
 			return nil, bullmq.Unrecoverable(errorText("as planned"))
@@ -61,9 +64,13 @@ func newExtended(line string, dialect bullmq.Dialect) *extended {
 			}
 		}
 		return "done", nil
-	}, bullmq.WorkerOptions{
-		Name: "gopher", Dialect: dialect, Concurrency: 5,
-		Limits: map[string]bullmq.NameLimit{hold: {Concurrency: 1, Limiter: &bullmq.Limiter{Max: 1000, Duration: hour * time.Millisecond}}},
+	}, bullmq.MultiWorkerOptions{
+		Registry: e.name, Accept: func(name string) (bullmq.ServedQueue, bool) { return bullmq.ServedQueue{}, name != e.dead.Name() },
+		Worker: bullmq.WorkerOptions{
+			Name: "gopher", Dialect: dialect, Concurrency: 5,
+			Registration: &bullmq.RegistrationOptions{Interval: 100 * time.Millisecond, Lease: 5 * time.Second},
+			Limits:       map[string]bullmq.NameLimit{hold: {Concurrency: 1, Limiter: &bullmq.Limiter{Max: 1000, Duration: hour * time.Millisecond}}},
+		},
 	})
 	return e
 }
@@ -113,8 +120,13 @@ func (e *extended) expectSound() {
 		Expect(orphans).To(BeZero(), "orphaned jobs of %s in Node", name)
 	}
 	Expect(e.queue.FindOrphanedJobs(soon())).To(BeEmpty())
-	Expect(e.queue.Workers(soon())).To(ConsistOf(And(HaveField("Name", "gopher"), HaveField("IsRegistered()", true))))
-	Expect(e.registry.Queues(soon())).To(ConsistOf(e.queues()))
+	Eventually(func() ([]bullmq.WorkerInfo, error) { return e.queue.Workers(soon()) }).Should(ConsistOf(And(HaveField("Name", "gopher"), HaveField("IsRegistered()", true))))
+	tenant := fmt.Sprintf("%s-tenant-%d", e.name, len(e.tenants))
+	e.tenants = append(e.tenants, tenant)
+	e.node.Do("announce", object{"queue": tenant, "registry": e.name}, nil)
+	id := e.node.Add(tenant, "work", object{}, nil)
+	Eventually(stateOf(newGoQueue(tenant), id)).Should(Equal(bullmq.StateCompleted))
+	Expect(e.registry.Queues(soon())).To(ConsistOf(append(e.tenants, e.queues()...)))
 	again := newShardedQueue(e.name, numShards+1, bullmq.QueueOptions{Dialect: e.dialect}) // uses the stored number
 	Expect(again.NumShards()).To(Equal(numShards))
 
@@ -162,13 +174,13 @@ func (e *extended) expectStarted(id string) {
 	e.cancel(id)
 }
 
-// own returns the keys of the extensions.
+// own returns the keys of the extensions, without those that exist only until a worker has read them.
 func (e *extended) own() []string {
 	GinkgoHelper()
 	keys, err := ask("KEYS", "bull:"+e.name+"@x:*").AsStrSlice()
 	Expect(err).NotTo(HaveOccurred())
 	slices.Sort(keys)
-	return keys
+	return slices.DeleteFunc(keys, func(key string) bool { return strings.Contains(key, "@x:wake:") || strings.HasSuffix(key, "@x:new") })
 }
 
 var _ = Describe("A queue with keys of all extensions", Label("slow"), func() {
@@ -256,10 +268,10 @@ var _ = Describe("A queue with keys of all extensions", Label("slow"), func() {
 		e.cancel(running)
 		e.expectStarted(limited)
 		e.expectSound()
-		e.worker.stop()
+		e.stop()
 
 		// The registry and the sharded queue have lists of queues, which BullMQ does not know.
-		names := e.queues()
+		names := append(e.queues(), e.tenants...)
 		for _, shard := range e.sharded.Shards() {
 			names = append(names, shard.Name())
 		}
@@ -277,7 +289,7 @@ var _ = Describe("A queue with keys of all extensions", Label("slow"), func() {
 			return keys
 		}
 		Expect(permanent()).To(ConsistOf("bull:"+e.name+"@x:queues", "bull:"+e.name+"@x:shards"))
-		Expect(e.registry.Unregister(soon(), e.queues()...)).To(Succeed())
+		Expect(e.registry.Unregister(soon(), names...)).To(Succeed())
 		Expect(e.sharded.Obliterate(soon(), nil)).To(Succeed())
 		Expect(permanent()).To(BeEmpty())
 		Expect(e.own()).NotTo(BeEmpty())
