@@ -158,7 +158,17 @@ func (g *Group) AddPlainJobs(ctx context.Context, adds []backend.QueueAdds) ([][
 		size += 2 + 4*len(of.Jobs)
 	}
 	args := make([]string, 0, size)
+	var last *backend.Add // the last one that was alone in its queue
 	for _, of := range adds {
+		if only := of.Jobs[0]; len(of.Jobs) == 1 && only.State == backend.Waiting && !only.LIFO {
+			if last != nil && isLike(only, last) {
+				args = append(args, "4", only.Data)
+			} else {
+				args = append(args, "0", only.Data, only.Name, only.Opts, timestampText(only))
+			}
+			last = only
+			continue
+		}
 		at := len(args)
 		args = append(args, "", "")
 		with, kinds := appendPlainAdds(args, of.Jobs)

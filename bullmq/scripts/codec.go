@@ -26,8 +26,9 @@ import (
 // It returns the number of the first job. The other jobs have the numbers after it. [idText]
 // makes an id of a number.
 //
-// addPlainJobsTo takes the same for each of several queues, with the number of the values after
-// kinds.
+// addPlainJobsTo takes the same for each of several queues. The number of the values precedes
+// them, except for a single job of the kind '0' or '4'. '4' then means the name, opts and
+// timestamp of the last single job of these kinds, of any queue.
 //
 // # Finished jobs
 //

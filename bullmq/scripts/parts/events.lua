@@ -7,7 +7,7 @@
      eventLimitOf does the same for a value of that field that was read before. ]]
 --@keys events meta
 local function eventLimitOf(metaAt, kept)
-  if kept and string.find(kept, '^%d+$') then return kept end
+  if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end

@@ -53,7 +53,7 @@ local function offsetOf(due, every, offset)
   return math.floor(due - math.floor(due / every) * every)
 end
 local function eventLimitOf(metaAt, kept)
-  if kept and string.find(kept, '^%d+$') then return kept end
+  if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end

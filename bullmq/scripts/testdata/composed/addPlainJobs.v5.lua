@@ -15,7 +15,7 @@ local base = ARGV[1]
 local kinds = ARGV[2]
 local rest = 3
 local function eventLimitOf(metaAt, kept)
-  if kept and string.find(kept, '^%d+$') then return kept end
+  if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end

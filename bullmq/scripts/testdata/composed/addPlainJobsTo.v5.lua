@@ -29,7 +29,7 @@ local function useQueue(n)
 end
 local rest = 1
 local function eventLimitOf(metaAt, kept)
-  if kept and string.find(kept, '^%d+$') then return kept end
+  if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
@@ -155,16 +155,38 @@ local function orText(fine, result, ...)
   if code and code ~= 'ERR' and code ~= 'WRONGTYPE' then error(result, 0) end
   return false, text
 end
-local numbers, at, written = {}, rest, false
+local function addOne(base, name, data, opts, timestamp)
+  local number, stream = call('INCRBY', base .. 'id', '1'), base .. 'events'
+  local jobId = number < 1e14 and string.format('%d', number) or number .. '' -- the first form costs less
+  local limit, held = eventLimitAndHeld(base .. 'meta', base .. 'active')
+  call('HSET', base .. jobId, 'name', name, 'data', data, 'opts', opts, 'timestamp', timestamp, 'delay', '0', 'priority', '0')
+  call('XADD', stream, '*', 'event', 'added', 'jobId', jobId, 'name', name)
+  call('XADD', stream, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', jobId)
+  call('LPUSH', waitList(base), jobId)
+  signalReady(base .. 'marker', held)
+  return number
+end
+local numbers, args, at, written = {}, ARGV, rest, false
+local name, opts, timestamp
 for n = 1, #queues - 1 do
-  local kinds, from = ARGV[at], at + 2
-  local fine, first = pcall(addPlain, useQueue(n), kinds, from)
+  local kinds, data = args[at], args[at + 1]
+  local fine, first
+  if kinds == '0' then
+    name, opts, timestamp = args[at + 2], args[at + 3], args[at + 4]
+    fine, first = pcall(addOne, queues[n], name, data, opts, timestamp)
+    at = at + 5
+  elseif kinds == '4' then
+    fine, first = pcall(addOne, queues[n], name, data, opts, timestamp)
+    at = at + 2
+  else
+    fine, first = pcall(addPlain, useQueue(n), kinds, at + 2)
+    at = at + 2 + data -- the number of the values
+  end
   if written and not fine then
     first = errorText(first) -- raising it would hide that the jobs of other queues were added
   elseif not written then
     fine, first = orText(fine, first)
   end
-  written = true
-  numbers[n], at = first, from + ARGV[at + 1]
+  written, numbers[n] = true, first
 end
 return numbers

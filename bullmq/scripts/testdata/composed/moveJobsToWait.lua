@@ -18,7 +18,7 @@ local upTo = ARGV[4]
 local resetMade = ARGV[5]
 local resetStarted = ARGV[6]
 local function eventLimitOf(metaAt, kept)
-  if kept and string.find(kept, '^%d+$') then return kept end
+  if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end

@@ -17,7 +17,7 @@ local now = ARGV[2]
 local maxStalled = ARGV[3]
 local checkMs = ARGV[4]
 local function eventLimitOf(metaAt, kept)
-  if kept and string.find(kept, '^%d+$') then return kept end
+  if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end

@@ -54,7 +54,7 @@ local function setFields(jobKey, from, to)
   if to > from then call('HSET', jobKey, unpack(ARGV, from, to)) end
 end
 local function eventLimitOf(metaAt, kept)
-  if kept and string.find(kept, '^%d+$') then return kept end
+  if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end

@@ -13,7 +13,7 @@ local function splitKey(jobKey)
   return string.match(jobKey, '^(.*:)([^:]*)$')
 end
 local function eventLimitOf(metaAt, kept)
-  if kept and string.find(kept, '^%d+$') then return kept end
+  if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end

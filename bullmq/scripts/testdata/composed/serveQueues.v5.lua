@@ -41,7 +41,7 @@ local tokens = ARGV[5]
 local endings = ARGV[6]
 local rest = 7
 local function eventLimitOf(metaAt, kept)
-  if kept and string.find(kept, '^%d+$') then return kept end
+  if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end

@@ -31,7 +31,7 @@ local function isInAnyState(base, jobId)
   return call('SISMEMBER', KEYS[9], jobId) == 1
 end
 local function eventLimitOf(metaAt, kept)
-  if kept and string.find(kept, '^%d+$') then return kept end
+  if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
   return '10000'
 end
