@@ -46,9 +46,9 @@ type WorkerInfo struct {
 	LastSeen time.Time // of the last renewal of the lease, by the clock of Redis
 	Expires  time.Time // end of the lease, by the clock of Redis
 
-	// Connections are the connections on which the worker waits for jobs. There are none
-	// while it opens one, if its user may not name connections, and if the server does not
-	// permit CLIENT LIST.
+	// Connections are the connections on which the worker waits for jobs, as CLIENT LIST
+	// shows them. It is empty if the server does not permit CLIENT LIST, if the worker may
+	// not name its connections, and while the worker has none.
 	Connections []ConnectedClient
 }
 
@@ -69,10 +69,10 @@ func (q *Queue) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	return workers, nil
 }
 
-// ListWorkers lists the workers of some queues, as [Queue.Workers] does, in one list. A
-// worker that serves several of them is listed once. Without queue names it lists the
-// workers of all queues with the prefix. For that it reads the names of all keys of the
-// server, as [Queue.FindOrphanedJobs] does. An empty prefix is [DefaultPrefix].
+// ListWorkers lists the workers of several queues, as [Queue.Workers] does for one. A
+// registered worker that serves several of them is listed once. Without queue names,
+// ListWorkers lists the workers of all queues with the prefix. For that it scans all keys of
+// the server, as [Queue.FindOrphanedJobs] does. An empty prefix is [DefaultPrefix].
 func ListWorkers(ctx context.Context, connection *Connection, prefix string, queueNames ...string) ([]WorkerInfo, error) {
 	if connection == nil || connection.client == nil {
 		return nil, errors.New("bullmq: list workers: there is no Connection: make one with Connect, ConnectOption or ConnectClient")

@@ -249,7 +249,9 @@ var _ = Describe("A registered worker", func() {
 		client := clientOf(server)
 		link := bullmq.URL(server.URL())
 		busy := newQueue(name, &bullmq.QueueOptions{Connection: link})
-		runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: link, Concurrency: 10})
+		runWorker(name, doNothing, &bullmq.WorkerOptions{
+			Connection: link, Concurrency: 10, Registration: &bullmq.RegistrationOptions{Interval: time.Hour},
+		})
 		Eventually(workersOf(busy)).Should(ConsistOf(HaveField("ID", Not(BeEmpty()))))
 		calls := func() string {
 			info, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
