@@ -217,3 +217,28 @@ func TestKitRunsAServerUntilTheTestEnds(t *testing.T) {
 		}, "it has ended", "nothing to run")
 	})
 }
+
+func TestKitRunsAServerOfManyQueues(t *testing.T) {
+	onEach(t, func(t *testing.T, _ *bullmqtest.Kit) {
+		kit := bullmqtest.New(t, nil)
+		server := bullmq.NewServer(kit.Conn(), kit.ServerOptions())
+		names := []string{"mail", "sms", "post"}
+		var queues []bullmq.ServedQueue
+		for _, name := range names {
+			queues = append(queues, bullmq.ServedQueue{Name: name})
+		}
+		server.HandleQueues(func(_ context.Context, job *bullmq.Job) (any, error) { return Receipt{job.QueueName()}, nil },
+			&bullmq.MultiWorkerOptions{Queues: queues, Worker: bullmq.WorkerOptions{Concurrency: 2}})
+		kit.StartServer(server)
+		for _, delay := range []time.Duration{0, time.Hour} {
+			ids := map[string]string{}
+			for _, name := range names {
+				ids[name] = must(Welcome.Add(t.Context(), kit.Queue(name), Email{To: "ada"}, &bullmq.JobOptions{Delay: delay})).ID
+			}
+			kit.Advance(delay)
+			for name, id := range ids {
+				equal(t, "result", bullmqtest.WaitFinished(t, kit, name, Welcome, id).Value.ID, name)
+			}
+		}
+	})
+}
