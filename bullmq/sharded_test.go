@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -81,6 +82,22 @@ var _ = Describe("A sharded queue", func() {
 		Expect(shard.Name()).To(Equal(shards[3]))
 		_, ok = sharded.Shard(name)
 		Expect(ok).To(BeFalse())
+	})
+
+	It("lets adds to shards of one server share calls if so configured", func() {
+		sharded := newSharded(name, 3, bullmq.ShardedQueueOptions{
+			Connections: []*bullmq.Connection{connectTo(redis.Addr())}, Queue: bullmq.QueueOptions{ShareCalls: true},
+		})
+		Expect(bullmq.ShareCalls(sharded.Shards()...)).To(BeTrue())
+		var adding sync.WaitGroup
+		for range 30 {
+			adding.Go(func() {
+				defer GinkgoRecover()
+				add(sharded, nil)
+			})
+		}
+		adding.Wait()
+		Expect(waitingIn(sharded)).To(Equal([]int{10, 10, 10}))
 	})
 
 	It("selects the shard of a key by FNV-1a", func() {
