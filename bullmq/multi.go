@@ -25,6 +25,7 @@ type MultiWorker struct {
 	host
 	feed     *groupFeed
 	registry *registryWatch // nil without MultiWorkerOptions.Registry
+	routed   *routedWorker  // of NewRoutedWorker; nil for others
 }
 
 // NewMultiWorker connects and returns a MultiWorker. Call [MultiWorker.Run] to run jobs.
@@ -95,6 +96,9 @@ func (m *MultiWorker) Run(ctx context.Context) error {
 // upkeep starts the loops that run beside the jobs.
 func (m *MultiWorker) upkeep(ctx context.Context) (loops []*safe.Background, end func(time.Time)) {
 	loops, endFeed := m.feed.upkeep(ctx)
+	if m.routed != nil {
+		loops = append(loops, safe.Go(ctx, m.routed.run))
+	}
 	if m.registry == nil {
 		return loops, endFeed
 	}

@@ -59,6 +59,8 @@ type ServedQueue struct {
 	// Handler runs the jobs of the queue.
 	// Defaults to the handler of the MultiWorker.
 	Handler Handler
+
+	rank int // queues with a lower one come first; used without MultiWorkerOptions.Strict
 }
 
 // defaultBurst is the default of MultiWorkerOptions.Burst.
@@ -113,6 +115,7 @@ func (o *MultiWorkerOptions) check(q ServedQueue, handler Handler) error {
 // share returns how a queue shares the slots with the others.
 func (o *MultiWorkerOptions) share(m *memberQueue) turns.Share[*queueGroup] {
 	share := turns.Share[*queueGroup]{Weight: m.spec.Weight, Bound: cmp.Or(m.spec.Concurrency, o.QueueConcurrency), Group: m.group}
+	share.Rank = m.spec.rank
 	if o.Strict {
 		share.Rank = m.rank
 	}

@@ -161,8 +161,8 @@ type verdict struct {
 }
 
 // MoveUnserved moves jobs of routes that no worker serves to the fallbacks of their targets,
-// and returns how many. A job moves once it has been ready for Target.After. Call MoveUnserved
-// at intervals, in one process.
+// and returns how many. A job moves once it has been ready for Target.After. Workers of
+// [NewRoutedWorker] do this every 5 seconds. MoveUnserved is for programs without such a worker.
 func (q *Queue) MoveUnserved(ctx context.Context) (int, error) {
 	moved, err := q.routes.moveUnserved(ctx)
 	if err != nil {

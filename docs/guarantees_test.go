@@ -137,6 +137,7 @@ var _ = Describe("The page of routes", func() {
 		lines := regexp.MustCompile(`(?ms)^const routeOf .*?^};$`).FindString(read("../interop/node/routes.mjs"))
 		Expect(strings.Split(lines, "\n")).To(HaveLen(5))
 		Expect(read("routing.md")).To(ContainSubstring(lines))
+		Expect(read("../examples/routing/producer.mjs")).To(ContainSubstring(lines))
 	})
 })
 var _ = Describe("The guarantees page", func() {

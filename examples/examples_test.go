@@ -2,6 +2,7 @@ package examples_test
 
 import (
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,29 @@ func run(name string, arguments []string, environment ...string) *gexec.Session 
 func node(script, queue string, arguments ...string) *nodeprocess.Process {
 	GinkgoHelper()
 	process, err := nodeprocess.Start(script, append([]string{"-redis", redis.Addr(), "-queue", queue}, arguments...)...)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(process.Stop)
+	return process
+}
+
+// nodeExample starts a Node program of an example, with a version of BullMQ of interop/node.
+func nodeExample(example, program, bullmq string) *nodeprocess.Process {
+	GinkgoHelper()
+	installation, err := nodeprocess.Find()
+	Expect(err).NotTo(HaveOccurred())
+	directory := GinkgoT().TempDir()
+	text, err := os.ReadFile(filepath.Join(example, program))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(filepath.Join(directory, program), text, 0o600)).To(Succeed())
+	Expect(os.Mkdir(filepath.Join(directory, "node_modules"), 0o755)).To(Succeed())
+	for name, of := range map[string]string{"bullmq": bullmq, "ioredis": "ioredis"} {
+		Expect(os.Symlink(filepath.Join(installation.Directory, "node_modules", of), filepath.Join(directory, "node_modules", name))).To(Succeed())
+	}
+	_, port, err := net.SplitHostPort(redis.Addr())
+	Expect(err).NotTo(HaveOccurred())
+	command := exec.Command(installation.Node, filepath.Join(directory, program))
+	command.Env = append(os.Environ(), "REDIS_PORT="+port)
+	process, err := nodeprocess.Run(program, command)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(process.Stop)
 	return process
@@ -213,6 +237,23 @@ var _ = Describe("An example", func() {
 		Eventually(session.Out, timeout).Should(gbytes.Say(`\(second\): part 3 of 3`))
 		Eventually(session.Signal(syscall.SIGINT), timeout).Should(gexec.Exit(0))
 	})
+
+	DescribeTable("routing gives jobs that need a GPU to Go, and the others to Node, with", func(ctx SpecContext, bullmq string) {
+		routing := run("routing", nil)
+		Eventually(routing.Out, timeout).Should(gbytes.Say(`waiting`))
+		worker := nodeExample("routing", "worker.mjs", bullmq)
+		producer := nodeExample("routing", "producer.mjs", bullmq)
+		Expect(producer.Wait(ctx)).To(BeZero(), producer.Stderr())
+		for _, file := range []string{"cat", "dog", "owl"} {
+			Eventually(func() string { return string(routing.Out.Contents()) }, timeout).Should(ContainSubstring("render of images@gpu: rendered " + file))
+			var ran struct{ Name, File string }
+			_, err := worker.WaitFor(ctx, func(line nodeprocess.Line) bool { return line.Decode(&ran) == nil })
+			Expect(err).NotTo(HaveOccurred())
+			Expect(ran.Name + " " + ran.File).To(Equal("thumbnail " + file + ".png"))
+		}
+		Eventually(routing.Interrupt(), timeout).Should(gexec.Exit(0))
+		Expect(string(routing.Out.Contents())).NotTo(ContainSubstring("thumbnail"))
+	}, Entry("bullmq 6", "bullmq", SpecTimeout(60*time.Second)), Entry("bullmq 5", "bullmq5", SpecTimeout(60*time.Second)))
 
 	It("demo prints plain lines without a terminal and ends within 15 s because all accounts agree", func() {
 		session := run("demo", nil)

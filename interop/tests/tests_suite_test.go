@@ -33,6 +33,10 @@ func TestMain(m *testing.M) {
 		moveUntilKilled()
 		return
 	}
+	if os.Getenv(routedVariable) != "" {
+		workForRoutes()
+		return
+	}
 	os.Exit(m.Run())
 }
 

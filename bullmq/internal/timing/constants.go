@@ -89,6 +89,8 @@ const (
 	// VanishedInterval is how often a registry is searched for queues without keys.
 	VanishedInterval = 10 * time.Minute
 
+	// FallbackInterval is how often a worker looks for jobs of routes that no worker serves.
+	FallbackInterval = 5 * time.Second
 	// LiveWorkersAge is how old the answer may be by which an add that requires a worker is
 	// decided.
 	LiveWorkersAge = time.Second

@@ -1,0 +1,216 @@
+package tests
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess/childprocess"
+)
+
+// routedVariable makes the test binary run a member of routedFleet. Its arguments are the address of Redis, the
+// queue, and the index of the member.
+const routedVariable = "INTEROP_ROUTED_WORKER"
+
+func workForRoutes() {
+	index, err := strconv.Atoi(os.Args[3])
+	if err == nil {
+		var worker *bullmq.MultiWorker
+		if worker, err = newRoutedMember(os.Args[1], os.Args[2], index, func(job *bullmq.Job) { fmt.Println(job.ID) }); err == nil {
+			err = worker.Run(context.Background())
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+const routedWorkers = 12
+
+// dyingMembers are killed while they run jobs. For each capability and region another worker stays.
+var dyingMembers = []int{1, 5, 9}
+
+var (
+	routedCapabilities = []string{"gpu", "avx", "big", "disk", "ssl", "ocr"}
+	routedRegions      = []string{"eu", "us", "as"}
+)
+
+// routedMember returns what a member of the fleet has.
+func routedMember(index int) bullmq.Target {
+	return bullmq.Target{
+		Server: fmt.Sprint("w", index), Region: routedRegions[index%3],
+		Capabilities: []string{routedCapabilities[index%6], routedCapabilities[(index+1)%6], routedCapabilities[(index+3)%6]},
+	}
+}
+
+// newRoutedMember returns a worker whose jobs take some time and return its index.
+func newRoutedMember(url, queue string, index int, started func(*bullmq.Job)) (*bullmq.MultiWorker, error) {
+	has := routedMember(index)
+	return bullmq.NewRoutedWorker(context.Background(), queue, func(_ context.Context, job *bullmq.Job) (any, error) {
+		started(job)
+		time.Sleep(time.Duration(30+rand.IntN(20)) * time.Millisecond)
+		return index, nil
+	}, &bullmq.RoutedWorkerOptions{Server: has.Server, Worker: bullmq.WorkerOptions{
+		URL: url, Concurrency: 2, LockDuration: shortLock, StalledInterval: frequentCheck,
+		Registration: &bullmq.RegistrationOptions{Region: has.Region, Capabilities: has.Capabilities},
+	}})
+}
+
+// satisfies reports whether a member may run a job, without the code that decides it.
+func satisfies(index int, t bullmq.Target) bool {
+	has := routedMember(index)
+	if t.Server != "" {
+		return t.Server == has.Server
+	}
+	met := []bool{}
+	if t.Region != "" {
+		met = append(met, t.Region == has.Region)
+	}
+	for _, capability := range t.Capabilities {
+		met = append(met, slices.Contains(has.Capabilities, capability))
+	}
+	if t.Mode == bullmq.MatchAny && len(met) > 0 {
+		return slices.Contains(met, true)
+	}
+	return !slices.Contains(met, false)
+}
+
+// someTarget returns a target that a member satisfies who is not killed.
+func someTarget() bullmq.Target {
+	for {
+		var t bullmq.Target
+		switch rand.IntN(5) {
+		case 0:
+			t.Region = routedRegions[rand.IntN(3)]
+		case 1:
+			t.Server = fmt.Sprint("w", rand.IntN(routedWorkers))
+		case 2:
+			t.Mode, t.Region = bullmq.MatchAny, routedRegions[rand.IntN(3)]
+		}
+		for range rand.IntN(3) {
+			t.Capabilities = append(t.Capabilities, routedCapabilities[rand.IntN(6)])
+		}
+		if t.Server == "" && t.Region == "" && len(t.Capabilities) == 0 {
+			continue
+		}
+		for index := range routedWorkers {
+			if satisfies(index, t) && !slices.Contains(dyingMembers, index) {
+				return t
+			}
+		}
+	}
+}
+
+var _ = Describe("Jobs with 40 different targets for 12 workers, three of which are killed,", Label("slow"), func() {
+	It("complete once each, on a worker that satisfies the target, and no route has to wait for others", func() {
+		const jobs, targets = 3000, 40
+		name := newQueueName()
+		queue := newGoQueue(name)
+		byRoute := map[string]bullmq.Target{}
+		for len(byRoute) < targets {
+			t := someTarget()
+			route, err := t.Route(name)
+			Expect(err).NotTo(HaveOccurred())
+			byRoute[route] = t
+		}
+		var routes []string
+		for route := range byRoute {
+			routes = append(routes, route)
+		}
+		slices.Sort(routes)
+		var bulk []bullmq.BulkJob
+		for i := range jobs {
+			t := byRoute[routes[i%targets]]
+			bulk = append(bulk, bullmq.BulkJob{Name: "a", Options: &bullmq.JobOptions{JobID: fmt.Sprint("job-", i), Target: &t}})
+		}
+		_, err := queue.AddBulk(soon(), bulk)
+		Expect(err).NotTo(HaveOccurred())
+
+		begun := time.Now()
+		var kills []func()
+		for index := range routedWorkers {
+			if slices.Contains(dyingMembers, index) {
+				kills = append(kills, startRoutedProcess(name, index))
+				continue
+			}
+			worker, err := newRoutedMember(server.URL(), name, index, func(*bullmq.Job) {})
+			Expect(err).NotTo(HaveOccurred())
+			ended := make(chan error, 1)
+			go func() { ended <- worker.Run(context.Background()) }()
+			DeferCleanup(func() { Expect(worker.Close()).To(Succeed()); Eventually(ended).Should(Receive()) })
+		}
+		for _, kill := range kills {
+			kill()
+		}
+		Eventually(func() (completed int, err error) {
+			found, err := queue.Routes(soon())
+			for _, route := range found {
+				completed += route.Counts[bullmq.StateCompleted]
+			}
+			return completed, err
+		}, "90s", "100ms").Should(Equal(jobs))
+		lasted := time.Since(begun)
+
+		completed, recovered := map[string]int{}, 0
+		for _, route := range routes {
+			var waits []time.Duration
+			found, err := newGoQueue(route).Jobs(soon(), bullmq.Page{Limit: jobs}, bullmq.StateCompleted)
+			Expect(err).NotTo(HaveOccurred())
+			for _, job := range found {
+				completed[job.ID]++
+				Expect(job.AttemptsMade).To(Equal(1))
+				Expect(job.AttemptsStarted).To(Equal(1+job.StalledCounter), "only a job whose worker was killed runs again")
+				by, err := strconv.Atoi(string(job.ReturnValue))
+				Expect(err).NotTo(HaveOccurred())
+				Expect(satisfies(by, byRoute[route])).To(BeTrue(), "%s ran on %v", route, routedMember(by))
+				if job.StalledCounter > 0 {
+					recovered++
+					continue
+				}
+				waits = append(waits, job.ProcessedOn.Sub(begun))
+			}
+			var sum time.Duration
+			for _, wait := range waits {
+				sum += wait
+			}
+			mean := sum / time.Duration(len(waits))
+			Expect(slices.Max(waits)).To(BeNumerically("<=", 2*mean+time.Second), "the longest wait in %s, with the mean %v", route, mean)
+			Expect(slices.Min(waits)).To(BeNumerically("<=", lasted/2), "the first start in %s of %v", route, lasted)
+		}
+		Expect(completed).To(HaveLen(jobs))
+		Expect(completed).To(HaveEach(1))
+		Expect(recovered).To(BeNumerically(">", 0), "the workers were killed while they ran jobs")
+	})
+})
+
+// startRoutedProcess starts a member of the fleet in a process, waits until it runs a job, and returns a function that
+// kills it.
+func startRoutedProcess(queue string, index int) (kill func()) {
+	GinkgoHelper()
+	command := exec.Command(os.Args[0], server.URL(), queue, strconv.Itoa(index))
+	command.Env = append(os.Environ(), routedVariable+"=1")
+	out, theirOut, err := os.Pipe()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(out.Close)
+	command.Stdout, command.Stderr = theirOut, os.Stderr
+	child, err := childprocess.Start(command)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(theirOut.Close()).To(Succeed())
+	DeferCleanup(child.Kill)
+	lines := bufio.NewScanner(out)
+	Expect(lines.Scan()).To(BeTrue())
+	go func() {
+		for lines.Scan() { // the child must not wait for a reader
+		}
+	}()
+	return child.Kill
+}
