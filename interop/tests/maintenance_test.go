@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,8 @@ import (
 )
 
 // extended is a queue with every kind of key that this SDK adds to those of BullMQ: cancellations, registered
-// workers, limits by name, a registry of queues, and the number of shards. Its failed jobs become dead letters.
+// workers, limits by name, a registry of queues, which includes its route, and the number of shards. Its failed jobs
+// become dead letters.
 type extended struct {
 	node     *probe
 	dialect  bullmq.Dialect
@@ -76,7 +78,7 @@ func newExtended(line string, dialect bullmq.Dialect) *extended {
 }
 
 // queues returns the names of the queues with jobs.
-func (e *extended) queues() []string { return []string{e.name, e.name + ".dead"} }
+func (e *extended) queues() []string { return []string{e.name, e.name + ".dead", e.name + "@gpu"} }
 
 func (e *extended) add(name string, options object) string {
 	GinkgoHelper()
@@ -126,6 +128,24 @@ func (e *extended) expectSound() {
 	e.node.Do("announce", object{"queue": tenant, "registry": e.name}, nil)
 	id := e.node.Add(tenant, "work", object{}, nil)
 	Eventually(stateOf(newGoQueue(tenant), id)).Should(Equal(bullmq.StateCompleted))
+
+	// Jobs with a target run on its route, and the worker forwards those that Node has added to the queue itself.
+	direct, err := e.queue.Add(soon(), "work", object{}, &bullmq.JobOptions{Target: &bullmq.Target{Capabilities: []string{"gpu"}}})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(direct.QueueName()).To(Equal(e.name + "@gpu"))
+	forwarded := fmt.Sprint("forwarded-", len(e.tenants))
+	e.add("work", object{"jobId": forwarded, "target": object{"capabilities": []string{"gpu"}}})
+	route := newGoQueue(direct.QueueName())
+	for _, id := range []string{direct.ID, forwarded} {
+		Eventually(func() (bullmq.State, error) {
+			state, err := route.JobState(soon(), id)
+			if errors.Is(err, bullmq.ErrJobNotFound) {
+				return "", nil // not forwarded yet
+			}
+			return state, err
+		}).Should(Equal(bullmq.StateCompleted))
+	}
+	Eventually(func() ([]bullmq.RouteInfo, error) { return e.queue.Routes(soon()) }).Should(ConsistOf(And(HaveField("Name", route.Name()), HaveField("IsServed()", true))))
 	Expect(e.registry.Queues(soon())).To(ConsistOf(append(e.tenants, e.queues()...)))
 	again := newShardedQueue(e.name, numShards+1, bullmq.QueueOptions{Dialect: e.dialect}) // uses the stored number
 	Expect(again.NumShards()).To(Equal(numShards))
@@ -151,7 +171,7 @@ func (e *extended) expectSound() {
 	// A dead letter is found and replayed.
 	failed := e.add("fail", object{})
 	Eventually(stateOf(e.queue, failed)).Should(Equal(bullmq.StateFailed))
-	_, err := e.queue.MoveFailed(soon(), e.dead.Name(), nil)
+	_, err = e.queue.MoveFailed(soon(), e.dead.Name(), nil)
 	Expect(err).NotTo(HaveOccurred())
 	letter, err := e.dead.DeadLetter(soon(), e.name, failed)
 	Expect(err).NotTo(HaveOccurred())
