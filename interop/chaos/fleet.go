@@ -69,11 +69,11 @@ func (f *Fleet) Start(ctx context.Context, library Library, more ...string) (*Me
 	m := &Member{Name: fmt.Sprintf("%v-%d", library, f.started), Library: library, read: make(chan struct{})}
 	f.mu.Unlock()
 	arguments := append([]string{"-redis", f.site.Address, "-prefix", f.site.Prefix, "-queue", f.queue, "-name", m.Name, "-brief"}, f.settings.arguments()...)
-	arguments = append(arguments, more...)
-	var err error
 	if library == Go {
 		arguments = append(arguments, f.goFlags...)
 	}
+	arguments = append(arguments, more...)
+	var err error
 	if library == Node {
 		m.Process, err = nodeprocess.Start("worker.mjs", arguments...)
 	} else {

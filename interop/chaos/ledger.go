@@ -150,6 +150,13 @@ func (l *Ledger) Reruns() []string {
 	return slices.Clone(l.reruns)
 }
 
+// HasEnded reports whether the end of a job was reported.
+func (l *Ledger) HasEnded(sequence int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.jobs[sequence].ends > 0
+}
+
 // StartedSoFar returns the number of jobs whose handler was started.
 func (l *Ledger) StartedSoFar() int {
 	l.mu.Lock()

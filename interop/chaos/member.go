@@ -69,6 +69,7 @@ func work(arguments []string) error {
 	flags.StringVar(&site.Prefix, "prefix", "bull", "prefix of all keys")
 	queue := flags.String("queue", "", "name of the queue")
 	further := flags.String("further", "", "names of further queues, separated by commas, which a MultiWorker serves too")
+	capabilities := flags.String("capabilities", "", "if set, the worker serves the routes of the queue that need these, separated by commas")
 	shards := flags.Int("shards", 0, "if above 0, the worker is that of a queue with so many shards, on the servers of -redis, separated by commas")
 	flags.StringVar(&options.Name, "name", "", "name of the worker")
 	flags.IntVar(&options.Concurrency, "concurrency", 1, "number of concurrent jobs")
@@ -138,6 +139,11 @@ func work(arguments []string) error {
 			multi.Queues = append(multi.Queues, bullmq.ServedQueue{Name: name})
 		}
 		worker, err = bullmq.NewMultiWorker(context.Background(), handler, multi)
+	} else if *capabilities != "" {
+		options.Registration = &bullmq.RegistrationOptions{
+			Interval: 200 * time.Millisecond, Lease: 2 * time.Second, Capabilities: strings.Split(*capabilities, ","),
+		}
+		worker, err = bullmq.NewRoutedWorker(context.Background(), *queue, handler, &bullmq.RoutedWorkerOptions{Worker: options})
 	} else {
 		worker, err = bullmq.NewWorker(context.Background(), *queue, handler, &options)
 	}
