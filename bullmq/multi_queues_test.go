@@ -155,7 +155,7 @@ var _ = Describe("The queues of a worker over many queues", func() {
 		}, bullmq.MultiWorkerOptions{Queues: all, Worker: bullmq.WorkerOptions{Concurrency: concurrency, DrainDelay: time.Minute}})
 		runWorker(names[2], ran.handle, &bullmq.WorkerOptions{DrainDelay: time.Minute})
 		added := 0
-		for range 60 {
+		for range 30 {
 			for range rand.IntN(20) {
 				n := 1 + rand.IntN(3)
 				at := rand.IntN(count)
@@ -166,11 +166,11 @@ var _ = Describe("The queues of a worker over many queues", func() {
 				added += n
 			}
 			if rand.IntN(3) == 0 {
-				Eventually(ran.count, "8s").Should(Equal(added))
+				Eventually(ran.count, "20s").Should(Equal(added))
 			}
 			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 		}
-		Eventually(ran.count, "8s").Should(Equal(added))
+		Eventually(ran.count, "20s").Should(Equal(added))
 		ran.once(added)
 	},
 		Entry("of few queues with one slot", 5, 1),
