@@ -52,7 +52,7 @@ spec: redis ## run the specs whose title contains SPEC, in ./bullmq or PACKAGES
 
 .PHONY: chaos
 chaos: redis node ## inject faults under load and check every job (FLAGS='-ginkgo.focus=…' for some; make test runs a short form)
-	@go test -count=1 -timeout 20m -v ./interop/chaos -args -full -ginkgo.succinct $(FLAGS)
+	@go test -count=1 -timeout 30m -v ./interop/chaos -args -full -ginkgo.succinct $(FLAGS)
 
 .PHONY: load
 load: redis node ## run the load specs of make chaos with 2,000,000 jobs, and 1,000,000 delayed ones due in the same second
