@@ -235,6 +235,28 @@ var _ = Describe("A worker that fetches a job with a target", func() {
 		runs.once(jobs)
 	})
 
+	It("leaves it as it is if the user may not rename keys", func() {
+		job := addHere(&bullmq.JobOptions{JobID: "a", Target: gpu()})
+		faults := make(chan error, 100)
+		worker := newWorker(name, neverRun, &bullmq.WorkerOptions{
+			Connection: restricted("~bull:* +@all -rename"), LockDuration: 3 * time.Second, SkipStalledCheck: true, ShutdownTimeout: time.Second,
+			Events: bullmq.WorkerEvents{Error: func(err error) {
+				select {
+				case faults <- err:
+				default:
+				}
+			}},
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(context.Background()) }()
+		Eventually(faults).Should(Receive(Satisfy(isDenied)))
+		Expect(queue.JobState(ctx, job.ID)).To(Equal(bullmq.StateActive))
+		Expect(worker.Close()).To(Succeed())
+		Eventually(ended, "20s").Should(Receive())
+		Expect(queue.JobState(ctx, job.ID)).To(Equal(bullmq.StateActive), "for the stalled check")
+		Expect(keysOf(route.Name())).NotTo(ContainElement(keyOf(route.Name(), "a")))
+	})
+
 	It("delays it while its route can't be registered", func() {
 		job := addHere(&bullmq.JobOptions{JobID: "a", Target: gpu()})
 		Expect(redisDo("SET", "bull:"+name+"@x:queues", "not a sorted set").Error()).To(Succeed())

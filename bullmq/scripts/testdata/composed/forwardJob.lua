@@ -372,6 +372,8 @@ local function transferJob(jobId, prev, now, dedup, opts)
 end
 local jobKey = useQueue(1) .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
+local allowed = try('RENAME', jobKey .. ':forwarded', jobKey .. ':forwarded')
+if allowed.err and not string.find(allowed.err, 'no such key', 1, true) then error(allowed.err, 0) end
 local refused = releaseLock(jobKey, jobId, token)
 if refused < 0 then return refused end
 if call('LREM', KEYS[3], -1, jobId) == 0 then return -3 end
