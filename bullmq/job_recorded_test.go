@@ -92,7 +92,7 @@ var _ = Describe("A job that records the calls of its handler", func() {
 	})
 
 	It("returns ErrNoQueue from methods that need Redis, and panics in none", func() {
-		without := []string{"QueueName", "Key", "AddOutcome", "DeadLetter", "AsParent", "Token", "WithToken", "Decode", "MarshalJSON", "Wait", "UpdateProgress", "UpdateData", "Log", "ClearLogs"}
+		without := []string{"QueueName", "Key", "AddOutcome", "Cancelled", "DeadLetter", "AsParent", "Token", "WithToken", "Decode", "MarshalJSON", "Wait", "UpdateProgress", "UpdateData", "Log", "ClearLogs"}
 		methods := reflect.TypeFor[*bullmq.Job]()
 		for i := range methods.NumMethod() {
 			method := methods.Method(i)

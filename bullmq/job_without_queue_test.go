@@ -23,7 +23,7 @@ var _ = Describe("A Job that belongs to no queue", func() {
 	}
 	ofError := reflect.TypeFor[error]()
 	// needNoQueue are the methods that work without a queue.
-	needNoQueue := []string{"QueueName", "Key", "AddOutcome", "DeadLetter", "AsParent", "Token", "WithToken", "Decode", "MarshalJSON", "Wait"}
+	needNoQueue := []string{"QueueName", "Key", "AddOutcome", "Cancelled", "DeadLetter", "AsParent", "Token", "WithToken", "Decode", "MarshalJSON", "Wait"}
 
 	methods := reflect.TypeFor[*bullmq.Job]()
 	for i := range methods.NumMethod() {
