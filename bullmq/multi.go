@@ -71,6 +71,12 @@ func NewMultiWorker(ctx context.Context, handler Handler, options *MultiWorkerOp
 	home.watchHealth(w.OnHealth)
 	m.host.init(home, w)
 	m.feed = newGroupFeed(&m.host, o, handler)
+	if w.DeadLetters != nil {
+		if m.feed.letters, err = newGroupLetters(m.feed, *w.DeadLetters); err != nil {
+			_ = m.Close()
+			return nil, fmt.Errorf("bullmq: %s: DeadLetters: %w", m.title(), err)
+		}
+	}
 	for _, q := range o.Queues {
 		if err := m.AddQueue(q); err != nil {
 			_ = m.Close()
@@ -119,6 +125,11 @@ func (m *MultiWorker) AddQueue(q ServedQueue) error {
 	}
 	if err := m.home.checkHashTag(f.o.Worker.Prefix, q.Name); err != nil {
 		return err
+	}
+	if f.letters != nil {
+		if err := f.letters.check(q.Name); err != nil {
+			return fmt.Errorf("bullmq: queue %s: DeadLetters: %w", q.Name, err)
+		}
 	}
 	f.add(q)
 	return nil

@@ -25,6 +25,7 @@ type groupFeed struct {
 	o         MultiWorkerOptions
 	handler   Handler                    // of queues without one of their own; may be nil
 	newWaiter func() backend.GroupWaiter // for a listener
+	letters   *groupLetters              // nil without WorkerOptions.DeadLetters
 	r         *runner                    // nil before start
 
 	admit    chan struct{}  // signals that pending has queues

@@ -332,12 +332,14 @@ func (f *groupFeed) saw(queues []*memberQueue, seen []backend.Seen, l backend.Lo
 	if !l.Quick {
 		for _, m := range queues {
 			m.mayStall, m.cancelled = false, false
+			m.hasFailed = m.hasFailed && !l.Failed
 		}
 	}
 	now := time.Now()
 	for _, s := range seen {
 		m := queues[s.Index]
 		m.mayStall, m.cancelled = m.mayStall || s.Running, m.cancelled || s.Cancelled
+		m.hasFailed = m.hasFailed || s.Failed
 		if !s.NextDue.IsZero() {
 			m.dues++
 			f.ring.Due(m, s.NextDue)

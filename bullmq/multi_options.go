@@ -13,9 +13,10 @@ type MultiWorkerOptions struct {
 	// Worker are the options of all queues, as of a [Worker]. Concurrency is the number of
 	// jobs of all queues together that run at the same time. Limiter, KeepCompleted,
 	// KeepFailed and MetricsPoints apply to each queue on its own. Dialect is detected for
-	// each queue unless it is set. DeadLetters must not be set. Events.Stalled,
-	// Events.LocksRenewed and Events.LocksLost get the ids of jobs without their queue. Use
-	// [MultiWorker.Events] to know the queue.
+	// each queue unless it is set. DeadLetters moves the failed jobs of all queues to one
+	// queue. If the worker serves that queue too, the failed jobs of that queue stay in it.
+	// Events.Stalled, Events.LocksRenewed and Events.LocksLost get the ids of jobs without
+	// their queue. Use [MultiWorker.Events] to know the queue.
 	Worker WorkerOptions
 	// Queues are the queues from the start on. Strict obeys their order.
 	// [MultiWorker.AddQueue] adds others. Queues may be empty if Registry is set.
@@ -81,8 +82,6 @@ func (o *MultiWorkerOptions) fill() error {
 		return errors.New("the option Accept is set without a Registry, whose queues it selects")
 	case o.Registry != "" && checkNames(o.Worker.Prefix, o.Registry) != nil:
 		return checkNames(o.Worker.Prefix, o.Registry)
-	case o.Worker.DeadLetters != nil:
-		return errors.New("the option DeadLetters can't be set for many queues; run a Worker with DeadLetters on each queue that needs it, or call Queue.MoveFailed")
 	case o.QueueConcurrency < 0:
 		return fmt.Errorf("QueueConcurrency %d is negative; 0 means no limit", o.QueueConcurrency)
 	case o.Burst < 0:

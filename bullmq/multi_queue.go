@@ -30,6 +30,7 @@ type memberQueue struct {
 
 	recent  *list.Element // in the listener's recent; nil unless admitted
 	worker  *queueWorker  // nil while there is no job
+	letters *deadLetters  // nil if no failed job is to be moved
 	usedAt  time.Time     // when the last job was fetched or has ended
 	running int           // jobs
 
@@ -43,6 +44,7 @@ type memberQueue struct {
 	// As of the last look.
 	mayStall  bool // jobs are active
 	cancelled bool // cancellations were told to workers
+	hasFailed bool // there are failed jobs; only looks with Look.Failed tell
 
 	cancelledAfter string // the id of the last cancellation that was read; "" before the first
 }
@@ -78,21 +80,27 @@ func (m *memberQueue) working() *queueWorker {
 	if m.worker != nil {
 		return m.worker
 	}
+	w := &queueWorker{}
+	w.init(m.f.h, m.newCore(), m.f.o.Worker)
+	w.limiter.Store(m.limiter.Load())
+	w.source = m
+	w.handler = func(ctx context.Context, job *Job) (any, error) { return (*m.handler.Load())(ctx, job) }
+	w.letters = m.deadLetters()
+	m.worker, m.usedAt = w, time.Now()
+	m.f.hot[m] = true
+	return w
+}
+
+// newCore returns a core of the queue, which must have a group.
+func (m *memberQueue) newCore() *core {
 	k, err := newKeys(m.f.o.Worker.Prefix, m.name)
 	if err != nil {
 		panic(err) // add has checked the names
 	}
-	h := m.f.h
-	c := h.home.withKeys(k, m.group.dialect)
-	c.log = h.home.log.With(logQueue, m.name)
-	w := &queueWorker{}
-	w.init(h, c, m.f.o.Worker)
-	w.limiter.Store(m.limiter.Load())
-	w.source = m
-	w.handler = func(ctx context.Context, job *Job) (any, error) { return (*m.handler.Load())(ctx, job) }
-	m.worker, m.usedAt = w, time.Now()
-	m.f.hot[m] = true
-	return w
+	home := m.f.h.home
+	c := home.withKeys(k, m.group.dialect)
+	c.log = home.log.With(logQueue, m.name)
+	return c
 }
 
 // mayFetch implements source. The ring of the feed decides from which queue.

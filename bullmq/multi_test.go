@@ -350,6 +350,7 @@ var _ = Describe("A worker over many queues", func() {
 		Entry("with a negative concurrency of queues", doNothing, bullmq.MultiWorkerOptions{Queues: served("a"), QueueConcurrency: -1}, "QueueConcurrency -1 is negative"),
 		Entry("with a negative burst", doNothing, bullmq.MultiWorkerOptions{Queues: served("a"), Burst: -1}, "the Burst -1 is less than 1"),
 		Entry("with wrong options of its jobs", doNothing, bullmq.MultiWorkerOptions{Queues: served("a"), Worker: bullmq.WorkerOptions{Concurrency: -1}}, "Concurrency -1 is less than 1"),
-		Entry("with dead letters", doNothing, bullmq.MultiWorkerOptions{Queues: served("a"), Worker: bullmq.WorkerOptions{DeadLetters: &bullmq.DeadLetterOptions{QueueName: "d"}}}, "DeadLetters can't be set"),
+		Entry("with dead letters without a queue", doNothing, bullmq.MultiWorkerOptions{Queues: served("a"), Worker: bullmq.WorkerOptions{DeadLetters: &bullmq.DeadLetterOptions{}}}, "DeadLetters: the queue for dead letters has no name"),
+		Entry("with dead letters in a queue with a colon", doNothing, bullmq.MultiWorkerOptions{Queues: served("a"), Worker: bullmq.WorkerOptions{DeadLetters: &bullmq.DeadLetterOptions{QueueName: "a:b"}}}, "must not contain a colon"),
 	)
 })

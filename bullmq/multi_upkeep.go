@@ -27,7 +27,14 @@ func (f *groupFeed) upkeep(ctx context.Context) (loops []*safe.Background, end f
 	if registration != nil {
 		loops = append(loops, registration.loop)
 	}
-	return loops, registration.end
+	if f.letters == nil {
+		return loops, registration.end
+	}
+	loops = append(loops, safe.Go(outliving, f.letters.run))
+	return loops, func(deadline time.Time) {
+		registration.end(deadline)
+		f.letters.finish(deadline)
+	}
 }
 
 // connections returns the ids in CLIENT LIST of the connections on which the listeners wait.

@@ -47,14 +47,8 @@ func (j *Job) DeadLetter() (DeadLetter, bool) {
 	if j == nil {
 		return DeadLetter{}, false
 	}
-	var stored struct {
-		Queue, ID, Reason string
-		Cancelled         bool
-		AttemptsMade      int
-		FailedAt          int64
-	}
-	option, found := j.Options.Extra[deadLetterOption]
-	if !found || json.Unmarshal(option, &stored) != nil || stored.ID == "" {
+	stored, isLetter := parseDeadLetter(j.Options.Extra[deadLetterOption])
+	if !isLetter {
 		return DeadLetter{}, false
 	}
 	_, name := splitQueueKey(stored.Queue)
@@ -62,6 +56,22 @@ func (j *Job) DeadLetter() (DeadLetter, bool) {
 		QueueName: name, QueueKey: stored.Queue, JobID: stored.ID, Name: j.Name, Reason: stored.Reason, Cancelled: stored.Cancelled,
 		AttemptsMade: stored.AttemptsMade, FailedAt: time.UnixMilli(stored.FailedAt), Letter: j,
 	}, true
+}
+
+// storedDeadLetter is the option of a dead letter, as it is stored.
+type storedDeadLetter struct {
+	Queue, ID, Reason string
+	Cancelled         bool
+	AttemptsMade      int
+	FailedAt          int64
+}
+
+// parseDeadLetter returns false for the option of any other job, which may be nil.
+func parseDeadLetter(option json.RawMessage) (stored storedDeadLetter, isLetter bool) {
+	if option == nil || json.Unmarshal(option, &stored) != nil || stored.ID == "" {
+		return storedDeadLetter{}, false
+	}
+	return stored, true
 }
 
 // DeadLetter finds the dead letter of a job in this queue. queueName and jobID are those

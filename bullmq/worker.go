@@ -24,7 +24,8 @@ type Handler func(ctx context.Context, job *Job) (any, error)
 type Worker struct {
 	host
 	queueWorker
-	feed *queueFeed
+	feed       *queueFeed
+	letterLoop *letterLoop // nil without WorkerOptions.DeadLetters
 }
 
 // NewWorker connects to a queue and returns a Worker. Call [Worker.Run] to run
@@ -70,7 +71,7 @@ func newEngine(ctx context.Context, kind, queueName string, o WorkerOptions) (*W
 	w.feed = newQueueFeed(&w.queueWorker)
 	w.source = w.feed
 	if o.DeadLetters != nil {
-		if w.letters, err = newDeadLetters(&w.queueWorker, *o.DeadLetters); err != nil {
+		if err = w.prepareLetters(*o.DeadLetters); err != nil {
 			w.close()
 			c.conn.Close()
 			return nil, err
@@ -107,8 +108,8 @@ func (w *Worker) upkeep(ctx context.Context) (loops []*safe.Background, end func
 	} else {
 		loops = append(loops, safe.Go(ctx, func(ctx context.Context) { w.runStalledCheck(ctx, checked) }))
 	}
-	if w.letters != nil {
-		loops = append(loops, safe.Go(outliving, w.letters.run))
+	if w.letterLoop != nil {
+		loops = append(loops, safe.Go(outliving, w.letterLoop.run))
 	}
 	registration := startRegistration(ctx, &w.host, w.QueueName(), func() []string { return []string{w.QueueName()} }, w.feed.connections)
 	if registration != nil {
@@ -116,8 +117,8 @@ func (w *Worker) upkeep(ctx context.Context) (loops []*safe.Background, end func
 	}
 	return loops, func(deadline time.Time) {
 		registration.end(deadline)
-		if w.letters != nil {
-			w.letters.finish(deadline)
+		if w.letterLoop != nil {
+			w.letterLoop.finish(deadline)
 		}
 		// Closing the client ends a call that gets no reply; let the first stalled check finish before.
 		select {

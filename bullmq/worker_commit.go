@@ -257,7 +257,7 @@ func (c *commit) committed(next found) {
 		}
 		a.span.failed(job, res)
 		if d.action == fail && w.letters != nil {
-			w.letters.noteFailure(job, res.err)
+			w.letters.noteFailure(job, res.err, w.keep(job, d))
 		}
 	case limited:
 		w.source.setRateLimit(next.LimitedFor)

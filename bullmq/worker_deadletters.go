@@ -48,95 +48,59 @@ func (o *DeadLetterOptions) fill(failed Retention) error {
 	return nil
 }
 
-// deadLetters moves the failed jobs of a worker's queue to the queue for dead letters.
+// deadLetters moves the failed jobs of one queue to the queue for dead letters.
 type deadLetters struct {
-	w      *queueWorker
-	o      DeadLetterOptions
-	mover  *failedMover
-	failed chan struct{} // wakes run after a failure
-	dirty  atomic.Bool   // the worker has failed a job that no pass has moved
-	passes sync.Mutex    // held during a pass
+	h     *host
+	core  *core // of the queue
+	o     DeadLetterOptions
+	mover *failedMover
+	noted func() // called after a failure whose job is to be moved soon
 
-	// Guarded by passes.
+	// Guarded by the passes of the loop.
 	since    time.Time // the next pass looks at jobs that failed since then; zero for all
 	reviewed time.Time // when the last pass began that looked at all
 
 	warnRemoved sync.Once
 }
 
-func newDeadLetters(w *queueWorker, o DeadLetterOptions) (*deadLetters, error) {
-	mover, err := w.core.failedMover(o.QueueName)
+func newDeadLetters(h *host, c *core, o DeadLetterOptions, noted func()) (*deadLetters, error) {
+	mover, err := c.failedMover(o.QueueName)
 	if err != nil {
-		return nil, fmt.Errorf("bullmq: worker of queue %s: DeadLetters: %w", w.QueueName(), err)
+		return nil, fmt.Errorf("bullmq: worker of queue %s: DeadLetters: %w", c.keys.queue, err)
 	}
 	mover.cancelled, mover.records = o.IncludeCancelled, true
 	// A call that is cut off may have moved jobs, for which OnMoved is then not called.
 	mover.bound = func(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timing.CallTimeout)
-		callCtx, forget := w.untilClosed(ctx)
+		callCtx, forget := h.untilClosed(ctx)
 		return callCtx, func() { forget(); cancel() }
 	}
-	return &deadLetters{w: w, o: o, mover: mover, failed: make(chan struct{}, 1)}, nil
+	return &deadLetters{h: h, core: c, o: o, mover: mover, noted: noted}, nil
 }
 
-// noteFailure makes run look for failed jobs soon.
-func (d *deadLetters) noteFailure(job *Job, err error) {
+// noteFailure notes that a job of the queue has failed for good. keep tells which failed jobs
+// the queue keeps.
+func (d *deadLetters) noteFailure(job *Job, err error, keep backend.Keep) {
 	if !d.o.IncludeCancelled && isCancelled(job, err) {
 		return
 	}
-	if keep := d.w.keep(job, decision{action: fail}); keep.Count == backend.Int(0) {
+	if keep.Count == backend.Int(0) {
 		d.warnRemoved.Do(func() {
-			d.w.core.log.Warn("a job was removed when it failed, by its own options, so it did not become a dead letter; add it without KeepFailed (removeOnFail)",
+			d.core.log.Warn("a job was removed when it failed, by its own options, so it did not become a dead letter; add it without KeepFailed (removeOnFail)",
 				logJob, job.ID, logName, job.Name)
 		})
 		return
 	}
-	d.dirty.Store(true)
-	select {
-	case d.failed <- struct{}{}:
-	default:
-	}
+	d.noted()
 }
 
-// run looks for failed jobs at once, after a failure, and every Interval, until ctx ends.
-func (d *deadLetters) run(ctx context.Context) {
-	var outage timing.Backoff
-	for {
-		pause := d.o.Interval
-		if d.pass(ctx) {
-			outage.Succeeded()
-		} else {
-			pause = min(pause, outage.Next())
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-d.failed:
-			timer.Stop()
-			// Jobs often fail together, and one call moves many.
-			timing.Sleep(ctx, timing.DeadLetterPause)
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-	}
-}
-
-// pass moves failed jobs until there are no more or ctx ends. It reports whether no call
-// failed.
-func (d *deadLetters) pass(ctx context.Context) bool {
-	d.passes.Lock()
-	defer d.passes.Unlock()
-	return ctx.Err() == nil && d.move(ctx)
-}
-
-// move makes a pass. The caller holds passes.
+// move moves failed jobs until there are no more or ctx ends. The caller holds the passes of
+// the loop.
 //
-// Cancelled jobs stay in the state failed, and may be many. So a pass looks only at jobs
-// that have failed since the last one, as long as no other job is to be moved later.
-func (d *deadLetters) move(ctx context.Context) bool {
-	d.dirty.Store(false)
-	begun, pending := d.w.core.now(), 0
+// Cancelled jobs stay in the state failed, and may be many. So move looks only at jobs that
+// have failed since the last call, as long as no other job is to be moved later.
+func (d *deadLetters) move(ctx context.Context) error {
+	begun, pending := d.core.now(), 0
 	if time.Since(d.reviewed) >= timing.DeadLetterReview {
 		d.since = time.Time{}
 	}
@@ -155,34 +119,101 @@ func (d *deadLetters) move(ctx context.Context) bool {
 	if err == nil && pending == 0 {
 		d.since = begun.Add(-timing.DeadLetterOverlap)
 	}
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		d.dirty.Store(true) // finish goes on
-	case d.w.closed.Err() == nil:
-		d.w.fault(err, "failed jobs could not be moved to the queue for dead letters; they are moved later")
+	if err != nil && ctx.Err() == nil && d.h.closed.Err() == nil {
+		d.h.reportFault(d.core.log, d.core.keys.queue, err, "failed jobs could not be moved to the queue for dead letters; they are moved later")
 	}
-	return err == nil
+	return err
 }
 
 func (d *deadLetters) moved(ctx context.Context, letter DeadLetter) {
-	d.w.core.log.Info("a failed job was moved to the queue for dead letters; Queue.ReplayDeadLetter puts it back",
+	d.core.log.Info("a failed job was moved to the queue for dead letters; Queue.ReplayDeadLetter puts it back",
 		logJob, letter.JobID, logName, letter.Name, logLetter, letter.Letter.ID)
 	if d.o.OnMoved != nil {
-		d.w.guard("OnMoved", func() { d.o.OnMoved(d.w.core.trace.outliving(ctx), letter) })
+		d.h.guard("OnMoved", func() { d.o.OnMoved(d.core.trace.outliving(ctx), letter) })
 	}
+}
+
+// letterLoop makes the passes that move the failed jobs of a worker, one at a time.
+type letterLoop struct {
+	// pass moves failed jobs. It returns after which time the next pass must begin, and
+	// whether no call failed.
+	pass func(ctx context.Context) (pause time.Duration, ok bool)
+	last func(ctx context.Context) // moves the jobs that have failed since the last pass
+
+	failed chan struct{} // wakes run after a failure
+	passes sync.Mutex    // held during a pass
+}
+
+// run makes a pass at once, after a failure, and after the pause of the last one, until ctx
+// ends.
+func (l *letterLoop) run(ctx context.Context) {
+	var outage timing.Backoff
+	for {
+		pause, ok := l.next(ctx)
+		if ok {
+			outage.Succeeded()
+		} else {
+			pause = min(pause, outage.Next())
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-l.failed:
+			timer.Stop()
+			// Jobs often fail together, and one call moves many.
+			timing.Sleep(ctx, timing.DeadLetterPause)
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+func (l *letterLoop) next(ctx context.Context) (pause time.Duration, ok bool) {
+	l.passes.Lock()
+	defer l.passes.Unlock()
+	if ctx.Err() != nil {
+		return 0, false
+	}
+	return l.pass(ctx)
 }
 
 // finish moves the jobs that have failed since the last pass of run, until the deadline
 // at the latest.
-func (d *deadLetters) finish(deadline time.Time) {
+func (l *letterLoop) finish(deadline time.Time) {
 	last := safe.Go(context.Background(), func(ctx context.Context) {
-		d.passes.Lock() // waits for a pass of run
-		defer d.passes.Unlock()
-		if d.dirty.Load() {
-			d.move(ctx)
-		}
+		l.passes.Lock() // waits for a pass of run
+		defer l.passes.Unlock()
+		l.last(ctx)
 	})
 	last.Wait(deadline)
 	last.Cancel()
+}
+
+// prepareLetters prepares the loop of a worker of one queue.
+func (w *Worker) prepareLetters(o DeadLetterOptions) (err error) {
+	var dirty atomic.Bool // the worker has failed a job that no pass has moved
+	l := &letterLoop{failed: make(chan struct{}, 1)}
+	w.letters, err = newDeadLetters(&w.host, w.core, o, func() {
+		dirty.Store(true)
+		rouse(l.failed)
+	})
+	if err != nil {
+		return err
+	}
+	l.pass = func(ctx context.Context) (time.Duration, bool) {
+		dirty.Store(false)
+		err := w.letters.move(ctx)
+		if ctx.Err() != nil {
+			dirty.Store(true) // finish goes on
+		}
+		return o.Interval, err == nil
+	}
+	l.last = func(ctx context.Context) {
+		if dirty.Load() {
+			_, _ = l.pass(ctx)
+		}
+	}
+	w.letterLoop = l
+	return nil
 }

@@ -18,7 +18,7 @@ type queueWorker struct {
 	source  source
 	limiter atomic.Pointer[Limiter] // nil for none
 	locks   *lockKeeper
-	letters *deadLetters // nil without WorkerOptions.DeadLetters
+	letters *deadLetters // nil if failed jobs stay in the queue
 	routes  *routes      // to which jobs with a target move; nil in a route
 
 	warnUnlimited sync.Once

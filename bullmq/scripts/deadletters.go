@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -72,6 +73,28 @@ func (q *Store) FindDeadLetter(ctx context.Context, job backend.JobRef) (*backen
 		return nil, q.unexpected(findDeadLetter, fmt.Errorf("%d values, not 2", len(reply)))
 	}
 	return Record(text(reply[0]), texts(reply[1])), nil
+}
+
+// JobOptions reads the options of a page of the jobs in a state.
+func (q *Store) JobOptions(ctx context.Context, page backend.Page, state backend.State) (options []string, err error) {
+	ids, err := q.JobIDs(ctx, page, state)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	defer q.about("reading the options of jobs", &err)
+	calls := make([]rueidis.Completed, len(ids))
+	for i, id := range ids {
+		calls[i] = q.client.B().Hget().Key(q.base + id).Field("opts").Build()
+	}
+	options = make([]string, len(ids))
+	for i, result := range q.client.DoMulti(ctx, calls...) {
+		message, err := result.ToMessage()
+		if reply, is := rueidis.IsRedisErr(err); err != nil && (!is || !reply.IsNil() && !strings.HasPrefix(reply.Error(), "WRONGTYPE")) {
+			return nil, err
+		}
+		options[i] = text(message)
+	}
+	return options, nil
 }
 
 // ReplayDeadLetters puts dead letters of another queue back into this one.

@@ -95,6 +95,45 @@ var _ = Describe("Dead letters of queues that are shared with Node", func() {
 		Expect(queue.JobIDs(soon(), bullmq.AllEntries())).To(BeEmpty())
 	})
 
+	It("are moved once by two Go workers over many queues, and counted by queue and reason", func() {
+		const count = 5
+		names := []string{newQueueName(), newQueueName(), newQueueName()}
+		dead := newGoQueue(names[0] + ".dead")
+		for _, name := range names {
+			id := ""
+			for range count {
+				id = node.Add(name, "mail", object{}, object{})
+			}
+			node.Run(name, count, object{"throw": "not in Node"}, object{"name": "noddy"})(nil)
+			Expect(stateOf(newGoQueue(name), id)()).To(Equal(bullmq.StateFailed))
+		}
+		var served []bullmq.ServedQueue
+		for _, name := range names {
+			served = append(served, bullmq.ServedQueue{Name: name})
+		}
+		alerts := make(chan string, 100)
+		for range 2 {
+			worker, err := bullmq.NewMultiWorker(context.Background(), func(context.Context, *bullmq.Job) (any, error) { return nil, nil },
+				&bullmq.MultiWorkerOptions{Queues: served, Worker: bullmq.WorkerOptions{URL: server.URL(), DeadLetters: &bullmq.DeadLetterOptions{
+					QueueName: dead.Name(), Interval: 20 * time.Millisecond,
+					OnMoved: func(_ context.Context, letter bullmq.DeadLetter) { alerts <- letter.Letter.ID },
+				}}})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(worker.Close)
+			go func() { _ = worker.Run(context.Background()) }()
+		}
+		Eventually(alerts).Should(HaveLen(count * len(names)))
+		Consistently(alerts).WithTimeout(300 * time.Millisecond).Should(HaveLen(count * len(names)))
+		counts, err := dead.DeadLetterCounts(soon())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(counts).To(Equal(bullmq.DeadLetterCounts{
+			Total:   count * len(names),
+			Queues:  map[string]int{names[0]: count, names[1]: count, names[2]: count},
+			Reasons: map[string]int{"not in Node": count * len(names)},
+		}))
+		Expect(node.Record(dead.Name(), names[1]+"-1")).To(And(HaveKeyWithValue("state", "waiting"), HaveKeyWithValue("failedReason", "not in Node")))
+	})
+
 	for _, line := range []string{"6", "5"} {
 		Describe("of bullmq "+line, func() {
 			var other *probe

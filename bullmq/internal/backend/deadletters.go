@@ -17,6 +17,9 @@ type DeadLetters interface {
 	// FindDeadLetter returns the newest letter of a job of another queue, or nil if the job
 	// has no letter.
 	FindDeadLetter(ctx context.Context, job JobRef) (*JobRecord, error)
+	// JobOptions reads the options of a page of the jobs in a state of this queue, as they are
+	// stored. The options of a job whose record is missing are empty.
+	JobOptions(ctx context.Context, page Page, state State) ([]string, error)
 	// ReplayDeadLetters puts letters back, and returns the outcome of each. The letters must
 	// be letters of jobs of this queue.
 	ReplayDeadLetters(ctx context.Context, from QueueRef, letters []Letter) ([]ReplayOutcome, error)
