@@ -78,8 +78,8 @@ func newDeadLetters(h *host, c *core, o DeadLetterOptions, noted func()) (*deadL
 	return &deadLetters{h: h, core: c, o: o, mover: mover, noted: noted}, nil
 }
 
-// noteFailure notes that a job of the queue has failed for good. keep tells which failed jobs
-// the queue keeps.
+// noteFailure makes the loop move a job of the queue that has failed for good. keep tells which
+// failed jobs the queue keeps.
 func (d *deadLetters) noteFailure(job *Job, err error, keep backend.Keep) {
 	if !d.o.IncludeCancelled && isCancelled(job, err) {
 		return

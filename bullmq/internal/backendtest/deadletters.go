@@ -65,6 +65,8 @@ func (s *suite) deadLetters() {
 				s.expectState(id, backend.Unknown)
 			}
 			Expect(move(backend.MoveFailed{})).To(Equal(backend.MovedFailed{}))
+			Expect(dead.JobOptions(s.ctx, backend.Page{From: 1, To: 5, Ascending: true}, backend.Waiting)).To(HaveExactElements(ContainSubstring(`"id":"b"`)))
+			Expect(dead.JobOptions(s.ctx, backend.Page{From: 2, To: 5, Ascending: true}, backend.Waiting)).To(BeEmpty())
 		})
 
 		ginkgo.It("looks at some of the jobs, from the oldest since a time on", func() {
