@@ -89,7 +89,7 @@ func (l *listener) run() {
 		// The wait begins before the conditions are checked, so that a change in between
 		// interrupts it.
 		l.waiter.Begin()
-		markers := l.begin()
+		markers, block := l.begin()
 		if len(markers) == 0 {
 			l.waiter.End()
 			select {
@@ -98,7 +98,7 @@ func (l *listener) run() {
 			}
 			continue
 		}
-		woken := l.waiter.Wait(f.o.Worker.DrainDelay, markers)
+		woken := l.waiter.Wait(block, markers)
 		l.waiter.End()
 		unused := l.apply(woken)
 		switch {
@@ -119,27 +119,28 @@ func (l *listener) run() {
 	}
 }
 
-// begin returns the markers to wait for, or none if the listener must not wait now.
-func (l *listener) begin() []string {
+// begin returns the markers to wait for, and how long, or none if the listener must not wait
+// now.
+func (l *listener) begin() (markers []string, block time.Duration) {
 	f := l.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.r.stopping() || !l.mayWait() {
-		return nil
+		return nil, 0
 	}
 	l.turn++
-	markers := l.all()
+	markers, block = l.all(), f.o.Worker.DrainDelay
 	l.partial = len(markers) > hotQueues && !l.afford(time.Duration(len(markers))*waitPerKey)
 	if l.partial {
 		if recent := l.mostRecent(); len(recent) > 0 {
-			markers = recent
+			markers, block = recent, min(block, time.Until(l.livelyTill))
 			rouse(l.lively)
 		} else {
 			l.partial = false
 		}
 	}
 	l.waiting = len(markers) > 0
-	return markers
+	return markers, block
 }
 
 // all returns the markers of all queues to wait for. It begins behind the queue that was
