@@ -49,7 +49,9 @@ var _ = Describe("A worker over many queues", Label("slow"), func() {
 		proxy, via := proxiedRedis()
 		var ran startLog
 		runMultiWorker(ran.handle, bullmq.MultiWorkerOptions{
-			Queues: served(names...), Worker: bullmq.WorkerOptions{Connection: via, Concurrency: 3, Name: "the-one-that-takes"},
+			Queues: served(names...), Worker: bullmq.WorkerOptions{
+				Connection: via, Concurrency: 3, Name: "the-one-that-takes", Registration: &bullmq.RegistrationOptions{Skip: true},
+			},
 		})
 		addMany(queues, 1)
 		Eventually(ran.count).Should(Equal(4)) // the server has the scripts

@@ -232,6 +232,7 @@ var _ = Describe("Pausing a worker", func() {
 		proxy, via := proxiedRedis()
 		o := patient()
 		o.Connection, o.Name = via, "the-one-that-takes"
+		o.Registration = &bullmq.RegistrationOptions{Skip: true} // it contains the name too
 		worker := newWorker(name, handler, o)
 		other := newQueueName() // the server must have the script already
 		runOther := runWorker(other, doNothing, &bullmq.WorkerOptions{Connection: via})
