@@ -38,7 +38,7 @@ SPEC_PROCESSES ?= 3
 .PHONY: test test-fast
 test test-fast: export SPEC_PROCESSES := $(SPEC_PROCESSES)
 test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
-	go test -race -count=1 -p 4 -timeout 9m $(PACKAGES) $(FLAGS)
+	go test -race -count=1 -p 4 -timeout 18m $(PACKAGES) $(FLAGS)
 
 # Without debug information it links faster. make lint vets the code.
 test-fast: redis ## run the quick tests of the SDK without Node: under a minute
