@@ -151,6 +151,7 @@ var _ = Describe("Jobs with 40 different targets for 12 workers, three of which 
 		for _, kill := range kills {
 			kill()
 		}
+		all := time.Since(begun) // the processes take seconds to start on a busy machine
 		Eventually(func() (completed int, err error) {
 			found, err := queue.Routes(soon())
 			for _, route := range found {
@@ -184,7 +185,7 @@ var _ = Describe("Jobs with 40 different targets for 12 workers, three of which 
 			}
 			mean := sum / time.Duration(len(waits))
 			Expect(slices.Max(waits)).To(BeNumerically("<=", 2*mean+time.Second), "the longest wait in %s, with the mean %v", route, mean)
-			Expect(slices.Min(waits)).To(BeNumerically("<=", lasted/2), "the first start in %s of %v", route, lasted)
+			Expect(slices.Min(waits)).To(BeNumerically("<=", all+(lasted-all)/2), "the first start in %s of %v, with all workers after %v", route, lasted, all)
 		}
 		Expect(completed).To(HaveLen(jobs))
 		Expect(completed).To(HaveEach(1))
