@@ -275,13 +275,17 @@ var _ = Describe("Queue.WatchJob", func() {
 		Eventually(quick.events).Should(Receive())
 		close(release)
 		Eventually(func() bool {
-			select {
-			case event := <-w.events:
-				return event.Type == bullmq.EventWaiting && event.ID == "" && string(event.Progress) == `"last"`
-			default:
-				return false
+			for {
+				select {
+				case event := <-w.events:
+					if event.Type == bullmq.EventWaiting && event.ID == "" && string(event.Progress) == `"last"` {
+						return true
+					}
+				default:
+					return false
+				}
 			}
-		}).Should(BeTrue())
+		}, "20s").Should(BeTrue())
 		finish("done")
 		Eventually(w.err).Should(Receive(BeNil()))
 	})
