@@ -27,7 +27,7 @@ func (p *Proxy) LoseReply(match string) <-chan struct{} { return p.set(trap{matc
 func (p *Proxy) HangReply(match string) <-chan struct{} { return p.set(trap{match: match, hang: true}) }
 
 // LoseCommand cuts the connection instead of forwarding the next command that contains match. The command
-// never ran, but for its sender this looks like a lost reply. The returned channel is closed when the
+// never runs. Its sender can't tell this from a lost reply. The returned channel is closed when the
 // connection has been cut.
 func (p *Proxy) LoseCommand(match string) <-chan struct{} {
 	return p.set(trap{match: match, before: true})
