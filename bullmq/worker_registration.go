@@ -154,35 +154,55 @@ func (r *registration) renew() error {
 	defer cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, lease := range r.leases() {
-		if err := r.renewOne(ctx, lease); err != nil {
-			if classify(err).Lasting() && !r.refused {
-				r.refused = true
-				r.host.home.log.Debug("the worker could not be registered; Queue.Workers lists it by its connection only; docs/security.md names the permissions that it needs", logError, err)
-			}
-			return err
-		}
+	leases := r.leases()
+	results := make([]heldLease, len(leases))
+	var all sync.WaitGroup
+	for i, lease := range leases { // at the same time, since a node of a cluster may not reply
+		before := r.held[r.tagOf(lease.Home)]
+		all.Go(func() { results[i] = r.renewOne(ctx, before, lease) })
 	}
-	r.refused = false
-	return nil
-}
-
-// renewOne makes the calls about the queues of one hash tag.
-func (r *registration) renewOne(ctx context.Context, lease backend.WorkerLease) error {
-	tag := r.tagOf(lease.Home)
-	before := r.held[tag]
-	r.held[tag] = lease // before the call, since a call without a reply may have been carried out
-	if len(lease.Queues) > 0 {
-		if err := r.registry.RegisterWorker(ctx, lease); err != nil {
-			return err
-		}
+	all.Wait()
+	var failed error
+	for _, result := range results {
+		r.held[r.tagOf(result.lease.Home)] = result.lease
+		failed = cmp.Or(failed, result.err)
 	}
-	gone := lease
-	gone.Queues = without(before.Queues, lease.Queues)
-	if len(gone.Queues) == 0 {
+	if failed == nil {
+		r.refused = false
 		return nil
 	}
-	return r.registry.UnregisterWorker(ctx, gone, len(lease.Queues) == 0)
+	if classify(failed).Lasting() && !r.refused {
+		r.refused = true
+		r.host.home.log.Debug("the worker could not be registered; Queue.Workers lists it by its connection only; docs/security.md names the permissions that it needs", logError, failed)
+	}
+	return failed
+}
+
+// heldLease is the result of the calls about the queues of one hash tag. lease has all queues
+// for which the host may be registered.
+type heldLease struct {
+	lease backend.WorkerLease
+	err   error
+}
+
+// renewOne makes these calls. before is what was held before.
+func (r *registration) renewOne(ctx context.Context, before, lease backend.WorkerLease) heldLease {
+	gone := lease
+	gone.Queues = without(before.Queues, lease.Queues)
+	// A call without a reply may have been carried out, and one that failed not.
+	both := lease
+	both.Queues = slices.Concat(lease.Queues, gone.Queues)
+	if len(lease.Queues) > 0 {
+		if err := r.registry.RegisterWorker(ctx, lease); err != nil {
+			return heldLease{both, err}
+		}
+	}
+	if len(gone.Queues) > 0 {
+		if err := r.registry.UnregisterWorker(ctx, gone, len(lease.Queues) == 0); err != nil {
+			return heldLease{both, err}
+		}
+	}
+	return heldLease{lease, nil}
 }
 
 // without returns the elements of a that b lacks.

@@ -322,6 +322,24 @@ var _ = Describe("A registered worker", func() {
 		}
 	})
 
+	It("over many queues is no longer listed for a queue that it leaves, even if the first call that removes it fails", func() {
+		names := newQueueNames(2)
+		queues := openQueues(names...)
+		proxy, via := proxiedRedis()
+		o := often
+		o.Lease = time.Minute
+		many := runMultiWorker(doNothing, bullmq.MultiWorkerOptions{
+			Queues: served(names...), Worker: bullmq.WorkerOptions{Connection: via, Name: "many", Registration: &o},
+		})
+		listed := ContainElement(HaveField("ID", Not(BeEmpty())))
+		Eventually(workersOf(queues[0])).Should(listed)
+		lost := proxy.LoseCommand("zrem")
+		Expect(many.RemoveQueue(names[0])).To(BeTrue())
+		Eventually(lost).Should(BeClosed())
+		Eventually(workersOf(queues[0])).ShouldNot(listed)
+		Eventually(workersOf(queues[1])).Should(listed)
+	})
+
 	It("over a Registry is listed for the Registry until it has queues, and then for these", func() {
 		registry := newRegistry(name, bullmq.RegistryOptions{})
 		o := often
