@@ -378,6 +378,17 @@ var _ = ginkgo.Describe("A call that serves several queues", func() {
 		Expect(serve("nobody")).To(BeEmpty())
 	})
 
+	ginkgo.It("fails for a queue of which it can't read whether jobs wait, as moveToFinished does", func() {
+		f := newFixture(client)
+		f.running("a", "t")
+		f.set("SET", "wait", "no list")
+		served, err := f.serve(backend.Serve{
+			Now: now, Worker: worker, Ends: []backend.QueueEnds{{Queue: f.base, Ends: []*backend.End{{JobID: "a", Token: "t", ReturnValue: "1"}}}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(served.Ends[0].Err).To(MatchError(ContainSubstring("WRONGTYPE")))
+	})
+
 	ginkgo.DescribeTable("fails for a broken queue alone, which is", func(at int) {
 		var queues []*fixture
 		s := backend.Serve{Now: now, Worker: worker, Tokens: []string{"n1", "n2", "n3", "n4", "n5", "n6"}}

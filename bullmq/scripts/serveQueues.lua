@@ -1,6 +1,6 @@
 --[[ serveQueues: finishes active jobs of several queues, then fetches jobs of several queues. It does to each queue what
-     moveToFinished and moveToActive do, with two exceptions: drained is not emitted if the call also fetches a job of the queue,
-     and the marker of a queue without ready jobs is removed.
+     moveToFinished and moveToActive do, except that the marker of a queue without ready jobs is removed. As in moveToFinished,
+     drained is not emitted if the call also fetches from the queue, unless that fetch finds neither a ready nor a delayed job.
 
      Arguments: now (ms), points, lockMs and name as for moveToFinished, tokens (the number of tokens), endings (the number of
      queues that end jobs). Then follow the tokens; for each queue that ends jobs its number, then kinds, value and the values
@@ -67,7 +67,11 @@ for i = 1, #ending do
   if not fetched[queue] then
     useQueue(queue)
     local fine, some = orText(pcall(jobsWait))
-    if fine and some then waiting[#waiting + 1] = index end
+    if not fine then
+      ended[index] = some
+    elseif some then
+      waiting[#waiting + 1] = index
+    end
   end
 end
 return { ended, taken, waiting }

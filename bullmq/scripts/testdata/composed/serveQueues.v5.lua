@@ -765,7 +765,11 @@ for i = 1, #ending do
   if not fetched[queue] then
     useQueue(queue)
     local fine, some = orText(pcall(jobsWait))
-    if fine and some then waiting[#waiting + 1] = index end
+    if not fine then
+      ended[index] = some
+    elseif some then
+      waiting[#waiting + 1] = index
+    end
   end
 end
 return { ended, taken, waiting }
