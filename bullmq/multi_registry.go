@@ -77,6 +77,7 @@ func (w *registryWatch) read(ctx context.Context) error {
 	}
 	heard, err := w.store.Listen(ctx, backend.Listen{Listener: w.m.id, Lease: timing.RegistryLease, Since: since, Wake: w.wake})
 	if err != nil {
+		w.reviewed = time.Time{} // the reply may have told of a removed queue
 		return err
 	}
 	w.heard, w.wake = heard, backend.GroupWake{}
@@ -176,6 +177,9 @@ func (w *registryWatch) wait(ctx context.Context) error {
 	if errors.Is(w.wake.Err, backend.ErrNoConnection) {
 		timing.Sleep(ctx, timing.PollInterval)
 		return nil
+	}
+	if w.wake.Err != nil {
+		w.reviewed = time.Time{} // as above
 	}
 	return w.wake.Err
 }

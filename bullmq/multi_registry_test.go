@@ -206,6 +206,17 @@ var _ = Describe("A worker over the queues of a Registry", func() {
 		Eventually(ran.count, "20s").Should(Equal(3))
 	})
 
+	It("stops serving a queue that leaves the registry even if the reply to its wait is lost", func() {
+		left, stays := open(), open()
+		proxy, via := proxiedRedis()
+		lost := proxy.LoseReply("bzpopmin bull:" + name + "@x:wake")
+		worker := runMultiWorker(doNothing, bullmq.MultiWorkerOptions{Registry: name, Worker: bullmq.WorkerOptions{Connection: via}})
+		Eventually(worker.Queues).Should(HaveLen(2))
+		Expect(registry.Unregister(ctx, left.Name())).To(Succeed())
+		Eventually(lost).Should(BeClosed())
+		Eventually(worker.Queues).Should(Equal([]string{stays.Name()}))
+	})
+
 	It("polls if a caller's client has no connection left for the wait", func() {
 		client := ownClient(func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 })
 		conn, err := bullmq.ConnectClient(ctx, client)
