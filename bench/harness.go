@@ -72,11 +72,11 @@ func (h *harness) run(o options) (report, error) {
 		}
 	}
 	if o.only.wants("queues") {
-		row, baseline, err := measureQueues(oneAndThousand, spreadJobs, spreadSteps)
+		row, err := measureQueues(oneAndThousand, spreadJobs)
 		if err != nil {
 			return r, err
 		}
-		r.growth = append(r.growth, row, baseline)
+		r.growth = append(r.growth, row)
 	}
 	if o.only.wants("shards") {
 		if r.shards, err = measureShards(shardCounts, shardJobs, limitedShardJobs, h.rounds); err != nil {

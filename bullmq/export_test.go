@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/redisconn"
 )
 
@@ -51,6 +52,31 @@ func WithoutAddOutcome(job *Job) *Job {
 func FailureLog(to Logger, job *Job, err error) func() {
 	w, a := &queueWorker{core: &core{log: to.with()}}, &attempt{ctx: context.Background(), job: job}
 	return func() { w.logFailure(a.ctx, a, result{err: err}, true) }
+}
+
+// CutWaits makes waits of a worker end without the server, after a call of a function: those that
+// have taken a wake-up, or all after a time if that is not 0.
+func CutWaits(m *MultiWorker, most time.Duration, then func()) {
+	open := m.feed.newWaiter
+	m.feed.newWaiter = func() backend.GroupWaiter { return cutWaiter{open(), most, then} }
+}
+
+type cutWaiter struct {
+	backend.GroupWaiter
+	most time.Duration
+	then func()
+}
+
+func (w cutWaiter) Wait(block time.Duration, markers []string) backend.GroupWake {
+	if w.most > 0 {
+		block = min(block, w.most)
+	}
+	woken := w.GroupWaiter.Wait(block, markers)
+	if woken.Woken || w.most > 0 {
+		w.then()
+		woken.Cut = true
+	}
+	return woken
 }
 
 // SumMetrics adds up the metrics of shards.

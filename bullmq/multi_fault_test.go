@@ -86,6 +86,61 @@ var _ = Describe("A worker over many queues", Label("slow"), func() {
 		Entry("to a wait", "bzpopmin", false),
 	)
 
+	It("runs a job that the last call before its stop has fetched, when the reply of that call is lost after the stop", func() {
+		queue := openQueues(newQueueName())[0]
+		proxy, via := proxiedRedis()
+		var ran startLog
+		started, release := make(chan struct{}, 2), make(chan struct{})
+		worker := newMultiWorker(func(ctx context.Context, job *bullmq.Job) (any, error) {
+			started <- struct{}{}
+			<-release
+			return ran.handle(ctx, job)
+		}, bullmq.MultiWorkerOptions{Queues: served(queue.Name()), Worker: bullmq.WorkerOptions{
+			Connection: via, Concurrency: 1, Name: "the-one-that-ends", Registration: &bullmq.RegistrationOptions{Skip: true},
+		}})
+		stopping, stop := context.WithCancel(ctx)
+		events := worker.Events(ctx, 100)
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(stopping) }()
+		addMany([]*bullmq.Queue{queue}, 2)
+		Eventually(started).Should(Receive())
+		hung := proxy.HangReply("the-one-that-ends")
+		close(release)
+		Eventually(hung).Should(BeClosed())
+		stop()
+		Eventually(events).Should(Receive(HaveField("Type", bullmq.EventClosing)))
+		time.Sleep(100 * time.Millisecond) // the dispatcher ends
+		proxy.CutAll()
+		Eventually(ended, "10s").Should(Receive(BeNil()))
+		Expect(countOf(queue, bullmq.StateCompleted)()).To(Equal(2))
+		ran.once(2)
+	})
+
+	It("fetches a delayed job whose time a lost reply to a poll has claimed", func() {
+		queue := openQueues(newQueueName())[0]
+		proxy := proxied(redis.Addr())
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, DisableCache: true, BlockingPoolSize: 1, PipelineMultiplex: -1})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(client.Close)
+		_, release := client.Dedicate()
+		DeferCleanup(release)
+		conn, err := bullmq.ConnectClient(ctx, client)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		var ran startLog
+		runMultiWorker(ran.handle, bullmq.MultiWorkerOptions{Queues: served(queue.Name()), Worker: bullmq.WorkerOptions{
+			Connection: conn, DrainDelay: time.Minute, SkipStalledCheck: true, Registration: &bullmq.RegistrationOptions{Skip: true},
+		}})
+		addMany([]*bullmq.Queue{queue}, 1)
+		Eventually(ran.count).Should(Equal(1))
+		Eventually(countOf(queue, bullmq.StateActive)).Should(BeZero())
+		lost := proxy.LoseReply("bull:" + queue.Name() + ":")
+		_, err = queue.Add(ctx, "later", nil, &bullmq.JobOptions{Delay: 500 * time.Millisecond})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(lost).Should(BeClosed())
+		Eventually(ran.count).Should(Equal(2))
+	})
+
 	It("goes on when Redis has restarted with its data, and when its scripts are gone", func() {
 		server := startRedis(redisserver.Options{AppendOnly: true})
 		names := newQueueNames(5)

@@ -9,7 +9,6 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/batch"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/turns"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
 // groupFeed is the feed of a [MultiWorker]. Its ring knows which queues may have a job, and
@@ -43,17 +42,18 @@ type groupFeed struct {
 	hot       map[*memberQueue]bool   // with a queueWorker
 	tokens    map[string]*memberQueue // the queue of each job that runs, by the token of its lock
 	nextRank  int
-	pending   []*memberQueue // to be admitted to the ring
+	pending   []*memberQueue  // to be admitted to the ring
+	admitting map[string]bool // the hash tags of the queues that are being admitted
 	listeners map[listenerKey]*listener
 	groups    map[groupKey]*queueGroup
 	returns   []unusedWake // wake-ups of removed queues
 
+	placing   int // replies whose jobs are not in their slots yet
 	held      int // slots that calls of the dispatcher and lost calls have reserved
 	lost      []*lostFetch
 	resolving bool // a goroutine resolves lost
 
-	lookAt    map[*listener]bool // whose queues need a full look soon
-	glancing  bool               // a quick look is in flight
+	lookAt    map[*listener]time.Time // whose queues need a full look, and when
 	glancedAt time.Time
 }
 
@@ -74,9 +74,11 @@ type queueGroup struct {
 	ends     *batch.Batcher[memberEnd, memberEnded]
 
 	// Guarded by the mu of the feed.
-	busy   bool // the dispatcher has a call in flight
-	outage timing.Backoff
-	until  time.Time // the dispatcher makes no call before
+	busy      bool // the dispatcher has a call in flight
+	outage    timing.Backoff
+	until     time.Time // the dispatcher makes no call before
+	glancing  bool      // a quick look is in flight
+	lookAgain bool      // a full look was requested while one was in flight
 }
 
 func newGroupFeed(h *host, o MultiWorkerOptions, handler Handler) *groupFeed {
@@ -86,7 +88,8 @@ func newGroupFeed(h *host, o MultiWorkerOptions, handler Handler) *groupFeed {
 		ring:    turns.New[*memberQueue, *queueGroup](o.Burst),
 		members: map[string]*memberQueue{}, leaving: map[string]*memberQueue{}, markers: map[string]*memberQueue{},
 		hot: map[*memberQueue]bool{}, tokens: map[string]*memberQueue{},
-		listeners: map[listenerKey]*listener{}, groups: map[groupKey]*queueGroup{}, lookAt: map[*listener]bool{},
+		listeners: map[listenerKey]*listener{}, groups: map[groupKey]*queueGroup{}, lookAt: map[*listener]time.Time{},
+		admitting: map[string]bool{},
 	}
 }
 
@@ -190,6 +193,7 @@ func (f *groupFeed) fetch() (stopped bool) {
 	f.mu.Unlock()
 	f.interrupt()
 	f.work.Wait()
+	f.resolveLast()
 	f.returnWakeUps()
 	return true
 }
@@ -294,6 +298,8 @@ func (g *queueGroup) fetch(fetch *groupFetch) {
 		f.r.slots.settle(false)
 	}
 	f.mu.Lock()
+	f.placing--
+	f.letWait()
 	f.held -= fetch.Jobs - result.lost
 	g.busy = false
 	if err == nil {
@@ -324,11 +330,13 @@ type queueFault struct {
 	err error
 }
 
-// settle records the reply to a call that fetched jobs.
+// settle records the reply to a call that fetched jobs. When these jobs are in their slots, the
+// caller subtracts 1 from placing and calls letWait. A wait that began before would be ended
+// at once if no slot is left.
 func (f *groupFeed) settle(fetch *groupFetch, served backend.Served, err error) (result settled) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	defer f.letWait()
+	f.placing++
 	if mayHaveRun(err) {
 		f.lose(fetch.Group, fetch.Quotas, fetch.tokens)
 		return settled{lost: len(fetch.tokens)}
@@ -447,13 +455,4 @@ func (f *groupFeed) emitDrained(queues []*memberQueue) {
 func (f *groupFeed) run(next found, lockedAt time.Time) {
 	f.r.slots.settle(true)
 	go f.r.slot(next.handOver(lockedAt))
-}
-
-// tagOf returns the hash tag of the keys of a queue, or "" if the server is no cluster. There
-// all queues can be in one call.
-func (f *groupFeed) tagOf(base string) string {
-	if !f.h.home.client.IsCluster() {
-		return ""
-	}
-	return wire.HashTag(base)
 }

@@ -46,13 +46,20 @@ func (g *queueGroup) finish(ctx context.Context, ends []*memberEnd) func() ([]me
 	for _, e := range ends {
 		f.done(e.end.Token) // the queue has room for another job once this call has ended it
 	}
-	fetch := f.choose(g, sections.fetches)
+	var fetch *groupFetch
+	if !f.ending { // the reply of a fetch must be awaited
+		fetch = f.choose(g, sections.fetches)
+	}
 	if fetch != nil {
+		f.work.Add(1)
 		f.glance(begun)
 	}
 	f.mu.Unlock()
 	read := g.finisher.ServeQueues(ctx, f.request(sections.ends, fetch))
 	return func() ([]memberEnded, error) {
+		if fetch != nil {
+			defer f.work.Done()
+		}
 		served, err := read()
 		return g.finished(sections, fetch, served, err, begun)
 	}
@@ -118,6 +125,12 @@ func (g *queueGroup) finished(s *sections, fetch *groupFetch, served backend.Ser
 	var result settled
 	if fetch != nil {
 		result = f.settle(fetch, served, err)
+		defer func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.placing--
+			f.letWait()
+		}()
 		if result.lost > 0 {
 			f.r.slots.keep(result.lost)
 			f.mu.Lock()
@@ -233,17 +246,28 @@ type lostFetch struct {
 	group  *queueGroup
 	quotas []turns.Quota[*memberQueue, *queueGroup]
 	tokens []string
+	tried  bool // since the worker stops
 }
 
 // lose records a lost call. The caller holds mu.
 func (f *groupFeed) lose(g *queueGroup, quotas []turns.Quota[*memberQueue, *queueGroup], tokens []string) {
-	f.lost = append(f.lost, &lostFetch{g, quotas, tokens})
+	f.lost = append(f.lost, &lostFetch{group: g, quotas: quotas, tokens: tokens})
 }
 
 // resolveLost begins to resolve the lost calls. The caller holds mu.
 func (f *groupFeed) resolveLost() {
 	if len(f.lost) > 0 && !f.resolving {
 		f.resolving = f.spawn(f.resolve)
+	}
+}
+
+// resolveLast resolves the calls whose replies were lost while the worker was about to stop.
+func (f *groupFeed) resolveLast() {
+	f.mu.Lock()
+	untried := slices.ContainsFunc(f.lost, func(l *lostFetch) bool { return !l.tried })
+	f.mu.Unlock()
+	if untried {
+		f.resolve()
 	}
 }
 
@@ -263,6 +287,7 @@ func (f *groupFeed) resolve() {
 		f.mu.Unlock()
 		var failed error
 		for _, l := range lost {
+			l.tried = f.r.stopping()
 			if err := f.resolveFetch(l); err != nil {
 				failed = err
 				f.mu.Lock()

@@ -3,6 +3,7 @@ package bullmq
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -14,194 +15,6 @@ import (
 // markers. A full look also finds jobs for which there is no marker, because a worker has
 // died after it took the marker, or because a client of BullMQ 4 has added the job.
 
-// add makes the worker serve a queue, or changes how it does.
-func (f *groupFeed) add(q ServedQueue) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.members[q.Name]
-	if m != nil {
-		m.setSpec(q)
-		if m.admitted {
-			f.ring.Add(m, f.o.share(m))
-			f.changed(m)
-			f.wake()
-		}
-		return
-	}
-	if m = f.leaving[q.Name]; m == nil {
-		m = &memberQueue{f: f, name: q.Name, base: baseOf(f.o.Worker.Prefix, q.Name)}
-		m.marker = m.base + "marker"
-	}
-	delete(f.leaving, q.Name)
-	m.setSpec(q)
-	m.served, m.rank = true, f.nextRank
-	f.nextRank++
-	f.members[m.name] = m
-	f.pending = append(f.pending, m)
-	rouse(f.admit)
-}
-
-// remove makes the worker stop serving a queue. It reports whether it was served.
-func (f *groupFeed) remove(name string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.members[name]
-	if m == nil {
-		return false
-	}
-	delete(f.members, name)
-	m.served = false
-	if m.running > 0 {
-		f.leaving[name] = m
-	}
-	if m.admitted {
-		f.returns = append(f.returns, f.wakeUps(m)...)
-		f.ring.Remove(m)
-		delete(f.markers, m.marker)
-		m.group.listener.recent.Remove(m.recent)
-		m.admitted, m.recent = false, nil
-		m.group.listener.interrupt() // a wait that has the marker would take it
-		f.letWait()
-		rouse(f.admit)
-	}
-	return true
-}
-
-// admitPending admits the queues that were added to the ring, and puts back the wake-ups of
-// those that were removed, until the worker stops.
-func (f *groupFeed) admitPending() {
-	var outage timing.Backoff
-	for !f.r.stopping() {
-		f.mu.Lock()
-		pending, returns := f.pending, f.returns
-		f.pending, f.returns = nil, nil
-		f.mu.Unlock()
-		f.putBack(returns)
-		if len(pending) == 0 {
-			closeOnce(f.admitted)
-			select {
-			case <-f.admit:
-			case <-f.r.soft.Done():
-			}
-			continue
-		}
-		rest, err := f.admitQueues(pending)
-		if len(rest) > 0 {
-			f.mu.Lock()
-			f.pending = append(rest, f.pending...)
-			f.mu.Unlock()
-		}
-		if err != nil {
-			f.h.reportFault(f.h.home.log, "", err, "queues could not be added to the worker; retrying")
-			timing.Sleep(f.r.soft, f.h.pauseAfter(err, &outage))
-			continue
-		}
-		outage.Succeeded()
-	}
-}
-
-// admitQueues admits queues to the ring. It returns those for which that must be repeated.
-func (f *groupFeed) admitQueues(queues []*memberQueue) (rest []*memberQueue, err error) {
-	for some := range slices.Chunk(queues, lookSize) {
-		if err == nil {
-			var again []*memberQueue
-			again, err = f.admitSome(some)
-			rest = append(rest, again...)
-		} else {
-			rest = append(rest, some...)
-		}
-	}
-	return rest, err
-}
-
-func (f *groupFeed) admitSome(queues []*memberQueue) (rest []*memberQueue, err error) {
-	dialects, err := f.dialects(queues)
-	if err != nil {
-		return queues, err
-	}
-	f.mu.Lock()
-	var admitted []*memberQueue
-	for i, m := range queues {
-		if !m.served || m.admitted {
-			continue
-		}
-		if m.group == nil {
-			m.group = f.groupOf(m, dialects[i])
-		}
-		m.admitted = true
-		f.markers[m.marker] = m
-		m.recent = m.group.listener.recent.PushBack(m)
-		f.ring.Add(m, f.o.share(m))
-		admitted = append(admitted, m)
-	}
-	f.mu.Unlock()
-	if paused, _ := f.r.slots.paused(); !paused { // the resumption looks at all
-		if err := f.lookAtQueues(f.r.soft, admitted, backend.Look{Claim: true}); err != nil && f.r.soft.Err() == nil {
-			f.h.reportFault(f.h.home.log, "", err, "looking for jobs failed; retrying")
-			f.mu.Lock()
-			for _, m := range admitted {
-				f.ring.Ready(m)
-			}
-			f.mu.Unlock()
-			f.wake()
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, m := range admitted {
-		f.changed(m)
-	}
-	return nil, nil
-}
-
-// groupOf returns the group of a queue. The caller holds mu.
-func (f *groupFeed) groupOf(m *memberQueue, dialect Dialect) *queueGroup {
-	key := groupKey{f.listenerOf(m.base), dialect}
-	g := f.groups[key]
-	if g == nil {
-		g = newQueueGroup(f, key.listener, dialect)
-		f.groups[key] = g
-		key.listener.groups = append(key.listener.groups, g)
-	}
-	return g
-}
-
-// dialects returns the dialect of each queue.
-func (f *groupFeed) dialects(queues []*memberQueue) ([]Dialect, error) {
-	dialects := make([]Dialect, len(queues))
-	if f.o.Worker.Dialect != Detect {
-		for i := range dialects {
-			dialects[i] = f.o.Worker.Dialect
-		}
-		return dialects, nil
-	}
-	ctx, cancel := context.WithTimeout(f.r.soft, timing.CallTimeout)
-	defer cancel()
-	store, _, _ := f.h.home.groups(V6)
-	hints, err := store.DialectHintsOf(ctx, basesOf(queues))
-	if err != nil {
-		return nil, err
-	}
-	for i, hint := range hints {
-		if hint.Err != nil && !classify(hint.Err).Lasting() {
-			return nil, hint.Err
-		}
-		dialects[i] = V6
-		if hint.Err == nil {
-			dialects[i] = dialectOf(hint.Version, hint.Paused)
-		}
-	}
-	return dialects, nil
-}
-
-func basesOf(queues []*memberQueue) []string {
-	bases := make([]string, len(queues))
-	for i, m := range queues {
-		bases[i] = m.base
-	}
-	return bases
-}
-
 const (
 	lookSize  = 500                  // queues of one call
 	lookPause = 5 * time.Millisecond // between two such calls of a full look, for other clients of the server
@@ -211,24 +24,40 @@ const (
 // times of delayed jobs. A wake-up of theirs may have been lost.
 func (f *groupFeed) lookSoon(l *listener) {
 	f.mu.Lock()
+	now := time.Now()
 	for _, each := range f.listeners {
 		if l == nil || l == each {
-			f.lookAt[each] = true
+			f.lookAt[each] = now
 		}
 	}
 	f.mu.Unlock()
 	rouse(f.lookNow)
 }
 
+// lookAfterCut is lookSoon with a pause since the last look, so that these looks take a limited
+// part of the time. It is called after a wait that was ended without the server, which may
+// happen often.
+func (f *groupFeed) lookAfterCut(l *listener) {
+	f.mu.Lock()
+	at := l.lookedAt.Add(max(glancePause(f.ring.Len()), lookShare*l.lookTook))
+	if f.lookAt[l].IsZero() || at.Before(f.lookAt[l]) {
+		f.lookAt[l] = at
+	}
+	f.mu.Unlock()
+	rouse(f.lookNow)
+}
+
+// lookShare bounds the part of the time that looks after cut waits take: one in so many.
+const lookShare = 20
+
 // look makes full looks until the worker stops: at all queues at an interval, and at those of
 // lookSoon at once. It also drops the queueWorkers of queues that have become idle.
 func (f *groupFeed) look() {
-	var outage timing.Backoff
+	var looks perGroup
+	defer looks.all.Wait()
+	next := time.Now().Add(f.lookInterval())
 	for {
-		f.mu.Lock()
-		wait := max(f.o.Worker.DrainDelay, time.Duration(f.ring.Len())*time.Millisecond)
-		f.mu.Unlock()
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(time.Until(f.nextLook(next)))
 		select {
 		case <-timer.C:
 		case <-f.lookNow:
@@ -238,25 +67,74 @@ func (f *groupFeed) look() {
 		}
 		timer.Stop()
 		if paused, _ := f.r.slots.paused(); paused {
+			next = time.Now().Add(f.lookInterval())
+			f.takeSoon(time.Now()) // the resumption looks at all
 			continue
 		}
-		var err error
-		if soon := f.takeSoon(); len(soon) > 0 {
-			err = f.lookAtQueues(f.r.soft, soon, backend.Look{Claim: true})
-		} else {
-			err = f.lookAtQueues(f.r.soft, f.all(), backend.Look{})
+		now := time.Now()
+		soon := f.takeSoon(now)
+		for g, queues := range f.byGroup(soon) {
+			if !looks.start(g, func(outage *timing.Backoff) { f.lookIn(g, queues, backend.Look{Claim: true}, outage) }) {
+				f.mu.Lock()
+				g.lookAgain = true
+				f.mu.Unlock()
+			}
 		}
+		if len(soon) == 0 && now.Before(next) {
+			continue
+		}
+		if len(soon) == 0 {
+			for g, queues := range f.byGroup(f.all()) {
+				looks.start(g, func(outage *timing.Backoff) { f.lookIn(g, queues, backend.Look{}, outage) })
+			}
+		}
+		next = time.Now().Add(f.lookInterval())
 		f.dropCold()
-		if f.r.stopping() {
-			return
+	}
+}
+
+// lookInterval returns the interval between full looks at all queues.
+func (f *groupFeed) lookInterval() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return max(f.o.Worker.DrainDelay, time.Duration(f.ring.Len())*time.Millisecond)
+}
+
+// nextLook returns when the next look is due: at a time, or before that by lookSoon.
+func (f *groupFeed) nextLook(at time.Time) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, soon := range f.lookAt {
+		if soon.Before(at) {
+			at = soon
 		}
-		if err == nil {
-			outage.Succeeded()
-			continue
-		}
+	}
+	return at
+}
+
+// lookIn makes a full look at queues of one group. After a failure it requests another one.
+func (f *groupFeed) lookIn(g *queueGroup, queues []*memberQueue, l backend.Look, outage *timing.Backoff) {
+	begun := time.Now()
+	err := f.lookAtGroup(f.r.soft, g, queues, l)
+	if f.r.stopping() {
+		return
+	}
+	if err == nil {
+		outage.Succeeded()
+	} else {
 		f.h.reportFault(f.h.home.log, "", err, "looking for jobs failed; retrying")
-		timing.Sleep(f.r.soft, f.h.pauseAfter(err, &outage))
-		f.lookSoon(nil)
+		timing.Sleep(f.r.soft, f.h.pauseAfter(err, outage))
+	}
+	f.mu.Lock()
+	again := g.lookAgain
+	g.lookAgain = false
+	g.listener.lookedAt, g.listener.lookTook = time.Now(), time.Since(begun)
+	f.mu.Unlock()
+	switch {
+	case err != nil:
+		f.lookSoon(g.listener)
+	case again:
+		f.lookAfterCut(g.listener)
 	}
 }
 
@@ -271,57 +149,92 @@ func (f *groupFeed) all() []*memberQueue {
 	return all
 }
 
-// takeSoon returns the queues of lookSoon, which are forgotten.
-func (f *groupFeed) takeSoon() (soon []*memberQueue) {
+// takeSoon returns the queues of lookSoon that are due, which are forgotten.
+func (f *groupFeed) takeSoon(now time.Time) (soon []*memberQueue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.lookAt) == 0 {
+	due := map[*listener]bool{}
+	for l, at := range f.lookAt {
+		if !at.After(now) {
+			due[l] = true
+			delete(f.lookAt, l)
+		}
+	}
+	if len(due) == 0 {
 		return nil
 	}
 	for m := range f.ring.States() {
-		if f.lookAt[m.group.listener] {
+		if due[m.group.listener] {
 			soon = append(soon, m)
 		}
 	}
-	clear(f.lookAt)
 	return soon
 }
 
-// lookAtQueues looks at queues and records what it finds. It returns the last error of a call.
-func (f *groupFeed) lookAtQueues(ctx context.Context, queues []*memberQueue, l backend.Look) (failed error) {
-	by := map[*queueGroup][]*memberQueue{}
+// byGroup returns queues by their groups. It leaves out queues that were never admitted.
+func (f *groupFeed) byGroup(queues []*memberQueue) map[*queueGroup][]*memberQueue {
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	by := map[*queueGroup][]*memberQueue{}
 	for _, m := range queues {
 		if m.group != nil {
 			by[m.group] = append(by[m.group], m)
 		}
 	}
-	f.mu.Unlock()
+	return by
+}
+
+// eachGroup calls a function for each group at the same time, so that a node of a cluster
+// that does not reply delays only the calls to it. It returns an error of one of the calls.
+func eachGroup(by map[*queueGroup][]*memberQueue, call func(*queueGroup, []*memberQueue) error) (failed error) {
+	if len(by) == 1 {
+		for g, queues := range by {
+			return call(g, queues)
+		}
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for g, queues := range by {
+		all.Go(func() {
+			if err := call(g, queues); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = err
+			}
+		})
+	}
+	all.Wait()
+	return failed
+}
+
+// lookAtQueues looks at queues and records what it finds. It returns an error of a call. The
+// looks at queues of other groups are made all the same.
+func (f *groupFeed) lookAtQueues(ctx context.Context, queues []*memberQueue, l backend.Look) error {
+	return eachGroup(f.byGroup(queues), func(g *queueGroup, of []*memberQueue) error { return f.lookAtGroup(ctx, g, of, l) })
+}
+
+// lookAtGroup looks at queues of one group. It stops at the first error of a call.
+func (f *groupFeed) lookAtGroup(ctx context.Context, g *queueGroup, queues []*memberQueue, l backend.Look) error {
 	calls := ctx
 	if l.Claim { // the reply has the only trace of what was claimed
 		calls = context.WithoutCancel(ctx)
 	}
-	first := true
-	for g, of := range by {
-		for some := range slices.Chunk(of, lookSize) {
-			if !first && !l.Quick {
-				timing.Sleep(ctx, lookPause)
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			first = false
-			call, cancel := context.WithTimeout(calls, timing.CallTimeout)
-			seen, err := g.store.LookAtQueues(call, basesOf(some), l)
-			cancel()
-			if err != nil {
-				failed = err
-				break
-			}
-			f.saw(some, seen, l)
+	for some := range slices.Chunk(queues, lookSize) {
+		if &some[0] != &queues[0] && !l.Quick {
+			timing.Sleep(ctx, lookPause)
 		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		call, cancel := context.WithTimeout(calls, timing.CallTimeout)
+		seen, err := g.store.LookAtQueues(call, basesOf(some), l)
+		cancel()
+		if err != nil {
+			return err
+		}
+		f.saw(some, seen, l)
 	}
-	return failed
+	return nil
 }
 
 // saw records the result of a look.
@@ -385,27 +298,26 @@ func glancePause(queues int) time.Duration {
 // keep the slots. The caller holds mu.
 func (f *groupFeed) glance(now time.Time) {
 	pause := glancePause(f.ring.Len())
-	if f.glancing || now.Sub(f.glancedAt) < pause || f.ring.Len() < 2 {
+	if now.Sub(f.glancedAt) < pause || f.ring.Len() < 2 {
 		return
 	}
 	f.glancedAt = now
-	var queues []*memberQueue
+	by := map[*queueGroup][]*memberQueue{}
 	for m, state := range f.ring.States() {
-		if l := m.group.listener; state.Waits() && !l.waiting && now.Sub(l.waitedAt) >= pause {
-			queues = append(queues, m)
+		if l := m.group.listener; state.Waits() && !l.waiting && now.Sub(l.waitedAt) >= pause && !m.group.glancing {
+			by[m.group] = append(by[m.group], m)
 		}
 	}
-	if len(queues) == 0 {
-		return
+	for g, queues := range by {
+		g.glancing = f.spawn(func() {
+			if err := f.lookAtGroup(f.r.soft, g, queues, backend.Look{Quick: true}); err != nil && !f.r.stopping() {
+				f.h.home.log.Debug("a look for jobs failed; the next one follows", logError, err)
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			g.glancing, f.glancedAt = false, time.Now()
+		})
 	}
-	f.glancing = f.spawn(func() {
-		if err := f.lookAtQueues(f.r.soft, queues, backend.Look{Quick: true}); err != nil && !f.r.stopping() {
-			f.h.home.log.Debug("a look for jobs failed; the next one follows", logError, err)
-		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.glancing, f.glancedAt = false, time.Now()
-	})
 }
 
 // coldAfter is how long a queue keeps its queueWorker without a job.

@@ -225,6 +225,33 @@ var _ = Describe("A worker over many queues", func() {
 		ran.once(12)
 	})
 
+	It("puts back the wake-up that it has taken when it is paused, even if the wait was cut at that moment", func() {
+		queue := openQueues(newQueueName())[0]
+		worker := newMultiWorker(doNothing, bullmq.MultiWorkerOptions{Queues: served(queue.Name())})
+		bullmq.CutWaits(worker, 0, func() { _ = worker.Pause(ctx) })
+		run(worker)
+		Eventually(func() []bullmq.ConnectedClient { return blockedClients(queue) }).ShouldNot(BeEmpty())
+		addMany([]*bullmq.Queue{queue}, 1)
+		Eventually(worker.IsPaused).Should(BeTrue())
+		Eventually(scoresAt).WithArguments(keyOf(queue.Name(), "marker")).Should(Equal(map[string]float64{"0": 0}))
+	})
+
+	It("looks at its queues at intervals if its waits are cut again and again", func() {
+		const queues = 32
+		var cut atomic.Int64
+		worker := newMultiWorker(doNothing, bullmq.MultiWorkerOptions{Queues: served(newQueueNames(queues)...), Worker: bullmq.WorkerOptions{
+			DrainDelay: time.Minute, SkipStalledCheck: true, Registration: &bullmq.RegistrationOptions{Skip: true},
+		}})
+		bullmq.CutWaits(worker, time.Millisecond, func() { cut.Add(1) })
+		run(worker)
+		Eventually(cut.Load).Should(BeNumerically(">", 10))
+		before, begun, cutBefore := commandCalls()["exists"], time.Now(), cut.Load()
+		time.Sleep(200 * time.Millisecond)
+		looks, took := (commandCalls()["exists"]-before)/4, time.Since(begun) // two commands for 16 queues
+		GinkgoWriter.Println(looks, "looks after", cut.Load()-cutBefore, "waits in", took)
+		Expect(looks).To(And(BeNumerically(">=", 1), BeNumerically("<=", 1+took/(5*time.Millisecond))))
+	})
+
 	It("reports events with the queue that they concern", func() {
 		names := newQueueNames(2)
 		queues := openQueues(names...)
@@ -250,6 +277,23 @@ var _ = Describe("A worker over many queues", func() {
 		Expect(worker.Close()).To(Succeed())
 		next(bullmq.EventClosing, "")
 		next(bullmq.EventClosed, "")
+	})
+
+	It("emits EventDrained only for queues of which it has run a job", func() {
+		names := newQueueNames(2)
+		queues := openQueues(names...)
+		worker := newMultiWorker(doNothing, bullmq.MultiWorkerOptions{Queues: served(names...)})
+		events := worker.Events(ctx, 100)
+		Expect(redisDo("ZADD", keyOf(names[0], "marker"), "0", "0").Error()).To(Succeed()) // of a job that another worker has fetched
+		run(worker)
+		Eventually(zsetAt).WithArguments(keyOf(names[0], "marker")).Should(BeEmpty())
+		addMany(queues[1:], 1)
+		for e := range events {
+			if e.Type == bullmq.EventDrained {
+				Expect(e.QueueName).To(Equal(names[1]))
+				break
+			}
+		}
 	})
 
 	It("names the queue of an event of a worker of one queue too", func() {

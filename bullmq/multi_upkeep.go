@@ -1,8 +1,12 @@
 package bullmq
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -15,9 +19,7 @@ func (f *groupFeed) upkeep(ctx context.Context) (loops []*safe.Background, end f
 	outliving := f.h.home.trace.outliving(ctx)
 	o := &f.o.Worker
 	if !o.SkipLockRenewal {
-		loops = append(loops, safe.Go(outliving, func(ctx context.Context) {
-			renewRepeatedly(ctx, o, f.renewLocks, func(err error) { f.h.reportFault(f.h.home.log, "", err, notRenewed) })
-		}))
+		loops = append(loops, safe.Go(outliving, f.renewLocks))
 	}
 	loops = append(loops, safe.Go(outliving, f.watchCancellations))
 	if !o.SkipStalledCheck {
@@ -64,22 +66,76 @@ func (f *groupFeed) workers() map[*queueGroup][]*queueWorker {
 // locksPerCall is how many locks one call renews.
 const locksPerCall = 1000
 
-// renewLocks extends the locks that are due.
-func (f *groupFeed) renewLocks(ctx context.Context) (failed error) {
-	for g, workers := range f.workers() {
+// perGroup runs a function for each group, at the same time. While the function still runs
+// for a group, because a node of the cluster does not reply, it is not started again for that
+// group. The other groups do not wait for it.
+type perGroup struct {
+	states map[*queueGroup]*groupState
+	all    sync.WaitGroup
+}
+
+// groupState is the state of a group in a perGroup.
+type groupState struct {
+	busy   atomic.Bool
+	outage timing.Backoff // used by the function
+}
+
+// start reports whether it has started the function.
+func (p *perGroup) start(g *queueGroup, run func(outage *timing.Backoff)) bool {
+	state := p.states[g]
+	if state == nil {
+		state = &groupState{}
+		if p.states == nil {
+			p.states = map[*queueGroup]*groupState{}
+		}
+		p.states[g] = state
+	}
+	if state.busy.Swap(true) {
+		return false
+	}
+	p.all.Go(func() {
+		defer state.busy.Store(false)
+		run(&state.outage)
+	})
+	return true
+}
+
+// renewLocks renews locks until ctx ends, as [lockKeeper.run] does.
+func (f *groupFeed) renewLocks(ctx context.Context) {
+	rhythm := max(f.o.Worker.LockRenewTime/2, time.Millisecond)
+	var renewals perGroup
+	defer renewals.all.Wait()
+	for timing.Sleep(ctx, rhythm); ctx.Err() == nil; timing.Sleep(ctx, rhythm) {
+		for g := range f.workers() {
+			renewals.start(g, func(outage *timing.Backoff) { f.renewLocksOf(ctx, g, rhythm, outage) })
+		}
+	}
+}
+
+// renewLocksOf extends the locks of a group that are due. It retries a failed renewal soon,
+// until it succeeds or the locks have expired.
+func (f *groupFeed) renewLocksOf(ctx context.Context, g *queueGroup, rhythm time.Duration, outage *timing.Backoff) {
+	var reported time.Time
+	for ctx.Err() == nil {
 		renewal := groupRenewal{f: f, g: g, begun: time.Now()}
-		for _, w := range workers {
+		for _, w := range f.workers()[g] {
 			due, first := w.locks.due(renewal.begun)
 			for some := range slices.Chunk(due, locksPerCall) {
 				renewal.add(ctx, w, some, first)
 			}
 		}
 		renewal.send(ctx)
-		if renewal.failed != nil {
-			failed = renewal.failed
+		if renewal.failed == nil {
+			outage.Succeeded()
+			return
 		}
+		pause := outage.Next()
+		if ctx.Err() == nil && time.Since(reported) >= pause {
+			reported = time.Now()
+			f.h.reportFault(f.h.home.log, "", renewal.failed, notRenewed)
+		}
+		timing.Sleep(ctx, min(rhythm, pause))
 	}
-	return failed
 }
 
 // groupRenewal renews locks of a group in calls of about locksPerCall.
@@ -171,31 +227,31 @@ func (f *groupFeed) checkStalled(ctx context.Context) {
 	}
 }
 
-// findStalled makes one check in each queue that has active jobs.
-func (f *groupFeed) findStalled(ctx context.Context) (failed error) {
-	all := f.all()
-	if err := f.lookAtQueues(ctx, all, backend.Look{}); err != nil {
-		return err
-	}
-	by := map[*queueGroup][]*memberQueue{}
-	f.mu.Lock()
-	for _, m := range all {
-		if m.mayStall && m.admitted {
-			by[m.group] = append(by[m.group], m)
-		}
-	}
-	f.mu.Unlock()
-	for g, queues := range by {
+// findStalled makes one check in each queue that has active jobs. It returns the last error
+// of a call. Groups whose calls succeed are checked all the same.
+func (f *groupFeed) findStalled(ctx context.Context) error {
+	return eachGroup(f.byGroup(f.all()), func(g *queueGroup, queues []*memberQueue) error {
+		looked := f.lookAtGroup(ctx, g, queues, backend.Look{})
+		f.mu.Lock()
+		queues = slices.DeleteFunc(queues, func(m *memberQueue) bool { return !m.mayStall || !m.admitted })
+		f.mu.Unlock()
+		var failed error
 		for some := range slices.Chunk(queues, stalledPerCall) {
-			if err := f.findStalledIn(ctx, g, some); err != nil {
+			called, err := f.findStalledIn(ctx, g, some)
+			if err != nil {
 				failed = err
 			}
+			if !called {
+				break
+			}
 		}
-	}
-	return failed
+		return cmp.Or(failed, looked)
+	})
 }
 
-func (f *groupFeed) findStalledIn(ctx context.Context, g *queueGroup, queues []*memberQueue) (failed error) {
+// findStalledIn makes the check in some queues. called reports whether the call as a whole
+// has succeeded.
+func (f *groupFeed) findStalledIn(ctx context.Context, g *queueGroup, queues []*memberQueue) (called bool, failed error) {
 	o := &f.o.Worker
 	ctx, span := f.h.home.trace.start(ctx, SpanInternal, "moveStalledJobsToWait")
 	defer span.end(&failed)
@@ -206,7 +262,7 @@ func (f *groupFeed) findStalledIn(ctx context.Context, g *queueGroup, queues []*
 	defer cancel()
 	moved, err := g.store.MoveStalledJobsOf(ctx, basesOf(queues), f.h.home.now(), max(o.MaxStalledCount, 0), o.StalledInterval)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for i, of := range moved {
 		m := queues[i]
@@ -221,32 +277,38 @@ func (f *groupFeed) findStalledIn(ctx context.Context, g *queueGroup, queues []*
 			f.h.reportStalled(f.h.home.log.With(logQueue, m.name), m.name, id)
 		}
 	}
-	return failed
+	return true, failed
 }
 
 // watchCancellations notices jobs that [Queue.Cancel] has cancelled, as [cancelWatch] does.
 func (f *groupFeed) watchCancellations(ctx context.Context) {
-	var outage timing.Backoff
 	first, polled := firstCancelRequest(), time.Now()
-	for wait := timing.CancelPollInterval; ; {
-		if timing.Sleep(ctx, wait); ctx.Err() != nil {
+	var reads perGroup
+	defer reads.all.Wait()
+	for {
+		if timing.Sleep(ctx, timing.CancelPollInterval); ctx.Err() != nil {
 			return
 		}
-		wait = timing.CancelPollInterval
-		queues := f.runningSince(time.Now().Add(-wait))
+		queues := f.runningSince(time.Now().Add(-timing.CancelPollInterval))
 		if time.Since(polled) >= timing.IdleCancelPollInterval {
 			polled = time.Now()
 			queues = append(queues, f.withCancellations()...)
 		}
-		if err := f.readCancellations(ctx, queues, first); err != nil {
-			wait = max(wait, outage.Next())
-			if classify(err).Lasting() { // such as for want of permission
-				wait = timing.IdleCancelPollInterval
-			}
-			f.h.home.log.Debug("cancellations could not be read; the renewal of locks returns them later", logError, err)
-			continue
+		for g, of := range f.byGroup(queues) {
+			reads.start(g, func(outage *timing.Backoff) {
+				err := f.readCancellations(ctx, g, of, first)
+				if err == nil {
+					outage.Succeeded()
+					return
+				}
+				f.h.home.log.Debug("cancellations could not be read; the renewal of locks returns them later", logError, err)
+				pause := outage.Next()
+				if classify(err).Lasting() { // such as for want of permission
+					pause = timing.IdleCancelPollInterval
+				}
+				timing.Sleep(ctx, pause)
+			})
 		}
-		outage.Succeeded()
 	}
 }
 
@@ -280,29 +342,21 @@ func (f *groupFeed) withCancellations() (queues []*memberQueue) {
 	return queues
 }
 
-// readCancellations reads the requests of some queues since they were last read. first is
-// the id after which it reads for the first time.
-func (f *groupFeed) readCancellations(ctx context.Context, queues []*memberQueue, first string) error {
-	by, known := map[*queueGroup][]*memberQueue{}, map[*memberQueue]bool{}
+// readCancellations reads the requests of some queues of a group since they were last read.
+// first is the id after which it reads for the first time.
+func (f *groupFeed) readCancellations(ctx context.Context, g *queueGroup, queues []*memberQueue, first string) error {
+	slices.SortFunc(queues, func(a, b *memberQueue) int { return strings.Compare(a.name, b.name) })
+	queues = slices.Compact(queues)
 	for _, m := range queues {
-		if known[m] {
-			continue
-		}
-		known[m] = true
-		if m.cancelledAfter == "" {
-			m.cancelledAfter = first
-		}
-		by[m.group] = append(by[m.group], m)
+		m.cancelledAfter = cmp.Or(m.cancelledAfter, first)
 	}
-	for g, of := range by {
-		for some := range slices.Chunk(of, lookSize) {
-			for len(some) > 0 {
-				more, err := f.readSomeCancellations(ctx, g, some)
-				if err != nil {
-					return err
-				}
-				some = more
+	for some := range slices.Chunk(queues, lookSize) {
+		for len(some) > 0 {
+			more, err := f.readSomeCancellations(ctx, g, some)
+			if err != nil {
+				return err
 			}
+			some = more
 		}
 	}
 	return nil

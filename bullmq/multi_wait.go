@@ -46,6 +46,9 @@ type listener struct {
 	spentAt    time.Time     // when spent was computed
 	livelyTill time.Time     // waits are for the recently used queues until then
 	partial    bool          // the wait is one of those
+
+	lookedAt time.Time     // when the last full look ended
+	lookTook time.Duration // how long that look took
 }
 
 const (
@@ -109,11 +112,13 @@ func (l *listener) run() {
 			f.h.reportFault(f.h.home.log, "", woken.Err, "waiting for jobs failed; retrying")
 			timing.Sleep(f.r.soft, f.h.pauseAfter(woken.Err, &outage))
 			f.lookSoon(l) // a marker may have been lost
-		case woken.Cut:
-			f.lookSoon(l)
-		case unused:
-			f.giveBack(l, []backend.GroupWake{woken})
 		default:
+			if unused {
+				f.giveBack(l, []backend.GroupWake{woken})
+			}
+			if woken.Cut {
+				f.lookAfterCut(l)
+			}
 			outage.Succeeded()
 		}
 	}
@@ -129,18 +134,34 @@ func (l *listener) begin() (markers []string, block time.Duration) {
 		return nil, 0
 	}
 	l.turn++
-	markers, block = l.all(), f.o.Worker.DrainDelay
-	l.partial = len(markers) > hotQueues && !l.afford(time.Duration(len(markers))*waitPerKey)
+	block = f.o.Worker.DrainDelay
+	count := l.count()
+	if l.partial = count > hotQueues && !l.afford(time.Duration(count)*waitPerKey); l.partial {
+		markers = l.mostRecent()
+		l.partial = len(markers) == hotQueues // with fewer, there are no others
+	}
 	if l.partial {
-		if recent := l.mostRecent(); len(recent) > 0 {
-			markers, block = recent, min(block, time.Until(l.livelyTill))
-			rouse(l.lively)
-		} else {
-			l.partial = false
-		}
+		block = min(block, time.Until(l.livelyTill))
+		rouse(l.lively)
+	} else {
+		markers = l.all()
 	}
 	l.waiting = len(markers) > 0
 	return markers, block
+}
+
+// count returns the number of queues to wait for, or a higher one: that of all its queues. The
+// caller holds the mu of the feed.
+func (l *listener) count() (n int) {
+	if l.recent.Len() <= hotQueues || time.Now().Before(l.livelyTill) {
+		return l.recent.Len()
+	}
+	for m, state := range l.f.ring.States() {
+		if m.group.listener == l && state.Waits() {
+			n++
+		}
+	}
+	return n
 }
 
 // all returns the markers of all queues to wait for. It begins behind the queue that was
@@ -176,7 +197,6 @@ func (l *listener) mostRecent() (markers []string) {
 	if len(queues) == 0 {
 		return nil
 	}
-	l.turn++ // those that all has noted are not in the wait
 	for _, m := range queues {
 		m.waitedIn = l.turn
 		markers = append(markers, m.marker)
@@ -220,7 +240,8 @@ func (l *listener) glanceAtOthers() {
 			}
 			err := f.lookAtQueues(f.r.soft, queues, backend.Look{Quick: true, Claim: true})
 			if err != nil && !f.r.stopping() {
-				f.h.home.log.Debug("a look for jobs failed; the next one follows", logError, err)
+				f.h.home.log.Debug("a look for jobs failed; a full one follows", logError, err)
+				f.lookSoon(l) // it may have claimed the time of a delayed job
 			}
 			next = time.Now().Add(glancePause(len(queues)))
 		}
@@ -248,7 +269,7 @@ func (l *listener) others() (queues []*memberQueue) {
 // mayWait reports whether a job may be fetched, and no queue is ready. The caller holds the
 // mu of the feed.
 func (l *listener) mayWait() bool {
-	if l.waiting || !l.f.r.slots.open() {
+	if l.waiting || l.f.placing > 0 || !l.f.r.slots.open() {
 		return false
 	}
 	return !slices.ContainsFunc(l.groups, func(g *queueGroup) bool { return l.f.ring.ReadyIn(g) })
@@ -370,5 +391,6 @@ func (l *listener) poll() {
 	f.mu.Unlock()
 	if err := f.lookAtQueues(f.r.soft, queues, backend.Look{Quick: true, Claim: true}); err != nil && !f.r.stopping() {
 		f.h.reportFault(f.h.home.log, "", err, "looking for jobs failed; retrying")
+		f.lookSoon(l) // it may have claimed the time of a delayed job
 	}
 }

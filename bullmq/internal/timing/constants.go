@@ -89,6 +89,10 @@ const (
 	// VanishedInterval is how often a registry is searched for queues without keys.
 	VanishedInterval = 10 * time.Minute
 
+	// AdmissionWait is how long the upkeep of a MultiWorker waits for its first queues, if
+	// some of them are on a node of a cluster that can't be reached.
+	AdmissionWait = time.Second
+
 	// FallbackInterval is how often a worker looks for jobs of routes that no worker serves.
 	FallbackInterval = 5 * time.Second
 	// LiveWorkersAge is how old the answer may be by which an add that requires a worker is

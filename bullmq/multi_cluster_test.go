@@ -1,0 +1,95 @@
+package bullmq_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A worker over queues of several nodes of a cluster", Label("slow"), func() {
+	It("renews locks, checks for stalled jobs and admits queues of the other nodes while a node does not reply", func() {
+		nodes, clients := startCluster(2)
+		ctx := specContext()
+		conn, err := bullmq.ConnectOption(ctx, rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		// on returns names of queues whose keys are on a node.
+		on := func(node, count int) (names []string) {
+			for i := 0; ; i++ {
+				tag := "t" + strconv.Itoa(i)
+				slot, err := clients[0].Do(ctx, clients[0].B().ClusterKeyslot().Key(tag).Build()).AsInt64()
+				Expect(err).NotTo(HaveOccurred())
+				if int(slot)*2/16384 != node {
+					continue
+				}
+				for range count {
+					names = append(names, fmt.Sprintf("{%s}-%s", tag, newQueueName()))
+				}
+				return names
+			}
+		}
+		healthy, silent := on(0, 3), on(1, 3)
+		var queues []*bullmq.Queue
+		for _, name := range append(healthy, silent...) {
+			queues = append(queues, newQueue(name, &bullmq.QueueOptions{Connection: conn}))
+		}
+		running, stalled, added := queues[0], queues[1], queues[2]
+
+		var running1 atomic.Int64
+		hold := make(chan struct{})
+		DeferCleanup(func() { close(hold) })
+		renewing := newMultiWorker(func(context.Context, *bullmq.Job) (any, error) {
+			running1.Add(1)
+			<-hold
+			return nil, nil
+		}, bullmq.MultiWorkerOptions{Queues: served(healthy[0], silent[0]), Worker: bullmq.WorkerOptions{
+			Connection: conn, Concurrency: 2, LockDuration: 10 * time.Second, LockRenewTime: 100 * time.Millisecond, ShutdownTimeout: time.Millisecond,
+		}})
+		addMany([]*bullmq.Queue{running, queues[3]}, 1)
+		events := renewing.Events(ctx, 1000)
+		go func() { _ = renewing.Run(context.Background()) }()
+		Eventually(running1.Load).Should(BeEquivalentTo(2))
+
+		var ran startLog
+		starting := newMultiWorker(ran.handle, bullmq.MultiWorkerOptions{Queues: served(silent[1], healthy[1]), Worker: bullmq.WorkerOptions{
+			Connection: conn, StalledInterval: 100 * time.Millisecond, ShutdownTimeout: time.Millisecond,
+		}})
+		addMany([]*bullmq.Queue{stalled, added}, 1)
+		Expect(takeJob(newFetcher(stalled.Name(), &bullmq.FetcherOptions{Connection: conn}))).NotTo(BeNil())
+		Expect(clients[0].Do(ctx, clients[0].B().Del().Key(keyOf(stalled.Name(), "1:lock")).Build()).Error()).To(Succeed())
+
+		Expect(nodes[1].Freeze()).To(Succeed())
+		DeferCleanup(nodes[1].Thaw)
+		frozen := time.Now()
+		for len(events) > 0 {
+			<-events
+		}
+		go func() { _ = starting.Run(context.Background()) }()
+		renewals := func() (n int) {
+			for len(events) > 0 {
+				if e := <-events; e.Type == bullmq.EventLocksRenewed && e.QueueName == running.Name() {
+					n++
+				}
+			}
+			return n
+		}
+		total := 0
+		Eventually(func() int { total += renewals(); return total }, "1500ms").Should(BeNumerically(">=", 8), "renewals of the lock of a job on the other node")
+		GinkgoWriter.Println("renewed", time.Since(frozen))
+		Eventually(ran.order, "10s").Should(ConsistOf(stalled.Name()))
+		GinkgoWriter.Println("stalled job ran", time.Since(frozen))
+		for _, name := range []string{silent[2], added.Name()} {
+			Expect(starting.AddQueue(bullmq.ServedQueue{Name: name})).To(Succeed())
+		}
+		Eventually(ran.order, "10s").Should(ConsistOf(stalled.Name(), added.Name()))
+		GinkgoWriter.Println("added queue served", time.Since(frozen))
+	})
+})
