@@ -127,6 +127,7 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) { _, _ = q.Drain(ctx, true, 1) },
 	func(ctx context.Context, q *Store) { _, _ = q.Clean(ctx, backend.Waiting, time.UnixMilli(1), 1) },
 	func(ctx context.Context, q *Store) { _, _ = q.Obliterate(ctx, 1, true) },
+	func(ctx context.Context, q *Store) { _, _, _ = q.RemoveUnused(ctx, 1, true) },
 	func(ctx context.Context, q *Store) {
 		_, _ = q.MoveJobsToWait(ctx, backend.MoveJobs{From: backend.Failed, Count: 1, ResetAttemptsMade: true})
 	},

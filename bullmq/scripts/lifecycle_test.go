@@ -326,6 +326,9 @@ func live(f *fixture) {
 	plain := backend.Add{State: backend.Waiting, Name: "plain", Data: "{}", Opts: "{}", Timestamp: now}
 	Expect(f.addAll(plain, plain)).To(HaveLen(2))
 	Expect(f.Obliterate(f.ctx, 1000, true)).To(BeFalse())
+	used, _, err := f.RemoveUnused(f.ctx, 1000, true)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(used).To(BeFalse())
 	left := f.state()
 	delete(left, "limiter")
 	Expect(left).To(BeEmpty())

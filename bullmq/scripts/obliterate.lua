@@ -6,7 +6,7 @@
 --@args base count force
 --@keys meta active delayed repeat completed wait paused prioritized failed events stalled-check stalled id pc marker
 --@keys metrics:completed metrics:completed:data metrics:failed metrics:failed:data
---@use empty
+--@use empty extensions
 if call('HEXISTS', metaKey, 'paused') == 0 then return -1 end
 local left = tonumber(count)
 local running = call('LRANGE', activeKey, 0, left - 1)
@@ -28,14 +28,7 @@ for i = 1, #steps do
   left = left - steps[i][1](base, steps[i][2], left)
   if left <= 0 then return 1 end
 end
--- The client may not be allowed to touch the extensions.
-local extension = string.sub(base, 1, -2) .. '@x:'
-try('DEL', extension .. 'events')
-local workers, own = try('ZRANGE', extension .. 'workers', 0, -1), extension .. 'worker:'
-for i = 1, #workers do
-  if string.sub(workers[i], 1, #own) == own then try('DEL', workers[i]) end
-end
-try('DEL', extension .. 'workers')
+deleteExtensions(base)
 call('DEL', eventsKey, base .. 'delay', stalledCheckKey, stalledKey, idKey, pcKey, markerKey, metaKey, metricsCompletedKey,
   metricsCompletedDataKey, metricsFailedKey, metricsFailedDataKey)
 return 0

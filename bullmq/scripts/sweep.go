@@ -12,6 +12,7 @@ var (
 	drain          = load("drain")
 	clean          = load("clean")
 	obliterate     = load("obliterate")
+	removeUnused   = load("removeUnused")
 	moveJobsToWait = load("moveJobsToWait")
 )
 
@@ -42,6 +43,12 @@ func (q *Store) Obliterate(ctx context.Context, count int, force bool) (again bo
 	default:
 		return n == 1, nil
 	}
+}
+
+// RemoveUnused removes a queue without schedulers and jobs.
+func (q *Store) RemoveUnused(ctx context.Context, count int, finished bool) (used, again bool, err error) {
+	n, err := q.number(ctx, removeUnused, "", q.base, strconv.Itoa(count), flag(finished))
+	return n == 2, n == 1, err
 }
 
 // MoveJobsToWait moves jobs of a state back to waiting.

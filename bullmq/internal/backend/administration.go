@@ -29,6 +29,10 @@ type Administration interface {
 	// reports whether jobs are left. The errors are [ErrNotPaused] and
 	// [ErrActiveJobs].
 	Obliterate(ctx context.Context, count int, force bool) (again bool, err error)
+	// RemoveUnused removes the queue if it has no schedulers and no jobs. With finished it
+	// also removes one that has only completed and failed jobs, about count of them per
+	// call. It reports whether the queue is used, or else whether jobs are left.
+	RemoveUnused(ctx context.Context, count int, finished bool) (used, again bool, err error)
 	// MoveJobsToWait moves jobs of a state back to wait. It reports whether more of them
 	// may be left.
 	MoveJobsToWait(ctx context.Context, m MoveJobs) (again bool, err error)

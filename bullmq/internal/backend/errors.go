@@ -65,7 +65,7 @@ var verbs = map[string]string{
 	"extendLock": "extend the lock of", "getState": "read the state of",
 	"moveToDelayed": "delay", "moveToFinished": "finish", "moveToWait": "move to wait", "moveToWaitingChildren": "wait for the children of",
 	"obliterate": "obliterate", "pause": "pause", "promote": "promote", "removeChildDependency": "remove the parent of",
-	"removeJob": "remove", "removeUnprocessedChildren": "remove the children of", "reprocessJob": "retry", "retryJob": "retry",
+	"removeJob": "remove", "removeUnused": "remove", "removeUnprocessedChildren": "remove the children of", "reprocessJob": "retry", "retryJob": "retry",
 	"replayDeadLetters": "replay dead letter",
 	"updateData":        "update the data of", "updateProgress": "update the progress of",
 	"Job": "read", "WaitForJob": "wait for",

@@ -104,5 +104,27 @@ func (s *suite) administration() {
 			Expect(s.Store.Job(s.ctx, "running")).To(BeNil())
 			Expect(s.Store.Meta(s.ctx)).To(Equal(backend.Meta{}))
 		})
+
+		ginkgo.It("removes a queue only if it is unused, with its finished jobs only if told to", func() {
+			remove := func(finished, used, again bool) {
+				ginkgo.GinkgoHelper()
+				isUsed, isLeft, err := s.Store.RemoveUnused(s.ctx, 2, finished)
+				Expect(err).NotTo(HaveOccurred())
+				Expect([]bool{isUsed, isLeft}).To(Equal([]bool{used, again}))
+			}
+			for _, id := range []string{"a", "b"} {
+				s.run(id)
+				remove(true, true, false) // the job is active
+				s.fail(id, "boom")
+				remove(false, true, false)
+			}
+			s.add(named("c"))
+			remove(true, true, false)
+			Expect(s.Store.Remove(s.ctx, "c", false)).To(Equal(backend.Removed))
+			remove(true, false, true)
+			remove(true, false, false)
+			Expect(s.Store.Job(s.ctx, "a")).To(BeNil())
+			Expect(s.Store.Meta(s.ctx)).To(Equal(backend.Meta{}))
+		})
 	})
 }

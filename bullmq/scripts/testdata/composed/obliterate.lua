@@ -137,6 +137,15 @@ local function emptySet(base, at, max, spared)
   end
   return gone
 end
+local function deleteExtensions(base)
+  local extension = string.sub(base, 1, -2) .. '@x:'
+  try('DEL', extension .. 'events')
+  local workers, own = try('ZRANGE', extension .. 'workers', 0, -1), extension .. 'worker:'
+  for i = 1, #workers do
+    if string.sub(workers[i], 1, #own) == own then try('DEL', workers[i]) end
+  end
+  try('DEL', extension .. 'workers')
+end
 if call('HEXISTS', KEYS[2], 'paused') == 0 then return -1 end
 local left = tonumber(count)
 local running = call('LRANGE', KEYS[7], 0, left - 1)
@@ -156,13 +165,7 @@ for i = 1, #steps do
   left = left - steps[i][1](base, steps[i][2], left)
   if left <= 0 then return 1 end
 end
-local extension = string.sub(base, 1, -2) .. '@x:'
-try('DEL', extension .. 'events')
-local workers, own = try('ZRANGE', extension .. 'workers', 0, -1), extension .. 'worker:'
-for i = 1, #workers do
-  if string.sub(workers[i], 1, #own) == own then try('DEL', workers[i]) end
-end
-try('DEL', extension .. 'workers')
+deleteExtensions(base)
 call('DEL', KEYS[1], base .. 'delay', KEYS[13], KEYS[14], KEYS[15], KEYS[5], KEYS[6], KEYS[2], KEYS[16],
   KEYS[17], KEYS[18], KEYS[19])
 return 0
