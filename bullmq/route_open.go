@@ -208,6 +208,8 @@ func (w *queueWorker) redirect(ctx context.Context, job *Job) error {
 		return Unrecoverable(err)
 	case name == w.QueueName():
 		return nil
+	case w.sharded:
+		return Unrecoverable(fmt.Errorf("bullmq: a job of shard %s was not run: %w", w.QueueName(), checkUntargeted(target)))
 	}
 	ctx, cancel := context.WithTimeout(ctx, timing.CallTimeout)
 	defer cancel()

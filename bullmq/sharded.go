@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -66,8 +67,9 @@ type ShardedQueueOptions struct {
 	// else the JobID. A job with a parent is on the shard of its parent in any case.
 	//
 	// A JobID and a deduplication id are unique within a shard only. If ShardKey returns
-	// a key for jobs that have one, it must be the same for the same id. ShardKey may be
-	// called by several goroutines at the same time.
+	// a key for jobs that have one, it must be the same for the same id. If a job has both
+	// and no key, its JobID is unique only among jobs with the same deduplication id.
+	// ShardKey may be called by several goroutines at the same time.
 	// Defaults to no key.
 	ShardKey func(job *NewJob) string
 	// OnShardDown selects what happens to a job without a key whose shard can't be reached.
@@ -88,7 +90,8 @@ type ShardedQueueOptions struct {
 //
 // The shards of orders are the queues {orders-0}, {orders-1} and so on. Each of them is an
 // ordinary queue: workers and dashboards of BullMQ can use it. What BullMQ guarantees for a
-// queue, such as order, priorities, unique ids and limits, holds for each shard.
+// queue, such as order, priorities, unique ids and limits, holds for each shard. A job of a
+// sharded queue can't have a [Target] with requirements.
 //
 // The number of shards is stored in Redis, on the first Connection. [ShardedQueue.Resize]
 // changes it while jobs are added and processed: it begins a generation with other shards,
@@ -106,6 +109,8 @@ type ShardedQueue struct {
 	addOne, addMany AddFunc // within the middleware; nil without
 	turn            atomic.Uint64
 	loads           shardLoads
+
+	obliterated atomic.Bool
 
 	view      atomic.Pointer[shardView]
 	confirmed atomic.Int64 // when the view was last read, in ns of the monotonic clock since begun
@@ -190,6 +195,9 @@ func shardName(queue string, generation, index int) string {
 // number stored in Redis, which only [ShardedQueue.Resize] changes. options may be nil. ctx
 // bounds this call only.
 //
+// The name must not contain a colon or a brace, and must not end in a dot and digits, such as
+// orders.1.
+//
 // If shards can't be reached, NewShardedQueue returns a [*ShardError].
 func NewShardedQueue(ctx context.Context, queueName string, shards int, options *ShardedQueueOptions) (*ShardedQueue, error) {
 	var o ShardedQueueOptions
@@ -225,11 +233,27 @@ func NewShardedQueue(ctx context.Context, queueName string, shards int, options 
 	return s, nil
 }
 
+// generationName matches the names whose shards could be those of a generation of another queue.
+var generationName = regexp.MustCompile(`\.[0-9]+$`)
+
+// checkUntargeted returns an error for a job that has requirements.
+func checkUntargeted(t *Target) error {
+	if t == nil {
+		return nil
+	}
+	if needs, err := t.needs(); err == nil && len(needs) == 0 {
+		return nil
+	}
+	return errors.New("it has a Target, but a ShardedWorker serves no routes: use a Queue for such jobs, or a sharded queue for each kind of worker")
+}
+
 // check returns an error for invalid options.
 func (o *ShardedQueueOptions) check(queueName string, shards int) error {
 	switch {
 	case queueName == "" || strings.ContainsAny(queueName, "{}:"):
 		return errors.New("its name must not be empty or contain a brace or a colon")
+	case generationName.MatchString(queueName):
+		return errors.New("its name must not end in a dot and digits, as the shards of a later generation do: use another name")
 	case shards < 1 || shards > MaxShards:
 		return fmt.Errorf("it can't have %d shards: use 1 to %d", shards, MaxShards)
 	case strings.ContainsAny(o.Queue.Prefix, "{}"):
@@ -244,6 +268,11 @@ func (o *ShardedQueueOptions) check(queueName string, shards int) error {
 		return fmt.Errorf("the option Choose is %d: use RoundRobin or LeastLoaded", o.Choose)
 	case o.OnShardDown != FailWhenDown && o.OnShardDown != ElsewhereWhenDown:
 		return fmt.Errorf("the option OnShardDown is %d: use FailWhenDown or ElsewhereWhenDown", o.OnShardDown)
+	}
+	if defaults := o.Queue.DefaultJobOptions; defaults != nil {
+		if err := checkUntargeted(defaults.Target); err != nil {
+			return fmt.Errorf("DefaultJobOptions: %w", err)
+		}
 	}
 	for i, connection := range o.Connections {
 		if connection == nil {

@@ -19,6 +19,7 @@ import (
 //
 // The key of the job selects the shard: that of ShardedQueueOptions.ShardKey, its
 // deduplication id, or its JobID. For a job without a key, ShardedQueueOptions.Choose does.
+// A job with a [Target] is refused.
 //
 // If a shard refuses the job or can't be reached, the error is a [*ShardError]. After
 // [ErrMaybeAdded] the job may or may not have been added. After any other error it was not
@@ -49,6 +50,8 @@ func (s *ShardedQueue) addNew(ctx context.Context, jobs []*NewJob) (err error) {
 }
 
 func (s *ShardedQueue) add(ctx context.Context, name string, data any, options *JobOptions) (job *Job, err error) {
+	ctx, cancel := s.wait.within(ctx, time.Now())
+	defer cancel()
 	view, err := s.fresh(ctx)
 	if err != nil {
 		return nil, err
@@ -73,10 +76,8 @@ func (s *ShardedQueue) add(ctx context.Context, name string, data any, options *
 
 // elsewhere makes an attempt on a shard. While the server of the shard is down, it makes others
 // on further shards. It makes none on shards that are known to be unreachable, unless all are.
-// If all fail, it begins again, within AddWait.
+// If all fail, it begins again, within AddWait. ctx is from addWait.within.
 func (s *ShardedQueue) elsewhere(ctx context.Context, view *shardView, attempt func(ctx context.Context, to *shard) error) (err error) {
-	ctx, cancel := s.wait.within(ctx, time.Now())
-	defer cancel()
 	var pause timing.Backoff
 	for {
 		current := view.current()
@@ -150,6 +151,9 @@ func ofShard(s *shard, err error) error {
 func (s *ShardedQueue) keyedShard(ctx context.Context, view *shardView, name string, data any, options *JobOptions) (*shard, error) {
 	current := view.current()
 	merged := current.shards[0].options(options)
+	if err := checkUntargeted(merged.Target); err != nil {
+		return nil, fmt.Errorf("bullmq: job %.80q was not added to %s: %w", name, s.name, err)
+	}
 	if merged.Parent != nil {
 		parent := merged.Parent.ref()
 		if of := view.find(parent.Queue); of != nil && parent.Prefix == s.prefix {
@@ -184,7 +188,7 @@ func (s *ShardedQueue) keyedShard(ctx context.Context, view *shardView, name str
 }
 
 // knows reports whether a shard has a job with the JobID or an owner of the deduplication id of
-// a job. During an outage it is repeated within AddWait.
+// a job. During an outage it is repeated within AddWait. ctx is from addWait.within.
 func (s *ShardedQueue) knows(ctx context.Context, of *shard, o *JobOptions) (known bool, err error) {
 	read := func() error {
 		known = false
@@ -205,8 +209,6 @@ func (s *ShardedQueue) knows(ctx context.Context, of *shard, o *JobOptions) (kno
 		err = read()
 		return known, err
 	}
-	ctx, cancel := s.wait.within(ctx, time.Now())
-	defer cancel()
 	err = untilItSucceeds(ctx, read)
 	return known, err
 }

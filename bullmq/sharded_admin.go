@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -91,12 +92,15 @@ func (s *ShardedQueue) set(ctx context.Context, change func(ctx context.Context,
 	}
 }
 
-// ready returns ErrClosed if the ShardedQueue is closed.
+// ready returns ErrClosed if the ShardedQueue is closed or obliterated.
 func (s *ShardedQueue) ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	switch {
+	case s.closed:
 		return ErrClosed
+	case s.obliterated.Load():
+		return fmt.Errorf("bullmq: sharded queue %s was obliterated; open it again with NewShardedQueue: %w", s.name, ErrClosed)
 	}
 	return nil
 }
@@ -183,6 +187,9 @@ func (s *ShardedQueue) SetGlobalConcurrency(ctx context.Context, concurrency int
 		return err
 	}
 	return s.set(ctx, func(ctx context.Context, g *shardSet, index int) error {
+		if err := s.divisible("a global concurrency", concurrency, g); err != nil { // the generation has just begun
+			return err
+		}
 		return g.shards[index].SetGlobalConcurrency(ctx, share(concurrency, index, len(g.shards)))
 	})
 }
@@ -190,13 +197,20 @@ func (s *ShardedQueue) SetGlobalConcurrency(ctx context.Context, concurrency int
 // checkLimit returns an error if a limit is too small to be divided among the shards.
 func (s *ShardedQueue) checkLimit(ctx context.Context, what string, limit int) error {
 	view, err := s.fresh(ctx)
-	if err != nil || limit == 0 {
+	if err != nil {
 		return err
 	}
 	for _, g := range view.generations {
-		if limit < len(g.shards) {
-			return fmt.Errorf("bullmq: sharded queue %s: %s of %d can't be divided among %d shards: use at least %d", s.name, what, limit, len(g.shards), len(g.shards))
+		if err := s.divisible(what, limit, g); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (s *ShardedQueue) divisible(what string, limit int, g *shardSet) error {
+	if n := len(g.shards); limit > 0 && limit < n {
+		return fmt.Errorf("bullmq: sharded queue %s: %s of %d can't be divided among %d shards: use at least %d", s.name, what, limit, n, n)
 	}
 	return nil
 }
@@ -229,6 +243,9 @@ func (s *ShardedQueue) SetGlobalRateLimit(ctx context.Context, limit Limiter) er
 		return err
 	}
 	return s.set(ctx, func(ctx context.Context, g *shardSet, index int) error {
+		if err := s.divisible("a global rate limit", limit.Max, g); err != nil {
+			return err
+		}
 		part := limit
 		part.Max = share(limit.Max, index, len(g.shards))
 		return g.shards[index].SetGlobalRateLimit(ctx, part)
@@ -260,7 +277,10 @@ func (s *ShardedQueue) Drain(ctx context.Context, options *DrainOptions) error {
 
 // Obliterate pauses all shards of all generations and removes them with all their data, as
 // [Queue.Obliterate] does. If no shard fails, it also removes the number of shards from Redis.
-// options may be nil.
+// Further calls return [ErrClosed]. options may be nil.
+//
+// First stop all workers and close all other ShardedQueues of the queue. Each of them would
+// store the number of shards again.
 func (s *ShardedQueue) Obliterate(ctx context.Context, options *ObliterateOptions) error {
 	if err := s.readNow(ctx); err != nil {
 		return err
@@ -275,7 +295,11 @@ func (s *ShardedQueue) Obliterate(ctx context.Context, options *ObliterateOption
 	for _, g := range view.generations {
 		numbers = append(numbers, g.Number)
 	}
-	return s.sharding.RemoveGenerations(ctx, numbers...)
+	s.reading.Lock() // a reading that finds no generation stores the one that it knows
+	defer s.reading.Unlock()
+	err := s.sharding.RemoveGenerations(ctx, numbers...)
+	s.obliterated.Store(err == nil)
+	return err
 }
 
 // noLimit is a concurrency without a limit.
@@ -336,41 +360,30 @@ func (o shardSettings) check(queueName string, shards int) error {
 	return nil
 }
 
-// apply changes the settings of shards from others to these.
-func (o shardSettings) apply(ctx context.Context, shards []*shard, from shardSettings) error {
-	at := make(map[*shard]int, len(shards))
-	for i, of := range shards {
-		at[of] = i
-	}
+// apply gives shards these settings, whichever they had.
+func (o shardSettings) apply(ctx context.Context, shards []*shard) error {
 	_, err := onEach(ctx, shards, func(ctx context.Context, of *shard) (struct{}, error) {
-		return struct{}{}, o.applyTo(ctx, of.Queue, at[of], len(shards), from)
+		return struct{}{}, o.applyTo(ctx, of.Queue, slices.Index(shards, of), len(shards))
 	})
 	return err
 }
 
-func (o shardSettings) applyTo(ctx context.Context, q *Queue, index, shards int, from shardSettings) error {
-	var errs []error
-	change := func(differs, set bool, to, remove func() error) {
-		switch {
-		case !differs:
-		case set:
-			errs = append(errs, to())
-		default:
-			errs = append(errs, remove())
+func (o shardSettings) applyTo(ctx context.Context, q *Queue, index, shards int) error {
+	choose := func(set bool, to, remove func(context.Context) error) error {
+		if set {
+			return to(ctx)
 		}
+		return remove(ctx)
 	}
-	change(o.concurrency != from.concurrency, o.concurrency != noLimit,
-		func() error { return q.SetGlobalConcurrency(ctx, share(o.concurrency, index, shards)) },
-		func() error { return q.RemoveGlobalConcurrency(ctx) })
-	change(o.limit != from.limit, o.limit != Limiter{},
-		func() error {
+	return errors.Join(
+		choose(o.concurrency != noLimit, func(ctx context.Context) error {
+			return q.SetGlobalConcurrency(ctx, share(o.concurrency, index, shards))
+		}, q.RemoveGlobalConcurrency),
+		choose(o.limit != Limiter{}, func(ctx context.Context) error {
 			return q.SetGlobalRateLimit(ctx, Limiter{Max: share(o.limit.Max, index, shards), Duration: o.limit.Duration})
-		},
-		func() error { return q.RemoveGlobalRateLimit(ctx) })
-	change(o.paused != from.paused, o.paused,
-		func() error { return q.Pause(ctx) },
-		func() error { return q.Resume(ctx) })
-	return errors.Join(errs...)
+		}, q.RemoveGlobalRateLimit),
+		choose(o.paused, q.Pause, q.Resume),
+	)
 }
 
 // Health returns whether all shards can be reached. It makes no call. If shards can't be

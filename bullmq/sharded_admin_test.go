@@ -119,6 +119,14 @@ var _ = Describe("The shards of a queue", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(sharded.Obliterate(ctx, nil)).To(Succeed())
 		Expect(redisStrings("KEYS", "bull:*"+name+"*")).To(BeEmpty())
+
+		sharded.Forget(time.Minute)
+		_, err = sharded.Add(ctx, "paint", nil, nil)
+		Expect(err).To(And(MatchError(bullmq.ErrClosed), MatchError(ContainSubstring("was obliterated"))))
+		Expect(sharded.Resize(ctx, 4)).To(MatchError(bullmq.ErrClosed))
+		Expect(sharded.Pause(ctx)).To(MatchError(bullmq.ErrClosed))
+		Expect(redisStrings("KEYS", "bull:*"+name+"*")).To(BeEmpty(), "it stores nothing again")
+		Expect(newSharded(name, 5, bullmq.ShardedQueueOptions{}).NumShards()).To(Equal(5))
 	})
 
 	Context("of which one is down", Label("slow"), func() {

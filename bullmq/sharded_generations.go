@@ -44,7 +44,11 @@ func (s *ShardedQueue) readNow(ctx context.Context, known ...*shardSet) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	begun := time.Now()
-	all, err := s.sharding.Generations(ctx)
+	err := s.ready()
+	var all []backend.Generation
+	if err == nil {
+		all, err = s.sharding.Generations(ctx)
+	}
 	if err == nil && len(all) == 0 { // Redis has lost them
 		current := s.view.Load().current().Generation
 		_, err = s.sharding.AddGeneration(ctx, current)
@@ -122,6 +126,9 @@ func (s *ShardedQueue) age() time.Duration {
 // fresh waits for that only if the view is older, and fails only if it is so old that one of
 // its generations may have been removed.
 func (s *ShardedQueue) fresh(ctx context.Context) (*shardView, error) {
+	if s.obliterated.Load() {
+		return nil, s.ready()
+	}
 	age := s.age()
 	if age < timing.ShardReview {
 		return s.view.Load(), nil
@@ -145,6 +152,19 @@ func (s *ShardedQueue) fresh(ctx context.Context) (*shardView, error) {
 		return nil, fmt.Errorf("bullmq: the number of shards of %s was not read for %v: %w", s.name, s.age().Round(time.Second), cmp.Or(s.reviewErr, ctx.Err()))
 	}
 	return s.view.Load(), nil
+}
+
+// latest returns the view after it has read the generations. If it can't read them, it returns
+// what fresh returns.
+func (s *ShardedQueue) latest(ctx context.Context) (*shardView, error) {
+	if s.record.health().Reachable {
+		short, cancel := context.WithTimeout(ctx, timing.ProbeTimeout)
+		defer cancel()
+		if s.readNow(short) == nil {
+			return s.view.Load(), nil
+		}
+	}
+	return s.fresh(ctx)
 }
 
 // review reads the generations in the background, unless that was tried just now. The
@@ -180,20 +200,24 @@ func (s *ShardedQueue) review() (<-chan struct{}, error) {
 }
 
 // Resize changes the number of shards, while jobs are added and processed. If the number, or
-// that of the Connections, is another one, it begins a generation with other shards. They get the pause, the global concurrency and the global
-// rate limit of the current ones. Producers add to it within about a second after Resize has
-// returned. Workers process the jobs of both generations. Resize moves the schedulers.
+// that of the Connections, is another one, it begins a generation with other shards. They get
+// the pause, the global concurrency and the global rate limit of the current ones. Producers
+// add to it within two seconds after Resize has returned. Workers process the jobs of both
+// generations. Resize moves the schedulers. It removes those that have ended.
 //
 // A JobID or deduplication id that an older generation knows stays there: an add with it goes
 // to the shard that knows it, at the cost of a call for each older generation. An id that
 // several programs add for the first time within two seconds after Resize may be added twice.
-// While jobs of the older generation are left, its limits hold in addition to those of the new
-// one. A producer
-// with fewer Connections than the new generation has servers goes on with the older one, and
-// its adds fail after 30 minutes.
+// Jobs with one key may run in another order than they were added if a Resize was between
+// their adds.
 //
-// If Resize fails after it has begun the generation, call it again with the same number: it
-// then moves the schedulers that are left. [ShardedQueue.Retire] removes older generations.
+// While jobs of the older generation are left, its limits hold in addition to those of the new
+// one. A producer with fewer Connections than the new generation has servers goes on with the
+// older one, and its adds fail after 30 minutes.
+//
+// If Resize fails after it has begun the generation, call it again with the same number,
+// within an hour: it then sets the pause and the limits again, and moves the schedulers that
+// are left. [ShardedQueue.Retire] removes older generations.
 func (s *ShardedQueue) Resize(ctx context.Context, shards int) error {
 	if shards < 1 || shards > MaxShards {
 		return fmt.Errorf("bullmq: sharded queue %s can't have %d shards: use 1 to %d", s.name, shards, MaxShards)
@@ -205,6 +229,9 @@ func (s *ShardedQueue) Resize(ctx context.Context, shards int) error {
 		if err := s.beginGeneration(ctx, current, shards); err != nil {
 			return err
 		}
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
 	}
 	return s.moveSchedulers(ctx)
 }
@@ -222,91 +249,45 @@ func (s *ShardedQueue) beginGeneration(ctx context.Context, current *shardSet, s
 		return err
 	}
 	added := false
-	if err = settings.apply(ctx, next.shards, shardSettings{concurrency: noLimit}); err == nil {
+	if err = settings.apply(ctx, next.shards); err == nil {
 		added, err = s.sharding.AddGeneration(ctx, next.Generation)
 	}
 	if err != nil {
 		closeShards(next.shards)
 		return err
 	}
-	if !added {
-		closeShards(next.shards)
-		return fmt.Errorf("bullmq: sharded queue %s was not resized to %d shards: another process resizes it", s.name, shards)
+	if added {
+		return s.readNow(ctx, next)
 	}
-	if err := s.readNow(ctx, next); err != nil {
-		return err
+	closeShards(next.shards)
+	err = fmt.Errorf("bullmq: sharded queue %s was not resized to %d shards: another process resizes it", s.name, shards)
+	if unsettled := cmp.Or(s.readNow(ctx), s.settle(ctx)); unsettled != nil { // some of its shards got settings for this number
+		err = errors.Join(err, unsettled)
 	}
-	// The queue may have been paused since its settings were read.
-	latest, err := readSettings(ctx, current.shards)
-	if err != nil || latest == settings || latest.check(s.name, shards) != nil {
-		return err
-	}
-	return latest.apply(ctx, next.shards, settings)
-}
-
-// moveSchedulers moves the schedulers of older generations to the current one.
-func (s *ShardedQueue) moveSchedulers(ctx context.Context) error {
-	view := s.view.Load()
-	var older []*shard
-	for _, g := range view.generations[:len(view.generations)-1] {
-		older = append(older, g.shards...)
-	}
-	_, err := onEach(ctx, older, func(ctx context.Context, from *shard) (struct{}, error) {
-		all, err := from.Schedulers(ctx, AllEntries())
-		for _, scheduler := range all {
-			if err = s.moveScheduler(ctx, from, view.current().of(scheduler.ID), scheduler); err != nil {
-				break
-			}
-		}
-		return struct{}{}, err
-	})
 	return err
 }
 
-// moveScheduler moves a scheduler to another shard, unless the other one has it. A scheduler
-// that has no further run stays until its last job has run.
-func (s *ShardedQueue) moveScheduler(ctx context.Context, from, to *shard, scheduler *Scheduler) error {
-	switch _, err := to.Scheduler(ctx, scheduler.ID); {
-	case err == nil:
-		return forgiveMissing(from.RemoveScheduler(ctx, scheduler.ID))
-	case !errors.Is(err, ErrSchedulerNotFound):
-		return err
-	}
-	repeat, now := scheduler.Repeat, s.now()
-	if !repeat.EndDate.IsZero() && repeat.EndDate.Before(now) {
+// settle gives the shards of the current generation the settings of the previous one, until
+// these no longer change. It does so only while the previous one can't have been retired.
+func (s *ShardedQueue) settle(ctx context.Context) error {
+	generations := s.view.Load().generations
+	n := len(generations)
+	if n < 2 || s.now().Sub(generations[n-1].Since) >= timing.ShardGrace {
 		return nil
 	}
-	if repeat.Limit > 0 {
-		// The next job counts again.
-		if repeat.Limit -= max(0, scheduler.Iterations-1); repeat.Limit < 1 {
-			return nil
+	from, to := generations[n-2].shards, generations[n-1].shards
+	settings, err := readSettings(ctx, from)
+	for err == nil {
+		if err = settings.check(s.name, len(to)); err != nil {
+			break
 		}
-	}
-	if repeat.Every > 0 && scheduler.Next.After(now) {
-		repeat.StartDate = scheduler.Next
-	}
-	template := JobTemplate{Name: scheduler.Name, Options: &JobOptions{}}
-	if scheduler.Data != nil {
-		template.Data = scheduler.Data
-	}
-	if len(scheduler.RawOptions) > 0 {
-		if err := template.Options.UnmarshalJSON(scheduler.RawOptions); err != nil {
-			return err
+		if err = settings.apply(ctx, to); err != nil {
+			break
 		}
-	}
-	if _, err := to.UpsertScheduler(ctx, scheduler.ID, repeat, &template); err != nil {
-		if errors.Is(err, ErrNoNextRun) {
-			return nil
+		applied := settings
+		if settings, err = readSettings(ctx, from); settings == applied {
+			break
 		}
-		return err
-	}
-	return forgiveMissing(from.RemoveScheduler(ctx, scheduler.ID))
-}
-
-// forgiveMissing returns nil if a scheduler was not found, or err.
-func forgiveMissing(err error) error {
-	if errors.Is(err, ErrSchedulerNotFound) {
-		return nil
 	}
 	return err
 }
@@ -315,19 +296,30 @@ func forgiveMissing(err error) error {
 // the defaults.
 type RetireOptions struct {
 	// RemoveFinished also removes generations whose shards have completed or failed jobs,
-	// with these jobs.
+	// with these jobs. Their JobIDs are then free.
 	// Defaults to false.
 	RemoveFinished bool
 }
 
 // Retire removes older generations that are no longer used, with all their keys, and returns
 // the names of the removed shards. A generation stays if it has schedulers or jobs, or if the
-// next one began less than an hour ago. options may be nil.
+// next one began less than an hour ago. Retire first moves schedulers that are left in older
+// generations, as Resize does. options may be nil.
+//
+// Each shard is removed only if it is unused at that moment. Clients of BullMQ do not notice
+// that a generation has ended. Before Retire, make them add to the current one.
+//
+// Retire does not look at deduplication ids. If one lasts longer than its job, a job with this
+// id may be added to the current generation before the TTL has passed. Call Retire after the
+// longest TTL.
 func (s *ShardedQueue) Retire(ctx context.Context, options *RetireOptions) (removed []string, err error) {
 	if options == nil {
 		options = &RetireOptions{}
 	}
 	if err := s.readNow(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.moveSchedulers(ctx); err != nil {
 		return nil, err
 	}
 	view := s.view.Load()
@@ -344,10 +336,15 @@ func (s *ShardedQueue) Retire(ctx context.Context, options *RetireOptions) (remo
 		if slices.Contains(used, true) {
 			continue
 		}
-		if _, err := onEach(ctx, g.shards, func(ctx context.Context, of *shard) (struct{}, error) {
-			return struct{}{}, of.Obliterate(ctx, nil)
-		}); err != nil {
+		used, err = onEach(ctx, g.shards, func(ctx context.Context, of *shard) (bool, error) {
+			gone, err := of.removeUnused(ctx, options.RemoveFinished)
+			return !gone, err
+		})
+		if err != nil {
 			return removed, err
+		}
+		if slices.Contains(used, true) {
+			continue // a job was added meanwhile
 		}
 		if err := s.sharding.RemoveGenerations(ctx, g.Number); err != nil {
 			return removed, err
@@ -360,6 +357,19 @@ func (s *ShardedQueue) Retire(ctx context.Context, options *RetireOptions) (remo
 		err = s.readNow(ctx)
 	}
 	return removed, err
+}
+
+// removeUnused removes a queue without schedulers and jobs, and reports whether it did. Finished
+// jobs count unless withFinished is set.
+func (q *Queue) removeUnused(ctx context.Context, withFinished bool) (removed bool, err error) {
+	ctx, span := q.core.trace.start(ctx, SpanInternal, "obliterate")
+	defer span.end(&err)
+	for {
+		used, again, err := q.core.store.RemoveUnused(ctx, 1000, withFinished)
+		if err != nil || !again {
+			return err == nil && !used, err
+		}
+	}
 }
 
 // isUsed reports whether a queue has schedulers or jobs. Finished jobs count unless

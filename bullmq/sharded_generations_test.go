@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,17 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
+
+// spanHook is a Telemetry that calls a function when a span starts.
+type spanHook struct {
+	counters
+	started func(ctx context.Context, span string)
+}
+
+func (h *spanHook) StartSpan(ctx context.Context, name string, _ bullmq.SpanKind) (context.Context, bullmq.Span) {
+	h.started(ctx, name)
+	return ctx, noSpan{}
+}
 
 var _ = Describe("Resize", func() {
 	var (
@@ -64,7 +76,7 @@ var _ = Describe("Resize", func() {
 	It("is noticed by a producer that has not added for a while", func() {
 		sharded, other := newSharded(name, 2, bullmq.ShardedQueueOptions{}), newSharded(name, 2, bullmq.ShardedQueueOptions{})
 		Expect(sharded.Resize(ctx, 3)).To(Succeed())
-		other.Forget(time.Minute)
+		other.Forget(2500 * time.Millisecond)
 		job, err := other.Add(ctx, "paint", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.QueueName()).To(HavePrefix("{" + name + ".1-"))
@@ -90,6 +102,95 @@ var _ = Describe("Resize", func() {
 		for _, shard := range sharded.Shards() {
 			Expect(shard.IsPaused(ctx)).To(BeFalse(), shard.Name())
 		}
+	})
+
+	It("clears what a Resize that failed has left in the new shards, before it begins them and when it is repeated", func() {
+		sharded := newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		Expect(sharded.SetGlobalConcurrency(ctx, 6)).To(Succeed())
+		left := newQueue("{"+name+".1-2}", nil)
+		spoil := func() {
+			GinkgoHelper()
+			Expect(left.Pause(ctx)).To(Succeed())
+			Expect(left.SetGlobalConcurrency(ctx, 100)).To(Succeed())
+			Expect(left.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 1, Duration: time.Hour})).To(Succeed())
+		}
+		for range 2 {
+			spoil()
+			Expect(sharded.Resize(ctx, 3)).To(Succeed())
+			Expect(left.Meta(ctx)).To(And(HaveField("Paused", false), HaveField("Concurrency", HaveValue(Equal(2))), HaveField("RateLimit", BeNil())))
+		}
+	})
+
+	It("lets a scheduler with a limit run no more often, and removes one that has ended", func() {
+		var now atomic.Int64
+		now.Store(fixedNow)
+		clock := func() time.Time { return time.UnixMilli(now.Load()) }
+		sharded := newSharded(name, 1, bullmq.ShardedQueueOptions{Queue: bullmq.QueueOptions{Now: clock}})
+		upsert := func(id string, repeat bullmq.Repeat) {
+			GinkgoHelper()
+			repeat.Every = time.Hour
+			_, err := sharded.UpsertScheduler(ctx, id, repeat, nil)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		fetcher := newFetcher("{"+name+"-0}", &bullmq.FetcherOptions{Now: clock})
+		run := func(count int) {
+			GinkgoHelper()
+			for range count {
+				endJob(fetcher, takeJob(fetcher), nil, nil)
+			}
+			Expect(takeJob(fetcher)).To(BeNil())
+		}
+		upsert("once", bullmq.Repeat{Limit: 1})
+		upsert("ended", bullmq.Repeat{EndDate: clock().Add(30 * time.Minute)})
+		upsert("thrice", bullmq.Repeat{Limit: 3})
+		run(3)
+		now.Add((90 * time.Minute).Milliseconds())
+		run(2) // the second runs of the last two
+		upsert("waiting", bullmq.Repeat{Limit: 2})
+
+		Expect(sharded.Resize(ctx, 2)).To(Succeed())
+		all, err := sharded.Schedulers(ctx, bullmq.Page{Limit: -1, Ascending: true})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(all).To(HaveExactElements(
+			And(HaveField("ID", "thrice"), HaveField("Repeat.Limit", 1), HaveField("Next", clock().Add(30*time.Minute))),
+			And(HaveField("ID", "waiting"), HaveField("Repeat.Limit", 1), HaveField("Next", clock().Add(time.Hour))),
+		))
+		Expect(sharded.Counts(ctx, bullmq.StateWaiting, bullmq.StateDelayed)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: 1, bullmq.StateDelayed: 2}))
+		run(1)
+		now.Add((2 * time.Hour).Milliseconds())
+		Expect(sharded.Retire(ctx, &bullmq.RetireOptions{RemoveFinished: true})).To(Equal([]string{"{" + name + "-0}"}))
+		Expect(sharded.Schedulers(ctx, bullmq.AllEntries())).To(HaveLen(2))
+	})
+
+	It("does not leave a scheduler twice that a producer changes which does not know of it yet", func() {
+		var second *bullmq.ShardedQueue
+		var resizing sync.Once
+		during := &spanHook{started: func(_ context.Context, span string) { // while the scheduler is stored
+			if strings.HasPrefix(span, "add ") {
+				resizing.Do(func() { Expect(second.Resize(ctx, 4)).To(Succeed()) })
+			}
+		}}
+		first := newSharded(name, 2, bullmq.ShardedQueueOptions{Queue: bullmq.QueueOptions{Telemetry: during}})
+		second = newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		for _, id := range []string{"a", "b", "c"} {
+			_, err := first.UpsertScheduler(ctx, id, bullmq.Repeat{Every: time.Hour}, nil)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(second.Resize(ctx, 3)).To(Succeed())
+		_, err := first.UpsertScheduler(ctx, "a", bullmq.Repeat{Every: time.Minute}, nil)
+		Expect(err).NotTo(HaveOccurred())
+		for _, shard := range second.Shards()[3:] {
+			Expect(shard.CountSchedulers(ctx)).To(BeZero(), shard.Name())
+		}
+		all, err := second.Schedulers(ctx, bullmq.AllEntries())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(all).To(HaveLen(3))
+
+		third := newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		Expect(second.Resize(ctx, 5)).To(Succeed())
+		Expect(third.RemoveScheduler(ctx, "a")).To(Succeed())
+		_, err = second.Scheduler(ctx, "a")
+		Expect(err).To(MatchError(bullmq.ErrSchedulerNotFound))
 	})
 
 	It("moves the schedulers, whose next jobs keep their times", func() {
@@ -162,6 +263,22 @@ var _ = Describe("Resize", func() {
 		job, err := sharded.Add(ctx, "paint", nil, bulk[0].Options)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(job.QueueName()).To(HavePrefix("{" + name + ".2-"))
+	})
+
+	It("lets an add with an id wait no longer than AddWait, however many generations it asks", func() {
+		var deadline time.Time
+		noting := &spanHook{started: func(ctx context.Context, span string) {
+			if strings.HasPrefix(span, "add ") {
+				deadline, _ = ctx.Deadline()
+			}
+		}}
+		sharded := newSharded(name, 1, bullmq.ShardedQueueOptions{Queue: bullmq.QueueOptions{AddWait: 10 * time.Second, Telemetry: noting}})
+		Expect(sharded.Resize(ctx, 2)).To(Succeed())
+		begun := time.Now()
+		job, err := sharded.Add(ctx, "paint", nil, &bullmq.JobOptions{JobID: "a"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.QueueName()).To(HavePrefix("{" + name + ".1-"))
+		Expect(deadline).To(And(BeTemporally(">=", begun.Add(10*time.Second)), BeTemporally("<", time.Now().Add(10*time.Second))))
 	})
 
 	It("uses servers that were appended, and leaves older shards where they are", Label("slow"), func() {
@@ -249,6 +366,24 @@ var _ = Describe("Retire", func() {
 		Expect(sharded.Retire(ctx, &bullmq.RetireOptions{RemoveFinished: true})).To(HaveLen(2))
 		_, err = sharded.Find(ctx, job.ID)
 		Expect(err).To(MatchError(bullmq.ErrJobNotFound))
+	})
+
+	It("leaves a job that is added meanwhile, and does not pause its shard", func() {
+		var sharded *bullmq.ShardedQueue
+		adding := &spanHook{started: func(_ context.Context, span string) {
+			if strings.HasPrefix(span, "obliterate {"+name+"-1}") {
+				Expect(newQueue("{"+name+"-1}", nil).Add(ctx, "paint", nil, nil)).NotTo(BeNil())
+			}
+		}}
+		sharded = newSharded(name, 2, bullmq.ShardedQueueOptions{Queue: bullmq.QueueOptions{
+			Now: func() time.Time { return time.UnixMilli(now.Load()) }, Telemetry: adding,
+		}})
+		Expect(sharded.Resize(ctx, 3)).To(Succeed())
+		now.Add(time.Hour.Milliseconds())
+		Expect(sharded.Retire(ctx, nil)).To(BeEmpty())
+		old := sharded.Shards()[4]
+		Expect(old.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, 1))
+		Expect(old.IsPaused(ctx)).To(BeFalse())
 	})
 
 	It("is safe for a producer that has not read the number of shards for long", func() {

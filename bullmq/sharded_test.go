@@ -282,6 +282,25 @@ var _ = Describe("A sharded queue", func() {
 		Expect(err).To(MatchError(ContainSubstring(`all jobs of a flow must be in ` + name)))
 	})
 
+	It("refuses jobs with a target, whose routes no worker of its shards serves", func() {
+		sharded := newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		target := &bullmq.JobOptions{Target: &bullmq.Target{Capabilities: []string{"gpu"}}}
+		refused := MatchError(And(ContainSubstring("has a Target"), ContainSubstring("use a Queue")))
+		_, err := sharded.Add(ctx, "paint", nil, target)
+		Expect(err).To(refused)
+		_, err = sharded.AddBulk(ctx, []bullmq.BulkJob{{Name: "a"}, {Name: "b", Options: target}})
+		Expect(err).To(refused)
+		_, err = sharded.AddFlow(ctx, bullmq.Flow{Name: "a", Options: target})
+		Expect(err).To(refused)
+		_, err = sharded.AddFlow(ctx, bullmq.Flow{Name: "a", Children: []bullmq.Flow{{Name: "b", Options: target}}})
+		Expect(err).To(refused)
+		_, err = sharded.UpsertScheduler(ctx, "daily", bullmq.Repeat{Every: time.Hour}, &bullmq.JobTemplate{Options: target})
+		Expect(err).To(refused)
+		Expect(sharded.Counts(ctx)).To(HaveEach(0))
+		Expect(redisStrings("KEYS", "bull:*"+name+"*@gpu*")).To(BeEmpty())
+		add(sharded, &bullmq.JobOptions{Target: &bullmq.Target{}})
+	})
+
 	It("keeps each scheduler on one shard, and lists them together", func() {
 		sharded := newSharded(name, 4, bullmq.ShardedQueueOptions{})
 		for i := range 12 {
@@ -347,6 +366,10 @@ var _ = Describe("A sharded queue", func() {
 		Expect(err).To(MatchError(ContainSubstring(text)))
 	},
 		Entry("a name with braces", "{orders}", 2, bullmq.ShardedQueueOptions{}, "brace"),
+		Entry("a name that could be that of a generation", "orders.1", 2, bullmq.ShardedQueueOptions{}, "a dot and digits"),
+		Entry("a target in the default options", "orders", 2, bullmq.ShardedQueueOptions{Queue: bullmq.QueueOptions{
+			DefaultJobOptions: &bullmq.JobOptions{Target: &bullmq.Target{Region: "eu"}},
+		}}, "has a Target"),
 		Entry("no shards", "orders", 0, bullmq.ShardedQueueOptions{}, "can't have 0 shards"),
 		Entry("too many shards", "orders", 1001, bullmq.ShardedQueueOptions{}, "use 1 to 1000"),
 		Entry("a prefix that is a hash tag", "orders", 2, bullmq.ShardedQueueOptions{Queue: bullmq.QueueOptions{Prefix: "{bull}"}}, "one hash slot"),

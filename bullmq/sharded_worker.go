@@ -40,6 +40,9 @@ type shardServer struct {
 // Concurrency is the number of jobs of all shards together. Each server gets an equal part of
 // it, and at least one, so that it is reached only if all servers have jobs. Other options
 // apply to each shard, as to the queues of a MultiWorker. options may be nil.
+//
+// OnHealth is called for each server. With DeadLetters, failed jobs move to a queue on the
+// server of their shard. A job with a [Target], which another client has added, fails.
 func NewShardedWorker(ctx context.Context, queue *ShardedQueue, handler Handler, options *WorkerOptions) (*ShardedWorker, error) {
 	var o WorkerOptions
 	if options != nil {
@@ -54,6 +57,7 @@ func NewShardedWorker(ctx context.Context, queue *ShardedQueue, handler Handler,
 	if err := o.fill(); err != nil {
 		return nil, fmt.Errorf("bullmq: worker of sharded queue %s: %w", queue.name, err)
 	}
+	o.separateCalls()
 	o.Prefix, o.Dialect = queue.prefix, cmp.Or(o.Dialect, queue.o.Queue.Dialect)
 	view, err := queue.fresh(ctx)
 	if err != nil {
@@ -65,6 +69,28 @@ func NewShardedWorker(ctx context.Context, queue *ShardedQueue, handler Handler,
 		return nil, err
 	}
 	return w, nil
+}
+
+// separateCalls keeps calls of OnHealth and of OnMoved by several workers from overlapping.
+func (o *WorkerOptions) separateCalls() {
+	if call := o.OnHealth; call != nil {
+		var mu sync.Mutex
+		o.OnHealth = func(health Health) {
+			mu.Lock()
+			defer mu.Unlock()
+			call(health)
+		}
+	}
+	if o.DeadLetters != nil && o.DeadLetters.OnMoved != nil {
+		letters, call := *o.DeadLetters, o.DeadLetters.OnMoved
+		var mu sync.Mutex
+		letters.OnMoved = func(ctx context.Context, letter DeadLetter) {
+			mu.Lock()
+			defer mu.Unlock()
+			call(ctx, letter)
+		}
+		o.DeadLetters = &letters
+	}
 }
 
 // serve makes the worker serve the shards of a view, and no others.
@@ -94,6 +120,7 @@ func (w *ShardedWorker) serve(ctx context.Context, view *shardView) error {
 			if err != nil {
 				return err
 			}
+			worker.sharded = true
 			w.servers = append(w.servers, &shardServer{connection, worker})
 			if w.start != nil {
 				w.start(worker)

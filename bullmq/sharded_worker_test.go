@@ -175,6 +175,44 @@ var _ = Describe("A worker of a sharded queue", func() {
 		}
 	})
 
+	It("moves failed jobs to dead letters, and calls OnMoved for one job at a time", func() {
+		sharded := newSharded(name, 4, bullmq.ShardedQueueOptions{Connections: []*bullmq.Connection{connection(), connectTo(redis.Addr())}})
+		var at, moved, overlaps atomic.Int64
+		worker := runSharded(sharded, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("no") }, &bullmq.WorkerOptions{
+			Concurrency: 8,
+			DeadLetters: &bullmq.DeadLetterOptions{QueueName: name + "-dead", OnMoved: func(context.Context, bullmq.DeadLetter) {
+				if at.Add(1) > 1 {
+					overlaps.Add(1)
+				}
+				time.Sleep(10 * time.Millisecond)
+				at.Add(-1)
+				moved.Add(1)
+			}},
+		})
+		Expect(worker.Workers()).To(HaveLen(2))
+		addAll(sharded, 0, 12)
+		Eventually(moved.Load, "20s").Should(BeEquivalentTo(12))
+		Expect(overlaps.Load()).To(BeZero())
+		Expect(newQueue(name+"-dead", nil).Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, 12))
+		Expect(sharded.Counts(ctx, bullmq.StateFailed)).To(HaveKeyWithValue(bullmq.StateFailed, 0))
+	})
+
+	It("fails a job with a target that another client has added to a shard", func() {
+		sharded := newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		shard := sharded.Shards()[0].Name()
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: connection()}) // adds it to the queue itself, as Node does
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		node, err := flows.Add(ctx, bullmq.Flow{Name: "a", QueueName: shard, Options: &bullmq.JobOptions{Attempts: 3, Target: &bullmq.Target{Region: "eu"}}})
+		Expect(err).NotTo(HaveOccurred())
+		runSharded(sharded, doNothing, nil)
+		Eventually(func() (bullmq.State, error) { return node.Job.State(ctx) }, "20s").Should(Equal(bullmq.StateFailed))
+		job, err := sharded.Job(ctx, shard, node.Job.ID)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.FailedReason).To(ContainSubstring("has a Target"))
+		Expect(redisStrings("KEYS", "bull:"+shard+"@region*")).To(BeEmpty())
+	})
+
 	It("cancels a running job of a shard", func() {
 		sharded := newSharded(name, 3, bullmq.ShardedQueueOptions{})
 		started, cause := make(chan *bullmq.Job, 1), make(chan error, 1)

@@ -164,7 +164,7 @@ const (
 	// shards.
 	ShardReview = time.Second
 	// ShardPatience is the age of the last reading after which an add waits for another.
-	ShardPatience = 10 * time.Second
+	ShardPatience = 2 * time.Second
 	// ShardExpiry is the age of the last reading after which an add fails. It is shorter
 	// than ShardGrace.
 	ShardExpiry = 30 * time.Minute
