@@ -346,8 +346,10 @@ func closeShards(shards []*shard) {
 	safe.Together(closes...)
 }
 
-// open connects to the shards of a generation.
-func (s *ShardedQueue) open(ctx context.Context, g backend.Generation) (*shardSet, error) {
+// open connects to the shards of a generation. With begun it also opens those that can't be
+// reached now, if they have a Connection that was open before: the process that began the
+// generation has set them up.
+func (s *ShardedQueue) open(ctx context.Context, g backend.Generation, begun bool) (*shardSet, error) {
 	if g.Shards > MaxShards {
 		return nil, fmt.Errorf("bullmq: generation %d of sharded queue %s has %d shards, more than %d", g.Number, s.name, g.Shards, MaxShards)
 	}
@@ -364,6 +366,10 @@ func (s *ShardedQueue) open(ctx context.Context, g backend.Generation) (*shardSe
 				o.OnHealth = func(h Health) { s.o.OnHealth(name, h) }
 			}
 			queue, err := NewQueue(ctx, name, &o)
+			if err != nil && begun && o.Connection != nil && isOutage(err) {
+				o.Dialect, o.SkipMetaUpdate = cmp.Or(o.Dialect, V6), true // so that it makes no call
+				queue, err = NewQueue(ctx, name, &o)
+			}
 			if err != nil {
 				errs[i] = err
 				return

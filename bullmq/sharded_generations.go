@@ -23,7 +23,7 @@ func (s *ShardedQueue) begin(ctx context.Context, shards int) error {
 	}
 	var known []*shardSet
 	if len(all) == 0 {
-		first, err := s.open(ctx, backend.Generation{Shards: shards, Servers: s.servers(), Since: s.now()})
+		first, err := s.open(ctx, backend.Generation{Shards: shards, Servers: s.servers(), Since: s.now()}, false)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *ShardedQueue) show(ctx context.Context, begun time.Time, all []backend.
 			view.generations = append(view.generations, known[i])
 			continue
 		}
-		set, err := s.open(ctx, g)
+		set, err := s.open(ctx, g, old != nil)
 		if err != nil {
 			return err
 		}
@@ -244,7 +244,7 @@ func (s *ShardedQueue) beginGeneration(ctx context.Context, current *shardSet, s
 	if err != nil {
 		return err
 	}
-	next, err := s.open(ctx, backend.Generation{Number: current.Number + 1, Shards: shards, Servers: s.servers(), Since: s.now()})
+	next, err := s.open(ctx, backend.Generation{Number: current.Number + 1, Shards: shards, Servers: s.servers(), Since: s.now()}, false)
 	if err != nil {
 		return err
 	}

@@ -398,6 +398,38 @@ var _ = Describe("Retire", func() {
 	})
 })
 
+var _ = Describe("A new generation of which one server can't be reached", Label("slow"), func() {
+	It("is added to and worked on at its other servers, and at that one when it is back", func() {
+		name, ctx := newQueueName(), specContext()
+		servers, connections := shardServers(2)
+		own := []*bullmq.Connection{connectTo(servers[0].Addr()), connectTo(servers[1].Addr())}
+		sharded := newSharded(name, 2, bullmq.ShardedQueueOptions{Connections: connections})
+		other := newSharded(name, 2, bullmq.ShardedQueueOptions{Connections: own, OnShardDown: bullmq.ElsewhereWhenDown})
+		var runs runsByData
+		runSharded(other, runs.handle, nil)
+		Expect(sharded.Resize(ctx, 4)).To(Succeed())
+		servers[1].Stop() // before the other ShardedQueue reads the generations, about a second later
+
+		var number, added atomic.Int64
+		add := func() (string, error) {
+			job, err := other.Add(ctx, "paint", number.Add(1), nil)
+			if err != nil {
+				return "", err // such as ErrMaybeAdded, when the server stops
+			}
+			added.Add(1)
+			return job.QueueName(), nil
+		}
+		Eventually(add, "20s").Should(HavePrefix("{" + name + ".1-"))
+		for range 4 {
+			Expect(add()).To(BeElementOf("{"+name+".1-0}", "{"+name+".1-2}"))
+		}
+		Eventually(runs.count, "20s").Should(BeNumerically(">=", added.Load()))
+		Expect(servers[1].Start()).To(Succeed())
+		Eventually(add, "20s").Should(BeElementOf("{"+name+".1-1}", "{"+name+".1-3}"))
+		Eventually(runs.count, "20s").Should(BeNumerically(">=", added.Load()))
+	})
+})
+
 var _ = Describe("A producer that can't read the number of shards", Label("slow"), func() {
 	It("adds to the shards that it knows, and fails when that was long ago", func() {
 		name, ctx := newQueueName(), specContext()

@@ -93,7 +93,8 @@ func (o *WorkerOptions) separateCalls() {
 	}
 }
 
-// serve makes the worker serve the shards of a view, and no others.
+// serve makes the worker serve the shards of a view, and no others. If it fails for a server,
+// it serves the others.
 func (w *ShardedWorker) serve(ctx context.Context, view *shardView) error {
 	queues := map[*Connection][]ServedQueue{}
 	served := map[string]bool{}
@@ -107,6 +108,7 @@ func (w *ShardedWorker) serve(ctx context.Context, view *shardView) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var errs []error
 	for i, connection := range connections {
 		concurrency := max(1, share(w.o.Concurrency, i, len(connections)))
 		server := w.server(connection)
@@ -118,7 +120,8 @@ func (w *ShardedWorker) serve(ctx context.Context, view *shardView) error {
 			}
 			worker, err := NewMultiWorker(ctx, w.handler, &MultiWorkerOptions{Worker: o, Queues: queues[connection]})
 			if err != nil {
-				return err
+				errs = append(errs, err)
+				continue
 			}
 			worker.sharded = true
 			w.servers = append(w.servers, &shardServer{connection, worker})
@@ -127,13 +130,9 @@ func (w *ShardedWorker) serve(ctx context.Context, view *shardView) error {
 			}
 			continue
 		}
-		if err := server.worker.SetConcurrency(concurrency); err != nil {
-			return err
-		}
+		errs = append(errs, server.worker.SetConcurrency(concurrency))
 		for _, queue := range queues[connection] {
-			if err := server.worker.AddQueue(queue); err != nil {
-				return err
-			}
+			errs = append(errs, server.worker.AddQueue(queue))
 		}
 	}
 	for _, server := range w.servers {
@@ -143,7 +142,7 @@ func (w *ShardedWorker) serve(ctx context.Context, view *shardView) error {
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // server returns the worker of a Connection, or nil. mu is held.
