@@ -40,7 +40,7 @@ type MultiWorkerOptions struct {
 	QueueConcurrency int
 	// Burst is the number of jobs of a queue that start in its turn while other queues have
 	// jobs too. With 1 the turns are exact. A higher number costs Redis less.
-	// Defaults to 4.
+	// Defaults to 8.
 	Burst int
 }
 
@@ -65,7 +65,7 @@ type ServedQueue struct {
 }
 
 // defaultBurst is the default of MultiWorkerOptions.Burst.
-const defaultBurst = 4
+const defaultBurst = 8
 
 // fill checks the options and sets the defaults.
 func (o *MultiWorkerOptions) fill() error {
