@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("A worker over queues of several nodes of a cluster", Label("slow"), func() {
-	It("renews locks, checks for stalled jobs and admits queues of the other nodes while a node does not reply", func() {
+	It("renews locks, checks for stalled jobs, admits queues and runs jobs of the other nodes while a node does not reply", func() {
 		nodes, clients := startCluster(2)
 		ctx := specContext()
 		conn, err := bullmq.ConnectOption(ctx, rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}})
@@ -36,12 +36,12 @@ var _ = Describe("A worker over queues of several nodes of a cluster", Label("sl
 				return names
 			}
 		}
-		healthy, silent := on(0, 3), on(1, 3)
+		healthy, silent := on(0, 4), on(1, 4)
 		var queues []*bullmq.Queue
 		for _, name := range append(healthy, silent...) {
 			queues = append(queues, newQueue(name, &bullmq.QueueOptions{Connection: conn}))
 		}
-		running, stalled, added := queues[0], queues[1], queues[2]
+		running, stalled, added, other, waiting := queues[0], queues[1], queues[2], queues[3], queues[7]
 
 		var running1 atomic.Int64
 		hold := make(chan struct{})
@@ -53,7 +53,7 @@ var _ = Describe("A worker over queues of several nodes of a cluster", Label("sl
 		}, bullmq.MultiWorkerOptions{Queues: served(healthy[0], silent[0]), Worker: bullmq.WorkerOptions{
 			Connection: conn, Concurrency: 2, LockDuration: 10 * time.Second, LockRenewTime: 100 * time.Millisecond, ShutdownTimeout: time.Millisecond,
 		}})
-		addMany([]*bullmq.Queue{running, queues[3]}, 1)
+		addMany([]*bullmq.Queue{running, queues[4]}, 1)
 		events := renewing.Events(ctx, 1000)
 		go func() { _ = renewing.Run(context.Background()) }()
 		Eventually(running1.Load).Should(BeEquivalentTo(2))
@@ -66,12 +66,26 @@ var _ = Describe("A worker over queues of several nodes of a cluster", Label("sl
 		Expect(takeJob(newFetcher(stalled.Name(), &bullmq.FetcherOptions{Connection: conn}))).NotTo(BeNil())
 		Expect(clients[0].Do(ctx, clients[0].B().Del().Key(keyOf(stalled.Name(), "1:lock")).Build()).Error()).To(Succeed())
 
+		var fetched startLog
+		fetching := newMultiWorker(func(ctx context.Context, job *bullmq.Job) (any, error) {
+			time.Sleep(2 * time.Millisecond)
+			return fetched.handle(ctx, job)
+		}, bullmq.MultiWorkerOptions{Queues: served(healthy[3], silent[3]), Worker: bullmq.WorkerOptions{
+			Connection: conn, Concurrency: 4, ShutdownTimeout: time.Millisecond,
+		}})
+		addMany([]*bullmq.Queue{waiting}, 500)
+		go func() { _ = fetching.Run(context.Background()) }()
+		Eventually(fetched.count).Should(BeNumerically(">", 0))
+		Expect(fetching.Pause(ctx)).To(Succeed())
+		before := fetched.count()
+
 		Expect(nodes[1].Freeze()).To(Succeed())
 		DeferCleanup(nodes[1].Thaw)
 		frozen := time.Now()
 		for len(events) > 0 {
 			<-events
 		}
+		fetching.Resume()
 		go func() { _ = starting.Run(context.Background()) }()
 		renewals := func() (n int) {
 			for len(events) > 0 {
@@ -84,6 +98,9 @@ var _ = Describe("A worker over queues of several nodes of a cluster", Label("sl
 		total := 0
 		Eventually(func() int { total += renewals(); return total }, "1500ms").Should(BeNumerically(">=", 8), "renewals of the lock of a job on the other node")
 		GinkgoWriter.Println("renewed", time.Since(frozen))
+		addMany([]*bullmq.Queue{other}, 8)
+		Eventually(fetched.count).Should(Equal(before+8), "jobs run")
+		GinkgoWriter.Println("jobs ran", time.Since(frozen))
 		Eventually(ran.order, "10s").Should(ConsistOf(stalled.Name()))
 		GinkgoWriter.Println("stalled job ran", time.Since(frozen))
 		for _, name := range []string{silent[2], added.Name()} {

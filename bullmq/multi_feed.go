@@ -75,6 +75,8 @@ type queueGroup struct {
 
 	// Guarded by the mu of the feed.
 	busy      bool // the dispatcher has a call in flight
+	failing   bool // the last of these calls has failed; the next one reserves one slot
+	lost      int  // calls whose replies were lost; no other call fetches before they are resolved
 	outage    timing.Backoff
 	until     time.Time // the dispatcher makes no call before
 	glancing  bool      // a quick look is in flight
@@ -212,25 +214,33 @@ func (f *groupFeed) dispatch() time.Duration {
 	}
 	f.resolveLost()
 	if n := f.r.slots.reserveFree(f.o.Worker.BatchSize, f.held); n > 0 {
-		calls := f.ring.TakeFrom(n, func(g *queueGroup) bool {
-			if g.until.After(now) {
-				retryAt(g.until)
-				return false
+		free := n
+		take := func(most int, failing bool) bool {
+			calls := f.ring.TakeFrom(min(n, most), func(g *queueGroup) bool {
+				if g.until.After(now) {
+					retryAt(g.until)
+					return false
+				}
+				return !g.busy && g.lost == 0 && g.failing == failing
+			})
+			for _, call := range calls {
+				n -= call.Jobs
+				f.held += call.Jobs
+				call.Group.busy = true
+				fetch := f.prepare(call)
+				f.work.Go(func() { call.Group.fetch(fetch) })
 			}
-			return !g.busy
-		})
-		for _, call := range calls {
-			n -= call.Jobs
-			f.held += call.Jobs
-			call.Group.busy = true
-			fetch := f.prepare(call)
-			f.work.Go(func() { call.Group.fetch(fetch) })
+			return len(calls) > 0
+		}
+		for n > 0 && take(f.share(), false) {
+		}
+		for n > 0 && take(1, true) {
+		}
+		if n < free {
+			f.glance(now)
 		}
 		for range n {
 			f.r.slots.settle(false)
-		}
-		if len(calls) > 0 {
-			f.glance(now)
 		}
 	}
 	f.letWait()
@@ -238,6 +248,16 @@ func (f *groupFeed) dispatch() time.Duration {
 		return 0
 	}
 	return max(wait, time.Nanosecond)
+}
+
+// share returns how many slots a call of the dispatcher may reserve. On a cluster with several
+// groups it is a part of the slots, so that a call to a node that does not reply leaves slots for
+// the queues of the other nodes. The caller holds mu.
+func (f *groupFeed) share() int {
+	if len(f.groups) < 2 || !f.h.home.client.IsCluster() {
+		return f.o.Worker.BatchSize
+	}
+	return max(1, f.h.Concurrency()/len(f.groups))
 }
 
 // letWait wakes the listeners that may wait. The caller holds mu.
@@ -301,7 +321,7 @@ func (g *queueGroup) fetch(fetch *groupFetch) {
 	f.placing--
 	f.letWait()
 	f.held -= fetch.Jobs - result.lost
-	g.busy = false
+	g.busy, g.failing = false, err != nil
 	if err == nil {
 		g.outage.Succeeded()
 	} else {
@@ -338,7 +358,7 @@ func (f *groupFeed) settle(fetch *groupFetch, served backend.Served, err error) 
 	defer f.mu.Unlock()
 	f.placing++
 	if mayHaveRun(err) {
-		f.lose(fetch.Group, fetch.Quotas, fetch.tokens)
+		f.lose(&lostFetch{group: fetch.Group, quotas: fetch.Quotas, tokens: fetch.tokens, whole: true})
 		return settled{lost: len(fetch.tokens)}
 	}
 	now := time.Now()
@@ -352,7 +372,7 @@ func (f *groupFeed) settle(fetch *groupFetch, served backend.Served, err error) 
 		taken := served.Takes[i]
 		m.popped = false
 		if taken.Err != nil {
-			f.lose(fetch.Group, fetch.Quotas[i:i+1], taken.Tokens)
+			f.lose(&lostFetch{group: fetch.Group, quotas: fetch.Quotas[i : i+1], tokens: taken.Tokens})
 			f.ring.Postpone(m, now.Add(m.outage.Next()))
 			result.lost += len(taken.Tokens)
 			result.faults = append(result.faults, queueFault{m, taken.Err})

@@ -107,7 +107,7 @@ func (f *groupFeed) choose(g *queueGroup, n int) (fetch *groupFetch) {
 	}
 	f.ring.Advance(time.Now(), f.h.home.now())
 	for _, call := range f.ring.Take(n) {
-		if call.Group == g {
+		if call.Group == g && g.lost == 0 {
 			fetch = f.prepare(call)
 			continue
 		}
@@ -246,12 +246,17 @@ type lostFetch struct {
 	group  *queueGroup
 	quotas []turns.Quota[*memberQueue, *queueGroup]
 	tokens []string
-	tried  bool // since the worker stops
+	whole  bool      // and not the part of one queue
+	since  time.Time // when the reply was lost
+	tried  bool      // since the worker stops
 }
 
-// lose records a lost call. The caller holds mu.
-func (f *groupFeed) lose(g *queueGroup, quotas []turns.Quota[*memberQueue, *queueGroup], tokens []string) {
-	f.lost = append(f.lost, &lostFetch{group: g, quotas: quotas, tokens: tokens})
+// lose records a lost call, or the part of one that concerns one queue. The caller holds mu.
+func (f *groupFeed) lose(l *lostFetch) {
+	if l.since = time.Now(); l.whole {
+		l.group.lost++
+	}
+	f.lost = append(f.lost, l)
 }
 
 // resolveLost begins to resolve the lost calls. The caller holds mu.
@@ -288,7 +293,12 @@ func (f *groupFeed) resolve() {
 		var failed error
 		for _, l := range lost {
 			l.tried = f.r.stopping()
-			if err := f.resolveFetch(l); err != nil {
+			err := f.resolveFetch(l)
+			if err != nil && time.Since(l.since) > f.o.Worker.LockDuration {
+				f.resolved(l, nil, time.Time{}) // the locks have expired; the stalled check finds the jobs
+				err = nil
+			}
+			if err != nil {
 				failed = err
 				f.mu.Lock()
 				f.lost = append(f.lost, l)
@@ -311,10 +321,9 @@ func (f *groupFeed) resolve() {
 func (f *groupFeed) resolveFetch(l *lostFetch) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timing.CallTimeout)
 	defer cancel()
-	members, queues := map[string]*memberQueue{}, make([]string, len(l.quotas))
+	queues := make([]string, len(l.quotas))
 	for i, quota := range l.quotas {
 		queues[i] = quota.Queue.base
-		members[queues[i]] = quota.Queue
 	}
 	locked, err := l.group.store.ResolveFetches(ctx, queues, l.tokens)
 	if err != nil {
@@ -326,21 +335,33 @@ func (f *groupFeed) resolveFetch(l *lostFetch) error {
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	got := map[*memberQueue]int{}
+	f.resolved(l, held, begun)
+	return nil
+}
+
+// resolved runs the jobs that a lost call has fetched, and frees its other slots. lockedAt is
+// from when the locks of the jobs count.
+func (f *groupFeed) resolved(l *lostFetch, locked []backend.LockedJob, lockedAt time.Time) {
+	members, got := map[string]*memberQueue{}, map[string]int{}
+	for _, quota := range l.quotas {
+		members[quota.Queue.base] = quota.Queue
+	}
 	var jobs []found
-	for _, one := range held {
-		m := members[one.Queue]
-		got[m]++
-		jobs = append(jobs, f.adopt(m, one.Job, 0, one.Token))
+	f.mu.Lock()
+	for _, one := range locked {
+		got[one.Queue]++
+		jobs = append(jobs, f.adopt(members[one.Queue], one.Job, 0, one.Token))
 	}
 	for _, quota := range l.quotas {
-		f.ring.Settle(quota, got[quota.Queue], turns.End{Reason: turns.More})
+		f.ring.Settle(quota, got[quota.Queue.base], turns.End{Reason: turns.More})
 		f.changed(quota.Queue)
+	}
+	if l.whole {
+		l.group.lost--
 	}
 	f.mu.Unlock()
 	for _, next := range jobs {
-		f.run(next, begun)
+		f.run(next, lockedAt)
 	}
 	for range len(l.tokens) - len(jobs) {
 		f.r.slots.settle(false)
@@ -348,7 +369,6 @@ func (f *groupFeed) resolveFetch(l *lostFetch) error {
 	f.mu.Lock()
 	f.held -= len(l.tokens)
 	f.mu.Unlock()
-	return nil
 }
 
 // renewed extends the locks of jobs, and returns those whose lock is still held.
