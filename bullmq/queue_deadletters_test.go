@@ -87,6 +87,19 @@ var _ = Describe("Failed jobs", func() {
 		Expect(countOf(queue, bullmq.StateFailed)()).To(BeZero())
 	})
 
+	It("stay as they are if the user may not rename keys", func() {
+		job := fail(queue, nil, nil, "no")
+		Expect(job.Log(ctx, "a line")).To(Equal(1))
+		limited := newQueue(queue.Name(), &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -rename")})
+		_, err := limited.MoveFailed(ctx, dead.Name(), nil)
+		Expect(err).To(Satisfy(isDenied))
+		Expect(job.State(ctx)).To(Equal(bullmq.StateFailed))
+		letter := moveOne()
+		_, err = newQueue(dead.Name(), &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -rename")}).ReplayDeadLetter(ctx, letter.ID)
+		Expect(err).To(Satisfy(isDenied))
+		Expect(letter.State(ctx)).To(Equal(bullmq.StateWaiting))
+	})
+
 	It("are moved up to a limit, the oldest first", func() {
 		var ids []string
 		for i := range 5 {

@@ -13,9 +13,7 @@
 --@use transfer lock finish
 local jobKey = useQueue(1) .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
--- A user without the permission for RENAME must not stop this script halfway. No key has this name.
-local allowed = try('RENAME', jobKey .. ':forwarded', jobKey .. ':forwarded')
-if allowed.err and not string.find(allowed.err, 'no such key', 1, true) then error(allowed.err, 0) end
+checkTransfer()
 local refused = releaseLock(jobKey, jobId, token)
 if refused < 0 then return refused end
 if call('LREM', activeKey, -1, jobId) == 0 then return -3 end

@@ -8,6 +8,7 @@
      Returns: the number of jobs looked at; the number of these that stay in failed, because they have no name, were
      cancelled, or have children that can still end; the number that stay because of such children; then for each letter
      its id and, if whole is set, its hash.
+     Errors: the user may not rename keys. Nothing has changed then.
      Events: added and waiting for each letter; removed for each job, on its own queue. ]]
 --@args base from since count skip now cancelled whole
 --@keys meta
@@ -91,5 +92,6 @@ local function move(jobId, score)
   if given(whole) then letters[#letters + 1] = call('HGETALL', letterKey) end
 end
 
+if #found > 0 then checkRename(from, base) end
 for i = 1, #found, 2 do move(found[i], found[i + 1]) end
 return { #found / 2, stay, pending, unpack(letters) }

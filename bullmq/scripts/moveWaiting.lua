@@ -4,6 +4,7 @@
      Arguments: (queues: that of the jobs, and the other one) now (ms), then for each job its id, its new options (JSON), ttl
      (ms) and flags of its deduplication as for an add, lifo ('1' or '').
      Returns: for each job its id in the other queue; '' if it is in none of these states, and was not moved.
+     Errors: the queues are the same; the user may not rename keys. Nothing has changed then.
      Events: for each job those of forwardJob, without drained. ]]
 --@queues events meta wait
 --@args now ...
@@ -14,6 +15,7 @@ local function isDue(jobId)
   return score and toNumber(score) < (tonumber(now) + 1) * 4096
 end
 
+checkTransfer()
 local moved = {}
 for i = rest, #ARGV - 4, 5 do
   local jobId = ARGV[i]

@@ -7,6 +7,7 @@
      Returns: for each letter 1 if it was replayed, 0 if it is not a letter of that job, 2 if there is no such letter, 3 if a
      worker holds the letter, 4 if the letter waits for children, 5 if a job with the id of the original job exists. Only 1
      means that something has changed.
+     Errors: the user may not rename keys. Nothing has changed then.
      Events: removed for each letter, on its own queue; added and waiting for each job. ]]
 --@args base from ...
 --@keys events meta active
@@ -101,6 +102,7 @@ local function replay(letterId, jobId)
   return 1
 end
 
+checkRename(from, base)
 local outcomes = {}
 for i = rest, #ARGV - 1, 2 do outcomes[#outcomes + 1] = replay(ARGV[i], ARGV[i + 1]) end
 return outcomes

@@ -136,6 +136,32 @@ func (s *suite) routes() {
 			Expect(s.fetch()).To(Equal("parent"))
 		})
 
+		ginkgo.It("lets a parent no longer wait for a child that was dropped", func() {
+			there := named("owner")
+			there.Deduplication.ID = "d"
+			addThere(there)
+			child := s.childOf("parent", "child")
+			child.Deduplication.ID = "d"
+			s.addFlow(named("parent"), child)
+			Expect(s.fetch()).To(Equal("child"))
+			Expect(forward("child")).To(Equal(backend.AddResult{JobID: "owner", Outcome: backend.Deduplicated}))
+			s.expectState("parent", backend.Waiting)
+			Expect(s.fetch()).To(Equal("parent"))
+		})
+
+		ginkgo.It("moves no job to the queue in which it is", func() {
+			s.add(named("running"), named("ready"))
+			Expect(s.fetch()).To(Equal("running"))
+			same := backend.QueueRef{Prefix: s.Prefix, Name: s.Name}
+			_, err := own.ForwardJob(s.ctx, backend.Forward{JobID: "running", Token: token, To: same, Now: now})
+			Expect(err).To(HaveOccurred())
+			_, err = own.MoveWaiting(s.ctx, same, now, []backend.MovedJob{{ID: "ready", Opts: "{}"}})
+			Expect(err).To(HaveOccurred())
+			s.expectState("running", backend.Active)
+			s.complete("running", "1")
+			Expect(s.fetch()).To(Equal("ready"))
+		})
+
 		ginkgo.It("gives a child a new number if its id is taken", func() {
 			addThere(named("child"))
 			s.addFlow(named("parent"), s.childOf("parent", "child"))

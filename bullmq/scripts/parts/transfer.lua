@@ -1,14 +1,24 @@
 --[[ A job that moves to another queue and waits there, as if it had been added there. The command has the queues 1, from
      which it moves, and 2.
 
+     checkTransfer raises an error if the queues are the same, or if the user may not rename their keys. It is called before
+             anything is changed.
      transferJob moves a job that has left its state: prev. dedup: {ttl, flags, lifo} of its options, as text. opts: its new
              options, or nil. A job with a number keeps it if no job of the other queue has it, and gets a new one otherwise.
-             A job with a custom id, or with a deduplication id, is dropped if an add would be.
+             A job with a custom id, or with a deduplication id, is dropped if an add would be. Its parent no longer waits for it.
              Returns its id, and '', or with another job's id 'exists' or 'deduplicated' if it was dropped.
 
-     Events: added and waiting in the other queue, or duplicated or deduplicated; removed in its own. ]]
+     Events: added and waiting in the other queue, or duplicated or deduplicated; removed in its own; for a parent that waited
+     for a dropped job alone, waiting. ]]
 --@keys events meta active id
---@use ready events held deduplication relocate delete finish safeRead text
+--@use ready events held deduplication relocate delete finish safeRead text discard
+local function checkTransfer()
+  local to = useQueue(2)
+  local from = useQueue(1)
+  if from == to then error('a job can not move to the queue in which it is', 0) end
+  checkRename(from, to)
+end
+
 -- The records of children that have not finished refer to the parent.
 local function followParent(jobKey, queueKey, jobId)
   local pending = unlessWrongType(try('SMEMBERS', jobKey .. ':dependencies')) or {}
@@ -77,6 +87,7 @@ local function transferJob(jobId, prev, now, dedup, opts)
     makeReady(to, newId, math.max(toNumber(set[4]), 0), given(dedup.lifo) and 'RPUSH' or 'LPUSH', held)
     emitTrimmed(limit, 'waiting', 'jobId', newId)
   else
+    detachFromParent(fromKey, false)
     deleteJob(fromKey)
     newId, outcome = limit, held
   end

@@ -93,6 +93,9 @@ end
 local function given(argument)
   return argument ~= nil and argument ~= ''
 end
+local function splitKey(jobKey)
+  return string.match(jobKey, '^(.*:)([^:]*)$')
+end
 local function delayedScore(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
@@ -278,6 +281,10 @@ local function addKeptJob(base, dedupId, now)
   if kept[7] then call('SADD', kept[7], base .. jobId) end
   call('DEL', later)
 end
+local function checkRename(from, to)
+  local renamed = try('RENAME', from .. ':moved', to .. ':moved') -- no key has this name
+  if renamed.err and not string.find(renamed.err, 'no such key', 1, true) then error(renamed.err, 0) end
+end
 local function relocateParts(fromKey, toKey)
   local parts = { ':logs', ':dependencies', ':processed', ':failed', ':unsuccessful' }
   for i = 1, #parts do
@@ -294,6 +301,33 @@ local function releaseLock(jobKey, jobId, token)
   call('SREM', KEYS[11], jobId)
   return 0
 end
+local detachChild
+function detachChild(childKey, parentKey, hard, base, dedupId)
+  if (unlessWrongType(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+  if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
+  local queue, parentId = splitKey(parentKey)
+  if not queue then return true end
+  if call('ZREM', queue .. 'waiting-children', parentId) == 0 then return true end
+  if hard and queue == base then
+    local above = call('HMGET', parentKey, 'parentKey', 'deid')
+    if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
+      detachChild(parentKey, above[1], hard, base, above[2])
+    end
+    deleteJob(parentKey)
+    if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
+    return true
+  end
+  makeReady(queue, parentId, 0, 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  if not hard then emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  return true
+end
+local function detachFromParent(jobKey, hard, base)
+  local link = unlessWrongType(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
+  if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
+    detachChild(jobKey, link[1], hard, base, link[2])
+  end
+  return link[2]
+end
 local function releaseDeduplication(base, dedupId, jobId, now)
   local key = base .. 'de:' .. dedupId
   local left = call('PTTL', key)
@@ -304,6 +338,12 @@ local function emitDrained()
   if call('LLEN', KEYS[4]) == 0 and call('LLEN', KEYS[3]) == 0 and call('ZCARD', KEYS[5]) == 0 then
     emit(KEYS[1], 'drained')
   end
+end
+local function checkTransfer()
+  local to = useQueue(2)
+  local from = useQueue(1)
+  if from == to then error('a job can not move to the queue in which it is', 0) end
+  checkRename(from, to)
 end
 local function followParent(jobKey, queueKey, jobId)
   local pending = unlessWrongType(try('SMEMBERS', jobKey .. ':dependencies')) or {}
@@ -365,6 +405,7 @@ local function transferJob(jobId, prev, now, dedup, opts)
     makeReady(to, newId, math.max(toNumber(set[4]), 0), given(dedup.lifo) and 'RPUSH' or 'LPUSH', held)
     emitTrimmed(limit, 'waiting', 'jobId', newId)
   else
+    detachFromParent(fromKey, false)
     deleteJob(fromKey)
     newId, outcome = limit, held
   end
@@ -374,8 +415,7 @@ local function transferJob(jobId, prev, now, dedup, opts)
 end
 local jobKey = useQueue(1) .. jobId
 if call('EXISTS', jobKey) == 0 then return -1 end
-local allowed = try('RENAME', jobKey .. ':forwarded', jobKey .. ':forwarded')
-if allowed.err and not string.find(allowed.err, 'no such key', 1, true) then error(allowed.err, 0) end
+checkTransfer()
 local refused = releaseLock(jobKey, jobId, token)
 if refused < 0 then return refused end
 if call('LREM', KEYS[3], -1, jobId) == 0 then return -3 end

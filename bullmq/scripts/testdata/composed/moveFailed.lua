@@ -136,6 +136,10 @@ local function hasRunningChildren(jobKey)
   end
   return false
 end
+local function checkRename(from, to)
+  local renamed = try('RENAME', from .. ':moved', to .. ':moved') -- no key has this name
+  if renamed.err and not string.find(renamed.err, 'no such key', 1, true) then error(renamed.err, 0) end
+end
 local function relocateParts(fromKey, toKey)
   local parts = { ':logs', ':dependencies', ':processed', ':failed', ':unsuccessful' }
   for i = 1, #parts do
@@ -221,5 +225,6 @@ local function move(jobId, score)
   letters[#letters + 1] = letterId
   if given(whole) then letters[#letters + 1] = call('HGETALL', letterKey) end
 end
+if #found > 0 then checkRename(from, base) end
 for i = 1, #found, 2 do move(found[i], found[i + 1]) end
 return { #found / 2, stay, pending, unpack(letters) }

@@ -89,6 +89,9 @@ end
 local function given(argument)
   return argument ~= nil and argument ~= ''
 end
+local function splitKey(jobKey)
+  return string.match(jobKey, '^(.*:)([^:]*)$')
+end
 local function delayedScore(now, delay)
   local due = tonumber(now)
   if delay > 0 then due = due + delay end
@@ -274,17 +277,54 @@ local function addKeptJob(base, dedupId, now)
   if kept[7] then call('SADD', kept[7], base .. jobId) end
   call('DEL', later)
 end
+local function checkRename(from, to)
+  local renamed = try('RENAME', from .. ':moved', to .. ':moved') -- no key has this name
+  if renamed.err and not string.find(renamed.err, 'no such key', 1, true) then error(renamed.err, 0) end
+end
 local function relocateParts(fromKey, toKey)
   local parts = { ':logs', ':dependencies', ':processed', ':failed', ':unsuccessful' }
   for i = 1, #parts do
     if call('EXISTS', fromKey .. parts[i]) == 1 then call('RENAME', fromKey .. parts[i], toKey .. parts[i]) end
   end
 end
+local detachChild
+function detachChild(childKey, parentKey, hard, base, dedupId)
+  if (unlessWrongType(try('SREM', parentKey .. ':dependencies', childKey)) or 0) == 0 then return false end
+  if call('SCARD', parentKey .. ':dependencies') > 0 then return true end
+  local queue, parentId = splitKey(parentKey)
+  if not queue then return true end
+  if call('ZREM', queue .. 'waiting-children', parentId) == 0 then return true end
+  if hard and queue == base then
+    local above = call('HMGET', parentKey, 'parentKey', 'deid')
+    if above[1] and above[1] ~= '' and call('EXISTS', above[1]) == 1 then
+      detachChild(parentKey, above[1], hard, base, above[2])
+    end
+    deleteJob(parentKey)
+    if dedupId then call('DEL', queue .. 'de:' .. dedupId) end
+    return true
+  end
+  makeReady(queue, parentId, 0, 'RPUSH', isHeld(queue .. 'meta', queue .. 'active'))
+  if not hard then emit(queue .. 'events', 'waiting', 'jobId', parentId, 'prev', 'waiting-children') end
+  return true
+end
+local function detachFromParent(jobKey, hard, base)
+  local link = unlessWrongType(try('HMGET', jobKey, 'parentKey', 'deid')) or {}
+  if link[1] and link[1] ~= '' and call('EXISTS', link[1]) == 1 then
+    detachChild(jobKey, link[1], hard, base, link[2])
+  end
+  return link[2]
+end
 local function releaseDeduplication(base, dedupId, jobId, now)
   local key = base .. 'de:' .. dedupId
   local left = call('PTTL', key)
   if left == 0 or (left == -1 and call('GET', key) == jobId) then call('DEL', key) end
   addKeptJob(base, dedupId, now)
+end
+local function checkTransfer()
+  local to = useQueue(2)
+  local from = useQueue(1)
+  if from == to then error('a job can not move to the queue in which it is', 0) end
+  checkRename(from, to)
 end
 local function followParent(jobKey, queueKey, jobId)
   local pending = unlessWrongType(try('SMEMBERS', jobKey .. ':dependencies')) or {}
@@ -346,6 +386,7 @@ local function transferJob(jobId, prev, now, dedup, opts)
     makeReady(to, newId, math.max(toNumber(set[4]), 0), given(dedup.lifo) and 'RPUSH' or 'LPUSH', held)
     emitTrimmed(limit, 'waiting', 'jobId', newId)
   else
+    detachFromParent(fromKey, false)
     deleteJob(fromKey)
     newId, outcome = limit, held
   end
@@ -357,6 +398,7 @@ local function isDue(jobId)
   local score = call('ZSCORE', KEYS[8], jobId)
   return score and toNumber(score) < (tonumber(now) + 1) * 4096
 end
+checkTransfer()
 local moved = {}
 for i = rest, #ARGV - 4, 5 do
   local jobId = ARGV[i]

@@ -82,6 +82,10 @@ end
 local function splitKey(jobKey)
   return string.match(jobKey, '^(.*:)([^:]*)$')
 end
+local function checkRename(from, to)
+  local renamed = try('RENAME', from .. ':moved', to .. ':moved') -- no key has this name
+  if renamed.err and not string.find(renamed.err, 'no such key', 1, true) then error(renamed.err, 0) end
+end
 local function relocateParts(fromKey, toKey)
   local parts = { ':logs', ':dependencies', ':processed', ':failed', ':unsuccessful' }
   for i = 1, #parts do
@@ -167,6 +171,7 @@ local function replay(letterId, jobId)
   emitTrimmed(limit, 'waiting', 'jobId', jobId)
   return 1
 end
+checkRename(from, base)
 local outcomes = {}
 for i = rest, #ARGV - 1, 2 do outcomes[#outcomes + 1] = replay(ARGV[i], ARGV[i + 1]) end
 return outcomes
