@@ -90,8 +90,10 @@ func (l *groupLetters) makePass(ctx context.Context) (pause time.Duration, ok bo
 			l.lookedAt = begun
 		}
 	}
-	ok = l.moveDirty(ctx) && ok
-	return max(0, time.Until(l.lookedAt.Add(l.o.Interval))), ok
+	if ok = l.moveDirty(ctx) && ok; !ok {
+		return l.o.Interval, false
+	}
+	return max(0, time.Until(l.lookedAt.Add(l.o.Interval))), true
 }
 
 // look notes the queues that have failed jobs. It reports whether no call failed.
