@@ -73,7 +73,7 @@ func (q *Queue) listRoutes(ctx context.Context) ([]RouteInfo, error) {
 
 // workers returns the names of the registered routes, sorted, and the workers of the queue,
 // of these routes, and of another one.
-func (r *routes) workers(ctx context.Context, another ...string) (names []string, workers []WorkerInfo, err error) {
+func (r *routes) workers(ctx context.Context, another ...string) (names []string, workers fleetWorkers, err error) {
 	queue := r.core.keys.queue
 	all, err := r.registry().Queues(ctx)
 	if err != nil {
@@ -87,16 +87,15 @@ func (r *routes) workers(ctx context.Context, another ...string) (names []string
 	if len(names)+len(another) == 0 {
 		return nil, nil, nil
 	}
-	workers, err = r.core.fleet().list(ctx, slices.Concat([]string{queue}, names, another))
+	workers, err = r.core.fleet().find(ctx, slices.Concat([]string{queue}, names, another))
 	return names, workers, err
 }
 
-// servers returns those of the workers that serve a queue. A worker of many queues names
-// only some of them.
-func servers(name string, workers []WorkerInfo) (some []WorkerInfo) {
+// servers returns those of the workers that serve a queue of the call.
+func servers(name string, workers fleetWorkers) (some []WorkerInfo) {
 	for _, w := range workers {
-		if slices.Contains(w.Queues, name) || w.QueueCount > len(w.Queues) && w.takes(name) {
-			some = append(some, w)
+		if slices.Contains(w.serves, name) {
+			some = append(some, w.WorkerInfo)
 		}
 	}
 	return some
@@ -104,13 +103,13 @@ func servers(name string, workers []WorkerInfo) (some []WorkerInfo) {
 
 // takes reports whether a worker that serves routes serves this one, or will do so as soon
 // as it learns of it.
-func (w *WorkerInfo) takes(name string) bool {
+func (w *fleetWorker) takes(name string) bool {
 	queue, target, ok := parseRoute(name)
 	if !ok {
 		return false
 	}
 	server, routed := "", false
-	for _, other := range w.Queues {
+	for _, other := range slices.Concat(w.Queues, w.serves) {
 		if of, t, ok := parseRoute(other); ok && of == queue {
 			routed = true
 			server = max(server, t.Server)
@@ -138,8 +137,8 @@ func (r *routes) served(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	known = verdict{until: now.Add(timing.LiveWorkersAge)}
-	known.served = slices.ContainsFunc(workers, func(w WorkerInfo) bool {
-		return !w.Stopping && (slices.Contains(w.Queues, name) || w.takes(name))
+	known.served = slices.ContainsFunc(workers, func(w *fleetWorker) bool {
+		return !w.Stopping && (slices.Contains(w.serves, name) || w.takes(name))
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,6 +162,9 @@ type verdict struct {
 // MoveUnserved moves jobs of routes that no worker serves to the fallbacks of their targets,
 // and returns how many. A job moves once it has been ready for Target.After. Workers of
 // [NewRoutedWorker] do this every 5 seconds. MoveUnserved is for programs without such a worker.
+//
+// An error of one route does not stop the moves of the others. MoveUnserved returns all errors
+// together.
 func (q *Queue) MoveUnserved(ctx context.Context) (int, error) {
 	moved, err := q.routes.moveUnserved(ctx)
 	if err != nil {
@@ -176,18 +178,46 @@ func (r *routes) moveUnserved(ctx context.Context) (moved int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	var failed moveErrors
 	for _, name := range names {
 		info := RouteInfo{Workers: servers(name, workers)}
 		if info.IsServed() {
 			continue
 		}
-		n, err := r.moveFrom(ctx, name)
-		moved += n
-		if err != nil {
-			return moved, err
+		moved += r.moveFrom(ctx, name, &failed)
+		if failed.outage {
+			break
 		}
 	}
-	return moved, nil
+	return moved, failed.join()
+}
+
+// moveErrors are the errors of some moves. Each of them concerns one route, unless there is
+// an outage.
+type moveErrors struct {
+	errs   []error // the first of them
+	others int     // number of the others
+	outage bool
+}
+
+func (e *moveErrors) add(err error, format string, names ...any) {
+	switch {
+	case errors.Is(err, ErrTooManyRoutes):
+	case !classify(err).Lasting(), classify(err) == backend.Exhausted:
+		e.outage = true
+	}
+	if len(e.errs) == 10 {
+		e.others++
+		return
+	}
+	e.errs = append(e.errs, fmt.Errorf(format+": %w", append(names, err)...))
+}
+
+func (e *moveErrors) join() error {
+	if e.others > 0 {
+		return errors.Join(append(e.errs, fmt.Errorf("and %d more errors", e.others))...)
+	}
+	return errors.Join(e.errs...)
 }
 
 // unservedPage is the number of jobs of a route that one call reads.
@@ -195,21 +225,24 @@ const unservedPage = 200
 
 // moveFrom moves the jobs of a route that no worker serves, if they have a fallback and have
 // been ready for long enough.
-func (r *routes) moveFrom(ctx context.Context, name string) (moved int, err error) {
+func (r *routes) moveFrom(ctx context.Context, name string, failed *moveErrors) (moved int) {
 	c, err := r.core.sibling(r.core.keys.prefix, name)
 	if err != nil {
-		return 0, err
+		failed.add(err, "%s", name)
+		return 0
 	}
+	broken := map[string]bool{} // the queues to which no job can move
 	for _, state := range []backend.State{backend.Waiting, backend.Prioritized, backend.Delayed} {
 		for from := 0; ; {
 			records, err := c.store.Jobs(ctx, backend.Page{From: from, To: from + unservedPage - 1, Ascending: true}, state)
 			if err != nil {
-				return moved, err
+				failed.add(err, "%s", name)
+				return moved
 			}
-			n, err := r.moveDue(ctx, c, records, state)
+			n := r.moveDue(ctx, c, records, state, broken, failed)
 			moved += n
-			if err != nil {
-				return moved, err
+			if failed.outage {
+				return moved
 			}
 			// No worker promotes delayed jobs that are due. Their order is that of the due times.
 			if len(records) < unservedPage || state == backend.Delayed && n == 0 {
@@ -218,25 +251,23 @@ func (r *routes) moveFrom(ctx context.Context, name string) (moved int, err erro
 			from += len(records) - n
 		}
 	}
-	return moved, nil
+	return moved
 }
 
 // moveDue moves those of some jobs of a route that are to move now.
-func (r *routes) moveDue(ctx context.Context, route *core, records []*backend.JobRecord, state backend.State) (moved int, err error) {
+func (r *routes) moveDue(
+	ctx context.Context, route *core, records []*backend.JobRecord, state backend.State, broken map[string]bool, failed *moveErrors,
+) (moved int) {
 	due := map[string][]backend.MovedJob{} // by the queue to which they move
 	now := r.core.now()
 	for _, record := range records {
 		job := route.newJob(record)
-		target := job.Options.Target
-		if target == nil || target.Fallback == nil || now.Sub(readySince(job, state)) < target.After {
+		to, target := job.Options.Target.after(now.Sub(readySince(job, state)), r.core.keys.queue, route.keys.queue)
+		if target == nil || broken[to] {
 			continue
 		}
-		to, err := target.Fallback.Route(r.core.keys.queue)
-		if err != nil {
-			continue // it stays
-		}
 		options := job.Options
-		if options.Target = target.Fallback; to == r.core.keys.queue {
+		if options.Target = target; to == r.core.keys.queue {
 			options.Target = nil
 		}
 		opts, err := options.encode()
@@ -246,22 +277,49 @@ func (r *routes) moveDue(ctx context.Context, route *core, records []*backend.Jo
 		due[to] = append(due[to], backend.MovedJob{ID: job.ID, Opts: opts, Deduplication: options.Deduplication.modes(), LIFO: options.LIFO})
 	}
 	for to, jobs := range due {
-		if to != r.core.keys.queue {
-			if _, err := r.open(ctx, to, r.storedMaxEvents); err != nil {
-				return moved, err
-			}
+		n, err := r.moveTo(ctx, route, to, now, jobs)
+		moved += n
+		if err == nil {
+			continue
 		}
-		ids, err := route.store.(backend.Routes).MoveWaiting(ctx, backend.QueueRef{Prefix: r.core.keys.prefix, Name: to}, now, jobs)
-		if err != nil {
-			return moved, err
-		}
-		for _, id := range ids {
-			if id != "" {
-				moved++
-			}
+		broken[to] = true
+		if failed.add(err, "from %s to %s", route.keys.queue, to); failed.outage {
+			break
 		}
 	}
-	return moved, nil
+	return moved
+}
+
+// moveTo moves some jobs of a route to another one, or to the queue itself.
+func (r *routes) moveTo(ctx context.Context, route *core, to string, now time.Time, jobs []backend.MovedJob) (moved int, err error) {
+	if to != r.core.keys.queue {
+		if _, err := r.open(ctx, to, r.storedMaxEvents); err != nil {
+			return 0, err
+		}
+	}
+	ids, err := route.store.(backend.Routes).MoveWaiting(ctx, backend.QueueRef{Prefix: r.core.keys.prefix, Name: to}, now, jobs)
+	for _, id := range ids {
+		if id != "" {
+			moved++
+		}
+	}
+	return moved, err
+}
+
+// after returns the target of a job that has been ready for some time without a worker for
+// its route, and the route of that target. It passes over fallbacks to the present route, and
+// returns nil if the job stays there.
+func (t *Target) after(ready time.Duration, queueName, present string) (to string, next *Target) {
+	for ; t != nil && t.Fallback != nil && ready >= t.After; t = t.Fallback {
+		to, err := t.Fallback.Route(queueName)
+		switch {
+		case err != nil:
+			return "", nil // it stays
+		case to != present:
+			return to, t.Fallback
+		}
+	}
+	return "", nil
 }
 
 // readySince returns the time since which a job is ready or, if it is delayed, from which it

@@ -104,6 +104,19 @@ type fleet struct {
 
 // list returns the workers of some queues; of all if there are no names.
 func (f fleet) list(ctx context.Context, names []string) ([]WorkerInfo, error) {
+	workers, err := f.find(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]WorkerInfo, len(workers))
+	for i, worker := range workers {
+		infos[i] = worker.WorkerInfo
+	}
+	return infos, nil
+}
+
+// find is list with more than a WorkerInfo tells.
+func (f fleet) find(ctx context.Context, names []string) (fleetWorkers, error) {
 	all := len(names) == 0
 	bases := make([]string, len(names))
 	for i, name := range names {
@@ -124,35 +137,36 @@ func (f fleet) list(ctx context.Context, names []string) ([]WorkerInfo, error) {
 		}
 	}
 	waiting = f.assign(registered, waiting)
-	workers := registered.infos()
+	workers := registered
 	for _, client := range waiting {
 		if !all && !slices.Contains(names, client.queue) {
 			continue
 		}
-		workers = append(workers, WorkerInfo{
+		workers = append(workers, &fleetWorker{serves: []string{client.queue}, WorkerInfo: WorkerInfo{
 			Name: client.name, Queues: []string{client.queue}, QueueCount: 1, Connections: []ConnectedClient{client.ConnectedClient},
-		})
+		}})
 	}
 	return workers, nil
 }
 
-// registeredWorker is a worker that has registered itself, with its connections.
-type registeredWorker struct {
+// fleetWorker is a worker with more than its WorkerInfo tells.
+type fleetWorker struct {
 	WorkerInfo
-	home    string  // the queue in the names of its connections
-	clients []int64 // ids of its connections
+	serves  []string // those queues of the call that it serves; Queues may lack some
+	home    string   // the queue in the names of its connections
+	clients []int64  // ids of its connections
 }
 
 // waitsAs reports whether a connection has the name of those of the worker.
-func (w *registeredWorker) waitsAs(client workerClient) bool {
+func (w *fleetWorker) waitsAs(client workerClient) bool {
 	return client.queue == w.home && client.name == w.Name
 }
 
-type registeredWorkers []*registeredWorker
+type fleetWorkers []*fleetWorker
 
 // registered returns the workers that have registered themselves, in the order of their
 // start.
-func (f fleet) registered(ctx context.Context, bases []string, all bool) (registeredWorkers, error) {
+func (f fleet) registered(ctx context.Context, bases []string, all bool) (fleetWorkers, error) {
 	if f.registry == nil {
 		return nil, nil
 	}
@@ -170,21 +184,25 @@ func (f fleet) registered(ctx context.Context, bases []string, all bool) (regist
 		}
 		return nil, err
 	}
-	var workers registeredWorkers
-	byID := map[string]*registeredWorker{}
+	var workers fleetWorkers
+	byID := map[string]*fleetWorker{}
 	for _, one := range found {
 		worker := readWorker(one)
 		if worker == nil {
 			continue
 		}
+		for _, base := range one.Queues {
+			worker.serves = append(worker.serves, strings.TrimSuffix(strings.TrimPrefix(base, f.prefix+":"), ":"))
+		}
 		if known := byID[worker.ID]; known != nil { // it has a record for each hash tag
+			known.serves = append(known.serves, worker.serves...)
 			known.Expires, known.LastSeen = later(known.Expires, worker.Expires), later(known.LastSeen, worker.LastSeen)
 			continue
 		}
 		byID[worker.ID] = worker
 		workers = append(workers, worker)
 	}
-	slices.SortStableFunc(workers, func(a, b *registeredWorker) int {
+	slices.SortStableFunc(workers, func(a, b *fleetWorker) int {
 		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID))
 	})
 	return workers, nil
@@ -198,12 +216,12 @@ func later(a, b time.Time) time.Time {
 }
 
 // readWorker returns a registered worker, or nil if its record is none.
-func readWorker(w backend.RegisteredWorker) *registeredWorker {
+func readWorker(w backend.RegisteredWorker) *fleetWorker {
 	var record workerRecord
 	if err := json.Unmarshal([]byte(w.Record), &record); err != nil || record.ID == "" {
 		return nil
 	}
-	worker := &registeredWorker{clients: record.Clients, WorkerInfo: WorkerInfo{
+	worker := &fleetWorker{clients: record.Clients, WorkerInfo: WorkerInfo{
 		ID: record.ID, Name: record.Name, Queues: record.Queues, QueueCount: record.QueueCount, Host: record.Host, PID: record.PID,
 		Version: record.Version, Library: record.Library, Stack: record.Stack, Region: record.Region, Capabilities: record.Capabilities,
 		Concurrency: record.Concurrency, Running: record.Running, Paused: record.Paused, Stopping: record.Stopping,
@@ -215,17 +233,9 @@ func readWorker(w backend.RegisteredWorker) *registeredWorker {
 	return worker
 }
 
-func (r registeredWorkers) infos() []WorkerInfo {
-	infos := make([]WorkerInfo, len(r))
-	for i, worker := range r {
-		infos[i] = worker.WorkerInfo
-	}
-	return infos
-}
-
 // waitsFor reports whether the connection of a worker may have the name of a queue.
-func (r registeredWorkers) waitsFor(queue string) bool {
-	return slices.ContainsFunc(r, func(worker *registeredWorker) bool { return worker.home == queue })
+func (r fleetWorkers) waitsFor(queue string) bool {
+	return slices.ContainsFunc(r, func(worker *fleetWorker) bool { return worker.home == queue })
 }
 
 // workerClient is a connection with the name of a worker.
@@ -255,8 +265,8 @@ func (f fleet) workerOf(client backend.ConnectedClient) (workerClient, bool) {
 // assign gives the registered workers their connections, and returns the others. A worker
 // that has just opened a connection has not told its id yet. Then a connection of the same
 // name is taken, if it may be one of this SDK.
-func (f fleet) assign(registered registeredWorkers, waiting []workerClient) (others []workerClient) {
-	owner := map[string]*registeredWorker{} // by id of the client
+func (f fleet) assign(registered fleetWorkers, waiting []workerClient) (others []workerClient) {
+	owner := map[string]*fleetWorker{} // by id of the client
 	for _, worker := range registered {
 		for _, id := range worker.clients {
 			owner[fmt.Sprint(id)] = worker

@@ -36,7 +36,7 @@ type Target struct {
 	Mode TargetMode
 	// Fallback is the target of the job once it has been ready for the time of After while
 	// no worker served its route. An empty Fallback is any worker of the queue. It may have a
-	// Fallback in turn.
+	// Fallback in turn. It must have other requirements than the target.
 	// Defaults to nil: the job waits for a worker.
 	Fallback *Target
 	// After is how long the job waits before Fallback applies, in whole milliseconds. It
@@ -226,12 +226,17 @@ func (t *Target) check() error {
 	if t == nil {
 		return nil
 	}
-	depth := 0
+	depth, before := 0, ""
 	for next, name := t, "Target"; next != nil; next, name, depth = next.Fallback, name+".Fallback", depth+1 {
-		_, err := next.needs()
+		needs, err := next.needs()
+		text := strings.Join(needs, next.separator())
 		if err == nil && next.rest == nil {
 			err = checkMillis("After", next.After, 0)
+			if err == nil && depth > 0 && text == before {
+				err = errors.New("it has the same requirements as the target before it, so the job would stay in its route; remove it")
+			}
 		}
+		before = text
 		if err == nil && depth > maximumFallbacks {
 			return fmt.Errorf("Target has more than %d fallbacks", maximumFallbacks)
 		}

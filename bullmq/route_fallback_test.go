@@ -2,6 +2,7 @@ package bullmq_test
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -94,6 +95,63 @@ var _ = Describe("A route that no worker serves", func() {
 		runWorker(name, runs.handle, nil)
 		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
 		runs.once(1)
+	})
+
+	// addOther adds a job to the queue gpu with the options of another client.
+	addOther := func(id, opts string) {
+		GinkgoHelper()
+		add(bullmq.JobOptions{JobID: id, Target: gpu(), Deduplication: &bullmq.Deduplication{ID: id}})
+		Expect(redisDo("HSET", keyOf(name+"@gpu", id), "opts", opts).Error()).To(Succeed())
+	}
+
+	It("keeps jobs whose fallback is the route itself, and passes them to the fallback of that one", func() {
+		addOther("a", `{"attempts":0,"target":{"capabilities":["gpu"],"fallback":{"capabilities":["GPU"],"mode":"any"}}}`)
+		addOther("b", `{"attempts":0,"target":{"capabilities":["gpu"],"fallback":{"capabilities":["GPU"],"fallback":{"region":"eu"},"after":3600000}}}`)
+		addOther("c", `{"attempts":0,"target":{"region":"us","fallback":{"capabilities":["gpu"],"fallback":{"region":"eu"}}}}`)
+		before := hashAt(keyOf(name+"@gpu", "a"))
+		moves(1)
+		Expect(stateIn(name+"@gpu", "a")()).To(Equal(bullmq.StateWaiting))
+		Expect(hashAt(keyOf(name+"@gpu", "a"))).To(Equal(before))
+		Expect(stateIn(name+"@gpu", "b")()).To(Equal(bullmq.StateWaiting))
+		Expect(stateIn(name+"@region=eu", "c")()).To(Equal(bullmq.StateWaiting))
+		moves(0)
+	})
+
+	It("is refused as its own fallback", func() {
+		for _, fallback := range []*bullmq.Target{{Capabilities: []string{"GPU"}}, {Capabilities: []string{"gpu"}, Mode: bullmq.MatchAny, Fallback: &bullmq.Target{}}} {
+			_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Target: gpuOr(fallback, 0)})
+			Expect(err).To(MatchError(ContainSubstring("Target.Fallback: it has the same requirements")))
+		}
+	})
+
+	It("passes on jobs of all other routes and to all other fallbacks if one of them is broken, and returns the errors", func() {
+		eu, us := &bullmq.Target{Region: "eu"}, &bullmq.Target{Region: "us"}
+		for i, fallback := range []*bullmq.Target{eu, us, eu, us} {
+			add(bullmq.JobOptions{JobID: fmt.Sprint("gpu", i), Target: gpuOr(fallback, 0)})
+		}
+		for _, capability := range []string{"a", "z"} {
+			add(bullmq.JobOptions{JobID: capability, Target: &bullmq.Target{Capabilities: []string{capability}, Fallback: us}})
+		}
+		Expect(redisDo("RENAME", keyOf(name+"@a", "wait"), keyOf(name+"@a", "kept")).Error()).To(Succeed())
+		Expect(redisDo("SET", keyOf(name+"@a", "wait"), "no list").Error()).To(Succeed())
+		Expect(redisDo("SET", keyOf(name+"@region=eu", "meta"), "no hash").Error()).To(Succeed())
+		moved, err := queue.MoveUnserved(ctx)
+		Expect(moved).To(Equal(3))
+		Expect(err).To(MatchError(And(ContainSubstring(name+"@a"), ContainSubstring(name+"@region=eu"))))
+		for _, id := range []string{"gpu1", "gpu3", "z"} {
+			Expect(stateIn(name+"@region=us", id)()).To(Equal(bullmq.StateWaiting))
+		}
+		Expect(stateIn(name+"@gpu", "gpu0")()).To(Equal(bullmq.StateWaiting))
+	})
+
+	It("keeps all jobs if the user may not rename keys", func() {
+		add(bullmq.JobOptions{JobID: "a", Target: gpuOr(&bullmq.Target{}, 0)})
+		before := hashAt(keyOf(name+"@gpu", "a"))
+		restrictedQueue := newQueue(name, &bullmq.QueueOptions{Connection: restricted("~bull:* +@all -rename")})
+		_, err := restrictedQueue.MoveUnserved(ctx)
+		Expect(err).To(Satisfy(isDenied))
+		Expect(stateIn(name+"@gpu", "a")()).To(Equal(bullmq.StateWaiting))
+		Expect(hashAt(keyOf(name+"@gpu", "a"))).To(Equal(before))
 	})
 
 	It("moves no jobs while a worker serves it", func() {

@@ -2,6 +2,7 @@ package bullmq_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -141,6 +142,37 @@ var _ = Describe("A routed worker", func() {
 		job := add("a", &bullmq.Target{Capabilities: []string{"tpu"}, Fallback: gpu()})
 		runRouted(name, runs.handle, having("", "gpu"))
 		Eventually(func() (bullmq.State, error) { return newQueue(name+"@gpu", nil).JobState(ctx, job.ID) }, "20s").Should(Equal(bullmq.StateCompleted))
+	})
+
+	It("moves the failed jobs of its routes and of the queue to the queue for dead letters", func() {
+		jobs := []*bullmq.Job{add("a", nil), add("b", gpu())}
+		options := having("", "gpu")
+		options.Worker.DeadLetters = &bullmq.DeadLetterOptions{QueueName: name + ".dead", Interval: time.Hour}
+		runRouted(name, func(context.Context, *bullmq.Job) (any, error) { return nil, errors.New("no") }, options)
+		dead := newQueue(name+".dead", nil)
+		for _, job := range jobs {
+			Eventually(func() (*bullmq.DeadLetter, error) {
+				letter, err := dead.DeadLetter(ctx, job.QueueName(), job.ID)
+				return &letter, err
+			}).Should(HaveField("Reason", "no"))
+		}
+	})
+
+	It("serves the route of its server even if it serves more queues than its registration names", func() {
+		options := having("eu")
+		options.Server, options.Worker.Registration.Interval, options.Worker.Registration.Lease = "z", 50*time.Millisecond, 10*time.Second
+		worker := runRouted(name, runs.handle, options)
+		for i := range 105 {
+			Expect(worker.AddQueue(bullmq.ServedQueue{Name: fmt.Sprint(name, "-", i)})).To(Succeed())
+		}
+		Eventually(func() ([]bullmq.WorkerInfo, error) { return queue.Workers(ctx) }).Should(ContainElement(HaveField("QueueCount", 107)))
+		routes, err := queue.Routes(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(routes).To(HaveLen(1))
+		Expect(routes[0].Target.Server).To(Equal("z"))
+		Expect(routes[0].IsServed()).To(BeTrue())
+		_, err = queue.Add(ctx, "a", nil, &bullmq.JobOptions{Target: &bullmq.Target{Server: "z", RequireWorker: true}})
+		Expect(err).NotTo(HaveOccurred())
 	})
 
 	It("obeys the global concurrency of a route", func() {
