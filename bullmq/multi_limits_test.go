@@ -194,4 +194,27 @@ var _ = Describe("A worker over many queues heeds", func() {
 		Eventually(ran.count).Should(Equal(200))
 		Expect(commandCalls()["bzpopmin"]).To(BeNumerically("<", 100))
 	})
+
+	It("the due times of delayed jobs of 50 queues, so that none starts early or 200 ms late", func() {
+		names := newQueueNames(50)
+		queues := openQueues(names...)
+		late := make(chan time.Duration, len(names))
+		runMultiWorker(func(_ context.Context, job *bullmq.Job) (any, error) {
+			late <- time.Since(job.Timestamp.Add(job.Options.Delay))
+			return nil, nil
+		}, bullmq.MultiWorkerOptions{Queues: served(names...), Worker: bullmq.WorkerOptions{DrainDelay: time.Minute}})
+		waitUntilIdle(queues[0])
+		steadily(func(g Gomega) {
+			for i, queue := range queues {
+				_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Delay: 300*time.Millisecond + time.Duration(i)*10*time.Millisecond})
+				Expect(err).NotTo(HaveOccurred())
+			}
+			times := make([]time.Duration, len(queues))
+			for i := range times {
+				Eventually(late, "10s").Should(Receive(&times[i]))
+			}
+			g.Expect(slices.Min(times)).To(BeNumerically(">", -2*time.Millisecond))
+			g.Expect(slices.Max(times)).To(BeNumerically("<", 200*time.Millisecond))
+		})
+	})
 })

@@ -22,7 +22,8 @@ type NameLimit struct {
 	// Defaults to 0, no limit.
 	Concurrency int
 	// Limiter limits how many jobs with the name start within a period. A retry is another
-	// start.
+	// start. If Redis permits a start and the reply is lost, that start counts though the job
+	// is delayed.
 	// Defaults to no limit.
 	Limiter *Limiter
 }
