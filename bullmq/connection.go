@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -268,6 +269,19 @@ func (c *core) watchHealth(onHealth func(Health)) {
 			c.log.Error("OnHealth panicked; nothing else is affected; fix the function", logFunction, "OnHealth", logPanic, fmt.Sprint(p), logStack, stack)
 		}
 	})
+}
+
+// oneAtATime returns an OnHealth for several users of connections, whose calls do not overlap.
+func oneAtATime(onHealth func(Health)) func(Health) {
+	if onHealth == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(h Health) {
+		mu.Lock()
+		defer mu.Unlock()
+		onHealth(h)
+	}
 }
 
 // logHealth logs the begin and the end of an outage, once for all users of a connection

@@ -41,7 +41,7 @@ type ServerOptions struct {
 	OnFailed func(ctx context.Context, failure Failure)
 	// Prefix, Dialect, ShutdownTimeout, JobLog, QueueOptions, Registration, OnHealth,
 	// Telemetry, Logger and Now are the options of all workers that do not set them. See
-	// [WorkerOptions].
+	// [WorkerOptions]. OnHealth is called for each of them, one call at a time.
 	// [Server.Queue] and [Server.FlowProducer] describe which of them they use.
 	Prefix          string
 	Dialect         Dialect
@@ -114,6 +114,7 @@ func NewServer(conn *Connection, options *ServerOptions) *Server {
 	if options != nil {
 		s.o = *options
 	}
+	s.o.OnHealth = oneAtATime(s.o.OnHealth)
 	if s.o.Signals == nil {
 		s.o.Signals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -262,13 +263,23 @@ var _ = Describe("A server", func() {
 		}))
 	})
 
-	It("is ready only while Redis can be reached", Label("slow"), func() {
+	It("is ready only while Redis can be reached, and tells OnHealth of one queue at a time", Label("slow"), func() {
 		own := startRedis(redisserver.Options{})
 		conn, err := bullmq.Connect(specContext(), own.URL())
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(conn.Close)
-		server := bullmq.NewServer(conn, &bullmq.ServerOptions{ShutdownTimeout: 100 * time.Millisecond})
-		server.Handle(newQueueName(), doNothing, nil)
+		var running, calls, overlaps atomic.Int64
+		server := bullmq.NewServer(conn, &bullmq.ServerOptions{ShutdownTimeout: 100 * time.Millisecond, OnHealth: func(bullmq.Health) {
+			if running.Add(1) > 1 {
+				overlaps.Add(1)
+			}
+			time.Sleep(20 * time.Millisecond)
+			running.Add(-1)
+			calls.Add(1)
+		}})
+		for range 3 {
+			server.Handle(newQueueName(), doNothing, nil)
+		}
 		stop, ended := start(server)
 		Eventually(ready(server)).Should(Equal(http.StatusOK))
 		own.Kill()
@@ -277,6 +288,8 @@ var _ = Describe("A server", func() {
 		Expect(status.Status).To(Equal("unreachable"))
 		Expect(status.Error).NotTo(BeEmpty())
 		Expect(server.Health().Reachable).To(BeFalse())
+		Eventually(calls.Load, "15s").Should(BeNumerically(">=", 3), "for each queue")
+		Expect(overlaps.Load()).To(BeZero(), "calls of OnHealth at the same time")
 		code, _ := get(server.Live())
 		Expect(code).To(Equal(http.StatusOK))
 		stop()

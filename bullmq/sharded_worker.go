@@ -73,14 +73,7 @@ func NewShardedWorker(ctx context.Context, queue *ShardedQueue, handler Handler,
 
 // separateCalls keeps calls of OnHealth and of OnMoved by several workers from overlapping.
 func (o *WorkerOptions) separateCalls() {
-	if call := o.OnHealth; call != nil {
-		var mu sync.Mutex
-		o.OnHealth = func(health Health) {
-			mu.Lock()
-			defer mu.Unlock()
-			call(health)
-		}
-	}
+	o.OnHealth = oneAtATime(o.OnHealth)
 	if o.DeadLetters != nil && o.DeadLetters.OnMoved != nil {
 		letters, call := *o.DeadLetters, o.DeadLetters.OnMoved
 		var mu sync.Mutex
