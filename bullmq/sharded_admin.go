@@ -48,11 +48,13 @@ func (s *ShardedQueue) Each(ctx context.Context, call func(ctx context.Context, 
 }
 
 // set changes a setting of all shards, also of those of a generation that begins meanwhile. A
-// call that fails because of an outage is repeated until ctx ends.
-func (s *ShardedQueue) set(ctx context.Context, change func(ctx context.Context, g *shardSet, index int) error) error {
+// call that fails because of an outage is repeated until ctx ends. fits returns an error if the
+// shards of a generation can't have the setting. It may be nil.
+func (s *ShardedQueue) set(ctx context.Context, fits func(*shardSet) error, change func(ctx context.Context, g *shardSet, index int) error) error {
 	if err := s.ready(); err != nil {
 		return err
 	}
+	_, _ = s.latest(ctx) // without it, the generations are read after the first round
 	done := map[*shard]bool{}
 	for {
 		failed := &ShardError{}
@@ -65,6 +67,11 @@ func (s *ShardedQueue) set(ctx context.Context, change func(ctx context.Context,
 		view := s.view.Load()
 		for _, g := range view.generations {
 			failed.Shards += len(g.shards)
+			if fits != nil {
+				if err := fits(g); err != nil {
+					return err
+				}
+			}
 			for i, of := range g.shards {
 				if !done[of] {
 					targets[of], pending = target{g, i}, append(pending, of)
@@ -140,12 +147,12 @@ func isOutage(err error) bool {
 // until ctx ends, so give ctx a deadline. Then it returns a [*ShardError] with the shards that
 // may not be paused.
 func (s *ShardedQueue) Pause(ctx context.Context) error {
-	return s.set(ctx, func(ctx context.Context, g *shardSet, index int) error { return g.shards[index].Pause(ctx) })
+	return s.set(ctx, nil, func(ctx context.Context, g *shardSet, index int) error { return g.shards[index].Pause(ctx) })
 }
 
 // Resume ends the pause of all shards, as [ShardedQueue.Pause] begins it.
 func (s *ShardedQueue) Resume(ctx context.Context) error {
-	return s.set(ctx, func(ctx context.Context, g *shardSet, index int) error { return g.shards[index].Resume(ctx) })
+	return s.set(ctx, nil, func(ctx context.Context, g *shardSet, index int) error { return g.shards[index].Resume(ctx) })
 }
 
 // IsPaused reports whether all shards are paused.
@@ -183,31 +190,13 @@ func (s *ShardedQueue) SetGlobalConcurrency(ctx context.Context, concurrency int
 	if concurrency < 0 {
 		return fmt.Errorf("bullmq: sharded queue %s: a global concurrency of %d is less than 0; use RemoveGlobalConcurrency to remove the limit", s.name, concurrency)
 	}
-	if err := s.checkLimit(ctx, "a global concurrency", concurrency); err != nil {
-		return err
-	}
-	return s.set(ctx, func(ctx context.Context, g *shardSet, index int) error {
-		if err := s.divisible("a global concurrency", concurrency, g); err != nil { // the generation has just begun
-			return err
-		}
+	fits := func(g *shardSet) error { return s.divisible("a global concurrency", concurrency, g) }
+	return s.set(ctx, fits, func(ctx context.Context, g *shardSet, index int) error {
 		return g.shards[index].SetGlobalConcurrency(ctx, share(concurrency, index, len(g.shards)))
 	})
 }
 
-// checkLimit returns an error if a limit is too small to be divided among the shards.
-func (s *ShardedQueue) checkLimit(ctx context.Context, what string, limit int) error {
-	view, err := s.fresh(ctx)
-	if err != nil {
-		return err
-	}
-	for _, g := range view.generations {
-		if err := s.divisible(what, limit, g); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
+// divisible returns an error if a limit is too small to be divided among the shards.
 func (s *ShardedQueue) divisible(what string, limit int, g *shardSet) error {
 	if n := len(g.shards); limit > 0 && limit < n {
 		return fmt.Errorf("bullmq: sharded queue %s: %s of %d can't be divided among %d shards: use at least %d", s.name, what, limit, n, n)
@@ -217,7 +206,7 @@ func (s *ShardedQueue) divisible(what string, limit int, g *shardSet) error {
 
 // RemoveGlobalConcurrency removes the limit of [ShardedQueue.SetGlobalConcurrency].
 func (s *ShardedQueue) RemoveGlobalConcurrency(ctx context.Context) error {
-	return s.set(ctx, func(ctx context.Context, g *shardSet, index int) error {
+	return s.set(ctx, nil, func(ctx context.Context, g *shardSet, index int) error {
 		return g.shards[index].RemoveGlobalConcurrency(ctx)
 	})
 }
@@ -239,13 +228,8 @@ func (s *ShardedQueue) SetGlobalRateLimit(ctx context.Context, limit Limiter) er
 	if err := limit.check(); err != nil {
 		return fmt.Errorf("bullmq: sharded queue %s: %w; use RemoveGlobalRateLimit to remove the limit", s.name, err)
 	}
-	if err := s.checkLimit(ctx, "a global rate limit", limit.Max); err != nil {
-		return err
-	}
-	return s.set(ctx, func(ctx context.Context, g *shardSet, index int) error {
-		if err := s.divisible("a global rate limit", limit.Max, g); err != nil {
-			return err
-		}
+	fits := func(g *shardSet) error { return s.divisible("a global rate limit", limit.Max, g) }
+	return s.set(ctx, fits, func(ctx context.Context, g *shardSet, index int) error {
 		part := limit
 		part.Max = share(limit.Max, index, len(g.shards))
 		return g.shards[index].SetGlobalRateLimit(ctx, part)
@@ -254,7 +238,7 @@ func (s *ShardedQueue) SetGlobalRateLimit(ctx context.Context, limit Limiter) er
 
 // RemoveGlobalRateLimit removes the limit of [ShardedQueue.SetGlobalRateLimit].
 func (s *ShardedQueue) RemoveGlobalRateLimit(ctx context.Context) error {
-	return s.set(ctx, func(ctx context.Context, g *shardSet, index int) error {
+	return s.set(ctx, nil, func(ctx context.Context, g *shardSet, index int) error {
 		return g.shards[index].RemoveGlobalRateLimit(ctx)
 	})
 }

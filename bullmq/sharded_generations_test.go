@@ -104,6 +104,15 @@ var _ = Describe("Resize", func() {
 		}
 	})
 
+	It("is noticed by a change of a limit, which fails if the new shards can't have it", func() {
+		sharded, other := newSharded(name, 2, bullmq.ShardedQueueOptions{}), newSharded(name, 2, bullmq.ShardedQueueOptions{})
+		Expect(sharded.Resize(ctx, 5)).To(Succeed())
+		Expect(other.SetGlobalConcurrency(ctx, 3)).To(MatchError(ContainSubstring("can't be divided among 5 shards")))
+		for _, shard := range sharded.Shards()[:5] {
+			Expect(shard.Meta(ctx)).To(HaveField("Concurrency", BeNil()), shard.Name())
+		}
+	})
+
 	It("clears what a Resize that failed has left in the new shards, before it begins them and when it is repeated", func() {
 		sharded := newSharded(name, 2, bullmq.ShardedQueueOptions{})
 		Expect(sharded.SetGlobalConcurrency(ctx, 6)).To(Succeed())
