@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -108,5 +109,39 @@ var _ = Describe("A worker over queues of several nodes of a cluster", Label("sl
 		}
 		Eventually(ran.order, "10s").Should(ConsistOf(stalled.Name(), added.Name()))
 		GinkgoWriter.Println("added queue served", time.Since(frozen))
+	})
+
+	It("keeps nothing for a hash tag of which it serves no queue any more, and serves it again when one is added", func() {
+		clustered() // waits until it is usable
+		conn, err := bullmq.Connect(specContext(), cluster.URL())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		var names []string
+		for range 10 {
+			name := newQueueName()
+			names = append(names, "{"+name+"}")
+		}
+		var queues []*bullmq.Queue
+		for _, name := range names {
+			queues = append(queues, newQueue(name, &bullmq.QueueOptions{Connection: conn}))
+		}
+		var ran startLog
+		worker := runMultiWorker(ran.handle, bullmq.MultiWorkerOptions{Queues: served(names[0]), Worker: bullmq.WorkerOptions{Connection: conn}})
+		addMany(queues[:1], 1)
+		Eventually(ran.count).Should(Equal(1))
+		before := runtime.NumGoroutine()
+		for round := range 2 {
+			for _, name := range names[1:] {
+				Expect(worker.AddQueue(bullmq.ServedQueue{Name: name})).To(Succeed())
+			}
+			addMany(queues[1:], 1)
+			Eventually(ran.count).Should(Equal(1 + 9*(round+1)))
+			for _, name := range names[1:] {
+				Expect(worker.RemoveQueue(name)).To(BeTrue())
+			}
+			Eventually(runtime.NumGoroutine).Should(BeNumerically("<", before+9))
+		}
+		addMany(queues[:1], 1)
+		Eventually(ran.count).Should(Equal(20))
 	})
 })

@@ -46,7 +46,8 @@ type groupFeed struct {
 	admitting map[string]bool // the hash tags of the queues that are being admitted
 	listeners map[listenerKey]*listener
 	groups    map[groupKey]*queueGroup
-	returns   []unusedWake // wake-ups of removed queues
+	former    backend.GroupWaiter // of a listener that was released; nil for none
+	returns   []unusedWake        // wake-ups of removed queues
 
 	placing   int // replies whose jobs are not in their slots yet
 	held      int // slots that calls of the dispatcher and lost calls have reserved
@@ -126,14 +127,17 @@ func (f *groupFeed) interrupt() {
 // close implements feed.
 func (f *groupFeed) close() {
 	f.mu.Lock()
-	listeners := make([]*listener, 0, len(f.listeners))
+	waiters := make([]backend.GroupWaiter, 0, len(f.listeners)+1)
 	for _, l := range f.listeners {
-		listeners = append(listeners, l)
+		waiters = append(waiters, l.waiter)
+	}
+	if f.former != nil {
+		waiters = append(waiters, f.former)
 	}
 	f.mu.Unlock()
 	var all sync.WaitGroup
-	for _, l := range listeners {
-		all.Go(l.waiter.Close) // several listeners may share a connection, which may be closed again
+	for _, waiter := range waiters {
+		all.Go(waiter.Close) // several listeners may share a connection, which may be closed again
 	}
 	all.Wait()
 }
@@ -446,6 +450,7 @@ func (f *groupFeed) done(token string) {
 	f.changed(m)
 	if !m.served && m.running == 0 && f.leaving[m.name] == m {
 		delete(f.leaving, m.name)
+		f.release(m.group.listener)
 	}
 }
 

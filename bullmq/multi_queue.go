@@ -28,7 +28,7 @@ type memberQueue struct {
 	rank     int
 	served   bool        // added and not removed since
 	admitted bool        // in the ring
-	group    *queueGroup // set once, with the first admission
+	group    *queueGroup // nil before the first admission; another one if its listener was released
 
 	recent  *list.Element // in the listener's recent; nil unless admitted
 	worker  *queueWorker  // nil while there is no job
@@ -111,9 +111,12 @@ func (m *memberQueue) mayFetch() bool { return true }
 // finish implements source. Jobs of all queues of a group that end at the same time share
 // calls.
 func (m *memberQueue) finish(ctx context.Context, end backend.End, alone bool) (found, error) {
-	do := m.group.ends.Do
+	m.f.mu.Lock()
+	ends := m.group.ends
+	m.f.mu.Unlock()
+	do := ends.Do
 	if alone {
-		do = m.group.ends.DoAlone
+		do = ends.DoAlone
 	}
 	// The reply may have a job for this slot, so it must not be missed.
 	r, err := do(context.WithoutCancel(ctx), memberEnd{m, end})
@@ -233,6 +236,7 @@ func (f *groupFeed) remove(name string) bool {
 		m.group.listener.recent.Remove(m.recent)
 		m.admitted, m.recent = false, nil
 		m.group.listener.interrupt() // a wait that has the marker would take it
+		f.release(m.group.listener)
 		f.letWait()
 		rouse(f.admit)
 	}
@@ -322,7 +326,7 @@ func (f *groupFeed) admitSome(queues []*memberQueue) (rest []*memberQueue, faile
 			rest = append(rest, m)
 			continue
 		}
-		if m.group == nil {
+		if m.group == nil || m.group.listener.released {
 			m.group = f.groupOf(m, dialects[i])
 		}
 		m.admitted, m.mayStall = true, true // until a look has found that no job is active

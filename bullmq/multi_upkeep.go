@@ -3,6 +3,7 @@ package bullmq
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -84,6 +85,7 @@ type groupState struct {
 func (p *perGroup) start(g *queueGroup, run func(outage *timing.Backoff)) bool {
 	state := p.states[g]
 	if state == nil {
+		maps.DeleteFunc(p.states, func(other *queueGroup, of *groupState) bool { return !of.busy.Load() && other.listener.isReleased() })
 		state = &groupState{}
 		if p.states == nil {
 			p.states = map[*queueGroup]*groupState{}

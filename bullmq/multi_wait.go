@@ -28,6 +28,7 @@ type listenerKey struct {
 // the listener waits for the recently used queues only, and makes quick looks at the others.
 type listener struct {
 	f      *groupFeed
+	key    listenerKey
 	home   *core
 	waiter backend.GroupWaiter
 	wake   chan struct{} // signals that the conditions of the wait have changed
@@ -35,6 +36,7 @@ type listener struct {
 
 	// Guarded by the mu of the feed.
 	groups      []*queueGroup
+	released    bool // it has no queues any more, and its goroutines end
 	waiting     bool
 	waitedAt    time.Time    // when the last wait ended
 	turn        int          // counts the waits
@@ -68,13 +70,43 @@ func (f *groupFeed) listenerOf(base string) *listener {
 	key := listenerKey{f.h.home, f.tagOf(base)}
 	l := f.listeners[key]
 	if l == nil {
-		l = &listener{f: f, home: key.home, wake: make(chan struct{}, 1), lively: make(chan struct{}, 1), recent: list.New()}
+		l = &listener{f: f, key: key, home: key.home, wake: make(chan struct{}, 1), lively: make(chan struct{}, 1), recent: list.New()}
 		l.waiter = f.newWaiter()
 		f.listeners[key] = l
 		f.spawn(l.run)
 		f.spawn(l.glanceAtOthers)
 	}
 	return l
+}
+
+// release ends a listener of a cluster that has no queues and no running jobs any more. Calls in
+// flight about its former queues can still use it. The caller holds mu.
+func (f *groupFeed) release(l *listener) {
+	if l.key.tag == "" || l.released || l.recent.Len() > 0 {
+		return
+	}
+	for _, m := range f.leaving {
+		if m.group.listener == l {
+			return
+		}
+	}
+	l.released = true
+	delete(f.listeners, l.key)
+	delete(f.lookAt, l)
+	for _, g := range l.groups {
+		delete(f.groups, groupKey{l, g.dialect})
+	}
+	f.former = l.waiter // all share a connection, which close closes
+	l.interrupt()
+	rouse(l.wake)
+	rouse(l.lively)
+}
+
+// isReleased reports whether the goroutines of the listener end.
+func (l *listener) isReleased() bool {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	return l.released
 }
 
 // use records that a queue is in use. The caller holds the mu of the feed.
@@ -88,7 +120,7 @@ func (l *listener) use(m *memberQueue) {
 func (l *listener) run() {
 	f := l.f
 	var outage timing.Backoff
-	for !f.r.stopping() {
+	for !f.r.stopping() && !l.isReleased() {
 		// The wait begins before the conditions are checked, so that a change in between
 		// interrupts it.
 		l.waiter.Begin()
@@ -232,6 +264,9 @@ func (l *listener) glanceAtOthers() {
 		case <-f.r.soft.Done():
 			return
 		}
+		if l.isReleased() {
+			return
+		}
 		for {
 			timing.Sleep(f.r.soft, time.Until(next))
 			queues := l.others()
@@ -269,7 +304,7 @@ func (l *listener) others() (queues []*memberQueue) {
 // mayWait reports whether a job may be fetched, and no queue is ready. The caller holds the
 // mu of the feed.
 func (l *listener) mayWait() bool {
-	if l.waiting || l.f.placing > 0 || !l.f.r.slots.open() {
+	if l.waiting || l.released || l.f.placing > 0 || !l.f.r.slots.open() {
 		return false
 	}
 	return !slices.ContainsFunc(l.groups, func(g *queueGroup) bool { return l.f.ring.ReadyIn(g) })
