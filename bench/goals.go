@@ -24,7 +24,7 @@ func (g goal) bound() string {
 	if g.least > 0 {
 		return fmt.Sprintf("≥ %g%s", g.least, g.unit)
 	}
-	return fmt.Sprintf("≤ %.2g%s", g.most, g.unit)
+	return fmt.Sprintf("≤ %.3g%s", g.most, g.unit)
 }
 
 // goals returns the goals of this SDK relative to Node's library.
@@ -62,6 +62,23 @@ func (r report) goals() []goal {
 				goal{"process on 1,000 queues, Redis CPU per job", against, g.process.ratio.redisCPU, true, 0, 1.7},
 				goal{"add to 1,000 queues, time per job", against, g.add.ratio.micros, true, 0, 1.5},
 				goal{"add to 1,000 queues, Redis CPU per job", against, g.add.ratio.redisCPU, true, 0, 1.7})
+		}
+	}
+	if n := len(r.shards); n > 1 {
+		one, many := r.shards[0], r.shards[n-1]
+		const against = " × with one"
+		for _, step := range []struct {
+			what      string
+			cpu, rate float64
+		}{
+			{"add to", many.add.redisCPU / one.add.redisCPU, many.adds / one.adds},
+			{"process on", many.process.redisCPU / one.process.redisCPU, many.runs / one.runs},
+		} {
+			title := fmt.Sprintf("%s %d shards", step.what, many.shards)
+			goals = append(goals, goal{title + ", Redis CPU per job", against, step.cpu, true, 0, 1.15})
+			if many.limited {
+				goals = append(goals, goal{title + ", jobs per second of a shard", against, step.rate / float64(many.shards), true, 0.85, 0})
+			}
 		}
 	}
 	if r.typed != nil {

@@ -2,7 +2,7 @@
 // everything that it needs and stops it again.
 //
 //	go run ./bench                          print the tables
-//	go run ./bench -write                   also write them into docs/benchmarks.md and .svg
+//	go run ./bench -write                   also write them into docs/benchmarks.md and .svg, and docs/scaling.md
 //	go run ./bench -only 'process-1$|add'   measure only names that match the expression
 package main
 
@@ -39,7 +39,7 @@ func main() {
 	flag.Func("only", "regular expression for the names of what to measure", o.only.set)
 	flag.Func("contenders", "regular expression for the names of the contenders", o.contenders.set)
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement")
-	flag.BoolVar(&o.write, "write", false, "write the figures into docs/benchmarks.md and docs/benchmarks.svg")
+	flag.BoolVar(&o.write, "write", false, "write the figures into docs/benchmarks.md, docs/benchmarks.svg and docs/scaling.md")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, err)

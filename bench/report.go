@@ -147,14 +147,24 @@ func (f figure) ratioText(name string) string {
 
 func ratioText(ratio float64) string { return number(ratio) + "×" }
 
-const (
-	begin = "<!-- figures: begin -->"
-	end   = "<!-- figures: end -->"
-)
-
-// write writes the report between the markers in benchmarks.md and the picture next to it.
+// write writes the report between the markers in benchmarks.md, the picture next to it, and the table of shards between
+// the markers in scaling.md.
 func (r report) write(directory string) error {
-	path := filepath.Join(directory, "benchmarks.md")
+	picture := "![The rows of the tables as multiples of Node's bullmq](benchmarks.svg)\n\n"
+	if err := writeBetween(filepath.Join(directory, "benchmarks.md"), "figures", picture+r.text()); err != nil {
+		return err
+	}
+	if len(r.shards) > 0 {
+		if err := writeBetween(filepath.Join(directory, "scaling.md"), "shards", r.environment+"\n\n"+shardsTable(r.shards)); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(directory, "benchmarks.svg"), []byte(r.picture()), 0o644)
+}
+
+// writeBetween replaces the text between the two marker lines of a page.
+func writeBetween(path, marker, text string) error {
+	begin, end := "<!-- "+marker+": begin -->", "<!-- "+marker+": end -->"
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -164,9 +174,5 @@ func (r report) write(directory string) error {
 	if !found || !closed {
 		return fmt.Errorf("%s lacks the marker lines %s and %s", path, begin, end)
 	}
-	picture := "![The rows of the tables as multiples of Node's bullmq](benchmarks.svg)\n\n"
-	if err := os.WriteFile(path, []byte(before+begin+"\n"+picture+r.text()+end+after), 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(directory, "benchmarks.svg"), []byte(r.picture()), 0o644)
+	return os.WriteFile(path, []byte(before+begin+"\n"+text+end+after), 0o644)
 }

@@ -129,16 +129,34 @@ var _ = Describe("The benchmark report", func() {
 	It("replaces the previous report and nothing else", func() {
 		directory := GinkgoT().TempDir()
 		page := filepath.Join(directory, "benchmarks.md")
-		Expect(os.WriteFile(page, []byte("# Before\n"+begin+"\nold\n"+end+"\n# After\n"), 0o600)).To(Succeed())
+		Expect(os.WriteFile(page, []byte("# Before\n<!-- figures: begin -->\nold\n<!-- figures: end -->\n# After\n"), 0o600)).To(Succeed())
 		for range 2 {
 			Expect(measured.write(directory)).To(Succeed())
 			text, err := os.ReadFile(page)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(string(text)).To(And(HavePrefix("# Before\n"+begin+"\n![The rows"), HaveSuffix(measured.text()+end+"\n# After\n"), Not(ContainSubstring("old"))))
+			Expect(string(text)).To(And(HavePrefix("# Before\n<!-- figures: begin -->\n![The rows"), HaveSuffix(measured.text()+"<!-- figures: end -->\n# After\n"), Not(ContainSubstring("old"))))
 			Expect(filepath.Join(directory, "benchmarks.svg")).To(BeAnExistingFile())
 		}
 		Expect(os.WriteFile(page, []byte("no marks"), 0o600)).To(Succeed())
 		Expect(measured.write(directory)).To(MatchError(ContainSubstring("lacks the marker lines")))
+	})
+
+	It("writes the table of shards into the page about scaling", func() {
+		directory := GinkgoT().TempDir()
+		page := filepath.Join(directory, "scaling.md")
+		Expect(os.WriteFile(filepath.Join(directory, "benchmarks.md"), []byte("<!-- figures: begin --><!-- figures: end -->"), 0o600)).To(Succeed())
+		Expect(os.WriteFile(page, []byte("# Before\n<!-- shards: begin -->\nold\n<!-- shards: end -->\n# After\n"), 0o600)).To(Succeed())
+		with := measured
+		with.shards = []shardRow{{1, cost{redisCPU: 10}, cost{redisCPU: 20}, true, 1000, 500}, {10, cost{redisCPU: 11}, cost{redisCPU: 24}, true, 9000, 4000}}
+		Expect(with.write(directory)).To(Succeed())
+		text, err := os.ReadFile(page)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(text)).To(And(HavePrefix("# Before\n<!-- shards: begin -->\n"), HaveSuffix("| 8.00× |\n<!-- shards: end -->\n# After\n"), Not(ContainSubstring("old"))))
+		Expect(with.verdict()).To(And(
+			ContainSubstring("| add to 10 shards, Redis CPU per job | ≤ 1.15 × with one | 1.10 × with one | met |"),
+			ContainSubstring("| process on 10 shards, Redis CPU per job | ≤ 1.15 × with one | 1.20 × with one | not met |"),
+			ContainSubstring("| add to 10 shards, jobs per second of a shard | ≥ 0.85 × with one | 0.90 × with one | met |"),
+			ContainSubstring("| process on 10 shards, jobs per second of a shard | ≥ 0.85 × with one | 0.80 × with one | not met |")))
 	})
 
 	DescribeTable("formats numbers with about three digits:", func(value float64, text string) {

@@ -38,7 +38,8 @@ type RegistrationOptions struct {
 	// Defaults to that of its main module, or the revision that it was built from.
 	Version string
 	// Stack, Region and Capabilities describe where the worker runs and what it can do, such
-	// as "production", "eu-west" and "gpu". They do not affect which jobs it fetches.
+	// as "production", "eu-west" and "gpu". They affect which jobs the worker fetches only if it
+	// is made by [NewRoutedWorker].
 	Stack        string
 	Region       string
 	Capabilities []string

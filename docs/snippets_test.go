@@ -89,6 +89,7 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", Labe
 	Entry("cancelling.md", "cancelling.md"),
 	Entry("dead-letters.md", "dead-letters.md"),
 	Entry("flows.md", "flows.md"),
+	Entry("many-queues.md", "many-queues.md"),
 	Entry("recipes.md", "recipes.md"),
 	Entry("scaling.md", "scaling.md"),
 	Entry("routing.md", "routing.md"),

@@ -1,9 +1,13 @@
 // Routing runs the jobs that need a GPU, of a queue whose producer and other worker are Node programs:
 //
+//	cd examples/routing
+//	npm install --no-save bullmq ioredis
 //	node worker.mjs     # runs the jobs without a target
 //	node producer.mjs   # adds jobs of both kinds
+//	go run .            # runs the jobs that need a GPU, until Ctrl-C
 //
-// They need the npm packages bullmq and ioredis. The program runs until Ctrl-C. REDIS_URL is the address of Redis.
+// Each runs in a terminal of its own. They connect to Redis at 127.0.0.1:6379. For other addresses set REDIS_URL for Go, and
+// REDIS_HOST and REDIS_PORT for Node.
 package main
 
 import (
