@@ -91,32 +91,32 @@ func (r *routes) workers(ctx context.Context, another ...string) (names []string
 	return names, workers, err
 }
 
-// servers returns those of the workers that serve a queue of the call.
+// servers returns those of the workers that serve a route of the call, or will do so as soon
+// as they learn of it.
 func servers(name string, workers fleetWorkers) (some []WorkerInfo) {
 	for _, w := range workers {
-		if slices.Contains(w.serves, name) {
+		if slices.Contains(w.serves, name) || w.takes(name) {
 			some = append(some, w.WorkerInfo)
 		}
 	}
 	return some
 }
 
-// takes reports whether a worker that serves routes serves this one, or will do so as soon
-// as it learns of it.
+// takes reports whether a worker of [NewRoutedWorker] serves a route, or will do so as soon as
+// it learns of it.
 func (w *fleetWorker) takes(name string) bool {
 	queue, target, ok := parseRoute(name)
-	if !ok {
+	if !ok || w.routed != queue {
 		return false
 	}
-	server, routed := "", false
+	server := ""
 	for _, other := range slices.Concat(w.Queues, w.serves) {
 		if of, t, ok := parseRoute(other); ok && of == queue {
-			routed = true
 			server = max(server, t.Server)
 		}
 	}
 	has, err := newTraits(server, w.Stack, w.Region, w.Capabilities)
-	return routed && err == nil && has.satisfy(target)
+	return err == nil && has.satisfy(target)
 }
 
 // ErrNoWorker means that a job was not added, because its [Target] has RequireWorker, and

@@ -153,6 +153,7 @@ func (f fleet) find(ctx context.Context, names []string) (fleetWorkers, error) {
 type fleetWorker struct {
 	WorkerInfo
 	serves  []string // those queues of the call that it serves; Queues may lack some
+	routed  string   // the queue of which it serves all routes that it satisfies
 	home    string   // the queue in the names of its connections
 	clients []int64  // ids of its connections
 }
@@ -221,7 +222,7 @@ func readWorker(w backend.RegisteredWorker) *fleetWorker {
 	if err := json.Unmarshal([]byte(w.Record), &record); err != nil || record.ID == "" {
 		return nil
 	}
-	worker := &fleetWorker{clients: record.Clients, WorkerInfo: WorkerInfo{
+	worker := &fleetWorker{clients: record.Clients, routed: record.Routed, WorkerInfo: WorkerInfo{
 		ID: record.ID, Name: record.Name, Queues: record.Queues, QueueCount: record.QueueCount, Host: record.Host, PID: record.PID,
 		Version: record.Version, Library: record.Library, Stack: record.Stack, Region: record.Region, Capabilities: record.Capabilities,
 		Concurrency: record.Concurrency, Running: record.Running, Paused: record.Paused, Stopping: record.Stopping,

@@ -164,6 +164,21 @@ var _ = Describe("A route that no worker serves", func() {
 		Eventually(func() (int, error) { return queue.MoveUnserved(ctx) }).Should(Equal(1))
 	})
 
+	It("moves no jobs of a new route while all slots of a routed worker that satisfies it are in use", func() {
+		release := make(chan struct{})
+		options := having("eu", "gpu")
+		options.Worker.Concurrency = 1
+		runRouted(name, func(context.Context, *bullmq.Job) (any, error) { <-release; return nil, nil }, options)
+		DeferCleanup(func() { close(release) })
+		first := add(bullmq.JobOptions{})
+		Eventually(stateOf(queue, first.ID)).Should(Equal(bullmq.StateActive))
+		Eventually(func() ([]bullmq.WorkerInfo, error) { return queue.Workers(ctx) }).Should(HaveLen(1))
+		add(bullmq.JobOptions{Target: gpuOr(&bullmq.Target{}, 0)})
+		moves(0)
+		add(bullmq.JobOptions{Target: &bullmq.Target{Region: "us", Fallback: &bullmq.Target{}}})
+		moves(1)
+	})
+
 	It("refuses jobs that require a worker", func() {
 		required := gpu()
 		required.RequireWorker = true
@@ -171,10 +186,12 @@ var _ = Describe("A route that no worker serves", func() {
 		Expect(err).To(MatchError(bullmq.ErrNoWorker))
 		Expect(err).To(MatchError(ContainSubstring(name + "@gpu")))
 		Expect(keysOf(name + "@gpu")).To(BeEmpty())
-		runWorker(name+"@gpu", doNothing, nil)
+		runWorker(name+"@gpu", doNothing, &bullmq.WorkerOptions{Registration: &bullmq.RegistrationOptions{Capabilities: []string{"gpu", "tpu"}}})
 		Eventually(func() error {
 			_, err := queue.Add(ctx, "a", nil, &bullmq.JobOptions{Target: required})
 			return err
 		}).Should(Succeed())
+		_, err = queue.Add(ctx, "a", nil, &bullmq.JobOptions{Target: &bullmq.Target{Capabilities: []string{"tpu"}, RequireWorker: true}})
+		Expect(err).To(MatchError(bullmq.ErrNoWorker), "it serves one route only")
 	})
 })

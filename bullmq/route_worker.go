@@ -82,6 +82,7 @@ func NewRoutedWorker(ctx context.Context, queueName string, handler Handler, opt
 		return nil, err
 	}
 	m.routed = &routedWorker{m, &routes{core: c}, own}
+	m.host.routed = queueName
 	return m, nil
 }
 

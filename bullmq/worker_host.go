@@ -27,6 +27,7 @@ type host struct {
 	readers   eventSubscribers
 	queues    queueCache                     // of QueueFromContext
 	failed    func(context.Context, Failure) // ServerOptions.OnFailed; nil without
+	routed    string                         // the queue of which it serves all routes that it satisfies; "" for others
 	sharded   bool                           // its queues are shards, whose jobs can't have a target
 
 	mu      sync.Mutex

@@ -85,6 +85,7 @@ type workerRecord struct {
 	Stack        string   `json:"stack,omitempty"`
 	Region       string   `json:"region,omitempty"`
 	Capabilities []string `json:"capabilities,omitempty"`
+	Routed       string   `json:"routed,omitempty"` // the queue of which it serves all routes that it satisfies
 	Concurrency  int      `json:"concurrency"`
 	Running      int      `json:"running"`
 	Paused       bool     `json:"paused,omitempty"`
@@ -275,7 +276,7 @@ func (r *registration) record(queues []string) string {
 	record := workerRecord{
 		ID: h.id, Name: h.options.Name, PID: os.Getpid(), Version: r.o.Version, Library: libraryVersion(),
 		Queues: queues[:min(len(queues), listedQueues)], QueueCount: len(queues),
-		Stack: r.o.Stack, Region: r.o.Region, Capabilities: r.o.Capabilities,
+		Stack: r.o.Stack, Region: r.o.Region, Capabilities: r.o.Capabilities, Routed: h.routed,
 		Concurrency: h.Concurrency(), Paused: h.IsPaused(), Stopping: r.fetching.Err() != nil, Started: r.started.UnixMilli(), Lease: r.o.Lease.Milliseconds(),
 	}
 	record.Host, _ = os.Hostname()
