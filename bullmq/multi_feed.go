@@ -273,40 +273,6 @@ func (f *groupFeed) letWait() {
 	}
 }
 
-// groupFetch is the part of a call that fetches jobs.
-type groupFetch struct {
-	turns.Call[*memberQueue, *queueGroup]
-	takes  []backend.Take
-	dues   []int // memberQueue.dues when the call was prepared
-	tokens []string
-}
-
-// prepare returns what a call requests. The caller holds mu.
-func (f *groupFeed) prepare(call turns.Call[*memberQueue, *queueGroup]) *groupFetch {
-	fetch := &groupFetch{Call: call, takes: make([]backend.Take, len(call.Quotas)), dues: make([]int, len(call.Quotas)), tokens: make([]string, call.Jobs)}
-	for i, quota := range call.Quotas {
-		m := quota.Queue
-		fetch.takes[i] = backend.Take{Queue: m.base, Most: quota.Jobs, Limit: m.limit()}
-		fetch.dues[i] = m.dues
-	}
-	for i := range fetch.tokens {
-		fetch.tokens[i] = f.h.token()
-	}
-	return fetch
-}
-
-// request returns a call that ends jobs, and fetches others if fetch is not nil.
-func (f *groupFeed) request(ends []backend.QueueEnds, fetch *groupFetch) backend.Serve {
-	o := &f.o.Worker
-	s := backend.Serve{
-		Now: f.h.home.now(), MetricsPoints: o.MetricsPoints, Worker: backend.Worker{LockDuration: o.LockDuration, Name: o.Name}, Ends: ends,
-	}
-	if fetch != nil {
-		s.Takes, s.Tokens = fetch.takes, fetch.tokens
-	}
-	return s
-}
-
 // fetch makes a call of the dispatcher, and runs the jobs that it returns.
 func (g *queueGroup) fetch(fetch *groupFetch) {
 	f := g.f

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
@@ -398,9 +399,11 @@ func (f *groupFeed) putBack(all []unusedWake) {
 	for _, one := range all {
 		by[one.l] = append(by[one.l], one.wake)
 	}
-	for l, wakes := range by {
-		f.giveBack(l, wakes)
+	var calls sync.WaitGroup
+	for l, wakes := range by { // a node of a cluster may not reply
+		calls.Go(func() { f.giveBack(l, wakes) })
 	}
+	calls.Wait()
 }
 
 // giveBack puts back wake-ups of the queues of a listener, for other workers.
