@@ -61,12 +61,15 @@ var _ = Describe("Health", Label("slow"), func() {
 		return func() bullmq.Health { try(queue); return queue.Health() }
 	}
 
-	It("reports an outage and its end once each for a queue, a worker, an event reader and a flow producer", func() {
+	It("reports an outage and its end once each for a queue, a worker of one queue or of many, an event reader and a flow producer", func() {
 		server := startRedis(redisserver.Options{})
 		own := bullmq.URL(server.URL())
-		var inQueue, inWorker, inEvents, inFlows healthLog
+		var inQueue, inWorker, inMany, inEvents, inFlows healthLog
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: own, OnHealth: inQueue.record})
 		worker := runWorker(name, doNothing, &bullmq.WorkerOptions{Connection: own, OnHealth: inWorker.record})
+		many := runMultiWorker(doNothing, bullmq.MultiWorkerOptions{
+			Queues: served(name, newQueueName()), Worker: bullmq.WorkerOptions{Connection: own, OnHealth: inMany.record},
+		})
 		events := newEvents(name, bullmq.QueueEventsOptions{Connection: own, OnHealth: inEvents.record})
 		go func() {
 			for range events.All(ctx) {
@@ -75,7 +78,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: own, OnHealth: inFlows.record})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(flows.Close)
-		all := []interface{ Health() bullmq.Health }{queue, worker, events, flows}
+		all := []interface{ Health() bullmq.Health }{queue, worker, many, events, flows}
 		for _, one := range all {
 			Expect(one.Health()).To(And(HaveField("Reachable", true), HaveField("Err", BeNil()), HaveField("Since", BeTemporally("~", time.Now(), 5*time.Second))))
 			Expect(one.Health().String()).To(HavePrefix("Redis is reachable since"))
@@ -85,6 +88,7 @@ var _ = Describe("Health", Label("slow"), func() {
 		server.Stop()
 		// Users that block on Redis notice an outage by themselves, others with their next call.
 		Eventually(inWorker.reachable, "10s").Should(Equal([]bool{false}))
+		Eventually(inMany.reachable, "10s").Should(Equal([]bool{false}))
 		Eventually(inEvents.reachable, "10s").Should(Equal([]bool{false}))
 		Eventually(tried(queue)).Should(HaveField("Reachable", false))
 		_, _ = flows.Add(ctx, bullmq.Flow{QueueName: name, Name: "a"})
@@ -100,7 +104,7 @@ var _ = Describe("Health", Label("slow"), func() {
 			Eventually(one.Health, "10s").Should(And(HaveField("Reachable", true), HaveField("Since", BeTemporally(">", begun)), HaveField("Err", HaveOccurred())))
 			Expect(one.Health().String()).To(HavePrefix("Redis is reachable again since"))
 		}
-		for _, changes := range []*healthLog{&inQueue, &inWorker, &inEvents, &inFlows} {
+		for _, changes := range []*healthLog{&inQueue, &inWorker, &inMany, &inEvents, &inFlows} {
 			Eventually(changes.reachable).Should(Equal([]bool{false, true}))
 			Expect(changes.last().Reachable).To(BeTrue())
 		}

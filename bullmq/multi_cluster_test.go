@@ -109,6 +109,21 @@ var _ = Describe("A worker over queues of several nodes of a cluster", Label("sl
 		}
 		Eventually(ran.order, "10s").Should(ConsistOf(stalled.Name(), added.Name()))
 		GinkgoWriter.Println("added queue served", time.Since(frozen))
+
+		Expect(nodes[1].Thaw()).To(Succeed())
+		each := And(HaveLen(2), HaveEach(1))
+		waits := func(first *bullmq.Queue) func() map[string]int {
+			return func() map[string]int {
+				count := map[string]int{}
+				for _, client := range blockedClients(first) {
+					count[client.Fields["laddr"]]++
+				}
+				return count
+			}
+		}
+		Eventually(waits(other), "10s").Should(each, "a wait on each node, for the queues of its slot")
+		Eventually(waits(queues[5]), "10s").Should(each, "also of a worker that has begun meanwhile")
+		GinkgoWriter.Println("waited on both nodes", time.Since(frozen))
 	})
 
 	It("keeps nothing for a hash tag of which it serves no queue any more, and serves it again when one is added", func() {

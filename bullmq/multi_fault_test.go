@@ -230,6 +230,8 @@ var _ = Describe("A worker over many queues", Label("slow"), func() {
 			Eventually(ran.count, "20s").Should(Equal(45 * (round + 1)))
 		}
 		ran.once(180)
+		Eventually(func() int { return len(blockedClients(queues[0])) }).Should(Equal(3), "one wait for the queues of a slot")
+		Consistently(func() int { return len(blockedClients(queues[0])) }, "100ms").Should(Equal(3))
 		Expect(worker.AddQueue(bullmq.ServedQueue{Name: "untagged"})).To(MatchError(ContainSubstring("must be in one hash slot")))
 	})
 
