@@ -17,6 +17,14 @@
 --@queues events meta active wait
 --@args now points lockMs name tokens endings ...
 --@use codec finishMany fetch perQueue
+-- jobsWait emits drained as emitDrained does, and reports whether jobs are in wait or prioritized. It is defined before the first
+-- pcall: in the in-process Redis a function that is defined after an error would use the keys of the queue at that time.
+local function jobsWait()
+  if call('LLEN', waitKey) > 0 or call('ZCARD', prioritizedKey) > 0 then return true end
+  if call('LLEN', activeKey) == 0 then emit(eventsKey, 'drained') end
+  return false
+end
+
 local at = rest + tokens
 local ended, ending = {}, {}
 for i = 1, tonumber(endings) do
@@ -52,13 +60,6 @@ while at < #ARGV and token <= last and length < 1000000 do
   end
   taken[#taken + 1] = jobs
   at = at + 3
-end
-
--- jobsWait emits drained as emitDrained does, and reports whether jobs are in wait or prioritized.
-local function jobsWait()
-  if call('LLEN', waitKey) > 0 or call('ZCARD', prioritizedKey) > 0 then return true end
-  if call('LLEN', activeKey) == 0 then emit(eventsKey, 'drained') end
-  return false
 end
 
 local waiting = {}

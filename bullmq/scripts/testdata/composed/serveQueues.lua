@@ -718,6 +718,11 @@ local function orText(fine, result, ...)
   if code and code ~= 'ERR' and code ~= 'WRONGTYPE' then error(result, 0) end
   return false, text
 end
+local function jobsWait()
+  if call('LLEN', KEYS[4]) > 0 or call('ZCARD', KEYS[8]) > 0 then return true end
+  if call('LLEN', KEYS[3]) == 0 then emit(KEYS[1], 'drained') end
+  return false
+end
 local at = rest + tokens
 local ended, ending = {}, {}
 for i = 1, tonumber(endings) do
@@ -752,11 +757,6 @@ while at < #ARGV and token <= last and length < 1000000 do
   end
   taken[#taken + 1] = jobs
   at = at + 3
-end
-local function jobsWait()
-  if call('LLEN', KEYS[4]) > 0 or call('ZCARD', KEYS[8]) > 0 then return true end
-  if call('LLEN', KEYS[3]) == 0 then emit(KEYS[1], 'drained') end
-  return false
 end
 local waiting = {}
 for i = 1, #ending do
