@@ -15,14 +15,15 @@ import (
 )
 
 // extended is a queue with every kind of key that this SDK adds to those of BullMQ: cancellations, registered
-// workers, limits by name, a registry of queues, which includes its route, and the number of shards. Its failed jobs
-// become dead letters.
+// workers, limits by name, a registry of queues, which includes its route and a shard, and the number of shards. Its
+// failed jobs become dead letters.
 type extended struct {
 	node     *probe
 	dialect  bullmq.Dialect
 	name     string
 	queue    *bullmq.Queue
 	dead     *bullmq.Queue
+	parts    []*bullmq.Queue // the route and the first shard
 	registry *bullmq.Registry
 	sharded  *bullmq.ShardedQueue
 	stop     func()        // stops the worker, which serves the queues of the registry except dead
@@ -47,6 +48,9 @@ func newExtended(line string, dialect bullmq.Dialect) *extended {
 		e.node.Do("openQueue", object{"queue": name}, nil)
 	}
 	e.queue, e.dead = newGoQueue(e.name), newGoQueue(e.name+".dead")
+	for _, name := range e.queues()[2:] {
+		e.parts = append(e.parts, newGoQueue(name))
+	}
 	var err error
 	e.registry, err = bullmq.NewRegistry(soon(), e.name, &bullmq.RegistryOptions{URL: server.URL()})
 	Expect(err).NotTo(HaveOccurred())
@@ -78,15 +82,17 @@ func newExtended(line string, dialect bullmq.Dialect) *extended {
 }
 
 // queues returns the names of the queues with jobs.
-func (e *extended) queues() []string { return []string{e.name, e.name + ".dead", e.name + "@gpu"} }
+func (e *extended) queues() []string {
+	return []string{e.name, e.name + ".dead", e.name + "@gpu", "{" + e.name + "-0}"}
+}
 
 func (e *extended) add(name string, options object) string {
 	GinkgoHelper()
 	return e.node.Add(e.name, name, object{}, options)
 }
 
-// fill adds jobs of all states: one job runs, another one waits because of the limit for its name. The failed
-// job becomes a dead letter if bury is set.
+// fill adds jobs of all states: one job runs, another one waits because of the limit for its name. A failed job
+// becomes a dead letter. The parts have a completed, a failed and a delayed job each.
 func (e *extended) fill() (running, limited string) {
 	GinkgoHelper()
 	for range 2 {
@@ -99,6 +105,13 @@ func (e *extended) fill() (running, limited string) {
 	}
 	Eventually(stateOf(e.queue, e.add("work", object{}))).Should(Equal(bullmq.StateCompleted))
 	e.add("work", object{"delay": hour})
+	for _, part := range e.parts {
+		for _, job := range []string{"work", "fail"} {
+			e.node.Add(part.Name(), job, object{}, object{"jobId": job})
+		}
+		e.node.Add(part.Name(), "work", object{}, object{"delay": hour})
+		expectCounts(part, 1, 1, 1)
+	}
 	running = e.add(hold, object{})
 	Eventually(e.started).Should(Receive(Equal(running)))
 	limited = e.add(hold, object{})
@@ -111,6 +124,15 @@ func (e *extended) letters() []string {
 	letters, err := e.dead.JobIDs(soon(), bullmq.AllEntries(), bullmq.StateWaiting)
 	Expect(err).NotTo(HaveOccurred())
 	return letters
+}
+
+// expectCounts expects that a queue will have so many jobs, and no others.
+func expectCounts(queue *bullmq.Queue, completed, failed, delayed int) {
+	GinkgoHelper()
+	Eventually(func() (map[bullmq.State]int, error) { return queue.Counts(soon()) }).Should(And(
+		HaveKeyWithValue(bullmq.StateCompleted, completed), HaveKeyWithValue(bullmq.StateFailed, failed),
+		HaveKeyWithValue(bullmq.StateDelayed, delayed), HaveKeyWithValue(bullmq.StateWaiting, 0), HaveKeyWithValue(bullmq.StateActive, 0),
+	), queue.Name())
 }
 
 // expectSound expects that all extensions work. No job with the name hold may run.
@@ -236,19 +258,30 @@ var _ = Describe("A queue with keys of all extensions", Label("slow"), func() {
 				return err
 			}, "20s").Should(MatchError(bullmq.ErrJobNotFound))
 			Expect(e.letters()).To(BeEmpty())
+			for _, part := range e.parts {
+				expectCounts(part, 0, 0, 0)
+			}
 			Expect(stateOf(e.queue, running)()).To(Equal(bullmq.StateActive))
 			e.cancel(running)
 		}),
 		byNode("drains it", func(e *extended, running, limited string) {
+			for _, part := range e.parts {
+				e.node.Do("pause", object{"queue": part.Name()}, nil)
+				e.node.Add(part.Name(), "work", object{}, nil)
+			}
 			for _, name := range e.queues() {
 				e.node.Do("drain", object{"queue": name, "delayed": true}, nil)
+			}
+			for _, part := range e.parts {
+				e.node.Do("resume", object{"queue": part.Name()}, nil)
+				expectCounts(part, 1, 1, 0)
 			}
 			Expect(e.letters()).To(BeEmpty())
 			e.cancel(running)
 			_, err := e.queue.Job(soon(), limited)
 			Expect(err).To(MatchError(bullmq.ErrJobNotFound))
 		}),
-		byNode("retries its failed jobs, one of which was cancelled", func(e *extended, running, limited string) {
+		byNode("retries failed jobs of it, its route and a shard, one of which was cancelled", func(e *extended, running, limited string) {
 			e.cancel(running)
 			Eventually(e.started).Should(Receive(Equal(limited)))
 			e.node.Do("retry", object{"queue": e.name, "id": running, "state": "failed"}, nil)
@@ -256,6 +289,17 @@ var _ = Describe("A queue with keys of all extensions", Label("slow"), func() {
 			e.node.Do("retryJobs", object{"queue": e.name}, nil)
 			e.cancel(limited)
 			e.expectStarted(running)
+			for _, part := range e.parts {
+				started := func() int { return readJob(part, "fail").AttemptsStarted }
+				e.node.Do("retry", object{"queue": part.Name(), "id": "fail", "state": "failed"}, nil)
+				Eventually(started).Should(Equal(2), part.Name())
+				expectCounts(part, 1, 1, 1)
+				e.node.Do("retryJobs", object{"queue": part.Name()}, nil)
+				Eventually(started).Should(Equal(3), part.Name())
+				e.node.Do("retryJobs", object{"queue": part.Name(), "state": "completed"}, nil)
+				Eventually(func() int { return readJob(part, "work").AttemptsStarted }).Should(Equal(2), part.Name())
+				expectCounts(part, 1, 1, 1)
+			}
 		}),
 		byNode("promotes its delayed jobs, one of which is limited", func(e *extended, running, limited string) {
 			e.node.Do("promote", object{"queue": e.name, "id": limited}, nil)
@@ -265,12 +309,22 @@ var _ = Describe("A queue with keys of all extensions", Label("slow"), func() {
 			e.cancel(running)
 			e.expectStarted(limited)
 		}),
-		byNode("pauses and resumes it", func(e *extended, running, limited string) {
+		byNode("pauses and resumes it, its route and a shard", func(e *extended, running, limited string) {
 			e.node.Do("pause", object{"queue": e.name}, nil)
+			for _, part := range e.parts {
+				e.node.Do("pause", object{"queue": part.Name()}, nil)
+				Expect(part.IsPaused(soon())).To(BeTrue())
+				e.node.Add(part.Name(), "work", object{}, object{"jobId": "held"})
+			}
 			e.cancel(running)
 			queued := e.add(hold, object{})
 			Expect(e.queue.Cancel(soon(), queued, "void")).To(Equal(bullmq.CancelQueued))
 			Consistently(stateOf(e.queue, limited), "300ms").ShouldNot(Equal(bullmq.StateActive))
+			for _, part := range e.parts {
+				Expect(readJob(part, "held").AttemptsStarted).To(BeZero(), part.Name())
+				e.node.Do("resume", object{"queue": part.Name()}, nil)
+				expectCounts(part, 2, 1, 1)
+			}
 			e.node.Do("resume", object{"queue": e.name}, nil)
 			Eventually(stateOf(e.queue, queued)).Should(Equal(bullmq.StateFailed))
 			e.expectStarted(limited)
@@ -295,7 +349,7 @@ var _ = Describe("A queue with keys of all extensions", Label("slow"), func() {
 
 		// The registry and the sharded queue have lists of queues, which BullMQ does not know.
 		names := append(e.queues(), e.tenants...)
-		for _, shard := range e.sharded.Shards() {
+		for _, shard := range e.sharded.Shards()[1:] {
 			names = append(names, shard.Name())
 		}
 		for _, name := range names {
