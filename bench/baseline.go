@@ -19,6 +19,9 @@ import (
 //go:embed baselineAdd.lua
 var baselineAddText string
 
+//go:embed baselineAddEach.lua
+var baselineAddEachText string
+
 //go:embed baselineProcess.lua
 var baselineProcessText string
 
@@ -123,6 +126,31 @@ func (r *redis) baselineAdd(jobs int) error {
 			now := strconv.FormatInt(time.Now().UnixMilli(), 10)
 			arguments := []string{strconv.Itoa(baselineCall), contender.JobName, contender.JobData, `{"attempts":0}`, now}
 			if err := add.Exec(context.Background(), r.client, baselineKeys, arguments).Error(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// baselineAddTo adds jobs to one queue after the other, to a single queue in the same way as baselineAdd. No worker
+// serves the queues.
+func (r *redis) baselineAddTo(queues, jobs int) error {
+	if queues == 1 {
+		return r.baselineAdd(jobs)
+	}
+	add := rueidis.NewLuaScript(baselineAddEachText)
+	var calls atomic.Int64
+	return twice(func() error {
+		for range jobs / baselineCall / 2 {
+			first := int(calls.Add(1)-1) * baselineCall
+			keys := make([]string, baselineCall)
+			for i := range keys {
+				keys[i] = fmt.Sprintf("bull:baseline-%d:", (first+i)%queues)
+			}
+			now := strconv.FormatInt(time.Now().UnixMilli(), 10)
+			arguments := []string{contender.JobName, contender.JobData, `{"attempts":0}`, now}
+			if err := add.Exec(context.Background(), r.client, keys, arguments).Error(); err != nil {
 				return err
 			}
 		}

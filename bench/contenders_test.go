@@ -83,17 +83,29 @@ var _ = Describe("The baseline", func() {
 		const jobs = 2 * baselineCall
 
 		Expect(server.addJobs(contender.Queue, jobs)).To(Succeed())
-		added := look(server)
+		added := look(server, baselineKeys[0])
 		Expect(processed(server, jobs)).To(Succeed())
-		done := look(server)
+		done := look(server, baselineKeys[0])
 		for _, checks := range []string{"0", "1"} {
 			Expect(server.flush()).To(Succeed())
 			Expect(server.baselineAdd(jobs)).To(Succeed())
-			Expect(look(server)).To(Equal(added))
+			Expect(look(server, baselineKeys[0])).To(Equal(added))
 			Expect(server.baselineProcess(jobs, checks)).To(Succeed())
-			doneByBaseline := look(server)
+			doneByBaseline := look(server, baselineKeys[0])
 			Expect(doneByBaseline.Events).To(HaveLen(jobs))
 			Expect(doneByBaseline).To(Equal(done))
+		}
+	})
+
+	It("of adding to many queues leaves the same data in each", func() {
+		server, err := startRedis()
+		Expect(err).NotTo(HaveOccurred())
+		defer server.close()
+		Expect(server.addJobs(contender.Queue, 2)).To(Succeed())
+		added := look(server, baselineKeys[0])
+		Expect(server.baselineAddTo(baselineCall, 2*baselineCall)).To(Succeed())
+		for _, queue := range []string{"bull:baseline-0:", "bull:baseline-49:"} {
+			Expect(look(server, queue)).To(Equal(added))
 		}
 	})
 
@@ -130,9 +142,9 @@ type seen struct {
 	Events map[string][]string // by job
 }
 
-func look(r *redis) seen {
+func look(r *redis, base string) seen {
 	GinkgoHelper()
-	base, ctx := baselineKeys[0], context.Background()
+	ctx := context.Background()
 	keys, err := r.client.Do(ctx, r.client.B().Keys().Pattern(base+"*").Build()).AsStrSlice()
 	Expect(err).NotTo(HaveOccurred())
 	s := seen{Events: map[string][]string{}}

@@ -79,9 +79,10 @@ var _ = Describe("The growth benchmark", func() {
 	})
 
 	It("measures with several queues", func() {
-		row, err := measureQueues([2]int{1, 8}, 400)
+		row, baseline, err := measureQueues([2]int{1, 8}, 400, 2)
 		Expect(err).NotTo(HaveOccurred())
 		costsSomething(row.add)
 		costsSomething(row.process)
+		costsSomething(baseline.add)
 	})
 })

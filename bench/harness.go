@@ -72,11 +72,11 @@ func (h *harness) run(o options) (report, error) {
 		}
 	}
 	if o.only.wants("queues") {
-		row, err := measureQueues(oneAndThousand, spreadJobs)
+		row, baseline, err := measureQueues(oneAndThousand, spreadJobs, spreadSteps)
 		if err != nil {
 			return r, err
 		}
-		r.growth = append(r.growth, row)
+		r.growth = append(r.growth, row, baseline)
 	}
 	if o.only.wants("shards") {
 		if r.shards, err = measureShards(shardCounts, shardJobs, limitedShardJobs, h.rounds); err != nil {

@@ -17,8 +17,10 @@ import (
 // number of jobs is spread over the queues.
 const (
 	spreadJobs  = 20_000
-	spreadSteps = 2
+	spreadSteps = 6
 	queuesTitle = "queues"
+	// The title of the row of the baseline, which only adds.
+	queuesBaselineTitle = "queues, baseline"
 )
 
 var oneAndThousand = [2]int{1, 1_000}
@@ -44,33 +46,40 @@ type pausable interface {
 	Close() error
 }
 
-func measureQueues(sizes [2]int, jobs int) (grown, error) {
-	row := grown{title: queuesTitle}
+// measureQueues also returns the costs of adding with bare commands in the same steps.
+func measureQueues(sizes [2]int, jobs, steps int) (row, baseline grown, err error) {
+	row, baseline = grown{title: queuesTitle}, grown{title: queuesBaselineTitle}
 	var fleets [2]*fleet
 	for i, size := range sizes {
 		f, err := openFleet(size, jobs)
 		if err != nil {
-			return row, fmt.Errorf("growth, %d queues: %w", size, err)
+			return row, baseline, fmt.Errorf("growth, %d queues: %w", size, err)
 		}
 		defer f.close()
 		fleets[i] = f
 	}
-	var adds, runs [2][]cost
-	for step := range 1 + spreadSteps { // the first step opens the workers' connections
+	var adds, runs, bare [2][]cost
+	for step := range 1 + steps { // the first step opens the workers' connections
 		for i := range fleets {
 			at := (step + i) % len(fleets)
-			add, run, err := fleets[at].step()
+			f := fleets[at]
+			add, run, err := f.step()
 			if err != nil {
-				return row, fmt.Errorf("growth, %d queues: %w", len(fleets[at].queues), err)
+				return row, baseline, fmt.Errorf("growth, %d queues: %w", len(f.queues), err)
+			}
+			least, err := f.cost(func() (int, error) { return jobs, f.baselineAddTo(len(f.queues), jobs) })
+			if err != nil {
+				return row, baseline, fmt.Errorf("growth, %d queues, baseline: %w", len(f.queues), err)
 			}
 			if step > 0 {
-				adds[at], runs[at] = append(adds[at], add), append(runs[at], run)
+				adds[at], runs[at], bare[at] = append(adds[at], add), append(runs[at], run), append(bare[at], least)
 			}
 		}
 	}
-	row.add, row.process = compare(adds), compare(runs)
+	row.add, row.process, baseline.add = compare(adds), compare(runs), compare(bare)
 	fmt.Fprintln(os.Stderr, "growth:", row)
-	return row, nil
+	fmt.Fprintf(os.Stderr, "growth: queues, baseline: add %.2f × the time, %.2f × Redis' CPU\n", baseline.add.ratio.micros, baseline.add.ratio.redisCPU)
+	return row, baseline, nil
 }
 
 func openFleet(size, jobs int) (*fleet, error) {

@@ -82,8 +82,15 @@ func growthTable(rows []grown) string {
 		if g.title == queuesTitle {
 			name = "1 → 1,000 queues"
 		}
+		if g.title == queuesBaselineTitle {
+			name = "1 → 1,000 queues, baseline"
+		}
 		fmt.Fprintf(&b, "| %s |", name)
 		for _, c := range []compared{g.add, g.process} {
+			if c == (compared{}) {
+				b.WriteString(" | | | |")
+				continue
+			}
 			fmt.Fprintf(&b, " %s → %s µs | %s | %s → %s µs | %s |",
 				number(c.few.micros), number(c.many.micros), ratioText(c.ratio.micros),
 				number(c.few.redisCPU), number(c.many.redisCPU), ratioText(c.ratio.redisCPU))
