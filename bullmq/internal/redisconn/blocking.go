@@ -138,6 +138,9 @@ func (b *Blocking) open(o *opening, client rueidis.Client) {
 	if o.err == nil && client.Mode() != rueidis.ClientModeCluster {
 		got, id, o.err = b.dedicate(client)
 	}
+	if o.err != nil && b.closed.Err() != nil { // Close ended the dial
+		o.err = backend.ErrClosed
+	}
 	b.mu.Lock()
 	if o.err == nil {
 		b.opening = nil

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
 
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
@@ -60,5 +61,37 @@ var _ = Describe("A wait over a caller's client", func() {
 		Expect(times.Load()).To(BeNumerically("<", 0), "the reads were repeated")
 		Expect(results[0].ToString()).To(Equal("first"))
 		Expect(results[1].ToString()).To(Equal("LOADING"))
+	})
+})
+
+var _ = Describe("A wait that is closed while it connects", func() {
+	It("returns ErrClosed", func(ctx context.Context) {
+		server, err := redisserver.Start(redisserver.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(server.Close)
+		var dials atomic.Int32
+		dialing := make(chan struct{})
+		conn, err := Dial(ctx, rueidis.ClientOption{
+			InitAddress: []string{server.Addr()}, DisableCache: true,
+			DialCtxFn: func(ctx context.Context, address string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				if dials.Add(1) > 1 { // the first connection is for other calls
+					close(dialing)
+					<-ctx.Done()
+					return nil, &net.OpError{Op: "dial", Err: ctx.Err()}
+				}
+				return d.DialContext(ctx, "tcp", address)
+			},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(conn.Close)
+		client := conn.NewClient("key", true)
+		DeferCleanup(client.Close)
+		blocking := client.NewBlocking("name", func(int) {})
+
+		connected := make(chan error, 1)
+		go func() { connected <- blocking.Connect(ctx) }()
+		Eventually(dialing).Should(BeClosed())
+		blocking.Close()
+		Eventually(connected, "2s").Should(Receive(MatchError(backend.ErrClosed)))
 	})
 })
