@@ -33,14 +33,14 @@ demo: redis node ## show Node and Go sharing queues in the terminal
 
 # The tests mostly wait, so that more packages run at once than there are processors. The largest suites, ./bullmq
 # and ./interop/tests, each run in SPEC_PROCESSES processes (see internal/testkit/shards), or they would run on alone
-# at the end. SPEC_PROCESSES=1 runs each suite in one process, like go test.
+# at the end. SPEC_PROCESSES=1 runs each suite in one process, like go test. Without debug information programs link
+# faster. make lint vets the code.
 SPEC_PROCESSES ?= 3
 .PHONY: test test-fast
 test test-fast: export SPEC_PROCESSES := $(SPEC_PROCESSES)
 test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
-	go test -race -count=1 -p 4 -timeout 18m $(PACKAGES) $(FLAGS)
+	go test -race -count=1 -p 4 -vet=off -ldflags=-w -timeout 15m $(PACKAGES) $(FLAGS)
 
-# Without debug information it links faster. make lint vets the code.
 test-fast: redis ## run the quick tests of the SDK without Node: under a minute
 	go test -short -count=1 -p 4 -vet=off -ldflags=-w -timeout 3m ./bullmq/... ./internal/cron ./docs $(FLAGS)
 
@@ -53,6 +53,7 @@ spec: redis ## run the specs whose title contains SPEC, in ./bullmq or PACKAGES
 .PHONY: chaos
 chaos: redis node ## inject faults under load and check every job (FLAGS='-ginkgo.focus=…' for some; make test runs a short form)
 	@go test -count=1 -timeout 30m -v ./interop/chaos -args -full -ginkgo.succinct $(FLAGS)
+	@$(if $(FLAGS),: ,)EVERY_ORDER=1 go test -count=1 -timeout 7m ./interop/tests -ginkgo.focus 'in any order of four calls' -ginkgo.succinct
 
 .PHONY: load
 load: redis node ## run the load specs of make chaos with 2,000,000 jobs, and 1,000,000 delayed ones due in the same second

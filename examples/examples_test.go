@@ -39,7 +39,7 @@ var (
 var _ = BeforeSuite(func() {
 	programs = GinkgoT().TempDir()
 	// telemetry is a separate module, which ./... leaves out.
-	for _, build := range [][]string{{"build", "-o", programs + "/", "./..."}, {"build", "-C", "telemetry", "-o", programs + "/", "."}} {
+	for _, build := range [][]string{{"build", "-ldflags=-w", "-o", programs + "/", "./..."}, {"build", "-C", "telemetry", "-ldflags=-w", "-o", programs + "/", "."}} {
 		output, err := exec.Command("go", build...).CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(output))
 	}

@@ -14,7 +14,7 @@ import (
 var _ = Describe("Compared with bullmq 6.7.0, this SDK leaves the same keyspace and returns the same results", Ordered, ContinueOnFailure, func() { compareAll("6", batchSize) })
 
 // One of the two batch sizes disables batching; make parity runs all four combinations.
-var _ = Describe("Compared with bullmq 5.81.5, in that dialect, this SDK leaves the same keyspace and returns the same results", Ordered, ContinueOnFailure, func() { compareAll("5", 1) })
+var _ = Describe("Compared with bullmq 5.81.5, this SDK leaves the same keyspace and returns the same results", Ordered, ContinueOnFailure, func() { compareAll("5", 1) })
 
 func compareAll(version string, batchSize int) {
 	scenarios, err := drivers.Scenarios()
