@@ -1,0 +1,81 @@
+package bullmqhttp
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// preferences are the preferences of a request that this package knows (RFC 7240).
+type preferences struct {
+	respondAsync bool
+	wait         time.Duration
+	hasWait      bool
+	result       bool // return=representation
+}
+
+// preferencesOf parses the Prefer headers of a request. The first of several values counts. Unknown
+// and malformed preferences are ignored, as the RFC demands.
+func preferencesOf(r *http.Request) preferences {
+	var p preferences
+	seen := map[string]bool{}
+	for _, header := range r.Header.Values("Prefer") {
+		for preference := range strings.SplitSeq(header, ",") {
+			preference, _, _ = strings.Cut(preference, ";") // without its parameters
+			name, value, _ := strings.Cut(preference, "=")
+			name, value = strings.ToLower(strings.TrimSpace(name)), strings.Trim(strings.TrimSpace(value), `"`)
+			if name == "" || seen[name] {
+				continue
+			}
+			seen[name] = true
+			switch name {
+			case "respond-async":
+				p.respondAsync = true
+			case "wait":
+				if wait, ok := parseSeconds(value); ok {
+					p.wait, p.hasWait = wait, true
+				}
+			case "return":
+				p.result = value == "representation"
+			}
+		}
+	}
+	return p
+}
+
+// parseSeconds parses a number of whole seconds.
+func parseSeconds(text string) (time.Duration, bool) {
+	seconds, err := strconv.ParseUint(text, 10, 31)
+	return time.Duration(seconds) * time.Second, err == nil
+}
+
+// apply names a preference that the reply obeys.
+func apply(h http.Header, preference string) {
+	if before := h.Get("Preference-Applied"); before != "" {
+		preference = before + ", " + preference
+	}
+	h.Set("Preference-Applied", preference)
+}
+
+// applyWait names the wait that a request had, in whole seconds.
+func applyWait(h http.Header, wait time.Duration) { apply(h, fmt.Sprintf("wait=%d", wait/time.Second)) }
+
+// waitOf returns how long a request for a job wants to wait: the parameter wait, or the preference.
+func (s *Server) waitOf(w http.ResponseWriter, r *http.Request) (time.Duration, error) {
+	if text := r.URL.Query().Get("wait"); text != "" {
+		wait, ok := parseSeconds(text)
+		if !ok {
+			return 0, problem(http.StatusBadRequest, CodeInvalidRequest, "wait=%.20s is not a number of whole seconds", text)
+		}
+		return min(wait, s.o.MaxWait), nil
+	}
+	p := preferencesOf(r)
+	if !p.hasWait {
+		return 0, nil
+	}
+	wait := min(p.wait, s.o.MaxWait)
+	applyWait(w.Header(), wait)
+	return wait, nil
+}

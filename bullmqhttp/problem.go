@@ -1,0 +1,105 @@
+package bullmqhttp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Codes of problems.
+const (
+	CodeInvalidRequest   = "INVALID_REQUEST"    // 400
+	CodeForbidden        = "FORBIDDEN"          // 403
+	CodeJobNotFound      = "JOB_NOT_FOUND"      // 404
+	CodeMethodNotAllowed = "METHOD_NOT_ALLOWED" // 405
+	CodeNotFinished      = "NOT_FINISHED"       // 409: there is no result yet
+	CodeFinished         = "FINISHED"           // 409: the job can't be cancelled any more
+	CodeResultGone       = "RESULT_GONE"        // 410: the job is no longer in Redis
+	CodeCancelled        = "CANCELLED"          // 410: the job was cancelled, so it has no result
+	CodeTooLarge         = "TOO_LARGE"          // 413, and 431 for path, query and headers
+	CodeUnsupportedType  = "UNSUPPORTED_TYPE"   // 415
+	CodeKeyReused        = "KEY_REUSED"         // 422: the Idempotency-Key belongs to another request
+	CodeTooManyWaiting   = "TOO_MANY_WAITING"   // 429
+	CodeJobFailed        = "JOB_FAILED"         // 500: the job failed, so it has no result
+	CodeUnavailable      = "UNAVAILABLE"        // 503: Redis can't be reached; nothing was added
+	CodeMaybeAdded       = "MAYBE_ADDED"        // 503: the reply of Redis was lost; see Location
+)
+
+// Problem is a refused request (RFC 9457). It is an error, so that the functions of [Options] may
+// return it.
+type Problem struct {
+	Status int    `json:"status"`
+	Title  string `json:"title"`
+	Detail string `json:"detail,omitempty"`
+	// Code is one of the codes of this package, or your own.
+	Code string `json:"code,omitempty"`
+	// JobID is the id of the job, if there is one.
+	JobID string `json:"id,omitempty"`
+
+	retryAfter time.Duration
+}
+
+func (p *Problem) Error() string {
+	return fmt.Sprintf("bullmqhttp: %d %s: %s", p.Status, p.Title, p.Detail)
+}
+
+func problem(status int, code, detail string, args ...any) *Problem {
+	return &Problem{Status: status, Title: http.StatusText(status), Code: code, Detail: fmt.Sprintf(detail, args...)}
+}
+
+// after returns the problem with a Retry-After header.
+func (p *Problem) after(wait time.Duration) *Problem {
+	p.retryAfter = wait
+	return p
+}
+
+// about returns the problem with the id of a job.
+func (p *Problem) about(id string) *Problem {
+	p.JobID = id
+	return p
+}
+
+// send replies with an error. An error that is no Problem is logged, and the reply does not show it.
+func (s *Server) send(w http.ResponseWriter, r *http.Request, err error) {
+	var p *Problem
+	if !errors.As(err, &p) {
+		if r.Context().Err() != nil { // the client is gone
+			return
+		}
+		s.o.Logger.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		p = problem(http.StatusServiceUnavailable, CodeUnavailable, "Redis can't be reached; try again later").after(outagePause)
+	}
+	if p.Title == "" {
+		titled := *p
+		titled.Title = http.StatusText(p.Status)
+		p = &titled
+	}
+	setRetryAfter(w.Header(), p.retryAfter)
+	reply(w, p.Status, "application/problem+json", p)
+}
+
+// setRetryAfter sets the header in whole seconds, unless wait is 0.
+func setRetryAfter(h http.Header, wait time.Duration) {
+	if wait > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+	}
+}
+
+func reply(w http.ResponseWriter, status int, contentType string, body any) {
+	text, err := marshal(body)
+	if err != nil { // such as progress that is not JSON
+		status, text = http.StatusInternalServerError, json.RawMessage(`{"status":500}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}

@@ -1,0 +1,159 @@
+package bullmqhttp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// Request is a stored request: the data of a job.
+type Request struct {
+	Method string `json:"method"`
+	// Path is the path as the client sent it, with its escapes.
+	Path string `json:"path"`
+	// Route is the name that was given to [Server.Async]. It is the name of the job too.
+	Route string `json:"route,omitempty"`
+	// Pattern is the pattern of [http.ServeMux] that matched the request.
+	Pattern string `json:"pattern,omitempty"`
+	// Params are the values of the pattern's wildcards.
+	Params map[string]string `json:"params,omitempty"`
+	// Query is the query. The order of its keys is not stored.
+	Query url.Values `json:"query,omitempty"`
+	// Headers are the headers that Options.Headers and Route.Headers allow.
+	Headers Header `json:"headers,omitempty"`
+	// ContentType is the type of the body, with its parameters.
+	ContentType string `json:"contentType,omitempty"`
+	// Body is the body. It is JSON if Encoding is "", or else a JSON string.
+	Body     json.RawMessage `json:"body,omitempty"`
+	Encoding string          `json:"encoding,omitempty"`
+	// Owner is the result of Options.Owner.
+	Owner string `json:"owner,omitempty"`
+	// Carry is the result of Options.Carry, as JSON.
+	Carry json.RawMessage `json:"carry,omitempty"`
+	// Digest identifies what the client sent: method, path, query, type and body. A second request
+	// with the same Idempotency-Key must have the same.
+	Digest string `json:"digest,omitempty"`
+}
+
+// ReadRequest reads the stored request of a job. It returns an error if the data of the job is not
+// a request.
+func ReadRequest(job *bullmq.Job) (*Request, error) {
+	var stored Request
+	if err := json.Unmarshal(job.Data, &stored); err != nil {
+		return nil, fmt.Errorf("bullmqhttp: read the request of job %s: %w", job.ID, err)
+	}
+	if stored.Method == "" || stored.Path == "" {
+		return nil, fmt.Errorf("bullmqhttp: read the request of job %s: its data has no method or no path; add it by Server.Async, or with the fields of Request", job.ID)
+	}
+	return &stored, nil
+}
+
+// NewHTTPRequest returns the request for an http.Handler, with its path values and ctx.
+func (r *Request) NewHTTPRequest(ctx context.Context) (*http.Request, error) {
+	body, err := decodeBody(r.Body, r.Encoding)
+	if err != nil {
+		return nil, fmt.Errorf("bullmqhttp: make the request %.80s: %w", r.Path, err)
+	}
+	target, err := url.ParseRequestURI(r.Path)
+	if err != nil || target.Host != "" || target.RawQuery != "" {
+		return nil, fmt.Errorf("bullmqhttp: make the request: the path %.80q is not the path of a request", r.Path)
+	}
+	target.RawQuery = r.Query.Encode()
+	req, err := http.NewRequestWithContext(ctx, r.Method, "/", bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("bullmqhttp: make the request %.80s: %w", r.Path, err)
+	}
+	req.URL, req.RequestURI, req.Pattern = target, target.RequestURI(), r.Pattern
+	for name, values := range r.Headers {
+		if !slices.Contains(connectionHeaders, name) {
+			req.Header[name] = slices.Clone(values)
+		}
+	}
+	if r.ContentType != "" {
+		req.Header.Set("Content-Type", r.ContentType)
+	}
+	for name, value := range r.Params {
+		req.SetPathValue(name, value)
+	}
+	if len(body) == 0 {
+		req.Body = http.NoBody
+	}
+	return req, nil
+}
+
+type requestKey struct{}
+
+// RequestFromContext returns the stored request of the job whose handler has the context, such as
+// that of an http.Request that [Serve] made. It returns nil for any other context.
+func RequestFromContext(ctx context.Context) *Request {
+	stored, _ := ctx.Value(requestKey{}).(*Request)
+	return stored
+}
+
+// wildcard is a wildcard in a pattern of http.ServeMux.
+var wildcard = regexp.MustCompile(`\{([\pL_][\pL\pN_]*)(?:\.\.\.)?\}`)
+
+// storeRequest returns a request as it is stored. It reads the body.
+func (a *async) storeRequest(w http.ResponseWriter, r *http.Request) (*Request, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the query is not valid: %v", err)
+	}
+	stored := &Request{
+		Method: r.Method, Path: r.URL.EscapedPath(), Route: a.name, Pattern: r.Pattern, Query: query,
+		Headers: allowed(r.Header, a.headers), ContentType: r.Header.Get("Content-Type"),
+	}
+	if len(query) == 0 {
+		stored.Query = nil
+	}
+	for _, match := range wildcard.FindAllStringSubmatch(r.Pattern, -1) {
+		if stored.Params == nil {
+			stored.Params = map[string]string{}
+		}
+		stored.Params[match[1]] = r.PathValue(match[1])
+	}
+	head := len(stored.Path) + len(r.URL.RawQuery) + len(stored.ContentType) + stored.Headers.size()
+	if head > a.server.o.MaxHead {
+		return nil, problem(http.StatusRequestHeaderFieldsTooLarge, CodeTooLarge, "the path, the query and the headers have %d bytes; the limit is %d", head, a.server.o.MaxHead)
+	}
+	body, err := a.readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.checkType(stored.ContentType, len(body)); err != nil {
+		return nil, err
+	}
+	plain := stored.Headers["Content-Encoding"] == nil && r.Header.Get("Content-Encoding") == ""
+	if plain && len(body) > 0 && isJSON(stored.ContentType) && !json.Valid(body) {
+		return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the body is not valid JSON")
+	}
+	stored.Body, stored.Encoding = encodeBody(body, plain && isJSON(stored.ContentType) && !a.route.RawBody)
+	stored.Digest = digest(r.Method, stored.Path, r.URL.RawQuery, stored.ContentType, string(body))
+	return stored, nil
+}
+
+// readBody reads the body up to its limit.
+func (a *async) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limit := a.maxBody()
+	tooLarge := problem(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body is larger than %d bytes", limit)
+	if r.ContentLength > limit {
+		w.Header().Set("Connection", "close") // the client is not read to its end
+		return nil, tooLarge
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err == nil {
+		return body, nil
+	}
+	if _, exceeded := err.(*http.MaxBytesError); exceeded {
+		return nil, tooLarge
+	}
+	return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the body could not be read")
+}

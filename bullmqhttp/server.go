@@ -1,0 +1,253 @@
+package bullmqhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// Action is what a client wants to do, for Options.Authorize.
+type Action string
+
+// The actions.
+const (
+	ActionSubmit Action = "submit"
+	ActionRead   Action = "read" // status, result and events
+	ActionCancel Action = "cancel"
+)
+
+// Options configures a [Server]. A nil pointer and the zero value select the defaults.
+type Options struct {
+	// Base is the path below which the Server serves jobs. It must begin with a slash.
+	// Defaults to "/jobs".
+	Base string
+	// Authorize is called first for each request. If it returns an error, the request is refused
+	// with 403, or as the error says if that is a [*Problem].
+	// Defaults to nil, which allows everything.
+	Authorize func(r *http.Request, action Action) error
+	// Owner returns whose job a request submits, or wants to see, such as the subject of a token.
+	// It is stored in the job. A job of another owner is not found, and owners can't meet each
+	// other's idempotency keys. Errors are handled as those of Authorize.
+	// Defaults to nil: everyone who knows the id of a job may see and cancel it.
+	Owner func(r *http.Request) (string, error)
+	// Carry returns what the handler of the job needs besides the request, such as a tenant. It is
+	// stored as JSON. Errors are handled as those of Authorize.
+	// Defaults to nil, which stores nothing.
+	Carry func(r *http.Request) (any, error)
+	// Headers are the names of headers of a request that are stored in addition to the default ones.
+	// Authorization and Cookie are stored only if they are named here. Redis keeps them in clear text.
+	Headers []string
+	// ResponseHeaders are the names of headers of a stored response that are sent in addition to
+	// the default ones.
+	ResponseHeaders []string
+	// MaxBody is the maximum size of a request's body, in bytes.
+	// Defaults to 1 MiB.
+	MaxBody int64
+	// MaxHead is the maximum size of the path, the query and the stored headers of a request, in
+	// bytes.
+	// Defaults to 32 KiB.
+	MaxHead int
+	// MaxWait is the longest time that a request waits for a job, whatever the client prefers.
+	// Defaults to 25 seconds.
+	MaxWait time.Duration
+	// MaxWaiting refuses requests with 429 while that many jobs of the queue are ready or delayed. The
+	// number is read at most four times a second, so it may be exceeded a little.
+	// Defaults to 0, no limit.
+	MaxWaiting int
+	// KeepFor is how long a job is kept after its end: its status, its result, and its idempotency
+	// key. BullMQ removes it when a later job of the queue ends, so it may be kept longer.
+	// Defaults to 24 hours. It must be at least a minute.
+	KeepFor time.Duration
+	// Reason returns what a client sees of the failedReason of a job.
+	// Defaults to [DefaultReason].
+	Reason func(failedReason string) string
+	// Logger receives the errors that clients don't see.
+	// Defaults to none.
+	Logger *slog.Logger
+}
+
+// Server adds requests to a queue as jobs, and serves these jobs below Options.Base:
+//
+//	GET    /jobs/{id}         status
+//	GET    /jobs/{id}/result  the response of the handler
+//	GET    /jobs/{id}/events  events, as they happen
+//	DELETE /jobs/{id}         cancel
+//	POST   /jobs/{id}/cancel  cancel
+//
+// It serves only jobs that [Server.Async] has added. It is safe for concurrent use. All requests
+// that wait share one connection to Redis.
+type Server struct {
+	queue           *bullmq.Queue
+	o               Options
+	headers         []string
+	responseHeaders []string
+	load            load
+
+	closed context.Context
+	close  context.CancelFunc
+
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+// outagePause is the Retry-After of replies without Redis.
+const outagePause = 5 * time.Second
+
+// New returns a Server for the jobs of a queue. options may be nil. New panics if the options are
+// invalid.
+func New(queue *bullmq.Queue, options *Options) *Server {
+	if queue == nil {
+		panic("bullmqhttp: the queue is nil")
+	}
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	o.setDefaults()
+	s := &Server{
+		queue: queue, o: o, names: map[string]bool{},
+		headers: allowList(requestHeaders, o.Headers), responseHeaders: allowList(responseHeaders, o.ResponseHeaders),
+	}
+	s.load.queue = queue
+	s.closed, s.close = context.WithCancel(context.Background())
+	return s
+}
+
+func (o *Options) setDefaults() {
+	if o.Base == "" {
+		o.Base = "/jobs"
+	}
+	if o.Base = strings.TrimSuffix(o.Base, "/"); o.Base != "" && o.Base[0] != '/' {
+		panic(fmt.Sprintf("bullmqhttp: Base %q does not begin with a slash", o.Base))
+	}
+	if o.MaxBody < 0 || o.MaxHead < 0 || o.MaxWait < 0 || o.MaxWaiting < 0 {
+		panic("bullmqhttp: MaxBody, MaxHead, MaxWait or MaxWaiting is less than 0")
+	}
+	if o.KeepFor == 0 {
+		o.KeepFor = 24 * time.Hour
+	}
+	if o.KeepFor < time.Minute || o.KeepFor%time.Second != 0 {
+		panic(fmt.Sprintf("bullmqhttp: KeepFor %v: use whole seconds, at least a minute", o.KeepFor))
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = 1 << 20
+	}
+	if o.MaxHead == 0 {
+		o.MaxHead = 32 << 10
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = 25 * time.Second
+	}
+	if o.Reason == nil {
+		o.Reason = DefaultReason
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// DefaultReason returns the failedReason of a job if that is the status of a response, as in
+// [StatusError], or a cancellation. For any other it returns "the job failed", because the text of
+// an error may have details that are not for clients.
+func DefaultReason(failedReason string) string {
+	if strings.HasPrefix(failedReason, statusPrefix) || failedReason == "cancelled" || strings.HasPrefix(failedReason, "cancelled: ") {
+		return failedReason
+	}
+	return "the job failed"
+}
+
+// Close makes all requests that wait for a job reply at once. Give it to RegisterOnShutdown of the
+// http.Server. It does not close the queue.
+func (s *Server) Close() { s.close() }
+
+// waiting returns the context of a request that waits for at most the duration.
+func (s *Server) waiting(r *http.Request, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	stop := context.AfterFunc(s.closed, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// hold gives a reply time until the wait is over, if the http.Server has a WriteTimeout.
+func hold(w http.ResponseWriter, wait time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTime))
+}
+
+// writeTime is the time that a client has to take a reply that was held.
+const writeTime = 10 * time.Second
+
+// ServeHTTP serves the jobs below Options.Base.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := s.serve(w, r); err != nil {
+		s.send(w, r, err)
+	}
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
+	rest, found := strings.CutPrefix(r.URL.Path, s.o.Base+"/")
+	id, part, hasPart := strings.Cut(rest, "/")
+	if !found || !isID(id) || hasPart && part == "" {
+		return notFound()
+	}
+	var methods []string
+	serve, action := s.serveStatus, ActionRead
+	switch part {
+	case "":
+		if methods = []string{http.MethodGet, http.MethodHead, http.MethodDelete}; r.Method == http.MethodDelete {
+			serve, action = s.serveCancel, ActionCancel
+		}
+	case "result":
+		serve, methods = s.serveResult, []string{http.MethodGet, http.MethodHead}
+	case "cancel":
+		serve, action, methods = s.serveCancel, ActionCancel, []string{http.MethodPost}
+	default:
+		return notFound()
+	}
+	if allow := strings.Join(methods, ", "); !strings.Contains(", "+allow+",", ", "+r.Method+",") {
+		w.Header().Set("Allow", allow)
+		return problem(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "use %s", allow)
+	}
+	owner, err := s.admit(r, action)
+	if err != nil {
+		return err
+	}
+	return serve(w, r, target{id: id, owner: owner})
+}
+
+func notFound() *Problem {
+	return problem(http.StatusNotFound, CodeJobNotFound, "there is no such job")
+}
+
+// target is the job that a request is about.
+type target struct{ id, owner string }
+
+// admit calls Authorize and Owner.
+func (s *Server) admit(r *http.Request, action Action) (owner string, err error) {
+	if s.o.Authorize != nil {
+		if err := s.o.Authorize(r, action); err != nil {
+			return "", s.refused(r, err)
+		}
+	}
+	if s.o.Owner != nil {
+		if owner, err = s.o.Owner(r); err != nil {
+			return "", s.refused(r, err)
+		}
+	}
+	return owner, nil
+}
+
+// refused returns the problem for an error of a function of the options.
+func (s *Server) refused(r *http.Request, err error) error {
+	var own *Problem
+	if errors.As(err, &own) {
+		return own
+	}
+	s.o.Logger.InfoContext(r.Context(), "a request was refused", "method", r.Method, "path", r.URL.Path, "error", err)
+	return problem(http.StatusForbidden, CodeForbidden, "the request is not allowed")
+}
