@@ -66,7 +66,9 @@ var _ = Describe("A handler made by Serve", func() {
 	It("can be given Authorization and Cookie", func() {
 		s := start(nil, bullmqhttp.Route{Headers: []string{"authorization", "cookie"}}, nil)
 		seen := make(chan string, 1)
-		s.work(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") + " " + r.Header.Get("Cookie") })
+		s.work(func(_ http.ResponseWriter, r *http.Request) {
+			seen <- r.Header.Get("Authorization") + " " + r.Header.Get("Cookie")
+		})
 		s.submit("Authorization", "Bearer x", "Cookie", "a=b")
 		Eventually(seen).Should(Receive(Equal("Bearer x a=b")))
 	})
