@@ -54,12 +54,12 @@ func (q *Queue) watch(ctx context.Context, id string, yield func(Event) bool) er
 		return ErrClosed
 	}
 	r := reader{tail: q.results, id: id}
-	w, err := q.results.watch(ctx, &r)
+	w, start, err := q.results.watch(ctx, &r)
 	if err != nil {
 		return err
 	}
 	defer q.results.unwatch(id, w)
-	start, known := w.last, false
+	known := false
 	for show := true; ; {
 		present, last, err := q.present(ctx, &r)
 		if err != nil {
@@ -228,24 +228,24 @@ type watcher struct {
 // maxWatched is how many events a watcher collects for a loop that is slow.
 const maxWatched = 1000
 
-// watch starts to collect the events of a job.
-func (t *resultTail) watch(ctx context.Context, r *reader) (*watcher, error) {
+// watch starts to collect the events of a job after the one with the id start.
+func (t *resultTail) watch(ctx context.Context, r *reader) (w *watcher, start string, err error) {
 	last, err := t.position(ctx, r)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.startLocked(last); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	w := &watcher{last: last.ID, ready: make(chan struct{}, 1)}
+	w = &watcher{last: last.ID, ready: make(chan struct{}, 1)}
 	if t.watching[r.id] == nil {
 		t.watching[r.id] = map[*watcher]bool{}
 	}
 	t.watching[r.id][w] = true
 	t.watchers.Add(1)
-	return w, nil
+	return w, last.ID, nil
 }
 
 func (t *resultTail) unwatch(id string, w *watcher) {
@@ -262,10 +262,9 @@ func (t *resultTail) unwatch(id string, w *watcher) {
 func (t *resultTail) skip(w *watcher, last string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !wire.EventComesAfter(last, w.last) {
-		return
+	if wire.EventComesAfter(last, w.last) {
+		w.last = last
 	}
-	w.last = last
 	for len(w.events) > 0 && !wire.EventComesAfter(w.events[0].ID, last) {
 		w.events = w.events[1:]
 	}

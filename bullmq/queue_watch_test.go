@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -99,6 +100,33 @@ var _ = Describe("Queue.WatchJob", func() {
 		Expect(all[1].Progress).To(MatchJSON(`1`))
 		Expect(all[6].ReturnValue).To(MatchJSON(`"done"`))
 		Expect(all[6].ID).NotTo(BeEmpty())
+	})
+
+	It("yields no event that the present state includes", func() {
+		job := add(nil)
+		Expect(queue.UpdateJobProgress(ctx, job.ID, 0)).To(Succeed())
+		updating, stop := context.WithCancel(ctx)
+		ended := make(chan bool)
+		go func() {
+			defer close(ended)
+			for step := 1; updating.Err() == nil; step++ {
+				_ = queue.UpdateJobProgress(ctx, job.ID, step)
+			}
+		}()
+		for range 200 {
+			var progress []int
+			for event, err := range queue.WatchJob(ctx, job.ID) {
+				Expect(err).NotTo(HaveOccurred())
+				step, err := strconv.Atoi(string(event.Progress))
+				Expect(err).NotTo(HaveOccurred())
+				if progress = append(progress, step); len(progress) == 2 {
+					break
+				}
+			}
+			Expect(progress[1]).To(Equal(progress[0] + 1))
+		}
+		stop()
+		<-ended
 	})
 
 	It("misses no event before the end if it learns of the end from the state of the job", func() {
