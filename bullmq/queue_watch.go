@@ -41,15 +41,37 @@ import (
 // permanently. It yields no error when ctx ends.
 func (q *Queue) WatchJob(ctx context.Context, id string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		err := q.watch(ctx, id, func(event Event) bool { return yield(event, nil) && ctx.Err() == nil })
+		err := q.watch(ctx, id, "", func(event Event) bool { return yield(event, nil) && ctx.Err() == nil })
 		if err != nil && ctx.Err() == nil {
 			yield(Event{}, err)
 		}
 	}
 }
 
-// watch yields the events of a job. It returns nil if yield has returned false.
-func (q *Queue) watch(ctx context.Context, id string, yield func(Event) bool) error {
+// WatchJobAfter is like [Queue.WatchJob], but continues after an event that an earlier loop
+// has yielded, perhaps in another process. lastEventID is the Event.ID of that event. The
+// present state is not yielded first. All events of the job after that one follow, each
+// once and in order.
+//
+// If the event is no longer in the stream, later events may be missing. WatchJobAfter then
+// begins with the present state, as WatchJob does. If the job has ended with that event or
+// before, WatchJobAfter yields only its present state.
+func (q *Queue) WatchJobAfter(ctx context.Context, id, lastEventID string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if !wire.IsEventID(lastEventID) {
+			yield(Event{}, fmt.Errorf("bullmq: watch job %s of queue %s: %.80q is not the id of an event: use an Event's ID, such as 1700000000000-0", id, q.Name(), lastEventID))
+			return
+		}
+		err := q.watch(ctx, id, lastEventID, func(event Event) bool { return yield(event, nil) && ctx.Err() == nil })
+		if err != nil && ctx.Err() == nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// watch yields the events of a job: all from its present state on, or those after an event.
+// It returns nil if yield has returned false.
+func (q *Queue) watch(ctx context.Context, id, after string, yield func(Event) bool) error {
 	if q.closed.Load() {
 		return ErrClosed
 	}
@@ -59,8 +81,18 @@ func (q *Queue) watch(ctx context.Context, id string, yield func(Event) bool) er
 		return err
 	}
 	defer q.results.unwatch(id, w)
-	known := false
-	for show := true; ; {
+	known, show := false, true
+	if after != "" {
+		earlier, complete, err := q.eventsAfter(ctx, &r, w, after)
+		if err != nil {
+			return err
+		}
+		if complete && !yieldUntilEnd(earlier, yield) {
+			return nil
+		}
+		show, known = !complete, len(earlier) > 0
+	}
+	for {
 		present, last, err := q.present(ctx, &r)
 		if err != nil {
 			return err
@@ -89,6 +121,33 @@ func (q *Queue) watch(ctx context.Context, id string, yield func(Event) bool) er
 		}
 		show = lost
 	}
+}
+
+// eventsAfter returns the events of a job after an event. w collects those that follow.
+// complete is false if some may be missing.
+func (q *Queue) eventsAfter(ctx context.Context, r *reader, w *watcher, after string) (events []Event, complete bool, err error) {
+	// The watch has begun after its own position, so it may lack the events since then.
+	last, err := q.results.position(ctx, r)
+	if err != nil {
+		return nil, false, err
+	}
+	if wire.EventComesAfter(after, last.ID) { // the stream was deleted meanwhile
+		return nil, false, nil
+	}
+	var stored []backend.Event
+	var whole bool
+	err = r.read(ctx, func(ctx context.Context) (err error) {
+		stored, whole, err = q.core.store.JobEvents(ctx, r.id, after, last.ID)
+		return err
+	})
+	if err != nil { // the call may still run, and set stored and whole
+		return nil, false, err
+	}
+	q.results.skip(w, last.ID)
+	for _, event := range stored {
+		events = append(events, readEvent(event.ID, event.Fields))
+	}
+	return events, whole, nil
 }
 
 // present returns the state of the job as an event, and the id of the last event in the

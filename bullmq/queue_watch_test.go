@@ -350,3 +350,90 @@ var _ = Describe("Queue.WatchJob", func() {
 		}, bullmq.EventRemoved),
 	)
 })
+
+var _ = Describe("Queue.WatchJobAfter", func() {
+	collect := func(ctx context.Context, queue *bullmq.Queue, id, after string) (events []bullmq.Event, err error) {
+		for event, err := range queue.WatchJobAfter(ctx, id, after) {
+			if err != nil {
+				return events, err
+			}
+			events = append(events, event)
+		}
+		return events, nil
+	}
+
+	It("yields the events after one that was seen, those before the call and those after it, each once", func() {
+		ctx, name := specContext(), newQueueName()
+		queue := newQueue(name, nil)
+		job, err := queue.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		update := func(progress int) {
+			GinkgoHelper()
+			Expect(queue.UpdateJobProgress(ctx, job.ID, progress)).To(Succeed())
+		}
+		update(0)
+		fetcher := newFetcher(name, nil)
+		taken := takeJob(fetcher)
+		for step := range 5 {
+			update(step + 1)
+		}
+		var all []bullmq.Event
+		events := newEvents(name, bullmq.QueueEventsOptions{LastEventID: "0-0"})
+		for event := range events.All(ctx) {
+			if event.JobID == job.ID {
+				all = append(all, event)
+			}
+			if string(event.Progress) == "5" {
+				break
+			}
+		}
+		Expect(events.Close()).To(Succeed())
+
+		ended := make(chan []bullmq.Event, 1)
+		go func() {
+			defer GinkgoRecover()
+			seen, err := collect(ctx, queue, job.ID, all[2].ID)
+			Expect(err).NotTo(HaveOccurred())
+			ended <- seen
+		}()
+		Eventually(clientList).Should(ContainSubstring("cmd=xread"))
+		update(6)
+		endJob(fetcher, taken, "done", nil)
+		var seen []bullmq.Event
+		Eventually(ended).Should(Receive(&seen))
+		Expect(seen[:len(all)-3]).To(Equal(all[3:]))
+		Expect(seen[len(all)-3:]).To(HaveLen(2))
+		Expect(seen[len(seen)-2].Progress).To(MatchJSON("6"))
+		Expect(seen[len(seen)-1].Type).To(Equal(bullmq.EventCompleted))
+
+		Expect(collect(ctx, queue, job.ID, seen[len(seen)-2].ID)).To(Equal(seen[len(seen)-1:]))
+		after, err := collect(ctx, queue, job.ID, seen[len(seen)-1].ID)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(after).To(Equal([]bullmq.Event{{Type: bullmq.EventCompleted, JobID: job.ID, Name: "paint", Progress: []byte("6"), ReturnValue: []byte(`"done"`)}}))
+	})
+
+	It("begins with the present state if the event is no longer in the stream", func() {
+		ctx, name := specContext(), newQueueName()
+		queue := newQueue(name, nil)
+		job, err := queue.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		for _, after := range []string{"1-0", "99999999999999-0"} {
+			watching, stop := context.WithCancel(ctx)
+			for event, err := range queue.WatchJobAfter(watching, job.ID, after) {
+				Expect(err).NotTo(HaveOccurred())
+				Expect(event).To(Equal(bullmq.Event{Type: bullmq.EventWaiting, JobID: job.ID, Name: "paint"}))
+				stop()
+			}
+			stop()
+		}
+	})
+
+	It("refuses an id that no event has, and reports a job that does not exist", func() {
+		ctx := specContext()
+		queue := newQueue(newQueueName(), nil)
+		_, err := collect(ctx, queue, "1", "$")
+		Expect(err).To(MatchError(ContainSubstring("is not the id of an event")))
+		_, err = collect(ctx, queue, "1", "1-0")
+		Expect(err).To(MatchError(bullmq.ErrJobNotFound))
+	})
+})

@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -102,35 +103,62 @@ func (q *Store) TrimEvents(ctx context.Context, keep int) (_ int, err error) {
 	return int(n), err
 }
 
-// FindEnd searches the stream backwards, a thousand entries at a time, for the event with
-// which a job completed or failed.
-func (q *Store) FindEnd(ctx context.Context, jobID string) (_ *backend.Event, err error) {
+// FindEnd searches the stream backwards for the event with which a job completed or
+// failed.
+func (q *Store) FindEnd(ctx context.Context, jobID string) (end *backend.Event, err error) {
 	defer q.about("the end of job "+jobID, &err)
-	end := "+"
+	err = q.searchEvents(ctx, "-", "+", func(event backend.Event, kind, about string) bool {
+		if about == jobID && (kind == "completed" || kind == "failed") {
+			end = &event
+		}
+		return end == nil
+	})
+	return end, err
+}
+
+// JobEvents reads the events of a job between two ids, backwards.
+func (q *Store) JobEvents(ctx context.Context, jobID, after, last string) (events []backend.Event, complete bool, err error) {
+	defer q.about("the events of job "+jobID, &err)
+	err = q.searchEvents(ctx, after, last, func(event backend.Event, _, about string) bool {
+		switch {
+		case event.ID == after:
+			complete = true
+		case about == jobID:
+			events = append(events, event)
+		}
+		return true
+	})
+	slices.Reverse(events)
+	return events, complete, err
+}
+
+// searchEvents reads the stream backwards from last to first, a thousand entries at a time,
+// until visit returns false. kind and about are the type and the job of an event.
+func (q *Store) searchEvents(ctx context.Context, first, last string, visit func(event backend.Event, kind, about string) bool) error {
 	for {
-		page, err := q.client.Do(ctx, q.client.B().Xrevrange().Key(q.keyOf("events")).End(end).Start("-").Count(1000).Build()).AsXRangeSlices()
+		page, err := q.client.Do(ctx, q.client.B().Xrevrange().Key(q.keyOf("events")).End(last).Start(first).Count(1000).Build()).AsXRangeSlices()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, entry := range page {
 			fields := make([]string, 0, 2*len(entry.FieldValues))
-			event, about := "", ""
+			kind, about := "", ""
 			for _, pair := range entry.FieldValues {
 				fields = append(fields, pair.Field, pair.Value)
 				switch pair.Field {
 				case "event":
-					event = pair.Value
+					kind = pair.Value
 				case "jobId":
 					about = pair.Value
 				}
 			}
-			if about == jobID && (event == "completed" || event == "failed") {
-				return &backend.Event{ID: entry.ID, Fields: fields}, nil
+			if !visit(backend.Event{ID: entry.ID, Fields: fields}, kind, about) {
+				return nil
 			}
 		}
 		if len(page) < 1000 {
-			return nil, nil
+			return nil
 		}
-		end = "(" + page[len(page)-1].ID
+		last = "(" + page[len(page)-1].ID
 	}
 }

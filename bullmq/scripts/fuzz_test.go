@@ -124,6 +124,7 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) { _, _ = q.LastEvent(ctx) },
 	func(ctx context.Context, q *Store) { _, _ = q.Publish(ctx, 1, []string{"event", "e"}) },
 	func(ctx context.Context, q *Store) { _, _ = q.FindEnd(ctx, "1") },
+	func(ctx context.Context, q *Store) { _, _, _ = q.JobEvents(ctx, "1", "0-0", "+") },
 	func(ctx context.Context, q *Store) { _, _ = q.Drain(ctx, true, 1) },
 	func(ctx context.Context, q *Store) { _, _ = q.Clean(ctx, backend.Waiting, time.UnixMilli(1), 1) },
 	func(ctx context.Context, q *Store) { _, _ = q.Obliterate(ctx, 1, true) },

@@ -18,6 +18,10 @@ type Events interface {
 	// FindEnd returns the last event "completed" or "failed" of a job, or nil if there is no
 	// such event.
 	FindEnd(ctx context.Context, jobID string) (*Event, error)
+	// JobEvents returns the events of a job after the event with the id after, up to the id
+	// last. complete reports whether the event with the id after is still stored, so that
+	// none of the events between has been removed.
+	JobEvents(ctx context.Context, jobID, after, last string) (events []Event, complete bool, err error)
 }
 
 // Event is an event as it is stored.

@@ -36,6 +36,33 @@ func (s *suite) events() {
 			Expect(end("b")).To(And(HaveKeyWithValue("event", "failed"), HaveKeyWithValue("failedReason", "boom")))
 		})
 
+		ginkgo.It("of a job can be read again after one of them, and tell whether some are missing", func() {
+			s.run("a")
+			first, err := s.Store.Publish(s.ctx, 100, []string{"event", "custom", "jobId", "a"})
+			Expect(err).NotTo(HaveOccurred())
+			s.run("b")
+			s.complete("a", "1")
+			last, err := s.Store.LastEvent(s.ctx)
+			Expect(err).NotTo(HaveOccurred())
+			read := func(after, last string) (kinds []string, complete bool) {
+				events, complete, err := s.Store.JobEvents(s.ctx, "a", after, last)
+				Expect(err).NotTo(HaveOccurred())
+				for i := range events {
+					kinds = append(kinds, fieldsOf(&events[i])["event"])
+				}
+				return kinds, complete
+			}
+			kinds, complete := read(first, last.ID)
+			Expect(kinds).To(Equal([]string{"completed"}))
+			Expect(complete).To(BeTrue())
+			kinds, complete = read("0-0", first)
+			Expect(kinds[len(kinds)-1]).To(Equal("custom"))
+			Expect(complete).To(BeFalse())
+			kinds, complete = read(last.ID, last.ID)
+			Expect(kinds).To(BeEmpty())
+			Expect(complete).To(BeTrue())
+		})
+
 		ginkgo.It("can all be removed", func() {
 			s.run("a")
 			s.complete("a", "1")
