@@ -204,6 +204,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 	case "result":
 		serve, methods = s.serveResult, []string{http.MethodGet, http.MethodHead}
+	case "events":
+		serve, methods = s.serveEvents, []string{http.MethodGet}
 	case "cancel":
 		serve, action, methods = s.serveCancel, ActionCancel, []string{http.MethodPost}
 	default:

@@ -25,8 +25,8 @@ func command(to *redisserver.Server, words ...string) string {
 // fill makes a server refuse writes.
 func fill(server *redisserver.Server) { command(server, "CONFIG", "SET", "maxmemory", "1") }
 
-// connected returns the number of connections to the suite's server.
-func connected() int {
+// reading returns the number of connections to the suite's server that wait for events.
+func reading() int {
 	GinkgoHelper()
-	return strings.Count(command(redis, "CLIENT", "LIST"), "\n")
+	return strings.Count(command(redis, "CLIENT", "LIST"), "cmd=xread")
 }
