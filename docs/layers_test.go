@@ -25,7 +25,7 @@ var layers = []struct {
 	{paths: []string{"bullmq/scripts", "bullmq/internal/redisconn", "bullmq/internal/redisstore"}, uses: []string{"github.com/redis/rueidis"}},
 	{paths: []string{"bullmq"}, uses: []string{"github.com/google/uuid", "github.com/rs/zerolog"}},
 	{paths: []string{"bullmq/bullmqotel"}, uses: []string{"go.opentelemetry.io/otel"}},
-	{paths: []string{"bullmqprom"}, uses: []string{"github.com/prometheus/client_golang"}},
+	{paths: []string{"bullmqprom", "bullmqhttp"}, uses: []string{"github.com/prometheus/client_golang"}},
 	{paths: []string{"internal/testkit", "bullmq/internal/backendtest", "bullmqtest"}, uses: []string{"github.com/onsi", "github.com/alicebob/miniredis"}},
 	{paths: []string{"", "bench", "examples", "interop", "docs", "bullmqprom/example"}},
 }

@@ -18,7 +18,7 @@ func readAPI() api {
 	known := api{}
 	for name, directory := range map[string]string{
 		"bullmq": "../bullmq", "middleware": "../bullmq/middleware", "bullmqotel": "../bullmq/bullmqotel",
-		"bullmqprom": "../bullmqprom", "bullmqtest": "../bullmqtest",
+		"bullmqprom": "../bullmqprom", "bullmqtest": "../bullmqtest", "bullmqhttp": "../bullmqhttp",
 	} {
 		known[name] = exportedBy(directory)
 	}
@@ -59,7 +59,7 @@ var receivers = map[string]string{
 // foreign are names without a package that belong to Redis, rueidis, net/http, Node, or an example.
 var foreign = []string{
 	"WriteTimeout", "ReadBufferEachConn", "WriteBufferEachConn", "RingScaleEachConn", "BlockingPoolSize", "ConnWriteTimeout",
-	"AbortSignal", "EventSource", "NaN", "QueueEventsProducer", "DelayedError", "UnrecoverableError", "Receipt", "Deprecated", "GinkgoTB",
+	"AbortSignal", "EventSource", "NaN", "QueueEventsProducer", "DelayedError", "UnrecoverableError", "Receipt", "Deprecated", "GinkgoTB", "RegisterOnShutdown", "Location", "Prefer", "Accept", "Allow", "Cookie", "Authorization", "ETag", "Link",
 }
 
 var (
@@ -106,7 +106,7 @@ var _ = Describe("The pages for users", func() {
 		var missing []string
 		found := 0
 		for _, page := range []string{
-			"../README.md", "cancelling.md", "scaling.md", "dead-letters.md", "flows.md", "guarantees.md", "handlers.md", "legacy-queues.md", "metrics.md",
+			"../README.md", "cancelling.md", "scaling.md", "dead-letters.md", "flows.md", "guarantees.md", "handlers.md", "http.md", "legacy-queues.md", "metrics.md",
 			"migrating.md", "mixed-fleets.md", "recipes.md", "releasing.md", "routing.md", "schedulers.md", "security.md", "telemetry.md", "testing.md",
 			"workers.md",
 		} {

@@ -23,6 +23,7 @@ var imported = []string{
 	"context", "crypto/rand", "database/sql", "encoding/json", "errors", "fmt", "log/slog", "net", "net/http",
 	"net/http/httptest", "regexp", "strings", "testing", "time", "github.com/17a2ac88/bullmq-go/bullmq",
 	"github.com/17a2ac88/bullmq-go/bullmq/middleware", "github.com/17a2ac88/bullmq-go/bullmqtest",
+	"github.com/17a2ac88/bullmq-go/bullmqhttp",
 }
 
 // declaration is the begin of a snippet that is not the body of a function.
@@ -89,6 +90,7 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", Labe
 	Entry("cancelling.md", "cancelling.md"),
 	Entry("dead-letters.md", "dead-letters.md"),
 	Entry("flows.md", "flows.md"),
+	Entry("http.md", "http.md"),
 	Entry("many-queues.md", "many-queues.md"),
 	Entry("recipes.md", "recipes.md"),
 	Entry("scaling.md", "scaling.md"),
