@@ -198,8 +198,8 @@ func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) 
 	o := a.route.Job
 	o.JobID, o.KeepCompleted, o.KeepFailed = id, bullmq.KeepFor(s.o.KeepFor), bullmq.KeepFor(s.o.KeepFor)
 	ctx = context.WithoutCancel(ctx)
-	attempt := func() (bullmq.AddOutcome, error) {
-		ctx, cancel := context.WithTimeout(ctx, addTimeout)
+	attempt := func(limit time.Duration) (bullmq.AddOutcome, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		job, err := s.queue.Add(ctx, a.name, data, &o)
 		if err != nil {
@@ -207,7 +207,7 @@ func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) 
 		}
 		return job.AddOutcome(), nil
 	}
-	outcome, err := attempt()
+	outcome, err := attempt(addTimeout)
 	if !errors.Is(err, bullmq.ErrMaybeAdded) {
 		return outcome, err
 	}
@@ -217,7 +217,7 @@ func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) 
 		case <-s.closed.Done():
 			deadline = time.Time{}
 		}
-		if outcome, err := attempt(); err == nil {
+		if outcome, err := attempt(max(time.Until(deadline), resolvePause)); err == nil {
 			return outcome, nil
 		}
 	}

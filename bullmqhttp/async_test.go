@@ -375,6 +375,25 @@ var _ = Describe("The header Prefer", func() {
 		waits.Wait()
 	})
 
+	It("makes the reply the response even if Redis restarts meanwhile", func() {
+		own, err := redisserver.Start(redisserver.Options{AppendOnly: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(own.Close)
+		s := start(nil, bullmqhttp.Route{}, &bullmq.QueueOptions{URL: own.URL()})
+		answers := make(chan answer, 1)
+		go func() {
+			defer GinkgoRecover()
+			answers <- s.submit("Prefer", "wait=25")
+		}()
+		Eventually(s.jobs).Should(Equal(1))
+		own.Kill()
+		Expect(own.Start()).To(Succeed())
+		s.workWith(bullmqhttp.Serve(http.HandlerFunc(hello)), &bullmq.WorkerOptions{URL: own.URL()})
+		var a answer
+		Eventually(answers, "30s").Should(Receive(&a))
+		Expect(a.body).To(Equal("hello 7"))
+	})
+
 	It("has no effect when the server is closed", func() {
 		s := start(nil, bullmqhttp.Route{}, nil)
 		go func() {

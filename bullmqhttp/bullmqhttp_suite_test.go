@@ -35,6 +35,9 @@ func TestBullMQHTTP(t *testing.T) {
 	SetDefaultEventuallyTimeout(15 * time.Second)
 	SetDefaultEventuallyPollingInterval(10 * time.Millisecond)
 	suite, reporter := GinkgoConfiguration()
+	if testing.Short() {
+		suite.LabelFilter = "!slow"
+	}
 	shards.Run(t, "bullmqhttp", suite, reporter)
 }
 

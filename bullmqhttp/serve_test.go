@@ -202,6 +202,18 @@ var _ = Describe("A handler made by Serve", func() {
 		Expect(err).To(Equal(cause))
 	})
 
+	It("runs again after a shutdown of its worker, without using an attempt", func() {
+		s, g := start(nil, bullmqhttp.Route{}, nil), newGate()
+		worker := s.workWith(bullmqhttp.Serve(g), &bullmq.WorkerOptions{ShutdownTimeout: 5 * time.Second})
+		location := s.submit().header.Get("Location")
+		Eventually(g.started).Should(Receive())
+		Expect(worker.Close()).To(Succeed())
+		Expect(s.get(location, "").job().State).To(Equal(bullmqhttp.Queued))
+		g.pass()
+		s.work(g.ServeHTTP)
+		Expect(s.ended(location).State).To(Equal(bullmqhttp.Succeeded))
+	})
+
 	It("fails the job for a response that is too large", func() {
 		_, err := serveOnce(getData, func(w http.ResponseWriter, _ *http.Request) {
 			_, err := io.WriteString(w, strings.Repeat("x", 11))

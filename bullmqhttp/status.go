@@ -74,7 +74,7 @@ func (s *Server) read(ctx context.Context, t target) (*bullmq.Job, bullmq.State,
 		return nil, "", err
 	}
 	stored, err := ReadRequest(job)
-	if err != nil || s.o.Owner != nil && stored.Owner != t.owner {
+	if err != nil || stored.Owner != t.owner {
 		return nil, "", notFound()
 	}
 	return job, state, nil
