@@ -165,7 +165,7 @@ func (a *async) submit(ctx context.Context, id string, keyed bool, stored *Reque
 		}
 	}
 	for range 3 {
-		outcome, err := s.add(ctx, a, id, stored)
+		outcome, lost, err := s.add(ctx, a, id, stored)
 		if err != nil {
 			return false, err
 		}
@@ -174,7 +174,7 @@ func (a *async) submit(ctx context.Context, id string, keyed bool, stored *Reque
 			return false, nil
 		}
 		if err := a.compare(ctx, id, stored); !errors.Is(err, bullmq.ErrJobNotFound) {
-			return err == nil, err
+			return err == nil && !lost, err
 		}
 		// The job was removed meanwhile, so the key is free.
 	}
@@ -190,10 +190,12 @@ const (
 // add adds the job. If the reply is lost, it adds the job again under the same id, which has no effect
 // if the first attempt has added it: the job can't have been removed yet, as it is kept for at
 // least a minute. A client that leaves does not end the add.
-func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) (bullmq.AddOutcome, error) {
+//
+// lost reports that the reply of the first attempt was lost, so a job that exists already may be this one.
+func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) (outcome bullmq.AddOutcome, lost bool, err error) {
 	data, err := marshal(stored)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	o := a.route.Job
 	o.JobID, o.KeepCompleted, o.KeepFailed = id, bullmq.KeepFor(s.o.KeepFor), bullmq.KeepFor(s.o.KeepFor)
@@ -207,9 +209,9 @@ func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) 
 		}
 		return job.AddOutcome(), nil
 	}
-	outcome, err := attempt(addTimeout)
+	outcome, err = attempt(addTimeout)
 	if !errors.Is(err, bullmq.ErrMaybeAdded) {
-		return outcome, err
+		return outcome, false, err
 	}
 	for deadline := time.Now().Add(resolveTimeout); time.Now().Before(deadline); {
 		select {
@@ -218,11 +220,11 @@ func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) 
 			deadline = time.Time{}
 		}
 		if outcome, err := attempt(max(time.Until(deadline), resolvePause)); err == nil {
-			return outcome, nil
+			return outcome, true, nil
 		}
 	}
 	s.o.Logger.ErrorContext(ctx, "it is unknown whether a job was added", "job", id, "route", a.name, "error", err)
-	return "", problem(http.StatusServiceUnavailable, CodeMaybeAdded,
+	return "", true, problem(http.StatusServiceUnavailable, CodeMaybeAdded,
 		"the reply of Redis was lost; repeat the request with its Idempotency-Key, or look for the job at Location").about(id).after(outagePause)
 }
 

@@ -178,6 +178,7 @@ var _ = Describe("A request whose reply from Redis is lost", func() {
 			a := s.submit(headers...)
 			Expect(lost).To(BeClosed())
 			Expect(a.status).To(Equal(http.StatusAccepted), a.body)
+			Expect(a.header.Get("Idempotency-Replayed")).To(BeEmpty())
 			Expect(s.jobs()).To(Equal(before + 1))
 			Expect(s.get(a.header.Get("Location"), "").status).To(Equal(http.StatusOK))
 		}
@@ -201,6 +202,16 @@ var _ = Describe("A request whose reply from Redis is lost", func() {
 		Eventually(func() int { return s.get(a.header.Get("Location"), "").status }).Should(Equal(http.StatusOK))
 		Eventually(func() int { return s.submit("Idempotency-Key", "k").status }).Should(Equal(http.StatusAccepted))
 		Expect(s.jobs()).To(Equal(2))
+	})
+
+	It("is refused if the key belongs to another request", func() {
+		proxy, options := proxied(redis)
+		s := start(nil, bullmqhttp.Route{}, options)
+		Expect(s.submit("Idempotency-Key", "k").status).To(Equal(http.StatusAccepted))
+		lost := proxy.LoseReply("EVALSHA")
+		a := s.do("POST", "/reports/8", "", "Idempotency-Key", "k")
+		Expect(lost).To(BeClosed())
+		Expect(a.status).To(Equal(http.StatusUnprocessableEntity), a.body)
 	})
 })
 

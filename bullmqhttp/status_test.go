@@ -2,8 +2,10 @@ package bullmqhttp_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"time"
 
@@ -189,6 +191,10 @@ var _ = Describe("The status of a job", func() {
 			Expect(a.code()).To(Equal(bullmqhttp.CodeJobNotFound))
 		}
 		Expect(s.do("DELETE", location, "", "X-User", "bob").status).To(Equal(http.StatusNotFound))
+		public := httptest.NewServer(bullmqhttp.New(s.queue, &bullmqhttp.Options{Base: "/api/jobs"}))
+		defer public.Close()
+		unowned := service{url: public.URL, client: s.client}
+		Expect(unowned.get(location, "").status).To(Equal(http.StatusNotFound))
 		Expect(s.get(location, "/result", "X-User", "bob").status).To(Equal(http.StatusGone))
 		Expect(s.get(location, "", "X-User", "ann").job().State).To(Equal(bullmqhttp.Queued))
 	})
@@ -255,6 +261,17 @@ var _ = Describe("The result of a job", func() {
 		Expect(a.status).To(Equal(http.StatusGone))
 		Expect(a.code()).To(Equal(bullmqhttp.CodeResultGone))
 		Expect(s.get("/jobs/1", "/result").status).To(Equal(http.StatusNotFound))
+	})
+
+	It("can add no headers of its own", func() {
+		s := start(nil, bullmqhttp.Route{}, nil)
+		s.workWith(func(context.Context, *bullmq.Job) (any, error) {
+			return json.RawMessage(`{"status":200,"headers":{"etag":"1\r\nX-Evil: 1","x-evil":"1","transfer-encoding":"chunked","link\r\nx-evil":"1"},"contentType":"text/plain\r\nX-Evil: 1","body":"a","encoding":"text"}`), nil
+		}, &bullmq.WorkerOptions{})
+		a := s.submit("Prefer", "wait=20")
+		Expect(a.status).To(Equal(http.StatusOK))
+		Expect(a.body).To(Equal("a"))
+		Expect(a.header).NotTo(HaveKey("X-Evil"))
 	})
 
 	It("is refused if it is not valid", func() {
