@@ -205,6 +205,7 @@ var _ = Describe("The wire protocol page", func() {
 		Entry("compatibility.md", compatibilityPage),
 		Entry("flows.md", "flows.md"),
 		Entry("schedulers.md", "schedulers.md"),
+		Entry("push.md", "push.md"),
 		Entry("benchmarks.md", "benchmarks.md"),
 		Entry("guarantees.md", guaranteesPage),
 		Entry("architecture.md", architecturePage),

@@ -18,7 +18,7 @@ func readAPI() api {
 	known := api{}
 	for name, directory := range map[string]string{
 		"bullmq": "../bullmq", "middleware": "../bullmq/middleware", "bullmqotel": "../bullmq/bullmqotel",
-		"bullmqprom": "../bullmqprom", "bullmqtest": "../bullmqtest", "bullmqhttp": "../bullmqhttp",
+		"bullmqprom": "../bullmqprom", "bullmqpush": "../bullmqpush", "bullmqtest": "../bullmqtest", "bullmqhttp": "../bullmqhttp",
 	} {
 		known[name] = exportedBy(directory)
 	}
@@ -107,7 +107,7 @@ var _ = Describe("The pages for users", func() {
 		found := 0
 		for _, page := range []string{
 			"../README.md", "cancelling.md", "scaling.md", "dead-letters.md", "flows.md", "guarantees.md", "handlers.md", "http.md", "legacy-queues.md", "metrics.md",
-			"migrating.md", "mixed-fleets.md", "recipes.md", "releasing.md", "routing.md", "schedulers.md", "security.md", "telemetry.md", "testing.md",
+			"migrating.md", "mixed-fleets.md", "push.md", "recipes.md", "releasing.md", "routing.md", "schedulers.md", "security.md", "telemetry.md", "testing.md",
 			"workers.md",
 		} {
 			text, _, _ := strings.Cut(codeFence.ReplaceAllString(read(page), ""), "\n## Compared with ") // with other libraries

@@ -20,9 +20,9 @@ const given = "ctx context.Context, queue *bullmq.Queue, flows *bullmq.FlowProdu
 
 // imported are the packages that snippets may use.
 var imported = []string{
-	"context", "crypto/rand", "database/sql", "encoding/json", "errors", "fmt", "log/slog", "net", "net/http",
-	"net/http/httptest", "regexp", "strings", "testing", "time", "github.com/17a2ac88/bullmq-go/bullmq",
-	"github.com/17a2ac88/bullmq-go/bullmq/middleware", "github.com/17a2ac88/bullmq-go/bullmqtest",
+	"context", "crypto/rand", "crypto/tls", "database/sql", "encoding/json", "errors", "fmt", "log/slog", "net", "net/http",
+	"net/http/httptest", "net/netip", "os", "regexp", "strings", "testing", "time", "github.com/17a2ac88/bullmq-go/bullmq",
+	"github.com/17a2ac88/bullmq-go/bullmq/middleware", "github.com/17a2ac88/bullmq-go/bullmqpush", "github.com/17a2ac88/bullmq-go/bullmqtest",
 	"github.com/17a2ac88/bullmq-go/bullmqhttp",
 }
 
@@ -92,6 +92,7 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", Labe
 	Entry("flows.md", "flows.md"),
 	Entry("http.md", "http.md"),
 	Entry("many-queues.md", "many-queues.md"),
+	Entry("push.md", "push.md"),
 	Entry("recipes.md", "recipes.md"),
 	Entry("scaling.md", "scaling.md"),
 	Entry("routing.md", "routing.md"),

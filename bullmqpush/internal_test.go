@@ -1,6 +1,7 @@
 package bullmqpush
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -47,7 +48,7 @@ var _ = DescribeTable("The guard of addresses", func(text string, public bool) {
 var _ = Describe("The memory for hosts", func() {
 	It("holds no host that is healthy and unused", func() {
 		h := newHosts(2, 3, time.Second)
-		v, _, err := h.enter(GinkgoT().Context(), "a:443")
+		v, _, err := h.enter(context.Background(), "a:443")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(h.byName).To(HaveLen(1))
 		v.end(healthy, 0)
@@ -58,42 +59,42 @@ var _ = Describe("The memory for hosts", func() {
 		h := newHosts(0, 2, time.Hour)
 		name := func(n int) string { return string(rune('a' + n)) }
 		for range 2 {
-			v, _, _ := h.enter(GinkgoT().Context(), "paused:443")
+			v, _, _ := h.enter(context.Background(), "paused:443")
 			v.end(failing, 0)
 		}
 		for n := range 3 * manyHosts {
-			v, wait, err := h.enter(GinkgoT().Context(), name(n))
+			v, wait, err := h.enter(context.Background(), name(n))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(wait).To(BeZero())
 			v.end(failing, 0)
 			Expect(len(h.byName)).To(BeNumerically("<=", manyHosts))
 		}
-		_, wait, _ := h.enter(GinkgoT().Context(), "paused:443")
+		_, wait, _ := h.enter(context.Background(), "paused:443")
 		Expect(wait).To(BeNumerically(">", 59*time.Minute))
 	})
 
 	It("lets an answer to an earlier request not end a pause", func() {
 		h := newHosts(0, 2, time.Hour)
-		early, _, _ := h.enter(GinkgoT().Context(), "a:443")
-		busy, _, _ := h.enter(GinkgoT().Context(), "a:443")
+		early, _, _ := h.enter(context.Background(), "a:443")
+		busy, _, _ := h.enter(context.Background(), "a:443")
 		busy.end(overloaded, time.Minute)
 		early.end(healthy, 0)
-		v, wait, _ := h.enter(GinkgoT().Context(), "a:443")
+		v, wait, _ := h.enter(context.Background(), "a:443")
 		Expect(v).To(BeNil())
 		Expect(wait).To(BeNumerically(">", 59*time.Second))
 	})
 
 	It("lets another job probe a host if the first probe is cancelled", func() {
 		h := newHosts(0, 2, time.Hour)
-		v, _, _ := h.enter(GinkgoT().Context(), "a:443")
+		v, _, _ := h.enter(context.Background(), "a:443")
 		v.end(overloaded, -time.Second)
 		h.byName["a:443"] = &host{until: time.Now().Add(-time.Second)}
-		probe, _, _ := h.enter(GinkgoT().Context(), "a:443")
+		probe, _, _ := h.enter(context.Background(), "a:443")
 		Expect(probe.probe).To(BeTrue())
-		_, wait, _ := h.enter(GinkgoT().Context(), "a:443")
+		_, wait, _ := h.enter(context.Background(), "a:443")
 		Expect(wait).To(BeNumerically("~", otherProbe, otherProbe/5))
 		probe.end(unknown, 0)
-		probe, _, _ = h.enter(GinkgoT().Context(), "a:443")
+		probe, _, _ = h.enter(context.Background(), "a:443")
 		Expect(probe.probe).To(BeTrue())
 	})
 })
